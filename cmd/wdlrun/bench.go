@@ -27,11 +27,11 @@ func benchCommand(p *program) *cli.Command {
 		Usage:     "measure the collectives on these ranks",
 		UsageText: "wdlrun [launch flags] bench [OPERATION]… [flags]",
 		Description: `OPERATION is one of ` + strings.Join(bench.Ops(), ", ") + `;
-without one, ` + strings.Join(bench.DefaultOps(), ", ") + `. Each comes in two forms, plain and
-_use: every rank rewrites what it sends before a call and reads what it got after
-it, as a trainer does. Times are medians of the slowest rank; -json prints an
-object a line. The cost model, from a latency, a bandwidth and a speed of summing
-that are measured at the start, chose "algorithm" and said "predicted".
+without one, ` + strings.Join(bench.DefaultOps(), ", ") + `. Each is measured in two forms. In the form
+_use every rank writes its buffer before a call and reads the result afterwards, as a
+trainer does. Times are medians of the slowest rank. -json prints one object per line.
+The cost model chose "algorithm" and predicted the time "predicted". Its latency,
+bandwidth and speed of summing are measured at the start.
 
 Examples:
    wdlrun -np 2 bench

@@ -20,9 +20,9 @@ func benchInputCommand(p *program) *cli.Command {
 		Usage:     "measure how fast a file becomes batches, on one core",
 		UsageText: "wdlrun bench input -data FILE [-config FILE] [flags]",
 		Description: `Reads, splits, checks and encodes the records of a file, as training does, and prints
-records and bytes per second and allocations per record. Alternately, another library only
-reads the values of the same file: encoding/csv (text), a decoder by protoc-gen-go
-(TFRecord), encoding/json, parquet-go (Parquet). Compressed files are not compared. Without
+records and bytes per second and allocations per record. For comparison, another library reads
+the values of the same file, without encoding them: encoding/csv (text), a decoder by
+protoc-gen-go (TFRecord), encoding/json, parquet-go (Parquet). Compressed files are not compared. Without
 -config the features are those that wdlrun init would write.
 
 Examples:

@@ -34,10 +34,10 @@ have one value for all rows of a request. Alternately with the target, an echo s
 separate process answers the same requests with as many bytes. It is the lower bound on this
 machine, and "above" is the target's quantile minus the echo server's.
 
--swap 5s switches versions during the load, by a HandleReloadConfigRequest for one version of
--base: the lowest first, then the next higher one, after the highest the lowest again. Requests
-in progress or due during a switch, or up to 1 s after it, are reported as "switched", others as
-"calm". Afterwards the target serves only this model, in this version.
+-swap 5s switches to another version every 5 s during the load, by HandleReloadConfigRequest.
+It takes the versions in -base by ascending number, again and again. Requests in progress or due
+during a switch, or up to 1 s after it, are reported as "switched", others as "calm". Afterwards
+the target serves only this model, in the version of the last switch.
 
 To measure a server on one core and the sender on another: run the server with taskset -c 0 and
 this command with taskset -c 1.

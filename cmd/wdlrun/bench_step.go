@@ -21,11 +21,11 @@ import (
 func benchStepCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "step",
-		Usage:     "measure the training step and how near it is to the machine's bound",
+		Usage:     "measure the training step and compare it with the bound of the machine",
 		UsageText: "wdlrun [launch flags] bench step [flags]",
 		Description: `Trains on click logs generated in memory: w1 (60 sparse fields, 10 million keys) or w2
 (26 sparse and 13 dense fields, 2 million keys). It prints the median step time, the time of
-each part, and its ratio to the bound by multiply-adds or memory bandwidth. Everything is
+each part, and its ratio to the bound by multiply-adds or memory bandwidth. The bound is
 measured in the same run. The line "busy machine" reports interference by other work. With
 -device gpu, GPUs compute the dense layers, and no bound is printed.
 

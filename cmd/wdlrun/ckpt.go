@@ -57,8 +57,8 @@ Example:
 		},
 		{
 			Name: "prune", Usage: "remove old checkpoints", UsageText: "wdlrun ckpt prune -keep N [flags] RUN",
-			Description: `Keeps the newest N complete checkpoints, that of the best epoch, and the checkpoints that
-they build upon. A damaged checkpoint newer than these is kept and reported; an older one is
+			Description: `Keeps the newest N complete checkpoints, the checkpoint of the best epoch, and those that they
+build upon. A damaged checkpoint newer than these is kept and reported; an older one is
 removed. Training prunes automatically (train.checkpoint.keep). A run in use is rejected.
 
 Examples:

@@ -21,13 +21,12 @@ func dataCommand(p *program) *cli.Command {
 		Name:      "data",
 		Usage:     "show, describe, check, convert and index files of records",
 		UsageText: "wdlrun data show|stats|check|convert|index [flags] [FILE]…",
-		Description: `FILE is a path, a file:// URL, a glob, a folder, builtin:adult.data, a topic
-(kafka://HOST:PORT/TOPIC) or, in a program built with -tags remote, an https://,
-s3:// or gs:// address, in any format that training reads: CSV, TSV, Criteo's layout,
-TFRecord of tf.Example, JSON objects (one per line), Parquet, LibSVM, LibFFM; plain or
-compressed with gzip, zstd or snappy. The format is detected from the beginning of the file,
-as by wdlrun init. If the detection is wrong, or for topics whose records are lines without
-names, -config FILE gives the format.
+		Description: `FILE is a path, a file:// URL, a glob, a folder, builtin:adult.data or a topic
+(kafka://HOST:PORT/TOPIC). A program built with -tags remote also reads https://, s3:// and
+gs:// addresses. The formats are CSV, TSV, Criteo's layout, TFRecord of tf.Example, JSON
+objects (one per line), Parquet, LibSVM and LibFFM, plain or compressed with gzip, zstd or
+snappy. The format is detected from the beginning of the file. -config FILE sets it, if the
+detection is wrong or the records of a topic are lines without names.
 
 Examples:
    wdlrun data show clicks.csv               the first records, one field per line

@@ -34,13 +34,13 @@ original form. A field with 007 or 52.60, or with 1 among numbers such as 2.5, i
 strings. In TFRecord, so is a field of numbers that are not exact in 32 bits. Blanks around an
 unquoted field are dropped.
 
-Words that mean missing become missing values. They are data.missing of -config, which init
-writes. Without -config they are those of ?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A
-in the first 10,000 lines of CSV or TSV. In other formats such words are ordinary strings.
+Words that mean missing become missing values: the words of data.missing in -config. Without
+-config these are ?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A, if they occur in the
+first 10,000 lines of CSV or TSV. In other formats such words are ordinary strings.
 Columns of Parquet that cannot be read, such as maps, and objects in JSON are left out and
 reported.
 
-LibSVM and LibFFM contain only numbers, 52.60 as 52.6. -codes FILE replaces the strings of each
+LibSVM and LibFFM contain only numbers, and 52.60 becomes 52.6. -codes FILE replaces the strings of each
 field by 1, 2, 3, … and lists the numbers in FILE. Strings of the label become 1 or 0, by
 label.positive of -config or by guess. The first field of these formats is the label: without
 -fields it is the label of -config, or the field that looks like one.

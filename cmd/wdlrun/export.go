@@ -29,8 +29,8 @@ func exportCommand(p *program) *cli.Command {
 		Usage:     "write a trained model for serving, or as arrays",
 		UsageText: "wdlrun export -resume DIR -out MODELS -name NAME [-version N] [-rows float32|bfloat16|int8]",
 		Description: `Writes the model of a run directory or of one checkpoint as MODELS/NAME/VERSION. The directory
-has everything needed for scoring: configuration, vocabularies and statistics, dense parameters and the
-rows of every table, without optimizer state. It appears when it is complete and does not change
+contains the configuration, vocabularies and statistics, the dense parameters and the rows of
+every table, without optimizer state. It gets its name when it is complete and never changes
 afterwards. After early stopping, the model of the best epoch is exported. Checkpoints of any
 number of ranks are read without starting ranks.
 

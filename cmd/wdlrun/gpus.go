@@ -13,8 +13,8 @@ func gpusCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "gpus", Usage: "list the GPUs of this machine", UsageText: "wdlrun gpus [--json]",
 		Description: `Prints model, memory, PCI address, NUMA node, NVLinks, ECC, why clocks are reduced, and the
-processes that compute, as NVML reports them. What NVML does not report is unknown, and null
-in JSON. CUDA_VISIBLE_DEVICES has no effect.
+processes that compute, as NVML reports them. Values that NVML does not report are "unknown", and
+null in JSON. CUDA_VISIBLE_DEVICES has no effect.
 
 The command runs wdlrun-gpu, which must be built from the same source and be in the same
 directory as wdlrun. Build it with

@@ -31,8 +31,8 @@ func hostsCommand(p *program) *cli.Command {
 	subs := []*cli.Command{
 		{
 			Name: "add", Usage: "add hosts to a running training", UsageText: "wdlrun hosts add [flags] RUN HOST[:RANKS]…",
-			Description: `The host starts as many ranks in addition; by default one, on a host that is new to the job.
-wdlrun logs in there first. If that fails, the training continues undisturbed.
+			Description: `The job gets RANKS more ranks on HOST; the default is one, on a host that is new to the job.
+wdlrun first logs in to the host. If that fails, the training continues undisturbed.
 
 Examples:
    wdlrun hosts add runs/20261121-101500 c:8 d:8

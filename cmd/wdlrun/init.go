@@ -44,7 +44,7 @@ Examples:
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data", Usage: "`FILE`, glob or folder to read; of many files at most 16 are read"},
-			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half spread over all files (compressed files: from their beginnings)"},
+			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half spread over all files; of a compressed file only its beginning"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
 			jsonFlag(),
 		},

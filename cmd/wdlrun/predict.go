@@ -30,9 +30,9 @@ func predictCommand(p *program) *cli.Command {
 		Usage:     "write the prediction of each record",
 		UsageText: "wdlrun [launch flags] predict -resume DIR|-model DIR -data FILE… -out FILE",
 		Description: `Computes the prediction of every record with the model of a run directory or of one checkpoint.
-After early stopping it uses the best epoch. -model DIR is an exported model instead; every rank
-then opens the whole model. The output has one line per record, in the
-order of the input, and is the same on any number of ranks.
+After early stopping it uses the best epoch. With -model DIR it uses an exported model, and every
+rank opens the whole model. The output has one line per record, in the order of the input. It is
+the same on any number of ranks.
 
 Its columns are the fields copied by -columns, then "score", the probability that the label is
 1. For a numeric label the column is "prediction". -logit adds "logit", the score before the
@@ -47,8 +47,7 @@ With -max-bad N, up to N records that cannot be used have a line without a predi
 
 The name of -out determines format and compression: scores.csv, scores.tsv.gz, scores.jsonl,
 scores.parquet. The file gets its name when it is complete. -out - writes to standard output.
-In jsonl and parquet, a copied field whose values are all integers, or all numbers, is written as
-such.
+In jsonl and parquet, copied fields are integers, numbers or strings, whichever fits all values.
 
 Files are read in the format of the training data. Parquet, TFRecord and JSON are recognised.
 For files in another format use -set: data.format, data.delimiter, data.header, data.fields,

@@ -19,8 +19,8 @@ func replayCommand(p *program) *cli.Command {
 		UsageText: "wdlrun -np N replay [flags] RUN",
 		Description: `RUN is the run directory of a training with -mode drop or speculate. Its commits.log records
 which microbatches counted in each step. The same ones count again, so the model is
-bit-identical. N must be the original number of ranks. A training that was resumed with another number
-of ranks, another mode or other settings of its steps is rejected, with the change and its step.
+bit-identical. N must be the original number of ranks. A training is rejected if it was resumed
+with another number of ranks, another mode or other settings of its steps.
 
 Example:
    wdlrun -np 3 replay runs/20261121-101500`,

@@ -20,10 +20,10 @@ import (
 func reportCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "report", Usage: "write an HTML page about one run or several", UsageText: "wdlrun report [flags] RUN...",
-		Description: `Writes one file, which needs no network: the verdict, metrics, the settings that differ,
-curves of loss, AUC and speed, the time of each rank by phase, tables compared with the plan,
-and warnings with advice. Runs in progress, failed runs and runs of another version are shown
-as far as they can be read.
+		Description: `Writes report.html into the working directory, or the file of -out. The page needs no network.
+It shows the verdict, the metrics, the settings that differ, curves of loss, AUC and speed, the
+time of each rank by phase, the tables compared with the plan, and warnings with advice. Runs in
+progress, failed runs and runs of another version are shown as far as they can be read.
 
 -tensorboard DIR writes event files of TensorBoard instead, as train -tensorboard does during
 the training: the scalars of metrics.jsonl in DIR/RUN/train, valid and test, the times of

@@ -27,20 +27,20 @@ import (
 func runsCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "runs", Usage: "list the run directories of a folder, with their metrics and differing settings", UsageText: "wdlrun runs [flags] [DIR]",
-		Description: `DIR is the folder of the run directories, by default runs. A line has the state of a run
-(running, finished, stopped, failed, killed or unreadable), its duration, its last metrics of
-the test data, otherwise of the validation data, and the settings that differ between the
-listed runs.
+		Description: `DIR is the folder of the run directories, by default runs. Each line shows the state of a run
+(running, finished, stopped, failed, killed or unreadable), its duration, its last metrics and
+the settings that differ between the listed runs. The metrics are those of the test data, or of
+the validation data if there is no test data.
 
--where selects runs by conditions, all of which must hold: NAME, one of = != < <= > >=,
-or ~ for "contains", and a value. NAME and the key of -sort are state, name, began, note, tags, a key of the
-configuration (wdlrun help config), or one of
+-where lists the runs that meet all CONDITIONS. A condition is NAME, one of = != < <= > >= or
+~ (contains), and a value. NAME and the key of -sort are state, name, began, note, tags, a key
+of the configuration (wdlrun help config), or one of
    ` + strings.Join(runs.Names()[:8], " ") + `
    ` + strings.Join(runs.Names()[8:], " ") + `
--sort puts the best first if it is by a metric.
+-sort by a metric lists the best run first.
 
--web serves a page with the same table, and with curves and differing settings of the runs
-that are selected. An address that other machines reach needs -web-token. -export mlflow
+-web serves a page with the same table, and the curves and differing settings of selected
+runs. An address that other machines reach needs -web-token. -export mlflow
 writes the runs as a file store of MLflow into the folder of -out: mlflow ui shows it.
 
 Examples:

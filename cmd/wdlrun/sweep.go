@@ -47,12 +47,12 @@ func sweepCommand(p *program) *cli.Command {
    model.dropout: {uniform: [0, 0.5]}                                   a number
    model.cross.layers: {int: [1, 4], if: model.kind=dcn_v2}             a whole number, for some trials
 
--method grid trains every combination; a range needs steps: N there. random draws -trials of
-them. asha draws them too, trains each for -min-epochs epochs and continues the best 1/-eta
-of them, again and again, up to train.epochs.
+-method grid trains every combination; a range then needs steps: N. random draws -trials
+combinations. asha draws them too and trains each for -min-epochs epochs. It continues the
+best 1/-eta of them up to -eta times as many epochs, and repeats this up to train.epochs.
 
-Trials are compared by -metric on the validation data. -repeats trains each with as many
-seeds and compares the means. Trainings of the same data and features scan it once. A
+Trials are compared by -metric on the validation data. -repeats N trains each trial with N
+seeds and compares the means. Trials with the same data and features share one scan. A
 trial that fails is reported and does not end the sweep. Ctrl-C writes a checkpoint of
 each running trial; -resume DIR continues. The test metrics of the best trial are printed
 at the end.

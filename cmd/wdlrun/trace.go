@@ -18,9 +18,9 @@ trace-RANK.json, with the last ten thousand steps or so: at the end, after a fai
 when the launcher gets SIGUSR2. The timelines are put on one clock.
 
 The first line names the rank that most steps waited for, and the phases that made it
-late. A table follows with the own work and the waiting of each rank, and the ten slowest
-steps with their cause. A step counts as delayed by a rank if the rank entered its
-exchanges later than every other rank, by at least 5 % of the step.
+late. A table lists the work and the waiting of each rank, another the ten slowest steps
+with their cause. A rank delays a step if it enters the exchanges later than every other
+rank, by at least 5 % of the step.
 
 -out writes the timelines of all ranks as one file for ui.perfetto.dev, with arrows from
 the rank that came last to those that waited for it.
