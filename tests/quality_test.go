@@ -59,6 +59,13 @@ func checkFeatures(t *testing.T, e *evaluation) {
 			t.Errorf("dense input %+v", d)
 		}
 	}
+	ages, all := e.Quality.Slices[1], int64(0)
+	for _, s := range ages.Top {
+		all += s.Samples
+	}
+	if len(ages.Top) < 10 || len(ages.Top) > 20 || all != 4095 || !strings.HasPrefix(ages.Top[0].Value, "below ") {
+		t.Errorf("%+v", ages)
+	}
 	if len(e.Quality.DenseInputs) != 6 || len(e.Quality.Features) != 17 || len(e.Unknown) == 0 {
 		t.Errorf("%d features, unknown %v", len(e.Quality.Features), e.Unknown)
 	}
@@ -73,7 +80,7 @@ func TestQualityReport(t *testing.T) {
 	texts := map[string]bool{}
 	var e evaluation
 	for _, np := range []string{"1", "3"} {
-		o := run(t, dir, "-np", np, "eval", "--json", "-resume", r.RunDir, "-report", "q.html", "-by", "education", "-by", "age", "-group", "education", "-importance")
+		o := run(t, dir, "-np", np, "eval", "--json", "-resume", r.RunDir, "-report", "q.html", "-by", "education", "-by", "age", "-by", "native_country", "-group", "education", "-importance")
 		if o.code != 0 {
 			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 		}

@@ -45,7 +45,7 @@ Examples:
 			&cli.StringFlag{Name: "group", Usage: "also compute the AUC within the values of `FIELD`, such as a user (GAUC)"},
 			&cli.StringFlag{Name: "report", Usage: "write an HTML page to `FILE`: ROC, precision and recall, calibration, intervals"},
 			&cli.BoolFlag{Name: "importance", Usage: "with -report: also how much worse the model is without each field"},
-			&cli.StringSliceFlag{Name: "by", Usage: "with -report: also by value of `FIELD`; may be repeated"},
+			&cli.StringSliceFlag{Name: "by", Usage: "with -report: also by value, or by interval of a number, of `FIELD`; may be repeated"},
 			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of data or label, such as data.comment=#; may be repeated"},
 			maxBadFlag(),
 			jsonFlag(),

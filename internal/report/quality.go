@@ -181,6 +181,9 @@ func denseRow(d *metrics.DenseInput) []string {
 
 func viewSlices(l *metrics.SliceList) sliceView {
 	v := sliceView{Field: l.Field, Note: fmt.Sprintf("%d values; the %d with the most samples are listed; %d samples have none.", l.Values, len(l.Top), l.Missing)}
+	if l.Intervals {
+		v.Note = fmt.Sprintf("Intervals of the values, in order; %d samples have no value.", l.Missing)
+	}
 	if l.Share < 1 {
 		v.Note += fmt.Sprintf(" A random %.2g %% of the values was evaluated, for memory.", 100*l.Share)
 	}

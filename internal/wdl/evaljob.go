@@ -88,7 +88,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	if err := j.eval.checkBy(j.in.Train); err != nil {
 		return res, err
 	}
-	kept := j.eval.newBreakdown(j.in.Train.Rows(data.All))
+	kept := j.eval.newBreakdown(j.in.Train.Rows(data.All), j.in.Encoder)
 	m, err := j.evaluate(ctx, j.in.Train, data.All, kept, nil)
 	if err == nil {
 		err = j.reduce(ctx, kept, &m, &res)

@@ -31,8 +31,13 @@ func newProbe(in *input.Input, kept *breakdown) (p *probe, e *encode.Encoder, er
 	}
 	p.counts, p.end = make([]int64, 2*len(p.ranges)), p.first+len(p.ranges)
 	if kept != nil {
-		for _, field := range kept.fields {
-			if e, _, err = e.WithGroup(field); err != nil {
+		for _, f := range kept.fields {
+			if f.edges != nil {
+				e, err = e.WithIntervals(f.name, f.edges)
+			} else {
+				e, _, err = e.WithGroup(f.name)
+			}
+			if err != nil {
 				return nil, nil, err
 			}
 			p.end++

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
@@ -19,7 +20,7 @@ const mostBy = 16
 
 // breakdown collects the samples of an evaluation for curves and for metrics by group.
 type breakdown struct {
-	fields []string       // each once
+	fields []splitField   // each once
 	group  *byField       // for EvalOptions.Group; nil: none
 	slices []*byField     // for EvalOptions.By
 	tally  *metrics.Tally // for curves; nil: none
@@ -28,34 +29,47 @@ type breakdown struct {
 	all    []*byField // group and slices
 }
 
-// byField keeps samples by the value of a field.
+// splitField is a field by whose values or intervals samples are kept.
+type splitField struct {
+	name  string
+	edges []float64 // between the intervals; nil: by value
+}
+
+// byField keeps samples by the value of a field, or by its interval.
 type byField struct {
-	entry int // index in breakdown.fields
-	*metrics.Groups
+	entry     int // index in breakdown.fields
+	groups    *metrics.Groups
+	intervals *metrics.Intervals // instead of groups
 }
 
 // newBreakdown returns the breakdown of an evaluation of the given number of samples; nil if
-// none is requested.
-func (o *EvalOptions) newBreakdown(samples int64) *breakdown {
+// none is requested. A field of EvalOptions.By whose numbers e divides into intervals is
+// broken down by interval.
+func (o *EvalOptions) newBreakdown(samples int64, e *encode.Encoder) *breakdown {
 	if o.Group == "" && !o.Report {
 		return nil
 	}
 	b := &breakdown{}
-	by := func(field string) *byField {
-		at := slices.Index(b.fields, field)
+	by := func(field string, edges []float64) *byField {
+		at := slices.IndexFunc(b.fields, func(f splitField) bool { return f.name == field && (f.edges == nil) == (edges == nil) })
 		if at < 0 {
 			at = len(b.fields)
-			b.fields = append(b.fields, field)
+			b.fields = append(b.fields, splitField{field, edges})
 		}
-		g := &byField{at, metrics.NewGroups(samples)}
+		g := &byField{entry: at}
+		if edges != nil {
+			g.intervals = metrics.NewIntervals(edges)
+		} else {
+			g.groups = metrics.NewGroups(samples)
+		}
 		b.all = append(b.all, g)
 		return g
 	}
 	if o.Group != "" {
-		b.group = by(o.Group)
+		b.group = by(o.Group, nil)
 	}
 	for _, field := range o.By {
-		b.slices = append(b.slices, by(field))
+		b.slices = append(b.slices, by(field, e.Intervals(field, metrics.MostSlices)))
 	}
 	if o.Report {
 		b.tally = metrics.NewTally()
@@ -70,18 +84,38 @@ func (b *breakdown) add(batch *encode.Batch, entries []encode.Jagged, logit []fl
 		b.tally.Add(logit[:batch.Rows], batch.Label, batch.Weight)
 	}
 	for _, f := range b.all {
-		for i, group := range entries[f.entry].Values {
-			weight := float32(1)
-			if batch.Weight != nil {
-				weight = batch.Weight[i]
-			}
-			if group == encode.KeyMissing {
-				f.Miss()
-			} else {
-				f.Add(group, logit[i], batch.Label[i], weight)
-			}
+		for i, key := range entries[f.entry].Values {
+			f.add(key, batch, i, logit[i:i+1])
 		}
 	}
+}
+
+// add adds sample i of a batch with the given key and logit.
+func (f *byField) add(key uint64, batch *encode.Batch, i int, logit []float32) {
+	var weight []float32
+	if batch.Weight != nil {
+		weight = batch.Weight[i : i+1]
+	}
+	switch {
+	case f.intervals != nil && key == encode.KeyMissing:
+		f.intervals.Miss()
+	case f.intervals != nil:
+		f.intervals.Add(int(key), logit, batch.Label[i:i+1], weight)
+	case key == encode.KeyMissing:
+		f.groups.Miss()
+	case weight != nil:
+		f.groups.Add(key, logit[0], batch.Label[i], weight[0])
+	default:
+		f.groups.Add(key, logit[0], batch.Label[i], 1)
+	}
+}
+
+// slices returns the metrics by value or by interval.
+func (f *byField) slices(c *collective.Comm) (metrics.SliceList, error) {
+	if f.intervals != nil {
+		return f.intervals.Slices(c)
+	}
+	return f.groups.Slices(c)
 }
 
 // reduce adds the breakdowns of all ranks to a result.
@@ -91,7 +125,7 @@ func (j *job) reduce(ctx context.Context, b *breakdown, m *report.Evaluated, res
 	}
 	if b.group != nil {
 		res.Groups = &metrics.GroupMetrics{}
-		if *res.Groups, err = b.group.Reduce(j.comm); err != nil {
+		if *res.Groups, err = b.group.groups.Reduce(j.comm); err != nil {
 			return err
 		}
 		res.Groups.Field = j.eval.Group
@@ -104,7 +138,7 @@ func (j *job) reduce(ctx context.Context, b *breakdown, m *report.Evaluated, res
 	}
 	q := b.tally.Quality()
 	for i, f := range b.slices {
-		list, err := f.Slices(j.comm)
+		list, err := f.slices(j.comm)
 		if err != nil {
 			return err
 		}
@@ -137,6 +171,9 @@ func (j *job) name(ctx context.Context, lists []metrics.SliceList) error {
 	left := 0
 	for i := range lists {
 		wanted[i] = map[uint64]*metrics.Slice{}
+		if lists[i].Intervals {
+			continue // they have names
+		}
 		for k := range lists[i].Top {
 			s := &lists[i].Top[k]
 			s.Value = fmt.Sprintf("hash %016x", s.Key)
@@ -159,6 +196,9 @@ func (j *job) name(ctx context.Context, lists []metrics.SliceList) error {
 			return err
 		}
 		for i := range values {
+			if len(wanted[i]) == 0 {
+				continue
+			}
 			for k := range values[i].Len() {
 				text = values[i].Append(text[:0], k)
 				if s := wanted[i][encode.KeyOf(text)]; s != nil {

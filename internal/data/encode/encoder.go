@@ -163,6 +163,37 @@ func (e *Encoder) WithGroup(field string) (with *Encoder, place int, err error) 
 	return with, slices.IndexFunc(with.sparse, func(c SparseColumn) bool { return c.Name == name }), nil
 }
 
+// WithIntervals returns e for batches with one more entry of Batch.Sparse, like WithGroup:
+// the number of the interval between edges that holds the value of a numeric field, or
+// KeyMissing.
+func (e *Encoder) WithIntervals(field string, edges []float64) (with *Encoder, err error) {
+	s, no := e.schema, false
+	name := "interval of " + field
+	s.Features = append(slices.Clip(s.Features), schema.Feature{Name: name, Field: field, Encode: "boundaries", Boundaries: edges, Table: name, Wide: &no, Deep: &no})
+	return compile(s, append(slices.Clip(e.stats), statistics{}))
+}
+
+// Intervals returns the limits between at most most intervals of a field: those of its first
+// feature that divides it, quantile or boundaries, or some of them. It returns nil if there
+// is none, or if a record has several values.
+func (e *Encoder) Intervals(field string, most int) (edges []float64) {
+	for i := range e.schema.Features {
+		f, all := &e.schema.Features[i], e.stats[i].Limits
+		if f.Encode == "boundaries" {
+			all = f.Boundaries
+		}
+		if f.Field != field || f.Separator != "" || len(all) == 0 {
+			continue
+		}
+		n := min(len(all), most-1)
+		for k := range n {
+			edges = append(edges, all[(2*k+1)*len(all)/(2*n)])
+		}
+		return edges
+	}
+	return nil
+}
+
 // Lacks returns the faults of the schema for records with these fields.
 func (e *Encoder) Lacks(fields []string) []error { return e.schema.Validate(fields) }
 

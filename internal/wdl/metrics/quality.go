@@ -200,6 +200,8 @@ type SliceList struct {
 	Share   float64 `json:"share"` // share of the values that were evaluated; below 1 with more than 2^24 samples
 	Top     []Slice `json:"top"`   // values with the most samples
 	Rest    Slice   `json:"rest"`  // all other values combined, without an AUC
+
+	Intervals bool `json:"intervals,omitempty"` // Top holds all intervals of a numeric field, in order
 }
 
 // Slice holds the metrics of the samples with one value.
