@@ -152,7 +152,7 @@ func TestGPUFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	const ask = "-np 2 train -device gpu"
 	for _, x := range []struct{ environment, args, want string }{
-		{"STANDIN_DEVICES=1", ask, "each rank needs a device of its own, and this machine has 1 for 2 ranks: start at most 1 ranks on it, or give -share-gpu"},
+		{"STANDIN_DEVICES=1", ask, "each rank needs its own device, and this machine has 1 for 2 ranks: start at most 1 ranks on it, or give -share-gpu"},
 		{"CUDA_VISIBLE_DEVICES=1", ask, "this machine has 1 for 2 ranks"},
 		{"STANDIN_DEVICES=2", ask + " -collective nccl", "-collective nccl: nccl: open: libnccl.so.2: cannot open shared object file: No such file or directory; install"},
 		{"STANDIN_DEVICES=2", ask + " -collective nccl -share-gpu", "-collective nccl cannot be combined with -share-gpu"},
@@ -311,7 +311,7 @@ func TestGPUAuto(t *testing.T) {
 		t.Errorf("a log-loss of %v with auto, %v on the %s", got.TrainLogLoss, want.TrainLogLoss, device)
 	}
 	for environment, reason := range map[string]string{
-		"STANDIN_DEVICES=1":                       "each rank needs a device of its own, and this machine has 1 for 2 ranks",
+		"STANDIN_DEVICES=1":                       "each rank needs its own device, and this machine has 1 for 2 ranks",
 		"LD_LIBRARY_PATH=":                        "cuda: open: libcuda.so.1: cannot open shared object file",
 		"STANDIN_FAULT=~cuLaunchKernel 10 719":    "CUDA_ERROR_LAUNCH_FAILED (719)",
 		"STANDIN_FAULT=cuModuleGetFunction 0 500": "device 0 (Stand-in 0): kernel: load: cuda: cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500)",

@@ -122,7 +122,7 @@ func TestWhoMayReadTheHistory(t *testing.T) {
 		body, field string
 	}{
 		{nil, "/list", "", 200, `"found":1`, ""},
-		{nil, "/list", "evil.example", 403, "this machine alone", ""},
+		{nil, "/list", "evil.example", 403, "only to this machine", ""},
 		{[]string{"-web-token", "secret"}, "/curves?run=20261123-140000", "", 401, "token", ""},
 		{[]string{"-web-token", "secret"}, "/curves?run=20261123-140000", "", 200, `"name":"20261123-140000"`, "Bearer 0123456789abcdef0123"},
 		{nil, "/curves?run=../runs/20261123-140000", "", 200, `"runs":[]`, ""},

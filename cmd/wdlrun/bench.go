@@ -117,7 +117,7 @@ func benchOptions(c *cli.Context, ops []string) (bench.Options, error) {
 		case !slices.Contains(known, op):
 			return bench.Options{}, fmt.Errorf("bench: there is no %q%s", op, nearest.Instead(op, known))
 		case !slices.Contains(bench.Ops(), op):
-			return bench.Options{}, fmt.Errorf("bench: %s is measured alone: wdlrun [launch flags] bench %s [flags]", op, op)
+			return bench.Options{}, fmt.Errorf("bench: %s needs a separate command: wdlrun [launch flags] bench %s [flags]", op, op)
 		}
 	}
 	opt := bench.Options{Ops: ops, Time: c.Duration("time"), PlainOnly: c.Bool("plain"), Ordinary: c.Bool("ordinary")}

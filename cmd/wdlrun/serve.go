@@ -68,7 +68,7 @@ func serveFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "file_system_poll_wait_seconds", Value: 1, Usage: "look for new versions every `N` seconds; 0: once"},
 		&cli.StringFlag{Name: "grpc_socket_path", Usage: "`FILE`: also take gRPC requests on this Unix socket"},
 		&cli.StringFlag{Name: "ssl_config_file", Usage: "`FILE` with keys and certificates, an SSLConfig as text"},
-		&cli.BoolFlag{Name: "enable_batching", Usage: "accepted and ignored: a request is computed alone, so that none waits for others"},
+		&cli.BoolFlag{Name: "enable_batching", Usage: "accepted and ignored: each request is computed separately"},
 		&cli.StringFlag{Name: "batching_parameters_file", Usage: "`FILE`: accepted and ignored, as -enable_batching"},
 	}
 }
@@ -106,7 +106,7 @@ func (p serving) run() error {
 		return err
 	}
 	if c.Bool("enable_batching") || c.IsSet("batching_parameters_file") {
-		fmt.Fprintln(p.stderr, "wdlrun: serve: batching has no effect: each request is computed alone")
+		fmt.Fprintln(p.stderr, "wdlrun: serve: batching has no effect: each request is computed separately")
 	}
 	p.ranks.Store(true) // the server ends by itself, without startGrace
 	s := serve.New(o)

@@ -52,7 +52,7 @@ func describeSource(b *debug.BuildInfo) string {
 // error if there is no wdlrun-gpu built from the same source. asked is the flag or command
 // that needs it.
 func continueOnGPU(ctx context.Context, asked string) error {
-	none := fmt.Errorf("%s: no wdlrun-gpu of this version beside wdlrun; build it with: %s", asked, gpuBuild)
+	none := fmt.Errorf("%s: no wdlrun-gpu of this version in the directory of wdlrun; build it with: %s", asked, gpuBuild)
 	own, err := os.Executable()
 	if err == nil {
 		own, err = filepath.EvalSymlinks(own)

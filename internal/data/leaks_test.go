@@ -47,7 +47,7 @@ func TestLeaks(t *testing.T) {
 		if err := d.Use(all); err != nil {
 			t.Fatal(err)
 		}
-		const want = `fields that may reveal the label: "refund" (it is missing exactly where the label has one of its values), "status" (alone it gives an AUC of `
+		const want = `fields that may reveal the label: "refund" (it is missing exactly where the label has one of its values), "status" (as the only feature it has an AUC of `
 		if got := Leaking(d.Leaks()); !strings.HasPrefix(got, want) || len(d.Leaks()) != 2 {
 			t.Errorf("%d parts: %s", parts, got)
 		}

@@ -140,7 +140,7 @@ func Guarded(token string, h http.Handler) http.Handler {
 		head.Set("Cache-Control", "no-store")
 		switch given := r.URL.Query().Get("token"); {
 		case token == "" && !loopback(r.Host):
-			http.Error(w, "wdlrun: the page is served to this machine alone: open it at 127.0.0.1", http.StatusForbidden)
+			http.Error(w, "wdlrun: the page is served only to this machine: open it at 127.0.0.1", http.StatusForbidden)
 		case token == "" || admits(token, r):
 			h.ServeHTTP(w, r)
 		case equal(token, given):

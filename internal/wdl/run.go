@@ -166,7 +166,7 @@ func (r *run) restoreBest() (restored bool, err error) {
 		return false, err
 	}
 	if fault != "" {
-		r.warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, the result is that of the last epoch: %s", best, fault))
+		r.warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, so the result is of the last epoch: %s", best, fault))
 		return false, nil
 	}
 	r.rec.Enter(trace.Restore)

@@ -379,7 +379,7 @@ func (f *File) Begin(format string) error {
 	}
 	switch text := format != "parquet" && format != "tfrecord"; {
 	case text && carriageReturns(head):
-		return fmt.Errorf("%s: its lines end in CR alone; convert it first (tr '\\r' '\\n' < FILE > NEW)", f.Name)
+		return fmt.Errorf("%s: its lines end only in CR; convert it first (tr '\\r' '\\n' < FILE > NEW)", f.Name)
 	case text && wideCharacters(head):
 		return fmt.Errorf("%s is UTF-16 text, not %s; convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)", f.Name, format)
 	}

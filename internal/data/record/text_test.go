@@ -10,7 +10,7 @@ import (
 // Text in another encoding, or with other line ends, is an error with advice.
 func TestKindsOfText(t *testing.T) {
 	for content, want := range map[string]string{
-		"a,b\r1,2\r3,4\r":    "its lines end in CR alone; convert it first (tr '\\r' '\\n' < FILE > NEW)",
+		"a,b\r1,2\r3,4\r":    "its lines end only in CR; convert it first (tr '\\r' '\\n' < FILE > NEW)",
 		"\xff\xfea\x00,\x00": "is UTF-16 text", "\xfe\xff\x00a\x00,": "is UTF-16 text", "a\x00,\x00b\x00": "is UTF-16 text", "\x00a\x00,": "is UTF-16 text",
 		"a,b\r\n1,2\r\n": "", "\ufeffa,b\n": "", "a,b\r": "", "\"a\rb\",c\r\n": "",
 	} {

@@ -356,7 +356,7 @@ func (v *validator) names() {
 			return
 		}
 		if at, again := first[name]; again {
-			v.Bad(place, "is named %s, as %s is; give it a name of its own", strconv.Quote(name), at)
+			v.Bad(place, "is named %s, as %s is; give it another name", strconv.Quote(name), at)
 			return
 		}
 		first[name] = place

@@ -172,7 +172,7 @@ func (s Signal) String() string {
 	if s.Absence {
 		return "it is missing exactly where the label has one of its values"
 	}
-	return fmt.Sprintf("alone it gives an AUC of %.4f", s.AUC)
+	return fmt.Sprintf("as the only feature it has an AUC of %.4f", s.AUC)
 }
 
 // Of measures a column as categories and, if its words are those of numbers, also by

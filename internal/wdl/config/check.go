@@ -98,7 +98,7 @@ func (k checker) source() {
 		}
 	}
 	if len(s.Valid) > 0 && s.ValidFraction != 0 {
-		k.later("data.valid", "data.valid_fraction", "validation data is either files of its own or a share of the training data")
+		k.later("data.valid", "data.valid_fraction", "validation data is either separate files or a share of the training data")
 	}
 	if len(s.Delimiter) > 1 || s.Delimiter != "" && strings.Contains("\"\r\n\x00", s.Delimiter) {
 		k.bad("data.delimiter", "is %s; it must be one byte, and neither a line end nor a double quote", quote(s.Delimiter))
@@ -116,7 +116,7 @@ func (k checker) source() {
 			given bool
 		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}, {"multiline", s.Multiline}} {
 			if o.given {
-				k.later("data.format", "data."+o.name, s.Format+" says itself what a record is made of")
+				k.later("data.format", "data."+o.name, s.Format+" defines the layout of its records")
 			}
 		}
 	case s.Header && len(s.Fields) > 0:

@@ -100,7 +100,7 @@ func (k checker) strategy(path string, t Table) {
 			k.later(path+".strategy", path+".wire", "sums that owners pool travel as float32")
 		}
 	case "replicated":
-		const why = "replicated rows change by gradients alone, on every rank alike"
+		const why = "replicated rows change only by gradients, equally on every rank"
 		if t.Admit.After > 1 {
 			k.later(path+".strategy", path+".admit", why)
 		}
@@ -200,7 +200,7 @@ func (k checker) kind() {
 		k.bad("model.cin", "has %d layers, at most %d are possible", len(m.CIN), most)
 	}
 	if kind != "wide_deep" && !on(m.Deep) {
-		k.later("model.kind", "model.deep", kind+" is a network of embeddings; for the wide part alone use wide_deep")
+		k.later("model.kind", "model.deep", kind+" is a network of embeddings; for only the wide part use wide_deep")
 	}
 	if kind != "deepfm" && kind != "xdeepfm" || k.crowded() {
 		return
@@ -263,7 +263,7 @@ func (k checker) gpu() {
 func (k checker) train() {
 	t := k.c.Train
 	if t.Threads > 1 && k.c.Model.BatchNorm {
-		k.later("train.threads", "model.batch_norm", "its statistics are those of the whole batch, which then is one thread's")
+		k.later("train.threads", "model.batch_norm", "its statistics need the whole batch in one thread")
 	}
 	if t.Batch != 0 && t.GlobalBatch != 0 {
 		k.later("train.batch", "train.global_batch", "the batch is given per rank or for all ranks together")

@@ -101,7 +101,7 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	case c.Kind == "float" && !c.Integers && !inspect.IsIDName(c.Name):
 		return s.amount(name), ""
 	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || countsRows(c)):
-		return nil, "nearly every row has its own value, so it says nothing about new rows"
+		return nil, "nearly every row has its own value, so it carries no information about new rows"
 	case s.mayName(c) && s.both(c):
 		return append(s.amount(name), s.entry(name, keysOf(c), "")), ""
 	case s.mayName(c) && c.Shape != inspect.Identifier:
@@ -184,7 +184,7 @@ func (s *suggestion) ofIndices(name string, c *inspect.Column, every bool) (entr
 	case c.Distinct == 1 && c.Missing == 0:
 		return nil, "", false
 	case every && !c.Many:
-		return nil, "nearly every row has its own index, so it says nothing about new rows", true
+		return nil, "nearly every row has its own index, so it carries no information about new rows", true
 	}
 	return []string{s.weighted(name, values)}, "", true
 }

@@ -42,7 +42,7 @@ func (m Machine) Check(c *config.Config, ranks int) error {
 		return fmt.Errorf("train.device: gpu: %w", err)
 	}
 	if !m.Assigned && !m.Share && library.Devices < ranks {
-		return fmt.Errorf("train.device: gpu: each rank needs a device of its own, and this machine has %d for %d ranks: start at most %d ranks on it, or give -share-gpu", library.Devices, ranks, library.Devices)
+		return fmt.Errorf("train.device: gpu: each rank needs its own device, and this machine has %d for %d ranks: start at most %d ranks on it, or give -share-gpu", library.Devices, ranks, library.Devices)
 	}
 	if m.Sum != overNCCL {
 		return nil

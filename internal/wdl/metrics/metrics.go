@@ -123,7 +123,7 @@ func (m Metrics) remedy() string {
 	case *m.AUC < 0.5:
 		return "its ranking is worse than chance, so compare the labels and columns with those of the training data"
 	case *m.Calibration > 1.25 || *m.Calibration < 0.8:
-		return fmt.Sprintf("the mean prediction is %.2f times the base rate, so check that labels and base rate are those of the training data, and lower train.optimizer.*.learning_rate", *m.Calibration)
+		return fmt.Sprintf("the mean prediction is %.2f times the base rate, so check that labels and base rate match the training data, and lower train.optimizer.*.learning_rate", *m.Calibration)
 	}
 	return "the model is overconfident, so use fewer train.epochs, train.early_stop or train.l2, or lower train.optimizer.*.learning_rate"
 }

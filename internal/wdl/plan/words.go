@@ -30,7 +30,7 @@ func (p *Plan) String() string {
 	w.Flush()
 	for _, t := range p.Tables {
 		if t.SightingBytes > 0 {
-			fmt.Fprintf(&b, "%s: %s of the memory count sightings of keys; rows are those if every key were admitted\n", t.Name, Bytes(t.SightingBytes))
+			fmt.Fprintf(&b, "%s: %s of the memory count occurrences of keys; the rows assume that every key is admitted\n", t.Name, Bytes(t.SightingBytes))
 		}
 	}
 	fmt.Fprintln(&b, "\nmemory and bytes a step, by rank")
