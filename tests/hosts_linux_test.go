@@ -31,6 +31,7 @@ func wide(t testing.TB, flags ...string) []string {
 // gradients are summed during the backward pass, and a rank that is killed there is
 // named once.
 func TestTwoHosts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, x := range []struct {
 		name  string

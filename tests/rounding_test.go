@@ -24,6 +24,7 @@ import (
 // an addition into one rounding, as Go's does on arm64 and with GOAMD64=v3: such
 // code returns other bits there. docs/design/0010-rounding.md says what to write.
 func TestProductsAreRounded(t *testing.T) {
+	t.Parallel()
 	load := exportData(t)
 	check := newFusing(load)
 	var all []compiled

@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -404,10 +405,8 @@ func moveWithCopies(t *testing.T, how step.Tolerance) {
 	if !maps.Equal(contents(t, moved), want) {
 		t.Error("the model is another")
 	}
-	for i, after := range []int64{-1, 9, -3, -6, -10, 30} {
-		if i > 1 && testing.Short() {
-			break
-		}
+	exchanges := []int64{-1, 9, -3, -6, -10, 30}
+	for i, after := range exchanges[:patient.Size(3, len(exchanges))] {
 		got, said := run(16, deaths{{i % size, ends + after, 0}})
 		if !maps.Equal(contents(t, got), want) || got.Samples != still.Samples {
 			t.Fatalf("rank %d died at exchange %d of rank 0, which had moved shards after %d: the model is another; said %s", i%size, ends+after, ends, said)
