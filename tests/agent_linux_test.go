@@ -291,8 +291,8 @@ func TestAgentsRecipes(t *testing.T) {
 	differentFiles(t, c, folder, on)
 }
 
-// differentFiles trains on machines that do not share all files: each has a /tmp of its own.
-// Only that of the launcher has the configuration.
+// differentFiles trains on machines that do not share all files. Each has its own /tmp, and only
+// the launcher's /tmp has the configuration.
 func differentFiles(t *testing.T, c *cluster, folder string, on func(host int, args ...string) *exec.Cmd) {
 	t.Helper()
 	const rows = "{ echo click,site; for i in $(seq 200); do echo $((i%2)),s$((i%SITES)); done; }"

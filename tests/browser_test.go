@@ -159,7 +159,7 @@ func (b *browser) eval(expression string) string {
 	return text
 }
 
-// text is what a reader sees of an element, "" if it is not there.
+// text returns the visible text of an element, or "" if the element does not exist.
 func (b *browser) text(selector string) string {
 	b.t.Helper()
 	return b.eval("(document.querySelector(" + quoted(selector) + ") || {innerText: ''}).innerText")

@@ -77,7 +77,7 @@ func TestMain(m *testing.M) {
 // thousands of times wait for a turn each time.
 const patience = 3 * patient.Longest
 
-// outcome is what a run of the command left.
+// outcome is the output and the exit code of a run of the command.
 type outcome struct {
 	stdout, stderr string
 	code           int
@@ -225,7 +225,7 @@ func few(t testing.TB) []string {
 	return append(flags[:len(flags):len(flags)], short...)
 }
 
-// calm holds the trainings that nobody disturbs, by their flags.
+// calm holds the undisturbed trainings by their flags.
 var calm struct {
 	sync.Mutex
 	runs map[string]calmRun
@@ -236,8 +236,8 @@ type calmRun struct {
 	parts map[string]string
 }
 
-// undisturbed is a training by so many ranks that nobody disturbs, and the parts of its
-// last checkpoint. All tests share it: it has the same bits each time, see
+// undisturbed returns the result of a training on np ranks without faults, and the parts of its
+// last checkpoint. All tests share it, because it has the same bits each time: see
 // TestSameSeedSameBits.
 func undisturbed(t testing.TB, np int, flags []string) (r trained, last map[string]string) {
 	t.Helper()
@@ -299,7 +299,7 @@ func TestSameSeedSameBits(t *testing.T) {
 	}
 }
 
-// TestResumeOnOtherRanks stops a training half way and goes on elsewhere.
+// TestResumeOnOtherRanks resumes a training of 2 ranks from the middle, on 1 and on 3 ranks.
 func TestResumeOnOtherRanks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -338,7 +338,7 @@ func write(t testing.TB, dir, name, text string) {
 	}
 }
 
-// TestConfigDocument keeps docs/config.md equal to what the command says.
+// TestConfigDocument compares docs/config.md with the output of the command.
 func TestConfigDocument(t *testing.T) {
 	t.Parallel()
 	const head = "# Configuration\n\nWhat `wdlrun help config` prints; a test keeps the two equal (`go test ./tests -run ConfigDocument -rewrite`).\n\n"
@@ -391,8 +391,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchTurns: with -turns, what to measure comes from a file, line by line, and what
-// is wrong with it is said.
+// TestBenchTurns: with -turns, bench reads each measurement from a line of a file, and reports
+// invalid lines.
 func TestBenchTurns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

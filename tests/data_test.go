@@ -45,9 +45,8 @@ func describe(t *testing.T, dir, args string) (d described) {
 	return d
 }
 
-// TestAdultInEveryFormat: what is known of the built-in set is what is read from
-// every file that it was converted to. The sums of age and hours_per_week are
-// those of UCI's file.
+// TestAdultInEveryFormat converts the built-in data to every format and compares what is read
+// with known values. The sums of age and hours_per_week are from UCI's file.
 func TestAdultInEveryFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -90,9 +89,9 @@ func TestAdultInEveryFormat(t *testing.T) {
 	}
 }
 
-// TestConvertKeepsValues: what training reads of a field comes back to the byte from
-// every format that holds strings: numbers that are not written the shortest way, codes,
-// and blanks between quotes; those around an unquoted field are no part of it.
+// TestConvertKeepsValues: every format that holds strings preserves each field byte by byte:
+// numbers not in their shortest form, codes, and blanks between quotes. Blanks around an
+// unquoted field are dropped.
 func TestConvertKeepsValues(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -120,8 +119,8 @@ func TestConvertKeepsValues(t *testing.T) {
 	}
 }
 
-// TestConvertKeepsTypes: a table of every type that DuckDB wrote is what DuckDB writes as
-// CSV, through whichever format it came; columns that cannot be read are named.
+// TestConvertKeepsTypes converts a table with every type of DuckDB through each format and
+// compares it with the CSV that DuckDB writes. Columns that cannot be read are named.
 func TestConvertKeepsTypes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -198,8 +197,8 @@ func TestLateFieldsAreKept(t *testing.T) {
 	}
 }
 
-// TestConvertCodesOfTheLabel: where strings become numbers, those of the label become 1
-// and 0 by their meaning, not by which comes first.
+// TestConvertCodesOfTheLabel: if strings become numbers, the strings of the label become 1 and 0
+// by their meaning, not by their order.
 func TestConvertCodesOfTheLabel(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -239,7 +238,7 @@ func TestConvertCodesOfTheLabel(t *testing.T) {
 	}
 }
 
-// TestBenchInputOfFewRecords: what the refusal advises is possible.
+// TestBenchInputOfFewRecords: the advice in the error message works.
 func TestBenchInputOfFewRecords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -436,8 +435,8 @@ func TestNoAUCOfOneClass(t *testing.T) {
 	}
 }
 
-// TestEvalReadsAnotherSpelling: an evaluation is told how its files are written and what
-// their labels are, and gives the figures of the files as the training reads them.
+// TestEvalReadsAnotherSpelling: an evaluation with -set for the format and the labels of its
+// files has the metrics of the files in the format of the training.
 func TestEvalReadsAnotherSpelling(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -480,9 +479,8 @@ func TestEvalReadsAnotherSpelling(t *testing.T) {
 	}
 }
 
-// TestAdultTrainsAlikeFromEveryFormat: what is learned does not depend on the
-// format that the records are kept in. Categories have numbers here, for LibSVM
-// holds nothing else.
+// TestAdultTrainsAlikeFromEveryFormat: the trained model does not depend on the format of the
+// records. Categories are numbers here, because LibSVM holds nothing else.
 func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -524,8 +522,8 @@ func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
 	}
 }
 
-// TestEvalFindsTheFormat: the same records give the same figures as text and in
-// formats that name their fields themselves, without being told.
+// TestEvalFindsTheFormat: the same records have the same metrics as text and in formats with
+// named fields, without flags for the format.
 func TestEvalFindsTheFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -579,8 +577,8 @@ func TestInitOfWeightedIndices(t *testing.T) {
 	must(t, dir, "data check -config a.yaml")
 }
 
-// TestCheckOfAnotherFormat: data check reads files that name their fields by the
-// configuration of others, and says of the rest how they differ.
+// TestCheckOfAnotherFormat: data check reads files with named fields by the configuration of
+// another format. For other files it reports the difference.
 func TestCheckOfAnotherFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -612,8 +610,8 @@ func TestCheckOfAnotherFormat(t *testing.T) {
 	}
 }
 
-// TestEvalOfTextWithHeader: a model trained on files that name their fields reads text
-// with a header, and says of other text what it lacks.
+// TestEvalOfTextWithHeader: a model trained on files with named fields reads text with a header.
+// For other text the error names what is missing.
 func TestEvalOfTextWithHeader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -8,8 +8,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/doctor"
 )
 
-// TestDoctor examines three hosts and each pair of them once, and this machine alone. What a
-// job would fail of sets the exit code.
+// TestDoctor examines three hosts and each pair of them once, and this machine without others.
+// An error that would end a job sets the exit code.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	client, _ := fakeSSH(t, login)

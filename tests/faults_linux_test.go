@@ -38,8 +38,8 @@ func ranksOf(launcher int) map[int]int {
 	return pids
 }
 
-// waitRanks waits until all ranks of a launcher run. Of a job that has ended before this
-// test looked, it returns those that it saw.
+// waitRanks waits until all ranks of a launcher run. If the job ends earlier, it returns the
+// ranks that it has found.
 func waitRanks(t testing.TB, launcher, np int) (pids map[int]int) {
 	t.Helper()
 	eventually(t, "the start of all ranks", func() bool {
@@ -205,8 +205,7 @@ func killAndResume(t *testing.T, np int, m moment, whole trained, want map[strin
 	return killed
 }
 
-// TestKilledLauncher: with the launcher gone, its ranks and what they have
-// started must go too.
+// TestKilledLauncher: if the launcher is killed, its ranks and their child processes end.
 func TestKilledLauncher(t *testing.T) {
 	t.Parallel()
 	for name, program := range map[string][]string{
@@ -289,8 +288,8 @@ func TestStoppedRankIsNamed(t *testing.T) {
 	}
 }
 
-// TestInterrupt: Ctrl-C writes a checkpoint, ends every rank with exit code 130,
-// and what was trained is not lost.
+// TestInterrupt: Ctrl-C writes a checkpoint and ends every rank with exit code 130. The training
+// can be resumed from the checkpoint.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -315,9 +314,9 @@ func TestInterrupt(t *testing.T) {
 	samePart(t, "interrupted and resumed", parts(t, dir, resumed.RunDir, resumed.Steps), want)
 }
 
-// TestSignalToOneRank: where no launcher of ours has started the ranks, a signal to any
-// one of them has all write a checkpoint and end with the same code, none with 0, which
-// says that a rank's work is finished and is what all end with then.
+// TestSignalToOneRank: without a launcher of wdlrun, a signal to any rank makes all ranks write
+// a checkpoint and end with the same code. The code is not 0, which means that the work is
+// finished.
 func TestSignalToOneRank(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -447,8 +446,7 @@ func TestInterruptedWithoutRanks(t *testing.T) {
 	}
 }
 
-// TestCheckpointOrder: SIGUSR1 to the launcher writes a checkpoint, and training
-// goes on.
+// TestCheckpointOrder: SIGUSR1 to the launcher writes a checkpoint, and the training continues.
 func TestCheckpointOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -489,8 +487,8 @@ func waitRun(t testing.TB, dir string, cmds ...*exec.Cmd) {
 	})
 }
 
-// TestFullDisk limits the size of files, which to a program is a disk that fills
-// while a checkpoint is written: training must go on, and say so.
+// TestFullDisk limits the size of files, which has the same effect as a disk that fills while a
+// checkpoint is written. The training must continue and report the error.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	bin, err := wdlrun()
@@ -527,9 +525,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtTheEnd: a last checkpoint that fails is written once more. Where that
-// fails too and an earlier one could be written the user is told to go on from there,
-// and nothing is listed that is not there.
+// TestFullDiskAtTheEnd: the last checkpoint is written again if it fails. If that fails too, the
+// output advises to resume from an earlier checkpoint, if there is one, and lists only files
+// that exist.
 func TestFullDiskAtTheEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -557,8 +555,8 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestFullDiskOfATier: rows that find no place on disk end the training, the table
-// and the file are named, and with more room it goes on from the last checkpoint.
+// TestFullDiskOfATier: the training ends if rows do not fit on disk, and the error names the
+// table and the file. With more space it resumes from the last checkpoint.
 func TestFullDiskOfATier(t *testing.T) {
 	t.Parallel()
 	bin, err := wdlrun()
@@ -639,8 +637,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestNextOfAnotherLauncher: ranks that mpirun, srun or the like has started say once how
-// to go on, and rank 0 keeps the verdict.
+// TestNextOfAnotherLauncher: ranks started by mpirun, srun or a similar launcher print once how
+// to resume, and rank 0 keeps the verdict.
 func TestNextOfAnotherLauncher(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

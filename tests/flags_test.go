@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// refusedFlags are command lines that cannot mean what they say. taken.tsv and
-// space.yaml exist.
+// refusedFlags are contradictory or invalid command lines. The files taken.tsv and space.yaml
+// exist.
 var refusedFlags = []struct{ args, want string }{
 	{"-encrypt -transport shm train", "-encrypt encrypts tcp links"},
 	{"-ports 9-5 train", `-ports "9-5" is not a range of ports; give one such as 20000-20100`},
@@ -86,7 +86,8 @@ var refusedFlags = []struct{ args, want string }{
 	{"train -set data.test=test.csv", "it must be a list of strings: write [test.csv]"},
 }
 
-// What cannot mean what it says is refused before anything starts, in one line.
+// TestRefusedFlags: contradictory or invalid flags are rejected with one line before any rank
+// starts.
 func TestRefusedFlags(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "space.yaml"), []byte("model.kind: [wide_deep, bogus]\n"), 0o644); err != nil {
@@ -110,7 +111,8 @@ func TestRefusedFlags(t *testing.T) {
 	}
 }
 
-// What somebody means who writes bf16 as other programs, or other commands, have it.
+// TestPrecisionFlags: wrong flags and settings of precision and device are rejected in one line,
+// with advice.
 func TestPrecisionFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -237,7 +239,7 @@ func TestJSONBeforeBench(t *testing.T) {
 	}
 }
 
-// A job that fails says so to programs as everything else that fails does.
+// TestJSONOfWhatFails: a failed job prints a JSON object like any other error.
 func TestJSONOfWhatFails(t *testing.T) {
 	t.Parallel()
 	for _, words := range [][]string{{"-json", "sh", "-c", "exit 3"}, {"-json", "-np", "2", "-oversubscribe", "sh", "-c", "kill -9 $$"}} {
@@ -281,8 +283,7 @@ func TestJSONOfWhatDoesNotStart(t *testing.T) {
 	}
 }
 
-// What was to be printed and could not be is a failure, said in a line, whichever
-// command it was and for whomever it printed.
+// TestLostOutput: every command fails with a one-line error if its output cannot be written.
 func TestLostOutput(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -83,8 +83,8 @@ func trainGPU(t *testing.T, dir string, args ...string) trained {
 	return parseTrained(t, o)
 }
 
-// TestGPUTrainsAsTheCPU: the same AUC, the same metrics by an evaluation on the CPU, and
-// either one resumes what the other has trained.
+// TestGPUTrainsAsTheCPU: GPU and CPU have the same AUC and, evaluated on the CPU, the same
+// metrics. Either one resumes a training of the other.
 func TestGPUTrainsAsTheCPU(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -147,7 +147,7 @@ func TestGPUJobsRestart(t *testing.T) {
 	}
 }
 
-// TestGPUFaultsAreNamed: what is wrong with a machine or a device is one line.
+// TestGPUFaultsAreNamed: each fault of a machine or a device is reported in one line.
 func TestGPUFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	const ask = "-np 2 train -device gpu"

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// host is one of two hosts on this machine: an address, and what a rank there is
-// started by.
+// host is one of two hosts on this machine: its address and the command that starts a rank
+// there.
 type host struct {
 	ip    string
 	enter []string
@@ -26,10 +26,9 @@ func wide(t testing.TB, flags ...string) []string {
 	return append(append(few(t), "-set", "train.epochs=1", "-set", "model.hidden=[1200]", "-set", "train.global_batch=1024"), flags...)
 }
 
-// TestTwoHosts trains on two hosts over encrypted links, the ranks started as any
-// launcher would. The results are those of one host, though between hosts dense
-// gradients are summed during the backward pass, and a rank that is killed there is
-// named once.
+// TestTwoHosts trains on two hosts over encrypted links, with ranks started as another launcher
+// would. The results equal those of one host, although dense gradients are summed between hosts
+// during the backward pass. A rank that is killed there is named once.
 func TestTwoHosts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -55,9 +54,9 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
-// sameResults compares a training with that of as many ranks on one host, which stays
-// in dir. With one rank on each the sums have one order. Two share memory, and their
-// sum is one of two terms (see package collective): then only rounding may differ.
+// sameResults compares a training with one of equally many ranks on one host, in dir. With one
+// rank on each host the sums have one order. Two ranks of a host share memory, and their sum is
+// one of two terms (see package collective), so rounding may differ.
 func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
 	here, cmds := oneHost(t, dir, 2*each), onHosts(t, dir, hosts[:], each, true, wide(t)...)
 	var there trained
@@ -85,7 +84,7 @@ func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
 	}
 }
 
-// oneHost is the training of so many ranks on one host, taken once in dir.
+// oneHost returns the result of a training of np ranks on one host, which runs once in dir.
 func oneHost(t *testing.T, dir string, np int) (r trained) {
 	t.Helper()
 	out := fmt.Sprintf("of-%d", np)

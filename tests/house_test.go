@@ -201,7 +201,7 @@ func TestThePublicPackagesStaySmall(t *testing.T) {
 	}
 }
 
-// maxLines is how long a function may be: what a screen shows at once.
+// maxLines is the maximum number of lines of a function, which fit on a screen.
 const maxLines = 70
 
 func TestFunctionsFitAScreen(t *testing.T) {

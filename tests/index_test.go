@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFeatureIndex: an index made by two ranks of some days serves a training,
-// and tells what a day holds that it does not know.
+// TestFeatureIndex: an index made by two ranks from several days serves a training. An
+// evaluation reports the values of another day that are not in the index.
 func TestFeatureIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -175,7 +175,7 @@ func TestGenInitTrain(t *testing.T) {
 	}
 }
 
-// TestMaxBad: so many bad records are left out, and the result tells of them.
+// TestMaxBad: up to -max-bad bad records are skipped, and the result counts them.
 func TestMaxBad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -190,8 +190,8 @@ func TestMaxBad(t *testing.T) {
 	}
 }
 
-// TestBadSpan: a stream that meets a bad record on one rank keeps what it has trained on
-// before, and goes on from there. What is to be checked is what was read, -set and all.
+// TestBadSpan: a stream that finds a bad record on one rank keeps the training up to it and
+// resumes there. The advice names the files that were read, with their -set.
 func TestBadSpan(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

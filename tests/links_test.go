@@ -12,11 +12,11 @@ import (
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
-// joiner has the test binary be a rank of a program of somebody's own, see joined.
+// joiner makes the test binary a rank of a user's program, see joined.
 const joiner = "WDLRUN_TESTS_JOINER"
 
-// joined joins as any program does and prints by which transport. Rank 1 insists on
-// encryption, so that a group forms only if whoever launched rank 0 has asked for it.
+// joined joins the job as any program does and prints the transport. Rank 1 requires encryption,
+// so a group forms only if the launcher of rank 0 requests it.
 func joined() error {
 	world, _, err := rank.FromEnv(os.Getenv)
 	if err != nil {
@@ -31,7 +31,7 @@ func joined() error {
 	return m.Done(nil)
 }
 
-// What the launch flags say of links holds for a program of somebody's own.
+// TestLinksOfAnyProgram: the launch flags about links apply to a user's program.
 func TestLinksOfAnyProgram(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {

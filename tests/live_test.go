@@ -48,8 +48,8 @@ func watched(t *testing.T, args ...string) (cmd *exec.Cmd, out *os.File, page, m
 	return cmd, out, page, metrics
 }
 
-// TestLivePage: the step of a real training moves, the page keeps what it has when the job
-// has ended, and asks no other host for anything.
+// TestLivePage: the page shows the steps of a real training, keeps its contents after the job
+// ends, and sends no request to other hosts.
 func TestLivePage(t *testing.T) {
 	t.Parallel()
 	b := browse(t)
@@ -128,7 +128,7 @@ func TestPrometheusScrapesATraining(t *testing.T) {
 	}
 }
 
-// TestLiveFlags rejects what makes no sense, and trains without a port that is taken.
+// TestLiveFlags rejects invalid flags, and trains without the page if its port is taken.
 func TestLiveFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -210,8 +210,8 @@ func summaries(t *testing.T, folder string) map[string]map[string]bool {
 	return all
 }
 
-// TestLogRecords: every line of stderr is a record, those of a failure too, and the ranks
-// keep theirs.
+// TestLogRecords: every line of stderr is a record, also after a failure, and each rank keeps
+// its records in the run directory.
 func TestLogRecords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

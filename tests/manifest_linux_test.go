@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// manifested is what TestManifest reads of a Job.
+// manifested holds the parts of a Job that TestManifest reads.
 type manifested struct {
 	Kind string
 	Data map[string]string

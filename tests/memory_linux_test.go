@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// limitMemory makes a control group of so many bytes below this process's, and returns
-// the path of the file that a process writes its id to.
+// limitMemory makes a control group with a limit in bytes below this process's group. It returns
+// the path of the file to which a process writes its id to enter it.
 func limitMemory(t *testing.T, bytes int64) (procs string) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/cgroup")
@@ -37,8 +37,8 @@ func limitMemory(t *testing.T, bytes int64) (procs string) {
 	return filepath.Join(dir, "cgroup.procs")
 }
 
-// TestOutOfMemoryIsNamed: the verdict on a rank that the kernel killed for memory says
-// so. Windows beyond the limit are an error before, not a kill.
+// TestOutOfMemoryIsNamed: the verdict on a rank killed by the kernel for lack of memory names
+// this cause. Windows beyond the limit fail with an error before that.
 func TestOutOfMemoryIsNamed(t *testing.T) {
 	procs := limitMemory(t, 256<<20)
 	cmd := command(t, t.TempDir(), "-np", "1", "train", "-set", "model.batch_norm=true", "-set", "train.batch=32561", "-set", "model.hidden=[4096]")

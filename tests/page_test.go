@@ -13,8 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// day feeds the page the messages of so many seconds, 50 points of the loss in each, as a
-// training of 1,000 steps a second sends them, and draws it once a minute.
+// day sends the page the messages of n seconds of a training of 1,000 steps per second, with 50
+// points of the loss each, and draws the page once a minute.
 const day = `(() => {
   const ranks = { total: [], recent: [], slow: [], tables: [], bad: 0 };
   for (let r = 0; r < 64; r++) { ranks.total.push([1, 2, 3, 4, 5, 6]); ranks.recent.push([1, 1, 1, 1, 1, 1]); }

@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/cpus"
 )
 
-// TestPlacement: ranks run on the CPUs that -plan prints, here and on another host, within
-// those that the launcher may use. A host without enough memory is named before a rank starts.
+// TestPlacement: ranks run on the CPUs that -plan prints, here and on another host, within the
+// CPUs that the launcher may use. A host without enough memory is named before a rank starts.
 func TestPlacement(t *testing.T) {
 	t.Parallel()
 	all, err := cpus.Here()

@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
-// TestPlanOfATraining foresees a training, trains nothing, and is right about what
-// a training then measures.
+// TestPlanOfATraining compares the plan of a training with the measurements of the training
+// itself. The plan trains nothing.
 func TestPlanOfATraining(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -56,8 +56,8 @@ func TestPlanOfATraining(t *testing.T) {
 	}
 }
 
-// TestPlanHeedsTheLaunch: what the launch flags ask for is in the plan, and what a
-// training would refuse has none.
+// TestPlanHeedsTheLaunch: the plan follows the launch flags. A configuration that training
+// rejects has no plan.
 func TestPlanHeedsTheLaunch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,8 +9,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/f32"
 )
 
-// TestBF16IsRefusedBeforeRanksStart: where this machine cannot, as one that can
-// does when it is told so, and only if a rank is to run on it.
+// TestBF16IsRefusedBeforeRanksStart: a machine without bfloat16 rejects it in one line, and only
+// if a rank is to run on it. If this machine has it, the test disables AVX-512.
 func TestBF16IsRefusedBeforeRanksStart(t *testing.T) {
 	dir := t.TempDir()
 	const bf16 = "train.precision=bf16"
@@ -44,8 +44,8 @@ func TestAutoWithoutGPUs(t *testing.T) {
 	}
 }
 
-// TestBF16LearnsAsMuch: the same steps in bfloat16 end at the same AUC within .001, and
-// were not those of float32.
+// TestBF16LearnsAsMuch: the same steps in bfloat16 reach the same AUC within .001, and have
+// other bits than in float32.
 func TestBF16LearnsAsMuch(t *testing.T) {
 	t.Parallel()
 	if err := f32.NoBF16(); err != nil {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// clickLog writes clicks.csv with so many records, and a configuration of it, and trains.
+// clickLog writes clicks.csv with this number of records and a configuration, and trains a
+// model.
 func clickLog(t *testing.T, rows int) (dir, model string) {
 	t.Helper()
 	dir = t.TempDir()

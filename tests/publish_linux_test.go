@@ -46,7 +46,7 @@ func (m *publishedModel) newest() (newest int64) {
 	return newest
 }
 
-// answers compares the logits of the server with those that a prediction writes.
+// answers compares the logits of the server with those written by predict.
 func (m *publishedModel) answers(model string) {
 	m.t.Helper()
 	out := filepath.Join(m.dir, "want.csv")

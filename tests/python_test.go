@@ -38,7 +38,7 @@ func recipe(t *testing.T, document, holds string) string {
 	return ""
 }
 
-// inPython runs code in dir and returns what it prints.
+// inPython runs code in dir and returns its output.
 func inPython(t *testing.T, python, dir, code string) string {
 	t.Helper()
 	cmd := exec.Command(python, "-c", code)
@@ -85,8 +85,8 @@ assert (k == keys).all() and (r == rows).all() and len(keys) == 17
 	}
 }
 
-// TestPythonAsksTheServer runs the recipes of docs/serving.md that send requests; the
-// scores are those that predict writes.
+// TestPythonAsksTheServer runs the recipes of docs/serving.md that send requests, and compares
+// the scores with those of predict.
 func TestPythonAsksTheServer(t *testing.T) {
 	t.Parallel()
 	interpreter := python(t, "grpc")

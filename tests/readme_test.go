@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// clicks writes records as somebody has them who reads the README for the first time.
+// clicks writes records such as a new reader of the README may have.
 func clicks(t *testing.T, path string, rows int) {
 	t.Helper()
 	var b strings.Builder
@@ -23,7 +23,7 @@ func clicks(t *testing.T, path string, rows int) {
 	}
 }
 
-// TestOwnDataOfTheREADME runs what the README says of one's own data, line by line.
+// TestOwnDataOfTheREADME runs each command of the README's section about the user's own data.
 func TestOwnDataOfTheREADME(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
@@ -62,12 +62,12 @@ func TestOwnDataOfTheREADME(t *testing.T) {
 	}
 }
 
-// anchor is what a heading of Markdown is called in links.
+// anchor returns the name of a Markdown heading in links.
 func anchor(heading string) string {
 	return strings.ReplaceAll(regexp.MustCompile(`[^\pL\pN_ -]`).ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
-// TestLinksOfTheDocuments: what documents point to is there, headings too.
+// TestLinksOfTheDocuments: the files and headings that documents link to exist.
 func TestLinksOfTheDocuments(t *testing.T) {
 	t.Parallel()
 	fenced, link := regexp.MustCompile("(?s)```.*?```"), regexp.MustCompile(`\]\(([^)\s:]+)\)`)

@@ -16,9 +16,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestGoesOnFromMemory kills each rank with -9 at random moments of a training with
-// replicas: the others keep their processes, and it ends with the bits of the training
-// that nobody disturbed.
+// TestGoesOnFromMemory kills each rank with SIGKILL at random moments of a training with
+// replicas. The other processes stay, and the result has the bits of an undisturbed training.
 func TestGoesOnFromMemory(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -71,8 +70,8 @@ func TestLostAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestLostWhileTheyMeet kills the successor of a rank as soon as it is there, before all
-// have met: the others keep what they hold.
+// TestLostWhileTheyMeet kills the replacement of a rank as soon as it runs, before all ranks
+// have met. The other ranks keep their shards.
 func TestLostWhileTheyMeet(t *testing.T) {
 	t.Parallel()
 	whole, want := undisturbed(t, 3, short)
@@ -134,8 +133,8 @@ func TestBothCopiesLost(t *testing.T) {
 	}
 }
 
-// TestStoppedRankIsReplaced: a rank that stands still is ended after a while, which
-// wakes nobody up, and the others go on from memory.
+// TestStoppedRankIsReplaced: a stopped rank is killed after a while. The others continue from
+// memory.
 func TestStoppedRankIsReplaced(t *testing.T) {
 	t.Parallel()
 	whole, want := undisturbed(t, 3, short)

@@ -16,9 +16,9 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// TestRestart kills ranks with -9 at random moments of a training that may be
-// started again: it must go on by itself, in the same run directory, to the bits
-// of the training that nobody disturbed.
+// TestRestart kills ranks with SIGKILL at random moments of a training with -restarts. The
+// training must resume without help, in the same run directory, and end with the bits of an
+// undisturbed one.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	const np = 3
@@ -39,8 +39,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartSmaller: where -min-np allows, the ranks that are left go on, and
-// every sample is still counted once.
+// TestRestartSmaller: with -min-np the remaining ranks continue, and every sample counts once.
 func TestRestartSmaller(t *testing.T) {
 	t.Parallel()
 	o, r, _ := disturbed(t, 3, moment{lines: 1, victim: 0}, short, "-restarts", "1", "-min-np", "2")
@@ -109,8 +108,8 @@ func TestInjectedFaultsComeOnce(t *testing.T) {
 	}
 }
 
-// TestRestartSmallerInsideAnEpoch: where microbatches of an epoch came late, fewer
-// ranks cannot go on inside it, and go back to where it began.
+// TestRestartSmallerInsideAnEpoch: if microbatches of an epoch were late, fewer ranks cannot
+// continue within it and restart at its beginning.
 func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -144,10 +143,9 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	}
 }
 
-// TestNotStartedAgainInVain: what would come again until somebody mends it ends the job
-// at once, whatever -restarts says: where a look before the start can see it no rank is
-// started, as for a folder that is not there. A disk that has room for that look alone is
-// full for the ranks.
+// TestNotStartedAgainInVain: a permanent error ends the job at once, whatever -restarts is. If a
+// check before the start finds the error, such as a missing folder, no rank starts. A disk with
+// space for this check only is full for the ranks.
 func TestNotStartedAgainInVain(t *testing.T) {
 	t.Parallel()
 	bin, err := wdlrun()

@@ -20,9 +20,9 @@ import (
 	"testing"
 )
 
-// TestProductsAreRounded finds floating-point products that a compiler may fuse with
-// an addition into one rounding, as Go's does on arm64 and with GOAMD64=v3: such
-// code returns other bits there. docs/design/0010-rounding.md says what to write.
+// TestProductsAreRounded finds floating-point products that a compiler may fuse with an addition
+// into one rounding, as Go's does on arm64 and with GOAMD64=v3. Such code has other bits there:
+// see docs/design/0010-rounding.md.
 func TestProductsAreRounded(t *testing.T) {
 	t.Parallel()
 	load := exportData(t)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestRuns lists trainings with what differs between them.
+// TestRuns lists trainings with their differing settings.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

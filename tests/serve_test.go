@@ -152,7 +152,7 @@ type scoredRecords struct {
 	logits []float32
 }
 
-// readScored reads what predict wrote: fields, then label, score and logit.
+// readScored reads the output of predict: fields, then label, score and logit.
 func readScored(t *testing.T, file string) (x scoredRecords) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -322,7 +322,7 @@ func TestServerOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestServeFlags: what is wrong with the flags is said at once.
+// TestServeFlags: invalid flags are reported at once.
 func TestServeFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -29,8 +29,8 @@ func slowly(t *testing.T, dir string, flags []string, program ...string) trained
 	return parseTrained(t, o)
 }
 
-// TestSlowRank: a training that leaves a slow rank behind loses no sample and is
-// as good as any; its replay, with nobody slow, has the same bits.
+// TestSlowRank: a training that does not wait for a slow rank loses no sample and has a normal
+// AUC. Its replay, without a slow rank, has the same bits.
 func TestSlowRank(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestSlowRank(t *testing.T) {
 	}
 }
 
-// TestSpeculateHasTheBitsOfWait over processes, where timing is nobody's choice.
+// TestSpeculateHasTheBitsOfWait compares the two modes in real processes with real timing.
 func TestSpeculateHasTheBitsOfWait(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -74,8 +74,8 @@ func TestRankThatStandsStillHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// sameModel compares the last checkpoints of two trainings, but for the configuration,
-// which says how they got on with slow ranks.
+// sameModel compares the last checkpoints of two trainings, except the configuration, which
+// holds the mode for slow ranks.
 func sameModel(t *testing.T, dir string, a, b trained) {
 	t.Helper()
 	if changed := changedSections(t, dir, a, b); len(changed) > 1 || len(changed) == 1 && changed[0] != "config" {
@@ -106,8 +106,8 @@ func changedSections(t *testing.T, dir string, a, b trained) (names []string) {
 	return names
 }
 
-// TestRefusedBeforeAnyRankStarts: what so many ranks cannot do, and flags of a
-// training for a program that is none.
+// TestRefusedBeforeAnyRankStarts: settings that this number of ranks cannot use are rejected,
+// and so are flags of train for another program.
 func TestRefusedBeforeAnyRankStarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -127,7 +127,7 @@ func TestRefusedBeforeAnyRankStarts(t *testing.T) {
 	}
 }
 
-// TestNoHintWithoutACheckpoint: nobody is sent to resume what was never saved.
+// TestNoHintWithoutACheckpoint: without a checkpoint no message advises to resume.
 func TestNoHintWithoutACheckpoint(t *testing.T) {
 	t.Parallel()
 	o := run(t, t.TempDir(), "-np", "2", "train", "-chaos", "kill:1@step1")

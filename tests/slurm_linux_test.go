@@ -180,7 +180,7 @@ func (s *slurm) submit(t *testing.T, script string) (job string) {
 	return strings.TrimSpace(string(out))
 }
 
-// printed is what a job has printed so far.
+// printed returns the output of a job so far.
 func (s *slurm) printed(job string) string {
 	b, _ := os.ReadFile(filepath.Join(s.folder, job+".txt"))
 	return string(b)

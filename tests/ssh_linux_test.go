@@ -90,8 +90,8 @@ func TestHostsProgram(t *testing.T) {
 	}
 }
 
-// below are the processes of the hosts below a folder: those whose executable, arguments or
-// environment name it.
+// below returns the processes of the hosts below a folder: those whose executable, arguments or
+// environment contain its path.
 func below(folder string) (pids []int) {
 	found, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range found {

@@ -130,7 +130,8 @@ func (c *cluster) inside(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// processes are those of a host, without its sshd and what holds the namespace.
+// processes returns the processes of a host, without its sshd and the process that keeps the
+// namespace.
 func (c *cluster) processes(host int) (pids []int) {
 	own, _ := os.Readlink("/proc/" + c.hosts[host] + "/ns/net")
 	found, _ := filepath.Glob("/proc/[0-9]*")
@@ -264,8 +265,8 @@ func (c *cluster) logins(t *testing.T) {
 	c.empty(t)
 }
 
-// ports trains behind a firewall on every host that drops what is not for the ports of -ports
-// or of sshd.
+// ports trains behind a firewall on every host, which drops packets to ports other than those of
+// -ports and sshd.
 func (c *cluster) ports(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skipf("%v: install nftables", err)

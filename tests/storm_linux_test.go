@@ -48,11 +48,10 @@ func storm(seed uint64, faults, np int, steps int64) string {
 	return strings.Join(all, ",")
 }
 
-// TestStorm lets faults of every kind, at random moments, befall a training of real
-// processes. It must end by itself; each microbatch of each epoch counts exactly once;
-// what speculates has the bits of the training that nobody disturbed, what drops its
-// AUC; and after each fault the launcher holds no more descriptors, and no memory is
-// shared by nobody.
+// TestStorm injects faults of every kind at random moments of a training of real processes. The
+// training must end without help, and each microbatch of each epoch counts exactly once. With
+// speculate it has the bits of an undisturbed training, with drop its AUC. After each fault the
+// launcher holds no more descriptors, and no shared memory is left over.
 func TestStorm(t *testing.T) {
 	const np = 3
 	faults := cmp.Or(*stormFaults, patient.Size(8, 20))
@@ -90,8 +89,8 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// survive runs a job that faults befall to its end and returns how often its group
-// was formed anew. Each time it looks what the launcher holds.
+// survive runs a job with injected faults to its end. It returns how often the group formed
+// again, and checks the descriptors of the launcher each time.
 func survive(t *testing.T, dir string, args []string) (r trained, fallen int) {
 	t.Helper()
 	bin, err := wdlrun()
@@ -183,7 +182,7 @@ func (l *lineCount) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// sharedMemory lists what lies in /dev/shm under our name.
+// sharedMemory lists the files of wdlrun in /dev/shm.
 func sharedMemory(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("/dev/shm/*wdlrun*")

@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// streamYAML is a job on a stream; %s is what grows.
+// streamYAML is the configuration of a training on a stream; %s is the growing data.
 const streamYAML = `
 data: {train: [%q], fields: [click, site], follow: {on: true, poll: 0.05}}
 label: {field: click}
@@ -30,7 +30,7 @@ func TestStreamOfProcesses(t *testing.T) {
 	patient.Try(t, time.Second, func(timeout time.Duration) error { return loseBroker(t, timeout) })
 }
 
-// startBroker starts a broker that keeps what it is sent in dir.
+// startBroker starts a broker that stores its messages in dir.
 func startBroker(dir string, ports ...int) (*kfake.Cluster, error) {
 	return kfake.NewCluster(kfake.Ports(ports...), kfake.SeedTopics(2, "clicks"), kfake.NumBrokers(1), kfake.DataDir(filepath.Join(dir, "broker")))
 }

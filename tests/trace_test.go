@@ -14,8 +14,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestTraceNamesASlowRank: in a training with a rank that computes far slower, nearly
-// every step waited for it, and for its compute. It runs alone: jobs of other tests would
+// TestTraceNamesASlowRank: if one rank computes much more slowly, the trace names it and its
+// compute for nearly every step. The test does not run in parallel, because other jobs would
 // delay the other ranks as well.
 func TestTraceNamesASlowRank(t *testing.T) {
 	patient.Try(t, time.Second, func(time.Duration) error { // where other programs hold the cores, any rank may be late
@@ -86,7 +86,7 @@ func merged(t *testing.T, path string, ranks int) {
 	}
 }
 
-// TestTraceOfNothing says what is asked for.
+// TestTraceOfNothing: the error names the missing argument or file.
 func TestTraceOfNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -100,8 +100,8 @@ func TestTraceOfNothing(t *testing.T) {
 	}
 }
 
-// TestTimelinesOnRequest: SIGUSR2 writes them while the training continues, those of the
-// steps that -trace names.
+// TestTimelinesOnRequest: SIGUSR2 writes the timelines of the steps in -trace while the training
+// continues.
 func TestTimelinesOnRequest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
