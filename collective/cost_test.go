@@ -13,7 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
-// TestChoices keeps what the default costs choose, and the modelled time.
+// TestChoices compares the algorithms chosen with the default costs, and the modelled times,
+// with known values.
 func TestChoices(t *testing.T) {
 	shapes := []collective.Shape{
 		{Size: 2}, {Size: 3}, {Size: 4}, {Size: 8}, {Size: 32}, {Size: 1024},

@@ -27,8 +27,8 @@ func ExampleAllReduce() {
 	// Output: [[3 3 5] [3 3 5] [3 3 5]]
 }
 
-// Each rank asks every other for a different number of rows: lengths travel
-// first, then what they announce.
+// Each rank requests a different number of rows from every other rank: the lengths are sent
+// first, then the keys.
 func ExampleAllToAllV() {
 	var wg sync.WaitGroup
 	got := make([][]uint64, 2)

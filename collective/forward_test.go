@@ -60,8 +60,8 @@ func TestPartsArriveByWayOfOthers(t *testing.T) {
 	}
 }
 
-// checkRadix compares what the cost model counts, where it takes that radix, with
-// what was counted.
+// checkRadix compares the rounds and bytes that the cost model counts with the counted ones, if
+// the model uses this radix.
 func checkRadix(t *testing.T, size, radix, rounds, sent int) {
 	if size == 1 {
 		return

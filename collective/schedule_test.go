@@ -69,7 +69,7 @@ func (m *machine) run() error {
 	return nil
 }
 
-// settle ends an exchange: only now may what was sent be overwritten.
+// settle ends an exchange. Only then may the sent bytes be overwritten.
 func (m *machine) settle(r int, x exchange) {
 	in := m.recv[r][x.recv.lo:x.recv.hi]
 	for i, v := range m.came[r] {
@@ -384,7 +384,7 @@ func TestScatterReachesAll(t *testing.T) {
 	}
 }
 
-// TestBarrierHearsOfAll runs the barrier on what each rank has heard of.
+// TestBarrierHearsOfAll runs the barrier on the sets of ranks that each rank has heard from.
 func TestBarrierHearsOfAll(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		heard, rounds := make([]uint64, p), bits.Len(uint(p-1))
@@ -451,8 +451,8 @@ func TestChunk(t *testing.T) {
 	}
 }
 
-// TestWhenAnAllReduceGoesInPieces: inside a host, where exchanging a byte is cheap and
-// no piece is smaller than what pays for its rounds.
+// TestWhenAnAllReduceGoesInPieces: pieces are used inside a host, where bytes are cheap to
+// exchange, and each piece is large enough to pay for its rounds.
 func TestWhenAnAllReduceGoesInPieces(t *testing.T) {
 	for _, c := range []struct {
 		near            bool

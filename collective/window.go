@@ -31,7 +31,7 @@ type Sharer interface {
 	Leave(channel int)
 }
 
-// Note is what a rank sends to the others in a meeting.
+// Note is the message that a rank sends to the others in a meeting.
 type Note struct {
 	Where uint64 // place of its buffer, as Comm.locate encodes it; 0: not in a window
 	Bytes uint64 // length of its part

@@ -13,8 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// persist runs a shell script on 3 ranks with restarts and returns what it printed,
-// with a line for each failure.
+// persist runs a shell script on 3 ranks with restarts. It returns the output, with a line for
+// each failure.
 func persist(t *testing.T, ctx context.Context, script string, restarts, least int, failed func(Failure)) (Outcome, string) {
 	t.Helper()
 	out := newText()
@@ -147,7 +147,7 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// TestLostLink: a rank whose link was lost is not said to have failed.
+// TestLostLink: a rank whose link was lost is not reported as failed.
 func TestLostLink(t *testing.T) {
 	for kind, want := range map[rank.Kind]string{rank.Blamed: "rank 1 lost a link; 2 ranks start again in ", rank.Killed: "rank 1 failed; 2 ranks start again in "} {
 		g := &generations{policy: restart.New(restart.Config{Size: 2}), places: []int{0, 1}, begin: time.Now()}

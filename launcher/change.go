@@ -133,7 +133,7 @@ var errJobEnds = errors.New("the job has ended or is ending")
 // changes carries out the changes that a job receives, one after the other.
 type changes struct {
 	calls chan func(*run) // run by the goroutine that watches the ranks, after their first step
-	asked *transition     // ranks were told to end for it
+	asked *transition     // the ranks received an order to end for it
 	trial *transition     // the generation is the first after it, and has done no step yet
 }
 
@@ -202,7 +202,7 @@ func reach(ctx context.Context, job Job, to *console) error {
 	return a.connect(ctx)
 }
 
-// stopFor tells the ranks to end for a change.
+// stopFor orders the ranks to end for a change.
 func (r *run) stopFor(t *transition) error {
 	switch {
 	case r.interrupt != nil:

@@ -97,8 +97,8 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// growing runs ranks that end when they are told to, and fail at once if there are three.
-// ask makes changes while the job runs.
+// growing runs ranks that end on request. A group of three fails at once. ask makes changes
+// while the job runs.
 func growing(t *testing.T, restarts int, ask func(change func(Change) (string, error))) (o Outcome, turns string) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())

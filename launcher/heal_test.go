@@ -10,8 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// TestHear waits for the stacks of those who are left, and for no others, nor longer
-// than the pause.
+// TestHear waits for the stacks of the remaining ranks only, and not longer than the pause.
 func TestHear(t *testing.T) {
 	v := &rank.Verdict{Kind: rank.Lost, Rank: 1}
 	ranks := []Placed{{Rank: 0}, {Rank: 1}, {Rank: 2}, {Rank: 3}}
@@ -39,8 +38,8 @@ func TestHear(t *testing.T) {
 	}
 }
 
-// TestForgotten: who is left goes on from memory, also where a group was lost before it had
-// formed; what new processes of that hold is nothing.
+// TestForgotten: the remaining ranks continue from memory, also if a group is lost before it has
+// formed. The new processes of that group hold no shards.
 func TestForgotten(t *testing.T) {
 	ranks := []Placed{{Rank: 0}, {Rank: 1}, {Rank: 2}}
 	for _, k := range []struct {

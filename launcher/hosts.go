@@ -51,9 +51,9 @@ func Hosts(list, file string) ([]Host, error) {
 	return nil, nil
 }
 
-// parseHosts reads a list like "a:2,b:4". A host without a number has one slot,
-// a host that comes again adds its slots, an IPv6 address with slots stands in
-// brackets, "[::1]:2".
+// parseHosts reads a list such as "a:2,b:4". A host without a number has one slot, and a host
+// named again adds its slots. An IPv6 address with slots is written in brackets, as in
+// "[::1]:2".
 func parseHosts(list string) ([]Host, error) {
 	var hosts []Host
 	for i, entry := range strings.Split(list, ",") {
@@ -68,7 +68,7 @@ func parseHosts(list string) ([]Host, error) {
 	return hosts, nil
 }
 
-// hostName is what may be a host: names, IPv4 and IPv6 addresses, and machines with an
+// hostName matches the name of a host: a name, an IPv4 or IPv6 address, or a machine with an
 // agent, such as @a. A name does not begin with "-", so that it is never read as an option.
 var hostName = regexp.MustCompile(`^@?[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$`)
 

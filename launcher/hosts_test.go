@@ -161,7 +161,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestPlaceByNode: ranks are spread over hosts as evenly as slots allow, and those of a host
+// TestPlaceByNode: ranks are spread over hosts as evenly as slots allow. The ranks of a host
 // have consecutive numbers.
 func TestPlaceByNode(t *testing.T) {
 	hosts := []Host{{"a", 2, 0}, {"b", 4, 5}, {"c", 1, 1}}

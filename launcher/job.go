@@ -47,7 +47,7 @@ type Job struct {
 	Grace      time.Duration // between SIGTERM and SIGKILL, default 3 s
 	Listen     string        // address of the coordinator, default a free port of 127.0.0.1
 
-	// Remote says how ranks on other hosts are started, nil if they cannot be.
+	// Remote starts ranks on other hosts; nil if only this host can be used.
 	Remote *Remote
 
 	// Suspends has Ctrl-Z (SIGTSTP) stop the ranks with the launcher while the
@@ -219,7 +219,7 @@ func startCode(err error) int {
 	return 1
 }
 
-// unrunnable reports whether the system says that a file is no program.
+// unrunnable reports whether err means that the file is not a program.
 func unrunnable(err error) bool {
 	for _, e := range []error{syscall.EISDIR, syscall.ENOTDIR, syscall.ENOEXEC, syscall.ELOOP, syscall.ENAMETOOLONG} {
 		if errors.Is(err, e) {

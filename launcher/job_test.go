@@ -67,7 +67,7 @@ func (w *text) find(t *testing.T, pattern string, n int) (found []string) {
 	return found
 }
 
-// until waits until what is written is what is waited for.
+// until waits until the output meets the condition is.
 func (w *text) until(t *testing.T, what string, is func(s string) bool) {
 	t.Helper()
 	late := time.After(patient.Longest)
@@ -133,7 +133,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// heard is a job's host that waits for a status that says something.
+// heard is a job's host that waits for a status with a message.
 type heard struct {
 	from  int
 	first chan struct{}
@@ -201,8 +201,8 @@ func TestStoppedRank(t *testing.T) {
 	})
 }
 
-// TestJudgedAtOnce: the verdict is told while those that it does not name still run, and
-// once.
+// TestJudgedAtOnce: the verdict is reported once, while the ranks that it does not name still
+// run.
 func TestJudgedAtOnce(t *testing.T) {
 	var told []string
 	running := make(chan []int, 1)
@@ -287,7 +287,7 @@ func mustListen(t *testing.T) *net.TCPListener {
 	return front
 }
 
-// TestSeats: each rank of a fleet has CPUs of its own, and keeps them when it is started again.
+// TestSeats: each rank of a fleet has separate CPUs and keeps them when it is restarted.
 func TestSeats(t *testing.T) {
 	f := &fleet{shares: [][]int{{0}, {1, 2}}, seats: map[int]int{}}
 	for _, x := range []struct {
@@ -331,7 +331,7 @@ func TestEndIsToldBeforeItsOutput(t *testing.T) {
 	}
 }
 
-// TestDeafRanks: those that neither the verdict nor SIGTERM ends are killed.
+// TestDeafRanks: ranks that ignore the verdict and SIGTERM are killed.
 func TestDeafRanks(t *testing.T) {
 	t.Parallel()
 	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "deaf"), Quiet: true, Grace: 200 * time.Millisecond})
@@ -424,7 +424,7 @@ func TestErrorsBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestLimitsOfTheSystem: what keeps a process from starting is said with what to do.
+// TestLimitsOfTheSystem: an error that prevents the start of a process is reported with advice.
 func TestLimitsOfTheSystem(t *testing.T) {
 	for limit, want := range map[syscall.Errno]string{syscall.EMFILE: "ulimit -n", syscall.EAGAIN: "ulimit -u", syscall.ENOMEM: "fewer ranks"} {
 		err := explain(&os.PathError{Op: "fork/exec", Path: "/bin/true", Err: limit})

@@ -52,7 +52,7 @@
 // another code, reports an error, or is silent. The verdict is reported at once
 // (Job.Judged). The other ranks, including stopped ones, which are resumed, get 3 s to end
 // by themselves if they have a session with the coordinator, then SIGTERM, and 3 s later
-// SIGKILL. The exit code is that of the first failure: 128 + signal for a signal, 127 if
+// SIGKILL. The exit code is the code of the first failure: 128 + signal for a signal, 127 if
 // the program is not found and 126 if it cannot be run, as in shells.
 //
 // # Restarts
@@ -66,8 +66,8 @@
 //
 // # Other hosts
 //
-// With Job.Changes a running job continues on other hosts (change.go): its ranks are told
-// to end with a checkpoint, and the next generation has a new plan. If that generation
+// With Job.Changes a running job continues on other hosts (change.go): its ranks
+// write a checkpoint and end, and the next generation has a new plan. If that generation
 // fails before its first step, the job returns to the previous plan. The ranks of a host
 // that is lost three times move to free slots of Job.Hosts.
 //

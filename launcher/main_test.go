@@ -62,7 +62,7 @@ func launchProgram(args []string) int {
 	return out.Code
 }
 
-// rankProgram joins the job and does what mode selects.
+// rankProgram joins the job and runs the program of mode.
 func rankProgram(mode string) int {
 	w, _, err := rank.FromEnv(os.Getenv)
 	if err != nil {
@@ -128,7 +128,7 @@ func rankProgram(mode string) int {
 	return 4
 }
 
-// grow is a rank that ends when it is told to. Its result is its generation, or GROW. One
+// grow is a rank that ends on request. Its result is its generation, or GROW. One
 // of three ranks fails before the first step.
 func grow(s *control.Session, w rank.World) int {
 	if w.Size == 3 && w.Rank == 1 {

@@ -36,8 +36,8 @@ func (h *steps) Status(r int, s rank.Status) {
 	}
 }
 
-// Interrupted ranks that save what they have done are not killed over it, however
-// short the grace is.
+// TestInterruptedRanksSave: interrupted ranks are not killed while they write a checkpoint,
+// however short the grace is.
 func TestInterruptedRanksSave(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "saved")
 	ctx, cancel := context.WithCancelCause(t.Context())

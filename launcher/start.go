@@ -312,7 +312,7 @@ func (f *fleet) close() {
 	close(f.forks)
 }
 
-// explain adds what to do to errors of starting a program.
+// explain adds advice to an error of starting a program.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, exec.ErrDot):

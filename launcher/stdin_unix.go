@@ -16,10 +16,10 @@ const canPoll = true
 // pollTime bounds the time until the copying of a terminal notices its end.
 const pollTime = 100 * time.Millisecond
 
-// copyTerminal copies what is typed until the end of the input (Ctrl-D), quit, or an error
-// on either side. It reads only available input, so that it never blocks in a read. It
-// reads only while this process is in the terminal's foreground, because a read from the
-// background would stop the process.
+// copyTerminal copies the input of the terminal until its end (Ctrl-D), quit, or an error on
+// either side. It reads only available input, so that it never blocks in a read. It reads only
+// while this process is in the terminal's foreground, because a read from the background would
+// stop the process.
 func copyTerminal(to io.Writer, tty *os.File, quit <-chan struct{}) {
 	fd := int(tty.Fd())
 	buf := make([]byte, 4096)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSource: programs of one source differ in the tag alone.
+// TestSource: programs of one source differ only in the tag.
 func TestSource(t *testing.T) {
 	build := func(path, version string, settings ...string) *debug.BuildInfo {
 		b := &debug.BuildInfo{Path: path, Main: debug.Module{Version: version}}

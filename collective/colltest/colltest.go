@@ -221,8 +221,8 @@ func channels(t *testing.T, newGroup Make, size int) {
 	}))
 }
 
-// split runs different programs on even and odd ranks, in opposite order, and on subsets of
-// those. Rank 0 is in none.
+// split runs different programs on even and odd ranks, in opposite order, and on subsets of both
+// groups. Rank 0 is in no subset.
 func split(t *testing.T, newGroup Make, size int) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
 		color := c.Rank() % 2

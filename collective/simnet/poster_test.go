@@ -39,8 +39,8 @@ func TestPostedPartsTakeWhatTheModelSays(t *testing.T) {
 	}
 }
 
-// TestPostedPartsArrive whatever their lengths, some too long to be posted, and by
-// whatever radix is the best for what a post takes.
+// TestPostedPartsArrive posts parts of any length, some too long for a post, with the radix that
+// is best for the capacity of a post.
 func TestPostedPartsArrive(t *testing.T) {
 	for _, p := range []int{3, 8, 40} {
 		for _, each := range []time.Duration{time.Microsecond, 10 * time.Microsecond, 40 * time.Microsecond} {

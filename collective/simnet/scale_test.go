@@ -11,8 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
-// cluster is hosts of perHost ranks each, with what default costs assume of links
-// between them.
+// cluster models hosts of perHost ranks each, with the default costs for links between hosts.
 func cluster(hosts, perHost int) Model {
 	m := tenGigabit()
 	m.Inside = Link{Latency: 2 * time.Microsecond, BytesPerSecond: 1e10}
@@ -41,8 +40,8 @@ func taking(a collective.Algorithm, body func(c *collective.Comm) error) func(c 
 	}
 }
 
-// TestRailsBeatFlatWhereTheModelSaysSo compares an allreduce that knows its hosts
-// with those that do not, on the same links.
+// TestRailsBeatFlatWhereTheModelSaysSo compares allreduces of Comms with hosts and without hosts
+// on the same links.
 func TestRailsBeatFlatWhereTheModelSaysSo(t *testing.T) {
 	for _, n := range []int{64, 1 << 14, 1 << 18} {
 		m := cluster(4, 4)

@@ -49,7 +49,7 @@ type Link struct {
 	BytesPerSecond float64 // 0: unlimited
 }
 
-// traffic counts what a rank has sent.
+// traffic counts the messages and bytes that a rank has sent.
 type traffic struct {
 	messages int
 	bytes    int64 // payload bytes

@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
-// tenGigabit is a network like that of a common cluster.
+// tenGigabit models a network of a common cluster.
 func tenGigabit() Model { return Model{Latency: 50 * time.Microsecond, BytesPerSecond: 1.25e9} }
 
 // simulateOn runs body as every rank in virtual time, on a Comm that newComm makes,
@@ -47,7 +47,7 @@ func modelledOn(t *testing.T, size int, m Model, newComm func(*Transport) *colle
 
 func flat(tr *Transport) *collective.Comm { return collective.New(tr) }
 
-// simulate and modelled are those on Comms that know no hosts.
+// simulate and modelled use Comms without hosts.
 func simulate(t *testing.T, size int, m Model, body func(c *collective.Comm) error) (time.Duration, []*Transport, []error) {
 	t.Helper()
 	return simulateOn(t, size, m, flat, body)

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// Frames far larger than what the system buffers, both ways at once, where one
-// rank begins late: it exercises segments, sleeping and the writer.
+// TestLargeFramesBothWays sends frames far larger than the buffers of the system, in both
+// directions at once. One rank starts late. This exercises segments, sleeping and the writer.
 func TestLargeFramesBothWays(t *testing.T) {
 	for name, group := range kinds() {
 		t.Run(name, func(t *testing.T) {

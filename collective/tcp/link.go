@@ -28,7 +28,7 @@ type link struct {
 	conn  net.Conn
 	under *pipe
 
-	jobs    chan struct{} // tells the writer to send vec
+	jobs    chan struct{} // a value makes the writer send vec
 	done    chan error    // result of the writer; holds one
 	stopped chan struct{} // closed when the writer has ended
 

@@ -186,10 +186,10 @@ func killed(t *testing.T, phase string, streams, victim int, timeout time.Durati
 	return err
 }
 
-// kill drops a transport as the system drops that of a dead process.
+// kill closes the connections of a transport as the system does for a dead process.
 func kill(tr *Transport) {
-	tr.closed.Store(true) // it says no more
-	tr.linksMu.Lock()     // that a peer's word ends it meanwhile is no matter
+	tr.closed.Store(true) // it sends nothing more
+	tr.linksMu.Lock()     // a message of a peer may end it meanwhile
 	defer tr.linksMu.Unlock()
 	tr.gone = true
 	for _, p := range tr.peers {

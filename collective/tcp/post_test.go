@@ -62,9 +62,9 @@ func postOrTurns(t *testing.T, ts []*Transport, unit int, posting uint) {
 	wg.Wait()
 }
 
-// Three ranks, of which any two are in a part of three, post their messages in the
-// calls of different parts, and wait for each other. None reads what another one has
-// posted to it: nothing but the circle shows that.
+// TestPostsInACircle: three ranks, each two of them in one group of three, post messages in
+// calls of different groups and wait for each other. None reads the messages posted to it, so
+// only the circle reveals the mistake.
 func TestPostsInACircle(t *testing.T) {
 	for name, group := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestPostsInACircle(t *testing.T) {
 	}
 }
 
-// postInCircle makes a part of ranks 0 to 2, one of 2 to 4, and one of 4, 5 and 0,
-// and calls in those that this rank is in, the first one first.
+// postInCircle makes groups of ranks 0 to 2, of 2 to 4, and of 4, 5 and 0. Each rank makes a
+// call in each of its groups, in this order.
 func postInCircle(c *collective.Comm) error {
 	var mine []*collective.Comm
 	for first := 0; first < 6; first += 2 {

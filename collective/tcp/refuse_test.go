@@ -118,7 +118,7 @@ func TestStrangersAreRefusedAndTheJobGoesOn(t *testing.T) {
 	works(t, ts)
 }
 
-// checkRefusal checks what rank 0 reported about a stranger and sent to it.
+// checkRefusal checks the report of rank 0 about a stranger and the bytes sent to it.
 func checkRefusal(t *testing.T, s stranger, conn net.Conn, refused []string) {
 	t.Helper()
 	addr, found := conn.LocalAddr().String(), ""
@@ -302,8 +302,8 @@ func (f *forming) tried() bool {
 	return f.last != nil
 }
 
-// TestAConnectedRankLearnsWhyAnotherGaveUp: rank 2 has all its links, rank 1
-// lacks that of rank 3.
+// TestAConnectedRankLearnsWhyAnotherGaveUp: rank 2 has all its links, and rank 1 has no link to
+// rank 3.
 func TestAConnectedRankLearnsWhyAnotherGaveUp(t *testing.T) {
 	f := newForming(Config{Rank: 1, Peers: make([]string, 2), Channels: 1, Streams: 1, Timeout: time.Second, Key: testKey})
 	ts := group(t, 2)

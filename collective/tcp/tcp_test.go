@@ -110,7 +110,7 @@ func TestPiecesKeepTheBits(t *testing.T) {
 	}
 }
 
-// sums returns what each rank has after an allreduce of n fractions.
+// sums returns the result of each rank of an allreduce of n fractions.
 func sums(t *testing.T, ts []collective.Transport, n int) [][]float32 {
 	t.Helper()
 	xs, errs := make([][]float32, len(ts)), make([]error, len(ts))

@@ -15,7 +15,6 @@ import (
 // A broken data connection waits half a second for the control connection to report the
 // cause. It checks often, so that a process that was stopped meanwhile still reads the
 // messages that have arrived.
-// hears what has come for it.
 const (
 	judgePause = 50 * time.Millisecond
 	judgeLooks = 10

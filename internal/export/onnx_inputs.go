@@ -43,7 +43,7 @@ func features(index []byte) ([]fitted, error) {
 	return x.Features, err
 }
 
-// missingKey returns the key that stands for a missing value, and that ends a list.
+// missingKey returns the key of a missing value, which also ends a list.
 func missingKey() int64 {
 	k := encode.KeyMissing
 	return int64(k)

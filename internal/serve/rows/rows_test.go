@@ -270,7 +270,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// One row stands for all rows.
+// TestOneRowForAll: one row is used for all rows.
 func TestOneRowForAll(t *testing.T) {
 	x := train(t, 50, none)
 	var one, all encode.Batch

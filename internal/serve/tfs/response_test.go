@@ -56,7 +56,7 @@ func TestMetadata(t *testing.T) {
 	})
 }
 
-// The numbers of the types and states are those of the table.
+// TestEnums compares the numbers of types and states with the table.
 func TestEnums(t *testing.T) {
 	for _, cells := range enumRows(t) {
 		switch cells.message {
