@@ -97,8 +97,12 @@ func (r *Run) RankTimes() []RankTimes {
 		return nil
 	}
 	defer f.Close()
+	return r.scanRanks(io.LimitReader(f, maxMetrics))
+}
+
+func (r *Run) scanRanks(from io.Reader) []RankTimes {
 	series, faults := Series[RankTimes]{Most: mostRankTimes}, 0
-	lines := bufio.NewReaderSize(io.LimitReader(f, maxMetrics), 1<<16)
+	lines := bufio.NewReaderSize(from, 1<<16)
 	for n := 1; ; n++ {
 		line, whole, err := readLine(lines)
 		if err != nil {

@@ -199,10 +199,18 @@ func TestLongSeriesAreThinned(t *testing.T) {
 
 func FuzzRun(f *testing.F) {
 	f.Add(lines, yamlA)
+	f.Add(`{"event":"ranks","step":20,"phases":["input","pull"],"seconds":[[0.5,1],[1,2]]}`, "")
 	f.Add(`{"event":"train","logloss":1e400}`, "a: &x [*x]\nb: *x\n")
 	f.Fuzz(func(t *testing.T, metrics, config string) {
 		var r Run
 		r.scan(strings.NewReader(metrics))
+		for _, times := range r.scanRanks(strings.NewReader(metrics)) {
+			for rank, waiting := range times.Waiting() {
+				if times.Seconds(rank) < waiting && !slices.ContainsFunc(slices.Concat(times.Ranks...), func(x float64) bool { return x < 0 }) {
+					t.Errorf("rank %d waits %v of %v", rank, waiting, times.Seconds(rank))
+				}
+			}
+		}
 		r.Config, _ = ParseSettings([]byte(config))
 		r.Dir = "/none"
 		r.judge(false)

@@ -171,3 +171,13 @@ crosses: [{of: [a/b, a_b], buckets: 100}]
 	}
 	golden.Check(t, "graphs.txt", b.String())
 }
+
+// FuzzModel draws any configuration that can be parsed.
+func FuzzModel(f *testing.F) {
+	f.Add([]byte("data: {train: [x.csv], header: true}\nlabel: {field: y, positive: [a]}\nfeatures: [{field: f, encode: hash}, {field: g, encode: raw}]\nmodel: {kind: deepfm, hidden: []}\n"))
+	f.Add([]byte("data: {train: [x.csv], fields: [f, y]}\nlabel: {field: y}\nfeatures: [{field: f, encode: id, table: t}]\ntables: [{name: t, dim: 3}]\nmodel: {kind: dcn_v2, wide: false}\n"))
+	f.Fuzz(func(t *testing.T, yaml []byte) {
+		w := New(t.TempDir(), time.Time{}, 1)
+		w.Model(yaml)
+	})
+}
