@@ -62,7 +62,7 @@ func TestCkpt(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := ckpt(1, "verify", r.RunDir)
-	if strings.Count(o.stdout, "whole ") != 2 || !strings.Contains(o.stdout, "DAMAGED  "+before) || !strings.Contains(o.stdout, filepath.Base(files[1])) {
+	if strings.Count(o.stdout, "intact ") != 2 || !strings.Contains(o.stdout, "DAMAGED  "+before) || !strings.Contains(o.stdout, filepath.Base(files[1])) {
 		t.Error(o.stdout)
 	}
 	ckpt(0, "prune", "-keep", "1", "-dry-run", r.RunDir)
@@ -104,7 +104,7 @@ func TestCkptChains(t *testing.T) {
 		t.Fatal(err)
 	}
 	o = run(t, dir, "ckpt", "verify", chains.RunDir)
-	if o.code != 1 || !strings.Contains(o.stdout, "DAMAGED  "+step(chains, 240)) || !strings.Contains(o.stdout, "step 220") || !strings.Contains(o.stdout, "whole    "+step(chains, 200)) {
+	if o.code != 1 || !strings.Contains(o.stdout, "DAMAGED  "+step(chains, 240)) || !strings.Contains(o.stdout, "step 220") || !strings.Contains(o.stdout, "intact   "+step(chains, 200)) {
 		t.Errorf("exit code %d\n%s", o.code, o.stdout)
 	}
 }

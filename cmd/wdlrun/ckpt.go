@@ -300,7 +300,7 @@ func (p *program) ckptVerify(c *cli.Context) error {
 				fmt.Fprintf(p.stdout, "DAMAGED  %s\n  %s\n", f.Dir, strings.ReplaceAll(l.Fault, "\n", "\n  "))
 			}
 		case !asJSON(c):
-			fmt.Fprintf(p.stdout, "whole    %s  (%d bytes, %s)\n", f.Dir, l.Bytes, l.kind())
+			fmt.Fprintf(p.stdout, "intact   %s  (%d bytes, %s)\n", f.Dir, l.Bytes, l.kind())
 		}
 		return nil
 	})
