@@ -178,7 +178,7 @@ func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, rej
 	if IsCheckpoint(path) {
 		c, err := openAccepted(path, accept)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w (give the directory above it to use the newest that is whole)", err)
+			return nil, nil, fmt.Errorf("%w (give the directory above it to use the newest undamaged one)", err)
 		}
 		return c, nil, nil
 	}

@@ -151,6 +151,6 @@ func TestCkptPruneKeepsWholeOnes(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	if o = run(t, dir, "ckpt", "verify", name(3)); o.code != 0 {
-		t.Errorf("of the newest that is whole nothing is left:\n%s%s", o.stdout, o.stderr)
+		t.Errorf("the newest undamaged checkpoint was removed:\n%s%s", o.stdout, o.stderr)
 	}
 }

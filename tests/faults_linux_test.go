@@ -625,7 +625,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	if r := parseTrained(t, o); r.AUC != whole.AUC {
 		t.Errorf("AUC %v after the fallback, %v before", r.AUC, whole.AUC)
 	}
-	for _, f := range files { // now none is whole
+	for _, f := range files { // now all are damaged
 		os.Truncate(f, 100)
 	}
 	found, _ := filepath.Glob(filepath.Join(dir, whole.RunDir, "checkpoints", "*", "*.wck"))

@@ -40,8 +40,8 @@ func epochsOf(t *testing.T, r *Reader, e *encode.Encoder, epochs int) (all [][]u
 	return all
 }
 
-// A reader of several epochs returns what one reader per epoch does, whichever thread
-// encodes, and whether or not rows are kept between epochs.
+// TestEpochsFollowEachOther: a reader of several epochs returns the same batches as one reader
+// per epoch, with any number of threads, and with or without kept rows.
 func TestEpochsFollowEachOther(t *testing.T) {
 	for _, packing := range []string{"", ".gz"} {
 		src, schema := datatest.Fields("csv")
@@ -119,8 +119,8 @@ func untilAhead(t *testing.T, r *Reader) {
 	}
 }
 
-// Small batches are read far ahead before any wait; large ones and those of a requested
-// depth are not.
+// TestSmallBatchesAreReadFarAhead: small batches are read far ahead before any wait. Large
+// batches, and batches of a requested depth, are not.
 func TestSmallBatchesAreReadFarAhead(t *testing.T) {
 	d, fit := prepare(t, numberedSource(), numberedSchema(), 1, numbered(t, 3000, 20))
 	e := newEncoder(t, fit)
@@ -147,7 +147,7 @@ func TestSmallBatchesAreReadFarAhead(t *testing.T) {
 	}
 }
 
-// The change that starve makes depends on what the loader did before the wait.
+// TestStarve: the change made by starve depends on the loader's work before the wait.
 func TestStarve(t *testing.T) {
 	d, fit := prepare(t, numberedSource(), numberedSchema(), 1, numbered(t, 100, 20))
 	r := &Reader{ahead: newAhead(d, newEncoder(t, fit), ReaderConfig{Depth: 4, Threads: 2})}

@@ -78,7 +78,7 @@ func inTable[T any](t *testing.T, rows []T, options ...parquet.WriterOption) []b
 	return out.Bytes()
 }
 
-// outcome returns what a reader returns, printed, up to its end or error.
+// outcome returns the batches of a reader up to its end or error, as text.
 func outcome(t *testing.T, d *Dataset, e *encode.Encoder, c ReaderConfig) (batches []string) {
 	t.Helper()
 	r, err := NewReader(d, e, c)
@@ -102,8 +102,8 @@ func outcome(t *testing.T, d *Dataset, e *encode.Encoder, c ReaderConfig) (batch
 	}
 }
 
-// sameCoded reads a file column by column and row by row, and returns how often it
-// could compare the two: never, if the schema is not that of the file.
+// sameCoded reads a file column by column and row by row. It returns the number of comparisons,
+// which is 0 if the schema does not match the file.
 func sameCoded(t *testing.T, path string, missing []string, s schema.Schema, configs ...ReaderConfig) (compared int) {
 	t.Helper()
 	d, err := Open(schema.Source{Format: "parquet", Missing: missing}, s, []string{path})

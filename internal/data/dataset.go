@@ -164,8 +164,7 @@ func (d *Dataset) Names() []string { return d.set.Names() }
 // Bytes returns the size of the files as stored.
 func (d *Dataset) Bytes() int64 { return d.set.Bytes() }
 
-// Sums returns what identifies the content of the files, to compare them with those of another
-// host.
+// Sums returns a Sum of each file, to compare the files with those of another host.
 func (d *Dataset) Sums() ([]record.Sum, error) { return d.set.Sums() }
 
 // HoldOut keeps a share of the records for validation; Fit does not see them. The choice

@@ -30,8 +30,8 @@ func derivedSource(format string) (schema.Source, schema.Schema) {
 		{Field: "share", Encode: "raw"}, {Field: "city", Encode: "hash"}, {Field: "home", Encode: "vocabulary"}, {Field: "share", Name: "cut", Encode: "quantile", Buckets: 4}}}
 }
 
-// rides writes n records in a format, and returns what should become of those that are
-// selected: share and label.
+// rides writes n records in a format. It returns the expected share and label of the selected
+// records.
 func rides(t *testing.T, format string, n int) (path string, want []string) {
 	t.Helper()
 	var text strings.Builder

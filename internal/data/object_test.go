@@ -66,8 +66,8 @@ func firstBatch(t *testing.T, src schema.Source, s schema.Schema, path string) s
 	return out
 }
 
-// TestObjectsThatAreNot: the error for a file of another layout names the layout and what
-// to do.
+// TestObjectsThatAreNot: the error for a file of another layout names the layout and gives
+// advice.
 func TestObjectsThatAreNot(t *testing.T) {
 	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "x", Encode: "hash"}}}
 	for content, want := range map[string]string{

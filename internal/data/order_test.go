@@ -13,7 +13,7 @@ import (
 
 var modes = []mode{inOrder, inMemory, inDecks, onwards}
 
-// dealer deals records by the order alone, without files.
+// dealer deals records by the order only, without files.
 type dealer struct {
 	*order
 	files []int64 // by group: the number of records before it in the files

@@ -198,8 +198,8 @@ func lines(t testing.TB, runDir, event string) (all []report.Line) {
 	return all
 }
 
-// TestEarlyStop: training ends after two evaluations without improvement, and the result is
-// that of the best epoch.
+// TestEarlyStop: training ends after two evaluations without improvement, and the result is of
+// the best epoch.
 func TestEarlyStop(t *testing.T) {
 	everyday(t)
 	t.Parallel()
@@ -489,7 +489,7 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(dir, "nowhere"): ": there is no such directory" + advice,
 		empty:                         " is neither a run directory (it has no checkpoints) nor a checkpoint (no MANIFEST.json), and contains none (no step-…)" + advice,
-		step:                          ": it has no MANIFEST.json: it was never committed, or is incomplete: no such file or directory (give the directory above it to use the newest that is whole)",
+		step:                          ": it has no MANIFEST.json: it was never committed, or is incomplete: no such file or directory (give the directory above it to use the newest undamaged one)",
 		above: " is neither a run directory (it has no checkpoints) nor a checkpoint (no MANIFEST.json), and contains none (no step-…)" +
 			"; give one of the run directories in it, of which 20261121-101500 is the newest that has saved",
 		file:                                 " is a file, neither a run directory nor a checkpoint" + advice,

@@ -27,8 +27,8 @@ func listen(opt *Options) (said func() []string) {
 	}
 }
 
-// TestResumeTellsItsShare: a resumed job reports where it resumes, and the steps and samples
-// of its own besides those of the whole training.
+// TestResumeTellsItsShare: a resumed job reports where it resumes, and its own steps and samples
+// in addition to those of the whole training.
 func TestResumeTellsItsShare(t *testing.T) {
 	everyday(t)
 	t.Parallel()

@@ -41,8 +41,8 @@ func OpenTrained(ctx context.Context, path string, warn func(line string)) (t Tr
 	return t, err
 }
 
-// chooseBest replaces the last checkpoint with that of the best epoch if the training has
-// ended and early stopping has chosen one.
+// chooseBest replaces the last checkpoint with the checkpoint of the best epoch if the training
+// has ended and early stopping has chosen one.
 func (t *Trained) chooseBest(ctx context.Context, warn func(line string)) error {
 	var now cursor
 	if err := save.ReadJSON(t.Checkpoint, save.SectionCursor, &now); err != nil {

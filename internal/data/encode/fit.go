@@ -94,7 +94,7 @@ func (f *Fit) wordsOf(field, separator string) *vocabulary {
 	return f.vocabularies[wordsKey{field, separator}]
 }
 
-// constantOf returns what is known of a field, or nil.
+// constantOf returns the constant of a field, or nil.
 func (f *Fit) constantOf(field string) *fitConstant {
 	for i := range f.constants {
 		if f.constants[i].field == field {

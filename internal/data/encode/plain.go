@@ -71,7 +71,7 @@ type plainTable [smallCounts + 1]struct {
 	interval uint32
 }
 
-// noInterval stands for KeyMissing.
+// noInterval is the interval of KeyMissing.
 const noInterval = math.MaxUint32
 
 // smallCounts is the number of counts whose encodings are in a table.

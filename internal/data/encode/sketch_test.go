@@ -125,8 +125,8 @@ func checkShares(t *testing.T, name string, offset float64, s *sketch, all []flo
 	}
 }
 
-// Merged sketches are the same for any partition of the values, also with so many values
-// that the grid gets coarser.
+// TestSketchDoesNotDependOnParts: merged sketches are the same for any partition of the values,
+// also if many values make the grid coarser.
 func TestSketchDoesNotDependOnParts(t *testing.T) {
 	for _, n := range []int{100, 400000} {
 		d := rand.New(rand.NewPCG(7, 7))

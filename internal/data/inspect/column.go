@@ -156,7 +156,7 @@ func frequent(counts map[string]int) []string {
 	return values[:min(len(values), mostExamples)]
 }
 
-// measure computes what each column reveals about the label, if it is known.
+// measure computes how well each column predicts the label, if there is one.
 func (in *Inspection) measure() {
 	label := in.column(in.Label)
 	if label == nil {

@@ -108,7 +108,7 @@ func inspect(path string, s *record.Sample) (*Inspection, error) {
 	return in, in.inspectLines(s, all)
 }
 
-// sniffAll finds the packing of each file and the format, which is that of the first.
+// sniffAll finds the packing of each file and the format of the first file.
 func sniffAll(s *record.Sample) (format string, err error) {
 	for i := range s.Files {
 		f := &s.Files[i]

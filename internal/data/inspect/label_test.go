@@ -60,7 +60,7 @@ func TestNoLabelOfOneClass(t *testing.T) {
 	}
 }
 
-// TestMeasure: the column that repeats the label stands out.
+// TestMeasure: a column that repeats the label has the highest AUC.
 func TestMeasure(t *testing.T) {
 	in, err := First(datatest.Write(t, "x.csv", tableOf("click,paid,size\n", 500, func(i int) string {
 		paid := ""

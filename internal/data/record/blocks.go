@@ -10,8 +10,8 @@ const (
 	MostBlocks  = 1 << 24 // per dataset
 )
 
-// Block is a range of bytes of a file, or of rows of a table. The records of a block are those whose
-// first byte is in it.
+// Block is a range of bytes of a file, or of rows of a table. A record belongs to the block that
+// contains its first byte.
 type Block struct {
 	File   int32
 	Lo, Hi int64

@@ -45,7 +45,7 @@ func (f *Fault) Place() string {
 	return fmt.Sprintf("%s: offset %d", f.File, f.Offset)
 }
 
-// Reason returns what is wrong with the record.
+// Reason returns the fault of the record.
 func (f *Fault) Reason() string {
 	if f.Column == "" {
 		return f.Want

@@ -42,7 +42,7 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// The bounds are those of a file that is read.
+// TestRowsChecksPages: a column that would extend beyond the file is an error.
 func TestRowsChecksPages(t *testing.T) {
 	b := small(t)
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
