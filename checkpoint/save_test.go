@@ -351,7 +351,7 @@ func TestWriterRefusesMisuse(t *testing.T) {
 		{"callback", "ran out of rows", func(w *Writer) error {
 			err := w.Section("a", func(io.Writer) error { return errors.New("ran out of rows") })
 			if _, cerr := w.Close(); cerr == nil || err == nil || cerr.Error() != err.Error() {
-				return fmt.Errorf("Close after %v said %v", err, cerr)
+				return fmt.Errorf("Close after %v returned %v", err, cerr)
 			}
 			return err
 		}},

@@ -292,7 +292,7 @@ func TestAnyTellingGivesTheSameRows(t *testing.T) {
 	}
 	for _, some := range []string{"pooled", "replicated", "slots true", "ahead true", "tier 2", "4 ranks"} {
 		if !slices.ContainsFunc(told, func(c string) bool { return strings.Contains(c, some) }) {
-			t.Errorf("no story is told with %q", some)
+			t.Errorf("no script contains %q", some)
 		}
 	}
 }

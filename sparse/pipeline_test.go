@@ -301,7 +301,7 @@ func TestLostPeerEndsPreparing(t *testing.T) {
 		return s.Pipeline().Complete(l)
 	})
 	if !errors.Is(errs[0], lost) || !strings.Contains(errs[0].Error(), "complete 1: rank 0 of 2: exchange of counts") {
-		t.Fatalf("rank 0 says %v", errs[0])
+		t.Fatalf("error of rank 0: %v", errs[0])
 	}
 }
 

@@ -46,11 +46,11 @@ func TestPlansAreBalanced(t *testing.T) {
 				t.Fatalf("rank %d carries %d of %d bytes, the largest shard has %d", r, bytes, sum, most)
 			}
 			if want := bytes * int64(ranks-1) / int64(ranks); p.Ranks[r].WireBytes != want {
-				t.Fatalf("rank %d is said to send %d bytes, want %d", r, p.Ranks[r].WireBytes, want)
+				t.Fatalf("rank %d is planned to send %d bytes, want %d", r, p.Ranks[r].WireBytes, want)
 			}
 		}
 		if p.Moved != moved {
-			t.Fatalf("%d shards are said to move, %d do", p.Moved, moved)
+			t.Fatalf("%d shards are planned to move, %d move", p.Moved, moved)
 		}
 		if again := Place(loads, p.Owner, ranks); again.Moved > p.Moved && owner != nil {
 			t.Fatalf("planned again, %d shards move", again.Moved)

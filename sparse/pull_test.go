@@ -583,7 +583,7 @@ func TestLostPeerEndsEveryCall(t *testing.T) {
 		})
 		for r, err := range errs {
 			if !errors.Is(err, lost) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d of 3", r)) {
-				t.Errorf("lost at exchange %d: rank %d says %v", at, r, err)
+				t.Errorf("lost at exchange %d: error of rank %d: %v", at, r, err)
 			}
 		}
 	}

@@ -284,7 +284,7 @@ func TestFormatsStayReadable(t *testing.T) {
 		same("delta", delta.Bytes(), func(s *Store, r io.Reader) error {
 			now, err := s.Files().LoadDelta(r, 0, 0)
 			if err == nil && now != 5 {
-				err = fmt.Errorf("it tells up to step %d, want 5", now)
+				err = fmt.Errorf("it reports steps up to %d, want 5", now)
 			}
 			return err
 		})

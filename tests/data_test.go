@@ -689,7 +689,7 @@ func TestGuessesAreCalledGuesses(t *testing.T) {
 		t.Errorf("the label of a configuration is called a guess:\n%s", o.stdout)
 	}
 	if o := run(t, dir, "init", "-data", "p*.csv", "-out", "c.yaml"); o.code != 0 || !strings.Contains(o.stderr, "all 8 rows of the 2 files of p*.csv") {
-		t.Errorf("init says\n%s", o.stderr)
+		t.Errorf("output of init:\n%s", o.stderr)
 	}
 	if o := must(t, dir, "init -data p*.csv"); !strings.Contains(o.stdout, `all 8 rows of the 2 files of "p*.csv".`) {
 		t.Errorf("init writes\n%s", o.stdout)
@@ -706,7 +706,7 @@ func TestInitOfSeveral(t *testing.T) {
 	write(t, dir, "p.tsv", strings.Repeat("1\tOslo\tx\n", 50))
 	if o := run(t, dir, "init", "-out", "c.yaml", "-data", "p0.csv", "p1.csv", "p2.csv", "p3.csv"); o.code != 0 ||
 		!strings.Contains(o.stderr, "all 200 rows of the 4 files p0.csv … p3.csv\n") {
-		t.Fatalf("init says\n%s", o.stderr)
+		t.Fatalf("output of init:\n%s", o.stderr)
 	}
 	if o := must(t, dir, "-np 2 train -config c.yaml --json"); !strings.Contains(o.stdout, `"samples":`) {
 		t.Errorf("train prints\n%s", o.stdout)
@@ -723,7 +723,7 @@ func TestInitOfSeveral(t *testing.T) {
 		"p0.csv -- -out p.csv": "-out",
 	} {
 		if o := run(t, dir, append([]string{"init"}, strings.Fields(args)...)...); o.code == 0 || !strings.Contains(o.stderr, want) {
-			t.Errorf("init %s says\n%s\nwant %s", args, o.stderr, want)
+			t.Errorf("output of init %s:\n%s\nwant %s", args, o.stderr, want)
 		}
 	}
 }

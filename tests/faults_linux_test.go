@@ -271,7 +271,7 @@ func TestStoppedRankIsNamed(t *testing.T) {
 		t.Errorf("exit code %d after %v:\n%s", o.code, time.Since(begin), o.stderr)
 	}
 	if !strings.Contains(o.stderr, "rank 0 waits for it in phase ") {
-		t.Errorf("nobody is said to wait:\n%s", o.stderr)
+		t.Errorf("no rank is reported as waiting:\n%s", o.stderr)
 	}
 	_, folder, _ := strings.Cut(o.stderr, "wdlrun: kept: stacks and traces of ranks 0, 1: ") // it is woken to say what it did
 	folder, _, _ = strings.Cut(folder, "\n")
@@ -513,7 +513,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the user is not told:\n%s", o.stderr)
 	}
 	if n := strings.Count(o.stderr, "failed, training continues"); n != 1 {
-		t.Errorf("the one checkpoint, which is tried twice, is said to have failed %d times:\n%s", n, o.stderr)
+		t.Errorf("the one checkpoint, which is tried twice, is reported %d times as failed:\n%s", n, o.stderr)
 	}
 	for line := range strings.Lines(o.stderr) {
 		if strings.Count(line, ".wck") > 1 {
@@ -541,7 +541,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}
 	if n := strings.Count(o.stderr, "checkpoint of step 128 failed"); n != 1 {
-		t.Errorf("said %d times that it failed:\n%s", n, o.stderr)
+		t.Errorf("the failure is reported %d times:\n%s", n, o.stderr)
 	}
 	if !strings.Contains(o.stdout, "  checkpoints/    up to step-000000100, to resume from\n") || !strings.Contains(o.stdout, "trace-*.json") {
 		t.Error(o.stdout)

@@ -230,7 +230,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	}
 	for pkg, text := range doc {
 		if len(text) < 40 && !strings.HasSuffix(pkg, "pb") {
-			t.Errorf("package %s has no comment that says what it is for", pkg)
+			t.Errorf("package %s has no comment about its purpose", pkg)
 		}
 	}
 }
@@ -244,11 +244,11 @@ func TestNames(t *testing.T) {
 		}
 		switch filepath.Base(s.dir()) {
 		case "util", "utils", "common", "base", "helpers":
-			t.Errorf("%s: %s says nothing about what is inside", s.path, s.dir())
+			t.Errorf("%s: %s does not describe its contents", s.path, s.dir())
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if ts, ok := n.(*ast.TypeSpec); ok && vague.MatchString(ts.Name.Name) {
-				t.Errorf("%s: the type name %s says nothing", s.fset.Position(ts.Pos()), ts.Name.Name)
+				t.Errorf("%s: the type name %s has no meaning", s.fset.Position(ts.Pos()), ts.Name.Name)
 			}
 			if it, ok := n.(*ast.InterfaceType); ok && it.Methods != nil && len(it.Methods.List) > 4 {
 				t.Errorf("%s: an interface of %d methods; at most four", s.fset.Position(it.Pos()), len(it.Methods.List))

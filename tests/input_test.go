@@ -67,7 +67,7 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("what comes again is to be begun again:\n%s", o.stderr)
 			}
 			if strings.Contains(o.stderr, "kept: ") {
-				t.Errorf("what ranks did tells nothing of a fault of a user:\n%s", o.stderr)
+				t.Errorf("the actions of ranks do not explain a fault of a user:\n%s", o.stderr)
 			}
 			if strings.Contains(o.stderr, "goroutine ") || strings.Contains(o.stderr, "panic") {
 				t.Errorf("a panic:\n%s", o.stderr)

@@ -45,7 +45,7 @@ func TestPlanOfATraining(t *testing.T) {
 	}
 	for i, x := range r.Ranks {
 		if x.Planned.Bytes != foreseen.Ranks[i].MemoryBytes || x.Planned.Sent != foreseen.Ranks[i].WireBytes*r.Steps || x.Shards != foreseen.Ranks[i].Shards {
-			t.Errorf("rank %d: %+v, the plan said %+v", i, x, foreseen.Ranks[i])
+			t.Errorf("rank %d: %+v, planned %+v", i, x, foreseen.Ranks[i])
 		}
 		if got, want := float64(x.Bytes), float64(x.Planned.Bytes); got < want*0.8 || got > want*1.2 {
 			t.Errorf("rank %d takes %.0f bytes, foreseen %.0f", i, got, want)

@@ -185,7 +185,7 @@ func TestNotStartedAgainInVain(t *testing.T) {
 				t.Errorf("exit code %d, %v, %+v\n%s", o.code, err, said, o.stderr)
 			}
 			if !strings.Contains(o.stderr, x.says) || strings.Contains(o.stderr, "start again in") || !strings.Contains(o.stderr, "this error would occur again until its cause is fixed") {
-				t.Errorf("the user is told:\n%s", o.stderr)
+				t.Errorf("the user sees:\n%s", o.stderr)
 			}
 		})
 	}

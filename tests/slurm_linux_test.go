@@ -257,7 +257,7 @@ func (s *slurm) sameBits(t *testing.T, script string) {
 	s.gone(t, job)
 	said := s.printed(job)
 	if want := "4 hosts exchange over 10.79.0.0/24: n1 10.79.0.1, n2 10.79.0.2, n3 10.79.0.3, n4 10.79.0.4"; !strings.Contains(said, want) {
-		t.Fatalf("%q is not there:\n%s", want, said)
+		t.Fatalf("%q is missing:\n%s", want, said)
 	}
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	eight := parseTrained(t, outcome{stdout: lines[len(lines)-1]})
@@ -284,7 +284,7 @@ func (s *slurm) cancel(t *testing.T, script string) {
 	job = s.submit(t, script)
 	s.trains(t, job)
 	if want := "training resumes after step " + step + ","; !strings.Contains(s.printed(job), want) {
-		t.Errorf("%q is not there:\n%s", want, s.printed(job))
+		t.Errorf("%q is missing:\n%s", want, s.printed(job))
 	}
 	if out, err := s.in("scancel", "-s", "TERM", job).CombinedOutput(); err != nil { // as --signal=TERM@120 does
 		t.Fatalf("%v: %s", err, out)

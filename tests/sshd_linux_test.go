@@ -225,7 +225,7 @@ func (c *cluster) sameBits(t *testing.T) {
 	}
 	sameModel(t, c.folder, one, eight)
 	if want := "4 hosts exchange over 10.78.0.0/24: a 10.78.0.1, b 10.78.0.2, c 10.78.0.3, d 10.78.0.4"; !strings.Contains(o.stderr, want) {
-		t.Errorf("%q is not there:\n%s", want, o.stderr)
+		t.Errorf("%q is missing:\n%s", want, o.stderr)
 	}
 	b, err := os.ReadFile(filepath.Join(c.folder, eight.RunDir, "result.json"))
 	if err != nil || !bytes.Contains(b, []byte(`"d":"10.78.0.4"`)) && !bytes.Contains(b, []byte(`"d": "10.78.0.4"`)) {

@@ -73,7 +73,7 @@ func TestStorm(t *testing.T) {
 			r, fallen := survive(t, dir, append(flags, disturbed...))
 			t.Logf("%s: %d faults, of them %d ended the group, in %.1f s; AUC %.5f, undisturbed %.5f", mode, faults, fallen, time.Since(begin).Seconds(), r.AUC, calm.AUC)
 			if fallen < faults/4 {
-				t.Errorf("only %d of %d faults ended the group: the test says little", fallen, faults)
+				t.Errorf("only %d of %d faults ended the group: too few for this test", fallen, faults)
 			}
 			if r.Samples != calm.Samples {
 				t.Errorf("%d samples, want %d", r.Samples, calm.Samples)

@@ -77,7 +77,7 @@ func TestPlainErrorsLeaveTheVerdict(t *testing.T) {
 		fmt.Errorf("step 3: %w", &collective.MismatchError{}): false, fmt.Errorf("step 3: %w", &collective.LostError{}): false, &collective.AbortError{}: false,
 	} {
 		if plain(err) != want {
-			t.Errorf("%v tells all: %v", err, !want)
+			t.Errorf("%v is reported with all details: %v", err, !want)
 		}
 	}
 }

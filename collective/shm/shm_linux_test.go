@@ -55,7 +55,7 @@ func TestMemoryIsCounted(t *testing.T) {
 	err = unix.Fstat(fd, &st)
 	unix.Close(fd)
 	if err != nil || m.huge != (st.Blksize == hugePage) {
-		t.Errorf("huge pages: %v; the system says pages of %d bytes, %v", m.huge, st.Blksize, err)
+		t.Errorf("huge pages: %v; the system reports pages of %d bytes, %v", m.huge, st.Blksize, err)
 	}
 	tr, _ := lonely()
 	tr.peers, tr.maxBytes = nil, 1<<30

@@ -176,7 +176,7 @@ func TestLossAnywhere(t *testing.T) {
 				for i, err := range errs {
 					var lost *collective.LostError
 					if err != nil && (!errors.As(err, &lost) || lost.Rank != rank) || err == nil && k < last-2 {
-						t.Errorf("%v: rank %d lost at exchange %d of %d: rank %d says %v", a, rank, k, last, i, err)
+						t.Errorf("%v: rank %d lost at exchange %d of %d: error of rank %d: %v", a, rank, k, last, i, err)
 					}
 				}
 				m.Lose = nil

@@ -76,7 +76,7 @@ func TestRingTakesWhatTheFormulaSays(t *testing.T) {
 		steps := float64(2 * (p - 1))
 		want := steps * (m.Latency.Seconds() + 4*n/float64(p)/m.BytesPerSecond)
 		if off := math.Abs(d.Seconds()-want) / want; off > .01 {
-			t.Errorf("P=%d: %v, the formula says %.6fs", p, d, want)
+			t.Errorf("P=%d: %v, by the formula %.6fs", p, d, want)
 		}
 		sent := int64(0)
 		for _, tr := range ts {
@@ -199,7 +199,7 @@ func TestLossAtEveryExchange(t *testing.T) {
 			for i, err := range errs {
 				var lost *collective.LostError
 				if !errors.As(err, &lost) || lost.Rank != rank {
-					t.Errorf("rank %d lost at exchange %d: rank %d says %v", rank, k, i, err)
+					t.Errorf("rank %d lost at exchange %d: error of rank %d: %v", rank, k, i, err)
 				}
 			}
 		}

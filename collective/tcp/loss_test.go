@@ -166,7 +166,7 @@ func killed(t *testing.T, phase string, streams, victim int, timeout time.Durati
 	for r, p := range ps {
 		if r == victim || phase == computing {
 			if s := p.line(t); s != phase {
-				t.Fatalf("child says %q", s)
+				t.Fatalf("child prints %q", s)
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func killed(t *testing.T, phase string, streams, victim int, timeout time.Durati
 			s = p.line(t)
 		}
 		if !strings.HasPrefix(s, strconv.Itoa(victim)+" true") {
-			err = errors.Join(err, fmt.Errorf("rank %d says %q, want rank %d blamed", r, s, victim))
+			err = errors.Join(err, fmt.Errorf("rank %d reports %q, want rank %d blamed", r, s, victim))
 		}
 	}
 	return err
@@ -210,7 +210,7 @@ func ended(t *testing.T, tr *Transport) error {
 	select {
 	case <-tr.ended:
 	case <-time.After(patient.Longest):
-		t.Fatal("the group goes on")
+		t.Fatal("the group has not ended")
 	}
 	return tr.standing()
 }

@@ -129,7 +129,7 @@ func checkRefusal(t *testing.T, s stranger, conn net.Conn, refused []string) {
 	}
 	late := strings.HasSuffix(s.refused, "had not proved the job key") && strings.Contains(found, "i/o timeout") // a busy machine
 	if !strings.HasPrefix(found, "tcp: accept: rank 0: connection from "+addr+" rejected: ") || !strings.Contains(found, s.refused) && !late {
-		t.Errorf("%s: rank 0 says %q, want %q", s.name, found, s.refused)
+		t.Errorf("%s: rank 0 reports %q, want %q", s.name, found, s.refused)
 	}
 	conn.SetReadDeadline(time.Now().Add(patient.Longest))
 	told, _ := io.ReadAll(conn)

@@ -97,7 +97,7 @@ func TestOthersAreRefusedByBothSides(t *testing.T) {
 			t.Errorf("%s: client %v, server %v", k.name, cerr, serr)
 		}
 		if !errors.Is(cerr, ErrStranger) && !errors.Is(serr, ErrStranger) {
-			t.Errorf("%s: neither says that it met a stranger: client %v, server %v", k.name, cerr, serr)
+			t.Errorf("%s: neither error names a stranger: client %v, server %v", k.name, cerr, serr)
 		}
 	}
 }

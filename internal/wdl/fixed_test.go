@@ -31,7 +31,7 @@ func TestSlotsGiveTheSameBits(t *testing.T) {
 			fresh := Options{Config: clicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.slots=8", "train.epochs=2"}}
 			one := train(1, fresh)
 			if in := one.Input; in.Depth < 1 || in.Threads < 1 || in.WorkShare <= 0 {
-				t.Errorf("input is told as %+v", in)
+				t.Errorf("input is reported as %+v", in)
 			}
 			last := func(r report.Result) *checkpoint.Checkpoint {
 				return open(t, checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), r.Steps))

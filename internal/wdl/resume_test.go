@@ -85,7 +85,7 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 	}
 	for _, line := range said() {
 		if strings.Contains(line, "training resumes") {
-			t.Errorf("nothing was left, and it said %q", line)
+			t.Errorf("no work was left, but the line is %q", line)
 		}
 	}
 	opt.Set = []string{"train.epochs=4"}
@@ -133,7 +133,7 @@ func TestStreamForeseesNothing(t *testing.T) {
 		said := listen(&opt)
 		runJob(t, 1, opt)
 		if all := said(); !slices.Contains(all, "training resumes "+want) {
-			t.Errorf("said %q, want %q", all, want)
+			t.Errorf("line %q, want %q", all, want)
 		}
 	}
 }

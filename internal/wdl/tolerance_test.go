@@ -72,7 +72,7 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 		t.Errorf("with a slow rank %d samples and an AUC of %.4f, usually %d and %.4f", drop.Samples, *drop.TestAUC, usual.Samples, *usual.TestAUC)
 	}
 	if in := usual.Input; in.Depth < 1 || in.Threads < 1 || in.WorkShare <= 0 {
-		t.Errorf("input is told as %+v", in)
+		t.Errorf("input is reported as %+v", in)
 	}
 	records, err := save.ReadCommits(drop.RunDir)
 	if err != nil {

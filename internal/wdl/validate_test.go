@@ -75,7 +75,7 @@ func TestEarlyStopInsideAnEpoch(t *testing.T) {
 		t.Errorf("the best step is %d, that of the result %d of %d; evaluated %d times, early stopped after %d", best.Step, res.BestStep, res.Steps, len(valid), res.EarlyStopped)
 	}
 	if want := fmt.Sprintf("; no better for 4 evaluations: step %d was the best", best.Step); !strings.HasSuffix(said[len(said)-1], want) {
-		t.Errorf("said %q, want %q", said[len(said)-1], want)
+		t.Errorf("line %q, want %q", said[len(said)-1], want)
 	}
 	all, err := checkpoint.List(filepath.Join(res.RunDir, checkpoint.Folder))
 	if err != nil {

@@ -192,7 +192,7 @@ func TestNoRejoin(t *testing.T) {
 	})
 	for r, err := range errs {
 		if err == nil {
-			t.Errorf("rank %d goes on in a group that has failed", r)
+			t.Errorf("rank %d continues in a group that has failed", r)
 		}
 	}
 }

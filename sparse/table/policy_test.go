@@ -346,7 +346,7 @@ func TestTablesThatEvictGoOnAfterADelta(t *testing.T) {
 			t.Errorf("%+v: other rows, %d and %d", cfg.Evict, lived.Rows(), loaded.Rows())
 		}
 		if lived.Counters().Evicted < 100 {
-			t.Errorf("%+v: only %d rows were given up: the test says little", cfg.Evict, lived.Counters().Evicted)
+			t.Errorf("%+v: only %d rows were evicted: too few for this test", cfg.Evict, lived.Counters().Evicted)
 		}
 	}
 }

@@ -235,7 +235,7 @@ func TestSnapshotEnds(t *testing.T) {
 				t.Error("steps still keep rows for it")
 			}
 			if _, err := savedBy(s, 0); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("it says %v", err)
+				t.Errorf("its error: %v", err)
 			}
 		})
 	}
@@ -259,7 +259,7 @@ func TestSnapshotOfATornDisk(t *testing.T) {
 		t.Fatalf("%d keys deleted", n)
 	}
 	if _, err := savedBy(s, 0); !errors.Is(err, syscall.EIO) {
-		t.Errorf("the snapshot says %v", err)
+		t.Errorf("error of the snapshot: %v", err)
 	}
 	x.tier.store = disk
 	train(t, x, 2, 1, 1)

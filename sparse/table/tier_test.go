@@ -213,7 +213,7 @@ func TestTierTooSmallForItsIndex(t *testing.T) {
 	x := fill(limit)
 	least := x.Crowded()
 	if least < limit || x.indexBytes() < limit {
-		t.Fatalf("%d bytes are said to be needed, the index alone takes %d", least, x.indexBytes())
+		t.Fatalf("%d bytes are reported as needed, but the index takes %d", least, x.indexBytes())
 	}
 	each := 4 * x.words()
 	if n := inRAM(x, keys); n < limit/recordShare*3/4/each || n > limit/recordShare/each {
@@ -224,7 +224,7 @@ func TestTierTooSmallForItsIndex(t *testing.T) {
 		t.Errorf("%d rows went to disk by a Find of nothing: %v", x.Counters().Frozen-before, err)
 	}
 	if y := fill(least); y.Crowded() != 0 || y.tier.rows() == 0 {
-		t.Errorf("with the %d bytes that were said to be needed %d are, with %d rows on disk", least, y.Crowded(), y.tier.rows())
+		t.Errorf("with the %d bytes reported as needed %d are, with %d rows on disk", least, y.Crowded(), y.tier.rows())
 	}
 }
 

@@ -99,7 +99,7 @@ func TestCriteoLayout(t *testing.T) {
 		}
 	}
 	if got := c.Data.Train[0] + " " + c.Data.Test[0]; got != "train.tsv test.tsv" {
-		t.Errorf("trains and tests on %s, not on what the example tells to write", got)
+		t.Errorf("trains and tests on %s, not on the file of the example", got)
 	}
 	// 200,000 rows must give enough steps to learn.
 	if got := c.Train.Global(2); got != 1024 || c.Train.Schedule.Warmup > 20 {

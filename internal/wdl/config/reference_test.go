@@ -152,7 +152,7 @@ func TestReferenceTellsTheDefaults(t *testing.T) {
 			def, _, _ = strings.Cut(def, ", n") // "0, never"
 			e := emitter{}
 			if got := e.line(f); got != def {
-				t.Errorf("%s.%s: the table says %s, Fill gives %s", sec.path, k.name, def, got)
+				t.Errorf("%s.%s: the table has %s, Fill sets %s", sec.path, k.name, def, got)
 			}
 			compared++
 		}

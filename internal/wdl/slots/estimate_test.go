@@ -24,7 +24,7 @@ func TestBackupsOfTwoRanks(t *testing.T) {
 		t.Errorf("%+v, b = %d", told, m.Backup())
 	}
 	if told = measure(0.004, 0.007); told != "" || m.Backup() != 0 {
-		t.Errorf("said again: %+v, b = %d", told, m.Backup())
+		t.Errorf("repeated: %+v, b = %d", told, m.Backup())
 	}
 	if told = measure(0.001, 0.008); m.Backup() != 1 || !strings.Contains(told, "backups 0 → 1") {
 		t.Errorf("%+v, b = %d", told, m.Backup())
