@@ -47,7 +47,7 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 			if err := errors.Join(direct.Section(name, write), d.Section(name, write)); err != nil {
 				t.Fatal(err)
 			}
-			clear(b) // the work goes on
+			clear(b) // the work continues
 			if d.Size() == 0 && n > 0 {
 				t.Error("nothing is held")
 			}

@@ -40,7 +40,7 @@ func TestALoadedModelTrainsOnWithTheSameBits(t *testing.T) {
 		b := save(t, m.arena)
 		m.train(t, 5, 8)
 
-		c.Seed = 3 // dropout's masks go on
+		c.Seed = 3 // the sequence of dropout masks continues
 		n := newModel(t, savedSpec, 9, c)
 		r := bytes.NewReader(append(b, "what follows"...))
 		if err := n.arena.Load(iotest.OneByteReader(r)); err != nil {
@@ -162,7 +162,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(b)
 	f.Add(b[:40])
 	f.Add([]byte(saveMagic))
-	reader := newModel(f, savedSpec, 9, Config{}) // without state: it skips what it does not need
+	reader := newModel(f, savedSpec, 9, Config{}) // without state: it skips the sections that it does not need
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, a := range []*Arena{m.arena, reader.arena} {
 			before := append([]float32(nil), a.Values()...)

@@ -17,8 +17,8 @@ import (
 // end of their step and end, and the next generation starts with the new plan. If it fails
 // before its first step, the job returns to its previous hosts.
 type Change struct {
-	Add  []string // hosts, with the number of ranks to add, such as a:4; a host that is new to the job may stand alone and gets one
-	Drop []string // hosts, with the number of ranks to remove; a host that stands alone loses all
+	Add  []string // hosts, with the number of ranks to add, such as a:4; a host that is new to the job gets one without a number
+	Drop []string // hosts, with the number of ranks to remove; a host without a number loses all
 
 	// Done is called with the plan of the ranks that continue, or why the job continues on its
 	// previous hosts or has ended.

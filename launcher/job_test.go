@@ -447,7 +447,7 @@ func TestInterrupt(t *testing.T) {
 	if o, err := Run(ctx, Job{Plan: local(t, 2), Command: []string{"sleep", "1000"}, Quiet: true}); o.Code != 130 || err != nil {
 		t.Errorf("%+v %v", o, err)
 	}
-	// Other ends than by a signal are told by the code 1.
+	// Ends other than by a signal have the code 1.
 	ctx, cancel = context.WithCancelCause(t.Context())
 	out, end = begin(t, ctx, Job{Plan: local(t, 1), Command: []string{"sh", "-c", "echo pid $$; sleep 1000"}, Quiet: true})
 	out.pids(t, `pid (\d+)\n`, 1)

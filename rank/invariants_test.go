@@ -161,7 +161,7 @@ func (s *story) since(i int, k Kind) time.Duration { return s.ranks[i].first[k] 
 func (s *story) event(rank int) {
 	r := &s.ranks[rank]
 	if r.exited {
-		return // a dead process says nothing
+		return // a dead process sends nothing
 	}
 	switch rapid.IntRange(0, 9).Draw(s.t, "event") {
 	case 0, 1, 2, 3:

@@ -208,8 +208,9 @@ type TableCounters struct {
 	Rows  int64 // current
 	Bytes int64 // current memory of rows and index, including those of a copy
 
-	// CarriedBytes is what this rank has received and sent as an owner for training
-	// batches: keys, rows or sums, and gradients of other ranks, and what Mirror sends.
+	// CarriedBytes is the number of bytes that this rank has received and sent as an owner
+	// for training batches: keys, rows or sums, gradients of other ranks, and copies for
+	// Mirror.
 	CarriedBytes int64
 }
 

@@ -58,7 +58,7 @@ type linkFault struct {
 	lost     string // which packets are lost
 	from, to int
 	encrypt  bool
-	launcher bool // hosts the coordinator, on a host of its own; else rank 0 hosts it
+	launcher bool // runs the coordinator on a separate host; else rank 0 runs it
 }
 
 // Packets that are lost.

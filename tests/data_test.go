@@ -129,7 +129,7 @@ func TestConvertKeepsTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := csvOf(t, filepath.Join(tables, "types.csv"))
-	odd := slices.Index(want[0], "f64_odd") // nan means missing in text, unless a configuration says otherwise
+	odd := slices.Index(want[0], "f64_odd") // nan means missing in text, unless a configuration changes that
 	for i := range want {
 		want[i] = slices.Delete(want[i], odd, odd+1)
 	}

@@ -273,7 +273,7 @@ func TestStoppedRankIsNamed(t *testing.T) {
 	if !strings.Contains(o.stderr, "rank 0 waits for it in phase ") {
 		t.Errorf("no rank is reported as waiting:\n%s", o.stderr)
 	}
-	_, folder, _ := strings.Cut(o.stderr, "wdlrun: kept: stacks and traces of ranks 0, 1: ") // it is woken to say what it did
+	_, folder, _ := strings.Cut(o.stderr, "wdlrun: kept: stacks and traces of ranks 0, 1: ") // it is resumed to report its state
 	folder, _, _ = strings.Cut(folder, "\n")
 	for name, holds := range map[string]string{
 		"rank-0000.stacks": "step.(*Trainer).Step", // it waited in a step

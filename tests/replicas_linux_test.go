@@ -141,7 +141,7 @@ func TestStoppedRankIsReplaced(t *testing.T) {
 	cmd, dir, pids := begun(t)
 	kill(t, pids[1], syscall.SIGSTOP)
 	eventually(t, "the end of the rank that stands still", func() bool { return !alive(pids[1]) })
-	kill(t, pids[1], syscall.SIGCONT) // there is nobody any more
+	kill(t, pids[1], syscall.SIGCONT) // the process has ended
 	o := end(t, cmd)
 	gone(t, pids)
 	if o.code != 0 || !strings.Contains(o.stderr, "silent") || !strings.Contains(o.stderr, "rank 1 failed; it is started again") {

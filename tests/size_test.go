@@ -7,7 +7,7 @@ import (
 
 const (
 	maxMethods = 40 // of a type
-	maxFields  = 25 // of a struct; what it embeds counts as one
+	maxFields  = 25 // of a struct; an embedded type counts as one
 )
 
 // exception is a type above a limit: how much above it may be, which must only sink, and

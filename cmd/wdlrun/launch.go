@@ -285,7 +285,7 @@ func (p *program) printNext(v *rank.Verdict, command, runDir string) {
 	if runDir == "" {
 		return
 	}
-	own := v.Kind == rank.Failed // the cause says what to do, and recurs until that is done
+	own := v.Kind == rank.Failed // the cause contains advice, and recurs until the user follows it
 	switch found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); {
 	case own && len(found) > 0:
 		fmt.Fprintf(p.stderr, "wdlrun: after you fix this, resume from the last checkpoint: %s train -resume %s\n", command, word(runDir))

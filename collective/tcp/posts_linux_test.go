@@ -18,7 +18,7 @@ import (
 func BenchmarkPosts(b *testing.B) {
 	ts := group(b, 64)
 	defer closeAll(ts)
-	rounds := uint64(0) // of all benchmarks: each has tags of its own
+	rounds := uint64(0) // of all benchmarks: each has separate tags
 	for _, n := range []int{8, 256, 4 << 10, 32 << 10} {
 		b.Run(fmt.Sprintf("bytes=%d", n), func(b *testing.B) { benchPosts(b, ts, n, &rounds) })
 	}

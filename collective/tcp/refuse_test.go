@@ -23,7 +23,7 @@ type stranger struct {
 	name    string
 	send    func(h hello) []byte // what to send, given what a true rank 1 would
 	refused string               // what rank 0 must say of it
-	reply   status               // what it must be told, if anything
+	reply   status               // the expected reply, if any
 }
 
 func strangers() []stranger {

@@ -106,8 +106,8 @@ const (
 	lastWordsTime = 5 * time.Second
 
 	// hostTimeout is how long the coordinator's host may leave heartbeats unacknowledged before
-	// a rank considers it lost. A running coordinator would by then have declared the rank lost
-	// and told it so.
+	// a rank considers it lost. By then a running coordinator would have declared the rank
+	// lost and sent it this verdict.
 	hostTimeout = rank.SilentAfter + 2*time.Second
 
 	// aliveEvery is the interval at which a coordinator shows that it is alive.

@@ -138,7 +138,7 @@ func Attach(host string, conn Stream, stderr io.Writer) *Process {
 			}
 			switch kind {
 			case frameOut:
-				to.Write(b) // an error means that nobody reads it
+				to.Write(b) // an error means that the reader has gone
 			case frameErr:
 				p.stderr.Write(b)
 			case frameDone:

@@ -32,8 +32,8 @@ type Process struct {
 type login struct {
 	*Process
 	cmd    *exec.Cmd
-	stdin  *os.File // what the process reads
-	stdout *os.File // what it writes
+	stdin  *os.File // its standard input, to write to
+	stdout *os.File // its standard output, to read from
 }
 
 // start starts cmd with pipes.
@@ -51,7 +51,7 @@ func start(cmd *exec.Cmd, host string, run Run, stderr io.Writer) (*login, error
 	}
 	defer stdout.Close()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, said
-	cmd.WaitDelay = time.Second // what it started may hold its standard error
+	cmd.WaitDelay = time.Second // its child processes may hold its standard error
 	if err := run(cmd); err != nil {
 		in.Close()
 		out.Close()

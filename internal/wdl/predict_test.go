@@ -32,7 +32,7 @@ type memoryOutput struct {
 	bytes.Buffer
 	write.Writer
 	format              string // "": csv
-	rows, most          int    // Write fails after so many rows, if most is not 0
+	rows, most          int    // Write fails after most rows, if most is not 0
 	finished, abandoned bool
 }
 

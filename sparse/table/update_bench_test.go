@@ -116,7 +116,7 @@ type plain struct {
 	free    func() error
 
 	scale, l2, clip  float32 // of a gradient, as a table has them
-	unbias1, unbias2 float64 // adam, of the step at hand
+	unbias1, unbias2 float64 // adam, of the current step
 }
 
 func newPlain(b testing.TB, n, dim int, rule string) *plain {

@@ -12,7 +12,7 @@ import (
 // returns it, with all that the thread could run on. The thread ends with the test.
 func bound(t *testing.T) (core int, all unix.CPUSet) {
 	t.Helper()
-	runtime.LockOSThread() // for good: a thread that was bound serves nobody else
+	runtime.LockOSThread() // never unlocked: no other goroutine may use a bound thread
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		t.Fatal(err)
 	}

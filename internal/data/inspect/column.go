@@ -28,7 +28,7 @@ type Column struct {
 	Integers  bool          // all numbers are integers
 	Shape     Shape         // for integers
 	Dates     Dates         // if it contains dates
-	Signal    signal.Signal // what it reveals about the label
+	Signal    signal.Signal // how well it predicts the label
 
 	cells cells
 }
