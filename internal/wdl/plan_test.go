@@ -109,8 +109,8 @@ func TestSightingsAreForeseen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Tables[3].SightingBytes == 0 || !strings.Contains(p.String(), "count sightings of keys") {
-		t.Errorf("a plan that does not tell of sightings:\n%v", p)
+	if p.Tables[3].SightingBytes == 0 || !strings.Contains(p.String(), "count occurrences of keys") {
+		t.Errorf("the plan does not report the memory of admission counts:\n%v", p)
 	}
 }
 
