@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
@@ -27,8 +26,10 @@ func (l *Library) Join(ctx context.Context, m *member.Member, device Context) (*
 	if err := l.agree(m); err != nil {
 		return nil, err
 	}
-	if name := interfaceOf(m.World); name != "" {
-		l.native.preferInterface(name)
+	if ip, err := m.World.ListenIP(); err == nil {
+		if name := inventory.InterfaceOf(ip); name != "" {
+			l.native.preferInterface(name)
+		}
 	}
 	id, err := l.share(m)
 	if err != nil {
@@ -101,31 +102,6 @@ func (l *Library) share(m *member.Member) (id ID, err error) {
 		return id, fmt.Errorf("nccl: join: rank 0: %s", b)
 	}
 	return ID(b), nil
-}
-
-// interfaceOf names the network interface of the address at which other ranks reach this
-// one, "" if no interface has it.
-func interfaceOf(w rank.World) string {
-	ip, err := w.ListenIP()
-	if err != nil {
-		return ""
-	}
-	all, err := net.Interfaces()
-	if err != nil {
-		return ""
-	}
-	for _, i := range all {
-		addrs, err := i.Addrs()
-		if err != nil {
-			continue
-		}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().String() == ip {
-				return i.Name
-			}
-		}
-	}
-	return ""
 }
 
 // standstill is for m.WatchCalls.

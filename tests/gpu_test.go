@@ -191,6 +191,9 @@ func TestGPUsSumByNCCL(t *testing.T) {
 		if o.code != 0 || !strings.Contains(o.stderr, x.want) {
 			t.Fatalf("%s: exit code %d, want %q\n%s%s", x.args, o.code, x.want, o.stdout, o.stderr)
 		}
+		if ordered := strings.Contains(o.stderr, "GPUs (rank:device): 0:0 1:1, in the order of CUDA_VISIBLE_DEVICES"); ordered != (x.args == "") {
+			t.Errorf("%s %s: the choice of devices:\n%s", x.environment, x.args, o.stderr)
+		}
 		all = append(all, parseTrained(t, o))
 	}
 	for _, r := range all[1:] {

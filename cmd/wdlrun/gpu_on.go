@@ -23,7 +23,8 @@ func gpus(c gpuChoice) wdl.Devices {
 		fmt.Fprintln(os.Stderr, "wdlrun:", err)
 		os.Exit(1)
 	}
-	return device.Machine{Member: c.member, Assigned: c.assigned, Share: c.share, Sum: c.sum, NCCL: nccl.Config{Stuck: stuck}}
+	_, ordered := os.LookupEnv("CUDA_VISIBLE_DEVICES")
+	return device.Machine{Member: c.member, Assigned: c.assigned, Ordered: ordered, Share: c.share, Sum: c.sum, NCCL: nccl.Config{Stuck: stuck}}
 }
 
 // checkGPUs is gpu-check.

@@ -18,9 +18,9 @@ type Devices interface {
 	Check(c *config.Config, ranks int) error
 	// Try opens the device of this rank for the arena of a model that only this rank trains.
 	Try(a *dense.Arena, c *config.Config, l layout.Layout) (step.Device, error)
-	// Open opens the device of this rank for the arena of a model. All ranks call it. line
-	// describes how gradients are summed; it is empty if one rank has nothing to sum.
-	Open(a *dense.Arena, c *config.Config, l layout.Layout) (d step.Device, line string, err error)
+	// Open opens the device of this rank for the arena of a model. All ranks call it. lines
+	// describe the choice of devices and how gradients are summed, if there was a choice.
+	Open(a *dense.Arena, c *config.Config, l layout.Layout) (d step.Device, lines []string, err error)
 }
 
 // ErrNoDevices is the error of a training on GPUs in a build without the tag gpu.
@@ -54,8 +54,8 @@ func (d NoDevices) Try(*dense.Arena, *config.Config, layout.Layout) (step.Device
 }
 
 // Open implements Devices.
-func (d NoDevices) Open(*dense.Arena, *config.Config, layout.Layout) (step.Device, string, error) {
-	return nil, "", d.Reason
+func (d NoDevices) Open(*dense.Arena, *config.Config, layout.Layout) (step.Device, []string, error) {
+	return nil, nil, d.Reason
 }
 
 // useDevice makes a new trainer compute on the device of its rank if the configuration asks
@@ -73,8 +73,9 @@ func (r *run) useDevice(t *step.Trainer, l layout.Layout) (err error) {
 		err = ErrNoDevices
 	default:
 		err = t.ComputeOn(func(a *dense.Arena) (_ step.Device, err error) {
-			var line string
-			if r.device, line, err = r.opt.Devices.Open(a, r.config, l); err == nil && line != "" {
+			var lines []string
+			r.device, lines, err = r.opt.Devices.Open(a, r.config, l)
+			for _, line := range lines {
 				r.say(line)
 			}
 			return r.device, err

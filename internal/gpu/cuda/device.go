@@ -50,8 +50,13 @@ func (d *Device) String() string { return fmt.Sprintf("device %d (%s)", d.Ordina
 
 // UUID returns an identifier that is unique among all machines. Instances of one GPU (MIG)
 // have the same.
-func (d *Device) UUID() (id [16]byte, err error) {
-	err = status("cuDeviceGetUuid", C.cuda_uuid(C.int(d.Ordinal), (*C.char)(unsafe.Pointer(&id[0]))))
+func (d *Device) UUID() (id [16]byte, err error) { return uuid(d.Ordinal) }
+
+// UUID returns that of a device that need not be open.
+func (l *Library) UUID(ordinal int) (id [16]byte, err error) { return uuid(ordinal) }
+
+func uuid(ordinal int) (id [16]byte, err error) {
+	err = status("cuDeviceGetUuid", C.cuda_uuid(C.int(ordinal), (*C.char)(unsafe.Pointer(&id[0]))))
 	return id, err
 }
 

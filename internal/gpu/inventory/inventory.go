@@ -29,7 +29,10 @@ type Device struct {
 	Memory      *uint64   `json:"memory_bytes"`
 	Free        *uint64   `json:"memory_free_bytes"`
 	Bus         *string   `json:"pci_bus"`
+	PCIGen      *int      `json:"pci_generation"` // the latest that device and slot support
+	PCIWidth    *int      `json:"pci_width"`      // lanes in use
 	NUMA        *int      `json:"numa_node"`
+	CPUs        []int     `json:"cpus"`    // that are near; nil: unknown
 	NVLinks     *int      `json:"nvlinks"` // that are active
 	ECC         *bool     `json:"ecc"`
 	Uncorrected *uint64   `json:"ecc_uncorrected"` // errors since the driver was loaded
@@ -75,7 +78,7 @@ func Write(w io.Writer, v Inventory) error {
 	fmt.Fprintln(t, "GPU\tMODEL\tMEMORY\tFREE\tPCI\tNUMA\tNVLINKS\tECC\tTHROTTLED\tPROCESSES")
 	for _, d := range v.GPUs {
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Index, text("%s", d.Model), size(d.Memory), size(d.Free),
-			text("%s", d.Bus), text("%d", d.NUMA), text("%d", d.NVLinks), ecc(d), throttled(d.Throttled), processes(d.Processes))
+			pci(d), text("%d", d.NUMA), text("%d", d.NVLinks), ecc(d), throttled(d.Throttled), processes(d.Processes))
 	}
 	return t.Flush()
 }
@@ -95,6 +98,13 @@ func size(x *uint64) string {
 		return unknown
 	}
 	return fmt.Sprintf("%.1f GiB", float64(*x)/(1<<30))
+}
+
+func pci(d Device) string {
+	if d.Bus == nil || d.PCIGen == nil || d.PCIWidth == nil {
+		return text("%s", d.Bus)
+	}
+	return fmt.Sprintf("%s (gen %d x%d)", *d.Bus, *d.PCIGen, *d.PCIWidth)
 }
 
 func ecc(d Device) string {

@@ -14,8 +14,9 @@ const (
 	// maxDevices and maxProcesses bound what is read of NVML.
 	maxDevices   = 256
 	maxProcesses = 1024
-	// nodeWords is the room for a set of NUMA nodes, in words.
+	// nodeWords is the room for a set of NUMA nodes, in words. maxCPUs bounds a set of CPUs.
 	nodeWords = 16
+	maxCPUs   = 4096
 )
 
 // Here reads the GPUs of this machine.
@@ -84,7 +85,9 @@ func (d *Device) read(h nvml.Device, has func(symbol string) bool) {
 	if p, rc := h.GetPciInfo(); rc == nvml.SUCCESS {
 		d.Bus = bus(p)
 	}
+	d.PCIGen, d.PCIWidth = of(h.GetMaxPcieLinkGeneration()), of(h.GetCurrPcieLinkWidth())
 	d.NVLinks = links(h)
+	d.CPUs = near(h)
 	if on, _, rc := h.GetEccMode(); rc == nvml.SUCCESS {
 		ecc := on == nvml.FEATURE_ENABLED
 		d.ECC = &ecc
@@ -156,6 +159,20 @@ func node(h nvml.Device) *int {
 		return nil
 	}
 	return &at
+}
+
+// near returns the CPUs near a device, nil if NVML names none.
+func near(h nvml.Device) (all []int) {
+	set, rc := h.GetCpuAffinity(maxCPUs)
+	if rc != nvml.SUCCESS {
+		return nil
+	}
+	for i, w := range set[:min(len(set), maxCPUs/bits.UintSize)] {
+		for ; w != 0; w &= w - 1 {
+			all = append(all, i*bits.UintSize+bits.TrailingZeros(w))
+		}
+	}
+	return all
 }
 
 // reasons names why clocks are reduced. An idle GPU, and clocks that a user chose, are no

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,13 @@ func machine() *dgxa100.Server {
 				return 0, nvml.ERROR_INVALID_ARGUMENT
 			}
 			return nvml.EnableState(min(link, 1)), known
+		}
+		d.GetMaxPcieLinkGenerationFunc = func() (int, nvml.Return) { return 4, known }
+		d.GetCurrPcieLinkWidthFunc = func() (int, nvml.Return) { return 16, known }
+		d.GetCpuAffinityFunc = func(n int) ([]uint, nvml.Return) {
+			set := make([]uint, n/8)
+			set[0], set[1], set[len(set)-1] = 1<<0|1<<63, 1<<1, 1 // the last one is beyond the limit
+			return set, known
 		}
 		d.GetEccModeFunc = func() (nvml.EnableState, nvml.EnableState, nvml.Return) {
 			return nvml.FEATURE_ENABLED, nvml.FEATURE_ENABLED, known
@@ -74,13 +82,16 @@ func TestInventoryOfADGX(t *testing.T) {
 	for i, want := range []string{
 		"driver 550.54.15, CUDA 12.4",
 		"GPU  MODEL  MEMORY  FREE  PCI  NUMA  NVLINKS  ECC  THROTTLED  PROCESSES",
-		"0  Mock NVIDIA A100-SXM4-40GB  40.0 GiB  30.0 GiB  00000000:07:00.0  3  11  on, 2 errors  power limit  pid 17 (1.0 GiB), pid 18 (unknown)",
+		"0  Mock NVIDIA A100-SXM4-40GB  40.0 GiB  30.0 GiB  00000000:07:00.0 (gen 4 x16)  3  11  on, 2 errors  power limit  pid 17 (1.0 GiB), pid 18 (unknown)",
 		"1  Mock NVIDIA A100-SXM4-40GB  40.0 GiB  unknown  unknown  unknown  unknown  unknown  unknown  unknown",
 		"2  unknown  unknown  unknown  unknown  unknown  unknown  unknown  unknown  unknown",
 	} {
 		if got := strings.Join(cells(lines[i]), "  "); got != want {
 			t.Errorf("line %d:\n%s\nwant\n%s", i, got, want)
 		}
+	}
+	if got := v.GPUs[0].CPUs; !slices.Equal(got, []int{0, 63, 65}) {
+		t.Errorf("CPUs %v are near", got)
 	}
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -45,10 +45,10 @@ func TestMain(m *testing.M) {
 
 // use makes a trainer compute on the device of a rank.
 func use(t *step.Trainer, rank int, c *config.Config, l layout.Layout) error {
-	return t.ComputeOn(func(a *dense.Arena) (step.Device, error) { return open(a, rank, c, l) })
+	return t.ComputeOn(func(a *dense.Arena) (step.Device, error) { return openFor(a, rank, c, l) })
 }
 
-func open(a *dense.Arena, rank int, c *config.Config, l layout.Layout) (*Device, error) {
+func openFor(a *dense.Arena, rank int, c *config.Config, l layout.Layout) (*Device, error) {
 	library, err := cuda.Open(cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
+	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -24,15 +25,16 @@ const (
 	overHost = "host"
 )
 
-// Machine opens the devices of a machine: each rank uses one of them. CUDA_VISIBLE_DEVICES
-// selects and orders them.
+// Machine opens the devices of a machine: each rank uses one of them.
 type Machine struct {
-	Member   *member.Member // member of this rank; nil in a launcher, which only checks
-	Assigned bool           // another launcher started the ranks and may have assigned devices to each
-	Share    bool           // several ranks may use one device
-	Sum      string         // nccl, host, or "": nccl if all ranks can use it
-	Files    cuda.Files
-	NCCL     nccl.Config
+	Member    *member.Member // member of this rank; nil in a launcher, which only checks
+	Assigned  bool           // another launcher started the ranks and may have assigned devices to each
+	Ordered   bool           // CUDA_VISIBLE_DEVICES selects and orders the devices
+	Share     bool           // several ranks may use one device
+	Sum       string         // nccl, host, or "": nccl if all ranks can use it
+	Files     cuda.Files
+	NCCL      nccl.Config
+	Inventory func() (inventory.Inventory, error) // nil: inventory.Here
 }
 
 // Check implements wdl.Devices.
@@ -62,13 +64,18 @@ func (m Machine) Check(c *config.Config, ranks int) error {
 // inSlots is the reason why steps in slots do not use NCCL.
 const inSlots = "the host sums gradients in the order of the slots"
 
-// Try implements wdl.Devices.
+// Try implements wdl.Devices. The ranks do not communicate, so local rank N measures device N,
+// modulo their number.
 func (m Machine) Try(a *dense.Arena, c *config.Config, l layout.Layout) (step.Device, error) {
 	m.Assigned = !m.Member.World.Launched
 	if err := m.Check(c, m.Member.World.LocalSize); err != nil {
 		return nil, err
 	}
-	d, _, err := m.open(a, c, l)
+	library, err := cuda.Open(m.Files)
+	if err != nil {
+		return nil, err
+	}
+	d, _, err := open(library, m.Member.World.LocalRank%max(library.Devices, 1), a, c, l)
 	if err != nil {
 		return nil, err
 	}
@@ -76,25 +83,34 @@ func (m Machine) Try(a *dense.Arena, c *config.Config, l layout.Layout) (step.De
 }
 
 // Open implements wdl.Devices.
-func (m Machine) Open(a *dense.Arena, c *config.Config, l layout.Layout) (_ step.Device, line string, err error) {
-	d, on, err := m.open(a, c, l)
-	if err != nil {
-		return nil, "", err
-	}
-	if line, err = m.join(d, on, c.Train.Slots > 0); err != nil {
-		return nil, "", errors.Join(fmt.Errorf("train.device: gpu: %w", err), d.Close())
-	}
-	return d, line, nil
-}
-
-// open opens the device of this rank. A rank uses the visible device whose number is its local rank,
-// modulo their number: a rank may see only the device that was assigned to it.
-func (m Machine) open(a *dense.Arena, c *config.Config, l layout.Layout) (d *Device, on *cuda.Device, err error) {
+func (m Machine) Open(a *dense.Arena, c *config.Config, l layout.Layout) (_ step.Device, lines []string, err error) {
 	library, err := cuda.Open(m.Files)
 	if err != nil {
 		return nil, nil, err
 	}
-	if on, err = library.Device(m.Member.World.LocalRank % max(library.Devices, 1)); err != nil {
+	device, chosen, err := m.choose(library)
+	if err != nil {
+		return nil, nil, fmt.Errorf("train.device: gpu: %w", err)
+	}
+	d, on, err := open(library, device, a, c, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	summed, err := m.join(d, on, c.Train.Slots > 0)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("train.device: gpu: %w", err), d.Close())
+	}
+	for _, line := range []string{chosen, summed} {
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return d, lines, nil
+}
+
+// open opens a device for an arena.
+func open(library *cuda.Library, device int, a *dense.Arena, c *config.Config, l layout.Layout) (d *Device, on *cuda.Device, err error) {
+	if on, err = library.Device(device); err != nil {
 		return nil, nil, err
 	}
 	if d, err = Open(on, a, c, l); err != nil {

@@ -50,7 +50,7 @@ func trainOverNCCL(lib *nccl.Library, id nccl.ID, comm *collective.Comm, c *conf
 // useNCCL is use with sums between devices.
 func useNCCL(t *step.Trainer, lib *nccl.Library, id nccl.ID, rank, size int, c *config.Config, l layout.Layout, d **Device) error {
 	return t.ComputeOn(func(a *dense.Arena) (_ step.Device, err error) {
-		if *d, err = open(a, rank, c, l); err != nil {
+		if *d, err = openFor(a, rank, c, l); err != nil {
 			return nil, err
 		}
 		comm, err := lib.Connect(context.Background(), id, rank, size, nccl.Context((*d).device.Context()))
