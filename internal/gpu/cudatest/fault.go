@@ -22,6 +22,20 @@ package cudatest
 //	return f != NULL;
 // }
 //
+// static int record(const char *library, int on) {
+//	void *l = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+//	void (*f)(int) = l ? (void (*)(int))dlsym(l, "standin_record") : NULL;
+//	if (f)
+//		f(on);
+//	return f != NULL;
+// }
+//
+// static const char *noted(const char *library, int i, unsigned long long *at) {
+//	void *l = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+//	const char *(*f)(int, unsigned long long *) = l ? (const char *(*)(int, unsigned long long *))dlsym(l, "standin_noted") : NULL;
+//	return f ? f(i, at) : NULL;
+// }
+//
 // // touch reads a byte of the host at an address.
 // static int touch(unsigned long long at) { return *(volatile char *)at; }
 import "C"
@@ -50,6 +64,33 @@ func (f Files) Nothing(on bool) {
 	}
 	if C.nothing(library, flag) == 0 {
 		panic("cudatest: Nothing: " + f.CUDA + " is not open")
+	}
+}
+
+// Work is work that was given to a stream: a kernel, "product" or "host function", as NCCL's
+// calls are. At is the address of the result of a product.
+type Work struct {
+	Name string
+	At   uint64
+}
+
+// Enqueued returns the work that the opened stand-in is given while f runs, in the order of the
+// calls. It panics if the library is not open.
+func (f Files) Enqueued(run func()) (all []Work) {
+	library := C.CString(f.CUDA)
+	defer C.free(unsafe.Pointer(library))
+	if C.record(library, 1) == 0 {
+		panic("cudatest: Enqueued: " + f.CUDA + " is not open")
+	}
+	run()
+	C.record(library, 0)
+	for i := 0; ; i++ {
+		var at C.ulonglong
+		name := C.noted(library, C.int(i), &at)
+		if name == nil {
+			return all
+		}
+		all = append(all, Work{C.GoString(name), uint64(at)})
 	}
 }
 

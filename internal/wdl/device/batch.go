@@ -156,6 +156,7 @@ func (d *Device) grow(rows int) (err error) {
 func (d *Device) Compute(n int64) (loss float64, err error) {
 	w, s := &d.work, &d.staged
 	w.step = n
+	w.start()
 	w.do(d.refresh())
 	w.do(d.compute.CopyIn(s.in.on, s.in.at))
 	for t := range d.labels {
@@ -170,15 +171,13 @@ func (d *Device) Compute(n int64) (loss float64, err error) {
 		l := &d.labels[t]
 		if l.bias != nil {
 			w.sums(l.bias.grad, d.of(s.dlogit.on, t), 1)
+			w.ready(l.bias)
 		}
 		if l.net != nil {
 			l.net.gradients(w)
 		}
 	}
-	switch {
-	case d.Sums() && w.err == nil:
-		w.do(d.begin())
-	case !d.Sums():
+	if w.finish(); !d.Sums() {
 		d.send(2, d.grads.on, d.grads.at)
 	}
 	w.do(d.copied.Wait())

@@ -96,6 +96,7 @@ func (c *cin) back(w *work, dx, dy cuda.Buffer) {
 			w.do(c.FieldsGrad(w.Set, w.on, part(c.dx0, lo, hi, c.Fields), c.dz, part(in, lo, hi, l.in), n, l.in, i < last))
 			w.do(c.MapsGrad(w.Set, w.on, part(din, lo, hi, l.in), c.dz, part(c.x0, lo, hi, c.Fields), n, l.in, i == 0))
 		})
+		w.ready(l.w)
 	}
 	w.do(c.AddTransposed(w.Set, w.on, dx, c.dx0))
 }

@@ -34,7 +34,7 @@ type Device struct {
 	upload uint64 // version of the arena on the device
 	known  bool   // the device has a copy of the arena
 	summed bool   // the device has the sum of this step's gradients
-	ranks  *ranks // nil: the host sums gradients
+	bucket int    // least number of floats that one call of NCCL sums
 
 	labels []label
 	width  int
@@ -56,7 +56,7 @@ type label struct {
 // Open returns a Device for a trainer's arena on an opened device, which Close closes. c must
 // be filled.
 func Open(on *cuda.Device, a *dense.Arena, c *config.Config, l layout.Layout) (_ *Device, err error) {
-	d := &Device{device: on, arena: a, width: l.Width, weigh: c.Weighted()}
+	d := &Device{device: on, arena: a, width: l.Width, weigh: c.Weighted(), bucket: bucketFloats}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("%v: %w", on, err), d.Close())
@@ -198,7 +198,7 @@ func (b *builder) cin(l layout.Layout, layers int) *cin {
 
 // Close frees the memory on the device and closes the device.
 func (d *Device) Close() error {
-	freed, err := d.ranks.close()
+	freed, err := d.work.ranks.close()
 	if !freed {
 		return nil
 	}

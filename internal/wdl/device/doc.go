@@ -9,7 +9,8 @@
 //	forward   products by cuBLAS in float32, all else by internal/gpu/kernel
 //	backward  first to the input, whose gradient is copied back during what follows;
 //	          then the gradients of weights and biases, which are copied back
-//	sync      the ranks sum gradients in the host's memory, by package collective
+//	sync      NCCL sums buckets of gradients on a second stream, each as soon as its gradients
+//	          are computed; or the ranks sum them in the host's memory, by package collective
 //	update    the sum is copied in, and the update rules have the bits of the CPU's
 //
 // Parameters are aligned on the device and packed in the arena, so each is copied to or from

@@ -20,6 +20,7 @@ type work struct {
 	row     cuda.Buffer // row numbers
 	partial cuda.Buffer // buffer for partial sums of columns
 	widest  int         // largest number of columns of a sum
+	ranks   *ranks      // nil: the host sums gradients
 	err     error
 }
 
@@ -39,10 +40,33 @@ func (w *work) sums(total, x cuda.Buffer, cols int) {
 	w.do(w.ColumnSums(w.on, total, x, w.partial, w.rows, cols))
 }
 
+// start begins a step.
+func (w *work) start() {
+	if w.ranks != nil {
+		w.ranks.start()
+	}
+}
+
+// ready notes that all work on the gradient of p has been enqueued. Sums of gradients start
+// as soon as they are computed. p may be nil.
+func (w *work) ready(p *param) {
+	if w.ranks != nil && p != nil && w.err == nil {
+		w.do(w.ranks.ready(w.on, p))
+	}
+}
+
+// finish launches the sums that are left.
+func (w *work) finish() {
+	if w.ranks != nil && w.err == nil {
+		w.do(w.ranks.launch(w.on, true))
+	}
+}
+
 // param is the place of one parameter on the device.
 type param struct {
 	of                 *dense.Param
 	value, grad, state cuda.Buffer
+	bucket             int
 }
 
 // cut returns a buffer that is valid as long as the batch memory.
@@ -107,6 +131,8 @@ func (l *linear) gradients(w *work) {
 	if l.b != nil {
 		w.sums(l.b.grad, l.dy, l.out)
 	}
+	w.ready(l.w)
+	w.ready(l.b)
 }
 
 // mlp computes dense.MLP.
@@ -199,6 +225,7 @@ func (c *cross) gradients(w *work) {
 		l := &c.layers[i]
 		l.mix.gradients(w)
 		w.sums(l.bias.grad, l.du, c.width)
+		w.ready(l.bias)
 		if l.narrow != nil {
 			l.narrow.gradients(w)
 		}

@@ -13,12 +13,14 @@ import (
 )
 
 // ranks sums the gradients of all ranks by NCCL, in place, on its own stream. Meanwhile the
-// host sums the gradients of rows.
+// device computes the gradients of other buckets, and the host sums those of rows.
 type ranks struct {
-	comm    *nccl.Comm
-	stream  *cuda.Stream
-	call    nccl.Call
-	pending bool // a sum has begun and is not known to be complete
+	comm     *nccl.Comm
+	stream   *cuda.Stream
+	computed *cuda.Event
+	buckets  []bucket // in the order of their launches
+	next     int      // first bucket that is not launched in this step
+	pending  bool     // a sum has begun and is not known to be complete
 }
 
 // SumOver makes the device sum gradients over the ranks of a communicator, which must have
@@ -28,10 +30,7 @@ func (d *Device) SumOver(comm *nccl.Comm) error {
 	if err != nil {
 		return err
 	}
-	at := nccl.Pointer(d.grads.on.At)
-	d.ranks = &ranks{comm: comm, stream: s, call: nccl.Call{
-		Kind: nccl.AllReduce, Type: nccl.Float32, Op: nccl.Sum, Send: at, Recv: at, Count: d.grads.on.Len, Place: "dense gradients",
-	}}
+	d.work.ranks = &ranks{comm: comm, stream: s, computed: d.computed[2], buckets: d.divide(d.bucket)}
 	// The sum includes the padding between parameters, which must be finite. Skip copies
 	// the zeros in pinned memory too.
 	clear(d.grads.at)
@@ -39,17 +38,7 @@ func (d *Device) SumOver(comm *nccl.Comm) error {
 }
 
 // Sums implements step.DeviceSum.
-func (d *Device) Sums() bool { return d.ranks != nil }
-
-// begin launches the sum, which starts when all work now on the compute stream is complete.
-func (d *Device) begin() error {
-	r, e := d.ranks, d.computed[2]
-	if err := errors.Join(e.Record(d.compute), r.stream.After(e)); err != nil {
-		return err
-	}
-	r.pending = true
-	return r.comm.Launch(nccl.Stream(r.stream.Handle()), r.call)
-}
+func (d *Device) Sums() bool { return d.work.ranks != nil }
 
 // Skip implements step.DeviceStep.
 func (d *Device) Skip() error {
@@ -58,14 +47,15 @@ func (d *Device) Skip() error {
 		return nil
 	}
 	d.work.do(d.compute.CopyIn(d.grads.on, d.grads.at))
-	d.work.do(d.begin())
+	d.work.start()
+	d.work.finish()
 	return d.fault()
 }
 
 // Sum implements step.DeviceSum. The host waits, because an aborted sum leaves gradients
 // undefined, and the update must not read them.
 func (d *Device) Sum() error {
-	r := d.ranks
+	r := d.work.ranks
 	if err := r.comm.Wait(context.Background(), nccl.Stream(r.stream.Handle())); err != nil {
 		return fmt.Errorf("train.device: gpu: %v: %w", d.device, err)
 	}
@@ -79,7 +69,7 @@ const endTime = 30 * time.Second
 // End implements step.DeviceSum. All sums are complete, so it ignores an error. Close then
 // aborts the communicator.
 func (d *Device) End() {
-	if r := d.ranks; r != nil {
+	if r := d.work.ranks; r != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		defer cancel()
 		r.comm.Close(ctx)

@@ -101,6 +101,36 @@ static int injected(const char *call) {
 	return code;
 }
 
+// ---- What was enqueued, in the order of the calls, while a test records it.
+
+enum { most_noted = 4096 };
+static struct { char what[64]; address at; } noted[most_noted];
+static int noting, notes;
+
+void standin_note(const char *what, address at) {
+	pthread_mutex_lock(&lock);
+	if (noting && notes < most_noted) {
+		snprintf(noted[notes].what, sizeof noted[notes].what, "%s", what);
+		noted[notes++].at = at;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+// standin_record starts to record, or ends it.
+void standin_record(int on) {
+	pthread_mutex_lock(&lock);
+	noting = on;
+	notes = on ? 0 : notes;
+	pthread_mutex_unlock(&lock);
+}
+
+// standin_noted returns note i, NULL after the last.
+const char *standin_noted(int i, address *at) {
+	if (i >= notes)
+		return NULL;
+	return *at = noted[i].at, noted[i].what;
+}
+
 // ---- Contexts. A device has one, counted.
 
 enum { most_devices = 16 };
@@ -465,6 +495,7 @@ static int calls(void *data) {
 // fault too.
 int cuLaunchHostFunc(void *stream, void (*run)(void *), void *with) {
 	ENTER("cuLaunchHostFunc", 1);
+	standin_note("host function", 0);
 	struct host_function f = {run, with};
 	return enqueue(stream, calls, 1, &f, sizeof f);
 }
@@ -661,5 +692,6 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	l.backwards = turn++ & 1;
 	l.code = injected("~cuLaunchKernel");
 	pthread_mutex_unlock(&lock);
+	standin_note(f->name, 0);
 	return standin_enqueue(stream, launches, &l, sizeof l);
 }
