@@ -81,14 +81,19 @@ func (r *run) device(library *cuda.Library, i int) {
 		r.add(Result{Name: "open", On: fmt.Sprint("device ", i), Outcome: Failed, Text: err.Error()})
 		return
 	}
-	for _, x := range []struct {
+	type check struct {
 		name string
 		f    func() (measured, error)
-	}{
+	}
+	all := []check{
 		{"kernels", func() (measured, error) { return kernels(d) }},
 		{"memory", func() (measured, error) { return memory(d) }},
 		{"parity", func() (measured, error) { return trainings(library, i) }},
-	} {
+	}
+	if i == 0 {
+		all = append(all, check{"PyTorch", func() (measured, error) { return torch(library, i) }})
+	}
+	for _, x := range all {
 		err := r.check(x.name, d.String(), x.f)
 		if failed := new(cuda.Error); errors.As(err, &failed) || r.late {
 			return // its memory cannot be freed

@@ -156,8 +156,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("the %s is %v, want %v: a relative difference of %.1e", d.Of, d.Got, d.Want, d.Relative)
 }
 
-// consider replaces d if x and y differ more.
-func (d *Difference) consider(x, y float64, of func() string) {
+// Consider replaces d if x and y differ more.
+func (d *Difference) Consider(x, y float64, of func() string) {
 	e := math.Abs(x-y) / max(1, math.Abs(y))
 	if math.IsNaN(e) && math.Float64bits(x) != math.Float64bits(y) {
 		e = math.Inf(1)
@@ -170,17 +170,17 @@ func (d *Difference) consider(x, y float64, of func() string) {
 // Difference compares losses, logits, parameters and AUC with those of another training.
 func (r Trained) Difference(want Trained) (d Difference) {
 	for i, x := range r.loss {
-		d.consider(x, want.loss[i], func() string { return fmt.Sprint("loss of step ", i+1) })
+		d.Consider(x, want.loss[i], func() string { return fmt.Sprint("loss of step ", i+1) })
 	}
 	for i, x := range r.logits {
-		d.consider(float64(x), float64(want.logits[i]), func() string { return fmt.Sprint("logit ", i) })
+		d.Consider(float64(x), float64(want.logits[i]), func() string { return fmt.Sprint("logit ", i) })
 	}
 	for i, p := range r.params.Params() {
 		for j, x := range p.Value {
-			d.consider(float64(x), float64(want.params.Params()[i].Value[j]), func() string { return fmt.Sprintf("value %d of %s", j, p.Name) })
+			d.Consider(float64(x), float64(want.params.Params()[i].Value[j]), func() string { return fmt.Sprintf("value %d of %s", j, p.Name) })
 		}
 	}
-	d.consider(r.auc, want.auc, func() string { return "AUC" })
+	d.Consider(r.auc, want.auc, func() string { return "AUC" })
 	return d
 }
 
