@@ -162,6 +162,10 @@ func TestGPUFaultsAreNamed(t *testing.T) {
 		{"LD_LIBRARY_PATH=", ask, "libcuda.so.1: cannot open shared object file: No such file or directory: install the NVIDIA driver"},
 		{"STANDIN_CAPABILITY=61", ask, "kernel: load: cuda: cuModuleLoadDataEx: CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)"},
 		{"STANDIN_MEMORY=50000", ask, "device 0 (Stand-in 0): cuda: out of memory: "},
+		{"STANDIN_FAULT=~cuLaunchKernel 2000 214", ask, "CUDA_ERROR_ECC_UNCORRECTABLE (214): uncorrectable ECC error encountered"},
+		{"STANDIN_OTHERS=17179800000", ask, "device 0 (Stand-in 0): cuda: out of memory: "},
+		{"CUDA_VISIBLE_DEVICES=5,1", ask, "CUDA_ERROR_NO_DEVICE (100)"},
+		{"CUDA_VISIBLE_DEVICES=1,1", ask, "ranks 0 and 1 have the same device "},
 		{"STANDIN_FAULT=~cuLaunchKernel 2000 719", ask, "CUDA_ERROR_LAUNCH_FAILED (719)"},
 		{"STANDIN_DEVICES=2", ask + " -backup 1", "train.device: contradicts train.mode: late microbatches need a second copy"},
 		{"STANDIN_DEVICES=2", "-np 2 train -device gpu -replicas 2", "train.device: gpu cannot be combined with -replicas"},
@@ -257,7 +261,7 @@ func TestGPUCheck(t *testing.T) {
 		passed      int
 		failed      []string
 	}{
-		{[]string{sound}, 9, nil},
+		{[]string{sound, "PATH=" + wrong}, 9, nil}, // without python3
 		{[]string{"LD_LIBRARY_PATH=" + wrong, "STANDIN_DEVICES=1"}, 1, []string{"kernels on device 0 (Stand-in 0): update rule 1: 5550 values differ from those of the CPU: value 0 of buffer 0 is ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
 		{[]string{sound, "STANDIN_DEVICES=1", "STANDIN_FAULT=~cuLaunchKernel 2500 719"}, 2, []string{"parity on device 0 (Stand-in 0): wide_deep: step "}},
 		{[]string{sound, nccltest.Env + "=fail=1@3"}, 6, []string{"collectives on : nccl: rank 1: "}},
@@ -276,6 +280,9 @@ func TestGPUCheck(t *testing.T) {
 		}
 		if err != nil || o.code != min(len(x.failed), 1) || r.Exit_code != o.code || len(r.Libraries) < 2 {
 			t.Errorf("%s: exit code %d, %v, %+v\n%s%s", x.environment, o.code, err, r, o.stdout, o.stderr)
+		}
+		if len(x.failed) == 0 && !strings.Contains(o.stdout, "there is no python3 in PATH\n") {
+			t.Errorf("PyTorch is not skipped:\n%s", o.stdout)
 		}
 		passed, failed := 0, x.failed
 		for _, c := range r.Checks {

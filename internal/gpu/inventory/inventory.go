@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -117,6 +118,26 @@ func ecc(d Device) string {
 		return "on"
 	}
 	return fmt.Sprintf("on, %d errors", *d.Uncorrected)
+}
+
+// maxOthers bounds the processes that Others lists.
+const maxOthers = 8
+
+// Others lists the processes that compute on the device, without one of them. It returns "" if
+// there are none or they are unknown.
+func (d Device) Others(pid int) string {
+	if d.Processes == nil {
+		return ""
+	}
+	all := slices.DeleteFunc(slices.Clone(*d.Processes), func(u Usage) bool { return int(u.PID) == pid })
+	if len(all) == 0 {
+		return ""
+	}
+	text := processes(new(all[:min(len(all), maxOthers)]))
+	if n := len(all) - maxOthers; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
 }
 
 func throttled(x *[]string) string {

@@ -60,11 +60,7 @@ func (m Machine) candidates(library *cuda.Library) (all candidates, err error) {
 		all.By = "in the order of CUDA_VISIBLE_DEVICES"
 		return all, nil
 	}
-	list := m.Inventory
-	if list == nil {
-		list = inventory.Here
-	}
-	v, err := list()
+	v, err := m.inventory()
 	if err != nil {
 		text := err.Error()
 		all.By = "by number: " + text[:min(len(text), maxMessage/32)]

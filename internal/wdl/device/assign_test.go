@@ -6,16 +6,23 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/cpus"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/device/parity"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 // dgx returns the candidates of a rank on a machine with 8 devices: 0 to 3 are near CPUs of
@@ -125,5 +132,46 @@ func TestChoiceByTopology(t *testing.T) {
 	}
 	if got := describe(many, "by number"); len(got) > 200 {
 		t.Errorf("a line of %d bytes: %s", len(got), got)
+	}
+}
+
+// TestOtherUsersOfADeviceAreNamed: an error about its memory lists them.
+func TestOtherUsersOfADeviceAreNamed(t *testing.T) {
+	t.Setenv("STANDIN_MEMORY", "200000")
+	t.Setenv("STANDIN_OTHERS", "100000")
+	library, err := cuda.Open(cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := library.UUID(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, memory := hex.EncodeToString(id[:]), uint64(1<<30)
+	processes := []inventory.Usage{{PID: uint32(os.Getpid())}, {PID: 17, Memory: &memory}, {PID: 18}}
+	m := Machine{Inventory: func() (inventory.Inventory, error) {
+		return inventory.Inventory{GPUs: []inventory.Device{{UUID: &text, Processes: &processes}}}, nil
+	}}
+	const used = "of 200000 are free; it is also used by pid 17 (1.0 GiB), pid 18 (unknown)"
+	for hidden, want := range map[int]string{9: used + ": give train.batch at most ", 300: used} {
+		c, l := parity.Model(func(c *config.Config) { c.Model.Hidden = []int{24, hidden} })
+		tr, err := step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(16), c, l, step.Tables{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = tr.ComputeOn(func(a *dense.Arena) (step.Device, error) {
+			d, _, err := m.open(library, 0, a, c, l)
+			if err == nil {
+				_, err = d.Begin(400)
+				err = errors.Join(err, d.Close())
+			}
+			return nil, err
+		})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d units: %v, want %s", hidden, err, want)
+		}
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -141,7 +141,11 @@ func (d *Device) grow(rows int) (err error) {
 		for c, a, _ := d.sizes(fit); fit > 0 && 4*int64(c+a) > short.Free; c, a, _ = d.sizes(fit) {
 			fit -= max(1, fit/64)
 		}
-		return fmt.Errorf("a batch of %d rows does not fit: %w: give train.batch at most %d", rows, err, fit)
+		users := ""
+		if d.users != nil {
+			users = d.users()
+		}
+		return fmt.Errorf("a batch of %d rows does not fit: %w%s: give train.batch at most %d", rows, err, users, fit)
 	} else if err != nil {
 		return err
 	}

@@ -43,6 +43,7 @@ type Device struct {
 	most   int    // largest number of rows of batch
 	room   step.DeviceBatch
 	staged staged
+	users  func() string // lists other processes on the device; nil: unknown
 }
 
 // label computes one tower.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/dense"
@@ -75,7 +76,7 @@ func (m Machine) Try(a *dense.Arena, c *config.Config, l layout.Layout) (step.De
 	if err != nil {
 		return nil, err
 	}
-	d, _, err := open(library, m.Member.World.LocalRank%max(library.Devices, 1), a, c, l)
+	d, _, err := m.open(library, m.Member.World.LocalRank%max(library.Devices, 1), a, c, l)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (m Machine) Open(a *dense.Arena, c *config.Config, l layout.Layout) (_ step
 	if err != nil {
 		return nil, nil, fmt.Errorf("train.device: gpu: %w", err)
 	}
-	d, on, err := open(library, device, a, c, l)
+	d, on, err := m.open(library, device, a, c, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,14 +110,42 @@ func (m Machine) Open(a *dense.Arena, c *config.Config, l layout.Layout) (_ step
 }
 
 // open opens a device for an arena.
-func open(library *cuda.Library, device int, a *dense.Arena, c *config.Config, l layout.Layout) (d *Device, on *cuda.Device, err error) {
+func (m Machine) open(library *cuda.Library, device int, a *dense.Arena, c *config.Config, l layout.Layout) (d *Device, on *cuda.Device, err error) {
 	if on, err = library.Device(device); err != nil {
 		return nil, nil, err
 	}
+	users := func() string { return m.users(library, device) }
 	if d, err = Open(on, a, c, l); err != nil {
+		if _, short := cuda.IsMemory(err); short {
+			err = fmt.Errorf("%w%s", err, users())
+		}
 		return nil, nil, fmt.Errorf("train.device: gpu: %w", err)
 	}
+	d.users = users
 	return d, on, nil
+}
+
+// users lists the other processes on a device, after an error; "" if they are unknown.
+func (m Machine) users(library *cuda.Library, device int) string {
+	id, failed := library.UUID(device)
+	v, err := m.inventory()
+	if failed != nil || err != nil {
+		return ""
+	}
+	for _, d := range v.GPUs {
+		if others := d.Others(os.Getpid()); others != "" && sameUUID(d.UUID, id) {
+			return "; it is also used by " + others
+		}
+	}
+	return ""
+}
+
+// inventory lists the GPUs of this machine.
+func (m Machine) inventory() (inventory.Inventory, error) {
+	if m.Inventory != nil {
+		return m.Inventory()
+	}
+	return inventory.Here()
 }
 
 // choice is the message of a rank to the others about its device.

@@ -9,8 +9,8 @@
 //     the first.
 //
 // The environment describes the machine: STANDIN_DEVICES (1), STANDIN_MEMORY (16 GiB),
-// STANDIN_VERSION (12040), STANDIN_CAPABILITY (75) and STANDIN_FAULT, as of standin_fault:
-// "CALL AFTER CODE". CUDA_VISIBLE_DEVICES is a list of numbers, as the driver's is.
+// STANDIN_OTHERS (bytes of it that other processes use, 0), STANDIN_VERSION (12040),
+// STANDIN_CAPABILITY (75) and STANDIN_FAULT, as of standin_fault: "CALL AFTER CODE". CUDA_VISIBLE_DEVICES is a list of numbers, as the driver's is.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,6 +31,7 @@ enum {
 	invalid_device = 101,
 	invalid_image = 200,
 	invalid_context = 201,
+	ecc_uncorrectable = 214,
 	unsupported_ptx = 222,
 	invalid_handle = 400,
 	not_found = 500,
@@ -47,6 +48,7 @@ static const struct { int code; const char *name, *text; } statuses[] = {
 	{invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
 	{invalid_image, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
 	{invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+	{ecc_uncorrectable, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
 	{unsupported_ptx, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
 	{invalid_handle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
 	{not_found, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
@@ -307,10 +309,13 @@ static struct range *spare(void) {
 
 static size_t memory(void) { return (size_t)number("STANDIN_MEMORY", 1l << 34); }
 
+// others is what other processes use of it.
+static size_t others(void) { return (size_t)number("STANDIN_OTHERS", 0); }
+
 int cuMemGetInfo_v2(size_t *available, size_t *total) {
 	ENTER("cuMemGetInfo", 1);
 	pthread_mutex_lock(&lock);
-	*total = memory(), *available = *total - current->used;
+	*total = memory(), *available = *total - others() - current->used;
 	pthread_mutex_unlock(&lock);
 	return ok;
 }
@@ -323,7 +328,7 @@ int cuMemAlloc_v2(address *at, size_t size) {
 	size_t pages = (size + page - 1) / page * page;
 	struct range *r = spare();
 	int code = ok;
-	if (!r || !reserve() || current->used + size > memory() || space_used + pages + page > space) {
+	if (!r || !reserve() || current->used + size + others() > memory() || space_used + pages + page > space) {
 		code = out_of_memory;
 	} else if (mprotect(device_bytes + space_used, pages, PROT_READ | PROT_WRITE)) {
 		code = out_of_memory;

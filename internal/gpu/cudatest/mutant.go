@@ -1,0 +1,46 @@
+package cudatest
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
+)
+
+// Mutant breaks a C file of the package in the current directory, replacing from by to, and
+// fails the test t if another test of the package still passes.
+func Mutant(t *testing.T, file, from, to, test string) {
+	t.Helper()
+	source, err := regular.ReadFile(file, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), from); n != 1 {
+		t.Fatalf("%s has this %d times: %s", file, n, from)
+	}
+	dir := t.TempDir()
+	mutant, overlay := filepath.Join(dir, file), filepath.Join(dir, "overlay.json")
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {own: mutant}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{mutant: []byte(strings.Replace(string(source), from, to, 1)), overlay: text} {
+		if err := os.WriteFile(name, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "test", "-tags", "gpu", "-overlay", overlay, "-count", "1", "-short", "-timeout", "20s", "-run", "^"+test+"$", ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--- FAIL: "+test) && !strings.Contains(string(out), "panic: ") {
+		t.Errorf("%s passes, or does not run: %v\n%s", test, err, out)
+	}
+}
