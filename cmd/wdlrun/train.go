@@ -357,17 +357,19 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	if err != nil {
 		return nil, err
 	}
+	var memory *wdl.Memory // of the job in the previous generation
 	for {
 		job := wdl.NewJob(m.Comm, rec, opt)
+		job.Remember(memory)
+		memory = nil // the job frees it when it can
 		show.watch(job.Status)
 		log.watch(job.Status)
-		opt.Memory = nil // the job frees it when it can
 		result, err := p.run(ctx, m, rec, job)
 		if err = unusable(c, job.Status().RunDir, err); err == nil || opt.Replicas < 2 {
 			show.end(result, err)
 			return result, err
 		}
-		opt.Memory = job.Leave(err)
+		memory = job.Leave(err)
 		if err := m.Rejoin(ctx, err); err != nil {
 			show.end(result, err)
 			return nil, err

@@ -21,7 +21,7 @@ import (
 // decision makes the brief on rank 0. It fills in the options that the user left open.
 type decision struct {
 	opt     *Options
-	eval    *EvalOptions // nil: a training
+	adapt   func(*config.Config) error // makes the configuration that of an evaluation; nil: a training
 	size    int
 	advance func(by int) // reports progress while checkpoints are verified
 
@@ -54,8 +54,8 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	if err != nil {
 		return b, permanent(err)
 	}
-	if d.eval != nil {
-		err = d.eval.evaluating(c)
+	if d.adapt != nil {
+		err = d.adapt(c)
 		b.Config = string(c.YAML())
 		return b, permanent(err)
 	}
@@ -141,7 +141,10 @@ func (o *Options) picked(from *checkpoint.Checkpoint) bool {
 func (d *decision) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	var accept []func(*checkpoint.Checkpoint) error
 	if !d.opt.Read || !checkpoint.IsCheckpoint(d.opt.Resume) {
-		accept = append(accept, func(c *checkpoint.Checkpoint) error { return verify(ctx, c, d.advance) })
+		accept = append(accept, func(c *checkpoint.Checkpoint) error {
+			c.Watch(d.advance)
+			return c.Verify(ctx)
+		})
 	}
 	if d.opt.Again != "" {
 		accept = append(accept, d.acceptable)
@@ -161,13 +164,6 @@ func (d *decision) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
 		d.opt.Warn(fmt.Sprintf("an earlier checkpoint is used: %s", c.Dir()))
 	}
 	return c, nil
-}
-
-// verify reads every byte of a checkpoint and of its bases. It calls advance to report
-// progress.
-func verify(ctx context.Context, c *checkpoint.Checkpoint, advance func(by int)) error {
-	c.Watch(advance)
-	return c.Verify(ctx)
 }
 
 // tolerance sets how the training treats slow ranks, and reports if the checkpoint was
@@ -220,4 +216,30 @@ func (d *decision) openFaults(runDir string) (s injected, err error) {
 		return s, err
 	}
 	return s, nil
+}
+
+// brief holds the decisions of rank 0 at the start of a job. Rank 0 sends it to all ranks, so
+// that all do the same even if their files or flags differ.
+type brief struct {
+	Config string // YAML, filled
+	RunDir string
+	From   string // checkpoint to resume from, "" for none
+
+	Tolerance step.Tolerance
+	Chaos     string
+	Injected  injected    // faults of Chaos that were injected before a restart
+	Replay    string      // run directory to repeat, "" for none
+	Ring      copies.Ring // which rank holds which copy; nil without replicas
+}
+
+// maxBrief bounds the size of a brief in bytes.
+const maxBrief = 4 * config.MaxBytes
+
+// keepConfig writes the configuration to the run directory. A training that resumes in its
+// own run directory calls it once it is known that at least one step is left.
+func keepConfig(runDir string, c *config.Config) error {
+	if err := save.WriteFile(runDir, save.FileConfig, c.YAML()); err != nil {
+		return fmt.Errorf("run directory: %w; free some space, or choose another place with -out", err)
+	}
+	return nil
 }

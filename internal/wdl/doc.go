@@ -12,17 +12,19 @@
 //	job         this package
 //
 // Data flows from input to step, and from there to save and report. None of these packages
-// depends on the job, which opens them and runs the loop. Four parts of the job have a file
-// each. They use only the shared state of run.go:
+// depends on the job, which opens them and runs the loop. The files of this package form a line
+// too: tests/rooms.txt orders them, and a file uses only the files below it. Four parts of the
+// job have a file each. They use only the shared state of run.go:
 //
 //	saves       start and retention of checkpoints             saving.go
 //	validation  evaluation during the training                 validate.go
 //	spans       the epochs of a stream                         stream.go
 //	healing     resuming from memory after the loss of ranks   heal.go
 //
-// Job is a training, from the configuration to the run directory. Evaluation computes metrics
-// of a trained model. Indexing computes the encodings of data. Every rank of a group makes
-// the same calls.
+// Job is a training, from the configuration to the run directory (train.go, loop.go, finish.go).
+// Evaluation and Prediction apply a trained model to data; Indexing computes the encodings of
+// data. They use the state of run.go without the parts. Every rank of a group makes the same
+// calls.
 //
 // # A training
 //

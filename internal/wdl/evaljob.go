@@ -2,216 +2,99 @@ package wdl
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
-	"github.com/wdlrun/wdlrun/internal/data/inspect"
-	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
-	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
-	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// EvalOptions are the options of an evaluation. Only those of rank 0 are used.
-type EvalOptions struct {
-	Resume     string   // run directory or checkpoint to evaluate
-	Read       bool     // CheckEval has verified the checkpoint that Resume names
-	Data       []string // files, in the training's format or one that names its fields; none: data.test of the configuration
-	Group      string   // field to compute an AUC by group for; "" for none
-	Report     bool     // compute Quality
-	Importance bool     // compute Importance
-	By         []string // fields whose values the report breaks the metrics down by
-	Set        []string // settings of data and label that override the training's, "data.comment=|"
-	Hosts      []string // host of each rank; nil: unknown
-	Warn       func(line string)
-	Say        func(line string) // prints a line of progress; nil: silent
-
-	// Each, if not nil, is called on every rank with each batch and the logits of its first
-	// label. Both are valid until it returns.
-	Each func(b *encode.Batch, logit []float32) error
-
-	predicts *PredictOptions // nil: not a prediction
-}
-
-// EvalResult is the result of an evaluation and the JSON line of `wdlrun eval --json`.
-type EvalResult struct {
-	WorldSize int `json:"world_size"`
-	Model
-	Data    []string `json:"data"`
-	Seconds float64  `json:"seconds"`
-	metrics.Metrics
-	Groups     *metrics.GroupMetrics `json:"groups,omitempty"`
-	Quality    *metrics.Quality      `json:"quality,omitempty"`
-	Importance []Importance          `json:"importance,omitempty"`
-	Unknown    map[string]int64      `json:"unknown,omitempty"` // by feature: values that training has not seen
-	Outside    []report.Outside      `json:"outside_range,omitempty"`
-}
-
-// Model identifies the model that an evaluation or a prediction uses.
-type Model struct {
-	Checkpoint string `json:"checkpoint"`
-	Step       int64  `json:"step"`                    // step of the parameters
-	Best       int    `json:"best_epoch,omitempty"`    // epoch chosen by early stopping, if not the last
-	Trained    int64  `json:"trained_steps,omitempty"` // steps of the run, if the best epoch ended before the last
-}
-
-// Evaluation is an evaluation on one rank of a group.
-type Evaluation struct {
-	*Job
-}
-
-// NewEvaluation prepares an evaluation on a group.
-func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) Evaluation {
-	e := Evaluation{NewJob(comm, rec, Options{Resume: opt.Resume, Read: opt.Read, Hosts: opt.Hosts, Warn: opt.Warn, Say: opt.Say})}
-	e.eval = &opt
-	return e
-}
-
 // Run evaluates the model. It returns the same result on all ranks and writes no files.
 func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
-	j := &e.job
-	if res.Model, err = j.openModel(ctx); err != nil {
+	if res.Model, err = e.openModel(ctx, e.eval.evaluating); err != nil {
 		return res, err
 	}
-	defer j.trainer.Close()
-	if err := j.eval.checkBy(j.in.Train); err != nil {
+	defer e.trainer.Close()
+	if err := e.eval.checkBy(e.in.Train); err != nil {
 		return res, err
 	}
-	kept := j.eval.newBreakdown(j.in.Train.Rows(data.All), j.in.Encoder)
-	m, err := j.evaluate(ctx, j.in.Train, data.All, kept, nil)
+	kept := newBreakdown(e.eval.Group, e.eval.Report, e.eval.By, e.in.Train.Rows(data.All), e.in.Encoder)
+	p := pass{kept: kept}
+	if e.eval.Each != nil {
+		p.take = func(b *encode.Batch) error { return e.eval.Each(b, e.trainer.LogitsOf(0)) }
+	}
+	m, err := e.evaluate(ctx, e.in.Train, data.All, p)
 	if err == nil {
-		err = j.reduce(ctx, kept, &m, &res)
+		err = e.reduce(ctx, kept, &m, &res)
 	}
-	if err == nil && j.eval.Importance {
-		res.Importance, err = j.importance(ctx, j.in.Train, data.All)
+	if err == nil && e.eval.Importance {
+		res.Importance, err = e.importance(ctx, e.in.Train, data.All)
 	}
 	if err != nil {
 		return res, err
 	}
-	j.warnOfDoubts(&m, input.FirstFew(j.in.Train.Names()))
-	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.in.Train.Names(), m.Metrics, m.Unknown
+	e.warnOfDoubts(&m, input.FirstFew(e.in.Train.Names()))
+	res.WorldSize, res.Data, res.Metrics, res.Unknown = e.comm.Size(), e.in.Train.Names(), m.Metrics, m.Unknown
 	res.Outside = m.Outside
-	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
+	res.Seconds = math.Round(time.Since(e.began).Seconds()*1e3) / 1e3
 	return res, nil
 }
 
-// openModel opens the data of an evaluation and loads the model. Of a run that stopped early
-// it loads the best epoch. After an error the trainer is closed.
-func (j *job) openModel(ctx context.Context) (m Model, err error) {
-	from, err := j.briefing(ctx)
+// openModel opens the data of an evaluation and loads the model. evaluating makes the
+// configuration that of the evaluation. Of a run that stopped early, openModel loads the best
+// epoch. After an error the trainer is closed.
+func (r *run) openModel(ctx context.Context, evaluating func(*config.Config) error) (m Model, err error) {
+	o, err := r.briefing(ctx, evaluating)
 	if err != nil {
 		return m, err
 	}
-	if err := j.prepare(ctx, from); err != nil {
-		if j.trainer != nil {
-			j.trainer.Close()
+	from := o.from
+	if err := r.openTrained(ctx, from); err != nil {
+		if r.trainer != nil {
+			r.trainer.Close()
 		}
 		return m, err
 	}
-	m.Checkpoint, m.Step = from.Dir(), j.cursor.Step
-	best := j.cursor.Best
-	if j.opt.picked(from) || !j.done() || best == 0 || best == m.Step {
+	m.Checkpoint, m.Step = from.Dir(), r.cursor.Step
+	best := r.cursor.Best
+	if r.opt.picked(from) || !r.done() || best == 0 || best == m.Step {
 		return m, nil
 	}
-	j.runDir = filepath.Dir(filepath.Dir(from.Dir()))
-	restored, err := j.restoreBest()
+	r.runDir = filepath.Dir(filepath.Dir(from.Dir()))
+	restored, err := r.restoreBest()
 	if err != nil {
-		j.trainer.Close()
+		r.trainer.Close()
 		return m, err
 	}
 	if restored {
 		m.Checkpoint = checkpoint.Dir(filepath.Dir(from.Dir()), best)
-		m.Step, m.Trained, m.Best = best, m.Step, j.cursor.Progress.BestEpoch
+		m.Step, m.Trained, m.Best = best, m.Step, r.cursor.Progress.BestEpoch
 	}
 	return m, nil
 }
 
-// name returns the name of the command.
-func (o *EvalOptions) name() string {
-	if o.predicts != nil {
-		return "predict"
-	}
-	return "eval"
-}
-
-// use returns how the data is used. A nil o is a training.
-func (o *EvalOptions) use() input.Use {
-	if o == nil {
-		return input.Use{}
-	}
-	predicts := o.predicts != nil
-	return input.Use{Evaluates: true, Predicts: predicts, Unlabelled: predicts && !o.predicts.Label, Group: o.Group}
-}
-
-// evaluating changes the configuration of a training so that the data to evaluate is read in
-// place of the training data.
-func (o *EvalOptions) evaluating(c *config.Config) error {
-	if err := o.readOtherwise(c); err != nil {
+// openTrained surveys the data, makes the model and loads the checkpoint.
+func (r *run) openTrained(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
+	if err := r.survey(ctx, from); err != nil {
 		return err
 	}
-	if o.Group != "" && c.Label.IsNumber() {
-		return errors.New("eval: -group: an AUC by group needs a label of two classes; the model predicts a number")
-	}
-	if o.Report && c.Label.IsNumber() {
-		return errors.New("eval: -report: its curves need a label of two classes; the model predicts a number")
-	}
-	if o.predicts != nil {
-		c.Data.Where = "" // each record has its line in the output
-	}
-	files := o.Data
-	if len(files) == 0 {
-		files = c.Data.Test
-	}
-	if len(files) == 0 {
-		return errors.New("the configuration names no test data: give files with -data FILE")
-	}
-	var err error
-	if c.Data, err = inspect.For(c.Data, o.Data); err != nil {
+	if err := r.surveyOthers(ctx); err != nil {
 		return err
 	}
-	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.Follow = files, nil, nil, schema.Follow{}
-	c.Data.ValidFraction, c.Data.ValidTime, c.Data.ValidGroup = 0, "", ""
-	// There is no validation data for early stopping and schedules.
-	c.Train.EarlyStop, c.Train.Schedule, c.Train.EvalSteps = config.EarlyStop{}, config.Schedule{}, 0
-	c.Train.Precision, c.Train.Device = "fp32", "cpu" // weights are stored in fp32; any machine has a CPU
-	c.Fill()
-	return nil
-}
-
-// readOtherwise applies the settings that describe the format of the files and which of their
-// labels are 1.
-func (o *EvalOptions) readOtherwise(c *config.Config) error {
-	for _, s := range o.Set {
-		key, _, _ := strings.Cut(s, "=")
-		if key = strings.TrimSpace(key); !readSetting.MatchString(key) {
-			return fmt.Errorf("%s: -set %s: it takes no other setting than how its records are written (data.format, data.comment, …), which of their labels are 1 (label.positive, …), and data.max_bad", o.name(), key)
-		}
+	if r.trainer, err = r.newTrainer(nil); err != nil {
+		return err
 	}
-	if o.use().Unlabelled {
-		return config.SetUnlabelled(c, o.Set)
+	r.rec.Enter(trace.Restore)
+	if err := save.ReadJSON(from, save.SectionCursor, &r.cursor); err != nil {
+		return err
 	}
-	return config.SetAll(c, o.Set)
-}
-
-// readSetting matches the keys that an evaluation may set differently from the training.
-var readSetting = regexp.MustCompile(`^(data\.(test|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
-
-// CheckEval finds the faults of an evaluation that one process can find before any rank
-// starts.
-func CheckEval(ctx context.Context, o EvalOptions) error {
-	if o.Resume == "" {
-		return fmt.Errorf("%s: -resume DIR is required: the run directory or checkpoint of the model", o.name())
-	}
-	return check(ctx, Options{Resume: o.Resume}, 0, &o)
+	err = r.trainer.Load(from, nil)
+	r.rec.Enter(trace.Wait)
+	return err
 }

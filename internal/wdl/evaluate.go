@@ -22,12 +22,24 @@ type evaluator interface {
 	Unknown() []int64
 }
 
-// evaluate computes the metrics of the selected rows of a dataset. kept, if not nil, gets the
-// samples; predictions, if not nil, gets the logits.
-func (r *run) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, kept *breakdown, predictions *predictions) (m report.Evaluated, err error) {
+// pass evaluates the batches of a dataset.
+type pass struct {
+	by       evaluator                 // nil: the trainer
+	kept     *breakdown                // gets the samples; nil: none
+	complete func(*encode.Batch)       // adds what the records of a prediction lack; may be nil
+	take     func(*encode.Batch) error // gets each batch once by has computed it; may be nil
+
+	run    *run
+	reader *data.Reader
+	probe  *probe
+	last   *encode.Batch // batch that by computes; nil before the first
+}
+
+// evaluate computes the metrics of the selected rows of a dataset.
+func (r *run) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, p pass) (m report.Evaluated, err error) {
 	r.rec.Enter(trace.Eval)
 	m.Absent = d.Absent()
-	probe, encoder, err := newProbe(r.in, kept)
+	probe, encoder, err := newProbe(r.in, p.kept)
 	if err != nil {
 		return m, err
 	}
@@ -40,9 +52,9 @@ func (r *run) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, k
 	defer reader.Close()
 	r.shown.Read(reader)
 	defer r.shown.Read(nil)
-	p := pass{run: r, reader: reader, probe: probe, by: r.trainer, predictions: predictions}
-	if predictions != nil {
-		p.by = predictions.by
+	p.run, p.reader, p.probe = r, reader, probe
+	if p.by == nil {
+		p.by = r.trainer
 	}
 	if m.Metrics, err = p.by.Evaluate(func() (*encode.Batch, error) { return p.next(ctx) }); err != nil {
 		return m, err
@@ -55,30 +67,24 @@ func (r *run) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, k
 			m.Unknown[name] = n
 		}
 	}
-	if m.Outside, err = probe.outside(r.comm); err == nil && kept != nil {
-		kept.dense = probe.dense(r.config.Features, m.Samples)
+	if m.Outside, err = probe.outside(r.comm); err == nil && p.kept != nil {
+		p.kept.dense = probe.dense(r.config.Features, m.Samples)
 	}
 	return m, err
-}
-
-// pass passes the batches of an evaluation to an evaluator and collects their logits.
-type pass struct {
-	*run
-	reader      *data.Reader
-	probe       *probe
-	by          evaluator
-	predictions *predictions  // nil: predictions are not written
-	last        *encode.Batch // batch that the evaluator computes; nil before the first
 }
 
 // next collects the logits of the last batch and returns the next batch, nil after the last.
 func (p *pass) next(ctx context.Context) (*encode.Batch, error) {
 	if p.last != nil {
-		if err := p.take(p.last); err != nil {
-			return nil, err
+		b := p.probe.without(p.last)
+		p.probe.add(p.last, p.by.LogitsOf(0))
+		if p.take != nil {
+			if err := p.take(b); err != nil {
+				return nil, err
+			}
 		}
 		p.reader.Recycle(p.last)
-		p.shown.Advance(1)
+		p.run.shown.Advance(1)
 	}
 	b, err := p.reader.Next(ctx)
 	if errors.Is(err, io.EOF) {
@@ -87,23 +93,10 @@ func (p *pass) next(ctx context.Context) (*encode.Batch, error) {
 	if p.last = b; err != nil {
 		return nil, err
 	}
-	if p.predictions != nil {
-		p.predictions.complete(b)
+	if p.complete != nil {
+		p.complete(b)
 	}
 	return p.probe.without(b), nil
-}
-
-func (p *pass) take(b *encode.Batch) error {
-	p.probe.add(b, p.by.LogitsOf(0))
-	if p.eval != nil && p.eval.Each != nil {
-		if err := p.eval.Each(p.probe.without(b), p.by.LogitsOf(0)); err != nil {
-			return err
-		}
-	}
-	if p.predictions == nil {
-		return nil
-	}
-	return p.predictions.take(p.probe.without(b))
 }
 
 // warnOfDoubts warns of results that no sound training has, and of data that differs from the

@@ -95,9 +95,9 @@ func addInjected(dir string, n int, f chaos.Fault) (err error) {
 	return err
 }
 
-// planFaults draws the faults of a -chaos text. All ranks draw the same faults. Faults that
-// were injected before are skipped.
-func (r *run) planFaults(text string, before injected) error {
+// draw draws the faults of a -chaos text. All ranks draw the same faults. Faults that were
+// injected before are skipped.
+func (f *faults) draw(text string, before injected, seed uint64, rank int, runDir string, o *Options) error {
 	spec, err := chaos.Parse(text)
 	if err == nil {
 		err = spec.Validate(before.Ranks)
@@ -105,47 +105,50 @@ func (r *run) planFaults(text string, before injected) error {
 	if err != nil || len(spec) == 0 {
 		return err
 	}
-	plan := spec.Plan(r.config.Train.Seed, before.Ranks)
-	if r.opt.Kill == nil && slices.ContainsFunc(plan, func(f chaos.Fault) bool { return f.Kind == chaos.Kill }) {
+	plan := spec.Plan(seed, before.Ranks)
+	if o.Kill == nil && slices.ContainsFunc(plan, func(f chaos.Fault) bool { return f.Kind == chaos.Kill }) {
 		return fmt.Errorf("chaos: kill: this program cannot end a single rank")
 	}
-	me := r.comm.Rank()
-	r.faults = faults{chaos.NewInjector(plan, me), chaos.NewInjector(plan, me), chaos.NewInjector(plan, me), plan, me, time.Now(), r.opt.Kill, nil, r.faults.held}
-	for _, in := range []*chaos.Injector{r.faults.compute, r.faults.step, r.faults.disk} {
-		in.Skip(before.Been...)
-	}
-	r.faults.note = func(n int) {
-		if err := addInjected(r.runDir, n, plan[n]); err != nil {
-			r.opt.Warn(fmt.Sprintf("injected fault %d may come again after a restart: %v", n, err))
+	*f = faults{chaos.NewInjector(plan, rank), chaos.NewInjector(plan, rank), chaos.NewInjector(plan, rank), plan, rank, time.Now(), o.Kill, nil, f.held}
+	f.skip(before)
+	f.note = func(n int) {
+		if err := addInjected(runDir, n, plan[n]); err != nil {
+			o.Warn(fmt.Sprintf("injected fault %d may come again after a restart: %v", n, err))
 		}
 		if plan[n].Kind == chaos.Kill { // to the other ranks it looks like a rank that ran out of memory
-			r.opt.Warn(fmt.Sprintf("this rank is killed by injected fault %d (%v)", n, chaos.Spec{plan[n]}))
+			o.Warn(fmt.Sprintf("this rank is killed by injected fault %d (%v)", n, chaos.Spec{plan[n]}))
 		}
 	}
 	return nil
 }
 
-// warnOfMissed warns, on rank 0, of planned faults that were not injected before the job
-// ended.
-func (r *run) warnOfMissed() {
-	if len(r.faults.plan) == 0 || r.comm.Rank() != 0 {
-		return
+// skip skips faults that were injected before.
+func (f *faults) skip(before injected) {
+	for _, in := range []*chaos.Injector{f.compute, f.step, f.disk} {
+		in.Skip(before.Been...)
 	}
-	s, err := readInjected(r.runDir)
+}
+
+// missed describes the planned faults that were not injected before the job ended after a
+// step. It returns "" if there are none.
+func (f *faults) missed(runDir string, step int64) string {
+	if len(f.plan) == 0 {
+		return ""
+	}
+	s, err := readInjected(runDir)
 	if err != nil {
-		r.opt.Warn(fmt.Sprintf("chaos: the list of injected faults cannot be read: %v", err))
-		return
+		return fmt.Sprintf("chaos: the list of injected faults cannot be read: %v", err)
 	}
 	const shown = 8
-	missed := chaos.Missed(r.faults.plan, s.Been, r.cursor.Step, time.Since(r.faults.start))
+	missed := chaos.Missed(f.plan, s.Been, step, time.Since(f.start))
 	if len(missed) == 0 {
-		return
+		return ""
 	}
 	text := missed[:min(len(missed), shown)].String()
 	if n := len(missed) - shown; n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
-	r.opt.Warn(fmt.Sprintf("chaos: %s was not injected: the job ended at step %d", text, r.cursor.Step))
+	return fmt.Sprintf("chaos: %s was not injected: the job ended at step %d", text, step)
 }
 
 // hold makes the trainer slow down or pause the compute of this rank as planned.

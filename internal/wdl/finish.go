@@ -59,8 +59,8 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
-	if !stopped { // a training that resumes may still reach them
-		j.warnOfMissed()
+	if missed := j.faults.missed(j.runDir, j.cursor.Step); missed != "" && !stopped { // a training that resumes may still reach them
+		j.warn(missed)
 	}
 	if err := j.report.Leave(&res); err != nil {
 		return report.Result{}, err
@@ -101,7 +101,7 @@ func (j *job) chooseModel(res *report.Result) error {
 
 // evaluateTest puts the results of the test data into res.
 func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
-	m, err := j.evaluate(ctx, j.in.Test, data.All, nil, nil)
+	m, err := j.evaluate(ctx, j.in.Test, data.All, pass{})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -31,17 +32,17 @@ func Foresee(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan
 	if o.Tolerance, err = o.Tolerance.Of(c); err != nil {
 		return nil, err
 	}
-	j := NewJob(collective.New(mem.New(1, 1)[0]), trace.New(1), o)
-	j.config = c
-	if err := j.survey(ctx, from); err != nil {
+	r := &run{config: c}
+	r.init(collective.New(mem.New(1, 1)[0]), trace.New(1), o)
+	if err := r.survey(ctx, from); err != nil {
 		return nil, err
 	}
-	if err := j.in.SurveyOthers(ctx); err != nil {
+	if err := r.in.SurveyOthers(ctx); err != nil {
 		return nil, err
 	}
-	g, err := j.given(from, ranks, ranks > 1 && shared)
+	g, err := r.given(from, ranks, ranks > 1 && shared, save.EnoughKeys)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Foresee(ctx, c, j.in.Encoder, j.in.Train, ranks, g)
+	return plan.Foresee(ctx, c, r.in.Encoder, r.in.Train, ranks, g)
 }

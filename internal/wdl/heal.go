@@ -3,7 +3,6 @@ package wdl
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
@@ -19,58 +17,14 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
-	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// MaxReplicas is the largest number of ranks that can hold a shard: its owner and one copy.
-const MaxReplicas = 2
-
 // Memory holds the state that a process keeps of a job whose group was lost. A job on the
-// next generation of the group resumes from it (Options.Memory).
+// next generation of the group resumes from it (Job.Remember).
 type Memory struct {
 	was  *healing
 	left *step.Left // state after the step of the cursor; nil: the job had not begun to train
-}
-
-// replicable returns an error if a configuration cannot be trained with copies of the shards.
-func replicable(c *config.Config, replicas, size int) (err error) {
-	switch {
-	case replicas < 0 || replicas > MaxReplicas:
-		err = fmt.Errorf("%d replicas: choose 1 or %d", replicas, MaxReplicas)
-	case replicas < 2:
-	case size < 2:
-		err = errors.New("2 replicas need at least 2 ranks")
-	case c.Data.Follow.On:
-		err = errors.New("2 replicas: data.follow: the position of a stream is not known to every rank: remove -replicas; -restarts 3 resumes from the last checkpoint")
-	case c.Model.BatchNorm:
-		err = errors.New("2 replicas: model.batch_norm changes its statistics within a step, which then cannot be taken again: turn it off")
-	}
-	for i, x := range c.Tables {
-		if replicas > 1 && x.Strategy == sparse.Replicated.String() {
-			err = errors.Join(err, fmt.Errorf("2 replicas: tables[%d].strategy: every rank keeps all of table %q anyway: choose auto, rows or pooled", i, x.Name))
-		}
-	}
-	return err
-}
-
-// Leave returns the state that the next job needs from a job whose Run has failed. It ends
-// calls in which other goroutines may still wait. The job must not be used afterwards.
-func (j *Job) Leave(cause error) *Memory {
-	j.comm.Abort(cause)
-	m, t := &Memory{was: &j.healing}, j.trainer
-	if before := j.opt.Memory; !j.trains && before != nil && before.left != nil {
-		if t != nil {
-			t.Leave()
-		}
-		return before // another rank was lost before this job held the whole state
-	}
-	if !j.trains {
-		j.close()
-		return m
-	}
-	m.left = t.Leave()
-	return m
 }
 
 // maxKnowledge bounds the size of a knowledge as JSON.
@@ -83,6 +37,7 @@ type healing struct {
 	ring      copies.Ring        // which rank holds which copy
 	healed    int                // number of times that the job resumed from memory
 	uncounted []report.Uncounted // ranks that were lost, and the steps until which they were counted
+	memory    *Memory            // of the job in the previous generation; nil: none
 }
 
 // knowledge is the state of the job that one remaining rank sends to all, for the new ranks.
@@ -107,7 +62,7 @@ func (h *healing) gather() (r copies.Recovery, err error) {
 		return r, nil
 	}
 	const words = 5
-	m := h.opt.Memory
+	m := h.memory
 	all := make([]int64, words*h.comm.Size())
 	if m != nil && m.left != nil {
 		copy(all[words*h.comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready(), int64(m.was.ring.Ward(h.comm.Rank()))})
@@ -178,7 +133,7 @@ func (m *Memory) knowledge() knowledge {
 
 // heal resumes after the last step of the lost group, from the memory of the remaining ranks.
 func (h *healing) heal(r copies.Recovery) error {
-	m, leader := h.opt.Memory, r.Leader
+	m, leader := h.memory, r.Leader
 	var sent []byte
 	if h.comm.Rank() == leader {
 		var err error
@@ -205,9 +160,7 @@ func (h *healing) heal(r copies.Recovery) error {
 	}
 	h.began, h.healed = time.Now().Add(-b.Elapsed), b.Healed+1
 	h.faults.start = h.began
-	for _, in := range []*chaos.Injector{h.faults.compute, h.faults.step, h.faults.disk} {
-		in.Skip(b.Brief.Injected.Been...)
-	}
+	h.faults.skip(b.Brief.Injected)
 	h.cursor, h.saves.at = b.Cursor, time.Now()
 	h.uncounted = b.Uncounted
 	for rank, empty := range r.Empty {
@@ -240,7 +193,7 @@ func (h *healing) takeOver(b knowledge) (err error) {
 		return err
 	}
 	h.config.Fill()
-	if err := h.planFaults(b.Brief.Chaos, b.Brief.Injected); err != nil {
+	if err := h.faults.draw(b.Brief.Chaos, b.Brief.Injected, h.config.Train.Seed, h.comm.Rank(), h.runDir, &h.opt); err != nil {
 		return err
 	}
 	if h.comm.Rank() == 0 {
@@ -275,7 +228,7 @@ func (h *healing) rebuild(m *Memory, r copies.Recovery, saved int64) (err error)
 		return err
 	}
 	if left != nil {
-		h.trains, h.opt.Memory = true, nil // if a rank is lost from here on, the state of this job is used
+		h.trains, h.memory = true, nil // if a rank is lost from here on, the state of this job is used
 	}
 	if err := h.trainer.Heal(left, r, h.ring, h.cursor.Step); err != nil {
 		return err

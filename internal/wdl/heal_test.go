@@ -91,9 +91,10 @@ func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, 
 		var all sync.WaitGroup
 		for r, x := range mem.New(size, 2) {
 			o := opt
-			o.Memory, o.Warn = memories[r], func(line string) { t.Log(line) }
+			o.Warn = func(line string) { t.Log(line) }
 			at[r] = mortal{x, &left[r], generation < len(d) && d[generation].by != d[generation].rank, new([]int64)}
 			jobs[r] = NewJob(collective.New(at[r]), trace.New(0), o)
+			jobs[r].Remember(memories[r])
 			watch(jobs[r], func() int64 { return -left[r].Load() })
 			all.Go(func() {
 				if results[r], errs[r] = jobs[r].Run(context.Background()); errs[r] != nil {

@@ -41,13 +41,15 @@ type IndexResult struct {
 
 // Indexing makes a feature index on one rank of a group.
 type Indexing struct {
-	*Job
+	*run
 	opt IndexOptions
 }
 
 // NewIndexing prepares the indexing on a group.
 func NewIndexing(comm *collective.Comm, rec *trace.Recorder, opt IndexOptions) Indexing {
-	return Indexing{NewJob(comm, rec, Options{Config: opt.Config, Set: opt.Set, Warn: opt.Warn}), opt}
+	x := Indexing{&run{}, opt}
+	x.init(comm, rec, Options{Config: opt.Config, Set: opt.Set, Warn: opt.Warn})
+	return x
 }
 
 // settle returns the filled configuration of the data to index.
@@ -88,58 +90,56 @@ func CheckIndex(o IndexOptions) error {
 // Run reads the data once, shared by the ranks, and writes the index from rank
 // 0. Its bytes are the same for any number of ranks.
 func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
-	j := &x.job
 	if err := x.brief(); err != nil {
 		return res, err
 	}
-	if j.in, err = input.Open(j.inputSetup()); err != nil {
+	if x.in, err = input.Open(x.inputSetup()); err != nil {
 		return res, err
 	}
-	fit := encode.NewFit(input.SchemaOf(j.config))
-	if err := j.in.Scan(ctx, j.in.Train, fit); err != nil {
+	fit := encode.NewFit(input.SchemaOf(x.config))
+	if err := x.in.Scan(ctx, x.in.Train, fit); err != nil {
 		return res, err
 	}
-	j.rec.Enter(trace.Plan)
-	if err := j.in.Fit(fit); err != nil {
+	x.rec.Enter(trace.Plan)
+	if err := x.in.Fit(fit); err != nil {
 		return res, err
 	}
-	b, err := j.in.Encoder.Marshal()
+	b, err := x.in.Encoder.Marshal()
 	if err != nil {
 		return res, err
 	}
-	fault, err := save.First(j.comm, j.rec, func() error { return writeNew(x.opt.Out, b) })
+	fault, err := save.First(x.comm, x.rec, func() error { return writeNew(x.opt.Out, b) })
 	if err != nil {
 		return res, err
 	}
 	if fault != "" {
 		return res, fmt.Errorf("index: %s", fault)
 	}
-	bad, _ := j.in.Train.Bad()
+	bad, _ := x.in.Train.Bad()
 	return IndexResult{
-		WorldSize: j.comm.Size(), Data: j.in.Train.Names(), Records: j.in.Train.Rows(data.All), Bad: bad,
-		Seconds: math.Round(time.Since(j.began).Seconds()*1e3) / 1e3, File: x.opt.Out, Bytes: int64(len(b)), Vocabularies: fit.Vocabularies(),
+		WorldSize: x.comm.Size(), Data: x.in.Train.Names(), Records: x.in.Train.Rows(data.All), Bad: bad,
+		Seconds: math.Round(time.Since(x.began).Seconds()*1e3) / 1e3, File: x.opt.Out, Bytes: int64(len(b)), Vocabularies: fit.Vocabularies(),
 	}, nil
 }
 
 // brief sends the configuration of rank 0 to all ranks.
 func (x Indexing) brief() error {
-	j := &x.job
 	var b []byte
-	if j.comm.Rank() == 0 {
+	if x.comm.Rank() == 0 {
 		c, err := x.opt.settle()
 		if err != nil {
 			return err
 		}
 		b = c.YAML()
 	}
-	b, err := collective.BroadcastBytes(j.comm, b, 0, maxBrief)
+	b, err := collective.BroadcastBytes(x.comm, b, 0, maxBrief)
 	if err != nil {
 		return err
 	}
-	if j.config, err = config.Parse("configuration of rank 0", b); err != nil {
+	if x.config, err = config.Parse("configuration of rank 0", b); err != nil {
 		return err
 	}
-	j.config.Fill()
+	x.config.Fill()
 	return nil
 }
 

@@ -106,3 +106,18 @@ func (k *keyColumn) takeKeys(to *value.List, b []byte, text bool) ([]byte, error
 	}
 	return b, nil
 }
+
+// putNumber sets a list to one number or to its text.
+func putNumber(l *value.List, x float32, text bool) {
+	if text {
+		l.Begin(value.Text)
+		if len(l.Texts) == 0 {
+			l.Texts = append(l.Texts, nil)
+		}
+		l.Texts = l.Texts[:1]
+		l.Texts[0] = value.AppendNumber(l.Texts[0][:0], float64(x), 32)
+		return
+	}
+	l.Begin(value.Float32)
+	l.Reals = append(l.Reals[:0], float64(x))
+}

@@ -34,38 +34,38 @@ type lanes struct {
 
 // newLanes returns one lane: this rank trains on its part of each batch. Its reader continues
 // from epoch to epoch.
-func (j *job) newLanes() *lanes {
+func (r *run) newLanes() *lanes {
 	return &lanes{
-		rec: j.rec, cursor: &j.cursor,
+		rec: r.rec, cursor: &r.cursor,
 		begin: func() ([]*data.Reader, error) {
-			r, err := j.in.Feed(j.cursor.in())
-			return []*data.Reader{r}, err
+			reader, err := r.in.Feed(r.cursor.in())
+			return []*data.Reader{reader}, err
 		},
 		end: func([]*data.Reader) {},
 	}
 }
 
 // newSlotLanes returns a lane for each of this rank's slots.
-func (j *job) newSlotLanes(slots int) *lanes {
-	mine := j.trainer.InSlots(slots)
+func (r *run) newSlotLanes(slots int) *lanes {
+	mine := r.trainer.InSlots(slots)
 	return &lanes{
-		rec: j.rec, cursor: &j.cursor,
+		rec: r.rec, cursor: &r.cursor,
 		begin: func() (all []*data.Reader, err error) {
 			for _, s := range mine {
-				r, err := j.in.PartReader(j.cursor.in(), 1, s, slots, j.config.Train.GlobalBatch)
+				reader, err := r.in.PartReader(r.cursor.in(), 1, s, slots, r.config.Train.GlobalBatch)
 				if err != nil {
 					return all, err
 				}
-				all = append(all, r)
+				all = append(all, reader)
 			}
-			j.shown.Read(all[0])
+			r.shown.Read(all[0])
 			return all, nil
 		},
 		end: func(all []*data.Reader) {
-			j.shown.Unread()
-			for _, r := range all {
-				r.Close()
-				j.in.Ended(r)
+			r.shown.Unread()
+			for _, reader := range all {
+				reader.Close()
+				r.in.Ended(reader)
 			}
 		},
 	}
@@ -118,14 +118,3 @@ func (l *lanes) read(ctx context.Context, to []*encode.Batch) ([]*encode.Batch, 
 func (l *lanes) taken(step.Outcome) {}
 
 func (l *lanes) close() { l.end(l.readers) }
-
-// chooseRounds returns the rounds for the configuration.
-func (j *job) chooseRounds() rounds {
-	switch s := j.config.Train.Slots; {
-	case j.slack != nil:
-		return j.slack
-	case s > 0:
-		return j.newSlotLanes(s)
-	}
-	return j.newLanes()
-}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -80,27 +79,6 @@ func (r *run) keepDistributions(at int64) error {
 	}
 	r.report.Keep(&d)
 	return nil
-}
-
-// coverage counts, by sparse column, the samples with a value and the values.
-type coverage struct{ covered, values []int64 }
-
-func (c *coverage) add(b *encode.Batch) {
-	if c.covered == nil {
-		c.covered, c.values = make([]int64, len(b.Sparse)), make([]int64, len(b.Sparse))
-	}
-	for f := range b.Sparse {
-		j := &b.Sparse[f]
-		c.values[f] += int64(len(j.Values))
-		for row := range b.Rows {
-			for _, key := range j.Values[j.Offsets[row]:j.Offsets[row+1]] {
-				if key != encode.KeyMissing {
-					c.covered[f]++
-					break
-				}
-			}
-		}
-	}
 }
 
 // features returns the reports about the sparse columns of the evaluation m.

@@ -1,12 +1,7 @@
 package wdl
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"math"
-	"slices"
-	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
@@ -14,9 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
-	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -58,28 +51,21 @@ type PredictResult struct {
 
 // Prediction is a prediction on one rank of a group.
 type Prediction struct {
-	*Job
+	*run
+	options *PredictOptions
 }
 
 // NewPrediction prepares a prediction on a group.
 func NewPrediction(comm *collective.Comm, rec *trace.Recorder, opt PredictOptions) Prediction {
-	p := Prediction{NewJob(comm, rec, Options{Resume: opt.Eval.Resume, Read: opt.Eval.Read, Hosts: opt.Eval.Hosts, Warn: opt.Eval.Warn})}
-	p.eval = &opt.Eval
-	p.eval.predicts = &opt
+	opt.settle()
+	p := Prediction{&run{use: opt.Eval.use()}, &opt}
+	p.init(comm, rec, Options{Resume: opt.Eval.Resume, Read: opt.Eval.Read, Hosts: opt.Eval.Hosts, Warn: opt.Eval.Warn})
 	return p
 }
 
-// CheckPredict finds the faults of a prediction that one process can find before any rank
-// starts.
-func CheckPredict(ctx context.Context, o PredictOptions) error {
-	o.Eval.predicts = &o
-	if len(o.Eval.Data) == 0 {
-		return errors.New("predict: -data FILE names the records to predict")
-	}
-	if o.Model != "" {
-		return o.checkModel()
-	}
-	return CheckEval(ctx, o.Eval)
+// settle makes the evaluation a prediction.
+func (o *PredictOptions) settle() {
+	o.Eval.predicts, o.Eval.unlabelled = true, !o.Label
 }
 
 // check returns an error if columns of the output have the same name or do not exist in the
@@ -146,70 +132,4 @@ func (o *PredictOptions) columns(c *config.Config) (columns []write.Column) {
 		}
 	}
 	return columns
-}
-
-// Run predicts. It returns the same result on all ranks. Rank 0 writes the output.
-func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
-	j, o := &p.job, p.eval.predicts
-	res.WorldSize = j.comm.Size()
-	by, end, err := p.openScores(ctx, &res)
-	if data.IsEmpty(err) {
-		j.warn(fmt.Sprintf("%v; the output has no rows", err))
-		return res, p.predictNothing(&res)
-	}
-	if err != nil {
-		return res, err
-	}
-	defer end()
-	s, err := p.newPredictions(ctx, by)
-	if err != nil {
-		return res, err
-	}
-	defer s.abandon()
-	m, err := j.evaluate(ctx, j.in.Train, data.All, nil, s)
-	if err != nil {
-		return res, err
-	}
-	if err := s.finish(); err != nil {
-		return res, err
-	}
-	m.Metrics = metrics.Metrics{Samples: m.Samples} // metrics without labels have no meaning
-	j.warnOfDoubts(&m, input.FirstFew(j.in.Train.Names()))
-	res.Data, res.Unknown, res.Outside = j.in.Train.Names(), m.Unknown, m.Outside
-	res.Bad, _ = j.in.Train.Bad()
-	res.Rows = j.in.Train.Rows(data.All) + res.Bad
-	res.Columns = names(o.columns(j.config))
-	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
-	res.RowsPerSecond = math.Round(float64(res.Rows) / max(res.Seconds, 1e-3))
-	return res, nil
-}
-
-// predictNothing writes an output without rows.
-func (p Prediction) predictNothing(res *PredictResult) error {
-	j := &p.job
-	columns := j.eval.predicts.columns(j.config)
-	res.Columns, res.Data = names(columns), j.eval.Data
-	fault, err := save.First(j.comm, j.rec, func() error {
-		out, err := j.eval.predicts.Open(columns)
-		if err != nil {
-			return err
-		}
-		if err := out.Finish(); err != nil {
-			out.Abandon()
-			return err
-		}
-		return nil
-	})
-	if err == nil && fault != "" {
-		err = errors.New(fault)
-	}
-	return err
-}
-
-// names returns the names of columns.
-func names(columns []write.Column) (all []string) {
-	for _, c := range columns {
-		all = append(all, c.Name)
-	}
-	return slices.Clip(all)
 }

@@ -21,21 +21,19 @@ import (
 // openScores opens the data and the model, and returns the evaluator of scores. end releases
 // it.
 func (p Prediction) openScores(ctx context.Context, res *PredictResult) (by evaluator, end func(), err error) {
-	j := &p.job
-	if dir := j.eval.predicts.Model; dir != "" {
+	if dir := p.options.Model; dir != "" {
 		return p.openExported(ctx, dir, res)
 	}
-	if res.Model, err = j.openModel(ctx); err != nil {
+	if res.Model, err = p.openModel(ctx, p.options.Eval.evaluating); err != nil {
 		return nil, nil, err
 	}
-	return j.trainer, func() { j.trainer.Close() }, nil
+	return p.trainer, func() { p.trainer.Close() }, nil
 }
 
 // openExported opens the data and an exported model. Every rank has the whole model; the
 // ranks of a host share its pages.
 func (p Prediction) openExported(ctx context.Context, dir string, res *PredictResult) (by evaluator, end func(), err error) {
-	j := &p.job
-	j.rec.Enter(trace.Restore)
+	p.rec.Enter(trace.Restore)
 	if dir, err = newestVersion(dir); err != nil {
 		return nil, nil, err
 	}
@@ -49,29 +47,29 @@ func (p Prediction) openExported(ctx context.Context, dir string, res *PredictRe
 		}
 	}()
 	res.Checkpoint, res.Version = dir, m.Version()
-	j.config = m.Config().Clone()
-	if err := j.eval.evaluating(j.config); err != nil {
+	p.config = m.Config().Clone()
+	if err := p.options.Eval.evaluating(p.config); err != nil {
 		return nil, nil, permanent(err)
 	}
-	if j.in, err = input.Open(j.inputSetup()); err != nil {
+	if p.in, err = input.Open(p.inputSetup()); err != nil {
 		return nil, nil, permanent(err)
 	}
-	if err := j.eval.predicts.check(j.config, j.in.Train); err != nil {
+	if err := p.options.check(p.config, p.in.Train); err != nil {
 		return nil, nil, permanent(err)
 	}
-	if err := j.in.Agree(); err != nil {
+	if err := p.in.Agree(); err != nil {
 		return nil, nil, permanentAtStart(err)
 	}
-	s := j.eval.use().Schema(j.config)
-	j.in.Encoder = m.Encoder().WithLabels(s.Label, s.Labels)
-	if err := j.in.Scan(ctx, j.in.Train, nil); err != nil {
+	s := p.use.Schema(p.config)
+	p.in.Encoder = m.Encoder().WithLabels(s.Label, s.Labels)
+	if err := p.in.Scan(ctx, p.in.Train, nil); err != nil {
 		return nil, nil, err
 	}
 	scorer, err := m.NewScorer()
 	if err != nil {
 		return nil, nil, err
 	}
-	return &scoring{job: j, scorer: scorer, unknown: make([]int64, len(scorer.Unknown()))}, func() { m.Close() }, nil
+	return &scoring{run: p.run, scorer: scorer, unknown: make([]int64, len(scorer.Unknown()))}, func() { m.Close() }, nil
 }
 
 // checkModel returns an error if the directory of the model cannot be read. The ranks verify
@@ -105,7 +103,7 @@ func newestVersion(dir string) (string, error) {
 
 // scoring evaluates batches with the scorer of an exported model.
 type scoring struct {
-	*job
+	*run
 	scorer  *step.Scorer
 	logit   []float32 // logits of the last batch: by label, then by row
 	rows    int

@@ -28,14 +28,13 @@ import (
 // the logits in the order of the records. A goroutine of rank 0 writes them; memory holds the
 // logits of a few runs.
 type predictions struct {
-	*job
-	by      evaluator
-	options *PredictOptions
-	labels  []schema.Label
-	zeros   []float32 // labels of records without labels
-	ones    []float32 // their weights
-	own     []byte    // encoded results of this rank's batch: number of rows; by label, its logits, then its labels if they are written; keys
-	keys    []keyColumn
+	Prediction
+	by     evaluator
+	labels []schema.Label
+	zeros  []float32 // labels of records without labels
+	ones   []float32 // their weights
+	own    []byte    // encoded results of this rank's batch: number of rows; by label, its logits, then its labels if they are written; keys
+	keys   []keyColumn
 
 	runs    chan [][]byte // runs to write, each by rank; nil except on rank 0
 	written chan error    // receives the outcome of the writer
@@ -52,13 +51,12 @@ const mostGathered = 4 + 2*4*evalBatch*schema.MostLabels + mostKeyBytes
 
 // newPredictions opens the output on rank 0. All ranks return its error.
 func (p Prediction) newPredictions(ctx context.Context, by evaluator) (*predictions, error) {
-	j := &p.job
-	all := input.SchemaOf(j.config)
-	s := &predictions{job: j, by: by, options: j.eval.predicts, labels: all.All(), keys: j.eval.predicts.keys(j.config)}
+	all := input.SchemaOf(p.config)
+	s := &predictions{Prediction: p, by: by, labels: all.All(), keys: p.options.keys(p.config)}
 	var open error // as it is, where it came up
-	fault, err := save.First(j.comm, j.rec, func() error {
-		columns := s.options.columns(j.config)
-		if open = j.typeCopied(ctx, columns); open == nil {
+	fault, err := save.First(p.comm, p.rec, func() error {
+		columns := s.options.columns(p.config)
+		if open = p.typeCopied(ctx, columns); open == nil {
 			s.writer, open = s.newWriter(columns)
 		}
 		return open
@@ -204,19 +202,19 @@ func (s *predictions) newWriter(columns []write.Column) (w *predictionWriter, er
 
 // typeCopied determines the types of the copied fields in a pass over the records. In an
 // output with types, a field whose values are all integers or all numbers has that type.
-func (j *job) typeCopied(ctx context.Context, columns []write.Column) error {
-	o := j.eval.predicts
+func (p Prediction) typeCopied(ctx context.Context, columns []write.Column) error {
+	o := p.options
 	if o.Text || len(o.Columns) == 0 {
 		return nil
 	}
-	lines, err := j.in.Train.Lines(o.Columns)
+	lines, err := p.in.Train.Lines(o.Columns)
 	if err != nil {
 		return err
 	}
 	defer lines.Close()
 	seen := make([]*stats.Column, len(o.Columns))
 	for i := range seen {
-		seen[i] = stats.New(o.missing(j.config))
+		seen[i] = stats.New(o.missing(p.config))
 	}
 	const often = 1 << 14 // records between reports of progress
 	for n := 1; ; n++ {
@@ -231,7 +229,7 @@ func (j *job) typeCopied(ctx context.Context, columns []write.Column) error {
 			seen[i].Add(&lists[i])
 		}
 		if n%often == 0 {
-			j.shown.Advance(1)
+			p.shown.Advance(1)
 		}
 	}
 	for i, c := range seen {
@@ -364,21 +362,6 @@ func (w *predictionWriter) part(ctx context.Context, b []byte) (err error) {
 func (w *predictionWriter) put(column *int, x float32) {
 	putNumber(&w.lists[*column], x, w.options.Text)
 	*column++
-}
-
-// putNumber sets a list to one number or to its text.
-func putNumber(l *value.List, x float32, text bool) {
-	if text {
-		l.Begin(value.Text)
-		if len(l.Texts) == 0 {
-			l.Texts = append(l.Texts, nil)
-		}
-		l.Texts = l.Texts[:1]
-		l.Texts[0] = value.AppendNumber(l.Texts[0][:0], float64(x), 32)
-		return
-	}
-	l.Begin(value.Float32)
-	l.Reals = append(l.Reals[:0], float64(x))
 }
 
 // putLabel sets the next column to a label. A label is 0 or 1 unless it is a number.

@@ -1,7 +1,6 @@
 package wdl
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,17 +12,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
-
-// CheckReplay finds the faults of a replay that one process can find before any rank starts.
-func CheckReplay(ctx context.Context, o Options, ranks int) error {
-	if err := o.replay(ranks); err != nil {
-		return err
-	}
-	if _, err := script(o.Replay); err != nil {
-		return err
-	}
-	return Check(ctx, o, ranks)
-}
 
 // replay sets configuration and mode to those of the run to repeat.
 func (o *Options) replay(size int) error {

@@ -11,7 +11,6 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
-	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -22,12 +21,13 @@ import (
 )
 
 // run is the state shared by the parts of a job: group, configuration, data, model and
-// cursor. saves, validation, spans and healing use it and do not depend on the job.
+// cursor. saves, validation, spans and healing use it and do not depend on the job. An evaluation
+// and an indexing are a run without these parts.
 type run struct {
 	comm *collective.Comm
 	rec  *trace.Recorder
 	opt  Options
-	eval *EvalOptions // not nil: this is an evaluation and writes nothing
+	use  input.Use // how the data is used; the zero value is a training
 
 	config  *config.Config
 	runDir  string
@@ -38,12 +38,13 @@ type run struct {
 	report  *report.Reporter
 	faults  faults
 
-	cursor cursor
-	trains bool        // with replicas: this rank holds its part of a training
-	began  time.Time   // start of this job
-	unlock func()      // releases the run directory; on rank 0
-	device step.Device // device of this rank; nil: the CPU computes
-	shown  report.Status
+	cursor   cursor
+	trains   bool        // with replicas: this rank holds its part of a training
+	began    time.Time   // start of this job
+	unlock   func()      // releases the run directory; on rank 0
+	surveyed bool        // the survey of another training was used
+	device   step.Device // device of this rank; nil: the CPU computes
+	shown    report.Status
 
 	gradients []metrics.NormCounts // norms by table since the last evaluation; nil: none are counted
 
@@ -52,6 +53,27 @@ type run struct {
 
 // wants are requests from outside the training loop.
 type wants struct{ save, stop, timeline atomic.Bool }
+
+// init prepares a run on a group.
+func (r *run) init(comm *collective.Comm, rec *trace.Recorder, opt Options) {
+	if opt.Out == "" {
+		opt.Out = "runs"
+	}
+	if opt.Warn == nil {
+		opt.Warn = func(string) {}
+	}
+	if opt.Began == nil {
+		opt.Began = func() {}
+	}
+	if opt.Say == nil {
+		opt.Say = func(string) {}
+	}
+	r.comm, r.rec, r.opt, r.report, r.began = comm, rec, opt, report.New(comm, rec, opt.Warn), time.Now()
+	r.faults.held = new(atomic.Int64)
+}
+
+// Status returns the activity of the rank for heartbeats. It may be called from any goroutine.
+func (r *run) Status() rank.Status { return r.shown.Now(r.rec) }
 
 // announce publishes the run directory in the status of the rank.
 func (r *run) announce() {
@@ -76,33 +98,9 @@ func (r *run) warn(line string) {
 // inputSetup returns the settings of the job's input.
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
-		Config: r.config, Use: r.eval.use(), Comm: r.comm, Rec: r.rec, Shown: &r.shown,
+		Config: r.config, Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
 		Hosts: r.opt.Hosts, Keep: r.opt.Replicas > 1 || r.opt.Survey != "", Warn: r.warn, Say: r.say,
 	}
-}
-
-// newTrainer makes the trainer with the owners and strategies of the plan. left, if not nil,
-// holds the tables of a previous group.
-func (r *run) newTrainer(left *step.Left) (*step.Trainer, error) {
-	r.rec.Enter(trace.Build)
-	begin := step.Tables{Left: left, Start: baseLogit(r.in, r.config)}
-	if p := r.planned; p != nil {
-		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
-	}
-	l := layout.New(r.config, r.in.Encoder.Sparse(), r.in.Encoder.Dense())
-	t, err := step.NewTrainer(r.comm, r.rec, r.config, l, begin)
-	if err == nil {
-		if err = r.useDevice(t, l); err != nil {
-			return nil, err
-		}
-	}
-	if err == nil && r.in.Valid != nil {
-		r.countGradients(t.Store())
-	}
-	if err == nil && r.in.Train != nil {
-		startAtMeans(t, r.in.Train, input.SchemaOf(r.config))
-	}
-	return t, err
 }
 
 // at describes the position at which the job resumes.
@@ -158,7 +156,8 @@ func (r *run) restoreBest() (restored bool, err error) {
 	fault, err := save.First(r.comm, r.rec, func() error {
 		c, err := checkpoint.Open(dir)
 		if err == nil {
-			err = verify(context.Background(), c, r.shown.Advance)
+			c.Watch(r.shown.Advance)
+			err = c.Verify(context.Background())
 		}
 		return err
 	})

@@ -100,11 +100,11 @@ func TestARankLostAtTheFirstMeeting(t *testing.T) {
 			return nil
 		})
 		onRanks(t, 2, func(comm *collective.Comm) error {
-			o := opt
+			j := NewJob(comm, trace.New(0), opt)
 			if comm.Rank() == 0 {
-				o.Memory = memory
+				j.Remember(memory)
 			}
-			_, err := NewJob(comm, trace.New(0), o).Run(context.Background())
+			_, err := j.Run(context.Background())
 			return err
 		})
 		if dirs, err := os.ReadDir(out); err != nil || len(dirs) != 1 {

@@ -1,6 +1,7 @@
 package wdl
 
 import (
+	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
@@ -37,4 +38,11 @@ type cursor struct {
 // in returns the position in the training data.
 func (c *cursor) in() input.At {
 	return input.At{Epoch: c.Epoch, Consumed: c.Consumed, Before: c.Samples - c.Consumed}
+}
+
+// streamCursor is the position of a job in a stream.
+type streamCursor struct {
+	stream.Position
+	Bad  int64              `json:"bad"`            // records left out of earlier spans
+	Done []stream.Partition `json:"done,omitempty"` // positions in the topics before the span
 }

@@ -19,13 +19,6 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// streamCursor is the position of a job in a stream.
-type streamCursor struct {
-	stream.Position
-	Bad  int64              `json:"bad"`            // records left out of earlier spans
-	Done []stream.Partition `json:"done,omitempty"` // positions in the topics before the span
-}
-
 // spans drives the epochs of a training whose data grows. Each epoch is a span of a stream,
 // for which the job waits.
 type spans struct {
@@ -36,7 +29,7 @@ type spans struct {
 
 // open prepares a job whose training data grows to resume reading at the cursor.
 func (s *spans) open() error {
-	if !s.config.Data.Follow.On || s.eval != nil {
+	if !s.config.Data.Follow.On {
 		return nil
 	}
 	c := &s.cursor

@@ -54,7 +54,7 @@ func (v *validation) evaluateStep(ctx context.Context) error {
 // validate evaluates the validation data in or after an epoch and records the result and the
 // decision of early stopping in the cursor.
 func (v *validation) validate(ctx context.Context, c *cursor, epoch int64) (line string, err error) {
-	e, err := v.evaluate(ctx, v.in.Valid, v.in.ValidRows, nil, nil)
+	e, err := v.evaluate(ctx, v.in.Valid, v.in.ValidRows, pass{})
 	if err != nil {
 		return "", err
 	}

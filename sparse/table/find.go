@@ -151,42 +151,6 @@ func (t *shape) copyValues(dst []float32, stride int, records []*byte, n int) {
 	}
 }
 
-// insertAll writes the row of each key to rows. It inserts keys without a row with their
-// initial values, regardless of admission.
-func (t *tiered) insertAll(keys []uint64, rows []Row) error {
-	if err := t.makeRoom(); err != nil {
-		return err
-	}
-	if err := t.room(len(keys)); err != nil {
-		return err
-	}
-	for at := 0; at < len(keys); at += chunk {
-		end := min(at+chunk, len(keys))
-		if err := t.lookup(keys[at:end], rows[at:end]); err != nil {
-			return err
-		}
-		for i := at; i < end; i++ {
-			if rows[i] == 0 {
-				rows[i] = t.insertOnce(keys[i])
-			}
-		}
-	}
-	return nil
-}
-
-// insertOnce inserts a key with its initial record unless it has a row.
-func (t *tiered) insertOnce(key uint64) Row {
-	h := hash(t.salt, key)
-	if r := t.index.find(key, h); r != 0 {
-		return r
-	}
-	r := t.take()
-	t.index.insert(key, h, r)
-	t.fill(r, key)
-	t.stamp(r, uint32(t.now+1), 1)
-	return r
-}
-
 // fill writes the initial record of a key.
 func (t *memory) fill(r Row, key uint64) {
 	rec := t.at(r)

@@ -1,0 +1,164 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// EvalOptions are the options of an evaluation. Only those of rank 0 are used.
+type EvalOptions struct {
+	Resume     string   // run directory or checkpoint to evaluate
+	Read       bool     // CheckEval has verified the checkpoint that Resume names
+	Data       []string // files, in the training's format or one that names its fields; none: data.test of the configuration
+	Group      string   // field to compute an AUC by group for; "" for none
+	Report     bool     // compute Quality
+	Importance bool     // compute Importance
+	By         []string // fields whose values the report breaks the metrics down by
+	Set        []string // settings of data and label that override the training's, "data.comment=|"
+	Hosts      []string // host of each rank; nil: unknown
+	Warn       func(line string)
+	Say        func(line string) // prints a line of progress; nil: silent
+
+	// Each, if not nil, is called on every rank with each batch and the logits of its first
+	// label. Both are valid until it returns.
+	Each func(b *encode.Batch, logit []float32) error
+
+	predicts   bool // logits are written; there are no metrics
+	unlabelled bool // records need no labels; with predicts
+}
+
+// EvalResult is the result of an evaluation and the JSON line of `wdlrun eval --json`.
+type EvalResult struct {
+	WorldSize int `json:"world_size"`
+	Model
+	Data    []string `json:"data"`
+	Seconds float64  `json:"seconds"`
+	metrics.Metrics
+	Groups     *metrics.GroupMetrics `json:"groups,omitempty"`
+	Quality    *metrics.Quality      `json:"quality,omitempty"`
+	Importance []Importance          `json:"importance,omitempty"`
+	Unknown    map[string]int64      `json:"unknown,omitempty"` // by feature: values that training has not seen
+	Outside    []report.Outside      `json:"outside_range,omitempty"`
+}
+
+// Model identifies the model that an evaluation or a prediction uses.
+type Model struct {
+	Checkpoint string `json:"checkpoint"`
+	Step       int64  `json:"step"`                    // step of the parameters
+	Best       int    `json:"best_epoch,omitempty"`    // epoch chosen by early stopping, if not the last
+	Trained    int64  `json:"trained_steps,omitempty"` // steps of the run, if the best epoch ended before the last
+}
+
+// Evaluation is an evaluation on one rank of a group.
+type Evaluation struct {
+	*run
+	eval EvalOptions
+}
+
+// NewEvaluation prepares an evaluation on a group.
+func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) Evaluation {
+	e := Evaluation{&run{use: opt.use()}, opt}
+	e.init(comm, rec, Options{Resume: opt.Resume, Read: opt.Read, Hosts: opt.Hosts, Warn: opt.Warn, Say: opt.Say})
+	return e
+}
+
+// name returns the name of the command.
+func (o *EvalOptions) name() string {
+	if o.predicts {
+		return "predict"
+	}
+	return "eval"
+}
+
+// use returns how the data is used.
+func (o *EvalOptions) use() input.Use {
+	return input.Use{Evaluates: true, Predicts: o.predicts, Unlabelled: o.unlabelled, Group: o.Group}
+}
+
+// evaluating changes the configuration of a training so that the data to evaluate is read in
+// place of the training data.
+func (o *EvalOptions) evaluating(c *config.Config) error {
+	if err := o.readOtherwise(c); err != nil {
+		return err
+	}
+	if o.Group != "" && c.Label.IsNumber() {
+		return errors.New("eval: -group: an AUC by group needs a label of two classes; the model predicts a number")
+	}
+	if o.Report && c.Label.IsNumber() {
+		return errors.New("eval: -report: its curves need a label of two classes; the model predicts a number")
+	}
+	if o.predicts {
+		c.Data.Where = "" // each record has its line in the output
+	}
+	files := o.Data
+	if len(files) == 0 {
+		files = c.Data.Test
+	}
+	if len(files) == 0 {
+		return errors.New("the configuration names no test data: give files with -data FILE")
+	}
+	var err error
+	if c.Data, err = inspect.For(c.Data, o.Data); err != nil {
+		return err
+	}
+	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.Follow = files, nil, nil, schema.Follow{}
+	c.Data.ValidFraction, c.Data.ValidTime, c.Data.ValidGroup = 0, "", ""
+	// There is no validation data for early stopping and schedules.
+	c.Train.EarlyStop, c.Train.Schedule, c.Train.EvalSteps = config.EarlyStop{}, config.Schedule{}, 0
+	c.Train.Precision, c.Train.Device = "fp32", "cpu" // weights are stored in fp32; any machine has a CPU
+	c.Fill()
+	return nil
+}
+
+// readOtherwise applies the settings that describe the format of the files and which of their
+// labels are 1.
+func (o *EvalOptions) readOtherwise(c *config.Config) error {
+	for _, s := range o.Set {
+		key, _, _ := strings.Cut(s, "=")
+		if key = strings.TrimSpace(key); !readSetting.MatchString(key) {
+			return fmt.Errorf("%s: -set %s: it takes no other setting than how its records are written (data.format, data.comment, …), which of their labels are 1 (label.positive, …), and data.max_bad", o.name(), key)
+		}
+	}
+	if o.unlabelled {
+		return config.SetUnlabelled(c, o.Set)
+	}
+	return config.SetAll(c, o.Set)
+}
+
+// readSetting matches the keys that an evaluation may set differently from the training.
+var readSetting = regexp.MustCompile(`^(data\.(test|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
+
+// CheckEval finds the faults of an evaluation that one process can find before any rank
+// starts.
+func CheckEval(ctx context.Context, o EvalOptions) error {
+	_, err := o.check(ctx)
+	return err
+}
+
+// check is CheckEval and returns the input of the evaluation.
+func (o *EvalOptions) check(ctx context.Context) (*input.Input, error) {
+	if o.Resume == "" {
+		return nil, fmt.Errorf("%s: -resume DIR is required: the run directory or checkpoint of the model", o.name())
+	}
+	_, c, err := Options{Resume: o.Resume}.open(ctx)
+	if err == nil {
+		err = o.evaluating(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return input.Open(input.Setup{Config: c, Use: o.use()})
+}
