@@ -23,7 +23,6 @@ var manyMethods = map[string]exception{
 
 var manyFields = map[string]exception{
 	"internal/bench/step.Result": {32, "stays: a field for each key of the JSON line"},
-	"internal/control.Session":   {27, "to go: what it sends and what it receives are two halves"},
 	"internal/wdl/report.Result": {60, "stays: a field for each key of result.json"},
 	"launcher.Job":               {32, "stays: a field for each option, with its default"},
 	"rank.seat":                  {32, "stays: a plain record of what a rank reported, with times; no code of its own"},

@@ -57,19 +57,15 @@ type Session struct {
 	timeout time.Duration
 	server  *Server // if this process hosts the coordinator
 
-	client  *grpc.ClientConn
-	stream  controlpb.Control_AttendClient
-	link    *link
-	cancel  context.CancelFunc
-	out     chan *controlpb.FromRank
-	watch   atomic.Pointer[func() rank.Status]
-	links   atomic.Pointer[func(begun bool) rank.Traffic]
-	asked   atomic.Int64 // time of the last request for the calls that have begun, ns since origin
-	heard   atomic.Int64 // time of the last message of the coordinator
-	origin  time.Time
-	last    atomic.Pointer[controlpb.Status] // status returned last; not modified any more
-	watched chan struct{}
-	orders  chan Order
+	client *grpc.ClientConn
+	stream controlpb.Control_AttendClient
+	link   *link
+	cancel context.CancelFunc
+	out    chan *controlpb.FromRank
+	beats               // what heartbeats report
+	heard  atomic.Int64 // time of the last message of the coordinator
+	origin time.Time
+	orders chan Order
 
 	welcome  chan time.Duration // one value
 	formed   chan struct{}      // closed after members is set
@@ -109,7 +105,7 @@ func join(ctx context.Context, w rank.World, addr string, opts Options, where lo
 	w.Coordinator, w.Key = link.addr, link.key
 	s := &Session{
 		world: w, server: server, link: link, origin: time.Now(),
-		out: make(chan *controlpb.FromRank, 16), watched: make(chan struct{}, 1), orders: make(chan Order, 16), welcome: make(chan time.Duration, 1),
+		out: make(chan *controlpb.FromRank, 16), beats: beats{watched: make(chan struct{}, 1)}, orders: make(chan Order, 16), welcome: make(chan time.Duration, 1),
 		formed: make(chan struct{}), noted: make(chan struct{}), finished: make(chan struct{}), aborted: make(chan struct{}),
 		leave: make(chan struct{}),
 	}
@@ -197,26 +193,6 @@ func (s *Session) Roster() []string {
 		addrs[i] = m.Addr
 	}
 	return addrs
-}
-
-// Watch sets a function that returns the rank's status; it is called at each heartbeat. f
-// runs in another goroutine and must not block: otherwise the rank becomes silent.
-func (s *Session) Watch(f func() rank.Status) {
-	s.watch.Store(&f)
-	s.Beat()
-}
-
-// WatchLinks sets a function that returns the messages of this rank without progress and, if
-// no call has begun for a while, its last calls. If begun is set, it also returns the
-// messages that have begun. f is called at each heartbeat and must not block.
-func (s *Session) WatchLinks(f func(begun bool) rank.Traffic) { s.links.Store(&f) }
-
-// Beat sends a heartbeat now, for a status that must not be lost with this process.
-func (s *Session) Beat() {
-	select {
-	case s.watched <- struct{}{}:
-	default: // one is about to be sent
-	}
 }
 
 // Orders returns the channel of orders, except Stacks, which the session handles. If 16
@@ -312,15 +288,6 @@ func (s *Session) put(m *controlpb.FromRank) {
 	}
 }
 
-func (s *Session) status() *controlpb.Status {
-	if f := s.watch.Load(); f != nil {
-		now := statusToWire((*f)())
-		s.last.Store(now)
-		return now
-	}
-	return &controlpb.Status{}
-}
-
 // send sends messages and heartbeats until the rank leaves.
 func (s *Session) send() {
 	every := interval(s.timeout, s.world)
@@ -331,7 +298,7 @@ func (s *Session) send() {
 		select {
 		case m = <-s.out:
 		case now := <-beat.C:
-			m, also = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}, s.traffic()
+			m, also = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}, s.traffic(time.Since(s.origin))
 			s.listen(time.Since(last) > every+aliveEvery)
 			last = now
 		case <-s.watched:
@@ -346,21 +313,6 @@ func (s *Session) send() {
 			return // receive gets the reason
 		}
 	}
-}
-
-// traffic returns the report about links; nil if there is nothing to report.
-func (s *Session) traffic() *controlpb.FromRank {
-	f := s.links.Load()
-	if f == nil {
-		return nil
-	}
-	at := s.asked.Load()
-	asked := at != 0 && time.Since(s.origin)-time.Duration(at) < beganFor
-	t := (*f)(asked)
-	if len(t.Waits) == 0 && len(t.Calls) == 0 && !asked {
-		return nil
-	}
-	return &controlpb.FromRank{What: &controlpb.FromRank_Traffic{Traffic: trafficToWire(t)}}
 }
 
 // listen ends this rank if the coordinator, in the process of another rank, has sent nothing
