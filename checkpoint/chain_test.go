@@ -196,7 +196,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := size(c) + size(full); told != want || want == 0 {
-		t.Errorf("verifying told of %d bytes, want %d", told, want)
+		t.Errorf("verifying reported %d bytes, want %d", told, want)
 	}
 	told = 0
 	for _, link := range c.Chain() {
@@ -205,6 +205,6 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	if want := size(c) + size(full); told != want {
-		t.Errorf("reading told of %d bytes, want %d", told, want)
+		t.Errorf("reading reported %d bytes, want %d", told, want)
 	}
 }

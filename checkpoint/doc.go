@@ -88,9 +88,9 @@
 //
 // # Writing in the background
 //
-// A Draft copies sections in memory and writes them to the file in the background. A training
+// A Buffer copies sections in memory and writes them to the file in the background. A training
 // copies what every step changes at once, and the rest of its part in pieces between steps, with
-// two alternating Drafts.
+// two alternating Buffers.
 //
 // # Cost, errors, concurrency
 //

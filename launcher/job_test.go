@@ -225,7 +225,7 @@ func TestJudgedAtOnce(t *testing.T) {
 	syscall.Kill(pids[1], syscall.SIGKILL)
 	o := end()
 	if len(told) != 1 || o.Verdict == nil || told[0] != o.Verdict.String() || strings.Count(out.String(), told[0]+"\n") != 1 {
-		t.Errorf("told of %q; %v\n%s", told, o.Verdict, out)
+		t.Errorf("reported %q; %v\n%s", told, o.Verdict, out)
 	}
 }
 

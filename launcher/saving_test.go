@@ -47,7 +47,7 @@ func TestInterruptedRanksSave(t *testing.T) {
 		Host: host, Grace: time.Millisecond, Saves: func(s rank.Status, _ io.Writer) {
 			saving.Add(1)
 			if err := os.WriteFile(file, nil, 0o600); err != nil || s.Step <= 12 {
-				t.Errorf("told of %+v: %v", s, err)
+				t.Errorf("reported %+v: %v", s, err)
 			}
 		}})
 	out.find(t, `rank (\d) pid`, 2)
@@ -71,7 +71,7 @@ func TestInterruptedRanksSave(t *testing.T) {
 func TestInterruptedBeforeTheFirstStep(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out, end := begin(t, ctx, Job{Plan: local(t, 2), Command: self("rank", "deaf"), Quiet: true, Grace: time.Millisecond,
-		Saves: func(s rank.Status, _ io.Writer) { t.Errorf("told of %+v", s) }})
+		Saves: func(s rank.Status, _ io.Writer) { t.Errorf("reported %+v", s) }})
 	pids := out.pids(t, `pid (\d+)\n`, 2)
 	cancel(Interrupted{syscall.SIGINT})
 	if o := end(); o.Code != 130 || o.Verdict != nil {

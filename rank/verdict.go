@@ -185,7 +185,7 @@ func name(signal int) string {
 func (v *Verdict) Hint() string {
 	switch {
 	case v.Kind == Killed && strings.HasPrefix(v.Cause, "the kernel killed it"):
-		return "use a smaller batch, smaller tables or more hosts, or raise the limit of memory; -plan foresees what a training needs"
+		return "use a smaller batch, smaller tables or more hosts, or raise the limit of memory; train -plan estimates what a training needs"
 	case v.Kind == Killed && v.Signal == int(syscall.SIGKILL):
 		return "if no user killed it, the host may have run out of memory (see its kernel log): use a smaller batch, smaller tables or more hosts"
 	case v.Kind == Killed:

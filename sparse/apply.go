@@ -18,7 +18,7 @@ type update struct {
 	past    table.Past      // previous steps, for tables with DenseL2 parts
 	norm    table.Sum
 
-	onCheck, onApply func(hand int) error // method values, kept so that a step allocates nothing
+	onCheck, onApply func(worker int) error // method values, kept so that a step allocates nothing
 }
 
 // Apply takes one optimizer step for each distinct key with a staged gradient, and for
@@ -39,7 +39,7 @@ func (s *Store) Apply(at Step) error {
 	if s.decays {
 		s.past.Add(at)
 	}
-	if err := s.hands.all(false, s.onApply); err != nil {
+	if err := s.workers.all(false, s.onApply); err != nil {
 		return fault(err)
 	}
 	for _, done := range s.applied {
@@ -58,12 +58,12 @@ func (s *Store) Apply(at Step) error {
 // does not check gradients again that were found to be finite.
 func (s *Store) check(at Step) error {
 	s.at = at
-	return s.hands.all(false, s.onCheck)
+	return s.workers.all(false, s.onCheck)
 }
 
-func (s *Store) checkTables(hand int) error {
+func (s *Store) checkTables(worker int) error {
 	for i, t := range s.tables {
-		if !s.hands.has(hand, i) {
+		if !s.workers.has(worker, i) {
 			continue
 		}
 		if err := t.Check(s.at, s.staged[i].gradients()); err != nil {
@@ -74,10 +74,10 @@ func (s *Store) checkTables(hand int) error {
 	return nil
 }
 
-// applyTables makes the part of Apply on the tables of a hand.
-func (s *Store) applyTables(hand int) (err error) {
+// applyTables makes the part of Apply on the tables of a worker.
+func (s *Store) applyTables(worker int) (err error) {
 	for i, t := range s.tables {
-		if !s.hands.has(hand, i) {
+		if !s.workers.has(worker, i) {
 			continue
 		}
 		s.observeGradients(i, s.at)

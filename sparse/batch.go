@@ -32,7 +32,7 @@ type batch struct {
 	copyAt  [][]uint32 // by table and number: offset of its row, if it is touched
 	bagged  *pooler    // nil if no table is Pooled
 
-	onTake, onPlace func(hand int) error // method values, kept so that a step allocates nothing
+	onTake, onPlace func(worker int) error // method values, kept so that a step allocates nothing
 }
 
 func newBatch(s *Store) batch {
@@ -43,8 +43,8 @@ func newBatch(s *Store) batch {
 	}
 	for _, t := range s.tables {
 		set := table.NewSet(t.Salt(), s.shards.owner, s.size)
-		if n := len(l.sets); n >= s.hands.n {
-			set.Share(l.sets[n%s.hands.n]) // a hand fills its sets one after the other
+		if n := len(l.sets); n >= s.workers.n {
+			set.Share(l.sets[n%s.workers.n]) // a worker fills its sets one after the other
 		}
 		l.sets = append(l.sets, set)
 	}
@@ -169,21 +169,21 @@ func (l *batch) take(bags []Bags, background bool) error {
 		}
 	}
 	l.taken = bags
-	err := s.hands.all(background, l.onTake)
+	err := s.workers.all(background, l.onTake)
 	l.taken = nil
 	return err
 }
 
-// takeTables makes the part of take on the tables of a hand.
-func (l *batch) takeTables(hand int) error {
+// takeTables makes the part of take on the tables of a worker.
+func (l *batch) takeTables(worker int) error {
 	s := l.store
 	for t := range l.sets {
-		if s.hands.has(hand, t) {
+		if s.workers.has(worker, t) {
 			l.sets[t].Reset()
 		}
 	}
 	for f := range l.taken {
-		if b := &l.taken[f]; s.how[b.Table] != Pooled && s.hands.has(hand, b.Table) {
+		if b := &l.taken[f]; s.how[b.Table] != Pooled && s.workers.has(worker, b.Table) {
 			l.sets[b.Table].Add(b.Values, l.features[f].ids)
 		}
 	}
@@ -263,18 +263,18 @@ func (l *batch) partition(background bool) error {
 	if err := l.placeRows(); err != nil {
 		return err
 	}
-	return s.hands.all(background, l.onPlace)
+	return s.workers.all(background, l.onPlace)
 }
 
-// placeTables makes the part of partition on the tables of a hand.
-func (l *batch) placeTables(hand int) error {
+// placeTables makes the part of partition on the tables of a worker.
+func (l *batch) placeTables(worker int) error {
 	s := l.store
 	if s.size == 1 {
-		l.keepOrder(hand)
+		l.keepOrder(worker)
 		return nil
 	}
 	for t, x := range s.tables {
-		if !s.hands.has(hand, t) {
+		if !s.workers.has(worker, t) {
 			continue
 		}
 		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
@@ -293,7 +293,7 @@ func (l *batch) placeTables(hand int) error {
 	}
 	for f := range l.features {
 		x := &l.features[f]
-		if s.how[x.table] == Pooled || !s.hands.has(hand, x.table) {
+		if s.how[x.table] == Pooled || !s.workers.has(worker, x.table) {
 			continue // pooled bags are already placed
 		}
 		place := l.place[x.table]
@@ -307,10 +307,10 @@ func (l *batch) placeTables(hand int) error {
 
 // keepOrder is placeTables for a single rank. It owns all keys and none is copied, so rows
 // are in the order of the numbers of their keys.
-func (l *batch) keepOrder(hand int) {
+func (l *batch) keepOrder(worker int) {
 	s := l.store
 	for t, x := range s.tables {
-		if !s.hands.has(hand, t) {
+		if !s.workers.has(worker, t) {
 			continue
 		}
 		c, width := l.next[t], uint32(x.Width())
@@ -323,7 +323,7 @@ func (l *batch) keepOrder(hand int) {
 	}
 	for f := range l.features {
 		x := &l.features[f]
-		if s.how[x.table] == Pooled || !s.hands.has(hand, x.table) {
+		if s.how[x.table] == Pooled || !s.workers.has(worker, x.table) {
 			continue
 		}
 		first, width := uint32(l.next[x.table].row), uint32(s.tables[x.table].Width())

@@ -37,7 +37,7 @@ type pull struct {
 	floats              []float32
 	coming              []uint64 // keys of one table that ranks will request
 
-	onFetch                 func(hand int) error
+	onFetch                 func(worker int) error
 	onKeys, onMarks, onRows func(from int, part []byte) error // method values, kept so that a step allocates nothing
 }
 
@@ -176,7 +176,7 @@ func (l *pull) rest() error {
 	if err := l.exchangeRows(&s.link, what); err != nil {
 		return err
 	}
-	if err := s.hands.all(false, l.onFetch); err != nil {
+	if err := s.workers.all(false, l.onFetch); err != nil {
 		return err
 	}
 	if l.bagged != nil {
@@ -187,11 +187,11 @@ func (l *pull) rest() error {
 	return l.readCopied()
 }
 
-// fetchTables reads the rows of this rank's own shards, for the tables of a hand.
-func (l *pull) fetchTables(hand int) error {
+// fetchTables reads the rows of this rank's own shards, for the tables of a worker.
+func (l *pull) fetchTables(worker int) error {
 	s := l.store
 	for t, x := range s.tables {
-		if !s.hands.has(hand, t) {
+		if !s.workers.has(worker, t) {
 			continue
 		}
 		keys, held := l.section(s.rank, t)

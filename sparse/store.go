@@ -30,7 +30,7 @@ type Store struct {
 	inFlight   []*Lookup // pulled for training, and not applied yet
 	staged     []*staged // by table
 	ids        []uint32  // scratch memory: numbers of keys
-	hands      hands
+	workers    workers
 	counters   Counters
 
 	pipeline Pipeline

@@ -18,8 +18,8 @@ func TestPlanOfATraining(t *testing.T) {
 	dir := t.TempDir()
 	flags := []string{"-np", "3", "-transport", "tcp", "train", "-set", "train.epochs=1"}
 	o := run(t, dir, append(flags, "-plan", "-json")...)
-	var foreseen plan.Plan
-	if err := json.Unmarshal([]byte(o.stdout), &foreseen); o.code != 0 || err != nil {
+	var planned plan.Plan
+	if err := json.Unmarshal([]byte(o.stdout), &planned); o.code != 0 || err != nil {
 		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -44,14 +44,14 @@ func TestPlanOfATraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, x := range r.Ranks {
-		if x.Planned.Bytes != foreseen.Ranks[i].MemoryBytes || x.Planned.Sent != foreseen.Ranks[i].WireBytes*r.Steps || x.Shards != foreseen.Ranks[i].Shards {
-			t.Errorf("rank %d: %+v, planned %+v", i, x, foreseen.Ranks[i])
+		if x.Planned.Bytes != planned.Ranks[i].MemoryBytes || x.Planned.Sent != planned.Ranks[i].WireBytes*r.Steps || x.Shards != planned.Ranks[i].Shards {
+			t.Errorf("rank %d: %+v, planned %+v", i, x, planned.Ranks[i])
 		}
 		if got, want := float64(x.Bytes), float64(x.Planned.Bytes); got < want*0.8 || got > want*1.2 {
-			t.Errorf("rank %d takes %.0f bytes, foreseen %.0f", i, got, want)
+			t.Errorf("rank %d takes %.0f bytes, planned %.0f", i, got, want)
 		}
 		if got, want := float64(x.Sent), float64(x.Planned.Sent); got < want*0.8 || got > want*1.2 {
-			t.Errorf("rank %d carries %.0f bytes, foreseen %.0f", i, got, want)
+			t.Errorf("rank %d carries %.0f bytes, planned %.0f", i, got, want)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestPlanOfATraining(t *testing.T) {
 func TestPlanHeedsTheLaunch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	foresee := func(args string) (p plan.Plan) {
+	planned := func(args string) (p plan.Plan) {
 		t.Helper()
 		o := run(t, dir, append(strings.Fields(args), "-plan", "-json")...)
 		if err := json.Unmarshal([]byte(o.stdout), &p); o.code != 0 || err != nil {
@@ -69,7 +69,7 @@ func TestPlanHeedsTheLaunch(t *testing.T) {
 		}
 		return p
 	}
-	alone, copies := foresee("-np 2 -transport tcp train"), foresee("-np 2 -transport tcp train -replicas 2")
+	alone, copies := planned("-np 2 -transport tcp train"), planned("-np 2 -transport tcp train -replicas 2")
 	if copies.MemoryBytes != 2*alone.MemoryBytes || !copies.Copies {
 		t.Errorf("%d bytes, with copies %d", alone.MemoryBytes, copies.MemoryBytes)
 	}
@@ -81,7 +81,7 @@ func TestPlanHeedsTheLaunch(t *testing.T) {
 			t.Errorf("rank %d: %d bytes, want those of both ranks, %d", r, x.MemoryBytes, alone.MemoryBytes)
 		}
 	}
-	wait, drop := foresee("-np 3 train"), foresee("-np 3 train -backup 1")
+	wait, drop := planned("-np 3 train"), planned("-np 3 train -backup 1")
 	if 2*drop.Steps != 3*wait.Steps {
 		t.Errorf("%d steps, of which 2 of 3 microbatches count %d", wait.Steps, drop.Steps)
 	}

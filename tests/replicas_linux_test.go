@@ -271,7 +271,7 @@ func noneGrows(t *testing.T, rank int, dumps []map[string]int) {
 	t.Helper()
 	const enough = 5
 	if len(dumps) < enough {
-		t.Logf("rank %d has told of its goroutines at %d losses only", rank, len(dumps))
+		t.Logf("rank %d has reported its goroutines at %d losses only", rank, len(dumps))
 		return
 	}
 	for who := range dumps[len(dumps)-1] {

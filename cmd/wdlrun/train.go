@@ -290,14 +290,14 @@ func (p *program) planTrain(c *cli.Context) error {
 		return nil
 	}
 	opt.Warn = func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
-	foreseen, err := wdl.Foresee(c.Context, opt, ranks, oneHost && c.String("transport") != member.TCP)
+	planned, err := wdl.Estimate(c.Context, opt, ranks, oneHost && c.String("transport") != member.TCP)
 	if err != nil {
 		return err
 	}
 	if asJSON(c) {
-		return p.printJSON(foreseen)
+		return p.printJSON(planned)
 	}
-	_, err = fmt.Fprint(p.stdout, foreseen)
+	_, err = fmt.Fprint(p.stdout, planned)
 	return err
 }
 

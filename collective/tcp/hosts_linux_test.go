@@ -20,7 +20,7 @@ func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) err
 	hostOf, sizes := []int{0, 0, 1}, []int{2, 1}
 	errs, late := make([]error, len(hostOf)), time.AfterFunc(patient.Longest, func() {
 		for _, tr := range links {
-			tr.Abort(errors.New("nobody has found anything"))
+			tr.Abort(errors.New("no host was found"))
 		}
 	})
 	defer late.Stop()

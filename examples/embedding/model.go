@@ -64,7 +64,7 @@ func newModel(comm *collective.Comm, o options, mu float32) (*model, error) {
 	return m, nil
 }
 
-// pass goes once over the ratings, training or not, and returns the RMSE of the
+// pass reads the ratings once, training or not, and returns the RMSE of the
 // predictions over all ranks. While a step is computed, the keys of the next one
 // are on their way.
 func (m *model) pass(all []rating, train bool) (float64, error) {

@@ -663,6 +663,6 @@ func TestWordIsPassedOn(t *testing.T) {
 		s.Close()
 	}
 	if len(told) != 1 || <-told != line {
-		t.Error("nobody was told")
+		t.Error("no rank was notified")
 	}
 }

@@ -178,7 +178,7 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 }
 
 // TestGradWeightOfPartsOfABatch splits a batch as ranks, threads and chunks do
-// one after the other: the sum goes on where it stopped.
+// one after the other: the sum continues where it stopped.
 func TestGradWeightOfPartsOfABatch(t *testing.T) {
 	eachBackend(func(name string) {
 		whole, parts := newBatch(12, 131, 70, 50), newBatch(12, 131, 70, 50)

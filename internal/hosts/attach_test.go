@@ -86,8 +86,8 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// TestCarryEnds: the process ends with the stream, whoever ends it, also one whose output
-// nobody reads.
+// TestCarryEnds: the process ends with the stream, whichever side ends it, also one whose output
+// is not read.
 func TestCarryEnds(t *testing.T) {
 	for name, x := range map[string]struct {
 		script string

@@ -273,7 +273,7 @@ func TestTheBestEpochOutlivesALoss(t *testing.T) {
 	for after := int64(1); after < 60; after += 13 {
 		got, _, _ := deaths{{victim, best + after, victim}}.run(t, size, opt)
 		if got.Healed != 1 || got.BestEpoch != want.BestEpoch || *got.TestAUC != *want.TestAUC {
-			t.Errorf("rank %d died %d exchanges after the best epoch: healed %d times, best epoch %d, AUC %v; nobody did: %d, %v",
+			t.Errorf("rank %d died %d exchanges after the best epoch: healed %d times, best epoch %d, AUC %v; undisturbed: %d, %v",
 				victim, after, got.Healed, got.BestEpoch, *got.TestAUC, want.BestEpoch, *want.TestAUC)
 		}
 	}

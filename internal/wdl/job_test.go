@@ -452,7 +452,7 @@ func TestBadRecordsAreTold(t *testing.T) {
 	onRanks(t, 1, func(comm *collective.Comm) error {
 		r, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
 		if err == nil && r.Input.Bad != 2 { // the test data are the same file
-			t.Errorf("the result tells of %d bad records", r.Input.Bad)
+			t.Errorf("the result has %d bad records", r.Input.Bad)
 		}
 		return err
 	})

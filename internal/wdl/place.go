@@ -28,7 +28,7 @@ func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, enough int6
 			return err
 		}
 		g.Step = func() { r.shown.Advance(1) }
-		p, err := plan.Foresee(ctx, r.config, r.in.Encoder, r.in.Train, r.comm.Size(), g)
+		p, err := plan.Estimate(ctx, r.config, r.in.Encoder, r.in.Train, r.comm.Size(), g)
 		if err != nil {
 			return err
 		}

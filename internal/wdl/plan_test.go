@@ -19,11 +19,11 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// TestForeseeIsWhatJobsPlan: Foresee in one process makes the plan of a job of three ranks.
-func TestForeseeIsWhatJobsPlan(t *testing.T) {
+// TestEstimateIsWhatJobsPlan: Estimate in one process makes the plan of a job of three ranks.
+func TestEstimateIsWhatJobsPlan(t *testing.T) {
 	const size = 3
 	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Out: t.TempDir()}
-	want, err := Foresee(context.Background(), opt, size, false)
+	want, err := Estimate(context.Background(), opt, size, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +45,11 @@ func TestForeseeIsWhatJobsPlan(t *testing.T) {
 			return err
 		}
 		if !reflect.DeepEqual(j.planned, want) {
-			t.Errorf("rank %d has planned\n%v\nforeseen was\n%v", comm.Rank(), j.planned, want)
+			t.Errorf("rank %d has planned\n%v\nplanned:\n%v", comm.Rank(), j.planned, want)
 		}
 		return nil
 	})
-	p, err := Foresee(context.Background(), opt, size, true)
+	p, err := Estimate(context.Background(), opt, size, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func TestForeseeIsWhatJobsPlan(t *testing.T) {
 	}
 }
 
-// TestCopiesAreForeseen: plans and measurements include the memory of copies.
-func TestCopiesAreForeseen(t *testing.T) {
+// TestCopiesArePlanned: plans and measurements include the memory of copies.
+func TestCopiesArePlanned(t *testing.T) {
 	t.Parallel()
 	const size = 3
 	o := Options{Config: clicksConfig(t, clicks(t, 3000), "", ""), Out: t.TempDir()}
@@ -76,17 +76,17 @@ func TestCopiesAreForeseen(t *testing.T) {
 	for i, x := range results[2].Tables {
 		alone := results[1].Tables[i]
 		if got, want := float64(x.Sent), float64(x.Planned.Sent); got < want*0.9 || got > want*1.1 || x.Sent <= alone.Sent {
-			t.Errorf("table %s: %.0f bytes sent, foreseen %.0f, without copies %d", x.Name, got, want, alone.Sent)
+			t.Errorf("table %s: %.0f bytes sent, planned %.0f, without copies %d", x.Name, got, want, alone.Sent)
 		}
 		if x.Planned.Bytes != 2*alone.Planned.Bytes || float64(x.Bytes) < 1.9*float64(alone.Bytes) {
-			t.Errorf("table %s: %d bytes of memory, foreseen %d; without copies %d and %d", x.Name, x.Bytes, x.Planned.Bytes, alone.Bytes, alone.Planned.Bytes)
+			t.Errorf("table %s: %d bytes of memory, planned %d; without copies %d and %d", x.Name, x.Bytes, x.Planned.Bytes, alone.Bytes, alone.Planned.Bytes)
 		}
 	}
 }
 
-// TestSightingsAreForeseen: plans and measurements include the counters of keys that are not
+// TestSightingsArePlanned: plans and measurements include the counters of keys that are not
 // admitted yet, also for copies.
-func TestSightingsAreForeseen(t *testing.T) {
+func TestSightingsArePlanned(t *testing.T) {
 	t.Parallel()
 	const size = 3
 	const admits = "}\ntables: [{name: site_x_age, admit: {after: 255, counters: 1048576}}] #"
@@ -99,13 +99,13 @@ func TestSightingsAreForeseen(t *testing.T) {
 			}
 			for _, x := range r.Tables {
 				if x.Name == "site_x_age" && (x.Rows != 0 || float64(x.Bytes) < 0.7*float64(x.Planned.Bytes) || float64(x.Bytes) > 1.1*float64(x.Planned.Bytes)) {
-					t.Errorf("%d copies: table %s: %d rows and %d bytes of memory, foreseen %d", o.Replicas, x.Name, x.Rows, x.Bytes, x.Planned.Bytes)
+					t.Errorf("%d copies: table %s: %d rows and %d bytes of memory, planned %d", o.Replicas, x.Name, x.Rows, x.Bytes, x.Planned.Bytes)
 				}
 			}
 			return nil
 		})
 	}
-	p, err := Foresee(t.Context(), o, size, false)
+	p, err := Estimate(t.Context(), o, size, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestDenseNeeds(t *testing.T) {
 			}
 			n := int64(j.trainer.Parameters())
 			if most := int64(len(saved)); got.Parameters != n || got.GradientBytes < 4*n || got.ValueBytes+got.OptimizerBytes > most || got.ValueBytes+got.OptimizerBytes < most-4096 {
-				t.Errorf("%s: foreseen %+v, and there are %d parameters, saved in %d bytes", set, got, n, most)
+				t.Errorf("%s: planned %+v, and there are %d parameters, saved in %d bytes", set, got, n, most)
 			}
 			return nil
 		})
@@ -196,7 +196,7 @@ tables: [{name: education, strategy: replicated}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Foresee(context.Background(), Options{Config: c}, 6, false)
+	p, err := Estimate(context.Background(), Options{Config: c}, 6, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ tables: [{name: education, strategy: replicated}]
 func TestNoPlanOfAStream(t *testing.T) {
 	c := config.Default()
 	c.Data.Follow.On, c.Train.Epochs = true, 1
-	if p, err := Foresee(t.Context(), Options{Config: c}, 2, false); err == nil || !strings.Contains(err.Error(), "a stream has no whole to plan from") {
+	if p, err := Estimate(t.Context(), Options{Config: c}, 2, false); err == nil || !strings.Contains(err.Error(), "a stream has no whole to plan from") {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

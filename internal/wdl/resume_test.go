@@ -113,8 +113,8 @@ func TestMorePatience(t *testing.T) {
 	}
 }
 
-// TestStreamForeseesNothing: a stream has no plan, so its summary has no comparison.
-func TestStreamForeseesNothing(t *testing.T) {
+// TestStreamHasNoPlan: a stream has no plan, so its summary has no comparison.
+func TestStreamHasNoPlan(t *testing.T) {
 	everyday(t)
 	t.Parallel()
 	dir, _ := days(t)

@@ -196,13 +196,13 @@ train: {global_batch: 500, epochs: 5, scaling: none} # every step is as planned
 	if len(res.Ranks) != 2 || res.Imbalance > 1.1 || res.PlannedImbalance > 1.1 {
 		t.Errorf("imbalance %.2f, planned %.2f: %+v", res.Imbalance, res.PlannedImbalance, res.Ranks)
 	}
-	c.Tables = nil // day is not replicated by choice
+	c.Tables = nil // day is not replicated by the configuration
 	want["hour"], want["day"] = "rows", "rows"
 	for why, opt := range map[string]Options{
 		"no second rank": {Config: c, Replicas: 2},
 		"microbatch":     {Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}},
 	} {
-		p, err := Foresee(context.Background(), opt, 2, false)
+		p, err := Estimate(context.Background(), opt, 2, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -206,7 +206,7 @@ func TestDamagedSightingsAreRefused(t *testing.T) {
 		"occurrences to halve": func(b []byte) { binary.LittleEndian.PutUint64(b[head:], 256) },
 		"no whole group":       func(b []byte) { binary.LittleEndian.PutUint64(b[head+8:], 255) },
 		"packed beyond reason": func(b []byte) { binary.LittleEndian.PutUint64(b[head+16:], 256/8+257) },
-		"a zero told of":       func(b []byte) { b[head+24] |= 1; b[head+25] = 0 },
+		"a counted zero":       func(b []byte) { b[head+24] |= 1; b[head+25] = 0 },
 		"fewer than it tells":  func(b []byte) { b[head+24] ^= 0xff },
 	} {
 		file := slices.Clone(b)

@@ -157,7 +157,7 @@ func TestPrefetchReadsAhead(t *testing.T) {
 		t.Fatalf("%d rows came back that were read ahead, %d were read, %d are left", n, ahead, len(x.tier.staged))
 	}
 	if after.Thawed-before.Thawed <= int64(ahead) {
-		t.Fatal("all rows that came back were read ahead: of a hundred nobody knew")
+		t.Fatal("all rows that came back were read ahead, although 100 were not announced")
 	}
 }
 

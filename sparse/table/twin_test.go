@@ -358,7 +358,7 @@ func (p *pair) delete() error {
 	return nil
 }
 
-// reload saves all shards and goes on with a table that has loaded them.
+// reload saves all shards and continues with a table that has loaded them.
 func (p *pair) reload() error {
 	p.tiered = p.rng.IntN(2) == 0 && !p.table.dense
 	again := p.open(p.table.Config())

@@ -253,7 +253,7 @@ func (u rules) explore() (states int, ends map[string]int, fault string) {
 				}
 			}
 			if end = "done"; done+w.deaths < u.size || done == 0 && w.deaths < u.size {
-				return len(seen), ends, fmt.Sprintf("nothing goes on: %+v", w)
+				return len(seen), ends, fmt.Sprintf("no progress: %+v", w)
 			}
 		}
 		ends[end]++

@@ -101,9 +101,9 @@ type Given struct {
 	Step       func()                     // called after each step of the sample; may be nil
 }
 
-// Foresee plans a training of a filled configuration on the given number of ranks. Without
+// Estimate plans a training of a filled configuration on the given number of ranks. Without
 // data, as for a stream, it reads no sample.
-func Foresee(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset, ranks int, g Given) (*Plan, error) {
+func Estimate(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset, ranks int, g Given) (*Plan, error) {
 	l := layout.New(c, e.Sparse(), e.Dense())
 	s := newSample(l, ranks, layout.Shards)
 	rows := int64(0)

@@ -37,7 +37,7 @@ func TestRowsOfASample(t *testing.T) {
 			}
 		}
 		if got, want := float64(s.grown(0, all)), float64(len(seen)); math.Abs(got/want-1) > 0.2 {
-			t.Errorf("%s: %.0f keys are foreseen, there are %.0f", name, got, want)
+			t.Errorf("%s: %.0f keys are planned, there are %.0f", name, got, want)
 		}
 	}
 }
@@ -64,8 +64,8 @@ func TestMemoryOfRows(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if is, foreseen := float64(s.Table(0).Bytes), float64(sparse.MemoryBytes(cfg, int64(rows), layout.Shards)); math.Abs(is/foreseen-1) > 0.12 {
-				t.Errorf("%d rows take %.0f bytes, %.0f are foreseen", rows, is, foreseen)
+			if is, planned := float64(s.Table(0).Bytes), float64(sparse.MemoryBytes(cfg, int64(rows), layout.Shards)); math.Abs(is/planned-1) > 0.12 {
+				t.Errorf("%d rows take %.0f bytes, %.0f are planned", rows, is, planned)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -93,9 +93,9 @@ func TestMemoryOfSightings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		is, foreseen := s.Table(0).Bytes, sparse.SightingBytes(cfg, int64(keys), layout.Shards, layout.Shards)
-		if is < foreseen || float64(is) > 1.1*float64(foreseen)+100_000 {
-			t.Errorf("%d keys without rows take %d bytes, %d are foreseen", keys, is, foreseen)
+		is, planned := s.Table(0).Bytes, sparse.SightingBytes(cfg, int64(keys), layout.Shards, layout.Shards)
+		if is < planned || float64(is) > 1.1*float64(planned)+100_000 {
+			t.Errorf("%d keys without rows take %d bytes, %d are planned", keys, is, planned)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestRowsOfALimitedTable(t *testing.T) {
 		}
 		got := s.kept(0, s.grown(0, all))
 		if is := float64(got) / float64(most); is < 0.98 || is > 1.02+1./16 || most > int64(max(c.limit, layout.Shards)) {
-			t.Errorf("limit %d of %d keys: %d rows are foreseen, there were up to %d", c.limit, c.keys, got, most)
+			t.Errorf("limit %d of %d keys: %d rows are planned, there were up to %d", c.limit, c.keys, got, most)
 		}
 		if err := store.Close(); err != nil {
 			t.Fatal(err)

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// drafts is the number of pieces of a part in memory: one is filled while another is
+	// buffers is the number of pieces of a part in memory: one is filled while another is
 	// written.
-	drafts = 2
-	// draftBytes is the size at which a piece is written. A single section may be larger.
-	draftBytes = 256 << 10
+	buffers = 2
+	// bufferBytes is the size at which a piece is written. A single section may be larger.
+	bufferBytes = 256 << 10
 	// turnShare limits a turn to 1/turnShare of a step, except for the section that it is
 	// copying. Copies then take little of a step; a part whose copy takes as long as a step
 	// needs eight steps.
@@ -24,21 +24,21 @@ const (
 // step changes as a whole is copied at once. Tables are copied in turns between the
 // following steps, shard by shard, each in its state at the step of the checkpoint.
 type part struct {
-	rest   *sparse.Snapshot       // tables still to copy; nil: none
-	draft  *checkpoint.Draft      // draft being filled; nil: none is free
-	full   chan *checkpoint.Draft // to write; closed after the last
-	free   chan *checkpoint.Draft // drafts that were written
-	ended  bool                   // full is closed
-	fault  error                  // why the part is incomplete; set before full is closed
-	failed atomic.Bool            // writing failed; nothing more is written
-	turned time.Time              // end of the last turn
-	usual  time.Duration          // usual time of a step; 0: not known
+	rest   *sparse.Snapshot        // tables still to copy; nil: none
+	buffer *checkpoint.Buffer      // buffer being filled; nil: none is free
+	full   chan *checkpoint.Buffer // to write; closed after the last
+	free   chan *checkpoint.Buffer // buffers that were written
+	ended  bool                    // full is closed
+	fault  error                   // why the part is incomplete; set before full is closed
+	failed atomic.Bool             // writing failed; nothing more is written
+	turned time.Time               // end of the last turn
+	usual  time.Duration           // usual time of a step; 0: not known
 
 	advance func(by int) // if not nil, called after each piece was written
 }
 
-func newPart(memory *[drafts]checkpoint.Draft, usual time.Duration) *part {
-	x := &part{usual: usual, full: make(chan *checkpoint.Draft, drafts), free: make(chan *checkpoint.Draft, drafts)}
+func newPart(memory *[buffers]checkpoint.Buffer, usual time.Duration) *part {
+	x := &part{usual: usual, full: make(chan *checkpoint.Buffer, buffers), free: make(chan *checkpoint.Buffer, buffers)}
 	for i := range memory {
 		memory[i].Reset()
 		x.free <- &memory[i]
@@ -47,9 +47,9 @@ func newPart(memory *[drafts]checkpoint.Draft, usual time.Duration) *part {
 }
 
 // begin copies the state that the next step changes as a whole.
-func (x *part) begin(copy func(w *checkpoint.Draft) (*sparse.Snapshot, error)) {
-	x.draft, x.turned = <-x.free, time.Now()
-	rest, err := copy(x.draft)
+func (x *part) begin(copy func(w *checkpoint.Buffer) (*sparse.Snapshot, error)) {
+	x.buffer, x.turned = <-x.free, time.Now()
+	rest, err := copy(x.buffer)
 	if err != nil {
 		x.end(err)
 		return
@@ -58,10 +58,10 @@ func (x *part) begin(copy func(w *checkpoint.Draft) (*sparse.Snapshot, error)) {
 	x.pass()
 }
 
-// pass sends the filled draft to the goroutine that writes.
+// pass sends the filled buffer to the goroutine that writes.
 func (x *part) pass() {
-	x.full <- x.draft
-	x.draft = nil
+	x.full <- x.buffer
+	x.buffer = nil
 }
 
 // turn copies more of the tables and reports whether any were left. It takes at most
@@ -86,11 +86,11 @@ func (x *part) turn() bool {
 func (x *part) meanwhile(stop <-chan struct{}) {
 	defer func() { x.turned = time.Now() }() // the next turn does not count the time until here
 	for x.rest != nil {
-		if x.draft == nil && !x.failed.Load() {
+		if x.buffer == nil && !x.failed.Load() {
 			select {
 			case <-stop:
 				return
-			case x.draft = <-x.free:
+			case x.buffer = <-x.free:
 			}
 		}
 		select {
@@ -117,15 +117,15 @@ func (x *part) take(until time.Time, all bool) {
 			x.end(nil)
 			return
 		}
-		if x.draft == nil && !x.next(all) {
+		if x.buffer == nil && !x.next(all) {
 			return
 		}
-		more, err := x.rest.Next(x.draft.Section)
+		more, err := x.rest.Next(x.buffer.Section)
 		if !more || err != nil {
 			x.end(err)
 			return
 		}
-		if x.draft.Size() >= draftBytes {
+		if x.buffer.Size() >= bufferBytes {
 			x.pass()
 		}
 		if !all && time.Now().After(until) {
@@ -134,15 +134,15 @@ func (x *part) take(until time.Time, all bool) {
 	}
 }
 
-// next gets a draft to fill, if one is free or after waiting for one.
+// next gets a buffer to fill, if one is free or after waiting for one.
 func (x *part) next(wait bool) bool {
 	select {
-	case x.draft = <-x.free:
+	case x.buffer = <-x.free:
 		return true
 	default:
 	}
 	if wait {
-		x.draft = <-x.free
+		x.buffer = <-x.free
 	}
 	return wait
 }
@@ -159,13 +159,13 @@ func (x *part) end(fault error) {
 		}
 		x.rest = nil
 	}
-	if x.draft != nil {
+	if x.buffer != nil {
 		x.pass()
 	}
 	close(x.full)
 }
 
-// write writes the drafts to the file as they arrive, and closes it.
+// write writes the buffers to the file as they arrive, and closes it.
 func (x *part) write(create func() (*checkpoint.Writer, error)) (checkpoint.File, error) {
 	w, err := create()
 	for d := range x.full {

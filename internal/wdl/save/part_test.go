@@ -74,14 +74,14 @@ func TestPartInTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	var memory [drafts]checkpoint.Draft
+	var memory [buffers]checkpoint.Buffer
 	x := newPart(&memory, 0)
 	done := make(chan error)
 	go func() {
 		_, err := x.write(func() (*checkpoint.Writer, error) { return checkpoint.Create(roots[1], 2, 0, 1) })
 		done <- err
 	}()
-	x.begin(func(w *checkpoint.Draft) (*sparse.Snapshot, error) {
+	x.begin(func(w *checkpoint.Buffer) (*sparse.Snapshot, error) {
 		return s.Files().Snapshot(sparse.Everything), first(w)
 	})
 	turns := 0
@@ -120,10 +120,10 @@ func TestPartInTurns(t *testing.T) {
 func TestATurnTakesAShareOfAStep(t *testing.T) {
 	s, step := partStore(t)
 	step()
-	var memory [drafts]checkpoint.Draft
+	var memory [buffers]checkpoint.Buffer
 	x := newPart(&memory, 1)
 	sections := 0
-	x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) { return s.Files().Snapshot(sparse.Everything), nil })
+	x.begin(func(*checkpoint.Buffer) (*sparse.Snapshot, error) { return s.Files().Snapshot(sparse.Everything), nil })
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -146,7 +146,7 @@ func TestPartMeanwhile(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		s, step := partStore(t)
 		step()
-		var memory [drafts]checkpoint.Draft
+		var memory [buffers]checkpoint.Buffer
 		x := newPart(&memory, 0)
 		begin, done := make(chan struct{}), make(chan error)
 		go func() {
@@ -159,7 +159,7 @@ func TestPartMeanwhile(t *testing.T) {
 			})
 			done <- err
 		}()
-		x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) { return s.Files().Snapshot(sparse.Everything), nil })
+		x.begin(func(*checkpoint.Buffer) (*sparse.Snapshot, error) { return s.Files().Snapshot(sparse.Everything), nil })
 		saver := &Saver{pending: &pending{part: x}}
 		busy := <-x.free // with the other, which is not written yet, all there are
 		end := saver.Meanwhile()
@@ -197,7 +197,7 @@ func TestPartThatCannotBeWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, step := partStore(t)
 			step()
-			var memory [drafts]checkpoint.Draft
+			var memory [buffers]checkpoint.Buffer
 			x := newPart(&memory, 0)
 			done := make(chan error)
 			go func() {
@@ -209,7 +209,7 @@ func TestPartThatCannotBeWritten(t *testing.T) {
 				})
 				done <- err
 			}()
-			x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) {
+			x.begin(func(*checkpoint.Buffer) (*sparse.Snapshot, error) {
 				if c.copy != nil {
 					return nil, c.copy
 				}

@@ -44,7 +44,7 @@ type Saver struct {
 	failed  int64    // step of the last failed checkpoint
 	saved   int      // checkpoints written
 	pending *pending // the checkpoint being written; nil: none
-	drafts  [drafts]checkpoint.Draft
+	buffers [buffers]checkpoint.Buffer
 	keeper  checkpoint.Keeper // rank 0
 	yaml    []byte            // the configuration
 	loads   loads
@@ -99,15 +99,15 @@ func (s *Saver) Heal(was *Saver, last int64, soFar time.Duration) {
 // step less. Touching new memory takes longer than the copy itself. A garbage collection
 // started by the allocation and the first encoding of a type as JSON also take time.
 func (s *Saver) Warm(cursor any) error {
-	if s.pending != nil { // after a heal: the writer uses the drafts, and has warmed up
+	if s.pending != nil { // after a heal: the writer uses the buffers, and has warmed up
 		return nil
 	}
 	s.Rec.Enter(trace.Build)
 	defer s.Rec.Enter(trace.Wait)
-	for i := range s.drafts {
-		s.drafts[i].Reserve(2 * draftBytes)
+	for i := range s.buffers {
+		s.buffers[i].Reserve(2 * bufferBytes)
 	}
-	w := &s.drafts[0] // the draft that is filled first
+	w := &s.buffers[0] // the buffer that is filled first
 	rest, err := s.copy(w, cursor, step.Full)
 	if err != nil {
 		return err
@@ -146,9 +146,9 @@ func (s *Saver) cut(b Boundary) error {
 	if p.place, p.owner, err = s.placement(); err != nil {
 		return err
 	}
-	p.part = newPart(&s.drafts, b.Usual)
+	p.part = newPart(&s.buffers, b.Usual)
 	p.part.advance = s.Advance
-	p.part.begin(func(w *checkpoint.Draft) (*sparse.Snapshot, error) {
+	p.part.begin(func(w *checkpoint.Buffer) (*sparse.Snapshot, error) {
 		if err := s.Fault(p.step); err != nil {
 			return nil, err
 		}
@@ -161,7 +161,7 @@ func (s *Saver) cut(b Boundary) error {
 
 // copy copies this rank's share of the state that the next step changes as a whole to w. It
 // returns a snapshot of the tables: the rows that changed since a step, or all.
-func (s *Saver) copy(w *checkpoint.Draft, cursor any, since int64) (*sparse.Snapshot, error) {
+func (s *Saver) copy(w *checkpoint.Buffer, cursor any, since int64) (*sparse.Snapshot, error) {
 	if s.Comm.Rank() == 0 {
 		b, err := json.Marshal(cursor)
 		if err != nil {

@@ -8,11 +8,11 @@ import (
 )
 
 // asyncWorker computes the microbatches of a rank, one at a time, in a goroutine of its
-// own. It computes on an image of the model, so the owner's parameters do not change while
+// own. It computes on an image of the model, so the caller's parameters do not change while
 // it works, even if it is late. It reads the rows and writes the gradients of the Lookup of
-// its work, which the owner does not touch meanwhile.
+// its work, which the caller does not touch meanwhile.
 type asyncWorker struct {
-	owner   *model // model of the goroutine that calls the Trainer
+	main    *model // model of the goroutine that calls the Trainer
 	image   *model
 	start   chan *work
 	ended   chan struct{} // receives a value when the work was computed or given up
@@ -27,7 +27,7 @@ func newAsyncWorker(t *Trainer) (*asyncWorker, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &asyncWorker{owner: t.model, image: image, start: make(chan *work, 1), ended: make(chan struct{}, 1)}
+	h := &asyncWorker{main: t.model, image: image, start: make(chan *work, 1), ended: make(chan struct{}, 1)}
 	image.hold, image.halt, image.gone = t.model.hold, &h.giveUp, make(chan struct{})
 	h.stopped.Go(func() {
 		for w := range h.start {
@@ -40,7 +40,7 @@ func newAsyncWorker(t *Trainer) (*asyncWorker, error) {
 
 // begin starts the computation of w with the current parameters. The worker must be idle.
 func (h *asyncWorker) begin(w *work) {
-	copy(h.image.arena.Values(), h.owner.arena.Values())
+	copy(h.image.arena.Values(), h.main.arena.Values())
 	h.image.arena.Changed()
 	h.giveUp.Store(false)
 	h.start <- w

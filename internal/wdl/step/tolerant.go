@@ -23,7 +23,7 @@ type Source interface {
 }
 
 // Tolerant is the mode in which slow ranks do not delay the steps of a Trainer. Every rank
-// makes the same calls. The goroutine of the caller, the owner, only makes collective
+// makes the same calls. The goroutine of the caller only makes collective
 // calls, so it always answers. Another goroutine computes and may be late; see asyncWorker.
 //
 // All ranks run the same state machine of package slots. They pass it the same news in the
@@ -69,7 +69,7 @@ type clock struct {
 	timer  *time.Timer
 }
 
-// lease is the state of a work that the worker and the owner of a rank share. In the zero
+// lease is the state of a work that the worker and the caller share. In the zero
 // value this rank has no slot.
 type lease struct {
 	slots.Lease

@@ -6,7 +6,7 @@
 
 // What TFRecord files hold, by TensorFlow's names and numbers
 // (tensorflow/core/example/feature.proto). Package tfrecord decodes it by hand; this
-// is what it is measured beside.
+// is what it is compared with.
 
 package examplepb
 

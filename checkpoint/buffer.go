@@ -7,25 +7,25 @@ import (
 	"slices"
 )
 
-// slabBytes is the unit in which a Draft allocates memory.
+// slabBytes is the unit in which a Buffer allocates memory.
 const slabBytes = 1 << 20
 
-// Draft holds a part, or a piece of one, in memory. Sections are copied to it while the state
+// Buffer holds a part, or a piece of one, in memory. Sections are copied to it while the state
 // does not change, and written to a file later. It reuses its memory. The zero value is
-// empty. A Draft must be used by one goroutine at a time.
-type Draft struct {
+// empty. A Buffer must be used by one goroutine at a time.
+type Buffer struct {
 	slabs    [][]byte // all full except the last one in use
 	used     int      // number of slabs in use
-	sections []drafted
+	sections []buffered
 }
 
-type drafted struct {
+type buffered struct {
 	name   string
 	length int64
 }
 
 // Reset removes the sections.
-func (d *Draft) Reset() {
+func (d *Buffer) Reset() {
 	for i := range d.slabs {
 		d.slabs[i] = d.slabs[i][:0]
 	}
@@ -34,7 +34,7 @@ func (d *Draft) Reset() {
 
 // Reserve allocates memory for the given number of bytes of sections, so that copying them
 // later does not allocate.
-func (d *Draft) Reserve(bytes int) {
+func (d *Buffer) Reserve(bytes int) {
 	for n := len(d.slabs); n*slabBytes < bytes; n++ {
 		slab := make([]byte, slabBytes)
 		for at := 0; at < min(bytes-n*slabBytes, slabBytes); at += os.Getpagesize() {
@@ -46,24 +46,24 @@ func (d *Draft) Reserve(bytes int) {
 }
 
 // Section appends a section, as Writer.Section does. After an error only Reset may be called.
-func (d *Draft) Section(name string, write func(io.Writer) error) error {
+func (d *Buffer) Section(name string, write func(io.Writer) error) error {
 	before := d.Size()
 	if err := write(draftWriter{d}); err != nil {
-		return fmt.Errorf("checkpoint: draft: section %q: %w", name, err)
+		return fmt.Errorf("checkpoint: buffer: section %q: %w", name, err)
 	}
-	d.sections = append(d.sections, drafted{name, d.Size() - before})
+	d.sections = append(d.sections, buffered{name, d.Size() - before})
 	return nil
 }
 
 // Size returns the number of bytes of all sections.
-func (d *Draft) Size() int64 {
+func (d *Buffer) Size() int64 {
 	if d.used == 0 {
 		return 0
 	}
 	return int64(d.used-1)*slabBytes + int64(len(d.slabs[d.used-1]))
 }
 
-type draftWriter struct{ *Draft }
+type draftWriter struct{ *Buffer }
 
 func (d draftWriter) Write(b []byte) (int, error) {
 	for left := b; len(left) > 0; {
@@ -81,7 +81,7 @@ func (d draftWriter) Write(b []byte) (int, error) {
 }
 
 // Write writes the sections to a part. The pieces of a part are written one after the other.
-func (d *Draft) Write(w *Writer) error {
+func (d *Buffer) Write(w *Writer) error {
 	slab, at := 0, 0
 	for _, s := range d.sections {
 		err := w.Section(s.name, func(out io.Writer) error {

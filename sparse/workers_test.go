@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// atOnce calls f of n hands on a goroutine each.
+// atOnce calls f of n workers on a goroutine each.
 func atOnce(n int) func(f func(i int)) {
 	return func(f func(i int)) {
 		var all sync.WaitGroup
@@ -18,9 +18,9 @@ func atOnce(n int) func(f func(i int)) {
 	}
 }
 
-// TestHandsShareTables: however many hands share the work on tables, more than there are
+// TestWorkersShareTables: however many workers share the work on tables, more than there are
 // tables too, every row gets the same bits.
-func TestHandsShareTables(t *testing.T) {
+func TestWorkersShareTables(t *testing.T) {
 	var want []map[uint64][]float32
 	for _, n := range []int{1, 2, 3, 5} {
 		cfg := steadyConfig()
@@ -56,17 +56,17 @@ func TestHandsShareTables(t *testing.T) {
 		if n == 1 {
 			want = got
 		} else if err := differ(got, want, 0); err != nil {
-			t.Errorf("%d hands: %v", n, err)
+			t.Errorf("%d workers: %v", n, err)
 		}
 		if c := s.Counters(); c.StepsOfRows == 0 || c.RowsInserted == 0 {
-			t.Errorf("%d hands: %+v", n, c)
+			t.Errorf("%d workers: %+v", n, c)
 		}
 	}
 }
 
-// TestHandsTellOfAGradient that is no number, whichever hand has its table, and no row
+// TestWorkersReportAGradient that is not a number, whichever worker has its table, and no row
 // has changed.
-func TestHandsTellOfAGradient(t *testing.T) {
+func TestWorkersReportAGradient(t *testing.T) {
 	s := open(t, steadyConfig())
 	s.Share(2, atOnce(2))
 	step := steadyStep(t, s, 20)

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// TestDraftWritesTheSameFile: a part written through a Draft has the same bytes as one
+// TestDraftWritesTheSameFile: a part written through a Buffer has the same bytes as one
 // written directly, also when memory is reused.
 func TestDraftWritesTheSameFile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	var d Draft
+	var d Buffer
 	for round, sizes := range [][]int{{3 * slabBytes, 0, 5}, {slabBytes - 1, 1, slabBytes, 7}, {1}} {
 		d.Reset()
 		d.Reserve(round * slabBytes)
@@ -114,7 +114,7 @@ func TestWritten(t *testing.T) {
 
 // TestReservedMemoryIsUsed: sections that fit in reserved memory allocate nothing.
 func TestReservedMemoryIsUsed(t *testing.T) {
-	var d Draft
+	var d Buffer
 	d.Reserve(slabBytes + 1)
 	b, slabs := make([]byte, 2*slabBytes), len(d.slabs)
 	write := func(w io.Writer) error { _, err := w.Write(b); return err }

@@ -11,10 +11,10 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// Foresee plans a training on the given number of ranks in this process, without training. It
+// Estimate plans a training on the given number of ranks in this process, without training. It
 // reads the data once to fit the encodings, then a sample. shared reports whether the ranks
 // will share memory.
-func Foresee(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan, error) {
+func Estimate(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan, error) {
 	from, err := o.from()
 	if err != nil {
 		return nil, err
@@ -44,5 +44,5 @@ func Foresee(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan
 	if err != nil {
 		return nil, err
 	}
-	return plan.Foresee(ctx, c, r.in.Encoder, r.in.Train, ranks, g)
+	return plan.Estimate(ctx, c, r.in.Encoder, r.in.Train, ranks, g)
 }

@@ -1,0 +1,43 @@
+package sparse
+
+// workers divides the tables among goroutines: worker i of n has the tables i, i+n, i+2n, …
+type workers struct {
+	n    int
+	each func(f func(i int)) // runs f for every worker concurrently
+	task func(i int) error
+	errs []error // by worker
+	run  func(i int)
+}
+
+// Share divides the work of Pull, Complete and Apply on tables among n goroutines. each
+// calls f(0) to f(n−1) concurrently and returns when all have returned. The goroutine of a
+// Pipeline does its work by itself. The results do not change. Call Share before NewLookup.
+func (s *Store) Share(n int, each func(f func(i int))) {
+	w := &s.workers
+	w.n, w.each, w.errs = max(1, n), each, make([]error, max(1, n))
+	w.run = func(i int) { w.errs[i] = w.task(i) }
+}
+
+// all runs a task for every worker. If background is set, the caller runs concurrently with
+// the workers and makes the task for all of them by itself.
+func (w *workers) all(background bool, task func(i int) error) error {
+	if background || w.n == 1 {
+		for i := range w.n {
+			if err := task(i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w.task = task
+	w.each(w.run)
+	for _, err := range w.errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// has reports whether worker i has table t.
+func (w *workers) has(i, t int) bool { return t%w.n == i }
