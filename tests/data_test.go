@@ -648,7 +648,7 @@ func TestLeaksAreNamed(t *testing.T) {
 		fmt.Fprintf(&b, "%d,c%d,%s,%d\n", click, i%11, refund, 20+i%37)
 	}
 	write(t, dir, "clicks.csv", b.String())
-	if o := must(t, dir, "init -data clicks.csv -out c.yaml"); !strings.Contains(o.stderr, "above all the 2 lines marked CHECK") {
+	if o := must(t, dir, "init -data clicks.csv -out c.yaml"); !strings.Contains(o.stderr, "check the 2 lines marked CHECK") {
 		t.Error(o.stderr)
 	}
 	write(t, dir, "ragged.csv", b.String()+"1,c3\n")

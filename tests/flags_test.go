@@ -127,7 +127,7 @@ func TestPrecisionFlags(t *testing.T) {
 		{"train -device gpu -collective ring", "-collective \"ring\": nccl or host"},
 		{"train -device gpu -set model.batch_norm=true", "train.device: contradicts model.batch_norm: there are no kernels of batch normalisation"},
 		{"train -device tpu", "\"tpu\" is unknown"},
-		{"train -set train.precision=bfloat16", "\"bfloat16\" is unknown; did you mean bf16? (there are: fp32, bf16)"},
+		{"train -set train.precision=bfloat16", "\"bfloat16\" is unknown; did you mean bf16? (valid: fp32, bf16)"},
 		{"train -set train.precision=bf16 -set model.deep=false", "train.precision: contradicts model.deep: bf16 is for the products of the MLP"},
 	} {
 		o := run(t, dir, strings.Fields(x.args)...)

@@ -41,7 +41,7 @@ Examples:
    wdlrun agent allow 12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF -name b
    wdlrun agent allow 12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF`,
 			Flags: []cli.Flag{
-				&cli.StringFlag{Name: "name", Usage: "`NAME` of the machine, as in -H @NAME:8", DefaultText: "the name of its host"},
+				&cli.StringFlag{Name: "name", Usage: "call the machine `NAME`, as in -H @NAME:8", DefaultText: "the name of its host"},
 				jsonFlag(),
 			}, Action: a.allow,
 		},
@@ -83,9 +83,9 @@ Examples:
    wdlrun agent allow 12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF -name b
    wdlrun agent list`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "listen", Value: ":7345", Usage: "`HOST:PORT` for other agents, or none: only dial them"},
-			&cli.StringSliceFlag{Name: "bootstrap", Usage: "`MACHINE@HOST:PORT` of an agent to dial, by name or peer ID"},
-			&cli.BoolFlag{Name: "mdns", Value: true, Usage: "find machines in the local network; -mdns=false does not"},
+			&cli.StringFlag{Name: "listen", Value: ":7345", Usage: "listen for other agents on `HOST:PORT`; none: only connect to them"},
+			&cli.StringSliceFlag{Name: "bootstrap", Usage: "connect to the agent `MACHINE@HOST:PORT`; MACHINE is a name or peer ID"},
+			&cli.BoolFlag{Name: "mdns", Value: true, Usage: "find machines in the local network; -mdns=false turns this off"},
 		},
 		Subcommands: subs,
 		Action:      a.run,

@@ -37,10 +37,10 @@ Examples:
    wdlrun -np 2 bench
    wdlrun -np 4 bench allreduce -sizes 64k,1m,16m -json`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "sizes", Usage: "`BYTES` of a rank's buffer, such as 8,1k,16m"},
-			&cli.DurationFlag{Name: "time", Value: bench.DefaultTime, Usage: "`DURATION` of measuring each operation, form and size"},
+			&cli.StringFlag{Name: "sizes", Usage: "measure buffers of `BYTES` per rank, such as 8,1k,16m"},
+			&cli.DurationFlag{Name: "time", Value: bench.DefaultTime, Usage: "measure each operation, form and size for `DURATION`"},
 			&cli.BoolFlag{Name: "plain", Usage: "omit the _use forms"},
-			&cli.StringFlag{Name: "algorithm", Usage: "use algorithm `NAME` for every call by messages that it supports: " + strings.Join(algorithmNames(), ", ")},
+			&cli.StringFlag{Name: "algorithm", Usage: "use algorithm `NAME` for all calls that support it: " + strings.Join(algorithmNames(), ", ")},
 			&cli.BoolFlag{Name: "ordinary", Usage: "allocate buffers in ordinary memory, not in windows"},
 			&cli.StringFlag{Name: "turns", Usage: "each rank reads from the named pipe `FILE` what to measure next, in 32 bytes such as \"allreduce_use 16384\" with spaces after them, until \"end\"; -sizes gives the largest"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object for each line"},

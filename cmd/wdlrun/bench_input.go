@@ -29,11 +29,11 @@ Examples:
    wdlrun bench input -data day_0.tsv
    wdlrun bench input -data day_0.tsv -shuffle -json`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "data", Usage: "`FILE`, glob or folder to read"},
-			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` with format and features"},
+			&cli.StringFlag{Name: "data", Usage: "read `FILE`, glob or folder"},
+			&cli.StringFlag{Name: "config", Usage: "take format and features from configuration `FILE`"},
 			&cli.BoolFlag{Name: "shuffle", Usage: "read in shuffled order, as training does"},
-			&cli.IntFlag{Name: "batch", Value: 1024, Usage: "`N` records per batch"},
-			&cli.DurationFlag{Name: "time", Value: 2 * time.Second, Usage: "`DURATION` of measuring"},
+			&cli.IntFlag{Name: "batch", Value: 1024, Usage: "make batches of `N` records"},
+			&cli.DurationFlag{Name: "time", Value: 2 * time.Second, Usage: "measure for `DURATION`"},
 			jsonFlag(),
 		},
 		Action: p.benchInput,

@@ -34,8 +34,8 @@ Examples:
    wdlrun -np 8 bench straggler -backup 1 -chaos slow:5x@5
    wdlrun -np 32 bench straggler -backup 3 -stalls 0.01 -json`,
 		Flags: append([]cli.Flag{
-			&cli.Int64Flag{Name: "steps", Value: 100, Usage: "`NUMBER` of measured steps"},
-			&cli.Float64Flag{Name: "stalls", Usage: "`SHARE` of microbatches that stall"},
+			&cli.Int64Flag{Name: "steps", Value: 100, Usage: "measure `NUMBER` steps"},
+			&cli.Float64Flag{Name: "stalls", Usage: "let a `SHARE` of the microbatches stall"},
 			&cli.Float64Flag{Name: "stall-steps", Value: 4, Usage: "mean length of a stall, in `STEPS`"},
 			jsonFlag(),
 		}, toleranceFlags()...),

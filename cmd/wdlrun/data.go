@@ -19,7 +19,7 @@ import (
 func dataCommand(p *program) *cli.Command {
 	d := &cli.Command{
 		Name:      "data",
-		Usage:     "show, describe, check, convert and index files of records",
+		Usage:     "show, summarise, check, convert and index files of records",
 		UsageText: "wdlrun data show|stats|check|convert|index [flags] [FILE]…",
 		Description: `FILE is a path, a file:// URL, a glob, a folder, builtin:adult.data or a topic
 (kafka://HOST:PORT/TOPIC). A program built with -tags remote also reads https://, s3:// and
@@ -52,8 +52,8 @@ Examples:
 // recordFlags returns the flags of every command that reads records.
 func recordFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringSliceFlag{Name: "data", Usage: "`FILE`, glob or folder to read; also as argument"},
-		&cli.StringFlag{Name: "config", Usage: "YAML `FILE` with the format of the records"},
+		&cli.StringSliceFlag{Name: "data", Usage: "read `FILE`, glob or folder; may also be an argument"},
+		&cli.StringFlag{Name: "config", Usage: "take the format of the records from configuration `FILE`"},
 		jsonFlag(),
 	}, more...)
 }

@@ -44,7 +44,7 @@ Examples:
    wdlrun data check -config ctr.yaml -set data.header=true monday.csv
    wdlrun data check --json 'day_*.tsv.gz'`,
 		Flags: recordFlags(
-			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of -config, such as data.comment=#; may be repeated"},
+			&cli.StringSliceFlag{Name: "set", Usage: "override a key of -config: `KEY=VALUE`, such as data.comment=#; may be repeated"},
 			&cli.Int64Flag{Name: "max-bad", Usage: "accept up to `N` bad records", DefaultText: "data.max_bad of -config, else 0"},
 			&cli.IntFlag{Name: "show", Value: 8, Usage: "show the first `N` bad records; with -config the first of each reason, at most 8"},
 		),

@@ -51,11 +51,11 @@ Examples:
    wdlrun data convert -out adult.libsvm -codes adult.codes builtin:adult.data
    wdlrun data convert -fields label,I1,C1 -out few.csv day_0.tsv`,
 		Flags: recordFlags(
-			&cli.StringFlag{Name: "out", Usage: "`FILE` to write, which must not exist"},
-			&cli.StringFlag{Name: "format", Usage: "`FORMAT` of it: " + strings.Join(write.Formats(), ", ") + "; default: by its name"},
-			&cli.StringFlag{Name: "compress", Usage: "`HOW`: " + strings.Join(write.Packings(), ", ") + "; default: by its name, snappy for parquet"},
-			&cli.StringFlag{Name: "fields", Usage: "`NAMES` of the fields to write, in this order, separated by commas; default: all"},
-			&cli.StringFlag{Name: "codes", Usage: "replace strings by numbers and list them in `FILE`"},
+			&cli.StringFlag{Name: "out", Usage: "write to `FILE`, which must not exist"},
+			&cli.StringFlag{Name: "format", Usage: "write `FORMAT`: " + strings.Join(write.Formats(), ", "), DefaultText: "by the name of -out"},
+			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out; snappy for parquet"},
+			&cli.StringFlag{Name: "fields", Usage: "write the fields `NAMES`, in this order, separated by commas", DefaultText: "all"},
+			&cli.StringFlag{Name: "codes", Usage: "replace strings by numbers, and write the strings to `FILE`"},
 			&cli.Int64Flag{Name: "max-bad", Usage: "skip up to `N` records that cannot be read"},
 		),
 		Action: p.dataConvert,

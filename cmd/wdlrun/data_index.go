@@ -37,8 +37,8 @@ Examples:
    wdlrun -np 4 train -config ctr.yaml -set data.index=ctr.index
    wdlrun data stats -index ctr.index monday.tsv      count values that are not in the index`,
 		Flags: recordFlags(
-			&cli.StringFlag{Name: "out", Usage: "`FILE` to write, which must not exist"},
-			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting; may be repeated"},
+			&cli.StringFlag{Name: "out", Usage: "write to `FILE`, which must not exist"},
+			&cli.StringSliceFlag{Name: "set", Usage: "override a key: `KEY=VALUE`; may be repeated"},
 		),
 		Action: func(c *cli.Context) error {
 			check := func(c *cli.Context) error {
@@ -78,7 +78,7 @@ func indexRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(
 	m.Session.Watch(x.Status)
 	r, err := x.Run(ctx)
 	if _, bad := errors.AsType[*record.Fault](err); bad {
-		err = &rank.PermanentError{Err: fmt.Errorf("%w; to leave out up to N such records: data index -set data.max_bad=N", err)}
+		err = &rank.PermanentError{Err: fmt.Errorf("%w; to skip up to N such records: data index -set data.max_bad=N", err)}
 	}
 	return r, err
 }

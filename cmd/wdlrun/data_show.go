@@ -24,8 +24,8 @@ Examples:
    wdlrun data show clicks.csv
    wdlrun data show -records 100 -json day_0.parquet | jq .records[7]`,
 		Flags: recordFlags(
-			&cli.IntFlag{Name: "records", Value: 5, Usage: "`N` records to show"},
-			&cli.IntFlag{Name: "width", Value: 16, Usage: "at most `N` characters per value"}),
+			&cli.IntFlag{Name: "records", Value: 5, Usage: "show `N` records"},
+			&cli.IntFlag{Name: "width", Value: 16, Usage: "cut values after `N` characters"}),
 		Action: p.dataShow,
 	}
 }

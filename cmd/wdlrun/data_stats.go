@@ -20,7 +20,7 @@ import (
 func statsCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "stats",
-		Usage:     "print types, distinct and missing values, range and mean per field; share of positive labels",
+		Usage:     "print type, distinct and missing values, range and mean of each field",
 		UsageText: "wdlrun data stats [flags] FILE…",
 		Description: `Reads every record once. The number of distinct values is exact up to 1,024 and an estimate
 above, within about 2 %; an estimate is marked with ~. The label is that of -config, otherwise

@@ -21,15 +21,15 @@ import (
 func doctorCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
-		Usage:     "examine the hosts of a job, and the links between them",
+		Usage:     "examine the hosts of a job and the links between them, and print what to change",
 		UsageText: "wdlrun [launch flags] doctor [--json]",
 		Description: `Starts one rank on each host, as a job would, and measures the round trip and the bandwidth of
 each pair of hosts. Without -H it examines this machine. It prints the resources of each host,
-then one line with advice for each problem. A job with these launch flags would fail with an
-error: too little memory for -mem, too few open files, too few free ports, a directory that
-cannot be written. Warnings report a host or a link that is slower than the others, and similar
-observations. The exit code is 1 if there is an error, or if a host cannot be reached. A build
-with the tag gpu also prints the GPUs of each host.
+then one line with advice for each problem. An error is a problem with which a job with these
+launch flags would fail, such as too little memory for -mem, too few free ports, or a directory
+that cannot be written. A warning is a host or link that is slower than the others, for example.
+The exit code is 1 if there is an error or a host cannot be reached. A build with the tag gpu also
+prints the GPUs of each host.
 
 Examples:
    wdlrun doctor

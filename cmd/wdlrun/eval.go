@@ -24,8 +24,9 @@ func evalCommand(p *program) *cli.Command {
 		Name:      "eval",
 		Usage:     "compute metrics of a trained model on test data",
 		UsageText: "wdlrun [launch flags] eval -resume DIR [-data FILE]…",
-		Description: `Evaluates the model of a run directory or of one checkpoint; after early stopping, the model
-of the best epoch. It writes nothing, runs on any number of ranks and computes in fp32.
+		Description: `Prints AUC, log-loss, calibration and other metrics of the model of a run directory or of one
+checkpoint. After early stopping, a run directory means its best epoch. The metrics are the same on
+any number of ranks. docs/data.md explains them.
 
 Files are read in the format of the training data. Parquet, TFRecord and JSON are recognised.
 For files in another format, or with other labels, use -set: data.format, data.delimiter,
@@ -40,13 +41,13 @@ Examples:
    wdlrun eval -resume runs/20261121-101500 -report quality.html -importance
    wdlrun eval -resume runs/20261121-101500 -data noted.csv -set 'data.comment=#' -set 'label.positive=[yes]' -set 'label.negative=[no]'`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
-			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to evaluate on; default: data.test of the configuration"},
+			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`"},
+			&cli.StringSliceFlag{Name: "data", Usage: "evaluate on `FILE` or glob; may be repeated", DefaultText: "data.test of the configuration"},
 			&cli.StringFlag{Name: "group", Usage: "also compute the AUC within the values of `FIELD`, such as a user (GAUC)"},
-			&cli.StringFlag{Name: "report", Usage: "write an HTML page to `FILE`: ROC, precision and recall, calibration, intervals"},
-			&cli.BoolFlag{Name: "importance", Usage: "with -report: also how much worse the model is without each field"},
-			&cli.StringSliceFlag{Name: "by", Usage: "with -report: also by value, or by interval of a number, of `FIELD`; may be repeated"},
-			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of data or label, such as data.comment=#; may be repeated"},
+			&cli.StringFlag{Name: "report", Usage: "write an HTML page with curves, calibration and confidence intervals to `FILE`"},
+			&cli.BoolFlag{Name: "importance", Usage: "with -report: measure how much worse the model is without each field"},
+			&cli.StringSliceFlag{Name: "by", Usage: "with -report: add metrics for each value of `FIELD`; may be repeated"},
+			&cli.StringSliceFlag{Name: "set", Usage: "override a key of data or label: `KEY=VALUE`, such as data.comment=#; may be repeated"},
 			maxBadFlag(),
 			jsonFlag(),
 		},
@@ -78,7 +79,7 @@ func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member
 	e := wdl.NewEvaluation(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)
 	r, err := e.Run(ctx)
-	return r, withBadRecordHint(err, "eval", "leave out up to N such records")
+	return r, withBadRecordHint(err, "eval", "skip up to N such records")
 }
 
 // withBadRecordHint adds to the error of a malformed record how the command can skip it. A

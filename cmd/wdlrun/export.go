@@ -54,11 +54,11 @@ Examples:
    wdlrun export -resume runs/20261121-101500 -out models -name ctr -version 7 -rows int8
    wdlrun export -resume runs/20261121-101500 -format safetensors -out ctr.safetensors`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
-			&cli.StringFlag{Name: "out", Usage: "`DIR` of models; of other formats, what to write, which must not exist"},
-			&cli.StringFlag{Name: "name", Usage: "`NAME` of the model"},
-			&cli.Int64Flag{Name: "version", Value: -1, Usage: "`N` of the version", DefaultText: "the step"},
-			&cli.StringFlag{Name: "rows", Value: "float32", Usage: "`TYPE` of the values of rows: " + strings.Join(export.Precisions(), ", ")},
+			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`"},
+			&cli.StringFlag{Name: "out", Usage: "write the model below `DIR`; for other formats, write DIR itself, which must not exist"},
+			&cli.StringFlag{Name: "name", Usage: "call the model `NAME`"},
+			&cli.Int64Flag{Name: "version", Value: -1, Usage: "number the version `N`", DefaultText: "the step"},
+			&cli.StringFlag{Name: "rows", Value: "float32", Usage: "store rows as `TYPE`: " + strings.Join(export.Precisions(), ", ")},
 			&cli.StringFlag{Name: "format", Value: "model", Usage: "`FORMAT`: " + strings.Join(exportFormats(), ", ")},
 			jsonFlag(),
 		},

@@ -20,7 +20,7 @@ import (
 func genCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "gen",
-		Usage:     "write a synthetic click log of any size",
+		Usage:     "write synthetic click logs",
 		UsageText: "wdlrun gen [-profile criteo|meituan] [-rows N] [-start N] [-format FORMAT] [-out FILE]",
 		Description: `Writes lines in Criteo's layout: label, counts I1…, categories C1…. The labels come from a
 known logistic model with interactions, so the best possible AUC is known. Row n is always
@@ -40,11 +40,11 @@ csv has a header, tsv and criteo have none. In LibSVM and LibFFM a category is w
 the number of its eight hexadecimal digits.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "profile", Value: "criteo", Usage: strings.Join(synth.Profiles(), " or ")},
-			&cli.Int64Flag{Name: "rows", Value: 100_000, Usage: "`N` rows to write"},
-			&cli.Int64Flag{Name: "start", Usage: "number `N` of the first row"},
-			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
-			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(write.Formats(), ", ") + "; default: by the name of -out, else tsv"},
-			&cli.StringFlag{Name: "compress", Usage: "`HOW`: " + strings.Join(write.Packings(), ", ") + "; default: by the name of -out"},
+			&cli.Int64Flag{Name: "rows", Value: 100_000, Usage: "write `N` rows"},
+			&cli.Int64Flag{Name: "start", Usage: "begin with row `N`"},
+			&cli.StringFlag{Name: "out", Value: "-", Usage: "write to `FILE`, which must not exist; - is standard output"},
+			&cli.StringFlag{Name: "format", Usage: "write `FORMAT`: " + strings.Join(write.Formats(), ", "), DefaultText: "by the name of -out, else tsv"},
+			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out"},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error { return p.gen(c) },

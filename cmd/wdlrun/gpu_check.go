@@ -28,7 +28,7 @@ Examples:
    wdlrun gpu-check
    CUDA_VISIBLE_DEVICES=0,1 wdlrun gpu-check -report node7.json`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "report", Usage: "`FILE` for the report, which is replaced", Value: "gpu-check.json"},
+			&cli.StringFlag{Name: "report", Usage: "write the report to `FILE`, replacing it", Value: "gpu-check.json"},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {

@@ -19,8 +19,8 @@ type gpuChoice struct {
 
 func gpuFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "device", Usage: "`DEVICE` of the dense layers, cpu, gpu or auto (the faster one): sets train.device", DefaultText: "the configuration's"},
-		&cli.StringFlag{Name: "collective", Usage: "`LIBRARY` that sums the gradients of GPUs: nccl, between the GPUs, or host, in the memory of the hosts", DefaultText: "nccl if it is installed and no two ranks share a GPU"},
+		&cli.StringFlag{Name: "device", Usage: "compute the dense layers on `DEVICE`: cpu, gpu or auto (the faster one); sets train.device", DefaultText: "the configuration's"},
+		&cli.StringFlag{Name: "collective", Usage: "sum the gradients of GPUs with `LIBRARY`: nccl (between the GPUs) or host (in the hosts' memory)", DefaultText: "nccl if it is installed and no two ranks share a GPU"},
 		&cli.BoolFlag{Name: "share-gpu", Usage: "let several ranks use one GPU if a machine has fewer GPUs than ranks"},
 	}
 }

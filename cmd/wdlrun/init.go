@@ -19,12 +19,14 @@ import (
 func initCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
-		Usage:     "write a configuration for your files",
+		Usage:     "read a sample of your files and write a configuration",
 		UsageText: "wdlrun init [-rows N] [-out FILE] -data FILE [FILE…]",
-		Description: `Detects format, delimiter, header, types and label, and chooses an encoding for each column.
-Comments in the configuration give the evidence. It reads CSV, TSV, Criteo's layout, TFRecord
-of tf.Example, JSON, Parquet, LibSVM and LibFFM, plain or compressed with gzip, zstd or
-snappy. Read the result before you train: uncertain choices are marked CHECK.
+		Description: `Detects the format, header, types and label of your files, and writes a configuration with an
+encoding for each column and the evidence for it. Read it before you train: uncertain choices
+are marked CHECK.
+
+Files are CSV, TSV, Criteo's layout, TFRecord of tf.Example, JSON, Parquet, LibSVM or LibFFM,
+plain or compressed with gzip, zstd or snappy.
 
 Keys of the JSON line (-json):
    data, also, files, looked_at   first and other inputs, number of files, files that were read
@@ -43,9 +45,9 @@ Examples:
    wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "data", Usage: "`FILE`, glob or folder to read; of many files at most 16 are read"},
-			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half spread over all files; of a compressed file only its beginning"},
-			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
+			&cli.StringFlag{Name: "data", Usage: "read `FILE`, glob or folder; at most 16 files are read"},
+			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half from all files; of a compressed file only the beginning"},
+			&cli.StringFlag{Name: "out", Value: "-", Usage: "write to `FILE`, which must not exist; - is standard output"},
 			jsonFlag(),
 		},
 		Action: p.init,
@@ -85,15 +87,15 @@ func (p *program) init(c *cli.Context) error {
 	}
 	read := "read it"
 	if n := config.Marked(text); n > 0 {
-		read = fmt.Sprintf("read it, above all the %d lines marked CHECK", n)
+		read = fmt.Sprintf("check the %d lines marked CHECK", n)
 		if n == 1 {
-			read = "read it, above all the line marked CHECK"
+			read = "check the line marked CHECK"
 		}
 	}
 	if seen.Ragged > 0 {
 		read = "list the rows that could not be read: " + called(os.Args[0]) + " data check -config " + word(path) + "; " + read
 	}
-	fmt.Fprintf(p.stderr, "wrote %s, after a look at %s\nnext: %s, then %s -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), read, called(os.Args[0]), word(path))
+	fmt.Fprintf(p.stderr, "wrote %s from %s\nnext: %s, then run: %s -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), read, called(os.Args[0]), word(path))
 	return nil
 }
 

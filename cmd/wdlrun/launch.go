@@ -35,17 +35,17 @@ import (
 
 func launchFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks", DefaultText: "slots of -H or -hostfile, else tasks of the Slurm allocation, else 1"},
-		&cli.StringFlag{Name: "H", Aliases: []string{"host"}, Usage: "`HOSTS` and their slots, such as a:4, or @a:4 by its agent"},
-		&cli.StringFlag{Name: "hostfile", Usage: "`FILE` with one host per line: name slots=N"},
-		&cli.StringFlag{Name: "ssh", Value: "ssh", Usage: "`COMMAND` that logs in to the other hosts of -H or -hostfile, such as \"ssh -p 2222\""},
+		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "start `N` ranks", DefaultText: "slots of -H or -hostfile, else tasks of the Slurm allocation, else 1"},
+		&cli.StringFlag{Name: "H", Aliases: []string{"host"}, Usage: "run on `HOSTS`, each with its number of slots: a:4,b:4; @a:4 uses the agent on a instead of ssh"},
+		&cli.StringFlag{Name: "hostfile", Usage: "read the hosts from `FILE`, one per line: name slots=N"},
+		&cli.StringFlag{Name: "ssh", Value: "ssh", Usage: "log in to other hosts with `COMMAND`, such as \"ssh -p 2222\""},
 		&cli.StringFlag{Name: "ship", Value: "auto", Usage: "send wdlrun and your program to hosts that lack them: auto, always or never"},
 		&cli.StringSliceFlag{Name: "x", Usage: "pass the environment variable `NAME`[=VALUE] to the ranks"},
-		&cli.StringFlag{Name: "net", Usage: "`NETWORK` between hosts: 10.0.0.0/8, the interface eth1, or all but ^docker0", DefaultText: "the fastest that all hosts reach"},
-		&cli.StringFlag{Name: "ports", Usage: "`RANGE` of ports at which ranks listen, such as 20000-20100", DefaultText: "any free port"},
-		&cli.StringFlag{Name: "wdir", Usage: "`DIRECTORY` in which the ranks run, on every host", DefaultText: "the launcher's"},
-		&cli.StringFlag{Name: "map", Value: "slot", Usage: "fill the slots of one host after the other (slot), spread the ranks over hosts (node), or over the NUMA nodes of each host (numa)"},
-		&cli.StringFlag{Name: "bind", Value: cpus.None, Usage: "bind each rank to its share of the host's cores (core) or NUMA nodes (numa), or to none"},
+		&cli.StringFlag{Name: "net", Usage: "use `NETWORK` between hosts: 10.0.0.0/8, the interface eth1, or all except ^docker0", DefaultText: "the fastest that connects all hosts"},
+		&cli.StringFlag{Name: "ports", Usage: "ranks listen on ports in `RANGE`, such as 20000-20100", DefaultText: "any free port"},
+		&cli.StringFlag{Name: "wdir", Usage: "run the ranks in `DIRECTORY` on every host", DefaultText: "the launcher's"},
+		&cli.StringFlag{Name: "map", Value: "slot", Usage: "fill one host after the other (slot), spread the ranks over the hosts (node), or also over the NUMA nodes of each host (numa)"},
+		&cli.StringFlag{Name: "bind", Value: cpus.None, Usage: "bind each rank to its share of the host's cores (core) or NUMA nodes (numa), or do not bind (none)"},
 		&cli.StringFlag{Name: "mem", Usage: "start only if every host has `BYTES` of memory for each of its ranks, such as 8g"},
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots; without slots, more than 16 per core or 128 in all"},
 		&cli.BoolFlag{Name: "plan", Usage: "print where each rank would run, on which CPUs of this machine, and start nothing"},
@@ -53,10 +53,10 @@ func launchFlags() []cli.Flag {
 		&cli.IntFlag{Name: "restarts", Usage: "restart after a failure, at most `N` times without a new step; train resumes from its last checkpoint", DefaultText: "never"},
 		&cli.IntFlag{Name: "min-np", Usage: "restart without the failed rank, down to `M` ranks", DefaultText: "replace it"},
 		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "output of the ranks: prefixed with [rank], or merged"},
-		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "links between ranks: shm (shared memory of one host), tcp or auto"},
+		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "how ranks exchange data: shm (shared memory, on one host), tcp, or auto"},
 		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt tcp links with TLS 1.3"},
-		&cli.IntFlag{Name: "streams", Value: 1, Usage: "open `N` tcp connections between two ranks, if one core cannot fill the link"},
-		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` of the coordinator; default: a free port of 127.0.0.1"},
+		&cli.IntFlag{Name: "streams", Value: 1, Usage: "open `N` tcp connections between two ranks; more than 1 helps if one core cannot fill the link"},
+		&cli.StringFlag{Name: "coordinator", Usage: "the coordinator listens on `ADDRESS`", DefaultText: "a free port of 127.0.0.1"},
 		jsonFlag(),
 	}
 }
@@ -69,7 +69,7 @@ func (p *program) executable(c *cli.Context) error {
 			return p.launch(c, nil, launched{})
 		}
 		if c.NumFlags() > 0 {
-			return errors.New("there is no PROGRAM to start: wdlrun [launch flags] PROGRAM, such as: wdlrun -np 2 train")
+			return errors.New("no PROGRAM to start; usage: wdlrun [launch flags] PROGRAM, such as wdlrun -np 2 train")
 		}
 		return cli.ShowAppHelp(c)
 	}

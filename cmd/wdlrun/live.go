@@ -21,16 +21,16 @@ import (
 
 func liveFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "web", Usage: "rank 0 serves a page about the training at `ADDRESS`, such as 127.0.0.1:6060, and /metrics"},
+		&cli.StringFlag{Name: "web", Usage: "serve a live page about the training, and /metrics, at `ADDRESS` of rank 0's host, such as 127.0.0.1:6060"},
 		tokenFlag(),
-		&cli.StringFlag{Name: "trace", Value: "on", Usage: "keep a timeline of each rank: on (the last ten thousand steps or so), off, or `STEPS` such as steps=100-200"},
-		&cli.BoolFlag{Name: "tensorboard", Usage: "write event files of TensorBoard into tb of the run directory"},
-		&cli.StringFlag{Name: "metrics", Usage: "rank 0 serves metrics for Prometheus at `ADDRESS`, path /metrics"},
+		&cli.StringFlag{Name: "trace", Value: "on", Usage: "record a timeline of each rank: on (about the last ten thousand steps), off, or `STEPS` such as steps=100-200"},
+		&cli.BoolFlag{Name: "tensorboard", Usage: "write event files for TensorBoard into tb of the run directory"},
+		&cli.StringFlag{Name: "metrics", Usage: "serve metrics for Prometheus at `ADDRESS` of rank 0's host, path /metrics"},
 	}
 }
 
 func tokenFlag() cli.Flag {
-	return &cli.StringFlag{Name: "web-token", Usage: "`FILE` with a secret that requests to -web need"}
+	return &cli.StringFlag{Name: "web-token", Usage: "require the secret in `FILE` from requests to -web"}
 }
 
 // secret reads the file of -web-token, "" if it is not given.

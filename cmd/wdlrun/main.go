@@ -184,27 +184,27 @@ func (p *program) signals() (context.Context, func()) {
 // commands returns the programs, in the order of the help.
 func commands(p *program) []*cli.Command {
 	return []*cli.Command{
+		initCommand(p),
+		dataCommand(p),
 		trainCommand(p),
 		evalCommand(p),
 		predictCommand(p),
 		exportCommand(p),
 		serveCommand(p),
-		traceCommand(p),
 		runsCommand(p),
 		reportCommand(p),
+		traceCommand(p),
 		sweepCommand(p),
+		ckptCommand(p),
 		replayCommand(p),
+		hostsCommand(p),
 		doctorCommand(p),
+		agentCommand(p),
+		manifestCommand(p),
 		gpusCommand(p),
 		gpuCheckCommand(p),
-		manifestCommand(p),
-		agentCommand(p),
-		hostsCommand(p),
-		initCommand(p),
 		genCommand(p),
-		dataCommand(p),
 		benchCommand(p),
-		ckptCommand(p),
 		configHelp(p),
 	}
 }
@@ -215,8 +215,8 @@ func (p *program) app() *cli.App {
 		Usage:     "train Wide & Deep models on many processes, with no parameter server",
 		UsageText: "wdlrun [launch flags] PROGRAM [program flags]",
 		Version:   version,
-		Description: `PROGRAM is one of the commands below or any executable. wdlrun starts it on every rank and
-sets WDLRUN_RANK, WDLRUN_SIZE and others; see go doc github.com/wdlrun/wdlrun/rank.
+		Description: `PROGRAM is one of the commands below or any executable, which wdlrun starts on every rank. To
+begin with your own data: wdlrun init -data FILE. For a command: wdlrun COMMAND --help.
 
 Examples:
    wdlrun -np 2 train                       train on the built-in data

@@ -29,21 +29,21 @@ func predictCommand(p *program) *cli.Command {
 		Name:      "predict",
 		Usage:     "write the prediction of each record",
 		UsageText: "wdlrun [launch flags] predict -resume DIR|-model DIR -data FILE… -out FILE",
-		Description: `Computes the prediction of every record with the model of a run directory or of one checkpoint.
-After early stopping it uses the best epoch. With -model DIR it uses an exported model, and every
-rank opens the whole model. The output has one line per record, in the order of the input. It is
-the same on any number of ranks.
+		Description: `Writes one line per record, in the order of the input, with the column "score": the probability
+that the label is 1. For a numeric label the column is "prediction". The output is the same on any
+number of ranks. Records need no label.
 
-Its columns are the fields copied by -columns, then "score", the probability that the label is
-1. For a numeric label the column is "prediction". -logit adds "logit", the score before the
-sigmoid; -label adds "label". A model of several labels has these columns for each label, with
-its field as suffix: score_click, prediction_watch.
+The model is that of a run directory or a checkpoint (-resume) or an exported one (-model). After
+early stopping, a run directory means its best epoch.
 
--keys adds, after the copied fields, the inputs that a model of export -format onnx cannot compute
-from fields: FEATURE:key for hashes, dates and crosses, FEATURE:value for encode: age.
+   -columns NAMES   copies fields of the records, in front of the score
+   -label, -logit   add the label, and the score before the sigmoid
+   -keys            adds the inputs that an ONNX model cannot compute from fields: FEATURE:key for
+                    hashes, dates and crosses, FEATURE:value for encode: age
 
-Records need no label, unless -label is given. data.where of the configuration is not applied.
-With -max-bad N, up to N records that cannot be used have a line without a prediction.
+A model of several labels has these columns for each label: score_click, prediction_watch.
+data.where of the configuration is not applied. With -max-bad N, up to N records that cannot be
+used have a line without a prediction.
 
 The name of -out determines format and compression: scores.csv, scores.tsv.gz, scores.jsonl,
 scores.parquet. The file gets its name when it is complete. -out - writes to standard output.
@@ -59,17 +59,17 @@ Examples:
    wdlrun -np 2 predict -model models/ctr -data tuesday.csv -out scores.csv.gz
    wdlrun predict -resume runs/20261121-101500 -data 'part-*.parquet' -label -logit -out - | head`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
-			&cli.StringFlag{Name: "model", Usage: "`DIR` of an exported model instead: one version, or a folder of versions, whose highest is used"},
-			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to predict; may be repeated"},
-			&cli.StringFlag{Name: "out", Usage: "`FILE` to write, which must not exist; - is standard output"},
-			&cli.StringFlag{Name: "format", Usage: "`FORMAT` of it: csv, tsv, jsonl or parquet", DefaultText: "by its name; csv for -"},
-			&cli.StringFlag{Name: "compress", Usage: "`HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by its name; snappy for parquet"},
-			&cli.StringFlag{Name: "columns", Usage: "`NAMES` of fields to copy, separated by commas"},
-			&cli.BoolFlag{Name: "keys", Usage: "write the inputs of the model that export -format onnx makes and ONNX cannot compute"},
-			&cli.BoolFlag{Name: "label", Usage: "read the labels and write them too"},
-			&cli.BoolFlag{Name: "logit", Usage: "write the logits too"},
-			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of data or label, such as data.comment=#; may be repeated"},
+			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`"},
+			&cli.StringFlag{Name: "model", Usage: "use the exported model in `DIR` instead: one version, or a folder of versions, of which the highest is used"},
+			&cli.StringSliceFlag{Name: "data", Usage: "read records from `FILE` or glob; may be repeated"},
+			&cli.StringFlag{Name: "out", Usage: "write to `FILE`, which must not exist; - is standard output"},
+			&cli.StringFlag{Name: "format", Usage: "write `FORMAT`: csv, tsv, jsonl or parquet", DefaultText: "by the name of -out; csv for -"},
+			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out; snappy for parquet"},
+			&cli.StringFlag{Name: "columns", Usage: "copy the fields `NAMES`, separated by commas"},
+			&cli.BoolFlag{Name: "keys", Usage: "also write the keys that an ONNX model (export -format onnx) needs as inputs"},
+			&cli.BoolFlag{Name: "label", Usage: "also read and write the labels"},
+			&cli.BoolFlag{Name: "logit", Usage: "also write the logits"},
+			&cli.StringSliceFlag{Name: "set", Usage: "override a key of data or label: `KEY=VALUE`, such as data.comment=#; may be repeated"},
 			maxBadFlag(),
 			jsonFlag(),
 		},

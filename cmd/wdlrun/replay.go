@@ -25,7 +25,7 @@ with another number of ranks, another mode or other settings of its steps.
 Example:
    wdlrun -np 3 replay runs/20261121-101500`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
+			&cli.StringFlag{Name: "out", Value: "runs", Usage: "create the new run directory in `DIR`"},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {

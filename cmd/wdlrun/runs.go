@@ -78,7 +78,7 @@ func (p *program) runs(c *cli.Context) error {
 	}
 	all, err := runs.List(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return fmt.Errorf("runs: there is no folder %s: name the folder of the run directories (wdlrun runs DIR), which wdlrun train makes", dir)
+		return fmt.Errorf("runs: folder %s does not exist; give the folder that contains the run directories: wdlrun runs DIR", dir)
 	}
 	if err != nil {
 		return err

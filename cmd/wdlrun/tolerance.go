@@ -16,14 +16,14 @@ import (
 // toleranceFlags returns the flags of train and bench straggler about slow ranks.
 func toleranceFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "mode", Usage: "`MODE` wait waits for slow ranks, drop leaves late microbatches to the next step, speculate computes them on another rank", DefaultText: "wait, or drop with -backup"},
-		&cli.StringFlag{Name: "backup", Usage: "up to `B` microbatches of a step may be late; auto chooses B from measured times"},
+		&cli.StringFlag{Name: "mode", Usage: "what to do about slow ranks: `MODE` wait waits for them, drop moves late microbatches to the next step, speculate also computes them on another rank", DefaultText: "wait, or drop with -backup"},
+		&cli.StringFlag{Name: "backup", Usage: "do not wait for the last `B` microbatches of a step; auto chooses B from measured times"},
 		&cli.StringFlag{Name: "chaos", Usage: "inject `FAULTS`: slow:3x@5, stop:2s@1@step30, kill:3@step100, cut:2-3@10s, diskfull@step50 or random:20@step500, separated by commas"},
 	}
 }
 
 func replicasFlag() cli.Flag {
-	return &cli.IntFlag{Name: "replicas", Usage: "`N`=2 keeps a copy of each rank's shards on a second rank, so that training survives the loss of a rank", DefaultText: "1"}
+	return &cli.IntFlag{Name: "replicas", Usage: "`N`=2 keeps a copy of each rank's shards on a second rank, so that training continues from memory when a rank is lost", DefaultText: "1"}
 }
 
 // tolerant parses the flags about slow ranks and injected faults.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,17 +14,16 @@ import (
 func traceCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "trace", Usage: "name the rank that the others waited for, from the timelines of a run", UsageText: "wdlrun trace [flags] RUN",
-		Description: `RUN is the run directory of a training. Each rank leaves a timeline in it,
-trace-RANK.json, with the last ten thousand steps or so: at the end, after a failure, and
-when the launcher gets SIGUSR2. The timelines are put on one clock.
+		Description: `Reads the timelines that the ranks of a training have written to its run directory RUN, and
+prints which rank most steps waited for, and in which phases it was late. Tables show the work
+and the waiting of each rank, and the ten slowest steps with their causes. A rank counts as
+delaying a step if it enters the exchanges later than all others, by at least 5 % of the step.
 
-The first line names the rank that most steps waited for, and the phases that made it
-late. A table lists the work and the waiting of each rank, another the ten slowest steps
-with their cause. A rank delays a step if it enters the exchanges later than every other
-rank, by at least 5 % of the step.
+Ranks write timelines at the end, after a failure, and when the launcher receives SIGUSR2. They
+contain about the last ten thousand steps.
 
--out writes the timelines of all ranks as one file for ui.perfetto.dev, with arrows from
-the rank that came last to those that waited for it.
+-out writes one timeline of all ranks for ui.perfetto.dev, with arrows from the rank that came
+last to those that waited for it.
 
 Examples:
    wdlrun trace runs/20261121-101500
@@ -42,7 +42,9 @@ func (p *program) trace(c *cli.Context) error {
 		return errors.New("trace: give one run directory; see: wdlrun trace --help")
 	}
 	t, err := timeline.Open(c.Args().First())
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("trace: %w; to list the run directories in DIR: wdlrun runs DIR", err)
+	} else if err != nil {
 		return err
 	}
 	a := t.Analyse()

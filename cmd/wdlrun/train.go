@@ -38,9 +38,10 @@ func trainCommand(p *program) *cli.Command {
 		Name:      "train",
 		Usage:     "train a model, evaluate it and save it in a run directory",
 		UsageText: "wdlrun [launch flags] train [flags]",
-		Description: `Without -config it trains on UCI Adult, which is built in. The run directory contains the
-configuration in effect, the metrics of every epoch, a timeline of every rank, and
-checkpoints. -resume continues from them on any number of ranks.
+		Description: `Trains the model that the configuration describes, evaluates it, and saves it in a new run
+directory with the configuration, metrics, checkpoints and a timeline of each rank. Without
+-config it trains on UCI Adult, which is built in. To write a configuration for your own files:
+wdlrun init -data FILE. -resume continues a training, on any number of ranks.
 
 Ctrl-C, SIGTERM             write a checkpoint after the current step and stop
 a second Ctrl-C             stop at once
@@ -57,18 +58,18 @@ Examples:
    wdlrun -np 8 train -backup 1                 do not wait for the slowest microbatch
    mpirun -np 4 wdlrun train -config ctr.yaml`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "config", Usage: "configuration `FILE` (YAML); see: wdlrun help config"},
-			&cli.StringSliceFlag{Name: "set", Usage: "set `KEY=VALUE` of the configuration, such as train.epochs=3; may be repeated"},
-			&cli.IntFlag{Name: "threads", Usage: "threads of each rank: `NUMBER` for train.threads", DefaultText: "the configuration's"},
+			&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE` (YAML); see: wdlrun help config"},
+			&cli.StringSliceFlag{Name: "set", Usage: "override one key of the configuration: `KEY=VALUE`, such as train.epochs=3; may be repeated"},
+			&cli.IntFlag{Name: "threads", Usage: "use `NUMBER` threads in each rank: sets train.threads", DefaultText: "the configuration's"},
 			maxBadFlag(),
-			&cli.StringFlag{Name: "resume", Usage: "continue in the run directory `DIR`, or from a checkpoint DIR in a new run directory; auto: in the newest run of -out, if it has a checkpoint"},
+			&cli.StringFlag{Name: "resume", Usage: "continue the training in run directory `DIR`; a checkpoint DIR starts a new run directory; auto takes the newest run in -out, if it has a checkpoint"},
 			replicasFlag(),
 			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "survey", Hidden: true, Usage: "`DIR` of surveys that trainings of a sweep share"},
-			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
-			&cli.StringFlag{Name: "note", Usage: "keep `TEXT` in the run directory; wdlrun runs shows it"},
-			&cli.StringFlag{Name: "tag", Usage: "keep `TAGS`, separated by commas, in the run directory: wdlrun runs -where tags=TAG"},
-			&cli.BoolFlag{Name: "plan", Usage: "do not train; estimate rows, memory and bytes of every table and rank"},
+			&cli.StringFlag{Name: "out", Value: "runs", Usage: "create the new run directory in `DIR`"},
+			&cli.StringFlag{Name: "note", Usage: "store `TEXT` with the run; wdlrun runs shows it"},
+			&cli.StringFlag{Name: "tag", Usage: "store `TAGS`, separated by commas, with the run; wdlrun runs -where tags=TAG selects by them"},
+			&cli.BoolFlag{Name: "plan", Usage: "estimate the rows, memory and network traffic of every table and rank; do not train"},
 			jsonFlag(),
 		}, slices.Concat(gpuFlags(), liveFlags(), logFlags(), toleranceFlags())...),
 		Action: func(c *cli.Context) error {
@@ -495,7 +496,7 @@ func figures(w io.Writer, r report.Result) {
 			r.Samples, r.Steps, since, r.TrainSeconds, r.SamplesPerSecond, r.WorldSize, plural(r.WorldSize, "rank"), 100*r.InputWaitShare, r.Seconds)
 		reading(w, r)
 	} else {
-		fmt.Fprintf(w, "nothing was left to train after %d steps%s\n", r.Steps, nothingLeft(r))
+		fmt.Fprintf(w, "nothing left to train after %d steps%s\n", r.Steps, nothingLeft(r))
 	}
 	if r.Spans > 0 {
 		fmt.Fprintf(w, "stream %d %s, ended: %s\n", r.Spans, plural(int(r.Spans), "span"), r.Ended)
@@ -506,7 +507,7 @@ func figures(w io.Writer, r report.Result) {
 	if r.Improving != "" {
 		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)
 	}
-	unknown(w, r.TrainUnknown, 0, "share the unknown key")
+	unknown(w, r.TrainUnknown, 0, "are treated as unknown, because they are rare")
 	if r.Valid != nil {
 		epoch := ""
 		if r.BestEpoch > 0 {
@@ -523,9 +524,9 @@ func figures(w io.Writer, r report.Result) {
 	}
 	switch {
 	case r.Mode == slots.Drop.String():
-		fmt.Fprintf(w, "mode   %s, backup %d: microbatches that came late, and again: %d; %.1f samples a step\n", r.Mode, r.Backup, r.LateSlots, r.EffectiveBatch)
+		fmt.Fprintf(w, "mode   %s, backup %d: %d late microbatches; %.1f samples per step\n", r.Mode, r.Backup, r.LateSlots, r.EffectiveBatch)
 	case r.Mode != "":
-		fmt.Fprintf(w, "mode   %s; %.1f samples a step\n", r.Mode, r.EffectiveBatch)
+		fmt.Fprintf(w, "mode   %s; %.1f samples per step\n", r.Mode, r.EffectiveBatch)
 	}
 	tables(w, r)
 }
@@ -556,19 +557,19 @@ func evaluated(w io.Writer, what string, m *metrics.Metrics, note string) {
 func nothingLeft(r report.Result) string {
 	switch {
 	case r.EarlyStopped > 0:
-		return fmt.Sprintf(": early stopping had ended it, with none better in %d %s; to train on: -set train.early_stop.patience=N with N above %d",
+		return fmt.Sprintf(": early stopping ended it after %d %s without improvement; to continue: -set train.early_stop.patience=N with N above %d",
 			r.EarlyStopped, plural(r.EarlyStopped, "evaluation"), r.EarlyStopped)
 	case r.Ended != "":
-		return "; to train on: put more into the stream, or -set data.follow.steps=N with more steps if they were counted"
+		return "; to continue: add data to the stream, or raise data.follow.steps if it is set"
 	}
-	return "; to train on: -set train.epochs=N with more epochs"
+	return "; to continue: -set train.epochs=N with more epochs"
 }
 
 // reading prints how rows were read during the steps.
 func reading(w io.Writer, r report.Result) {
 	in := r.Input
 	if in.Threads > 0 {
-		fmt.Fprintf(w, "input  read up to %d batches ahead by %d %s, in %.1f s of work\n", in.Depth, in.Threads, plural(in.Threads, "thread"), in.WorkShare*r.TrainSeconds)
+		fmt.Fprintf(w, "input  %d %s read up to %d batches ahead, in %.1f s of work\n", in.Threads, plural(in.Threads, "thread"), in.Depth, in.WorkShare*r.TrainSeconds)
 	}
 	if in.Bad > 0 {
 		fmt.Fprintf(w, "input  %d %s left out\n", in.Bad, plural(int(in.Bad), "bad record"))
@@ -586,7 +587,7 @@ func tables(w io.Writer, r report.Result) {
 	for _, x := range []struct {
 		n    int64
 		what string
-	}{{sum.Refused, "gradients of keys not admitted yet"}, {sum.Evicted, "rows given up"}, {sum.ToDisk, "rows moved to disk"}} {
+	}{{sum.Refused, "gradients of keys not admitted yet"}, {sum.Evicted, "rows evicted"}, {sum.ToDisk, "rows moved to disk"}} {
 		if x.n > 0 {
 			fmt.Fprintf(w, "; %d %s", x.n, x.what)
 		}

@@ -106,7 +106,7 @@ func TestRangeOfATopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = whole.Scan(context.Background(), 0, 1, nil, nil)
-	if want := address + "#0:0-5: offset 2: the record has 2 fields, 3 are expected"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := address + "#0:0-5: offset 2: the record has 2 fields, expected 3"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v\nwant %s", err, want)
 	}
 }

@@ -67,7 +67,7 @@ func Instead(word string, candidates []string) string {
 		b.WriteString("; did you mean " + n + "?")
 	}
 	if len(candidates) <= listed {
-		b.WriteString(" (there are: " + strings.Join(candidates, ", ") + ")")
+		b.WriteString(" (valid: " + strings.Join(candidates, ", ") + ")")
 	}
 	return b.String()
 }

@@ -180,7 +180,7 @@ func parseParam(key string, n ast.Node) (p Param, err error) {
 			if near != "" {
 				near = "; did you mean " + near + "?"
 			}
-			err = fmt.Errorf("%q is unknown, or a second kind%s (there are: %s, with steps and if)", name, near, strings.Join(kinds, ", "))
+			err = fmt.Errorf("%q is unknown, or a second kind%s (valid: %s, with steps and if)", name, near, strings.Join(kinds, ", "))
 		}
 		if err != nil {
 			return p, err

@@ -97,7 +97,7 @@ func TestBadSpaces(t *testing.T) {
 		{"", "map 1 to"},
 		{"a: {log: [0, 1]}", "line 1: a: log: the numbers must be above 0"},
 		{"a: [1]\nb: {unifrm: [0, 1]}", "line 2: b: \"unifrm\" is unknown, or a second kind; did you mean uniform?"},
-		{"d: [1, bogus]\nb: {unifrm: [0, 1]}\nc: {int: [1, 2], if: b=1}\ne: 3", "s.yaml: line 1: d: bogus is unknown\ns.yaml: line 2: b: \"unifrm\" is unknown, or a second kind; did you mean uniform? (there are: choice, uniform, log, int, with steps and if)\ns.yaml: line 4: e: want a list"},
+		{"d: [1, bogus]\nb: {unifrm: [0, 1]}\nc: {int: [1, 2], if: b=1}\ne: 3", "s.yaml: line 1: d: bogus is unknown\ns.yaml: line 2: b: \"unifrm\" is unknown, or a second kind; did you mean uniform? (valid: choice, uniform, log, int, with steps and if)\ns.yaml: line 4: e: want a list"},
 		{"d: {int: [1, 8]}", "line 1: d: 8 is unknown"},
 		{"a: {uniform: [1, 1]}", "ascending"},
 		{"a: {uniform: [.nan, 1]}", "ascending"},

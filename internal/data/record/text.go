@@ -157,7 +157,7 @@ func (x *delimitedDecoder) Decode(line []byte, lists []value.List) (fl *Flaw) {
 		return fl
 	}
 	if len(x.fields) != x.width {
-		return &Flaw{Field: -1, Width: true, Want: fmt.Sprintf("the record has %d fields, %d are expected", len(x.fields), x.width)}
+		return &Flaw{Field: -1, Width: true, Want: fmt.Sprintf("the record has %d fields, expected %d", len(x.fields), x.width)}
 	}
 	for i, at := range x.at {
 		lists[i].SetText(x.fields[at])

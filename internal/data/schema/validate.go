@@ -166,7 +166,7 @@ func (v *validator) summarised() []error {
 // first fault that needs it.
 func (v *validator) instead(word string, candidates []string) string {
 	text := nearest.Instead(word, candidates)
-	at := strings.LastIndex(text, " (there are: ")
+	at := strings.LastIndex(text, " (valid: ")
 	if at < 0 {
 		return text
 	}

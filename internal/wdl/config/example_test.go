@@ -52,7 +52,7 @@ train:
 	// Output:
 	// config: 3 faults:
 	//   ctr.yaml:3:11: data.header: is the string "yes"; it must be true or false
-	//   ctr.yaml:6:27: features[0].encode: "hsh" is unknown; did you mean hash? (there are: vocabulary, hash, id, quantile, boundaries, hour, weekday, month, standardise, log, raw, age)
+	//   ctr.yaml:6:27: features[0].encode: "hsh" is unknown; did you mean hash? (valid: vocabulary, hash, id, quantile, boundaries, hour, weekday, month, standardise, log, raw, age)
 	//   ctr.yaml:8:11: train.epochs: is the string "3"; it must be an integer
 }
 
@@ -64,5 +64,5 @@ func ExampleSet() {
 	fmt.Println(config.Set(c, "train.epoch", "3"))
 	// Output:
 	// 0 <nil>
-	// config: train.epoch: unknown key; did you mean train.epochs? (there are: epochs, batch, global_batch, seed, shuffle, slots, threads, precision, device, mode, backup, optimizer, scaling, l2, class_weight, clip_norm, schedule, eval_every, eval_steps, early_stop, checkpoint, export)
+	// config: train.epoch: unknown key; did you mean train.epochs? (valid: epochs, batch, global_batch, seed, shuffle, slots, threads, precision, device, mode, backup, optimizer, scaling, l2, class_weight, clip_norm, schedule, eval_every, eval_steps, early_stop, checkpoint, export)
 }

@@ -145,7 +145,7 @@ func listOnce(faults []Fault) {
 	seen := map[string]bool{}
 	for i := range faults {
 		f := &faults[i]
-		at := strings.LastIndex(f.Msg, " (there are: ")
+		at := strings.LastIndex(f.Msg, " (valid: ")
 		if at < 0 {
 			continue
 		}

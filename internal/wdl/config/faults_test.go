@@ -77,7 +77,7 @@ func TestErrorNamesThePlace(t *testing.T) {
 	in := strings.Replace(small, "global_batch: 64", "globl_batch: 64\n  epochs: none", 1)
 	_, err := Parse("ctr.yaml", []byte(in))
 	want := `config: 2 faults:
-  ctr.yaml:13:3: train.globl_batch: unknown key; did you mean global_batch? (there are: ` +
+  ctr.yaml:13:3: train.globl_batch: unknown key; did you mean global_batch? (valid: ` +
 		strings.Join(newGrammar().names(reflect.TypeFor[Train]()), ", ") + `)
   ctr.yaml:14:11: train.epochs: is the string "none"; it must be an integer`
 	if err == nil || err.Error() != want {

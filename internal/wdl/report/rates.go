@@ -36,7 +36,7 @@ func Rates(t config.Train, size int) (r RatesReport, line string) {
 		}
 		rules = append(rules, fmt.Sprintf("%s %s %.3g", x.name, x.rule.Kind, *x.rate))
 	}
-	line = fmt.Sprintf("learning rates of steps of %d samples: %s", r.Batch, strings.Join(rules, ", "))
+	line = fmt.Sprintf("learning rates at %d samples per step: %s", r.Batch, strings.Join(rules, ", "))
 	if r.FirstBatch != r.Batch {
 		line += fmt.Sprintf("; the batch grows from %d (train.scaling)", r.FirstBatch)
 	}

@@ -102,7 +102,7 @@ type RunFile struct{ Name, What string }
 func (r Result) RunFiles() []RunFile {
 	files := []RunFile{
 		{save.FileConfig, "the configuration in effect"},
-		{save.FileMetrics, "loss, speed and evaluations, one JSON object a line"},
+		{save.FileMetrics, "loss, speed and evaluations, one JSON object per line"},
 		{save.FileResult, "the result"},
 		{save.FileTraces, "timeline of each rank, for ui.perfetto.dev"},
 	}
