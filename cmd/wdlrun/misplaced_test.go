@@ -59,7 +59,7 @@ func TestOneProcess(t *testing.T) {
 			}
 		}
 	}
-	want := "export serve trace runs report sweep gpus gpu-check agent agent id agent allow agent remove agent list hosts hosts add hosts drop init gen data data show data stats data check data convert bench input bench serve ckpt ckpt show ckpt verify ckpt diff ckpt prune help"
+	want := "init data data show data stats data check data convert export serve runs report trace sweep ckpt ckpt show ckpt verify ckpt diff ckpt prune hosts hosts add hosts drop agent agent id agent allow agent remove agent list gpus gpu-check gen bench input bench serve help"
 	if got := strings.Join(one, " "); got != want {
 		t.Errorf("one process are %s\nwant %s", got, want)
 	}
