@@ -63,7 +63,7 @@ func TestListIsByStepAndIgnoresTheRest(t *testing.T) {
 	}
 }
 
-func TestLatestFallsBackAndTellsWhy(t *testing.T) {
+func TestLatestFallsBackWithTheReason(t *testing.T) {
 	root := t.TempDir()
 	for step := range int64(4) {
 		mustSave(t, root, step, sample("x"))

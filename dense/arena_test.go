@@ -84,7 +84,7 @@ func TestArenaIsFlat(t *testing.T) {
 	}
 }
 
-func TestGradientsMayLieInGivenMemory(t *testing.T) {
+func TestGradientsMayUseGivenMemory(t *testing.T) {
 	window := make([]float32, 100)
 	a := new(Arena)
 	p := a.Add(Param{Name: "w", Rows: 2, Cols: 3})

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestWhatIsToldIsFinal checks that gradients have their final values when Backward reports
+// TestReportsAreFinal checks that gradients have their final values when Backward reports
 // them final, and that all are reported in the end.
-func TestWhatIsToldIsFinal(t *testing.T) {
+func TestReportsAreFinal(t *testing.T) {
 	for name, s := range map[string]Spec{
 		"float32":    {In: 20, Hidden: []int{33, 16, 8}, Out: 1},
 		"bf16":       {In: 20, Hidden: []int{33, 16, 8}, Out: 1, BF16: true},

@@ -219,7 +219,7 @@ func TestDropoutDoesNotKnowHowTheBatchIsSplit(t *testing.T) {
 	})
 }
 
-func TestDropoutDropsTheShareItSays(t *testing.T) {
+func TestDropoutDropsItsShare(t *testing.T) {
 	const rows, width = 500, 100
 	ids := make([]uint64, rows)
 	for i := range ids {

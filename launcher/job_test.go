@@ -303,9 +303,9 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// TestEndIsToldBeforeItsOutput: a process whose output another process holds is reported
+// TestEndIsReportedBeforeItsOutput: a process whose output another process holds is reported
 // when it ends. Its output is read until no process holds it.
-func TestEndIsToldBeforeItsOutput(t *testing.T) {
+func TestEndIsReportedBeforeItsOutput(t *testing.T) {
 	out, dir := newText(), t.TempDir()
 	c := &console{stdout: out, stderr: out}
 	f, err := newFleet(1, hosts.Each{}, nil)

@@ -33,7 +33,7 @@ func calls() []Call {
 	}
 }
 
-func TestHashesTellCallsApart(t *testing.T) {
+func TestHashesDistinguishCalls(t *testing.T) {
 	seen := map[uint64]Call{}
 	for _, k := range calls() {
 		if other, ok := seen[k.hash()]; ok {

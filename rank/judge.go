@@ -40,7 +40,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 	if d := g.links(now); d.Act != Nothing {
 		return d
 	}
-	return g.word(now)
+	return g.silenceWarning(now)
 }
 
 const (
@@ -54,10 +54,10 @@ const (
 	recent = 500 * time.Millisecond
 )
 
-// word returns a line about a rank whose heartbeats have stopped for a while, although
+// silenceWarning returns a line about a rank whose heartbeats have stopped for a while, although
 // another rank's have not, and another line when they resume, at most once per Timeout.
 // It returns nothing if all ranks are silent, which points to the network or the host.
-func (g *Group) word(now time.Duration) Decision {
+func (g *Group) silenceWarning(now time.Duration) Decision {
 	for i := range g.seats {
 		s := &g.seats[i]
 		switch quiet := now - s.beat; {

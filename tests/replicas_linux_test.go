@@ -16,9 +16,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestGoesOnFromMemory kills each rank with SIGKILL at random moments of a training with
+// TestContinuesFromMemory kills each rank with SIGKILL at random moments of a training with
 // replicas. The other processes stay, and the result has the bits of an undisturbed training.
-func TestGoesOnFromMemory(t *testing.T) {
+func TestContinuesFromMemory(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, np := range []int{2, 3} {

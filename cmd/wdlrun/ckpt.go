@@ -459,7 +459,7 @@ func (p *program) ckptPrune(c *cli.Context) error {
 		fmt.Fprintln(p.stdout, "nothing to remove")
 	}
 	for _, dir := range damaged {
-		fmt.Fprintf(p.stdout, "left %s, which is damaged; see: wdlrun ckpt verify %s\n", dir, word(dir))
+		fmt.Fprintf(p.stdout, "left %s, which is damaged; see: wdlrun ckpt verify %s\n", dir, quotedPath(dir))
 	}
 	return nil
 }

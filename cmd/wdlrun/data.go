@@ -191,6 +191,6 @@ func (p *program) warnBad(w record.Walked, all []string) error {
 		return fmt.Errorf("none of %d records can be read: %w", w.Bad, &w.Faults[0])
 	}
 	fmt.Fprintf(p.stderr, "wdlrun: %d %s left out, the first: %s: %s\nwdlrun: to see more: wdlrun data check %s\n",
-		w.Bad, plural(int(w.Bad), "record")+" that cannot be read", w.Faults[0].Place(), w.Faults[0].Reason(), words(all))
+		w.Bad, plural(int(w.Bad), "record")+" that cannot be read", w.Faults[0].Place(), w.Faults[0].Reason(), quotedPaths(all))
 	return nil
 }

@@ -219,7 +219,7 @@ func (p *program) dataConvert(c *cli.Context) error {
 	if err := p.warnBad(w, v.patterns); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stderr, "wrote %d records of %d fields, %d bytes, to %s\nnext: %s data show %s\n", w.Records, len(v.fields), bytes, v.target.path, called(os.Args[0]), word(v.target.path))
+	fmt.Fprintf(p.stderr, "wrote %d records of %d fields, %d bytes, to %s\nnext: %s data show %s\n", w.Records, len(v.fields), bytes, v.target.path, called(os.Args[0]), quotedPath(v.target.path))
 	return nil
 }
 

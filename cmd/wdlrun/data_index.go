@@ -97,7 +97,7 @@ func printIndexed(w io.Writer, _ int, result []byte) error {
 	if len(r.Vocabularies) > 0 {
 		fmt.Fprint(w, aligned(rows))
 	}
-	_, err := fmt.Fprintf(w, "\nindex  %s, %d bytes\nnext   %s train -set data.index=%s …\n", r.File, r.Bytes, called(os.Args[0]), word(r.File))
+	_, err := fmt.Fprintf(w, "\nindex  %s, %d bytes\nnext   %s train -set data.index=%s …\n", r.File, r.Bytes, called(os.Args[0]), quotedPath(r.File))
 	return err
 }
 

@@ -91,7 +91,7 @@ func (p *program) gen(c *cli.Context) (err error) {
 		})
 	}
 	if path != "-" {
-		fmt.Fprintf(p.stderr, "wrote %d rows, %d bytes, to %s\nnext: %s init -data %s\n", rows, size, path, called(os.Args[0]), word(path))
+		fmt.Fprintf(p.stderr, "wrote %d rows, %d bytes, to %s\nnext: %s init -data %s\n", rows, size, path, called(os.Args[0]), quotedPath(path))
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func (p hostsProgram) change(c *cli.Context) error {
 	case err != nil && run.State == runs.Running:
 		return fmt.Errorf("%s: no launcher on this machine serves %s: give this command on the machine where wdlrun was started, as the same user; mpirun, srun, torchrun and Kubernetes do not change a running job", what, dir)
 	case err != nil:
-		return fmt.Errorf("%s: %s has ended (%s); to continue it on other hosts: wdlrun -H HOSTS train -resume %s", what, dir, run.State, word(dir))
+		return fmt.Errorf("%s: %s has ended (%s); to continue it on other hosts: wdlrun -H HOSTS train -resume %s", what, dir, run.State, quotedPath(dir))
 	}
 	defer conn.Close()
 	defer context.AfterFunc(c.Context, func() { conn.Close() })()

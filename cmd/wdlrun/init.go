@@ -93,9 +93,9 @@ func (p *program) init(c *cli.Context) error {
 		}
 	}
 	if seen.Ragged > 0 {
-		read = "list the rows that could not be read: " + called(os.Args[0]) + " data check -config " + word(path) + "; " + read
+		read = "list the rows that could not be read: " + called(os.Args[0]) + " data check -config " + quotedPath(path) + "; " + read
 	}
-	fmt.Fprintf(p.stderr, "wrote %s from %s\nnext: %s, then run: %s -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), read, called(os.Args[0]), word(path))
+	fmt.Fprintf(p.stderr, "wrote %s from %s\nnext: %s, then run: %s -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), read, called(os.Args[0]), quotedPath(path))
 	return nil
 }
 

@@ -288,9 +288,9 @@ func (p *program) printNext(v *rank.Verdict, command, runDir string) {
 	own := v.Kind == rank.Failed // the cause contains advice, and recurs until the user follows it
 	switch found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); {
 	case own && len(found) > 0:
-		fmt.Fprintf(p.stderr, "wdlrun: after you fix this, resume from the last checkpoint: %s train -resume %s\n", command, word(runDir))
+		fmt.Fprintf(p.stderr, "wdlrun: after you fix this, resume from the last checkpoint: %s train -resume %s\n", command, quotedPath(runDir))
 	case len(found) > 0:
-		fmt.Fprintf(p.stderr, "wdlrun: to resume from the last checkpoint: %s train -resume %s\n", command, word(runDir))
+		fmt.Fprintf(p.stderr, "wdlrun: to resume from the last checkpoint: %s train -resume %s\n", command, quotedPath(runDir))
 	case !own:
 		fmt.Fprintf(p.stderr, "wdlrun: there is no checkpoint yet in %s: start again; -set train.checkpoint.every_steps=N saves more often\n", runDir)
 	}

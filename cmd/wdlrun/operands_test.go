@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestFlagsMayStandBehindOperands(t *testing.T) {
+func TestFlagsMayFollowOperands(t *testing.T) {
 	p := &program{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
 	for args, want := range map[string]string{
 		"init -data a.csv b.csv -out x.yaml":     "init -data a.csv -out x.yaml b.csv",

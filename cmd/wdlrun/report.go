@@ -93,7 +93,7 @@ func eventFiles(c *cli.Context, p *program, dir string) error {
 	if asJSON(c) {
 		return p.printJSON(map[string]any{"out": dir, "files": all})
 	}
-	_, err := fmt.Fprintf(p.stdout, "%d event %s in %s; next: tensorboard --logdir %s\n", len(all), plural(len(all), "file"), dir, word(dir))
+	_, err := fmt.Fprintf(p.stdout, "%d event %s in %s; next: tensorboard --logdir %s\n", len(all), plural(len(all), "file"), dir, quotedPath(dir))
 	return err
 }
 

@@ -156,7 +156,7 @@ func exportRuns(c *cli.Context, p *program, dir string, all []*runs.Summary) err
 	if asJSON(c) {
 		return p.printJSON(map[string]any{"out": out, "runs": written})
 	}
-	_, err = fmt.Fprintf(p.stdout, "%d %s in %s; next: mlflow ui --backend-store-uri %s\n", written, plural(written, "run"), out, word(out))
+	_, err = fmt.Fprintf(p.stdout, "%d %s in %s; next: mlflow ui --backend-store-uri %s\n", written, plural(written, "run"), out, quotedPath(out))
 	return err
 }
 

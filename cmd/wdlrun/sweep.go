@@ -309,7 +309,7 @@ func (s *sweeping) run(c *cli.Context, p *program) error {
 	} else {
 		s.print(p.stdout)
 	}
-	next := "to continue: " + called(os.Args[0]) + " sweep -resume " + word(s.dir)
+	next := "to continue: " + called(os.Args[0]) + " sweep -resume " + quotedPath(s.dir)
 	for _, flag := range []string{"parallel", "np"} {
 		if n := c.Int(flag); n > 1 {
 			next += fmt.Sprintf(" -%s %d", flag, n)
@@ -450,8 +450,8 @@ func (s *sweeping) print(w io.Writer) {
 	for _, line := range s.verdict() {
 		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintf(w, "\n%s\n  %-12s    trials, the effect of each key\n  %-12s    every outcome\n  trial-*         run directories: wdlrun runs %s\n", s.dir, sweepReport, sweepState, word(s.dir))
+	fmt.Fprintf(w, "\n%s\n  %-12s    trials, the effect of each key\n  %-12s    every outcome\n  trial-*         run directories: wdlrun runs %s\n", s.dir, sweepReport, sweepState, quotedPath(s.dir))
 	if s.Best > 0 {
-		fmt.Fprintf(w, "  %-12s    the configuration of the best trial\nnext  %s train -config %s\n", sweepBest, called(os.Args[0]), word(filepath.Join(s.dir, sweepBest)))
+		fmt.Fprintf(w, "  %-12s    the configuration of the best trial\nnext  %s train -config %s\n", sweepBest, called(os.Args[0]), quotedPath(filepath.Join(s.dir, sweepBest)))
 	}
 }

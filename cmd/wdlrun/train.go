@@ -385,12 +385,12 @@ func unusable(c *cli.Context, runDir string, err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	check := "wdlrun data check " + word(f.File)
+	check := "wdlrun data check " + quotedPath(f.File)
 	switch {
 	case c.IsSet("config") && !c.IsSet("set"):
-		check = "wdlrun data check -config " + word(c.String("config"))
+		check = "wdlrun data check -config " + quotedPath(c.String("config"))
 	case runDir != "":
-		check = "wdlrun data check -config " + word(filepath.Join(runDir, save.FileConfig))
+		check = "wdlrun data check -config " + quotedPath(filepath.Join(runDir, save.FileConfig))
 	}
 	err = fmt.Errorf("%w; to see all such records: %s; to leave up to N of them out: train -max-bad N", err, check)
 	return &rank.PermanentError{Err: err} // a restart would read the record again
@@ -451,7 +451,7 @@ func printTrained(p *program, w io.Writer, np int, asJSON bool, result []byte) e
 	err := unfinished(p.hosts.launcher(np), r)
 	switch {
 	case !asJSON:
-		figures(w, r)
+		printTraining(w, r)
 		rundir(w, p.hosts.launcher(np), r)
 	case r.Stopped:
 		fmt.Fprintf(w, "%s\n", withCode(result, stoppedCode, fmt.Sprintf("stopped after step %d, as asked", r.Steps)))
@@ -469,7 +469,7 @@ func unfinished(launcher string, r report.Result) error {
 	switch {
 	case r.LastCheckpoint != "":
 		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last one: free some space and resume from it: %s train -resume %s",
-			filepath.Base(r.LastCheckpoint), launcher, word(r.RunDir))}
+			filepath.Base(r.LastCheckpoint), launcher, quotedPath(r.RunDir))}
 	case r.Checkpoint == "":
 		return afterwards{errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again")}
 	case r.Stopped:
@@ -482,7 +482,7 @@ func unfinished(launcher string, r report.Result) error {
 // so that other launchers do not count the rank as finished.
 const stoppedCode = 143
 
-func figures(w io.Writer, r report.Result) {
+func printTraining(w io.Writer, r report.Result) {
 	if r.Stopped {
 		fmt.Fprintf(w, "stopped after step %d, as asked\n", r.Steps)
 		return
@@ -630,13 +630,13 @@ func rundir(w io.Writer, launcher string, r report.Result) {
 	for _, f := range r.RunFiles() {
 		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)
 	}
-	next := fmt.Sprintf("%s eval -resume %s", launcher, word(r.RunDir))
-	predict := fmt.Sprintf("%s predict -resume %s -data FILE -out scores.csv", launcher, word(r.RunDir))
+	next := fmt.Sprintf("%s eval -resume %s", launcher, quotedPath(r.RunDir))
+	predict := fmt.Sprintf("%s predict -resume %s -data FILE -out scores.csv", launcher, quotedPath(r.RunDir))
 	switch {
 	case r.Checkpoint == "":
 		return
 	case r.Stopped:
-		next, predict = fmt.Sprintf("%s train -resume %s", launcher, word(r.RunDir)), ""
+		next, predict = fmt.Sprintf("%s train -resume %s", launcher, quotedPath(r.RunDir)), ""
 	case r.TestLogLoss == nil:
 		next += " -data FILE"
 	}

@@ -26,9 +26,9 @@ func sameFile(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// word returns a path as a word of a proposed command: quoted if a shell would change it,
+// quotedPath returns a path as a word of a proposed command: quoted if a shell would change it,
 // and prefixed with ./ if it looks like a flag.
-func word(path string) string {
+func quotedPath(path string) string {
 	if strings.HasPrefix(path, "-") {
 		path = "./" + path
 	}
@@ -44,11 +44,11 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// words returns several paths as words.
-func words(paths []string) string {
+// quotedPaths returns several paths as words.
+func quotedPaths(paths []string) string {
 	all := make([]string, len(paths))
 	for i, p := range paths {
-		all[i] = word(p)
+		all[i] = quotedPath(p)
 	}
 	return strings.Join(all, " ")
 }

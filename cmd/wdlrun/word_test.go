@@ -36,14 +36,14 @@ func TestWordsForAShell(t *testing.T) {
 		"it's": `'it'\''s'`, "a$b;c": "'a$b;c'", "größe.csv": "'größe.csv'",
 		"-x.csv": "./-x.csv", "-my x": "'./-my x'",
 	} {
-		if got := word(path); got != want {
+		if got := quotedPath(path); got != want {
 			t.Errorf("%q is %s, want %s", path, got, want)
 		}
-		if b, err := exec.Command("sh", "-c", "printf %s "+word(path)).Output(); err != nil || strings.TrimPrefix(string(b), "./") != path {
-			t.Errorf("a shell takes %s for %q, %v", word(path), b, err)
+		if b, err := exec.Command("sh", "-c", "printf %s "+quotedPath(path)).Output(); err != nil || strings.TrimPrefix(string(b), "./") != path {
+			t.Errorf("a shell takes %s for %q, %v", quotedPath(path), b, err)
 		}
 	}
-	if got := words([]string{"a b", "c"}); got != "'a b' c" {
+	if got := quotedPaths([]string{"a b", "c"}); got != "'a b' c" {
 		t.Error(got)
 	}
 }

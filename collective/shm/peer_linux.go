@@ -96,8 +96,8 @@ func appendWindow(kind byte, id windowID, length int, text string) []byte {
 	return append(b, text[:min(len(text), noneText)]...)
 }
 
-// heed reads the packets of a peer until its connection ends.
-func (t *Transport) heed(p *peer) {
+// readPeer reads the packets of a peer until its connection ends.
+func (t *Transport) readPeer(p *peer) {
 	buf, oob := make([]byte, packetMax+1), make([]byte, unix.CmsgSpace(4*4))
 	reset := false
 	for {

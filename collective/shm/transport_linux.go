@@ -78,7 +78,7 @@ func newTransport(ctx context.Context, cfg Config, conns []*net.UnixConn) (*Tran
 	t.cores = cores.Count(pids)
 	for _, p := range t.peers {
 		if p != nil {
-			t.wg.Go(func() { t.heed(p) })
+			t.wg.Go(func() { t.readPeer(p) })
 		}
 	}
 	if err := t.exchangePages(ctx); err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// TestPostedPartsTakeWhatTheModelSays runs a forwarded all-to-all of 200 ranks, in which
+// TestPostedPartsTakeTheTimeOfTheModel runs a forwarded all-to-all of 200 ranks, in which
 // the messages of one digit position leave at once. It must take the predicted time, minus
 // the transfer time of bytes that overlap with posting.
-func TestPostedPartsTakeWhatTheModelSays(t *testing.T) {
+func TestPostedPartsTakeTheTimeOfTheModel(t *testing.T) {
 	const p, part, each = 200, 256, 5 * time.Microsecond
 	m := tenGigabit()
 	costs := collective.Costs{Links: collective.Level{Alpha: m.Latency.Seconds(), Beta: 1 / m.BytesPerSecond}}

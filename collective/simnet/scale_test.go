@@ -40,9 +40,9 @@ func taking(a collective.Algorithm, body func(c *collective.Comm) error) func(c 
 	}
 }
 
-// TestRailsBeatFlatWhereTheModelSaysSo compares allreduces of Comms with hosts and without hosts
+// TestRailsBeatFlatAsTheModelPredicts compares allreduces of Comms with hosts and without hosts
 // on the same links.
-func TestRailsBeatFlatWhereTheModelSaysSo(t *testing.T) {
+func TestRailsBeatFlatAsTheModelPredicts(t *testing.T) {
 	for _, n := range []int{64, 1 << 14, 1 << 18} {
 		m := cluster(4, 4)
 		rails, _ := onHosts(t, m, taking(collective.Rails, sum(n)))

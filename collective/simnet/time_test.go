@@ -65,7 +65,7 @@ func take(c *collective.Comm, a collective.Algorithm) {
 	c.SetCosts(k)
 }
 
-func TestRingTakesWhatTheFormulaSays(t *testing.T) {
+func TestRingTakesTheTimeOfTheFormula(t *testing.T) {
 	m := tenGigabit()
 	const n = 1 << 16
 	for _, p := range []int{2, 3, 4, 5, 8, 16, 33, 64, 200} {

@@ -35,8 +35,8 @@ func (c *control) write(frame []byte) {
 	}
 }
 
-// heed reads the control frames of a peer until the connection ends.
-func (t *Transport) heed(p *peer) {
+// readPeer reads the control frames of a peer until the connection ends.
+func (t *Transport) readPeer(p *peer) {
 	for {
 		f, err := readControl(p.control.conn)
 		if err != nil {
@@ -76,8 +76,8 @@ func (t *Transport) meetMate(pid int) {
 	}
 }
 
-// tell sends a control frame to every peer.
-func (t *Transport) tell(k kind, payload []byte) {
+// sendAll sends a control frame to every peer.
+func (t *Transport) sendAll(k kind, payload []byte) {
 	frame := appendControl(nil, k, payload)
 	for _, p := range t.peers {
 		if p != nil && !p.hasLeft() {

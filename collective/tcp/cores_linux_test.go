@@ -59,7 +59,7 @@ func TestRanksOfOneCoreMoveApart(t *testing.T) {
 
 // Ranks that are threads of one process, or outnumber their cores, do not spin. Their
 // number is known when all ranks of this host have sent their process IDs.
-func TestRanksHaveRoomWhenAllHaveTold(t *testing.T) {
+func TestRanksHaveRoomWhenAllHaveReported(t *testing.T) {
 	if cores.Count(nil) < 2 {
 		t.Skip("this process may run on one core only")
 	}

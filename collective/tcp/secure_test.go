@@ -119,7 +119,7 @@ func TestSecuredByAnotherKey(t *testing.T) {
 	})
 }
 
-func TestHelloTellsOfSecuredLinks(t *testing.T) {
+func TestHelloAnnouncesSecuredLinks(t *testing.T) {
 	h := hello{link: 1, from: 2, to: 1, size: 3, channels: 2, streams: 3, secured: true, generation: 9}
 	got, err := parseHello([helloSize]byte(h.append(nil)))
 	if err != nil || got != h {

@@ -110,7 +110,7 @@ func (t *Transport) start() {
 		if p == nil {
 			continue
 		}
-		t.wg.Go(func() { t.heed(p) })
+		t.wg.Go(func() { t.readPeer(p) })
 		for _, l := range p.data {
 			if !t.direct {
 				t.wg.Go(func() { t.writer(l) })
@@ -230,7 +230,7 @@ func (t *Transport) end(cause error) error {
 		return t.cause
 	}
 	t.cause = cause
-	t.tell(kindAbort, collective.AppendCause(nil, cause))
+	t.sendAll(kindAbort, collective.AppendCause(nil, cause))
 	close(t.ended)
 	t.mu.Unlock()
 	t.rouse()
@@ -305,7 +305,7 @@ func (t *Transport) Close() error {
 		select {
 		case <-t.ended: // the cause has been sent
 		default:
-			t.tell(kindGoodbye, nil)
+			t.sendAll(kindGoodbye, nil)
 		}
 		close(t.quit)
 		t.rouse()

@@ -43,9 +43,9 @@ func TestHostsAnswer(t *testing.T) {
 	}
 }
 
-// TestHostThatNoLongerAnswersIsTold: a rank without a coordinator reports whether the other
+// TestHostThatNoLongerAnswersIsReported: a rank without a coordinator reports whether the other
 // host is lost or only the coordinator.
-func TestHostThatNoLongerAnswersIsTold(t *testing.T) {
+func TestHostThatNoLongerAnswersIsReported(t *testing.T) {
 	const silent = ": its host has not answered for 6s, so it or the network to it is down"
 	for fault, told := range map[error]bool{syscall.ETIMEDOUT: true, syscall.EHOSTUNREACH: true, syscall.ECONNRESET: false, io.EOF: false} {
 		for name, call := range map[string]func(*begun) (int, error){

@@ -199,7 +199,7 @@ func FuzzCodedRows(f *testing.F) {
 }
 
 // Faults of tables encoded by column are reported by row, as in any other format.
-func TestCodedRowsTellFaults(t *testing.T) {
+func TestCodedRowsReportFaults(t *testing.T) {
 	rows := make([]tableRow, 900)
 	x, nan := 1.5, math.NaN()
 	for i := range rows {

@@ -205,9 +205,9 @@ func checkCut(t *testing.T, src schema.Source, path string, n, begun int) {
 	}
 }
 
-// TestWalkTellsFaults: a record that cannot be read is counted and reported with its
+// TestWalkReportsFaults: a record that cannot be read is counted and reported with its
 // place, and the records around it are read.
-func TestWalkTellsFaults(t *testing.T) {
+func TestWalkReportsFaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.csv")
 	if err := os.WriteFile(path, []byte("a,b\n1,2\n3\n4,5\n6,7,8\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -47,9 +47,9 @@ train: {global_batch: 16, seed: 5, epochs: 2}
 	return res, warned
 }
 
-// TestTrainingTellsOfFieldsWithoutValues: a field without values is reported once, by its key
+// TestTrainingReportsFieldsWithoutValues: a field without values is reported once, by its key
 // in the configuration, with the fields that exist.
-func TestTrainingTellsOfFieldsWithoutValues(t *testing.T) {
+func TestTrainingReportsFieldsWithoutValues(t *testing.T) {
 	t.Parallel()
 	const told = "no record of [%s] has a value of these fields, whose features learn nothing and tell nothing there: "
 	for _, x := range []struct{ name, line, source, label, fields, want string }{

@@ -439,8 +439,8 @@ func TestOneClassBeforeTheHeldOut(t *testing.T) {
 	}
 }
 
-// TestBadRecordsAreTold: records that are left out are reported, with the place of the first.
-func TestBadRecordsAreTold(t *testing.T) {
+// TestBadRecordsAreReported: records that are left out are reported, with the place of the first.
+func TestBadRecordsAreReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "some.csv")
 	if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t2,31\n", 50)+"1,a,t1,old\n"), 0o644); err != nil {
 		t.Fatal(err)

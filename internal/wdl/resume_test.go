@@ -27,9 +27,9 @@ func listen(opt *Options) (said func() []string) {
 	}
 }
 
-// TestResumeTellsItsShare: a resumed job reports where it resumes, and its own steps and samples
+// TestResumeReportsItsShare: a resumed job reports where it resumes, and its own steps and samples
 // in addition to those of the whole training.
-func TestResumeTellsItsShare(t *testing.T) {
+func TestResumeReportsItsShare(t *testing.T) {
 	everyday(t)
 	t.Parallel()
 	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 1500), "", "")})

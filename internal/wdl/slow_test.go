@@ -15,10 +15,10 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// TestASlowRankIsToldOf: a slow rank is reported while a job runs, whether or not its steps
+// TestASlowRankIsReported: a slow rank is reported while a job runs, whether or not its steps
 // wait. On a busy machine the reported cause may correctly be the host. Steps take
 // microseconds, so a rank must be at least 100 times slower to be reported.
-func TestASlowRankIsToldOf(t *testing.T) {
+func TestASlowRankIsReported(t *testing.T) {
 	path := clicks(t, 4000)
 	for name, how := range map[string]step.Tolerance{"wait": {}, "drop": {Mode: slots.Drop, Backup: 1}} {
 		t.Run(name, func(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
-// TestResultSaysWhatCheckpointsCost: the result has the cost of checkpoints, on one rank and
+// TestResultReportsTheCostOfCheckpoints: the result has the cost of checkpoints, on one rank and
 // on two.
-func TestResultSaysWhatCheckpointsCost(t *testing.T) {
+func TestResultReportsTheCostOfCheckpoints(t *testing.T) {
 	for _, size := range []int{1, 2} {
 		c := clicksConfig(t, clicks(t, 300), "", "")
 		if err := config.Set(c, "train.checkpoint.every_steps", "3"); err != nil {

@@ -489,9 +489,9 @@ func TestStreamCountsBadRecords(t *testing.T) {
 	}
 }
 
-// TestStreamTellsOfAbsentFields: a field without values is reported once, and not if it had
+// TestStreamReportsAbsentFields: a field without values is reported once, and not if it had
 // values before.
-func TestStreamTellsOfAbsentFields(t *testing.T) {
+func TestStreamReportsAbsentFields(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ format, often, seldom, there string }{
 		{"jsonl", `{"click": %d, "site": 3, "user": 4}`, `{"click": 1, "site": 3, "other": null}`, "site, user"},

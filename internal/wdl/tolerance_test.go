@@ -204,9 +204,9 @@ func TestLateMicrobatchesAreCountedThroughARestart(t *testing.T) {
 	}
 }
 
-// TestReplayOfATrainingThatWentOnOtherwise: a replay of a training that resumed in another
+// TestReplayOfATrainingThatContinuedOtherwise: a replay of a training that resumed in another
 // mode is rejected, with the step and both modes. One that resumed in the same mode is not.
-func TestReplayOfATrainingThatWentOnOtherwise(t *testing.T) {
+func TestReplayOfATrainingThatContinuedOtherwise(t *testing.T) {
 	t.Parallel()
 	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}}
 	first := runJob(t, 3, opt)
@@ -227,10 +227,10 @@ func TestReplayOfATrainingThatWentOnOtherwise(t *testing.T) {
 	}
 }
 
-// TestReplayOfATrainingThatWentOnWithOtherSettings: changed settings that affect steps are
+// TestReplayOfATrainingThatContinuedWithOtherSettings: changed settings that affect steps are
 // reported. Runs with other changes, or with more epochs if no rate depends on the end, can
 // be replayed.
-func TestReplayOfATrainingThatWentOnWithOtherSettings(t *testing.T) {
+func TestReplayOfATrainingThatContinuedWithOtherSettings(t *testing.T) {
 	t.Parallel()
 	path, how := clicks(t, 300), step.Tolerance{Mode: slots.Drop, Backup: 1}
 	for _, x := range []struct {

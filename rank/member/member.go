@@ -94,7 +94,7 @@ func (m *Member) enter(ctx context.Context) error {
 		m.calls = newTraffic(m.Comm, m.links)
 		m.Session.WatchLinks(m.calls.report)
 	}
-	go heed(m.Session, m.Comm, m.closed)
+	go abortOnVerdict(m.Session, m.Comm, m.closed)
 	return nil
 }
 
@@ -156,8 +156,8 @@ func (m *Member) weigh(given *collective.Costs) error {
 	return nil
 }
 
-// heed ends the pending calls of a rank when the group gets its verdict.
-func heed(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
+// abortOnVerdict ends the pending calls of a rank when the group gets its verdict.
+func abortOnVerdict(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
 	select {
 	case <-s.Aborted():
 		c.Abort(s.Err())

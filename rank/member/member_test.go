@@ -65,7 +65,7 @@ func joinAnd(t *testing.T, key rank.Key, opts []member.Options, look func(*membe
 	return transports, errs
 }
 
-func TestRanksOfOneHostShareMemoryUnlessToldOtherwise(t *testing.T) {
+func TestRanksOfOneHostShareMemoryUnlessConfiguredOtherwise(t *testing.T) {
 	for _, k := range []struct{ asked, got string }{{"", member.Shared}, {member.Shared, member.Shared}, {member.TCP, member.TCP}} {
 		opt := member.Options{Transport: k.asked, Warn: func(line string) { t.Errorf("warned: %s", line) }}
 		transports, errs := join(t, rank.NewKey(), []member.Options{opt, opt, opt})

@@ -221,9 +221,9 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestCutLinkIsToldOnce: the verdict on a link names its two ranks, and the error that
+// TestCutLinkIsReportedOnce: the verdict on a link names its two ranks, and the error that
 // one of them reports does not name them again.
-func TestCutLinkIsToldOnce(t *testing.T) {
+func TestCutLinkIsReportedOnce(t *testing.T) {
 	joinAnd(t, rank.NewKey(), make([]member.Options, 2), func(m *member.Member) {
 		cause := fmt.Errorf("sparse: pull 3: %w", &collective.LostError{Rank: 1, By: 0, Cause: errors.New("the link is cut")})
 		var v *rank.Verdict

@@ -114,7 +114,7 @@ func Measure(comm *collective.Comm, job Job) (Measured, error) {
 		return Measured{}, err
 	}
 	defer trainer.Close()
-	trainer.Hold(job.hold(comm.Rank()))
+	trainer.Hold(job.delays(comm.Rank()))
 	m := Measured{Ranks: comm.Size(), Mode: job.Tolerance.Mode.String(), Backup: job.Tolerance.Backup, Steps: job.Steps}
 	take, end, err := job.stepper(trainer, comm, &m)
 	if err != nil {
@@ -163,8 +163,8 @@ func (job Job) stepper(trainer *step.Trainer, comm *collective.Comm, m *Measured
 	}, x.Close, nil
 }
 
-// hold returns the function that makes a rank as slow as the job demands.
-func (job Job) hold(rank int) func(step int64, took time.Duration) time.Duration {
+// delays returns the function that makes a rank as slow as the job demands.
+func (job Job) delays(rank int) func(step int64, took time.Duration) time.Duration {
 	rng := rand.New(rand.NewPCG(job.Seed, uint64(rank)))
 	var faults Faults
 	if job.Faults != nil {

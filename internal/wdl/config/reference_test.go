@@ -115,9 +115,9 @@ func TestReference(t *testing.T) {
 	golden.Check(t, "reference.txt", Reference())
 }
 
-// TestReferenceTellsTheDefaults compares each default in the table with the value that Fill
+// TestReferenceListsTheDefaults compares each default in the table with the value that Fill
 // sets.
-func TestReferenceTellsTheDefaults(t *testing.T) {
+func TestReferenceListsTheDefaults(t *testing.T) {
 	c, err := Parse("small", []byte(small))
 	if err != nil {
 		t.Fatal(err)

@@ -38,9 +38,9 @@ func TestCrewDoesEachPartOnce(t *testing.T) {
 	}
 }
 
-// TestLateCallsToWakeWakeNobody: a goroutine that is delayed between its part of a phase and
+// TestLateCallsToWakeWakeNoRank: a goroutine that is delayed between its part of a phase and
 // its call of wake wakes no goroutine in a later phase.
-func TestLateCallsToWakeWakeNobody(t *testing.T) {
+func TestLateCallsToWakeWakeNoRank(t *testing.T) {
 	var done atomic.Bool
 	s, ended := newSleeper(), make(chan struct{})
 	go func() {
