@@ -25,7 +25,7 @@ type Change struct {
 	Done func(Plan, error)
 }
 
-// Turn describes the start of a generation that is no restart after a failure.
+// Turn describes the start of a generation on other hosts, as opposed to a restart.
 type Turn struct {
 	Outcome           // of the generation that ended
 	Plan    Plan      // of the next one

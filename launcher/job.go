@@ -20,7 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// Job is a program and the place of its ranks. The zero value of every field but Plan
+// Job is a program and the placement of its ranks. The zero value of every field but Plan
 // and Command is the default.
 type Job struct {
 	Plan    Plan
@@ -35,9 +35,9 @@ type Job struct {
 	Merged         bool      // no "[rank] " before the lines
 	Quiet          bool      // no progress
 
-	// Guard is the command of a process that calls Guard(os.Stdin), usually
-	// the launcher's own executable with a word that its main knows. Empty
-	// for none: then what ranks have started may outlive a killed launcher.
+	// Guard is the command of a process that calls Guard(os.Stdin), usually the
+	// launcher's own executable with a special argument. Without it, processes that
+	// ranks have started may outlive a killed launcher.
 	Guard []string
 
 	Name       string        // of the job, for the ranks
@@ -50,45 +50,45 @@ type Job struct {
 	// Remote starts ranks on other hosts; nil if only this host can be used.
 	Remote *Remote
 
-	// Suspends has Ctrl-Z (SIGTSTP) stop the ranks with the launcher while the
-	// job runs, and SIGCONT wake them. Only one job of a process should.
+	// Suspends makes Ctrl-Z (SIGTSTP) stop the ranks together with the launcher, and
+	// SIGCONT resume them. At most one job of a process should set it.
 	Suspends bool
 
-	// Restarts is how often the job is started again after a failure before a
-	// training step has been taken that was not before; such a step, as rank 0
-	// reports it, gives all of them back. 0 is never, as with mpirun.
+	// Restarts is how often the job is restarted after failures without a new training
+	// step. When rank 0 reports a step that was not reached before, the count starts
+	// again. 0 means never, as with mpirun.
 	Restarts int
 
-	// MinRanks is how few ranks a job that is started again may have: with fewer
-	// than in Plan a rank that failed is left out, else it is replaced. 0 is all.
+	// MinRanks is the minimum number of ranks of a restarted job. If it is below the number
+	// of ranks in Plan, a failed rank is left out; otherwise it is replaced. 0 means all.
 	MinRanks int
 
 	// Hosts are the hosts with their slots from which Plan was made. The ranks of a host that
-	// is lost again and again move to free slots of the others.
+	// is lost repeatedly move to free slots of other hosts.
 	Hosts []Host
 
-	// Heals: the surviving ranks hold copies of what a lost rank held, and continue in
-	// their processes, in the next generation at the same coordinator (member.Rejoin).
-	// Only ranks that ended are started again. That counts as one of Restarts. If it is
-	// not possible, all ranks are started again.
+	// Heals means that the surviving ranks have copies of the state of a lost rank. They
+	// keep their processes and join the next generation at the same coordinator
+	// (member.Rejoin). Only ranks that ended are restarted, which counts as one of
+	// Restarts. If this is not possible, all ranks are restarted.
 	Heals bool
 
 	// Judged is called with each verdict at once, while ranks still run, and a writer for
 	// whole lines about it. It delays the end of the ranks by at most 3 s.
 	Judged func(v *rank.Verdict, w io.Writer)
 
-	// Saves is set if interrupted ranks save their work and end by themselves. After the
-	// first step they get up to 15 minutes for that, instead of Grace. It is called if they
-	// take longer than Grace, with the last status of rank 0 and a writer for whole lines.
-	// Nil for ranks that lose nothing.
+	// Saves must be set if interrupted ranks save their work before they end. After the
+	// first step they get up to 15 minutes for that, instead of Grace. Saves is called if
+	// they take longer than Grace, with the last status of rank 0 and a writer for whole
+	// lines.
 	Saves func(s rank.Status, w io.Writer)
 
-	// Word is called with a line about what may become a verdict, such as a rank that has
-	// sent no heartbeat for a while, and a writer for whole lines about it.
+	// Word is called with a warning about what may become a verdict, such as a rank that has
+	// sent no heartbeat for a while, and a writer for whole lines.
 	Word func(line string, w io.Writer)
 
-	// Again is called with each failure after which the job is started again, and
-	// returns the command for that. Nil starts Command.
+	// Again is called with each failure after which the job is restarted, and returns the
+	// command to start. If Again is nil, Command is started.
 	Again func(Failure) []string
 
 	Orders <-chan control.Order // passed on to the ranks
@@ -108,15 +108,15 @@ type Job struct {
 type Outcome struct {
 	Code    int           // exit code for the launcher: of the first failure, or 0
 	Verdict *rank.Verdict // why the group failed, nil if it did not
-	Result  []byte        // what rank 0 gave to Session.Done
+	Result  []byte        // what rank 0 passed to Session.Done
 	Status  rank.Status   // the last of rank 0
 	Words   []Words       // of the ranks, after a verdict: stacks and traces
 	Elapsed time.Duration
 
 	Size     int    // ranks of the last generation
-	Restarts int    // how often the job was started again
+	Restarts int    // number of restarts
 	Heals    int    // how often the surviving ranks continued from memory
-	GaveUp   string // why it was not started again, "" if it may not be
+	GaveUp   string // why it was not restarted; "" if restarts are not allowed
 }
 
 // Run starts the ranks of a job and returns when all have ended and the job is not

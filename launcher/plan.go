@@ -13,7 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// Placed is the place of one rank.
+// Placed is the host and the CPUs of one rank.
 type Placed struct {
 	Rank      int    `json:"rank"`
 	Host      string `json:"host"`

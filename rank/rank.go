@@ -1,4 +1,4 @@
-// Package rank determines the place of a process in its job, how the ranks of a job find
+// Package rank determines which rank of its job a process is, how the ranks of a job find
 // each other, and which of them are alive.
 //
 // # World
@@ -41,7 +41,7 @@
 //	WDLRUN_STREAMS      TCP connections between two ranks, as -streams
 //	WDLRUN_PORTS        ports at which ranks listen, as -ports
 //
-// The launcher sets the last four if it was given these flags. All ranks must have the
+// The launcher sets the last four if the flags are given. All ranks must have the
 // same values. See Links.
 //
 // # Meeting

@@ -47,7 +47,7 @@ type Member struct {
 	left   bool // Close was called
 }
 
-// Join reads the place of this process from getenv, meets the other ranks and connects
+// Join reads the rank of this process from getenv, meets the other ranks and connects
 // to them. A process without a launcher is a group of one rank. If opts leaves out
 // Transport, Encrypt or Streams, the environment determines them (rank.Links).
 func Join(ctx context.Context, getenv func(string) string, opts Options) (*Member, error) {
