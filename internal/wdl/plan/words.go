@@ -19,7 +19,7 @@ func (p *Plan) String() string {
 	if p.Copies {
 		with = ", both with the copies on second ranks"
 	}
-	fmt.Fprintf(&b, "%s of rows and index at the end, %s a step between ranks%s, the busiest owner %.2f of the mean\n", Bytes(p.MemoryBytes), Bytes(p.StepBytes), with, p.Imbalance)
+	fmt.Fprintf(&b, "%s of rows and index at the end, %s a step between ranks%s, the busiest rank %.2f × the mean\n", Bytes(p.MemoryBytes), Bytes(p.StepBytes), with, p.Imbalance)
 	fmt.Fprintf(&b, "dense part: %v, %s a step between ranks for the allreduce\n\n", p.Dense, Bytes(p.Dense.StepBytes))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "table\tstrategy\trows\tmemory\ta step\tas rows\tpooled\treplicated\t  why\n")

@@ -132,10 +132,10 @@ func (r Result) Differs() string {
 			others = append(others, t.Name+" "+t.Strategy)
 		}
 	}
-	line := fmt.Sprintf("planned %d rows (%s), %s sent in steps, busiest owner %.2f of the mean; actual %s sent, busiest owner %.2f",
+	line := fmt.Sprintf("planned %d rows (%s), %s sent in steps, busiest rank %.2f × the mean; actual %s sent, busiest rank %.2f × the mean",
 		rows[0], plan.Bytes(bytes[0]), plan.Bytes(sent[0]), r.PlannedImbalance, plan.Bytes(sent[1]), r.Imbalance)
 	if rows[0] == 0 { // a stream has no sample to plan from
-		line = fmt.Sprintf("%s sent in steps; busiest owner %.2f of the mean", plan.Bytes(sent[1]), r.Imbalance)
+		line = fmt.Sprintf("%s sent in steps; busiest rank %.2f × the mean", plan.Bytes(sent[1]), r.Imbalance)
 	}
 	if r.Hot != nil {
 		line += fmt.Sprintf("; %d rows on every rank, copied %d times", r.Hot.Rows, r.Hot.Choices)
