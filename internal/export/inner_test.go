@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
@@ -115,6 +117,11 @@ func openKeys(t testing.TB, keys []uint64, as precision, of sparse.Table) (mappe
 	return m, aligned
 }
 
+// modelOf returns a model of one table.
+func modelOf(of mapped, layers ...mapped) *Model {
+	return &Model{base: &base{tables: []mapped{of}}, layers: [][]mapped{layers}}
+}
+
 // TestKeysAreFound, and others are not, in tables of many sizes.
 func TestKeysAreFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -139,7 +146,7 @@ func TestKeysAreFound(t *testing.T) {
 				ask = append(ask, k)
 			}
 			dst := make([]float32, 3*len(ask))
-			m.read(ask, dst)
+			modelOf(m).Read([]step.Query{{Keys: ask, Values: dst}})
 			for i, k := range ask {
 				row := dst[3*i : 3*i+3]
 				if table.IsUnknown(row) == held[k] || held[k] && row[2] != float32(k%1000)+0.25 {
@@ -148,6 +155,87 @@ func TestKeysAreFound(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReadLooksUpManyTables: queries of any number and size, in any order, read what a look-up
+// of each key alone reads, also from changed rows and from tables without rows.
+func TestReadLooksUpManyTables(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	m := &Model{base: &base{}}
+	var want []map[uint64]float32 // by table: first value of a row
+	for i := range 40 {
+		keys, held := []uint64{}, map[uint64]float32{}
+		for k := range uint64(i * i) {
+			keys, held[k] = append(keys, k), float32(k%1000)
+		}
+		of := shape(1+i%5, 1)
+		x, _ := openKeys(t, keys, precision(i%3), of)
+		m.base.tables = append(m.base.tables, x)
+		var layers []mapped
+		for l := range i % 3 { // keys 0 to 9 lose their rows, others get other ones
+			layer := tableOf(newCodec(float32s, of), x.salt, 0, nil, func(func(hash, key uint64, row []float32) error) error { return nil })
+			if l == 0 {
+				layer = changesOf(x.salt, of, 50, func(key uint64, row []float32) {
+					if held[key] = float32(key) + .5; key < 10 {
+						delete(held, key)
+						table.FillUnknown(row)
+					} else {
+						row[0] = held[key]
+					}
+				})
+			}
+			layers = append(layers, layer)
+		}
+		m.layers, want = append(m.layers, layers), append(want, held)
+	}
+	for range 30 {
+		var all []step.Query
+		for range rng.IntN(3 * groupSpans) {
+			i := rng.IntN(len(want))
+			q := step.Query{Table: i, Keys: make([]uint64, rng.IntN(8))}
+			if rng.IntN(20) == 0 {
+				q.Keys = make([]uint64, rng.IntN(3*groupKeys))
+			}
+			for k := range q.Keys {
+				q.Keys[k] = rng.Uint64N(uint64(i*i + 60))
+			}
+			q.Values = make([]float32, len(q.Keys)*m.base.tables[i].codec.width)
+			all = append(all, q)
+		}
+		m.Read(all)
+		for _, q := range all {
+			width := m.base.tables[q.Table].codec.width
+			for k, key := range q.Keys {
+				row := q.Values[k*width : (k+1)*width]
+				first, held := want[q.Table][key]
+				if table.IsUnknown(row) == held || held && math.Abs(float64(row[0]-first)) > .01*float64(first)+.01 {
+					t.Fatalf("table %d: key %d: %v, want %v, %v", q.Table, key, row, first, held)
+				}
+			}
+		}
+	}
+}
+
+// changesOf returns a table of the keys 0 to n-1, whose rows fill fills.
+func changesOf(salt uint64, of sparse.Table, n int, fill func(key uint64, row []float32)) mapped {
+	c := newCodec(float32s, of)
+	keys, hashes := make([]uint64, n), make([]uint64, n)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	table.Hashes(hashes, keys, salt)
+	slices.SortFunc(keys, func(a, b uint64) int { return cmp.Compare(hashes[a], hashes[b]) })
+	slices.Sort(hashes)
+	return tableOf(c, salt, n, nil, func(f func(hash, key uint64, row []float32) error) error {
+		for i, key := range keys {
+			row := make([]float32, c.width)
+			fill(key, row)
+			if err := f(hashes[i], key, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // FuzzTable: any file of a table is rejected, or reading it stays in range.
@@ -176,7 +264,7 @@ func FuzzTable(f *testing.F) {
 			return
 		}
 		keys := []uint64{0, 1, 2, 3, math.MaxUint64, 1 << 40}
-		got.read(keys, make([]float32, len(keys)*c.width))
+		modelOf(got).Read([]step.Query{{Keys: keys, Values: make([]float32, len(keys)*c.width)}})
 	})
 }
 
@@ -206,11 +294,9 @@ func FuzzDelta(f *testing.F) {
 			return
 		}
 		keys := []uint64{0, 1, 2, 3, math.MaxUint64, 1 << 40}
-		for _, x := range stacked([]mapped{older}, got, nil) {
-			x.overlay(keys, make([]float32, len(keys)*3))
-		}
-		x := folded(&got, &older, nil)
-		x.overlay(keys, make([]float32, len(keys)*3))
+		ask := []step.Query{{Keys: keys, Values: make([]float32, len(keys)*3)}}
+		modelOf(older, stacked([]mapped{older}, got, nil)...).Read(ask)
+		modelOf(folded(&got, &older, nil)).Read(ask)
 	})
 }
 
@@ -279,13 +365,11 @@ func BenchmarkReadLayers(b *testing.B) {
 	}
 	dst := make([]float32, 100*11)
 	for _, with := range []int{0, 1, 2, 3} {
+		model := modelOf(m, layers[:with]...)
 		b.Run(fmt.Sprint("layers=", with), func(b *testing.B) {
 			for b.Loop() {
 				at := rng.IntN(len(keys) - 100)
-				m.read(keys[at:at+100], dst)
-				for i := range layers[:with] {
-					layers[i].overlay(keys[at:at+100], dst)
-				}
+				model.Read([]step.Query{{Keys: keys[at : at+100], Values: dst}})
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/key")
 		})
@@ -313,20 +397,46 @@ func BenchmarkStack(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads the rows of random keys of a table larger than any cache.
+// requestKeys returns the queries of a request of 100 rows of 60 features with a table each.
+// The first 40 features have one value. Values are written to dst.
+func requestKeys(rng *rand.Rand, tables []mapped, dst []float32) (all []step.Query) {
+	for t := range tables {
+		n, of := 100, &tables[t]
+		if t < 40 {
+			n = 1
+		}
+		q := step.Query{Table: t, Values: dst[:n*of.codec.width]}
+		dst = dst[len(q.Values):]
+		for range n {
+			q.Keys = append(q.Keys, of.keys[rng.IntN(len(of.keys))])
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+// BenchmarkRead reads the rows of requests in tables larger than any cache.
 func BenchmarkRead(b *testing.B) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	keys := make([]uint64, 1<<20)
-	for i := range keys {
-		keys[i] = rng.Uint64()
-	}
-	m, _ := openKeys(b, slices.Clone(keys), float32s, shape(10, 1))
-	dst := make([]float32, 100*11)
-	for b.Loop() {
-		for range 10 {
-			at := rng.IntN(len(keys) - 100)
-			m.read(keys[at:at+100], dst)
+	var tables []mapped
+	for range 60 {
+		keys := make([]uint64, 1<<16)
+		for i := range keys {
+			keys[i] = rng.Uint64()
 		}
+		m, _ := openKeys(b, keys, float32s, shape(10, 1))
+		tables = append(tables, m)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/key")
+	m := &Model{base: &base{tables: tables}, layers: make([][]mapped, len(tables))}
+	var requests [][]step.Query
+	dst := make([]float32, 2040*tables[0].codec.width)
+	for range 500 {
+		requests = append(requests, requestKeys(rng, tables, dst))
+	}
+	i := 0
+	for b.Loop() {
+		m.Read(requests[i%len(requests)])
+		i++
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2040, "ns/key")
 }

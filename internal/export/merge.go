@@ -14,9 +14,11 @@ import (
 type cursor struct {
 	of     *mapped
 	next   int // row
-	hashes [group]uint64
+	hashes [hashedAhead]uint64
 	ahead  int // number of computed hashes
 }
+
+const hashedAhead = 128
 
 // hash returns the hash of the next key. It returns false at the end.
 func (c *cursor) hash() (uint64, bool) {
@@ -24,11 +26,11 @@ func (c *cursor) hash() (uint64, bool) {
 		return 0, false
 	}
 	if c.next == c.ahead {
-		n := min(group, len(c.of.keys)-c.next)
+		n := min(hashedAhead, len(c.of.keys)-c.next)
 		table.Hashes(c.hashes[:n], c.of.keys[c.next:c.next+n], c.of.salt)
 		c.ahead += n
 	}
-	return c.hashes[c.next%group], true
+	return c.hashes[c.next%hashedAhead], true
 }
 
 // take returns the next row and advances.
@@ -112,32 +114,4 @@ func folded(older, newer *mapped, pause Pause) mapped {
 	return tableOf(older.codec, older.salt, len(older.keys)+len(newer.keys), pause, func(f func(hash, key uint64, row []float32) error) error {
 		return merge(older, newer, false, f)
 	})
-}
-
-// overlay writes the rows of keys that are in the layer to dst. For the result, see read.
-func (m *mapped) overlay(keys []uint64, dst []float32) (ignored uint64) {
-	var hashes [group]uint64
-	var at, end [group]uint32
-	width, last := m.codec.width, uint32(len(m.keys)-1)
-	for len(keys) > 0 {
-		n := min(len(keys), group)
-		table.Hashes(hashes[:n], keys[:n], m.salt)
-		for i, h := range hashes[:n] {
-			b := h >> m.shift
-			at[i], end[i] = m.directory[b], m.directory[b+1]
-		}
-		for i := range n {
-			ignored += m.keys[min(at[i], last)]
-		}
-		for i, key := range keys[:n] {
-			for at[i] < end[i] && m.keys[at[i]] != key {
-				at[i]++
-			}
-			if at[i] < end[i] {
-				copy(dst[i*width:(i+1)*width], m.values[int(at[i])*width:])
-			}
-		}
-		keys, dst = keys[n:], dst[n*width:]
-	}
-	return ignored
 }

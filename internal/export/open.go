@@ -295,14 +295,6 @@ func (m *Model) Parameters() *step.Parameters { return m.params }
 // fields of the manifest's inputs; nil if there are none. It is valid until Close.
 func (m *Model) Warmup() []byte { return m.base.warmup }
 
-// Read implements step.Rows.
-func (m *Model) Read(table int, keys []uint64, dst []float32) {
-	m.base.tables[table].read(keys, dst)
-	for i := range m.layers[table] {
-		m.layers[table][i].overlay(keys, dst)
-	}
-}
-
 // NewScorer returns a scorer for one goroutine.
 func (m *Model) NewScorer() (*step.Scorer, error) {
 	return step.NewScorer(m.base.config, m.base.layout, m.params, m)

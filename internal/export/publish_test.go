@@ -149,7 +149,7 @@ func (x *trainee) checkRow(m *export.Model, i int, key uint64, want []float32) {
 		width += p.Dim
 	}
 	got := make([]float32, width)
-	m.Read(i, []uint64{key}, got)
+	m.Read([]step.Query{{Table: i, Keys: []uint64{key}, Values: got}})
 	same := table.IsUnknown(got)
 	if want != nil {
 		same = slices.EqualFunc(got, want, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })

@@ -49,6 +49,9 @@ const (
 	bodyWait       = time.Minute // for a whole request
 	idleWait       = 2 * time.Minute
 	mostHeader     = 64 << 10
+	// windowBytes is the number of bytes that a client sends before it waits. A fixed number
+	// saves the pings by which gRPC would measure the connection at every request.
+	windowBytes = 1 << 20
 )
 
 func (o *Options) fill() {
@@ -89,7 +92,8 @@ func New(o Options) *Server {
 	s.metrics = newCounters(s)
 	s.registry = versions.New(versions.Options[*servable]{Open: s.open, Poll: o.Poll, Report: s.changed})
 	s.setHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
-	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true)}
+	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true),
+		grpc.NumStreamWorkers(uint32(o.Threads)), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes)}
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
 	}

@@ -19,10 +19,17 @@ import (
 // Rows reads the rows of a trained model's tables. Scorers on several goroutines may share
 // one, so Read must be safe for concurrent use.
 type Rows interface {
-	// Read writes the values of the keys' rows to dst, one row after the other: all parts
-	// of the table, in the order of its configuration. A key without a row gets what
-	// table.FillUnknown writes.
-	Read(table int, keys []uint64, dst []float32)
+	// Read writes the values of the rows of all keys. A key without a row gets what
+	// table.FillUnknown writes. All queries are passed at once, so that the memory of many
+	// rows can be fetched concurrently.
+	Read(queries []Query)
+}
+
+// Query asks for rows of one table.
+type Query struct {
+	Table  int
+	Keys   []uint64
+	Values []float32 // of the keys' rows: all parts of the table, in the order of its configuration
 }
 
 // Parameters are the dense parameters of a trained model, without gradients and optimizer
@@ -87,11 +94,14 @@ type Scorer struct {
 	rest   []float32       // the other columns, if x holds whole rows
 	lookup time.Duration
 
+	// For consecutive features of a chunk:
+	queries []Query   // by feature
+	keys    []uint64  // of all queries
+	values  []float32 // of all queries
+
 	// For one feature and chunk:
-	keys    []uint64  // without consecutive repetitions
-	values  []float32 // values of the keys' rows
-	at      []uint32  // by value: offset of its row in values
-	offsets []int32   // of the bags, from 0
+	at      []uint32 // by value: offset of its row in the values of the query
+	offsets []int32  // of the bags, from 0
 	coefs   []float32
 	sums    []float32 // by row
 }
@@ -199,12 +209,8 @@ func (s *Scorer) embed(b *encode.Batch, lo, hi int) {
 		s.shared = s.shared[:0]
 	}
 	s.input(b, lo, hi)
-	for f := range s.layout.Features {
-		if s.same[f] {
-			s.poolShared(b, f, lo, hi)
-		} else {
-			s.pool(b, f, lo, hi)
-		}
+	for from := 0; from < len(s.layout.Features); {
+		from = s.look(b, from, lo, hi)
 	}
 	if s.joins && cols > 0 {
 		width := s.layout.Width
@@ -291,13 +297,63 @@ func (s *Scorer) input(b *encode.Batch, lo, hi int) {
 	}
 }
 
+// mostValues is the number of values from which rows that have been read are pooled before
+// the next are read, so that they stay in a first-level cache.
+const mostValues = 1 << 12
+
+// look reads and pools the rows of the features from number from on, and returns the
+// number of the next feature.
+func (s *Scorer) look(b *encode.Batch, from, lo, hi int) (end int) {
+	s.queries, s.keys = s.queries[:0], s.keys[:0]
+	values := 0
+	for end = from; end < len(s.layout.Features) && values < mostValues; end++ {
+		ft := s.layout.Features[end]
+		first := len(s.keys)
+		s.addKeys(b.Sparse[end], s.same[end], lo, hi)
+		values += (len(s.keys) - first) * s.widths[ft.Table]
+		s.queries = append(s.queries, Query{Table: ft.Table, Keys: s.keys[first:]})
+	}
+	s.values = resized(s.values, values)
+	keys, rest := s.keys, s.values // s.keys may have moved
+	for i := range s.queries {
+		q := &s.queries[i]
+		n := len(q.Keys)
+		q.Keys, keys = keys[:n], keys[n:]
+		q.Values, rest = rest[:n*s.widths[q.Table]], rest[n*s.widths[q.Table]:]
+	}
+	s.rows.Read(s.queries)
+	for i := range s.queries {
+		if f := from + i; s.same[f] {
+			s.poolShared(b, &s.queries[i], f, lo, hi)
+		} else {
+			s.pool(b, &s.queries[i], f, lo, hi)
+		}
+	}
+	return end
+}
+
+// addKeys adds the keys of a feature in rows lo to hi to s.keys. It adds consecutive equal
+// keys once; they occur if all samples of a request share a value.
+func (s *Scorer) addKeys(j encode.Jagged, same bool, lo, hi int) {
+	values := j.Values[j.Offsets[lo]:j.Offsets[hi]]
+	if same {
+		s.keys = append(s.keys, values[0])
+		return
+	}
+	for i, key := range values {
+		if i == 0 || key != values[i-1] {
+			s.keys = append(s.keys, key)
+		}
+	}
+}
+
 // pool adds feature f of rows lo to hi to the logits and the networks' input.
-func (s *Scorer) pool(b *encode.Batch, f, lo, hi int) {
+func (s *Scorer) pool(b *encode.Batch, q *Query, f, lo, hi int) {
 	ft := s.layout.Features[f]
-	bags := s.gather(b.Sparse[f], f, lo, hi)
+	bags := s.bags(b.Sparse[f], q, f, lo, hi)
 	part := 0
 	for p, at := range s.layout.Tables[ft.Table].Parts {
-		from := s.values[min(part, len(s.values)):]
+		from := q.Values[min(part, len(q.Values)):]
 		switch {
 		case p == ft.DeepPart && s.towers[0].net != nil:
 			f32.Pool(s.x[ft.DeepCol-len(s.shared):], s.layout.Width-len(s.shared), from, bags, at.Dim, false)
@@ -308,20 +364,16 @@ func (s *Scorer) pool(b *encode.Batch, f, lo, hi int) {
 	}
 }
 
-// poolShared is pool for a feature with a single key in rows lo to hi, which it looks up
-// once.
-func (s *Scorer) poolShared(b *encode.Batch, f, lo, hi int) {
-	ft, j, rows := s.layout.Features[f], b.Sparse[f], hi-lo
-	width := s.widths[ft.Table]
-	s.keys = append(s.keys[:0], j.Values[j.Offsets[lo]])
-	s.values, s.at = resized(s.values, width), append(s.at[:0], 0)
-	s.rows.Read(ft.Table, s.keys, s.values)
-	if table.IsUnknown(s.values) {
+// poolShared is pool for a feature with a single key in rows lo to hi.
+func (s *Scorer) poolShared(b *encode.Batch, q *Query, f, lo, hi int) {
+	ft, rows := s.layout.Features[f], hi-lo
+	s.at = append(s.at[:0], 0)
+	if table.IsUnknown(q.Values) {
 		s.unknown[f] += int64(rows)
 	}
 	part, bag := 0, f32.Bags{At: s.at}
 	for p, at := range s.layout.Tables[ft.Table].Parts {
-		from := s.values[part : part+at.Dim]
+		from := q.Values[part : part+at.Dim]
 		switch {
 		case p == ft.DeepPart && s.towers[0].net != nil:
 			if ft.DeepCol < len(s.shared) {
@@ -355,26 +407,26 @@ func (s *Scorer) addWide(logit, weights []float32, bags f32.Bags, pooled bool) {
 	f32.AddTo(logit, s.sums)
 }
 
-// gather reads the rows of feature f's keys in rows lo to hi. It reads consecutive equal
-// keys once; they occur if all samples of a request share a value.
-func (s *Scorer) gather(j encode.Jagged, f, lo, hi int) f32.Bags {
+// bags returns the bags of feature f in rows lo to hi, whose rows have been read.
+func (s *Scorer) bags(j encode.Jagged, q *Query, f, lo, hi int) f32.Bags {
 	ft := s.layout.Features[f]
 	width, first, end := s.widths[ft.Table], j.Offsets[lo], j.Offsets[hi]
 	values := j.Values[first:end]
-	s.keys, s.at = s.keys[:0], resized(s.at, len(values))
+	s.at = resized(s.at, len(values))
+	row := -width
+	unknown, isUnknown := int64(0), int64(0)
 	for i, key := range values {
 		if i == 0 || key != values[i-1] {
-			s.keys = append(s.keys, key)
+			row += width
+			isUnknown = 0
+			if table.IsUnknown(q.Values[row : row+width]) {
+				isUnknown = 1
+			}
 		}
-		s.at[i] = uint32((len(s.keys) - 1) * width)
+		s.at[i] = uint32(row)
+		unknown += isUnknown
 	}
-	s.values = resized(s.values, len(s.keys)*width)
-	s.rows.Read(ft.Table, s.keys, s.values)
-	for _, at := range s.at {
-		if table.IsUnknown(s.values[at : int(at)+width]) {
-			s.unknown[f]++
-		}
-	}
+	s.unknown[f] += unknown
 	s.offsets = resized(s.offsets, hi-lo+1)
 	single := j.Weights == nil
 	for i := range s.offsets {

@@ -24,11 +24,14 @@ type heldRows struct {
 	values []map[uint64][]float32
 }
 
-func (r heldRows) Read(t int, keys []uint64, dst []float32) {
-	for i, key := range keys {
-		to := dst[i*r.widths[t] : (i+1)*r.widths[t]]
-		if copy(to, r.values[t][key]) == 0 {
-			table.FillUnknown(to)
+func (r heldRows) Read(queries []Query) {
+	for _, q := range queries {
+		width := r.widths[q.Table]
+		for i, key := range q.Keys {
+			to := q.Values[i*width : (i+1)*width]
+			if copy(to, r.values[q.Table][key]) == 0 {
+				table.FillUnknown(to)
+			}
 		}
 	}
 }
@@ -415,8 +418,10 @@ func benchmarkScore(b *testing.B, shared int) {
 // noiseRows returns a row for every key without a lookup.
 type noiseRows struct{}
 
-func (noiseRows) Read(_ int, keys []uint64, dst []float32) {
-	for i := range dst {
-		dst[i] = float32(i%7) / 8
+func (noiseRows) Read(queries []Query) {
+	for _, q := range queries {
+		for i := range q.Values {
+			q.Values[i] = float32(i%7) / 8
+		}
 	}
 }
