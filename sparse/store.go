@@ -13,8 +13,8 @@ import (
 // Store is one rank's part of the sharded tables. A trainer needs Open, NewLookup,
 // Pull, Push, Apply and Close. The other groups of calls are optional: Pipeline works
 // ahead, Slots keeps microbatches separate, Files saves and loads, Shards moves shards
-// between ranks, Copies reads small tables without messages, Norms counts rows and
-// gradients, and Replica survives the loss of a rank.
+// between ranks, Copies reads small tables without messages, RowNorms and
+// ObserveGradients measure rows and gradients, and Replica survives the loss of a rank.
 type Store struct {
 	link
 	rank, size int
