@@ -341,6 +341,26 @@ func TestGPUAuto(t *testing.T) {
 	}
 }
 
+// TestGPUPlan: -plan estimates the memory on the devices, and reports a batch that does not fit.
+func TestGPUPlan(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, x := range []struct{ environment, args, want string }{
+		{"STANDIN_DEVICES=2", "-device gpu", "without the memory of CUDA, cuBLAS and NCCL; 17.2 GB are free\n"},
+		{"STANDIN_MEMORY=50000", "-device gpu", "50.0 kB are free, so it does not fit: use a smaller batch or model\n"},
+		{"STANDIN_DEVICES=2", "-device auto", "17.2 GB are free\n"},
+		{"LD_LIBRARY_PATH=", "-device auto", ""},
+		{"STANDIN_DEVICES=2", "-device cpu", ""},
+	} {
+		o := runGPU(t, dir, []string{x.environment}, append(strings.Fields("-np 2 train -plan"), strings.Fields(x.args)...)...)
+		_, line, found := strings.Cut(o.stdout, "\nGPU: ")
+		line, _, _ = strings.Cut(line, "\n\n")
+		if o.code != 0 || found != (x.want != "") || !strings.Contains(line+"\n", x.want) {
+			t.Errorf("%s %s: exit code %d, want %q\n%s%s", x.environment, x.args, o.code, x.want, o.stdout, o.stderr)
+		}
+	}
+}
+
 // TestBenchStepOnGPUs: steps on the devices are measured on two ranks, without floors of the
 // CPU.
 func TestBenchStepOnGPUs(t *testing.T) {

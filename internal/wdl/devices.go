@@ -6,6 +6,7 @@ import (
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
@@ -14,6 +15,9 @@ type Devices interface {
 	// Check returns an error if this number of ranks cannot train the configuration on the
 	// devices of this machine.
 	Check(c *config.Config, ranks int) error
+	// Need returns the memory that a rank needs on its device for batches of this number of rows.
+	// It is called without ranks.
+	Need(c *config.Config, l layout.Layout, rows int) (*plan.Device, error)
 	// Try opens the device of this rank for the arena of a model that only this rank trains.
 	Try(a *dense.Arena, c *config.Config, l layout.Layout) (step.Device, error)
 	// Open opens the device of this rank for the arena of a model. All ranks call it. lines
@@ -29,6 +33,11 @@ type NoDevices struct{ Reason error }
 
 // Check implements Devices.
 func (d NoDevices) Check(*config.Config, int) error { return d.Reason }
+
+// Need implements Devices.
+func (d NoDevices) Need(*config.Config, layout.Layout, int) (*plan.Device, error) {
+	return nil, d.Reason
+}
 
 // Try implements Devices.
 func (d NoDevices) Try(*dense.Arena, *config.Config, layout.Layout) (step.Device, error) {

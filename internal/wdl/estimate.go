@@ -6,6 +6,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
@@ -44,5 +45,18 @@ func Estimate(ctx context.Context, o Options, ranks int, shared bool) (*plan.Pla
 	if err != nil {
 		return nil, err
 	}
-	return plan.Estimate(ctx, c, r.in.Encoder, r.in.Train, ranks, g)
+	p, err := plan.Estimate(ctx, c, r.in.Encoder, r.in.Train, ranks, g)
+	if err != nil || !c.Train.MayUseGPU() || o.Devices == nil {
+		return p, err
+	}
+	parts := ranks
+	if c.Train.Slots > 0 {
+		parts = c.Train.Slots
+	}
+	rows := (c.Train.Global(ranks) + parts - 1) / parts
+	p.Device, err = o.Devices.Need(c, layout.New(c, r.in.Encoder.Sparse(), r.in.Encoder.Dense()), rows)
+	if c.Train.Device == "auto" {
+		err = nil // the CPU may compute
+	}
+	return p, err
 }

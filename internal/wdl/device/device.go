@@ -83,17 +83,35 @@ func Open(on *cuda.Device, a *dense.Arena, c *config.Config, l layout.Layout) (_
 	return d, d.build(c, l)
 }
 
-// place allocates and divides the memory of the parameters.
-func (d *Device) place(c *config.Config) (err error) {
-	values, grads := 0, 0
-	for _, p := range d.arena.Params() {
+// lengthsOf returns the numbers of floats that the parameters need on a device.
+func lengthsOf(a *dense.Arena, c *config.Config) (values, grads, norms int) {
+	for _, p := range a.Params() {
 		grads += cuda.Room(len(p.Value))
 		values += cuda.Room(len(p.Value)) + cuda.Room(len(p.State))
 	}
-	norms := len(d.arena.Params()) * cuda.Room(2*kernel.NormSums)
-	if c.Train.ClipNorm == 0 {
-		norms = 0
+	if c.Train.ClipNorm != 0 {
+		norms = len(a.Params()) * cuda.Room(2*kernel.NormSums)
 	}
+	return values, grads, norms
+}
+
+// need returns the bytes that a Device needs for batches of this number of rows.
+func need(a *dense.Arena, c *config.Config, l layout.Layout, rows int) (int64, error) {
+	d := &Device{arena: a, width: l.Width, weigh: c.Weighted()}
+	for _, p := range a.Params() {
+		d.params = append(d.params, &param{of: p})
+	}
+	if err := d.build(c, l); err != nil {
+		return 0, err
+	}
+	values, grads, norms := lengthsOf(a, c)
+	copied, alone, _ := d.sizes(rows)
+	return 4 * (int64(values+grads+norms) + int64(copied+alone)), nil
+}
+
+// place allocates and divides the memory of the parameters.
+func (d *Device) place(c *config.Config) (err error) {
+	values, grads, norms := lengthsOf(d.arena, c)
 	if d.own, err = newMemory(d.device, values+grads+norms); err != nil {
 		return err
 	}

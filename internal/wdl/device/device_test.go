@@ -257,6 +257,49 @@ func TestABatchThatDoesNotFit(t *testing.T) {
 	}
 }
 
+// TestNeedIsWhatIsAllocated: a plan has the bytes that a training allocates.
+func TestNeedIsWhatIsAllocated(t *testing.T) {
+	off := false
+	for name, change := range map[string]func(*config.Config){
+		"wide_deep": nil,
+		"clipped, dropout, adam, weights": func(c *config.Config) {
+			c.Train.ClipNorm, c.Model.Dropout, c.Label.Weight, c.Train.Optimizer.Dense = 1, .1, "w", optim.Rule{Kind: "adam"}
+		},
+		"xdeepfm":   func(c *config.Config) { c.Model.Kind, c.Model.CIN = "xdeepfm", []int{5, 3} },
+		"deepfm":    func(c *config.Config) { c.Model.Kind = "deepfm" },
+		"dcn_v2":    func(c *config.Config) { c.Model.Kind, c.Model.Cross = "dcn_v2", config.Cross{Layers: 2, Rank: 3} },
+		"wide only": func(c *config.Config) { c.Model.Deep = &off },
+		"2 labels":  func(c *config.Config) { c.Labels = []schema.Label{{Field: "n", Kind: "number"}} },
+	} {
+		c, l := parity.Model(change)
+		m := Machine{Files: cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS}}
+		want, err := m.Need(c, l, 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		library, err := cuda.Open(m.Files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := step.DenseArena(c, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, on, err := m.open(library, 0, a, c, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.Begin(300)
+		free, _, failed := on.Memory()
+		if err := errors.Join(err, failed, d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := want.FreeBytes - free; got != want.MemoryBytes {
+			t.Errorf("%s: %d bytes are allocated, and %d planned", name, got, want.MemoryBytes)
+		}
+	}
+}
+
 // TestFaultsOfTheDevice: a call that fails ends the step with its name.
 func TestFaultsOfTheDevice(t *testing.T) {
 	for _, call := range []string{"cuMemcpyHtoDAsync", "cuLaunchKernel", "cublasSgemm", "cuMemcpyDtoHAsync", "cuEventSynchronize", "cuStreamSynchronize"} {

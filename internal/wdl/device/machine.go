@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -15,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/nccl"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -60,6 +62,34 @@ func (m Machine) Check(c *config.Config, ranks int) error {
 		return fmt.Errorf("-collective nccl: %w", err)
 	}
 	return nil
+}
+
+// Need implements wdl.Devices.
+func (m Machine) Need(c *config.Config, l layout.Layout, rows int) (*plan.Device, error) {
+	a, err := step.DenseArena(c, l)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan.Device{FreeBytes: math.MaxInt64}
+	if p.MemoryBytes, err = need(a, c, l, rows); err != nil {
+		return nil, err
+	}
+	library, err := cuda.Open(m.Files)
+	if err != nil {
+		return nil, err
+	}
+	for i := range library.Devices {
+		on, err := library.Device(i)
+		if err != nil {
+			return nil, err
+		}
+		free, _, err := on.Memory()
+		if err = errors.Join(err, on.Close()); err != nil {
+			return nil, err
+		}
+		p.FreeBytes = min(p.FreeBytes, free)
+	}
+	return p, nil
 }
 
 // inSlots is the reason why steps in slots do not use NCCL.

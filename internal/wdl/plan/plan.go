@@ -29,6 +29,7 @@ type Plan struct {
 	Copies      bool              `json:"copies,omitempty"` // bytes include those of copies
 	Imbalance   float64           `json:"imbalance"`        // bytes sent by the busiest rank divided by the mean
 	Dense       Dense             `json:"dense"`
+	Device      *Device           `json:"device,omitempty"` // if the training may use GPUs
 	Tables      []Table           `json:"tables"`
 	Ranks       []sparse.RankLoad `json:"ranks"` // wire_bytes are per step
 	Owner       []int32           `json:"owner"` // rank by shard
@@ -42,6 +43,12 @@ type Dense struct {
 	GradientBytes  int64 `json:"gradient_bytes"`  // per rank, all threads
 	OptimizerBytes int64 `json:"optimizer_bytes"` // per rank
 	StepBytes      int64 `json:"bytes_per_step"`  // over all ranks: the allreduce of gradients
+}
+
+// Device holds the needs of a rank on its GPU, and what the GPUs of this machine have.
+type Device struct {
+	MemoryBytes int64 `json:"memory_bytes"` // without those of CUDA, cuBLAS and NCCL
+	FreeBytes   int64 `json:"free_bytes"`   // of the GPU with the least
 }
 
 // NewDense returns the needs of a dense part of the given size. An allreduce of n bytes sends

@@ -20,7 +20,11 @@ func (p *Plan) String() string {
 		with = ", both with the copies on second ranks"
 	}
 	fmt.Fprintf(&b, "%s of rows and index at the end, %s a step between ranks%s, the busiest rank %.2f × the mean\n", Bytes(p.MemoryBytes), Bytes(p.StepBytes), with, p.Imbalance)
-	fmt.Fprintf(&b, "dense part: %v, %s a step between ranks for the allreduce\n\n", p.Dense, Bytes(p.Dense.StepBytes))
+	fmt.Fprintf(&b, "dense part: %v, %s a step between ranks for the allreduce\n", p.Dense, Bytes(p.Dense.StepBytes))
+	if p.Device != nil {
+		fmt.Fprintf(&b, "GPU: %v\n", *p.Device)
+	}
+	fmt.Fprintln(&b)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "table\tstrategy\trows\tmemory\ta step\tas rows\tpooled\treplicated\t  why\n")
 	for _, t := range p.Tables {
@@ -64,6 +68,15 @@ func (p *Plan) String() string {
 func (d Dense) String() string {
 	return fmt.Sprintf("%d parameters, %s on each rank (parameters %s, gradients %s, optimizer %s)", d.Parameters,
 		Bytes(d.MemoryBytes()), Bytes(d.ValueBytes), Bytes(d.GradientBytes), Bytes(d.OptimizerBytes))
+}
+
+// String describes the memory on a GPU.
+func (d Device) String() string {
+	does := ""
+	if d.MemoryBytes > d.FreeBytes {
+		does = ", so it does not fit: use a smaller batch or model"
+	}
+	return fmt.Sprintf("%s for each rank, without the memory of CUDA, cuBLAS and NCCL; %s are free%s", Bytes(d.MemoryBytes), Bytes(d.FreeBytes), does)
 }
 
 // columns returns the ranks that fit in the width of a page.

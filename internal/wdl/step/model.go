@@ -191,6 +191,16 @@ func DenseSize(c *config.Config, l layout.Layout) (dense.Size, error) {
 	return w.arena.Size(m.arenaConfig(c, nil))
 }
 
+// DenseArena returns the parameters of the dense part of a layout's model, for a device.
+func DenseArena(c *config.Config, l layout.Layout) (*dense.Arena, error) {
+	m := &model{layout: l, objective: newObjective(c)}
+	w, err := newWorker(m, c, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	return w.arena, w.arena.Build(m.arenaConfig(c, nil))
+}
+
 // pull pulls the rows of the keys of a batch that was not prepared into the current lookup.
 func (m *model) pull(b *encode.Batch, insert bool) error {
 	return m.store.Pull(m.lookup, m.keys(m.bags, b), insert)
