@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // cluster models hosts of perHost ranks each, with the default costs for links between hosts.
@@ -43,7 +44,7 @@ func taking(a collective.Algorithm, body func(c *collective.Comm) error) func(c 
 // TestRailsBeatFlatAsTheModelPredicts compares allreduces of Comms with hosts and without hosts
 // on the same links.
 func TestRailsBeatFlatAsTheModelPredicts(t *testing.T) {
-	for _, n := range []int{64, 1 << 14, 1 << 18} {
+	for _, n := range []int{64, 1 << 14, 1 << 18}[:patient.Size(2, 3)] {
 		m := cluster(4, 4)
 		rails, _ := onHosts(t, m, taking(collective.Rails, sum(n)))
 		for _, a := range []collective.Algorithm{collective.Ring, collective.Bruck, collective.Direct} {
@@ -59,16 +60,24 @@ func TestRailsBeatFlatAsTheModelPredicts(t *testing.T) {
 	}
 }
 
-// TestScale keeps modelled time, messages and bytes of rank 0 for up to 1024 ranks,
-// next to the predictions of the cost model.
+// TestScale keeps modelled time, messages and bytes of rank 0 for up to 256 ranks, and 1024
+// with -whole, next to the predictions of the cost model.
 func TestScale(t *testing.T) {
+	golden.Check(t, "scale.txt", scale(t, []int{4, 33, 256}, [][2]int{{2, 4}, {8, 8}, {64, 4}}))
+	if patient.Size(0, 1) == 1 {
+		golden.Check(t, "scale-1024.txt", scale(t, []int{1024}, [][2]int{{128, 8}}))
+	}
+}
+
+func scale(t *testing.T, sizes []int, hosts [][2]int) string {
+	t.Helper()
 	var text strings.Builder
 	fmt.Fprintln(&text, "# AllReduce of float32: elements, ranks or hosts×ranks, algorithm, virtual time, predicted, messages/bytes of rank 0")
 	line := func(n int, where string, a collective.Algorithm, predicted float64, d time.Duration, ts []*Transport) {
 		fmt.Fprintf(&text, "%7d %6s %-8v %14v %14v %6d/%d\n", n, where, a, d, time.Duration(predicted*1e9), ts[0].sent().messages, ts[0].sent().bytes)
 	}
 	for _, n := range []int{16, 1 << 14, 1 << 18} {
-		for _, p := range []int{4, 33, 256, 1024} {
+		for _, p := range sizes {
 			if n > 1<<14 && p > 33 || n > 16 && p > 256 { // gigabytes of copies
 				continue
 			}
@@ -78,7 +87,7 @@ func TestScale(t *testing.T) {
 			d, ts := modelled(t, p, tenGigabit(), taking(a, sum(n)))
 			line(n, fmt.Sprint(p), a, predicted, d, ts)
 		}
-		for _, h := range [][2]int{{2, 4}, {8, 8}, {64, 4}, {128, 8}} {
+		for _, h := range hosts {
 			m := cluster(h[0], h[1])
 			if n > 16 && h[0] > 8 {
 				continue
@@ -90,18 +99,23 @@ func TestScale(t *testing.T) {
 			line(n, fmt.Sprintf("%d×%d", h[0], h[1]), collective.Rails, predicted, d, ts)
 		}
 	}
-	golden.Check(t, "scale.txt", text.String())
+	return text.String()
 }
 
 // TestAllToAllAtScale keeps the same of all-to-alls, by the choice and pairwise:
 // a count of 8 bytes for each rank, and parts of unlike lengths, on average 64.
 func TestAllToAllAtScale(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a thousand ranks")
+	golden.Check(t, "alltoall.txt", allToAlls(t, 4, 33, 64))
+	if patient.Size(0, 1) == 1 {
+		golden.Check(t, "alltoall-1024.txt", allToAlls(t, 256, 1024))
 	}
+}
+
+func allToAlls(t *testing.T, sizes ...int) string {
+	t.Helper()
 	var text strings.Builder
 	fmt.Fprintln(&text, "# call, ranks, algorithm, virtual time, predicted, messages/bytes of rank 0")
-	for _, p := range []int{4, 33, 64, 256, 1024} {
+	for _, p := range sizes {
 		counts := func(c *collective.Comm) error {
 			return collective.AllToAll(c, make([]int64, p), make([]int64, p))
 		}
@@ -132,7 +146,7 @@ func TestAllToAllAtScale(t *testing.T) {
 			}
 		}
 	}
-	golden.Check(t, "alltoall.txt", text.String())
+	return text.String()
 }
 
 func sumOf(x []int) (sum int) {
