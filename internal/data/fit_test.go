@@ -8,6 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 func TestVocabularyOfPieces(t *testing.T) {
@@ -31,7 +32,7 @@ func TestMergeRefusesOthers(t *testing.T) {
 	}
 	whole := adultFit(t).Marshal()
 	for n := range len(whole) {
-		if n > 100 && n%37 != 0 {
+		if n > 100 && n%patient.Size(211, 37) != 0 {
 			continue
 		}
 		if err := encode.NewFit(adultSchema()).Merge(whole[:n]); err == nil {

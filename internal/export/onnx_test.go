@@ -156,12 +156,13 @@ func TestONNXPassesTheChecker(t *testing.T) {
 	if python == "" {
 		t.Skip("no python3 with onnx (Debian: python3-onnx)")
 	}
-	for name, model := range onnxModels {
-		m := writeONNX(t, model)
-		check := "import onnx, sys; onnx.checker.check_model(sys.argv[1] + '/model.onnx', full_check=True)"
-		if out, err := exec.Command(python, "-c", check, m.dir).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s", name, err, out)
-		}
+	args := []string{"-c", "import onnx, sys\nfor dir in sys.argv[1:]: print(dir, flush=True); onnx.checker.check_model(dir + '/model.onnx', full_check=True)"}
+	for _, model := range onnxModels {
+		args = append(args, writeONNX(t, model).dir)
+	}
+	out, err := exec.Command(python, args...).CombinedOutput()
+	if n := strings.Count(string(out), "\n"); err != nil || n != len(onnxModels) {
+		t.Errorf("%v after %d of %d models: %s", err, n, len(onnxModels), out)
 	}
 }
 

@@ -83,9 +83,10 @@ func TestDefaultsLearnAtAnyBatch(t *testing.T) {
 	train, test := filepath.Join(dir, "train.csv"), filepath.Join(dir, "test.csv")
 	planted(t, train, 1, 30_000)
 	best := planted(t, test, 2, 20_000)
-	batches := []int{256, 4096} // everyday runs take them by turns
+	parts, batches := []string{"wide", "deep", "both"}, []int{256, 4096} // everyday runs take them by turns
 	for i, kind := range optim.Kinds() {
-		for name, part := range map[string]string{"wide": "deep: false", "deep": "wide: false", "both": "embedding_dim: 8"} {
+		for _, name := range parts[patient.Size(i%3, 0):patient.Size(i%3+1, 3)] {
+			part := map[string]string{"wide": "deep: false", "deep": "wide: false", "both": "embedding_dim: 8"}[name]
 			for _, batch := range batches[patient.Size(i%2, 0):patient.Size(i%2+1, 2)] {
 				t.Run(fmt.Sprint(kind, "/", name, "/", batch), func(t *testing.T) {
 					t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/trace"
@@ -71,7 +72,7 @@ func TestBucketsSumTheSame(t *testing.T) {
 		}
 	}
 	for _, kind := range kinds {
-		for _, x := range []struct{ size, threads int }{{2, 1}, {2, 2}, {3, 1}} {
+		for _, x := range []struct{ size, threads int }{{2, 2}, {3, 1}, {2, 1}}[:patient.Size(2, 3)] {
 			t.Run(fmt.Sprintf("%s%s, %+v", kind.Kind, kind.Cross.Structure, x), func(t *testing.T) {
 				onRanks(t, x.size, func(comm *collective.Comm) error {
 					c, columns := bucketConfig(kind)
