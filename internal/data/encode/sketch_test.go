@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/wire"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 func sketchOf(values ...float64) *sketch {
@@ -128,7 +129,7 @@ func checkShares(t *testing.T, name string, offset float64, s *sketch, all []flo
 // TestSketchDoesNotDependOnParts: merged sketches are the same for any partition of the values,
 // also if many values make the grid coarser.
 func TestSketchDoesNotDependOnParts(t *testing.T) {
-	for _, n := range []int{100, 400000} {
+	for _, n := range []int{100, patient.Size(150_000, 400_000)} {
 		d := rand.New(rand.NewPCG(7, 7))
 		values := make([]float64, n)
 		for i := range values {
