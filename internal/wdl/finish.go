@@ -15,7 +15,7 @@ import (
 
 // finish restores the best epoch, evaluates the test data and writes the result.
 func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
-	if err := j.saves.settle(); err != nil {
+	if err := j.saves.wait(); err != nil {
 		return report.Result{}, err
 	}
 	if err := j.saves.saveAgain(); err != nil {

@@ -52,8 +52,8 @@ func NewIndexing(comm *collective.Comm, rec *trace.Recorder, opt IndexOptions) I
 	return x
 }
 
-// settle returns the filled configuration of the data to index.
-func (o IndexOptions) settle() (*config.Config, error) {
+// filled returns the filled configuration of the data to index.
+func (o IndexOptions) filled() (*config.Config, error) {
 	c, _, err := Options{Config: o.Config, Set: o.Set}.config(nil)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func CheckIndex(o IndexOptions) error {
 	if _, err := os.Lstat(o.Out); err == nil {
 		return fmt.Errorf("index: %s exists; remove it or choose another name with -out", o.Out)
 	}
-	c, err := o.settle()
+	c, err := o.filled()
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 func (x Indexing) brief() error {
 	var b []byte
 	if x.comm.Rank() == 0 {
-		c, err := x.opt.settle()
+		c, err := x.opt.filled()
 		if err != nil {
 			return err
 		}

@@ -57,14 +57,14 @@ type Prediction struct {
 
 // NewPrediction prepares a prediction on a group.
 func NewPrediction(comm *collective.Comm, rec *trace.Recorder, opt PredictOptions) Prediction {
-	opt.settle()
+	opt.predict()
 	p := Prediction{&run{use: opt.Eval.use()}, &opt}
 	p.init(comm, rec, Options{Resume: opt.Eval.Resume, Read: opt.Eval.Read, Hosts: opt.Eval.Hosts, Warn: opt.Eval.Warn})
 	return p
 }
 
-// settle makes the evaluation a prediction.
-func (o *PredictOptions) settle() {
+// predict makes the evaluation a prediction.
+func (o *PredictOptions) predict() {
 	o.Eval.predicts, o.Eval.unlabelled = true, !o.Label
 }
 

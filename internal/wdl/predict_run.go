@@ -18,7 +18,7 @@ import (
 // CheckPredict finds the faults of a prediction that one process can find before any rank
 // starts.
 func CheckPredict(ctx context.Context, o PredictOptions) error {
-	o.settle()
+	o.predict()
 	if len(o.Eval.Data) == 0 {
 		return errors.New("predict: -data FILE names the records to predict")
 	}

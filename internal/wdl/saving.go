@@ -57,13 +57,13 @@ func (s *saves) publish(ctx context.Context) (err error) {
 	return permanent(err)
 }
 
-// settle waits for the checkpoint under way and records its outcome.
-func (s *saves) settle() error { return s.settled(s.saver.Settle()) }
+// wait waits for the checkpoint under way and records its outcome.
+func (s *saves) wait() error { return s.record(s.saver.Wait()) }
 
-// catchUp is like settle, but is called while training waits.
-func (s *saves) catchUp() error { return s.settled(s.saver.CatchUp()) }
+// catchUp is like wait, but is called while training waits.
+func (s *saves) catchUp() error { return s.record(s.saver.CatchUp()) }
 
-func (s *saves) settled(o save.Outcome, err error) error {
+func (s *saves) record(o save.Outcome, err error) error {
 	if err == nil && o.Fault != "" {
 		if s.failedBest = s.cursor.Best == o.Step; s.failedBest {
 			s.cursor.Best, s.cursor.AtBest = s.before.step, s.before.at // a best epoch must be restorable
@@ -123,7 +123,7 @@ func (s *saves) saveAgain() error {
 	if err := s.save(true, before); err != nil {
 		return err
 	}
-	if err := s.settle(); err != nil {
+	if err := s.wait(); err != nil {
 		return err
 	}
 	if s.saver.Last() == s.cursor.Step {
@@ -144,7 +144,7 @@ func (s *saves) saveNow(asked bool) error {
 	if err := s.move(); err != nil {
 		return err
 	}
-	return s.settle()
+	return s.wait()
 }
 
 // keepBest completes the checkpoint of the best epoch before the next step if the job
@@ -164,7 +164,7 @@ func (s *saves) move() error {
 	if owner == nil || s.done() {
 		return nil
 	}
-	if err := s.settle(); err != nil || s.saver.Last() != n {
+	if err := s.wait(); err != nil || s.saver.Last() != n {
 		return err // if the checkpoint failed, shards keep their owners
 	}
 	was, moved := s.trainer.Store().Shards().Owner(), 0

@@ -101,7 +101,7 @@ func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 			return false, nil
 		}
 		s.rec.Enter(trace.Checkpoint)
-		if err := s.saves.settle(); err != nil { // the next step, which would complete it, may be far away
+		if err := s.saves.wait(); err != nil { // the next step, which would complete it, may be far away
 			return false, err
 		}
 		if err := s.saves.publisher.Idle(s.cursor.Step); err != nil {

@@ -130,7 +130,7 @@ func (d *decoder) set(c *Config, path, text string) {
 		d.override(v, k, path, text)
 	}
 	if len(d.faults) == 0 {
-		c.settle(path, v)
+		c.clearExcluded(path, v)
 	}
 	for i := range d.faults {
 		if d.faults[i].Path == "" {
@@ -206,8 +206,8 @@ func noEntry(at string, v reflect.Value) string {
 	return fmt.Sprintf("%s has %d entries; they are counted from 0, as %s[0]", at, v.Len(), at)
 }
 
-// settle clears the settings that the key at path, just set to v, excludes.
-func (c *Config) settle(path string, v reflect.Value) {
+// clearExcluded clears the settings that the key at path, just set to v, excludes.
+func (c *Config) clearExcluded(path string, v reflect.Value) {
 	if v.IsZero() {
 		return // the default excludes nothing
 	}

@@ -173,7 +173,7 @@ func (p *Publisher) Boundary(step int64) error {
 	if all.Busy && all.Fault == "" {
 		return nil
 	}
-	if err := p.settle(all); err != nil {
+	if err := p.recordOutcome(all); err != nil {
 		return err
 	}
 	switch {
@@ -229,11 +229,11 @@ func (p *Publisher) gather(own report) (sum report, err error) {
 	return sum, nil
 }
 
-// errSettled ends the wait of rank 0 for parts of a version that has failed.
-var errSettled = errors.New("another rank could not write its part")
+// errDecided ends the wait of rank 0 for parts of a version that has failed.
+var errDecided = errors.New("another rank could not write its part")
 
-// settle records the outcome of the previous version.
-func (p *Publisher) settle(all report) error {
+// recordOutcome records the outcome of the previous version.
+func (p *Publisher) recordOutcome(all report) error {
 	x := p.pending
 	if x == nil {
 		return nil
@@ -261,7 +261,7 @@ func (p *Publisher) settle(all report) error {
 
 // giveUp cancels a version and waits until its goroutines have ended.
 func (p *Publisher) giveUp(x *pending) {
-	x.cancel(errSettled)
+	x.cancel(errDecided)
 	if x.copied {
 		<-x.done
 		return
@@ -473,7 +473,7 @@ func (p *Publisher) conclude() error {
 	}
 	if p.files != nil {
 		if all.Fault != "" {
-			x.cancel(errSettled)
+			x.cancel(errDecided)
 		}
 		<-x.done
 		_, own.Fault = x.state()
@@ -485,7 +485,7 @@ func (p *Publisher) conclude() error {
 	if all.Fault == "" {
 		all = last
 	}
-	return p.settle(all)
+	return p.recordOutcome(all)
 }
 
 // errStopped ends the version under way when the training ends.

@@ -192,7 +192,7 @@ func TestPartThatCannotBeWritten(t *testing.T) {
 	}{
 		"full disk": {create: syscall.ENOSPC, want: syscall.ENOSPC},
 		"torn copy": {copy: torn, want: torn},
-		"given up":  {stop: true, want: errSettled},
+		"given up":  {stop: true, want: errDecided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, step := partStore(t)
@@ -217,7 +217,7 @@ func TestPartThatCannotBeWritten(t *testing.T) {
 			})
 			x.turn()
 			if c.stop {
-				x.end(errSettled)
+				x.end(errDecided)
 			}
 			x.finish()
 			if err := <-done; !errors.Is(err, c.want) {

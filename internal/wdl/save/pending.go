@@ -14,7 +14,7 @@ import (
 // pending is a checkpoint being written. It holds the state after one step. The state is
 // copied in turns between the following steps, or at once if a stream has no further step.
 // A goroutine writes it while training continues. Rank 0 commits it when all parts are
-// written. All ranks settle it at the next boundary at which they save, or at the end.
+// written. All ranks complete it at the next boundary at which they save, or at the end.
 type pending struct {
 	root    string
 	step    int64
@@ -40,8 +40,8 @@ type pending struct {
 	then      func()       // rank 0: if not nil, called after the commit
 }
 
-// errSettled ends the wait of rank 0's goroutine for parts.
-var errSettled = errors.New("the checkpoint is being settled")
+// errDecided ends the wait of rank 0's goroutine for parts.
+var errDecided = errors.New("the outcome of the checkpoint is being decided")
 
 // start writes this rank's part in the background; rank 0 also commits the checkpoint.
 func (p *pending) start() {
@@ -98,8 +98,8 @@ func Written(runDir string, step int64) string {
 
 // stop waits until the goroutine has ended. Tables that were not copied are given up.
 func (p *pending) stop() {
-	p.part.end(errSettled)
-	p.cancel(errSettled)
+	p.part.end(errDecided)
+	p.cancel(errDecided)
 	<-p.done
 }
 

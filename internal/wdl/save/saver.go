@@ -34,7 +34,7 @@ type Setup struct {
 
 // Saver writes the checkpoints of a training while it continues. All ranks of the group
 // make the same calls, between steps. At most one checkpoint is being written at a time:
-// call Settle before Begin. Methods return errors of the group. A checkpoint that cannot be
+// call Wait before Begin. Methods return errors of the group. A checkpoint that cannot be
 // written is not an error but an Outcome.
 type Saver struct {
 	Setup
@@ -185,7 +185,7 @@ func (s *Saver) Stepped(soFar time.Duration) { s.costs.count(soFar) }
 // Turn copies a part of the checkpoint being written, if there is one.
 func (s *Saver) Turn() {
 	if s.taking() {
-		s.delay(func() error { s.pending.part.turn(); return nil }) // Settle reports errors
+		s.delay(func() error { s.pending.part.turn(); return nil }) // Wait reports errors
 	}
 	s.costs.under = s.writing()
 }
@@ -235,19 +235,19 @@ func (s *Saver) writing() bool {
 	}
 }
 
-// CatchUp is Settle while training waits. It records the longest wait.
+// CatchUp is Wait while training waits. It records the longest wait.
 func (s *Saver) CatchUp() (Outcome, error) {
 	s.Rec.Enter(trace.Checkpoint)
 	start := time.Now()
-	o, err := s.Settle()
+	o, err := s.Wait()
 	s.costs.awaited = max(s.costs.awaited, time.Since(start))
 	return o, err
 }
 
-// Settle waits for the checkpoint being written, if there is one, and returns its outcome
+// Wait waits for the checkpoint being written, if there is one, and returns its outcome
 // on all ranks. If a rank could not write (for example because the disk is full), the
 // checkpoint is abandoned, the earlier ones remain, and the user is warned once per step.
-func (s *Saver) Settle() (o Outcome, err error) {
+func (s *Saver) Wait() (o Outcome, err error) {
 	p := s.pending
 	if p == nil {
 		return o, nil

@@ -26,7 +26,7 @@
 //	waiting    one slot a rank; all count                  waiting.go
 //	ordered    train.slots, the same on any number of      slots.go
 //	           ranks; all count
-//	Tolerant   a slots.Machine leases slots, and decides   tolerant.go, settle.go
+//	Tolerant   a slots.Machine leases slots, and decides   tolerant.go, sums.go
 //	           when enough are computed
 //
 // Only Tolerant makes further calls: a pull each time it leases slots, rounds of news, and

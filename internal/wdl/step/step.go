@@ -62,9 +62,9 @@ type mode interface {
 	// push sends gradients of rows to their owners, unless it is still undecided whether
 	// they count.
 	push(*work) error
-	// settle sums the gradients of the slots that count: those of rows at their owners,
+	// sumGradients sums the gradients of the slots that count: those of rows at their owners,
 	// dense ones in the arena.
-	settle(*Coming) error
+	sumGradients(*Coming) error
 }
 
 // work is one pull on this rank, with the batch of this rank's slot.
@@ -96,7 +96,7 @@ func (t *Trainer) Step(c Coming) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if err := t.mode.settle(&t.coming); err != nil {
+	if err := t.mode.sumGradients(&t.coming); err != nil {
 		return Outcome{}, err
 	}
 	out := t.outcome()

@@ -147,7 +147,7 @@ func (x *Tolerant) next(c *Coming) (*work, error) {
 	}
 	for x.decided == nil {
 		if len(x.leases) > 0 {
-			return x.deal(c.N)
+			return x.beginLeases(c.N)
 		}
 		if err := x.ask(c.N); err != nil {
 			return nil, err
@@ -156,8 +156,8 @@ func (x *Tolerant) next(c *Coming) (*work, error) {
 	return nil, nil
 }
 
-// deal begins the pending leases.
-func (x *Tolerant) deal(n int64) (*work, error) {
+// beginLeases begins the pending leases.
+func (x *Tolerant) beginLeases(n int64) (*work, error) {
 	w := x.freeWork()
 	w.step, w.batch = n, &x.empty
 	x.t.rec.Enter(trace.Input)
@@ -184,7 +184,7 @@ func (x *Tolerant) compute(w *work) error {
 	return nil
 }
 
-// push does nothing: settle pushes the gradients that count.
+// push does nothing: sumGradients pushes the gradients that count.
 func (x *Tolerant) push(*work) error { return nil }
 
 // follow applies a decision of the machine.

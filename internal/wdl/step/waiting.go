@@ -76,7 +76,7 @@ func (x *waiting) push(w *work) error {
 	return x.t.model.store.Pipeline().Push(w.lookup)
 }
 
-func (x *waiting) settle(*Coming) error {
+func (x *waiting) sumGradients(*Coming) error {
 	x.t.rec.Enter(trace.Sync)
 	if err := x.t.model.sums.finish(x.t.rec); err != nil {
 		return err

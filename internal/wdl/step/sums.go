@@ -13,10 +13,10 @@ import (
 // place of that rank in the sum.
 func (x *Tolerant) home(item int64) int { return int(item % int64(x.size)) }
 
-// settle sums the gradients of the slots that count. The order of the sums depends only on
+// sumGradients sums the gradients of the slots that count. The order of the sums depends only on
 // the microbatches, not on the ranks that computed them: gradients of rows are summed by
 // slot, dense ones by home rank.
-func (x *Tolerant) settle(c *Coming) error {
+func (x *Tolerant) sumGradients(c *Coming) error {
 	t, store, r := x.t, x.t.model.store, *x.decided
 	t.rec.Enter(trace.Push)
 	counted := make([]int, len(r.Pieces))
