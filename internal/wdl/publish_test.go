@@ -128,8 +128,8 @@ func sameParameters(t testing.TB, got, want *export.Model, keys [][]uint64) {
 			width += p.Dim
 		}
 		a, b := make([]float32, width*len(keys[i])), make([]float32, width*len(keys[i]))
-		got.Read(i, keys[i], a)
-		want.Read(i, keys[i], b)
+		got.Read([]step.Query{{Table: i, Keys: keys[i], Values: a}})
+		want.Read([]step.Query{{Table: i, Keys: keys[i], Values: b}})
 		for j := range b {
 			if math.Float32bits(a[j]) != math.Float32bits(b[j]) {
 				t.Fatalf("version %d: table %s: key %d: %v, a full export has %v", got.Version(), of.Name, keys[i][j/width], a[j], b[j])
