@@ -49,6 +49,18 @@ func (s *Store) NewLookup() *Lookup {
 	return l
 }
 
+// Counters returns the counts of this batch's Pull. GradBytesSent is the size of the
+// gradients that a Push sends, except those of pooled tables.
+func (l *Lookup) Counters() Counters {
+	c := l.tally
+	for r, n := range l.want.gradBytes {
+		if r != l.store.rank {
+			c.GradBytesSent += int64(n)
+		}
+	}
+	return c
+}
+
 // part returns a feature and the offset of part p in its rows. It panics if there is no
 // such part, if there are no bags from ≤ b < to, or if a matrix of len values with rows of
 // stride cannot hold them.

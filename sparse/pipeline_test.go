@@ -138,6 +138,9 @@ func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
 			if got := int(next.tally.RowBytesReceived); got != 4*dim*remote {
 				return fmt.Errorf("keys %d to %d: %d bytes of rows came in all, want %d", c.from, c.to, got, 4*dim*remote)
 			}
+			if n := next.Counters(); n.RowBytesReceived != int64(4*dim*remote) || n.KeyBytesSent != int64(8*remote) || n.GradBytesSent != int64(4*dim*remote) || n.UniqueKeys != int64(c.to-c.from) {
+				return fmt.Errorf("%d keys of other ranks: %+v", remote, n)
+			}
 			if got := int(next.tally.MarkBytesReceived); got != (remote+7)/8 {
 				return fmt.Errorf("%d bytes of marks for %d keys", got, remote)
 			}

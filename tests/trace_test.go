@@ -69,16 +69,26 @@ func merged(t *testing.T, path string, ranks int) {
 		t.Fatal(err)
 	}
 	var events []struct {
-		Ph  string
-		Pid int
+		Ph, Name string
+		Pid, Tid int
+		Args     struct{ Bytes, Rows, Batches int }
 	}
 	if err := json.NewDecoder(z).Decode(&events); err != nil {
 		t.Fatal(err)
 	}
-	pids := map[int]bool{}
+	pids, found := map[int]bool{}, map[string]bool{}
 	for _, e := range events {
 		if e.Ph == "X" {
 			pids[e.Pid] = true
+		}
+		found["bytes and rows of pull"] = found["bytes and rows of pull"] || e.Name == "pull" && e.Args.Bytes > 0 && e.Args.Rows > 0
+		found["bytes of push"] = found["bytes of push"] || e.Name == "push" && e.Args.Bytes > 0
+		found["batches of the reader"] = found["batches of the reader"] || e.Tid == 3 && e.Args.Batches > 0
+		found["a checkpoint"] = found["a checkpoint"] || e.Tid == 4 && e.Name == "write"
+	}
+	for what, has := range found {
+		if !has {
+			t.Errorf("%s has no %s", path, what)
 		}
 	}
 	if len(pids) != ranks {

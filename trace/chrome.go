@@ -32,10 +32,12 @@ type Header struct {
 // HeaderName is the name of the event with the Header as its arguments.
 const HeaderName = "wdlrun_rank"
 
-// The lanes (tid) of a rank's timeline.
+// The lanes (tid) of a rank's timeline. A merged timeline has the waiting in lane 2.
 const (
-	LanePhases  = 0
-	LaneBuckets = 1 // background work
+	lanePhases     = 0
+	laneBuckets    = 1
+	laneReader     = 3
+	laneCheckpoint = 4
 )
 
 // header returns the header of a file that leaves out the first without spans of those that
@@ -64,10 +66,11 @@ func (r *Recorder) monotonicOrigin(monotonic func() int64) (origin int64) {
 }
 
 // WriteChrome writes the kept spans as a Chrome trace: JSON array format, one complete event
-// per span, times in microseconds. The process is the rank; one thread holds the phases and
-// one the background work. The arguments of a span are its step, unless it is that of the
-// phase before, and, as calls, the exchanges that the rank entered in it: number and time
-// since the span's start, alternating. Call it from the goroutine that calls Enter.
+// per span, times in microseconds. The process is the rank. Threads hold the phases, the sums
+// of buckets, the batches that the reader has read and the checkpoints that were written. The
+// arguments of a span are its step, unless it is that of the phase before, the bytes and rows
+// of Count and, as calls, the exchanges that the rank entered in it: number and time since the
+// span's start, alternating. Call it from the goroutine that calls Enter.
 func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	b := bufio.NewWriter(w)
 	first := 0
@@ -80,41 +83,79 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	}
 	fmt.Fprintf(b, "[{\"name\":%q,\"ph\":\"M\",\"pid\":%d,\"args\":%s}", HeaderName, of.Rank, h)
 	fmt.Fprintf(b, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", of.Rank, of.Rank)
-	var line []byte
 	e, known := 0, int64(-1) // step of the phase before
+	var line []byte
 	for i := first; i < len(r.spans); i++ {
 		s := r.spans[(r.next+i)%len(r.spans)]
-		lane := LanePhases
-		line = append(line[:0], ",\n{\"name\":\""...)
-		line = append(line, s.phase.String()...)
-		if s.bucket > 0 {
-			lane = LaneBuckets
-			line = fmt.Appendf(line, ", bucket %d", s.bucket)
-		}
-		line = append(line, "\",\"ph\":\"X\",\"ts\":"...)
-		line = appendMicros(line, s.start)
-		line = append(line, ",\"dur\":"...)
-		line = appendMicros(line, s.end-s.start)
-		line = fmt.Appendf(line, ",\"pid\":%d,\"tid\":%d", of.Rank, lane)
-		sep := ",\"args\":{"
-		if lane == LaneBuckets || s.step != known {
-			line = fmt.Appendf(line, "%s\"step\":%d", sep, s.step)
-			sep = ","
-		}
-		if lane == LanePhases {
+		if s.nth > 0 {
+			line = s.appendEvent(line[:0], fmt.Sprintf("%v, bucket %d", s.phase, s.nth), of.Rank, laneBuckets)
+			line = fmt.Appendf(line, ",\"args\":{\"step\":%d}}", s.step)
+		} else {
+			line = s.appendEvent(line[:0], s.phase.String(), of.Rank, lanePhases)
+			line, e = r.appendArgs(line, s, s.step != known, e)
 			known = s.step
-			line, sep, e = r.appendCalls(line, sep, s, e)
 		}
-		if sep == "," {
-			line = append(line, '}')
+		if _, err := b.Write(line); err != nil {
+			return err
 		}
-		line = append(line, '}')
+	}
+	for _, s := range r.beside.since(r.begins(first)) {
+		if s.phase == Checkpoint {
+			line = s.appendEvent(line[:0], "write", of.Rank, laneCheckpoint)
+			line = fmt.Appendf(line, ",\"args\":{\"step\":%d}}", s.step)
+		} else {
+			line = s.appendEvent(line[:0], "read", of.Rank, laneReader)
+			line = fmt.Appendf(line, ",\"args\":{\"step\":%d,\"batches\":%d}}", s.step, s.nth)
+		}
 		if _, err := b.Write(line); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintln(b, "]")
 	return b.Flush()
+}
+
+// begins returns the start of the i-th of the kept spans.
+func (r *Recorder) begins(i int) int64 {
+	if i == len(r.spans) {
+		return 0
+	}
+	return r.spans[(r.next+i)%len(r.spans)].start
+}
+
+// appendEvent appends the event of a span, without its arguments.
+func (s *span) appendEvent(line []byte, name string, pid, lane int) []byte {
+	line = append(line, ",\n{\"name\":\""...)
+	line = append(line, name...)
+	line = append(line, "\",\"ph\":\"X\",\"ts\":"...)
+	line = appendMicros(line, s.start)
+	line = append(line, ",\"dur\":"...)
+	line = appendMicros(line, s.end-s.start)
+	return fmt.Appendf(line, ",\"pid\":%d,\"tid\":%d", pid, lane)
+}
+
+// appendArgs appends the arguments of a phase and the end of its event. e is the index of the
+// first exchange that may be in it; it returns that of the next phase.
+func (r *Recorder) appendArgs(line []byte, s span, step bool, e int) ([]byte, int) {
+	sep := ",\"args\":{"
+	number := func(name string, n int64) {
+		line = append(append(append(append(line, sep...), '"'), name...), '"', ':')
+		line, sep = strconv.AppendInt(line, n, 10), ","
+	}
+	if step {
+		number("step", s.step)
+	}
+	if s.bytes > 0 {
+		number("bytes", s.bytes)
+	}
+	if s.rows > 0 {
+		number("rows", int64(s.rows))
+	}
+	line, sep, e = r.appendCalls(line, sep, s, e)
+	if sep == "," {
+		line = append(line, '}')
+	}
+	return append(line, '}'), e
 }
 
 // appendCalls appends the exchanges entered in a span, starting with the e-th, after a

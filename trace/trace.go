@@ -2,8 +2,8 @@
 // total time of each phase, and the last spans, which it writes as a timeline for Perfetto
 // and chrome://tracing.
 //
-// One goroutine, the one that trains, calls Enter, Step and Exchange. Any goroutine may call
-// Now and Totals. Entering a phase or recording an exchange costs one clock reading and a few
+// One goroutine, the one that trains, calls Enter, Step, Count and Exchange. Any goroutine may
+// call Now and Totals. Entering a phase or recording an exchange costs one clock reading and a few
 // stores, and does not allocate memory.
 package trace
 
@@ -11,6 +11,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -63,7 +64,9 @@ type span struct {
 	step       int64
 	start, end int64
 	phase      Phase
-	bucket     int // the bucket of background work, from 1; 0: the phase itself
+	nth        int // work concurrent with the phases: the bucket or the number of batches, from 1; 0: the phase itself
+	bytes      int64
+	rows       int
 }
 
 // Recorder records the times of one rank.
@@ -82,6 +85,17 @@ type Recorder struct {
 	first   int64      // step of the first span to keep
 	last    int64      // step of the last; 0: keep all
 	oldest  int
+	bytes   int64 // of the current phase
+	rows    int
+
+	beside ring // spans of other goroutines
+}
+
+// ring holds the last spans of work in other goroutines.
+type ring struct {
+	mu    sync.Mutex
+	spans []span
+	next  int
 }
 
 // exchange is the time at which the rank entered a call in which all ranks take part.
@@ -97,7 +111,9 @@ func New(keep int) *Recorder {
 }
 
 func newAt(keep int, now func() time.Time) *Recorder {
-	return &Recorder{origin: now(), now: now, spans: make([]span, 0, keep), entries: make([]exchange, 0, 2*keep)}
+	r := &Recorder{origin: now(), now: now, spans: make([]span, 0, keep), entries: make([]exchange, 0, 2*keep)}
+	r.beside.spans = make([]span, 0, (keep+7)/8)
+	return r
 }
 
 // Keeps reports whether spans are kept.
@@ -118,17 +134,57 @@ func (r *Recorder) Enter(p Phase) {
 	now := r.now().Sub(r.origin).Nanoseconds()
 	old, since := Phase(r.phase.Load()), r.entered.Load()
 	r.totals[old].Add(now - since)
-	r.keep(span{step: r.of, start: since, end: now, phase: old})
-	r.of = r.step.Load()
+	r.keep(span{step: r.of, start: since, end: now, phase: old, bytes: r.bytes, rows: r.rows})
+	r.of, r.bytes, r.rows = r.step.Load(), 0, 0
 	r.entered.Store(now)
 	r.phase.Store(int32(p))
 }
 
-// Background records that bucket i, counted from 1, of the work of phase p ran from one time
-// to another, concurrently with the phases. It is not part of any total. Call it from the
-// goroutine that calls Enter.
-func (r *Recorder) Background(p Phase, i int, from, to time.Time) {
-	r.keep(span{step: r.step.Load(), start: from.Sub(r.origin).Nanoseconds(), end: to.Sub(r.origin).Nanoseconds(), phase: p, bucket: i})
+// Count adds to the current phase bytes that this rank sends and rows of tables that it
+// requests. Call it from the goroutine that calls Enter.
+func (r *Recorder) Count(bytes int64, rows int) {
+	r.bytes += bytes
+	r.rows += rows
+}
+
+// Background records work that ran from one time to another, concurrently with the phases.
+// It is not part of any total. The phase determines the meaning of n:
+//
+//	Sync        the sum of bucket n of the dense gradients, from 1
+//	Input       the reader has read n batches
+//	Checkpoint  a checkpoint was written; n is 1
+//
+// Work of Sync is recorded by the goroutine that calls Enter, other work by any goroutine.
+func (r *Recorder) Background(p Phase, n int, from, to time.Time) {
+	s := span{step: r.step.Load(), start: from.Sub(r.origin).Nanoseconds(), end: to.Sub(r.origin).Nanoseconds(), phase: p, nth: n}
+	if p == Sync {
+		r.keep(s)
+	} else if r.wants(s.step) {
+		r.beside.add(s)
+	}
+}
+
+func (x *ring) add(s span) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.spans) < cap(x.spans) {
+		x.spans = append(x.spans, s)
+	} else if len(x.spans) > 0 {
+		x.spans[x.next] = s
+		x.next = (x.next + 1) % len(x.spans)
+	}
+}
+
+// since returns the spans that end after a time, the oldest first.
+func (x *ring) since(at int64) (all []span) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := range x.spans {
+		if s := x.spans[(x.next+i)%len(x.spans)]; s.end > at {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // Exchange records that the rank now enters exchange number seq, from which no rank returns
@@ -192,8 +248,8 @@ func (r *Recorder) WriteLast(w io.Writer, n int) error {
 	for i := len(r.spans) - 1; i >= max(0, len(r.spans)-n); i-- {
 		s := r.spans[(r.next+i)%len(r.spans)]
 		note := ""
-		if s.bucket > 0 {
-			note = fmt.Sprintf("  bucket %d, in the background", s.bucket)
+		if s.nth > 0 {
+			note = fmt.Sprintf("  bucket %d, in the background", s.nth)
 		}
 		line(s.step, s.phase, s.start, s.end, note)
 	}

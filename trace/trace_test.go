@@ -123,6 +123,53 @@ func TestExchangesAreInTheirSpans(t *testing.T) {
 	}
 }
 
+// TestWorkConcurrentWithPhases: the reader's and the checkpoint's work are in lanes of their
+// own, and the bytes and rows of a phase are arguments of its span.
+func TestWorkConcurrentWithPhases(t *testing.T) {
+	c := &clock{t: time.Unix(0, 0)}
+	r := newAt(16, c.now) // keeps two spans of other goroutines
+	at := func(ms int) time.Time { return r.origin.Add(time.Duration(ms) * time.Millisecond) }
+	r.Step(7)
+	r.Enter(Pull)
+	r.Count(100, 3)
+	r.Count(20, 1)
+	c.pass(time.Millisecond)
+	r.Enter(Compute)
+	c.pass(time.Millisecond)
+	r.Enter(Input)
+	done := make(chan bool)
+	go func() {
+		for i := range 3 { // the first is dropped
+			r.Background(Input, 10+i, at(i), at(i+1))
+		}
+		r.Background(Checkpoint, 1, at(1), at(4))
+		done <- true
+	}()
+	<-done
+	var b strings.Builder
+	if err := r.WriteChrome(&b, Source{Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`{"name":"pull","ph":"X","ts":0.0,"dur":1000.0,"pid":0,"tid":0,"args":{"step":7,"bytes":120,"rows":4}}`,
+		`{"name":"compute","ph":"X","ts":1000.0,"dur":1000.0,"pid":0,"tid":0}`,
+		`{"name":"read","ph":"X","ts":2000.0,"dur":1000.0,"pid":0,"tid":3,"args":{"step":7,"batches":12}}`,
+		`{"name":"write","ph":"X","ts":1000.0,"dur":3000.0,"pid":0,"tid":4,"args":{"step":7}}`,
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+	if strings.Count(b.String(), `"tid":3`) != 1 || !json.Valid([]byte(b.String())) {
+		t.Errorf("%s", b.String())
+	}
+	b.Reset()
+	r.WriteChrome(&b, Source{Size: 1, Last: 1}) // the compute, from 1 ms
+	if strings.Contains(b.String(), "pull") || !strings.Contains(b.String(), `"tid":3`) {
+		t.Errorf("the last span alone: %s", b.String())
+	}
+}
+
 func TestWriteLast(t *testing.T) {
 	now := time.Unix(0, 0)
 	r := newAt(2, func() time.Time { return now })

@@ -40,13 +40,20 @@ type ahead struct {
 	oneCPU    bool // one processor runs training and reading
 	most      int  // maximum number of encoding threads, including the loader
 	given     bool // a draft has been returned
-	busyWaits int  // consecutive waits of Next during which the loader never rested
+	burst     burst
+	busyWaits int // consecutive waits of Next during which the loader never rested
 	depth     atomic.Int64
 	threads   atomic.Int64
 	worked    atomic.Int64 // ns of work, over all threads
 	making    atomic.Int64 // ns that the last draft took
 	rested    atomic.Int64 // ns that the loader rested since Next last waited
 	size      atomic.Int64 // bytes of a draft
+}
+
+// burst is the work of the loader since it last rested.
+type burst struct {
+	from    time.Time
+	batches int
 }
 
 const (
@@ -131,6 +138,7 @@ func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
 	defer close(r.ended)
 	defer close(r.offer)
 	defer f.Close()
+	defer r.rest()
 	c := &r.config
 	sized := c.Depth > 0
 	for e := range c.Epochs {
@@ -172,6 +180,7 @@ func (r *Reader) hasRoom(ctx context.Context) bool {
 		return ctx.Err() == nil
 	default:
 	}
+	r.rest()
 	began := time.Now()
 	select {
 	case <-r.room:
@@ -180,6 +189,14 @@ func (r *Reader) hasRoom(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// rest reports the work of the loader since it last rested.
+func (r *Reader) rest() {
+	if r.config.Worked != nil && r.burst.batches > 0 {
+		r.config.Worked(r.burst.from, time.Now(), r.burst.batches)
+	}
+	r.burst.batches = 0
 }
 
 func (r *Reader) take() *draft {
@@ -195,6 +212,9 @@ func (r *Reader) take() *draft {
 // false if the Reader is closed.
 func (r *Reader) step(ctx context.Context, f *filler, b *draftCoder, x, y int64) bool {
 	began := time.Now()
+	if r.burst.batches++; r.burst.batches == 1 {
+		r.burst.from = began
+	}
 	d := r.take()
 	d.stored, f.spare = f.spare, d.stored // its memory is in the caches
 	d.err = f.fill(ctx, d, x, y)

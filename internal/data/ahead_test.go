@@ -147,6 +147,38 @@ func TestSmallBatchesAreReadFarAhead(t *testing.T) {
 	}
 }
 
+// TestWorkOfTheReader: the reported periods of work follow each other and contain every batch
+// of both epochs.
+func TestWorkOfTheReader(t *testing.T) {
+	d, fit := prepare(t, numberedSource(), numberedSchema(), 1, numbered(t, 3000, 20))
+	total, ended := 0, time.Now()
+	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 10, Epochs: 2, Depth: 4, Worked: func(from, to time.Time, batches int) {
+		if from.Before(ended) || to.Before(from) || batches < 1 {
+			t.Errorf("%d batches from %v to %v, after %v", batches, from, to, ended)
+		}
+		total, ended = total+batches, to
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for {
+			b, err := r.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Recycle(b)
+		}
+	}
+	r.Close()
+	if total != 600 {
+		t.Errorf("%d batches in all, want 600", total)
+	}
+}
+
 // TestStarve: the change made by starve depends on the loader's work before the wait.
 func TestStarve(t *testing.T) {
 	d, fit := prepare(t, numberedSource(), numberedSchema(), 1, numbered(t, 100, 20))

@@ -29,6 +29,10 @@ type ReaderConfig struct {
 	Select      Select // which records
 	Depth       int    // initial number of batches read ahead; 0: 8, for small ones up to 64
 	Threads     int    // maximum number of encoding threads; 0: GOMAXPROCS
+
+	// Worked, if not nil, is called when the goroutine that reads ahead rests or ends: it has
+	// read batches from one time to another. That goroutine calls it.
+	Worked func(from, to time.Time, batches int)
 }
 
 // MostBatch is the maximum number of samples of a global batch.

@@ -7,19 +7,22 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/gzip"
-
-	"github.com/wdlrun/wdlrun/trace"
 )
 
-// Lanes of a merged trace after those of a file.
-const laneWaits = trace.LaneBuckets + 1
+// The lanes of a merged trace. Files have no lane of waiting.
+const (
+	lanePhases = 0
+	laneWaits  = 2
+)
+
+// lanes names the lanes.
+var lanes = [...]string{"phases", "buckets", "waiting", "reader", "checkpoint"}
 
 // maxMerged bounds the events of a merged trace.
 const maxMerged = 1 << 24
 
 // Merge writes one Chrome trace of all ranks, packed with gzip: a process for each rank,
-// with a lane for phases, one for background work and one for waiting. An arrow
-// leads from the last rank to enter an exchange to those that it delayed by at least
+// with lanes for phases, buckets, waiting, the reader and checkpoints. An arrow leads from the last rank to enter an exchange to those that it delayed by at least
 // DelayShare of their step. Times are relative to the first span. It returns how many
 // events were left out, those of the earliest steps.
 func (t *Timeline) Merge(w io.Writer) (cut int, err error) {
@@ -76,13 +79,13 @@ func (m *merger) rank(r *Rank) error {
 	}
 	fmt.Fprintf(m.w, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":%s}}", r.Rank, name)
 	fmt.Fprintf(m.w, ",\n{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"sort_index\":%d}}", r.Rank, r.Rank)
-	for lane, name := range []string{"phases", "buckets", "waiting"} {
+	for lane, name := range lanes {
 		fmt.Fprintf(m.w, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":%q}}", r.Rank, lane, name)
 	}
 	from := min(m.skip, len(r.Spans)-1)
 	m.cut += from
 	for _, s := range r.Spans[from:] {
-		if err := m.span(r.Rank, trace.LanePhases, s.Phase.String(), s.Start, s.End, s.Step); err != nil {
+		if err := m.span(r.Rank, &s); err != nil {
 			return err
 		}
 	}
@@ -98,17 +101,23 @@ func (m *merger) rank(r *Rank) error {
 			}
 			m.buckets[s.Name] = name
 		}
-		if err := m.event(r.Rank, trace.LaneBuckets, name, s.Start, s.End, fmt.Sprintf("\"step\":%d", s.Step)); err != nil {
+		if err := m.event(r.Rank, s.Lane, name, s.Start, s.End, fmt.Sprintf("\"step\":%d", s.Step)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *merger) span(rank, lane int, name string, start, end, step int64) error {
-	m.line = fmt.Appendf(m.line[:0], ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%.1f,\"dur\":%.1f,\"pid\":%d,\"tid\":%d,\"args\":{\"step\":%d}}",
-		name, m.micros(start), float64(end-start)/1e3, rank, lane, step)
-	_, err := m.w.Write(m.line)
+func (m *merger) span(rank int, s *Span) error {
+	m.line = fmt.Appendf(m.line[:0], ",\n{\"name\":\"%v\",\"ph\":\"X\",\"ts\":%.1f,\"dur\":%.1f,\"pid\":%d,\"tid\":%d,\"args\":{\"step\":%d",
+		s.Phase, m.micros(s.Start), float64(s.End-s.Start)/1e3, rank, lanePhases, s.Step)
+	if s.Bytes > 0 {
+		m.line = fmt.Appendf(m.line, ",\"bytes\":%d", s.Bytes)
+	}
+	if s.Rows > 0 {
+		m.line = fmt.Appendf(m.line, ",\"rows\":%d", s.Rows)
+	}
+	_, err := m.w.Write(append(m.line, '}', '}'))
 	return err
 }
 
@@ -151,6 +160,6 @@ func (m *merger) wait(x *exchange, r int, waited int64, arrow bool) error {
 	m.arrows++
 	_, err := fmt.Fprintf(m.w, ",\n{\"name\":\"late\",\"cat\":\"late\",\"ph\":\"s\",\"id\":%d,\"ts\":%.1f,\"pid\":%d,\"tid\":%d}"+
 		",\n{\"name\":\"late\",\"cat\":\"late\",\"ph\":\"f\",\"bp\":\"e\",\"id\":%d,\"ts\":%.1f,\"pid\":%d,\"tid\":%d}",
-		m.arrows, m.micros(x.enters), last, trace.LanePhases, m.arrows, m.micros(at+waited), m.Ranks[r].Rank, laneWaits)
+		m.arrows, m.micros(x.enters), last, lanePhases, m.arrows, m.micros(at+waited), m.Ranks[r].Rank, laneWaits)
 	return err
 }

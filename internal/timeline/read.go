@@ -50,11 +50,14 @@ type Span struct {
 	Step       int64
 	Phase      trace.Phase
 	from, to   int32 // range in Rank.calls
+	Bytes      int64 // sent by the rank
+	Rows       int64 // of tables, requested by the rank
 }
 
 // Background is a span of work concurrent with the phases.
 type Background struct {
 	Start, End, Step int64
+	Lane             int
 	Name             string
 }
 
@@ -78,6 +81,8 @@ type event struct {
 // args holds the arguments of the events that are read: of spans, and of the header.
 type args struct {
 	Step  int64     `json:"step"`
+	Bytes int64     `json:"bytes"`
+	Rows  int64     `json:"rows"`
 	Calls []float64 `json:"calls"`
 	trace.Header
 }
@@ -262,8 +267,11 @@ func (p *parser) add(r *Rank, e *event) error {
 	if len(r.Spans)+len(r.Background) >= maxSpans {
 		return fmt.Errorf("there are more than %d spans", maxSpans)
 	}
-	if e.Tid != trace.LanePhases {
-		r.Background = append(r.Background, Background{start, end, e.Args.Step, e.Name})
+	if e.Tid != lanePhases {
+		if e.Tid < 0 || e.Tid >= len(lanes) || e.Tid == laneWaits {
+			return fmt.Errorf("event %.32q of lane %d is not one of a rank", e.Name, e.Tid)
+		}
+		r.Background = append(r.Background, Background{start, end, e.Args.Step, e.Tid, e.Name})
 		return nil
 	}
 	phase, known := p.phases[e.Name]
@@ -271,7 +279,7 @@ func (p *parser) add(r *Rank, e *event) error {
 		return fmt.Errorf("span %q is not a phase of this version", e.Name)
 	}
 	p.step = e.Args.Step
-	return span(r, Span{Start: start, End: end, Step: e.Args.Step, Phase: phase}, e.Args.Calls)
+	return span(r, Span{Start: start, End: end, Step: e.Args.Step, Phase: phase, Bytes: max(e.Args.Bytes, 0), Rows: max(e.Args.Rows, 0)}, e.Args.Calls)
 }
 
 // span adds a span with its calls, which alternate between number and µs since the start of

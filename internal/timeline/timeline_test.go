@@ -77,7 +77,7 @@ func (j job) write(t testing.TB, dir string) {
 				if p == trace.Input || j.old { // later phases have the step of the one before
 					args = fmt.Sprintf(`,"args":{"step":%d}`, step)
 				} else if calls[r] != "" {
-					args = fmt.Sprintf(`,"args":{%s}`, calls[r])
+					args = fmt.Sprintf(`,"args":{%s%s}`, counts(p), calls[r])
 				}
 				ts := j.clock(r, start[r]) - j.clock(r, float64(1000*r))
 				fmt.Fprintf(&files[r], ",\n"+`{"name":"%v","ph":"X","ts":%.1f,"dur":%.1f,"pid":%d,"tid":0%s}`,
@@ -86,11 +86,26 @@ func (j job) write(t testing.TB, dir string) {
 		}
 	}
 	for r := range files {
+		if !j.old {
+			fmt.Fprintf(&files[r], `,{"name":"read","ph":"X","ts":0,"dur":50,"pid":%d,"tid":3,"args":{"step":1,"batches":8}}`, r)
+			fmt.Fprintf(&files[r], `,{"name":"write","ph":"X","ts":70,"dur":50,"pid":%d,"tid":4,"args":{"step":1}}`, r)
+		}
 		files[r].WriteString("]\n")
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("trace-%04d.json", r)), []byte(files[r].String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// counts returns the arguments of a phase that moves rows.
+func counts(p trace.Phase) string {
+	switch p {
+	case trace.Pull:
+		return `"bytes":123456,"rows":1234,`
+	case trace.Push:
+		return `"bytes":234567,`
+	}
+	return ""
 }
 
 // straggler is a job of four ranks with rank 1 late: by input in 4 of 10 steps, by
@@ -340,12 +355,23 @@ func TestMerged(t *testing.T) {
 		Name, Ph     string
 		Ts, Dur      float64
 		Pid, Tid, ID int
+		Args         struct {
+			Step, Bytes, Rows int64
+			Name              string
+		}
 	}
 	if err := json.NewDecoder(z).Decode(&events); err != nil {
 		t.Fatal(err)
 	}
 	ends, open, from, spans := map[[2]int]float64{}, map[int]int{}, map[int]int{}, 0
+	lanes, moved := map[string]int{}, map[string]int64{}
 	for _, e := range events {
+		if e.Name == "thread_name" {
+			lanes[e.Args.Name] = e.Tid
+		}
+		moved[e.Name+" bytes"] += e.Args.Bytes
+		moved[e.Name+" rows"] += e.Args.Rows
+		moved[fmt.Sprintf("%s in lane %d", e.Name, e.Tid)]++
 		switch e.Ph {
 		case "X":
 			spans++
@@ -360,6 +386,17 @@ func TestMerged(t *testing.T) {
 		case "f":
 			open[e.ID]--
 		}
+	}
+	for what, want := range map[string]int64{
+		"pull bytes": 4 * 500 * 123456, "pull rows": 4 * 500 * 1234, "push bytes": 4 * 500 * 234567, "compute bytes": 0,
+		"read in lane 3": 4, "write in lane 4": 4,
+	} {
+		if moved[what] != want {
+			t.Errorf("%s: %d, want %d", what, moved[what], want)
+		}
+	}
+	if lanes["phases"] != 0 || lanes["reader"] != 3 || lanes["checkpoint"] != 4 {
+		t.Errorf("lanes %v", lanes)
 	}
 	for id, n := range open {
 		if n != 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 // At is a position in the training data.
@@ -38,20 +39,27 @@ func (in *Input) CloseFeed() {
 	}
 }
 
-// Reader returns a reader of this rank's part of the given number of epochs.
+// Reader returns a reader of this rank's part of the given number of epochs. The timeline
+// contains its work.
 func (in *Input) Reader(at At, epochs int64) (*data.Reader, error) {
 	size := in.Comm.Size()
-	return in.PartReader(at, epochs, in.Comm.Rank(), size, in.Config.Train.Global(size))
+	c := in.reading(at, epochs, in.Comm.Rank(), size, in.Config.Train.Global(size))
+	c.Worked = func(from, to time.Time, batches int) { in.Rec.Background(trace.Input, batches, from, to) }
+	return data.NewReader(in.Train, in.Encoder, c)
 }
 
 // PartReader returns a reader of one of size parts of each global batch.
 func (in *Input) PartReader(at At, epochs int64, part, size, batch int) (*data.Reader, error) {
+	return data.NewReader(in.Train, in.Encoder, in.reading(at, epochs, part, size, batch))
+}
+
+func (in *Input) reading(at At, epochs int64, part, size, batch int) data.ReaderConfig {
 	t := &in.Config.Train
-	return data.NewReader(in.Train, in.Encoder, data.ReaderConfig{
+	return data.ReaderConfig{
 		Seed: t.Seed, Epoch: at.Epoch, Epochs: epochs, Start: at.Consumed, GlobalBatch: batch,
 		Rank: part, Size: size, Shuffle: *t.Shuffle, Select: data.Train,
 		Growth: t.Growth(), Trained: at.Before,
-	})
+	}
 }
 
 // Ended adds the counters of a reader of training rows that has ended.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 // pending is a checkpoint being written. It holds the state after one step. The state is
@@ -27,6 +29,7 @@ type pending struct {
 	place   Placement
 	owner   []int32 // rank by shard after this checkpoint; nil: unchanged
 
+	rec       *trace.Recorder
 	part      *part
 	file      checkpoint.File
 	err       error         // error of this rank's part
@@ -50,6 +53,7 @@ func (p *pending) start() {
 	p.written, p.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(p.done)
+		defer func(from time.Time) { p.rec.Background(trace.Checkpoint, 1, from, time.Now()) }(time.Now())
 		p.file, p.err = p.part.write(func() (*checkpoint.Writer, error) {
 			return checkpoint.Create(p.root, p.step, p.rank, p.size)
 		})

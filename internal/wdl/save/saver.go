@@ -131,7 +131,7 @@ func (s *Saver) cut(b Boundary) error {
 	every := s.Config.Train.Checkpoint
 	p := &pending{
 		root: filepath.Join(s.RunDir, checkpoint.Folder), step: b.Step, since: s.last,
-		rank: s.Comm.Rank(), size: s.Comm.Size(), keep: every.Keep, keeper: &s.keeper, warn: s.Warn, then: b.Then,
+		rank: s.Comm.Rank(), size: s.Comm.Size(), keep: every.Keep, keeper: &s.keeper, warn: s.Warn, then: b.Then, rec: s.Rec,
 	}
 	if b.Announce {
 		p.say = s.Say

@@ -53,6 +53,7 @@ func (x *ordered) push(w *work) error {
 	m := x.t.model
 	copy(x.grads[w.own], m.arena.Grads())
 	x.t.rec.Enter(trace.Push)
+	x.t.rec.Count(w.gradients, 0)
 	return m.store.Slots().Push(w.lookup, x.mine[w.own])
 }
 

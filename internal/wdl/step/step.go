@@ -73,6 +73,8 @@ type work struct {
 	batch  *encode.Batch // without rows if this rank has no slot
 	own    int           // index among this rank's slots, in modes with fixed slots
 	lease
+
+	gradients int64 // bytes of gradients of rows that push sends
 }
 
 // Step takes a step.
@@ -108,14 +110,22 @@ func (t *Trainer) Step(c Coming) (Outcome, error) {
 }
 
 // pull requests the rows of the keys of a work's batch.
-func (t *Trainer) pull(w *work) error {
+func (t *Trainer) pull(w *work) (err error) {
 	t.rec.Enter(trace.Pull)
 	m := t.model
 	if t.prepared == w {
 		t.prepared = nil
-		return m.store.Pipeline().Complete(w.lookup)
+		err = m.store.Pipeline().Complete(w.lookup)
+	} else {
+		err = m.store.Pull(w.lookup, m.keys(m.bags, w.batch), true)
 	}
-	return m.store.Pull(w.lookup, m.keys(m.bags, w.batch), true)
+	if err == nil {
+		c := w.lookup.Counters()
+		w.gradients = c.GradBytesSent
+		c.GradBytesSent = 0
+		t.rec.Count(c.BytesSent(), int(c.UniqueKeys))
+	}
+	return err
 }
 
 // forgetPrepared drops the prepared batch, if any. It is pulled again when its step begins.

@@ -26,6 +26,7 @@ func (x *Tolerant) sumGradients(c *Coming) error {
 	for _, w := range x.pulls {
 		err := error(nil)
 		if w.assigned && counts(r, w.Lease) {
+			t.rec.Count(w.gradients, 0)
 			err = store.Slots().Push(w.lookup, w.Slot)
 		} else {
 			err = store.Slots().PushNone(w.lookup)

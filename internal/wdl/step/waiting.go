@@ -73,6 +73,7 @@ func (x *waiting) compute(w *work) error {
 
 func (x *waiting) push(w *work) error {
 	x.t.rec.Enter(trace.Push)
+	x.t.rec.Count(w.gradients, 0)
 	return x.t.model.store.Pipeline().Push(w.lookup)
 }
 
