@@ -183,6 +183,17 @@ func (b *browser) clean(origin string) {
 	}
 }
 
+// resize sets the width of the window and the color scheme.
+func (b *browser) resize(width int, dark bool) {
+	b.t.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]any{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
+}
+
 // shoot writes a picture of the whole page to a file, for people: WDLRUN_SHOTS names the
 // folder, and without it there is none.
 func (b *browser) shoot(name string, width int, dark bool) {
@@ -191,12 +202,7 @@ func (b *browser) shoot(name string, width int, dark bool) {
 	if dir == "" {
 		return
 	}
-	scheme := "light"
-	if dark {
-		scheme = "dark"
-	}
-	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]any{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
+	b.resize(width, dark)
 	var r struct{ Data []byte }
 	b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true}, &r)
 	if err := os.WriteFile(dir+"/"+name, r.Data, 0o644); err != nil {

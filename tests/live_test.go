@@ -70,6 +70,10 @@ func TestLivePage(t *testing.T) {
 	}
 	eventually(t, "the slow rank", func() bool { return strings.Contains(b.text("#slow"), "rank 1") })
 	b.shoot("live.png", 1200, false)
+	b.resize(390, true)
+	eventually(t, "the time of each rank on a phone", func() bool {
+		return b.eval("document.querySelectorAll('#ranks .parts').length + ' ' + [...document.querySelectorAll('#ranks .parts')].every(e => e.getBoundingClientRect().right <= innerWidth) + ' ' + (document.documentElement.scrollWidth <= innerWidth)") == "2 true true"
+	})
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

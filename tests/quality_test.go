@@ -80,7 +80,7 @@ func TestQualityReport(t *testing.T) {
 	texts := map[string]bool{}
 	var e evaluation
 	for _, np := range []string{"1", "3"} {
-		o := run(t, dir, "-np", np, "eval", "--json", "-resume", r.RunDir, "-report", "q.html", "-by", "education", "-by", "age", "-by", "native_country", "-group", "education", "-importance")
+		o := run(t, dir, "-np", np, "eval", "--json", "-resume", r.RunDir, "-report", "q.html", "-by", "education,age", "-by", "native_country", "-group", "education", "-importance")
 		if o.code != 0 {
 			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 		}
@@ -126,7 +126,7 @@ func TestQualityReport(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"-by age", "give -report FILE too"},
 		{"-report x.html -by none", "there is no field \"none\""},
-		{"-report x.html -by age -by age", "named twice"},
+		{"-report x.html -by age,age", "named twice"},
 		{"-report none/x.html", "eval: -report: "},
 	} {
 		if o := run(t, dir, append([]string{"eval", "-resume", r.RunDir}, strings.Fields(c.args)...)...); o.code != 1 || !strings.Contains(o.stderr, c.says) {

@@ -37,7 +37,7 @@ Examples:
    wdlrun -np 2 eval -resume runs/20261121-101500
    wdlrun eval -resume runs/20261121-101500/checkpoints/step-000000640 -data tuesday.csv
    wdlrun eval -resume runs/20261121-101500 -data tuesday.csv -group user
-   wdlrun eval -resume runs/20261121-101500 -report quality.html -by country -by device
+   wdlrun eval -resume runs/20261121-101500 -report quality.html -by country,device
    wdlrun eval -resume runs/20261121-101500 -report quality.html -importance
    wdlrun eval -resume runs/20261121-101500 -data noted.csv -set 'data.comment=#' -set 'label.positive=[yes]' -set 'label.negative=[no]'`,
 		Flags: []cli.Flag{
@@ -46,7 +46,7 @@ Examples:
 			&cli.StringFlag{Name: "group", Usage: "also compute the AUC within the values of `FIELD`, such as a user (GAUC)"},
 			&cli.StringFlag{Name: "report", Usage: "write an HTML page with curves, calibration and confidence intervals to `FILE`"},
 			&cli.BoolFlag{Name: "importance", Usage: "with -report: measure how much worse the model is without each field"},
-			&cli.StringSliceFlag{Name: "by", Usage: "with -report: add metrics for each value of `FIELD`; may be repeated"},
+			&cli.StringSliceFlag{Name: "by", Usage: "with -report: add metrics for each value of `FIELD,…`; may be repeated"},
 			&cli.StringSliceFlag{Name: "set", Usage: "override a key of data or label: `KEY=VALUE`, such as data.comment=#; may be repeated"},
 			maxBadFlag(),
 			jsonFlag(),
@@ -56,7 +56,15 @@ Examples:
 }
 
 func evalOptions(c *cli.Context) wdl.EvalOptions {
-	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Group: c.String("group"), Set: settings(c), Report: c.IsSet("report"), By: c.StringSlice("by"), Importance: c.Bool("importance")}
+	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Group: c.String("group"), Set: settings(c), Report: c.IsSet("report"), By: fields(c.StringSlice("by")), Importance: c.Bool("importance")}
+}
+
+// fields splits lists of fields at commas.
+func fields(lists []string) (all []string) {
+	for _, list := range lists {
+		all = append(all, strings.Split(list, ",")...)
+	}
+	return all
 }
 
 func checkEval(c *cli.Context) error {

@@ -16,12 +16,13 @@ type curve struct {
 	X, Y  []float64
 	Faint bool // drawn behind the others, not in the legend
 	Dots  bool // mark the points, because there are few
+	Rings bool // mark them with rings, not in the legend
 }
 
 // Size of a chart, in its own units.
 const (
 	chartWidth, chartHeight       = 560, 260
-	left, right, top, bottom      = 58, 14, 12, 40
+	left, right, top, bottom      = 78, 14, 12, 40
 	plotWidth                     = chartWidth - left - right
 	plotHeight                    = chartHeight - top - bottom
 	colors                        = 8   // in the style of the page
@@ -29,7 +30,7 @@ const (
 	ticksAcross, ticksUp, longest = 6, 5, 40
 )
 
-// chart draws curves, or nothing if no point is finite.
+// chart draws curves, or nothing if all finite points have the same x.
 func chart(title, xName, yName string, curves []curve) template.HTML {
 	x, y := empty(), empty()
 	for _, c := range curves {
@@ -40,15 +41,12 @@ func chart(title, xName, yName string, curves []curve) template.HTML {
 			}
 		}
 	}
-	if x.lo > x.hi {
+	if x.lo >= x.hi {
 		return ""
 	}
 	xTicks, yTicks := x.ticks(ticksAcross), y.widen().ticks(ticksUp)
 	y.add(yTicks[0])
 	y.add(yTicks[len(yTicks)-1])
-	if x.lo == x.hi {
-		x.lo, x.hi = x.lo-1, x.hi+1
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<figure><figcaption>%s</figcaption><svg viewBox="0 0 %d %d" role="img" aria-label="%s">`,
 		html.EscapeString(title), chartWidth, chartHeight, html.EscapeString(title))
@@ -63,7 +61,7 @@ func chart(title, xName, yName string, curves []curve) template.HTML {
 			at, at, top+plotHeight, top+plotHeight+4, at, top+plotHeight+17, label(v))
 	}
 	fmt.Fprintf(&b, `<text class="axis" x="%d" y="%d" text-anchor="middle">%s</text>`, left+plotWidth/2, chartHeight-6, html.EscapeString(xName))
-	fmt.Fprintf(&b, `<text class="axis" transform="translate(13 %d) rotate(-90)" text-anchor="middle">%s</text>`, top+plotHeight/2, html.EscapeString(yName))
+	fmt.Fprintf(&b, `<text class="axis" transform="translate(12 %d) rotate(-90)" text-anchor="middle">%s</text>`, top+plotHeight/2, html.EscapeString(yName))
 	for _, c := range curves {
 		c.draw(&b, x, y)
 	}
@@ -81,6 +79,9 @@ func (c *curve) draw(b *strings.Builder, x, y extent) {
 	}
 	if c.Faint {
 		class += " faint"
+	}
+	if c.Rings {
+		class += " rings"
 	}
 	fmt.Fprintf(b, `<g class="%s"><title>%s</title>`, class, html.EscapeString(shortened(c.Name)))
 	stride := max(1, (len(c.X)+mostPoints-1)/mostPoints)
@@ -109,7 +110,7 @@ func (c *curve) draw(b *strings.Builder, x, y extent) {
 		b.WriteString(`"/>`)
 	}
 	for i := range c.X {
-		if c.Dots && len(c.X) <= mostPoints && finite(c.X[i]) && finite(c.Y[i]) {
+		if (c.Dots || c.Rings) && len(c.X) <= mostPoints && finite(c.X[i]) && finite(c.Y[i]) {
 			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3"><title>%s: %s at %s</title></circle>`, x.place(c.X[i], left, left+plotWidth),
 				y.place(c.Y[i], top+plotHeight, top), html.EscapeString(shortened(c.Name)), exact(c.Y[i]), exact(c.X[i]))
 		}
@@ -120,7 +121,7 @@ func (c *curve) draw(b *strings.Builder, x, y extent) {
 func legend(b *strings.Builder, curves []curve) {
 	shown := 0
 	for _, c := range curves {
-		if !c.Faint {
+		if !c.Faint && !c.Rings {
 			shown++
 		}
 	}
@@ -129,7 +130,7 @@ func legend(b *strings.Builder, curves []curve) {
 	}
 	b.WriteString(`<div class="legend">`)
 	for _, c := range curves {
-		if c.Faint {
+		if c.Faint || c.Rings {
 			continue
 		}
 		dashed := ""

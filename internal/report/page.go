@@ -52,6 +52,9 @@ type pageView struct {
 // mostDiffering is the number of settings shown at first.
 const mostDiffering = 12
 
+// mostText is the number of characters shown of a command and of a list of hosts.
+const mostText = 500
+
 // mostTables is the maximum number of tables shown of a run, the largest ones.
 const mostTables = 40
 
@@ -234,27 +237,26 @@ func charts(all []*runView) (out []template.HTML) {
 		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: y, Faint: true})
 		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: smooth(y, max(1, min(len(y)/20, 200)))})
 		speed = append(speed, curve{Name: r.Name, Color: i, X: x, Y: s})
-		for _, e := range []struct {
-			points []runs.Point
-			suffix string
-		}{{r.Valid, " valid"}, {r.Test, " test"}} {
-			x, y, _ := series(e.points)
-			auc := make([]float64, len(y))
-			for k, p := range e.points {
+		for k, points := range [][]runs.Point{r.Valid, r.Test} {
+			x, y, _ := series(points)
+			auc, test := make([]float64, len(y)), k == 1
+			for k, p := range points {
 				if auc[k] = math.NaN(); p.Metrics != nil {
 					auc[k] = runs.Value(p.Metrics.AUC)
 				}
 			}
 			if len(x) > 0 {
-				validLoss = append(validLoss, curve{Name: r.Name + e.suffix, Color: i, X: x, Y: y, Dots: true})
-				validAUC = append(validAUC, curve{Name: r.Name + e.suffix, Color: i, X: x, Y: auc, Dots: true})
+				c := curve{Name: r.Name, Color: i, X: x, Y: y, Dots: !test, Rings: test}
+				validLoss = append(validLoss, c)
+				c.Y = auc
+				validAUC = append(validAUC, c)
 			}
 		}
 	}
 	for _, c := range []template.HTML{
 		chart("Training log-loss, of single steps and their moving mean", "samples", "log-loss", loss),
-		chart("Log-loss of evaluations", "samples", "log-loss", validLoss),
-		chart("AUC of evaluations", "samples", "AUC", validAUC),
+		chart("Log-loss of evaluations"+rings(all), "samples", "log-loss", validLoss),
+		chart("AUC of evaluations"+rings(all), "samples", "AUC", validAUC),
 		chart("Mean speed since the start", "samples", "samples per second", speed),
 	} {
 		if c != "" {
@@ -262,6 +264,21 @@ func charts(all []*runView) (out []template.HTML) {
 		}
 	}
 	return out
+}
+
+// rings explains the marks of charts with both validation and test data.
+func rings(all []*runView) string {
+	valid, test := 0, 0
+	for _, r := range all {
+		valid, test = valid+len(r.Valid), test+len(r.Test)
+	}
+	switch {
+	case valid == 0:
+		return ", test data"
+	case test == 0:
+		return ", validation data"
+	}
+	return ": dots validation data, rings test data"
 }
 
 // series returns the samples, losses and speeds of points.
@@ -297,4 +314,13 @@ func (*runView) Bytes(n int64) string {
 func (v *runView) Of() string {
 	_, of := v.Evaluation()
 	return of
+}
+
+// Command returns the command of the run, Version the program's version, and Hosts the names
+// of the hosts, all cut to mostText.
+func (v *runView) Command() string { return clipped(strings.Join(v.About.Command, " "), mostText) }
+func (v *runView) Version() string { return clipped(v.About.Version, mostText) }
+func (v *runView) Hosts() string {
+	all := slices.Compact(slices.Sorted(slices.Values(v.About.Hosts)))
+	return clipped(strings.Join(all, ", "), mostText)
 }

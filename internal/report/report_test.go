@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/sweep"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 )
 
@@ -37,6 +39,7 @@ func write(t testing.TB, name, auc string, size int) string {
 	for file, text := range map[string]string{
 		"metrics.jsonl": b.String(),
 		"config.yaml":   "data:\n  train: [\"<script>alert(2)</script>\"]\nmodel: {kind: k" + auc + "}\n",
+		"run.json":      fmt.Sprintf(`{"version":"9","command":["wdlrun","train"],"hosts":["h"],"note":%q,"tags":["t<a>","b"]}`, evil),
 		"result.json": fmt.Sprintf(`{"world_size":2,"steps":%d,"seconds":3,"improving":%q,"test":{"samples":10,"auc":%s,"logloss":0.3,"calibration":1.5},"tables":[{"name":%q,"rows":400,"planned":{"rows":100}}]}`,
 			size, evil, auc, evil),
 	} {
@@ -64,7 +67,7 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 			t.Errorf("%q is in the page: %.80s", not, s[i:])
 		}
 	}
-	for _, want := range []string{"x is the best by AUC of the test data", "model.kind", "4.0 times the planned 100", "1.50 times the mean label", "was not a number in 1 lines"} {
+	for _, want := range []string{"x is the best by AUC of the test data", "model.kind", "4.0 times the planned 100", "1.50 times the mean label", "was not a number in 1 lines", "tags: t&lt;a&gt;, b</p>", "wdlrun 9: <code>wdlrun train</code>, hosts h"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("no %q in the page", want)
 		}
@@ -79,9 +82,9 @@ func TestChartsAreSVG(t *testing.T) {
 		paths int
 	}{
 		{[]float64{1, 2, 3, 4, 5}, []float64{1, 2, nan, 4, 5}, 2},
-		{[]float64{1, 2, 3}, []float64{inf, 2, nan}, 1},
+		{[]float64{1, 2, 3, 4}, []float64{inf, 2, 3, nan}, 1},
 		{[]float64{1, 2}, []float64{-math.MaxFloat64, math.MaxFloat64}, 1},
-		{[]float64{1, 1}, []float64{0, 0}, 1},
+		{[]float64{1, 2}, []float64{0, 0}, 1},
 		{[]float64{1, 2}, []float64{1e-320, 2e-320}, 1},
 	} {
 		s := string(chart(evil, "x", "y", []curve{{Name: evil, X: c.x, Y: c.y, Dots: true}, {Name: "b"}}))
@@ -98,8 +101,39 @@ func TestChartsAreSVG(t *testing.T) {
 			t.Errorf("%v: %d paths, want %d: %s", c.y, n, c.paths, drawn)
 		}
 	}
-	if s := chart("t", "x", "y", []curve{{X: []float64{1}, Y: []float64{nan}}}); s != "" {
-		t.Errorf("a chart of nothing: %s", s)
+	for _, y := range []float64{nan, 1} {
+		if s := chart("t", "x", "y", []curve{{X: []float64{1}, Y: []float64{y}}}); s != "" {
+			t.Errorf("a chart of one point: %s", s)
+		}
+	}
+}
+
+// TestLegendOfEvaluations: each run has one entry, and test data is marked by rings.
+func TestLegendOfEvaluations(t *testing.T) {
+	at := func(samples int64, loss float64) runs.Point { return runs.Point{Samples: samples, LogLoss: loss} }
+	var all []*runView
+	for i, name := range []string{"a", "b"} {
+		r := &runs.Run{Valid: []runs.Point{at(10, .5), at(20, .4)}, Test: []runs.Point{at(20, .3)}}
+		r.Name = name
+		all = append(all, &runView{Run: r, Color: i})
+	}
+	s := string(charts(all)[0])
+	_, legend, _ := strings.Cut(s, "legend")
+	if strings.Count(legend, "<span>") != 2 || strings.Count(s, "rings\"") != 2 || !strings.Contains(s, "Log-loss of evaluations: dots validation data, rings test data") {
+		t.Errorf("%s", s)
+	}
+}
+
+// TestCrossing: a trial without a value of a key passes its axis with a dashed line.
+func TestCrossing(t *testing.T) {
+	values := []float64{.5, math.NaN(), 0, 1}
+	var axes []axis
+	for _, y := range values {
+		axes = append(axes, axis{place: func(*sweep.Trial) float64 { return y }})
+	}
+	path, over := crossing(nil, axes, func(k int, y float64) string { return fmt.Sprint(k, " ", y) })
+	if path != "M2 0L3 1" || over != "M0 0.5L2 0" {
+		t.Errorf("path %q, over %q", path, over)
 	}
 }
 
@@ -138,8 +172,8 @@ func TestInABrowser(t *testing.T) {
 	if m := regexp.MustCompile(`.*CONSOLE.*`).Find(out); m != nil {
 		t.Errorf("the console has %s", m)
 	}
-	if n := strings.Count(string(out), "<figure"); n != 4 {
-		t.Errorf("%d figures, want 4", n)
+	if n := strings.Count(string(out), "<figure"); n != 2 { // the only evaluation is in the table
+		t.Errorf("%d figures, want 2", n)
 	}
 }
 

@@ -25,7 +25,7 @@ func split(a *timeline.Analysis) template.HTML {
 	}
 	var b strings.Builder
 	height := len(rows) * (bar + gap)
-	fmt.Fprintf(&b, `<figure class="wide"><figcaption>Time of training steps by rank</figcaption><svg viewBox="0 0 900 %d" role="img" aria-label="time of steps by rank">`, height)
+	fmt.Fprintf(&b, `<figure class="wide"><figcaption>Time of training steps by rank</figcaption><div class="scroll"><svg viewBox="0 0 900 %d" role="img" aria-label="time of steps by rank">`, height)
 	for i, r := range rows {
 		y, x := i*(bar+gap), float64(names)
 		fmt.Fprintf(&b, `<text class="tick" x="%d" y="%d" text-anchor="end">rank %d</text>`, names-8, y+13, r.Rank)
@@ -46,7 +46,7 @@ func split(a *timeline.Analysis) template.HTML {
 		}
 		part("waiting", "fill waiting", r.Waited)
 	}
-	b.WriteString(`</svg><div class="legend">`)
+	b.WriteString(`</svg></div><div class="legend">`)
 	for k, p := range rows[0].Phases {
 		fmt.Fprintf(&b, `<span><i class="f%d"></i>%s</span>`, k, html.EscapeString(p.Phase))
 	}

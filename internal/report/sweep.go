@@ -157,22 +157,19 @@ func drawParallel(s *sweep.Sweep, trials []*sweep.Trial, axes []axis) template.H
 	var b strings.Builder
 	fmt.Fprintf(&b, `<figure class="wide"><svg viewBox="-110 0 %d %d" role="img" aria-label="parallel coordinates of the trials">`, width+190, height)
 	for i, t := range trials {
-		path, open := "", false
-		for k, a := range axes {
-			y := a.place(t)
-			if !finite(y) {
-				open = false
-				continue
-			}
-			path += map[bool]string{false: "M", true: "L"}[open] + fmt.Sprintf("%d %.1f", k*step, float64(up)+float64((1-y)*(height-up-down)))
-			open = true
-		}
+		path, over := crossing(t, axes, func(k int, y float64) string {
+			return fmt.Sprintf("%d %.1f", k*step, float64(up)+float64((1-y)*(height-up-down)))
+		})
 		color, wide := "c0", "1.3"
 		opacity := .12 + float64(.7*float64(i)/float64(len(trials)))
 		if t.Number == s.Best {
 			color, wide, opacity = "c1", "4", 1
 		}
-		fmt.Fprintf(&b, `<path class="line %s" d="%s" style="stroke-width:%s;opacity:%.2f"><title>trial %d</title></path>`, color, path, wide, opacity, t.Number)
+		for _, p := range [][2]string{{color, path}, {color + " dashed", over}} {
+			if p[1] != "" {
+				fmt.Fprintf(&b, `<path class="line %s" d="%s" style="stroke-width:%s;opacity:%.2f"><title>trial %d</title></path>`, p[0], p[1], wide, opacity, t.Number)
+			}
+		}
 	}
 	for k, a := range axes {
 		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%d" y2="%d"/><text class="axis" x="%d" y="14" text-anchor="middle">%s</text>`,
@@ -187,6 +184,27 @@ func drawParallel(s *sweep.Sweep, trials []*sweep.Trial, axes []axis) template.H
 	}
 	b.WriteString("</svg></figure>")
 	return template.HTML(b.String())
+}
+
+// crossing returns the path of a trial between neighbouring axes, and that over axes for which
+// it has no value.
+func crossing(t *sweep.Trial, axes []axis, at func(k int, y float64) string) (path, over string) {
+	last, point := -1, "" // the axis and point before
+	for k, a := range axes {
+		y := a.place(t)
+		if !finite(y) {
+			continue
+		}
+		next := at(k, y)
+		switch {
+		case last == k-1 && last >= 0:
+			path += "M" + point + "L" + next
+		case last >= 0:
+			over += "M" + point + "L" + next
+		}
+		last, point = k, next
+	}
+	return path, over
 }
 
 // lastPart returns the last parts of a key, enough to recognise it.

@@ -101,7 +101,11 @@ func (m *merger) rank(r *Rank) error {
 			}
 			m.buckets[s.Name] = name
 		}
-		if err := m.event(r.Rank, s.Lane, name, s.Start, s.End, fmt.Sprintf("\"step\":%d", s.Step)); err != nil {
+		args := fmt.Sprintf("\"step\":%d", s.Step)
+		if s.Batches > 0 {
+			args += fmt.Sprintf(",\"batches\":%d", s.Batches)
+		}
+		if err := m.event(r.Rank, s.Lane, name, s.Start, s.End, args); err != nil {
 			return err
 		}
 	}

@@ -58,6 +58,7 @@ type Span struct {
 type Background struct {
 	Start, End, Step int64
 	Lane             int
+	Batches          int64 // of the reader
 	Name             string
 }
 
@@ -83,6 +84,7 @@ type args struct {
 	Step  int64     `json:"step"`
 	Bytes int64     `json:"bytes"`
 	Rows  int64     `json:"rows"`
+	Read  int64     `json:"batches"`
 	Calls []float64 `json:"calls"`
 	trace.Header
 }
@@ -271,7 +273,7 @@ func (p *parser) add(r *Rank, e *event) error {
 		if e.Tid < 0 || e.Tid >= len(lanes) || e.Tid == laneWaits {
 			return fmt.Errorf("event %.32q of lane %d is not one of a rank", e.Name, e.Tid)
 		}
-		r.Background = append(r.Background, Background{start, end, e.Args.Step, e.Tid, e.Name})
+		r.Background = append(r.Background, Background{start, end, e.Args.Step, e.Tid, max(e.Args.Read, 0), e.Name})
 		return nil
 	}
 	phase, known := p.phases[e.Name]

@@ -331,8 +331,20 @@ func TestFaultyFiles(t *testing.T) {
 	}
 }
 
-// TestMerged: spans of a lane nest, and each arrow has both ends.
-func TestMerged(t *testing.T) {
+// mergedEvent is an event of a merged trace.
+type mergedEvent struct {
+	Name, Ph     string
+	Ts, Dur      float64
+	Pid, Tid, ID int
+	Args         struct {
+		Step, Bytes, Rows, Batches int64
+		Name                       string
+	}
+}
+
+// mergedEvents returns the merged trace of the straggler.
+func mergedEvents(t *testing.T) (events []mergedEvent) {
+	t.Helper()
 	dir := t.TempDir()
 	straggler().write(t, dir)
 	tl, err := Open(dir)
@@ -351,27 +363,16 @@ func TestMerged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var events []struct {
-		Name, Ph     string
-		Ts, Dur      float64
-		Pid, Tid, ID int
-		Args         struct {
-			Step, Bytes, Rows int64
-			Name              string
-		}
-	}
 	if err := json.NewDecoder(z).Decode(&events); err != nil {
 		t.Fatal(err)
 	}
+	return events
+}
+
+// TestMerged: spans of a lane nest, and each arrow has both ends.
+func TestMerged(t *testing.T) {
 	ends, open, from, spans := map[[2]int]float64{}, map[int]int{}, map[int]int{}, 0
-	lanes, moved := map[string]int{}, map[string]int64{}
-	for _, e := range events {
-		if e.Name == "thread_name" {
-			lanes[e.Args.Name] = e.Tid
-		}
-		moved[e.Name+" bytes"] += e.Args.Bytes
-		moved[e.Name+" rows"] += e.Args.Rows
-		moved[fmt.Sprintf("%s in lane %d", e.Name, e.Tid)]++
+	for _, e := range mergedEvents(t) {
 		switch e.Ph {
 		case "X":
 			spans++
@@ -387,17 +388,6 @@ func TestMerged(t *testing.T) {
 			open[e.ID]--
 		}
 	}
-	for what, want := range map[string]int64{
-		"pull bytes": 4 * 500 * 123456, "pull rows": 4 * 500 * 1234, "push bytes": 4 * 500 * 234567, "compute bytes": 0,
-		"read in lane 3": 4, "write in lane 4": 4,
-	} {
-		if moved[what] != want {
-			t.Errorf("%s: %d, want %d", what, moved[what], want)
-		}
-	}
-	if lanes["phases"] != 0 || lanes["reader"] != 3 || lanes["checkpoint"] != 4 {
-		t.Errorf("lanes %v", lanes)
-	}
 	for id, n := range open {
 		if n != 0 {
 			t.Errorf("arrow %d has one end", id)
@@ -408,6 +398,31 @@ func TestMerged(t *testing.T) {
 	}
 	if len(open) != 3*300 || spans < 4*6*500 {
 		t.Errorf("%d arrows and %d spans, want %d and at least %d", len(open), spans, 3*300, 4*6*500)
+	}
+}
+
+// TestLanes: the merged trace has the lanes and arguments of the files.
+func TestLanes(t *testing.T) {
+	lanes, sums := map[string]int{}, map[string]int64{}
+	for _, e := range mergedEvents(t) {
+		if e.Name == "thread_name" {
+			lanes[e.Args.Name] = e.Tid
+		}
+		sums[e.Name+" bytes"] += e.Args.Bytes
+		sums[e.Name+" rows"] += e.Args.Rows
+		sums[e.Name+" batches"] += e.Args.Batches
+		sums[fmt.Sprintf("%s in lane %d", e.Name, e.Tid)]++
+	}
+	for what, want := range map[string]int64{
+		"pull bytes": 4 * 500 * 123456, "pull rows": 4 * 500 * 1234, "push bytes": 4 * 500 * 234567, "compute bytes": 0,
+		"read in lane 3": 4, "read batches": 4 * 8, "write in lane 4": 4,
+	} {
+		if sums[what] != want {
+			t.Errorf("%s: %d, want %d", what, sums[what], want)
+		}
+	}
+	if lanes["phases"] != 0 || lanes["reader"] != 3 || lanes["checkpoint"] != 4 {
+		t.Errorf("lanes %v", lanes)
 	}
 }
 

@@ -35,20 +35,21 @@ function thinned(points) {
 function tiles() {
   const s = data.status, valid = data.valid.filter(v => !v[4]).at(-1), test = data.valid.filter(v => v[4]).at(-1);
   const all = [
-    ["step", count(s.step) + (s.steps ? " of " + count(s.steps) : "")],
-    s.span ? ["span", count(s.span)] : ["epoch", s.epochs ? Math.min(s.epoch, s.epochs) + " of " + s.epochs : "–"],
+    ["step", count(s.step), s.steps ? "of " + count(s.steps) : ""],
+    s.span ? ["span", count(s.span)] : ["epoch", s.epochs ? count(Math.min(s.epoch, s.epochs)) : "–", s.epochs ? "of " + count(s.epochs) : ""],
+    ["time left", data.end ? "–" : duration(s.left)],
     ["training loss", s.step ? short(s.loss, 4) : "–"],
     ["validation AUC", valid ? short(valid[3], 4) : "–"],
     ["samples/s", s.speed ? count(s.speed) : "–"],
     ["samples", count(s.samples)],
-    ["steps left", data.end ? "0 s" : duration(s.left)],
     ["ranks", String(data.run.hosts.length)],
     ["phase", data.end ? "ended" : s.phase || "start"],
   ];
-  if (test) all.splice(4, 0, ["test AUC", short(test[3], 4)]);
-  $("tiles").replaceChildren(...all.map(([k, v]) => {
-    const d = node("div");
-    d.append(node("dt", k), node("dd", v));
+  if (test) all.splice(5, 0, ["test AUC", short(test[3], 4)]);
+  $("tiles").replaceChildren(...all.map(([k, v, of]) => {
+    const d = node("div"), value = node("dd", v);
+    if (of) value.append(" ", node("small", of));
+    d.append(node("dt", k), value);
     return d;
   }));
   const share = s.steps ? Math.min(100, 100 * s.step / s.steps) : 0;
@@ -118,7 +119,7 @@ function ranks() {
   $("slow").className = slow.length ? "verdict warn" : "verdict";
   $("legend").replaceChildren(...names.map((n, i) => { const s = node("span"); s.append(node("i", "", "f" + i), n + (["pull", "push", "sync"].includes(n) ? " (with waiting)" : "")); return s; }));
   const head = node("tr");
-  head.append(node("th", "rank"), node("th", "host"), ...names.map(n => node("th", n + " %")), node("th", "share of the step"));
+  head.append(node("th", "rank"), node("th", "share of the step", "split"), ...names.map(n => node("th", n + " %")), node("th", "host"));
   document.querySelector("#ranks thead").replaceChildren(head);
   document.querySelector("#ranks tbody").replaceChildren(...r[shown].map((parts, i) => {
     const sum = parts.reduce((a, b) => a + b, 0) || 1, row = node("tr"), cell = node("td", undefined, "split"), bar = node("div", undefined, "parts");
@@ -129,7 +130,8 @@ function ranks() {
     });
     cell.append(bar);
     const mark = r.slow.some(s => s.rank === i) ? " (slow)" : "";
-    row.append(node("td", i + mark), node("td", data.run.hosts[i] || ""), ...parts.map(p => node("td", short(100 * p / sum, 1))), cell);
+    row.append(node("td", i + mark), cell, ...parts.map(p => node("td", short(100 * p / sum, 1))), node("td", data.run.hosts[i] || ""));
+    if (mark) row.className = "slow";
     return row;
   }));
   document.querySelector("#tables tbody").replaceChildren(...r.tables.map(t => {

@@ -27,7 +27,7 @@ function duration(s) {
   return h ? h + " h " + m + " min" : m ? m + " min " + s % 60 + " s" : s + " s";
 }
 
-const W = 560, H = 240, L = 56, R = 12, T = 10, B = 30;
+const W = 560, H = 240, L = 66, R = 12, T = 10, B = 30;
 function ticks(lo, hi, n) {
   const span = hi - lo;
   if (!(span > 0)) return [lo];
