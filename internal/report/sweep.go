@@ -28,6 +28,7 @@ type sweepView struct {
 	Epochs              int
 	Verdict             []string
 	Parallel            template.HTML
+	Dashed              bool // some keys belong to some trials only
 	Keys                []string
 	Rows                [][]string
 	More                int
@@ -48,6 +49,7 @@ func WriteSweep(w io.Writer, name string, s *sweep.Sweep, space sweep.Space, ver
 		Epochs: s.Options.Rungs()[0], Verdict: verdict, Parallel: parallel(s, space),
 	}
 	for _, p := range space {
+		v.Dashed = v.Dashed || p.If != nil
 		v.Keys = append(v.Keys, p.Key)
 		e := effectView{Key: p.Key}
 		for _, x := range s.Effects(p) {
