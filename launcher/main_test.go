@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 	}
 	// Under the race detector every process would sleep a second at its end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	if signal.Ignored(os.Interrupt) { // as in the background of a shell; the launchers would ignore it too
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 	goleak.VerifyTestMain(patient.Settled(m))
 }
 
