@@ -7,13 +7,15 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestArm64ContinuesWithTheSameBits trains on this machine and on an emulated arm64 one,
 // each from the start and from the other's checkpoint of step 25: after 50 steps, and at
 // the end, all have the same parameters, rows and optimizer state.
 func TestArm64ContinuesWithTheSameBits(t *testing.T) {
-	long(t)
+	patient.Long(t)
 	const emulator = "qemu-aarch64-static"
 	if _, err := exec.LookPath(emulator); err != nil || runtime.GOARCH == "arm64" {
 		t.Skipf("%s is not on the PATH (Debian: qemu-user-static), or this is arm64", emulator)

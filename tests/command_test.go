@@ -24,7 +24,8 @@ import (
 )
 
 // wdlrun builds the command once per run of the tests, as everything else is built here,
-// and returns its path. .ci/run builds all without cgo, as the README promises.
+// and returns its path. .ci/run builds all without cgo, as the README promises. The go
+// command keeps what `go run` has linked, so it links only a command that has changed.
 var wdlrun = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "wdlrun-tests-")
 	if err != nil {
@@ -32,20 +33,12 @@ var wdlrun = sync.OnceValues(func() (string, error) {
 	}
 	built = dir
 	bin := filepath.Join(dir, "wdlrun")
-	cmd := exec.Command("go", "build", "-ldflags=-w", "-o", bin, "../cmd/wdlrun")
+	cmd := exec.Command("go", "run", "-exec=cp", "../cmd/wdlrun", bin)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
+		return "", fmt.Errorf("go run: %w\n%s", err, out)
 	}
 	return bin, nil
 })
-
-// long skips a test that waits for many seconds, except with -whole, which .ci/run sets.
-func long(t *testing.T) {
-	t.Helper()
-	if patient.Size(0, 1) == 0 {
-		t.Skip("takes long: -whole runs it")
-	}
-}
 
 // built is the folder of the command, "" until a test needs it.
 var built string
@@ -122,7 +115,16 @@ func eventually(t testing.TB, what string, is func() bool) {
 // run runs wdlrun to its end.
 func run(t testing.TB, dir string, args ...string) outcome {
 	t.Helper()
+	return runWith(t, dir, "", args...)
+}
+
+// runWith runs wdlrun with one more variable in its environment.
+func runWith(t testing.TB, dir, variable string, args ...string) outcome {
+	t.Helper()
 	cmd := command(t, dir, args...)
+	if variable != "" {
+		cmd.Env = append(os.Environ(), variable)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -226,12 +228,10 @@ func few(t testing.TB) []string {
 }
 
 // calm holds the undisturbed trainings by their flags.
-var calm struct {
-	sync.Mutex
-	runs map[string]calmRun
-}
+var calm sync.Map // of *calmRun
 
 type calmRun struct {
+	once sync.Once
 	trained
 	parts map[string]string
 }
@@ -241,18 +241,15 @@ type calmRun struct {
 // TestSameSeedSameBits.
 func undisturbed(t testing.TB, np int, flags []string) (r trained, last map[string]string) {
 	t.Helper()
-	calm.Lock()
-	defer calm.Unlock()
-	key := fmt.Sprint(np, flags)
-	c, ok := calm.runs[key]
-	if !ok {
+	kept, _ := calm.LoadOrStore(fmt.Sprint(np, flags), new(calmRun))
+	c := kept.(*calmRun)
+	c.once.Do(func() {
 		dir := t.TempDir()
 		c.trained = train(t, dir, np, flags...)
 		c.parts = parts(t, dir, c.RunDir, c.Steps)
-		if calm.runs == nil {
-			calm.runs = map[string]calmRun{}
-		}
-		calm.runs[key] = c
+	})
+	if c.parts == nil {
+		t.Fatal("the undisturbed training has failed, in another test")
 	}
 	return c.trained, c.parts
 }

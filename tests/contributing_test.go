@@ -12,6 +12,7 @@ import (
 // TestNamesInContributing: the files that CONTRIBUTING.md names for a change exist, and
 // the identifiers are declared in them.
 func TestNamesInContributing(t *testing.T) {
+	t.Parallel()
 	b, err := os.ReadFile("../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)

@@ -89,6 +89,7 @@ var refusedFlags = []struct{ args, want string }{
 // TestRefusedFlags: contradictory or invalid flags are rejected with one line before any rank
 // starts.
 func TestRefusedFlags(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "space.yaml"), []byte("model.kind: [wide_deep, bogus]\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -102,8 +103,7 @@ func TestRefusedFlags(t *testing.T) {
 			t.Errorf("%s: exit code %d, want 1 and a line with %q\n%s", x.args, o.code, x.want, o.stderr)
 		}
 	}
-	t.Setenv("WDLRUN_TRANSPORT", "pigeon")
-	if o, want := run(t, dir, "-np", "2", "train"), "transport \"pigeon\" is unknown; there are auto, shm and tcp: change WDLRUN_TRANSPORT"; o.code != 1 || !strings.Contains(o.stderr, want) || strings.Count(o.stderr, "\n") != 1 {
+	if o, want := runWith(t, dir, "WDLRUN_TRANSPORT=pigeon", "-np", "2", "train"), "transport \"pigeon\" is unknown; there are auto, shm and tcp: change WDLRUN_TRANSPORT"; o.code != 1 || !strings.Contains(o.stderr, want) || strings.Count(o.stderr, "\n") != 1 {
 		t.Errorf("exit code %d, want 1 and a line with %q\n%s", o.code, want, o.stderr)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "taken.tsv")); err != nil || string(b) != "mine\n" {

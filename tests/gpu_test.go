@@ -364,6 +364,7 @@ func TestGPUPlan(t *testing.T) {
 // TestBenchStepOnGPUs: steps on the devices are measured on two ranks, without floors of the
 // CPU.
 func TestBenchStepOnGPUs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"-np", "2", "bench", "step", "-device", "gpu", "-workload", "w2", "-batch", "32", "-steps", "3"}
 	o := runGPU(t, dir, nil, append(args, "--json")...)

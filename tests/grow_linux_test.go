@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // grown runs wdlrun hosts on the only run directory of dir.
@@ -74,7 +76,7 @@ func TestGrowAndShrink(t *testing.T) {
 // TestGrowToHosts adds hosts by ssh: one that works, one that cannot be reached, and one
 // that refuses the second login. Then it removes the host of rank 0.
 func TestGrowToHosts(t *testing.T) {
-	long(t)
+	patient.Long(t)
 	t.Parallel()
 	client, homes := fakeSSH(t, `case $1 in d) echo "ssh: connect to host d port 22: Connection refused" >&2; exit 255;; c) [ ! -e once ] || exit 255; touch once;; esac; `+login)
 	dir := t.TempDir()
@@ -107,7 +109,7 @@ func TestGrowToHosts(t *testing.T) {
 // TestGrowAfterALoss asks for a change as soon as a rank is lost. It is carried out when the
 // ranks have resumed from memory.
 func TestGrowAfterALoss(t *testing.T) {
-	long(t)
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, append([]string{"-np", "2", "train", "-replicas", "2"}, append(few(t), "-set", "train.epochs=100000")...)...)

@@ -89,6 +89,7 @@ func ranks(t *testing.T) map[string]int {
 }
 
 func TestImportsGoOneWay(t *testing.T) {
+	t.Parallel()
 	place, seen := ranks(t), map[string]bool{}
 	for _, s := range sources(t) {
 		seen[s.dir()] = true
@@ -118,6 +119,7 @@ func TestImportsGoOneWay(t *testing.T) {
 }
 
 func TestSparseAndLauncherStandAlone(t *testing.T) {
+	t.Parallel()
 	forbidden := map[string][]string{
 		"sparse":   {"collective", "dense"},
 		"dense":    {"collective", "sparse"},
@@ -138,6 +140,7 @@ var public = strings.Fields(`checkpoint collective collective/colltest collectiv
 	collective/simnet collective/tcp dense launcher nccl optim rank rank/member sparse sparse/table trace`)
 
 func TestOnlyPublicPackagesCanBeImported(t *testing.T) {
+	t.Parallel()
 	importable := map[string]bool{}
 	for _, s := range sources(t) {
 		if !s.isTest() && s.file.Name.Name != "main" && !strings.Contains("/"+s.dir()+"/", "/internal/") {
@@ -161,6 +164,7 @@ func TestOnlyPublicPackagesCanBeImported(t *testing.T) {
 const maxExported = 800
 
 func TestThePublicPackagesStaySmall(t *testing.T) {
+	t.Parallel()
 	names := map[string]bool{} // a name with a body per platform counts once
 	add := func(dir string, path ...string) {
 		for _, name := range path {
@@ -205,6 +209,7 @@ func TestThePublicPackagesStaySmall(t *testing.T) {
 const maxLines = 70
 
 func TestFunctionsFitAScreen(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if s.isGenerated() {
 			continue
@@ -222,6 +227,7 @@ func TestFunctionsFitAScreen(t *testing.T) {
 }
 
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	t.Parallel()
 	doc := map[string]string{}
 	for _, s := range sources(t) {
 		if !s.isTest() || s.dir() == "tests" {
@@ -238,6 +244,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 var vague = regexp.MustCompile(`(Manager|Handler|Helper|Impl|Base)$`)
 
 func TestNames(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if s.isGenerated() {
 			continue
@@ -275,6 +282,7 @@ var readsEnvironment = map[string]bool{
 // TestOnlyAllowedFilesUseTheOS: no package has an init function, only main exits, and only the
 // listed files read the environment or open files without a limit.
 func TestOnlyAllowedFilesUseTheOS(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if s.isTest() || s.isGenerated() || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "examples/") {
 			continue
@@ -310,6 +318,7 @@ func TestOnlyAllowedFilesUseTheOS(t *testing.T) {
 
 // TestEveryFaultHasATest: each row of the table of faults names tests that exist.
 func TestEveryFaultHasATest(t *testing.T) {
+	t.Parallel()
 	b, err := os.ReadFile("../docs/running.md")
 	if err != nil {
 		t.Fatal(err)
@@ -345,6 +354,7 @@ var testNames = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 var unfinished = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
 
 func TestNothingIsLeftUnfinished(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if s.path == "tests/house_test.go" {
 			continue

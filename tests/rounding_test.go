@@ -45,6 +45,7 @@ func TestProductsAreRounded(t *testing.T) {
 
 // TestFusableExpressionsAreFound holds the check to what compilers may fuse.
 func TestFusableExpressionsAreFound(t *testing.T) {
+	t.Parallel()
 	const source = `package p
 func square(x float64) float64 { return x * x }
 func add(x, y float64) float64 { return x + y } // want

@@ -88,6 +88,7 @@ func (s seeded) String() string {
 // and no other rank, and leaves no process. The training that resumes has the bits of one
 // without a fault.
 func TestSeededFaults(t *testing.T) {
+	t.Parallel()
 	all := fewSeeds
 	if n := max(*seeds, uint64(patient.Size(0, 20))); n > 0 {
 		all = nil

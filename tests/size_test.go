@@ -31,6 +31,7 @@ var manyFields = map[string]exception{
 // TestTypesFitAHead limits the methods of each type and the fields of each struct, tests
 // and generated code aside. An exception that is no longer needed is an error.
 func TestTypesFitAHead(t *testing.T) {
+	t.Parallel()
 	methods, fields := map[string]int{}, map[string]int{}
 	for _, s := range sources(t) {
 		if s.isTest() || s.isGenerated() {

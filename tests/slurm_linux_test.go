@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // fakeSrun is a folder with a program srun that runs steps on this machine. A node n9 is not
@@ -240,8 +242,8 @@ func TestSlurm(t *testing.T) {
 	}
 	write(t, s.folder, "ctr.yaml", string(adult))
 	t.Run("cancel", func(t *testing.T) { s.cancel(t, script) })
-	t.Run("bits", func(t *testing.T) { long(t); s.sameBits(t, script) })
-	t.Run("lost", func(t *testing.T) { long(t); s.lost(t, script) })
+	t.Run("bits", func(t *testing.T) { patient.Long(t); s.sameBits(t, script) })
+	t.Run("lost", func(t *testing.T) { patient.Long(t); s.lost(t, script) })
 }
 
 // with adds flags to the training of a script.

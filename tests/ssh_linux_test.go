@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // fakeSSH is an ssh client whose hosts are folders below the returned one: each has a home
@@ -131,7 +133,7 @@ func TestHostsLeaveNoTrace(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			if x.name != "launcher" && x.name != "rank" {
-				long(t)
+				patient.Long(t)
 			}
 			cmd := command(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "sh", "-c", "setsid sleep 1000 & sleep 3; [ $WDLRUN_RANK = 9 ] || exec sleep ${LONG:-1000}")
 			if x.name == "guard" {
@@ -183,7 +185,7 @@ func countOf(pids []int, file, text string) (n int) {
 
 // TestHostsRecipes runs the commands of the section on ssh in docs/running.md.
 func TestHostsRecipes(t *testing.T) {
-	long(t)
+	patient.Long(t)
 	t.Parallel()
 	b, err := os.ReadFile("../docs/running.md")
 	if err != nil {
@@ -244,7 +246,7 @@ func TestHostsAgain(t *testing.T) {
 
 // TestHostsExcluded loses a host three times. Its ranks move to a host with free slots.
 func TestHostsExcluded(t *testing.T) {
-	long(t)
+	patient.Long(t)
 	t.Parallel()
 	client, _ := fakeSSH(t, login)
 	job := `[ $WDLRUN_HOST$WDLRUN_LOCAL_RANK = b0 ] && kill -9 $PPID; [ $WDLRUN_GENERATION -lt 3 ] && exec sleep 1000; echo $WDLRUN_RANK of $WDLRUN_SIZE on $WDLRUN_HOST`

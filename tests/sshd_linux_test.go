@@ -169,11 +169,11 @@ func TestSSHD(t *testing.T) {
 	}
 	t.Parallel()
 	c := newCluster(t, 4)
-	t.Run("bits", func(t *testing.T) { long(t); c.sameBits(t) })
+	t.Run("bits", func(t *testing.T) { patient.Long(t); c.sameBits(t) })
 	t.Run("login", c.logins)
-	t.Run("ports", func(t *testing.T) { long(t); c.ports(t) })
+	t.Run("ports", func(t *testing.T) { patient.Long(t); c.ports(t) })
 	t.Run("interrupt", c.interrupt)
-	t.Run("change", func(t *testing.T) { long(t); c.change(t) })
+	t.Run("change", func(t *testing.T) { patient.Long(t); c.change(t) })
 	kills := []struct {
 		name string
 		kill func(t *testing.T, c *cluster, launcher int)

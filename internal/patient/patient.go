@@ -37,13 +37,21 @@ func Try(t testing.TB, limit time.Duration, test func(limit time.Duration) error
 
 var whole = flag.Bool("whole", false, "run long tests at their full length")
 
-// Size returns the number of cases of a long test: everyday, or all with -whole, which
-// .ci/run sets.
+// Size returns the number of cases of a long test: everyday, or all with -whole. .ci/run
+// sets the flag for all tests of the files that call Size or Long.
 func Size(everyday, all int) int {
 	if *whole {
 		return all
 	}
 	return everyday
+}
+
+// Long skips a test that waits for many seconds, except with -whole.
+func Long(t testing.TB) {
+	t.Helper()
+	if !*whole {
+		t.Skip("takes long: -whole runs it")
+	}
 }
 
 // Tests are the tests of a package, or anything run in the same way.
