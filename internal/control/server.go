@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/wdlrun/wdlrun/internal/control/controlpb"
+	"github.com/wdlrun/wdlrun/internal/gate"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -88,7 +89,7 @@ func Serve(ln net.Listener, config Config) (*Server, error) {
 		grpc.WaitForHandlers(true),
 	)
 	controlpb.RegisterControlServer(s.grpc, s)
-	s.running.Go(func() { s.grpc.Serve(newGate(ln, config.Size+unprovenMax)) })
+	s.running.Go(func() { s.grpc.Serve(gate.New(ln, config.Size+unprovenMax)) })
 	s.running.Go(s.loop)
 	return s, nil
 }
