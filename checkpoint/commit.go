@@ -16,6 +16,8 @@ import (
 //
 // After an error readers see no change, and Abandon removes the parts. If only the last fsync
 // fails, the new checkpoint is already visible but may not survive a loss of power.
+//
+// Parts with Hosts may be missing here. Each of their hosts then calls Adopt first.
 func Commit(root string, m Manifest) error { return commit(system{}, root, m) }
 
 func commit(d disk, root string, m Manifest) error {
@@ -24,8 +26,8 @@ func commit(d disk, root string, m Manifest) error {
 		m.Time = time.Now()
 	}
 	m.Time = m.Time.UTC()
-	dir := tmpDir(root, m.Step)
 	fail := func(err error) error {
+		dir := tmpDir(root, m.Step)
 		return fmt.Errorf("checkpoint: commit: step %d: %s: %w%s", m.Step, dir, err, advice(err))
 	}
 	if m.Base != nil {
@@ -38,29 +40,67 @@ func commit(d disk, root string, m Manifest) error {
 	if err := m.check(); err != nil {
 		return fail(err)
 	}
-	if _, err := readParts(dir, &m); err != nil {
-		return fail(err)
-	}
-	if err := removeOtherFiles(d, dir, &m); err != nil {
-		return fail(err)
-	}
-	for _, f := range m.Files { // a trailer that Written has read may not be durable yet
-		if err := d.Sync(filepath.Join(dir, f.Name)); err != nil {
-			return fail(err)
-		}
-	}
 	text, err := m.encode()
 	if err != nil {
 		return fail(fmt.Errorf("%s: %w", manifestName, err))
 	}
-	if err := writeFile(d, filepath.Join(dir, manifestName), text); err != nil {
+	if err := commitText(d, root, &m, text); err != nil {
 		return fail(err)
+	}
+	return nil
+}
+
+// commitText commits the parts in the temporary directory with the text of their manifest.
+func commitText(d disk, root string, m *Manifest, text []byte) error {
+	dir := tmpDir(root, m.Step)
+	parts, err := readParts(dir, m)
+	if err != nil {
+		return err
+	}
+	if err := removeOtherFiles(d, dir, m); err != nil {
+		return err
+	}
+	for p, f := range m.Files { // a trailer that Written has read may not be durable yet
+		if parts[p] == nil {
+			continue // on other hosts
+		}
+		if err := d.Sync(filepath.Join(dir, f.Name)); err != nil {
+			return err
+		}
+	}
+	if err := writeFile(d, filepath.Join(dir, manifestName), text); err != nil {
+		return err
 	}
 	if err := d.Sync(dir); err != nil {
-		return fail(err)
+		return err
 	}
-	if err := publish(d, root, m.Step); err != nil {
-		return fail(err)
+	return publish(d, root, m.Step)
+}
+
+// Adopt commits, on a host that does not share root with the host of Commit, the parts of a
+// checkpoint that this host has written, with the manifest of Commit. Without any parts the
+// manifest alone is stored. A checkpoint that is already here with the same manifest is not
+// changed.
+func Adopt(root string, manifest []byte) error { return adopt(system{}, root, manifest) }
+
+func adopt(d disk, root string, manifest []byte) error {
+	if len(manifest) > maxManifest {
+		return fmt.Errorf("checkpoint: adopt: %s: a manifest of %d bytes, at most %d are allowed", root, len(manifest), maxManifest)
+	}
+	m, sum, err := parseManifest(manifest)
+	if err != nil {
+		return fmt.Errorf("checkpoint: adopt: %s: manifest: %w", root, err)
+	}
+	if _, have, err := readManifest(Dir(root, m.Step)); err == nil && have == sum {
+		return nil
+	}
+	if err = makeDir(tmpDir(root, m.Step)); err == nil { // there is none if no rank wrote a part here
+		if err = acceptRun(d, root, m.Run); err == nil {
+			err = commitText(d, root, m, manifest)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: adopt: step %d: %s: %w%s", m.Step, root, err, advice(err))
 	}
 	return nil
 }

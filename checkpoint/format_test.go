@@ -225,7 +225,7 @@ func FuzzTail(f *testing.F) {
 }
 
 func FuzzManifest(f *testing.F) {
-	m := Manifest{FormatVersion: 1, WorldSize: 1, Files: []File{{partName(0, 1), 100, 1, 5}}}
+	m := Manifest{FormatVersion: 1, WorldSize: 1, Files: []File{{Name: partName(0, 1), Size: 100, Sections: 1, Directory: 5, Hosts: []string{"a"}}}}
 	text, err := m.encode()
 	if err != nil {
 		f.Fatal(err)

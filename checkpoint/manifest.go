@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -14,6 +15,12 @@ import (
 
 // maxManifest bounds the size of the manifest. Larger data belongs in a section.
 const maxManifest = 16 << 20
+
+// Limits of File.Hosts.
+const (
+	maxHosts = 64
+	maxHost  = 256 // bytes of a name
+)
 
 // sumPrefix is the beginning of every manifest of every version; sixteen digits follow.
 const sumPrefix = "{\n  \"checksum\": \"xxh3-64:"
@@ -59,6 +66,9 @@ func (m *Manifest) check() error {
 	for i, f := range m.Files {
 		if want := partName(i, len(m.Files)); f.Name != want {
 			return fmt.Errorf("file %d is %q, expected %q", i, f.Name, want)
+		}
+		if len(f.Hosts) > maxHosts || slices.ContainsFunc(f.Hosts, func(h string) bool { return h == "" || len(h) > maxHost }) {
+			return fmt.Errorf("file %s is on %d hosts; at most %d with names of at most %d bytes are allowed", f.Name, len(f.Hosts), maxHosts, maxHost)
 		}
 		if f.Size < headSize+4+tailSize || f.Sections < 0 || f.Sections > maxSections {
 			return fmt.Errorf("file %s of %d bytes and %d sections", f.Name, f.Size, f.Sections)

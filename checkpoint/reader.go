@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -30,13 +31,14 @@ const maxChain = 1 << 10
 
 // Checkpoint is an open checkpoint with its bases: its manifest and the directories of its
 // parts, but no open files. Pruning it makes later reads fail. Sections do not include those
-// of its base.
+// of its base, or of parts that only other hosts hold until Attach.
 type Checkpoint struct {
 	dir      string
 	manifest Manifest
-	sum      Sum         // checksum of the manifest
-	base     *Checkpoint // nil: c is full
-	parts    [][]section
+	sum      Sum             // checksum of the manifest
+	base     *Checkpoint     // nil: c is full
+	parts    [][]section     // nil: on other hosts
+	attached map[int]Content // by part
 	byName   map[string]place
 	held     int64           // heldBytes, or less in tests
 	watch    func(bytes int) // see Watch; may be nil
@@ -48,6 +50,7 @@ type place struct{ part, index int }
 // Open reads and checks the manifest, the directories of all parts and the sizes of the
 // files. It does not read payloads: Read does so for one section, Verify for all. Open does
 // the same for the bases in the same root, and fails if one of them is missing or damaged.
+// Parts that are missing because other hosts hold them (File.Hosts) are no error: see Away.
 func Open(dir string) (*Checkpoint, error) {
 	c, err := openLink(dir)
 	if err != nil {
@@ -83,13 +86,82 @@ func openLink(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	c := &Checkpoint{dir: dir, manifest: *m, sum: sum, parts: parts, byName: map[string]place{}, held: heldBytes}
-	for p, sections := range parts {
+	c := &Checkpoint{dir: dir, manifest: *m, sum: sum, parts: parts, held: heldBytes}
+	c.index()
+	return c, nil
+}
+
+// index lists the sections by name.
+func (c *Checkpoint) index() {
+	c.byName = map[string]place{}
+	for p, sections := range c.parts {
 		for i, s := range sections {
 			c.byName[s.name] = place{p, i}
 		}
 	}
-	return c, nil
+}
+
+// Content is a part on another host.
+type Content interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// Away returns the parts of c that this host lacks and that are not attached.
+func (c *Checkpoint) Away() (files []File) {
+	for p, sections := range c.parts {
+		if sections == nil {
+			files = append(files, c.manifest.Files[p])
+		}
+	}
+	return files
+}
+
+// Attach makes parts on other hosts readable. open is called for each part of c and of its
+// bases. It returns nil if the file at path is to be used, and otherwise the content to read
+// in its place. Attach reads the directories of these parts and checks them.
+func (c *Checkpoint) Attach(open func(path string, of File) (Content, error)) error {
+	for _, link := range c.Chain() {
+		for p, f := range link.manifest.Files {
+			path := filepath.Join(link.dir, f.Name)
+			content, err := open(path, f)
+			if err == nil && content != nil {
+				link.parts[p], err = checkPart(content, f, link.head(p))
+			}
+			if err != nil {
+				return fmt.Errorf("checkpoint: attach: %s: %w", path, err)
+			}
+			if content == nil {
+				continue
+			}
+			if link.attached == nil {
+				link.attached = map[int]Content{}
+			}
+			link.attached[p] = content
+		}
+		if err := uniqueSections(&link.manifest, link.parts); err != nil {
+			return fmt.Errorf("checkpoint: attach: %s: %w", link.dir, err)
+		}
+		link.index()
+	}
+	return nil
+}
+
+// head returns the expected header of a part.
+func (c *Checkpoint) head(part int) head {
+	return head{partVersion, uint32(part), uint32(len(c.manifest.Files)), c.manifest.Step}
+}
+
+// open opens a part for reading.
+func (c *Checkpoint) open(part int) (r io.ReaderAt, done func() error, err error) {
+	if r := c.attached[part]; r != nil {
+		return r, func() error { return nil }, nil
+	}
+	f, err := regular.Open(filepath.Join(c.dir, c.manifest.Files[part].Name))
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, f.Close, nil
 }
 
 // noManifest returns the reason why the manifest of dir could not be read.
@@ -109,27 +181,39 @@ func noManifest(dir string, err error) error {
 	return fmt.Errorf("%s: %w", manifestName, err)
 }
 
-// readParts reads the directories of all parts of m from dir.
+// readParts reads the directories of all parts of m from dir. Those of missing parts that
+// other hosts hold are nil.
 func readParts(dir string, m *Manifest) ([][]section, error) {
+	parts := make([][]section, len(m.Files))
+	for p, f := range m.Files {
+		sections, err := readPart(filepath.Join(dir, f.Name), f, head{partVersion, uint32(p), uint32(len(m.Files)), m.Step})
+		if len(f.Hosts) > 0 && errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		parts[p] = sections
+	}
+	return parts, uniqueSections(m, parts)
+}
+
+// uniqueSections returns an error if two parts have sections of the same name.
+func uniqueSections(m *Manifest, parts [][]section) error {
 	all := 0
 	for _, f := range m.Files {
 		all += f.Sections
 	}
-	parts, owner := make([][]section, len(m.Files)), make(map[string]int, min(all, maxSections))
-	for p, f := range m.Files {
-		sections, err := readPart(filepath.Join(dir, f.Name), f, head{partVersion, uint32(p), uint32(len(m.Files)), m.Step})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
+	owner := make(map[string]int, min(all, maxSections))
+	for p, sections := range parts {
 		for _, s := range sections {
 			if q, twice := owner[s.name]; twice {
-				return nil, fmt.Errorf("section %q is in %s and in %s: two ranks wrote the same thing", s.name, m.Files[q].Name, f.Name)
+				return fmt.Errorf("section %q is in %s and in %s: two ranks wrote the same thing", s.name, m.Files[q].Name, m.Files[p].Name)
 			}
 			owner[s.name] = p
 		}
-		parts[p] = sections
 	}
-	return parts, nil
+	return nil
 }
 
 // readPart reads the directory of one part and checks everything except the payloads.
@@ -143,8 +227,13 @@ func readPart(path string, want File, h head) ([]section, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Size() != want.Size {
-		return nil, fmt.Errorf("%d bytes, the manifest says %d: cut short, or still being copied", st.Size(), want.Size)
+	return checkPart(io.NewSectionReader(f, 0, st.Size()), want, h)
+}
+
+// checkPart reads the directory of a part and checks everything except the payloads.
+func checkPart(f Content, want File, h head) ([]section, error) {
+	if f.Size() != want.Size {
+		return nil, fmt.Errorf("%d bytes, the manifest says %d: cut short, or still being copied", f.Size(), want.Size)
 	}
 	b := make([]byte, headSize)
 	if _, err := f.ReadAt(b, 0); err != nil {
@@ -263,11 +352,14 @@ func (c *Checkpoint) Checksum(name string) string {
 func (c *Checkpoint) Read(name string, read func(io.Reader) error) error {
 	at, ok := c.byName[name]
 	if !ok {
+		if err := c.complete(); err != nil {
+			return fmt.Errorf("checkpoint: read: section %q: %w", name, err)
+		}
 		return fmt.Errorf("checkpoint: read: %s: there is no section %q among its %d", c.dir, name, len(c.byName))
 	}
 	s := c.parts[at.part][at.index]
 	path := filepath.Join(c.dir, c.manifest.Files[at.part].Name)
-	f, err := regular.Open(path)
+	f, done, err := c.open(at.part)
 	if err == nil {
 		in := &checked{r: io.NewSectionReader(f, s.offset, s.length), hash: xxh3.New(), left: s.length, read: c.read}
 		if s.length < c.held {
@@ -275,12 +367,22 @@ func (c *Checkpoint) Read(name string, read func(io.Reader) error) error {
 		} else {
 			err = readStreamed(in, s, read)
 		}
-		f.Close() // opened to read: nothing can be lost
+		done() // opened to read: nothing can be lost
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint: read: %s: section %q (%d bytes at offset %d): %w", path, name, s.length, s.offset, err)
 	}
 	return nil
+}
+
+// complete returns an error if this host lacks parts of c that are not attached.
+func (c *Checkpoint) complete() error {
+	away := c.Away()
+	if len(away) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %d of %d parts are not on this host, such as %s of host %s: wdlrun -H HOSTS ckpt gather collects them",
+		c.dir, len(away), len(c.parts), away[0].Name, strings.Join(away[0].Hosts, " or "))
 }
 
 // Watch sets a function that is called with the number of payload bytes of c and its bases
@@ -389,7 +491,7 @@ func (c *Checkpoint) Verify(ctx context.Context) error {
 	var faults []error
 	for _, link := range now.Chain() {
 		link.watch = c.watch
-		err := link.VerifyOwn(ctx)
+		err := errors.Join(link.complete(), link.VerifyOwn(ctx))
 		if err != nil && link != now {
 			err = fmt.Errorf("%s builds upon it: %w", now.dir, err)
 		}
@@ -398,8 +500,9 @@ func (c *Checkpoint) Verify(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// VerifyOwn is like Verify, but does not include the bases.
-func (c *Checkpoint) VerifyOwn(ctx context.Context) error {
+// VerifyOwn is like Verify, but does not include the bases and parts that this host lacks. If
+// parts are given, it reads only these.
+func (c *Checkpoint) VerifyOwn(ctx context.Context, part ...int) error {
 	now, err := openLink(c.dir)
 	if err != nil {
 		return fmt.Errorf("checkpoint: verify: %w", err)
@@ -407,6 +510,9 @@ func (c *Checkpoint) VerifyOwn(ctx context.Context) error {
 	var faults []error
 	buf := make([]byte, chunk)
 	for p, sections := range now.parts {
+		if sections == nil || len(part) > 0 && !slices.Contains(part, p) {
+			continue
+		}
 		path := filepath.Join(c.dir, now.manifest.Files[p].Name)
 		f, err := regular.Open(path)
 		if err != nil {

@@ -23,6 +23,10 @@ type File struct {
 	Size      int64  `json:"size"`
 	Sections  int    `json:"sections"`
 	Directory Sum    `json:"directory_checksum"` // of the directory of sections, which holds their checksums
+
+	// Hosts names the hosts that hold the file, if they do not share the directory of the
+	// checkpoint. Without hosts, every host that sees the checkpoint has the file.
+	Hosts []string `json:"hosts,omitempty"`
 }
 
 // Writer writes one part. After the first error every call returns that error.
@@ -195,7 +199,7 @@ func (w *Writer) Close() (File, error) {
 		return File{}, w.err
 	}
 	w.done = true
-	return File{filepath.Base(w.path), w.offset, len(w.sections), sum}, nil
+	return File{Name: filepath.Base(w.path), Size: w.offset, Sections: len(w.sections), Directory: sum}, nil
 }
 
 // Discard abandons the part and removes its file. After a successful Close or another Discard

@@ -59,5 +59,5 @@ func closedPart(root string, step int64, part, parts int) (File, error) {
 		return File{}, err
 	}
 	n, err := sectionsOf(f, t)
-	return File{name, size, n, t.sum}, err
+	return File{Name: name, Size: size, Sections: n, Directory: t.sum}, err
 }
