@@ -8,14 +8,15 @@ import (
 	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
-// Copy copies the checkpoint c and its bases to another root. Each copy is atomic, as with
-// Commit. Existing checkpoints are not changed. Copy does not verify the bytes of c; call
+// Copy copies the checkpoint c and its bases to another root, including attached parts. Each
+// copy is atomic, as with Commit. Existing complete checkpoints are not changed. The root may
+// be that of c, to collect parts that were attached. Copy does not verify the bytes of c; call
 // Verify first if necessary.
 func Copy(c *Checkpoint, root string) error {
 	links := c.Chain()
 	for i, link := range links {
 		if i < len(links)-1 { // c itself is opened below
-			if _, sum, err := readManifest(Dir(root, link.Step())); err == nil && sum == link.sum {
+			if have, err := openLink(Dir(root, link.Step())); err == nil && have.sum == link.sum && len(have.Away()) == 0 {
 				continue
 			}
 		}
@@ -35,14 +36,25 @@ func copyTo(d disk, c *Checkpoint, root string) error {
 	if err := acceptRun(d, root, c.Manifest().Run); err != nil {
 		return fail(err)
 	}
-	names := []string{manifestName}
-	for _, f := range c.Manifest().Files {
-		names = append(names, f.Name)
+	if err := c.complete(); err != nil {
+		return fail(err)
 	}
-	for _, name := range names {
-		if err := copyFile(d, filepath.Join(c.Dir(), name), filepath.Join(dir, name)); err != nil {
+	for p, f := range c.manifest.Files {
+		in, done, err := c.open(p)
+		if err == nil {
+			err = copyFile(d, io.NewSectionReader(in, 0, f.Size), filepath.Join(dir, f.Name))
+			done() // it was only read
+		}
+		if err != nil {
 			return fail(err)
 		}
+	}
+	text, err := regular.ReadFile(filepath.Join(c.Dir(), manifestName), maxManifest)
+	if err == nil {
+		err = writeFile(d, filepath.Join(dir, manifestName), text)
+	}
+	if err != nil {
+		return fail(err)
 	}
 	if err := d.Sync(dir); err != nil {
 		return fail(err)
@@ -53,17 +65,12 @@ func copyTo(d disk, c *Checkpoint, root string) error {
 	return nil
 }
 
-func copyFile(d disk, from, to string) (err error) {
-	in, err := regular.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
+func copyFile(d disk, in io.Reader, to string) (err error) {
 	out, err := d.Create(to)
 	if err != nil {
 		return err
 	}
-	if _, err = io.Copy(out, in); err == nil {
+	if _, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, chunk)); err == nil {
 		err = out.Sync()
 	}
 	if e := out.Close(); err == nil {

@@ -208,6 +208,7 @@ type Checkpoint struct {
 	EverySeconds int64 `yaml:"every_seconds"`
 	FullEvery    int   `yaml:"full_every"`
 	Keep         int   `yaml:"keep"`
+	Copies       int   `yaml:"copies"`
 }
 
 // Export holds the folder and the interval for publishing the model. An empty Dir disables

@@ -40,7 +40,7 @@ func TestFrappeRecipe(t *testing.T) {
 			ClipNorm:  10,
 			Schedule:  Schedule{Kind: "plateau", Factor: 0.1, Patience: 1, Min: 0.001},
 			EvalEvery: 1, EarlyStop: EarlyStop{Patience: 2, Metric: "auc", MinDelta: 1e-6},
-			Checkpoint: Checkpoint{EverySeconds: 600, FullEvery: 10, Keep: 3},
+			Checkpoint: Checkpoint{EverySeconds: 600, FullEvery: 10, Keep: 3, Copies: 1},
 		},
 	}
 	for _, f := range strings.Fields("user item daytime weekday isweekend homework cost weather country city") {

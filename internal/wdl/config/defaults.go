@@ -102,6 +102,7 @@ func (c Checkpoint) defaults() (d Checkpoint) {
 		d.EverySeconds = 600 // a crash loses at most ten minutes
 	}
 	d.FullEvery, d.Keep = 10, 3 // a chain of ten loads quickly; if one is damaged, two are left
+	d.Copies = 1
 	return d
 }
 

@@ -291,6 +291,7 @@ func trainSections() []section {
 			{name: "every_seconds", def: "600 without every_steps", about: "seconds between checkpoints", rng: "[1, 31536000]"},
 			{name: "full_every", def: "10", about: "one in this many is full, the others contain the changes since the previous one; 1: all are full", rng: "[1, 1000]"},
 			{name: "keep", def: "3", about: "how many of the newest checkpoints to keep", rng: "[1, 10000]"},
+			{name: "copies", def: "1", about: "hosts that hold each part of a checkpoint, if the hosts do not share the run directory; with 2, the loss of a host loses no checkpoint", rng: "[1, 2]"},
 		}},
 		{"train.export", reflect.TypeFor[Export](), "Publishes the model while it is trained, for wdlrun serve: docs/serving.md. Cannot be combined with l2.mode: dense, which changes every row in every step.", []key{
 			{name: "dir", def: "none: nothing is published", about: "folder of the versions, such as models/ctr; all ranks must reach it"},
