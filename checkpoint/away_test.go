@@ -74,7 +74,7 @@ func TestAttach(t *testing.T) {
 		if want := "such as " + partName(1-i, 2) + " of host " + string("ba"[i]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("root %d: section %q: %v, want %q", i, lacking, err, want)
 		}
-		if err := c.Verify(context.Background()); err == nil || !strings.Contains(err.Error(), "1 of 2 parts are not on this host") {
+		if err := c.Verify(context.Background()); err == nil || !strings.Contains(err.Error(), "1 of 2 parts are not on this host or damaged") {
 			t.Errorf("root %d is verified: %v", i, err)
 		}
 		if err := errors.Join(c.VerifyOwn(context.Background()), c.VerifyOwn(context.Background(), i)); err != nil {

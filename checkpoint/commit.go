@@ -53,8 +53,13 @@ func commit(d disk, root string, m Manifest) error {
 // commitText commits the parts in the temporary directory with the text of their manifest.
 func commitText(d disk, root string, m *Manifest, text []byte) error {
 	dir := tmpDir(root, m.Step)
-	parts, err := readParts(dir, m)
-	if err != nil {
+	parts, faults := readParts(dir, m)
+	for p, err := range faults {
+		if err != nil && !(len(m.Files[p].Hosts) > 0 && errors.Is(err, os.ErrNotExist)) {
+			return err
+		}
+	}
+	if err := uniqueSections(m, parts); err != nil {
 		return err
 	}
 	if err := removeOtherFiles(d, dir, m); err != nil {

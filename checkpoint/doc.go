@@ -57,9 +57,13 @@
 // that is named after another step, or whose run is not in RUN. It accepts every
 // run if there is no file RUN or no "run".
 //
+// If the hosts of the ranks do not share ROOT, each has a ROOT with the parts of its ranks and the
+// same manifest. "hosts" of a file then names the hosts that hold it. Commit and Adopt write such
+// checkpoints, Attach reads the parts of other hosts, and Copy collects them.
+//
 // Limits: 65536 parts, 2^20 sections and a directory of 64 MiB in a part, names
-// of 1 to 1024 bytes of UTF-8 without control characters, a manifest of 16 MiB, 1024
-// ids in RUN.
+// of 1 to 1024 bytes of UTF-8 without control characters, a manifest of 16 MiB, 64 hosts of a
+// part with names of 256 bytes, 1024 ids in RUN.
 // Every length is compared with the size of the file before it is used.
 //
 // # Incremental checkpoints

@@ -50,7 +50,7 @@ type place struct{ part, index int }
 // Open reads and checks the manifest, the directories of all parts and the sizes of the
 // files. It does not read payloads: Read does so for one section, Verify for all. Open does
 // the same for the bases in the same root, and fails if one of them is missing or damaged.
-// Parts that are missing because other hosts hold them (File.Hosts) are no error: see Away.
+// A part that other hosts hold (File.Hosts) may be missing or damaged: see Away.
 func Open(dir string) (*Checkpoint, error) {
 	c, err := openLink(dir)
 	if err != nil {
@@ -82,8 +82,13 @@ func openLink(dir string) (*Checkpoint, error) {
 	if err := checkOrigin(dir, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	parts, err := readParts(dir, m)
-	if err != nil {
+	parts, faults := readParts(dir, m)
+	for p, err := range faults {
+		if err != nil && len(m.Files[p].Hosts) == 0 { // otherwise another host may have it
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+	}
+	if err := uniqueSections(m, parts); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	c := &Checkpoint{dir: dir, manifest: *m, sum: sum, parts: parts, held: heldBytes}
@@ -107,7 +112,8 @@ type Content interface {
 	Size() int64
 }
 
-// Away returns the parts of c that this host lacks and that are not attached.
+// Away returns the parts of c that cannot be read on this host, because only other hosts hold
+// them or because the file here is damaged, and that are not attached.
 func (c *Checkpoint) Away() (files []File) {
 	for p, sections := range c.parts {
 		if sections == nil {
@@ -181,21 +187,18 @@ func noManifest(dir string, err error) error {
 	return fmt.Errorf("%s: %w", manifestName, err)
 }
 
-// readParts reads the directories of all parts of m from dir. Those of missing parts that
-// other hosts hold are nil.
-func readParts(dir string, m *Manifest) ([][]section, error) {
-	parts := make([][]section, len(m.Files))
+// readParts reads the directories of all parts of m from dir. Those that cannot be read are
+// nil, with an error.
+func readParts(dir string, m *Manifest) (parts [][]section, faults []error) {
+	parts, faults = make([][]section, len(m.Files)), make([]error, len(m.Files))
 	for p, f := range m.Files {
 		sections, err := readPart(filepath.Join(dir, f.Name), f, head{partVersion, uint32(p), uint32(len(m.Files)), m.Step})
-		if len(f.Hosts) > 0 && errors.Is(err, os.ErrNotExist) {
-			continue
-		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
+			err = fmt.Errorf("%s: %w", f.Name, err)
 		}
-		parts[p] = sections
+		parts[p], faults[p] = sections, err
 	}
-	return parts, uniqueSections(m, parts)
+	return parts, faults
 }
 
 // uniqueSections returns an error if two parts have sections of the same name.
@@ -381,7 +384,7 @@ func (c *Checkpoint) complete() error {
 	if len(away) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %d of %d parts are not on this host, such as %s of host %s: wdlrun -H HOSTS ckpt gather collects them",
+	return fmt.Errorf("%s: %d of %d parts are not on this host or damaged, such as %s of host %s: wdlrun -H HOSTS ckpt gather collects them",
 		c.dir, len(away), len(c.parts), away[0].Name, strings.Join(away[0].Hosts, " or "))
 }
 
@@ -510,10 +513,16 @@ func (c *Checkpoint) VerifyOwn(ctx context.Context, part ...int) error {
 	var faults []error
 	buf := make([]byte, chunk)
 	for p, sections := range now.parts {
-		if sections == nil || len(part) > 0 && !slices.Contains(part, p) {
+		if len(part) > 0 && !slices.Contains(part, p) {
 			continue
 		}
 		path := filepath.Join(c.dir, now.manifest.Files[p].Name)
+		if sections == nil {
+			if _, err := readPart(path, now.manifest.Files[p], now.head(p)); !errors.Is(err, os.ErrNotExist) {
+				faults = append(faults, fmt.Errorf("checkpoint: verify: %s: %w", path, err))
+			}
+			continue
+		}
 		f, err := regular.Open(path)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("checkpoint: verify: %w", err))

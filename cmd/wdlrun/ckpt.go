@@ -20,6 +20,7 @@ import (
 
 func ckptSubcommands(p *program) []*cli.Command {
 	return []*cli.Command{
+		ckptGather(p),
 		{
 			Name: "show", Usage: "list the checkpoints of a run, or the contents of one", UsageText: "wdlrun ckpt show [flags] RUN|CHECKPOINT",
 			Description: `For a run directory RUN: prints one line per checkpoint, the newest first, then the faults
@@ -35,6 +36,7 @@ Examples:
 		{
 			Name: "verify", Usage: "read every byte and check it against its checksum", UsageText: "wdlrun ckpt verify [flags] RUN|CHECKPOINT",
 			Description: `Reports each fault with file, section and offset. The exit code is 1 if there is any.
+Parts that only other hosts hold are counted, and not read.
 A checkpoint that builds upon a damaged one counts as damaged. Training resumes automatically
 from the newest undamaged checkpoint.
 
@@ -79,7 +81,7 @@ func ckptCommand(p *program) *cli.Command {
 		c.OnUsageError, c.HideHelpCommand = usageError, true
 	}
 	return &cli.Command{
-		Name: "ckpt", Usage: "show, verify, compare and prune checkpoints", UsageText: "wdlrun ckpt show|verify|diff|prune [flags] RUN",
+		Name: "ckpt", Usage: "show, verify, compare, prune and collect checkpoints", UsageText: "wdlrun ckpt show|verify|diff|prune|gather [flags] RUN",
 		Description: `A checkpoint is a folder RUN/checkpoints/step-N with one file per rank that wrote it. Any
 number of ranks can resume from it: wdlrun -np N train -resume RUN
 
@@ -88,11 +90,12 @@ Examples:
    wdlrun ckpt show runs/20261121-101500/checkpoints/step-000000412
    wdlrun ckpt verify runs/20261121-101500
    wdlrun ckpt diff runs/A/checkpoints/step-000000412 runs/B/checkpoints/step-000000412
-   wdlrun ckpt prune -keep 2 runs/20261121-101500`,
+   wdlrun ckpt prune -keep 2 runs/20261121-101500
+   wdlrun -H a,b ckpt gather runs/20261121-101500`,
 		Subcommands: subs,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return fmt.Errorf("%q is none of show, verify, diff and prune; see: wdlrun ckpt --help", c.Args().First())
+				return fmt.Errorf("%q is none of show, verify, diff, prune and gather; see: wdlrun ckpt --help", c.Args().First())
 			}
 			return cli.ShowSubcommandHelp(c)
 		},
@@ -107,8 +110,9 @@ type ckptLine struct {
 	WorldSize int        `json:"world_size,omitempty"`
 	Bytes     int64      `json:"bytes,omitempty"`
 	Version   int        `json:"format_version,omitempty"`
-	Base      *int64     `json:"base_step,omitempty"` // of the one that it builds upon
-	Best      bool       `json:"best,omitempty"`      // it holds the best epoch so far
+	Base      *int64     `json:"base_step,omitempty"`  // of the one that it builds upon
+	Best      bool       `json:"best,omitempty"`       // it holds the best epoch so far
+	Away      int        `json:"parts_away,omitempty"` // parts that only other hosts hold
 	Fault     string     `json:"fault,omitempty"`
 }
 
@@ -167,7 +171,7 @@ func describe(f checkpoint.Found, c *checkpoint.Checkpoint, err error) ckptLine 
 		return ckptLine{Dir: f.Dir, Step: f.Step, Fault: err.Error()}
 	}
 	m := c.Manifest()
-	l := ckptLine{Dir: f.Dir, Step: m.Step, Time: &m.Time, WorldSize: m.WorldSize, Version: m.FormatVersion}
+	l := ckptLine{Dir: f.Dir, Step: m.Step, Time: &m.Time, WorldSize: m.WorldSize, Version: m.FormatVersion, Away: len(c.Away())}
 	for _, f := range m.Files {
 		l.Bytes += f.Size
 	}
@@ -185,6 +189,9 @@ func (l ckptLine) kind() string {
 	}
 	if l.Best {
 		kind += ", best epoch"
+	}
+	if l.Away > 0 {
+		kind += fmt.Sprintf(", %d of %d parts here", l.WorldSize-l.Away, l.WorldSize)
 	}
 	return kind
 }

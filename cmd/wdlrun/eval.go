@@ -77,13 +77,21 @@ func checkEval(c *cli.Context) error {
 	if c.IsSet("importance") && !c.IsSet("report") {
 		return errors.New("eval: -importance is a section of the page of -report: give -report FILE too")
 	}
-	return wdl.CheckEval(c.Context, evalOptions(c))
+	opt := evalOptions(c)
+	opt.Away = elsewhere(c)
+	return wdl.CheckEval(c.Context, opt)
+}
+
+// elsewhere reports whether the launch flags of a command place ranks on other hosts.
+func elsewhere(c *cli.Context) bool {
+	plan, err := place(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
+	return err == nil && plan.Remote() != ""
 }
 
 func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
 	opt := evalOptions(c)
 	opt.Say = func(line string) { fmt.Fprintln(p.stderr, line) }
-	opt.Warn, opt.Read, opt.Hosts = warn, m.World.Launched, memberHosts(m)
+	opt.Warn, opt.Read, opt.Peers = warn, m.World.Launched, peers(m, p.getenv)
 	e := wdl.NewEvaluation(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)
 	r, err := e.Run(ctx)

@@ -290,7 +290,7 @@ func turned(p *program, c *cli.Context, command []string) func(launcher.Turn) []
 			return nil
 		}
 		p.hosts = hostFlags(c, t.Plan)
-		fmt.Fprintf(t.Stderr, "wdlrun: %s%s\n", what, resumesFrom(t.Status.RunDir))
+		fmt.Fprintf(t.Stderr, "wdlrun: %s%s\n", what, resumesFrom(t.Status.RunDir, p.hosts != ""))
 		return append(slices.Clip(command), "-again", t.Status.RunDir)
 	}
 }

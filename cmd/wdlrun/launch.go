@@ -156,7 +156,7 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	command := append([]string{self, fmt.Sprintf("-json=%t", root.Bool("json"))}, root.Args().Slice()...)
 	return p.launch(root, command, launched{
 		print: print, resumes: defined(c.Command.Flags, "again"), replicas: c.Int("replicas"), chaos: c.String("chaos") != "",
-		perHost:  c.Command.Name == "doctor",
+		perHost:  c.Command.Name == "doctor" || c.Command.Name == "gather",
 		verbatim: c.String("log-format") == jsonLog || c.Command.Name == "bench" || c.Command.Name == "predict" && c.String("out") == stdoutName, // only rank 0 writes: lines as they are measured, or predictions
 	})
 }
@@ -291,6 +291,8 @@ func (p *program) printNext(v *rank.Verdict, command, runDir string) {
 		fmt.Fprintf(p.stderr, "wdlrun: after you fix this, resume from the last checkpoint: %s train -resume %s\n", command, quotedPath(runDir))
 	case len(found) > 0:
 		fmt.Fprintf(p.stderr, "wdlrun: to resume from the last checkpoint: %s train -resume %s\n", command, quotedPath(runDir))
+	case p.hosts != "" && !isDir(filepath.Join(runDir, checkpoint.Folder)): // the ranks may have it on disks of their own
+		fmt.Fprintf(p.stderr, "wdlrun: to resume from the last checkpoint on the hosts, if there is one: %s train -resume %s\n", command, quotedPath(runDir))
 	case !own:
 		fmt.Fprintf(p.stderr, "wdlrun: there is no checkpoint yet in %s: start again; -set train.checkpoint.every_steps=N saves more often\n", runDir)
 	}
@@ -454,7 +456,7 @@ func (p *program) again(command []string, resumes bool) func(launcher.Failure) [
 		p.printAfter(f.Outcome, f.Stderr)
 		dir, from := f.Status.RunDir, ""
 		if resumes && dir != "" {
-			next, from = append(slices.Clip(command), "-again", dir), resumesFrom(dir)
+			next, from = append(slices.Clip(command), "-again", dir), resumesFrom(dir, p.hosts != "")
 		}
 		if f.Next.Plan == restart.Rejoin {
 			from = ", and training resumes from memory"
@@ -476,9 +478,14 @@ func saves(resumes bool) func(rank.Status, io.Writer) {
 	}
 }
 
-// resumesFrom describes the point from which a training resumes.
-func resumesFrom(runDir string) string {
-	c, _, err := checkpoint.Latest(filepath.Join(runDir, checkpoint.Folder))
+// resumesFrom describes the point from which a training resumes. elsewhere reports that ranks
+// run on other hosts.
+func resumesFrom(runDir string, elsewhere bool) string {
+	root := filepath.Join(runDir, checkpoint.Folder)
+	c, _, err := checkpoint.Latest(root)
+	if err != nil && elsewhere && !isDir(root) { // the ranks may have it on disks of their own
+		return ", from the last checkpoint on the hosts, if there is one"
+	}
 	if err != nil {
 		return ", from the beginning: there is no checkpoint yet"
 	}

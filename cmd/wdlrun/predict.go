@@ -141,6 +141,7 @@ func (p *program) checkPredict(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	o.Eval.Away = elsewhere(c)
 	if err := wdl.CheckPredict(c.Context, o); err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (p *program) predictRank(ctx context.Context, c *cli.Context, m *member.Mem
 	if err != nil {
 		return nil, err
 	}
-	opt.Eval.Warn, opt.Eval.Read, opt.Eval.Hosts = warn, m.World.Launched, memberHosts(m)
+	opt.Eval.Warn, opt.Eval.Read, opt.Eval.Peers = warn, m.World.Launched, peers(m, p.getenv)
 	opt.Open = func(columns []write.Column) (wdl.PredictOutput, error) {
 		return p.openPredictions(to, columns)
 	}

@@ -15,8 +15,11 @@ import (
 	"github.com/wdlrun/wdlrun/internal/agent"
 	"github.com/wdlrun/wdlrun/internal/cpus"
 	"github.com/wdlrun/wdlrun/internal/hosts"
+	"github.com/wdlrun/wdlrun/internal/ports"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/member"
 )
 
 // remoteOf returns how to start ranks on other hosts.
@@ -37,6 +40,21 @@ func remoteOf(c *cli.Context, self string, getenv func(string) string) (*launche
 	}
 	agents, _ := agent.Folder(getenv) // reported for hosts with agents
 	return &launcher.Remote{Self: self, Agents: agents, Slurm: !listsHosts(c), Net: c.String("net"), SSH: c.String("ssh"), Ship: c.String("ship"), Pass: pass}, nil
+}
+
+// peers returns the hosts of a job, and how their ranks read each other's files.
+func peers(m *member.Member, getenv func(string) string) wdl.Peers {
+	return wdl.Peers{Hosts: memberHosts(m), Addresses: addresses(m.Session.Members()), Key: m.World.Key, Listen: func() (net.Listener, error) {
+		ip, err := m.World.ListenIP()
+		if err != nil {
+			return nil, err
+		}
+		within, err := ports.Parse(getenv("WDLRUN_PORTS"))
+		if err != nil {
+			return nil, err
+		}
+		return within.Listen(ip)
+	}}
 }
 
 // listsHosts reports whether flags name the hosts.

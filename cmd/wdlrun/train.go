@@ -250,7 +250,7 @@ func (p *program) launchOptions(c *cli.Context) (opt wdl.Options, ranks int, one
 	if err != nil {
 		return opt, 0, false, err
 	}
-	opt.Replicas, opt.Here = c.Int("replicas"), here
+	opt.Replicas, opt.Here, opt.Away = c.Int("replicas"), here, here < ranks
 	_, launched, _ := rank.FromEnv(p.getenv) // world has checked the environment
 	return opt, ranks, oneHost, useGPUs(c, &opt, gpuChoice{assigned: launched && !root.IsSet("np")})
 }
@@ -333,8 +333,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 		return nil, err
 	}
 	opt.Kill = func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }
-	opt.Hosts = memberHosts(m)
-	opt.Addresses = addresses(m.Session.Members())
+	opt.Peers = peers(m, p.getenv)
 	if m.World.Launched {
 		opt.Job = m.World.Job
 	}

@@ -30,11 +30,17 @@ type orders struct {
 func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o orders, err error) {
 	var b []byte
 	r.rec.Enter(trace.Wait)
+	if err := r.openPlaces(); err != nil {
+		return o, err
+	}
 	if r.comm.Rank() == 0 {
 		r.rec.Enter(trace.Brief)
-		d := decision{opt: &r.opt, adapt: adapt, size: r.comm.Size(), advance: r.shown.Advance}
+		d := decision{opt: &r.opt, adapt: adapt, size: r.comm.Size(), run: r}
 		brief, err := d.decide(ctx)
-		r.unlock, o.changed = d.unlock, d.changed
+		r.unlock, o.changed, o.from = d.unlock, d.changed, d.from
+		if err == nil {
+			err = (abroad{r}).ask(askNothing)
+		}
 		if err != nil {
 			return o, err
 		}
@@ -45,6 +51,8 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 		if b, err = json.Marshal(brief); err != nil {
 			return o, err
 		}
+	} else if o.from, err = (abroad{r}).answer(ctx); err != nil {
+		return o, err
 	}
 	r.rec.Enter(trace.Wait)
 	if b, err = collective.BroadcastBytes(r.comm, b, 0, maxBrief); err != nil {
@@ -64,19 +72,27 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 		return o, err
 	}
 	r.config.Fill()
-	if err := r.faults.draw(brief.Chaos, brief.Injected, r.config.Train.Seed, r.comm.Rank(), r.runDir, &r.opt); err != nil {
+	if err := r.split(brief.Here); err != nil {
+		return o, err
+	}
+	been, err := (abroad{r}).mergeFaults(brief.Injected, brief.Chaos != "")
+	if err != nil {
+		return o, err
+	}
+	if err := r.faults.draw(brief.Chaos, been, r.config.Train.Seed, r.comm.Rank(), r.runDir, &r.opt); err != nil {
 		return o, permanent(err)
 	}
 	if o.script, err = script(brief.Replay); err != nil {
 		return o, permanent(err)
 	}
-	if err := r.sharesRunDir(); err != nil {
-		return o, err
-	}
 	if brief.From == "" {
+		o.from = nil
 		return o, nil
 	}
-	if o.from, err = checkpoint.Open(brief.From); err == nil {
+	if o.from == nil || o.from.Dir() != brief.From {
+		o.from, err = checkpoint.Open(brief.From)
+	}
+	if err == nil {
 		o.from.Watch(r.shown.Advance)
 	}
 	return o, err

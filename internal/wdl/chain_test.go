@@ -125,7 +125,7 @@ func TestABrokenChainFallsBack(t *testing.T) {
 		t.Fatalf("step 52 does not build upon step 48 but on %v", c.Base())
 	}
 	var warned []string
-	d := decision{opt: &Options{Resume: whole.RunDir, Warn: func(line string) { warned = append(warned, line) }}, size: 1, advance: func(int) {}}
+	d := decision{opt: &Options{Resume: whole.RunDir, Warn: func(line string) { warned = append(warned, line) }}, size: 1, run: new(run)}
 	c, err := d.choose(t.Context())
 	if err != nil || c.Step() != 44 {
 		t.Fatalf("%v: %v", c, err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
@@ -25,6 +27,9 @@ import (
 // runs on a host of the ranks, before any rank starts.
 func CheckTiers(o Options) error {
 	from, err := o.from()
+	if err == nil && from != nil && o.Away && incomplete(from) || o.Away && errors.Is(err, fs.ErrNotExist) {
+		return nil // the ranks read it from their hosts
+	}
 	if err != nil {
 		return err
 	}
@@ -76,7 +81,7 @@ func (o Options) fits(c *config.Config, size int) error {
 func Check(ctx context.Context, o Options, ranks int) error {
 	from, c, err := o.open(ctx)
 	if err != nil {
-		return err
+		return ofOtherHosts(err)
 	}
 	if err = o.fits(c, ranks); err == nil && from != nil {
 		err = errors.Join(checkVersion(from), o.resumable(from, c, ranks))
@@ -105,13 +110,39 @@ func Check(ctx context.Context, o Options, ranks int) error {
 	return o.holds(c, ranks, cgroup.Read())
 }
 
+// errElsewhere means that this host lacks parts of a checkpoint, which the ranks read from
+// their hosts and check there.
+var errElsewhere = errors.New("the checkpoint is on other hosts")
+
+// ofOtherHosts returns err, or nil if it is errElsewhere.
+func ofOtherHosts(err error) error {
+	if errors.Is(err, errElsewhere) {
+		return nil
+	}
+	return err
+}
+
+// incomplete reports whether this host lacks parts of a checkpoint or of its bases.
+func incomplete(c *checkpoint.Checkpoint) bool {
+	return slices.ContainsFunc(c.Chain(), func(link *checkpoint.Checkpoint) bool { return len(link.Away()) > 0 })
+}
+
 // open opens the checkpoint to resume from, if any, and resolves the configuration.
 func (o Options) open(ctx context.Context) (from *checkpoint.Checkpoint, c *config.Config, err error) {
 	accept := checkConfig // the ranks read all of it, and take an earlier one if it is damaged
 	if checkpoint.IsCheckpoint(o.Resume) {
 		accept = func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
 	}
-	if from, err = o.from(accept); err == nil {
+	from, err = o.from(func(c *checkpoint.Checkpoint) error {
+		if o.Away && incomplete(c) {
+			return nil
+		}
+		return accept(c)
+	})
+	if o.Away && (errors.Is(err, fs.ErrNotExist) || from != nil && incomplete(from)) {
+		return nil, nil, errElsewhere
+	}
+	if err == nil {
 		c, _, err = o.config(from)
 	}
 	return from, c, err

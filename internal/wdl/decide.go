@@ -14,24 +14,30 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
+	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
 // decision makes the brief on rank 0. It fills in the options that the user left open.
 type decision struct {
-	opt     *Options
-	adapt   func(*config.Config) error // makes the configuration that of an evaluation; nil: a training
-	size    int
-	advance func(by int) // reports progress while checkpoints are verified
+	opt   *Options
+	adapt func(*config.Config) error // makes the configuration that of an evaluation; nil: a training
+	size  int
+	run   *run // of rank 0
 
-	unlock  func()   // releases the run directory
-	changed []string // settings that affect steps and differ from the checkpoint's
+	differ  map[string]bool        // run directories or checkpoints of which hosts have different parts
+	from    *checkpoint.Checkpoint // to resume from; nil: none
+	unlock  func()                 // releases the run directory
+	changed []string               // settings that affect steps and differ from the checkpoint's
 }
 
 // decide makes the brief.
 func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	var from *checkpoint.Checkpoint
+	if d.differ, err = (abroad{d.run}).differing(d.opt.Again, d.opt.Resume); err != nil {
+		return b, err
+	}
 	if d.opt.Again != "" {
 		if _, _, err := checkpoint.Resolve(d.opt.Again); !errors.Is(err, fs.ErrNotExist) {
 			d.opt.Resume = d.opt.Again
@@ -41,7 +47,7 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 		if from, err = d.choose(ctx); err != nil {
 			return b, save.ResumeHint(err, d.opt.Resume)
 		}
-		if from != nil {
+		if d.from = from; from != nil {
 			b.From = from.Dir()
 		}
 	}
@@ -70,7 +76,9 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 		b.Ring = copies.NewRing(d.size, d.opt.Hosts)
 	}
 	b.Config = string(c.YAML())
-	err = d.openRunDir(&b, from, c, changed)
+	if err = d.openRunDir(&b, from, c, changed); err == nil && d.run.places != nil {
+		b.Here, err = places.Token(b.RunDir)
+	}
 	return b, err
 }
 
@@ -140,9 +148,12 @@ func (o *Options) picked(from *checkpoint.Checkpoint) bool {
 // resume; if none is left, choose returns nil and training restarts from the beginning.
 func (d *decision) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	var accept []func(*checkpoint.Checkpoint) error
-	if !d.opt.Read || !checkpoint.IsCheckpoint(d.opt.Resume) {
+	switch {
+	case d.differ[d.opt.Resume]:
+		accept = append(accept, func(c *checkpoint.Checkpoint) error { return (abroad{d.run}).fetch(ctx, c) })
+	case !d.opt.Read || !checkpoint.IsCheckpoint(d.opt.Resume):
 		accept = append(accept, func(c *checkpoint.Checkpoint) error {
-			c.Watch(d.advance)
+			c.Watch(d.run.shown.Advance)
 			return c.Verify(ctx)
 		})
 	}
@@ -223,6 +234,7 @@ func (d *decision) openFaults(runDir string) (s injected, err error) {
 type brief struct {
 	Config string // YAML, filled
 	RunDir string
+	Here   string // file of rank 0 in RunDir, see places.Token; "": all ranks are on one host
 	From   string // checkpoint to resume from, "" for none
 
 	Tolerance step.Tolerance

@@ -28,9 +28,9 @@ type EvalOptions struct {
 	Importance bool     // compute Importance
 	By         []string // fields whose values the report breaks the metrics down by
 	Set        []string // settings of data and label that override the training's, "data.comment=|"
-	Hosts      []string // host of each rank; nil: unknown
-	Warn       func(line string)
-	Say        func(line string) // prints a line of progress; nil: silent
+	Peers
+	Warn func(line string)
+	Say  func(line string) // prints a line of progress; nil: silent
 
 	// Each, if not nil, is called on every rank with each batch and the logits of its first
 	// label. Both are valid until it returns.
@@ -71,7 +71,7 @@ type Evaluation struct {
 // NewEvaluation prepares an evaluation on a group.
 func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) Evaluation {
 	e := Evaluation{&run{use: opt.use()}, opt}
-	e.init(comm, rec, Options{Resume: opt.Resume, Read: opt.Read, Hosts: opt.Hosts, Warn: opt.Warn, Say: opt.Say})
+	e.init(comm, rec, Options{Resume: opt.Resume, Read: opt.Read, Peers: opt.Peers, Warn: opt.Warn, Say: opt.Say})
 	return e
 }
 
@@ -145,7 +145,7 @@ var readSetting = regexp.MustCompile(`^(data\.(test|format|delimiter|header|fiel
 // starts.
 func CheckEval(ctx context.Context, o EvalOptions) error {
 	_, err := o.check(ctx)
-	return err
+	return ofOtherHosts(err)
 }
 
 // check is CheckEval and returns the input of the evaluation.
@@ -153,7 +153,7 @@ func (o *EvalOptions) check(ctx context.Context) (*input.Input, error) {
 	if o.Resume == "" {
 		return nil, fmt.Errorf("%s: -resume DIR is required: the run directory or checkpoint of the model", o.name())
 	}
-	_, c, err := Options{Resume: o.Resume}.open(ctx)
+	_, c, err := Options{Resume: o.Resume, Peers: o.Peers}.open(ctx)
 	if err == nil {
 		err = o.evaluating(c)
 	}

@@ -3,6 +3,7 @@ package wdl
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
+	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -158,6 +160,9 @@ func (h *healing) heal(r copies.Recovery) error {
 	if err != nil {
 		return fmt.Errorf("heal: %w", err)
 	}
+	if err := h.splitAgain(); err != nil {
+		return fmt.Errorf("heal: %w", err)
+	}
 	h.began, h.healed = time.Now().Add(-b.Elapsed), b.Healed+1
 	h.faults.start = h.began
 	h.faults.skip(b.Brief.Injected)
@@ -173,6 +178,29 @@ func (h *healing) heal(r copies.Recovery) error {
 	}
 	h.say(fmt.Sprintf("training resumes after step %d", h.cursor.Step))
 	return h.resave()
+}
+
+// splitAgain finds the places of the ranks of the new group.
+func (h *healing) splitAgain() error {
+	if err := h.openPlaces(); err != nil || h.places == nil {
+		return err
+	}
+	var token string
+	fault, err := save.First(h.comm, h.rec, func() (err error) {
+		token, err = places.Token(h.runDir)
+		return err
+	})
+	if err == nil && fault != "" {
+		err = errors.New(fault)
+	}
+	if err != nil {
+		return err
+	}
+	b, err := collective.BroadcastBytes(h.comm, []byte(token), 0, maxBrief)
+	if err != nil {
+		return err
+	}
+	return h.split(string(b))
 }
 
 // restore takes over the state of this rank in the previous group.

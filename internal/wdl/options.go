@@ -26,19 +26,18 @@ type Options struct {
 	Warn   func(line string) // prints a warning of one line; nil: silent
 	Say    func(line string) // prints a line of progress; nil: silent
 
-	Replay    string            // run directory whose steps are repeated with the microbatches that counted in them
-	Tolerance step.Tolerance    // treatment of slow ranks
-	Hosts     []string          // host of each rank, for messages and the placement of copies; nil: unknown
-	Addresses map[string]string // address of the ranks of each host; nil if there is one host
-	Chaos     chaos.Spec        // injected faults; train.seed is the seed of random ones
-	Survey    string            // folder of surveys shared by trainings of the same data; "": none
-	Here      int               // number of ranks on this machine, for Check
-	Devices   Devices           // GPUs of this machine; nil: the build does not support GPUs
-	OnGPU     []string          // given flags that only affect GPUs
-	Kill      func()            // ends this process at once, for Chaos; nil: kill faults are rejected
-	Board     *live.Board       // dashboard of the job, on rank 0; may be nil
-	Events    bool              // rank 0 writes event files of TensorBoard into the run directory
-	About     save.About        // written to the run directory, with Hosts, unless its version is empty
+	Replay    string         // run directory whose steps are repeated with the microbatches that counted in them
+	Tolerance step.Tolerance // treatment of slow ranks
+	Peers
+	Chaos   chaos.Spec  // injected faults; train.seed is the seed of random ones
+	Survey  string      // folder of surveys shared by trainings of the same data; "": none
+	Here    int         // number of ranks on this machine, for Check
+	Devices Devices     // GPUs of this machine; nil: the build does not support GPUs
+	OnGPU   []string    // given flags that only affect GPUs
+	Kill    func()      // ends this process at once, for Chaos; nil: kill faults are rejected
+	Board   *live.Board // dashboard of the job, on rank 0; may be nil
+	Events  bool        // rank 0 writes event files of TensorBoard into the run directory
+	About   save.About  // written to the run directory, with Hosts, unless its version is empty
 
 	Replicas int // ranks that hold each shard; 0 and 1: only its owner. It must be the same on all ranks
 }

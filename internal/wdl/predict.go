@@ -59,7 +59,7 @@ type Prediction struct {
 func NewPrediction(comm *collective.Comm, rec *trace.Recorder, opt PredictOptions) Prediction {
 	opt.predict()
 	p := Prediction{&run{use: opt.Eval.use()}, &opt}
-	p.init(comm, rec, Options{Resume: opt.Eval.Resume, Read: opt.Eval.Read, Hosts: opt.Eval.Hosts, Warn: opt.Eval.Warn})
+	p.init(comm, rec, Options{Resume: opt.Eval.Resume, Read: opt.Eval.Read, Peers: opt.Eval.Peers, Warn: opt.Eval.Warn})
 	return p
 }
 

@@ -25,9 +25,10 @@ func (p Prediction) openScores(ctx context.Context, res *PredictResult) (by eval
 		return p.openExported(ctx, dir, res)
 	}
 	if res.Model, err = p.openModel(ctx, p.options.Eval.evaluating); err != nil {
+		p.places.Close()
 		return nil, nil, err
 	}
-	return p.trainer, func() { p.trainer.Close() }, nil
+	return p.trainer, func() { p.trainer.Close(); p.places.Close() }, nil
 }
 
 // openExported opens the data and an exported model. Every rank has the whole model; the

@@ -27,7 +27,7 @@ func CheckPredict(ctx context.Context, o PredictOptions) error {
 	}
 	in, err := o.Eval.check(ctx)
 	if err != nil {
-		return err
+		return ofOtherHosts(err)
 	}
 	return o.check(in.Config, in.Train)
 }

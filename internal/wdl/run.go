@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -31,6 +32,7 @@ type run struct {
 
 	config  *config.Config
 	runDir  string
+	places  *places.Places // nil: all ranks are on one host, or Options.Listen is not set
 	in      *input.Input
 	stream  *input.Stream // nil: the training data does not grow
 	planned *plan.Plan    // nil in an evaluation
@@ -151,16 +153,7 @@ func (r *run) restoreBest() (restored bool, err error) {
 	if best == 0 || best == r.cursor.Step {
 		return best > 0, nil
 	}
-	r.rec.Enter(trace.Restore)
-	dir := checkpoint.Dir(filepath.Join(r.runDir, checkpoint.Folder), best)
-	fault, err := save.First(r.comm, r.rec, func() error {
-		c, err := checkpoint.Open(dir)
-		if err == nil {
-			c.Watch(r.shown.Advance)
-			err = c.Verify(context.Background())
-		}
-		return err
-	})
+	c, fault, err := r.restorable(context.Background(), checkpoint.Dir(filepath.Join(r.runDir, checkpoint.Folder), best), true)
 	if err != nil {
 		return false, err
 	}
@@ -168,11 +161,31 @@ func (r *run) restoreBest() (restored bool, err error) {
 		r.warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, so the result is of the last epoch: %s", best, fault))
 		return false, nil
 	}
-	r.rec.Enter(trace.Restore)
-	c, err := checkpoint.Open(dir)
-	if err != nil {
-		return false, err
-	}
 	c.Watch(r.shown.Advance)
 	return true, r.trainer.Load(c, nil)
+}
+
+// restorable opens a checkpoint of this job on all ranks. If verify is set, it is read first.
+// fault, the same on every rank, is why it cannot be used.
+func (r *run) restorable(ctx context.Context, dir string, verify bool) (c *checkpoint.Checkpoint, fault string, err error) {
+	r.rec.Enter(trace.Restore)
+	several := r.places.Several() || r.places != nil && r.use.Evaluates // an evaluation does not know its places
+	fault, err = save.First(r.comm, r.rec, func() (err error) {
+		if c, err = checkpoint.Open(dir); err == nil && verify && !several {
+			c.Watch(r.shown.Advance)
+			err = c.Verify(ctx)
+		}
+		return err
+	})
+	if err != nil || fault != "" {
+		return nil, fault, err
+	}
+	r.rec.Enter(trace.Restore)
+	if several {
+		return r.places.Fetch(ctx, c, verify, (abroad{r}).observer())
+	}
+	if c == nil {
+		c, err = checkpoint.Open(dir)
+	}
+	return c, "", err
 }

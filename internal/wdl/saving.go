@@ -3,6 +3,7 @@ package wdl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -10,10 +11,10 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/publish"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
-	"github.com/wdlrun/wdlrun/trace"
 )
 
 // best identifies the best evaluation so far.
@@ -40,8 +41,13 @@ type saves struct {
 
 // open prepares the checkpoints of this job.
 func (s *saves) open() {
+	var several *places.Places
+	if s.places.Several() {
+		several = s.places
+	}
 	s.saver = save.Open(save.Setup{
-		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir,
+		Places: several,
+		Comm:   s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir,
 		Strategies: s.planned.Strategies(), Enough: s.enough,
 		Warn: s.opt.Warn, Say: s.opt.Say, Advance: s.shown.Advance, Fault: s.faults.diskFull,
 	})
@@ -49,6 +55,9 @@ func (s *saves) open() {
 
 // publish starts publishing the model if the configuration requires it.
 func (s *saves) publish(ctx context.Context) (err error) {
+	if s.places.Several() && s.config.Train.Export.Dir != "" {
+		return permanent(fmt.Errorf("train.export: the hosts share no run directory, and the versions of a model are written by all ranks to %s: use a shared file system", s.config.Train.Export.Dir))
+	}
 	every := cmp.Or(s.every, time.Duration(s.config.Train.Export.EverySeconds)*time.Second)
 	s.publisher, err = publish.Open(ctx, publish.Setup{
 		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
@@ -173,10 +182,12 @@ func (s *saves) move() error {
 			moved++
 		}
 	}
-	s.rec.Enter(trace.Restore)
 	trains := s.trains
 	s.trains = false // a group that is lost before the copies are complete resumes from this checkpoint
-	c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(s.runDir, checkpoint.Folder), n))
+	c, fault, err := s.restorable(context.Background(), checkpoint.Dir(filepath.Join(s.runDir, checkpoint.Folder), n), false)
+	if err == nil && fault != "" {
+		err = errors.New(fault)
+	}
 	if err == nil {
 		c.Watch(s.shown.Advance)
 		err = s.trainer.Load(c, owner)

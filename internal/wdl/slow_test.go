@@ -37,7 +37,7 @@ func TestASlowRankIsReported(t *testing.T) {
 				var j *Job
 				j = NewJob(comm, trace.New(0), Options{
 					Config: clicksConfig(t, path, "", ""), Set: []string{"train.epochs=1000000", "train.checkpoint.every_steps=100000"}, Out: t.TempDir(),
-					Tolerance: how, Chaos: slow, Hosts: []string{"a", "b", "c"},
+					Tolerance: how, Chaos: slow, Peers: Peers{Hosts: []string{"a", "b", "c"}},
 					Say: func(line string) {
 						if strings.HasPrefix(line, "rank 1 ") && strings.Contains(line, "slower") {
 							told[0] = line

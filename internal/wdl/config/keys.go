@@ -12,7 +12,7 @@ import (
 // Reference prints it, the checks use it, and a test compares it with the structs field by
 // field.
 func sections() []section {
-	return slices.Concat(dataSections(), inputSections(), modelSections(), trainSections())
+	return slices.Concat(dataSections(), inputSections(), modelSections(), trainSections(), savingSections())
 }
 
 // The choices of keys.
@@ -286,6 +286,11 @@ func trainSections() []section {
 			{name: "metric", def: "logloss", about: "metric that must improve, also for a plateau schedule; auc falls back to the log-loss if all samples have the same label", choices: []string{"auc", "logloss"}},
 			{name: "min_delta", def: "0", about: "minimum improvement", rng: "[0, 1]"},
 		}},
+	}
+}
+
+func savingSections() []section {
+	return []section{
 		{"train.checkpoint", reflect.TypeFor[Checkpoint](), "A checkpoint is always written at the end, a full one at the end of each epoch, and one at the end of each span of a stream. If both intervals are set, the one that passes first counts.", []key{
 			{name: "every_steps", def: "none", about: "steps between checkpoints", rng: "[1, inf)"},
 			{name: "every_seconds", def: "600 without every_steps", about: "seconds between checkpoints", rng: "[1, 31536000]"},

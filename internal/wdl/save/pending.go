@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -24,8 +25,10 @@ type pending struct {
 	size    int
 	keep    int
 	keeper  *checkpoint.Keeper
-	since   int64    // step of the checkpoint that this one extends, or Full
-	protect []string // checkpoints that are kept in addition to keep
+	since   int64          // step of the checkpoint that this one extends, or Full
+	protect []string       // checkpoints that are kept in addition to keep
+	places  *places.Places // nil: all ranks share the run directory
+	copies  int            // places that hold each part
 	place   Placement
 	owner   []int32 // rank by shard after this checkpoint; nil: unchanged
 
@@ -38,6 +41,7 @@ type pending struct {
 	done      chan struct{} // closed when the goroutine has ended
 	committed bool          // rank 0: committed or failed; the other ranks do not know yet
 	fault     string        // rank 0: error of the commit
+	published bool          // the checkpoint has its name at this place
 	warn      func(string)
 	say       func(string) // if not nil, prints the path; the user requested this checkpoint
 	then      func()       // rank 0: if not nil, called after the commit
@@ -58,6 +62,10 @@ func (p *pending) start() {
 			return checkpoint.Create(p.root, p.step, p.rank, p.size)
 		})
 		close(p.written)
+		if p.places != nil {
+			p.spread(ctx)
+			return
+		}
 		if p.rank != 0 || p.err != nil {
 			return
 		}
@@ -67,7 +75,8 @@ func (p *pending) start() {
 	}()
 }
 
-// commit makes the parts a checkpoint and removes old checkpoints. Only rank 0 calls it.
+// commit makes the parts a checkpoint and, if all ranks share the run directory, removes old
+// checkpoints. Only rank 0 calls it.
 func (p *pending) commit(files []checkpoint.File) {
 	p.committed = true
 	place, err := json.Marshal(p.place)
@@ -84,13 +93,24 @@ func (p *pending) commit(files []checkpoint.File) {
 		p.fault = errors.Join(err, checkpoint.Abandon(p.root, p.step)).Error()
 		return
 	}
+	p.published = true
+	if p.places == nil {
+		p.valid()
+	}
+}
+
+// valid does what follows a valid checkpoint, on rank 0.
+func (p *pending) valid() {
 	if p.then != nil {
 		p.then()
 	}
 	if p.say != nil {
 		p.say(Written(filepath.Dir(p.root), p.step))
 	}
-	if err := p.keeper.Prune(p.root, p.keep, p.protect...); err != nil {
+	if p.places != nil {
+		return // see settled
+	}
+	if err := p.prune(); err != nil {
 		p.warn(fmt.Sprintf("old checkpoints could not be removed: %v", err))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -25,6 +26,7 @@ type Setup struct {
 	RunDir     string
 	Strategies map[string]sparse.Strategy // by table
 	Enough     int64                      // requested keys per shard before shards may move, see EnoughKeys
+	Places     *places.Places             // nil: all ranks share the run directory
 
 	Warn    func(line string)      // called on rank 0
 	Say     func(line string)      // the same
@@ -45,7 +47,7 @@ type Saver struct {
 	saved   int      // checkpoints written
 	pending *pending // the checkpoint being written; nil: none
 	buffers [buffers]checkpoint.Buffer
-	keeper  checkpoint.Keeper // rank 0
+	keeper  checkpoint.Keeper // rank 0 and the leaders of places
 	yaml    []byte            // the configuration
 	loads   loads
 	costs   costs
@@ -132,6 +134,10 @@ func (s *Saver) cut(b Boundary) error {
 	p := &pending{
 		root: filepath.Join(s.RunDir, checkpoint.Folder), step: b.Step, since: s.last,
 		rank: s.Comm.Rank(), size: s.Comm.Size(), keep: every.Keep, keeper: &s.keeper, warn: s.Warn, then: b.Then, rec: s.Rec,
+		places: s.Places, copies: every.Copies,
+	}
+	if p.places != nil {
+		p.forget() // before placement, in which all ranks meet
 	}
 	if b.Announce {
 		p.say = s.Say
@@ -267,10 +273,13 @@ func (s *Saver) Wait() (o Outcome, err error) {
 	if err != nil {
 		return o, err
 	}
+	if p.places != nil {
+		<-p.done // all parts are written, so that the ranks soon agree
+	}
 	s.Rec.Enter(trace.Checkpoint)
 	p.stop()
 	s.pending = nil
-	if p.rank == 0 && !p.committed {
+	if p.places == nil && p.rank == 0 && !p.committed {
 		if err := p.conclude(all); err != nil {
 			return o, err
 		}
@@ -280,6 +289,7 @@ func (s *Saver) Wait() (o Outcome, err error) {
 	if err != nil {
 		return o, err
 	}
+	p.settled(string(fault))
 	o = Outcome{p.step, string(fault)}
 	s.note(o, p.since)
 	return o, nil

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+func ckptGather(p *program) *cli.Command {
+	return &cli.Command{
+		Name: "gather", Usage: "collect a checkpoint of several hosts on one of them", UsageText: "wdlrun -H HOSTS ckpt gather [flags] RUN|CHECKPOINT",
+		Description: `If hosts do not share the run directory, each holds the parts of its ranks. This command copies
+the newest checkpoint that the hosts have together, those that it builds upon and the one of
+the best epoch to the first host of -H. RUN is the same path on every host. The parts stay on
+the other hosts. Training, eval and predict need no gather: they read parts from other hosts.
+
+Examples:
+   wdlrun -H a,b ckpt gather runs/20261121-101500
+   wdlrun -H localhost,a,b -wdir /data ckpt gather runs/20261121-101500`,
+		Flags: []cli.Flag{jsonFlag()},
+		Action: func(c *cli.Context) error {
+			check := func(c *cli.Context) error {
+				if c.NArg() != 1 {
+					return errors.New("give one run directory or checkpoint; see: wdlrun ckpt gather --help")
+				}
+				return nil
+			}
+			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
+				job := wdl.NewJob(m.Comm, trace.New(0), wdl.Options{Resume: c.Args().First(), Peers: peers(m, p.getenv), Warn: warn})
+				m.Session.Watch(job.Status)
+				return job.Gather(ctx)
+			}
+			return p.everywhere(c, check, work, either(printGathered))
+		},
+	}
+}
+
+// printGathered prints the result of ckpt gather.
+func printGathered(w io.Writer, _ int, result []byte) error {
+	var r wdl.Gathered
+	if err := json.Unmarshal(result, &r); err != nil {
+		return err
+	}
+	best := ""
+	if r.Best > 0 {
+		best = fmt.Sprintf(", and step %d, the best epoch", r.Best)
+	}
+	_, err := fmt.Fprintf(w, "complete %s%s: %d %s, %v, from other hosts\n", r.Checkpoint, best, r.Parts, plural(r.Parts, "part"), plan.Bytes(r.Bytes))
+	return err
+}

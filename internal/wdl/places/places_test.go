@@ -1,0 +1,129 @@
+package places
+
+import (
+	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// onHosts calls f on a rank of each of the given hosts, which share all directories.
+func onHosts(t *testing.T, hosts []string, f func(p *Places) error) {
+	t.Helper()
+	key, errs := rank.NewKey(), make([]error, len(hosts))
+	var all sync.WaitGroup
+	for r, tr := range mem.New(len(hosts), 1) {
+		all.Go(func() {
+			comm := collective.New(tr)
+			p, err := Open(Config{Comm: comm, Hosts: hosts, Key: key, Listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }})
+			if err == nil {
+				if err = f(p); err == nil {
+					err = collective.Barrier(comm)
+				}
+			}
+			p.Close()
+			errs[r] = err
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestShared: ranks that see one directory have one place, and ranks of one host no service.
+func TestShared(t *testing.T) {
+	dir := t.TempDir()
+	token, err := Token(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onHosts(t, []string{"a", "a", "b"}, func(p *Places) error {
+		err := p.Split(dir, token)
+		if p.Several() || p.Place(2) != 0 {
+			t.Error("the ranks are at several places")
+		}
+		return err
+	})
+	if left, _ := filepath.Glob(filepath.Join(dir, ".here*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	onHosts(t, []string{"a", "a"}, func(p *Places) error {
+		if p != nil || p.Several() {
+			t.Error("ranks of one host have a service")
+		}
+		return nil
+	})
+}
+
+// TestHolder: each copy is at another place, and the ranks of a place share them.
+func TestHolder(t *testing.T) {
+	for _, of := range [][]int{{0, 1}, {0, 0, 1, 1}, {0, 0, 0, 1}, {0, 1, 1, 1, 2}, {0, 1, 0, 1}} {
+		p, kept := &Places{of: of}, make([]int, len(of))
+		for r := range of {
+			h := p.Holder(r)
+			if of[h] == of[r] {
+				t.Errorf("%v: rank %d keeps the copy of rank %d", of, h, r)
+			}
+			kept[h]++
+		}
+		for place := range slices.Max(of) + 1 {
+			most, least := 0, len(of)
+			for r, n := range kept {
+				if of[r] == place {
+					most, least = max(most, n), min(least, n)
+				}
+			}
+			if most > least+1 {
+				t.Errorf("%v: the ranks of place %d keep %d to %d copies", of, place, least, most)
+			}
+		}
+	}
+}
+
+// TestServed: only parts, manifests and notes of checkpoints are served.
+func TestServed(t *testing.T) {
+	for path, want := range map[string]bool{
+		"runs/1/checkpoints/step-000000010/MANIFEST.json":          true,
+		"/x/checkpoints/step-000000010/rank-0000-of-0002.wck":      true,
+		"/x/checkpoints/.tmp-step-000000010/rank-0000-of-0002.wck": true,
+		"/x/checkpoints/.old-step-000000010/rank-0000-of-0002.wck": true,
+		NotePath("/x/checkpoints", 10, "part", 3):                  true,
+		"/x/config.yaml":           false,
+		"/x/step-000000010/secret": false,
+		"/etc/passwd":              false,
+		"/x/checkpoints/step-000000010/rank-0000-of-0002.wck/../../../y": false,
+		"": false,
+	} {
+		if served.MatchString(path) != want {
+			t.Errorf("%q is served: %t", path, !want)
+		}
+	}
+}
+
+// TestAwait: a note of another rank arrives when it is there, and a rank that is gone is named
+// by its host.
+func TestAwait(t *testing.T) {
+	note := NotePath("root", 1, "part", 0)
+	onHosts(t, []string{"a", "b"}, func(p *Places) error {
+		if p.Comm.Rank() == 0 {
+			p.Note(note, []byte("hello"))
+			return nil
+		}
+		b, err := p.Await(t.Context(), 0, note)
+		if string(b) != "hello" {
+			t.Errorf("%q", b)
+		}
+		if _, err := p.Open(t.Context(), 0, "/etc/passwd"); err == nil || !strings.HasPrefix(err.Error(), "host a: ") || !strings.Contains(err.Error(), "403") {
+			t.Errorf("a file that is not served: %v", err)
+		}
+		return err
+	})
+}

@@ -1,0 +1,192 @@
+package wdl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/wdl/places"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Peers are the hosts of a job, and how their ranks read each other's files.
+type Peers struct {
+	Hosts     []string                     // host of each rank, for messages and the placement of copies; nil: unknown
+	Addresses map[string]string            // address of the ranks of each host; nil if there is one host
+	Key       rank.Key                     // of the job
+	Listen    func() (net.Listener, error) // opens a port for the other hosts; nil: the hosts must share the run directory
+	Away      bool                         // ranks run on other hosts, for Check
+}
+
+// openPlaces starts the service for the other hosts. It does nothing if it has been started.
+func (r *run) openPlaces() (err error) {
+	if r.places == nil {
+		r.places, err = places.Open(places.Config{Comm: r.comm, Hosts: r.opt.Hosts, Key: r.opt.Key, Listen: r.opt.Listen})
+	}
+	return err
+}
+
+// abroad is a run on hosts that may have checkpoints of their own.
+type abroad struct{ *run }
+
+// observer reports what happens while checkpoints are read.
+func (r abroad) observer() places.Observer {
+	return places.Observer{Advance: r.shown.Advance, Warn: r.warn}
+}
+
+// Requests of rank 0 to the other ranks while it decides what to do.
+const (
+	askCollect = 'c' // Places.Collect
+	askFetch   = 'f' // Places.Fetch
+	askNothing = 'n' // it has decided
+)
+
+// ask sends a request to the other ranks. All ranks must then make the same call.
+func (r abroad) ask(what byte) error {
+	if r.places == nil {
+		return nil
+	}
+	_, err := collective.BroadcastBytes(r.comm, []byte{what}, 0, 1)
+	return err
+}
+
+// answer does what rank 0 asks for, until it has decided. It returns the checkpoint that was
+// fetched last.
+func (r abroad) answer(ctx context.Context) (last *checkpoint.Checkpoint, err error) {
+	if r.places == nil {
+		return nil, nil
+	}
+	for {
+		r.rec.Enter(trace.Wait)
+		b, err := collective.BroadcastBytes(r.comm, nil, 0, 1)
+		if err != nil {
+			return nil, err
+		}
+		r.rec.Enter(trace.Brief)
+		switch {
+		case len(b) == 1 && b[0] == askCollect:
+			if _, err := r.places.Collect(""); err != nil {
+				return nil, err
+			}
+		case len(b) == 1 && b[0] == askFetch:
+			c, fault, err := r.places.Fetch(ctx, nil, true, r.observer())
+			if err != nil {
+				return nil, err
+			}
+			if fault == "" {
+				last = c
+			}
+		default:
+			return last, nil
+		}
+	}
+}
+
+// collect gets the manifests of the checkpoints of other hosts, before rank 0 looks for one in
+// path. It reports whether the hosts have different ones.
+func (r abroad) collect(path string) (differ bool, err error) {
+	if r.places == nil || path == "" {
+		return false, nil
+	}
+	root := filepath.Join(path, checkpoint.Folder)
+	if checkpoint.IsCheckpoint(path) {
+		root = filepath.Dir(filepath.Clean(path))
+	} else if found, err := checkpoint.List(path); err == nil && len(found) > 0 {
+		root = path
+	}
+	if err := r.ask(askCollect); err != nil {
+		return false, err
+	}
+	return r.places.Collect(root)
+}
+
+// differing collects the manifests of several paths, and reports of which the hosts differ.
+func (r abroad) differing(paths ...string) (differ map[string]bool, err error) {
+	differ = map[string]bool{}
+	for _, path := range paths {
+		if differ[path], err = r.collect(path); err != nil {
+			return nil, err
+		}
+	}
+	return differ, nil
+}
+
+// fetch makes a checkpoint that rank 0 has opened readable on all ranks, or returns why it
+// cannot be used.
+func (r abroad) fetch(ctx context.Context, c *checkpoint.Checkpoint) error {
+	if err := r.ask(askFetch); err != nil {
+		return err
+	}
+	_, fault, err := r.places.Fetch(ctx, c, true, r.observer())
+	if err == nil && fault != "" {
+		err = errors.New(fault)
+	}
+	return err
+}
+
+// split finds out which ranks see the run directory in which rank 0 has made the file token.
+// The others get a directory of their own.
+func (r *run) split(token string) error {
+	if r.places == nil || r.runDir == "" {
+		return r.sharesRunDir()
+	}
+	r.rec.Enter(trace.Wait)
+	if err := r.places.Split(r.runDir, token); err != nil || !r.places.Several() {
+		return err
+	}
+	if r.comm.Rank() > 0 && r.places.Leads() {
+		var err error
+		if r.unlock == nil { // after the loss of a rank, this one may hold it
+			if r.unlock, err = save.Lock(r.runDir); err != nil {
+				return err
+			}
+		}
+		if _, err := checkpoint.Clean(filepath.Join(r.runDir, checkpoint.Folder)); err != nil {
+			return err
+		}
+	}
+	copies := "one copy: the loss of a host loses its parts (train.checkpoint.copies: 2)"
+	if r.config.Train.Checkpoint.Copies > 1 {
+		copies = "two copies"
+	}
+	r.say(fmt.Sprintf("the hosts do not share %s: each keeps the checkpoint parts of its ranks there, in %s", r.runDir, copies))
+	return nil
+}
+
+// mergeFaults adds the faults that were injected at other places before a restart.
+func (r abroad) mergeFaults(before injected, given bool) (injected, error) {
+	if !given || !r.places.Several() {
+		return before, nil
+	}
+	own, err := readInjected(r.runDir)
+	if err != nil && r.places.Leads() {
+		err = save.WriteFileMode(r.runDir, save.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", before.Ranks)) // the file is used as a lock
+		if err != nil && !os.IsExist(err) {
+			return before, err
+		}
+	}
+	b, err := json.Marshal(own.Been)
+	if err != nil {
+		return before, err
+	}
+	all, err := collective.AllGatherBytes(r.comm, b, maxBrief)
+	if err != nil {
+		return before, err
+	}
+	for _, b := range all {
+		var been []int
+		if err := json.Unmarshal(b, &been); err != nil {
+			return before, err
+		}
+		before.Been = append(before.Been, been...)
+	}
+	return before, nil
+}

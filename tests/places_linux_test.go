@@ -1,0 +1,201 @@
+package tests
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// diskless returns a folder to work in and an ssh client. On each host the folder shows the
+// host's home, except for the data in it, or a new tmpfs of the size that a file named small
+// in the home has.
+func diskless(t *testing.T) (dir, client, homes string) {
+	t.Helper()
+	dir = t.TempDir()
+	if out, err := exec.Command("unshare", "-m", "mount", "--bind", dir, dir).CombinedOutput(); err != nil {
+		t.Skipf("hosts with disks of their own need root and mount namespaces: %v: %s", err, out)
+	}
+	client, homes = fakeSSH(t, `exec unshare -m sh -c "if [ -e small ]; then mount -t tmpfs -o size=\$(cat small) small `+dir+`; else mount --bind \$HOME `+dir+`; fi && cd `+dir+` && exec sh -c \"\$0\"" "$2"`)
+	return dir, client, homes
+}
+
+// abroad runs a command on hosts without a shared disk.
+func abroad(t *testing.T, dir, client, hosts string, args ...string) outcome {
+	t.Helper()
+	return run(t, dir, append([]string{"-H", hosts, "-ssh", client}, args...)...)
+}
+
+// trainAbroad trains on such hosts.
+func trainAbroad(t *testing.T, dir, client, hosts string, args ...string) (r trained, o outcome) {
+	t.Helper()
+	o = abroad(t, dir, client, hosts, append([]string{"train", "--json"}, args...)...)
+	if o.code != 0 {
+		t.Fatalf("%s: exit code %d\n%s%s", hosts, o.code, o.stdout, o.stderr)
+	}
+	return parseTrained(t, o), o
+}
+
+// partFiles lists the parts that a host has of all checkpoints.
+func partFiles(homes, host string) (names []string) {
+	all, _ := filepath.Glob(filepath.Join(homes, host, "runs/*/checkpoints/step-*/*.wck"))
+	for _, path := range all {
+		names = append(names, filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path))
+	}
+	return names
+}
+
+// TestWithoutASharedDisk: hosts that share no disk keep their own parts of checkpoints. A
+// training resumes on other numbers of ranks, and with copies on other hosts, to the bits of an
+// undisturbed one. eval reads the parts where they are, and ckpt gather collects them.
+func TestWithoutASharedDisk(t *testing.T) {
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	flags := append(few(t), "-set", "train.slots=4", "-set", "train.checkpoint.every_steps=10")
+	calm := train(t, dir, 1, append(flags, "-set", "train.epochs=2", "-out", "calm")...)
+	half, o := trainAbroad(t, dir, client, "a:2,b:2", append(flags, "-set", "train.epochs=1")...)
+	if !strings.Contains(o.stderr, "the hosts do not share "+half.RunDir) || strings.Contains(o.stderr, "rejected") {
+		t.Errorf("the first training printed\n%s", o.stderr)
+	}
+	for host, own := range map[string]string{"a": "/rank-000[01]-", "b": "/rank-000[23]-"} {
+		names := partFiles(homes, host)
+		for _, name := range names {
+			if ok, _ := filepath.Match("*"+own+"*", name); !ok {
+				t.Errorf("host %s has %s", host, name)
+			}
+		}
+		if len(names) < 4 {
+			t.Errorf("host %s has the parts %q", host, names)
+		}
+	}
+	whole, o := trainAbroad(t, dir, client, "b:1,a:1", "-resume", half.RunDir, "-set", "train.epochs=2")
+	if whole.AUC != calm.AUC || whole.LogLoss != calm.LogLoss || strings.Contains(o.stderr, "rejected") {
+		t.Errorf("resumed %+v, undisturbed %+v\n%s", whole, calm, o.stderr)
+	}
+	if o := abroad(t, dir, client, "a,b", "eval", "--json", "-resume", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, fmt.Sprintf(`"auc":%v`, calm.AUC)) {
+		t.Errorf("eval: exit code %d, want the AUC %v\n%s%s", o.code, calm.AUC, o.stdout, o.stderr)
+	}
+	if o := run(t, filepath.Join(homes, "a"), "ckpt", "verify", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, "1 of 2 parts here") {
+		t.Errorf("verify before gather: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	for _, want := range []string{"1 part, ", "0 parts, "} {
+		if o := abroad(t, dir, client, "a,b", "ckpt", "gather", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, want) {
+			t.Errorf("gather: exit code %d, want %q\n%s%s", o.code, want, o.stdout, o.stderr)
+		}
+	}
+	last := fmt.Sprintf("%s/checkpoints/step-%09d", half.RunDir, whole.Steps)
+	if o := run(t, dir, "ckpt", "diff", filepath.Join(homes, "a", last), fmt.Sprintf("%s/checkpoints/step-%09d", calm.RunDir, calm.Steps)); strings.Contains(o.stdout, "sparse/") || strings.Contains(o.stdout, "dense") {
+		t.Errorf("the collected checkpoint differs: %s%s", o.stdout, o.stderr)
+	}
+}
+
+// TestCopiesOnAnotherHost: with two copies a training resumes without one of its hosts, and
+// from the intact copy of a damaged part, to the same bits. With one copy, a part that is
+// nowhere is named with its host, and an older checkpoint is used.
+func TestCopiesOnAnotherHost(t *testing.T) {
+	long(t)
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	flags := append(few(t), "-set", "train.slots=4", "-set", "train.checkpoint.every_steps=10", "-set", "train.checkpoint.full_every=1")
+	calm := train(t, dir, 1, append(flags, "-set", "train.epochs=2", "-out", "calm")...)
+	half, _ := trainAbroad(t, dir, client, "a:2,b:2", append(flags, "-set", "train.epochs=1", "-set", "train.checkpoint.copies=2")...)
+	if a, b := fmt.Sprint(partFiles(homes, "a")), fmt.Sprint(partFiles(homes, "b")); a != b || !strings.Contains(a, "rank-0003-of-0004.wck") {
+		t.Errorf("host a has %s, host b %s", a, b)
+	}
+	newest := fmt.Sprintf("%s/checkpoints/step-%09d", half.RunDir, half.Steps)
+	saved := t.TempDir()
+	copyTree := func(from, to string) {
+		t.Helper()
+		if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	copyTree(homes, saved)
+	for _, x := range []struct {
+		name, hosts string
+		spoil       func() error
+		want        string
+	}{
+		{"host b is lost", "a:1,c:1", func() error { return os.RemoveAll(filepath.Join(homes, "b")) }, ""},
+		{"a damaged payload", "a:1,b:1", func() error {
+			return spoil(filepath.Join(homes, "b", newest, "rank-0002-of-0004.wck"), 60)
+		}, "the copy of host a is used; host b: "},
+		{"a damaged header", "b:1,a:1", func() error {
+			return spoil(filepath.Join(homes, "b", newest, "rank-0000-of-0004.wck"), 9)
+		}, "the copy of host a is used; host b: "},
+		{"a part on no host", "a:1,b:1", func() error {
+			for _, host := range []string{"a", "b"} {
+				if err := os.Remove(filepath.Join(homes, host, newest, "rank-0002-of-0004.wck")); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "rank-0002-of-0004.wck is intact on no host of this job, it was written on host b and a"},
+	} {
+		if err := os.RemoveAll(homes); err != nil {
+			t.Fatal(err)
+		}
+		copyTree(saved, homes)
+		if err := x.spoil(); err != nil {
+			t.Fatal(err)
+		}
+		got, o := trainAbroad(t, dir, client, x.hosts, "-resume", half.RunDir, "-set", "train.epochs=2")
+		if got.AUC != calm.AUC || got.LogLoss != calm.LogLoss || !strings.Contains(o.stderr, x.want) {
+			t.Errorf("%s: %+v, undisturbed %+v; want %q\n%s", x.name, got, calm, x.want, o.stderr)
+		}
+	}
+}
+
+// spoil changes one byte of a file.
+func spoil(path string, at int) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	b[at] ^= 1
+	return os.WriteFile(path, b, 0o600)
+}
+
+// TestRestartWithoutASharedDisk kills a rank of another host at a checkpoint. The launcher
+// restarts the job, which resumes from the parts of both hosts, to the same bits.
+func TestRestartWithoutASharedDisk(t *testing.T) {
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	flags := append(few(t), "-set", "train.slots=4", "-set", "train.checkpoint.every_steps=5", "-set", "train.epochs=1")
+	calm := train(t, dir, 1, append(flags, "-out", "calm")...)
+	o := abroad(t, dir, client, "a:2,b:2", append([]string{"-restarts", "3", "train", "--json", "-set", "train.checkpoint.copies=2", "-chaos", "kill:3@step11,kill:2@step16"}, flags...)...)
+	if o.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if got := parseTrained(t, o); got.AUC != calm.AUC || got.LogLoss != calm.LogLoss || strings.Count(o.stderr, "is killed by injected fault") != 2 {
+		t.Errorf("%+v, undisturbed %+v\n%s", got, calm, o.stderr)
+	}
+	for _, host := range []string{"a", "b"} {
+		if left, _ := filepath.Glob(filepath.Join(homes, host, "runs/*/checkpoints/.*")); len(left) > 0 {
+			t.Errorf("host %s keeps %q", host, left)
+		}
+	}
+}
+
+// TestACopyDoesNotFit: a host without space for copies is named, and the checkpoint is valid
+// without them.
+func TestACopyDoesNotFit(t *testing.T) {
+	long(t)
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	if err := os.MkdirAll(filepath.Join(homes, "b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(homes, "b"), "small", "160k")
+	got, o := trainAbroad(t, dir, client, "a:2,b:1", append(few(t), "-set", "train.epochs=1", "-set", "train.checkpoint.copies=2", "-set", "train.checkpoint.every_steps=100000")...)
+	if !strings.Contains(o.stderr, "host b has no copy of the part of rank 0: ") || !strings.Contains(o.stderr, "no space left on device") {
+		t.Errorf("%+v\n%s", got, o.stderr)
+	}
+	manifest, err := os.ReadFile(filepath.Join(homes, "a", fmt.Sprintf("%s/checkpoints/step-%09d/MANIFEST.json", got.RunDir, got.Steps)))
+	if err != nil || !bytes.Contains(manifest, []byte(`"a"`)) {
+		t.Errorf("manifest: %v", err)
+	}
+}
