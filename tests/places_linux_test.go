@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // diskless returns a folder to work in and an ssh client. On each host the folder shows the
@@ -96,7 +98,7 @@ func TestWithoutASharedDisk(t *testing.T) {
 // from the intact copy of a damaged part, to the same bits. With one copy, a part that is
 // nowhere is named with its host, and an older checkpoint is used.
 func TestCopiesOnAnotherHost(t *testing.T) {
-	long(t)
+	patient.Long(t)
 	t.Parallel()
 	dir, client, homes := diskless(t)
 	flags := append(few(t), "-set", "train.slots=4", "-set", "train.checkpoint.every_steps=10", "-set", "train.checkpoint.full_every=1")
@@ -183,7 +185,7 @@ func TestRestartWithoutASharedDisk(t *testing.T) {
 // TestACopyDoesNotFit: a host without space for copies is named, and the checkpoint is valid
 // without them.
 func TestACopyDoesNotFit(t *testing.T) {
-	long(t)
+	patient.Long(t)
 	t.Parallel()
 	dir, client, homes := diskless(t)
 	if err := os.MkdirAll(filepath.Join(homes, "b"), 0o700); err != nil {

@@ -3,10 +3,7 @@ package wdl
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
@@ -96,21 +93,4 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 		o.from.Watch(r.shown.Advance)
 	}
 	return o, err
-}
-
-// sharesRunDir returns an error if this host does not see the run directory that rank 0 has
-// made: this rank could not write its part of a checkpoint there.
-func (r *run) sharesRunDir() error {
-	if r.runDir == "" {
-		return nil // an evaluation has none
-	}
-	_, err := os.Stat(r.runDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		where := "this host"
-		if i := r.comm.Rank(); i < len(r.opt.Hosts) {
-			where = "host " + r.opt.Hosts[i]
-		}
-		return fmt.Errorf("run directory: %s: %w on %s; every rank writes its part of a checkpoint there: choose a directory on a shared file system with -out", r.runDir, fs.ErrNotExist, where)
-	}
-	return err
 }

@@ -244,9 +244,6 @@ type brief struct {
 	Ring      copies.Ring // which rank holds which copy; nil without replicas
 }
 
-// maxBrief bounds the size of a brief in bytes.
-const maxBrief = 4 * config.MaxBytes
-
 // keepConfig writes the configuration to the run directory. A training that resumes in its
 // own run directory calls it once it is known that at least one step is left.
 func keepConfig(runDir string, c *config.Config) error {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -13,18 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
-	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// Peers are the hosts of a job, and how their ranks read each other's files.
-type Peers struct {
-	Hosts     []string                     // host of each rank, for messages and the placement of copies; nil: unknown
-	Addresses map[string]string            // address of the ranks of each host; nil if there is one host
-	Key       rank.Key                     // of the job
-	Listen    func() (net.Listener, error) // opens a port for the other hosts; nil: the hosts must share the run directory
-	Away      bool                         // ranks run on other hosts, for Check
-}
 
 // openPlaces starts the service for the other hosts. It does nothing if it has been started.
 func (r *run) openPlaces() (err error) {
@@ -159,6 +149,23 @@ func (r *run) split(token string) error {
 	}
 	r.say(fmt.Sprintf("the hosts do not share %s: each keeps the checkpoint parts of its ranks there, in %s", r.runDir, copies))
 	return nil
+}
+
+// sharesRunDir returns an error if this host does not see the run directory that rank 0 has
+// made: this rank could not write its part of a checkpoint there.
+func (r *run) sharesRunDir() error {
+	if r.runDir == "" {
+		return nil // an evaluation has none
+	}
+	_, err := os.Stat(r.runDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		where := "this host"
+		if i := r.comm.Rank(); i < len(r.opt.Hosts) {
+			where = "host " + r.opt.Hosts[i]
+		}
+		return fmt.Errorf("run directory: %s: %w on %s; every rank writes its part of a checkpoint there: choose a directory on a shared file system with -out", r.runDir, fs.ErrNotExist, where)
+	}
+	return err
 }
 
 // mergeFaults adds the faults that were injected at other places before a restart.
