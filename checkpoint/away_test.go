@@ -181,3 +181,39 @@ func TestPartsWithoutHosts(t *testing.T) {
 		t.Error("it opens")
 	}
 }
+
+// TestAdoptAlone: a host gets the manifest of a checkpoint that was written in a shared
+// directory, so that it can read the parts of the other host.
+func TestAdoptAlone(t *testing.T) {
+	a, b := t.TempDir(), t.TempDir()
+	if err := save(system{}, a, 7, content{{"x": []byte("first")}, {"z": []byte("other")}}); err != nil {
+		t.Fatal(err)
+	}
+	text := manifestOf(t, a, 7)
+	for range 2 {
+		if err := Adopt(b, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Open(Dir(b, 7))
+	if err != nil || len(c.Away()) != 2 {
+		t.Fatalf("opened with %v, %v", c, err)
+	}
+	if err := c.Verify(context.Background()); err == nil || !strings.Contains(err.Error(), "rank-0000-of-0002.wck of another host: wdlrun -H HOSTS ckpt gather") {
+		t.Errorf("verified with %v", err)
+	}
+	if err := c.Attach(from(a)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := load(c); err != nil || string(got["x"]) != "first" || string(got["z"]) != "other" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	// One part alone is not a checkpoint.
+	d := t.TempDir()
+	if _, err := savePart(system{}, d, 7, content{{"x": []byte("first")}, {"z": []byte("other")}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := Adopt(d, text); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("one of two parts: %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,20 +45,27 @@ func commit(d disk, root string, m Manifest) error {
 	if err != nil {
 		return fail(fmt.Errorf("%s: %w", manifestName, err))
 	}
-	if err := commitText(d, root, &m, text); err != nil {
+	if err := commitText(d, root, &m, text, false); err != nil {
 		return fail(err)
 	}
 	return nil
 }
 
-// commitText commits the parts in the temporary directory with the text of their manifest.
-func commitText(d disk, root string, m *Manifest, text []byte) error {
+// commitText commits the parts in the temporary directory with the text of their manifest. If
+// alone is set, the manifest is committed although no part is there.
+func commitText(d disk, root string, m *Manifest, text []byte, alone bool) error {
 	dir := tmpDir(root, m.Step)
 	parts, faults := readParts(dir, m)
+	alone = alone && !slices.ContainsFunc(faults, func(err error) bool { return !errors.Is(err, os.ErrNotExist) })
+	unnamed := false // a part is elsewhere, and the manifest does not name its host
 	for p, err := range faults {
-		if err != nil && !(len(m.Files[p].Hosts) > 0 && errors.Is(err, os.ErrNotExist)) {
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, os.ErrNotExist) || len(m.Files[p].Hosts) == 0 && !alone {
 			return err
 		}
+		unnamed = unnamed || len(m.Files[p].Hosts) == 0
 	}
 	if err := uniqueSections(m, parts); err != nil {
 		return err
@@ -73,6 +81,11 @@ func commitText(d disk, root string, m *Manifest, text []byte) error {
 			return err
 		}
 	}
+	if unnamed {
+		if err := writeFile(d, filepath.Join(dir, elsewhereName), nil); err != nil {
+			return err
+		}
+	}
 	if err := writeFile(d, filepath.Join(dir, manifestName), text); err != nil {
 		return err
 	}
@@ -84,8 +97,8 @@ func commitText(d disk, root string, m *Manifest, text []byte) error {
 
 // Adopt commits, on a host that does not share root with the host of Commit, the parts of a
 // checkpoint that this host has written, with the manifest of Commit. Without any parts the
-// manifest alone is stored. A checkpoint that is already here with the same manifest is not
-// changed.
+// manifest alone is stored, also of a checkpoint whose manifest names no hosts. A checkpoint
+// that is already here with the same manifest is not changed.
 func Adopt(root string, manifest []byte) error { return adopt(system{}, root, manifest) }
 
 func adopt(d disk, root string, manifest []byte) error {
@@ -101,7 +114,7 @@ func adopt(d disk, root string, manifest []byte) error {
 	}
 	if err = makeDir(tmpDir(root, m.Step)); err == nil { // there is none if no rank wrote a part here
 		if err = acceptRun(d, root, m.Run); err == nil {
-			err = commitText(d, root, m, manifest)
+			err = commitText(d, root, m, manifest, true)
 		}
 	}
 	if err != nil {

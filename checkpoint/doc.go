@@ -9,6 +9,8 @@
 //	    rank-0000-of-0002.wck    the sections of one rank
 //	    rank-0001-of-0002.wck
 //	    MANIFEST.json            names and checksums of its parts; written last
+//	    ELSEWHERE                empty, if all parts are on other hosts and the manifest does
+//	                             not name these hosts
 //	  RUN                        ids of the runs that wrote the checkpoints here
 //	  .tmp-step-000000500/       one being written
 //	  .old-step-000000412/       one being replaced by another of the same step

@@ -18,10 +18,11 @@ import (
 const Folder = "checkpoints"
 
 const (
-	manifestName = "MANIFEST.json"
-	tmpPrefix    = ".tmp-"
-	oldPrefix    = ".old-"
-	delPrefix    = ".del-"
+	manifestName  = "MANIFEST.json"
+	elsewhereName = "ELSEWHERE" // empty; all parts are on other hosts
+	tmpPrefix     = ".tmp-"
+	oldPrefix     = ".old-"
+	delPrefix     = ".del-"
 
 	maxParts = 1 << 16 // ranks; more than in any job, few enough to allocate memory for
 	maxName  = 1 << 10 // bytes of a section's name

@@ -50,7 +50,8 @@ type place struct{ part, index int }
 // Open reads and checks the manifest, the directories of all parts and the sizes of the
 // files. It does not read payloads: Read does so for one section, Verify for all. Open does
 // the same for the bases in the same root, and fails if one of them is missing or damaged.
-// A part that other hosts hold (File.Hosts) may be missing or damaged: see Away.
+// A part that other hosts hold (File.Hosts, or Adopt without parts) may be missing or damaged:
+// see Away.
 func Open(dir string) (*Checkpoint, error) {
 	c, err := openLink(dir)
 	if err != nil {
@@ -83,8 +84,9 @@ func openLink(dir string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	parts, faults := readParts(dir, m)
+	elsewhere := exists(filepath.Join(dir, elsewhereName))
 	for p, err := range faults {
-		if err != nil && len(m.Files[p].Hosts) == 0 { // otherwise another host may have it
+		if err != nil && len(m.Files[p].Hosts) == 0 && !elsewhere { // otherwise another host may have it
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 	}
@@ -384,8 +386,12 @@ func (c *Checkpoint) complete() error {
 	if len(away) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %d of %d parts are not on this host or damaged, such as %s of host %s: wdlrun -H HOSTS ckpt gather collects them",
-		c.dir, len(away), len(c.parts), away[0].Name, strings.Join(away[0].Hosts, " or "))
+	from := "another host"
+	if len(away[0].Hosts) > 0 {
+		from = "host " + strings.Join(away[0].Hosts, " or ")
+	}
+	return fmt.Errorf("%s: %d of %d parts are not on this host or damaged, such as %s of %s: wdlrun -H HOSTS ckpt gather collects them",
+		c.dir, len(away), len(c.parts), away[0].Name, from)
 }
 
 // Watch sets a function that is called with the number of payload bytes of c and its bases

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/patient"
@@ -52,7 +53,7 @@ func partFiles(homes, host string) (names []string) {
 
 // TestWithoutASharedDisk: hosts that share no disk keep their own parts of checkpoints. A
 // training resumes on other numbers of ranks, and with copies on other hosts, to the bits of an
-// undisturbed one. eval reads the parts where they are, and ckpt gather collects them.
+// undisturbed one. eval and predict read the parts where they are, and ckpt gather collects them.
 func TestWithoutASharedDisk(t *testing.T) {
 	t.Parallel()
 	dir, client, homes := diskless(t)
@@ -79,6 +80,11 @@ func TestWithoutASharedDisk(t *testing.T) {
 	}
 	if o := abroad(t, dir, client, "a,b", "eval", "--json", "-resume", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, fmt.Sprintf(`"auc":%v`, calm.AUC)) {
 		t.Errorf("eval: exit code %d, want the AUC %v\n%s%s", o.code, calm.AUC, o.stdout, o.stderr)
+	}
+	scores := []string{"predict", "-data", "builtin:adult.test", "-out", "-", "-resume"}
+	want := run(t, dir, append(scores, calm.RunDir)...)
+	if o := abroad(t, dir, client, "a,b", append(scores, half.RunDir)...); o.code != 0 || o.stdout != want.stdout || strings.Count(o.stdout, "\n") < 1000 {
+		t.Errorf("predict: exit code %d, %d bytes of scores, want %d\n%s%s", o.code, len(o.stdout), len(want.stdout), o.stderr, want.stderr)
 	}
 	if o := run(t, filepath.Join(homes, "a"), "ckpt", "verify", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, "1 of 2 parts here") {
 		t.Errorf("verify before gather: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
@@ -199,5 +205,36 @@ func TestACopyDoesNotFit(t *testing.T) {
 	manifest, err := os.ReadFile(filepath.Join(homes, "a", fmt.Sprintf("%s/checkpoints/step-%09d/MANIFEST.json", got.RunDir, got.Steps)))
 	if err != nil || !bytes.Contains(manifest, []byte(`"a"`)) {
 		t.Errorf("manifest: %v", err)
+	}
+}
+
+// TestGrowWithoutASharedDisk adds a host that has a disk of its own to a training, and drops it.
+// With two copies the checkpoint between has all parts on the host that stays.
+func TestGrowWithoutASharedDisk(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	flags := append(few(t), "-set", "train.epochs=100000", "-set", "train.checkpoint.copies=2")
+	cmd := command(t, dir, append([]string{"-H", "localhost:1", "-ssh", client, "train"}, flags...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitRun(t, dir, cmd)
+	for _, x := range []struct{ what, want string }{
+		{"add", "the training continues with 2 ranks on localhost:1,b:1\n"},
+		{"drop", "the training continues with 1 rank on localhost:1\n"},
+	} {
+		if o := grown(t, dir, x.what, "b"); !strings.HasSuffix(o.stdout+o.stderr, x.want) {
+			t.Errorf("%s: %+v, want %q", x.what, o, x.want)
+		}
+	}
+	if len(partFiles(homes, "b")) == 0 {
+		t.Error("the added host wrote no part")
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if o := end(t, cmd); o.code != 143 || !strings.Contains(o.stderr, "the hosts do not share") || strings.Contains(o.stderr, "rejected") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 }
