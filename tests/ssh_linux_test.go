@@ -211,6 +211,9 @@ func TestHostsRecipes(t *testing.T) {
 			continue
 		}
 		n++
+		if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*")); len(runs) > 0 { // the names are times
+			command = strings.ReplaceAll(command, "RUN", filepath.Join("runs", filepath.Base(runs[len(runs)-1])))
+		}
 		cmd := exec.Command("sh", "-c", bin+" -ssh "+client+" -"+command)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
