@@ -9,8 +9,8 @@ import (
 )
 
 // Copy copies the checkpoint c and its bases to another root, including attached parts. Each
-// copy is atomic, as with Commit. Existing complete checkpoints are not changed. The root may
-// be that of c, to collect parts that were attached. Copy does not verify the bytes of c; call
+// copy is atomic, as with Commit. Existing complete checkpoints are not changed. To collect
+// attached parts, pass the root that contains c. Copy does not verify the bytes of c; call
 // Verify first if necessary.
 func Copy(c *Checkpoint, root string) error {
 	links := c.Chain()

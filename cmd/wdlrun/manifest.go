@@ -33,7 +33,7 @@ Examples:
 			&cli.IntFlag{Name: "cpus", Value: 1, Usage: "request `N` CPUs for each rank"},
 			&cli.StringFlag{Name: "memory", Value: "2Gi", Usage: "request `BYTES` of memory for each rank, such as 8Gi"},
 			&cli.StringFlag{Name: "claim", Usage: "mount PersistentVolumeClaim `NAME` at /data of all pods"},
-			&cli.StringFlag{Name: "config", Usage: "use configuration `FILE` (YAML), whose paths are those of the pods"},
+			&cli.StringFlag{Name: "config", Usage: "use configuration `FILE` (YAML), with paths as the pods see them"},
 			&cli.StringSliceFlag{Name: "set", Usage: "override one key of the configuration: `KEY=VALUE`; may be repeated"},
 			&cli.StringFlag{Name: "out", Value: "/data/runs", Usage: "create the run directory in `DIR` of the pods"},
 			&cli.DurationFlag{Name: "grace", Value: 2 * time.Minute, Usage: "give a pod that is to end `DURATION` for its last checkpoint"},

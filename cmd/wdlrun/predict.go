@@ -33,7 +33,7 @@ func predictCommand(p *program) *cli.Command {
 that the label is 1. For a numeric label the column is "prediction". The output is the same on any
 number of ranks. Records need no label.
 
-The model is that of a run directory or a checkpoint (-resume) or an exported one (-model). After
+-resume takes the model from a run directory or a checkpoint, -model takes an exported model. After
 early stopping, a run directory means its best epoch.
 
    -columns NAMES   copies fields of the records, in front of the score

@@ -15,7 +15,7 @@ type pair [2]*collective.Comm
 func pairOf(c *collective.Comm) pair { return pair{c, c.Channel(1)} }
 
 // twoTypes returns a check of every call with elements of one byte and of eight, but for
-// float sums. The other types are those of results.
+// float sums. Results have the other types.
 func twoTypes() []check {
 	all := []check{checkAllGatherBytes, checkGatherBytes, checkBroadcastBytes, checkExactSum[float64]}
 	return append(append(all, typed[uint8]()...), unordered[float64]()...)
