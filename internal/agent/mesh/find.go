@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -257,13 +258,18 @@ func (m *Mesh) exchange(ctx context.Context, id peer.ID) (agent.Machine, error) 
 // startThere is the advice for a machine that cannot be reached.
 const startThere = "; on that machine, try: wdlrun agent"
 
-// unanswered explains why a machine did not describe itself. An agent closes the
+// closed are the errors by which a connection may end that the other machine has closed:
+// which of them is returned depends on what this machine was doing.
+var closed = []error{network.ErrNoConn, network.ErrReset, io.EOF, syscall.ECONNRESET, syscall.EPIPE}
+
+// unanswered explains why a machine did not answer a request. An agent closes the
 // connection to a peer that is not on its roster as soon as it knows the peer.
 func (m *Mesh) unanswered(err error) error {
+	is := func(cause error) bool { return errors.Is(err, cause) }
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+	case is(os.ErrDeadlineExceeded), is(context.DeadlineExceeded):
 		return errors.New("its agent did not answer: it may be stopped or overloaded" + startThere)
-	case errors.Is(err, network.ErrNoConn), errors.Is(err, network.ErrReset), errors.Is(err, io.EOF):
+	case slices.ContainsFunc(closed, is):
 		return fmt.Errorf("its agent closed the connection: this machine may not be on its roster; on that machine, try: wdlrun agent allow %s", m.id)
 	}
 	return fmt.Errorf("its agent did not answer: %w; on that machine, try: wdlrun agent list", err)

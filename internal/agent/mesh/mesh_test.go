@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -281,7 +282,8 @@ func TestStranger(t *testing.T) {
 	b.book.with(a.ID(), func(k *known) { k.next = time.Time{} })
 	b.meets(t, "a")
 	path := filepath.Join(a.folder, agent.RosterFile)
-	if err := os.WriteFile(path, []byte("b\n"), 0o600); err != nil {
+	damaged := path + ".damaged" // renamed: a file being written is empty at first
+	if err := errors.Join(os.WriteFile(damaged, []byte("b\n"), 0o600), os.Rename(damaged, path)); err != nil {
 		t.Fatal(err)
 	}
 	want = "the previous roster stays in use: " + path + `: line 1: "b" is not a peer ID`

@@ -219,7 +219,7 @@ func (m *Mesh) pass(conn *net.UnixConn, r agent.Request) {
 		err = hosts.WriteJSON(s, r, agent.MaxMessage)
 	}
 	if err != nil {
-		fail(fmt.Errorf("its agent cannot be reached: %w; try: wdlrun agent list", err))
+		fail(m.unanswered(err))
 		return
 	}
 	go func() {
