@@ -131,7 +131,8 @@ func (s *span) appendEvent(line []byte, name string, pid, lane int) []byte {
 	line = appendMicros(line, s.start)
 	line = append(line, ",\"dur\":"...)
 	line = appendMicros(line, s.end-s.start)
-	return fmt.Appendf(line, ",\"pid\":%d,\"tid\":%d", pid, lane)
+	line = strconv.AppendInt(append(line, ",\"pid\":"...), int64(pid), 10)
+	return strconv.AppendInt(append(line, ",\"tid\":"...), int64(lane), 10)
 }
 
 // appendArgs appends the arguments of a phase and the end of its event. e is the index of the
@@ -185,7 +186,9 @@ func (r *Recorder) appendCalls(line []byte, sep string, s span, e int) ([]byte, 
 	return line, sep, e
 }
 
-// appendMicros appends nanoseconds as microseconds with one decimal.
+// appendMicros appends nanoseconds as microseconds with one decimal; a negative time as 0.
 func appendMicros(line []byte, ns int64) []byte {
-	return strconv.AppendFloat(line, float64(ns)/1e3, 'f', 1, 64)
+	tenths := (max(ns, 0) + 50) / 100
+	line = append(strconv.AppendInt(line, tenths/10, 10), '.')
+	return append(line, '0'+byte(tenths%10))
 }
