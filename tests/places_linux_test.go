@@ -74,6 +74,15 @@ func TestWithoutASharedDisk(t *testing.T) {
 			t.Errorf("host %s has the parts %q", host, names)
 		}
 	}
+	for rank := range 4 {
+		name := fmt.Sprintf("%s/trace-%04d.json", half.RunDir, rank)
+		if b, err := os.ReadFile(filepath.Join(homes, "a", name)); err != nil || !bytes.Contains(b, fmt.Appendf(nil, `"pid":%d,`, rank)) {
+			t.Errorf("host a: the timeline %s of %d bytes: %v", name, len(b), err)
+		}
+	}
+	if o := run(t, filepath.Join(homes, "a"), "trace", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, "\n     3  ") {
+		t.Errorf("trace does not describe rank 3: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
 	whole, o := trainAbroad(t, dir, client, "b:1,a:1", "-resume", half.RunDir, "-set", "train.epochs=2")
 	if whole.AUC != calm.AUC || whole.LogLoss != calm.LogLoss || strings.Contains(o.stderr, "rejected") {
 		t.Errorf("resumed %+v, undisturbed %+v\n%s", whole, calm, o.stderr)

@@ -62,7 +62,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if missed := j.faults.missed(j.runDir, j.cursor.Step); missed != "" && !stopped { // a training that resumes may still reach them
 		j.warn(missed)
 	}
-	if err := j.report.Leave(&res); err != nil {
+	if err := j.report.Leave(&res, j.places.Far()); err != nil {
 		return report.Result{}, err
 	}
 	return res, collective.Barrier(j.comm)

@@ -210,6 +210,19 @@ func (p *Places) agree(err error) error {
 // Several reports whether the ranks see different run directories. p may be nil.
 func (p *Places) Several() bool { return p != nil && len(p.of) > 0 && slices.Max(p.of) > 0 }
 
+// Far returns the ranks that do not see the run directory of rank 0, ascending. p may be nil.
+func (p *Places) Far() (ranks []int) {
+	if p == nil {
+		return nil
+	}
+	for rank, place := range p.of {
+		if place > 0 {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
 // Place returns the place of a rank.
 func (p *Places) Place(rank int) int { return p.of[rank] }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -36,16 +37,24 @@ func (r *Reporter) Times(res *Result, read, waited time.Duration) error {
 }
 
 // Leave writes timeline and result to the run directory, and lists in the result the files
-// that could not be written.
-func (r *Reporter) Leave(res *Result) error {
+// that could not be written. far lists the ranks that have another run directory than rank 0,
+// ascending: rank 0 writes their timelines too.
+func (r *Reporter) Leave(res *Result, far []int) error {
 	r.log.restore()
 	if err := collective.Barrier(r.comm); err != nil { // all ranks write there
 		return err
 	}
 	trained := res.Steps > r.since.Step
 	lost := []int32{0}
-	if res.NoTimeline = !r.rec.Keeps(); !res.NoTimeline && !r.writeTrace(trained) {
-		lost[0] = 1
+	if res.NoTimeline = !r.rec.Keeps(); !res.NoTimeline {
+		wrote := r.writeTrace(trained)
+		collected, err := r.collect(far, wrote)
+		if err != nil {
+			return err
+		}
+		if !wrote || !collected {
+			lost[0] = 1
+		}
 	}
 	if err := collective.AllReduce(r.comm, lost, collective.Max); err != nil {
 		return err
@@ -64,7 +73,7 @@ func (r *Reporter) Leave(res *Result) error {
 // writeTrace writes this rank's timeline and reports whether there is one. A timeline without
 // steps does not replace an existing one.
 func (r *Reporter) writeTrace(trained bool) bool {
-	if _, err := os.Stat(filepath.Join(r.dir, r.timeline())); err == nil && !trained {
+	if _, err := os.Stat(filepath.Join(r.dir, timeline(r.comm.Rank()))); err == nil && !trained {
 		return true
 	}
 	err := r.WriteTimeline(0)
@@ -74,8 +83,40 @@ func (r *Reporter) writeTrace(trained bool) bool {
 	return err == nil
 }
 
-// timeline returns the file name of this rank's timeline.
-func (r *Reporter) timeline() string { return fmt.Sprintf("trace-%04d.json", r.comm.Rank()) }
+const (
+	maxTimeline = 64 << 20
+	collectedAt = 8 // timelines that rank 0 holds in memory
+)
+
+// collect writes the timelines of the far ranks to the run directory of rank 0 and reports
+// whether this rank could do its part. wrote reports whether this rank has written its own;
+// that of a rank that has not is left out.
+func (r *Reporter) collect(far []int, wrote bool) (ok bool, err error) {
+	ok = true
+	for some := range slices.Chunk(far, collectedAt) {
+		var own []byte
+		if wrote && slices.Contains(some, r.comm.Rank()) {
+			own, _ = regular.ReadFile(filepath.Join(r.dir, timeline(r.comm.Rank())), maxTimeline)
+		}
+		all, err := collective.GatherBytes(r.comm, own, 0, maxTimeline)
+		if err != nil {
+			return false, err
+		}
+		for rank, b := range all {
+			if len(b) == 0 {
+				continue
+			}
+			if err := save.WriteFile(r.dir, timeline(rank), b); err != nil {
+				r.warn(fmt.Sprintf("the timeline of rank %d is only on its host: %v", rank, err))
+				ok = false
+			}
+		}
+	}
+	return ok, nil
+}
+
+// timeline returns the file name of a rank's timeline.
+func timeline(rank int) string { return fmt.Sprintf("trace-%04d.json", rank) }
 
 // WriteTimeline writes the last spans of this rank's timeline, or all if last is 0, to the
 // run directory. Call it from the goroutine that trains. It does nothing before Open or if no
@@ -91,7 +132,7 @@ func (r *Reporter) WriteTimeline(last int) error {
 	}
 	err := r.rec.WriteChrome(&b, of)
 	if err == nil {
-		err = save.WriteFile(r.dir, r.timeline(), b.Bytes())
+		err = save.WriteFile(r.dir, timeline(r.comm.Rank()), b.Bytes())
 	}
 	return err
 }
