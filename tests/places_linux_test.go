@@ -197,6 +197,21 @@ func TestRestartWithoutASharedDisk(t *testing.T) {
 	}
 }
 
+// TestHealsWithoutASharedDisk kills a rank of another host. The job resumes from memory and does
+// not repeat the injected fault, although only that host has a record of it. The launcher, which
+// has no run directory, keeps the reports of the failure.
+func TestHealsWithoutASharedDisk(t *testing.T) {
+	t.Parallel()
+	dir, client, _ := diskless(t)
+	_, o := trainAbroad(t, dir, client, "a:1,b:1", append(few(t), "-set", "train.epochs=1", "-replicas", "2", "-chaos", "kill:1@step15")...)
+	if n := strings.Count(o.stderr, "training resumes from memory"); n != 1 {
+		t.Errorf("%d restarts from memory, want 1\n%s", n, o.stderr)
+	}
+	if kept, _ := filepath.Glob(filepath.Join(dir, "runs/*/failure-*/rank-0000.trace")); len(kept) != 1 {
+		t.Errorf("the launcher keeps the reports %q\n%s", kept, o.stderr)
+	}
+}
+
 // TestACopyDoesNotFit: a host without space for copies is named, and the checkpoint is valid
 // without them.
 func TestACopyDoesNotFit(t *testing.T) {

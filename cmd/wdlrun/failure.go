@@ -92,8 +92,11 @@ func (p *program) injectedFault(out launcher.Outcome) string {
 }
 
 // failureFolder makes a folder for a failure at the given time, with a suffix if there is
-// one of the same second.
+// one of the same second. It makes the run directory if only other hosts have it.
 func failureFolder(runDir string, now time.Time) (dir string, err error) {
+	if err := os.MkdirAll(runDir, 0o755); err != nil {
+		return "", err
+	}
 	name := filepath.Join(runDir, "failure-"+now.Format("20060102-150405"))
 	dir = name
 	for n := 2; n <= maxFailures; n++ {

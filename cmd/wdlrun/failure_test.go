@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -186,7 +187,13 @@ func TestFailuresOfOneSecond(t *testing.T) {
 			t.Errorf("%s, %v; want %s", dir, err, want)
 		}
 	}
-	if _, err := failureFolder(filepath.Join(run, "none"), now); !os.IsNotExist(err) {
-		t.Errorf("of a run directory that is not there: %v", err)
+	if dir, err := failureFolder(filepath.Join(run, "on other hosts"), now); err != nil || dir != filepath.Join(run, "on other hosts", "failure-20261121-101500") {
+		t.Errorf("of a run directory that is not here: %s, %v", dir, err)
+	}
+	if err := os.WriteFile(filepath.Join(run, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := failureFolder(filepath.Join(run, "file"), now); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("of a file: %v", err)
 	}
 }

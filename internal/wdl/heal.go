@@ -165,7 +165,11 @@ func (h *healing) heal(r copies.Recovery) error {
 	}
 	h.began, h.healed = time.Now().Add(-b.Elapsed), b.Healed+1
 	h.faults.start = h.began
-	h.faults.skip(b.Brief.Injected)
+	been, err := (abroad{h.run}).mergeFaults(b.Brief.Injected, b.Brief.Chaos != "")
+	if err != nil {
+		return fmt.Errorf("heal: %w", err)
+	}
+	h.faults.skip(been)
 	h.cursor, h.saves.at = b.Cursor, time.Now()
 	h.uncounted = b.Uncounted
 	for rank, empty := range r.Empty {
