@@ -119,7 +119,7 @@ func (p *parser) parseLabel() *record.Flaw {
 	}
 	l := &p.lists[0]
 	if n := l.Len(); n > 1 {
-		return p.flaw(0, fmt.Sprintf("is %d values; a label is one", n))
+		return p.flaw(0, fmt.Sprintf("has %d values; a label has one", n))
 	}
 	if p.label.IsNumber() {
 		p.one = false
@@ -139,9 +139,13 @@ func (p *parser) parseLabel() *record.Flaw {
 
 // flaw returns the flaw of the value of a column.
 func (p *parser) flaw(column int, want string) *record.Flaw {
+	const shown = 8 // values of a list
 	l, text := &p.lists[column], []byte(nil)
-	if l.Len() > 0 {
-		text = l.Append(nil, 0)
+	for i := range min(l.Len(), shown) {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = l.Append(text, i)
 	}
 	if l.Kind == value.Text && string(text) == p.columns[column].Name {
 		want += p.headed
@@ -198,7 +202,7 @@ func (p *parser) isMissingText(b []byte) bool {
 // number returns the number in a list of one. why is the fault, "" for none.
 func number(l *value.List) (x float64, why string) {
 	if n := l.Len(); n != 1 {
-		return 0, fmt.Sprintf("is %d values; a number is one", n)
+		return 0, fmt.Sprintf("has %d values; a number has one", n)
 	}
 	return numberAt(l, 0)
 }

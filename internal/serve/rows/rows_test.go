@@ -249,7 +249,7 @@ func TestFaults(t *testing.T) {
 		{[]testTensor{{"age", 2, texts("7", "x")}}, `input "age": row 1: "x" is not a number`},
 		{[]testTensor{{"price", 2, floats(1, nan)}}, `input "price": row 1: "nan" is not a finite number`},
 		{[]testTensor{{"id", 1, texts("abc")}}, `input "id": row 0: "abc" is not a 64-bit integer`},
-		{[]testTensor{{"age", 1, int64s(1, 2)}}, `input "age": row 0: "1" is 2 values; a number is one`},
+		{[]testTensor{{"age", 1, int64s(1, 2)}}, `input "age": row 0: "1 2" has 2 values; a number has one`},
 		{[]testTensor{{"tags", 1, texts("a", "b")}, {"shares", 1, floats(1)}}, `has 1 weights for 2 values`},
 		{[]testTensor{{"other", 1, int64s(1)}}, "the request has none of the model's inputs, such as id"},
 		{nil, "the request has none of the model's inputs"},
