@@ -187,7 +187,7 @@ func TestRestartWithoutASharedDisk(t *testing.T) {
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
-	if got := parseTrained(t, o); got.AUC != calm.AUC || got.LogLoss != calm.LogLoss || strings.Count(o.stderr, "is killed by injected fault") != 2 {
+	if got := parseTrained(t, o); got.AUC != calm.AUC || got.LogLoss != calm.LogLoss || strings.Count(o.stderr, "is killed by injected fault") != 2 || strings.Contains(o.stderr, "was not injected") {
 		t.Errorf("%+v, undisturbed %+v\n%s", got, calm, o.stderr)
 	}
 	for _, host := range []string{"a", "b"} {

@@ -129,18 +129,11 @@ func (f *faults) skip(before injected) {
 	}
 }
 
-// missed describes the planned faults that were not injected before the job ended after a
-// step. It returns "" if there are none.
-func (f *faults) missed(runDir string, step int64) string {
-	if len(f.plan) == 0 {
-		return ""
-	}
-	s, err := readInjected(runDir)
-	if err != nil {
-		return fmt.Sprintf("chaos: the list of injected faults cannot be read: %v", err)
-	}
+// missed describes the planned faults that are not among those injected before the job ended
+// after a step. It returns "" if there are none.
+func (f *faults) missed(been []int, step int64) string {
 	const shown = 8
-	missed := chaos.Missed(f.plan, s.Been, step, time.Since(f.start))
+	missed := chaos.Missed(f.plan, been, step, time.Since(f.start))
 	if len(missed) == 0 {
 		return ""
 	}

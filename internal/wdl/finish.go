@@ -2,6 +2,7 @@ package wdl
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"path/filepath"
 	"time"
@@ -59,13 +60,31 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
-	if missed := j.faults.missed(j.runDir, j.cursor.Step); missed != "" && !stopped { // a training that resumes may still reach them
-		j.warn(missed)
+	if !stopped { // a training that resumes may still reach the others
+		if err := j.warnOfFaults(); err != nil {
+			return report.Result{}, err
+		}
 	}
 	if err := j.report.Leave(&res, j.places.Far()); err != nil {
 		return report.Result{}, err
 	}
 	return res, collective.Barrier(j.comm)
+}
+
+// warnOfFaults warns of planned faults that the job did not reach.
+func (j *job) warnOfFaults() error {
+	if len(j.faults.plan) == 0 {
+		return nil
+	}
+	s, err := readInjected(j.runDir)
+	if err != nil {
+		j.warn(fmt.Sprintf("chaos: the list of injected faults cannot be read: %v", err))
+	}
+	all, fault := (abroad{&j.run}).mergeFaults(s, true)
+	if missed := j.faults.missed(all.Been, j.cursor.Step); missed != "" && err == nil {
+		j.warn(missed)
+	}
+	return fault
 }
 
 // chooseModel restores the best epoch if early stopping chose one. It sets the checkpoint and
