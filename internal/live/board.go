@@ -106,6 +106,8 @@ type Board struct {
 	updates     int64
 	history     [recent][]Rank // of the last updates
 	update      Update
+	slow        []Slow    // of the last update that named a slow rank
+	slowAt      time.Time // when that update came
 	runDir      string
 	checkpoints []int64   // steps, newest first
 	saved       time.Time // when the last checkpoint was found
@@ -178,6 +180,9 @@ func (b *Board) Gathered(u Update) {
 	b.history[b.updates%recent] = u.Ranks
 	b.updates++
 	b.update = u
+	if len(u.Slow) > 0 {
+		b.slow, b.slowAt = u.Slow, time.Now()
+	}
 }
 
 // Log records a line of the job.

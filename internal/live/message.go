@@ -73,7 +73,9 @@ type logMessage struct {
 type ranksMessage struct {
 	Total  [][]number     `json:"total"`
 	Recent [][]number     `json:"recent"`
-	Slow   []slowMessage  `json:"slow"`
+	Slow   []slowMessage  `json:"slow"`           // now
+	Last   []slowMessage  `json:"last,omitempty"` // when a rank was slow for the last time
+	LastAt int64          `json:"last_at,omitempty"`
 	Tables []tableMessage `json:"tables"`
 	Bad    int64          `json:"bad"`
 }
@@ -172,6 +174,9 @@ func (b *Board) split() *ranksMessage {
 	}
 	for _, s := range b.update.Slow {
 		m.Slow = append(m.Slow, slowMessage{s.Rank, s.Cause, number(s.Factor)})
+	}
+	for _, s := range b.slow {
+		m.Last, m.LastAt = append(m.Last, slowMessage{s.Rank, s.Cause, number(s.Factor)}), b.slowAt.UnixMilli()
 	}
 	for _, t := range b.update.Tables {
 		m.Tables = append(m.Tables, tableMessage{t.Name, t.Rows, t.Bytes, t.Evicted, t.Sent})
