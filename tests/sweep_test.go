@@ -86,3 +86,19 @@ func TestAnInterruptedSweep(t *testing.T) {
 		t.Errorf("%d checkpoints, exit code %d\n%s", n, cmd.ProcessState.ExitCode(), &said)
 	}
 }
+
+// TestASweepWithoutAFinishedTrial fails with the cause of the first failure, although another
+// rank fails too.
+func TestASweepWithoutAFinishedTrial(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "space.yaml", "train.optimizer.dense.learning_rate: [1.0e+30, 1.0e+31]\n")
+	o := run(t, dir, append([]string{"sweep", "-space", "space.yaml", "-trials", "3", "-np", "2", "-set", "data.valid_fraction=0.2"}, few(t)...)...)
+	if o.code != 1 || !strings.Contains(o.stderr, ": 2 trials\nthe space has no more combinations for -trials 3\n") {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "wdlrun: sweep: no trial has finished: trial 1: rank ") || !strings.Contains(last, "the loss is NaN") {
+		t.Errorf("%q", last)
+	}
+}

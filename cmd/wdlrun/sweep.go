@@ -291,7 +291,10 @@ func (s *sweeping) run(c *cli.Context, p *program) error {
 		defer cancel()
 	}
 	p.ranks.Store(true) // trainings write checkpoints before they end
-	fmt.Fprintf(p.stderr, "sweep %s: %d trials\n", s.dir, len(s.Trials))
+	fmt.Fprintf(p.stderr, "sweep %s: %d %s\n", s.dir, len(s.Trials), plural(len(s.Trials), "trial"))
+	if s.Options.Trials > len(s.Trials) {
+		fmt.Fprintf(p.stderr, "the space has no more combinations for -trials %d\n", s.Options.Trials)
+	}
 	err = s.Run(ctx, c.Int("parallel"), s.start.train, func(t *sweep.Trial, x sweep.Outcome) error {
 		fmt.Fprintf(p.stderr, "%s\n", s.line(t, x))
 		return s.save()
@@ -321,6 +324,8 @@ func (s *sweeping) run(c *cli.Context, p *program) error {
 		return nil
 	case err != nil:
 		return afterwards{fmt.Errorf("%w; %s", err, next)}
+	case s.Best == 0:
+		return afterwards{fmt.Errorf("sweep: no trial has finished: trial 1: %s", s.Trials[0].Error())}
 	}
 	return nil
 }

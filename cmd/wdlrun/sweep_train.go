@@ -83,7 +83,7 @@ func (a *trainings) train(ctx context.Context, j sweep.Job) (x sweep.Outcome, er
 	}
 	x.Seconds = time.Since(began).Seconds()
 	if err != nil {
-		x.Error = fmt.Sprintf("%s (%s)", reason(output, err), filepath.Join(x.Run, trialLog))
+		x.Error = fmt.Sprintf("%s (%s)", reason(dir, output, err), filepath.Join(x.Run, trialLog))
 		return x, nil
 	}
 	a.read(dir, &x)
@@ -152,11 +152,15 @@ func (a *trainings) process(ctx context.Context, dir string, args []string) (out
 	return output, err
 }
 
-// reason returns the last error line that a failed training printed.
-func reason(output []byte, err error) string {
+// reason returns the first line of the verdict that a failed training wrote to its run
+// directory; without one, the last line of its output that begins with wdlrun.
+func reason(dir string, output []byte, err error) string {
+	if r, err := runs.Read(dir); err == nil && r.Failure != "" {
+		return clean(r.Failure, 300)
+	}
 	text := err.Error()
 	for line := range bytes.Lines(output) {
-		if rest, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("wdlrun: ")); ok && !bytes.HasPrefix(rest, []byte("kept: ")) && !bytes.HasPrefix(rest, []byte("to resume ")) {
+		if rest, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("wdlrun: ")); ok {
 			text = string(rest)
 		}
 	}
