@@ -11,12 +11,46 @@ import (
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
 
-// finding is a warning with advice.
-type finding struct{ What, Do string }
+// finding is a warning about a run, with advice. Findings of one kind differ only in numbers
+// and names.
+type finding struct{ Kind, What, Do string }
+
+// warning holds the findings of one kind, of all runs, with the same advice.
+type warning struct {
+	Lines []warningLine
+	Do    string
+}
+
+// warningLine is what was found, in which runs.
+type warningLine struct{ Runs, What string }
+
+// warnings groups the findings of all runs.
+func warnings(all []*runView) (out []*warning) {
+	groups := map[finding]*warning{} // by Kind and Do
+	for _, r := range all {
+		for _, f := range r.findings() {
+			what := f.What
+			f.What = ""
+			w := groups[f]
+			if w == nil {
+				w = &warning{Do: f.Do}
+				groups[f], out = w, append(out, w)
+			}
+			if i := slices.IndexFunc(w.Lines, func(l warningLine) bool { return l.What == what }); i >= 0 {
+				w.Lines[i].Runs += ", " + r.Name
+			} else {
+				w.Lines = append(w.Lines, warningLine{r.Name, what})
+			}
+		}
+	}
+	return out
+}
 
 // findings returns the warnings about a run.
 func (v *runView) findings() (all []finding) {
-	add := func(do, format string, args ...any) { all = append(all, finding{fmt.Sprintf(format, args...), do}) }
+	add := func(do, format string, args ...any) {
+		all = append(all, finding{format, fmt.Sprintf(format, args...), do})
+	}
 	r := v.Run
 	for _, f := range r.Faults {
 		add("the other files are shown", "not read: %s", f)
@@ -33,7 +67,7 @@ func (v *runView) findings() (all []finding) {
 		add(v.split.Advice(), "%s", v.split.Verdict())
 	}
 	if n := gaps(r); n > 0 {
-		add("lower the learning rates, or set train.clip_norm", "the training loss was not a number in %d lines of metrics", n)
+		add("lower the learning rates, or set train.clip_norm", "the training loss was not a number in %d %s of metrics", n, plural(n, "line"))
 	}
 	if res := r.Result; res != nil {
 		all = append(all, resultFindings(r, res)...)
@@ -52,7 +86,9 @@ func gaps(r *runs.Run) (n int) {
 }
 
 func resultFindings(r *runs.Run, res *runs.Result) (all []finding) {
-	add := func(do, format string, args ...any) { all = append(all, finding{fmt.Sprintf(format, args...), do}) }
+	add := func(do, format string, args ...any) {
+		all = append(all, finding{format, fmt.Sprintf(format, args...), do})
+	}
 	if len(res.Lost) > 0 {
 		add("free some space before the next training", "%s could not be written", strings.Join(res.Lost, ", "))
 	}

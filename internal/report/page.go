@@ -26,15 +26,14 @@ const MostRuns = 32
 // runView is the data of a run for the template.
 type runView struct {
 	*runs.Run
-	Color    int
-	Dashed   bool
-	Best     bool
-	Findings []finding
-	Split    template.HTML
-	Waits    string // which ranks waited for which
-	Tables   []runs.Table
-	More     int // number of tables not shown
-	split    *timeline.Analysis
+	Color  int
+	Dashed bool
+	Best   bool
+	Split  template.HTML
+	Waits  string // which ranks waited for which
+	Tables []runs.Table
+	More   int // number of tables not shown
+	split  *timeline.Analysis
 }
 
 // pageView is the data of the page for the template.
@@ -47,6 +46,8 @@ type pageView struct {
 	Follow  []string // further settings that differ
 	Charts  []template.HTML
 	Several bool
+
+	Warnings []*warning
 }
 
 // mostDiffering is the number of settings shown at first.
@@ -80,7 +81,8 @@ func Write(w io.Writer, dirs []string, now time.Time) error {
 		n := min(len(v.Differ), mostDiffering)
 		v.Differ, v.Follow = v.Differ[:n], v.Differ[n:]
 	}
-	v.Verdict = verdict(v.Runs)
+	v.Warnings = warnings(v.Runs)
+	v.Verdict = verdict(v.Runs, v.Warnings)
 	v.Charts = charts(v.Runs)
 	return pages.ExecuteTemplate(w, "page.html", v)
 }
@@ -102,7 +104,6 @@ func view(r *runs.Run, i int) *runView {
 		v.More = max(0, len(v.Tables)-mostTables)
 		v.Tables = v.Tables[:len(v.Tables)-v.More]
 	}
-	v.Findings = v.findings()
 	return v
 }
 
@@ -112,7 +113,7 @@ func escaped(dir string) string {
 }
 
 // verdict returns the main results.
-func verdict(all []*runView) (lines []string) {
+func verdict(all []*runView, found []*warning) (lines []string) {
 	if len(all) == 1 {
 		r := all[0]
 		lines = append(lines, fmt.Sprintf("%s: %s after %d steps%s", r.State, quality(r.Run), r.Step, taking(r.Run)))
@@ -125,20 +126,13 @@ func verdict(all []*runView) (lines []string) {
 	} else {
 		lines = append(lines, "no run has comparable metrics, so there is no best run")
 	}
-	if n := warnings(all); n > 0 {
+	if n := len(found); n > 0 {
 		lines = append(lines, fmt.Sprintf("%d %s, see below", n, plural(n, "warning")))
 	}
 	if len(all) == 1 && all[0].Waits != "" {
 		lines = append(lines, all[0].Waits)
 	}
 	return lines
-}
-
-func warnings(all []*runView) (n int) {
-	for _, r := range all {
-		n += len(r.Findings)
-	}
-	return n
 }
 
 func plural(n int, word string) string {

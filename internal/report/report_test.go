@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -67,10 +68,40 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 			t.Errorf("%q is in the page: %.80s", not, s[i:])
 		}
 	}
-	for _, want := range []string{"x is the best by AUC of the test data", "model.kind", "4.0 times the planned 100", "1.50 times the mean label", "was not a number in 1 lines", "tags: t&lt;a&gt;, b</p>", "wdlrun 9: <code>wdlrun train</code>, hosts h"} {
+	for _, want := range []string{"x is the best by AUC of the test data", "model.kind", "4.0 times the planned 100", "1.50 times the mean label", "was not a number in 1 line of", "tags: t&lt;a&gt;, b</p>", "wdlrun 9: <code>wdlrun train</code>, hosts h"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("no %q in the page", want)
 		}
+	}
+}
+
+// TestWarningsAreGrouped: a warning about several runs is printed once, with their names, and
+// those that differ only in a number share one advice.
+func TestWarningsAreGrouped(t *testing.T) {
+	a, b := write(t, "a", "0.8", 40), write(t, "b", "0.9", 40)
+	c := write(t, "c", "0.7", 40)
+	path := filepath.Join(c, "result.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.Replace(text, []byte(`"calibration":1.5`), []byte(`"calibration":2`), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := pageOf(t, a, b, c)
+	for text, n := range map[string]int{
+		"a, b, c: <b>the training loss was not a number in 1 line of metrics</b><br>": 1,
+		"<li>a, b: <b>the mean prediction is 1.50 times":                              1,
+		"</b><br>c: <b>the mean prediction is 2.00 times":                             1,
+		"compare the share of positive labels":                                        1,
+		"4 warnings, see below":                                                       1,
+	} {
+		if strings.Count(s, text) != n {
+			t.Errorf("%q is in the page %d times, want %d", text, strings.Count(s, text), n)
+		}
+	}
+	if s := pageOf(t, a); !strings.Contains(s, "<li><b>the mean prediction") {
+		t.Error("the only run is named in its warnings")
 	}
 }
 
