@@ -197,6 +197,34 @@ func TestRestartWithoutASharedDisk(t *testing.T) {
 	}
 }
 
+// TestLostHostWithoutASharedDisk: with -min-np a training continues without a host that was lost,
+// from the copies of its parts, to the same bits.
+func TestLostHostWithoutASharedDisk(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	flags := append(few(t), "-set", "train.slots=4", "-set", "train.checkpoint.every_steps=20", "-set", "train.epochs=8")
+	calm := train(t, dir, 1, append(flags, "-out", "calm")...)
+	var out, lines bytes.Buffer
+	cmd := command(t, dir, append([]string{"-H", "a:2,b:2", "-ssh", client, "-restarts", "3", "-min-np", "2", "train", "--json", "-set", "train.checkpoint.copies=2"}, flags...)...)
+	cmd.Stdout, cmd.Stderr = &out, &lines
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a checkpoint", func() bool {
+		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*/checkpoints/step-000000100"))
+		return len(found) > 0
+	})
+	for _, pid := range below(filepath.Join(homes, "b")) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	err := cmd.Wait()
+	got := parseTrained(t, outcome{stdout: out.String(), stderr: lines.String()})
+	if err != nil || got.AUC != calm.AUC || got.LogLoss != calm.LogLoss || !strings.Contains(lines.String(), "host b was lost and is left out; 2 ranks start again") {
+		t.Errorf("%v, %+v, undisturbed %+v\n%s", err, got, calm, lines.String())
+	}
+}
+
 // TestHealsWithoutASharedDisk kills a rank of another host. The job resumes from memory and does
 // not repeat the injected fault, although only that host has a record of it. The launcher, which
 // has no run directory, keeps the reports of the failure.

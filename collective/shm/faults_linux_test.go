@@ -104,7 +104,9 @@ func TestStrangersDoNotHarm(t *testing.T) {
 }
 
 func TestMissingPeerIsNamed(t *testing.T) {
-	l, err := Listen(Config{Rank: 1, Size: 3, Key: make([]byte, KeySize), Timeout: 30 * time.Millisecond})
+	key := make([]byte, KeySize)
+	rand.Read(key)
+	l, err := Listen(Config{Rank: 1, Size: 3, Key: key, Timeout: 30 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
