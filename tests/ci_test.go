@@ -3,6 +3,7 @@ package tests
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -29,5 +30,29 @@ func TestFewTestsHaveASecondChance(t *testing.T) {
 	}
 	if n == 0 || n > 4 {
 		t.Errorf("%d packages have a second chance, at most 4 may", n)
+	}
+}
+
+// TestLongTestsAreFound: .ci/run finds long tests by their function, so no helper may call
+// patient.Size or patient.Long for them.
+func TestLongTestsAreFound(t *testing.T) {
+	t.Parallel()
+	calls := regexp.MustCompile(`patient\.(Size|Long)\(`)
+	n := 0
+	for _, s := range sources(t) {
+		function := ""
+		for line := range strings.Lines(s.text) {
+			if rest, ok := strings.CutPrefix(line, "func "); ok {
+				function = rest
+			}
+			if strings.HasSuffix(s.path, "_test.go") && calls.MatchString(line) && s.path != "tests/ci_test.go" {
+				if n++; !strings.HasPrefix(function, "Test") && !strings.HasPrefix(function, "Benchmark") {
+					t.Errorf("%s: func %s: call it in the test function", s.path, strings.TrimSpace(function))
+				}
+			}
+		}
+	}
+	if n < 30 {
+		t.Errorf("only %d calls found", n)
 	}
 }

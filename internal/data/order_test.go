@@ -194,11 +194,11 @@ func TestHoldOutShare(t *testing.T) {
 	}
 }
 
-// statisticsCases calls each with files of n records of 265 bytes and the mode in which
+// statisticsCases calls each with files of several sizes, of n records of 265 bytes and the mode in which
 // they are shuffled.
-func statisticsCases(t *testing.T, each func(t *testing.T, n int64, rows []int32, m mode)) {
+func statisticsCases(t *testing.T, sizes int, each func(t *testing.T, n int64, rows []int32, m mode)) {
 	const group, record = leastGroup/(265+keptBytes) + 1, 265 + keptBytes
-	for _, n := range []int64{4, 400, 40_000, 400_000, 4_000_000}[:patient.Size(4, 5)] { // 1 KB to 1 GB
+	for _, n := range []int64{4, 400, 40_000, 400_000, 4_000_000}[:sizes] { // 1 KB to 1 GB
 		rows := []int32{}
 		for left := n; left > 0; left -= group {
 			rows = append(rows, int32(min(left, group)))
@@ -220,7 +220,7 @@ func statisticsCases(t *testing.T, each func(t *testing.T, n int64, rows []int32
 // variance. Batches near each other are drawn from the same C·W groups, and so their
 // covariance is B/(C·W) of the variance of a random sample.
 func TestBatchesAreSamples(t *testing.T) {
-	statisticsCases(t, func(t *testing.T, n int64, rows []int32, m mode) {
+	statisticsCases(t, patient.Size(4, 5), func(t *testing.T, n int64, rows []int32, m mode) {
 		for _, batch := range []int64{16, 64, 256, 1024, 4096} {
 			k := n / batch
 			if k < 50 {
@@ -263,7 +263,7 @@ func autocovariance(x []float64, lag int) (sum float64) {
 // TestClassesOfASortedFile: where the first quarter of the records are clicks, the
 // classes change as often as in a random sequence, and no batch of 64 has one class.
 func TestClassesOfASortedFile(t *testing.T) {
-	statisticsCases(t, func(t *testing.T, n int64, rows []int32, m mode) {
+	statisticsCases(t, patient.Size(4, 5), func(t *testing.T, n int64, rows []int32, m mode) {
 		o := newDealer(m, rows, singles(len(rows)), 5, 0)
 		runs, last := 0., false
 		for x := int64(0); x < n; x += 64 {
@@ -293,6 +293,7 @@ func TestClassesOfASortedFile(t *testing.T) {
 // TestPairsAreInAnyOrder: of two records, each comes first in half of the epochs, in
 // memory and in decks, whether they are neighbours or far from each other.
 func TestPairsAreInAnyOrder(t *testing.T) {
+	patient.Long(t)
 	const epochs, group, groups = 600, 3, 2500
 	rows, at := slices.Repeat([]int32{group}, groups), make([]int64, group*groups)
 	pairs := [][2]int{{0, 1}, {1, 2}, {0, 3}, {2, 3}, {0, group*groups - 1}, {17, 4000}, {3000, 3300}, {1, group*groups - 2}}

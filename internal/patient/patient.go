@@ -38,7 +38,7 @@ func Try(t testing.TB, limit time.Duration, test func(limit time.Duration) error
 var whole = flag.Bool("whole", false, "run long tests at their full length")
 
 // Size returns the number of cases of a long test: everyday, or all with -whole. .ci/run
-// sets the flag for all tests of the files that call Size or Long.
+// sets the flag for the test functions that call Size or Long themselves.
 func Size(everyday, all int) int {
 	if *whole {
 		return all
@@ -46,10 +46,11 @@ func Size(everyday, all int) int {
 	return everyday
 }
 
-// Long skips a test that waits for many seconds, except with -whole.
+// Long skips a test that takes many seconds, or is one variant of many, except with -whole
+// and under the race detector.
 func Long(t testing.TB) {
 	t.Helper()
-	if !*whole {
+	if !*whole && !race {
 		t.Skip("takes long: -whole runs it")
 	}
 }

@@ -369,15 +369,16 @@ func shardsMove(t *testing.T, table string, size int) {
 // TestShardsMoveWithTheirCopies: copies move too, and a rank may be lost during the move or
 // later.
 func TestShardsMoveWithTheirCopies(t *testing.T) {
+	patient.Long(t)
 	for name, how := range map[string]step.Tolerance{"wait": {}, "speculate": {Mode: slots.Speculate}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			moveWithCopies(t, how)
+			moveWithCopies(t, how, patient.Size(3, 6))
 		})
 	}
 }
 
-func moveWithCopies(t *testing.T, how step.Tolerance) {
+func moveWithCopies(t *testing.T, how step.Tolerance, losses int) {
 	const size = 2
 	c := shiftedConfig(t, ", admit: {after: 2}", 50)
 	var ends int64 // exchanges that rank 0 had made when shards had changed hands; how many there are differs where ranks may be late
@@ -405,8 +406,7 @@ func moveWithCopies(t *testing.T, how step.Tolerance) {
 	if !maps.Equal(contents(t, moved), want) {
 		t.Error("the model is another")
 	}
-	exchanges := []int64{-1, 9, -3, -6, -10, 30}
-	for i, after := range exchanges[:patient.Size(3, len(exchanges))] {
+	for i, after := range []int64{-1, 9, -3, -6, -10, 30}[:losses] {
 		got, said := run(16, deaths{{i % size, ends + after, 0}})
 		if !maps.Equal(contents(t, got), want) || got.Samples != still.Samples {
 			t.Fatalf("rank %d died at exchange %d of rank 0, which had moved shards after %d: the model is another; said %s", i%size, ends+after, ends, said)
@@ -419,6 +419,7 @@ func moveWithCopies(t *testing.T, how step.Tolerance) {
 // the bits of a job that waits and moves nothing. Work that is left out is repeated from the
 // log, whether or not the replay moves shards.
 func TestShardsMoveWhereRanksAreLate(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	const size, few = 3, 4
 	slow, err := chaos.Parse("slow:300x@1,stop:20ms@2@step26")

@@ -1,0 +1,5 @@
+//go:build race
+
+package patient
+
+const race = true
