@@ -14,14 +14,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
 
-func TestConformance(t *testing.T) {
-	colltest.Run(t, func(t *testing.T, size int) []collective.Transport {
-		var ts []collective.Transport
-		for _, tr := range New(size, 2) {
-			ts = append(ts, tr)
-		}
-		return ts
-	})
+func TestConformance(t *testing.T) { colltest.Run(t, group, 2, 3) }
+
+// TestConformanceOfOtherSizes runs the suite with the sizes that the everyday test leaves out.
+func TestConformanceOfOtherSizes(t *testing.T) {
+	patient.Long(t)
+	colltest.Run(t, group, 1, 4, 5, 8)
+}
+
+func group(_ *testing.T, size int) (ts []collective.Transport) {
+	for _, tr := range New(size, 2) {
+		ts = append(ts, tr)
+	}
+	return ts
 }
 
 // TestRun checks that the first error ends the group and that each rank's error is

@@ -41,7 +41,13 @@ func newGroup(t *testing.T, size int) []collective.Transport {
 	return ts
 }
 
-func TestConformance(t *testing.T) { colltest.Run(t, newGroup) }
+func TestConformance(t *testing.T) { colltest.Run(t, newGroup, 2, 3) }
+
+// TestConformanceOfOtherSizes runs the suite with the sizes that the everyday test leaves out.
+func TestConformanceOfOtherSizes(t *testing.T) {
+	patient.Long(t)
+	colltest.Run(t, newGroup, 1, 4, 5, 8)
+}
 
 // TestMemoryIsCounted compares the reported size of windows with the system's size of their
 // files.

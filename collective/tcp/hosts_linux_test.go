@@ -123,6 +123,7 @@ func TestLateRanksMakeNoMistake(t *testing.T) {
 // TestLateRanksMakeNoMistakeInASecondComm: a Comm over the links of another counts on,
 // so that a rank that comes late to its first call is not held to be in one of the other.
 func TestLateRanksMakeNoMistakeInASecondComm(t *testing.T) {
+	patient.Long(t)
 	ts := group(t, 2)
 	defer closeAll(ts)
 	errs := make(chan error)

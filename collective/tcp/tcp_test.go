@@ -84,9 +84,18 @@ func closeAll(ts []*Transport) {
 	}
 }
 
-func TestConformance(t *testing.T) { colltest.Run(t, transports(group)) }
+func TestConformance(t *testing.T) { colltest.Run(t, transports(group), 2, 3) }
 
-func TestConformanceOfStreams(t *testing.T) { colltest.Run(t, transports(striped), 2, 3) }
+// TestConformanceOfOtherSizes runs the suite with the sizes that the everyday test leaves out.
+func TestConformanceOfOtherSizes(t *testing.T) {
+	patient.Long(t)
+	colltest.Run(t, transports(group), 1, 4, 5, 8)
+}
+
+func TestConformanceOfStreams(t *testing.T) {
+	patient.Long(t)
+	colltest.Run(t, transports(striped), 2, 3)
+}
 
 func TestConformanceOfSecuredStreams(t *testing.T) { colltest.Run(t, transports(sealed), 3) }
 

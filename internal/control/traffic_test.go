@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -48,6 +49,7 @@ func (c counter) Write(b []byte) (int, error) {
 // in which a channel repeatedly makes no progress for a second. At the rate of heartbeats
 // they are at most 1 KB per second.
 func TestHeartbeatsAreSmall(t *testing.T) {
+	patient.Long(t)
 	host := newWitness()
 	s := serve(t, Config{Size: 1, Host: host})
 	w := world(s, 0)

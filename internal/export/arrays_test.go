@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // readArrays computes the logit of each key from a safetensors file, independently of this
@@ -48,6 +49,7 @@ for k, y in zip(keys, logit):
 // TestNumpyReadsArrays: numpy finds the same arrays in safetensors and npy, and computes the
 // logits of the model from them.
 func TestNumpyReadsArrays(t *testing.T) {
+	patient.Long(t)
 	python := numpy(t)
 	m := small(t)
 	dir := t.TempDir()

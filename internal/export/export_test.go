@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -145,6 +146,7 @@ func TestDeltasAreExported(t *testing.T) {
 // TestTheBestEpochIsExported: after early stopping, export takes the same epoch as
 // evaluation.
 func TestTheBestEpochIsExported(t *testing.T) {
+	patient.Long(t)
 	run, m := train(t, 1, "train.epochs=8", "train.early_stop.patience=2", "data.valid_fraction=0.2", "train.optimizer.deep.learning_rate=0.5")
 	r := evaluate(t, run, nil)
 	if r.Best == 0 || r.Best != m.Best || r.Step != m.Checkpoint.Step() || r.Step == m.Last {
@@ -157,6 +159,7 @@ func TestTheBestEpochIsExported(t *testing.T) {
 
 // TestRowsInFewerBits: the logits differ slightly.
 func TestRowsInFewerBits(t *testing.T) {
+	patient.Long(t)
 	run, m := train(t, 1)
 	sizes := []int64{write(t, m, "float32").Bytes()}
 	for _, x := range []struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	records "github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/trace"
@@ -147,6 +148,7 @@ func TestONNXComputesTheScores(t *testing.T) {
 
 // TestONNXPassesTheChecker of the reference implementation, shapes and types included.
 func TestONNXPassesTheChecker(t *testing.T) {
+	patient.Long(t)
 	python := ""
 	for _, p := range []string{"python3", "/usr/bin/python3"} {
 		if python == "" && exec.Command(p, "-c", "import onnx").Run() == nil {

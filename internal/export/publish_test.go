@@ -277,6 +277,7 @@ func TestPublishersContinue(t *testing.T) {
 // TestPublishingOnAFullDisk: after a failure of any operation of the disk, the version is
 // not visible and the one before it opens; the next one has its changes.
 func TestPublishingOnAFullDisk(t *testing.T) {
+	patient.Long(t)
 	m := small(t)
 	tables := write(t, m, "").Layout().Tables
 	every := patient.Size(3, 1)

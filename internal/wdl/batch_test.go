@@ -125,6 +125,7 @@ train: {epochs: 6, global_batch: %d, seed: 1, optimizer: {%s}}
 // TestBatchesGrow: the steps of a training whose batches grow are as planned, the same on any
 // number of ranks and in slots, and the same after a resume.
 func TestBatchesGrow(t *testing.T) {
+	patient.Long(t)
 	path := filepath.Join(t.TempDir(), "train.csv")
 	planted(t, path, 1, 12_000)
 	c, err := config.Parse("growing.yaml", fmt.Appendf(nil, `

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
@@ -28,6 +29,7 @@ func TestChainsHoldWhatFullOnesHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if name != "rows" {
 				everyday(t)
+				patient.Long(t)
 			}
 			t.Parallel()
 			fulls := runJob(t, 2, savesOften(t, path, recipes[name], 1))
@@ -82,6 +84,7 @@ func sameContents(t *testing.T, got, want *checkpoint.Checkpoint) {
 // TestAChainOnAnotherWorldSize: a chain written by two ranks and evaluated on three is the
 // same model as a full checkpoint.
 func TestAChainOnAnotherWorldSize(t *testing.T) {
+	patient.Long(t)
 	everyday(t)
 	t.Parallel()
 	path := clicks(t, 1500)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -21,6 +22,7 @@ func TestSlotsGiveTheSameBits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if name != "rows" {
 				everyday(t)
+				patient.Long(t)
 			}
 			t.Parallel()
 			recipe := recipes[name]

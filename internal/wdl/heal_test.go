@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
@@ -226,6 +227,7 @@ func TestRanksThatDisagreeAboutAStep(t *testing.T) {
 // groups, like the log of the run, and records the step from which a lost rank was counted
 // again.
 func TestLateMicrobatchesAreCountedThroughALoss(t *testing.T) {
+	patient.Long(t)
 	const size = 3
 	slow, err := chaos.Parse("slow:30x@2")
 	if err != nil {
@@ -255,6 +257,7 @@ func TestLateMicrobatchesAreCountedThroughALoss(t *testing.T) {
 // TestTheBestEpochOutlivesALoss: rank 0, which commits checkpoints, is lost in the steps
 // after the best epoch.
 func TestTheBestEpochOutlivesALoss(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	const size, victim = 2, 0
 	opt := Options{Config: clicksConfig(t, clicks(t, 300), "", ", optimizer: {deep: {kind: adam, learning_rate: 0.5}}, early_stop: {patience: 4, metric: logloss}")}
@@ -282,6 +285,7 @@ func TestTheBestEpochOutlivesALoss(t *testing.T) {
 // TestAHostMayDie: all ranks of one of two hosts are lost at once. The copies of their shards
 // are on the other host.
 func TestAHostMayDie(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	const size = 4
 	opt := Options{Config: clicksConfig(t, clicks(t, 250), "", "")}

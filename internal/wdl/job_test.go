@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -159,6 +160,7 @@ func TestWorldSizesAgree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if name != "rows" {
 				everyday(t)
+				patient.Long(t)
 			}
 			t.Parallel()
 			one := runJob(t, 1, Options{Config: clicksConfig(t, path, r[0], r[1])})

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/optim"
@@ -59,6 +60,7 @@ train: {global_batch: 64, epochs: 4, slots: 4, optimizer: {dense: {kind: adam, l
 // TestNegativeRateStaysCalibrated: a model trained on a tenth of the negatives predicts the
 // base rate of all records.
 func TestNegativeRateStaysCalibrated(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	c := labelsConfig(t, "label: {field: click}")
 	c.Data.NegativeRate = 0.1

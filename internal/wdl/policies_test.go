@@ -15,6 +15,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -62,6 +63,7 @@ train: {global_batch: 100, epochs: 2, checkpoint: {every_steps: 15, keep: 100}}
 // TestTierAndResume: with a tier, and when resumed in the middle, a training has the bits of
 // one in memory.
 func TestTierAndResume(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	const size = 2
 	path := manyKeys(t, 3000, 1<<20)
@@ -82,6 +84,7 @@ func TestTierAndResume(t *testing.T) {
 // TestTierInSlots: in slots, cold rows of the next slot and of the next step are read ahead,
 // whether or not batches are prepared concurrently.
 func TestTierInSlots(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	path := manyKeys(t, 3000, 1<<20)
 	var want map[string]string
@@ -111,6 +114,7 @@ func TestTierInSlots(t *testing.T) {
 // TestTierTooSmall: a limit that leaves no memory for rows in addition to the index is
 // reported once at the start, with a sufficient limit.
 func TestTierTooSmall(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	path := manyKeys(t, 6000, 1<<20)
 	least := 0

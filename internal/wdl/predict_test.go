@@ -22,6 +22,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/trace"
@@ -267,6 +268,7 @@ train: {epochs: 1, batch: 20}
 // TestPredictSeveralLabels: each label has its columns, which agree with an evaluation,
 // and neither labels nor weights need exist.
 func TestPredictSeveralLabels(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	c := labelsConfig(t, "label: {field: click, weight: w}\nlabels: [{field: watch, kind: number, loss_weight: 0.1}, {field: visits, kind: number, loss: poisson, loss_weight: 0.5}]")
 	c.Train.Epochs = 1
@@ -311,6 +313,7 @@ func TestPredictSeveralLabels(t *testing.T) {
 // TestPredictBadRecords: a record that cannot be used gets a line without a prediction and
 // does not change the other predictions.
 func TestPredictBadRecords(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	path := clicks(t, 400)
 	r := runJob(t, 1, Options{Config: clicksConfig(t, path, "", "")})

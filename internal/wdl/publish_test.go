@@ -205,6 +205,7 @@ func compareVersions(t *testing.T, models, run string, all []int64) {
 // and newer than all others, and every third version is complete. Files left by a killed
 // training are removed.
 func TestPublishingContinuesAfterAResume(t *testing.T) {
+	patient.Long(t)
 	path := clicks(t, 1500)
 	opt, models := publishing(t, path, recipes["plain"], 3)
 	run := runPublishing(t, 2, opt)

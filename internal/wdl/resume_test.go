@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
@@ -97,6 +98,7 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 // TestMorePatience: a training that early stopping has ended continues only with more
 // patience.
 func TestMorePatience(t *testing.T) {
+	patient.Long(t)
 	everyday(t)
 	t.Parallel()
 	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 600), "",
@@ -158,6 +160,7 @@ func TestPlaceInUse(t *testing.T) {
 // TestTimesAreThisJobs: times do not include an earlier job of the process with the same
 // recorder.
 func TestTimesAreThisJobs(t *testing.T) {
+	patient.Long(t)
 	rec := trace.New(0)
 	rec.Enter(trace.Compute)
 	time.Sleep(500 * time.Millisecond)

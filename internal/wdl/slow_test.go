@@ -19,6 +19,7 @@ import (
 // wait. On a busy machine the reported cause may correctly be the host. Steps take
 // microseconds, so a rank must be at least 100 times slower to be reported.
 func TestASlowRankIsReported(t *testing.T) {
+	patient.Long(t)
 	path := clicks(t, 4000)
 	for name, how := range map[string]step.Tolerance{"wait": {}, "drop": {Mode: slots.Drop, Backup: 1}} {
 		t.Run(name, func(t *testing.T) {

@@ -100,6 +100,7 @@ func last(t testing.TB, r report.Result) (parts [][]byte) {
 // TestStreamOfFolders: every row is trained on once on any number of ranks, files without
 // records are skipped, and the mark ends the stream.
 func TestStreamOfFolders(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir, rows := days(t)
 	for size := 1; size <= 3; size++ {
@@ -113,6 +114,7 @@ func TestStreamOfFolders(t *testing.T) {
 // TestResumeInAStreamGivesTheSameBits resumes from the checkpoint of every step and compares
 // the bytes with those of the uninterrupted training.
 func TestResumeInAStreamGivesTheSameBits(t *testing.T) {
+	patient.Long(t)
 	everyday(t)
 	t.Parallel()
 	dir, rows := days(t)
@@ -379,6 +381,7 @@ func TestStreamStops(t *testing.T) {
 // TestQuietStreamIsSaved: if no data follows a span, its checkpoint is written all the same.
 // A requested checkpoint is reported, and no interval causes it to be written again.
 func TestQuietStreamIsSaved(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir, out := t.TempDir(), t.TempDir()
 	drop(t, dir, "0.csv", 40, 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
@@ -98,6 +99,7 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 
 // TestResumeWithLateMicrobatches resumes from a checkpoint inside an epoch.
 func TestResumeWithLateMicrobatches(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	const size = 3
 	path := clicks(t, 1500)
@@ -207,6 +209,7 @@ func TestLateMicrobatchesAreCountedThroughARestart(t *testing.T) {
 // TestReplayOfATrainingThatContinuedOtherwise: a replay of a training that resumed in another
 // mode is rejected, with the step and both modes. One that resumed in the same mode is not.
 func TestReplayOfATrainingThatContinuedOtherwise(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}}
 	first := runJob(t, 3, opt)
@@ -231,6 +234,7 @@ func TestReplayOfATrainingThatContinuedOtherwise(t *testing.T) {
 // reported. Runs with other changes, or with more epochs if no rate depends on the end, can
 // be replayed.
 func TestReplayOfATrainingThatContinuedWithOtherSettings(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	path, how := clicks(t, 300), step.Tolerance{Mode: slots.Drop, Backup: 1}
 	for _, x := range []struct {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
@@ -15,6 +16,7 @@ import (
 // TestNewKeysAreNotScoredByNoise: rows with users that training has not seen get equal scores
 // and are counted.
 func TestNewKeysAreNotScoredByNoise(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	const rows = 2000
 	dir := t.TempDir()

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -29,6 +30,7 @@ func evaluatedAt(t *testing.T, r report.Result) (steps []int64) {
 // TestEvaluationInSteps: the validation data is evaluated every N steps, counted over epochs,
 // and at the end. The training is the same as without evaluations, also in slots.
 func TestEvaluationInSteps(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	path := clicks(t, 600)
 	for _, x := range []struct {
@@ -66,6 +68,7 @@ func overfitting(t *testing.T, patience int) *config.Config {
 // TestEarlyStopInsideAnEpoch: the training ends inside an epoch with the result of the best
 // evaluated step, also if it is resumed from any earlier checkpoint.
 func TestEarlyStopInsideAnEpoch(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	var said []string
 	res := runJob(t, 2, Options{Config: overfitting(t, 4), Say: func(line string) { said = append(said, line) }})
@@ -92,6 +95,7 @@ func TestEarlyStopInsideAnEpoch(t *testing.T) {
 
 // TestEvaluationInStepsOutlivesALoss: a rank is lost near evaluations inside epochs.
 func TestEvaluationInStepsOutlivesALoss(t *testing.T) {
+	patient.Long(t)
 	everyday(t)
 	t.Parallel()
 	const size, victim = 2, 0
@@ -127,6 +131,7 @@ func TestTheLimitOfEpochs(t *testing.T) {
 // TestHoldOutByAField: the same rows are held out on any number of ranks, after a resume, and
 // on ranks that replaced lost ones. Features are fitted to the other rows.
 func TestHoldOutByAField(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	path := clicks(t, 600)
 	for _, by := range []string{"valid_time=age", "valid_group=site"} {
