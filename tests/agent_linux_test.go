@@ -104,15 +104,15 @@ func TestAgents(t *testing.T) {
 	a := newAgents(t)
 	flags := append(few(t), "-set", "train.slots=4", "-set", "train.epochs=1")
 	one := train(t, a.home(0), 1, flags...)
-	o := a.on(t, 0, append([]string{"-H", "@a:2,@b:2", "train", "--json"}, flags...)...)
+	o := a.on(t, 0, append([]string{"-H", "@a:1,@b:1", "train", "--json"}, flags...)...)
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
-	four := parseTrained(t, o)
-	if four.WorldSize != 4 || four.AUC != one.AUC || four.LogLoss != one.LogLoss {
-		t.Errorf("by two agents %+v, on one rank %+v", four, one)
+	two := parseTrained(t, o)
+	if two.WorldSize != 2 || two.AUC != one.AUC || two.LogLoss != one.LogLoss {
+		t.Errorf("by two agents %+v, on one rank %+v", two, one)
 	}
-	sameModel(t, a.home(0), one, four)
+	sameModel(t, a.home(0), one, two)
 	for _, x := range []struct{ hosts, want string }{
 		{"@c", "wdlrun: host @c: no machine of this name is on the roster; try: wdlrun agent list\n"},
 		{"@a:2,@b@:1", `"@b@" is not a name or address of a host`},
@@ -147,9 +147,7 @@ func TestAgents(t *testing.T) {
 // TestAgentsLeaveNoTrace kills each of the processes of a job in turn. All others but the
 // agents end, a machine that is lost is named once, and no socket or temporary file is left.
 func TestAgentsLeaveNoTrace(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts ten agents")
-	}
+	patient.Long(t)
 	t.Parallel()
 	kills := []struct {
 		name   string
@@ -163,7 +161,7 @@ func TestAgentsLeaveNoTrace(t *testing.T) {
 		{"launcher", func(_ *agents, launcher int) int { return launcher }, -1, ""},
 		{"rank", func(a *agents, _ int) int { return find(a.jobs(), "environ", "WDLRUN_RANK=3\x00") }, 137, "wdlrun: rank 3 (host @b, pid "},
 	}
-	for _, x := range kills[:patient.Size(2, len(kills))] {
+	for _, x := range kills {
 		t.Run(x.name, func(t *testing.T) {
 			a := newAgents(t)
 			cmd := a.command(t, 0, "-H", "@a:2,@b:2", "-ship", "never", "sh", "-c", "setsid sleep 1000 & exec sleep 1000")
@@ -226,9 +224,7 @@ func localNetwork(t *testing.T) *cluster {
 // TestAgentsRecipes runs the commands of the section on agents in docs/running.md on two
 // machines of one local network, which find each other by mDNS.
 func TestAgentsRecipes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts two machines")
-	}
+	patient.Long(t)
 	t.Parallel()
 	c := localNetwork(t)
 	b, err := os.ReadFile("../docs/running.md")

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestBenchServe measures one echo server as the target and another one as the floor, and
 // leaves no process behind: the command waits for the echo server that it starts.
 func TestBenchServe(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "r.csv", "user,item\n"+strings.Repeat("7,a\n8,b\n", 20))

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestCkpt looks at the checkpoints of a training as a user does.
@@ -82,6 +84,7 @@ func TestCkpt(t *testing.T) {
 
 // TestCkptChains looks at checkpoints that build upon others.
 func TestCkptChains(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	chains, fulls := train(t, dir, 2, few(t)...), train(t, dir, 2, append([]string{"-set", "train.checkpoint.full_every=1"}, few(t)...)...)

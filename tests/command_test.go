@@ -170,7 +170,7 @@ func parseTrained(t testing.TB, o outcome) (r trained) {
 func TestDefaultTraining(t *testing.T) {
 	t.Parallel()
 	var all []trained
-	for _, np := range []int{1, 2, 4} {
+	for _, np := range []int{1, 2, 4}[:patient.Size(2, 3)] {
 		r := train(t, t.TempDir(), np)
 		t.Logf("%d ranks: AUC %.4f, log-loss %.4f, accuracy %.4f", np, r.AUC, r.LogLoss, r.Accuracy)
 		if r.WorldSize != np || r.Samples%32561 != 0 || r.Samples == 0 {
@@ -285,6 +285,7 @@ func samePart(t testing.TB, what string, got, want map[string]string) {
 }
 
 func TestSameSeedSameBits(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	a, want := undisturbed(t, 2, few(t))
@@ -344,6 +345,7 @@ func TestConfigDocument(t *testing.T) {
 
 // TestTransportsGiveTheSameBits: shared memory and sockets sum in one order.
 func TestTransportsGiveTheSameBits(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, np := range []int{2, 3} {
@@ -391,6 +393,7 @@ func TestBench(t *testing.T) {
 // TestBenchTurns: with -turns, bench reads each measurement from a line of a file, and reports
 // invalid lines.
 func TestBenchTurns(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "turns")

@@ -106,7 +106,7 @@ func linkFaults() (all []linkFault) {
 // coordinator.
 func TestABrokenLinkIsNamed(t *testing.T) {
 	faults := []linkFault{{oneWay, 1, 2, true, false}, {large, 2, 1, false, false}, {bothWays, 0, 1, true, true}, {large, 0, 2, true, false}, {oneWay, 1, 0, false, true}}
-	faults = faults[:patient.Size(3, len(faults))]
+	faults = faults[:patient.Size(1, len(faults))]
 	if *linkRuns > 0 {
 		faults = linkFaults()
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // must runs a command that must not fail.
@@ -48,6 +50,7 @@ func describe(t *testing.T, dir, args string) (d described) {
 // TestAdultInEveryFormat converts the built-in data to every format and compares what is read
 // with known values. The sums of age and hours_per_week are from UCI's file.
 func TestAdultInEveryFormat(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	files := []string{"builtin:adult.data"}
@@ -122,6 +125,7 @@ func TestConvertKeepsValues(t *testing.T) {
 // TestConvertKeepsTypes converts a table with every type of DuckDB through each format and
 // compares it with the CSV that DuckDB writes. Columns that cannot be read are named.
 func TestConvertKeepsTypes(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	tables, err := filepath.Abs("../internal/data/table/testdata")
@@ -251,6 +255,7 @@ func TestBenchInputOfFewRecords(t *testing.T) {
 
 // TestGenInEveryFormat: the same rows, whatever they are written in.
 func TestGenInEveryFormat(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	var want float64
@@ -316,6 +321,7 @@ func TestDataCheck(t *testing.T) {
 // TestUnknownValuesAreCounted, over all ranks: three cities that training has not seen,
 // and one row without a city, which training has not seen either.
 func TestUnknownValuesAreCounted(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "clicks.csv", "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n")
@@ -382,6 +388,7 @@ to leave out the bad ones: train -max-bad 1, or eval -max-bad 1
 
 // TestDataCheckOfUntrainable: data check fails where training would, with its reason.
 func TestDataCheckOfUntrainable(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "clicks.csv", "y,city,age\nyes,Oslo,3\nno,Bergen,4\nyes,Oslo,5\n")
@@ -438,6 +445,7 @@ func TestNoAUCOfOneClass(t *testing.T) {
 // TestEvalReadsAnotherSpelling: an evaluation with -set for the format and the labels of its
 // files has the metrics of the files in the format of the training.
 func TestEvalReadsAnotherSpelling(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "clicks.csv", "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n")
@@ -482,6 +490,7 @@ func TestEvalReadsAnotherSpelling(t *testing.T) {
 // TestAdultTrainsAlikeFromEveryFormat: the trained model does not depend on the format of the
 // records. Categories are numbers here, because LibSVM holds nothing else.
 func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	columns := strings.Fields("age workclass education_num marital_status occupation relationship sex hours_per_week")
@@ -525,6 +534,7 @@ func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
 // TestEvalFindsTheFormat: the same records have the same metrics as text and in formats with
 // named fields, without flags for the format.
 func TestEvalFindsTheFormat(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	model := train(t, dir, 1, "-set", "train.epochs=1").RunDir
@@ -580,6 +590,7 @@ func TestInitOfWeightedIndices(t *testing.T) {
 // TestCheckOfAnotherFormat: data check reads files with named fields by the configuration of
 // another format. For other files it reports the difference.
 func TestCheckOfAnotherFormat(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	const records = "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n"
@@ -613,6 +624,7 @@ func TestCheckOfAnotherFormat(t *testing.T) {
 // TestEvalOfTextWithHeader: a model trained on files with named fields reads text with a header.
 // For other text the error names what is missing.
 func TestEvalOfTextWithHeader(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	must(t, dir, "data convert -out a.parquet builtin:adult.data")
@@ -698,6 +710,7 @@ func TestGuessesAreCalledGuesses(t *testing.T) {
 
 // TestInitOfSeveral: a glob that the shell expanded is looked at as a whole, and trained on.
 func TestInitOfSeveral(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for i, line := range []string{"0,Oslo,x\n", "1,Voss,y\n", "2,Voss,x\n", "3,Oslo,y\n"} {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestExport: the command writes a version, reports it, and refuses to write it again.
@@ -77,6 +79,7 @@ func TestExportReportsRounding(t *testing.T) {
 
 // TestPythonReadsTables runs the recipe of docs/serving.md.
 func TestPythonReadsTables(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	interpreter := python(t, "numpy")
 	dir, model := clickLog(t, 500)

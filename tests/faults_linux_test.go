@@ -101,10 +101,7 @@ func kill(t testing.TB, pid int, sig syscall.Signal) {
 // the uninterrupted one.
 func TestKillAnyRankAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	moments := patient.Size(6, 10)
-	if testing.Short() {
-		moments = 4
-	}
+	moments := patient.Size(2, 10)
 	const np = 3
 	whole, want := undisturbed(t, np, few(t))
 	lines := whole.Steps / 20 // see wdl: a line every 20 steps
@@ -318,6 +315,7 @@ func TestInterrupt(t *testing.T) {
 // a checkpoint and end with the same code. The code is not 0, which means that the work is
 // finished.
 func TestSignalToOneRank(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	for _, x := range []struct {
 		name   string
@@ -373,6 +371,7 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 // TestTheFirstSignalEndsABlockedStart: a read that does not return cannot be
 // interrupted, so the process exits.
 func TestTheFirstSignalEndsABlockedStart(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "hosts")
@@ -400,6 +399,7 @@ func TestTheFirstSignalEndsABlockedStart(t *testing.T) {
 // TestAStoppedCoordinator: where no launcher of ours has started the ranks, rank 0 hosts
 // the coordinator. When its process is stopped the others end, and say why.
 func TestAStoppedCoordinator(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	hosts := [2]host{{ip: "127.0.0.2"}, {ip: "127.0.0.1"}}
@@ -490,6 +490,7 @@ func waitRun(t testing.TB, dir string, cmds ...*exec.Cmd) {
 // TestFullDisk limits the size of files, which has the same effect as a disk that fills while a
 // checkpoint is written. The training must continue and report the error.
 func TestFullDisk(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	bin, err := wdlrun()
 	if err != nil {
@@ -529,6 +530,7 @@ func TestFullDisk(t *testing.T) {
 // output advises to resume from an earlier checkpoint, if there is one, and lists only files
 // that exist.
 func TestFullDiskAtTheEnd(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, t.TempDir(), "-np", "2", "train", "-chaos", "diskfull@1@step128", "-json", "-set", "train.epochs=1", "-set", "model.hidden=[32]")
@@ -558,6 +560,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 // TestFullDiskOfATier: the training ends if rows do not fit on disk, and the error names the
 // table and the file. With more space it resumes from the last checkpoint.
 func TestFullDiskOfATier(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	bin, err := wdlrun()
 	if err != nil {
@@ -605,6 +608,7 @@ train: {checkpoint: {every_steps: 2}}
 // TestDamagedCheckpoint: a checkpoint with one flipped byte is refused with its
 // place, and the one before it is used.
 func TestDamagedCheckpoint(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	whole := train(t, dir, 2, few(t)...)
@@ -640,6 +644,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 // TestNextOfAnotherLauncher: ranks started by mpirun, srun or a similar launcher print once how
 // to resume, and rank 0 keeps the verdict.
 func TestNextOfAnotherLauncher(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // written makes run directories without any training.
@@ -69,6 +71,7 @@ func historyPage(t *testing.T, dir string, args ...string) string {
 
 // TestHistoryPage: the table, its order and conditions, and the curves of a selection.
 func TestHistoryPage(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	b := browse(t)
 	dir := t.TempDir()

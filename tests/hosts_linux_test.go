@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // host is one of two hosts on this machine: its address and the command that starts a rank
@@ -30,6 +32,7 @@ func wide(t testing.TB, flags ...string) []string {
 // would. The results equal those of one host, although dense gradients are summed between hosts
 // during the backward pass. A rank that is killed there is named once.
 func TestTwoHosts(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, x := range []struct {

@@ -5,11 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestFeatureIndex: an index made by two ranks from several days serves a training. An
 // evaluation reports the values of another day that are not in the index.
 func TestFeatureIndex(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, content string) {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // clicksYAML reads clicks.csv of the same directory.
@@ -148,6 +150,7 @@ func TestLaunch(t *testing.T) {
 
 // TestGenInitTrain goes the way of a user without data: generate, look, train.
 func TestGenInitTrain(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, args := range []string{
@@ -193,6 +196,7 @@ func TestMaxBad(t *testing.T) {
 // TestBadSpan: a stream that finds a bad record on one rank keeps the training up to it and
 // resumes there. The advice names the files that were read, with their -set.
 func TestBadSpan(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	good := "y,city,age\n" + strings.Repeat("1,Oslo,3\n0,Bergen,4\n", 20)

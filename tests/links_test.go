@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
@@ -33,6 +34,7 @@ func joined() error {
 
 // TestLinksOfAnyProgram: the launch flags about links apply to a user's program.
 func TestLinksOfAnyProgram(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	for _, x := range []struct {
 		flags, want string

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // watched starts a training of two ranks, of which one is slow, that serves its page and
@@ -92,6 +94,7 @@ func TestLivePage(t *testing.T) {
 
 // TestPrometheusScrapesATraining, and answers a query.
 func TestPrometheusScrapesATraining(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	prometheus, err := exec.LookPath("prometheus")
 	if err != nil || testing.Short() {
@@ -137,6 +140,7 @@ func TestPrometheusScrapesATraining(t *testing.T) {
 
 // TestLiveFlags rejects invalid flags, and trains without the page if its port is taken.
 func TestLiveFlags(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	short := filepath.Join(dir, "short")
@@ -168,6 +172,7 @@ func TestLiveFlags(t *testing.T) {
 // TestEventFiles: a training writes the events of each series and rank, and report
 // -tensorboard writes the same afterwards.
 func TestEventFiles(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, dir, append([]string{"-np", "2", "train", "-tensorboard", "-set", "data.valid_fraction=0.2"}, few(t)...)...)
@@ -220,6 +225,7 @@ func summaries(t *testing.T, folder string) map[string]map[string]bool {
 // TestLogRecords: every line of stderr is a record, also after a failure, and each rank keeps
 // its records in the run directory.
 func TestLogRecords(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	levels := func(text string) map[string]int {

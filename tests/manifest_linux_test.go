@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // manifested holds the parts of a Job that TestManifest reads.
@@ -34,6 +36,7 @@ type manifested struct {
 // TestManifest runs the containers of a manifest as processes of this machine. The DNS name
 // of the first pod appears a second after their start.
 func TestManifest(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir, names := t.TempDir(), filepath.Join(t.TempDir(), "hosts")
 	write(t, filepath.Dir(names), "hosts", "127.0.0.1 localhost\n")

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // limitMemory makes a control group with a limit in bytes below this process's group. It returns
@@ -40,6 +42,7 @@ func limitMemory(t *testing.T, bytes int64) (procs string) {
 // TestOutOfMemoryIsNamed: the verdict on a rank killed by the kernel for lack of memory names
 // this cause. Windows beyond the limit fail with an error before that.
 func TestOutOfMemoryIsNamed(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	procs := limitMemory(t, 256<<20)
 	cmd := command(t, t.TempDir(), "-np", "1", "train", "-set", "model.batch_norm=true", "-set", "train.batch=32561", "-set", "model.hidden=[4096]")

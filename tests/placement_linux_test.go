@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/cpus"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestPlacement: ranks run on the CPUs that -plan prints, here and on another host, within the
 // CPUs that the launcher may use. A host without enough memory is named before a rank starts.
 func TestPlacement(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	all, err := cpus.Here()
 	if err != nil || len(all) < 2 {

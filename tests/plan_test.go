@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
@@ -14,6 +15,7 @@ import (
 // TestPlanOfATraining compares the plan of a training with the measurements of the training
 // itself. The plan trains nothing.
 func TestPlanOfATraining(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	flags := []string{"-np", "3", "-transport", "tcp", "train", "-set", "train.epochs=1"}
@@ -59,6 +61,7 @@ func TestPlanOfATraining(t *testing.T) {
 // TestPlanHeedsTheLaunch: the plan follows the launch flags. A configuration that training
 // rejects has no plan.
 func TestPlanHeedsTheLaunch(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	planned := func(args string) (p plan.Plan) {

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestBF16IsRefusedBeforeRanksStart: a machine without bfloat16 rejects it in one line, and only
 // if a rank is to run on it. The test disables AVX-512, so this machine has none.
 func TestBF16IsRefusedBeforeRanksStart(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	const bf16 = "train.precision=bf16"
@@ -35,6 +37,7 @@ func TestBF16IsRefusedBeforeRanksStart(t *testing.T) {
 
 // TestAutoWithoutGPUs: the CPU trains with train.device: auto if no program supports GPUs.
 func TestAutoWithoutGPUs(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	o := run(t, t.TempDir(), append([]string{"-np", "2", "train", "-device", "auto", "-set", "train.epochs=1"}, few(t)...)...)
 	if o.code != 0 || strings.Count(o.stderr, "train.device: auto: the CPU computes: rank 0: this program was built without support for GPUs; -device gpu prints what is missing\n") != 1 {
@@ -45,6 +48,7 @@ func TestAutoWithoutGPUs(t *testing.T) {
 // TestBF16LearnsAsMuch: the same steps in bfloat16 reach the same AUC within .001, and have
 // other bits than in float32.
 func TestBF16LearnsAsMuch(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	if err := f32.NoBF16(); err != nil {
 		t.Skip(err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // clickLog writes clicks.csv with this number of records and a configuration, and trains a
@@ -32,6 +34,7 @@ func clickLog(t *testing.T, rows int) (dir, model string) {
 // TestPredictFormats: the predictions are the same from every format and on any number of
 // ranks; every format that is written holds the same values.
 func TestPredictFormats(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir, model := clickLog(t, 3000)
 	predict := "predict -resume " + model + " -columns city -logit "
@@ -85,6 +88,7 @@ func TestPredictFormats(t *testing.T) {
 
 // TestPredictFaults: a fault ends in one line and leaves no file.
 func TestPredictFaults(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir, model := clickLog(t, 200)
 	write(t, dir, "there.csv", "")
@@ -125,6 +129,7 @@ func TestPredictFaults(t *testing.T) {
 
 // TestPredictInterrupted: after Ctrl-C neither the output nor a part of it is left.
 func TestPredictInterrupted(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("writes a large file")

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // publishedModel is a model that a training publishes and a server follows.
@@ -66,9 +67,7 @@ func (m *publishedModel) answers(model string) {
 // rank and heals; then all of it is killed, and then an export. The server always answers from
 // the last complete version, with the bits of the checkpoint of that step.
 func TestPublishingSurvivesKills(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it trains a model")
-	}
+	patient.Long(t)
 	t.Parallel()
 	publish := []string{"-set", "train.export.dir=models/ctr", "-set", "train.export.every_seconds=1"}
 	_, r, dir := disturbed(t, 2, moment{lines: 11, victim: 1}, append(few(t), publish...), "-restarts", "3")

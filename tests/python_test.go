@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // python finds an interpreter that can import modules; without one the test is skipped.
@@ -52,6 +54,7 @@ func inPython(t *testing.T, python, dir, code string) string {
 
 // TestPythonReadsPredictions runs the recipe of docs/serving.md.
 func TestPythonReadsPredictions(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	interpreter := python(t, "numpy")
 	dir, model := clickLog(t, 500)
@@ -65,6 +68,7 @@ func TestPythonReadsPredictions(t *testing.T) {
 
 // TestPythonReadsArrays runs the recipes of docs/serving.md for exported tables.
 func TestPythonReadsArrays(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	interpreter := python(t, "numpy")
 	dir, model := clickLog(t, 500)
@@ -88,6 +92,7 @@ assert (k == keys).all() and (r == rows).all() and len(keys) == 17
 // TestPythonAsksTheServer runs the recipes of docs/serving.md that send requests, and compares
 // the scores with those of predict.
 func TestPythonAsksTheServer(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	interpreter := python(t, "grpc")
 	dir, model := clickLog(t, 500)

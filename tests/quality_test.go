@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // evaluation is the JSON line of eval -report.
@@ -74,10 +76,10 @@ func checkFeatures(t *testing.T, e *evaluation) {
 // TestQualityReport: eval -report has the same bits on any number of ranks, names the
 // values of a slice, and writes a page that a browser shows without a complaint.
 func TestQualityReport(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
-	dir := t.TempDir()
+	dir, texts := t.TempDir(), map[string]bool{}
 	r := train(t, dir, 2, few(t)...)
-	texts := map[string]bool{}
 	var e evaluation
 	for _, np := range []string{"1", "3"} {
 		o := run(t, dir, "-np", np, "eval", "--json", "-resume", r.RunDir, "-report", "q.html", "-by", "education,age", "-by", "native_country", "-group", "education", "-importance")

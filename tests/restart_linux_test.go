@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -24,7 +25,7 @@ func TestRestart(t *testing.T) {
 	const np = 3
 	whole, want := undisturbed(t, np, few(t))
 	rng := rand.New(rand.NewPCG(7, 7))
-	for victim := range np {
+	for victim := range patient.Size(1, np) {
 		t.Run(fmt.Sprint("rank ", victim), func(t *testing.T) {
 			at := moment{lines: 1 + rng.IntN(int(whole.Steps/20)), pause: time.Duration(rng.IntN(10)) * time.Millisecond, victim: victim}
 			o, r, dir := disturbed(t, np, at, few(t), "-restarts", "3")
@@ -41,6 +42,7 @@ func TestRestart(t *testing.T) {
 
 // TestRestartSmaller: with -min-np the remaining ranks continue, and every sample counts once.
 func TestRestartSmaller(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	o, r, _ := disturbed(t, 3, moment{lines: 1, victim: 0}, short, "-restarts", "1", "-min-np", "2")
 	if r.WorldSize != 2 || r.Samples != 2*32561 || r.AUC < 0.91 {
@@ -78,6 +80,7 @@ func disturbed(t *testing.T, np int, at moment, job []string, flags ...string) (
 // TestInjectedFaultsComeOnce: a restarted job, also on fewer ranks, does not repeat an
 // injected fault. The fault of an excluded rank is never injected.
 func TestInjectedFaultsComeOnce(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, dir, append([]string{"-np", "3", "-restarts", "3", "-min-np", "2", "train", "--json", "-chaos", "kill:0@step45,cut:0-1@step65,kill:2@step90,stop:10ms@1@step70"}, short...)...)
@@ -111,6 +114,7 @@ func TestInjectedFaultsComeOnce(t *testing.T) {
 // TestRestartSmallerInsideAnEpoch: if microbatches of an epoch were late, fewer ranks cannot
 // continue within it and restart at its beginning.
 func TestRestartSmallerInsideAnEpoch(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, dir, append([]string{"-np", "3", "-oversubscribe", "-restarts", "3", "-min-np", "2", "train", "--json", "-backup", "1", "-chaos", "kill:0@step50,kill:0@step250"}, short...)...)
@@ -147,6 +151,7 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 // check before the start finds the error, such as a missing folder, no rank starts. A disk with
 // space for this check only is full for the ranks.
 func TestNotStartedAgainInVain(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	bin, err := wdlrun()
 	if err != nil {
@@ -194,6 +199,7 @@ func TestNotStartedAgainInVain(t *testing.T) {
 // TestRankZeroDiesWithItsNewRunDirectory kills rank 0 as soon as it has made its run
 // directory, of which the launcher has not heard. The next generation uses this directory.
 func TestRankZeroDiesWithItsNewRunDirectory(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	bin, err := wdlrun()
 	if err != nil {

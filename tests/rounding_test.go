@@ -18,12 +18,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestProductsAreRounded finds floating-point products that a compiler may fuse with an addition
 // into one rounding, as Go's does on arm64 and with GOAMD64=v3. Such code has other bits there:
 // see docs/design/0010-rounding.md.
 func TestProductsAreRounded(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	load := exportData(t)
 	check := newFusing(load)

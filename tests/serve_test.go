@@ -24,6 +24,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // bytesCodec passes messages as bytes: a client without stubs.
@@ -288,9 +290,7 @@ func logLossOf(logits []float32, labels []string) (loss float64) {
 
 // TestServerOfTheDocument runs the first commands of docs/serving.md's server.
 func TestServerOfTheDocument(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it trains a model")
-	}
+	patient.Long(t)
 	t.Parallel()
 	text, err := os.ReadFile("../docs/serving.md")
 	if err != nil {
@@ -324,6 +324,7 @@ func TestServerOfTheDocument(t *testing.T) {
 
 // TestServeFlags: invalid flags are reported at once.
 func TestServeFlags(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {

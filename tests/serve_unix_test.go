@@ -24,6 +24,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // pemPair is a self-signed certificate for 127.0.0.1 and its key, as PEM.
@@ -132,9 +134,7 @@ func TestServeEncrypted(t *testing.T) {
 // TestServersShareAPort: with -reuse-port a server takes over from another without an
 // interruption. The Unix socket belongs to one of them.
 func TestServersShareAPort(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it trains a model")
-	}
+	patient.Long(t)
 	t.Parallel()
 	dir := exportedModel(t)
 	g, r := freePort(t), freePort(t)

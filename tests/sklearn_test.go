@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // sklearnMetrics computes the metrics of eval from the predictions in scores.csv by
@@ -54,6 +56,7 @@ print(json.dumps({"wants": {
 // TestScikitLearnComputesTheMetrics of a trained model, within the error of a histogram with
 // bins of one part in 2,000 of a logit.
 func TestScikitLearnComputesTheMetrics(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	interpreter := python(t, "sklearn")
 	dir := t.TempDir()

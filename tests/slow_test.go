@@ -32,6 +32,7 @@ func slowly(t *testing.T, dir string, flags []string, program ...string) trained
 // TestSlowRank: a training that does not wait for a slow rank loses no sample and has a normal
 // AUC. Its replay, without a slow rank, has the same bits.
 func TestSlowRank(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	r := slowly(t, dir, three, append([]string{"train", "--json", "-backup", "1"}, slowRank...)...)
@@ -50,6 +51,7 @@ func TestSlowRank(t *testing.T) {
 
 // TestSpeculateHasTheBitsOfWait compares the two modes in real processes with real timing.
 func TestSpeculateHasTheBitsOfWait(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	program := append([]string{"train", "--json"}, few(t)...)
@@ -61,6 +63,7 @@ func TestSpeculateHasTheBitsOfWait(t *testing.T) {
 // TestRankThatStandsStillHoldsNobodyUp: its compute stops for longer than the
 // timeout, and the job ends without it.
 func TestRankThatStandsStillHoldsNobodyUp(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	patient.Try(t, time.Second, func(timeout time.Duration) error {
 		o := run(t, t.TempDir(), "-np", "3", "-oversubscribe", "-timeout", timeout.String(), "train", "-backup", "1", "-chaos", "stop:1h@1@step30", "--json")
@@ -129,6 +132,7 @@ func TestRefusedBeforeAnyRankStarts(t *testing.T) {
 
 // TestNoHintWithoutACheckpoint: without a checkpoint no message advises to resume.
 func TestNoHintWithoutACheckpoint(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	o := run(t, t.TempDir(), "-np", "2", "train", "-chaos", "kill:1@step1")
 	if o.code != 137 || !strings.Contains(o.stderr, "no checkpoint yet") || strings.Contains(o.stderr, "-resume") {

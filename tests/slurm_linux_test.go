@@ -70,6 +70,7 @@ func TestSrun(t *testing.T) {
 
 // TestResumeAuto continues the newest run of a folder, once it has a checkpoint.
 func TestResumeAuto(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	flags := append(few(t), "-resume", "auto", "-set", "train.checkpoint.every_steps=5")
@@ -210,9 +211,7 @@ func (s *slurm) gone(t *testing.T, job string) {
 
 // TestSlurm trains on four nodes of a real Slurm with the script of docs/running.md.
 func TestSlurm(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a Slurm of four nodes")
-	}
+	patient.Long(t)
 	t.Parallel()
 	b, err := os.ReadFile("../docs/running.md")
 	if err != nil {
@@ -242,8 +241,8 @@ func TestSlurm(t *testing.T) {
 	}
 	write(t, s.folder, "ctr.yaml", string(adult))
 	t.Run("cancel", func(t *testing.T) { s.cancel(t, script) })
-	t.Run("bits", func(t *testing.T) { patient.Long(t); s.sameBits(t, script) })
-	t.Run("lost", func(t *testing.T) { patient.Long(t); s.lost(t, script) })
+	t.Run("bits", func(t *testing.T) { s.sameBits(t, script) })
+	t.Run("lost", func(t *testing.T) { s.lost(t, script) })
 }
 
 // with adds flags to the training of a script.

@@ -44,21 +44,22 @@ func TestHosts(t *testing.T) {
 	dir := t.TempDir()
 	flags := append(few(t), "-set", "train.slots=4", "-set", "train.epochs=1")
 	one := train(t, dir, 1, flags...)
-	o := run(t, dir, append([]string{"-H", "a:2,b:2", "-ssh", client, "train", "--json"}, flags...)...)
+	o := run(t, dir, append([]string{"-H", "a,b", "-ssh", client, "train", "--json"}, flags...)...)
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
-	four := parseTrained(t, o)
-	if four.WorldSize != 4 || four.AUC != one.AUC || four.LogLoss != one.LogLoss {
-		t.Errorf("on two hosts %+v, on one rank %+v", four, one)
+	two := parseTrained(t, o)
+	if two.WorldSize != 2 || two.AUC != one.AUC || two.LogLoss != one.LogLoss {
+		t.Errorf("on two hosts %+v, on one rank %+v", two, one)
 	}
-	sameModel(t, dir, one, four)
+	sameModel(t, dir, one, two)
 	eventually(t, "the end of all processes", func() bool { return len(below(homes)) == 0 })
 }
 
 // TestHostsProgram starts a program of the user on hosts that do not have it, with the
 // environment and the directory that were asked for.
 func TestHostsProgram(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	client, homes := fakeSSH(t, login)
 	dir, work := t.TempDir(), t.TempDir()
@@ -114,9 +115,7 @@ func below(folder string) (pids []int) {
 // TestHostsLeaveNoTrace kills each of the processes of a job in turn. All others end, and a
 // host that is lost is named once.
 func TestHostsLeaveNoTrace(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts five jobs")
-	}
+	patient.Long(t)
 	t.Parallel()
 	client, homes := fakeSSH(t, `[ $1 = a ] || sleep 0.5; sh -c "$2"; exit $?`)
 	for _, x := range []struct {
@@ -132,9 +131,6 @@ func TestHostsLeaveNoTrace(t *testing.T) {
 		{"guard", func(_ int, all []int) int { return find(all, "cmdline", "\x00__guard\x00") }, 0, ""},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			if x.name != "launcher" && x.name != "rank" {
-				patient.Long(t)
-			}
 			cmd := command(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "sh", "-c", "setsid sleep 1000 & sleep 3; [ $WDLRUN_RANK = 9 ] || exec sleep ${LONG:-1000}")
 			if x.name == "guard" {
 				cmd.Args = append([]string{cmd.Args[0], "-x", "LONG=3"}, cmd.Args[1:]...)
@@ -227,6 +223,7 @@ func TestHostsRecipes(t *testing.T) {
 
 // TestHostsAgain loses a host. The job starts again on it once it answers, or without it.
 func TestHostsAgain(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	// After the first login a host refuses one.
 	client, _ := fakeSSH(t, `if [ -e again ]; then rm again; echo "ssh: connect to host $1 port 22: Connection refused" >&2; exit 255; fi; [ $1 = a ] || [ -e second ] || touch again second; `+login)
@@ -262,6 +259,7 @@ func TestHostsExcluded(t *testing.T) {
 // TestHostsFiles trains on two hosts, each with its own working directory. Host b needs no
 // configuration, but the same data files as host a.
 func TestHostsFiles(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	client, homes := fakeSSH(t, login)
 	out := t.TempDir()

@@ -164,16 +164,14 @@ func (c *cluster) empty(t testing.TB) time.Duration {
 // TestSSHD trains on four hosts with Debian's sshd, to the bits of one local rank, and ends
 // jobs in every way that leaves nothing behind.
 func TestSSHD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts ten jobs on four hosts")
-	}
+	patient.Long(t)
 	t.Parallel()
 	c := newCluster(t, 4)
-	t.Run("bits", func(t *testing.T) { patient.Long(t); c.sameBits(t) })
+	t.Run("bits", c.sameBits)
 	t.Run("login", c.logins)
-	t.Run("ports", func(t *testing.T) { patient.Long(t); c.ports(t) })
+	t.Run("ports", c.ports)
 	t.Run("interrupt", c.interrupt)
-	t.Run("change", func(t *testing.T) { patient.Long(t); c.change(t) })
+	t.Run("change", c.change)
 	kills := []struct {
 		name string
 		kill func(t *testing.T, c *cluster, launcher int)
@@ -199,7 +197,7 @@ func TestSSHD(t *testing.T) {
 		}, "wdlrun: rank 3 (host b, pid "},
 	}
 	// TestHostsLeaveNoTrace kills the same processes with a client that is not ssh.
-	for _, x := range kills[:patient.Size(1, len(kills))] {
+	for _, x := range kills {
 		t.Run(x.name, func(t *testing.T) { c.killed(t, x.kill, x.says) })
 	}
 }

@@ -53,9 +53,10 @@ func storm(seed uint64, faults, np int, steps int64) string {
 // speculate it has the bits of an undisturbed training, with drop its AUC. After each fault the
 // launcher holds no more descriptors.
 func TestStorm(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	const np = 3
-	faults := cmp.Or(*stormFaults, patient.Size(8, 20))
+	faults := cmp.Or(*stormFaults, 20)
 	epochs := max(2, faults/16)
 	job := []string{"train", "--json", "-set", fmt.Sprint("train.epochs=", epochs), "-set", "train.checkpoint.every_steps=20", "-set", "model.hidden=[32]"}
 	dir := t.TempDir()

@@ -5,11 +5,14 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestAKilledSweepEndsItsTrainings: with a sweep that is killed, its trainings end.
 // Otherwise -resume would find their run directories in use.
 func TestAKilledSweepEndsItsTrainings(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "space.yaml", "train.l2.deep: {log: [1e-6, 1e-3]}\n")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestSweep: a trial that fails is a row, the best is a file that can be trained, trials
@@ -59,6 +61,7 @@ func TestSweep(t *testing.T) {
 
 // TestAnInterruptedSweep: each running trial leaves a checkpoint.
 func TestAnInterruptedSweep(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "space.yaml"), []byte("train.l2.deep: {log: [1e-6, 1e-3]}\n"), 0o644); err != nil {

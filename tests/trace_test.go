@@ -149,6 +149,7 @@ func TestTimelinesOnRequest(t *testing.T) {
 
 // TestTimelinesOfAFailure: the ranks that are left write their last steps.
 func TestTimelinesOfAFailure(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	if o := run(t, dir, "-np", "3", "train", "-chaos", "kill:1@step50", "-set", "train.epochs=2"); o.code == 0 {
@@ -170,6 +171,7 @@ func TestTimelinesOfAFailure(t *testing.T) {
 
 // TestNoTimelines: -trace off leaves none, and a mistake is named.
 func TestNoTimelines(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, dir, append([]string{"train", "-trace", "off"}, few(t)...)...)
