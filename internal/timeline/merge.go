@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 // The lanes of a merged trace. Files have no lane of waiting.
@@ -31,6 +34,9 @@ func (t *Timeline) Merge(w io.Writer) (cut int, err error) {
 		return 0, err
 	}
 	m := &merger{Timeline: t, w: bufio.NewWriterSize(z, 1<<16), origin: t.Ranks[0].Spans[0].Start, buckets: map[string][]byte{}}
+	for p := range m.phases {
+		m.phases[p] = strconv.AppendQuote(nil, trace.Phase(p).String())
+	}
 	total := 0
 	for _, r := range t.Ranks {
 		m.origin = min(m.origin, r.Spans[0].Start)
@@ -66,11 +72,45 @@ type merger struct {
 	cut     int
 	arrows  int
 	buckets map[string][]byte // names as JSON
-	line    []byte
+	phases  [trace.Phases][]byte
+	name    []byte // buffer
+	line    []byte // buffer
 }
 
-// micros converts a time to microseconds of the merged trace.
-func (m *merger) micros(at int64) float64 { return float64(at-m.origin) / 1e3 }
+// appendMicros appends nanoseconds as microseconds with one decimal, which is five times as
+// fast as formatting a float64.
+func appendMicros(b []byte, ns int64) []byte {
+	if ns < 0 {
+		b, ns = append(b, '-'), -ns
+	}
+	tenths := (ns + 50) / 100
+	return append(strconv.AppendInt(b, tenths/10, 10), '.', byte('0'+tenths%10))
+}
+
+// begin starts the line of an event that has a duration. name is JSON.
+func (m *merger) begin(name []byte, start, end int64, rank, lane int) {
+	m.line = append(append(append(m.line[:0], ",\n{\"name\":"...), name...), `,"ph":"X"`...)
+	m.place(start, rank, lane)
+	m.line = appendMicros(append(m.line, `,"dur":`...), end-start)
+}
+
+// place appends the time and the lane of an event.
+func (m *merger) place(at int64, rank, lane int) {
+	m.line = appendMicros(append(m.line, `,"ts":`...), at-m.origin)
+	m.number(`,"pid":`, int64(rank))
+	m.number(`,"tid":`, int64(lane))
+}
+
+// number appends a field.
+func (m *merger) number(before string, x int64) {
+	m.line = strconv.AppendInt(append(m.line, before...), x, 10)
+}
+
+// finish ends the event and its arguments, and writes it.
+func (m *merger) finish() error {
+	_, err := m.w.Write(append(m.line, '}', '}'))
+	return err
+}
 
 func (m *merger) rank(r *Rank) error {
 	name, err := json.Marshal(fmt.Sprintf("rank %d%s", r.Rank, on(r.Host)))
@@ -101,11 +141,12 @@ func (m *merger) rank(r *Rank) error {
 			}
 			m.buckets[s.Name] = name
 		}
-		args := fmt.Sprintf("\"step\":%d", s.Step)
+		m.begin(name, s.Start, s.End, r.Rank, s.Lane)
+		m.number(`,"args":{"step":`, s.Step)
 		if s.Batches > 0 {
-			args += fmt.Sprintf(",\"batches\":%d", s.Batches)
+			m.number(`,"batches":`, s.Batches)
 		}
-		if err := m.event(r.Rank, s.Lane, name, s.Start, s.End, args); err != nil {
+		if err := m.finish(); err != nil {
 			return err
 		}
 	}
@@ -113,23 +154,15 @@ func (m *merger) rank(r *Rank) error {
 }
 
 func (m *merger) span(rank int, s *Span) error {
-	m.line = fmt.Appendf(m.line[:0], ",\n{\"name\":\"%v\",\"ph\":\"X\",\"ts\":%.1f,\"dur\":%.1f,\"pid\":%d,\"tid\":%d,\"args\":{\"step\":%d",
-		s.Phase, m.micros(s.Start), float64(s.End-s.Start)/1e3, rank, lanePhases, s.Step)
+	m.begin(m.phases[s.Phase], s.Start, s.End, rank, lanePhases)
+	m.number(`,"args":{"step":`, s.Step)
 	if s.Bytes > 0 {
-		m.line = fmt.Appendf(m.line, ",\"bytes\":%d", s.Bytes)
+		m.number(`,"bytes":`, s.Bytes)
 	}
 	if s.Rows > 0 {
-		m.line = fmt.Appendf(m.line, ",\"rows\":%d", s.Rows)
+		m.number(`,"rows":`, s.Rows)
 	}
-	_, err := m.w.Write(append(m.line, '}', '}'))
-	return err
-}
-
-func (m *merger) event(rank, lane int, name []byte, start, end int64, args string) error {
-	m.line = fmt.Appendf(m.line[:0], ",\n{\"name\":%s,\"ph\":\"X\",\"ts\":%.1f,\"dur\":%.1f,\"pid\":%d,\"tid\":%d,\"args\":{%s}}",
-		name, m.micros(start), float64(end-start)/1e3, rank, lane, args)
-	_, err := m.w.Write(m.line)
-	return err
+	return m.finish()
 }
 
 // waits writes the waiting lane and the arrows.
@@ -156,14 +189,20 @@ func (m *merger) waits() (err error) {
 // wait writes that a rank waited for the last one, and an arrow if arrow is set.
 func (m *merger) wait(x *exchange, r int, waited int64, arrow bool) error {
 	last, at := m.Ranks[x.last].Rank, x.of[r].at
-	name := fmt.Appendf(nil, "\"%v: for rank %d\"", x.of[r].phase, last)
-	args := fmt.Sprintf("\"step\":%d,\"for\":%d", x.step.number, last)
-	if err := m.event(m.Ranks[r].Rank, laneWaits, name, at, at+waited, args); err != nil || !arrow {
+	m.name = append(append(append(m.name[:0], '"'), x.of[r].phase.String()...), ": for rank "...)
+	m.name = append(strconv.AppendInt(m.name, int64(last), 10), '"')
+	m.begin(m.name, at, at+waited, m.Ranks[r].Rank, laneWaits)
+	m.number(`,"args":{"step":`, x.step.number)
+	m.number(`,"for":`, int64(last))
+	if err := m.finish(); err != nil || !arrow {
 		return err
 	}
 	m.arrows++
-	_, err := fmt.Fprintf(m.w, ",\n{\"name\":\"late\",\"cat\":\"late\",\"ph\":\"s\",\"id\":%d,\"ts\":%.1f,\"pid\":%d,\"tid\":%d}"+
-		",\n{\"name\":\"late\",\"cat\":\"late\",\"ph\":\"f\",\"bp\":\"e\",\"id\":%d,\"ts\":%.1f,\"pid\":%d,\"tid\":%d}",
-		m.arrows, m.micros(x.enters), last, lanePhases, m.arrows, m.micros(at+waited), m.Ranks[r].Rank, laneWaits)
+	m.line = m.line[:0]
+	m.number(",\n{\"name\":\"late\",\"cat\":\"late\",\"ph\":\"s\",\"id\":", int64(m.arrows))
+	m.place(x.enters, last, lanePhases)
+	m.number("},\n{\"name\":\"late\",\"cat\":\"late\",\"ph\":\"f\",\"bp\":\"e\",\"id\":", int64(m.arrows))
+	m.place(at+waited, m.Ranks[r].Rank, laneWaits)
+	_, err := m.w.Write(append(m.line, '}'))
 	return err
 }
