@@ -12,7 +12,7 @@ import (
 // heal decides, after a verdict, whether the surviving ranks continue from memory. If so, it
 // kills the process of the failed rank and returns the pause before the next generation.
 func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
-	if r.of == nil || !r.job.Heals || r.job.Restarts == 0 || r.told {
+	if r.of == nil || !r.job.Heals || r.job.Restarts == 0 || r.ending {
 		return 0, false
 	}
 	if r.of.forgotten = r.forgotten(v); r.of.forgotten != "" {

@@ -247,11 +247,11 @@ type run struct {
 	exits     map[int]exit // of those that have, by rank
 	own       map[int]bool // ended before the launcher sent any a signal to end
 	pids      map[int]int  // process ids, by rank, of the latest processes
-	told      bool
-	judged    bool      // Judged was called for the present group
-	interrupt error     // why ctx ended, if it did before the group
-	asked     time.Time // when it ended
-	spared    bool      // Saves was called
+	ending    bool         // a request to end was sent to all ranks
+	judged    bool         // Judged was called for the present group
+	interrupt error        // why ctx ended, if it did before the group
+	asked     time.Time    // when it ended
+	spared    bool         // Saves was called
 
 	of     *generations // nil: the job is not started again
 	heals  int          // groups that surviving ranks have begun
@@ -483,7 +483,7 @@ func (r *run) watch(ctx context.Context) error {
 			}
 			tell, heal = time.After(0), nil
 		case <-tell:
-			tell, r.told = nil, true
+			tell, r.ending = nil, true
 			r.crew.signal(tellSign, everyone)
 			if kill == nil {
 				kill = time.After(r.job.Grace)
@@ -534,7 +534,7 @@ func (r *run) patience() time.Duration {
 func (r *run) ended(e exit) {
 	r.left--
 	r.exits[e.rank] = e
-	r.own[e.rank] = !r.told
+	r.own[e.rank] = !r.ending
 	if e.lost != nil {
 		if e.rank == e.lost.ranks[0] {
 			r.server.HostLost(e.lost.host, e.lost.ranks, e.why)

@@ -289,16 +289,16 @@ func mustListen(t *testing.T) *net.TCPListener {
 
 // TestSeats: each rank of a fleet has separate CPUs and keeps them when it is restarted.
 func TestSeats(t *testing.T) {
-	f := &fleet{shares: [][]int{{0}, {1, 2}}, seats: map[int]int{}}
+	f := &fleet{shares: [][]int{{0}, {1, 2}}, shareOf: map[int]int{}}
 	for _, x := range []struct {
 		rank int
 		want string
 	}{{4, "[0]"}, {5, "[1 2]"}, {5, "[1 2]"}, {4, "[0]"}} {
-		if got := fmt.Sprint(f.seat(x.rank)); got != x.want {
+		if got := fmt.Sprint(f.cpusOf(x.rank)); got != x.want {
 			t.Errorf("rank %d: CPUs %s, want %s", x.rank, got, x.want)
 		}
 	}
-	if on := (&fleet{}).seat(0); on != nil {
+	if on := (&fleet{}).cpusOf(0); on != nil {
 		t.Errorf("a rank that is not bound has CPUs %v", on)
 	}
 }

@@ -14,12 +14,12 @@ type relay struct {
 	display *display     // or nil
 	next    control.Host // or nil
 
-	mu     sync.Mutex
-	formed bool
-	result []byte
-	status rank.Status
-	told   bool  // rank 0 has reported a status
-	first  int64 // step of the first status
+	mu       sync.Mutex
+	formed   bool
+	result   []byte
+	status   rank.Status
+	reported bool  // rank 0 has reported a status
+	first    int64 // step of the first status
 
 	stepped chan struct{} // closed when rank 0 has completed a step in this generation; nil: without a launcher
 	steps   bool          // it is closed
@@ -51,8 +51,8 @@ func (r *relay) Formed(members []rank.Member) {
 func (r *relay) Status(from int, s rank.Status) {
 	if from == 0 {
 		r.mu.Lock()
-		if !r.told {
-			r.told, r.first = true, s.Step
+		if !r.reported {
+			r.reported, r.first = true, s.Step
 		}
 		r.status = s
 		if s.Samples > 0 && !r.steps && r.stepped != nil {

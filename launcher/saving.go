@@ -23,13 +23,13 @@ func (r *run) spares() bool {
 // say calls tell to print a line about the job. It gives up after a while, because the
 // reader may be gone.
 func (r *run) say(tell func()) {
-	told := make(chan struct{})
+	printed := make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(printed)
 		tell()
 	}()
 	select {
-	case <-told:
+	case <-printed:
 	case <-time.After(ownEnd):
 	}
 }

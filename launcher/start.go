@@ -103,8 +103,8 @@ type fleet struct {
 
 	mu      sync.Mutex
 	live    map[int]*process // by rank
-	seats   map[int]int      // by rank: its index in shares
-	told    bool             // a request to end was sent
+	shareOf map[int]int      // by rank: its index in shares
+	ending  bool             // a request to end was sent
 	waiters sync.WaitGroup
 }
 
@@ -147,20 +147,20 @@ func newFleet(size int, each hosts.Each, g *guard) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fleet{forker: newForker(), guard: g, memory: memory, exits: make(chan exit, size), shares: shares, live: map[int]*process{}, seats: map[int]int{}}, nil
+	return &fleet{forker: newForker(), guard: g, memory: memory, exits: make(chan exit, size), shares: shares, live: map[int]*process{}, shareOf: map[int]int{}}, nil
 }
 
-// seat returns the CPUs of a rank. They are the same after a restart.
-func (f *fleet) seat(rank int) []int {
+// cpusOf returns the CPUs of a rank. They are the same after a restart.
+func (f *fleet) cpusOf(rank int) []int {
 	if len(f.shares) == 0 {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i, known := f.seats[rank]
+	i, known := f.shareOf[rank]
 	if !known {
-		i = len(f.seats) % len(f.shares)
-		f.seats[rank] = i
+		i = len(f.shareOf) % len(f.shares)
+		f.shareOf[rank] = i
 	}
 	return f.shares[i]
 }
@@ -186,7 +186,7 @@ func (f *fleet) start(o order) (pid int, err error) {
 func (f *fleet) launch(rank int, cmd *exec.Cmd, out [2]sink) (pid int, err error) {
 	p := &process{rank: rank, cmd: cmd}
 	if p.out, err = outputs(cmd, out); err == nil {
-		err = f.run(cmd, f.seat(rank))
+		err = f.run(cmd, f.cpusOf(rank))
 	}
 	for _, out := range p.out {
 		out.into.Close() // the process has its own copy
@@ -285,7 +285,7 @@ func (f *fleet) bury(p *process) {
 func (f *fleet) signal(s sign, rank int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.told = f.told || rank == everyone && (s == tellSign || s == killSign)
+	f.ending = f.ending || rank == everyone && (s == tellSign || s == killSign)
 	for r, p := range f.live {
 		if rank == everyone || rank == r {
 			s.act(p.pid())
@@ -300,7 +300,7 @@ func (f *fleet) ended() <-chan exit { return f.exits }
 func (f *fleet) whyKilled(signal int) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.told {
+	if f.ending {
 		return ""
 	}
 	return f.memory.why(signal)

@@ -91,7 +91,7 @@ type Decision struct {
 // and Processes are reported, the group first waits for the end of the process.
 type Group struct {
 	cfg     GroupConfig
-	seats   seats
+	states  rankStates
 	version string
 
 	joined   int
@@ -122,11 +122,11 @@ type refusal struct {
 // maxRefusals bounds the rejections kept for the verdict.
 const maxRefusals = 8
 
-// seats holds the seats of all ranks, by number.
-type seats []seat
+// rankStates holds the states of all ranks, by number.
+type rankStates []rankState
 
-// seat is the state of one rank in the group.
-type seat struct {
+// rankState is what the group knows about one rank.
+type rankState struct {
 	member Member
 	joined bool
 	done   bool
@@ -173,9 +173,9 @@ func NewGroup(cfg GroupConfig) *Group {
 		panic(fmt.Sprintf("rank: group of %d ranks", cfg.Size))
 	}
 	cfg = cfg.filled()
-	g := &Group{cfg: cfg, seats: make(seats, cfg.Size), version: cfg.Version}
-	for i := range g.seats {
-		g.seats[i].member.Rank = i
+	g := &Group{cfg: cfg, states: make(rankStates, cfg.Size), version: cfg.Version}
+	for i := range g.states {
+		g.states[i].member.Rank = i
 	}
 	return g
 }
@@ -244,18 +244,18 @@ func (g *Group) Timeout() time.Duration { return g.cfg.Timeout }
 // Settle returns the settle time in effect.
 func (g *Group) Settle() time.Duration { return g.cfg.Settle }
 
-// seat returns the seat of a rank, or nil if there is no such rank or the group has ended.
-func (g *Group) seat(rank int) *seat {
-	if g.ended || rank < 0 || rank >= len(g.seats) {
+// state returns the state of a rank, or nil if there is no such rank or the group has ended.
+func (g *Group) state(rank int) *rankState {
+	if g.ended || rank < 0 || rank >= len(g.states) {
 		return nil
 	}
-	return &g.seats[rank]
+	return &g.states[rank]
 }
 
 // Started means that the process of a rank runs. It comes before Join, so that a
 // verdict can name a rank that never joins.
 func (g *Group) Started(rank int, host string, pid int) {
-	if s := g.seat(rank); s != nil && !s.joined {
+	if s := g.state(rank); s != nil && !s.joined {
 		s.member.Host, s.member.Pid = host, pid
 	}
 }
@@ -275,9 +275,9 @@ func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
 	}
 	g.joined++
 	g.lastJoin = now
-	s := &g.seats[m.Rank]
+	s := &g.states[m.Rank]
 	s.member, s.joined, s.beat, s.moved = m, true, now, now
-	if g.joined == len(g.seats) && !g.formed {
+	if g.joined == len(g.states) && !g.formed {
 		return g.form(now), nil
 	}
 	return g.decide(now), nil
@@ -293,10 +293,10 @@ func (g *Group) refuse(m Member) error {
 	switch {
 	case g.ended:
 		return fmt.Errorf("rank %d %w", m.Rank, ErrEnded)
-	case m.Size != len(g.seats):
-		return fmt.Errorf("rank %d of a world of size %d joins a group of size %d", m.Rank, m.Size, len(g.seats))
-	case m.Rank < 0 || m.Rank >= len(g.seats):
-		return fmt.Errorf("rank %d joins a group of size %d", m.Rank, len(g.seats))
+	case m.Size != len(g.states):
+		return fmt.Errorf("rank %d of a world of size %d joins a group of size %d", m.Rank, m.Size, len(g.states))
+	case m.Rank < 0 || m.Rank >= len(g.states):
+		return fmt.Errorf("rank %d joins a group of size %d", m.Rank, len(g.states))
 	case m.Generation < g.cfg.Generation:
 		return fmt.Errorf("rank %d of generation %d joins generation %d: %w", m.Rank, m.Generation, g.cfg.Generation, ErrPassed)
 	case m.Generation != g.cfg.Generation:
@@ -304,7 +304,7 @@ func (g *Group) refuse(m Member) error {
 	case g.version != "" && m.Version != g.version:
 		return fmt.Errorf("rank %d runs version %q of the program, the others run %q: start the same executable everywhere", m.Rank, m.Version, g.version)
 	}
-	s := &g.seats[m.Rank]
+	s := &g.states[m.Rank]
 	if s.joined {
 		return fmt.Errorf("rank %d is already here (host %s, pid %d); the second is host %s, pid %d: two processes were given the same rank",
 			m.Rank, s.member.Host, s.member.Pid, m.Host, m.Pid)
@@ -316,9 +316,9 @@ func (g *Group) refuse(m Member) error {
 }
 
 func (g *Group) form(now time.Duration) Decision {
-	members := make([]Member, len(g.seats))
-	for i := range g.seats {
-		s := &g.seats[i]
+	members := make([]Member, len(g.states))
+	for i := range g.states {
+		s := &g.states[i]
 		if s.sign() != "" {
 			return g.decide(now) // a group with a dead member is never complete
 		}
@@ -333,7 +333,7 @@ func (g *Group) form(now time.Duration) Decision {
 // size of the group. The next Tick evaluates it.
 func (g *Group) Beat(now time.Duration, rank int, status Status) {
 	g.wake(now)
-	s := g.seat(rank)
+	s := g.state(rank)
 	if s == nil || !s.joined {
 		return
 	}
@@ -349,7 +349,7 @@ func (g *Group) Beat(now time.Duration, rank int, status Status) {
 // the rank was doing.
 func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, status Status) Decision {
 	g.wake(now)
-	s := g.seat(rank)
+	s := g.state(rank)
 	if s == nil || !s.joined || s.failed || s.blames {
 		return Decision{}
 	}
@@ -357,7 +357,7 @@ func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, stat
 		s.status = status
 	}
 	s.beat, s.unheard = now, 0
-	if blamed < 0 || blamed == rank || blamed >= len(g.seats) {
+	if blamed < 0 || blamed == rank || blamed >= len(g.states) {
 		s.failed, s.cause, s.failedAt, s.blamed = true, cause, now, min(blamed, Own)
 	} else {
 		s.blames, s.blamed, s.blame, s.blameAt = true, blamed, cause, now
@@ -369,7 +369,7 @@ func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, stat
 // end.
 func (g *Group) Disconnected(now time.Duration, rank int) Decision {
 	g.wake(now)
-	s := g.seat(rank)
+	s := g.state(rank)
 	if s == nil || !s.joined || s.done || s.lost {
 		return Decision{}
 	}
@@ -381,7 +381,7 @@ func (g *Group) Disconnected(now time.Duration, rank int) Decision {
 // is the reason if the launcher knows it, otherwise "".
 func (g *Group) Exited(now time.Duration, rank, code, signal int, why string) Decision {
 	g.wake(now)
-	s := g.seat(rank)
+	s := g.state(rank)
 	if s == nil || s.exited {
 		return Decision{}
 	}
@@ -397,7 +397,7 @@ const withHost = -1
 func (g *Group) HostLost(now time.Duration, host string, ranks []int, why string) Decision {
 	g.wake(now)
 	for _, r := range ranks {
-		if s := g.seat(r); s != nil && !s.exited {
+		if s := g.state(r); s != nil && !s.exited {
 			s.member.Host = host
 			s.exited, s.code, s.why, s.exitAt = true, withHost, why, now
 			s.lost, s.lostAt, s.done = true, now, false
@@ -407,14 +407,14 @@ func (g *Group) HostLost(now time.Duration, host string, ranks []int, why string
 }
 
 // lostWith reports whether two ranks were lost with the same host.
-func (s *seat) lostWith(o *seat) bool {
+func (s *rankState) lostWith(o *rankState) bool {
 	return s.code == withHost && o.code == withHost && s.member.Host == o.member.Host
 }
 
 // Done means that a rank has finished its work.
 func (g *Group) Done(now time.Duration, rank int) Decision {
 	g.wake(now)
-	s := g.seat(rank)
+	s := g.state(rank)
 	if s == nil || !s.joined || s.failed || s.blames {
 		return Decision{}
 	}

@@ -17,9 +17,9 @@ func (g *Group) Tick(now time.Duration) Decision {
 	g.wake(now)
 	ran := min(now-g.tick, mostTick)
 	g.tick, g.ticked = now, true
-	alone := g.seats.active() == 1
-	for i := range g.seats {
-		s := &g.seats[i]
+	alone := g.states.active() == 1
+	for i := range g.states {
+		s := &g.states[i]
 		if !s.active() {
 			continue
 		}
@@ -58,14 +58,14 @@ const (
 // another rank's have not, and another line when they resume, at most once per Timeout.
 // It returns nothing if all ranks are silent, which points to the network or the host.
 func (g *Group) silenceWarning(now time.Duration) Decision {
-	for i := range g.seats {
-		s := &g.seats[i]
+	for i := range g.states {
+		s := &g.states[i]
 		switch quiet := now - s.beat; {
 		case !s.active():
 		case s.missed && quiet <= recent:
 			s.missed = false
 			return Decision{Act: Tell, Word: fmt.Sprintf("%s is there again after %s", s.who(), (s.beat - s.lastSeen).Round(100*time.Millisecond))}
-		case !s.missed && !s.silent && s.unheard > early && (!s.printed || now-s.printedAt > g.cfg.Timeout) && slices.ContainsFunc(g.seats, func(s seat) bool { return s.active() && s.beat >= now-recent }):
+		case !s.missed && !s.silent && s.unheard > early && (!s.printed || now-s.printedAt > g.cfg.Timeout) && slices.ContainsFunc(g.states, func(s rankState) bool { return s.active() && s.beat >= now-recent }):
 			s.missed, s.printed, s.printedAt, s.lastSeen = true, true, now, s.beat
 			return Decision{Act: Tell, Word: fmt.Sprintf("%s has given no sign of life for %s%s; after %s it counts as lost",
 				s.who(), quiet.Round(100*time.Millisecond), s.where(), s.patience(g.cfg.Silence).Round(100*time.Millisecond))}
@@ -75,12 +75,12 @@ func (g *Group) silenceWarning(now time.Duration) Decision {
 }
 
 // who returns the name of a rank as in verdicts.
-func (s *seat) who() string {
+func (s *rankState) who() string {
 	return (&Verdict{Rank: s.member.Rank, Host: s.member.Host, Pid: s.member.Pid}).who()
 }
 
 // where returns what the rank was doing at its last heartbeat.
-func (s *seat) where() string {
+func (s *rankState) where() string {
 	return (&Verdict{Kind: Silent, Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position}).where()
 }
 
@@ -103,18 +103,18 @@ func (g *Group) wake(now time.Duration) {
 	}
 	later := func(at time.Duration) time.Duration { return min(at+asleep, now) }
 	g.tick, g.since, g.began, g.lastJoin, g.doneSince = now, now, later(g.began), later(g.lastJoin), later(g.doneSince)
-	for i := range g.seats {
-		s := &g.seats[i]
+	for i := range g.states {
+		s := &g.states[i]
 		s.beat, s.moved, s.silent, s.stuck = later(s.beat), later(s.moved), false, false
 	}
 }
 
 // active reports whether a rank is working and must send heartbeats.
-func (s *seat) active() bool { return s.joined && !s.done && !s.exited }
+func (s *rankState) active() bool { return s.joined && !s.done && !s.exited }
 
 // active returns the number of working ranks. Each of several may be waiting for another; a
 // single one waits for no rank.
-func (all seats) active() (n int) {
+func (all rankStates) active() (n int) {
 	for i := range all {
 		if all[i].active() {
 			n++
@@ -124,7 +124,7 @@ func (all seats) active() (n int) {
 }
 
 // sign returns the strongest sign of a rank, or "".
-func (s *seat) sign() Kind {
+func (s *rankState) sign() Kind {
 	switch {
 	case s.failed:
 		return Failed // its report explains the end of its process as well
@@ -147,7 +147,7 @@ func (s *seat) sign() Kind {
 }
 
 // at returns the time of a rank's sign.
-func (s *seat) at() time.Duration {
+func (s *rankState) at() time.Duration {
 	switch s.sign() {
 	case Failed:
 		return s.failedAt
@@ -178,7 +178,7 @@ func strength(k Kind) int {
 // complete reports whether a rank has finished: its work is done and, if processes are
 // reported, its process has ended. A program that never joins is complete when it ends with
 // code 0.
-func (g *Group) complete(s *seat) bool {
+func (g *Group) complete(s *rankState) bool {
 	if s.sign() != "" {
 		return false
 	}
@@ -189,7 +189,7 @@ func (g *Group) complete(s *seat) bool {
 }
 
 // settled reports whether no more signs of a rank are expected.
-func (g *Group) settled(s *seat) bool {
+func (g *Group) settled(s *rankState) bool {
 	if s.failed || s.blames || s.exited {
 		return true
 	}
@@ -205,8 +205,8 @@ func (g *Group) decide(now time.Duration) Decision {
 		return Decision{}
 	}
 	signs, complete, settled := 0, 0, 0
-	for i := range g.seats {
-		s := &g.seats[i]
+	for i := range g.states {
+		s := &g.states[i]
 		if s.sign() != "" {
 			signs++
 		}
@@ -224,7 +224,7 @@ func (g *Group) decide(now time.Duration) Decision {
 	if !g.trouble {
 		g.trouble, g.since, g.began = true, now, now
 	}
-	if settled == len(g.seats) || now-g.since >= g.cfg.Settle && !g.awaits(now) {
+	if settled == len(g.states) || now-g.since >= g.cfg.Settle && !g.awaits(now) {
 		return g.condemn(g.verdict(now))
 	}
 	return Decision{}
@@ -238,15 +238,15 @@ func (g *Group) awaits(now time.Duration) bool {
 	if !g.cfg.Processes || now-g.began >= g.cfg.Ends {
 		return false
 	}
-	if k := g.seats[g.seats.root()].sign(); k != Lost && k != Blamed {
+	if k := g.states[g.states.root()].sign(); k != Lost && k != Blamed {
 		return false
 	}
-	for i := range g.seats {
-		s := &g.seats[i]
+	for i := range g.states {
+		s := &g.states[i]
 		switch s.sign() {
 		case Lost:
 		case Blamed:
-			if s = &g.seats[s.blamed]; s.blames {
+			if s = &g.states[s.blamed]; s.blames {
 				continue
 			}
 		default:
@@ -262,7 +262,7 @@ func (g *Group) awaits(now time.Duration) bool {
 // judgeAll decides about the group if no rank has a sign.
 func (g *Group) judgeAll(now time.Duration, complete int) Decision {
 	switch {
-	case complete == len(g.seats):
+	case complete == len(g.states):
 		g.ended = true
 		return Decision{Act: Finish}
 	case !g.formed && g.joined > 0 && (now-g.lastJoin > g.cfg.Timeout || g.neverForms()):
@@ -282,7 +282,7 @@ func (g *Group) condemn(v *Verdict) Decision {
 
 // root returns the rank with the strongest sign, the earliest if several are equal. At
 // least one rank must have a sign.
-func (all seats) root() int {
+func (all rankStates) root() int {
 	root := -1
 	for i := range all {
 		s := &all[i]
@@ -298,12 +298,12 @@ func (all seats) root() int {
 
 // verdict selects the root cause among the ranks with signs and lists the others under it.
 func (g *Group) verdict(now time.Duration) *Verdict {
-	root := g.seats.root()
-	s := &g.seats[root]
+	root := g.states.root()
+	s := &g.states[root]
 	// Rank 0 hosts the coordinator and was stopped, so the ranks that are lost have left
 	// it.
 	if k := s.sign(); !g.cfg.Processes && (k == Lost || k == Blamed) && g.nap.length > 0 && now-g.nap.end <= g.cfg.Silence {
-		s = &g.seats[0]
+		s = &g.states[0]
 		return &Verdict{Kind: Silent, Host: s.member.Host, Pid: s.member.Pid, Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position,
 			Quiet: g.nap.length, Cause: "it hosts the coordinator, and the other ranks no longer waited for it"}
 	}
@@ -321,7 +321,7 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	switch v.Kind {
 	case Silent:
 		v.Quiet, v.Cause = now-s.beat, g.waiting(root)
-		if ranks := silentHost(g.seats, root, now-g.cfg.Silence+recent); ranks != nil {
+		if ranks := silentHost(g.states, root, now-g.cfg.Silence+recent); ranks != nil {
 			v.Together, v.Pid = list(ranks), 0
 		}
 	case Stuck:
@@ -330,8 +330,8 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 		v.Cause = "its connection to the coordinator broke"
 		if s.code == withHost {
 			var ranks []int
-			for i := range g.seats {
-				if g.seats[i].lostWith(s) {
+			for i := range g.states {
+				if g.states[i].lostWith(s) {
 					ranks = append(ranks, i)
 				}
 			}
@@ -353,8 +353,8 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 		v.Kind = Blamed
 		v.Cause = g.charges(root)
 	}
-	for i := range g.seats {
-		o := &g.seats[i]
+	for i := range g.states {
+		o := &g.states[i]
 		if i == root || o.sign() == "" || v.Together != "" && o.member.Host == s.member.Host {
 			continue
 		}
@@ -369,11 +369,11 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 
 // silentHost returns the working ranks on root's host, if there are several, all of them
 // are silent since the given time, and there are other hosts. The cause is then the host.
-func silentHost(seats []seat, root int, since time.Duration) (ranks []int) {
+func silentHost(states []rankState, root int, since time.Duration) (ranks []int) {
 	others := false
-	for i := range seats {
-		switch s := &seats[i]; {
-		case s.member.Host != seats[root].member.Host:
+	for i := range states {
+		switch s := &states[i]; {
+		case s.member.Host != states[root].member.Host:
 			others = true
 		case !s.active():
 		case s.beat > since:
@@ -391,10 +391,10 @@ func silentHost(seats []seat, root int, since time.Duration) (ranks []int) {
 // further returns the position of another rank at its last report, if that is ahead of what
 // is known of the lost rank. Ranks that report a loss state their position at once. The
 // lost rank's last heartbeat may be a second older, from before its first input.
-func (g *Group) further(gone *seat) string {
+func (g *Group) further(gone *rankState) string {
 	far := gone.status
-	for i := range g.seats {
-		if s := g.seats[i].status; s.Step > far.Step {
+	for i := range g.states {
+		if s := g.states[i].status; s.Step > far.Step {
 			far = s
 		}
 	}
@@ -411,8 +411,8 @@ func (g *Group) further(gone *seat) string {
 func (g *Group) waiting(root int) string {
 	var who []int
 	first := -1
-	for i := range g.seats {
-		if o := &g.seats[i]; i != root && o.active() && o.sign() == "" && o.status.Waits {
+	for i := range g.states {
+		if o := &g.states[i]; i != root && o.active() && o.sign() == "" && o.status.Waits {
 			if who = append(who, i); first < 0 {
 				first = i
 			}
@@ -421,7 +421,7 @@ func (g *Group) waiting(root int) string {
 	if who == nil {
 		return ""
 	}
-	verb, at := "wait", g.seats[first].status
+	verb, at := "wait", g.states[first].status
 	if len(who) == 1 {
 		verb = "waits"
 	}
@@ -429,7 +429,7 @@ func (g *Group) waiting(root int) string {
 }
 
 // nearer reports whether a is closer to the root cause than b.
-func nearer(a, b *seat) bool {
+func nearer(a, b *rankState) bool {
 	if x, y := strength(a.sign()), strength(b.sign()); x != y {
 		return x < y
 	}
@@ -438,20 +438,20 @@ func nearer(a, b *seat) bool {
 
 // accused follows reports of ranks that blame each other to the rank that most of them
 // blame. In a tie it returns the one that the first report blames.
-func (g *Group) accused(first int) (int, *seat) {
-	votes := make([]int, len(g.seats))
-	for i := range g.seats {
-		if g.seats[i].blames {
-			votes[g.seats[i].blamed]++
+func (g *Group) accused(first int) (int, *rankState) {
+	votes := make([]int, len(g.states))
+	for i := range g.states {
+		if g.states[i].blames {
+			votes[g.states[i].blamed]++
 		}
 	}
-	root := g.seats[first].blamed
+	root := g.states[first].blamed
 	for i, n := range votes {
 		if n > votes[root] {
 			root = i
 		}
 	}
-	return root, &g.seats[root]
+	return root, &g.states[root]
 }
 
 // charges returns the report of the first rank that blames root.
@@ -460,15 +460,15 @@ func (g *Group) charges(root int) string {
 	if first < 0 {
 		return ""
 	}
-	return fmt.Sprintf("rank %d reports: %s", first, g.seats[first].blame)
+	return fmt.Sprintf("rank %d reports: %s", first, g.states[first].blame)
 }
 
 // accuser returns the first rank that blames root, or -1.
 func (g *Group) accuser(root int) int {
 	first := -1
-	for i := range g.seats {
-		s := &g.seats[i]
-		if s.blames && s.blamed == root && (first < 0 || s.blameAt < g.seats[first].blameAt) {
+	for i := range g.states {
+		s := &g.states[i]
+		if s.blames && s.blamed == root && (first < 0 || s.blameAt < g.states[first].blameAt) {
 			first = i
 		}
 	}
@@ -478,8 +478,8 @@ func (g *Group) accuser(root int) int {
 // neverForms reports whether a rank has ended before it joined, so that the group cannot
 // form.
 func (g *Group) neverForms() bool {
-	for i := range g.seats {
-		if s := &g.seats[i]; s.exited && !s.joined {
+	for i := range g.states {
+		if s := &g.states[i]; s.exited && !s.joined {
 			return true
 		}
 	}
@@ -488,8 +488,8 @@ func (g *Group) neverForms() bool {
 
 func (g *Group) absent(now time.Duration) *Verdict {
 	var missing, ended []int
-	for i := range g.seats {
-		switch s := &g.seats[i]; {
+	for i := range g.states {
+		switch s := &g.states[i]; {
 		case s.joined:
 		case s.exited:
 			ended = append(ended, i)
@@ -501,10 +501,10 @@ func (g *Group) absent(now time.Duration) *Verdict {
 	if ended != nil {
 		v.Cause = fmt.Sprintf("the group cannot form: %s ended with code 0 without joining it, while others wait", list(ended))
 	} else {
-		v.Cause = fmt.Sprintf("%d of %d ranks did not join within %s of the last that did: %s", len(missing), len(g.seats), g.cfg.Timeout, list(missing))
+		v.Cause = fmt.Sprintf("%d of %d ranks did not join within %s of the last that did: %s", len(missing), len(g.states), g.cfg.Timeout, list(missing))
 	}
 	for _, r := range g.refusals {
-		if s := g.seat(r.rank); s == nil || !s.joined {
+		if s := g.state(r.rank); s == nil || !s.joined {
 			v.Cause += "; refused: " + r.why.Error()
 		}
 	}
@@ -514,16 +514,16 @@ func (g *Group) absent(now time.Duration) *Verdict {
 // deadlocked reports whether every working rank waits for another and none has moved for
 // the timeout. A rank that finishes counts as a move.
 func (g *Group) deadlocked(now time.Duration) bool {
-	if g.seats.anyDone() && now-g.doneSince <= g.cfg.Timeout {
+	if g.states.anyDone() && now-g.doneSince <= g.cfg.Timeout {
 		return false
 	}
-	for i := range g.seats {
-		s := &g.seats[i]
+	for i := range g.states {
+		s := &g.states[i]
 		if s.active() && (!s.status.Waits || now-s.moved <= g.cfg.Timeout) {
 			return false
 		}
 	}
-	return g.seats.active() > 1
+	return g.states.active() > 1
 }
 
 func (g *Group) deadlock(now time.Duration) *Verdict {
@@ -535,8 +535,8 @@ func (g *Group) deadlock(now time.Duration) *Verdict {
 	at := map[place][]int{}
 	var done []int
 	quiet := now
-	for i := range g.seats {
-		s := &g.seats[i]
+	for i := range g.states {
+		s := &g.states[i]
 		if !s.active() {
 			done = append(done, i)
 			continue
@@ -565,8 +565,8 @@ func (g *Group) deadlock(now time.Duration) *Verdict {
 		Cause: fmt.Sprintf("%s have waited for each other for %s: %s", who, quiet.Round(100*time.Millisecond), strings.Join(where, "; "))}
 }
 
-func (all seats) anyDone() bool {
-	return slices.ContainsFunc(all, func(s seat) bool { return s.done })
+func (all rankStates) anyDone() bool {
+	return slices.ContainsFunc(all, func(s rankState) bool { return s.done })
 }
 
 // maxPlaces bounds the length of a deadlock's verdict.
@@ -577,8 +577,8 @@ func (g *Group) lingers(now time.Duration) bool {
 	if !g.cfg.Processes || now-g.doneSince <= g.cfg.Timeout {
 		return false
 	}
-	for i := range g.seats {
-		if !g.seats[i].done {
+	for i := range g.states {
+		if !g.states[i].done {
 			return false
 		}
 	}
@@ -586,8 +586,8 @@ func (g *Group) lingers(now time.Duration) bool {
 }
 
 func (g *Group) lingering(now time.Duration) *Verdict {
-	for i := range g.seats {
-		if s := &g.seats[i]; !s.exited {
+	for i := range g.states {
+		if s := &g.states[i]; !s.exited {
 			return &Verdict{Kind: Stuck, Rank: i, Host: s.member.Host, Pid: s.member.Pid, Quiet: now - g.doneSince,
 				Cause: "its work is done but its process does not end"}
 		}

@@ -17,8 +17,8 @@ const maxLine = 200
 func (g *Group) others(root int, v *Verdict) []string {
 	var texts []string
 	by := map[string][]int{}
-	for i := range g.seats {
-		o := &g.seats[i]
+	for i := range g.states {
+		o := &g.states[i]
 		k := o.sign()
 		if i == root || k == "" || v.Together != "" && o.member.Host == v.Host || v.Kind != Blamed && (k == Blamed || k == Lost) {
 			continue
@@ -45,7 +45,7 @@ func (g *Group) others(root int, v *Verdict) []string {
 }
 
 // shows returns the strongest sign of a rank, in the form that follows a list of ranks.
-func (s *seat) shows() string {
+func (s *rankState) shows() string {
 	switch s.sign() {
 	case Failed:
 		return "failed: " + short(s.cause)

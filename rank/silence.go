@@ -26,19 +26,19 @@ type nap struct{ end, length time.Duration }
 
 // patience returns the allowed silence of a rank: normal, or longer if its heartbeats have
 // come late before.
-func (s *seat) patience(normal time.Duration) time.Duration {
+func (s *rankState) patience(normal time.Duration) time.Duration {
 	return max(normal, min(overGaps*s.gap, overSilence*normal))
 }
 
 // fallsSilent reports whether a rank is silent for too long, both by the clock and in the
 // time for which the driver ran. A driver that is late receives heartbeats late.
-func (s *seat) fallsSilent(now, normal time.Duration) bool {
+func (s *rankState) fallsSilent(now, normal time.Duration) bool {
 	limit := s.patience(normal)
 	return !s.silent && now-s.beat > limit && s.unheard > limit
 }
 
 // heard records a heartbeat or report.
-func (s *seat) heard(now time.Duration) {
+func (s *rankState) heard(now time.Duration) {
 	s.gap = max(s.unheard, s.gap*gapKept/gapOf)
 	s.beat, s.silent, s.unheard = now, false, 0
 }

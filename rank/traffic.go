@@ -55,7 +55,7 @@ const (
 // Traffic is the report of a rank about its links and its calls.
 func (g *Group) Traffic(now time.Duration, rank int, t Traffic) {
 	g.wake(now)
-	s := g.seat(rank)
+	s := g.state(rank)
 	if s == nil || !s.joined {
 		return
 	}
@@ -72,7 +72,7 @@ func (g *Group) disagree() Decision {
 	if g.differ == nil || g.trouble {
 		return Decision{}
 	}
-	s := &g.seats[g.differ.Ranks[0]]
+	s := &g.states[g.differ.Ranks[0]]
 	return g.condemn(&Verdict{Kind: Disagree, Rank: -1, Phase: s.status.Phase, Step: s.status.Step, Cause: g.differ.String()})
 }
 
@@ -82,13 +82,13 @@ func (g *Group) disagree() Decision {
 // messages they have begun.
 func (g *Group) links(now time.Duration) Decision {
 	ask, suspects := false, []suspect(nil)
-	for i := range g.seats {
-		a := &g.seats[i]
+	for i := range g.states {
+		a := &g.states[i]
 		if !a.active() || now-a.trafficAt > freshTraffic {
 			continue
 		}
 		for _, w := range a.traffic.Waits {
-			b := g.seat(w.Peer)
+			b := g.state(w.Peer)
 			if b == nil || b == a || !b.active() || b.member.Host == a.member.Host {
 				continue
 			}
@@ -131,7 +131,7 @@ func (g *Group) suspect(rank int, w Wait, now time.Duration) suspect {
 }
 
 // begun reports whether this rank has begun the message that peer waits for.
-func (s *seat) begun(peer int, w Wait) bool {
+func (s *rankState) begun(peer int, w Wait) bool {
 	i := slices.IndexFunc(s.traffic.Begun, func(b Begun) bool { return b.Peer == peer && b.Channel == w.Channel })
 	switch {
 	case i < 0:
@@ -143,14 +143,14 @@ func (s *seat) begun(peer int, w Wait) bool {
 }
 
 // hears reports whether a small message has arrived from peer since a time.
-func (s *seat) hears(peer int, since time.Duration) bool {
+func (s *rankState) hears(peer int, since time.Duration) bool {
 	return slices.ContainsFunc(s.traffic.Begun, func(b Begun) bool { return b.Peer == peer && s.trafficAt-b.Quiet > since })
 }
 
 // cut returns the verdict on a broken link.
 func (g *Group) cut(rank int, w Wait) *Verdict {
 	lo, hi := min(rank, w.Peer), max(rank, w.Peer)
-	a, b := &g.seats[lo], &g.seats[hi]
+	a, b := &g.states[lo], &g.states[hi]
 	does := "from"
 	if w.Sends {
 		does = "to"
@@ -159,10 +159,10 @@ func (g *Group) cut(rank int, w Wait) *Verdict {
 		lo, hi, a.member.Host, b.member.Host, does, w.Peer, rank, w.For.Round(100*time.Millisecond))
 	// Small messages that pass in one direction only show that the other direction is
 	// broken.
-	since := g.seats[rank].trafficAt - w.For + smallAfter
+	since := g.states[rank].trafficAt - w.For + smallAfter
 	if a.hears(hi, since) && b.hears(lo, since) {
 		text += "; small messages pass and large ones do not: does a device on the way drop packets of the MTU's size?"
 	}
-	s := &g.seats[rank]
+	s := &g.states[rank]
 	return &Verdict{Kind: Cut, Rank: -1, Phase: s.status.Phase, Step: s.status.Step, Quiet: w.For, Cause: text}
 }

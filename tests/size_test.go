@@ -25,7 +25,7 @@ var manyFields = map[string]exception{
 	"internal/bench/step.Result": {32, "stays: a field for each key of the JSON line"},
 	"internal/wdl/report.Result": {60, "stays: a field for each key of result.json"},
 	"launcher.Job":               {32, "stays: a field for each option, with its default"},
-	"rank.seat":                  {32, "stays: a plain record of what a rank reported, with times; no code of its own"},
+	"rank.rankState":             {32, "stays: a plain record of what a rank reported, with times; no code of its own"},
 }
 
 // TestTypesFitAHead limits the methods of each type and the fields of each struct, tests
