@@ -92,11 +92,11 @@
 //
 // # Windows
 //
-// If the ranks share memory (the transport is a Sharer), calls need no messages. Alloc
-// returns a buffer in a window, which is memory that all ranks see. A call reads and
-// writes such buffers of other ranks in place. Other buffers pass through staging
-// windows of 512 KiB per rank and channel. A meeting is one synchronisation of all
-// ranks. Per rank and n elements:
+// A window is memory that all ranks can read and write. Windows exist if the ranks share
+// memory (the transport is a Sharer); calls then need no messages. Alloc returns a buffer
+// in a window. A call reads and writes buffers in windows in place, and copies other
+// buffers through staging windows of 512 KiB per rank and channel. A meeting is one
+// synchronisation of all ranks. Cost per rank for n elements:
 //
 //	call                      meetings    elements read and written
 //	AllReduce    at most 16 bytes 1       none: the meeting carries them
@@ -110,10 +110,10 @@
 //	AllToAll, small parts         1           none: the meeting carries them
 //	Barrier                       1
 //
-// Small parts have at most 8/(P−1) bytes, among P ≤ 8 ranks. Parts in windows of up to
-// 8 KiB (64 KiB if there are more ranks than cores) pass through staging windows as
-// well, which saves a meeting. Ranks may differ in which of their buffers are in
-// windows. The results have the same bits in all cases, and the same as over messages.
+// Small parts have at most 8/(P−1) bytes, among P ≤ 8 ranks. Parts in windows are copied
+// through staging windows too if they have at most 8 KiB (64 KiB if there are more ranks
+// than cores), because that saves a meeting. A buffer may be in a window on some ranks
+// and not on others. The results have the same bits in all cases, also over messages.
 //
 // # Order of summation
 //

@@ -32,8 +32,8 @@ func (c *sharing) wantNothing() {
 // pull offers one part to all ranks. It copies the part of every rank r, which has
 // c.length[r] bytes, to c.into[r], or skips it if c.into[r] is nil.
 //
-// A part in a window is read in place; a last meeting tells its owner that all ranks have
-// read it. Other parts pass through the staging windows in pieces of halfBytes, one meeting
+// A part in a window is read in place. A last meeting ensures that all ranks have read it
+// before its owner continues. Other parts pass through the staging windows in pieces of halfBytes, one meeting
 // each.
 func (c *sharing) pull(tag Tag, offer []byte) error {
 	defer c.sh.Leave(c.channel)
@@ -191,8 +191,8 @@ func (c *sharing) offerParts(send []byte, sendAt []int, size int) (note Note) {
 
 // tinyParts puts the parts for all other ranks into a note. It returns false if one does
 // not fit. The note is on the cache line that other ranks wait for, so this costs no more
-// than a barrier. Where holds tinyNote and the length of each part, Bytes holds slots of
-// equal length, both in the order of ranks.
+// than a barrier. In the note, Where has tinyNote and the length of each part, and Bytes has
+// slots of equal length. Both are in the order of ranks.
 func (c *sharing) tinyParts(send []byte, sendAt []int, size int) (note Note, fits bool) {
 	if c.size > tinySize || len(send) > tinySize*8 {
 		return Note{}, false

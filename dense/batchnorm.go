@@ -10,8 +10,8 @@ const NormEpsilon = 1e-5
 
 const (
 	// bnMomentum is the weight of a new batch in the running statistics. bnEpsilon keeps
-	// the standard deviation of a constant unit above zero. The form is that of the paper,
-	// the constants are PyTorch's, for which published settings were tuned.
+	// the standard deviation of a constant unit above zero. The formula is the paper's.
+	// The constants are PyTorch's, because published settings were tuned with them.
 	bnMomentum = 0.1
 	bnEpsilon  = NormEpsilon
 )
@@ -145,7 +145,7 @@ func (l *batchNorm) sumOverRanks(dst []float32, sum []float64, rows int) error {
 }
 
 // Backward implements Layer. The gradients of scale and shift are this rank's
-// share; that of the input accounts for every rank's rows.
+// share. The gradient of the input includes the rows of all ranks.
 func (l *batchNorm) Backward(dy []float32, rows int) ([]float32, error) {
 	w := l.width
 	if len(dy) != rows*w || len(l.x) != len(dy) {

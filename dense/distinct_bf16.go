@@ -11,7 +11,7 @@ import (
 // occurs are float32.
 type distinctBF16 struct {
 	columns []columnsBF16
-	dy      []f32.BF16 // as that of Distinct
+	dy      []f32.BF16 // as in Distinct
 }
 
 // columnsBF16 are the distinct rows of an embedding, and where they occur.

@@ -36,7 +36,7 @@ func NewDistinctFM(p *Distinct, fm *FM) *DistinctFM {
 	return &DistinctFM{p: p, fm: fm, workers: make([]fmWorker, len(p.Workers))}
 }
 
-// Begin is called after that of Distinct.
+// Begin is called after Distinct.Begin.
 func (x *DistinctFM) Begin() {
 	p, n := x.p, 0
 	x.first = x.first[:0]

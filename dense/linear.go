@@ -16,7 +16,7 @@ type Linear struct {
 	relu    bool
 	after   bool // x is the output of a Linear with ReLU; Backward includes that ReLU's gradient
 	before  bool // the next layer computes the ReLU's gradient
-	tells   bool // Backward reports final gradients to the arena: the layer is part of an MLP
+	reports bool // Backward reports final gradients to the arena: the layer is part of an MLP
 	packed  f32.Packed
 	version uint64 // of the packed weights
 	zeros   Zeros
@@ -92,7 +92,7 @@ func (z *Zeros) gradient(x f32.Zeros) {
 }
 
 // he and glorot return the limits of initial weights that preserve the variance of
-// activations from layer to layer, and for glorot also that of gradients.
+// activations from layer to layer. glorot also preserves the variance of gradients.
 func he(in int) float32          { return float32(math.Sqrt(6 / float64(max(in, 1)))) }
 func glorot(in, out int) float32 { return float32(math.Sqrt(6 / float64(max(in+out, 1)))) }
 
@@ -127,7 +127,7 @@ func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
 		db = l.B.Grad
 	}
 	l.zeros.input(l.arena.room.GradWeight(l.W.Grad, db, l.x, dy, rows, l.in, l.out))
-	if l.tells {
+	if l.reports {
 		l.arena.finish(l.W, 0)
 	}
 	l.dx = grow(l.dx, rows*l.in)

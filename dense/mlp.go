@@ -111,7 +111,7 @@ func NewMLP(a *Arena, name string, s Spec) (*MLP, error) {
 		if !ok {
 			continue
 		}
-		if l.tells = true; i > 0 {
+		if l.reports = true; i > 0 {
 			l.follow(m.layers[i-1])
 		}
 	}

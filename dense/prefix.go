@@ -3,9 +3,9 @@ package dense
 import "github.com/wdlrun/wdlrun/internal/f32"
 
 // Prefix computes an MLP for rows that share their first columns, as candidates share the
-// columns of a user. What these columns add to the first layer is computed once, and the sum
-// of every row starts from it. Sums have the order of Forward, so the outputs have the same
-// bits. Prefix is for evaluation only.
+// columns of a user. The contribution of these columns to the first layer is computed once,
+// and the sum of every row starts from it. Terms are added in the order of Forward, so the
+// outputs have the same bits. Prefix is for evaluation only.
 type Prefix struct {
 	mlp   *MLP
 	first *Linear

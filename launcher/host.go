@@ -391,7 +391,7 @@ func join(a, b net.Conn) {
 
 // close ends the host process normally. It reads outputs a little longer if other processes
 // hold them. The guard then kills what the ranks have left, also outside their groups,
-// because no user would find such processes on another host.
+// because users would not find them on another host.
 func (h *hostProcess) close() {
 	h.proxy.Close()
 	h.fleet.close()

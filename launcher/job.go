@@ -121,7 +121,7 @@ type Outcome struct {
 
 // Run starts the ranks of a job and returns when all have ended and the job is not
 // restarted. If ctx ends first, Run ends all ranks; with the cause Interrupted (see
-// WithSignals), the code of the outcome is that of the signal. The error is set only if
+// WithSignals), the outcome has the exit code of the signal. The error is set only if
 // the job could not be run. Failures of ranks are in the outcome.
 func Run(ctx context.Context, job Job) (Outcome, error) {
 	if err := job.check(); err != nil {

@@ -90,8 +90,8 @@ const (
 	grace = 3 * time.Second
 
 	// ownEnd is how long ranks that received the verdict may take to end before they are
-	// sent SIGTERM. It must be enough on a busy machine: otherwise the exit code of the
-	// failed rank is that of the signal.
+	// sent SIGTERM. It must be enough on a busy machine. Otherwise the exit code of the
+	// failed rank is the code of the signal.
 	ownEnd = 3 * time.Second
 
 	// reapTime bounds the wait for a process that was sent SIGKILL. Only one

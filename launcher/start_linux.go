@@ -23,7 +23,7 @@ func dieWithLauncher(cmd *exec.Cmd) {
 }
 
 // awaitEnd returns when the process has ended, without reaping it. Until it is reaped, its
-// number and that of its group cannot be reused. It returns false at once if the kernel
+// number and the number of its group cannot be reused. It returns false at once if the kernel
 // does not know the process.
 func awaitEnd(pid int) bool {
 	for {

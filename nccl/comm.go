@@ -17,7 +17,7 @@ import (
 // ErrClosed is the error of calls on a communicator after Close.
 var ErrClosed = errors.New("nccl: the communicator is closed")
 
-// Results of the library that are told apart.
+// Results of the library that are handled.
 const (
 	success     = 0
 	remoteError = 6
@@ -257,7 +257,7 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	return part, c.owner.add(part)
 }
 
-// partID tells the calls of one part from those of others.
+// partID distinguishes the calls of one part from the calls of others.
 func partID(parent uint32, number uint64, color int) uint32 {
 	h := fnv.New32a()
 	b := binary.LittleEndian.AppendUint32(nil, parent)

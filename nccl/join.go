@@ -16,7 +16,7 @@ import (
 // AboutCalls is what the last calls of a rank are called among its last words.
 const AboutCalls = "calls"
 
-// maxHello bounds what a rank says about its library, in bytes.
+// maxHello is the maximum size of a rank's message about its library, in bytes.
 const maxHello = 1 << 10
 
 // Join makes a communicator of all ranks of m, on the device of this rank. Every rank calls
@@ -81,7 +81,7 @@ func (l *Library) agree(m *member.Member) error {
 	return nil
 }
 
-// share returns the id that rank 0 makes. Its error is told to all.
+// share returns the id that rank 0 makes. All ranks get its error.
 func (l *Library) share(m *member.Member) (id ID, err error) {
 	var b []byte
 	if m.World.Rank == 0 {

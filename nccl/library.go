@@ -24,7 +24,7 @@ const (
 	pollTime = 100 * time.Millisecond
 )
 
-// Config says where the libraries are and what to do when they hang. The zero value is the
+// Config has the paths of the libraries and the reaction when they hang. The zero value is the
 // default.
 type Config struct {
 	Path string // of libnccl; default libnccl.so.2, as the system's loader finds it
@@ -147,7 +147,7 @@ func (o *owner) all() []*Comm {
 	return append([]*Comm(nil), o.comms...)
 }
 
-// drop frees a communicator that did not come to be.
+// drop frees a communicator that was not completed.
 func (o *owner) drop(n nativeComm) {
 	if n.exists() {
 		go func() { n.abort(); n.free() }()

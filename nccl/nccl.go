@@ -149,7 +149,7 @@ func (k Call) check(size int) {
 	}
 }
 
-// Version is that of a library, as NCCL encodes it: 21805 is 2.18.5.
+// Version is the version of a library, as NCCL encodes it: 21805 is 2.18.5.
 type Version int
 
 // oldest is the first version with a non-blocking Split and the configuration that this
@@ -178,8 +178,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("nccl: rank %d: %s: %s (error %d)", e.Rank, e.Doing, e.Text, e.Code)
 }
 
-// StuckError says that communicators could not be aborted in time. Memory and threads of
-// the library are still in use, so the process cannot go on: it must end.
+// StuckError means that communicators could not be aborted in time. Memory and threads of
+// the library are still in use, so the process must end.
 type StuckError struct {
 	Rank, Left, Of int
 }

@@ -72,8 +72,8 @@ const (
 	defaultDecay       = 0.01
 )
 
-// defaults returns the other constants of a kind, or false if there is no such kind. Those
-// of Adam are the paper's.
+// defaults returns the other constants of a kind, or false if the kind is unknown. Adam's
+// constants are the paper's.
 func defaults(kind string) (Rule, bool) {
 	switch kind {
 	case "sgd":
@@ -331,8 +331,7 @@ type Record = f32.Record
 // L2 strength l2, and sets their marks. Record i has the gradient grads[i·stride:]; with
 // a stride of 0 all records have the same one. The records must be distinct and laid out
 // as part says. They and their marks may be outside the Go heap. Updates of large tables
-// are bound by memory: rows beyond n, which are those of the next call, are only
-// prefetched. ApplyRows panics if grads or rows is too short.
+// are bound by memory. Rows beyond n are for the next call: they are only prefetched. ApplyRows panics if grads or rows is too short.
 func (u *Update) ApplyRows(l2 float32, rows []Record, n int, mark uint32, part Part, grads []float32, stride int) {
 	u.kernel.Rows(rows, n, mark, part, grads, stride, u.gradient(l2))
 }

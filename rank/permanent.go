@@ -9,7 +9,7 @@ const (
 
 // PermanentError marks an error that would occur again if the job were restarted:
 // contradicting settings, a missing file, a disk that is full before the job begins.
-// Its message is that of Err.
+// It has the message of Err.
 type PermanentError struct{ Err error }
 
 func (e *PermanentError) Error() string { return e.Err.Error() }

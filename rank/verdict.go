@@ -39,7 +39,7 @@ type Verdict struct {
 	Host      string        `json:"host,omitempty"`
 	Pid       int           `json:"pid,omitempty"`
 	Phase     string        `json:"phase,omitempty"`
-	Step      int64         `json:"step"` // of a rank that failed or is stuck; of others when last seen, and Cause says if another rank was ahead
+	Step      int64         `json:"step"` // of a rank that failed or is stuck; of others when last seen. Cause names a rank that was ahead
 	Position  string        `json:"position,omitempty"`
 	Cause     string        `json:"cause,omitempty"`
 	Permanent bool          `json:"permanent,omitempty"` // a restart would repeat the cause

@@ -73,7 +73,7 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 	}
 	rank, size := ex.Rank(), ex.Size()
 	if size < 1 || rank < 0 || rank >= size {
-		return nil, fmt.Errorf("sparse: open: the Exchanger says rank %d of %d", rank, size)
+		return nil, fmt.Errorf("sparse: open: the Exchanger reports rank %d of %d", rank, size)
 	}
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("sparse: open: rank %d: configuration:\n%w", rank, err)

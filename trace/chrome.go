@@ -68,9 +68,9 @@ func (r *Recorder) monotonicOrigin(monotonic func() int64) (origin int64) {
 // WriteChrome writes the kept spans as a Chrome trace: JSON array format, one complete event
 // per span, times in microseconds. The process is the rank. Threads hold the phases, the sums
 // of buckets, the batches that the reader has read and the checkpoints that were written. The
-// arguments of a span are its step, unless it is that of the phase before, the bytes and rows
-// of Count and, as calls, the exchanges that the rank entered in it: number and time since the
-// span's start, alternating. Call it from the goroutine that calls Enter.
+// arguments of a span are its step, unless the previous phase has the same, and the bytes and
+// rows of Count. The argument calls has the exchanges that the rank entered in the span:
+// alternately a number and the time since the span's start. Call it from the goroutine that calls Enter.
 func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	b := bufio.NewWriter(w)
 	first := 0
@@ -99,7 +99,7 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 			return err
 		}
 	}
-	for _, s := range r.beside.since(r.begins(first)) {
+	for _, s := range r.others.since(r.begins(first)) {
 		if s.phase == Checkpoint {
 			line = s.appendEvent(line[:0], "write", of.Rank, laneCheckpoint)
 			line = fmt.Appendf(line, ",\"args\":{\"step\":%d}}", s.step)
@@ -136,7 +136,7 @@ func (s *span) appendEvent(line []byte, name string, pid, lane int) []byte {
 }
 
 // appendArgs appends the arguments of a phase and the end of its event. e is the index of the
-// first exchange that may be in it; it returns that of the next phase.
+// first exchange that may be in it. The result is that index for the next phase.
 func (r *Recorder) appendArgs(line []byte, s span, step bool, e int) ([]byte, int) {
 	sep := ",\"args\":{"
 	number := func(name string, n int64) {

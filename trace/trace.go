@@ -88,7 +88,7 @@ type Recorder struct {
 	bytes   int64 // of the current phase
 	rows    int
 
-	beside ring // spans of other goroutines
+	others ring // spans of other goroutines
 }
 
 // ring holds the last spans of work in other goroutines.
@@ -112,7 +112,7 @@ func New(keep int) *Recorder {
 
 func newAt(keep int, now func() time.Time) *Recorder {
 	r := &Recorder{origin: now(), now: now, spans: make([]span, 0, keep), entries: make([]exchange, 0, 2*keep)}
-	r.beside.spans = make([]span, 0, (keep+7)/8)
+	r.others.spans = make([]span, 0, (keep+7)/8)
 	return r
 }
 
@@ -160,7 +160,7 @@ func (r *Recorder) Background(p Phase, n int, from, to time.Time) {
 	if p == Sync {
 		r.keep(s)
 	} else if r.wants(s.step) {
-		r.beside.add(s)
+		r.others.add(s)
 	}
 }
 

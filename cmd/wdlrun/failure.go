@@ -29,8 +29,8 @@ import (
 //	failure-20261121-101500/rank-0003.calls    its last calls between GPUs
 //
 // A dead rank writes nothing. A stopped rank reports when it is resumed, and a slow rank
-// may report after the others have restarted. Of a plain error of a rank only the verdict
-// is kept, because it contains the error, and the description is "".
+// may report after the others have restarted. After a plain error of a rank, only the
+// verdict is kept, because it contains the error, and the description is "".
 func keepFailure(out launcher.Outcome, w io.Writer) string {
 	v := out.Verdict
 	traced := func(w launcher.Words) bool { return w.Rank == v.Rank && w.About == aboutTrace }

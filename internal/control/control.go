@@ -42,7 +42,7 @@
 // # Trust and limits
 //
 // Every connection proves the job's key by mutual TLS 1.3 (rank.Key.TLS) before any byte of
-// it is read as a message. Of the connections that have not done so, only the newest are
+// it is read as a message. Only the newest of the connections without this proof are
 // kept. Messages are at most 8 MiB, results 4 MiB, stacks 512 KiB, causes 4 KiB, other texts
 // 1 KiB. The sender and the receiver cut longer texts; longer results are rejected.
 //

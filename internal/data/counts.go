@@ -40,8 +40,8 @@ type span32 struct {
 	groups          []group
 }
 
-// group is a run of consecutive records of a block, the unit of shuffling. Records that
-// are left out may lie between them.
+// group is a run of consecutive records of a block, the unit of shuffling. Excluded
+// records may be between them.
 type group struct {
 	offset    int64 // of the first record, in the file
 	block     int32

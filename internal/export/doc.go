@@ -27,8 +27,8 @@
 //
 //	rows       n·s  s bytes for each row, in the order of the keys
 //	keys       n·8  uint64, ascending by hash
-//	directory  (2ᵇ+1)·4  uint32: entry i is the number of the first row whose hash begins
-//	           with the bits i or greater ones; the last entry is n
+//	directory  (2ᵇ+1)·4  uint32: entry i is the number of the first row whose hash has a
+//	           value of at least i in its first b bits; the last entry is n
 //
 // The hash of a key is mix(key XOR salt), where mix is the finalizer of SplitMix64 and the
 // salt is table.Salt of the table's name. A reader takes the first b bits of the hash and

@@ -67,7 +67,7 @@ const rowsAhead = 24
 
 // Rows takes one step of one part of each of the first n records, in order. It uses the
 // gradient at grads[i·stride] for row i and sets the row's mark. With stride 0 all rows
-// have the same gradient. The other rows are those of the next call: they are only
+// have the same gradient. The other rows are for the next call: they are only
 // prefetched. Records may be outside the Go heap. They must be distinct and laid out as
 // part says. Rows panics if grads or rows is too short.
 func (u *Update) Rows(rows []Record, n int, mark uint32, part Part, grads []float32, stride int, m Gradient) {

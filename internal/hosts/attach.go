@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// What an agent sends from a host process: frames, each a kind, the length in 4 bytes, and
-// so many bytes. What it receives for the host process has no frames.
+// An agent sends the output of a host process in frames: a kind, the length in 4 bytes, and
+// that many bytes. Data for the host process has no frames.
 const (
 	frameOut  = 1 // standard output
 	frameErr  = 2 // standard error

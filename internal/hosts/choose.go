@@ -22,8 +22,8 @@ type Choice struct {
 	IPs     []string // by host
 }
 
-// Filter says which addresses may be used: those in one of Nets or on one of Interfaces,
-// or all if there is neither, without those on an interface of Without.
+// Filter selects addresses: the addresses in one of Nets or on one of Interfaces, or all
+// addresses if both are empty. Addresses on an interface of Without are excluded.
 type Filter struct {
 	Nets                []*net.IPNet
 	Interfaces, Without []string
@@ -201,7 +201,7 @@ func shared(ways [][]way) string {
 	return best.Net
 }
 
-// unreached says who cannot reach a host, a line for each cause.
+// unreached lists the hosts that cannot reach a host, one line for each cause.
 func unreached(p Place, tried []attempt, f Filter) (lines []string) {
 	allowed := slices.ContainsFunc(p.Addresses, f.allows)
 	switch {

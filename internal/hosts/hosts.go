@@ -1,5 +1,5 @@
 // Package hosts starts the host process of wdlrun on other machines and carries the
-// conversation with it. Package launcher decides what is said.
+// messages between both. Package launcher decides which messages are sent.
 //
 // # Start
 //

@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// Ship says when the binary is sent to a host.
+// Ship is the condition under which the binary is sent to a host.
 type Ship string
 
 // When the binary is sent.
@@ -25,7 +25,7 @@ const (
 	noReceive = 83 // cannot receive or keep the binary
 )
 
-// mark announces a line of the script. What a shell prints on its own is before it.
+// mark begins a line of the script. Output of the shell itself precedes it.
 const mark = "wdlrun-host"
 
 // script is the command line for another host's login shell: one line that bash, dash,

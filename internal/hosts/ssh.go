@@ -172,8 +172,8 @@ func (s *SSH) send(p *login, limit time.Duration) error {
 	return nil
 }
 
-// SamePlatform compares the platform of a host with that of this binary. Names are those of
-// uname or of Go.
+// SamePlatform compares the platform of a host with the platform of this binary. Names are
+// from uname or from Go.
 func SamePlatform(system, cpu string) error {
 	cpus := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
 	there := strings.ToLower(system)
@@ -187,8 +187,8 @@ func SamePlatform(system, cpu string) error {
 		there, cpu, runtime.GOOS, runtime.GOARCH)
 }
 
-// cause is what a client prints when it fails, what that means, and what to do. HOST stands
-// for the host, SSH for the client.
+// cause has the message of a client that failed, its meaning, and the remedy. HOST is
+// replaced by the host, SSH by the client.
 type cause struct{ prints, means, next string }
 
 // sshCauses are those of ssh, diskCauses those of the script.

@@ -19,7 +19,7 @@ import (
 // with Ship Never.
 const Protocol = 1
 
-// What a message may be.
+// Kinds of messages.
 const (
 	Job     = "job"     // launcher: Protocol, Host, Dir, Env, Guard, Command[:1], Hash, Own, Ship, Size, Each, Key
 	Want    = "want"    // host: the program of Hash is not there
@@ -34,7 +34,7 @@ const (
 	Reached = "reached" // host: Trials
 )
 
-// Message is one of the conversation. What says which fields count.
+// Message is a message between launcher and host process. What determines the fields in use.
 type Message struct {
 	What     string
 	Protocol int      `json:",omitempty"`
@@ -70,7 +70,7 @@ type Each struct {
 	Memory int64        `json:",omitempty"` // bytes that must be available for it, 0 for no check
 }
 
-// What a stream may carry.
+// Kinds of streams.
 const (
 	Output      = "output"      // host: what Rank writes to FD
 	Input       = "input"       // launcher: what Rank reads

@@ -1,11 +1,11 @@
-// Package nearest finds the word that a misspelt one probably stands for.
+// Package nearest finds the word that a misspelt word probably means.
 package nearest
 
 import "strings"
 
 // Of returns the candidate with the fewest edits from word (one letter inserted, removed
-// or replaced, or two neighbours swapped), or "" if none is close enough. Of several, the
-// first is returned.
+// or replaced, or two neighbours swapped), or "" if none is close enough. If several
+// are equally close, the first is returned.
 func Of(word string, candidates []string) string {
 	const longest = 64 // no key is longer; limits the work for a hostile file
 	if len(word) > longest || word == "" {

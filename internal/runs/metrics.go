@@ -35,8 +35,8 @@ const (
 	Test  = "test"
 )
 
-// maxPoints is the maximum number of points of a series. Of a longer one every second
-// point is dropped, as often as needed; the last is kept.
+// maxPoints is the maximum number of points of a series. In a longer one, every
+// second point is dropped, as often as needed. The last point is kept.
 const maxPoints = 1 << 14
 
 // maxLine is the maximum length of a line of metrics.jsonl.

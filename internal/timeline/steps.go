@@ -51,8 +51,8 @@ type stretch struct{ lo, hi int }
 // inStep reports whether a phase is part of a training step.
 func inStep(p trace.Phase) bool { return p >= trace.Input && p <= trace.Update }
 
-// stretches finds the completed steps of a rank. Of a step that was repeated after a
-// failure it returns the last one.
+// stretches finds the completed steps of a rank. If a step was repeated after a
+// failure, the last one counts.
 func (r *Rank) stretches() map[int64]stretch {
 	all := map[int64]stretch{}
 	for i := 0; i < len(r.Spans); {

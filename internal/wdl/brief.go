@@ -13,8 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// orders is what the brief of rank 0 says about the parts of a job, besides its configuration
-// and run directory.
+// orders is the content of rank 0's brief, except the configuration and the run directory.
 type orders struct {
 	from    *checkpoint.Checkpoint // to resume from; nil: none
 	ring    copies.Ring            // which rank holds which copy; nil without replicas
@@ -23,7 +22,7 @@ type orders struct {
 }
 
 // briefing makes the brief on rank 0, sends it to all ranks, and opens the checkpoint that it
-// names. adapt makes the configuration that of an evaluation; nil: a training.
+// names. adapt changes the configuration for an evaluation; nil: a training.
 func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o orders, err error) {
 	var b []byte
 	r.rec.Enter(trace.Wait)

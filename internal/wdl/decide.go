@@ -22,7 +22,7 @@ import (
 // decision makes the brief on rank 0. It fills in the options that the user left open.
 type decision struct {
 	opt   *Options
-	adapt func(*config.Config) error // makes the configuration that of an evaluation; nil: a training
+	adapt func(*config.Config) error // changes the configuration for an evaluation; nil: a training
 	size  int
 	run   *run // of rank 0
 

@@ -47,9 +47,9 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	return res, nil
 }
 
-// openModel opens the data of an evaluation and loads the model. evaluating makes the
-// configuration that of the evaluation. Of a run that stopped early, openModel loads the best
-// epoch. After an error the trainer is closed.
+// openModel opens the data of an evaluation and loads the model. evaluating
+// changes the configuration for the evaluation. If the run stopped early, openModel loads its
+// best epoch. After an error the trainer is closed.
 func (r *run) openModel(ctx context.Context, evaluating func(*config.Config) error) (m Model, err error) {
 	o, err := r.briefing(ctx, evaluating)
 	if err != nil {

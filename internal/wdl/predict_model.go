@@ -111,8 +111,8 @@ type scoring struct {
 	unknown []int64 // unknown values by feature, over all batches and ranks
 }
 
-// Evaluate scores the batches that next returns until it returns nil. Of the metrics, only
-// Samples is computed.
+// Evaluate scores the batches that next returns until it returns nil. Samples is the only
+// metric that it computes.
 func (s *scoring) Evaluate(next func() (*encode.Batch, error)) (m metrics.Metrics, err error) {
 	for {
 		b, err := next()

@@ -18,8 +18,8 @@ type Trained struct {
 	Last       int64  // step of the run's last checkpoint
 }
 
-// OpenTrained opens and verifies the model of a run directory or of one checkpoint. Of a run
-// that stopped early it takes the best epoch, as an evaluation does.
+// OpenTrained opens and verifies the model of a run directory or of one checkpoint. If a run
+// stopped early, it opens the best epoch, as an evaluation does.
 func OpenTrained(ctx context.Context, path string, warn func(line string)) (t Trained, err error) {
 	verify := func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
 	c, refused, err := checkpoint.Resolve(path, verify)

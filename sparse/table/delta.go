@@ -58,7 +58,7 @@ func (r *removals) since(step int64) ([]uint64, error) {
 // Now returns the number of the last step. A Delta includes changes up to it.
 func (t *memory) Now() int64 { return t.now }
 
-// SetNow sets the step of an empty table to that of the data to be loaded.
+// SetNow sets the step of an empty table to the step of the data to be loaded.
 func (t *memory) SetNow(step int64) { t.now = step }
 
 // Delta calls f, by ascending key, with each row of a shard that has changed after step

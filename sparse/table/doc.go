@@ -113,8 +113,8 @@
 //	     …     8  occurrences since the counters were last halved, fewer than the counters
 //	     …     8  counters n, a multiple of 8, at most 2³⁶
 //	     …     8  length p of what follows, n/8 to 9·n/8
-//	     …     p  for each 8 counters: a byte whose bit i says that counter i is not
-//	              zero, and a byte for each of those
+//	     …     p  for each 8 counters: a byte whose bit i is set if counter i is not
+//	              zero, and a byte for each counter that is not zero
 //	     …     4  CRC-32C of everything before it
 //
 //	description:

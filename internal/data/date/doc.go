@@ -6,7 +6,7 @@
 //	a pattern    %Y year, %y its last two digits, %m month, %b its English
 //	             abbreviation, %d day, %H hour, %I hour of %p (AM or PM), %M minute,
 //	             %S second, %f its fraction, %z zone; %% is a percent sign. Any other
-//	             character stands for itself: %d/%b/%Y:%H:%M:%S %z is Apache's
+//	             character matches itself: %d/%b/%Y:%H:%M:%S %z is Apache's
 //
 // The result is seconds since 1970 in UTC, rounded down. A date without a zone is in UTC.
 // Nothing allocates or panics on data.

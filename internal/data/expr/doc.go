@@ -17,9 +17,9 @@
 // A field is a number, unless it is compared with a text or with another field: then
 // both are texts, and only == and != are possible. Conditions are 1 or 0 as numbers.
 //
-// What is computed from a missing value is missing, and so is a quotient by 0 and the
-// logarithm of a number that is not positive. Yet "false and missing" is false, and
-// "true or missing" true.
+// A result computed from a missing value is missing. So are a quotient by 0 and the
+// logarithm of a number that is not positive. However, "false and missing" is false, and
+// "true or missing" is true.
 //
 // Parse checks types, and compiles to closures: a record costs a call per operator and
 // allocates nothing. An Expr does not change and may be shared.

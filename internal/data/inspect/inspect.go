@@ -302,8 +302,8 @@ func mode(widths map[int]int) (width, n int) {
 	return width, n
 }
 
-// split splits lines into fields and leaves out those of another width. Width 0 stands for
-// that of most lines.
+// split splits lines into fields and leaves out lines of another width. Width 0 means the
+// width of most lines.
 func (in *Inspection) split(all []string, width int) [][]string {
 	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter})
 	widths, records := map[int]int{}, make([][]string, 0, len(all))

@@ -38,8 +38,8 @@ func (in *Inspection) guessLabel(s *record.Sample) {
 	in.measure()
 }
 
-// likely scores a column as the label. all reports that all records were read. Of equal
-// scores the first column wins.
+// likely scores a column as the label. all reports that all records were read. If scores
+// are equal, the first column wins.
 func (c *Column) likely(outer, all bool) int {
 	binary := c.Distinct == 2 && c.Missing == 0 && c.Separator == "" && !c.Many
 	flag := binary && c.Min == 0 && c.Max == 1 && c.Kind == "int"

@@ -49,7 +49,7 @@ func (in *Inspection) noteEncoding(s *record.Sample, all []sampled) {
 			if at, err := record.NewDelimited(in.Source()).Place(&s.Files[file], all[file].offsets[i]); err == nil {
 				place = at.Place()
 			}
-			in.Notes = append(in.Notes, fmt.Sprintf("%s: the text is not UTF-8; names and values that are not cannot stand in a configuration: convert the file (iconv -f WINDOWS-1252 -t UTF-8 %s > NEW)", place, shellWord(s.Files[file].Name)))
+			in.Notes = append(in.Notes, fmt.Sprintf("%s: the text is not UTF-8; names and values that are not cannot be used in a configuration: convert the file (iconv -f WINDOWS-1252 -t UTF-8 %s > NEW)", place, shellWord(s.Files[file].Name)))
 			return
 		}
 	}

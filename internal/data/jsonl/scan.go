@@ -277,7 +277,7 @@ func (s *scanner) skip(deep int) (err error) {
 // skipNested skips an object or an array.
 func (s *scanner) skipNested(open byte, deep int) error {
 	if deep >= mostDeep {
-		return s.fail(fmt.Sprintf("objects and arrays lie in each other more than %d deep", mostDeep))
+		return s.fail(fmt.Sprintf("objects and arrays are nested more than %d deep", mostDeep))
 	}
 	shut := open + 2 // in ASCII
 	s.i++

@@ -97,7 +97,7 @@ func ParseAddress(s string) (a Address, err error) {
 	}
 	if strings.Contains(rest, "@") {
 		shown = Scheme + "…" + rest[strings.LastIndexByte(rest, '@'):]
-		return bad("user and password stand in a file, which sasl=scram-sha-512&credentials=FILE names; an @ behind the ? is written %%40")
+		return bad("user and password belong in a file: sasl=scram-sha-512&credentials=FILE; write an @ after the ? as %%40")
 	}
 	rest, fragment, ranged := strings.Cut(rest, "#")
 	rest, query, _ := strings.Cut(rest, "?")

@@ -175,8 +175,8 @@ func (s Signal) String() string {
 	return fmt.Sprintf("as the only feature it has an AUC of %.4f", s.AUC)
 }
 
-// Of measures a column as categories and, if its words are those of numbers, also by
-// ranges of them; the better results count.
+// Of measures a column as categories and, if its values are numbers, also by ranges of
+// numbers. The better result counts.
 func (s *Sample) Of(column int, numbers bool) Signal {
 	best := s.by(column, false)
 	if numbers {

@@ -36,7 +36,7 @@ func checkPages(r io.ReaderAt, size int64, c *format.ColumnMetaData) error {
 		at = c.DictionaryPageOffset
 	}
 	if end = at + c.TotalCompressedSize; at < 0 || c.TotalCompressedSize < 0 || end < at || end > size {
-		return fmt.Errorf("its pages lie from %d to %d of a file of %d bytes", at, end, size)
+		return fmt.Errorf("its pages are at bytes %d to %d of a file of %d bytes", at, end, size)
 	}
 	var compact thrift.CompactProtocol
 	buffered := bufio.NewReaderSize(nil, 512)

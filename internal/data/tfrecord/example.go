@@ -195,8 +195,8 @@ func mapEntry(b []byte) (key, feature []byte, err error) {
 	return key, feature, nil
 }
 
-// decodeFeature decodes the list of a feature. Of several kinds the last counts, as in
-// protobuf.
+// decodeFeature decodes the list of a feature. If there are several kinds, the last one
+// counts, as in protobuf.
 func decodeFeature(b []byte, to *value.List) error {
 	to.Reset()
 	for len(b) > 0 {

@@ -25,7 +25,7 @@ func newLines(w io.Writer, l Layout, t table) (*lines, error) {
 		x.delim = map[bool]byte{true: ',', false: '\t'}[x.quotes]
 	}
 	if x.delim == '"' || x.delim == '\n' || x.delim == '\r' || x.delim == ' ' || x.delim == Separator {
-		return nil, fmt.Errorf("write: %q cannot stand between fields", x.delim)
+		return nil, fmt.Errorf("write: %q cannot separate fields", x.delim)
 	}
 	x.odd[x.delim], x.odd['\r'], x.odd['\n'], x.odd['"'] = true, true, true, x.quotes
 	if l.NoHeader || l.Format == "criteo" {

@@ -52,7 +52,7 @@ func (d *Device) String() string { return fmt.Sprintf("device %d (%s)", d.Ordina
 // have the same.
 func (d *Device) UUID() (id [16]byte, err error) { return uuid(d.Ordinal) }
 
-// UUID returns that of a device that need not be open.
+// UUID returns the UUID of a device, which need not be open.
 func (l *Library) UUID(ordinal int) (id [16]byte, err error) { return uuid(ordinal) }
 
 func uuid(ordinal int) (id [16]byte, err error) {

@@ -42,8 +42,8 @@ import "C"
 
 import "unsafe"
 
-// Fault makes a call of the opened stand-in fail, after so many that do not, with a code of
-// the driver. "~cuLaunchKernel" makes the kernel fail instead of the call that launches it.
+// Fault makes a call of the opened stand-in fail with a code of the driver, after the given
+// number of successful calls. "~cuLaunchKernel" makes the kernel fail instead of the call that launches it.
 // It panics if the library is not open.
 func (f Files) Fault(call string, after, code int) {
 	library, name := C.CString(f.CUDA), C.CString(call)

@@ -86,7 +86,7 @@ func Write(w io.Writer, v Inventory) error {
 
 const unknown = "unknown"
 
-// text formats a value, or says that it is unknown.
+// text formats a value; nil becomes unknown.
 func text[T any](format string, x *T) string {
 	if x == nil {
 		return unknown

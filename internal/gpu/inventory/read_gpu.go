@@ -48,8 +48,8 @@ func read(lib nvml.Interface) (v Inventory, err error) {
 	return v, nil
 }
 
-// reason is what NVML says about a result. nvml.ErrorString needs the library, which may be
-// what is missing.
+// reason describes a result of NVML. It does not call nvml.ErrorString, which needs the
+// library: the library may be missing.
 func reason(rc nvml.Return) string {
 	switch rc {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:

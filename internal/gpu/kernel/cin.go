@@ -43,12 +43,12 @@ func (c CIN) Products(s *Set, on *cuda.Stream, z, in, x0 cuda.Buffer, lines, map
 	return launch(s, on, cinProducts, lines*maps*c.Fields, c.products(z, in, x0, lines, maps, false))
 }
 
-// MapsGrad computes the gradient of the maps, given that of the products.
+// MapsGrad computes the gradient of the maps from the gradient of the products.
 func (c CIN) MapsGrad(s *Set, on *cuda.Stream, din, dz, x0 cuda.Buffer, lines, maps int, add bool) error {
 	return launch(s, on, cinMapsGrad, lines*maps, c.products(din, dz, x0, lines, maps, add))
 }
 
-// FieldsGrad computes the gradient of the fields, given that of the products.
+// FieldsGrad computes the gradient of the fields from the gradient of the products.
 func (c CIN) FieldsGrad(s *Set, on *cuda.Stream, dx0, dz, in cuda.Buffer, lines, maps int, add bool) error {
 	return launch(s, on, cinFieldsGrad, lines*c.Fields, c.products(dx0, dz, in, lines, maps, add))
 }
@@ -68,7 +68,7 @@ func (c CIN) Sums(s *Set, on *cuda.Stream, y, x cuda.Buffer, maps, at int) error
 	return launch(s, on, cinSums, c.Rows*maps, c.sums(y, x, maps, at, false))
 }
 
-// Spread computes the gradient of the maps, given that of their sums.
+// Spread computes the gradient of the maps from the gradient of their sums.
 func (c CIN) Spread(s *Set, on *cuda.Stream, dx, dy cuda.Buffer, maps, at int, add bool) error {
 	return launch(s, on, cinSpread, c.Rows*c.Embed*maps, c.sums(dx, dy, maps, at, add))
 }

@@ -26,8 +26,8 @@
 //
 // # Units
 //
-// Batches and windows are in samples. Intervals are in training steps, epochs or seconds, as
-// the key says. Rates are factors of a rule's learning rate. An L2 strength λ adds λ/2·‖w‖²
+// Batches and windows are in samples. The key of an interval
+// names its unit: training steps, epochs or seconds. Rates are factors of a rule's learning rate. An L2 strength λ adds λ/2·‖w‖²
 // to the mean log-loss, so a gradient grows by λ·w. Reference lists every key.
 //
 // The package does not read the environment or write files, and its functions do not panic on

@@ -192,7 +192,7 @@ func refused(t token.Type, begun bool) string {
 		return "directives (%) are not supported: leave it out, or put the value in quotes if it is a string"
 	case token.DocumentHeaderType:
 		if begun {
-			return "a configuration is one document: --- may only stand before it"
+			return "a configuration is one document: --- is only allowed before it"
 		}
 	case token.DocumentEndType:
 		return "a configuration is one document: leave ... out"

@@ -1,7 +1,7 @@
 // Package places finds which ranks of a job share a run directory, and reads the parts of
 // checkpoints on the hosts that do not share it.
 //
-// A place is a run directory with the ranks that see it. Place 0 is that of rank 0. If all
+// A place is a run directory with the ranks that see it. Place 0 is the place of rank 0. If all
 // ranks see it, there is one place, and nothing is read from other hosts.
 //
 // Every rank serves the parts and manifests of checkpoints on its host to the other ranks

@@ -75,7 +75,7 @@ func decodeBatch(b *encode.Batch, from []byte, of columns) error {
 	for i := range b.Sparse {
 		n, weighted := binary.LittleEndian.Uint32(from[4+8*i:]), binary.LittleEndian.Uint32(from[8+8*i:])
 		if weighted > 1 {
-			return fmt.Errorf("feature %d: %d says whether it has weights, 0 or 1 does", i, weighted)
+			return fmt.Errorf("feature %d: the flag for weights is %d, not 0 or 1", i, weighted)
 		}
 		want += 8 * int64(n)
 		if weighted != 0 {
@@ -83,7 +83,7 @@ func decodeBatch(b *encode.Batch, from []byte, of columns) error {
 		}
 	}
 	if want != int64(len(from)) {
-		return fmt.Errorf("it has %d bytes, its head says %d", len(from), want)
+		return fmt.Errorf("it has %d bytes, its header states %d", len(from), want)
 	}
 	rest := from[head:]
 	b.Rows = int(rows)
