@@ -201,7 +201,7 @@ func shared(ways [][]way) string {
 	return best.Net
 }
 
-// unreached lists the hosts that cannot reach a host, one line for each cause.
+// unreached explains why a host cannot be reached, one line for each cause.
 func unreached(p Place, tried []attempt, f Filter) (lines []string) {
 	allowed := slices.ContainsFunc(p.Addresses, f.allows)
 	switch {
