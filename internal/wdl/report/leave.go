@@ -89,8 +89,8 @@ const (
 )
 
 // collect writes the timelines of the far ranks to the run directory of rank 0 and reports
-// whether this rank could do its part. wrote reports whether this rank has written its own;
-// that of a rank that has not is left out.
+// whether this rank could do its part. wrote reports whether this rank has written its own
+// timeline. If not, rank 0 gets none from it.
 func (r *Reporter) collect(far []int, wrote bool) (ok bool, err error) {
 	ok = true
 	for some := range slices.Chunk(far, collectedAt) {
