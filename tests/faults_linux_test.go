@@ -288,6 +288,7 @@ func TestStoppedRankIsNamed(t *testing.T) {
 // TestInterrupt: Ctrl-C writes a checkpoint and ends every rank with exit code 130. The training
 // can be resumed from the checkpoint.
 func TestInterrupt(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, append([]string{"-np", "2", "train", "--json"}, short...)...)

@@ -29,6 +29,7 @@ func grown(t *testing.T, dir, what string, hosts ...string) outcome {
 // leave time for the changes. A training that ends before all of them is repeated with more
 // epochs.
 func TestGrowAndShrink(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	for epochs := 2; ; epochs *= 4 {
 		dir := t.TempDir()

@@ -180,6 +180,7 @@ func spoil(path string, at int) error {
 // TestRestartWithoutASharedDisk kills a rank of another host at a checkpoint. The launcher
 // restarts the job, which resumes from the parts of both hosts, to the same bits.
 func TestRestartWithoutASharedDisk(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	hosts, kills := "a,b", []string{"kill:1@step11"}
 	if patient.Size(0, 1) == 1 {

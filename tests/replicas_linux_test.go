@@ -19,6 +19,7 @@ import (
 // TestContinuesFromMemory kills each rank with SIGKILL at random moments of a training with
 // replicas. The other processes stay, and the result has the bits of an undisturbed training.
 func TestContinuesFromMemory(t *testing.T) {
+	patient.Long(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, np := range []int{3, 2}[:patient.Size(1, 2)] {
