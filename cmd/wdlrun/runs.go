@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -76,7 +77,7 @@ func (p *program) runs(c *cli.Context) error {
 	if c.IsSet("web") {
 		return runsPage(c, p, dir)
 	}
-	all, err := runs.List(dir)
+	all, err := runs.List(dir, listProgress(p.stderr))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return fmt.Errorf("runs: folder %s does not exist; give the folder that contains the run directories: wdlrun runs DIR", dir)
 	}
@@ -96,7 +97,16 @@ func (p *program) runs(c *cli.Context) error {
 	case c.Bool("csv"):
 		return runsCSV(p.stdout, all)
 	}
-	return runsTable(p.stdout, dir, found, all)
+	out := bufio.NewWriter(p.stdout) // a tabwriter writes each cell
+	if err := runsTable(out, dir, found, all); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// listProgress returns a function that prints how many runs have been read.
+func listProgress(w io.Writer) func(done, of int) {
+	return func(done, of int) { fmt.Fprintf(w, "runs: %d of %d read\n", done, of) }
 }
 
 // checkRuns rejects flags that cannot be combined.
@@ -132,7 +142,7 @@ func runsPage(c *cli.Context, p *program, dir string) error {
 		return fmt.Errorf("runs: -web: %w; try another port", err)
 	}
 	fmt.Fprintf(p.stderr, "page: http://%s/\n", ln.Addr())
-	return history.Serve(c.Context, ln, dir, token)
+	return history.Serve(c.Context, ln, dir, token, listProgress(p.stderr))
 }
 
 // exportRuns writes the runs as a file store of MLflow.

@@ -35,7 +35,8 @@ var files embed.FS
 // Server answers requests about the runs of a folder. Its methods are safe for concurrent
 // use.
 type Server struct {
-	dir string
+	dir      string
+	progress func(done, of int) // of a listing
 
 	mu    sync.Mutex
 	all   []*runs.Summary
@@ -43,9 +44,10 @@ type Server struct {
 }
 
 // Serve serves the page on a listener until ctx ends. token protects it; "" is for
-// loopback addresses.
-func Serve(ctx context.Context, ln net.Listener, dir, token string) error {
-	s := &Server{dir: dir}
+// loopback addresses. progress is called during a listing, see runs.List.
+func Serve(ctx context.Context, ln net.Listener, dir, token string, progress func(done, of int)) error {
+	s := &Server{dir: dir, progress: progress}
+	go s.now() // for the first request, and the index; errors are reported by the request
 	server := live.NewServer(ctx, live.Guarded(token, s.handler()))
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	if err := server.Serve(ln); ctx.Err() == nil {
@@ -74,7 +76,7 @@ func (s *Server) now() ([]*runs.Summary, error) {
 	if began.Before(s.until) {
 		return s.all, nil
 	}
-	all, err := runs.List(s.dir)
+	all, err := runs.List(s.dir, s.progress)
 	if err != nil {
 		return nil, err
 	}

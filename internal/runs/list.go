@@ -103,8 +103,9 @@ func stampOf(dir string) (stamp uint64, latest time.Time) {
 
 // List returns the summaries of the run directories directly in a folder, by name. dir may
 // be a run itself. A folder of many runs gets an index with the runs whose files have not
-// changed. If it cannot be written, all runs are read each time.
-func List(dir string) ([]*Summary, error) {
+// changed. If it cannot be written, all runs are read each time. progress is called every
+// two seconds with the number of entries that have been looked at, and of all.
+func List(dir string, progress func(done, of int)) ([]*Summary, error) {
 	if IsRun(dir) {
 		r, err := Read(dir)
 		if err != nil {
@@ -126,7 +127,7 @@ func List(dir string) ([]*Summary, error) {
 	if len(names) >= leastIndexed {
 		l.open()
 	}
-	l.look()
+	l.look(progress)
 	all := slices.DeleteFunc(l.found, func(r listed) bool { return r.summary == nil })
 	if l.fresh.Load() > 0 && len(all) >= leastIndexed {
 		l.save(all) // after an error the next List reads them again
@@ -166,7 +167,7 @@ func (l *listing) open() {
 		return
 	}
 	for _, s := range x.Shapes {
-		base := Settings{newShape(s.Keys), s.Values}
+		base := Settings{shape: newShape(s.Keys), values: s.Values}
 		l.shared(&base)
 		l.bases = append(l.bases, base)
 	}
@@ -201,13 +202,18 @@ func parseIndex(b []byte) (*index, error) {
 }
 
 // look reads all runs, several concurrently.
-func (l *listing) look() {
+func (l *listing) look(progress func(done, of int)) {
 	var next atomic.Int64
 	var working sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	shown := time.Now()
+	for worker := range runtime.GOMAXPROCS(0) {
 		working.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(l.names); i = int(next.Add(1)) - 1 {
 				l.found[i] = l.one(l.names[i])
+				if worker == 0 && time.Since(shown) > 2*time.Second {
+					shown = time.Now()
+					progress(i, len(l.names))
+				}
 			}
 		})
 	}
@@ -250,10 +256,7 @@ func (k *indexedRun) summary(dir string, bases []Settings) *Summary {
 	}
 	if k.Shape >= 0 {
 		base := bases[k.Shape]
-		s.Config = Settings{base.shape, slices.Clone(base.values)}
-		for i, at := range k.At {
-			s.Config.values[at] = k.To[i]
-		}
+		s.Config = Settings{base.shape, base.values, k.At, k.To}
 	}
 	return s
 }
@@ -297,10 +300,10 @@ func (x *index) add(r listed, number map[*shape]int) {
 		if !has {
 			i = len(x.Shapes)
 			number[s.Config.shape] = i
-			x.Shapes = append(x.Shapes, indexShape{s.Config.keys, s.Config.values})
+			x.Shapes = append(x.Shapes, indexShape{s.Config.keys, s.Config.all()})
 		}
 		k.Shape = i
-		for at, v := range s.Config.values {
+		for at, v := range s.Config.all() {
 			if v != x.Shapes[i].Values[at] {
 				k.At, k.To = append(k.At, at), append(k.To, v)
 			}

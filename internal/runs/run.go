@@ -341,7 +341,7 @@ func Differing(all []*Summary) (keys []string) {
 				continue
 			}
 			seen[key] = true
-			differs, missing := compare(shapes, key, shapes[s][0].Config.values[i])
+			differs, missing := compare(shapes, key, shapes[s][0].Config.value(i))
 			if !differs {
 				continue
 			}
@@ -364,8 +364,8 @@ func compare(shapes map[*shape][]*Summary, key, value string) (differs, missing 
 			return true, true
 		}
 		for _, r := range runs {
-			differs = differs || r.Config.values[i] != value
-			missing = missing || r.Config.values[i] == ""
+			v := r.Config.value(i)
+			differs, missing = differs || v != value, missing || v == ""
 		}
 	}
 	return differs, missing

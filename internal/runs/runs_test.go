@@ -55,10 +55,7 @@ func TestStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unlock()
-	all, err := List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := list(t, dir)
 	got := ""
 	for _, r := range all {
 		of := r.EvaluatedOn
@@ -84,7 +81,7 @@ g killed step 40, 10.0 s, auc 0.8 of "valid", loss NaN, 0 faults
 	if keys := Differing(all[:5]); !slices.Equal(keys, []string{"model.kind", "features[user].encode"}) {
 		t.Errorf("differing settings %q", keys)
 	}
-	if one, err := List(filepath.Join(dir, "a")); err != nil || len(one) != 1 {
+	if one := list(t, filepath.Join(dir, "a")); len(one) != 1 {
 		t.Errorf("a run itself: %v, %v", one, err)
 	}
 	if _, err := Read(filepath.Join(dir, "h")); err == nil {
@@ -101,10 +98,7 @@ func TestLongTextsAreCut(t *testing.T) {
 		"a/result.json": `{"steps":20,"tables":[{"name":"` + long + `"}],"slow_ranks":[{"host":"` + long + `"}],"test_unknown":{"` + long + `":3}}`,
 		"b/config.yaml": long + ": 1\n", "b/failure-20261123-140000/verdict.txt": long,
 	})
-	all, err := List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := list(t, dir)
 	a, err := Read(filepath.Join(dir, "a"))
 	if err != nil {
 		t.Fatal(err)
@@ -129,10 +123,7 @@ func TestWhereAndSort(t *testing.T) {
 		files[name+"/result.json"] = strings.Replace(result, `"auc":0.9`, `"auc":`+auc, 1)
 	}
 	files["b/config.yaml"] = yamlB
-	all, err := List(folder(t, files))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := list(t, folder(t, files))
 	for _, c := range []struct{ where, sort, want string }{
 		{"", "auc", "b d a c"},
 		{"", "name", "a b c d"},

@@ -13,7 +13,26 @@ import (
 // of mappings is identified by its name: features[age].encode.
 type Settings struct {
 	*shape          // nil if they could not be read
-	values []string // by key
+	values []string // by key; read through value, since runs of an index share them
+	varied []int    // keys with another value
+	to     []string // their values
+}
+
+// value returns the value of the i-th key.
+func (s *Settings) value(i int) string {
+	if j := slices.Index(s.varied, i); j >= 0 {
+		return s.to[j]
+	}
+	return s.values[i]
+}
+
+// all returns the values by key.
+func (s *Settings) all() []string {
+	all := slices.Clone(s.values)
+	for j, i := range s.varied {
+		all[i] = s.to[j]
+	}
+	return all
 }
 
 // shape is the sequence of keys of a configuration. Runs of one folder share it.
@@ -39,7 +58,7 @@ func (s *shape) add(key string) {
 func (s *Settings) Of(key string) string {
 	if s.shape != nil {
 		if i, has := s.at[key]; has {
-			return s.values[i]
+			return s.value(i)
 		}
 	}
 	return ""
