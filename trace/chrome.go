@@ -89,7 +89,7 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 		s := r.spans[(r.next+i)%len(r.spans)]
 		if s.nth > 0 {
 			line = s.appendEvent(line[:0], fmt.Sprintf("%v, bucket %d", s.phase, s.nth), of.Rank, laneBuckets)
-			line = fmt.Appendf(line, ",\"args\":{\"step\":%d}}", s.step)
+			line = fmt.Appendf(line, ",\"args\":{\"step\":%d,\"bytes\":%d}}", s.step, s.bytes)
 		} else {
 			line = s.appendEvent(line[:0], s.phase.String(), of.Rank, lanePhases)
 			line, e = r.appendArgs(line, s, s.step != known, e)

@@ -140,23 +140,23 @@ func (r *Recorder) Enter(p Phase) {
 	r.phase.Store(int32(p))
 }
 
-// Count adds to the current phase bytes that this rank sends and rows of tables that it
-// requests. Call it from the goroutine that calls Enter.
+// Count adds to the current phase bytes, which this rank sends or which are summed over the
+// ranks, and rows of tables that it requests. Call it from the goroutine that calls Enter.
 func (r *Recorder) Count(bytes int64, rows int) {
 	r.bytes += bytes
 	r.rows += rows
 }
 
 // Background records work that ran from one time to another, concurrently with the phases.
-// It is not part of any total. The phase determines the meaning of n:
+// It is not part of any total. The phase determines the meaning of n and bytes:
 //
-//	Sync        the sum of bucket n of the dense gradients, from 1
-//	Input       the reader has read n batches
-//	Checkpoint  a checkpoint was written; n is 1
+//	Sync        the sum of bucket n of the dense gradients, from 1; its bytes
+//	Input       the reader has read n batches; bytes is 0
+//	Checkpoint  a checkpoint was written; n is 1, bytes is 0
 //
 // Work of Sync is recorded by the goroutine that calls Enter, other work by any goroutine.
-func (r *Recorder) Background(p Phase, n int, from, to time.Time) {
-	s := span{step: r.step.Load(), start: from.Sub(r.origin).Nanoseconds(), end: to.Sub(r.origin).Nanoseconds(), phase: p, nth: n}
+func (r *Recorder) Background(p Phase, n int, bytes int64, from, to time.Time) {
+	s := span{step: r.step.Load(), start: from.Sub(r.origin).Nanoseconds(), end: to.Sub(r.origin).Nanoseconds(), phase: p, nth: n, bytes: bytes}
 	if p == Sync {
 		r.keep(s)
 	} else if r.wants(s.step) {

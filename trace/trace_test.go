@@ -136,13 +136,16 @@ func TestWorkConcurrentWithPhases(t *testing.T) {
 	c.pass(time.Millisecond)
 	r.Enter(Compute)
 	c.pass(time.Millisecond)
+	r.Enter(Sync)
+	r.Background(Sync, 1, 400, at(1), at(2))
+	r.Count(600, 0)
 	r.Enter(Input)
 	done := make(chan bool)
 	go func() {
 		for i := range 3 { // the first is dropped
-			r.Background(Input, 10+i, at(i), at(i+1))
+			r.Background(Input, 10+i, 0, at(i), at(i+1))
 		}
-		r.Background(Checkpoint, 1, at(1), at(4))
+		r.Background(Checkpoint, 1, 0, at(1), at(4))
 		done <- true
 	}()
 	<-done
@@ -153,6 +156,8 @@ func TestWorkConcurrentWithPhases(t *testing.T) {
 	for _, want := range []string{
 		`{"name":"pull","ph":"X","ts":0.0,"dur":1000.0,"pid":0,"tid":0,"args":{"step":7,"bytes":120,"rows":4}}`,
 		`{"name":"compute","ph":"X","ts":1000.0,"dur":1000.0,"pid":0,"tid":0}`,
+		`{"name":"sync, bucket 1","ph":"X","ts":1000.0,"dur":1000.0,"pid":0,"tid":1,"args":{"step":7,"bytes":400}}`,
+		`{"name":"sync","ph":"X","ts":2000.0,"dur":0.0,"pid":0,"tid":0,"args":{"bytes":600}}`,
 		`{"name":"read","ph":"X","ts":2000.0,"dur":1000.0,"pid":0,"tid":3,"args":{"step":7,"batches":12}}`,
 		`{"name":"write","ph":"X","ts":1000.0,"dur":3000.0,"pid":0,"tid":4,"args":{"step":7}}`,
 	} {
@@ -164,9 +169,9 @@ func TestWorkConcurrentWithPhases(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 	b.Reset()
-	r.WriteChrome(&b, Source{Size: 1, Last: 1}) // the compute, from 1 ms
+	r.WriteChrome(&b, Source{Size: 1, Last: 3}) // from the compute, at 1 ms
 	if strings.Contains(b.String(), "pull") || !strings.Contains(b.String(), `"tid":3`) {
-		t.Errorf("the last span alone: %s", b.String())
+		t.Errorf("the last span spans alone: %s", b.String())
 	}
 }
 

@@ -146,6 +146,9 @@ func (m *merger) rank(r *Rank) error {
 		if s.Batches > 0 {
 			m.number(`,"batches":`, s.Batches)
 		}
+		if s.Bytes > 0 {
+			m.number(`,"bytes":`, s.Bytes)
+		}
 		if err := m.finish(); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ type Span struct {
 	Step       int64
 	Phase      trace.Phase
 	from, to   int32 // range in Rank.calls
-	Bytes      int64 // sent by the rank
+	Bytes      int64 // sent by the rank; in sync summed over the ranks
 	Rows       int64 // of tables, requested by the rank
 }
 
@@ -59,6 +59,7 @@ type Background struct {
 	Start, End, Step int64
 	Lane             int
 	Batches          int64 // of the reader
+	Bytes            int64 // summed over the ranks
 	Name             string
 }
 
@@ -273,7 +274,7 @@ func (p *parser) add(r *Rank, e *event) error {
 		if e.Tid < 0 || e.Tid >= len(lanes) || e.Tid == laneWaits {
 			return fmt.Errorf("event %.32q of lane %d is not one of a rank", e.Name, e.Tid)
 		}
-		r.Background = append(r.Background, Background{start, end, e.Args.Step, e.Tid, max(e.Args.Read, 0), e.Name})
+		r.Background = append(r.Background, Background{start, end, e.Args.Step, e.Tid, max(e.Args.Read, 0), max(e.Args.Bytes, 0), e.Name})
 		return nil
 	}
 	phase, known := p.phases[e.Name]

@@ -87,6 +87,7 @@ func (j job) write(t testing.TB, dir string) {
 	}
 	for r := range files {
 		if !j.old {
+			fmt.Fprintf(&files[r], `,{"name":"sync, bucket 1","ph":"X","ts":0,"dur":50,"pid":%d,"tid":1,"args":{"step":1,"bytes":400}}`, r)
 			fmt.Fprintf(&files[r], `,{"name":"read","ph":"X","ts":0,"dur":50,"pid":%d,"tid":3,"args":{"step":1,"batches":8}}`, r)
 			fmt.Fprintf(&files[r], `,{"name":"write","ph":"X","ts":70,"dur":50,"pid":%d,"tid":4,"args":{"step":1}}`, r)
 		}
@@ -104,6 +105,8 @@ func counts(p trace.Phase) string {
 		return `"bytes":123456,"rows":1234,`
 	case trace.Push:
 		return `"bytes":234567,`
+	case trace.Sync:
+		return `"bytes":345678,`
 	}
 	return ""
 }
@@ -415,6 +418,7 @@ func TestLanes(t *testing.T) {
 	}
 	for what, want := range map[string]int64{
 		"pull bytes": 4 * 500 * 123456, "pull rows": 4 * 500 * 1234, "push bytes": 4 * 500 * 234567, "compute bytes": 0,
+		"sync bytes": 4 * 500 * 345678, "sync, bucket 1 bytes": 4 * 400, "sync, bucket 1 in lane 1": 4,
 		"read in lane 3": 4, "read batches": 4 * 8, "write in lane 4": 4,
 	} {
 		if sums[what] != want {

@@ -44,7 +44,7 @@ func (in *Input) CloseFeed() {
 func (in *Input) Reader(at At, epochs int64) (*data.Reader, error) {
 	size := in.Comm.Size()
 	c := in.reading(at, epochs, in.Comm.Rank(), size, in.Config.Train.Global(size))
-	c.Worked = func(from, to time.Time, batches int) { in.Rec.Background(trace.Input, batches, from, to) }
+	c.Worked = func(from, to time.Time, batches int) { in.Rec.Background(trace.Input, batches, 0, from, to) }
 	return data.NewReader(in.Train, in.Encoder, c)
 }
 

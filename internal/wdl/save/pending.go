@@ -57,7 +57,7 @@ func (p *pending) start() {
 	p.written, p.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(p.done)
-		defer func(from time.Time) { p.rec.Background(trace.Checkpoint, 1, from, time.Now()) }(time.Now())
+		defer func(from time.Time) { p.rec.Background(trace.Checkpoint, 1, 0, from, time.Now()) }(time.Now())
 		p.file, p.err = p.part.write(func() (*checkpoint.Writer, error) {
 			return checkpoint.Create(p.root, p.step, p.rank, p.size)
 		})

@@ -78,6 +78,14 @@ func (s *buckets) begin() {
 	})
 }
 
+// bytes returns the size of bucket i, 0 if there are no other ranks.
+func (s *buckets) bytes(i int) int64 {
+	if s.comm.Size() == 1 {
+		return 0
+	}
+	return 4 * int64(s.bounds[i]-s.bounds[i+1])
+}
+
 // sum sums bucket i over the ranks. It is collective.
 func (s *buckets) sum(i int) error {
 	return collective.AllReduce(s.comm, s.grads[s.bounds[i+1]:s.bounds[i]], collective.Sum)
@@ -102,9 +110,10 @@ func (s *buckets) finish(rec *trace.Recorder) (err error) {
 		}
 		from, to := s.at[i][0], s.at[i][1]
 		s.took += to.Sub(from)
-		rec.Background(trace.Sync, i+1, from, to)
+		rec.Background(trace.Sync, i+1, s.bytes(i), from, to)
 	}
 	for i := s.begun; i < len(s.bounds)-1 && err == nil; i++ {
+		rec.Count(s.bytes(i), 0)
 		err = s.sum(i)
 	}
 	s.begun = 0

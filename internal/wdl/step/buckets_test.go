@@ -1,9 +1,12 @@
 package step
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -188,6 +191,47 @@ func TestBucketsAllocateNothing(t *testing.T) {
 		}
 		return errors.Join(err, collective.Barrier(comm))
 	})
+}
+
+// TestBytesOfSums: the timeline has the bytes of all sums of dense gradients. One rank sums
+// nothing.
+func TestBytesOfSums(t *testing.T) {
+	for _, size := range []int{1, 2} {
+		onRanks(t, size, func(comm *collective.Comm) error {
+			c, columns := bucketConfig(kinds[0])
+			rec := trace.New(16)
+			tr, err := NewTrainer(comm, rec, c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+			if err != nil {
+				return err
+			}
+			defer tr.Close()
+			if _, err := tr.Step(coming(1, repeating(1, 60), nil)); err != nil {
+				return err
+			}
+			rec.Enter(trace.Wait)
+			var b bytes.Buffer
+			if err := rec.WriteChrome(&b, trace.Source{Size: size, Rank: comm.Rank()}); err != nil {
+				return err
+			}
+			var events []struct {
+				Name string
+				Args struct{ Bytes int }
+			}
+			if err := json.Unmarshal(b.Bytes(), &events); err != nil {
+				return err
+			}
+			sum, sums := 0, 0
+			for _, e := range events {
+				if strings.HasPrefix(e.Name, "sync") {
+					sum, sums = sum+e.Args.Bytes, sums+1
+				}
+			}
+			if want := 4 * len(tr.model.arena.Grads()) * (size - 1); sum != want || size > 1 && sums < 3 {
+				t.Errorf("%d ranks: %d bytes in %d sums, want %d", size, sum, sums, want)
+			}
+			return nil
+		})
+	}
 }
 
 // TestOtherBucketsAreNamed: if a rank sums another bucket, the error describes both sides.

@@ -62,6 +62,9 @@ func (x *ordered) sumGradients(*Coming) error {
 		return err
 	}
 	x.t.rec.Enter(trace.Sync)
+	if len(x.own) > 1 {
+		x.t.rec.Count(4*int64(len(x.grads[0])), 0)
+	}
 	return x.reduce(tree(x.grads))
 }
 

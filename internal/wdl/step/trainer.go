@@ -223,6 +223,9 @@ func (t *Trainer) Parameters() int { return len(t.model.arena.Grads()) - len(t.m
 // reduce sums the statistics of batch normalisation over the ranks.
 func (t *Trainer) reduce(x []float32) error {
 	t.rec.Enter(trace.Sync)
+	if t.comm.Size() > 1 {
+		t.rec.Count(4*int64(len(x)), 0)
+	}
 	err := collective.AllReduce(t.comm, x, collective.Sum)
 	t.rec.Enter(trace.Compute)
 	return err
