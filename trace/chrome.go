@@ -72,7 +72,7 @@ func (r *Recorder) monotonicOrigin(monotonic func() int64) (origin int64) {
 // rows of Count. The argument calls has the exchanges that the rank entered in the span:
 // alternately a number and the time since the span's start. Call it from the goroutine that calls Enter.
 func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
-	b := bufio.NewWriter(w)
+	b := bufio.NewWriterSize(w, 1<<16)
 	first := 0
 	if of.Last > 0 {
 		first = max(0, len(r.spans)-of.Last)

@@ -1,9 +1,9 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,16 +125,11 @@ func (r *Reporter) WriteTimeline(last int) error {
 	if r.slow == nil || !r.rec.Keeps() {
 		return nil
 	}
-	var b bytes.Buffer
 	of := trace.Source{Rank: r.comm.Rank(), Size: r.comm.Size(), Last: last}
 	if of.Rank < len(r.slow.hosts) {
 		of.Host = r.slow.hosts[of.Rank]
 	}
-	err := r.rec.WriteChrome(&b, of)
-	if err == nil {
-		err = save.WriteFile(r.dir, timeline(r.comm.Rank()), b.Bytes())
-	}
-	return err
+	return save.WriteFileBy(r.dir, timeline(r.comm.Rank()), 0o644, func(w io.Writer) error { return r.rec.WriteChrome(w, of) })
 }
 
 // kept reports whether the run directory already has the result of the job that took the last

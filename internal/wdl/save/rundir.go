@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -162,8 +163,20 @@ func WriteFile(dir, name string, b []byte) error { return WriteFileMode(dir, nam
 // WriteFileMode is WriteFile with the permissions of the file. A file used as a lock has
 // 0600, since a user who may open it may lock it.
 func WriteFileMode(dir, name string, mode fs.FileMode, b []byte) error {
+	return WriteFileBy(dir, name, mode, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// WriteFileBy is WriteFileMode for a file whose content write writes, in parts.
+func WriteFileBy(dir, name string, mode fs.FileMode, write func(io.Writer) error) error {
 	tmp := filepath.Join(dir, "."+name)
-	if err := os.WriteFile(tmp, b, mode); err != nil {
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
 		os.Remove(tmp)
 		return err
 	}
