@@ -43,7 +43,7 @@ const (
 // header returns the header of a file that leaves out the first without spans of those that
 // are kept.
 func (r *Recorder) header(of Source, without int) Header {
-	h := Header{Rank: of.Rank, Size: of.Size, Host: of.Host, UnixNs: r.origin.UnixNano(), Dropped: r.lost + int64(without)}
+	h := Header{Rank: of.Rank, Size: of.Size, Host: of.Host, UnixNs: r.origin.UnixNano(), Dropped: r.tape.lost + int64(without)}
 	if h.Clock = clockName(); h.Clock != "" {
 		h.MonotonicNs = r.monotonicOrigin(monotonic)
 	}
@@ -73,33 +73,38 @@ func (r *Recorder) monotonicOrigin(monotonic func() int64) (origin int64) {
 // alternately a number and the time since the span's start. Call it from the goroutine that calls Enter.
 func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	b := bufio.NewWriterSize(w, 1<<16)
-	first := 0
-	if of.Last > 0 {
-		first = max(0, len(r.spans)-of.Last)
+	last := of.Last
+	if last == 0 {
+		last = r.tape.keep
 	}
+	first := r.tape.older(last)
 	h, err := json.Marshal(r.header(of, first))
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(b, "[{\"name\":%q,\"ph\":\"M\",\"pid\":%d,\"args\":%s}", HeaderName, of.Rank, h)
 	fmt.Fprintf(b, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", of.Rank, of.Rank)
-	e, known := 0, int64(-1) // step of the phase before
+	begins, known := int64(-1), int64(-1) // start of the first span, step of the phase before
 	var line []byte
-	for i := first; i < len(r.spans); i++ {
-		s := r.spans[(r.next+i)%len(r.spans)]
+	err = r.tape.each(first, func(s *span, in []exchange) error {
+		if begins < 0 {
+			begins = s.start
+		}
 		if s.nth > 0 {
 			line = s.appendEvent(line[:0], fmt.Sprintf("%v, bucket %d", s.phase, s.nth), of.Rank, laneBuckets)
 			line = fmt.Appendf(line, ",\"args\":{\"step\":%d,\"bytes\":%d}}", s.step, s.bytes)
 		} else {
 			line = s.appendEvent(line[:0], s.phase.String(), of.Rank, lanePhases)
-			line, e = r.appendArgs(line, s, s.step != known, e)
+			line = s.appendArgs(line, s.step != known, in)
 			known = s.step
 		}
-		if _, err := b.Write(line); err != nil {
-			return err
-		}
+		_, err := b.Write(line)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	for _, s := range r.others.since(r.begins(first)) {
+	for _, s := range r.others.since(begins) {
 		if s.phase == Checkpoint {
 			line = s.appendEvent(line[:0], "write", of.Rank, laneCheckpoint)
 			line = fmt.Appendf(line, ",\"args\":{\"step\":%d}}", s.step)
@@ -115,14 +120,6 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	return b.Flush()
 }
 
-// begins returns the start of the i-th of the kept spans.
-func (r *Recorder) begins(i int) int64 {
-	if i == len(r.spans) {
-		return 0
-	}
-	return r.spans[(r.next+i)%len(r.spans)].start
-}
-
 // appendEvent appends the event of a span, without its arguments.
 func (s *span) appendEvent(line []byte, name string, pid, lane int) []byte {
 	line = append(line, ",\n{\"name\":\""...)
@@ -135,9 +132,9 @@ func (s *span) appendEvent(line []byte, name string, pid, lane int) []byte {
 	return strconv.AppendInt(append(line, ",\"tid\":"...), int64(lane), 10)
 }
 
-// appendArgs appends the arguments of a phase and the end of its event. e is the index of the
-// first exchange that may be in it. The result is that index for the next phase.
-func (r *Recorder) appendArgs(line []byte, s span, step bool, e int) ([]byte, int) {
+// appendArgs appends the arguments of a phase, in which exchanges were entered, and the end of
+// its event.
+func (s *span) appendArgs(line []byte, step bool, in []exchange) []byte {
 	sep := ",\"args\":{"
 	number := func(name string, n int64) {
 		line = append(append(append(append(line, sep...), '"'), name...), '"', ':')
@@ -152,38 +149,28 @@ func (r *Recorder) appendArgs(line []byte, s span, step bool, e int) ([]byte, in
 	if s.rows > 0 {
 		number("rows", int64(s.rows))
 	}
-	line, sep, e = r.appendCalls(line, sep, s, e)
-	if sep == "," {
+	if line, in = s.appendCalls(line, sep, in); len(in) > 0 || sep == "," {
 		line = append(line, '}')
 	}
-	return append(line, '}'), e
+	return append(line, '}')
 }
 
-// appendCalls appends the exchanges entered in a span, starting with the e-th, after a
-// separator. It returns the separator of the next argument and the index of the next
-// exchange.
-func (r *Recorder) appendCalls(line []byte, sep string, s span, e int) ([]byte, string, int) {
-	any := false
-	for ; e < len(r.entries); e++ {
-		x := r.entries[(r.oldest+e)%len(r.entries)]
-		if x.at >= s.end {
-			break
-		}
-		if x.at < s.start {
-			continue // its span was dropped
-		}
-		if any {
-			line = append(line, ',')
-		} else {
-			line, any, sep = append(append(line, sep...), "\"calls\":["...), true, ","
-		}
-		line = strconv.AppendUint(line, x.seq, 10)
+// appendCalls appends the exchanges entered in a span, after a separator, and returns them.
+func (s *span) appendCalls(line []byte, sep string, in []exchange) ([]byte, []exchange) {
+	for len(in) > 0 && in[0].at < s.start {
+		in = in[1:] // its span was dropped
+	}
+	if len(in) == 0 {
+		return line, in
+	}
+	line = append(append(line, sep...), "\"calls\":"...)
+	sep = "["
+	for _, x := range in {
+		line = strconv.AppendUint(append(line, sep...), x.seq, 10)
 		line = appendMicros(append(line, ','), x.at-s.start)
+		sep = ","
 	}
-	if any {
-		line = append(line, ']')
-	}
-	return line, sep, e
+	return append(line, ']'), in
 }
 
 // appendMicros appends nanoseconds as microseconds with one decimal; a negative time as 0.

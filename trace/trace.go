@@ -11,6 +11,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,13 +79,9 @@ type Recorder struct {
 	entered atomic.Int64 // ns since origin
 	of      int64        // step in which the current phase was entered
 	totals  [Phases]atomic.Int64
-	spans   []span // ring of the last spans
-	next    int
-	lost    int64      // spans that the ring has dropped
-	entries []exchange // ring of the last exchanges
-	first   int64      // step of the first span to keep
-	last    int64      // step of the last; 0: keep all
-	oldest  int
+	tape    tape
+	first   int64 // step of the first span to keep
+	last    int64 // step of the last; 0: keep all
 	bytes   int64 // of the current phase
 	rows    int
 
@@ -104,20 +101,20 @@ type exchange struct {
 	seq uint64
 }
 
-// New returns a recorder in phase Start. It keeps the last keep spans and twice as many
-// exchanges.
+// New returns a recorder in phase Start. It keeps about the last keep spans, and not more, with
+// the exchanges in them.
 func New(keep int) *Recorder {
 	return newAt(keep, time.Now)
 }
 
 func newAt(keep int, now func() time.Time) *Recorder {
-	r := &Recorder{origin: now(), now: now, spans: make([]span, 0, keep), entries: make([]exchange, 0, 2*keep)}
+	r := &Recorder{origin: now(), now: now, tape: newTape(keep)}
 	r.others.spans = make([]span, 0, (keep+7)/8)
 	return r
 }
 
 // Keeps reports whether spans are kept.
-func (r *Recorder) Keeps() bool { return cap(r.spans) > 0 }
+func (r *Recorder) Keeps() bool { return r.tape.keep > 0 }
 
 // Only restricts the recording of spans and exchanges to steps first to last. Call it before
 // the first step.
@@ -191,34 +188,15 @@ func (x *ring) since(at int64) (all []span) {
 // before all ranks have entered it. All ranks use the same number for the same exchange. It
 // is not part of any total.
 func (r *Recorder) Exchange(seq uint64) {
-	if cap(r.entries) == 0 || !r.wants(r.step.Load()) {
-		return
-	}
-	x := exchange{at: r.now().Sub(r.origin).Nanoseconds(), seq: seq}
-	if len(r.entries) < cap(r.entries) {
-		r.entries = append(r.entries, x)
-		return
-	}
-	r.entries[r.oldest] = x
-	if r.oldest++; r.oldest == len(r.entries) {
-		r.oldest = 0
+	if r.Keeps() && r.wants(r.step.Load()) {
+		r.tape.addExchange(exchange{at: r.now().Sub(r.origin).Nanoseconds(), seq: seq})
 	}
 }
 
 func (r *Recorder) keep(s span) {
-	if !r.wants(s.step) {
-		return
+	if r.Keeps() && r.wants(s.step) {
+		r.tape.addSpan(&s)
 	}
-	if len(r.spans) < cap(r.spans) {
-		r.spans = append(r.spans, s)
-		return
-	}
-	if len(r.spans) == 0 {
-		return
-	}
-	r.lost++
-	r.spans[r.next] = s
-	r.next = (r.next + 1) % len(r.spans)
 }
 
 // Now returns the current step and phase, and the time since the phase began.
@@ -245,8 +223,12 @@ func (r *Recorder) WriteLast(w io.Writer, n int) error {
 	}
 	fmt.Fprintf(b, "%8s  %-10s %12s %12s\n", "step", "phase", "began s", "took s")
 	line(r.step.Load(), Phase(r.phase.Load()), r.entered.Load(), r.now().Sub(r.origin).Nanoseconds(), "  so far")
-	for i := len(r.spans) - 1; i >= max(0, len(r.spans)-n); i-- {
-		s := r.spans[(r.next+i)%len(r.spans)]
+	var last []span
+	r.tape.each(r.tape.older(n), func(s *span, _ []exchange) error {
+		last = append(last, *s)
+		return nil
+	})
+	for _, s := range slices.Backward(last) {
 		note := ""
 		if s.nth > 0 {
 			note = fmt.Sprintf("  bucket %d, in the background", s.nth)

@@ -430,7 +430,7 @@ func plain(err error) bool {
 const failureSpans = 1000
 
 // traceSpans is the number of spans kept of a rank's timeline: about the last ten thousand
-// steps, 2.5 MB.
+// steps, 1.5 MB of which .9 MB are used.
 const traceSpans = 1 << 16
 
 // trained returns the printer of the result of a training.
