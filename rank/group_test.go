@@ -244,7 +244,7 @@ func TestForGood(t *testing.T) {
 		}
 		if d := g.Fail(1, 0, "no such file", blamed, Status{Phase: "scan"}); d.Verdict == nil || d.Verdict.Kind != Failed || d.Verdict.Permanent != want {
 			t.Errorf("blamed %d: %+v", blamed, d.Verdict)
-		} else if got := d.Verdict.String(); want && got != "no such file; reported by rank 0 in phase scan, step 0" || !want && got != "rank 0 failed in phase scan, step 0: no such file" {
+		} else if got := d.Verdict.String(); want && got != "no such file" || !want && got != "rank 0 failed in phase scan, step 0: no such file" {
 			t.Errorf("blamed %d: %s", blamed, got)
 		}
 	}

@@ -316,7 +316,7 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	v := &Verdict{
 		Kind: s.sign(), Rank: root, Host: s.member.Host, Pid: s.member.Pid,
 		Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position,
-		Cause: s.cause, Permanent: s.failed && s.blamed == ForGood, Code: s.code, Signal: s.signal,
+		Cause: s.cause, Permanent: s.failed && s.blamed == ForGood, Alone: len(g.states) == 1, Code: s.code, Signal: s.signal,
 	}
 	switch v.Kind {
 	case Silent:

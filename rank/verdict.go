@@ -43,6 +43,7 @@ type Verdict struct {
 	Position  string        `json:"position,omitempty"`
 	Cause     string        `json:"cause,omitempty"`
 	Permanent bool          `json:"permanent,omitempty"` // a restart would repeat the cause
+	Alone     bool          `json:"alone,omitempty"`     // the group has one rank
 	Code      int           `json:"code,omitempty"`      // exit code of the process
 	Signal    int           `json:"signal,omitempty"`    // signal that ended the process
 	Quiet     time.Duration `json:"quiet,omitempty"`     // how long it was silent, stuck or waiting
@@ -74,6 +75,10 @@ func (v *Verdict) String() string {
 		b.WriteString(v.Cause)
 	default:
 		if v.Kind == Failed && v.Permanent && v.Cause != "" { // the rank that met the cause does not matter
+			if v.Alone {
+				b.WriteString(v.Cause)
+				break
+			}
 			fmt.Fprintf(&b, "%s; reported by %s%s", v.Cause, v.who(), v.where())
 			break
 		}
