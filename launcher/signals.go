@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"syscall"
 )
 
 // Interrupted is the cause of a context that was ended by a signal.
@@ -11,7 +12,18 @@ type Interrupted struct {
 	Signal os.Signal
 }
 
-func (i Interrupted) Error() string { return "interrupted by signal: " + i.Signal.String() }
+func (i Interrupted) Error() string {
+	name := i.Signal.String()
+	switch i.Signal {
+	case syscall.SIGINT:
+		name = "SIGINT"
+	case syscall.SIGTERM:
+		name = "SIGTERM"
+	case syscall.SIGHUP:
+		name = "SIGHUP"
+	}
+	return "interrupted by " + name
+}
 
 // Code returns the exit code for the signal: 128 plus its number.
 func (i Interrupted) Code() int { return 128 + signalNumber(i.Signal) }

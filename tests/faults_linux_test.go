@@ -438,7 +438,7 @@ func TestInterruptedWithoutRanks(t *testing.T) {
 		})
 		kill(t, cmd.Process.Pid, x.sig)
 		cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != x.code || !strings.Contains(said.String(), "interrupted") {
+		if code := cmd.ProcessState.ExitCode(); code != x.code || !strings.Contains(said.String(), "interrupted by SIG") {
 			t.Errorf("%v: exit code %d, want %d\n%s", x.sig, code, x.code, said.String())
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
