@@ -54,7 +54,21 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v\n%.2000s", err, page)
 	}
 	o = run(t, dir, "sweep", "-resume", got.Dir)
-	if o.code != 0 || strings.Contains(o.stderr, "epoch") || !strings.Contains(o.stdout, "test data: auc 0.") {
+	if o.code != 0 || strings.Contains(o.stderr, "epoch") || !strings.Contains(o.stderr, "\nfailed trainings to repeat: 1\ntrial 2 failed: ") || !strings.Contains(o.stdout, "test data: auc 0.") {
+		t.Errorf("a failed trial: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	state := filepath.Join(dir, got.Dir, "sweep.json")
+	text, err := os.ReadFile(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, filepath.Join(got.Dir, "sweep.json"), strings.Replace(string(text), "1.0e+30", "0.002", 1)) // the cause is mended
+	o = run(t, dir, "sweep", "-resume", got.Dir)
+	if o.code != 0 || strings.Contains(o.stderr, "trial 1") || !strings.Contains(o.stderr, "\ntrial 2, ") {
+		t.Errorf("a mended trial: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	o = run(t, dir, "sweep", "-resume", got.Dir)
+	if o.code != 0 || strings.Contains(o.stderr, "trial 1") || strings.Contains(o.stderr, "trial 2") || !strings.Contains(o.stdout, "test data: auc 0.") {
 		t.Errorf("a finished sweep: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 }

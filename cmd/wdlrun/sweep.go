@@ -54,8 +54,8 @@ best 1/-eta of them up to -eta times as many epochs, and repeats this up to trai
 Trials are compared by -metric on the validation data. -repeats N trains each trial with N
 seeds and compares the means. Trials with the same data and features share one scan. A
 trial that fails is reported and does not end the sweep. Ctrl-C writes a checkpoint of
-each running trial; -resume DIR continues. The test metrics of the best trial are printed
-at the end.
+each running trial. -resume DIR continues, and trains failed trials once more. The test
+metrics of the best trial are printed at the end.
 
 Examples:
    wdlrun sweep -config ctr.yaml -space space.yaml -trials 20 -parallel 2 -np 1
@@ -78,7 +78,7 @@ Examples:
 			&cli.IntFlag{Name: "np", Value: 1, Usage: "train each trial on `NUMBER` ranks"},
 			&cli.DurationFlag{Name: "budget", Usage: "stop after `TIME`, such as 2h, as Ctrl-C does"},
 			&cli.StringFlag{Name: "out", Value: "sweeps", Usage: "create the directory of the sweep in `DIR`"},
-			&cli.StringFlag{Name: "resume", Usage: "continue the sweep in `DIR`"},
+			&cli.StringFlag{Name: "resume", Usage: "continue the sweep in `DIR`, and train its failed trials once more"},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {
@@ -292,6 +292,9 @@ func (s *sweeping) run(c *cli.Context, p *program) error {
 	}
 	p.ranks.Store(true) // trainings write checkpoints before they end
 	fmt.Fprintf(p.stderr, "sweep %s: %d %s\n", s.dir, len(s.Trials), plural(len(s.Trials), "trial"))
+	if n := s.Retry(); n > 0 { // of an earlier process
+		fmt.Fprintf(p.stderr, "failed trainings to repeat: %d\n", n)
+	}
 	if s.Options.Trials > len(s.Trials) {
 		fmt.Fprintf(p.stderr, "the space has no more combinations for -trials %d\n", s.Options.Trials)
 	}

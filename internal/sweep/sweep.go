@@ -128,6 +128,16 @@ func Parse(b []byte) (*Sweep, error) {
 	return &s, nil
 }
 
+// Retry forgets the failures, so that Run trains these jobs again. It returns their number.
+func (s *Sweep) Retry() (n int) {
+	for _, t := range s.Trials {
+		before := len(t.Outcomes)
+		t.Outcomes = slices.DeleteFunc(t.Outcomes, func(x Outcome) bool { return x.Error != "" })
+		n += before - len(t.Outcomes)
+	}
+	return n
+}
+
 // score returns the score of an outcome for the Scheduler; NaN for a failure.
 func (s *Sweep) score(x Outcome) float64 {
 	v, has := x.Valid[s.Options.Metric]
