@@ -71,10 +71,10 @@ func TestLivePage(t *testing.T) {
 		t.Errorf("tables %q", text)
 	}
 	eventually(t, "the slow rank", func() bool { return strings.Contains(b.text("#slow"), "rank 1") })
+	b.shoot("live.png", 1200, false)
 	if text := b.eval("(data.ranks.slow = [], ranks(), document.querySelector('#slow').textContent)"); !regexp.MustCompile(`^no rank stands out now; until \d\d:\d\d:\d\d, rank 1 on host \S+ was [0-9.]+× slower in compute than`).MatchString(text) {
 		t.Errorf("after the last verdict: %q", text)
 	}
-	b.shoot("live.png", 1200, false)
 	b.resize(390, true)
 	eventually(t, "the time of each rank on a phone", func() bool {
 		return b.eval("document.querySelectorAll('#ranks .parts').length + ' ' + [...document.querySelectorAll('#ranks .parts')].every(e => e.getBoundingClientRect().right <= innerWidth) + ' ' + (document.documentElement.scrollWidth <= innerWidth)") == "2 true true"
