@@ -153,6 +153,9 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 	if len(records) == 0 {
 		return fmt.Errorf("%s: no two lines have the same number of fields; is it csv or tsv?", first.Name)
 	}
+	if n, read := len(records), len(all[0].lines); !in.consistent(n, read) {
+		return fmt.Errorf("%s: only %d of %d lines have the most frequent number of fields, %d (separated by %q); is it csv or tsv?", first.Name, n, read, len(records[0]), in.Delimiter)
+	}
 	header := records[0]
 	for i := 1; i < len(all); i++ {
 		more := in.split(all[i].lines, len(header))
@@ -327,6 +330,15 @@ func (in *Inspection) split(all []string, width int) [][]string {
 	records = slices.DeleteFunc(records, func(r []string) bool { return len(r) != width })
 	in.Ragged += n - len(records)
 	return records
+}
+
+// consistent reports whether enough of the lines read have the same number of fields to be
+// records: three fifths, or nine tenths if blanks separate the fields, as they do in prose.
+func (in *Inspection) consistent(same, read int) bool {
+	if in.Delimiter == " " {
+		return 10*same >= 9*read
+	}
+	return 5*same >= 3*read
 }
 
 // named is names, with repetitions of the header removed from the records, as in

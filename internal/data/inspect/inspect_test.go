@@ -114,6 +114,27 @@ func TestAllRecordsBad(t *testing.T) {
 	}
 }
 
+// TestInspectRejectsProse: text and YAML, whose lines have no common number of fields, are
+// not records separated by blanks or colons. A few faulty lines are left out.
+func TestInspectRejectsProse(t *testing.T) {
+	for name, want := range map[string]string{
+		"../../wdl/config/adult.yaml": "lines have the most frequent number of fields",
+		"inspect.go":                  "lines have the most frequent number of fields",
+	} {
+		if _, err := First(name, 0); err == nil || !strings.HasPrefix(err.Error(), name+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "blanks.txt")
+	text := strings.Repeat("1 2 c\n", 18) + strings.Repeat("1 2\n", 2)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if in, err := First(path, 0); err != nil || in.Rows != 18 || in.Ragged != 2 {
+		t.Error(in, err)
+	}
+}
+
 // TestInspectLooksAllOver: values that begin late in a file are seen, unless it is packed;
 // a small file is read completely.
 func TestInspectLooksAllOver(t *testing.T) {
