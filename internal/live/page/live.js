@@ -115,7 +115,7 @@ function ranks() {
   const r = data.ranks, names = data.run.phases;
   if (!r) return;
   const named = (all, is) => all.map(s => "rank " + s.rank + (data.run.hosts[s.rank] ? " on host " + data.run.hosts[s.rank] : "") + " " + is + " " + short(s.factor, 1) + "× slower in " + (s.cause === "host" ? "compute" : s.cause) + " than the median of the ranks" + (s.cause === "host" ? ": its host does not let it compute" : "")).join("; ");
-  $("slow").textContent = r.slow.length ? "slow: " + named(r.slow, "is") : r.last ? "no rank stands out now; until " + new Date(r.last_at).toLocaleTimeString("en-GB") + ", " + named(r.last, "was") : "no rank stands out";
+  $("slow").textContent = r.slow.length ? "slow: " + named(r.slow, "is") : r.last ? "no rank stands out now; until " + new Date(r.last_at).toLocaleTimeString("en-GB") + ", " + named(r.last, "was") : data.run.hosts.length > 1 ? "no rank stands out" : "";
   $("slow").className = r.slow.length ? "verdict warn" : "verdict";
   $("legend").replaceChildren(...names.map((n, i) => { const s = node("span"); s.append(node("i", "", "f" + i), n + (["pull", "push", "sync"].includes(n) ? " (with waiting)" : "")); return s; }));
   const head = node("tr");
