@@ -18,6 +18,7 @@ type parser struct {
 	reads   []string // read by the decoder
 	derives bool     // some columns are derived, or a condition excludes records
 	columns []schema.Column
+	numeric []bool // by column
 	missing []string
 	label   labelRule
 	targets []target
@@ -45,6 +46,9 @@ func newParserOf(src schema.Source, s schema.Schema, decoder func(reads []string
 	p := &parser{columns: s.Columns(), missing: src.Missing, label: newLabelRule(s.Label)}
 	p.targets = newTargets(s, p.columns)
 	n := len(p.columns)
+	for _, c := range p.columns {
+		p.numeric = append(p.numeric, c.Number)
+	}
 	p.lists, p.numbers, p.absent = make([]value.List, n), make([]float64, n), make([]bool, n)
 	switch {
 	case src.Header && src.HasLayout():
@@ -80,7 +84,19 @@ func (p *parser) parse(record []byte) *record.Flaw {
 	if fl := p.decoder.Decode(record, p.lists); fl != nil {
 		return fl
 	}
-	for i := range p.columns {
+	plain := len(p.missing) == 0
+	for i := range p.lists {
+		l := &p.lists[i]
+		if plain && l.Kind == value.Text && len(l.Texts) == 1 { // the common case
+			text := l.Texts[0]
+			if p.absent[i] = len(text) == 0; p.absent[i] || !p.numeric[i] {
+				continue
+			}
+			if x, ok := value.SmallNumber(text); ok {
+				p.numbers[i] = x
+				continue
+			}
+		}
 		if fl := p.parseColumn(i); fl != nil {
 			return fl
 		}
@@ -94,11 +110,7 @@ func (p *parser) parse(record []byte) *record.Flaw {
 // parseColumn decides whether a column is missing, and parses its number.
 func (p *parser) parseColumn(i int) *record.Flaw {
 	l := &p.lists[i]
-	if l.Kind == value.Text && len(l.Texts) == 1 && !p.columns[i].Number && len(p.missing) == 0 {
-		p.absent[i] = len(l.Texts[0]) == 0 // the common case
-		return nil
-	}
-	if p.absent[i] = p.isAbsent(l); p.absent[i] || !p.columns[i].Number {
+	if p.absent[i] = p.isAbsent(l); p.absent[i] || !p.numeric[i] {
 		return nil
 	}
 	x, why := number(l)

@@ -2,8 +2,6 @@ package record
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
@@ -54,31 +52,16 @@ func (d *Delimited) Split(line []byte, dst [][]byte) ([][]byte, *Flaw) {
 	return d.splitPlain(line, dst), nil
 }
 
-// splitPlain splits a line without quotes at its delimiters. It tests eight bytes at once,
-// which is faster than a search per field for short fields.
+// splitPlain splits a line without quotes at its delimiters. The decoder finds the fields
+// of usual lines by a delim.Cutter.
 func (d *Delimited) splitPlain(line []byte, dst [][]byte) [][]byte {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
-	every := ones * uint64(d.Delim)
-	lo, i := 0, 0
-	for ; i+8 <= len(line); i += 8 {
-		x := binary.LittleEndian.Uint64(line[i:]) ^ every
-		// The high bit of each zero byte of x, and no other bit.
-		for zero := ^((x&^highs + ^uint64(highs)) | x | ^uint64(highs)); zero != 0; zero &= zero - 1 {
-			at := i + bits.TrailingZeros64(zero)/8
-			dst = append(dst, d.trim(line[lo:at]))
-			lo = at + 1
+	for {
+		n := bytes.IndexByte(line, d.Delim)
+		if n < 0 {
+			return append(dst, d.trim(line))
 		}
+		dst, line = append(dst, d.trim(line[:n])), line[n+1:]
 	}
-	for ; i < len(line); i++ {
-		if line[i] == d.Delim {
-			dst = append(dst, d.trim(line[lo:i]))
-			lo = i + 1
-		}
-	}
-	return append(dst, d.trim(line[lo:]))
 }
 
 // splitQuoted is Split for lines with a quote. A quote inside a field that does not begin

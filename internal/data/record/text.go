@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/delim"
 )
 
 // textRecords reads the lines of a file that are records.
@@ -129,7 +130,7 @@ func FieldName(s string, i int) string {
 }
 
 func (d *Delimited) Decoder(fields, names []string) (Decoder, error) {
-	x := &delimitedDecoder{Delimited: *d, width: len(fields)}
+	x := &delimitedDecoder{Delimited: *d, width: len(fields), cutter: delim.NewCutter(len(fields))}
 	x.plain = nil
 	for _, name := range names {
 		at := -1
@@ -149,10 +150,17 @@ type delimitedDecoder struct {
 	Delimited
 	width  int   // number of fields of a record
 	at     []int // index in the record of each needed field
+	cutter *delim.Cutter
 	fields [][]byte
 }
 
 func (x *delimitedDecoder) Decode(line []byte, lists []value.List) (fl *Flaw) {
+	if !x.quotes || bytes.IndexByte(line, '"') < 0 {
+		if fields, blanks := x.cutter.Cut(line, x.Delim); fields != nil {
+			x.take(line, fields, blanks, lists)
+			return nil
+		}
+	}
 	if x.fields, fl = x.Split(line, x.fields[:0]); fl != nil {
 		return fl
 	}
@@ -163,6 +171,18 @@ func (x *delimitedDecoder) Decode(line []byte, lists []value.List) (fl *Flaw) {
 		lists[i].SetText(x.fields[at])
 	}
 	return nil
+}
+
+// take sets the lists to the needed fields of a line without quotes.
+func (x *delimitedDecoder) take(line []byte, fields []delim.Field, blanks bool, lists []value.List) {
+	for i, at := range x.at {
+		f := fields[at]
+		text := line[f.Lo:f.Hi]
+		if blanks {
+			text = x.trim(text)
+		}
+		lists[i].SetText(text)
+	}
 }
 
 // IsMarked reports whether a line begins like a comment, and not like a number or a quoted
