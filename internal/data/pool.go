@@ -26,6 +26,7 @@ type filler struct {
 	rank, size  int64
 	turns       [2][]int32 // of the decks in the first and in the last round of a step
 	decks       []deck     // of the rank
+	decksRoom   []byte     // memory of their windows
 	sharing, at int64      // number of ranks that share the rank's decks, and its index among them
 	stage       stage
 	selected    []int32 // selected records, if all are in memory
@@ -208,7 +209,7 @@ func (f *filler) load(ctx context.Context, k *deck, i int64) error {
 	}
 	switch f.order.mode {
 	case inDecks:
-		k.arrange(w)
+		f.arrange(k)
 		w.lo, w.hi = 0, 0
 		return nil
 	case onwards: // too large for a cache: move indices, not records
@@ -223,12 +224,21 @@ func (f *filler) load(ctx context.Context, k *deck, i int64) error {
 	return nil
 }
 
-// arrange copies the staged window in the order in which it is dealt, so that a step
-// copies consecutive records.
-func (k *deck) arrange(w *stage) {
+// arrange copies the staged window to a deck in the order in which it is dealt, so that a
+// step copies consecutive records.
+func (f *filler) arrange(k *deck) {
+	w := &f.stage
 	k.lo, k.hi = w.lo, w.hi
-	if cap(k.raw) < len(w.raw) || cap(k.kept) < len(w.kept) {
-		k.raw, k.kept = make([]byte, 0, len(w.raw)), make([]kept, 0, len(w.kept))
+	if k.raw == nil { // as large as the staged window, which has room for any
+		n := cap(w.raw)
+		if len(f.decksRoom) < n {
+			f.decksRoom = room(n * len(f.decks))
+			f.decksRoom = f.decksRoom[:cap(f.decksRoom)]
+		}
+		k.raw, f.decksRoom = f.decksRoom[:0:n], f.decksRoom[n:]
+	}
+	if cap(k.kept) < len(w.kept) {
+		k.kept = make([]kept, 0, cap(w.kept))
 	}
 	k.raw, k.kept = k.raw[:0], k.kept[:0]
 	for _, n := range w.turns {
@@ -247,7 +257,7 @@ func (f *filler) open(d, i int64) {
 	n := int(w.end - w.first)
 	if w.raw == nil { // large enough for any window
 		most := min(int(o.start(d+1)-o.start(d)), o.span*int(o.rows()/int64(len(o.perm))+1))
-		w.kept, w.raw = make([]kept, 0, most), make([]byte, 0, most*f.bytes/int(f.sharing))
+		w.kept, w.raw = make([]kept, 0, most), room(most*f.bytes/int(f.sharing))
 	}
 	w.raw, w.kept, w.turns, w.foreign = w.raw[:0], w.kept[:0], identity(w.turns, n), w.foreign[:0]
 	o.permute(d, w.extent, w.turns)
@@ -295,7 +305,7 @@ func (f *filler) recall(ctx context.Context, k *deck) error {
 	m.Lock()
 	defer m.Unlock()
 	if m.encoder != f.encoder || m.coded != f.coded() {
-		all := stage{window: window{stored: stored{make([]byte, 0, int(f.Dataset.rows)*f.bytes), make([]kept, 0, f.Dataset.rows)}}}
+		all := stage{window: window{stored: stored{room(int(f.Dataset.rows)*f.bytes), make([]kept, 0, f.Dataset.rows)}}}
 		for g := range f.groups {
 			if ctx.Err() != nil {
 				return errClosed
