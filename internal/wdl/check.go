@@ -64,7 +64,7 @@ func (o Options) fits(c *config.Config, size int) error {
 		errs = append(errs, fmt.Errorf("train.batch: %d samples of each of %d ranks are %d, and a step may have %d: give at most %d", c.Train.Batch, size, n, data.MostBatch, data.MostBatch/size))
 	}
 	if c.Train.MayUseGPU() && o.Replicas > 1 {
-		errs = append(errs, errors.New("train.device: "+c.Train.Device+" cannot be combined with -replicas: a rank that continues from memory keeps no device; leave out -replicas"))
+		errs = append(errs, errors.New("train.device: "+c.Train.Device+" cannot be combined with -replicas, which does not restore the parameters on a device; leave out -replicas"))
 	}
 	if c.Train.Slots > 0 {
 		errs = append(errs, checkSlots(c, o.Replicas, size))
