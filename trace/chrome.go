@@ -8,6 +8,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/micros"
 )
 
 // Source identifies the rank and the job of a timeline.
@@ -125,9 +127,9 @@ func (s *span) appendEvent(line []byte, name string, pid, lane int) []byte {
 	line = append(line, ",\n{\"name\":\""...)
 	line = append(line, name...)
 	line = append(line, "\",\"ph\":\"X\",\"ts\":"...)
-	line = appendMicros(line, s.start)
+	line = micros.Append(line, s.start)
 	line = append(line, ",\"dur\":"...)
-	line = appendMicros(line, s.end-s.start)
+	line = micros.Append(line, s.end-s.start)
 	line = strconv.AppendInt(append(line, ",\"pid\":"...), int64(pid), 10)
 	return strconv.AppendInt(append(line, ",\"tid\":"...), int64(lane), 10)
 }
@@ -167,15 +169,8 @@ func (s *span) appendCalls(line []byte, sep string, in []exchange) ([]byte, []ex
 	sep = "["
 	for _, x := range in {
 		line = strconv.AppendUint(append(line, sep...), x.seq, 10)
-		line = appendMicros(append(line, ','), x.at-s.start)
+		line = micros.Append(append(line, ','), x.at-s.start)
 		sep = ","
 	}
 	return append(line, ']'), in
-}
-
-// appendMicros appends nanoseconds as microseconds with one decimal; a negative time as 0.
-func appendMicros(line []byte, ns int64) []byte {
-	tenths := (max(ns, 0) + 50) / 100
-	line = append(strconv.AppendInt(line, tenths/10, 10), '.')
-	return append(line, '0'+byte(tenths%10))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/wdlrun/wdlrun/internal/micros"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -77,26 +78,16 @@ type merger struct {
 	line    []byte // buffer
 }
 
-// appendMicros appends nanoseconds as microseconds with one decimal, which is five times as
-// fast as formatting a float64.
-func appendMicros(b []byte, ns int64) []byte {
-	if ns < 0 {
-		b, ns = append(b, '-'), -ns
-	}
-	tenths := (ns + 50) / 100
-	return append(strconv.AppendInt(b, tenths/10, 10), '.', byte('0'+tenths%10))
-}
-
 // begin starts the line of an event that has a duration. name is JSON.
 func (m *merger) begin(name []byte, start, end int64, rank, lane int) {
 	m.line = append(append(append(m.line[:0], ",\n{\"name\":"...), name...), `,"ph":"X"`...)
 	m.place(start, rank, lane)
-	m.line = appendMicros(append(m.line, `,"dur":`...), end-start)
+	m.line = micros.Append(append(m.line, `,"dur":`...), end-start)
 }
 
 // place appends the time and the lane of an event.
 func (m *merger) place(at int64, rank, lane int) {
-	m.line = appendMicros(append(m.line, `,"ts":`...), at-m.origin)
+	m.line = micros.Append(append(m.line, `,"ts":`...), at-m.origin)
 	m.number(`,"pid":`, int64(rank))
 	m.number(`,"tid":`, int64(lane))
 }
