@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 
@@ -76,6 +77,20 @@ func checkLive(c *cli.Context) error {
 	return nil
 }
 
+// reachable returns the address of a listener for a browser: a listener on all addresses has the
+// name of this host.
+func reachable(at net.Addr, hostname func() (string, error)) string {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return at.String()
+	}
+	name, err := hostname()
+	if err != nil {
+		return at.String()
+	}
+	return net.JoinHostPort(name, strconv.Itoa(tcp.Port))
+}
+
 // shown is the live display of a training. The zero value shows nothing.
 type shown struct {
 	board  *live.Board
@@ -107,7 +122,7 @@ func showLive(c *cli.Context, m *member.Member, opt *wdl.Options) (s shown, err 
 			opt.Warn(fmt.Sprintf("%s not served, and training continues: %v; try: -%s with another port", what, err, flag))
 			return nil
 		}
-		opt.Say(fmt.Sprintf("%s: http://%s%s", what, ln.Addr(), path))
+		opt.Say(fmt.Sprintf("%s: http://%s%s", what, reachable(ln.Addr(), os.Hostname), path))
 		return []net.Listener{ln}
 	}
 	web := listen("web", "live page", "/")

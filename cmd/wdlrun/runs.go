@@ -141,7 +141,7 @@ func runsPage(c *cli.Context, p *program, dir string) error {
 	if err != nil {
 		return fmt.Errorf("runs: -web: %w; try another port", err)
 	}
-	fmt.Fprintf(p.stderr, "page: http://%s/\n", ln.Addr())
+	fmt.Fprintf(p.stderr, "page: http://%s/\n", reachable(ln.Addr(), os.Hostname))
 	return history.Serve(c.Context, ln, dir, token, listProgress(p.stderr))
 }
 

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"testing"
+)
+
+// TestReachable: the address printed of a page can be opened, also from other machines.
+func TestReachable(t *testing.T) {
+	named := func() (string, error) { return "node7", nil }
+	for at, want := range map[string]string{"127.0.0.1:6060": "127.0.0.1:6060", "[::1]:6060": "[::1]:6060", "0.0.0.0:6060": "node7:6060", "[::]:6060": "node7:6060"} {
+		addr, err := net.ResolveTCPAddr("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := reachable(addr, named); got != want {
+			t.Errorf("%s: %s, want %s", at, got, want)
+		}
+	}
+	nameless := func() (string, error) { return "", errors.New("no name") }
+	if got := reachable(&net.TCPAddr{Port: 6060}, nameless); got != ":6060" {
+		t.Errorf("without a name of the host: %s", got)
+	}
+}
