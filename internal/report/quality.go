@@ -57,15 +57,18 @@ type sliceView struct {
 	Rows        [][]string
 }
 
+// listed replaces the gaps between the metrics of a line, which a page does not show.
+func listed(line string) string { return strings.ReplaceAll(strings.TrimSpace(line), "   ", ", ") }
+
 // WriteQuality writes the page about an evaluation. now is the date on the page.
 func WriteQuality(w io.Writer, e Evaluation, now time.Time) error {
 	q, m := e.Quality, &e.Metrics
 	v := qualityView{
 		Title: "wdlrun: quality of " + e.Model, Made: now.Format("2006-01-02 15:04"), Data: e.Data, Samples: m.Samples,
-		Verdict: []string{m.String()}, Rows: metricRows(e), Bins: binRows(q.Bins),
+		Verdict: []string{listed(m.String())}, Rows: metricRows(e), Bins: binRows(q.Bins),
 	}
 	if base := m.Base(); base != "" {
-		v.Verdict = append(v.Verdict, base)
+		v.Verdict = append(v.Verdict, listed(base))
 	}
 	if e.Groups != nil {
 		v.Verdict = append(v.Verdict, e.Groups.String())
@@ -121,7 +124,7 @@ func metricRows(e Evaluation) (rows []metricRow) {
 	}
 	add("auc", "AUC", m.AUC, "probability that a positive sample is ranked above a negative one")
 	add("pr_auc", "PR-AUC", m.PRAUC, "average precision")
-	add("", "log-loss", &m.LogLoss, "")
+	add("", "log-loss", &m.LogLoss, "mean of −ln of the probability predicted for the true class")
 	add("", "normalised entropy", m.NormalisedEntropy, "log-loss divided by that of predicting the base rate; below 1 is better than that")
 	add("calibration", "calibration", m.Calibration, "mean prediction divided by the share of positives")
 	add("", "ECE", q.ECE, "mean distance of prediction and share of positives over the bins below")

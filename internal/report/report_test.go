@@ -208,6 +208,18 @@ func TestInABrowser(t *testing.T) {
 	}
 }
 
+// TestQualityPageSeparatesMetrics, whose gaps in text are no gaps in HTML.
+func TestQualityPageSeparatesMetrics(t *testing.T) {
+	auc := 0.75
+	var b bytes.Buffer
+	if err := WriteQuality(&b, Evaluation{Metrics: metrics.Metrics{Samples: 4, AUC: &auc, LogLoss: 0.5}, Quality: &metrics.Quality{}}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "AUC 0.7500, log-loss 0.5000, accuracy") {
+		t.Errorf("%.2000s", b.String())
+	}
+}
+
 // TestQualityPageEscapes values of fields, and shows missing numbers as a dash.
 func TestQualityPageEscapes(t *testing.T) {
 	e := Evaluation{Model: "<b>", Quality: &metrics.Quality{Slices: []metrics.SliceList{{Field: "f", Top: []metrics.Slice{{Value: "<script>alert(1)</script>", Samples: 3}}}}}}
