@@ -113,7 +113,7 @@ func TestPredictFaults(t *testing.T) {
 			t.Errorf("%s: code %d, want %q: %s", flags, o.code, want, o.stderr)
 		}
 	}
-	if o := must(t, dir, "-np 2 "+predict+"-data bad.csv -max-bad 1 -columns age -out bad.out.csv"); !strings.Contains(o.stdout, "wrote  2 rows, 1 of them without a prediction (age, score) to bad.out.csv") {
+	if o := must(t, dir, "-np 2 "+predict+"-data bad.csv -max-bad 1 -columns age -out bad.out.csv"); !strings.Contains(o.stdout, "rows   2, 1 of them without a prediction (age, score) written to bad.out.csv") {
 		t.Errorf("bad.csv: %s%s", o.stdout, o.stderr)
 	}
 	write(t, dir, "long.csv", "city,age\nOslo,3\n"+strings.Repeat("x", 70_000)+",4\n")

@@ -287,7 +287,7 @@ func printPredicted(path string) func(w io.Writer, _ int, result []byte) error {
 		} else if r.Checkpoint != "" {
 			fmt.Fprintf(w, "model  %s\n", modelText(r.Model))
 		}
-		fmt.Fprintf(w, "data   %s\nwrote  %d rows%s (%s) to %s: %.1f s, %.0f rows/s\n",
+		fmt.Fprintf(w, "data   %s\nrows   %d%s (%s) written to %s: %.1f s, %.0f rows/s\n",
 			strings.Join(r.Data, " "), r.Rows, bad, strings.Join(r.Columns, ", "), path, r.Seconds, r.RowsPerSecond)
 		unknown(w, r.Unknown, r.Rows-r.Bad, notTrained)
 		return nil

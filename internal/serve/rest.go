@@ -151,6 +151,9 @@ func (s *Server) restPredict(text []byte, spec *tfs.ModelSpec) (out []byte, err 
 	}
 	spec.Signature = r.Signature
 	encode := func(w *worker) (rows.Counts, error) {
+		if r.Instances && r.Rows == 0 {
+			return rows.Counts{}, invalid("the request has no rows: \"instances\" is empty")
+		}
 		if r.Unnamed {
 			if err := nameOnly(&r, w.coder.Fields()); err != nil {
 				return rows.Counts{}, err
@@ -176,7 +179,12 @@ func nameOnly(r *body.Request, fields []string) error {
 
 // columns encodes a request of examples.
 func columns(r *body.Request) batching {
-	return func(w *worker) (rows.Counts, error) { return w.coder.Columns(&w.batch, r.Columns) }
+	return func(w *worker) (rows.Counts, error) {
+		if r.Rows == 0 {
+			return rows.Counts{}, invalid("the request has no rows: \"examples\" is empty")
+		}
+		return w.coder.Columns(&w.batch, r.Columns)
+	}
 }
 
 func (s *Server) restClassify(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
