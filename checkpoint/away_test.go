@@ -134,7 +134,7 @@ func TestAttachChecks(t *testing.T) {
 	if err == nil {
 		err = c.Attach(func(path string, of File) (Content, error) { return bytes.NewReader(good[:len(good)-1]), nil })
 	}
-	if err == nil || !strings.Contains(err.Error(), "the manifest says") {
+	if err == nil || !strings.Contains(err.Error(), "the manifest has") {
 		t.Errorf("a part cut short: %v", err)
 	}
 }

@@ -104,7 +104,7 @@ func parseManifest(b []byte) (m *Manifest, sum Sum, err error) {
 	}
 	sum = Sum(xxh3.Hash(b[n+16:]))
 	if got := string(b[n : n+16]); got != sum.String() {
-		return nil, 0, fmt.Errorf("offset %d: checksum of the text after it is %v, it says %q: cut short, damaged or edited", n, sum, got)
+		return nil, 0, fmt.Errorf("offset %d: checksum of the text after it is %v, it contains %q: cut short, damaged or edited", n, sum, got)
 	}
 	var v struct {
 		FormatVersion int64 `json:"format_version"`

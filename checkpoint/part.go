@@ -96,7 +96,7 @@ func (h head) check(b []byte) error {
 		return errors.New("offset 0: the file does not start as a part of a checkpoint does: damaged, or no checkpoint file")
 	}
 	if got := binary.LittleEndian.Uint64(b[32:]); got != xxh3.Hash(b[:32]) {
-		return fmt.Errorf("offset 32: checksum of the header is %v, it says %v: damaged", Sum(xxh3.Hash(b[:32])), Sum(got))
+		return fmt.Errorf("offset 32: checksum of the header is %v, it contains %v: damaged", Sum(xxh3.Hash(b[:32])), Sum(got))
 	}
 	got := head{
 		version: binary.LittleEndian.Uint32(b[8:]),
@@ -108,7 +108,7 @@ func (h head) check(b []byte) error {
 		return newer("offset 8", int64(got.version), partVersion)
 	}
 	if got.part != h.part || got.parts != h.parts || got.step != h.step {
-		return fmt.Errorf("offset 12: the file is part %d of %d of step %d, the manifest says part %d of %d of step %d: files of two checkpoints were mixed",
+		return fmt.Errorf("offset 12: the file is part %d of %d of step %d, the manifest has part %d of %d of step %d: files of two checkpoints were mixed",
 			got.part, got.parts, got.step, h.part, h.parts, h.step)
 	}
 	return nil

@@ -238,7 +238,7 @@ func readPart(path string, want File, h head) ([]section, error) {
 // checkPart reads the directory of a part and checks everything except the payloads.
 func checkPart(f Content, want File, h head) ([]section, error) {
 	if f.Size() != want.Size {
-		return nil, fmt.Errorf("%d bytes, the manifest says %d: cut short, or still being copied", f.Size(), want.Size)
+		return nil, fmt.Errorf("%d bytes, the manifest has %d: cut short, or still being copied", f.Size(), want.Size)
 	}
 	b := make([]byte, headSize)
 	if _, err := f.ReadAt(b, 0); err != nil {
@@ -260,10 +260,10 @@ func checkPart(f Content, want File, h head) ([]section, error) {
 		return nil, err
 	}
 	if t.sum != want.Directory {
-		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the manifest says %v: files of two checkpoints were mixed", t.offset, t.sum, want.Directory)
+		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the manifest has %v: files of two checkpoints were mixed", t.offset, t.sum, want.Directory)
 	}
 	if len(sections) != want.Sections {
-		return nil, fmt.Errorf("offset %d: %d sections, the manifest says %d", t.offset, len(sections), want.Sections)
+		return nil, fmt.Errorf("offset %d: %d sections, the manifest has %d", t.offset, len(sections), want.Sections)
 	}
 	return sections, nil
 }
@@ -275,7 +275,7 @@ func readDirectory(f io.ReaderAt, t tail) ([]section, error) {
 		return nil, fmt.Errorf("directory: %w", err)
 	}
 	if got := Sum(xxh3.Hash(b)); got != t.sum {
-		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the trailer says %v: damaged", t.offset, got, t.sum)
+		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the trailer has %v: damaged", t.offset, got, t.sum)
 	}
 	return parseDirectory(b, t.offset)
 }
@@ -437,7 +437,7 @@ func (c *checked) Read(p []byte) (int, error) {
 
 func (c *checked) sum(s section) error {
 	if got := Sum(c.hash.Sum64()); got != s.sum {
-		return fmt.Errorf("checksum of the payload is %v, the directory says %v: damaged: use an earlier checkpoint", got, s.sum)
+		return fmt.Errorf("checksum of the payload is %v, the directory has %v: damaged: use an earlier checkpoint", got, s.sum)
 	}
 	return nil
 }
@@ -477,7 +477,7 @@ func readStreamed(in *checked, s section, read func(io.Reader) error) error {
 	}
 	if err := in.sum(s); err != nil {
 		if rerr != nil {
-			return fmt.Errorf("%w; its reader said: %w", err, rerr)
+			return fmt.Errorf("%w; its reader reported: %w", err, rerr)
 		}
 		return err
 	}

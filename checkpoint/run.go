@@ -116,9 +116,9 @@ func readRuns(root string) (runIDs, error) {
 
 func parseRuns(text string) (runs runIDs, err error) {
 	if rest, has := strings.CutPrefix(text, runSum); has {
-		said, ids, _ := strings.Cut(rest, "\n")
-		if sum := Sum(xxh3.HashString(ids)).String(); said != sum {
-			return runs, fmt.Errorf("its checksum is %.40q, and that of its ids is %s", said, sum)
+		want, ids, _ := strings.Cut(rest, "\n")
+		if sum := Sum(xxh3.HashString(ids)).String(); want != sum {
+			return runs, fmt.Errorf("its checksum is %.40q, and that of its ids is %s", want, sum)
 		}
 		text, runs.sum = ids, true
 	}
@@ -165,7 +165,7 @@ func checkOrigin(dir string, m *Manifest) error {
 	dir = filepath.Clean(dir)
 	name := filepath.Base(dir)
 	if step, ok := parseStep(strings.TrimPrefix(name, oldPrefix)); ok && step != m.Step {
-		return fmt.Errorf("its manifest says step %d: the directory was renamed or copied from %s", m.Step, stepName(m.Step))
+		return fmt.Errorf("its manifest has step %d: the directory was renamed or copied from %s", m.Step, stepName(m.Step))
 	}
 	runs, err := readRuns(filepath.Dir(dir))
 	if err != nil {

@@ -63,8 +63,8 @@ func TestACheckpointIsWhatItsManifestSays(t *testing.T) {
 			if err := os.Rename(Dir(root, 2), Dir(root, 3)); err != nil {
 				t.Fatal(err)
 			}
-		}, "its manifest says step 2"},
-		{"copied under another step", func(t *testing.T, root, _ string) { copyDir(t, Dir(root, 1), Dir(root, 3)) }, "its manifest says step 1"},
+		}, "its manifest has step 2"},
+		{"copied under another step", func(t *testing.T, root, _ string) { copyDir(t, Dir(root, 1), Dir(root, 3)) }, "its manifest has step 1"},
 		{"copied from another run", func(t *testing.T, root, other string) { copyDir(t, Dir(other, 9), Dir(root, 9)) }, "copied from another run"},
 		{"linked to another run", func(t *testing.T, root, other string) {
 			if err := os.Symlink(Dir(other, 9), Dir(root, 9)); err != nil {

@@ -46,7 +46,7 @@ func NewHosts(flat, local Transport, hostOf []int) *Comm {
 	outer := flat
 	if local != nil {
 		if r, n, k := local.World(); r != plan.index || n != len(mates) || k < channels {
-			panic(fmt.Sprintf("collective: NewHosts: rank %d is %d of %d on its host; its local transport says %d of %d, with %d channels for %d",
+			panic(fmt.Sprintf("collective: NewHosts: rank %d is %d of %d on its host; its local transport has %d of %d, with %d channels for %d",
 				rank, plan.index, len(mates), r, n, k, channels))
 		}
 		outer, local = &outside{flat, local}, inside(flat, local, mates)

@@ -71,7 +71,7 @@ func (l *Library) agree(m *member.Member) error {
 		var theirs Version
 		code, path, _ := strings.Cut(string(b), " ")
 		if _, err := fmt.Sscan(code, &theirs); err != nil {
-			return fmt.Errorf("nccl: join: rank %d: rank %d says %q about its library", m.World.Rank, r, b)
+			return fmt.Errorf("nccl: join: rank %d: rank %d sent invalid data about its library: %q", m.World.Rank, r, b)
 		}
 		if theirs.minor() != l.version.minor() {
 			return fmt.Errorf("nccl: join: rank %d has NCCL %v (%s), rank %d has %v (%s); all ranks need the same major and minor version",

@@ -609,10 +609,10 @@ func TestCheckOfAnotherFormat(t *testing.T) {
 		{"c.yaml", "a.tfrecord", "4 records in 1 file, tfrecord: 4 good, 0 bad"},
 		{"j.yaml", "clicks.csv", "4 records in 1 file, csv: 4 good, 0 bad"},
 		{"j.yaml", "tabs.tsv", "4 records in 1 file, tsv: 4 good, 0 bad"},
-		{"c.yaml", "tabs.tsv", "tabs.tsv looks like tsv with a header, and the configuration says csv with a header: convert"},
-		{"c.yaml", "pairs.libsvm", "pairs.libsvm looks like libsvm, and the configuration says csv with a header: convert"},
-		{"j.yaml", "pairs.libsvm", "pairs.libsvm looks like libsvm, and the configuration says jsonl: convert"},
-		{"j.yaml", "bare.csv", "bare.csv looks like csv without a header, and the configuration says jsonl: convert"},
+		{"c.yaml", "tabs.tsv", "tabs.tsv looks like tsv with a header, but the configuration is for csv with a header: convert"},
+		{"c.yaml", "pairs.libsvm", "pairs.libsvm looks like libsvm, but the configuration is for csv with a header: convert"},
+		{"j.yaml", "pairs.libsvm", "pairs.libsvm looks like libsvm, but the configuration is for jsonl: convert"},
+		{"j.yaml", "bare.csv", "bare.csv looks like csv without a header, but the configuration is for jsonl: convert"},
 	} {
 		o := run(t, dir, "data", "check", "-config", x.config, x.file)
 		if good := strings.Contains(x.want, "good"); (o.code == 0) != good || !strings.Contains(o.stdout+o.stderr, x.want) {

@@ -327,7 +327,7 @@ func (s seeded) resume(t *testing.T, dir, mark string) (o outcome) {
 	}
 	run, _ := filepath.Rel(dir, filepath.Dir(filepath.Dir(last)))
 	o = end(t, again.start(t, dir, mark, nil, "train", "--json", "-resume", run)[0])
-	if renamed != strings.Contains(o.stderr, "its manifest says step ") {
+	if renamed != strings.Contains(o.stderr, "its manifest has step ") {
 		t.Errorf("checkpoint renamed: %t\n%s", renamed, o.stderr)
 	}
 	return o

@@ -74,7 +74,7 @@ Examples:
 		Description: `Run an agent on each machine. Jobs then start with wdlrun -H @a:8,@b:8 train. An agent
 runs in the foreground until a signal. It finds the machines on its roster in the local
 network by mDNS, at the addresses of -bootstrap, and by asking the machines that it has
-found. No other machine can use it.
+found. It rejects all other machines.
 
 Examples:
    wdlrun agent

@@ -26,7 +26,7 @@ func ckptSubcommands(p *program) []*cli.Command {
 			Description: `For a run directory RUN: prints one line per checkpoint, the newest first, then the faults
 of those that cannot be opened. For a CHECKPOINT, RUN/checkpoints/step-N: prints the position
 of the training, and the bytes of each table and of the dense parameters. A checkpoint that is
-not full has sections delta/TABLE, the changes since the one that it builds upon.
+not full has sections delta/TABLE, the changes since its base.
 
 Examples:
    wdlrun ckpt show runs/20261121-101500
@@ -110,7 +110,7 @@ type ckptLine struct {
 	WorldSize int        `json:"world_size,omitempty"`
 	Bytes     int64      `json:"bytes,omitempty"`
 	Version   int        `json:"format_version,omitempty"`
-	Base      *int64     `json:"base_step,omitempty"`  // of the one that it builds upon
+	Base      *int64     `json:"base_step,omitempty"`  // of its base
 	Best      bool       `json:"best,omitempty"`       // it holds the best epoch so far
 	Away      int        `json:"parts_away,omitempty"` // parts that only other hosts hold
 	Fault     string     `json:"fault,omitempty"`
@@ -329,7 +329,7 @@ func (p *program) ckptVerify(c *cli.Context) error {
 	return nil
 }
 
-// verifyChain verifies a checkpoint and those that it builds upon. known has the results
+// verifyChain verifies a checkpoint and its chain of bases. known has the results
 // of earlier calls, so that each is read once.
 func verifyChain(ctx context.Context, c *checkpoint.Checkpoint, known map[string]error) error {
 	var faults []error

@@ -45,7 +45,8 @@ the metrics change.
    -format safetensors   one file of all arrays: -out FILE
    -format npy           a directory with a .npy file for each array: -out DIR
 
-The last two hold the dense parameters, and the keys and rows of each table by ascending key.
+safetensors and npy contain the dense parameters, and the keys and rows of each table by
+ascending key.
 ONNX needs opset 17 and ai.onnx.ml 3. Its inputs are the fields of a record. It cannot compute
 hashes of strings, crosses and dates: such an input is the key. inputs.json lists the inputs.
 

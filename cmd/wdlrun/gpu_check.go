@@ -10,13 +10,13 @@ func gpuCheckCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "gpu-check", Usage: "check the GPUs of this machine and their libraries", UsageText: "wdlrun gpu-check [-report FILE] [--json]",
 		Description: `Runs these checks on each device that CUDA_VISIBLE_DEVICES allows:
-   kernels      each kernel leaves the same bits in memory as its twin on the CPU
+   kernels      each kernel computes the same bits as its twin on the CPU
    memory       copies arrive unchanged; bandwidth of pinned copies and within the device
    parity       200 steps of four models agree with the CPU, and have the same bits twice
 this one on the first device, if python3 can import torch with CUDA:
-   PyTorch      a step has the same results, and its time compared
+   PyTorch      a step has the same results; its time is compared
 and these between all devices, if there are at least 2 and NCCL is installed:
-   collectives, NCCL bandwidth, and the abort of a sum that one rank only has begun
+   collectives, NCCL bandwidth, and the abort of a sum that only one rank has begun
 It prints a line for each check and writes the report, with the inventory and the paths of the
 libraries, to a JSON file. The exit code is 1 if a check fails.
 

@@ -12,9 +12,9 @@ import (
 func gpusCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "gpus", Usage: "list the GPUs of this machine", UsageText: "wdlrun gpus [--json]",
-		Description: `Prints model, memory, PCI address and link, NUMA node, NVLinks, ECC, why clocks are reduced, and
-the processes that compute, as NVML reports them. --json adds the CPUs near each device. Values that NVML does not report are "unknown", and
-null in JSON. CUDA_VISIBLE_DEVICES has no effect.
+		Description: `Prints model, memory, PCI address and link, NUMA node, NVLinks, ECC, the reasons for
+reduced clocks, and the processes that use the GPU, as NVML reports them. --json adds the CPUs near
+each device. Values that NVML does not report are "unknown", and null in JSON. CUDA_VISIBLE_DEVICES has no effect.
 
 The command runs wdlrun-gpu, which must be built from the same source and be in the same
 directory as wdlrun. Build it with

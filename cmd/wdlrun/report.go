@@ -23,7 +23,7 @@ func reportCommand(p *program) *cli.Command {
 		Description: `Writes report.html into the working directory, or the file of -out. The page needs no network.
 It shows the verdict, the metrics, the settings that differ, curves of loss, AUC and speed, the
 time of each rank by phase, the tables compared with the plan, and warnings with advice. Runs in
-progress, failed runs and runs of another version are shown as far as they can be read.
+progress, failed runs and runs of another version are shown with the data that can be read.
 
 -tensorboard DIR writes event files of TensorBoard instead, as train -tensorboard does during
 the training: the scalars of metrics.jsonl in DIR/RUN/train, valid and test, the times of

@@ -37,7 +37,7 @@ func again(c *collective.Comm, err error) error {
 		}
 		rank, ok := collective.Blamed(err)
 		if r, k := collective.Blamed(later); r != rank || k != ok {
-			return fmt.Errorf("after %q a call says %q", err, later)
+			return fmt.Errorf("after %q a call returns %q", err, later)
 		}
 	}
 	return err

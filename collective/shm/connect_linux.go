@@ -319,7 +319,7 @@ func (h hello) judge(cfg Config, peer int) error {
 	case generation != uint64(cfg.Generation):
 		return fmt.Errorf("it is of generation %d, this rank of %d", generation, cfg.Generation)
 	case u32(12) != cfg.Rank || from >= cfg.Size || peer >= 0 && from != peer || peer < 0 && from <= cfg.Rank:
-		return fmt.Errorf("it says it is rank %d speaking to rank %d, this is rank %d of %d", from, u32(12), cfg.Rank, cfg.Size)
+		return fmt.Errorf("it claims to be rank %d connecting to rank %d, this is rank %d of %d", from, u32(12), cfg.Rank, cfg.Size)
 	}
 	return nil
 }

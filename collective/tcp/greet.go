@@ -173,10 +173,10 @@ func (f *forming) examine(conn *net.TCPConn) (h hello, s status, err error) {
 	}
 	var proof [proofSize]byte
 	if _, err := io.ReadFull(conn, proof[:]); err != nil {
-		return h, statusOK, fmt.Errorf("it says it is rank %d but did not prove the job key: %w", h.from, err)
+		return h, statusOK, fmt.Errorf("it claims to be rank %d but did not prove the job key: %w", h.from, err)
 	}
 	if !sameProof(proof, prove(f.cfg.Key, roleDials, h, nonce)) {
-		return h, statusKey, fmt.Errorf("it says it is rank %d but has another job key", h.from)
+		return h, statusKey, fmt.Errorf("it claims to be rank %d but has another job key", h.from)
 	}
 	return h, statusOK, nil
 }

@@ -106,11 +106,11 @@ func (h hello) judge(want hello, own uint32) (status, error) {
 	case h.streams != want.streams:
 		return statusWorld, fmt.Errorf("it has %d streams a channel, this rank %d", h.streams, want.streams)
 	case h.secured != want.secured:
-		return statusWorld, fmt.Errorf("it says encrypted links: %t, this rank: %t", h.secured, want.secured)
+		return statusWorld, fmt.Errorf("its encrypted links: %t, this rank: %t", h.secured, want.secured)
 	case h.generation != want.generation:
 		return statusGeneration, fmt.Errorf("it is of generation %d, this rank of %d", h.generation, want.generation)
 	case h.to != own || h.from <= own || h.from >= h.size:
-		return statusRank, fmt.Errorf("it says it is rank %d dialing rank %d, this is rank %d of %d", h.from, h.to, own, h.size)
+		return statusRank, fmt.Errorf("it claims to be rank %d dialing rank %d, this is rank %d of %d", h.from, h.to, own, h.size)
 	case int(h.link) >= int(h.channels)*int(h.streams) && h.link != linkControl:
 		return statusWorld, fmt.Errorf("it asks for link %d of %d channels with %d streams", h.link, h.channels, h.streams)
 	}

@@ -48,15 +48,15 @@ func strangers() []stranger {
 		{"other streams", plain(func(h *hello) { h.streams = 2 }), "it has 2 streams a channel, this rank 1", statusWorld},
 		{"other channels", plain(func(h *hello) { h.channels = 1 }), "it has 3 ranks and 1 channels, this rank 3 and 2", statusWorld},
 		{"no such channel", plain(func(h *hello) { h.link = 2 }), "it asks for link 2 of 2 channels with 1 streams", statusWorld},
-		{"no such rank", plain(func(h *hello) { h.from = 3 }), "it says it is rank 3 dialing rank 0, this is rank 0 of 3", statusRank},
-		{"own rank", plain(func(h *hello) { h.from = 0 }), "it says it is rank 0", statusRank},
-		{"misdialed", plain(func(h *hello) { h.to = 1 }), "it says it is rank 1 dialing rank 1", statusRank},
+		{"no such rank", plain(func(h *hello) { h.from = 3 }), "it claims to be rank 3 dialing rank 0, this is rank 0 of 3", statusRank},
+		{"own rank", plain(func(h *hello) { h.from = 0 }), "it claims to be rank 0", statusRank},
+		{"misdialed", plain(func(h *hello) { h.to = 1 }), "it claims to be rank 1 dialing rank 1", statusRank},
 		{"bytes that must be zero", func(h hello) []byte {
 			b := h.append(nil)
 			b[22] = 2
 			return b
 		}, "must be zero", statusOK},
-		{"wrong proof", func(h hello) []byte { return append(h.append(nil), make([]byte, proofSize)...) }, "it says it is rank 1 but has another job key", statusKey},
+		{"wrong proof", func(h hello) []byte { return append(h.append(nil), make([]byte, proofSize)...) }, "it claims to be rank 1 but has another job key", statusKey},
 	}
 }
 

@@ -115,7 +115,7 @@ func unseal(b []byte) error {
 	}
 	sum := checkpoint.Sum(xxh3.Hash(b[n+16:]))
 	if got := string(b[n : n+16]); got != sum.String() {
-		return fmt.Errorf("offset %d: the checksum of the text is %v, it says %q: cut short, damaged or edited", n, sum, got)
+		return fmt.Errorf("offset %d: the checksum of the text is %v, it contains %q: cut short, damaged or edited", n, sum, got)
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func (b *base) mapFile(dir string, want file, pause Pause) ([]byte, error) {
 
 func (f *file) checkSize(n int64) error {
 	if n != f.size() {
-		return fmt.Errorf("%d bytes, the manifest says %d: cut short, or still being copied", n, f.size())
+		return fmt.Errorf("%d bytes, the manifest has %d: cut short, or still being copied", n, f.size())
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func verify(b []byte, sections []section, offset int64, before func(piece []byte
 			_, _ = hash.Write(piece) // a hash never fails
 		}
 		if sum := checkpoint.Sum(hash.Sum64()); sum != s.Checksum {
-			return fmt.Errorf("offset %d: the checksum of section %q (%d bytes) is %v, the manifest says %v: damaged", offset, s.Name, s.Length, sum, s.Checksum)
+			return fmt.Errorf("offset %d: the checksum of section %q (%d bytes) is %v, the manifest has %v: damaged", offset, s.Name, s.Length, sum, s.Checksum)
 		}
 		offset, b = offset+s.Length, b[s.Length:]
 	}

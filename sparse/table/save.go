@@ -332,7 +332,7 @@ func checkSum(r io.Reader, is uint32) error {
 		return fmt.Errorf("checksum: %w", err)
 	}
 	if file := binary.LittleEndian.Uint32(b[:]); file != is {
-		return fmt.Errorf("the checksum is %08x, the file says %08x: it is damaged", is, file)
+		return fmt.Errorf("the checksum is %08x, the file has %08x: it is damaged", is, file)
 	}
 	return nil
 }

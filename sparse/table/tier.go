@@ -418,7 +418,7 @@ func unseal(b []byte, id Row) ([]byte, error) {
 	}
 	record := b[:len(b)-4]
 	if want, is := binary.LittleEndian.Uint32(b[len(record):]), sealOf(id, record); want != is {
-		return nil, fmt.Errorf("row %d: the checksum is %08x, the file says %08x", id, is, want)
+		return nil, fmt.Errorf("row %d: the checksum is %08x, the file has %08x", id, is, want)
 	}
 	return record, nil
 }

@@ -43,7 +43,7 @@ func Unlike(s schema.Source, files []string) string {
 	if detected == configured {
 		return ""
 	}
-	return fmt.Sprintf("%s looks like %s, and the configuration says %s", all[0].Name, detected, configured)
+	return fmt.Sprintf("%s looks like %s, but the configuration is for %s", all[0].Name, detected, configured)
 }
 
 // layoutIn describes the format and the layout of lines.

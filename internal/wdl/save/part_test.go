@@ -221,7 +221,7 @@ func TestPartThatCannotBeWritten(t *testing.T) {
 			}
 			x.finish()
 			if err := <-done; !errors.Is(err, c.want) {
-				t.Errorf("it says %v, want %v", err, c.want)
+				t.Errorf("error %v, want %v", err, c.want)
 			}
 			step()
 		})

@@ -77,7 +77,7 @@ func (m *Machine) give(now time.Duration, number int) {
 	l := Lease{Step: m.record.Step + 1, Slot: number, Attempt: m.next, Rank: rank, Batch: s.Batch}
 	m.next++
 	s.attempts = append(s.attempts, attempt{l.Attempt, rank, now})
-	m.seats[rank] = seat{busy, l, now}
+	m.ranks[rank] = rankState{busy, l, now}
 	m.out.Leases = append(m.out.Leases, l)
 }
 

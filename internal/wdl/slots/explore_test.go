@@ -39,8 +39,8 @@ const (
 func (s *state) normal(passed time.Duration) {
 	old := func(t time.Duration) time.Duration { return moment - min(moment-t+passed, ages) }
 	s.m.begun, s.m.gaps = old(s.m.begun), gaps{usual: usual}
-	for i := range s.m.seats {
-		s.m.seats[i].since = old(s.m.seats[i].since)
+	for i := range s.m.ranks {
+		s.m.ranks[i].since = old(s.m.ranks[i].since)
 	}
 	for i := range s.m.slots {
 		for k := range s.m.slots[i].attempts {
@@ -51,7 +51,7 @@ func (s *state) normal(passed time.Duration) {
 
 func (s state) clone() state {
 	m := *s.m
-	m.seats, m.free, m.slots = slices.Clone(m.seats), slices.Clone(m.free), slices.Clone(m.slots)
+	m.ranks, m.free, m.slots = slices.Clone(m.ranks), slices.Clone(m.free), slices.Clone(m.slots)
 	for i := range m.slots {
 		m.slots[i].attempts = slices.Clone(m.slots[i].attempts)
 	}
@@ -61,7 +61,7 @@ func (s state) clone() state {
 }
 
 func (s state) key() string {
-	return fmt.Sprint(s.m.cfg.Backup, s.m.seats, s.m.free, s.m.slots, s.m.queue, s.m.begun, s.counted)
+	return fmt.Sprint(s.m.cfg.Backup, s.m.ranks, s.m.free, s.m.slots, s.m.queue, s.m.begun, s.counted)
 }
 
 // begin returns a group that starts from a record.
@@ -71,7 +71,7 @@ func (w world) begin(s state) (state, string) {
 		return s, err.Error()
 	}
 	s.m, s.whole = m, nil
-	fault := w.obey(&s, make([]seat, w.cfg.Ranks), nil, d)
+	fault := w.obey(&s, make([]rankState, w.cfg.Ranks), nil, d)
 	s.normal(moment)
 	return s, fault
 }
@@ -81,16 +81,16 @@ func (w world) report(s state, ranks int, passed time.Duration) (state, string) 
 	s = s.clone()
 	s.normal(passed)
 	var news []News
-	for r, seat := range s.m.seats {
-		if ranks>>r&1 == 0 || seat.life == idle {
+	for r, rank := range s.m.ranks {
+		if ranks>>r&1 == 0 || rank.life == idle {
 			continue
 		}
-		news = append(news, News{Rank: r, Whole: seat.life == busy, Done: maxDone})
-		if seat.life == busy {
-			s.whole = append(s.whole, seat.lease)
+		news = append(news, News{Rank: r, Whole: rank.life == busy, Done: maxDone})
+		if rank.life == busy {
+			s.whole = append(s.whole, rank.lease)
 		}
 	}
-	before := slices.Clone(s.m.seats)
+	before := slices.Clone(s.m.ranks)
 	round := w.round
 	if round == nil {
 		round = (*Machine).Round
@@ -98,14 +98,14 @@ func (w world) report(s state, ranks int, passed time.Duration) (state, string) 
 	fault := w.obey(&s, before, news, round(s.m, moment, news))
 	if fault == "" && s.record.Queue.Left() == 0 && s.record.Queue.Epoch+1 < w.epochs {
 		s.counted = [4]int{}
-		fault = w.obey(&s, slices.Clone(s.m.seats), nil, s.m.Resume(moment))
+		fault = w.obey(&s, slices.Clone(s.m.ranks), nil, s.m.Resume(moment))
 	}
 	s.normal(0)
 	return s, fault
 }
 
 // obey checks a decision and applies it.
-func (w world) obey(s *state, before []seat, news []News, d Decision) string {
+func (w world) obey(s *state, before []rankState, news []News, d Decision) string {
 	for _, l := range d.Leases {
 		told := slices.ContainsFunc(news, func(n News) bool { return n.Rank == l.Rank })
 		if before[l.Rank].life != idle && !told {
@@ -187,7 +187,7 @@ func (w world) ends(s state) (fault string) {
 			return fault
 		}
 	}
-	return fmt.Sprintf("the epochs do not end: %+v", s.m.seats)
+	return fmt.Sprintf("the epochs do not end: %+v", s.m.ranks)
 }
 
 // explore visits every reachable state until it finds a fault.
@@ -304,8 +304,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			return round(m, now, all)
 		}},
 		{"a cancelled rank gets no lease before it is free", "drop 1 of 3", func(m *Machine, now time.Duration, all []News) Decision {
-			for r := range m.seats {
-				if m.seats[r].life == leaving {
+			for r := range m.ranks {
+				if m.ranks[r].life == leaving {
 					m.release(r)
 				}
 			}

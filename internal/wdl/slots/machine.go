@@ -33,19 +33,19 @@ type Decision struct {
 // Machine is not safe for concurrent use.
 type Machine struct {
 	cfg    Config
-	record Record // last decision
-	queue  Queue  // queue of the current step
-	seats  []seat // by rank
-	free   []int  // idle ranks, in the order in which they became idle
-	slots  []slot // slots of the current step, record.Step+1
-	next   int    // attempt number of the next lease
+	record Record      // last decision
+	queue  Queue       // queue of the current step
+	ranks  []rankState // by rank
+	free   []int       // idle ranks, in the order in which they became idle
+	slots  []slot      // slots of the current step, record.Step+1
+	next   int         // attempt number of the next lease
 	begun  time.Duration
 	gaps   gaps
 	out    Decision
 }
 
-// seat is the state of one rank.
-type seat struct {
+// rankState is the state of one rank.
+type rankState struct {
 	life  life
 	lease Lease // last lease of the rank
 	since time.Duration
@@ -77,7 +77,7 @@ func New(cfg Config, record Record) (*Machine, Decision, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, Decision{}, err
 	}
-	m := &Machine{cfg: cfg.Default(), record: record, queue: record.Queue, seats: make([]seat, cfg.Ranks)}
+	m := &Machine{cfg: cfg.Default(), record: record, queue: record.Queue, ranks: make([]rankState, cfg.Ranks)}
 	for r := range cfg.Ranks {
 		m.free = append(m.free, r)
 	}
@@ -104,7 +104,7 @@ func (m *Machine) Round(now time.Duration, all []News) Decision {
 	m.clear()
 	complete := false
 	for _, n := range all {
-		if n.Whole && m.seats[n.Rank].life == busy {
+		if n.Whole && m.ranks[n.Rank].life == busy {
 			m.complete(now, n.Rank)
 			complete = true
 		}
@@ -113,7 +113,7 @@ func (m *Machine) Round(now time.Duration, all []News) Decision {
 		m.advance(now)
 	}
 	for _, n := range all {
-		if s := &m.seats[n.Rank]; s.life != idle && !m.leasedNow(s) {
+		if s := &m.ranks[n.Rank]; s.life != idle && !m.leasedNow(s) {
 			m.left(now, n)
 		}
 	}
@@ -126,7 +126,7 @@ func (m *Machine) clear() {
 }
 
 // leasedNow reports whether a rank got its lease in this round, after its news.
-func (m *Machine) leasedNow(s *seat) bool {
+func (m *Machine) leasedNow(s *rankState) bool {
 	return slices.ContainsFunc(m.out.Leases, func(l Lease) bool { return l == s.lease })
 }
 
@@ -141,10 +141,10 @@ func (m *Machine) step(now time.Duration) {
 
 // complete records that a rank has computed its slot. Other copies are cancelled.
 func (m *Machine) complete(now time.Duration, rank int) {
-	seat := &m.seats[rank]
-	s := &m.slots[seat.lease.Slot]
+	state := &m.ranks[rank]
+	s := &m.slots[state.lease.Slot]
 	s.complete = true
-	m.gaps.arrive(now-m.begun, now-seat.since)
+	m.gaps.arrive(now-m.begun, now-state.since)
 	m.release(rank)
 	for _, a := range s.attempts {
 		if a.rank != rank {
@@ -157,20 +157,20 @@ func (m *Machine) complete(now time.Duration, rank int) {
 }
 
 func (m *Machine) cancel(rank int) {
-	m.seats[rank].life = leaving
-	m.out.Cancelled = append(m.out.Cancelled, m.seats[rank].lease)
+	m.ranks[rank].life = leaving
+	m.out.Cancelled = append(m.out.Cancelled, m.ranks[rank].lease)
 }
 
 // release makes a rank idle.
 func (m *Machine) release(rank int) {
-	m.seats[rank].life = idle
+	m.ranks[rank].life = idle
 	m.free = append(m.free, rank)
 }
 
 // left frees a rank whose lease was cancelled or that gave it up. In the second case another
 // rank gets the slot.
 func (m *Machine) left(now time.Duration, n News) {
-	s := &m.seats[n.Rank]
+	s := &m.ranks[n.Rank]
 	if s.life == leaving {
 		m.gaps.left(now, now-s.since, s.lease.Step, n.Done)
 	} else {
