@@ -6,9 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
@@ -295,5 +297,103 @@ func TestGrowWithoutASharedDisk(t *testing.T) {
 	}
 	if o := end(t, cmd); o.code != 143 || !strings.Contains(o.stderr, "the hosts do not share") || strings.Contains(o.stderr, "rejected") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+}
+
+// TestEachHost: a training on files that are spread over hosts has the bits of one with all files
+// in one place, by host and path, also after a resume on other ranks. A host that is lost
+// while others read its files ends the job, which names the host. Two hosts with the same files
+// are rejected.
+func TestEachHost(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	flags := append(few(t), "-set", "train.slots=4", "-set", "train.checkpoint.every_steps=10")
+	i := slices.IndexFunc(flags, func(f string) bool { return strings.HasPrefix(f, "data.train=") })
+	path := strings.Trim(strings.TrimPrefix(flags[i], "data.train="), "[]\"")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(b), "\n")
+	third := len(lines) / 3
+	for name, part := range map[string][]string{"a/logs/part-1.csv": lines[:third], "a/logs/part-2.csv": lines[third : 2*third], "b/logs/part-1.csv": lines[2*third:]} {
+		for _, root := range []string{homes, filepath.Join(dir, "all")} {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			write(t, root, name, strings.Join(part, ""))
+		}
+	}
+	for j, f := range flags {
+		if strings.HasPrefix(f, "data.test=") { // every host has it
+			flags[j] = "data.test=[builtin:adult.test]"
+		}
+	}
+	one, each := slices.Clone(flags), append(slices.Clone(flags), "-set", "data.hosts=each")
+	one[i], each[i] = "data.train=[all/*/logs/*.csv]", "data.train=[logs/*.csv]"
+	calm := train(t, dir, 1, append(one, "-set", "train.epochs=2", "-out", "calm")...)
+	half, o := trainAbroad(t, dir, client, "b:1,c:1,a:2", append(each, "-set", "train.epochs=1")...)
+	if want := "data.train is on 3 hosts: a has 2 files ("; !strings.Contains(o.stderr, want) || !strings.Contains(o.stderr, ", c has 0 files (0 MB)") {
+		t.Errorf("want %q\n%s", want, o.stderr)
+	}
+	whole, o := trainAbroad(t, dir, client, "a:1,b:2,c:1", "-resume", half.RunDir, "-set", "train.epochs=2")
+	if whole.AUC != calm.AUC || whole.LogLoss != calm.LogLoss {
+		t.Errorf("resumed %+v, in one place %+v\n%s", whole, calm, o.stderr)
+	}
+	if o := abroad(t, dir, client, "a,b,c", "ckpt", "gather", half.RunDir); o.code != 0 {
+		t.Errorf("gather: %+v", o)
+	}
+	last := fmt.Sprintf("%s/checkpoints/step-%09d", half.RunDir, whole.Steps)
+	o = run(t, dir, "ckpt", "diff", filepath.Join(homes, "a", last), fmt.Sprintf("%s/checkpoints/step-%09d", calm.RunDir, calm.Steps))
+	if calm.Steps != whole.Steps || strings.Contains(o.stdout, "sparse/") || strings.Contains(o.stdout, "dense") || strings.Contains(o.stdout, "encoder") {
+		t.Errorf("the checkpoint differs from that of one place: %s%s", o.stdout, o.stderr)
+	}
+	if o := abroad(t, dir, client, "a,b", "eval", "--json", "-resume", half.RunDir, "-data", "logs/*.csv"); o.code != 0 || !strings.Contains(o.stdout, `"a:logs/part-1.csv","a:logs/part-2.csv","b:logs/part-1.csv"`) {
+		t.Errorf("eval: %+v", o)
+	}
+	if o := abroad(t, dir, client, "a,b", append([]string{"train", "-replicas", "2"}, each...)...); o.code == 0 || !strings.Contains(o.stderr, "data.hosts: each") {
+		t.Errorf("-replicas: %+v", o)
+	}
+	write(t, homes, "b/logs/part-2.csv", strings.Join(lines[third:2*third], ""))
+	if err := os.Rename(filepath.Join(homes, "b/logs/part-1.csv"), filepath.Join(homes, "b/was.csv")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, homes, "b/logs/part-1.csv", strings.Join(lines[:third], ""))
+	if o := abroad(t, dir, client, "a,b", append([]string{"train"}, each...)...); o.code == 0 || !strings.Contains(o.stderr, "hosts a and b have the same files, whose records would count twice") {
+		t.Errorf("the same files: %+v", o)
+	}
+}
+
+// TestALostHostWithFiles: a host that is lost while others read its files is a verdict that names
+// the host, and nothing hangs.
+func TestALostHostWithFiles(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	for _, host := range []string{"a", "b"} {
+		if err := os.MkdirAll(filepath.Join(homes, host, "logs"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, homes, host+"/logs/x.csv", "click,site\n"+strings.Repeat("1,"+host+"\n0,x\n", 2<<20))
+	}
+	var lines bytes.Buffer
+	write(t, dir, "ctr.yaml", "data: {train: [logs/x.csv], hosts: each, header: true}\nlabel: {field: click}\nfeatures: [{field: site, encode: hash}]\ntrain: {epochs: 1000}\n")
+	write(t, filepath.Join(homes, "a"), "ctr.yaml", "data: {train: [logs/x.csv], hosts: each, header: true}\nlabel: {field: click}\nfeatures: [{field: site, encode: hash}]\ntrain: {epochs: 1000}\n")
+	cmd := command(t, dir, "-H", "a:2,b:2", "-ssh", client, "train", "-config", "ctr.yaml")
+	cmd.Stderr = &lines
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the run directory", func() bool {
+		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*"))
+		return len(found) > 0
+	})
+	for _, pid := range below(filepath.Join(homes, "b")) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	begin := time.Now()
+	if err := cmd.Wait(); err == nil || !strings.Contains(lines.String(), "host b (ranks 2, 3) was lost") || time.Since(begin) > 15*time.Second {
+		t.Errorf("%v after %v\n%s", err, time.Since(begin), lines.String())
 	}
 }

@@ -44,11 +44,12 @@ Examples:
 			check := func(c *cli.Context) error {
 				opt, err := indexOptions(c)
 				if err == nil {
+					opt.Away = elsewhere(c)
 					err = wdl.CheckIndex(opt)
 				}
 				return err
 			}
-			return p.everywhere(c, check, indexRank, either(printIndexed))
+			return p.everywhere(c, check, indexRank(p.getenv), either(printIndexed))
 		},
 	}
 }
@@ -68,19 +69,22 @@ func indexOptions(c *cli.Context) (opt wdl.IndexOptions, err error) {
 	return opt, err
 }
 
-func indexRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
-	opt, err := indexOptions(c)
-	if err != nil {
-		return nil, err
+// indexRank returns the work of a rank.
+func indexRank(getenv func(string) string) func(context.Context, *cli.Context, *member.Member, func(string)) (any, error) {
+	return func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
+		opt, err := indexOptions(c)
+		if err != nil {
+			return nil, err
+		}
+		opt.Warn, opt.Peers = warn, peers(m, getenv)
+		x := wdl.NewIndexing(m.Comm, trace.New(0), opt)
+		m.Session.Watch(x.Status)
+		r, err := x.Run(ctx)
+		if _, bad := errors.AsType[*record.Fault](err); bad {
+			err = &rank.PermanentError{Err: fmt.Errorf("%w; to skip up to N such records: data index -set data.max_bad=N", err)}
+		}
+		return r, err
 	}
-	opt.Warn = warn
-	x := wdl.NewIndexing(m.Comm, trace.New(0), opt)
-	m.Session.Watch(x.Status)
-	r, err := x.Run(ctx)
-	if _, bad := errors.AsType[*record.Fault](err); bad {
-		err = &rank.PermanentError{Err: fmt.Errorf("%w; to skip up to N such records: data index -set data.max_bad=N", err)}
-	}
-	return r, err
 }
 
 // printIndexed prints a wdl.IndexResult as text.

@@ -93,6 +93,14 @@ func OpenEval(src schema.Source, s schema.Schema, patterns []string) (*Dataset, 
 	if err != nil {
 		return nil, err
 	}
+	return OpenSet(files, s, true)
+}
+
+// OpenSet is Open of a set of files; with evaluates, it is OpenEval.
+func OpenSet(files *record.Set, s schema.Schema, evaluates bool) (*Dataset, error) {
+	if !evaluates {
+		return open(files, s)
+	}
 	d, err := look(files, s)
 	if err != nil {
 		return nil, err
@@ -125,8 +133,9 @@ func (d *Dataset) open(s schema.Schema, first []string) error {
 		return err
 	}
 	h := xxh3.New()
-	for _, f := range d.set.Files {
-		fmt.Fprintf(h, "%q %d;", filepath.Base(f.Name), f.Bytes)
+	for i := range d.set.Files {
+		f := &d.set.Files[i]
+		fmt.Fprintf(h, "%q %d;", filepath.Base(f.Path()), f.Bytes)
 		if lo := f.From(); lo > 0 {
 			fmt.Fprintf(h, "from %d;", lo)
 		}

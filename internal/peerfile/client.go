@@ -3,12 +3,14 @@ package peerfile
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +24,9 @@ const (
 	connections = 8 // to one server
 	maxReason   = 4 << 10
 )
+
+// ErrChanged means that a file has another version than the one that was asked for.
+var ErrChanged = errors.New("the file changed while the job ran")
 
 // Client reads files that servers of the same job serve.
 type Client struct{ http *http.Client }
@@ -66,6 +71,8 @@ type File struct {
 	addr   string
 	path   string
 	size   int64
+
+	version string // that the file must have; "": any
 }
 
 // Open finds a file at the server with an address. Reads of the file end with ctx.
@@ -102,6 +109,15 @@ func (c *Client) Read(ctx context.Context, addr, path string, limit int64) ([]by
 		return nil, f.fail(err)
 	}
 	return b, nil
+}
+
+// Range returns the bytes from lo up to, not including, hi of a file that has a Version. A
+// file of another version is ErrChanged.
+func (c *Client) Range(ctx context.Context, addr, path, version string, lo, hi int64) ([]byte, error) {
+	f := &File{client: c, ctx: ctx, addr: addr, path: path, size: hi, version: version}
+	b := make([]byte, hi-lo)
+	_, err := f.ReadAt(b, lo)
+	return b, err
 }
 
 // Size returns the size of the file when it was opened, in bytes.
@@ -152,6 +168,9 @@ func (f *File) request(ctx context.Context, method, span string) (*http.Response
 	if span != "" {
 		r.Header.Set("Range", span)
 	}
+	if f.version != "" {
+		r.Header.Set("If-Match", strconv.Quote(f.version))
+	}
 	a, err := f.client.http.Do(r)
 	if err != nil {
 		if u, ok := err.(*url.Error); ok {
@@ -165,8 +184,13 @@ func (f *File) request(ctx context.Context, method, span string) (*http.Response
 	}
 	reason, _ := io.ReadAll(io.LimitReader(a.Body, maxReason))
 	a.Body.Close()
-	if a.StatusCode == http.StatusNotFound {
+	switch a.StatusCode {
+	case http.StatusNotFound:
 		return nil, f.fail(fs.ErrNotExist)
+	case http.StatusForbidden:
+		return nil, f.fail(fmt.Errorf("%w: %s %s", fs.ErrPermission, a.Status, strings.TrimSpace(string(reason))))
+	case http.StatusPreconditionFailed:
+		return nil, f.fail(ErrChanged)
 	}
 	return nil, f.fail(fmt.Errorf("%s %s", a.Status, strings.TrimSpace(string(reason))))
 }

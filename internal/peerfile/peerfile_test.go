@@ -177,10 +177,37 @@ func TestLiars(t *testing.T) {
 		if err := s.serve(ln, key, lie); err != nil {
 			t.Fatal(err)
 		}
-		f := &File{client(t, key), context.Background(), ln.Addr().String(), "x", 1000}
+		f := &File{client: client(t, key), ctx: context.Background(), addr: ln.Addr().String(), path: "x", size: 1000}
 		if _, err := f.ReadAt(make([]byte, 10), 0); err == nil || len(err.Error()) > 2*maxReason {
 			t.Errorf("%s: %.300v", name, err)
 		}
 		s.Close()
+	}
+}
+
+// TestRangeOfAVersion: only the version that was asked for is read.
+func TestRangeOfAVersion(t *testing.T) {
+	key := rank.NewKey()
+	s, dir := serve(t, key)
+	c, path := client(t, key), filepath.Join(dir, "x.ok")
+	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := Version(info.Size(), info.ModTime())
+	if b, err := c.Range(t.Context(), s.Addr(), path, version, 3, 7); string(b) != "3456" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := os.Chtimes(path, time.Time{}, info.ModTime().Add(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Range(t.Context(), s.Addr(), path, version, 3, 7); !errors.Is(err, ErrChanged) {
+		t.Errorf("another version: %v", err)
+	}
+	if _, err := c.Range(t.Context(), s.Addr(), filepath.Join(dir, "../secret"), version, 0, 1); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a file that is not served: %v", err)
 	}
 }

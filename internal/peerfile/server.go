@@ -10,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -130,5 +131,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil {
+		w.Header().Set("ETag", strconv.Quote(Version(info.Size(), info.ModTime())))
+	}
 	http.ServeContent(w, r, "", time.Time{}, f)
+}
+
+// Version returns a text that changes when a file is written.
+func Version(size int64, modified time.Time) string {
+	return fmt.Sprintf("%d-%d", size, modified.UnixNano())
 }

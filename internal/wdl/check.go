@@ -104,15 +104,17 @@ func Check(ctx context.Context, o Options, ranks int) error {
 		}
 		feed.Close()
 	}
-	if _, err := input.Open(input.Setup{Config: c}); err != nil {
-		return err
+	if !c.Data.EachHost() || !o.Away { // else the ranks find the files of their hosts
+		if _, err := input.Open(input.Setup{Config: c}); err != nil {
+			return err
+		}
 	}
 	return o.holds(c, ranks, cgroup.Read())
 }
 
-// errElsewhere means that this host lacks parts of a checkpoint, which the ranks read from
-// their hosts and check there.
-var errElsewhere = errors.New("the checkpoint is on other hosts")
+// errElsewhere means that this host lacks parts of a checkpoint or data files, which the ranks
+// read from their hosts and check there.
+var errElsewhere = errors.New("the files are on other hosts")
 
 // ofOtherHosts returns err, or nil if it is errElsewhere.
 func ofOtherHosts(err error) error {
@@ -175,6 +177,8 @@ func replicable(c *config.Config, replicas, size int) (err error) {
 		err = errors.New("2 replicas need at least 2 ranks")
 	case c.Data.Follow.On:
 		err = errors.New("2 replicas: data.follow: the position of a stream is not known to every rank: remove -replicas; -restarts 3 resumes from the last checkpoint")
+	case c.Data.EachHost():
+		err = errors.New("2 replicas: data.hosts: each: a host that is replaced has other files: remove -replicas; -restarts 3 resumes from the last checkpoint")
 	case c.Model.BatchNorm:
 		err = errors.New("2 replicas: model.batch_norm changes its statistics within a step, which then cannot be taken again: turn it off")
 	}

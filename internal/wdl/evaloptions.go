@@ -129,7 +129,7 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 	for _, s := range o.Set {
 		key, _, _ := strings.Cut(s, "=")
 		if key = strings.TrimSpace(key); !readSetting.MatchString(key) {
-			return fmt.Errorf("%s: -set %s: it takes no other setting than how its records are written (data.format, data.comment, …), which of their labels are 1 (label.positive, …), and data.max_bad", o.name(), key)
+			return fmt.Errorf("%s: -set %s: it takes no other setting than where its records are and how they are written (data.hosts, data.format, …), which of their labels are 1 (label.positive, …), and data.max_bad", o.name(), key)
 		}
 	}
 	if o.unlabelled {
@@ -139,7 +139,7 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 }
 
 // readSetting matches the keys that an evaluation may set differently from the training.
-var readSetting = regexp.MustCompile(`^(data\.(test|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
+var readSetting = regexp.MustCompile(`^(data\.(test|hosts|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
 
 // CheckEval finds the faults of an evaluation that one process can find before any rank
 // starts.
@@ -156,6 +156,9 @@ func (o *EvalOptions) check(ctx context.Context) (*input.Input, error) {
 	_, c, err := Options{Resume: o.Resume, Peers: o.Peers}.open(ctx)
 	if err == nil {
 		err = o.evaluating(c)
+	}
+	if err == nil && c.Data.EachHost() && o.Away {
+		err = errElsewhere
 	}
 	if err != nil {
 		return nil, err

@@ -24,7 +24,8 @@ type IndexOptions struct {
 	Set    []string       // settings that override the configuration's
 	Data   []string       // files; none: the training data of the configuration
 	Out    string         // file to write, which must not exist
-	Warn   func(line string)
+	Peers
+	Warn func(line string)
 }
 
 // IndexResult is the result of indexing and the JSON line of `wdlrun data index --json`.
@@ -48,7 +49,7 @@ type Indexing struct {
 // NewIndexing prepares the indexing on a group.
 func NewIndexing(comm *collective.Comm, rec *trace.Recorder, opt IndexOptions) Indexing {
 	x := Indexing{&run{}, opt}
-	x.init(comm, rec, Options{Config: opt.Config, Set: opt.Set, Warn: opt.Warn})
+	x.init(comm, rec, Options{Config: opt.Config, Set: opt.Set, Peers: opt.Peers, Warn: opt.Warn})
 	return x
 }
 
@@ -83,6 +84,9 @@ func CheckIndex(o IndexOptions) error {
 	if s := input.SchemaOf(c); len(s.NeedsFit()) == 0 {
 		return errors.New("index: no feature takes anything from the data: encode: vocabulary, quantile, standardise and those of dates do")
 	}
+	if c.Data.EachHost() && o.Away {
+		return nil
+	}
 	_, err = input.Open(input.Setup{Config: c})
 	return err
 }
@@ -93,6 +97,10 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if err := x.brief(); err != nil {
 		return res, err
 	}
+	if err := x.openPlaces(); err != nil {
+		return res, err
+	}
+	defer x.places.Close()
 	if x.in, err = input.Open(x.inputSetup()); err != nil {
 		return res, err
 	}

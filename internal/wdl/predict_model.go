@@ -45,12 +45,16 @@ func (p Prediction) openExported(ctx context.Context, dir string, res *PredictRe
 	defer func() {
 		if err != nil {
 			m.Close()
+			p.places.Close()
 		}
 	}()
 	res.Checkpoint, res.Version = dir, m.Version()
 	p.config = m.Config().Clone()
 	if err := p.options.Eval.evaluating(p.config); err != nil {
 		return nil, nil, permanent(err)
+	}
+	if err = p.openPlaces(); err != nil {
+		return nil, nil, err
 	}
 	if p.in, err = input.Open(p.inputSetup()); err != nil {
 		return nil, nil, permanent(err)
@@ -70,7 +74,7 @@ func (p Prediction) openExported(ctx context.Context, dir string, res *PredictRe
 	if err != nil {
 		return nil, nil, err
 	}
-	return &scoring{run: p.run, scorer: scorer, unknown: make([]int64, len(scorer.Unknown()))}, func() { m.Close() }, nil
+	return &scoring{run: p.run, scorer: scorer, unknown: make([]int64, len(scorer.Unknown()))}, func() { m.Close(); p.places.Close() }, nil
 }
 
 // checkModel returns an error if the directory of the model cannot be read. The ranks verify

@@ -97,7 +97,7 @@ func (r *run) warn(line string) {
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
 		Config: r.config, Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
-		Hosts: r.opt.Hosts, Keep: r.opt.Replicas > 1 || r.opt.Survey != "", Warn: r.warn, Say: r.say,
+		Hosts: r.opt.Hosts, Places: r.places, Keep: r.opt.Replicas > 1 || r.opt.Survey != "", Warn: r.warn, Say: r.say,
 	}
 }
 

@@ -20,7 +20,10 @@ func For(s schema.Source, files []string) (schema.Source, error) {
 		return s, nil
 	case own.Format == "":
 		var err error
-		if own, err = WithHeader(files); err != nil {
+		if own, err = WithHeader(files); err != nil && s.EachHost() {
+			return s, nil // the files may be on other hosts only
+		}
+		if err != nil {
 			return s, err
 		}
 	}

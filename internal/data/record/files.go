@@ -53,6 +53,8 @@ type File struct {
 	found    int64        // size of the file of a stream when it was opened
 
 	remote *remote.Object // object in an object store or on a web server
+	away   func() Content // opens a file of another host; nil: none
+	path   string         // of a local file whose Name has its host; "": Name
 
 	Log  *kafka.Log  // a range of a topic: size is its end, Bytes the number of its offsets
 	part kafka.Range // of Log
@@ -90,8 +92,10 @@ func (f *File) raw() (Content, error) {
 		return memory{bytes.NewReader(f.content)}, nil
 	case f.remote != nil:
 		return f.remote.Open(), nil
+	case f.away != nil:
+		return f.away(), nil
 	}
-	h, err := regular.Open(f.Name)
+	h, err := regular.Open(f.Path())
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +104,14 @@ func (f *File) raw() (Content, error) {
 		return nil, err
 	}
 	return h, nil
+}
+
+// Path returns the path of a local file on its host.
+func (f *File) Path() string {
+	if f.path != "" {
+		return f.path
+	}
+	return f.Name
 }
 
 // unchanged checks that an open file has not changed since the dataset was opened.
@@ -149,6 +161,11 @@ func Resolve(patterns []string) ([]File, error) {
 	if len(files) == 0 {
 		return nil, errors.New("no file is named; give a path, a glob such as day_*.csv, a folder, or builtin:adult.data")
 	}
+	return files, distinct(files)
+}
+
+// distinct returns an error if a file occurs twice.
+func distinct(files []File) error {
 	first := map[string]bool{}
 	for _, f := range files {
 		name := f.Name
@@ -156,12 +173,17 @@ func Resolve(patterns []string) ([]File, error) {
 			name = filepath.Clean(name)
 		}
 		if first[name] {
-			return nil, fmt.Errorf("%s is named twice, its records would count twice; remove one", f.Name)
+			return fmt.Errorf("%s is named twice, its records would count twice; remove one", f.Name)
 		}
 		first[name] = true
 	}
-	return files, nil
+	return nil
 }
+
+// noFile means that a name stands for no file that has content.
+type noFile struct{ error }
+
+func (e noFile) Unwrap() error { return e.error }
 
 // LocalPath returns the path in a file:// URL of a local file, and any other p unchanged.
 func LocalPath(p string) string {
@@ -219,13 +241,13 @@ func (r *resolver) one(p string) ([]File, error) {
 	case err == nil:
 		f, err := local(p, info)
 		if err == nil && f.Bytes == 0 {
-			return nil, fmt.Errorf("%s: the file is empty; check the program that wrote it", p)
+			return nil, noFile{fmt.Errorf("%s: the file is empty; check the program that wrote it", p)}
 		}
 		return []File{f}, err
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?["):
 		return glob(p)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s: %w; %s", p, fs.ErrNotExist, WhereAmI(p))
+		return nil, noFile{fmt.Errorf("%s: %w; %s", p, fs.ErrNotExist, WhereAmI(p))}
 	}
 	return nil, err
 }
@@ -253,7 +275,7 @@ func glob(p string) ([]File, error) {
 		return nil, fmt.Errorf("%s: %w; write \\[ for a bracket in a name", p, err)
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s matches no file; %s", p, WhereAmI(p))
+		return nil, noFile{fmt.Errorf("%s matches no file; %s", p, WhereAmI(p))}
 	}
 	return several(p, names)
 }
@@ -278,7 +300,7 @@ func folder(p string) ([]File, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s: the folder holds no files; name one that does (folders inside it are not searched)", p)
+		return nil, noFile{fmt.Errorf("%s: the folder holds no files; name one that does (folders inside it are not searched)", p)}
 	}
 	return several(p, names)
 }
@@ -314,7 +336,7 @@ func several(pattern string, names []string) ([]File, error) {
 		files = append(files, f)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: every file is empty; check the program that wrote them", pattern)
+		return nil, noFile{fmt.Errorf("%s: every file is empty; check the program that wrote them", pattern)}
 	}
 	return files, nil
 }

@@ -35,7 +35,12 @@ func openSet(src schema.Source, patterns []string, limit func([]File) error) (*S
 	if err := limit(files); err != nil {
 		return nil, err
 	}
-	s := &Set{Source: src, Files: files}
+	return openFiles(src, files)
+}
+
+// openFiles reads the beginning of each file.
+func openFiles(src schema.Source, files []File) (s *Set, err error) {
+	s = &Set{Source: src, Files: files}
 	if s.Format, err = formatFor(src, files); err != nil {
 		return nil, err
 	}

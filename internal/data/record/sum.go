@@ -26,11 +26,14 @@ type Sum struct {
 
 // Sums returns the sums of the files. Ranges of topics are left out, because topics grow.
 // Only local files have Ends: all hosts read remote files from the same place.
-func (s *Set) Sums() ([]Sum, error) {
-	all := make([]Sum, 0, len(s.Files))
-	every := (len(s.Files) + mostEnds - 1) / mostEnds
-	for i := range s.Files {
-		f := &s.Files[i]
+func (s *Set) Sums() ([]Sum, error) { return Sums(s.Files) }
+
+// Sums returns the sums of files, as Set.Sums does.
+func Sums(files []File) ([]Sum, error) {
+	all := make([]Sum, 0, len(files))
+	every := (len(files) + mostEnds - 1) / mostEnds
+	for i := range files {
+		f := &files[i]
 		if f.Log != nil {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,13 +21,6 @@ import (
 
 // Available reports whether the program was built with support for remote files.
 const Available = true
-
-const (
-	patience     = 20 * time.Second // below the limit after which a rank counts as stuck
-	tryTimeout   = 15 * time.Second // of one request and its body
-	firstPause   = 50 * time.Millisecond
-	longestPause = 2 * time.Second
-)
 
 // open returns the store of a name and the key in it.
 func open(name string) (s store, key string, err error) {
@@ -145,45 +139,25 @@ func List(ctx context.Context, name string) (all []*Object, err error) {
 	return all, nil
 }
 
-// insist calls do again after temporary failures.
+// insist is Insist, and errors name the file.
 func insist(ctx context.Context, name string, do func(context.Context) error) error {
-	end, pause := time.Now().Add(patience), firstPause
-	for {
-		limit, cancel := context.WithTimeout(ctx, tryTimeout)
-		err := do(limit)
-		cancel()
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("remote: %s: %w", name, context.Cause(ctx))
-		case errors.Is(err, errFinal):
-			return fmt.Errorf("remote: %s: %w", name, err)
-		case time.Now().Add(pause).After(end):
-			return fmt.Errorf("remote: %s: given up after %v: %w", name, patience, err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, longestPause)
+	if err := Insist(ctx, do); err != nil {
+		return fmt.Errorf("remote: %s: %w", name, err)
 	}
+	return nil
 }
-
-// errFinal marks permanent failures.
-var errFinal = errors.New("refused")
 
 // status returns the error for an unexpected status code.
 func status(code int, text string) error {
 	switch {
 	case code == http.StatusNotFound:
-		return fmt.Errorf("%w: there is no such file (404)", errFinal)
+		return fmt.Errorf("%w: there is no such file (404)", ErrFinal)
 	case code == http.StatusPreconditionFailed:
-		return fmt.Errorf("%w: %w", errFinal, ErrChanged)
+		return fmt.Errorf("%w: %w", ErrFinal, ErrChanged)
 	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500 || code == 0:
 		return fmt.Errorf("answer %d %s", code, text)
 	}
-	return fmt.Errorf("%w: %d %s", errFinal, code, text)
+	return fmt.Errorf("%w: %d %s", ErrFinal, code, text)
 }
 
 // web is a web server.
@@ -192,7 +166,7 @@ type web struct{ transport *http.Transport }
 func (w web) ask(ctx context.Context, method, address string, header http.Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errFinal, err)
+		return nil, fmt.Errorf("%w: %w", ErrFinal, err)
 	}
 	for k, v := range header {
 		req.Header[k] = v
@@ -210,7 +184,7 @@ func (w web) stat(ctx context.Context, address string) (*Object, error) {
 		return nil, status(resp.StatusCode, "")
 	}
 	if resp.ContentLength < 0 {
-		return nil, fmt.Errorf("%w: it does not report the length of the file", errFinal)
+		return nil, fmt.Errorf("%w: it does not report the length of the file", ErrFinal)
 	}
 	o := &Object{Name: address, Bytes: resp.ContentLength, Tag: resp.Header.Get("ETag"), from: w, key: address}
 	o.Time, _ = http.ParseTime(resp.Header.Get("Last-Modified"))
@@ -218,7 +192,7 @@ func (w web) stat(ctx context.Context, address string) (*Object, error) {
 }
 
 func (w web) list(context.Context, string) ([]*Object, error) {
-	return nil, fmt.Errorf("%w: a web server cannot list files", errFinal)
+	return nil, fmt.Errorf("%w: a web server cannot list files", ErrFinal)
 }
 
 func (w web) get(ctx context.Context, o *Object, off, n int64) (body, error) {
@@ -233,11 +207,11 @@ func (w web) get(ctx context.Context, o *Object, off, n int64) (body, error) {
 	want := fmt.Sprintf("bytes %d-%d/%d", off, off+n-1, o.Bytes)
 	switch {
 	case resp.StatusCode == http.StatusOK:
-		err = fmt.Errorf("%w: it does not support ranges", errFinal)
+		err = fmt.Errorf("%w: it does not support ranges", ErrFinal)
 	case resp.StatusCode != http.StatusPartialContent:
 		err = status(resp.StatusCode, "")
 	case resp.Header.Get("Content-Range") != want || o.Tag != "" && resp.Header.Get("ETag") != o.Tag:
-		err = fmt.Errorf("%w: %w", errFinal, ErrChanged)
+		err = fmt.Errorf("%w: %w", ErrFinal, ErrChanged)
 	}
 	if err != nil {
 		resp.Body.Close()
@@ -279,7 +253,7 @@ func (b bucketOf) fault(err error) error {
 	case !errors.As(err, &r):
 		return err
 	case r.StatusCode == 0: // the request was not sent
-		return fmt.Errorf("%w: %s", errFinal, r.Message)
+		return fmt.Errorf("%w: %s", ErrFinal, r.Message)
 	}
 	return status(r.StatusCode, r.Code+" "+r.Message)
 }
@@ -302,9 +276,9 @@ func (b bucketOf) list(ctx context.Context, prefix string) (all []*Object, err e
 		case i.Err != nil:
 			return nil, b.fault(i.Err)
 		case len(all) == mostObjects:
-			return nil, fmt.Errorf("%w: more than %d objects; name fewer", errFinal, mostObjects)
+			return nil, fmt.Errorf("%w: more than %d objects; name fewer", ErrFinal, mostObjects)
 		case len(i.Key) > mostName || !strings.HasPrefix(i.Key, prefix) || strings.Contains(i.Key[len(prefix):len(i.Key)-min(1, len(i.Key)-len(prefix))], "/"):
-			return nil, fmt.Errorf("%w: it lists %.100q below %q", errFinal, i.Key, prefix)
+			return nil, fmt.Errorf("%w: it lists %.100q below %q", ErrFinal, i.Key, prefix)
 		}
 		all = append(all, b.object(i))
 	}
@@ -314,11 +288,11 @@ func (b bucketOf) list(ctx context.Context, prefix string) (all []*Object, err e
 func (b bucketOf) get(ctx context.Context, o *Object, off, n int64) (body, error) {
 	var options minio.GetObjectOptions
 	if err := options.SetRange(off, off+n-1); err != nil {
-		return nil, fmt.Errorf("%w: %w", errFinal, err)
+		return nil, fmt.Errorf("%w: %w", ErrFinal, err)
 	}
 	if o.Tag != "" {
 		if err := options.SetMatchETag(o.Tag); err != nil {
-			return nil, fmt.Errorf("%w: %w", errFinal, err)
+			return nil, fmt.Errorf("%w: %w", ErrFinal, err)
 		}
 	}
 	r, i, _, err := b.client.GetObject(ctx, b.bucket, o.key, options)
@@ -327,7 +301,44 @@ func (b bucketOf) get(ctx context.Context, o *Object, off, n int64) (body, error
 	}
 	if o.Tag != "" && i.ETag != o.Tag {
 		r.Close()
-		return nil, fmt.Errorf("%w: %w", errFinal, ErrChanged)
+		return nil, fmt.Errorf("%w: %w", ErrFinal, ErrChanged)
 	}
 	return r, nil
+}
+
+// Open returns a Reader of the object. It sends no request.
+func (o *Object) Open() *Reader { return NewReader(o.Bytes, o.read) }
+
+// read returns bytes of the object. After a failure it continues at the first missing
+// byte.
+func (o *Object) read(ctx context.Context, lo, hi int64) ([]byte, error) {
+	b, n := make([]byte, hi-lo), int64(0)
+	var last error
+	for n < hi-lo {
+		before := n
+		err := insist(ctx, o.Name, func(ctx context.Context) error {
+			src, err := o.from.get(ctx, o, lo+n, hi-lo-n)
+			if err != nil {
+				return err
+			}
+			defer src.Close()
+			m, err := io.ReadFull(src, b[n:])
+			n += int64(m)
+			if m > 0 && n < hi-lo {
+				last = err
+				return nil // there was progress: request the rest
+			}
+			if errors.Is(err, io.EOF) {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if n == before {
+			return nil, fmt.Errorf("remote: %s: offset %d: %w", o.Name, lo+n, last) // unreachable
+		}
+	}
+	return b, nil
 }

@@ -1,10 +1,7 @@
-//go:build remote
-
 package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -15,10 +12,13 @@ const (
 	mostPart  = 8 << 20
 )
 
-// Reader reads an object in parts, and fetches the next part ahead if reads are
-// sequential.
+// Fetch returns the bytes from lo up to, not including, hi of a file.
+type Fetch func(ctx context.Context, lo, hi int64) ([]byte, error)
+
+// Reader reads a file in parts, and fetches the next part ahead if reads are sequential.
 type Reader struct {
-	object *Object
+	size   int64
+	fetch  Fetch
 	ctx    context.Context
 	cancel context.CancelFunc
 	ahead  sync.WaitGroup
@@ -36,9 +36,9 @@ type part struct {
 	err    error
 }
 
-// Open returns a Reader of the object. It sends no request.
-func (o *Object) Open() *Reader {
-	r := &Reader{object: o}
+// NewReader returns a Reader of a file of the given size. It fetches nothing yet.
+func NewReader(size int64, fetch Fetch) *Reader {
+	r := &Reader{size: size, fetch: fetch}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -58,11 +58,11 @@ func (r *Reader) ReadAt(b []byte, off int64) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if off < 0 {
-		return 0, fmt.Errorf("remote: %s: offset %d", r.object.Name, off)
+		return 0, fmt.Errorf("remote: offset %d", off)
 	}
 	for n < len(b) {
 		at := off + int64(n)
-		if at >= r.object.Bytes {
+		if at >= r.size {
 			return n, io.EOF
 		}
 		p, err := r.at(at)
@@ -98,50 +98,16 @@ func (r *Reader) at(off int64) (*part, error) {
 
 // begin starts to fetch the part from an offset on; nil at the end.
 func (r *Reader) begin(lo, bytes int64) *part {
-	hi := min(lo+min(bytes, mostPart), r.object.Bytes)
+	hi := min(lo+min(bytes, mostPart), r.size)
 	if lo >= hi {
 		return nil
 	}
 	p := &part{lo: lo, hi: hi, ready: make(chan struct{})}
 	r.ahead.Go(func() {
 		defer close(p.ready)
-		p.bytes, p.err = r.object.read(r.ctx, lo, hi)
+		p.bytes, p.err = r.fetch(r.ctx, lo, hi)
 	})
 	return p
-}
-
-// read returns bytes of the object. After a failure it continues at the first missing
-// byte.
-func (o *Object) read(ctx context.Context, lo, hi int64) ([]byte, error) {
-	b, n := make([]byte, hi-lo), int64(0)
-	var last error
-	for n < hi-lo {
-		before := n
-		err := insist(ctx, o.Name, func(ctx context.Context) error {
-			src, err := o.from.get(ctx, o, lo+n, hi-lo-n)
-			if err != nil {
-				return err
-			}
-			defer src.Close()
-			m, err := io.ReadFull(src, b[n:])
-			n += int64(m)
-			if m > 0 && n < hi-lo {
-				last = err
-				return nil // there was progress: request the rest
-			}
-			if errors.Is(err, io.EOF) {
-				return io.ErrUnexpectedEOF
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if n == before {
-			return nil, fmt.Errorf("remote: %s: offset %d: %w", o.Name, lo+n, last) // unreachable
-		}
-	}
-	return b, nil
 }
 
 var _ io.ReaderAt = (*Reader)(nil)

@@ -20,13 +20,7 @@ func Find(_ context.Context, name string) ([]*Object, error) { return nil, witho
 // List fails, as Find does.
 func List(_ context.Context, name string) ([]*Object, error) { return nil, without(name) }
 
-// Reader cannot be used.
-type Reader struct{ name string }
-
-// Open returns a Reader.
-func (o *Object) Open() *Reader { return &Reader{o.Name} }
-
-func (r *Reader) ReadAt([]byte, int64) (int, error) { return 0, without(r.name) }
-
-// Close does nothing.
-func (*Reader) Close() error { return nil }
+// Open returns a Reader that fails.
+func (o *Object) Open() *Reader {
+	return NewReader(o.Bytes, func(context.Context, int64, int64) ([]byte, error) { return nil, without(o.Name) })
+}

@@ -6,6 +6,7 @@ type Source struct {
 	Train         []string  `yaml:"train"`          // files, globs or builtin:NAME
 	Test          []string  `yaml:"test"`           // evaluated once after training
 	Valid         []string  `yaml:"valid"`          // evaluated after each epoch
+	Hosts         string    `yaml:"hosts"`          // shared, which is the default: the hosts of a job have the same files; each: every host has its own
 	NegativeRate  float64   `yaml:"negative_rate"`  // of Train: share of the negatives that stays; 0 is 1
 	ValidFraction float64   `yaml:"valid_fraction"` // instead of Valid: share of Train held out, in [0, 1)
 	ValidTime     string    `yaml:"valid_time"`     // field: that share are the newest records

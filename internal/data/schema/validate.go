@@ -378,6 +378,12 @@ func (s Source) Validate() []error {
 	if s.Delimiter != "" && (len(s.Delimiter) != 1 || strings.ContainsAny(s.Delimiter, "\"\r\n\x00")) {
 		v.Bad("delimiter", "is %q, one byte is needed, and no quote or line break", s.Delimiter)
 	}
+	if s.Hosts != "" && !slices.Contains(Hosting(), s.Hosts) {
+		v.Bad("hosts", "is %q%s", s.Hosts, v.instead(s.Hosts, Hosting()))
+	}
+	if s.EachHost() && s.Follow.On {
+		v.Bad("hosts", "is each, and rank 0 finds the new files of data.follow: use a shared folder, an object store or a topic, with hosts: shared")
+	}
 	if !(s.ValidFraction >= 0 && s.ValidFraction < 1) {
 		v.Bad("valid_fraction", "is %v, a share from 0 up to, not including, 1 is needed", s.ValidFraction)
 	}

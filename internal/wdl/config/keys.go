@@ -76,6 +76,7 @@ func dataSections() []section {
 			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://, see above), remote files (https://, s3://, gs://), folders (the files directly in them in the order of their names, except those that begin with . or _) or builtin:NAME", filled: true},
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
+			{name: "hosts", def: "shared", about: "which host has the local files of train, test and valid. shared: all hosts have the same ones (names, sizes and ends are compared). each: every host has its own, and the data is their union, ordered by host name; ranks read the files of other hosts over the network", choices: schema.Hosting()},
 			{name: "negative_rate", def: "1", about: "fraction of the training records with label 0 to use; predicted probabilities remain those of all records", rng: "[1e-06, 1]"},
 			{name: "valid_fraction", def: "0", about: "instead of valid: hold out this fraction of train, chosen at random unless valid_time or valid_group is set", rng: "[0, 1)"},
 			{name: "valid_time", def: "none", about: "instead of random records, hold out the newest by this field of numbers or ISO dates; records of equal time stay together"},

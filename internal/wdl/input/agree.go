@@ -17,10 +17,10 @@ import (
 var ErrOtherFiles = errors.New("all hosts need the same files: use a shared file system, or copy the files")
 
 // Agree compares the data files of the hosts of a job: their names, sizes and the hashes of
-// their ends. The first rank of each host whose files differ from those of rank 0 returns an
+// their ends, if hosts share the data (data.hosts). The first rank of each host whose files differ from those of rank 0 returns an
 // error that names the host and the first file that differs. On one host, Agree does nothing.
 func (in *Input) Agree() error {
-	if len(in.Hosts) != in.Comm.Size() || len(slices.Compact(slices.Clone(in.Hosts))) == 1 {
+	if in.Config.Data.EachHost() || len(in.Hosts) != in.Comm.Size() || len(slices.Compact(slices.Clone(in.Hosts))) == 1 {
 		return nil
 	}
 	host := in.Hosts[in.Comm.Rank()]

@@ -9,8 +9,10 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -44,6 +46,7 @@ type Setup struct {
 	Rec    *trace.Recorder
 	Shown  Watcher
 	Hosts  []string          // host of each rank; nil: unknown
+	Places *places.Places    // reads files of other hosts; nil: all ranks are on one host
 	Keep   bool              // keep Counts, for ranks that restart without state
 	Warn   func(line string) // prints a warning on rank 0
 	Say    func(line string) // prints a line of progress on rank 0
@@ -85,30 +88,33 @@ func Open(x Setup) (*Input, error) {
 	if x.Use.Evaluates {
 		train = "test"
 	}
-	var err error
-	open := func(what string, patterns []string) (d *data.Dataset) {
-		if len(patterns) == 0 || err != nil {
+	all, err := in.union()
+	open := func(what string, list int) (d *data.Dataset) {
+		if len(lists(c)[list]) == 0 || err != nil {
 			return nil
 		}
-		look, by := data.OpenEval, x.Use.Schema(c)
+		by := x.Use.Schema(c)
 		if what == "training" {
-			look = data.Open
 			by.HoldOut = c.Data.ValidTime + c.Data.ValidGroup // at most one of them is set
 		} else if x.Use.Evaluates {
 			by.HoldOut = x.Use.Group // read like a field that holds rows out
 		}
-		if d, err = look(c.Data, by, patterns); err != nil {
+		var files *record.Set
+		if files, err = all.open(list); err == nil {
+			d, err = data.OpenSet(files, by, what != "training")
+		}
+		if err != nil {
 			err = fmt.Errorf("%s data: %w", what, err)
 		}
 		return d
 	}
 	if !c.Data.Follow.On {
-		in.Train = open(train, c.Data.Train)
+		in.Train = open(train, listTrain)
 	}
 	if err == nil && in.Train != nil && !x.Use.Evaluates {
 		err = keepNegatives(in.Train, c)
 	}
-	in.Valid, in.Test = open("validation", c.Data.Valid), open("test", c.Data.Test)
+	in.Valid, in.Test = open("validation", listValid), open("test", listTest)
 	if err == nil && in.Train == nil && !c.Data.Follow.On {
 		err = errors.New("training data: data.train names no file")
 	}

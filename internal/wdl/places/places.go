@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -44,6 +45,10 @@ type Places struct {
 	client *peerfile.Client
 	addrs  []string // by rank
 	of     []int    // place of each rank; nil before Split
+
+	open  context.Context // until Close
+	close context.CancelFunc
+	data  sync.Map // paths of the data files that this rank serves
 }
 
 const (
@@ -65,9 +70,10 @@ func Open(c Config) (*Places, error) {
 		return nil, nil
 	}
 	p := &Places{Config: c}
+	p.open, p.close = context.WithCancel(context.Background())
 	ln, err := c.Listen()
 	if err == nil {
-		if p.server, err = peerfile.Serve(ln, c.Key, served.MatchString); err != nil {
+		if p.server, err = peerfile.Serve(ln, c.Key, p.serves); err != nil {
 			ln.Close()
 		}
 	}
@@ -94,6 +100,7 @@ func (p *Places) Close() {
 	if p == nil {
 		return
 	}
+	p.close()
 	if p.server != nil {
 		p.server.Close()
 	}

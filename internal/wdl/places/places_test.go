@@ -3,6 +3,7 @@ package places
 import (
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -125,5 +127,35 @@ func TestAwait(t *testing.T) {
 			t.Errorf("a file that is not served: %v", err)
 		}
 		return err
+	})
+}
+
+// TestOnlyListedData: a rank serves the data files that it lists, by exactly their paths.
+func TestOnlyListedData(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.csv", "secret"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onHosts(t, []string{"a", "b"}, func(p *Places) error {
+		if err := p.Serve([]string{filepath.Join(dir, "a.csv")}); err != nil || p.Comm.Rank() == 1 {
+			return err
+		}
+		info, err := os.Stat(filepath.Join(dir, "a.csv"))
+		if err != nil {
+			return err
+		}
+		for _, x := range []struct{ path, want string }{
+			{dir + "/a.csv", ""}, {dir + "/secret", "is not served"}, {dir + "/./a.csv", "is not served"}, {dir + "/a.csv/../secret", "is not served"}, {dir, "is not served"}, {"/etc/passwd", "is not served"}, {"", "is not served"},
+		} {
+			src, b := p.Data("b", record.Listed{Path: x.path, Bytes: info.Size(), Time: info.ModTime().UnixNano()}), make([]byte, 10)
+			_, err := src.ReadAt(b, 0)
+			if ok := err == nil && string(b) == "0123456789"; ok != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+				t.Errorf("%q: %q, %v, want %q", x.path, b, err, x.want)
+			}
+			src.Close()
+		}
+		return nil
 	})
 }
