@@ -11,7 +11,7 @@ import (
 
 func ownGroup(*exec.Cmd) {}
 
-func tellGroup(pid int) { killGroup(pid) }
+func termGroup(pid int) { killGroup(pid) }
 
 func pauseGroup(int) {}
 

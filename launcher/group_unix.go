@@ -17,8 +17,8 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setpgid = true
 }
 
-// tellGroup asks the processes of a group to end. It wakes stopped ones first.
-func tellGroup(pgid int) {
+// termGroup asks the processes of a group to end. It wakes stopped ones first.
+func termGroup(pgid int) {
 	syscall.Kill(-pgid, syscall.SIGTERM)
 	syscall.Kill(-pgid, syscall.SIGCONT)
 }

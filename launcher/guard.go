@@ -132,11 +132,11 @@ func (g *guard) keep() {
 	}
 }
 
-func (g *guard) watch(pgid int)  { g.say('+', pgid) }
-func (g *guard) forget(pgid int) { g.say('-', pgid) }
+func (g *guard) watch(pgid int)  { g.send('+', pgid) }
+func (g *guard) forget(pgid int) { g.send('-', pgid) }
 
-// say writes a line. It ignores errors: a lost guard does not fail the job.
-func (g *guard) say(sign byte, pgid int) {
+// send writes a line to the guard. It ignores errors: a lost guard does not fail the job.
+func (g *guard) send(sign byte, pgid int) {
 	if g == nil {
 		return
 	}

@@ -233,7 +233,7 @@ func (h *hostProcess) getenv(name string) string {
 	return ""
 }
 
-// serve carries out the launcher's orders until quit or the end of the stream.
+// serve executes the launcher's orders until quit or the end of the stream.
 func (h *hostProcess) serve() error {
 	orders := make(chan hosts.Message)
 	go func() {
@@ -255,7 +255,7 @@ func (h *hostProcess) serve() error {
 		case <-signals: // sent by a cluster, perhaps repeatedly: the ranks save their work
 			signal.Ignore(endingSignals[:]...)
 			signals = nil
-			h.fleet.signal(tellSign, everyone)
+			h.fleet.signal(termSign, everyone)
 		case m, ok := <-orders:
 			if !ok {
 				return errors.New("launcher: host: the launcher is gone")
@@ -264,7 +264,7 @@ func (h *hostProcess) serve() error {
 				h.close()
 				return nil
 			}
-			h.obey(m)
+			h.execute(m)
 		case <-h.link.Gone():
 			return errors.New("launcher: host: the launcher is gone")
 		case e := <-h.fleet.exits:
@@ -273,8 +273,8 @@ func (h *hostProcess) serve() error {
 	}
 }
 
-// obey carries out one order.
-func (h *hostProcess) obey(m hosts.Message) {
+// execute executes one order.
+func (h *hostProcess) execute(m hosts.Message) {
 	switch m.What {
 	case hosts.Reach:
 		go h.reach(m.Targets)

@@ -440,7 +440,7 @@ func environment(base []string) []string {
 
 // watch waits for all ranks to end and ends them when it is time.
 func (r *run) watch(ctx context.Context) error {
-	var tell, kill, lost, heal <-chan time.Time
+	var term, kill, lost, heal <-chan time.Time
 	var calls <-chan func(*run)
 	done, ended, orders, stepped := ctx.Done(), r.server.Ended(), r.job.Orders, r.stepped()
 	for r.left > 0 {
@@ -460,13 +460,13 @@ func (r *run) watch(ctx context.Context) error {
 			r.of.confirm()
 		case <-ended:
 			ended = nil
-			if v := r.judge(); v != nil && tell == nil {
+			if v := r.judge(); v != nil && term == nil {
 				if pause, ok := r.heal(v); ok {
 					heal, calls = time.After(pause), nil
 					continue
 				}
 				r.crew.signal(wakeSign, everyone) // a stopped rank reports its stacks too
-				tell = time.After(r.patience())
+				term = time.After(r.patience())
 			}
 		case <-heal:
 			var err error
@@ -481,10 +481,10 @@ func (r *run) watch(ctx context.Context) error {
 			if r.server.Verdict() == nil || heal != nil {
 				r.interrupt, r.asked = context.Cause(ctx), time.Now()
 			}
-			tell, heal = time.After(0), nil
-		case <-tell:
-			tell, r.ending = nil, true
-			r.crew.signal(tellSign, everyone)
+			term, heal = time.After(0), nil
+		case <-term:
+			term, r.ending = nil, true
+			r.crew.signal(termSign, everyone)
 			if kill == nil {
 				kill = time.After(r.job.Grace)
 			}
@@ -518,7 +518,7 @@ func (r *run) judge() *rank.Verdict {
 	if r.job.Judged == nil {
 		return v
 	}
-	r.say(func() { r.job.Judged(v, lineWriter{r.console}) })
+	r.printLine(func() { r.job.Judged(v, lineWriter{r.console}) })
 	return v
 }
 

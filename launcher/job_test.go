@@ -204,28 +204,28 @@ func TestStoppedRank(t *testing.T) {
 // TestJudgedAtOnce: the verdict is reported once, while the ranks that it does not name still
 // run.
 func TestJudgedAtOnce(t *testing.T) {
-	var told []string
+	var reported []string
 	running := make(chan []int, 1)
 	out, end := begin(t, t.Context(), Job{Plan: local(t, 3), Command: self("rank", "wait"), Quiet: true, Grace: patient.Longest,
 		Judged: func(v *rank.Verdict, w io.Writer) {
-			told = append(told, v.String())
+			reported = append(reported, v.String())
 			fmt.Fprintln(w, v)
 			for _, pid := range <-running {
 				if pid != v.Pid && gone(pid) {
-					t.Errorf("process %d had ended before the verdict was told", pid)
+					t.Errorf("process %d had ended before the verdict was reported", pid)
 				}
 			}
 			close(running)
 		}})
 	pids := out.pids(t, `rank \d pid (\d+)\n`, 3)
 	for _, pid := range pids {
-		syscall.Kill(pid, syscall.SIGSTOP) // they hear of it when they are woken
+		syscall.Kill(pid, syscall.SIGSTOP) // they learn of it when they continue
 	}
 	running <- pids
 	syscall.Kill(pids[1], syscall.SIGKILL)
 	o := end()
-	if len(told) != 1 || o.Verdict == nil || told[0] != o.Verdict.String() || strings.Count(out.String(), told[0]+"\n") != 1 {
-		t.Errorf("reported %q; %v\n%s", told, o.Verdict, out)
+	if len(reported) != 1 || o.Verdict == nil || reported[0] != o.Verdict.String() || strings.Count(out.String(), reported[0]+"\n") != 1 {
+		t.Errorf("reported %q; %v\n%s", reported, o.Verdict, out)
 	}
 }
 

@@ -15,18 +15,18 @@ func (r *run) spares() bool {
 	status, gained := r.relay.gained()
 	if gained && !r.spared {
 		r.spared = true
-		r.say(func() { r.job.Saves(status, lineWriter{r.console}) })
+		r.printLine(func() { r.job.Saves(status, lineWriter{r.console}) })
 	}
 	return gained
 }
 
-// say calls tell to print a line about the job. It gives up after a while, because the
-// reader may be gone.
-func (r *run) say(tell func()) {
+// printLine calls write, which prints a line about the job. It returns after a while even if
+// write has not, because no process may be reading the output.
+func (r *run) printLine(write func()) {
 	printed := make(chan struct{})
 	go func() {
 		defer close(printed)
-		tell()
+		write()
 	}()
 	select {
 	case <-printed:

@@ -71,7 +71,7 @@ type order struct {
 type sign string
 
 const (
-	tellSign  sign = "tell"  // asks to end
+	termSign  sign = "tell"  // asks to end; the string is part of the protocol
 	killSign  sign = "kill"  // ends at once
 	pauseSign sign = "pause" // stops
 	wakeSign  sign = "wake"  // continues
@@ -82,8 +82,8 @@ const (
 // act sends a sign to the processes of a group.
 func (s sign) act(pgid int) {
 	switch s {
-	case tellSign:
-		tellGroup(pgid)
+	case termSign:
+		termGroup(pgid)
 	case killSign:
 		killGroup(pgid)
 	case pauseSign:
@@ -285,7 +285,7 @@ func (f *fleet) bury(p *process) {
 func (f *fleet) signal(s sign, rank int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ending = f.ending || rank == everyone && (s == tellSign || s == killSign)
+	f.ending = f.ending || rank == everyone && (s == termSign || s == killSign)
 	for r, p := range f.live {
 		if rank == everyone || rank == r {
 			s.act(p.pid())

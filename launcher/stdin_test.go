@@ -49,8 +49,8 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 // TestStdinThatNobodyReads checks that an input that is not read, or is empty, blocks
 // nothing.
 func TestStdinThatNobodyReads(t *testing.T) {
-	silent, say := io.Pipe()
-	defer say.Close() // ends its goroutine
+	silent, writer := io.Pipe()
+	defer writer.Close() // ends its goroutine
 	quiet, pipe, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ type login struct {
 
 // start starts cmd with pipes.
 func start(cmd *exec.Cmd, host string, run Run, stderr io.Writer) (*login, error) {
-	said := &tail{to: stderr, host: host}
+	output := &tail{to: stderr, host: host}
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -50,14 +50,14 @@ func start(cmd *exec.Cmd, host string, run Run, stderr io.Writer) (*login, error
 		return nil, err
 	}
 	defer stdout.Close()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, said
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, output
 	cmd.WaitDelay = time.Second // its child processes may hold its standard error
 	if err := run(cmd); err != nil {
 		in.Close()
 		out.Close()
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
-	p := &Process{host: host, pid: cmd.Process.Pid, in: in, out: out, pipe: out, stderr: said, kill: func() { cmd.Process.Kill() }, ended: make(chan struct{})}
+	p := &Process{host: host, pid: cmd.Process.Pid, in: in, out: out, pipe: out, stderr: output, kill: func() { cmd.Process.Kill() }, ended: make(chan struct{})}
 	p.how = func() string { return ending(filepath.Base(cmd.Args[0]), cmd.ProcessState) }
 	go func() {
 		defer close(p.ended)
@@ -120,8 +120,8 @@ func (p *Process) Why() string {
 		return ""
 	}
 	how := p.how()
-	if said := p.stderr.last(); said != "" {
-		how += ": " + said
+	if printed := p.stderr.last(); printed != "" {
+		how += ": " + printed
 	}
 	return how
 }

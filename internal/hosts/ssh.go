@@ -220,12 +220,12 @@ func (s *SSH) explain(p *login, limit time.Duration, noise int) error {
 			return fmt.Errorf("%w within %s: %s; try: %s %s true", errSilent, limit, s.kind.silent, s.kind.try, p.host)
 		}
 	}
-	said, last := p.stderr.text(), p.stderr.last()
+	printed, last := p.stderr.text(), p.stderr.last()
 	for _, c := range s.kind.causes {
-		if i := strings.Index(said, c.prints); i >= 0 {
-			line, _, _ := strings.Cut(said[i:], "\n")
-			if j := strings.LastIndexByte(said[:i], '\n'); j < i {
-				line, _, _ = strings.Cut(said[j+1:], "\n")
+		if i := strings.Index(printed, c.prints); i >= 0 {
+			line, _, _ := strings.Cut(printed[i:], "\n")
+			if j := strings.LastIndexByte(printed[:i], '\n'); j < i {
+				line, _, _ = strings.Cut(printed[j+1:], "\n")
 			}
 			next := strings.NewReplacer("HOST", p.host, "SSH", s.kind.try).Replace(c.next)
 			return fmt.Errorf("%s: %s; %s", c.means, strings.Trim(line, "@ \r\t"), next)

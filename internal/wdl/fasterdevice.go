@@ -49,12 +49,12 @@ func (r *run) fasterDevice(l layout.Layout) (gpu bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	said, err := collective.AllGatherBytes(r.comm, b, maxMeasured)
+	messages, err := collective.AllGatherBytes(r.comm, b, maxMeasured)
 	if err != nil {
 		return false, err
 	}
-	all := make([]measured, len(said))
-	for i, b := range said {
+	all := make([]measured, len(messages))
+	for i, b := range messages {
 		if err := json.Unmarshal(b, &all[i]); err != nil {
 			return false, fmt.Errorf("wdl: train.device: auto: times of rank %d: %w", i, err)
 		}

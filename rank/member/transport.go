@@ -65,25 +65,25 @@ func (o Options) Validate() error {
 // Completed returns the options with missing ones taken from the environment that the
 // launcher set. An error names the variable or option and its valid values.
 func (o Options) Completed(getenv func(string) string) (Options, error) {
-	said, err := rank.LinksFromEnv(getenv)
+	env, err := rank.LinksFromEnv(getenv)
 	if err != nil {
 		return o, err
 	}
-	if err := (Options{Transport: said.Transport}).Validate(); err != nil && o.Transport == "" {
+	if err := (Options{Transport: env.Transport}).Validate(); err != nil && o.Transport == "" {
 		return o, fmt.Errorf("%w: change WDLRUN_TRANSPORT or unset it", err)
 	}
-	if err := (Options{Streams: said.Streams}).Validate(); err != nil && o.Streams == 0 {
+	if err := (Options{Streams: env.Streams}).Validate(); err != nil && o.Streams == 0 {
 		return o, fmt.Errorf("%w: change WDLRUN_STREAMS or unset it", err)
 	}
 	if o.Transport == "" {
-		o.Transport = said.Transport
+		o.Transport = env.Transport
 	}
 	if o.Streams == 0 {
-		o.Streams = said.Streams
+		o.Streams = env.Streams
 	}
-	o.Encrypt = o.Encrypt || said.Encrypt
+	o.Encrypt = o.Encrypt || env.Encrypt
 	if o.Control.Ports == "" {
-		o.Control.Ports = said.Ports
+		o.Control.Ports = env.Ports
 	}
 	return o, o.Validate()
 }
@@ -205,9 +205,9 @@ func newPlace(names [][]byte, rank int) (p place) {
 	}
 	p.hosts, p.size, p.least = len(counts), counts[p.hostOf[rank]], slices.Min(counts)
 	for r, h := range p.hostOf {
-		said := 0
-		fmt.Sscan(string(names[r]), &said)
-		if said != 0 && said != counts[h] {
+		announced := 0
+		fmt.Sscan(string(names[r]), &announced)
+		if announced != 0 && announced != counts[h] {
 			p.least = 1
 		}
 	}

@@ -39,7 +39,7 @@ var (
 	cluster = flag.Bool("cluster", false, "TestCluster: the trainer's steps on 8, 32 and 64 ranks (minutes)")
 	virtual = flag.Int("np", 0, "TestVirtual: `RANKS` of a job in virtual time, with -backup, -speculate, -stalls and -chaos")
 	backup  = flag.Int("backup", 0, "TestVirtual: microbatches that may be late")
-	redo    = flag.Bool("speculate", false, "TestVirtual: redo what is late")
+	repeat  = flag.Bool("speculate", false, "TestVirtual: idle ranks repeat late slots")
 	stalls  = flag.Float64("stalls", 0, "TestVirtual: share of microbatches that stall, for 4 steps on average")
 	chaotic = flag.String("chaos", "", "TestVirtual: slow and stop faults")
 	seed    = flag.Uint64("seed", 1, "TestVirtual: `SEED` of the stalls")
@@ -120,7 +120,7 @@ func TestVirtual(t *testing.T) {
 	job := Job{Steps: *length, StallShare: *stalls, Seed: *seed}
 	if *backup > 0 {
 		job.Tolerance = drop(*backup)
-	} else if *redo {
+	} else if *repeat {
 		job.Tolerance = speculate
 	}
 	if *chaotic != "" {

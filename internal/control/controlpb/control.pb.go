@@ -603,8 +603,8 @@ func (x *Status) GetSpan() int64 {
 	return 0
 }
 
-// Traffic follows a heartbeat of a rank on whose links something stands still, that
-// was asked, or that has begun no collective call for a while.
+// Traffic follows a heartbeat of a rank if a message on its links makes no progress, if
+// the coordinator has asked for it, or if the rank has begun no collective call for a while.
 type Traffic struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Waits         []*Wait                `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`
@@ -750,12 +750,12 @@ func (x *Call) GetLast() bool {
 	return false
 }
 
-// Wait is a message that stands still.
+// Wait is a message that makes no progress.
 type Wait struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Peer          int64                  `protobuf:"varint,1,opt,name=peer,proto3" json:"peer,omitempty"`
 	Channel       int64                  `protobuf:"varint,2,opt,name=channel,proto3" json:"channel,omitempty"`
-	Sends         bool                   `protobuf:"varint,3,opt,name=sends,proto3" json:"sends,omitempty"`     // else it receives
+	Sends         bool                   `protobuf:"varint,3,opt,name=sends,proto3" json:"sends,omitempty"`     // false: it receives
 	Message       uint64                 `protobuf:"varint,4,opt,name=message,proto3" json:"message,omitempty"` // number on the link, channel and direction
 	ForNs         int64                  `protobuf:"varint,5,opt,name=for_ns,json=forNs,proto3" json:"for_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -904,7 +904,7 @@ func (x *Begun) GetQuietNs() int64 {
 	return 0
 }
 
-// Failure is an error of the rank, or of the link to the rank it blames.
+// Failure is an error of the rank, or of its link to the blamed rank.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cause         string                 `protobuf:"bytes,1,opt,name=cause,proto3" json:"cause,omitempty"`
@@ -965,7 +965,7 @@ func (x *Failure) GetStatus() *Status {
 	return nil
 }
 
-// Done says that the rank's work is done, with what it leaves for the launcher.
+// Done reports that the rank has completed its work. It carries a result for the launcher.
 type Done struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Result        []byte                 `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
@@ -1108,7 +1108,7 @@ func (x *Welcome) GetTimeoutNs() int64 {
 	return 0
 }
 
-// Roster says that the group is complete; members by rank.
+// Roster reports that the group is complete. It lists the members by rank.
 type Roster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Members       []*Member              `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
@@ -1197,7 +1197,7 @@ func (x *Order) GetKind() string {
 	return ""
 }
 
-// Noted says that Done has been heard: the rank may go.
+// Noted acknowledges Done. The rank may leave.
 type Noted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1399,7 +1399,7 @@ func (x *Verdict) GetTogether() string {
 	return ""
 }
 
-// Finished says that every rank has done its work.
+// Finished reports that every rank has completed its work.
 type Finished struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -144,12 +144,12 @@ func (m Machine) choose(library *cuda.Library) (device int, line string, err err
 	if err != nil {
 		return 0, "", err
 	}
-	said, err := collective.AllGatherBytes(m.Member.Comm, b, maxMessage)
+	messages, err := collective.AllGatherBytes(m.Member.Comm, b, maxMessage)
 	if err != nil {
 		return 0, "", err
 	}
-	all := make([]candidates, len(said))
-	for r, b := range said {
+	all := make([]candidates, len(messages))
+	for r, b := range messages {
 		if err := json.Unmarshal(b, &all[r]); err != nil {
 			return 0, "", fmt.Errorf("the devices of rank %d: %w", r, err)
 		}

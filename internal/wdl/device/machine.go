@@ -212,12 +212,12 @@ func (m Machine) join(d *Device, on *cuda.Device, slots bool) (line string, err 
 	if err != nil {
 		return "", err
 	}
-	said, err := collective.AllGatherBytes(m.Member.Comm, b, maxChoice)
+	messages, err := collective.AllGatherBytes(m.Member.Comm, b, maxChoice)
 	if err != nil {
 		return "", err
 	}
-	all := make([]choice, len(said))
-	for r, b := range said {
+	all := make([]choice, len(messages))
+	for r, b := range messages {
 		if err := json.Unmarshal(b, &all[r]); err != nil {
 			return "", fmt.Errorf("the choice of rank %d: %w", r, err)
 		}

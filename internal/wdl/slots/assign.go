@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// assign gives open slots to idle ranks. The lowest slot, which was late most often, goes to
+// assign leases open slots to idle ranks. The lowest slot, which was late most often, goes to
 // the rank that has been idle longest, which was the fastest. So a late microbatch does not
 // go back to the rank that was late with it. In the worst case a step costs a few comparisons
 // per pair of slots.
@@ -16,10 +16,10 @@ func (m *Machine) assign(now time.Duration) {
 			return
 		}
 		if s := &m.slots[i]; !s.complete && len(s.attempts) == 0 && (m.must(s) || !m.inVain(now)) {
-			m.give(now, i)
+			m.lease(now, i)
 		}
 	}
-	m.redo(now)
+	m.repeat(now)
 }
 
 // inVain reports whether a new lease of this step would have no effect: half of the usual
@@ -64,13 +64,13 @@ func (m *Machine) assignHome(now time.Duration) {
 		if k := slices.Index(m.free, home); k >= 0 && s.Tries == 0 {
 			copy(m.free[1:], m.free[:k])
 			m.free[0] = home
-			m.give(now, i)
+			m.lease(now, i)
 		}
 	}
 }
 
-// give leases a slot to the first idle rank.
-func (m *Machine) give(now time.Duration, number int) {
+// lease leases a slot to the first idle rank.
+func (m *Machine) lease(now time.Duration, number int) {
 	rank := m.free[0]
 	m.free = append(m.free[:0], m.free[1:]...)
 	s := &m.slots[number]
@@ -84,9 +84,9 @@ func (m *Machine) give(now time.Duration, number int) {
 // maxCopies is the largest number of ranks that compute the same slot.
 const maxCopies = 2
 
-// redo gives late slots to idle ranks once more: in Speculate slots that take longer than
-// usual, in Drop slots that the step must wait for.
-func (m *Machine) redo(now time.Duration) {
+// repeat leases late slots a second time, to idle ranks: in Speculate slots that take longer
+// than usual, in Drop slots that the step must wait for.
+func (m *Machine) repeat(now time.Duration) {
 	if m.cfg.Mode == Wait {
 		return
 	}
@@ -100,7 +100,7 @@ func (m *Machine) redo(now time.Duration) {
 		}
 		late := m.cfg.Mode == Speculate && m.gaps.late(now-s.attempts[len(s.attempts)-1].since, m.cfg.Patience)
 		if late || m.cfg.Mode == Drop && m.must(s) {
-			m.give(now, i)
+			m.lease(now, i)
 		}
 	}
 }

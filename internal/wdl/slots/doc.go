@@ -14,10 +14,10 @@
 //	Drop       the first Ranks−Backup complete slots count (Chen et al. 2016); the
 //	           microbatches of the others go to the head of the queue, and after
 //	           Retries the step waits for them
-//	Speculate  every slot counts, and idle ranks redo late ones; the first complete
+//	Speculate  every slot counts, and idle ranks repeat late ones; the first complete
 //	           copy counts, so that the result does not depend on timing
 //
-// # What holds
+// # Guarantees
 //
 // One commit set is decided per step, for all variables. Every microbatch is in exactly one
 // commit set of its epoch. A new machine can continue from a Record alone. The tests prove

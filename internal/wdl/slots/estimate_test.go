@@ -12,21 +12,21 @@ func TestBackupsOfTwoRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	measure := func(first, second float64) (told string) {
+	measure := func(first, second float64) (text string) {
 		m.clear()
 		m.gaps.sums, m.gaps.steps = []float64{window * first, window * second}, window
 		m.adapt()
 		return m.out.Text
 	}
-	told := measure(0.004, 0.007)
+	text := measure(0.004, 0.007)
 	if m.Backup() != 0 ||
-		!strings.Contains(told, "slot 2 of 2 came after 7 ms on average, slot 1 after 4 ms: without waiting for the last, a step would have 1 of 2 microbatches, 0.88× the samples per second") {
-		t.Errorf("%+v, b = %d", told, m.Backup())
+		!strings.Contains(text, "slot 2 of 2 came after 7 ms on average, slot 1 after 4 ms: without waiting for the last, a step would have 1 of 2 microbatches, 0.88× the samples per second") {
+		t.Errorf("%+v, b = %d", text, m.Backup())
 	}
-	if told = measure(0.004, 0.007); told != "" || m.Backup() != 0 {
-		t.Errorf("repeated: %+v, b = %d", told, m.Backup())
+	if text = measure(0.004, 0.007); text != "" || m.Backup() != 0 {
+		t.Errorf("repeated: %+v, b = %d", text, m.Backup())
 	}
-	if told = measure(0.001, 0.008); m.Backup() != 1 || !strings.Contains(told, "backups 0 → 1") {
-		t.Errorf("%+v, b = %d", told, m.Backup())
+	if text = measure(0.001, 0.008); m.Backup() != 1 || !strings.Contains(text, "backups 0 → 1") {
+		t.Errorf("%+v, b = %d", text, m.Backup())
 	}
 }

@@ -71,7 +71,7 @@ func (w world) begin(s state) (state, string) {
 		return s, err.Error()
 	}
 	s.m, s.whole = m, nil
-	fault := w.obey(&s, make([]rankState, w.cfg.Ranks), nil, d)
+	fault := w.apply(&s, make([]rankState, w.cfg.Ranks), nil, d)
 	s.normal(moment)
 	return s, fault
 }
@@ -95,20 +95,20 @@ func (w world) report(s state, ranks int, passed time.Duration) (state, string) 
 	if round == nil {
 		round = (*Machine).Round
 	}
-	fault := w.obey(&s, before, news, round(s.m, moment, news))
+	fault := w.apply(&s, before, news, round(s.m, moment, news))
 	if fault == "" && s.record.Queue.Left() == 0 && s.record.Queue.Epoch+1 < w.epochs {
 		s.counted = [4]int{}
-		fault = w.obey(&s, slices.Clone(s.m.ranks), nil, s.m.Resume(moment))
+		fault = w.apply(&s, slices.Clone(s.m.ranks), nil, s.m.Resume(moment))
 	}
 	s.normal(0)
 	return s, fault
 }
 
-// obey checks a decision and applies it.
-func (w world) obey(s *state, before []rankState, news []News, d Decision) string {
+// apply checks a decision and applies it to s.
+func (w world) apply(s *state, before []rankState, news []News, d Decision) string {
 	for _, l := range d.Leases {
-		told := slices.ContainsFunc(news, func(n News) bool { return n.Rank == l.Rank })
-		if before[l.Rank].life != idle && !told {
+		reported := slices.ContainsFunc(news, func(n News) bool { return n.Rank == l.Rank })
+		if before[l.Rank].life != idle && !reported {
 			return fmt.Sprintf("rank %d gets a lease while it computes", l.Rank)
 		}
 		if slices.Contains(d.Cancelled, l) {
@@ -311,14 +311,14 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			}
 			return round(m, now, all)
 		}},
-		{"idle ranks redo late slots", "speculate", func(m *Machine, now time.Duration, all []News) Decision {
+		{"idle ranks repeat late slots", "speculate", func(m *Machine, now time.Duration, all []News) Decision {
 			m.cfg.Mode = Wait
 			return round(m, now, all)
 		}},
 	} {
 		w := worlds[x.world]
 		w.round, w.total = x.round, 4
-		w.silent = x.name == "idle ranks redo late slots"
+		w.silent = x.name == "idle ranks repeat late slots"
 		if _, fault := w.explore(); fault == "" {
 			t.Errorf("%s: removed, and not noticed", x.name)
 		} else {
@@ -335,7 +335,7 @@ func TestCopiesThatEndTogether(t *testing.T) {
 	}
 	m.Round(1, []News{{Rank: 0, Whole: true, Done: maxDone}})
 	if d := m.Round(10, nil); len(d.Leases) != 1 || d.Leases[0].Rank != 0 {
-		t.Fatalf("rank 0 does not redo the late slot: %+v", d)
+		t.Fatalf("rank 0 does not repeat the late slot: %+v", d)
 	}
 	d := m.Round(12, []News{{Rank: 0, Whole: true, Done: maxDone}, {Rank: 1, Whole: true, Done: maxDone}})
 	if d.Commit == nil || len(d.Leases) != 2 {
