@@ -29,16 +29,20 @@ type hosts struct {
 }
 
 // NewHosts returns the Comm of channel 0 of a group with ranks on several hosts.
-// hostOf[r] is the number of rank r's host, from 0 without gaps, and the same on every
-// rank. flat links all ranks. local links the ranks of this host, numbered in the order
-// of their ranks, and has at least as many channels; if it is nil, flat links them.
+// hostOf[r] is the host of rank r. Hosts are numbered from 0 without gaps, and hostOf is the
+// same on every rank.
 //
-// Each call takes the path that the cost model predicts to be the fastest: over flat
-// alone, or inside the hosts over local, between them over flat, and inside again. Both
-// give the same bits. Memory of Alloc comes from local.
+// flat links all ranks. local links the ranks of this host; their order is that of their
+// ranks in flat. It has at least as many channels as flat. If local is nil, the ranks of a
+// host use flat too.
 //
-// Whatever ends one of the transports ends the other with the same cause. The caller
-// closes both.
+// Each call uses the algorithm that the cost model predicts to be faster. One algorithm
+// uses flat alone. The other has three stages: inside each host over local, between the
+// hosts over flat, and inside each host again. Both give the same bits. Alloc returns memory
+// of local.
+//
+// An error that ends one transport ends the other with the same cause. The caller closes
+// both.
 func NewHosts(flat, local Transport, hostOf []int) *Comm {
 	rank, size, channels := flat.World()
 	plan := newPlan(rank, size, hostOf)

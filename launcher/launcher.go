@@ -1,9 +1,13 @@
 // Package launcher starts the ranks of a job as processes, watches them and ends them.
-// It decides where ranks run (hosts.go, plan.go), starts any program there (start.go),
-// forwards its output line by line, shows progress (console.go, display.go), and takes a
-// job from its first process to its exit code (job.go), through restarts if they are
-// allowed (again.go). It hosts the job's coordinator, package internal/control, but knows
-// nothing of what the ranks compute.
+// It works for any program:
+//
+//	placement   where ranks run                                hosts.go, plan.go
+//	start       the processes, and their output line by line   start.go
+//	progress    what a terminal shows                          console.go, display.go
+//	job         from the first process to the exit code        job.go
+//	restarts    if they are allowed                            again.go
+//
+// The launcher hosts the job's coordinator (package internal/control).
 //
 // # The environment of a rank
 //

@@ -39,13 +39,14 @@
 //     (docs/design/0011-disagreement.md). A difference is a verdict that names both sides.
 //     Sends and receives differ between ranks, so they are recorded but not compared.
 //   - Asynchronous errors of NCCL are polled ten times a second and reported to the job.
-//     An error that may be the loss of another rank is reported two seconds later, so
-//     that the rank that was lost is named if it shows elsewhere.
+//     An error that may be the loss of another rank is reported two seconds later. If the
+//     job detects the loss in that time, the verdict names the lost rank.
 //   - When the job gives its verdict, all ranks stop launching. Each then aborts all its
 //     communicators, each from its own thread, because an abort may wait for the other
 //     ranks and for the other communicators of the device. The rings are sent to the
 //     job's launcher as its last words. If the communicators are not gone after 5 s,
 //     Config.Stuck is called: the process must end.
 //
-// A new generation of the job joins again. A communicator is of one generation.
+// A communicator belongs to one generation of the job. The ranks of a new generation call
+// Join again.
 package nccl

@@ -21,10 +21,10 @@
 // Gradients are means over the samples of a step. Step.Samples is the number of samples. It
 // makes the constants of a rule valid for any batch size:
 //
-//   - adagrad, rowwise_adagrad and ftrl see the sum over the samples. Their
-//     papers take one sample a step. Initial accumulators, beta, l1 and l2 are
+//   - adagrad, rowwise_adagrad and ftrl use the sum over the samples. Their
+//     papers take one sample per step. Initial accumulators, beta, l1 and l2 are
 //     therefore in units of the gradient of one sample.
-//   - sgd, adam and adamw see the mean. With Step.Batch their learning rate is
+//   - sgd, adam and adamw use the mean. With Step.Batch their learning rate is
 //     that of a step of ReferenceBatch samples, and a larger step takes
 //     √(samples/ReferenceBatch) times the rate (Krizhevsky 2014; Malladi et al.
 //     2022 for adam).

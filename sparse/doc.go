@@ -2,7 +2,7 @@
 // arrive. Each rank keeps its shards in tables of package table; this package is the exchange
 // between them. It needs only an [Exchanger], two all-to-all calls, and can be used alone.
 //
-// # Words and shapes
+// # Terms and shapes
 //
 // P ranks share the store. Each owns some shards. A table maps 64-bit keys to rows and has no
 // declared size. Every key from 0 to 2⁶⁴−1 has an initial row, a pure function of (seed, table

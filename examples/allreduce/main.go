@@ -1,10 +1,10 @@
-// Command allreduce is the smallest program of a group: every rank adds its
-// number to everybody's sum.
+// Command allreduce is the smallest program for a group of ranks: it computes
+// the sum of one number of each rank.
 //
 //	go build -o allreduce ./examples/allreduce
 //	wdlrun -np 4 ./allreduce
 //
-// It runs alone, and under mpirun or srun, too.
+// It also runs under mpirun, under srun and alone.
 package main
 
 import (

@@ -9,9 +9,9 @@
 //	wdlrun -np 2 ./embedding
 //	wdlrun -np 2 ./embedding -ratings ml-latest-small/ratings.csv
 //
-// Without -ratings it makes up ratings that such a model has planted, which is
-// what the defaults of -rate and -l2 were chosen on: choose others for ratings
-// of your own. Under mpirun or srun, or alone, it runs as well.
+// Without -ratings it trains on synthetic ratings, which a model of this form
+// generates. The defaults of -rate and -l2 suit these. Choose other values for
+// your own ratings. The program also runs under mpirun, under srun and alone.
 package main
 
 import (

@@ -69,12 +69,12 @@ func parseRating(line string) (x rating, err error) {
 	return x, err
 }
 
-// noise is the standard deviation of what no model can know in planted ratings:
-// the RMSE of the best one.
+// noise is the standard deviation of the random part of synthetic ratings. It is
+// the RMSE of the best possible model.
 const noise = 0.4
 
-// planted makes up n ratings: items are drawn by Zipf's law, as films are, and
-// the stars come from 4 factors and biases of users and items.
+// planted generates n ratings. Items are drawn by Zipf's law, which popular films
+// follow. The stars are computed from 4 factors and the biases of users and items.
 func planted(users, items, n int) []rating {
 	const dim = 4
 	rng := rand.New(rand.NewPCG(1, 2))

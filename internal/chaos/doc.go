@@ -14,11 +14,12 @@
 // it happens on all ranks. The rank "any" is drawn from the seed. Stops of random last up
 // to two seconds.
 //
-// A Spec is the parsed text. Plan draws what is open and returns the list of faults, the
-// same for the same seed and world size. An Injector answers, for one rank, which faults
-// happen now; it does not act. Faults other than slow happen once. A rank that restarts is
-// given those already injected (Skip); otherwise a kill at a step would happen each time
-// the step is reached from a checkpoint.
+// A Spec is the parsed string. Plan draws the ranks and times that the string leaves out, and
+// returns the list of faults. The list is the same for the same seed and world size. An
+// Injector reports the faults of one rank that are due; it does not carry them out. Faults
+// other than slow happen once. A rank that restarts skips the faults that were already
+// injected (Skip). Otherwise a kill at a step would happen each time the step is reached from
+// a checkpoint.
 //
-// Nothing panics; texts are limited by MaxFaults and MaxText.
+// Nothing panics. MaxFaults and MaxText limit the string.
 package chaos

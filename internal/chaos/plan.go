@@ -12,7 +12,7 @@ const firstSteps = 100
 // longestStop is the maximum duration of stops that random draws.
 const longestStop = 2 * time.Second
 
-// Plan draws what a spec leaves open, for a world of size ranks. Faults are in the order
+// Plan draws the ranks and times that a spec leaves out, for a world of size ranks. Faults are in the order
 // of the spec, with those of random in its place; a fault is identified by its index. The
 // same spec, seed and size give the same plan. The spec must be valid for the size.
 func (s Spec) Plan(seed uint64, size int) []Fault {

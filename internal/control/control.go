@@ -43,8 +43,8 @@
 //
 // Every connection proves the job's key by mutual TLS 1.3 (rank.Key.TLS) before any byte of
 // it is read as a message. Only the newest of the connections without this proof are
-// kept. Messages are at most 8 MiB, results 4 MiB, stacks 512 KiB, causes 4 KiB, other texts
-// 1 KiB. The sender and the receiver cut longer texts; longer results are rejected.
+// kept. Messages are at most 8 MiB, results 4 MiB, stacks 512 KiB, causes 4 KiB, other strings
+// 1 KiB. The sender and the receiver cut longer strings. Longer results are rejected.
 //
 // Costs: one or two goroutines per rank on either side; about 100 bytes per heartbeat. All
 // methods may be called from any goroutine.

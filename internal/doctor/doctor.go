@@ -7,8 +7,8 @@
 // measurements do not disturb each other. With up to 64 hosts every pair is measured,
 // otherwise 63 pairs per host. A round takes about 0.2 s, or more if a link is slow.
 //
-// A value that the system does not report is 0. Errors are for links that fail; nothing
-// panics.
+// A value that the system does not report is 0. Only a link that fails causes an error.
+// Nothing panics.
 package doctor
 
 import (

@@ -46,12 +46,16 @@
 //
 // # Changes
 //
-// A training publishes versions that change the one before (Publisher). Their manifest names it,
-// and they have dense.bin and delta.bin: the three sections of each table, float32. A row that
-// table.IsUnknown recognises marks a key that has lost its row. A version is opened upon the
-// one before if that is open, else upon the latest complete version. Its rows are layers over
-// the tables of that version: a key is looked up in the table and in each layer. A layer is at
-// least four times larger than the next, so there are few.
+// A training publishes versions that contain the changes since the previous version
+// (Publisher). Their manifest names that version. They have dense.bin, and delta.bin with the
+// three sections of each table in float32. A row that table.IsUnknown recognises marks a key
+// whose row was removed.
+//
+// An open version consists of the tables of a complete version and layers of changes. If the
+// previous version is open, its tables and layers are shared. Otherwise the latest complete
+// version is opened, and the changes since then are read. A key is looked up in the table and
+// in each layer. Layers are merged so that each is at least four times larger than the next
+// one. So there are few layers.
 //
 // # Cost
 //

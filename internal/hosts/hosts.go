@@ -40,8 +40,8 @@
 // A message has at most 4 MiB, a header 4 KiB, output before the mark 1 MiB, a program
 // 1 GiB, a frame of an agent 64 KiB. At most 64 logins are in progress at once.
 //
-// Errors are for what the world can do; nothing panics. A Link may be used by several
-// goroutines; Receive by one.
+// Failures of hosts, programs and connections are errors. Nothing panics. A Link may be used
+// by several goroutines, but Receive only by one.
 package hosts
 
 import (

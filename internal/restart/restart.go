@@ -3,8 +3,8 @@
 // state machine without clock, I/O or goroutine. Its messages are shown to users
 // (Recovery.Text).
 //
-// A job may fail Budget times without progress. A step that was never applied before restores
-// the budget. Pauses double until then.
+// A job may fail Budget times without progress. Progress is a step that was never applied
+// before; it restores the budget. Until then, each pause is twice as long as the previous one.
 //
 // If the job can run with fewer ranks (Min), it continues without a failed rank, whose shards
 // are read from the checkpoint. If other ranks hold its shards, it is started again until it

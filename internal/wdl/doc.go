@@ -12,9 +12,9 @@
 //	job         this package
 //
 // Data flows from input to step, and from there to save and report. None of these packages
-// depends on the job, which opens them and runs the loop. The files of this package form a line
-// too: tests/rooms.txt orders them, and a file uses only the files below it. Four parts of the
-// job have a file each. They use only the shared state of run.go:
+// depends on the job, which opens them and runs the loop. tests/rooms.txt lists the files of
+// this package in order, and a file uses only the files below it. Four parts of the job have a
+// file each. They use only the shared state of run.go:
 //
 //	saves       start and retention of checkpoints             saving.go
 //	validation  evaluation during the training                 validate.go

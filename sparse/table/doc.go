@@ -2,7 +2,7 @@
 // first use, trained and saved. It does not communicate and can be used alone. Package sparse shares
 // tables between ranks.
 //
-// # Words and shapes
+// # Terms and shapes
 //
 // A table maps keys from 0 to 2⁶⁴−1 to rows and has no declared size. Every key has an initial row, a
 // pure function of (seed, table name, part name, key), which takes memory only after its first

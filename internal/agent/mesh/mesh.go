@@ -12,8 +12,8 @@
 // # Host processes
 //
 // A launcher asks the agent of its own machine, which passes the stream on to the agent of
-// the other one (package agent). The host process ends when the stream does: when
-// launcher, agent or connection are gone.
+// the other one (package agent). The host process ends when the stream ends, for
+// example because the launcher, an agent or the connection is lost.
 //
 // # Limits
 //

@@ -14,7 +14,7 @@
 //
 // Labels come from a known logistic model, so the best possible AUC is known: .788 and .781 on
 // the test rows. The rule is Adagrad without an initial accumulator, with rates .01 for dense
-// parameters and .02 (w1) or .05 (w2) for rows, as in the trainers compared with.
+// parameters and .02 (w1) or .05 (w2) for rows, as in the other trainers of the comparison.
 //
 // Options.Config measures any other training, on rows with its columns. Each column has one
 // key, out of as many as its encoding allows. Steps on a GPU are not measured.

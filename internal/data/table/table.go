@@ -26,9 +26,9 @@
 //
 // Rows are read one by one (Append), or column by column as spans of pages (Next).
 //
-// Faults of a file are errors, including those for which the library under this package
-// panics or allocates any size that a page states: a page decompresses to at most 256
-// MiB and 2^26 values. A Reader belongs to one goroutine.
+// Faults of a file are errors. This includes faults for which the underlying library panics.
+// That library allocates the size that a page states; this package limits a page to 256 MiB,
+// decompressed, and 2^26 values. A Reader belongs to one goroutine.
 package table
 
 import (

@@ -1,8 +1,8 @@
-// Package nccltest has small libraries that take the place of libcuda and libnccl in tests,
-// on machines without a device. They are C, compiled by gcc when a test asks for them.
+// Package nccltest contains stand-ins of libcuda and libnccl for tests on machines without a
+// device. They are written in C, and gcc compiles them when a test needs them.
 //
-// They promise no speed and no numerics of the real libraries. They promise their faults:
-// see the head of nccl.c for what can be asked of it, by the variable Env.
+// They reproduce the faults of the real libraries, but not their speed or their rounding. The
+// variable Env selects a fault; the head of nccl.c lists them.
 package nccltest
 
 import (

@@ -2,16 +2,16 @@
 // step.Device.
 //
 // Parameters, optimizer state, gradients and activations are in the device's memory. A step
-// copies the networks' input, the wide logits and the labels to it, and the logits, the
-// gradient of the input and those of the parameters back:
+// copies the networks' input, the wide logits and the labels to the device. It copies the
+// logits and the gradients of the input and the parameters back:
 //
 //	copy in   X, wide logits, labels, weights, row numbers
 //	forward   products by cuBLAS in float32, all else by internal/gpu/kernel
-//	backward  first to the input, whose gradient is copied back during what follows;
-//	          then the gradients of weights and biases, which are copied back
+//	backward  first the gradient of the input; then the gradients of weights and biases, while
+//	          the first is copied back; then these are copied back
 //	sync      NCCL sums buckets of gradients on a second stream, each as soon as its gradients
 //	          are computed; or the ranks sum them in the host's memory, by package collective
-//	update    the sum is copied in, and the update rules have the bits of the CPU's
+//	update    the sum is copied in, and the update rules give the same bits as on the CPU
 //
 // Parameters are aligned on the device and packed in the arena, so each is copied to or from
 // pinned memory by the host, and all of them together to or from the device.

@@ -88,19 +88,16 @@ func (h *costs) count(soFar time.Duration) {
 	h.until = soFar
 }
 
-// Costs is the cost of the checkpoints of a training: their number; the longest delay of a
-// step on any rank, and for how much of it the thread had a core; the mean time of steps
-// during a checkpoint, delay included; and the wait for a checkpoint because the next was
-// due.
+// Costs is the cost of the checkpoints of a training.
 type Costs struct {
 	Checkpoints               int     `json:"checkpoints"`
-	CheckpointStallSeconds    float64 `json:"checkpoint_stall_seconds"`
-	CheckpointStallCPUSeconds float64 `json:"checkpoint_stall_cpu_seconds"`
-	CheckpointStepSeconds     float64 `json:"checkpoint_step_seconds,omitempty"`
-	CheckpointWaitSeconds     float64 `json:"checkpoint_wait_seconds"`
+	CheckpointStallSeconds    float64 `json:"checkpoint_stall_seconds"`          // longest delay of a step on any rank
+	CheckpointStallCPUSeconds float64 `json:"checkpoint_stall_cpu_seconds"`      // part of this delay in which the thread had a core
+	CheckpointStepSeconds     float64 `json:"checkpoint_step_seconds,omitempty"` // mean time of a step during a checkpoint, with its delay, on this rank
+	CheckpointWaitSeconds     float64 `json:"checkpoint_wait_seconds"`           // longest wait on any rank for a checkpoint because the next was due
 }
 
-// Costs returns the cost of checkpoints on the rank with the longest delay.
+// Costs returns the cost of checkpoints. All ranks call it.
 func (s *Saver) Costs() (c Costs, err error) {
 	h, comm := &s.costs, s.Comm
 	most := []float64{h.longest.wall.Seconds(), h.awaited.Seconds()}
