@@ -97,7 +97,7 @@ func verdictToWire(v *rank.Verdict) *controlpb.Verdict {
 		Kind: string(v.Kind), Rank: int64(v.Rank), Host: text(v.Host), Pid: int64(v.Pid),
 		Phase: text(v.Phase), Step: v.Step, Position: text(v.Position), Cause: cut(v.Cause, maxCause),
 		Code: int64(v.Code), Signal: int64(v.Signal), QuietNs: int64(v.Quiet), Blaming: int64(v.Blaming), Folded: int64(v.Folded),
-		Permanent: v.Permanent, Together: text(v.Together),
+		Permanent: v.Permanent, Alone: v.Alone, Together: text(v.Together),
 	}
 	for _, o := range v.Others[:min(len(v.Others), rank.MaxOthers)] {
 		w.Others = append(w.Others, text(o))
@@ -110,7 +110,7 @@ func verdictFromWire(w *controlpb.Verdict) *rank.Verdict {
 		Kind: rank.Kind(text(w.GetKind())), Rank: int(w.GetRank()), Host: text(w.GetHost()), Pid: int(w.GetPid()),
 		Phase: text(w.GetPhase()), Step: w.GetStep(), Position: text(w.GetPosition()), Cause: cut(w.GetCause(), maxCause),
 		Code: int(w.GetCode()), Signal: int(w.GetSignal()), Quiet: time.Duration(w.GetQuietNs()), Blaming: int(w.GetBlaming()), Folded: int(w.GetFolded()),
-		Permanent: w.GetPermanent(), Together: text(w.GetTogether()),
+		Permanent: w.GetPermanent(), Alone: w.GetAlone(), Together: text(w.GetTogether()),
 	}
 	for _, o := range w.GetOthers()[:min(len(w.GetOthers()), rank.MaxOthers)] {
 		v.Others = append(v.Others, text(o))

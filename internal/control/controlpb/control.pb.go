@@ -1253,6 +1253,7 @@ type Verdict struct {
 	Folded        int64                  `protobuf:"varint,14,opt,name=folded,proto3" json:"folded,omitempty"`
 	Permanent     bool                   `protobuf:"varint,15,opt,name=permanent,proto3" json:"permanent,omitempty"`
 	Together      string                 `protobuf:"bytes,16,opt,name=together,proto3" json:"together,omitempty"` // ranks of a lost host
+	Alone         bool                   `protobuf:"varint,17,opt,name=alone,proto3" json:"alone,omitempty"`      // the group has one rank
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1399,6 +1400,13 @@ func (x *Verdict) GetTogether() string {
 	return ""
 }
 
+func (x *Verdict) GetAlone() bool {
+	if x != nil {
+		return x.Alone
+	}
+	return false
+}
+
 // Finished reports that every rank has completed its work.
 type Finished struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1524,7 +1532,7 @@ const file_control_proto_rawDesc = "" +
 	"\amembers\x18\x01 \x03(\v2\x19.wdlrun.control.v1.MemberR\amembers\"\x1b\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\"\a\n" +
-	"\x05Noted\"\xfe\x02\n" +
+	"\x05Noted\"\x94\x03\n" +
 	"\aVerdict\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x03R\x04rank\x12\x12\n" +
@@ -1542,7 +1550,8 @@ const file_control_proto_rawDesc = "" +
 	"\ablaming\x18\r \x01(\x03R\ablaming\x12\x16\n" +
 	"\x06folded\x18\x0e \x01(\x03R\x06folded\x12\x1c\n" +
 	"\tpermanent\x18\x0f \x01(\bR\tpermanent\x12\x1a\n" +
-	"\btogether\x18\x10 \x01(\tR\btogether\"\n" +
+	"\btogether\x18\x10 \x01(\tR\btogether\x12\x14\n" +
+	"\x05alone\x18\x11 \x01(\bR\x05alone\"\n" +
 	"\n" +
 	"\bFinished2O\n" +
 	"\aControl\x12D\n" +
