@@ -33,7 +33,7 @@ Example:
 			Flags: []cli.Flag{jsonFlag()}, Action: a.id,
 		},
 		{
-			Name: "allow", Usage: "put a machine on the roster", UsageText: "wdlrun agent allow [flags] ID",
+			Name: "allow", Usage: "add a machine to the roster", UsageText: "wdlrun agent allow [flags] ID",
 			Description: `A machine on the roster can start any program here, as your user. Two machines use each
 other if each has the other on its roster. A running agent reads the roster again.
 
@@ -46,7 +46,7 @@ Examples:
 			}, Action: a.allow,
 		},
 		{
-			Name: "remove", Usage: "take a machine off the roster", UsageText: "wdlrun agent remove [flags] NAME|ID",
+			Name: "remove", Usage: "remove a machine from the roster", UsageText: "wdlrun agent remove [flags] NAME|ID",
 			Description: `A running agent closes the connection to the machine, and ends the host processes that
 it has started.
 

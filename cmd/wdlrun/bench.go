@@ -30,8 +30,8 @@ func benchCommand(p *program) *cli.Command {
 without one, ` + strings.Join(bench.DefaultOps(), ", ") + `. Each is measured in two forms. In the form
 _use every rank writes its buffer before a call and reads the result afterwards, as a
 trainer does. Times are medians of the slowest rank. -json prints one object per line.
-The cost model chose "algorithm" and predicted the time "predicted". Its latency,
-bandwidth and speed of summing are measured at the start.
+"algorithm" is the choice of the cost model, and "predicted" the time that it predicts. Its
+latency, bandwidth and speed of summing are measured at the start.
 
 Examples:
    wdlrun -np 2 bench
@@ -42,7 +42,7 @@ Examples:
 			&cli.BoolFlag{Name: "plain", Usage: "omit the _use forms"},
 			&cli.StringFlag{Name: "algorithm", Usage: "use algorithm `NAME` for all calls that support it: " + strings.Join(algorithmNames(), ", ")},
 			&cli.BoolFlag{Name: "ordinary", Usage: "allocate buffers in ordinary memory, not in windows"},
-			&cli.StringFlag{Name: "turns", Usage: "each rank reads from the named pipe `FILE` what to measure next, in 32 bytes such as \"allreduce_use 16384\" with spaces after them, until \"end\"; -sizes gives the largest"},
+			&cli.StringFlag{Name: "turns", Usage: "each rank reads from the named pipe `FILE` what to measure next, in 32 bytes such as \"allreduce_use 16384\", padded with spaces, until \"end\"; -sizes gives the largest"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object for each line"},
 		},
 		Subcommands: benches(p),

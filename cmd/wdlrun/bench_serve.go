@@ -30,16 +30,16 @@ not earlier ones were answered. A latency is measured from the time at which the
 due. The lateness of the sender is reported separately, because it is not caused by the server.
 
 The requests are made from the records of -data, with one tensor per field. Fields of -shared
-have one value for all rows of a request. Alternately with the target, an echo server in a
-separate process answers the same requests with as many bytes. It is the lower bound on this
-machine, and "above" is the target's quantile minus the echo server's.
+have one value for all rows of a request. An echo server in a separate process answers the same
+requests with as many bytes. Target and echo server are measured by turns. The echo server is
+the lower bound on this machine, and "above" is the target's quantile minus the echo server's.
 
 -swap 5s switches to another version every 5 s during the load, by HandleReloadConfigRequest.
-It takes the versions in -base by ascending number, again and again. Requests in progress or due
+It takes the versions in -base in ascending order, repeatedly. Requests in progress or due
 during a switch, or up to 1 s after it, are reported as "switched", others as "calm". Afterwards
 the target serves only this model, in the version of the last switch.
 
-To measure a server on one core and the sender on another: run the server with taskset -c 0 and
+To measure a server on one core and the sender on another, run the server with taskset -c 0 and
 this command with taskset -c 1.
 
 Examples:

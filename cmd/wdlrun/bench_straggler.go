@@ -22,9 +22,11 @@ func benchStragglerCommand(p *program) *cli.Command {
 		Usage:     "measure what slow ranks cost, and what -backup and -mode save",
 		UsageText: "wdlrun [launch flags] bench straggler [flags]",
 		Description: `Measures training steps of a small model with one rank that computes five times slower,
-or with the faults of -chaos and -stalls. Up to the number of cores the ranks are processes.
-With more ranks they are goroutines of one process over modelled links of 25 Gbit/s, and a rank
-sleeps for the modelled time of a microbatch. Without -mode and -backup it measures mode wait.
+or with the faults of -chaos and -stalls. If there are at most as many ranks as cores, the ranks
+are processes. Otherwise they are goroutines of one process over modelled links of 25 Gbit/s,
+and a rank sleeps for the modelled time of a microbatch. Without -mode and -backup it measures
+-mode wait.
+
 The same measurement in virtual time is a test of the source:
 go test ./internal/bench/straggler -run TestVirtual -v -np 32 -backup 2 -stalls .01
 

@@ -36,7 +36,8 @@ Examples:
 		{
 			Name: "verify", Usage: "read every byte and check it against its checksum", UsageText: "wdlrun ckpt verify [flags] RUN|CHECKPOINT",
 			Description: `Reports each fault with file, section and offset. The exit code is 1 if there is any.
-Parts that only other hosts hold are counted, and not read.
+Parts that only other hosts hold are counted, but not read.
+
 A checkpoint that builds upon a damaged one counts as damaged. Training resumes automatically
 from the newest undamaged checkpoint.
 
@@ -49,7 +50,7 @@ Examples:
 			Name: "diff", Usage: "list the sections of two checkpoints that differ", UsageText: "wdlrun ckpt diff [flags] CHECKPOINT CHECKPOINT",
 			Description: `Compares sections by their checksums: the configuration, the cursor, the dense
 parameters and the shards of each table (-json names each). The exit code is 1 if
-any differs, as for diff. Two trainings with the same configuration, data, seed and world
+any differs, as with diff. Two trainings with the same configuration, data, seed and world
 size have equal checkpoints. For full checkpoints only the checksums are read. The tables of
 a checkpoint that builds upon others are first assembled in memory, one at a time.
 

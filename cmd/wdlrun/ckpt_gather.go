@@ -19,9 +19,10 @@ func ckptGather(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "gather", Usage: "collect a checkpoint of several hosts on one of them", UsageText: "wdlrun -H HOSTS ckpt gather [flags] RUN|CHECKPOINT",
 		Description: `If hosts do not share the run directory, each holds the parts of its ranks. This command copies
-the newest checkpoint that the hosts have together, those that it builds upon and the one of
-the best epoch to the first host of -H. RUN is the same path on every host. The parts stay on
-the other hosts. Training, eval and predict need no gather: they read parts from other hosts.
+three kinds of checkpoints to the first host of -H: the newest one of which the hosts together
+hold all parts, those that it builds upon, and the one of the best epoch. RUN is the same path
+on every host. The other hosts keep their parts. Training, eval and predict need no gather:
+they read parts from other hosts.
 
 Examples:
    wdlrun -H a,b ckpt gather runs/20261121-101500

@@ -40,10 +40,11 @@ first 10,000 lines of CSV or TSV. In other formats such words are ordinary strin
 Columns of Parquet that cannot be read, such as maps, and objects in JSON are left out and
 reported.
 
-LibSVM and LibFFM contain only numbers, and 52.60 becomes 52.6. -codes FILE replaces the strings of each
-field by 1, 2, 3, … and lists the numbers in FILE. Strings of the label become 1 or 0, by
-label.positive of -config or by guess. The first field of these formats is the label: without
--fields it is the label of -config, or the field that looks like one.
+LibSVM and LibFFM contain only numbers, so 52.60 becomes 52.6. -codes FILE replaces the
+strings of each field by 1, 2, 3, … and lists the numbers in FILE. Strings of the label become
+1 or 0. label.positive of -config names those that become 1; without it they are guessed. The
+first field of these formats is the label: without -fields it is the label of -config, or the
+field that looks like one.
 
 Examples:
    wdlrun data convert -out clicks.parquet clicks.csv

@@ -27,9 +27,9 @@ quantiles of other features. It is made from the training data of -config, or fr
 and is the same for any number of ranks. A training with data.index: INDEX uses these
 statistics for training and evaluation, and stores them with the model.
 
-min_count of a feature leaves out rare strings, max_size all except the most frequent; -set
-changes them for one index. Strings left out share one key. Features with encode: hash need no
-index.
+min_count of a feature leaves out rare strings, and max_size keeps only the most frequent ones.
+-set changes both for one index. Strings that are left out share one key. Features with
+encode: hash need no index.
 
 Examples:
    wdlrun -np 4 data index -config ctr.yaml -out ctr.index

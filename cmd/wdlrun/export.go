@@ -57,10 +57,10 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`"},
 			&cli.StringFlag{Name: "out", Usage: "write the model below `DIR`; for other formats, write DIR itself, which must not exist"},
-			&cli.StringFlag{Name: "name", Usage: "call the model `NAME`"},
+			&cli.StringFlag{Name: "name", Usage: "name the model `NAME`"},
 			&cli.Int64Flag{Name: "version", Value: -1, Usage: "number the version `N`", DefaultText: "the step"},
 			&cli.StringFlag{Name: "rows", Value: "float32", Usage: "store rows as `TYPE`: " + strings.Join(export.Precisions(), ", ")},
-			&cli.StringFlag{Name: "format", Value: "model", Usage: "`FORMAT`: " + strings.Join(exportFormats(), ", ")},
+			&cli.StringFlag{Name: "format", Value: "model", Usage: "write `FORMAT`: " + strings.Join(exportFormats(), ", ")},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error { return runExport(p, c) },

@@ -10,7 +10,7 @@ func gpuCheckCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "gpu-check", Usage: "check the GPUs of this machine and their libraries", UsageText: "wdlrun gpu-check [-report FILE] [--json]",
 		Description: `Runs these checks on each device that CUDA_VISIBLE_DEVICES allows:
-   kernels      each kernel computes the same bits as its twin on the CPU
+   kernels      each kernel computes the same bits as its counterpart on the CPU
    memory       copies arrive unchanged; bandwidth of pinned copies and within the device
    parity       200 steps of four models agree with the CPU, and have the same bits twice
 this one on the first device, if python3 can import torch with CUDA:

@@ -31,8 +31,9 @@ func hostsCommand(p *program) *cli.Command {
 	subs := []*cli.Command{
 		{
 			Name: "add", Usage: "add hosts to a running training", UsageText: "wdlrun hosts add [flags] RUN HOST[:RANKS]…",
-			Description: `The job gets RANKS more ranks on HOST; the default is one, on a host that is new to the job.
-wdlrun first logs in to the host. If that fails, the training continues undisturbed.
+			Description: `Adds RANKS ranks on HOST. The default is 1 for a host that is new to the job; for a host of the
+job, RANKS is required. wdlrun first logs in to the host. If that fails, the training continues
+undisturbed.
 
 Examples:
    wdlrun hosts add runs/20261121-101500 c:8 d:8
@@ -41,7 +42,7 @@ Examples:
 		},
 		{
 			Name: "drop", Usage: "remove hosts from a running training", UsageText: "wdlrun hosts drop [flags] RUN HOST[:RANKS]…",
-			Description: `Removes as many ranks from a host; by default all. At least one rank must remain.
+			Description: `Removes RANKS ranks from HOST, by default all. At least one rank must remain.
 
 Examples:
    wdlrun hosts drop runs/20261121-101500 b
@@ -56,9 +57,9 @@ Examples:
 		Name: "hosts", Usage: "add hosts to a running training, or remove them", UsageText: "wdlrun hosts add|drop [flags] RUN HOST[:RANKS]…",
 		Description: `RUN is the run directory of a training that wdlrun has started on this machine, as your
 user. The ranks write a checkpoint at the end of their step and end, and the training
-continues from it on the other hosts. The command ends when a step is done there. If the
-training cannot continue there, it returns to its previous hosts. Such a change does not
-count as one of -restarts.
+continues from it on the new set of hosts. The command ends when a step is complete there. If
+the training cannot continue there, it returns to its previous hosts. Such a change does not
+count towards -restarts.
 
 Examples:
    wdlrun hosts add runs/20261121-101500 c:8

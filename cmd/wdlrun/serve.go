@@ -36,8 +36,8 @@ from everywhere: use it with -ssl_config_file, or in a network that only clients
 
 Flags with underscores are TensorFlow Serving's. docs/serving.md lists the differences.
 
-SIGTERM or Ctrl-C: the health check reports NOT_SERVING, requests that have arrived are answered,
-and the server ends with exit code 0. A second signal ends it at once.
+On SIGTERM or Ctrl-C, the health check reports NOT_SERVING, requests that have arrived are
+answered, and the server ends with exit code 0. A second signal ends it at once.
 
 Examples:
    wdlrun serve -model ctr=MODELS/ctr
@@ -53,8 +53,8 @@ func serveFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "model", Usage: "serve the model `NAME=DIR`, where DIR holds its versions; may be repeated"},
 		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "listen on `ADDRESS`"},
-		&cli.IntFlag{Name: "port", Value: 8500, Usage: "serve gRPC on `PORT`; 0: do not"},
-		&cli.IntFlag{Name: "rest-port", Aliases: []string{"rest_api_port"}, Value: 8501, Usage: "serve REST and /metrics on `PORT`; 0: do not"},
+		&cli.IntFlag{Name: "port", Value: 8500, Usage: "serve gRPC on `PORT`; 0: no gRPC"},
+		&cli.IntFlag{Name: "rest-port", Aliases: []string{"rest_api_port"}, Value: 8501, Usage: "serve REST and /metrics on `PORT`; 0: neither"},
 		&cli.IntFlag{Name: "threads", Usage: "compute `N` requests at once", DefaultText: "the number of CPUs"},
 		&cli.IntFlag{Name: "max-queue", Usage: "let `N` more requests wait and reject others with RESOURCE_EXHAUSTED; -1: none wait", DefaultText: "64 per thread"},
 		&cli.IntFlag{Name: "max-bytes", Value: 16 << 20, Usage: "reject requests of more than `N` bytes"},

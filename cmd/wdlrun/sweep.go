@@ -45,7 +45,7 @@ func sweepCommand(p *program) *cli.Command {
    model.hidden: {choice: [[64, 32], [128, 64]]}                        the same
    train.optimizer.deep.learning_rate: {log: [0.001, 0.3]}              a number, uniform in its logarithm
    model.dropout: {uniform: [0, 0.5]}                                   a number
-   model.cross.layers: {int: [1, 4], if: model.kind=dcn_v2}             a whole number, for some trials
+   model.cross.layers: {int: [1, 4], if: model.kind=dcn_v2}             an integer, for trials with dcn_v2
 
 -method grid trains every combination; a range then needs steps: N. random draws -trials
 combinations. asha draws them too and trains each for -min-epochs epochs. It continues the
@@ -54,7 +54,7 @@ best 1/-eta of them up to -eta times as many epochs, and repeats this up to trai
 Trials are compared by -metric on the validation data. -repeats N trains each trial with N
 seeds and compares the means. Trials with the same data and features share one scan. A
 trial that fails is reported and does not end the sweep. Ctrl-C writes a checkpoint of
-each running trial. -resume DIR continues, and trains failed trials once more. The test
+each running trial. -resume DIR continues, and trains failed trials again. The test
 metrics of the best trial are printed at the end.
 
 Examples:
@@ -76,9 +76,9 @@ Examples:
 			&cli.IntFlag{Name: "min-epochs", Value: 1, Usage: "asha: compare trials after `NUMBER` epochs, then after eta times as many"},
 			&cli.IntFlag{Name: "parallel", Value: 1, Usage: "train `NUMBER` trials at a time"},
 			&cli.IntFlag{Name: "np", Value: 1, Usage: "train each trial on `NUMBER` ranks"},
-			&cli.DurationFlag{Name: "budget", Usage: "stop after `TIME`, such as 2h, as Ctrl-C does"},
+			&cli.DurationFlag{Name: "budget", Usage: "stop as with Ctrl-C after `TIME`, such as 2h", DefaultText: "no limit"},
 			&cli.StringFlag{Name: "out", Value: "sweeps", Usage: "create the directory of the sweep in `DIR`"},
-			&cli.StringFlag{Name: "resume", Usage: "continue the sweep in `DIR`, and train its failed trials once more"},
+			&cli.StringFlag{Name: "resume", Usage: "continue the sweep in `DIR`, and train its failed trials again"},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {
