@@ -147,9 +147,9 @@ func (s scene) run(comm *collective.Comm) (got seen, err error) {
 	return got, nil
 }
 
-// predicted is the model of a step's exchanges on P ranks, one a host, as the
-// collectives choose them: of the table part the counts, keys, rows and gradients,
-// one after the other, and one allreduce of the dense part.
+// predicted returns the time of a step's exchanges on P ranks, one per host, by the model and
+// with the algorithms that the collectives choose: the counts, keys, rows and gradients of
+// the tables, one after the other, and one allreduce of the dense part.
 func (s scene) predicted(ranks int, got seen) time.Duration {
 	c := got.traffic
 	took := s.called(ranks, collective.CallAllToAll, collective.Int64, share(c.CountBytesSent, ranks))
@@ -159,7 +159,7 @@ func (s scene) predicted(ranks int, got seen) time.Duration {
 	return took + s.called(ranks, collective.CallAllReduce, collective.Float32, 4*int64(got.parameters))
 }
 
-// share is a rank's whole buffer of what it sends the others: its own part counts, too.
+// share returns the size of a rank's send buffer, including its own part.
 func share(sent int64, ranks int) int64 { return sent * int64(ranks) / int64(ranks-1) }
 
 // called returns the predicted time of a call.
@@ -173,10 +173,10 @@ func (s scene) called(ranks int, call collective.Call, typ collective.Type, byte
 	return time.Duration(took * 1e9)
 }
 
-// inTheOpen is the part of a step's exchanges that compute does not hide, by the model:
-// all rows of the batch, as if none travelled ahead, what is left of the buckets when
-// compute ends, and then the gradients of rows.
-func (s scene) inTheOpen(ranks int, got seen) time.Duration {
+// exposed returns the communication of a step that compute does not hide, by the model: all
+// rows of the batch, as if none were fetched ahead, the rest of the buckets when compute
+// ends, and then the gradients of rows.
+func (s scene) exposed(ranks int, got seen) time.Duration {
 	reached, compute := paced(s.perSample), s.perSample*time.Duration(s.batch)
 	from, end := 0, time.Duration(0)
 	for _, n := range got.buckets {
@@ -187,11 +187,11 @@ func (s scene) inTheOpen(ranks int, got seen) time.Duration {
 		ready := min(compute, reached(step.Progress{Rows: s.batch, Of: s.batch, Final: from}))
 		end = max(end, ready) + s.called(ranks, collective.CallAllReduce, collective.Float32, 4*int64(n))
 	}
-	open := max(0, end-compute)
+	rest := max(0, end-compute)
 	for _, sent := range []int64{got.traffic.RowBytesSent, got.traffic.GradBytesSent} {
-		open += s.called(ranks, collective.CallAllToAllV, collective.Uint8, share(sent, ranks))
+		rest += s.called(ranks, collective.CallAllToAllV, collective.Uint8, share(sent, ranks))
 	}
-	return open
+	return rest
 }
 
 // TestSimulatedExchanges checks that the trainer's step on a modelled network takes the
@@ -225,14 +225,14 @@ func TestWeakScaling(t *testing.T) {
 				s := scene{ranks: ranks, batch: batch, net: cluster, posts: posts, perSample: perSample, steps: 4}
 				got := simulated(t, s)
 				t.Logf("%4d ranks, batch %d each, small messages %-8s: compute %v, before it %v, behind it %v, efficiency %.1f %%; all exchanges by the model %v, in the open %v; %.2f MB of tables a rank",
-					ranks, batch, how, compute, got.pull, got.rest, share(got.step), s.predicted(ranks, got), s.inTheOpen(ranks, got), 1e-6*float64(got.traffic.BytesSent()))
+					ranks, batch, how, compute, got.pull, got.rest, share(got.step), s.predicted(ranks, got), s.exposed(ranks, got), 1e-6*float64(got.traffic.BytesSent()))
 				if ranks < 32 || !posts {
 					continue
 				}
 				// Too many to simulate: each has as much to send, but counts to more ranks.
 				const many = 1024
 				got.traffic.CountBytesSent = got.traffic.CountBytesSent / int64(ranks-1) * (many - 1)
-				all, open := s.predicted(many, got), s.inTheOpen(many, got)
+				all, open := s.predicted(many, got), s.exposed(many, got)
 				t.Logf("%4d ranks, batch %d each, by the model: all exchanges %v, efficiency %.1f %% if nothing overlaps; in the open %v, %.1f %%",
 					many, batch, all, share(compute+all), open, share(compute+open))
 			}

@@ -132,7 +132,7 @@ func kernels(d *cuda.Device) (is measured, err error) {
 	if unused := twins.Unused(); len(unused) > 0 {
 		return is, fmt.Errorf("not compared: %s", strings.Join(unused, ", "))
 	}
-	is.text = "all kernels have the bits of their twins on the CPU"
+	is.text = "all kernels give the same bits as their CPU versions"
 	return is, errors.Join(m.close(), set.Close())
 }
 
