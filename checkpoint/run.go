@@ -118,7 +118,7 @@ func parseRuns(text string) (runs runIDs, err error) {
 	if rest, has := strings.CutPrefix(text, runSum); has {
 		want, ids, _ := strings.Cut(rest, "\n")
 		if sum := Sum(xxh3.HashString(ids)).String(); want != sum {
-			return runs, fmt.Errorf("its checksum is %.40q, and that of its ids is %s", want, sum)
+			return runs, fmt.Errorf("it has the checksum %.40q, and its ids have %s", want, sum)
 		}
 		text, runs.sum = ids, true
 	}

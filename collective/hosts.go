@@ -32,9 +32,8 @@ type hosts struct {
 // hostOf[r] is the host of rank r. Hosts are numbered from 0 without gaps, and hostOf is the
 // same on every rank.
 //
-// flat links all ranks. local links the ranks of this host; their order is that of their
-// ranks in flat. It has at least as many channels as flat. If local is nil, the ranks of a
-// host use flat too.
+// flat links all ranks. local links the ranks of this host, in the same order as in flat, and
+// has at least as many channels. If local is nil, the ranks of a host use flat too.
 //
 // Each call uses the algorithm that the cost model predicts to be faster. One algorithm
 // uses flat alone. The other has three stages: inside each host over local, between the

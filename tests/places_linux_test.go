@@ -347,7 +347,7 @@ func TestEachHost(t *testing.T) {
 	last := fmt.Sprintf("%s/checkpoints/step-%09d", half.RunDir, whole.Steps)
 	o = run(t, dir, "ckpt", "diff", filepath.Join(homes, "a", last), fmt.Sprintf("%s/checkpoints/step-%09d", calm.RunDir, calm.Steps))
 	if calm.Steps != whole.Steps || strings.Contains(o.stdout, "sparse/") || strings.Contains(o.stdout, "dense") || strings.Contains(o.stdout, "encoder") {
-		t.Errorf("the checkpoint differs from that of one place: %s%s", o.stdout, o.stderr)
+		t.Errorf("the checkpoint differs from that of a training with all files on one host: %s%s", o.stdout, o.stderr)
 	}
 	if o := abroad(t, dir, client, "a,b", "eval", "--json", "-resume", half.RunDir, "-data", "logs/*.csv"); o.code != 0 || !strings.Contains(o.stdout, `"a:logs/part-1.csv","a:logs/part-2.csv","b:logs/part-1.csv"`) {
 		t.Errorf("eval: %+v", o)

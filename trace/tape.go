@@ -7,10 +7,11 @@ import "encoding/binary"
 // A step of six phases and five exchanges has about 75 bytes. Fixed sizes would take 400 bytes:
 // the first use of that memory cost more time than recording.
 //
-// A span has its number and phase (nth*32 + phase), its start relative to the end of the span or
-// to the exchange before, its duration, its step relative to that of the span before, bytes and
-// rows. An exchange has the number Phases, its time relative to the same, and its number relative
-// to that of the exchange before. It comes before the span in which it was entered.
+// Times, steps and numbers are stored as differences from the previous entry. A span consists of
+// its number and phase (nth*32 + phase), its start after the end of the previous span or the
+// previous exchange, its duration, the difference of its step, bytes and rows. An exchange
+// consists of the number Phases, its time after the same end, and the difference of its number.
+// It comes before the span in which it was entered.
 type tape struct {
 	keep   int // spans
 	memory []byte

@@ -11,7 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
-// IsLocal reports whether a name is that of local files, which hosts have for themselves.
+// IsLocal reports whether a name stands for files on the disk of a host: it is neither built in
+// nor an address.
 func IsLocal(name string) bool {
 	return !strings.HasPrefix(name, Builtin) && !strings.HasPrefix(name, kafka.Scheme) && !remote.Is(name)
 }

@@ -13,12 +13,14 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// ErrOtherFiles means that hosts have different files under the same names.
+// ErrOtherFiles means that the files of the hosts do not suit data.hosts. A restart would find
+// the same files.
 var ErrOtherFiles = errors.New("all hosts need the same files: use a shared file system, or copy the files")
 
-// Agree compares the data files of the hosts of a job: their names, sizes and the hashes of
-// their ends, if hosts share the data (data.hosts). The first rank of each host whose files differ from those of rank 0 returns an
-// error that names the host and the first file that differs. On one host, Agree does nothing.
+// Agree compares the data files of the hosts of a job: names, sizes, and hashes of the first and
+// last bytes. If a host has other files than rank 0, its first rank returns an error that names
+// the host and the first file that differs. Agree does nothing on one host, and if each host has
+// files of its own (data.hosts: each).
 func (in *Input) Agree() error {
 	if in.Config.Data.EachHost() || len(in.Hosts) != in.Comm.Size() || len(slices.Compact(slices.Clone(in.Hosts))) == 1 {
 		return nil

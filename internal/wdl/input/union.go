@@ -44,8 +44,15 @@ type union struct {
 	hosts []*hostFiles // by name; nil: all hosts have the same files
 }
 
-// union lists the files of all hosts, and serves those of this host to the others. It does
-// nothing, if the hosts share the data or there is one host. Otherwise it is collective.
+// unionError is a fault of the files of some hosts. errors.Is finds ErrOtherFiles, whose advice
+// would be wrong here.
+type unionError string
+
+func (e unionError) Error() string        { return string(e) }
+func (e unionError) Is(target error) bool { return target == ErrOtherFiles }
+
+// union lists the files of every host, and makes the files of this host readable for the other
+// hosts. It does nothing if the hosts share the data, or on one host. Otherwise it is collective.
 func (in *Input) union() (u union, err error) {
 	u.Input = in
 	if !in.Config.Data.EachHost() || in.Comm == nil || len(in.Hosts) != in.Comm.Size() || len(slices.Compact(slices.Clone(in.Hosts))) == 1 {
@@ -76,7 +83,7 @@ func (in *Input) union() (u union, err error) {
 			return u, fmt.Errorf("files of host %s: %w", h.host, err)
 		}
 		if h.Fault != "" {
-			return u, fmt.Errorf("host %s: %s; %w", h.host, h.Fault, ErrOtherFiles)
+			return u, unionError(fmt.Sprintf("host %s: %s", h.host, h.Fault))
 		}
 		u.hosts = append(u.hosts, h)
 	}
@@ -112,14 +119,14 @@ func (u union) check() error {
 			n += len(h.Files[i])
 			for _, other := range u.hosts[:j] {
 				if len(h.Sums[i]) > 0 && slices.Equal(h.Sums[i], other.Sums[i]) {
-					return fmt.Errorf("%s: hosts %s and %s have the same files, whose records would count twice: %s; set data.hosts: shared if the hosts share a disk or have copies, or keep these files on one host; %w",
-						listNames[i], other.host, h.host, FirstFew(h.paths(i)), ErrOtherFiles)
+					return unionError(fmt.Sprintf("%s: hosts %s and %s have the same files, whose records would count twice: %s; set data.hosts: shared if the hosts share a disk or have copies, or keep these files on one host",
+						listNames[i], other.host, h.host, FirstFew(h.paths(i))))
 				}
 			}
 		}
 		if n == 0 && len(names) > 0 {
 			wd, _ := os.Getwd()
-			return fmt.Errorf("%s: no host has a file of %s; relative names count from %s on each host; %w", listNames[i], FirstFew(names), wd, ErrOtherFiles)
+			return unionError(fmt.Sprintf("%s: no host has a file of %s; relative names count from %s on each host", listNames[i], FirstFew(names), wd))
 		}
 		if n > record.MostFiles {
 			return fmt.Errorf("%s: more than %d files on all hosts; join them into fewer, larger ones", listNames[i], record.MostFiles)
@@ -171,8 +178,8 @@ func (u union) serve() error {
 	return u.Places.Serve(paths)
 }
 
-// open opens a list: first the files that every host sees alike, such as remote ones, then
-// those of each host.
+// open opens the files of a list: first those that are the same on every host, such as remote
+// files, then the local files of each host.
 func (u union) open(list int) (*record.Set, error) {
 	names := lists(u.Config)[list]
 	if u.hosts == nil {
