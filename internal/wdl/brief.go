@@ -26,7 +26,7 @@ type orders struct {
 func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o orders, err error) {
 	var b []byte
 	r.rec.Enter(trace.Wait)
-	if err := r.openPlaces(); err != nil {
+	if err := r.openVolumes(); err != nil {
 		return o, err
 	}
 	if r.comm.Rank() == 0 {

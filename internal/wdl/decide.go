@@ -14,9 +14,9 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 )
 
 // decision makes the brief on rank 0. It fills in the options that the user left open.
@@ -76,8 +76,8 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 		b.Ring = copies.NewRing(d.size, d.opt.Hosts)
 	}
 	b.Config = string(c.YAML())
-	if err = d.openRunDir(&b, from, c, changed); err == nil && d.run.places != nil {
-		b.Here, err = places.Token(b.RunDir)
+	if err = d.openRunDir(&b, from, c, changed); err == nil && d.run.volumes != nil {
+		b.Here, err = volumes.Token(b.RunDir)
 	}
 	return b, err
 }
@@ -234,7 +234,7 @@ func (d *decision) openFaults(runDir string) (s injected, err error) {
 type brief struct {
 	Config string // YAML, filled
 	RunDir string
-	Here   string // file of rank 0 in RunDir, see places.Token; "": all ranks are on one host
+	Here   string // file of rank 0 in RunDir, see volumes.Token; "": all ranks are on one host
 	From   string // checkpoint to resume from, "" for none
 
 	Tolerance step.Tolerance

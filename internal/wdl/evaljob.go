@@ -17,7 +17,7 @@ import (
 
 // Run evaluates the model. It returns the same result on all ranks and writes no files.
 func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
-	defer func() { e.places.Close() }()
+	defer func() { e.volumes.Close() }()
 	if res.Model, err = e.openModel(ctx, e.eval.evaluating); err != nil {
 		return res, err
 	}

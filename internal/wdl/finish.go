@@ -65,7 +65,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 			return report.Result{}, err
 		}
 	}
-	if err := j.report.Leave(&res, j.places.Far()); err != nil {
+	if err := j.report.Leave(&res, j.volumes.Far()); err != nil {
 		return report.Result{}, err
 	}
 	return res, collective.Barrier(j.comm)

@@ -24,8 +24,8 @@ type Gathered struct {
 // Gather collects the checkpoint that Options.Resume names, or the newest one of a run and
 // that of its best epoch, on the host of rank 0. Nothing is removed from the other hosts.
 func (j *Job) Gather(ctx context.Context) (res Gathered, err error) {
-	defer func() { j.places.Close() }()
-	if err := j.openPlaces(); err != nil {
+	defer func() { j.volumes.Close() }()
+	if err := j.openVolumes(); err != nil {
 		return res, err
 	}
 	if j.comm.Rank() > 0 {
@@ -58,7 +58,7 @@ func (j *Job) gatherHere(ctx context.Context) (res Gathered, err error) {
 	}
 	if p.Best > 0 && p.Best != p.Step && !j.opt.picked(c) {
 		best, err := checkpoint.Open(checkpoint.Dir(filepath.Dir(c.Dir()), p.Best))
-		if err == nil && j.places != nil {
+		if err == nil && j.volumes != nil {
 			err = (abroad{&j.run}).fetch(ctx, best)
 		}
 		if err != nil {

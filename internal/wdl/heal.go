@@ -14,11 +14,11 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -184,14 +184,14 @@ func (h *healing) heal(r copies.Recovery) error {
 	return h.resave()
 }
 
-// splitAgain finds the places of the ranks of the new group.
+// splitAgain finds the volumes of the ranks of the new group.
 func (h *healing) splitAgain() error {
-	if err := h.openPlaces(); err != nil || h.places == nil {
+	if err := h.openVolumes(); err != nil || h.volumes == nil {
 		return err
 	}
 	var token string
 	fault, err := save.First(h.comm, h.rec, func() (err error) {
-		token, err = places.Token(h.runDir)
+		token, err = volumes.Token(h.runDir)
 		return err
 	})
 	if err == nil && fault != "" {

@@ -97,10 +97,10 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if err := x.brief(); err != nil {
 		return res, err
 	}
-	if err := x.openPlaces(); err != nil {
+	if err := x.openVolumes(); err != nil {
 		return res, err
 	}
-	defer x.places.Close()
+	defer x.volumes.Close()
 	if x.in, err = input.Open(x.inputSetup()); err != nil {
 		return res, err
 	}

@@ -25,10 +25,10 @@ func (p Prediction) openScores(ctx context.Context, res *PredictResult) (by eval
 		return p.openExported(ctx, dir, res)
 	}
 	if res.Model, err = p.openModel(ctx, p.options.Eval.evaluating); err != nil {
-		p.places.Close()
+		p.volumes.Close()
 		return nil, nil, err
 	}
-	return p.trainer, func() { p.trainer.Close(); p.places.Close() }, nil
+	return p.trainer, func() { p.trainer.Close(); p.volumes.Close() }, nil
 }
 
 // openExported opens the data and an exported model. Every rank has the whole model; the
@@ -45,7 +45,7 @@ func (p Prediction) openExported(ctx context.Context, dir string, res *PredictRe
 	defer func() {
 		if err != nil {
 			m.Close()
-			p.places.Close()
+			p.volumes.Close()
 		}
 	}()
 	res.Checkpoint, res.Version = dir, m.Version()
@@ -53,7 +53,7 @@ func (p Prediction) openExported(ctx context.Context, dir string, res *PredictRe
 	if err := p.options.Eval.evaluating(p.config); err != nil {
 		return nil, nil, permanent(err)
 	}
-	if err = p.openPlaces(); err != nil {
+	if err = p.openVolumes(); err != nil {
 		return nil, nil, err
 	}
 	if p.in, err = input.Open(p.inputSetup()); err != nil {
@@ -74,7 +74,7 @@ func (p Prediction) openExported(ctx context.Context, dir string, res *PredictRe
 	if err != nil {
 		return nil, nil, err
 	}
-	return &scoring{run: p.run, scorer: scorer, unknown: make([]int64, len(scorer.Unknown()))}, func() { m.Close(); p.places.Close() }, nil
+	return &scoring{run: p.run, scorer: scorer, unknown: make([]int64, len(scorer.Unknown()))}, func() { m.Close(); p.volumes.Close() }, nil
 }
 
 // checkModel returns an error if the directory of the model cannot be read. The ranks verify

@@ -33,7 +33,7 @@ func (r *run) restoreBest() (restored bool, err error) {
 // fault, the same on every rank, is why it cannot be used.
 func (r *run) restorable(ctx context.Context, dir string, verify bool) (c *checkpoint.Checkpoint, fault string, err error) {
 	r.rec.Enter(trace.Restore)
-	several := r.places.Several() || r.places != nil && r.use.Evaluates // an evaluation does not know its places
+	several := r.volumes.Several() || r.volumes != nil && r.use.Evaluates // an evaluation does not know its volumes
 	fault, err = save.First(r.comm, r.rec, func() (err error) {
 		if c, err = checkpoint.Open(dir); err == nil && verify && !several {
 			c.Watch(r.shown.Advance)
@@ -46,7 +46,7 @@ func (r *run) restorable(ctx context.Context, dir string, verify bool) (c *check
 	}
 	r.rec.Enter(trace.Restore)
 	if several {
-		return r.places.Fetch(ctx, c, verify, (abroad{r}).observer())
+		return r.volumes.Fetch(ctx, c, verify, (abroad{r}).observer())
 	}
 	if c == nil {
 		c, err = checkpoint.Open(dir)

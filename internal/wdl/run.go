@@ -9,10 +9,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -28,7 +28,7 @@ type run struct {
 
 	config  *config.Config
 	runDir  string
-	places  *places.Places // nil: all ranks are on one host, or Options.Listen is not set
+	volumes *volumes.Volumes // nil: all ranks are on one host, or Options.Listen is not set
 	in      *input.Input
 	stream  *input.Stream // nil: the training data does not grow
 	planned *plan.Plan    // nil in an evaluation
@@ -97,7 +97,7 @@ func (r *run) warn(line string) {
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
 		Config: r.config, Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
-		Hosts: r.opt.Hosts, Places: r.places, Keep: r.opt.Replicas > 1 || r.opt.Survey != "", Warn: r.warn, Say: r.say,
+		Hosts: r.opt.Hosts, Volumes: r.volumes, Keep: r.opt.Replicas > 1 || r.opt.Survey != "", Warn: r.warn, Say: r.say,
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/publish"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 )
 
 // best identifies the best evaluation so far.
@@ -41,13 +41,13 @@ type saves struct {
 
 // open prepares the checkpoints of this job.
 func (s *saves) open() {
-	var several *places.Places
-	if s.places.Several() {
-		several = s.places
+	var several *volumes.Volumes
+	if s.volumes.Several() {
+		several = s.volumes
 	}
 	s.saver = save.Open(save.Setup{
-		Places: several,
-		Comm:   s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir,
+		Volumes: several,
+		Comm:    s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir,
 		Strategies: s.planned.Strategies(), Enough: s.enough,
 		Warn: s.opt.Warn, Say: s.opt.Say, Advance: s.shown.Advance, Fault: s.faults.diskFull,
 	})
@@ -55,7 +55,7 @@ func (s *saves) open() {
 
 // publish starts publishing the model if the configuration requires it.
 func (s *saves) publish(ctx context.Context) (err error) {
-	if s.places.Several() && s.config.Train.Export.Dir != "" {
+	if s.volumes.Several() && s.config.Train.Export.Dir != "" {
 		return permanent(fmt.Errorf("train.export: the hosts share no run directory, and the versions of a model are written by all ranks to %s: use a shared file system", s.config.Train.Export.Dir))
 	}
 	every := cmp.Or(s.every, time.Duration(s.config.Train.Export.EverySeconds)*time.Second)

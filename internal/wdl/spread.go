@@ -11,15 +11,15 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// openPlaces starts the service for the other hosts. It does nothing if it has been started.
-func (r *run) openPlaces() (err error) {
-	if r.places == nil {
-		r.places, err = places.Open(places.Config{Comm: r.comm, Hosts: r.opt.Hosts, Key: r.opt.Key, Listen: r.opt.Listen})
+// openVolumes starts the service for the other hosts. It does nothing if it has been started.
+func (r *run) openVolumes() (err error) {
+	if r.volumes == nil {
+		r.volumes, err = volumes.Open(volumes.Config{Comm: r.comm, Hosts: r.opt.Hosts, Key: r.opt.Key, Listen: r.opt.Listen})
 	}
 	return err
 }
@@ -28,20 +28,20 @@ func (r *run) openPlaces() (err error) {
 type abroad struct{ *run }
 
 // observer reports what happens while checkpoints are read.
-func (r abroad) observer() places.Observer {
-	return places.Observer{Advance: r.shown.Advance, Warn: r.warn}
+func (r abroad) observer() volumes.Observer {
+	return volumes.Observer{Advance: r.shown.Advance, Warn: r.warn}
 }
 
 // Requests of rank 0 to the other ranks while it decides what to do.
 const (
-	askCollect = 'c' // Places.Collect
-	askFetch   = 'f' // Places.Fetch
+	askCollect = 'c' // Volumes.Collect
+	askFetch   = 'f' // Volumes.Fetch
 	askNothing = 'n' // it has decided
 )
 
 // ask sends a request to the other ranks. All ranks must then make the same call.
 func (r abroad) ask(what byte) error {
-	if r.places == nil {
+	if r.volumes == nil {
 		return nil
 	}
 	_, err := collective.BroadcastBytes(r.comm, []byte{what}, 0, 1)
@@ -51,7 +51,7 @@ func (r abroad) ask(what byte) error {
 // answer does what rank 0 asks for, until it has decided. It returns the checkpoint that was
 // fetched last.
 func (r abroad) answer(ctx context.Context) (last *checkpoint.Checkpoint, err error) {
-	if r.places == nil {
+	if r.volumes == nil {
 		return nil, nil
 	}
 	for {
@@ -63,11 +63,11 @@ func (r abroad) answer(ctx context.Context) (last *checkpoint.Checkpoint, err er
 		r.rec.Enter(trace.Brief)
 		switch {
 		case len(b) == 1 && b[0] == askCollect:
-			if _, err := r.places.Collect(""); err != nil {
+			if _, err := r.volumes.Collect(""); err != nil {
 				return nil, err
 			}
 		case len(b) == 1 && b[0] == askFetch:
-			c, fault, err := r.places.Fetch(ctx, nil, true, r.observer())
+			c, fault, err := r.volumes.Fetch(ctx, nil, true, r.observer())
 			if err != nil {
 				return nil, err
 			}
@@ -83,7 +83,7 @@ func (r abroad) answer(ctx context.Context) (last *checkpoint.Checkpoint, err er
 // collect gets the manifests of the checkpoints of other hosts, before rank 0 looks for one in
 // path. It reports whether the hosts have different ones.
 func (r abroad) collect(path string) (differ bool, err error) {
-	if r.places == nil || path == "" {
+	if r.volumes == nil || path == "" {
 		return false, nil
 	}
 	root := filepath.Join(path, checkpoint.Folder)
@@ -95,7 +95,7 @@ func (r abroad) collect(path string) (differ bool, err error) {
 	if err := r.ask(askCollect); err != nil {
 		return false, err
 	}
-	return r.places.Collect(root)
+	return r.volumes.Collect(root)
 }
 
 // differing collects the manifests of several paths, and reports of which the hosts differ.
@@ -115,7 +115,7 @@ func (r abroad) fetch(ctx context.Context, c *checkpoint.Checkpoint) error {
 	if err := r.ask(askFetch); err != nil {
 		return err
 	}
-	_, fault, err := r.places.Fetch(ctx, c, true, r.observer())
+	_, fault, err := r.volumes.Fetch(ctx, c, true, r.observer())
 	if err == nil && fault != "" {
 		err = errors.New(fault)
 	}
@@ -125,14 +125,14 @@ func (r abroad) fetch(ctx context.Context, c *checkpoint.Checkpoint) error {
 // split finds out which ranks see the run directory in which rank 0 has made the file token.
 // The others get a directory of their own.
 func (r *run) split(token string) error {
-	if r.places == nil || r.runDir == "" {
+	if r.volumes == nil || r.runDir == "" {
 		return r.sharesRunDir()
 	}
 	r.rec.Enter(trace.Wait)
-	if err := r.places.Split(r.runDir, token); err != nil || !r.places.Several() {
+	if err := r.volumes.Split(r.runDir, token); err != nil || !r.volumes.Several() {
 		return err
 	}
-	if r.comm.Rank() > 0 && r.places.Leads() {
+	if r.comm.Rank() > 0 && r.volumes.Leads() {
 		var err error
 		if r.unlock == nil { // after the loss of a rank, this one may hold it
 			if r.unlock, err = save.Lock(r.runDir); err != nil {
@@ -168,13 +168,13 @@ func (r *run) sharesRunDir() error {
 	return err
 }
 
-// mergeFaults adds the faults that were injected at other places before a restart.
+// mergeFaults adds the faults that were injected on other volumes before a restart.
 func (r abroad) mergeFaults(before injected, given bool) (injected, error) {
-	if !given || !r.places.Several() {
+	if !given || !r.volumes.Several() {
 		return before, nil
 	}
 	own, err := readInjected(r.runDir)
-	if err != nil && r.places.Leads() {
+	if err != nil && r.volumes.Leads() {
 		err = save.WriteFileMode(r.runDir, save.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", before.Ranks)) // the file is used as a lock
 		if err != nil && !os.IsExist(err) {
 			return before, err

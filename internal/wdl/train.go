@@ -52,7 +52,7 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 			j.close()
 		}
 	}()
-	defer func() { j.places.Close() }()
+	defer func() { j.volumes.Close() }()
 	defer func() { j.saves.saver.Stop() }()
 	j.comm.Watch(j.rec.Exchange)
 	left, err := j.healing.gather()

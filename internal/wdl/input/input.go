@@ -12,7 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -40,16 +40,16 @@ func SchemaOf(c *config.Config) schema.Schema {
 
 // Setup configures an Input. Open needs only Config and Use.
 type Setup struct {
-	Config *config.Config
-	Use    Use
-	Comm   *collective.Comm
-	Rec    *trace.Recorder
-	Shown  Watcher
-	Hosts  []string          // host of each rank; nil: unknown
-	Places *places.Places    // reads files of other hosts; nil: all ranks are on one host
-	Keep   bool              // keep Counts, for ranks that restart without state
-	Warn   func(line string) // prints a warning on rank 0
-	Say    func(line string) // prints a line of progress on rank 0
+	Config  *config.Config
+	Use     Use
+	Comm    *collective.Comm
+	Rec     *trace.Recorder
+	Shown   Watcher
+	Hosts   []string          // host of each rank; nil: unknown
+	Volumes *volumes.Volumes  // reads files of other hosts; nil: all ranks are on one host
+	Keep    bool              // keep Counts, for ranks that restart without state
+	Warn    func(line string) // prints a warning on rank 0
+	Say     func(line string) // prints a line of progress on rank 0
 }
 
 // Watcher publishes the progress of reading to other goroutines.

@@ -58,7 +58,7 @@ func (in *Input) union() (u union, err error) {
 	if !in.Config.Data.EachHost() || in.Comm == nil || len(in.Hosts) != in.Comm.Size() || len(slices.Compact(slices.Clone(in.Hosts))) == 1 {
 		return u, nil
 	}
-	if in.Places == nil {
+	if in.Volumes == nil {
 		return u, errors.New("data.hosts: each: the ranks of this job cannot read files of other hosts: use a shared file system, with data.hosts: shared")
 	}
 	me := in.Comm.Rank()
@@ -175,7 +175,7 @@ func (u union) serve() error {
 	}
 	u.Rec.Enter(trace.Wait)
 	defer u.Rec.Enter(trace.Scan)
-	return u.Places.Serve(paths)
+	return u.Volumes.Serve(paths)
 }
 
 // open opens the files of a list: first those that are the same on every host, such as remote
@@ -197,7 +197,7 @@ func (u union) open(list int) (*record.Set, error) {
 		for _, l := range h.Files[list] {
 			var away func() record.Content
 			if h.host != own {
-				away = func() record.Content { return u.Places.Data(h.host, l) }
+				away = func() record.Content { return u.Volumes.Data(h.host, l) }
 			}
 			f, err := l.At(h.host, away)
 			if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -52,12 +52,12 @@ func onEach(hosts []string, configs []*config.Config, f func(in *Input) error) [
 		all.Go(func() {
 			comm := collective.New(tr)
 			errs[r] = func() error {
-				p, err := places.Open(places.Config{Comm: comm, Hosts: hosts, Key: key, Listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }})
+				p, err := volumes.Open(volumes.Config{Comm: comm, Hosts: hosts, Key: key, Listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }})
 				if err != nil {
 					return err
 				}
 				defer p.Close()
-				in, err := Open(Setup{Config: configs[r], Comm: comm, Rec: trace.New(r), Shown: unwatched{}, Hosts: hosts, Places: p, Warn: func(string) {}, Say: func(string) {}})
+				in, err := Open(Setup{Config: configs[r], Comm: comm, Rec: trace.New(r), Shown: unwatched{}, Hosts: hosts, Volumes: p, Warn: func(string) {}, Say: func(string) {}})
 				if err == nil {
 					err = in.Agree()
 				}

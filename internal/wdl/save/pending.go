@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -25,10 +25,10 @@ type pending struct {
 	size    int
 	keep    int
 	keeper  *checkpoint.Keeper
-	since   int64          // step of the checkpoint that this one extends, or Full
-	protect []string       // checkpoints that are kept in addition to keep
-	places  *places.Places // nil: all ranks share the run directory
-	copies  int            // places that hold each part
+	since   int64            // step of the checkpoint that this one extends, or Full
+	protect []string         // checkpoints that are kept in addition to keep
+	volumes *volumes.Volumes // nil: all ranks share the run directory
+	copies  int              // volumes that hold each part
 	place   Placement
 	owner   []int32 // rank by shard after this checkpoint; nil: unchanged
 
@@ -41,7 +41,7 @@ type pending struct {
 	done      chan struct{} // closed when the goroutine has ended
 	committed bool          // rank 0: committed or failed; the other ranks do not know yet
 	fault     string        // rank 0: error of the commit
-	published bool          // the checkpoint has its name at this place
+	published bool          // the checkpoint has its name on this volume
 	warn      func(string)
 	say       func(string) // if not nil, prints the path; the user requested this checkpoint
 	then      func()       // rank 0: if not nil, called after the commit
@@ -62,7 +62,7 @@ func (p *pending) start() {
 			return checkpoint.Create(p.root, p.step, p.rank, p.size)
 		})
 		close(p.written)
-		if p.places != nil {
+		if p.volumes != nil {
 			p.spread(ctx)
 			return
 		}
@@ -94,7 +94,7 @@ func (p *pending) commit(files []checkpoint.File) {
 		return
 	}
 	p.published = true
-	if p.places == nil {
+	if p.volumes == nil {
 		p.valid()
 	}
 }
@@ -107,7 +107,7 @@ func (p *pending) valid() {
 	if p.say != nil {
 		p.say(Written(filepath.Dir(p.root), p.step))
 	}
-	if p.places != nil {
+	if p.volumes != nil {
 		return // see settled
 	}
 	if err := p.prune(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -26,7 +26,7 @@ type Setup struct {
 	RunDir     string
 	Strategies map[string]sparse.Strategy // by table
 	Enough     int64                      // requested keys per shard before shards may move, see EnoughKeys
-	Places     *places.Places             // nil: all ranks share the run directory
+	Volumes    *volumes.Volumes           // nil: all ranks share the run directory
 
 	Warn    func(line string)      // called on rank 0
 	Say     func(line string)      // the same
@@ -47,7 +47,7 @@ type Saver struct {
 	saved   int      // checkpoints written
 	pending *pending // the checkpoint being written; nil: none
 	buffers [buffers]checkpoint.Buffer
-	keeper  checkpoint.Keeper // rank 0 and the leaders of places
+	keeper  checkpoint.Keeper // rank 0 and the leaders of volumes
 	yaml    []byte            // the configuration
 	loads   loads
 	costs   costs
@@ -134,9 +134,9 @@ func (s *Saver) cut(b Boundary) error {
 	p := &pending{
 		root: filepath.Join(s.RunDir, checkpoint.Folder), step: b.Step, since: s.last,
 		rank: s.Comm.Rank(), size: s.Comm.Size(), keep: every.Keep, keeper: &s.keeper, warn: s.Warn, then: b.Then, rec: s.Rec,
-		places: s.Places, copies: every.Copies,
+		volumes: s.Volumes, copies: every.Copies,
 	}
-	if p.places != nil {
+	if p.volumes != nil {
 		p.forget() // before placement, in which all ranks meet
 	}
 	if b.Announce {
@@ -273,13 +273,13 @@ func (s *Saver) Wait() (o Outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	if p.places != nil {
+	if p.volumes != nil {
 		<-p.done // all parts are written, so that the ranks soon agree
 	}
 	s.Rec.Enter(trace.Checkpoint)
 	p.stop()
 	s.pending = nil
-	if p.places == nil && p.rank == 0 && !p.committed {
+	if p.volumes == nil && p.rank == 0 && !p.committed {
 		if err := p.conclude(all); err != nil {
 			return o, err
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/regular"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 )
 
 // A checkpoint of hosts that do not share the run directory is written by notes that ranks
@@ -23,10 +23,10 @@ import (
 //	every rank   writes its part, and notes its entry (partNote)
 //	             copies the parts that it keeps for ranks of another host, and notes which
 //	rank 0       waits for both notes of all ranks, commits, and notes the manifest (verdict)
-//	leaders      wait for that note, adopt the manifest at their places, and note the outcome
+//	leaders      wait for that note, adopt the manifest on their volumes, and note the outcome
 //	rank 0       waits for all outcomes
 //
-// The first rank of a place leads it. Notes about a step are removed before it is begun again.
+// The first rank of a volume leads it. Notes about a step are removed before it is begun again.
 
 // partNote is what a rank notes about its part.
 type partNote struct {
@@ -61,20 +61,20 @@ const copyBytes = 1 << 20
 func (p *pending) note(what string, v any) {
 	b, err := json.Marshal(v)
 	if err == nil { // these types cannot fail
-		p.places.Note(places.NotePath(p.root, p.step, what, p.rank), b)
+		p.volumes.Note(volumes.NotePath(p.root, p.step, what, p.rank), b)
 	}
 }
 
 // forget removes the notes of an earlier attempt at this step.
 func (p *pending) forget() {
 	for _, what := range []string{notePart, noteCopies, noteVerdict, noteOutcome} {
-		p.places.Note(places.NotePath(p.root, p.step, what, p.rank), nil)
+		p.volumes.Note(volumes.NotePath(p.root, p.step, what, p.rank), nil)
 	}
 }
 
 // await waits for a note of a rank and decodes it.
 func (p *pending) await(ctx context.Context, what string, rank int, to any) error {
-	b, err := p.places.Await(ctx, rank, places.NotePath(p.root, p.step, what, rank))
+	b, err := p.volumes.Await(ctx, rank, volumes.NotePath(p.root, p.step, what, rank))
 	if err == nil {
 		err = json.Unmarshal(b, to)
 	}
@@ -84,7 +84,7 @@ func (p *pending) await(ctx context.Context, what string, rank int, to any) erro
 	return nil
 }
 
-// spread completes the checkpoint with the ranks of the other places, after this rank has
+// spread completes the checkpoint with the ranks of the other volumes, after this rank has
 // written its part or failed to.
 func (p *pending) spread(ctx context.Context) {
 	own := partNote{partReport: partReport{File: p.file}}
@@ -109,7 +109,7 @@ func (p *pending) spread(ctx context.Context) {
 		if p.committed && p.fault == "" {
 			p.valid()
 		}
-	case p.places.Leads():
+	case p.volumes.Leads():
 		p.note(noteOutcome, p.adopt(ctx))
 	}
 }
@@ -138,7 +138,7 @@ func (p *pending) keepCopies(ctx context.Context) (n copyNote) {
 	}
 	var names []string
 	for r := range p.size {
-		if p.places.Holder(r) != p.rank {
+		if p.volumes.Holder(r) != p.rank {
 			continue
 		}
 		var of partNote
@@ -150,7 +150,7 @@ func (p *pending) keepCopies(ctx context.Context) (n copyNote) {
 			err = p.copyPart(ctx, r, of)
 		}
 		if err != nil {
-			n.Faults = append(n.Faults, fmt.Sprintf("host %s has no copy of the part of rank %d: %v", p.places.Hosts[p.rank], r, err))
+			n.Faults = append(n.Faults, fmt.Sprintf("host %s has no copy of the part of rank %d: %v", p.volumes.Hosts[p.rank], r, err))
 		} else {
 			n.Ranks, names = append(n.Ranks, r), append(names, of.File.Name)
 		}
@@ -158,26 +158,26 @@ func (p *pending) keepCopies(ctx context.Context) (n copyNote) {
 	if len(n.Faults) == 0 {
 		return n
 	}
-	for i, r := range n.Ranks { // leave the space for the parts and the manifest of this place
+	for i, r := range n.Ranks { // leave the space for the parts and the manifest of this volume
 		os.Remove(p.path(names[i]))
-		n.Faults = append(n.Faults, fmt.Sprintf("host %s has no copy of the part of rank %d: it was removed because another copy failed", p.places.Hosts[p.rank], r))
+		n.Faults = append(n.Faults, fmt.Sprintf("host %s has no copy of the part of rank %d: it was removed because another copy failed", p.volumes.Hosts[p.rank], r))
 	}
 	n.Ranks = nil
 	return n
 }
 
-// copyPart copies the part of a rank to this place and compares its checksum.
+// copyPart copies the part of a rank to this volume and compares its checksum.
 func (p *pending) copyPart(ctx context.Context, rank int, of partNote) (err error) {
 	if of.File.Name != filepath.Base(of.File.Name) {
 		return fmt.Errorf("%q is not the name of a part", of.File.Name)
 	}
 	to := p.path(of.File.Name)
-	in, err := p.places.Open(ctx, rank, to)
+	in, err := p.volumes.Open(ctx, rank, to)
 	if err != nil {
 		return err
 	}
 	if in.Size() != of.File.Size {
-		return fmt.Errorf("%s has %d bytes on host %s, its rank wrote %d", to, in.Size(), p.places.Hosts[rank], of.File.Size)
+		return fmt.Errorf("%s has %d bytes on host %s, its rank wrote %d", to, in.Size(), p.volumes.Hosts[rank], of.File.Size)
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (p *pending) copyPart(ctx context.Context, rank int, of partNote) (err erro
 	for at := int64(0); at < of.File.Size; at += int64(len(b)) {
 		b = b[:min(int64(len(b)), of.File.Size-at)]
 		if _, err := in.ReadAt(b, at); err != nil {
-			return fmt.Errorf("host %s: %w", p.places.Hosts[rank], err)
+			return fmt.Errorf("host %s: %w", p.volumes.Hosts[rank], err)
 		}
 		h.Write(b) // never fails
 		if _, err := out.Write(b); err != nil {
@@ -210,7 +210,7 @@ func (p *pending) copyPart(ctx context.Context, rank int, of partNote) (err erro
 		}
 	}
 	if sum := checkpoint.Sum(h.Sum64()); sum != of.Sum {
-		return fmt.Errorf("%s: the checksum of what host %s sent is %v, its rank wrote %v", to, p.places.Hosts[rank], sum, of.Sum)
+		return fmt.Errorf("%s: the checksum of what host %s sent is %v, its rank wrote %v", to, p.volumes.Hosts[rank], sum, of.Sum)
 	}
 	return out.Sync()
 }
@@ -226,7 +226,7 @@ func (p *pending) collect(ctx context.Context) (files []checkpoint.File, err err
 		if of.Fault != "" {
 			return nil, fmt.Errorf("rank %d: %s", r, of.Fault)
 		}
-		of.File.Hosts = []string{p.places.Hosts[r]}
+		of.File.Hosts = []string{p.volumes.Hosts[r]}
 		files = append(files, of.File)
 	}
 	for r := range p.size {
@@ -241,14 +241,14 @@ func (p *pending) collect(ctx context.Context) (files []checkpoint.File, err err
 			if of < 0 || of >= p.size {
 				return nil, fmt.Errorf("rank %d reports a copy of the part of rank %d", r, of)
 			}
-			files[of].Hosts = append(files[of].Hosts, p.places.Hosts[r])
+			files[of].Hosts = append(files[of].Hosts, p.volumes.Hosts[r])
 		}
 	}
 	return files, nil
 }
 
 // announce notes the manifest, or why there is none, and waits until it is adopted at all
-// places.
+// volumes.
 func (p *pending) announce(ctx context.Context) {
 	v := verdict{Fault: p.fault}
 	if !p.committed {
@@ -263,11 +263,11 @@ func (p *pending) announce(ctx context.Context) {
 	if v.Fault != "" {
 		return
 	}
-	for _, r := range p.places.Leaders()[1:] {
+	for _, r := range p.volumes.Leaders()[1:] {
 		var fault string
 		err := p.await(ctx, noteOutcome, r, &fault)
 		if err == nil && fault != "" {
-			err = fmt.Errorf("host %s: %s", p.places.Hosts[r], fault)
+			err = fmt.Errorf("host %s: %s", p.volumes.Hosts[r], fault)
 		}
 		if err != nil && p.fault == "" {
 			p.fault = err.Error()
@@ -275,7 +275,7 @@ func (p *pending) announce(ctx context.Context) {
 	}
 }
 
-// adopt waits for the manifest of rank 0 and commits the parts of this place. It returns why
+// adopt waits for the manifest of rank 0 and commits the parts of this volume. It returns why
 // it could not.
 func (p *pending) adopt(ctx context.Context) string {
 	var v verdict
@@ -290,9 +290,9 @@ func (p *pending) adopt(ctx context.Context) string {
 	return ""
 }
 
-// settled ends a checkpoint at a place, when its outcome is known on all ranks.
+// settled ends a checkpoint on a volume, when its outcome is known on all ranks.
 func (p *pending) settled(fault string) {
-	if p.places == nil || !p.places.Leads() {
+	if p.volumes == nil || !p.volumes.Leads() {
 		return
 	}
 	var err error
@@ -304,14 +304,14 @@ func (p *pending) settled(fault string) {
 		err = p.prune()
 	}
 	if err != nil {
-		p.warn(fmt.Sprintf("host %s: old checkpoints could not be removed: %v", p.places.Hosts[p.rank], err))
+		p.warn(fmt.Sprintf("host %s: old checkpoints could not be removed: %v", p.volumes.Hosts[p.rank], err))
 	}
 }
 
-// prune removes old checkpoints. If places differ, the one just written is protected: an
+// prune removes old checkpoints. If volumes differ, the one just written is protected: an
 // older one may be incomplete although it can be opened.
 func (p *pending) prune() error {
-	if p.places == nil {
+	if p.volumes == nil {
 		return p.keeper.Prune(p.root, p.keep, p.protect...)
 	}
 	return p.keeper.Prune(p.root, max(p.keep-1, 1), append(p.protect, checkpoint.Dir(p.root, p.step))...)

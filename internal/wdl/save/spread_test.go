@@ -12,7 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
-	"github.com/wdlrun/wdlrun/internal/wdl/places"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -34,14 +34,14 @@ func TestCopyOfALyingPeer(t *testing.T) {
 	for r, tr := range mem.New(2, 1) {
 		all.Go(func() {
 			comm := collective.New(tr)
-			at, err := places.Open(places.Config{Comm: comm, Hosts: []string{"a", "b"}, Key: key, Listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }})
+			at, err := volumes.Open(volumes.Config{Comm: comm, Hosts: []string{"a", "b"}, Key: key, Listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer at.Close()
 			if r == 1 {
-				p := &pending{root: root, step: 7, rank: 1, size: 2, copies: 2, places: at, part: &part{}}
+				p := &pending{root: root, step: 7, rank: 1, size: 2, copies: 2, volumes: at, part: &part{}}
 				for _, x := range []struct {
 					file checkpoint.File
 					sum  checkpoint.Sum

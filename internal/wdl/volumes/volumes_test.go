@@ -1,4 +1,4 @@
-package places
+package volumes
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 )
 
 // onHosts calls f on a rank of each of the given hosts, which share all directories.
-func onHosts(t *testing.T, hosts []string, f func(p *Places) error) {
+func onHosts(t *testing.T, hosts []string, f func(p *Volumes) error) {
 	t.Helper()
 	key, errs := rank.NewKey(), make([]error, len(hosts))
 	var all sync.WaitGroup
@@ -40,24 +40,24 @@ func onHosts(t *testing.T, hosts []string, f func(p *Places) error) {
 	}
 }
 
-// TestShared: ranks that see one directory have one place, and ranks of one host no service.
+// TestShared: ranks that see one directory have one volume, and ranks of one host no service.
 func TestShared(t *testing.T) {
 	dir := t.TempDir()
 	token, err := Token(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	onHosts(t, []string{"a", "a", "b"}, func(p *Places) error {
+	onHosts(t, []string{"a", "a", "b"}, func(p *Volumes) error {
 		err := p.Split(dir, token)
-		if p.Several() || p.Place(2) != 0 {
-			t.Error("the ranks are at several places")
+		if p.Several() || p.Volume(2) != 0 {
+			t.Error("the ranks are on several volumes")
 		}
 		return err
 	})
 	if left, _ := filepath.Glob(filepath.Join(dir, ".here*")); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	onHosts(t, []string{"a", "a"}, func(p *Places) error {
+	onHosts(t, []string{"a", "a"}, func(p *Volumes) error {
 		if p != nil || p.Several() {
 			t.Error("ranks of one host have a service")
 		}
@@ -65,10 +65,10 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// TestHolder: each copy is at another place, and the ranks of a place share them.
+// TestHolder: each copy is on another volume, and the ranks of a volume share them.
 func TestHolder(t *testing.T) {
 	for _, of := range [][]int{{0, 1}, {0, 0, 1, 1}, {0, 0, 0, 1}, {0, 1, 1, 1, 2}, {0, 1, 0, 1}} {
-		p, kept := &Places{of: of}, make([]int, len(of))
+		p, kept := &Volumes{of: of}, make([]int, len(of))
 		for r := range of {
 			h := p.Holder(r)
 			if of[h] == of[r] {
@@ -76,15 +76,15 @@ func TestHolder(t *testing.T) {
 			}
 			kept[h]++
 		}
-		for place := range slices.Max(of) + 1 {
+		for volume := range slices.Max(of) + 1 {
 			most, least := 0, len(of)
 			for r, n := range kept {
-				if of[r] == place {
+				if of[r] == volume {
 					most, least = max(most, n), min(least, n)
 				}
 			}
 			if most > least+1 {
-				t.Errorf("%v: the ranks of place %d keep %d to %d copies", of, place, least, most)
+				t.Errorf("%v: the ranks of volume %d keep %d to %d copies", of, volume, least, most)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func TestServed(t *testing.T) {
 // by its host.
 func TestAwait(t *testing.T) {
 	note := NotePath("root", 1, "part", 0)
-	onHosts(t, []string{"a", "b"}, func(p *Places) error {
+	onHosts(t, []string{"a", "b"}, func(p *Volumes) error {
 		if p.Comm.Rank() == 0 {
 			p.Note(note, []byte("hello"))
 			return nil
@@ -138,7 +138,7 @@ func TestOnlyListedData(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	onHosts(t, []string{"a", "b"}, func(p *Places) error {
+	onHosts(t, []string{"a", "b"}, func(p *Volumes) error {
 		if err := p.Serve([]string{filepath.Join(dir, "a.csv")}); err != nil || p.Comm.Rank() == 1 {
 			return err
 		}

@@ -1,4 +1,4 @@
-package places
+package volumes
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ type stock struct {
 // Collect gives rank 0 the manifests of the checkpoints that other hosts have in root and it
 // lacks. It reports, the same on every rank, whether the hosts see different directories.
 // root is that of rank 0. Collective.
-func (p *Places) Collect(root string) (differ bool, err error) {
+func (p *Volumes) Collect(root string) (differ bool, err error) {
 	b, err := collective.BroadcastBytes(p.Comm, []byte(root), 0, maxReport)
 	if err != nil {
 		return false, err
@@ -63,7 +63,7 @@ func (p *Places) Collect(root string) (differ bool, err error) {
 }
 
 // stocked lists the checkpoints in root, with the manifests of those that open.
-func (p *Places) stocked(root string) []byte {
+func (p *Volumes) stocked(root string) []byte {
 	all := []stock{}
 	found, _ := checkpoint.List(root) // a missing root has none
 	for _, f := range found {
@@ -93,7 +93,7 @@ func exists(path string) bool {
 }
 
 // leadsHost reports whether this rank is the first of its host.
-func (p *Places) leadsHost() bool {
+func (p *Volumes) leadsHost() bool {
 	me := p.Comm.Rank()
 	return slices.Index(p.Hosts, p.Hosts[me]) == me
 }
@@ -103,7 +103,7 @@ func (p *Places) leadsHost() bool {
 // first read every byte of the parts of their hosts, and damaged parts are not used. fault,
 // the same on every rank, is why the checkpoint cannot be used: a part is on no host.
 // Collective.
-func (p *Places) Fetch(ctx context.Context, c *checkpoint.Checkpoint, verify bool, o Observer) (_ *checkpoint.Checkpoint, fault string, err error) {
+func (p *Volumes) Fetch(ctx context.Context, c *checkpoint.Checkpoint, verify bool, o Observer) (_ *checkpoint.Checkpoint, fault string, err error) {
 	if c, err = p.spread(c); err != nil {
 		return nil, "", err
 	}
@@ -170,7 +170,7 @@ func partOf(link *checkpoint.Checkpoint, f checkpoint.File) string {
 }
 
 // attach returns where to read a part: nil if it is intact here, else the file of a holder.
-func (p *Places) attach(ctx context.Context, path string, f checkpoint.File, holders []int) (checkpoint.Content, error) {
+func (p *Volumes) attach(ctx context.Context, path string, f checkpoint.File, holders []int) (checkpoint.Content, error) {
 	me := p.Comm.Rank()
 	for _, r := range holders {
 		if p.Hosts[r] == p.Hosts[me] && exists(path) {
@@ -190,7 +190,7 @@ func (p *Places) attach(ctx context.Context, path string, f checkpoint.File, hol
 
 // spread opens, on every rank, the checkpoint that rank 0 has opened. Hosts that lack its
 // manifest, or that of one of its bases, get it.
-func (p *Places) spread(c *checkpoint.Checkpoint) (*checkpoint.Checkpoint, error) {
+func (p *Volumes) spread(c *checkpoint.Checkpoint) (*checkpoint.Checkpoint, error) {
 	type link struct {
 		Dir      string
 		Manifest []byte
@@ -247,7 +247,7 @@ type inspected struct {
 
 // inspect examines this rank's share of the parts on its host: each has one part in as many
 // as there are ranks on the host.
-func (p *Places) inspect(ctx context.Context, c *checkpoint.Checkpoint, verify bool) (x inspected) {
+func (p *Volumes) inspect(ctx context.Context, c *checkpoint.Checkpoint, verify bool) (x inspected) {
 	x.Damaged = map[string]string{}
 	mine, of := 0, 0
 	for r, h := range p.Hosts {

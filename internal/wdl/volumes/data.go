@@ -1,4 +1,4 @@
-package places
+package volumes
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // Serve makes data files of this host readable for the other hosts, by exactly these paths.
 // Collective: afterwards every rank may call Data for the files of all others.
-func (p *Places) Serve(paths []string) error {
+func (p *Volumes) Serve(paths []string) error {
 	for _, path := range paths {
 		p.data.Store(path, true)
 	}
@@ -22,14 +22,14 @@ func (p *Places) Serve(paths []string) error {
 }
 
 // serves reports whether this rank serves a file.
-func (p *Places) serves(path string) bool {
+func (p *Volumes) serves(path string) bool {
 	_, isData := p.data.Load(path)
 	return isData || served.MatchString(path)
 }
 
 // Data opens a data file of another host. A failed read is repeated for 20 s: if the host is
 // lost, the group notices that first and ends the job.
-func (p *Places) Data(host string, f record.Listed) record.Content {
+func (p *Volumes) Data(host string, f record.Listed) record.Content {
 	var ranks []int
 	for r, h := range p.Hosts {
 		if h == host {

@@ -1,15 +1,15 @@
-// Package places finds which ranks of a job share a run directory, and reads the parts of
+// Package volumes finds which ranks of a job share a run directory, and reads the parts of
 // checkpoints on the hosts that do not share it.
 //
-// A place is a run directory with the ranks that see it. Place 0 is the place of rank 0. If all
-// ranks see it, there is one place, and nothing is read from other hosts.
+// A volume is the storage of a run directory, with the ranks that see it. Volume 0 is that of rank 0. If all
+// ranks see it, there is one volume, and nothing is read from other hosts.
 //
 // Every rank serves the parts and manifests of checkpoints on its host to the other ranks
 // (package peerfile), while its job runs. Methods marked collective are called by all ranks.
 //
 // All content from other hosts is checked: manifests and directories by their checksums when
 // they arrive, sections when they are read. A manifest has at most 16 MiB, a report 64 MiB.
-package places
+package volumes
 
 import (
 	"context"
@@ -38,13 +38,13 @@ type Config struct {
 	Listen func() (net.Listener, error) // opens a port of this rank for the others
 }
 
-// Places is the view of one rank.
-type Places struct {
+// Volumes is the view of one rank.
+type Volumes struct {
 	Config
 	server *peerfile.Server
 	client *peerfile.Client
 	addrs  []string // by rank
-	of     []int    // place of each rank; nil before Split
+	of     []int    // volume of each rank; nil before Split
 
 	open  context.Context // until Close
 	close context.CancelFunc
@@ -65,11 +65,11 @@ const manifest = "MANIFEST.json"
 
 // Open starts the service of this rank. It returns nil if all ranks are on one host.
 // Collective.
-func Open(c Config) (*Places, error) {
+func Open(c Config) (*Volumes, error) {
 	if len(c.Hosts) != c.Comm.Size() || c.Listen == nil || len(slices.Compact(slices.Sorted(slices.Values(c.Hosts)))) == 1 {
 		return nil, nil
 	}
-	p := &Places{Config: c}
+	p := &Volumes{Config: c}
 	p.open, p.close = context.WithCancel(context.Background())
 	ln, err := c.Listen()
 	if err == nil {
@@ -96,7 +96,7 @@ func Open(c Config) (*Places, error) {
 }
 
 // Close ends the service. p may be nil.
-func (p *Places) Close() {
+func (p *Volumes) Close() {
 	if p == nil {
 		return
 	}
@@ -116,9 +116,9 @@ func Token(runDir string) (name string, err error) {
 	return name, os.WriteFile(filepath.Join(runDir, name), nil, 0o600)
 }
 
-// Split finds the places of the ranks and makes the run directory where it is missing. token
+// Split finds the volumes of the ranks and makes the run directory where it is missing. token
 // is the file that rank 0 has written to it. Collective.
-func (p *Places) Split(runDir, token string) error {
+func (p *Volumes) Split(runDir, token string) error {
 	sees := func(name string) (bool, error) {
 		_, err := os.Stat(filepath.Join(runDir, name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +127,7 @@ func (p *Places) Split(runDir, token string) error {
 		return err == nil, err
 	}
 	me, size := p.Comm.Rank(), p.Comm.Size()
-	groups := make([]int64, size) // by rank, the first rank of its place
+	groups := make([]int64, size) // by rank, the first rank of its volume
 	first, err := sees(token)
 	if err == nil {
 		err = p.meet(groups, func() int64 {
@@ -190,13 +190,13 @@ func (p *Places) Split(runDir, token string) error {
 }
 
 // meet sets all to the value of each rank.
-func (p *Places) meet(all []int64, own func() int64) error {
+func (p *Volumes) meet(all []int64, own func() int64) error {
 	all[p.Comm.Rank()] = own()
 	return collective.AllGather(p.Comm, all)
 }
 
 // agree returns an error if any rank has one; the first on every rank.
-func (p *Places) agree(err error) error {
+func (p *Volumes) agree(err error) error {
 	var own []byte
 	if err != nil {
 		own = []byte(err.Error())
@@ -215,40 +215,40 @@ func (p *Places) agree(err error) error {
 }
 
 // Several reports whether the ranks see different run directories. p may be nil.
-func (p *Places) Several() bool { return p != nil && len(p.of) > 0 && slices.Max(p.of) > 0 }
+func (p *Volumes) Several() bool { return p != nil && len(p.of) > 0 && slices.Max(p.of) > 0 }
 
 // Far returns the ranks that do not see the run directory of rank 0, ascending. p may be nil.
-func (p *Places) Far() (ranks []int) {
+func (p *Volumes) Far() (ranks []int) {
 	if p == nil {
 		return nil
 	}
-	for rank, place := range p.of {
-		if place > 0 {
+	for rank, volume := range p.of {
+		if volume > 0 {
 			ranks = append(ranks, rank)
 		}
 	}
 	return ranks
 }
 
-// Place returns the place of a rank.
-func (p *Places) Place(rank int) int { return p.of[rank] }
+// Volume returns the volume of a rank.
+func (p *Volumes) Volume(rank int) int { return p.of[rank] }
 
-// Leads reports whether this rank is the first of its place, which manages the directory.
-func (p *Places) Leads() bool { return slices.Index(p.of, p.of[p.Comm.Rank()]) == p.Comm.Rank() }
+// Leads reports whether this rank is the first of its volume, which manages the directory.
+func (p *Volumes) Leads() bool { return slices.Index(p.of, p.of[p.Comm.Rank()]) == p.Comm.Rank() }
 
-// Leaders returns the first rank of each place.
-func (p *Places) Leaders() (all []int) {
-	for place := range slices.Max(p.of) + 1 {
-		all = append(all, slices.Index(p.of, place))
+// Leaders returns the first rank of each volume.
+func (p *Volumes) Leaders() (all []int) {
+	for volume := range slices.Max(p.of) + 1 {
+		all = append(all, slices.Index(p.of, volume))
 	}
 	return all
 }
 
-// Holder returns the rank that keeps a copy of a rank's parts, which is at the next place.
-func (p *Places) Holder(rank int) int {
-	members := func(place int) (all []int) {
+// Holder returns the rank that keeps a copy of a rank's parts, which is on the next volume.
+func (p *Volumes) Holder(rank int) int {
+	members := func(volume int) (all []int) {
 		for r, q := range p.of {
-			if q == place {
+			if q == volume {
 				all = append(all, r)
 			}
 		}
@@ -259,7 +259,7 @@ func (p *Places) Holder(rank int) int {
 }
 
 // Note serves b to other ranks as the file of a path, which is not on disk. nil removes it.
-func (p *Places) Note(path string, b []byte) { p.server.Note(path, b) }
+func (p *Volumes) Note(path string, b []byte) { p.server.Note(path, b) }
 
 // NotePath returns the path of the note of a rank about the checkpoint of a step.
 func NotePath(root string, step int64, what string, rank int) string {
@@ -270,7 +270,7 @@ func NotePath(root string, step int64, what string, rank int) string {
 const patience = 10 * time.Second
 
 // Await waits for a note of a rank.
-func (p *Places) Await(ctx context.Context, rank int, path string) ([]byte, error) {
+func (p *Volumes) Await(ctx context.Context, rank int, path string) ([]byte, error) {
 	failing := time.Time{}
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		b, err := p.client.Read(ctx, p.addrs[rank], path, maxManifest+maxFault)
@@ -295,7 +295,7 @@ func (p *Places) Await(ctx context.Context, rank int, path string) ([]byte, erro
 }
 
 // Open opens a file of a rank's host. Reads end with ctx.
-func (p *Places) Open(ctx context.Context, rank int, path string) (*peerfile.File, error) {
+func (p *Volumes) Open(ctx context.Context, rank int, path string) (*peerfile.File, error) {
 	f, err := p.client.Open(ctx, p.addrs[rank], path)
 	if err != nil {
 		return nil, fmt.Errorf("host %s: %w", p.Hosts[rank], err)
