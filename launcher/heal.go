@@ -54,7 +54,7 @@ func (r *run) awaitStacks(v *rank.Verdict, pause time.Duration) time.Duration {
 	begin := time.Now()
 	silent := func(p Placed) bool {
 		_, ended := r.exits[p.Rank]
-		return !ended && v.Survived(p.Rank) && !r.relay.heard(p.Rank)
+		return !ended && v.Survived(p.Rank) && !r.relay.hasStacks(p.Rank)
 	}
 	for time.Since(begin) < min(pause, stacksTime) {
 		if !slices.ContainsFunc(r.job.Plan.Ranks, silent) {

@@ -101,8 +101,8 @@ func (r *relay) again() {
 	r.stepped, r.steps = make(chan struct{}), false
 }
 
-// heard reports whether a rank has reported its stacks.
-func (r *relay) heard(from int) bool {
+// hasStacks reports whether a rank has reported its stacks.
+func (r *relay) hasStacks(from int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.words, func(w Words) bool { return w.Rank == from && w.About == string(control.Stacks) })

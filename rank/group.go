@@ -102,7 +102,7 @@ type Group struct {
 	trouble   bool          // signs are being gathered
 	since     time.Duration // time of the first sign, or when the driver resumed after it
 	began     time.Duration // time of the first sign, without the time for which the driver was stopped
-	nap       nap           // the last one
+	pause     pause         // the last one
 	tick      time.Duration
 	ticked    bool
 	refusals  []refusal
@@ -156,7 +156,7 @@ type rankState struct {
 	lostAt    time.Duration
 	silent    bool
 	silentAt  time.Duration
-	unheard   time.Duration // time since its last heartbeat for which the driver ran
+	runSilent time.Duration // time since its last heartbeat for which the driver ran
 	gap       time.Duration // longest recent time between its heartbeats for which the driver ran
 	missed    bool          // its silence was printed, its return not yet
 	printed   bool          // its silence was printed at some time
@@ -341,7 +341,7 @@ func (g *Group) Beat(now time.Duration, rank int, status Status) {
 		s.moved, s.stuck = now, false
 	}
 	s.status = status
-	s.heard(now)
+	s.recordBeat(now)
 }
 
 // Fail is a rank's report of an error. blamed is the rank that caused it: another rank,
@@ -356,7 +356,7 @@ func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, stat
 	if status != (Status{}) {
 		s.status = status
 	}
-	s.beat, s.unheard = now, 0
+	s.beat, s.runSilent = now, 0
 	if blamed < 0 || blamed == rank || blamed >= len(g.states) {
 		s.failed, s.cause, s.failedAt, s.blamed = true, cause, now, min(blamed, Own)
 	} else {

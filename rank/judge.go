@@ -23,8 +23,8 @@ func (g *Group) Tick(now time.Duration) Decision {
 		if !s.active() {
 			continue
 		}
-		s.unheard += ran
-		if s.fallsSilent(now, g.cfg.Silence) {
+		s.runSilent += ran
+		if s.isSilent(now, g.cfg.Silence) {
 			s.silent, s.silentAt = true, now
 		}
 		if g.formed && !s.stuck && s.status.Phase != "" && (!s.status.Waits || alone) && now-max(s.moved, g.doneSince) > g.cfg.Timeout {
@@ -65,10 +65,10 @@ func (g *Group) silenceWarning(now time.Duration) Decision {
 		case s.missed && quiet <= recent:
 			s.missed = false
 			return Decision{Act: Tell, Word: fmt.Sprintf("%s is there again after %s", s.who(), (s.beat - s.lastSeen).Round(100*time.Millisecond))}
-		case !s.missed && !s.silent && s.unheard > early && (!s.printed || now-s.printedAt > g.cfg.Timeout) && slices.ContainsFunc(g.states, func(s rankState) bool { return s.active() && s.beat >= now-recent }):
+		case !s.missed && !s.silent && s.runSilent > early && (!s.printed || now-s.printedAt > g.cfg.Timeout) && slices.ContainsFunc(g.states, func(s rankState) bool { return s.active() && s.beat >= now-recent }):
 			s.missed, s.printed, s.printedAt, s.lastSeen = true, true, now, s.beat
 			return Decision{Act: Tell, Word: fmt.Sprintf("%s has given no sign of life for %s%s; after %s it counts as lost",
-				s.who(), quiet.Round(100*time.Millisecond), s.where(), s.patience(g.cfg.Silence).Round(100*time.Millisecond))}
+				s.who(), quiet.Round(100*time.Millisecond), s.where(), s.allowedSilence(g.cfg.Silence).Round(100*time.Millisecond))}
 		}
 	}
 	return Decision{}
@@ -91,7 +91,7 @@ const dozed = 250 * time.Millisecond
 // wake detects whether the driver was stopped since the last tick, by a debugger, Ctrl-Z, a
 // closed laptop or a busy machine. Silence during that time has no meaning, and reports of
 // the ranks are queued behind this event. The time therefore does not count for any rank,
-// and signs are gathered again. It does not count all ranks as heard: if the driver is
+// and signs are gathered again. It does not count as a heartbeat of any rank: if the driver is
 // stopped repeatedly, a lost rank would never be detected.
 func (g *Group) wake(now time.Duration) {
 	asleep := now - g.tick
@@ -99,7 +99,7 @@ func (g *Group) wake(now time.Duration) {
 		return
 	}
 	if asleep >= leaves {
-		g.nap = nap{end: now, length: asleep}
+		g.pause = pause{end: now, length: asleep}
 	}
 	later := func(at time.Duration) time.Duration { return min(at+asleep, now) }
 	g.tick, g.since, g.began, g.lastJoin, g.doneSince = now, now, later(g.began), later(g.lastJoin), later(g.doneSince)
@@ -302,10 +302,10 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	s := &g.states[root]
 	// Rank 0 hosts the coordinator and was stopped, so the ranks that are lost have left
 	// it.
-	if k := s.sign(); !g.cfg.Processes && (k == Lost || k == Blamed) && g.nap.length > 0 && now-g.nap.end <= g.cfg.Silence {
+	if k := s.sign(); !g.cfg.Processes && (k == Lost || k == Blamed) && g.pause.length > 0 && now-g.pause.end <= g.cfg.Silence {
 		s = &g.states[0]
 		return &Verdict{Kind: Silent, Host: s.member.Host, Pid: s.member.Pid, Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position,
-			Quiet: g.nap.length, Cause: "it hosts the coordinator, and the other ranks no longer waited for it"}
+			Quiet: g.pause.length, Cause: "it hosts the coordinator, and the other ranks no longer waited for it"}
 	}
 	if s.sign() == Blamed {
 		root, s = g.accused(root)

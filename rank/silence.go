@@ -20,25 +20,25 @@ const (
 	gapKept, gapOf = 7, 8
 )
 
-// nap is a time for which the driver was stopped, long enough that ranks leave a
+// pause is a time for which the driver was stopped, long enough that ranks leave a
 // coordinator in rank 0.
-type nap struct{ end, length time.Duration }
+type pause struct{ end, length time.Duration }
 
-// patience returns the allowed silence of a rank: normal, or longer if its heartbeats have
+// allowedSilence returns the allowed silence of a rank: normal, or longer if its heartbeats have
 // come late before.
-func (s *rankState) patience(normal time.Duration) time.Duration {
+func (s *rankState) allowedSilence(normal time.Duration) time.Duration {
 	return max(normal, min(overGaps*s.gap, overSilence*normal))
 }
 
-// fallsSilent reports whether a rank is silent for too long, both by the clock and in the
+// isSilent reports whether a rank is silent for too long, both by the clock and in the
 // time for which the driver ran. A driver that is late receives heartbeats late.
-func (s *rankState) fallsSilent(now, normal time.Duration) bool {
-	limit := s.patience(normal)
-	return !s.silent && now-s.beat > limit && s.unheard > limit
+func (s *rankState) isSilent(now, normal time.Duration) bool {
+	limit := s.allowedSilence(normal)
+	return !s.silent && now-s.beat > limit && s.runSilent > limit
 }
 
-// heard records a heartbeat or report.
-func (s *rankState) heard(now time.Duration) {
-	s.gap = max(s.unheard, s.gap*gapKept/gapOf)
-	s.beat, s.silent, s.unheard = now, false, 0
+// recordBeat records a heartbeat or report.
+func (s *rankState) recordBeat(now time.Duration) {
+	s.gap = max(s.runSilent, s.gap*gapKept/gapOf)
+	s.beat, s.silent, s.runSilent = now, false, 0
 }

@@ -21,10 +21,10 @@ type Replica struct {
 	ward   int            // the ward of this rank
 	staged []forwarded    // by table: gradients of the ward for the next Apply
 
-	sizes, heard []int64 // keys by rank and table
-	sent, got    []int   // bytes by rank
-	wire         room
-	onSums       func(from int, part []byte) error
+	sizes, received []int64 // keys by rank and table
+	sent, got       []int   // bytes by rank
+	wire            room
+	onSums          func(from int, part []byte) error
 }
 
 // forwarded holds the summed gradients of a table of the ward.
@@ -64,7 +64,7 @@ func (c *Replica) Start(buddy []int) error {
 	r := Replica{
 		store: s, buddy: buddy, ward: ward,
 		staged: make([]forwarded, len(s.tables)),
-		sizes:  make([]int64, s.size*len(s.tables)), heard: make([]int64, s.size*len(s.tables)),
+		sizes:  make([]int64, s.size*len(s.tables)), received: make([]int64, s.size*len(s.tables)),
 		sent: make([]int, s.size), got: make([]int, s.size), onSums: c.takeSums,
 	}
 	for i, x := range s.tables {
@@ -126,14 +126,14 @@ func (c *Replica) Mirror(at Step) error {
 	for i, g := range s.staged {
 		c.sizes[c.own()*n+i] = int64(g.set.Len())
 	}
-	if err := s.ex.AllToAll(c.sizes, c.heard); err != nil {
+	if err := s.ex.AllToAll(c.sizes, c.received); err != nil {
 		return fault(fmt.Errorf("exchange of counts: %w", err))
 	}
 	clear(c.sent)
 	clear(c.got)
 	for i, t := range s.tables {
 		each := 8 + 4*t.Width()
-		k := c.heard[c.ward*n+i]
+		k := c.received[c.ward*n+i]
 		if k < 0 || k > int64(s.cfg.MaxKeysPerExchange)*int64(s.size) {
 			return fault(fmt.Errorf("table %q: rank %d sends gradients of %d keys, each rank may have asked for %d", s.name(i), c.ward, k, s.cfg.MaxKeysPerExchange))
 		}
@@ -163,7 +163,7 @@ func (c *Replica) takeSums(from int, part []byte) error {
 		return nil
 	}
 	s := c.store
-	counts := c.heard[from*len(s.tables):][:len(s.tables)]
+	counts := c.received[from*len(s.tables):][:len(s.tables)]
 	for i := range s.tables {
 		n := 8 * int(counts[i])
 		c.staged[i].keys = append(c.staged[i].keys[:0], raw.Of[uint64](part[:n])...)
@@ -356,16 +356,16 @@ func (c *Replica) healSome(left [][]healed) (more bool, err error) {
 	for r := range sent {
 		words[2*r], words[2*r+1] = int64(sent[r]), rest
 	}
-	heard := make([]int64, 2*s.size)
-	if err := s.ex.AllToAll(words, heard); err != nil {
+	received := make([]int64, 2*s.size)
+	if err := s.ex.AllToAll(words, received); err != nil {
 		return false, err
 	}
 	for r := range got {
-		if n := heard[2*r]; n < 0 || n > maxHealed {
+		if n := received[2*r]; n < 0 || n > maxHealed {
 			return false, fmt.Errorf("rank %d sends %d bytes of shards, at most %d are possible", r, n, maxHealed)
 		}
-		got[r] = int(heard[2*r])
-		more = more || heard[2*r+1] > 0
+		got[r] = int(received[2*r])
+		more = more || received[2*r+1] > 0
 	}
 	s.counters.ReplicaBytesSent += int64(out.Len())
 	return more, s.visit.AllToAllVisit(out.Bytes(), sent, got, c.takeHealed)

@@ -103,7 +103,7 @@ func (h *Copies) Refresh() (n int, err error) {
 // table, owner and shard.
 func (h *Copies) list() (all []tableKey, err error) {
 	s := h.store
-	counts, heard := make([]int64, s.size), make([]int64, s.size)
+	counts, received := make([]int64, s.size), make([]int64, s.size)
 	for t, x := range s.tables {
 		if s.how[t] != Replicated {
 			continue
@@ -122,11 +122,11 @@ func (h *Copies) list() (all []tableKey, err error) {
 		for r := range counts {
 			counts[r] = int64(len(own))
 		}
-		if err := s.ex.AllToAll(counts, heard); err != nil {
+		if err := s.ex.AllToAll(counts, received); err != nil {
 			return nil, fmt.Errorf("table %q: exchange of counts: %w", s.name(t), err)
 		}
 		send, recv := make([]int, s.size), make([]int, s.size)
-		for r, n := range heard {
+		for r, n := range received {
 			if n < 0 || n > maxReplicated {
 				return nil, fmt.Errorf("table %q: rank %d announces %d rows, at most %d are possible", s.name(t), r, n, maxReplicated)
 			}
@@ -249,7 +249,7 @@ func (h *Copies) exchange(l *Lookup, k *link) error {
 	clear(h.seen)
 	clear(h.union)
 	for r := range s.size {
-		for w, b := range l.heard(r) {
+		for w, b := range l.received(r) {
 			h.union[w] |= b
 		}
 	}
@@ -272,7 +272,7 @@ func (h *Copies) reduce(l *Lookup, k *link) error {
 	for r := range s.size {
 		h.sent[r], h.got[r] = 0, 0
 		h.each(l.touched, r, func(t, _ int) { h.sent[r] += s.gradBytes(t) })
-		h.each(l.heard(r), s.rank, func(t, _ int) {
+		h.each(l.received(r), s.rank, func(t, _ int) {
 			h.got[r] += s.gradBytes(t)
 			if r != s.rank {
 				s.shards.carried[t] += int64(s.gradBytes(t))
@@ -307,7 +307,7 @@ func (h *Copies) count(err error) error {
 // takeReduce adds a rank's gradients to the sums. It is called for ranks in order.
 func (h *Copies) takeReduce(from int, part []byte) error {
 	s := h.store
-	h.each(h.lookup.heard(from), s.rank, func(t, i int) {
+	h.each(h.lookup.received(from), s.rank, func(t, i int) {
 		width := s.tables[t].Width()
 		sum := h.sums[t][i/s.size*width:][:width]
 		grad := h.lookup.decoded(s.wire[t].Gradients, part[:s.gradBytes(t)], width)
@@ -379,8 +379,8 @@ func (h *Copies) joinGuests() {
 	}
 }
 
-// heard returns the bits of the copied keys that a rank has in the batch.
-func (l *pull) heard(rank int) []uint64 {
+// received returns the bits of the copied keys that a rank has in the batch.
+func (l *pull) received(rank int) []uint64 {
 	words := len(l.announced) / l.store.size
 	return raw.Of[uint64](raw.Bytes(l.announced[(rank+1)*words-len(l.touched) : (rank+1)*words]))
 }

@@ -11,12 +11,12 @@ import (
 // Slots keeps the gradients of the microbatches of a step separate until it is decided
 // which of them count. A slot is the number of a microbatch within its step.
 type Slots struct {
-	store   *Store
-	waiting []*slot // ascending
-	free    []*slot
-	tags    []int64  // by rank: the slot of this rank
-	heard   []int64  // by rank
-	nothing []uint64 // gradients that PushNone sends
+	store    *Store
+	waiting  []*slot // ascending
+	free     []*slot
+	tags     []int64  // by rank: the slot of this rank
+	received []int64  // by rank
+	nothing  []uint64 // gradients that PushNone sends
 }
 
 // Slots returns the calls that keep the gradients of microbatches separate.
@@ -137,12 +137,12 @@ func (x *Slots) PushNone(l *Lookup) error {
 // announce exchanges the slot numbers of all ranks.
 func (x *Slots) announce(slot int) error {
 	s := x.store
-	x.tags, x.heard = resize(x.tags, s.size), resize(x.heard, s.size)
+	x.tags, x.received = resize(x.tags, s.size), resize(x.received, s.size)
 	for r := range x.tags {
 		x.tags[r] = int64(slot)
 	}
 	s.counters.CountBytesSent += int64(8 * (s.size - 1))
-	return s.ex.AllToAll(x.tags, x.heard)
+	return s.ex.AllToAll(x.tags, x.received)
 }
 
 // delivery stores the gradients that arrive with a batch in the slots of their ranks.
@@ -163,10 +163,10 @@ func (d *delivery) init(l *Lookup) {
 func (d *delivery) take(from int, part []byte) error {
 	x := &d.l.store.slots
 	d.opened[from] = nil
-	if x.heard[from] < 0 {
+	if x.received[from] < 0 {
 		return nil
 	}
-	d.opened[from] = x.open(int(x.heard[from]), len(d.l.store.tables))
+	d.opened[from] = x.open(int(x.received[from]), len(d.l.store.tables))
 	return d.l.eachGrads(from, part, d.onKeep)
 }
 

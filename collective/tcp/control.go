@@ -45,7 +45,7 @@ func (t *Transport) readPeer(p *peer) {
 			}
 			return
 		}
-		p.heard.Store(time.Now().UnixNano())
+		p.lastControl.Store(time.Now().UnixNano())
 		switch f.kind {
 		case kindAbort:
 			t.end(f.cause)

@@ -83,7 +83,7 @@ func (t *Transport) Begun() (all []collective.Begun) {
 			}
 			if b := p.begun[c]; b.sends > moving || b.awaits > moving {
 				all = append(all, collective.Begun{Peer: p.rank, Channel: c, Sent: b.sends - min(moving, b.sends), Received: b.awaits - min(moving, b.awaits),
-					Quiet: time.Since(time.Unix(0, p.heard.Load()))})
+					Quiet: time.Since(time.Unix(0, p.lastControl.Load()))})
 			}
 		}
 		s.mu.Unlock()

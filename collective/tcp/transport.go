@@ -50,13 +50,13 @@ type Transport struct {
 
 // peer is another rank.
 type peer struct {
-	rank    int
-	near    bool // on this host
-	control *control
-	heard   atomic.Int64  // arrival of its last control frame, Unix time in ns
-	left    chan struct{} // closed by its goodbye
-	data    []*link       // by channel, then by stream
-	begun   []begun       // by channel; mu of the slot guards it
+	rank        int
+	near        bool // on this host
+	control     *control
+	lastControl atomic.Int64  // arrival of its last control frame, Unix time in ns
+	left        chan struct{} // closed by its goodbye
+	data        []*link       // by channel, then by stream
+	begun       []begun       // by channel; mu of the slot guards it
 }
 
 func (p *peer) hasLeft() bool {

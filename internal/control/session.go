@@ -57,15 +57,15 @@ type Session struct {
 	timeout time.Duration
 	server  *Server // if this process hosts the coordinator
 
-	client *grpc.ClientConn
-	stream controlpb.Control_AttendClient
-	link   *link
-	cancel context.CancelFunc
-	out    chan *controlpb.FromRank
-	beats               // what heartbeats report
-	heard  atomic.Int64 // time of the last message of the coordinator
-	origin time.Time
-	orders chan Order
+	client      *grpc.ClientConn
+	stream      controlpb.Control_AttendClient
+	link        *link
+	cancel      context.CancelFunc
+	out         chan *controlpb.FromRank
+	beats                    // what heartbeats report
+	lastMessage atomic.Int64 // time of the last message of the coordinator
+	origin      time.Time
+	orders      chan Order
 
 	welcome  chan time.Duration // one value
 	formed   chan struct{}      // closed after members is set
@@ -240,16 +240,16 @@ func (s *Session) Done(result []byte) error {
 	s.put(&controlpb.FromRank{What: &controlpb.FromRank_Done{Done: &controlpb.Done{Result: result}}})
 	// There is no time limit: a stopped coordinator receives it later, and if the coordinator is
 	// gone, the stream breaks.
-	heard := s.noted
+	confirmed := s.noted
 	if s.server != nil {
-		heard = s.finished
+		confirmed = s.finished
 	}
 	select {
-	case <-heard:
+	case <-confirmed:
 		return nil
 	case <-s.aborted:
 		select {
-		case <-heard: // both have arrived: the work was done first
+		case <-confirmed: // both have arrived: the work was done first
 			return nil
 		default:
 			return s.err
@@ -320,11 +320,11 @@ func (s *Session) send() {
 // while, so received messages may not be read yet.
 func (s *Session) listen(paused bool) {
 	now := time.Since(s.origin)
-	if paused || s.heard.Load() == 0 {
-		s.heard.Store(int64(now))
+	if paused || s.lastMessage.Load() == 0 {
+		s.lastMessage.Store(int64(now))
 		return
 	}
-	quiet := now - time.Duration(s.heard.Load())
+	quiet := now - time.Duration(s.lastMessage.Load())
 	if s.world.Launched || s.server != nil || quiet < rank.CoordinatorSilence || !closed(s.formed) || closed(s.noted) {
 		return
 	}
@@ -357,7 +357,7 @@ func (s *Session) receive() {
 			s.broken(err)
 			return
 		}
-		s.heard.Store(int64(time.Since(s.origin)))
+		s.lastMessage.Store(int64(time.Since(s.origin)))
 		switch w := m.GetWhat().(type) {
 		case *controlpb.ToRank_Welcome:
 			select {

@@ -15,22 +15,22 @@ import (
 	"github.com/wdlrun/wdlrun/internal/cpus"
 )
 
-// Protocol is the version of the conversation. Both sides run the same binary, except
-// with Ship Never.
+// Protocol is the version of the messages. Both sides run the same binary, except with
+// Ship Never.
 const Protocol = 1
 
 // Kinds of messages.
 const (
 	Job     = "job"     // launcher: Protocol, Host, Dir, Env, Guard, Command[:1], Hash, Own, Ship, Size, Each, Key
-	Want    = "want"    // host: the program of Hash is not there
+	Want    = "want"    // host: it lacks the program of Hash
 	Ready   = "ready"   // host: Addr at which ranks reach the coordinator, Addresses, Port
-	Failed  = "failed"  // host: Text, Code; Rank if it is about one
+	Failed  = "failed"  // host: Text, Code; Rank if it concerns one
 	Start   = "start"   // launcher: Rank, Command without the program, Env, Input
 	Started = "started" // host: Rank, Pid
 	Exit    = "exit"    // host: Rank, Code, Signal, Text if the reason is known
 	Signal  = "signal"  // launcher: Sign to Rank, −1 for all
 	Quit    = "quit"    // launcher: the ranks have ended
-	Reach   = "reach"   // launcher: Targets to try
+	Reach   = "reach"   // launcher: Targets to connect to
 	Reached = "reached" // host: Trials
 )
 
@@ -38,10 +38,10 @@ const (
 type Message struct {
 	What     string
 	Protocol int      `json:",omitempty"`
-	Host     string   `json:",omitempty"` // as the launcher names it
+	Host     string   `json:",omitempty"` // name of the host at the launcher
 	Dir      string   `json:",omitempty"` // working directory
 	Env      []string `json:",omitempty"` // in addition to that of the host process
-	Guard    []string `json:",omitempty"` // arguments of the guard process, none for none
+	Guard    []string `json:",omitempty"` // arguments of the guard process; empty: no guard
 	Command  []string `json:",omitempty"`
 	Hash     string   `json:",omitempty"` // SHA-256 of the program, in hexadecimal digits
 	Own      string   `json:",omitempty"` // SHA-256 of the launcher's binary
@@ -49,7 +49,7 @@ type Message struct {
 	Rank     int
 	Size     int    `json:",omitempty"` // ranks on this host
 	Each     Each   `json:",omitzero"`
-	Input    bool   `json:",omitempty"` // the rank reads what the launcher does
+	Input    bool   `json:",omitempty"` // the rank reads the standard input of the launcher
 	Pid      int    `json:",omitempty"`
 	Code     int    `json:",omitempty"`
 	Signal   int    `json:",omitempty"`
@@ -57,28 +57,28 @@ type Message struct {
 	Addr     string `json:",omitempty"`
 	Text     string `json:",omitempty"`
 
-	Key       string    `json:",omitempty"` // that hosts prove to each other, 64 hexadecimal digits
+	Key       string    `json:",omitempty"` // proves the identity of a host to the others; 64 hexadecimal digits
 	Addresses []Address `json:",omitempty"`
 	Port      int       `json:",omitempty"` // of the Listener
 	Targets   []Target  `json:",omitempty"`
 	Trials    []Trial   `json:",omitempty"`
 }
 
-// Each is what every rank of a host gets.
+// Each has the settings that are the same for every rank of a host.
 type Each struct {
 	Bind   cpus.Binding `json:",omitzero"`
-	Memory int64        `json:",omitempty"` // bytes that must be available for it, 0 for no check
+	Memory int64        `json:",omitempty"` // bytes that must be available to a rank; 0: not checked
 }
 
 // Kinds of streams.
 const (
-	Output      = "output"      // host: what Rank writes to FD
-	Input       = "input"       // launcher: what Rank reads
+	Output      = "output"      // host: output of Rank to FD
+	Input       = "input"       // launcher: standard input of Rank
 	Coordinator = "coordinator" // host: a connection of a rank to the coordinator
-	Binary      = "program"     // launcher: compressed by gzip
+	Binary      = "program"     // launcher: the program, compressed with gzip
 )
 
-// Header is the first message of a stream other than the first.
+// Header is the first message of every stream except the control stream.
 type Header struct {
 	What string
 	Rank int
@@ -90,7 +90,7 @@ const (
 	maxHeader  = 4 << 10
 )
 
-// WriteJSON writes v as JSON with its length before it.
+// WriteJSON writes the length of v as JSON, and then v. The JSON has at most most bytes.
 func WriteJSON(w io.Writer, v any, most int) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -103,7 +103,7 @@ func WriteJSON(w io.Writer, v any, most int) error {
 	return err
 }
 
-// ReadJSON reads into v what WriteJSON has written, at most most bytes.
+// ReadJSON reads a value that WriteJSON has written into v. The JSON has at most most bytes.
 func ReadJSON(r io.Reader, v any, most int) error {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
@@ -123,10 +123,10 @@ func ReadJSON(r io.Reader, v any, most int) error {
 	return nil
 }
 
-// Link is one side of the conversation.
+// Link is one end of the connection between the launcher and a host process.
 type Link struct {
 	session *yamux.Session
-	heard   *hearing
+	conn    *timedConn
 	control net.Conn
 	mu      sync.Mutex // of writes to control
 	limit   time.Duration
@@ -136,18 +136,18 @@ type Link struct {
 	gone   chan struct{}
 }
 
-// hearing notes when bytes last came from a stream.
-type hearing struct {
+// timedConn records when bytes were last received.
+type timedConn struct {
 	io.ReadWriteCloser
 	begin time.Time
 	last  atomic.Int64 // ns since begin
 }
 
-func hear(conn io.ReadWriteCloser) *hearing {
-	return &hearing{ReadWriteCloser: conn, begin: time.Now()}
+func newTimedConn(conn io.ReadWriteCloser) *timedConn {
+	return &timedConn{ReadWriteCloser: conn, begin: time.Now()}
 }
 
-func (h *hearing) Read(b []byte) (int, error) {
+func (h *timedConn) Read(b []byte) (int, error) {
 	n, err := h.ReadWriteCloser.Read(b)
 	if n > 0 {
 		h.last.Store(int64(time.Since(h.begin)))
@@ -155,38 +155,38 @@ func (h *hearing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// quiet is for how long no bytes have come.
-func (h *hearing) quiet() time.Duration { return time.Since(h.begin) - time.Duration(h.last.Load()) }
+// idle returns the time since bytes were last received.
+func (h *timedConn) idle() time.Duration { return time.Since(h.begin) - time.Duration(h.last.Load()) }
 
-func newLink(s *yamux.Session, heard *hearing, control net.Conn, limit time.Duration) *Link {
-	l := &Link{session: s, heard: heard, control: control, limit: limit, gone: make(chan struct{})}
+func newLink(s *yamux.Session, conn *timedConn, control net.Conn, limit time.Duration) *Link {
+	l := &Link{session: s, conn: conn, control: control, limit: limit, gone: make(chan struct{})}
 	go l.watch()
 	return l
 }
 
-// watch pings the other side until it is gone. It is gone when no byte has come from it for
-// limit: not the answer to a ping, and none of its own pings.
+// watch pings the other side until it is gone. The other side is gone if it has sent no byte
+// for limit, neither the answer to a ping nor a ping of its own.
 func (l *Link) watch() {
 	defer close(l.gone)
-	quiet := newSilence(time.Now(), l.limit)
+	silence := newSilence(time.Now(), l.limit)
 	for every := time.Tick(pingEvery); ; {
 		select {
 		case <-l.session.CloseChan():
 			return
 		case now := <-every:
 			if l.paused.Load() {
-				quiet.end(now)
+				silence.restart(now)
 			}
-			if quiet.tooLong(now, l.heard.quiet()) {
+			if silence.tooLong(now, l.conn.idle()) {
 				l.silent.Store(true)
 				return
 			}
-			go l.session.Ping() // its answer is heard
+			go l.session.Ping() // the answer resets idle
 		}
 	}
 }
 
-// silence is for how long nothing has come from the other side while this process was running.
+// silence measures how long the other side has sent nothing while this process was running.
 type silence struct {
 	asked, began time.Time
 	limit        time.Duration
@@ -194,20 +194,21 @@ type silence struct {
 
 func newSilence(now time.Time, limit time.Duration) *silence { return &silence{now, now, limit} }
 
-// end has the silence begin now.
-func (s *silence) end(now time.Time) { s.began = now }
+// restart lets the silence begin now.
+func (s *silence) restart(now time.Time) { s.began = now }
 
-// tooLong is called with each ping, and with the time since something came. If this process
-// was stopped since the last ping, it could not hear, and the silence begins now.
-func (s *silence) tooLong(now time.Time, heard time.Duration) bool {
+// tooLong reports whether the silence has reached its limit. It is called before each ping with
+// the time since the last byte. If this process was stopped since the last call, it could not
+// receive, and the silence begins now.
+func (s *silence) tooLong(now time.Time, idle time.Duration) bool {
 	if now.Sub(s.asked) > 4*pingEvery {
-		s.end(now)
+		s.restart(now)
 	}
 	s.asked = now
-	return min(now.Sub(s.began), heard) >= s.limit
+	return min(now.Sub(s.began), idle) >= s.limit
 }
 
-// Pause has the silence of the other side mean nothing, as long as on is true.
+// Pause makes the link ignore the silence of the other side while on is true.
 func (l *Link) Pause(on bool) { l.paused.Store(on) }
 
 // Silent reports whether the other side is gone without having closed the stream.
@@ -225,10 +226,10 @@ func config(limit time.Duration) *yamux.Config {
 	return c
 }
 
-// Call is the launcher's side of the conversation over conn.
+// Call returns the launcher's end of a link over conn.
 func Call(conn io.ReadWriteCloser) (*Link, error) {
-	heard := hear(conn)
-	s, err := yamux.Client(heard, config(silentTime))
+	timed := newTimedConn(conn)
+	s, err := yamux.Client(timed, config(silentTime))
 	if err != nil {
 		return nil, err
 	}
@@ -237,13 +238,13 @@ func Call(conn io.ReadWriteCloser) (*Link, error) {
 		s.Close()
 		return nil, err
 	}
-	return newLink(s, heard, control, silentTime), nil
+	return newLink(s, timed, control, silentTime), nil
 }
 
-// Answer is the host process's side.
+// Answer returns the host process's end of a link over conn.
 func Answer(conn io.ReadWriteCloser) (*Link, error) {
-	heard := hear(conn)
-	s, err := yamux.Server(heard, config(orphanTime))
+	timed := newTimedConn(conn)
+	s, err := yamux.Server(timed, config(orphanTime))
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +253,7 @@ func Answer(conn io.ReadWriteCloser) (*Link, error) {
 		s.Close()
 		return nil, err
 	}
-	return newLink(s, heard, control, orphanTime), nil
+	return newLink(s, timed, control, orphanTime), nil
 }
 
 // Send sends a message.
@@ -296,5 +297,5 @@ func (l *Link) Accept() (h Header, stream net.Conn, err error) {
 // Gone is closed when the other side is gone.
 func (l *Link) Gone() <-chan struct{} { return l.gone }
 
-// Close ends the conversation, and closes the stream, whose reads must then return.
+// Close closes the link and its connection. Reads of the connection must then return.
 func (l *Link) Close() error { return l.session.Close() }

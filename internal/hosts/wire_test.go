@@ -102,18 +102,18 @@ func TestLink(t *testing.T) {
 	there.Close()
 }
 
-// TestHearing: bytes end the silence.
-func TestHearing(t *testing.T) {
-	h := hear(struct {
+// TestIdle: received bytes reset the idle time.
+func TestIdle(t *testing.T) {
+	h := newTimedConn(struct {
 		io.Reader
 		io.WriteCloser
 	}{Reader: strings.NewReader("x")})
 	h.begin = time.Now().Add(-time.Hour)
-	if h.quiet() < time.Hour {
-		t.Error("a host is heard that sends nothing")
+	if h.idle() < time.Hour {
+		t.Error("a connection without bytes is not idle")
 	}
-	if _, err := io.ReadAll(h); err != nil || h.quiet() > time.Minute {
-		t.Errorf("a host is quiet for %s from which bytes have just come (%v)", h.quiet(), err)
+	if _, err := io.ReadAll(h); err != nil || h.idle() > time.Minute {
+		t.Errorf("idle for %s after bytes have just been received (%v)", h.idle(), err)
 	}
 }
 
