@@ -52,12 +52,13 @@ type Stream interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// leaveTime is how long a host process may take to end after its launcher is gone.
+// leaveTime bounds the time until a host process ends after its launcher is gone.
 const leaveTime = 5 * time.Second
 
-// Carry starts a host process whose launcher is at the other end of s. It returns when the
-// process has ended and the launcher knows it. The process ends when s does. started is called before anything is sent. An error means
-// that the process was not started.
+// Carry starts a host process whose launcher is at the other end of s, and returns when the
+// process has ended and the launcher has received its last frame. The process ends when s
+// ends. started is called before anything is sent. An error means that the process was not
+// started.
 func Carry(s Stream, cmd *exec.Cmd, run Run, started func() error) error {
 	var mu sync.Mutex
 	cmd.Stdout, cmd.Stderr = &framed{s, frameOut, &mu}, &framed{s, frameErr, &mu}
@@ -97,7 +98,7 @@ func Carry(s Stream, cmd *exec.Cmd, run Run, started func() error) error {
 	return nil
 }
 
-// framed writes what a process writes as frames.
+// framed writes the output of a process as frames.
 type framed struct {
 	to   io.Writer
 	kind byte
@@ -115,7 +116,7 @@ func (f *framed) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// errCut is how a host process ended whose agent does not say it.
+// errCut is the reason of the end if the agent sent none.
 var errCut = errors.New("the connection to its agent has ended: that agent or the one here was stopped, or the network has failed")
 
 // Attach returns the host process whose agent is at the other end of conn.
@@ -138,7 +139,7 @@ func Attach(host string, conn Stream, stderr io.Writer) *Process {
 			}
 			switch kind {
 			case frameOut:
-				to.Write(b) // an error means that the reader has gone
+				to.Write(b) // after an error the reader is gone
 			case frameErr:
 				p.stderr.Write(b)
 			case frameDone:
@@ -150,7 +151,7 @@ func Attach(host string, conn Stream, stderr io.Writer) *Process {
 	return p
 }
 
-// writeHalf is the direction of a connection that is written.
+// writeHalf is the write direction of a connection.
 type writeHalf struct {
 	io.Writer
 	end func() error

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Cached is the path of a program that was sent to this host: a folder for each hash, so
+// Cached returns the path of a program that was sent to this host. Each hash has a folder, so
 // that the program keeps its name.
 func Cached(home, hash, name string) string {
 	return filepath.Join(home, ".cache", "wdlrun", "programs", hash, filepath.Base(name))
 }
 
-// OwnBinary is the path of wdlrun itself as it was sent to this host, by its hash.
+// OwnBinary returns the path of the wdlrun binary with a hash that was sent to this host.
 func OwnBinary(home, hash string) (string, error) {
 	if home == "" || !hashed.MatchString(hash) {
 		return "", fmt.Errorf("hosts: %.80q is not a SHA-256, or HOME is not set", hash)
@@ -25,19 +25,19 @@ func OwnBinary(home, hash string) (string, error) {
 	return filepath.Join(home, ".cache", "wdlrun", "bin", hash), nil
 }
 
-// hashed is the name of a file or folder of the cache.
+// hashed matches the name of a file or folder of the cache.
 var hashed = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 const (
-	// kept is how many versions of a program stay in the cache.
+	// kept is the number of versions of a program that stay in the cache.
 	kept = 2
 
-	// recent is how long a file of the cache certainly stays: a job may be about to use it.
+	// recent is the minimum time for which a file stays in the cache: a job may be about to use it.
 	recent = time.Hour
 )
 
-// Verify reports an error if the executable at path, which was sent to this host, is
-// damaged, and removes it then.
+// Verify returns an error if the executable at path, which was sent to this host, is damaged.
+// It removes a damaged executable.
 func Verify(path string) error {
 	name := filepath.Base(path)
 	if !hashed.MatchString(name) {
@@ -56,8 +56,8 @@ func Verify(path string) error {
 	return nil
 }
 
-// Prune removes all but the latest entries of a folder of the cache, and what broken
-// transfers have left. Errors do not matter: the next job tries again.
+// Prune removes all but the latest entries of a folder of the cache, and the remains of
+// broken transfers. It ignores errors: the next job tries again.
 func Prune(folder string) {
 	now := time.Now()
 	if filepath.Base(filepath.Dir(folder)) != "wdlrun" { // not the cache

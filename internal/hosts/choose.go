@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Place is what is known of the network of one host.
+// Place describes the network of one host.
 type Place struct {
 	Host      string
 	Addresses []Address
 	Trials    []Trial // its attempts to reach the others
 }
 
-// Choice is where the ranks of each host listen.
+// Choice contains the addresses on which the ranks of each host listen.
 type Choice struct {
-	Network string   // that all hosts share, "" if they share none
+	Network string   // that all hosts share; "": none
 	IPs     []string // by host
 }
 
@@ -43,7 +43,7 @@ func ParseFilter(text string) (f Filter, err error) {
 			f.Nets = append(f.Nets, network)
 		case net.ParseIP(word) != nil:
 			return f, fmt.Errorf("hosts: -net %q: %s is an address; give a network such as %s/24, or the name of an interface", text, word, word)
-		case name == "" || len(name) > 15 || strings.ContainsAny(name, "/^ \t"): // as the kernel has it
+		case name == "" || len(name) > 15 || strings.ContainsAny(name, "/^ \t"): // the kernel's rule
 			return f, fmt.Errorf("hosts: -net %q: %q is neither a network such as 10.0.0.0/8 nor the name of an interface such as eth1 or ^docker0", text, word)
 		case without:
 			f.Without = append(f.Without, name)
@@ -69,7 +69,8 @@ func (f Filter) allows(a Address) bool {
 // maxPeers bounds how many other hosts each host tries: those that follow it in a ring.
 const maxPeers = 64
 
-// Targets are the addresses that each host is to try. ports are those of the Listeners.
+// Targets returns the addresses to which each host tries to connect. ports are those of the
+// Listeners.
 func Targets(places []Place, ports []int, f Filter) [][]Target {
 	all := make([][]Target, len(places))
 	for i := range places {
@@ -85,15 +86,15 @@ func Targets(places []Place, ports []int, f Filter) [][]Target {
 	return all
 }
 
-// way is an address that all who tried it have reached.
+// way is an address that all hosts that tried it have reached.
 type way struct {
 	Address
 	micros int // of the slowest
 }
 
-// Choose returns an address for each host that all others reach. It prefers networks that
-// all hosts share, then fast interfaces, then fast attempts, then the order of Addresses. If
-// a host has no such address, the error names who cannot reach it, and why.
+// Choose returns for each host an address that all others reach. It prefers networks that all
+// hosts share, then fast interfaces, then fast attempts, then the order of Addresses. If a host
+// has no such address, the error names the hosts that cannot reach it, and the causes.
 func Choose(places []Place, f Filter) (Choice, error) {
 	ways := make([][]way, len(places))
 	var faults []string
@@ -126,13 +127,13 @@ func Choose(places []Place, f Filter) (Choice, error) {
 	return c, nil
 }
 
-// attempt is a Trial with who made it.
+// attempt is a Trial and the host that made it.
 type attempt struct {
 	by string
 	Trial
 }
 
-// tries are the attempts to reach each host, by its name.
+// tries returns the attempts to reach each host, by its name.
 func tries(places []Place) map[string][]attempt {
 	all := map[string][]attempt{}
 	for _, p := range places {
@@ -143,7 +144,7 @@ func tries(places []Place) map[string][]attempt {
 	return all
 }
 
-// reached reports whether all who tried an address have reached it.
+// reached reports whether all hosts that tried an address have reached it.
 func reached(a Address, tried []attempt, others int) (w way, ok bool) {
 	w, n := way{Address: a}, 0
 	for _, t := range tried {
@@ -158,8 +159,8 @@ func reached(a Address, tried []attempt, others int) (w way, ok bool) {
 	return w, n > 0 || others == 0
 }
 
-// better orders the addresses of a host. Loopback addresses come last: what they reach is
-// this machine, which may be slower to all others.
+// better orders the addresses of a host. Loopback addresses come last: they only reach this
+// machine.
 func better(a, b way, network string) int {
 	first := func(x, y bool) int {
 		switch {
@@ -171,14 +172,14 @@ func better(a, b way, network string) int {
 		return 1
 	}
 	loop := func(w way) bool { return net.ParseIP(w.IP).IsLoopback() }
-	// Smaller differences of single attempts are chance: repeated calls would choose different
+	// Smaller differences of single attempts are noise: repeated calls would choose different
 	// networks.
 	milliseconds := func(w way) int { return w.micros / 1000 }
 	return cmp.Or(first(a.Net == network, b.Net == network), first(!loop(a), !loop(b)), cmp.Compare(b.Mbits, a.Mbits), cmp.Compare(milliseconds(a), milliseconds(b)))
 }
 
-// shared is the fastest network that all hosts share, "" for none. It is as fast as its
-// slowest interface.
+// shared returns the fastest network that all hosts share, or "". The speed of a network is
+// that of its slowest interface.
 func shared(ways [][]way) string {
 	var best *way
 	for _, w := range ways[0] {
@@ -214,7 +215,7 @@ func unreached(p Place, tried []attempt, f Filter) (lines []string) {
 		}
 		return []string{fmt.Sprintf("host %s has no address that -net allows, but %s", p.Host, strings.Join(all, ", "))}
 	}
-	by := map[string][]string{} // what happened to who
+	by := map[string][]string{} // hosts by outcome
 	var order []string
 	for _, t := range tried {
 		if t.Fault == "" {
@@ -237,7 +238,7 @@ func unreached(p Place, tried []attempt, f Filter) (lines []string) {
 	return lines
 }
 
-// String is the choice for people.
+// String describes the choice.
 func (c Choice) String() string {
 	if c.Network == "" {
 		return "several networks"

@@ -3,34 +3,37 @@
 //
 // # Start
 //
-// A Starter starts the host process and returns its stream: Local on this machine; on
-// another one SSH by the system's ssh client, or by srun within an allocation of Slurm, and
-// package agent by the agent there, whose stream has frames (attach.go). SSH runs one line
-// of shell there (script.go),
-// which announces itself by a mark, because a shell may print before it. If the binary is
-// not in ~/.cache/wdlrun/bin under its SHA-256, the script asks for it and receives it
-// compressed (image.go). Nothing secret is on a command line.
+// A Starter starts the host process and returns its stream:
 //
-// # Conversation
+//	Local           on this machine
+//	SSH             on another machine, through the system's ssh client, or through srun
+//	                within an allocation of Slurm
+//	package agent   through the agent of another machine, whose stream has frames (attach.go)
 //
-// Link divides the stream by yamux. The first stream carries messages in both directions
-// (wire.go), a JSON object with its length before it:
+// SSH runs one line of shell there (script.go). The line prints a mark first, because a shell
+// may print before it. If ~/.cache/wdlrun/bin does not have the binary under its SHA-256, the
+// script requests it and receives it compressed (image.go). No secret is on a command line.
+//
+// # Messages
+//
+// A Link divides the stream by yamux. The first stream carries messages in both directions
+// (wire.go). A message is a JSON object after its length:
 //
 //	launcher                     host process
 //	job          ──►                            environment, directory, program
-//	             ◄──             want           the program is not there
+//	             ◄──             want           the program is missing
 //	             ◄──             ready          or failed
-//	reach        ──►                            try addresses of the other hosts
+//	reach        ──►                            connect to the other hosts
 //	             ◄──             reached
 //	start        ──►                            a rank
 //	             ◄──             started        or failed
 //	             ◄──             exit           the rank's process has ended
 //	signal       ──►                            to one rank or to all
-//	quit         ──►                            end well
+//	quit         ──►                            end
 //
-// Every other stream begins with a Header: an output of a rank, the input of a rank, a
-// program, or a connection of a rank to the job's coordinator, which the host process
-// passes on. So hosts need no route to the launcher.
+// Every other stream begins with a Header. It carries an output of a rank, the input of a
+// rank, a program, or a connection of a rank to the job's coordinator, which the host process
+// forwards. Hosts therefore need no route to the launcher.
 //
 // When the stream ends or the other side is silent, the launcher counts the host as lost
 // (4 s), and the host process kills the ranks (8 s).
@@ -55,13 +58,13 @@ const (
 	// pingEvery is the time between two pings.
 	pingEvery = 500 * time.Millisecond
 
-	// silentTime is how long the other side may leave all pings unanswered. A busy host delays
-	// answers. A lost host must be reported within 5 s.
+	// silentTime is the time after which a host that answers no ping counts as lost. A busy
+	// host delays answers. A lost host must be reported within 5 s.
 	silentTime = 4 * time.Second
 
-	// orphanTime is the same for a host process. It is longer, because a host process that
-	// gives up ends the job: on a busy machine the launcher judges first. The processes of a
-	// host that is cut off must end within 10 s.
+	// orphanTime is the same for a launcher, as seen by a host process. It is longer, because
+	// a host process that gives up ends the job: on a busy machine the launcher decides first.
+	// The processes of a host that is cut off must end within 10 s.
 	orphanTime = 8 * time.Second
 )
 
@@ -70,7 +73,7 @@ type Starter interface {
 	Start(ctx context.Context, host string) (*Process, error)
 }
 
-// Run starts a command, so that it ends with the launcher, however that ends.
+// Run starts a command that ends when the launcher ends, for any reason.
 type Run func(*exec.Cmd) error
 
 // Local starts the host process on this machine.
@@ -80,7 +83,7 @@ type Local struct {
 	Stderr  io.Writer // for whole lines
 }
 
-// Start is part of Starter.
+// Start implements Starter.
 func (l Local) Start(_ context.Context, host string) (*Process, error) {
 	p, err := start(exec.Command(l.Command[0], l.Command[1:]...), host, l.Run, l.Stderr)
 	if err != nil {

@@ -39,7 +39,7 @@ func NewImage(path string) (*Image, error) {
 	return &Image{Path: path, Hash: hash}, nil
 }
 
-// Hash is the SHA-256 of the file at path.
+// Hash returns the SHA-256 of the file at path.
 func Hash(path string) (string, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -57,7 +57,7 @@ func Hash(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Packed is the file compressed by gzip, made when it is first needed.
+// Packed returns the file compressed by gzip. The first call compresses it.
 func (i *Image) Packed() ([]byte, error) {
 	i.once.Do(func() { i.packed, i.err = i.pack() })
 	return i.packed, i.err
@@ -102,8 +102,8 @@ func dynamic(path string) bool {
 	return false
 }
 
-// Unpack writes a compressed program from r to path and returns an error if its hash is
-// another. The file appears whole or not at all.
+// Unpack writes a compressed program from r to path, and returns an error if its hash differs.
+// The file appears complete or not at all.
 func Unpack(r io.Reader, path, hash string) (err error) {
 	tmp := openUnnamed(filepath.Dir(path))
 	unnamed := tmp != nil

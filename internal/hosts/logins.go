@@ -2,11 +2,11 @@ package hosts
 
 import "context"
 
-// maxLogins bounds how many logins are in progress at once. A login takes about 0.3 s, so a
-// thousand hosts take 5 s, which hosts that log in to other hosts could not shorten by much.
+// maxLogins bounds the number of logins in progress. A login takes about 0.3 s, so a thousand
+// hosts take 5 s. Hosts that log in to further hosts would save little of it.
 const maxLogins = 64
 
-// logins is the logins in progress.
+// logins counts the logins in progress.
 type logins chan struct{}
 
 func newLogins() logins { return make(logins, maxLogins) }

@@ -14,16 +14,17 @@ import (
 	"time"
 )
 
-// Process is a started host process, or the login that leads to one. It is the stream.
+// Process is a started host process, or the login that starts one. Its Read and Write are the
+// stream.
 type Process struct {
 	host   string
-	pid    int // on this machine, 0 if it runs on another one
+	pid    int // on this machine; 0: it runs on another one
 	in     io.WriteCloser
 	out    io.Reader
 	pipe   io.Closer // below out
 	stderr *tail
 	kill   func()
-	how    func() string // how it ended, once it has
+	how    func() string // returns how it ended; called after the end
 	ended  chan struct{}
 	once   sync.Once
 }
@@ -32,8 +33,8 @@ type Process struct {
 type login struct {
 	*Process
 	cmd    *exec.Cmd
-	stdin  *os.File // its standard input, to write to
-	stdout *os.File // its standard output, to read from
+	stdin  *os.File // write end of its standard input
+	stdout *os.File // read end of its standard output
 }
 
 // start starts cmd with pipes.
@@ -62,13 +63,13 @@ func start(cmd *exec.Cmd, host string, run Run, stderr io.Writer) (*login, error
 	go func() {
 		defer close(p.ended)
 		cmd.Wait()
-		in.Close() // another process that holds the streams is not the host process
+		in.Close() // another process may still hold the streams
 		out.SetReadDeadline(time.Now().Add(closeTime / 4))
 	}()
 	return &login{p, cmd, in, out}, nil
 }
 
-// ending is how a process of a name ended.
+// ending describes how a process ended.
 func ending(name string, state *os.ProcessState) string {
 	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		return fmt.Sprintf("%s was killed by signal %d", name, int(w.Signal()))
@@ -79,13 +80,14 @@ func ending(name string, state *os.ProcessState) string {
 func (p *Process) Read(b []byte) (int, error)  { return p.out.Read(b) }
 func (p *Process) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// Pid is the process id on this machine, 0 for a process of another one.
+// Pid returns the process id on this machine, or 0 for a process of another machine.
 func (p *Process) Pid() int { return p.pid }
 
-// Kill ends the process, or the stream to that of another machine, which ends there then.
+// Kill ends the process. For a process of another machine it ends the stream, and the process
+// then ends there.
 func (p *Process) Kill() { p.kill() }
 
-// Await waits for the end of the process, at most for the given time.
+// Await waits for the end of the process, but no longer than the given time.
 func (p *Process) Await(most time.Duration) {
 	select {
 	case <-p.ended:
@@ -93,7 +95,7 @@ func (p *Process) Await(most time.Duration) {
 	}
 }
 
-// closeTime is how long a process may take to end after its streams have ended.
+// closeTime bounds the time until a process ends after its streams have ended.
 const closeTime = time.Second
 
 // Close ends the stream, and the process if it does not end by itself.
@@ -111,8 +113,8 @@ func (p *Process) Close() error {
 	return nil
 }
 
-// Why returns how the process ended and what it printed last, for an error. It waits
-// for its end shortly.
+// Why returns how the process ended and its last output, for an error. It waits a short time
+// for the end.
 func (p *Process) Why() string {
 	select {
 	case <-p.ended:
@@ -126,7 +128,7 @@ func (p *Process) Why() string {
 	return how
 }
 
-// code is the exit code of a process that has ended, −1 for none.
+// code returns the exit code of a process that has ended, or −1 if it has none.
 func (l *login) code() int {
 	select {
 	case <-l.ended:
@@ -136,10 +138,10 @@ func (l *login) code() int {
 	}
 }
 
-// maxSaid bounds what is kept of the standard error of a process.
+// maxSaid bounds the bytes kept of the standard error of a process.
 const maxSaid = 16 << 10
 
-// tail keeps the end of what a process writes, and passes lines on once it is open.
+// tail keeps the end of the output of a process. Once open, it passes lines on.
 type tail struct {
 	to   io.Writer
 	host string
@@ -176,21 +178,21 @@ func (t *tail) Write(b []byte) (int, error) {
 	}
 }
 
-// pass has later lines passed on.
+// pass makes tail pass on later lines.
 func (t *tail) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.open = true
 }
 
-// text is what is kept.
+// text returns the bytes kept.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.kept)
 }
 
-// last is the last line that is not empty.
+// last returns the last line that is not empty.
 func (t *tail) last() string {
 	line := ""
 	for l := range strings.Lines(t.text()) {
@@ -205,5 +207,5 @@ func (t *tail) last() string {
 	return line
 }
 
-// errSilent is why a start ended that had no answer.
+// errSilent is the error of a start without an answer.
 var errSilent = errors.New("no answer")

@@ -20,41 +20,41 @@ import (
 // Address is one address of a host.
 type Address struct {
 	IP        string
-	Net       string // the network it is in, such as 10.0.0.0/8
+	Net       string // its network, such as 10.0.0.0/8
 	Interface string
-	Mbits     int `json:",omitempty"` // of the interface, 0 if the system does not say
+	Mbits     int `json:",omitempty"` // of the interface; 0: unknown
 }
 
-// Target is an address of another host, to be tried.
+// Target is an address of another host to connect to.
 type Target struct {
 	Host string
 	Addr string // with the port of its Listener
 }
 
-// Trial is how the attempt to reach a Target ended.
+// Trial is the result of an attempt to reach a Target.
 type Trial struct {
 	Target
 	Micros int    `json:",omitempty"` // from the first packet to the proof
-	Fault  string `json:",omitempty"` // "" if it was the host that was meant
+	Fault  string `json:",omitempty"` // "": the target is its host
 }
 
 const (
-	// maxAddresses bounds the addresses of a host that are tried.
+	// maxAddresses bounds the number of addresses tried per host.
 	maxAddresses = 16
 
-	// connectTime bounds the connection of an attempt, which the other host's system alone
-	// answers, and proofTime the proof, which its process answers and which takes longer if
-	// the host is overloaded. trialsTime bounds all attempts of a host.
+	// connectTime bounds the connection of an attempt, which the other host's kernel accepts.
+	// proofTime bounds the proof, which its process answers, later if the host is overloaded.
+	// trialsTime bounds all attempts of a host.
 	connectTime = 3 * time.Second
 	proofTime   = 10 * time.Second
 	trialsTime  = 15 * time.Second
 
-	// maxTrials bounds how many attempts of a host are in progress at once.
+	// maxTrials bounds the number of attempts of a host in progress.
 	maxTrials = 64
 )
 
-// Addresses are the addresses of this machine at which others may reach it, loopback
-// addresses last: two hosts of a job may be one machine.
+// Addresses returns the addresses at which others may reach this machine. Loopback addresses
+// come last: two hosts of a job may be one machine.
 func Addresses() ([]Address, error) {
 	faces, err := net.Interfaces()
 	if err != nil {
@@ -87,7 +87,7 @@ func Addresses() ([]Address, error) {
 	return all[:min(len(all), maxAddresses)], nil
 }
 
-// speed is the speed of an interface in Mbit/s, 0 if the system does not say.
+// speed returns the speed of an interface in Mbit/s, or 0 if it is unknown.
 func speed(name string) int {
 	b, err := regular.ReadFile("/sys/class/net/"+name+"/speed", 64)
 	if err != nil {
@@ -100,7 +100,7 @@ func speed(name string) int {
 	return n
 }
 
-// Listener answers attempts to reach this host, by those that hold the key.
+// Listener answers attempts to reach this host by processes that hold the key.
 type Listener struct {
 	ln   net.Listener
 	Port int
@@ -164,7 +164,7 @@ func Try(ctx context.Context, targets []Target, key rank.Key) ([]Trial, error) {
 	return trials, nil
 }
 
-// errAnother is why a host that answers is not the one that was meant.
+// errAnother is the error of an attempt that another host answers.
 var errAnother = errors.New("leads to another process")
 
 // try reports whether a target leads to its host.
@@ -189,7 +189,7 @@ func try(ctx context.Context, t Target, secure *tls.Config) error {
 	return nil
 }
 
-// faultOf is why an attempt failed, in a few words.
+// faultOf describes in a few words why an attempt failed.
 func faultOf(err error) string {
 	var timeout net.Error
 	switch {
@@ -203,5 +203,5 @@ func faultOf(err error) string {
 	return errAnother.Error()
 }
 
-// JoinPort is an address with a port.
+// JoinPort returns an address with a port.
 func JoinPort(ip string, port int) string { return net.JoinHostPort(ip, fmt.Sprint(port)) }

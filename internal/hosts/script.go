@@ -8,11 +8,11 @@ import (
 // Ship is the condition under which the binary is sent to a host.
 type Ship string
 
-// When the binary is sent.
+// Conditions.
 const (
-	Auto   Ship = "auto"   // if it is not there
-	Always Ship = "always" // even then
-	Never  Ship = "never"  // the one that is installed there must be the same
+	Auto   Ship = "auto"   // if the host does not have it
+	Always Ship = "always" // even if the host has it
+	Never  Ship = "never"  // the installed binary must be the same
 )
 
 // Word is the argument that starts the host process.
@@ -22,17 +22,17 @@ const Word = "__host"
 const (
 	noHome    = 81 // cannot change to the home directory
 	noFolder  = 82 // cannot make or enter the folder of binaries
-	noReceive = 83 // cannot receive or keep the binary
+	noReceive = 83 // cannot receive or store the binary
 )
 
 // mark begins a line of the script. Output of the shell itself precedes it.
 const mark = "wdlrun-host"
 
-// script is the command line for another host's login shell: one line that bash, dash,
-// zsh, tcsh, fish and busybox read alike, so without a quote, backslash or exclamation
-// mark inside the quotes. It prints a line "wdlrun-host NONCE need OS CPU" if it needs the
-// binary, which it reads as a line with the compressed size and then so many bytes, and
-// "wdlrun-host NONCE run OS CPU" when the host process follows.
+// script returns the command line for another host's login shell: one line that bash, dash,
+// zsh, tcsh, fish and busybox interpret alike. It therefore has no quote, backslash or
+// exclamation mark inside the quotes. If it needs the binary, it prints the line
+// "wdlrun-host NONCE need OS CPU", and reads a line with the compressed size and then that
+// many bytes. It prints "wdlrun-host NONCE run OS CPU" when the host process follows.
 func script(ship Ship, hash, nonce, path string) string {
 	say := fmt.Sprintf("m() { echo; echo %s %s $1 $(uname -s) $(uname -m); }; umask 077; ", mark, nonce)
 	if ship == Never {
@@ -48,5 +48,5 @@ func script(ship Ship, hash, nonce, path string) string {
 		say, noHome, noFolder, present, nonce, hash, noReceive, Word)
 }
 
-// plain is a path that a shell reads as it is written.
+// plain matches a path that a shell does not interpret.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./+@%,:-]+$`)

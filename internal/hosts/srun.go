@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// NewSrun returns a Starter that runs a step of the present allocation of Slurm on each
-// node. The step runs the script that SSH runs.
+// NewSrun returns a Starter that runs a step of the current allocation of Slurm on each node. The step runs the script that SSH runs.
 func NewSrun(ship Ship, image *Image, path string, run Run, stderr io.Writer) (*SSH, error) {
 	if _, err := exec.LookPath("srun"); err != nil {
 		return nil, fmt.Errorf("hosts: %w: install the clients of Slurm, or name hosts with -H", err)
@@ -23,7 +22,7 @@ func NewSrun(ship Ship, image *Image, path string, run Run, stderr io.Writer) (*
 	return newSSH(command, ship, image, path, run, stderr, kind), nil
 }
 
-// withoutTasks removes the variables by which srun would give a step a part of a node.
+// withoutTasks removes the variables that would make srun give a step only a part of a node.
 func withoutTasks(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -42,15 +41,15 @@ type Node struct {
 }
 
 const (
-	// maxNodes bounds the nodes of an allocation.
+	// maxNodes bounds the number of nodes of an allocation.
 	maxNodes = 1 << 14
 
-	// maxTasks bounds the tasks of a node.
+	// maxTasks bounds the number of tasks of a node.
 	maxTasks = 1 << 16
 )
 
-// Allocation returns the nodes of the allocation of Slurm in which this process runs, none
-// outside of one. Within a step it returns none, because the step is one of the tasks.
+// Allocation returns the nodes of the allocation of Slurm in which this process runs. Outside
+// an allocation it returns none, and also within a step, which is one of the tasks.
 func Allocation(getenv func(string) string) ([]Node, error) {
 	list := getenv("SLURM_JOB_NODELIST")
 	if getenv("SLURM_JOB_ID") == "" || list == "" || withinStep(getenv) {

@@ -21,30 +21,30 @@ type SSH struct {
 	Command []string // ssh and its flags, before the host
 	Ship    Ship
 	Image   *Image // of this program
-	Path    string // where it is installed, for Never
+	Path    string // of the installed binary, for Never
 	Run     Run
 	Stderr  io.Writer     // for whole lines
-	Timeout time.Duration // of a login, 0 for loginTime
+	Timeout time.Duration // of a login; 0: loginTime
 
 	logins logins
 	kind   loginKind
 }
 
-// loginKind is what ssh and srun differ in.
+// loginKind holds the differences between ssh and srun.
 type loginKind struct {
 	args   func(host, script string) []string // after the Command
-	env    func([]string) []string            // of the Command, nil for that of this process
-	try    string                             // before the host: a command line for a person to try
-	fails  string                             // what has failed, if no more is known
-	silent string                             // why it may not answer
+	env    func([]string) []string            // of the Command; nil: that of this process
+	try    string                             // a command line that a user can try; the host follows
+	fails  string                             // what has failed, if nothing else is known
+	silent string                             // possible reason of a missing answer
 	causes []cause
 }
 
 const (
-	// loginTime bounds a login, and the time in which no byte of the binary is taken.
+	// loginTime bounds a login, and a pause in sending the binary.
 	loginTime = 30 * time.Second
 
-	// maxNoise bounds what a shell may print before the mark.
+	// maxNoise bounds the bytes that a shell may print before the mark.
 	maxNoise = 1 << 20
 )
 
@@ -75,7 +75,7 @@ func newSSH(command []string, ship Ship, image *Image, path string, run Run, std
 	return &SSH{Command: command, Ship: ship, Image: image, Path: path, Run: run, Stderr: stderr, logins: newLogins(), kind: kind}
 }
 
-// Start is part of Starter.
+// Start implements Starter.
 func (s *SSH) Start(ctx context.Context, host string) (p *Process, err error) {
 	err = s.logins.do(ctx, func() error {
 		p, err = s.login(ctx, host)
@@ -110,7 +110,7 @@ func (s *SSH) login(ctx context.Context, host string) (*Process, error) {
 	return p.Process, nil
 }
 
-// boot waits until the host process follows, and sends the binary if it is asked for.
+// boot waits until the host process follows, and sends the binary if it is requested.
 func (s *SSH) boot(p *login, nonce string) error {
 	limit := s.Timeout
 	if limit == 0 {
@@ -187,11 +187,11 @@ func SamePlatform(system, cpu string) error {
 		there, cpu, runtime.GOOS, runtime.GOARCH)
 }
 
-// cause has the message of a client that failed, its meaning, and the remedy. HOST is
-// replaced by the host, SSH by the client.
+// cause maps a message of a failed client to its meaning and the remedy, in which HOST stands
+// for the host and SSH for the client.
 type cause struct{ prints, means, next string }
 
-// sshCauses are those of ssh, diskCauses those of the script.
+// sshCauses are causes of ssh, diskCauses those of the script.
 var sshCauses = []cause{
 	{"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if that is expected, remove the old key: ssh-keygen -R HOST"},
 	{"Host key verification failed", "its host key is unknown", "log in once to accept it: SSH HOST true"},

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openUnnamed makes a file in a folder that has no name, so that nothing is left if this
-// process is killed. It returns nil on a file system that has no such files, such as NFS.
+// openUnnamed makes a file without a name in a folder, so that nothing is left if this process
+// is killed. It returns nil on a file system without such files, such as NFS.
 func openUnnamed(folder string) *os.File {
 	fd, err := unix.Open(folder, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o700)
 	if err != nil {
