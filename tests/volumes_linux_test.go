@@ -352,6 +352,7 @@ func TestEachHost(t *testing.T) {
 	if o := abroad(t, dir, client, "a,b", "eval", "--json", "-resume", half.RunDir, "-data", "logs/*.csv"); o.code != 0 || !strings.Contains(o.stdout, `"a:logs/part-1.csv","a:logs/part-2.csv","b:logs/part-1.csv"`) {
 		t.Errorf("eval: %+v", o)
 	}
+	readElsewhere(t, dir, client, homes, calm.RunDir, half.RunDir)
 	if o := abroad(t, dir, client, "a,b", append([]string{"train", "-replicas", "2"}, each...)...); o.code == 0 || !strings.Contains(o.stderr, "data.hosts: each") {
 		t.Errorf("-replicas: %+v", o)
 	}
@@ -365,35 +366,78 @@ func TestEachHost(t *testing.T) {
 	}
 }
 
-// TestALostHostWithFiles: a host that is lost while others read its files is a verdict that names
-// the host, and nothing hangs.
+// readElsewhere compares the output of predict and data index for all files in one place with that
+// for files on hosts a and b. one and each are trainings with the same model.
+func readElsewhere(t *testing.T, dir, client, homes, one, each string) {
+	t.Helper()
+	want := run(t, dir, "predict", "-resume", one, "-data", "all/*/logs/*.csv", "-out", "-")
+	if o := abroad(t, dir, client, "a,b", "predict", "-resume", each, "-data", "logs/*.csv", "-out", "-"); o.code != 0 || o.stdout != want.stdout || strings.Count(o.stdout, "\n") < 100 {
+		t.Errorf("predict: exit code %d, %d bytes of scores, want %d\n%s%s", o.code, len(o.stdout), len(want.stdout), o.stderr, want.stderr)
+	}
+	config, err := os.ReadFile(filepath.Join(dir, one, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []string{dir, filepath.Join(homes, "b")} {
+		write(t, root, "ctr.yaml", string(config))
+	}
+	index := []string{"data", "index", "-config", "ctr.yaml", "-out"}
+	run(t, dir, append(index, "single.index", "all/*/logs/*.csv")...)
+	o := abroad(t, dir, client, "b,a", append(index, "ctr.index", "-set", "data.hosts=each", "logs/*.csv")...)
+	single, _ := os.ReadFile(filepath.Join(dir, "single.index"))
+	if b, err := os.ReadFile(filepath.Join(homes, "b", "ctr.index")); err != nil || len(b) == 0 || !bytes.Equal(b, single) {
+		t.Errorf("data index: %v: %d bytes, want %d: %+v", err, len(b), len(single), o)
+	}
+}
+
+// TestALostHostWithFiles: a host that is lost in the middle of an epoch, while others read its
+// files, is one verdict that names the host. A job without it names its files and the cure; from
+// the end of an epoch, a training resumes without them and warns.
 func TestALostHostWithFiles(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir, client, homes := diskless(t)
+	config := "data: {train: [logs/x.csv], hosts: each, header: true}\nlabel: {field: click}\nfeatures: [{field: site, encode: hash}]\n" +
+		"model: {hidden: [8]}\ntrain: {epochs: 1000, batch: 64, checkpoint: {every_steps: 50, copies: 2}}\n"
+	write(t, dir, "ctr.yaml", config)
 	for _, host := range []string{"a", "b"} {
 		if err := os.MkdirAll(filepath.Join(homes, host, "logs"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		write(t, homes, host+"/logs/x.csv", "click,site\n"+strings.Repeat("1,"+host+"\n0,x\n", 2<<20))
+		write(t, homes, host+"/logs/x.csv", "click,site\n"+strings.Repeat("1,"+host+"\n0,x\n", 50_000))
+		write(t, homes, host+"/ctr.yaml", config)
 	}
 	var lines bytes.Buffer
-	write(t, dir, "ctr.yaml", "data: {train: [logs/x.csv], hosts: each, header: true}\nlabel: {field: click}\nfeatures: [{field: site, encode: hash}]\ntrain: {epochs: 1000}\n")
-	write(t, filepath.Join(homes, "a"), "ctr.yaml", "data: {train: [logs/x.csv], hosts: each, header: true}\nlabel: {field: click}\nfeatures: [{field: site, encode: hash}]\ntrain: {epochs: 1000}\n")
-	cmd := command(t, dir, "-H", "a:2,b:2", "-ssh", client, "train", "-config", "ctr.yaml")
+	cmd := command(t, dir, "-H", "a:2,b:2", "-ssh", client, "-restarts", "3", "-min-np", "2", "train", "-config", "ctr.yaml")
 	cmd.Stderr = &lines
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the run directory", func() bool {
-		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*"))
-		return len(found) > 0
+	run := ""
+	eventually(t, "a checkpoint", func() bool {
+		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*/checkpoints/step-000000050"))
+		if len(found) > 0 {
+			run, _ = filepath.Rel(filepath.Join(homes, "a"), filepath.Dir(filepath.Dir(found[0])))
+		}
+		return run != ""
 	})
 	for _, pid := range below(filepath.Join(homes, "b")) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 	begin := time.Now()
-	if err := cmd.Wait(); err == nil || !strings.Contains(lines.String(), "host b (ranks 2, 3) was lost") || time.Since(begin) > 15*time.Second {
-		t.Errorf("%v after %v\n%s", err, time.Since(begin), lines.String())
+	const gone = "host b is not in this job, and its files are gone: [logs/x.csv]; start the job on host b too, or copy these files to another host; the checkpoint of step "
+	err := cmd.Wait()
+	for _, want := range []string{"host b (ranks 2, 3) was lost", gone, "the job is not restarted: this error would occur again"} {
+		if err == nil || strings.Count(lines.String(), want) != 1 || time.Since(begin) > 15*time.Second {
+			t.Errorf("%v after %v, want %q once\n%s", err, time.Since(begin), want, lines.String())
+		}
+	}
+	if o := abroad(t, dir, client, "a:2", "train", "-resume", run); o.code == 0 || !strings.Contains(o.stderr, gone) {
+		t.Errorf("resumed without b: %+v", o)
+	}
+	whole, _ := trainAbroad(t, dir, client, "a:1,b:1", "-resume", run, "-set", "train.epochs=1", "-set", "train.batch=4096", "-set", "train.checkpoint.every_steps=100000")
+	_, o := trainAbroad(t, dir, client, "a:1,c:1", "-resume", whole.RunDir, "-set", "train.epochs=2")
+	if want := "the training continues with less data: host b is not in this job, and its files are gone: [logs/x.csv]"; !strings.Contains(o.stderr, want) {
+		t.Errorf("resumed after an epoch: want %q\n%s", want, o.stderr)
 	}
 }

@@ -72,9 +72,12 @@ func indexOptions(c *cli.Context) (opt wdl.IndexOptions, err error) {
 // indexRank returns the work of a rank.
 func indexRank(getenv func(string) string) func(context.Context, *cli.Context, *member.Member, func(string)) (any, error) {
 	return func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
-		opt, err := indexOptions(c)
-		if err != nil {
-			return nil, err
+		var opt wdl.IndexOptions
+		if m.World.Rank == 0 { // the others get the configuration from there
+			var err error
+			if opt, err = indexOptions(c); err != nil {
+				return nil, err
+			}
 		}
 		opt.Warn, opt.Peers = warn, peers(m, getenv)
 		x := wdl.NewIndexing(m.Comm, trace.New(0), opt)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
@@ -25,11 +26,24 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 		return err
 	}
 	if now := &j.cursor; now.Data != was.Data && j.in.Train != nil {
-		if now.Consumed > 0 {
-			return fmt.Errorf("resume: the training data has changed: %d rows, fingerprint %s, and the checkpoint of step %d is inside an epoch of %d rows, fingerprint %s; restore the data, or resume from a checkpoint at the end of an epoch%s",
-				was.Rows, was.Data, now.Step, now.Rows, now.Data, lastEnd(c.Dir()))
+		gone := ""
+		if j.config.Data.EachHost() {
+			gone = input.Gone(now.Shares, was.Shares, j.opt.Hosts)
 		}
-		now.Rows, now.Data = was.Rows, was.Data
+		end, err := collective.BroadcastBytes(j.comm, []byte(lastEnd(c.Dir())), 0, maxBrief) // other hosts may lack that checkpoint
+		if err != nil {
+			return err
+		}
+		switch {
+		case now.Consumed > 0 && gone != "":
+			return permanent(fmt.Errorf("resume: data.hosts: each: %s; the checkpoint of step %d is inside an epoch of all files; from one at the end of an epoch, a training resumes without them%s", gone, now.Step, end))
+		case now.Consumed > 0:
+			return fmt.Errorf("resume: the training data has changed: %d rows, fingerprint %s, and the checkpoint of step %d is inside an epoch of %d rows, fingerprint %s; restore the data, or resume from a checkpoint at the end of an epoch%s",
+				was.Rows, was.Data, now.Step, now.Rows, now.Data, end)
+		case gone != "":
+			j.warn("data.hosts: each: the training continues with less data: " + gone)
+		}
+		now.Rows, now.Data, now.Shares = was.Rows, was.Data, was.Shares
 	}
 	if err := j.cursor.checkOrder(); err != nil {
 		return fmt.Errorf("%w%s", err, lastEnd(c.Dir()))
@@ -161,7 +175,7 @@ func (j *job) startCursor() error {
 	if j.in.Train == nil {
 		return nil // a stream
 	}
-	j.cursor.Rows, j.cursor.Data = j.in.Train.Rows(data.Train), j.in.Train.Fingerprint()
+	j.cursor.Rows, j.cursor.Data, j.cursor.Shares = j.in.Train.Rows(data.Train), j.in.Train.Fingerprint(), j.in.Shares
 	if j.cursor.Rows == 0 {
 		return errors.New("all rows of the training data are held out; none is left to train on")
 	}

@@ -66,6 +66,7 @@ type Input struct {
 	Train       *data.Dataset // nil: between the spans of a stream
 	Valid, Test *data.Dataset // nil: none
 	ValidRows   data.Select   // rows of Valid to use
+	Shares      []Share       // files of Train by host, with data.hosts: each on several hosts
 
 	Encoder *encode.Encoder
 	Encoded []byte   // the Encoder as stored in checkpoints

@@ -91,6 +91,9 @@ func (in *Input) union() (u union, err error) {
 	if err := u.check(); err != nil {
 		return u, err
 	}
+	for _, h := range u.hosts {
+		u.Shares = append(u.Shares, h.share())
+	}
 	return u, u.serve()
 }
 

@@ -250,3 +250,26 @@ func TestEachHostIsOptional(t *testing.T) {
 		}
 	}
 }
+
+// TestGone: files that a job lacks are named with their host and the cure.
+func TestGone(t *testing.T) {
+	share := func(host string, n int, sum string) Share {
+		return Share{host, n, []string{"x", "y", "z"}[:min(n, 3)], sum}
+	}
+	before := []Share{share("a", 1, "1"), share("b", 5, "2"), share("c", 0, "")}
+	for _, x := range []struct {
+		now  []Share
+		on   string
+		want string
+	}{
+		{before, "a b c", ""},
+		{before[:2], "a b", ""},
+		{before[:1], "a c", "host b is not in this job, and its files are gone: [x y z] and 2 more; start the job on host b too, or copy these files to another host"},
+		{nil, "a", "host a had other files: [x]; host b is not in this job, and its files are gone: [x y z] and 2 more; start the job on host b too, or copy these files to another host"},
+		{[]Share{before[0], share("b", 2, "3")}, "a b", "host b had other files: [x y z] and 2 more; restore these files"},
+	} {
+		if got := Gone(before, x.now, strings.Fields(x.on)); got != x.want {
+			t.Errorf("%v: %q, want %q", x.now, got, x.want)
+		}
+	}
+}

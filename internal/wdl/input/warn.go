@@ -97,11 +97,13 @@ func (in *Input) absentKeys(d *data.Dataset, known map[string]bool) string {
 	return list
 }
 
+// fewNames is the number of file names that messages contain.
+const fewNames = 3
+
 // FirstFew returns the first of many file names as text.
 func FirstFew(names []string) string {
-	const few = 3
-	if len(names) <= few {
+	if len(names) <= fewNames {
 		return fmt.Sprint(names)
 	}
-	return fmt.Sprintf("%v and %d more", names[:few], len(names)-few)
+	return fmt.Sprintf("%v and %d more", names[:fewNames], len(names)-fewNames)
 }

@@ -1,0 +1,56 @@
+package input
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Share describes the files of data.train that one host has, with data.hosts: each.
+type Share struct {
+	Host  string   `json:"host"`
+	Files int      `json:"files"`
+	First []string `json:"first"` // the first few paths
+	Sum   string   `json:"sum"`   // hash of all paths and sizes
+}
+
+// share returns the share of a host.
+func (h *hostFiles) share() Share {
+	sum := xxh3.New()
+	for _, f := range h.Files[listTrain] {
+		fmt.Fprintf(sum, "%q %d\n", f.Path, f.Bytes)
+	}
+	all := h.paths(listTrain)
+	return Share{h.host, len(all), all[:min(len(all), fewNames)], fmt.Sprintf("%016x", sum.Sum64())}
+}
+
+// Gone describes the files that a training had before and now lacks, with the cure; "": none.
+// ranksOn are the hosts of the present job.
+func Gone(before, now []Share, ranksOn []string) string {
+	var faults, hosts []string
+	for _, was := range before {
+		is := slices.IndexFunc(now, func(s Share) bool { return s.Host == was.Host })
+		names := fmt.Sprint(was.First)
+		if more := was.Files - len(was.First); more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		switch {
+		case was.Files == 0 || is >= 0 && now[is].Sum == was.Sum:
+			continue
+		case slices.Contains(ranksOn, was.Host):
+			faults = append(faults, fmt.Sprintf("host %s had other files: %s", was.Host, names))
+		default:
+			faults = append(faults, fmt.Sprintf("host %s is not in this job, and its files are gone: %s", was.Host, names))
+			hosts = append(hosts, was.Host)
+		}
+	}
+	switch {
+	case len(faults) == 0:
+		return ""
+	case len(hosts) == 0:
+		return strings.Join(faults, "; ") + "; restore these files"
+	}
+	return fmt.Sprintf("%s; start the job on host %s too, or copy these files to another host", strings.Join(faults, "; "), strings.Join(hosts, " and "))
+}
