@@ -3,11 +3,12 @@ package dense
 import (
 	"errors"
 	"fmt"
-	"github.com/wdlrun/wdlrun/optim"
 	"math"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/optim"
 
 	"pgregory.net/rapid"
 )
@@ -351,25 +352,6 @@ func TestAStepAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(20, run); n != 0 {
 		t.Errorf("%v allocations a step", n)
-	}
-}
-
-func BenchmarkStep(b *testing.B) {
-	for _, s := range []Spec{
-		{In: 120, Hidden: []int{128, 64}, Out: 1},
-		{In: 120, Hidden: []int{128, 64}, BatchNorm: true, Dropout: 0.5, Out: 1},
-	} {
-		b.Run(fmt.Sprintf("bn=%v", s.BatchNorm), func(b *testing.B) {
-			m := newModel(b, s, 256, adam())
-			step := int64(0)
-			for b.Loop() {
-				step++
-				m.arena.ZeroGrad()
-				m.backprop(b)
-				m.arena.Apply(optim.Step{N: step, Scale: 1.0 / 256})
-			}
-			b.ReportMetric(256*float64(b.N)/b.Elapsed().Seconds(), "samples/s")
-		})
 	}
 }
 

@@ -3,7 +3,6 @@ package tcp
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -91,36 +90,6 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	for range ts[1:] {
 		if err := <-done; err != nil {
 			t.Error(err)
-		}
-	}
-}
-
-// BenchmarkAllReduce reduces in place among ranks of this process.
-func BenchmarkAllReduce(b *testing.B) {
-	for _, size := range []int{2, 4} {
-		for _, n := range []int{1, 1 << 12, 1 << 18, 1 << 22} {
-			b.Run(fmt.Sprintf("P=%d/bytes=%d", size, 4*n), func(b *testing.B) {
-				ts := group(b, size)
-				defer closeAll(ts)
-				b.SetBytes(int64(4 * n))
-				b.ReportAllocs()
-				errs := make(chan error)
-				for _, tr := range ts {
-					go func() {
-						c, x := collective.New(tr), make([]float32, n)
-						var err error
-						for range b.N {
-							err = errors.Join(err, collective.AllReduce(c, x, collective.Sum))
-						}
-						errs <- err
-					}()
-				}
-				for range ts {
-					if err := <-errs; err != nil {
-						b.Error(err)
-					}
-				}
-			})
 		}
 	}
 }

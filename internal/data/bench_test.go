@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -137,29 +136,6 @@ func benchFile(b *testing.B, format, path string, c ReaderConfig) {
 			r.Recycle(x)
 		}
 	})
-}
-
-// BenchmarkStatisticsOfManyFields measures the cost of a schema of thousands of numeric
-// fields before the first record is read, and after the last.
-func BenchmarkStatisticsOfManyFields(b *testing.B) {
-	for _, n := range []int{300, 3000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			fields, s := []string{"label"}, schema.Schema{Label: schema.Label{Field: "label"}}
-			for i := range n {
-				name := fmt.Sprintf("c%d", i)
-				fields = append(fields, name)
-				s.Features = append(s.Features, schema.Feature{Field: name, Encode: "quantile"}, schema.Feature{Field: name, Name: name + "_s", Encode: "standardise"})
-			}
-			for b.Loop() {
-				if faults := s.Validate(fields); len(faults) > 0 {
-					b.Fatal(faults)
-				}
-				if _, err := encode.NewEncoder(encode.NewFit(s)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }
 
 func readCSV(b *testing.B, path string) {

@@ -345,48 +345,6 @@ func TestReaderDoesNotAllocatePerRecord(t *testing.T) {
 	}
 }
 
-func BenchmarkReader(b *testing.B) {
-	d, fit := prepare(b, adultSource(), adultSchema(), 1, "builtin:adult.data")
-	e := newEncoder(b, fit)
-	rows := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		r, err := NewReader(d, e, ReaderConfig{GlobalBatch: 256, Shuffle: true})
-		if err != nil {
-			b.Fatal(err)
-		}
-		for {
-			x, err := r.Next(context.Background())
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-			rows += x.Rows
-			r.Recycle(x)
-		}
-		r.Close()
-	}
-	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "records/s")
-}
-
-func BenchmarkScan(b *testing.B) {
-	d, err := Open(adultSource(), adultSchema(), []string{"builtin:adult.data"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	rows := int64(0)
-	for b.Loop() {
-		c, err := d.Scan(context.Background(), 0, 1, encode.NewFit(adultSchema()), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		rows += c.Records()
-	}
-	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "records/s")
-}
-
 // An encoder may reject a record that the scan accepted; the fault has its line in any
 // block.
 func TestReaderFaultHasItsLine(t *testing.T) {

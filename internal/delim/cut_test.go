@@ -86,28 +86,3 @@ func FuzzCut(f *testing.F) {
 		same(t, line, delim, 1+bytes.Count(line, []byte{delim}))
 	})
 }
-
-func BenchmarkCut(b *testing.B) {
-	line := []byte("1" + "\t12" + "\t345" + "\t7\t0\t\t1\t2\t3\t4\t5\t6\t7\t8")
-	for range 26 {
-		line = append(line, "\t05db9164"...)
-	}
-	for _, x := range []struct {
-		name string
-		cut  func(*Cutter) int
-	}{
-		{"fast", func(c *Cutter) int { f, _ := c.Cut(line, '\t'); return len(f) }},
-		{"narrow", func(c *Cutter) int { n, _ := c.findNarrow(line, '\t'); return n + 1 }},
-		{"plain", func(c *Cutter) int { n, _ := c.findPlain(line, '\t'); return n + 1 }},
-	} {
-		b.Run(x.name, func(b *testing.B) {
-			c := NewCutter(1 + bytes.Count(line, []byte{'\t'}))
-			b.SetBytes(int64(len(line)))
-			for b.Loop() {
-				if x.cut(c) != c.width {
-					b.Fatal("cut wrongly")
-				}
-			}
-		})
-	}
-}

@@ -20,15 +20,3 @@ func TestEightsIsPlain(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkHash(b *testing.B) {
-	words := make([]uint64, 32)
-	for name, f := range map[string]func([]uint64, uint64){"fast": Hash, "plain": hashPlain} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(8 * len(words)))
-			for b.Loop() {
-				f(words, 5)
-			}
-		})
-	}
-}

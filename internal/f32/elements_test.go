@@ -146,16 +146,3 @@ func TestLossHasTheSameBitsWithEveryBackend(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkSigmoidLoss(b *testing.B) {
-	rng := rand.New(rand.NewPCG(7, 7))
-	z, y, grad := random(rng, 4096), make([]float32, 4096), make([]float32, 4096)
-	eachBackend(func(name string) {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				SigmoidLoss(grad, z, y)
-			}
-			b.ReportMetric(4096*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gelements/s")
-		})
-	})
-}

@@ -112,34 +112,3 @@ func TestPoolsRefuseWhatReachesOut(t *testing.T) {
 		}()
 	}
 }
-
-// BenchmarkPool sums bags of one row and of five, dim 16, out of 64 K rows.
-func BenchmarkPool(b *testing.B) {
-	const n, rows, dim = 4096, 1 << 16, 16
-	rng := rand.New(rand.NewPCG(1, 1))
-	matrix, dst := random(rng, rows*dim), make([]float32, n*dim)
-	for _, long := range []int{1, 5} {
-		bags := Bags{Offsets: []int32{0}}
-		for range n {
-			for range long {
-				bags.At = append(bags.At, uint32(rng.IntN(rows)*dim))
-			}
-			bags.Offsets = append(bags.Offsets, int32(len(bags.At)))
-		}
-		for name, f := range map[string]func(){
-			"pool":         func() { Pool(dst, dim, matrix, bags, dim, false) },
-			"grad":         func() { PoolGrad(matrix, bags, dst, dim, dim) },
-			"pool-singles": func() { Pool(dst, dim, matrix, Bags{At: bags.At[:n]}, dim, false) },
-			"grad-singles": func() { PoolGrad(matrix, Bags{At: bags.At[:n]}, dst, dim, dim) },
-		} {
-			eachBackend(func(backend string) {
-				b.Run(fmt.Sprintf("%s/long=%d/%s", name, long, backend), func(b *testing.B) {
-					for b.Loop() {
-						f()
-					}
-					b.ReportMetric(float64(n*long)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mrows/s")
-				})
-			})
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package f32
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -49,22 +48,5 @@ func TestSumRowsRefusesWrongShapes(t *testing.T) {
 			}()
 			SumRows(k.dst, k.rows)
 		}()
-	}
-}
-
-func BenchmarkSumRows(b *testing.B) {
-	for _, p := range []int{2, 8} {
-		for _, n := range []int{1 << 10, 1 << 14, 1 << 20} {
-			b.Run(fmt.Sprintf("rows=%d/n=%d", p, n), func(b *testing.B) {
-				rows := make([][]float32, p)
-				for k := range rows {
-					rows[k] = make([]float32, n)
-				}
-				b.SetBytes(int64(8 * n * p))
-				for b.Loop() {
-					SumRows(rows, rows)
-				}
-			})
-		}
 	}
 }

@@ -147,11 +147,3 @@ func FuzzIndex(f *testing.F) {
 		Differing(all)
 	})
 }
-
-func BenchmarkList(b *testing.B) {
-	dir := many(b)
-	list(b, dir)
-	for b.Loop() {
-		list(b, dir)
-	}
-}

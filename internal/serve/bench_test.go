@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
@@ -142,27 +139,6 @@ func BenchmarkPredict(b *testing.B) {
 		if _, err := s.grpcPredict(b.Context(), requests[i%len(requests)]); err != nil {
 			b.Fatal(err)
 		}
-		i++
-	}
-}
-
-// BenchmarkCall is BenchmarkPredict over gRPC, with a client in the same process.
-func BenchmarkCall(b *testing.B) {
-	s, requests := benchServer(b)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(b, err)
-	go s.ServeGRPC(l)
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(b, err)
-	defer conn.Close()
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		var out frame
-		if err := conn.Invoke(b.Context(), "/tensorflow.serving.PredictionService/Predict", &frame{b: requests[i%len(requests)]}, &out, grpc.ForceCodecV2(newCodec())); err != nil {
-			b.Fatal(err)
-		}
-		out.free()
 		i++
 	}
 }

@@ -273,20 +273,3 @@ func FuzzMergeFit(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkSketch(b *testing.B) {
-	for _, name := range []string{"hours", "normal", "heavy tail", "seconds"} {
-		b.Run(name, func(b *testing.B) {
-			d := rand.New(rand.NewPCG(1, 2))
-			all := make([]float64, 1<<20)
-			for i := range all {
-				all[i] = 1.4e9 + columns[name](d)
-			}
-			s, i := newSketch(), 0
-			for b.Loop() {
-				s.add(all[i%len(all)])
-				i++
-			}
-		})
-	}
-}

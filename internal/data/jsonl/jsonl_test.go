@@ -294,33 +294,3 @@ func TestNothingIsAllocated(t *testing.T) {
 		t.Errorf("%v allocations a record", n)
 	}
 }
-
-func BenchmarkDecode(b *testing.B) {
-	names := []string{"label", "I1", "I2", "I3", "price", "C1", "C2", "C3", "tags", "weights", "C4"}
-	d, lists, record := NewDecoder(names), make([]value.List, len(names)), []byte(usual)
-	b.SetBytes(int64(len(record)))
-	for b.Loop() {
-		if err := d.Decode(record, lists); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkEncodingJSON(b *testing.B) {
-	var x struct {
-		Label, I1, I2 int64
-		I3            *int64
-		Price         float64
-		C1, C2, C3    string
-		Tags          []string
-		Weights       []float64
-		C4            string
-	}
-	record := []byte(usual)
-	b.SetBytes(int64(len(record)))
-	for b.Loop() {
-		if err := json.Unmarshal(record, &x); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -214,21 +214,3 @@ func TestRowsAllocateNothing(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkWrite(b *testing.B) {
-	for _, profile := range Profiles() {
-		b.Run(profile, func(b *testing.B) {
-			g, err := New(profile)
-			if err != nil {
-				b.Fatal(err)
-			}
-			const rows = 10_000
-			for b.Loop() {
-				if err := g.Write(io.Discard, 0, rows); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
-		})
-	}
-}

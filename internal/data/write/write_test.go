@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -392,24 +391,4 @@ func TestPackingOf(t *testing.T) {
 	if _, err := write.Pack(nil, "brotli"); err == nil {
 		t.Error("brotli was packed")
 	}
-}
-
-// BenchmarkLines writes csv records of 40 short texts.
-func BenchmarkLines(b *testing.B) {
-	var columns []write.Column
-	var record []value.List
-	for i := range 40 {
-		columns = append(columns, write.Column{Name: fmt.Sprint("c", i), Kind: value.Text})
-		record = append(record, text("8d251d39"))
-	}
-	w, err := write.New(io.Discard, write.Layout{Format: "csv"}, columns)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if err := w.Write(record); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/40, "ns/field")
 }

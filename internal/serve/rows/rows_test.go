@@ -292,17 +292,6 @@ func TestEncodingAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkTensors(b *testing.B) {
-	x := train(b, 100, none)
-	c, err := NewCoder(x.encoder, testSource())
-	must(b, err)
-	in := x.tensorsOf(b)
-	var to encode.Batch
-	for b.Loop() {
-		_, _ = c.Tensors(&to, in)
-	}
-}
-
 func coder(t *testing.T, x *trained) *Coder {
 	t.Helper()
 	c, err := NewCoder(x.encoder, testSource())
