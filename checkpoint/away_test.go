@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // onTwoHosts saves a checkpoint of two parts, of which each host has one. b is the second
@@ -19,26 +21,18 @@ func onTwoHosts(t *testing.T, step int64, base *Link, a, b string, parts content
 	m := Manifest{Step: step, Base: base, Run: "0123456789abcdef", Meta: map[string]json.RawMessage{"x": json.RawMessage(`{ "y":1}`)}}
 	for p, root := range []string{a, b} {
 		f, err := savePart(system{}, root, step, parts, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		f.Hosts = []string{string("ab"[p])}
 		m.Files = append(m.Files, f)
 	}
-	if err := Commit(a, m); err != nil {
-		t.Fatal(err)
-	}
-	if err := Adopt(b, manifestOf(t, a, step)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Commit(a, m))
+	fatal.If(t, Adopt(b, manifestOf(t, a, step)))
 }
 
 func manifestOf(t *testing.T, root string, step int64) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Dir(root, step), manifestName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -63,9 +57,7 @@ func TestAttach(t *testing.T) {
 	onTwoHosts(t, 2, &Link{Step: 1}, roots[0], roots[1], second)
 	for i, root := range roots {
 		c, err := Open(Dir(root, 2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if away := c.Away(); len(away) != 1 || away[0].Hosts[0] != string("ba"[i]) || len(c.Base().Away()) != 1 {
 			t.Errorf("root %d lacks %+v", i, away)
 		}
@@ -80,9 +72,7 @@ func TestAttach(t *testing.T) {
 		if err := errors.Join(c.VerifyOwn(context.Background()), c.VerifyOwn(context.Background(), i)); err != nil {
 			t.Errorf("root %d: %v", i, err)
 		}
-		if err := c.Attach(from(roots[1-i])); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.Attach(from(roots[1-i])))
 		for j, link := range c.Chain() {
 			got, err := load(link)
 			if err != nil || len(link.Away()) != 0 {
@@ -107,16 +97,12 @@ func TestAttachChecks(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
 	onTwoHosts(t, 1, nil, a, b, content{{"x": []byte("first")}, {"z": []byte("payload")}})
 	good, err := os.ReadFile(filepath.Join(Dir(b, 1), partName(1, 2)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for at := range good {
 		bad := bytes.Clone(good)
 		bad[at] ^= 1
 		c, err := Open(Dir(a, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		err = c.Attach(func(path string, of File) (Content, error) {
 			if exists(path) {
 				return nil, nil
@@ -146,9 +132,7 @@ func TestAdopt(t *testing.T) {
 	onTwoHosts(t, 1, nil, a, b, content{{"x": []byte("first")}, {"z": nil}})
 	text := manifestOf(t, a, 1)
 	for range 2 {
-		if err := Adopt(none, text); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Adopt(none, text))
 	}
 	c, err := Open(Dir(none, 1))
 	if err != nil || len(c.Away()) != 2 {
@@ -159,9 +143,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("a changed manifest: %v", err)
 	}
 	mustSave(t, none, 1, sample("x")) // of another run of the training
-	if err := Adopt(none, text); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Adopt(none, text))
 	if got := manifestOf(t, none, 1); !bytes.Equal(got, text) {
 		t.Error("the other checkpoint is still there")
 	}
@@ -174,9 +156,7 @@ func TestAdopt(t *testing.T) {
 func TestPartsWithoutHosts(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 1, content{{"x": nil}, {"y": nil}})
-	if err := os.Remove(filepath.Join(Dir(root, 1), partName(1, 2))); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(filepath.Join(Dir(root, 1), partName(1, 2))))
 	if _, err := Open(Dir(root, 1)); err == nil {
 		t.Error("it opens")
 	}
@@ -186,14 +166,10 @@ func TestPartsWithoutHosts(t *testing.T) {
 // directory, so that it can read the parts of the other host.
 func TestAdoptAlone(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
-	if err := save(system{}, a, 7, content{{"x": []byte("first")}, {"z": []byte("other")}}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, save(system{}, a, 7, content{{"x": []byte("first")}, {"z": []byte("other")}}))
 	text := manifestOf(t, a, 7)
 	for range 2 {
-		if err := Adopt(b, text); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Adopt(b, text))
 	}
 	c, err := Open(Dir(b, 7))
 	if err != nil || len(c.Away()) != 2 {
@@ -202,9 +178,7 @@ func TestAdoptAlone(t *testing.T) {
 	if err := c.Verify(context.Background()); err == nil || !strings.Contains(err.Error(), "rank-0000-of-0002.wck of another host: wdlrun -H HOSTS ckpt gather") {
 		t.Errorf("verified with %v", err)
 	}
-	if err := c.Attach(from(a)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Attach(from(a)))
 	if got, err := load(c); err != nil || string(got["x"]) != "first" || string(got["z"]) != "other" {
 		t.Errorf("read %q, %v", got, err)
 	}

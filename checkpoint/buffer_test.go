@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestDraftWritesTheSameFile: a part written through a Buffer has the same bytes as one
@@ -22,13 +24,9 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 		d.Reserve(round * slabBytes)
 		roots := [2]string{t.TempDir(), t.TempDir()}
 		direct, err := Create(roots[0], 3, 0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		later, err := Create(roots[1], 3, 0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for i, n := range sizes {
 			b := make([]byte, n)
 			for j := range b {
@@ -45,9 +43,7 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 				return nil
 			}
 			name := string(rune('a' + i))
-			if err := errors.Join(direct.Section(name, write), d.Section(name, write)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errors.Join(direct.Section(name, write), d.Section(name, write)))
 			clear(b) // the work continues
 			if d.Size() == 0 && n > 0 {
 				t.Error("nothing is held")
@@ -56,9 +52,7 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 				b[j] = byte(i)
 			}
 		}
-		if err := d.Write(later); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Write(later))
 		var files [2][]byte
 		for i, w := range []*Writer{direct, later} {
 			if _, err := w.Close(); err != nil {
@@ -78,19 +72,13 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 func TestWritten(t *testing.T) {
 	root, parts := t.TempDir(), sample("x")
 	first, err := savePart(unsynced{}, root, 5, parts, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w, err := Create(root, 5, 1, len(parts))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := w.Section("other", func(out io.Writer) error { _, err := out.Write([]byte("x")); return err }); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.buf.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.buf.Flush())
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := Written(short, root, 5, len(parts)); !errors.Is(err, context.DeadlineExceeded) {
@@ -108,9 +96,7 @@ func TestWritten(t *testing.T) {
 	if second := <-closed; err != nil || !reflect.DeepEqual(files, []File{first, second}) {
 		t.Fatalf("%+v, %v; the ranks say %+v and %+v", files, err, first, second)
 	}
-	if err := Commit(root, Manifest{Step: 5, Files: files}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Commit(root, Manifest{Step: 5, Files: files}))
 }
 
 // TestReservedMemoryIsUsed: sections that fit in reserved memory allocate nothing.

@@ -10,14 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // mustSaveUpon saves a checkpoint with the base of step base.
 func mustSaveUpon(t *testing.T, root string, base, step int64, parts content) string {
 	t.Helper()
-	if err := saveUpon(unsynced{}, root, &Link{Step: base}, step, parts); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, saveUpon(unsynced{}, root, &Link{Step: base}, step, parts))
 	return Dir(root, step)
 }
 
@@ -36,12 +36,8 @@ var fixture2 = filepath.Join("testdata", "v2")
 
 func TestVersion2StaysReadable(t *testing.T) {
 	c, err := Open(Dir(fixture2, 9))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Verify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, c.Verify(t.Context()))
 	links := c.Chain()
 	if len(links) != 3 || links[2] != c || links[0].Base() != nil || c.Base() != links[1] || c.Manifest().FormatVersion != 2 || links[0].Manifest().FormatVersion != 1 {
 		t.Fatalf("%d links, manifest %+v", len(links), c.Manifest())
@@ -107,9 +103,7 @@ func cut(t *testing.T, path string) {
 
 func remove(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.RemoveAll(dir))
 }
 
 // TestABaseOutlivesItsTurn: the bases of a remaining checkpoint are not pruned; when it is
@@ -118,22 +112,16 @@ func TestABaseOutlivesItsTurn(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 4, sample("old"))
 	saveChain(t, root)
-	if err := Prune(root, 1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Prune(root, 1))
 	if got := steps(t, root); !slices.Equal(got, []int64{8, 7, 6, 5}) {
 		t.Errorf("left %v", got)
 	}
 	mustSave(t, root, 9, sample("new"))
-	if err := Prune(root, 1, Dir(root, 6)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Prune(root, 1, Dir(root, 6)))
 	if got := steps(t, root); !slices.Equal(got, []int64{9, 6, 5}) {
 		t.Errorf("left %v", got)
 	}
-	if err := Prune(root, 1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Prune(root, 1))
 	if got := steps(t, root); !slices.Equal(got, []int64{9}) {
 		t.Errorf("left %v", got)
 	}
@@ -144,12 +132,8 @@ func TestAChainIsCopiedWhole(t *testing.T) {
 	saveChain(t, root)
 	for _, step := range []int64{7, 8} { // what 7 brought is there already
 		c, err := Open(Dir(root, step))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := Copy(c, other); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, Copy(c, other))
 	}
 	remove(t, root)
 	c, refused, err := Latest(other, func(c *Checkpoint) error { return c.Verify(t.Context()) })
@@ -174,16 +158,10 @@ func TestWatch(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 1, sample("a"))
 	full, err := Open(Dir(root, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := saveUpon(system{}, root, &Link{Step: 1}, 2, sample("b")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, saveUpon(system{}, root, &Link{Step: 1}, 2, sample("b")))
 	c, err := Open(Dir(root, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	size := func(c *Checkpoint) (sum int) {
 		for _, name := range c.Names() {
 			sum += int(c.Size(name))
@@ -192,9 +170,7 @@ func TestWatch(t *testing.T) {
 	}
 	told := 0
 	c.Watch(func(bytes int) { told += bytes })
-	if err := c.Verify(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Verify(context.Background()))
 	if want := size(c) + size(full); told != want || want == 0 {
 		t.Errorf("verifying reported %d bytes, want %d", told, want)
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestCopyIsAWholeCheckpoint(t *testing.T) {
@@ -13,36 +15,22 @@ func TestCopyIsAWholeCheckpoint(t *testing.T) {
 	var files []File
 	for part := range 2 {
 		w, err := Create(root, 7, part, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		name := []string{"a", "b"}[part]
 		if err := w.Section(name, func(out io.Writer) error { _, err := io.WriteString(out, "payload "+name); return err }); err != nil {
 			t.Fatal(err)
 		}
 		f, err := w.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		files = append(files, f)
 	}
-	if err := Commit(root, Manifest{Step: 7, Files: files}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Commit(root, Manifest{Step: 7, Files: files}))
 	c, err := Open(Dir(root, 7))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Copy(c, other); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(root); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, Copy(c, other))
+	fatal.If(t, os.RemoveAll(root))
 	twin, _, err := Latest(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := twin.Verify(context.Background()); err != nil || twin.Step() != 7 || len(twin.Names()) != 2 {
 		t.Errorf("step %d, sections %v: %v", twin.Step(), twin.Names(), err)
 	}

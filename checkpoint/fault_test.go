@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // full is a disk with space for a number of bytes.
@@ -52,9 +54,7 @@ func TestAFullDisk(t *testing.T) {
 		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), tmpDir(root, 2)) || !strings.Contains(err.Error(), "free some space") {
 			t.Fatalf("room for %d bytes: %v", room, err)
 		}
-		if err := Abandon(root, 2); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Abandon(root, 2))
 		if entries, err := os.ReadDir(root); err != nil || len(entries) != 1 {
 			t.Fatalf("room for %d bytes: %v is left behind, %v", room, entries, err)
 		}
@@ -78,9 +78,7 @@ func TestARoomlessManifestFailsTheCommit(t *testing.T) {
 	parts, m := sample("x"), Manifest{Step: 1}
 	for p := range parts {
 		f, err := savePart(unsynced{}, root, 1, parts, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		m.Files = append(m.Files, f)
 	}
 	left := 10
@@ -114,9 +112,7 @@ func TestAFailedReplacementChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := Open(Dir(root, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	mustEqual(t, c, sample("first"))
 }
 
@@ -255,9 +251,7 @@ func (d *crashing) loseNames(t *testing.T) {
 		} else {
 			err = os.Rename(c.to, c.from)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 }
 
@@ -342,9 +336,7 @@ func crashAt(t *testing.T, stop int, lose string) (finished bool) {
 func wholeOnly(t *testing.T, root, where string) {
 	t.Helper()
 	found, err := List(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, f := range found {
 		if err := verify(t.Context(), f.Dir); err != nil {
 			t.Fatalf("%s: %v", where, err)
@@ -367,9 +359,7 @@ func restart(t *testing.T, root, where, found string) {
 		t.Fatalf("%s: %v", where, err)
 	}
 	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			t.Fatalf("%s: Clean left %s", where, e.Name())

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // fixture was written by the first release of format version 1. It is never
@@ -20,12 +22,8 @@ var fixture = filepath.Join("testdata", "v1", "step-000000007")
 
 func TestVersion1StaysReadable(t *testing.T) {
 	c, err := Open(fixture)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Verify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, c.Verify(t.Context()))
 	mustEqual(t, c, sample("v1"))
 	if m := c.Manifest(); m.Step != 7 || m.WorldSize != 2 || m.Time.Unix() != 1700000000 || string(m.Meta["run"]) != `"a<b"` {
 		t.Fatalf("%+v", m)
@@ -44,17 +42,13 @@ func TestWhatIsWrittenIsVersion1(t *testing.T) {
 func read(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
 func write(t testing.TB, path string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, b, 0o644))
 }
 
 func TestANewerVersionIsRefusedWithAdvice(t *testing.T) {
@@ -128,9 +122,7 @@ func TestEveryCutAndEveryFlip(t *testing.T) {
 		}
 		try("was appended", len(whole), append(bytes.Clone(whole), 0))
 		write(t, path, whole)
-		if err := verify(t.Context(), dir); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, verify(t.Context(), dir))
 	}
 	t.Logf("%d changes", changes)
 }
@@ -138,9 +130,7 @@ func TestEveryCutAndEveryFlip(t *testing.T) {
 func TestAMissingFile(t *testing.T) {
 	for _, name := range []string{partName(0, 2), partName(1, 2), manifestName} {
 		dir := mustSave(t, t.TempDir(), 7, sample("x"))
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Remove(filepath.Join(dir, name)))
 		if _, err := Open(dir); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -164,9 +154,7 @@ func TestPartsOfTwoCheckpointsDoNotMix(t *testing.T) {
 func TestVerifyNamesEveryFaultAndStops(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 7, sample("x"))
 	c, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	overwrite(t, filepath.Join(dir, partName(0, 2)), headSize, '!')
 	overwrite(t, filepath.Join(dir, partName(1, 2)), headSize, '!')
 	err = c.Verify(t.Context())
@@ -227,9 +215,7 @@ func FuzzTail(f *testing.F) {
 func FuzzManifest(f *testing.F) {
 	m := Manifest{FormatVersion: 1, WorldSize: 1, Files: []File{{Name: partName(0, 1), Size: 100, Sections: 1, Directory: 5, Hosts: []string{"a"}}}}
 	text, err := m.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(text[len(sumPrefix)+16:])
 	m.FormatVersion, m.Step, m.Base = 2, 9, &Link{7, 5}
 	if text, err = m.encode(); err != nil {

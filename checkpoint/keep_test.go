@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestKeeperReadsEachOnce commits a long run with chains of four checkpoints on one full one,
@@ -25,9 +27,7 @@ func TestKeeperReadsEachOnce(t *testing.T) {
 			}
 		}
 		best := "step-000000005"
-		if err := errors.Join(k.Prune(root, keep, best), Prune(twin, keep, best)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(k.Prune(root, keep, best), Prune(twin, keep, best)))
 		if got, want := steps(t, root), steps(t, twin); !slices.Equal(got, want) {
 			t.Fatalf("after step %d there are %v, Prune leaves %v", step, got, want)
 		}
@@ -56,14 +56,10 @@ func TestKeeperReadsNothingItCommits(t *testing.T) {
 		}
 		for p := range sample("x") {
 			f, err := savePart(unsynced{}, root, step, sample("x"), p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			m.Files = append(m.Files, f)
 		}
-		if err := errors.Join(k.commit(unsynced{}, root, m), k.Prune(root, keep), Prune(twin, keep)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(k.commit(unsynced{}, root, m), k.Prune(root, keep), Prune(twin, keep)))
 		if got, want := steps(t, root), steps(t, twin); !slices.Equal(got, want) {
 			t.Fatalf("after step %d there are %v, Prune leaves %v", step, got, want)
 		}

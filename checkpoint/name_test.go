@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestStepNames(t *testing.T) {
@@ -32,9 +34,7 @@ func TestStepNames(t *testing.T) {
 func steps(t *testing.T, root string) (s []int64) {
 	t.Helper()
 	found, err := List(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, f := range found {
 		s = append(s, f.Step)
 	}
@@ -48,9 +48,7 @@ func TestListIsByStepAndIgnoresTheRest(t *testing.T) {
 	}
 	write(t, filepath.Join(root, "step-000000099"), nil) // a file, which Latest reports
 	for _, dir := range []string{"best", ".tmp-step-000000077", ".del-step-000000078", ".old-step-000000030"} {
-		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Mkdir(filepath.Join(root, dir), 0o755))
 	}
 	if got := steps(t, root); !slices.Equal(got, []int64{2000000000, 99, 30, 5}) {
 		t.Fatal(got)
@@ -93,9 +91,7 @@ func TestResolve(t *testing.T) {
 	}
 	overwrite(t, filepath.Join(Dir(root, 2), manifestName), 100, 0)
 	best := filepath.Join(run, "best")
-	if err := os.CopyFS(best, os.DirFS(Dir(root, 0))); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.CopyFS(best, os.DirFS(Dir(root, 0))))
 	for path, want := range map[string]int64{run: 1, root: 1, Dir(root, 0): 0, Dir(root, 1) + "/": 1, best: 0} {
 		c, refused, err := Resolve(path)
 		if err != nil || c.Step() != want {
@@ -126,16 +122,12 @@ func TestPrune(t *testing.T) {
 	}
 	overwrite(t, filepath.Join(Dir(root, 7), manifestName), 100, 0) // damaged: not counted, kept to be looked at
 	overwrite(t, filepath.Join(Dir(root, 1), manifestName), 100, 0) // damaged and older: goes
-	if err := Prune(root, 2, Dir(root, 3), "step-000000000"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Prune(root, 2, Dir(root, 3), "step-000000000"))
 	if got := steps(t, root); !slices.Equal(got, []int64{7, 6, 5, 3, 0}) {
 		t.Fatal(got)
 	}
 	for _, step := range []int64{6, 5, 3, 0} {
-		if err := verify(t.Context(), Dir(root, step)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, verify(t.Context(), Dir(root, step)))
 	}
 	if entries, _ := os.ReadDir(root); len(entries) != 5 {
 		t.Fatalf("left behind: %v", entries)
@@ -147,15 +139,11 @@ func TestPrune(t *testing.T) {
 	if err := os.Rename(Dir(root, 4), oldDir(root, 4)); err != nil { // and alone
 		t.Fatal(err)
 	}
-	if err := Prune(root, 3, oldDir(root, 4)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Prune(root, 3, oldDir(root, 4)))
 	if got := steps(t, root); !slices.Equal(got, []int64{7, 6, 5, 4, 3}) {
 		t.Fatalf("%v: 0 must be gone for good, 4 is protected", got)
 	}
-	if err := Prune(root, 3); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Prune(root, 3))
 	if got := steps(t, root); !slices.Equal(got, []int64{7, 6, 5, 4}) {
 		t.Fatalf("%v: an .old that is alone counts", got)
 	}
@@ -181,18 +169,14 @@ func TestClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{".old-step-000000001", ".del-step-000000000", ".tmp-other", ".git"} {
-		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Mkdir(filepath.Join(root, dir), 0o755))
 	}
 	removed, err := Clean(root)
 	if err != nil || len(removed) != 3 {
 		t.Fatal(removed, err)
 	}
 	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

@@ -15,31 +15,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // saveRun saves a checkpoint of the run that writes in root.
 func saveRun(t *testing.T, root string, step int64, base *Link) {
 	t.Helper()
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(root, 0o755))
 	id, err := RunID(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	parts := runSample(step)
 	m := Manifest{Step: step, Base: base, Run: id, Meta: map[string]json.RawMessage{}}
 	for p := range parts {
 		f, err := savePart(system{}, root, step, parts, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		m.Files = append(m.Files, f)
 	}
-	if err := Commit(root, m); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Commit(root, m))
 }
 
 // runSample is the content that saveRun saves. Two runs save the same content, so that only
@@ -48,9 +41,7 @@ func runSample(step int64) content { return sample(fmt.Sprintf("step %d", step))
 
 func copyDir(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.CopyFS(to, os.DirFS(from)))
 }
 
 func TestACheckpointIsWhatItsManifestSays(t *testing.T) {
@@ -60,22 +51,16 @@ func TestACheckpointIsWhatItsManifestSays(t *testing.T) {
 		want string // of the newer, which is refused
 	}{
 		{"renamed", func(t *testing.T, root, _ string) {
-			if err := os.Rename(Dir(root, 2), Dir(root, 3)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Rename(Dir(root, 2), Dir(root, 3)))
 		}, "its manifest has step 2"},
 		{"copied under another step", func(t *testing.T, root, _ string) { copyDir(t, Dir(root, 1), Dir(root, 3)) }, "its manifest has step 1"},
 		{"copied from another run", func(t *testing.T, root, other string) { copyDir(t, Dir(other, 9), Dir(root, 9)) }, "copied from another run"},
 		{"linked to another run", func(t *testing.T, root, other string) {
-			if err := os.Symlink(Dir(other, 9), Dir(root, 9)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Symlink(Dir(other, 9), Dir(root, 9)))
 		}, "copied from another run"},
 		{"a file", func(t *testing.T, root, _ string) { write(t, Dir(root, 3), []byte("x")) }, "it is a file"},
 		{"a link that leads nowhere", func(t *testing.T, root, _ string) {
-			if err := os.Symlink(filepath.Join(root, "gone"), Dir(root, 3)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Symlink(filepath.Join(root, "gone"), Dir(root, 3)))
 		}, "is its disk mounted?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -88,9 +73,7 @@ func TestACheckpointIsWhatItsManifestSays(t *testing.T) {
 			if err != nil || ck.Step() > 2 || len(refused) != 1 || !strings.Contains(refused[0].Error(), c.want) {
 				t.Fatalf("%v, refused %v, error %v", ck, refused, err)
 			}
-			if err := Prune(root, 1); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, Prune(root, 1))
 			if ck, _, err := Latest(root); err != nil || ck.Step() < 1 {
 				t.Fatalf("after Prune: %v, error %v", ck, err)
 			}
@@ -105,24 +88,16 @@ func TestACheckpointMayLieOnAnotherDisk(t *testing.T) {
 	for _, step := range []int64{1, 2} {
 		moved := filepath.Join(disk, stepName(step))
 		copyDir(t, Dir(root, step), moved)
-		if err := os.RemoveAll(Dir(root, step)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(moved, Dir(root, step)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.RemoveAll(Dir(root, step)))
+		fatal.If(t, os.Symlink(moved, Dir(root, step)))
 	}
 	c, refused, err := Latest(root)
 	if err != nil || c.Step() != 2 || len(refused) > 0 {
 		t.Fatal(c, refused, err)
 	}
-	if err := c.Verify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Verify(t.Context()))
 	saveRun(t, root, 3, nil)
-	if err := Prune(root, 1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Prune(root, 1))
 	if entries, _ := os.ReadDir(filepath.Join(disk, stepName(1))); len(entries) > 0 {
 		t.Fatalf("the pruned checkpoint still takes room: %v", entries)
 	}
@@ -132,9 +107,7 @@ func TestACopiedCheckpointOpensInItsNewRoot(t *testing.T) {
 	root, next := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	saveRun(t, root, 4, nil)
 	c, err := Open(Dir(root, 4))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := Copy(c, next); err != nil { // it makes the root
 		t.Fatal(err)
 	}
@@ -154,21 +127,13 @@ func TestADamagedRunFileIsNoForeignCheckpoint(t *testing.T) {
 	root, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	saveRun(t, other, 1, nil)
 	c, err := Open(Dir(other, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := Copy(c, root); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, os.Mkdir(root, 0o755))
+	fatal.If(t, Copy(c, root))
 	saveRun(t, root, 2, &Link{Step: 1})
 	path := filepath.Join(root, runFile)
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for bit := range 8 * len(whole) {
 		b := bytes.Clone(whole)
 		b[bit/8] ^= 1 << (bit % 8)
@@ -177,9 +142,7 @@ func TestADamagedRunFileIsNoForeignCheckpoint(t *testing.T) {
 			t.Fatalf("bit %d: %v", bit, err)
 		}
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(path))
 	saveRun(t, root, 3, &Link{Step: 2})
 	if c, refused, err := Latest(root); err != nil || c.Step() != 3 || len(refused) > 0 {
 		t.Fatal(c, refused, err)
@@ -203,9 +166,7 @@ func TestARunFileOfAnEarlierRelease(t *testing.T) {
 	saveRun(t, root, 1, nil)
 	path := filepath.Join(root, runFile)
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, ids, _ := strings.Cut(string(whole), "\n")
 	write(t, path, []byte(ids))
 	if _, err := Open(Dir(root, 1)); err != nil {
@@ -293,14 +254,10 @@ func damage(t *testing.T, r *rand.Rand, root, other string) string {
 	step := 3 + r.Int64N(2)
 	dir := Dir(root, step)
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	file := filepath.Join(dir, entries[r.IntN(len(entries))].Name())
 	do := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	if r.IntN(12) == 0 {
 		file = filepath.Join(root, runFile)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // content is the content of a test's checkpoint: for each part its sections in order of name.
@@ -121,18 +123,14 @@ func (unsyncedFile) Sync() error { return nil }
 
 func mustSave(t *testing.T, root string, step int64, parts content) string {
 	t.Helper()
-	if err := save(unsynced{}, root, step, parts); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, save(unsynced{}, root, step, parts))
 	return Dir(root, step)
 }
 
 func mustEqual(t testing.TB, c *Checkpoint, want content) {
 	t.Helper()
 	got, err := load(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sameContent(t, got, want)
 }
 
@@ -174,18 +172,14 @@ func TestFourRanksWriteOneReads(t *testing.T) {
 		}()
 	}
 	for range P {
-		if err := <-errs; err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, <-errs)
 	}
 	if _, _, err := Latest(root); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("before Commit: %v, want ErrNotExist", err)
 	}
 	before := time.Now().Add(-time.Second)
 	meta := map[string]json.RawMessage{"cursor": json.RawMessage("18446744073709551615")}
-	if err := Commit(root, Manifest{Step: 412, Files: files, Meta: meta}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Commit(root, Manifest{Step: 412, Files: files, Meta: meta}))
 	c, refused, err := Latest(root, func(c *Checkpoint) error { return c.Verify(t.Context()) })
 	if err != nil || len(refused) != 0 {
 		t.Fatal(err, refused)
@@ -220,34 +214,22 @@ func TestAnythingComesBack(t *testing.T) {
 			size := rapid.SampledFrom([]int{0, 1, 1, 100, 100, bufferSize + 1}).Draw(t, "size")
 			parts[rapid.IntRange(0, len(parts)-1).Draw(t, "part")][name] = bytes.Repeat([]byte{byte(len(name))}, size)
 		}
-		if err := save(unsynced{}, root, 1, parts); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, save(unsynced{}, root, 1, parts))
 		c, err := Open(Dir(root, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c.held = rapid.SampledFrom([]int64{0, 100, heldBytes}).Draw(t, "held")
 		got, err := load(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		sameContent(t, got, parts)
-		if err := c.Verify(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.RemoveAll(root); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.Verify(t.Context()))
+		fatal.If(t, os.RemoveAll(root))
 	})
 }
 
 func TestReadersMustConsumeEverything(t *testing.T) {
 	root := t.TempDir()
 	c, err := Open(mustSave(t, root, 1, sample("x")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sentinel := errors.New("wrong shape")
 	for _, held := range []int64{0, heldBytes} {
 		c.held = held
@@ -268,9 +250,7 @@ func TestReadersMustConsumeEverything(t *testing.T) {
 func TestDamageIsKnownBeforeItIsTrusted(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 1, sample("x"))
 	c, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	overwrite(t, filepath.Join(dir, partName(0, 2)), headSize+2, '!') // within "dense"
 	called := false
 	err = c.Read("dense", func(r io.Reader) error { called = true; return nil })
@@ -285,9 +265,7 @@ func TestDamageIsKnownBeforeItIsTrusted(t *testing.T) {
 	if err := c.Read("sparse/user/0000", func(r io.Reader) error { _, err := io.ReadAll(r); return err }); err != nil {
 		t.Fatalf("the other sections are good: %v", err)
 	}
-	if err := os.Truncate(filepath.Join(dir, partName(0, 2)), headSize+4); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Truncate(filepath.Join(dir, partName(0, 2)), headSize+4))
 	for _, held := range []int64{0, heldBytes} {
 		c.held = held
 		err := c.Read("dense", func(r io.Reader) error { _, err := io.ReadAll(r); return err })
@@ -300,15 +278,11 @@ func TestDamageIsKnownBeforeItIsTrusted(t *testing.T) {
 func overwrite(t testing.TB, path string, at int64, c byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := f.WriteAt([]byte{c}, at); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, f.Close())
 }
 
 func TestWriterRefusesMisuse(t *testing.T) {
@@ -358,9 +332,7 @@ func TestWriterRefusesMisuse(t *testing.T) {
 	} {
 		root := t.TempDir()
 		w, err := create(unsynced{}, root, 3, 1, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		err = tc.do(w)
 		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "part 1 of 2") {
 			t.Errorf("%s: %v", tc.what, err)
@@ -384,9 +356,7 @@ func TestCommitRefuses(t *testing.T) {
 	var files []File
 	for p := range parts {
 		f, err := savePart(unsynced{}, root, 5, parts, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		files = append(files, f)
 	}
 	changed := func(edit func(f *File)) []File {
@@ -447,19 +417,13 @@ func TestAnotherWorldSizeLeavesNoStrangers(t *testing.T) {
 func TestAProcessThatWasGivenUpCannotSpoilItsSuccessor(t *testing.T) {
 	root := t.TempDir()
 	stale, err := create(unsynced{}, root, 1, 0, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir := mustSave(t, root, 1, sample("x"))
 	if err := stale.Section("late", func(w io.Writer) error { _, err := w.Write(make([]byte, 4*bufferSize)); return err }); err != nil {
 		t.Fatal(err)
 	}
 	stale.f.Close()
 	c, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Verify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, c.Verify(t.Context()))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -15,9 +16,7 @@ func TestInitialValuesAreAFunctionOfSeedNameAndIndex(t *testing.T) {
 		for _, n := range names {
 			NewLinear(a, n, 30, 20, true)
 		}
-		if err := a.Build(Config{Seed: seed}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, a.Build(Config{Seed: seed}))
 		return a
 	}
 	one, two := build(1, "a", "b"), build(1, "b")
@@ -88,9 +87,7 @@ func TestGradientsMayUseGivenMemory(t *testing.T) {
 	window := make([]float32, 100)
 	a := new(Arena)
 	p := a.Add(Param{Name: "w", Rows: 2, Cols: 3})
-	if err := a.Build(Config{Tail: 1, Memory: func(n int) []float32 { return window[10 : 10+n] }}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Build(Config{Tail: 1, Memory: func(n int) []float32 { return window[10 : 10+n] }}))
 	if &p.Grad[0] != &window[10] || &a.Tail()[0] != &window[16] {
 		t.Error("gradients lie elsewhere")
 	}
@@ -106,9 +103,7 @@ func TestApplyScalesRegularisesAndClips(t *testing.T) {
 		{Prefix: "wide", Rule: optim.Rule{Kind: "ftrl", LearningRate: 0.1, L1: 100}},
 		{Prefix: "wi", Rule: optim.Rule{Kind: "adam"}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	fill := func() {
 		copy(w.Grad, []float32{8, -4})
 		b.Grad[0], wide.Grad[0] = 2, 4
@@ -151,9 +146,7 @@ func TestBuildReportsEveryFault(t *testing.T) {
 
 func TestMisusePanics(t *testing.T) {
 	built := new(Arena)
-	if err := built.Build(Config{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, built.Build(Config{}))
 	for name, f := range map[string]func(){
 		"dense: Arena.Add":     func() { built.Add(Param{Name: "late"}) },
 		"dense: Arena.Build":   func() { _ = built.Build(Config{}) },

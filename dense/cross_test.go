@@ -2,6 +2,7 @@ package dense
 
 import (
 	"fmt"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 	"math"
 	"math/rand/v2"
@@ -23,9 +24,7 @@ type probe struct {
 func newProbe(t *testing.T, rows, in, out int, declare func(a *Arena) Layer) *probe {
 	p := &probe{arena: new(Arena), rows: rows, x: make([]float32, rows*in), c: make([]float32, rows*out)}
 	p.layer = declare(p.arena)
-	if err := p.arena.Build(Config{Seed: 4}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.arena.Build(Config{Seed: 4}))
 	rng := rand.New(rand.NewPCG(9, 7))
 	for _, list := range [][]float32{p.x, p.c, p.arena.Values()} {
 		for i := range list {
@@ -40,9 +39,7 @@ func newProbe(t *testing.T, rows, in, out int, declare func(a *Arena) Layer) *pr
 // it: all of a small layer, every few of a large one.
 func (p *probe) check(t *testing.T) {
 	y, err := p.layer.Forward(p.x, p.rows, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got float64
 	for i, v := range y {
 		got += float64(v) * float64(p.c[i])
@@ -56,9 +53,7 @@ func (p *probe) check(t *testing.T) {
 		t.Fatalf("output %v, the formula gives %v", got, want)
 	}
 	dx, err := p.layer.Backward(slices.Clone(p.c), p.rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	near := func(name string, i int, got float32, at *float64) {
 		const h = 1e-6
 		v := *at

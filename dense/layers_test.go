@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 
 	"pgregory.net/rapid"
@@ -117,14 +118,10 @@ func closeTo(t *testing.T, what string, got, want []float32) {
 func TestBatchNormOfFarAwayValues(t *testing.T) {
 	a := new(Arena)
 	l := newBatchNorm(a, "norm", 1)
-	if err := a.Build(Config{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Build(Config{}))
 	// Mean 10⁵, deviation 1: E[x²]−E[x]² has no digit left in float32.
 	y, err := l.Forward([]float32{99999, 100001, 99999, 100001}, 4, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	closeTo(t, "output", y, []float32{-1, 1, -1, 1})
 	// One batch weighs a tenth; the variance is the unbiased 4/3.
 	closeTo(t, "running statistics", []float32{l.mean.value[0], l.vrn.value[0]}, []float32{10000, 0.9 + 0.4/3})
@@ -136,9 +133,7 @@ func TestBatchNormOfFarAwayValues(t *testing.T) {
 func TestBatchNormOfFewRows(t *testing.T) {
 	a := new(Arena)
 	l := newBatchNorm(a, "norm", 2)
-	if err := a.Build(Config{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Build(Config{}))
 	before := append([]float32(nil), a.Values()...)
 	for range 2 {
 		if y, err := l.Forward(nil, 0, true); err != nil || len(y) != 0 {
@@ -185,9 +180,7 @@ func TestFailedReductionIsAnError(t *testing.T) {
 func dropoutOf(t testing.TB, width int, p float64) *dropout {
 	a := new(Arena)
 	l := newDropout(a, "deep/dropout0", width, p)
-	if err := a.Build(Config{Seed: 4}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Build(Config{Seed: 4}))
 	return l
 }
 
@@ -207,9 +200,7 @@ func TestDropoutDoesNotKnowHowTheBatchIsSplit(t *testing.T) {
 		width := rapid.IntRange(1, 20).Draw(t, "width")
 		a := new(Arena)
 		l := newDropout(a, "d", width, rapid.Float64Range(0.01, 0.99).Draw(t, "p"))
-		if err := a.Build(Config{Seed: rapid.Uint64().Draw(t, "seed")}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, a.Build(Config{Seed: rapid.Uint64().Draw(t, "seed")}))
 		ids := rapid.SliceOfN(rapid.Uint64(), 1, 30).Draw(t, "rows")
 		step := rapid.Int64Min(1).Draw(t, "step")
 		cut := rapid.IntRange(0, len(ids)).Draw(t, "cut")
@@ -317,12 +308,8 @@ func TestSpecReportsEveryFault(t *testing.T) {
 func TestMLPWithoutALastLayer(t *testing.T) {
 	a := new(Arena)
 	m, err := NewMLP(a, "m", Spec{In: 3, Hidden: []int{4}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Build(Config{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, a.Build(Config{}))
 	y, err := m.Forward(make([]float32, 6), 2, false)
 	if err != nil || len(y) != 8 || m.out != 4 || m.in != 3 || m.Name() != "m" {
 		t.Errorf("%d outputs, widths %d to %d, %v", len(y), m.in, m.out, err)

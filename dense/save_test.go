@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -26,9 +27,7 @@ func (m *model) train(t testing.TB, from, to int64) {
 func save(t testing.TB, a *Arena) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := a.Save(&b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Save(&b))
 	return b.Bytes()
 }
 
@@ -43,9 +42,7 @@ func TestALoadedModelTrainsOnWithTheSameBits(t *testing.T) {
 		c.Seed = 3 // the sequence of dropout masks continues
 		n := newModel(t, savedSpec, 9, c)
 		r := bytes.NewReader(append(b, "what follows"...))
-		if err := n.arena.Load(iotest.OneByteReader(r)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, n.arena.Load(iotest.OneByteReader(r)))
 		if rest, _ := io.ReadAll(r); string(rest) != "what follows" {
 			t.Errorf("%s: Load left %q", kind, rest)
 		}
@@ -148,9 +145,7 @@ func TestAFullDiskIsAnError(t *testing.T) {
 
 func TestAnEmptyArenaIsSaved(t *testing.T) {
 	a := new(Arena)
-	if err := a.Build(Config{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Build(Config{}))
 	if err := a.Load(bytes.NewReader(save(t, a))); err != nil {
 		t.Error(err)
 	}

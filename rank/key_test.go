@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -42,9 +43,7 @@ func TestKeyIsNotPrinted(t *testing.T) {
 	k := mustKey(testKey)
 	w := World{Size: 1, Key: k}
 	j, err := json.Marshal(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	raw := fmt.Sprint([32]byte(k)) // decimal bytes
 	for _, s := range []string{k.String(), fmt.Sprintf("%v %+v %#v %x %s %d", k, w, k, k, k, k), string(j)} {
 		if strings.Contains(s, testKey[:16]) || strings.Contains(s, raw[1:40]) {
@@ -58,9 +57,7 @@ func TestKeyIsNotPrinted(t *testing.T) {
 func shake(t *testing.T, client, server *tls.Config) (atClient, atServer error) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer ln.Close()
 	got := make(chan error, 1)
 	go func() {
@@ -81,9 +78,7 @@ func shake(t *testing.T, client, server *tls.Config) (atClient, atServer error) 
 		got <- err
 	}()
 	conn, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(patient.Longest))
 	c := tls.Client(conn, client)
@@ -97,9 +92,7 @@ func shake(t *testing.T, client, server *tls.Config) (atClient, atServer error) 
 func TestOnlyTheKeyConnects(t *testing.T) {
 	config := func(k Key) *tls.Config {
 		c, err := k.TLS()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return c
 	}
 	job, other := mustKey(testKey), NewKey()

@@ -9,15 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestMeeting(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	w := World{Size: 2, Job: "openmpi-1", Generation: 4, Rendezvous: dir}
 	m, err := w.Meeting()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("directory: %v %v", info.Mode(), err)
 	}
@@ -25,9 +25,7 @@ func TestMeeting(t *testing.T) {
 		t.Errorf("before it is there: %v", err)
 	}
 	for _, key := range []Key{mustKey(testKey), NewKey()} { // the second replaces the first
-		if err := m.Publish("127.0.0.1:77", key); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.Publish("127.0.0.1:77", key))
 		if addr, k, err := m.Read(); addr != "127.0.0.1:77" || k != key || err != nil {
 			t.Error(addr, k, err)
 		}
@@ -54,36 +52,24 @@ func TestMeetingDirectoryOfOthersIsRefused(t *testing.T) {
 		}
 	}
 	open := filepath.Join(dir, "open")
-	if err := os.Mkdir(open, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o770); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(open, 0o700))
+	fatal.If(t, os.Chmod(open, 0o770))
 	refused("writable by the group", "has mode 0770: other users may write there", World{Job: "j", Rendezvous: open})
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, nil, 0o600))
 	refused("a file", "not a directory", World{Job: "j", Rendezvous: file})
 	refused("no name", "set WDLRUN_JOB", World{By: "mpich", Rendezvous: dir})
 	if os.Geteuid() == 0 {
 		theirs := filepath.Join(dir, "theirs")
-		if err := os.Mkdir(theirs, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Mkdir(theirs, 0o700))
 		if err := os.Chown(theirs, 12345, -1); err != nil {
 			t.Skip(err)
 		}
 		refused("of another user", "belongs to user 12345", World{Job: "j", Rendezvous: theirs})
 		w := World{Job: "j", Rendezvous: dir}
 		m, _ := w.Meeting()
-		if err := m.Publish("a:1", NewKey()); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(m.Path(), 12345, -1); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.Publish("a:1", NewKey()))
+		fatal.If(t, os.Chown(m.Path(), 12345, -1))
 		if _, _, err := m.Read(); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
 			t.Errorf("a file of another user: %v", err)
 		}

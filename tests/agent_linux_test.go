@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/agent"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -32,9 +33,7 @@ func newAgents(t *testing.T) *agents {
 			t.Fatal(err)
 		}
 		id, err := agent.ID(a.config(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		a.ids[i] = id.String()
 	}
 	for i := range a.ids {
@@ -70,9 +69,7 @@ func (a *agents) command(t *testing.T, i int, args ...string) *exec.Cmd {
 func (a *agents) on(t *testing.T, i int, args ...string) outcome {
 	t.Helper()
 	cmd := a.command(t, i, args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	return end(t, cmd)
 }
 
@@ -80,9 +77,7 @@ func (a *agents) on(t *testing.T, i int, args ...string) outcome {
 func (a *agents) start(t *testing.T, i int, flags ...string) {
 	t.Helper()
 	cmd := a.command(t, i, append([]string{"agent", "-mdns=false"}, flags...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	a.run[i] = cmd
 	t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
@@ -165,9 +160,7 @@ func TestAgentsLeaveNoTrace(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			a := newAgents(t)
 			cmd := a.command(t, 0, "-H", "@a:2,@b:2", "-ship", "never", "sh", "-c", "setsid sleep 1000 & exec sleep 1000")
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, cmd.Start())
 			eventually(t, "all ranks", func() bool { return countOf(a.jobs(), "cmdline", "sleep\x001000") == 8 })
 			kill(t, x.victim(a, cmd.Process.Pid), syscall.SIGKILL)
 			o := end(t, cmd)
@@ -182,9 +175,7 @@ func TestAgentsLeaveNoTrace(t *testing.T) {
 				}
 			}
 			sockets, err := os.ReadFile("/proc/net/unix")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			for i, id := range a.ids {
 				killed := x.victim(a, 0) == a.run[i].Process.Pid
 				if bytes.Contains(sockets, []byte(id)) == killed {
@@ -228,15 +219,11 @@ func TestAgentsRecipes(t *testing.T) {
 	t.Parallel()
 	c := localNetwork(t)
 	b, err := os.ReadFile("../docs/running.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, section, _ := strings.Cut(string(b), "\n## On several hosts, by agents\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	folder, err := os.MkdirTemp("/var/tmp", "wdlrun-agents-") // machines have a /tmp of their own
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	on := func(host int, args ...string) *exec.Cmd {
 		cmd := command(t, folder, args...)
@@ -245,9 +232,7 @@ func TestAgentsRecipes(t *testing.T) {
 		if cmd.Path, err = exec.LookPath("nsenter"); err != nil {
 			t.Skip(err)
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		return cmd
 	}
 	id, ids, n := regexp.MustCompile(`12D3\w+`), []string(nil), 0
@@ -318,9 +303,7 @@ func TestRosterWithoutAnAgent(t *testing.T) {
 	agent := func(args ...string) outcome {
 		cmd := command(t, dir, append([]string{"agent"}, args...)...)
 		cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+dir)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		return end(t, cmd)
 	}
 	agent("id")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -18,17 +19,11 @@ func TestBenchServe(t *testing.T) {
 	write(t, dir, "r.csv", "user,item\n"+strings.Repeat("7,a\n8,b\n", 20))
 	target := command(t, dir, "bench", "serve", "-echo", "40")
 	in, err := target.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	target.Stdout = nil
 	out, err := target.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := target.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, target.Start())
 	defer func() {
 		in.Close()
 		if err := target.Wait(); err != nil {
@@ -36,9 +31,7 @@ func TestBenchServe(t *testing.T) {
 		}
 	}()
 	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	bench := "bench serve -model m -data r.csv -rows 10 -target " + strings.TrimSpace(address)
 	o := must(t, dir, bench+" -rate 50 -arrivals constant -d 600ms -turn 300ms -warmup 50ms --json")
 	var r struct {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // browser is a page in Chromium, by its DevTools protocol over a pipe: JSON messages, each
@@ -33,22 +35,14 @@ func browse(t testing.TB) *browser {
 		t.Skip("needs chromium-headless-shell")
 	}
 	commands, to, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	from, events, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	profile, err := os.MkdirTemp("", "wdlrun-browser-") // t.TempDir fails while processes of the browser still write there
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cmd := exec.CommandContext(t.Context(), path, "--no-sandbox", "--no-zygote", "--disable-gpu", "--remote-debugging-pipe", "--user-data-dir="+profile)
 	cmd.ExtraFiles = []*os.File{commands, events}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	commands.Close()
 	events.Close()
 	b := &browser{t: t, to: to, answers: map[int]chan json.RawMessage{}}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -33,9 +34,7 @@ func TestCkpt(t *testing.T) {
 	}
 	show := func() {
 		t.Helper()
-		if err := json.Unmarshal([]byte(ckpt(0, "show", "--json", r.RunDir).stdout), &shown); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal([]byte(ckpt(0, "show", "--json", r.RunDir).stdout), &shown))
 	}
 	if show(); len(shown.Checkpoints) != 3 || shown.Checkpoints[0].Step != r.Steps || shown.Checkpoints[2].WorldSize != 2 {
 		t.Fatalf("%+v", shown)
@@ -56,13 +55,9 @@ func TestCkpt(t *testing.T) {
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, before, "*.wck"))
 	b, err := os.ReadFile(files[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b[len(b)/3] ^= 4
-	if err := os.WriteFile(files[1], b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(files[1], b, 0o644))
 	o := ckpt(1, "verify", r.RunDir)
 	if strings.Count(o.stdout, "intact ") != 2 || !strings.Contains(o.stdout, "DAMAGED  "+before) || !strings.Contains(o.stdout, filepath.Base(files[1])) {
 		t.Error(o.stdout)
@@ -103,9 +98,7 @@ func TestCkptChains(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, step(chains, 220), "*.wck"))
-	if err := os.Truncate(files[0], 100); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Truncate(files[0], 100))
 	o = run(t, dir, "ckpt", "verify", chains.RunDir)
 	if o.code != 1 || !strings.Contains(o.stdout, "DAMAGED  "+step(chains, 240)) || !strings.Contains(o.stdout, "step 220") || !strings.Contains(o.stdout, "intact   "+step(chains, 200)) {
 		t.Errorf("exit code %d\n%s", o.code, o.stdout)
@@ -137,13 +130,9 @@ func TestCkptPruneKeepsWholeOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(files(2)[0]) // opens
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b[len(b)/3] ^= 4
-	if err := os.WriteFile(files(2)[0], b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(files(2)[0], b, 0o644))
 	o = run(t, dir, "ckpt", "show", r.RunDir)
 	lines := strings.Split(o.stdout, "\n")
 	if !strings.HasPrefix(lines[1], fmt.Sprint(r.Steps, " ")) || !strings.Contains(lines[1], "DAMAGED") || !strings.HasSuffix(lines[1], name(1)) || !strings.Contains(o.stdout, fmt.Sprintf("\n\nstep %d: checkpoint: ", r.Steps)) {

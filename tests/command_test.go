@@ -19,6 +19,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/bench"
 	"github.com/wdlrun/wdlrun/internal/data/adult"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
@@ -80,9 +81,7 @@ type outcome struct {
 func command(t testing.TB, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, bin, args...)
@@ -125,9 +124,7 @@ func runWith(t testing.TB, dir, variable string, args ...string) outcome {
 	if variable != "" {
 		cmd.Env = append(os.Environ(), variable)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	return end(t, cmd)
 }
 
@@ -221,9 +218,7 @@ var fewRows = sync.OnceValues(func() ([]string, error) {
 func few(t testing.TB) []string {
 	t.Helper()
 	flags, err := fewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return append(flags[:len(flags):len(flags)], short...)
 }
 
@@ -264,9 +259,7 @@ func parts(t testing.TB, dir, runDir string, step int64) map[string]string {
 	all := map[string]string{}
 	for _, f := range files {
 		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all[filepath.Base(f)] = string(b)
 	}
 	return all
@@ -331,9 +324,7 @@ func TestMoreRanksThanRows(t *testing.T) {
 
 func write(t testing.TB, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 }
 
 // TestConfigDocument compares docs/config.md with the output of the command.
@@ -403,9 +394,7 @@ func TestBenchTurns(t *testing.T) {
 		{fmt.Sprintf("%-32s", "allreduce 8192"), "", `turn "allreduce 8192", want an operation and at most 4096 bytes`},
 		{"allreduce 64\nend\n", "", "add spaces until each has 32"},
 	} {
-		if err := os.WriteFile(file, []byte(x.turns), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(file, []byte(x.turns), 0o600))
 		o := run(t, dir, "-np", "2", "bench", "-sizes", "4k", "-time", "2ms", "-json", "-turns", file)
 		if x.err != "" {
 			if o.code == 0 || !strings.Contains(o.stderr, x.err) {

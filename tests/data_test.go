@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -41,9 +42,7 @@ type described struct {
 
 func describe(t *testing.T, dir, args string) (d described) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(must(t, dir, "data stats --json "+args).stdout), &d); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(must(t, dir, "data stats --json "+args).stdout), &d))
 	return d
 }
 
@@ -129,9 +128,7 @@ func TestConvertKeepsTypes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tables, err := filepath.Abs("../internal/data/table/testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := csvOf(t, filepath.Join(tables, "types.csv"))
 	odd := slices.Index(want[0], "f64_odd") // nan means missing in text, unless a configuration changes that
 	for i := range want {
@@ -163,13 +160,9 @@ func TestConvertKeepsTypes(t *testing.T) {
 func csvOf(t *testing.T, path string) [][]string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	all, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return all
 }
 
@@ -186,9 +179,7 @@ func TestLateFieldsAreKept(t *testing.T) {
 		if err != nil || !strings.HasPrefix(string(b), "y,often,rare\n1,2,\n") || !strings.HasSuffix(string(b), "\n0,,here\n") {
 			t.Errorf("%s: %v: it begins %.40q", args, err, b)
 		}
-		if err := os.Remove(filepath.Join(dir, "b.csv")); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Remove(filepath.Join(dir, "b.csv")))
 	}
 	d := describe(t, dir, "a.jsonl")
 	if n := len(d.Columns); n != 3 || d.Columns[2].Name != "rare" || d.Columns[2].Distinct != 1 || math.Abs(d.Columns[2].Missing-(rows-1.)/rows) > 1e-9 {
@@ -216,9 +207,7 @@ func TestConvertCodesOfTheLabel(t *testing.T) {
 	} {
 		must(t, dir, "data convert -out "+name+" -codes "+name+".codes "+x.args)
 		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		labels := ""
 		for line := range strings.Lines(string(b)) {
 			labels += line[:1]
@@ -309,9 +298,7 @@ func TestDataCheck(t *testing.T) {
 	}
 	must(t, dir, "gen -rows 3000 -out c.tsv.gz")
 	b, err := os.ReadFile(filepath.Join(dir, "c.tsv.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	write(t, dir, "cut.tsv.gz", string(b[:len(b)/2]))
 	if o := run(t, dir, "data", "check", "cut.tsv.gz"); o.code != 1 || !strings.Contains(o.stderr, "ends early") || !strings.Contains(o.stderr, "cut.tsv.gz") {
 		t.Errorf("exit code %d, %s%s", o.code, o.stdout, o.stderr)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -166,9 +167,7 @@ func killAt(t *testing.T, cmd *exec.Cmd, pids map[int]int, m moment) outcome {
 func killAndResume(t *testing.T, np int, m moment, whole trained, want map[string]string) (killed bool) {
 	dir := t.TempDir()
 	cmd := command(t, dir, append([]string{"-np", fmt.Sprint(np), "train", "--json"}, few(t)...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, np)
 	o := killAt(t, cmd, pids, m)
 	if killed = o.code != 0; killed {
@@ -214,14 +213,10 @@ func TestKilledLauncher(t *testing.T) {
 			cmd := command(t, dir, append([]string{"-np", "2"}, program...)...)
 			// Files, not pipes: an orphan must not keep this test waiting.
 			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			defer out.Close()
 			cmd.Stdout, cmd.Stderr = out, out
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, cmd.Start())
 			pids := waitRanks(t, cmd.Process.Pid, 2)
 			if name == "training" {
 				waitRun(t, dir)
@@ -255,9 +250,7 @@ func TestStoppedRankIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=1000") // which is not to wait for the timeout, 30 s
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, 2)
 	waitCheckpoint(t, dir)
 	kill(t, pids[1], syscall.SIGSTOP)
@@ -292,9 +285,7 @@ func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, append([]string{"-np", "2", "train", "--json"}, short...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, 2)
 	waitCheckpoint(t, dir)
 	kill(t, cmd.Process.Pid, syscall.SIGINT)
@@ -356,9 +347,7 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	cmd := command(t, dir, append([]string{"-np", "2", "train", "--json"}, short...)...)
 	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, 2)
 	kill(t, cmd.Process.Pid, syscall.SIGHUP)
 	for _, pid := range pids {
@@ -376,19 +365,13 @@ func TestTheFirstSignalEndsABlockedStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "hosts")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, syscall.Mkfifo(pipe, 0o600))
 	cmd := command(t, dir, "-hostfile", pipe, "train")
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	write, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when the command has opened the other end
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer write.Close()
 	kill(t, cmd.Process.Pid, syscall.SIGTERM)
 	cmd.Wait()
@@ -429,9 +412,7 @@ func TestInterruptedWithoutRanks(t *testing.T) {
 		cmd := command(t, dir, "gen", "-rows", "1000000000", "-out", "clicks.tsv")
 		var said bytes.Buffer
 		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		eventually(t, "a file that grows", func() bool {
 			found, _ := filepath.Glob(filepath.Join(dir, "*clicks.tsv*"))
 			return len(found) > 0
@@ -452,9 +433,7 @@ func TestCheckpointOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=1000", "-set", "train.global_batch=32")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, 2)
 	waitRun(t, dir)
 	kill(t, cmd.Process.Pid, syscall.SIGUSR1)
@@ -494,16 +473,12 @@ func TestFullDisk(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir := t.TempDir()
 	cmd := exec.Command("sh", "-c", `ulimit -f 64; exec "$0" "$@"`, bin, "-np", "2", "train", "--json", "-set", "train.epochs=1")
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	o := end(t, cmd)
 	if o.code != 1 {
 		t.Fatalf("exit code %d of a training whose model is lost\n%s", o.code, o.stderr)
@@ -564,9 +539,7 @@ func TestFullDiskOfATier(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
@@ -590,9 +563,7 @@ train: {checkpoint: {every_steps: 2}}
 	cmd := exec.Command("sh", "-c", `ulimit -f 2048; exec "$0" "$@"`, bin, "-np", "1", "train", "-config", "c.yaml")
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	o := end(t, cmd)
 	if o.code != 1 || !strings.Contains(o.stderr, `table "words": tier: `) || !strings.Contains(o.stderr, "file too large") || !strings.Contains(o.stderr, "train -resume") {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
@@ -616,13 +587,9 @@ func TestDamagedCheckpoint(t *testing.T) {
 	last := filepath.Join(dir, whole.RunDir, "checkpoints", fmt.Sprintf("step-%09d", whole.Steps))
 	files, _ := filepath.Glob(filepath.Join(last, "*.wck"))
 	b, err := os.ReadFile(files[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b[len(b)/2] ^= 1
-	if err := os.WriteFile(files[1], b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(files[1], b, 0o644))
 	o := run(t, dir, "-np", "2", "train", "--json", "-resume", whole.RunDir)
 	if o.code != 0 || !strings.Contains(o.stderr, "checkpoint rejected") || !strings.Contains(o.stderr, filepath.Base(files[1])) {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
@@ -648,16 +615,12 @@ func TestNextOfAnotherLauncher(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(dir, 0o700))
 	var cmds []*exec.Cmd
 	for r := range 3 {
 		cmd := command(t, dir, "train", "-chaos", "kill:2@step60", "-set", "train.checkpoint.every_steps=20")
 		cmd.Env = append(os.Environ(), fmt.Sprint("WDLRUN_RANK=", r), "WDLRUN_SIZE=3", fmt.Sprint("WDLRUN_LOCAL_RANK=", r), "WDLRUN_LOCAL_SIZE=3", "WDLRUN_JOB=next", "WDLRUN_RENDEZVOUS="+dir)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		cmds = append(cmds, cmd)
 	}
 	var said string

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -93,12 +94,8 @@ var refusedFlags = []struct{ args, want string }{
 func TestRefusedFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "space.yaml"), []byte("model.kind: [wide_deep, bogus]\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "taken.tsv"), []byte("mine\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "space.yaml"), []byte("model.kind: [wide_deep, bogus]\n"), 0o644))
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "taken.tsv"), []byte("mine\n"), 0o644))
 	for i, x := range refusedFlags {
 		if i%patient.Size(5, 1) != 0 {
 			continue
@@ -162,9 +159,7 @@ func TestHelpAsJSON(t *testing.T) {
 func TestNoRunDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "taken"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "taken"), nil, 0o644))
 	for _, args := range [][]string{{"-out", "taken"}, {"-out", "taken/below"}, {"-out", "/proc/x"}, {"-resume", "step-000000001", "-out", "taken"}} {
 		out := strings.Join(args, " ")
 		o := run(t, dir, append([]string{"-np", "2", "train"}, args...)...)
@@ -301,9 +296,7 @@ func TestLostOutput(t *testing.T) {
 	}
 	defer full.Close()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "rows.csv"), []byte("a,b\n1,2\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "rows.csv"), []byte("a,b\n1,2\n"), 0o644))
 	trained := train(t, dir, 1, "-set", "train.epochs=1")
 	for _, args := range []string{
 		"train -set train.epochs=1", "train -set train.epochs=1 -json", "eval -resume " + trained.RunDir,

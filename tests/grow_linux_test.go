@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -18,9 +19,7 @@ func grown(t *testing.T, dir, what string, hosts ...string) outcome {
 		t.Fatalf("run directories %v", found)
 	}
 	rel, err := filepath.Rel(dir, found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return run(t, dir, append([]string{"hosts", what, rel}, hosts...)...)
 }
 
@@ -35,9 +34,7 @@ func TestGrowAndShrink(t *testing.T) {
 		dir := t.TempDir()
 		flags := append(few(t), "-set", "train.slots=4", "-set", fmt.Sprintf("train.epochs=%d", epochs))
 		cmd := command(t, dir, append([]string{"-np", "1", "train", "--json", "-chaos", "stop:1s@0@step40,stop:1s@0@step80"}, flags...)...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		waitRun(t, dir, cmd)
 		var said [3]outcome
 		for i, x := range [][2]string{{"add", "localhost:1"}, {"add", "localhost:1"}, {"drop", "localhost:1"}} {
@@ -82,9 +79,7 @@ func TestGrowToHosts(t *testing.T) {
 	client, homes := fakeSSH(t, `case $1 in d) echo "ssh: connect to host d port 22: Connection refused" >&2; exit 255;; c) [ ! -e once ] || exit 255; touch once;; esac; `+login)
 	dir := t.TempDir()
 	cmd := command(t, dir, append([]string{"-H", "a:1", "-ssh", client, "train"}, append(few(t), "-set", "train.epochs=100000")...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	waitRun(t, dir, cmd)
 	for _, x := range []struct{ what, host, want string }{
 		{"add", "b", "the training continues with 2 ranks on a:1,b:1\n"},
@@ -97,9 +92,7 @@ func TestGrowToHosts(t *testing.T) {
 			t.Errorf("%s %s: %+v, want %q", x.what, x.host, o, x.want)
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	o := end(t, cmd)
 	if o.code != 143 || strings.Count(o.stderr, "wdlrun: the hosts change: ") != 3 || !strings.Contains(o.stdout, "wdlrun -np 1 -H b:1 -ssh "+client+" train -resume ") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
@@ -114,18 +107,14 @@ func TestGrowAfterALoss(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, append([]string{"-np", "2", "train", "-replicas", "2"}, append(few(t), "-set", "train.epochs=100000")...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, 2)
 	waitRun(t, dir, cmd)
 	kill(t, pids[1], syscall.SIGKILL)
 	if o := grown(t, dir, "add", "localhost:1"); o.stdout != "the training continues with 3 ranks on localhost:3\n" {
 		t.Errorf("%+v", o)
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	if o := end(t, cmd); o.code != 143 || !strings.Contains(o.stderr, "training resumes from memory") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -30,13 +31,9 @@ func written(t *testing.T, dir string, n int) {
 		if i > 0 {
 			files["result.json"] = fmt.Sprintf(`{"world_size":2,"steps":781,"seconds":%d,"train_logloss":0.3,"valid":{"auc":0.%d,"logloss":0.3}}`, 10+i, 740+i)
 		}
-		if err := os.MkdirAll(run, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.MkdirAll(run, 0o755))
 		for name, text := range files {
-			if err := os.WriteFile(filepath.Join(run, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(filepath.Join(run, name), []byte(text), 0o644))
 		}
 	}
 }
@@ -46,13 +43,9 @@ func historyPage(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := command(t, dir, append([]string{"runs", "-web", "127.0.0.1:0"}, args...)...)
 	out, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cmd.Stderr = out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		cmd.Wait()
@@ -115,9 +108,7 @@ func TestWhoMayReadTheHistory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	written(t, filepath.Join(dir, "runs"), 1)
-	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("0123456789abcdef0123"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("0123456789abcdef0123"), 0o600))
 	for _, c := range []struct {
 		args        []string
 		path, host  string
@@ -132,17 +123,13 @@ func TestWhoMayReadTheHistory(t *testing.T) {
 	} {
 		url := strings.TrimSuffix(historyPage(t, dir, c.args...), "/")
 		r, err := http.NewRequest("GET", url+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if c.host != "" {
 			r.Host = c.host
 		}
 		r.Header.Set("Authorization", c.field)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != c.code || !strings.Contains(string(body), c.body) || resp.Header.Get("Content-Security-Policy") == "" {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // BenchmarkHosts measures the start and the loss of hosts, on four of this machine:
@@ -44,9 +46,7 @@ func BenchmarkHosts(b *testing.B) {
 	b.Run("sending", func(b *testing.B) {
 		packed := filepath.Join(c.folder, "packed.gz")
 		bin, err := wdlrun()
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		c.do(b, c.hub, "gzip -1 -c "+bin+" >"+packed)
 		medians(b, func() map[string]float64 {
 			sent := c.timed(b, c.launch(b, "-ship", "always", "-H", "a", "true"))
@@ -87,9 +87,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // end starts a command and waits for it.
 func (c *cluster) end(b testing.TB, cmd *exec.Cmd) outcome {
 	b.Helper()
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, cmd.Start())
 	return end(b, cmd)
 }
 
@@ -116,9 +114,7 @@ func watch(b testing.TB, cmd *exec.Cmd, stdout, stderr string) (out, err <-chan 
 	cmd.Stdout, cmd.Stderr = nil, nil
 	outPipe, err1 := cmd.StdoutPipe()
 	errPipe, err2 := cmd.StderrPipe()
-	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, errors.Join(err1, err2, cmd.Start()))
 	return first(outPipe, stdout), first(errPipe, stderr)
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -96,12 +97,8 @@ func oneHost(t *testing.T, dir string, np int) (r trained) {
 		return train(t, dir, np, wide(t, "-out", out)...)
 	}
 	b, err := os.ReadFile(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &r); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, json.Unmarshal(b, &r))
 	return r
 }
 
@@ -165,9 +162,7 @@ func onHosts(t *testing.T, dir string, hosts []host, each int, encrypt bool, fla
 			cmd.Args = append(h.enter[:len(h.enter):len(h.enter)], cmd.Args...)
 			cmd.Path = h.enter[0]
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		cmds = append(cmds, cmd)
 	}
 	return cmds
@@ -208,13 +203,9 @@ func namespace(t *testing.T) (pid string) {
 	t.Helper()
 	holder := exec.Command("unshare", "-n", "-u", "cat")
 	in, err := holder.StdinPipe() // closed with this process
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := holder.Start(); err != nil {
 		t.Skip(err)
 	}

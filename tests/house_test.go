@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 const module = "github.com/wdlrun/wdlrun/"
@@ -34,9 +36,7 @@ func (s source) isGenerated() bool { return ast.IsGenerated(s.file) }
 func sources(t *testing.T) []source {
 	t.Helper()
 	all, err := parsed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if len(all) < 20 {
 		t.Fatalf("only %d Go files found: the walk is broken", len(all))
 	}
@@ -73,9 +73,7 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 // ranks reads order.txt: package to line number.
 func ranks(t *testing.T) map[string]int {
 	b, err := os.ReadFile("order.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	place := map[string]int{}
 	for i, line := range strings.Split(string(b), "\n") {
 		if strings.HasPrefix(line, "#") {
@@ -320,9 +318,7 @@ func TestOnlyAllowedFilesUseTheOS(t *testing.T) {
 func TestEveryFaultHasATest(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../docs/running.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, table, _ := strings.Cut(string(b), "\n| fault |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")[2:]

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -81,9 +82,7 @@ func TestBadInput(t *testing.T) {
 func TestPortTaken(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer ln.Close()
 	o := run(t, t.TempDir(), "-np", "2", "-coordinator", ln.Addr().String(), "train")
 	if o.code == 0 || !strings.Contains(o.stderr, "in use") || !strings.Contains(o.stderr, ln.Addr().String()) {
@@ -133,9 +132,7 @@ func TestLaunch(t *testing.T) {
 	}
 	cmd := command(t, dir, "-np", "2", "sh", "-c", `read line; echo "got $line"`)
 	cmd.Stdin = strings.NewReader("hello\n")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	if o := end(t, cmd); !strings.Contains(o.stdout, "[0] got hello\n") || !strings.Contains(o.stdout, "[1] got \n") {
 		t.Errorf("standard input reaches rank 0 alone: %q", o.stdout)
 	}
@@ -200,9 +197,7 @@ func TestBadSpan(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	good := "y,city,age\n" + strings.Repeat("1,Oslo,3\n0,Bergen,4\n", 20)
-	if err := os.Mkdir(filepath.Join(dir, "in"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(filepath.Join(dir, "in"), 0o755))
 	write(t, dir, "in/b001.csv", good)
 	write(t, dir, "in/b002.csv", good+"1,Voss,tall\n")
 	write(t, dir, "in/_SUCCESS", "")

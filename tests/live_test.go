@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -27,14 +28,10 @@ func watched(t *testing.T, args ...string) (cmd *exec.Cmd, out *os.File, page, m
 	args = append([]string{"-np", "2", "train", "-web", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-chaos", "slow:4x@1", "-set", "train.global_batch=1024"}, args...)
 	cmd = command(t, dir, args...)
 	out, err := os.Create(filepath.Join(dir, "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { out.Close() })
 	cmd.Stderr = out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	address := regexp.MustCompile(`(live page|metrics): (http://\S+)`)
 	eventually(t, "the addresses", func() bool {
 		text, _ := os.ReadFile(out.Name())
@@ -79,9 +76,7 @@ func TestLivePage(t *testing.T) {
 	eventually(t, "the time of each rank on a phone", func() bool {
 		return b.eval("document.querySelectorAll('#ranks .parts').length + ' ' + [...document.querySelectorAll('#ranks .parts')].every(e => e.getBoundingClientRect().right <= innerWidth) + ' ' + (document.documentElement.scrollWidth <= innerWidth)") == "2 true true"
 	})
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	cmd.Wait()
 	eventually(t, "the end on the page", func() bool { return strings.Contains(b.text("#state"), "ended: stopped after step") })
 	if n := b.eval("document.querySelectorAll('#loss path').length"); n != "2" || !strings.Contains(b.text("#log"), "epoch 1 of 1000") {
@@ -104,19 +99,13 @@ func TestPrometheusScrapesATraining(t *testing.T) {
 	dir := t.TempDir()
 	target := strings.TrimSuffix(strings.TrimPrefix(metrics, "http://"), "/metrics")
 	config := "scrape_configs:\n- job_name: wdlrun\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\n  static_configs:\n  - targets: ['" + target + "']\n"
-	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	at := ln.Addr().String()
 	ln.Close()
 	server := exec.CommandContext(t.Context(), prometheus, "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address="+at)
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, server.Start())
 	query := "http://" + at + "/api/v1/query?query=sum%20by%20(rank)%20(wdlrun_phase_seconds_total{phase=%22compute%22})"
 	answer := ""
 	eventually(t, "an answer of Prometheus", func() bool {
@@ -144,9 +133,7 @@ func TestLiveFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	short := filepath.Join(dir, "short")
-	if err := os.WriteFile(short, []byte("abc\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(short, []byte("abc\n"), 0o600))
 	for _, c := range []struct{ args, says string }{
 		{"-web 0.0.0.0:6060", "give -web-token FILE"},
 		{"-web 6060", "give HOST:PORT"},
@@ -159,9 +146,7 @@ func TestLiveFlags(t *testing.T) {
 		}
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer ln.Close()
 	o := run(t, dir, append([]string{"train", "-web", ln.Addr().String()}, few(t)...)...)
 	if o.code != 0 || !strings.Contains(o.stderr, "live page not served, and training continues") {
@@ -199,15 +184,11 @@ func TestEventFiles(t *testing.T) {
 func summaries(t *testing.T, folder string) map[string]map[string]bool {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(folder, "*", "events.out.tfevents.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	all := map[string]map[string]bool{}
 	for _, path := range paths {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		series := map[string]bool{}
 		for len(b) > 0 {
 			n := 16 + binary.LittleEndian.Uint64(b)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -56,18 +57,14 @@ func TestManifest(t *testing.T) {
 	}
 	job, key := readManifest(t, o.stdout)
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var cmds []*exec.Cmd
 	first := ""
 	for pod := range job.Spec.Completions {
 		for _, c := range job.Spec.Template.Spec.Containers {
 			cmd := command(t, dir)
 			cmd.Path, err = exec.LookPath("unshare")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			cmd.Args = append([]string{"unshare", "-m", "sh", "-c", bind, names, bin}, c.Command[1:]...)
 			cmd.Env = append(os.Environ(), "WDLRUN_IP=127.0.0.77", "WDLRUN_KEY="+key, fmt.Sprintf("JOB_COMPLETION_INDEX=%d", pod))
 			for _, v := range c.Env {
@@ -78,9 +75,7 @@ func TestManifest(t *testing.T) {
 					first, _, _ = strings.Cut(v.Value, ":")
 				}
 			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, cmd.Start())
 			cmds = append(cmds, cmd)
 		}
 	}
@@ -99,15 +94,11 @@ func readManifest(t *testing.T, text string) (job manifested, key string) {
 	t.Helper()
 	for one := range strings.SplitSeq(text, "---\n") {
 		var m manifested
-		if err := yaml.Unmarshal([]byte(one), &m); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, yaml.Unmarshal([]byte(one), &m))
 		switch m.Kind {
 		case "Secret":
 			b, err := base64.StdEncoding.DecodeString(m.Data["key"])
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			key = string(b)
 		case "Job":
 			job = m

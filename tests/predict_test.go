@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -40,9 +41,7 @@ func TestPredictFormats(t *testing.T) {
 	predict := "predict -resume " + model + " -columns city -logit "
 	must(t, dir, "-np 2 "+predict+"-data clicks.csv -out want.csv")
 	want, err := os.ReadFile(filepath.Join(dir, "want.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, file := range []string{"in.parquet", "in.jsonl", "in.tfrecord", "in.csv.gz"} {
 		must(t, dir, "data convert -out "+file+" clicks.csv")
 		if o := must(t, dir, fmt.Sprintf("-np %d %s-data %s -out -", i%3+1, predict, file)); o.stdout != string(want) {
@@ -53,9 +52,7 @@ func TestPredictFormats(t *testing.T) {
 		must(t, dir, predict+"-data clicks.csv -out "+file)
 		must(t, dir, "data convert -out back.csv "+file)
 		got, err := os.ReadFile(filepath.Join(dir, "back.csv"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if string(got) != string(want) {
 			t.Errorf("%s holds other values: %.200s", file, got)
 		}
@@ -136,18 +133,14 @@ func TestPredictInterrupted(t *testing.T) {
 	}
 	dir, model := clickLog(t, 300_000)
 	cmd := command(t, dir, "-np", "2", "predict", "-resume", model, "-data", "clicks.csv", "-columns", "city", "-out", "x.csv")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	part := filepath.Join(dir, "x.csv.part")
 	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(part); err == nil {
 			break
 		}
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Process.Signal(os.Interrupt))
 	o := end(t, cmd)
 	if o.code != 130 {
 		t.Errorf("exit code %d: %s", o.code, o.stderr)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -77,9 +78,7 @@ func TestPublishingSurvivesKills(t *testing.T) {
 	}
 	s := startServer(t, dir, "-model", "ctr=models/ctr", "-file_system_poll_wait_seconds", "0.05")
 	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer conn.Close()
 	m.conn = conn
 	m.answers("-resume " + r.RunDir)
@@ -91,9 +90,7 @@ func TestPublishingSurvivesKills(t *testing.T) {
 	}
 
 	job := command(t, dir, "-np", "2", "train", "-resume", r.RunDir, "-set", "train.epochs=1000")
-	if err := job.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, job.Start())
 	pids := waitRanks(t, job.Process.Pid, 2)
 	eventually(t, "two more versions", func() bool {
 		all, _ := filepath.Glob(filepath.Join(dir, "models", "ctr", "[0-9]*"))
@@ -115,9 +112,7 @@ func TestPublishingSurvivesKills(t *testing.T) {
 	for i := range 4 {
 		version := n + int64(i) + 1
 		e := command(t, dir, "export", "-resume", r.RunDir, "-out", "models", "-name", "ctr", "-version", fmt.Sprint(version))
-		if err := e.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.Start())
 		time.Sleep(time.Duration(i) * 20 * time.Millisecond)
 		kill(t, e.Process.Pid, syscall.SIGKILL)
 		end(t, e)

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // clicks writes records such as a new reader of the README may have.
@@ -18,18 +20,14 @@ func clicks(t *testing.T, path string, rows int) {
 		u, a := i*7919%500, i*31%40
 		fmt.Fprintf(&b, "%d,u%d,a%d,%d,%d.25\n", (u%3+a%5)/4, u, a, i%24, i*17%900)
 	}
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 }
 
 // TestOwnDataOfTheREADME runs each command of the README's section about the user's own data.
 func TestOwnDataOfTheREADME(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, section, _ := strings.Cut(string(readme), "\n## Your own data\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	lines := regexp.MustCompile(`(?m)^    \./wdlrun (.*)$`).FindAllStringSubmatch(section, -1)
@@ -80,9 +78,7 @@ func TestLinksOfTheDocuments(t *testing.T) {
 		}
 		for _, path := range found {
 			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			text[path] = fenced.ReplaceAllString(string(b), "")
 			for _, h := range heading.FindAllStringSubmatch(text[path], -1) {
 				headings[path+"#"+anchor(h[1])] = true

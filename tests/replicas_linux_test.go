@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -106,9 +107,7 @@ func begun(t *testing.T) (cmd *exec.Cmd, dir string, pids map[int]int) {
 	t.Helper()
 	dir = t.TempDir()
 	cmd = command(t, dir, append([]string{"-np", "3", "-oversubscribe", "train", "-replicas", "2", "--json"}, short...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	pids = waitRanks(t, cmd.Process.Pid, 3)
 	waitCheckpoint(t, dir)
 	return cmd, dir, pids
@@ -183,9 +182,7 @@ func TestLossesLeaveNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	cmd := command(t, dir, append([]string{"-np", "3", "-oversubscribe", "-restarts", "9", "train", "--json", "-replicas", "2",
 		"-chaos", "kill:1@step30,kill:1@step70,kill:1@step110,kill:1@step150,kill:1@step190,kill:1@step230"}, short...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, 3)
 	watched := []int{cmd.Process.Pid, pids[0], pids[2]}
 	var held [][3][2]int // by generation of rank 1: descriptors at least, windows at most
@@ -245,9 +242,7 @@ func TestLossesLeaveNothingBehind(t *testing.T) {
 func dumps(t *testing.T, runDir string, rank int) (all []map[string]int) {
 	t.Helper()
 	folders, err := filepath.Glob(filepath.Join(runDir, "failure-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	slices.SortFunc(folders, func(a, b string) int { // "-2" is of the same second
 		return cmp.Or(cmp.Compare(filepath.Base(a)[:len("failure-20060102-150405")], filepath.Base(b)[:len("failure-20060102-150405")]), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -61,9 +62,7 @@ func disturbed(t *testing.T, np int, at moment, job []string, flags ...string) (
 	for missed := true; missed; at.lines, at.pause = at.lines/2, 0 {
 		dir = t.TempDir()
 		cmd := command(t, dir, args...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		pids := waitRanks(t, cmd.Process.Pid, np)
 		o = killAt(t, cmd, pids, at)
 		missed = o.code == 0 && !strings.Contains(o.stderr, "killed by signal 9") && at.lines > 0
@@ -92,9 +91,7 @@ func TestInjectedFaultsComeOnce(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	log, err := os.ReadFile(filepath.Join(dir, r.RunDir, "chaos.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
 	slices.Sort(lines[1:])
 	want := []string{"ranks 3", "0 kill:0@step45", "1 cut:0-1@step65", "3 stop:10ms@1@step70"}
@@ -154,9 +151,7 @@ func TestNotStartedAgainInVain(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const tier = `tables=[{name: occupation, tier: {dir: %s, memory: 1}}]`
 	for name, x := range map[string]struct {
 		limit, set, says string
@@ -171,9 +166,7 @@ func TestNotStartedAgainInVain(t *testing.T) {
 			cmd := exec.Command("sh", "-c", `ulimit -f `+x.limit+`; exec "$0" "$@"`, bin, "-np", "2", "-restarts", "3", "-transport", "tcp", "train", "--json", "-set", x.set)
 			cmd.Dir = dir
 			cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, cmd.Start())
 			o := end(t, cmd)
 			var said struct {
 				Restarts int
@@ -202,9 +195,7 @@ func TestRankZeroDiesWithItsNewRunDirectory(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const script = `made() { for d in runs/*; do [ -e "$d" ] && return 0; done; return 1; }
 epochs=2
 if [ $WDLRUN_GENERATION = 0 ]; then

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
 
@@ -57,21 +58,13 @@ func firstList(b *testing.B, dir string) time.Duration {
 	cmd := command(b, dir, "runs", "-web", "127.0.0.1:0")
 	cmd.Stderr = nil
 	errs, err := cmd.StderrPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, cmd.Start())
 	line, err := bufio.NewReader(errs).ReadString('\n')
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	answer, err := http.Get(strings.TrimSpace(strings.TrimPrefix(line, "page: ")) + "list?most=100")
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	list, err := io.ReadAll(answer.Body)
 	took := time.Since(began)
 	answer.Body.Close()
@@ -100,9 +93,7 @@ func tenThousand(b *testing.B) string {
 	random, past := rand.New(rand.NewPCG(1, 2)), time.Now().Add(-time.Hour)
 	for i := range 10_000 {
 		to := filepath.Join(dir, "runs", past.Add(time.Duration(i-10_000)*time.Minute).Format("20060102-150405"))
-		if err := os.MkdirAll(to, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, os.MkdirAll(to, 0o755))
 		for _, name := range []string{"config.yaml", "metrics.jsonl", "result.json", "run.json"} {
 			text, err := os.ReadFile(filepath.Join(models[i%2], name))
 			if err == nil {
@@ -111,13 +102,9 @@ func tenThousand(b *testing.B) string {
 			if err == nil {
 				err = os.Chtimes(filepath.Join(to, name), past, past)
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, err)
 		}
-		if err := os.Chtimes(to, past, past); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, os.Chtimes(to, past, past))
 	}
 	return dir
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -22,12 +23,8 @@ func TestRuns(t *testing.T) {
 			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "runs", "foreign"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "runs", "foreign", "metrics.jsonl"), []byte("\x1b[31mred\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Join(dir, "runs", "foreign"), 0o755))
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "runs", "foreign", "metrics.jsonl"), []byte("\x1b[31mred\n"), 0o644))
 	o := run(t, dir, "runs", "-sort", "auc")
 	if o.code != 0 || !strings.Contains(o.stdout, "with train.seed=2") || !strings.Contains(o.stdout, "unreadable") || strings.Contains(o.stdout, "\x1b") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
@@ -57,9 +54,7 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%d rows, %v\n%s", len(rows), err, o.stdout)
 	}
 	made, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	o = run(t, dir, append([]string{"report", "-out", "all.html"}, made...)...)
 	page, err := os.ReadFile(filepath.Join(dir, "all.html"))
 	if o.code != 0 || err != nil || !bytes.Contains(page, []byte(" is the best by AUC of the test data")) || !bytes.Contains(page, []byte("train.seed")) {

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -91,9 +92,7 @@ func logitsOf(t *testing.T, b []byte) (x []float32) {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -119,9 +118,7 @@ func startServerAt(t *testing.T, dir string, g, r int, flags ...string) server {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines, text, done := bufio.NewScanner(out), "", make(chan struct{})
 	for lines.Scan() {
 		if text += lines.Text() + "\n"; strings.Contains(text, "REST on") {
@@ -158,21 +155,15 @@ type scoredRecords struct {
 func readScored(t *testing.T, file string) (x scoredRecords) {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	all, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n := len(all[0]) - 3
 	x.names = all[0][:n]
 	for _, r := range all[1:] {
 		z, err := strconv.ParseFloat(r[n+2], 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		x.rows, x.labels, x.logits = append(x.rows, r[:n]), append(x.labels, r[n]), append(x.logits, float32(z))
 	}
 	return x
@@ -194,15 +185,11 @@ func TestServedLogitsAreThoseOfEval(t *testing.T) {
 	s := startServer(t, dir, "-model", "ctr=models/ctr")
 
 	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got []float32
 	for lo, n := 0, 1; lo < len(want.rows); lo, n = lo+n, n*3%601+1 {
 		request, answer := stringTensors("ctr", want.names, want.rows[lo:min(lo+n, len(want.rows))]), []byte(nil)
-		if err := conn.Invoke(context.Background(), "/tensorflow.serving.PredictionService/Predict", &request, &answer, grpc.ForceCodecV2(bytesCodec{})); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, conn.Invoke(context.Background(), "/tensorflow.serving.PredictionService/Predict", &request, &answer, grpc.ForceCodecV2(bytesCodec{})))
 		got = append(got, logitsOf(t, answer)...)
 	}
 	if err := conn.Close(); err != nil {
@@ -218,9 +205,7 @@ func TestServedLogitsAreThoseOfEval(t *testing.T) {
 		LogLoss float64 `json:"logloss"`
 	}
 	text := must(t, dir, "eval -resume "+model+" --json").stdout
-	if err := json.Unmarshal([]byte(text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:]), &eval); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:]), &eval))
 	if loss := logLossOf(got, want.labels); math.Abs(loss-eval.LogLoss) > 1e-12 {
 		t.Errorf("log-loss of the served logits %v, eval %v", loss, eval.LogLoss)
 	}
@@ -254,18 +239,12 @@ func restLogits(t *testing.T, url string, x scoredRecords, n int) (logits []floa
 		request.Instances = append(request.Instances, row)
 	}
 	body, err := json.Marshal(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a, err := http.Post(url+"/v1/models/ctr:predict", "application/json", strings.NewReader(string(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var answer struct{ Predictions []struct{ Logit float32 } }
 	if err := json.Unmarshal(text, &answer); err != nil || len(answer.Predictions) != n {
 		t.Fatalf("%v: %.300s", err, text)
@@ -293,9 +272,7 @@ func TestServerOfTheDocument(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	text, err := os.ReadFile("../docs/serving.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Server\n")
 	lines := regexp.MustCompile(`(?m)^    (\S.*)$`).FindAllStringSubmatch(section, 5)
 	if len(lines) != 5 || !strings.HasPrefix(lines[0][1], "go build") || !strings.HasPrefix(lines[4][1], "curl -d '") {
@@ -312,9 +289,7 @@ func TestServerOfTheDocument(t *testing.T) {
 	defer s.stop()
 	body := strings.Split(lines[4][1], "'")[1]
 	a, err := http.Post(s.rest+"/v1/models/ctr:predict", "", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer a.Body.Close()
 	answer, err := io.ReadAll(a.Body)
 	if err != nil || a.StatusCode != 200 || !strings.Contains(string(answer), `{"predictions": [{"score": 0.`) {
@@ -328,9 +303,7 @@ func TestServeFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	write("models.config", "model_config_list { config { nam: 'ctr' } }")
 	write("none.config", "# nothing")
@@ -365,14 +338,10 @@ func TestServeFlags(t *testing.T) {
 func statusOf(t *testing.T, s server) string {
 	t.Helper()
 	a, err := http.Get(s.rest + "/v1/models/ctr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer a.Body.Close()
 	b, err := io.ReadAll(a.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return strings.Join(strings.Fields(string(b)), " ")
 }
 
@@ -397,16 +366,10 @@ func TestServeSwitchesVersions(t *testing.T) {
 	must(t, dir, "export -resume "+model+" -out other -name ctr -version 3")
 	bad := filepath.Join(dir, "other", "ctr", "3", "table-0000.bin")
 	b, err := os.ReadFile(bad)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b[0] ^= 1
-	if err := os.WriteFile(bad, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(dir, "other", "ctr", "3"), filepath.Join(dir, "models", "ctr", "3")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(bad, b, 0o644))
+	fatal.If(t, os.Rename(filepath.Join(dir, "other", "ctr", "3"), filepath.Join(dir, "models", "ctr", "3")))
 	eventually(t, "the fault of version 3", func() bool {
 		return strings.Contains(status(), `"version": "3", "state": "END", "status": { "error_code": "DATA_LOSS"`)
 	})

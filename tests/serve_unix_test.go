@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -32,22 +33,16 @@ import (
 func pemPair(t *testing.T) (certificate, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	text := func(kind string, b []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
 	}
@@ -75,9 +70,7 @@ func TestServeEncrypted(t *testing.T) {
 	dir := exportedModel(t)
 	certificate, key := pemPair(t)
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write("ssl.config", fmt.Sprintf("server_key: %q server_cert: %q custom_ca: %q client_verify: true", key, certificate, certificate))
 	models := func(version int) string {
@@ -88,9 +81,7 @@ func TestServeEncrypted(t *testing.T) {
 	s := startServer(t, dir, "-model_config_file", "models.config", "-model_config_file_poll_wait_seconds", "1", "-ssl_config_file", "ssl.config")
 	defer s.stop()
 	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(certificate))
 	config := &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
@@ -99,14 +90,10 @@ func TestServeEncrypted(t *testing.T) {
 	url := strings.Replace(s.rest, "http:", "https:", 1) + "/v1/models/ctr/labels/stable"
 	stable := func() string {
 		a, err := client.Get(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer a.Body.Close()
 		b, err := io.ReadAll(a.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return string(b)
 	}
 	if text := stable(); !strings.Contains(text, `"version": "1"`) {
@@ -116,9 +103,7 @@ func TestServeEncrypted(t *testing.T) {
 	eventually(t, "the label's other version", func() bool { return strings.Contains(stable(), `"version": "2"`) })
 
 	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(credentials.NewTLS(config)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer conn.Close()
 	request, answer := stringTensors("ctr", []string{"age"}, [][]string{{"17"}}), []byte(nil)
 	if err := conn.Invoke(context.Background(), "/tensorflow.serving.PredictionService/Predict", &request, &answer, grpc.ForceCodecV2(bytesCodec{})); err != nil || len(logitsOf(t, answer)) != 1 {
@@ -149,9 +134,7 @@ func TestServersShareAPort(t *testing.T) {
 	}
 	for range 20 {
 		a, err := http.Post(first.rest+"/v1/models/ctr:predict", "", strings.NewReader(`{"instances": [{"age": 1}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		a.Body.Close()
 		if a.StatusCode != http.StatusOK {
 			t.Errorf("status %d", a.StatusCode)

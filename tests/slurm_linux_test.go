@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -25,9 +26,7 @@ for word; do case $word in --nodelist=*) node=${word#*=} ;; --*) ;; *) break ;; 
 export HOME=`+dir+`/$node SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1
 mkdir -p $HOME && exec "$@"
 `)
-	if err := os.Chmod(filepath.Join(dir, "srun"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(filepath.Join(dir, "srun"), 0o700))
 	return dir
 }
 
@@ -38,15 +37,11 @@ func TestSrun(t *testing.T) {
 	within := func(nodes, tasks string, args ...string) outcome {
 		cmd := command(t, dir, args...)
 		cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST="+nodes, "SLURM_TASKS_PER_NODE="+tasks)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		return end(t, cmd)
 	}
 	own, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, x := range []struct {
 		nodes, tasks string
 		flags        []string
@@ -80,9 +75,7 @@ func TestResumeAuto(t *testing.T) {
 		t.Errorf("%d steps in %s after %d in %s", again.Steps, again.RunDir, first.Steps, first.RunDir)
 	}
 	newer := filepath.Join(dir, filepath.Dir(first.RunDir), "99999999-000000")
-	if err := os.Mkdir(newer, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(newer, 0o755))
 	write(t, newer, "metrics.jsonl", "")
 	if fresh := train(t, dir, 1, append(flags, "-set", "train.epochs=1")...); fresh.RunDir == first.RunDir || fresh.Steps != first.Steps {
 		t.Errorf("%d steps in %s, though the newest run has no checkpoint", fresh.Steps, fresh.RunDir)
@@ -108,9 +101,7 @@ func newSlurm(t *testing.T) *slurm {
 		}
 	}
 	folder, err := os.MkdirTemp("/var/tmp", "wdlrun-slurm-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	s := &slurm{folder: folder, hub: machine(t, "controller")}
 	c := &cluster{}
@@ -158,12 +149,8 @@ func (s *slurm) serve(t *testing.T, pid, daemon string) {
 	t.Helper()
 	cmd := exec.Command("nsenter", "-t", pid, "-m", "-n", "-u", "sh", "-c", daemon+" -f "+s.folder+"/slurm.conf >/dev/null 2>&1 & cat; kill -9 $!")
 	in, err := cmd.StdinPipe() // closed with this process
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { in.Close(); cmd.Wait() })
 }
 
@@ -214,9 +201,7 @@ func TestSlurm(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	b, err := os.ReadFile("../docs/running.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, section, _ := strings.Cut(string(b), "\n## Slurm\n")
 	_, script, _ := strings.Cut(section, "    #!/bin/bash\n")
 	script, _, found := strings.Cut("#!/bin/bash\n"+strings.ReplaceAll(script, "\n    ", "\n"), "\n\n")
@@ -227,18 +212,14 @@ func TestSlurm(t *testing.T) {
 	script = strings.Replace(script, "--ntasks-per-node=8", "--ntasks-per-node=2", 1)
 	s := newSlurm(t)
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	// The nodes have a /tmp of their own.
 	if out, err := exec.Command("cp", bin, filepath.Join(s.folder, "wdlrun")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	script = strings.Replace(script, "\nwdlrun ", "\n./wdlrun ", 1)
 	adult, err := os.ReadFile("../internal/wdl/config/adult.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	write(t, s.folder, "ctr.yaml", string(adult))
 	t.Run("cancel", func(t *testing.T) { s.cancel(t, script) })
 	t.Run("bits", func(t *testing.T) { s.sameBits(t, script) })

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -29,9 +30,7 @@ set -- "$1" "$2"
 exec env -i HOME=$HOME PATH=$PATH sh -c '%s' login "$1" "$2"
 `, homes, script)
 	write(t, homes, "client", text)
-	if err := os.Chmod(client, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(client, 0o700))
 	return client, homes
 }
 
@@ -64,15 +63,11 @@ func TestHostsProgram(t *testing.T) {
 	client, homes := fakeSSH(t, login)
 	dir, work := t.TempDir(), t.TempDir()
 	write(t, dir, "prog", "#!/bin/sh\nread line\necho $0 $1 $WDLRUN_RANK $WDLRUN_HOST $COLOUR $SHAPE $line $PWD \"$2\"\n")
-	if err := os.Chmod(filepath.Join(dir, "prog"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(filepath.Join(dir, "prog"), 0o755))
 	cmd := command(t, dir, "-H", "a,b", "-ssh", client, "-wdir", work, "-x", "COLOUR=blue", "-x", "SHAPE", "-output", "merged", dir+"/prog", "one", "it's \"two\" $HOME")
 	cmd.Env = append(os.Environ(), "SHAPE=round")
 	cmd.Stdin = strings.NewReader("typed\n")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	o := end(t, cmd)
 	for r, host := range []string{"a", "b"} {
 		typed := " typed"
@@ -135,9 +130,7 @@ func TestHostsLeaveNoTrace(t *testing.T) {
 			if x.name == "guard" {
 				cmd.Args = append([]string{cmd.Args[0], "-x", "LONG=3"}, cmd.Args[1:]...)
 			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, cmd.Start())
 			eventually(t, "all ranks", func() bool { return countOf(below(homes), "environ", "WDLRUN_SIZE=4\x00") >= 12 })
 			kill(t, x.victim(cmd.Process.Pid, below(homes)), syscall.SIGKILL)
 			o := end(t, cmd)
@@ -184,22 +177,16 @@ func TestHostsRecipes(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	b, err := os.ReadFile("../docs/running.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, section, _ := strings.Cut(string(b), "\n## On several hosts, by ssh\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	client, _ := fakeSSH(t, login)
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir, n := t.TempDir(), 0
 	write(t, dir, "hosts", "a slots=2\nb slots=2\n")
 	adult, err := os.ReadFile("../internal/wdl/config/adult.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	write(t, dir, "ctr.yaml", string(adult))
 	for line := range strings.Lines(section) {
 		command, ok := strings.CutPrefix(line, "    wdlrun -")
@@ -264,9 +251,7 @@ func TestHostsFiles(t *testing.T) {
 	client, homes := fakeSSH(t, login)
 	out := t.TempDir()
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	records := "click,site\n" + strings.Repeat("1,a\n0,b\n", 64)
 	for _, x := range []struct{ name, b, want string }{
 		{"the same", records, ""},
@@ -275,9 +260,7 @@ func TestHostsFiles(t *testing.T) {
 	} {
 		for host, text := range map[string]string{"a": records, "b": x.b} {
 			dir := filepath.Join(homes, host)
-			if err := errors.Join(os.MkdirAll(dir, 0o700), os.RemoveAll(filepath.Join(dir, "x.csv"))); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errors.Join(os.MkdirAll(dir, 0o700), os.RemoveAll(filepath.Join(dir, "x.csv"))))
 			if text != "" {
 				write(t, dir, "x.csv", text)
 			}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -36,18 +37,14 @@ func newCluster(t testing.TB, n int) *cluster {
 		}
 	}
 	folder, err := os.MkdirTemp("/var/tmp", "wdlrun-hosts-") // hosts have a /tmp of their own
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	c := &cluster{folder: folder, client: "ssh -F " + folder + "/config"}
 	c.hub = machine(t, "launcher")
 	c.do(t, c.hub, "ip link add br0 type bridge; ip addr add 10.78.0.254/24 dev br0; ip link set br0 up; ip link set lo up")
 	c.do(t, c.hub, fmt.Sprintf("cd %s; ssh-keygen -q -t ed25519 -N '' -f key; ssh-keygen -q -t ed25519 -N '' -f hostkey; mkdir -p /run/sshd", folder))
 	hostKey, err := os.ReadFile(folder + "/hostkey.pub")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var config, known strings.Builder
 	for i := range n {
 		name, ip := string(rune('a'+i)), fmt.Sprintf("10.78.0.%d", i+1)
@@ -62,12 +59,8 @@ func newCluster(t testing.TB, n int) *cluster {
 		write(t, folder, "sshd-"+name, sshd)
 		server := exec.Command("nsenter", "-t", pid, "-m", "-n", "-u", "sh", "-c", "/usr/sbin/sshd -D -f "+folder+"/sshd-"+name+" & cat; kill $!")
 		in, err := server.StdinPipe() // closed with this process
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, server.Start())
 		t.Cleanup(func() { in.Close(); server.Wait() })
 	}
 	fmt.Fprintf(&config, "Host *\n User root\n IdentityFile %s/key\n IdentitiesOnly yes\n UserKnownHostsFile %[1]s/known\n StrictHostKeyChecking yes\n", folder)
@@ -84,13 +77,9 @@ func machine(t testing.TB, name string) (pid string) {
 	t.Helper()
 	holder := exec.Command("unshare", "-m", "-n", "-u", "sh", "-c", "mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /root && echo "+name+" >/proc/sys/kernel/hostname && echo && exec cat")
 	in, err := holder.StdinPipe() // closed with this process
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var said bytes.Buffer
 	holder.Stderr = &said
 	if err := holder.Start(); err != nil {
@@ -123,9 +112,7 @@ func (c *cluster) inside(t testing.TB, args ...string) *exec.Cmd {
 	cmd := command(t, c.folder, args...)
 	cmd.Args = append([]string{"nsenter", "-t", c.hub, "-n", "-u"}, cmd.Args...)
 	path, err := exec.LookPath("nsenter")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cmd.Path = path
 	return cmd
 }
@@ -211,9 +198,7 @@ func (c *cluster) sameBits(t *testing.T) {
 	}
 	one := parseTrained(t, o)
 	cmd := c.launch(t, append([]string{"-H", "a:2,b:2,c:2,d:2"}, flags...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	if o = end(t, cmd); o.code != 0 {
 		t.Fatal(o)
 	}
@@ -235,9 +220,7 @@ func (c *cluster) sameBits(t *testing.T) {
 // logins fail with one line that names the host.
 func (c *cluster) logins(t *testing.T) {
 	known, err := os.ReadFile(c.folder + "/known")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, x := range []struct{ name, hosts, known, flag, want string }{
 		{"a changed key", "a,b", strings.Replace(string(known), "10.78.0.2 ", "10.78.0.9 ", 1) + "10.78.0.2 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDvBGWDDpJ5WyZfCYbtnYIJq0pYqVHHOnJ7hRx7F4T5u\n", "", "wdlrun: host b: its host key has changed: "},
 		{"an unknown key", "a,b", strings.Replace(string(known), "10.78.0.2 ", "10.78.0.9 ", 1), "", "wdlrun: host b: its host key is unknown: "},
@@ -252,9 +235,7 @@ func (c *cluster) logins(t *testing.T) {
 			args = append([]string{"-ssh", c.client + x.flag}, args...)
 		}
 		cmd := c.launch(t, args...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		if o := end(t, cmd); o.code != 1 || !strings.Contains(o.stderr, x.want) {
 			t.Errorf("%s: exit code %d, want %q:\n%s", x.name, o.code, x.want, o.stderr)
 		}
@@ -287,9 +268,7 @@ func (c *cluster) ports(t *testing.T) {
 		{"20002-20003", 1, "to host a at 10.78.0.1: no answer"},
 	} {
 		cmd := c.launch(t, "-H", "a:2,b:2", "-ports", x.ports, "train", "-set", "train.epochs=1", "-set", "train.global_batch=1024")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		if o := end(t, cmd); o.code != x.code || !strings.Contains(o.stderr, x.says) {
 			t.Errorf("-ports %s: exit code %d, want %d and %q:\n%s%s", x.ports, o.code, x.code, x.says, o.stdout, o.stderr)
 		}
@@ -299,9 +278,7 @@ func (c *cluster) ports(t *testing.T) {
 // interrupt asks a training to end: it writes a checkpoint and ends on every host.
 func (c *cluster) interrupt(t *testing.T) {
 	cmd := c.launch(t, "-H", "a:2,b:2", "train", "-out", "interrupted", "-set", "train.epochs=1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	eventually(t, "steps", func() bool {
 		found, _ := filepath.Glob(filepath.Join(c.folder, "interrupted", "*", "metrics.jsonl"))
 		return len(found) > 0
@@ -318,9 +295,7 @@ func (c *cluster) interrupt(t *testing.T) {
 // change moves a training from host a to b and c. Nothing stays behind on a.
 func (c *cluster) change(t *testing.T) {
 	cmd := c.launch(t, append([]string{"-H", "a:2", "train", "-out", "changed"}, append(few(t), "-set", "train.epochs=100000")...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	var found []string
 	eventually(t, "steps", func() bool {
 		found, _ = filepath.Glob(filepath.Join(c.folder, "changed", "*", "metrics.jsonl"))
@@ -328,9 +303,7 @@ func (c *cluster) change(t *testing.T) {
 	})
 	for _, x := range [][]string{{"add", "the training continues with 4 ranks on a:2,b:1,c:1\n", "b", "c"}, {"drop", "the training continues with 2 ranks on b:1,c:1\n", "a"}} {
 		ask := c.inside(t, append([]string{"hosts", x[0], filepath.Dir(found[0])}, x[2:]...)...)
-		if err := ask.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, ask.Start())
 		if o := end(t, ask); o.stdout != x[1] {
 			t.Errorf("%q: %+v", x, o)
 		}
@@ -347,9 +320,7 @@ func (c *cluster) change(t *testing.T) {
 // killed ends a job of four ranks on two hosts. What the ranks have started is gone too.
 func (c *cluster) killed(t *testing.T, victim func(t *testing.T, c *cluster, launcher int), says string) {
 	cmd := c.launch(t, "-H", "a:2,b:2", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & exec sleep 1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	eventually(t, "all ranks", func() bool {
 		return countOf(c.processes(0), "cmdline", "sleep\x001000") == 4 && countOf(c.processes(1), "cmdline", "sleep\x001000") == 4
 	})

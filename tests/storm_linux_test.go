@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
@@ -96,17 +97,13 @@ func TestStorm(t *testing.T) {
 func survive(t *testing.T, dir string, args []string) (r trained, fallen int) {
 	t.Helper()
 	bin, err := wdlrun()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, bin, args...)
 	lines := &lineCount{of: " start again in "}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, new(bytes.Buffer), lines
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	ended := make(chan struct{})
 	looked := make(chan []int)
 	go func() { looked <- lookAt(cmd.Process.Pid, ended) }()
@@ -186,14 +183,10 @@ func (l *lineCount) Write(b []byte) (int, error) {
 func onceEach(t *testing.T, runDir string, epochs int) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(runDir, "commits.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	log, err := slots.NewLogReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if log.Record().Step != 0 {
 		t.Fatalf("the log begins at step %d", log.Record().Step)
 	}
@@ -203,9 +196,7 @@ func onceEach(t *testing.T, runDir string, epochs int) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, p := range r.Pieces {
 			counted[[2]int64{p.Batch.Epoch, p.Batch.First}]++
 		}

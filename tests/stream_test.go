@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -38,14 +39,10 @@ func startBroker(dir string, ports ...int) (*kfake.Cluster, error) {
 func sendClicks(t *testing.T, c *kfake.Cluster, n int) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("clicks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer cl.Close()
 	for i := range n {
-		if err := cl.ProduceSync(context.Background(), kgo.StringRecord(fmt.Sprintf("%d,s%d", i%2, i%9))).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cl.ProduceSync(context.Background(), kgo.StringRecord(fmt.Sprintf("%d,s%d", i%2, i%9))).FirstErr())
 	}
 }
 
@@ -61,9 +58,7 @@ func loseBroker(t *testing.T, timeout time.Duration) error {
 	sendClicks(t, c, 100)
 	write(t, dir, "s.yaml", fmt.Sprintf(streamYAML, fmt.Sprintf("kafka://%s/clicks?timeout=%v", c.ListenAddrs()[0], timeout)))
 	cmd := command(t, dir, "-np", "2", "train", "-config", "s.yaml")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	ended, job := make(chan outcome, 1), ""
 	go func() { ended <- end(t, cmd) }()
 	eventually(t, "a checkpoint of the last step", func() bool {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -17,9 +18,7 @@ func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	space := "train.optimizer.dense.learning_rate: [0.001, 1.0e+30]\nmodel.kind: [wide_deep]\n"
-	if err := os.WriteFile(filepath.Join(dir, "space.yaml"), []byte(space), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "space.yaml"), []byte(space), 0o644))
 	args := append([]string{"sweep", "-space", "space.yaml", "-method", "grid", "-parallel", "2", "-np", "1", "-set", "data.valid_fraction=0.2", "-json"}, few(t)...)
 	var got struct {
 		Dir      string
@@ -59,9 +58,7 @@ func TestSweep(t *testing.T) {
 	}
 	state := filepath.Join(dir, got.Dir, "sweep.json")
 	text, err := os.ReadFile(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	write(t, dir, filepath.Join(got.Dir, "sweep.json"), strings.Replace(string(text), "1.0e+30", "0.002", 1)) // the cause is mended
 	o = run(t, dir, "sweep", "-resume", got.Dir)
 	if o.code != 0 || strings.Contains(o.stderr, "trial 1") || !strings.Contains(o.stderr, "\ntrial 2, ") {
@@ -78,26 +75,18 @@ func TestAnInterruptedSweep(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "space.yaml"), []byte("train.l2.deep: {log: [1e-6, 1e-3]}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "space.yaml"), []byte("train.l2.deep: {log: [1e-6, 1e-3]}\n"), 0o644))
 	cmd := command(t, dir, "sweep", "-space", "space.yaml", "-trials", "2", "-parallel", "2", "-set", "data.valid_fraction=0.2", "-set", "train.epochs=100000")
 	var said strings.Builder
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	found := func(pattern string) int {
 		all, err := filepath.Glob(filepath.Join(dir, "sweeps", "*", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return len(all)
 	}
 	eventually(t, "two trainings", func() bool { return found("trial-000*/metrics.jsonl") == 2 })
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Process.Signal(syscall.SIGINT))
 	cmd.Wait()
 	if n := found("trial-000*/checkpoints/step-*"); n < 2 || cmd.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "; to continue: /") || !strings.Contains(said.String(), "/wdlrun sweep -resume sweeps/") || !strings.HasSuffix(said.String(), " -parallel 2\n") {
 		t.Errorf("%d checkpoints, exit code %d\n%s", n, cmd.ProcessState.ExitCode(), &said)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -60,22 +61,16 @@ func TestTraceNamesASlowRank(t *testing.T) {
 func merged(t *testing.T, path string, ranks int) {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var events []struct {
 		Ph, Name string
 		Pid, Tid int
 		Args     struct{ Bytes, Rows, Batches int }
 	}
-	if err := json.NewDecoder(z).Decode(&events); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.NewDecoder(z).Decode(&events))
 	pids, found := map[int]bool{}, map[string]bool{}
 	for _, e := range events {
 		if e.Ph == "X" {
@@ -116,9 +111,7 @@ func TestTimelinesOnRequest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=100000", "-trace", "steps=10-20")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	files := func() int {
 		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "trace-*.json"))
 		return len(found)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // clock is a time source that the test advances.
@@ -45,9 +47,7 @@ func TestChromeTraceHoldsTheLastSpansInOrder(t *testing.T) {
 		r.Enter(Phase(i % Phases))
 	}
 	var b strings.Builder
-	if err := r.WriteChrome(&b, Source{Rank: 5, Size: 6, Host: "a\"b"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.WriteChrome(&b, Source{Rank: 5, Size: 6, Host: "a\"b"}))
 	var events []struct {
 		Name string
 		Ph   string
@@ -99,9 +99,7 @@ func TestExchangesAreInTheirSpans(t *testing.T) {
 	}
 	r.Enter(Input)
 	var b strings.Builder
-	if err := r.WriteChrome(&b, Source{Size: 2, Host: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.WriteChrome(&b, Source{Size: 2, Host: "a"}))
 	var events []struct {
 		Name string
 		Args struct {
@@ -150,9 +148,7 @@ func TestWorkConcurrentWithPhases(t *testing.T) {
 	}()
 	<-done
 	var b strings.Builder
-	if err := r.WriteChrome(&b, Source{Size: 1}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.WriteChrome(&b, Source{Size: 1}))
 	for _, want := range []string{
 		`{"name":"pull","ph":"X","ts":0.0,"dur":1000.0,"pid":0,"tid":0,"args":{"step":7,"bytes":120,"rows":4}}`,
 		`{"name":"compute","ph":"X","ts":1000.0,"dur":1000.0,"pid":0,"tid":0}`,
@@ -185,9 +181,7 @@ func TestWriteLast(t *testing.T) {
 	}
 	now = now.Add(500 * time.Millisecond)
 	var b strings.Builder
-	if err := r.WriteLast(&b, 10); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.WriteLast(&b, 10))
 	want := `    step  phase           began s       took s
        1  push           4.000000     0.500000  so far
        1  compute        3.000000     1.000000
@@ -211,9 +205,7 @@ func TestOnlySomeSteps(t *testing.T) {
 		r.Exchange(uint64(i))
 	}
 	var b strings.Builder
-	if err := r.WriteChrome(&b, Source{Size: 1, Last: 2}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.WriteChrome(&b, Source{Size: 1, Last: 2}))
 	var events []struct {
 		Args struct {
 			Header

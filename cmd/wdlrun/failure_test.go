@@ -14,6 +14,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -63,9 +64,7 @@ func TestPlainErrorsLeaveTheVerdict(t *testing.T) {
 		if err != nil || x.want == "" && (len(files) != 1 || filepath.Base(files[0]) != runs.FileVerdict) {
 			t.Errorf("%q, %v", files, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, save.FileConfig), []byte("train: {seed: 1}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, save.FileConfig), []byte("train: {seed: 1}\n"), 0o600))
 		if r, err := runs.Read(dir); err != nil || r.State != runs.Failed || r.Failure != out.Verdict.String() {
 			t.Errorf("%+v, %v; want the failure %q", r, err, out.Verdict)
 		}
@@ -127,9 +126,7 @@ func TestResultsOfWhatEndedOtherwise(t *testing.T) {
 	}
 	for np, r := range map[int]report.Result{1: {Stopped: true, Checkpoint: "x"}, 2: {}, 3: {LastCheckpoint: "x"}} {
 		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var line bytes.Buffer
 		var got struct {
 			Code  int `json:"exit_code"`
@@ -147,9 +144,7 @@ func TestResultsOfWhatEndedOtherwise(t *testing.T) {
 func TestPurpose(t *testing.T) {
 	run := t.TempDir()
 	has := func(lines string) {
-		if err := os.WriteFile(filepath.Join(run, "chaos.log"), []byte("ranks 3\n"+lines), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(run, "chaos.log"), []byte("ranks 3\n"+lines), 0o600))
 	}
 	p := &program{chaos: true}
 	of := func(k rank.Kind, r int) string {
@@ -190,9 +185,7 @@ func TestFailuresOfOneSecond(t *testing.T) {
 	if dir, err := failureFolder(filepath.Join(run, "on other hosts"), now); err != nil || dir != filepath.Join(run, "on other hosts", "failure-20261121-101500") {
 		t.Errorf("of a run directory that is not here: %s, %v", dir, err)
 	}
-	if err := os.WriteFile(filepath.Join(run, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(run, "file"), nil, 0o600))
 	if _, err := failureFolder(filepath.Join(run, "file"), now); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("of a file: %v", err)
 	}

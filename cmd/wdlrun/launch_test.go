@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -42,12 +43,8 @@ func TestNothingToResume(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	run := filepath.Join(out, "20261124-010203")
-	if err := os.Mkdir(run, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(run, save.FileConfig), []byte("train: {seed: 1}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(run, 0o700))
+	fatal.If(t, os.WriteFile(filepath.Join(run, save.FileConfig), []byte("train: {seed: 1}\n"), 0o600))
 	if got, want := nothingToResume(resumeAuto, opt), "-resume auto: the newest run, "+run+", has no checkpoint: starting a new training"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -64,13 +61,9 @@ func TestNothingToResume(t *testing.T) {
 // TestNextNamesHosts: the proposed commands start on the same hosts.
 func TestNextNamesHosts(t *testing.T) {
 	result, err := json.Marshal(report.Result{Checkpoint: "x", RunDir: "runs/1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p, line := &program{hosts: " -H a:2,b:2"}, bytes.Buffer{}
-	if err := trained(p)(&line, 4, false, result); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, trained(p)(&line, 4, false, result))
 	for _, want := range []string{"wdlrun -np 4 -H a:2,b:2 eval -resume runs/1 ", "wdlrun -np 4 -H a:2,b:2 predict -resume runs/1 "} {
 		if !strings.Contains(line.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, &line)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // BenchmarkPosts measures the time of one rank's core for the small parts of an all-to-all
@@ -41,9 +42,7 @@ func benchPosts(b *testing.B, ts []*Transport, n int, rounds *uint64) {
 		for k, tr := range ts[1:] {
 			tag := tag
 			tag.Step = uint32(k)
-			if err := tr.Exchange(tag, 0, part, 0, part); err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, tr.Exchange(tag, 0, part, 0, part))
 		}
 		received = append(received, core(b, func() error { return ts[0].ExchangeEach(tag, in) }))
 	}
@@ -57,14 +56,10 @@ func benchPosts(b *testing.B, ts []*Transport, n int, rounds *uint64) {
 func core(b *testing.B, f func() error) float64 {
 	now := func() float64 {
 		var t unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
 		return float64(t.Nano()) * 1e-9
 	}
 	begin := now()
-	if err := f(); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, f())
 	return now() - begin
 }

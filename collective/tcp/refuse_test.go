@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -69,9 +70,7 @@ func TestStrangersAreRefusedAndTheJobGoesOn(t *testing.T) {
 	conns := make([]net.Conn, len(strangers()))
 	for i, s := range strangers() { // first in the queue
 		conn, err := net.Dial("tcp", peers[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer conn.Close()
 		if _, err := conn.Write(s.send(want)); err != nil {
 			t.Fatal(err)
@@ -332,9 +331,7 @@ func TestConnectEndsWithItsContext(t *testing.T) {
 // TestDialingAStranger makes another server listen at the address of rank 0.
 func TestDialingAStranger(t *testing.T) {
 	fake, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer fake.Close()
 	go func() {
 		for {
@@ -348,9 +345,7 @@ func TestDialingAStranger(t *testing.T) {
 		}
 	}()
 	ln, err := Listen("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, err = ln.Connect(context.Background(), Config{Rank: 1, Peers: []string{fake.Addr().String(), ln.Addr()}, Key: testKey})
 	if err == nil || !strings.Contains(err.Error(), `it began with "220 mail": it is not a rank of a job`) {
 		t.Errorf("%v", err)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/wdlrun/wdlrun/internal/control/controlpb"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -30,9 +31,7 @@ func TestMain(m *testing.M) {
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return ln
 }
 
@@ -43,9 +42,7 @@ func serve(t *testing.T, c Config) *Server {
 		c.Key = rank.NewKey()
 	}
 	s, err := Serve(listen(t), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -71,9 +68,7 @@ func all(size int, f func(r int) error) []error {
 func joinAll(t *testing.T, s *Server, opts Options) []*Session {
 	t.Helper()
 	sessions, err := tryJoinAll(t, s, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return sessions
 }
 
@@ -204,9 +199,7 @@ func TestEveryoneHearsTheSameVerdict(t *testing.T) {
 	s := serve(t, Config{Size: 3, Host: host, Settle: patient.Longest})
 	sessions := joinAll(t, s, Options{})
 	sessions[1].Watch(func() rank.Status { return rank.Status{Step: 7, Phase: "input", Position: "a.csv offset 9"} })
-	if err := sessions[2].Done(nil); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, sessions[2].Done(nil))
 	errs := all(3, func(r int) error {
 		switch r {
 		case 0:
@@ -434,18 +427,12 @@ func TestStrangersDoNoHarm(t *testing.T) {
 func raw(t *testing.T, s *Server) controlpb.Control_AttendClient {
 	t.Helper()
 	l, err := try(t.Context(), func() (string, rank.Key, error) { return s.Addr(), s.config.Key, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c, err := l.client()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { c.Close() })
 	stream, err := controlpb.NewControlClient(c).Attend(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return stream
 }
 
@@ -488,9 +475,7 @@ func TestBadMessages(t *testing.T) {
 func TestPlainConnectionIsRefused(t *testing.T) {
 	s := serve(t, Config{Size: 1})
 	c, err := grpc.NewClient("passthrough:///"+s.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patient.Longest)
 	defer cancel()
@@ -612,9 +597,7 @@ func TestWordIsPassedOn(t *testing.T) {
 	told := make(chan string, 1)
 	for _, word := range []func(string){nil, func(line string) { told <- line }} {
 		s, err := Serve(listen(t), Config{Key: rank.NewKey(), Size: 2, Word: word})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		s.post(func(time.Duration) { s.act(rank.Decision{Act: rank.Tell, Word: line}) })
 		done := make(chan struct{})
 		s.post(func(time.Duration) { close(done) })

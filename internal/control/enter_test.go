@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -42,13 +43,9 @@ func enterAll(t *testing.T, size int, w func(r int) rank.World) {
 
 func TestMeetingByFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(dir, 0o700))
 	stale, err := mpiWorld(dir, 0, 3).Meeting()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	// Files of dead jobs: no process listens at the address; a process without the key listens
 	// there; the file is not a meeting file.
 	stranger := serve(t, Config{Size: 1})
@@ -70,17 +67,11 @@ func TestMeetingByFile(t *testing.T) {
 
 func TestTwoJobsOfOneName(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(dir, 0o700))
 	running := serve(t, Config{Size: 2})
 	m, err := mpiWorld(dir, 0, 2).Meeting()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Publish(running.Addr(), running.config.Key); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, m.Publish(running.Addr(), running.config.Key))
 	if _, err := Enter(t.Context(), mpiWorld(dir, 0, 2), "", Options{}); err == nil || !strings.Contains(err.Error(), `another job named "openmpi-7" is running`) {
 		t.Error(err)
 	}
@@ -105,9 +96,7 @@ func TestGivenCoordinator(t *testing.T) {
 
 func TestEnterFails(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(dir, 0o700))
 	taken, free := listen(t), listen(t)
 	defer taken.Close()
 	free.Close()
@@ -141,9 +130,7 @@ func TestEnterFails(t *testing.T) {
 // error, not the loss of the coordinator.
 func TestHostFails(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(dir, 0o700))
 	errs := all(3, func(r int) error {
 		s, err := Enter(t.Context(), mpiWorld(dir, r, 3), "", Options{})
 		if err != nil {
@@ -171,16 +158,12 @@ func TestHostKilled(t *testing.T) {
 	ln.Close()
 	zero := exec.CommandContext(t.Context(), os.Args[0])
 	zero.Env = append(append(os.Environ(), w.Env()...), "CONTROL_TEST_RANK=wait")
-	if err := zero.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, zero.Start())
 	defer zero.Wait()
 	defer zero.Process.Kill()
 	w.Rank, w.LocalRank = 1, 1
 	s, err := Enter(t.Context(), w, "", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Close()
 	asked := make(chan struct{}, 1000)
 	s.Watch(func() rank.Status {
@@ -201,9 +184,7 @@ func TestHostKilled(t *testing.T) {
 // TestHostWaitsForAll: Done of rank 0 returns when all ranks are done or have failed.
 func TestHostWaitsForAll(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(dir, 0o700))
 	zeroDone := make(chan error, 1)
 	all(2, func(r int) error {
 		s, err := Enter(t.Context(), mpiWorld(dir, r, 2), "", Options{})
@@ -273,9 +254,7 @@ func TestMPI(t *testing.T) {
 				t.Skip("not installed")
 			}
 			dir := t.TempDir()
-			if err := os.Chmod(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Chmod(dir, 0o700))
 			cmd := exec.CommandContext(t.Context(), c.line[0], append(c.line[1:], os.Args[0])...)
 			cmd.Env = append(os.Environ(), "CONTROL_TEST_RANK=work", "WDLRUN_RENDEZVOUS="+dir)
 			out, err := cmd.CombinedOutput()

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -19,20 +20,14 @@ import (
 // heartbeats unacknowledged.
 func TestHostsAnswer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer ln.Close()
 	conn, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer conn.Close()
 	answeredWithin(conn.(*net.TCPConn), 7*time.Second)
 	sock, err := conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var ms int
 	var fault error
 	if err := sock.Control(func(fd uintptr) { ms, fault = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) }); err != nil || fault != nil || ms != 7000 {
@@ -82,9 +77,7 @@ func TestControlPacketsAreSmall(t *testing.T) {
 	conn := <-accepted
 	defer conn.Close()
 	raw, err := conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var size int
 	if err := raw.Control(func(fd uintptr) { size, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG) }); err != nil || size > smallSegment {
 		t.Errorf("the coordinator sends segments of %d bytes, want at most %d (%v)", size, smallSegment, err)

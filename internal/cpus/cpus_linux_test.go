@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestOf(t *testing.T) {
@@ -20,12 +22,8 @@ func TestOf(t *testing.T) {
 		"cpu3/topology/core_id": "none\n",
 	} {
 		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	var may unix.CPUSet
 	for _, id := range []int{0, 1, 3, 130} {
@@ -42,19 +40,13 @@ func TestOn(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	all, err := Here()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	last := []int{all[len(all)-1].ID}
 	var out strings.Builder
 	cmd := exec.Command("grep", "Cpus_allowed_list", "/proc/self/status")
 	cmd.Stdout = &out
-	if err := On(last, cmd.Start); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, On(last, cmd.Start))
+	fatal.If(t, cmd.Wait())
 	if got := strings.Fields(out.String()); len(got) != 2 || got[1] != List(last) {
 		t.Errorf("%q, want %s", out.String(), List(last))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 var adultFields = []string{
@@ -49,14 +50,10 @@ var tiny = limits{1 << 10, 0}
 func prepareWithin(t testing.TB, limits limits, src schema.Source, s schema.Schema, parts int, patterns ...string) (*Dataset, *encode.Fit) {
 	t.Helper()
 	d, err := Open(src, s, patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d.limits = limits
 	fit, c := scanAll(t, d, s, parts)
-	if err := d.Use(c); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Use(c))
 	return d, fit
 }
 
@@ -68,15 +65,9 @@ func scanAll(t testing.TB, d *Dataset, s schema.Schema, parts int) (*encode.Fit,
 	for p := parts - 1; p >= 0; p-- {
 		f := encode.NewFit(s)
 		c, err := d.Scan(context.Background(), p, parts, f, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := fit.Merge(f.Marshal()); err != nil {
-			t.Fatal(err)
-		}
-		if err := counts.Merge(c.Marshal()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, fit.Merge(f.Marshal()))
+		fatal.If(t, counts.Merge(c.Marshal()))
 	}
 	return fit, counts
 }
@@ -84,9 +75,7 @@ func scanAll(t testing.TB, d *Dataset, s schema.Schema, parts int) (*encode.Fit,
 func newEncoder(t testing.TB, fit *encode.Fit) *encode.Encoder {
 	t.Helper()
 	e, err := encode.NewEncoder(fit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return e
 }
 

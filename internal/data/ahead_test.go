@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -23,9 +24,7 @@ func epochsOf(t *testing.T, r *Reader, e *encode.Encoder, epochs int) (all [][]u
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			checkShape(t, b, e)
 			rows = append(rows, rowsOf(t, []*encode.Batch{b})...)
 			r.Recycle(b)
@@ -60,14 +59,10 @@ func TestEpochsFollowEachOther(t *testing.T) {
 		c.Epochs = epochs
 		for _, helpers := range []int{0, 3} {
 			r, err := NewReader(d, e, c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			for range helpers {
 				b, err := d.newDraftCoder(e)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				b.memo = r.memo
 				go r.help(b)
 			}
@@ -133,9 +128,7 @@ func TestSmallBatchesAreReadFarAhead(t *testing.T) {
 		{ReaderConfig{GlobalBatch: 1000, Epochs: 40}, 0},
 	} {
 		r, err := NewReader(d, e, c.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		untilAhead(t, r)
 		r.Close()
 		if want := int(min(soonAhead/r.size.Load(), growDepth)); c.depth == 0 {
@@ -158,18 +151,14 @@ func TestWorkOfTheReader(t *testing.T) {
 		}
 		total, ended = total+batches, to
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for range 2 {
 		for {
 			b, err := r.Next(t.Context())
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			r.Recycle(b)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/synth"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 const benchRows = 300_000 // a few windows of the shuffle
@@ -23,9 +24,7 @@ const benchRows = 300_000 // a few windows of the shuffle
 func clickLog(b *testing.B) []byte {
 	b.Helper()
 	var text bytes.Buffer
-	if err := synth.Write(&text, "criteo", 0, benchRows); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, synth.Write(&text, "criteo", 0, benchRows))
 	return text.Bytes()
 }
 
@@ -73,9 +72,7 @@ func BenchmarkRead(b *testing.B) {
 	dir := b.TempDir()
 	file := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, os.WriteFile(path, content, 0o644))
 		return path
 	}
 	tsv, record := file("log.tsv", log), file("log.tfrecord", examples(b, log))
@@ -91,9 +88,7 @@ func BenchmarkRead(b *testing.B) {
 // perRecord runs read, which reads a whole file of benchRows records.
 func perRecord(b *testing.B, path string, read func(b *testing.B, path string)) {
 	info, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	b.SetBytes(info.Size())
 	b.ReportAllocs()
 	for b.Loop() {
@@ -104,35 +99,25 @@ func perRecord(b *testing.B, path string, read func(b *testing.B, path string)) 
 
 func benchFile(b *testing.B, format, path string, c ReaderConfig) {
 	d, err := Open(schema.Source{Format: format}, clickSchema(), []string{path})
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	fit := encode.NewFit(clickSchema())
 	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
 	if err == nil {
 		err = d.Use(counts)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	e, err := encode.NewEncoder(fit)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	perRecord(b, path, func(b *testing.B, _ string) {
 		r, err := NewReader(d, e, c)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		defer r.Close()
 		for {
 			x, err := r.Next(context.Background())
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, err)
 			r.Recycle(x)
 		}
 	})
@@ -140,9 +125,7 @@ func benchFile(b *testing.B, format, path string, c ReaderConfig) {
 
 func readCSV(b *testing.B, path string) {
 	f, err := os.Open(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer f.Close()
 	r := csv.NewReader(f)
 	r.Comma, r.ReuseRecord, r.LazyQuotes = '\t', true, true

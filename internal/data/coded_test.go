@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // tableRow has columns that schemas over y, a, b and c can use in many ways.
@@ -72,9 +73,7 @@ func inTable[T any](t *testing.T, rows []T, options ...parquet.WriterOption) []b
 	if _, err := w.Write(rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Close())
 	return out.Bytes()
 }
 
@@ -82,9 +81,7 @@ func inTable[T any](t *testing.T, rows []T, options ...parquet.WriterOption) []b
 func outcome(t *testing.T, d *Dataset, e *encode.Encoder, c ReaderConfig) (batches []string) {
 	t.Helper()
 	r, err := NewReader(d, e, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer r.Close()
 	for epochs := max(c.Epochs, 1); ; {
 		b, err := r.Next(context.Background())
@@ -115,9 +112,7 @@ func sameCoded(t *testing.T, path string, missing []string, s schema.Schema, con
 	if err != nil {
 		return 0
 	}
-	if err := d.Use(counts); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Use(counts))
 	e, err := encode.NewEncoder(fit)
 	if err != nil {
 		return 0

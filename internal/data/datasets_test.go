@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 var dataSets = flag.String("data", "", "TestDataSets: folder with adult, chicago-taxi, interop and ml-latest-small")
@@ -132,9 +133,7 @@ func TestDataSets(t *testing.T) {
 					t.Fatalf("there is no file %s: %v", pattern, err)
 				}
 				in, err := inspect.First(paths[0], 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				s.source = in.Source()
 			}
 			fields := checkFiles(t, s.source, pattern, s.figures)
@@ -154,19 +153,13 @@ func TestDataSets(t *testing.T) {
 func checkLabels(t *testing.T, s *dataSet, feature, pattern string) {
 	t.Helper()
 	d, err := data.Open(s.source, schema.Schema{Label: s.label, Features: []schema.Feature{{Field: feature, Encode: "hash"}}}, []string{pattern})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, parts := range []int{1, 3} {
 		var counts data.Counts
 		for p := range parts {
 			c, err := d.Scan(context.Background(), p, parts, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := counts.Merge(c.Marshal()); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
+			fatal.If(t, counts.Merge(c.Marshal()))
 		}
 		want, _, _ := strings.Cut(s.figures, " ")
 		if fmt.Sprint(counts.Records()) != want || counts.Positives() != s.positives {

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -126,9 +127,7 @@ func TestDates(t *testing.T) {
 	}
 	e := newEncoder(t, fit)
 	saved, err := e.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if e, err = encode.LoadEncoder(saved); err != nil {
 		t.Fatal(err)
 	}
@@ -176,9 +175,7 @@ func TestLabelRules(t *testing.T) {
 		x.l.Field = "y"
 		s := schema.Schema{Label: x.l, Features: []schema.Feature{{Field: "x", Encode: "hash"}}}
 		d, err := Open(schema.Source{Fields: []string{"x", "y"}}, s, []string{datatest.Write(t, "y.csv", "q,"+x.text+"\n")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got := "error"
 		if c, err := d.Scan(context.Background(), 0, 1, nil, nil); err == nil {
 			got = fmt.Sprint(c.Positives())
@@ -195,14 +192,10 @@ func TestEncoderRoundTrip(t *testing.T) {
 	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "people.csv", text))
 	e := newEncoder(t, fit)
 	b, err := e.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "encoder.json", string(b)+"\n")
 	back, err := encode.LoadEncoder(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if again, _ := back.Marshal(); !bytes.Equal(again, b) {
 		t.Errorf("saved again: %s", again)
 	}
@@ -219,9 +212,7 @@ func TestEncoderRoundTrip(t *testing.T) {
 func TestEncoderWithoutRanges(t *testing.T) {
 	_, fit := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "people.csv", datatest.People))
 	b, err := newEncoder(t, fit).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const most = math.MaxFloat64 / 2
 	for _, x := range []struct {
 		text string
@@ -233,9 +224,7 @@ func TestEncoderWithoutRanges(t *testing.T) {
 		{strings.Replace(string(b), `,"range":[-3,100]`, "", 1), true, []encode.Range{{Field: "score", Least: -most, Most: most, Unknown: true}}},
 	} {
 		e, err := encode.LoadEncoder([]byte(x.text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		with, ranges, first, err := e.WithRanges(x.all)
 		if err != nil || !slices.Equal(ranges, x.want) || first != 4 || len(with.Sparse()) != len(e.Sparse())+len(x.want) || !slices.Equal(with.Dense(), e.Dense()) {
 			t.Errorf("ranges %v from entry %d of %v, error %v; want %v", ranges, first, with.Sparse(), err, x.want)
@@ -246,9 +235,7 @@ func TestEncoderWithoutRanges(t *testing.T) {
 func TestLoadEncoderRefuses(t *testing.T) {
 	_, fit := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "people.csv", datatest.People))
 	b, err := newEncoder(t, fit).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, x := range [][2]string{
 		{`"version":1`, `"version":2`}, {"wdlrun feature index", "other"}, {`"encode":"id"`, `"encode":"ids"`},
 		{`"boundaries":[18,50]`, `"boundaries":[50,18]`}, {`"of":["city"`, `"of":["town"`}, {`"format"`, `"fromat"`},
@@ -288,9 +275,7 @@ func TestUnknownIsCounted(t *testing.T) {
 	_, fit := prepare(t, src, s, 1, datatest.Write(t, "train.csv", "a|b,1\n"))
 	d, _ := prepare(t, src, s, 1, datatest.Write(t, "test.csv", "a|c,1\nd,0\n,1\n"))
 	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer r.Close()
 	if _, err := r.Next(context.Background()); err != nil {
 		t.Fatal(err)
@@ -303,9 +288,7 @@ func TestUnknownIsCounted(t *testing.T) {
 func FuzzLoadEncoder(f *testing.F) {
 	_, fit := prepare(f, peopleSource(), peopleSchema(), 1, datatest.Write(f, "people.csv", datatest.People))
 	b, err := newEncoder(f, fit).Marshal()
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := encode.LoadEncoder(b)
@@ -313,9 +296,7 @@ func FuzzLoadEncoder(f *testing.F) {
 			return
 		}
 		b, err = e.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if _, err := encode.LoadEncoder(b); err != nil {
 			t.Fatalf("what was accepted is refused: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -122,12 +123,8 @@ func TestLineNumbersOfLaterParts(t *testing.T) {
 func TestOpenFaults(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"empty.csv": "", "a.csv": datatest.People, "b.csv": datatest.People, "other.csv": "x,y\n1,2\n", "deep/_SUCCESS": "", "part/0.csv": "", "part/1.csv": datatest.People, "part/_ok": "x", "zero/0.csv": "", "mixed/a.csv": datatest.People, "mixed/README.md": "# people"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	var out strings.Builder
 	t.Run("in the folder", func(t *testing.T) { t.Chdir(dir); openAll(&out, dir) })
@@ -204,9 +201,7 @@ func TestEveryCutOfAFile(t *testing.T) {
 func TestScanFaultIsAFault(t *testing.T) {
 	path := datatest.Write(t, "people.csv", strings.ReplaceAll(datatest.People, "34", "old"))
 	d, err := Open(peopleSource(), peopleSchema(), []string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, err = d.Scan(context.Background(), 0, 1, nil, nil)
 	var f *record.Fault
 	if !errors.As(err, &f) || f.Line != 2 || f.Column != "age" || f.Value != "old" || f.File != path || f.More != 0 {
@@ -216,9 +211,7 @@ func TestScanFaultIsAFault(t *testing.T) {
 
 func TestScanEnds(t *testing.T) {
 	d, err := Open(adultSource(), adultSchema(), []string{"builtin:adult.data"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var seen int64
 	_, err = d.Scan(ctx, 0, 1, nil, func(n int64) {
@@ -245,22 +238,14 @@ func TestFileThatChanges(t *testing.T) {
 				_, err = f.WriteString("5,1,B,,1,0\n")
 				f.Close()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 		case "is rewritten":
 			b, _ := os.ReadFile(path)
-			if err := os.WriteFile(path, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(path, b, 0o644))
 			later := time.Now().Add(time.Hour)
-			if err := os.Chtimes(path, later, later); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Chtimes(path, later, later))
 		case "goes away":
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Remove(path))
 		}
 	}
 	for _, how := range []string{"grows", "is rewritten", "goes away"} {
@@ -269,9 +254,7 @@ func TestFileThatChanges(t *testing.T) {
 		e := newEncoder(t, fit)
 		change(t, path, how)
 		r, err := NewReader(d, e, ReaderConfig{GlobalBatch: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		_, err = r.Next(context.Background())
 		if err == nil || !strings.Contains(err.Error(), path) || how != "goes away" && !errors.Is(err, record.ErrChanged) {
 			t.Errorf("a file that %s: %v", how, err)

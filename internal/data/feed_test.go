@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestFeedOfStrangeFolders: entries that are not files of records are skipped, and links
@@ -23,28 +24,18 @@ func TestFeedOfStrangeFolders(t *testing.T) {
 	dir, elsewhere := t.TempDir(), datatest.Write(t, "elsewhere.csv", "0,x,0\n")
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, name := range []string{"b.csv", "a [1]*.csv", "-rf", ".hidden", "_tmp", "c.csv.part"} {
-		if err := os.WriteFile(in(name), []byte("0,x,0\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(in(name), []byte("0,x,0\n"), 0o644))
 	}
 	for from, to := range map[string]string{elsewhere: "link.csv", "nowhere": "dangling.csv", dir: "up"} {
-		if err := os.Symlink(from, in(to)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Symlink(from, in(to)))
 	}
-	if err := os.Mkdir(in("folder.csv"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(in("DONE"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(in("folder.csv"), 0o755))
+	fatal.If(t, os.WriteFile(in("DONE"), nil, 0o644))
 	src := numberedSource()
 	src.Train, src.Follow = []string{"file://localhost" + dir}, schema.Follow{On: true, Mark: "DONE"}
 	var at stream.Position
 	f, err := NewFeed(src, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	v, err := f.Next(context.Background(), &at, 0)
 	want := []string{in("-rf"), in("a [1]*.csv"), in("b.csv"), in("link.csv")}
 	slices.Sort(want)
@@ -66,9 +57,7 @@ func TestFileGrowsInItsSpan(t *testing.T) {
 		if err == nil {
 			_, err = f.Write(b)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		f.Close()
 	}
 	rows := func(n int) []byte { return []byte(strings.Repeat("0,x,0\n", n)) }
@@ -83,9 +72,7 @@ func TestFileGrowsInItsSpan(t *testing.T) {
 	src.Train, src.Follow = []string{dir}, schema.Follow{On: true}
 	var at stream.Position
 	f, err := NewFeed(src, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, want := range []struct {
 		rows   int64
 		report string
@@ -95,9 +82,7 @@ func TestFileGrowsInItsSpan(t *testing.T) {
 			t.Fatalf("%+v: %v, want a report with %q", v, err, want.report)
 		}
 		d, err := OpenSpan(src, numberedSchema(), at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		add(name, rows(7))
 		add(packed, zipped.Bytes())
 		c, err := d.Scan(context.Background(), 0, 1, nil, nil)
@@ -108,9 +93,7 @@ func TestFileGrowsInItsSpan(t *testing.T) {
 			t.Fatalf("%d rows, want %d: %v", d.Rows(All), want.rows, err)
 		}
 	}
-	if err := os.WriteFile(name, []byte("1,y,0\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(name, []byte("1,y,0\n"), 0o644))
 	if _, err := OpenSpan(src, numberedSchema(), at); !errors.Is(err, record.ErrReplaced) {
 		t.Errorf("a replaced file: %v", err)
 	}
@@ -138,13 +121,9 @@ func TestFeedRefuses(t *testing.T) {
 	}
 	src := numberedSource()
 	src.Train, src.Follow = []string{filepath.Join(dir, "in")}, schema.Follow{On: true}
-	if err := os.Mkdir(src.Train[0], 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(src.Train[0], 0o755))
 	f, err := NewFeed(src, stream.Position{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	os.Remove(src.Train[0])
 	if _, err := f.Next(context.Background(), &stream.Position{}, 0); err == nil || !strings.Contains(err.Error(), "the folder is gone") {
 		t.Error(err)

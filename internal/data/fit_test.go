@@ -8,6 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -62,9 +63,7 @@ func TestCountsMerge(t *testing.T) {
 	}
 	c := new(Counts)
 	for _, p := range []*Counts{part(4, 7), part(0, 1, 2), {dataset: 9}, part(2, 3, 4)} {
-		if err := c.Merge(p.Marshal()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.Merge(p.Marshal()))
 	}
 	if len(c.spans) != 1 || !slices.Equal(c.spans[0].records, []int32{1, 2, 3, 4, 7}) || c.Records() != 17 || c.Positives() != 3 || c.content != 3<<62 || c.held != 15 || len(c.spans[0].groups) != 9 {
 		t.Errorf("merged: %+v", c)
@@ -87,12 +86,8 @@ func TestScanInParts(t *testing.T) {
 	var fits, counts []string
 	for _, parts := range []int{1, 2, 3, 61, 200} {
 		d, err := Open(adultSource(), adultSchema(), []string{"builtin:adult.data", "builtin:adult.test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.HoldOut(.2, 3); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, d.HoldOut(.2, 3))
 		fit, c := scanAll(t, d, adultSchema(), parts)
 		fits, counts = append(fits, string(fit.Marshal())), append(counts, string(c.Marshal()))
 	}

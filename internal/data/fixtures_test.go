@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -23,9 +24,7 @@ const smallBlock = 64 << 10
 func readAll(t testing.TB, d *Dataset, e *encode.Encoder, c ReaderConfig) []*encode.Batch {
 	t.Helper()
 	r, err := NewReader(d, e, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer r.Close()
 	var all []*encode.Batch
 	for {
@@ -33,9 +32,7 @@ func readAll(t testing.TB, d *Dataset, e *encode.Encoder, c ReaderConfig) []*enc
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		checkShape(t, b, e)
 		all = append(all, b)
 	}
@@ -65,13 +62,9 @@ type keptOf struct {
 func statisticsOf(t testing.TB, e *encode.Encoder, name string) keptOf {
 	t.Helper()
 	b, err := e.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var index struct{ Features []keptOf }
-	if err := json.Unmarshal(b, &index); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(b, &index))
 	i := slices.IndexFunc(index.Features, func(f keptOf) bool { return f.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no feature %s", name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // The laws of TestReaderOnAnyNumberOfRanks hold in every format and packing: an
@@ -89,20 +90,12 @@ func TestStreamHoldOut(t *testing.T) {
 	src, schema := datatest.Fields("tfrecord")
 	path := datatest.Files(t, ".zst", datatest.Pack(t, ".zst", datatest.Numbered(t, "tfrecord", 0, 2000)))
 	d, err := Open(src, schema, []string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.HoldOut(0.25, 3); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, d.HoldOut(0.25, 3))
 	fit := encode.NewFit(schema)
 	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Use(counts); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, d.Use(counts))
 	e, seen := newEncoder(t, fit), map[uint64]int{}
 	for _, sel := range []Select{Train, Valid} {
 		for _, r := range rowsOf(t, readAll(t, d, e, ReaderConfig{Seed: 1, GlobalBatch: 100, Shuffle: true, Select: sel})) {
@@ -126,9 +119,7 @@ func TestEveryCutOfEveryFormat(t *testing.T) {
 		dir := t.TempDir()
 		for n := 1; n <= len(file); n++ {
 			path := filepath.Join(dir, fmt.Sprintf("cut-%d%s", n, packing))
-			if err := os.WriteFile(path, file[:n], 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(path, file[:n], 0o644))
 			d, err := Open(src, schema, []string{path})
 			var c *Counts
 			if err == nil {
@@ -179,9 +170,7 @@ func TestDamagedRecordsAreLeftOut(t *testing.T) {
 		for _, most := range []int64{0, 3} {
 			src.MaxBad = most
 			d, err := Open(src, schema, []string{path})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if _, err = d.Scan(context.Background(), 0, 1, nil, nil); err == nil || !strings.Contains(err.Error(), "and 3 more faulty records") {
 				t.Fatalf("max_bad %d: %v", most, err)
 			}
@@ -233,19 +222,13 @@ func TestTFRecordFindsTheNextFrame(t *testing.T) {
 		b := slices.Clone(whole)
 		b[len(datatest.Numbered(t, "tfrecord", 0, n))] ^= 0x40
 		d, err := Open(src, schema, []string{datatest.Files(t, "", b)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, parts := range []int{1, 4} {
 			var counts Counts
 			for p := range parts {
 				c, err := d.Scan(context.Background(), p, parts, nil, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := counts.Merge(c.Marshal()); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
+				fatal.If(t, counts.Merge(c.Marshal()))
 			}
 			if bad, _ := counts.Bad(); bad != 1 || counts.Records() != 4999 {
 				t.Errorf("frame %d lost, in %d parts: %d records, %d bad", n, parts, counts.Records(), bad)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -29,9 +30,7 @@ func visits(t *testing.T, n int, timeOf func(i int) string) (files []string) {
 			fmt.Fprintf(&b, "%d,user%d,%s,%d\n", i%2, i*i%97, timeOf(i), i)
 		}
 		files = append(files, filepath.Join(dir, fmt.Sprint(f)))
-		if err := os.WriteFile(files[f], []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(files[f], []byte(b.String()), 0o644))
 	}
 	return files
 }
@@ -42,12 +41,8 @@ func heldOut(t *testing.T, files []string, parts int, field string, hold func(*D
 	t.Helper()
 	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "raw"}}, HoldOut: field}
 	d, err := Open(schema.Source{Fields: []string{"y", "user", "time", "n"}}, s, files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := hold(d); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, hold(d))
 	if d.NeedsTimes() {
 		if _, err := d.Scan(context.Background(), 0, 1, nil, nil); err == nil || !strings.Contains(err.Error(), "come before Scan") {
 			t.Errorf("a scan without times: %v", err)
@@ -58,13 +53,9 @@ func heldOut(t *testing.T, files []string, parts int, field string, hold func(*D
 			if err == nil {
 				err = times.Merge(own.Marshal())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 		}
-		if err := d.UseTimes(&times); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.UseTimes(&times))
 	}
 	var counts Counts
 	for p := range parts {
@@ -72,13 +63,9 @@ func heldOut(t *testing.T, files []string, parts int, field string, hold func(*D
 		if err == nil {
 			err = counts.Merge(own.Marshal())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
-	if err := d.Use(&counts); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Use(&counts))
 	return numbersOf(t, d, Valid), numbersOf(t, d, Train)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func cities() (schema.Source, schema.Schema) {
@@ -39,14 +40,10 @@ func TestIndexOfCities(t *testing.T) {
 	}
 	e := newEncoder(t, fit)
 	r, err := NewReader(d, e, ReaderConfig{GlobalBatch: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer r.Close()
 	b, err := r.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := b.Sparse[0].Values; !slices.Equal(got, []uint64{key("Bern"), encode.KeyUnknown, key("Bern"), key("Genf"), encode.KeyMissing, key("Genf")}) {
 		t.Errorf("cities have the keys %v", got)
 	}
@@ -82,9 +79,7 @@ func TestIndexServesOtherModels(t *testing.T) {
 		{Field: "tags", Encode: "hash", Separator: "|"},
 	}}
 	e, err := index.For(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := e.Sparse()[0]; got.Name != "place" || got.Table != "places" || got.Wide || got.Vocabulary != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -92,9 +87,7 @@ func TestIndexServesOtherModels(t *testing.T) {
 		t.Errorf("mean %v", mean)
 	}
 	same, err := index.For(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a, _ := index.Marshal()
 	b, _ := same.Marshal()
 	if !bytes.Equal(a, b) {

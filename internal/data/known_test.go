@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stats"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // known holds the expected values of files that other programs wrote: the number of
@@ -52,9 +53,7 @@ func TestKnownFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("testdata", "known", name)
 			in, err := inspect.First(path, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			checkFiles(t, in.Source(), path, figures)
 		})
 	}
@@ -64,9 +63,7 @@ func TestKnownFiles(t *testing.T) {
 func checkFiles(t *testing.T, src schema.Source, pattern, figures string) (fields []string) {
 	t.Helper()
 	f, err := record.OpenFiles(src, []string{pattern})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	columns := map[string]*stats.Column{}
 	for _, n := range f.Fields() {
 		columns[n] = stats.New(src.Missing)
@@ -77,9 +74,7 @@ func checkFiles(t *testing.T, src schema.Source, pattern, figures string) (field
 		}
 		return nil
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := strings.Fields(figures)
 	if got := fmt.Sprint(w.Records); got != want[0] || w.Bad != 0 {
 		t.Errorf("%s records, %d bad; want %s", got, w.Bad, want[0])
@@ -135,22 +130,16 @@ func TestEveryCutOfKnownFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			content, err := os.ReadFile(filepath.Join("testdata", "known", name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			in, err := inspect.First(filepath.Join("testdata", "known", name), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			begins, step := beginsOf(name, content), 1
 			if !*everyCut {
 				step = len(content)/50 | 1
 			}
 			path := filepath.Join(t.TempDir(), name)
 			for n := 1; n < len(content); n += step {
-				if err := os.WriteFile(path, content[:n], 0o644); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, os.WriteFile(path, content[:n], 0o644))
 				begun, _ := slices.BinarySearch(begins, n)
 				checkCut(t, in.Source(), path, n, begun)
 				if t.Failed() {
@@ -209,13 +198,9 @@ func checkCut(t *testing.T, src schema.Source, path string, n, begun int) {
 // place, and the records around it are read.
 func TestWalkReportsFaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.csv")
-	if err := os.WriteFile(path, []byte("a,b\n1,2\n3\n4,5\n6,7,8\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("a,b\n1,2\n3\n4,5\n6,7,8\n"), 0o644))
 	f, err := record.OpenFiles(schema.Source{Header: true}, []string{"file://" + path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got string
 	w, err := f.Walk(t.Context(), []string{"b", "a"}, 1, func(l []value.List) error {
 		got += string(l[0].Append(nil, 0)) + string(l[1].Append(nil, 0)) + " "
@@ -246,14 +231,10 @@ func TestCheckIsWalk(t *testing.T) {
 			}
 			b.WriteString("\n")
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".csv")), []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".csv")), []byte(b.String()), 0o644))
 	}
 	f, err := record.OpenFiles(schema.Source{Header: true}, []string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want, err := f.Walk(t.Context(), f.Fields(), 3, func([]value.List) error { return nil }, nil)
 	if err != nil || want.Bad != 10 || want.Records != 99_990 {
 		t.Fatalf("%+v, %v", want, err)
@@ -264,9 +245,7 @@ func TestCheckIsWalk(t *testing.T) {
 			t.Errorf("%d threads: %+v, %v; a walk: %+v", threads, got, err, want)
 		}
 	}
-	if err := os.Truncate(filepath.Join(dir, "2.csv"), 1000); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Truncate(filepath.Join(dir, "2.csv"), 1000))
 	if _, err := f.Check(t.Context(), 4, 3, nil, nil); err == nil || !strings.Contains(err.Error(), "2.csv") {
 		t.Errorf("a file that was cut: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // The number of records of a file, and of a dataset, whose fields are known before a scan
@@ -50,9 +51,7 @@ func lateFile(t *testing.T, format string, rows, late int) string {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "late."+format)
-	if err := os.WriteFile(path, b, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, b, 0o666))
 	return path
 }
 
@@ -69,9 +68,7 @@ func TestLateFieldsAreFound(t *testing.T) {
 		t.Run(x.format, func(t *testing.T) {
 			path := lateFile(t, x.format, x.rows, x.rows-2)
 			f, err := record.OpenFiles(schema.Source{Format: x.format}, []string{path})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if slices.Contains(f.Fields(), x.late[0]) {
 				t.Fatalf("the first records have %q", f.Fields())
 			}
@@ -158,13 +155,9 @@ func TestEvaluationTakesAbsentFields(t *testing.T) {
 				t.Errorf("%s: trained on without a field", format)
 			}
 			d, err := OpenEval(src, wanted, []string{path})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			fit, counts := scanAll(t, d, wanted, 3)
-			if err := d.Use(counts); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, d.Use(counts))
 			want := []string{"rare", "rarer"}
 			if x.late >= 0 {
 				want = want[1:]

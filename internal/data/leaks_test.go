@@ -8,6 +8,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestLeaks: fields that reveal the label are found, with the same results for any number
@@ -31,22 +32,14 @@ func TestLeaks(t *testing.T) {
 		{Field: "price", Encode: "quantile"}, {Field: "city", Encode: "hash"}}}
 	for _, parts := range []int{1, 2, 3, 5} {
 		d, err := Open(schema.Source{Header: true}, s, []string{path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all := new(Counts)
 		for part := range parts {
 			c, err := d.Scan(context.Background(), parts-1-part, parts, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := all.Merge(c.Marshal()); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
+			fatal.If(t, all.Merge(c.Marshal()))
 		}
-		if err := d.Use(all); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Use(all))
 		const want = `fields that may reveal the label: "refund" (it is missing exactly where the label has one of its values), "status" (as the only feature it has an AUC of `
 		if got := Leaking(d.Leaks()); !strings.HasPrefix(got, want) || len(d.Leaks()) != 2 {
 			t.Errorf("%d parts: %s", parts, got)

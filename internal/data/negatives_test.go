@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestKeepNegatives: training reads all positives and about the share of negatives, the
@@ -24,28 +25,20 @@ func TestKeepNegatives(t *testing.T) {
 	src, s := schema.Source{Fields: []string{"y", "n"}}, schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "id"}}}
 	read := func(parts int, seed uint64, sel Select) (ids []uint64, positives int) {
 		d, err := Open(src, s, []string{path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if err := d.HoldOut(0.2, 7); err != nil { // by the seed of the negatives, as in a job: the two choices are independent
 			t.Fatal(err)
 		}
-		if err := d.KeepNegatives(0.1, seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.KeepNegatives(0.1, seed))
 		counts, fit := new(Counts), encode.NewFit(s)
 		for p := range parts {
 			c, err := d.Scan(context.Background(), p, parts, fit, nil)
 			if err == nil {
 				err = counts.Merge(c.Marshal())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 		}
-		if err := d.Use(counts); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Use(counts))
 		for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{Select: sel, GlobalBatch: 64}) {
 			ids = append(ids, b.Sparse[0].Values...)
 			for _, y := range b.Label {

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // bucket serves a folder as S3 and as a web server do, and returns its address.
@@ -58,17 +59,11 @@ func list(w http.ResponseWriter, dir, prefix string) {
 // number of ranks.
 func TestRemoteFilesAreReadAsLocalOnesAre(t *testing.T) {
 	plain, err := os.ReadFile(numbered(t, 20000, 40))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "in"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Join(dir, "in"), 0o755))
 	for name, b := range map[string][]byte{"in/a.csv": plain, "in/b.csv.gz": datatest.Pack(t, ".gz", plain), "in/_SUCCESS": nil, "in/empty.csv": nil} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 	}
 	url := bucket(t, dir)
 	local, _ := prepare(t, numberedSource(), numberedSchema(), 1, filepath.Join(dir, "in/a.csv"))
@@ -100,9 +95,7 @@ func TestFeedOfABucket(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, content string) {
 		os.MkdirAll(filepath.Join(dir, path.Dir(name)), 0o755)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	put("in/a.csv", "0,x,0\n")
 	src := numberedSource()
@@ -110,16 +103,12 @@ func TestFeedOfABucket(t *testing.T) {
 	src.Follow = schema.Follow{On: true}
 	var at stream.Position
 	f, err := NewFeed(src, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	look := func() stream.Verdict {
 		t.Helper()
 		v, err := f.Next(context.Background(), &at, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return v
 	}
 	if v := look(); len(v.Span) != 0 {

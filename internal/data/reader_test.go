@@ -21,6 +21,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // numbered writes a file of records that contain their own number, with blank lines and
@@ -139,19 +140,13 @@ func TestReaderOfAnything(t *testing.T) {
 	var sets []dataset
 	for i, n := range []int{1, 2, 63, 1000, 63, 1000} {
 		d, err := Open(numberedSource(), numberedSchema(), []string{numbered(t, n, 200)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if i > 3 {
 			d.limits = tiny
 		}
-		if err := d.HoldOut(.3, uint64(n)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.HoldOut(.3, uint64(n)))
 		fit, counts := scanAll(t, d, numberedSchema(), 2)
-		if err := d.Use(counts); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Use(counts))
 		sets = append(sets, dataset{d, newEncoder(t, fit)})
 	}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -184,16 +179,10 @@ func TestReaderOfAnything(t *testing.T) {
 func TestHeldOutRowsAreNotFitted(t *testing.T) {
 	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "vocabulary"}}}
 	d, err := Open(numberedSource(), s, []string{numbered(t, 3000, 60)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.HoldOut(.25, 1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, d.HoldOut(.25, 1))
 	fit, counts := scanAll(t, d, s, 3)
-	if err := d.Use(counts); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Use(counts))
 	e := newEncoder(t, fit)
 	v := fit.Vocabularies()[0]
 	if v.Distinct != d.Rows(Train) || v.Distinct < 2000 || v.Distinct > 2500 {
@@ -219,9 +208,7 @@ func TestHeldOutRowsAreNotFitted(t *testing.T) {
 
 func TestReaderRefuses(t *testing.T) {
 	d, err := Open(numberedSource(), numberedSchema(), []string{numbered(t, 10, 5)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	e := newEncoder(t, encode.NewFit(numberedSchema()))
 	if _, err := NewReader(d, e, ReaderConfig{GlobalBatch: 1}); err == nil || !strings.Contains(err.Error(), "Scan") {
 		t.Errorf("before Use: %v", err)
@@ -233,9 +220,7 @@ func TestReaderRefuses(t *testing.T) {
 		t.Error("counts of another dataset were used")
 	}
 	_, counts := scanAll(t, d, numberedSchema(), 1)
-	if err := d.Use(counts); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Use(counts))
 	if d.HoldOut(.5, 1) == nil || d.HoldOut(1, 1) == nil {
 		t.Error("HoldOut after Use")
 	}
@@ -259,16 +244,12 @@ func TestReaderRefuses(t *testing.T) {
 func TestReaderPositionAndClose(t *testing.T) {
 	d, fit := prepare(t, adultSource(), adultSchema(), 1, "builtin:adult.data")
 	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64, Shuffle: false})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := r.Position(); got != "" && !strings.HasPrefix(got, "adult.data") {
 		t.Errorf("before the first batch: %q", got)
 	}
 	b, err := r.Next(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := r.Position(); got != "adult.data offset 0, row 0" {
 		t.Errorf("Position = %q", got)
 	}
@@ -311,18 +292,14 @@ func TestCloseLeavesAHangingRead(t *testing.T) {
 func TestReaderDoesNotAllocatePerRecord(t *testing.T) {
 	d, fit := prepare(t, adultSource(), adultSchema(), 1, "builtin:adult.data", "builtin:adult.test")
 	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 256, Epochs: 4, Shuffle: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer r.Close()
 	next := func() {
 		b, err := r.Next(context.Background())
 		if err == io.EOF { // of an epoch
 			b, err = r.Next(context.Background())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		r.Recycle(b)
 	}
 	untilAhead(t, r) // with all drafts that there will be
@@ -357,9 +334,7 @@ func TestReaderFaultHasItsLine(t *testing.T) {
 	}
 	s.Features[1].Encode = "raw"
 	r, err := NewReader(d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 1, Start: 8000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer r.Close()
 	_, err = r.Next(context.Background())
 	var f *record.Fault
@@ -367,9 +342,7 @@ func TestReaderFaultHasItsLine(t *testing.T) {
 		t.Fatalf("Next: %v", err)
 	}
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines := strings.Split(string(content), "\n")
 	if got := lines[f.Line-1]; !strings.HasPrefix(got, "8000,") || len(got) < len("8000,x,0") {
 		t.Errorf("line %d is %q", f.Line, got)

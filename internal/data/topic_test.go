@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // topic makes a topic of an in-process broker, with these records in each of its
@@ -23,14 +24,10 @@ import (
 func topic(t testing.TB, partitions ...[]string) string {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(len(partitions)), "clicks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(c.Close)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("clicks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer cl.Close()
 	var all []*kgo.Record
 	for p, records := range partitions {
@@ -42,9 +39,7 @@ func topic(t testing.TB, partitions ...[]string) string {
 			all = append(all, x)
 		}
 	}
-	if err := cl.ProduceSync(context.Background(), all...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cl.ProduceSync(context.Background(), all...).FirstErr())
 	return "kafka://" + strings.Join(c.ListenAddrs(), ",") + "/clicks"
 }
 
@@ -102,9 +97,7 @@ func TestRangeOfATopic(t *testing.T) {
 		t.Errorf("rows %v", got)
 	}
 	whole, err := Open(numberedSource(), numberedSchema(), []string{address})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, err = whole.Scan(context.Background(), 0, 1, nil, nil)
 	if want := address + "#0:0-5: offset 2: the record has 2 fields, expected 3"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v\nwant %s", err, want)
@@ -123,9 +116,7 @@ func TestTopicOfExamples(t *testing.T) {
 	}
 	address := topic(t, records)
 	f, err := record.OpenFiles(schema.Source{Format: "tfrecord"}, []string{address})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := fmt.Sprint(f.Fields()); got != "[site y]" {
 		t.Errorf("fields %s", got)
 	}
@@ -154,9 +145,7 @@ func TestTopicOfObjects(t *testing.T) {
 	}
 	src := schema.Source{Format: "jsonl"}
 	f, err := record.OpenFiles(src, []string{address})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := fmt.Sprint(f.Fields()); got != "[y site n]" {
 		t.Errorf("fields %s", got)
 	}
@@ -196,9 +185,7 @@ func TestTopicOfSVM(t *testing.T) {
 		}
 		address := topic(t, lines[:5], lines[5:])
 		f, err := record.OpenFiles(schema.Source{Format: x.format}, []string{address})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := fmt.Sprint(f.Fields()); got != x.fields {
 			t.Errorf("%s: fields %s", x.format, got)
 		}

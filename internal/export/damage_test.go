@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -29,9 +30,7 @@ func small(t testing.TB) wdl.Trained {
 		fmt.Fprintf(&b, "%c,%d,%d\n", 'a'+i%7, i%5, i%3%2)
 	}
 	csv := filepath.Join(dir, "clicks.csv")
-	if err := os.WriteFile(csv, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(csv, []byte(b.String()), 0o644))
 	c, err := config.Parse("small.yaml", []byte(`
 data: {train: [`+csv+`], header: true}
 label: {field: click, positive: ["1"]}
@@ -41,17 +40,11 @@ features:
 model: {embedding_dim: 2, hidden: [2]}
 train: {epochs: 1, batch: 20}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := wdl.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), wdl.Options{Config: c, Out: dir}).Run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m, err := wdl.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return m
 }
 
@@ -60,9 +53,7 @@ train: {epochs: 1, batch: 20}
 func TestDamagedModelsAreRejected(t *testing.T) {
 	m := small(t)
 	r, err := export.Write(context.Background(), source(m), export.Options{Out: t.TempDir(), Name: "small", Version: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	names, err := filepath.Glob(filepath.Join(r.Dir, "*"))
 	if err != nil || len(names) != 6 {
 		t.Fatalf("%v, %v", names, err)
@@ -81,14 +72,10 @@ func TestDamagedModelsAreRejected(t *testing.T) {
 	}
 	for _, name := range names {
 		whole, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		put := func(b []byte) {
 			t.Helper()
-			if err := os.WriteFile(name, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(name, b, 0o644))
 		}
 		for n := 0; n < len(whole); n += every {
 			put(whole[:n])
@@ -100,16 +87,12 @@ func TestDamagedModelsAreRejected(t *testing.T) {
 		}
 		put(append(whole, 0))
 		rejected("one byte more", name)
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Remove(name))
 		rejected("absence", name)
 		put(whole)
 	}
 	x, err := export.Open(r.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	x.Close()
 }
 

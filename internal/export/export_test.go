@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/trace"
@@ -33,9 +34,7 @@ func train(t testing.TB, ranks int, set ...string) (run string, m wdl.Trained) {
 	if err == nil {
 		m, err = wdl.OpenTrained(context.Background(), run, func(line string) { t.Error(line) })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return run, m
 }
 
@@ -47,13 +46,9 @@ func source(m wdl.Trained) export.Source {
 func write(t testing.TB, m wdl.Trained, rows string) *export.Model {
 	t.Helper()
 	r, err := export.Write(context.Background(), source(m), export.Options{Out: t.TempDir(), Name: "ctr", Version: -1, Rows: rows})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	model, err := export.Open(r.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { model.Close() })
 	return model
 }
@@ -63,9 +58,7 @@ func evaluate(t *testing.T, run string, each func(b *encode.Batch, logit []float
 	t.Helper()
 	opt := wdl.EvalOptions{Resume: run, Each: each, Warn: func(line string) { t.Error(line) }}
 	r, err := wdl.NewEvaluation(collective.New(mem.New(1, 2)[0]), trace.New(0), opt).Run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r
 }
 
@@ -73,9 +66,7 @@ func evaluate(t *testing.T, run string, each func(b *encode.Batch, logit []float
 func differences(t *testing.T, run string, model *export.Model) (rows int, most float64) {
 	t.Helper()
 	scorer, err := model.NewScorer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := evaluate(t, run, func(b *encode.Batch, logit []float32) error {
 		got, err := scorer.Score(b)
 		if err != nil {
@@ -127,9 +118,7 @@ func TestDeltasAreExported(t *testing.T) {
 	chains := 0
 	for _, dir := range found {
 		m, err := wdl.OpenTrained(context.Background(), dir, func(line string) { t.Error(line) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if len(m.Checkpoint.Chain()) < 3 {
 			continue
 		}
@@ -184,9 +173,7 @@ func TestEqualModelsAreEqualBytes(t *testing.T) {
 	a, b := write(t, m, ""), write(t, m, "")
 	for _, f := range []string{"MANIFEST.json", "table-0000.bin", "dense.bin"} {
 		x, err := os.ReadFile(filepath.Join(a.Dir(), f))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if y, err := os.ReadFile(filepath.Join(b.Dir(), f)); err != nil || !bytes.Equal(x, y) {
 			t.Errorf("%s differs: %v", f, err)
 		}
@@ -228,9 +215,7 @@ func TestVersionsAreNotReplaced(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	left := filepath.Join(opt.Out, "ctr", ".tmp-9")
-	if err := os.MkdirAll(filepath.Join(left, "x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Join(left, "x"), 0o755))
 	opt.Version = 8
 	if _, err := export.Write(context.Background(), source(m), opt); err != nil {
 		t.Fatal(err)

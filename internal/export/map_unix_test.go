@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestMappings: a mapping of several pieces has the bytes of the file, also if pages are
@@ -14,18 +16,12 @@ import (
 func TestMappings(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789"), 2*unmapBytes/10+1)
 	path := filepath.Join(t.TempDir(), "x")
-	if err := os.WriteFile(path, want, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, want, 0o644))
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	b, unmap, err := mapFile(f, int64(len(want)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	populate(b, 4097, pieceBytes)
 	populate(b, int64(len(b))-3, 3)
 	if !bytes.Equal(b, want) {

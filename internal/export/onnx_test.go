@@ -19,6 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	records "github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -126,9 +127,7 @@ func TestONNXComputesTheScores(t *testing.T) {
 			t.Parallel()
 			m := writeONNX(t, model)
 			scorer, err := m.model.NewScorer()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			n := 0
 			evaluate(t, m.run, func(b *encode.Batch, _ []float32) error {
 				want, err := scorer.Score(b)
@@ -221,9 +220,7 @@ func predictKeys(t *testing.T, run, file string) map[string][]string {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&out.text).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	keys := map[string][]string{}
 	for _, row := range rows[1:] {
 		for i, name := range rows[0] {
@@ -252,25 +249,15 @@ func writeONNX(t *testing.T, model string) (m onnxWritten) {
 		b.WriteString(strings.Join(row, ",") + "\n")
 	}
 	file := filepath.Join(dir, "clicks.csv")
-	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(b.String()), 0o644))
 	c, err := config.Parse("onnx.yaml", []byte(fmt.Sprintf(onnxYAML, file, file, model)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := wdl.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), wdl.Options{Config: c, Out: dir}).Run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	trained, err := wdl.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w, err := export.WriteONNX(context.Background(), source(trained), m.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m.run, m.inputs, m.model = r.RunDir, w.Inputs, write(t, trained, "")
 	m.keys = predictKeys(t, m.run, file)
 	return m
@@ -350,9 +337,7 @@ func valuesOf(t *testing.T, in export.OnnxInput, m *onnxWritten, id uint64) (lis
 func compareONNX(t *testing.T, dir string, inputs map[string]tensor, want []float32, rows int) {
 	t.Helper()
 	job, err := json.Marshal(map[string]any{"dir": dir, "inputs": inputs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got struct {
 		Logit, Score []float64
 		Dims         []int

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -49,9 +50,7 @@ func traineeOf(t testing.TB, m wdl.Trained, tables []sparse.Table, full int) *tr
 	x := &trainee{tables: tables, t: t, dir: filepath.Join(t.TempDir(), "ctr"), rng: rand.New(rand.NewPCG(5, 6))}
 	x.opt = export.PublishOptions{Dir: x.dir, Config: m.Config, Encoder: m.Encoder, Size: 1, FullEvery: full, Warn: func(line string) { x.warned = append(x.warned, line) }}
 	err := m.Checkpoint.Read("dense", func(r io.Reader) (err error) { x.dense, err = io.ReadAll(r); return err })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, of := range x.tables {
 		x.rows, x.taken = append(x.rows, map[uint64][]float32{}), append(x.taken, &table.Taken{})
 		if err := step.EachRow(m.Checkpoint, of, func(_ int, key uint64, v []float32) error { x.put(i, key, slices.Clone(v)); return nil }); err != nil {
@@ -194,9 +193,7 @@ func TestVersionsBecomeComplete(t *testing.T) {
 	bases := map[int64]bool{}
 	for range 11 {
 		x.train()
-		if err := x.publish(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.publish())
 		m = x.openAfter(x.step, m)
 		bases[m.Base()] = true
 		x.check(m)
@@ -227,20 +224,14 @@ func TestPublishersContinue(t *testing.T) {
 	x := newTrainee(t, 100)
 	for range 3 {
 		x.train()
-		if err := x.publish(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.publish())
 	}
 	if _, err := export.OpenPublisher(context.Background(), x.opt); err == nil || !strings.Contains(err.Error(), "wait for it") {
 		t.Errorf("a second publisher: %v", err)
 	}
-	if err := x.pub.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.pub.Close())
 	for _, name := range []string{".publish-4", ".part-4"} {
-		if err := os.Mkdir(filepath.Join(x.dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Mkdir(filepath.Join(x.dir, name), 0o755))
 	}
 	x.open()
 	if x.pub.Highest() != 3 {
@@ -251,9 +242,7 @@ func TestPublishersContinue(t *testing.T) {
 	if err == nil {
 		err = x.pub.Restart(older)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range x.tables { // the rows of the checkpoint, and later changes
 		x.rows[i], x.taken[i] = map[uint64][]float32{}, &table.Taken{}
 		if err := step.EachRow(m.Checkpoint, x.tables[i], func(_ int, key uint64, v []float32) error { x.rows[i][key] = slices.Clone(v); return nil }); err != nil {
@@ -262,9 +251,7 @@ func TestPublishersContinue(t *testing.T) {
 	}
 	x.train()
 	x.step = 10
-	if err := x.publish(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.publish())
 	got := x.openAfter(11, nil)
 	if x.check(got); got.Base() != 11 {
 		t.Errorf("the base of version 11 is %d", got.Base())
@@ -332,23 +319,17 @@ func TestDamagedChangesAreRejected(t *testing.T) {
 	x := newTrainee(t, 100)
 	for range 3 {
 		x.train()
-		if err := x.publish(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.publish())
 	}
 	one := x.openAfter(1, nil)
 	every := patient.Size(17, 1) // odd, so that every bit of a byte is changed
 	for _, name := range []string{"MANIFEST.json", "dense.bin", "delta.bin"} {
 		path := filepath.Join(x.version(2), name)
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		rejected := func(b []byte, what string) {
 			t.Helper()
-			if err := os.WriteFile(path, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(path, b, 0o644))
 			m, err := export.OpenAfter(x.version(2), one, nil)
 			if err == nil {
 				m.Close()
@@ -364,14 +345,10 @@ func TestDamagedChangesAreRejected(t *testing.T) {
 			whole[n] ^= 1 << (n % 8)
 		}
 		rejected(append(slices.Clone(whole), 0), "one byte more")
-		if err := os.WriteFile(path, whole, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, whole, 0o644))
 	}
 	x.check(x.openAfter(3, x.openAfter(2, one)))
-	if err := os.RemoveAll(x.version(2)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.RemoveAll(x.version(2)))
 	if _, err := export.Open(x.version(3)); err == nil || !strings.Contains(err.Error(), "builds upon version 2") {
 		t.Errorf("without a version that it builds upon: %v", err)
 	}
@@ -384,14 +361,10 @@ func TestOpeningPauses(t *testing.T) {
 	var m *export.Model
 	for n := int64(1); n <= 2; n++ {
 		x.train()
-		if err := x.publish(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.publish())
 		pauses := 0
 		next, err := export.OpenAfter(x.version(n), m, func() { pauses++ })
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer next.Close()
 		if sections := 3 * len(next.Manifest().Tables); pauses < sections {
 			t.Errorf("version %d: %d pauses, its tables have %d sections", n, pauses, sections)

@@ -3,28 +3,24 @@ package gate
 import (
 	"net"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestGate: a gate closes its oldest unproven connection for a new one, and all of them with itself.
 // It keeps connections that have proved the key.
 func TestGate(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	g := New(ln, 2)
 	defer g.Close()
 	var dialed, accepted []net.Conn
 	for i := range 5 {
 		d, err := net.Dial("tcp", g.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer d.Close()
 		a, err := g.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer a.Close()
 		dialed, accepted = append(dialed, d), append(accepted, a)
 		if i == 1 {

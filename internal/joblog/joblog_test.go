@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestRecordsOfARank: records have rank, host and step, on the stream and in the file,
@@ -20,15 +22,11 @@ func TestRecordsOfARank(t *testing.T) {
 	log := New(&stream, &f, slog.LevelInfo, 3, "a", func() int64 { return step })
 	log.Info("before")
 	path := filepath.Join(t.TempDir(), "log-0003.jsonl")
-	if err := f.Open(path); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, f.Open(path))
 	step = 20
 	log.Warn("after\n\"x\"")
 	log.Debug("not this")
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, f.Close())
 	kept, err := os.ReadFile(path)
 	if err != nil || string(kept) != stream.String() {
 		t.Fatalf("%v: the file has %s, the stream %s", err, kept, stream.String())
@@ -54,15 +52,11 @@ func TestRecordsOfARank(t *testing.T) {
 func TestFilesAreRotated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	f := File{limit: 100}
-	if err := f.Open(path); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, f.Open(path))
 	for i := range 50 {
 		fmt.Fprintf(&f, "line %4d\n", i) // 10 bytes
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, f.Close())
 	before, _ := os.ReadFile(path + ".1")
 	last, _ := os.ReadFile(path)
 	if all := string(before) + string(last); len(before) != 100 || len(last) != 100 || !strings.HasPrefix(all, "line   30\n") || !strings.HasSuffix(all, "line   49\n") {

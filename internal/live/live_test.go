@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/rank"
@@ -54,9 +55,7 @@ func shown() *Board {
 func served(t *testing.T, b *Board, token string) (s *Server, url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s = Serve(b, token, []net.Listener{ln}, nil)
 	t.Cleanup(s.Close)
 	return s, "http://" + ln.Addr().String()
@@ -65,22 +64,16 @@ func served(t *testing.T, b *Board, token string) (s *Server, url string) {
 func get(t *testing.T, url string, change func(*http.Request)) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if change != nil {
 		change(r)
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return resp, string(body)
 }
 
@@ -114,14 +107,10 @@ func TestMetrics(t *testing.T) {
 // TestDashboardAndAlerts use metrics that exist.
 func TestDashboardAndAlerts(t *testing.T) {
 	known, err := os.ReadFile(filepath.Join("testdata", "metrics.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, name := range []string{"alerts.yaml", "grafana.json"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "examples", "monitoring", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if strings.HasSuffix(name, ".json") && !json.Valid(text) {
 			t.Errorf("%s is not JSON", name)
 		}
@@ -141,13 +130,9 @@ func TestDashboardAndAlerts(t *testing.T) {
 func events(t *testing.T, url string, n int, then func()) (all []message) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", url+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	resp, err := (&http.Transport{}).RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer resp.Body.Close()
 	lines := bufio.NewReader(resp.Body)
 	for len(all) < n {
@@ -238,9 +223,7 @@ func TestABrowserThatReadsNothing(t *testing.T) {
 	s, url := served(t, b, "")
 	for range mostClients {
 		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer c.Close()
 		fmt.Fprintf(c, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
@@ -330,12 +313,8 @@ func TestAnEarlierJobIsShown(t *testing.T) {
 {"event":"valid","time":"2026-11-23T13:00:01Z","step":20,"epoch":1,"samples":200,"logloss":0.4,"metrics":{"auc":0.75}}
 {"event":"train","time":"2999-11-23T13:00:00Z","step":40,"epoch":1,"samples":200,"logloss":0.4,"rate":1,"samples_per_second":10}
 `
-	if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "checkpoints", "step-000000020"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines), 0o644))
+	fatal.If(t, os.MkdirAll(filepath.Join(dir, "checkpoints", "step-000000020"), 0o755))
 	b := NewBoard(Info{})
 	b.Watch(func() rank.Status { return rank.Status{RunDir: dir} })
 	b.Trained(40, 0.25, 1, 1)

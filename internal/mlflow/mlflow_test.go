@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
@@ -26,13 +27,9 @@ func export(t *testing.T) string {
 		"result.json":   `{"steps":1,"seconds":2.5}`,
 	}
 	run := filepath.Join(dir, "20261123-140000")
-	if err := os.Mkdir(run, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(run, 0o755))
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(run, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(run, name), []byte(text), 0o644))
 	}
 	r, err := runs.Read(run)
 	if err != nil || len(r.Faults) > 0 {
@@ -42,12 +39,8 @@ func export(t *testing.T) string {
 	r.Train[0].Speed = math.Inf(1)
 	for range 2 { // the second replaces the first
 		e, err := NewExperiment(store, dir, time.UnixMilli(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Add(r); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, e.Add(r))
 	}
 	return store
 }
@@ -65,9 +58,7 @@ func TestStore(t *testing.T) {
 		fmt.Fprintf(&b, "%s\n%s\n", name, strings.TrimSuffix(string(text), "\n"))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	text := regexp.MustCompile(`[0-9a-f]{32}`).ReplaceAllString(b.String(), "RUN")
 	text = regexp.MustCompile(`\b[0-9]{18}\b`).ReplaceAllString(text, "EXPERIMENT")
 	golden.Check(t, "store.txt", regexp.MustCompile(`"(file://)?/[^"]*/`).ReplaceAllString(text, `"$1/…/`))

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -21,9 +22,7 @@ func secret(b byte) []byte { return bytes.Repeat([]byte{b}, SecretSize) }
 func identity(t testing.TB, key []byte, rank, size int) *Rank {
 	t.Helper()
 	r, err := New(key, rank, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r
 }
 
@@ -31,9 +30,7 @@ func identity(t testing.TB, key []byte, rank, size int) *Rank {
 func pair(t testing.TB) (dialed, accepted net.Conn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer ln.Close()
 	if dialed, err = net.Dial("tcp", ln.Addr().String()); err != nil {
 		t.Fatal(err)
@@ -68,9 +65,7 @@ func meet(t testing.TB, client *Rank, server *Rank, clientWants, serverWants int
 
 func TestRanksOfAJobMeet(t *testing.T) {
 	c, s, cerr, serr := meet(t, identity(t, secret(1), 2, 3), identity(t, secret(1), 0, 3), 0, 2)
-	if err := errors.Join(cerr, serr); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(cerr, serr))
 	if v := c.(*tls.Conn).ConnectionState().Version; v != tls.VersionTLS13 {
 		t.Errorf("TLS version %x", v)
 	}
@@ -137,9 +132,7 @@ func TestIdentitiesAreTheJobsAlone(t *testing.T) {
 	}{{"job 1", identity(t, secret(1), 0, 3)}, {"job 2", identity(t, secret(2), 0, 3)}, {"job 1 of two", identity(t, secret(1), 0, 2)}} {
 		for rank := range k.r.size {
 			id, err := k.r.ID(rank)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if other, ok := seen[string(id)]; ok {
 				t.Errorf("rank %d of %s has the identity of %s", rank, k.name, other)
 			}

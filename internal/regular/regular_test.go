@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // within fails a test in which f blocks.
@@ -29,13 +31,9 @@ func within(t *testing.T, f func() error) error {
 func TestOnlyRegularFilesOpen(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, syscall.Mkfifo(pipe, 0o600))
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(pipe, link); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink(pipe, link))
 	for path, want := range map[string]string{
 		pipe: "a named pipe", link: "a named pipe", dir: "a directory", "/dev/zero": "a device",
 	} {
@@ -50,9 +48,7 @@ func TestReadFileKeepsItsLimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	for _, size := range []int{0, 1, 99, 100, 101, 5000} {
 		want := bytes.Repeat([]byte{'x'}, size)
-		if err := os.WriteFile(path, want, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, want, 0o600))
 		b, err := ReadFile(path, 100)
 		if size > 100 {
 			if err == nil || !strings.Contains(err.Error(), "more than 100 bytes") {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/sweep"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
@@ -25,9 +26,7 @@ const evil = `<script>alert(1)</script>"'&\u0007`
 func write(t testing.TB, name, auc string, size int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(dir, 0o755))
 	var b strings.Builder
 	for i := range size {
 		loss := fmt.Sprint(0.7 / math.Sqrt(float64(i+1)))
@@ -44,9 +43,7 @@ func write(t testing.TB, name, auc string, size int) string {
 		"result.json": fmt.Sprintf(`{"world_size":2,"steps":%d,"seconds":3,"improving":%q,"test":{"samples":10,"auc":%s,"logloss":0.3,"calibration":1.5},"tables":[{"name":%q,"rows":400,"planned":{"rows":100}}]}`,
 			size, evil, auc, evil),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
 	}
 	return dir
 }
@@ -54,9 +51,7 @@ func write(t testing.TB, name, auc string, size int) string {
 func pageOf(t *testing.T, dirs ...string) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Write(&b, dirs, time.Unix(0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Write(&b, dirs, time.Unix(0, 0)))
 	return b.String()
 }
 
@@ -82,12 +77,8 @@ func TestWarningsAreGrouped(t *testing.T) {
 	c := write(t, "c", "0.7", 40)
 	path := filepath.Join(c, "result.json")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, bytes.Replace(text, []byte(`"calibration":1.5`), []byte(`"calibration":2`), 1), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(path, bytes.Replace(text, []byte(`"calibration":1.5`), []byte(`"calibration":2`), 1), 0o644))
 	s := pageOf(t, a, b, c)
 	for text, n := range map[string]int{
 		"a, b, c: <b>the training loss was not a number in 1 line of metrics</b><br>": 1,
@@ -193,9 +184,7 @@ func TestInABrowser(t *testing.T) {
 		t.Skip("needs chromium-headless-shell")
 	}
 	file := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(file, []byte(pageOf(t, write(t, "a", "0.8", 40))), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(pageOf(t, write(t, "a", "0.8", 40))), 0o644))
 	out, err := exec.CommandContext(t.Context(), browser, "--no-sandbox", "--no-zygote", "--disable-gpu", "--enable-logging=stderr", "--dump-dom", "file://"+file).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -212,9 +201,7 @@ func TestInABrowser(t *testing.T) {
 func TestQualityPageSeparatesMetrics(t *testing.T) {
 	auc := 0.75
 	var b bytes.Buffer
-	if err := WriteQuality(&b, Evaluation{Metrics: metrics.Metrics{Samples: 4, AUC: &auc, LogLoss: 0.5}, Quality: &metrics.Quality{}}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteQuality(&b, Evaluation{Metrics: metrics.Metrics{Samples: 4, AUC: &auc, LogLoss: 0.5}, Quality: &metrics.Quality{}}, time.Now()))
 	if !strings.Contains(b.String(), "AUC 0.7500, log-loss 0.5000, accuracy") {
 		t.Errorf("%.2000s", b.String())
 	}
@@ -224,9 +211,7 @@ func TestQualityPageSeparatesMetrics(t *testing.T) {
 func TestQualityPageEscapes(t *testing.T) {
 	e := Evaluation{Model: "<b>", Quality: &metrics.Quality{Slices: []metrics.SliceList{{Field: "f", Top: []metrics.Slice{{Value: "<script>alert(1)</script>", Samples: 3}}}}}}
 	var b strings.Builder
-	if err := WriteQuality(&b, e, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteQuality(&b, e, time.Now()))
 	if s := b.String(); strings.Contains(s, "<script") || strings.Contains(s, "<b>") || !strings.Contains(s, "&lt;script&gt;") || !strings.Contains(s, "–") || strings.Contains(s, "NaN") {
 		t.Errorf("%s", s)
 	}

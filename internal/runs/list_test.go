@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
@@ -42,17 +43,13 @@ func age(t testing.TB, dir string) {
 		}
 		return os.Chtimes(path, past, past)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }
 
 func list(t testing.TB, dir string) []*Summary {
 	t.Helper()
 	all, err := List(dir, func(int, int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return all
 }
 
@@ -73,23 +70,13 @@ func TestIndex(t *testing.T) {
 		t.Errorf("%+v, %q", fresh[2:5], Differing(fresh))
 	}
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(b), `"auc":0.9`, `"auc":0.25`)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(b), `"auc":0.9`, `"auc":0.25`)), 0o644))
 	unlock, err := save.Lock(filepath.Join(dir, "run-005"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer unlock()
-	if err := os.WriteFile(filepath.Join(dir, "run-006/result.json"), []byte(strings.Replace(result, "0.9", "0.95", 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "run-007/failure-1"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "run-006/result.json"), []byte(strings.Replace(result, "0.9", "0.95", 1)), 0o644))
+	fatal.If(t, os.Mkdir(filepath.Join(dir, "run-007/failure-1"), 0o755))
 	all := list(t, dir)
 	for i, want := range map[int]float64{4: 0.25, 5: 0.9, 6: 0.95, 7: 0.9} {
 		if got := all[i].Number("auc"); got != want {
@@ -100,9 +87,7 @@ func TestIndex(t *testing.T) {
 		t.Errorf("a running training is %s", all[5].State)
 	}
 	for _, text := range []string{"", "null", "{", `{"format":2,"shapes":[],"runs":[{"name":"run-008","shape":9}]}`, strings.Replace(string(b), `"format":2`, `"format":0`, 1)} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
 		if n := list(t, dir)[8].Number("auc"); n != 0.9 {
 			t.Errorf("with the index %.20q: AUC %v", text, n)
 		}
@@ -115,9 +100,7 @@ func TestIndex(t *testing.T) {
 // TestNoIndexCanBeWritten: the runs are listed anyway, and nothing is left behind.
 func TestNoIndexCanBeWritten(t *testing.T) {
 	dir := many(t)
-	if err := os.MkdirAll(filepath.Join(dir, FileIndex, "in-the-way"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Join(dir, FileIndex, "in-the-way"), 0o755))
 	for range 2 {
 		if n := len(list(t, dir)); n != leastIndexed+3 {
 			t.Errorf("%d runs", n)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
@@ -19,12 +20,8 @@ func folder(t testing.TB, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return dir
 }
@@ -51,9 +48,7 @@ func TestStates(t *testing.T) {
 		"h/notes.txt": "no run", ".i/config.yaml": yamlA,
 	})
 	unlock, err := save.Lock(filepath.Join(dir, "e"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer unlock()
 	all := list(t, dir)
 	got := ""
@@ -100,9 +95,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	})
 	all := list(t, dir)
 	a, err := Read(filepath.Join(dir, "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	texts := []string{a.About.Note, a.About.Tags[0], a.Result.Tables[0].Name, a.Result.SlowRanks[0].Host, a.Config.Of("model.kind"), all[1].Config.Keys()[0], all[1].Failure}
 	for name := range a.Result.TestUnknown {
 		texts = append(texts, name)
@@ -134,9 +127,7 @@ func TestWhereAndSort(t *testing.T) {
 		{"state=finished train.epochs=5 features[user].encode~ha", "name", "a c d"},
 	} {
 		some, err := Select(all, c.where, c.sort, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var got []string
 		for _, r := range some {
 			got = append(got, r.Name)
@@ -164,9 +155,7 @@ func TestDifferingSettings(t *testing.T) {
 		"features:\n  - {name: a, encode: no}\nlabel: {field: y}\ndata: {train: [b]}\ntrain: {epochs: 2}\nmodel: {kind: b, cross: 3}\n",
 	} {
 		settings, err := ParseSettings([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all = append(all, &Summary{Config: settings})
 	}
 	want := "model.kind train.epochs data.train label.field model.cross train.l2 label.positive features[a].encode features[b].encode"

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 const spaceText = `
@@ -26,17 +28,13 @@ model.cross.layers: {int: [1, 2], if: model.kind=dcn_v2}
 func space(t testing.TB, text string) Space {
 	t.Helper()
 	s, err := ParseSpace("s.yaml", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
 func TestGrid(t *testing.T) {
 	all, err := space(t, spaceText).Grid()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if n := 2*3*3*2 + 2*3*3*2*2; len(all) != n {
 		t.Errorf("%d combinations, want %d", len(all), n)
 	}
@@ -163,9 +161,7 @@ func TestScheduler(t *testing.T) {
 func made(t *testing.T, o Options) *Sweep {
 	t.Helper()
 	settings, err := o.Settings(space(t, "x: {uniform: [0, 1]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return New("1", o, settings)
 }
 
@@ -211,16 +207,12 @@ func TestRun(t *testing.T) {
 		t.Fatalf("interrupted: %v after %d outcomes, %d at a time", err, n, most)
 	}
 	b, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if s, err = Parse(b); err != nil {
 		t.Fatal(err)
 	}
 	ctx = t.Context()
-	if err := s.Run(ctx, 3, work, func(*Trial, Outcome) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Run(ctx, 3, work, func(*Trial, Outcome) error { return nil }))
 	seen, top, failed := map[string]bool{}, 0, 0
 	for _, x := range s.Trials {
 		for _, o := range x.Outcomes {

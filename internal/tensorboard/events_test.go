@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
@@ -42,27 +43,19 @@ message File { repeated Event event = 1; }
 func run(t *testing.T) *runs.Run {
 	dir := t.TempDir()
 	config := "model: {kind: wide_deep, wide: true}\ntrain: {seed: 7, note: \"<x>\"}\ndata: {train: [a]}\n"
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o644))
 	// One run of norms, none of gradients; three thresholds; then a line that cannot be.
 	lines := `{"step":20,"time":"2023-11-14T22:13:21Z","tables":[{"table":"t","embeddings":{"first":190,"counts":[2,0,3]},"gradients":{"first":0,"counts":[]}}],"pr_curves":[{"true_positives":[4,3,0],"false_positives":[6,1,0]},{"label":"buys","true_positives":[1,1],"false_positives":[2,0]}]}
 {"step":40,"tables":[{"table":"t","embeddings":{"first":380,"counts":[1,1,1,1,1,1,1]}}]}
 `
-	if err := os.WriteFile(filepath.Join(dir, "distributions.jsonl"), []byte(lines), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "distributions.jsonl"), []byte(lines), 0o644))
 	// One good line about ranks, and one with a time too few.
 	lines = `{"event":"ranks","time":"2023-11-14T22:13:21Z","step":20,"phases":["input","pull","compute"],"seconds":[[0.25,0.5,1],[0.25,0.125,1.375]]}
 {"event":"ranks","step":40,"phases":["input","pull"],"seconds":[[0.25]]}
 `
-	if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines), 0o644))
 	r, err := runs.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	at := time.Unix(1700000000, 500000000)
 	auc, loss := 0.875, 0.25
 	nan := math.NaN()
@@ -131,9 +124,7 @@ func TestEventFiles(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var whole []byte // a message File
 	for _, r := range records(t, b) {
 		whole = append(binary.AppendUvarint(append(whole, 1<<3|2), uint64(len(r))), r...)
@@ -149,9 +140,7 @@ func decode(t *testing.T, kind string, m []byte) string {
 		t.Skip("needs protoc to decode the events")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "e.proto"), []byte(proto), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "e.proto"), []byte(proto), 0o644))
 	cmd := exec.CommandContext(t.Context(), protoc, "--decode="+kind, "-I"+dir, "e.proto")
 	cmd.Stdin = bytes.NewReader(m)
 	out, err := cmd.CombinedOutput()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -39,9 +40,7 @@ func TestAGrowingFileIsSafeToRead(t *testing.T) {
 	defer w.Close()
 	var b []byte
 	for i := 1; i <= 5; i++ {
-		if err := w.Point(runs.Train, &runs.Point{Step: int64(i), LogLoss: 0.5}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Point(runs.Train, &runs.Point{Step: int64(i), LogLoss: 0.5}))
 		var err error
 		if b, err = os.ReadFile(filepath.Join(dir, "train", "events.out.tfevents.1700000000.wdlrun")); err != nil {
 			t.Fatal(err)
@@ -68,13 +67,9 @@ func TestAResumedTrainingRepeatsSteps(t *testing.T) {
 		w := New(dir, now, x.first)
 		w.Model([]byte("data: {train: [x.csv], header: true}\nlabel: {field: y, positive: [a]}\nfeatures: [{field: f, encode: hash}]\n"))
 		for step := x.first + 19; step <= x.last; step += 20 {
-			if err := w.Point(runs.Train, &runs.Point{Step: step, LogLoss: 0.5}); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Point(runs.Train, &runs.Point{Step: step, LogLoss: 0.5}))
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Close())
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, "train", "*")) // in the order in which TensorBoard reads them
 	if err != nil || len(paths) != 3 {
@@ -112,9 +107,7 @@ func TestAFullDisk(t *testing.T) {
 		t.Skip(err)
 	}
 	w := New(t.TempDir(), time.Unix(1700000000, 0), 1)
-	if err := w.Point(runs.Train, &runs.Point{Step: 1}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Point(runs.Train, &runs.Point{Step: 1}))
 	f := w.files[runs.Train]
 	f.to.Close()
 	f.to = full
@@ -145,9 +138,7 @@ crosses: [{of: [a/b, a_b], buckets: 100}]
 		wideOnly + "model: {deep: false}\n",
 	} {
 		c, err := config.Parse("c.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c.Fill()
 		def := decode(t, "GraphDef", graphOf(c))
 		seen := map[string]bool{}

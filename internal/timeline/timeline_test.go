@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/trace"
@@ -92,9 +93,7 @@ func (j job) write(t testing.TB, dir string) {
 			fmt.Fprintf(&files[r], `,{"name":"write","ph":"X","ts":70,"dur":50,"pid":%d,"tid":4,"args":{"step":1}}`, r)
 		}
 		files[r].WriteString("]\n")
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("trace-%04d.json", r)), []byte(files[r].String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("trace-%04d.json", r)), []byte(files[r].String()), 0o644))
 	}
 }
 
@@ -137,9 +136,7 @@ func analysed(t *testing.T, j job) Analysis {
 	dir := t.TempDir()
 	j.write(t, dir)
 	tl, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return tl.Analyse()
 }
 
@@ -172,9 +169,7 @@ func TestAStragglerIsNamedWithItsShare(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := a.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Write(&b))
 	golden.Check(t, "straggler.txt", b.String())
 }
 
@@ -192,9 +187,7 @@ func TestClocksOfHostsAreAligned(t *testing.T) {
 	dir := t.TempDir()
 	j.write(t, dir)
 	tl, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	named(t, tl.Analyse())
 	for _, r := range tl.Ranks {
 		if most := int64(2 * flight * 1e3); (r.Error == 0) != (r.Rank < 2) || r.Error > most {
@@ -235,16 +228,12 @@ func TestOlderSpansThatAreLeftOutAreReported(t *testing.T) {
 	dir := t.TempDir()
 	straggler().write(t, dir)
 	ranks, _, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ranks[1].Dropped, ranks[2].Dropped = 700, 12
 	a := newTimeline(ranks, nil).Analyse()
 	want := "the timelines begin at step 1: ranks keep their last spans, and 700 older ones of rank 1 are left out"
 	var b strings.Builder
-	if err := a.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Write(&b))
 	if a.LeftOut != want || !strings.Contains(b.String(), "note: "+want+"\n") {
 		t.Errorf("%q, want %q in\n%s", a.LeftOut, want, b.String())
 	}
@@ -257,19 +246,13 @@ func TestAMissingRankIsNamed(t *testing.T) {
 		dir := t.TempDir()
 		straggler().write(t, dir)
 		for _, r := range gone {
-			if err := os.Remove(filepath.Join(dir, fmt.Sprintf("trace-%04d.json", r))); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Remove(filepath.Join(dir, fmt.Sprintf("trace-%04d.json", r))))
 		}
 		tl, err := Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		a := tl.Analyse()
 		var b strings.Builder
-		if err := a.Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, a.Write(&b))
 		want := fmt.Sprintf("the rank that the others waited for is not known: rank %d left no usable timeline\n", gone[0])
 		if len(gone) == 3 {
 			want = "the rank that the others waited for is not known: ranks 0, 2 and 3 left no usable timeline\n"
@@ -301,23 +284,17 @@ func TestFaultyFiles(t *testing.T) {
 	j.write(t, dir)
 	name := func(r int) string { return filepath.Join(dir, fmt.Sprintf("trace-%04d.json", r)) }
 	whole, err := os.ReadFile(name(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for r, text := range map[int]string{
 		2: string(whole[:len(whole)/2]),
 		3: "<html>\x00",
 		4: strings.Replace(string(whole), `"pid":2`, `"pid":77777777`, 1),
 		5: strings.ReplaceAll(strings.ReplaceAll(string(whole), `"pid":2`, `"pid":5`), `"rank":2,"size":6`, `"rank":5,"size":9`),
 	} {
-		if err := os.WriteFile(name(r), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(name(r), []byte(text), 0o644))
 	}
 	tl, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a := tl.Analyse()
 	if a.Steps < 20 || a.Steps > 30 || len(a.Ranks) != 3 {
 		t.Errorf("%d steps of %d ranks, want about 25 of 3", a.Steps, len(a.Ranks))
@@ -351,9 +328,7 @@ func mergedEvents(t *testing.T) (events []mergedEvent) {
 	dir := t.TempDir()
 	straggler().write(t, dir)
 	tl, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, w := io.Pipe()
 	go func() {
 		cut, err := tl.Merge(w)
@@ -363,12 +338,8 @@ func mergedEvents(t *testing.T) (events []mergedEvent) {
 		w.CloseWithError(err)
 	}()
 	z, err := gzip.NewReader(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(&events); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, json.NewDecoder(z).Decode(&events))
 	return events
 }
 
@@ -446,16 +417,12 @@ func BenchmarkManyRanks(b *testing.B) {
 	all, _ := filepath.Glob(filepath.Join(dir, Pattern)) // the pattern is well formed
 	for _, path := range all {
 		info, err := os.Stat(path)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		size += float64(info.Size())
 	}
 	for b.Loop() {
 		t, err := Open(dir)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		if a := t.Analyse(); a.Late[0].Rank != 3 {
 			b.Fatalf("%+v", a.Late)
 		}
@@ -474,9 +441,7 @@ func FuzzParse(f *testing.F) {
 	j.old = true
 	for _, name := range []string{"trace-0000.json", "trace-0001.json"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(string(b))
 	}
 	f.Add(`[{"name":"sync","ph":"X","ts":1e9,"dur":2,"pid":0,"tid":0,"args":{"step":1,"calls":[1,0.5,2,1]}},{"name":"update","ph":"X","ts":0,"dur":5,"pid":0,"tid":0,"args":{"step":1}}]`)
@@ -486,18 +451,14 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		other, err := parse(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		other.Rank, other.Clock = r.Rank+1, ""
 		tl := newTimeline([]*Rank{r, other}, nil)
 		a := tl.Analyse()
 		if _, err := json.Marshal(a); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Write(io.Discard); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, a.Write(io.Discard))
 		if _, err := tl.Merge(io.Discard); err != nil {
 			t.Fatal(err)
 		}

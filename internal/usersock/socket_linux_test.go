@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestOtherUser rejects another user, as listener and as caller. The other user is a thread
@@ -19,9 +21,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	name := fmt.Sprintf("test-user-%d", os.Getpid())
 	own, err := Listen("", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer own.Close()
 	type end struct {
 		ln   *net.UnixListener
@@ -53,15 +53,11 @@ func TestOtherUser(t *testing.T) {
 	}
 	e.conn.Write([]byte("o"))
 	mine, err := Dial("", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer mine.Close()
 	mine.Write([]byte("m"))
 	accepted, err := Accept(own) // the connection of the other user came first
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer accepted.Close()
 	b := make([]byte, 1)
 	if n, err := accepted.Read(b); n != 1 || b[0] != 'm' {

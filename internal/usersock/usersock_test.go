@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestConversation connects two ends, rejects a second listener, and finds no listener
@@ -15,20 +17,14 @@ func TestConversation(t *testing.T) {
 		t.Fatal("a connection without a listener")
 	}
 	ln, err := Listen(folder, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := Listen(folder, name); !errors.Is(err, ErrInUse) {
 		t.Errorf("a second listener: %v", err)
 	}
 	conn, err := Dial(folder, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	other, err := Accept(ln)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	conn.Write([]byte("x"))
 	b := make([]byte, 1)
 	if n, err := other.Read(b); n != 1 || b[0] != 'x' || err != nil {

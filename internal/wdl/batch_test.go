@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/optim"
@@ -36,9 +37,7 @@ func planted(t testing.TB, path string, seed uint64, rows int) (best float64) {
 		}
 	}
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w := bufio.NewWriter(f)
 	fmt.Fprintln(w, "click,a,b,c,d,e")
 	rng := rand.New(rand.NewPCG(seed, 2))
@@ -60,12 +59,8 @@ func planted(t testing.TB, path string, seed uint64, rows int) (best float64) {
 		}
 		fmt.Fprintf(w, "%d,%d,%d,%d,%d,%d\n", s.click, value[0], value[1], value[2], value[3], value[4])
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Flush())
+	fatal.If(t, f.Close())
 	slices.SortFunc(samples, func(a, b sample) int { return int(math.Copysign(1, a.score-b.score)) })
 	ranks, ones := 0.0, 0.0
 	for i, s := range samples {
@@ -109,9 +104,7 @@ model: {%s}
 train: {epochs: 6, global_batch: %d, seed: 1, optimizer: {%s}}
 %s
 `, train, test, part, batch, rules, cross))
-					if err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, err)
 					res := runJob(t, 1, Options{Config: c})
 					if *res.TestAUC < best-0.01 {
 						t.Errorf("test AUC %.4f, the best possible %.4f", *res.TestAUC, best)
@@ -135,9 +128,7 @@ features: [{field: a, encode: vocabulary}, {field: b, encode: vocabulary}]
 model: {hidden: [8]}
 train: {epochs: 2, global_batch: 600, checkpoint: {every_steps: 10, keep: 100}}
 `, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	one := runJob(t, 1, Options{Config: c})
 	steps := int64(0) // 256 until 8192 samples, then 1/32 of those before, and an end of each epoch
 	for _, end := range []int64{12_000, 24_000} {
@@ -181,15 +172,11 @@ features: [{field: a, encode: vocabulary}]
 model: {%[2]s}
 train: {epochs: 1, optimizer: {dense: {learning_rate: 1e-12}}}
 `, path, part))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if part == "deep: false" {
 			err = config.Set(c, "train.optimizer.wide", "{kind: sgd, learning_rate: 1e-12}")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		res := runJob(t, 1, Options{Config: c})
 		if m := res.Test; math.Abs(*m.Calibration-1) > 0.15 || m.BaseRate > 0.4 {
 			t.Errorf("%s: the mean prediction is %.3f of the base rate, %.3f", part, *m.Calibration, m.BaseRate)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -53,9 +54,7 @@ func TestChainsHoldWhatFullOnesHold(t *testing.T) {
 func open(t *testing.T, dir string) *checkpoint.Checkpoint {
 	t.Helper()
 	c, err := checkpoint.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -65,9 +64,7 @@ func sameContents(t *testing.T, got, want *checkpoint.Checkpoint) {
 	contents := [2]map[string]save.Content{}
 	for i, c := range []*checkpoint.Checkpoint{got, want} {
 		x, err := save.Contents(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		delete(x, save.SectionConfig)
 		contents[i] = x
 	}
@@ -116,14 +113,10 @@ func TestABrokenChainFallsBack(t *testing.T) {
 	whole := runJob(t, 2, savesOften(t, clicks(t, 1500), recipes["plain"], 6))
 	root := filepath.Join(whole.RunDir, checkpoint.Folder)
 	for _, step := range []int64{57, 56} { // the last, and the end of the chain before it
-		if err := os.RemoveAll(checkpoint.Dir(root, step)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.RemoveAll(checkpoint.Dir(root, step)))
 	}
 	spoilt := filepath.Join(checkpoint.Dir(root, 48), "rank-0001-of-0002.wck")
-	if err := os.Truncate(spoilt, 100); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Truncate(spoilt, 100))
 	if c, err := checkpoint.Open(checkpoint.Dir(root, 52)); err == nil {
 		t.Fatalf("step 52 does not build upon step 48 but on %v", c.Base())
 	}

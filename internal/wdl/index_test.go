@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/trace"
@@ -18,9 +19,7 @@ import (
 // runIndex makes a feature index on size ranks.
 func runIndex(t *testing.T, size int, opt IndexOptions) (res IndexResult) {
 	t.Helper()
-	if err := CheckIndex(opt); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, CheckIndex(opt))
 	onRanks(t, size, func(comm *collective.Comm) error {
 		r, err := NewIndexing(comm, trace.New(0), opt).Run(context.Background())
 		if comm.Rank() == 0 {
@@ -67,9 +66,7 @@ func TestTrainingWithAnIndex(t *testing.T) {
 	}
 	os.Remove(file)
 	kept, err := input.LoadIndex(again.RunDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got, _ := kept.Marshal(); !bytes.Equal(got, first) {
 		t.Error("the model does not keep its index")
 	}
@@ -83,9 +80,7 @@ func TestIndexRefuses(t *testing.T) {
 	path := clicks(t, 200)
 	c := clicksConfig(t, path, "", "")
 	here := filepath.Join(t.TempDir(), "here.index")
-	if err := os.WriteFile(here, []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(here, []byte("{}"), 0o644))
 	plain := c.Clone()
 	plain.Features, plain.Crosses = plain.Features[:2], nil
 	for _, x := range []struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -50,9 +51,7 @@ func clicks(t testing.TB, rows int) string {
 		fmt.Fprintf(&b, "%d,site%d,%s,%s\n", click, site, strings.Join(tags, "|"), years)
 	}
 	path := filepath.Join(t.TempDir(), "clicks.csv")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	return path
 }
 
@@ -72,9 +71,7 @@ crosses:
 model: {embedding_dim: 4, hidden: [16, 8]%s}
 train: {global_batch: 64, epochs: 3, checkpoint: {every_steps: 20, keep: 100}%s}
 `, path, model, train)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -146,9 +143,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 func read(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -184,15 +179,11 @@ func TestWorldSizesAgree(t *testing.T) {
 func lines(t testing.TB, runDir, event string) (all []report.Line) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(runDir, save.FileMetrics))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		var l report.Line
-		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal(s.Bytes(), &l))
 		if l.Event == event {
 			all = append(all, l)
 		}
@@ -206,9 +197,7 @@ func TestEarlyStop(t *testing.T) {
 	everyday(t)
 	t.Parallel()
 	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
-	if err := config.Set(c, "train.epochs", "50"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, config.Set(c, "train.epochs", "50"))
 	res := runJob(t, 2, Options{Config: c})
 	valid := lines(t, res.RunDir, "valid")
 	best := slices.MinFunc(valid, func(a, b report.Line) int {
@@ -244,9 +233,7 @@ func TestEarlyStop(t *testing.T) {
 func TestAnyMachineEvaluates(t *testing.T) {
 	c := clicksConfig(t, clicks(t, 300), "", "")
 	c.Train.Precision = "bf16"
-	if err := (&EvalOptions{Data: c.Data.Train}).evaluating(c); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, (&EvalOptions{Data: c.Data.Train}).evaluating(c))
 	if err := step.Able(c); err != nil || c.Train.Precision != "fp32" {
 		t.Errorf("%s: %v", c.Train.Precision, err)
 	}
@@ -257,17 +244,11 @@ func TestAnyMachineEvaluates(t *testing.T) {
 func TestOneClassIsJudgedByLogLoss(t *testing.T) {
 	c := clicksConfig(t, clicks(t, 300), "", ", early_stop: {patience: 2, metric: auc}")
 	only := filepath.Join(t.TempDir(), "only.csv")
-	if err := os.WriteFile(only, []byte("click,site,tags,age\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(only, []byte("click,site,tags,age\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644))
 	most := filepath.Join(t.TempDir(), "most.csv")
-	if err := os.WriteFile(most, []byte("click,site,tags,age\n0,site4,t2,31\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(most, []byte("click,site,tags,age\n0,site4,t2,31\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644))
 	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction = []string{most}, nil, []string{only}, 0
-	if err := config.Set(c, "train.epochs", "5"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, config.Set(c, "train.epochs", "5"))
 	none := c.Clone()
 	none.Data.Valid, none.Data.ValidFraction = nil, 1e-9
 	var lines []string
@@ -322,9 +303,7 @@ func TestBestEpochTravels(t *testing.T) {
 	everyday(t)
 	t.Parallel()
 	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
-	if err := config.Set(c, "train.epochs", "50"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, config.Set(c, "train.epochs", "50"))
 	whole := runJob(t, 2, Options{Config: c})
 	root := filepath.Join(whole.RunDir, checkpoint.Folder)
 	valid := lines(t, whole.RunDir, "valid")
@@ -337,9 +316,7 @@ func TestBestEpochTravels(t *testing.T) {
 		t.Errorf("the model is said to be in %s: %v", again.Checkpoint, err)
 	}
 	best := checkpoint.Dir(root, valid[whole.BestEpoch-1].Step)
-	if err := os.RemoveAll(best); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.RemoveAll(best))
 	var warned []string
 	onRanks(t, 2, func(comm *collective.Comm) error {
 		res, err := NewJob(comm, trace.New(0), Options{Resume: checkpoint.Dir(root, after), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}).Run(context.Background())
@@ -374,9 +351,7 @@ func TestTheLastCheckpointGetsASecondChance(t *testing.T) {
 
 func TestAdvice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clicks.csv")
-	if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t1,31\n0,a,t1,31\n1,b,t1,30\n", 25)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t1,31\n0,a,t1,31\n1,b,t1,30\n", 25)), 0o644))
 	var warned []string
 	opt := Options{Config: clicksConfig(t, path, "", tablesAs("{name: site, evict: {max_rows: 1024}}, {name: age, evict: {max_rows: 1023}}", ", schedule: {kind: linear, warmup: 5000}")), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
 	onRanks(t, 1, func(comm *collective.Comm) error {
@@ -400,9 +375,7 @@ func TestAdvice(t *testing.T) {
 func TestOneClassIsAnError(t *testing.T) {
 	for label, want := range map[string]string{"1": "all 38 training rows have the label 1, by field click: label.positive is ", "0": "none of the 38 training rows has the label 1, by field click: "} {
 		path := filepath.Join(t.TempDir(), "same.csv")
-		if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat(label+",a,t1,30\n", 50)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat(label+",a,t1,30\n", 50)), 0o644))
 		opt := Options{Config: clicksConfig(t, path, "", ""), Out: t.TempDir(), Warn: func(string) {}}
 		onRanks(t, 2, func(comm *collective.Comm) error {
 			if _, err := NewJob(comm, trace.New(0), opt).Run(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
@@ -426,9 +399,7 @@ func TestOneClassBeforeTheHeldOut(t *testing.T) {
 			fmt.Fprintf(&text, "%s,a,t1,%d\n", label, i)
 		}
 		path := filepath.Join(t.TempDir(), "late.csv")
-		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text.String()), 0o644))
 		c := clicksConfig(t, path, "", "")
 		c.Data.ValidFraction, c.Data.ValidTime = 0.1, "age"
 		onRanks(t, 2, func(comm *collective.Comm) error {
@@ -444,9 +415,7 @@ func TestOneClassBeforeTheHeldOut(t *testing.T) {
 // TestBadRecordsAreReported: records that are left out are reported, with the place of the first.
 func TestBadRecordsAreReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "some.csv")
-	if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t2,31\n", 50)+"1,a,t1,old\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t2,31\n", 50)+"1,a,t1,old\n"), 0o644))
 	c := clicksConfig(t, path, "", "")
 	c.Data.MaxBad = 1
 	var warned []string
@@ -470,23 +439,15 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 	dir := t.TempDir()
 	step := checkpoint.Dir(filepath.Join(dir, checkpoint.Folder), 7)
 	empty := filepath.Join(step, "empty")
-	if err := os.MkdirAll(empty, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(empty, 0o777))
 	file := filepath.Join(dir, "ctr.yaml")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, nil, 0o666))
 	above := t.TempDir()
 	for _, run := range []string{"20261121-101500", "20261122-101500"} {
-		if err := os.MkdirAll(filepath.Join(above, run, checkpoint.Folder), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.MkdirAll(filepath.Join(above, run, checkpoint.Folder), 0o777))
 	}
 	saved := checkpoint.Dir(filepath.Join(above, "20261121-101500", checkpoint.Folder), 3)
-	if err := os.MkdirAll(saved, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(saved, 0o777))
 	const advice = "; give the run directory of a training that has saved, or one of its checkpoints"
 	for path, want := range map[string]string{
 		filepath.Join(dir, "nowhere"): ": there is no such directory" + advice,
@@ -514,9 +475,7 @@ func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
 			t.Fatal(files, err)
 		}
 		f, err := os.OpenFile(files[0], os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer f.Close()
 		was := make([]byte, 1)
 		if _, err := f.ReadAt(was, 5000); err != nil {
@@ -526,15 +485,11 @@ func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := checkpoint.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return c.Verify(t.Context()).Error()
 	}
 	data := EvalOptions{Resume: whole.RunDir, Data: []string{clicks(t, 100)}}
-	if err := CheckEval(t.Context(), data); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, CheckEval(t.Context(), data))
 	fault := damage(whole.Checkpoint)
 	named := data
 	named.Resume = whole.Checkpoint
@@ -587,12 +542,8 @@ func TestLostTimeline(t *testing.T) {
 	opt := Options{Config: clicksConfig(t, clicks(t, 300), "", "")}
 	whole := runJob(t, 2, opt)
 	taken := filepath.Join(whole.RunDir, "trace-0001.json")
-	if err := os.Remove(taken); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(taken, "not empty"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(taken))
+	fatal.If(t, os.MkdirAll(filepath.Join(taken, "not empty"), 0o755))
 	got := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=4"}})
 	if len(whole.Lost) > 0 || !slices.Equal(got.Lost, []string{save.FileTraces}) {
 		t.Errorf("lost: %q, before %q; want %q", got.Lost, whole.Lost, save.FileTraces)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
@@ -22,9 +23,7 @@ func TestBatchNormOnASortedFile(t *testing.T) {
 	lines := bytes.SplitAfter(read(t, path), []byte{'\n'})
 	slices.SortStableFunc(lines[1:len(lines)-1], func(a, b []byte) int { return int(a[0]) - int(b[0]) })
 	sorted := filepath.Join(t.TempDir(), "sorted.csv")
-	if err := os.WriteFile(sorted, bytes.Join(lines, nil), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(sorted, bytes.Join(lines, nil), 0o644))
 	var auc [2]float64
 	for i, p := range []string{path, sorted} {
 		res := runJob(t, 1, Options{Config: clicksConfig(t, p, ", batch_norm: true", ""), Set: []string{"data.test=[" + path + "]"}})
@@ -40,14 +39,10 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), checkpoint.Folder)
 	w, err := checkpoint.Create(root, from.Step(), 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, name := range from.Names() {
 		b, err := save.Read(from, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		switch name {
 		case save.SectionCursor:
 			var c map[string]any
@@ -73,9 +68,7 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
 	if err == nil {
 		err = checkpoint.Commit(root, checkpoint.Manifest{Step: from.Step(), Files: []checkpoint.File{file}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return checkpoint.Dir(root, from.Step())
 }
 

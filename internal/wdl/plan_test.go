@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/cgroup"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
@@ -24,9 +25,7 @@ func TestEstimateIsWhatJobsPlan(t *testing.T) {
 	const size = 3
 	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Out: t.TempDir()}
 	want, err := Estimate(context.Background(), opt, size, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if want.WorldSize != size || len(want.Tables) != 4 || want.StepBytes == 0 || want.Steps == 0 {
 		t.Errorf("%+v", want)
 	}
@@ -50,9 +49,7 @@ func TestEstimateIsWhatJobsPlan(t *testing.T) {
 		return nil
 	})
 	p, err := Estimate(context.Background(), opt, size, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if why := p.Tables[0].Why; p.Tables[0].Strategy != sparse.Rows || !strings.Contains(why, "share memory") {
 		t.Errorf("%v: %s", p.Tables[0].Strategy, why)
 	}
@@ -106,9 +103,7 @@ func TestSightingsArePlanned(t *testing.T) {
 		})
 	}
 	p, err := Estimate(t.Context(), o, size, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if p.Tables[3].SightingBytes == 0 || !strings.Contains(p.String(), "count occurrences of keys") {
 		t.Errorf("the plan does not report the memory of admission counts:\n%v", p)
 	}
@@ -123,13 +118,9 @@ func TestDenseNeeds(t *testing.T) {
 			o.Set = []string{set}
 		}
 		c, _, err := o.config(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := denseNeeds(c, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		onRanks(t, 1, func(comm *collective.Comm) error {
 			j := NewJob(comm, trace.New(100), o)
 			res, err := j.Run(t.Context())
@@ -165,13 +156,9 @@ func TestDensePartTooLarge(t *testing.T) {
 	}
 	o.Set = []string{"model.hidden=[4096, 4096]"}
 	c, _, err := o.config(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d, err := denseNeeds(c, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := o.holds(c, 2, cgroup.Memory{Available: 2 * d.MemoryBytes()}); err != nil {
 		t.Error(err)
 	}
@@ -193,13 +180,9 @@ features:
   - {field: age, encode: id, deep: false}
 tables: [{name: education, strategy: replicated}]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p, err := Estimate(context.Background(), Options{Config: c}, 6, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "plan.txt", p.String())
 }
 

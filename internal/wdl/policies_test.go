@@ -15,6 +15,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -37,9 +38,7 @@ func manyKeys(t *testing.T, rows int, keys uint64) string {
 		fmt.Fprintf(&b, "%d,%s\n", rng.IntN(2), strings.Join(words, "|"))
 	}
 	path := filepath.Join(t.TempDir(), "words.csv")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	return path
 }
 
@@ -54,9 +53,7 @@ tables: [{name: words%s}]
 model: {embedding_dim: 8, hidden: [8]}
 train: {global_batch: 100, epochs: 2, checkpoint: {every_steps: 15, keep: 100}}
 `, path, feature, table))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -94,9 +91,7 @@ func TestTierInSlots(t *testing.T) {
 			tier = ""
 		}
 		c := wordsConfig(t, path, tier, "")
-		if err := config.SetAll(c, []string{"train.slots=4"}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, config.SetAll(c, []string{"train.slots=4"}))
 		r := runJob(t, size, Options{Config: c})
 		if want == nil {
 			want = contents(t, r)
@@ -150,9 +145,7 @@ func TestAdmissionInAJob(t *testing.T) {
 	path := manyKeys(t, 2000, 3000)
 	steps := map[string]int{} // of each word
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := wordsConfig(t, path, fmt.Sprintf(", admit: {after: %d}", after), "")
 	if err := config.SetAll(c, []string{"train.shuffle=false"}); err != nil { // steps are lines of the file
 		t.Fatal(err)
@@ -198,9 +191,7 @@ func TestRowsWithoutMarksAgeFromTheCheckpoint(t *testing.T) {
 	evicting.Fill()
 	root := filepath.Join(t.TempDir(), checkpoint.Folder)
 	w, err := checkpoint.Create(root, 45, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, name := range from.Names() {
 		b, err := save.Read(from, name)
 		if err == nil {
@@ -209,17 +200,13 @@ func TestRowsWithoutMarksAgeFromTheCheckpoint(t *testing.T) {
 			}
 			err = w.Section(name, func(out io.Writer) error { _, err := out.Write(b); return err })
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	file, err := w.Close()
 	if err == nil {
 		err = checkpoint.Commit(root, checkpoint.Manifest{Step: 45, Files: []checkpoint.File{file}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	again := runJob(t, 2, Options{Resume: checkpoint.Dir(root, 45)}) // fifteen steps more
 	if x := again.Tables[0]; again.Steps != 60 || x.Evicted != 0 || x.Rows < 1900 {
 		t.Errorf("after %d steps %d of %d rows were given up, none is forty steps old", again.Steps, x.Evicted, x.Rows)
@@ -259,9 +246,7 @@ func TestGradientsThatAreNotFinite(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%d,%s\n", i/7%2, key, factor)
 	}
 	path := filepath.Join(t.TempDir(), "factors.csv")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	for _, strategy := range []string{"rows", "pooled", "replicated"} {
 		c, err := config.Parse("factors.yaml", fmt.Appendf(nil, `
 data: {train: [%q], header: true}
@@ -271,9 +256,7 @@ tables: [{name: words, strategy: %s}]
 model: {deep: false}
 train: {global_batch: 400}
 `, path, strategy))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if err := failed(t, 2, Options{Config: c}); err == nil || !strings.Contains(err.Error(), "words") || !strings.Contains(err.Error(), "key 4711") {
 			t.Errorf("%s: %v", strategy, err)
 		}

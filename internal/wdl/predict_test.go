@@ -22,6 +22,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
@@ -95,9 +96,7 @@ func predictAll(t *testing.T, o PredictOptions) (rows [][]string, res PredictRes
 		}
 	}
 	rows, err := csv.NewReader(strings.NewReader(want)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if int64(len(rows)-1) != res.Rows || !slices.Equal(rows[0], res.Columns) {
 		t.Errorf("%d rows of %q; reported are %d of %q", len(rows)-1, rows[0], res.Rows, res.Columns)
 	}
@@ -110,9 +109,7 @@ func floats(t *testing.T, rows [][]string, column string) (x []float32) {
 	i := slices.Index(rows[0], column)
 	for _, r := range rows[1:] {
 		y, err := strconv.ParseFloat(r[i], 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		x = append(x, float32(y))
 	}
 	return x
@@ -126,9 +123,7 @@ func counted(t *testing.T, tally interface {
 	t.Helper()
 	tally.Add(logit, label, weight)
 	m, err := tally.Reduce(single())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return m
 }
 
@@ -162,9 +157,7 @@ func TestPredictionsAreThoseOfEval(t *testing.T) {
 		t.Errorf("metrics of the output %+v, of eval %+v", got, want.Metrics)
 	}
 	input, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines := strings.Split(strings.TrimSpace(string(input)), "\n")
 	bare := []string{"site,tags,age"}
 	for i, r := range rows[1:] {
@@ -175,15 +168,11 @@ func TestPredictionsAreThoseOfEval(t *testing.T) {
 		bare = append(bare, strings.Join(fields[1:], ","))
 	}
 	file := filepath.Join(t.TempDir(), "bare.csv")
-	if err := os.WriteFile(file, []byte(strings.Join(bare, "\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(strings.Join(bare, "\n")+"\n"), 0o644))
 	eval.Data = []string{file}
 	for _, set := range [][]string{nil, {"data.header=false", "data.fields=[site, tags, age]"}} {
 		if eval.Set = set; set != nil { // the same records without a header
-			if err := os.WriteFile(file, []byte(strings.Join(bare[1:], "\n")+"\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(file, []byte(strings.Join(bare[1:], "\n")+"\n"), 0o644))
 		}
 		rows, _ = predictAll(t, PredictOptions{Eval: eval})
 		if !slices.Equal(rows[0], []string{"score"}) || !slices.Equal(floats(t, rows, "score"), score) {
@@ -204,9 +193,7 @@ func TestPredictKeys(t *testing.T) {
 	for i := range 100 {
 		text += fmt.Sprintf("%d,w%d,%s,2026-11-%02d,%d\n", i%2, i%9, strings.Repeat("a|", i%3)+"b", i%28+1, i%31)
 	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(text), 0o644))
 	c, err := config.Parse("keys.yaml", []byte(`
 data: {train: [`+file+`], header: true}
 label: {field: y}
@@ -220,9 +207,7 @@ crosses: [{of: [word, day]}]
 model: {embedding_dim: 2, hidden: [4]}
 train: {epochs: 1, batch: 20}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := runJob(t, 1, Options{Config: c, Out: dir})
 	o := PredictOptions{Eval: EvalOptions{Resume: r.RunDir, Data: []string{file}}, Columns: []string{"day"}, Keys: true}
 	rows, _ := predictAll(t, o)
@@ -295,9 +280,7 @@ func TestPredictSeveralLabels(t *testing.T) {
 		fmt.Fprintf(&bare, "%.3f,s%d\n", float64(i%100)/100, i%12)
 	}
 	file := filepath.Join(t.TempDir(), "bare.csv")
-	if err := os.WriteFile(file, []byte(bare.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(bare.String()), 0o644))
 	eval.Data = []string{file}
 	rows, _ = predictAll(t, PredictOptions{Eval: eval, Logit: true})
 	if !slices.Equal(rows[0], []string{"score_click", "logit_click", "prediction_watch", "logit_watch", "prediction_visits", "logit_visits"}) {
@@ -320,17 +303,13 @@ func TestPredictBadRecords(t *testing.T) {
 	eval := EvalOptions{Resume: r.RunDir, Data: []string{path}}
 	rows, _ := predictAll(t, PredictOptions{Eval: eval, Columns: []string{"site"}})
 	input, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines := strings.Split(strings.TrimSpace(string(input)), "\n")
 	lines, want := slices.Insert(lines, 1, "1,first,t1,old"), slices.Insert(rows, 1, []string{"first", ""})
 	lines, want = slices.Insert(lines, 200, "1,short"), slices.Insert(want, 200, []string{"", ""})
 	lines, want = append(lines, "1,last,t1,young"), append(want, []string{"last", ""})
 	file := filepath.Join(t.TempDir(), "bad.csv")
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
 	eval.Data, eval.Set = []string{file}, []string{"data.max_bad=3"}
 	got, res := predictAll(t, PredictOptions{Eval: eval, Columns: []string{"site"}})
 	if !reflect.DeepEqual(got, want) || res.Bad != 3 || res.Rows != 403 {
@@ -377,9 +356,7 @@ func TestPredictNothing(t *testing.T) {
 	t.Parallel()
 	r := runJob(t, 1, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
 	file := filepath.Join(t.TempDir(), "none.csv")
-	if err := os.WriteFile(file, []byte("site,tags,age\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte("site,tags,age\n"), 0o644))
 	rows, res := predictAll(t, PredictOptions{Eval: EvalOptions{Resume: r.RunDir, Data: []string{file}}, Columns: []string{"site"}})
 	if len(rows) != 1 || !slices.Equal(rows[0], []string{"site", "score"}) || res.Rows != 0 {
 		t.Errorf("%q, %+v", rows, res)

@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -63,9 +64,7 @@ func runPublishing(t testing.TB, size int, opt Options) (res report.Result) {
 func published(t testing.TB, models string) (all []int64) {
 	t.Helper()
 	entries, err := os.ReadDir(models)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, e := range entries {
 		n, err := strconv.ParseInt(e.Name(), 10, 64)
 		if err != nil && e.Name() != ".lock" {
@@ -82,9 +81,7 @@ func published(t testing.TB, models string) (all []int64) {
 func openVersion(t testing.TB, models string, n int64, before *export.Model) *export.Model {
 	t.Helper()
 	m, err := export.OpenAfter(filepath.Join(models, strconv.FormatInt(n, 10)), before, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -93,28 +90,18 @@ func openVersion(t testing.TB, models string, n int64, before *export.Model) *ex
 func fullExport(t testing.TB, run string, at int64) (*export.Model, [][]uint64) {
 	t.Helper()
 	c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(run, checkpoint.Folder), at))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m, err := OpenTrained(context.Background(), c.Dir(), func(line string) { t.Error(line) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := export.Write(context.Background(), export.Source{Checkpoint: m.Checkpoint, Config: m.Config, Encoder: m.Encoder}, export.Options{Out: t.TempDir(), Name: "x", Version: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	model, err := export.Open(r.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { model.Close() })
 	keys := make([][]uint64, len(model.Layout().Tables))
 	for i, of := range model.Layout().Tables {
 		err := step.EachRow(c, of, func(_ int, key uint64, _ []float32) error { keys[i] = append(keys[i], key); return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	return model, keys
 }
@@ -220,9 +207,7 @@ func TestPublishingContinuesAfterAResume(t *testing.T) {
 		t.Errorf("%d complete versions among %v", complete, first)
 	}
 	for _, name := range []string{".publish-9", ".part-9"} {
-		if err := os.Mkdir(filepath.Join(models, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Mkdir(filepath.Join(models, name), 0o755))
 	}
 	again := runPublishing(t, 3, Options{Resume: run.RunDir, Set: []string{"train.epochs=4", "train.export.full_every=1000"}})
 	var after []int64

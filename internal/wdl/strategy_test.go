@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
@@ -45,9 +46,7 @@ const (
 func contents(t *testing.T, r report.Result) map[string]string {
 	t.Helper()
 	c, err := checkpoint.Open(r.Checkpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	all := map[string]string{}
 	for _, name := range c.Names() {
 		if name != save.SectionConfig {
@@ -162,9 +161,7 @@ func TestAutoChoosesByBytes(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%s,%d,%d,%d\n", rng.IntN(2), strings.Join(words, "|"), rng.IntN(24), rng.IntN(400), rng.IntN(7))
 	}
 	path := filepath.Join(t.TempDir(), "words.csv")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	c, err := config.Parse("words.yaml", fmt.Appendf(nil, `
 data: {train: [%q], header: true}
 label: {field: click}
@@ -177,9 +174,7 @@ tables: [{name: day, strategy: replicated}]
 model: {embedding_dim: 4, hidden: [8]}
 train: {global_batch: 500, epochs: 5, scaling: none} # every step is as planned
 `, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var said []string
 	res := runJob(t, 2, Options{Config: c, Say: func(line string) { said = append(said, line) }})
 	want := map[string]string{"words": "pooled", "hour": "replicated", "site": "rows", "day": "replicated"}
@@ -203,9 +198,7 @@ train: {global_batch: 500, epochs: 5, scaling: none} # every step is as planned
 		"microbatch":     {Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}},
 	} {
 		p, err := Estimate(context.Background(), opt, 2, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, x := range p.Tables {
 			narrow := x.Name == "hour" || x.Name == "day"
 			if how := x.Strategy.String(); how != want[x.Name] || narrow != strings.Contains(x.Why, why) {
@@ -229,9 +222,7 @@ func within(t *testing.T, what string, got, want int64, share float64) {
 func TestPlacementIsKept(t *testing.T) {
 	res := runJob(t, 3, Options{Config: clicksConfig(t, clicks(t, 900), "", "")})
 	c, err := checkpoint.Open(res.Checkpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p, err := save.Placed(c, layout.Shards)
 	if err != nil || p == nil || p.Ranks != 3 || len(p.Strategies) != 4 || p.Keys == 0 {
 		t.Fatalf("%+v, %v", p, err)
@@ -285,9 +276,7 @@ func shifted(t *testing.T) string {
 		fmt.Fprintf(&b, "%d,%s\n", rng.IntN(2), strings.Join(words, "|"))
 	}
 	path := filepath.Join(t.TempDir(), "shifted.csv")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	return path
 }
 
@@ -316,9 +305,7 @@ func shiftedConfig(t *testing.T, table string, every int) *config.Config {
 	t.Helper()
 	c := wordsConfig(t, shifted(t), ", strategy: rows"+table, "")
 	for _, set := range []string{"train.epochs=1", "train.shuffle=false", fmt.Sprint("train.checkpoint.every_steps=", every)} {
-		if err := config.SetAll(c, []string{set}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, config.SetAll(c, []string{set}))
 	}
 	return c
 }
@@ -423,9 +410,7 @@ func TestShardsMoveWhereRanksAreLate(t *testing.T) {
 	t.Parallel()
 	const size, few = 3, 4
 	slow, err := chaos.Parse("slow:300x@1,stop:20ms@2@step26")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := shiftedConfig(t, ", admit: {after: 2}", 25)
 	wait, _ := runEnough(t, size, 1<<40, Options{Config: c})
 	computed := int64(0) // microbatches, by the slow rank

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
@@ -37,19 +38,13 @@ func drop(t testing.TB, dir, name string, rows int, seed uint64) {
 		fmt.Fprintf(&b, "%d,site%d\n", min(rng.IntN(30)/(site+1), 1), site)
 	}
 	tmp := filepath.Join(dir, name+".part")
-	if err := os.WriteFile(tmp, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(tmp, filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(tmp, []byte(b.String()), 0o644))
+	fatal.If(t, os.Rename(tmp, filepath.Join(dir, name)))
 }
 
 func mark(t testing.TB, dir string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "_SUCCESS"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "_SUCCESS"), nil, 0o644))
 }
 
 // streamConfig returns a configuration that trains on the files of a growing folder; follow
@@ -63,9 +58,7 @@ features: [{field: site, encode: hash}]
 model: {embedding_dim: 4, hidden: [8]}
 train: {global_batch: 16, seed: 5, checkpoint: {every_steps: 1, keep: 1000}%s}
 `, dir, follow, train)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -77,9 +70,7 @@ func days(t testing.TB) (dir string, rows int64) {
 		drop(t, dir, fmt.Sprintf("day-%d.csv", i), n, uint64(i))
 		rows += int64(n)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "day-5.csv"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "day-5.csv"), nil, 0o644))
 	mark(t, dir)
 	return dir, rows
 }
@@ -158,13 +149,9 @@ func TestStreamSavesEachSpan(t *testing.T) {
 	}
 	for i, end := range ends {
 		c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), end))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var at cursor
-		if err := save.ReadJSON(c, save.SectionCursor, &at); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, save.ReadJSON(c, save.SectionCursor, &at))
 		if at.Consumed != 0 || len(at.Stream.Span) > 0 || at.Data != "" || at.LastLoss <= 0 {
 			t.Errorf("after span %d: %+v, %+v", i+1, at, at.Stream)
 		}
@@ -217,9 +204,7 @@ func TestStreamIsCutAgainAsBefore(t *testing.T) {
 	}
 	root := filepath.Join(first.RunDir, checkpoint.Folder)
 	for step := int64(3); step <= first.Steps; step++ {
-		if err := os.RemoveAll(checkpoint.Dir(root, step)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.RemoveAll(checkpoint.Dir(root, step)))
 	}
 	for i := range 3 {
 		drop(t, dir, fmt.Sprint(i+4, ".csv"), 40, uint64(i))
@@ -230,9 +215,7 @@ func TestStreamIsCutAgainAsBefore(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	spans, err := input.ReadSpans(filepath.Join(first.RunDir, input.FileSpans))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var cuts []int
 	for _, s := range spans {
 		cuts = append(cuts, len(s.Span))
@@ -430,9 +413,7 @@ func TestQuietStreamSavesAgain(t *testing.T) {
 	drop(t, dir, "0.csv", 40, 1)
 	told, warned := make(chan string, 1000), make(chan string, 1000)
 	spec, err := chaos.Parse("diskfull@step3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	onRanks(t, 2, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(10), Options{
 			Config: streamConfig(t, dir, "", ""), Out: t.TempDir(), Chaos: spec, Set: []string{"train.checkpoint.every_steps=100"},
@@ -466,9 +447,7 @@ func TestStreamCountsBadRecords(t *testing.T) {
 	for i, rows := range []int{20, 0, 20} { // of the second all are bad
 		drop(t, dir, fmt.Sprint(i, ".csv"), rows, 1)
 		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(i, ".csv")), os.O_APPEND|os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		fmt.Fprintln(f, "7,site1\n1")
 		f.Close()
 	}
@@ -506,9 +485,7 @@ func TestStreamReportsAbsentFields(t *testing.T) {
 			if i == 0 {
 				line = fmt.Sprintf(x.often, 0) + "\n" + fmt.Sprintf(x.often, 1) + "\n"
 			}
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte(line), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte(line), 0o644))
 		}
 		mark(t, dir)
 		c := streamConfig(t, dir, ", files: 1", "")
@@ -545,9 +522,7 @@ func TestBadRecordsOnResume(t *testing.T) {
 		drop(t, dir, fmt.Sprint(i, ".csv"), 20, uint64(i))
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "1.csv"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	fmt.Fprintln(f, "7,site1")
 	f.Close()
 	mark(t, dir)
@@ -582,9 +557,7 @@ func TestBadRecordsOnResume(t *testing.T) {
 func TestSpanThatCannotBeUsed(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	drop(t, dir, "0.csv", 20, 1)
-	if err := os.WriteFile(filepath.Join(dir, "1.csv"), []byte("click,place\n1,site1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "1.csv"), []byte("click,place\n1,site1\n"), 0o644))
 	mark(t, dir)
 	c := streamConfig(t, dir, ", files: 1", "")
 	c.Train.Checkpoint.EverySteps = 100

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -24,9 +25,7 @@ func TestSpeculateGivesTheBitsOfWait(t *testing.T) {
 	const size = 3
 	path := clicks(t, 900)
 	slow, err := chaos.Parse("slow:300x@1,stop:20ms@2@step5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, r := range recipes {
 		if name == "regular" {
 			continue // batch normalisation waits for all
@@ -62,9 +61,7 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 	const size = 3
 	path := clicks(t, 1500)
 	slow, err := chaos.Parse("slow:100x@1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := clicksConfig(t, path, "", "")
 	backup := step.Tolerance{Mode: slots.Drop, Backup: 1}
 	usual := runJob(t, size, Options{Config: c, Tolerance: backup}) // steps of the same size
@@ -76,9 +73,7 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 		t.Errorf("input is reported as %+v", in)
 	}
 	records, err := save.ReadCommits(drop.RunDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	times := map[slots.Batch]int{}
 	late := 0
 	for _, r := range records {
@@ -139,9 +134,7 @@ func TestReplayGivesTheSameBits(t *testing.T) {
 	const size = 3
 	path := clicks(t, 900)
 	slow, err := chaos.Parse("slow:20x@1,stop:20ms@2@step5,stop:10ms@0@step9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := clicksConfig(t, path, "", ", schedule: {kind: cosine, warmup: 10}")
 	run := runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow})
 	sameModel(t, run, runJob(t, size, Options{Replay: run.RunDir}))
@@ -155,9 +148,7 @@ func TestResumeAtTheEndOfAnEpoch(t *testing.T) {
 	path, how := clicks(t, 1500), step.Tolerance{Mode: slots.Speculate}
 	whole := runJob(t, size, Options{Config: clicksConfig(t, path, "", ""), Tolerance: how})
 	stop, err := chaos.Parse(fmt.Sprintf("kill:0@step%d", last))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := t.TempDir()
 	var stopped report.Result
 	onRanks(t, size, func(comm *collective.Comm) error {
@@ -187,16 +178,12 @@ func TestLateMicrobatchesAreCountedThroughARestart(t *testing.T) {
 	t.Parallel()
 	const size = 3
 	slow, err := chaos.Parse("slow:100x@1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow}
 	first := runJob(t, size, opt)
 	last := runJob(t, size, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}, Chaos: slow})
 	records, err := save.ReadCommits(first.RunDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	late := int64(0)
 	for _, r := range records {
 		late += int64(r.Leased - len(r.Pieces))
@@ -214,9 +201,7 @@ func TestReplayOfATrainingThatContinuedOtherwise(t *testing.T) {
 	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}}
 	first := runJob(t, 3, opt)
 	runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}})
-	if err := CheckReplay(t.Context(), Options{Replay: first.RunDir}, 3); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, CheckReplay(t.Context(), Options{Replay: first.RunDir}, 3))
 	if err := CheckReplay(t.Context(), Options{Replay: first.RunDir}, 2); err == nil || !strings.Contains(err.Error(), "use -np 3") {
 		t.Errorf("on another number of ranks: %v", err)
 	}

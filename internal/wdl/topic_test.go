@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/trace"
@@ -30,14 +31,10 @@ type brokers struct {
 func newBrokers(t testing.TB, partitions int32) *brokers {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "clicks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(c.Close)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("clicks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(cl.Close)
 	return &brokers{c, cl}
 }
@@ -47,9 +44,7 @@ func (b *brokers) send(t testing.TB, partition int32, n int) {
 	t.Helper()
 	for i := range n {
 		r := &kgo.Record{Partition: partition, Value: fmt.Appendf(nil, "%d,site%d", i*7%5/4, i%11)}
-		if err := b.client.ProduceSync(context.Background(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.client.ProduceSync(context.Background(), r).FirstErr())
 	}
 }
 
@@ -113,15 +108,11 @@ func TestStreamOfObjects(t *testing.T) {
 	var file strings.Builder
 	for i := range n {
 		record := fmt.Sprintf(`{"click": %d, "site": "site%d", "more": {"n": [%d]}}`, i*7%5/4, i%11, i)
-		if err := objects.client.ProduceSync(context.Background(), &kgo.Record{Value: []byte(record)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, objects.client.ProduceSync(context.Background(), &kgo.Record{Value: []byte(record)}).FirstErr())
 		file.WriteString(record + "\n")
 	}
 	for i, text := range []string{`{"click": 1}` + "\n", file.String()} {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.jsonl", i)), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.jsonl", i)), []byte(text), 0o644))
 	}
 	mark(t, dir)
 	want := runJob(t, 2, Options{Config: lines.config(t, "", ", rows: 50, idle: 0.05")})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -33,9 +34,7 @@ func TestNewKeysAreNotScoredByNoise(t *testing.T) {
 			fmt.Fprintf(&b, "%d,%s,site%d\n", click, user(rng, i), site)
 		}
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 		return path
 	}
 	train := write("train.csv", func(rng *rand.Rand, _ int) string { return fmt.Sprint("u", rng.IntN(100)) })
@@ -53,9 +52,7 @@ model: {embedding_dim: 4, hidden: [8]}
 tables: [{name: user, strategy: %s}]
 train: {global_batch: 32}
 `, train, test, strategy)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				res[i] = runJob(t, size, Options{Config: c})
 				if n := res[i].TestUnknown; len(n) != 1 || n["user"] != rows {
 					t.Errorf("%s, %d ranks: unknown %v, want %d users", strategy, size, n, rows)
@@ -86,9 +83,7 @@ func TestManyNewValuesAreReported(t *testing.T) {
 			fmt.Fprintf(&b, "%d,%s,site%d,a|b\n", rng.IntN(2), user, rng.IntN(30))
 		}
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 		return path
 	}
 	train, few, many := write("train.csv", 400, 0), write("few.csv", 100, 19), write("many.csv", 100, 20)
@@ -103,9 +98,7 @@ crosses: [{of: [user, site]}]
 model: {embedding_dim: 4, hidden: [8]}
 train: {global_batch: 32, epochs: 1}
 `, train, test, encoding)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				var warned []string
 				res := runJob(t, size, Options{Config: c, Warn: func(line string) {
 					if strings.Contains(line, "has not seen") {

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -59,9 +60,7 @@ func TestEvaluationInSteps(t *testing.T) {
 // inside epochs.
 func overfitting(t *testing.T, patience int) *config.Config {
 	c := clicksConfig(t, clicks(t, 600), "", fmt.Sprintf(", eval_steps: 3, early_stop: {patience: %d}, optimizer: {deep: {learning_rate: 0.05}, dense: {learning_rate: 0.05}}", patience))
-	if err := config.Set(c, "train.epochs", "50"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, config.Set(c, "train.epochs", "50"))
 	return c
 }
 
@@ -81,9 +80,7 @@ func TestEarlyStopInsideAnEpoch(t *testing.T) {
 		t.Errorf("line %q, want %q", said[len(said)-1], want)
 	}
 	all, err := checkpoint.List(filepath.Join(res.RunDir, checkpoint.Folder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, from := range all {
 		again := runJob(t, 2, Options{Resume: from.Dir})
 		if again.BestStep != res.BestStep || again.Steps != res.Steps || *again.TestAUC != *res.TestAUC {
@@ -136,9 +133,7 @@ func TestHoldOutByAField(t *testing.T) {
 	path := clicks(t, 600)
 	for _, by := range []string{"valid_time=age", "valid_group=site"} {
 		c := clicksConfig(t, path, "", "")
-		if err := config.SetAll(c, []string{"data." + by}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, config.SetAll(c, []string{"data." + by}))
 		var said []string
 		want := runJob(t, 1, Options{Config: c, Say: func(line string) { said = append(said, line) }})
 		if n := want.Valid.Samples; n < 60 || n > 180 || want.Samples != 3*(600-n) {
@@ -165,13 +160,9 @@ func TestHoldOutByAField(t *testing.T) {
 func encoderIn(t *testing.T, r report.Result) []byte {
 	t.Helper()
 	c, err := checkpoint.Open(r.Checkpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b, err := save.Read(c, save.SectionEncoder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -44,13 +45,9 @@ func (a attended) Status(int, rank.Status) {
 func serve(t *testing.T, at string, size, generation int, key rank.Key, host control.Host) *control.Server {
 	t.Helper()
 	ln, err := net.Listen("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s, err := control.Serve(ln, control.Config{Key: key, Size: size, Generation: generation, Timeout: patient.Longest, Host: host})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -130,9 +127,7 @@ func TestRejoin(t *testing.T) {
 	}
 	ranks.Wait()
 	again.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 }
 
 // TestRejoinLater: ranks that come to a group which has failed without them meet in the
@@ -168,9 +163,7 @@ func TestRejoinLater(t *testing.T) {
 		})
 	}
 	ranks.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	again.Wait()
 }
 

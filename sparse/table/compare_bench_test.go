@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -96,18 +97,14 @@ func filled(b testing.TB, n, dim int, rule string) *Table {
 	t, err := Open(Config{Name: "bench", Parts: []Part{
 		{Name: "deep", Dim: dim, Rule: optim.Rule{Kind: rule}, Init: Init{Kind: "normal"}},
 	}}, 1, 1024)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	keys, rows := make([]uint64, benchBatch), make([]Row, benchBatch)
 	for at := 0; at < n; at += benchBatch {
 		part := keys[:min(benchBatch, n-at)]
 		for i := range part {
 			part[i] = uint64(at+i) * stride
 		}
-		if err := t.insertAll(part, rows); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, t.insertAll(part, rows))
 	}
 	return t
 }
@@ -147,9 +144,7 @@ func BenchmarkFindLarge(b *testing.B) {
 	find := func(b *testing.B, sets [][]uint64) {
 		mine, others := 0, 0
 		compare(b, benchBatch, side{"", func() {
-			if err := t.Find(sets[mine%len(sets)], rows); err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, t.Find(sets[mine%len(sets)], rows))
 			mine++
 		}}, side{"map", func() {
 			for i, key := range sets[others%len(sets)] {
@@ -185,9 +180,7 @@ func BenchmarkInsert(b *testing.B) {
 		for i := range keys {
 			keys[i] = (next + uint64(i)) * stride
 		}
-		if err := t.Find(keys, rows); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, t.Find(keys, rows))
 	}})
 }
 
@@ -204,9 +197,7 @@ func BenchmarkGather(b *testing.B) {
 	rows := make([][]Row, len(sets))
 	for i, keys := range sets {
 		rows[i] = make([]Row, benchBatch)
-		if err := t.Find(keys, rows[i]); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, t.Find(keys, rows[i]))
 	}
 	dst, other, turn := make([]float32, benchBatch*dim), make([]float32, benchBatch*dim), 0
 	compare(b, benchBatch, side{"", func() {
@@ -230,9 +221,7 @@ func BenchmarkHold(b *testing.B) {
 		b.ReportMetric(float64(after-before)/n, "bytes/key")
 		b.ReportMetric(float64(t.indexBytes())/n, "index-bytes/key")
 		b.ReportMetric(float64(after)/(1<<30), "resident-GiB")
-		if err := t.Close(); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, t.Close())
 	}
 }
 
@@ -268,17 +257,13 @@ func BenchmarkGrow(b *testing.B) {
 			if took := clock(func() { err = insert() }); times[at] == 0 || took < times[at] {
 				times[at] = took
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, err)
 		}
 	}
 	for b.Loop() {
 		t := filled(b, 0, 8, "rowwise_adagrad")
 		round(fastest[0], func() error { return t.insertAll(keys, rows) })
-		if err := t.Close(); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, t.Close())
 		m := map[uint64]Row{}
 		round(fastest[1], func() error {
 			for _, key := range keys {

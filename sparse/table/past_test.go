@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -14,9 +15,7 @@ func TestRowsThatAppearLaterAreDecayed(t *testing.T) {
 	for _, kind := range optim.Kinds() {
 		part := Part{Name: "p", Dim: 3, Rule: optim.Rule{Kind: kind}, Init: Init{Kind: "normal"}, L2: 0.1, DenseL2: true}
 		late, early := open(t, 4, part), open(t, 4, part)
-		if err := early.insertAll([]uint64{5}, make([]Row, 1)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, early.insertAll([]uint64{5}, make([]Row, 1)))
 		for n := int64(1); n <= 40; n++ {
 			g := Gradients{Keys: []uint64{7}, Values: []float32{1, 2, 3}}
 			at := optim.Step{N: n, Scale: 1, Rate: 1 / float64(1+n/10), Clip: 0.5}
@@ -71,9 +70,7 @@ func TestPastRateOfZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := make([]Row, 1)
-	if err := x.Find([]uint64{7}, rows); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.Find([]uint64{7}, rows))
 	x.Read([]uint64{7}, rows, got, 2)
 	for i, w := range want { // step 4 alone decays
 		if once := w - float32(0.3*float32(0.5*w)); got[i] != once {
@@ -90,9 +87,7 @@ func FuzzPast(f *testing.F) {
 	p.Add(optim.Step{N: 2, Scale: 0.5, Rate: 1})
 	p.Add(optim.Step{N: 4, Scale: 0.25, Rate: 0.5, Clip: 0.1})
 	var b bytes.Buffer
-	if err := p.Save(&b); err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, p.Save(&b))
 	f.Add(b.Bytes())
 	f.Add(b.Bytes()[:b.Len()-1])
 	f.Add(slices.Repeat(b.Bytes(), 2))

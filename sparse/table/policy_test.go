@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -22,9 +23,7 @@ func openAs(t testing.TB, cfg Config) *Table {
 	t.Helper()
 	cfg.Name, cfg.Parts = "x", []Part{{Name: "p", Dim: 3, Rule: optim.Rule{Kind: "adagrad"}}}
 	x, err := Open(cfg, 1, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { x.Close() })
 	return x
 }
@@ -38,9 +37,7 @@ func train(t testing.TB, x *Table, first, steps int, keys ...uint64) (done Appli
 	}
 	for n := range steps {
 		d, err := x.Apply(optim.Step{N: int64(first + n), Scale: 1, Rate: 1}, g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		done.Inserted, done.Refused, done.Steps = done.Inserted+d.Inserted, done.Refused+d.Refused, done.Steps+d.Steps
 	}
 	return done
@@ -132,9 +129,7 @@ func TestSightingsHaveNoOrder(t *testing.T) {
 func seenOf(t testing.TB, x *Table, shard int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := x.SaveSeen(&b, shard); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.SaveSeen(&b, shard))
 	return b.Bytes()
 }
 
@@ -157,9 +152,7 @@ func TestSightingsGoOn(t *testing.T) {
 	for shard := range x.Shards() {
 		b := seenOf(t, x, shard)
 		for _, to := range []*Table{y, other, all} {
-			if err := to.LoadSeen(bytes.NewReader(b), shard); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, to.LoadSeen(bytes.NewReader(b), shard))
 		}
 		if !x.Seen(shard) || !bytes.Equal(seenOf(t, y, shard), b) {
 			t.Fatalf("shard %d: occurrences that were loaded are others", shard)
@@ -286,9 +279,7 @@ func TestDeltasNeedTheirPast(t *testing.T) {
 			keys = append(keys, key)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	if slices.Sort(keys); !slices.Equal(keys, []uint64{1, 2}) {
 		t.Errorf("since step 5 the keys %d changed", keys)
@@ -325,17 +316,13 @@ func TestTablesThatEvictGoOnAfterADelta(t *testing.T) {
 		pass(1, 40, lived)
 		for shard := range lived.Shards() {
 			var b bytes.Buffer
-			if err := errors.Join(lived.SaveShard(&b, shard), loaded.LoadShard(&b, shard)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errors.Join(lived.SaveShard(&b, shard), loaded.LoadShard(&b, shard)))
 		}
 		loaded.SetNow(40)
 		pass(41, 90, lived)
 		for shard := range lived.Shards() {
 			var b bytes.Buffer
-			if err := lived.SaveDelta(&b, shard, 40); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, lived.SaveDelta(&b, shard, 40))
 			if _, err := loaded.LoadDelta(&b, shard); err != nil {
 				t.Fatal(err)
 			}
@@ -361,18 +348,14 @@ func someDelta(t testing.TB, cfg Config) (*Table, []byte, int) {
 	train(t, x, 5, 1, 2)
 	shard := x.ShardOf(5)
 	var b bytes.Buffer
-	if err := x.SaveDelta(&b, shard, 3); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.SaveDelta(&b, shard, 3))
 	return behind, b.Bytes(), shard
 }
 
 func saved(t testing.TB, x *Table) (all []byte) {
 	for shard := range x.Shards() {
 		var b bytes.Buffer
-		if err := x.SaveShard(&b, shard); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.SaveShard(&b, shard))
 		all = append(all, b.Bytes()...)
 	}
 	return all
@@ -534,9 +517,7 @@ func TestSharesSumToTheLimit(t *testing.T) {
 	train(t, was, 1, 1, keys...)
 	for shard := range was.Shards() {
 		var b bytes.Buffer
-		if err := errors.Join(was.SaveShard(&b, shard), now.LoadShard(&b, shard)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(was.SaveShard(&b, shard), now.LoadShard(&b, shard)))
 	}
 	now.SetNow(1)
 	if now.Rows() < 900 {
@@ -582,9 +563,7 @@ func TestEvictedKeysWaitAgain(t *testing.T) {
 		shard := x.ShardOf(5)
 		loaded := openAs(t, x.Config())
 		var seen bytes.Buffer
-		if err := errors.Join(x.SaveSeen(&seen, shard), loaded.LoadSeen(&seen, shard)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(x.SaveSeen(&seen, shard), loaded.LoadSeen(&seen, shard)))
 		for _, of := range []*Table{x, loaded} {
 			if train(t, of, 300, 2, 5); of.Rows() != 0 {
 				t.Error("it has a row again after two occurrences")

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -178,18 +179,12 @@ func TestSnapshotOfUnknownStamps(t *testing.T) {
 	train(t, from, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8)
 	for shard := range from.Shards() {
 		var b bytes.Buffer
-		if err := from.SaveShard(&b, shard); err != nil {
-			t.Fatal(err)
-		}
-		if err := to.LoadShard(&b, shard); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, from.SaveShard(&b, shard))
+		fatal.If(t, to.LoadShard(&b, shard))
 	}
 	to.SetNow(1)
 	want, err := stopped(to, Everything)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := to.Snapshot(Everything, []int{0, 1, 2, 3})
 	train(t, to, 2, sweepEvery, 100)
 	for shard := range want {
@@ -245,9 +240,7 @@ func TestSnapshotEnds(t *testing.T) {
 // snapshot, not the training.
 func TestSnapshotOfATornDisk(t *testing.T) {
 	x := openAs(t, Config{})
-	if err := x.OpenTier(t.TempDir(), 1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.OpenTier(t.TempDir(), 1))
 	train(t, x, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8)
 	if err := x.Find([]uint64{9}, make([]Row, 1)); err != nil || x.tier.rows() == 0 {
 		t.Fatal("no row is on disk", err)
@@ -298,9 +291,7 @@ func TestStepsDuringASnapshotDoNotAllocate(t *testing.T) {
 func TestSavingAgainFindsNoMemory(t *testing.T) {
 	const shards, sections = 1024, 40
 	x, err := Open(Config{Name: "x", Parts: []Part{{Name: "p", Dim: 1, Rule: optim.Rule{Kind: "sgd"}}}}, 1, shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer x.Close()
 	all := make([]int, shards)
 	for i := range all {
@@ -315,9 +306,7 @@ func TestSavingAgainFindsNoMemory(t *testing.T) {
 	save := func() {
 		s := x.Snapshot(Everything, all)
 		for _, shard := range all {
-			if err := s.Save(shard, section); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, s.Save(shard, section))
 		}
 		s.Close()
 	}
@@ -336,9 +325,7 @@ func TestSavingAgainFindsNoMemory(t *testing.T) {
 func BenchmarkSnapshot(b *testing.B) {
 	const rows, batch = 1 << 17, 1 << 12
 	x, err := Open(Config{Name: "x", Parts: []Part{{Name: "p", Dim: 16, Rule: optim.Rule{Kind: "adagrad"}}}}, 1, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer x.Close()
 	keys := make([]uint64, rows)
 	for i := range keys {

@@ -9,22 +9,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // tiered returns a trained table most of whose rows are on disk.
 func withTier(t *testing.T) (*Table, []uint64) {
 	x := openAs(t, Config{})
-	if err := x.OpenTier(t.TempDir(), 20_000); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.OpenTier(t.TempDir(), 20_000))
 	keys := make([]uint64, 1000)
 	for i := range keys {
 		keys[i] = uint64(i)
 	}
 	train(t, x, 1, 2, keys...)
-	if err := x.Find(nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.Find(nil, nil))
 	if x.tier.rows() < 500 || x.Rows() != 1000 {
 		t.Fatalf("%d of %d rows are on disk", x.tier.rows(), x.Rows())
 	}
@@ -60,9 +58,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		t.Fatalf("with a full disk: %v", err)
 	}
 	b.full = false
-	if err := x.Find(keys[:1], rows); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.Find(keys[:1], rows))
 	for _, key := range keys {
 		a, b := make([]float32, x.RecordLen()), make([]float32, x.RecordLen())
 		held, err := x.Get(key, a)
@@ -81,9 +77,7 @@ func TestDamagedTierNamesTheKey(t *testing.T) {
 		}
 	}
 	id := x.index.find(key, hash(x.salt, key)) &^ onDisk
-	if err := x.tier.store.put([]Row{id}, func(int) []byte { return []byte{1, 2} }); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.tier.store.put([]Row{id}, func(int) []byte { return []byte{1, 2} }))
 	if err := x.Find([]uint64{key}, make([]Row, 1)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("read key %d: ", key)) {
 		t.Fatalf("a record cut short: %v", err)
 	}
@@ -105,15 +99,11 @@ func TestTierCutShort(t *testing.T) {
 	}
 	x, keys := withTier(t)
 	links, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cut := 0
 	for _, l := range links {
 		if to, err := os.Readlink(l); err == nil && strings.Contains(to, t.TempDir()[:len(t.TempDir())-3]) && strings.Contains(to, ".rows") {
-			if err := os.Truncate(l, 0); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Truncate(l, 0))
 			cut++
 		}
 	}
@@ -149,9 +139,7 @@ func TestPrefetchReadsAhead(t *testing.T) {
 		t.Fatal("nothing was read ahead")
 	}
 	before := x.Counters()
-	if err := x.Find(keys[:500], make([]Row, 500)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.Find(keys[:500], make([]Row, 500)))
 	after := x.Counters()
 	if n := after.ReadAhead - before.ReadAhead; n != int64(ahead) || len(x.tier.staged) != 0 {
 		t.Fatalf("%d rows came back that were read ahead, %d were read, %d are left", n, ahead, len(x.tier.staged))
@@ -167,13 +155,9 @@ func TestPrefetchLeavesFaultsToFind(t *testing.T) {
 	x, keys := withTier(t)
 	cold := slices.DeleteFunc(slices.Clone(keys), func(key uint64) bool { return !x.index.find(key, hash(x.salt, key)).onDisk() })
 	id := x.index.find(cold[7], hash(x.salt, cold[7])) &^ onDisk
-	if err := x.tier.store.put([]Row{id}, func(int) []byte { return []byte{1, 2} }); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.tier.store.put([]Row{id}, func(int) []byte { return []byte{1, 2} }))
 	x.Prefetch(cold)
-	if err := x.Find(cold[:7], make([]Row, 7)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.Find(cold[:7], make([]Row, 7)))
 	if err := x.Find(cold[7:8], make([]Row, 1)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("read key %d: ", cold[7])) {
 		t.Fatalf("a record cut short: %v", err)
 	}
@@ -198,14 +182,10 @@ func TestTierTooSmallForItsIndex(t *testing.T) {
 	}
 	fill := func(limit int64) *Table {
 		x := openAs(t, Config{})
-		if err := x.OpenTier(t.TempDir(), limit); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.OpenTier(t.TempDir(), limit))
 		train(t, x, 1, 1, keys...)
 		for range 3 {
-			if err := x.Find(nil, nil); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, x.Find(nil, nil))
 		}
 		return x
 	}
@@ -236,14 +216,10 @@ func TestRowsThatCameBackStay(t *testing.T) {
 		for i := range keys {
 			keys[i] = uint64(i)
 		}
-		if err := x.OpenTier(t.TempDir(), 4000*50); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.OpenTier(t.TempDir(), 4000*50))
 		for n := range 8 { // the last are the hottest
 			train(t, x, n+1, 1, keys[n*500:][:500]...)
-			if err := x.Find(keys[:n], make([]Row, n)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, x.Find(keys[:n], make([]Row, n)))
 		}
 		cold := slices.DeleteFunc(slices.Clone(keys), func(key uint64) bool { return !x.index.find(key, hash(x.salt, key)).onDisk() })
 		if len(cold) < 400 {
@@ -254,12 +230,8 @@ func TestRowsThatCameBackStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		frozen := x.Counters().Frozen
-		if err := x.Find(others, make([]Row, 300)); err != nil {
-			t.Fatal(err)
-		}
-		if err := x.Find(nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.Find(others, make([]Row, 300)))
+		fatal.If(t, x.Find(nil, nil))
 		if n := inRAM(x, next); x.Counters().Frozen == frozen || n < 95 {
 			t.Errorf("%d rows went to disk, and of 100 that had just come back %d are in memory", x.Counters().Frozen-frozen, n)
 		}
@@ -273,9 +245,7 @@ func TestThawIsOneLook(t *testing.T) {
 	c := &counted{store: x.tier.store}
 	x.tier.store = c
 	rows := make([]Row, 2*len(keys))
-	if err := x.Find(append(keys, keys...), rows); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.Find(append(keys, keys...), rows))
 	if back := x.Counters().Thawed; c.looks != 1 || c.rows < 500 || int64(c.rows) != back || x.tier.rows() != 0 {
 		t.Errorf("%d looks for %d rows, %d came back, %d are left on disk", c.looks, c.rows, back, x.tier.rows())
 	}

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -138,21 +139,15 @@ func TestWatchIsTheTableOfItsStep(t *testing.T) {
 func TestWatchTakesWhatChanged(t *testing.T) {
 	x := openAs(t, Config{})
 	w, err := NewWatch(x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	train(t, x, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8)
 	take := func() []uint64 {
 		t.Helper()
-		if err := w.Take(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Take())
 		for w.Copy(1) > 0 {
 		}
 		c, err := w.Taken()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return slices.Sorted(slices.Values(c.Keys))
 	}
 	take()
@@ -175,13 +170,9 @@ func TestWatchLosesWhatIsLoaded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := openAs(t, Config{})
 			w, err := NewWatch(x)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			train(t, x, 1, 1, 1, 2, 3)
-			if err := w.Take(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Take())
 			change(x)
 			train(t, x, 2, 1, 4)
 			if w.Copy(9); w.err == nil {
@@ -196,9 +187,7 @@ func TestWatchLosesWhatIsLoaded(t *testing.T) {
 		})
 	}
 	dense, err := Open(Config{Name: "d", Parts: []Part{{Name: "p", Dim: 1, Rule: optim.Rule{Kind: "sgd"}, DenseL2: true}}}, 1, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer dense.Close()
 	if _, err := NewWatch(dense); err == nil || !strings.Contains(err.Error(), "every row") {
 		t.Errorf("a DenseL2 part: %v", err)
@@ -213,9 +202,7 @@ func TestWatchedStepsDoNotAllocate(t *testing.T) {
 		keys[i] = uint64(i)
 	}
 	w, err := NewWatch(x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	g := Gradients{Keys: keys, Values: make([]float32, len(keys)*x.Width())}
 	n := int64(1)
 	step := func() {
@@ -226,9 +213,7 @@ func TestWatchedStepsDoNotAllocate(t *testing.T) {
 	}
 	round := func() {
 		step()
-		if err := w.Take(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Take())
 		for w.Copy(1000) > 0 {
 			step()
 		}

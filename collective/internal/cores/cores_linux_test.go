@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // bound binds this goroutine's thread to one core as long as the test lasts, and
@@ -13,9 +15,7 @@ import (
 func bound(t *testing.T) (core int, all unix.CPUSet) {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: no other goroutine may use a bound thread
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, unix.SchedGetaffinity(0, &all))
 	if all.Count() < 2 {
 		t.Skip("this process may run on one core only")
 	}
@@ -30,9 +30,7 @@ func bind(t testing.TB, core int) {
 	t.Helper()
 	var one unix.CPUSet
 	one.Set(core)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, unix.SchedSetaffinity(0, &one))
 }
 
 // TestProcessesBoundToCoresOfTheirOwn starts a process on one core and looks from
@@ -40,9 +38,7 @@ func bind(t testing.TB, core int) {
 func TestProcessesBoundToCoresOfTheirOwn(t *testing.T) {
 	first, all := bound(t)
 	other := exec.Command("sleep", "60") // it inherits the bounds of this thread
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, other.Start())
 	defer other.Wait()
 	defer other.Process.Kill()
 	if n := Count([]int{other.Process.Pid}); n != 1 {

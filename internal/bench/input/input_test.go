@@ -14,25 +14,20 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/synth"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestRun(t *testing.T) {
 	var log bytes.Buffer
-	if err := synth.Write(&log, "criteo", 0, 20_000); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, synth.Write(&log, "criteo", 0, 20_000))
 	path := filepath.Join(t.TempDir(), "log.tsv")
-	if err := os.WriteFile(path, log.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, log.Bytes(), 0o644))
 	s := schema.Schema{Label: schema.Label{Field: "label"}, Features: []schema.Feature{{Field: "I1", Encode: "raw"}, {Field: "C1", Encode: "hash"}}}
 	for _, shuffle := range []bool{false, true} {
 		r, err := Run(context.Background(), Options{
 			Source: schema.Source{Format: "criteo"}, Schema: s, Files: []string{path}, Shuffle: shuffle, Time: time.Millisecond,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if r.Records != 20_000 || r.RecordsPerSecond <= 0 || r.Rounds != 1 || r.Library != "encoding/csv" || r.LibraryRecordsPerSecond <= 0 || r.Ratio <= 0 || r.CPURatio <= 0 {
 			t.Errorf("%+v", r)
 		}
@@ -69,23 +64,15 @@ func TestLibraries(t *testing.T) {
 			s.Features[0].Field = "1"
 		} else {
 			w, err := write.New(&out, write.Layout{Format: format}, columns)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			for i := range rows {
-				if err := w.Write([]value.List{{Kind: value.Int, Ints: []int64{int64(i % 2)}}, {Kind: value.Text, Texts: [][]byte{fmt.Append(nil, i)}}}); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, w.Write([]value.List{{Kind: value.Int, Ints: []int64{int64(i % 2)}}, {Kind: value.Text, Texts: [][]byte{fmt.Append(nil, i)}}}))
 			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Close())
 			s.Features[0].Field = "C1"
 		}
 		path := filepath.Join(t.TempDir(), "x."+format)
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, out.Bytes(), 0o644))
 		src := schema.Source{Format: format, Header: format == "csv"}
 		r, err := Run(context.Background(), Options{Source: src, Schema: s, Files: []string{path}, Batch: 100, Time: 50 * time.Millisecond})
 		if err != nil || r.Library != library || r.Records < rows || (r.Ratio > 0) != (library != "") {

@@ -20,6 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // The records of BenchmarkStream, and the parts (files or partitions) that contain them.
@@ -61,29 +62,21 @@ func streamSchema() (s schema.Schema) {
 // reads them shuffled.
 func readSpan(b *testing.B, src schema.Source, e *encode.Encoder, names []string) (n int64) {
 	d, err := data.Open(src, streamSchema(), names)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	counts, err := d.Scan(context.Background(), 0, 1, nil, nil)
 	if err == nil {
 		err = d.Use(counts)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	r, err := data.NewReader(d, e, data.ReaderConfig{GlobalBatch: 1024, Seed: 1, Shuffle: true, Select: data.All})
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer r.Close()
 	for {
 		batch, err := r.Next(context.Background())
 		if errors.Is(err, io.EOF) {
 			return n
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		n += int64(batch.Rows)
 		r.Recycle(batch)
 	}
@@ -93,15 +86,11 @@ func readSpan(b *testing.B, src schema.Source, e *encode.Encoder, names []string
 func follow(b *testing.B, src schema.Source, e *encode.Encoder) (n int64) {
 	var at stream.Position
 	f, err := data.NewFeed(src, at)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer f.Close()
 	for at.Ended == "" {
 		v, err := f.Next(context.Background(), &at, time.Hour)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		if len(v.Span) > 0 {
 			n += readSpan(b, src, e, v.Span)
 		}
@@ -112,23 +101,17 @@ func follow(b *testing.B, src schema.Source, e *encode.Encoder) (n int64) {
 // topicOf makes a topic of an in-process broker, a part a partition.
 func topicOf(b *testing.B, parts [streamParts][]byte) string {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(streamParts, "clicks"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	b.Cleanup(c.Close)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("clicks"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer cl.Close()
 	for p, part := range parts {
 		var all []*kgo.Record
 		for line := range bytes.Lines(part) {
 			all = append(all, &kgo.Record{Partition: int32(p), Value: line})
 		}
-		if err := cl.ProduceSync(context.Background(), all...).FirstErr(); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, cl.ProduceSync(context.Background(), all...).FirstErr())
 	}
 	return "kafka://" + strings.Join(c.ListenAddrs(), ",") + "/clicks"
 }
@@ -140,17 +123,11 @@ func topicOf(b *testing.B, parts [streamParts][]byte) string {
 func BenchmarkStream(b *testing.B) {
 	parts, dir := streamedLines(), b.TempDir()
 	for i, part := range parts {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("part-%02d.tsv", i)), part, 0o644); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("part-%02d.tsv", i)), part, 0o644))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "_SUCCESS"), nil, 0o644); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, os.WriteFile(filepath.Join(dir, "_SUCCESS"), nil, 0o644))
 	e, err := encode.NewEncoder(encode.NewFit(streamSchema()))
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	for _, x := range []struct{ name, train string }{{"files", dir}, {"folder", dir}, {"topic", topicOf(b, parts)}} {
 		b.Run(x.name, func(b *testing.B) {
 			src := schema.Source{Format: "criteo", Train: []string{x.train}, Follow: schema.Follow{On: true, Files: streamParts / 4, Rows: streamed / streamParts / 4, Idle: 1}}

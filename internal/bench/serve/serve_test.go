@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
@@ -28,9 +29,7 @@ func TestArrivals(t *testing.T) {
 	const n, rate = 20000, 500.0
 	for _, kind := range Arrivals() {
 		a, err := newArrivals(kind, rate, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		last, short := a.due(), 0
 		for range n {
 			at := a.due()
@@ -63,18 +62,14 @@ func TestRequests(t *testing.T) {
 	for i := range 25 {
 		fmt.Fprintf(&b, "%d,%d,%d.5,s%d\n", 1000+i, -i, i, i)
 	}
-	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(b.String()), 0o644))
 	from := Records{Source: schema.Source{Header: true}, Files: []string{file}, Shared: []string{"user"}, Model: "ctr", Rows: 10, Requests: 9}
 	all, err := MakeRequests(context.Background(), from)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d requests: %v", len(all), err)
 	}
 	var r tfs.PredictRequest
-	if err := r.Decode(all[1], tfs.Limits{Inputs: 10, Rows: 100, Values: 1000}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Decode(all[1], tfs.Limits{Inputs: 10, Rows: 100, Values: 1000}))
 	got := map[string]string{}
 	for i := range r.Inputs {
 		in := &r.Inputs[i]
@@ -100,9 +95,7 @@ func TestRequests(t *testing.T) {
 // one fails.
 func slowServer(t *testing.T, delay time.Duration) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s, n := grpc.NewServer(grpc.ForceServerCodec(rawCodec{})), make(chan int, 1)
 	n <- 0
 	answer := make([]byte, 40)
@@ -156,9 +149,7 @@ func TestOpenLoop(t *testing.T) {
 		Time: time.Second, Turn: 400 * time.Millisecond, StartEcho: echoHere(t),
 	}
 	r, err := Run(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	failed := r.Measured.Failed["Unknown"]
 	if n := r.Measured.Requests + failed; n != 200 || failed < 18 || failed > 22 { // a closed loop could send 33
 		t.Errorf("%d requests, %d of them failed", n, failed)
@@ -177,9 +168,7 @@ func TestSwitches(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"9", "10", "-1", "tmp"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	var served atomic.Pointer[[]versions.Config]
 	request := appendBytes(nil, 1, appendBytes(nil, 1, []byte("ctr")))
@@ -189,9 +178,7 @@ func TestSwitches(t *testing.T) {
 		Swap: 200 * time.Millisecond, Model: "ctr", Base: dir, // at .1, .3 and .5 s
 	}
 	r, err := Run(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	x := r.Measured.Swap
 	if n := len(x.Switches); n < 1 || n > 3 || x.Switches[0].Version != 10 || n > 1 && x.Switches[1].Version != 9 {
 		t.Errorf("switches %+v", x.Switches)
@@ -231,9 +218,7 @@ func switchingServer(t *testing.T, served *atomic.Pointer[[]versions.Config]) st
 		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}))
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "tensorflow.serving.PredictionService", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: "Predict",
@@ -269,9 +254,7 @@ func TestPendingIsBounded(t *testing.T) {
 		Target: slowServer(t, 300*time.Millisecond), Requests: [][]byte{nil}, Connections: 1, Time: 300 * time.Millisecond, Turn: time.Second,
 	}
 	r, err := Run(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if r.Measured.Requests > 20 || r.Measured.Failed["Unknown"] < 100 || r.Echo != nil {
 		t.Errorf("%+v", r)
 	}

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestSeconds(t *testing.T) {
 	at := func(s string) int64 {
 		x, err := time.Parse(time.RFC3339, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return x.Unix()
 	}
 	noon := at("2014-10-21T12:30:15Z")
@@ -33,9 +33,7 @@ func TestSeconds(t *testing.T) {
 		{"%m/%d/%Y %H:%M", "10/21/2014 9:05", at("2014-10-21T09:05:00Z")}, {"%Y-%m-%dT%H:%M:%S.%fZ", "2014-10-21T12:30:15.25Z", noon}, {"100%% %Y%m%d", "100% 19700101", 0},
 	} {
 		f, err := NewFormat(x.format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got, ok := f.Seconds([]byte(x.text)); !ok || got != x.want {
 			t.Errorf("%s of %q is %d, %v, want %d", x.format, x.text, got, ok, x.want)
 		}
@@ -52,9 +50,7 @@ func TestWhatIsNoDate(t *testing.T) {
 		"%d/%b/%Y:%H:%M:%S %z": {"21/Okt/2014:14:30:15 +0200", "21/Oct/2014:14:30:15"},
 	} {
 		f, err := NewFormat(format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, s := range texts {
 			if got, ok := f.Seconds([]byte(s)); ok {
 				t.Errorf("%s of %q is %d", format, s, got)
@@ -74,9 +70,7 @@ func TestWhatIsNoDate(t *testing.T) {
 // Every second that ISO 8601 can represent reads back, in any zone.
 func TestISOReadsBack(t *testing.T) {
 	f, err := NewFormat(ISO)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.Int64Range(0, 4e9).Draw(t, "seconds")
 		zone := time.FixedZone("", 60*rapid.IntRange(-14*60, 14*60).Draw(t, "minutes"))
@@ -99,9 +93,7 @@ func TestGuess(t *testing.T) {
 		"%Y%m%d":   func(x time.Time) string { return x.Format("20060102") }, // of October 2012: the other until day 24
 	} {
 		tally, err := NewTally("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for i := range 40 {
 			tally.Add([]byte(write(first.Add(time.Duration(i)*24*time.Hour))), nil)
 		}
@@ -112,9 +104,7 @@ func TestGuess(t *testing.T) {
 		}
 	}
 	tally, err := NewTally("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, s := range []string{"17", "3.5", "-1", "123456789", "99999999", "abc"} {
 		tally.Add([]byte(s), nil)
 	}
@@ -151,9 +141,7 @@ func TestClock(t *testing.T) {
 
 func TestSecondsAllocatesNothing(t *testing.T) {
 	tally, err := NewTally("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, s := range []string{"2014-10-21T12:30:15+02:00", "1413894615", "14102112", "no date", "1.5e9", "1413894615x"} {
 		b := []byte(s)
 		if n := testing.AllocsPerRun(100, func() { tally.Add(b, nil) }); n != 0 {

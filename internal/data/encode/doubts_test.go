@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // A feature that cannot learn from its training data gives a warning; others give none.
@@ -40,9 +41,7 @@ func TestDoubts(t *testing.T) {
 		x.feature.Field = "x"
 		s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{x.feature}}
 		r, err := NewChecker(schema.Source{Fields: []string{"x", "y"}}, []string{"x", "y"}, s.Fill())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		fit := NewFit(s)
 		for _, part := range [][]string{x.values[len(x.values)/2:], x.values[:len(x.values)/2]} {
 			own := fit.Empty()
@@ -50,18 +49,12 @@ func TestDoubts(t *testing.T) {
 				if fl := r.Check([]byte(v + ",1")); fl != nil {
 					t.Fatal(fl)
 				}
-				if err := own.Add(r); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, own.Add(r))
 			}
-			if err := fit.Merge(own.Marshal()); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, fit.Merge(own.Marshal()))
 		}
 		e, err := NewEncoder(fit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := fit.Doubts(e); !slices.Equal(got, x.want) {
 			t.Errorf("%s of %q: %q, want %q", x.feature.Encode, x.values, got, x.want)
 		}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/internal/data/wire"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // words depends only on the counts: it equals a naive version that sorts all of them, for
@@ -20,15 +21,11 @@ func TestWordsAreTheMostFrequent(t *testing.T) {
 		parts := []*vocabulary{newVocabulary(), newVocabulary(), newVocabulary()}
 		for i, s := range texts {
 			count[s]++
-			if err := parts[i%3].add([]byte(s), 1); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, parts[i%3].add([]byte(s), 1))
 		}
 		joint := newVocabulary()
 		for _, p := range rapid.Permutation(parts).Draw(t, "order") {
-			if err := joint.merge(&wire.Reader{B: p.append(nil)}); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, joint.merge(&wire.Reader{B: p.append(nil)}))
 		}
 		var want []string
 		for s, n := range count {
@@ -55,9 +52,7 @@ func TestNewWordsHaveATrainedRow(t *testing.T) {
 	v := newVocabulary()
 	const once = 5000
 	for i := range 2 * once {
-		if err := v.add(fmt.Appendf(nil, "word %d", i), 1+int64(i/once)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, v.add(fmt.Appendf(nil, "word %d", i), 1+int64(i/once)))
 	}
 	own := v.own(1, 0)
 	if n := 2*once - len(own); n < once*8/100 || n > once*12/100 {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // rowOf returns the row of an expression from fields given as strings.
@@ -95,9 +97,7 @@ func TestFaults(t *testing.T) {
 
 func TestValueAllocatesNothing(t *testing.T) {
 	e, err := Parse("if(tips / fare >= 0.2 and city in ('Rome', 'Bern') and not missing(city), log(fare), min(tips, 3))")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := rowOf(e, map[string]string{"tips": "2", "fare": "8", "city": "Bern"})
 	if n := testing.AllocsPerRun(100, func() { e.Value(r) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -114,9 +114,7 @@ func TestArithmetic(t *testing.T) {
 		} {
 			s = fmt.Sprintf(s, a, b, c)
 			e, err := Parse(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if got := e.Value(&Row{}); got != want {
 				t.Fatalf("%s is %v, want %v", s, got, want)
 			}
@@ -126,9 +124,7 @@ func TestArithmetic(t *testing.T) {
 
 func BenchmarkValue(b *testing.B) {
 	e, err := Parse("tips / fare >= 0.2 and fare > 0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	r := rowOf(e, map[string]string{"tips": "2", "fare": "8"})
 	b.ReportAllocs()
 	for b.Loop() {

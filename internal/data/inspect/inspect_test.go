@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -45,9 +46,7 @@ func TestInspect(t *testing.T) {
 		"dup.csv", "bad.jsonl", "first.jsonl", "arrays.ndjson", "cut.tfrecord", "all.tfrecords", "none.csv"} {
 		path := filepath.Join(dir, name)
 		if content, ok := files[name]; ok {
-			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(path, []byte(content), 0o644))
 		}
 		show(&out, name, path, dir)
 	}
@@ -84,9 +83,7 @@ func FuzzInspect(f *testing.F) {
 			t.Skip()
 		}
 		path := filepath.Join(t.TempDir(), "f.csv")
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(content), 0o644))
 		in, err := First(path, 100)
 		if err == nil && (in.Rows == 0 || len(in.Columns) == 0 || in.Label == "" && in.Columns[len(in.Columns)-1].Name != "") {
 			t.Fatalf("%+v", in)
@@ -97,18 +94,12 @@ func FuzzInspect(f *testing.F) {
 // TestAllRecordsBad: if no record is usable, the first flaw is reported.
 func TestAllRecordsBad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bad.jsonl")
-	if err := os.WriteFile(path, []byte(`{"y":1,"a":1e999}`+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(`{"y":1,"a":1e999}`+"\n"), 0o644))
 	s := schema.Schema{Label: schema.Label{Field: "y", Positive: []string{"1"}}, Features: []schema.Feature{{Name: "a", Field: "a", Encode: "standardise"}}}
 	d, err := data.Open(schema.Source{Format: "jsonl", MaxBad: 1}, s, []string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n, err := d.Scan(t.Context(), 0, 1, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := d.Use(n); !errors.Is(err, data.ErrNoRecords) || !strings.Contains(err.Error(), "none of the 1 records can be used; the first: "+path+":1: 1e999") {
 		t.Error(err)
 	}
@@ -127,9 +118,7 @@ func TestInspectRejectsProse(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "blanks.txt")
 	text := strings.Repeat("1 2 c\n", 18) + strings.Repeat("1 2\n", 2)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
 	if in, err := First(path, 0); err != nil || in.Rows != 18 || in.Ragged != 2 {
 		t.Error(in, err)
 	}
@@ -144,9 +133,7 @@ func TestInspectLooksAllOver(t *testing.T) {
 			b.WriteString(record(i))
 		}
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(b.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o666))
 		return path
 	}
 	const rows = 60_000
@@ -194,9 +181,7 @@ func TestInspectAll(t *testing.T) {
 		dir := datatest.Files(t, packing, parts...)
 		for _, x := range []struct{ rows, want, names int }{{0, 1600, 16}, {200, 200, 16}} {
 			in, err := All([]string{dir}, x.rows)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if in.Rows != x.want || len(in.Names) != x.names || in.Files != 20 || in.All || !strings.HasSuffix(in.Names[15], "part-19"+packing) {
 				t.Errorf("%d rows of %d, all %v: %q", in.Rows, in.Files, in.All, in.Names)
 			}
@@ -237,9 +222,7 @@ func TestInspectAllOfSeveral(t *testing.T) {
 			parts = append(parts, []byte(f))
 		}
 		dir := datatest.Files(t, "", parts...)
-		if err := os.WriteFile(filepath.Join(dir, "_SUCCESS"), []byte("x"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, "_SUCCESS"), []byte("x"), 0o666))
 		in, err := All([]string{dir}, 0)
 		if x.rows == 0 {
 			if err == nil || !strings.Contains(err.Error(), x.want) {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -24,9 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
 func broker(t testing.TB, partitions int, options ...kfake.Opt) (*kfake.Cluster, Address) {
 	t.Helper()
 	c, err := kfake.NewCluster(append(options, kfake.NumBrokers(2), kfake.SeedTopics(int32(partitions), "clicks"))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(c.Close)
 	return c, Address{Brokers: c.ListenAddrs(), Topic: "clicks"}
 }
@@ -35,26 +34,20 @@ func broker(t testing.TB, partitions int, options ...kfake.Opt) (*kfake.Cluster,
 func produce(t testing.TB, a Address, partition int32, from, n int, options ...kgo.Opt) {
 	t.Helper()
 	cl, err := kgo.NewClient(append(options, kgo.SeedBrokers(a.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(a.Topic))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patient.Longest)
 	defer cancel()
 	for i := range n {
 		r := &kgo.Record{Partition: partition, Value: fmt.Appendf(nil, "%d-%d", partition, from+i)}
-		if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cl.ProduceSync(ctx, r).FirstErr())
 	}
 }
 
 func open(t testing.TB, a Address) *Log {
 	t.Helper()
 	l := NewLog(a)
-	if err := l.Open(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, l.Open())
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -64,9 +57,7 @@ func readRange(t testing.TB, l *Log, r Range) (all []string) {
 	t.Helper()
 	for at := r.Lo; at < r.Hi; {
 		records, next, err := l.From(context.Background(), r.Partition, at, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, x := range records {
 			if x.Offset < at {
 				t.Fatalf("offset %d from %d on", x.Offset, at)
@@ -87,9 +78,7 @@ func TestRangesOfATopic(t *testing.T) {
 	}
 	l := open(t, a)
 	marks, err := l.Marks(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got, want := fmt.Sprint(marks), "[{clicks 0 0 30 0} {clicks 1 0 30 0} {clicks 2 0 0 0}]"; got != want {
 		t.Errorf("marks %s, want %s", got, want)
 	}
@@ -107,9 +96,7 @@ func TestRangesOfATopic(t *testing.T) {
 func produceBatch(t testing.TB, a Address, n int) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Brokers...), kgo.DefaultProduceTopic(a.Topic), kgo.ManualFlushing(), kgo.MaxBufferedRecords(n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patient.Longest)
 	defer cancel()
@@ -120,9 +107,7 @@ func produceBatch(t testing.TB, a Address, n int) {
 			}
 		})
 	}
-	if err := cl.Flush(ctx); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cl.Flush(ctx))
 }
 
 // TestABatchIsFetchedOnce: if records are requested from the middle of a batch, those
@@ -143,9 +128,7 @@ func TestABatchIsFetchedOnce(t *testing.T) {
 	}
 	again()
 	l.Close()
-	if err := l.Open(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, l.Open())
 	again()
 }
 
@@ -177,9 +160,7 @@ func TestLeadersMove(t *testing.T) {
 	produce(t, a, 0, 0, 5)
 	l := open(t, a)
 	readRange(t, l, Range{0, 0, 5})
-	if err := c.MoveTopicPartition("clicks", 0, 1-c.LeaderFor("clicks", 0)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.MoveTopicPartition("clicks", 0, 1-c.LeaderFor("clicks", 0)))
 	produce(t, a, 0, 5, 5)
 	if got := readRange(t, l, Range{0, 5, 10}); len(got) != 5 || got[4] != "0-9" {
 		t.Errorf("%v", got)
@@ -190,28 +171,18 @@ func TestLeadersMove(t *testing.T) {
 func TestAbortedTransactions(t *testing.T) {
 	_, a := broker(t, 1)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Brokers...), kgo.TransactionalID("t"), kgo.DefaultProduceTopic(a.Topic))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer cl.Close()
 	for i, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
-		if err := cl.BeginTransaction(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cl.BeginTransaction())
 		for range 3 {
-			if err := cl.ProduceSync(context.Background(), kgo.StringRecord(fmt.Sprint("in ", i))).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, cl.ProduceSync(context.Background(), kgo.StringRecord(fmt.Sprint("in ", i))).FirstErr())
 		}
-		if err := cl.EndTransaction(context.Background(), end); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cl.EndTransaction(context.Background(), end))
 	}
 	l := open(t, a)
 	marks, err := l.Marks(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := readRange(t, l, Range{0, 0, marks[0].High}); strings.Join(got, ",") != "in 1,in 1,in 1" {
 		t.Errorf("%v", got)
 	}
@@ -223,9 +194,7 @@ func TestCommitFollows(t *testing.T) {
 	a.Group = "ctr"
 	l := open(t, a)
 	at := []stream.Partition{{Topic: "clicks", Number: 0, Next: 4}, {Topic: "other", Number: 0, Next: 7}}
-	if err := l.Commit(context.Background(), at); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, l.Commit(context.Background(), at))
 	offsets, err := kadm.NewClient(l.client).FetchOffsets(context.Background(), "ctr")
 	if err != nil || len(offsets) != 1 || offsets["clicks"][0].At != 4 {
 		t.Errorf("the broker has %v: %v", offsets, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -33,18 +34,14 @@ const secret = "pass=word, 7 "
 func certificate(t *testing.T) (c tls.Certificate, ca string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file(t, "ca.pem", string(text))
 }
@@ -52,9 +49,7 @@ func certificate(t *testing.T) (c tls.Certificate, ca string) {
 func file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -67,9 +62,7 @@ func secured(t *testing.T, mechanism string, with ...kfake.Opt) (*kfake.Cluster,
 	a.TLS, a.CA, a.SASL = true, ca, mechanism
 	a.Credentials = file(t, "kafka", "# of the training\r\n\r\nusername=ctr\r\npassword="+secret+"\r\n")
 	options, err := a.security()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	produce(t, a, 0, 0, 3, options...)
 	return c, a
 }
@@ -113,9 +106,7 @@ func refusal(a Address, parts ...string) (faults error) {
 func web(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -198,16 +189,10 @@ func TestBrokerHangsUp(t *testing.T) {
 func TestNewCredentials(t *testing.T) {
 	_, a := secured(t, saslSHA256)
 	good, err := os.ReadFile(a.Credentials)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(a.Credentials, []byte("username=old\npassword=old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(a.Credentials, []byte("username=old\npassword=old"), 0o600))
 	l := open(t, a)
-	if err := os.WriteFile(a.Credentials, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(a.Credentials, good, 0o600))
 	if _, err := l.Marks(context.Background()); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestProbe: which files can be read further, and which bytes end inside a line.
@@ -30,9 +31,7 @@ func TestProbe(t *testing.T) {
 		{"line breaks in quotes", "a", "1,2\n3,4\n", schema.Source{Multiline: true}, 4, false, false},
 	} {
 		name := filepath.Join(t.TempDir(), x.name)
-		if err := os.WriteFile(name, []byte(x.content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(name, []byte(x.content), 0o644))
 		if p, err := Probe(x.source, name, x.bytes); err != nil || p.Appends != x.appends || p.Cut != x.cut {
 			t.Errorf("%s: %+v, %v", x.what, p, err)
 		}
@@ -45,13 +44,9 @@ func TestProbeDigest(t *testing.T) {
 	const n = 3 * digestBytes
 	name := filepath.Join(t.TempDir(), "a")
 	of := func(content string) uint64 {
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(name, []byte(content), 0o644))
 		p, err := Probe(schema.Source{}, name, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return p.Digest
 	}
 	content := strings.Repeat("x", n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 var multiline = schema.Source{Header: true, Multiline: true, Comment: "#"}
@@ -20,9 +21,7 @@ var multiline = schema.Source{Header: true, Multiline: true, Comment: "#"}
 func walked(t rapid.TB, src schema.Source, content string) (records [][]string, bad []string) {
 	f := File{Name: "f", size: int64(len(content)), Bytes: int64(len(content)), content: []byte(content)}
 	s := &Set{Source: src, Files: []File{f}, Format: NewFormat(src)}
-	if err := s.Look(0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Look(0))
 	s.Blocks = cut(s.Files)
 	w, err := (&Files{s}).Walk(context.Background(), s.Fields, 100, func(lists []value.List) error {
 		var r []string
@@ -32,9 +31,7 @@ func walked(t rapid.TB, src schema.Source, content string) (records [][]string, 
 		records = append(records, r)
 		return nil
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range w.Faults {
 		bad = append(bad, w.Faults[i].Place()+": "+w.Faults[i].Reason())
 	}
@@ -96,9 +93,7 @@ func FuzzQuotes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content string) {
 		f := &File{Name: "f", size: int64(len(content)), content: []byte(content)}
 		l := lines{quotes: &quotes{delim: ','}}
-		if err := l.begin(memory{bytes.NewReader(f.content)}, f, Block{0, 0, f.size}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, l.begin(memory{bytes.NewReader(f.content)}, f, Block{0, 0, f.size}))
 		end := int64(0)
 		for end < f.size {
 			line, at, err := l.next()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestSums changes the size and each end of a file, which changes its sum.
@@ -16,13 +17,9 @@ func TestSums(t *testing.T) {
 	line := []byte("1,2\n")
 	sum := func(b []byte) Sum {
 		t.Helper()
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, b, 0o600))
 		s, err := OpenSet(schema.Source{Format: "csv", Header: true}, []string{path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all, err := s.Sums()
 		if err != nil || len(all) != 1 || all[0].Name != path || all[0].Bytes != int64(len(b)) {
 			t.Fatal(all, err)
@@ -49,13 +46,9 @@ func TestSums(t *testing.T) {
 func TestSumsOfMany(t *testing.T) {
 	s := &Set{Files: make([]File, 2*mostEnds)}
 	path := filepath.Join(t.TempDir(), "a")
-	if err := os.WriteFile(path, []byte("a\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("a\n"), 0o600))
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range s.Files {
 		s.Files[i] = File{Name: path, Bytes: 2, time: info.ModTime()}
 		if i%2 == 1 {

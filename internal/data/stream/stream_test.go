@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -176,9 +177,7 @@ func (c *conversation) say(span []string, end string) string {
 func TestConversations(t *testing.T) {
 	for _, name := range []string{"folders.txt", "topics.txt"} {
 		b, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var out strings.Builder
 		var c conversation
 		for line := range strings.Lines(string(b)) {
@@ -201,9 +200,7 @@ func TestEveryFileOnce(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		rules := Rules{Most: 1 + rng.IntN(4), Probe: probeNothing}
 		f, err := NewFolders(rules, []string{"in"}, Position{}, Past{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var want, got []string
 		var there []File
 		for n := 0; n < 40 || len(got) < len(want); n++ {
@@ -250,9 +247,7 @@ func FuzzPosition(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var q Position
 		if err := json.Unmarshal(again, &q); err != nil || q.Validate() != nil {
 			t.Fatalf("%+v reads back as %+v: %v", p, q, err)

@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // The sums come from an independent implementation in NumPy.
@@ -25,9 +27,7 @@ func TestBytes(t *testing.T) {
 		{"meituan", 20000, "0d3271ed4255238b69303d2eaf8fe04d"},
 	} {
 		h := md5.New()
-		if err := Write(h, tc.profile, 0, tc.rows); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Write(h, tc.profile, 0, tc.rows))
 		if got := fmt.Sprintf("%x", h.Sum(nil)); got != tc.md5 {
 			t.Errorf("%s, %d rows: md5 %s, want %s", tc.profile, tc.rows, got, tc.md5)
 		}
@@ -36,9 +36,7 @@ func TestBytes(t *testing.T) {
 
 func TestFirstLine(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, "criteo", 0, 1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Write(&b, "criteo", 0, 1))
 	want := "0\t1\t0\t7\t0\t5\t0\t44\t1\t19\t15\t14\t0\t12\t00000000\ta1e687fe\t8d251d39\t"
 	if !strings.HasPrefix(b.String(), want) {
 		t.Fatalf("%q does not start with %q", b.String(), want)
@@ -48,19 +46,13 @@ func TestFirstLine(t *testing.T) {
 func TestRowsDoNotDependOnHowTheyAreSplit(t *testing.T) {
 	for _, profile := range Profiles() {
 		g, err := New(profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		const start, rows = 1_000_000, 3000
 		var whole, pieces bytes.Buffer
-		if err := g.Write(&whole, start, rows); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, g.Write(&whole, start, rows))
 		for n := int64(0); n < rows; {
 			k := min(rand.Int64N(700), rows-n)
-			if err := g.Write(&pieces, start+n, k); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, g.Write(&pieces, start+n, k))
 			n += k
 		}
 		if !bytes.Equal(whole.Bytes(), pieces.Bytes()) {
@@ -81,9 +73,7 @@ func TestRowsDoNotDependOnHowTheyAreSplit(t *testing.T) {
 func TestHeader(t *testing.T) {
 	for profile, want := range map[string]string{"criteo": "label I1 I13 C1 C26 40", "meituan": "label C1 C60 61"} {
 		g, err := New(profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		h := g.Header()
 		got := []string{h[0]}
 		if g.dense > 0 {
@@ -118,9 +108,7 @@ func TestBayes(t *testing.T) {
 		{"meituan", 400_000, .2949, .7884, .4886},
 	} {
 		g, err := New(tc.profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		rate, auc, logloss := bayes(g, tc.start, 20000)
 		if math.Abs(rate-tc.rate) > .01 || math.Abs(auc-tc.auc) > .01 || math.Abs(logloss-tc.logloss) > .01 {
 			t.Errorf("%s: rate %.4f AUC %.4f log-loss %.4f, want about %.4f %.4f %.4f", tc.profile, rate, auc, logloss, tc.rate, tc.auc, tc.logloss)
@@ -199,14 +187,10 @@ func TestErrors(t *testing.T) {
 func TestRowsAllocateNothing(t *testing.T) {
 	for _, profile := range Profiles() {
 		g, err := New(profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		allocs := func(rows int64) float64 {
 			return testing.AllocsPerRun(5, func() {
-				if err := g.Write(io.Discard, 0, rows); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, g.Write(io.Discard, 0, rows))
 			})
 		}
 		if few, many := allocs(1), allocs(2000); many > few {

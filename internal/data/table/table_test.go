@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // row has a column of every readable kind, and one that is not readable.
@@ -123,13 +124,9 @@ func TestReadsWhatIsWritten(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Flush())
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Close())
 		got, err := readAll(b.Bytes(), wanted)
 		if err != nil || len(got) != len(want) {
 			t.Fatalf("%d rows of %d, %v", len(got), len(want), err)
@@ -152,18 +149,14 @@ func small(t testing.TB) []byte {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Close())
 	return b.Bytes()
 }
 
 func TestColumns(t *testing.T) {
 	b := small(t)
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if fmt.Sprint(f.Columns()) != fmt.Sprint(append(wanted, "Group.A", "Group.B")) || fmt.Sprint(f.Groups()) != "[5]" {
 		t.Errorf("columns %v, groups %v", f.Columns(), f.Groups())
 	}
@@ -206,17 +199,11 @@ func TestEveryByteChanged(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	b := small(f)
 	t, err := Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	r, err := t.Rows(0, wanted)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	row, err := r.Append(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	r.Close()
 	f.Add(row)
 	f.Fuzz(func(t *testing.T, row []byte) {

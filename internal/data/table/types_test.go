@@ -21,21 +21,18 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // cells returns the values of a file by row, as text; those of a list are joined.
 func cells(t *testing.T, b []byte, names []string) (rows [][]string) {
 	t.Helper()
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lists := make([]value.List, len(names))
 	for g := range f.Groups() {
 		r, err := f.Rows(g, names)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer r.Close()
 		for {
 			b, err := r.Append(nil)
@@ -45,9 +42,7 @@ func cells(t *testing.T, b []byte, names []string) (rows [][]string) {
 			if err == nil {
 				err = Decode(b, lists)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			var row []string
 			for _, l := range lists {
 				row = append(row, strings.Trim(strings.ReplaceAll(text(l), " ", "|"), "[]"))
@@ -64,9 +59,7 @@ func cells(t *testing.T, b []byte, names []string) (rows [][]string) {
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -74,15 +67,11 @@ func read(t *testing.T, name string) []byte {
 // (testdata/make.mjs).
 func TestTypesAreThoseOfCSV(t *testing.T) {
 	want, err := csv.NewReader(bytes.NewReader(read(t, "types.csv"))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, name := range []string{"types.parquet", "types_v2.parquet"} {
 		b := read(t, name)
 		f, err := Open(bytes.NewReader(b), int64(len(b)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		columns := f.Columns()
 		if len(columns) < len(want[0])-3 || len(f.Unread()) > 0 {
 			t.Fatalf("%s: columns %q, and unread %v; want %q", name, columns, f.Unread(), want[0])
@@ -101,9 +90,7 @@ func TestTypesAreThoseOfCSV(t *testing.T) {
 func TestNestedColumns(t *testing.T) {
 	b := read(t, "nested.parquet")
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var unread []string
 	for _, u := range f.Unread() {
 		unread = append(unread, u.Name+": "+u.Why[:strings.IndexAny(u.Why, ";,")])
@@ -146,9 +133,7 @@ func TestOtherTypes(t *testing.T) {
 		if _, err := w.Write([]other{r}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Close())
 		row := cells(t, b.Bytes(), []string{"int96", "time_millis", "time_nanos", "nanos", "millis", "decimal", "bytes", "list"})[0]
 		if got := strings.Join(row, " "); got != want {
 			t.Errorf("%v:\n%s, want\n%s", codec, got, want)
@@ -160,9 +145,7 @@ func TestOtherTypes(t *testing.T) {
 func TestCodecs(t *testing.T) {
 	b := small(t)
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for codec, want := range map[format.CompressionCodec]string{
 		format.Lz4: "column text: it is compressed with LZ4 in the deprecated framing", format.LZO: "column text: it is compressed with LZO",
 	} {
@@ -204,9 +187,7 @@ func TestTypesWithoutMeaning(t *testing.T) {
 func converted0(t *testing.T, e *format.SchemaElement, src *typed) (string, error) {
 	t.Helper()
 	convert, err := conversionOf(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dst := new(typed)
 	if err := convert(dst, src); err != nil {
 		return "", err

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // From TensorFlow's test (core/lib/hash/crc32c_test.cc): 32 zero bytes have CRC-32C
@@ -136,16 +137,12 @@ func TestExampleRoundTrip(t *testing.T) {
 			t.Fatalf("the library cannot read it: %v", err)
 		}
 		again, err := proto.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, b := range [][]byte{record, again} {
 			got := make([]value.List, len(names))
 			d := NewDecoder(names)
 			for range 2 { // the second time the order is known
-				if err := d.Decode(b, got); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, d.Decode(b, got))
 				for i := range got {
 					if !equal(&got[i], &want[i]) {
 						t.Fatalf("%s is %+v, want %+v", names[i], got[i], want[i])
@@ -197,9 +194,7 @@ func exampleType(t testing.TB) protoreflect.MessageDescriptor {
 			{Name: proto.String("Example"), Field: []*descriptorpb.FieldDescriptorProto{field("features", 1, optional, message, "Features")}},
 		},
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return file.Messages().ByName("Example")
 }
 
@@ -220,9 +215,7 @@ func TestDecodeUnusualEncodings(t *testing.T) {
 	)
 	record := append([]byte{0x0a, byte(len(features))}, features...)
 	got := make([]value.List, 5)
-	if err := NewDecoder([]string{"i", "f", "both", "none", "absent"}).Decode(record, got); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, NewDecoder([]string{"i", "f", "both", "none", "absent"}).Decode(record, got))
 	want := []value.List{{Kind: value.Int, Ints: []int64{8}}, {Kind: value.Float32, Reals: []float64{1}}, {Kind: value.Int, Ints: []int64{7}}, {}, {}}
 	for i := range want {
 		if !equal(&got[i], &want[i]) {
@@ -258,9 +251,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		// AppendExample of the result decodes to the same values.
 		again := make([]value.List, len(names))
-		if err := NewDecoder(names).Decode(AppendExample(nil, names, got), again); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, NewDecoder(names).Decode(AppendExample(nil, names, got), again))
 		for i := range got {
 			nan := got[i].Kind == value.Float32 && slices.ContainsFunc(got[i].Reals, math.IsNaN)
 			if !nan && !equal(&got[i], &again[i]) {
@@ -368,9 +359,7 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 	d, got := NewDecoder(names), make([]value.List, len(names))
 	i := 0
 	decode := func() {
-		if err := d.Decode(records[i%len(records)], got); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Decode(records[i%len(records)], got))
 		i++
 	}
 	decode()

@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // suffixes of files that are packed.
@@ -167,13 +168,9 @@ func TestTypedFormatsGiveBackWhatWasWritten(t *testing.T) {
 					ensure(columns, records)
 				}
 				path, err := written(dir, l, packing, columns, records)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				got, err := read(path, schema.Source{Format: format}, names(columns))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				for i, r := range records {
 					if want := texts(r); i >= len(got) || got[i] != want {
 						t.Fatalf("record %d of %q, want %q", i, got, want)
@@ -223,13 +220,9 @@ func TestLinesGiveBackWhatWasWritten(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				columns, records := drawTable(t, false, tc.lists, tc.text)
 				path, err := written(dir, write.Layout{Format: tc.format}, drawPacking(t), columns, records)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				got, err := read(path, schema.Source{Format: tc.format, Header: true}, names(columns))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				if want := joined(columns, records); !slices.Equal(got, want) {
 					t.Fatalf("%q, want %q", got, want)
 				}
@@ -261,13 +254,9 @@ func TestPairsGiveBackWhatWasWritten(t *testing.T) {
 			columns[i+1].Kind = value.Float64
 		}
 		path, err := written(dir, write.Layout{Format: "libsvm"}, drawPacking(t), columns, records)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := read(path, schema.Source{Format: "libsvm"}, fields)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		want := joined(columns, records)
 		for i := range want {
 			want[i] = strings.ReplaceAll(want[i], ".0\x1f", "\x1f")
@@ -294,19 +283,13 @@ func TestSVMTwice(t *testing.T) {
 	const text = "1 3:0.5 7:1\n-1 qid:4 2:-1.25\n0\n"
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.libsvm")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
 	var b bytes.Buffer
 	w, err := write.New(&b, write.Layout{Format: "libsvm"}, []write.Column{
 		{Name: "label", Kind: value.Int}, {Name: "features", Kind: value.Int, Many: true}, {Name: "values", Kind: value.Float64, Many: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f, err := record.OpenFiles(schema.Source{Format: "libsvm"}, []string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := f.Walk(t.Context(), f.Fields(), 0, w.Write, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -321,9 +304,7 @@ func TestFFM(t *testing.T) {
 	path, err := written(dir, write.Layout{Format: "libffm"}, "none", columns, [][]value.List{{
 		{Kind: value.Int, Ints: []int64{1}}, {Kind: value.Int, Ints: []int64{7}}, {Kind: value.Float64, Reals: []float64{2.5}}, {Kind: value.Int, Ints: []int64{8, 9}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b, err := os.ReadFile(path)
 	if want := "1 1:7:1 2:0:2.5 3:8:1 3:9:1\n"; err != nil || string(b) != want {
 		t.Fatalf("%q, %v, want %q", b, err, want)

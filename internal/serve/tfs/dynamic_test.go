@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // schema builds messages from the table of facts. Nothing is registered globally.
@@ -36,9 +38,7 @@ func flat(name string) string { return strings.ReplaceAll(name, ".", "_") }
 func loadSchema(t testing.TB) schema {
 	t.Helper()
 	b, err := os.ReadFile("testdata/fields.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	file := &descriptorpb.FileDescriptorProto{
 		Name: proto.String("facts.proto"), Package: proto.String("facts"), Syntax: proto.String("proto3"),
 		Dependency: []string{"google/protobuf/wrappers.proto", "google/protobuf/any.proto"},
@@ -59,15 +59,11 @@ func loadSchema(t testing.TB) schema {
 			file.MessageType = append(file.MessageType, &descriptorpb.DescriptorProto{Name: proto.String(flat(cells[3]))})
 		}
 		number, err := strconv.Atoi(cells[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		m.Field = append(m.Field, newField(cells[2], number, cells[3]))
 	}
 	d, err := protodesc.NewFile(file, known{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return schema{d}
 }
 
@@ -158,9 +154,7 @@ func fill(t testing.TB, m protoreflect.Message, fields obj) {
 func (s schema) encode(t testing.TB, name string, fields obj) []byte {
 	t.Helper()
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(s.message(t, name, fields))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -186,15 +180,11 @@ type enumRow struct {
 func enumRows(t *testing.T) (rows []enumRow) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/fields.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, line := range strings.Split(string(b), "\n") {
 		if cells := strings.Split(line, "\t"); len(cells) == 4 && cells[3] == "enum value" {
 			n, err := strconv.Atoi(cells[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			rows = append(rows, enumRow{cells[0], cells[2], n})
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -150,18 +152,14 @@ func TestVersionsSwitch(t *testing.T) {
 		s := newServer(t)
 		defer s.Close()
 		s.write(1, "one")
-		if err := s.set(Config{Name: "m", Labels: map[string]int64{"stable": 1, "next": 2}}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.set(Config{Name: "m", Labels: map[string]int64{"stable": 1, "next": 2}}))
 		s.serves(Want{}, 1)
 		s.serves(Want{Label: "stable"}, 1)
 		s.serves(Want{Label: "next"}, 0)
 		s.slow = 10 * time.Second
 		s.write(2, "two")
 		held, err := s.Acquire(Want{Model: "m"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		time.Sleep(5 * time.Second)
 		s.serves(Want{}, 1) // while 2 is opened
 		time.Sleep(10 * time.Second)
@@ -194,9 +192,7 @@ func TestCorruptVersions(t *testing.T) {
 		defer s.Close()
 		s.write(1, "one")
 		s.write(2, "corrupt")
-		if err := s.set(Config{Name: "m"}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.set(Config{Name: "m"}))
 		s.serves(Want{}, 1) // the newest that can be opened
 		s.write(3, "corrupt")
 		time.Sleep(10 * time.Second)
@@ -236,9 +232,7 @@ func TestNoVersion(t *testing.T) {
 		if !s.Ready() {
 			t.Error("not ready")
 		}
-		if err := os.RemoveAll(s.base); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.RemoveAll(s.base))
 		time.Sleep(5 * time.Second)
 		s.serves(Want{}, 2)
 		if len(s.events) < 2 || s.events[len(s.events)-1] != "m/-1 loading" {
@@ -291,9 +285,7 @@ func TestWants(t *testing.T) {
 		s := newServer(t)
 		defer s.Close()
 		s.write(1, "one")
-		if err := s.set(Config{Name: "m"}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.set(Config{Name: "m"}))
 		for want, bad := range map[string]struct {
 			Want
 			notFound bool
@@ -331,9 +323,7 @@ func TestRequestsDuringSwitches(t *testing.T) {
 	s := newServer(t)
 	s.Registry = New(Options[*fake]{Open: s.load, Poll: time.Millisecond, Report: s.note})
 	s.write(1, "1")
-	if err := s.set(Config{Name: "m"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.set(Config{Name: "m"}))
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	for range 4 {

@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
 // TestFrappeRecipe compares each value with the published recipe.
 func TestFrappeRecipe(t *testing.T) {
 	c, err := Load("../../../examples/frappe.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c.Fill()
 	yes := ptr(true)
 	adam := optim.Rule{Kind: "adam", LearningRate: 0.001, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
@@ -86,9 +85,7 @@ func TestDefaultIsAdult(t *testing.T) {
 
 func TestCriteoLayout(t *testing.T) {
 	c, err := Load("../../../examples/criteo.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c.Fill()
 	if len(c.Data.Fields) != 40 || len(c.Features) != 39 || c.Data.Delimiter != "\t" {
 		t.Errorf("%d fields, %d features, delimiter %q; want 40, 39, tab", len(c.Data.Fields), len(c.Features), c.Data.Delimiter)
@@ -110,18 +107,14 @@ func TestCriteoLayout(t *testing.T) {
 // TestCriteoForRealLogs: the settings in the comment of the example are valid too.
 func TestCriteoForRealLogs(t *testing.T) {
 	b, err := os.ReadFile("../../../examples/criteo.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	head, _, _ := strings.Cut(string(b), "\nmodel:")
 	_, tail, found := strings.Cut(string(b), "\n# tables:")
 	if !found {
 		t.Fatal("there is no comment with tables")
 	}
 	c, err := Parse("real", []byte(head+"\ntables:"+strings.ReplaceAll(tail, "\n# ", "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c.Fill()
 	if got := c.Train.Global(4); got != 16384 || len(c.Tables) == 0 || c.Train.Schedule.Warmup != 2000 {
 		t.Errorf("global batch %d at 4 ranks of 4096, %d tables, warmup %d", got, len(c.Tables), c.Train.Schedule.Warmup)
@@ -130,9 +123,7 @@ func TestCriteoForRealLogs(t *testing.T) {
 
 func TestTablesInUse(t *testing.T) {
 	c, err := Load("../../../examples/criteo.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c.Features[13].Deep = ptr(false) // C1
 	c.Features[14].Wide = ptr(false) // C2
 	c.Features[15].Table = "C12"     // C3 moves to the table of C12
@@ -175,9 +166,7 @@ func TestLoad(t *testing.T) {
 		t.Error("a directory was loaded")
 	}
 	path := filepath.Join(t.TempDir(), "large.yaml")
-	if err := os.WriteFile(path, make([]byte, 2*MaxBytes), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, make([]byte, 2*MaxBytes), 0o644))
 	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Errorf("a file of 2 MiB: %v", err)
 	}
@@ -186,9 +175,7 @@ func TestLoad(t *testing.T) {
 // TestValidate: a Config made by a program has its faults without lines.
 func TestValidate(t *testing.T) {
 	c := Default()
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Validate())
 	c.Train.Batch = 7
 	c.Model.Dropout = 2
 	c.Label.Positive[1] = "\xff"
@@ -224,17 +211,13 @@ func TestNumbers(t *testing.T) {
 // PyTorch's and DLRM's Adagrad starts at 0, which is not the default.
 func TestAnAccumulatorOfZeroIsGiven(t *testing.T) {
 	c := Default()
-	if err := SetAll(c, []string{"train.optimizer.deep={kind: adagrad, accumulator: 0}"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, SetAll(c, []string{"train.optimizer.deep={kind: adagrad, accumulator: 0}"}))
 	for range 2 {
 		if a := c.Train.Optimizer.Deep.Accumulator; a == nil || *a != 0 {
 			t.Fatalf("the accumulator is %v, want 0", a)
 		}
 		again, err := Parse("effective.yaml", c.YAML())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c = again
 	}
 }

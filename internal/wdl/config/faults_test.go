@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -35,9 +36,7 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile("testdata/faults.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got strings.Builder
 	for _, one := range strings.Split("\n"+string(b), "\n## ")[1:] {
 		in := small
@@ -93,9 +92,7 @@ func TestErrorNamesThePlace(t *testing.T) {
 // of faults.
 func TestWindowsFiles(t *testing.T) {
 	want, err := Parse("x", []byte(small))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got, err := Parse("x", []byte("\ufeff"+strings.ReplaceAll(small, "\n", "\r\n")))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
@@ -168,9 +165,7 @@ func TestHostileFiles(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, file := range []string{"adult.yaml", "../../../examples/frappe.yaml", "../../../examples/criteo.yaml"} {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(b)
 	}
 	f.Add([]byte(small))

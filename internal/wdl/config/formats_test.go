@@ -10,6 +10,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -69,19 +70,13 @@ func TestSuggestOfFormats(t *testing.T) {
 		{"utf-16-without-mark.csv", in16(binary.LittleEndian, false, plain)},
 	}
 	tables, err := filepath.Abs("../../data/table/testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Chdir(t.TempDir())
 	var all strings.Builder
 	for _, f := range files {
-		if err := os.WriteFile(f.name, []byte(f.content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(f.name, []byte(f.content), 0o644))
 		all.WriteString(suggested(t, f.name))
 	}
 	t.Chdir(tables)

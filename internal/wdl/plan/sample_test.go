@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -51,25 +52,19 @@ func TestMemoryOfRows(t *testing.T) {
 	} {
 		for _, rows := range []int{10, 700, 5000, 40_000} {
 			s, err := sparse.Open(sparse.Local{}, sparse.Config{Tables: []sparse.Table{cfg}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			b := sparse.Bags{Offsets: []int32{0, int32(rows)}}
 			for i := range rows {
 				b.Values = append(b.Values, uint64(i))
 			}
 			l := s.NewLookup()
 			for _, err := range []error{s.Pull(l, []sparse.Bags{b}, true), s.Push(l), s.Apply(sparse.Step{N: 1, Scale: 1, Rate: 1})} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 			}
 			if is, planned := float64(s.Table(0).Bytes), float64(sparse.MemoryBytes(cfg, int64(rows), layout.Shards)); math.Abs(is/planned-1) > 0.12 {
 				t.Errorf("%d rows take %.0f bytes, %.0f are planned", rows, is, planned)
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, s.Close())
 		}
 	}
 }
@@ -79,9 +74,7 @@ func TestMemoryOfSightings(t *testing.T) {
 	for _, keys := range []int{3, 100, 5000} {
 		cfg := sparse.Table{Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 8, Rule: optim.Rule{Kind: "sgd"}}}, Admit: table.Admit{After: 2}}
 		s, err := sparse.Open(sparse.Local{}, sparse.Config{Tables: []sparse.Table{cfg}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer s.Close()
 		b := sparse.Bags{Offsets: []int32{0, int32(keys)}}
 		for i := range keys {
@@ -89,9 +82,7 @@ func TestMemoryOfSightings(t *testing.T) {
 		}
 		l := s.NewLookup()
 		for _, err := range []error{s.Pull(l, []sparse.Bags{b}, true), s.Push(l), s.Apply(sparse.Step{N: 1, Scale: 1, Rate: 1})} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 		}
 		is, planned := s.Table(0).Bytes, sparse.SightingBytes(cfg, int64(keys), layout.Shards, layout.Shards)
 		if is < planned || float64(is) > 1.1*float64(planned)+100_000 {
@@ -160,9 +151,7 @@ func TestRowsOfALimitedTable(t *testing.T) {
 	} {
 		tb := sparse.Table{Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 1, Rule: optim.Rule{Kind: "sgd"}}}, Evict: table.Evict{MaxRows: c.limit}}
 		store, err := sparse.Open(sparse.Local{}, sparse.Config{Tables: []sparse.Table{tb}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		s, rng := newSample(layout.Layout{Tables: []sparse.Table{tb}, Features: []layout.Feature{{}}}, 2, layout.Shards), rand.New(rand.NewPCG(1, 2))
 		most := int64(0)
 		for i := 0; i < all; i += batch {
@@ -176,9 +165,7 @@ func TestRowsOfALimitedTable(t *testing.T) {
 			l := store.NewLookup()
 			b := sparse.Bags{Values: j.Values, Offsets: j.Offsets}
 			for _, err := range []error{store.Pull(l, []sparse.Bags{b}, true), store.Push(l), store.Apply(sparse.Step{N: int64(1 + i/batch), Scale: 1, Rate: 1})} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 			}
 			most = max(most, int64(store.Table(0).Rows))
 		}
@@ -186,8 +173,6 @@ func TestRowsOfALimitedTable(t *testing.T) {
 		if is := float64(got) / float64(most); is < 0.98 || is > 1.02+1./16 || most > int64(max(c.limit, layout.Shards)) {
 			t.Errorf("limit %d of %d keys: %d rows are planned, there were up to %d", c.limit, c.keys, got, most)
 		}
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, store.Close())
 	}
 }

@@ -12,31 +12,23 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestAnotherUserCannotLockARun: a user who can open a file can lock it, so other users must
 // not be able to open the files that a training locks.
 func TestAnotherUserCannotLockARun(t *testing.T) {
 	dir, err := os.MkdirTemp("", "wdlrun-lock-") // other users cannot enter t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(dir, 0o755))
 	// A lock file of an earlier release can be opened by all users.
-	if err := os.WriteFile(filepath.Join(dir, fileLock), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, fileLock), nil, 0o644))
 	unlock, err := Lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer unlock()
-	if err := WriteFileMode(dir, FileChaos, 0o600, []byte("ranks 1\n")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteFileMode(dir, FileChaos, 0o600, []byte("ranks 1\n")))
 	if _, err := Lock(dir); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "last taken by pid") {
 		t.Errorf("the second lock: %v", err)
 	}
@@ -66,17 +58,11 @@ func TestARunDirectoryIsFoundByItsJob(t *testing.T) {
 	var made []string
 	for i, job := range []string{"a", "b", "b", "", "a b"} {
 		dir, err := NewRunDir(out, job, now.Add(time.Duration(i/2)*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		made = append(made, dir)
 	}
-	if err := os.Mkdir(filepath.Join(out, ".run-c"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(out, ".run-c", fileJob), []byte("c\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(filepath.Join(out, ".run-c"), 0o755))
+	fatal.If(t, os.WriteFile(filepath.Join(out, ".run-c", fileJob), []byte("c\n"), 0o644))
 	for job, want := range map[string]string{"a": made[0], "b": made[2], "a b": made[4], "c": ""} {
 		if got := RunDirOf(out, job); got != want {
 			t.Errorf("the run directory of job %q is %q, want %q", job, got, want)
@@ -97,16 +83,12 @@ func TestARunDirectoryIsFoundByItsJob(t *testing.T) {
 func TestOneTrainingARunDirectory(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := Lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := Lock(dir); err == nil || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
 		t.Errorf("the second training: %v", err)
 	}
 	unlock()
 	again, err := Lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	again()
 }

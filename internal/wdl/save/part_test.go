@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
@@ -18,9 +19,7 @@ import (
 func partStore(t *testing.T) (s *sparse.Store, step func()) {
 	t.Helper()
 	s, err := sparse.Open(sparse.Local{}, sparse.Config{Shards: 64, Tables: []sparse.Table{{Name: "x", Parts: []sparse.Part{{Name: "p", Dim: 16}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { s.Close() })
 	bags := []sparse.Bags{{Offsets: []int32{0}}}
 	for key := range uint64(3000) {
@@ -40,9 +39,7 @@ func partStore(t *testing.T) (s *sparse.Store, step func()) {
 			l.PoolGrad(0, 0, grad, 16)
 			err = errors.Join(s.Push(l), s.Apply(sparse.Step{N: n, Scale: 1, Rate: 1}))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 }
 
@@ -54,21 +51,15 @@ func TestPartInTurns(t *testing.T) {
 	step()
 	roots := [2]string{t.TempDir(), t.TempDir()}
 	w, err := checkpoint.Create(roots[0], 2, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	first := func(w interface {
 		Section(string, func(io.Writer) error) error
 	}) error {
 		return w.Section("first", func(out io.Writer) error { _, err := out.Write(make([]byte, 3<<20)); return err })
 	}
-	if err := first(w); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, first(w))
 	for _, x := range s.Files().Sections() {
-		if err := w.Section(x.Name, func(out io.Writer) error { return s.Files().SaveShard(out, x.Table, x.Shard) }); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Section(x.Name, func(out io.Writer) error { return s.Files().SaveShard(out, x.Table, x.Shard) }))
 	}
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -94,9 +85,7 @@ func TestPartInTurns(t *testing.T) {
 		t.Errorf("%d turns were enough for 64 sections: they are too long", turns)
 	}
 	x.finish()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, <-done)
 	var files [2][]byte
 	for i, root := range roots {
 		found, err := filepath.Glob(filepath.Join(root, ".tmp-*", "*.wck"))
