@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,8 +31,8 @@ advice.
 
 With -config a record is good if training would accept it: labels and numbers must also suit
 the features. The command also reports fields without a value in any record, and fields that
-may reveal the label: as the only feature they have an AUC above .99, or they are missing for
-only one value of the label. Parquet, TFRecord and JSON files are recognised, whatever
+may reveal the label: as the only feature they have an AUC above .99, they are missing for only
+one value of the label, or the label is computed from them. Parquet, TFRecord and JSON files are recognised, whatever
 data.format is.
 
 Each fault is reported with file and line, for Parquet the row, for TFRecord the offset in the
@@ -125,7 +126,7 @@ func (p *program) dataCheck(c *cli.Context) error {
 	if asJSON(c) {
 		err = p.printJSON(r)
 	} else {
-		p.printChecked(r, faults, t.label.Field)
+		p.printChecked(r, faults, t)
 		p.warnUnread(t)
 		for _, note := range r.Notes {
 			fmt.Fprintln(p.stdout, note)
@@ -209,11 +210,12 @@ type leak struct {
 	Field   string  `json:"field"`
 	AUC     float64 `json:"auc"`               // of the field alone
 	Absence bool    `json:"absence,omitempty"` // it is missing in all records of one class and in none of the other
+	Shares  string  `json:"shares,omitempty"`  // the field from which both it and the label are computed
 }
 
 func leaksOf(all []data.Leak) (leaks []leak) {
 	for _, l := range all {
-		leaks = append(leaks, leak{l.Field, l.AUC, l.Absence})
+		leaks = append(leaks, leak{l.Field, l.AUC, l.Absence, l.Shares})
 	}
 	return leaks
 }
@@ -273,7 +275,12 @@ func scanAll(ctx context.Context, d *data.Dataset, fit *encode.Fit, progress fun
 // configuration is probably wrong, not the records.
 const mostMislabelled = 0.01
 
-func (p *program) printChecked(r checked, faults []record.Fault, label string) {
+// isMissing reports whether a value means that there is none.
+func (t *table) isMissing(value string) bool {
+	return value == "" || slices.Contains(t.source.Missing, value)
+}
+
+func (p *program) printChecked(r checked, faults []record.Fault, t table) {
 	more, labels := r.Bad, false
 	for i := range faults {
 		line, n := faults[i].Place()+": "+faults[i].Reason(), 1+faults[i].Same
@@ -282,7 +289,7 @@ func (p *program) printChecked(r checked, faults []record.Fault, label string) {
 		}
 		fmt.Fprintln(p.stdout, line)
 		more -= n
-		labels = labels || r.Config && n > 1 && faults[i].Column == label && float64(n) > mostMislabelled*float64(r.Records+r.Bad)
+		labels = labels || r.Config && n > 1 && faults[i].Column == t.label.Field && !t.isMissing(faults[i].Value) && float64(n) > mostMislabelled*float64(r.Records+r.Bad)
 	}
 	if more > 0 {
 		fmt.Fprintf(p.stdout, "… and %d more\n", more)
@@ -291,7 +298,7 @@ func (p *program) printChecked(r checked, faults []record.Fault, label string) {
 	if r.Left > 0 {
 		fmt.Fprintf(p.stdout, "data.where leaves out %d others\n", r.Left)
 	}
-	r.printLabel(p.stdout, label)
+	r.printLabel(p.stdout, t.label.Field)
 	if r.untrainable != "" {
 		fmt.Fprintln(p.stdout, r.Error)
 	}

@@ -104,11 +104,14 @@ func withBadRecordHint(err error, command, effect string) error {
 	if _, bad := errors.AsType[*record.Fault](err); !bad {
 		return err
 	}
-	fields := ""
-	if command == "predict" {
-		fields = "; if they have neither a header nor the label, name their fields: predict -set data.fields=[…]"
+	if l, ok := errors.AsType[*wdl.LayoutError](err); ok {
+		return &rank.PermanentError{Err: fmt.Errorf("%s; add: %s -set %s (%w)", l.What, command, strings.Join(l.Settings, " -set "), l.Err)}
 	}
-	return &rank.PermanentError{Err: fmt.Errorf("%w; to %s: %s -max-bad N; if the files have another format than the training data, set it: %[3]s -set data.KEY=VALUE%s", err, effect, command, fields)}
+	other := fmt.Sprintf("; if the files have another format than the training data, set it: %s -set data.KEY=VALUE", command)
+	if command == "predict" {
+		other += "; if they have neither a header nor the label, name their fields: predict -set data.fields=[…]"
+	}
+	return &rank.PermanentError{Err: fmt.Errorf("%w; to %s: %s -max-bad N%s", err, effect, command, other)}
 }
 
 // printEvaluation returns a printer of the result of an evaluation, which also writes the

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
@@ -34,6 +35,17 @@ func (s *sampler) look(c *encode.RowCoder, b int, r int32) {
 type Leak struct {
 	Field string
 	signal.Signal
+	Shares string // the field of the record from which both this field and a label are computed; "": none
+}
+
+func (l Leak) String() string {
+	switch l.Shares {
+	case "":
+		return l.Signal.String()
+	case l.Field:
+		return "the label is computed from it"
+	}
+	return fmt.Sprintf("it is computed from %q, like the label", l.Shares)
 }
 
 // LeaksIn returns the fields of features that reveal the label, by the counts of all
@@ -44,15 +56,35 @@ func (d *Dataset) LeaksIn(c *Counts) []Leak { return d.leaksOf(c.sample) }
 func (d *Dataset) Leaks() []Leak { return d.leaksOf(d.sample) }
 
 func (d *Dataset) leaksOf(sample *signal.Sample) (leaks []Leak) {
-	if sample == nil {
-		return nil
-	}
+	label := d.labelFields()
 	for i, column := range d.schema.Columns()[1:] {
-		if s := sample.Of(i, column.Number); s.Leaks() && !column.Unused {
-			leaks = append(leaks, Leak{column.Name, s})
+		if column.Unused {
+			continue
+		}
+		l := Leak{Field: column.Name}
+		if sample != nil {
+			l.Signal = sample.Of(i, column.Number)
+		}
+		for _, field := range d.set.Source.Inputs(column.Name) {
+			if slices.Contains(label, field) {
+				l.Shares = field
+			}
+		}
+		if l.Shares != "" || l.Leaks() {
+			leaks = append(leaks, l)
 		}
 	}
 	return leaks
+}
+
+// labelFields returns the fields of a record from which labels are computed.
+func (d *Dataset) labelFields() (fields []string) {
+	for _, l := range d.schema.All() {
+		if !l.IsNone() {
+			fields = append(fields, d.set.Source.Inputs(l.Field)...)
+		}
+	}
+	return fields
 }
 
 // Leaking describes at most four leaks in one line; "" for none.
@@ -64,7 +96,7 @@ func Leaking(leaks []Leak) string {
 			all = append(all, fmt.Sprintf("and %d more", len(leaks)-few))
 			break
 		}
-		all = append(all, fmt.Sprintf("%q (%s)", l.Field, l.Signal))
+		all = append(all, fmt.Sprintf("%q (%s)", l.Field, l))
 	}
 	if len(all) == 0 {
 		return ""

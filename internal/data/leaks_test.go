@@ -49,3 +49,25 @@ func TestLeaks(t *testing.T) {
 		}
 	}
 }
+
+// TestComputedLeaks: fields that share an input with the label are leaks, however little they
+// predict it.
+func TestComputedLeaks(t *testing.T) {
+	path := datatest.Write(t, "rides.csv", "fare,tip,km\n10,1,2\n20,6,3\n30,9,1\n")
+	src := schema.Source{Header: true, Where: "km > 0", Derive: []schema.Derived{
+		schema.NewDerived("generous", "tip > 0.2 * fare"), schema.NewDerived("rate", "fare / km"), schema.NewDerived("speed", "km * 2")}}
+	s := schema.Schema{Label: schema.Label{Field: "generous"}, Features: []schema.Feature{
+		{Field: "tip", Encode: "standardise"}, {Field: "rate", Encode: "standardise"}, {Field: "speed", Encode: "standardise"}, {Field: "km", Encode: "standardise"}}}
+	d, err := Open(src, s, []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.Scan(context.Background(), 0, 1, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `fields that may reveal the label: "tip" (the label is computed from it), "rate" (it is computed from "fare", like the label); `
+	if got := Leaking(d.LeaksIn(c)); !strings.HasPrefix(got, want) {
+		t.Error(got)
+	}
+}

@@ -2,6 +2,7 @@ package wdl
 
 import (
 	"context"
+	"errors"
 	"math"
 	"path/filepath"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -60,7 +63,7 @@ func (r *run) openModel(ctx context.Context, evaluating func(*config.Config) err
 		if r.trainer != nil {
 			r.trainer.Close()
 		}
-		return m, err
+		return m, r.withLayout(err)
 	}
 	m.Checkpoint, m.Step = from.Dir(), r.cursor.Step
 	best := r.cursor.Best
@@ -98,4 +101,30 @@ func (r *run) openTrained(ctx context.Context, from *checkpoint.Checkpoint) (err
 	err = r.trainer.Load(from, nil)
 	r.rec.Enter(trace.Wait)
 	return err
+}
+
+// LayoutError is the error of a record in a file that seems to have another layout than the
+// training data.
+type LayoutError struct {
+	Err      error
+	What     string   // both layouts
+	Settings []string // KEY=VALUE: the layout of the file
+}
+
+func (e *LayoutError) Error() string { return e.What + ": " + e.Err.Error() }
+
+func (e *LayoutError) Unwrap() error { return e.Err }
+
+// withLayout makes the error of a whole record a LayoutError if its file seems to have another
+// layout.
+func (r *run) withLayout(err error) error {
+	f, ok := errors.AsType[*record.Fault](err)
+	if !ok || f.Column != "" {
+		return err
+	}
+	what, settings := inspect.Layout(r.config.Data, []string{f.File})
+	if what == "" {
+		return err
+	}
+	return &LayoutError{Err: err, What: what, Settings: settings}
 }

@@ -132,10 +132,18 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 			return fmt.Errorf("%s: -set %s: it takes no other setting than where its records are and how they are written (data.hosts, data.format, …), which of their labels are 1 (label.positive, …), and data.max_bad", o.name(), key)
 		}
 	}
+	format, set := c.Data.FormatName(), config.SetAll
 	if o.unlabelled {
-		return config.SetUnlabelled(c, o.Set)
+		set = config.SetUnlabelled
 	}
-	return config.SetAll(c, o.Set)
+	before := c.Data.Delimiter
+	if err := set(c, o.Set); err != nil {
+		return err
+	}
+	if c.Data.FormatName() != format && c.Data.Delimiter == before {
+		c.Data.Delimiter = "" // that of the other format
+	}
+	return nil
 }
 
 // readSetting matches the keys that an evaluation may set differently from the training.

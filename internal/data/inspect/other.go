@@ -34,19 +34,35 @@ func For(s schema.Source, files []string) (schema.Source, error) {
 // Unlike compares the apparent layout of the first of these files with s. It describes
 // both if they differ, and returns "" otherwise. It is a guess.
 func Unlike(s schema.Source, files []string) string {
+	what, _ := Layout(s, files)
+	return what
+}
+
+// Layout is Unlike, and returns the settings, KEY=VALUE, that make s suit the file.
+func Layout(s schema.Source, files []string) (what string, settings []string) {
 	all, err := record.Resolve(files)
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	in, err := First(all[0].Name, 0)
 	if err != nil {
-		return ""
+		return "", nil
 	}
-	detected, configured := layoutIn(in.Source()), layoutIn(s)
+	own := in.Source()
+	detected, configured := layoutIn(own), layoutIn(s)
 	if detected == configured {
-		return ""
+		return "", nil
 	}
-	return fmt.Sprintf("%s looks like %s, but the configuration is for %s", all[0].Name, detected, configured)
+	settings = append(settings, "data.format="+own.FormatName())
+	if own.HasLayout() {
+		if record.NewDelimited(own).Delim != record.NewDelimited(schema.Source{Format: own.Format}).Delim {
+			settings = append(settings, "data.delimiter="+own.Delimiter)
+		}
+		if own.Header != s.Header {
+			settings = append(settings, fmt.Sprintf("data.header=%t", own.Header))
+		}
+	}
+	return fmt.Sprintf("%s looks like %s, but the configuration is for %s", all[0].Name, detected, configured), settings
 }
 
 // layoutIn describes the format and the layout of lines.

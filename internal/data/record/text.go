@@ -165,7 +165,11 @@ func (x *delimitedDecoder) Decode(line []byte, lists []value.List) (fl *Flaw) {
 		return fl
 	}
 	if len(x.fields) != x.width {
-		return &Flaw{Field: -1, Width: true, Want: fmt.Sprintf("the record has %d fields, expected %d", len(x.fields), x.width)}
+		noun := "fields"
+		if len(x.fields) == 1 {
+			noun = "field"
+		}
+		return &Flaw{Field: -1, Width: true, Want: fmt.Sprintf("the record has %d %s, expected %d", len(x.fields), noun, x.width)}
 	}
 	for i, at := range x.at {
 		lists[i].SetText(x.fields[at])

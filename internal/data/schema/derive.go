@@ -50,6 +50,19 @@ func (s Source) WithDerived(fields []string) []string {
 	return all
 }
 
+// Inputs returns the fields of a record from which a column is computed, or the column itself if
+// it is a field.
+func (s Source) Inputs(column string) (fields []string) {
+	e, ok := s.derived(column)
+	if !ok {
+		return []string{column}
+	}
+	for _, f := range e.Fields {
+		fields = append(fields, f.Name)
+	}
+	return fields
+}
+
 // Reads returns the fields of a record that these columns, and Where, need, each once.
 func (s Source) Reads(columns []string) (fields []string) {
 	if len(s.Derive) == 0 && s.Where == "" {
@@ -60,14 +73,9 @@ func (s Source) Reads(columns []string) (fields []string) {
 			fields = append(fields, name)
 		}
 	}
-	for _, name := range columns {
-		e, ok := s.derived(name)
-		if !ok {
+	for _, column := range columns {
+		for _, name := range s.Inputs(column) {
 			add(name)
-			continue
-		}
-		for _, f := range e.Fields {
-			add(f.Name)
 		}
 	}
 	if e, err := expr.Parse(s.Where); err == nil {
