@@ -154,9 +154,14 @@ func TestDates(t *testing.T) {
 // A column that is not one of dates is an error that shows a value.
 func TestNoDates(t *testing.T) {
 	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "t", Encode: "hour"}}}
-	_, fit := prepare(t, schema.Source{Fields: []string{"t", "y"}}, s, 1, datatest.Write(t, "t.csv", "red,1\nblue,0\n,1\n"))
-	if _, err := encode.NewEncoder(fit); err == nil || !strings.Contains(err.Error(), `none of the 2 values of field t is a date, such as "blue"`) {
-		t.Errorf("no dates: %v", err)
+	for text, want := range map[string]string{
+		"red,1\nblue,0\n,1\n":          `none of the 2 values of field t is a date, such as "blue"; set format, or another encoding`,
+		"31/12/2024,1\n23/11/2024,0\n": `such as "23/11/2024"; set format (it may be ["%d/%m/%Y"]), or`,
+	} {
+		_, fit := prepare(t, schema.Source{Fields: []string{"t", "y"}}, s, 1, datatest.Write(t, "t.csv", text))
+		if _, err := encode.NewEncoder(fit); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no dates: %v, want %s", err, want)
+		}
 	}
 }
 

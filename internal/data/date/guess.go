@@ -1,5 +1,10 @@
 package date
 
+import (
+	"slices"
+	"strings"
+)
+
 // Guesses returns the formats that are tried for a column, in order of preference. A
 // number of eight digits may match two of them; the values of the whole column decide.
 func Guesses() []Format {
@@ -24,7 +29,7 @@ const (
 
 // likely reports whether a value that parses as this date probably is a date.
 func (f Format) likely(seconds int64) bool {
-	return f.name == ISO || seconds >= guessFrom && seconds < guessTo
+	return f.name == ISO || strings.ContainsAny(f.pattern, "/.- ") || seconds >= guessFrom && seconds < guessTo
 }
 
 // A Tally counts the values of a column that each format can read.
@@ -42,6 +47,32 @@ func NewTally(known string) (*Tally, error) {
 	f, err := NewFormat(known)
 	return &Tally{all: []Format{f}, Read: make([]int64, 1)}, err
 }
+
+// NewTallyOf returns a tally of Guesses, followed by patterns that some of the texts may be
+// written in.
+func NewTallyOf(texts []string) *Tally {
+	const most = 16 // patterns
+	t := &Tally{all: Guesses()}
+	known := len(t.all)
+	for _, s := range texts {
+		if len(t.all) == known+most {
+			break
+		}
+		if slices.ContainsFunc(t.all[known:], func(f Format) bool { _, ok := f.Seconds([]byte(s)); return ok }) {
+			continue
+		}
+		for _, p := range Patterns(s) {
+			if f, err := NewFormat(p); err == nil && len(t.all) < known+most {
+				t.all = append(t.all, f)
+			}
+		}
+	}
+	t.Read = make([]int64, len(t.all))
+	return t
+}
+
+// Format returns the format of that index.
+func (t *Tally) Format(i int) Format { return t.all[i] }
 
 // Add adds a value. each, if not nil, is called with every format that can read it.
 func (t *Tally) Add(b []byte, each func(format int, seconds int64)) {

@@ -87,6 +87,7 @@ type dateStats struct {
 	newest  []int64   // by format
 	seconds []*sketch // by format; nil if there are no dates, or no ages are needed
 	ages    bool      // seconds are needed
+	read    []string  // by format, the least value that it accepts
 	unread  string    // the least value that no format accepts
 }
 
@@ -97,7 +98,7 @@ func newDateStats(format string) *dateStats {
 	if err != nil {
 		panic(err) // the schema is valid
 	}
-	s := &dateStats{tally: t, newest: make([]int64, len(t.Read)), seconds: make([]*sketch, len(t.Read))}
+	s := &dateStats{tally: t, newest: make([]int64, len(t.Read)), seconds: make([]*sketch, len(t.Read)), read: make([]string, len(t.Read))}
 	for i := range s.newest {
 		s.newest[i] = math.MinInt64
 	}
@@ -108,6 +109,7 @@ func (s *dateStats) add(text []byte) {
 	read := false
 	s.tally.Add(text, func(i int, seconds int64) {
 		read = true
+		see(&s.read[i], text)
 		s.newest[i] = max(s.newest[i], seconds)
 		if s.ages {
 			if s.seconds[i] == nil {
@@ -117,15 +119,15 @@ func (s *dateStats) add(text []byte) {
 		}
 	})
 	if !read {
-		s.see(text)
+		see(&s.unread, text)
 	}
 }
 
-// see keeps the least value that is not a date. The result does not depend on the order.
-func (s *dateStats) see(text []byte) {
+// see keeps the least value. The result does not depend on the order.
+func see(least *string, text []byte) {
 	text = text[:min(len(text), mostUnread)]
-	if s.unread == "" || string(text) < s.unread {
-		s.unread = string(text)
+	if *least == "" || string(text) < *least {
+		*least = string(text)
 	}
 }
 
@@ -134,7 +136,11 @@ func (s *dateStats) take(f *schema.Feature, to *statistics) error {
 	best, i, ok := s.tally.Best()
 	if !ok {
 		if s.tally.Values > 0 {
-			return fmt.Errorf("feature %s: none of the %d values of field %s is a date, such as %q; set format, or another encoding", f.Name, s.tally.Values, f.Field, s.unread)
+			advice := "set format"
+			if all := date.Patterns(s.unread); len(all) > 0 {
+				advice += fmt.Sprintf(" (it may be %q)", all)
+			}
+			return fmt.Errorf("feature %s: none of the %d values of field %s is a date, such as %q; %s, or another encoding", f.Name, s.tally.Values, f.Field, s.unread, advice)
 		}
 		return nil
 	}
@@ -161,6 +167,7 @@ func (s *dateStats) append(b []byte) []byte {
 	for i, n := range s.tally.Read {
 		b = binary.AppendUvarint(b, uint64(n))
 		b = binary.AppendVarint(b, s.newest[i])
+		b = append(binary.AppendUvarint(b, uint64(len(s.read[i]))), s.read[i]...)
 		if n > 0 && s.ages {
 			b = s.seconds[i].append(b)
 		}
@@ -179,6 +186,9 @@ func (s *dateStats) merge(r *wire.Reader) {
 		}
 		s.tally.Read[i] += n
 		s.newest[i] = max(s.newest[i], r.Varint())
+		if text := r.Bytes(mostUnread); len(text) > 0 {
+			see(&s.read[i], text)
+		}
 		if n == 0 || !s.ages {
 			continue
 		}
@@ -192,8 +202,35 @@ func (s *dateStats) merge(r *wire.Reader) {
 		s.seconds[i].merge(o)
 	}
 	if text := r.Bytes(mostUnread); len(text) > 0 {
-		s.see(text)
+		see(&s.unread, text)
 	}
+}
+
+// unlike returns a value that is not a date in a format, an example of what else the column
+// contains. other is the format of that value, "" if it is no date.
+func (s *dateStats) unlike(best int) (example, other string) {
+	if s.unread != "" {
+		if all := date.Patterns(s.unread); len(all) > 0 {
+			other = all[0]
+			for _, p := range all {
+				if f, err := date.NewFormat(p); err == nil && reads(f, s.read[best]) {
+					other = p
+				}
+			}
+		}
+		return s.unread, other
+	}
+	for i, text := range s.read {
+		if text != "" && !reads(s.tally.Format(best), text) {
+			return text, s.tally.Format(i).String()
+		}
+	}
+	return "", ""
+}
+
+func reads(f date.Format, text string) bool {
+	_, ok := f.Seconds([]byte(text))
+	return ok
 }
 
 // Dates describes how the dates of one field were read.
@@ -203,6 +240,8 @@ type Dates struct {
 	Values  int64  `json:"values"`
 	Unread  int64  `json:"unread"`            // values that are not dates, and count as missing
 	Example string `json:"example,omitempty"` // one of them
+	Other   string `json:"other,omitempty"`   // the format of Example, if it is a date
+	Mixed   bool   `json:"mixed,omitempty"`   // Other cannot read what Format reads
 }
 
 // Dates describes the columns of dates.
@@ -211,7 +250,10 @@ func (f *Fit) Dates() (all []Dates) {
 		if best, i, ok := d.tally.Best(); ok {
 			x := Dates{Field: d.field, Format: best.String(), Values: d.tally.Values, Unread: d.tally.Values - d.tally.Read[i]}
 			if x.Unread > 0 {
-				x.Example = string(record.CutLong([]byte(d.unread)))
+				example, other := d.unlike(i)
+				x.Example, x.Other = string(record.CutLong([]byte(example))), other
+				f, err := date.NewFormat(other)
+				x.Mixed = err == nil && !reads(f, d.read[i])
 			}
 			all = append(all, x)
 		}

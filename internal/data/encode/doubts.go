@@ -13,7 +13,7 @@ import (
 func (f *Fit) Doubts(e *Encoder) (lines []string) {
 	for _, d := range f.Dates() {
 		if d.Unread > 0 {
-			lines = append(lines, fmt.Sprintf("field %s: %d of %d values, such as %q, are not dates in the format %s and count as missing; features[].format names another", d.Field, d.Unread, d.Values, d.Example, d.Format))
+			lines = append(lines, d.doubt())
 		}
 	}
 	for i, ft := range f.schema.Features {
@@ -25,6 +25,18 @@ func (f *Fit) Doubts(e *Encoder) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// doubt returns the warning about values that are not dates in the format of their column.
+func (d *Dates) doubt() string {
+	advice := "features[].format names another"
+	switch {
+	case d.Mixed:
+		return fmt.Sprintf("the field %s mixes date formats: %d of %d values, such as %q (%s), are not dates in the format %s and count as missing; write all values in one format", d.Field, d.Unread, d.Values, d.Example, d.Other, d.Format)
+	case d.Other != "":
+		advice = fmt.Sprintf("features[].format: %q reads them", d.Other)
+	}
+	return fmt.Sprintf("field %s: %d of %d values, such as %q, are not dates in the format %s and count as missing; %s", d.Field, d.Unread, d.Values, d.Example, d.Format, advice)
 }
 
 // doubt returns the warning about one feature, or "". Fewer intervals than requested give

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/wdlrun/wdlrun/internal/data/date"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
@@ -59,6 +60,9 @@ func (s *suggestion) leak(c *inspect.Column) string {
 
 // doubt returns a comment about a column on which the user should decide, or "".
 func (s *suggestion) doubt(c *inspect.Column) string {
+	if c.Dates.Or != "" {
+		return fmt.Sprintf("CHECK: day and month cannot be told apart in these rows; the format may be %q instead, in every line of this field; ", c.Dates.Or)
+	}
 	if note := s.commas(c); note != "" || !s.mayName(c) || c.Dates.Format != "" {
 		return note
 	}
@@ -94,6 +98,8 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return nil, "lists of numbers; they may be the weights of another field"
 	case c.Many && c.Kind == "int":
 		return []string{s.weighted(name, s.weights(name))}, ""
+	case c.Dates.Mixed != "":
+		return nil, "the field mixes date formats: " + c.Dates.Mixed + "; write all values in one"
 	case c.Dates.Format != "" && c.Distinct > 1:
 		return s.dates(name, c.Dates), ""
 	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
@@ -127,19 +133,30 @@ func (s *suggestion) amount(name string) []string {
 // are in the order of the date: then all records to be predicted are newer.
 func (s *suggestion) dates(name string, d inspect.Dates) (entries []string) {
 	const week, year = 7, 366
+	add := func(encode string) { entries = append(entries, s.dateEntry(name, encode, d.Format)) }
 	if d.Hours {
-		entries = append(entries, s.entry(name, "hour", ""))
+		add("hour")
 	}
 	if d.Days >= week {
-		entries = append(entries, s.entry(name, "weekday", ""))
+		add("weekday")
 	}
 	if d.Days >= year && !d.Hours {
-		entries = append(entries, s.entry(name, "month", ""))
+		add("month")
 	}
 	if !d.Ordered || len(entries) == 0 {
-		entries = append(entries, s.entry(name, "age", ""))
+		add("age")
 	}
 	return entries
+}
+
+// dateEntry formats a feature of dates. Training finds the format of dates by itself if it is
+// one of date.Guesses.
+func (s *suggestion) dateEntry(field, encode, format string) string {
+	e := s.entry(field, encode, "")
+	if slices.ContainsFunc(date.Guesses(), func(f date.Format) bool { return f.String() == format }) {
+		return e
+	}
+	return strings.TrimSuffix(e, "}") + ", format: " + text(format) + "}"
 }
 
 // keysOf returns the encoding of strings. A long list is hashed, since the next file may have
