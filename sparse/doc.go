@@ -18,7 +18,7 @@
 //
 // # A step
 //
-//	Pull       collective  keys of the batch → unique keys → owners → rows
+//	Pull       collective  keys of the batch → unique keys → owners → unique keys → rows
 //	Pool       local       B×dim values of a feature, rows of a bag pooled
 //	PoolGrad   local       gradients of those values → gradient of each unique key
 //	Push       collective  gradients of unique keys → owners, summed over ranks

@@ -18,6 +18,7 @@ type Lookup struct {
 	pending    []Bags    // bags being prepared
 	err        error     // error of preparing them
 	delivery   delivery
+	first      bool // its gradients are the first to be staged for the next Apply
 
 	onPrepare, onPush func()                            // run by the goroutine of a Pipeline
 	onGrads           func(from int, part []byte) error // method value, kept so that a step allocates nothing

@@ -50,23 +50,20 @@ func (l *pull) readAhead() {
 // a row has none at Complete either.
 func (l *pull) mark() error {
 	s := l.store
-	for _, x := range s.inFlight {
-		x.index()
-	}
 	for t, x := range s.tables {
 		l.epoch[t] = x.Epoch()
 	}
 	clear(l.give.marks)
-	for r := range s.size {
-		if r == s.rank {
-			continue
-		}
-		i := 0
-		for t, x := range s.tables {
+	for t, x := range s.tables { // by table, since all sets of a Lookup may share slots
+		for r := range s.size {
+			if r == s.rank {
+				continue
+			}
 			keys, held := l.section(r, t)
 			if err := x.Find(keys, held); err != nil {
 				return err
 			}
+			i := l.give.at[r*len(s.tables)+t] - l.give.at[r*len(s.tables)]
 			for _, key := range keys {
 				if s.still[t] && !anyHas(s.inFlight, t, key) {
 					l.give.marks[l.give.markAt[r]+i/8] |= 1 << (i % 8)
@@ -86,22 +83,6 @@ func anyHas(lookups []*Lookup, t int, key uint64) bool {
 		}
 	}
 	return false
-}
-
-// index fills asked.
-func (l *pull) index() {
-	if l.indexed {
-		return
-	}
-	l.indexed = true
-	for t := range l.asked {
-		l.asked[t].Reset()
-		for r := range l.store.size {
-			keys, _ := l.section(r, t)
-			l.picked.ids = resize(l.picked.ids, len(keys))
-			l.asked[t].Add(keys, l.picked.ids)
-		}
-	}
 }
 
 func (l *pull) takeMarks(from int, part []byte) error {

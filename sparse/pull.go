@@ -31,14 +31,15 @@ type pull struct {
 	foundIn []uint64    // by table: its Epoch when the rows sent early were marked
 
 	announce, announced []int64
-	asked               []*table.Set // by table: distinct keys of give
-	indexed             bool         // asked is filled
+	asked               []*table.Set  // by table: distinct keys of give, if there are other ranks
+	ids                 []uint32      // by key of give: its number in asked
+	found               [][]table.Row // by table and number in asked: the row; scratch
 	picked              picked
 	floats              []float32
 	coming              []uint64 // keys of one table that ranks will request
 
-	onFetch                 func(worker int) error
-	onKeys, onMarks, onRows func(from int, part []byte) error // method values, kept so that a step allocates nothing
+	onIndex, onFind, onFetch func(worker int) error
+	onKeys, onMarks, onRows  func(from int, part []byte) error // method values, kept so that a step allocates nothing
 }
 
 // picked holds some keys of a table.
@@ -52,10 +53,16 @@ type picked struct {
 func (l *pull) init() {
 	s, tables := l.store, len(l.store.tables)
 	l.epoch, l.foundIn, l.give = make([]uint64, tables), make([]uint64, tables), newSide(s.size, tables)
-	for _, t := range s.tables {
-		l.asked = append(l.asked, table.NewSet(t.Salt(), nil, 1))
+	l.found = make([][]table.Row, tables)
+	for i, t := range s.tables {
+		set := table.NewSet(t.Salt(), nil, 1)
+		if n := s.workers.n; i >= n {
+			set.Share(l.asked[i%n]) // a worker fills its sets one after the other
+		}
+		l.asked = append(l.asked, set)
 	}
-	l.onKeys, l.onMarks, l.onRows, l.onFetch = l.takeKeys, l.takeMarks, l.takeRows, l.fetchTables
+	l.onKeys, l.onMarks, l.onRows = l.takeKeys, l.takeMarks, l.takeRows
+	l.onIndex, l.onFind, l.onFetch = l.indexTables, l.findTables, l.fetchTables
 }
 
 // Pull fetches the rows of a batch; every rank calls it. The rows have the values of
@@ -144,9 +151,11 @@ func (l *pull) ask(k *link, bags []Bags) error {
 	if err := l.announceCounts(k); err != nil {
 		return err
 	}
-	l.indexed = false
 	if err := k.visit.AllToAllVisit(bytesOf(l.want.keys), l.want.keyBytes, l.give.keyBytes, l.onKeys); err != nil {
 		return fmt.Errorf("exchange of keys: %w", err)
+	}
+	if err := l.store.workers.all(background, l.onIndex); err != nil {
+		return err
 	}
 	if l.bagged != nil {
 		if err := l.bagged.askOwners(k); err != nil {
@@ -164,6 +173,46 @@ func (l *pull) ask(k *link, bags []Bags) error {
 // takeKeys stores the keys that a rank requests: their gradients come without keys.
 func (l *pull) takeKeys(from int, part []byte) error {
 	copy(bytesOf(l.give.keys[l.give.at[from*len(l.store.tables)]:]), part)
+	return nil
+}
+
+// indexTables fills asked for the tables of a worker: several ranks request a frequent key,
+// which is then found and numbered once.
+func (l *pull) indexTables(worker int) error {
+	s := l.store
+	for t, set := range l.asked {
+		if s.size == 1 || !s.workers.has(worker, t) {
+			continue
+		}
+		set.Reset()
+		for r := range s.size {
+			keys, _ := l.section(r, t)
+			set.Add(keys, l.numbers(r, t))
+		}
+	}
+	return nil
+}
+
+// findTables finds the rows of all requested keys, for the tables of a worker.
+func (l *pull) findTables(worker int) error {
+	s := l.store
+	for t, x := range s.tables {
+		if !s.workers.has(worker, t) {
+			continue
+		}
+		keys := l.asked[t].Keys()
+		found := resize(l.found[t], len(keys))
+		l.found[t] = found
+		if err := x.Find(keys, found); err != nil {
+			return err
+		}
+		for r := range s.size {
+			_, held := l.section(r, t)
+			for i, id := range l.numbers(r, t) {
+				held[i] = found[id]
+			}
+		}
+	}
 	return nil
 }
 
@@ -195,8 +244,10 @@ func (l *pull) fetchTables(worker int) error {
 			continue
 		}
 		keys, held := l.section(s.rank, t)
-		if err := x.Find(keys, held); err != nil {
-			return err
+		if s.size == 1 || l.phase != all { // otherwise findTables has found them
+			if err := x.Find(keys, held); err != nil {
+				return err
+			}
 		}
 		i := s.rank*len(s.tables) + t
 		rows := l.rows[l.rowAt[i]:l.rowAt[i+1]]
@@ -241,7 +292,7 @@ func (l *pull) announceCounts(k *link) error {
 		tooShort = tooShort || a[2]&1 != 0
 	}
 	l.give.keys = resize(l.give.keys, l.give.layout(s))
-	l.held = resize(l.held, len(l.give.keys))
+	l.held, l.ids = resize(l.held, len(l.give.keys)), resize(l.ids, len(l.give.keys))
 	if tooShort && k.alloc != nil {
 		return l.moveToWindows(k)
 	}
@@ -312,4 +363,10 @@ func (l *pull) section(rank, t int) ([]uint64, []table.Row) {
 	i := rank*len(l.store.tables) + t
 	lo, hi := l.give.at[i], l.give.at[i+1]
 	return l.give.keys[lo:hi], l.held[lo:hi]
+}
+
+// numbers returns the numbers in asked of the keys of a section.
+func (l *pull) numbers(rank, t int) []uint32 {
+	i := rank*len(l.store.tables) + t
+	return l.ids[l.give.at[i]:l.give.at[i+1]]
 }

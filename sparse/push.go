@@ -56,7 +56,8 @@ func (s *Store) Push(l *Lookup) error {
 }
 
 func (s *Store) push(l *Lookup, k *link) error {
-	if err := s.exchangeGrads(l, k, l.onGrads); err != nil {
+	err := s.exchangeGrads(l, k, l.onGrads)
+	if l.first = false; err != nil {
 		return err
 	}
 	if l.bagged != nil {
@@ -133,14 +134,34 @@ func (l *Lookup) takeGrads(from int, part []byte) error {
 	if l.store.size == 1 && l.lend() {
 		return nil
 	}
+	if from == 0 {
+		l.beginStaging()
+	}
 	return l.eachGrads(from, part, l.onStage)
+}
+
+// beginStaging stages the keys that all ranks requested, unless others are staged already.
+func (l *Lookup) beginStaging() {
+	s := l.store
+	if s.size == 1 || s.anyStaged() {
+		return
+	}
+	l.first = true
+	for t, g := range s.staged {
+		g.set.Append(l.asked[t].Keys())
+	}
+}
+
+// anyStaged reports whether any gradient is staged.
+func (s *Store) anyStaged() bool {
+	return slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 })
 }
 
 // lend stages the gradients of this rank without copying them. It returns false if they
 // must be encoded or added to others.
 func (l *Lookup) lend() bool {
 	s := l.store
-	if s.encodes || l.bagged != nil || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {
+	if s.encodes || l.bagged != nil || s.anyStaged() {
 		return false
 	}
 	for t, g := range s.staged {
@@ -153,8 +174,12 @@ func (l *Lookup) lend() bool {
 }
 
 // stage is the sink that stages gradients for Apply.
-func (l *Lookup) stage(_, t int, keys []uint64, held []table.Row, grads []float32) {
+func (l *Lookup) stage(from, t int, keys []uint64, held []table.Row, grads []float32) {
 	s := l.store
+	if l.first {
+		s.staged[t].sum(held, l.epoch[t], grads, l.numbers(from, t))
+		return
+	}
 	s.ids = resize(s.ids, len(keys))
 	s.staged[t].add(keys, held, l.epoch[t], grads, s.ids)
 }
@@ -189,12 +214,20 @@ func (g *staged) add(keys []uint64, held []table.Row, epoch uint64, grads []floa
 		return
 	}
 	g.own()
+	g.set.Add(keys, ids)
+	g.sum(held, epoch, grads, ids)
+}
+
+// sum is add for keys whose numbers in the set are ids.
+func (g *staged) sum(held []table.Row, epoch uint64, grads []float32, ids []uint32) {
+	if len(ids) == 0 {
+		return
+	}
 	g.finite = false
 	if len(g.rows) == 0 {
 		g.epoch = epoch
 	}
-	width, before := len(grads)/len(keys), len(g.rows)
-	g.set.Add(keys, ids)
+	width, before := len(grads)/len(ids), len(g.rows)
 	for j, id := range ids {
 		if int(id) < len(g.rows) {
 			continue
@@ -205,7 +238,7 @@ func (g *staged) add(keys []uint64, held []table.Row, epoch uint64, grads []floa
 		}
 		g.rows = append(g.rows, row)
 	}
-	if len(g.rows)-before == len(keys) { // all keys are new and in order
+	if len(g.rows)-before == len(ids) { // all keys are new and in order
 		g.grads = append(g.grads, grads...)
 		return
 	}

@@ -90,6 +90,11 @@ func (l *pull) answer(wire []byte) error {
 	for t, x := range s.tables {
 		l.foundIn[t], l.epoch[t] = l.epoch[t], x.Epoch()
 	}
+	if l.phase == all && s.size > 1 {
+		if err := s.workers.all(false, l.onFind); err != nil {
+			return err
+		}
+	}
 	for r := range s.size {
 		if r == s.rank {
 			continue
@@ -107,14 +112,15 @@ func (l *pull) answer(wire []byte) error {
 	return nil
 }
 
-// pick returns the keys of a section whose rows are sent in this phase, and the rows. Rows
-// sent early were found when they were marked. Others are found now, as are all rows if the
-// table has moved rows since. The result is valid until the next pick.
+// pick returns the keys of a section whose rows are sent in this phase, and the rows. If all
+// are sent, findTables has found them. Rows sent early were found when they were marked.
+// Others are found now, as are all rows if the table has moved rows since. The result is
+// valid until the next pick.
 func (l *pull) pick(rank, t int) ([]uint64, []table.Row, error) {
 	x := l.store.tables[t]
 	keys, held := l.section(rank, t)
 	if l.phase == all {
-		return keys, held, x.Find(keys, held)
+		return keys, held, nil
 	}
 	first := l.give.at[rank*len(l.store.tables)]
 	at := l.give.at[rank*len(l.store.tables)+t] - first
