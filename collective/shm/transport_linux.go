@@ -24,6 +24,7 @@ type Transport struct {
 	together             bool // ranks are goroutines of one process
 	crowded              bool // ranks outnumber cores, or share the threads of a process
 	cores                int  // number that the ranks may use
+	yields               int  // of a rank that waits, before it sleeps
 	maxBytes             int64
 	bytes                atomic.Int64 // bytes shared by this rank
 	huge                 atomic.Int64 // bytes of these in huge pages
@@ -97,6 +98,9 @@ func (t *Transport) exchangePages(ctx context.Context) error {
 	}
 	t.page = page{own, t.size, t.channels}
 	t.crowded = t.together || t.size > t.cores
+	if t.yields = yields; t.crowded && !t.together {
+		t.yields = crowdedYields
+	}
 	for i := range t.slots {
 		if t.slots[i].spins = spins; t.crowded {
 			t.slots[i].spins = 1 // the rank waited for may need this core

@@ -19,10 +19,12 @@ const (
 	spins = 4000
 	// yields is how often it polls, yielding in between, before it sleeps.
 	yields = 300
+	// crowdedYields replaces yields if ranks outnumber cores. Each yield is then a switch of
+	// processes. Sleeping still earlier saves nothing: a rank sleeps up to once per peer.
+	crowdedYields = 30
 	// turnTime is longer than a rank of this group keeps a core before it waits itself. If
 	// a yield takes longer, another program has the core. The scheduler then prefers a
-	// thread that wakes from a sleep to one that polls. If ranks outnumber cores, sleeping
-	// early saved nothing and was slower in one of two runs.
+	// thread that wakes from a sleep to one that polls.
 	turnTime = 500 * time.Microsecond
 	// Every goschedEvery-th yield is to goroutines of this process instead of other
 	// processes, so that its other work continues. It costs several times more, because the
@@ -86,7 +88,7 @@ func (t *Transport) await(s *slot, p *peer, theirs *desk, word *atomic.Uint64, s
 			return nil
 		}
 	}
-	for i := range yields {
+	for i := range t.yields {
 		if i == 0 {
 			s.adapt(t, p, theirs)
 		}
