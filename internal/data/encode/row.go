@@ -157,13 +157,6 @@ func (g *gather) flushKeys(b *Batch) {
 			}
 		}
 	}
-	for _, i := range g.vocabs {
-		for _, k := range g.keys[i*tileStep:][:g.m] {
-			if k == KeyUnknown {
-				g.unknown[i]++
-			}
-		}
-	}
 	b.Rows += g.m
 	g.m = 0
 }
@@ -205,13 +198,6 @@ func (g *gather) flush(b *Batch) {
 			}
 		}
 	}
-	for _, i := range g.vocabs {
-		for _, row := range rows {
-			if row[first+i] == KeyUnknown {
-				g.unknown[i]++
-			}
-		}
-	}
 }
 
 // Count counts the keys of a batch, one per feature and row, that are not in their
@@ -226,9 +212,10 @@ func (g *gather) Count(b *Batch) {
 	}
 }
 
-// Finish moves the rest and completes the batch.
+// Finish moves the rest, counts the unknown keys and completes the batch.
 func (g *gather) Finish(b *Batch) {
 	g.flush(b)
+	g.Count(b)
 	g.shape.split(b)
 	if b.lists {
 		return
@@ -265,14 +252,6 @@ func (g *gather) lists(b *Batch, row []uint64) bool {
 				j.Weights = append(j.Weights, float(row, k))
 			}
 			row = row[floatWords(n):]
-		}
-	}
-	for _, i := range g.vocabs {
-		j := &b.Sparse[i]
-		for _, k := range j.Values[j.Offsets[len(j.Offsets)-2]:] {
-			if k == KeyUnknown {
-				g.unknown[i]++
-			}
 		}
 	}
 	return true
