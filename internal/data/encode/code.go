@@ -46,30 +46,12 @@ func nextPiece(text []byte, separator string) (piece, rest []byte) {
 		return text, nil
 	}
 	for len(text) > 0 {
-		piece, text = cutPiece(text, separator)
+		piece, text, _ = bytes.Cut(text, []byte(separator))
 		if piece = bytes.TrimSpace(piece); len(piece) > 0 {
 			return piece, text
 		}
 	}
 	return nil, nil
-}
-
-func cutPiece(text []byte, separator string) (piece, rest []byte) {
-	i := -1
-	if len(separator) == 1 {
-		i = bytes.IndexByte(text, separator[0])
-	} else {
-		for j := 0; j+len(separator) <= len(text); j++ {
-			if string(text[j:j+len(separator)]) == separator {
-				i = j
-				break
-			}
-		}
-	}
-	if i < 0 {
-		return text, nil
-	}
-	return text[:i], text[i+len(separator):]
 }
 
 // featureCode is a feature with the data for its encoding.
