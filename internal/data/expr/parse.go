@@ -3,6 +3,7 @@ package expr
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/wdlrun/wdlrun/internal/nearest"
@@ -235,35 +236,19 @@ func (p *parser) in(n node) compiled {
 	return numberIn(p.number(n, "in a list of numbers"), numbers)
 }
 
-func (p *parser) sum() node {
-	n := p.product()
-	for {
-		at := p.token.at
-		switch {
-		case p.is("+"):
-			n = p.arithmetic("+", at, n, p.product())
-		case p.is("-"):
-			n = p.arithmetic("-", at, n, p.product())
-		default:
-			return n
-		}
-	}
-}
+func (p *parser) sum() node     { return p.chain(p.product, "+", "-") }
+func (p *parser) product() node { return p.chain(p.unary, "*", "/", "%") }
 
-func (p *parser) product() node {
-	n := p.unary()
+// chain parses operands with operators of one precedence between them.
+func (p *parser) chain(operand func() node, operators ...string) node {
+	n := operand()
 	for {
 		at := p.token.at
-		switch {
-		case p.is("*"):
-			n = p.arithmetic("*", at, n, p.unary())
-		case p.is("/"):
-			n = p.arithmetic("/", at, n, p.unary())
-		case p.is("%"):
-			n = p.arithmetic("%", at, n, p.unary())
-		default:
+		i := slices.IndexFunc(operators, p.is)
+		if i < 0 {
 			return n
 		}
+		n = p.arithmetic(operators[i], at, n, operand())
 	}
 }
 
