@@ -1,7 +1,6 @@
 package tfrecord
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -245,40 +244,25 @@ func texts(b []byte, to *value.List) error {
 
 func floats(b []byte, to *value.List) error {
 	to.Begin(value.Float32)
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return errWire
-		}
-		b = b[n:]
-		switch {
-		case num == 1 && typ == protowire.BytesType:
-			packed, n := protowire.ConsumeBytes(b)
-			if n < 0 || len(packed)%4 != 0 {
-				return errWire
-			}
-			for ; len(packed) > 0; packed = packed[4:] {
-				to.Reals = append(to.Reals, float64(math.Float32frombits(binary.LittleEndian.Uint32(packed))))
-			}
-			b = b[n:]
-		case num == 1 && typ == protowire.Fixed32Type:
-			x, n := protowire.ConsumeFixed32(b)
-			if n < 0 {
-				return errWire
-			}
-			to.Reals, b = append(to.Reals, float64(math.Float32frombits(x))), b[n:]
-		default:
-			if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
-				return errWire
-			}
-			b = b[n:]
-		}
-	}
-	return nil
+	return numbers(b, protowire.Fixed32Type, func(b []byte) int {
+		x, n := protowire.ConsumeFixed32(b)
+		to.Reals = append(to.Reals, float64(math.Float32frombits(x)))
+		return n
+	})
 }
 
 func integers(b []byte, to *value.List) error {
 	to.Begin(value.Int)
+	return numbers(b, protowire.VarintType, func(b []byte) int {
+		x, n := protowire.ConsumeVarint(b)
+		to.Ints = append(to.Ints, int64(x))
+		return n
+	})
+}
+
+// numbers decodes the numbers of field 1, packed or not. add decodes the first number of its
+// argument and returns the number of its bytes; a negative one is an error.
+func numbers(b []byte, kind protowire.Type, add func(b []byte) int) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -287,30 +271,24 @@ func integers(b []byte, to *value.List) error {
 		b = b[n:]
 		switch {
 		case num == 1 && typ == protowire.BytesType:
-			packed, n := protowire.ConsumeBytes(b)
-			if n < 0 {
-				return errWire
-			}
-			b = b[n:]
+			var packed []byte
+			packed, n = protowire.ConsumeBytes(b)
 			for len(packed) > 0 {
-				x, n := protowire.ConsumeVarint(packed)
-				if n < 0 {
+				used := add(packed)
+				if used < 0 {
 					return errWire
 				}
-				to.Ints, packed = append(to.Ints, int64(x)), packed[n:]
+				packed = packed[used:]
 			}
-		case num == 1 && typ == protowire.VarintType:
-			x, n := protowire.ConsumeVarint(b)
-			if n < 0 {
-				return errWire
-			}
-			to.Ints, b = append(to.Ints, int64(x)), b[n:]
+		case num == 1 && typ == kind:
+			n = add(b)
 		default:
-			if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
-				return errWire
-			}
-			b = b[n:]
+			n = protowire.ConsumeFieldValue(num, typ, b)
 		}
+		if n < 0 {
+			return errWire
+		}
+		b = b[n:]
 	}
 	return nil
 }
