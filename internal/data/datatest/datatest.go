@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // Numbered returns records lo to hi: record n has n, its parity as label, and a string of
@@ -69,14 +70,10 @@ func writeTable(t testing.TB, out io.Writer, lo, hi int) {
 			t.Fatal(err)
 		}
 		if n%500 == 499 {
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Flush())
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Close())
 }
 
 // Fields returns the schema of Numbered.
@@ -111,9 +108,7 @@ func Pack(t testing.TB, how string, b []byte) []byte {
 	if _, err := w.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Close())
 	return out.Bytes()
 }
 
@@ -122,9 +117,7 @@ func Files(t testing.TB, suffix string, contents ...[]byte) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i, b := range contents {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("part-%02d%s", i, suffix)), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("part-%02d%s", i, suffix)), b, 0o644))
 	}
 	return dir
 }
@@ -151,9 +144,7 @@ func EveryFormat(t *testing.T, f func(t *testing.T, format, packing string)) {
 func Write(t testing.TB, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(content), 0o644))
 	return path
 }
 
