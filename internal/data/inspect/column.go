@@ -17,6 +17,7 @@ type Column struct {
 	Name     string
 	Kind     string   // int, float or string
 	Distinct int      // different values, without missing ones; after splitting at Separator
+	Single   float64  // share of the values that occur once, the chance that a new record has a new value (Good 1953)
 	Missing  float64  // share of the records
 	Min, Max float64  // for numbers
 	Examples []string // the most frequent values, at most five
@@ -27,6 +28,7 @@ type Column struct {
 	Marks     string        // of formatted numbers: "$", "%", "," or several of these
 	Integers  bool          // all numbers are integers
 	Shape     Shape         // for integers
+	Likeness  float64       // of the labels of equal integers, if their shape is unclear: see likenessOf
 	Dates     Dates         // if it contains dates
 	Signal    signal.Signal // how well it predicts the label
 
@@ -92,6 +94,13 @@ func lookAt(name string, all cells, delimiter string) Column {
 		counts[s]++
 	}
 	c.Distinct, c.Examples = len(counts), frequent(counts)
+	once := 0
+	for _, n := range counts {
+		if n == 1 {
+			once++
+		}
+	}
+	c.Single = float64(once) / float64(max(1, len(all.values)))
 	if !c.Many {
 		c.Dates = datesOf(name, all)
 	}
@@ -162,6 +171,7 @@ func (in *Inspection) measure() {
 	if label == nil {
 		return
 	}
+	in.measureLikeness(label)
 	s := signal.New(len(in.Columns), in.Rows)
 	words := make([]uint64, len(in.Columns))
 	for i := range in.Rows {

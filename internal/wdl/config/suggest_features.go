@@ -69,6 +69,9 @@ func (s *suggestion) doubt(c *inspect.Column) string {
 	if c.Shape == inspect.Identifier {
 		return "CHECK: treated as identifiers, because neighbouring numbers have unrelated frequencies; "
 	}
+	if s.both(c) && c.Likeness >= inspect.SureLikeness {
+		return fmt.Sprintf("CHECK: identifiers or amounts? rows of the same number have more similar labels than neighbouring numbers explain (by %.2g standard deviations); if amounts, remove this line; if identifiers, remove the others; ", c.Likeness)
+	}
 	if s.both(c) {
 		return "CHECK: identifiers or amounts? if amounts, remove this line; if identifiers, remove the others; "
 	}
@@ -176,10 +179,11 @@ func (s *suggestion) mayName(c *inspect.Column) bool {
 }
 
 // both reports whether integers are encoded both as amounts and as keys: their meaning is
-// unclear, and there are enough rows of each value.
+// unclear, and there are enough rows of each value, or each value has labels of its own and
+// most future rows have a value seen before.
 func (s *suggestion) both(c *inspect.Column) bool {
-	const each = 5 // rows per value
-	return c.Shape == inspect.Unclear && c.Distinct <= vocabularyValues && each*c.Distinct <= s.Rows
+	const each, mostSingle = 5, 0.5 // rows per value; share of the values that occur once
+	return c.Shape == inspect.Unclear && (c.Distinct <= vocabularyValues && each*c.Distinct <= s.Rows || c.Likeness >= inspect.SureLikeness && c.Single < mostSingle)
 }
 
 // ofIndices returns the features of a field of LibFFM. Indices are not amounts. If the index

@@ -107,22 +107,24 @@ func TestSuggestWeights(t *testing.T) {
 // TestSuggestColumns: how single columns become features.
 func TestSuggestColumns(t *testing.T) {
 	for want, c := range map[string]inspect.Column{
-		`{field: genres, encode: vocabulary, separator: "|"}`:                            {Name: "genres", Kind: "string", Distinct: 900, Separator: "|"},
-		`{field: tags, encode: hash, separator: "^"}`:                                    {Name: "tags", Kind: "string", Distinct: 2000, Separator: "^"},
-		"{field: start_hour, encode: vocabulary}   # integers, 24 distinct\n":            {Name: "start_hour", Kind: "int", Integers: true, Distinct: 24},
-		"{field: rare, encode: vocabulary}   # integers, 1 distinct, nearly all missing": {Name: "rare", Kind: "int", Integers: true, Distinct: 1, Missing: 0.9999},
-		"{field: customer, encode: vocabulary}   # integers":                             {Name: "customer", Kind: "int", Integers: true, Distinct: 700},
-		"{field: brand, encode: hash}":                                                   {Name: "brand", Kind: "int", Integers: true, Distinct: 1200},
-		"{field: store_id, encode: vocabulary}   # numbers":                              {Name: "store_id", Kind: "float", Integers: true, Distinct: 400},
-		"{field: amount, encode: quantile}   # integers":                                 {Name: "amount", Kind: "int", Integers: true, Distinct: 400, Shape: inspect.Amount},
-		"{field: shop, encode: vocabulary}   # CHECK: treated as identifiers":            {Name: "shop", Kind: "int", Integers: true, Distinct: 400, Shape: inspect.Identifier},
-		"{field: song, encode: hash}   # CHECK: treated as identifiers":                  {Name: "song", Kind: "int", Integers: true, Distinct: 1200, Shape: inspect.Identifier},
-		"{field: unclear, encode: vocabulary}   # CHECK: identifiers or amounts?":        {Name: "unclear", Kind: "int", Integers: true, Distinct: 400},
-		"{field: many, encode: standardise}   # integers":                                {Name: "many", Kind: "int", Integers: true, Distinct: 1500},
-		"{field: hour, encode: weekday}   # dates (%y%m%d%H)":                            {Name: "hour", Kind: "int", Integers: true, Distinct: 240, Dates: inspect.Dates{Format: "%y%m%d%H", Hours: true, Days: 9, Ordered: true}},
-		"{field: joined, encode: age}   # dates (iso)":                                   {Name: "joined", Kind: "string", Distinct: 900, Dates: inspect.Dates{Format: "iso", Days: 900}},
-		"# - {field: empty, encode: hash}   # left out: it has no value":                 {Name: "empty", Kind: "string", Missing: 1},
-		"# - {field: one, encode: hash}   # left out: it has only one value":             {Name: "one", Kind: "int", Integers: true, Distinct: 1},
+		`{field: genres, encode: vocabulary, separator: "|"}`:                              {Name: "genres", Kind: "string", Distinct: 900, Separator: "|"},
+		`{field: tags, encode: hash, separator: "^"}`:                                      {Name: "tags", Kind: "string", Distinct: 2000, Separator: "^"},
+		"{field: start_hour, encode: vocabulary}   # integers, 24 distinct\n":              {Name: "start_hour", Kind: "int", Integers: true, Distinct: 24},
+		"{field: rare, encode: vocabulary}   # integers, 1 distinct, nearly all missing":   {Name: "rare", Kind: "int", Integers: true, Distinct: 1, Missing: 0.9999},
+		"{field: customer, encode: vocabulary}   # integers":                               {Name: "customer", Kind: "int", Integers: true, Distinct: 700},
+		"{field: brand, encode: hash}":                                                     {Name: "brand", Kind: "int", Integers: true, Distinct: 1200},
+		"{field: store_id, encode: vocabulary}   # numbers":                                {Name: "store_id", Kind: "float", Integers: true, Distinct: 400},
+		"{field: amount, encode: quantile}   # integers":                                   {Name: "amount", Kind: "int", Integers: true, Distinct: 400, Shape: inspect.Amount},
+		"{field: shop, encode: vocabulary}   # CHECK: treated as identifiers":              {Name: "shop", Kind: "int", Integers: true, Distinct: 400, Shape: inspect.Identifier},
+		"{field: song, encode: hash}   # CHECK: treated as identifiers":                    {Name: "song", Kind: "int", Integers: true, Distinct: 1200, Shape: inspect.Identifier},
+		"{field: unclear, encode: vocabulary}   # CHECK: identifiers or amounts?":          {Name: "unclear", Kind: "int", Integers: true, Distinct: 400},
+		"{field: movie, encode: hash}   # CHECK: identifiers or amounts? rows of the same": {Name: "movie", Kind: "int", Integers: true, Distinct: 1500, Likeness: 5.7, Single: 0.2},
+		"{field: weight, encode: standardise}   # integers, 1500":                          {Name: "weight", Kind: "int", Integers: true, Distinct: 1500, Likeness: 7.9, Single: 0.7},
+		"{field: many, encode: standardise}   # integers":                                  {Name: "many", Kind: "int", Integers: true, Distinct: 1500},
+		"{field: hour, encode: weekday}   # dates (%y%m%d%H)":                              {Name: "hour", Kind: "int", Integers: true, Distinct: 240, Dates: inspect.Dates{Format: "%y%m%d%H", Hours: true, Days: 9, Ordered: true}},
+		"{field: joined, encode: age}   # dates (iso)":                                     {Name: "joined", Kind: "string", Distinct: 900, Dates: inspect.Dates{Format: "iso", Days: 900}},
+		"# - {field: empty, encode: hash}   # left out: it has no value":                   {Name: "empty", Kind: "string", Missing: 1},
+		"# - {field: one, encode: hash}   # left out: it has only one value":               {Name: "one", Kind: "int", Integers: true, Distinct: 1},
 		"{field: refund, encode: vocabulary}   # CHECK: may reveal the label: it is missing exactly where": {
 			Name: "refund", Kind: "string", Distinct: 3, Signal: signal.Signal{Known: true, Absence: true}},
 	} {
@@ -131,7 +133,7 @@ func TestSuggestColumns(t *testing.T) {
 		if _, err := Parse("x.yaml", b); err != nil {
 			t.Errorf("%s: %v", want, err)
 		}
-		amount := slices.Contains([]string{"amount", "unclear", "many"}, c.Name)
+		amount := slices.Contains([]string{"amount", "unclear", "many", "movie", "weight"}, c.Name)
 		if !strings.Contains(string(b), want) || strings.Contains(string(b), "standardise") != amount {
 			t.Errorf("no %s in\n%s", want, b)
 		}
