@@ -123,3 +123,62 @@ func TestPublishingSurvivesKills(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// TestPublishingWithoutASharedDisk: hosts that share no disk publish to the folder of the first
+// one. A training that resumes begins with a checkpoint whose parts are on both hosts. A host that
+// is killed leaves the last complete version, from which a server on the first host answers.
+func TestPublishingWithoutASharedDisk(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	flags := append(few(t), "-set", "train.export.dir=models/ctr", "-set", "train.export.every_seconds=1")
+	m := publishedModel{t: t, dir: filepath.Join(homes, "a")}
+	half, _ := trainAbroad(t, dir, client, "a:1,b:2", append(flags, "-set", "train.epochs=1")...)
+	if n := m.newest(); n != half.Steps {
+		t.Errorf("the newest version is %d after %d steps", n, half.Steps)
+	}
+	whole, o := trainAbroad(t, dir, client, "a:1,b:1", "-resume", half.RunDir, "-set", "train.epochs=2")
+	if n := m.newest(); n != whole.Steps || strings.Contains(o.stderr, "train.export") {
+		t.Errorf("the newest version is %d after %d steps\n%s", n, whole.Steps, o.stderr)
+	}
+	if left, _ := filepath.Glob(filepath.Join(homes, "b", "models*")); len(left) > 0 {
+		t.Errorf("host b has %q", left)
+	}
+	if o := abroad(t, dir, client, "a,b", "ckpt", "gather", half.RunDir); o.code != 0 {
+		t.Errorf("gather: %+v", o)
+	}
+	s := startServer(t, m.dir, "-model", "ctr=models/ctr", "-file_system_poll_wait_seconds", "0.05")
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	m.conn = conn
+	m.answers("-resume " + half.RunDir)
+
+	job := command(t, dir, "-H", "a:1,b:1", "-ssh", client, "train", "-resume", half.RunDir, "-set", "train.epochs=100000")
+	if err := job.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a later version", func() bool {
+		all, _ := filepath.Glob(filepath.Join(m.dir, "models", "ctr", "[0-9]*"))
+		for _, path := range all {
+			if n, _ := strconv.ParseInt(filepath.Base(path), 10, 64); n > whole.Steps {
+				return true
+			}
+		}
+		return false
+	})
+	for _, pid := range below(filepath.Join(homes, "b")) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if o := end(t, job); o.code == 0 || !strings.Contains(o.stderr, "host b (rank 1) was lost") {
+		t.Errorf("%+v", o)
+	}
+	n := m.newest()
+	eventually(t, fmt.Sprintf("version %d", n), func() bool {
+		return strings.Contains(statusOf(t, s), fmt.Sprintf(`"version": "%d", "state": "AVAILABLE"`, n))
+	})
+	m.answers("-model models/ctr")
+	s.stop()
+}

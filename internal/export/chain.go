@@ -117,6 +117,11 @@ func (m *Model) readSections(from io.Reader, sections []section, offset int64) (
 // readWhole reads a file into memory and verifies it.
 func readWhole(dir string, f file) ([]byte, error) {
 	b, err := regular.ReadFile(filepath.Join(dir, f.Name), f.size())
+	return f.verified(b, err)
+}
+
+// verified returns the content of a file after verifying it, or the error of reading it.
+func (f *file) verified(b []byte, err error) ([]byte, error) {
 	if err == nil {
 		err = f.checkSize(int64(len(b)))
 	}

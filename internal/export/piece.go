@@ -1,11 +1,13 @@
 package export
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -123,11 +125,12 @@ func partDir(root string, version int64) string {
 	return filepath.Join(root, fmt.Sprint(partPrefix, version))
 }
 
-func partName(rank int) string { return fmt.Sprintf("part-%04d", rank) }
+// PartName returns the name of the part of a rank.
+func PartName(rank int) string { return fmt.Sprintf("part-%04d", rank) }
 
 // WritePart writes a rank's piece of a version for rank 0 to read.
 func (p *Piece) WritePart(root string, version int64, rank int, of []sparse.Table) (err error) {
-	dir, name, d := partDir(root, version), partName(rank), system{}
+	dir, name, d := partDir(root, version), PartName(rank), system{}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("export: part of rank %d: %w", rank, errors.Join(err, os.RemoveAll(filepath.Join(dir, name+".bin"))))
@@ -136,11 +139,7 @@ func (p *Piece) WritePart(root string, version int64, rank int, of []sparse.Tabl
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	x := part{Version: version}
-	if x.Tables, x.File, err = p.writeDelta(d, dir, name+".bin", of); err != nil {
-		return err
-	}
-	text, err := seal(x)
+	text, err := p.describe(d, dir, name, version, of)
 	if err != nil {
 		return err
 	}
@@ -152,12 +151,58 @@ func (p *Piece) WritePart(root string, version int64, rank int, of []sparse.Tabl
 	return d.Rename(filepath.Join(dir, name+".tmp"), filepath.Join(dir, name+".json"))
 }
 
+// describe writes the content of a part and returns its description.
+func (p *Piece) describe(d disk, dir, name string, version int64, of []sparse.Table) (text []byte, err error) {
+	x := part{Version: version}
+	if x.Tables, x.File, err = p.writeDelta(d, dir, name+".bin", of); err != nil {
+		return nil, err
+	}
+	return seal(x)
+}
+
+// Part returns the description and the content of the part of a rank, which rank 0 fetches with
+// PublishOptions.Fetch.
+func (p *Piece) Part(version int64, rank int, of []sparse.Table) (text, content []byte, err error) {
+	var m memory
+	if text, err = p.describe(&m, "", PartName(rank), version, of); err != nil {
+		return nil, nil, fmt.Errorf("export: part of rank %d: %w", rank, err)
+	}
+	return text, m.Bytes(), nil
+}
+
+// memory is a disk that holds one file.
+type memory struct{ bytes.Buffer }
+
+func (m *memory) Create(string) (io.WriteCloser, error) { return m, nil }
+func (*memory) Sync(string) error                       { return nil }
+func (*memory) Rename(_, _ string) error                { return nil }
+func (*memory) Close() error                            { return nil }
+
+// fetchParts gets the pieces of the ranks above 0 by fetch.
+func fetchParts(ctx context.Context, fetch Fetch, version int64, size int, of []sparse.Table) (all []Piece, err error) {
+	for rank := 1; rank < size; rank++ {
+		text, read, err := fetch(ctx, version, rank)
+		var p Piece
+		if err == nil {
+			p, err = parsePart(text, PartName(rank), version, of, func(f file) ([]byte, error) {
+				b, err := read(f.size())
+				return f.verified(b, err)
+			})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("part of rank %d: %w", rank, err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
 // readParts waits for the pieces of the ranks above 0.
 func readParts(ctx context.Context, root string, version int64, size int, of []sparse.Table) (all []Piece, err error) {
 	for rank := 1; rank < size; rank++ {
 		var p Piece
 		for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-			p, err = readPart(partDir(root, version), partName(rank), version, of)
+			p, err = readPart(partDir(root, version), PartName(rank), version, of)
 			if !errors.Is(err, fs.ErrNotExist) {
 				break
 			}
@@ -180,6 +225,11 @@ func readPart(dir, name string, version int64, of []sparse.Table) (p Piece, err 
 	if err != nil {
 		return p, err
 	}
+	return parsePart(text, name, version, of, func(f file) ([]byte, error) { return readWhole(dir, f) })
+}
+
+// parsePart returns the piece of a part with a description. read returns the verified content.
+func parsePart(text []byte, name string, version int64, of []sparse.Table, read func(file) ([]byte, error)) (p Piece, err error) {
 	var x part
 	if err := unseal(text); err != nil {
 		return p, err
@@ -190,7 +240,7 @@ func readPart(dir, name string, version int64, of []sparse.Table) (p Piece, err 
 	if x.Version != version || len(x.Tables) != len(of) || len(x.File.Sections) != 3*len(of) || x.File.Name != name+".bin" || x.File.size() < 0 {
 		return p, fmt.Errorf("%s: version %d, %d tables, %d sections; want version %d and %d tables", x.File.Name, x.Version, len(x.Tables), len(x.File.Sections), version, len(of))
 	}
-	b, err := readWhole(dir, x.File)
+	b, err := read(x.File)
 	if err != nil {
 		return p, err
 	}

@@ -26,12 +26,18 @@ type PublishOptions struct {
 	Size      int    // number of ranks that write pieces
 	FullEvery int    // one in FullEvery versions becomes complete
 
+	// Fetch gets the pieces of the other ranks; nil: these write them to Dir.
+	Fetch Fetch
+
 	// Warn is called with the reason if a version does not become complete, or an old one is
 	// not removed.
 	Warn func(line string)
 
 	disk disk // nil for the operating system's
 }
+
+// Fetch waits for the part of a rank. read returns its content if it has the given size in bytes.
+type Fetch func(ctx context.Context, version int64, rank int) (text []byte, read func(size int64) ([]byte, error), err error)
 
 // Publisher writes the versions of a model in training, on rank 0. The first is complete;
 // each of the others changes the one before it. One in FullEvery versions becomes complete
@@ -162,7 +168,13 @@ func (p *Publisher) Publish(ctx context.Context, v Last, dense []byte, own Piece
 }
 
 func (p *Publisher) publish(ctx context.Context, v Last, dense []byte, own Piece) error {
-	pieces, err := readParts(ctx, p.o.Dir, v.Version, p.o.Size, p.layout.Tables)
+	var pieces []Piece
+	var err error
+	if p.o.Fetch != nil {
+		pieces, err = fetchParts(ctx, p.o.Fetch, v.Version, p.o.Size, p.layout.Tables)
+	} else {
+		pieces, err = readParts(ctx, p.o.Dir, v.Version, p.o.Size, p.layout.Tables)
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -132,20 +134,22 @@ func sameParameters(t testing.TB, got, want *export.Model, keys [][]uint64) {
 
 // TestVersionsAreFullExportsOfTheirStep: each incremental version has the bits of a full
 // export of the same step, whether it is opened after the previous one or alone. This holds
-// on any number of ranks, with admission, eviction, bfloat16 rows and tiers.
+// on any number of ranks and hosts, with admission, eviction, bfloat16 rows and tiers.
 func TestVersionsAreFullExportsOfTheirStep(t *testing.T) {
 	path := clicks(t, 1500)
 	for _, x := range []struct {
 		recipe string
-		size   int
-	}{{"rows", 2}, {"plain", 1}, {"rows", 3}, {"plain", 2}, {"plain", 3}, {"rows", 1}}[:patient.Size(3, 6)] {
-		t.Run(fmt.Sprint(x.recipe, x.size), func(t *testing.T) {
+		hosts  string
+	}{{"rows", "a a"}, {"plain", "a"}, {"rows", "a b b"}, {"plain", "a b"}, {"plain", "a a a"}, {"rows", "a"}}[:patient.Size(3, 6)] {
+		t.Run(x.recipe+" "+x.hosts, func(t *testing.T) {
 			if x.recipe != "rows" {
 				everyday(t)
 			}
 			t.Parallel()
 			opt, models := publishing(t, path, recipes[x.recipe], 1000)
-			run := runPublishing(t, x.size, opt)
+			opt.Hosts, opt.Key = strings.Fields(x.hosts), rank.NewKey()
+			opt.Listen = func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+			run := runPublishing(t, len(opt.Hosts), opt)
 			all := published(t, models)
 			if int64(len(all)) < run.Steps-2 || all[len(all)-1] != run.Steps {
 				t.Fatalf("versions %v after %d steps", all, run.Steps)

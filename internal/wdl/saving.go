@@ -55,13 +55,10 @@ func (s *saves) open() {
 
 // publish starts publishing the model if the configuration requires it.
 func (s *saves) publish(ctx context.Context) (err error) {
-	if s.volumes.Several() && s.config.Train.Export.Dir != "" {
-		return permanent(fmt.Errorf("train.export: the hosts share no run directory, and the versions of a model are written by all ranks to %s: use a shared file system", s.config.Train.Export.Dir))
-	}
 	every := cmp.Or(s.every, time.Duration(s.config.Train.Export.EverySeconds)*time.Second)
 	s.publisher, err = publish.Open(ctx, publish.Setup{
 		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
-		Warn: s.opt.Warn,
+		Volumes: s.volumes, Warn: s.opt.Warn,
 	}, s.cursor.Step)
 	return permanent(err)
 }

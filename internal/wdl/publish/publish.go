@@ -6,7 +6,8 @@
 //	Turn       between the following steps: copies the changes
 //
 // Each rank sorts its changes on a goroutine. Ranks above 0 write them to the folder of the
-// versions; rank 0 joins them and makes the version visible by a rename (package export). At
+// versions, or, if the job has several hosts, keep them in memory until rank 0 has read them.
+// Rank 0 joins them and makes the version visible by a rename (package export). At
 // the next boundary all ranks learn the outcome. If the version failed, its changes are part
 // of the next version. The first version that cannot be written causes a warning, and
 // training continues.
@@ -32,6 +33,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
 	"github.com/wdlrun/wdlrun/trace"
@@ -46,6 +48,7 @@ type Setup struct {
 	Encoder []byte
 	RunDir  string
 	Every   time.Duration     // time between versions
+	Volumes *volumes.Volumes  // reads files of other hosts; nil: all ranks are on one host
 	Wait    bool              // boundaries wait for versions under way; for tests
 	Warn    func(line string) // called on rank 0
 }
@@ -97,7 +100,7 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 	p := &Publisher{Setup: s, at: time.Now()}
 	fault, err := save.First(s.Comm, s.Rec, func() (err error) {
 		p.files, err = export.OpenPublisher(ctx, export.PublishOptions{
-			Dir: c.Dir, Config: s.Config.YAML(), Encoder: s.Encoder, Size: s.Comm.Size(), FullEvery: c.FullEvery, Warn: s.Warn,
+			Dir: c.Dir, Config: s.Config.YAML(), Encoder: s.Encoder, Size: s.Comm.Size(), FullEvery: c.FullEvery, Fetch: p.fetcher(), Warn: s.Warn,
 		})
 		return err
 	})
@@ -241,6 +244,7 @@ func (p *Publisher) recordOutcome(all report) error {
 	if all.Fault != "" {
 		p.giveUp(x)
 	}
+	p.unnote(x.Version)
 	p.pending = nil
 	if all.Fault == "" {
 		p.last, p.warned = x.Version, false
@@ -367,6 +371,9 @@ func (p *Publisher) writePiece(x *pending, tables []sparse.Table, taken []*table
 			return err
 		}
 	}
+	if p.files == nil && p.Volumes != nil {
+		return p.note(x.Version, own, tables)
+	}
 	if p.files == nil {
 		return own.WritePart(p.Config.Train.Export.Dir, x.Version, p.Comm.Rank(), tables)
 	}
@@ -423,6 +430,9 @@ func (p *Publisher) fromCheckpoint(since int64) (x older) {
 		return x // a checkpoint will follow
 	}
 	c, err := checkpoint.Open(all[0].Dir)
+	if err == nil && p.Volumes != nil {
+		err = p.Volumes.AttachAway(p.ctx, c)
+	}
 	if err == nil {
 		x.step = c.Step()
 		x.model, err = p.files.FromCheckpoint(p.ctx, export.Source{Checkpoint: c, Config: p.Config.YAML(), Encoder: p.Encoder})

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -182,6 +183,11 @@ func EachRow(c *checkpoint.Checkpoint, t sparse.Table, f func(shard int, key uin
 	}
 	defer rows.Close()
 	links := c.Chain()
+	for _, link := range links { // the shards of a part on another host would count as empty
+		if away := link.Away(); len(away) > 0 {
+			return fmt.Errorf("%s: %d of %d parts are not on this host, such as %s: wdlrun -H HOSTS ckpt gather collects them", link.Dir(), len(away), len(link.Manifest().Files), away[0].Name)
+		}
+	}
 	for shard := range layout.Shards {
 		for n, link := range links {
 			if n == 0 {

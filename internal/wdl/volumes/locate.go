@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
@@ -186,6 +189,37 @@ func (p *Volumes) attach(ctx context.Context, path string, f checkpoint.File, ho
 		last = err
 	}
 	return nil, last
+}
+
+// AttachAway makes the parts of a checkpoint that this host lacks readable from the other hosts.
+// A checkpoint that rank 0 has committed may reach the others some moments later.
+func (p *Volumes) AttachAway(ctx context.Context, c *checkpoint.Checkpoint) error {
+	for begin := time.Now(); ; {
+		err := c.Attach(func(path string, f checkpoint.File) (checkpoint.Content, error) {
+			if exists(path) {
+				return nil, nil
+			}
+			var ranks []int
+			for r, h := range p.Hosts {
+				switch {
+				case slices.Index(p.Hosts, h) != r || h == p.Hosts[p.Comm.Rank()]:
+				case slices.Contains(f.Hosts, h):
+					ranks = slices.Insert(ranks, 0, r)
+				default:
+					ranks = append(ranks, r)
+				}
+			}
+			return p.attach(ctx, path, f, ranks)
+		})
+		if !errors.Is(err, fs.ErrNotExist) || time.Since(begin) > patience {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // spread opens, on every rank, the checkpoint that rank 0 has opened. Hosts that lack its
