@@ -250,11 +250,15 @@ func TestGPUCheck(t *testing.T) {
 	if _, err := wdlrunGPU(); err != nil {
 		t.Fatal(err)
 	}
-	wrong := t.TempDir()
-	source := strings.Replace(kernel.Source, "w - a.rate * x / (", "w - a.rate * 2 * x / (", 1)
-	if _, err := cudatest.Build(wrong, source); err != nil || source == kernel.Source {
-		t.Fatal("no wrong kernel: ", err)
+	broken := func(from, to string) string {
+		folder, source := t.TempDir(), strings.Replace(kernel.Source, from, to, 1)
+		if _, err := cudatest.Build(folder, source); err != nil || source == kernel.Source {
+			t.Fatal("no wrong kernel: ", err)
+		}
+		return folder
 	}
+	wrong := broken("w - a.rate * x / (", "w - a.rate * 2 * x / (")
+	short := broken("for (; v < end; v++) {", "for (; v + 1 < end; v++) {")
 	sound := "LD_LIBRARY_PATH=" + built + ":" + withNCCL()
 	for _, x := range []struct {
 		environment []string
@@ -263,6 +267,7 @@ func TestGPUCheck(t *testing.T) {
 	}{
 		{[]string{sound, "PATH=" + wrong}, 9, nil}, // without python3
 		{[]string{"LD_LIBRARY_PATH=" + wrong, "STANDIN_DEVICES=1"}, 1, []string{"kernels on device 0 (Stand-in 0): update rule 1: 5550 values differ from those of the CPU: value 0 of buffer 0 is ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
+		{[]string{"LD_LIBRARY_PATH=" + short, "STANDIN_DEVICES=1"}, 1, []string{"kernels on device 0 (Stand-in 0): pooling: ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
 		{[]string{sound, "STANDIN_DEVICES=1", "STANDIN_FAULT=~cuLaunchKernel 2500 719"}, 2, []string{"parity on device 0 (Stand-in 0): wide_deep: step "}},
 		{[]string{sound, nccltest.Env + "=fail=1@3"}, 6, []string{"collectives on : nccl: rank 1: "}},
 		{[]string{sound, nccltest.Env + "=abort=hang"}, 8, []string{"abort on : nccl: rank "}},

@@ -26,6 +26,7 @@ const (
 // use launches kernels on buffers. Their contents before and after are compared.
 type use struct {
 	name string
+	fill func(x []float32) // if not nil: replaces the first buffer's contents before
 	run  func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error
 }
 
@@ -36,7 +37,7 @@ func uses() (all []use) {
 	row := func(b cuda.Buffer) cuda.Buffer { return b.Part(0, cols) }
 	column := func(b cuda.Buffer) cuda.Buffer { return b.Part(0, rows) }
 	add := func(name string, run func(*kernel.Set, *cuda.Stream, []cuda.Buffer) error) {
-		all = append(all, use{name, run})
+		all = append(all, use{name: name, run: run})
 	}
 	for act := kernel.Identity; act <= kernel.Sigmoid; act++ {
 		add(fmt.Sprint("activation ", act), func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
@@ -81,7 +82,7 @@ func uses() (all []use) {
 	add("sums of squares", func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
 		return s.SquareSums(on, b[0], matrix(b[1]), matrix(b[2]), .5, .25)
 	})
-	return all
+	return append(all, use{"pooling", fillBags, bags})
 }
 
 // interactions launches the kernels of xDeepFM.
@@ -114,6 +115,9 @@ func kernels(d *cuda.Device) (is measured, err error) {
 	all := uses()
 	for _, u := range all {
 		fill(m.host)
+		if u.fill != nil {
+			u.fill(m.host[:areaFloats])
+		}
 		copy(own, m.host)
 		var b []cuda.Buffer
 		for i := range areas {

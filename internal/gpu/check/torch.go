@@ -25,6 +25,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/device"
 	"github.com/wdlrun/wdlrun/internal/wdl/device/parity"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/trace"
@@ -49,6 +50,7 @@ type subject struct {
 	trainer *step.Trainer
 	device  *device.Device
 	room    *step.DeviceBatch
+	layout  layout.Layout
 	arena   *dense.Arena
 	request torchRequest
 	rule    optim.Step
@@ -83,7 +85,7 @@ func newSubject(library *cuda.Library, ordinal, rows int, change func(*config.Co
 		change(c)
 	})
 	q.Activation = c.Model.Activation
-	s = &subject{rule: optim.Step{N: 1, Scale: 1 / float32(rows)}.Default()}
+	s = &subject{layout: l, rule: optim.Step{N: 1, Scale: 1 / float32(rows)}.Default()}
 	if s.trainer, err = step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(0), c, l, step.Tables{}); err != nil {
 		return nil, err
 	}
@@ -97,7 +99,7 @@ func newSubject(library *cuda.Library, ordinal, rows int, change func(*config.Co
 		return s.device, err
 	})
 	if err == nil {
-		s.room, err = s.device.Begin(rows)
+		s.room, err = s.device.Begin(step.LikelySize(l, rows))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.trainer.Close())
@@ -108,12 +110,52 @@ func newSubject(library *cuda.Library, ordinal, rows int, change func(*config.Co
 		}
 	}
 	s.request = q
-	fill(s.room.X)
+	s.fillRows()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range rows {
 		s.room.Label[i], s.room.Row[i] = float32(rng.IntN(2)), uint64(i)
 	}
 	return s, nil
+}
+
+// fillRows stores random rows, of which each sample has its own.
+func (s *subject) fillRows() {
+	fill(s.room.Rows)
+	fill(s.room.Dense)
+	x, at, n := &s.room.Index, uint32(0), uint32(0)
+	for f, of := range s.layout.Features {
+		width := uint32(s.layout.Tables[of.Table].Parts[of.DeepPart].Dim)
+		x.Features[f] = step.DeviceFeature{First: n, Offsets: step.None, Factors: step.None, Deep: uint32(of.DeepCol), Wide: step.None}
+		x.Tables[of.Table] = step.DeviceTable{Row: n, Width: width, Deep: width}
+		for range s.request.Rows {
+			x.Place[n], x.Start[n], x.Order[n] = at, n, n
+			at, n = at+width, n+1
+		}
+	}
+	x.Start[n] = n
+}
+
+// each calls f with the place in rows, the column of the input and the width of each row of
+// sample i.
+func (s *subject) each(i int, f func(at, col, width int)) {
+	at := 0
+	for _, of := range s.layout.Features {
+		width := s.layout.Tables[of.Table].Parts[of.DeepPart].Dim
+		f(at+i*width, of.DeepCol, width)
+		at += s.request.Rows * width
+	}
+}
+
+// input returns the input of the networks.
+func (s *subject) input() []float32 {
+	width, inputs := s.layout.Width, len(s.layout.Dense)
+	x := make([]float32, s.request.Rows*width)
+	for i := range s.request.Rows {
+		row := x[i*width : (i+1)*width]
+		s.each(i, func(at, col, n int) { copy(row[col:], s.room.Rows[at:at+n]) })
+		copy(row[width-inputs:], s.room.Dense[i*inputs:])
+	}
+	return x
 }
 
 // take takes a step. The batch in pinned memory stays, but logits are replaced by its own.
@@ -133,7 +175,7 @@ func (s *subject) numbers() (all [][]float32) {
 	for i := range logit {
 		logit[i] = float32(i%7) / 7
 	}
-	all = append(all, slices.Clone(s.room.X), logit, slices.Clone(s.room.Label))
+	all = append(all, s.input(), logit, slices.Clone(s.room.Label))
 	for _, p := range s.arena.Params() {
 		all = append(all, slices.Clone(p.Value))
 	}
@@ -286,15 +328,20 @@ func torchResults(library *cuda.Library, ordinal int) (worst float64, err error)
 	}
 	var d parity.Difference
 	d.Consider(loss/70, a.Loss/70, func() string { return "loss" })
-	compare := func(got []float32, name string) {
+	compare := func(got, want []float32, name string) {
 		for i, x := range got {
 			d.Consider(float64(x), float64(want[i]), func() string { return fmt.Sprintf("value %d of %s", i, name) })
 		}
-		want = want[len(got):]
 	}
-	compare(s.room.DX, "the gradient of the input")
+	for i := range s.request.Rows {
+		s.each(i, func(at, col, n int) {
+			compare(s.room.Grads[at:at+n], want[i*s.layout.Width+col:], "the gradient of a row")
+		})
+	}
+	want = want[len(numbers[0]):]
 	for _, p := range s.arena.Params() {
-		compare(p.Value, p.Name)
+		compare(p.Value, want, p.Name)
+		want = want[len(p.Value):]
 	}
 	if d.Relative > tolerance {
 		return 0, fmt.Errorf("after one step %v, by PyTorch %s", d, a.Torch)

@@ -36,6 +36,20 @@ package cudatest
 //	return f ? f(i, at) : NULL;
 // }
 //
+// static int copied(const char *library, unsigned long long *in, unsigned long long *out) {
+//	void *l = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+//	void (*f)(unsigned long long *, unsigned long long *) = l ? (void (*)(unsigned long long *, unsigned long long *))dlsym(l, "standin_copied") : NULL;
+//	if (f)
+//		f(in, out);
+//	return f != NULL;
+// }
+//
+// static long long allocations(const char *library) {
+//	void *l = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+//	unsigned long long (*f)(void) = l ? (unsigned long long (*)(void))dlsym(l, "standin_allocations") : NULL;
+//	return f ? (long long)f() : -1;
+// }
+//
 // // touch reads a byte of the host at an address.
 // static int touch(unsigned long long at) { return *(volatile char *)at; }
 import "C"
@@ -92,6 +106,30 @@ func (f Files) Enqueued(run func()) (all []Work) {
 		}
 		all = append(all, Work{C.GoString(name), uint64(at)})
 	}
+}
+
+// Copied returns the bytes that the opened stand-in has copied to devices and from them. It
+// panics if the library is not open.
+func (f Files) Copied() (in, out uint64) {
+	library := C.CString(f.CUDA)
+	defer C.free(unsafe.Pointer(library))
+	var to, from C.ulonglong
+	if C.copied(library, &to, &from) == 0 {
+		panic("cudatest: Copied: " + f.CUDA + " is not open")
+	}
+	return uint64(to), uint64(from)
+}
+
+// Allocated returns how often the opened stand-in has allocated memory of devices or pinned
+// memory. It panics if the library is not open.
+func (f Files) Allocated() int64 {
+	library := C.CString(f.CUDA)
+	defer C.free(unsafe.Pointer(library))
+	n := int64(C.allocations(library))
+	if n < 0 {
+		panic("cudatest: Allocated: " + f.CUDA + " is not open")
+	}
+	return n
 }
 
 // Touch reads a byte at an address of the device as the host, which must fault.

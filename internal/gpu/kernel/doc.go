@@ -1,4 +1,4 @@
-// Package kernel holds the kernels of the dense part of a training step: their source in C,
+// Package kernel holds the kernels of a training step: their source in C,
 // the PTX that clang makes of it, and the arguments of each as a Go structure.
 package kernel
 

@@ -12,8 +12,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 )
 
-// The names of the kernels. biasAct and so on index Set.kernels.
+// The names of the kernels. bagIndex and so on index Set.kernels.
 var names = [...]string{
+	bagIndex: "bag_index", pool: "pool", poolWide: "pool_wide", poolGrad: "pool_grad",
 	biasAct: "bias_act", actGrad: "act_grad", dropout: "dropout", columnSums: "column_sums", columnTotal: "column_total",
 	add: "add", loss: "loss", crossForward: "cross_forward", crossBackward: "cross_backward",
 	fmForward: "fm_forward", fmTotal: "fm_total", fmBackward: "fm_backward",
@@ -23,7 +24,11 @@ var names = [...]string{
 }
 
 const (
-	biasAct = iota
+	bagIndex = iota
+	pool
+	poolWide
+	poolGrad
+	biasAct
 	actGrad
 	dropout
 	columnSums

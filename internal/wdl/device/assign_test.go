@@ -162,7 +162,7 @@ func TestOtherUsersOfADeviceAreNamed(t *testing.T) {
 		err = tr.ComputeOn(func(a *dense.Arena) (step.Device, error) {
 			d, _, err := m.open(library, 0, a, c, l)
 			if err == nil {
-				_, err = d.Begin(400)
+				_, err = d.Begin(step.LikelySize(l, 400))
 				err = errors.Join(err, d.Close())
 			}
 			return nil, err

@@ -36,14 +36,15 @@ type Device struct {
 	summed bool   // the device has the sum of this step's gradients
 	bucket int    // least number of floats that one call of NCCL sums
 
-	labels []label
-	width  int
-	weigh  bool
-	batch  memory // memory of a batch
-	most   int    // largest number of rows of batch
-	room   step.DeviceBatch
-	staged staged
-	users  func() string // lists other processes on the device; nil: unknown
+	labels  []label
+	bags    kernel.Bags
+	columns []uint32 // content of bags.Column
+	weigh   bool
+	batch   memory // memory of a batch
+	have    capacity
+	room    step.DeviceBatch
+	staged  staged
+	users   func() string // lists other processes on the device; nil: unknown
 }
 
 // label computes one tower.
@@ -57,7 +58,7 @@ type label struct {
 // Open returns a Device for a trainer's arena on an opened device, which Close closes. c must
 // be filled.
 func Open(on *cuda.Device, a *dense.Arena, c *config.Config, l layout.Layout) (_ *Device, err error) {
-	d := &Device{device: on, arena: a, width: l.Width, weigh: c.Weighted(), bucket: bucketFloats}
+	d := &Device{device: on, arena: a, weigh: c.Weighted(), bucket: bucketFloats}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("%v: %w", on, err), d.Close())
@@ -95,9 +96,10 @@ func lengthsOf(a *dense.Arena, c *config.Config) (values, grads, norms int) {
 	return values, grads, norms
 }
 
-// need returns the bytes that a Device needs for batches of this number of rows.
+// need returns the bytes that a Device needs for batches of this number of rows, in which each
+// feature has one value and no key repeats.
 func need(a *dense.Arena, c *config.Config, l layout.Layout, rows int) (int64, error) {
-	d := &Device{arena: a, width: l.Width, weigh: c.Weighted()}
+	d := &Device{arena: a, weigh: c.Weighted()}
 	for _, p := range a.Params() {
 		d.params = append(d.params, &param{of: p})
 	}
@@ -105,8 +107,8 @@ func need(a *dense.Arena, c *config.Config, l layout.Layout, rows int) (int64, e
 		return 0, err
 	}
 	values, grads, norms := lengthsOf(a, c)
-	copied, alone, _ := d.sizes(rows)
-	return 4 * (int64(values+grads+norms) + int64(copied+alone)), nil
+	batch, _ := d.sizes(larger(step.LikelySize(l, rows)))
+	return 4 * (int64(values+grads+norms) + int64(batch.device)), nil
 }
 
 // place allocates and divides the memory of the parameters.
@@ -164,7 +166,30 @@ func (d *Device) build(c *config.Config, l layout.Layout) error {
 		d.labels = append(d.labels, x)
 	}
 	d.work.widest = b.widest
+	d.bags, d.columns = bagsOf(l)
+	d.bags.Labels = len(d.labels)
 	return b.err
+}
+
+// bagsOf returns what all batches have in common.
+func bagsOf(l layout.Layout) (b kernel.Bags, columns []uint32) {
+	b = kernel.Bags{Features: len(l.Features), Tables: len(l.Tables), Width: l.Width, Inputs: len(l.Dense)}
+	for _, t := range l.Tables {
+		width := 0
+		for _, p := range t.Parts {
+			width += p.Dim
+		}
+		b.Widest = max(b.Widest, width)
+	}
+	for f, x := range l.Features {
+		for i := 0; x.DeepPart >= 0 && i < l.Tables[x.Table].Parts[x.DeepPart].Dim; i++ {
+			columns = append(columns, uint32(f))
+		}
+	}
+	for i := range l.Dense {
+		columns = append(columns, uint32(len(l.Features)+i))
+	}
+	return b, columns
 }
 
 func (b *builder) network(c *config.Config, l layout.Layout) *network {

@@ -1,14 +1,16 @@
-// Package device computes the dense part of training steps on a GPU. It implements
-// step.Device.
+// Package device computes training steps on a GPU, between the pull of the rows and the push of
+// their gradients. It implements step.Device.
 //
 // Parameters, optimizer state, gradients and activations are in the device's memory. A step
-// copies the networks' input, the wide logits and the labels to the device. It copies the
-// logits and the gradients of the input and the parameters back:
+// copies the distinct rows, the places of their values and the labels to the device. It copies
+// the logits and the gradients of the rows and the parameters back:
 //
-//	copy in   X, wide logits, labels, weights, row numbers
+//	copy in   distinct rows, places of the values, dense inputs, labels, weights, sample numbers
+//	pool      the input of the networks and the wide logits, with the bits of the CPU
 //	forward   products by cuBLAS in float32, all else by internal/gpu/kernel
-//	backward  first the gradient of the input; then the gradients of weights and biases, while
-//	          the first is copied back; then these are copied back
+//	backward  first the gradient of the input and of the rows, in the order of the samples; then
+//	          the gradients of weights and biases, while the first is copied back; then these are
+//	          copied back
 //	sync      NCCL sums buckets of gradients on a second stream, each as soon as its gradients
 //	          are computed; or the ranks sum them in the host's memory, by package collective
 //	update    the sum is copied in, and the update rules give the same bits as on the CPU

@@ -18,6 +18,8 @@ type work struct {
 	rows    int
 	step    int64
 	row     cuda.Buffer // row numbers
+	x, dx   cuda.Buffer // input of the networks and its gradient
+	dlogit  cuda.Buffer // gradient of the logits, by label
 	partial cuda.Buffer // buffer for partial sums of columns
 	widest  int         // largest number of columns of a sum
 	ranks   *ranks      // nil: the host sums gradients

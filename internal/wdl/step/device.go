@@ -7,10 +7,10 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// Device computes the dense part of the steps of a Trainer in its own memory: networks,
-// loss, and the update of the dense parameters. It has a copy of an arena's parameters and
-// optimizer state, which it renews when the version of the arena changes. Rows stay with
-// the owners of the tables, and pooling with the rank.
+// Device computes the steps of a Trainer in its own memory: pooling, networks, loss, the sum of
+// the gradients of each distinct row, and the update of the dense parameters. It has a copy of
+// an arena's parameters and optimizer state, which it renews when the version of the arena
+// changes. Tables stay with their owners.
 type Device interface {
 	DeviceStep
 	DeviceSum
@@ -19,8 +19,8 @@ type Device interface {
 
 // DeviceStep computes the batch of a rank.
 type DeviceStep interface {
-	// Begin returns buffers for a batch of at least one row, valid until the next call.
-	Begin(rows int) (*DeviceBatch, error)
+	// Begin returns buffers for a batch, valid until the next call.
+	Begin(size DeviceSize) (*DeviceBatch, error)
 	// Compute computes the batch in the buffers that Begin returned, stores its results
 	// there and returns the sum of its losses.
 	Compute(step int64) (loss float64, err error)
@@ -57,22 +57,24 @@ type DeviceParameters interface {
 }
 
 // DeviceBatch holds one batch in host memory that the device chose. T is the number of
-// labels, B of rows; a row of X is as wide as the layout.
+// labels, D of dense inputs; DeviceSize defines the other letters.
 type DeviceBatch struct {
-	X      []float32 // B×width: the input of the networks
-	Logit  []float32 // T×B: the wide logits without the bias; then the logits
+	Dense  []float32 // B×D
+	Logit  []float32 // T×B: what precedes the wide weights and the bias; then the logits
 	Label  []float32 // T×B
 	Weight []float32 // B; empty if all weights are 1
-	Row    []uint64  // B: numbers of the rows, which dropout reads
+	Row    []uint64  // B: numbers of the samples, which dropout reads
 
-	DX     []float32 // result, B×width: gradient of the loss with respect to X
-	DLogit []float32 // result, T×B: gradient with respect to Logit
+	Rows  []float32 // V: the distinct rows
+	Index DeviceIndex
+	Grads []float32 // result, V: their gradients
 }
 
 // offload is the dense part of a model on a device.
 type offload struct {
 	to    Device
 	room  *DeviceBatch
+	index indexer
 	newer bool // the device's parameters are newer than the arena's
 }
 
@@ -131,7 +133,7 @@ func (m *model) apply(at optim.Step) error {
 	return m.device.to.Apply(at)
 }
 
-// computeOn is compute for training on a device. The gradients of keys are summed while the
+// computeOn is compute for training on a device. The gradients of rows are copied while the
 // device computes the dense gradients and copies or sums them.
 func (m *model) computeOn(d *offload) (loss float64, err error) {
 	if m.batch.Rows == 0 {
@@ -143,7 +145,7 @@ func (m *model) computeOn(d *offload) (loss float64, err error) {
 		return 0, nil
 	}
 	spent, at := &m.workers[0].spent, time.Now()
-	if d.room, err = d.to.Begin(m.batch.Rows); err != nil {
+	if d.room, err = d.to.Begin(d.index.measure(m)); err != nil {
 		return 0, err
 	}
 	m.crew.run(phaseRoom)
@@ -152,14 +154,12 @@ func (m *model) computeOn(d *offload) (loss float64, err error) {
 		return 0, err
 	}
 	copy(m.logit, d.room.Logit)
-	copy(m.dlogit, d.room.DLogit)
 	at = lap(&spent.Forward, at)
 	if !finite(loss) {
 		return loss, nil
 	}
-	m.dx = d.room.DX
-	m.crew.run(phaseTables)
-	at = time.Now()
+	m.crew.run(phaseTaken)
+	at = lap(&spent.Keys, at)
 	if err := d.to.Gradients(); err != nil {
 		return 0, err
 	}
@@ -174,9 +174,8 @@ func (m *model) computeOn(d *offload) (loss float64, err error) {
 
 // fillRoom is phaseRoom of worker i.
 func (m *model) fillRoom(i int) {
-	r, b, width, all := m.device.room, m.batch, m.layout.Width, m.batch.Rows
-	lo, hi := share(all, len(m.workers), i)
-	wide := m.workers[0].tower[0].bias != nil
+	r, b, all, n := m.device.room, m.batch, m.batch.Rows, len(m.workers)
+	lo, hi := share(all, n, i)
 	copy(r.Weight[min(lo, len(r.Weight)):], m.weight[min(lo, len(m.weight)):min(hi, len(m.weight))])
 	copy(r.Row[lo:hi], b.RowID[lo:])
 	for t := range m.labels {
@@ -189,17 +188,18 @@ func (m *model) fillRoom(i int) {
 			logit[i] = start
 		}
 	}
-	if d := len(m.layout.Dense); d > 0 && len(r.X) > 0 {
-		for i := lo; i < hi; i++ {
-			copy(r.X[(i+1)*width-d:(i+1)*width], b.Dense[i*d:])
-		}
+	d := len(r.Dense) / all
+	copy(r.Dense[lo*d:hi*d], b.Dense[min(lo*d, len(b.Dense)):])
+	if lo, hi = share(len(r.Rows), n, i); lo < hi {
+		copy(r.Rows[lo:hi], m.lookup.Values(0).Rows[lo:])
 	}
-	for f, ft := range m.layout.Features {
-		if ft.DeepPart >= 0 && len(r.X) > 0 && lo < hi {
-			m.lookup.PoolRange(f, ft.DeepPart, lo, hi, r.X[lo*width+ft.DeepCol:hi*width], width, false)
-		}
-		for t := 0; ft.WidePart >= 0 && wide && t < len(m.labels); t++ {
-			m.lookup.PoolRange(f, ft.WidePart+t, lo, hi, r.Logit[t*all+lo:t*all+hi], 1, true)
-		}
+	m.device.index.fill(&r.Index, &m.layout, i, n)
+}
+
+// takeGrads is phaseTaken of worker i.
+func (m *model) takeGrads(i int) {
+	grads := m.device.room.Grads
+	if lo, hi := share(len(grads), len(m.workers), i); lo < hi {
+		copy(m.lookup.Values(0).Grads[lo:hi], grads[lo:])
 	}
 }

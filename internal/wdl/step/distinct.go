@@ -105,13 +105,14 @@ func (s *distinct) choose(m *model) {
 			continue
 		}
 		dim := m.layout.Tables[ft.Table].Parts[ft.DeepPart].Dim
-		n, ok := m.lookup.Distinct(f)
-		if !ok || !s.layer.Pays(n, m.batch.Rows, dim) {
+		v := m.lookup.Values(f)
+		n, single := len(v.Places), v.Offsets == nil && v.Numbers != nil
+		if !single || !s.layer.Pays(n, m.batch.Rows, dim) {
 			s.other = append(s.other, f)
 			continue
 		}
 		s.deep = append(s.deep, f)
-		s.columns = append(s.columns, dense.Columns{Col: ft.DeepCol, Dim: dim, Of: m.lookup.Numbers(f)})
+		s.columns = append(s.columns, dense.Columns{Col: ft.DeepCol, Dim: dim, Of: v.Numbers})
 		total += n * (dim + 1)
 		s.spared += 3 * 2 * int64(m.batch.Rows-n) * int64(dim) * int64(s.layer.Out())
 	}
@@ -138,7 +139,7 @@ func (s *distinct) room(m *model, total int) {
 	}
 	for i, f := range s.deep {
 		q, x := &s.columns[i], &s.wide[f]
-		n, _ := m.lookup.Distinct(f)
+		n := len(m.lookup.Values(f).Places)
 		q.Rows, q.Grad = take(n * q.Dim)
 		if m.layout.Features[f].WidePart >= 0 && m.workers[0].tower[0].bias != nil {
 			x.of = q.Of

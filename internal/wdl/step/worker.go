@@ -22,7 +22,8 @@ const (
 	phaseEnd            // with distinct rows: gradients of the worker's features; phaseSum for all others
 	phaseSum            // the worker's part of the sum of dense gradients over the workers
 	phaseTables         // gradients of the keys of the worker's tables
-	phaseRoom           // with a device: the worker's rows of the input
+	phaseRoom           // with a device: the worker's share of what is copied to it
+	phaseTaken          // with a device: the worker's share of the gradients of rows
 )
 
 // worker computes an equal, contiguous share of each batch, in chunks, with its own

@@ -320,11 +320,22 @@ int cuMemGetInfo_v2(size_t *available, size_t *total) {
 	return ok;
 }
 
+static unsigned long long allocations;
+
+// standin_allocations returns how often memory of a device or pinned memory was allocated.
+unsigned long long standin_allocations(void) {
+	pthread_mutex_lock(&lock);
+	unsigned long long n = allocations;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
 int cuMemAlloc_v2(address *at, size_t size) {
 	ENTER("cuMemAlloc", 1);
 	if (!size)
 		return invalid_value;
 	pthread_mutex_lock(&lock);
+	allocations++;
 	size_t pages = (size + page - 1) / page * page;
 	struct range *r = spare();
 	int code = ok;
@@ -365,6 +376,7 @@ int cuMemHostAlloc(void **at, size_t size, unsigned flags) {
 	ENTER("cuMemHostAlloc", 1);
 	(void)flags;
 	pthread_mutex_lock(&lock);
+	allocations++;
 	struct range *r = spare();
 	*at = r ? aligned_alloc(page, (size + page - 1) / page * page) : NULL;
 	if (*at) {
@@ -596,6 +608,14 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
 // ---- Copies.
 
 struct copy { char *to; const char *from; size_t size; };
+static struct { unsigned long long in, out; } copied; // bytes since the library was loaded
+
+// standin_copied returns the bytes that were copied to devices and from them.
+void standin_copied(unsigned long long *in, unsigned long long *out) {
+	pthread_mutex_lock(&lock);
+	*in = copied.in, *out = copied.out;
+	pthread_mutex_unlock(&lock);
+}
 
 static int copies(void *data) {
 	struct copy *c = data;
@@ -607,6 +627,8 @@ static int copy(const char *call, void *stream, address device, const void *host
 	ENTER(call, 1);
 	pthread_mutex_lock(&lock);
 	int known = range_of(device, c.size, 0) && range_of((address)host, c.size, 1);
+	if (known)
+		*(host == c.from ? &copied.in : &copied.out) += c.size;
 	pthread_mutex_unlock(&lock);
 	return known ? standin_enqueue(stream, copies, &c, sizeof c) : invalid_value;
 }

@@ -19,6 +19,7 @@ typedef unsigned long long u64;
 #ifdef __CUDA__
 
 #define INLINE static inline __attribute__((device))
+#define UNROLL _Pragma("unroll")
 #define ON(p) (p)
 #define ROOT(x) __nvvm_sqrt_rn_f(x)
 #define KERNEL(name)                                                                      \
@@ -34,6 +35,7 @@ typedef unsigned long long u64;
 #else
 
 #define INLINE static inline
+#define UNROLL
 // device_shift is from an address of the simulated device to where its bytes are.
 extern long device_shift;
 #define ON(p) ((__typeof__(p))((char *)(p) + device_shift))
@@ -87,6 +89,133 @@ INLINE double log_1plus(double x) {
 INLINE double logistic(double z) {
 	double e = exponential(z < 0 ? z : -z);
 	return (z < 0 ? e : 1) / (1 + e);
+}
+
+// ---- Pooling. The values of a batch are numbered by feature, bag and place in the bag, and its
+// distinct rows by table. internal/wdl/step describes the arrays that connect them.
+
+enum { none = 0xffffffff };
+struct feature { u32 first, offsets, factors, deep, wide; };
+struct table { u32 row, width, deep; };
+
+// last_upto returns the last i < n with from[i*stride] <= x. The numbers ascend from at most x.
+INLINE u32 last_upto(const u32 *from, u32 stride, u32 n, u32 x) {
+	u32 i = 0;
+	while (n - i > 1) {
+		u32 mid = i + (n - i) / 2;
+		if (from[mid * stride] <= x)
+			i = mid;
+		else
+			n = mid;
+	}
+	return i;
+}
+
+// bag_index sets at, by value, to where its row begins. By place in order it sets deep to the
+// first column of the value's bag in the input, wide to the bag, each to none where the feature
+// is not used, and factor, which may be 0, to the factor of the value.
+struct bag_index_args {
+	u32 *at, *deep, *wide;
+	float *factor;
+	const struct feature *feature;
+	const u32 *offsets, *place, *start, *order;
+	const float *factors;
+	u32 values, keys, features, rows, width, unused;
+};
+
+KERNEL(bag_index) {
+	EACH(i, a.values) {
+		u32 value = ON(a.order)[i], row = last_upto(ON(a.start), 1, a.keys, i);
+		u32 f = last_upto(&ON(a.feature)->first, sizeof(struct feature) / sizeof(u32), a.features, value);
+		const struct feature *x = ON(a.feature) + f;
+		u32 own = value - x->first;
+		u32 bag = x->offsets == none ? own : last_upto(ON(a.offsets) + x->offsets, 1, a.rows, own);
+		ON(a.at)[value] = ON(a.place)[row];
+		ON(a.deep)[i] = x->deep == none ? none : bag * a.width + x->deep;
+		ON(a.wide)[i] = x->wide == none ? none : bag;
+		if (a.factor)
+			ON(a.factor)[i] = x->factors == none ? 1 : ON(a.factors)[x->factors + own];
+	}
+}
+
+struct bags { const float *row; const u32 *at; const struct feature *feature; const u32 *offsets; const float *factors; };
+
+// pooled adds number part of the rows of a bag, times their factors, to sum, in their order.
+INLINE float pooled(const struct bags *b, u32 f, u32 bag, u32 part, float sum) {
+	const struct feature *x = ON(b->feature) + f;
+	u32 v = bag, end = bag + 1;
+	if (x->offsets != none)
+		v = ON(b->offsets)[x->offsets + bag], end = ON(b->offsets)[x->offsets + bag + 1];
+	for (; v < end; v++) {
+		float value = ON(b->row)[ON(b->at)[x->first + v] + part];
+		sum = sum + (x->factors == none ? value : ON(b->factors)[x->factors + v] * value);
+	}
+	return sum;
+}
+
+// pool sets x, rows×width, to the pooled embeddings and the inputs of the network that are dense.
+// column is the feature of each column, or features plus the number of the input.
+struct pool_args { struct bags bags; float *x; const float *dense; const u32 *column; u32 rows, width, features, inputs; };
+
+KERNEL(pool) {
+	EACH(i, a.rows * a.width) {
+		u32 bag = i / a.width, col = i % a.width, f = ON(a.column)[col];
+		ON(a.x)[i] = f < a.features ? pooled(&a.bags, f, bag, col - ON(a.bags.feature)[f].deep, 0)
+			: ON(a.dense)[bag * a.inputs + f - a.features];
+	}
+}
+
+// pool_wide adds the wide weights of each sample to its logits, labels×rows, in the order of the
+// features.
+struct pool_wide_args { struct bags bags; float *logit; u32 rows, labels, features, unused; };
+
+KERNEL(pool_wide) {
+	EACH(i, a.labels * a.rows) {
+		float sum = ON(a.logit)[i];
+		for (u32 f = 0; f < a.features; f++) {
+			u32 wide = ON(a.bags.feature)[f].wide;
+			if (wide != none)
+				sum = pooled(&a.bags, f, i % a.rows, wide + i / a.rows, sum);
+		}
+		ON(a.logit)[i] = sum;
+	}
+}
+
+// pool_grad sets the gradient of each row to the sum over its values, in their order, of the
+// gradients of their bags, times their factors. One thread adds all of a number: it loads ahead of
+// the additions, since a frequent row has thousands of values. Adding 0 in place of what there is
+// not leaves a sum as it is.
+struct pool_grad_args {
+	float *grad;
+	const float *dx, *dlogit, *factor;
+	const struct table *table;
+	const u32 *place, *start, *deep, *wide;
+	u32 keys, tables, widest, rows;
+};
+
+KERNEL(pool_grad) {
+	enum { ahead = 32 };
+	EACH(i, a.keys * a.widest) {
+		u32 row = i / a.widest, col = i % a.widest;
+		const struct table *t = ON(a.table) + last_upto(&ON(a.table)->row, sizeof(struct table) / sizeof(u32), a.tables, row);
+		if (col >= t->width)
+			continue;
+		const u32 *at = col < t->deep ? ON(a.deep) : ON(a.wide);
+		const float *from = col < t->deep ? ON(a.dx) + col : ON(a.dlogit) + (col - t->deep) * a.rows;
+		u32 end = ON(a.start)[row + 1];
+		float sum = 0;
+		for (u32 v = ON(a.start)[row]; v < end; v += ahead) {
+			u32 p[ahead];
+			float g[ahead];
+			UNROLL for (u32 k = 0; k < ahead; k++)
+				p[k] = v + k < end ? at[v + k] : none;
+			UNROLL for (u32 k = 0; k < ahead; k++)
+				g[k] = p[k] == none ? 0 : a.factor ? ON(a.factor)[v + k] * from[p[k]] : from[p[k]];
+			UNROLL for (u32 k = 0; k < ahead; k++)
+				sum = sum + g[k];
+		}
+		ON(a.grad)[ON(a.place)[row] + col] = sum;
+	}
 }
 
 // ---- Layers. B rows, in inputs, cols outputs of a layer.
