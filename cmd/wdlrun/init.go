@@ -20,7 +20,7 @@ func initCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
 		Usage:     "read a sample of your files and write a configuration",
-		UsageText: "wdlrun init [-rows N] [-out FILE] -data FILE [FILE…]",
+		UsageText: "wdlrun init [-rows N] [-label FIELD] [-out FILE] -data FILE [FILE…]",
 		Description: `Detects the format, header, types and label of your files, and writes a configuration with an
 encoding for each column and the evidence for it. Read it before you train: uncertain choices
 are marked CHECK.
@@ -41,12 +41,14 @@ Keys of the JSON line (-json):
 
 Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
+   wdlrun init -data clicks.csv -label bought      the label is not the guessed field
    wdlrun init -data day_*.csv -out clicks.yaml    several files with the same columns
    wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data", Usage: "read `FILE`, glob or folder; at most 16 files are read"},
 			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half from all files; of a compressed file only the beginning"},
+			&cli.StringFlag{Name: "label", Usage: "the label is `FIELD`", DefaultText: "guessed by names and values"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "write to `FILE`, which must not exist; - is standard output"},
 			jsonFlag(),
 		},
@@ -65,6 +67,11 @@ func (p *program) init(c *cli.Context) error {
 	seen, err := inspect.All(files, c.Int("rows"))
 	if err != nil {
 		return err
+	}
+	if label := c.String("label"); label != "" {
+		if err := seen.SetLabel(label); err != nil {
+			return fmt.Errorf("init: -label: %w", err)
+		}
 	}
 	if len(seen.Columns) == 1 {
 		return fmt.Errorf("init: %s: its records have one field, %q, and no other to learn from; is it csv or tsv?", seen.Names[0], seen.Columns[0].Name)

@@ -32,6 +32,7 @@ type Inspection struct {
 	Unread    []string // fields that cannot be read, with reasons
 	Label     string   // column that is probably the label
 	Sure      bool     // Label has a usual name of labels
+	Rejected  []string // columns that may be a better label, with the reason why they are not Label
 	Positive  []string // values of Label that probably mean 1
 	Threshold *float64 // for a numeric label, instead of Positive: from this value on it is 1
 	Certain   bool     // Positive are common words for 1

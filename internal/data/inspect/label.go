@@ -1,13 +1,16 @@
 package inspect
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
 // Values that usually mean 1.
@@ -34,8 +37,69 @@ func (in *Inspection) guessLabel(s *record.Sample) {
 	}
 	c := &in.Columns[best]
 	in.Label, in.Sure = c.Name, IsLabelName(c.Name)
+	for i := range in.Columns {
+		x := &in.Columns[i]
+		if why := x.spoilt(i == 0 || i == len(in.Columns)-1); why != "" && x != c && !in.Sure {
+			in.Rejected = append(in.Rejected, x.Name+" ("+why+")")
+		}
+	}
 	in.guessRule(c)
 	in.measure()
+}
+
+// SetLabel makes a field the label, instead of the guessed one.
+func (in *Inspection) SetLabel(field string) error {
+	c := in.column(field)
+	if c == nil {
+		names := make([]string, len(in.Columns))
+		for i := range in.Columns {
+			names[i] = in.Columns[i].Name
+		}
+		return fmt.Errorf("%s: there is no field %q%s", in.Names[0], field, nearest.Instead(field, names))
+	}
+	if c.Distinct == 0 {
+		return fmt.Errorf("%s: the field %s has no values in these rows, so it cannot be the label", in.Names[0], field)
+	}
+	for i := range in.Columns {
+		in.Columns[i].Signal, in.Columns[i].Likeness = signal.Signal{}, 0
+	}
+	in.Label, in.Sure, in.Rejected, in.Positive, in.Threshold, in.Certain = field, true, nil, nil, nil, false
+	in.guessRule(c)
+	in.measure()
+	return nil
+}
+
+// spoilt returns why a column that would be the label by its name or place is not suitable: it
+// has only one value, or a few rows have a third value or none. It returns "" for other columns.
+func (c *Column) spoilt(outer bool) string {
+	const inHundred = 5 // rows with another value than the two most frequent ones
+	counts := map[string]int{}
+	for _, s := range c.cells.values {
+		counts[s]++
+	}
+	named, rows := IsLabelName(c.Name), len(c.cells.ends)
+	others, third := len(c.cells.values), ""
+	for i, s := range c.Examples {
+		if i < 2 {
+			others -= counts[s]
+		} else if third == "" {
+			third = s
+		}
+	}
+	empty := int(math.Round(c.Missing * float64(rows)))
+	switch {
+	case !named && !outer || c.Many || c.Separator != "" || !named && (IsIDName(c.Name) || IsTimeName(c.Name)):
+		return ""
+	case named && c.Distinct == 1:
+		return fmt.Sprintf("all rows have the value %q", c.Examples[0])
+	case c.Distinct < 2 || 100*(others+empty) > inHundred*rows || counts[c.Examples[1]] <= others:
+		return ""
+	case others > 0:
+		return fmt.Sprintf("%d values, the third (%q) in %d of %d rows", c.Distinct, third, counts[third], rows)
+	case empty > 0:
+		return fmt.Sprintf("no value in %d of %d rows", empty, rows)
+	}
+	return ""
 }
 
 // likely scores a column as the label. all reports that all records were read. If scores

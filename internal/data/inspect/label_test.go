@@ -126,3 +126,43 @@ func TestHeaderOfTexts(t *testing.T) {
 		}
 	}
 }
+
+// TestSpoiltLabel: a column that would be the label but for a few rows is named with the
+// reason, and can be chosen.
+func TestSpoiltLabel(t *testing.T) {
+	for name, x := range map[string]struct {
+		header string
+		value  func(i int) string
+		want   string
+	}{
+		"a third value": {"income", func(i int) string {
+			if i == 7 {
+				return "unknown"
+			}
+			return []string{"low", "high"}[i%2]
+		}, `income (3 values, the third ("unknown") in 1 of 200 rows)`},
+		"empty": {"income", func(i int) string {
+			if i < 4 {
+				return ""
+			}
+			return []string{"low", "high"}[i%2]
+		}, "income (no value in 4 of 200 rows)"},
+		"one value":   {"click", func(i int) string { return "0" }, `click (all rows have the value "0")`},
+		"three kinds": {"income", func(i int) string { return []string{"low", "high", "middle"}[i%3] }, ""},
+	} {
+		text := tableOf("age,sex,"+x.header+"\n", 200, func(i int) string { return fmt.Sprintf("%d.5,%s,%s", i%7, []string{"F", "M"}[i%3%2], x.value(i)) })
+		in, err := First(datatest.Write(t, "x.csv", text), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(in.Rejected, "; "); in.Label != "sex" || got != x.want {
+			t.Errorf("%s: label %s, rejected %q; want %q", name, in.Label, got, x.want)
+		}
+		if err := in.SetLabel(x.header); err != nil || in.Label != x.header || !in.Sure || in.Rejected != nil || len(in.Positive) != 1 {
+			t.Errorf("%s: %v, label %s, positive %q", name, err, in.Label, in.Positive)
+		}
+		if err := in.SetLabel("incom"); x.header == "income" && (err == nil || !strings.Contains(err.Error(), `no field "incom"`) || !strings.Contains(err.Error(), "income")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

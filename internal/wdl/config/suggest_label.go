@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
@@ -38,6 +40,9 @@ func (s *suggestion) labelSection() {
 		mark = "   # CHECK: it has only one value in these rows; training needs both classes"
 	case !s.Sure:
 		mark = "   # CHECK: a guess, because no column name indicates the label"
+	}
+	if mark != "" && len(s.Rejected) > 0 {
+		mark += oneLine(fmt.Sprintf("; perhaps it is %s; correct these rows, or run init with -label FIELD", strings.Join(s.Rejected, ", or ")))
 	}
 	s.line("  field: %s%s", text(s.names[s.label]), mark)
 	if s.Threshold != nil {
