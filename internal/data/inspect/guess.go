@@ -99,8 +99,8 @@ func guessSeparator(values []string, delimiter string) string {
 	return ""
 }
 
-// isBinary reports whether lines are binary data. Text in any encoding has no zero bytes
-// and hardly any control characters.
+// isBinary reports whether lines are binary data. Text in any encoding has hardly any zero
+// bytes or control characters.
 func isBinary(all []string) bool {
 	const inHundred = 1
 	bytes, odd := 0, 0
@@ -108,8 +108,6 @@ func isBinary(all []string) bool {
 		bytes += len(s)
 		for i := range len(s) {
 			switch c := s[i]; {
-			case c == 0:
-				return true
 			case c < ' ' && c != '\t' && c != '\r' && c != '\f' || c == 0x7f:
 				odd++
 			}

@@ -98,6 +98,9 @@ func inspect(path string, s *record.Sample) (*Inspection, error) {
 		return nil, err
 	}
 	for i := range all {
+		if err := zeroByte(&s.Files[i], &all[i]); err != nil {
+			return nil, err
+		}
 		if isBinary(all[i].lines) {
 			return nil, fmt.Errorf("%s is not text: it has zero bytes or many control characters; is it csv or tsv?", s.Files[i].Name)
 		}
@@ -180,7 +183,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 	}
 	records = records[:min(len(records), s.Rows)] // one more was read, for the header
 	if in.Rows = len(records); in.Rows == 0 {
-		return fmt.Errorf("%s: there is a header and no record", first.Name)
+		return fmt.Errorf("%s: it has only a header line, no records", first.Name)
 	}
 	in.columns(names, records, func(column int) func(string) string { return in.placeOf(s, all, column, len(names)) })
 	in.guessLabel(s)
@@ -356,8 +359,8 @@ func (in *Inspection) named(records [][]string) (_ [][]string, names []string, e
 
 // names decides whether the first record is a header: no field of it is a number or
 // missing. In addition, a column below it is numeric, or a field has the name of a label,
-// or none of its fields occurs again although those of other records do. All fields must
-// differ.
+// or none of its fields occurs again although those of other records do, or there is no
+// other record. All fields must differ.
 func (in *Inspection) names(records [][]string) ([]string, error) {
 	first := records[0]
 	seen, numbers, twice := map[string]bool{}, false, ""
@@ -369,7 +372,7 @@ func (in *Inspection) names(records [][]string) ([]string, error) {
 		seen[s] = true
 		numbers = numbers || IsLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
 	}
-	switch in.Header = mayBeHeader(records[0]) && (numbers || isUnlike(records)); {
+	switch in.Header = mayBeHeader(records[0]) && (numbers || len(records) == 1 || isUnlike(records)); {
 	case in.Header && twice != "":
 		return nil, fmt.Errorf("its header names %s twice; rename one, or if this line is a record, say so with -config FILE (data.header: false)", strconv.Quote(string(record.CutLong([]byte(twice)))))
 	case in.Header:

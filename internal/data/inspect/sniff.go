@@ -189,6 +189,7 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 		return nil, err
 	}
 	for i, field := range names {
+		in.dropMissingWords(field, &l.cells[i])
 		in.dropStrays(field, &l.cells[i], func(string) string { return s.Files[0].Name })
 		c := lookAt(field, l.cells[i], "")
 		if name == "libffm" && strings.HasSuffix(field, record.ValuesSuffix) && c.Distinct == 1 && c.Examples[0] == "1.0" {

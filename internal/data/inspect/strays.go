@@ -53,6 +53,36 @@ func straysOf(name string, values []string) (strays []string) {
 	return strays
 }
 
+// dropMissingWords makes words for a missing value, such as the text "nan" that pandas
+// writes, missing values of a column of other strings, if they are frequent. It notes them.
+func (in *Inspection) dropMissingWords(name string, all *cells) {
+	const inHundred = 1
+	counts := map[string]int{}
+	for _, s := range all.values {
+		if slices.Contains(missingWords, s) {
+			counts[s]++
+		}
+	}
+	kept, n := cells{}, len(all.values)
+	for _, s := range missingWords {
+		if counts[s] == 0 || 100*counts[s] < inHundred*n || counts[s] == n {
+			delete(counts, s)
+			continue
+		}
+		if !slices.Contains(in.Missing, s) {
+			in.Missing = append(in.Missing, s)
+		}
+		in.Notes = append(in.Notes, fmt.Sprintf("column %s holds %q in %d of %d values; data.missing lists it, so that it means a missing value; remove it there if it is a value of its own", name, s, counts[s], n))
+	}
+	if len(counts) == 0 {
+		return
+	}
+	for i := range all.ends {
+		kept.add(slices.DeleteFunc(slices.Clone(all.of(i)), func(s string) bool { return counts[s] > 0 })...)
+	}
+	*all = kept
+}
+
 var infinity = regexp.MustCompile(`^[+-]?([iI]nf|INF|[iI]nfinity)$`)
 
 // dropStrays makes strays missing values, and notes them.

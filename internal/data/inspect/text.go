@@ -2,10 +2,12 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
 // mostSearched is the number of bytes of files searched for line breaks in quotes.
@@ -53,6 +55,20 @@ func (in *Inspection) noteEncoding(s *record.Sample, all []sampled) {
 			return
 		}
 	}
+}
+
+// zeroByte returns the error of the first line with a zero byte, in a file that is text
+// otherwise.
+func zeroByte(f *record.File, x *sampled) error {
+	i := slices.IndexFunc(x.lines, func(line string) bool { return strings.IndexByte(line, 0) >= 0 })
+	if i < 0 || isBinary(x.lines) {
+		return nil
+	}
+	place := f.Name
+	if at, err := record.NewDelimited(schema.Source{}).Place(f, x.offsets[i]); err == nil {
+		place = at.Place()
+	}
+	return fmt.Errorf("%s: a zero byte in the text, perhaps of a damaged file or a broken export; write the file again, or remove these bytes (tr -d '\\000' < %s > NEW)", place, shellWord(f.Name))
 }
 
 // shellWord quotes a file name for a shell if necessary.

@@ -1,0 +1,43 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/datatest"
+)
+
+// TestOnlyAHeader: a file without records is an error, whatever its header.
+func TestOnlyAHeader(t *testing.T) {
+	for _, header := range []string{"user,movie,rating\n", "click,age\n"} {
+		if _, err := First(datatest.Write(t, "x.csv", header), 0); err == nil || !strings.Contains(err.Error(), "x.csv: it has only a header line, no records") {
+			t.Errorf("%q: %v", header, err)
+		}
+	}
+}
+
+// TestZeroByte: a zero byte in text is reported with its line and how to remove it.
+func TestZeroByte(t *testing.T) {
+	text := tableOf("name,click\n", 300, func(i int) string { return fmt.Sprintf("a%s%d,%d", map[bool]string{true: "\x00"}[i == 40], i%9, i%2) })
+	if _, err := First(datatest.Write(t, "x.csv", text), 0); err == nil || !strings.Contains(err.Error(), "x.csv:42: a zero byte in the text") || !strings.Contains(err.Error(), `tr -d '\000' < `) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestFrequentMissingWords: words for a missing value in texts of records are missing values,
+// with a note; rare ones and columns of nothing else stay.
+func TestFrequentMissingWords(t *testing.T) {
+	text := tableOf("", 400, func(i int) string {
+		return fmt.Sprintf(`{"click": %d, "city": %q, "name": %q, "word": "None"}`, i%2, []string{"Bern", "nan", "Basel"}[i%3], map[bool]string{true: "NA", false: "x"}[i == 9])
+	})
+	in, err := First(datatest.Write(t, "x.jsonl", text), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	city := in.column("city")
+	if !slices.Equal(in.Missing, []string{"nan"}) || city.Distinct != 2 || city.Missing < .3 || len(in.Notes) != 1 || !strings.Contains(in.Notes[0], `column city holds "nan" in 133 of 400 values`) {
+		t.Errorf("missing %q, city %+v, notes %q", in.Missing, city, in.Notes)
+	}
+}
