@@ -313,7 +313,7 @@ func (s *sweeping) run(c *cli.Context, p *program) error {
 			return e
 		}
 	} else {
-		s.print(p.stdout)
+		s.print(p.stdout, c.Int("np"))
 	}
 	next := "to continue: " + called(os.Args[0]) + " sweep -resume " + quotedPath(s.dir)
 	for _, flag := range []string{"parallel", "np"} {
@@ -342,7 +342,7 @@ func (s *sweeping) line(t *sweep.Trial, x sweep.Outcome) string {
 	if x.Error != "" {
 		return fmt.Sprintf("trial %d%s failed: %s", t.Number, seed, x.Error)
 	}
-	return fmt.Sprintf("trial %d%s, %d %s: validation %s %.5f, %.1f s", t.Number, seed, x.Epochs, plural(x.Epochs, "epoch"), s.Options.Metric, x.Valid[s.Options.Metric], x.Seconds)
+	return fmt.Sprintf("trial %d%s, epochs: %s, validation %s: %.5f, %.1f s", t.Number, seed, sweep.EpochsOf([]sweep.Outcome{x}), s.Options.Metric, x.Valid[s.Options.Metric], x.Seconds)
 }
 
 // verdict describes the best trial, with its test metrics.
@@ -417,8 +417,8 @@ func (s *sweeping) writeResults() error {
 // mostShown is the maximum number of trials in the text table.
 const mostShown = 20
 
-func (s *sweeping) print(w io.Writer) {
-	head := []string{"trial", "state", "best epochs", s.Options.Metric, "deviation", "seconds"}
+func (s *sweeping) print(w io.Writer, np int) {
+	head := []string{"trial", "state", "epochs", s.Options.Metric, "deviation", "seconds"}
 	for _, p := range s.space {
 		head = append(head, clean(p.Key, 48))
 	}
@@ -428,7 +428,7 @@ func (s *sweeping) print(w io.Writer) {
 		row := []string{fmt.Sprint(t.Number), report.SweepState(s.Sweep, t), "-", "-", "-", "-"}
 		if peak := s.Peak(t); peak != nil {
 			mean, deviation := sweep.Spread(sweep.Of(peak, s.Options.Metric, false))
-			row[2], row[3] = fmt.Sprint(peak[0].Epochs), fmt.Sprintf("%.5f", mean)
+			row[2], row[3] = sweep.EpochsOf(peak), fmt.Sprintf("%.5f", mean)
 			if !math.IsNaN(deviation) {
 				row[4] = fmt.Sprintf("%.5f", deviation)
 			}
@@ -460,6 +460,10 @@ func (s *sweeping) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\n%s\n  %-12s    trials, the effect of each key\n  %-12s    every outcome\n  trial-*         run directories: wdlrun runs %s\n", s.dir, sweepReport, sweepState, quotedPath(s.dir))
 	if s.Best > 0 {
-		fmt.Fprintf(w, "  %-12s    the configuration of the best trial\nnext  %s train -config %s\n", sweepBest, called(os.Args[0]), quotedPath(filepath.Join(s.dir, sweepBest)))
+		ranks := ""
+		if np > 1 {
+			ranks = fmt.Sprintf(" -np %d", np)
+		}
+		fmt.Fprintf(w, "  %-12s    the configuration of the best trial\nnext  %s%s train -config %s\n", sweepBest, called(os.Args[0]), ranks, quotedPath(filepath.Join(s.dir, sweepBest)))
 	}
 }

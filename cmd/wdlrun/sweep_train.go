@@ -186,7 +186,7 @@ func (a *trainings) read(dir string, x *sweep.Outcome) {
 		}
 		return all
 	}
-	x.Valid, x.Test = of(r.Result.Valid), of(r.Result.Test)
+	x.Valid, x.Test, x.Best = of(r.Result.Valid), of(r.Result.Test), r.Result.BestEpoch
 	if _, has := x.Valid[a.s.Options.Metric]; !has {
 		x.Error = "the validation data has no " + a.s.Options.Metric
 	}

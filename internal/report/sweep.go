@@ -74,7 +74,7 @@ func trialRow(s *sweep.Sweep, t *sweep.Trial, keys []string) []string {
 	row := []string{fmt.Sprint(t.Number), SweepState(s, t), "", "", "", ""}
 	if peak := s.Peak(t); peak != nil {
 		mean, deviation := sweep.Spread(sweep.Of(peak, s.Options.Metric, false))
-		row[2], row[3] = fmt.Sprint(peak[0].Epochs), fmt.Sprintf("%.5f", mean)
+		row[2], row[3] = sweep.EpochsOf(peak), fmt.Sprintf("%.5f", mean)
 		if !math.IsNaN(deviation) {
 			row[4] = fmt.Sprintf("%.5f", deviation)
 		}

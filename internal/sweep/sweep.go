@@ -65,7 +65,8 @@ func Falling(metric string) bool {
 // Outcome is the result of a job.
 type Outcome struct {
 	Rung    int                `json:"rung"`
-	Epochs  int                `json:"epochs"`
+	Epochs  int                `json:"epochs"`               // allowed by the rung
+	Best    int                `json:"best_epoch,omitempty"` // of the model, if early stopping restored an earlier one
 	Repeat  int                `json:"repeat"`
 	Seed    uint64             `json:"train_seed"`
 	Run     string             `json:"run"`             // name of the run directory
@@ -73,6 +74,23 @@ type Outcome struct {
 	Seconds float64            `json:"seconds"`
 	Valid   map[string]float64 `json:"valid,omitempty"`
 	Test    map[string]float64 `json:"test,omitempty"`
+}
+
+// EpochsOf describes the epochs of the models of one trial: 9, 4 of 50 or 3 to 5 of 50.
+func EpochsOf(outcomes []Outcome) string {
+	least, most, allowed := math.MaxInt, 0, 0
+	for _, x := range outcomes {
+		n := cmp.Or(x.Best, x.Epochs)
+		least, most, allowed = min(least, n), max(most, n), max(allowed, x.Epochs)
+	}
+	text := fmt.Sprint(most)
+	if least < most {
+		text = fmt.Sprintf("%d to %d", least, most)
+	}
+	if least < allowed {
+		text += fmt.Sprintf(" of %d", allowed)
+	}
+	return text
 }
 
 // Trial is a combination of settings.

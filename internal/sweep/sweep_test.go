@@ -276,3 +276,17 @@ func FuzzSweep(f *testing.F) {
 		}
 	})
 }
+
+// TestEpochsOf: epochs after the one that early stopping restored do not count.
+func TestEpochsOf(t *testing.T) {
+	for want, outcomes := range map[string][]Outcome{
+		"9":            {{Epochs: 9}},
+		"4 of 50":      {{Epochs: 50, Best: 4}},
+		"3 to 5 of 50": {{Epochs: 50, Best: 5}, {Epochs: 50, Best: 3}},
+		"3 to 9 of 9":  {{Epochs: 9, Best: 3}, {Epochs: 9}},
+	} {
+		if got := EpochsOf(outcomes); got != want {
+			t.Errorf("%+v: %s, want %s", outcomes, got, want)
+		}
+	}
+}
