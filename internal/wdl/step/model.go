@@ -131,11 +131,12 @@ type pauses struct {
 	// hold, if not nil, returns how long to sleep after a chunk of training that took the
 	// given time. halt is true if the batch must be given up. gone, if not nil, is closed
 	// when the model is closed.
-	hold   func(step int64, took time.Duration) time.Duration
-	halt   *atomic.Bool
-	gone   chan struct{}
-	gaveUp bool // this batch was given up
-	seen   int  // rows computed until then
+	hold      func(step int64, took time.Duration) time.Duration
+	halt      *atomic.Bool
+	gone      chan struct{}
+	gaveUp    bool          // this batch was given up
+	overslept time.Duration // by how much sleeps took longer than they should have
+	seen      int           // rows computed until then
 
 	pace  func(Progress) time.Duration // if not nil, the modelled time from the beginning of compute to a place
 	began time.Time                    // beginning of compute, for pace

@@ -109,16 +109,27 @@ func (m *model) paused(lo, hi int, began time.Time) bool {
 	return m.gaveUp
 }
 
-// sleep sleeps for d, or until the model is closed.
+// sleep sleeps for d, or until the model is closed. A timer may be late by more than a small
+// chunk takes, so the delay is subtracted from later sleeps.
 func (m *model) sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
+	if m.overslept >= d {
+		m.overslept -= d
+		return
+	}
+	d -= m.overslept
+	began := time.Now()
 	select {
 	case <-time.After(d):
 	case <-m.gone:
 	}
+	m.overslept = min(time.Since(began)-d, mostOverslept)
 }
+
+// mostOverslept bounds what is subtracted: a machine that was stopped does not make up for it.
+const mostOverslept = 20 * time.Millisecond
 
 // forward computes the logits of rows lo to hi and their gradients. It returns the sum of
 // the losses.
