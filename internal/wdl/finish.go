@@ -106,8 +106,10 @@ func (j *job) chooseModel(res *report.Result) error {
 	}
 	if valid != nil {
 		res.Improving = j.validation.improving()
-		res.ValidOutside = j.validation.outside
-		j.warnOfDoubts(&report.Evaluated{Metrics: *valid, Outside: j.validation.outside}, "the validation data")
+		last := &j.validation.last
+		res.ValidOutside = last.Outside
+		last.Metrics = *valid
+		j.warnOfDoubts(last, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
 	if model != j.cursor.Step || j.saves.saver.Last() == model {

@@ -183,9 +183,9 @@ func (j *job) startCursor() error {
 	switch {
 	case j.config.Label.IsNumber():
 	case ones == 0:
-		return fmt.Errorf("none of the %d training rows has the label 1, %s; the values that are there: wdlrun data show FILE", n, input.LabelRule(&j.config.Label))
+		return fmt.Errorf("none of the %d training rows has the label 1, %s; to list the values of the field: wdlrun data check -config FILE", n, input.LabelRule(&j.config.Label))
 	case ones == n:
-		return fmt.Errorf("all %d training rows have the label 1, %s; the values that are there: wdlrun data show FILE", n, input.LabelRule(&j.config.Label))
+		return fmt.Errorf("all %d training rows have the label 1, %s; to list the values of the field: wdlrun data check -config FILE", n, input.LabelRule(&j.config.Label))
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func TestManyNewValuesAreReported(t *testing.T) {
 	train, few, many := write("train.csv", 400, 0), write("few.csv", 100, 19), write("many.csv", 100, 20)
 	for _, encoding := range []string{"hash", "vocabulary"} {
 		for size := 1; size <= 2; size++ {
-			for test, want := range map[string]string{few: "", many: "user: training has not seen 20 of 100 values of the test data: are they missing, or written otherwise than in training? If they are new, train on more recent data"} {
+			for test, want := range map[string]string{few: "", many: "user: training has not seen 20 of 100 values of the test data: are they missing, or spelled differently than in training? If they are new, train on more recent data"} {
 				c, err := config.Parse("new.yaml", []byte(fmt.Sprintf(`
 data: {train: [%q], test: [%q], header: true}
 label: {field: click}
@@ -108,6 +108,44 @@ train: {global_batch: 32, epochs: 1}
 				if n := res.TestUnknown["user_x_site"]; n < 20 || strings.Join(warned, "\n") != want {
 					t.Errorf("%s, %d ranks, %s: %q, want %q; %d new crosses", encoding, size, filepath.Base(test), warned, want, n)
 				}
+			}
+		}
+	}
+}
+
+// TestUniqueValuesAreReported: a feature whose values do not recur in a random part of the
+// training data is reported, and so is a file that is used twice.
+func TestUniqueValuesAreReported(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "train.csv")
+	var b strings.Builder
+	b.WriteString("click,request,site\n")
+	for i := range 400 {
+		fmt.Fprintf(&b, "%d,r%d,site%d\n", i*7%3&1, i, i%30)
+	}
+	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
+	for _, encoding := range []string{"hash", "vocabulary"} {
+		for size := 1; size <= 2; size++ {
+			c, err := config.Parse("unique.yaml", []byte(fmt.Sprintf(`
+data: {train: [%q], test: [%[1]q], header: true, valid_fraction: 0.2}
+label: {field: click}
+features: [{field: request, encode: %s}, {field: site, encode: hash}]
+model: {embedding_dim: 4, hidden: [8]}
+train: {global_batch: 32, epochs: 1}
+`, path, encoding)))
+			fatal.If(t, err)
+			unique, twice := 0, 0
+			runJob(t, size, Options{Config: c, Warn: func(line string) {
+				if strings.HasPrefix(line, "request: ") && strings.HasSuffix(line, "almost every value is unique, so the model cannot learn from it; remove the feature") {
+					unique++
+				} else if strings.HasPrefix(line, "data.train and data.test both have the file ") {
+					twice++
+				} else if strings.Contains(line, "unique") {
+					t.Error(line)
+				}
+			}})
+			if unique != 1 || twice != 1 {
+				t.Errorf("%s, %d ranks: %d warnings of unique values, %d of a file that is used twice", encoding, size, unique, twice)
 			}
 		}
 	}

@@ -12,9 +12,9 @@ import (
 // validation evaluates the validation data during a training and applies early stopping.
 type validation struct {
 	*run
-	saves   *saves
-	outside []report.Outside // fields with values outside their range in the last evaluation
-	noRows  bool             // it has been reported that no row is held out
+	saves  *saves
+	last   report.Evaluated // doubtful values in the last evaluation; its metrics are in the cursor
+	noRows bool             // it has been reported that no row is held out
 }
 
 // evaluatesEpoch reports whether the validation data is evaluated after an epoch, independent
@@ -59,7 +59,10 @@ func (v *validation) validate(ctx context.Context, c *cursor, epoch int64) (line
 		return "", err
 	}
 	m := e.Metrics
-	c.Valid, v.outside = &m, e.Outside
+	c.Valid, v.last = &m, report.Evaluated{Outside: e.Outside}
+	if d := &v.config.Data; d.ValidFraction > 0 && d.ValidTime == "" && d.ValidGroup == "" {
+		v.last.Held, v.last.Unknown = true, e.Unknown
+	}
 	v.report.Write(report.Line{Event: "valid", Step: c.Step, Epoch: epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
 	if err := v.keepDistributions(c.Step); err != nil {
 		return "", err

@@ -116,6 +116,8 @@ func Open(x Setup) (*Input, error) {
 		err = keepNegatives(in.Train, c)
 	}
 	in.Valid, in.Test = open("validation", listValid), open("test", listTest)
+	in.warnOfShared("valid", in.Valid)
+	in.warnOfShared("test", in.Test)
 	if err == nil && in.Train == nil && !c.Data.Follow.On {
 		err = errors.New("training data: data.train names no file")
 	}

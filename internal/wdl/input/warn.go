@@ -29,6 +29,19 @@ func (in *Input) warnOfBad(d *data.Dataset) {
 	in.Warn(line)
 }
 
+// warnOfShared warns if a dataset has a file of the training data.
+func (in *Input) warnOfShared(name string, d *data.Dataset) {
+	if d == nil || in.Train == nil || in.Warn == nil {
+		return
+	}
+	for _, file := range d.Names() {
+		if slices.Contains(in.Train.Names(), file) {
+			in.Warn(fmt.Sprintf("data.train and data.%s both have the file %s: metrics of records that the model was trained on are too good; remove the file from one of them", name, file))
+			return
+		}
+	}
+}
+
 // warnOfOneClass warns if all labels of an evaluation dataset are the same.
 func (in *Input) warnOfOneClass(d *data.Dataset) {
 	which, n := "none", d.Rows(data.All)
@@ -38,7 +51,7 @@ func (in *Input) warnOfOneClass(d *data.Dataset) {
 	case ones > 0:
 		which = "each"
 	}
-	in.Warn(fmt.Sprintf("%s of the %d records of %s has the label 1, %s; so there is no AUC; the values that are there: wdlrun data show FILE", which, n, FirstFew(d.Names()), LabelRule(&in.Config.Label)))
+	in.Warn(fmt.Sprintf("%s of the %d records of %s has the label 1, %s; so there is no AUC; to list the values of the field: wdlrun data check -config FILE", which, n, FirstFew(d.Names()), LabelRule(&in.Config.Label)))
 }
 
 // LabelRule describes which labels are 1.

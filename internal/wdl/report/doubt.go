@@ -17,6 +17,7 @@ type Evaluated struct {
 	Unknown map[string]int64 // by feature or cross: values outside the vocabulary or without a row for their key
 	Outside []Outside
 	Absent  []string // fields of which no record has a value
+	Held    bool     // the rows are a random part of the training data
 }
 
 // Outside counts the numbers of a field that are outside the range of the training data.
@@ -48,10 +49,12 @@ func (o *Outside) warning(what string) string {
 }
 
 // A warning about values of a feature that training has not seen needs at least this count
-// and this share of the samples.
+// and this share of the samples. A random part of the training data has only values that are
+// rare, so the feature is an identifier if most are.
 const (
 	unseenLeast = 10
 	unseenShare = 0.2
+	uniqueShare = 0.8
 )
 
 // unseen returns warnings about features with many values that training has not seen. It
@@ -65,11 +68,19 @@ func (m *Evaluated) unseen(features []schema.Feature, columns []encode.SparseCol
 	for _, f := range features {
 		name := cmp.Or(f.Name, f.Field)
 		n := m.Unknown[name]
-		if multi[name] || slices.Contains(m.Absent, f.Field) || n < unseenLeast || float64(n) < unseenShare*float64(m.Samples) {
-			continue
+		share := unseenShare
+		if m.Held {
+			share = uniqueShare
 		}
-		lines = append(lines, fmt.Sprintf("%s: training has not seen %d of %d values of %s: are they missing, or written otherwise than in training? If they are new, train on more recent data",
-			name, n, m.Samples, what))
+		switch {
+		case multi[name] || slices.Contains(m.Absent, f.Field) || n < unseenLeast || float64(n) < share*float64(m.Samples):
+		case m.Held:
+			lines = append(lines, fmt.Sprintf("%s: %d of %d values of %s do not occur in the rest of the training data: almost every value is unique, so the model cannot learn from it; remove the feature",
+				name, n, m.Samples, what))
+		default:
+			lines = append(lines, fmt.Sprintf("%s: training has not seen %d of %d values of %s: are they missing, or spelled differently than in training? If they are new, train on more recent data",
+				name, n, m.Samples, what))
+		}
 	}
 	return lines
 }
