@@ -402,9 +402,9 @@ func (g *Group) further(gone *rankState) string {
 	case gone.status.Phase == "" || far.Step == gone.status.Step:
 		return ""
 	case gone.status.Position == "" && far.Position != "":
-		return fmt.Sprintf("it ended later, when another rank was at step %d, input %s", far.Step, far.Position)
+		return fmt.Sprintf("it ended later: another rank had reached step %d, input %s", far.Step, far.Position)
 	}
-	return fmt.Sprintf("it ended later, when another rank was at step %d", far.Step)
+	return fmt.Sprintf("it ended later: another rank had reached step %d", far.Step)
 }
 
 // waiting describes which ranks wait for others while one is stuck, and where.

@@ -21,8 +21,8 @@ var refusedFlags = []struct{ args, want string }{
 	{"-bind socket train", `-bind "socket": choose core, numa or none`},
 	{"-map socket train", `-map "socket": choose slot, node or numa`},
 	{"-map numa train", "-map numa has no effect on ranks that are not bound: give -bind core or -bind numa too"},
-	{"-mem much train", `-mem "much": it takes a number of bytes above 0, such as 8g or 500m`},
-	{"-mem 99999g train", `-mem "99999g": it takes a number of bytes`},
+	{"-mem much train", `-mem "much": expected a number of bytes above 0, such as 8g or 500m`},
+	{"-mem 99999g train", `-mem "99999g": expected a number of bytes`},
 	{"-mem 30t true", "MiB need 31457280 MiB of memory, and "},
 	{"-streams 17 train", "-streams 17: 1 to 16"},
 	{"-transport foo train", "-transport \"foo\": there are auto, shm and tcp"},
@@ -48,16 +48,16 @@ var refusedFlags = []struct{ args, want string }{
 	{"bench step -share-gpu", "no effect on steps of the CPU: -share-gpu: give -device gpu too"},
 	{"bench step -device gpu", "bench step -device gpu: no wdlrun-gpu of this version in the directory of wdlrun; build it with: CGO_ENABLED=1"},
 	{"bench step -threads 0", "bench step: -threads 0: at least 1"},
-	{"gpus all", "gpus takes no argument, and \"all\" is one"},
-	{"gpu-check 1", "gpu-check takes no argument, and \"1\" is one"},
+	{"gpus all", "gpus takes no arguments, but got \"all\" is one"},
+	{"gpu-check 1", "gpu-check takes no arguments, but got \"1\" is one"},
 	{"gpu-check", "gpu-check: no wdlrun-gpu of this version in the directory of wdlrun; build it with: CGO_ENABLED=1 go build -tags gpu"},
 	{"gpus", "gpus: no wdlrun-gpu of this version in the directory of wdlrun; build it with: CGO_ENABLED=1 go build -tags gpu"},
 	{"bench foo", "step, serve, straggler"},
 	{"bench stragler", "did you mean straggler?"},
-	{"-timeout 5 train", "-timeout \"5\": it takes a time with its unit: write 5s"},
-	{"-np abc train", "-np \"abc\": it takes a whole number"},
-	{"train -threads x", "-threads \"x\": it takes a whole number"},
-	{"bench -time 1x", "-time \"1x\": it takes a time with its unit, such as"},
+	{"-timeout 5 train", "-timeout \"5\": expected a time with its unit: write 5s"},
+	{"-np abc train", "-np \"abc\": expected a whole number"},
+	{"train -threads x", "-threads \"x\": expected a whole number"},
+	{"bench -time 1x", "-time \"1x\": expected a time with its unit, such as"},
 	{"bench step -thraeds 2", "did you mean -threads?; see: wdlrun bench step --help"},
 	{"bench step -np 2", "put it before the program: wdlrun -np … bench step"},
 	{"train -np 2", "put it before the program: wdlrun -np … train"},
@@ -180,7 +180,7 @@ func TestNoTier(t *testing.T) {
 		flag, want string
 		code       int
 	}{
-		{"", "wdlrun: tables[0].tier.dir: nothing can be made in cold: no such file or directory: it must be a folder that is there", 1},
+		{"", "wdlrun: tables[0].tier.dir: cannot create a file in cold: no such file or directory: it must be a folder that is there", 1},
 		{"-plan", "", 0},
 	} {
 		args := []string{"-np", "2", "train", "-set", "tables=[{name: education, tier: {dir: cold, memory: 1}}]"}

@@ -157,7 +157,7 @@ func TestNotStartedAgainInVain(t *testing.T) {
 		limit, set, says string
 		started          bool
 	}{
-		"missing folder":   {"unlimited", fmt.Sprintf(tier, "nowhere"), "nothing can be made in nowhere", false},
+		"missing folder":   {"unlimited", fmt.Sprintf(tier, "nowhere"), "cannot create a file in nowhere", false},
 		"full disk":        {"0", "train.epochs=1", "choose another place with -out", false},
 		"disk nearly full": {"8", fmt.Sprintf(tier, "."), "file too large", true},
 	} {

@@ -135,7 +135,7 @@ func (p agentProgram) id(c *cli.Context) error {
 		return err
 	}
 	if c.Args().Present() {
-		return fmt.Errorf("agent id: takes no argument, and %q is one", c.Args().First())
+		return fmt.Errorf("agent id: takes no arguments, but got %q", c.Args().First())
 	}
 	key, err := agent.Key(folder)
 	if err != nil {
@@ -188,7 +188,7 @@ func (p agentProgram) list(c *cli.Context) error {
 		return err
 	}
 	if c.Args().Present() {
-		return fmt.Errorf("agent list: takes no argument, and %q is one", c.Args().First())
+		return fmt.Errorf("agent list: takes no arguments, but got %q", c.Args().First())
 	}
 	all, err := agent.Machines(folder)
 	if errors.Is(err, agent.ErrNotRunning) { // what is known without it

@@ -97,7 +97,7 @@ func stepOptions(c *cli.Context) (step.Options, error) {
 		Threads: c.Int("threads"), Steps: c.Int("steps"), Epoch: c.Bool("epoch"), BF16: c.Bool("bf16"), Device: c.String("device"),
 	}
 	if c.Args().Present() {
-		return opt, fmt.Errorf("bench step takes no argument, and %q is one", c.Args().First())
+		return opt, fmt.Errorf("bench step takes no arguments, but got %q", c.Args().First())
 	}
 	for _, name := range []string{"batch", "threads", "steps"} {
 		if c.IsSet(name) && c.Int(name) < 1 {

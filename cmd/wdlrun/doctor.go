@@ -40,7 +40,7 @@ Examples:
 			var job doctor.Job
 			check := func(c *cli.Context) error {
 				if c.Args().Present() {
-					return fmt.Errorf("doctor takes no argument, and %q is one", c.Args().First())
+					return fmt.Errorf("doctor takes no arguments, but got %q", c.Args().First())
 				}
 				root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
 				plan, err := place(root)

@@ -69,7 +69,7 @@ func fields(lists []string) (all []string) {
 
 func checkEval(c *cli.Context) error {
 	if c.Args().Present() {
-		return fmt.Errorf("eval takes no argument, and %q is one; files are given as -data FILE", c.Args().First())
+		return fmt.Errorf("eval takes no arguments, but got %q; files are given as -data FILE", c.Args().First())
 	}
 	if c.IsSet("by") && !c.IsSet("report") {
 		return errors.New("eval: -by FIELD is a section of the page of -report: give -report FILE too")

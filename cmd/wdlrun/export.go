@@ -72,7 +72,7 @@ func checkExport(c *cli.Context) error {
 	format := c.String("format")
 	switch {
 	case c.Args().Present():
-		return fmt.Errorf("export takes no argument, and %q is one", c.Args().First())
+		return fmt.Errorf("export takes no arguments, but got %q", c.Args().First())
 	case c.String("resume") == "":
 		return errors.New("export: give -resume DIR, a run directory or a checkpoint")
 	case c.String("out") == "":

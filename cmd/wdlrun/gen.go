@@ -63,7 +63,7 @@ func (p *program) gen(c *cli.Context) (err error) {
 		return err
 	}
 	if c.Args().Present() {
-		return fmt.Errorf("gen takes no argument, and %q is one; a file is given as -out FILE", c.Args().First())
+		return fmt.Errorf("gen takes no arguments, but got %q; a file is given as -out FILE", c.Args().First())
 	}
 	rows, start, path := c.Int64("rows"), c.Int64("start"), pathOf(c, "out")
 	if rows < 0 || start < 0 || start+rows > synth.MaxRow {

@@ -33,7 +33,7 @@ Examples:
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return fmt.Errorf("gpu-check takes no argument, and %q is one", c.Args().First())
+				return fmt.Errorf("gpu-check takes no arguments, but got %q", c.Args().First())
 			}
 			return checkGPUs(p, c)
 		},

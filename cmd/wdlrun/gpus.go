@@ -26,7 +26,7 @@ Examples:
 		Flags: []cli.Flag{jsonFlag()},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return fmt.Errorf("gpus takes no argument, and %q is one", c.Args().First())
+				return fmt.Errorf("gpus takes no arguments, but got %q", c.Args().First())
 			}
 			v, err := inventory.Here()
 			switch {

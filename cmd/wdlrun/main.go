@@ -309,11 +309,11 @@ func badValue(err error, flags []cli.Flag) error {
 	case *cli.Float64Flag:
 		takes = "a number"
 	case *cli.BoolFlag:
-		takes = "true or false, or nothing behind it"
+		takes = "true or false, or no value"
 	default:
 		return nil
 	}
-	return fmt.Errorf("-%s %q: it takes %s", m[2], m[1], takes)
+	return fmt.Errorf("-%s %q: expected %s", m[2], m[1], takes)
 }
 
 // names returns all names of flags.

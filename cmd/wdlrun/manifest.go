@@ -57,7 +57,7 @@ Examples:
 // manifestOf parses the flags.
 func manifestOf(c *cli.Context) (s kube.Spec, err error) {
 	if c.Args().Present() {
-		return s, fmt.Errorf("manifest takes no argument, and %q is one", c.Args().First())
+		return s, fmt.Errorf("manifest takes no arguments, but got %q", c.Args().First())
 	}
 	np := c.Int("hosts")
 	if root := c.Lineage()[len(c.Lineage())-2]; root.IsSet("np") {

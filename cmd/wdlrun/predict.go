@@ -135,7 +135,7 @@ func predictOptions(c *cli.Context) (o wdl.PredictOptions, to target, err error)
 
 func (p *program) checkPredict(c *cli.Context) error {
 	if c.Args().Present() {
-		return fmt.Errorf("predict takes no argument, and %q is one; files are given as -data FILE", c.Args().First())
+		return fmt.Errorf("predict takes no arguments, but got %q; files are given as -data FILE", c.Args().First())
 	}
 	o, to, err := predictOptions(c)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // TestOutputNeedsAFolder: the error names the folder, and no temporary file.
 func TestOutputNeedsAFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	path, want := filepath.Join(dir, "x.csv"), "nothing can be made in "+dir+": no such file or directory: choose another place"
+	path, want := filepath.Join(dir, "x.csv"), "cannot create a file in "+dir+": no such file or directory: choose another place"
 	if err := (target{path: path}).isWritable(); err == nil || err.Error() != "predict: -out: "+want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -101,7 +101,7 @@ func eventFiles(c *cli.Context, p *program, dir string) error {
 func createNextTo(path string) (*os.File, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".wdlrun-")
 	if err != nil {
-		return nil, fmt.Errorf("nothing can be made in %s: %w: choose another place", filepath.Dir(path), save.Cause(err))
+		return nil, fmt.Errorf("cannot create a file in %s: %w: choose another place", filepath.Dir(path), save.Cause(err))
 	}
 	return f, nil
 }

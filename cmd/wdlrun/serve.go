@@ -88,7 +88,7 @@ type serving struct {
 func (p serving) run() error {
 	c := p.c
 	if c.Args().Present() {
-		return fmt.Errorf("serve takes no argument, and %q is one; models are given as -model NAME=DIR", c.Args().First())
+		return fmt.Errorf("serve takes no arguments, but got %q; models are given as -model NAME=DIR", c.Args().First())
 	}
 	if err := positive(c, "threads", "max-bytes", "drain"); err != nil {
 		return err

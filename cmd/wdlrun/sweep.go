@@ -83,7 +83,7 @@ Examples:
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return fmt.Errorf("sweep takes no argument, and %q is one", c.Args().First())
+				return fmt.Errorf("sweep takes no arguments, but got %q", c.Args().First())
 			}
 			if err := positive(c, "trials", "repeats", "min-epochs", "parallel", "np", "budget"); err != nil {
 				return err

@@ -88,7 +88,7 @@ Examples:
 func trainOptions(c *cli.Context) (wdl.Options, error) {
 	opt := wdl.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
 	if c.Args().Present() {
-		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
+		return opt, fmt.Errorf("train takes no arguments, but got %q; a configuration is given as -config FILE", c.Args().First())
 	}
 	if c.String("resume") == resumeAuto {
 		opt.Resume = ""

@@ -102,5 +102,5 @@ func Leaking(leaks []Leak) string {
 		return ""
 	}
 	return "fields that may reveal the label: " + strings.Join(all, ", ") +
-		"; remove those from features that are known only after the label"
+		"; remove those that are known only after the event from the features"
 }

@@ -62,7 +62,7 @@ func Write(ctx context.Context, src Source, opt Options) (Result, error) {
 	root := filepath.Join(opt.Out, opt.Name)
 	res, err := writeVersion(ctx, src, opt, root)
 	if err != nil {
-		return Result{}, fmt.Errorf("export: write: %s: %w; nothing was published", filepath.Join(root, strconv.FormatInt(opt.Version, 10)), err)
+		return Result{}, fmt.Errorf("export: write: %s: %w; no model was written", filepath.Join(root, strconv.FormatInt(opt.Version, 10)), err)
 	}
 	return res, nil
 }

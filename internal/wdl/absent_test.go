@@ -51,7 +51,7 @@ train: {global_batch: 16, seed: 5, epochs: 2}
 // in the configuration, with the fields that exist.
 func TestTrainingReportsFieldsWithoutValues(t *testing.T) {
 	t.Parallel()
-	const warning = "no record of [%s] has a value of these fields, so their features have no effect: "
+	const warning = "these fields are empty in every record of [%s], so their features have no effect: "
 	for _, x := range []struct{ name, line, source, label, fields, want string }{
 		{"a.libffm", "%d 10:3:1 2000:4:1", "format: libffm", "label", `"10" "200" "77777"`,
 			`features[1].field "200" (did you mean "2000"?), features[2].field "77777"; there are: 10, 2000, 10_values, 2000_values`},
@@ -83,7 +83,7 @@ func TestEvaluationWithoutFields(t *testing.T) {
 	t.Parallel()
 	train, test := lineFile(t, "train.jsonl", `{"y":%d,"a":1,"b":2}`, 40), lineFile(t, "test.jsonl", `{"y":%d,"a":1}`, 10)
 	res, warned := fieldWarnings(t, fmt.Sprintf("data: {train: [%q], test: [%q], valid: [%q], format: jsonl}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}, {field: b, encode: vocabulary}]\n", train, test, test))
-	want := fmt.Sprintf(`no record of [%s] has a value of these fields, so their features have no effect: features[1].field "b"; there are: a`, test)
+	want := fmt.Sprintf(`these fields are empty in every record of [%s], so their features have no effect: features[1].field "b"; there are: a`, test)
 	if !slices.Equal(warned, []string{want, want}) { // of validation and test data
 		t.Errorf("warnings %q\nwant %q twice", warned, want)
 	}

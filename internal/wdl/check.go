@@ -44,7 +44,7 @@ func CheckTiers(o Options) error {
 		}
 		try, err := os.MkdirTemp(t.Tier.Dir, ".wdlrun-")
 		if err != nil {
-			faults = append(faults, fmt.Errorf("tables[%d].tier.dir: nothing can be made in %s: %w: it must be a folder that is there, on a fast disk of each host of ranks", i, t.Tier.Dir, save.Cause(err)))
+			faults = append(faults, fmt.Errorf("tables[%d].tier.dir: cannot create a file in %s: %w: it must be a folder that is there, on a fast disk of each host of ranks", i, t.Tier.Dir, save.Cause(err)))
 			continue
 		}
 		os.Remove(try)

@@ -360,7 +360,7 @@ func TestAdvice(t *testing.T) {
 	})
 	all := strings.Join(warned, "\n")
 	for _, want := range []string{`fields that may reveal the label: "age" (as the only feature it has an AUC of 1.0000); remove those`, "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age",
-		`features[1] (tags): all values of field tags are "t1", so hash has no information`,
+		`features[1] (tags): all values of field tags are "t1", so the feature carries no information`,
 		"the AUC of the validation data is 1.0000", "the AUC of the test data is 1.0000", "data.train and data.test both have the file "} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no word of %q in %q", want, warned)

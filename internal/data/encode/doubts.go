@@ -42,10 +42,10 @@ func (d *Dates) doubt() string {
 // doubt returns the warning about one feature, or "". Fewer intervals than requested give
 // no warning: a column of few distinct values has no more.
 func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
-	const leave = "has no information; remove it"
+	const leave = "so the feature carries no information; remove it"
 	if comparesAll(ft) {
 		if value, ok := f.constantOf(ft.Field).value(); ok {
-			return fmt.Sprintf("all values of field %s are %s, so %s %s", ft.Field, value, ft.Encode, leave)
+			return fmt.Sprintf("all values of field %s are %s, %s", ft.Field, value, leave)
 		}
 	}
 	switch e, _ := schema.EncodingOf(ft.Encode); e {
@@ -54,13 +54,13 @@ func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
 		distinct := n.counts.n
 		switch {
 		case distinct == 1 && (e == schema.Standardise || n.missing == 0):
-			return fmt.Sprintf("all values of field %s are %s, so %s %s", ft.Field, strconv.FormatFloat(n.sorted()[0].value, 'g', -1, 64), ft.Encode, leave)
+			return fmt.Sprintf("all values of field %s are %s, %s", ft.Field, strconv.FormatFloat(n.sorted()[0].value, 'g', -1, 64), leave)
 		case e == schema.Standardise && s.Deviation == 0 && distinct > 1:
 			return fmt.Sprintf("the values of field %s differ by too little for standardise: use quantile", ft.Field)
 		}
 	case schema.Age:
 		if s.Date != "" && s.Deviation == 0 {
-			return fmt.Sprintf("all dates of field %s are the same, so age %s", ft.Field, leave)
+			return fmt.Sprintf("all dates of field %s are the same, %s", ft.Field, leave)
 		}
 	case schema.Vocabulary:
 		if v := f.wordsOf(ft.Field, ft.Separator); len(s.Vocabulary) == 0 && len(v.counts) > 0 {

@@ -55,7 +55,7 @@ func (s *suggestion) leak(c *inspect.Column) string {
 	if !c.Signal.Leaks() {
 		return ""
 	}
-	return fmt.Sprintf("CHECK: may reveal the label: %s; remove it if it is known only after the label; ", c.Signal)
+	return fmt.Sprintf("CHECK: may reveal the label: %s; remove it if it is known only after the event; ", c.Signal)
 }
 
 // doubt returns a comment about a column on which the user should decide, or "".

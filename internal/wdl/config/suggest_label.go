@@ -60,7 +60,7 @@ func (s *suggestion) labelSection() {
 		s.line("  positive: %s   # CHECK: which value is the 1?", list(positive))
 	}
 	if other := otherOfTwo(c, positive); other != "" {
-		s.line("  negative: %-15s # any other value is an error; without this line, it is 0", list([]string{other}))
+		s.line("  negative: %-15s # any other value is an error; without this line, any other value counts as 0", list([]string{other}))
 		return
 	}
 	s.line("  # Without a list of negative values, every other value is 0.")

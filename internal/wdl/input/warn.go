@@ -66,7 +66,7 @@ func LabelRule(l *schema.Label) string {
 // dataset.
 func (in *Input) warnOfAbsent(d *data.Dataset) {
 	if keys := in.absentKeys(d, map[string]bool{}); keys != "" {
-		in.Warn(fmt.Sprintf("no record of %s has a value of these fields, so their features have no effect: %s", FirstFew(d.Names()), keys))
+		in.Warn(fmt.Sprintf("these fields are empty in every record of %s, so their features have no effect: %s", FirstFew(d.Names()), keys))
 	}
 }
 

@@ -135,7 +135,7 @@ func writable(parent string) error {
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			next = "free some space, or choose"
 		}
-		return fmt.Errorf("run directory: nothing can be made in %s: %w: %s another place with -out", above, Cause(err), next)
+		return fmt.Errorf("run directory: cannot create a file in %s: %w: %s another place with -out", above, Cause(err), next)
 	}
 	return nil
 }
