@@ -95,7 +95,7 @@ func shareOf(c *cli.Context) (by launcher.Mapping, each launcher.Each, err error
 	}
 	if text := c.String("mem"); text != "" {
 		if each.Memory, err = bytesOf(text); err != nil || each.Memory == 0 {
-			return by, each, fmt.Errorf("-mem %q: it takes a number of bytes above 0, such as 8g or 500m", text)
+			return by, each, fmt.Errorf("-mem %q: expected a number of bytes above 0, such as 8g or 500m", text)
 		}
 	}
 	return by, each, nil
@@ -106,7 +106,7 @@ func variables(given []string, lookup func(string) (string, bool)) (all []string
 	for _, v := range given {
 		name, _, valued := strings.Cut(v, "=")
 		if name == "" {
-			return nil, fmt.Errorf("-x %q: it takes NAME or NAME=VALUE", v)
+			return nil, fmt.Errorf("-x %q: expected NAME or NAME=VALUE", v)
 		}
 		if !valued {
 			value, set := lookup(name)

@@ -116,8 +116,11 @@ func Open(x Setup) (*Input, error) {
 		err = keepNegatives(in.Train, c)
 	}
 	in.Valid, in.Test = open("validation", listValid), open("test", listTest)
-	in.warnOfShared("valid", in.Valid)
-	in.warnOfShared("test", in.Test)
+	for key, d := range map[string]*data.Dataset{"valid": in.Valid, "test": in.Test} {
+		if file := sharedFile(in.Train, d); file != "" && in.Warn != nil {
+			in.Warn(fmt.Sprintf("data.train and data.%s both have the file %s: metrics of records that the model was trained on are too good; remove the file from one of them", key, file))
+		}
+	}
 	if err == nil && in.Train == nil && !c.Data.Follow.On {
 		err = errors.New("training data: data.train names no file")
 	}

@@ -29,17 +29,16 @@ func (in *Input) warnOfBad(d *data.Dataset) {
 	in.Warn(line)
 }
 
-// warnOfShared warns if a dataset has a file of the training data.
-func (in *Input) warnOfShared(name string, d *data.Dataset) {
-	if d == nil || in.Train == nil || in.Warn == nil {
-		return
+// sharedFile returns the first file that both datasets have; "" if there is none.
+func sharedFile(a, b *data.Dataset) string {
+	if a == nil || b == nil {
+		return ""
 	}
-	for _, file := range d.Names() {
-		if slices.Contains(in.Train.Names(), file) {
-			in.Warn(fmt.Sprintf("data.train and data.%s both have the file %s: metrics of records that the model was trained on are too good; remove the file from one of them", name, file))
-			return
-		}
+	i := slices.IndexFunc(b.Names(), func(file string) bool { return slices.Contains(a.Names(), file) })
+	if i < 0 {
+		return ""
 	}
+	return b.Names()[i]
 }
 
 // warnOfOneClass warns if all labels of an evaluation dataset are the same.
