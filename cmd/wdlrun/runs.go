@@ -251,6 +251,10 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
 			noted = append(noted, name)
 		}
 	}
+	mixed := slices.ContainsFunc(all, evaluatedOn("test")) && slices.ContainsFunc(all, evaluatedOn("valid"))
+	if mixed {
+		fmt.Fprint(t, "\tmetrics of")
+	}
 	for _, c := range runColumns {
 		fmt.Fprintf(t, "\t%s", c.name)
 	}
@@ -263,6 +267,9 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
 	fmt.Fprintln(t)
 	for _, r := range all {
 		fmt.Fprintf(t, "%s\t%s\t%s", clean(r.Name, 64), r.State, lasted(r.Seconds))
+		if mixed {
+			fmt.Fprintf(t, "\t%s", cmp.Or(r.EvaluatedOn, "-"))
+		}
 		for _, c := range runColumns {
 			text := "-"
 			if x := r.Number(c.name); !math.IsNaN(x) {
@@ -296,6 +303,11 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
 		}
 	}
 	return nil
+}
+
+// evaluatedOn returns whether the metrics of a run are those of some data, test or valid.
+func evaluatedOn(what string) func(*runs.Summary) bool {
+	return func(r *runs.Summary) bool { return r.EvaluatedOn == what }
 }
 
 // sections returns the sections of the configuration that have these keys.
