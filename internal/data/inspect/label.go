@@ -146,8 +146,8 @@ func (in *Inspection) guessRule(c *Column) {
 		}
 	}
 	switch n := len(c.Examples); {
-	case c.Distinct == 2 && n == 2 && utf8.ValidString(c.Examples[1]):
-		in.Positive = c.Examples[1:] // the rarer value, as clicks are
+	case n >= 2 && (c.Distinct == 2 || c.spoilt(true) != "") && utf8.ValidString(c.Examples[1]):
+		in.Positive = c.Examples[1:2] // the rarer value, as clicks are
 	case c.Distinct > 2 && utf8.ValidString(byName[n-1]) && c.Separator == "":
 		in.Positive = byName[n-1:]
 	default:

@@ -161,6 +161,9 @@ func TestSpoiltLabel(t *testing.T) {
 		if err := in.SetLabel(x.header); err != nil || in.Label != x.header || !in.Sure || in.Rejected != nil || len(in.Positive) != 1 {
 			t.Errorf("%s: %v, label %s, positive %q", name, err, in.Label, in.Positive)
 		}
+		if name == "a third value" && in.Positive[0] != "high" {
+			t.Errorf("%s: positive %q", name, in.Positive)
+		}
 		if err := in.SetLabel("incom"); x.header == "income" && (err == nil || !strings.Contains(err.Error(), `no field "incom"`) || !strings.Contains(err.Error(), "income")) {
 			t.Errorf("%s: %v", name, err)
 		}
