@@ -25,7 +25,7 @@ import (
 func watched(t *testing.T, args ...string) (cmd *exec.Cmd, out *os.File, page, metrics string) {
 	t.Helper()
 	dir := t.TempDir()
-	args = append([]string{"-np", "2", "train", "-web", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-chaos", "slow:4x@1", "-set", "train.global_batch=1024"}, args...)
+	args = append([]string{"-np", "2", "train", "-web", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-chaos", "slow:20x@1", "-set", "train.global_batch=1024"}, args...)
 	cmd = command(t, dir, args...)
 	out, err := os.Create(filepath.Join(dir, "stderr"))
 	fatal.If(t, err)

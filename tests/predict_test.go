@@ -103,7 +103,7 @@ func TestPredictFaults(t *testing.T) {
 		"-data bad.csv -out x.csv":                  "predict -max-bad N",
 		"-data bad.csv -out x.csv -label":           "y",
 		"-data gone.csv -out x.csv":                 "gone.csv",
-		"-data clicks.csv -out x.csv stray":         `"stray" is one`,
+		"-data clicks.csv -out x.csv stray":         `takes no arguments, but got "stray"`,
 	} {
 		o := run(t, dir, strings.Fields("-np 2 "+predict+flags)...)
 		if o.code == 0 || !strings.Contains(o.stderr, want) || strings.Contains(o.stderr, "goroutine ") {

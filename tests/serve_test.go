@@ -311,7 +311,7 @@ func TestServeFlags(t *testing.T) {
 	for flags, want := range map[string]string{
 		"":                                         "no model: give -model NAME=DIR",
 		"-model ctr":                               `-model "ctr" is not NAME=DIR`,
-		"-model ctr=" + dir + " more":              `"more" is one; models are given as -model`,
+		"-model ctr=" + dir + " more":              `takes no arguments, but got "more"; models are given as -model`,
 		"-model a=x -model a=y":                    "model a is given twice",
 		"-model ctr=" + dir:                        "model ctr: no version is available",
 		"-model ctr=nowhere":                       "no such file or directory",

@@ -44,12 +44,13 @@ func likenessOf(all []labelled) float64 {
 		below := (sums[from] - sums[first]) / float64(from-first)
 		above := (sums[last] - sums[to]) / float64(last-to)
 		ones := sums[to] - sums[from]
-		zeros := float64(to-from) - ones
+		n := float64(to - from)
+		zeros := n - ones
 		// The sum of (y1 - below) * (y2 - above) over pairs of different records.
-		pairs := (ones-float64(to-from)*below)*(ones-float64(to-from)*above) - ones*(1-below)*(1-above) - zeros*below*above
-		pairs /= float64(to - from - 1) // by chance, each number then counts the same
+		pairs := float64((ones-float64(n*below))*(ones-float64(n*above))) - float64(ones*(1-below)*(1-above)) - float64(zeros*below*above)
+		pairs /= n - 1 // by chance, each number then counts the same
 		total += pairs
-		squares += pairs * pairs
+		squares += float64(pairs * pairs)
 	}
 	if squares == 0 {
 		return 0
