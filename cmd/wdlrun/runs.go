@@ -305,7 +305,8 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
 	return nil
 }
 
-// evaluatedOn returns whether the metrics of a run are those of some data, test or valid.
+// evaluatedOn returns a function that reports whether a run was evaluated on the given data, test
+// or valid.
 func evaluatedOn(what string) func(*runs.Summary) bool {
 	return func(r *runs.Summary) bool { return r.EvaluatedOn == what }
 }

@@ -69,8 +69,8 @@ func (f Filter) allows(a Address) bool {
 // maxPeers bounds how many other hosts each host tries: those that follow it in a ring.
 const maxPeers = 64
 
-// Targets returns the addresses to which each host tries to connect. ports are those of the
-// Listeners.
+// Targets returns the addresses to which each host tries to connect. ports has the port of the
+// Listener of each host.
 func Targets(places []Place, ports []int, f Filter) [][]Target {
 	all := make([][]Target, len(places))
 	for i := range places {
@@ -178,8 +178,8 @@ func better(a, b way, network string) int {
 	return cmp.Or(first(a.Net == network, b.Net == network), first(!loop(a), !loop(b)), cmp.Compare(b.Mbits, a.Mbits), cmp.Compare(milliseconds(a), milliseconds(b)))
 }
 
-// shared returns the fastest network that all hosts share, or "". The speed of a network is
-// that of its slowest interface.
+// shared returns the fastest network that all hosts share, or "". A network is as fast as its
+// slowest interface.
 func shared(ways [][]way) string {
 	var best *way
 	for _, w := range ways[0] {

@@ -33,7 +33,7 @@ type SSH struct {
 // loginKind holds the differences between ssh and srun.
 type loginKind struct {
 	args   func(host, script string) []string // after the Command
-	env    func([]string) []string            // of the Command; nil: that of this process
+	env    func([]string) []string            // environment of the Command; nil: the one of this process
 	try    string                             // a command line that a user can try; the host follows
 	fails  string                             // what has failed, if nothing else is known
 	silent string                             // possible reason of a missing answer

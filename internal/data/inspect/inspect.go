@@ -357,10 +357,13 @@ func (in *Inspection) named(records [][]string) (_ [][]string, names []string, e
 	return records, names, err
 }
 
-// names decides whether the first record is a header: no field of it is a number or
-// missing. In addition, a column below it is numeric, or a field has the name of a label,
-// or none of its fields occurs again although those of other records do, or there is no
-// other record. All fields must differ.
+// names decides whether the first record is a header. All its fields must differ, and none may be
+// a number or missing. In addition, one of these must be true:
+//
+//   - A column below it is numeric.
+//   - A field has the name of a label.
+//   - None of its fields occurs in another record, but fields of other records recur.
+//   - There is no other record.
 func (in *Inspection) names(records [][]string) ([]string, error) {
 	first := records[0]
 	seen, numbers, twice := map[string]bool{}, false, ""

@@ -77,8 +77,8 @@ type poolGradArgs struct {
 	keys, tables, widest, rows                                uint32
 }
 
-// Grad sets grad, which is as long as Row, to the gradients of the distinct rows, given those of
-// the input and of the logits.
+// Grad computes the gradients of the distinct rows from the gradients of the input and of the
+// logits. It writes them to grad, which has the length of Row.
 func (b *Bags) Grad(s *Set, on *cuda.Stream, grad, dx, dlogit cuda.Buffer) error {
 	return launch(s, on, poolGrad, b.Keys*b.Widest, poolGradArgs{
 		grad.At, dx.At, dlogit.At, address(b.Factor), b.Table.At, b.Place.At, b.Start.At, b.Deep.At, b.Wide.At,

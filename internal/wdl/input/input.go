@@ -116,9 +116,10 @@ func Open(x Setup) (*Input, error) {
 		err = keepNegatives(in.Train, c)
 	}
 	in.Valid, in.Test = open("validation", listValid), open("test", listTest)
-	for key, d := range map[string]*data.Dataset{"valid": in.Valid, "test": in.Test} {
+	for i, d := range []*data.Dataset{in.Valid, in.Test} {
 		if file := sharedFile(in.Train, d); file != "" && in.Warn != nil {
-			in.Warn(fmt.Sprintf("data.train and data.%s both have the file %s: metrics of records that the model was trained on are too good; remove the file from one of them", key, file))
+			key := []string{"data.valid", "data.test"}[i]
+			in.Warn(fmt.Sprintf("data.train and %s both have the file %s: metrics of records that the model was trained on are too good; remove the file from one of them", key, file))
 		}
 	}
 	if err == nil && in.Train == nil && !c.Data.Follow.On {
