@@ -75,9 +75,7 @@ func TestWritten(t *testing.T) {
 	fatal.If(t, err)
 	w, err := Create(root, 5, 1, len(parts))
 	fatal.If(t, err)
-	if err := w.Section("other", func(out io.Writer) error { _, err := out.Write([]byte("x")); return err }); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Section("other", func(out io.Writer) error { _, err := out.Write([]byte("x")); return err }))
 	fatal.If(t, w.buf.Flush())
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -17,9 +17,7 @@ func TestCopyIsAWholeCheckpoint(t *testing.T) {
 		w, err := Create(root, 7, part, 2)
 		fatal.If(t, err)
 		name := []string{"a", "b"}[part]
-		if err := w.Section(name, func(out io.Writer) error { _, err := io.WriteString(out, "payload "+name); return err }); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Section(name, func(out io.Writer) error { _, err := io.WriteString(out, "payload "+name); return err }))
 		f, err := w.Close()
 		fatal.If(t, err)
 		files = append(files, f)

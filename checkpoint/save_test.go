@@ -419,9 +419,7 @@ func TestAProcessThatWasGivenUpCannotSpoilItsSuccessor(t *testing.T) {
 	stale, err := create(unsynced{}, root, 1, 0, 2)
 	fatal.If(t, err)
 	dir := mustSave(t, root, 1, sample("x"))
-	if err := stale.Section("late", func(w io.Writer) error { _, err := w.Write(make([]byte, 4*bufferSize)); return err }); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, stale.Section("late", func(w io.Writer) error { _, err := w.Write(make([]byte, 4*bufferSize)); return err }))
 	stale.f.Close()
 	c, err := Open(dir)
 	fatal.If(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // untouched is a world of one rank whose transport must not be used.
@@ -213,9 +214,7 @@ func TestWatchNumbersAlike(t *testing.T) {
 		c.Watch(nil)
 		return collective.Barrier(c)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for r := range told {
 		if !slices.Equal(told[r], []uint64{1, 3}) {
 			t.Errorf("rank %d heard of calls %v, want 1 and 3", r, told[r])

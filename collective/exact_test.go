@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // exactly is the sum of all ranks' elements, rounded once.
@@ -52,9 +53,7 @@ func sumOf[T collective.Number](t *testing.T, x []T) (sum T) {
 		return err
 	})
 	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	return sum
 }

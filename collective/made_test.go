@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestMade: a rank's last calls are recorded, of all ranks and of parts, also while calls
@@ -103,8 +104,6 @@ func TestMadeIsNoMixture(t *testing.T) {
 func BenchmarkRecord(b *testing.B) {
 	c := collective.New(mem.New(1, 1)[0])
 	for range b.N {
-		if err := collective.Barrier(c); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, collective.Barrier(c))
 	}
 }

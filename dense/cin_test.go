@@ -3,6 +3,8 @@ package dense
 import (
 	"fmt"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // cinLayerOf makes a CIN a Layer for probe.
@@ -84,9 +86,7 @@ func TestCIN(t *testing.T) {
 func TestCINAllocatesNothing(t *testing.T) {
 	a := new(Arena)
 	c := NewCIN(a, "cin", 5, 4, 20, []int{8, 6})
-	if err := a.Build(Config{Seed: 1}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Build(Config{Seed: 1}))
 	x, dx, dy := make([]float32, 30*20), make([]float32, 30*20), make([]float32, 30*c.Out())
 	if n := testing.AllocsPerRun(5, func() {
 		c.Forward(x, 30)

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -116,14 +117,10 @@ func newModel(t testing.TB, s Spec, rows int, c Config) *model {
 func (m *model) backprop(t testing.TB) (float64, []float32) {
 	t.Helper()
 	logit, err := m.mlp.Forward(m.x, m.rows, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	loss := LogLoss(m.grad, logit, m.label)
 	dx, err := m.mlp.Backward(m.grad, m.rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return loss, dx
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -27,9 +28,7 @@ func persist(t *testing.T, ctx context.Context, script string, restarts, least i
 			return []string{"sh", "-c", script}
 		}}
 	o, err := Run(ctx, job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return o, out.String()
 }
 

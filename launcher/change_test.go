@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -16,9 +17,7 @@ import (
 // TestWith checks plans after changes: hosts, and ranks numbered in their order.
 func TestWith(t *testing.T) {
 	own, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := number([]Host{{Name: "a"}, {Name: "localhost"}, {Name: "b"}}, []int{2, 1, 2})
 	p.Each = Each{Bind: "core", Memory: 1}
 	for _, x := range []struct {
@@ -125,9 +124,7 @@ func growing(t *testing.T, restarts int, ask func(change func(Change) (string, e
 		})
 	}()
 	o, err := Run(ctx, job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cancel(nil)
 	<-done
 	return o, text.String()

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestParseHosts(t *testing.T) {
@@ -76,9 +78,7 @@ func TestReadHostfile(t *testing.T) {
 func TestHosts(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "hosts")
-	if err := os.WriteFile(file, []byte("a slots=2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte("a slots=2\n"), 0o600))
 	for _, c := range []struct {
 		list, file string
 		want       []Host
@@ -100,9 +100,7 @@ func TestHosts(t *testing.T) {
 
 func TestLocalHosts(t *testing.T) {
 	own, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, want := range map[string]bool{"localhost": true, "LocalHost": true, "127.0.0.1": true, "::1": true, own: true, strings.ToUpper(own): true, "far.example": false, "10.9.8.7": false} {
 		if got := (Host{Name: name}).Local(); got != want {
 			t.Errorf("%s: %v", name, got)
@@ -229,9 +227,7 @@ func TestPlacesAreWhole(t *testing.T) {
 
 func TestPlanForPeopleAndPrograms(t *testing.T) {
 	p, err := Place(3, []Host{{"localhost", 2, 0}, {"far.example", 2, 0}}, false, BySlot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got, want := p.String(), "3 ranks\n  localhost: ranks 0–1\n  far.example: rank 2\n"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

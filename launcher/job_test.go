@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/hosts"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
@@ -84,9 +85,7 @@ func (w *text) pids(t *testing.T, pattern string, n int) (pids []int) {
 	t.Helper()
 	for _, s := range w.find(t, pattern, n) {
 		pid, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		pids = append(pids, pid)
 	}
 	return pids
@@ -261,9 +260,7 @@ func TestHostsStartConcurrently(t *testing.T) {
 			least, most = 2, 3 // host b may fail before host a starts its second rank
 		}
 		r, err := newRun(Job{Plan: local(t, 4), Command: []string{"none"}, front: mustListen(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		own := r.crew
 		r.crew, r.job.Plan = &meeting{hosts: make(chan string), refuses: refuses}, number([]Host{{Name: "a"}, {Name: "b"}}, []int{2, 2})
 		if err := r.start(t.Context()); fmt.Sprint(err) != want {
@@ -280,9 +277,7 @@ func TestHostsStartConcurrently(t *testing.T) {
 func mustListen(t *testing.T) *net.TCPListener {
 	t.Helper()
 	front, err := listen("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { front.Close() })
 	return front
 }
@@ -309,9 +304,7 @@ func TestEndIsReportedBeforeItsOutput(t *testing.T) {
 	out, dir := newText(), t.TempDir()
 	c := &console{stdout: out, stderr: out}
 	f, err := newFleet(1, hosts.Each{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cmd := exec.Command("sh", "-c", `setsid sh -c 'echo $$ >new; mv new pid; exec sleep 1000' & while ! [ -e pid ]; do sleep .01; done; printf tail; exit 3`)
 	cmd.Dir = dir
 	if _, err := f.launch(0, cmd, [2]sink{newLines(c, out, 0, true), newLines(c, out, 0, true)}); err != nil {
@@ -321,9 +314,7 @@ func TestEndIsReportedBeforeItsOutput(t *testing.T) {
 	early := out.String()
 	b, err := os.ReadFile(filepath.Join(dir, "pid"))
 	holder, err2 := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(err, err2))
 	syscall.Kill(holder, syscall.SIGKILL)
 	f.close()
 	if e != (exit{rank: 0, code: 3}) || early != "" || out.String() != "[0] tail\n" {
@@ -378,22 +369,14 @@ func TestAnyProgram(t *testing.T) {
 func TestErrorsBeforeTheStart(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(plain, []byte("no program"), 0o600))
 	script := filepath.Join(dir, "script")
-	if err := os.WriteFile(script, []byte("no program"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(script, []byte("no program"), 0o700))
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer taken.Close()
 	far, err := Place(3, []Host{{Name: "localhost", Slots: 2}, {Name: "far.example", Slots: 2}}, false, BySlot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	two := local(t, 2)
 	for _, c := range []struct {
 		job  Job
@@ -477,9 +460,7 @@ func launch(t *testing.T) (cmd *exec.Cmd, ended chan error, pids []int) {
 	cmd.Stdout, cmd.Stderr = out, out
 	ownGroup(cmd) // as a shell does it
 	cmd.WaitDelay = patient.Longest
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	ended = make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	return cmd, ended, out.pids(t, `pid (\d+)\n`, 4)
@@ -509,17 +490,13 @@ func TestGuardKillsWhatIsMarked(t *testing.T) {
 	mark := "WDLRUN_KEY=" + rank.NewKey().Hex()
 	for _, orderly := range []bool{false, true} {
 		g, err := startGuard(self("guard"), mark, func(line string) { t.Error(line) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var procs [3]*exec.Cmd
 		for i, env := range []string{mark, mark + "0", "X" + mark} {
 			procs[i] = exec.Command("sleep", "1000")
 			procs[i].Env = []string{"A=b", env}
 			ownGroup(procs[i])
-			if err := procs[i].Start(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, procs[i].Start())
 			defer procs[i].Process.Kill()
 		}
 		if orderly {
@@ -562,14 +539,10 @@ func TestSignalledLauncher(t *testing.T) {
 func TestAGuardThatEndsIsReplaced(t *testing.T) {
 	warned := make(chan string, 2)
 	g, err := startGuard(self("guard"), "", func(line string) { warned <- line })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	left := exec.Command("sleep", "1000")
 	ownGroup(left)
-	if err := left.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, left.Start())
 	defer left.Process.Kill()
 	g.watch(left.Process.Pid)
 	g.mu.Lock()
@@ -590,16 +563,12 @@ func TestAGuardThatEndsIsReplaced(t *testing.T) {
 // TestGuardKillsWhatIsLeft: the groups that were named and not taken back.
 func TestGuardKillsWhatIsLeft(t *testing.T) {
 	g, err := startGuard(self("guard"), "", func(line string) { t.Error(line) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var groups [2]*exec.Cmd
 	for i := range groups {
 		groups[i] = exec.Command("sleep", "1000")
 		ownGroup(groups[i])
-		if err := groups[i].Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, groups[i].Start())
 		g.watch(groups[i].Process.Pid)
 	}
 	fmt.Fprint(g.pipe, "nonsense\n+0\n+1\n+-1\n+\n\n") // none of these is a group to kill

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -159,9 +160,7 @@ func grow(s *control.Session, w rank.World) int {
 func local(t *testing.T, np int) Plan {
 	t.Helper()
 	p, err := Place(np, nil, false, BySlot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return p
 }
 

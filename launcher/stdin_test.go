@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -22,13 +23,9 @@ import (
 func TestStdin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in")
 	long := strings.Repeat("0123456789\n", 20000) // more than a pipe holds
-	if err := os.WriteFile(path, []byte(long), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(long), 0o600))
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer file.Close()
 	for name, in := range map[string]io.Reader{"reader": strings.NewReader(long), "file": file} {
 		out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Stdin: in, Command: []string{"sh", "-c", "echo $(wc -c)"}, Quiet: true})
@@ -52,9 +49,7 @@ func TestStdinThatNobodyReads(t *testing.T) {
 	silent, writer := io.Pipe()
 	defer writer.Close() // ends its goroutine
 	quiet, pipe, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer quiet.Close()
 	defer pipe.Close()
 	for name, in := range map[string]io.Reader{"endless": endless{}, "silent": silent, "pipe": quiet, "no file": (*os.File)(nil)} {
@@ -65,9 +60,7 @@ func TestStdinThatNobodyReads(t *testing.T) {
 	}
 	// Nor where rank 0 cannot be started.
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("no program"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(script, []byte("no program"), 0o700))
 	if o, err := Run(t.Context(), Job{Plan: local(t, 1), Stdin: endless{}, Command: []string{script}, Quiet: true}); err == nil || o.Code != 126 {
 		t.Errorf("%+v %v", o, err)
 	}
@@ -109,9 +102,7 @@ func TestStdinOfTerminal(t *testing.T) {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = program, out, out
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 		cmd.WaitDelay = patient.Longest
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		late := time.AfterFunc(patient.Longest, func() { cmd.Process.Kill() })
 		person.WriteString(c.typed)
 		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), c.want) {
@@ -130,9 +121,7 @@ func awaitState(t *testing.T, pids []int, states string) {
 	for _, pid := range pids {
 		for {
 			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			_, rest, _ := strings.Cut(string(b), ") ")
 			if strings.Contains(states, rest[:1]) != not {
 				break

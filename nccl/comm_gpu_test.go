@@ -13,15 +13,14 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
 func TestOpenNamesWhatIsMissing(t *testing.T) {
 	lacks, _, err := nccltest.Build(t.TempDir(), "-DLACKS_RECV")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, k := range []struct {
 		cfg    Config
 		option string
@@ -121,9 +120,7 @@ func collectives[T raw.Number](t *testing.T, comms []*Comm, streams []Stream, n 
 				}
 			}
 		})
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(errs...))
 	}
 }
 
@@ -156,9 +153,7 @@ func TestGroup(t *testing.T) {
 		}
 		runtime.KeepAlive(own)
 	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	closeAll(t, comms)
 }
 
@@ -208,9 +203,7 @@ func TestSplit(t *testing.T) {
 			return nil
 		}()
 	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	if parts[1].part != parts[3].part || parts[1].part == parts[2].part {
 		t.Error("the calls of parts are not told apart")
 	}
@@ -258,9 +251,7 @@ func TestErrorsAreThoseOfTheirCall(t *testing.T) {
 
 func TestWrongContext(t *testing.T) {
 	id, err := library(t).NewID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err = library(t).Connect(soon(t), id, 0, 1, 0xbad); err == nil || !strings.Contains(err.Error(), "cuCtxSetCurrent: invalid device context") {
 		t.Errorf("%v", err)
 	}
@@ -271,13 +262,9 @@ func TestWaitFindsLateErrors(t *testing.T) {
 	c, s := connected(t, 1)[0], stream(t)
 	x := numbers(1)
 	k := Call{Kind: AllReduce, Type: Float32, Count: 1, Send: pointer(x), Recv: pointer(x)}
-	if err := errors.Join(c.Launch(s, k), c.Wait(soon(t), s)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(c.Launch(s, k), c.Wait(soon(t), s)))
 	k.Kind, k.Place = AllGather, "late"
-	if err := c.Launch(s, k); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Launch(s, k))
 	err := c.Wait(soon(t), s)
 	if want := "nccl: rank 0: AllGather of 1 float32 (late), call 2: remote process exited or there was a network error: a peer is gone (error 6)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
@@ -308,9 +295,7 @@ func TestAbort(t *testing.T) {
 	comms, cause := connected(t, size), errors.New("the moon is full")
 	parts, errs := make([]*Comm, size), make([]error, size)
 	onAll(size, func(r int) { parts[r], errs[r] = comms[r].Split(soon(t), 0, 0) })
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	streams := make([]Stream, size)
 	for r := range streams {
 		streams[r] = stream(t)
@@ -392,16 +377,12 @@ func BenchmarkLaunch(b *testing.B) {
 	})
 	b.Run("call", func(b *testing.B) {
 		for b.Loop() {
-			if err := c.Launch(s, k); err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, c.Launch(s, k))
 		}
 	})
 	b.Run("group of 4", func(b *testing.B) {
 		for b.Loop() {
-			if err := c.Launch(s, k, k, k, k); err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, c.Launch(s, k, k, k, k))
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestConformance runs the suite of transports over sends, receives, groups and aborts.
@@ -58,9 +59,7 @@ func newHub(t *testing.T, size, channels int) *hub {
 	}
 	for i := range channels {
 		id, err := h.ranks[0].lib.NewID()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		errs := make([]error, size)
 		onAll(size, func(r int) {
 			x := &lane{to: -1, from: -1, out: memory[byte](collective.TagSize + 8), in: memory[byte](collective.TagSize + 8)}
@@ -71,9 +70,7 @@ func newHub(t *testing.T, size, channels int) *hub {
 			x.comm, errs[r] = h.ranks[r].lib.Connect(soon(t), id, r, size, device(r))
 			h.ranks[r].channels[i] = x
 		})
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(errs...))
 	}
 	return h
 }

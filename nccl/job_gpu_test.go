@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -255,23 +256,15 @@ func TestLostRank(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%s|%s", childVariable, dir, key.Hex(), where.Path, where.Cuda))
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	m, err := member.Join(context.Background(), env(0, 2, dir, key.Hex()), member.Options{Transport: member.TCP, Control: control.Options{Timeout: timeout}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer m.Close()
 	c, err := library(t).Join(soon(t), m, device(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	go func() {
 		b := make([]byte, 100)
 		if n, _ := out.Read(b); strings.Contains(string(b[:n]), "reducing") {

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/raw"
@@ -44,9 +45,7 @@ func run(m *testing.M) int {
 func library(t testing.TB) *Library {
 	t.Helper()
 	l, err := Open(where)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return l
 }
 
@@ -54,9 +53,7 @@ func library(t testing.TB) *Library {
 func stream(t testing.TB) Stream {
 	t.Helper()
 	s, destroy, err := nccltest.NewStream(where.Cuda)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(destroy)
 	return Stream(s)
 }
@@ -87,17 +84,13 @@ func soon(t testing.TB) context.Context {
 func connected(t testing.TB, size int) []*Comm {
 	t.Helper()
 	comms, errs := connect(t, soon(t), size)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	return comms
 }
 
 func connect(t testing.TB, ctx context.Context, size int) ([]*Comm, []error) {
 	id, err := library(t).NewID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	comms, errs := make([]*Comm, size), make([]error, size)
 	libs := make([]*Library, size)
 	for r := range size {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -24,9 +25,7 @@ func TestConversations(t *testing.T) {
 	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			c := conversation{t: t}
 			for line := range strings.SplitSeq(strings.TrimSuffix(string(b), "\n"), "\n") {
 				switch {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -35,22 +36,16 @@ func steadyStep(tb testing.TB, s *Store, batch int) func() {
 	n := int64(0)
 	return func() {
 		n++
-		if err := s.Pull(l, bags, true); err != nil {
-			tb.Fatal(err)
-		}
+		fatal.If(tb, s.Pull(l, bags, true))
 		for f := range bags {
 			l.Pool(f, 0, dst, 8, false)
 			l.PoolGrad(f, 0, dst, 8)
 			l.Pool(f, 1, dst, 8, true)
 			l.PoolGrad(f, 1, dst, 8)
 		}
-		if err := s.Push(l); err != nil {
-			tb.Fatal(err)
-		}
+		fatal.If(tb, s.Push(l))
 		s.GradNormSq(0.1)
-		if err := s.Apply(Step{N: n, Scale: 0.1, Rate: 1, Clip: 0.5}); err != nil {
-			tb.Fatal(err)
-		}
+		fatal.If(tb, s.Apply(Step{N: n, Scale: 0.1, Rate: 1, Clip: 0.5}))
 	}
 }
 

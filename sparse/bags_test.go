@@ -3,6 +3,8 @@ package sparse
 import (
 	"slices"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // FuzzBags pulls and pools bags of any shape and any keys: what check refuses
@@ -19,9 +21,7 @@ func FuzzBags(f *testing.F) {
 	f.Add(uint8(0), uint8(7), []byte(nil), []byte{1}, []byte{1, 2})
 	f.Fuzz(func(t *testing.T, table, pooling uint8, offsets, keys, weights []byte) {
 		s, err := Open(Local{}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer s.Close()
 		b := Bags{Table: int(int8(table)), Pooling: Pooling(pooling)}
 		for _, o := range offsets {

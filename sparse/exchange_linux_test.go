@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/collective/shm"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -61,9 +62,7 @@ func BenchmarkExchange(b *testing.B) {
 		} else {
 			err = together(b, emit)
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 	}
 	b.ReportMetric(0, "ns/op")
 }

@@ -3,6 +3,8 @@ package sparse
 import (
 	"encoding/binary"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // FuzzAnnouncement makes a peer announce arbitrary words. They must be rejected with an
@@ -11,9 +13,7 @@ func FuzzAnnouncement(f *testing.F) {
 	s, err := Open(lying{Exchanger: Local{}}, Config{Shards: 4, MaxKeysPerExchange: 100, Tables: []Table{
 		{Name: "x", Parts: []Part{{Name: "deep", Dim: 3}}}, {Name: "y", Parts: []Part{{Name: "deep", Dim: 1}}},
 	}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	ids := make([]uint32, 3)
 	s.copies.sets[1].Add([]uint64{7, 8, 9}, ids)
 	s.copies.place()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -35,9 +36,7 @@ func stepTime(t *testing.T, compute time.Duration, how string) (d spans) {
 			})
 		}
 		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(errs...))
 		d = took[0]
 	})
 	return d

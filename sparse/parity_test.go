@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
@@ -98,9 +99,7 @@ func (j *job) onStores(t testing.TB, size int) outcome {
 		}
 	}
 	all, err := merge(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out.rows = all
 	return out
 }
@@ -219,9 +218,7 @@ func TestStoreEqualsItsTwinToTheBit(t *testing.T) {
 		t.Run(fmt.Sprint("P=", size), func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
 				j := drawJob(rt, size)
-				if err := j.onStores(t, size).compare(j.onTwin(), 0); err != nil {
-					rt.Fatal(err)
-				}
+				fatal.If(rt, j.onStores(t, size).compare(j.onTwin(), 0))
 			})
 		})
 	}
@@ -291,9 +288,7 @@ func TestWorldSizesAgreeForEveryRule(t *testing.T) {
 func TestSameSeedSameBits(t *testing.T) {
 	j := fixedJob(optim.Rule{Kind: "adam"}, true, 3, 10)
 	a, b := j.onStores(t, 3), j.onStores(t, 3)
-	if err := a.compare(b, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.compare(b, 0))
 	if !slices.Equal(a.norms, b.norms) {
 		t.Fatalf("norms %v and %v", a.norms, b.norms)
 	}
@@ -314,9 +309,7 @@ func TestDenseL2EqualsADenseLayer(t *testing.T) {
 	matrix, state := make([]float32, keys*dim), make([]float32, rule.StateLen(keys*dim))
 	rule.InitState(matrix, state)
 	initial, err := table.Open(cfg.Tables[0].engine(), cfg.Seed, cfg.Shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	all := Bags{Offsets: []int32{0}}
 	for k := range keys {
 		initial.Initial(uint64(k), matrix[k*dim:(k+1)*dim])
@@ -370,7 +363,5 @@ func TestDenseL2EqualsADenseLayer(t *testing.T) {
 		l.Pool(0, 0, got, dim, false)
 		return nil
 	})
-	if err := near(got, matrix, 1e-5); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, near(got, matrix, 1e-5))
 }

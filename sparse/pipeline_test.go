@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -63,9 +64,7 @@ func (j *job) ahead(t testing.TB, size int, side bool) (outcome, []Counters) {
 		}
 	}
 	all, err := merge(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out.rows = all
 	return out, counters
 }
@@ -77,9 +76,7 @@ func TestPreparedBatchesGiveTheSameBits(t *testing.T) {
 				rapid.Check(t, func(rt *rapid.T) {
 					j := drawJob(rt, size)
 					got, _ := j.ahead(t, size, side)
-					if err := got.compare(j.onTwin(), 0); err != nil {
-						rt.Fatal(err)
-					}
+					fatal.If(rt, got.compare(j.onTwin(), 0))
 				})
 			})
 		}
@@ -313,15 +310,11 @@ func TestOnePushAtATime(t *testing.T) {
 	defer s.Close()
 	a, b := s.NewLookup(), s.NewLookup()
 	err := errors.Join(s.Pipeline().Start(Local{}), s.Pull(a, oneBag(1), true), s.Pull(b, oneBag(2), true), s.Pipeline().Push(a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := s.Push(b); err == nil || !strings.Contains(err.Error(), "another batch has been pushed: call Apply first") {
 		t.Fatalf("a second push: %v", err)
 	}
-	if err := errors.Join(s.Apply(Step{N: 1, Scale: 1, Rate: 1}), s.Push(b)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(s.Apply(Step{N: 1, Scale: 1, Rate: 1}), s.Push(b)))
 }
 
 func TestApplyReportsAPipelinePushThatFailed(t *testing.T) {
@@ -347,22 +340,16 @@ func TestApplyReportsAPipelinePushThatFailed(t *testing.T) {
 
 func TestPreparingAllocatesNothing(t *testing.T) {
 	s := open(t, steadyConfig())
-	if err := s.Pipeline().Start(Local{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Pipeline().Start(Local{}))
 	defer s.Close()
 	bags := steadyBags(64)
 	now, next := s.NewLookup(), s.NewLookup()
-	if err := s.Pipeline().Prepare(now, bags, true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Pipeline().Prepare(now, bags, true))
 	n := int64(0)
 	step := func() {
 		n++
 		err := errors.Join(s.Pipeline().Complete(now), s.Pipeline().Prepare(next, bags, true), s.Pipeline().Push(now), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		now, next = next, now
 	}
 	for range 3 {

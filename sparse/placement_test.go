@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -242,12 +243,8 @@ func TestPlacedJobsGiveTheSameBits(t *testing.T) {
 		return nil
 	})
 	got, err := merge(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := differ(got, want.rows, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, differ(got, want.rows, 0))
 }
 
 func TestBadPlacesAreNamed(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // pooledBy makes all tables of a job Pooled.
@@ -25,9 +27,7 @@ func TestOwnersPoolLikeReaders(t *testing.T) {
 			if size == 1 {
 				tolerance = 0
 			}
-			if err := j.onStores(t, size).compare(j.onTwin(), tolerance); err != nil {
-				rt.Fatal(err)
-			}
+			fatal.If(rt, j.onStores(t, size).compare(j.onTwin(), tolerance))
 		})
 	}
 }
@@ -45,9 +45,7 @@ func TestShortBagsPooledToTheBit(t *testing.T) {
 					}
 				}
 			}
-			if err := j.onStores(t, size).compare(j.onTwin(), 0); err != nil {
-				rt.Fatal(err)
-			}
+			fatal.If(rt, j.onStores(t, size).compare(j.onTwin(), 0))
 		})
 	}
 }
@@ -135,9 +133,7 @@ func FuzzPooledRequest(f *testing.F) {
 	cfg := plainConfig(1)
 	cfg.Tables[0].Strategy = Pooled
 	s, err := Open(Local{}, cfg)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	p := s.NewLookup().bagged
 	f.Add(uint8(4), uint8(2), []byte{16: 1, 24: 0, 28: 2, 32: 1, 36: 1, 39: 0})
 	f.Add(uint8(2), uint8(0), []byte{0: 0, 4: 200, 7: 0})
@@ -203,18 +199,14 @@ func TestPooledSlots(t *testing.T) {
 			return nil
 		})
 		all, err := merge(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return all
 	}
 	want := run(false)
 	if len(want[0]) != 2+size*steps-steps/2 {
 		t.Fatalf("%d rows", len(want[0]))
 	}
-	if err := differ(run(true), want, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, differ(run(true), want, 0))
 }
 
 func TestPoolingByOwnersAllocatesNothing(t *testing.T) {
@@ -225,9 +217,7 @@ func TestPoolingByOwnersAllocatesNothing(t *testing.T) {
 	l, n := s.NewLookup(), int64(0)
 	step := func() {
 		n++
-		if err := errors.Join(s.Pull(l, bags, true), s.Push(l), s.Apply(Step{N: n, Scale: 1, Rate: 1})); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(s.Pull(l, bags, true), s.Push(l), s.Apply(Step{N: n, Scale: 1, Rate: 1})))
 	}
 	step()
 	step()

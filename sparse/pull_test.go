@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -36,24 +37,16 @@ func set(t *testing.T, s *Store, rows map[uint64]float32) {
 func step(t *testing.T, s *Store, bags []Bags, dy []float32, at Step) {
 	t.Helper()
 	l := s.NewLookup()
-	if err := s.Pull(l, bags, true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Pull(l, bags, true))
 	l.PoolGrad(0, 0, dy, s.cfg.Tables[bags[0].Table].Parts[0].Dim)
-	if err := s.Push(l); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Apply(at); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Push(l))
+	fatal.If(t, s.Apply(at))
 }
 
 func open(t testing.TB, cfg Config) *Store {
 	t.Helper()
 	s, err := Open(Local{}, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -61,9 +54,7 @@ func open(t testing.TB, cfg Config) *Store {
 func read(t *testing.T, s *Store, key uint64) []float32 {
 	t.Helper()
 	l := s.NewLookup()
-	if err := s.Pull(l, oneBag(key), false); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Pull(l, oneBag(key), false))
 	dst := make([]float32, s.cfg.Tables[0].Parts[0].Dim)
 	l.Pool(0, 0, dst, len(dst), false)
 	return dst
@@ -85,9 +76,7 @@ func TestPoolingByHand(t *testing.T) {
 	} {
 		b := Bags{Values: values, Offsets: []int32{0, 0, 4, 4}, Weights: c.weights, Pooling: c.pooling}
 		l := s.NewLookup()
-		if err := s.Pull(l, []Bags{b}, false); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Pull(l, []Bags{b}, false))
 		got := []float32{9, 9, 9, 9, 9, 9}
 		l.Pool(0, 0, got, 2, false)
 		if want := []float32{0, 9, c.want, 9, 0, 9}; !slices.Equal(got, want) {
@@ -105,9 +94,7 @@ func TestBagsMayBeReusedAfterPull(t *testing.T) {
 	set(t, s, map[uint64]float32{1: 1, 2: 2})
 	b := Bags{Values: []uint64{1, 2}, Offsets: []int32{0, 1, 2}, Weights: []float32{3, 5}}
 	l := s.NewLookup()
-	if err := s.Pull(l, []Bags{b}, false); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Pull(l, []Bags{b}, false))
 	clear(b.Values)
 	clear(b.Offsets)
 	clear(b.Weights)
@@ -136,9 +123,7 @@ func TestReadingHasNoSideEffects(t *testing.T) {
 	if l.Pool(0, 0, before, 3, false); before[0] == 0 {
 		t.Fatal("a new key does not begin to train with its initial row")
 	}
-	if err := s.Apply(Step{N: 1, Scale: 1, Rate: 1}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Apply(Step{N: 1, Scale: 1, Rate: 1}))
 	if n := s.Counters().RowsHeld; n != 0 {
 		t.Fatalf("a batch that was never pushed left %d rows", n)
 	}
@@ -160,18 +145,12 @@ func TestTwoLookupsInFlight(t *testing.T) {
 	s := open(t, plainConfig(1))
 	a, b := s.NewLookup(), s.NewLookup()
 	for _, l := range []*Lookup{a, b} {
-		if err := s.Pull(l, oneBag(9), true); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Pull(l, oneBag(9), true))
 	}
 	for i, l := range []*Lookup{a, b} {
 		l.PoolGrad(0, 0, []float32{float32(i + 1)}, 1)
-		if err := s.Push(l); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Apply(Step{N: int64(i + 1), Scale: 1, Rate: 1}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Push(l))
+		fatal.If(t, s.Apply(Step{N: int64(i + 1), Scale: 1, Rate: 1}))
 	}
 	if v := read(t, s, 9)[0]; v != -3 || s.Rows(0) != 1 {
 		t.Fatalf("value %v in %d rows, want -3 in one", v, s.Rows(0))
@@ -184,21 +163,13 @@ func TestPushesAddUpUntilApply(t *testing.T) {
 	s, whole := open(t, cfg), open(t, cfg)
 	for _, key := range []uint64{1, 2, 1} {
 		l := s.NewLookup()
-		if err := s.Pull(l, oneBag(key), true); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Pull(l, oneBag(key), true))
 		l.PoolGrad(0, 0, []float32{0.5}, 1)
-		if err := s.Push(l); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Push(l))
 	}
-	if err := s.Apply(Step{N: 1, Scale: 1, Rate: 1}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Apply(Step{N: 1, Scale: 1, Rate: 1}))
 	step(t, whole, oneBag(1, 2, 1), []float32{0.5}, Step{N: 1, Scale: 1, Rate: 1})
-	if err := differ(records(s), records(whole), 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, differ(records(s), records(whole), 0))
 }
 
 // TestPushedGradientsOutliveTheirLookup checks that staged gradients do not change when
@@ -207,22 +178,14 @@ func TestPushedGradientsOutliveTheirLookup(t *testing.T) {
 	after := func(next []Bags) []float32 {
 		s := open(t, plainConfig(2))
 		l := s.NewLookup()
-		if err := s.Pull(l, oneBag(1, 2, 2), true); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Pull(l, oneBag(1, 2, 2), true))
 		l.PoolGrad(0, 0, []float32{1, 3}, 2)
-		if err := s.Push(l); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Push(l))
 		if next != nil {
-			if err := s.Pull(l, next, true); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, s.Pull(l, next, true))
 			l.PoolGrad(0, 0, []float32{7, 5}, 2)
 		}
-		if err := s.Apply(Step{N: 1, Scale: 1, Rate: 1, Clip: 1}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Apply(Step{N: 1, Scale: 1, Rate: 1, Clip: 1}))
 		return append(read(t, s, 1), read(t, s, 2)...)
 	}
 	want := after(nil)
@@ -374,9 +337,7 @@ func TestNonFiniteNamesTableAndKey(t *testing.T) {
 	if _, _, found := l.NonFinite(); found {
 		t.Fatal("an empty Lookup holds a NaN")
 	}
-	if err := s.Pull(l, bags, true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Pull(l, bags, true))
 	if table, key, found := l.NonFinite(); found {
 		t.Fatalf("blames table %q key %d of finite rows", table, key)
 	}
@@ -384,9 +345,7 @@ func TestNonFiniteNamesTableAndKey(t *testing.T) {
 	if table, key, found := l.NonFinite(); !found || table != "y" || key != 4 {
 		t.Fatalf("blames table %q key %d (%t), want y 4", table, key, found)
 	}
-	if err := s.Push(l); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Push(l))
 	err := s.Apply(Step{N: 3, Scale: 1, Rate: 1})
 	var nf *nonFiniteError
 	if !errors.As(err, &nf) || nf.Table != "y" || nf.Key != 4 {
@@ -398,12 +357,8 @@ func TestNonFiniteNamesTableAndKey(t *testing.T) {
 	if n := s.GradNormSq(1); !math.IsNaN(n) {
 		t.Fatalf("the norm of a NaN is %v", n)
 	}
-	if err := s.tables[0].Put(1, []float32{0, float32(math.Inf(1))}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Pull(l, bags, false); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.tables[0].Put(1, []float32{0, float32(math.Inf(1))}))
+	fatal.If(t, s.Pull(l, bags, false))
 	if table, key, found := l.NonFinite(); !found || table != "x" || key != 1 {
 		t.Fatalf("blames table %q key %d (%t) for an infinite row, want x 1", table, key, found)
 	}
@@ -419,14 +374,10 @@ func TestWhatComesAfterACheckIsChecked(t *testing.T) {
 	bags := []Bags{{Table: 0, Values: []uint64{1}, Offsets: []int32{0, 1}}, {Table: 1, Values: []uint64{3}, Offsets: []int32{0, 1}}}
 	push := func(x, y float32) {
 		l := s.NewLookup()
-		if err := s.Pull(l, bags, true); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Pull(l, bags, true))
 		l.PoolGrad(0, 0, []float32{x, 0}, 2)
 		l.PoolGrad(1, 0, []float32{0, y}, 2)
-		if err := s.Push(l); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Push(l))
 	}
 	blames := func(table string) {
 		t.Helper()
@@ -448,9 +399,7 @@ func TestWhatComesAfterACheckIsChecked(t *testing.T) {
 	blames("x")
 	s.Replica().Discard()
 	push(1, 1)
-	if err := s.Apply(at); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Apply(at))
 }
 
 func TestBadBagsAreNamed(t *testing.T) {
@@ -624,9 +573,7 @@ func TestWrongProgramsPanic(t *testing.T) {
 	s, other := open(t, plainConfig(4)), open(t, plainConfig(4))
 	pull := func(insert bool) *Lookup {
 		l := s.NewLookup()
-		if err := s.Pull(l, []Bags{{Values: []uint64{1, 2}, Offsets: []int32{0, 1, 2}}}, insert); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Pull(l, []Bags{{Values: []uint64{1, 2}, Offsets: []int32{0, 1, 2}}}, insert))
 		return l
 	}
 	for name, f := range map[string]func(){
@@ -657,9 +604,7 @@ func TestWrongProgramsPanic(t *testing.T) {
 func TestFailedPullLeavesNothingToPool(t *testing.T) {
 	s := open(t, plainConfig(1))
 	l := s.NewLookup()
-	if err := s.Pull(l, oneBag(1), true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Pull(l, oneBag(1), true))
 	if err := s.Pull(l, []Bags{{Table: 9}}, true); err == nil {
 		t.Fatal("a bad batch was pulled")
 	}
@@ -694,9 +639,7 @@ func TestAnnouncedCountsAreNotBelieved(t *testing.T) {
 		"announces 12 keys, at most 10":                   {6, 6},
 	} {
 		s, err := Open(lying{Local{}, counts}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if err := s.Pull(s.NewLookup(), nil, true); err == nil || !strings.Contains(err.Error(), "rank 1 "+want) {
 			t.Errorf("counts %v: %v, want %q", counts, err, want)
 		}

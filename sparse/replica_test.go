@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
@@ -68,9 +69,7 @@ func onGroup(t *testing.T, size int, f func(m member) error) {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 }
 
 // How far a step was when a rank was lost.
@@ -185,12 +184,8 @@ func loseAndHeal(t *testing.T, j *job, buddy []int, size int, lost []int, moment
 	})
 	sameCopies(t, stores)
 	got, err := merge(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := differ(got, want, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, differ(got, want, 0))
 }
 
 // TestReplicaBytes counts what Mirror sends: a key and a gradient for each distinct
@@ -271,13 +266,9 @@ func FuzzHealed(f *testing.F) {
 	f.Add(append(append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 16}, make([]byte, 7)...), "WDLSHARD12345678"...))
 	f.Fuzz(func(t *testing.T, part []byte) {
 		s, err := Open(member{newGroup(2), 0}, plainConfig(2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer s.Close()
-		if err := s.Replica().Start(nil); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Replica().Start(nil))
 		if s.replica.takeHealed(1, part) == nil && len(part)%8 != 0 {
 			t.Errorf("%d bytes are taken: shards fill whole words", len(part))
 		}

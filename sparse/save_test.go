@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse/table"
@@ -111,9 +112,7 @@ func (j *job) saveAfter(t *testing.T, size, steps int) (*saved, []map[uint64][]f
 		return ck.save(s)
 	})
 	all, err := merge(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return ck, all
 }
 
@@ -146,9 +145,7 @@ func (j *job) continued(t *testing.T, ck *saved, size, first int, used bool) ([]
 		return nil
 	})
 	all, err := merge(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sums := make([]float64, len(j.steps)-first)
 	for _, of := range norms {
 		for i, x := range of {
@@ -194,9 +191,7 @@ func TestAnyNumberOfRanksLoads(t *testing.T) {
 			return again.save(s)
 		})
 		got, err := merge(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if err := differ(got, want, 0); err != nil {
 			t.Errorf("loaded on %d ranks: %v", size, err)
 		}
@@ -211,9 +206,7 @@ func fixture(t testing.TB) (*Store, []byte) {
 	s := open(t, fixtureConfig(1))
 	fill(t, s)
 	var b bytes.Buffer
-	if err := s.Files().SaveShard(&b, 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Files().SaveShard(&b, 0, 0))
 	return s, b.Bytes()
 }
 
@@ -224,9 +217,7 @@ func fill(t testing.TB, s *Store) {
 		for i := range rec {
 			rec[i] = float32(key%97) + float32(i)/8
 		}
-		if err := x.Put(key, rec); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.Put(key, rec))
 	}
 }
 
@@ -255,16 +246,10 @@ func TestFormatsStayReadable(t *testing.T) {
 				t.Fatalf("a %s of version %d, want %d", what, b[8], version)
 			}
 			loaded := open(t, fixtureConfig(version))
-			if err := load(loaded, iotest.OneByteReader(bytes.NewReader(b))); err != nil {
-				t.Fatal(err)
-			}
-			if err := differ(records(loaded), records(s), 0); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, load(loaded, iotest.OneByteReader(bytes.NewReader(b))))
+			fatal.If(t, differ(records(loaded), records(s), 0))
 			again := func(s *Store) (b bytes.Buffer) {
-				if err := s.Files().SaveShard(&b, 0, 0); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, s.Files().SaveShard(&b, 0, 0))
 				return b
 			}
 			if a, b := again(loaded), again(s); !bytes.Equal(a.Bytes(), b.Bytes()) {
@@ -272,15 +257,11 @@ func TestFormatsStayReadable(t *testing.T) {
 			}
 		}
 		var shard, delta bytes.Buffer
-		if err := s.Files().SaveShard(&shard, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Files().SaveShard(&shard, 0, 0))
 		same("shard", shard.Bytes(), func(s *Store, r io.Reader) error { return s.Files().LoadShard(r, 0, 0) })
 		s.tables[0].Delete([]uint64{0})
 		s.Files().SetNow(0, 5)
-		if err := s.tables[0].SaveDelta(&delta, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.tables[0].SaveDelta(&delta, 0, 0))
 		same("delta", delta.Bytes(), func(s *Store, r io.Reader) error {
 			now, err := s.Files().LoadDelta(r, 0, 0)
 			if err == nil && now != 5 {
@@ -299,17 +280,13 @@ func TestOccurrencesStayReadable(t *testing.T) {
 	var b, again bytes.Buffer
 	for n := range int64(3) {
 		l := s.NewLookup()
-		if err := errors.Join(s.Pull(l, oneBag(uint64(5+n)), true), s.Push(l), s.Apply(Step{N: 1 + n, Scale: 1, Rate: 1})); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(s.Pull(l, oneBag(uint64(5+n)), true), s.Push(l), s.Apply(Step{N: 1 + n, Scale: 1, Rate: 1})))
 	}
-	if err := s.tables[0].SaveSeen(&b, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.tables[0].SaveSeen(&b, 0))
 	golden.Check(t, "seen-v1.hex", hex.Dump(b.Bytes()))
-	if err := errors.Join(loaded.Files().LoadSeen(iotest.OneByteReader(bytes.NewReader(b.Bytes())), 0, 0), loaded.tables[0].SaveSeen(&again, 0)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(
+		loaded.Files().LoadSeen(iotest.OneByteReader(bytes.NewReader(b.Bytes())), 0, 0),
+		loaded.tables[0].SaveSeen(&again, 0)))
 	if !bytes.Equal(again.Bytes(), b.Bytes()) {
 		t.Error("occurrences that were loaded are saved otherwise")
 	}
@@ -380,9 +357,7 @@ func TestUnfittingShardsNameBothSides(t *testing.T) {
 		}
 	}
 	foreign, err := Open(member{newGroup(2), 1}, plainConfig(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := foreign.Files().LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "rank 0 owns it") {
 		t.Errorf("loading another rank's shard: %v", err)
 	}
@@ -392,9 +367,7 @@ func TestLoadNeedsAppliedGradients(t *testing.T) {
 	s, b := fixture(t)
 	s.Reset()
 	l := s.NewLookup()
-	if err := errors.Join(s.Pull(l, oneBag(5), true), s.Push(l)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(s.Pull(l, oneBag(5), true), s.Push(l)))
 	if err := s.Files().LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "Apply them") {
 		t.Fatalf("loaded with staged gradients: %v", err)
 	}
@@ -456,9 +429,7 @@ func FuzzLoadShard(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if err := s.Files().SaveShard(&again, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Files().SaveShard(&again, 0, 0))
 		if read := file[:len(file)-r.Len()]; !bytes.Equal(again.Bytes(), read) {
 			t.Fatalf("loaded %x, saved %x", read, again.Bytes())
 		}
@@ -508,14 +479,10 @@ func TestForgedShardsAreRefused(t *testing.T) {
 	cfg := fixtureConfig(1)
 	cfg.Shards = 2
 	s := open(t, cfg)
-	if err := s.tables[0].Put(5, make([]float32, s.tables[0].RecordLen())); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.tables[0].Put(5, make([]float32, s.tables[0].RecordLen())))
 	own := ShardOf(Salt("user"), 5, 2)
 	var file bytes.Buffer
-	if err := s.Files().SaveShard(&file, 0, own); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Files().SaveShard(&file, 0, own))
 	other := file.Bytes()
 	binary.LittleEndian.PutUint32(other[16:], uint32(1-own)) // the description's shard, not the key's
 	s.Reset()
@@ -583,13 +550,9 @@ func TestDeltasMakeTheCopyEqual(t *testing.T) {
 		return nil
 	})
 	of, err := merge(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	job, err := merge(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := differ(of, job, 0); err != nil || len(job[0]) == 0 {
 		t.Fatalf("%d rows: %v", len(job[0]), err)
 	}

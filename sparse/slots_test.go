@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -53,12 +54,8 @@ func TestSlotsEqualRanks(t *testing.T) {
 		return nil
 	})
 	got, err := merge(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := differ(got, want.rows, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, differ(got, want.rows, 0))
 }
 
 // grads runs the backward of a batch.
@@ -73,13 +70,9 @@ func grads(l *Lookup, dy [][][]float32, cfg Config) {
 // pushOnes pushes a gradient of 1 for each key of a table of dim 1, as a slot of one rank.
 func pushOnes(t *testing.T, s *Store, l *Lookup, slot int, keys ...uint64) {
 	t.Helper()
-	if err := s.Pull(l, oneBag(keys...), true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Pull(l, oneBag(keys...), true))
 	l.PoolGrad(0, 0, []float32{1}, 1)
-	if err := s.Slots().Push(l, slot); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Slots().Push(l, slot))
 }
 
 func TestOnlyCommittedSlotsCount(t *testing.T) {
@@ -98,9 +91,7 @@ func TestOnlyCommittedSlotsCount(t *testing.T) {
 	if s.staged[0].set.Len() != 0 {
 		t.Fatal("a Commit that failed changed what waits")
 	}
-	if err := errors.Join(s.Slots().Commit([]int{2, 0}), s.Apply(Step{N: 1, Scale: 1, Rate: 1})); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(s.Slots().Commit([]int{2, 0}), s.Apply(Step{N: 1, Scale: 1, Rate: 1})))
 	for key, want := range map[uint64]float32{7: -2, 8: -1, 9: 0} {
 		if v := read(t, s, key)[0]; v != want {
 			t.Errorf("key %d is %v, want %v", key, v, want)
@@ -131,16 +122,10 @@ func TestStagingAllocatesNothing(t *testing.T) {
 	l, bags := s.NewLookup(), oneBag(1, 2, 3)
 	step := func() {
 		for slot := range 2 {
-			if err := s.Pull(l, bags, true); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Slots().Push(l, slot); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, s.Pull(l, bags, true))
+			fatal.If(t, s.Slots().Push(l, slot))
 		}
-		if err := s.Slots().Commit(nil); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Slots().Commit(nil))
 	}
 	step()
 	if n := testing.AllocsPerRun(20, step); n != 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -152,9 +153,7 @@ func (j *job) watched(s *Store, background Exchanger) (deltas, late int, err err
 // TestATurnLooksThroughSomeShards, not through all that have nothing to save.
 func TestATurnLooksThroughSomeShards(t *testing.T) {
 	s, err := Open(Local{}, Config{Shards: 1024, Tables: []Table{{Name: "x", Parts: []Part{{Name: "p", Dim: 1}}}, {Name: "y", Parts: []Part{{Name: "p", Dim: 1}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Close()
 	x, turns := s.Files().Snapshot(Everything), 0
 	for more := true; more; turns++ {

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/collective/shm"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -55,9 +56,7 @@ func trainOver(t *testing.T, size int, connect func(size int) ([]collective.Tran
 	if errors.Is(err, shm.ErrUnavailable) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	files, errs := make([][]string, size), make([]error, size)
 	var wg sync.WaitGroup
 	for r := range size {
@@ -70,9 +69,7 @@ func trainOver(t *testing.T, size int, connect func(size int) ([]collective.Tran
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	return slices.Sorted(slices.Values(slices.Concat(files...)))
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
@@ -36,9 +37,7 @@ func readUnknown(t *testing.T, how Strategy, after, size int, side bool) {
 	x := &cfg.Tables[0]
 	x.Strategy, x.Admit.After, x.Parts[0].Init = how, after, Init{Kind: "normal", Scale: 1}
 	engine, err := table.Open(x.engine(), 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	initial := func(key uint64) []float32 {
 		row := make([]float32, dim)
 		engine.Initial(key, row)

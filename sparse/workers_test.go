@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // atOnce calls f of n workers on a goroutine each.
@@ -31,25 +33,17 @@ func TestWorkersShareTables(t *testing.T) {
 		rng, x := rand.New(rand.NewPCG(1, 2)), make([]float32, 50*8)
 		for step := range int64(6) {
 			if step == 0 {
-				if err := s.Pipeline().Prepare(l, steadyBags(50), true); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, s.Pipeline().Prepare(l, steadyBags(50), true))
 			}
-			if err := s.Pipeline().Complete(l); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Pipeline().Prepare(next, steadyBags(50-int(step)), true); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, s.Pipeline().Complete(l))
+			fatal.If(t, s.Pipeline().Prepare(next, steadyBags(50-int(step)), true))
 			for f := range 26 {
 				for i := range x {
 					x[i] = rng.Float32()
 				}
 				l.PoolGrad(f, 0, x, 8)
 			}
-			if err := errors.Join(s.Push(l), s.Apply(Step{N: step + 1, Scale: 1, Rate: 1})); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errors.Join(s.Push(l), s.Apply(Step{N: step + 1, Scale: 1, Rate: 1})))
 			l, next = next, l
 		}
 		got := records(s)
@@ -72,9 +66,7 @@ func TestWorkersReportAGradient(t *testing.T) {
 	step := steadyStep(t, s, 20)
 	step()
 	l, before := s.NewLookup(), records(s)
-	if err := s.Pull(l, steadyBags(20), true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Pull(l, steadyBags(20), true))
 	x := make([]float32, 20*8)
 	x[3] /= x[4]
 	l.PoolGrad(1, 0, x, 8)

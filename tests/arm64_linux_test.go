@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -52,15 +53,11 @@ func part(t *testing.T, dir, out string, args []string, before ...string) string
 	cmd := command(t, dir, append([]string{"train", "-out", out}, args...)...)
 	if len(before) > 0 {
 		path, err := exec.LookPath(before[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		cmd.Path, cmd.Args = path, append(before, cmd.Args[1:]...)
 	}
 	cmd.Env = append(os.Environ(), "WDLRUN_RANK=0", "WDLRUN_SIZE=1", "WDLRUN_LOCAL_RANK=0", "WDLRUN_LOCAL_SIZE=1", "WDLRUN_RENDEZVOUS="+t.TempDir())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	if o := end(t, cmd); o.code != 0 {
 		t.Fatalf("%v: exit code %d\n%s%s", cmd.Args, o.code, o.stdout, o.stderr)
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestFewTestsHaveASecondChance: .ci/timing.txt names packages that exist, with the
@@ -13,9 +15,7 @@ import (
 func TestFewTestsHaveASecondChance(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../.ci/timing.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n := 0
 	for line := range strings.Lines(string(b)) {
 		if strings.HasPrefix(line, "#") {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestNamesInContributing: the files that CONTRIBUTING.md names for a change exist, and
@@ -14,9 +16,7 @@ import (
 func TestNamesInContributing(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, section, _ := strings.Cut(string(b), "\n## Where common changes go\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	changes := strings.Split(section, "\n**")[1:]

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -159,9 +160,7 @@ func (f linkFault) start(t *testing.T, dir string, hosts []host) []*exec.Cmd {
 		return onHosts(t, dir, hosts, 1, f.encrypt, flags...)
 	}
 	cmd := overHosts(t, dir, hosts, append([]string{fmt.Sprintf("-encrypt=%t", f.encrypt), "train"}, flags...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	return []*exec.Cmd{cmd}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -20,9 +21,7 @@ func TestExport(t *testing.T) {
 		TableRows             int64 `json:"table_rows"`
 	}
 	o := must(t, dir, "export -resume "+model+" -out models -name ctr --json")
-	if err := json.Unmarshal([]byte(o.stdout), &r); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(o.stdout), &r))
 	if r.Out != filepath.Join("models", "ctr", "2") || r.Version != r.Step || r.TableRows != 17 || r.Bytes == 0 || r.Rows != "float32" {
 		t.Errorf("%+v", r)
 	}
@@ -68,9 +67,7 @@ func TestExportReportsRounding(t *testing.T) {
 		Rounding struct{ Float32, Rounded metrics }
 	}
 	o := must(t, dir, "export -resume "+m.RunDir+" -out models -name ctr -rows int8 --json")
-	if err := json.Unmarshal([]byte(o.stdout), &r); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(o.stdout), &r))
 	a, b := r.Rounding.Float32, r.Rounding.Rounded
 	if a.LogLoss == 0 || a.LogLoss == b.LogLoss || a.LogLoss-b.LogLoss > 0.01 || b.LogLoss-a.LogLoss > 0.01 {
 		t.Errorf("float32 %+v, int8 %+v", a, b)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
 	"github.com/wdlrun/wdlrun/internal/gpu/kernel"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
@@ -55,9 +56,7 @@ func withNCCL() string { return filepath.Join(built, "nccl") }
 func runGPU(t *testing.T, dir string, environment []string, args ...string) outcome {
 	t.Helper()
 	bin, err := wdlrunGPU()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return runOnGPU(t, bin, dir, environment, args...)
 }
 
@@ -68,9 +67,7 @@ func runOnGPU(t *testing.T, bin, dir string, environment []string, args ...strin
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "LD_LIBRARY_PATH="+built, "STANDIN_DEVICES=2"), environment...)
 	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	return end(t, cmd)
 }
 
@@ -220,9 +217,7 @@ func TestGPUsSumByNCCL(t *testing.T) {
 func TestWdlrunExecutesTheGPUBuild(t *testing.T) {
 	t.Parallel()
 	bin, err := wdlrunGPU()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	wdlrun, dir := filepath.Join(filepath.Dir(bin), "wdlrun"), t.TempDir()
 	small := []string{"-np", "2", "train", "--json", "-set", "train.epochs=1", "-device"}
 	o := runOnGPU(t, wdlrun, dir, nil, append(small, "gpu")...)

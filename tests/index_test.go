@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -16,9 +17,7 @@ func TestFeatureIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, content string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	write("monday.csv", "click,site\n1,a\n0,b\n0,a\n1,c\n")
 	write("tuesday.csv", "click,site\n1,a\n0,d\n0,d\n1,b\n")

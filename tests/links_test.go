@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -46,9 +47,7 @@ func TestLinksOfAnyProgram(t *testing.T) {
 	} {
 		cmd := command(t, t.TempDir(), append(strings.Fields("-np 2 -oversubscribe "+x.flags), os.Args[0])...)
 		cmd.Env = append(os.Environ(), joiner+"=1")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		o := end(t, cmd)
 		said := o.stdout + o.stderr
 		if strings.HasPrefix(o.stdout, "[1]") { // the ranks print in any order
@@ -65,9 +64,7 @@ func TestLinksOfAnyProgram(t *testing.T) {
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer taken.Close()
 	p := taken.Addr().(*net.TCPAddr).Port
 	o := run(t, t.TempDir(), "-ports", fmt.Sprintf("%d-%d", p, p), "train")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -48,9 +49,7 @@ func TestOutOfMemoryIsNamed(t *testing.T) {
 	cmd := command(t, t.TempDir(), "-np", "1", "train", "-set", "model.batch_norm=true", "-set", "train.batch=32561", "-set", "model.hidden=[4096]")
 	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	o := end(t, cmd)
 	if o.code == 0 || !strings.Contains(o.stderr, "was killed by signal 9 (SIGKILL)") || !strings.Contains(o.stderr, "used up its 256 MiB of memory") {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/live"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
@@ -44,9 +45,7 @@ func TestLivePageIsBounded(t *testing.T) {
 	}
 	board.Gathered(u)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	server := live.Serve(board, "", []net.Listener{ln}, nil)
 	defer server.Close()
 	b.open("http://" + ln.Addr().String())

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/cpus"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -43,9 +44,7 @@ func TestPlacement(t *testing.T) {
 	cmd := command(t, dir, append([]string{"-np", "1", "-bind", "core"}, allowed...)...)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := cpus.On([]int{last}, cmd.Start); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cpus.On([]int{last}, cmd.Start))
 	if o := end(t, cmd); strings.Join(strings.Fields(o.stdout), " ") != fmt.Sprintf("[0] Cpus_allowed_list: %d", last) {
 		t.Errorf("bound by another launcher: %+v", o)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -38,13 +39,9 @@ func TestPlanOfATraining(t *testing.T) {
 		t.Fatalf("%v, %v", results, err)
 	}
 	b, err := os.ReadFile(results[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var r report.Result
-	if err := json.Unmarshal(b, &r); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(b, &r))
 	for i, x := range r.Ranks {
 		if x.Planned.Bytes != planned.Ranks[i].MemoryBytes || x.Planned.Sent != planned.Ranks[i].WireBytes*r.Steps || x.Shards != planned.Ranks[i].Shards {
 			t.Errorf("rank %d: %+v, planned %+v", i, x, planned.Ranks[i])

@@ -149,17 +149,13 @@ func TestPublishingWithoutASharedDisk(t *testing.T) {
 	}
 	s := startServer(t, m.dir, "-model", "ctr=models/ctr", "-file_system_poll_wait_seconds", "0.05")
 	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer conn.Close()
 	m.conn = conn
 	m.answers("-resume " + half.RunDir)
 
 	job := command(t, dir, "-H", "a:1,b:1", "-ssh", client, "train", "-resume", half.RunDir, "-set", "train.epochs=100000")
-	if err := job.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, job.Start())
 	eventually(t, "a later version", func() bool {
 		all, _ := filepath.Glob(filepath.Join(m.dir, "models", "ctr", "[0-9]*"))
 		for _, path := range all {

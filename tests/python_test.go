@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -28,9 +29,7 @@ func python(t *testing.T, modules string) string {
 func recipe(t *testing.T, document, holds string) string {
 	t.Helper()
 	b, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(b), -1) {
 		if strings.Contains(m[1], holds) {
 			return m[1]

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -87,13 +88,9 @@ func TestQualityReport(t *testing.T) {
 			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 		}
 		var all map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(o.stdout), &all); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal([]byte(o.stdout), &all))
 		texts[string(all["quality"])+string(all["groups"])+string(all["importance"])] = true
-		if err := json.Unmarshal([]byte(o.stdout), &e); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal([]byte(o.stdout), &e))
 	}
 	if len(texts) != 1 {
 		t.Error("one rank and three have other bits")

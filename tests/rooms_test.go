@@ -11,15 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestFilesOfTheJobGoOneWay checks the files of internal/wdl against rooms.txt: a file uses only
 // what is declared in itself and in the files of the lines below its own.
 func TestFilesOfTheJobGoOneWay(t *testing.T) {
 	b, err := os.ReadFile("rooms.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	place := map[string]int{}
 	for i, line := range strings.Split(string(b), "\n") {
 		if !strings.HasPrefix(line, "#") {
@@ -35,9 +35,7 @@ func TestFilesOfTheJobGoOneWay(t *testing.T) {
 			continue
 		}
 		f, err := parser.ParseFile(fset, path.Base(s.path), s.text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		files = append(files, f)
 	}
 	fileOf := func(p token.Pos) string { return fset.Position(p).Filename }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -106,9 +107,7 @@ func exportData(t *testing.T) packages {
 		t.Fatalf("go list: %v\n%s", err, message.Bytes())
 	}
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := packages{root: root, exports: map[string]string{}}
 	for decode := json.NewDecoder(bytes.NewReader(out)); ; {
 		var one struct {
@@ -188,9 +187,7 @@ func (f *fusing) load(t *testing.T, path string, names []string, source any) com
 	var parsed []*ast.File
 	for _, name := range names {
 		file, err := parser.ParseFile(f.set, name, source, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		parsed = append(parsed, file)
 	}
 	info := types.Info{

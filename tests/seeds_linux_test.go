@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -198,9 +199,7 @@ func (s seeded) start(t *testing.T, dir, mark string, hosts []host, args ...stri
 		cmds[0].Env = env
 	}
 	for _, cmd := range cmds {
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 	}
 	return cmds
 }
@@ -317,9 +316,7 @@ func (s seeded) resume(t *testing.T, dir, mark string) (o outcome) {
 	last := found[len(found)-1]
 	renamed := s.rename && len(found) > 1
 	if renamed {
-		if err := os.Rename(last, last[:len(last)-1]+"7"); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Rename(last, last[:len(last)-1]+"7"))
 	}
 	again := s
 	if s.starter != mpirun {

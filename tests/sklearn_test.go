@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -73,18 +74,14 @@ func TestScikitLearnComputesTheMetrics(t *testing.T) {
 	}
 	got := map[string]any{}
 	for _, to := range []any{&e, &got} {
-		if err := json.Unmarshal([]byte(o.stdout), to); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal([]byte(o.stdout), to))
 	}
 	must(t, dir, "predict -resume "+r.RunDir+" -data "+e.Data[0]+" -label -logit -columns education -out scores.csv")
 	var by struct {
 		Wants, Zeros map[string]float64
 		Bins         int
 	}
-	if err := json.Unmarshal([]byte(inPython(t, interpreter, dir, sklearnMetrics)), &by); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(inPython(t, interpreter, dir, sklearnMetrics)), &by))
 	got["ece"], got["gauc"] = e.Quality.ECE, e.Groups.GAUC
 	for name, want := range by.Wants {
 		tolerance := map[string]float64{"auc": 1e-5, "pr_auc": 1e-4, "gauc": 1e-5, "ece": 1e-3}[name]

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -18,9 +19,7 @@ func TestAKilledSweepEndsItsTrainings(t *testing.T) {
 	write(t, dir, "space.yaml", "train.l2.deep: {log: [1e-6, 1e-3]}\n")
 	cmd := command(t, dir, "sweep", "-space", "space.yaml", "-trials", "1", "-set", "data.valid_fraction=0.2", "-set", "train.epochs=100000")
 	cmd.Env = append(os.Environ(), "FOLDER="+dir) // below finds all processes by it
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	eventually(t, "a training", func() bool {
 		all, err := filepath.Glob(filepath.Join(dir, "sweeps", "*", "trial-0001", "metrics.jsonl"))
 		return err == nil && len(all) == 1

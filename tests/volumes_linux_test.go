@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -155,13 +156,9 @@ func TestCopiesOnAnotherHost(t *testing.T) {
 			return nil
 		}, "rank-0002-of-0004.wck is intact on no host of this job, it was written on host b and a"},
 	} {
-		if err := os.RemoveAll(homes); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.RemoveAll(homes))
 		copyTree(saved, homes)
-		if err := x.spoil(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.spoil())
 		got, o := trainAbroad(t, dir, client, x.hosts, "-resume", half.RunDir, "-set", "train.epochs=2")
 		if got.AUC != calm.AUC || got.LogLoss != calm.LogLoss || !strings.Contains(o.stderr, x.want) {
 			t.Errorf("%s: %+v, undisturbed %+v; want %q\n%s", x.name, got, calm, x.want, o.stderr)
@@ -216,9 +213,7 @@ func TestLostHostWithoutASharedDisk(t *testing.T) {
 	var out, lines bytes.Buffer
 	cmd := command(t, dir, append([]string{"-H", "a:2,b:2", "-ssh", client, "-restarts", "3", "-min-np", "2", "train", "--json", "-set", "train.checkpoint.copies=2"}, flags...)...)
 	cmd.Stdout, cmd.Stderr = &out, &lines
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	eventually(t, "a checkpoint", func() bool {
 		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*/checkpoints/step-000000100"))
 		return len(found) > 0
@@ -255,9 +250,7 @@ func TestACopyDoesNotFit(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir, client, homes := diskless(t)
-	if err := os.MkdirAll(filepath.Join(homes, "b"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Join(homes, "b"), 0o700))
 	write(t, filepath.Join(homes, "b"), "small", "160k")
 	got, o := trainAbroad(t, dir, client, "a:2,b:1", append(few(t), "-set", "train.epochs=1", "-set", "train.checkpoint.copies=2", "-set", "train.checkpoint.every_steps=100000")...)
 	if !strings.Contains(o.stderr, "host b has no copy of the part of rank 0: ") || !strings.Contains(o.stderr, "no space left on device") {
@@ -277,9 +270,7 @@ func TestGrowWithoutASharedDisk(t *testing.T) {
 	dir, client, homes := diskless(t)
 	flags := append(few(t), "-set", "train.epochs=100000", "-set", "train.checkpoint.copies=2")
 	cmd := command(t, dir, append([]string{"-H", "localhost:1", "-ssh", client, "train"}, flags...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	waitRun(t, dir, cmd)
 	for _, x := range []struct{ what, want string }{
 		{"add", "the training continues with 2 ranks on localhost:1,b:1\n"},
@@ -292,9 +283,7 @@ func TestGrowWithoutASharedDisk(t *testing.T) {
 	if len(partFiles(homes, "b")) == 0 {
 		t.Error("the added host wrote no part")
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	if o := end(t, cmd); o.code != 143 || !strings.Contains(o.stderr, "the hosts do not share") || strings.Contains(o.stderr, "rejected") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
@@ -312,16 +301,12 @@ func TestEachHost(t *testing.T) {
 	i := slices.IndexFunc(flags, func(f string) bool { return strings.HasPrefix(f, "data.train=") })
 	path := strings.Trim(strings.TrimPrefix(flags[i], "data.train="), "[]\"")
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines := strings.SplitAfter(string(b), "\n")
 	third := len(lines) / 3
 	for name, part := range map[string][]string{"a/logs/part-1.csv": lines[:third], "a/logs/part-2.csv": lines[third : 2*third], "b/logs/part-1.csv": lines[2*third:]} {
 		for _, root := range []string{homes, filepath.Join(dir, "all")} {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700))
 			write(t, root, name, strings.Join(part, ""))
 		}
 	}
@@ -357,9 +342,7 @@ func TestEachHost(t *testing.T) {
 		t.Errorf("-replicas: %+v", o)
 	}
 	write(t, homes, "b/logs/part-2.csv", strings.Join(lines[third:2*third], ""))
-	if err := os.Rename(filepath.Join(homes, "b/logs/part-1.csv"), filepath.Join(homes, "b/was.csv")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Rename(filepath.Join(homes, "b/logs/part-1.csv"), filepath.Join(homes, "b/was.csv")))
 	write(t, homes, "b/logs/part-1.csv", strings.Join(lines[:third], ""))
 	if o := abroad(t, dir, client, "a,b", append([]string{"train"}, each...)...); o.code == 0 || !strings.Contains(o.stderr, "hosts a and b have the same files, whose records would count twice") {
 		t.Errorf("the same files: %+v", o)
@@ -375,9 +358,7 @@ func readElsewhere(t *testing.T, dir, client, homes, one, each string) {
 		t.Errorf("predict: exit code %d, %d bytes of scores, want %d\n%s%s", o.code, len(o.stdout), len(want.stdout), o.stderr, want.stderr)
 	}
 	config, err := os.ReadFile(filepath.Join(dir, one, "config.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, root := range []string{dir, filepath.Join(homes, "b")} {
 		write(t, root, "ctr.yaml", string(config))
 	}
@@ -401,18 +382,14 @@ func TestALostHostWithFiles(t *testing.T) {
 		"model: {hidden: [8]}\ntrain: {epochs: 1000, batch: 64, checkpoint: {every_steps: 50, copies: 2}}\n"
 	write(t, dir, "ctr.yaml", config)
 	for _, host := range []string{"a", "b"} {
-		if err := os.MkdirAll(filepath.Join(homes, host, "logs"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.MkdirAll(filepath.Join(homes, host, "logs"), 0o700))
 		write(t, homes, host+"/logs/x.csv", "click,site\n"+strings.Repeat("1,"+host+"\n0,x\n", 50_000))
 		write(t, homes, host+"/ctr.yaml", config)
 	}
 	var lines bytes.Buffer
 	cmd := command(t, dir, "-H", "a:2,b:2", "-ssh", client, "-restarts", "3", "-min-np", "2", "train", "-config", "ctr.yaml")
 	cmd.Stderr = &lines
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	run := ""
 	eventually(t, "a checkpoint", func() bool {
 		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*/checkpoints/step-000000050"))

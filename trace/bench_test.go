@@ -4,6 +4,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // BenchmarkStep measures what recording costs a step: six phases and five exchanges.
@@ -24,9 +26,7 @@ func BenchmarkWriteChrome(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := r.WriteChrome(io.Discard, Source{Rank: 1, Size: 2}); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, r.WriteChrome(io.Discard, Source{Rank: 1, Size: 2}))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestReachable: the address printed of a page can be opened, also from other machines.
@@ -11,9 +13,7 @@ func TestReachable(t *testing.T) {
 	named := func() (string, error) { return "node7", nil }
 	for at, want := range map[string]string{"127.0.0.1:6060": "127.0.0.1:6060", "[::1]:6060": "[::1]:6060", "0.0.0.0:6060": "node7:6060", "[::]:6060": "node7:6060"} {
 		addr, err := net.ResolveTCPAddr("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := reachable(addr, named); got != want {
 			t.Errorf("%s: %s, want %s", at, got, want)
 		}

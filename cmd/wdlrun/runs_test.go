@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
 
@@ -12,9 +13,7 @@ func TestRunsNameTheirData(t *testing.T) {
 	for of, want := range map[string]bool{"test": false, "valid": true, "": false} {
 		var b strings.Builder
 		all := []*runs.Summary{{Name: "a", EvaluatedOn: "test"}, {Name: "b", EvaluatedOn: of}}
-		if err := runsTable(&b, "runs", len(all), all); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, runsTable(&b, "runs", len(all), all))
 		if got := strings.Contains(b.String(), "metrics of"); got != want {
 			t.Errorf("test and %q:\n%s", of, &b)
 		}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestCalled: proposed commands begin with the path by which the program was called, unless
@@ -13,13 +15,9 @@ import (
 func TestCalled(t *testing.T) {
 	here := t.TempDir()
 	path := filepath.Join(here, "wdlrun")
-	if err := os.WriteFile(path, nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, nil, 0o700))
 	other := filepath.Join(t.TempDir(), "wdlrun")
-	if err := os.WriteFile(other, nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(other, nil, 0o700))
 	t.Setenv("PATH", here)
 	for arg, want := range map[string]string{
 		"wdlrun": "wdlrun", path: "wdlrun", other: other, "./wdlrun": "./wdlrun", "my tools/wdlrun": "'my tools/wdlrun'", "/tmp/go-build7/b001/exe/wdlrun": "wdlrun",

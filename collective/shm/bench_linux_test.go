@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -85,13 +86,9 @@ func benchProcesses(b *testing.B, size int) {
 		start(b, r, size, key, "bench")
 	}
 	l, err := Listen(Config{Rank: 0, Size: size, Key: key[:]})
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	tr, err := l.Connect(context.Background())
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer tr.Close()
 	c := collective.New(tr)
 	for i, k := range benchCases() {
@@ -100,18 +97,12 @@ func benchProcesses(b *testing.B, size int) {
 			name += "/plain"
 		}
 		b.Run(name, func(b *testing.B) { // several times, with N growing
-			if err := collective.Broadcast(c, []int64{int64(i), 0}, 0); err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, collective.Broadcast(c, []int64{int64(i), 0}, 0))
 			body := k.body(c)
-			if err := collective.Broadcast(c, []int64{0, int64(b.N)}, 0); err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, collective.Broadcast(c, []int64{0, int64(b.N)}, 0))
 			b.ResetTimer()
 			for range b.N {
-				if err := body(); err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, body())
 			}
 			b.StopTimer()
 			collective.Broadcast(c, []int64{0, 0}, 0)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -57,9 +58,7 @@ func TestStrangersDoNotHarm(t *testing.T) {
 	rand.Read(key)
 	zero := Config{Rank: 0, Size: 2, Key: key, Timeout: patient.Longest}
 	l, err := Listen(zero)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	g := gathering{cfg: Config{Rank: 1, Size: 2, Key: key, Channels: defaultChannels}}
 	good := g.hello(0)
 	other := gathering{cfg: Config{Rank: 1, Size: 3, Key: key, Channels: defaultChannels}}
@@ -67,9 +66,7 @@ func TestStrangersDoNotHarm(t *testing.T) {
 	var strangers []net.Conn
 	for _, packet := range [][]byte{[]byte("GET / HTTP/1.1\r\n\r\n"), good.b[:7], append(good.b[:], 0), wrong.b[:], good.b[:], nil} {
 		conn, err := net.DialUnix("unixpacket", nil, zero.address(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		strangers = append(strangers, conn)
 		conn.Write(packet) // the hello without fault is followed by a proof with another key
 		if len(packet) == helloSize {
@@ -107,9 +104,7 @@ func TestMissingPeerIsNamed(t *testing.T) {
 	key := make([]byte, KeySize)
 	rand.Read(key)
 	l, err := Listen(Config{Rank: 1, Size: 3, Key: key, Timeout: 30 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := l.Connect(context.Background()); err == nil || !strings.Contains(err.Error(), "no link with rank 0 and 1 more within 30ms") {
 		t.Error(err)
 	}
@@ -138,9 +133,7 @@ func TestShortMemoryIsOrdinaryMemory(t *testing.T) {
 				c.MaxBytes = limit
 			}
 		})
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(errs...))
 		if err := onAll(ts, func(c *collective.Comm) error {
 			x, err := collective.Alloc[float32](c, 100_000)
 			if err != nil {
@@ -174,9 +167,7 @@ func TestAnImpossibleWindowIsAnError(t *testing.T) {
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	const size, runs = 2, 100
 	ts, errs := connect(size, func(*Config) {})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	if err := onAll(ts, func(c *collective.Comm) error {
 		x, err := collective.Alloc[float32](c, 50_000)
 		if err != nil {
@@ -207,17 +198,13 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 
 func TestSlicesOutliveTheTransport(t *testing.T) {
 	ts, errs := connect(2, func(*Config) {})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	xs := make([][]float32, 2)
-	if err := onAll(ts, func(c *collective.Comm) (err error) {
+	fatal.If(t, onAll(ts, func(c *collective.Comm) (err error) {
 		xs[c.Rank()], err = collective.Alloc[float32](c, 3000)
 		xs[c.Rank()][2999] = 5
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, x := range xs {
 		if x[2999] != 0 {
 			t.Errorf("after Close memory holds %v, want zeros", x[2999])
@@ -244,9 +231,7 @@ func TestNothingIsLeftInTheProcess(t *testing.T) {
 	files, windows := count()
 	for _, end := range []func(tr *Transport){closing, aborting} {
 		ts, errs := connect(3, func(*Config) {})
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(errs...))
 		err := onAll(ts, func(c *collective.Comm) error {
 			x, err := collective.Alloc[float32](c, 1<<20)
 			if err == nil {

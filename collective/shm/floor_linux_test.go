@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // BenchmarkLines reads memory that another core has just written, on two cores at once.
@@ -33,9 +35,7 @@ func benchLines(b *testing.B, n int) {
 	var memory [2][]byte
 	for i := range memory {
 		m, fd, err := create(n, n)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		unix.Close(fd)
 		defer m.unmap()
 		memory[i] = m.bytes()[:n]
@@ -83,7 +83,5 @@ func bind(t testing.TB, core int) {
 	t.Helper()
 	var one unix.CPUSet
 	one.Set(core)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, unix.SchedSetaffinity(0, &one))
 }

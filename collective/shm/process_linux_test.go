@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -112,12 +113,8 @@ func start(t testing.TB, r, size int, key rank.Key, work string) *process {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SHM_TEST_RANK=%d %d %x %s", r, size, [32]byte(key), work))
 	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, cmd.Start())
 	p := &process{cmd, bufio.NewReader(pipe)}
 	t.Cleanup(func() {
 		p.Process.Kill()

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -50,9 +51,7 @@ func TestRefusedFilesAreSaid(t *testing.T) {
 	key := rank.NewKey()
 	p := start(t, 1, 2, key, noFiles)
 	l, err := Listen(Config{Rank: 0, Size: 2, Key: key[:], Timeout: patient.Longest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tr, err := l.Connect(context.Background())
 	if err == nil {
 		tr.Close()
@@ -72,13 +71,9 @@ func TestFullMemoryIsOrdinaryMemory(t *testing.T) {
 	key := rank.NewKey()
 	p := start(t, 1, 2, key, noMemory)
 	l, err := Listen(Config{Rank: 0, Size: 2, Key: key[:], Timeout: patient.Longest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tr, err := l.Connect(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer tr.Close()
 	if err := withoutWindow(collective.New(tr)); err != nil {
 		t.Errorf("rank 0: %v", err)
@@ -120,13 +115,9 @@ func TestWindowsTakeHugePages(t *testing.T) {
 	for _, n := range []int{1, hugePage - 1, hugePage + 1} {
 		before := hugePagesFree(t)
 		m, fd, err := create(n, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var fs unix.Statfs_t
-		if err := unix.Fstatfs(fd, &fs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, unix.Fstatfs(fd, &fs))
 		huge, want := fs.Type == unix.HUGETLBFS_MAGIC, hugePages(n)/hugePage
 		if size := map[bool]int{true: hugePages(n), false: pages(n)}[huge]; m.n != size || huge && n < hugePage {
 			t.Errorf("%d bytes took %d; huge pages: %t", n, m.n, huge)
@@ -136,9 +127,7 @@ func TestWindowsTakeHugePages(t *testing.T) {
 		}
 		m.bytes()[n-1] = 7
 		far, err := attach(fd, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if far.n != m.n || far.bytes()[n-1] != 7 {
 			t.Errorf("%d bytes: %d are mapped of %d, the last is %d", n, far.n, m.n, far.bytes()[n-1])
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -34,9 +35,7 @@ func newGroup(t *testing.T, size int) []collective.Transport {
 	}
 	wg.Wait()
 	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	return ts
 }
@@ -53,9 +52,7 @@ func TestConformanceOfOtherSizes(t *testing.T) {
 // files.
 func TestMemoryIsCounted(t *testing.T) {
 	m, fd, err := create(2*hugePage, 2*hugePage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer m.unmap()
 	var st unix.Stat_t
 	err = unix.Fstat(fd, &st)
@@ -78,9 +75,7 @@ func TestMemoryIsCounted(t *testing.T) {
 // TestRingsAreAllocatedByUse counts the pages of a rank's rings before and after a message.
 func TestRingsAreAllocatedByUse(t *testing.T) {
 	ts, errs := connect(8, func(*Config) {})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	allocated := func() (n int) {
 		rings := ts[0].page.bytes()[pages(ts[0].channels*deskSize):]
 		present := make([]byte, len(rings)/pages(1))

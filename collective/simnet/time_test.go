@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
@@ -40,9 +41,7 @@ func simulateOn(t *testing.T, size int, m Model, newComm func(*Transport) *colle
 func modelledOn(t *testing.T, size int, m Model, newComm func(*Transport) *collective.Comm, body func(c *collective.Comm) error) (time.Duration, []*Transport) {
 	t.Helper()
 	d, ts, errs := simulateOn(t, size, m, newComm, body)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	return d, ts
 }
 

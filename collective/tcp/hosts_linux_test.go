@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
 	"github.com/wdlrun/wdlrun/collective/shm"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -41,9 +42,7 @@ func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) err
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	defer colltest.Compare(comms, 1)()
 	for r, c := range comms {
 		wg.Go(func() { errs[r] = body(c) })

@@ -5,24 +5,22 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestOnlyTheControlLinkHasATimeLimit: the system's limit for unacknowledged bytes also
 // limits how long a peer may leave its receive window closed.
 func TestOnlyTheControlLinkHasATimeLimit(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer ln.Close()
 	for _, x := range []struct {
 		id                linkID
 		limit, keepsAlive int
 	}{{linkID{1, 0}, 0, 0}, {linkID{1, 3}, 0, 0}, {linkID{1, linkControl}, int(keepTime.Milliseconds()), 1}} {
 		conn, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer conn.Close()
 		setOptions(conn.(*net.TCPConn), x.id)
 		onSocket(conn.(*net.TCPConn), func(fd int) {

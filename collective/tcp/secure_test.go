@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/peertls"
 )
@@ -23,9 +24,7 @@ type securer func(conn net.Conn, peer int, server bool) (net.Conn, error)
 // withTLS is a Secure for rank r of size that share a secret.
 func withTLS(t testing.TB, secret byte, r, size int) securer {
 	id, err := peertls.New(bytes.Repeat([]byte{secret}, peertls.SecretSize), r, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return id.Secure
 }
 
@@ -52,9 +51,7 @@ func connectWith(t *testing.T, timeout time.Duration, secure ...securer) ([]*Tra
 
 func TestSecuredLinks(t *testing.T) {
 	ts, errs := connectWith(t, 0, withTLS(t, 1, 0, 3), withTLS(t, 1, 1, 3), withTLS(t, 1, 2, 3))
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	sums := make([][]float32, len(ts))
 	var wg sync.WaitGroup
 	for r, tr := range ts {

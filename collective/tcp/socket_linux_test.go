@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -73,9 +74,7 @@ func (l *link) reset() {
 // before the one that waits, though its bytes have come.
 func TestALaneThatIsReadyDoesNotStandStill(t *testing.T) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer unix.Close(ends[0])
 	defer unix.Close(ends[1])
 	full := make([]byte, 1<<16)

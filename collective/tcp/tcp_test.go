@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -67,9 +68,7 @@ func listen(t testing.TB, size int) (lns []*Listener, peers []string) {
 	t.Helper()
 	for range size {
 		ln, err := Listen("127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		t.Cleanup(func() { ln.Close() })
 		lns, peers = append(lns, ln), append(peers, ln.Addr())
 	}
@@ -142,9 +141,7 @@ func sums(t *testing.T, ts []collective.Transport, n int) [][]float32 {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 	return xs
 }
 

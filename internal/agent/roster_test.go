@@ -9,19 +9,17 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // stranger returns a new peer ID.
 func stranger(t testing.TB) peer.ID {
 	t.Helper()
 	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	id, err := peer.IDFromPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return id
 }
 
@@ -36,9 +34,7 @@ func TestKey(t *testing.T) {
 		t.Error(err)
 	}
 	key, err := Key(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	again, err := Key(folder)
 	if err != nil || !key.Equals(again) {
 		t.Errorf("another key the second time, %v", err)
@@ -47,17 +43,13 @@ func TestKey(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Error(info.Mode(), err)
 	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(path, 0o640))
 	if _, err := Key(folder); err == nil || !strings.Contains(err.Error(), "try: chmod 600 "+path) {
 		t.Error(err)
 	}
 	os.Chmod(path, 0o600)
 	for _, text := range []string{"", "no key", "AAAA"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := Key(folder); err == nil || !strings.Contains(err.Error(), "holds no key") {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -105,9 +97,7 @@ func TestRoster(t *testing.T) {
 	if r, err := LoadRoster(folder); err != nil || len(r) != 0 {
 		t.Errorf("%v, %v", r, err)
 	}
-	if err := os.Chmod(filepath.Join(folder, RosterFile), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(filepath.Join(folder, RosterFile), 0o666))
 	step(Allow(folder, a.String(), ""))("try: chmod 600")
 	if left, _ := filepath.Glob(filepath.Join(folder, ".*")); len(left) > 0 {
 		t.Errorf("%q are left", left)

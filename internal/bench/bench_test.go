@@ -13,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
@@ -135,9 +136,7 @@ func TestLines(t *testing.T) {
 	l := newLine("tcp", "allreduce_use", 4, 1_000_000, 250e-6, 1.5)
 	l.Algorithm, l.PredictedUS = "ring", 240
 	b, err := json.Marshal(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "line.txt", string(b)+"\n"+Header+"\n"+l.String()+"\n"+newLine("shm", "barrier", 2, 0, 3e-7, 1).String()+"\n")
 }
 

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestRead(t *testing.T) {
@@ -41,12 +43,8 @@ func TestRead(t *testing.T) {
 		root := t.TempDir()
 		for path, text := range c.files {
 			path = filepath.Join(root, path)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
 		}
 		if got := read(root); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

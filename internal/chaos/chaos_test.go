@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -15,9 +16,7 @@ import (
 // plan in a world of 8 ranks, or the error.
 func TestTexts(t *testing.T) {
 	b, err := os.ReadFile("testdata/specs.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var out strings.Builder
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(b), "\n"), "\n") {
 		text, ok := strings.CutPrefix(line, "> ")
@@ -45,9 +44,7 @@ func TestTexts(t *testing.T) {
 
 func must(t *testing.T, text string) Spec {
 	s, err := Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -56,9 +57,7 @@ func TestHeartbeatsAreSmall(t *testing.T) {
 	var bytes *atomic.Int64
 	w.Coordinator, bytes = counted(t, s.Addr())
 	session, err := Join(t.Context(), w, "10.0.0.1:7", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer session.Close()
 	var beats atomic.Int64
 	start, end := make(chan int64), make(chan int64)

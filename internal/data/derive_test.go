@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // ride is a record of which columns are derived.
@@ -136,13 +137,9 @@ func TestDerivedFaults(t *testing.T) {
 	src, s := derivedSource("csv")
 	path := datatest.Write(t, "t.csv", "0,1,Rome\n0,1,Bern\n")
 	d, err := Open(src, s, []string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c, err := d.Scan(t.Context(), 0, 1, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := d.Use(c); err == nil || !strings.Contains(err.Error(), "data.where, \"fare > 0 and city != 'Paris'\", excludes 2") {
 		t.Errorf("no record is left: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestExchangedField: rows whose field comes from other rows are encoded like records with
@@ -26,9 +27,7 @@ func TestExchangedField(t *testing.T) {
 		d, fit := prepare(t, src, s, 1, datatest.Write(t, "cities.csv", rows))
 		e := newEncoder(t, fit)
 		r, err := NewReader(d, e, ReaderConfig{GlobalBatch: 8, Size: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer r.Close()
 		b, err := r.Next(t.Context())
 		if err != nil && err != io.EOF {

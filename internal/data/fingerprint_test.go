@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestFingerprintOfContent: a changed value and swapped lines change the fingerprint at
@@ -22,9 +23,7 @@ func TestFingerprintOfContent(t *testing.T) {
 	of := func(content string, parts int) string {
 		t.Helper()
 		path := filepath.Join(dir, "people.csv")
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(content), 0o644))
 		d, _ := prepare(t, peopleSource(), peopleSchema(), parts, path)
 		return d.Fingerprint()
 	}
@@ -63,9 +62,7 @@ func TestHintAtLinesThatAreNoRecords(t *testing.T) {
 		"1,34,Bern,a,0.5,1\n2,x,Bern,a,0.5,1\n": false,
 	} {
 		d, err := Open(s, peopleSchema(), []string{datatest.Write(t, "people.csv", content)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if _, err = d.Scan(context.Background(), 0, 1, nil, nil); err == nil || strings.HasSuffix(err.Error(), hint) != hinted {
 			t.Errorf("%q: %v; want the hint: %v", content, err, hinted)
 		}

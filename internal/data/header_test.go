@@ -8,6 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // A header repeated inside a file, as after cat, is not a record, even if every field is a
@@ -31,9 +32,7 @@ func TestHeaderAgain(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %q", x.name, end), func(t *testing.T) {
 				path := datatest.Write(t, "joined.csv", x.text)
 				f, err := record.OpenFiles(schema.Source{Header: true}, []string{path})
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				w, err := f.Check(t.Context(), 2, 8, nil, nil)
 				if err != nil || w.Records != x.rows || w.Bad != 1 || w.Faults[0].Line != x.line || !strings.Contains(w.Faults[0].Reason(), "the header is repeated") {
 					t.Fatalf("%+v, %v; want %d records, the header again in line %d", w, err, x.rows, x.line)
@@ -64,9 +63,7 @@ func TestHeaderOfAnotherKind(t *testing.T) {
 	} {
 		wanted := schema.Schema{Label: schema.Label{Field: "label", Positive: []string{"1"}}, Features: []schema.Feature{{Field: "age", Encode: "raw"}}}
 		d, err := Open(x.src, wanted, []string{datatest.Write(t, "ages.csv", text)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if _, err = d.Scan(t.Context(), 0, 1, nil, nil); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%v; want %q", err, x.want)
 		}

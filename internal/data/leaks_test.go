@@ -59,13 +59,9 @@ func TestComputedLeaks(t *testing.T) {
 	s := schema.Schema{Label: schema.Label{Field: "generous"}, Features: []schema.Feature{
 		{Field: "tip", Encode: "standardise"}, {Field: "rate", Encode: "standardise"}, {Field: "speed", Encode: "standardise"}, {Field: "km", Encode: "standardise"}}}
 	d, err := Open(src, s, []string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c, err := d.Scan(context.Background(), 0, 1, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const want = `fields that may reveal the label: "tip" (the label is computed from it), "rate" (it is computed from "fare", like the label); `
 	if got := Leaking(d.LeaksIn(c)); !strings.HasPrefix(got, want) {
 		t.Error(got)

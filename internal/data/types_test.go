@@ -8,6 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // A table that DuckDB wrote as CSV and as Parquet gives the same batch, for any encoding
@@ -17,9 +18,7 @@ func TestTableOfDuckDBIsTheSameBatch(t *testing.T) {
 	dates := strings.Fields("date ts ts_s ts_ms ts_ns ts_tz")
 	csv, parquet := "table/testdata/types.csv", "table/testdata/types.parquet"
 	files, err := record.OpenFiles(schema.Source{Header: true}, []string{csv})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, field := range files.Fields()[1:] {
 		for _, encoding := range []string{"hash", "vocabulary", "id", "raw", "standardise", "quantile", "hour", "weekday", "age"} {
 			var those []string // nil: all

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
 	"github.com/wdlrun/wdlrun/internal/ports"
 )
@@ -184,9 +185,7 @@ func TestWrite(t *testing.T) {
 		{[]Finding{{Error, "host b: x"}}, "error: host b: x\n"},
 	} {
 		var b strings.Builder
-		if err := Write(&b, r, x.found); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Write(&b, r, x.found))
 		want := "GPUs of a: 2 × A100 (40.0 GiB), 1 × unknown (unknown), driver 550.54, CUDA unknown\nGPUs of b: unknown: no driver\n" +
 			"1 links: round trips take 50 µs (median) to 50 µs (a and b); the slower direction carries 1 GB/s (median) to 1 GB/s (a and b)\n" + x.want
 		if !strings.HasSuffix(b.String(), want) || !strings.Contains(b.String(), "32 GiB of 64 GiB") {

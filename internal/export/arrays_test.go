@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -67,9 +68,7 @@ func TestNumpyReadsArrays(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	scorer, err := write(t, m, "").NewScorer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) != 7 {
 		t.Fatalf("%s", out)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -111,9 +112,7 @@ func openKeys(t testing.TB, keys []uint64, as precision, of sparse.Table) (mappe
 	aligned := raw.Bytes(make([]uint64, len(all)/8))
 	copy(aligned, all)
 	m, err := newMapped(w.codec, Table{Name: of.Name, Rows: int64(len(keys)), Width: w.codec.width, Bits: bits}, f.Sections, aligned, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return m, aligned
 }
 
@@ -310,9 +309,7 @@ func FuzzManifest(f *testing.F) {
 		Files:  []file{{configName, one}, {encoderName, one}, {denseName, one}, {tableName(0), []section{{"rows", 64, 1}, {"keys", 64, 2}, {"directory", 64, 3}}}},
 	}
 	text, err := m.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	if _, err := parseManifest(text); err != nil {
 		f.Fatal(err)
 	}

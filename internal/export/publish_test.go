@@ -53,9 +53,7 @@ func traineeOf(t testing.TB, m wdl.Trained, tables []sparse.Table, full int) *tr
 	fatal.If(t, err)
 	for i, of := range x.tables {
 		x.rows, x.taken = append(x.rows, map[uint64][]float32{}), append(x.taken, &table.Taken{})
-		if err := step.EachRow(m.Checkpoint, of, func(_ int, key uint64, v []float32) error { x.put(i, key, slices.Clone(v)); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, step.EachRow(m.Checkpoint, of, func(_ int, key uint64, v []float32) error { x.put(i, key, slices.Clone(v)); return nil }))
 	}
 	x.open()
 	t.Cleanup(func() { x.pub.Close() })
@@ -245,9 +243,10 @@ func TestPublishersContinue(t *testing.T) {
 	fatal.If(t, err)
 	for i := range x.tables { // the rows of the checkpoint, and later changes
 		x.rows[i], x.taken[i] = map[uint64][]float32{}, &table.Taken{}
-		if err := step.EachRow(m.Checkpoint, x.tables[i], func(_ int, key uint64, v []float32) error { x.rows[i][key] = slices.Clone(v); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, step.EachRow(m.Checkpoint, x.tables[i], func(_ int, key uint64, v []float32) error {
+			x.rows[i][key] = slices.Clone(v)
+			return nil
+		}))
 	}
 	x.train()
 	x.step = 10

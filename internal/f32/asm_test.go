@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestAVX2KernelsRunOnAVX2 reads the assembly: avo reaches for the registers
@@ -25,9 +27,7 @@ func TestAVX2KernelsRunOnAVX2(t *testing.T) {
 	kernels := 0
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		text := string(b)
 		marks := begin.FindAllStringSubmatchIndex(text, -1)
 		for i, m := range marks {

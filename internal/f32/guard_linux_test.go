@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // guarded returns a copy of v that ends (or begins) at a page that must not be
@@ -15,14 +17,10 @@ func guarded(t *testing.T, v []float32, atEnd bool) []float32 {
 	page := unix.Getpagesize()
 	size := (4*len(v) + page - 1) / page * page
 	m, err := unix.Mmap(-1, 0, size+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = unix.Munmap(m) })
 	for _, p := range [][]byte{m[:page], m[page+size:]} {
-		if err := unix.Mprotect(p, unix.PROT_NONE); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, unix.Mprotect(p, unix.PROT_NONE))
 	}
 	if len(v) == 0 {
 		return nil

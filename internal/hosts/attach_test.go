@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // FuzzFrame reads frames of strangers. What is read is written to the same frame.
@@ -44,18 +46,12 @@ func TestFrameLimits(t *testing.T) {
 func carry(t *testing.T, script string, stderr io.Writer) (p *Process, done chan error) {
 	t.Helper()
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "s")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer ln.Close()
 	near, err := net.DialUnix("unix", nil, ln.Addr().(*net.UnixAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	far, err := ln.AcceptUnix()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	done = make(chan error, 1)
 	go func() {
 		defer far.Close()

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestUnpack: a program arrives whole or not at all.
 func TestUnpack(t *testing.T) {
 	i, dir := image(t), t.TempDir()
 	packed, err := i.Packed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	at := filepath.Join(dir, "prog")
 	if err := Unpack(bytes.NewReader(packed[:len(packed)-4]), at, i.Hash); err == nil {
 		t.Error("half a program is accepted")
@@ -29,9 +29,7 @@ func TestUnpack(t *testing.T) {
 		t.Errorf("%v is left", left)
 	}
 	for range 2 { // the second one replaces the first
-		if err := Unpack(bytes.NewReader(packed), at, i.Hash); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Unpack(bytes.NewReader(packed), at, i.Hash))
 		if out, err := exec.Command(at, "it").Output(); err != nil || string(out) != "started with it\n" {
 			t.Errorf("%q, %v", out, err)
 		}
@@ -61,14 +59,10 @@ func TestFind(t *testing.T) {
 	find(i.Path, Auto, i.Path, true)
 	find(i.Path, Never, i.Path, true)
 	find("./prog", Auto, cached, false)
-	if err := os.WriteFile(cached, []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(cached, []byte(program), 0o700))
 	find("./prog", Auto, cached, true)
 	find("./prog", Always, cached, false)
-	if err := os.WriteFile(filepath.Join(dir, "prog"), []byte("another"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "prog"), []byte("another"), 0o700))
 	find("./prog", Auto, cached, true)
 	if _, _, err := Find(home, dir, "./prog", i.Hash, Never); err == nil || !strings.Contains(err.Error(), "differs") {
 		t.Error(err)
@@ -79,15 +73,11 @@ func TestFind(t *testing.T) {
 // cache.
 func TestPrune(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "wdlrun", "bin")
-	if err := os.MkdirAll(bin, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(bin, 0o700))
 	now := time.Now()
 	add := func(name string, age time.Duration) {
 		path := filepath.Join(bin, name)
-		if err := os.WriteFile(path, nil, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, nil, 0o700))
 		os.Chtimes(path, now.Add(-age), now.Add(-age))
 	}
 	for n := range 5 {
@@ -112,9 +102,7 @@ func TestVerify(t *testing.T) {
 	dir := t.TempDir()
 	bad, other := filepath.Join(dir, strings.Repeat("0", 64)), filepath.Join(dir, "wdlrun")
 	for _, path := range []string{bad, other} {
-		if err := os.WriteFile(path, []byte("x"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte("x"), 0o700))
 	}
 	if err := Verify(bad); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/ports"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -100,9 +101,7 @@ func TestChoose(t *testing.T) {
 		{"no address", places(map[string][]string{"a": nil, "b": {docker}}, "a b", usual), "", "", "host a has no address that other hosts can reach"},
 	} {
 		f, err := ParseFilter(x.net)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c, err := Choose(x.places, f)
 		if err != nil {
 			if !strings.Contains(err.Error(), x.ips) {
@@ -152,21 +151,15 @@ func TestTry(t *testing.T) {
 	key := rank.NewKey()
 	open := func(host string, k rank.Key) string {
 		l, err := Listen(host, k, ports.Range{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		t.Cleanup(func() { l.Close() })
 		return JoinPort("127.0.0.1", l.Port)
 	}
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	closed.Close()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer plain.Close()
 	go func() {
 		for {
@@ -181,9 +174,7 @@ func TestTry(t *testing.T) {
 	trials, err := Try(context.Background(), []Target{
 		{"b", open("b", key)}, {"c", open("b", key)}, {"b", open("b", rank.NewKey())}, {"b", closed.Addr().String()}, {"b", plain.Addr().String()},
 	}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, want := range []string{"", "leads to another process", "leads to another process", "refused", "leads to another process"} {
 		if trials[i].Fault != want || (want == "") != (trials[i].Micros > 0) {
 			t.Errorf("%d: %+v, want %q", i, trials[i], want)
@@ -191,13 +182,9 @@ func TestTry(t *testing.T) {
 	}
 	// A host that proves the key and is then too slow is not another process.
 	secure, err := key.TLS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	slow, err := tls.Listen("tcp", "127.0.0.1:0", secure)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer slow.Close()
 	go func() {
 		conn, err := slow.Accept()

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // program is a stand-in for wdlrun: it prints how it was started and what it reads.
@@ -23,9 +25,7 @@ func client(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "client")
 	text = "#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\n" + text + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o700))
 	syscall.ForkLock.RLock() // a child of a parallel test has it open until it executes
 	syscall.ForkLock.RUnlock()
 	return path
@@ -35,13 +35,9 @@ func client(t *testing.T, text string) string {
 func image(t *testing.T) *Image {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "wdlrun")
-	if err := os.WriteFile(path, []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(program), 0o700))
 	i, err := NewImage(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return i
 }
 
@@ -49,9 +45,7 @@ func image(t *testing.T) *Image {
 func begin(t *testing.T, words string, ship Ship, i *Image, path string, limit time.Duration) (*Process, error) {
 	t.Helper()
 	s, err := NewSSH(words, ship, i, path, (*exec.Cmd).Start, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.Timeout = limit
 	p, err := s.Start(context.Background(), "c")
 	if err == nil {
@@ -161,18 +155,14 @@ func TestLoginErrors(t *testing.T) {
 func TestNoise(t *testing.T) {
 	c := client(t, `printf 'welcome\nwdlrun-host other run Linux x86_64\nlast login: '; HOME=`+t.TempDir()+`; export HOME; exec sh -c "$2"`)
 	p, err := begin(t, c, Auto, image(t), "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	speaks(t, p)
 }
 
 // TestFlags: ssh itself is told not to ask for a password, another client is not.
 func TestFlags(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"), 0o700))
 	for words, want := range map[string]string{
 		dir + "/ssh -p 2222": dir + "/ssh -p 2222 -T -o BatchMode=yes -o ConnectTimeout=10",
 		"sh -x":              "sh -x",

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestUnpackLeavesNothing: a program that has arrived in part has no name, so nothing is
@@ -17,9 +19,7 @@ func TestUnpackLeavesNothing(t *testing.T) {
 	}
 	f.Close()
 	packed, err := i.Packed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	from, to := io.Pipe()
 	done := make(chan error)
 	go func() { done <- Unpack(from, filepath.Join(dir, "prog"), i.Hash) }()
@@ -29,9 +29,7 @@ func TestUnpackLeavesNothing(t *testing.T) {
 	}
 	to.Write(packed[len(packed)-1:])
 	to.Close()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, <-done)
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("%v is there", left)
 	}

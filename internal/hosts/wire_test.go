@@ -9,14 +9,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // FuzzRead reads messages of strangers. What is read is written to the same message.
 func FuzzRead(f *testing.F) {
 	var b bytes.Buffer
-	if err := WriteJSON(&b, Message{What: Start, Rank: 3, Command: []string{"a", "b\n"}, Env: []string{"X=1"}}, maxMessage); err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, WriteJSON(&b, Message{What: Start, Rank: 3, Command: []string{"a", "b\n"}, Env: []string{"X=1"}}, maxMessage))
 	f.Add(b.Bytes())
 	f.Add([]byte{0, 0, 0, 2, '{', '}'})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
@@ -26,9 +26,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		var out bytes.Buffer
-		if err := WriteJSON(&out, m, 16*maxHeader); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, WriteJSON(&out, m, 16*maxHeader))
 		if err := ReadJSON(&out, &again, 16*maxHeader); err != nil || out.Len() != 0 {
 			t.Fatal(err)
 		}
@@ -63,13 +61,9 @@ func TestLink(t *testing.T) {
 	var both sync.WaitGroup
 	both.Go(func() { there, err2 = Answer(b) })
 	here, err := Call(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	job := Message{What: Job, Protocol: Protocol, Env: []string{"A=b"}, Command: []string{""}}
-	if err := here.Send(job); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, here.Send(job))
 	both.Wait()
 	if err2 != nil {
 		t.Fatal(err2)
@@ -81,9 +75,7 @@ func TestLink(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	s, err := there.Open(Header{What: Output, Rank: 2, FD: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	both.Go(func() { s.Write([]byte("line\n")); s.Close() })
 	h, stream, err := here.Accept()
 	if err != nil || h != (Header{What: Output, Rank: 2, FD: 1}) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -25,9 +26,7 @@ func specs() map[string]Spec {
 func TestManifest(t *testing.T) {
 	for name, s := range specs() {
 		got, err := Manifest(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		golden.Check(t, name, string(got))
 	}
 }

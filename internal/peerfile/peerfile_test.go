@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -23,9 +24,7 @@ import (
 func serve(t *testing.T, key rank.Key) (s *Server, dir string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if s, err = Serve(ln, key, func(path string) bool { return strings.HasSuffix(path, ".ok") }); err != nil {
 		t.Fatal(err)
 	}
@@ -36,9 +35,7 @@ func serve(t *testing.T, key rank.Key) (s *Server, dir string) {
 func client(t *testing.T, key rank.Key) *Client {
 	t.Helper()
 	c, err := NewClient(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -53,9 +50,7 @@ func TestRanges(t *testing.T) {
 	for i := range want {
 		want[i] = byte(rng.Uint32())
 	}
-	if err := os.WriteFile(path, want, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, want, 0o600))
 	f, err := c.Open(t.Context(), s.Addr(), path)
 	if err != nil || f.Size() != int64(len(want)) {
 		t.Fatalf("size %d, %v", f.Size(), err)
@@ -69,9 +64,7 @@ func TestRanges(t *testing.T) {
 	if n, err := f.ReadAt(make([]byte, 10), int64(len(want)-3)); n != 3 || err != io.EOF {
 		t.Errorf("over the end: %d, %v", n, err)
 	}
-	if err := os.Truncate(path, 10); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Truncate(path, 10))
 	if _, err := f.ReadAt(make([]byte, 100), 5); err == nil {
 		t.Error("a file that became shorter gives no error")
 	}
@@ -100,9 +93,7 @@ func TestNotServed(t *testing.T) {
 	key := rank.NewKey()
 	s, dir := serve(t, key)
 	c := client(t, key)
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "secret"), nil, 0o600), os.Mkdir(filepath.Join(dir, "d.ok"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.WriteFile(filepath.Join(dir, "secret"), nil, 0o600), os.Mkdir(filepath.Join(dir, "d.ok"), 0o700)))
 	for name, want := range map[string]string{"secret": "403 Forbidden", "": "403 Forbidden", "d.ok": "500 Internal"} {
 		if _, err := c.Open(t.Context(), s.Addr(), filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", name, err, want)
@@ -123,18 +114,14 @@ func TestStrangers(t *testing.T) {
 		t.Error("a client with another key reads")
 	}
 	conf, err := key.TLS() // that of the control plane
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if conn, err := tls.Dial("tcp", s.Addr(), conf); err == nil {
 		conn.Close()
 		t.Error("a client of another protocol is accepted")
 	}
 	for _, said := range []string{"GET /?path=x HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00", ""} {
 		conn, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		conn.Write([]byte(said))
 		if said != "" {
 			conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
@@ -170,13 +157,9 @@ func TestLiars(t *testing.T) {
 		"a long reason": func(w http.ResponseWriter, r *http.Request) { http.Error(w, strings.Repeat("x", 1<<20), 500) },
 	} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		s := new(Server)
-		if err := s.serve(ln, key, lie); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.serve(ln, key, lie))
 		f := &File{client: client(t, key), ctx: context.Background(), addr: ln.Addr().String(), path: "x", size: 1000}
 		if _, err := f.ReadAt(make([]byte, 10), 0); err == nil || len(err.Error()) > 2*maxReason {
 			t.Errorf("%s: %.300v", name, err)
@@ -190,20 +173,14 @@ func TestRangeOfAVersion(t *testing.T) {
 	key := rank.NewKey()
 	s, dir := serve(t, key)
 	c, path := client(t, key), filepath.Join(dir, "x.ok")
-	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("0123456789"), 0o600))
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	version := Version(info.Size(), info.ModTime())
 	if b, err := c.Range(t.Context(), s.Addr(), path, version, 3, 7); string(b) != "3456" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
-	if err := os.Chtimes(path, time.Time{}, info.ModTime().Add(1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chtimes(path, time.Time{}, info.ModTime().Add(1)))
 	if _, err := c.Range(t.Context(), s.Addr(), path, version, 3, 7); !errors.Is(err, ErrChanged) {
 		t.Errorf("another version: %v", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestParse(t *testing.T) {
@@ -26,9 +28,7 @@ func TestParse(t *testing.T) {
 // TestListen fills a range of two ports. The third listener gets an error.
 func TestListen(t *testing.T) {
 	any, err := Range{}.Listen("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer any.Close()
 	first := any.Addr().(*net.TCPAddr).Port
 	r := Range{first, min(first+20, 65535)}

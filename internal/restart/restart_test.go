@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -15,14 +16,10 @@ import (
 // "> step 10", "> fail 2 [held]", "> host b 2 3 [free]", "> resize SIZE MIN".
 func TestConversations(t *testing.T) {
 	b, err := os.ReadFile("testdata/restarts.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	number := func(s string) int {
 		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return n
 	}
 	var out strings.Builder
@@ -45,9 +42,7 @@ func TestConversations(t *testing.T) {
 			p, now = New(c), 0
 		case "wait":
 			d, err := time.ParseDuration(words[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			now += d
 		case "step":
 			p.Progress(int64(number(words[1])))

@@ -26,6 +26,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -36,9 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }
 
 func schemaOf(c *config.Config) schema.Schema {

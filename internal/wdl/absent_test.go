@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
@@ -23,9 +24,7 @@ func lineFile(t testing.TB, name, line string, n int) string {
 		fmt.Fprintf(&b, line+"\n", i%2)
 	}
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	return path
 }
 
@@ -36,9 +35,7 @@ func fieldWarnings(t *testing.T, recipe string) (res report.Result, warned []str
 model: {embedding_dim: 4, hidden: [8]}
 train: {global_batch: 16, seed: 5, epochs: 2}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	res = runJob(t, 2, Options{Config: c, Warn: func(line string) {
 		if strings.Contains(line, "fields") {
 			warned = append(warned, line)

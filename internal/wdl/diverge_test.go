@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -18,9 +19,7 @@ func TestADivergingTrainingFails(t *testing.T) {
 	for epochs, want := range map[string]string{"2": "step 16: the training diverges", "30": "step 101: the training diverges"} {
 		for _, size := range []int{1, 3} {
 			c := clicksConfig(t, path, "", ", optimizer: {dense: {learning_rate: 1e5}, deep: {learning_rate: 1e5}, wide: {learning_rate: 1e5}}")
-			if err := config.Set(c, "train.epochs", epochs); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, config.Set(c, "train.epochs", epochs))
 			err := make(chan error, size)
 			onRanks(t, size, func(comm *collective.Comm) error {
 				_, e := NewJob(comm, trace.New(0), Options{Config: c, Out: t.TempDir()}).Run(context.Background())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
@@ -17,9 +18,7 @@ func TestOneLineAFault(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, save.FileChaos), []byte("ranks 8\n"), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var ranks sync.WaitGroup
 	for range 8 {
 		ranks.Go(func() {

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -230,17 +231,13 @@ func TestLateMicrobatchesAreCountedThroughALoss(t *testing.T) {
 	patient.Long(t)
 	const size = 3
 	slow, err := chaos.Parse("slow:30x@2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow}
 	_, exchanges, _ := deaths{}.run(t, size, opt)
 	for victim := range size {
 		res, _, _ := deaths{{victim, exchanges / 3, victim}}.run(t, size, opt) // the number of exchanges varies
 		records, err := save.ReadCommits(res.RunDir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		late := int64(0)
 		for _, r := range records {
 			late += int64(r.Leased - len(r.Pieces))

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -39,9 +40,7 @@ func labelsConfig(t *testing.T, label string) *config.Config {
 			fmt.Fprintf(&b, "s%d,%.3f,%d,%d,%.3f,%d\n", site, age, rng.IntN(3), click, 20+logit+rng.NormFloat64()/4, rng.IntN(site+1))
 		}
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(file, []byte(b.String()), 0o644))
 		return file
 	}
 	c, err := config.Parse("labels.yaml", []byte(fmt.Sprintf(`
@@ -51,9 +50,7 @@ features: [{field: site, encode: vocabulary}, {field: age, encode: standardise}]
 model: {embedding_dim: 4, hidden: [8]}
 train: {global_batch: 64, epochs: 4, slots: 4, optimizer: {dense: {kind: adam, learning_rate: 0.01}, deep: {kind: adam, learning_rate: 0.01}}}
 `, path("train.csv", 12000), path("test.csv", 4000), label)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 )
@@ -23,9 +24,7 @@ func TestEvaluationsKeepDistributions(t *testing.T) {
 	res := runJob(t, 2, Options{Config: c})
 	read := func() []metrics.Distributions {
 		r, err := runs.Read(res.RunDir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all := r.Distributions()
 		if len(r.Faults) > 0 || len(all) != len(r.Valid) || len(all) < 2 {
 			t.Fatalf("%d lines, %d evaluations, faults %q", len(all), len(r.Valid), r.Faults)

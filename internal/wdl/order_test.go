@@ -60,9 +60,7 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
 				t.Fatal(string(b))
 			}
 		}
-		if err := w.Section(name, func(out io.Writer) error { _, err := out.Write(b); return err }); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Section(name, func(out io.Writer) error { _, err := out.Write(b); return err }))
 	}
 	file, err := w.Close()
 	if err == nil {

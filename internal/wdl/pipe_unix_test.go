@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
@@ -19,9 +20,7 @@ import (
 func TestAPipeIsNoFileOfARun(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{save.FileCommits, save.FileMode, save.FileChaos, save.FileResult, "index"} {
-		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, syscall.Mkfifo(filepath.Join(dir, name), 0o600))
 	}
 	for name, read := range map[string]func() error{
 		"index":          func() error { _, err := input.LoadIndex(filepath.Join(dir, "index")); return err },

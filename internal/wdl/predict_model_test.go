@@ -7,20 +7,17 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // exported writes the model of a run in the format of package export.
 func exported(t *testing.T, run, rows string) (dir, version string) {
 	t.Helper()
 	m, err := OpenTrained(context.Background(), run, func(line string) { t.Error(line) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir = t.TempDir()
 	r, err := export.Write(context.Background(), export.Source{Checkpoint: m.Checkpoint, Config: m.Config, Encoder: m.Encoder}, export.Options{Out: dir, Name: "ctr", Version: -1, Rows: rows})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return dir + "/ctr", r.Dir
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -23,17 +24,13 @@ func TestNumbersOutsideTheRangeOfTraining(t *testing.T) {
 	t.Parallel()
 	path := clicks(t, 600)
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	months := filepath.Join(t.TempDir(), "months.csv")
 	inMonths := regexp.MustCompile(`(?m)\d+$`).ReplaceAllStringFunc(string(b), func(years string) string {
 		n, _ := strconv.Atoi(years)
 		return strconv.Itoa(12 * n)
 	})
-	if err := os.WriteFile(months, []byte(inMonths), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(months, []byte(inMonths), 0o644))
 	values := int64(strings.Count(string(b), "\n") - strings.Count(string(b), ",\n") - 1)
 	for _, size := range []int{1, 3} {
 		var warned []string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -145,9 +146,7 @@ func TestStreamHasNoPlan(t *testing.T) {
 func TestPlaceInUse(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := save.Lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := save.CheckPlace("", dir); err == nil || !strings.Contains(err.Error(), "is in use by another training") {
 		t.Errorf("while it is in use: %v", err)
 	}
@@ -167,9 +166,7 @@ func TestTimesAreThisJobs(t *testing.T) {
 	rec.Enter(trace.Wait)
 	j := NewJob(single(), rec, Options{Config: clicksConfig(t, clicks(t, 100), "", ""), Out: t.TempDir(), Warn: func(line string) { t.Log(line) }})
 	res, err := j.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if res.TrainSeconds <= 0 || res.TrainSeconds > res.Seconds+.001 {
 		t.Errorf("%v s in steps, of %v s in all", res.TrainSeconds, res.Seconds)
 	}

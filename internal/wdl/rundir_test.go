@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
@@ -21,9 +22,7 @@ func TestARunDirectoryThatVanishes(t *testing.T) {
 	c.Train.Epochs = 4
 	undisturbed := runJob(t, 1, Options{Config: c})
 	b, err := os.ReadFile(filepath.Join(undisturbed.RunDir, save.FileMetrics))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := strings.Count(string(b), `"event":"train"`)
 	for name, vanish := range map[string]func(dir string) error{
 		"deleted": os.RemoveAll,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
@@ -28,9 +29,7 @@ func TestASlowRankIsReported(t *testing.T) {
 			}
 			t.Parallel()
 			slow, err := chaos.Parse("slow:20x@0,slow:20x@2,slow:1200x@1") // sleeping ranks leave the cores to others
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			told := make([]string, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), patient.Longest)
 			defer cancel()

@@ -3,6 +3,7 @@ package wdl
 import (
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
@@ -11,9 +12,7 @@ import (
 func TestResultReportsTheCostOfCheckpoints(t *testing.T) {
 	for _, size := range []int{1, 2} {
 		c := clicksConfig(t, clicks(t, 300), "", "")
-		if err := config.Set(c, "train.checkpoint.every_steps", "3"); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, config.Set(c, "train.checkpoint.every_steps", "3"))
 		res := runJob(t, size, Options{Config: c})
 		if stall, core := res.CheckpointStallSeconds, res.CheckpointStallCPUSeconds; stall <= 0 || core <= 0 || core > stall {
 			t.Errorf("%d ranks: held up for %v s, with a core for %v", size, stall, core)

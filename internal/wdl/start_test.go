@@ -12,6 +12,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -60,9 +61,7 @@ func payload(t *testing.T, dir string) (bytes int64) {
 		return 0
 	}
 	c, err := checkpoint.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, link := range c.Chain() {
 		for _, name := range link.Names() {
 			bytes += link.Size(name)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -33,9 +34,7 @@ func TestTrainingsShareASurvey(t *testing.T) {
 		t.Fatalf("surveys %v, %v", all, err)
 	}
 	for _, name := range all {
-		if err := os.WriteFile(name, read(t, name)[:100], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(name, read(t, name)[:100], 0o644))
 	}
 	onRanks(t, 2, func(comm *collective.Comm) error {
 		_, err := NewJob(comm, trace.New(100), Options{Config: clicksConfig(t, path, "", ""), Survey: surveys, Out: t.TempDir()}).Run(t.Context())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/shm"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -145,9 +146,7 @@ func TestCostsAreMeasuredOrGiven(t *testing.T) {
 			found := make([]collective.Costs, 3)
 			opt := member.Options{Transport: transport, Costs: k}
 			_, errs := joinAnd(t, rank.NewKey(), []member.Options{opt, opt, opt}, func(m *member.Member) { found[m.World.Rank] = m.Comm.Costs() })
-			if err := errors.Join(errs...); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errors.Join(errs...))
 			if found[1] != found[0] || found[2] != found[0] {
 				t.Errorf("%s: ranks have different costs: %v", transport, found)
 			}

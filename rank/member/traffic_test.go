@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
@@ -34,10 +35,6 @@ func BenchmarkHeartbeatTraffic(b *testing.B) {
 			report(false)
 		}
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := <-other; err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
+	fatal.If(b, <-other)
 }

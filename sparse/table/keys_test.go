@@ -1,6 +1,10 @@
 package table
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
+)
 
 // unmix is the inverse of mix: it makes keys of the hashes that a test wants.
 func unmix(x uint64) uint64 {
@@ -43,9 +47,7 @@ func FuzzKeys(f *testing.F) {
 			}
 			switch script[0] & 3 {
 			case 0:
-				if err := x.insertAll(some, found); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, x.insertAll(some, found))
 				for i, key := range some {
 					if r, ok := rows[key]; ok && r != found[i] {
 						t.Fatalf("key %x moved from row %d to %d", key, r, found[i])
@@ -77,9 +79,7 @@ func FuzzKeys(f *testing.F) {
 					}
 				}
 			}
-			if err := x.Find(some, found); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, x.Find(some, found))
 			for i, key := range some {
 				if found[i] != rows[key] {
 					t.Fatalf("key %x has row %d, want %d", key, found[i], rows[key])

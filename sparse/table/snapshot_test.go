@@ -148,13 +148,9 @@ func checkSnapshot(t *testing.T, rt *rapid.T) {
 	defer func() { p.table.Close(); spec.Close() }()
 	for range rapid.IntRange(1, 5).Draw(rt, "rounds") {
 		for range p.rng.IntN(5) {
-			if err := p.disturb(); err != nil {
-				rt.Fatal(err)
-			}
+			fatal.If(rt, p.disturb())
 		}
-		if err := p.snapshotOnce(); err != nil {
-			rt.Fatal(err)
-		}
+		fatal.If(rt, p.snapshotOnce())
 		if err := p.twin.differ(p.table); err != nil {
 			rt.Fatalf("the table after a snapshot: %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -19,9 +20,7 @@ import (
 func open(t testing.TB, shards int, parts ...Part) *Table {
 	t.Helper()
 	x, err := Open(Config{Name: "x", Parts: parts}, 1, shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { x.Close() })
 	return x
 }
@@ -30,9 +29,7 @@ func open(t testing.TB, shards int, parts ...Part) *Table {
 func read(t testing.TB, x *Table, key uint64) []float32 {
 	t.Helper()
 	row, dst := make([]Row, 1), make([]float32, x.Width())
-	if err := x.Find([]uint64{key}, row); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, x.Find([]uint64{key}, row))
 	x.Read([]uint64{key}, row, dst, x.Width())
 	return dst
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -22,9 +23,7 @@ func BenchmarkTier(b *testing.B) {
 				if err == nil {
 					err = x.OpenTier(b.TempDir(), rows*always+rows*record*share/100)
 				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, err)
 				defer x.Close()
 				rng := rand.New(rand.NewPCG(1, 2))
 				zipf := rand.NewZipf(rng, 1.05, 20, rows-1)
@@ -43,9 +42,7 @@ func BenchmarkTier(b *testing.B) {
 				step := func(keys, next []uint64) {
 					n++
 					g := Gradients{Keys: keys, Rows: make([]Row, len(keys)), Values: make([]float32, len(keys)*dim)}
-					if err := x.Find(keys, g.Rows); err != nil {
-						b.Fatal(err)
-					}
+					fatal.If(b, x.Find(keys, g.Rows))
 					g.Epoch = x.Epoch()
 					if ahead && next != nil {
 						x.Prefetch(next)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -44,9 +45,7 @@ func benchUpdate(b *testing.B, n, dim int, rule string) {
 			all[i][j] = number * stride
 		}
 		rows[i] = make([]Row, len(numbers))
-		if err := t.Find(all[i], rows[i]); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, t.Find(all[i], rows[i]))
 	}
 	records := recordLines(n, 4*t.RecordLen(), sets)
 	defer records.free()

@@ -106,22 +106,16 @@ func checkWatch(t *testing.T, rt *rapid.T) {
 	p.twin = newTwin(spec)
 	defer func() { p.table.Close(); spec.Close() }()
 	w, err := NewWatch(p.table)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	fatal.If(rt, err)
 	held := map[uint64]string{}
 	for range rapid.IntRange(1, 6).Draw(rt, "rounds") {
 		for range p.rng.IntN(5) {
-			if err := p.disturb(); err != nil {
-				rt.Fatal(err)
-			}
+			fatal.If(rt, p.disturb())
 		}
 		if p.rng.IntN(3) == 0 { // a checkpoint at the same time
 			p.table.Snapshot(Everything, p.rng.Perm(p.table.Shards()))
 		}
-		if err := p.watchOnce(w, held); err != nil {
-			rt.Fatal(err)
-		}
+		fatal.If(rt, p.watchOnce(w, held))
 		if err := p.twin.differ(p.table); err != nil {
 			rt.Fatalf("the table after a watch: %v", err)
 		}

@@ -24,6 +24,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/wdlrun/wdlrun/internal/agent"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/hosts"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
@@ -66,9 +67,7 @@ func newMachine(t testing.TB) *machine {
 func (m *machine) key(t testing.TB) string {
 	t.Helper()
 	id, err := agent.ID(m.folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return id.String()
 }
 
@@ -85,9 +84,7 @@ func (m *machine) serve(t testing.TB, listen string, bootstrap ...string) {
 	t.Helper()
 	var err error
 	m.Mesh, err = New(Config{Folder: m.folder, Listen: listen, Bootstrap: bootstrap, Home: m.home, Version: "test", Command: []string{"word"}, Log: m.log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m.every = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -137,9 +134,7 @@ func (m *machine) meets(t testing.TB, name string) agent.Machine {
 func (m *machine) find1(t testing.TB, name string) agent.Machine {
 	t.Helper()
 	all, err := agent.Machines(m.folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, x := range all {
 		if x.Name == name && !x.Here {
 			return x
@@ -161,13 +156,9 @@ func eventually(t testing.TB, what string, ok func() bool) {
 func program(t testing.TB, script string) *hosts.Image {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "wdlrun")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700))
 	i, err := hosts.NewImage(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return i
 }
 
@@ -283,9 +274,7 @@ func TestStranger(t *testing.T) {
 	b.meets(t, "a")
 	path := filepath.Join(a.folder, agent.RosterFile)
 	damaged := path + ".damaged" // renamed: a file being written is empty at first
-	if err := errors.Join(os.WriteFile(damaged, []byte("b\n"), 0o600), os.Rename(damaged, path)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.WriteFile(damaged, []byte("b\n"), 0o600), os.Rename(damaged, path)))
 	want = "the previous roster stays in use: " + path + `: line 1: "b" is not a peer ID`
 	eventually(t, "the report of a damaged roster", func() bool { return strings.Contains(a.logged(), want) })
 	if !a.gate.admits(b.ID()) {
@@ -309,9 +298,7 @@ func TestFind(t *testing.T) {
 	all[2].serve(t, Nowhere, all[0].at(t, all[0].key(t))) // behind NAT
 	all[1].meets(t, "m2")
 	p, err := all[1].begin(t, "@m2", hosts.Auto, "cat\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	fmt.Fprintln(p, "hello")
 	if line, err := bufio.NewReader(p).ReadString('\n'); err != nil || line != "hello\n" {
 		t.Error(line, err)
@@ -323,9 +310,7 @@ func TestFind(t *testing.T) {
 func TestRemoved(t *testing.T) {
 	a, b := pair(t)
 	p, err := a.begin(t, "@b", hosts.Auto, "echo $$\ncat\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pid := pidOf(t, p)
 	if _, err := agent.Remove(b.folder, "a"); err != nil {
 		t.Fatal(err)
@@ -379,9 +364,7 @@ func TestEnds(t *testing.T) {
 			t.Parallel()
 			a, b := pair(t)
 			p, err := a.begin(t, "@b", hosts.Auto, "trap 'echo ok; exit' TERM\necho $$\nwhile read x; do :; done\n")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			pid := pidOf(t, p)
 			end(t, a, b, p)
 			gone(t, pid)
@@ -397,17 +380,13 @@ func TestNames(t *testing.T) {
 	a.allow(t, "", c)
 	a.serve(t, loopback)
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if id, err := a.resolve(host); id != a.ID() || err != nil {
 		t.Error(id, err)
 	}
 	for i, m := range []*machine{b, c} {
 		id, err := peer.Decode(m.key(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		a.book.with(id, func(k *known) { k.host = "far" })
 		switch id2, err := a.resolve("far"); {
 		case i == 0 && (id2 != id || err != nil):
@@ -448,9 +427,7 @@ func TestHandshakes(t *testing.T) {
 	a.serve(t, loopback)
 	for range 2 * maxHandshakes {
 		conn, err := net.Dial("tcp", a.Addrs()[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer conn.Close()
 	}
 	eventually(t, "all handshakes", func() bool { return a.gate.handshakes.Load() == maxHandshakes })
@@ -474,9 +451,7 @@ func TestRequests(t *testing.T) {
 		message(`{"What":"status","Peers":[{"ID":"x"},{"ID":"` + a.key(t) + `","Addrs":["/x","/ip4/1"]}]}`): `"What":"done"`,
 	} {
 		s, err := b.swarm.NewStream(context.Background(), a.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		s.SetDeadline(time.Now().Add(patient.Longest))
 		io.WriteString(s, sent)
 		s.CloseWrite()
@@ -503,13 +478,9 @@ func message(text string) string {
 // FuzzPeers learns any addresses from another agent.
 func FuzzPeers(f *testing.F) {
 	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	id, err := peer.IDFromPrivateKey(key)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(id.String(), "/ip4/10.0.0.1/tcp/7345")
 	f.Add("x", "/dns4/a/tcp/1")
 	f.Fuzz(func(t *testing.T, name, addr string) {
@@ -542,17 +513,13 @@ func BenchmarkRoundTrip(b *testing.B) {
 		y.swarm.SetStreamHandler(func(s network.Stream) { io.Copy(s, s) })
 		defer y.swarm.SetStreamHandler(y.answer)
 		s, err := x.swarm.NewStream(context.Background(), y.ID())
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		defer s.Reset()
 		roundTrips(b, s)
 	})
 	b.Run("host-process", func(b *testing.B) {
 		p, err := x.begin(b, "@b", hosts.Auto, "exec cat\n")
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		roundTrips(b, p)
 	})
 }

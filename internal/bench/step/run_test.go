@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
@@ -91,9 +92,7 @@ func TestEpoch(t *testing.T) {
 	o := Options{Workload: "w2", Batch: 256}
 	for i, transport := range mem.New(1, 2) {
 		m, err := newMeter(collective.New(transport), o.withDefaults())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer m.trainer.Close()
 		m.w.Train, m.w.Test = 20_000, 4_000
 		var r Result
@@ -128,9 +127,7 @@ func BenchmarkRun(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				r, err := Run(collective.New(mem.New(1, 2)[0]), Options{Workload: name, Steps: 200})
-				if err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, err)
 				b.ReportMetric(r.Speed, "samples/s")
 				b.ReportMetric(100*r.Share, "%bound")
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
 )
@@ -91,9 +92,7 @@ func simulated(t *testing.T, s scene) (got seen) {
 			})
 		}
 		all.Wait()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(errs...))
 	})
 	return got
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
@@ -16,9 +17,7 @@ import (
 // faults returns the injectors of a text.
 func faults(t *testing.T, text string, size int) func(int) Faults {
 	s, err := chaos.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	plan := s.Plan(1, size)
 	return func(r int) Faults { return chaos.NewInjector(plan, r) }
 }
@@ -127,8 +126,6 @@ func TestVirtual(t *testing.T) {
 		job.Faults = faults(t, *chaotic, *virtual)
 	}
 	b, err := json.Marshal(simulated(t, *virtual, job))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Logf("%s", b)
 }

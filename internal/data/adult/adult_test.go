@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestFilesAreTheOriginals(t *testing.T) {
@@ -13,9 +15,7 @@ func TestFilesAreTheOriginals(t *testing.T) {
 		Test:  "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
 	} {
 		b, err := Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		sum := sha256.Sum256(b)
 		if got := hex.EncodeToString(sum[:]); got != want {
 			t.Errorf("%s: sha256 %s, want %s", name, got, want)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestPatterns: the usual ways to write a date are recognised, and nothing else.
@@ -59,14 +61,10 @@ func TestPatternsReadBack(t *testing.T) {
 			rapid.SampledFrom([]string{" 15:04", " 15:04:05", " 3:04:05 PM", ":15:04:05 -0700", " 15:04:05.000Z07:00"}).Draw(t, "time")
 		at := time.Unix(rapid.Int64Range(0, 3e9).Draw(t, "seconds"), 0).UTC()
 		want, err := time.Parse(layout, at.Format(layout))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, p := range Patterns(at.Format(layout)) {
 			f, err := NewFormat(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if s, ok := f.Seconds([]byte(at.Format(layout))); ok && s == want.Unix() {
 				return
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/delim"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestKeyIsXXH3(t *testing.T) {
@@ -72,9 +73,7 @@ func twinsOf(t testing.TB, src schema.Source, s schema.Schema) twins {
 	}
 	coderOf := func() *RowCoder {
 		p, err := newParser(src, []string{"y", "a", "b", "c"}, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return &RowCoder{parser: p, coder: newCoder(s, stats, p)}
 	}
 	fast := coderOf()

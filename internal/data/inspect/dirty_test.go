@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestOnlyAHeader: a file without records is an error, whatever its header.
@@ -33,9 +34,7 @@ func TestFrequentMissingWords(t *testing.T) {
 		return fmt.Sprintf(`{"click": %d, "city": %q, "name": %q, "word": "None"}`, i%2, []string{"Bern", "nan", "Basel"}[i%3], map[bool]string{true: "NA", false: "x"}[i == 9])
 	})
 	in, err := First(datatest.Write(t, "x.jsonl", text), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	city := in.column("city")
 	if !slices.Equal(in.Missing, []string{"nan"}) || city.Distinct != 2 || city.Missing < .3 || len(in.Notes) != 1 || !strings.Contains(in.Notes[0], `column city holds "nan" in 133 of 400 values`) {
 		t.Errorf("missing %q, city %+v, notes %q", in.Missing, city, in.Notes)

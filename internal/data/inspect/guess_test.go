@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/synth"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // table writes n lines of a function of the line's number.
@@ -25,9 +26,7 @@ func tableOf(header string, n int, line func(i int) string) string {
 // TestGuessLabel: files whose labels are known.
 func TestGuessLabel(t *testing.T) {
 	var criteo bytes.Buffer
-	if err := synth.Write(&criteo, "criteo", 0, 2000); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, synth.Write(&criteo, "criteo", 0, 2000))
 	for name, x := range map[string]struct {
 		content, label, positive string
 		sure                     bool
@@ -93,9 +92,7 @@ func TestInspectSeparator(t *testing.T) {
 		"films.jsonl": tableOf("", 100, write(`{"genres":"%s","tags":"x^y","path":"%s","list":["k","l|m"],"clean":%d}`)),
 	} {
 		in, err := First(datatest.Write(t, name, content), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for column, want := range map[string]string{"genres": "|", "tags": "^", "path": "", "list": "", "clean": ""} {
 			c := in.Columns[slices.IndexFunc(in.Columns, func(c Column) bool { return c.Name == column })]
 			if c.Separator != want {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestGuessRule: the values of a label that mean 1 are found, and both classes occur.
@@ -33,9 +34,7 @@ func TestGuessRule(t *testing.T) {
 	} {
 		text := tableOf("a,"+x.header+"\n", n, func(i int) string { return fmt.Sprintf("%d.5,%s", i%7, x.value(i)) })
 		in, err := First(datatest.Write(t, "x.csv", text), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got := strings.Join(in.Positive, " ")
 		if in.Threshold != nil {
 			got = fmt.Sprint("from ", *in.Threshold)
@@ -152,9 +151,7 @@ func TestSpoiltLabel(t *testing.T) {
 	} {
 		text := tableOf("age,sex,"+x.header+"\n", 200, func(i int) string { return fmt.Sprintf("%d.5,%s,%s", i%7, []string{"F", "M"}[i%3%2], x.value(i)) })
 		in, err := First(datatest.Write(t, "x.csv", text), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := strings.Join(in.Rejected, "; "); in.Label != "sex" || got != x.want {
 			t.Errorf("%s: label %s, rejected %q; want %q", name, in.Label, got, x.want)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // Inspect recognises every format, packed or not, and finds its columns and label.
@@ -14,9 +15,7 @@ func TestInspectEveryFormat(t *testing.T) {
 	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
 		dir := datatest.Files(t, packing, datatest.Pack(t, packing, datatest.Numbered(t, format, 0, 300)))
 		in, err := First(dir+"/part-00"+packing, 200)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		want, rows, label := format, 200, "y"
 		names := []string{"n", "x", "y"}
 		switch format {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 var kinds = map[value.Kind]string{value.None: "none", value.Text: "text", value.Int: "int", value.Float64: "float64", value.Float32: "float32"}
@@ -204,9 +205,7 @@ func FuzzDecode(f *testing.F) {
 		from.UseNumber()
 		bad := !json.Valid(record) || !strings.HasPrefix(strings.TrimLeft(string(record), " \t\r\n"), "{")
 		if !bad {
-			if err := from.Decode(&want); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, from.Decode(&want))
 		}
 		if err := NewDecoder(nil).Decode(record, nil); (err != nil) != bad {
 			t.Fatalf("%q: %v; encoding/json refuses it: %v", record, err, bad)
@@ -287,9 +286,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	names := []string{"label", "I1", "I2", "I3", "price", "C1", "C2", "C3", "tags", "weights", "C4", "absent"}
 	d, lists, record := NewDecoder(names), make([]value.List, len(names)), []byte(usual)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := d.Decode(record, lists); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Decode(record, lists))
 	}); n > 0 {
 		t.Errorf("%v allocations a record", n)
 	}

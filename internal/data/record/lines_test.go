@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // readLines reads all lines of the blocks, one after the other.
@@ -109,9 +111,7 @@ func TestShrunkFile(t *testing.T) {
 	f := &File{size: 100}
 	var l lines
 	src := memory{bytes.NewReader([]byte("ab\ncd"))}
-	if err := l.begin(src, f, Block{0, 0, 100}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, l.begin(src, f, Block{0, 0, 100}))
 	for {
 		_, _, err := l.next()
 		if err == ErrShrunk {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // longestID is the maximum number of digits of an index, with leading zeros.
@@ -70,9 +71,7 @@ func sameSVM(t *testing.T, line string, fields bool) {
 		names, of = []string{"label", "0", "0_values", "7", "7_values"}, []uint64{0, 7}
 	}
 	d, err := svmFormat{fields}.Decoder(nil, names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lists := make([]value.List, len(names))
 	fl := d.Decode([]byte(line), lists)
 	label, indices, values, ok := svmSays(line, fields)

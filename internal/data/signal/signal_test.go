@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/wire"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // table generates a table. Its columns are a number that shifts with the label, noise, an
@@ -79,9 +80,7 @@ func TestMerge(t *testing.T) {
 			if r.End() != nil {
 				t.Fatal(r.End())
 			}
-			if err := merged.Merge(part); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, merged.Merge(part))
 		}
 		if string(merged.Append(nil)) != string(whole.Append(nil)) {
 			t.Errorf("%d parts: another sample", parts)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // A header that asks for more than the column has, or more than the limits, is rejected
@@ -31,9 +33,7 @@ func TestPagesAreBounded(t *testing.T) {
 		h := format.PageHeader{Type: format.DataPage, UncompressedPageSize: c.plain, CompressedPageSize: c.packed}
 		h.DataPageHeader.V.NumValues, h.DataPageHeader.Valid = c.rows, true
 		b, err := thrift.Marshal(new(thrift.CompactProtocol), h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		b = append(b, 1, 2, 3, 4)
 		err = checkPages(bytes.NewReader(b), int64(len(b)), &format.ColumnMetaData{TotalCompressedSize: int64(len(b)) + c.claim})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -46,9 +46,7 @@ func TestPagesAreBounded(t *testing.T) {
 func TestRowsChecksPages(t *testing.T) {
 	b := small(t)
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f.file.Metadata().RowGroups[0].Columns[f.found["text"].index].MetaData.TotalCompressedSize = 1 << 40
 	if _, err := f.Rows(0, []string{"i32", "text"}); err == nil || !strings.Contains(err.Error(), "column text") {
 		t.Errorf("a column of a terabyte: %v", err)

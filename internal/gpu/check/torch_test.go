@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
 	"github.com/wdlrun/wdlrun/internal/gpu/kernel"
@@ -168,17 +169,11 @@ func twin(q torchRequest, x []float32) (loss float64, results []float32) {
 // wrong is named.
 func TestTorch(t *testing.T) {
 	library, err := cuda.Open(cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir := t.TempDir()
-	if err := os.Symlink(own, filepath.Join(dir, "python3")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink(own, filepath.Join(dir, "python3")))
 	for how, want := range map[string]string{
 		"right":   "",
 		"wrong":   "after one step the value 0 of deep/out/bias is ",

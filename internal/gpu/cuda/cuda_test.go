@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
 	"github.com/wdlrun/wdlrun/internal/gpu/kernel"
@@ -119,9 +120,7 @@ func TestDeviceMemoryIsNotTheHosts(t *testing.T) {
 		t.Errorf("the host reads the device's memory: %v\n%s", err, out)
 	}
 	clear(x)
-	if err := errors.Join(s.CopyOut(x, b), s.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(s.CopyOut(x, b), s.Wait()))
 	for i, v := range x {
 		if math.Float32bits(v) != 0xa5a5a5a5 {
 			t.Fatalf("float %d starts as %x", i, math.Float32bits(v))
@@ -329,14 +328,10 @@ func TestMultiply(t *testing.T) {
 			x[2][0] = float32(math.NaN()) // is not read
 		}
 		for i := range x {
-			if err := s.CopyIn(at[i], x[i]); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, s.CopyIn(at[i], x[i]))
 		}
-		if err := errors.Join(s.Multiply(at[2], cuda.Factor{Of: at[0], Transposed: ta}, cuda.Factor{Of: at[1], Transposed: tb}, m, k, n, add),
-			s.CopyOut(x[2], at[2]), s.Wait()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(s.Multiply(at[2], cuda.Factor{Of: at[0], Transposed: ta}, cuda.Factor{Of: at[1], Transposed: tb}, m, k, n, add),
+			s.CopyOut(x[2], at[2]), s.Wait()))
 		if got := [m * n]float32(x[2]); got != want {
 			t.Errorf("transposed %v and %v, added %v: %v, want %v", ta, tb, add, got, want)
 		}
@@ -354,9 +349,7 @@ func TestEventsOrderStreams(t *testing.T) {
 		in[i] = float32(i)
 	}
 	clear(out)
-	if err := errors.Join(first.CopyIn(b, in), e.Record(first), second.After(e), second.CopyOut(out, b), second.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(first.CopyIn(b, in), e.Record(first), second.After(e), second.CopyOut(out, b), second.Wait()))
 	for i, v := range out {
 		if v != float32(i) {
 			t.Fatalf("float %d is %v", i, v)
@@ -377,9 +370,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		args := [4]uint64{uint64(b.At), uint64(b.At), 64}
 		err := errors.Join(s.CopyIn(b, x), s.Launch(k, 64, pointer(&args)), s.Multiply(b, one, one, 1, 1, 1, true), s.CopyOut(x, b), s.Wait())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -417,9 +408,7 @@ func BenchmarkCalls(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := c.call(); err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, c.call())
 			}
 		})
 	}

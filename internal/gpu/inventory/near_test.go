@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestNear has two devices behind one bridge with a network card, one behind another bridge of
@@ -23,16 +25,10 @@ func TestNear(t *testing.T) {
 			link = filepath.Join(sys, "class/net", name, "device")
 		}
 		for _, dir := range []string{device, filepath.Dir(link)} {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.MkdirAll(dir, 0o755))
 		}
-		if err := os.Symlink(device, link); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(device, "numa_node"), []byte(at.node+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Symlink(device, link))
+		fatal.If(t, os.WriteFile(filepath.Join(device, "numa_node"), []byte(at.node+"\n"), 0o644))
 	}
 	for _, x := range []struct {
 		bus, network string

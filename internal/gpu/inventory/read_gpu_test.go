@@ -13,6 +13,8 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // machine is a DGX A100. Its first GPU reports all there is, the second one nothing that the
@@ -75,9 +77,7 @@ func TestInventoryOfADGX(t *testing.T) {
 		t.Fatalf("%d GPUs, %v", len(v.GPUs), err)
 	}
 	var out bytes.Buffer
-	if err := Write(&out, v); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Write(&out, v))
 	lines := strings.Split(out.String(), "\n")
 	for i, want := range []string{
 		"driver 550.54.15, CUDA 12.4",
@@ -94,15 +94,11 @@ func TestInventoryOfADGX(t *testing.T) {
 		t.Errorf("CPUs %v are near", got)
 	}
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var all struct {
 		GPUs []map[string]any
 	}
-	if err := json.Unmarshal(b, &all); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(b, &all))
 	for key, x := range all.GPUs[0] {
 		if x == nil {
 			t.Errorf("GPU 0 reports %s, which is null", key)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
 )
@@ -72,9 +73,7 @@ func newMemory(t *testing.T, floats int) *memory {
 	t.Helper()
 	pool, err := gpu.device.Pool(floats)
 	host, e := gpu.device.Pin(floats)
-	if err := errors.Join(err, e); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(err, e))
 	t.Cleanup(func() {
 		if err := errors.Join(gpu.stream.Wait(), pool.Close(), host.Close()); err != nil {
 			t.Error(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 )
 
@@ -108,9 +109,7 @@ func train(t testing.TB, n int, drop func(r *rand.Rand, l []value.List)) trained
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }
 
 // same fails unless b has the keys and numbers of training.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // full returns a filled Config with a value in every list and behind every pointer that Diff
@@ -12,12 +14,10 @@ import (
 func full(t *testing.T) *Config {
 	t.Helper()
 	c := Default()
-	if err := SetAll(c, []string{
+	fatal.If(t, SetAll(c, []string{
 		"tables=[{name: sex, deep: {kind: sgd}, wide: {kind: ftrl, l1: 1}, l2: {deep: 1, wide: 2}}]",
 		"label.threshold=0.5", "data.valid=[v.csv]", "data.missing=[NA]",
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	c.Fill()
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -13,9 +14,7 @@ import (
 // output is a valid configuration. -rewrite updates them.
 func TestInit(t *testing.T) {
 	files, err := filepath.Glob("testdata/init/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tried := 0
 	for _, path := range files {
 		name := filepath.Base(path)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 func TestSet(t *testing.T) {
@@ -115,10 +117,8 @@ func TestCheck(t *testing.T) {
 // TestSetAll: settings are applied in order, and all their faults come at once.
 func TestSetAll(t *testing.T) {
 	c := Default()
-	if err := SetAll(c, []string{"train.epochs=3", "train.epochs = 4", "data.comment=a=b", "train.schedule.kind=step",
-		"train.schedule.every_steps=10", "model.hidden=[8]", "train.batch=32"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, SetAll(c, []string{"train.epochs=3", "train.epochs = 4", "data.comment=a=b", "train.schedule.kind=step",
+		"train.schedule.every_steps=10", "model.hidden=[8]", "train.batch=32"}))
 	if c.Train.Epochs != 4 || c.Data.Comment != "a=b" || c.Train.Schedule.EverySteps != 10 || c.Train.Batch != 32 || c.Train.GlobalBatch != 0 {
 		t.Errorf("got\n%s", c.YAML())
 	}
@@ -162,16 +162,12 @@ func TestSetAll(t *testing.T) {
 func TestSetAblation(t *testing.T) {
 	for _, part := range []string{"model.wide", "model.deep"} {
 		c, err := Load("../../../examples/frappe.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, set := range [][2]string{
 			{"features[0].deep", "false"}, {"features[1].wide", "false"}, {"crosses", "[{of: [city, cost]}]"},
 			{"tables", "[{name: user, wide: {kind: sgd}}, {name: item, dim: 3}, {name: city_x_cost, wide: {kind: sgd}}, {name: cost, l2: {deep: 0.1, wide: 0}}]"},
 		} {
-			if err := Set(c, set[0], set[1]); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, Set(c, set[0], set[1]))
 		}
 		if err := Set(c, part, "false"); err != nil {
 			t.Errorf("%s=false: %v", part, err)

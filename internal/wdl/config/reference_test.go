@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -71,9 +72,7 @@ func TestFileOfTheReference(t *testing.T) {
 // option of an address is documented, and the examples of the reference are valid.
 func TestTopicsOfTheReference(t *testing.T) {
 	guide, err := os.ReadFile("../../../docs/data.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	shown := regexp.MustCompile(`kafka://[a-z][^\s"]*`).FindAllString(Reference()+string(guide), -1)
 	if len(shown) < 5 {
 		t.Errorf("only %q are shown", shown)
@@ -119,9 +118,7 @@ func TestReference(t *testing.T) {
 // sets.
 func TestReferenceListsTheDefaults(t *testing.T) {
 	c, err := Parse("small", []byte(small))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c.Model.EmbeddingDim, c.Train.GlobalBatch = 0, 0
 	c.Fill()
 	compared := 0

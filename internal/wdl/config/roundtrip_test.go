@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 	"pgregory.net/rapid"
 )
@@ -114,9 +115,7 @@ func train(t *rapid.T, some func(string) bool, valid bool, follow *schema.Follow
 func TestYAMLReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := configs(t)
-		if err := c.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.Validate())
 		for _, err := range append(c.Data.Validate(), schema.Schema{Label: c.Label, Features: c.Features, Crosses: c.Crosses}.Validate(c.Data.Fields)...) {
 			t.Fatalf("package data refuses it: %v", err)
 		}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestSavedKeysAreIgnored: a deleted key is ignored in the configuration of a checkpoint and
@@ -15,9 +17,7 @@ func TestSavedKeysAreIgnored(t *testing.T) {
 		t.Fatal("adult.yaml has no section train")
 	}
 	got, err := ParseSaved("saved.yaml", old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if want := Default(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestRate: the factor of steps 1, 2, … of a run, worked out by hand.
@@ -118,9 +120,7 @@ func TestProgress(t *testing.T) {
 
 func throughJSON(t *testing.T, p Progress) (q Progress) {
 	b, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := json.Unmarshal(b, &q); err != nil || !reflect.DeepEqual(p, q) {
 		t.Fatalf("%+v became %+v: %v", p, q, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/signal"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"pgregory.net/rapid"
 )
@@ -146,9 +147,7 @@ func TestSuggestNames(t *testing.T) {
 		{Name: "a_standardise", Kind: "string", Distinct: 3}, {Name: "a", Kind: "float", Distinct: 50}, {Name: "a_quantile", Kind: "string", Distinct: 3}, {Name: "y", Kind: "int", Distinct: 2},
 	}}
 	c, err := Parse("x", Suggest(l))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c.Fill()
 	var names []string
 	for _, f := range c.Features {

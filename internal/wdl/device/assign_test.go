@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/cpus"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -78,13 +79,9 @@ func TestAssign(t *testing.T) {
 // CUDA_VISIBLE_DEVICES orders them.
 func TestChoiceByTopology(t *testing.T) {
 	library, err := cuda.Open(cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	own, err := cpus.Here()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	machine := func() (v inventory.Inventory, err error) {
 		for i := range 4 {
 			id, err := library.UUID(3 - i) // NVML has another order than CUDA
@@ -140,13 +137,9 @@ func TestOtherUsersOfADeviceAreNamed(t *testing.T) {
 	t.Setenv("STANDIN_MEMORY", "200000")
 	t.Setenv("STANDIN_OTHERS", "100000")
 	library, err := cuda.Open(cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	id, err := library.UUID(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	text, memory := hex.EncodeToString(id[:]), uint64(1<<30)
 	processes := []inventory.Usage{{PID: uint32(os.Getpid())}, {PID: 17, Memory: &memory}, {PID: 18}}
 	m := Machine{Inventory: func() (inventory.Inventory, error) {
@@ -156,9 +149,7 @@ func TestOtherUsersOfADeviceAreNamed(t *testing.T) {
 	for hidden, want := range map[int]string{9: used + ": give train.batch at most ", 300: used} {
 		c, l := parity.Model(func(c *config.Config) { c.Model.Hidden = []int{24, hidden} })
 		tr, err := step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(16), c, l, step.Tables{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		err = tr.ComputeOn(func(a *dense.Arena) (step.Device, error) {
 			d, _, err := m.open(library, 0, a, c, l)
 			if err == nil {

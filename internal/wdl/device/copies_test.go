@@ -12,6 +12,7 @@ import (
 	bench "github.com/wdlrun/wdlrun/internal/bench/step"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -39,9 +40,7 @@ func BenchmarkCopies(b *testing.B) {
 	if err == nil {
 		err = use(tr, 0, c, l)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer tr.Close()
 	next := step.Coming{Rate: 1, Batches: []*encode.Batch{w.Batch(0, 16384)}}
 	take := func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
 	"github.com/wdlrun/wdlrun/internal/gpu/kernel"
@@ -156,12 +157,10 @@ func TestStepsRepeat(t *testing.T) {
 	c, l := parity.Model(func(c *config.Config) { c.Model.Kind, c.Model.Cross = "dcn_v2", config.Cross{Layers: 2} })
 	var runs [2]parity.Trained
 	for i := range runs {
-		if err := mem.Run(1, 2, func(comm *collective.Comm) (err error) {
+		fatal.If(t, mem.Run(1, 2, func(comm *collective.Comm) (err error) {
 			runs[i], err = train(comm, c, l, 12, true)
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if err := runs[0].Same(runs[1]); err != nil {
 		t.Error(err)
@@ -173,9 +172,7 @@ func one(t *testing.T, change func(*config.Config)) (*step.Trainer, *config.Conf
 	t.Helper()
 	c, l := parity.Model(change)
 	tr, err := step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(16), c, l, step.Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := tr.Close(); err != nil {
 			t.Error(err)
@@ -195,9 +192,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 				c.Model.CIN = []int{5, 3}
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		batches := parity.Batches(c, 0, 4) // of several sizes
 		next := step.Coming{Rate: 1}
 		take := func() {
@@ -220,9 +215,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 // TestNonFiniteLoss: the error names the place, as the CPU's does.
 func TestNonFiniteLoss(t *testing.T) {
 	tr, c, err := one(t, func(c *config.Config) { c.Train.Optimizer.Dense = optim.Rule{Kind: "sgd", LearningRate: 1e30} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for n, b := range parity.Batches(c, 0, 8) {
 		_, err = tr.Step(step.Coming{N: int64(n) + 1, Rate: 1, Batches: []*encode.Batch{b}})
 		if err != nil {
@@ -237,9 +230,7 @@ func TestNonFiniteLoss(t *testing.T) {
 func TestABatchThatDoesNotFit(t *testing.T) {
 	t.Setenv("STANDIN_MEMORY", "100000")
 	tr, c, err := one(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	all := parity.Batches(c, 0, 4)
 	wide := encode.Batch{Rows: 400, Label: make([]float32, 400), RowID: make([]uint64, 400), Dense: make([]float32, 800)}
 	for range all[0].Sparse {
@@ -284,26 +275,16 @@ func TestNeedIsWhatIsAllocated(t *testing.T) {
 		c, l := parity.Model(change)
 		m := Machine{Files: cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS}}
 		want, err := m.Need(c, l, 300)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		library, err := cuda.Open(m.Files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		a, err := step.DenseArena(c, l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		d, on, err := m.open(library, 0, a, c, l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		_, err = d.Begin(step.LikelySize(l, 300))
 		free, _, failed := on.Memory()
-		if err := errors.Join(err, failed, d.Close()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(err, failed, d.Close()))
 		if got := want.FreeBytes - free; got != want.MemoryBytes {
 			t.Errorf("%s: %d bytes are allocated, and %d planned", name, got, want.MemoryBytes)
 		}
@@ -314,9 +295,7 @@ func TestNeedIsWhatIsAllocated(t *testing.T) {
 func TestFaultsOfTheDevice(t *testing.T) {
 	for _, call := range []string{"cuMemcpyHtoDAsync", "cuLaunchKernel", "cublasSgemm", "cuMemcpyDtoHAsync", "cuEventSynchronize", "cuStreamSynchronize"} {
 		tr, c, err := one(t, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		b := parity.Batches(c, 0, 1)
 		if _, err := tr.Step(step.Coming{N: 1, Rate: 1, Batches: b}); err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/device/parity"
@@ -208,26 +209,20 @@ func TestPoolingHasTheBitsOfTheCPU(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, l := poolingModel(x.pool, x.strategy, x.change)
 			tr, err := step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(16), c, l, step.Tables{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			p := pooling{layout: l}
 			err = tr.ComputeOn(func(a *dense.Arena) (step.Device, error) {
 				d, err := openFor(a, 0, c, l)
 				return observed{d, func(d *Device) error { return p.compare(d) }}, err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			rng := rand.New(rand.NewPCG(1, 2))
 			for n, size := range []struct {
 				rows, least, most int
 				weights           bool
 			}{{60, 1, 1, false}, {60, 0, 3, false}, {1, 0, 0, false}, {200, 0, 3, true}, {90, 0, 0, false}, {60, 1, 1, true}, {3, 0, 1, false}, {257, 1, 2, false}} {
 				p.batch, p.rows = poolingBatch(c, rng, size.rows, size.least, size.most, size.weights), tr.Store().NewLookup()
-				if err := tr.Store().Pull(p.rows, p.keys(), true); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, tr.Store().Pull(p.rows, p.keys(), true))
 				if _, err := tr.Step(step.Coming{N: int64(n) + 1, Rate: 1, Batches: []*encode.Batch{p.batch}}); err != nil {
 					t.Errorf("batch %d, %+v: %v", n, size, err)
 				}
@@ -272,9 +267,7 @@ const mutant = "DEVICE_MUTANT"
 // must read memory that is not the device's.
 func TestBrokenPoolingIsCaught(t *testing.T) {
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for what, change := range map[string]string{
 		"bags from last to first":              "ON(b->at)[x->first + v]\nON(b->at)[x->first + (x->offsets == none ? v : ON(b->offsets)[x->offsets + bag] + end - 1 - v)]",
 		"no last value of a bag":               "for (; v < end; v++) {\nfor (; v + 1 < end; v++) {",

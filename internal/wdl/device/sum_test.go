@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -28,13 +29,9 @@ import (
 func libnccl(t *testing.T) *nccl.Library {
 	t.Helper()
 	path, err := nccltest.BuildOver(t.TempDir(), standin.CUDA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lib, err := nccl.Open(nccl.Config{Path: path, Cuda: standin.CUDA})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return lib
 }
 
@@ -82,9 +79,7 @@ func TestSumsOverNCCL(t *testing.T) {
 	} {
 		for _, bucket := range []int{bucketFloats, 300, 1} {
 			id, err := lib.NewID()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			c, l := parity.Model(change)
 			if err := mem.Run(2, 2, func(comm *collective.Comm) error {
 				want, err := train(comm, c, l, 8, true)
@@ -108,9 +103,7 @@ func TestSumsOverNCCL(t *testing.T) {
 func TestASumThatFailsEndsTheStep(t *testing.T) {
 	lib := libnccl(t)
 	id, err := lib.NewID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Setenv(nccltest.Env, "fail=1@3")
 	c, l := parity.Model(nil)
 	err = mem.Run(2, 2, func(comm *collective.Comm) error {
@@ -128,18 +121,14 @@ func TestASumThatFailsEndsTheStep(t *testing.T) {
 func TestSumsAllocateNothing(t *testing.T) {
 	lib := libnccl(t)
 	id, err := lib.NewID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var d *Device
 	c, l := parity.Model(nil)
 	tr, err := step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(16), c, l, step.Tables{})
 	if err == nil {
 		err = useNCCL(tr, lib, id, 0, 1, 1, c, l, &d)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	next := step.Coming{Rate: 1, Batches: parity.Batches(c, 0, 1)}
 	take := func() {
 		next.N++
@@ -164,18 +153,14 @@ func TestSumsOverlapBackward(t *testing.T) {
 	lib := libnccl(t)
 	for _, x := range []struct{ bucket, sums int }{{1, 7}, {bucketFloats, 1}} {
 		id, err := lib.NewID()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var d *Device
 		c, l := parity.Model(nil)
 		tr, err := step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(16), c, l, step.Tables{})
 		if err == nil {
 			err = useNCCL(tr, lib, id, 0, 1, x.bucket, c, l, &d)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var failed error
 		work := standin.Enqueued(func() {
 			_, failed = tr.Step(step.Coming{N: 1, Rate: 1, Batches: parity.Batches(c, 0, 1)})

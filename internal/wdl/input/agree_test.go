@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -21,9 +22,7 @@ import (
 func TestAgree(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"1.csv", "2.csv"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("click,site\n1,a\n0,b\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte("click,site\n1,a\n0,b\n"), 0o600))
 	}
 	both, one := filepath.Join(dir, "*.csv"), filepath.Join(dir, "1.csv")
 	for _, x := range []struct {

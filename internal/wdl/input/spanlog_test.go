@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // FuzzSpanLog: the content of a span log is either rejected or read as it was written.
@@ -20,9 +21,7 @@ func FuzzSpanLog(f *testing.F) {
 	f.Add([]byte(`{"spans":1,"span":["in/a"],"parts":[{"lo":9,"hi":9,"digest":7}]}` + "\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), FileSpans)
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, b, 0o644))
 		all, err := ReadSpans(path)
 		if err != nil {
 			return

@@ -19,6 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/rank"
@@ -122,9 +123,7 @@ func TestEachHost(t *testing.T) {
 			}
 			return nil
 		}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 		}
 		for r, err := range onEach(hosts, configs, func(in *Input) error {
 			me := in.Comm.Rank()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // onRanks runs a function on each of several ranks, with its share of n samples.
@@ -27,9 +28,7 @@ func onRanks[R any](t *testing.T, ranks, n int, f func(c *collective.Comm, mine 
 		<-done
 	}
 	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
@@ -13,9 +14,7 @@ import (
 func TestResumeDropsLaterMetrics(t *testing.T) {
 	dir := t.TempDir()
 	text := `{"event":"train","step":20}` + "\n" + `{"event":"train","step":40}` + "\n" + `{"event":"tr`
-	if err := os.WriteFile(filepath.Join(dir, save.FileMetrics), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, save.FileMetrics), []byte(text), 0o644))
 	m := openMetrics(dir, nil, 20, func(line string) { t.Error(line) })
 	m.write([]byte(`{"event":"train","step":40}`))
 	m.close()
@@ -52,9 +51,7 @@ func TestRunFiles(t *testing.T) {
 // written, with one warning.
 func TestEventFilesAreGivenUpOnce(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, save.FolderEvents), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, save.FolderEvents), nil, 0o644))
 	var lines []string
 	e := openEvents(dir, nil, 0, func(line string) { lines = append(lines, line) })
 	for range 3 {

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -23,13 +24,9 @@ func TestCopyOfALyingPeer(t *testing.T) {
 	const name = "rank-0000-of-0002.wck"
 	text := []byte(strings.Repeat("part", 1<<19))
 	dir := filepath.Join(root, ".tmp-step-000000007")
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, name), text, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, name), text, 0o600)))
 	sum, err := sumOf(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var all sync.WaitGroup
 	for r, tr := range mem.New(2, 1) {
 		all.Go(func() {

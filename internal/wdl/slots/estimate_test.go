@@ -3,15 +3,15 @@ package slots
 import (
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // TestBackupsOfTwoRanks: one backup is half of a step. It is used if the other rank takes
 // more than twice as long; otherwise the reason is reported once.
 func TestBackupsOfTwoRanks(t *testing.T) {
 	m, _, err := New(Config{Mode: Drop, Ranks: 2, Auto: true}, Record{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	measure := func(first, second float64) (text string) {
 		m.clear()
 		m.gaps.sums, m.gaps.steps = []float64{window * first, window * second}, window

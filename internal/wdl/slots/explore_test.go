@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // world configures the exploration: every order in which ranks report, with and without
@@ -330,9 +332,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 // TestCopiesThatEndTogether: both ranks are free afterwards.
 func TestCopiesThatEndTogether(t *testing.T) {
 	m, _, err := New(Config{Mode: Speculate, Ranks: 2}, Record{Queue: Queue{Total: 8, Size: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m.Round(1, []News{{Rank: 0, Whole: true, Done: maxDone}})
 	if d := m.Round(10, nil); len(d.Leases) != 1 || d.Leases[0].Rank != 0 {
 		t.Fatalf("rank 0 does not repeat the late slot: %+v", d)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // plainQueue is the naive twin of Queue: a list of the remaining microbatches.
@@ -52,9 +54,7 @@ func TestQueueIsItsTwin(t *testing.T) {
 		q, twin := drawQueue(t)
 		seen := map[int64]bool{}
 		for range 40 {
-			if err := q.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, q.Validate())
 			r, err := parseRecord(appendRecord(nil, Record{Queue: q}))
 			if err != nil {
 				t.Fatalf("%+v: %v", q, err)
@@ -109,9 +109,7 @@ func TestLogGivesBackEveryStep(t *testing.T) {
 			want, before = append(want, r), r
 		}
 		l, err := NewLogReader(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, w := range want {
 			r, err := l.Next()
 			if err != nil || !bytes.Equal(appendRecord(nil, r), appendRecord(nil, w)) {

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
 // sample returns a record with all fields set.
@@ -59,8 +61,6 @@ func FuzzParseRecord(f *testing.F) {
 		if !bytes.Equal(appendRecord(nil, r), b) {
 			t.Fatalf("%x is read as %+v, which is written as %x", b, r, appendRecord(nil, r))
 		}
-		if err := r.Queue.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Queue.Validate())
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -161,9 +162,7 @@ func TestDistinctRowsAllocateNothing(t *testing.T) {
 		}
 		c, columns := x.config()
 		tr, err := NewTrainer(single(), trace.New(16), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer tr.Close()
 		next := coming(0, repeating(1, 60), nil)
 		step := func() {

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/trace"
@@ -45,9 +46,7 @@ func TestIndex(t *testing.T) {
 	}
 	c.Fill()
 	tr, err := NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(0), c, layout.New(c, columns, nil), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer tr.Close()
 	m, rng := tr.model, rand.New(rand.NewPCG(1, 2))
 	for _, shape := range [][2]int{{1, 1}, {0, 3}, {0, 0}, {2, 2}} {
@@ -63,9 +62,7 @@ func TestIndex(t *testing.T) {
 			b.Sparse = append(b.Sparse, j)
 		}
 		m.batch = b
-		if err := m.pull(b, true); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.pull(b, true))
 		s, d := indexOf(m, 1)
 		checkIndex(t, m, s, d)
 		if _, other := indexOf(m, 3); !slices.Equal(d.Order, other.Order) || !slices.Equal(d.Start, other.Start) || !slices.Equal(d.Place, other.Place) {

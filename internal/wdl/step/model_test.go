@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -47,9 +48,7 @@ func kindTrainer(t *testing.T, comm *collective.Comm, kind config.Model, threads
 	c, columns := kindConfig(kind)
 	c.Train.Threads = threads
 	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tr.model.chunk = chunk
 	rng := rand.New(rand.NewPCG(2, 3))
 	for i := range tr.model.arena.Values() { // the same for any number of threads, with biases other than 0
@@ -77,14 +76,10 @@ func checkGradients(t *testing.T, tr *Trainer, b *encode.Batch) {
 	m := tr.model
 	loss := func() float64 {
 		l, err := m.compute(b, 1, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return l
 	}
-	if err := m.pull(b, true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, m.pull(b, true))
 	if _, err := m.compute(b, 1, true); err != nil {
 		t.Fatal(err)
 	}
@@ -112,28 +107,16 @@ func checkGradients(t *testing.T, tr *Trainer, b *encode.Batch) {
 // loss to fall by the rate times the squared norm of the gradient.
 func embeddingSlope(t *testing.T, tr *Trainer, b *encode.Batch) {
 	m := tr.model
-	if err := m.pull(b, true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, m.pull(b, true))
 	before, err := m.compute(b, 1, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.store.Push(m.lookup); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, m.store.Push(m.lookup))
 	norm := m.store.GradNormSq(1)
 	const rate = 1e-3 // of sgd's .1
-	if err := m.store.Apply(sparse.Step{N: 1, Scale: 1, Rate: rate}); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.pull(b, false); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, m.store.Apply(sparse.Step{N: 1, Scale: 1, Rate: rate}))
+	fatal.If(t, m.pull(b, false))
 	after, err := m.compute(b, 1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := 0.1 * rate * norm
 	if fell := before - after; math.Abs(fell-want) > 0.02*want {
 		t.Errorf("the loss fell by %v, the gradient of the rows says %v", fell, want)

@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/optim"
@@ -52,21 +53,15 @@ func loadParity(t *testing.T) parity { return loadParityOf(t, "parity") }
 // interaction network.
 func loadParityOf(t *testing.T, name string) (p parity) {
 	b, err := os.ReadFile("testdata/" + name + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &p); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, json.Unmarshal(b, &p))
 	return p
 }
 
 // numbers flattens a JSON array of numbers of any depth.
 func numbers(t *testing.T, m json.RawMessage) (out []float64) {
 	var v any
-	if err := json.Unmarshal(m, &v); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(m, &v))
 	var walk func(any)
 	walk = func(v any) {
 		switch v := v.(type) {

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -45,9 +46,7 @@ func rowsOf(t *testing.T, tr *Trainer, limit uint64) (r heldRows) {
 			b.Values, b.Offsets = append(b.Values, key), append(b.Offsets, int32(key+1))
 		}
 		lookup, width := store.NewLookup(), 0
-		if err := store.Pull(lookup, []sparse.Bags{b}, false); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, store.Pull(lookup, []sparse.Bags{b}, false))
 		for _, p := range of.Parts {
 			width += p.Dim
 		}
@@ -133,9 +132,7 @@ func scored(t *testing.T, kind config.Model, more func(*config.Config)) (*Traine
 	}
 	l := layout.New(c, columns, []string{"d0", "d1"})
 	tr, err := NewTrainer(single(), trace.New(0), c, l, Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { tr.Close() })
 	rng := rand.New(rand.NewPCG(4, 7))
 	for n := range int64(4) {
@@ -145,20 +142,12 @@ func scored(t *testing.T, kind config.Model, more func(*config.Config)) (*Traine
 		}
 	}
 	p, err := NewParameters(c, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var saved bytes.Buffer
-	if err := tr.model.arena.Save(&saved); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Read(&saved); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tr.model.arena.Save(&saved))
+	fatal.If(t, p.Read(&saved))
 	s, err := NewScorer(c, l, p, rowsOf(t, tr, 40))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return tr, s
 }
 
@@ -225,9 +214,7 @@ func compareScores(t *testing.T, s *Scorer, b *encode.Batch, want []float32, lab
 		for lo := 0; lo < b.Rows; lo += size {
 			hi := min(lo+size, b.Rows)
 			got, err := s.Score(part(b, lo, hi))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			for label := range labels {
 				for i := range hi - lo {
 					x, w := got[label*(hi-lo)+i], want[label*b.Rows+lo+i]
@@ -294,9 +281,7 @@ func TestScorerOfBF16(t *testing.T) {
 	c.Model.Activation = "relu"
 	c.Fill()
 	plain, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer plain.Close()
 	copy(plain.model.arena.Values(), tr.model.arena.Values())
 	plain.model.arena.Changed()
@@ -313,9 +298,7 @@ func TestScorersShare(t *testing.T) {
 	c, columns := kindConfig(kinds[1])
 	l := layout.New(c, columns, []string{"d0", "d1"})
 	p, err := NewParameters(c, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	copy(p.arena.Values(), tr.model.arena.Values())
 	p.arena.Changed()
 	got, done := make([][]float32, 3), make(chan error)
@@ -331,9 +314,7 @@ func TestScorersShare(t *testing.T) {
 		}()
 	}
 	for range got {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, <-done)
 	}
 	for i := range got {
 		if !slices.Equal(got[i], want) {
@@ -400,13 +381,9 @@ func benchmarkScore(b *testing.B, shared int) {
 	c.Fill()
 	l := layout.New(c, columns, nil)
 	p, err := NewParameters(c, l)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	s, err := NewScorer(c, l, p, noiseRows{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Score(batch); err != nil {

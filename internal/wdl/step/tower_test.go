@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/trace"
@@ -39,9 +40,7 @@ func labelTrainer(t *testing.T, comm *collective.Comm, kind config.Model, more f
 		more(c)
 	}
 	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return tr
 }
 
@@ -80,9 +79,7 @@ func TestWeightsCountSamples(t *testing.T) {
 		c, columns := parityConfig("adagrad")
 		c.Label.Weight = weight
 		tr, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer tr.Close()
 		for n := range int64(5) {
 			if out, err = tr.Step(coming(n+1, b, nil)); err != nil {
@@ -114,9 +111,7 @@ func TestWeightsLeaveRatesAlone(t *testing.T) {
 			c, columns := parityConfig(kind)
 			c.Label.Weight, c.Train.Scaling = "w", ""
 			tr, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			defer tr.Close()
 			for n := range int64(3) {
 				if _, err := tr.Step(coming(n+1, b, nil)); err != nil {
@@ -202,15 +197,11 @@ func TestNegativeRateShiftsTraining(t *testing.T) {
 	c, columns := parityConfig("sgd")
 	c.Data.NegativeRate, c.Model.Init = 0.25, config.Init{Kind: "zero"} // an evaluation reads untrained rows as zeros
 	tr, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer tr.Close()
 	m, b := tr.model, loadParity(t).batch(0, 6)
 	logits := func(train bool) []float32 {
-		if err := m.pull(b, train); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.pull(b, train))
 		if _, err := m.compute(b, 1, train); err != nil {
 			t.Fatal(err)
 		}
@@ -229,9 +220,7 @@ func TestClassWeightsCountInTrainingAlone(t *testing.T) {
 	c, columns := parityConfig("sgd")
 	c.Train.ClassWeight.Positive = 3
 	tr, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer tr.Close()
 	m, b := tr.model, loadParity(t).batch(0, 6)
 	ones := 0.0
@@ -239,9 +228,7 @@ func TestClassWeightsCountInTrainingAlone(t *testing.T) {
 		ones += float64(y)
 	}
 	for train, want := range map[bool]float64{true: 6 + 2*ones, false: 6} {
-		if err := m.pull(b, train); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.pull(b, train))
 		if _, err := m.compute(b, 1, train); err != nil {
 			t.Fatal(err)
 		}

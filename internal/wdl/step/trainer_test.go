@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/trace"
@@ -19,14 +20,10 @@ import (
 func TestNonFiniteLoss(t *testing.T) {
 	c, columns := parityConfig("sgd")
 	tr, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer tr.Close()
 	p := loadParity(t)
-	if err := p.start(t, tr); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.start(t, tr))
 	b := p.batch(0, 6)
 	b.Dense[3] = float32(math.NaN())
 	if _, err := tr.Step(coming(1, b, nil)); err == nil || !strings.Contains(err.Error(), "dense input d1 of row 1 is NaN") {
@@ -38,14 +35,10 @@ func TestNonFiniteLoss(t *testing.T) {
 	if _, err := tr.Step(coming(1, b, nil)); err == nil || !strings.Contains(err.Error(), "deep/linear1/weight") {
 		t.Errorf("infinite weight: %v", err)
 	}
-	if err := tr.model.pull(b, true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tr.model.pull(b, true))
 	tr.model.lookup.PoolGrad(1, 0, slices.Repeat([]float32{3e38}, 6*parityE), parityE)
 	tr.model.lookup.PoolGrad(1, 0, slices.Repeat([]float32{3e38}, 6*parityE), parityE)
-	if err := tr.model.store.Push(tr.model.lookup); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tr.model.store.Push(tr.model.lookup))
 	if err := tr.update(1, 1, 6); err == nil || !strings.Contains(err.Error(), "f1") || !strings.Contains(err.Error(), "key") {
 		t.Errorf("infinite gradient of a row: %v", err)
 	}
@@ -64,9 +57,7 @@ func allocatesNothing(t *testing.T, kind config.Model, threads int) {
 	c, columns := kindConfig(kind)
 	c.Train.Threads = threads
 	tr, err := NewTrainer(single(), trace.New(16), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer tr.Close()
 	tr.model.chunk = 2
 	next := coming(0, loadParity(t).batch(0, 6), nil)
@@ -86,9 +77,7 @@ func allocatesNothing(t *testing.T, kind config.Model, threads int) {
 func TestEvaluationLeavesNoTrace(t *testing.T) {
 	c, columns := parityConfig("adam")
 	tr, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b := []*encode.Batch{loadParity(t).batch(0, 6), nil}
 	before := slices.Clone(tr.model.arena.Values())
 	if _, err := tr.Evaluate(func() (*encode.Batch, error) { next := b[0]; b = b[1:]; return next, nil }); err != nil {

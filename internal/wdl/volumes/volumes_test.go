@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -35,18 +36,14 @@ func onHosts(t *testing.T, hosts []string, f func(p *Volumes) error) {
 		})
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(errs...))
 }
 
 // TestShared: ranks that see one directory have one volume, and ranks of one host no service.
 func TestShared(t *testing.T) {
 	dir := t.TempDir()
 	token, err := Token(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	onHosts(t, []string{"a", "a", "b"}, func(p *Volumes) error {
 		err := p.Split(dir, token)
 		if p.Several() || p.Volume(2) != 0 {
@@ -134,9 +131,7 @@ func TestAwait(t *testing.T) {
 func TestOnlyListedData(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.csv", "secret"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte("0123456789"), 0o600))
 	}
 	onHosts(t, []string{"a", "b"}, func(p *Volumes) error {
 		if err := p.Serve([]string{filepath.Join(dir, "a.csv")}); err != nil || p.Comm.Rank() == 1 {
