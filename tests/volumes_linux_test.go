@@ -357,6 +357,13 @@ func readElsewhere(t *testing.T, dir, client, homes, one, each string) {
 	if o := abroad(t, dir, client, "a,b", "predict", "-resume", each, "-data", "logs/*.csv", "-out", "-"); o.code != 0 || o.stdout != want.stdout || strings.Count(o.stdout, "\n") < 100 {
 		t.Errorf("predict: exit code %d, %d bytes of scores, want %d\n%s%s", o.code, len(o.stdout), len(want.stdout), o.stderr, want.stderr)
 	}
+	write(t, dir, "scores.csv", "of the launcher's host")
+	write(t, homes, "b/there.csv", "of host b")
+	for name, want := range map[string]string{"scores.csv": "", "there.csv": "predict: there.csv exists; remove it first or choose another name"} {
+		if o := abroad(t, dir, client, "b,a", "predict", "-resume", each, "-data", "logs/*.csv", "-out", name); (o.code == 0) != (want == "") || !strings.Contains(o.stderr, want) {
+			t.Errorf("predict -out %s: want %q: %+v", name, want, o)
+		}
+	}
 	config, err := os.ReadFile(filepath.Join(dir, one, "config.yaml"))
 	fatal.If(t, err)
 	for _, root := range []string{dir, filepath.Join(homes, "b")} {
@@ -364,10 +371,15 @@ func readElsewhere(t *testing.T, dir, client, homes, one, each string) {
 	}
 	index := []string{"data", "index", "-config", "ctr.yaml", "-out"}
 	run(t, dir, append(index, "single.index", "all/*/logs/*.csv")...)
-	o := abroad(t, dir, client, "b,a", append(index, "ctr.index", "-set", "data.hosts=each", "logs/*.csv")...)
+	write(t, dir, "ctr.index", "of the launcher's host")
+	elsewhere := append(index, "ctr.index", "-set", "data.hosts=each", "logs/*.csv")
+	o := abroad(t, dir, client, "b,a", elsewhere...)
 	single, _ := os.ReadFile(filepath.Join(dir, "single.index"))
 	if b, err := os.ReadFile(filepath.Join(homes, "b", "ctr.index")); err != nil || len(b) == 0 || !bytes.Equal(b, single) {
 		t.Errorf("data index: %v: %d bytes, want %d: %+v", err, len(b), len(single), o)
+	}
+	if o := abroad(t, dir, client, "b,a", elsewhere...); o.code == 0 || !strings.Contains(o.stderr, "host b") || !strings.Contains(o.stderr, "index: ctr.index exists; remove it or choose another name") || strings.Contains(o.stderr, "data.train is on") {
+		t.Errorf("data index to a file that exists: %+v", o)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -142,7 +143,7 @@ func (p *program) checkPredict(c *cli.Context) error {
 		return err
 	}
 	o.Eval.Away = elsewhere(c)
-	if err := wdl.CheckPredict(c.Context, o); err != nil {
+	if err := wdl.CheckPredict(c.Context, o); err != nil || o.Eval.Away { // then rank 0 checks the output on its host
 		return err
 	}
 	return to.isWritable()
@@ -170,6 +171,11 @@ func (p *program) predictRank(ctx context.Context, c *cli.Context, m *member.Mem
 		return nil, err
 	}
 	opt.Eval.Warn, opt.Eval.Read, opt.Eval.Peers = warn, m.World.Launched, peers(m, p.getenv)
+	if m.World.Rank == 0 {
+		if err := to.isWritable(); err != nil {
+			return nil, &rank.PermanentError{Err: err}
+		}
+	}
 	opt.Open = func(columns []write.Column) (wdl.PredictOutput, error) {
 		return p.openPredictions(to, columns)
 	}

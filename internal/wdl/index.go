@@ -69,13 +69,23 @@ func (o IndexOptions) filled() (*config.Config, error) {
 	return c, nil
 }
 
+// checkOut returns an error if the file to write exists on this host.
+func (o IndexOptions) checkOut() error {
+	if _, err := os.Lstat(o.Out); err == nil {
+		return fmt.Errorf("index: %s exists; remove it or choose another name with -out", o.Out)
+	}
+	return nil
+}
+
 // CheckIndex finds the faults that one process can find before any rank starts.
 func CheckIndex(o IndexOptions) error {
 	if o.Out == "" {
 		return errors.New("index: -out FILE is required: the file to write")
 	}
-	if _, err := os.Lstat(o.Out); err == nil {
-		return fmt.Errorf("index: %s exists; remove it or choose another name with -out", o.Out)
+	if !o.Away { // else the host of rank 0 may have another file system
+		if err := o.checkOut(); err != nil {
+			return err
+		}
 	}
 	c, err := o.filled()
 	if err != nil {
@@ -134,6 +144,9 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 func (x Indexing) brief() error {
 	var b []byte
 	if x.comm.Rank() == 0 {
+		if err := x.opt.checkOut(); err != nil {
+			return permanent(err)
+		}
 		c, err := x.opt.filled()
 		if err != nil {
 			return err
