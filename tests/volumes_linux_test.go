@@ -14,6 +14,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/rank"
 )
 
 // diskless returns a folder to work in and an ssh client. On each host the folder shows the
@@ -286,6 +287,60 @@ func TestGrowWithoutASharedDisk(t *testing.T) {
 	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	if o := end(t, cmd); o.code != 143 || !strings.Contains(o.stderr, "the hosts do not share") || strings.Contains(o.stderr, "rejected") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+}
+
+// TestMPIWithoutASharedDisk: ranks that mpirun has started on hosts without a shared disk keep
+// their parts of checkpoints and read each other's data files. They meet at an address instead of
+// in a shared directory. Here, mpirun starts each rank in the file system of its host.
+func TestMPIWithoutASharedDisk(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	mpirun, err := exec.LookPath("mpirun.openmpi")
+	if err != nil {
+		t.Skipf("%v: install openmpi-bin", err)
+	}
+	dir, _, homes := diskless(t)
+	header, rows := "click,site\n", strings.Repeat("1,a\n0,x\n", 500)
+	config := func(hosts, files string) string {
+		return "data: {train: [" + files + "], hosts: " + hosts + ", header: true}\nlabel: {field: click}\nfeatures: [{field: site, encode: hash}]\n" +
+			"model: {hidden: [8]}\ntrain: {global_batch: 64, epochs: 2, slots: 4}\n"
+	}
+	for i, host := range []string{"a", "b"} {
+		for _, root := range []string{filepath.Join(homes, host, "logs"), filepath.Join(dir, "all", host)} {
+			if err := os.MkdirAll(root, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			write(t, root, "x.csv", header+rows[:len(rows)-8*i])
+		}
+	}
+	write(t, filepath.Join(homes, "a"), "ctr.yaml", config("each", "logs/*.csv")) // rank 0 reads it
+	write(t, dir, "ctr.yaml", config("shared", "all/*/x.csv"))
+	calm := train(t, dir, 1, "-config", "ctr.yaml")
+	coordinator := fmt.Sprint("WDLRUN_COORDINATOR=127.0.0.1:", freePort(t))
+	onHosts := func(args ...string) outcome {
+		cmd := command(t, dir, args...)
+		cmd.Args = append([]string{mpirun, "--allow-run-as-root", "--oversubscribe", "-np", "4", "-x", coordinator, "-x", "WDLRUN_KEY", "sh", "-c",
+			`host=a; [ $OMPI_COMM_WORLD_RANK -lt 2 ] || host=b
+			export OMPI_COMM_WORLD_LOCAL_RANK=$((OMPI_COMM_WORLD_RANK % 2)) OMPI_COMM_WORLD_LOCAL_SIZE=2
+			exec unshare -m -u sh -c "hostname $host; mount --bind ` + homes + `/$host ` + dir + `; cd ` + dir + `; "'exec "$@"' sh "$@"`, "sh"}, cmd.Args...)
+		cmd.Path, cmd.Env = mpirun, append(cmd.Environ(), "WDLRUN_KEY="+rank.NewKey().Hex())
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return end(t, cmd)
+	}
+	o := onHosts("train", "--json", "-config", "ctr.yaml", "-set", "train.epochs=1")
+	if o.code != 0 || !strings.Contains(o.stderr, "data.train is on 2 hosts: a has 1 file (") || !strings.Contains(o.stderr, "the hosts do not share runs/") {
+		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	half := parseTrained(t, o)
+	if a, b := partFiles(homes, "a"), partFiles(homes, "b"); len(a) != 2 || len(b) != 2 || a[0] == b[0] {
+		t.Errorf("host a has the parts %q, host b %q", a, b)
+	}
+	o = onHosts("train", "--json", "-resume", half.RunDir, "-set", "train.epochs=2")
+	if whole := parseTrained(t, o); whole.TrainLogLoss != calm.TrainLogLoss || whole.Steps != calm.Steps {
+		t.Errorf("%+v, with all files on one host %+v\n%s", whole, calm, o.stderr)
 	}
 }
 
