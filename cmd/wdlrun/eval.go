@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/report"
 	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/apply"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
@@ -55,8 +56,8 @@ Examples:
 	}
 }
 
-func evalOptions(c *cli.Context) wdl.EvalOptions {
-	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Group: c.String("group"), Set: settings(c), Report: c.IsSet("report"), By: fields(c.StringSlice("by")), Importance: c.Bool("importance")}
+func evalOptions(c *cli.Context) apply.EvalOptions {
+	return apply.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Group: c.String("group"), Set: settings(c), Report: c.IsSet("report"), By: fields(c.StringSlice("by")), Importance: c.Bool("importance")}
 }
 
 // fields splits lists of fields at commas.
@@ -79,7 +80,7 @@ func checkEval(c *cli.Context) error {
 	}
 	opt := evalOptions(c)
 	opt.Away = elsewhere(c)
-	return wdl.CheckEval(c.Context, opt)
+	return apply.CheckEval(c.Context, opt)
 }
 
 // elsewhere reports whether the launch flags of a command place ranks on other hosts.
@@ -92,7 +93,7 @@ func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member
 	opt := evalOptions(c)
 	opt.Say = func(line string) { fmt.Fprintln(p.stderr, line) }
 	opt.Warn, opt.Read, opt.Peers = warn, m.World.Launched, peers(m, p.getenv)
-	e := wdl.NewEvaluation(m.Comm, trace.New(0), opt)
+	e := apply.NewEvaluation(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)
 	r, err := e.Run(ctx)
 	return r, withBadRecordHint(err, "eval", "skip up to N such records")
@@ -122,7 +123,7 @@ func printEvaluation(c *cli.Context) printer {
 		return print
 	}
 	return func(w io.Writer, np int, asJSON bool, result []byte) error {
-		var r wdl.EvalResult
+		var r apply.EvalResult
 		if err := json.Unmarshal(result, &r); err != nil {
 			return err
 		}
@@ -153,9 +154,9 @@ func modelText(m wdl.Model) string {
 	return text
 }
 
-// printEvaluated prints a wdl.EvalResult as text.
+// printEvaluated prints a apply.EvalResult as text.
 func printEvaluated(w io.Writer, _ int, result []byte) error {
-	var r wdl.EvalResult
+	var r apply.EvalResult
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/apply"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/trace"
@@ -197,7 +198,7 @@ func compareRounded(ctx context.Context, src export.Source, dir string) (*roundi
 	}
 	comm := collective.New(mem.New(1, 2)[0])
 	tally := newTally(conf)
-	e := wdl.NewEvaluation(comm, trace.New(0), wdl.EvalOptions{
+	e := apply.NewEvaluation(comm, trace.New(0), apply.EvalOptions{
 		Resume: src.Checkpoint.Dir(),
 		Each: func(b *encode.Batch, _ []float32) error {
 			logit, err := s.Score(b)

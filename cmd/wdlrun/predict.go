@@ -16,7 +16,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
-	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/apply"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
@@ -120,12 +120,12 @@ func predictTarget(c *cli.Context) (target, error) {
 // isText reports whether values are written as text.
 func (o target) isText() bool { return o.format == "csv" || o.format == "tsv" }
 
-func predictOptions(c *cli.Context) (o wdl.PredictOptions, to target, err error) {
+func predictOptions(c *cli.Context) (o apply.PredictOptions, to target, err error) {
 	if to, err = predictTarget(c); err != nil {
 		return o, to, err
 	}
-	o = wdl.PredictOptions{
-		Eval:  wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Set: settings(c)},
+	o = apply.PredictOptions{
+		Eval:  apply.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Set: settings(c)},
 		Model: pathOf(c, "model"), Label: c.Bool("label"), Keys: c.Bool("keys"), Logit: c.Bool("logit"), Text: to.isText(),
 	}
 	if names := c.String("columns"); names != "" {
@@ -143,7 +143,7 @@ func (p *program) checkPredict(c *cli.Context) error {
 		return err
 	}
 	o.Eval.Away = elsewhere(c)
-	if err := wdl.CheckPredict(c.Context, o); err != nil || o.Eval.Away { // then rank 0 checks the output on its host
+	if err := apply.CheckPredict(c.Context, o); err != nil || o.Eval.Away { // then rank 0 checks the output on its host
 		return err
 	}
 	return to.isWritable()
@@ -176,10 +176,10 @@ func (p *program) predictRank(ctx context.Context, c *cli.Context, m *member.Mem
 			return nil, &rank.PermanentError{Err: err}
 		}
 	}
-	opt.Open = func(columns []write.Column) (wdl.PredictOutput, error) {
+	opt.Open = func(columns []write.Column) (apply.PredictOutput, error) {
 		return p.openPredictions(to, columns)
 	}
-	e := wdl.NewPrediction(m.Comm, trace.New(0), opt)
+	e := apply.NewPrediction(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)
 	r, err := e.Run(ctx)
 	return r, withBadRecordHint(err, "predict", "leave the predictions of up to N such records empty")
@@ -214,7 +214,7 @@ type predicted struct {
 }
 
 // openPredictions opens an output. A signal that ends the process removes its file.
-func (p *program) openPredictions(to target, columns []write.Column) (wdl.PredictOutput, error) {
+func (p *program) openPredictions(to target, columns []write.Column) (apply.PredictOutput, error) {
 	if to.path == stdoutName {
 		s, err := to.begin(&shortLines{to: p.stdout}, columns, nil)
 		return &predicted{stream: s}, err
@@ -243,10 +243,10 @@ func (o *predicted) ignoreSignals() {
 	}
 }
 
-// Write implements wdl.PredictOutput.
+// Write implements apply.PredictOutput.
 func (o *predicted) Write(lists []value.List) error { return o.fault(o.Writer.Write(lists)) }
 
-// Finish implements wdl.PredictOutput.
+// Finish implements apply.PredictOutput.
 func (o *predicted) Finish() error {
 	if o.file == nil {
 		return o.fault(o.end())
@@ -255,7 +255,7 @@ func (o *predicted) Finish() error {
 	return o.fault(o.file.finish())
 }
 
-// Abandon implements wdl.PredictOutput.
+// Abandon implements apply.PredictOutput.
 func (o *predicted) Abandon() {
 	if o.file != nil {
 		o.file.abandon()
@@ -274,10 +274,10 @@ func (o *predicted) fault(err error) error {
 	return fmt.Errorf("predict: %w", err)
 }
 
-// printPredicted prints a wdl.PredictResult as text.
+// printPredicted prints a apply.PredictResult as text.
 func printPredicted(path string) func(w io.Writer, _ int, result []byte) error {
 	return func(w io.Writer, _ int, result []byte) error {
-		var r wdl.PredictResult
+		var r apply.PredictResult
 		if err := json.Unmarshal(result, &r); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/apply"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -54,10 +55,10 @@ func write(t testing.TB, m wdl.Trained, rows string) *export.Model {
 }
 
 // evaluate calls each with every batch of the test data and the logits of an evaluation.
-func evaluate(t *testing.T, run string, each func(b *encode.Batch, logit []float32) error) wdl.EvalResult {
+func evaluate(t *testing.T, run string, each func(b *encode.Batch, logit []float32) error) apply.EvalResult {
 	t.Helper()
-	opt := wdl.EvalOptions{Resume: run, Each: each, Warn: func(line string) { t.Error(line) }}
-	r, err := wdl.NewEvaluation(collective.New(mem.New(1, 2)[0]), trace.New(0), opt).Run(context.Background())
+	opt := apply.EvalOptions{Resume: run, Each: each, Warn: func(line string) { t.Error(line) }}
+	r, err := apply.NewEvaluation(collective.New(mem.New(1, 2)[0]), trace.New(0), opt).Run(context.Background())
 	fatal.If(t, err)
 	return r
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/apply"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -211,12 +212,12 @@ type onnxWritten struct {
 func predictKeys(t *testing.T, run, file string) map[string][]string {
 	t.Helper()
 	var out memory
-	o := wdl.PredictOptions{Eval: wdl.EvalOptions{Resume: run, Data: []string{file}}, Keys: true, Text: true}
-	o.Open = func(columns []records.Column) (_ wdl.PredictOutput, err error) {
+	o := apply.PredictOptions{Eval: apply.EvalOptions{Resume: run, Data: []string{file}}, Keys: true, Text: true}
+	o.Open = func(columns []records.Column) (_ apply.PredictOutput, err error) {
 		out.Writer, err = records.New(&out.text, records.Layout{Format: "csv"}, columns)
 		return &out, err
 	}
-	if _, err := wdl.NewPrediction(collective.New(mem.New(1, 2)[0]), trace.New(0), o).Run(context.Background()); err != nil {
+	if _, err := apply.NewPrediction(collective.New(mem.New(1, 2)[0]), trace.New(0), o).Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&out.text).ReadAll()

@@ -1,7 +1,6 @@
 package wdl
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,11 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
-	"github.com/wdlrun/wdlrun/trace"
 )
 
 // lineFile writes a file of n lines, each with its number and parity.
@@ -74,27 +71,13 @@ func TestTrainingReportsFieldsWithoutValues(t *testing.T) {
 	}
 }
 
-// TestEvaluationWithoutFields: data evaluated in a training or by eval may lack fields of the
-// model.
-func TestEvaluationWithoutFields(t *testing.T) {
+// TestTestDataWithoutFields: validation and test data may lack fields of the model.
+func TestTestDataWithoutFields(t *testing.T) {
 	t.Parallel()
 	train, test := lineFile(t, "train.jsonl", `{"y":%d,"a":1,"b":2}`, 40), lineFile(t, "test.jsonl", `{"y":%d,"a":1}`, 10)
-	res, warned := fieldWarnings(t, fmt.Sprintf("data: {train: [%q], test: [%q], valid: [%q], format: jsonl}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}, {field: b, encode: vocabulary}]\n", train, test, test))
+	_, warned := fieldWarnings(t, fmt.Sprintf("data: {train: [%q], test: [%q], valid: [%q], format: jsonl}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}, {field: b, encode: vocabulary}]\n", train, test, test))
 	want := fmt.Sprintf(`these fields are empty in every record of [%s], so their features have no effect: features[1].field "b"; there are: a`, test)
 	if !slices.Equal(warned, []string{want, want}) { // of validation and test data
 		t.Errorf("warnings %q\nwant %q twice", warned, want)
-	}
-	warned = nil
-	onRanks(t, 2, func(comm *collective.Comm) error {
-		e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Data: []string{test}, Warn: func(line string) {
-			warned = append(warned, line) // only rank 0 warns
-		}}).Run(context.Background())
-		if err == nil && e.Samples != 10 {
-			err = fmt.Errorf("%d samples", e.Samples)
-		}
-		return err
-	})
-	if !slices.Equal(warned, []string{want}) {
-		t.Errorf("an evaluation warns %q\nwant %q", warned, want)
 	}
 }

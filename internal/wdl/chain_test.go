@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
@@ -18,14 +20,14 @@ import (
 // savesOften returns the options of a training with a checkpoint after every fourth step, one
 // in n of which is full.
 func savesOften(t *testing.T, path string, recipe [2]string, n int) Options {
-	return Options{Config: clicksConfig(t, path, recipe[0], recipe[1]),
+	return Options{Config: wdltest.ClicksConfig(t, path, recipe[0], recipe[1]),
 		Set: []string{"train.checkpoint.every_steps=4", fmt.Sprintf("train.checkpoint.full_every=%d", n)}}
 }
 
 // TestChainsHoldWhatFullOnesHold: at every step, a chain of incremental checkpoints has the
 // same shards as a full one, for all update rules and policies.
 func TestChainsHoldWhatFullOnesHold(t *testing.T) {
-	path := clicks(t, 1500)
+	path := wdltest.Clicks(t, 1500)
 	for _, name := range []string{"regular", "rows"} {
 		t.Run(name, func(t *testing.T) {
 			if name != "rows" {
@@ -84,7 +86,7 @@ func TestAChainOnAnotherWorldSize(t *testing.T) {
 	patient.Long(t)
 	everyday(t)
 	t.Parallel()
-	path := clicks(t, 1500)
+	path := wdltest.Clicks(t, 1500)
 	fulls, chains := runJob(t, 2, savesOften(t, path, recipes["lazy"], 1)), runJob(t, 2, savesOften(t, path, recipes["lazy"], 6))
 	dirs := [2]string{}
 	for i, r := range []report.Result{fulls, chains} {
@@ -110,7 +112,7 @@ func TestAChainOnAnotherWorldSize(t *testing.T) {
 func TestABrokenChainFallsBack(t *testing.T) {
 	everyday(t)
 	t.Parallel()
-	whole := runJob(t, 2, savesOften(t, clicks(t, 1500), recipes["plain"], 6))
+	whole := runJob(t, 2, savesOften(t, wdltest.Clicks(t, 1500), recipes["plain"], 6))
 	root := filepath.Join(whole.RunDir, checkpoint.Folder)
 	for _, step := range []int64{57, 56} { // the last, and the end of the chain before it
 		fatal.If(t, os.RemoveAll(checkpoint.Dir(root, step)))

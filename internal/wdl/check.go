@@ -112,13 +112,19 @@ func Check(ctx context.Context, o Options, ranks int) error {
 	return o.holds(c, ranks, cgroup.Read())
 }
 
-// errElsewhere means that this host lacks parts of a checkpoint or data files, which the ranks
-// read from their hosts and check there.
-var errElsewhere = errors.New("the files are on other hosts")
+// OpenConfig returns the configuration of the model that o.Resume names.
+func OpenConfig(ctx context.Context, o Options) (*config.Config, error) {
+	_, c, err := o.open(ctx)
+	return c, err
+}
 
-// ofOtherHosts returns err, or nil if it is errElsewhere.
+// ErrElsewhere means that this host lacks parts of a checkpoint or data files, which the ranks
+// read from their hosts and check there.
+var ErrElsewhere = errors.New("the files are on other hosts")
+
+// ofOtherHosts returns err, or nil if it is ErrElsewhere.
 func ofOtherHosts(err error) error {
-	if errors.Is(err, errElsewhere) {
+	if errors.Is(err, ErrElsewhere) {
 		return nil
 	}
 	return err
@@ -142,7 +148,7 @@ func (o Options) open(ctx context.Context) (from *checkpoint.Checkpoint, c *conf
 		return accept(c)
 	})
 	if o.Away && (errors.Is(err, fs.ErrNotExist) || from != nil && incomplete(from)) {
-		return nil, nil, errElsewhere
+		return nil, nil, ErrElsewhere
 	}
 	if err == nil {
 		c, _, err = o.config(from)

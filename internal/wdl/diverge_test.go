@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -15,13 +17,13 @@ import (
 // steps or at its end.
 func TestADivergingTrainingFails(t *testing.T) {
 	t.Parallel()
-	path := clicks(t, 600)
+	path := wdltest.Clicks(t, 600)
 	for epochs, want := range map[string]string{"2": "step 16: the training diverges", "30": "step 101: the training diverges"} {
 		for _, size := range []int{1, 3} {
-			c := clicksConfig(t, path, "", ", optimizer: {dense: {learning_rate: 1e5}, deep: {learning_rate: 1e5}, wide: {learning_rate: 1e5}}")
+			c := wdltest.ClicksConfig(t, path, "", ", optimizer: {dense: {learning_rate: 1e5}, deep: {learning_rate: 1e5}, wide: {learning_rate: 1e5}}")
 			fatal.If(t, config.Set(c, "train.epochs", epochs))
 			err := make(chan error, size)
-			onRanks(t, size, func(comm *collective.Comm) error {
+			wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 				_, e := NewJob(comm, trace.New(0), Options{Config: c, Out: t.TempDir()}).Run(context.Background())
 				err <- e
 				return nil
@@ -39,11 +41,11 @@ func TestADivergingTrainingFails(t *testing.T) {
 // the classes and are occasionally right for a step.
 func TestASwingingTrainingFails(t *testing.T) {
 	t.Parallel()
-	path := clicks(t, 600)
+	path := wdltest.Clicks(t, 600)
 	for _, size := range []int{1, 3} {
-		c := clicksConfig(t, path, "", ", optimizer: {dense: {learning_rate: 1000}, deep: {learning_rate: 1000}}")
+		c := wdltest.ClicksConfig(t, path, "", ", optimizer: {dense: {learning_rate: 1000}, deep: {learning_rate: 1000}}")
 		err := make(chan error, size)
-		onRanks(t, size, func(comm *collective.Comm) error {
+		wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 			_, e := NewJob(comm, trace.New(0), Options{Config: c, Out: t.TempDir()}).Run(context.Background())
 			err <- e
 			return nil

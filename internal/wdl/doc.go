@@ -9,12 +9,15 @@
 //	step        pull, compute, push, sync, update; models      internal/wdl/step
 //	save        run directory, checkpoints, log of commits     internal/wdl/save
 //	report      result, metrics.jsonl, slow ranks, warnings    internal/wdl/report
+//	evaluate    metrics of a model on a data set               internal/wdl/evaluate
 //	job         this package
+//	apply       eval and predict, with a trained model         internal/wdl/apply
 //
 // Data flows from input to step, and from there to save and report. None of these packages
-// depends on the job, which opens them and runs the loop. tests/rooms.txt lists the files of
-// this package in order, and a file uses only the files below it. Four parts of the job have a
-// file each. They use only the shared state of run.go:
+// depends on the job, which opens them and runs the loop. apply depends on the job only to load
+// a model. tests/rooms.txt lists the files of this package in order, and a file uses only the
+// files below it. Four parts of the job have a file each. They use only the shared state of
+// run.go:
 //
 //	saves       start and retention of checkpoints             saving.go
 //	validation  evaluation during the training                 validate.go
@@ -22,9 +25,8 @@
 //	healing     resuming from memory after the loss of ranks   heal.go
 //
 // Job is a training, from the configuration to the run directory (train.go, loop.go, finish.go).
-// Evaluation and Prediction apply a trained model to data; Indexing computes the encodings of
-// data. They use the state of run.go without the parts. Every rank of a group makes the same
-// calls.
+// Loader loads a trained model, to apply it to data; Indexing computes the encodings of data.
+// They use the state of run.go without the parts. Every rank of a group makes the same calls.
 //
 // # A training
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -109,7 +110,7 @@ func (j *job) chooseModel(res *report.Result) error {
 		last := &j.validation.last
 		res.ValidOutside = last.Outside
 		last.Metrics = *valid
-		j.warnOfDoubts(last, "the validation data")
+		j.evaluation().WarnOfDoubts(last, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
 	if model != j.cursor.Step || j.saves.saver.Last() == model {
@@ -122,14 +123,14 @@ func (j *job) chooseModel(res *report.Result) error {
 
 // evaluateTest puts the results of the test data into res.
 func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
-	m, err := j.evaluate(ctx, j.in.Test, data.All, pass{})
+	m, err := j.evaluation().Over(ctx, j.in.Test, data.All, evaluate.Pass{})
 	if err != nil {
 		return err
 	}
 	j.report.Write(report.Line{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics})
 	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
 	res.TestUnknown, res.TestOutside = m.Unknown, m.Outside
-	j.warnOfDoubts(&m, "the test data")
+	j.evaluation().WarnOfDoubts(&m, "the test data")
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/patient"
@@ -17,7 +19,7 @@ import (
 // with all settings that keep state between steps, and when resumed on another number of
 // ranks.
 func TestSlotsGiveTheSameBits(t *testing.T) {
-	path := clicks(t, 1500)
+	path := wdltest.Clicks(t, 1500)
 	for _, name := range []string{"rows", "dropout"} {
 		t.Run(name, func(t *testing.T) {
 			if name != "rows" {
@@ -30,7 +32,7 @@ func TestSlotsGiveTheSameBits(t *testing.T) {
 				recipe = [2]string{", dropout: 0.3", ", l2: {deep: 0.01, wide: 0.01, dense: 0.001, mode: dense}"}
 			}
 			train := func(size int, opt Options) report.Result { return runJob(t, size, opt) }
-			fresh := Options{Config: clicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.slots=8", "train.epochs=2"}}
+			fresh := Options{Config: wdltest.ClicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.slots=8", "train.epochs=2"}}
 			one := train(1, fresh)
 			if in := one.Input; in.Depth < 1 || in.Threads < 1 || in.WorkShare <= 0 {
 				t.Errorf("input is reported as %+v", in)
@@ -43,7 +45,7 @@ func TestSlotsGiveTheSameBits(t *testing.T) {
 			}
 			middle := checkpoint.Dir(filepath.Join(one.RunDir, checkpoint.Folder), 20)
 			sameContents(t, last(train(4, Options{Resume: middle})), last(one))
-			by := train(1, Options{Config: clicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.epochs=2"}})
+			by := train(1, Options{Config: wdltest.ClicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.epochs=2"}})
 			if d := *by.TestAUC - *one.TestAUC; d > 0.0015 || d < -0.0015 {
 				t.Errorf("AUC %.5f in slots, %.5f without", *one.TestAUC, *by.TestAUC)
 			}
@@ -52,17 +54,17 @@ func TestSlotsGiveTheSameBits(t *testing.T) {
 }
 
 func TestSlotsThatCannotBe(t *testing.T) {
-	path := clicks(t, 300)
+	path := wdltest.Clicks(t, 300)
 	for says, opt := range map[string]Options{
-		"3 slots on 3 ranks":     {Config: clicksConfig(t, path, "", ", slots: 3")},
-		"4 slots on 3 ranks":     {Config: clicksConfig(t, path, "", ", slots: 4")},
-		"model.batch_norm":       {Config: clicksConfig(t, path, ", batch_norm: true", ", slots: 4")},
-		"train.clip_norm":        {Config: clicksConfig(t, path, "", ", slots: 4, clip_norm: 1")},
-		"mode speculate assigns": {Config: clicksConfig(t, path, "", ", slots: 4, mode: speculate")},
+		"3 slots on 3 ranks":     {Config: wdltest.ClicksConfig(t, path, "", ", slots: 3")},
+		"4 slots on 3 ranks":     {Config: wdltest.ClicksConfig(t, path, "", ", slots: 4")},
+		"model.batch_norm":       {Config: wdltest.ClicksConfig(t, path, ", batch_norm: true", ", slots: 4")},
+		"train.clip_norm":        {Config: wdltest.ClicksConfig(t, path, "", ", slots: 4, clip_norm: 1")},
+		"mode speculate assigns": {Config: wdltest.ClicksConfig(t, path, "", ", slots: 4, mode: speculate")},
 	} {
 		opt.Out = t.TempDir()
 		errs := make([]error, 3)
-		onRanks(t, 3, func(comm *collective.Comm) error {
+		wdltest.OnRanks(t, 3, func(comm *collective.Comm) error {
 			_, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
 			errs[comm.Rank()] = err
 			if err != nil {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
@@ -159,7 +161,7 @@ func sameModels(t *testing.T, size int, got, want report.Result) {
 // TestAnyRankMayDieAtAnyExchange: if a rank is lost at any exchange, the job ends with the
 // bits of an undisturbed job.
 func TestAnyRankMayDieAtAnyExchange(t *testing.T) {
-	path, moments := clicks(t, 200), *moments
+	path, moments := wdltest.Clicks(t, 200), *moments
 	if testing.Short() {
 		moments = 3
 	}
@@ -175,7 +177,7 @@ func TestAnyRankMayDieAtAnyExchange(t *testing.T) {
 			}
 			t.Parallel()
 			recipe := recipes["schedule"]
-			opt := Options{Config: clicksConfig(t, path, recipe[0], recipe[1]), Tolerance: k.how}
+			opt := Options{Config: wdltest.ClicksConfig(t, path, recipe[0], recipe[1]), Tolerance: k.how}
 			want, exchanges, _ := deaths{}.run(t, k.size, opt)
 			healed := 0
 			for i := range moments {
@@ -210,7 +212,7 @@ func TestRanksThatDisagreeAboutAStep(t *testing.T) {
 	everyday(t)
 	t.Parallel()
 	const size = 3
-	opt := Options{Config: clicksConfig(t, clicks(t, 250), "", "")}
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 250), "", "")}
 	want, exchanges, barriers := deaths{}.run(t, size, opt)
 	if len(barriers) < 10 {
 		t.Fatalf("%d exchanges of barriers: each step has some", len(barriers))
@@ -232,7 +234,7 @@ func TestLateMicrobatchesAreCountedThroughALoss(t *testing.T) {
 	const size = 3
 	slow, err := chaos.Parse("slow:30x@2")
 	fatal.If(t, err)
-	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow}
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ""), Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow}
 	_, exchanges, _ := deaths{}.run(t, size, opt)
 	for victim := range size {
 		res, _, _ := deaths{{victim, exchanges / 3, victim}}.run(t, size, opt) // the number of exchanges varies
@@ -257,7 +259,7 @@ func TestTheBestEpochOutlivesALoss(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	const size, victim = 2, 0
-	opt := Options{Config: clicksConfig(t, clicks(t, 300), "", ", optimizer: {deep: {kind: adam, learning_rate: 0.5}}, early_stop: {patience: 4, metric: logloss}")}
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", ", optimizer: {deep: {kind: adam, learning_rate: 0.5}}, early_stop: {patience: 4, metric: logloss}")}
 	var ends []int64 // exchanges of rank 0 until the end of each epoch
 	want, _, _ := deaths{}.watched(t, size, opt, func(j *Job, made func() int64) {
 		j.opt.Say = func(line string) {
@@ -285,7 +287,7 @@ func TestAHostMayDie(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	const size = 4
-	opt := Options{Config: clicksConfig(t, clicks(t, 250), "", "")}
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 250), "", "")}
 	want, exchanges, _ := deaths{}.run(t, size, opt)
 	opt.Hosts = []string{"a", "a", "b", "b"}
 	for dead, at := range map[int]int64{0: exchanges / 3, 3: 2 * exchanges / 3} {

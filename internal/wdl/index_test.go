@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/fatal"
@@ -20,7 +22,7 @@ import (
 func runIndex(t *testing.T, size int, opt IndexOptions) (res IndexResult) {
 	t.Helper()
 	fatal.If(t, CheckIndex(opt))
-	onRanks(t, size, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 		r, err := NewIndexing(comm, trace.New(0), opt).Run(context.Background())
 		if comm.Rank() == 0 {
 			res = r
@@ -36,8 +38,8 @@ func runIndex(t *testing.T, size int, opt IndexOptions) (res IndexResult) {
 // TestTrainingWithAnIndex: the index is the same for any number of ranks, a training with it
 // has the bits of one without, and checkpoints contain it.
 func TestTrainingWithAnIndex(t *testing.T) {
-	path := clicks(t, 1500)
-	c := clicksConfig(t, path, "", "")
+	path := wdltest.Clicks(t, 1500)
+	c := wdltest.ClicksConfig(t, path, "", "")
 	c.Features[0].Encode, c.Features[0].MinCount = "vocabulary", 3
 	c.Features[1].Encode, c.Features[1].MaxSize = "vocabulary", 9
 	var first []byte
@@ -77,8 +79,8 @@ func TestTrainingWithAnIndex(t *testing.T) {
 }
 
 func TestIndexRefuses(t *testing.T) {
-	path := clicks(t, 200)
-	c := clicksConfig(t, path, "", "")
+	path := wdltest.Clicks(t, 200)
+	c := wdltest.ClicksConfig(t, path, "", "")
 	here := filepath.Join(t.TempDir(), "here.index")
 	fatal.If(t, os.WriteFile(here, []byte("{}"), 0o644))
 	plain := c.Clone()

@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
@@ -21,59 +22,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// clicks writes a small click log with every kind of column: a category, a list of tags, a
-// number with missing values, and a label that depends on all three.
-func clicks(t testing.TB, rows int) string {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("click,site,tags,age\n")
-	rng := rand.New(rand.NewPCG(7, 8))
-	for range rows {
-		site, age, z := rng.IntN(40), rng.IntN(60)+18, -1.0
-		tags := make([]string, rng.IntN(4))
-		for i := range tags {
-			tag := rng.IntN(12)
-			tags[i] = fmt.Sprint("t", tag)
-			z += float64(tag%3-1) * 0.5
-		}
-		z += float64(site%5-2)*0.6 + math.Abs(float64(age)-45)/20
-		click, years := 0, fmt.Sprint(age)
-		if rng.Float64() < 1/(1+math.Exp(-z)) {
-			click = 1
-		}
-		if rng.IntN(20) == 0 {
-			years = ""
-		}
-		fmt.Fprintf(&b, "%d,site%d,%s,%s\n", click, site, strings.Join(tags, "|"), years)
-	}
-	path := filepath.Join(t.TempDir(), "clicks.csv")
-	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
-	return path
-}
-
-// clicksConfig returns a configuration for clicks; train is appended to its train section.
-func clicksConfig(t testing.TB, path, model, train string) *config.Config {
-	t.Helper()
-	c, err := config.Parse("clicks.yaml", []byte(fmt.Sprintf(`
-data: {train: [%[1]q], test: [%[1]q], header: true, valid_fraction: 0.2}
-label: {field: click}
-features:
-  - {field: site, encode: hash}
-  - {field: tags, encode: hash, separator: "|"}
-  - {field: age, encode: quantile, buckets: 8}
-  - {field: age, encode: standardise}
-crosses:
-  - {of: [site, age], buckets: 500}
-model: {embedding_dim: 4, hidden: [16, 8]%s}
-train: {global_batch: 64, epochs: 3, checkpoint: {every_steps: 20, keep: 100}%s}
-`, path, model, train)))
-	fatal.If(t, err)
-	return c
-}
 
 // runJob runs a job on size goroutines and returns the result of rank 0.
 func runJob(t testing.TB, size int, opt Options) (res report.Result) {
@@ -84,7 +34,7 @@ func runJob(t testing.TB, size int, opt Options) (res report.Result) {
 	if opt.Out == "" {
 		opt.Out = t.TempDir()
 	}
-	onRanks(t, size, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 		r, err := NewJob(comm, trace.New(100), opt).Run(context.Background())
 		if comm.Rank() == 0 {
 			res = r
@@ -111,7 +61,7 @@ var recipes = map[string][2]string{
 // TestResumeGivesTheSameBits resumes from a checkpoint inside an epoch and compares the bytes
 // with those of the uninterrupted training.
 func TestResumeGivesTheSameBits(t *testing.T) {
-	path := clicks(t, 1500)
+	path := wdltest.Clicks(t, 1500)
 	for name, r := range recipes {
 		t.Run(name, func(t *testing.T) {
 			if name != "regular" && name != "rows" {
@@ -119,7 +69,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 			}
 			t.Parallel()
 			const size = 2
-			whole := runJob(t, size, Options{Config: clicksConfig(t, path, r[0], r[1])})
+			whole := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, r[0], r[1])})
 			middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 40)
 			if name == "rows" && whole.Tables[3].Evicted == 0 {
 				t.Errorf("no row was given up: the test says little; %+v", whole.Tables)
@@ -150,7 +100,7 @@ func read(t testing.TB, path string) []byte {
 // TestWorldSizesAgree: other world sizes train on the same samples in the same steps, so only
 // the rounding of sums differs.
 func TestWorldSizesAgree(t *testing.T) {
-	path := clicks(t, 1500)
+	path := wdltest.Clicks(t, 1500)
 	for name, r := range recipes {
 		t.Run(name, func(t *testing.T) {
 			if name != "rows" {
@@ -158,9 +108,9 @@ func TestWorldSizesAgree(t *testing.T) {
 				patient.Long(t)
 			}
 			t.Parallel()
-			one := runJob(t, 1, Options{Config: clicksConfig(t, path, r[0], r[1])})
+			one := runJob(t, 1, Options{Config: wdltest.ClicksConfig(t, path, r[0], r[1])})
 			for _, size := range []int{2, 5} {
-				many := runJob(t, size, Options{Config: clicksConfig(t, path, r[0], r[1])})
+				many := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, r[0], r[1])})
 				if d := math.Abs(*many.TestAUC - *one.TestAUC); d > 0.0015 {
 					t.Errorf("%d ranks: AUC %.5f, on one %.5f", size, *many.TestAUC, *one.TestAUC)
 				}
@@ -196,7 +146,7 @@ func lines(t testing.TB, runDir, event string) (all []report.Line) {
 func TestEarlyStop(t *testing.T) {
 	everyday(t)
 	t.Parallel()
-	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
+	c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
 	fatal.If(t, config.Set(c, "train.epochs", "50"))
 	res := runJob(t, 2, Options{Config: c})
 	valid := lines(t, res.RunDir, "valid")
@@ -212,37 +162,12 @@ func TestEarlyStop(t *testing.T) {
 	if res.EarlyStopped != 2 {
 		t.Errorf("ended after %d evaluations without a better one", res.EarlyStopped)
 	}
-	onRanks(t, 3, func(comm *collective.Comm) error {
-		for _, from := range []string{res.RunDir, checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), best.Step)} {
-			e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: from}).Run(context.Background())
-			if err != nil {
-				return err
-			}
-			if e.Checkpoint != checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), best.Step) || from == res.RunDir && (e.Best != int(best.Epoch) || e.Trained != res.Steps) {
-				return fmt.Errorf("%s: evaluated %s, epoch %d of a training of %d steps; the best is step %d", from, e.Checkpoint, e.Best, e.Trained, best.Step)
-			}
-			if e.Step != best.Step || math.Abs(e.LogLoss-*res.TestLogLoss) > 1e-9 || *e.AUC != *res.TestAUC {
-				return fmt.Errorf("%s: step %d, log-loss %v; the training reported %v and its best step is %d", from, e.Step, e.LogLoss, *res.TestLogLoss, best.Step)
-			}
-		}
-		return nil
-	})
-}
-
-// TestAnyMachineEvaluates: a model trained in bfloat16 can be evaluated on any CPU.
-func TestAnyMachineEvaluates(t *testing.T) {
-	c := clicksConfig(t, clicks(t, 300), "", "")
-	c.Train.Precision = "bf16"
-	fatal.If(t, (&EvalOptions{Data: c.Data.Train}).evaluating(c))
-	if err := step.Able(c); err != nil || c.Train.Precision != "fp32" {
-		t.Errorf("%s: %v", c.Train.Precision, err)
-	}
 }
 
 // TestOneClassIsJudgedByLogLoss: validation data of one class has no AUC, so early stopping
 // uses the log-loss.
 func TestOneClassIsJudgedByLogLoss(t *testing.T) {
-	c := clicksConfig(t, clicks(t, 300), "", ", early_stop: {patience: 2, metric: auc}")
+	c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", ", early_stop: {patience: 2, metric: auc}")
 	only := filepath.Join(t.TempDir(), "only.csv")
 	fatal.If(t, os.WriteFile(only, []byte("click,site,tags,age\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644))
 	most := filepath.Join(t.TempDir(), "most.csv")
@@ -269,8 +194,8 @@ func TestOneClassIsJudgedByLogLoss(t *testing.T) {
 // reported.
 func TestStop(t *testing.T) {
 	said := make(chan string, 100)
-	opt := Options{Config: clicksConfig(t, clicks(t, 1500), "", ""), Out: t.TempDir(), Say: func(line string) { said <- line }}
-	onRanks(t, 3, func(comm *collective.Comm) error {
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 1500), "", ""), Out: t.TempDir(), Say: func(line string) { said <- line }}
+	wdltest.OnRanks(t, 3, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(10), opt)
 		if comm.Rank() == 1 {
 			j.RequestStop()
@@ -302,7 +227,7 @@ func TestStop(t *testing.T) {
 func TestBestEpochTravels(t *testing.T) {
 	everyday(t)
 	t.Parallel()
-	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
+	c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
 	fatal.If(t, config.Set(c, "train.epochs", "50"))
 	whole := runJob(t, 2, Options{Config: c})
 	root := filepath.Join(whole.RunDir, checkpoint.Folder)
@@ -318,7 +243,7 @@ func TestBestEpochTravels(t *testing.T) {
 	best := checkpoint.Dir(root, valid[whole.BestEpoch-1].Step)
 	fatal.If(t, os.RemoveAll(best))
 	var warned []string
-	onRanks(t, 2, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 		res, err := NewJob(comm, trace.New(0), Options{Resume: checkpoint.Dir(root, after), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}).Run(context.Background())
 		if err == nil && (res.BestEpoch != 0 || res.Checkpoint == "") {
 			err = fmt.Errorf("result %+v", res)
@@ -333,7 +258,7 @@ func TestBestEpochTravels(t *testing.T) {
 // TestTheLastCheckpointGetsASecondChance: if the disk is full only once, nothing is lost and
 // the best epoch remains the best.
 func TestTheLastCheckpointGetsASecondChance(t *testing.T) {
-	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}")}
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}")}
 	whole := runJob(t, 2, opt)
 	if whole.BestEpoch != 3 {
 		t.Fatalf("epoch %d is the best: the test says nothing", whole.BestEpoch)
@@ -353,8 +278,8 @@ func TestAdvice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clicks.csv")
 	fatal.If(t, os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t1,31\n0,a,t1,31\n1,b,t1,30\n", 25)), 0o644))
 	var warned []string
-	opt := Options{Config: clicksConfig(t, path, "", tablesAs("{name: site, evict: {max_rows: 1024}}, {name: age, evict: {max_rows: 1023}}", ", schedule: {kind: linear, warmup: 5000}")), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
-	onRanks(t, 1, func(comm *collective.Comm) error {
+	opt := Options{Config: wdltest.ClicksConfig(t, path, "", tablesAs("{name: site, evict: {max_rows: 1024}}, {name: age, evict: {max_rows: 1023}}", ", schedule: {kind: linear, warmup: 5000}")), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
+	wdltest.OnRanks(t, 1, func(comm *collective.Comm) error {
 		_, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
 		return err
 	})
@@ -376,8 +301,8 @@ func TestOneClassIsAnError(t *testing.T) {
 	for label, want := range map[string]string{"1": "all 38 training rows have the label 1, by field click: label.positive is ", "0": "none of the 38 training rows has the label 1, by field click: "} {
 		path := filepath.Join(t.TempDir(), "same.csv")
 		fatal.If(t, os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat(label+",a,t1,30\n", 50)), 0o644))
-		opt := Options{Config: clicksConfig(t, path, "", ""), Out: t.TempDir(), Warn: func(string) {}}
-		onRanks(t, 2, func(comm *collective.Comm) error {
+		opt := Options{Config: wdltest.ClicksConfig(t, path, "", ""), Out: t.TempDir(), Warn: func(string) {}}
+		wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 			if _, err := NewJob(comm, trace.New(0), opt).Run(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("label %s: %v, want %q", label, err, want)
 			}
@@ -400,9 +325,9 @@ func TestOneClassBeforeTheHeldOut(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "late.csv")
 		fatal.If(t, os.WriteFile(path, []byte(text.String()), 0o644))
-		c := clicksConfig(t, path, "", "")
+		c := wdltest.ClicksConfig(t, path, "", "")
 		c.Data.ValidFraction, c.Data.ValidTime = 0.1, "age"
-		onRanks(t, 2, func(comm *collective.Comm) error {
+		wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 			_, err := NewJob(comm, trace.New(0), Options{Config: c, Out: t.TempDir(), Warn: func(string) {}}).Run(context.Background())
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("first %s: %v, want %q", first, err, want)
@@ -416,11 +341,11 @@ func TestOneClassBeforeTheHeldOut(t *testing.T) {
 func TestBadRecordsAreReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "some.csv")
 	fatal.If(t, os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t2,31\n", 50)+"1,a,t1,old\n"), 0o644))
-	c := clicksConfig(t, path, "", "")
+	c := wdltest.ClicksConfig(t, path, "", "")
 	c.Data.MaxBad = 1
 	var warned []string
 	opt := Options{Config: c, Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
-	onRanks(t, 1, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, 1, func(comm *collective.Comm) error {
 		r, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
 		if err == nil && r.Input.Bad != 2 { // the test data are the same file
 			t.Errorf("the result has %d bad records", r.Input.Bad)
@@ -468,7 +393,7 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 // TestDamageIsFoundBeforeRanksStart: damage of the only possible checkpoint is reported with
 // the message of Verify.
 func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
-	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	whole := runJob(t, 2, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", "")})
 	damage := func(dir string) string {
 		files, err := filepath.Glob(filepath.Join(dir, "*.wck"))
 		if err != nil || len(files) == 0 {
@@ -488,17 +413,15 @@ func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
 		fatal.If(t, err)
 		return c.Verify(t.Context()).Error()
 	}
-	data := EvalOptions{Resume: whole.RunDir, Data: []string{clicks(t, 100)}}
-	fatal.If(t, CheckEval(t.Context(), data))
 	fault := damage(whole.Checkpoint)
-	named := data
-	named.Resume = whole.Checkpoint
-	for _, err := range []error{CheckEval(t.Context(), named), Check(t.Context(), Options{Resume: whole.Checkpoint}, 2)} {
-		if err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%v, want %s", err, fault)
-		}
+	if err := Check(t.Context(), Options{Resume: whole.Checkpoint}, 2); err == nil || !strings.Contains(err.Error(), fault) {
+		t.Errorf("%v, want %s", err, fault)
 	}
-	if err := CheckEval(t.Context(), data); err != nil { // an earlier one is intact
+	c, err := OpenConfig(t.Context(), Options{Resume: whole.Checkpoint})
+	if err == nil || !strings.Contains(err.Error(), fault) {
+		t.Errorf("%v, %v, want %s", c, err, fault)
+	}
+	if _, err := OpenConfig(t.Context(), Options{Resume: whole.RunDir}); err != nil { // an earlier one is intact
 		t.Error(err)
 	}
 	for read, first := range map[bool]bool{false: true, true: false} { // read once per start: first of all, or in a launcher
@@ -512,7 +435,7 @@ func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
 // TestResumeKeepsItsSettings: changes of the meaning of parameters or the order of samples
 // are rejected, all at once; the duration and the speed of training may change.
 func TestResumeKeepsItsSettings(t *testing.T) {
-	whole := runJob(t, 1, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	whole := runJob(t, 1, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", "")})
 	err := Check(t.Context(), Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.shuffle=false", "train.epochs=9"}}, 2)
 	if err == nil {
 		t.Fatal("another seed and model were accepted")
@@ -539,7 +462,7 @@ func TestResumeKeepsItsSettings(t *testing.T) {
 
 // TestLostTimeline: a timeline that some rank could not write is not listed.
 func TestLostTimeline(t *testing.T) {
-	opt := Options{Config: clicksConfig(t, clicks(t, 300), "", "")}
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", "")}
 	whole := runJob(t, 2, opt)
 	taken := filepath.Join(whole.RunDir, "trace-0001.json")
 	fatal.If(t, os.Remove(taken))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/runs"
@@ -20,7 +22,7 @@ import (
 // gradients, and every sample.
 func TestEvaluationsKeepDistributions(t *testing.T) {
 	t.Parallel()
-	c := clicksConfig(t, clicks(t, 1200), "", ", eval_steps: 20")
+	c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 1200), "", ", eval_steps: 20")
 	res := runJob(t, 2, Options{Config: c})
 	read := func() []metrics.Distributions {
 		r, err := runs.Read(res.RunDir)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -19,14 +21,14 @@ import (
 // TestBatchNormOnASortedFile: the order of the records in a file does not matter, even with
 // batch normalisation.
 func TestBatchNormOnASortedFile(t *testing.T) {
-	path := clicks(t, 6000)
+	path := wdltest.Clicks(t, 6000)
 	lines := bytes.SplitAfter(read(t, path), []byte{'\n'})
 	slices.SortStableFunc(lines[1:len(lines)-1], func(a, b []byte) int { return int(a[0]) - int(b[0]) })
 	sorted := filepath.Join(t.TempDir(), "sorted.csv")
 	fatal.If(t, os.WriteFile(sorted, bytes.Join(lines, nil), 0o644))
 	var auc [2]float64
 	for i, p := range []string{path, sorted} {
-		res := runJob(t, 1, Options{Config: clicksConfig(t, p, ", batch_norm: true", ""), Set: []string{"data.test=[" + path + "]"}})
+		res := runJob(t, 1, Options{Config: wdltest.ClicksConfig(t, p, ", batch_norm: true", ""), Set: []string{"data.test=[" + path + "]"}})
 		auc[i] = *res.TestAUC
 	}
 	if auc[1] < auc[0]-.006 || auc[0] < .7 {
@@ -73,8 +75,8 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
 // TestCheckpointsOfTheFormerOrder: a checkpoint of a version that ordered samples differently
 // can be resumed at the end of an epoch and is rejected inside one.
 func TestCheckpointsOfTheFormerOrder(t *testing.T) {
-	path := clicks(t, 1000)
-	whole := runJob(t, 1, Options{Config: clicksConfig(t, path, "", "")})
+	path := wdltest.Clicks(t, 1000)
+	whole := runJob(t, 1, Options{Config: wdltest.ClicksConfig(t, path, "", "")})
 	steps := whole.Steps / 3
 	root := filepath.Join(whole.RunDir, checkpoint.Folder)
 	end := formerCheckpoint(t, open(t, checkpoint.Dir(root, steps)))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/cgroup"
@@ -23,7 +25,7 @@ import (
 // TestEstimateIsWhatJobsPlan: Estimate in one process makes the plan of a job of three ranks.
 func TestEstimateIsWhatJobsPlan(t *testing.T) {
 	const size = 3
-	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Out: t.TempDir()}
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ""), Out: t.TempDir()}
 	want, err := Estimate(context.Background(), opt, size, false)
 	fatal.If(t, err)
 	if want.WorldSize != size || len(want.Tables) != 4 || want.StepBytes == 0 || want.Steps == 0 {
@@ -38,7 +40,7 @@ func TestEstimateIsWhatJobsPlan(t *testing.T) {
 			t.Errorf("rank %d carries %+v, its tables %+v", i, r, sum)
 		}
 	}
-	onRanks(t, size, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(100), opt)
 		if _, err := j.Run(context.Background()); err != nil {
 			return err
@@ -59,10 +61,10 @@ func TestEstimateIsWhatJobsPlan(t *testing.T) {
 func TestCopiesArePlanned(t *testing.T) {
 	t.Parallel()
 	const size = 3
-	o := Options{Config: clicksConfig(t, clicks(t, 3000), "", ""), Out: t.TempDir()}
+	o := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 3000), "", ""), Out: t.TempDir()}
 	results := map[int]report.Result{}
 	for _, o.Replicas = range []int{1, 2} {
-		onRanks(t, size, func(comm *collective.Comm) error {
+		wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 			r, err := NewJob(comm, trace.New(100), o).Run(t.Context())
 			if comm.Rank() == 0 {
 				results[o.Replicas] = r
@@ -87,9 +89,9 @@ func TestSightingsArePlanned(t *testing.T) {
 	t.Parallel()
 	const size = 3
 	const admits = "}\ntables: [{name: site_x_age, admit: {after: 255, counters: 1048576}}] #"
-	o := Options{Config: clicksConfig(t, clicks(t, 600), "", admits), Out: t.TempDir()}
+	o := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", admits), Out: t.TempDir()}
 	for _, o.Replicas = range []int{1, 2} {
-		onRanks(t, size, func(comm *collective.Comm) error {
+		wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 			r, err := NewJob(comm, trace.New(100), o).Run(t.Context())
 			if err != nil || comm.Rank() != 0 {
 				return err
@@ -113,7 +115,7 @@ func TestSightingsArePlanned(t *testing.T) {
 func TestDenseNeeds(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{"", "model.kind=dcn_v2", "model.kind=xdeepfm", "model.batch_norm=true", "train.optimizer.dense={kind: adam}", "model.deep=false"} {
-		o := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Out: t.TempDir()}
+		o := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ""), Out: t.TempDir()}
 		if set != "" {
 			o.Set = []string{set}
 		}
@@ -121,7 +123,7 @@ func TestDenseNeeds(t *testing.T) {
 		fatal.If(t, err)
 		got, err := denseNeeds(c, 3)
 		fatal.If(t, err)
-		onRanks(t, 1, func(comm *collective.Comm) error {
+		wdltest.OnRanks(t, 1, func(comm *collective.Comm) error {
 			j := NewJob(comm, trace.New(100), o)
 			res, err := j.Run(t.Context())
 			if err != nil {
@@ -150,7 +152,7 @@ func TestDenseNeeds(t *testing.T) {
 // TestDensePartTooLarge: a model that is too large is rejected before any record is read.
 func TestDensePartTooLarge(t *testing.T) {
 	t.Parallel()
-	o := Options{Config: clicksConfig(t, clicks(t, 10), "", ""), Set: []string{"model.hidden=[65536, 65536]"}, Here: 2}
+	o := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 10), "", ""), Set: []string{"model.hidden=[65536, 65536]"}, Here: 2}
 	if err := Check(t.Context(), o, 2); err == nil || !strings.Contains(err.Error(), "model.hidden [65536 65536]") || !strings.Contains(err.Error(), "65536×65536") {
 		t.Errorf("65536 × 65536: %v", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/fatal"
@@ -217,7 +219,7 @@ func TestRowsWithoutMarksAgeFromTheCheckpoint(t *testing.T) {
 func failed(t *testing.T, size int, opt Options) (err error) {
 	t.Helper()
 	opt.Out = t.TempDir()
-	onRanks(t, size, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 		_, fault := NewJob(comm, trace.New(100), opt).Run(context.Background())
 		if fault == nil {
 			t.Errorf("rank %d: no error", comm.Rank())

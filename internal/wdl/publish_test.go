@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/export"
@@ -29,7 +31,7 @@ import (
 // checkpoint after every fourth step.
 func publishing(t testing.TB, path string, recipe [2]string, full int) (opt Options, models string) {
 	models = filepath.Join(t.TempDir(), "models", "ctr")
-	return Options{Config: clicksConfig(t, path, recipe[0], recipe[1]), Set: []string{
+	return Options{Config: wdltest.ClicksConfig(t, path, recipe[0], recipe[1]), Set: []string{
 		"train.epochs=1", "train.checkpoint.every_steps=4", "train.export.dir=" + models, fmt.Sprintf("train.export.full_every=%d", full),
 	}}, models
 }
@@ -47,7 +49,7 @@ func runPublishing(t testing.TB, size int, opt Options) (res report.Result) {
 	if opt.Out == "" {
 		opt.Out = t.TempDir()
 	}
-	onRanks(t, size, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(100), opt)
 		j.saves.every = time.Nanosecond
 		r, err := j.Run(context.Background())
@@ -136,7 +138,7 @@ func sameParameters(t testing.TB, got, want *export.Model, keys [][]uint64) {
 // export of the same step, whether it is opened after the previous one or alone. This holds
 // on any number of ranks and hosts, with admission, eviction, bfloat16 rows and tiers.
 func TestVersionsAreFullExportsOfTheirStep(t *testing.T) {
-	path := clicks(t, 1500)
+	path := wdltest.Clicks(t, 1500)
 	for _, x := range []struct {
 		recipe string
 		hosts  string
@@ -197,7 +199,7 @@ func compareVersions(t *testing.T, models, run string, all []int64) {
 // training are removed.
 func TestPublishingContinuesAfterAResume(t *testing.T) {
 	patient.Long(t)
-	path := clicks(t, 1500)
+	path := wdltest.Clicks(t, 1500)
 	opt, models := publishing(t, path, recipes["plain"], 3)
 	run := runPublishing(t, 2, opt)
 	first := published(t, models)
@@ -235,7 +237,7 @@ func TestPublishingContinuesAfterAResume(t *testing.T) {
 // TestPublishingIsOneWarning: a folder that cannot be written causes one warning, and
 // training continues.
 func TestPublishingIsOneWarning(t *testing.T) {
-	opt, models := publishing(t, clicks(t, 600), recipes["plain"], 100)
+	opt, models := publishing(t, wdltest.Clicks(t, 600), recipes["plain"], 100)
 	var warned []string
 	opt.Warn = func(line string) {
 		if strings.Contains(line, "train.export") {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
@@ -34,7 +36,7 @@ func listen(opt *Options) (said func() []string) {
 func TestResumeReportsItsShare(t *testing.T) {
 	everyday(t)
 	t.Parallel()
-	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 1500), "", "")})
+	whole := runJob(t, 2, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 1500), "", "")})
 	opt := Options{Resume: checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 40)}
 	said := listen(&opt)
 	res := runJob(t, 2, opt)
@@ -67,7 +69,7 @@ func TestResumeReportsItsShare(t *testing.T) {
 func TestResumeOfAnEndedRun(t *testing.T) {
 	everyday(t)
 	t.Parallel()
-	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 1500), "", "")})
+	whole := runJob(t, 2, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 1500), "", "")})
 	names := []string{save.FileConfig, save.FileResult, "trace-0000.json", "trace-0001.json"}
 	files := func() (all []byte) {
 		for _, n := range names {
@@ -102,7 +104,7 @@ func TestMorePatience(t *testing.T) {
 	patient.Long(t)
 	everyday(t)
 	t.Parallel()
-	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 600), "",
+	whole := runJob(t, 2, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "",
 		", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}"),
 		Set: []string{"train.epochs=50"}})
 	if whole.EarlyStopped != 2 {
@@ -125,7 +127,7 @@ func TestStreamHasNoPlan(t *testing.T) {
 	if line := res.Differs(); strings.Contains(line, "planned") || !strings.Contains(line, "sent in steps") {
 		t.Error(line)
 	}
-	res = runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	res = runJob(t, 2, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", "")})
 	if line := res.Differs(); !strings.HasPrefix(line, "planned ") {
 		t.Error(line)
 	}
@@ -164,7 +166,7 @@ func TestTimesAreThisJobs(t *testing.T) {
 	rec.Enter(trace.Compute)
 	time.Sleep(500 * time.Millisecond)
 	rec.Enter(trace.Wait)
-	j := NewJob(single(), rec, Options{Config: clicksConfig(t, clicks(t, 100), "", ""), Out: t.TempDir(), Warn: func(line string) { t.Log(line) }})
+	j := NewJob(single(), rec, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 100), "", ""), Out: t.TempDir(), Warn: func(line string) { t.Log(line) }})
 	res, err := j.Run(t.Context())
 	fatal.If(t, err)
 	if res.TrainSeconds <= 0 || res.TrainSeconds > res.Seconds+.001 {

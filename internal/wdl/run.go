@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
@@ -18,8 +19,8 @@ import (
 )
 
 // run is the state shared by the parts of a job: group, configuration, data, model and
-// cursor. saves, validation, spans and healing use it and do not depend on the job. An evaluation
-// and an indexing are a run without these parts.
+// cursor. saves, validation, spans and healing use it and do not depend on the job. A Loader and
+// an indexing have a run without these parts.
 type run struct {
 	comm *collective.Comm
 	rec  *trace.Recorder
@@ -99,6 +100,11 @@ func (r *run) inputSetup() input.Setup {
 		Config: r.config, Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
 		Hosts: r.opt.Hosts, Volumes: r.volumes, Keep: r.opt.Replicas > 1 || r.opt.Survey != "", Warn: r.warn, Say: r.say,
 	}
+}
+
+// evaluation returns what the rank evaluates with.
+func (r *run) evaluation() *evaluate.Setup {
+	return &evaluate.Setup{Comm: r.comm, Rec: r.rec, Shown: &r.shown, Config: r.config, In: r.in, Trainer: r.trainer, Warn: r.warn}
 }
 
 // at describes the position at which the job resumes.

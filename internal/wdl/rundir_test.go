@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/fatal"
@@ -68,9 +70,9 @@ func TestARunDirectoryThatVanishes(t *testing.T) {
 func TestARankLostAtTheFirstMeeting(t *testing.T) {
 	for _, replicas := range []int{0, 2} {
 		out := t.TempDir()
-		opt := Options{Config: clicksConfig(t, clicks(t, 300), "", ""), Out: out, Replicas: replicas}
+		opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", ""), Out: out, Replicas: replicas}
 		var memory *Memory
-		onRanks(t, 2, func(comm *collective.Comm) error {
+		wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 			if comm.Rank() == 1 {
 				if replicas > 1 { // what ranks hold in memory is exchanged first
 					if err := collective.AllGather(comm, make([]int64, 10)); err != nil {
@@ -98,7 +100,7 @@ func TestARankLostAtTheFirstMeeting(t *testing.T) {
 			}
 			return nil
 		})
-		onRanks(t, 2, func(comm *collective.Comm) error {
+		wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 			j := NewJob(comm, trace.New(0), opt)
 			if comm.Rank() == 0 {
 				j.Remember(memory)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/fatal"
@@ -21,7 +23,7 @@ import (
 // microseconds, so a rank must be at least 100 times slower to be reported.
 func TestASlowRankIsReported(t *testing.T) {
 	patient.Long(t)
-	path := clicks(t, 4000)
+	path := wdltest.Clicks(t, 4000)
 	for name, how := range map[string]step.Tolerance{"wait": {}, "drop": {Mode: slots.Drop, Backup: 1}} {
 		t.Run(name, func(t *testing.T) {
 			if name != "drop" {
@@ -33,10 +35,10 @@ func TestASlowRankIsReported(t *testing.T) {
 			told := make([]string, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), patient.Longest)
 			defer cancel()
-			onRanks(t, 3, func(comm *collective.Comm) error {
+			wdltest.OnRanks(t, 3, func(comm *collective.Comm) error {
 				var j *Job
 				j = NewJob(comm, trace.New(0), Options{
-					Config: clicksConfig(t, path, "", ""), Set: []string{"train.epochs=1000000", "train.checkpoint.every_steps=100000"}, Out: t.TempDir(),
+					Config: wdltest.ClicksConfig(t, path, "", ""), Set: []string{"train.epochs=1000000", "train.checkpoint.every_steps=100000"}, Out: t.TempDir(),
 					Tolerance: how, Chaos: slow, Peers: Peers{Hosts: []string{"a", "b", "c"}},
 					Say: func(line string) {
 						if strings.HasPrefix(line, "rank 1 ") && strings.Contains(line, "slower") {

@@ -3,6 +3,8 @@ package wdl
 import (
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
@@ -11,7 +13,7 @@ import (
 // on two.
 func TestResultReportsTheCostOfCheckpoints(t *testing.T) {
 	for _, size := range []int{1, 2} {
-		c := clicksConfig(t, clicks(t, 300), "", "")
+		c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", "")
 		fatal.If(t, config.Set(c, "train.checkpoint.every_steps", "3"))
 		res := runJob(t, size, Options{Config: c})
 		if stall, core := res.CheckpointStallSeconds, res.CheckpointStallCPUSeconds; stall <= 0 || core <= 0 || core > stall {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/fatal"
@@ -22,7 +24,7 @@ func began(t *testing.T, opt Options) (phases [2][]string, advanced [2][]int64) 
 	t.Helper()
 	opt.Out, opt.Warn = t.TempDir(), func(line string) { t.Log(line) }
 	var mu sync.Mutex
-	onRanks(t, 2, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 		rec, opt := trace.New(10_000), opt
 		var j *Job
 		opt.Began = func() { advanced[comm.Rank()] = append(advanced[comm.Rank()], j.Status().Progress) }
@@ -73,7 +75,7 @@ func payload(t *testing.T, dir string) (bytes int64) {
 // TestAStartSaysWhatItDoes: long parts of a start have their own phase on the rank that
 // works, so that a working rank is not considered waiting or stuck.
 func TestAStartSaysWhatItDoes(t *testing.T) {
-	c := clicksConfig(t, clicks(t, 300), "", "")
+	c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", "")
 	for _, x := range []struct {
 		opt  Options
 		want [2]string

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
@@ -60,7 +62,7 @@ func contents(t *testing.T, r report.Result) map[string]string {
 // have the same bits, except for tables that owners pool: there repeated keys are summed in
 // another order.
 func TestStrategiesGiveTheSameModel(t *testing.T) {
-	path := clicks(t, 900)
+	path := wdltest.Clicks(t, 900)
 	for size := 1; size <= 3; size++ {
 		t.Run(fmt.Sprint("P=", size), func(t *testing.T) {
 			if size != 2 {
@@ -68,7 +70,7 @@ func TestStrategiesGiveTheSameModel(t *testing.T) {
 			}
 			t.Parallel()
 			set := []string{"train.epochs=2"}
-			want := runJob(t, size, Options{Config: clicksConfig(t, path, "", tablesAs(allRows, "")), Set: set})
+			want := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, "", tablesAs(allRows, "")), Set: set})
 			for how, train := range map[string]string{
 				"pooled":     tablesAs(onePooled, ""),
 				"replicated": tablesAs(allCopies, ""),
@@ -77,7 +79,7 @@ func TestStrategiesGiveTheSameModel(t *testing.T) {
 				if size == 1 && how != "mixed" {
 					continue
 				}
-				got := runJob(t, size, Options{Config: clicksConfig(t, path, "", train), Set: set})
+				got := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, "", train), Set: set})
 				same := maps.Equal(contents(t, got), contents(t, want)) && *got.TestAUC == *want.TestAUC
 				if how == "pooled" || how == "mixed" {
 					same = math.Abs(*got.TestAUC-*want.TestAUC) < 1e-3 && math.Abs(got.TrainLogLoss-want.TrainLogLoss) < 1e-5
@@ -89,7 +91,7 @@ func TestStrategiesGiveTheSameModel(t *testing.T) {
 					t.Errorf("%s: no rows were copied, the test says nothing: %+v", how, copies)
 				}
 			}
-			got := runJob(t, size, Options{Config: clicksConfig(t, path, "", tablesAs(longPooled, "")), Set: set})
+			got := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, "", tablesAs(longPooled, "")), Set: set})
 			if got.Tables[1].Strategy != "pooled" || math.Abs(*got.TestAUC-*want.TestAUC) > 0.0015 || math.Abs(got.TrainLogLoss-want.TrainLogLoss) > 1e-3 {
 				t.Errorf("long bags pooled: %+v\nas rows %+v", got, want)
 			}
@@ -100,14 +102,14 @@ func TestStrategiesGiveTheSameModel(t *testing.T) {
 // TestStrategiesSurviveResuming resumes in the middle on the same number of ranks, with the
 // same bits, and on other numbers.
 func TestStrategiesSurviveResuming(t *testing.T) {
-	path := clicks(t, 700)
+	path := wdltest.Clicks(t, 700)
 	for name, how := range map[string]string{"mixed": mixed, "long bags": longPooled, "auto": ""} {
 		t.Run(name, func(t *testing.T) {
 			if name != "mixed" {
 				everyday(t)
 			}
 			t.Parallel()
-			whole := runJob(t, 2, Options{Config: clicksConfig(t, path, "", tablesAs(how, ""))})
+			whole := runJob(t, 2, Options{Config: wdltest.ClicksConfig(t, path, "", tablesAs(how, ""))})
 			middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 20)
 			again := runJob(t, 2, Options{Resume: middle})
 			if !maps.Equal(contents(t, again), contents(t, whole)) {
@@ -133,11 +135,11 @@ func TestStrategiesSurviveResuming(t *testing.T) {
 func TestStrategiesOfTolerantSteps(t *testing.T) {
 	t.Parallel()
 	const size = 3
-	path := clicks(t, 900)
-	c := clicksConfig(t, path, "", tablesAs(longPooled, ""))
+	path := wdltest.Clicks(t, 900)
+	c := wdltest.ClicksConfig(t, path, "", tablesAs(longPooled, ""))
 	wait := runJob(t, size, Options{Config: c})
 	sameModel(t, wait, runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Speculate}}))
-	refused := clicksConfig(t, path, "", tablesAs(allCopies, ""))
+	refused := wdltest.ClicksConfig(t, path, "", tablesAs(allCopies, ""))
 	err := step.Tolerance{Mode: slots.Drop, Backup: 1}.Validate(refused, size)
 	for _, want := range []string{`replicated table "site"`, `tables[3].strategy`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -220,7 +222,7 @@ func within(t *testing.T, what string, got, want int64, share float64) {
 
 // TestPlacementIsKept: the manifest has the owners of shards, and the next job uses them.
 func TestPlacementIsKept(t *testing.T) {
-	res := runJob(t, 3, Options{Config: clicksConfig(t, clicks(t, 900), "", "")})
+	res := runJob(t, 3, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 900), "", "")})
 	c, err := checkpoint.Open(res.Checkpoint)
 	fatal.If(t, err)
 	p, err := save.Placed(c, layout.Shards)
@@ -316,7 +318,7 @@ func runEnough(t *testing.T, size int, enough int64, opt Options, ended ...func(
 	t.Helper()
 	opt.Out, opt.Warn = t.TempDir(), func(line string) { t.Log(line) }
 	opt.Say = func(line string) { said += line + "\n" }
-	onRanks(t, size, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(100), opt)
 		j.saves.enough = enough
 		r, err := j.Run(context.Background())

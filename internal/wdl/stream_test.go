@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
@@ -229,7 +231,7 @@ func TestStreamIsCutAgainAsBefore(t *testing.T) {
 func TestStreamGrows(t *testing.T) {
 	dir := t.TempDir()
 	drop(t, dir, "0.csv", 20, 0)
-	onRanks(t, 2, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(10), Options{Config: streamConfig(t, dir, "", ""), Out: t.TempDir()})
 		var writer sync.WaitGroup
 		defer writer.Wait()
@@ -278,7 +280,7 @@ func TestStreamOfASlowWriter(t *testing.T) {
 		var warned []string
 		warn := func(line string) { mu.Lock(); warned = append(warned, line); mu.Unlock() }
 		var run string
-		onRanks(t, size, func(comm *collective.Comm) error {
+		wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 			j := NewJob(comm, trace.New(10), Options{Config: streamConfig(t, dir, "", ""), Out: out, Warn: warn})
 			var writer sync.WaitGroup
 			defer writer.Wait()
@@ -332,7 +334,7 @@ func TestStreamStops(t *testing.T) {
 	if res.Steps != 3 || res.Samples != 48 || res.Stopped || !strings.Contains(res.Ended, "3 steps") {
 		t.Fatalf("%+v", res)
 	}
-	onRanks(t, 2, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(10), Options{Resume: res.RunDir, Set: []string{"data.follow.steps=0"}})
 		if comm.Rank() == 1 {
 			go func() { // when all is read and it waits
@@ -369,7 +371,7 @@ func TestQuietStreamIsSaved(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	drop(t, dir, "0.csv", 40, 1)
 	told := make(chan string, 1000)
-	onRanks(t, 2, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 		opt := Options{Config: streamConfig(t, dir, "", ""), Out: out, Say: func(line string) { told <- line }}
 		opt.Set = []string{"train.checkpoint.every_steps=4", "train.checkpoint.every_seconds=1"} // step 4 never comes
 		j := NewJob(comm, trace.New(10), opt)
@@ -414,7 +416,7 @@ func TestQuietStreamSavesAgain(t *testing.T) {
 	told, warned := make(chan string, 1000), make(chan string, 1000)
 	spec, err := chaos.Parse("diskfull@step3")
 	fatal.If(t, err)
-	onRanks(t, 2, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(10), Options{
 			Config: streamConfig(t, dir, "", ""), Out: t.TempDir(), Chaos: spec, Set: []string{"train.checkpoint.every_steps=100"},
 			Say: func(line string) { told <- line }, Warn: func(line string) { warned <- line },

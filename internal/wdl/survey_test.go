@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/trace"
@@ -15,7 +17,7 @@ import (
 // bits, on any number of ranks. A damaged survey is reported by name.
 func TestTrainingsShareASurvey(t *testing.T) {
 	t.Parallel()
-	path, surveys := clicks(t, 600), t.TempDir()
+	path, surveys := wdltest.Clicks(t, 600), t.TempDir()
 	losses := map[string]float64{}
 	for _, c := range []struct {
 		name, survey, train string
@@ -23,7 +25,7 @@ func TestTrainingsShareASurvey(t *testing.T) {
 	}{
 		{"scans", "", "", 2}, {"scans and leaves it", surveys, "", 1}, {"takes it", surveys, "", 2}, {"another seed holds out others", surveys, ", seed: 5", 1},
 	} {
-		r := runJob(t, c.size, Options{Config: clicksConfig(t, path, "", c.train), Survey: c.survey, Out: t.TempDir()})
+		r := runJob(t, c.size, Options{Config: wdltest.ClicksConfig(t, path, "", c.train), Survey: c.survey, Out: t.TempDir()})
 		losses[c.name] = r.Valid.LogLoss + r.Test.LogLoss
 	}
 	if a, b := losses["scans"], losses["takes it"]; a != b || a == losses["another seed holds out others"] {
@@ -36,8 +38,8 @@ func TestTrainingsShareASurvey(t *testing.T) {
 	for _, name := range all {
 		fatal.If(t, os.WriteFile(name, read(t, name)[:100], 0o644))
 	}
-	onRanks(t, 2, func(comm *collective.Comm) error {
-		_, err := NewJob(comm, trace.New(100), Options{Config: clicksConfig(t, path, "", ""), Survey: surveys, Out: t.TempDir()}).Run(t.Context())
+	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
+		_, err := NewJob(comm, trace.New(100), Options{Config: wdltest.ClicksConfig(t, path, "", ""), Survey: surveys, Out: t.TempDir()}).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), ".survey does not fit the data: the file is damaged") {
 			t.Errorf("a damaged survey: %v", err)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
@@ -23,7 +25,7 @@ import (
 // microbatch, or when.
 func TestSpeculateGivesTheBitsOfWait(t *testing.T) {
 	const size = 3
-	path := clicks(t, 900)
+	path := wdltest.Clicks(t, 900)
 	slow, err := chaos.Parse("slow:300x@1,stop:20ms@2@step5")
 	fatal.If(t, err)
 	for name, r := range recipes {
@@ -35,7 +37,7 @@ func TestSpeculateGivesTheBitsOfWait(t *testing.T) {
 				everyday(t)
 			}
 			t.Parallel()
-			c := clicksConfig(t, path, r[0], r[1])
+			c := wdltest.ClicksConfig(t, path, r[0], r[1])
 			wait := runJob(t, size, Options{Config: c})
 			again := runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Speculate}, Chaos: slow})
 			sameModel(t, wait, again)
@@ -59,10 +61,10 @@ func sameModel(t *testing.T, a, b report.Result) {
 func TestDropLeavesASlowRankBehind(t *testing.T) {
 	t.Parallel()
 	const size = 3
-	path := clicks(t, 1500)
+	path := wdltest.Clicks(t, 1500)
 	slow, err := chaos.Parse("slow:100x@1")
 	fatal.If(t, err)
-	c := clicksConfig(t, path, "", "")
+	c := wdltest.ClicksConfig(t, path, "", "")
 	backup := step.Tolerance{Mode: slots.Drop, Backup: 1}
 	usual := runJob(t, size, Options{Config: c, Tolerance: backup}) // steps of the same size
 	drop := runJob(t, size, Options{Config: c, Tolerance: backup, Chaos: slow})
@@ -97,9 +99,9 @@ func TestResumeWithLateMicrobatches(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	const size = 3
-	path := clicks(t, 1500)
+	path := wdltest.Clicks(t, 1500)
 	how := step.Tolerance{Mode: slots.Drop, Backup: 1}
-	whole := runJob(t, size, Options{Config: clicksConfig(t, path, "", ""), Tolerance: how})
+	whole := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, "", ""), Tolerance: how})
 	middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 20)
 	again := runJob(t, size, Options{Resume: middle, Tolerance: how})
 	if again.Samples != whole.Samples || math.Abs(*again.TestAUC-*whole.TestAUC) > 0.02 {
@@ -132,10 +134,10 @@ func TestResumeWithLateMicrobatches(t *testing.T) {
 func TestReplayGivesTheSameBits(t *testing.T) {
 	t.Parallel()
 	const size = 3
-	path := clicks(t, 900)
+	path := wdltest.Clicks(t, 900)
 	slow, err := chaos.Parse("slow:20x@1,stop:20ms@2@step5,stop:10ms@0@step9")
 	fatal.If(t, err)
-	c := clicksConfig(t, path, "", ", schedule: {kind: cosine, warmup: 10}")
+	c := wdltest.ClicksConfig(t, path, "", ", schedule: {kind: cosine, warmup: 10}")
 	run := runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow})
 	sameModel(t, run, runJob(t, size, Options{Replay: run.RunDir}))
 }
@@ -145,15 +147,15 @@ func TestReplayGivesTheSameBits(t *testing.T) {
 func TestResumeAtTheEndOfAnEpoch(t *testing.T) {
 	t.Parallel()
 	const size, last = 2, 19
-	path, how := clicks(t, 1500), step.Tolerance{Mode: slots.Speculate}
-	whole := runJob(t, size, Options{Config: clicksConfig(t, path, "", ""), Tolerance: how})
+	path, how := wdltest.Clicks(t, 1500), step.Tolerance{Mode: slots.Speculate}
+	whole := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, "", ""), Tolerance: how})
 	stop, err := chaos.Parse(fmt.Sprintf("kill:0@step%d", last))
 	fatal.If(t, err)
 	out := t.TempDir()
 	var stopped report.Result
-	onRanks(t, size, func(comm *collective.Comm) error {
+	wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 		var j *Job
-		opt := Options{Config: clicksConfig(t, path, "", ""), Tolerance: how, Out: out, Chaos: stop, Kill: func() { j.RequestStop() }}
+		opt := Options{Config: wdltest.ClicksConfig(t, path, "", ""), Tolerance: how, Out: out, Chaos: stop, Kill: func() { j.RequestStop() }}
 		j = NewJob(comm, trace.New(0), opt)
 		res, err := j.Run(t.Context())
 		if comm.Rank() == 0 {
@@ -179,7 +181,7 @@ func TestLateMicrobatchesAreCountedThroughARestart(t *testing.T) {
 	const size = 3
 	slow, err := chaos.Parse("slow:100x@1")
 	fatal.If(t, err)
-	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow}
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow}
 	first := runJob(t, size, opt)
 	last := runJob(t, size, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}, Chaos: slow})
 	records, err := save.ReadCommits(first.RunDir)
@@ -198,7 +200,7 @@ func TestLateMicrobatchesAreCountedThroughARestart(t *testing.T) {
 func TestReplayOfATrainingThatContinuedOtherwise(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
-	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}}
+	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}}
 	first := runJob(t, 3, opt)
 	runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}})
 	fatal.If(t, CheckReplay(t.Context(), Options{Replay: first.RunDir}, 3))
@@ -221,7 +223,7 @@ func TestReplayOfATrainingThatContinuedOtherwise(t *testing.T) {
 func TestReplayOfATrainingThatContinuedWithOtherSettings(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
-	path, how := clicks(t, 300), step.Tolerance{Mode: slots.Drop, Backup: 1}
+	path, how := wdltest.Clicks(t, 300), step.Tolerance{Mode: slots.Drop, Backup: 1}
 	for _, x := range []struct {
 		train string
 		set   []string
@@ -233,7 +235,7 @@ func TestReplayOfATrainingThatContinuedWithOtherSettings(t *testing.T) {
 		{"", []string{"train.epochs=2", "train.optimizer.deep.learning_rate=0.5"}, "train.optimizer.deep.learning_rate: "},
 		{", schedule: {kind: linear}", []string{"train.epochs=2"}, "train.epochs: 1 → 2"},
 	} {
-		c := clicksConfig(t, path, "", x.train)
+		c := wdltest.ClicksConfig(t, path, "", x.train)
 		first := runJob(t, 3, Options{Config: c, Set: []string{"train.epochs=1"}, Tolerance: how})
 		runJob(t, 3, Options{Resume: first.RunDir, Set: x.set})
 		again := runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}}) // nothing else has changed since

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
@@ -54,7 +55,7 @@ func (v *validation) evaluateStep(ctx context.Context) error {
 // validate evaluates the validation data in or after an epoch and records the result and the
 // decision of early stopping in the cursor.
 func (v *validation) validate(ctx context.Context, c *cursor, epoch int64) (line string, err error) {
-	e, err := v.evaluate(ctx, v.in.Valid, v.in.ValidRows, pass{})
+	e, err := v.evaluation().Over(ctx, v.in.Valid, v.in.ValidRows, evaluate.Pass{})
 	if err != nil {
 		return "", err
 	}

@@ -1,23 +1,20 @@
 package wdl
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
-	"github.com/wdlrun/wdlrun/trace"
 )
 
 // evaluatedAt returns the steps after which the validation data was evaluated.
@@ -33,13 +30,13 @@ func evaluatedAt(t *testing.T, r report.Result) (steps []int64) {
 func TestEvaluationInSteps(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
-	path := clicks(t, 600)
+	path := wdltest.Clicks(t, 600)
 	for _, x := range []struct {
 		ranks int
 		more  string
 	}{{1, ""}, {3, ""}, {2, ", slots: 4"}} {
-		want := runJob(t, x.ranks, Options{Config: clicksConfig(t, path, "", x.more)})
-		got := runJob(t, x.ranks, Options{Config: clicksConfig(t, path, "", x.more+", eval_steps: 3")})
+		want := runJob(t, x.ranks, Options{Config: wdltest.ClicksConfig(t, path, "", x.more)})
+		got := runJob(t, x.ranks, Options{Config: wdltest.ClicksConfig(t, path, "", x.more+", eval_steps: 3")})
 		if got.Steps != want.Steps || *got.TestAUC != *want.TestAUC || got.TrainLogLoss != want.TrainLogLoss || *got.ValidLogLoss != *want.ValidLogLoss {
 			t.Errorf("%d ranks%s: evaluations change the training: %+v, without %+v", x.ranks, x.more, got, want)
 		}
@@ -59,7 +56,7 @@ func TestEvaluationInSteps(t *testing.T) {
 // overfitting returns a configuration whose validation loss soon rises, with evaluations
 // inside epochs.
 func overfitting(t *testing.T, patience int) *config.Config {
-	c := clicksConfig(t, clicks(t, 600), "", fmt.Sprintf(", eval_steps: 3, early_stop: {patience: %d}, optimizer: {deep: {learning_rate: 0.05}, dense: {learning_rate: 0.05}}", patience))
+	c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", fmt.Sprintf(", eval_steps: 3, early_stop: {patience: %d}, optimizer: {deep: {learning_rate: 0.05}, dense: {learning_rate: 0.05}}", patience))
 	fatal.If(t, config.Set(c, "train.epochs", "50"))
 	return c
 }
@@ -111,8 +108,8 @@ func TestEvaluationInStepsOutlivesALoss(t *testing.T) {
 // ended.
 func TestTheLimitOfEpochs(t *testing.T) {
 	t.Parallel()
-	path := clicks(t, 600)
-	slow := clicksConfig(t, path, "", ", optimizer: {deep: {learning_rate: 0.0001}, dense: {learning_rate: 0.0001}, wide: {learning_rate: 0.0001}}")
+	path := wdltest.Clicks(t, 600)
+	slow := wdltest.ClicksConfig(t, path, "", ", optimizer: {deep: {learning_rate: 0.0001}, dense: {learning_rate: 0.0001}, wide: {learning_rate: 0.0001}}")
 	if res := runJob(t, 1, Options{Config: slow}); res.Improving != "log-loss" {
 		t.Errorf("a slow training improves %q", res.Improving)
 	}
@@ -130,9 +127,9 @@ func TestTheLimitOfEpochs(t *testing.T) {
 func TestHoldOutByAField(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
-	path := clicks(t, 600)
+	path := wdltest.Clicks(t, 600)
 	for _, by := range []string{"valid_time=age", "valid_group=site"} {
-		c := clicksConfig(t, path, "", "")
+		c := wdltest.ClicksConfig(t, path, "", "")
 		fatal.If(t, config.SetAll(c, []string{"data." + by}))
 		var said []string
 		want := runJob(t, 1, Options{Config: c, Say: func(line string) { said = append(said, line) }})
@@ -164,50 +161,4 @@ func encoderIn(t *testing.T, r report.Result) []byte {
 	b, err := save.Read(c, save.SectionEncoder)
 	fatal.If(t, err)
 	return b
-}
-
-// TestEvaluationByGroup: groups by a feature or by another field give the same metrics on any
-// number of ranks and do not change the other metrics.
-func TestEvaluationByGroup(t *testing.T) {
-	t.Parallel()
-	path := clicks(t, 900)
-	c := clicksConfig(t, path, "", "")
-	c.Features = slices.DeleteFunc(c.Features, func(f schema.Feature) bool { return f.Encode == "standardise" })
-	res := runJob(t, 2, Options{Config: c})
-	for _, field := range []string{"site", "tags"} {
-		var first EvalResult
-		for _, size := range []int{1, 3} {
-			onRanks(t, size, func(comm *collective.Comm) error {
-				plain, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir}).Run(context.Background())
-				if err != nil {
-					return err
-				}
-				e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Group: field}).Run(context.Background())
-				if err != nil {
-					return err
-				}
-				if comm.Rank() > 0 {
-					return nil
-				}
-				if size == 1 {
-					first = e
-				}
-				g := e.Groups
-				if !reflect.DeepEqual(e.Metrics, plain.Metrics) || !reflect.DeepEqual(g, first.Groups) || !reflect.DeepEqual(e.Unknown, plain.Unknown) || g.Samples+g.OneClassSamples+g.Missing != 900 {
-					t.Errorf("%s, %d ranks: %+v, groups %+v; on one rank %+v; without groups %+v", field, size, e, g, first.Groups, plain)
-				}
-				if field == "site" && (g.GAUC == nil || *g.GAUC < 0.4 || g.Groups < 10) || field == "tags" && g.Missing == 0 && g.Groups < 5 {
-					t.Errorf("%s: %+v", field, g)
-				}
-				return nil
-			})
-		}
-	}
-	onRanks(t, 1, func(comm *collective.Comm) error {
-		_, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Group: "sight"}).Run(context.Background())
-		if err == nil || !strings.Contains(err.Error(), `there is no field "sight"`) {
-			t.Errorf("a misspelt field: %v", err)
-		}
-		return nil
-	})
 }

@@ -1,4 +1,4 @@
-package wdl
+package apply
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -29,7 +30,7 @@ import (
 // logits of a few runs.
 type predictions struct {
 	Prediction
-	by     evaluator
+	by     evaluate.Evaluator
 	labels []schema.Label
 	zeros  []float32 // labels of records without labels
 	ones   []float32 // their weights
@@ -47,15 +48,15 @@ type predictions struct {
 const runsAhead = 4
 
 // mostGathered bounds the bytes of one rank's part of a run.
-const mostGathered = 4 + 2*4*evalBatch*schema.MostLabels + mostKeyBytes
+const mostGathered = 4 + 2*4*evaluate.Batch*schema.MostLabels + mostKeyBytes
 
 // newPredictions opens the output on rank 0. All ranks return its error.
-func (p Prediction) newPredictions(ctx context.Context, by evaluator) (*predictions, error) {
-	all := input.SchemaOf(p.config)
-	s := &predictions{Prediction: p, by: by, labels: all.All(), keys: p.options.keys(p.config)}
+func (p Prediction) newPredictions(ctx context.Context, by evaluate.Evaluator) (*predictions, error) {
+	all := input.SchemaOf(p.Config)
+	s := &predictions{Prediction: p, by: by, labels: all.All(), keys: p.options.keys(p.Config)}
 	var open error // as it is, where it came up
-	fault, err := save.First(p.comm, p.rec, func() error {
-		columns := s.options.columns(p.config)
+	fault, err := save.First(p.Comm, p.Rec, func() error {
+		columns := s.options.columns(p.Config)
 		if open = p.typeCopied(ctx, columns); open == nil {
 			s.writer, open = s.newWriter(columns)
 		}
@@ -108,9 +109,9 @@ func (s *predictions) take(b *encode.Batch) error {
 		s.own = append(s.own, raw.Bytes(label[:b.Rows])...)
 	}
 	s.own = appendKeys(s.own, s.keys, b)
-	s.rec.Enter(trace.Wait)
-	parts, err := collective.GatherBytes(s.comm, s.own, 0, mostGathered)
-	s.rec.Enter(trace.Eval)
+	s.Rec.Enter(trace.Wait)
+	parts, err := collective.GatherBytes(s.Comm, s.own, 0, mostGathered)
+	s.Rec.Enter(trace.Eval)
 	if err != nil || s.writer == nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (s *predictions) write(ctx context.Context) {
 // finish waits until the output is complete. All ranks return the error of rank 0.
 func (s *predictions) finish() error {
 	var own error // as it is, where it came up
-	fault, err := save.First(s.comm, s.rec, func() error {
+	fault, err := save.First(s.Comm, s.Rec, func() error {
 		s.ended = true
 		close(s.runs)
 		if own = <-s.written; own == nil {
@@ -189,8 +190,8 @@ type predictionWriter struct {
 }
 
 func (s *predictions) newWriter(columns []write.Column) (w *predictionWriter, err error) {
-	w = &predictionWriter{options: s.options, labels: s.labels, keys: s.keys, lists: make([]value.List, len(columns)), missing: s.options.missing(s.config)}
-	if w.lines, err = s.in.Train.Lines(s.options.Columns); err != nil {
+	w = &predictionWriter{options: s.options, labels: s.labels, keys: s.keys, lists: make([]value.List, len(columns)), missing: s.options.missing(s.Config)}
+	if w.lines, err = s.In.Train.Lines(s.options.Columns); err != nil {
 		return nil, err
 	}
 	if w.out, err = s.options.Open(columns); err != nil {
@@ -207,14 +208,14 @@ func (p Prediction) typeCopied(ctx context.Context, columns []write.Column) erro
 	if o.Text || len(o.Columns) == 0 {
 		return nil
 	}
-	lines, err := p.in.Train.Lines(o.Columns)
+	lines, err := p.In.Train.Lines(o.Columns)
 	if err != nil {
 		return err
 	}
 	defer lines.Close()
 	seen := make([]*stats.Column, len(o.Columns))
 	for i := range seen {
-		seen[i] = stats.New(o.missing(p.config))
+		seen[i] = stats.New(o.missing(p.Config))
 	}
 	const often = 1 << 14 // records between reports of progress
 	for n := 1; ; n++ {
@@ -229,7 +230,7 @@ func (p Prediction) typeCopied(ctx context.Context, columns []write.Column) erro
 			seen[i].Add(&lists[i])
 		}
 		if n%often == 0 {
-			p.shown.Advance(1)
+			p.Shown.Advance(1)
 		}
 	}
 	for i, c := range seen {
@@ -321,7 +322,7 @@ func (w *predictionWriter) part(ctx context.Context, b []byte) (err error) {
 	if len(b) >= 4 {
 		rows, b = int(binary.LittleEndian.Uint32(b)), b[4:]
 	}
-	if rows > evalBatch || 4*rows*width > len(b) {
+	if rows > evaluate.Batch || 4*rows*width > len(b) {
 		return errCut
 	}
 	x, keys := raw.Of[float32](b[:4*rows*width]), b[4*rows*width:]

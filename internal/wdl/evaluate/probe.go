@@ -1,4 +1,4 @@
-package wdl
+package evaluate
 
 import (
 	"slices"
@@ -17,14 +17,14 @@ import (
 type probe struct {
 	ranges []encode.Range
 	counts []int64      // two per range: values, values outside
-	kept   *breakdown   // nil: none
+	kept   *Breakdown   // nil: none
 	first  int          // index of its first entry; the entries for kept are last
 	end    int          // index after its last entry
 	view   encode.Batch // the model's part of the last batch
 }
 
 // newProbe returns the probe of an evaluation and the encoder of its batches.
-func newProbe(in *input.Input, kept *breakdown) (p *probe, e *encode.Encoder, err error) {
+func newProbe(in *input.Input, kept *Breakdown) (p *probe, e *encode.Encoder, err error) {
 	p = &probe{kept: kept}
 	if e, p.ranges, p.first, err = in.Encoder.WithRanges(kept != nil && kept.tally != nil); err != nil {
 		return nil, nil, err

@@ -1,4 +1,4 @@
-package wdl
+package apply
 
 import (
 	"context"
@@ -12,69 +12,60 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
-	"github.com/wdlrun/wdlrun/internal/wdl/input"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
 // openScores opens the data and the model, and returns the evaluator of scores. end releases
-// it.
-func (p Prediction) openScores(ctx context.Context, res *PredictResult) (by evaluator, end func(), err error) {
+// the exported model.
+func (p Prediction) openScores(ctx context.Context, res *PredictResult) (by evaluate.Evaluator, end func(), err error) {
 	if dir := p.options.Model; dir != "" {
 		return p.openExported(ctx, dir, res)
 	}
-	if res.Model, err = p.openModel(ctx, p.options.Eval.evaluating); err != nil {
-		p.volumes.Close()
-		return nil, nil, err
-	}
-	return p.trainer, func() { p.trainer.Close(); p.volumes.Close() }, nil
+	res.Model, err = p.Load(ctx, p.options.Eval.evaluating)
+	return p.Trainer, func() {}, err
 }
 
 // openExported opens the data and an exported model. Every rank has the whole model; the
 // ranks of a host share its pages.
-func (p Prediction) openExported(ctx context.Context, dir string, res *PredictResult) (by evaluator, end func(), err error) {
-	p.rec.Enter(trace.Restore)
+func (p Prediction) openExported(ctx context.Context, dir string, res *PredictResult) (by evaluate.Evaluator, end func(), err error) {
+	p.Rec.Enter(trace.Restore)
 	if dir, err = newestVersion(dir); err != nil {
 		return nil, nil, err
 	}
 	m, err := export.Open(dir)
 	if err != nil {
-		return nil, nil, permanent(err)
+		return nil, nil, &rank.PermanentError{Err: err}
 	}
 	defer func() {
 		if err != nil {
 			m.Close()
-			p.volumes.Close()
 		}
 	}()
 	res.Checkpoint, res.Version = dir, m.Version()
-	p.config = m.Config().Clone()
-	if err := p.options.Eval.evaluating(p.config); err != nil {
-		return nil, nil, permanent(err)
+	c := m.Config().Clone()
+	if err := p.options.Eval.evaluating(c); err != nil {
+		return nil, nil, &rank.PermanentError{Err: err}
 	}
-	if err = p.openVolumes(); err != nil {
+	if err := p.OpenData(c); err != nil {
 		return nil, nil, err
 	}
-	if p.in, err = input.Open(p.inputSetup()); err != nil {
-		return nil, nil, permanent(err)
+	if err := p.options.check(c, p.In.Train); err != nil {
+		return nil, nil, &rank.PermanentError{Err: err}
 	}
-	if err := p.options.check(p.config, p.in.Train); err != nil {
-		return nil, nil, permanent(err)
-	}
-	if err := p.in.Agree(); err != nil {
-		return nil, nil, permanentAtStart(err)
-	}
-	s := p.use.Schema(p.config)
-	p.in.Encoder = m.Encoder().WithLabels(s.Label, s.Labels)
-	if err := p.in.Scan(ctx, p.in.Train, nil); err != nil {
+	s := p.options.Eval.use().Schema(c)
+	p.In.Encoder = m.Encoder().WithLabels(s.Label, s.Labels)
+	if err := p.In.Scan(ctx, p.In.Train, nil); err != nil {
 		return nil, nil, err
 	}
 	scorer, err := m.NewScorer()
 	if err != nil {
 		return nil, nil, err
 	}
-	return &scoring{run: p.run, scorer: scorer, unknown: make([]int64, len(scorer.Unknown()))}, func() { m.Close(); p.volumes.Close() }, nil
+	return &scoring{Setup: &p.Setup, scorer: scorer, unknown: make([]int64, len(scorer.Unknown()))}, func() { m.Close() }, nil
 }
 
 // checkModel returns an error if the directory of the model cannot be read. The ranks verify
@@ -108,7 +99,7 @@ func newestVersion(dir string) (string, error) {
 
 // scoring evaluates batches with the scorer of an exported model.
 type scoring struct {
-	*run
+	*evaluate.Setup
 	scorer  *step.Scorer
 	logit   []float32 // logits of the last batch: by label, then by row
 	rows    int
@@ -126,7 +117,7 @@ func (s *scoring) Evaluate(next func() (*encode.Batch, error)) (m metrics.Metric
 		if b == nil {
 			break
 		}
-		s.rec.Enter(trace.Eval)
+		s.Rec.Enter(trace.Eval)
 		if s.logit, err = s.scorer.Score(b); err != nil {
 			return m, err
 		}
@@ -141,12 +132,12 @@ func (s *scoring) Evaluate(next func() (*encode.Batch, error)) (m metrics.Metric
 			}
 		}
 	}
-	s.rec.Enter(trace.Wait)
-	if err := collective.AllReduce(s.comm, s.unknown, collective.Sum); err != nil {
+	s.Rec.Enter(trace.Wait)
+	if err := collective.AllReduce(s.Comm, s.unknown, collective.Sum); err != nil {
 		return m, err
 	}
 	samples := []int64{m.Samples}
-	err = collective.AllReduce(s.comm, samples, collective.Sum)
+	err = collective.AllReduce(s.Comm, samples, collective.Sum)
 	m.Samples = samples[0]
 	return m, err
 }

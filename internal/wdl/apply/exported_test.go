@@ -1,10 +1,14 @@
-package wdl
+package apply
 
 import (
 	"context"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
 
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/fatal"
@@ -13,7 +17,7 @@ import (
 // exported writes the model of a run in the format of package export.
 func exported(t *testing.T, run, rows string) (dir, version string) {
 	t.Helper()
-	m, err := OpenTrained(context.Background(), run, func(line string) { t.Error(line) })
+	m, err := wdl.OpenTrained(context.Background(), run, func(line string) { t.Error(line) })
 	fatal.If(t, err)
 	dir = t.TempDir()
 	r, err := export.Write(context.Background(), export.Source{Checkpoint: m.Checkpoint, Config: m.Config, Encoder: m.Encoder}, export.Options{Out: dir, Name: "ctr", Version: -1, Rows: rows})
@@ -25,15 +29,15 @@ func exported(t *testing.T, run, rows string) (dir, version string) {
 // number of ranks, with the same counts of unknown values.
 func TestPredictExported(t *testing.T) {
 	t.Parallel()
-	path := clicks(t, 2300)
-	one := clicksConfig(t, path, "", "")
-	several := labelsConfig(t, "label: {field: click, weight: w}\nlabels: [{field: watch, kind: number, loss_weight: 0.1}, {field: visits, kind: number, loss: poisson, loss_weight: 0.5}]")
+	path := wdltest.Clicks(t, 2300)
+	one := wdltest.ClicksConfig(t, path, "", "")
+	several := wdltest.LabelsConfig(t, "label: {field: click, weight: w}\nlabels: [{field: watch, kind: number, loss_weight: 0.1}, {field: visits, kind: number, loss: poisson, loss_weight: 0.5}]")
 	several.Train.Epochs = 1
 	for name, c := range map[string]struct {
-		options Options
-		data    []string
-	}{"one label": {Options{Config: one}, []string{path}}, "several": {Options{Config: several}, several.Data.Test}} {
-		r := runJob(t, 2, c.options)
+		config *config.Config
+		data   []string
+	}{"one label": {one, []string{path}}, "several": {several, several.Data.Test}} {
+		r := trained(t, 2, c.config)
 		o := PredictOptions{Eval: EvalOptions{Resume: r.RunDir, Data: c.data}, Label: true, Logit: true}
 		want, w := predictAll(t, o)
 		versions, version := exported(t, r.RunDir, "")

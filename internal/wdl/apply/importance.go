@@ -1,4 +1,4 @@
-package wdl
+package apply
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -42,7 +43,7 @@ type Importance struct {
 // importance evaluates the model without each field. Draws depend only on record numbers, so
 // the result has the same bits on any number of ranks.
 type importance struct {
-	*run
+	Evaluation
 	exchange *encode.Exchanger
 	pool     encode.Batch
 	tallies  []*metrics.Tally // unchanged samples first, then by field and repeat
@@ -80,9 +81,9 @@ func (p *importancePace) advance(now time.Time, fields int) string {
 }
 
 // importance computes the importance of the fields on the selected rows of a dataset.
-func (r *run) importance(ctx context.Context, d *data.Dataset, rows data.Select) ([]Importance, error) {
-	r.rec.Enter(trace.Eval)
-	x := &importance{run: r, exchange: r.in.Encoder.Exchanger(), scored: below(mostScored, d.Rows(rows))}
+func (e Evaluation) importance(ctx context.Context, d *data.Dataset, rows data.Select) ([]Importance, error) {
+	e.Rec.Enter(trace.Eval)
+	x := &importance{Evaluation: e, exchange: e.In.Encoder.Exchanger(), scored: below(mostScored, d.Rows(rows))}
 	for range 1 + importanceRepeats*len(x.exchange.Fields) {
 		x.tallies = append(x.tallies, metrics.NewTally())
 	}
@@ -91,15 +92,15 @@ func (r *run) importance(ctx context.Context, d *data.Dataset, rows data.Select)
 		return nil, err
 	}
 	var err error
-	x.reader, err = data.NewReader(d, r.in.Encoder, data.ReaderConfig{GlobalBatch: evalBatch * r.comm.Size(), Rank: r.comm.Rank(), Size: r.comm.Size(), Select: rows})
+	x.reader, err = data.NewReader(d, e.In.Encoder, data.ReaderConfig{GlobalBatch: evaluate.Batch * e.Comm.Size(), Rank: e.Comm.Rank(), Size: e.Comm.Size(), Select: rows})
 	if err != nil {
 		return nil, err
 	}
 	defer x.reader.Close()
-	x.pace = importancePace{total: (d.Rows(rows) + evalBatch*int64(r.comm.Size()) - 1) / (evalBatch * int64(r.comm.Size())), shown: r.began}
-	r.shown.Read(x.reader)
-	defer r.shown.Read(nil)
-	if _, err := r.trainer.Evaluate(func() (*encode.Batch, error) { return x.next(ctx) }); err != nil {
+	x.pace = importancePace{total: (d.Rows(rows) + evaluate.Batch*int64(e.Comm.Size()) - 1) / (evaluate.Batch * int64(e.Comm.Size())), shown: e.began}
+	e.Shown.Read(x.reader)
+	defer e.Shown.Read(nil)
+	if _, err := e.Trainer.Evaluate(func() (*encode.Batch, error) { return x.next(ctx) }); err != nil {
 		return nil, err
 	}
 	return x.result()
@@ -128,7 +129,7 @@ func hashed(parts ...uint64) (h uint64) {
 // fillPool reads the samples to draw values from. Every rank reads all records, so the pool
 // is the same on all ranks.
 func (x *importance) fillPool(ctx context.Context, d *data.Dataset, rows data.Select) error {
-	reader, err := data.NewReader(d, x.in.Encoder, data.ReaderConfig{GlobalBatch: evalBatch, Size: 1, Select: rows})
+	reader, err := data.NewReader(d, x.In.Encoder, data.ReaderConfig{GlobalBatch: evaluate.Batch, Size: 1, Select: rows})
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (x *importance) fillPool(ctx context.Context, d *data.Dataset, rows data.Se
 		x.pool.Append(&part)
 		x.rows = some
 		reader.Recycle(b)
-		x.shown.Advance(1)
+		x.Shown.Advance(1)
 	}
 }
 
@@ -161,15 +162,16 @@ func (x *importance) fillPool(ctx context.Context, d *data.Dataset, rows data.Se
 // each batch, the unchanged samples, then the samples without each field.
 func (x *importance) next(ctx context.Context) (*encode.Batch, error) {
 	if x.last != nil {
-		x.tallies[x.variant].Add(x.trainer.LogitsOf(0)[:x.view.Rows], x.view.Label, x.view.Weight)
+		x.tallies[x.variant].Add(x.Trainer.LogitsOf(0)[:x.view.Rows], x.view.Label, x.view.Weight)
 		x.variant++
 	}
 	if x.last == nil || x.variant == len(x.tallies) {
 		if x.last != nil {
 			x.reader.Recycle(x.last)
-			x.shown.Advance(1)
-			if line := x.pace.advance(time.Now(), len(x.exchange.Fields)); line != "" {
-				x.say(line)
+			x.Shown.Advance(1)
+			line := x.pace.advance(time.Now(), len(x.exchange.Fields))
+			if line != "" && x.eval.Say != nil && x.Comm.Rank() == 0 {
+				x.eval.Say(line)
 			}
 		}
 		b, err := x.reader.Next(ctx)
@@ -217,12 +219,12 @@ func (x *importance) change() {
 
 // result sums the tallies of all ranks and returns the fields, most important first.
 func (x *importance) result() ([]Importance, error) {
-	if err := collective.AllReduce(x.comm, x.covered, collective.Sum); err != nil {
+	if err := collective.AllReduce(x.Comm, x.covered, collective.Sum); err != nil {
 		return nil, err
 	}
 	var all []metrics.Metrics
 	for _, t := range x.tallies {
-		m, err := t.Reduce(x.comm)
+		m, err := t.Reduce(x.Comm)
 		if err != nil {
 			return nil, err
 		}

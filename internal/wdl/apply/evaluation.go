@@ -1,17 +1,24 @@
-package wdl
+// Package apply applies a trained model to other data: it evaluates the model, or writes its
+// predictions. Every rank of a group makes the same calls.
+package apply
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -28,7 +35,7 @@ type EvalOptions struct {
 	Importance bool     // compute Importance
 	By         []string // fields whose values the report breaks the metrics down by
 	Set        []string // settings of data and label that override the training's, "data.comment=|"
-	Peers
+	wdl.Peers
 	Warn func(line string)
 	Say  func(line string) // prints a line of progress; nil: silent
 
@@ -43,7 +50,7 @@ type EvalOptions struct {
 // EvalResult is the result of an evaluation and the JSON line of `wdlrun eval --json`.
 type EvalResult struct {
 	WorldSize int `json:"world_size"`
-	Model
+	wdl.Model
 	Data    []string `json:"data"`
 	Seconds float64  `json:"seconds"`
 	metrics.Metrics
@@ -54,25 +61,17 @@ type EvalResult struct {
 	Outside    []report.Outside      `json:"outside_range,omitempty"`
 }
 
-// Model identifies the model that an evaluation or a prediction uses.
-type Model struct {
-	Checkpoint string `json:"checkpoint"`
-	Step       int64  `json:"step"`                    // step of the parameters
-	Best       int    `json:"best_epoch,omitempty"`    // epoch chosen by early stopping, if not the last
-	Trained    int64  `json:"trained_steps,omitempty"` // steps of the run, if the best epoch ended before the last
-}
-
 // Evaluation is an evaluation on one rank of a group.
 type Evaluation struct {
-	*run
-	eval EvalOptions
+	*wdl.Loader
+	eval  EvalOptions
+	began time.Time
 }
 
 // NewEvaluation prepares an evaluation on a group.
 func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) Evaluation {
-	e := Evaluation{&run{use: opt.use()}, opt}
-	e.init(comm, rec, Options{Resume: opt.Resume, Read: opt.Read, Peers: opt.Peers, Warn: opt.Warn, Say: opt.Say})
-	return e
+	o := wdl.Options{Resume: opt.Resume, Read: opt.Read, Peers: opt.Peers, Warn: opt.Warn, Say: opt.Say}
+	return Evaluation{wdl.NewLoader(comm, rec, o, opt.use()), opt, time.Now()}
 }
 
 // name returns the name of the command.
@@ -149,11 +148,45 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 // readSetting matches the keys that an evaluation may set differently from the training.
 var readSetting = regexp.MustCompile(`^(data\.(test|hosts|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
 
+// Run evaluates the model. It returns the same result on all ranks and writes no files.
+func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
+	defer e.Close()
+	if res.Model, err = e.Load(ctx, e.eval.evaluating); err != nil {
+		return res, err
+	}
+	if err := e.eval.checkBy(e.In.Train); err != nil {
+		return res, err
+	}
+	kept := evaluate.NewBreakdown(e.eval.Group, e.eval.Report, e.eval.By, e.In.Train.Rows(data.All), e.In.Encoder)
+	p := evaluate.Pass{Kept: kept}
+	if e.eval.Each != nil {
+		p.Take = func(b *encode.Batch) error { return e.eval.Each(b, e.Trainer.LogitsOf(0)) }
+	}
+	m, err := e.Over(ctx, e.In.Train, data.All, p)
+	if err == nil {
+		err = e.reduce(ctx, kept, &m, &res)
+	}
+	if err == nil && e.eval.Importance {
+		res.Importance, err = e.importance(ctx, e.In.Train, data.All)
+	}
+	if err != nil {
+		return res, err
+	}
+	e.WarnOfDoubts(&m, input.FirstFew(e.In.Train.Names()))
+	res.WorldSize, res.Data, res.Metrics, res.Unknown = e.Comm.Size(), e.In.Train.Names(), m.Metrics, m.Unknown
+	res.Outside = m.Outside
+	res.Seconds = math.Round(time.Since(e.began).Seconds()*1e3) / 1e3
+	return res, nil
+}
+
 // CheckEval finds the faults of an evaluation that one process can find before any rank
 // starts.
 func CheckEval(ctx context.Context, o EvalOptions) error {
 	_, err := o.check(ctx)
-	return ofOtherHosts(err)
+	if errors.Is(err, wdl.ErrElsewhere) {
+		return nil
+	}
+	return err
 }
 
 // check is CheckEval and returns the input of the evaluation.
@@ -161,12 +194,12 @@ func (o *EvalOptions) check(ctx context.Context) (*input.Input, error) {
 	if o.Resume == "" {
 		return nil, fmt.Errorf("%s: -resume DIR is required: the run directory or checkpoint of the model", o.name())
 	}
-	_, c, err := Options{Resume: o.Resume, Peers: o.Peers}.open(ctx)
+	c, err := wdl.OpenConfig(ctx, wdl.Options{Resume: o.Resume, Peers: o.Peers})
 	if err == nil {
 		err = o.evaluating(c)
 	}
 	if err == nil && c.Data.EachHost() && o.Away {
-		err = errElsewhere
+		err = wdl.ErrElsewhere
 	}
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package wdl
+package evaluate
 
 import (
 	"slices"
@@ -6,10 +6,11 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
-// breakdown collects the samples of an evaluation for curves and for metrics by group.
-type breakdown struct {
+// Breakdown collects the samples of an evaluation for curves and for metrics by group.
+type Breakdown struct {
 	fields []splitField   // each once
 	group  *byField       // for the AUC by group; nil: none
 	slices []*byField     // for the metrics by field
@@ -27,20 +28,20 @@ type splitField struct {
 
 // byField keeps samples by the value of a field, or by its interval.
 type byField struct {
-	entry     int // index in breakdown.fields
+	entry     int // index in Breakdown.fields
 	groups    *metrics.Groups
 	intervals *metrics.Intervals // instead of groups
 }
 
-// newBreakdown returns the breakdown of an evaluation of the given number of samples: by the
+// NewBreakdown returns the breakdown of an evaluation of the given number of samples: by the
 // values of group, unless it is empty, and if report is set, for curves and by the given
 // fields. A field whose numbers e divides into intervals is broken down by interval. The result
 // is nil if there is nothing to keep.
-func newBreakdown(group string, report bool, fields []string, samples int64, e *encode.Encoder) *breakdown {
+func NewBreakdown(group string, report bool, fields []string, samples int64, e *encode.Encoder) *Breakdown {
 	if group == "" && !report {
 		return nil
 	}
-	b := &breakdown{}
+	b := &Breakdown{}
 	by := func(field string, edges []float64) *byField {
 		at := slices.IndexFunc(b.fields, func(f splitField) bool { return f.name == field && (f.edges == nil) == (edges == nil) })
 		if at < 0 {
@@ -69,7 +70,7 @@ func newBreakdown(group string, report bool, fields []string, samples int64, e *
 }
 
 // add adds a batch of the model, the entries of the fields, and the logits.
-func (b *breakdown) add(batch *encode.Batch, entries []encode.Jagged, logit []float32) {
+func (b *Breakdown) add(batch *encode.Batch, entries []encode.Jagged, logit []float32) {
 	if b.tally != nil {
 		b.covers.add(batch)
 		b.tally.Add(logit[:batch.Rows], batch.Label, batch.Weight)
@@ -99,6 +100,39 @@ func (f *byField) add(key uint64, batch *encode.Batch, i int, logit []float32) {
 	default:
 		f.groups.Add(key, logit[0], batch.Label[i], 1)
 	}
+}
+
+// Reduce sums the breakdowns of all ranks after the evaluation m. groups and q are nil if the
+// breakdown does not have them, or is nil.
+func (b *Breakdown) Reduce(s *Setup, m *report.Evaluated) (groups *metrics.GroupMetrics, q *metrics.Quality, err error) {
+	if b == nil {
+		return nil, nil, nil
+	}
+	if b.group != nil {
+		all, err := b.group.groups.Reduce(s.Comm)
+		if err != nil {
+			return nil, nil, err
+		}
+		all.Field, groups = b.fields[b.group.entry].name, &all
+	}
+	if b.tally == nil {
+		return groups, nil, nil
+	}
+	if _, err := b.tally.Reduce(s.Comm); err != nil {
+		return nil, nil, err
+	}
+	all := b.tally.Quality()
+	for _, f := range b.slices {
+		list, err := f.slices(s.Comm)
+		if err != nil {
+			return nil, nil, err
+		}
+		list.Field = b.fields[f.entry].name
+		all.Slices = append(all.Slices, list)
+	}
+	all.DenseInputs = b.dense
+	all.Features, err = s.features(&b.covers, m)
+	return groups, &all, err
 }
 
 // slices returns the metrics by value or by interval.

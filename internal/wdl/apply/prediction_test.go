@@ -1,4 +1,4 @@
-package wdl
+package apply
 
 import (
 	"bytes"
@@ -16,6 +16,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
 
 	"github.com/zeebo/xxh3"
 
@@ -72,10 +77,10 @@ func predict(t *testing.T, size int, o PredictOptions, out *memoryOutput) (res P
 		return err
 	}
 	if out.most > 0 { // which is an error on every rank
-		onRanksFailing(size, run)
+		_ = mem.Run(size, 2, run)
 		return res, failed
 	}
-	onRanks(t, size, run)
+	wdltest.OnRanks(t, size, run)
 	return res, failed
 }
 
@@ -122,15 +127,38 @@ func counted(t *testing.T, tally interface {
 }, logit, label, weight []float32) metrics.Metrics {
 	t.Helper()
 	tally.Add(logit, label, weight)
-	m, err := tally.Reduce(single())
+	m, err := tally.Reduce(collective.New(mem.New(1, 2)[0]))
 	fatal.If(t, err)
 	return m
+}
+
+// trained trains a model on some ranks.
+func trained(t *testing.T, size int, c *config.Config) (res report.Result) {
+	t.Helper()
+	return trainedWarning(t, size, c, nil)
+}
+
+// trainedWarning is trained with a receiver of warnings.
+func trainedWarning(t *testing.T, size int, c *config.Config, warn func(line string)) (res report.Result) {
+	t.Helper()
+	opt := wdl.Options{Config: c, Out: t.TempDir(), Warn: warn}
+	wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
+		r, err := wdl.NewJob(comm, trace.New(100), opt).Run(t.Context())
+		if comm.Rank() == 0 {
+			res = r
+		}
+		return err
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return res
 }
 
 // evaluation returns the result of an evaluation.
 func evaluation(t *testing.T, o EvalOptions) (res EvalResult) {
 	t.Helper()
-	onRanks(t, 2, func(comm *collective.Comm) (err error) {
+	wdltest.OnRanks(t, 2, func(comm *collective.Comm) (err error) {
 		r, err := NewEvaluation(comm, trace.New(0), o).Run(context.Background())
 		if comm.Rank() == 0 {
 			res = r
@@ -144,8 +172,8 @@ func evaluation(t *testing.T, o EvalOptions) (res EvalResult) {
 // for bit. Without labels in the file, the scores are the same.
 func TestPredictionsAreThoseOfEval(t *testing.T) {
 	t.Parallel()
-	path := clicks(t, 2500)
-	r := runJob(t, 2, Options{Config: clicksConfig(t, path, "", "")})
+	path := wdltest.Clicks(t, 2500)
+	r := trained(t, 2, wdltest.ClicksConfig(t, path, "", ""))
 	want := evaluation(t, EvalOptions{Resume: r.RunDir, Data: []string{path}})
 	eval := EvalOptions{Resume: r.RunDir, Data: []string{path}}
 	rows, res := predictAll(t, PredictOptions{Eval: eval, Label: true, Logit: true, Columns: []string{"tags", "age"}})
@@ -208,7 +236,7 @@ model: {embedding_dim: 2, hidden: [4]}
 train: {epochs: 1, batch: 20}
 `))
 	fatal.If(t, err)
-	r := runJob(t, 1, Options{Config: c, Out: dir})
+	r := trained(t, 1, c)
 	o := PredictOptions{Eval: EvalOptions{Resume: r.RunDir, Data: []string{file}}, Columns: []string{"day"}, Keys: true}
 	rows, _ := predictAll(t, o)
 	if want := []string{"day", "word:key", "tags:key", "day:key", "word_x_day:key", "days:value", "score"}; !slices.Equal(rows[0], want) {
@@ -255,9 +283,9 @@ train: {epochs: 1, batch: 20}
 func TestPredictSeveralLabels(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
-	c := labelsConfig(t, "label: {field: click, weight: w}\nlabels: [{field: watch, kind: number, loss_weight: 0.1}, {field: visits, kind: number, loss: poisson, loss_weight: 0.5}]")
+	c := wdltest.LabelsConfig(t, "label: {field: click, weight: w}\nlabels: [{field: watch, kind: number, loss_weight: 0.1}, {field: visits, kind: number, loss: poisson, loss_weight: 0.5}]")
 	c.Train.Epochs = 1
-	r := runJob(t, 1, Options{Config: c})
+	r := trained(t, 1, c)
 	eval := EvalOptions{Resume: r.RunDir, Data: c.Data.Test}
 	want := evaluation(t, eval)
 	rows, _ := predictAll(t, PredictOptions{Eval: eval, Label: true, Logit: true, Columns: []string{"w"}})
@@ -298,8 +326,8 @@ func TestPredictSeveralLabels(t *testing.T) {
 func TestPredictBadRecords(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
-	path := clicks(t, 400)
-	r := runJob(t, 1, Options{Config: clicksConfig(t, path, "", "")})
+	path := wdltest.Clicks(t, 400)
+	r := trained(t, 1, wdltest.ClicksConfig(t, path, "", ""))
 	eval := EvalOptions{Resume: r.RunDir, Data: []string{path}}
 	rows, _ := predictAll(t, PredictOptions{Eval: eval, Columns: []string{"site"}})
 	input, err := os.ReadFile(path)
@@ -327,8 +355,8 @@ func TestPredictBadRecords(t *testing.T) {
 // written is abandoned.
 func TestPredictFaults(t *testing.T) {
 	t.Parallel()
-	path := clicks(t, 3000)
-	r := runJob(t, 1, Options{Config: clicksConfig(t, path, "", "")})
+	path := wdltest.Clicks(t, 3000)
+	r := trained(t, 1, wdltest.ClicksConfig(t, path, "", ""))
 	eval := EvalOptions{Resume: r.RunDir, Data: []string{path}}
 	for want, o := range map[string]PredictOptions{
 		`there is no field "user"`:                   {Eval: eval, Columns: []string{"user"}},
@@ -354,7 +382,7 @@ func TestPredictFaults(t *testing.T) {
 // TestPredictNothing: the output for a file with only a header has no rows.
 func TestPredictNothing(t *testing.T) {
 	t.Parallel()
-	r := runJob(t, 1, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	r := trained(t, 1, wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", ""))
 	file := filepath.Join(t.TempDir(), "none.csv")
 	fatal.If(t, os.WriteFile(file, []byte("site,tags,age\n"), 0o644))
 	rows, res := predictAll(t, PredictOptions{Eval: EvalOptions{Resume: r.RunDir, Data: []string{file}}, Columns: []string{"site"}})
@@ -368,10 +396,10 @@ func TestPredictNothing(t *testing.T) {
 func TestPredictNumber(t *testing.T) {
 	t.Parallel()
 	for _, label := range []string{"{field: watch, kind: number}", "{field: visits, kind: number, loss: poisson}"} {
-		c := labelsConfig(t, "label: "+label)
+		c := wdltest.LabelsConfig(t, "label: "+label)
 		c.Train.Epochs = 1
 		poisson := strings.Contains(label, "poisson")
-		r := runJob(t, 2, Options{Config: c})
+		r := trained(t, 2, c)
 		eval := EvalOptions{Resume: r.RunDir, Data: c.Data.Test}
 		rows, _ := predictAll(t, PredictOptions{Eval: eval, Label: true, Logit: true})
 		if !slices.Equal(rows[0], []string{"label", "prediction", "logit"}) {

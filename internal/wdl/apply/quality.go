@@ -1,4 +1,4 @@
-package wdl
+package apply
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -18,38 +19,11 @@ import (
 const mostBy = 16
 
 // reduce adds the breakdowns of all ranks to a result.
-func (e Evaluation) reduce(ctx context.Context, b *breakdown, m *report.Evaluated, res *EvalResult) (err error) {
-	if b == nil {
-		return nil
-	}
-	if b.group != nil {
-		res.Groups = &metrics.GroupMetrics{}
-		if *res.Groups, err = b.group.groups.Reduce(e.comm); err != nil {
-			return err
-		}
-		res.Groups.Field = e.eval.Group
-	}
-	if b.tally == nil {
-		return nil
-	}
-	if _, err := b.tally.Reduce(e.comm); err != nil {
+func (e Evaluation) reduce(ctx context.Context, b *evaluate.Breakdown, m *report.Evaluated, res *EvalResult) (err error) {
+	if res.Groups, res.Quality, err = b.Reduce(&e.Setup, m); err != nil || res.Quality == nil {
 		return err
 	}
-	q := b.tally.Quality()
-	for i, f := range b.slices {
-		list, err := f.slices(e.comm)
-		if err != nil {
-			return err
-		}
-		list.Field = e.eval.By[i]
-		q.Slices = append(q.Slices, list)
-	}
-	q.DenseInputs = b.dense
-	if q.Features, err = e.features(&b.covers, m); err != nil {
-		return err
-	}
-	res.Quality = &q
-	fault, err := save.First(e.comm, e.rec, func() error { return e.name(ctx, q.Slices) })
+	fault, err := save.First(e.Comm, e.Rec, func() error { return e.name(ctx, res.Quality.Slices) })
 	if err == nil && fault != "" {
 		err = errors.New(fault)
 	}
@@ -80,7 +54,7 @@ func (e Evaluation) name(ctx context.Context, lists []metrics.SliceList) error {
 			left++
 		}
 	}
-	lines, err := e.in.Train.Lines(e.eval.By)
+	lines, err := e.In.Train.Lines(e.eval.By)
 	if err != nil {
 		return err
 	}
@@ -108,7 +82,7 @@ func (e Evaluation) name(ctx context.Context, lists []metrics.SliceList) error {
 			}
 		}
 		if n%(1<<14) == 0 {
-			e.shown.Advance(1)
+			e.Shown.Advance(1)
 		}
 	}
 	return nil

@@ -3,66 +3,79 @@ package wdl
 import (
 	"context"
 	"errors"
-	"math"
 	"path/filepath"
-	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/internal/data"
-	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// Run evaluates the model. It returns the same result on all ranks and writes no files.
-func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
-	defer func() { e.volumes.Close() }()
-	if res.Model, err = e.openModel(ctx, e.eval.evaluating); err != nil {
-		return res, err
-	}
-	defer e.trainer.Close()
-	if err := e.eval.checkBy(e.in.Train); err != nil {
-		return res, err
-	}
-	kept := newBreakdown(e.eval.Group, e.eval.Report, e.eval.By, e.in.Train.Rows(data.All), e.in.Encoder)
-	p := pass{kept: kept}
-	if e.eval.Each != nil {
-		p.take = func(b *encode.Batch) error { return e.eval.Each(b, e.trainer.LogitsOf(0)) }
-	}
-	m, err := e.evaluate(ctx, e.in.Train, data.All, p)
-	if err == nil {
-		err = e.reduce(ctx, kept, &m, &res)
-	}
-	if err == nil && e.eval.Importance {
-		res.Importance, err = e.importance(ctx, e.in.Train, data.All)
-	}
-	if err != nil {
-		return res, err
-	}
-	e.warnOfDoubts(&m, input.FirstFew(e.in.Train.Names()))
-	res.WorldSize, res.Data, res.Metrics, res.Unknown = e.comm.Size(), e.in.Train.Names(), m.Metrics, m.Unknown
-	res.Outside = m.Outside
-	res.Seconds = math.Round(time.Since(e.began).Seconds()*1e3) / 1e3
-	return res, nil
+// Model identifies the model that an evaluation or a prediction uses.
+type Model struct {
+	Checkpoint string `json:"checkpoint"`
+	Step       int64  `json:"step"`                    // step of the parameters
+	Best       int    `json:"best_epoch,omitempty"`    // epoch chosen by early stopping, if not the last
+	Trained    int64  `json:"trained_steps,omitempty"` // steps of the run, if the best epoch ended before the last
 }
 
-// openModel opens the data of an evaluation and loads the model. evaluating
-// changes the configuration for the evaluation. If the run stopped early, openModel loads its
-// best epoch. After an error the trainer is closed.
-func (r *run) openModel(ctx context.Context, evaluating func(*config.Config) error) (m Model, err error) {
-	o, err := r.briefing(ctx, evaluating)
+// Loader loads a trained model, and opens the data that it is applied to, on one rank of a group.
+type Loader struct {
+	evaluate.Setup // without Config, In and Trainer until they are opened
+	run            run
+}
+
+// NewLoader prepares the loading on a group. opt names the model in Resume.
+func NewLoader(comm *collective.Comm, rec *trace.Recorder, opt Options, use input.Use) *Loader {
+	l := &Loader{run: run{use: use}}
+	l.run.init(comm, rec, opt)
+	l.Setup = *l.run.evaluation()
+	return l
+}
+
+// Status returns the activity of the rank for heartbeats. It may be called from any goroutine.
+func (l *Loader) Status() rank.Status { return l.run.Status() }
+
+// Close releases the model and the connections to other hosts.
+func (l *Loader) Close() {
+	if l.run.trainer != nil {
+		l.run.trainer.Close()
+	}
+	l.run.volumes.Close()
+}
+
+// OpenData opens the data of a configuration without a model. All ranks call it.
+func (l *Loader) OpenData(c *config.Config) (err error) {
+	r := &l.run
+	r.config = c
+	defer func() { l.Setup = *r.evaluation() }()
+	if err := r.openVolumes(); err != nil {
+		return err
+	}
+	if r.in, err = input.Open(r.inputSetup()); err != nil {
+		return permanent(err)
+	}
+	return permanentAtStart(r.in.Agree())
+}
+
+// Load opens the data and loads the model. adapt changes the configuration of the training for
+// the data. If the run stopped early, Load loads its best epoch. After an error, Config may be
+// set.
+func (l *Loader) Load(ctx context.Context, adapt func(*config.Config) error) (m Model, err error) {
+	r := &l.run
+	defer func() { l.Setup = *r.evaluation() }()
+	o, err := r.briefing(ctx, adapt)
 	if err != nil {
 		return m, err
 	}
 	from := o.from
 	if err := r.openTrained(ctx, from); err != nil {
-		if r.trainer != nil {
-			r.trainer.Close()
-		}
 		return m, r.withLayout(err)
 	}
 	m.Checkpoint, m.Step = from.Dir(), r.cursor.Step
@@ -72,15 +85,11 @@ func (r *run) openModel(ctx context.Context, evaluating func(*config.Config) err
 	}
 	r.runDir = filepath.Dir(filepath.Dir(from.Dir()))
 	restored, err := r.restoreBest()
-	if err != nil {
-		r.trainer.Close()
-		return m, err
-	}
-	if restored {
+	if err == nil && restored {
 		m.Checkpoint = checkpoint.Dir(filepath.Dir(from.Dir()), best)
 		m.Step, m.Trained, m.Best = best, m.Step, r.cursor.Progress.BestEpoch
 	}
-	return m, nil
+	return m, err
 }
 
 // openTrained surveys the data, makes the model and loads the checkpoint.

@@ -1,15 +1,24 @@
-package wdl
+package apply
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -37,7 +46,7 @@ type PredictOutput interface {
 // PredictResult is the result of a prediction and the JSON line of `wdlrun predict --json`.
 type PredictResult struct {
 	WorldSize int `json:"world_size"`
-	Model
+	wdl.Model
 	Version       int64            `json:"version,omitempty"` // version of the exported model in Checkpoint
 	Data          []string         `json:"data"`
 	Columns       []string         `json:"columns"` // columns of the output
@@ -51,16 +60,16 @@ type PredictResult struct {
 
 // Prediction is a prediction on one rank of a group.
 type Prediction struct {
-	*run
+	*wdl.Loader
 	options *PredictOptions
+	began   time.Time
 }
 
 // NewPrediction prepares a prediction on a group.
 func NewPrediction(comm *collective.Comm, rec *trace.Recorder, opt PredictOptions) Prediction {
 	opt.predict()
-	p := Prediction{&run{use: opt.Eval.use()}, &opt}
-	p.init(comm, rec, Options{Resume: opt.Eval.Resume, Read: opt.Eval.Read, Peers: opt.Eval.Peers, Warn: opt.Eval.Warn})
-	return p
+	o := wdl.Options{Resume: opt.Eval.Resume, Read: opt.Eval.Read, Peers: opt.Eval.Peers, Warn: opt.Eval.Warn}
+	return Prediction{wdl.NewLoader(comm, rec, o, opt.Eval.use()), &opt, time.Now()}
 }
 
 // predict makes the evaluation a prediction.
@@ -132,4 +141,90 @@ func (o *PredictOptions) columns(c *config.Config) (columns []write.Column) {
 		}
 	}
 	return columns
+}
+
+// CheckPredict finds the faults of a prediction that one process can find before any rank
+// starts.
+func CheckPredict(ctx context.Context, o PredictOptions) error {
+	o.predict()
+	if len(o.Eval.Data) == 0 {
+		return errors.New("predict: -data FILE names the records to predict")
+	}
+	if o.Model != "" {
+		return o.checkModel()
+	}
+	in, err := o.Eval.check(ctx)
+	if errors.Is(err, wdl.ErrElsewhere) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return o.check(in.Config, in.Train)
+}
+
+// Run predicts. It returns the same result on all ranks. Rank 0 writes the output.
+func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
+	o := p.options
+	res.WorldSize = p.Comm.Size()
+	defer p.Close()
+	by, end, err := p.openScores(ctx, &res)
+	if data.IsEmpty(err) {
+		p.Warn(fmt.Sprintf("%v; the output has no rows", err))
+		return res, p.predictNothing(&res)
+	}
+	if err != nil {
+		return res, err
+	}
+	defer end()
+	s, err := p.newPredictions(ctx, by)
+	if err != nil {
+		return res, err
+	}
+	defer s.abandon()
+	m, err := p.Over(ctx, p.In.Train, data.All, evaluate.Pass{By: by, Complete: s.complete, Take: s.take})
+	if err != nil {
+		return res, err
+	}
+	if err := s.finish(); err != nil {
+		return res, err
+	}
+	m.Metrics = metrics.Metrics{Samples: m.Samples} // metrics without labels have no meaning
+	p.WarnOfDoubts(&m, input.FirstFew(p.In.Train.Names()))
+	res.Data, res.Unknown, res.Outside = p.In.Train.Names(), m.Unknown, m.Outside
+	res.Bad, _ = p.In.Train.Bad()
+	res.Rows = p.In.Train.Rows(data.All) + res.Bad
+	res.Columns = names(o.columns(p.Config))
+	res.Seconds = math.Round(time.Since(p.began).Seconds()*1e3) / 1e3
+	res.RowsPerSecond = math.Round(float64(res.Rows) / max(res.Seconds, 1e-3))
+	return res, nil
+}
+
+// predictNothing writes an output without rows.
+func (p Prediction) predictNothing(res *PredictResult) error {
+	columns := p.options.columns(p.Config)
+	res.Columns, res.Data = names(columns), p.options.Eval.Data
+	fault, err := save.First(p.Comm, p.Rec, func() error {
+		out, err := p.options.Open(columns)
+		if err != nil {
+			return err
+		}
+		if err := out.Finish(); err != nil {
+			out.Abandon()
+			return err
+		}
+		return nil
+	})
+	if err == nil && fault != "" {
+		err = errors.New(fault)
+	}
+	return err
+}
+
+// names returns the names of columns.
+func names(columns []write.Column) (all []string) {
+	for _, c := range columns {
+		all = append(all, c.Name)
+	}
+	return slices.Clip(all)
 }

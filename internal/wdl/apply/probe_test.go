@@ -1,4 +1,4 @@
-package wdl
+package apply
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/wdltest"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -22,7 +24,7 @@ import (
 // distribution is not reported.
 func TestNumbersOutsideTheRangeOfTraining(t *testing.T) {
 	t.Parallel()
-	path := clicks(t, 600)
+	path := wdltest.Clicks(t, 600)
 	b, err := os.ReadFile(path)
 	fatal.If(t, err)
 	months := filepath.Join(t.TempDir(), "months.csv")
@@ -43,21 +45,21 @@ func TestNumbersOutsideTheRangeOfTraining(t *testing.T) {
 			}
 			return n
 		}
-		c := clicksConfig(t, path, "", "")
+		c := wdltest.ClicksConfig(t, path, "", "")
 		c.Train.Epochs = 1
-		res := runJob(t, size, Options{Config: c, Warn: warn})
+		res := trainedWarning(t, size, c, warn)
 		if len(res.TestOutside)+len(res.ValidOutside) > 0 || slices.ContainsFunc(warned, func(s string) bool { return strings.Contains(s, "outside") }) {
 			t.Errorf("%d ranks, years: %v %v %q", size, res.TestOutside, res.ValidOutside, warned)
 		}
 		c.Data.Test = []string{months}
-		res = runJob(t, size, Options{Config: c, Warn: warn})
+		res = trainedWarning(t, size, c, warn)
 		want := []report.Outside{{Field: "age", Values: values, Outside: values, Min: 18, Max: 77}}
 		if !slices.Equal(res.TestOutside, want) || lines("the test data") != 1 {
 			t.Errorf("%d ranks, months: %v, want %v, %q", size, res.TestOutside, want, warned)
 		}
 		for _, group := range []string{"", "site"} {
 			warned = nil
-			onRanks(t, size, func(comm *collective.Comm) error {
+			wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
 				e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Data: []string{months}, Group: group, Report: group != "", Warn: warn}).Run(context.Background())
 				if err == nil && e.Quality != nil {
 					if d := e.Quality.DenseInputs; len(d) != 1 || d[0].Field != "age" || d[0].Values != values || *d[0].Outside != values || *d[0].Coverage != float64(values)/600 || *d[0].Max != 77 {
