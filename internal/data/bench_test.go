@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -66,7 +67,7 @@ func examples(b *testing.B, log []byte) []byte {
 // file and shuffled, compared with what encoding/csv takes to cut the same file into
 // fields:
 //
-//	go test -bench Read -cpu 1 ./data
+//	go test ./internal/data -run XXX -bench Read -cpu 1
 func BenchmarkRead(b *testing.B) {
 	log := clickLog(b)
 	dir := b.TempDir()
@@ -85,11 +86,25 @@ func BenchmarkRead(b *testing.B) {
 	b.Run("tfrecord-shuffled", func(b *testing.B) { benchFile(b, "tfrecord", record, shuffled) })
 }
 
+// BenchmarkRank reads what one of several ranks reads of a shuffled epoch of packed files:
+//
+//	go test ./internal/data -run XXX -bench Rank -cpu 1
+func BenchmarkRank(b *testing.B) {
+	plain := filepath.Join(b.TempDir(), "log.tsv")
+	fatal.If(b, os.WriteFile(plain, clickLog(b), 0o644))
+	packed := packedParts(b, plain, 32)
+	for _, ranks := range []int{1, 2, 8, 32} {
+		b.Run(fmt.Sprintf("1of%d", ranks), func(b *testing.B) {
+			benchFile(b, "criteo", packed, ReaderConfig{GlobalBatch: 8192, Shuffle: true, Size: ranks})
+		})
+	}
+}
+
 // perRecord runs read, which reads a whole file of benchRows records.
 func perRecord(b *testing.B, path string, read func(b *testing.B, path string)) {
-	info, err := os.Stat(path)
-	fatal.If(b, err)
-	b.SetBytes(info.Size())
+	if info, err := os.Stat(path); err == nil { // not of a pattern
+		b.SetBytes(info.Size())
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		read(b, path)

@@ -25,7 +25,7 @@ const columnRows = 512
 // newColumns returns nil if this order cannot be read by column.
 func newColumns(f *filler) *columns {
 	rows, ok := f.Reader.(*encode.CodedRows)
-	if !ok || f.order.mode != inOrder {
+	if !ok || !f.order.mode.ordered() {
 		return nil
 	}
 	for b, n := range f.Dataset.records {

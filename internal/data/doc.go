@@ -25,10 +25,12 @@
 //	                          each rank reads all of them once and keeps them
 //	more, in plain files,     records are drawn from 1,024 random groups at a time;
 //	objects or topics         each rank reads its own groups
-//	more, packed or Parquet   files or row groups are permuted, and read from their
-//	                          beginning; records are permuted within runs of 1,024
-//	                          groups; each rank reads everything
+//	more, packed or Parquet   files or row groups are permuted, and their sequence is cut
+//	                          into up to 16 decks, which are read concurrently; records
+//	                          are drawn from 1,024 groups at a time; each rank reads its
+//	                          decks
 //	without shuffling         the order of the files
+//	apart                     as many parts as ranks, in the order of the files
 //
 // The size of a record is its size in memory, decompressed, plus 32 bytes. A group has 64
 // KiB of consecutive records, or up to 512 KiB if the data exceeds 16 GiB. In training data

@@ -1,6 +1,9 @@
 package data
 
-import "sort"
+import (
+	"math/bits"
+	"sort"
+)
 
 // order is the sequence of the selected records in one epoch. It is a pure function of
 // the number of selected records in each group, of mode, seed and epoch. It does not
@@ -22,6 +25,10 @@ import "sort"
 // A rank reads the decks d ≡ rank (mod ranks) and nothing else. In a round, decks keep
 // their residue modulo 16, so that 2, 4, 8 or 16 ranks have the same share of any batch.
 // If there are more ranks than decks, those of a deck take turns.
+//
+// Files that can only be read from their beginning are permuted as blocks. Their sequence
+// has at most 16 decks, so that few files are open, and P ranks divide C decks into P equal
+// parts. At the end of a part, two ranks read the same deck; see share.
 type order struct {
 	seed  uint64 // of seed and epoch
 	mode  mode
@@ -36,13 +43,18 @@ type mode int
 
 const (
 	inOrder  mode = iota // not shuffled: file order; a window is a group
+	apart                // not shuffled: one deck per rank, in file order; a window is a group
 	inMemory             // one deck and one window: a uniform permutation
 	inDecks
-	onwards // one deck: blocks are permuted and each is read from its beginning
+	onwards // blocks are permuted and each is read from its beginning
 )
+
+// ordered reports whether the records of a deck are in file order.
+func (m mode) ordered() bool { return m == inOrder || m == apart }
 
 const (
 	numDecks   = 256
+	mostOpen   = 16                  // decks of blocks, each with an open file
 	deckSpan   = 4                   // groups of a window
 	poolGroups = numDecks * deckSpan // groups that records are drawn from
 	residues   = 16                  // classes of decks in a round
@@ -50,7 +62,7 @@ const (
 
 // Order is the version of the order of samples. A position inside an epoch is only valid
 // in the version that stored it.
-const Order = 2
+const Order = 3
 
 // Steps returns the number of steps that n records make, with at most batch records each.
 func Steps(n int64, batch int) int64 {
@@ -59,16 +71,20 @@ func Steps(n int64, batch int) int64 {
 }
 
 // newOrder returns the order of an epoch. rows holds the selected records of each group,
-// blocks the first group of each block and the number of groups at the end.
-func newOrder(m mode, rows, blocks []int32, seed, epoch uint64) *order {
+// blocks the first group of each block and the number of groups at the end. The number of
+// ranks matters only if they read apart.
+func newOrder(m mode, rows, blocks []int32, ranks int64, seed, epoch uint64) *order {
 	o := &order{seed: mixed(seed, epoch), mode: m, decks: 1, span: max(len(rows), 1), perm: make([]int32, 0, len(rows))}
 	switch m {
 	case inOrder:
 		o.span = 1
+	case apart:
+		o.decks, o.span = ranks, 1
 	case inDecks:
 		o.decks, o.span = numDecks, deckSpan
 	case onwards:
-		o.span = poolGroups
+		o.decks = blockDecks(rows, blocks)
+		o.span = int(poolGroups / o.decks)
 		turns := identity(nil, len(blocks)-1)
 		shuffle(turns, o.seed)
 		for _, b := range turns {
@@ -88,6 +104,25 @@ func newOrder(m mode, rows, blocks []int32, seed, epoch uint64) *order {
 		o.base[i+1] = o.base[i] + int64(rows[g])
 	}
 	return o
+}
+
+// blockDecks returns the number of decks of blocks: a power of two, such that every block
+// has at most half of the records of a deck. The end of a deck is inside a block, and the
+// next deck reads this block from its beginning.
+func blockDecks(rows, blocks []int32) int64 {
+	n, largest := int64(0), int64(0)
+	for b := range blocks[1:] {
+		block := int64(0)
+		for _, r := range rows[blocks[b]:blocks[b+1]] {
+			block += int64(r)
+		}
+		n, largest = n+block, max(largest, block)
+	}
+	decks := int64(1)
+	for 2*decks <= mostOpen && 2*largest*2*decks <= n {
+		decks *= 2
+	}
+	return decks
 }
 
 // identity fills x with the numbers from 0 up to n.
@@ -113,7 +148,13 @@ func (o *order) start(d int64) int64 {
 func (o *order) round(x int64, turns []int32) {
 	turns = identity(turns, int(o.decks))
 	i := x / o.decks
-	if i == o.rows()/o.decks || o.decks == 1 {
+	if i == o.rows()/o.decks || o.decks == 1 || o.mode == apart {
+		return
+	}
+	if o.mode == onwards { // consecutive records are of different ranks, for any number of ranks
+		for d := range turns {
+			turns[d] = int32(bits.Reverse32(uint32(d)) >> (32 - bits.Len32(uint32(o.decks-1))))
+		}
 		return
 	}
 	r := draws(mixed(o.seed, uint64(i)))
@@ -160,7 +201,7 @@ func (o *order) window(d, i int64) (e extent) {
 // permute puts the records of a window of deck d, or their numbers, into the order in
 // which they are dealt.
 func (o *order) permute(d int64, e extent, rows []int32) {
-	if o.mode != inOrder {
+	if !o.mode.ordered() {
 		shuffle(rows, mixed(o.seed, uint64(d), uint64(e.number)))
 	}
 }
@@ -170,12 +211,75 @@ func (o *order) find(place int64) int {
 	return sort.Search(len(o.perm), func(i int) bool { return o.base[i+1] > place })
 }
 
-// share returns the part that one of several ranks takes of records lo to hi of their
-// common deck: from first up to end, in steps of stride. Without shuffling they are
-// consecutive, so that the ranks read different groups.
-func (o *order) share(lo, hi, rank, ranks int64) (first, end, stride int64) {
-	if o.mode == inOrder {
-		return lo + (hi-lo)*rank/ranks, lo + (hi-lo)*(rank+1)/ranks, 1
+// share is the part of a deck that one rank reads: the records i for which i·step mod cycle
+// is in [from, to). Step 0 means consecutive records of each batch.
+type share struct {
+	deck, cycle, step, from, to int64
+}
+
+// shares returns what one of several ranks reads.
+func (o *order) shares(rank, ranks int64) (all []share) {
+	switch o.mode {
+	case inOrder: // consecutive, so that the ranks read different groups
+		return append(all, share{cycle: ranks, from: rank, to: rank + 1})
+	case onwards: // each rank has the same number of units, of which a deck has as many as there are ranks
+		step := stride(ranks)
+		for d := rank * o.decks / ranks; d*ranks < (rank+1)*o.decks; d++ {
+			from, to := max(rank*o.decks-d*ranks, 0), min((rank+1)*o.decks-d*ranks, ranks)
+			all = append(all, share{d, ranks, step, from, to})
+		}
+		return all
 	}
-	return lo + ((rank-lo)%ranks+ranks)%ranks, hi, ranks
+	for d := rank % o.decks; d < o.decks; d += ranks {
+		sharing := max((ranks-rank%o.decks+o.decks-1)/o.decks, 1)
+		all = append(all, share{d, sharing, 1, rank / o.decks, rank/o.decks + 1})
+	}
+	return all
+}
+
+// whole reports whether the deck is of one rank.
+func (s *share) whole() bool { return s.to-s.from == s.cycle }
+
+// of returns where the part of records lo to hi begins and ends.
+func (s *share) of(lo, hi int64) (first, end int64) {
+	if s.step == 0 {
+		return lo + (hi-lo)*s.from/s.cycle, lo + (hi-lo)*s.to/s.cycle
+	}
+	return s.next(lo), hi
+}
+
+// has reports whether record i is in the share.
+func (s *share) has(i int64) bool {
+	at := i % s.cycle * s.step % s.cycle
+	return s.step == 0 || s.from <= at && at < s.to
+}
+
+// next returns the first record of the share from i on.
+func (s *share) next(i int64) int64 {
+	if s.step == 1 && s.to == s.from+1 {
+		return i + ((s.from-i)%s.cycle+s.cycle)%s.cycle
+	}
+	for !s.has(i) {
+		i++
+	}
+	return i
+}
+
+// stride returns a number without a common factor with n, near n divided by the golden
+// ratio. Its multiples modulo n are spread evenly: in any run of records, each share has
+// about its part (Knuth, The Art of Computer Programming, volume 3, section 6.4, theorem S).
+func stride(n int64) int64 {
+	const golden = 0.6180339887498949
+	s := max(int64(golden*float64(n)), 1)
+	for gcd(s, n) != 1 {
+		s++
+	}
+	return s
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }

@@ -14,6 +14,8 @@ import (
 
 var modes = []mode{inOrder, inMemory, inDecks, onwards}
 
+// For one rank, apart is inOrder; TestRanksReadApart has the rest.
+
 // dealer deals records by the order only, without files.
 type dealer struct {
 	*order
@@ -29,7 +31,7 @@ type dealt struct {
 }
 
 func newDealer(m mode, rows, blocks []int32, seed, epoch uint64) *dealer {
-	d := &dealer{order: newOrder(m, rows, blocks, seed, epoch), open: map[int64]*dealt{}, files: make([]int64, len(rows))}
+	d := &dealer{order: newOrder(m, rows, blocks, 1, seed, epoch), open: map[int64]*dealt{}, files: make([]int64, len(rows))}
 	for g := range rows[:len(rows)-1] {
 		d.files[g+1] = d.files[g] + int64(rows[g])
 	}
@@ -41,10 +43,10 @@ func newDealer(m mode, rows, blocks []int32, seed, epoch uint64) *dealer {
 func (d *dealer) take(r, p int, x, y int64) (all []int32) {
 	d.round(x, d.turns[0])
 	d.round(y, d.turns[1])
-	for k := int64(r) % d.decks; k < d.decks; k += int64(p) {
-		sharing := max((int64(p)-k+d.decks-1)/d.decks, 1)
-		first, end, stride := d.share(d.taken(k, x, d.turns[0]), d.taken(k, y, d.turns[1]), int64(r)/d.decks, sharing)
-		for i := first; i < end; i += stride {
+	for _, s := range d.shares(int64(r), int64(p)) {
+		k := s.deck
+		first, end := s.of(d.taken(k, x, d.turns[0]), d.taken(k, y, d.turns[1]))
+		for i := first; i < end; i = s.next(i + 1) {
 			w := d.open[k]
 			if w == nil || i < w.lo || i >= w.hi {
 				w = d.deal(k, i)
@@ -77,7 +79,10 @@ func singles(n int) []int32 { return identity(nil, n+1) }
 func TestEpochTakesEveryRecordOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(rapid.Int32Range(0, 40), 1, 60).Draw(t, "rows per group")
-		blocks := []int32{0, int32(rapid.IntRange(0, len(rows)).Draw(t, "groups of the first block")), int32(len(rows))}
+		blocks := []int32{0}
+		for most := rapid.IntRange(1, len(rows)).Draw(t, "groups of a block"); int(blocks[len(blocks)-1]) < len(rows); {
+			blocks = append(blocks, min(blocks[len(blocks)-1]+rapid.Int32Range(0, int32(most)).Draw(t, "groups"), int32(len(rows))))
+		}
 		seed, epoch := rapid.Uint64().Draw(t, "seed"), rapid.Uint64Range(0, 9).Draw(t, "epoch")
 		m := rapid.SampledFrom(modes).Draw(t, "mode")
 		o := newDealer(m, rows, blocks, seed, epoch)
@@ -147,6 +152,65 @@ func TestRanksShareSteps(t *testing.T) {
 	}
 }
 
+// Of files that must be read from their beginning, ranks have equal shares of any batch, and
+// each reads its part of the decks, at most two of them with another rank.
+func TestRanksShareBlocks(t *testing.T) {
+	const groups = 3200
+	rows := slices.Repeat([]int32{220}, groups)
+	blocks := []int32{0}
+	for b := range int32(64) {
+		blocks = append(blocks, (b+1)*groups/64)
+	}
+	if d := newOrder(onwards, rows, blocks, 1, 1, 2).decks; d != mostOpen {
+		t.Fatalf("%d decks", d)
+	}
+	o := newDealer(onwards, rows, blocks, 1, 2)
+	for _, p := range []int64{2, 3, 4, 5, 8, 12, 16, 24, 32, 100, 129} {
+		for r := range p {
+			if n, most := int64(len(o.shares(r, p))), (mostOpen+p-1)/p+1; n > most {
+				t.Errorf("rank %d of %d reads %d decks, want at most %d", r, p, n, most)
+			}
+		}
+		for _, batch := range []int64{24, 64, 1000, 4096} {
+			for x := int64(0); x+batch <= o.rows(); x += 997 * batch {
+				for r := range p {
+					if n := o.count(r, p, x, x+batch); max(n*p-batch, batch-n*p) > 3*p+batch/16 {
+						t.Fatalf("rank %d of %d has %d of a batch of %d", r, p, n, batch)
+					}
+				}
+			}
+		}
+	}
+}
+
+// count returns how many records rank r of p takes between x and y.
+func (d *dealer) count(r, p, x, y int64) (n int64) {
+	d.round(x, d.turns[0])
+	d.round(y, d.turns[1])
+	for _, s := range d.shares(r, p) {
+		for i, end := s.of(d.taken(s.deck, x, d.turns[0]), d.taken(s.deck, y, d.turns[1])); i < end; i = s.next(i + 1) {
+			n++
+		}
+	}
+	return n
+}
+
+// Decks are as many as blocks allow, so that two ranks rarely read the same block.
+func TestDecksOfBlocks(t *testing.T) {
+	for _, c := range []struct {
+		sizes []int32 // records of blocks
+		want  int64
+	}{
+		{[]int32{9}, 1}, {[]int32{9, 9, 9}, 1}, {[]int32{9, 9, 9, 9}, 2}, {slices.Repeat([]int32{9}, 24), 8},
+		{slices.Repeat([]int32{9}, 5000), mostOpen}, {append(slices.Repeat([]int32{1}, 100), 300), 1}, {[]int32{0, 0}, mostOpen},
+	} {
+		blocks := identity(nil, len(c.sizes)+1)
+		if got := blockDecks(c.sizes, blocks); got != c.want {
+			t.Errorf("blocks of %v: %d decks, want %d", c.sizes, got, c.want)
+		}
+	}
+}
+
 func TestOrderDependsOnSeedAndEpoch(t *testing.T) {
 	rows := slices.Repeat([]int32{50}, 30)
 	for _, m := range modes {
@@ -169,8 +233,11 @@ func TestOrderIsFixed(t *testing.T) {
 		o := newDealer(m, []int32{7, 0, 5, 9, 3}, []int32{0, 2, 5}, 42, 3)
 		text += fmt.Sprintln(o.perm, o.take(0, 1, 0, 24))
 	}
-	large := newDealer(inDecks, slices.Repeat([]int32{3}, 2000), singles(2000), 42, 3)
-	golden.Check(t, "order.txt", text+fmt.Sprintln(large.take(0, 1, 500, 524)))
+	for _, m := range []mode{inDecks, onwards} {
+		large := newDealer(m, slices.Repeat([]int32{3}, 2000), singles(2000), 42, 3)
+		text += fmt.Sprintln(large.take(0, 1, 500, 524))
+	}
+	golden.Check(t, "order.txt", text)
 }
 
 func TestSteps(t *testing.T) {

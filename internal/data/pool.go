@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
@@ -16,31 +17,37 @@ import (
 // belongs to one goroutine.
 type filler struct {
 	*Dataset
-	*record.Input
+	*source // of all decks, unless their mode is onwards
+	code    *encode.RowCoder
 	encoder *encode.Encoder
 	valid   *encode.RowCoder // checks records by the schema of the dataset; nil: no record is faulty
 	sel     Select
 	bytes   int // per record, on average
 
-	order       *order
-	rank, size  int64
-	turns       [2][]int32 // of the decks in the first and in the last round of a step
-	decks       []deck     // of the rank
-	decksRoom   []byte     // memory of their windows
-	sharing, at int64      // number of ranks that share the rank's decks, and its index among them
-	stage       stage
-	selected    []int32 // selected records, if all are in memory
+	order      *order
+	rank, size int64
+	turns      [2][]int32 // of the decks in the first and in the last round of a step
+	decks      []deck     // of the rank
+	decksRoom  []byte     // memory of their windows
+	selected   []int32    // selected records, if all are in memory
 
 	columns *columns // nil: none
 	fetch   fetch
 	spare   stored // of the next draft
-	live    int32  // group at which the reader is; −1: none
 }
 
 // deck is one of the rank's decks.
 type deck struct {
-	number int64
+	share
+	*source
 	window // being dealt
+}
+
+// source reads windows from files, one after the other.
+type source struct {
+	*record.Input
+	stage stage
+	live  int32 // group at which the reader is; −1: none
 }
 
 // window holds records [lo, hi) of a deck, in the order in which they are dealt.
@@ -82,19 +89,35 @@ func (d *Dataset) newFiller(e *encode.Encoder, c ReaderConfig) (*filler, error) 
 	if err != nil {
 		return nil, err
 	}
-	f := &filler{
-		Dataset: d, Input: d.set.NewInput(code.FieldsRead()), encoder: e, sel: c.Select,
-		rank: int64(c.Rank), size: int64(c.Size), live: -1,
-	}
+	f := &filler{Dataset: d, code: code, encoder: e, sel: c.Select, rank: int64(c.Rank), size: int64(c.Size)}
 	const spare = 16 // records more than the mean, for groups of longer ones
 	f.bytes = int(d.held/d.rows-keptBytes)*(spare+1)/spare + 1
-	if x := encode.NewCodedRows(code); record.IsTable(d.set.Format) && d.bad == 0 && x != nil {
-		f.Reader, f.bytes = x, x.Width()
+	f.source = f.newSource()
+	if x, ok := f.Reader.(*encode.CodedRows); ok {
+		f.bytes = x.Width()
 	}
 	if d.bad+d.excluded > 0 {
 		f.valid, err = encode.NewChecker(d.set.Source, d.set.Fields, d.schema)
 	}
 	return f, err
+}
+
+func (f *filler) newSource() *source {
+	s := &source{Input: f.set.NewInput(f.code.FieldsRead()), live: -1}
+	if record.IsTable(f.set.Format) && f.bad == 0 {
+		if x := encode.NewCodedRows(f.code); x != nil {
+			s.Reader = x
+		}
+	}
+	return s
+}
+
+// Close closes the open files.
+func (f *filler) Close() {
+	f.Input.Close()
+	for i := range f.decks {
+		f.decks[i].Input.Close()
+	}
 }
 
 // coded reports whether the reader returns encoded records.
@@ -107,6 +130,8 @@ func (f *filler) coded() bool {
 func (d *Dataset) newOrder(c *ReaderConfig, epoch int64) *order {
 	m := inDecks
 	switch {
+	case c.Apart:
+		m = apart
 	case !c.Shuffle:
 		m = inOrder
 	case d.held <= d.limits.held:
@@ -114,12 +139,12 @@ func (d *Dataset) newOrder(c *ReaderConfig, epoch int64) *order {
 	case d.onwards:
 		m = onwards
 	}
-	return newOrder(m, d.chosen[c.Select](), d.firstGroup, c.Seed, uint64(epoch))
+	return newOrder(m, d.chosen[c.Select](), d.firstGroup, int64(c.Size), c.Seed, uint64(epoch))
 }
 
 // begin starts an epoch.
 func (f *filler) begin(o *order) {
-	f.order, f.live = o, -1
+	f.order = o
 	if f.columns != nil {
 		f.columns.place = -1
 	}
@@ -127,15 +152,18 @@ func (f *filler) begin(o *order) {
 		for s := range f.turns {
 			f.turns[s] = make([]int32, o.decks)
 		}
-		for d := f.rank % o.decks; d < o.decks; d += f.size {
-			f.decks = append(f.decks, deck{number: d})
+		for i, s := range o.shares(f.rank, f.size) {
+			f.decks = append(f.decks, deck{share: s, source: f.source})
+			if o.mode == onwards && i > 0 {
+				f.decks[i].source = f.newSource()
+			}
 		}
-		f.sharing, f.at = max((f.size-f.rank%o.decks+o.decks-1)/o.decks, 1), f.rank/o.decks
 	}
 	for i := range f.decks {
-		f.decks[i].lo, f.decks[i].hi = 0, 0
+		k := &f.decks[i]
+		k.lo, k.hi = 0, 0
+		k.live, k.stage.lo, k.stage.hi = -1, 0, 0
 	}
-	f.stage.lo, f.stage.hi = 0, 0
 }
 
 // fill reads the rows of this rank between positions x and y of the epoch.
@@ -146,15 +174,15 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 	f.fetch.to, f.fetch.n, f.fetch.rows = d, 0, 0
 	for i := range f.decks {
 		k := &f.decks[i]
-		lo, hi := f.order.taken(k.number, x, f.turns[0]), f.order.taken(k.number, y, f.turns[1])
-		first, end, stride := f.order.share(lo, hi, f.at, f.sharing)
+		before := f.order.start(k.deck)
+		first, end := k.of(f.order.taken(k.deck, x, f.turns[0]), f.order.taken(k.deck, y, f.turns[1]))
 		if f.columns != nil && ctx.Err() == nil {
-			if f.columns.fill(d, first, end) {
+			if f.columns.fill(d, before+first, before+end) {
 				return nil
 			}
 			f.columns, f.live, d.at = nil, -1, place{}
 		}
-		if err := f.take(ctx, k, first, end, stride); err != nil {
+		if err := f.take(ctx, k, first, end); err != nil {
 			return err
 		}
 	}
@@ -166,8 +194,9 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 	return nil
 }
 
-// take adds records of a deck to the draft.
-func (f *filler) take(ctx context.Context, k *deck, first, end, stride int64) error {
+// take adds the records of a deck from first to end that are in the share.
+func (f *filler) take(ctx context.Context, k *deck, first, end int64) error {
+	runs := f.order.mode.ordered() || f.order.mode == inDecks && k.whole()
 	for i := first; i < end; {
 		if i < k.lo || i >= k.hi {
 			f.fetch.flush()
@@ -175,24 +204,22 @@ func (f *filler) take(ctx context.Context, k *deck, first, end, stride int64) er
 				return err
 			}
 		}
-		for i < end && i < k.hi {
-			n := int64(1)
-			if f.order.mode == inOrder || f.order.mode == inDecks && stride == 1 {
-				n = min(end, k.hi) - i
-			}
-			f.fetch.take(k.raw, k.kept[i-k.lo:i-k.lo+n])
-			i += n * stride
+		n := int64(1)
+		if runs {
+			n = min(end, k.hi) - i
 		}
+		f.fetch.take(k.raw, k.kept[i-k.lo:i-k.lo+n])
+		i = k.next(i + n)
 	}
-	if f.order.mode != onwards || first >= end || k.hi == f.order.rows() {
+	if f.order.mode != onwards || first >= end || k.hi == f.order.start(k.deck+1)-f.order.start(k.deck) {
 		return nil
 	}
 	// Read as large a part of the next window as has been dealt of this one.
-	if f.stage.lo == f.stage.hi {
-		f.open(k.number, k.hi)
+	w := &k.stage
+	if w.lo == w.hi {
+		f.open(k, k.hi)
 	}
-	groups := int64(f.stage.to - f.stage.from)
-	return f.readTo(ctx, f.stage.from+int(groups*(min(end, k.hi)-k.lo)/(k.hi-k.lo)))
+	return f.readTo(ctx, k.source, w.from+int(int64(w.to-w.from)*(min(end, k.hi)-k.lo)/(k.hi-k.lo)))
 }
 
 // load makes the window of record i of a deck the current one.
@@ -200,11 +227,11 @@ func (f *filler) load(ctx context.Context, k *deck, i int64) error {
 	if f.order.mode == inMemory {
 		return f.recall(ctx, k)
 	}
-	w := &f.stage
+	w := &k.stage
 	if i < w.lo || i >= w.hi {
-		f.open(k.number, i)
+		f.open(k, i)
 	}
-	if err := f.readTo(ctx, w.to); err != nil {
+	if err := f.readTo(ctx, k.source, w.to); err != nil {
 		return err
 	}
 	switch f.order.mode {
@@ -227,7 +254,7 @@ func (f *filler) load(ctx context.Context, k *deck, i int64) error {
 // arrange copies the staged window to a deck in the order in which it is dealt, so that a
 // step copies consecutive records.
 func (f *filler) arrange(k *deck) {
-	w := &f.stage
+	w := &k.stage
 	k.lo, k.hi = w.lo, w.hi
 	if k.raw == nil { // as large as the staged window, which has room for any
 		n := cap(w.raw)
@@ -249,37 +276,34 @@ func (f *filler) arrange(k *deck) {
 	}
 }
 
-// open starts the window of record i of deck d.
-func (f *filler) open(d, i int64) {
-	o, w := f.order, &f.stage
-	w.extent = o.window(d, i)
-	w.lo, w.hi, w.read = w.first-o.start(d), w.end-o.start(d), w.from
+// open starts the window of record i of a deck.
+func (f *filler) open(k *deck, i int64) {
+	o, w := f.order, &k.stage
+	w.extent = o.window(k.deck, i)
+	w.lo, w.hi, w.read = w.first-o.start(k.deck), w.end-o.start(k.deck), w.from
 	n := int(w.end - w.first)
 	if w.raw == nil { // large enough for any window
-		most := min(int(o.start(d+1)-o.start(d)), o.span*int(o.rows()/int64(len(o.perm))+1))
-		w.kept, w.raw = make([]kept, 0, most), room(most*f.bytes/int(f.sharing))
+		most := min(int(o.start(k.deck+1)-o.start(k.deck)), o.span*int(o.rows()/int64(len(o.perm))+1))
+		w.kept, w.raw = make([]kept, 0, most), room(most*f.bytes*int(k.to-k.from)/int(k.cycle))
 	}
 	w.raw, w.kept, w.turns, w.foreign = w.raw[:0], w.kept[:0], identity(w.turns, n), w.foreign[:0]
-	o.permute(d, w.extent, w.turns)
-	if f.sharing > 1 && o.mode != inOrder {
-		for range n {
-			w.foreign = append(w.foreign, true)
-		}
-		first, end, stride := o.share(w.lo, w.hi, f.at, f.sharing)
-		for i := first; i < end; i += stride {
-			w.foreign[w.turns[i-w.lo]] = false
+	o.permute(k.deck, w.extent, w.turns)
+	if !k.whole() && !o.mode.ordered() {
+		w.foreign = slices.Grow(w.foreign, n)[:n]
+		for i := range n {
+			w.foreign[w.turns[i]] = !k.has(w.lo + int64(i))
 		}
 	}
 }
 
 // readTo reads the groups of the staged window up to end.
-func (f *filler) readTo(ctx context.Context, end int) error {
-	for w := &f.stage; w.read < end; w.read++ {
+func (f *filler) readTo(ctx context.Context, s *source, end int) error {
+	for w := &s.stage; w.read < end; w.read++ {
 		if ctx.Err() != nil {
 			return errClosed
 		}
 		base := f.order.base[w.read]
-		if err := f.group(f.order.perm[w.read], f.sel, w, max(w.first-base, 0), w.end-base); err != nil {
+		if err := f.group(s, f.order.perm[w.read], f.sel, w, max(w.first-base, 0), w.end-base); err != nil {
 			return err
 		}
 	}
@@ -310,7 +334,7 @@ func (f *filler) recall(ctx context.Context, k *deck) error {
 			if ctx.Err() != nil {
 				return errClosed
 			}
-			if err := f.group(int32(g), All, &all, 0, int64(f.groups[g].rows)); err != nil {
+			if err := f.group(f.source, int32(g), All, &all, 0, int64(f.groups[g].rows)); err != nil {
 				return err
 			}
 		}
@@ -334,13 +358,13 @@ func (f *filler) recall(ctx context.Context, k *deck) error {
 }
 
 // group reads group g and keeps its selected records from number lo up to hi.
-func (f *filler) group(g int32, sel Select, w *stage, lo, hi int64) (err error) {
+func (f *filler) group(s *source, g int32, sel Select, w *stage, lo, hi int64) (err error) {
 	x := &f.groups[g]
-	b, live := x.block, f.live
-	f.live = -1
+	b, live := x.block, s.live
+	s.live = -1
 	bl := f.set.Blocks[b]
 	file := &f.set.Files[bl.File]
-	if err := f.OpenFile(int(bl.File)); err != nil {
+	if err := s.OpenFile(int(bl.File)); err != nil {
 		return err
 	}
 	next := g + 1
@@ -351,12 +375,12 @@ func (f *filler) group(g int32, sel Select, w *stage, lo, hi int64) (err error) 
 		bl.Hi, next = f.groups[next].offset, -1 // the rest is not needed
 	}
 	if live != g {
-		err = f.Reader.Begin(f.Content, file, bl, x.offset, 0)
+		err = s.Reader.Begin(s.Content, file, bl, x.offset, 0)
 	}
 	var u record.Unit
 	n, row := int64(0), x.row
 	for err == nil && row < x.row+x.rows && n < hi {
-		if u, err = f.Reader.Next(); err != nil {
+		if u, err = s.Reader.Next(); err != nil {
 			break
 		}
 		if f.flawed[b] > 0 && (u.Flaw != nil || f.valid.Check(u.Record) != nil) {
@@ -378,7 +402,7 @@ func (f *filler) group(g int32, sel Select, w *stage, lo, hi int64) (err error) 
 	}
 	if err == nil {
 		if row == x.row+x.rows {
-			f.live = next
+			s.live = next
 		}
 		return nil
 	}

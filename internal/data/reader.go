@@ -26,6 +26,7 @@ type ReaderConfig struct {
 	Trained     int64 // records trained on before the first epoch, for Growth
 	Rank, Size  int   // Size 0: 1
 	Shuffle     bool
+	Apart       bool   // each rank reads a part of the data in its order: the records of a step depend on Size
 	Select      Select // which records
 	Depth       int    // initial number of batches read ahead; 0: 8, for small ones up to 64
 	Threads     int    // maximum number of encoding threads; 0: GOMAXPROCS
@@ -71,6 +72,9 @@ func (c ReaderConfig) validate(rows int64) error {
 	}
 	if c.Start < 0 || c.Start > rows {
 		v.Bad("start", "is record %d of an epoch of %d; was the position taken on other data?", c.Start, rows)
+	}
+	if c.Apart && (c.Shuffle || c.Start > 0) {
+		v.Bad("apart", "is not possible with shuffling or a start")
 	}
 	if c.Depth < 0 || c.Depth > mostDepth {
 		v.Bad("depth", "is %d, from 1 to %d are possible", c.Depth, mostDepth)

@@ -1,6 +1,8 @@
 package data
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -63,17 +66,39 @@ func rowsOf(t testing.TB, batches []*encode.Batch) (rows []uint64) {
 	return rows
 }
 
+// packedParts writes the lines of a file into n packed files, and returns their pattern.
+func packedParts(t testing.TB, path string, n int) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	fatal.If(t, err)
+	lines, dir := bytes.SplitAfter(text, []byte("\n")), t.TempDir()
+	for i := range n {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		for _, line := range lines[i*len(lines)/n : (i+1)*len(lines)/n] {
+			z.Write(line)
+		}
+		fatal.If(t, z.Close())
+		fatal.If(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.csv.gz", i)), b.Bytes(), 0o644))
+	}
+	return filepath.Join(dir, "*.gz")
+}
+
 // The rows of every step, joined over ranks, are the same for any P and any point of
 // resuming, and an epoch is every row once.
 func TestReaderOnAnyNumberOfRanks(t *testing.T) {
+	path := numbered(t, numberedRecords, 60)
 	for _, limits := range []limits{{leastGroup, mostHeld}, tiny} {
-		readerOnAnyNumberOfRanks(t, limits)
+		readerOnAnyNumberOfRanks(t, limits, path)
 	}
+	readerOnAnyNumberOfRanks(t, tiny, packedParts(t, path, 40))
 }
 
-func readerOnAnyNumberOfRanks(t *testing.T, limits limits) {
-	const records = 20000
-	d, fit := prepareWithin(t, limits, numberedSource(), numberedSchema(), 3, numbered(t, records, 60))
+const numberedRecords = 20000
+
+func readerOnAnyNumberOfRanks(t *testing.T, limits limits, path string) {
+	const records = numberedRecords
+	d, fit := prepareWithin(t, limits, numberedSource(), numberedSchema(), 3, path)
 	e := newEncoder(t, fit)
 	if d.Rows(All) != records || len(d.set.Blocks) < 5 {
 		t.Fatalf("%d records in %d blocks", d.Rows(All), len(d.set.Blocks))
@@ -156,6 +181,7 @@ func TestReaderOfAnything(t *testing.T) {
 			Seed: rapid.Uint64().Draw(rt, "seed"), GlobalBatch: rapid.IntRange(1, 400).Draw(rt, "batch"), Size: p,
 			Shuffle: rapid.Bool().Draw(rt, "shuffle"), Depth: rapid.IntRange(1, 5).Draw(rt, "depth"),
 		}
+		c.Apart = !c.Shuffle && rapid.Bool().Draw(rt, "apart")
 		var rows []uint64
 		for _, sel := range []Select{Train, Valid} {
 			steps := Steps(s.Rows(sel), c.GlobalBatch)
@@ -173,6 +199,23 @@ func TestReaderOfAnything(t *testing.T) {
 			rt.Fatalf("training and validation have %d rows, want %d", len(rows), s.Rows(All))
 		}
 	})
+}
+
+// Ranks that read apart read consecutive parts of the data.
+func TestRanksReadApart(t *testing.T) {
+	path := numbered(t, numberedRecords, 60)
+	for _, path := range []string{path, packedParts(t, path, 5)} {
+		d, fit := prepareWithin(t, tiny, numberedSource(), numberedSchema(), 1, path)
+		for _, p := range []int{1, 3, 8} {
+			var rows []uint64
+			for r := range p {
+				rows = append(rows, rowsOf(t, readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 1000, Rank: r, Size: p, Apart: true}))...)
+			}
+			if !slices.IsSorted(rows) || len(rows) != numberedRecords {
+				t.Errorf("%s: %d ranks read %d records, in order: %v", path, p, len(rows), slices.IsSorted(rows))
+			}
+		}
+	}
 }
 
 // Statistics do not include held-out records.
@@ -228,6 +271,7 @@ func TestReaderRefuses(t *testing.T) {
 		{}, {GlobalBatch: -1}, {GlobalBatch: 1, Rank: 1}, {GlobalBatch: 1, Size: -1},
 		{GlobalBatch: 1, Start: 11}, {GlobalBatch: 1, Start: -1},
 		{GlobalBatch: 1, Depth: -1}, {GlobalBatch: 1, Select: 3},
+		{GlobalBatch: 1, Apart: true, Shuffle: true}, {GlobalBatch: 1, Apart: true, Start: 1},
 	} {
 		if r, err := NewReader(d, e, c); err == nil {
 			r.Close()

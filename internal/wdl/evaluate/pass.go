@@ -63,6 +63,7 @@ func (s *Setup) Over(ctx context.Context, d *data.Dataset, rows data.Select, p P
 	}
 	reader, err := data.NewReader(d, encoder, data.ReaderConfig{
 		GlobalBatch: Batch * s.Comm.Size(), Rank: s.Comm.Rank(), Size: s.Comm.Size(), Select: rows,
+		Apart: p.Take == nil, // metrics do not depend on the order
 	})
 	if err != nil {
 		return m, err
