@@ -92,7 +92,7 @@ func (e Evaluation) importance(ctx context.Context, d *data.Dataset, rows data.S
 		return nil, err
 	}
 	var err error
-	x.reader, err = data.NewReader(d, e.In.Encoder, data.ReaderConfig{GlobalBatch: evaluate.Batch * e.Comm.Size(), Rank: e.Comm.Rank(), Size: e.Comm.Size(), Select: rows})
+	x.reader, err = data.NewReader(d, e.In.Encoder, data.ReaderConfig{GlobalBatch: evaluate.Batch * e.Comm.Size(), Rank: e.Comm.Rank(), Size: e.Comm.Size(), Select: rows, Apart: true})
 	if err != nil {
 		return nil, err
 	}
