@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -21,9 +22,10 @@ type Column struct {
 	Missing  float64  // share of the records
 	Min, Max float64  // for numbers
 	Examples []string // the most frequent values, at most five
-	// Separator is the mark between several values of one field: "|" or "^", or "" if there
-	// is none.
+	// Separator is the mark between several values of one field: "|", "^", ";", "," or " ", or
+	// "" if there is none.
 	Separator string
+	Parts     string        // kind of the values between separators: int, float or string
 	Many      bool          // records hold lists of values
 	Marks     string        // of formatted numbers: "$", "%", "," or several of these
 	Integers  bool          // all numbers are integers
@@ -94,13 +96,7 @@ func lookAt(name string, all cells, delimiter string) Column {
 		counts[s]++
 	}
 	c.Distinct, c.Examples = len(counts), frequent(counts)
-	once := 0
-	for _, n := range counts {
-		if n == 1 {
-			once++
-		}
-	}
-	c.Single = float64(once) / float64(max(1, len(all.values)))
+	c.Single = float64(once(counts)) / float64(max(1, len(all.values)))
 	if !c.Many {
 		c.Dates = datesOf(name, all)
 	}
@@ -135,6 +131,9 @@ func (c *Column) split(values []string, delimiter string) {
 	if c.Many {
 		return
 	}
+	if c.Marks != "" || c.Dates.Format != "" || c.Dates.Mixed != "" {
+		return
+	}
 	if c.Separator = guessSeparator(values, delimiter); c.Separator == "" {
 		return
 	}
@@ -146,7 +145,40 @@ func (c *Column) split(values []string, delimiter string) {
 			}
 		}
 	}
-	c.Distinct, c.Examples = len(counts), frequent(counts)
+	c.Distinct, c.Examples, c.Parts = len(counts), frequent(counts), kindOf(slices.Collect(maps.Keys(counts)))
+}
+
+// Numbers reports whether the records hold lists of numbers that are not integers, such as
+// weights.
+func (c *Column) Numbers() bool {
+	return c.Many && c.Kind == "float" || c.Separator != "" && c.Parts == "float"
+}
+
+// LengthsEqual reports whether each record has as many values of a column as of another.
+func (c *Column) LengthsEqual(o *Column) bool {
+	for i := range c.cells.ends {
+		if c.length(i) != o.length(i) {
+			return false
+		}
+	}
+	return len(c.cells.ends) > 0
+}
+
+// length returns the number of values of a record.
+func (c *Column) length(record int) int {
+	own := c.cells.of(record)
+	if c.Separator == "" {
+		return len(own)
+	}
+	n := 0
+	for _, s := range own {
+		for piece := range strings.SplitSeq(s, c.Separator) {
+			if strings.TrimSpace(piece) != "" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // frequent returns the five most frequent values; of two with one count the smaller is

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -83,20 +84,67 @@ func IsTimeName(name string) bool {
 }
 
 // guessSeparator returns the mark between several values of one field, "" if fewer than
-// one in five fields have one.
+// one in five fields have one. Blanks, commas and semicolons also occur inside single
+// values: see isList.
 func guessSeparator(values []string, delimiter string) string {
-	for _, sep := range []string{"|", "^"} {
+	for _, sep := range []string{"|", "^", ";", ",", " "} {
 		n := 0
 		for _, s := range values {
 			if strings.Contains(strings.Trim(s, sep), sep) {
 				n++
 			}
 		}
-		if sep != delimiter && n > 0 && 5*n >= len(values) {
+		if n == 0 || 5*n < len(values) {
+			continue
+		}
+		if plain := sep == "|" || sep == "^"; plain && sep != delimiter || !plain && isList(values, sep) {
 			return sep
 		}
 	}
 	return ""
+}
+
+// isList reports whether fields with a mark that also occurs in names, titles and dates are
+// lists. The fields of lists are combinations: there are at least four times as many
+// different fields as different values, or, of integers, four times as large a share of the
+// fields occurs once. Their lengths differ, unlike those of dates, and some have three values
+// or more, unlike numbers with a decimal comma.
+func isList(values []string, sep string) bool {
+	const times, fewest, inHundred = 4, 20, 5
+	fields, pieces, lengths, all, long := map[string]int{}, map[string]int{}, map[int]int{}, 0, 0
+	for _, s := range values {
+		n := 0
+		for piece := range strings.SplitSeq(s, sep) {
+			if piece = strings.TrimSpace(piece); piece != "" {
+				pieces[piece]++
+				n++
+			}
+		}
+		if fields[s]++; n > 2 {
+			long++
+		}
+		lengths[n]++
+		all += n
+	}
+	_, same := mode(lengths)
+	if len(fields) < fewest || 100*long < inHundred*len(values) || 100*(len(values)-same) < inHundred*len(values) {
+		return false
+	}
+	if len(fields) >= times*len(pieces) {
+		return true
+	}
+	single, rare := float64(once(fields))/float64(len(values)), float64(once(pieces))/float64(all)
+	return single >= times*rare && 100*single >= inHundred && kindOf(slices.Collect(maps.Keys(pieces))) == "int"
+}
+
+// once returns the number of values that occur once.
+func once(counts map[string]int) (n int) {
+	for _, c := range counts {
+		if c == 1 {
+			n++
+		}
+	}
+	return n
 }
 
 // isBinary reports whether lines are binary data. Text in any encoding has hardly any zero

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,6 +105,46 @@ func TestInspectSeparator(t *testing.T) {
 		}
 		if in.Label != "clean" {
 			t.Errorf("%s: the label is %s", name, in.Label)
+		}
+	}
+}
+
+// TestInspectLists: blanks, commas and semicolons separate values if fields are combinations
+// of few values. They do not in names, titles, dates, coordinates and numbers.
+func TestInspectLists(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	join := func(n int, sep string, value func() string) string {
+		values := make([]string, n)
+		for i := range values {
+			values[i] = value()
+		}
+		return strings.Join(values, sep)
+	}
+	number := func(n int) func() string { return func() string { return strconv.Itoa(r.IntN(n)) } }
+	half := func() string { return fmt.Sprintf("0.%02d", 1+r.IntN(99)) }
+	rare := func() string { return strconv.Itoa(int(2000 * r.Float64() * r.Float64())) }
+	for want, field := range map[string]func() string{
+		`genres ","`: func() string {
+			return join(1+r.IntN(4), ", ", func() string { return string(rune('a' + r.IntN(9))) })
+		},
+		`hist " " int`:      func() string { return join(1+r.IntN(9), " ", number(300)) },
+		`recent " " int`:    func() string { return join(min(5, 1+r.IntN(30)), " ", rare) },
+		`weights ";" float`: func() string { return join(1+r.IntN(9), ";", half) },
+		`title ""`:          func() string { return join(1+r.IntN(5), " ", number(1<<40)) },
+		`city ""`:           func() string { return []string{"New York City", "Rome", "Los Angeles", "Dallas"}[r.IntN(4)] },
+		`price ""`:          func() string { return fmt.Sprintf("%d,%02d", r.IntN(90), r.IntN(100)) },
+		`place ""`:          func() string { return fmt.Sprintf("%d.5 %d.5", r.IntN(60), r.IntN(60)) },
+		`day ""`:            func() string { return fmt.Sprintf("%d. Juni %d", 1+r.IntN(30), 1900+r.IntN(99)) },
+	} {
+		name, _, _ := strings.Cut(want, " ")
+		text := tableOf(name+"\tclick\n", 2000, func(i int) string { return fmt.Sprintf("%s\t%d", field(), i%2) })
+		in, err := First(datatest.Write(t, "x.tsv", text), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := in.Columns[0]
+		if got := fmt.Sprintf("%s %q", name, c.Separator); got != want && got+" "+c.Parts != want {
+			t.Errorf("%s %q, want %s", got, c.Parts, want)
 		}
 	}
 }

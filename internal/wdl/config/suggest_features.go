@@ -63,6 +63,9 @@ func (s *suggestion) doubt(c *inspect.Column) string {
 	if c.Dates.Or != "" {
 		return fmt.Sprintf("CHECK: day and month cannot be told apart in these rows; the format may be %q instead, in every line of this field; ", c.Dates.Or)
 	}
+	if strings.ContainsAny(c.Separator, " ,;") {
+		return s.list(c)
+	}
 	if note := s.commas(c); note != "" || !s.mayName(c) || c.Dates.Format != "" {
 		return note
 	}
@@ -76,6 +79,15 @@ func (s *suggestion) doubt(c *inspect.Column) string {
 		return "CHECK: identifiers or amounts? if amounts, remove this line; if identifiers, remove the others; "
 	}
 	return ""
+}
+
+// list returns the comment about lists whose separator also occurs inside single values.
+func (s *suggestion) list(c *inspect.Column) string {
+	note := fmt.Sprintf("CHECK: treated as lists, because fields are combinations of few values; if a field is one value, remove separator: %q; ", c.Separator)
+	if len(c.Examples) > 0 && strings.ContainsAny(c.Examples[0], "[]'\"(){}") {
+		note += "write the values without brackets and quotes, because these are part of a value; "
+	}
+	return note
 }
 
 // entries returns the features of one column, or the reason why there are none.
@@ -97,8 +109,8 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return nil, "it has no values"
 	case c.Distinct == 1 && c.Missing == 0:
 		return nil, "it has only one value"
-	case c.Many && c.Kind == "float":
-		return nil, "lists of numbers; they may be the weights of another field"
+	case c.Numbers():
+		return nil, s.weightsOf(c)
 	case c.Many && c.Kind == "int":
 		return []string{s.weighted(name, s.weights(name))}, ""
 	case c.Dates.Mixed != "":
@@ -119,6 +131,27 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return []string{s.entry(name, "hash", "")}, ""
 	}
 	return []string{s.entry(name, keysOf(c), "")}, ""
+}
+
+// weightsOf returns why a column of lists of numbers is no feature. It names the lists that
+// are as long in each row: the numbers may be their weights.
+func (s *suggestion) weightsOf(c *inspect.Column) string {
+	const why = "lists of numbers; they may be the weights of another field"
+	of := -1
+	for i := range s.Columns {
+		o := &s.Columns[i]
+		if o.Numbers() || !o.Many && o.Separator == "" || o.Separator != c.Separator || s.names[i] == "" || !c.LengthsEqual(o) {
+			continue
+		}
+		if of >= 0 {
+			return why
+		}
+		of = i
+	}
+	if of < 0 {
+		return why
+	}
+	return fmt.Sprintf("lists of numbers, as many as values of %s in each row; if they are its weights, add weights: %s to that line", oneLine(s.names[of]), text(c.Name))
 }
 
 // countsRows reports whether integers that are all different leave few gaps, as row numbers

@@ -110,6 +110,9 @@ func TestSuggestColumns(t *testing.T) {
 	for want, c := range map[string]inspect.Column{
 		`{field: genres, encode: vocabulary, separator: "|"}`:                              {Name: "genres", Kind: "string", Distinct: 900, Separator: "|"},
 		`{field: tags, encode: hash, separator: "^"}`:                                      {Name: "tags", Kind: "string", Distinct: 2000, Separator: "^"},
+		`{field: recent, encode: hash, separator: " "}   # CHECK: treated as lists`:        {Name: "recent", Kind: "string", Distinct: 2000, Separator: " ", Parts: "int"},
+		"# - {field: shares, encode: hash}   # left out: lists of numbers":                 {Name: "shares", Kind: "string", Distinct: 2000, Separator: " ", Parts: "float"},
+		"write the values without brackets and quotes":                                     {Name: "printed", Kind: "string", Distinct: 20, Separator: ",", Parts: "string", Examples: []string{"['a'"}},
 		"{field: start_hour, encode: vocabulary}   # integers, 24 distinct\n":              {Name: "start_hour", Kind: "int", Integers: true, Distinct: 24},
 		"{field: rare, encode: vocabulary}   # integers, 1 distinct, nearly all missing":   {Name: "rare", Kind: "int", Integers: true, Distinct: 1, Missing: 0.9999},
 		"{field: customer, encode: vocabulary}   # integers":                               {Name: "customer", Kind: "int", Integers: true, Distinct: 700},
