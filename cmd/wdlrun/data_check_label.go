@@ -80,8 +80,12 @@ func (r *checked) printLabel(w io.Writer, field string) {
 		return
 	}
 	var all []string
+	hint := ""
 	for _, v := range r.Labels {
+		if v.Value == "" {
+			hint = fmt.Sprintf(`; if a missing value means 0, add data.derive: {label: "if(missing(%s), 0, 1)"} and label.field: label`, field)
+		}
 		all = append(all, fmt.Sprintf("%s in %d %s", strconv.Quote(v.Value), v.Records, plural(int(v.Records), "record")))
 	}
-	fmt.Fprintf(w, "the most frequent values of field %s: %s; see label.positive, label.negative and label.threshold\n", field, strings.Join(all, ", "))
+	fmt.Fprintf(w, "the most frequent values of field %s: %s; see label.positive, label.negative and label.threshold%s\n", field, strings.Join(all, ", "), hint)
 }

@@ -73,6 +73,15 @@ func IsIDName(name string) bool {
 	return w[0] == "id" || slices.Contains(idWords, last)
 }
 
+// IsWeightName reports whether a column of that name contains the weights of samples.
+func IsWeightName(name string) bool {
+	w := words(name)
+	if len(w) == 2 && (w[1] == "weight" || w[1] == "weights") {
+		return slices.Contains([]string{"sample", "instance", "example", "importance", "case", "observation", "row"}, w[0])
+	}
+	return len(w) == 1 && slices.Contains([]string{"sampleweight", "instanceweight"}, w[0])
+}
+
 // IsHourName reports whether a column of that name contains hours, days or months, which
 // are cyclic: each is a category.
 func IsHourName(name string) bool { return endsWith(name, hourWords) }

@@ -34,6 +34,7 @@ type Inspection struct {
 	Sure      bool     // Label has a usual name of labels
 	Rejected  []string // columns that may be a better label, with the reason why they are not Label
 	Positive  []string // values of Label that probably mean 1
+	Negative  []string // values of Label that mean 0, if both classes have several formats
 	Threshold *float64 // for a numeric label, instead of Positive: from this value on it is 1
 	Certain   bool     // Positive are common words for 1
 }

@@ -16,6 +16,9 @@ import (
 // Values that usually mean 1.
 var positiveWords = []string{"1", "1.0", "true", "t", "yes", "y", "pos", "positive", "click", "clicked"}
 
+// Values that usually mean 0, if the other value is one of positiveWords.
+var negativeWords = []string{"0", "0.0", "false", "f", "no", "n", "neg", "negative", "not clicked"}
+
 // guessLabel finds the label, and what the other columns reveal about it. The candidates,
 // in order: a column with the name of a label, preferably with two values; the first or
 // the last column if it has two values, preferably 0 and 1; any column with two; a column
@@ -63,7 +66,7 @@ func (in *Inspection) SetLabel(field string) error {
 	for i := range in.Columns {
 		in.Columns[i].Signal, in.Columns[i].Likeness = signal.Signal{}, 0
 	}
-	in.Label, in.Sure, in.Rejected, in.Positive, in.Threshold, in.Certain = field, true, nil, nil, nil, false
+	in.Label, in.Sure, in.Rejected, in.Positive, in.Negative, in.Threshold, in.Certain = field, true, nil, nil, nil, nil, false
 	in.guessRule(c)
 	in.measure()
 	return nil
@@ -138,6 +141,9 @@ func (in *Inspection) guessRule(c *Column) {
 		in.Threshold = &x
 		return
 	}
+	if in.Positive, in.Negative = c.formatsOfTwo(); in.Positive != nil {
+		return
+	}
 	byName := slices.Sorted(slices.Values(c.Examples))
 	for _, s := range byName {
 		if slices.Contains(positiveWords, strings.ToLower(strings.TrimSpace(s))) {
@@ -153,6 +159,35 @@ func (in *Inspection) guessRule(c *Column) {
 	default:
 		in.Positive = []string{"1"}
 	}
+}
+
+// formatsOfTwo returns the values of a label whose two classes have several formats, such as
+// 1, true, yes and 0, false, no. It returns nil for other labels.
+func (c *Column) formatsOfTwo() (positive, negative []string) {
+	if c.Kind != "string" || c.Distinct < 3 || c.Many || c.Separator != "" {
+		return nil, nil
+	}
+	seen := map[string]bool{}
+	for _, s := range c.cells.values {
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		switch word := strings.ToLower(strings.TrimSpace(s)); {
+		case slices.Contains(positiveWords, word):
+			positive = append(positive, s)
+		case slices.Contains(negativeWords, word):
+			negative = append(negative, s)
+		default:
+			return nil, nil
+		}
+	}
+	if len(positive) == 0 || len(negative) == 0 {
+		return nil, nil
+	}
+	slices.Sort(positive)
+	slices.Sort(negative)
+	return positive, negative
 }
 
 // counted reports whether the values are numbers of classes, such as 1 and 2, of which 1

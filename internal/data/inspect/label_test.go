@@ -23,6 +23,8 @@ func TestGuessRule(t *testing.T) {
 		"one and minus":  {"label", func(i int) string { return fmt.Sprint(i%2*2 - 1) }, "1", true},
 		"one and two":    {"label", func(i int) string { return fmt.Sprint(1 + i%2) }, "1", false},
 		"yes and no":     {"bought", func(i int) string { return []string{"no", "Yes"}[i%2] }, "Yes", true},
+		"formats":        {"target", func(i int) string { return []string{"0", "1", "True", "false", "1.0", "0.0"}[i%6] }, "1 1.0 True", false},
+		"three classes":  {"target", func(i int) string { return []string{"yes", "no", "maybe"}[i%3] }, "yes", false},
 		"other words":    {"target", func(i int) string { return []string{">50K", "<=50K", "<=50K"}[i%3] }, ">50K", false},
 		"stars":          {"rating", func(i int) string { return fmt.Sprint(1 + i%5) }, "from 4", false},
 		"half stars":     {"rating", func(i int) string { return fmt.Sprint(0.5 * float64(1+i%10)) }, "from 4", false},
@@ -47,6 +49,15 @@ func TestGuessRule(t *testing.T) {
 		}
 		if in.Label != x.header || got != x.want || in.Certain != x.sure || ones == 0 || ones == n {
 			t.Errorf("%s: label %s is 1 for %s, certain %v, in %d of %d records; want %s, %v", name, in.Label, got, in.Certain, ones, n, x.want, x.sure)
+		}
+	}
+}
+
+// TestIsWeightName: only names of the weights of samples, not of the weights of things.
+func TestIsWeightName(t *testing.T) {
+	for name, want := range map[string]bool{"sample_weight": true, "sampleWeight": true, "Instance Weight": true, "weight": false, "body_weight": false, "importance": false, "sample": false, "": false} {
+		if got := IsWeightName(name); got != want {
+			t.Errorf("%q: %v", name, got)
 		}
 	}
 }

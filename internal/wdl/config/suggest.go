@@ -19,6 +19,7 @@ func Suggest(in *inspect.Inspection) []byte {
 	s := &suggestion{Inspection: *in, taken: map[string]bool{}}
 	s.columns()
 	s.pickLabel()
+	s.pickWeight()
 	s.dataSection()
 	s.labelSection()
 	s.featureSection()
@@ -44,8 +45,9 @@ func Learnable(in *inspect.Inspection) bool {
 	s := &suggestion{Inspection: *in, taken: map[string]bool{}}
 	s.columns()
 	s.pickLabel()
+	s.pickWeight()
 	for i, c := range in.Columns {
-		if i != s.label && s.names[i] != "" && c.Distinct > 0 {
+		if i != s.label && i != s.weight && s.names[i] != "" && c.Distinct > 0 {
 			return true
 		}
 	}
@@ -89,11 +91,12 @@ func LookedAt(l *inspect.Inspection, text func(string) string) string {
 // suggestion builds a configuration from an Inspection.
 type suggestion struct {
 	inspect.Inspection
-	out   strings.Builder
-	names []string        // names of the columns in the configuration; "" if unusable
-	why   []string        // why a name is unusable
-	label int             // index of the label's column; -1: none
-	taken map[string]bool // names of features
+	out    strings.Builder
+	names  []string        // names of the columns in the configuration; "" if unusable
+	why    []string        // why a name is unusable
+	label  int             // index of the label's column; -1: none
+	weight int             // index of the column with the weights of samples; -1: none
+	taken  map[string]bool // names of features
 }
 
 func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }

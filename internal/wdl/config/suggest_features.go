@@ -23,7 +23,7 @@ func (s *suggestion) featureSection() {
 	written := 0
 	for i := range s.Columns {
 		c := &s.Columns[i]
-		if i == s.label {
+		if i == s.label || i == s.weight {
 			continue
 		}
 		entries, why := s.entries(i)
@@ -43,7 +43,7 @@ func (s *suggestion) featureSection() {
 		s.line("  # not read: %s", field)
 	}
 	for i := range s.Columns {
-		if written == 0 && i != s.label && s.names[i] != "" && s.Columns[i].Distinct > 0 {
+		if written == 0 && i != s.label && i != s.weight && s.names[i] != "" && s.Columns[i].Distinct > 0 {
 			s.line("  - {field: %s, encode: hash}   # CHECK: no better feature was found", text(s.names[i]))
 			written++
 		}

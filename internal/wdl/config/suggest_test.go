@@ -93,6 +93,42 @@ func TestSuggestLabel(t *testing.T) {
 	}
 }
 
+// TestSuggestLabelOfManyValues: a label of several formats, classes or without zeros is marked
+// with its values and the correction.
+func TestSuggestLabelOfManyValues(t *testing.T) {
+	for _, x := range []struct {
+		label inspect.Column
+		in    inspect.Inspection
+		want  string
+	}{
+		{inspect.Column{Distinct: 4}, inspect.Inspection{Positive: []string{"1", "true"}, Negative: []string{"0", "false"}}, "  positive: [\"1\", \"true\"]   # CHECK: several formats of each class\n  negative: [\"0\", \"false\"]\n"},
+		{inspect.Column{Distinct: 3, Examples: []string{"none", "view", "buy"}}, inspect.Inspection{Positive: []string{"buy"}}, "# CHECK: which value is the 1? 3 distinct: \"none\" \"view\" \"buy\"\n"},
+		{inspect.Column{Distinct: 1, Missing: 0.65, Examples: []string{"1"}}, inspect.Inspection{Positive: []string{"1"}}, "65 % are missing; if a missing value means 0, add derive: {label: \"if(missing(`clicked at`), 0, 1)\"} to data"},
+	} {
+		l := &x.in
+		l.Path, l.Rows, l.Header, l.Label, l.Sure = "x.csv", 100, true, "clicked at", true
+		x.label.Name, x.label.Kind = l.Label, "string"
+		l.Columns = []inspect.Column{{Name: "a", Kind: "string", Distinct: 5}, x.label}
+		b := Suggest(l)
+		if _, err := Parse("x.yaml", b); err != nil || !strings.Contains(string(b), x.want) {
+			t.Errorf("%v: no %s in\n%s", err, x.want, b)
+		}
+	}
+}
+
+// TestSuggestSampleWeight: a column named like the weights of samples is no feature, unless a
+// weight is missing.
+func TestSuggestSampleWeight(t *testing.T) {
+	for missing, want := range map[float64]string{0: "  weight: sample_weight     # CHECK", 0.1: "{field: sample_weight, encode: quantile}"} {
+		b := Suggest(&inspect.Inspection{Path: "x.csv", Header: true, Rows: 100, Label: "y", Sure: true, Positive: []string{"1"}, Columns: []inspect.Column{
+			{Name: "y", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}, {Name: "a", Kind: "string", Distinct: 5},
+			{Name: "sample_weight", Kind: "float", Distinct: 30, Max: 7, Missing: missing}}})
+		if _, err := Parse("x.yaml", b); err != nil || !strings.Contains(string(b), want) || strings.Count(string(b), "sample_weight") != 1+int(10*missing) {
+			t.Errorf("%v: no %s in\n%s", err, want, b)
+		}
+	}
+}
+
 // TestSuggestWeights: real numbers of LibSVM are weights of the indices.
 func TestSuggestWeights(t *testing.T) {
 	for distinct, want := range map[int]string{1: "{field: features, encode: id}", 9: "{field: features, encode: id, weights: values}"} {
