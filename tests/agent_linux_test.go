@@ -92,8 +92,19 @@ func (a *agents) jobs() []int {
 	})
 }
 
+// resident returns the resident memory of a process, in kB.
+func resident(t *testing.T, pid int) (kb int) {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	fatal.If(t, err)
+	_, after, _ := strings.Cut(string(b), "VmRSS:")
+	_, err = fmt.Sscan(after, &kb)
+	fatal.If(t, err)
+	return kb
+}
+
 // TestAgents trains on two machines to the bits of one local rank. One of them does not
-// listen.
+// listen. The agents stay small.
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	a := newAgents(t)
@@ -131,6 +142,9 @@ func TestAgents(t *testing.T) {
 		}
 	}
 	for _, cmd := range a.run {
+		if kb := resident(t, cmd.Process.Pid); kb < 1000 || kb > 30_000 {
+			t.Errorf("%d kB of an agent are resident after its jobs, want at most 30 MB", kb)
+		}
 		kill(t, cmd.Process.Pid, syscall.SIGTERM)
 		if o := end(t, cmd); o.code != 0 {
 			t.Errorf("exit code %d of an agent\n%s", o.code, o.stderr)

@@ -263,6 +263,7 @@ func (m *Mesh) Serve(ctx context.Context) error {
 	searching, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	all.Go(func() { m.find(searching) })
+	unmapProgram()
 	failed := make(chan error, 1)
 	go func() {
 		for {
