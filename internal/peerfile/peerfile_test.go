@@ -21,7 +21,7 @@ import (
 )
 
 // serve serves the files in a folder whose names end in .ok.
-func serve(t *testing.T, key rank.Key) (s *Server, dir string) {
+func serve(t testing.TB, key rank.Key) (s *Server, dir string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	fatal.If(t, err)
@@ -32,7 +32,7 @@ func serve(t *testing.T, key rank.Key) (s *Server, dir string) {
 	return s, t.TempDir()
 }
 
-func client(t *testing.T, key rank.Key) *Client {
+func client(t testing.TB, key rank.Key) *Client {
 	t.Helper()
 	c, err := NewClient(key)
 	fatal.If(t, err)

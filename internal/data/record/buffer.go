@@ -6,7 +6,13 @@ import (
 	"math"
 )
 
-const readBytes = 32 << 10 // of one read
+const (
+	readBytes = 32 << 10 // of one read
+
+	// beyond is how much is read behind the end of a range at once: only its last record reaches
+	// there.
+	beyond = 4 << 10
+)
 
 // unknownSize is the size of a packed file before its end is reached.
 const unknownSize = math.MaxInt64
@@ -27,6 +33,9 @@ type buffer struct {
 
 // seek makes b read from offset lo.
 func (b *buffer) seek(src io.ReaderAt, size, lo, hi int64) {
+	if s, ok := src.(interface{ Expect(lo, hi int64) }); ok && hi < math.MaxInt64-beyond { // a file on another machine
+		s.Expect(max(lo-1, 0), min(hi+beyond, size)) // lines begin behind a line feed
+	}
 	b.src, b.size, b.hi, b.off, b.r, b.w = src, size, hi, lo, 0, 0
 }
 
@@ -57,11 +66,10 @@ func (b *buffer) fill() error {
 		copy(grown, b.buf[:b.w])
 		b.buf = grown
 	}
-	// Read at most 4 KiB past the end of the range: only its last record reaches there.
 	from := b.off + int64(b.w)
 	want := min(int64(readBytes), b.size-from)
-	if left := b.hi - from; left > 0 && left < math.MaxInt64-4096 {
-		want = min(want, left+4096)
+	if left := b.hi - from; left > 0 && left < math.MaxInt64-beyond {
+		want = min(want, left+beyond)
 	}
 	n, err := b.src.ReadAt(b.buf[b.w:b.w+int(want)], from)
 	b.w += n
