@@ -438,6 +438,38 @@ func readElsewhere(t *testing.T, dir, client, homes, one, each string) {
 	}
 }
 
+// TestALostHostBeforeACheckpoint: a job that is restarted without a host, and without a
+// checkpoint, warns that it lacks the files of the host.
+func TestALostHostBeforeACheckpoint(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir, client, homes := diskless(t)
+	config := "data: {train: [logs/x.csv], hosts: each, header: true}\nlabel: {field: click}\nfeatures: [{field: site, encode: hash}]\n" +
+		"model: {hidden: [8]}\ntrain: {epochs: 2, batch: 64}\n"
+	write(t, dir, "ctr.yaml", config)
+	for _, host := range []string{"a", "b"} {
+		fatal.If(t, os.MkdirAll(filepath.Join(homes, host, "logs"), 0o700))
+		write(t, homes, host+"/logs/x.csv", "click,site\n"+strings.Repeat("1,"+host+"\n0,x\n", 500))
+		write(t, homes, host+"/ctr.yaml", config)
+	}
+	var lines bytes.Buffer
+	cmd := command(t, dir, "-H", "a,b", "-ssh", client, "-restarts", "3", "-min-np", "1", "train", "-config", "ctr.yaml", "-chaos", "stop:1000s@1@step2")
+	cmd.Stderr = &lines
+	fatal.If(t, cmd.Start())
+	eventually(t, "the first steps", func() bool {
+		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*/metrics.jsonl"))
+		return len(found) > 0
+	})
+	for _, pid := range below(filepath.Join(homes, "b")) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	err := cmd.Wait()
+	const want = "data.hosts: each: the training starts from the beginning, without the files of host b, which is not in this job"
+	if err != nil || strings.Count(lines.String(), want) != 1 {
+		t.Errorf("%v, want %q once\n%s", err, want, lines.String())
+	}
+}
+
 // TestALostHostWithFiles: a host that is lost in the middle of an epoch, while others read its
 // files, is one verdict that names the host. A job without it names its files and the cure; from
 // the end of an epoch, a training resumes without them and warns.
@@ -469,19 +501,19 @@ func TestALostHostWithFiles(t *testing.T) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 	begin := time.Now()
-	const gone = "host b is not in this job, and its files are gone: [logs/x.csv]; start the job on host b too, or copy these files to another host; the checkpoint of step "
+	const gone = "host b is not in this job, and its files are gone: [logs/x.csv]; start the job on host b too; the checkpoint of step "
 	err := cmd.Wait()
 	for _, want := range []string{"host b (ranks 2, 3) was lost", gone, "the job is not restarted: this error would occur again"} {
 		if err == nil || strings.Count(lines.String(), want) != 1 || time.Since(begin) > 15*time.Second {
 			t.Errorf("%v after %v, want %q once\n%s", err, time.Since(begin), want, lines.String())
 		}
 	}
-	if o := abroad(t, dir, client, "a:2", "train", "-resume", run); o.code == 0 || !strings.Contains(o.stderr, gone) {
+	if o := abroad(t, dir, client, "a:2", "train", "-resume", run); o.code == 0 || !strings.Contains(o.stderr, "each: "+gone) {
 		t.Errorf("resumed without b: %+v", o)
 	}
 	whole, _ := trainAbroad(t, dir, client, "a:1,b:1", "-resume", run, "-set", "train.epochs=1", "-set", "train.batch=4096", "-set", "train.checkpoint.every_steps=100000")
 	_, o := trainAbroad(t, dir, client, "a:1,c:1", "-resume", whole.RunDir, "-set", "train.epochs=2")
-	if want := "the training continues with less data: host b is not in this job, and its files are gone: [logs/x.csv]"; !strings.Contains(o.stderr, want) {
+	if want := "the training continues with less data: host b is not in this job, and its files are gone: [logs/x.csv]; start the job on host b too, or copy these files to another host"; !strings.Contains(o.stderr, want) {
 		t.Errorf("resumed after an epoch: want %q\n%s", want, o.stderr)
 	}
 }

@@ -109,6 +109,9 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 			return err
 		}
 	}
+	if d.opt.Again != "" && from == nil && c.Data.EachHost() {
+		d.warnOfLeftOut(b.RunDir)
+	}
 	if about := d.opt.About; about.Version != "" {
 		about.Hosts = d.opt.Hosts
 		if err := save.WriteAbout(b.RunDir, about); err != nil {
@@ -119,6 +122,22 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 		err = save.Inherit(from, b.RunDir, d.opt.Warn)
 	}
 	return err
+}
+
+// warnOfLeftOut warns if a job with data.hosts: each, which restarts without a checkpoint, lacks
+// hosts of its earlier generation: it trains on the files of the remaining hosts only.
+func (d *decision) warnOfLeftOut(runDir string) {
+	was, err := save.ReadAbout(runDir)
+	left := slices.DeleteFunc(was.Hosts, func(h string) bool { return slices.Contains(d.opt.Hosts, h) })
+	slices.Sort(left)
+	names := "host " + strings.Join(slices.Compact(left), " and ")
+	switch {
+	case err != nil: // it was on the host of the former rank 0
+		names = "the host of the former rank 0"
+	case len(left) == 0:
+		return
+	}
+	d.opt.Warn(fmt.Sprintf("data.hosts: each: the training starts from the beginning, without the files of %s, which is not in this job: start the job there too, or copy its files to another host", names))
 }
 
 // place returns the run directory. A job that restarts after a failure uses the one of its

@@ -28,7 +28,7 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 	if now := &j.cursor; now.Data != was.Data && j.in.Train != nil {
 		gone := ""
 		if j.config.Data.EachHost() {
-			gone = input.Gone(now.Shares, was.Shares, j.opt.Hosts)
+			gone = input.Gone(now.Shares, was.Shares, j.opt.Hosts, now.Consumed > 0)
 		}
 		end, err := collective.BroadcastBytes(j.comm, []byte(lastEnd(c.Dir())), 0, maxBrief) // other hosts may lack that checkpoint
 		if err != nil {

@@ -27,8 +27,9 @@ func (h *hostFiles) share() Share {
 }
 
 // Gone describes the files that a training had before and now lacks, with the cure; "": none.
-// ranksOn are the hosts of the present job.
-func Gone(before, now []Share, ranksOn []string) string {
+// ranksOn are the hosts of the present job. Inside an epoch, files must be on their former host,
+// which determines the order of samples.
+func Gone(before, now []Share, ranksOn []string, inside bool) string {
 	var faults, hosts []string
 	for _, was := range before {
 		is := slices.IndexFunc(now, func(s Share) bool { return s.Host == was.Host })
@@ -52,5 +53,9 @@ func Gone(before, now []Share, ranksOn []string) string {
 	case len(hosts) == 0:
 		return strings.Join(faults, "; ") + "; restore these files"
 	}
-	return fmt.Sprintf("%s; start the job on host %s too, or copy these files to another host", strings.Join(faults, "; "), strings.Join(hosts, " and "))
+	cure := fmt.Sprintf("start the job on host %s too", strings.Join(hosts, " and "))
+	if !inside {
+		cure += ", or copy these files to another host"
+	}
+	return strings.Join(faults, "; ") + "; " + cure
 }

@@ -55,7 +55,13 @@ func (e unionError) Is(target error) bool { return target == ErrOtherFiles }
 // hosts. It does nothing if the hosts share the data, or on one host. Otherwise it is collective.
 func (in *Input) union() (u union, err error) {
 	u.Input = in
-	if !in.Config.Data.EachHost() || in.Comm == nil || len(in.Hosts) != in.Comm.Size() || len(slices.Compact(slices.Clone(in.Hosts))) == 1 {
+	if !in.Config.Data.EachHost() || in.Comm == nil || len(in.Hosts) != in.Comm.Size() {
+		return u, nil
+	}
+	if len(slices.Compact(slices.Clone(in.Hosts))) == 1 { // its files are compared with those of several hosts before
+		h := listed(in.Config)
+		h.host = in.Hosts[0]
+		in.Shares = []Share{h.share()}
 		return u, nil
 	}
 	if in.Volumes == nil {

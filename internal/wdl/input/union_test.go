@@ -267,8 +267,12 @@ func TestGone(t *testing.T) {
 		{nil, "a", "host a had other files: [x]; host b is not in this job, and its files are gone: [x y z] and 2 more; start the job on host b too, or copy these files to another host"},
 		{[]Share{before[0], share("b", 2, "3")}, "a b", "host b had other files: [x y z] and 2 more; restore these files"},
 	} {
-		if got := Gone(before, x.now, strings.Fields(x.on)); got != x.want {
+		if got := Gone(before, x.now, strings.Fields(x.on), false); got != x.want {
 			t.Errorf("%v: %q, want %q", x.now, got, x.want)
 		}
+	}
+	const inside = "host b is not in this job, and its files are gone: [x y z] and 2 more; start the job on host b too"
+	if got := Gone(before, before[:1], []string{"a"}, true); got != inside {
+		t.Errorf("inside an epoch: %q, want %q", got, inside)
 	}
 }

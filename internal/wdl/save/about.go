@@ -1,6 +1,7 @@
 package save
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -18,22 +19,31 @@ type About struct {
 	Tags    []string `json:"tags,omitempty"`
 }
 
+// ReadAbout reads run.json.
+func ReadAbout(dir string) (a About, err error) {
+	b, err := regular.ReadFile(filepath.Join(dir, FileRun), 1<<20)
+	if err != nil {
+		return a, err
+	}
+	return a, json.Unmarshal(b, &a)
+}
+
 // WriteAbout writes run.json. An empty note or tags keep those in the file, which a resumed
 // training needs.
 func WriteAbout(dir string, a About) error {
-	var was About
-	b, err := regular.ReadFile(filepath.Join(dir, FileRun), 1<<20)
-	if err == nil && json.Unmarshal(b, &was) == nil {
-		if a.Note == "" {
-			a.Note = was.Note
-		}
+	var damaged *json.SyntaxError
+	var foreign *json.UnmarshalTypeError
+	was, err := ReadAbout(dir)
+	switch {
+	case err == nil:
+		a.Note = cmp.Or(a.Note, was.Note)
 		if len(a.Tags) == 0 {
 			a.Tags = was.Tags
 		}
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	case !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &damaged) && !errors.As(err, &foreign):
 		return err
 	}
-	b, err = json.MarshalIndent(a, "", "  ")
+	b, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
 		return err
 	}
