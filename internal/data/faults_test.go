@@ -156,7 +156,7 @@ func TestOpenUncut(t *testing.T) {
 
 func openAll(out *strings.Builder, dir string) {
 	for _, patterns := range [][]string{
-		{}, {""}, {"none.csv"}, {"/none.csv"}, {"empty.csv"}, {"*.tsv"}, {"[.csv"}, {"deep"}, {"zero"}, {"zero/*"}, {"mixed"},
+		{}, {""}, {"none.csv"}, {"/none.csv"}, {"empty.csv"}, {"*.tsv"}, {"[.csv"}, {"deep"}, {"deep*"}, {"zero"}, {"zero/*"}, {"mixed"},
 		{"ftp://host/a.csv"}, {"file://none.csv"}, {"file:///none.csv"}, {"builtin:adult"}, {"a.csv", "./a.csv"}, {"?.csv", "b.csv"}, {"a.csv", "other.csv"}, {"/dev/null"},
 		{"a.csv"}, {"?.csv"}, {"part"}, {"part/*.csv", "a.csv"},
 	} {

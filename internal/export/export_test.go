@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/apply"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -244,5 +245,27 @@ func TestOptionsAreRejected(t *testing.T) {
 		if found, _ := filepath.Glob(filepath.Join(opt.Out, "*", "[0-9]*")); len(found) > 0 {
 			t.Errorf("%v are there", found)
 		}
+	}
+}
+
+// TestWarmupOfLists: records of a format with lists are written for the warm-up.
+func TestWarmupOfLists(t *testing.T) {
+	text := ""
+	for i := range 40 {
+		text += fmt.Sprintf("{\"click\":%d,\"genres\":[\"a\",\"b%d\"],\"age\":%d}\n", i%2, i%3, i)
+	}
+	dir := t.TempDir()
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "x.jsonl"), []byte(text), 0o600))
+	c, err := config.Parse("c.yaml", []byte("data: {train: ["+filepath.Join(dir, "x.jsonl")+"], format: jsonl}\nlabel: {field: click}\nfeatures:\n  - {field: genres, encode: vocabulary}\n  - {field: age, encode: standardise}\n"))
+	fatal.If(t, err)
+	opt := wdl.Options{Config: c, Out: dir}
+	r, err := wdl.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), opt).Run(context.Background())
+	fatal.If(t, err)
+	m, err := wdl.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
+	fatal.If(t, err)
+	x, err := export.Write(context.Background(), source(m), export.Options{Out: dir, Name: "ctr", Version: -1, Warn: func(line string) { t.Error(line) }})
+	fatal.If(t, err)
+	if _, err := os.Stat(filepath.Join(x.Dir, "warmup.tfrecord")); err != nil {
+		t.Error(err)
 	}
 }

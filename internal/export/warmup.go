@@ -30,7 +30,7 @@ func warmup(ctx context.Context, c *config.Config, in []Input) ([]byte, error) {
 	var columns []write.Column
 	for _, x := range in {
 		names = append(names, x.Field)
-		columns = append(columns, write.Column{Name: x.Field, Kind: value.Text, Many: x.List})
+		columns = append(columns, write.Column{Name: x.Field, Kind: value.Text, Many: x.List || !c.Data.HasLayout()}) // other formats have lists
 	}
 	var b bytes.Buffer
 	w, err := write.New(&b, write.Layout{Format: "tfrecord", Missing: c.Data.Missing}, columns)

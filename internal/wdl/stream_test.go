@@ -407,6 +407,25 @@ func TestQuietStreamIsSaved(t *testing.T) {
 	})
 }
 
+// TestQuietStreamPublishesOnce: while no data follows a span, its version is not published
+// again.
+func TestQuietStreamPublishesOnce(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir, models := t.TempDir(), filepath.Join(t.TempDir(), "models")
+	drop(t, dir, "0.csv", 40, 1)
+	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
+		opt := Options{Config: streamConfig(t, dir, "", ""), Out: t.TempDir()}
+		opt.Set = []string{"data.follow.idle=4", "train.export.every_seconds=1", "train.export.dir=" + models}
+		opt.Warn = func(line string) { t.Error(line) }
+		_, err := NewJob(comm, trace.New(10), opt).Run(context.Background())
+		return err
+	})
+	if all := published(t, models); len(all) == 0 || all[len(all)-1] != 3 {
+		t.Errorf("versions %v, want 3", all)
+	}
+}
+
 // TestQuietStreamSavesAgain: a checkpoint that failed because the disk was full can be
 // requested while no data arrives.
 func TestQuietStreamSavesAgain(t *testing.T) {

@@ -318,6 +318,7 @@ func isDocument(name string) bool {
 func several(pattern string, names []string) ([]File, error) {
 	slices.Sort(names)
 	var files []File
+	folders := true
 	for _, name := range names {
 		if err := printable(name); err != nil {
 			return nil, err
@@ -326,6 +327,7 @@ func several(pattern string, names []string) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
+		folders = folders && info.IsDir()
 		if info.IsDir() || info.Mode().IsRegular() && info.Size() == 0 {
 			continue
 		}
@@ -334,6 +336,9 @@ func several(pattern string, names []string) ([]File, error) {
 			return nil, err
 		}
 		files = append(files, f)
+	}
+	if len(files) == 0 && folders {
+		return nil, noFile{fmt.Errorf("%s matches only folders; name the files in them, such as %s", pattern, filepath.Join(pattern, "*"))}
 	}
 	if len(files) == 0 {
 		return nil, noFile{fmt.Errorf("%s: every file is empty; check the program that wrote them", pattern)}

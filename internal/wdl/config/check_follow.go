@@ -24,7 +24,7 @@ func (k checker) follow() {
 		why   string
 	}{
 		{"data.valid_fraction", k.c.Data.ValidFraction != 0, "a stream has no fixed size, so no share can be held out: name files in data.valid"},
-		{"train.epochs", t.Epochs > 1, "what grows is read once"},
+		{"train.epochs", t.Epochs > 1, "a stream is read once: set it to 1, or omit it"},
 		{"train.schedule.kind", t.Schedule.Kind == "linear" || t.Schedule.Kind == "cosine", "a stream has no end for the rate to fall to: use constant, step or plateau"},
 	} {
 		if x.given {

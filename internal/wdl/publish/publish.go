@@ -182,7 +182,7 @@ func (p *Publisher) Boundary(step int64) error {
 	switch {
 	case all.Lost:
 		return p.begin(step)
-	case !all.Ready:
+	case !all.Ready || step <= p.last: // the previous version is of this step: a stream waits for data
 		return nil
 	}
 	return p.take(step)
