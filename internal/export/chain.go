@@ -90,7 +90,7 @@ func (m *Model) apply(dir string, of Manifest) (err error) {
 	for i := 0; i < len(of.Tables) && err == nil; i++ {
 		// Each table has a separate allocation, which is freed when its layer is merged.
 		var b []byte
-		sections := f.Sections[3*i : 3*i+3]
+		sections := f.Sections[tableSections*i:][:tableSections]
 		if b, err = m.readSections(from, sections, offset); err != nil {
 			break
 		}

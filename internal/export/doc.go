@@ -21,18 +21,27 @@
 //
 // # Tables
 //
-// A table is a file of three sections. All numbers are little-endian. Each section is padded
+// A table is a file of two sections. All numbers are little-endian. Each section is padded
 // with zeros to a multiple of 64 bytes. The manifest has the number of rows n, the values of
-// a row V and the bits of the directory b.
+// a row V and the lines of the index m.
 //
-//	rows       n·s  s bytes for each row, in the order of the keys
-//	keys       n·8  uint64, ascending by hash
-//	directory  (2ᵇ+1)·4  uint32: entry i is the number of the first row whose hash has a
-//	           value of at least i in its first b bits; the last entry is n
+//	rows   n·(8+s)  n records: the key, uint64, and its row of s bytes
+//	index  m·64     m lines
 //
-// The hash of a key is mix(key XOR salt), where mix is the finalizer of SplitMix64 and the
-// salt is table.Salt of the table's name. A reader takes the first b bits of the hash and
-// compares the keys between two entries of the directory, four at most on average.
+//	a line: first    uint32       number of records before those of the line
+//	        records  uint32       number of records of the line
+//	        pilots   28 × uint16  by bucket
+//
+// The hash h of a key is mix(key XOR salt), where mix is the finalizer of SplitMix64 and the
+// salt is table.Salt of the table's name. The line of a key is ⌊h·m/2⁶⁴⌋. Its bucket is
+// ⌊r·28/2⁶⁴⌋, where r is h·m mod 2⁶⁴. With the pilot p of the bucket, its place among the
+// records of the line is
+//
+//	⌊(h·(p·0x9e3779b97f4a7c15 OR 1) mod 2⁶⁴)·records/2⁶⁴⌋
+//
+// No other place of the table can have the key, unless p is 65535: then all records of the line
+// have to be searched, because no pilot was found. A look-up thus reads one line of the index
+// and one record.
 //
 // A row holds its parts in order. A part of one value, such as a wide weight, is a float32
 // in every type.
@@ -48,7 +57,7 @@
 //
 // A training publishes versions that contain the changes since the previous version
 // (Publisher). Their manifest names that version. They have dense.bin, and delta.bin with the
-// three sections of each table in float32. A row that table.IsUnknown recognises marks a key
+// two sections of each table in float32. A row that table.IsUnknown recognises marks a key
 // whose row was removed.
 //
 // An open version consists of the tables of a complete version and layers of changes. If the

@@ -77,43 +77,36 @@ func TestCodecs(t *testing.T) {
 	}
 }
 
-// openKeys returns a table of keys in memory, as writeTable and newMapped do.
+// openKeys returns a table of keys, as writeTable and newMapped do, and its sections in one slice.
 func openKeys(t testing.TB, keys []uint64, as precision, of sparse.Table) (mapped, []byte) {
-	w := &tableWriter{codec: newCodec(as, of), of: of, w: &writer{err: nil}}
-	var rows []byte
-	slices.SortFunc(keys, func(a, b uint64) int {
-		x, y := [1]uint64{}, [1]uint64{}
-		table.Hashes(x[:], []uint64{a}, table.Salt(of.Name))
-		table.Hashes(y[:], []uint64{b}, table.Salt(of.Name))
-		if x[0] < y[0] {
-			return -1
-		}
-		return 1
-	})
+	c, salt := newCodec(as, of), table.Salt(of.Name)
 	hashes := make([]uint64, len(keys))
-	table.Hashes(hashes, keys, table.Salt(of.Name))
-	row, values := make([]byte, w.codec.stride), make([]float32, w.codec.width)
-	for _, k := range keys {
-		for i := range values {
-			values[i] = float32(k%1000) + float32(i)/8
-		}
-		w.codec.encode(row, values)
-		rows = append(rows, row...)
-	}
-	bits := directoryBits(len(keys))
-	pad := func(b []byte) []byte { return append(b, make([]byte, padded(int64(len(b)))-int64(len(b)))...) }
-	var f file
+	slices.SortFunc(keys, func(a, b uint64) int { return cmp.Compare(hashOf(a, salt), hashOf(b, salt)) })
+	table.Hashes(hashes, keys, salt)
 	var all []byte
-	for _, s := range [][]byte{rows, raw.Bytes(keys), raw.Bytes(directory(hashes, bits))} {
-		s = pad(slices.Clone(s))
-		f.Sections = append(f.Sections, section{Length: int64(len(s))})
-		all = append(all, s...)
+	p := newPlacer(len(keys), c.record(), func(b []byte) error { all = append(all, b...); return nil })
+	values := make([]float32, c.width)
+	for i, k := range keys {
+		row, err := p.add(hashes[i], k)
+		fatal.If(t, err)
+		for j := range values {
+			values[j] = float32(k%1000) + float32(j)/8
+		}
+		c.encode(row, values)
 	}
-	aligned := raw.Bytes(make([]uint64, len(all)/8))
-	copy(aligned, all)
-	m, err := newMapped(w.codec, Table{Name: of.Name, Rows: int64(len(keys)), Width: w.codec.width, Bits: bits}, f.Sections, aligned, nil)
+	fatal.If(t, p.end())
+	all = append(all, make([]byte, padded(int64(len(all)))-int64(len(all)))...)
+	sections := []section{{Length: int64(len(all))}, {Length: int64(len(p.index))}}
+	all = append(all, p.index...)
+	m, err := newMapped(c, Table{Name: of.Name, Rows: int64(len(keys)), Width: c.width, Lines: int64(p.lines)}, sections, all, nil)
 	fatal.If(t, err)
-	return m, aligned
+	return m, all
+}
+
+func hashOf(key, salt uint64) uint64 {
+	h := [1]uint64{}
+	table.Hashes(h[:], []uint64{key}, salt)
+	return h[0]
 }
 
 // modelOf returns a model of one table.
@@ -240,55 +233,65 @@ func changesOf(salt uint64, of sparse.Table, n int, fill func(key uint64, row []
 // FuzzTable: any file of a table is rejected, or reading it stays in range.
 func FuzzTable(f *testing.F) {
 	m, b := openKeys(f, []uint64{1, 2, 3, 4, 5, 6, 7, 8}, bfloat16s, shape(2, 1))
-	f.Add(b, int64(8), 2)
-	f.Add(b, int64(9), 2)
-	f.Add(b[:64], int64(0), 0)
-	f.Fuzz(func(t *testing.T, b []byte, rows int64, bits int) {
-		if rows < 0 || rows > 1000 || bits < 0 || bits > 10 || len(b) > 1<<16 {
+	for _, x := range indexSeeds(b) {
+		f.Add(x, int64(8), int64(1))
+		f.Add(x, int64(9), int64(1))
+	}
+	f.Add(make([]byte, 64), int64(0), int64(1))
+	f.Fuzz(func(t *testing.T, b []byte, rows, lines int64) {
+		of := Table{Name: "t", Rows: rows, Width: m.codec.width, Lines: lines}
+		sections, aligned, ok := fuzzed(b, of, m.codec)
+		if !ok {
 			return
 		}
-		c := m.codec
-		lengths := []int64{padded(rows * int64(c.stride)), padded(8 * rows), padded(4 * (1<<bits + 1))}
-		if lengths[0]+lengths[1]+lengths[2] != int64(len(b)) {
-			return // the manifest has the sizes of the files
-		}
-		var x file
-		for _, n := range lengths {
-			x.Sections = append(x.Sections, section{Length: n})
-		}
-		aligned := raw.Bytes(make([]uint64, (len(b)+7)/8))[:len(b)]
-		copy(aligned, b)
-		got, err := newMapped(c, Table{Name: "t", Rows: rows, Width: c.width, Bits: bits}, x.Sections, aligned, nil)
+		got, err := newMapped(m.codec, of, sections, aligned, nil)
 		if err != nil {
 			return
 		}
-		keys := []uint64{0, 1, 2, 3, math.MaxUint64, 1 << 40}
-		modelOf(got).Read([]step.Query{{Keys: keys, Values: make([]float32, len(keys)*c.width)}})
+		keys := []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, math.MaxUint64, 1 << 40}
+		modelOf(got).Read([]step.Query{{Keys: keys, Values: make([]float32, len(keys)*m.codec.width)}})
 	})
+}
+
+// indexSeeds returns a table of one line as it is, and with other pilots.
+func indexSeeds(b []byte) [][]byte {
+	search, other := slices.Clone(b), slices.Clone(b)
+	for i := len(b) - 2*linePilots; i < len(b); i++ {
+		search[i], other[i] = 0xff, byte(i)
+	}
+	return [][]byte{b, search, other}
+}
+
+// fuzzed returns the sections of a table of small sizes that fit b, and a copy of b.
+func fuzzed(b []byte, of Table, c codec) (sections []section, aligned []byte, ok bool) {
+	if !of.sized() || of.Rows > 1000 || of.Lines > 100 || len(b) > 1<<16 {
+		return nil, nil, false
+	}
+	rows, index := padded(of.Rows*int64(c.record())), of.Lines*lineBytes
+	if rows+index != int64(len(b)) {
+		return nil, nil, false // the manifest has the sizes of the files
+	}
+	aligned = raw.Bytes(make([]uint64, len(b)/8))
+	copy(aligned, b)
+	return []section{{Length: rows}, {Length: index}}, aligned, true
 }
 
 // FuzzDelta: any table of changes is rejected, or merging and reading it stay in range.
 func FuzzDelta(f *testing.F) {
 	of := shape(2, 1)
 	older, b := openKeys(f, []uint64{1, 2, 3, 4, 5, 6, 7, 8}, float32s, of)
-	f.Add(b, int64(8), 2)
-	f.Add(b, int64(9), 2)
-	f.Add(b[:64], int64(0), 0)
-	f.Fuzz(func(t *testing.T, b []byte, rows int64, bits int) {
-		if rows > 1000 || bits > 10 || len(b) > 1<<16 {
+	for _, x := range indexSeeds(b) {
+		f.Add(x, int64(8), int64(1))
+		f.Add(x, int64(9), int64(1))
+	}
+	f.Add(make([]byte, 64), int64(0), int64(1))
+	f.Fuzz(func(t *testing.T, b []byte, rows, lines int64) {
+		x := Table{Name: "t", Rows: rows, Width: 3, Lines: lines}
+		sections, aligned, ok := fuzzed(b, x, older.codec)
+		if !ok {
 			return
 		}
-		lengths := []int64{padded(max(0, rows) * 12), padded(8 * max(0, rows)), padded(4 * (1<<max(0, bits) + 1))}
-		if lengths[0]+lengths[1]+lengths[2] != int64(len(b)) {
-			return // the manifest has the sizes of the files
-		}
-		var sections []section
-		for _, n := range lengths {
-			sections = append(sections, section{Length: n})
-		}
-		aligned := raw.Bytes(make([]uint64, (len(b)+7)/8))[:len(b)]
-		copy(aligned, b)
-		got, _, err := deltaTable(Table{Name: "t", Rows: rows, Width: 3, Bits: bits}, of, sections, aligned, nil)
+		got, _, err := deltaTable(x, of, sections, aligned, nil)
 		if err != nil {
 			return
 		}
@@ -303,10 +306,10 @@ func FuzzDelta(f *testing.F) {
 func FuzzManifest(f *testing.F) {
 	one := []section{{"content", 5, 1}}
 	m := Manifest{
-		Format: formatName, FormatVersion: 1, Name: "ctr", Version: 3, Step: 3, Rows: "int8",
+		Format: formatName, FormatVersion: formatVersion, Name: "ctr", Version: 3, Step: 3, Rows: "int8",
 		Outputs: []Output{{"click", "probability"}}, Inputs: []Input{{"color", []string{"color"}, typeText, false}},
 		Tables: []Table{{"color", tableName(0), 4, 3, 1}},
-		Files:  []file{{configName, one}, {encoderName, one}, {denseName, one}, {tableName(0), []section{{"rows", 64, 1}, {"keys", 64, 2}, {"directory", 64, 3}}}},
+		Files:  []file{{configName, one}, {encoderName, one}, {denseName, one}, {tableName(0), []section{{"rows", 64, 1}, {"index", 64, 2}}}},
 	}
 	text, err := m.encode()
 	fatal.If(f, err)
@@ -314,8 +317,8 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text[len(sumPrefix)+18:])
-	m.FormatVersion, m.Delta, m.Rows, m.Tables[0].File = deltaVersion, &Delta{Previous: 2, Taken: 7, Base: 1}, "float32", deltaName
-	m.Files = []file{{denseName, one}, {deltaName, []section{{"color/rows", 64, 1}, {"color/keys", 64, 2}, {"color/directory", 64, 3}}}}
+	m.Delta, m.Rows, m.Tables[0].File = &Delta{Previous: 2, Taken: 7, Base: 1}, "float32", deltaName
+	m.Files = []file{{denseName, one}, {deltaName, []section{{"color/rows", 64, 1}, {"color/index", 64, 2}}}}
 	if text, err = m.encode(); err != nil {
 		f.Fatal(err)
 	}
@@ -325,7 +328,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add(text[len(sumPrefix)+18:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m Manifest
-		if json.Unmarshal(append([]byte("{"), b...), &m) != nil || m.Format != formatName || m.FormatVersion != formatVersion && m.FormatVersion != deltaVersion || m.check() != nil {
+		if json.Unmarshal(append([]byte("{"), b...), &m) != nil || m.Format != formatName || m.FormatVersion != formatVersion || m.check() != nil {
 			return
 		}
 		for _, x := range m.Files {

@@ -21,8 +21,7 @@ const (
 	deltaName    = "delta.bin"
 
 	formatName    = "wdlrun model"
-	formatVersion = 1                               // of complete versions
-	deltaVersion  = 2                               // of versions that change another one
+	formatVersion = 3
 	sumPrefix     = "{\n  \"checksum\": \"xxh3-64:" // followed by sixteen digits
 
 	firstTable  = 3 // index in the files of a manifest
@@ -31,9 +30,10 @@ const (
 	maxWarmup   = 64 << 20
 	maxTables   = 4096
 	maxRows     = 1<<32 - 1
-	maxBits     = 31
 	maxName     = 128 // bytes of a model's name
 	align       = 64  // of sections of tables
+
+	tableSections = 2 // sections of a table
 )
 
 // Manifest describes the contents of a model version.
@@ -82,7 +82,12 @@ type Table struct {
 	File  string `json:"file"`
 	Rows  int64  `json:"rows"`
 	Width int    `json:"width"` // values of a row
-	Bits  int    `json:"bits"`  // of the directory
+	Lines int64  `json:"lines"` // of the index
+}
+
+// sized reports whether the sizes are possible.
+func (t *Table) sized() bool {
+	return t.Rows >= 0 && t.Rows <= maxRows && t.Lines > 0 && t.Lines <= maxLines
 }
 
 func tableName(i int) string { return fmt.Sprintf("table-%04d.bin", i) }
@@ -132,8 +137,8 @@ func parseManifest(b []byte) (*Manifest, error) {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return nil, err
 	}
-	if v.Format != formatName || v.FormatVersion != formatVersion && v.FormatVersion != deltaVersion {
-		return nil, fmt.Errorf("it is %q version %d, this program reads %q versions %d and %d: use the program that wrote it", v.Format, v.FormatVersion, formatName, formatVersion, deltaVersion)
+	if v.Format != formatName || v.FormatVersion != formatVersion {
+		return nil, fmt.Errorf("it is %q version %d, this program reads %q version %d: export or publish the model again with this program", v.Format, v.FormatVersion, formatName, formatVersion)
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(b, m); err != nil {
@@ -150,9 +155,6 @@ func (m *Manifest) check() error {
 	if !slices.Contains(Precisions(), m.Rows) {
 		return fmt.Errorf("rows %q are not one of %v", m.Rows, Precisions())
 	}
-	if (m.Delta != nil) != (m.FormatVersion == deltaVersion) {
-		return fmt.Errorf("version %d of the format and the delta %+v", m.FormatVersion, m.Delta)
-	}
 	if d := m.Delta; d != nil && (d.Previous < 0 || d.Previous >= m.Version || d.Base < 0 || d.Base > d.Previous || m.Rows != Precisions()[float32s]) {
 		return fmt.Errorf("version %d of %s rows changes %+v", m.Version, m.Rows, *d)
 	}
@@ -165,7 +167,7 @@ func (m *Manifest) check() error {
 		if m.Delta != nil {
 			name = deltaName
 		}
-		if t.File != name || t.Rows < 0 || t.Rows > maxRows || t.Bits < 0 || t.Bits > maxBits || t.Width < 1 {
+		if t.File != name || !t.sized() || t.Width < 1 {
 			return fmt.Errorf("table %d: %+v", i, t)
 		}
 		if m.Delta == nil {
@@ -182,9 +184,9 @@ func (m *Manifest) check() error {
 		sections := 1
 		switch {
 		case m.Delta != nil && f.Name == deltaName:
-			sections = 3 * len(m.Tables)
+			sections = tableSections * len(m.Tables)
 		case m.Delta == nil && i >= firstTable && i < firstTable+len(m.Tables):
-			sections = 3
+			sections = tableSections
 		}
 		if limit := limitOf(f.Name); f.size() < 0 || f.size() > limit {
 			return fmt.Errorf("file %s has %d bytes, at most %d are possible", f.Name, f.size(), limit)

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
@@ -10,34 +11,58 @@ import (
 // Deltas are tables of float32 rows. A row that table.IsUnknown recognises marks a key
 // that has lost its row.
 
-// cursor iterates over the rows of a table by ascending hash.
+// cursor iterates over the rows of a table by ascending hash. It skips keys that a look-up
+// does not find because they are in the wrong line.
 type cursor struct {
 	of     *mapped
-	next   int // row
-	hashes [hashedAhead]uint64
-	ahead  int // number of computed hashes
+	line   uint64   // next line to load
+	rest   []hashed // of the loaded line
+	sorted []hashed
+	keys   []uint64
+	hashes []uint64
 }
 
-const hashedAhead = 128
+// hashed is the hash of a key and the number of its record.
+type hashed struct {
+	hash   uint64
+	record int
+}
 
 // hash returns the hash of the next key. It returns false at the end.
 func (c *cursor) hash() (uint64, bool) {
-	if c.next >= len(c.of.keys) {
-		return 0, false
+	for len(c.rest) == 0 {
+		if c.line == c.of.index.lines() {
+			return 0, false
+		}
+		c.load()
 	}
-	if c.next == c.ahead {
-		n := min(hashedAhead, len(c.of.keys)-c.next)
-		table.Hashes(c.hashes[:n], c.of.keys[c.next:c.next+n], c.of.salt)
-		c.ahead += n
+	return c.rest[0].hash, true
+}
+
+// load loads the next line.
+func (c *cursor) load() {
+	first, n := c.of.index.at(c.line)
+	c.keys, c.hashes, c.sorted = c.keys[:0], slices.Grow(c.hashes[:0], int(n))[:n], c.sorted[:0]
+	for i := range n {
+		key, _ := c.of.row(int(first + i))
+		c.keys = append(c.keys, key)
 	}
-	return c.hashes[c.next%hashedAhead], true
+	table.Hashes(c.hashes, c.keys, c.of.salt)
+	for i, h := range c.hashes {
+		if line, _ := lineOf(h, c.of.index.lines()); line == c.line {
+			c.sorted = append(c.sorted, hashed{h, int(first) + i})
+		}
+	}
+	slices.SortFunc(c.sorted, func(a, b hashed) int { return cmp.Compare(a.hash, b.hash) })
+	c.rest = c.sorted
+	c.line++
 }
 
 // take returns the next row and advances.
 func (c *cursor) take() (key uint64, row []float32) {
-	i, width := c.next, c.of.codec.width
-	c.next++
-	return c.of.keys[i], c.of.values[i*width : (i+1)*width]
+	key, b := c.of.row(c.rest[0].record)
+	c.rest = c.rest[1:]
+	return key, raw.Of[float32](b)
 }
 
 // merge calls f with the rows of two tables of one shape by ascending hash. Rows of newer
@@ -74,23 +99,21 @@ func merge(older, newer *mapped, complete bool, f func(hash, key uint64, row []f
 // tableOf returns a table in memory of at most n rows, which each yields by ascending
 // hash.
 func tableOf(c codec, salt uint64, n int, pause Pause, each func(f func(hash, key uint64, row []float32) error) error) mapped {
-	m := mapped{codec: c, salt: salt, keys: make([]uint64, 0, n), values: make([]float32, 0, n*c.width)}
-	hashes := make([]uint64, 0, n)
-	_ = each(func(hash, key uint64, row []float32) error { // cannot fail in memory
-		hashes = append(hashes, hash)
-		m.keys, m.values = append(m.keys, key), append(m.values, row...)
-		if len(m.keys)%pauseRows == 0 {
-			pause.call()
-		}
+	m := mapped{codec: c, salt: salt, records: make([]byte, 0, n*c.record())}
+	p := newPlacer(n, c.record(), func(b []byte) error {
+		m.records = append(m.records, b...)
+		pause.call()
 		return nil
 	})
-	b := directoryBits(len(m.keys))
-	m.rows, m.shift, m.directory = raw.Bytes(m.values), uint(64-b), directory(hashes, b)
+	_ = each(func(hash, key uint64, values []float32) error { // cannot fail in memory
+		row, err := p.add(hash, key)
+		copy(row, raw.Bytes(values))
+		return err
+	})
+	_ = p.end()
+	m.n, m.index = int(p.n), p.index
 	return m
 }
-
-// pauseRows is the number of rows merged between two pauses.
-const pauseRows = 1 << 9
 
 // layerRatio is the minimum ratio of the sizes of a layer and the next. So there are few
 // layers, and each row is copied few times until it is in the largest.
@@ -99,11 +122,11 @@ const layerRatio = 4
 // stacked adds a layer to those of a table, oldest first, and merges those that are not
 // layerRatio times larger than the next. It does not change the given layers.
 func stacked(layers []mapped, newest mapped, pause Pause) []mapped {
-	if len(newest.keys) == 0 {
+	if newest.n == 0 {
 		return layers
 	}
 	all := append(slices.Clone(layers), newest)
-	for n := len(all); n > 1 && len(all[n-2].keys) < layerRatio*len(all[n-1].keys); n = len(all) {
+	for n := len(all); n > 1 && all[n-2].n < layerRatio*all[n-1].n; n = len(all) {
 		all = append(all[:n-2], folded(&all[n-2], &all[n-1], pause))
 	}
 	return all
@@ -111,7 +134,7 @@ func stacked(layers []mapped, newest mapped, pause Pause) []mapped {
 
 // folded merges two layers.
 func folded(older, newer *mapped, pause Pause) mapped {
-	return tableOf(older.codec, older.salt, len(older.keys)+len(newer.keys), pause, func(f func(hash, key uint64, row []float32) error) error {
+	return tableOf(older.codec, older.salt, older.n+newer.n, pause, func(f func(hash, key uint64, row []float32) error) error {
 		return merge(older, newer, false, f)
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/f32"
-	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
@@ -66,7 +65,7 @@ func (p *Piece) Add(of sparse.Table, x *table.Taken) error {
 // Rows returns the number of changed rows, including removed ones.
 func (p *Piece) Rows() (n int) {
 	for i := range p.tables {
-		n += len(p.tables[i].keys)
+		n += p.tables[i].n
 	}
 	return n
 }
@@ -95,14 +94,11 @@ func (p *Piece) writeDelta(d disk, dir, name string, of []sparse.Table) (all []T
 	w := newWriter(d, dir, name)
 	for i := range p.tables {
 		t, table := &p.tables[i], of[i].Name
-		for _, s := range []struct {
-			name  string
-			bytes []byte
-		}{{"rows", t.rows}, {"keys", raw.Bytes(t.keys)}, {"directory", raw.Bytes(t.directory)}} {
-			_, _ = w.Write(s.bytes) // the writer keeps the error
-			w.end(table+"/"+s.name, align)
-		}
-		all = append(all, Table{Name: table, File: name, Rows: int64(len(t.keys)), Width: t.codec.width, Bits: int(64 - t.shift)})
+		_ = w.put(t.records) // the writer keeps the error
+		w.end(table+"/rows", align)
+		_ = w.put(t.index)
+		w.end(table+"/index", align)
+		all = append(all, Table{Name: table, File: name, Rows: int64(t.n), Width: t.codec.width, Lines: int64(t.index.lines())})
 	}
 	f, err = w.close()
 	return all, f, err
@@ -237,7 +233,7 @@ func parsePart(text []byte, name string, version int64, of []sparse.Table, read 
 	if err := json.Unmarshal(text, &x); err != nil {
 		return p, err
 	}
-	if x.Version != version || len(x.Tables) != len(of) || len(x.File.Sections) != 3*len(of) || x.File.Name != name+".bin" || x.File.size() < 0 {
+	if x.Version != version || len(x.Tables) != len(of) || len(x.File.Sections) != tableSections*len(of) || x.File.Name != name+".bin" || x.File.size() < 0 {
 		return p, fmt.Errorf("%s: version %d, %d tables, %d sections; want version %d and %d tables", x.File.Name, x.Version, len(x.Tables), len(x.File.Sections), version, len(of))
 	}
 	b, err := read(x.File)
@@ -245,7 +241,7 @@ func parsePart(text []byte, name string, version int64, of []sparse.Table, read 
 		return p, err
 	}
 	for i, t := range x.Tables {
-		m, rest, err := deltaTable(t, of[i], x.File.Sections[3*i:3*i+3], b, nil)
+		m, rest, err := deltaTable(t, of[i], x.File.Sections[tableSections*i:][:tableSections], b, nil)
 		if err != nil {
 			return p, err
 		}
@@ -256,8 +252,8 @@ func parsePart(text []byte, name string, version int64, of []sparse.Table, read 
 
 // deltaTable parses the table at the beginning of b, and returns the rest.
 func deltaTable(t Table, of sparse.Table, sections []section, b []byte, pause Pause) (m mapped, rest []byte, err error) {
-	if t.Rows < 0 || t.Rows > maxRows || t.Bits < 0 || t.Bits > maxBits {
-		return m, nil, fmt.Errorf("table %q: %d rows, %d bits", of.Name, t.Rows, t.Bits)
+	if !t.sized() {
+		return m, nil, fmt.Errorf("table %q: %d rows, %d lines", of.Name, t.Rows, t.Lines)
 	}
 	if m, err = newMapped(newCodec(float32s, of), t, sections, b, pause); err != nil {
 		return m, nil, fmt.Errorf("table %q: %w", of.Name, err)

@@ -192,7 +192,6 @@ func (p *Publisher) publish(ctx context.Context, v Last, dense []byte, own Piece
 			return p.writeComplete(ctx, dir, &m, dense, older, all.tables)
 		}
 		m.Delta = &Delta{Previous: p.last.Version, Taken: p.last.Taken, Base: complete}
-		m.FormatVersion = deltaVersion
 		return p.writeChanges(dir, &m, dense, &all)
 	})
 	if err != nil {
@@ -326,31 +325,17 @@ func writeMerged(ctx context.Context, d disk, dir string, i int, of sparse.Table
 	if n > maxRows {
 		return Table{}, file{}, fmt.Errorf("table %q: it has more than %d rows", of.Name, int64(maxRows))
 	}
-	w, b := newWriter(d, dir, tableName(i)), directoryBits(n)
-	pass := func(f func(hash, key uint64, row []float32) error) { _ = merge(older, newer, true, f) } // the writer keeps the error
-	left := n
-	pass(func(_, _ uint64, row []float32) error {
+	w := newWriter(d, dir, tableName(i))
+	p, left := newPlacer(n, newer.codec.record(), w.put), n
+	_ = merge(older, newer, true, func(hash, key uint64, values []float32) error { // the writer keeps the error
 		if left--; left%(1<<16) == 0 && w.err == nil {
 			w.err = ctx.Err()
 		}
-		_, err := w.Write(raw.Bytes(row))
+		row, err := p.add(hash, key)
+		copy(row, raw.Bytes(values))
 		return err
 	})
-	w.end("rows", align)
-	begins := make([]uint32, 1<<b+1)
-	pass(func(hash, key uint64, _ []float32) error {
-		begins[hash>>(64-b)+1]++
-		_, err := w.Write(raw.Bytes([]uint64{key}))
-		return err
-	})
-	w.end("keys", align)
-	for i := range begins[1:] {
-		begins[i+1] += begins[i]
-	}
-	_, _ = w.Write(raw.Bytes(begins))
-	w.end("directory", align)
-	f, err := w.close()
-	return Table{Name: of.Name, File: f.Name, Rows: int64(n), Width: newer.codec.width, Bits: b}, f, err
+	return w.endTable(p, of.Name, newer.codec.width)
 }
 
 // becomeComplete starts to complete a version, if it is due and none is being completed.

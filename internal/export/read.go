@@ -26,21 +26,20 @@ func (m *Model) Read(queries []step.Query) {
 
 // group holds keys that are looked up at once. Each step of a look-up is done for all keys
 // before the next step, so that the memory of many keys is fetched concurrently: a group
-// waits for memory as often as a single key.
+// waits for memory twice, for lines of indices and for records.
 type group struct {
 	spans  [groupSpans]span
 	used   int // spans
 	n      int // keys
 	hashes [groupKeys]uint64
-	at     [groupKeys]uint32 // row
-	end    [groupKeys]uint32 // row after the last one of the bucket
+	at     [groupKeys]uint32 // record
 
 	// ignored keeps the compiler from dropping loads that only fetch memory.
 	ignored uint64
 }
 
 const (
-	groupKeys  = 256 // their rows fit into a first-level cache
+	groupKeys  = 256 // their records fit into a first-level cache
 	groupSpans = 64
 )
 
@@ -72,72 +71,79 @@ func (g *group) flush(unknown bool) {
 	g.find()
 	for i := range g.spans[:g.used] {
 		s := &g.spans[i]
-		s.write(g.at[s.lo:s.hi], g.end[s.lo:s.hi], unknown)
+		s.write(g.at[s.lo:s.hi], unknown)
 	}
 	g.n, g.used = 0, 0
 }
 
-// find finds the keys of the group: at is below end if a key has a row. A loop that
-// compares keys as they arrive would wait for each of them, and mispredict branches, so
-// separate loops only fetch.
+// find finds the only record of each key that may be its own. A loop that compares keys as
+// they arrive would wait for each of them, and mispredict branches, so separate loops only
+// fetch.
 func (g *group) find() {
-	for i := range g.spans[:g.used] {
-		s := &g.spans[i]
-		hashes, at, end := g.hashes[s.lo:s.hi], g.at[s.lo:s.hi], g.end[s.lo:s.hi]
-		table.Hashes(hashes, s.keys, s.of.salt)
-		for k, h := range hashes {
-			b := h >> s.of.shift
-			at[k], end[k] = s.of.directory[b], s.of.directory[b+1]
-		}
-	}
 	ignored := uint64(0)
 	for i := range g.spans[:g.used] {
 		s := &g.spans[i]
-		at, end, keys := g.at[s.lo:s.hi], g.end[s.lo:s.hi], s.of.keys
-		if len(keys) == 0 {
+		hashes, index, lines := g.hashes[s.lo:s.hi], s.of.index, s.of.index.lines()
+		table.Hashes(hashes, s.keys, s.of.salt)
+		for _, h := range hashes {
+			line, _ := lineOf(h, lines)
+			ignored += uint64(index[line*lineBytes])
+		}
+	}
+	for i := range g.spans[:g.used] {
+		s := &g.spans[i]
+		if s.of.n == 0 {
 			continue
 		}
-		last := uint32(len(keys) - 1)
-		for k := range at { // the keys of a bucket may be in two lines
-			ignored += keys[min(at[k], last)] + keys[min(max(end[k], 1)-1, last)]
+		at, hashes, index, lines := g.at[s.lo:s.hi], g.hashes[s.lo:s.hi], s.of.index, s.of.index.lines()
+		last := uint32(s.of.n - 1)
+		for k, h := range hashes {
+			record, pilot := index.find(h, lines)
+			if pilot == anyPlace {
+				record = s.of.search(h, s.keys[k])
+			}
+			at[k] = min(record, last) // a line may have no records
 		}
 	}
 	for i := range g.spans[:g.used] {
 		s := &g.spans[i]
-		at, end, keys := g.at[s.lo:s.hi], g.end[s.lo:s.hi], s.of.keys
-		for k, key := range s.keys {
-			for at[k] < end[k] && keys[at[k]] != key {
-				at[k]++
-			}
+		if s.of.n == 0 {
+			continue
 		}
-	}
-	for i := range g.spans[:g.used] {
-		s := &g.spans[i]
-		at, end, rows, stride := g.at[s.lo:s.hi], g.end[s.lo:s.hi], s.of.rows, s.of.codec.stride
-		for k := range at {
-			if at[k] < end[k] { // a row may be in two lines
-				row := int(at[k]) * stride
-				ignored += uint64(rows[row]) + uint64(rows[row+stride-1])
-			}
+		records, size := s.of.records, s.of.codec.record()
+		for _, record := range g.at[s.lo:s.hi] {
+			first := int(record) * size // a record may be in two cache lines
+			ignored += uint64(records[first]) + uint64(records[first+size-1])
 		}
 	}
 	g.ignored += ignored
 }
 
+// search returns the record of a key, or another one, if the key may be anywhere in its line.
+func (m *mapped) search(hash, key uint64) uint32 {
+	line, _ := lineOf(hash, m.index.lines())
+	first, records := m.index.at(line)
+	for i := range records {
+		if found, _ := m.row(int(first + i)); found == key {
+			return first + i
+		}
+	}
+	return first
+}
+
 // write writes the rows of a span.
-func (s *span) write(at, end []uint32, unknown bool) {
+func (s *span) write(at []uint32, unknown bool) {
 	m, width := s.of, s.of.codec.width
-	for k := range at {
+	for k, key := range s.keys {
 		dst := s.dst[k*width : (k+1)*width]
-		switch i := int(at[k]); {
-		case at[k] >= end[k]:
-			if unknown {
-				table.FillUnknown(dst)
+		if m.n > 0 {
+			if found, row := m.row(int(at[k])); found == key {
+				m.codec.decode(dst, row)
+				continue
 			}
-		case m.values != nil:
-			copy(dst, m.values[i*width:])
-		default:
-			m.codec.decode(dst, m.rows[i*m.codec.stride:][:m.codec.stride])
+		}
+		if unknown {
+			table.FillUnknown(dst)
 		}
 	}
 }

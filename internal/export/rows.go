@@ -65,6 +65,11 @@ func newCodec(as precision, t sparse.Table) codec {
 	return c
 }
 
+// record returns the number of bytes of a key and its row.
+func (c *codec) record() int { return keyBytes + c.stride }
+
+const keyBytes = 8
+
 // most returns the largest magnitude that can be written.
 func (c *codec) most() float32 {
 	if c.as == bfloat16s {
