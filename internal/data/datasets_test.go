@@ -119,7 +119,7 @@ var sets = []dataSet{
 // TestDataSets checks public data sets, in full and in every published format, against
 // known numbers of records, shares of labels and sums of columns:
 //
-//	go test ./data -run DataSets -data FOLDER
+//	go test ./internal/data -run DataSets -data FOLDER
 func TestDataSets(t *testing.T) {
 	if *dataSets == "" {
 		t.Skip("no folder of data sets is given; run go test ./data -run DataSets -data FOLDER")

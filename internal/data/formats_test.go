@@ -19,7 +19,7 @@ import (
 // ranks, and from every step on the rest equals that of an uninterrupted reader.
 func TestEveryFormatKeepsTheLaws(t *testing.T) {
 	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
-		const records, batch = 3000, 250
+		const records, batch = 3000, 500
 		src, schema := datatest.Fields(format)
 		// Three files, the middle one with most of the records.
 		cuts := []int{0, 700, 2900, records}

@@ -1,4 +1,4 @@
-/* The exchange of embeddings through MPI: what package internal/bench/sparse calls wire,
+/* The exchange of embeddings through MPI, as BenchmarkExchange of package sparse measures it,
  * on MPI_Alltoall for counts and MPI_Alltoallv for keys, rows and gradients.
  *
  *     exchange LIB KEYS DIM DOMAIN FIELDS ZIPF SECONDS

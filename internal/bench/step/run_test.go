@@ -121,7 +121,7 @@ func TestValidate(t *testing.T) {
 
 // BenchmarkRun is `wdlrun -np 1 bench step` inside one process, for profiles:
 //
-//	go test ./bench/step -run xxx -bench Run/w1 -benchtime 1x -cpuprofile cpu.out
+//	go test ./internal/bench/step -run xxx -bench Run/w1 -benchtime 1x -cpuprofile cpu.out
 func BenchmarkRun(b *testing.B) {
 	for _, name := range Workloads() {
 		b.Run(name, func(b *testing.B) {

@@ -210,7 +210,7 @@ func TestSimulatedExchanges(t *testing.T) {
 // compute over the step, in which keys and most rows of the next one travel during the
 // compute, and dense gradients are summed as backward finishes them.
 //
-//	go test ./bench/step -run WeakScaling -scaling -v
+//	go test ./internal/bench/step -run WeakScaling -scaling -v
 func TestWeakScaling(t *testing.T) {
 	if !*scaling {
 		t.Skip("-scaling simulates 32 ranks")

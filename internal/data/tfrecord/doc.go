@@ -21,7 +21,7 @@
 //	…List     { repeated value = 1 }          numbers packed or not
 //
 // Decoder decodes the features of its names directly from the wire format, without
-// building a message: into value.Lists, or for simple records into single Values. It looks
+// building a message: into a value.List per feature, or for simple records into single values. It looks
 // up each feature's name; names in the order of the previous record cost only a
 // comparison. It allocates nothing once its lists have grown.
 //
