@@ -62,14 +62,6 @@ func (p *Piece) Add(of sparse.Table, x *table.Taken) error {
 	return nil
 }
 
-// Rows returns the number of changed rows, including removed ones.
-func (p *Piece) Rows() (n int) {
-	for i := range p.tables {
-		n += p.tables[i].n
-	}
-	return n
-}
-
 // joined merges the changes of all ranks. Their keys differ.
 func joined(pieces []Piece) Piece {
 	for len(pieces) > 1 {

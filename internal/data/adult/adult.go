@@ -3,8 +3,8 @@
 // train on without a download.
 //
 // The files are embedded as zstd (0.5 MB instead of 6) and decompressed into memory on
-// first use, once per process. They are licensed under CC BY 4.0; Attribution returns the
-// credit (ATTRIBUTION.md).
+// first use, once per process. They are licensed under CC BY 4.0; ATTRIBUTION.md is the
+// credit.
 package adult
 
 import (
@@ -14,9 +14,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 )
-
-//go:embed ATTRIBUTION.md
-var attribution string
 
 //go:embed adult.data.zst
 var train []byte
@@ -40,9 +37,6 @@ var (
 	openTrain = sync.OnceValues(func() ([]byte, error) { return inflate(Train, train, trainBytes) })
 	openTest  = sync.OnceValues(func() ([]byte, error) { return inflate(Test, test, testBytes) })
 )
-
-// Attribution returns the credit that the licence of the data requires, as Markdown.
-func Attribution() string { return attribution }
 
 // Open returns the contents of a file. The caller must not change them. It is safe for
 // concurrent use.

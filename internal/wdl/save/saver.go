@@ -76,9 +76,6 @@ type Outcome struct {
 // Last returns the step of the last good checkpoint; 0 if there is none.
 func (s *Saver) Last() int64 { return s.last }
 
-// Saved returns the number of checkpoints written.
-func (s *Saver) Saved() int { return s.saved }
-
 // Holds reports whether the last checkpoint is that of a step.
 func (s *Saver) Holds(step int64) bool { return s.last == step && (step > 0 || s.saved > 0) }
 
