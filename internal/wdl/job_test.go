@@ -162,6 +162,9 @@ func TestEarlyStop(t *testing.T) {
 	if res.EarlyStopped != 2 {
 		t.Errorf("ended after %d evaluations without a better one", res.EarlyStopped)
 	}
+	if want := checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), best.Step); res.Checkpoint != want || res.BestEpoch != int(best.Epoch) {
+		t.Errorf("the result is of %s, epoch %d; the best is %s, epoch %d", res.Checkpoint, res.BestEpoch, want, best.Epoch)
+	}
 }
 
 // TestOneClassIsJudgedByLogLoss: validation data of one class has no AUC, so early stopping
