@@ -193,7 +193,7 @@ func TestSpreadIsNearTheExactTail(t *testing.T) {
 			x := draw()
 			all = append(all, x)
 			whole.add(placeOf(x), 1)
-			parts[i*i%3].add(placeOf(x), 1)
+			parts[i*i%7%3].add(placeOf(x), 1)
 		}
 		slices.Sort(all)
 		cut, held, _ := whole.newest(0.1)
