@@ -178,12 +178,24 @@ func (s *inputSet) cross(c encode.SparseColumn, t *onnxTable) found {
 
 // words maps the words of a vocabulary to rows.
 func (s *inputSet) words(f *fitted, t *onnxTable, in string) string {
-	keys, rows := []string{""}, []int{t.row(encode.KeyMissing)}
-	for _, w := range f.Vocabulary {
-		keys, rows = append(keys, w), append(rows, t.row(encode.KeyOf([]byte(w))))
+	keys, rows, known := []string{""}, []int{t.row(encode.KeyMissing)}, map[string]bool{}
+	add := func(w string, row int) {
+		if !known[w] {
+			keys, rows, known[w] = append(keys, w), append(rows, row), true
+		}
 	}
+	words := slices.Clone(f.Vocabulary)
 	for _, w := range f.Bytes {
-		keys, rows = append(keys, string(w)), append(rows, t.row(encode.KeyOf(w)))
+		words = append(words, string(w))
+	}
+	slices.Sort(words) // of several spellings, the first counts
+	for _, w := range words {
+		add(w, t.row(encode.KeyOf([]byte(w))))
+	}
+	for _, w := range words {
+		for _, other := range encode.Spellings([]byte(w)) {
+			add(other, t.row(encode.KeyOf([]byte(w))))
+		}
 	}
 	return s.g.node("LabelEncoder", []string{in}, attr{"keys_strings", keys}, attr{"values_int64s", rows}, attr{"default_int64", t.row(encode.KeyUnknown)})
 }

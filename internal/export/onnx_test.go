@@ -87,6 +87,11 @@ func clicks(n int) (rows [][]string) {
 		if i%2 == 0 {
 			row[5], row[6] = "99", "3"
 		}
+		if i%9 == 0 {
+			row[3] = "5"
+		} else if i == 40 || i == 41 {
+			row[3] = "5.0" // rarer than min_count: it has the key of "5"
+		}
 		for j := 3; j < len(row); j++ {
 			if (i+j)%23 == 0 && j != 6 {
 				row[j] = ""

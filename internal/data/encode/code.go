@@ -324,11 +324,7 @@ func (f *featureCode) key(piece []byte) (uint64, bool) {
 	case schema.Hour, schema.Weekday, schema.Month:
 		return f.dateKey(piece), true
 	}
-	k := keyOf(piece)
-	if !f.words.has(k) {
-		return KeyUnknown, true
-	}
-	return k, true
+	return f.words.find(keyOf(piece), piece), true
 }
 
 // interval returns the number of limits that are at most x.

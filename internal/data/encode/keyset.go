@@ -60,3 +60,23 @@ func (s *keySet) has(key uint64) bool {
 	}
 	return false
 }
+
+// find returns the key of a value of a vocabulary, given the hash of the value. If it is not
+// in the vocabulary, the key is that of another spelling, otherwise KeyUnknown.
+func (s *keySet) find(hash uint64, value []byte) uint64 {
+	if s.has(hash) {
+		return hash
+	}
+	for _, other := range truthsLike(value) {
+		if key := keyOf(other); s.has(key) {
+			return key
+		}
+	}
+	var room [mostSpelled]byte
+	if other := respelled(value, room[:0]); other != nil {
+		if key := keyOf(other); s.has(key) {
+			return key
+		}
+	}
+	return KeyUnknown
+}

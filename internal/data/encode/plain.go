@@ -250,7 +250,7 @@ func (x *plain) putWords(to places, line []byte) {
 			k = keyOf(line[at.Lo:at.Hi])
 		}
 		if !f.known.has(k) {
-			k = KeyUnknown
+			k = f.known.find(k, line[at.Lo:at.Hi])
 		}
 		to.keys[f.key*to.step] = k
 	}
