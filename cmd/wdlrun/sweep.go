@@ -360,6 +360,9 @@ func (s *sweeping) verdict() []string {
 		fmt.Sprintf("trial %d is the best by %s of the validation data: %s", best.Number, m, spread(sweep.Of(peak, m, false))),
 		strings.Join(settings, " "),
 	}
+	if near := s.Near(); len(near) > 0 {
+		lines = append(lines, fmt.Sprintf("trials that differ from it by no more than its seeds do: %d: %s", len(near), some(near)))
+	}
 	var parts []string
 	for _, name := range slices.Compact([]string{m, "auc", "logloss", "rmse"}) {
 		if values := sweep.Of(peak, name, true); len(values) > 0 && !slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, name+" ") }) {
@@ -377,6 +380,16 @@ func (s *sweeping) verdict() []string {
 	}
 	return append(lines, "test data: "+strings.Join(parts, ", "),
 		fmt.Sprintf("it was chosen among %d by its validation metric, which is therefore optimistic: report the test metrics", tried))
+}
+
+// some formats the first few of some numbers.
+func some(numbers []int) string {
+	const few = 5
+	text := strings.Trim(fmt.Sprint(numbers[:min(few, len(numbers))]), "[]")
+	if len(numbers) > few {
+		text += " …"
+	}
+	return text
 }
 
 // spread formats mean and deviation over seeds.

@@ -248,6 +248,22 @@ func (s *Sweep) Peak(t *Trial) (best []Outcome) {
 	return best
 }
 
+// Near returns the numbers of the trials whose mean differs from that of the best trial by at
+// most the deviation of the best trial's seeds: they may be as good.
+func (s *Sweep) Near() (near []int) {
+	if s.Best == 0 {
+		return nil
+	}
+	best, deviation := Spread(Of(s.Peak(s.Trials[s.Best-1]), s.Options.Metric, false))
+	for _, t := range s.Trials {
+		mean, _ := Spread(Of(s.Peak(t), s.Options.Metric, false))
+		if t.Number != s.Best && math.Abs(mean-best) <= deviation {
+			near = append(near, t.Number)
+		}
+	}
+	return near
+}
+
 // mean returns the mean score of outcomes.
 func (s *Sweep) mean(all []Outcome) (mean float64) {
 	for _, x := range all {

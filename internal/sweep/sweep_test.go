@@ -290,3 +290,24 @@ func TestEpochsOf(t *testing.T) {
 		}
 	}
 }
+
+func TestNear(t *testing.T) {
+	s := New("v", Options{Metric: "auc", Repeats: 2}, make([][]Setting, 4))
+	for i, values := range [][]float64{{.80, .82}, {.81, .81}, {.79, .79}, {.805, .79}} {
+		for r, v := range values {
+			s.Trials[i].Outcomes = append(s.Trials[i].Outcomes, Outcome{Repeat: r, Valid: map[string]float64{"auc": v}})
+		}
+	}
+	s.Best = 1 // .81 ± .014
+	if got := s.Near(); !slices.Equal(got, []int{2, 4}) {
+		t.Errorf("trials %v are near the best", got)
+	}
+	s.Best = 2 // no deviation
+	if got := s.Near(); !slices.Equal(got, []int{1}) {
+		t.Errorf("trials %v are near the best", got)
+	}
+	s.Trials[0].Outcomes, s.Best = s.Trials[0].Outcomes[:1], 1 // one seed
+	if got := s.Near(); len(got) > 0 {
+		t.Errorf("with one seed, trials %v are near the best", got)
+	}
+}
