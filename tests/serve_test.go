@@ -313,7 +313,7 @@ func TestServeFlags(t *testing.T) {
 		"-model ctr":                               `-model "ctr" is not NAME=DIR`,
 		"-model ctr=" + dir + " more":              `takes no arguments, but got "more"; models are given as -model`,
 		"-model a=x -model a=y":                    "model a is given twice",
-		"-model ctr=" + dir:                        "model ctr: no version is available",
+		"-model ctr=" + dir:                        "model ctr: no version is available; with -wait, serve starts",
 		"-model ctr=nowhere":                       "no such file or directory",
 		"-model_config_file models.config":         "-model_config_file models.config: ",
 		"-model_config_file none.config":           "it names no model",

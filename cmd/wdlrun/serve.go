@@ -124,9 +124,13 @@ func (p serving) run() error {
 func (p serving) models(s *serve.Server, models []versions.Config, listeners []listener) error {
 	c, ctx := p.c, p.c.Context
 	err := s.Set(ctx, models)
-	if err != nil && c.Bool("wait") && ctx.Err() == nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case c.Bool("wait"):
 		fmt.Fprintf(p.stderr, "wdlrun: %v; waiting for a version\n", err)
 		err = nil
+	default:
+		err = fmt.Errorf("%w; with -wait, serve starts and waits for a version", err)
 	}
 	failed := make(chan error, len(listeners))
 	var all sync.WaitGroup
