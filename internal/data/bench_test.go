@@ -67,7 +67,7 @@ func examples(b *testing.B, log []byte) []byte {
 // file and shuffled, compared with what encoding/csv takes to cut the same file into
 // fields:
 //
-//	go test ./internal/data -run XXX -bench Read -cpu 1
+//	go test ./internal/data -run - -bench Read -cpu 1
 func BenchmarkRead(b *testing.B) {
 	log := clickLog(b)
 	dir := b.TempDir()
@@ -88,7 +88,7 @@ func BenchmarkRead(b *testing.B) {
 
 // BenchmarkRank reads what one of several ranks reads of a shuffled epoch of packed files:
 //
-//	go test ./internal/data -run XXX -bench Rank -cpu 1
+//	go test ./internal/data -run - -bench Rank -cpu 1
 func BenchmarkRank(b *testing.B) {
 	plain := filepath.Join(b.TempDir(), "log.tsv")
 	fatal.If(b, os.WriteFile(plain, clickLog(b), 0o644))

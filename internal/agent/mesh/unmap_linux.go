@@ -3,10 +3,11 @@ package mesh
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // unmapProgram unmaps the pages of this program's file that are in memory. Those that are used
@@ -15,7 +16,7 @@ import (
 //
 // Mappings that are writable, or have pages of their own, such as relocated ones, are kept.
 func unmapProgram() {
-	f, err := os.Open("/proc/self/smaps")
+	f, err := regular.Open("/proc/self/smaps")
 	if err != nil {
 		return
 	}

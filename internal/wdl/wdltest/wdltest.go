@@ -30,9 +30,9 @@ func Clicks(t testing.TB, rows int) string {
 		for i := range tags {
 			tag := rng.IntN(12)
 			tags[i] = fmt.Sprint("t", tag)
-			z += float64(tag%3-1) * 0.5
+			z += float64(float64(tag%3-1) * 0.5)
 		}
-		z += float64(site%5-2)*0.6 + math.Abs(float64(age)-45)/20
+		z += float64(float64(site%5-2)*0.6) + math.Abs(float64(age)-45)/20
 		click, years := 0, fmt.Sprint(age)
 		if rng.Float64() < 1/(1+math.Exp(-z)) {
 			click = 1
