@@ -45,6 +45,29 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
+// TestPackedParts: gzip and Unpack read a program of several parts.
+func TestPackedParts(t *testing.T) {
+	dir := t.TempDir()
+	program := bytes.Repeat([]byte("a program "), packedPart/4)
+	path, at := filepath.Join(dir, "program"), filepath.Join(dir, "copy")
+	fatal.If(t, os.WriteFile(path, program, 0o700))
+	i, err := NewImage(path)
+	fatal.If(t, err)
+	packed, err := i.Packed()
+	fatal.If(t, err)
+	fatal.If(t, Unpack(bytes.NewReader(packed), at, i.Hash))
+	gunzip := exec.Command("gzip", "-dc")
+	gunzip.Stdin = bytes.NewReader(packed)
+	if out, err := gunzip.Output(); err != nil || !bytes.Equal(out, program) {
+		t.Errorf("gzip returns %d of %d bytes: %v", len(out), len(program), err)
+	}
+	fatal.If(t, os.WriteFile(path, []byte("another program"), 0o700))
+	changed := &Image{Path: path, Hash: i.Hash}
+	if _, err := changed.Packed(); err == nil || !strings.Contains(err.Error(), "has changed") {
+		t.Errorf("a program that has changed: %v", err)
+	}
+}
+
 // TestFind: a program is used where it is the same, taken from the cache, or sent.
 func TestFind(t *testing.T) {
 	i, home, dir := image(t), t.TempDir(), t.TempDir()

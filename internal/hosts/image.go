@@ -5,10 +5,13 @@ import (
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -63,28 +66,48 @@ func (i *Image) Packed() ([]byte, error) {
 	return i.packed, i.err
 }
 
+// packedPart is the size of the parts of a program that are compressed concurrently.
+const packedPart = 4 << 20
+
+// pack compresses parts of the file concurrently. Each becomes a member of the result: gzip
+// files may be joined (RFC 1952, section 2.2).
 func (i *Image) pack() ([]byte, error) {
-	f, err := regular.Open(i.Path)
+	program, err := regular.ReadFile(i.Path, maxProgram)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
+	var parts [][]byte
+	for part := range slices.Chunk(program, packedPart) {
+		parts = append(parts, part)
 	}
-	h := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(z, h), io.LimitReader(f, maxProgram)); err != nil {
-		return nil, err
+	faults := make([]error, len(parts))
+	var all sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for n, part := range parts {
+		all.Go(func() {
+			slots <- struct{}{}
+			parts[n], faults[n] = packPart(part)
+			<-slots
+		})
 	}
-	if got := hex.EncodeToString(h.Sum(nil)); got != i.Hash {
+	sum := sha256.Sum256(program)
+	all.Wait()
+	if got := hex.EncodeToString(sum[:]); got != i.Hash {
 		return nil, fmt.Errorf("hosts: %s has changed while the job starts: start it again", i.Path)
 	}
-	if err := z.Close(); err != nil {
-		return nil, err
+	return bytes.Join(parts, nil), errors.Join(faults...)
+}
+
+func packPart(part []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err == nil {
+		_, err = z.Write(part)
 	}
-	return packed.Bytes(), nil
+	if err == nil {
+		err = z.Close()
+	}
+	return packed.Bytes(), err
 }
 
 // dynamic reports whether the executable needs a loader and libraries of the host.
