@@ -397,7 +397,7 @@ func TestDataCheckOfUntrainable(t *testing.T) {
 		}
 	}
 	write(t, dir, "ones.csv", "y,city,age\n1,Oslo,3\n,Bergen,4\n1,Oslo,5\n")
-	if o := run(t, dir, strings.Fields("data check -max-bad 3 -config c.yaml -set data.train=[ones.csv] -set label.positive=[1]")...); !strings.Contains(o.stdout, `if a missing value means 0, add data.derive: {label: "if(missing(y), 0, 1)"}`) {
+	if o := run(t, dir, strings.Fields(`data check -max-bad 3 -config c.yaml -set data.train=[ones.csv] -set label.positive=["1"]`)...); !strings.Contains(o.stdout, `if a missing value means 0, add data.derive: {label: "if(missing(y), 0, 1)"}`) {
 		t.Errorf("%s%s", o.stdout, o.stderr)
 	}
 	for _, flags := range []string{"-set label.positive=[yes]", "-set label.positive=[ja] clicks.csv"} { // other files may be for evaluation only
