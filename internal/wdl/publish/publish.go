@@ -293,14 +293,15 @@ func (p *Publisher) take(step int64) error {
 	}
 	if err := p.changes.Take(); err != nil {
 		p.lose()
+		x.copied = true
 		x.end(err)
 	}
 	return nil
 }
 
-// end ends a version. It has failed if err is not nil.
+// end ends a version. It has failed if err is not nil. A goroutine may call it.
 func (x *pending) end(err error) {
-	x.copied, x.err = true, err
+	x.err = err
 	x.cancel(err)
 	close(x.done)
 }
@@ -349,6 +350,7 @@ func (p *Publisher) Rest() {
 // write writes the copied changes on a goroutine.
 func (p *Publisher) write() {
 	x, tables := p.pending, p.Trainer.Store().Config().Tables
+	x.copied = true
 	var taken []*table.Taken
 	for i := range tables {
 		t, err := p.changes.Taken(i)
@@ -359,7 +361,6 @@ func (p *Publisher) write() {
 		}
 		taken = append(taken, t)
 	}
-	x.copied = true
 	go func() { x.end(p.writePiece(x, tables, taken)) }()
 }
 
