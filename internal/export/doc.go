@@ -28,7 +28,7 @@
 //	rows   n·(8+s)  n records: the key, uint64, and its row of s bytes
 //	index  m·64     m lines
 //
-//	a line: first    uint32       number of records before those of the line
+//	a line: first    uint32       number of records in the lines before
 //	        records  uint32       number of records of the line
 //	        pilots   28 × uint16  by bucket
 //

@@ -18,7 +18,7 @@ import (
 //
 // A line of 64 bytes:
 //
-//	first    uint32  number of records before those of the line
+//	first    uint32  number of records in the lines before
 //	records  uint32  number of records
 //	pilots   28 × uint16, by bucket
 type index []byte
@@ -60,7 +60,8 @@ func (x index) at(line uint64) (first, records uint32) {
 	return binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
 }
 
-// find returns the number of the only record that may be that of the hash, and the pilot.
+// find returns the number of the record to which a hash leads, and the pilot of its bucket. No
+// other record has the key, unless the pilot is anyPlace.
 func (x index) find(hash, lines uint64) (record uint32, pilot uint16) {
 	line, rest := lineOf(hash, lines)
 	b := (*[lineBytes]byte)(x[line*lineBytes:])

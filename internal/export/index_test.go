@@ -38,7 +38,7 @@ func TestEveryRecordHasItsPlace(t *testing.T) {
 					searched++
 				}
 				if key, _ := m.row(int(i)); key != h || found[i] {
-					t.Fatalf("%d records, %d expected: hash %x has record %d, that of %x", n, estimate, h, i, key)
+					t.Fatalf("%d records, %d expected: hash %x leads to record %d, which has the key %x or was found before", n, estimate, h, i, key)
 				}
 				found[i] = true
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// tableWriter writes the rows of one table. It holds those of a few shards.
+// tableWriter writes the rows of one table. It keeps the rows of a few shards in memory.
 type tableWriter struct {
 	codec codec
 	of    sparse.Table

@@ -61,8 +61,8 @@ func (s *keySet) has(key uint64) bool {
 	return false
 }
 
-// find returns the key of a value of a vocabulary, given the hash of the value. If it is not
-// in the vocabulary, the key is that of another spelling, otherwise KeyUnknown.
+// find returns the key of a value with the given hash. If the vocabulary lacks the value, find
+// returns the key of another spelling of it, and KeyUnknown if it lacks all spellings.
 func (s *keySet) find(hash uint64, value []byte) uint64 {
 	if s.has(hash) {
 		return hash

@@ -114,10 +114,10 @@ func guessSeparator(values []string, delimiter string) string {
 }
 
 // isList reports whether fields with a mark that also occurs in names, titles and dates are
-// lists. The fields of lists are combinations: there are at least four times as many
-// different fields as different values, or, of integers, four times as large a share of the
-// fields occurs once. Their lengths differ, unlike those of dates, and some have three values
-// or more, unlike numbers with a decimal comma.
+// lists. Lists combine few values into many fields. So there are at least four times as many
+// distinct fields as distinct values. For integers, it is enough that the share of fields that
+// occur once is four times that of values. Lists differ in length; dates do not. Some lists
+// have three values or more; a number with a decimal comma has two.
 func isList(values []string, sep string) bool {
 	const times, fewest, inHundred = 4, 20, 5
 	fields, pieces, lengths, all, long := map[string]int{}, map[string]int{}, map[int]int{}, 0, 0
