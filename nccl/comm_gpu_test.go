@@ -316,9 +316,9 @@ func TestAbort(t *testing.T) {
 	})
 	for r, err := range errs {
 		k := Call{Kind: AllReduce, Type: Float32, Count: 1, Send: pointer(x[r]), Recv: pointer(x[r])}
-		for _, err := range []error{err, comms[r].Launch(streams[r], k), parts[r].Launch(streams[r], k), parts[r].Err(), second(comms[r].Split(soon(t), 0, 0))} {
+		for i, err := range []error{err, comms[r].Launch(streams[r], k), parts[r].Launch(streams[r], k), parts[r].Err(), second(comms[r].Split(soon(t), 0, 0))} {
 			if !errors.Is(err, cause) {
-				t.Errorf("rank %d: %v", r, err)
+				t.Errorf("rank %d, error %d: %v", r, i, err)
 			}
 		}
 		if err := errors.Join(comms[r].Close(soon(t)), parts[r].Close(soon(t))); err != nil {

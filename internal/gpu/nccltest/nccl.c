@@ -2,7 +2,8 @@
 
 /* A stand-in for NCCL that needs no device. Ranks are threads or processes of one host.
    They exchange bytes through pipes in shared memory, in calls that run on a stream
-   (cuLaunchHostFunc), as kernels do. Sums are in the order of ranks.
+   (cuLaunchHostFunc), as kernels do. The memory is a file whose name begins with SHARED.
+   Sums are in the order of ranks.
 
    It is as unforgiving as NCCL is: a call without the communicator's context is an error,
    ranks that make different calls wait forever, the text of the last error is that of the
@@ -86,7 +87,7 @@ struct at {
 struct comm {
 	struct shared *shared;
 	size_t bytes;
-	char name[80];
+	char *name; /* of the file that the ranks share, until all have opened it */
 	int rank, size;
 	void *context;
 	_Atomic int state, aborted, running, finalized;
@@ -98,6 +99,7 @@ struct comm {
 	int started;
 	struct comm *parent;
 	int color, key, split;
+	_Atomic int parting; /* threads of parts that still read this communicator */
 	void **made;
 };
 
@@ -219,7 +221,7 @@ int ncclGetUniqueId(struct unique_id *id)
 static int share(struct comm *c)
 {
 	c->bytes = sizeof(struct shared) + (size_t)c->size * c->size * sizeof(struct pipe);
-	int fd = shm_open(c->name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd = open(c->name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, c->bytes)) {
 		if (fd >= 0)
 			close(fd);
@@ -239,7 +241,7 @@ static void meet(struct comm *c)
 	int n = 0;
 	atomic_store(&c->shared->pid[c->rank], (int)getpid());
 	if (atomic_fetch_add(&c->shared->joined, 1) == c->size - 1)
-		shm_unlink(c->name);
+		unlink(c->name);
 	while ((c->init_hangs || atomic_load(&c->shared->joined) < c->size) && !atomic_load(&c->aborted))
 		nap(&n);
 	atomic_store(&c->state, SUCCESS);
@@ -251,15 +253,15 @@ static void *start(void *x)
 	return NULL;
 }
 
-/* part waits for the colors of all ranks of the parent, and meets those of its own. */
-static void *part(void *x)
+/* colors waits for the colors of all ranks of the parent, and numbers those of c's own. It
+   returns 0 if it is aborted. */
+static int colors(struct comm *c, struct comm *p)
 {
-	struct comm *c = x, *p = c->parent;
 	int n = 0, slot = c->split % SPLITS;
 	for (int r = 0; r < p->size; r++)
 		while (atomic_load(&p->shared->splits[slot][r].posted) < c->split)
 			if (atomic_load(&p->aborted) || atomic_load(&c->aborted))
-				return NULL;
+				return 0;
 			else
 				nap(&n);
 	c->size = c->rank = 0;
@@ -271,6 +273,17 @@ static void *part(void *x)
 		if (key < c->key || (key == c->key && r < p->rank))
 			c->rank++;
 	}
+	return 1;
+}
+
+/* part meets the ranks of a part. */
+static void *part(void *x)
+{
+	struct comm *c = x;
+	int ok = colors(c, c->parent);
+	atomic_fetch_sub(&c->parent->parting, 1);
+	if (!ok)
+		return NULL;
 	if (!share(c)) {
 		atomic_store(&c->state, SYSTEM_ERROR);
 		return NULL;
@@ -311,7 +324,8 @@ int ncclCommInitRankConfig(void **out, int size, struct unique_id id, int rank, 
 	struct comm *c = new_comm();
 	c->rank = rank;
 	c->size = size;
-	snprintf(c->name, sizeof c->name, "/wdlrun-standin-%.32s", id.internal);
+	if (asprintf(&c->name, SHARED "-%.32s", id.internal) < 0)
+		abort();
 	if (!share(c))
 		return leave(fails(SYSTEM_ERROR, "no shared memory"));
 	*out = c;
@@ -337,9 +351,12 @@ int ncclCommSplit(void *parent, int color, int key, void **out, struct config *k
 	c->split = p->splits;
 	c->color = color;
 	c->key = key;
-	snprintf(c->name, sizeof c->name, "%.48s-%d-%d", p->name, p->splits, color);
+	if (asprintf(&c->name, "%s-%d-%d", p->name, p->splits, color) < 0)
+		abort();
 	*out = c;
-	c->started = !pthread_create(&c->starter, NULL, part, c);
+	atomic_fetch_add(&p->parting, 1);
+	if (!(c->started = !pthread_create(&c->starter, NULL, part, c)))
+		atomic_fetch_sub(&p->parting, 1);
 	return leave(IN_PROGRESS);
 }
 
@@ -368,15 +385,16 @@ static void release(struct comm *c)
 	if (c->started)
 		pthread_join(c->starter, NULL);
 	int n = 0;
-	while (atomic_load(&c->running))
+	while (atomic_load(&c->running) || atomic_load(&c->parting))
 		nap(&n);
 	if (c->shared) {
 		if (atomic_load(&c->shared->joined) < c->size)
-			shm_unlink(c->name);
+			unlink(c->name);
 		atomic_store(&c->shared->left[c->rank], 1);
 		munmap(c->shared, c->bytes);
 	}
 	atomic_fetch_sub(&alive, 1);
+	free(c->name);
 	free(c);
 }
 
@@ -649,7 +667,7 @@ static void run(void *with)
 			struct op *o = &g->ops[i];
 			add(x, o, o->peer, o->kind == SEND, o->kind == SEND ? o->send : o->recv, o->count);
 		}
-	ok = run_exchange(c, x);
+	ok = !g->hangs && run_exchange(c, x); /* one that hangs gives its peers nothing, even when aborted */
 	for (int i = 0; ok && i < g->n; i++) {
 		struct op *o = &g->ops[i];
 		x->n = 0;
