@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -306,4 +307,51 @@ func FuzzLoadEncoder(f *testing.F) {
 			t.Fatalf("what was accepted is refused: %v", err)
 		}
 	})
+}
+
+// A hashed value has the key of the training data's form of it, in every format. An index
+// without forms, of an earlier version, hashes it as it is written.
+func TestHashedFormsOfTheTrainingData(t *testing.T) {
+	csv, json := schema.Source{Fields: []string{"x", "y"}}, schema.Source{Format: "jsonl"}
+	for _, c := range []struct {
+		trained, text string
+		src           schema.Source
+		want, old     []string
+	}{
+		{"5", "7.0,1", csv, []string{"7"}, []string{"7.0"}},
+		{"5", "123456.0,1", csv, []string{"123456"}, []string{"123456.0"}}, // eight bytes
+		{"5", "7.25,1", csv, []string{"7.25"}, []string{"7.25"}},
+		{"5", `{"x":7.0,"y":1}`, json, []string{"7"}, []string{"7.0"}},
+		{"5.0", `{"x":7,"y":1}`, json, []string{"7.0"}, []string{"7"}},
+		{"True", `{"x":true,"y":1}`, json, []string{"True"}, []string{"1"}},
+		{"a", `{"x":" b","y":1}`, json, []string{"b"}, []string{" b"}},
+		{"5", `{"x":["7.0","8"],"y":1}`, json, []string{"7", "8"}, []string{"7.0", "8"}},
+	} {
+		for _, buckets := range []uint64{0, 11} {
+			s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "x", Encode: "hash", Buckets: buckets}}}
+			_, fit := prepare(t, csv, s, 2, datatest.Write(t, "train.csv", c.trained+",1\n"))
+			index, err := newEncoder(t, fit).Marshal()
+			fatal.If(t, err)
+			old := regexp.MustCompile(`,"forms":\[[^]]*\]`).ReplaceAll(index, nil)
+			d, _ := prepare(t, c.src, s, 1, datatest.Write(t, "test", c.text+"\n"))
+			for _, x := range []struct {
+				index []byte
+				want  []string
+			}{{index, c.want}, {old, c.old}} {
+				e, err := encode.LoadEncoder(x.index)
+				fatal.If(t, err)
+				var want []uint64
+				for _, w := range x.want {
+					k := key(w)
+					if buckets > 0 {
+						k %= buckets
+					}
+					want = append(want, k)
+				}
+				if got := readAll(t, d, e, ReaderConfig{GlobalBatch: 1})[0].Sparse[0].Values; !slices.Equal(got, want) {
+					t.Errorf("trained on %s: %s has keys %x, want %x of %q", c.trained, c.text, got, want, x.want)
+				}
+			}
+		}
+	}
 }

@@ -65,6 +65,8 @@ type featureCode struct {
 	mean     float64
 	inverse  float64   // of the standard deviation; 0 for a constant
 	logs     []float64 // table for small counts, if logarithms are taken
+	forms    forms     // hash: forms of the values of the training data; 0: unknown
+	unseen   forms     // hash: those of no value
 	dates    *dateCode // nil for a coder that only checks, and for other features
 }
 
@@ -135,6 +137,10 @@ func (f *featureCode) take(s *statistics) {
 	switch f.encoding {
 	case schema.Vocabulary:
 		f.words = s.set
+	case schema.Hash:
+		if f.forms = s.Forms; f.forms != 0 {
+			f.unseen = allForms &^ f.forms
+		}
 	case schema.Quantile:
 		f.limits = s.Limits
 	case schema.Standardise, schema.Age:
@@ -316,7 +322,7 @@ func (f *featureCode) key(piece []byte) (uint64, bool) {
 	case schema.ID:
 		return value.ParseID(bytes.TrimSuffix(piece, []byte(".0"))) // from a column of floating point numbers
 	case schema.Hash:
-		k := keyOf(piece)
+		k := f.hashOf(piece)
 		if f.Buckets > 0 {
 			k %= f.Buckets
 		}

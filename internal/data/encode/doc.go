@@ -24,7 +24,8 @@
 // # Keys
 //
 // Vocabulary and hash use the 64-bit xxh3 hash of the value with a fixed seed,
-// so features that share a table share keys. KeyMissing is the key of a missing
+// so features that share a table share keys. A hashed value is first written in a form of the
+// training data (see forms.go). KeyMissing is the key of a missing
 // value, KeyUnknown the key of a value that is not in the vocabulary, in no
 // spelling (see spelling.go). The key of
 // a cross is the hash of the keys it combines. Quantile and boundaries use the number

@@ -62,6 +62,8 @@ func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
 		if s.Date != "" && s.Deviation == 0 {
 			return fmt.Sprintf("all dates of field %s are the same, %s", ft.Field, leave)
 		}
+	case schema.Hash:
+		return f.formsOf(ft.Field, ft.Separator).doubt()
 	case schema.Vocabulary:
 		if v := f.wordsOf(ft.Field, ft.Separator); len(s.Vocabulary) == 0 && len(v.counts) > 0 {
 			return fmt.Sprintf("none of the %d distinct values of field %s occurs %d times, so all share one key; lower min_count", len(v.counts), ft.Field, ft.MinCount)

@@ -40,6 +40,9 @@ func TestDoubts(t *testing.T) {
 		{schema.Feature{Encode: "boundaries", Boundaries: []float64{1, 2}}, []string{"1.50", "1.5"}, []string{"features[0] (x): all values of field x are 1.5, so the feature carries no information; remove it"}},
 		{schema.Feature{Encode: "month"}, []string{"2014-10-21", "2014-10-21"}, []string{`features[0] (x): all values of field x are "2014-10-21", so the feature carries no information; remove it`}},
 		{schema.Feature{Encode: "hash"}, nil, nil},
+		{schema.Feature{Encode: "hash"}, []string{"7", "8.0"}, []string{"features[0] (x): field x has values such as 7 and 7.0, which encode: hash treats as different; write them in one form, or use encode: id if all are integers"}},
+		{schema.Feature{Encode: "hash"}, []string{"true", "False"}, []string{"features[0] (x): field x has values such as True and true, which encode: hash treats as different; write them in one form"}},
+		{schema.Feature{Encode: "hash"}, []string{"7", "8.5", "007", "true"}, nil},
 	} {
 		x.feature.Field = "x"
 		s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{x.feature}}

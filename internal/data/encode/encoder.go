@@ -40,6 +40,7 @@ type statistics struct {
 	Vocabulary []string  // sorted
 	Date       string    // format of the dates
 	Newest     int64     // of the dates, in seconds since 1970
+	Forms      forms     // hash: forms of the values; 0: unknown
 	set        *keySet
 	dates      *dateCode
 }
@@ -62,6 +63,8 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 			s.Range = fit.numbersOf(f.Field).extent()
 		case schema.Vocabulary:
 			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).own(f.MinCount, f.MaxSize)
+		case schema.Hash:
+			s.Forms = fit.formsOf(f.Field, f.Separator).seen
 		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
 			if err := fit.calendars[datesKey{f.Field, f.Format}].take(&f, s); err != nil {
 				return nil, fmt.Errorf("encoder: %w", err)
@@ -246,6 +249,7 @@ type (
 		Date       string    `json:"date,omitempty"`
 		Newest     int64     `json:"newest,omitempty"`
 		Range      []float64 `json:"range,omitempty"`
+		Forms      []string  `json:"forms,omitempty"`
 		// Words that are not valid UTF-8, which JSON strings cannot hold.
 		Bytes [][]byte `json:"vocabulary_base64,omitempty"`
 	}
@@ -276,6 +280,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 			MinCount: f.MinCount, MaxSize: f.MaxSize, Log: f.Log, Table: f.Table, Wide: f.Wide, Deep: f.Deep,
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
 			Format: f.Format, Zone: f.Zone, Reference: f.Reference, Date: s.Date, Newest: s.Newest, Range: s.Range,
+			Forms: s.Forms.names(),
 		}
 		for _, w := range s.Vocabulary {
 			if utf8.ValidString(w) {
@@ -332,6 +337,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 			st.Vocabulary = append(st.Vocabulary, string(w))
 		}
 		slices.Sort(st.Vocabulary)
+		st.Forms = formsNamed(j.Forms)
 		if err := st.check(); err != nil {
 			return nil, fmt.Errorf("load encoder: features[%d]: %w", i, err)
 		}

@@ -21,6 +21,7 @@ type Fit struct {
 	numbers []fitNumbers
 	words   []fitWords
 	dates   []fitDates
+	forms   []fitForms // one entry per field and separator of a hash
 	// One entry per column of the other encodings.
 	constants []fitConstant
 
@@ -69,6 +70,10 @@ func NewFit(s schema.Schema) *Fit {
 				v := newVocabulary()
 				f.vocabularies[wordsKey{ft.Field, ft.Separator}] = v
 				f.words = append(f.words, fitWords{columnOf[ft.Field], ft.Field, ft.Separator, v})
+			}
+		case schema.Hash:
+			if f.formsOf(ft.Field, ft.Separator) == nil {
+				f.forms = append(f.forms, fitForms{column: columnOf[ft.Field], field: ft.Field, separator: ft.Separator})
 			}
 		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
 			key := datesKey{ft.Field, ft.Format}
@@ -130,6 +135,11 @@ func (f *Fit) Add(r *RowCoder) error {
 			d.addDates(p, &p.lists[d.column])
 		}
 	}
+	for i := range f.forms {
+		if x := &f.forms[i]; !p.absent[x.column] {
+			x.add(p, &p.lists[x.column])
+		}
+	}
 	for i := range f.constants {
 		if c := &f.constants[i]; !c.varies {
 			c.add(p)
@@ -154,7 +164,7 @@ func (w *fitWords) take(p *parser, text []byte) error {
 	}
 }
 
-const fitMagic = "wdlfit4\n"
+const fitMagic = "wdlfit5\n"
 
 // Marshal encodes f for Merge.
 func (f *Fit) Marshal() []byte {
@@ -167,6 +177,9 @@ func (f *Fit) Marshal() []byte {
 	}
 	for _, d := range f.dates {
 		b = d.dateStats.append(b)
+	}
+	for i := range f.forms {
+		b = append(b, byte(f.forms[i].seen))
 	}
 	for i := range f.constants {
 		b = f.constants[i].append(b)
@@ -198,6 +211,11 @@ func (f *Fit) Merge(b []byte) error {
 	for _, d := range f.dates {
 		if r.Err == nil {
 			d.merge(r)
+		}
+	}
+	for i := range f.forms {
+		if r.Err == nil {
+			f.forms[i].merge(r)
 		}
 	}
 	for i := range f.constants {

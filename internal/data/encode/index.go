@@ -18,11 +18,11 @@ func (e *Encoder) For(s schema.Schema) (*Encoder, error) {
 	var faults []error
 	for i := range s.Features {
 		f := &s.Features[i]
-		if !f.Fitted() {
-			continue
-		}
 		from := e.like(f)
-		if from < 0 {
+		switch {
+		case !f.Fitted() && from < 0:
+			continue
+		case from < 0:
 			faults = append(faults, fmt.Errorf("features[%d] (%s): it has no %s of field %s%s", i, f.Name, f.Encode, f.Field, manner(f)))
 			continue
 		}
@@ -39,7 +39,7 @@ func (e *Encoder) For(s schema.Schema) (*Encoder, error) {
 func (e *Encoder) like(f *schema.Feature) int {
 	for i, own := range e.schema.Features {
 		same := own.Field == f.Field && own.Encode == f.Encode && own.Separator == f.Separator &&
-			own.Log == f.Log && own.Buckets == f.Buckets && own.Format == f.Format && own.Reference == f.Reference
+			own.Log == f.Log && (own.Buckets == f.Buckets || own.Encode == "hash") && own.Format == f.Format && own.Reference == f.Reference
 		if same {
 			return i
 		}

@@ -36,7 +36,7 @@ type plain struct {
 // plainHash is a feature that hashes its field.
 type plainHash struct {
 	field, key int
-	buckets    uint64
+	code       *featureCode
 }
 
 // plainWord is a feature that looks its field up in a vocabulary.
@@ -94,7 +94,7 @@ func newPlain(c *coder) *plain {
 		field := d.At[f.column]
 		switch {
 		case f.encoding == schema.Hash:
-			x.hashes = append(x.hashes, plainHash{field, i, f.Buckets})
+			x.hashes = append(x.hashes, plainHash{field, i, f})
 		case f.encoding == schema.Vocabulary:
 			x.words = append(x.words, plainWord{field, i, f.words})
 		case f.encoding == schema.ID:
@@ -229,8 +229,11 @@ func (x *plain) putHashes(to places, line []byte) {
 			}
 			k = keyOf(line[at.Lo:at.Hi])
 		}
-		if f.buckets > 0 {
-			k %= f.buckets
+		if f.code.unseen&formsLike(line[at.Lo:at.Hi]) != 0 {
+			k = f.code.hashOf(line[at.Lo:at.Hi])
+		}
+		if f.code.Buckets > 0 {
+			k %= f.code.Buckets
 		}
 		to.keys[f.key*to.step] = k
 	}

@@ -1,0 +1,195 @@
+package encode
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/wire"
+)
+
+// forms is a set of forms in which the values of a hashed field are written. A hash has no
+// list of its values, as a vocabulary has. The forms of the training data show instead how
+// a value in another form would have been written there. A value in a form of the training
+// data keeps its key.
+type forms uint8
+
+const (
+	formText    forms = 1 << iota // any value
+	formInteger                   // 7
+	formReal                      // 7.0
+	formUpper                     // TRUE
+	formTitle                     // True
+	formLower                     // true
+	formPadded                    // a blank at an end
+	formTruth   = formUpper | formTitle | formLower
+	allForms    = formText | formInteger | formReal | formTruth | formPadded
+)
+
+// formNames are the names of the forms in a feature index, by bit.
+var formNames = [...]string{"text", "integer", "real", "TRUE", "True", "true", "padded"}
+
+// names returns the names of a set.
+func (f forms) names() (all []string) {
+	for i, name := range formNames {
+		if f>>i&1 != 0 {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// formsNamed returns the set with these names. It ignores other names.
+func formsNamed(names []string) (f forms) {
+	for i, name := range formNames {
+		if slices.Contains(names, name) {
+			f |= 1 << i
+		}
+	}
+	return f
+}
+
+// formsByEnd are the forms of values by their last byte.
+var formsByEnd = [256]forms{
+	'0': formInteger | formReal, '1': formInteger, '2': formInteger, '3': formInteger, '4': formInteger,
+	'5': formInteger, '6': formInteger, '7': formInteger, '8': formInteger, '9': formInteger,
+	'E': formTruth, 'e': formTruth, ' ': formPadded, '\t': formPadded,
+}
+
+// formsLike returns a superset of the form of a value, which is not empty.
+func formsLike(text []byte) forms {
+	n := len(text)
+	f := formsByEnd[text[n-1]]
+	if f&formReal != 0 && (n < 3 || text[n-2] != '.') {
+		f = formInteger
+	}
+	if f == formTruth && n > len("false") {
+		f = 0
+	}
+	if text[0] <= ' ' {
+		f |= formPadded
+	}
+	return f
+}
+
+// formOf returns the form of a value, which is not empty; 0 for a form that has no other.
+func formOf(text []byte) forms {
+	if first, last := text[0], text[len(text)-1]; first == ' ' || first == '\t' || last == ' ' || last == '\t' {
+		return formPadded
+	}
+	digits, real := bytes.CutSuffix(text, []byte(".0"))
+	if len(digits) <= mostSpelled-2 && (isInteger(digits) || string(digits) == "0") {
+		if real {
+			return formReal
+		}
+		return formInteger
+	}
+	switch string(text) {
+	case "TRUE", "FALSE":
+		return formUpper
+	case "True", "False":
+		return formTitle
+	case "true", "false":
+		return formLower
+	}
+	return 0
+}
+
+// like returns a value in a form of the set. It returns the value itself if its form is in
+// the set, or if the set has no form for it. It may append the result to room, of mostSpelled
+// bytes.
+func (f forms) like(text, room []byte) []byte {
+	form := formOf(text)
+	if form == formPadded && f&formPadded == 0 {
+		bare := bytes.Trim(text, " \t")
+		if len(bare) == 0 {
+			return text
+		}
+		text, form = bare, formOf(bare)
+	}
+	if form == 0 || f&form != 0 {
+		return text
+	}
+	if form&(formInteger|formReal) != 0 && f&(formInteger|formReal) != 0 {
+		digits := bytes.TrimSuffix(text, []byte(".0"))
+		if form == formReal {
+			return digits
+		}
+		return append(append(room, digits...), ".0"...)
+	}
+	for _, other := range truthsLike(text) {
+		if f&formOf(other) != 0 {
+			return other
+		}
+	}
+	return text
+}
+
+// hashOf returns the hash of a value in a form of the training data.
+func (f *featureCode) hashOf(text []byte) uint64 {
+	if f.unseen&formsLike(text) == 0 {
+		return keyOf(text)
+	}
+	var room [mostSpelled]byte
+	return keyOf(f.forms.like(text, room[:0]))
+}
+
+// fitForms collects the forms of the values of a hashed field.
+type fitForms struct {
+	column    int
+	field     string
+	separator string
+	seen      forms
+}
+
+// formsOf returns the forms of a field, or nil.
+func (f *Fit) formsOf(field, separator string) *fitForms {
+	for i := range f.forms {
+		if x := &f.forms[i]; x.field == field && x.separator == separator {
+			return x
+		}
+	}
+	return nil
+}
+
+// doubt returns the warning about values in several forms, or "".
+func (x *fitForms) doubt() string {
+	const other = "field %s has values such as %s and %s, which encode: hash treats as different; write them in one form"
+	if x.seen&formInteger != 0 && x.seen&formReal != 0 {
+		return fmt.Sprintf(other+", or use encode: id if all are integers", x.field, "7", "7.0")
+	}
+	if words := (x.seen & formTruth).names(); len(words) > 1 {
+		return fmt.Sprintf(other, x.field, words[0], words[1])
+	}
+	return ""
+}
+
+// add adds the values of a record.
+func (x *fitForms) add(p *parser, l *value.List) {
+	if l.Kind == value.Int && x.seen == formText|formInteger {
+		return
+	}
+	for i := range l.Len() {
+		for text := p.textOf(l, i); ; {
+			var piece []byte
+			if piece, text = nextPiece(text, x.separator); piece == nil {
+				break
+			}
+			if formsLike(piece)&^x.seen != 0 || x.seen == 0 {
+				if !p.isMissingText(piece) {
+					x.seen |= formText | formOf(piece)
+				}
+			}
+		}
+	}
+}
+
+// merge adds the forms of another part.
+func (x *fitForms) merge(r *wire.Reader) {
+	if f := forms(r.Byte()); f&^allForms == 0 {
+		x.seen |= f
+	} else {
+		r.Fail("a hashed field has forms %x", f)
+	}
+}
