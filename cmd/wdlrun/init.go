@@ -47,7 +47,7 @@ Examples:
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data", Usage: "read `FILE`, glob or folder; at most 16 files are read"},
-			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half from all files; of a compressed file only the beginning"},
+			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half from all files; of a compressed file only the beginning, of files with line breaks in quotes only the first 64 MiB"},
 			&cli.StringFlag{Name: "label", Usage: "the label is `FIELD`", DefaultText: "guessed by names and values"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "write to `FILE`, which must not exist; - is standard output"},
 			jsonFlag(),

@@ -19,6 +19,7 @@ type Inspection struct {
 	Names     []string // files that were read, the first of all first; for a topic, ranges
 	Files     int      // number of files of the paths; for a topic, of partitions
 	All       bool     // every record was read
+	Packed    bool     // a file is compressed: only its beginning was read
 	Format    string   // one of Formats
 	Delimiter string
 	Header    bool   // the first line names the fields
@@ -78,6 +79,7 @@ func inspectSome(paths []string, rows, most int) (*Inspection, error) {
 	in.Files, in.All = len(files), in.All && len(s.Files) == len(files)
 	for i := range s.Files {
 		in.Names = append(in.Names, s.Files[i].Name)
+		in.Packed = in.Packed || s.Files[i].Packing != nil
 	}
 	return in, nil
 }

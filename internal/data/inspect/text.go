@@ -10,9 +10,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
-// mostSearched is the number of bytes of files searched for line breaks in quotes.
-const mostSearched = 64 << 20
-
 // joinLines reads the sample again as records with line breaks in quotes, if a file has
 // such records: some of its lines have an unclosed quote, or too few fields.
 func (in *Inspection) joinLines(s *record.Sample, all []sampled) ([]sampled, error) {
@@ -24,7 +21,7 @@ func (in *Inspection) joinLines(s *record.Sample, all []sampled) ([]sampled, err
 	src.Header, src.Fields = false, nil
 	form := record.NewDelimited(src)
 	for i := range s.Files {
-		breaks, err := form.HasLineBreaks(&s.Files[i], mostSearched/int64(len(s.Files)))
+		breaks, err := form.HasLineBreaks(&s.Files[i], record.SearchedBytes/int64(len(s.Files)))
 		if err != nil {
 			return nil, err
 		}
@@ -34,6 +31,7 @@ func (in *Inspection) joinLines(s *record.Sample, all []sampled) ([]sampled, err
 		for j := range s.Files {
 			s.Files[j].ReadOnwards()
 		}
+		s.Part = false // of the lines
 		return sample(s, form.Records(nil))
 	}
 	in.Multiline = false

@@ -19,6 +19,10 @@ const (
 	compact      = 4       // blocks of a file up to which its records are not spread
 	placeBytes   = 4 << 20 // maximum bytes at one place, or
 	recordBytes  = 1 << 10 // this per requested record
+
+	// SearchedBytes is the number of bytes of all files that are searched for line breaks in
+	// quotes, and over which a sample of files with line breaks is spread.
+	SearchedBytes = 64 << 20
 )
 
 // NewSample returns a sample of the first file, the last one and others at equal
@@ -88,8 +92,52 @@ func (s *Sample) Units(r Records, each func(file int, u Unit) error) error {
 		defer c.Close()
 	}
 	return s.read(func(file int, src Content, blocks []Block, rows int) (n int, whole bool, err error) {
-		return someUnits(r, src, &s.Files[file], blocks, rows, func(u Unit) error { return each(file, u) })
+		f, take := &s.Files[file], func(u Unit) error { return each(file, u) }
+		if f.onwards && f.Packing == nil {
+			return spreadUnits(r, src, f, blocks[0], rows, SearchedBytes/int64(len(s.Files)), take)
+		}
+		return someUnits(r, src, f, blocks, rows, take)
 	})
+}
+
+// spreadUnits is someUnits for a file that can only be read from its beginning, most bytes
+// of it: half of the records are its first ones, the others are from spreads places.
+func spreadUnits(r Records, s Content, f *File, b Block, rows int, most int64, each func(Unit) error) (n int, whole bool, err error) {
+	if err := r.Begin(s, f, b, -1, 0); err != nil {
+		return 0, false, err
+	}
+	end, skipped := b.Lo+min(b.Hi-b.Lo, most), false
+	from, place, left := b.Lo, 0, (rows+1)/2 // of the records of a place: where they begin, and how many are to be read
+	for {
+		u, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return n, !skipped, nil
+		}
+		if err != nil || n == rows || u.Offset >= end {
+			return n, false, err
+		}
+		for left == 0 && place < spreads {
+			if place == 0 {
+				first := u.Offset
+				if 4*(end-first)*int64(n) <= 5*(first-b.Lo)*int64(rows-n) {
+					left, place = rows-n, spreads // the rest of the file hardly has more
+					break
+				}
+				b.Lo = first
+			}
+			from = b.Lo + (end-b.Lo)*int64(place)/spreads
+			left = (rows - n + spreads - place - 1) / (spreads - place)
+			place++
+		}
+		if u.Offset < from || left == 0 {
+			skipped = true
+			continue
+		}
+		n, left = n+1, left-1
+		if err := each(u); err != nil {
+			return n, false, err
+		}
+	}
 }
 
 // read calls some for each place of the sample, with blocks of one file and the maximum

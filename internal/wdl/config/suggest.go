@@ -138,10 +138,23 @@ func unusable(name string) string {
 	return ""
 }
 
+// sampled describes a sample.
+func (s *suggestion) sampled() string {
+	switch many := s.Files > 1; {
+	case s.Packed && many:
+		return "from the beginnings of files, which are compressed"
+	case s.Packed:
+		return "the first ones, because the file is compressed"
+	case many:
+		return "a sample, up to half of it from the beginning of the first file"
+	}
+	return "a sample, up to half of it from the beginning"
+}
+
 func (s *suggestion) dataSection() {
 	s.line("# wdlrun init wrote this from %s.", LookedAt(&s.Inspection, text))
 	if !s.All {
-		s.line("# These rows are a sample, up to half of it from the beginning%s. Rare values may be missing below.", map[bool]string{true: " of the first file"}[s.Files > 1])
+		s.line("# These rows are %s. Rare values may be missing below.", s.sampled())
 	}
 	s.line(checkFirst)
 	s.line("# wdlrun help config explains every key.")
