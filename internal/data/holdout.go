@@ -7,9 +7,11 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/wdlrun/wdlrun/internal/data/date"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/wire"
@@ -23,6 +25,8 @@ type holdOut struct {
 	group  string
 	time   string
 	newest float64 // share of the records
+
+	pattern *date.Format // of time; nil: numbers and ISO dates
 }
 
 // selection decides which records a Select contains.
@@ -54,13 +58,21 @@ func (d *Dataset) HoldOutGroups(field string, share float64, seed uint64) error 
 	return err
 }
 
-// HoldOutNewest is HoldOut of the newest records by a field of numbers or ISO dates.
+// HoldOutNewest is HoldOut of the newest records by a field of numbers or ISO dates, or of
+// dates in the pattern of a feature of the field, if that names one.
 // Records of the same time are on the same side. Records without a time are not held out.
 // The schema of Open must name the field as HoldOut. Call ScanTimes and UseTimes before
 // Scan.
 func (d *Dataset) HoldOutNewest(field string, share float64) error {
 	err := d.HoldOut(share, 0)
 	d.hold = holdOut{time: field, newest: share}
+	for _, f := range d.schema.Features {
+		if f.Field == field && strings.Contains(f.Format, "%") && err == nil {
+			var pattern date.Format
+			pattern, err = date.NewFormat(f.Format)
+			d.hold.pattern = &pattern
+		}
+	}
 	return err
 }
 

@@ -37,9 +37,9 @@ func visits(t *testing.T, n int, timeOf func(i int) string) (files []string) {
 
 // heldOut scans visits in parts and returns the numbers of the held-out records and of the
 // others.
-func heldOut(t *testing.T, files []string, parts int, field string, hold func(*Dataset) error) (held, trained []float32) {
+func heldOut(t *testing.T, files []string, parts int, field string, hold func(*Dataset) error, more ...schema.Feature) (held, trained []float32) {
 	t.Helper()
-	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "raw"}}, HoldOut: field}
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: append(more, schema.Feature{Field: "n", Encode: "raw"}), HoldOut: field}
 	d, err := Open(schema.Source{Fields: []string{"y", "user", "time", "n"}}, s, files)
 	fatal.If(t, err)
 	fatal.If(t, hold(d))
@@ -105,6 +105,22 @@ func TestTheNewestAreHeldOut(t *testing.T) {
 			held, trained := heldOut(t, files, parts, "time", func(d *Dataset) error { return d.HoldOutNewest("time", 0.1) })
 			if len(held) != x.held || len(trained) != n-x.held || held[0] != float32(n-x.held) {
 				t.Errorf("%s, %d parts: %d held out, from record %v on; want the last %d", name, parts, len(held), held[:1], x.held)
+			}
+		}
+	}
+}
+
+// TestTheNewestByThePatternOfAFeature: dates in another format, also of digits whose order as
+// numbers is another.
+func TestTheNewestByThePatternOfAFeature(t *testing.T) {
+	start := time.Date(2026, 10, 25, 3, 0, 0, 0, time.UTC)
+	for format, layout := range map[string]string{"%m/%d/%Y %H:%M": "01/02/2006 15:04", "%d%m%Y%H%M": "020120061504"} {
+		files := visits(t, 1000, func(i int) string { return start.Add(time.Duration(i) * time.Hour).Format(layout) })
+		for _, parts := range []int{1, 3} {
+			held, _ := heldOut(t, files, parts, "time", func(d *Dataset) error { return d.HoldOutNewest("time", 0.1) },
+				schema.Feature{Field: "time", Encode: "month", Format: format})
+			if len(held) != 100 || held[0] != 900 {
+				t.Errorf("%s: %d held out, from record %v on", format, len(held), held[:1])
 			}
 		}
 	}

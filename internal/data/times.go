@@ -16,14 +16,15 @@ import (
 )
 
 // Times are the values of a field by which records are ordered in time: numbers, such as
-// Unix seconds or 14102107 for an hour, or ISO dates, whichever more records have. Each
-// rank gathers the times of its part in ScanTimes. The merged result is the same for any
+// Unix seconds or 14102107 for an hour, or ISO dates, whichever more records have; or dates
+// in the pattern of holdOut. Each rank gathers the times of its part in ScanTimes. The merged result is the same for any
 // number of ranks.
 type Times struct {
 	numbers, dates spread
-	cut            uint64 // order-preserving code of the oldest held-out time
-	Unread         int64  // values that are not a time
-	Held, All      int64  // held-out records, and records with a time; set by UseTimes
+	pattern        *date.Format // nil: numbers and ISO dates
+	cut            uint64       // order-preserving code of the oldest held-out time
+	Unread         int64        // values that are not a time
+	Held, All      int64        // held-out records, and records with a time; set by UseTimes
 }
 
 // spread counts values by their code of placeOf. It keeps at most mostPlaces distinct
@@ -98,14 +99,27 @@ func (s *spread) newest(share float64) (cut uint64, held int64, ok bool) {
 	return cut, held, held > 0
 }
 
+// read returns a value as a number, or as the seconds of a date.
+func (t *Times) read(text []byte) (x float64, isDate, ok bool) {
+	format := date.NewISO()
+	if t.pattern != nil {
+		format = *t.pattern
+	} else if x, why := value.ParseNumber(text); why == "" {
+		return x, false, true
+	}
+	seconds, ok := format.Seconds(text)
+	return float64(seconds), true, ok
+}
+
 // add adds a value.
 func (t *Times) add(text []byte) {
-	if x, why := value.ParseNumber(text); why == "" {
-		t.numbers.add(placeOf(x), 1)
-	} else if s, ok := date.NewISO().Seconds(text); ok {
-		t.dates.add(placeOf(float64(s)), 1)
-	} else {
+	switch x, isDate, ok := t.read(text); {
+	case !ok:
 		t.Unread++
+	case isDate:
+		t.dates.add(placeOf(x), 1)
+	default:
+		t.numbers.add(placeOf(x), 1)
 	}
 }
 
@@ -120,15 +134,8 @@ func (t *Times) kind() (s *spread, dates bool) {
 // holds reports whether a record of this time is held out.
 func (t *Times) holds(text []byte) bool {
 	_, dates := t.kind()
-	x, why := value.ParseNumber(text)
-	if dates {
-		s, ok := date.NewISO().Seconds(text)
-		if !ok {
-			return false
-		}
-		x, why = float64(s), ""
-	}
-	return why == "" && placeOf(x) >= t.cut
+	x, isDate, ok := t.read(text)
+	return ok && isDate == dates && placeOf(x) >= t.cut
 }
 
 // From returns the oldest held-out time.
@@ -147,7 +154,7 @@ func (d *Dataset) ScanTimes(ctx context.Context, part, parts int, progress func(
 		return nil, err
 	}
 	defer s.Close()
-	t := new(Times)
+	t := &Times{pattern: d.hold.pattern}
 	if s.keeper, err = d.newKeeper(s.RowCoder, t); err != nil {
 		return nil, err
 	}
@@ -168,6 +175,7 @@ func (d *Dataset) ScanTimes(ctx context.Context, part, parts int, progress func(
 
 // UseTimes sets which records are held out, from the merged times of all parts.
 func (d *selection) UseTimes(t *Times) error {
+	t.pattern = d.hold.pattern
 	s, dates := t.kind()
 	if dates {
 		t.Unread += t.numbers.all
@@ -176,8 +184,10 @@ func (d *selection) UseTimes(t *Times) error {
 	}
 	var ok bool
 	switch t.cut, t.Held, ok = s.newest(d.hold.newest); {
+	case s.all == 0 && t.Unread > 0 && t.pattern != nil:
+		return fmt.Errorf("hold out: none of the %d values of field %s is a date in the format of its features", t.Unread, d.hold.time)
 	case s.all == 0 && t.Unread > 0:
-		return fmt.Errorf("hold out: none of the %d values of field %s is a number or an ISO date (2026-11-22T10:00:00Z)", t.Unread, d.hold.time)
+		return fmt.Errorf("hold out: none of the %d values of field %s is a number or an ISO date (2026-11-22T10:00:00Z); for other dates, set features[].format of a feature of this field, such as encode: age", t.Unread, d.hold.time)
 	case s.all == 0:
 		return fmt.Errorf("hold out: no record has a value of field %s", d.hold.time)
 	case !ok:

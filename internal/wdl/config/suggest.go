@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/wdlrun/wdlrun/internal/data/date"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
@@ -230,7 +229,7 @@ func (s *suggestion) validTime() {
 	offer := ""
 	for i := range s.Columns {
 		c := &s.Columns[i]
-		readable := c.Dates.Hours && (c.Integers || c.Dates.Format == date.ISO) && s.names[i] != "" && i != s.label
+		readable := c.Dates.Hours && (c.Integers || c.Dates.Format != "") && s.names[i] != "" && i != s.label
 		switch {
 		case readable && c.Dates.Ordered:
 			s.line("  valid_time: %-13s # holds out the newest records, because predictions are for newer ones", text(s.names[i]))
