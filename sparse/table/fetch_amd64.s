@@ -481,3 +481,284 @@ key:
 	MOVQ         R9, others+48(FP)
 	MOVL         R10, union+56(FP)
 	RET
+
+DATA odd<>+0(SB)/8, $0x9e3779b97f4a7c15
+DATA odd<>+8(SB)/8, $0xdaa66d2c7ddf743f
+DATA odd<>+16(SB)/8, $0x1715609f7c746c69
+DATA odd<>+24(SB)/8, $0x538454127b096493
+GLOBL odd<>(SB), RODATA|NOPTR, $32
+
+DATA even<>+0(SB)/8, $0x3c6ef372fe94f82a
+DATA even<>+8(SB)/8, $0x78dde6e5fd29f054
+DATA even<>+16(SB)/8, $0xb54cda58fbbee87e
+DATA even<>+24(SB)/8, $0xf1bbcdcbfa53e0a8
+GLOBL even<>(SB), RODATA|NOPTR, $32
+
+// func normalEights(curves *byte, state uint64, scale float64, w *float32, n int) int
+// Requires: AVX, AVX2, FMA3
+TEXT ·normalEights(SB), NOSPLIT, $0-48
+	MOVQ         curves+0(FP), AX
+	MOVQ         state+8(FP), CX
+	MOVQ         w+24(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSD scale+16(FP), Y0
+	XORQ         SI, SI
+
+eight:
+	VMOVQ        CX, X1
+	VPBROADCASTQ X1, Y1
+	VPADDQ       odd<>+0(SB), Y1, Y2
+	VPADDQ       even<>+0(SB), Y1, Y1
+	VPSRLQ       $0x1e, Y2, Y7
+	VXORPD       Y2, Y7, Y2
+	VBROADCASTSD word0<>+0(SB), Y7
+	VPSRLQ       $0x20, Y2, Y8
+	VPMULUDQ     Y8, Y7, Y8
+	VBROADCASTSD word1<>+0(SB), Y9
+	VPMULUDQ     Y2, Y9, Y9
+	VPADDQ       Y8, Y9, Y8
+	VPMULUDQ     Y2, Y7, Y2
+	VPSLLQ       $0x20, Y8, Y7
+	VPADDQ       Y2, Y7, Y2
+	VPSRLQ       $0x1b, Y2, Y7
+	VXORPD       Y2, Y7, Y2
+	VBROADCASTSD word2<>+0(SB), Y7
+	VPSRLQ       $0x20, Y2, Y8
+	VPMULUDQ     Y8, Y7, Y8
+	VBROADCASTSD word3<>+0(SB), Y9
+	VPMULUDQ     Y2, Y9, Y9
+	VPADDQ       Y8, Y9, Y8
+	VPMULUDQ     Y2, Y7, Y2
+	VPSLLQ       $0x20, Y8, Y7
+	VPADDQ       Y2, Y7, Y2
+	VPSRLQ       $0x1f, Y2, Y7
+	VXORPD       Y2, Y7, Y2
+	VPSRLQ       $0x0c, Y2, Y2
+	VBROADCASTSD word4<>+0(SB), Y7
+	VORPD        Y2, Y7, Y2
+	VBROADCASTSD word5<>+0(SB), Y7
+	VSUBPD       Y7, Y2, Y2
+	VPSRLQ       $0x2d, Y2, Y7
+	VBROADCASTSD word6<>+0(SB), Y8
+	VANDPD       Y7, Y8, Y7
+	VPSLLQ       $0x04, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X3
+	VMOVQ        X7, DI
+	VPEXTRQ      $0x01, X7, R8
+	VMOVQ        X3, R9
+	VPEXTRQ      $0x01, X3, R10
+	VMOVUPD      (AX)(DI*1), X3
+	VINSERTF128  $0x01, (AX)(R9*1), Y3, Y3
+	VMOVUPD      (AX)(R8*1), X4
+	VINSERTF128  $0x01, (AX)(R10*1), Y4, Y4
+	VUNPCKLPD    Y4, Y3, Y7
+	VUNPCKHPD    Y4, Y3, Y8
+	VBROADCASTSD word7<>+0(SB), Y9
+	VANDPD       Y2, Y9, Y9
+	VBROADCASTSD word8<>+0(SB), Y10
+	VORPD        Y9, Y10, Y9
+	VBROADCASTSD word8<>+0(SB), Y10
+	VFMSUB213PD  Y10, Y7, Y9
+	VBROADCASTSD word9<>+0(SB), Y7
+	VBROADCASTSD word10<>+0(SB), Y10
+	VFMADD213PD  Y10, Y9, Y7
+	VBROADCASTSD word11<>+0(SB), Y10
+	VFMADD213PD  Y10, Y9, Y7
+	VBROADCASTSD word12<>+0(SB), Y10
+	VFMADD213PD  Y10, Y9, Y7
+	VBROADCASTSD word8<>+0(SB), Y10
+	VFMADD213PD  Y10, Y9, Y7
+	VFMADD213PD  Y8, Y9, Y7
+	VPSRLQ       $0x34, Y2, Y2
+	VBROADCASTSD word4<>+0(SB), Y8
+	VORPD        Y2, Y8, Y2
+	VBROADCASTSD word13<>+0(SB), Y8
+	VSUBPD       Y8, Y2, Y2
+	VBROADCASTSD word14<>+0(SB), Y8
+	VFMADD231PD  Y8, Y2, Y7
+	VBROADCASTSD word15<>+0(SB), Y2
+	VCMPPD       $0x01, Y2, Y7, Y2
+	VMOVMSKPD    Y2, DI
+	CMPL         DI, $0x0f
+	JNE          end
+	VBROADCASTSD word16<>+0(SB), Y2
+	VMULPD       Y2, Y7, Y2
+	VSQRTPD      Y2, Y2
+	VMULPD       Y0, Y2, Y2
+	VPSRLQ       $0x1e, Y1, Y7
+	VXORPD       Y1, Y7, Y1
+	VBROADCASTSD word0<>+0(SB), Y7
+	VPSRLQ       $0x20, Y1, Y8
+	VPMULUDQ     Y8, Y7, Y8
+	VBROADCASTSD word1<>+0(SB), Y9
+	VPMULUDQ     Y1, Y9, Y9
+	VPADDQ       Y8, Y9, Y8
+	VPMULUDQ     Y1, Y7, Y1
+	VPSLLQ       $0x20, Y8, Y7
+	VPADDQ       Y1, Y7, Y1
+	VPSRLQ       $0x1b, Y1, Y7
+	VXORPD       Y1, Y7, Y1
+	VBROADCASTSD word2<>+0(SB), Y7
+	VPSRLQ       $0x20, Y1, Y8
+	VPMULUDQ     Y8, Y7, Y8
+	VBROADCASTSD word3<>+0(SB), Y9
+	VPMULUDQ     Y1, Y9, Y9
+	VPADDQ       Y8, Y9, Y8
+	VPMULUDQ     Y1, Y7, Y1
+	VPSLLQ       $0x20, Y8, Y7
+	VPADDQ       Y1, Y7, Y1
+	VPSRLQ       $0x1f, Y1, Y7
+	VXORPD       Y1, Y7, Y1
+	VPSRLQ       $0x0c, Y1, Y1
+	VPSRLQ       $0x2c, Y1, Y7
+	VPSLLQ       $0x04, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X3
+	VMOVQ        X7, DI
+	VPEXTRQ      $0x01, X7, R8
+	VMOVQ        X3, R9
+	VPEXTRQ      $0x01, X3, R10
+	VMOVUPD      2048(AX)(DI*1), X5
+	VINSERTF128  $0x01, 2048(AX)(R9*1), Y5, Y5
+	VMOVUPD      2048(AX)(R8*1), X6
+	VINSERTF128  $0x01, 2048(AX)(R10*1), Y6, Y6
+	VUNPCKLPD    Y6, Y5, Y7
+	VUNPCKHPD    Y6, Y5, Y8
+	VBROADCASTSD word17<>+0(SB), Y9
+	VANDPD       Y1, Y9, Y1
+	VBROADCASTSD word4<>+0(SB), Y9
+	VORPD        Y1, Y9, Y1
+	VBROADCASTSD word18<>+0(SB), Y9
+	VSUBPD       Y9, Y1, Y1
+	VBROADCASTSD word19<>+0(SB), Y9
+	VBROADCASTSD word20<>+0(SB), Y10
+	VADDPD       Y10, Y1, Y1
+	VMULPD       Y9, Y1, Y1
+	VMULPD       Y1, Y1, Y9
+	VBROADCASTSD word21<>+0(SB), Y10
+	VBROADCASTSD word22<>+0(SB), Y11
+	VFMADD213PD  Y11, Y9, Y10
+	VBROADCASTSD word8<>+0(SB), Y11
+	VFMADD213PD  Y11, Y9, Y10
+	VMULPD       Y1, Y10, Y1
+	VBROADCASTSD word23<>+0(SB), Y10
+	VBROADCASTSD word24<>+0(SB), Y11
+	VFMADD213PD  Y11, Y9, Y10
+	VBROADCASTSD word12<>+0(SB), Y11
+	VFMADD213PD  Y11, Y9, Y10
+	VBROADCASTSD word8<>+0(SB), Y11
+	VFMADD213PD  Y11, Y9, Y10
+	VMULPD       Y7, Y10, Y9
+	VMULPD       Y8, Y10, Y10
+	VFMADD231PD  Y1, Y8, Y9
+	VFNMADD231PD Y1, Y7, Y10
+	VBROADCASTSD word25<>+0(SB), Y1
+	VMULPD       Y1, Y2, Y1
+	VMULPD       Y2, Y10, Y7
+	VSUBPD       Y1, Y7, Y8
+	VCVTPD2PSY   Y8, X3
+	VADDPD       Y1, Y7, Y7
+	VCVTPD2PSY   Y7, X4
+	VPCMPEQD     X3, X4, X4
+	VMULPD       Y2, Y9, Y2
+	VSUBPD       Y1, Y2, Y7
+	VCVTPD2PSY   Y7, X5
+	VADDPD       Y1, Y2, Y1
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X5, X1, X1
+	VPAND        X1, X4, X4
+	VMOVMSKPS    X4, DI
+	CMPL         DI, $0x0f
+	JNE          end
+	VUNPCKLPS    X5, X3, X1
+	VUNPCKHPS    X5, X3, X2
+	VMOVUPS      X1, (DX)
+	VMOVUPS      X2, 16(DX)
+	ADDQ         $0x20, DX
+	ADDQ         $0x08, SI
+	MOVQ         $0xf1bbcdcbfa53e0a8, DI
+	ADDQ         DI, CX
+	CMPQ         SI, BX
+	JLT          eight
+
+end:
+	VZEROUPPER
+	MOVQ SI, ret+40(FP)
+	RET
+
+DATA word0<>+0(SB)/8, $0xbf58476d1ce4e5b9
+GLOBL word0<>(SB), RODATA|NOPTR, $8
+
+DATA word1<>+0(SB)/8, $0x00000000bf58476d
+GLOBL word1<>(SB), RODATA|NOPTR, $8
+
+DATA word2<>+0(SB)/8, $0x94d049bb133111eb
+GLOBL word2<>(SB), RODATA|NOPTR, $8
+
+DATA word3<>+0(SB)/8, $0x0000000094d049bb
+GLOBL word3<>(SB), RODATA|NOPTR, $8
+
+DATA word4<>+0(SB)/8, $0x4330000000000000
+GLOBL word4<>(SB), RODATA|NOPTR, $8
+
+DATA word5<>+0(SB)/8, $0x432fffffffffffff
+GLOBL word5<>(SB), RODATA|NOPTR, $8
+
+DATA word6<>+0(SB)/8, $0x000000000000007f
+GLOBL word6<>(SB), RODATA|NOPTR, $8
+
+DATA word7<>+0(SB)/8, $0x000fffffffffffff
+GLOBL word7<>(SB), RODATA|NOPTR, $8
+
+DATA word8<>+0(SB)/8, $0x3ff0000000000000
+GLOBL word8<>(SB), RODATA|NOPTR, $8
+
+DATA word9<>+0(SB)/8, $0x3fc999999999999a
+GLOBL word9<>(SB), RODATA|NOPTR, $8
+
+DATA word10<>+0(SB)/8, $0xbfd0000000000000
+GLOBL word10<>(SB), RODATA|NOPTR, $8
+
+DATA word11<>+0(SB)/8, $0x3fd5555555555555
+GLOBL word11<>(SB), RODATA|NOPTR, $8
+
+DATA word12<>+0(SB)/8, $0xbfe0000000000000
+GLOBL word12<>(SB), RODATA|NOPTR, $8
+
+DATA word13<>+0(SB)/8, $0x4330000000000433
+GLOBL word13<>(SB), RODATA|NOPTR, $8
+
+DATA word14<>+0(SB)/8, $0x3fe62e42fefa39ef
+GLOBL word14<>(SB), RODATA|NOPTR, $8
+
+DATA word15<>+0(SB)/8, $0xbf80000000000000
+GLOBL word15<>(SB), RODATA|NOPTR, $8
+
+DATA word16<>+0(SB)/8, $0xc000000000000000
+GLOBL word16<>(SB), RODATA|NOPTR, $8
+
+DATA word17<>+0(SB)/8, $0x00000fffffffffff
+GLOBL word17<>(SB), RODATA|NOPTR, $8
+
+DATA word18<>+0(SB)/8, $0x4330080000000000
+GLOBL word18<>(SB), RODATA|NOPTR, $8
+
+DATA word19<>+0(SB)/8, $0x3cd921fb54442d18
+GLOBL word19<>(SB), RODATA|NOPTR, $8
+
+DATA word20<>+0(SB)/8, $0x3fe0000000000000
+GLOBL word20<>(SB), RODATA|NOPTR, $8
+
+DATA word21<>+0(SB)/8, $0x3f81111111111111
+GLOBL word21<>(SB), RODATA|NOPTR, $8
+
+DATA word22<>+0(SB)/8, $0xbfc5555555555555
+GLOBL word22<>(SB), RODATA|NOPTR, $8
+
+DATA word23<>+0(SB)/8, $0xbf56c16c16c16c17
+GLOBL word23<>(SB), RODATA|NOPTR, $8
+
+DATA word24<>+0(SB)/8, $0x3fa5555555555555
+GLOBL word24<>(SB), RODATA|NOPTR, $8
+
+DATA word25<>+0(SB)/8, $0x3d70000000000000
+GLOBL word25<>(SB), RODATA|NOPTR, $8

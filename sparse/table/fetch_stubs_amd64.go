@@ -63,3 +63,8 @@ func prefetchBuckets(starts **byte, hashes *uint64, n int, shift int, flat *byte
 //
 //go:noescape
 func matchBuckets(keys *uint64, hashes *uint64, starts **byte, n int, rows *uint32, missed *byte) (others int, union uint32)
+
+// normalEights writes normally distributed values to n floats, a positive multiple of 8, and returns how many it wrote before eight of which one is not settled.
+//
+//go:noescape
+func normalEights(curves *byte, state uint64, scale float64, w *float32, n int) int

@@ -71,8 +71,22 @@ func settled(v, err float64) (w float32, ok bool) {
 	return w, math.Float32bits(w) == math.Float32bits(float32(v+err))
 }
 
-// normal writes normally distributed values (Box and Muller 1958), from the state x on.
+// normal writes normally distributed values (Box and Muller 1958), from the state x on. The
+// kernel ends before eight values that are not all settled.
 func (in *initial) normal(x uint64, w []float32) {
+	for len(w) > 0 {
+		done := in.normals(x, w)
+		if done == 0 {
+			done = min(len(w), 8)
+			in.normalPairs(x, w[:done])
+		}
+		x += uint64(done) * stride
+		w = w[done:]
+	}
+}
+
+// normalPairs is the specification of normals, without its limits.
+func (in *initial) normalPairs(x uint64, w []float32) {
 	for i := 0; i < len(w); i += 2 {
 		x += stride
 		a := mix(x) >> (64 - wordBits)
@@ -91,7 +105,7 @@ func (in *initial) normal(x uint64, w []float32) {
 	}
 }
 
-// normalPlain is the specification of two values of normal.
+// normalPlain is the specification of two values of normalPairs.
 func (in *initial) normalPlain(a, b uint64) (first, second float32) {
 	r := math.Sqrt(-2*math.Log(unit(a))) * in.scale
 	sin, cos := math.Sincos(2 * math.Pi * unit(b))

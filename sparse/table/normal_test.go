@@ -44,7 +44,7 @@ func TestNormalsKeepTheirBits(t *testing.T) {
 	if worst > slack/4 || inexact > len(all)/10 {
 		t.Errorf("the relative error is up to %g, %g is assumed; %d of %d logarithms are too inexact", worst, slack, inexact, len(all))
 	}
-	var w [7]float32
+	var w [21]float32 // eights and a rest
 	for x := range uint64(patient.Size(2000, 200_000)) {
 		x = mix(x)
 		in.normal(x, w[:])

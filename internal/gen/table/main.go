@@ -26,6 +26,7 @@ func main() {
 		flatPointers(x)
 		flatBuckets(x)
 		flatMatch(x)
+		normals(x)
 	}}
 	if err := f.Write("../../sparse"); err != nil {
 		log.Fatal(err)
