@@ -13,6 +13,7 @@ type Member struct {
 	Host                   string
 	Pid                    int
 	Addr                   string // address for other ranks
+	Note                   string // for the other ranks, which interpret it
 }
 
 // GroupConfig holds the times and the size of a Group. The zero value of every field except

@@ -104,7 +104,7 @@ func (o Options) withDefaults() Options {
 }
 
 // Run makes the measurements of o and passes each result to emit, on rank 0 only. It first
-// measures the costs for the cost model, which then chooses the algorithms. Lines contain
+// measures the costs for the cost model, unless c has measured ones. Lines contain
 // the choice and the prediction.
 func Run(c *collective.Comm, o Options, emit func(Line)) error {
 	if err := o.Validate(); err != nil {
@@ -117,9 +117,11 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	l := &loop{c: c, time: o.Time, batch: o.Batch}
-	costs, err := collective.Measure(c)
-	if err != nil {
-		return fmt.Errorf("bench: measure the cost model: %w", err)
+	costs := c.Costs()
+	if costs == collective.DefaultCosts() { // not measured when the ranks joined
+		if costs, err = collective.Measure(c); err != nil {
+			return fmt.Errorf("bench: measure the cost model: %w", err)
+		}
 	}
 	costs.Take = o.Take
 	c.SetCosts(costs)

@@ -70,7 +70,7 @@ const (
 )
 
 // protocol is the version of the messages and their order. It must be the same on both sides.
-const protocol = 1
+const protocol = 2 // 1 had no notes
 
 // Limits on what is read from the wire.
 const (

@@ -159,12 +159,12 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 func TestWholeLife(t *testing.T) {
 	host := newWitness()
 	s := serve(t, Config{Size: 3, Generation: 2, Host: host, Timeout: patient.Longest})
-	sessions := joinAll(t, s, Options{Version: "v1"})
+	sessions := joinAll(t, s, Options{Version: "v1", Note: "by shm"})
 	for r, session := range sessions {
 		if got := strings.Join(session.Roster(), " "); got != "10.0.0.0:7 10.0.0.1:7 10.0.0.2:7" {
 			t.Errorf("rank %d: roster %s", r, got)
 		}
-		if m := session.Members()[1]; m.Host != "here" || m.Pid != os.Getpid() || m.Rank != 1 || m.Generation != 2 {
+		if m := session.Members()[1]; m.Host != "here" || m.Pid != os.Getpid() || m.Rank != 1 || m.Generation != 2 || m.Note != "by shm" {
 			t.Errorf("rank %d: member %+v", r, m)
 		}
 		if session.Timeout() != patient.Longest || session.Err() != nil {
@@ -448,7 +448,7 @@ func TestBadMessages(t *testing.T) {
 		want  string
 	}{
 		{&controlpb.FromRank{}, "the first message is not Hello"},
-		{hello(protocol+1, 0, 1), "the rank speaks version 2 of the protocol, the coordinator version 1"},
+		{hello(protocol+1, 0, 1), "the rank speaks version 3 of the protocol, the coordinator version 2"},
 		{hello(protocol, -1, 1), "rank -1 joins a group of size 1"},
 		{hello(protocol, 1<<40, 1), "joins a group of size 1"},
 	} {

@@ -29,6 +29,9 @@ type Options struct {
 	// the coordinator, it is also the timeout of the group. Default 60 s.
 	Timeout time.Duration
 
+	// Note is for the other ranks, at most 1 KiB. They find it in Members.
+	Note string
+
 	// Ports is the range of ports at which this process listens, such as 20000-20100; "": any.
 	Ports string
 
@@ -117,7 +120,7 @@ func join(ctx context.Context, w rank.World, addr string, opts Options, where lo
 	life, s.cancel = context.WithCancel(context.Background())
 	s.stream, err = controlpb.NewControlClient(s.client).Attend(life)
 	if err == nil {
-		err = s.stream.Send(s.hello(addr, opts.Version))
+		err = s.stream.Send(s.hello(addr, opts))
 	}
 	if err != nil {
 		s.cancel()
@@ -132,9 +135,9 @@ func join(ctx context.Context, w rank.World, addr string, opts Options, where lo
 	return s, nil
 }
 
-func (s *Session) hello(addr, version string) *controlpb.FromRank {
-	m := rank.Member{Rank: s.world.Rank, Size: s.world.Size, Generation: s.world.Generation, Version: version,
-		Host: s.world.Host, Pid: os.Getpid(), Addr: addr}
+func (s *Session) hello(addr string, opts Options) *controlpb.FromRank {
+	m := rank.Member{Rank: s.world.Rank, Size: s.world.Size, Generation: s.world.Generation, Version: opts.Version,
+		Host: s.world.Host, Pid: os.Getpid(), Addr: addr, Note: opts.Note}
 	return &controlpb.FromRank{What: &controlpb.FromRank_Hello{Hello: &controlpb.Hello{Protocol: protocol, Member: memberToWire(m)}}}
 }
 

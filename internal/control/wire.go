@@ -64,14 +64,14 @@ func trafficFromWire(w *controlpb.Traffic) (t rank.Traffic) {
 func memberToWire(m rank.Member) *controlpb.Member {
 	return &controlpb.Member{
 		Rank: int64(m.Rank), Size: int64(m.Size), Generation: int64(m.Generation),
-		Version: text(m.Version), Host: text(m.Host), Pid: int64(m.Pid), Address: text(m.Addr),
+		Version: text(m.Version), Host: text(m.Host), Pid: int64(m.Pid), Address: text(m.Addr), Note: text(m.Note),
 	}
 }
 
 func memberFromWire(m *controlpb.Member) rank.Member {
 	return rank.Member{
 		Rank: int(m.GetRank()), Size: int(m.GetSize()), Generation: int(m.GetGeneration()),
-		Version: text(m.GetVersion()), Host: text(m.GetHost()), Pid: int(m.GetPid()), Addr: text(m.GetAddress()),
+		Version: text(m.GetVersion()), Host: text(m.GetHost()), Pid: int(m.GetPid()), Addr: text(m.GetAddress()), Note: text(m.GetNote()),
 	}
 }
 

@@ -12,8 +12,8 @@
 // group of one rank. Ranks of one host share memory (collective/shm) if all of them can;
 // otherwise they use TCP. Ranks of several hosts use TCP between hosts, and shared memory
 // inside them if every host has at least two ranks (collective.NewHosts).
-// Options.Transport overrides this choice. The ranks then measure the costs of calls,
-// which determine the algorithms. Results do not depend on them.
+// Options.Transport overrides this choice. Ranks that use TCP then measure the costs of
+// calls, which determine the algorithms. Results do not depend on them.
 //
 // When a rank is lost, every pending call returns an error at once. Fail returns the
 // verdict, the same on every rank.
@@ -76,15 +76,19 @@ func (m *Member) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	session, err := control.Enter(ctx, m.World, ln.Addr(), m.opts.Control)
+	near := m.listenEarly()
+	opts := m.opts.Control
+	opts.Note = m.note(near)
+	session, err := control.Enter(ctx, m.World, ln.Addr(), opts)
 	if err != nil {
 		ln.Close()
+		near.close()
 		return err
 	}
 	m.World, m.Session, m.local, m.calls, m.closed = session.World(), session, nil, nil, make(chan struct{})
 	connecting, stop := m.untilVerdict(ctx)
 	defer stop()
-	if err := m.connect(connecting, ln, m.opts); err != nil {
+	if err := m.connect(connecting, ln, near); err != nil {
 		err = m.verdict(err)
 		session.Close()
 		return err
@@ -113,14 +117,43 @@ func (m *Member) untilVerdict(ctx context.Context) (_ context.Context, stop func
 	return ctx, func() { cancel(nil) }
 }
 
-// connect links this rank with the others over TCP, and then over shared memory if the
-// options and the hosts of the ranks allow it.
-func (m *Member) connect(ctx context.Context, ln *tcp.Listener, opts Options) error {
+// connect links this rank with the others: over shared memory if all are on one host and
+// listen there, otherwise over TCP, and over shared memory inside hosts of several ranks. It
+// closes the listeners.
+func (m *Member) connect(ctx context.Context, ln *tcp.Listener, n *near) error {
+	defer ln.Close()
+	defer n.close()
+	shares, err := m.choose(n)
+	if err != nil {
+		return err
+	}
+	if n.alone && m.connectAlone(ctx, n) {
+		m.links, m.Transport, m.Comm = n.t, Shared, collective.New(n.t)
+		n.t = nil
+	} else {
+		if err := m.connectFar(ctx, ln); err != nil {
+			return err
+		}
+		if shares {
+			err = m.share(ctx, n)
+		}
+	}
+	if err == nil {
+		err = m.weigh(m.opts.Costs)
+	}
+	if err != nil {
+		m.closeLinks()
+	}
+	return err
+}
+
+// connectFar links this rank with all others over TCP.
+func (m *Member) connectFar(ctx context.Context, ln *tcp.Listener) error {
 	cfg := tcp.Config{
 		Rank: m.World.Rank, Peers: m.Session.Roster(), Key: m.World.Key.Derive("bulk"),
-		Generation: m.World.Generation, Timeout: m.Session.Timeout(), Streams: opts.Streams,
+		Generation: m.World.Generation, Timeout: m.Session.Timeout(), Streams: m.opts.Streams,
 	}
-	if opts.Encrypt {
+	if m.opts.Encrypt {
 		id, err := peertls.New(m.World.Key.Derive("peer tls"), m.World.Rank, m.World.Size)
 		if err != nil {
 			return err
@@ -132,18 +165,15 @@ func (m *Member) connect(ctx context.Context, ln *tcp.Listener, opts Options) er
 		return err
 	}
 	m.links, m.Transport, m.Comm = links, TCP, collective.New(links)
-	err = m.share(ctx, opts)
-	if err == nil {
-		err = m.weigh(opts.Costs)
-	}
-	if err != nil {
-		m.closeLinks()
-	}
-	return err
+	return nil
 }
 
-// weigh sets the costs of Comm to the given ones, or measures them.
+// weigh sets the costs of Comm to the given ones, or measures them. If all ranks share
+// memory, there is one algorithm for each call, and nothing to choose.
 func (m *Member) weigh(given *collective.Costs) error {
+	if given == nil && m.Transport == Shared {
+		return nil
+	}
 	if given != nil {
 		m.Comm.SetCosts(*given)
 		return nil

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -18,11 +19,13 @@ func TestPlace(t *testing.T) {
 		{[]string{"1 a", "1 a"}, []int{0, 0}, 1, 2, 1, 1},                     // two hosts with one name
 		{[]string{"2 a", "2 a", "2 a", "2 a"}, []int{0, 0, 0, 0}, 1, 4, 1, 3}, // the same
 	} {
-		var names [][]byte
+		var notes []note
 		for _, n := range k.names {
-			names = append(names, []byte(n))
+			var o note
+			fmt.Sscan(n, &o.Local, &o.Host)
+			notes = append(notes, o)
 		}
-		p := newPlace(names, len(names)-1)
+		p := newPlace(notes, len(notes)-1)
 		if !slices.Equal(p.hostOf, k.hostOf) || p.hosts != k.hosts || p.size != k.size || p.least != k.least || p.index != k.index {
 			t.Errorf("%q: %+v", k.names, p)
 		}

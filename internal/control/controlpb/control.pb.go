@@ -379,6 +379,7 @@ type Member struct {
 	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
 	Pid           int64                  `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
 	Address       string                 `protobuf:"bytes,7,opt,name=address,proto3" json:"address,omitempty"` // where other ranks reach it
+	Note          string                 `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`       // for the other ranks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -458,6 +459,13 @@ func (x *Member) GetPid() int64 {
 func (x *Member) GetAddress() string {
 	if x != nil {
 		return x.Address
+	}
+	return ""
+}
+
+func (x *Member) GetNote() string {
+	if x != nil {
+		return x.Note
 	}
 	return ""
 }
@@ -1467,7 +1475,7 @@ const file_control_proto_rawDesc = "" +
 	"\x04what\"V\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x121\n" +
-	"\x06member\x18\x02 \x01(\v2\x19.wdlrun.control.v1.MemberR\x06member\"\xaa\x01\n" +
+	"\x06member\x18\x02 \x01(\v2\x19.wdlrun.control.v1.MemberR\x06member\"\xbe\x01\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x03R\x04rank\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1e\n" +
@@ -1477,7 +1485,8 @@ const file_control_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x10\n" +
 	"\x03pid\x18\x06 \x01(\x03R\x03pid\x12\x18\n" +
-	"\aaddress\x18\a \x01(\tR\aaddress\"\xcd\x02\n" +
+	"\aaddress\x18\a \x01(\tR\aaddress\x12\x12\n" +
+	"\x04note\x18\b \x01(\tR\x04note\"\xcd\x02\n" +
 	"\x06Status\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x03R\x05steps\x12\x14\n" +
