@@ -7,12 +7,12 @@ import (
 	"io"
 	"net"
 	"os"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/pattern"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -70,7 +70,7 @@ func parseHosts(list string) ([]Host, error) {
 
 // hostName matches the name of a host: a name, an IPv4 or IPv6 address, or a machine with an
 // agent, such as @a. A name does not begin with "-", so that it is never read as an option.
-var hostName = regexp.MustCompile(`^@?[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$`)
+var hostName = pattern.Lazy(`^@?[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$`)
 
 // splitHost reads "name" or "name:slots"; slots is 0 where none are given.
 func splitHost(entry string) (name string, slots int, err error) {
@@ -99,7 +99,7 @@ func splitHost(entry string) (name string, slots int, err error) {
 			return "", 0, fmt.Errorf("%q: the number of slots is missing after the colon", entry)
 		}
 	}
-	if !hostName.MatchString(name) || len(name) > 253 || strings.Contains(name, ":") && net.ParseIP(name) == nil {
+	if !hostName().MatchString(name) || len(name) > 253 || strings.Contains(name, ":") && net.ParseIP(name) == nil {
 		return "", 0, fmt.Errorf("%q is not a name or address of a host", name)
 	}
 	if number != "" {
@@ -190,12 +190,12 @@ func readHostfile(name string, r io.Reader) ([]Host, error) {
 	return hosts, nil
 }
 
-var spacedEquals = regexp.MustCompile(`\s*=\s*`)
+var spacedEquals = pattern.Lazy(`\s*=\s*`)
 
 // hostLine reads one line; ok is false for an empty one.
 func hostLine(line string) (h Host, ok bool, err error) {
 	line, _, _ = strings.Cut(line, "#")
-	words := strings.Fields(spacedEquals.ReplaceAllString(line, "="))
+	words := strings.Fields(spacedEquals().ReplaceAllString(line, "="))
 	if len(words) == 0 {
 		return Host{}, false, nil
 	}

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/pattern"
 )
 
 // FromEnv reads the World of this process from its environment; the package comment
@@ -254,12 +255,12 @@ func (e *env) readSlurm(w *World) {
 	w.LocalSize = n
 }
 
-var repeated = regexp.MustCompile(`^(\d{1,6})(?:\(x(\d{1,6})\))?$`)
+var repeated = pattern.Lazy(`^(\d{1,6})(?:\(x(\d{1,6})\))?$`)
 
 // tasksOn reads the entry of a node from a list like "2(x3),1".
 func tasksOn(list string, node int) (tasks int, ok bool) {
 	for entry := range strings.SplitSeq(list, ",") {
-		m := repeated.FindStringSubmatch(entry)
+		m := repeated().FindStringSubmatch(entry)
 		if m == nil {
 			return 0, false
 		}

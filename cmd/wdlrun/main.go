@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/internal/pattern"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
@@ -156,10 +156,10 @@ func (p *program) code(err error, args []string) int {
 
 // prefixes are package and operation at the beginning of errors of package launcher. They
 // help other programs that import it.
-var prefixes = regexp.MustCompile(`^launcher: (run|hosts|place|start|host): `)
+var prefixes = pattern.Lazy(`^launcher: (run|hosts|place|start|host): `)
 
 // unprefixed returns a message without such a prefix.
-func unprefixed(text string) string { return prefixes.ReplaceAllString(text, "") }
+func unprefixed(text string) string { return prefixes().ReplaceAllString(text, "") }
 
 // asksJSON finds -json among arguments that may not parse.
 func asksJSON(args []string) bool {
@@ -285,11 +285,11 @@ func setting(flag string) string {
 }
 
 // invalid matches the error of package flag for a value that cannot be parsed.
-var invalid = regexp.MustCompile(`^invalid (?:boolean )?value "(.*)" for (?:flag )?-([^:]+): `)
+var invalid = pattern.Lazy(`^invalid (?:boolean )?value "(.*)" for (?:flag )?-([^:]+): `)
 
 // badValue returns the error for a value that a flag cannot parse, nil for other errors.
 func badValue(err error, flags []cli.Flag) error {
-	m := invalid.FindStringSubmatch(err.Error())
+	m := invalid().FindStringSubmatch(err.Error())
 	if m == nil {
 		return nil
 	}

@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/wdlrun/wdlrun/internal/pattern"
 	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
@@ -36,7 +36,7 @@ const (
 )
 
 // machineName matches valid names of machines.
-var machineName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$`)
+var machineName = pattern.Lazy(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$`)
 
 // ParseRoster parses one line per machine: peer ID and name.
 func ParseRoster(text string) (r Roster, err error) {
@@ -64,7 +64,7 @@ func ParseRoster(text string) (r Roster, err error) {
 
 // with returns r with a machine added or renamed.
 func (r Roster) with(e Entry) (Roster, error) {
-	if e.Name != "" && !machineName.MatchString(e.Name) {
+	if e.Name != "" && !machineName().MatchString(e.Name) {
 		return nil, fmt.Errorf("%.80q cannot be the name of a machine: use up to 63 letters, digits, dots, dashes and underscores", e.Name)
 	}
 	r = slices.DeleteFunc(slices.Clone(r), func(o Entry) bool { return o.ID == e.ID })

@@ -6,9 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/pattern"
 )
 
 // Cached returns the path of a program that was sent to this host. Each hash has a folder, so
@@ -19,14 +20,14 @@ func Cached(home, hash, name string) string {
 
 // OwnBinary returns the path of the wdlrun binary with a hash that was sent to this host.
 func OwnBinary(home, hash string) (string, error) {
-	if home == "" || !hashed.MatchString(hash) {
+	if home == "" || !hashed().MatchString(hash) {
 		return "", fmt.Errorf("hosts: %.80q is not a SHA-256, or HOME is not set", hash)
 	}
 	return filepath.Join(home, ".cache", "wdlrun", "bin", hash), nil
 }
 
 // hashed matches the name of a file or folder of the cache.
-var hashed = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var hashed = pattern.Lazy(`^[0-9a-f]{64}$`)
 
 const (
 	// kept is the number of versions of a program that stay in the cache.
@@ -40,7 +41,7 @@ const (
 // It removes a damaged executable.
 func Verify(path string) error {
 	name := filepath.Base(path)
-	if !hashed.MatchString(name) {
+	if !hashed().MatchString(name) {
 		return nil
 	}
 	now := time.Now()
@@ -74,12 +75,12 @@ func Prune(folder string) {
 	var found []entry
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || now.Sub(info.ModTime()) < recent && !hashed.MatchString(e.Name()) {
+		if err != nil || now.Sub(info.ModTime()) < recent && !hashed().MatchString(e.Name()) {
 			continue
 		}
 		path := filepath.Join(folder, e.Name())
 		switch {
-		case hashed.MatchString(e.Name()):
+		case hashed().MatchString(e.Name()):
 			found = append(found, entry{path, info.ModTime()})
 		case e.Name()[0] == '.':
 			os.Remove(path)

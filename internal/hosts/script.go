@@ -2,7 +2,8 @@ package hosts
 
 import (
 	"fmt"
-	"regexp"
+
+	"github.com/wdlrun/wdlrun/internal/pattern"
 )
 
 // Ship is the condition under which the binary is sent to a host.
@@ -49,4 +50,4 @@ func script(ship Ship, hash, nonce, path string) string {
 }
 
 // plain matches a path that a shell does not interpret.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./+@%,:-]+$`)
+var plain = pattern.Lazy(`^[A-Za-z0-9_./+@%,:-]+$`)

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/pattern"
 )
 
 // NewSrun returns a Starter that runs a step of the current allocation of Slurm on each node. The step runs the script that SSH runs.
@@ -79,14 +80,14 @@ func withinStep(getenv func(string) string) bool {
 }
 
 var (
-	nodeEntry = regexp.MustCompile(`^([A-Za-z0-9._-]*)(?:\[([0-9,-]+)\]([A-Za-z0-9._-]*))?$`)
-	taskEntry = regexp.MustCompile(`^(\d{1,6})(?:\(x(\d{1,6})\))?$`)
+	nodeEntry = pattern.Lazy(`^([A-Za-z0-9._-]*)(?:\[([0-9,-]+)\]([A-Za-z0-9._-]*))?$`)
+	taskEntry = pattern.Lazy(`^(\d{1,6})(?:\(x(\d{1,6})\))?$`)
 )
 
 // parseNodes reads a list such as "n[1-3,07],login".
 func parseNodes(list string) (names []string, err error) {
 	for _, entry := range splitNodes(list) {
-		m := nodeEntry.FindStringSubmatch(entry)
+		m := nodeEntry().FindStringSubmatch(entry)
 		if m == nil || entry == "" {
 			return nil, fmt.Errorf("%q is not a list of nodes", entry)
 		}
@@ -151,7 +152,7 @@ func parseSpan(span string) (numbers []string, err error) {
 // parseTasks reads the tasks of each node from a list such as "8(x3),4".
 func parseTasks(list string, nodes int) (tasks []int, err error) {
 	for entry := range strings.SplitSeq(list, ",") {
-		m := taskEntry.FindStringSubmatch(entry)
+		m := taskEntry().FindStringSubmatch(entry)
 		if m == nil {
 			return nil, fmt.Errorf("%q is not a number of tasks", entry)
 		}

@@ -69,7 +69,7 @@ func NewSSH(words string, ship Ship, image *Image, path string, run Run, stderr 
 }
 
 func newSSH(command []string, ship Ship, image *Image, path string, run Run, stderr io.Writer, kind loginKind) *SSH {
-	if !plain.MatchString(path) {
+	if !plain().MatchString(path) {
 		path = "wdlrun"
 	}
 	return &SSH{Command: command, Ship: ship, Image: image, Path: path, Run: run, Stderr: stderr, logins: newLogins(), kind: kind}

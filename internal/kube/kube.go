@@ -14,12 +14,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/wdlrun/wdlrun/internal/pattern"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -62,8 +62,8 @@ const (
 )
 
 var (
-	label    = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
-	quantity = regexp.MustCompile(`^[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
+	label    = pattern.Lazy(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+	quantity = pattern.Lazy(`^[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
 )
 
 // check returns all faults.
@@ -73,10 +73,10 @@ func (s Spec) check() error {
 	if s.Kind != Job && s.Kind != JobSet {
 		fault("-as %q: choose %s or %s", s.Kind, Job, JobSet)
 	}
-	if !label.MatchString(s.Name) || len(s.Name) > maxName {
+	if !label().MatchString(s.Name) || len(s.Name) > maxName {
 		fault("-name %q: Kubernetes needs lower-case letters, digits and -, beginning with a letter, here at most %d characters", s.Name, maxName)
 	}
-	if s.Claim != "" && (!label.MatchString(s.Claim) || len(s.Claim) > 63) {
+	if s.Claim != "" && (!label().MatchString(s.Claim) || len(s.Claim) > 63) {
 		fault("-claim %q: Kubernetes needs lower-case letters, digits and -, at most 63 characters", s.Claim)
 	}
 	if s.Image == "" {
@@ -88,7 +88,7 @@ func (s Spec) check() error {
 	if s.CPUs < 1 {
 		fault("-cpus %d: a rank needs at least 1", s.CPUs)
 	}
-	if !quantity.MatchString(s.Memory) {
+	if !quantity().MatchString(s.Memory) {
 		fault("-memory %q: give a number of bytes such as 8Gi", s.Memory)
 	}
 	if s.Grace < time.Second {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/runs"
@@ -18,7 +19,8 @@ import (
 //go:embed *.html
 var texts embed.FS
 
-var pages = template.Must(template.ParseFS(texts, "*.html"))
+// pages are parsed when the first is written, not in every process of wdlrun.
+var pages = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(texts, "*.html")) })
 
 // MostRuns is the maximum number of runs of one report.
 const MostRuns = 32
@@ -84,7 +86,7 @@ func Write(w io.Writer, dirs []string, now time.Time) error {
 	v.Warnings = warnings(v.Runs)
 	v.Verdict = verdict(v.Runs, v.Warnings)
 	v.Charts = charts(v.Runs)
-	return pages.ExecuteTemplate(w, "page.html", v)
+	return pages().ExecuteTemplate(w, "page.html", v)
 }
 
 func view(r *runs.Run, i int) *runView {

@@ -100,7 +100,7 @@ func WriteQuality(w io.Writer, e Evaluation, now time.Time) error {
 			signed(i.AUC), signed(i.AUCDeviation), signed(&i.LogLoss), signed(&i.LogLossDeviation),
 		})
 	}
-	return pages.ExecuteTemplate(w, "quality.html", v)
+	return pages().ExecuteTemplate(w, "quality.html", v)
 }
 
 func xy(name string, points []metrics.Point) curve {

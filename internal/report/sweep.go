@@ -67,7 +67,7 @@ func WriteSweep(w io.Writer, name string, s *sweep.Sweep, space sweep.Space, ver
 			v.Failed = append(v.Failed, [2]string{fmt.Sprint(t.Number), why})
 		}
 	}
-	return pages.ExecuteTemplate(w, "sweep.html", v)
+	return pages().ExecuteTemplate(w, "sweep.html", v)
 }
 
 func trialRow(s *sweep.Sweep, t *sweep.Trial, keys []string) []string {

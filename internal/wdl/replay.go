@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/pattern"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
@@ -40,7 +40,7 @@ func (o *Options) replay(size int) error {
 
 // sameSteps matches the settings that do not affect steps. Mode and backups are recorded
 // separately.
-var sameSteps = regexp.MustCompile(`^(data\.(train|test|follow)\b|train\.(mode|backup|checkpoint)\b|tables\[\d+\]\.tier\b)`)
+var sameSteps = pattern.Lazy(`^(data\.(train|test|follow)\b|train\.(mode|backup|checkpoint)\b|tables\[\d+\]\.tier\b)`)
 
 // otherSteps lists the changed settings that make the steps of a resumed training differ.
 func otherSteps(was, now *config.Config) (settings []string) {
@@ -48,7 +48,7 @@ func otherSteps(was, now *config.Config) (settings []string) {
 		return c.Train.Schedule.Kind == "linear" || c.Train.Schedule.Kind == "cosine"
 	}
 	for _, d := range config.Diff(was, now) {
-		if last := strings.HasPrefix(d, "train.epochs:") && !ends(was) && !ends(now); !last && !sameSteps.MatchString(d) {
+		if last := strings.HasPrefix(d, "train.epochs:") && !ends(was) && !ends(now); !last && !sameSteps().MatchString(d) {
 			settings = append(settings, d)
 		}
 	}

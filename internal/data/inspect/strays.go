@@ -2,13 +2,13 @@ package inspect
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/pattern"
 )
 
 const (
@@ -30,7 +30,7 @@ func straysOf(name string, values []string) (strays []string) {
 			numbers++
 			continue
 		}
-		if !infinity.MatchString(s) {
+		if !infinity().MatchString(s) {
 			texts++
 		}
 		if !slices.Contains(strays, s) {
@@ -83,7 +83,7 @@ func (in *Inspection) dropMissingWords(name string, all *cells) {
 	*all = kept
 }
 
-var infinity = regexp.MustCompile(`^[+-]?([iI]nf|INF|[iI]nfinity)$`)
+var infinity = pattern.Lazy(`^[+-]?([iI]nf|INF|[iI]nfinity)$`)
 
 // dropStrays makes strays missing values, and notes them.
 func (in *Inspection) dropStrays(name string, all *cells, place func(stray string) string) {
@@ -108,7 +108,7 @@ func (in *Inspection) dropStrays(name string, all *cells, place func(stray strin
 }
 
 // written matches numbers formatted for people.
-var written = regexp.MustCompile(`^[-+(]?[$€£¥]? ?[-+]?([1-9][0-9]{0,2}(,[0-9]{3})+|[0-9]+)(\.[0-9]*)?( ?[%€£])?\)?$`)
+var written = pattern.Lazy(`^[-+(]?[$€£¥]? ?[-+]?([1-9][0-9]{0,2}(,[0-9]{3})+|[0-9]+)(\.[0-9]*)?( ?[%€£])?\)?$`)
 
 // marksOf returns the marks in the formatted numbers of a column, such as "$,"; "" if
 // nearly all values are plain numbers, or some are other strings.
@@ -120,7 +120,7 @@ func marksOf(values []string) string {
 		if _, why := value.ParseNumber([]byte(s)); why == "" {
 			continue
 		}
-		if !written.MatchString(s) {
+		if !written().MatchString(s) {
 			others++
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/pattern"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
@@ -127,7 +127,7 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 func (o *EvalOptions) readOtherwise(c *config.Config) error {
 	for _, s := range o.Set {
 		key, _, _ := strings.Cut(s, "=")
-		if key = strings.TrimSpace(key); !readSetting.MatchString(key) {
+		if key = strings.TrimSpace(key); !readSetting().MatchString(key) {
 			return fmt.Errorf("%s: -set %s: it takes no other setting than where its records are and how they are written (data.hosts, data.format, …), which of their labels are 1 (label.positive, …), and data.max_bad", o.name(), key)
 		}
 	}
@@ -146,7 +146,7 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 }
 
 // readSetting matches the keys that an evaluation may set differently from the training.
-var readSetting = regexp.MustCompile(`^(data\.(test|hosts|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
+var readSetting = pattern.Lazy(`^(data\.(test|hosts|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
 
 // Run evaluates the model. It returns the same result on all ranks and writes no files.
 func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {

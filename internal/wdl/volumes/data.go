@@ -24,7 +24,7 @@ func (p *Volumes) Serve(paths []string) error {
 // serves reports whether this rank serves a file.
 func (p *Volumes) serves(path string) bool {
 	_, isData := p.data.Load(path)
-	return isData || served.MatchString(path)
+	return isData || served().MatchString(path)
 }
 
 // Data opens a data file of another host. A failed read is repeated for 20 s: if the host is

@@ -20,12 +20,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/pattern"
 	"github.com/wdlrun/wdlrun/internal/peerfile"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -59,7 +59,7 @@ const (
 )
 
 // served matches the files that a rank serves.
-var served = regexp.MustCompile(`(^|/)\.?[a-z]*-?step-[0-9]{9,}/(` + manifest + `|rank-[0-9]{4,}-of-[0-9]{4,}\.wck|note-[a-z0-9-]+)$`)
+var served = pattern.Lazy(`(^|/)\.?[a-z]*-?step-[0-9]{9,}/(` + manifest + `|rank-[0-9]{4,}-of-[0-9]{4,}\.wck|note-[a-z0-9-]+)$`)
 
 const manifest = "MANIFEST.json"
 

@@ -101,7 +101,7 @@ func TestServed(t *testing.T) {
 		"/x/checkpoints/step-000000010/rank-0000-of-0002.wck/../../../y": false,
 		"": false,
 	} {
-		if served.MatchString(path) != want {
+		if served().MatchString(path) != want {
 			t.Errorf("%q is served: %t", path, !want)
 		}
 	}
