@@ -12,6 +12,11 @@ const (
 	// excludes delays of a busy machine. Measurements take turns, so that the tries of each
 	// are spread over the whole time.
 	measureTries = 5
+	// measureFirst is the number of tries after which the ranks stop if they took any rank
+	// longer than measureTime. They then wait for cores, or for a slow link, whose bandwidth
+	// hardly varies.
+	measureFirst = 2
+	measureTime  = 50 * time.Millisecond
 	// measureRounds is the number of rounds in a try. The last rank to enter a round finds
 	// the messages of all others already there, as it does if ranks outnumber cores. A
 	// single round would then take almost no time.
@@ -31,31 +36,20 @@ func Measure(c *Comm) (Costs, error) {
 	if c.size == 1 {
 		return k, c.Err()
 	}
-	tag, err := c.begin(callMeasure, Sum, typeNone, 0, 0)
-	if err != nil {
-		return k, err
-	}
-	var local, links Level // zero if this rank is not on the level
-	switch h := c.hosts; {
-	case h != nil:
-		if h.local.size > 1 {
-			local, err = measureLevel(h.local, tag, h.local.shares())
+	near, far := newGauge(), newGauge()
+	found := make([]float64, 9)
+	for begin, tries := time.Now(), measureFirst; ; tries = measureTries - measureFirst {
+		if err := measureLevels(c, tries, near, far); err != nil {
+			return k, err
 		}
-		if err == nil && h.rail != nil && h.rail.size > 1 {
-			links, err = measureLevel(h.rail, tag, false)
-			links.Beta /= float64(h.rails)
+		local, links := near.level, far.level
+		copy(found, []float64{local.Alpha, local.Beta, local.Gamma, local.Post, links.Alpha, links.Beta, links.Gamma, links.Post, time.Since(begin).Seconds()})
+		if err := AllReduce(c, found, Max); err != nil {
+			return k, err
 		}
-	case c.shares():
-		local, err = measureLevel(c, tag, true)
-	default:
-		links, err = measureLevel(c, tag, false)
-	}
-	if err != nil {
-		return k, c.recordError(err)
-	}
-	found := []float64{local.Alpha, local.Beta, local.Gamma, local.Post, links.Alpha, links.Beta, links.Gamma, links.Post}
-	if err := AllReduce(c, found, Max); err != nil {
-		return k, err
+		if tries != measureFirst || found[8] > measureTime.Seconds() {
+			break
+		}
 	}
 	if found[0] > 0 {
 		k.Local = Level{found[0], found[1], found[2], found[3]}
@@ -66,8 +60,42 @@ func Measure(c *Comm) (Costs, error) {
 	return k, nil
 }
 
-// measureLevel measures the costs of one level. All ranks of c call it.
-func measureLevel(c *Comm, tag Tag, windows bool) (Level, error) {
+// gauge holds the measurements of one level. The level is zero if this rank is not on it.
+type gauge struct {
+	a, b, g, p float64 // least seconds of a try: rounds, moves, reductions, posts
+	level      Level
+}
+
+func newGauge() *gauge {
+	inf := math.Inf(1)
+	return &gauge{a: inf, b: inf, g: inf, p: inf}
+}
+
+// measureLevels makes some tries on every level.
+func measureLevels(c *Comm, tries int, near, far *gauge) error {
+	tag, err := c.begin(callMeasure, Sum, typeNone, 0, 0)
+	if err != nil {
+		return err
+	}
+	switch h := c.hosts; {
+	case h != nil:
+		if h.local.size > 1 {
+			err = near.measure(h.local, tag, h.local.shares(), tries)
+		}
+		if err == nil && h.rail != nil && h.rail.size > 1 {
+			err = far.measure(h.rail, tag, false, tries)
+			far.level.Beta /= float64(h.rails)
+		}
+	case c.shares():
+		err = near.measure(c, tag, true, tries)
+	default:
+		err = far.measure(c, tag, false, tries)
+	}
+	return c.recordError(err)
+}
+
+// measure makes some tries on the level of c, all of whose ranks call it.
+func (m *gauge) measure(c *Comm, tag Tag, windows bool, tries int) error {
 	x := make([]float32, measureBytes/4)
 	y := make([]float32, measureBytes/4)
 	rounds := log2(c.size)
@@ -94,40 +122,41 @@ func measureLevel(c *Comm, tag Tag, windows bool) (Level, error) {
 		}
 	}
 	post := c.posting(&tag)
-	a, b, g, p := math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1) // least seconds of a try
-	for range measureTries {
+	for range tries {
 		for _, x := range []struct {
 			least *float64
 			try   func() error
 		}{
-			{&a, repeated(measureRounds, round, nil)},
-			{&b, repeated(measureMoves, move, round)},
-			{&g, func() error { reduce(Sum, Float32, x, y, x); return nil }},
-			{&p, post},
+			{&m.a, repeated(measureRounds, round, nil)},
+			{&m.b, repeated(measureMoves, move, round)},
+			{&m.g, func() error { reduce(Sum, Float32, x, y, x); return nil }},
+			{&m.p, post},
 		} {
 			if x.try == nil {
 				continue
 			}
 			t, err := seconds(x.try)
 			if err != nil {
-				return Level{}, err
+				return err
 			}
 			*x.least = min(*x.least, t)
 		}
 	}
-	l := Level{Alpha: a / measureRounds / rounds, Gamma: g / measureBytes}
-	l.Beta = max(b/measureMoves-float64(l.Alpha*(1+rounds/measureMoves)), 0) / measureBytes
+	l := Level{Alpha: m.a / measureRounds / rounds, Gamma: m.g / measureBytes}
+	l.Beta = max(m.b/measureMoves-float64(l.Alpha*(1+rounds/measureMoves)), 0) / measureBytes
 	if windows { // the time includes the write
 		l.Beta /= 2
-		return l, nil
+		m.level = l
+		return nil
 	}
 	// The difference of two times may be near 0 if both were disturbed. Sending a byte
 	// copies it twice, which is not faster than summing it.
 	l.Beta = max(l.Beta, l.Gamma)
 	if post != nil {
-		l.Post = min(l.Alpha, max((p/measureRounds-l.Alpha)/float64(c.size-2), leastPost))
+		l.Post = min(l.Alpha, max((m.p/measureRounds-l.Alpha)/float64(c.size-2), leastPost))
 	}
-	return l, nil
+	m.level = l
+	return nil
 }
 
 // posting returns a try of posted messages, or nil if the transport does not post.
