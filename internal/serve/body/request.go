@@ -95,7 +95,7 @@ func Examples(b []byte, limits tfs.Limits) (Request, error) {
 		case "context":
 			r.members(func(name string) {
 				context = append(context, rows.Column{Name: name, Rows: make([]value.List, 1)})
-				r.cell(&context[len(context)-1].Rows[0])
+				r.cell(name, &context[len(context)-1].Rows[0])
 			})
 		case "examples":
 			given = true
@@ -151,7 +151,7 @@ func (r *reader) object() {
 	if !r.nextRow() {
 		return
 	}
-	r.members(func(name string) { r.cell(r.last(r.column(name))) })
+	r.members(func(name string) { r.cell(name, r.last(r.column(name))) })
 }
 
 // last returns the list of the current row. Earlier rows without the column are missing
@@ -173,7 +173,7 @@ func (r *reader) instance() {
 	}
 	if r.nextRow() {
 		r.to.Unnamed = true
-		r.cell(r.last(r.column("")))
+		r.cell("", r.last(r.column("")))
 	}
 }
 
@@ -204,7 +204,7 @@ func (r *reader) whole(c *rows.Column) {
 		if r.err != nil || !r.grow(c, len(c.Rows)+1) {
 			return
 		}
-		r.cell(&c.Rows[len(c.Rows)-1])
+		r.cell(c.Name, &c.Rows[len(c.Rows)-1])
 	}
 	if r.peek() == '[' {
 		r.elements(row)

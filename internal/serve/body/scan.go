@@ -17,7 +17,8 @@ type scanner struct {
 	i   int
 	err error
 	// values that may still be read
-	left int
+	left  int
+	input string // name of the input being read; empty: none, or the only one
 }
 
 func (s *scanner) fail(format string, args ...any) {
@@ -150,6 +151,8 @@ func (s *scanner) single(l *value.List) {
 		addReal(l, math.Inf(1))
 	case s.word("-Infinity"):
 		addReal(l, math.Inf(-1))
+	case c == '[' && s.input != "":
+		s.fail("input %q has a list in a list of values; an input has at most two dimensions", s.input)
 	case c == '[':
 		s.fail("a list in a list of values; an input has at most two dimensions")
 	default:
@@ -160,8 +163,13 @@ func (s *scanner) single(l *value.List) {
 // base64 reads {"b64": "…"}.
 func (s *scanner) base64(l *value.List) {
 	s.members(func(name string) {
-		if name != "b64" {
+		switch {
+		case name == "b64":
+		case s.input == "":
 			s.fail("member %q: a value is a number, a string, a list, or {\"b64\": \"…\"}", name)
+			return
+		default:
+			s.fail("input %q is an object with the member %q; the fields of the training data are flat: send %q as an input itself", s.input, name, name)
 			return
 		}
 		text := s.text()
@@ -202,8 +210,10 @@ func (s *scanner) number(l *value.List) {
 	addReal(l, x)
 }
 
-// cell parses the values of one row: one, or a list of them.
-func (s *scanner) cell(l *value.List) {
+// cell parses the values of an input in one row: one, or a list of them.
+func (s *scanner) cell(input string, l *value.List) {
+	s.input = input
+	defer func() { s.input = "" }()
 	if s.peek() == '[' {
 		s.elements(func() { s.single(l) })
 		return
