@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -390,6 +392,21 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "resume: checkpoint: ") || !strings.HasSuffix(err.Error(), path+want) || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// TestResumeOfAnUnsavedRun: a run directory without a checkpoint has the configuration with
+// which to start again.
+func TestResumeOfAnUnsavedRun(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, save.FileConfig)
+	fatal.If(t, os.WriteFile(config, nil, 0o666))
+	want := "resume: " + dir + " has no checkpoint: its training ended before the first; start it again with -config " + config
+	for range 2 {
+		if err := Check(t.Context(), Options{Resume: dir}, 2); !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		fatal.If(t, os.MkdirAll(filepath.Join(dir, checkpoint.Folder), 0o777)) // as a training that is killed while it saves
 	}
 }
 

@@ -211,6 +211,10 @@ func Inherit(from *checkpoint.Checkpoint, runDir string, warn func(line string))
 func ResumeHint(err error, path string) error {
 	advice := ""
 	if errors.Is(err, fs.ErrNotExist) && !checkpoint.IsCheckpoint(path) {
+		config := filepath.Join(path, FileConfig)
+		if _, absent := os.Stat(config); absent == nil {
+			return &unsavedError{path, config, err}
+		}
 		advice = "; give the run directory of a training that has saved, or one of its checkpoints"
 		if run := newestRun(path); run != "" {
 			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
@@ -218,6 +222,18 @@ func ResumeHint(err error, path string) error {
 	}
 	return fmt.Errorf("resume: %w%s", err, advice)
 }
+
+// unsavedError replaces an error about a run directory without a checkpoint.
+type unsavedError struct {
+	path, config string
+	err          error
+}
+
+func (e *unsavedError) Error() string {
+	return fmt.Sprintf("resume: %s has no checkpoint: its training ended before the first; start it again with -config %s", e.path, e.config)
+}
+
+func (e *unsavedError) Unwrap() error { return e.err }
 
 // newestRun returns the last run directory in dir, by name, that has a checkpoint; "" if
 // there is none.
