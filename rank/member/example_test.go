@@ -2,8 +2,10 @@ package member_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -24,4 +26,25 @@ func ExampleRun() {
 		log.Fatal(err)
 	}
 	// Output: rank 0 of 1: [1 2 3]
+}
+
+// Aborting the group interrupts the calls of all ranks, also of those that wait for another
+// rank. The deferred stop prevents an abort after f has returned.
+func ExampleRun_timeout() {
+	err := member.Run(context.Background(), func(ctx context.Context, m *member.Member) error {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		stop := context.AfterFunc(ctx, func() { m.Comm.Abort(context.Cause(ctx)) })
+		defer stop()
+		for {
+			if err := collective.Barrier(m.Comm); err != nil {
+				fmt.Println(errors.Is(err, context.DeadlineExceeded))
+				return err
+			}
+		}
+	})
+	fmt.Println(err != nil)
+	// Output:
+	// true
+	// true
 }

@@ -35,7 +35,7 @@ import (
 // Member is this process's membership in a group that has formed.
 type Member struct {
 	World     rank.World
-	Comm      *collective.Comm
+	Comm      *collective.Comm // channel 0; channel 1 is also free for the program
 	Session   *control.Session
 	Transport string // what carries the calls of Comm: TCP, Shared or Hosts
 

@@ -8,9 +8,42 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
+
+// TestRunReportsIgnoredErrors aborts the group on rank 1. Both ranks ignore the error of
+// their call, and both return it from Run.
+func TestRunReportsIgnoredErrors(t *testing.T) {
+	key, dir, errs := rank.NewKey(), t.TempDir(), make([]error, 2)
+	var wg sync.WaitGroup
+	for r := range errs {
+		wg.Go(func() {
+			m, err := member.Join(context.Background(), env(r, 2, dir, key), member.Options{})
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			defer m.Close()
+			errs[r] = member.RunJoined(m, context.Background(), func(_ context.Context, m *member.Member) error {
+				if m.World.Rank == 1 {
+					m.Comm.Abort(errors.New("out of data"))
+				}
+				if err := collective.Barrier(m.Comm); err == nil {
+					t.Errorf("rank %d: the call of an aborted group succeeds", r)
+				}
+				return nil
+			})
+		})
+	}
+	wg.Wait()
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "out of data") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
 
 // TestRunEndsTheGroup fails on rank 1: the context of rank 0 ends, and both ranks return
 // the error of rank 1.
