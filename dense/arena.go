@@ -210,7 +210,7 @@ func (a *Arena) attach(b *Arena, call string, grads []float32) {
 }
 
 // Changed informs the layers that Values have changed, so that they pack their weights
-// again. Apply, Load and reset call it.
+// again. Build, Apply and Load call it.
 func (a *Arena) Changed() { a.version++ }
 
 // Version returns the number of calls of Changed, for an image those of its arena. A copy
@@ -377,10 +377,13 @@ func (a *Arena) GradNormSq(scale float32) float64 {
 }
 
 // Apply takes one optimizer step for every parameter. It panics if the arena was built
-// without groups.
+// without groups or if the step has no number.
 func (a *Arena) Apply(at optim.Step) {
 	if len(a.groups) == 0 {
 		panic("dense: Arena.Apply: the arena was built without groups, for evaluation")
+	}
+	if at.N < 1 {
+		panic(fmt.Sprintf("dense: Arena.Apply: step %d: steps count from 1", at.N))
 	}
 	a.Changed()
 	a.Updates(at, func(p *Param, u *optim.Update) { u.Apply(a.L2(p), p.Value, p.Grad, p.State) })

@@ -147,7 +147,12 @@ func TestBuildReportsEveryFault(t *testing.T) {
 func TestMisusePanics(t *testing.T) {
 	built := new(Arena)
 	fatal.If(t, built.Build(Config{}))
+	trained := new(Arena)
+	trained.Add(Param{Name: "w", Rows: 1, Cols: 1})
+	fatal.If(t, trained.Build(Config{Groups: []Group{{Rule: optim.Rule{Kind: "adam"}}}}))
 	for name, f := range map[string]func(){
+		"dense: Arena.Apply: step 0: steps count from 1": func() { trained.Apply(optim.Step{}) },
+
 		"dense: Arena.Add":     func() { built.Add(Param{Name: "late"}) },
 		"dense: Arena.Build":   func() { _ = built.Build(Config{}) },
 		"dense: Arena.Apply":   func() { built.Apply(optim.Step{N: 1}) },

@@ -18,7 +18,8 @@
 //		dx, err := m.Backward(grad, B)
 //		a.Tail()[0] = float32(B)
 //		sum over ranks of a.Grads()                // tail included; parts of it earlier, see Arena.Final
-//		a.Apply(optim.Step{N: step, Rate: rate, Scale: 1 / a.Tail()[0]})
+//		n := a.Tail()[0]                           // samples of all ranks
+//		a.Apply(optim.Step{N: step, Rate: rate, Scale: 1 / n, Samples: float64(n)})
 //	}
 //
 // Several pairs of Forward and Backward may precede one Apply: gradients are summed.

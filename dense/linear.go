@@ -59,7 +59,7 @@ func declare(l *Linear) *Linear {
 }
 
 // Zeros counts the values in a layer's products that are exactly 0, and the multiply-adds
-// skipped because of them; see f32.Room.
+// skipped because of them.
 type Zeros struct {
 	Layer              string
 	Inputs, ZeroInputs int64 // left factors, forward and for weight gradients

@@ -12,13 +12,17 @@ import (
 
 // Spec describes a multi-layer perceptron: for each hidden width Linear,
 // optional batch norm, activation, optional dropout; then Linear to Out.
+//
+// Init selects the initial weights, which are uniform within ±limit. With he, the limit is
+// √(6/in) before ReLU (He et al. 2015) and Glorot's √(6/(in+out)) otherwise; biases are 0.
+// With pytorch, the limit is 1/√in for weights and biases, as in torch.nn.Linear.
 type Spec struct {
 	In         int
 	Hidden     []int
 	Activation string // relu, tanh, sigmoid or identity; empty is relu
 	BatchNorm  bool
 	Dropout    float64 // probability of dropping a hidden unit, in [0, 1)
-	Init       string  // of the weights: he or pytorch, see inits; empty is he
+	Init       string  // he or pytorch; empty is he
 	BF16       bool    // products in bfloat16; requires relu, hidden layers and an output
 	Out        int     // 0: no last layer, the output is that of the last hidden layer
 }
@@ -29,12 +33,7 @@ const (
 	maxDepth = 1 << 10
 )
 
-// inits returns the initialisations of the weights of an MLP, uniform within ±limit:
-//
-//	he       limit √(6/in) before ReLU (He et al. 2015), else Glorot's
-//	         √(6/(in+out)); biases at 0
-//	pytorch  limit 1/√in, and the biases too: what torch.nn.Linear does, for
-//	         recipes that were tuned there
+// inits returns the accepted values of Spec.Init.
 func inits() []string { return []string{"he", "pytorch"} }
 
 // validate returns all errors in s.
