@@ -103,9 +103,11 @@ func (s *Store) begin(call string, l *Lookup, insert bool) error {
 	return nil
 }
 
-// owns panics if l does not belong to this store.
+// owns panics if l does not belong to this store, or if the store is closed.
 func (s *Store) owns(call string, l *Lookup) {
 	switch {
+	case s.closed:
+		panic("sparse: " + call + ": the Store is closed")
 	case l == nil || l.store == nil:
 		panic("sparse: " + call + ": the Lookup belongs to no Store: Store.NewLookup makes one")
 	case l.store != s:

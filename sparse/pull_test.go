@@ -570,7 +570,8 @@ func (d *dying) AllToAllV(send []byte, sc []int, recv []byte, rc []int) error {
 }
 
 func TestWrongProgramsPanic(t *testing.T) {
-	s, other := open(t, plainConfig(4)), open(t, plainConfig(4))
+	s, other, closed := open(t, plainConfig(4)), open(t, plainConfig(4)), open(t, plainConfig(4))
+	fatal.If(t, closed.Close())
 	pull := func(insert bool) *Lookup {
 		l := s.NewLookup()
 		fatal.If(t, s.Pull(l, []Bags{{Values: []uint64{1, 2}, Offsets: []int32{0, 1, 2}}}, insert))
@@ -585,6 +586,7 @@ func TestWrongProgramsPanic(t *testing.T) {
 		"gradient of a reading": func() { pull(false).PoolGrad(0, 0, make([]float32, 8), 4) },
 		"Pull of another store": func() { _ = other.Pull(pull(true), nil, true) },
 		"Push of another store": func() { _ = other.Push(pull(true)) },
+		"Pull after Close":      func() { _ = closed.Pull(closed.NewLookup(), nil, true) },
 		"of no store: Pull":     func() { _ = s.Pull(new(Lookup), nil, true) },
 		"of no store: Push":     func() { _ = s.Push(new(Lookup)) },
 		"of no store: nil":      func() { _ = s.Pull(nil, nil, false) },

@@ -136,7 +136,8 @@ func (x *Files) LoadDelta(r io.Reader, table, shard int) (now int64, err error) 
 	return now, nil
 }
 
-// SetNow sets the step to which the loaded shards and deltas of a table belong.
+// SetNow sets the step to which the loaded shards and deltas of a table belong. Call it for
+// each table, on every rank, after loading.
 func (x *Files) SetNow(table int, step int64) {
 	s := x.store
 	s.pipeline.wait()

@@ -27,6 +27,7 @@ type Store struct {
 	pulls      int64     // number of Pulls; a difference shows ranks out of step
 	stepped    int64     // last step applied; likewise
 	generation int64     // number of Resets, to detect stale Lookups
+	closed     bool      // Close was called
 	inFlight   []*Lookup // pulled for training, and not applied yet
 	staged     []*staged // by table
 	ids        []uint32  // scratch memory: numbers of keys
@@ -135,6 +136,7 @@ func (s *Store) Reset() error {
 // for a batch that is being prepared: if a peer is lost, abort the group first.
 func (s *Store) Close() error {
 	s.pipeline.stop()
+	s.closed = true
 	var errs []error
 	for _, t := range s.tables {
 		errs = append(errs, t.Close())
