@@ -33,7 +33,7 @@ type Sharer interface {
 
 // Note is the message that a rank sends to the others in a meeting.
 type Note struct {
-	Where uint64 // place of its buffer, as Comm.locate encodes it; 0: not in a window
+	Where uint64 // place of its buffer, which a Transport passes on unread; 0: not in a window
 	Bytes uint64 // length of its part
 }
 

@@ -120,9 +120,9 @@ type Outcome struct {
 }
 
 // Run starts the ranks of a job and returns when all have ended and the job is not
-// restarted. If ctx ends first, Run ends all ranks; with the cause Interrupted (see
-// WithSignals), the outcome has the exit code of the signal. The error is set only if
-// the job could not be run. Failures of ranks are in the outcome.
+// restarted. If ctx ends first, Run ends all ranks, and the outcome has exit code 1 and no
+// verdict. With the cause Interrupted (see WithSignals), it has the exit code of the signal.
+// The error is set only if the job could not be run. Failures of ranks are in the outcome.
 func Run(ctx context.Context, job Job) (Outcome, error) {
 	if err := job.check(); err != nil {
 		return Outcome{Code: startCode(err)}, err

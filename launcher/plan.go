@@ -40,7 +40,7 @@ func (e Each) wire() hosts.Each {
 	return hosts.Each{Bind: cpus.Binding{To: e.Bind, Spread: e.Spread}, Memory: e.Memory}
 }
 
-// Mapping is the order in which the ranks of a job take slots.
+// Mapping is the order in which the ranks of a job take slots. The zero value is BySlot.
 type Mapping string
 
 // In both mappings the ranks of a host have consecutive numbers.
