@@ -58,7 +58,7 @@ const mostGroups = 1 << 20
 // Open reads the footer of a file. The File reads from r.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	defer caught(&err)
-	p, err := parquet.OpenFile(r, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	p, err := parquet.OpenFile(withFooter{r, size}, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +78,23 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 		f.groups = append(f.groups, n)
 	}
 	return f, nil
+}
+
+// withFooter reads a file of size bytes. It checks the length of the footer when the library
+// reads it, because the library allocates that many bytes, up to 4 GiB, before it reads them.
+type withFooter struct {
+	io.ReaderAt
+	size int64
+}
+
+func (r withFooter) ReadAt(b []byte, at int64) (int, error) {
+	n, err := r.ReaderAt.ReadAt(b, at)
+	if at == r.size-8 && n == 8 {
+		if length := int64(binary.LittleEndian.Uint32(b)); length > r.size-12 {
+			return 0, fmt.Errorf("a footer of %d bytes in a file of %d bytes", length, r.size)
+		}
+	}
+	return n, err
 }
 
 // caught turns a panic of the library into an error: for some broken files it only panics.

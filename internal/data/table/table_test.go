@@ -183,6 +183,16 @@ func TestEveryCut(t *testing.T) {
 	}
 }
 
+// The library would allocate a footer of any length before it reads it.
+func TestFooterLongerThanTheFile(t *testing.T) {
+	b := small(t)
+	copy(b[len(b)-8:], "\xff\xff\xff\xff")
+	want := fmt.Sprintf("a footer of 4294967295 bytes in a file of %d bytes", len(b))
+	if _, err := readAll(b, wanted); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 // A file with one changed byte gives an error or rows, and never panics.
 func TestEveryByteChanged(t *testing.T) {
 	b := small(t)
