@@ -30,9 +30,6 @@ func (l *Lookup) Values(f int) Values {
 	return v
 }
 
-// ReadDistinct and AddDistinct then serve the feature.
-func (v *Values) single() bool { return v.Offsets == nil && v.Factors == nil && v.Numbers != nil }
-
 // ReadDistinct writes part p of the distinct rows of f's table to dst, in the order of
 // Values.Places.
 func (l *Lookup) ReadDistinct(f, p int, dst []float32) {
