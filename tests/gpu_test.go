@@ -19,6 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
 	"github.com/wdlrun/wdlrun/internal/gpu/kernel"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
 // wdlrunGPU builds the command with support for GPUs, and the stand-ins of the libraries
@@ -164,7 +165,7 @@ func TestGPUFaultsAreNamed(t *testing.T) {
 		{"CUDA_VISIBLE_DEVICES=5,1", ask, "CUDA_ERROR_NO_DEVICE (100)"},
 		{"CUDA_VISIBLE_DEVICES=1,1", ask, "ranks 0 and 1 have the same device "},
 		{"STANDIN_FAULT=~cuLaunchKernel 2000 719", ask, "CUDA_ERROR_LAUNCH_FAILED (719)"},
-		{"STANDIN_DEVICES=2", ask + " -backup 1", "train.device: contradicts train.mode: late microbatches need a second copy"},
+		{"STANDIN_DEVICES=2", ask + " -collective nccl -backup 1", "-collective nccl cannot be combined with train.mode drop: a sum of NCCL waits for all ranks, also for those that are late"},
 		{"STANDIN_DEVICES=2", "-np 2 train -device gpu -replicas 2", "train.device: gpu cannot be combined with -replicas"},
 	} {
 		o := runGPU(t, t.TempDir(), []string{x.environment}, strings.Fields(x.args)...)
@@ -209,6 +210,44 @@ func TestGPUsSumByNCCL(t *testing.T) {
 	o = runGPU(t, dir, []string{nccl, "STANDIN_DEVICES=3", nccltest.Env + "=abort=together"}, strings.Fields("-np 3 train -device gpu -chaos kill:1@step20")...)
 	if o.code != 137 || !strings.Contains(o.stderr, " was killed by signal 9 (SIGKILL)") || !strings.Contains(o.stderr, "wdlrun: rank 1 (host ") || strings.Contains(o.stderr, "communicators were not aborted") {
 		t.Errorf("a lost rank: exit code %d\n%s", o.code, o.stderr)
+	}
+}
+
+// TestGPUsDoNotWaitForASlowRank: if other ranks repeat its microbatches, the results are those of
+// waiting for it. Without them, all samples count in later steps, and a replay has the same results.
+func TestGPUsDoNotWaitForASlowRank(t *testing.T) {
+	t.Parallel()
+	if _, err := wdlrunGPU(); err != nil {
+		t.Fatal(err)
+	}
+	dir, nccl := t.TempDir(), "LD_LIBRARY_PATH="+built+":"+withNCCL()
+	const slow, host = " -chaos slow:20x@1", "gradients are summed in the memory of the hosts: "
+	job := func(want, args string) trained {
+		o := runGPU(t, dir, []string{nccl, "STANDIN_DEVICES=3"}, strings.Fields("-np 3 "+args)...)
+		if o.code != 0 || !strings.Contains(o.stderr, want) {
+			t.Fatalf("%s: exit code %d, want %q\n%s%s", args, o.code, want, o.stdout, o.stderr)
+		}
+		return parseTrained(t, o)
+	}
+	const train = "train --json -device gpu -set train.epochs=1"
+	wait := job(host+"-collective host", train+" -collective host")
+	again := job(host+"rank 0: train.mode speculate: a sum of NCCL waits", train+" -mode speculate"+slow)
+	if again.TrainLogLoss != wait.TrainLogLoss || again.AUC != wait.AUC {
+		t.Errorf("log-loss %v and AUC %v, waiting %v and %v", again.TrainLogLoss, again.AUC, wait.TrainLogLoss, wait.AUC)
+	}
+	drop := job(host+"-collective host", train+" -backup 1 -collective host"+slow)
+	commits, err := save.ReadCommits(filepath.Join(dir, drop.RunDir))
+	fatal.If(t, err)
+	late := 0
+	for _, c := range commits {
+		late += len(c.Queue.Late)
+	}
+	if drop.Samples != wait.Samples || late == 0 || math.Abs(drop.AUC-wait.AUC) > .01 {
+		t.Errorf("%d late microbatches; %d samples, AUC %v; waiting %d, %v", late, drop.Samples, drop.AUC, wait.Samples, wait.AUC)
+	}
+	replayed := job(host, "replay --json "+drop.RunDir)
+	if replayed.TrainLogLoss != drop.TrainLogLoss || replayed.AUC != drop.AUC {
+		t.Errorf("replayed, log-loss %v and AUC %v, want %v and %v", replayed.TrainLogLoss, replayed.AUC, drop.TrainLogLoss, drop.AUC)
 	}
 }
 

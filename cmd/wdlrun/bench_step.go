@@ -76,9 +76,8 @@ func (p *program) checkStep(c *cli.Context, opt step.Options) error {
 	if err != nil || here == 0 {
 		return err
 	}
-	_, launched, _ := rank.FromEnv(p.getenv) // world has checked the environment
 	var given []string
-	if opt.Devices, given, err = devicesOf(c, gpuChoice{assigned: launched && !root.IsSet("np")}); err != nil {
+	if opt.Devices, given, err = devicesOf(c, gpuChoice{assigned: assigned(p.getenv, root)}); err != nil {
 		return err
 	}
 	if device := opt.Device; len(given) > 0 && device != "gpu" && (device != "" || opt.Config == nil || opt.Config.Train.Device != "gpu") {

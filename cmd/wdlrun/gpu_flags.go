@@ -21,8 +21,12 @@ func gpuFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "device", Usage: "compute the dense layers on `DEVICE`: cpu, gpu or auto (the faster one); sets train.device", DefaultText: "the configuration's"},
 		&cli.StringFlag{Name: "collective", Usage: "sum the gradients of GPUs with `LIBRARY`: nccl (between the GPUs) or host (in the hosts' memory)", DefaultText: "nccl if it is installed and no two ranks share a GPU"},
-		&cli.BoolFlag{Name: "share-gpu", Usage: "let several ranks use one GPU if a machine has fewer GPUs than ranks"},
+		shareFlag(),
 	}
+}
+
+func shareFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "share-gpu", Usage: "let several ranks use one GPU if a machine has fewer GPUs than ranks"}
 }
 
 // useGPUs sets the options of the flags of gpuFlags.

@@ -26,24 +26,33 @@ Example:
    wdlrun -np 3 replay runs/20261121-101500`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "create the new run directory in `DIR`"},
-			jsonFlag(),
+			shareFlag(), jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {
 			check := func(c *cli.Context) error {
 				if c.NArg() != 1 {
 					return errors.New("replay takes one argument, the run directory: wdlrun -np N replay RUN")
 				}
-				ranks, _, here, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
+				root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
+				ranks, _, here, err := p.world(root)
 				if err != nil {
 					return err
 				}
-				return wdl.CheckReplay(c.Context, wdl.Options{Replay: c.Args().First(), Here: here}, ranks)
+				opt := wdl.Options{Replay: c.Args().First(), Here: here}
+				if err := useGPUs(c, &opt, gpuChoice{assigned: assigned(p.getenv, root)}); err != nil {
+					return err
+				}
+				return checkOptions(c, opt, ranks, wdl.CheckReplay)
 			}
 			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
-				job := wdl.NewJob(m.Comm, trace.New(traceSpans), wdl.Options{
+				opt := wdl.Options{
 					Out: pathOf(c, "out"), Replay: c.Args().First(), Warn: warn,
 					Say: func(line string) { fmt.Fprintln(p.stderr, line) },
-				})
+				}
+				if err := useGPUs(c, &opt, gpuChoice{member: m}); err != nil {
+					return nil, err
+				}
+				job := wdl.NewJob(m.Comm, trace.New(traceSpans), opt)
 				m.Session.Watch(job.Status)
 				defer p.requests(m.Session, job)()
 				return job.Run(ctx)

@@ -202,17 +202,17 @@ func (p *program) checkTrain(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := checkOptions(c, opt, ranks); err != nil || opt.Here == 0 {
+	if err := checkOptions(c, opt, ranks, wdl.Check); err != nil || opt.Here == 0 {
 		return err
 	}
 	return wdl.CheckTiers(opt)
 }
 
-// checkOptions is wdl.Check. If the training may use GPUs and only wdlrun-gpu supports them, it
+// checkOptions calls check, which is wdl.Check or wdl.CheckReplay. If the training may use GPUs and only wdlrun-gpu supports them, it
 // continues as wdlrun-gpu. If there is none, train.device: gpu is an error, and with auto the
 // training continues here.
-func checkOptions(c *cli.Context, opt wdl.Options, ranks int) error {
-	err := wdl.Check(c.Context, opt, ranks)
+func checkOptions(c *cli.Context, opt wdl.Options, ranks int, check func(context.Context, wdl.Options, int) error) error {
+	err := check(c.Context, opt, ranks)
 	if !errors.Is(err, wdl.ErrNoDevices) {
 		return err
 	}
@@ -221,7 +221,13 @@ func checkOptions(c *cli.Context, opt wdl.Options, ranks int) error {
 		asked = "-device gpu"
 	}
 	opt.Devices = wdl.NoDevices{Reason: continueOnGPU(c.Context, asked)}
-	return wdl.Check(c.Context, opt, ranks)
+	return check(c.Context, opt, ranks)
+}
+
+// assigned reports whether another launcher started the ranks and may have assigned devices to each.
+func assigned(getenv func(string) string, root *cli.Context) bool {
+	_, launched, _ := rank.FromEnv(getenv) // world has checked the environment
+	return launched && !root.IsSet("np")
 }
 
 // launchOptions parses the flags of a training and of its launch before any rank runs. It returns
@@ -251,8 +257,7 @@ func (p *program) launchOptions(c *cli.Context) (opt wdl.Options, ranks int, one
 		return opt, 0, false, err
 	}
 	opt.Replicas, opt.Here, opt.Away = c.Int("replicas"), here, here < ranks
-	_, launched, _ := rank.FromEnv(p.getenv) // world has checked the environment
-	return opt, ranks, oneHost, useGPUs(c, &opt, gpuChoice{assigned: launched && !root.IsSet("np")})
+	return opt, ranks, oneHost, useGPUs(c, &opt, gpuChoice{assigned: assigned(p.getenv, root)})
 }
 
 // world returns, by the launch flags or the environment, the number of ranks of a launch,
@@ -284,7 +289,7 @@ func (p *program) planTrain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkOptions(c, opt, ranks); err != nil {
+	if err := checkOptions(c, opt, ranks, wdl.Check); err != nil {
 		return err
 	}
 	if world, found, _ := rank.FromEnv(p.getenv); found && world.Rank != 0 {

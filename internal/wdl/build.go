@@ -80,7 +80,7 @@ func (r *run) useDevice(t *step.Trainer, l layout.Layout) (err error) {
 	case r.opt.Devices == nil:
 		err = ErrNoDevices
 	default:
-		err = t.ComputeOn(func(a *dense.Arena) (_ step.Device, err error) {
+		err = t.ComputeOn(!r.opt.Tolerance.Off(), func(a *dense.Arena) (_ step.Device, err error) {
 			var lines []string
 			r.device, lines, err = r.opt.Devices.Open(a, r.config, l)
 			for _, line := range lines {

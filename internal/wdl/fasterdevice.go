@@ -90,7 +90,7 @@ func (r *run) measure(l layout.Layout) (m measured, err error) {
 		return m, errors.New("this program was built without support for GPUs; -device gpu prints what is missing")
 	}
 	c := *r.config
-	c.Train.Slots = 0
+	c.Train.Slots, c.Train.Mode, c.Train.Backup = 0, "wait", 0
 	l.Tiers = make([]config.Tier, len(l.Tiers)) // no files
 	var trainers [2]*step.Trainer
 	for i := range trainers {
@@ -101,7 +101,7 @@ func (r *run) measure(l layout.Layout) (m measured, err error) {
 		defer func() { err = errors.Join(err, t.Close()) }()
 		trainers[i] = t
 	}
-	err = trainers[1].ComputeOn(func(a *dense.Arena) (step.Device, error) { return r.opt.Devices.Try(a, &c, l) })
+	err = trainers[1].ComputeOn(false, func(a *dense.Arena) (step.Device, error) { return r.opt.Devices.Try(a, &c, l) })
 	if err != nil {
 		return m, err
 	}

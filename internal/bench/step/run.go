@@ -87,7 +87,7 @@ func newMeter(comm *collective.Comm, o Options) (*meter, error) {
 	if m.trainer, err = step.NewTrainer(comm, m.rec, s.config, l, step.Tables{}); err != nil || s.config.Train.Device != "gpu" {
 		return m, err
 	}
-	err = m.trainer.ComputeOn(func(a *dense.Arena) (_ step.Device, err error) {
+	err = m.trainer.ComputeOn(false, func(a *dense.Arena) (_ step.Device, err error) {
 		m.device, _, err = o.Devices.Open(a, s.config, l)
 		return m.device, err
 	})

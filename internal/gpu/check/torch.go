@@ -89,7 +89,7 @@ func newSubject(library *cuda.Library, ordinal, rows int, change func(*config.Co
 	if s.trainer, err = step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(0), c, l, step.Tables{}); err != nil {
 		return nil, err
 	}
-	err = s.trainer.ComputeOn(func(a *dense.Arena) (step.Device, error) {
+	err = s.trainer.ComputeOn(false, func(a *dense.Arena) (step.Device, error) {
 		on, err := library.Device(ordinal)
 		if err != nil {
 			return nil, err

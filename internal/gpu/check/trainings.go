@@ -48,7 +48,7 @@ func trainings(library *cuda.Library, ordinal int) (is measured, err error) {
 			return parity.Train(collective.New(mem.New(1, 2)[0]), c, l, steps, use)
 		}
 		onDevice := func(t *step.Trainer) error {
-			return t.ComputeOn(func(a *dense.Arena) (step.Device, error) {
+			return t.ComputeOn(false, func(a *dense.Arena) (step.Device, error) {
 				on, err := library.Device(ordinal)
 				if err != nil {
 					return nil, err

@@ -251,7 +251,6 @@ func (k checker) gpu() {
 		{"train.precision", "a device computes in float32: use precision: fp32", t.Precision == "bf16"},
 		{"train.optimizer.dense.kind", "there is no kernel of rowwise_adagrad: use adagrad", t.Optimizer.Dense.Kind == "rowwise_adagrad"},
 		{"train.optimizer.wide.kind", "the bias is on the device, where there is no kernel of rowwise_adagrad: use adagrad", t.Optimizer.Wide.Kind == "rowwise_adagrad"},
-		{"train.mode", "late microbatches need a second copy of the parameters, and a device has one: use mode: wait", t.Mode == "drop" || t.Mode == "speculate"},
 	} {
 		if x.given {
 			k.later(x.path, "train.device", x.why)

@@ -150,7 +150,7 @@ func TestOtherUsersOfADeviceAreNamed(t *testing.T) {
 		c, l := parity.Model(func(c *config.Config) { c.Model.Hidden = []int{24, hidden} })
 		tr, err := step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(16), c, l, step.Tables{})
 		fatal.If(t, err)
-		err = tr.ComputeOn(func(a *dense.Arena) (step.Device, error) {
+		err = tr.ComputeOn(false, func(a *dense.Arena) (step.Device, error) {
 			d, _, err := m.open(library, 0, a, c, l)
 			if err == nil {
 				_, err = d.Begin(step.LikelySize(l, 400))

@@ -211,7 +211,7 @@ func (d *Device) Compute(n int64) (loss float64, err error) {
 	w, s := &d.work, &d.staged
 	w.step = n
 	w.start()
-	w.do(d.refresh())
+	w.do(d.refreshValues())
 	w.do(d.compute.CopyIn(s.in.on, s.in.at))
 	d.pool()
 	for t := range d.labels {

@@ -28,13 +28,13 @@ type Device struct {
 	arena  *dense.Arena
 	params []*param
 	own    memory // memory of the parameters
-	values region // all parameters: values, then optimizer state
+	values region // of all parameters
+	states region // of the optimizer; only Apply reads them
 	grads  region
 	norms  region
-	upload uint64 // version of the arena on the device
-	known  bool   // the device has a copy of the arena
-	summed bool   // the device has the sum of this step's gradients
-	bucket int    // least number of floats that one call of NCCL sums
+	upload upload
+	summed bool // the device has the sum of this step's gradients
+	bucket int  // least number of floats that one call of NCCL sums
 
 	labels  []label
 	bags    kernel.Bags
@@ -46,6 +46,10 @@ type Device struct {
 	staged  staged
 	users   func() string // lists other processes on the device; nil: unknown
 }
+
+// upload contains, for each region, the version of the arena on the device; 0: none. They differ
+// if the device computes gradients and the CPU applies them.
+type upload struct{ values, states uint64 }
 
 // label computes one tower.
 type label struct {
@@ -85,15 +89,15 @@ func Open(on *cuda.Device, a *dense.Arena, c *config.Config, l layout.Layout) (_
 }
 
 // lengthsOf returns the numbers of floats that the parameters need on a device.
-func lengthsOf(a *dense.Arena, c *config.Config) (values, grads, norms int) {
+func lengthsOf(a *dense.Arena, c *config.Config) (values, states, norms int) {
 	for _, p := range a.Params() {
-		grads += cuda.Room(len(p.Value))
-		values += cuda.Room(len(p.Value)) + cuda.Room(len(p.State))
+		values += cuda.Room(len(p.Value))
+		states += cuda.Room(len(p.State))
 	}
 	if c.Train.ClipNorm != 0 {
 		norms = len(a.Params()) * cuda.Room(2*kernel.NormSums)
 	}
-	return values, grads, norms
+	return values, states, norms
 }
 
 // need returns the bytes that a Device needs for batches of this number of rows, in which each
@@ -106,30 +110,23 @@ func need(a *dense.Arena, c *config.Config, l layout.Layout, rows int) (int64, e
 	if err := d.build(c, l); err != nil {
 		return 0, err
 	}
-	values, grads, norms := lengthsOf(a, c)
+	values, states, norms := lengthsOf(a, c)
 	batch, _ := d.sizes(larger(step.LikelySize(l, rows)))
-	return 4 * (int64(values+grads+norms) + int64(batch.device)), nil
+	return 4 * (int64(2*values+states+norms) + int64(batch.device)), nil
 }
 
 // place allocates and divides the memory of the parameters.
 func (d *Device) place(c *config.Config) (err error) {
-	values, grads, norms := lengthsOf(d.arena, c)
-	if d.own, err = newMemory(d.device, values+grads+norms); err != nil {
+	values, states, norms := lengthsOf(d.arena, c)
+	if d.own, err = newMemory(d.device, 2*values+states+norms); err != nil {
 		return err
 	}
-	d.values, d.grads, d.norms = d.own.cut(values), d.own.cut(grads), d.own.cut(norms)
+	d.values, d.states, d.grads, d.norms = d.own.cut(values), d.own.cut(states), d.own.cut(values), d.own.cut(norms)
 	at, of := 0, 0
-	take := func(n int) cuda.Buffer {
-		at += cuda.Room(n)
-		return d.values.on.Part(at-cuda.Room(n), at-cuda.Room(n)+n)
-	}
 	for _, p := range d.arena.Params() {
-		x := &param{of: p, value: take(len(p.Value)), grad: d.grads.on.Part(of, of+len(p.Value))}
-		of += cuda.Room(len(p.Value))
-		d.params = append(d.params, x)
-	}
-	for _, x := range d.params {
-		x.state = take(len(x.of.State))
+		end, stateEnd := at+len(p.Value), of+len(p.State)
+		d.params = append(d.params, &param{of: p, value: d.values.on.Part(at, end), grad: d.grads.on.Part(at, end), state: d.states.on.Part(of, stateEnd)})
+		at, of = at+cuda.Room(len(p.Value)), of+cuda.Room(len(p.State))
 	}
 	return nil
 }
@@ -263,43 +260,40 @@ func (d *Device) Close() error {
 	return errors.Join(append(all, d.own.close(), d.batch.close(), d.device.Close())...)
 }
 
-// refresh copies parameters and state to the device if those of the arena have changed.
-func (d *Device) refresh() error {
-	if d.known && d.upload == d.arena.Version() {
+// refresh copies a region to the device if the arena has changed. known is its version there, of
+// returns its part of a parameter.
+func (d *Device) refresh(r region, known *uint64, of func(*dense.Param) []float32) error {
+	if *known == d.arena.Version() {
 		return nil
 	}
 	if err := d.compute.Wait(); err != nil { // an earlier copy may still read the pinned memory
 		return err
 	}
-	at := d.values.at
-	for _, p := range d.params {
-		copy(at, p.of.Value)
-		at = at[cuda.Room(len(p.of.Value)):]
-	}
-	for _, p := range d.params {
-		copy(at, p.of.State)
-		at = at[cuda.Room(len(p.of.State)):]
-	}
-	d.upload, d.known = d.arena.Version(), true
-	return d.compute.CopyIn(d.values.on, d.values.at)
+	d.each(r, of, stage)
+	*known = d.arena.Version()
+	return d.compute.CopyIn(r.on, r.at)
 }
+
+func (d *Device) refreshValues() error { return d.refresh(d.values, &d.upload.values, valueOf) }
+
+// ready copies what Apply reads.
+func (d *Device) ready() error {
+	return errors.Join(d.refreshValues(), d.refresh(d.states, &d.upload.states, stateOf))
+}
+
+func valueOf(p *dense.Param) []float32 { return p.Value }
+func stateOf(p *dense.Param) []float32 { return p.State }
+func gradOf(p *dense.Param) []float32  { return p.Grad }
 
 // Fetch implements step.Device.
 func (d *Device) Fetch() error {
-	if err := errors.Join(d.compute.CopyOut(d.values.at, d.values.on), d.compute.Wait()); err != nil {
+	if err := errors.Join(d.compute.CopyOut(d.values.at, d.values.on), d.compute.CopyOut(d.states.at, d.states.on), d.compute.Wait()); err != nil {
 		return err
 	}
-	at := d.values.at
-	for _, p := range d.params {
-		copy(p.of.Value, at)
-		at = at[cuda.Room(len(p.of.Value)):]
-	}
-	for _, p := range d.params {
-		copy(p.of.State, at)
-		at = at[cuda.Room(len(p.of.State)):]
-	}
+	d.each(d.values, valueOf, fetch)
+	d.each(d.states, stateOf, fetch)
 	d.arena.Changed()
-	d.upload = d.arena.Version()
+	d.upload = upload{d.arena.Version(), d.arena.Version()}
 	return nil
 }
 
@@ -311,34 +305,38 @@ func (d *Device) Gradients() error {
 	if err := d.copies.Wait(); err != nil {
 		return err
 	}
-	d.each(func(g, staged []float32) { copy(g, staged) })
+	d.each(d.grads, gradOf, fetch)
 	return nil
 }
 
-// each calls f with the arena's gradients of each parameter and their place in pinned memory.
-func (d *Device) each(f func(grad, staged []float32)) {
-	at := d.grads.at
+// each calls f with the part of each parameter in the arena and in the pinned memory of a region.
+func (d *Device) each(r region, of func(*dense.Param) []float32, f func(arena, staged []float32)) {
+	at := r.at
 	for _, p := range d.params {
-		f(p.of.Grad, at)
-		at = at[cuda.Room(len(p.of.Grad)):]
+		part := of(p.of)
+		f(part, at)
+		at = at[cuda.Room(len(part)):]
 	}
 }
+
+func fetch(arena, staged []float32) { copy(arena, staged) }
+func stage(arena, staged []float32) { copy(staged, arena) }
 
 // sum makes the sum of the gradients available on the device: it copies the sum from the
 // arena unless the devices have computed it.
 func (d *Device) sum() error {
 	if d.Sums() {
-		return d.refresh()
+		return d.ready()
 	}
 	if d.summed {
 		return nil
 	}
 	// After an empty batch, the copy of the previous step may still be reading the pinned
 	// memory.
-	if err := errors.Join(d.refresh(), d.compute.Wait()); err != nil {
+	if err := errors.Join(d.ready(), d.compute.Wait()); err != nil {
 		return err
 	}
-	d.each(func(g, staged []float32) { copy(staged, g) })
+	d.each(d.grads, gradOf, stage)
 	d.summed = true
 	return d.compute.CopyIn(d.grads.on, d.grads.at)
 }

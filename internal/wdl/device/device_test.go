@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 
 // use makes a trainer compute on the device of a rank.
 func use(t *step.Trainer, rank int, c *config.Config, l layout.Layout) error {
-	return t.ComputeOn(func(a *dense.Arena) (step.Device, error) { return openFor(a, rank, c, l) })
+	return t.ComputeOn(false, func(a *dense.Arena) (step.Device, error) { return openFor(a, rank, c, l) })
 }
 
 func openFor(a *dense.Arena, rank int, c *config.Config, l layout.Layout) (*Device, error) {

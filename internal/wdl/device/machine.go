@@ -55,8 +55,8 @@ func (m Machine) Check(c *config.Config, ranks int) error {
 	if m.Share {
 		return errors.New("-collective nccl cannot be combined with -share-gpu: NCCL needs a device for each rank")
 	}
-	if c.Train.Slots > 0 {
-		return errors.New("-collective nccl cannot be combined with train.slots: " + inSlots)
+	if why := needsHost(c); why != "" {
+		return fmt.Errorf("-collective nccl cannot be combined with %s: leave it out, or give -collective host", why)
 	}
 	if _, err := nccl.Open(m.NCCL); err != nil {
 		return fmt.Errorf("-collective nccl: %w", err)
@@ -92,8 +92,16 @@ func (m Machine) Need(c *config.Config, l layout.Layout, rows int) (*plan.Device
 	return p, nil
 }
 
-// inSlots is the reason why steps in slots do not use NCCL.
-const inSlots = "the host sums gradients in the order of the slots"
+// needsHost returns the setting that requires sums in host memory, with the reason; "" if none does.
+func needsHost(c *config.Config) string {
+	switch {
+	case c.Train.Slots > 0:
+		return "train.slots: the host sums gradients in the order of the slots"
+	case c.Train.Mode == "drop" || c.Train.Mode == "speculate":
+		return "train.mode " + c.Train.Mode + ": a sum of NCCL waits for all ranks, also for those that are late"
+	}
+	return ""
+}
 
 // Try implements wdl.Devices. The ranks do not communicate, so local rank N measures device N,
 // modulo their number.
@@ -127,7 +135,7 @@ func (m Machine) Open(a *dense.Arena, c *config.Config, l layout.Layout) (_ step
 	if err != nil {
 		return nil, nil, err
 	}
-	summed, err := m.join(d, on, c.Train.Slots > 0)
+	summed, err := m.join(d, on, needsHost(c))
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("train.device: gpu: %w", err), d.Close())
 	}
@@ -191,7 +199,8 @@ type choice struct {
 const maxChoice = 4 << 10
 
 // join agrees with the other ranks on how to sum gradients, and prepares the device for it.
-func (m Machine) join(d *Device, on *cuda.Device, slots bool) (line string, err error) {
+// needsHost is the result of the function of that name.
+func (m Machine) join(d *Device, on *cuda.Device, needsHost string) (line string, err error) {
 	own := choice{Device: on.String(), Share: m.Share, Sum: m.Sum, Fault: "-collective host"}
 	if own.UUID, err = on.UUID(); err != nil {
 		return "", err
@@ -199,8 +208,8 @@ func (m Machine) join(d *Device, on *cuda.Device, slots bool) (line string, err 
 	var library *nccl.Library
 	switch {
 	case m.Sum == overHost:
-	case slots:
-		own.Fault = "train.slots: " + inSlots
+	case needsHost != "":
+		own.Fault = needsHost
 	default:
 		own.Fault = ""
 		if library, err = nccl.Open(m.NCCL); err != nil {

@@ -211,7 +211,7 @@ func TestPoolingHasTheBitsOfTheCPU(t *testing.T) {
 			tr, err := step.NewTrainer(collective.New(mem.New(1, 2)[0]), trace.New(16), c, l, step.Tables{})
 			fatal.If(t, err)
 			p := pooling{layout: l}
-			err = tr.ComputeOn(func(a *dense.Arena) (step.Device, error) {
+			err = tr.ComputeOn(false, func(a *dense.Arena) (step.Device, error) {
 				d, err := openFor(a, 0, c, l)
 				return observed{d, func(d *Device) error { return p.compare(d) }}, err
 			})

@@ -49,7 +49,7 @@ func trainOverNCCL(lib *nccl.Library, id nccl.ID, comm *collective.Comm, bucket 
 
 // useNCCL is use with sums between devices, in buckets of at least this number of floats.
 func useNCCL(t *step.Trainer, lib *nccl.Library, id nccl.ID, rank, size, bucket int, c *config.Config, l layout.Layout, d **Device) error {
-	return t.ComputeOn(func(a *dense.Arena) (_ step.Device, err error) {
+	return t.ComputeOn(false, func(a *dense.Arena) (_ step.Device, err error) {
 		if *d, err = openFor(a, rank, c, l); err != nil {
 			return nil, err
 		}

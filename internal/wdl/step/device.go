@@ -80,12 +80,23 @@ type offload struct {
 
 // ComputeOn has a device compute the dense part of all further steps. Evaluation stays on
 // the CPU. open makes a device for an arena; Close closes it. Call it before the first step.
-func (t *Trainer) ComputeOn(open func(*dense.Arena) (Device, error)) error {
-	d, err := open(t.model.arena)
+//
+// late must be true if Tolerate or Replay follows. The device then belongs to the goroutine that
+// may be late, and must not sum gradients. Its parameters are those of the microbatch that it
+// computes, and the CPU updates the trainer's.
+func (t *Trainer) ComputeOn(late bool, open func(*dense.Arena) (Device, error)) (err error) {
+	m := t.model
+	if late {
+		if m, err = t.image(); err != nil {
+			return err
+		}
+		t.late, t.image = m, func() (*model, error) { return m, nil }
+	}
+	d, err := open(m.arena)
 	if err != nil {
 		return err
 	}
-	t.model.device = &offload{to: d}
+	m.device = &offload{to: d}
 	if d.Sums() {
 		t.model.sums.only(len(t.model.arena.Grads()) - len(t.model.arena.Tail()))
 	}

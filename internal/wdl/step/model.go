@@ -346,13 +346,15 @@ func (m *model) stop() {
 	m.sums.close()
 }
 
-// close ends the model's goroutines and frees its tables.
+// close ends the model's goroutines and closes its device. m may be nil.
 func (m *model) close() error {
-	m.stop()
-	if m.device != nil {
-		return errors.Join(m.device.to.Close(), m.store.Close())
+	if m == nil {
+		return nil
 	}
-	return m.store.Close()
+	if m.stop(); m.device != nil {
+		return m.device.to.Close()
+	}
+	return nil
 }
 
 // nonFinite returns an error for a loss that is not finite. It names the first place, in

@@ -30,6 +30,7 @@ type Trainer struct {
 	clip       float64
 	scaled     bool                        // learning rates grow with the batch
 	image      func() (*model, error)      // makes another model over the same store
+	late       *model                      // the image if a device computes it; else nil
 	tally      []tally                     // by label
 	unknown    []int64                     // by feature: values of the last evaluation whose keys had no row
 	norm       []float64                   // one number, for the norm of the sharded gradients
@@ -154,7 +155,7 @@ func WorksAhead(comm *collective.Comm) bool {
 // Close ends the trainer's threads and frees the memory of its tables. No goroutine may
 // use it afterwards.
 func (t *Trainer) Close() error {
-	if err := t.model.close(); err != nil {
+	if err := errors.Join(t.late.close(), t.model.close(), t.model.store.Close()); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
 	return nil
