@@ -411,11 +411,13 @@ func TestBenchStepOnGPUs(t *testing.T) {
 		Machine struct{ Device string }
 		Speed   float64 `json:"samples_per_second"`
 		Floor   float64 `json:"floor_ms"`
+		In      int64   `json:"copied_to_device_per_step"`
+		Out     int64   `json:"copied_from_device_per_step"`
 	}
-	if err := json.Unmarshal([]byte(o.stdout), &r); o.code != 0 || err != nil || r.Machine.Device != "gpu" || r.Speed <= 0 || r.Floor != 0 {
+	if err := json.Unmarshal([]byte(o.stdout), &r); o.code != 0 || err != nil || r.Machine.Device != "gpu" || r.Speed <= 0 || r.Floor != 0 || r.Out <= 0 || r.In <= r.Out {
 		t.Fatalf("%v %+v: %+v", err, r, o)
 	}
-	if o := runGPU(t, dir, nil, args...); o.code != 0 || !strings.Contains(o.stdout, "on 2 ranks of 1 threads; GPUs compute the dense layers\n") || strings.Contains(o.stdout, "floor") {
+	if o := runGPU(t, dir, nil, args...); o.code != 0 || !strings.Contains(o.stdout, "on 2 ranks of 1 threads; GPUs compute the dense layers\n") || !strings.Contains(o.stdout, " MB to the device, ") || strings.Contains(o.stdout, "floor") {
 		t.Errorf("%+v", o)
 	}
 }

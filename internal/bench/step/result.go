@@ -34,11 +34,9 @@ type Result struct {
 	P90MS  float64 `json:"step_ms_p90"`
 	FLOP   int64   `json:"flop_per_step"` // per rank
 	Saved
-	Bytes     int64    `json:"bytes_per_step"`              // per rank: rows read and written, keys
-	Sent      int64    `json:"sent_per_step"`               // sent by a rank to others, sparse part
+	Moved
 	Buckets   []int    `json:"buckets,omitempty"`           // dense gradients that are summed together, in the order in which backward finishes them
 	OverlapMS float64  `json:"buckets_beside_ms,omitempty"` // per step, of sums concurrent with the compute
-	Unique    int64    `json:"keys_per_step"`               // unique keys per rank
 	Parts     []Part   `json:"parts"`
 	AUC       *float64 `json:"auc,omitempty"`
 	// LogLoss is on the test rows, like AUC.
@@ -55,6 +53,15 @@ type Part struct {
 	Cost
 	FloorMS float64 `json:"floor_ms"`        // see Machine.Floor
 	Bound   string  `json:"bound,omitempty"` // what bounds the floor
+}
+
+// Moved counts what a rank moves in a step, in bytes, and its keys.
+type Moved struct {
+	Bytes     int64 `json:"bytes_per_step"` // rows read and written, keys
+	Sent      int64 `json:"sent_per_step"`  // to other ranks, sparse part
+	Unique    int64 `json:"keys_per_step"`  // unique keys
+	CopiedIn  int64 `json:"copied_to_device_per_step,omitempty"`
+	CopiedOut int64 `json:"copied_from_device_per_step,omitempty"`
 }
 
 // report fills in the measurements between two snapshots.
@@ -78,6 +85,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	record := int64(8 * (m.w.Dim + 1)) // values and Adagrad's state
 	r.Bytes = 2*record*(a.StepsOfRows-b.StepsOfRows)/steps + 8*(a.KeysPulled-b.KeysPulled)/steps
 	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
+	r.CopiedIn, r.CopiedOut = (after.in-before.in)/steps, (after.out-before.out)/steps
 	floats, _ := m.trainer.Buckets()
 	r.Buckets, r.OverlapMS = floats, (after.overlap-before.overlap).Seconds()*1e3/float64(steps)
 	if m.device == nil {
@@ -149,6 +157,9 @@ func (r Result) String() string {
 	}
 	fmt.Fprintf(&b, "\na rank's step   %.2f GFLOP, %.1f MB of rows, %d unique keys, %.2f MB of sparse traffic\n",
 		float64(r.FLOP)*1e-9, float64(r.Bytes)*1e-6, r.Unique, float64(r.Sent)*1e-6)
+	if r.CopiedIn > 0 {
+		fmt.Fprintf(&b, "copied          %.3f MB to the device, %.3f MB from it\n", float64(r.CopiedIn)*1e-6, float64(r.CopiedOut)*1e-6)
+	}
 	if r.Spared > 0 {
 		fmt.Fprintf(&b, "spared          %.2f GFLOP of the first layer, by computing with each distinct row once: of all products the step does %.0f GFLOP/s\n",
 			float64(r.Spared)*1e-9, float64(r.FLOP+r.Spared+r.Skipped)*1e-6/r.StepMS)

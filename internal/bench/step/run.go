@@ -262,6 +262,7 @@ var heapCounters = [2]string{"/gc/heap/allocs:objects", "/gc/heap/tiny/allocs:ob
 type snapshot struct {
 	traffic sparse.Counters
 	spared  int64 // operations of products
+	in, out int64 // bytes copied to the device and from it
 	zeros   []dense.Zeros
 	overlap time.Duration // for which buckets of dense gradients were summed
 	runtime [3]float64    // values of runtimeCounters
@@ -283,6 +284,9 @@ func (m *meter) snapshot() (s snapshot) {
 	s.traffic = m.trainer.Traffic()
 	s.spared, s.zeros = m.trainer.Saved()
 	_, s.overlap = m.trainer.Buckets()
+	if d, ok := m.device.(interface{ Copied() (in, out int64) }); ok {
+		s.in, s.out = d.Copied()
+	}
 	return s
 }
 

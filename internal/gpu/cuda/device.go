@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -28,6 +29,7 @@ type Device struct {
 	sms          int // multiprocessors
 	context      C.context
 	blas         C.blas
+	in, out      atomic.Int64 // bytes copied
 }
 
 // Device opens a device by its number, from 0 to Devices−1. Close releases it.
@@ -120,6 +122,9 @@ func (m *Module) Kernel(name string) (k Kernel, err error) {
 	}
 	return k, nil
 }
+
+// Copied returns the number of bytes that streams of the device have copied to it and from it.
+func (d *Device) Copied() (in, out int64) { return d.in.Load(), d.out.Load() }
 
 // Stream runs operations in the order in which they are given to it.
 type Stream struct {

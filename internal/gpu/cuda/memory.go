@@ -116,6 +116,7 @@ func (s *Stream) CopyIn(to Buffer, from []float32) error {
 	if len(from) == 0 {
 		return nil
 	}
+	s.device.in.Add(4 * int64(len(from)))
 	code := C.cuda_copy_in(s.device.context, s.stream, C.address(to.At), C.uintptr_t(uintptr(unsafe.Pointer(&from[0]))), C.size_t(4*len(from)))
 	return status("cuMemcpyHtoDAsync", code)
 }
@@ -126,6 +127,7 @@ func (s *Stream) CopyOut(to []float32, from Buffer) error {
 	if len(to) == 0 {
 		return nil
 	}
+	s.device.out.Add(4 * int64(len(to)))
 	code := C.cuda_copy_out(s.device.context, s.stream, C.uintptr_t(uintptr(unsafe.Pointer(&to[0]))), C.address(from.At), C.size_t(4*len(to)))
 	return status("cuMemcpyDtoHAsync", code)
 }

@@ -9,16 +9,40 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/dense"
 	bench "github.com/wdlrun/wdlrun/internal/bench/step"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/device/parity"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/trace"
 )
+
+// TestCopiedBytes: a device counts the bytes that the stand-in of the driver copies.
+func TestCopiedBytes(t *testing.T) {
+	var d *Device
+	in, out := uint64(0), uint64(0)
+	c, l := parity.Model(func(c *config.Config) { c.Train.ClipNorm = 1 })
+	err := mem.Run(1, 2, func(comm *collective.Comm) error {
+		_, err := parity.Train(comm, c, l, 6, func(t *step.Trainer) error {
+			return t.ComputeOn(false, func(a *dense.Arena) (_ step.Device, err error) {
+				d, err = openFor(a, 0, c, l)
+				in, out = standin.Copied()
+				return d, err
+			})
+		})
+		return err
+	})
+	fatal.If(t, err)
+	toDevice, fromDevice := standin.Copied()
+	if to, from := d.Copied(); to == 0 || uint64(to) != toDevice-in || uint64(from) != fromDevice-out {
+		t.Errorf("%d bytes to the device and %d from it, the driver copied %d and %d", to, from, toDevice-in, fromDevice-out)
+	}
+}
 
 // BenchmarkCopies counts the bytes that a step of w1 copies to the device and from it, with
 // the sum of the gradients in host memory, and measures what the host does before and after:

@@ -377,6 +377,9 @@ func (d *Device) Apply(at optim.Step) error {
 	return d.fault()
 }
 
+// Copied returns the number of bytes copied to the device and from it.
+func (d *Device) Copied() (in, out int64) { return d.device.Copied() }
+
 // fault returns the first error since the last call of fault.
 func (d *Device) fault() error {
 	err := d.work.err
