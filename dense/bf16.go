@@ -41,6 +41,17 @@ func (h *halved) forward(x []float32, rows int) []float32 {
 	return h.from(0, h.x, rows)
 }
 
+// after runs forward from start, a partial sum of the first layer, which adds the other cols
+// columns: x, with the weights packed. The first layer is not the last.
+func (h *halved) after(start []float32, packed *f32.PackedBF16, x []float32, rows, cols int) []float32 {
+	l := &h.layers[0]
+	h.x = growBF16(h.x, f32.LenBF16(rows, cols))
+	f32.ConvertBF16(h.x, x, rows, cols)
+	l.y = growBF16(l.y, f32.LenBF16(rows, l.out))
+	h.work.Forward(l.y, h.x, packed, start, rows, l.relu)
+	return h.from(1, l.y, rows)
+}
+
 // from runs forward from layer first on, whose input is already rounded.
 func (h *halved) from(first int, at []f32.BF16, rows int) []float32 {
 	for i := first; i < len(h.layers); i++ {

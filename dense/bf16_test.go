@@ -1,10 +1,12 @@
 package dense
 
 import (
-	"github.com/wdlrun/wdlrun/optim"
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/optim"
 )
 
 // TestBF16IsNearFloat32: outputs and gradients differ by roundings to eight bits
@@ -64,5 +66,33 @@ func TestBF16Refuses(t *testing.T) {
 		if s.BF16 = true; len(s.validate()) == 0 {
 			t.Errorf("%+v is accepted", s)
 		}
+	}
+}
+
+// TestPrefixOfBF16: with shared columns, the outputs of a bfloat16 MLP are as near to those
+// in float32 as without.
+func TestPrefixOfBF16(t *testing.T) {
+	const rows, cols = 37, 17
+	s := Spec{In: 45, Hidden: []int{40, 33}, Out: 1, Init: "pytorch"}
+	exact := newModel(t, s, rows, adam())
+	s.BF16 = true
+	half := newModel(t, s, rows, adam())
+	for i := 1; i < rows; i++ {
+		copy(half.x[i*s.In:i*s.In+cols], half.x[:cols])
+	}
+	want, err := exact.mlp.Forward(half.x, rows, false)
+	fatal.If(t, err)
+	var rest []float32
+	for i := range rows {
+		rest = append(rest, half.x[i*s.In+cols:(i+1)*s.In]...)
+	}
+	p := half.mlp.NewPrefix()
+	if !p.Takes(cols) {
+		t.Fatal("the columns are not taken")
+	}
+	got, err := p.Forward(half.x[:cols], rest, rows)
+	fatal.If(t, err)
+	if d := distance(got, want); d > 0.02 || d == 0 {
+		t.Errorf("the outputs are off by %v of their norm", d)
 	}
 }

@@ -5,7 +5,9 @@ import "github.com/wdlrun/wdlrun/internal/f32"
 // Prefix computes an MLP for rows that share their first columns, as candidates share the
 // columns of a user. The contribution of these columns to the first layer is computed once,
 // and the sum of every row starts from it. Terms are added in the order of Forward, so the
-// outputs have the same bits. Prefix is for evaluation only.
+// outputs have the same bits. In a bfloat16 MLP the contribution is computed in float32 from
+// weights that are not rounded, so the outputs are not those of Forward. Prefix is for
+// evaluation only.
 type Prefix struct {
 	mlp   *MLP
 	first *Linear
@@ -19,15 +21,16 @@ type prefixPart struct {
 	version uint64
 	head    f32.Packed
 	rest    f32.Packed
+	half    f32.PackedBF16 // replaces rest in a bfloat16 MLP
 }
 
 // maxPrefixes bounds the parts, each of which takes the memory of the layer.
 const maxPrefixes = 4
 
-// NewPrefix returns nil if the first layer is not Linear or computes in bfloat16.
+// NewPrefix returns nil if the first layer is not Linear, or the only one of a bfloat16 MLP.
 func (m *MLP) NewPrefix() *Prefix {
 	first, ok := m.layers[0].(*Linear)
-	if !ok || m.halved != nil {
+	if !ok || m.halved != nil && len(m.layers) == 1 {
 		return nil
 	}
 	return &Prefix{mlp: m, first: first}
@@ -54,15 +57,22 @@ func (p *Prefix) part(cols int) *prefixPart {
 // Forward computes the outputs of rows: shared holds their first columns, x the others, row
 // by row. It panics if Takes returns false.
 func (p *Prefix) Forward(shared, x []float32, rows int) (y []float32, err error) {
-	l, part := p.first, p.part(len(shared))
+	l, h, part := p.first, p.mlp.halved, p.part(len(shared))
 	if v := l.arena.Version(); part.version != v {
 		cut := len(shared) * l.out
 		part.head.Pack(l.W.Value[:cut], len(shared), l.out)
-		part.rest.Pack(l.W.Value[cut:], l.in-len(shared), l.out)
+		if h != nil {
+			part.half.Pack(l.W.Value[cut:], l.in-len(shared), l.out)
+		} else {
+			part.rest.Pack(l.W.Value[cut:], l.in-len(shared), l.out)
+		}
 		part.version = v
 	}
 	p.start = grow(p.start, l.out)
 	f32.Forward(p.start, shared, &part.head, l.bias(), 1, false)
+	if h != nil {
+		return h.after(p.start, &part.half, x, rows, l.in-len(shared)), nil
+	}
 	l.y = grow(l.y, rows*l.out)
 	f32.Forward(l.y, x, &part.rest, p.start, rows, l.relu)
 	y = l.y

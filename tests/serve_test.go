@@ -320,6 +320,7 @@ func TestServeFlags(t *testing.T) {
 		"-model ctr=x -model_config_file f":        "leave -model and -model_base_path out",
 		"-model ctr=x -port 0 -rest-port 0":        "would listen nowhere",
 		"-model ctr=x -threads -1":                 "it must be above 0",
+		"-model ctr=x -precision int8":             `-precision "int8" is not known; there are fp32 and bf16`,
 		"-model ctr=x -ssl_config_file none":       "-ssl_config_file none",
 		"-model ctr=x -ssl_config_file ssl.config": "server_key and server_cert: ",
 	} {

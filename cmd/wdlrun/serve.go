@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/serve"
 	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
@@ -56,6 +57,7 @@ func serveFlags() []cli.Flag {
 		&cli.IntFlag{Name: "port", Value: 8500, Usage: "serve gRPC on `PORT`; 0: no gRPC"},
 		&cli.IntFlag{Name: "rest-port", Aliases: []string{"rest_api_port"}, Value: 8501, Usage: "serve REST and /metrics on `PORT`; 0: neither"},
 		&cli.IntFlag{Name: "threads", Usage: "compute `N` requests at once", DefaultText: "the number of CPUs"},
+		&cli.StringFlag{Name: "precision", Value: "fp32", Usage: "multiply in `TYPE`: fp32 gives the logits of eval; bf16 is faster, needs AVX512_BF16 or AMX, and rounds"},
 		&cli.IntFlag{Name: "max-queue", Usage: "let `N` more requests wait and reject others with RESOURCE_EXHAUSTED; -1: none wait", DefaultText: "64 per thread"},
 		&cli.IntFlag{Name: "max-bytes", Value: 16 << 20, Usage: "reject requests of more than `N` bytes"},
 		&cli.BoolFlag{Name: "wait", Usage: "start even if there is no version yet, and wait for one"},
@@ -74,9 +76,28 @@ func serveFlags() []cli.Flag {
 }
 
 // servedModel is an open model for the server.
-type servedModel struct{ *export.Model }
+type servedModel struct {
+	*export.Model
+	log *versionLog
+}
 
-func (m servedModel) NewScorer() (serve.Scorer, error) { return m.Model.NewScorer() }
+func (m servedModel) NewScorer() (serve.Scorer, error) {
+	if m.log.bf16 {
+		return m.Model.NewScorerBF16()
+	}
+	return m.Model.NewScorer()
+}
+
+// Exact returns a scorer in float32 if the others compute in bfloat16.
+func (m servedModel) Exact() (serve.Scorer, error) {
+	if !m.log.bf16 {
+		return nil, nil
+	}
+	return m.Model.NewScorer()
+}
+
+// Differs records the error of bfloat16.
+func (m servedModel) Differs(records int, most float64) { m.log.rounds(m.Dir(), records, most) }
 
 // serving is one run of the command serve.
 type serving struct {
@@ -98,6 +119,9 @@ func (p serving) run() error {
 		return err
 	}
 	log := newVersionLog(p.stdout, p.stderr)
+	if log.bf16, err = bf16(c.String("precision")); err != nil {
+		return err
+	}
 	o := serve.Options{
 		Open: log.open, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), Report: log.changed,
 		Poll: time.Duration(c.Float64("file_system_poll_wait_seconds") * float64(time.Second)),
@@ -155,6 +179,20 @@ func (p serving) models(s *serve.Server, models []versions.Config, listeners []l
 	}
 	all.Wait()
 	return err
+}
+
+// bf16 reports whether a precision is bf16, and fails if this machine does not support it.
+func bf16(precision string) (bool, error) {
+	switch precision {
+	case "fp32":
+		return false, nil
+	case "bf16":
+		if err := f32.NoBF16(); err != nil {
+			return false, fmt.Errorf("serve: -precision bf16 would be slower than fp32 on this machine: %w: use fp32", err)
+		}
+		return true, nil
+	}
+	return false, fmt.Errorf("serve: -precision %q is not known; there are fp32 and bf16", precision)
 }
 
 // announce prints the addresses of the server.

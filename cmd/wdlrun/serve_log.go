@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,9 +21,11 @@ const summaryEvery = time.Minute
 // summaryEvery; later updates are counted and summarised.
 type versionLog struct {
 	stdout, stderr io.Writer
+	bf16           bool // opened models score in bfloat16
 
 	mu     sync.Mutex
-	update map[string]bool // by folder of an opened version: it is an update
+	update map[string]bool   // by folder of an opened version: it is an update
+	error  map[string]string // by folder of an opened version: the error of bfloat16
 	models map[string]*modelLog
 }
 
@@ -36,7 +39,7 @@ type modelLog struct {
 }
 
 func newVersionLog(stdout, stderr io.Writer) *versionLog {
-	return &versionLog{stdout: stdout, stderr: stderr, update: map[string]bool{}, models: map[string]*modelLog{}}
+	return &versionLog{stdout: stdout, stderr: stderr, update: map[string]bool{}, error: map[string]string{}, models: map[string]*modelLog{}}
 }
 
 // open opens a version, sharing what it can with the current one.
@@ -52,7 +55,18 @@ func (l *versionLog) open(dir string, before serve.Model, pause func()) (serve.M
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.update[dir] = m.Base() != m.Version()
-	return servedModel{m}, nil
+	return servedModel{m, l}, nil
+}
+
+// rounds records the error of a version in bfloat16.
+func (l *versionLog) rounds(dir string, records int, most float64) {
+	text := "; bf16 changes the logits of the warm-up records by at most " + strconv.FormatFloat(most, 'g', 2, 64)
+	if records == 0 {
+		text = "; no warm-up records: the error of bf16 is not measured"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.error[dir] = text
 }
 
 // changed prints an event of a version. Unloading a version that a later one has replaced
@@ -74,6 +88,7 @@ func (l *versionLog) changed(e versions.Event) {
 		l.available(m, e)
 	case e.State == versions.Ended:
 		delete(l.update, e.Dir)
+		delete(l.error, e.Dir)
 		if e.Number >= m.latest {
 			l.summarise(e.Model, m)
 			fmt.Fprintf(l.stdout, "serve: model %s: version %d is unloaded\n", e.Model, e.Number)
@@ -92,7 +107,7 @@ func (l *versionLog) available(m *modelLog, e versions.Event) {
 		m.timer = time.AfterFunc(summaryEvery, func() { l.due(e.Model, m) })
 	}
 	m.printed, m.updates, m.longest = e.Number, 0, 0
-	fmt.Fprintf(l.stdout, "serve: model %s: version %d is available (%.2g s to open)\n", e.Model, e.Number, e.Took.Seconds())
+	fmt.Fprintf(l.stdout, "serve: model %s: version %d is available (%.2g s to open%s)\n", e.Model, e.Number, e.Took.Seconds(), l.error[e.Dir])
 }
 
 // due prints a summary after summaryEvery.

@@ -300,6 +300,12 @@ func (m *Model) NewScorer() (*step.Scorer, error) {
 	return step.NewScorer(m.base.config, m.base.layout, m.params, m)
 }
 
+// NewScorerBF16 returns a scorer for one goroutine that multiplies in bfloat16; see package
+// step.
+func (m *Model) NewScorerBF16() (*step.Scorer, error) {
+	return step.NewScorerBF16(m.base.config, m.base.layout, m.params, m)
+}
+
 // Base returns the number of the mapped complete version: the model's own, or one that it
 // changes.
 func (m *Model) Base() int64 { return m.base.manifest.Version }

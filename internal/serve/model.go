@@ -120,6 +120,15 @@ func outputsOf(c *config.Config) (list []output) {
 // TFRecord file of tf.Example.
 type warm interface{ Warmup() []byte }
 
+// rounded is a model whose scorers may round. Its error is measured with the warm-up records.
+type rounded interface {
+	// Exact returns a scorer that does not round, or nil if no scorer of the model does.
+	Exact() (Scorer, error)
+	// Differs receives the greatest difference of the logits of some records. It is called
+	// before the version becomes available.
+	Differs(records int, most float64)
+}
+
 // published is a model published by a training.
 type published interface {
 	Taken() time.Time // when the training had finished its step; zero if unknown
@@ -139,15 +148,19 @@ func (s *servable) warmUp(dir string, pause func()) error {
 	if err == nil {
 		examples, err = warmupExamples(b)
 	}
+	records := len(examples)
+	for len(examples) < warmupRows {
+		examples = append(examples, nil)
+	}
 	if err != nil {
 		return fmt.Errorf("serve: %s: %w", warmupName, err)
 	}
-	for range cap(s.workers) {
+	for i := range cap(s.workers) {
 		w := <-s.workers
 		for range warmupTimes {
 			w.counts, err = w.coder.Examples(&w.batch, examples, nil)
 			if _, bad := errors.AsType[*rows.Fault](err); bad { // training skipped such a record
-				examples = make([][]byte, warmupRows)
+				examples, records = make([][]byte, warmupRows), 0
 				w.counts, err = w.coder.Examples(&w.batch, examples, nil)
 			}
 			if err == nil {
@@ -158,12 +171,47 @@ func (s *servable) warmUp(dir string, pause func()) error {
 			}
 			pause()
 		}
+		if i == 0 {
+			if err := s.measure(w, records); err != nil {
+				return err
+			}
+			pause()
+		}
 		s.workers <- w
 	}
 	return nil
 }
 
-// warmupExamples reads serialised tf.Examples.
+// measure measures the error of a model that rounds, with the first records of the worker's
+// batch, which has been scored.
+func (s *servable) measure(w *worker, records int) error {
+	m, ok := s.Model.(rounded)
+	if !ok {
+		return nil
+	}
+	exact, err := m.Exact()
+	if err != nil || exact == nil {
+		return err
+	}
+	logits, err := exact.Score(&w.batch)
+	if err != nil {
+		return err
+	}
+	most := 0.0
+	for i := range s.outputs {
+		for k := i * w.batch.Rows; k < i*w.batch.Rows+records; k++ {
+			d := math.Abs(float64(w.logits[k]) - float64(logits[k]))
+			if math.IsNaN(d) || math.IsInf(d, 0) {
+				return fmt.Errorf("serve: warm up: record %d: logit %v, without rounding %v", k-i*w.batch.Rows, w.logits[k], logits[k])
+			}
+			most = max(most, d)
+		}
+	}
+	m.Differs(records, most)
+	return nil
+}
+
+// warmupExamples reads at most warmupRows serialised tf.Examples.
 func warmupExamples(b []byte) (all [][]byte, err error) {
 	for len(b) >= tfrecord.HeaderBytes && len(all) < warmupRows {
 		n, err := tfrecord.Header(b)
@@ -178,9 +226,6 @@ func warmupExamples(b []byte) (all [][]byte, err error) {
 			return nil, err
 		}
 		all, b = append(all, record), b[n+tfrecord.Overhead:]
-	}
-	for len(all) < warmupRows {
-		all = append(all, nil)
 	}
 	return all, nil
 }

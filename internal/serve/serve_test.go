@@ -26,6 +26,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
@@ -74,6 +75,42 @@ func (m *fakeModel) Encoder() *encode.Encoder   { return m.encoder }
 func (m *fakeModel) NewScorer() (Scorer, error) { return &fakeScorer{of: m}, nil }
 func (m *fakeModel) Close() error               { close(m.closed); return nil }
 func (m *fakeModel) Taken() time.Time           { return time.Now().Add(-time.Hour) }
+
+// roundedModel is a fakeModel whose scorers add 1 to every logit.
+type roundedModel struct {
+	*fakeModel
+	records int
+	most    float64
+}
+
+func (m *roundedModel) NewScorer() (Scorer, error) {
+	of := *m.fakeModel
+	of.bias++
+	return &fakeScorer{of: &of}, nil
+}
+func (m *roundedModel) Exact() (Scorer, error)            { return m.fakeModel.NewScorer() }
+func (m *roundedModel) Differs(records int, most float64) { m.records, m.most = records, most }
+
+// TestRoundingIsMeasured: the error of a model that rounds is measured with the warm-up records
+// when it is opened, and a model without such records has none.
+func TestRoundingIsMeasured(t *testing.T) {
+	for _, records := range []int{0, 3} {
+		m := &roundedModel{fakeModel: newFakeModel(t, peopleConfig), records: -1}
+		dir := t.TempDir()
+		var file []byte
+		for range records {
+			file = tfrecord.AppendFrame(file, nil)
+		}
+		must(t, os.WriteFile(filepath.Join(dir, warmupName), file, 0o644))
+		s := New(Options{})
+		_, err := newServable("ctr", 1, dir, m, 2, s.metrics, func() {})
+		must(t, err)
+		must(t, s.Shutdown(context.Background()))
+		if want := min(1, float64(records)); m.records != records || math.Abs(m.most-want) > 1e-6 {
+			t.Errorf("%d records: the logits of %d differ by %v, want %v", records, m.records, m.most, want)
+		}
+	}
+}
 
 type fakeScorer struct {
 	of     *fakeModel

@@ -40,7 +40,7 @@ type Parameters struct{ arena *dense.Arena }
 // filled.
 func NewParameters(c *config.Config, l layout.Layout) (*Parameters, error) {
 	p := &Parameters{arena: new(dense.Arena)}
-	if _, err := evaluationTowers(p.arena, c, l); err != nil {
+	if _, err := evaluationTowers(p.arena, c, l, "fp32"); err != nil {
 		return nil, err
 	}
 	if err := p.arena.Build(dense.Config{}); err != nil {
@@ -64,11 +64,12 @@ func (p *Parameters) Params() []*dense.Param { return p.arena.Params() }
 // Statistics returns the running statistics of batch normalisation.
 func (p *Parameters) Statistics() []dense.Statistic { return p.arena.Statistics() }
 
-// evaluationTowers declares a model's towers for evaluation. They compute in float32, the
-// type of the stored weights, whatever the precision of training.
-func evaluationTowers(a *dense.Arena, c *config.Config, l layout.Layout) ([]tower, error) {
+// evaluationTowers declares a model's towers for evaluation. They compute in the given
+// precision, whatever that of training.
+func evaluationTowers(a *dense.Arena, c *config.Config, l layout.Layout, precision string) ([]tower, error) {
 	c = c.Clone()
-	c.Train.Precision = "fp32"
+	c.Train.Precision = precision
+	c.Model.Dropout = 0 // has no effect in an evaluation, but bf16 rejects it
 	return newTowers(&model{layout: l, objective: newObjective(c)}, a, c, 0, nil)
 }
 
@@ -108,6 +109,25 @@ type Scorer struct {
 
 // NewScorer makes a scorer of a layout's model. c is filled.
 func NewScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Scorer, error) {
+	return newScorer(c, l, p, rows, "fp32")
+}
+
+// NewScorerBF16 makes a scorer that rounds the operands of the products of the MLP to
+// bfloat16. Its scores are near those of an evaluation, and depend slightly on which
+// columns the rows of a batch share. It fails if the machine or the model does not allow
+// bfloat16.
+func NewScorerBF16(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Scorer, error) {
+	err := f32.NoBF16()
+	if err == nil {
+		var s *Scorer
+		if s, err = newScorer(c, l, p, rows, "bf16"); err == nil {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("score in bf16: %w: use fp32", err)
+}
+
+func newScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows, precision string) (*Scorer, error) {
 	s := &Scorer{layout: l, rows: rows, unknown: make([]int64, len(l.Features)), same: make([]bool, len(l.Features))}
 	for i, t := range l.Tables {
 		how, _ := layout.Strategy(l.Asked[i])
@@ -120,7 +140,7 @@ func NewScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Sc
 	}
 	var a dense.Arena
 	var err error
-	if s.towers, err = evaluationTowers(&a, c, l); err != nil {
+	if s.towers, err = evaluationTowers(&a, c, l, precision); err != nil {
 		return nil, err
 	}
 	a.View(p.arena)

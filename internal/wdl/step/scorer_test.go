@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
@@ -290,6 +291,64 @@ func TestScorerOfBF16(t *testing.T) {
 	compareScores(t, s, b, evaluated(t, plain, b), 1)
 }
 
+// TestScorerInBF16: scores in bfloat16 are near those in float32, but not equal, with and
+// without shared columns. A model that cannot be computed in bfloat16 is rejected.
+func TestScorerInBF16(t *testing.T) {
+	if err := f32.NoBF16(); err != nil {
+		t.Skip(err)
+	}
+	for _, kind := range kinds {
+		for name, more := range scorerCases {
+			if name == "wide only" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%+v/%s", kind, name), func(t *testing.T) { scoresInBF16(t, kind, more, name == "batch norm") })
+		}
+	}
+}
+
+func scoresInBF16(t *testing.T, kind config.Model, more func(*config.Config), rejected bool) {
+	var c *config.Config
+	tr, s := scored(t, kind, func(to *config.Config) {
+		to.Model.EmbeddingDim, to.Model.Init.Scale, to.Model.Activation = 20, 0.2, "relu"
+		if more != nil {
+			more(to)
+		}
+		c = to
+	})
+	p, err := NewParameters(c, s.layout)
+	fatal.If(t, err)
+	copy(p.arena.Values(), tr.model.arena.Values())
+	p.arena.Changed()
+	half, err := NewScorerBF16(c, s.layout, p, s.rows)
+	if rejected {
+		if err == nil || !strings.Contains(err.Error(), "use fp32") {
+			t.Errorf("error %v", err)
+		}
+		return
+	}
+	fatal.If(t, err)
+	for _, shared := range []int{0, 2} {
+		b := randomBatch(rand.New(rand.NewPCG(1, 9)), 100, 40, true)
+		for f := range shared {
+			for i := range b.Sparse[f].Values {
+				b.Sparse[f].Values[i] = uint64(7 + f)
+			}
+		}
+		want, err := s.Score(b)
+		fatal.If(t, err)
+		got, err := half.Score(b)
+		fatal.If(t, err)
+		most := 0.0
+		for i := range want {
+			most = max(most, math.Abs(float64(got[i]-want[i])))
+		}
+		if most == 0 || most > 0.1 {
+			t.Errorf("%d shared features: the logits differ by at most %v", shared, most)
+		}
+	}
+}
+
 // TestScorersShare: scorers of one model can be used concurrently.
 func TestScorersShare(t *testing.T) {
 	tr, s := scored(t, kinds[1], nil)
@@ -349,14 +408,18 @@ func TestScorerRejectsOtherBatches(t *testing.T) {
 }
 
 // BenchmarkScore scores 100 candidates of one request with 60 features of 10 columns, of
-// which 0 or 40 are the same in all samples, 80 wide weights, and hidden layers 256-256-256.
+// which 0 or 40 are the same in all samples, 80 wide weights, and hidden layers 256-256-256, in
+// both precisions.
 func BenchmarkScore(b *testing.B) {
 	for _, shared := range []int{0, 40} {
-		b.Run(fmt.Sprintf("shared=%d", shared), func(b *testing.B) { benchmarkScore(b, shared) })
+		b.Run(fmt.Sprintf("shared=%d", shared), func(b *testing.B) { benchmarkScore(b, shared, NewScorer) })
+		if f32.NoBF16() == nil {
+			b.Run(fmt.Sprintf("shared=%d/bf16", shared), func(b *testing.B) { benchmarkScore(b, shared, NewScorerBF16) })
+		}
 	}
 }
 
-func benchmarkScore(b *testing.B, shared int) {
+func benchmarkScore(b *testing.B, shared int, newScorer func(*config.Config, layout.Layout, *Parameters, Rows) (*Scorer, error)) {
 	const rows, features, wide = 100, 60, 80
 	c := &config.Config{}
 	c.Model.EmbeddingDim, c.Model.Hidden = 10, []int{256, 256, 256}
@@ -382,7 +445,7 @@ func benchmarkScore(b *testing.B, shared int) {
 	l := layout.New(c, columns, nil)
 	p, err := NewParameters(c, l)
 	fatal.If(b, err)
-	s, err := NewScorer(c, l, p, noiseRows{})
+	s, err := newScorer(c, l, p, noiseRows{})
 	fatal.If(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
