@@ -268,3 +268,17 @@ func TestFileThatChanges(t *testing.T) {
 		}
 	}
 }
+
+// The faults of all parts are one error, with the first in file order and the number of the
+// others.
+func TestFaultsOfAllParts(t *testing.T) {
+	lines := strings.Repeat("1,7\n", 60_000)
+	path := datatest.Write(t, "a.csv", lines+"1,x\n"+lines+"1,x\n1,x\n"+lines)
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "raw"}}}
+	d, err := Open(schema.Source{Fields: []string{"y", "n"}}, s, []string{path})
+	fatal.If(t, err)
+	_, c := scanAll(t, d, s, 3)
+	if err := d.Use(c); err == nil || !strings.Contains(err.Error(), "a.csv:60001: ") || !strings.Contains(err.Error(), "and 2 more faulty records") {
+		t.Error(err)
+	}
+}

@@ -17,8 +17,8 @@ import (
 
 // Scan reads one of the given number of parts, counted from 0: a run of blocks that every
 // rank computes alike. It checks every record fully. If more than Source.MaxBad are
-// faulty, the error is a *Fault, the first of the part in file order; otherwise they are
-// left out. fit, if not nil, is updated with the records that are not held out. progress,
+// faulty, the error is a *Fault, the first in file order; that of several parts is an error
+// of Use. Otherwise they are left out. fit, if not nil, is updated with the records that are not held out. progress,
 // if not nil, is called with the number of bytes done.
 func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, progress func(bytes int64)) (*Counts, error) {
 	if parts < 1 || part < 0 || part >= parts {
@@ -65,10 +65,10 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 	c.sums, c.heldPositives = s.sums, s.heldPositives
 	c.kept, c.dropped = s.keeper.kept.of, s.dropped.of
 	c.addValued(s.valued())
-	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
-		return nil, err
+	if parts > 1 {
+		return c, nil // Use counts the faults of all parts
 	}
-	return c, nil
+	return c, c.tooBad(d.set.Source.MaxBad)
 }
 
 // scanner reads and checks the records of blocks.
