@@ -81,5 +81,5 @@ func inputConfig(path, file string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config.Parse("the configuration suggested for "+file, config.Suggest(seen))
+	return config.Parse("the configuration suggested for "+file, config.Suggest(seen, ""))
 }

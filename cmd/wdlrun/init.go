@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
@@ -43,12 +45,14 @@ Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
    wdlrun init -data clicks.csv -label bought      the label is not the guessed field
    wdlrun init -data day_*.csv -out clicks.yaml    several files with the same columns
+   wdlrun init -data clicks/ -follow -out ctr.yaml     a folder that receives new files
    wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data", Usage: "read `FILE`, glob or folder; at most 16 files are read"},
 			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half from all files; of a compressed file only the beginning, of files with line breaks in quotes only the first 64 MiB"},
 			&cli.StringFlag{Name: "label", Usage: "the label is `FIELD`", DefaultText: "guessed by names and values"},
+			&cli.BoolFlag{Name: "follow", Usage: "for a folder, glob or topic that grows: train on new files or records as they arrive"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "write to `FILE`, which must not exist; - is standard output"},
 			jsonFlag(),
 		},
@@ -79,7 +83,13 @@ func (p *program) init(c *cli.Context) error {
 	if !config.Learnable(seen) {
 		return fmt.Errorf("init: %s: no field other than %s has values to learn from%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
 	}
-	text, path := config.Suggest(seen), pathOf(c, "out")
+	path, index := pathOf(c, "out"), ""
+	if c.Bool("follow") {
+		if index, err = indexFor(path, files); err != nil {
+			return err
+		}
+	}
+	text := config.Suggest(seen, index)
 	if path != "-" {
 		if err := writeNew(path, text); err != nil {
 			return err
@@ -102,8 +112,26 @@ func (p *program) init(c *cli.Context) error {
 	if seen.Ragged > 0 {
 		read = "list the rows that could not be read: " + called(os.Args[0]) + " data check -config " + quotedPath(path) + "; " + read
 	}
-	fmt.Fprintf(p.stderr, "wrote %s from %s\nnext: %s, then run: %s -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), read, called(os.Args[0]), quotedPath(path))
+	self, then := called(os.Args[0]), ""
+	if index != "" {
+		then = fmt.Sprintf("%s data index -config %s -out %s && ", self, quotedPath(path), quotedPath(index))
+	}
+	fmt.Fprintf(p.stderr, "wrote %s from %s\nnext: %s, then run: %s%s -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), read, then, self, quotedPath(path))
 	return nil
+}
+
+// indexFor returns the name of the feature index of a configuration whose files are
+// followed.
+func indexFor(path string, files []string) (string, error) {
+	for _, name := range files {
+		if info, err := os.Stat(record.LocalPath(name)); err == nil && info.Mode().IsRegular() {
+			return "", fmt.Errorf("init: -follow: %s is one file: give the folder or a glob that new files will match", name)
+		}
+	}
+	if path == "-" {
+		return "ctr.index", nil
+	}
+	return strings.TrimSuffix(path, filepath.Ext(path)) + ".index", nil
 }
 
 // initResult is the output of init --json.

@@ -246,6 +246,8 @@ func (r *resolver) one(p string) ([]File, error) {
 		return []File{f}, err
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?["):
 		return glob(p)
+	case errors.Is(err, fs.ErrNotExist) && p == "-":
+		return nil, noFile{errors.New("-: records are not read from standard input, which every rank would need more than once; give the name of the file, also of a compressed one, or write the records to a file first")}
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, noFile{fmt.Errorf("%s: %w; %s", p, fs.ErrNotExist, WhereAmI(p))}
 	}

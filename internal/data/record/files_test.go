@@ -23,3 +23,10 @@ func TestNamesThatForgeALine(t *testing.T) {
 		}
 	}
 }
+
+// Standard input is no file of records, and the error says what to give instead.
+func TestStandardInputIsNoFile(t *testing.T) {
+	if _, err := Resolve([]string{"-"}); err == nil || !strings.Contains(err.Error(), "not read from standard input") {
+		t.Error(err)
+	}
+}

@@ -94,7 +94,7 @@ func suggested(t *testing.T, name string) string {
 	if err != nil {
 		return fmt.Sprintf("== %s\n%v\n\n", name, err)
 	}
-	text := Suggest(seen)
+	text := Suggest(seen, "")
 	if _, err := Parse("x.yaml", text); err != nil {
 		t.Errorf("%s: %v\n%s", name, err, text)
 	}

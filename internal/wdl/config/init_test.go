@@ -28,7 +28,7 @@ func TestInit(t *testing.T) {
 			continue
 		}
 		in.Path = name
-		b := Suggest(in)
+		b := Suggest(in, "")
 		if _, err := Parse(name, b); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

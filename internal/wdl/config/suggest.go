@@ -13,9 +13,10 @@ import (
 )
 
 // Suggest returns a commented configuration for a file that has at least one column besides
-// the label. Parse accepts it. Guesses are marked CHECK.
-func Suggest(in *inspect.Inspection) []byte {
-	s := &suggestion{Inspection: *in, taken: map[string]bool{}}
+// the label. Parse accepts it. Guesses are marked CHECK. If index is not empty, the files are
+// followed as they grow, with this feature index.
+func Suggest(in *inspect.Inspection, index string) []byte {
+	s := &suggestion{Inspection: *in, index: index, taken: map[string]bool{}}
 	s.columns()
 	s.pickLabel()
 	s.pickWeight()
@@ -96,6 +97,7 @@ type suggestion struct {
 	label  int             // index of the label's column; -1: none
 	weight int             // index of the column with the weights of samples; -1: none
 	taken  map[string]bool // names of features
+	index  string          // feature index of files that are followed; "": they are not
 }
 
 func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
@@ -171,13 +173,17 @@ func (s *suggestion) dataSection() {
 		}
 	}
 	s.line("  # test: [FILE]            # evaluated once after training")
-	s.line("  valid_fraction: 0.1       # held out of train for validation")
-	s.validTime()
-	if strings.HasPrefix(s.Path, kafka.Scheme) {
-		s.line("  # A topic is read to its current end. To follow new records, replace")
-		s.line("  # valid_fraction and train.epochs by this (early_stop then needs data.valid):")
-		s.line("  # follow: {on: true}")
-		s.line("  # index: ctr.index        # vocabularies, written by wdlrun data index")
+	if s.index != "" {
+		s.line("  # valid: [FILE]           # evaluated during training; early_stop needs it")
+		s.line("  follow: {on: true}        # trains on new files or records as they arrive; with idle: 600, until none arrives for 600 s")
+		s.line("  index: %-18s # vocabularies and statistics of the present data; write it with:", text(s.index))
+		s.line("  #                           wdlrun data index -config THIS_FILE -out %s", text(s.index))
+	} else {
+		s.line("  valid_fraction: 0.1       # held out of train for validation")
+		s.validTime()
+		if strings.HasPrefix(s.Path, kafka.Scheme) {
+			s.line("  # A topic is read to its current end: wdlrun init -follow writes a configuration for new records too")
+		}
 	}
 	if !(schema.Source{Format: s.Format}).HasLayout() {
 		s.line("  format: %s", s.Format)
@@ -255,13 +261,18 @@ model:
   dropout: 0.2
 
 train:
-  epochs: 50                # early stopping ends training when validation no longer improves
-  global_batch: 256         # samples of all ranks per step; thousands for millions of rows
+`)
+	if s.index == "" {
+		s.line("  epochs: 50                # early stopping ends training when validation no longer improves")
+	}
+	s.out.WriteString(`  global_batch: 256         # samples of all ranks per step; thousands for millions of rows
   # eval_steps: 10000       # for many rows: evaluate more than once per epoch
   seed: 1
   l2: {deep: 0.001}
-  early_stop: {patience: 2}
 `)
+	if s.index == "" {
+		s.line("  early_stop: {patience: 2}")
+	}
 }
 
 // list formats texts as a YAML list.

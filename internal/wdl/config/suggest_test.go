@@ -34,33 +34,25 @@ func clicks() *inspect.Inspection {
 }
 
 func TestSuggest(t *testing.T) {
-	b := Suggest(clicks())
+	b := Suggest(clicks(), "")
 	if _, err := Parse("clicks.yaml", b); err != nil {
 		t.Errorf("%v\n%s", err, b)
 	}
 	golden.Check(t, "suggest.yaml", string(b))
 }
 
-// TestSuggestOfATopic: the comments in the configuration of a topic contain the settings of a
-// stream.
-func TestSuggestOfATopic(t *testing.T) {
+// TestSuggestToFollow: a configuration for files that grow has an index, and nothing that a
+// stream cannot have. That of a topic names the flag.
+func TestSuggestToFollow(t *testing.T) {
 	l := clicks()
 	l.Path, l.Format, l.Header, l.Comment, l.Missing = "kafka://broker:9092/clicks", "jsonl", false, "", nil
-	text := string(Suggest(l))
-	if _, err := Parse("topic.yaml", []byte(text)); err != nil {
-		t.Errorf("%v\n%s", err, text)
+	once := Suggest(l, "")
+	if c, err := Parse("topic.yaml", once); err != nil || c.Data.Follow.On || !strings.Contains(string(once), "init -follow") {
+		t.Errorf("%v\n%s", err, once)
 	}
-	for _, line := range strings.Split(text, "\n") {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "valid_fraction", "epochs", "early_stop":
-			text = strings.Replace(text, line+"\n", "", 1)
-		case "# follow", "# index":
-			text = strings.Replace(text, line, strings.Replace(line, "# ", "", 1), 1)
-		}
-	}
-	c, err := Parse("topic.yaml", []byte(text))
-	if err != nil || !c.Data.Follow.On || c.Data.Index == "" || c.Data.Format != "jsonl" {
+	text := Suggest(l, "a b.index")
+	c, err := Parse("topic.yaml", text)
+	if err != nil || !c.Data.Follow.On || c.Data.Index != "a b.index" || c.Data.Format != "jsonl" || c.Data.ValidFraction != 0 || c.Train.EarlyStop.Patience != 0 {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -81,7 +73,7 @@ func TestSuggestLabel(t *testing.T) {
 		l := &x.in
 		l.Path, l.Delimiter, l.Rows = "x.tsv", "\t", 100
 		l.Columns = []inspect.Column{{Name: "a", Kind: "string", Distinct: 5}, {Name: "y", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}}
-		b := Suggest(l)
+		b := Suggest(l, "")
 		if _, err := Parse("x.yaml", b); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, b)
 		}
@@ -109,7 +101,7 @@ func TestSuggestLabelOfManyValues(t *testing.T) {
 		l.Path, l.Rows, l.Header, l.Label, l.Sure = "x.csv", 100, true, "clicked at", true
 		x.label.Name, x.label.Kind = l.Label, "string"
 		l.Columns = []inspect.Column{{Name: "a", Kind: "string", Distinct: 5}, x.label}
-		b := Suggest(l)
+		b := Suggest(l, "")
 		if _, err := Parse("x.yaml", b); err != nil || !strings.Contains(string(b), x.want) {
 			t.Errorf("%v: no %s in\n%s", err, x.want, b)
 		}
@@ -122,7 +114,7 @@ func TestSuggestSampleWeight(t *testing.T) {
 	for missing, want := range map[float64]string{0: "  weight: sample_weight     # CHECK", 0.1: "{field: sample_weight, encode: quantile}"} {
 		b := Suggest(&inspect.Inspection{Path: "x.csv", Header: true, Rows: 100, Label: "y", Sure: true, Positive: []string{"1"}, Columns: []inspect.Column{
 			{Name: "y", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}, {Name: "a", Kind: "string", Distinct: 5},
-			{Name: "sample_weight", Kind: "float", Distinct: 30, Max: 7, Missing: missing}}})
+			{Name: "sample_weight", Kind: "float", Distinct: 30, Max: 7, Missing: missing}}}, "")
 		if _, err := Parse("x.yaml", b); err != nil || !strings.Contains(string(b), want) || strings.Count(string(b), "sample_weight") != 1+int(10*missing) {
 			t.Errorf("%v: no %s in\n%s", err, want, b)
 		}
@@ -134,7 +126,7 @@ func TestSuggestWeights(t *testing.T) {
 	for distinct, want := range map[int]string{1: "{field: features, encode: id}", 9: "{field: features, encode: id, weights: values}"} {
 		b := Suggest(&inspect.Inspection{Path: "x.libsvm", Format: "libsvm", Rows: 100, Label: "label", Positive: []string{"1"}, Columns: []inspect.Column{
 			{Name: "label", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}},
-			{Name: "features", Kind: "int", Distinct: 500, Many: true}, {Name: "values", Kind: "float", Distinct: distinct, Many: true}}})
+			{Name: "features", Kind: "int", Distinct: 500, Many: true}, {Name: "values", Kind: "float", Distinct: distinct, Many: true}}}, "")
 		if _, err := Parse("x.yaml", b); err != nil || !strings.Contains(string(b), want) {
 			t.Errorf("%v: no %s in\n%s", err, want, b)
 		}
@@ -169,7 +161,7 @@ func TestSuggestColumns(t *testing.T) {
 			Name: "refund", Kind: "string", Distinct: 3, Signal: signal.Signal{Known: true, Absence: true}},
 	} {
 		l := &inspect.Inspection{Path: "x.csv", Header: true, Rows: 2000, Label: "y", Columns: []inspect.Column{{Name: "y", Kind: "int", Distinct: 2, Examples: []string{"1"}}, {Name: "a", Kind: "string", Distinct: 5}, c}}
-		b := Suggest(l)
+		b := Suggest(l, "")
 		if _, err := Parse("x.yaml", b); err != nil {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -185,7 +177,7 @@ func TestSuggestNames(t *testing.T) {
 	l := &inspect.Inspection{Path: "x.csv", Header: true, Rows: 100, Label: "y", Positive: []string{"1"}, Columns: []inspect.Column{
 		{Name: "a_standardise", Kind: "string", Distinct: 3}, {Name: "a", Kind: "float", Distinct: 50}, {Name: "a_quantile", Kind: "string", Distinct: 3}, {Name: "y", Kind: "int", Distinct: 2},
 	}}
-	c, err := Parse("x", Suggest(l))
+	c, err := Parse("x", Suggest(l, ""))
 	fatal.If(t, err)
 	c.Fill()
 	var names []string
@@ -224,7 +216,7 @@ func TestSuggestParses(t *testing.T) {
 		if rapid.Bool().Draw(t, "found") {
 			l.Label, l.Positive = label.Name, rapid.SliceOfN(rapid.String(), 0, 2).Draw(t, "positive")
 		}
-		b := Suggest(l)
+		b := Suggest(l, "")
 		if _, err := Parse("suggested.yaml", b); err != nil {
 			t.Fatalf("%v\n%s", err, b)
 		}
@@ -256,15 +248,15 @@ func TestLookedAt(t *testing.T) {
 func TestSuggestWithoutValues(t *testing.T) {
 	l := &inspect.Inspection{Path: "x.jsonl", Format: "jsonl", Rows: 100, Label: "click", Unread: []string{"user is an object; flatten it (e.g. with jq)"}, Columns: []inspect.Column{
 		{Name: "click", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}, {Name: "t", Kind: "string", Missing: 1}}}
-	if b := string(Suggest(l)); Learnable(l) || strings.Contains(b, "  - {field") || !strings.Contains(b, "# not read: user is an object; flatten it") {
+	if b := string(Suggest(l, "")); Learnable(l) || strings.Contains(b, "  - {field") || !strings.Contains(b, "# not read: user is an object; flatten it") {
 		t.Errorf("%s", b)
 	}
 	l.Columns = append(l.Columns, inspect.Column{Name: "price", Kind: "string", Distinct: 9, Examples: []string{"0,7", "1,25"}})
-	if b := string(Suggest(l)); !Learnable(l) || !strings.Contains(b, "{field: price, encode: vocabulary}   # CHECK: numbers with a comma are strings; write them with a point; strings") {
+	if b := string(Suggest(l, "")); !Learnable(l) || !strings.Contains(b, "{field: price, encode: vocabulary}   # CHECK: numbers with a comma are strings; write them with a point; strings") {
 		t.Errorf("%s", b)
 	}
 	l.Format, l.Delimiter, l.Unread = "csv", ";", nil
-	if b := string(Suggest(l)); !strings.Contains(b, `write them with a point (sed -E 's/([0-9]),([0-9])/\1.\2/g' FILE > NEW), then init -data NEW; strings`) {
+	if b := string(Suggest(l, "")); !strings.Contains(b, `write them with a point (sed -E 's/([0-9]),([0-9])/\1.\2/g' FILE > NEW), then init -data NEW; strings`) {
 		t.Errorf("%s", b)
 	}
 }
