@@ -66,7 +66,7 @@ type featureCode struct {
 	inverse  float64   // of the standard deviation; 0 for a constant
 	logs     []float64 // table for small counts, if logarithms are taken
 	forms    forms     // hash: forms of the values of the training data; 0: unknown
-	unseen   forms     // hash: those of no value
+	others   forms     // hash: forms.others
 	dates    *dateCode // nil for a coder that only checks, and for other features
 }
 
@@ -139,7 +139,7 @@ func (f *featureCode) take(s *statistics) {
 		f.words = s.set
 	case schema.Hash:
 		if f.forms = s.Forms; f.forms != 0 {
-			f.unseen = allForms &^ f.forms
+			f.others = f.forms.others()
 		}
 	case schema.Quantile:
 		f.limits = s.Limits

@@ -50,27 +50,29 @@ func formsNamed(names []string) (f forms) {
 	return f
 }
 
-// formsByEnd are the forms of values by their last byte.
-var formsByEnd = [256]forms{
-	'0': formInteger | formReal, '1': formInteger, '2': formInteger, '3': formInteger, '4': formInteger,
-	'5': formInteger, '6': formInteger, '7': formInteger, '8': formInteger, '9': formInteger,
-	'E': formTruth, 'e': formTruth, ' ': formPadded, '\t': formPadded,
+// others returns the forms of which a value has another form in the set.
+func (f forms) others() forms {
+	others := allForms &^ f
+	if f&(formInteger|formReal|formTruth) == 0 {
+		others &= formPadded
+	}
+	return others
 }
 
-// formsLike returns a superset of the form of a value, which is not empty.
-func formsLike(text []byte) forms {
-	n := len(text)
-	f := formsByEnd[text[n-1]]
-	if f&formReal != 0 && (n < 3 || text[n-2] != '.') {
-		f = formInteger
-	}
-	if f == formTruth && n > len("false") {
-		f = 0
-	}
-	if text[0] <= ' ' {
-		f |= formPadded
-	}
-	return f
+// formsByEnd are the forms of values without blanks by their last byte, except formReal.
+var formsByEnd = [256]forms{
+	'0': formInteger, '1': formInteger, '2': formInteger, '3': formInteger, '4': formInteger,
+	'5': formInteger, '6': formInteger, '7': formInteger, '8': formInteger, '9': formInteger,
+	'E': formTruth, 'e': formTruth,
+}
+
+// mayHold reports whether the form of a value, which is not empty, may be in the set. It is
+// for hot loops. Its conditions are predictable for columns of text of one length.
+func (f forms) mayHold(text []byte) bool {
+	last := text[len(text)-1]
+	return text[0] <= ' ' || last <= ' ' ||
+		last == '0' && len(text) > 2 && text[len(text)-2] == '.' ||
+		(len(text) <= len("false") || f&formInteger != 0) && f&formsByEnd[last] != 0
 }
 
 // formOf returns the form of a value, which is not empty; 0 for a form that has no other.
@@ -128,7 +130,7 @@ func (f forms) like(text, room []byte) []byte {
 
 // hashOf returns the hash of a value in a form of the training data.
 func (f *featureCode) hashOf(text []byte) uint64 {
-	if f.unseen&formsLike(text) == 0 {
+	if f.others == 0 || !f.others.mayHold(text) {
 		return keyOf(text)
 	}
 	var room [mostSpelled]byte
@@ -176,7 +178,7 @@ func (x *fitForms) add(p *parser, l *value.List) {
 			if piece, text = nextPiece(text, x.separator); piece == nil {
 				break
 			}
-			if formsLike(piece)&^x.seen != 0 || x.seen == 0 {
+			if x.seen == 0 || (allForms &^ x.seen).mayHold(piece) {
 				if !p.isMissingText(piece) {
 					x.seen |= formText | formOf(piece)
 				}

@@ -229,7 +229,7 @@ func (x *plain) putHashes(to places, line []byte) {
 			}
 			k = keyOf(line[at.Lo:at.Hi])
 		}
-		if f.code.unseen&formsLike(line[at.Lo:at.Hi]) != 0 {
+		if f.code.others != 0 && f.code.others.mayHold(line[at.Lo:at.Hi]) {
 			k = f.code.hashOf(line[at.Lo:at.Hi])
 		}
 		if f.code.Buckets > 0 {
