@@ -5,9 +5,8 @@ import "github.com/wdlrun/wdlrun/internal/f32"
 // Prefix computes an MLP for rows that share their first columns, as candidates share the
 // columns of a user. The contribution of these columns to the first layer is computed once,
 // and the sum of every row starts from it. Terms are added in the order of Forward, so the
-// outputs have the same bits. In a bfloat16 MLP the contribution is computed in float32 from
-// weights that are not rounded, so the outputs are not those of Forward. Prefix is for
-// evaluation only.
+// outputs have the same bits. A bfloat16 MLP computes the contribution in float32, with unrounded
+// weights, so its outputs differ from the outputs of Forward. Prefix is for evaluation only.
 type Prefix struct {
 	mlp   *MLP
 	first *Linear

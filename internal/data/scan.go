@@ -17,8 +17,8 @@ import (
 
 // Scan reads one of the given number of parts, counted from 0: a run of blocks that every
 // rank computes alike. It checks every record fully. If more than Source.MaxBad are
-// faulty, the error is a *Fault, the first in file order; that of several parts is an error
-// of Use. Otherwise they are left out. fit, if not nil, is updated with the records that are not held out. progress,
+// faulty, the error is the first *Fault of the part, in file order. Use returns the error of
+// several parts together. Otherwise faulty records are left out. fit, if not nil, is updated with the records that are not held out. progress,
 // if not nil, is called with the number of bytes done.
 func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, progress func(bytes int64)) (*Counts, error) {
 	if parts < 1 || part < 0 || part >= parts {

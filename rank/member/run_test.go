@@ -13,9 +13,9 @@ import (
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
-// TestRunReportsIgnoredErrors aborts the group on rank 1. Both ranks ignore the error of
-// their call, and both return it from Run.
-func TestRunReportsIgnoredErrors(t *testing.T) {
+// runTwo runs f on two ranks, and checks that both return an error with the given text.
+func runTwo(t *testing.T, want string, f func(context.Context, *member.Member) error) {
+	t.Helper()
 	key, dir, errs := rank.NewKey(), t.TempDir(), make([]error, 2)
 	var wg sync.WaitGroup
 	for r := range errs {
@@ -26,55 +26,43 @@ func TestRunReportsIgnoredErrors(t *testing.T) {
 				return
 			}
 			defer m.Close()
-			errs[r] = member.RunJoined(m, context.Background(), func(_ context.Context, m *member.Member) error {
-				if m.World.Rank == 1 {
-					m.Comm.Abort(errors.New("out of data"))
-				}
-				if err := collective.Barrier(m.Comm); err == nil {
-					t.Errorf("rank %d: the call of an aborted group succeeds", r)
-				}
-				return nil
-			})
+			errs[r] = member.RunJoined(m, context.Background(), f)
 		})
 	}
 	wg.Wait()
 	for r, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "out of data") {
-			t.Errorf("rank %d: %v", r, err)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("rank %d: %v, want %s", r, err, want)
 		}
 	}
+}
+
+// TestRunReportsIgnoredErrors aborts the group on rank 1. Both ranks ignore the error of
+// their call, and both return it from Run.
+func TestRunReportsIgnoredErrors(t *testing.T) {
+	runTwo(t, "out of data", func(_ context.Context, m *member.Member) error {
+		if m.World.Rank == 1 {
+			m.Comm.Abort(errors.New("out of data"))
+		}
+		if err := collective.Barrier(m.Comm); err == nil {
+			t.Errorf("rank %d: the call of an aborted group succeeds", m.World.Rank)
+		}
+		return nil
+	})
 }
 
 // TestRunEndsTheGroup fails on rank 1: the context of rank 0 ends, and both ranks return
 // the error of rank 1.
 func TestRunEndsTheGroup(t *testing.T) {
-	key, dir, errs := rank.NewKey(), t.TempDir(), make([]error, 2)
-	var wg sync.WaitGroup
-	for r := range errs {
-		wg.Go(func() {
-			m, err := member.Join(context.Background(), env(r, 2, dir, key), member.Options{})
-			if err != nil {
-				errs[r] = err
-				return
-			}
-			defer m.Close()
-			errs[r] = member.RunJoined(m, context.Background(), func(ctx context.Context, m *member.Member) error {
-				if m.World.Rank == 1 {
-					return errors.New("no such table")
-				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Minute):
-					t.Error("the context of rank 0 does not end with the group")
-				}
-				return ctx.Err()
-			})
-		})
-	}
-	wg.Wait()
-	for r, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "no such table") {
-			t.Errorf("rank %d: %v", r, err)
+	runTwo(t, "no such table", func(ctx context.Context, m *member.Member) error {
+		if m.World.Rank == 1 {
+			return errors.New("no such table")
 		}
-	}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+			t.Error("the context of rank 0 does not end with the group")
+		}
+		return ctx.Err()
+	})
 }

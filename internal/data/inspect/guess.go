@@ -116,7 +116,7 @@ func guessSeparator(values []string, delimiter string) string {
 // isList reports whether fields with a mark that also occurs in names, titles and dates are
 // lists. Lists combine few values into many fields. So there are at least four times as many
 // distinct fields as distinct values. For integers, it is enough that the share of fields that
-// occur once is four times that of values. Lists differ in length; dates do not. Some lists
+// occur once is four times the share of values that occur once. Lists differ in length; dates do not. Some lists
 // have three values or more; a number with a decimal comma has two.
 func isList(values []string, sep string) bool {
 	const times, fewest, inHundred = 4, 20, 5

@@ -33,9 +33,9 @@ func Build(dir string, flags ...string) (nccl, cuda string, err error) {
 	return nccl, cuda, err
 }
 
-// BuildOver compiles the stand-in for NCCL into dir and links it to another libcuda, such as
-// that of package cudatest, whose memory faults when the host touches it. Until all ranks have connected, they share
-// files of dir named shared-ID.
+// BuildOver compiles the stand-in for NCCL into dir and links it to another libcuda. The one
+// of package cudatest has memory that faults when the host touches it. Ranks that connect
+// share files of dir named shared-ID.
 func BuildOver(dir, cuda string, flags ...string) (nccl string, err error) {
 	nccl = filepath.Join(dir, "libnccl.so.2")
 	return nccl, compile(dir, nccl, ncclSource, append(flags, cuda, "-Wl,-rpath,"+filepath.Dir(cuda), fmt.Sprintf("-DSHARED=%q", filepath.Join(dir, "shared")))...)

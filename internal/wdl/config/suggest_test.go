@@ -41,8 +41,8 @@ func TestSuggest(t *testing.T) {
 	golden.Check(t, "suggest.yaml", string(b))
 }
 
-// TestSuggestToFollow: a configuration for files that grow has an index, and nothing that a
-// stream cannot have. That of a topic names the flag.
+// TestSuggestToFollow: a configuration for files that grow has an index, and no key that a
+// stream rejects. The error for a topic names the flag.
 func TestSuggestToFollow(t *testing.T) {
 	l := clicks()
 	l.Path, l.Format, l.Header, l.Comment, l.Missing = "kafka://broker:9092/clicks", "jsonl", false, "", nil

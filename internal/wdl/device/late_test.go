@@ -29,7 +29,7 @@ type batches []*encode.Batch
 func (b batches) Batch(n int64) (*encode.Batch, error) { return b[n], nil }
 func (batches) Done(int64)                             {}
 
-// late is a training on several ranks, of which rank 1 is slow. Its result is that of rank 0.
+// late is a training on several ranks with a slow rank 1. Rank 0 stores the result.
 type late struct {
 	gpu    bool
 	how    step.Tolerance // the zero value waits
@@ -138,9 +138,9 @@ func (r *late) same(want *late) bool {
 	return slices.Equal(r.loss, want.loss) && slices.Equal(r.eval, want.eval) && bytes.Equal(r.saved, want.saved)
 }
 
-// TestLateRanksOnDevices: repeating the microbatches of a slow rank changes no bit. Without
-// them, a step counts the others, and a replay of the same steps has the same bits on devices,
-// and on the CPU those of the CPU up to rounding.
+// TestLateRanksOnDevices: with -mode speculate, another rank repeats the microbatches of a slow
+// rank, which changes no bit. With -mode drop, a step leaves them out. A replay on devices then
+// has the same bits. A replay on the CPU differs by rounding only.
 func TestLateRanksOnDevices(t *testing.T) {
 	const size, steps = 3, 16
 	drop := step.Tolerance{Mode: slots.Drop, Backup: 1}
