@@ -76,6 +76,7 @@ func TestLivePage(t *testing.T) {
 	eventually(t, "the time of each rank on a phone", func() bool {
 		return b.eval("document.querySelectorAll('#ranks .parts').length + ' ' + [...document.querySelectorAll('#ranks .parts')].every(e => e.getBoundingClientRect().right <= innerWidth) + ' ' + (document.documentElement.scrollWidth <= innerWidth)") == "2 true true"
 	})
+	eventually(t, "an epoch in the log", func() bool { return strings.Contains(b.text("#log"), "epoch 1 of 1000") })
 	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	cmd.Wait()
 	eventually(t, "the end on the page", func() bool { return strings.Contains(b.text("#state"), "ended: stopped after step") })
