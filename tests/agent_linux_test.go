@@ -17,7 +17,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// agents are machines a and b below a folder, each with a home and an agent on loopback.
+// agents are machines a and b, each with its own home directory in folder and an agent on the
+// loopback network.
 type agents struct {
 	folder string
 	ids    [2]string
@@ -57,7 +58,8 @@ func (a *agents) home(i int) string { return filepath.Join(a.folder, string(rune
 
 func (a *agents) config(i int) string { return filepath.Join(a.home(i), ".config", "wdlrun") }
 
-// command prepares wdlrun on a machine, with no more than its home in the environment.
+// command prepares a run of wdlrun on a machine. The environment contains only the home
+// directory.
 func (a *agents) command(t *testing.T, i int, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := command(t, a.home(i), args...)
@@ -73,7 +75,7 @@ func (a *agents) on(t *testing.T, i int, args ...string) outcome {
 	return end(t, cmd)
 }
 
-// start starts the agent of a machine, which ends with the test.
+// start starts the agent of a machine and stops it when the test ends.
 func (a *agents) start(t *testing.T, i int, flags ...string) {
 	t.Helper()
 	cmd := a.command(t, i, append([]string{"agent", "-mdns=false"}, flags...)...)
@@ -85,7 +87,7 @@ func (a *agents) start(t *testing.T, i int, flags ...string) {
 	})
 }
 
-// jobs are the processes of jobs: all but the agents.
+// jobs returns the processes of jobs, without the agents.
 func (a *agents) jobs() []int {
 	return slices.DeleteFunc(below(a.folder), func(pid int) bool {
 		return countOf([]int{pid}, "cmdline", "\x00agent\x00") == 1
@@ -103,8 +105,8 @@ func resident(t *testing.T, pid int) (kb int) {
 	return kb
 }
 
-// TestAgents trains on two machines to the bits of one local rank. One of them does not
-// listen. The agents stay small.
+// TestAgents trains on two machines, of which one does not listen, and gets the same bits as one
+// local rank. The agents use little memory.
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	a := newAgents(t)
@@ -116,7 +118,7 @@ func TestAgents(t *testing.T) {
 	}
 	two := parseTrained(t, o)
 	if two.WorldSize != 2 || two.AUC != one.AUC || two.LogLoss != one.LogLoss {
-		t.Errorf("by two agents %+v, on one rank %+v", two, one)
+		t.Errorf("two agents: %+v, one local rank: %+v", two, one)
 	}
 	sameModel(t, a.home(0), one, two)
 	for _, x := range []struct{ hosts, want string }{
@@ -143,18 +145,18 @@ func TestAgents(t *testing.T) {
 	}
 	for _, cmd := range a.run {
 		if kb := resident(t, cmd.Process.Pid); kb < 1000 || kb > 30_000 {
-			t.Errorf("%d kB of an agent are resident after its jobs, want at most 30 MB", kb)
+			t.Errorf("an agent uses %d kB of resident memory after its jobs, want at most 30 MB", kb)
 		}
 		kill(t, cmd.Process.Pid, syscall.SIGTERM)
 		if o := end(t, cmd); o.code != 0 {
-			t.Errorf("exit code %d of an agent\n%s", o.code, o.stderr)
+			t.Errorf("agent: exit code %d\n%s", o.code, o.stderr)
 		}
 	}
 	eventually(t, "the end of all processes", func() bool { return len(below(a.folder)) == 0 })
 }
 
-// TestAgentsLeaveNoTrace kills each of the processes of a job in turn. All others but the
-// agents end, a machine that is lost is named once, and no socket or temporary file is left.
+// TestAgentsLeaveNoTrace kills each process of a job in turn. All other processes except the
+// agents end, a lost machine is named once, and no socket or temporary file remains.
 func TestAgentsLeaveNoTrace(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -179,13 +181,13 @@ func TestAgentsLeaveNoTrace(t *testing.T) {
 			kill(t, x.victim(a, cmd.Process.Pid), syscall.SIGKILL)
 			o := end(t, cmd)
 			if o.code != x.code || !strings.Contains(o.stderr, x.says) || x.says != "" && strings.Count(o.stderr, "wdlrun: host @b (")+strings.Count(o.stderr, "wdlrun: host @a (")+strings.Count(o.stderr, "wdlrun: rank ") != 1 {
-				t.Errorf("exit code %d, want %d, and %q once:\n%s", o.code, x.code, x.says, o.stderr)
+				t.Errorf("exit code %d, want %d and %q once:\n%s", o.code, x.code, x.says, o.stderr)
 			}
 			eventually(t, "the end of all processes", func() bool { return len(a.jobs()) == 0 })
 			left, _ := filepath.Glob(filepath.Join(a.folder, "*", "*", "wdlrun", "*"))
 			for _, path := range left {
 				if name := filepath.Base(path); name != "host.key" && name != "roster" && name != "bin" {
-					t.Errorf("%s is left", path)
+					t.Errorf("%s was not removed", path)
 				}
 			}
 			sockets, err := os.ReadFile("/proc/net/unix")
@@ -200,7 +202,7 @@ func TestAgentsLeaveNoTrace(t *testing.T) {
 	}
 }
 
-// ofB are the processes of jobs on machine b.
+// ofB returns the processes of jobs on machine b.
 func (a *agents) ofB() []int {
 	return slices.DeleteFunc(a.jobs(), func(pid int) bool { return countOf([]int{pid}, "environ", "HOME="+a.home(1)+"\x00") == 0 })
 }
@@ -281,13 +283,13 @@ func TestAgentsRecipes(t *testing.T) {
 		}
 	}
 	if n != 6 {
-		t.Errorf("%d commands found", n)
+		t.Errorf("the section has %d commands, want 6", n)
 	}
 	differentFiles(t, c, folder, on)
 }
 
-// differentFiles trains on machines that do not share all files. Each has its own /tmp, and only
-// the launcher's /tmp has the configuration.
+// differentFiles trains on machines that do not share all files. Each has its own /tmp. Only the
+// /tmp of the launcher contains the configuration.
 func differentFiles(t *testing.T, c *cluster, folder string, on func(host int, args ...string) *exec.Cmd) {
 	t.Helper()
 	const rows = "{ echo click,site; for i in $(seq 200); do echo $((i%2)),s$((i%SITES)); done; }"
@@ -309,7 +311,7 @@ func differentFiles(t *testing.T, c *cluster, folder string, on func(host int, a
 	}
 }
 
-// TestRosterWithoutAnAgent: agent list prints the roster, and fails, if no agent is running.
+// TestRosterWithoutAnAgent: if no agent is running, agent list prints the roster and fails.
 func TestRosterWithoutAnAgent(t *testing.T) {
 	t.Parallel()
 	const b = "12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"
@@ -323,6 +325,6 @@ func TestRosterWithoutAnAgent(t *testing.T) {
 	agent("id")
 	agent("allow", b, "-name", "b")
 	if o := agent("list"); o.code != 1 || !strings.Contains(o.stdout, "\nb ") || !strings.Contains(o.stdout, b) || strings.Count(o.stderr, "no agent is running") != 1 {
-		t.Errorf("%+v", o)
+		t.Errorf("agent list without an agent: %+v", o)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestArm64ContinuesWithTheSameBits trains on this machine and on an emulated arm64 one,
-// each from the start and from the other's checkpoint of step 25: after 50 steps, and at
-// the end, all have the same parameters, rows and optimizer state.
+// TestArm64ContinuesWithTheSameBits trains on this machine and on an emulated arm64 one, each
+// from the start and from the other's checkpoint of step 25. All four have the same parameters,
+// rows and optimizer state after 50 steps and at the end.
 func TestArm64ContinuesWithTheSameBits(t *testing.T) {
 	patient.Long(t)
 	const emulator = "qemu-aarch64-static"
@@ -46,8 +46,9 @@ func TestArm64ContinuesWithTheSameBits(t *testing.T) {
 	}
 }
 
-// part trains as the only rank of a job, without a launcher, by a command that is put
-// before the arguments or by the one built here. It returns the folder of checkpoints.
+// part trains as the only rank of a job, without a launcher, and returns the folder of
+// checkpoints. It prepends the command before, such as an emulator with its binary, to the
+// arguments. Without before it runs the binary built here.
 func part(t *testing.T, dir, out string, args []string, before ...string) string {
 	t.Helper()
 	cmd := command(t, dir, append([]string{"train", "-out", out}, args...)...)

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestBenchServe measures one echo server as the target and another one as the floor, and
-// leaves no process behind: the command waits for the echo server that it starts.
+// TestBenchServe measures one echo server as the target and a second one as the floor. The
+// command waits for the echo server that it started, so no process remains.
 func TestBenchServe(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()

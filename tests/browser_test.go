@@ -14,8 +14,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// browser is a page in Chromium, by its DevTools protocol over a pipe: JSON messages, each
-// with a zero byte behind it.
+// browser controls a page in Chromium through its DevTools protocol over a pipe: JSON messages,
+// each followed by a zero byte.
 type browser struct {
 	t        testing.TB
 	to       *os.File
@@ -49,7 +49,7 @@ func browse(t testing.TB) *browser {
 	var reading sync.WaitGroup
 	reading.Go(func() { b.read(from) })
 	t.Cleanup(func() {
-		b.to.Close() // it ends without its pipe
+		b.to.Close() // the browser exits when the pipe closes
 		cmd.Wait()
 		from.Close()
 		reading.Wait()
@@ -107,7 +107,7 @@ func (b *browser) read(from *os.File) {
 	}
 }
 
-// call waits for the answer to a command.
+// call sends a command and waits for the answer.
 func (b *browser) call(method string, params map[string]any, into any) {
 	b.t.Helper()
 	answer := make(chan json.RawMessage, 1)
@@ -144,7 +144,7 @@ func (b *browser) open(url string) {
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
 }
 
-// eval returns the value of an expression as text.
+// eval returns the value of an expression as a string.
 func (b *browser) eval(expression string) string {
 	b.t.Helper()
 	var r struct{ Result struct{ Value any } }
@@ -170,10 +170,10 @@ func (b *browser) clean(origin string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.console) > 0 {
-		b.t.Errorf("the console has %q", b.console)
+		b.t.Errorf("the console contains %q", b.console)
 	}
 	if i := slices.IndexFunc(b.requests, func(url string) bool { return !strings.HasPrefix(url, origin) && url != "about:blank" }); i >= 0 {
-		b.t.Errorf("a request to %s", b.requests[i])
+		b.t.Errorf("unexpected request to %s", b.requests[i])
 	}
 }
 
@@ -188,8 +188,8 @@ func (b *browser) resize(width int, dark bool) {
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
 }
 
-// shoot writes a picture of the whole page to a file, for people: WDLRUN_SHOTS names the
-// folder, and without it there is none.
+// shoot writes a screenshot of the whole page to the folder named by WDLRUN_SHOTS, for people to
+// look at. It does nothing if the variable is not set.
 func (b *browser) shoot(name string, width int, dark bool) {
 	b.t.Helper()
 	dir := os.Getenv("WDLRUN_SHOTS")

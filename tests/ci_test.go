@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// TestFewTestsHaveASecondChance: .ci/timing.txt names packages that exist, with the
-// reason, and few of them.
+// TestFewTestsHaveASecondChance checks that .ci/timing.txt lists at most four packages, that
+// they exist, and that each has a reason.
 func TestFewTestsHaveASecondChance(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../.ci/timing.txt")
@@ -25,16 +25,16 @@ func TestFewTestsHaveASecondChance(t *testing.T) {
 		pkg, why, _ := strings.Cut(strings.TrimSpace(line), " ")
 		dir, ours := strings.CutPrefix(pkg, module)
 		if found, _ := filepath.Glob("../" + dir + "/*_test.go"); !ours || len(found) == 0 || len(why) < 40 {
-			t.Errorf("%q: a package of this module with tests, and a reason, are expected", strings.TrimSpace(line))
+			t.Errorf("%q: want a package of this module with tests, and a reason", strings.TrimSpace(line))
 		}
 	}
 	if n == 0 || n > 4 {
-		t.Errorf("%d packages have a second chance, at most 4 may", n)
+		t.Errorf("%d packages may be retried, want 1 to 4", n)
 	}
 }
 
-// TestLongTestsAreFound: .ci/run finds long tests by their function, so no helper may call
-// patient.Size or patient.Long for them.
+// TestLongTestsAreFound: .ci/run finds long tests by the function that calls patient.Size or
+// patient.Long. Only test and benchmark functions may therefore call them.
 func TestLongTestsAreFound(t *testing.T) {
 	t.Parallel()
 	calls := regexp.MustCompile(`patient\.(Size|Long)\(`)
@@ -47,12 +47,12 @@ func TestLongTestsAreFound(t *testing.T) {
 			}
 			if strings.HasSuffix(s.path, "_test.go") && calls.MatchString(line) && s.path != "tests/ci_test.go" {
 				if n++; !strings.HasPrefix(function, "Test") && !strings.HasPrefix(function, "Benchmark") {
-					t.Errorf("%s: func %s: call it in the test function", s.path, strings.TrimSpace(function))
+					t.Errorf("%s: func %s: only the test function itself may call patient.Size or patient.Long", s.path, strings.TrimSpace(function))
 				}
 			}
 		}
 	}
 	if n < 30 {
-		t.Errorf("only %d calls found", n)
+		t.Errorf("found only %d calls, want at least 30", n)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestCkpt looks at the checkpoints of a training as a user does.
+// TestCkpt runs the ckpt commands on the checkpoints of a training.
 func TestCkpt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func TestCkpt(t *testing.T) {
 		fatal.If(t, json.Unmarshal([]byte(ckpt(0, "show", "--json", r.RunDir).stdout), &shown))
 	}
 	if show(); len(shown.Checkpoints) != 3 || shown.Checkpoints[0].Step != r.Steps || shown.Checkpoints[2].WorldSize != 2 {
-		t.Fatalf("%+v", shown)
+		t.Fatalf("ckpt show: %+v, want 3 checkpoints", shown)
 	}
 	last, before := shown.Checkpoints[0].Dir, shown.Checkpoints[1].Dir
 	if o := ckpt(0, "show", last); !strings.Contains(o.stdout, fmt.Sprintf("step %d, %d samples, 2 epochs", r.Steps, r.Samples)) || !strings.Contains(o.stdout, "sparse/age ") {
@@ -64,20 +64,20 @@ func TestCkpt(t *testing.T) {
 	}
 	ckpt(0, "prune", "-keep", "1", "-dry-run", r.RunDir)
 	if show(); len(shown.Checkpoints) != 3 {
-		t.Errorf("a dry run removed: %+v", shown)
+		t.Errorf("a dry run removed checkpoints: %+v", shown)
 	}
 	ckpt(0, "prune", "-keep", "1", r.RunDir)
 	if show(); len(shown.Checkpoints) != 1 || shown.Checkpoints[0].Dir != last {
-		t.Errorf("%+v", shown)
+		t.Errorf("after ckpt prune -keep 1: %+v", shown)
 	}
 	for _, wrong := range [][]string{{"prune", "-keep", "0", r.RunDir}, {"show"}, {"show", "nowhere"}, {"diff", last}, {"verfy"}} {
 		if o := ckpt(1, wrong...); !strings.HasPrefix(o.stderr, "wdlrun: ") || strings.Count(o.stderr, "\n") != 1 {
-			t.Errorf("%v: %s", wrong, o.stderr)
+			t.Errorf("ckpt %v: want a one-line error: %s", wrong, o.stderr)
 		}
 	}
 }
 
-// TestCkptChains looks at checkpoints that build upon others.
+// TestCkptChains runs the ckpt commands on incremental checkpoints.
 func TestCkptChains(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -93,7 +93,7 @@ func TestCkptChains(t *testing.T) {
 	if o = run(t, dir, "ckpt", "show", step(chains, 240)); !strings.Contains(o.stdout, "format version 2, changes since 220") || !strings.Contains(o.stdout, "delta/age_x_education ") || !strings.Contains(o.stdout, "sparse/age ") {
 		t.Error(o.stdout)
 	}
-	// The configuration differs, and nothing of the model.
+	// Only the configuration differs.
 	if o = run(t, dir, "ckpt", "diff", step(chains, 240), step(fulls, 240)); o.code != 1 || strings.Contains(o.stdout, "sparse/") || strings.Contains(o.stdout, "dense") || !strings.Contains(o.stdout, "config ") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
@@ -105,8 +105,8 @@ func TestCkptChains(t *testing.T) {
 	}
 }
 
-// TestCkptPruneKeepsWholeOnes: a damaged checkpoint does not count for a whole one,
-// whether its files or only its bytes are damaged; it is named, and so is the best.
+// TestCkptPruneKeepsWholeOnes: prune does not count a damaged checkpoint as one to keep, whether
+// the file is truncated or has a changed byte. It names the damaged checkpoint and the best one.
 func TestCkptPruneKeepsWholeOnes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -120,16 +120,16 @@ func TestCkptPruneKeepsWholeOnes(t *testing.T) {
 	}
 	o := run(t, dir, "ckpt", "show", r.RunDir)
 	if n := strings.Count(o.stdout, "full, best epoch"); n != 1 {
-		t.Errorf("%d of the best epoch:\n%s", n, o.stdout)
+		t.Errorf("the best epoch is named %d times:\n%s", n, o.stdout)
 	}
 	files := func(fromEnd int) []string {
 		parts, _ := filepath.Glob(filepath.Join(dir, name(fromEnd), "*.wck"))
 		return parts
 	}
-	if err := os.Truncate(files(1)[0], 100); err != nil { // does not open
+	if err := os.Truncate(files(1)[0], 100); err != nil { // cannot be opened
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(files(2)[0]) // opens
+	b, err := os.ReadFile(files(2)[0]) // can be opened, but has a wrong checksum
 	fatal.If(t, err)
 	b[len(b)/3] ^= 4
 	fatal.If(t, os.WriteFile(files(2)[0], b, 0o644))

@@ -24,9 +24,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// wdlrun builds the command once per run of the tests, as everything else is built here,
-// and returns its path. .ci/run builds all without cgo, as the README promises. The go
-// command keeps what `go run` has linked, so it links only a command that has changed.
+// wdlrun builds the command once per run of the tests, in the environment of the tests, and
+// returns its path. (.ci/run builds without cgo, as the README promises.) The go command caches
+// the result of `go run`, so it links only after a change.
 var wdlrun = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "wdlrun-tests-")
 	if err != nil {
@@ -41,7 +41,7 @@ var wdlrun = sync.OnceValues(func() (string, error) {
 	return bin, nil
 })
 
-// built is the folder of the command, "" until a test needs it.
+// built is the folder of the command, or "" before the first test needs it.
 var built string
 
 func TestMain(m *testing.M) {
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if signal.Ignored(os.Interrupt) { // as in the background of a shell; the commands would ignore it too
+	if signal.Ignored(os.Interrupt) { // as for a background job of a shell; the commands would inherit it
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	// Tests wait for processes more than they compute. The flag, if given, is read later.
@@ -66,9 +66,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience bounds every run of the command. The longest takes a few seconds here, and
-// a hundred times as long where other programs hold the cores: ranks that meet
-// thousands of times wait for a turn each time.
+// patience limits the time of every run of the command. The longest run takes a few seconds on
+// an idle machine and a hundred times as long on a busy one, because ranks that synchronise
+// thousands of times wait for a time slice each time.
 const patience = 3 * patient.Longest
 
 // outcome is the output and the exit code of a run of the command.
@@ -90,7 +90,7 @@ func command(t testing.TB, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// end waits for a command that was started.
+// end waits for the end of a command that was started.
 func end(t testing.TB, cmd *exec.Cmd) outcome {
 	t.Helper()
 	err := cmd.Wait()
@@ -101,23 +101,23 @@ func end(t testing.TB, cmd *exec.Cmd) outcome {
 	return outcome{cmd.Stdout.(*bytes.Buffer).String(), cmd.Stderr.(*bytes.Buffer).String(), cmd.ProcessState.ExitCode()}
 }
 
-// eventually waits until something is true.
+// eventually waits until a condition is true.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
 
-// run runs wdlrun to its end.
+// run runs wdlrun and waits for its end.
 func run(t testing.TB, dir string, args ...string) outcome {
 	t.Helper()
 	return runWith(t, dir, "", args...)
 }
 
-// runWith runs wdlrun with one more variable in its environment.
+// runWith runs wdlrun with one additional variable in its environment.
 func runWith(t testing.TB, dir, variable string, args ...string) outcome {
 	t.Helper()
 	cmd := command(t, dir, args...)
@@ -162,8 +162,8 @@ func parseTrained(t testing.TB, o outcome) (r trained) {
 	return r
 }
 
-// TestDefaultTraining is the README's first command on 1, 2 and 4 ranks, held to
-// the reference figures of the data set.
+// TestDefaultTraining runs the README's first command on 1, 2 and 4 ranks and compares the
+// metrics with the reference values of the data set.
 func TestDefaultTraining(t *testing.T) {
 	t.Parallel()
 	var all []trained
@@ -171,7 +171,7 @@ func TestDefaultTraining(t *testing.T) {
 		r := train(t, t.TempDir(), np)
 		t.Logf("%d ranks: AUC %.4f, log-loss %.4f, accuracy %.4f", np, r.AUC, r.LogLoss, r.Accuracy)
 		if r.WorldSize != np || r.Samples%32561 != 0 || r.Samples == 0 {
-			t.Errorf("%d ranks: %d samples on %d ranks; the set has 32561", np, r.Samples, r.WorldSize)
+			t.Errorf("%d ranks: %d samples on %d ranks, want 32561 samples", np, r.Samples, r.WorldSize)
 		}
 		if r.AUC < 0.925 || r.LogLoss > 0.283 || r.Accuracy < 0.868 {
 			t.Errorf("%d ranks: AUC %.4f, log-loss %.4f, accuracy %.4f; at least .925, at most .283, at least .868 are expected", np, r.AUC, r.LogLoss, r.Accuracy)
@@ -188,8 +188,8 @@ func TestDefaultTraining(t *testing.T) {
 // short are the flags of a training that takes a second.
 var short = []string{"-set", "train.epochs=2", "-set", "train.checkpoint.every_steps=20", "-set", "model.hidden=[32]"}
 
-// fewRows writes the first rows of the built-in set once per run of the tests, and
-// returns flags that train on them.
+// fewRows writes the first rows of the built-in data set once per run of the tests and returns
+// flags that train on them.
 var fewRows = sync.OnceValues(func() ([]string, error) {
 	bin, err := wdlrun()
 	if err != nil {
@@ -213,8 +213,8 @@ var fewRows = sync.OnceValues(func() ([]string, error) {
 	return append(flags, "-set", "train.global_batch=64"), nil
 })
 
-// few are the flags of a short training on a quarter of the rows and of the batch: as
-// many steps, lines of metrics and checkpoints, in two thirds of the time.
+// few returns the flags of a short training on a quarter of the rows with a quarter of the
+// batch. It has as many steps, lines of metrics and checkpoints, in two thirds of the time.
 func few(t testing.TB) []string {
 	t.Helper()
 	flags, err := fewRows()
@@ -222,7 +222,7 @@ func few(t testing.TB) []string {
 	return append(flags[:len(flags):len(flags)], short...)
 }
 
-// calm holds the undisturbed trainings by their flags.
+// calm contains the undisturbed trainings by their flags.
 var calm sync.Map // of *calmRun
 
 type calmRun struct {
@@ -232,7 +232,7 @@ type calmRun struct {
 }
 
 // undisturbed returns the result of a training on np ranks without faults, and the parts of its
-// last checkpoint. All tests share it, because it has the same bits each time: see
+// last checkpoint. All tests share it, because it always has the same bits: see
 // TestSameSeedSameBits.
 func undisturbed(t testing.TB, np int, flags []string) (r trained, last map[string]string) {
 	t.Helper()
@@ -244,12 +244,12 @@ func undisturbed(t testing.TB, np int, flags []string) (r trained, last map[stri
 		c.parts = parts(t, dir, c.RunDir, c.Steps)
 	})
 	if c.parts == nil {
-		t.Fatal("the undisturbed training has failed, in another test")
+		t.Fatal("the undisturbed training failed in another test")
 	}
 	return c.trained, c.parts
 }
 
-// parts are the part files of a checkpoint, name to content.
+// parts returns the part files of a checkpoint by name.
 func parts(t testing.TB, dir, runDir string, step int64) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, runDir, "checkpoints", fmt.Sprintf("step-%09d", step), "*.wck"))
@@ -277,6 +277,8 @@ func samePart(t testing.TB, what string, got, want map[string]string) {
 	}
 }
 
+// TestSameSeedSameBits: a second training with the same seed writes the same checkpoint. Another
+// seed gives another result.
 func TestSameSeedSameBits(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -300,7 +302,7 @@ func TestResumeOnOtherRanks(t *testing.T) {
 		out := fmt.Sprintf("runs-of-%d", np)
 		r := train(t, dir, np, "-resume", half, "-out", out)
 		if filepath.Dir(r.RunDir) != out {
-			t.Errorf("a checkpoint picked by name was continued in %s, not in a new run directory in %s", r.RunDir, out)
+			t.Errorf("training from a named checkpoint continues in %s, want a new run directory in %s", r.RunDir, out)
 		}
 		if r.Samples != whole.Samples || r.Steps != whole.Steps {
 			t.Errorf("%d ranks: %d samples in %d steps, want %d in %d", np, r.Samples, r.Steps, whole.Samples, whole.Steps)
@@ -311,6 +313,7 @@ func TestResumeOnOtherRanks(t *testing.T) {
 	}
 }
 
+// TestMoreRanksThanRows: five ranks train on three rows, and each row counts once per epoch.
 func TestMoreRanksThanRows(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -318,7 +321,7 @@ func TestMoreRanksThanRows(t *testing.T) {
 	write(t, dir, "c.yaml", "data: {train: [three.csv], test: [three.csv], header: true}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}]\n")
 	r := train(t, dir, 5, "-config", "c.yaml", "-set", "train.epochs=3", "-set", "train.global_batch=2")
 	if r.Samples != 9 {
-		t.Errorf("%d samples of 3 rows in 3 epochs", r.Samples)
+		t.Errorf("%d samples in 3 epochs of 3 rows", r.Samples)
 	}
 }
 
@@ -334,7 +337,7 @@ func TestConfigDocument(t *testing.T) {
 	golden.Check(t, "../../docs/config.md", head+"```\n"+run(t, t.TempDir(), "help", "config").stdout+"```\n")
 }
 
-// TestTransportsGiveTheSameBits: shared memory and sockets sum in one order.
+// TestTransportsGiveTheSameBits: shared memory and sockets sum in the same order.
 func TestTransportsGiveTheSameBits(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -356,7 +359,7 @@ func TestTransportsGiveTheSameBits(t *testing.T) {
 	}
 }
 
-// TestBench prints a JSON object for each operation, form and size.
+// TestBench: bench prints a JSON object for each operation, form and size.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	o := run(t, t.TempDir(), "-np", "2", "bench", "allreduce", "barrier", "-sizes", "8,4k", "-time", "5ms", "-json")
@@ -416,7 +419,7 @@ func TestBenchTurns(t *testing.T) {
 	}
 }
 
-// TestBenchStraggler: without a mode, waiting for the slow rank is measured.
+// TestBenchStraggler: without -mode, bench straggler measures waiting for the slow rank.
 func TestBenchStraggler(t *testing.T) {
 	t.Parallel()
 	o := run(t, t.TempDir(), "-np", "2", "bench", "straggler", "-steps", "5")

@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// TestNamesInContributing: the files that CONTRIBUTING.md names for a change exist, and
-// the identifiers are declared in them.
+// TestNamesInContributing: the files that CONTRIBUTING.md names for a change exist, and they
+// declare the identifiers that it names.
 func TestNamesInContributing(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../CONTRIBUTING.md")
@@ -28,7 +28,7 @@ func TestNamesInContributing(t *testing.T) {
 	for _, change := range changes {
 		title, body, _ := strings.Cut(change, "\n")
 		if m := code.FindStringSubmatch(title); m == nil || !subject.MatchString(m[1]) || len(m[1]) > 72 {
-			t.Errorf("%s: no commit subject of at most 72 characters", title)
+			t.Errorf("%s: the example of a commit subject is missing or longer than 72 characters", title)
 		}
 		var files, names []string
 		for _, m := range code.FindAllStringSubmatch(body, -1) {
@@ -36,7 +36,7 @@ func TestNamesInContributing(t *testing.T) {
 			case strings.ContainsAny(span, " ") || strings.HasPrefix(span, "-"): // a command or a flag
 			case strings.Contains(span, "/") || strings.HasSuffix(span, ".md") || declared[span] != nil:
 				if _, err := os.Stat("../" + span); err != nil {
-					t.Errorf("%s: there is no %s", title, span)
+					t.Errorf("%s: file %s does not exist", title, span)
 				}
 				files = append(files, span)
 			default:
@@ -49,12 +49,12 @@ func TestNamesInContributing(t *testing.T) {
 			}
 		}
 		if len(files) < 3 || len(names) == 0 {
-			t.Errorf("%s: only %d files and %d names", title, len(files), len(names))
+			t.Errorf("%s: names only %d files and %d identifiers", title, len(files), len(names))
 		}
 	}
 }
 
-// declarations are the names that each file and each folder declares, methods among them.
+// declarations returns the names, including methods, that each file and each folder declares.
 func declarations(t *testing.T) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, s := range sources(t) {
@@ -87,8 +87,8 @@ func declarations(t *testing.T) map[string]map[string]bool {
 	return all
 }
 
-// declaredIn reports whether one of the files or folders declares a name, which may have
-// its package before it.
+// declaredIn reports whether one of the files or folders declares a name. The name may be
+// qualified by its package.
 func declaredIn(declared map[string]map[string]bool, files []string, name string) bool {
 	if pkg, id, qualified := strings.Cut(name, "."); qualified {
 		return declared[pkg][id]

@@ -13,11 +13,11 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// linkRuns is how often TestABrokenLinkIsNamed breaks every link in every way.
+// linkRuns is the number of times that TestABrokenLinkIsNamed breaks every link in every way.
 var linkRuns = flag.Int("links", 0, "TestABrokenLinkIsNamed: runs of each of its 48 faults; 0 runs a few once")
 
-// mesh makes hosts of this one: network namespaces of which each two have a link of
-// their own, so that one can be broken alone. Device wdl-J of host I leads to host J.
+// mesh simulates hosts by network namespaces. Each pair of hosts has its own link, so that one
+// link can be broken alone. Device wdl-J of host I leads to host J.
 func mesh(t *testing.T, n int) (hosts []host) {
 	t.Helper()
 	nsenter, err := exec.LookPath("nsenter")
@@ -35,7 +35,8 @@ func mesh(t *testing.T, n int) (hosts []host) {
 			hosts[i].run(t, "ip", "link", "add", "name", device(j), "type", "veth", "peer", "name", device(i), "netns", pids[j])
 			for _, end := range [2][2]int{{i, j}, {j, i}} {
 				h, to := hosts[end[0]], end[1]
-				// A packet is dropped by its size only if the sender cuts the stream itself.
+				// The receiver can drop packets by size only if the sender splits the stream
+				// itself.
 				h.run(t, "sh", "-c", fmt.Sprintf("ip addr add %[1]s/24 dev %[2]s noprefixroute; ip link set %[2]s up gso_max_segs 1; ip route add %[3]s/32 dev %[2]s src %[1]s", h.ip, device(to), hosts[to].ip))
 			}
 		}
@@ -50,11 +51,11 @@ func (h host) run(t *testing.T, args ...string) {
 	t.Helper()
 	all := append(h.enter[:len(h.enter):len(h.enter)], args...)
 	if out, err := exec.Command(all[0], all[1:]...).CombinedOutput(); err != nil {
-		t.Skipf("this system makes no such networks: %q: %v: %s", args, err, out)
+		t.Skipf("this system cannot create such networks: %q: %v: %s", args, err, out)
 	}
 }
 
-// linkFault is a fault of the link between two hosts. Each host has one rank.
+// linkFault is a fault of the link between two hosts. Each host runs one rank.
 type linkFault struct {
 	lost     string // which packets are lost
 	from, to int
@@ -85,7 +86,7 @@ func (f linkFault) harm(t *testing.T, from, to host) {
 	}
 }
 
-// linkFaults are all faults after which both ranks still reach the coordinator.
+// linkFaults returns all faults after which both ranks still reach the coordinator.
 func linkFaults() (all []linkFault) {
 	for _, lost := range []string{bothWays, oneWay, large} {
 		for _, pair := range [][2]int{{0, 1}, {1, 0}, {0, 2}, {2, 0}, {1, 2}, {2, 1}} {
@@ -103,8 +104,8 @@ func linkFaults() (all []linkFault) {
 	return all
 }
 
-// TestABrokenLinkIsNamed drops packets between two of three hosts, which both reach the
-// coordinator.
+// TestABrokenLinkIsNamed drops packets between two of three hosts. Both still reach the
+// coordinator. The error names the link and blames no rank.
 func TestABrokenLinkIsNamed(t *testing.T) {
 	faults := []linkFault{{oneWay, 1, 2, true, false}, {large, 2, 1, false, false}, {bothWays, 0, 1, true, true}, {large, 0, 2, true, false}, {oneWay, 1, 0, false, true}}
 	faults = faults[:patient.Size(1, len(faults))]
@@ -126,7 +127,7 @@ func (f linkFault) test(t *testing.T) {
 	cmds := f.start(t, dir, hosts)
 	t.Cleanup(func() {
 		for _, cmd := range cmds {
-			if t.Failed() && cmd.ProcessState == nil { // it never began
+			if t.Failed() && cmd.ProcessState == nil { // the training did not start
 				cmd.Process.Kill()
 				t.Logf("%v: %s", cmd.Wait(), cmd.Stderr)
 			}
@@ -142,14 +143,14 @@ func (f linkFault) test(t *testing.T) {
 			t.Errorf("process %d: exit code %d", r, o.code)
 		}
 		if r == 0 {
-			t.Logf("ended %.1f s after the fault", time.Since(begin).Seconds())
+			t.Logf("the job ended %.1f s after the fault", time.Since(begin).Seconds())
 		}
 		said += o.stderr
 	}
 	a, b := min(f.from, f.to), max(f.from, f.to)
 	want := fmt.Sprintf("wdlrun: ranks %d and %d no longer reach each other (host wdlrun-host-%[1]d ↔ host wdlrun-host-%[2]d); both answer the coordinator", a, b)
 	if strings.Count(said, want) != 1 || strings.Contains(said, "small messages pass") != (f.lost == large) || strings.Contains(said, "wdlrun: rank ") {
-		t.Errorf("want %q once, no rank that is blamed, and a hint only if large packets are dropped:\n%s", want, said)
+		t.Errorf("want %q once, no blamed rank, and a hint about packet size only if large packets are dropped:\n%s", want, said)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// must runs a command that must not fail.
+// must runs a command and fails the test if the command fails.
 func must(t *testing.T, dir, args string) outcome {
 	t.Helper()
 	o := run(t, dir, strings.Fields(args)...)
@@ -27,7 +27,7 @@ func must(t *testing.T, dir, args string) outcome {
 	return o
 }
 
-// described is data stats --json.
+// described is the output of data stats --json.
 type described struct {
 	Records   int64
 	Bad       int64
@@ -47,14 +47,14 @@ func describe(t *testing.T, dir, args string) (d described) {
 }
 
 // TestAdultInEveryFormat converts the built-in data to every format and compares what is read
-// with known values. The sums of age and hours_per_week are from UCI's file.
+// with known values. The expected sums of age and hours_per_week are computed from UCI's file.
 func TestAdultInEveryFormat(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	files := []string{"builtin:adult.data"}
 	for _, to := range []string{"a.csv", "a.tsv.gz", "a.parquet", "a.jsonl.gz", "a.tfrecord.zst", "a.ndjson"} {
-		must(t, dir, "data convert -out "+to+" "+files[len(files)-1]) // of a chain of formats
+		must(t, dir, "data convert -out "+to+" "+files[len(files)-1]) // each file is converted from the one before
 		files = append(files, to)
 	}
 	for _, f := range files {
@@ -80,7 +80,7 @@ func TestAdultInEveryFormat(t *testing.T) {
 			}
 		}
 		if found != 3 {
-			t.Errorf("%s: the columns are %+v", f, d.Columns)
+			t.Errorf("%s: one of age, hours_per_week and workclass is missing: %+v", f, d.Columns)
 		}
 	}
 	if o := must(t, dir, "data show -records 2 a.parquet"); !strings.Contains(o.stdout, "\nhours_per_week  40             13\n") {
@@ -91,8 +91,8 @@ func TestAdultInEveryFormat(t *testing.T) {
 	}
 }
 
-// TestConvertKeepsValues: every format that holds strings preserves each field byte by byte:
-// numbers not in their shortest form, codes, and blanks between quotes. Blanks around an
+// TestConvertKeepsValues: every format that stores strings preserves each field byte for byte,
+// including numbers not in their shortest form, codes, and blanks in quotes. Blanks around an
 // unquoted field are dropped.
 func TestConvertKeepsValues(t *testing.T) {
 	t.Parallel()
@@ -104,25 +104,26 @@ func TestConvertKeepsValues(t *testing.T) {
 		back := "back-" + through + ".csv"
 		must(t, dir, "data convert -out "+back+" -fields y,price,rate,code,title "+through)
 		if b, err := os.ReadFile(filepath.Join(dir, back)); err != nil || string(b) != want {
-			t.Errorf("%v: through %s it is\n%s", err, through, b)
+			t.Errorf("%v: converted to %s and back:\n%s", err, through, b)
 		}
 	}
-	// Numbers of which each reads back as it was written have a type, and LibSVM takes all.
+	// A column gets a number type if each number is written as it was read. LibSVM accepts all
+	// of them.
 	types := map[string]string{}
 	for _, c := range describe(t, dir, "b.parquet").Columns {
 		types[c.Name] = c.Type
 	}
 	if types["rate"] != "number" || types["y"] != "integer" || types["price"] != "number" {
-		t.Errorf("%v", types)
+		t.Errorf("types of b.parquet: %v", types)
 	}
 	must(t, dir, "data convert -fields y,price,rate -out a.libsvm a.csv")
 	if b, err := os.ReadFile(filepath.Join(dir, "a.libsvm")); err != nil || !strings.HasPrefix(string(b), "1 1:52.6 2:0.5\n0 1:7 ") {
-		t.Errorf("%v: %s", err, b)
+		t.Errorf("a.libsvm: %v: %s", err, b)
 	}
 }
 
-// TestConvertKeepsTypes converts a table with every type of DuckDB through each format and
-// compares it with the CSV that DuckDB writes. Columns that cannot be read are named.
+// TestConvertKeepsTypes converts a table with every type of DuckDB to each format and compares
+// it with the CSV file that DuckDB writes. Columns that cannot be read are named in the error.
 func TestConvertKeepsTypes(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -147,7 +148,7 @@ func TestConvertKeepsTypes(t *testing.T) {
 			through = "back-" + through + ".csv"
 		}
 		if got := csvOf(t, filepath.Join(dir, through)); !slices.EqualFunc(got, want, slices.Equal) {
-			t.Errorf("%s is\n%q\nwant\n%q", through, got, want)
+			t.Errorf("%s:\n%q\nwant\n%q", through, got, want)
 		}
 	}
 	o := run(t, dir, "data", "convert", "-out", "n.csv", filepath.Join(tables, "nested.parquet"))
@@ -156,7 +157,7 @@ func TestConvertKeepsTypes(t *testing.T) {
 	}
 }
 
-// csvOf are the lines of a file.
+// csvOf returns the records of a CSV file.
 func csvOf(t *testing.T, path string) [][]string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -166,8 +167,8 @@ func csvOf(t *testing.T, path string) [][]string {
 	return all
 }
 
-// TestLateFieldsAreKept: a field that only a record far behind has is converted, shown
-// and described as any other.
+// TestLateFieldsAreKept: a field that first occurs in the last record is converted, shown and
+// described like any other.
 func TestLateFieldsAreKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -177,7 +178,7 @@ func TestLateFieldsAreKept(t *testing.T) {
 		must(t, dir, "data convert -out b.csv "+args+"a.jsonl")
 		b, err := os.ReadFile(filepath.Join(dir, "b.csv"))
 		if err != nil || !strings.HasPrefix(string(b), "y,often,rare\n1,2,\n") || !strings.HasSuffix(string(b), "\n0,,here\n") {
-			t.Errorf("%s: %v: it begins %.40q", args, err, b)
+			t.Errorf("%s: %v: the output begins with %.40q", args, err, b)
 		}
 		fatal.If(t, os.Remove(filepath.Join(dir, "b.csv")))
 	}
@@ -187,13 +188,13 @@ func TestLateFieldsAreKept(t *testing.T) {
 	}
 	for n, want := range map[int]bool{rows: true, rows - 1: false} {
 		if o := must(t, dir, fmt.Sprintf("data show --json -records %d a.jsonl", n)); strings.Contains(o.stdout, "rare") != want {
-			t.Errorf("show -records %d: late field shown is %t, want %t", n, !want, want)
+			t.Errorf("show -records %d: the late field is shown: %t, want %t", n, !want, want)
 		}
 	}
 }
 
-// TestConvertCodesOfTheLabel: if strings become numbers, the strings of the label become 1 and 0
-// by their meaning, not by their order.
+// TestConvertCodesOfTheLabel: if strings are replaced by numbers, the strings of the label
+// become 1 and 0 according to their meaning, not to their order.
 func TestConvertCodesOfTheLabel(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -231,7 +232,7 @@ func TestConvertCodesOfTheLabel(t *testing.T) {
 	}
 }
 
-// TestBenchInputOfFewRecords: the advice in the error message works.
+// TestBenchInputOfFewRecords follows the advice of the error message, and the command succeeds.
 func TestBenchInputOfFewRecords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -242,7 +243,7 @@ func TestBenchInputOfFewRecords(t *testing.T) {
 	must(t, dir, "bench input -batch 99 -time 1ms -data c.tsv")
 }
 
-// TestGenInEveryFormat: the same rows, whatever they are written in.
+// TestGenInEveryFormat: gen writes the same rows in every format.
 func TestGenInEveryFormat(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -266,6 +267,8 @@ func TestGenInEveryFormat(t *testing.T) {
 	}
 }
 
+// TestDataCheck: data check names each bad record with its line, counts the records, and advises
+// to set data.missing if a value is not a number.
 func TestDataCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -305,8 +308,8 @@ func TestDataCheck(t *testing.T) {
 	}
 }
 
-// TestUnknownValuesAreCounted, over all ranks: three cities that training has not seen,
-// and one row without a city, which training has not seen either.
+// TestUnknownValuesAreCounted: unknown values are counted over all ranks. Here they are three
+// cities that are not in the training data and one missing city.
 func TestUnknownValuesAreCounted(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -327,7 +330,7 @@ func TestUnknownValuesAreCounted(t *testing.T) {
 	}
 }
 
-// TestDataCheckOfNumberLabels: a label that is a number has no share of ones.
+// TestDataCheckOfNumberLabels: for a label that is a number, data check prints no share of ones.
 func TestDataCheckOfNumberLabels(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -342,8 +345,8 @@ func TestDataCheckOfNumberLabels(t *testing.T) {
 	}
 }
 
-// TestDataCheckGroupsReasons: data check prints each reason once, and advises to change
-// the label if many records have the same unusable one.
+// TestDataCheckGroupsReasons: data check prints each reason once. If many records have the same
+// unusable label, it advises to change the label settings.
 func TestDataCheckGroupsReasons(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -400,13 +403,13 @@ func TestDataCheckOfUntrainable(t *testing.T) {
 	if o := run(t, dir, strings.Fields(`data check -max-bad 3 -config c.yaml -set data.train=[ones.csv] -set label.positive=["1"]`)...); !strings.Contains(o.stdout, `if a missing value means 0, add data.derive: {label: "if(missing(y), 0, 1)"}`) {
 		t.Errorf("%s%s", o.stdout, o.stderr)
 	}
-	for _, flags := range []string{"-set label.positive=[yes]", "-set label.positive=[ja] clicks.csv"} { // other files may be for evaluation only
+	for _, flags := range []string{"-set label.positive=[yes]", "-set label.positive=[ja] clicks.csv"} { // files on the command line may be for evaluation only
 		must(t, dir, "data check -config c.yaml "+flags)
 	}
 }
 
-// TestNoAUCOfOneClass: where all samples have the same label there is no AUC, in the
-// figures of a training and of an evaluation.
+// TestNoAUCOfOneClass: if all samples have the same label, the metrics of a training and of an
+// evaluation contain no AUC.
 func TestNoAUCOfOneClass(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -433,9 +436,9 @@ func TestNoAUCOfOneClass(t *testing.T) {
 	}
 }
 
-// TestEvalReadsAnotherSpelling: an evaluation with -set for the format and the labels of its
-// files has the metrics of the files in the format of the training.
-func TestEvalReadsAnotherSpelling(t *testing.T) {
+// TestEvalReadsAnotherFormat: eval with -set for the format and the labels of its files computes
+// the same metrics as on files in the format of the training.
+func TestEvalReadsAnotherFormat(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
@@ -448,17 +451,17 @@ func TestEvalReadsAnotherSpelling(t *testing.T) {
 		t.Fatal(runs, err)
 	}
 	eval := "-np 2 eval -resume runs/" + filepath.Base(runs[0])
-	figures := func(o outcome) string {
+	metrics := func(o outcome) string {
 		_, s, _ := strings.Cut(o.stdout, "AUC ")
 		return s
 	}
-	want := figures(must(t, dir, eval+" -data clicks.csv"))
-	const spelt = " -set data.comment=# -set label.positive=[yes] -set label.negative=[no]"
-	if got := figures(must(t, dir, eval+" -data noted.csv -max-bad 1"+spelt)); want == "" || got != want {
+	want := metrics(must(t, dir, eval+" -data clicks.csv"))
+	const settings = " -set data.comment=# -set label.positive=[yes] -set label.negative=[no]"
+	if got := metrics(must(t, dir, eval+" -data noted.csv -max-bad 1"+settings)); want == "" || got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for flags, says := range map[string]string{
-		spelt:                              "noted.csv:5: column y: \"maybe\" is not a value of the label",
+		settings:                           "noted.csv:5: column y: \"maybe\" is not a value of the label",
 		" -set data.comment=#":             "eval -max-bad N",
 		" -set train.epochs=2":             "takes no other setting",
 		" -set data.train=[x] -set data.x": "-set data.train: ",
@@ -467,10 +470,10 @@ func TestEvalReadsAnotherSpelling(t *testing.T) {
 			t.Errorf("%s: code %d, %s", flags, o.code, o.stderr)
 		}
 	}
-	if o := must(t, dir, "data check -config c.yaml -max-bad 1"+spelt+" noted.csv"); !strings.Contains(o.stdout, "the label is 1 in 2 of the good ones, 50 %\n") {
+	if o := must(t, dir, "data check -config c.yaml -max-bad 1"+settings+" noted.csv"); !strings.Contains(o.stdout, "the label is 1 in 2 of the good ones, 50 %\n") {
 		t.Error(o.stdout)
 	}
-	if o := must(t, dir, "data check -json -config c.yaml -set data.max_bad=5"+spelt+" noted.csv"); !strings.Contains(o.stdout, `"bad":1,"positives":2,`) {
+	if o := must(t, dir, "data check -json -config c.yaml -set data.max_bad=5"+settings+" noted.csv"); !strings.Contains(o.stdout, `"bad":1,"positives":2,`) {
 		t.Error(o.stdout)
 	}
 	if o := run(t, dir, strings.Fields("data check -set data.comment=# noted.csv")...); o.code != 1 || !strings.Contains(o.stderr, "give -config FILE") {
@@ -514,7 +517,7 @@ func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
 		write(t, dir, format+".yaml", text)
 		got := train(t, dir, 1, "-config", format+".yaml")
 		if format == "csv" {
-			want = got // plain files are read from many places, packed ones and Parquet from the beginning
+			want = got // plain files are compared with a.csv, Parquet and compressed files, which are read in another order, with a.csv.gz
 		}
 		if got.Samples != 32561 || got.AUC < .85 || got.AUC != want.AUC || got.LogLoss != want.LogLoss {
 			t.Errorf("%s: %d samples, AUC %v, log-loss %v; from csv %v, %v", file, got.Samples, got.AUC, got.LogLoss, want.AUC, want.LogLoss)
@@ -522,8 +525,8 @@ func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
 	}
 }
 
-// TestEvalFindsTheFormat: the same records have the same metrics as text and in formats with
-// named fields, without flags for the format.
+// TestEvalFindsTheFormat: eval computes the same metrics on the same records as text and in
+// formats with named fields, without flags for the format.
 func TestEvalFindsTheFormat(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -537,18 +540,18 @@ func TestEvalFindsTheFormat(t *testing.T) {
 			args = append(args, "-data", file)
 		}
 		o := run(t, dir, args...)
-		_, figures, _ := strings.Cut(o.stdout, "\nAUC ")
+		_, metrics, _ := strings.Cut(o.stdout, "\nAUC ")
 		if want == "" {
-			want = figures
+			want = metrics
 		}
-		if o.code != 0 || figures == "" || figures != want {
-			t.Errorf("%q: exit code %d, AUC %q, want %q\n%s", file, o.code, figures, want, o.stderr)
+		if o.code != 0 || metrics == "" || metrics != want {
+			t.Errorf("%q: exit code %d, AUC %q, want %q\n%s", file, o.code, metrics, want, o.stderr)
 		}
 	}
 }
 
-// TestInitOfWeightedIndices: the values of LibFFM become weights of their indices, or
-// numbers where a field has one index, unless they are 1.
+// TestInitOfWeightedIndices: the values of LibFFM become weights of their indices. In a field
+// with one index they become a number. Values that are all 1 are ignored.
 func TestInitOfWeightedIndices(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -573,12 +576,12 @@ func TestInitOfWeightedIndices(t *testing.T) {
 		}
 	}
 	if strings.Contains(config, "1_values") || strings.Contains(config, "4_values") {
-		t.Errorf("values that are all 1 are there:\n%s", config)
+		t.Errorf("the configuration has values that are all 1:\n%s", config)
 	}
 	must(t, dir, "data check -config a.yaml")
 }
 
-// TestCheckOfAnotherFormat: data check reads files with named fields by the configuration of
+// TestCheckOfAnotherFormat: data check reads files with named fields with the configuration of
 // another format. For other files it reports the difference.
 func TestCheckOfAnotherFormat(t *testing.T) {
 	patient.Long(t)
@@ -612,8 +615,8 @@ func TestCheckOfAnotherFormat(t *testing.T) {
 	}
 }
 
-// TestEvalOfTextWithHeader: a model trained on files with named fields reads text with a header.
-// For other text the error names what is missing.
+// TestEvalOfTextWithHeader: a model trained on files with named fields can be evaluated on text
+// with a header. For other text the error names what is missing.
 func TestEvalOfTextWithHeader(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -627,7 +630,7 @@ func TestEvalOfTextWithHeader(t *testing.T) {
 	_, want, _ := strings.Cut(must(t, dir, "eval -resume "+model).stdout, "\nAUC ")
 	for _, file := range []string{"a.csv", "a.tsv.gz"} {
 		if _, got, _ := strings.Cut(must(t, dir, "eval -resume "+model+" -data "+file).stdout, "\nAUC "); got == "" || got != want {
-			t.Errorf("%s: AUC %q, of the training's Parquet %q", file, got, want)
+			t.Errorf("%s: AUC %q, on the Parquet file of the training %q", file, got, want)
 		}
 	}
 	write(t, dir, "bare.csv", "39, Bachelors, <=50K\n50, Bachelors, >50K\n38, HS-grad, <=50K\n")
@@ -636,8 +639,8 @@ func TestEvalOfTextWithHeader(t *testing.T) {
 	}
 }
 
-// TestLeaksAreNamed: a field that reveals the label is named by init, data check, data
-// stats and train, and only that one.
+// TestLeaksAreNamed: init, data check, data stats and train name the field that reveals the
+// label, and no other field.
 func TestLeaksAreNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -674,8 +677,8 @@ func TestLeaksAreNamed(t *testing.T) {
 	}
 }
 
-// TestGuessesAreCalledGuesses: which column is the label, and how all files look after
-// a look at the first.
+// TestGuessesAreCalledGuesses: data stats reports that the label is a guess if no configuration
+// names it. init states how many rows and files it has read.
 func TestGuessesAreCalledGuesses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -689,7 +692,7 @@ func TestGuessesAreCalledGuesses(t *testing.T) {
 		t.Errorf("data stats --json prints\n%s", o.stdout)
 	}
 	if o := must(t, dir, "data stats --json builtin:adult.test"); strings.Contains(o.stdout, "guessed") {
-		t.Errorf("the label of a configuration is called a guess:\n%s", o.stdout)
+		t.Errorf("a label named by the configuration is reported as a guess:\n%s", o.stdout)
 	}
 	if o := run(t, dir, "init", "-data", "p*.csv", "-out", "c.yaml"); o.code != 0 || !strings.Contains(o.stderr, "all 8 rows of the 2 files of p*.csv") {
 		t.Errorf("output of init:\n%s", o.stderr)
@@ -699,7 +702,8 @@ func TestGuessesAreCalledGuesses(t *testing.T) {
 	}
 }
 
-// TestInitOfSeveral: a glob that the shell expanded is looked at as a whole, and trained on.
+// TestInitOfSeveral: init reads all files of a glob that the shell has expanded, and train
+// accepts its configuration.
 func TestInitOfSeveral(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/doctor"
 )
 
-// TestDoctor examines three hosts and each pair of them once, and this machine without others.
-// An error that would end a job sets the exit code.
+// TestDoctor examines three hosts and each pair of hosts once, and then this machine alone. An
+// error that would end a job sets the exit code.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	client, _ := fakeSSH(t, login)
@@ -24,12 +24,12 @@ func TestDoctor(t *testing.T) {
 	}
 	for i, name := range []string{"a", "b", "c"} {
 		if h := r.Hosts[i]; h.Name != name || h.Ranks != 1+(2-i)/2 || h.CPUs < 1 || h.Available == 0 || h.OpenFiles == 0 || h.FreePorts < 2 || len(h.Disks) != 3 {
-			t.Errorf("%+v", h)
+			t.Errorf("host %s: %+v", name, h)
 		}
 	}
 	for _, p := range r.Pairs {
 		if p.RoundTrip <= 0 || p.Rates[0] <= 0 || p.Rates[1] <= 0 {
-			t.Errorf("%+v", p)
+			t.Errorf("pair of hosts: %+v", p)
 		}
 	}
 	o = run(t, dir, "-np", "2", "-mem", "15t", "-ports", "1-1", "doctor")

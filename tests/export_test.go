@@ -11,7 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestExport: the command writes a version, reports it, and refuses to write it again.
+// TestExport: export writes a version, reports it, and refuses to overwrite it.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	dir, model := clickLog(t, 500)
@@ -23,17 +23,17 @@ func TestExport(t *testing.T) {
 	o := must(t, dir, "export -resume "+model+" -out models -name ctr --json")
 	fatal.If(t, json.Unmarshal([]byte(o.stdout), &r))
 	if r.Out != filepath.Join("models", "ctr", "2") || r.Version != r.Step || r.TableRows != 17 || r.Bytes == 0 || r.Rows != "float32" {
-		t.Errorf("%+v", r)
+		t.Errorf("export --json: %+v", r)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, r.Out, "*"))
 	for i := range files {
 		files[i] = filepath.Base(files[i])
 	}
 	if want := []string{"MANIFEST.json", "config.yaml", "dense.bin", "encoder.json", "table-0000.bin", "warmup.tfrecord"}; !slices.Equal(files, want) {
-		t.Errorf("%v, want %v", files, want)
+		t.Errorf("the version consists of %v, want %v", files, want)
 	}
 	if o := must(t, dir, "data show "+filepath.Join(r.Out, "warmup.tfrecord")); !strings.Contains(o.stdout, "c4") {
-		t.Errorf("%s", o.stdout)
+		t.Errorf("data show of the warm-up requests: %s", o.stdout)
 	}
 	for args, want := range map[string]string{
 		"-out models -name ctr":                       "this version exists",
@@ -50,11 +50,12 @@ func TestExport(t *testing.T) {
 		}
 	}
 	if o := run(t, dir, "export", "-resume", "nowhere", "-out", "m", "-name", "ctr"); o.code != 1 || !strings.Contains(o.stderr, "nowhere") {
-		t.Errorf("%s", o.stderr)
+		t.Errorf("export of a missing run directory: exit code %d: %s", o.code, o.stderr)
 	}
 }
 
-// TestExportReportsRounding: int8 rows are compared with the model on the test data.
+// TestExportReportsRounding: export with int8 rows reports the metrics on the test data before
+// and after rounding.
 func TestExportReportsRounding(t *testing.T) {
 	t.Parallel()
 	dir, _ := clickLog(t, 500)
@@ -70,7 +71,7 @@ func TestExportReportsRounding(t *testing.T) {
 	fatal.If(t, json.Unmarshal([]byte(o.stdout), &r))
 	a, b := r.Rounding.Float32, r.Rounding.Rounded
 	if a.LogLoss == 0 || a.LogLoss == b.LogLoss || a.LogLoss-b.LogLoss > 0.01 || b.LogLoss-a.LogLoss > 0.01 {
-		t.Errorf("float32 %+v, int8 %+v", a, b)
+		t.Errorf("metrics of float32 rows: %+v, of int8 rows: %+v; want a small difference", a, b)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// ranksOf returns the processes of a launcher's ranks by rank.
+// ranksOf returns the process ids of a launcher's ranks.
 func ranksOf(launcher int) map[int]int {
 	pids := map[int]int{}
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", launcher))
@@ -40,7 +40,7 @@ func ranksOf(launcher int) map[int]int {
 }
 
 // waitRanks waits until all ranks of a launcher run. If the job ends earlier, it returns the
-// ranks that it has found.
+// ranks found so far.
 func waitRanks(t testing.TB, launcher, np int) (pids map[int]int) {
 	t.Helper()
 	eventually(t, "the start of all ranks", func() bool {
@@ -51,7 +51,7 @@ func waitRanks(t testing.TB, launcher, np int) (pids map[int]int) {
 	return pids
 }
 
-// waitCheckpoint waits for the first checkpoint below dir.
+// waitCheckpoint waits for the first checkpoint under dir.
 func waitCheckpoint(t testing.TB, dir string) {
 	t.Helper()
 	eventually(t, "a checkpoint", func() bool {
@@ -60,7 +60,7 @@ func waitCheckpoint(t testing.TB, dir string) {
 	})
 }
 
-// gone waits until none of the processes lives.
+// gone waits until all processes have ended.
 func gone(t testing.TB, pids map[int]int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the end of processes %v", pids), func() bool { return !slices.ContainsFunc(values(pids), alive) })
@@ -83,8 +83,8 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(rest, "Z")
 }
 
-// kill sends a signal, unless the process has ended or was never seen: 0 would be this
-// test and all that it started.
+// kill sends a signal, unless the process has ended or was not found. Its id is then 0, and a
+// signal to 0 would reach this test and all its processes.
 func kill(t testing.TB, pid int, sig syscall.Signal) {
 	t.Helper()
 	if pid == 0 {
@@ -95,17 +95,16 @@ func kill(t testing.TB, pid int, sig syscall.Signal) {
 	}
 }
 
-// TestKillAnyRankAtAnyMoment kills one of three ranks with -9 at up to ten moments
-// between start and end, random ones around a given number of lines of metrics,
-// so that a slow machine meets the same phases. Each time the job must end with a
-// verdict that names the rank, and the resumed training must leave the bits of
-// the uninterrupted one.
+// TestKillAnyRankAtAnyMoment kills one of three ranks with SIGKILL at up to ten moments between
+// start and end. A moment is a number of lines of metrics plus a random pause, so that a slow
+// machine is in the same phase. The job must end with a verdict that names the rank. The resumed
+// training must give the bits of the uninterrupted one.
 func TestKillAnyRankAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	moments := patient.Size(2, 10)
 	const np = 3
 	whole, want := undisturbed(t, np, few(t))
-	lines := whole.Steps / 20 // see wdl: a line every 20 steps
+	lines := whole.Steps / 20 // package wdl writes a line every 20 steps
 	rng := rand.New(rand.NewPCG(20, 1))
 	verdicts := 0
 	for i := range moments {
@@ -117,11 +116,11 @@ func TestKillAnyRankAtAnyMoment(t *testing.T) {
 		})
 	}
 	if verdicts < moments/2 {
-		t.Errorf("only %d of %d kills met a running job", verdicts, moments)
+		t.Errorf("only %d of %d kills happened while the job was running", verdicts, moments)
 	}
 }
 
-// moment is when which rank is killed.
+// moment names the rank to kill and when to kill it.
 type moment struct {
 	lines  int // of metrics.jsonl, at least
 	pause  time.Duration
@@ -152,7 +151,7 @@ func (m moment) wait(dir string, done <-chan struct{}) {
 	time.Sleep(m.pause)
 }
 
-// killAt kills a rank of a job at a moment, or when it has ended, and waits for its end.
+// killAt kills a rank of a job at a moment and waits for the end of the job.
 func killAt(t *testing.T, cmd *exec.Cmd, pids map[int]int, m moment) outcome {
 	t.Helper()
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -182,12 +181,12 @@ func killAndResume(t *testing.T, np int, m moment, whole trained, want map[strin
 			t.Errorf("JSON line %q (%v)", o.stdout, err)
 		}
 		if n := strings.Count(o.stderr, "wdlrun: rank "); n != 1 {
-			t.Errorf("%d verdicts:\n%s", n, o.stderr)
+			t.Errorf("%d verdicts, want 1:\n%s", n, o.stderr)
 		}
 	}
 	runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
 	if len(runs) == 0 {
-		return killed // there is nothing to resume yet
+		return killed // there is no checkpoint yet
 	}
 	run, _ := filepath.Rel(dir, runs[0])
 	if found, _ := filepath.Glob(filepath.Join(runs[0], "checkpoints", "step-*")); len(found) == 0 {
@@ -211,7 +210,7 @@ func TestKilledLauncher(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			cmd := command(t, dir, append([]string{"-np", "2"}, program...)...)
-			// Files, not pipes: an orphan must not keep this test waiting.
+			// The output goes to files: with pipes an orphan would keep this test waiting.
 			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 			fatal.If(t, err)
 			defer out.Close()
@@ -246,10 +245,12 @@ func children(pid int) (all []int) {
 	return all
 }
 
+// TestStoppedRankIsNamed: a rank stopped by SIGSTOP ends the job. The verdict names it, and the
+// stacks and traces of all ranks are stored.
 func TestStoppedRankIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=1000") // which is not to wait for the timeout, 30 s
+	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=1000") // the job must end before the timeout of 30 s
 	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, 2)
 	waitCheckpoint(t, dir)
@@ -263,23 +264,23 @@ func TestStoppedRankIsNamed(t *testing.T) {
 	if !strings.Contains(o.stderr, "rank 0 waits for it in phase ") {
 		t.Errorf("no rank is reported as waiting:\n%s", o.stderr)
 	}
-	_, folder, _ := strings.Cut(o.stderr, "wdlrun: kept: stacks and traces of ranks 0, 1: ") // it is resumed to report its state
+	_, folder, _ := strings.Cut(o.stderr, "wdlrun: kept: stacks and traces of ranks 0, 1: ") // the stopped rank is resumed so that it writes its stacks
 	folder, _, _ = strings.Cut(folder, "\n")
 	for name, holds := range map[string]string{
-		"rank-0000.stacks": "step.(*Trainer).Step", // it waited in a step
-		"rank-0001.stacks": "goroutine 1 ",         // it was stopped anywhere
+		"rank-0000.stacks": "step.(*Trainer).Step", // this rank waited in a step
+		"rank-0001.stacks": "goroutine 1 ",         // this rank was stopped at a random place
 		"rank-0000.trace":  "  so far\n",
 		"rank-0001.trace":  "  so far\n",
 		"verdict.txt":      "rank 1 (host ",
 	} {
 		if b, err := os.ReadFile(filepath.Join(dir, folder, name)); err != nil || !strings.Contains(string(b), holds) {
-			t.Errorf("%s does not hold %q (%v):\n%.300s", name, holds, err, b)
+			t.Errorf("%s does not contain %q (%v):\n%.300s", name, holds, err, b)
 		}
 	}
 }
 
-// TestInterrupt: Ctrl-C writes a checkpoint and ends every rank with exit code 130. The training
-// can be resumed from the checkpoint.
+// TestInterrupt: after Ctrl-C the job writes a checkpoint, and every rank ends with exit code
+// 130. The training resumes from the checkpoint.
 func TestInterrupt(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -303,9 +304,9 @@ func TestInterrupt(t *testing.T) {
 	samePart(t, "interrupted and resumed", parts(t, dir, resumed.RunDir, resumed.Steps), want)
 }
 
-// TestSignalToOneRank: without a launcher of wdlrun, a signal to any rank makes all ranks write
-// a checkpoint and end with the same code. The code is not 0, which means that the work is
-// finished.
+// TestSignalToOneRank: without wdlrun as the launcher, a signal to any rank makes all ranks
+// write a checkpoint and end with the same exit code. The code is not 0, because 0 means that
+// the training is finished.
 func TestSignalToOneRank(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -339,8 +340,8 @@ func TestSignalToOneRank(t *testing.T) {
 	}
 }
 
-// TestIgnoredSignalsStayIgnored: nohup starts a program that ignores SIGHUP, and neither
-// the launcher nor the ranks may end by one then.
+// TestIgnoredSignalsStayIgnored: a program started by nohup ignores SIGHUP. Neither the launcher
+// nor a rank ends after SIGHUP then.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -358,8 +359,8 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	}
 }
 
-// TestTheFirstSignalEndsABlockedStart: a read that does not return cannot be
-// interrupted, so the process exits.
+// TestTheFirstSignalEndsABlockedStart: a blocked read of a file cannot be interrupted, so the
+// process exits at the first signal.
 func TestTheFirstSignalEndsABlockedStart(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -370,7 +371,7 @@ func TestTheFirstSignalEndsABlockedStart(t *testing.T) {
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	fatal.If(t, cmd.Start())
-	write, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when the command has opened the other end
+	write, err := os.OpenFile(pipe, os.O_WRONLY, 0) // blocks until the command has opened the other end
 	fatal.If(t, err)
 	defer write.Close()
 	kill(t, cmd.Process.Pid, syscall.SIGTERM)
@@ -380,8 +381,8 @@ func TestTheFirstSignalEndsABlockedStart(t *testing.T) {
 	}
 }
 
-// TestAStoppedCoordinator: where no launcher of ours has started the ranks, rank 0 hosts
-// the coordinator. When its process is stopped the others end, and say why.
+// TestAStoppedCoordinator: without wdlrun as the launcher, rank 0 runs the coordinator. If its
+// process is stopped, the other ranks end and report the reason.
 func TestAStoppedCoordinator(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -395,13 +396,13 @@ func TestAStoppedCoordinator(t *testing.T) {
 	if o.code != 1 || !strings.Contains(o.stderr, "rank 0, which hosts the coordinator, has been silent for ") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}
-	t.Logf("ended after %.1f s", time.Since(begin).Seconds())
+	t.Logf("the job ended after %.1f s", time.Since(begin).Seconds())
 	kill(t, cmds[0].Process.Pid, syscall.SIGKILL)
 	end(t, cmds[0])
 }
 
-// TestInterruptedWithoutRanks: a command that starts no ranks ends with the code of
-// the signal too, and leaves nothing half written.
+// TestInterruptedWithoutRanks: a command without ranks also ends with the exit code of the
+// signal. It leaves no unfinished file.
 func TestInterruptedWithoutRanks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -423,12 +424,12 @@ func TestInterruptedWithoutRanks(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d\n%s", x.sig, code, x.code, said.String())
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("%v: left: %v", x.sig, left)
+			t.Errorf("%v: unfinished files: %v", x.sig, left)
 		}
 	}
 }
 
-// TestCheckpointOrder: SIGUSR1 to the launcher writes a checkpoint, and the training continues.
+// TestCheckpointOrder: after SIGUSR1 to the launcher the job writes a checkpoint and continues.
 func TestCheckpointOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -439,7 +440,7 @@ func TestCheckpointOrder(t *testing.T) {
 	kill(t, cmd.Process.Pid, syscall.SIGUSR1)
 	waitCheckpoint(t, dir)
 	if !alive(pids[0]) || !alive(pids[1]) {
-		t.Error("a rank ended")
+		t.Error("a rank ended after SIGUSR1")
 	}
 	kill(t, cmd.Process.Pid, syscall.SIGTERM)
 	if o := end(t, cmd); o.code != 143 {
@@ -448,8 +449,8 @@ func TestCheckpointOrder(t *testing.T) {
 	gone(t, pids)
 }
 
-// waitRun waits for the first lines of metrics: training has begun. It fails at once if one
-// of the processes ends before.
+// waitRun waits for the first lines of metrics, which shows that the training has begun. It
+// fails at once if a process ends earlier.
 func waitRun(t testing.TB, dir string, cmds ...*exec.Cmd) {
 	t.Helper()
 	eventually(t, "the beginning of training", func() bool {
@@ -467,8 +468,8 @@ func waitRun(t testing.TB, dir string, cmds ...*exec.Cmd) {
 	})
 }
 
-// TestFullDisk limits the size of files, which has the same effect as a disk that fills while a
-// checkpoint is written. The training must continue and report the error.
+// TestFullDisk limits the size of files, which has the effect of a full disk while a checkpoint
+// is written. The training continues and reports the error.
 func TestFullDisk(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -481,29 +482,29 @@ func TestFullDisk(t *testing.T) {
 	fatal.If(t, cmd.Start())
 	o := end(t, cmd)
 	if o.code != 1 {
-		t.Fatalf("exit code %d of a training whose model is lost\n%s", o.code, o.stderr)
+		t.Fatalf("exit code %d, want 1 because the model was not saved\n%s", o.code, o.stderr)
 	}
 	if r := parseTrained(t, o); r.Samples != 32561 || r.AUC < 0.9 {
 		t.Errorf("trained %d samples to AUC %.4f", r.Samples, r.AUC)
 	}
 	if !strings.Contains(o.stderr, "failed, training continues") || !strings.Contains(o.stderr, ".wck") || !strings.Contains(o.stderr, "could not be saved") {
-		t.Errorf("the user is not told:\n%s", o.stderr)
+		t.Errorf("the error is not reported:\n%s", o.stderr)
 	}
 	if n := strings.Count(o.stderr, "failed, training continues"); n != 1 {
-		t.Errorf("the one checkpoint, which is tried twice, is reported %d times as failed:\n%s", n, o.stderr)
+		t.Errorf("the failure of the only checkpoint is reported %d times, want once for both attempts:\n%s", n, o.stderr)
 	}
 	for line := range strings.Lines(o.stderr) {
 		if strings.Count(line, ".wck") > 1 {
-			t.Errorf("a path twice: %s", line)
+			t.Errorf("a line contains two paths: %s", line)
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "*")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("unfinished checkpoints: %v", left)
 	}
 }
 
-// TestFullDiskAtTheEnd: the last checkpoint is written again if it fails. If that fails too, the
-// output advises to resume from an earlier checkpoint, if there is one, and lists only files
+// TestFullDiskAtTheEnd: if the last checkpoint fails, it is written again. If that fails too,
+// the output advises to resume from an earlier checkpoint, if one exists, and lists only files
 // that exist.
 func TestFullDiskAtTheEnd(t *testing.T) {
 	patient.Long(t)
@@ -519,7 +520,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}
 	if n := strings.Count(o.stderr, "checkpoint of step 128 failed"); n != 1 {
-		t.Errorf("the failure is reported %d times:\n%s", n, o.stderr)
+		t.Errorf("the failure is reported %d times, want once:\n%s", n, o.stderr)
 	}
 	if !strings.Contains(o.stdout, "  checkpoints/    up to step-000000100, to resume from\n") || !strings.Contains(o.stdout, "trace-*.json") {
 		t.Error(o.stdout)
@@ -533,7 +534,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestFullDiskOfATier: the training ends if rows do not fit on disk, and the error names the
+// TestFullDiskOfATier: if rows do not fit on disk, the training ends and the error names the
 // table and the file. With more space it resumes from the last checkpoint.
 func TestFullDiskOfATier(t *testing.T) {
 	patient.Long(t)
@@ -559,7 +560,7 @@ features: [{field: words, encode: id, separator: "|"}]
 tables: [{name: words, tier: {dir: ., memory: 1}}]
 train: {checkpoint: {every_steps: 2}}
 `)
-	// Checkpoints that build upon each other fit into a MiB; the file of a tier does not.
+	// The incremental checkpoints are smaller than 1 MiB. The file of a tier is larger.
 	cmd := exec.Command("sh", "-c", `ulimit -f 2048; exec "$0" "$@"`, bin, "-np", "1", "train", "-config", "c.yaml")
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
@@ -577,8 +578,8 @@ train: {checkpoint: {every_steps: 2}}
 	}
 }
 
-// TestDamagedCheckpoint: a checkpoint with one flipped byte is refused with its
-// place, and the one before it is used.
+// TestDamagedCheckpoint: a checkpoint with a flipped byte is rejected, and the error names its
+// place. The previous checkpoint is used.
 func TestDamagedCheckpoint(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -597,7 +598,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	if r := parseTrained(t, o); r.AUC != whole.AUC {
 		t.Errorf("AUC %v after the fallback, %v before", r.AUC, whole.AUC)
 	}
-	for _, f := range files { // now all are damaged
+	for _, f := range files { // all checkpoints are now damaged
 		os.Truncate(f, 100)
 	}
 	found, _ := filepath.Glob(filepath.Join(dir, whole.RunDir, "checkpoints", "*", "*.wck"))
@@ -605,12 +606,12 @@ func TestDamagedCheckpoint(t *testing.T) {
 		os.Truncate(f, 100)
 	}
 	if o := run(t, dir, "-np", "2", "train", "-resume", whole.RunDir); o.code == 0 || !strings.Contains(o.stderr, ".wck") {
-		t.Errorf("all checkpoints are cut, exit code %d:\n%s", o.code, o.stderr)
+		t.Errorf("all checkpoints are truncated: exit code %d:\n%s", o.code, o.stderr)
 	}
 }
 
-// TestNextOfAnotherLauncher: ranks started by mpirun, srun or a similar launcher print once how
-// to resume, and rank 0 keeps the verdict.
+// TestNextOfAnotherLauncher: ranks started by mpirun, srun or a similar launcher print the
+// command that resumes the training once. Rank 0 stores the verdict.
 func TestNextOfAnotherLauncher(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -627,12 +628,12 @@ func TestNextOfAnotherLauncher(t *testing.T) {
 	for _, cmd := range cmds {
 		said += end(t, cmd).stderr
 	}
-	const next, none = "wdlrun: to resume from the last checkpoint: … wdlrun train -resume runs/", "wdlrun: there is no checkpoint yet in runs/" // of a disk that is slow
+	const next, none = "wdlrun: to resume from the last checkpoint: … wdlrun train -resume runs/", "wdlrun: there is no checkpoint yet in runs/" // the second on a slow disk
 	if strings.Count(said, next)+strings.Count(said, none) != 1 || !strings.Contains(said, "rank 2 (") {
-		t.Errorf("want once %q in\n%s", next, said)
+		t.Errorf("want %q once in\n%s", next, said)
 	}
 	kept, err := filepath.Glob(filepath.Join(dir, "runs", "*", "failure-*", "verdict.txt"))
 	if err != nil || len(kept) != 1 {
-		t.Errorf("kept: %q, %v", kept, err)
+		t.Errorf("the verdict file: %q, %v", kept, err)
 	}
 }

@@ -109,12 +109,12 @@ func TestRefusedFlags(t *testing.T) {
 		t.Errorf("exit code %d, want 1 and a line with %q\n%s", o.code, want, o.stderr)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "taken.tsv")); err != nil || string(b) != "mine\n" {
-		t.Errorf("taken.tsv: %q, %v: gen wrote over it", b, err)
+		t.Errorf("taken.tsv: %q, %v: gen overwrote the file", b, err)
 	}
 }
 
-// TestPrecisionFlags: wrong flags and settings of precision and device are rejected in one line,
-// with advice.
+// TestPrecisionFlags: invalid flags and settings of precision and device are rejected with a
+// one-line error that states the cure.
 func TestPrecisionFlags(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -140,7 +140,7 @@ func TestPrecisionFlags(t *testing.T) {
 	}
 }
 
-// What is asked for as JSON, before or behind the words, is one JSON object.
+// TestHelpAsJSON: help and version are one JSON object with -json, before or after the words.
 func TestHelpAsJSON(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -154,8 +154,8 @@ func TestHelpAsJSON(t *testing.T) {
 	}
 }
 
-// Where no run directory can be is found before any rank is started, and nothing is left
-// of the trial.
+// TestNoRunDirectory: if no run directory can be created, the launcher fails before it starts a
+// rank. It removes what it created for the check.
 func TestNoRunDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -164,15 +164,16 @@ func TestNoRunDirectory(t *testing.T) {
 		out := strings.Join(args, " ")
 		o := run(t, dir, append([]string{"-np", "2", "train"}, args...)...)
 		if o.code != 1 || !strings.HasPrefix(o.stderr, "wdlrun: run directory: ") || strings.Count(o.stderr, "\n") != 1 || !strings.Contains(o.stderr, "with -out") {
-			t.Errorf("%s: exit code %d, want 1 and a line of the launcher\n%s", out, o.code, o.stderr)
+			t.Errorf("%s: exit code %d, want 1 and a one-line error of the launcher\n%s", out, o.code, o.stderr)
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("files were left: %v, %v", left, err)
 	}
 }
 
-// So is a folder of a tier that is not there; a plan needs none.
+// TestNoTier: a missing folder of a tier is also found before any rank starts. A plan does not
+// need the folder.
 func TestNoTier(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -192,19 +193,19 @@ func TestNoTier(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("files were left: %v, %v", left, err)
 	}
 }
 
-// TestTooManyRanks: far more ranks than cores are rejected as a typing error, except with
-// -oversubscribe.
+// TestTooManyRanks: far more ranks than cores are rejected as a typing error, unless
+// -oversubscribe is given.
 func TestTooManyRanks(t *testing.T) {
 	t.Parallel()
 	many := strconv.Itoa(16*max(runtime.NumCPU(), 8) + 1)
 	if o := run(t, t.TempDir(), "-np", many, "train"); o.code != 1 || !strings.HasPrefix(o.stderr, "wdlrun: -np "+many+": ") || !strings.Contains(o.stderr, "-oversubscribe") {
 		t.Errorf("exit code %d, want 1\n%s", o.code, o.stderr)
 	}
-	enough := strconv.Itoa(16 * max(runtime.NumCPU(), 8)) // would be started if the program existed
+	enough := strconv.Itoa(16 * max(runtime.NumCPU(), 8)) // accepted; the job fails only because the program does not exist
 	if o := run(t, t.TempDir(), "-np", enough, "./nothing"); o.code != 127 || !strings.Contains(o.stderr, "give the path of a program") {
 		t.Errorf("-np %s: exit code %d, want 127\n%s", enough, o.code, o.stderr)
 	}
@@ -216,7 +217,7 @@ func TestTooManyRanks(t *testing.T) {
 	}
 }
 
-// -json means the same on both sides of a command's name.
+// TestJSONBeforeTheProgram: -json has the same meaning before and after the name of a command.
 func TestJSONBeforeTheProgram(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -229,7 +230,7 @@ func TestJSONBeforeTheProgram(t *testing.T) {
 	}
 }
 
-// Of measurements too, of one rank and of several.
+// TestJSONBeforeBench: -json before bench works too, on one rank and on several.
 func TestJSONBeforeBench(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -242,7 +243,7 @@ func TestJSONBeforeBench(t *testing.T) {
 	}
 }
 
-// TestJSONOfWhatFails: a failed job prints a JSON object like any other error.
+// TestJSONOfWhatFails: a failed job prints a JSON object, like any other error.
 func TestJSONOfWhatFails(t *testing.T) {
 	t.Parallel()
 	for _, words := range [][]string{{"-json", "sh", "-c", "exit 3"}, {"-json", "-np", "2", "-oversubscribe", "sh", "-c", "kill -9 $$"}} {
@@ -257,7 +258,7 @@ func TestJSONOfWhatFails(t *testing.T) {
 	}
 }
 
-// Help on a subcommand is its own page.
+// TestHelpOnSubcommands: help on a subcommand prints the page of the subcommand.
 func TestHelpOnSubcommands(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"data convert", "bench step", "ckpt prune"} {
@@ -271,7 +272,8 @@ func TestHelpOnSubcommands(t *testing.T) {
 	}
 }
 
-// A program that cannot be started leaves its line for programs, too.
+// TestJSONOfWhatDoesNotStart: with -json, a program that cannot be started also gives a JSON
+// object.
 func TestJSONOfWhatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"-json trian", "-json -np 2 ./nothing"} {
@@ -286,13 +288,13 @@ func TestJSONOfWhatDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestLostOutput: every command fails with a one-line error if its output cannot be written.
+// TestLostOutput: every command fails with a one-line error if it cannot write its output.
 func TestLostOutput(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip("a file that takes nothing is needed: ", err)
+		t.Skip("needs /dev/full: ", err)
 	}
 	defer full.Close()
 	dir := t.TempDir()
@@ -307,7 +309,7 @@ func TestLostOutput(t *testing.T) {
 		var said strings.Builder
 		cmd.Stderr = &said
 		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 || strings.Count(said.String(), "no space left on device") != 1 {
-			t.Errorf("%s: %v, want exit code 1 and a line\n%s", args, err, said.String())
+			t.Errorf("%s: %v, want exit code 1 and one line\n%s", args, err, said.String())
 		}
 	}
 }

@@ -22,13 +22,13 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
-// wdlrunGPU builds the command with support for GPUs, and the stand-ins of the libraries
-// next to it.
+// wdlrunGPU builds the command with support for GPUs, and the stand-in libraries in the same
+// folder.
 var wdlrunGPU = sync.OnceValues(func() (string, error) {
-	if _, err := wdlrun(); err != nil { // its folder is removed at the end
+	if _, err := wdlrun(); err != nil { // the folder of the command is removed after the tests
 		return "", err
 	}
-	bin := filepath.Join(built, "gpu", "wdlrun-gpu") // not where wdlrun would find it in other tests
+	bin := filepath.Join(built, "gpu", "wdlrun-gpu") // in a folder of its own, so that wdlrun does not execute it in other tests
 	if err := os.Mkdir(filepath.Join(built, "gpu"), 0o755); err != nil {
 		return "", err
 	}
@@ -50,10 +50,11 @@ var wdlrunGPU = sync.OnceValues(func() (string, error) {
 	return bin, err
 })
 
-// withNCCL returns the folder of the stand-in of NCCL, which most of these tests do not use.
+// withNCCL returns the folder of the stand-in for NCCL. Most of these tests do not use it.
 func withNCCL() string { return filepath.Join(built, "nccl") }
 
-// runGPU runs wdlrun-gpu on a machine of two devices; environment describes it further.
+// runGPU runs wdlrun-gpu on a simulated machine with two devices. The variables in environment
+// change the machine.
 func runGPU(t *testing.T, dir string, environment []string, args ...string) outcome {
 	t.Helper()
 	bin, err := wdlrunGPU()
@@ -81,8 +82,8 @@ func trainGPU(t *testing.T, dir string, args ...string) trained {
 	return parseTrained(t, o)
 }
 
-// TestGPUTrainsAsTheCPU: GPU and CPU have the same AUC and, evaluated on the CPU, the same
-// metrics. Either one resumes a training of the other.
+// TestGPUTrainsAsTheCPU: training on GPUs and on CPUs gives the same AUC. Evaluation of the GPU
+// model on the CPU gives the metrics of the training. A training can resume on the other device.
 func TestGPUTrainsAsTheCPU(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -92,16 +93,16 @@ func TestGPUTrainsAsTheCPU(t *testing.T) {
 		t.Errorf("AUC %v after %d steps, on the CPU %v after %d", got.AUC, got.Steps, want.AUC, want.Steps)
 	}
 	if got.TrainLogLoss == want.TrainLogLoss {
-		t.Errorf("both have a log-loss of %v: was the device used?", got.TrainLogLoss)
+		t.Errorf("GPU and CPU have the same log-loss, %v: was the device used?", got.TrainLogLoss)
 	}
 	if e := parseTrained(t, run(t, dir, "eval", got.RunDir, "--json")); e.AUC != 0 && e.AUC != got.AUC {
-		t.Errorf("the CPU evaluates it to AUC %v, and the training to %v", e.AUC, got.AUC)
+		t.Errorf("AUC %v evaluated on the CPU, %v in the training", e.AUC, got.AUC)
 	}
 	more := []string{"--json", "-set", "train.epochs=6", "-resume"}
 	onCPU := train(t, dir, 1, append(more[1:], got.RunDir, "-set", "train.device=cpu")...)
 	onGPU := trainGPU(t, dir, append(append([]string{"-np", "1", "train", "-device", "gpu"}, more...), want.RunDir)...)
 	if onCPU.Steps <= got.Steps || onGPU.Steps != onCPU.Steps || math.Abs(onCPU.AUC-onGPU.AUC) > .0005 {
-		t.Errorf("resumed on the CPU to AUC %v after %d steps, on the device to %v after %d", onCPU.AUC, onCPU.Steps, onGPU.AUC, onGPU.Steps)
+		t.Errorf("resumed on the CPU: AUC %v after %d steps; on the device: %v after %d", onCPU.AUC, onCPU.Steps, onGPU.AUC, onGPU.Steps)
 	}
 	kind := []string{"-np", "2", "train", "--json", "-set", "model.kind=xdeepfm", "-set", "train.epochs=1", "-device"}
 	want, got = trainGPU(t, dir, append(kind, "cpu")...), trainGPU(t, dir, append(kind, "gpu")...)
@@ -110,8 +111,8 @@ func TestGPUTrainsAsTheCPU(t *testing.T) {
 	}
 }
 
-// TestGPUJobsRestart: 4 ranks on devices of their own, which sum by NCCL, on shared ones, and
-// on devices of which one rank is lost at step 100, have the AUC of 4 ranks on the CPU.
+// TestGPUJobsRestart: 4 ranks have the AUC of 4 ranks on the CPU if each has its own device,
+// sums by NCCL and one rank is lost at step 100. They also have it if they share devices.
 func TestGPUJobsRestart(t *testing.T) {
 	t.Parallel()
 	if _, err := wdlrunGPU(); err != nil {
@@ -145,7 +146,8 @@ func TestGPUJobsRestart(t *testing.T) {
 	}
 }
 
-// TestGPUFaultsAreNamed: each fault of a machine or a device is reported in one line.
+// TestGPUFaultsAreNamed: each fault of a machine or a device is reported in one line with its
+// cause.
 func TestGPUFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	const ask = "-np 2 train -device gpu"
@@ -175,8 +177,8 @@ func TestGPUFaultsAreNamed(t *testing.T) {
 	}
 }
 
-// TestGPUsSumByNCCL: two ranks have the same results by NCCL, which is the default, as with
-// sums in the memory of the hosts. A lost rank ends the sums in which the others wait.
+// TestGPUsSumByNCCL: two ranks have the same results with NCCL, the default, and with sums in
+// host memory. When a rank is lost, the sums of the other ranks end.
 func TestGPUsSumByNCCL(t *testing.T) {
 	t.Parallel()
 	if _, err := wdlrunGPU(); err != nil {
@@ -194,27 +196,28 @@ func TestGPUsSumByNCCL(t *testing.T) {
 			t.Fatalf("%s: exit code %d, want %q\n%s%s", x.args, o.code, x.want, o.stdout, o.stderr)
 		}
 		if ordered := strings.Contains(o.stderr, "GPUs (rank:device): 0:0 1:1, in the order of CUDA_VISIBLE_DEVICES"); ordered != (x.args == "") {
-			t.Errorf("%s %s: the choice of devices:\n%s", x.environment, x.args, o.stderr)
+			t.Errorf("%s %s: wrong choice of devices:\n%s", x.environment, x.args, o.stderr)
 		}
 		all = append(all, parseTrained(t, o))
 	}
 	for _, r := range all[1:] {
 		if r.TrainLogLoss != all[0].TrainLogLoss || r.AUC != all[0].AUC {
-			t.Errorf("log-losses and AUC %v and %v, by NCCL %v and %v", r.TrainLogLoss, r.AUC, all[0].TrainLogLoss, all[0].AUC)
+			t.Errorf("log-loss and AUC are %v and %v, with NCCL %v and %v", r.TrainLogLoss, r.AUC, all[0].TrainLogLoss, all[0].AUC)
 		}
 	}
 	o := runGPU(t, dir, []string{nccl}, strings.Fields("-np 2 train -device gpu -set train.epochs=1 -set train.slots=2")...)
 	if o.code != 0 || !strings.Contains(o.stderr, "gradients are summed in the memory of the hosts: rank 0: train.slots: the host sums") {
-		t.Errorf("in slots: exit code %d\n%s", o.code, o.stderr)
+		t.Errorf("with train.slots: exit code %d\n%s", o.code, o.stderr)
 	}
 	o = runGPU(t, dir, []string{nccl, "STANDIN_DEVICES=3", nccltest.Env + "=abort=together"}, strings.Fields("-np 3 train -device gpu -chaos kill:1@step20")...)
 	if o.code != 137 || !strings.Contains(o.stderr, " was killed by signal 9 (SIGKILL)") || !strings.Contains(o.stderr, "wdlrun: rank 1 (host ") || strings.Contains(o.stderr, "communicators were not aborted") {
-		t.Errorf("a lost rank: exit code %d\n%s", o.code, o.stderr)
+		t.Errorf("with a lost rank: exit code %d\n%s", o.code, o.stderr)
 	}
 }
 
-// TestGPUsDoNotWaitForASlowRank: if other ranks repeat its microbatches, the results are those of
-// waiting for it. Without them, all samples count in later steps, and a replay has the same results.
+// TestGPUsDoNotWaitForASlowRank: if other ranks repeat the microbatches of a slow rank, the
+// results are the same as if they wait for it. If late microbatches are dropped from the step,
+// all samples count in later steps, and a replay has the same results.
 func TestGPUsDoNotWaitForASlowRank(t *testing.T) {
 	t.Parallel()
 	if _, err := wdlrunGPU(); err != nil {
@@ -233,7 +236,7 @@ func TestGPUsDoNotWaitForASlowRank(t *testing.T) {
 	wait := job(host+"-collective host", train+" -collective host")
 	again := job(host+"rank 0: train.mode speculate: a sum of NCCL waits", train+" -mode speculate"+slow)
 	if again.TrainLogLoss != wait.TrainLogLoss || again.AUC != wait.AUC {
-		t.Errorf("log-loss %v and AUC %v, waiting %v and %v", again.TrainLogLoss, again.AUC, wait.TrainLogLoss, wait.AUC)
+		t.Errorf("log-loss %v and AUC %v, want %v and %v as with waiting", again.TrainLogLoss, again.AUC, wait.TrainLogLoss, wait.AUC)
 	}
 	drop := job(host+"-collective host", train+" -backup 1 -collective host"+slow)
 	commits, err := save.ReadCommits(filepath.Join(dir, drop.RunDir))
@@ -243,16 +246,16 @@ func TestGPUsDoNotWaitForASlowRank(t *testing.T) {
 		late += len(c.Queue.Late)
 	}
 	if drop.Samples != wait.Samples || late == 0 || math.Abs(drop.AUC-wait.AUC) > .01 {
-		t.Errorf("%d late microbatches; %d samples, AUC %v; waiting %d, %v", late, drop.Samples, drop.AUC, wait.Samples, wait.AUC)
+		t.Errorf("%d late microbatches; %d samples, AUC %v; with waiting %d, %v", late, drop.Samples, drop.AUC, wait.Samples, wait.AUC)
 	}
 	replayed := job(host, "replay --json "+drop.RunDir)
 	if replayed.TrainLogLoss != drop.TrainLogLoss || replayed.AUC != drop.AUC {
-		t.Errorf("replayed, log-loss %v and AUC %v, want %v and %v", replayed.TrainLogLoss, replayed.AUC, drop.TrainLogLoss, drop.AUC)
+		t.Errorf("replay: log-loss %v and AUC %v, want %v and %v", replayed.TrainLogLoss, replayed.AUC, drop.TrainLogLoss, drop.AUC)
 	}
 }
 
-// TestWdlrunExecutesTheGPUBuild: the default build trains on GPUs, and lists them, if the
-// other one is in its folder.
+// TestWdlrunExecutesTheGPUBuild: if wdlrun-gpu is in the folder of the default build, the
+// default build trains on GPUs and lists them.
 func TestWdlrunExecutesTheGPUBuild(t *testing.T) {
 	t.Parallel()
 	bin, err := wdlrunGPU()
@@ -277,8 +280,8 @@ func TestWdlrunExecutesTheGPUBuild(t *testing.T) {
 	}
 }
 
-// TestGPUCheck: gpu-check passes on a sound machine, and names a kernel that is wrong, a
-// device that is lost and an abort that hangs.
+// TestGPUCheck: gpu-check passes on a sound machine. It names a wrong kernel, a lost device and
+// an abort that hangs.
 func TestGPUCheck(t *testing.T) {
 	t.Parallel()
 	if _, err := wdlrunGPU(); err != nil {
@@ -287,7 +290,7 @@ func TestGPUCheck(t *testing.T) {
 	broken := func(from, to string) string {
 		folder, source := t.TempDir(), strings.Replace(kernel.Source, from, to, 1)
 		if _, err := cudatest.Build(folder, source); err != nil || source == kernel.Source {
-			t.Fatal("no wrong kernel: ", err)
+			t.Fatal("could not build a wrong kernel: ", err)
 		}
 		return folder
 	}
@@ -321,7 +324,7 @@ func TestGPUCheck(t *testing.T) {
 			t.Errorf("%s: exit code %d, %v, %+v\n%s%s", x.environment, o.code, err, r, o.stdout, o.stderr)
 		}
 		if len(x.failed) == 0 && !strings.Contains(o.stdout, "there is no python3 in PATH\n") {
-			t.Errorf("PyTorch is not skipped:\n%s", o.stdout)
+			t.Errorf("the check of PyTorch was not skipped:\n%s", o.stdout)
 		}
 		passed, failed := 0, x.failed
 		for _, c := range r.Checks {
@@ -341,8 +344,8 @@ func TestGPUCheck(t *testing.T) {
 	}
 }
 
-// TestGPUAuto: train.device: auto trains with the bits of the device that it names, and names
-// the reason if a rank cannot use a GPU.
+// TestGPUAuto: with train.device: auto, a training has the bits of the device that it reports.
+// If a rank cannot use a GPU, the reason is printed.
 func TestGPUAuto(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -357,7 +360,7 @@ func TestGPUAuto(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	if got, want := parseTrained(t, o), trainGPU(t, dir, small(device)...); got.TrainLogLoss != want.TrainLogLoss {
-		t.Errorf("a log-loss of %v with auto, %v on the %s", got.TrainLogLoss, want.TrainLogLoss, device)
+		t.Errorf("log-loss %v with auto, want %v as on the %s", got.TrainLogLoss, want.TrainLogLoss, device)
 	}
 	for environment, reason := range map[string]string{
 		"STANDIN_DEVICES=1":                       "each rank needs its own device, and this machine has 1 for 2 ranks",
@@ -380,7 +383,8 @@ func TestGPUAuto(t *testing.T) {
 	}
 }
 
-// TestGPUPlan: -plan estimates the memory on the devices, and reports a batch that does not fit.
+// TestGPUPlan: -plan estimates the memory use of each device and reports a batch that does not
+// fit.
 func TestGPUPlan(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -400,8 +404,8 @@ func TestGPUPlan(t *testing.T) {
 	}
 }
 
-// TestBenchStepOnGPUs: steps on the devices are measured on two ranks, without floors of the
-// CPU.
+// TestBenchStepOnGPUs: bench step measures steps on the devices of two ranks. It omits the
+// floors of the CPU.
 func TestBenchStepOnGPUs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -23,9 +23,9 @@ func grown(t *testing.T, dir, what string, hosts ...string) outcome {
 	return run(t, dir, append([]string{"hosts", what, rel}, hosts...)...)
 }
 
-// TestGrowAndShrink adds ranks to a training and removes them. The model has the bits of
-// one undisturbed rank. A change that the training does not allow is undone. Injected pauses
-// leave time for the changes. A training that ends before all of them is repeated with more
+// TestGrowAndShrink adds ranks to a training and removes them. The model has the bits of one
+// undisturbed rank. A change that the training rejects is undone. Injected pauses leave time for
+// the changes. If a training ends before all changes are made, the test repeats it with more
 // epochs.
 func TestGrowAndShrink(t *testing.T) {
 	patient.Long(t)
@@ -53,11 +53,11 @@ func TestGrowAndShrink(t *testing.T) {
 			}
 		}
 		if want := "train.slots: 4 slots on 3 ranks: give a power of two"; !strings.Contains(said[1].stderr, want) {
-			t.Errorf("%+v, want %q", said[1], want)
+			t.Errorf("rejected change: %+v, want %q", said[1], want)
 		}
 		changed := parseTrained(t, o)
 		if strings.Contains(o.stderr, "was not injected") {
-			t.Errorf("a fault after a change is reported as missed:\n%s", o.stderr)
+			t.Errorf("a fault that was injected is reported as not injected:\n%s", o.stderr)
 		}
 		if changed.WorldSize != 1 || strings.Count(o.stderr, "wdlrun: the training returns to its previous hosts: localhost:2, from the checkpoint of step ") != 1 {
 			t.Errorf("%+v\n%s", changed, o.stderr)
@@ -65,7 +65,7 @@ func TestGrowAndShrink(t *testing.T) {
 		one := train(t, dir, 1, flags...)
 		sameModel(t, dir, one, changed)
 		if late := run(t, dir, "hosts", "drop", changed.RunDir, "localhost:1"); late.code != 1 || !strings.Contains(late.stderr, "has ended (finished); to continue it on other hosts: wdlrun -H HOSTS train -resume ") {
-			t.Errorf("after the end: %+v", late)
+			t.Errorf("change after the end of the training: %+v", late)
 		}
 		return
 	}
@@ -100,7 +100,7 @@ func TestGrowToHosts(t *testing.T) {
 	eventually(t, "the end of all processes", func() bool { return len(below(homes)) == 0 })
 }
 
-// TestGrowAfterALoss asks for a change as soon as a rank is lost. It is carried out when the
+// TestGrowAfterALoss requests a change as soon as a rank is lost. The change is made after the
 // ranks have resumed from memory.
 func TestGrowAfterALoss(t *testing.T) {
 	patient.Long(t)
@@ -112,7 +112,7 @@ func TestGrowAfterALoss(t *testing.T) {
 	waitRun(t, dir, cmd)
 	kill(t, pids[1], syscall.SIGKILL)
 	if o := grown(t, dir, "add", "localhost:1"); o.stdout != "the training continues with 3 ranks on localhost:3\n" {
-		t.Errorf("%+v", o)
+		t.Errorf("the change after a loss: %+v", o)
 	}
 	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	if o := end(t, cmd); o.code != 143 || !strings.Contains(o.stderr, "training resumes from memory") {

@@ -15,7 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// written makes run directories without any training.
+// written writes n run directories without training.
 func written(t *testing.T, dir string, n int) {
 	t.Helper()
 	for i := range n {
@@ -62,7 +62,8 @@ func historyPage(t *testing.T, dir string, args ...string) string {
 	return address
 }
 
-// TestHistoryPage: the table, its order and conditions, and the curves of a selection.
+// TestHistoryPage: the page lists the runs, sorts and filters them, and draws the curves of the
+// selected ones.
 func TestHistoryPage(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -76,7 +77,7 @@ func TestHistoryPage(t *testing.T) {
 	}
 	eventually(t, "the runs, latest first", func() bool { return names() == "876543210" })
 	if text := b.text("#runs tbody"); !strings.Contains(text, "<b>note 3</b>") || !strings.Contains(text, "killed") || !strings.Contains(text, "dcn_v2") {
-		t.Errorf("table %q", text)
+		t.Errorf("the table is %q", text)
 	}
 	b.eval("[...document.querySelectorAll('#runs th button')].find(e => e.title === 'logloss').click()")
 	b.eval("[...document.querySelectorAll('#runs th button')].find(e => e.title === 'auc').click()")
@@ -89,7 +90,7 @@ func TestHistoryPage(t *testing.T) {
 	}
 	eventually(t, "three curves", func() bool { return b.eval("document.querySelectorAll('#auc path').length") == "3" })
 	if text := b.text("#settings"); !strings.Contains(text, "train.seed") || strings.Contains(text, "train.epochs") {
-		t.Errorf("settings of the selection %q", text)
+		t.Errorf("the settings of the selected runs are %q", text)
 	}
 	b.shoot("history.png", 1300, false)
 	b.shoot("history-dark.png", 1300, true)
@@ -97,13 +98,13 @@ func TestHistoryPage(t *testing.T) {
 	b.eval("(w => { w.value = 'model.knd=x'; w.dispatchEvent(new Event('input')) })(document.querySelector('#where'))")
 	eventually(t, "what is wrong with the condition", func() bool { return strings.Contains(b.text("#state"), "did you mean model.kind?") })
 	b.mu.Lock()
-	b.console = nil // the browser notes the rejected condition
+	b.console = nil // the browser logs the rejected condition
 	b.mu.Unlock()
 	b.clean(page)
 }
 
-// TestWhoMayReadTheHistory: the token is required where there is one, and other hosts'
-// pages are rejected where there is none.
+// TestWhoMayReadTheHistory: with -web-token a request needs the token. Without it, requests for
+// another host name are rejected.
 func TestWhoMayReadTheHistory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

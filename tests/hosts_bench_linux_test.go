@@ -18,7 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// BenchmarkHosts measures the start and the loss of hosts, on four of this machine:
+// BenchmarkHosts measures the start and the loss of hosts, on four simulated hosts:
 //
 //	go test ./tests -run - -bench Hosts -benchtime 5x
 //
@@ -27,7 +27,7 @@ import (
 func BenchmarkHosts(b *testing.B) {
 	c := newCluster(b, 4)
 	const all = "a:8,b:8,c:8,d:8"
-	// warm has the binary sent before anything is timed.
+	// The binary is sent to the hosts before the measurements.
 	if o := c.end(b, c.launch(b, "-H", all, "true")); o.code != 0 {
 		b.Fatal(o)
 	}
@@ -67,7 +67,7 @@ func BenchmarkHosts(b *testing.B) {
 	})
 }
 
-// medians reports the median of each figure that b.N calls return.
+// medians runs measure b.N times and reports the median of each result.
 func medians(b *testing.B, measure func() map[string]float64) {
 	all := map[string][]float64{}
 	for b.Loop() {
@@ -79,7 +79,7 @@ func medians(b *testing.B, measure func() map[string]float64) {
 		slices.Sort(x)
 		b.ReportMetric(x[len(x)/2], name)
 	}
-	b.ReportMetric(0, "ns/op") // is left out
+	b.ReportMetric(0, "ns/op") // hides the time per operation, which has no meaning here
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -108,7 +108,8 @@ func (c *cluster) inHub(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// watch starts a command and returns when its outputs first have a line that matches.
+// watch starts a command and returns the times at which its outputs first contain a matching
+// line.
 func watch(b testing.TB, cmd *exec.Cmd, stdout, stderr string) (out, err <-chan time.Time) {
 	b.Helper()
 	cmd.Stdout, cmd.Stderr = nil, nil
@@ -118,7 +119,8 @@ func watch(b testing.TB, cmd *exec.Cmd, stdout, stderr string) (out, err <-chan 
 	return first(outPipe, stdout), first(errPipe, stderr)
 }
 
-// first returns when a line first matches. The channel is closed at the end.
+// first returns the time at which a line first matches. The channel is closed at the end of the
+// input.
 func first(from io.Reader, line string) <-chan time.Time {
 	found, want := make(chan time.Time, 1), regexp.MustCompile(line)
 	go func() {
@@ -132,8 +134,8 @@ func first(from io.Reader, line string) <-chan time.Time {
 	return found
 }
 
-// lose takes the link of host b down in the middle of a job, and returns how long the verdict
-// takes.
+// lose takes the link of host b down in the middle of a job and returns the time until the
+// verdict.
 func (c *cluster) lose(b testing.TB, args ...string) time.Duration {
 	b.Helper()
 	cmd := c.launch(b, append([]string{"-H", "a:2,b:2,c:2,d:2"}, args...)...)

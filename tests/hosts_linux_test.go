@@ -16,22 +16,20 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// host is one of two hosts on this machine: its address and the command that starts a rank
-// there.
+// host is one of two simulated hosts: its address and the command that starts a rank there.
 type host struct {
 	ip    string
 	enter []string
 }
 
-// wide are the flags of a training of 8 steps, or more, whose dense gradients are two
-// buckets.
+// wide returns the flags of a training of at least 8 steps with two buckets of dense gradients.
 func wide(t testing.TB, flags ...string) []string {
 	return append(append(few(t), "-set", "train.epochs=1", "-set", "model.hidden=[1200]", "-set", "train.global_batch=1024"), flags...)
 }
 
-// TestTwoHosts trains on two hosts over encrypted links, with ranks started as another launcher
-// would. The results equal those of one host, although dense gradients are summed between hosts
-// during the backward pass. A rank that is killed there is named once.
+// TestTwoHosts trains on two hosts over encrypted links. The ranks are started as by another
+// launcher. The results equal a training on one host, although dense gradients are summed
+// between hosts during the backward pass. A killed rank of the other host is named once.
 func TestTwoHosts(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -40,7 +38,7 @@ func TestTwoHosts(t *testing.T) {
 		name  string
 		hosts func(t *testing.T) [2]host
 	}{
-		// A rank that dials has the address 127.0.0.1, and rank 1 dials rank 0.
+		// A rank that dials uses the address 127.0.0.1, and rank 1 dials rank 0.
 		{"addresses", func(*testing.T) [2]host { return [2]host{{ip: "127.0.0.2"}, {ip: "127.0.0.1"}} }},
 		{"namespaces", namespaces},
 	} {
@@ -50,7 +48,7 @@ func TestTwoHosts(t *testing.T) {
 			if x.name == "namespaces" {
 				t.Run("results of four", func(t *testing.T) { sameResults(t, dir, hosts, 2) })
 			}
-			t.Run("killed", func(t *testing.T) { killedAbroad(t, hosts) })
+			t.Run("killed", func(t *testing.T) { killRemote(t, hosts) })
 			if x.name == "namespaces" {
 				t.Run("cut off", func(t *testing.T) { cutOff(t, hosts) })
 			}
@@ -58,9 +56,9 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
-// sameResults compares a training with one of equally many ranks on one host, in dir. With one
-// rank on each host the sums have one order. Two ranks of a host share memory, and their sum is
-// one of two terms (see package collective), so rounding may differ.
+// sameResults compares a training on two hosts with one of the same number of ranks on one host.
+// With one rank on each host, both sum in the same order. With two ranks on each host, each host
+// sums its two terms first (see package collective), so rounding may differ.
 func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
 	here, cmds := oneHost(t, dir, 2*each), onHosts(t, dir, hosts[:], each, true, wide(t)...)
 	var there trained
@@ -74,7 +72,7 @@ func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
 		}
 	}
 	if there.Steps != here.Steps || math.Abs(there.TrainLogLoss-here.TrainLogLoss) > 1e-6 || math.Abs(there.AUC-here.AUC) > 1e-4 {
-		t.Errorf("on two hosts %+v, on one %+v", there, here)
+		t.Errorf("two hosts: %+v, one host: %+v", there, here)
 	}
 	if each == 1 {
 		got, want := parts(t, dir, there.RunDir, there.Steps), parts(t, dir, here.RunDir, here.Steps)
@@ -83,12 +81,13 @@ func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
 	for run, during := range map[string]bool{there.RunDir: true, here.RunDir: false} {
 		b, err := os.ReadFile(filepath.Join(dir, run, "trace-0000.json"))
 		if err != nil || bytes.Contains(b, []byte(`"sync, bucket 2"`)) != during {
-			t.Errorf("%s: gradients are summed during the pass: want %t (%v)", run, during, err)
+			t.Errorf("%s: gradients are summed during the backward pass: want %t (%v)", run, during, err)
 		}
 	}
 }
 
-// oneHost returns the result of a training of np ranks on one host, which runs once in dir.
+// oneHost returns the result of a training of np ranks on one host. The training runs once for
+// dir.
 func oneHost(t *testing.T, dir string, np int) (r trained) {
 	t.Helper()
 	out := fmt.Sprintf("of-%d", np)
@@ -102,8 +101,8 @@ func oneHost(t *testing.T, dir string, np int) (r trained) {
 	return r
 }
 
-// killedAbroad kills the last rank in the middle of its training.
-func killedAbroad(t *testing.T, hosts [2]host) {
+// killRemote kills the last rank during its training.
+func killRemote(t *testing.T, hosts [2]host) {
 	const victim = 1
 	dir := t.TempDir()
 	cmds := onHosts(t, dir, hosts[:], 1, true, wide(t, "-set", "train.epochs=1000")...)
@@ -122,8 +121,8 @@ func killedAbroad(t *testing.T, hosts [2]host) {
 	}
 }
 
-// cutOff takes the link down, so no process of one host reports to the other. The
-// coordinator names the silent rank, and that rank the host of rank 0.
+// cutOff takes the link down, so no process of one host reaches the other. The coordinator names
+// the silent rank. That rank names the host of rank 0.
 func cutOff(t *testing.T, hosts [2]host) {
 	dir := t.TempDir()
 	cmds := onHosts(t, dir, hosts[:], 1, true, wide(t, "-set", "train.epochs=1000")...)
@@ -133,7 +132,7 @@ func cutOff(t *testing.T, hosts [2]host) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	o, verdicts := end(t, cmds[0]), 0
-	for line := range strings.Lines(o.stderr) { // among warnings that it has given no sign of life
+	for line := range strings.Lines(o.stderr) { // other lines warn that the rank is silent
 		if strings.HasPrefix(line, "wdlrun: rank 1 (host ") && (strings.Contains(line, " has been silent for ") || strings.Contains(line, " was lost")) {
 			verdicts++
 		}
@@ -142,13 +141,13 @@ func cutOff(t *testing.T, hosts [2]host) {
 		t.Errorf("exit code %d; want one verdict on rank 1:\n%s", o.code, o.stderr)
 	}
 	o = end(t, cmds[1])
-	silent := strings.Contains(o.stderr, "rank 0, which hosts the coordinator, has been silent for ") // this limit of 7 s may end first on a busy machine
+	silent := strings.Contains(o.stderr, "rank 0, which hosts the coordinator, has been silent for ") // on a busy machine the limit of 7 s may expire first
 	if o.code != 1 || !silent && !strings.Contains(o.stderr, "its host has not answered for ") {
 		t.Errorf("rank 1: exit code %d, the loss of rank 0's host is not reported:\n%s", o.code, o.stderr)
 	}
 }
 
-// onHosts starts a training with each ranks on every host.
+// onHosts starts a training on hosts, with each ranks on every host.
 func onHosts(t *testing.T, dir string, hosts []host, each int, encrypt bool, flags ...string) (cmds []*exec.Cmd) {
 	t.Helper()
 	meeting := t.TempDir()
@@ -168,8 +167,8 @@ func onHosts(t *testing.T, dir string, hosts []host, each int, encrypt bool, fla
 	return cmds
 }
 
-// namespaces makes two hosts of this one: network namespaces with a link between them
-// and names of their own. They go with the processes that hold them.
+// namespaces simulates two hosts: network namespaces with a link between them and their own host
+// names. The namespaces end with the processes that hold them.
 func namespaces(t *testing.T) (hosts [2]host) {
 	t.Helper()
 	nsenter, err := exec.LookPath("nsenter")
@@ -178,7 +177,7 @@ func namespaces(t *testing.T) (hosts [2]host) {
 	}
 	do := func(args ...string) {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("this system makes no network namespaces with a link between them: %q: %v: %s", args, err, out)
+			t.Skipf("this system cannot create network namespaces with a link between them: %q: %v: %s", args, err, out)
 		}
 	}
 	var pids [2]string
@@ -197,8 +196,8 @@ func namespaces(t *testing.T) (hosts [2]host) {
 	return hosts
 }
 
-// namespace makes a network namespace with a host name of its own, and returns the id of
-// the process that holds it for the test.
+// namespace creates a network namespace with its own host name and returns the id of the process
+// that holds it during the test.
 func namespace(t *testing.T) (pid string) {
 	t.Helper()
 	holder := exec.Command("unshare", "-n", "-u", "cat")
@@ -212,7 +211,7 @@ func namespace(t *testing.T) (pid string) {
 	t.Cleanup(func() { in.Close(); holder.Wait() })
 	fmt.Fprintln(in)
 	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Skipf("this system makes no network namespaces: unshare -n -u: %v", err)
+		t.Skipf("this system cannot create network namespaces: unshare -n -u: %v", err)
 	}
 	return fmt.Sprint(holder.Process.Pid)
 }

@@ -1,4 +1,4 @@
-// Package tests holds what no single package can test: the house rules of the
+// Package tests contains the tests that concern more than one package: the house rules of the
 // module, the command run as a user runs it, and jobs whose ranks are killed.
 package tests
 
@@ -32,7 +32,7 @@ func (s source) dir() string       { return filepath.ToSlash(filepath.Dir(s.path
 func (s source) isTest() bool      { return strings.HasSuffix(s.path, "_test.go") }
 func (s source) isGenerated() bool { return ast.IsGenerated(s.file) }
 
-// sources are all Go files of the module, parsed once for all tests.
+// sources returns all Go files of the module. They are parsed once for all tests.
 func sources(t *testing.T) []source {
 	t.Helper()
 	all, err := parsed()
@@ -70,7 +70,7 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 	return all, err
 })
 
-// ranks reads order.txt: package to line number.
+// ranks reads order.txt and returns the line number of each package.
 func ranks(t *testing.T) map[string]int {
 	b, err := os.ReadFile("order.txt")
 	fatal.If(t, err)
@@ -86,6 +86,7 @@ func ranks(t *testing.T) map[string]int {
 	return place
 }
 
+// TestImportsGoOneWay: a package imports only packages above it in order.txt.
 func TestImportsGoOneWay(t *testing.T) {
 	t.Parallel()
 	place, seen := ranks(t), map[string]bool{}
@@ -93,11 +94,11 @@ func TestImportsGoOneWay(t *testing.T) {
 		seen[s.dir()] = true
 		own, ok := place[s.dir()]
 		if !ok {
-			t.Errorf("%s: package %s has no place in tests/order.txt", s.path, s.dir())
+			t.Errorf("%s: package %s is not listed in tests/order.txt", s.path, s.dir())
 			continue
 		}
 		if s.isTest() {
-			continue // a test may use whatever it needs; the compiler refuses cycles
+			continue // a test may import any package; the compiler rejects cycles
 		}
 		for _, imp := range s.file.Imports {
 			dep, ok := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module)
@@ -105,7 +106,7 @@ func TestImportsGoOneWay(t *testing.T) {
 				continue
 			}
 			if at, known := place[dep]; !known || at >= own {
-				t.Errorf("%s imports %s, which does not stand above it in tests/order.txt", s.path, dep)
+				t.Errorf("%s imports %s, which is not above it in tests/order.txt", s.path, dep)
 			}
 		}
 	}
@@ -116,6 +117,8 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
+// TestSparseAndLauncherStandAlone: sparse, dense and launcher can be used without the packages
+// listed here.
 func TestSparseAndLauncherStandAlone(t *testing.T) {
 	t.Parallel()
 	forbidden := map[string][]string{
@@ -132,11 +135,13 @@ func TestSparseAndLauncherStandAlone(t *testing.T) {
 	}
 }
 
-// public lists the packages that other modules may import; CONTRIBUTING.md says what is
-// stable. Every other package is a command or lies under internal.
+// public lists the packages that other modules may import. CONTRIBUTING.md documents what is
+// stable. Every other package is a command or is under internal.
 var public = strings.Fields(`checkpoint collective collective/colltest collective/mem collective/shm
 	collective/simnet collective/tcp dense launcher nccl optim rank rank/member sparse sparse/table trace`)
 
+// TestOnlyPublicPackagesCanBeImported: the packages outside internal, except commands, are those
+// of the list public.
 func TestOnlyPublicPackagesCanBeImported(t *testing.T) {
 	t.Parallel()
 	importable := map[string]bool{}
@@ -152,7 +157,7 @@ func TestOnlyPublicPackagesCanBeImported(t *testing.T) {
 		delete(importable, pkg)
 	}
 	for pkg := range importable {
-		t.Errorf("%s can be imported by any program: move it under internal, or add it to the list", pkg)
+		t.Errorf("%s can be imported by other modules: move it under internal, or add it to the list", pkg)
 	}
 }
 
@@ -161,9 +166,10 @@ func TestOnlyPublicPackagesCanBeImported(t *testing.T) {
 // the reason to raise the limit.
 const maxExported = 800
 
+// TestThePublicPackagesStaySmall limits the exported names of the public packages.
 func TestThePublicPackagesStaySmall(t *testing.T) {
 	t.Parallel()
-	names := map[string]bool{} // a name with a body per platform counts once
+	names := map[string]bool{} // a name defined for several platforms counts once
 	add := func(dir string, path ...string) {
 		for _, name := range path {
 			if !ast.IsExported(name) {
@@ -203,9 +209,10 @@ func TestThePublicPackagesStaySmall(t *testing.T) {
 	}
 }
 
-// maxLines is the maximum number of lines of a function, which fit on a screen.
+// maxLines limits the lines of a function, so that it fits on a screen.
 const maxLines = 70
 
+// TestFunctionsFitAScreen limits the length of each function.
 func TestFunctionsFitAScreen(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -224,6 +231,7 @@ func TestFunctionsFitAScreen(t *testing.T) {
 	}
 }
 
+// TestEveryPackageSaysWhatItIsFor: every package has a comment.
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	doc := map[string]string{}
@@ -241,6 +249,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 
 var vague = regexp.MustCompile(`(Manager|Handler|Helper|Impl|Base)$`)
 
+// TestNames: no package or type has a vague name, and no interface has more than four methods.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -256,7 +265,7 @@ func TestNames(t *testing.T) {
 				t.Errorf("%s: the type name %s has no meaning", s.fset.Position(ts.Pos()), ts.Name.Name)
 			}
 			if it, ok := n.(*ast.InterfaceType); ok && it.Methods != nil && len(it.Methods.List) > 4 {
-				t.Errorf("%s: an interface of %d methods; at most four", s.fset.Position(it.Pos()), len(it.Methods.List))
+				t.Errorf("%s: an interface of %d methods, at most four are allowed", s.fset.Position(it.Pos()), len(it.Methods.List))
 			}
 			return true
 		})
@@ -269,12 +278,12 @@ var opensAnything = map[string]bool{
 	"checkpoint/disk.go":        true, // a directory, to sync it
 	"internal/export/file.go":   true, // a directory, to sync it
 	"internal/golden/golden.go": true, // golden files of tests
-	"launcher/hosts.go":         true, // a hostfile may be a pipe
+	"launcher/hosts.go":         true, // a hostfile, which may be a pipe
 }
 
-// readsEnvironment are the files outside cmd that may read the environment.
+// readsEnvironment lists the files outside cmd that may read the environment.
 var readsEnvironment = map[string]bool{
-	"rank/member/run.go": true, // Run is for main functions of other programs; Join takes getenv
+	"rank/member/run.go": true, // Run is for main functions of other programs; Join has a parameter getenv
 }
 
 // TestOnlyAllowedFilesUseTheOS: no package has an init function, only main exits, and only the
@@ -301,7 +310,7 @@ func TestOnlyAllowedFilesUseTheOS(t *testing.T) {
 					t.Errorf("%s: only main exits", s.fset.Position(x.Pos()))
 				case "Getenv", "LookupEnv":
 					if !readsEnvironment[s.path] {
-						t.Errorf("%s: the environment is read by cmd and handed in", s.fset.Position(x.Pos()))
+						t.Errorf("%s: only cmd may read the environment; pass the value as a parameter", s.fset.Position(x.Pos()))
 					}
 				case "ReadFile", "Open":
 					if !opensAnything[s.path] && !strings.HasPrefix(s.path, "internal/bench/") && !strings.HasPrefix(s.path, "internal/gen/") {
@@ -314,7 +323,8 @@ func TestOnlyAllowedFilesUseTheOS(t *testing.T) {
 	}
 }
 
-// TestEveryFaultHasATest: each row of the table of faults names tests that exist.
+// TestEveryFaultHasATest: each row of the table of faults in docs/running.md names tests that
+// exist.
 func TestEveryFaultHasATest(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../docs/running.md")
@@ -323,7 +333,7 @@ func TestEveryFaultHasATest(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")[2:]
 	if len(rows) < 20 {
-		t.Errorf("%d rows", len(rows))
+		t.Errorf("the table of faults has only %d rows", len(rows))
 	}
 	exists := map[string]bool{}
 	for _, s := range sources(t) {
@@ -335,11 +345,11 @@ func TestEveryFaultHasATest(t *testing.T) {
 		cells := strings.Split(strings.Trim(row, "|"), "|")
 		tests := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(cells[len(cells)-1], -1)
 		if len(cells) != 5 || len(tests) == 0 {
-			t.Errorf("%d cells and %d tests:%s", len(cells), len(tests), row)
+			t.Errorf("a row has %d cells and %d tests:%s", len(cells), len(tests), row)
 		}
 		for _, m := range tests {
 			if !exists[m[1]] {
-				t.Errorf("no %s, for the fault:%s", m[1], cells[0])
+				t.Errorf("test %s does not exist, for the fault:%s", m[1], cells[0])
 			}
 		}
 	}
@@ -349,6 +359,7 @@ var testNames = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 
 var unfinished = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
 
+// TestNothingIsLeftUnfinished: no file contains a mark of unfinished work.
 func TestNothingIsLeftUnfinished(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -356,7 +367,7 @@ func TestNothingIsLeftUnfinished(t *testing.T) {
 			continue
 		}
 		if m := unfinished.FindString(s.text); m != "" {
-			t.Errorf("%s holds a %s", s.path, m)
+			t.Errorf("%s contains %s", s.path, m)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestFeatureIndex: an index made by two ranks from several days serves a training. An
-// evaluation reports the values of another day that are not in the index.
+// TestFeatureIndex: two ranks make an index from several days, and a training uses it. eval
+// reports the values of another day that are not in the index.
 func TestFeatureIndex(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// clicksYAML reads clicks.csv of the same directory.
+// clicksYAML is a configuration that reads clicks.csv of the same directory.
 const clicksYAML = `data: {train: [clicks.csv], header: true}
 label: {field: y}
 features:
@@ -19,14 +19,14 @@ features:
   - {field: age, encode: standardise}
 `
 
-// TestBadInput: every fault of a user ends in one line that names the place and
-// leaves no rank behind.
+// TestBadInput: every mistake of a user gives a one-line error that names the place. No rank
+// keeps running.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	const good = "y,city,age\n1,Oslo,3\n0,Bergen,4\n"
 	for _, c := range []struct {
 		name  string
-		csv   string // "" for no file
+		csv   string // "" for a missing file
 		yaml  string
 		flags string
 		want  []string
@@ -67,18 +67,19 @@ func TestBadInput(t *testing.T) {
 				}
 			}
 			if strings.Contains(o.stderr, "no checkpoint yet") || strings.Contains(o.stderr, "start again") {
-				t.Errorf("what comes again is to be begun again:\n%s", o.stderr)
+				t.Errorf("the output advises to start again, although the error would occur again:\n%s", o.stderr)
 			}
 			if strings.Contains(o.stderr, "kept: ") {
-				t.Errorf("the actions of ranks do not explain a fault of a user:\n%s", o.stderr)
+				t.Errorf("stacks and traces are kept, although the fault is the user's:\n%s", o.stderr)
 			}
 			if strings.Contains(o.stderr, "goroutine ") || strings.Contains(o.stderr, "panic") {
-				t.Errorf("a panic:\n%s", o.stderr)
+				t.Errorf("a panic is printed:\n%s", o.stderr)
 			}
 		})
 	}
 }
 
+// TestPortTaken: if the port of -coordinator is in use, the error names the address.
 func TestPortTaken(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,7 +91,8 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// TestLaunch: the launcher's own conventions.
+// TestLaunch: the launcher follows its conventions for flags, exit codes, and standard input and
+// output.
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -134,18 +136,18 @@ func TestLaunch(t *testing.T) {
 	cmd.Stdin = strings.NewReader("hello\n")
 	fatal.If(t, cmd.Start())
 	if o := end(t, cmd); !strings.Contains(o.stdout, "[0] got hello\n") || !strings.Contains(o.stdout, "[1] got \n") {
-		t.Errorf("standard input reaches rank 0 alone: %q", o.stdout)
+		t.Errorf("standard input does not reach rank 0 alone: %q", o.stdout)
 	}
 	o := run(t, dir, "-np", "3", "sh", "-c", `echo "$WDLRUN_RANK of $WDLRUN_SIZE"; exit $WDLRUN_RANK`)
 	if o.code != 1 && o.code != 2 {
-		t.Errorf("exit code %d of ranks that end with 0, 1 and 2", o.code)
+		t.Errorf("exit code %d, want 1 or 2, because the ranks exit with 0, 1 and 2", o.code)
 	}
 	if !strings.Contains(o.stdout, "[0] 0 of 3") {
-		t.Errorf("no prefixed line of rank 0:\n%s", o.stdout)
+		t.Errorf("no line has the prefix of rank 0:\n%s", o.stdout)
 	}
 }
 
-// TestGenInitTrain goes the way of a user without data: generate, look, train.
+// TestGenInitTrain runs the commands for a user without data: gen, init, train and eval.
 func TestGenInitTrain(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -170,7 +172,7 @@ func TestGenInitTrain(t *testing.T) {
 	}
 	for _, f := range []string{"config.yaml", "metrics.jsonl", "result.json", "trace-0000.json", "trace-0001.json"} {
 		if info, err := os.Stat(filepath.Join(runs[0], f)); err != nil || info.Size() == 0 {
-			t.Errorf("the run directory has no %s (%v)", f, err)
+			t.Errorf("the run directory does not contain %s (%v)", f, err)
 		}
 	}
 }
@@ -190,8 +192,9 @@ func TestMaxBad(t *testing.T) {
 	}
 }
 
-// TestBadSpan: a stream that finds a bad record on one rank keeps the training up to it and
-// resumes there. The advice names the files that were read, with their -set.
+// TestBadSpan: if one rank of a training on a stream finds a bad record, the training up to it
+// is kept and can be resumed from there. The advice names the files that were read, with the
+// -set flags of the command.
 func TestBadSpan(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()

@@ -14,11 +14,11 @@ import (
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
-// joiner makes the test binary a rank of a user's program, see joined.
+// joiner is the variable that makes the test binary a rank of a user's program: see joined.
 const joiner = "WDLRUN_TESTS_JOINER"
 
-// joined joins the job as any program does and prints the transport. Rank 1 requires encryption,
-// so a group forms only if the launcher of rank 0 requests it.
+// joined joins the job as a user's program does and prints the transport. Rank 1 requires
+// encryption, so the group only forms if the launcher of rank 0 requests it too.
 func joined() error {
 	world, _, err := rank.FromEnv(os.Getenv)
 	if err != nil {
@@ -33,7 +33,7 @@ func joined() error {
 	return m.Done(nil)
 }
 
-// TestLinksOfAnyProgram: the launch flags about links apply to a user's program.
+// TestLinksOfAnyProgram: the launch flags about links also apply to a user's program.
 func TestLinksOfAnyProgram(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestLinksOfAnyProgram(t *testing.T) {
 		forms       bool
 	}{
 		{"-transport tcp -encrypt", "[0] tcp\n[1] tcp\n", true},
-		{"-encrypt -streams 2", "[0] ", true}, // memory does not leave the host
+		{"-encrypt -streams 2", "[0] ", true}, // the ranks use shared memory
 		{"-transport tcp", "choice of encryption", false},
 	} {
 		cmd := command(t, t.TempDir(), append(strings.Fields("-np 2 -oversubscribe "+x.flags), os.Args[0])...)
@@ -50,17 +50,17 @@ func TestLinksOfAnyProgram(t *testing.T) {
 		fatal.If(t, cmd.Start())
 		o := end(t, cmd)
 		said := o.stdout + o.stderr
-		if strings.HasPrefix(o.stdout, "[1]") { // the ranks print in any order
+		if strings.HasPrefix(o.stdout, "[1]") { // the order of the ranks' lines is arbitrary
 			lines := strings.SplitAfter(o.stdout, "\n")
 			said = lines[1] + lines[0] + o.stderr
 		}
 		if (o.code == 0) != x.forms || !strings.Contains(said, x.want) {
-			t.Errorf("%s: exit code %d, want a group: %t, and %q\n%s%s", x.flags, o.code, x.forms, x.want, o.stdout, o.stderr)
+			t.Errorf("%s: exit code %d, want a group: %t and %q\n%s%s", x.flags, o.code, x.forms, x.want, o.stdout, o.stderr)
 		}
 	}
 }
 
-// TestPorts: ranks listen within the range of -ports, or report that it is used up.
+// TestPorts: ranks listen only on ports of -ports. If all are in use, they report an error.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

@@ -20,8 +20,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// watched starts a training of two ranks, of which one is slow, that serves its page and
-// its metrics, and returns their addresses.
+// watched starts a training of two ranks, one of them slow, that serves its live page and its
+// metrics. It returns their addresses.
 func watched(t *testing.T, args ...string) (cmd *exec.Cmd, out *os.File, page, metrics string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,12 +65,12 @@ func TestLivePage(t *testing.T) {
 		return strings.Count(b.text("#ranks tbody"), "compute") > 0 && strings.Contains(b.text("#ranks tbody"), "\n1")
 	})
 	if text := b.text("#tables tbody"); !strings.Contains(text, "education") {
-		t.Errorf("tables %q", text)
+		t.Errorf("the tables are %q", text)
 	}
 	eventually(t, "the slow rank", func() bool { return strings.Contains(b.text("#slow"), "rank 1") })
 	b.shoot("live.png", 1200, false)
 	if text := b.eval("(data.ranks.slow = [], ranks(), document.querySelector('#slow').textContent)"); !regexp.MustCompile(`^no rank stands out now; until \d\d:\d\d:\d\d, rank 1 on host \S+ was [0-9.]+× slower in compute than`).MatchString(text) {
-		t.Errorf("after the last verdict: %q", text)
+		t.Errorf("the verdict on slow ranks is %q", text)
 	}
 	b.resize(390, true)
 	eventually(t, "the time of each rank on a phone", func() bool {
@@ -88,7 +88,7 @@ func TestLivePage(t *testing.T) {
 	b.clean(page)
 }
 
-// TestPrometheusScrapesATraining, and answers a query.
+// TestPrometheusScrapesATraining: Prometheus scrapes the metrics and answers a query about them.
 func TestPrometheusScrapesATraining(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestPrometheusScrapesATraining(t *testing.T) {
 		return strings.Contains(answer, `"rank":"0"`) && strings.Contains(answer, `"rank":"1"`)
 	})
 	if !strings.Contains(answer, `"status":"success"`) {
-		t.Errorf("%s", answer)
+		t.Errorf("Prometheus answers %s", answer)
 	}
 	for _, p := range []*exec.Cmd{server, cmd} {
 		p.Process.Signal(syscall.SIGTERM)
@@ -128,7 +128,8 @@ func TestPrometheusScrapesATraining(t *testing.T) {
 	}
 }
 
-// TestLiveFlags rejects invalid flags, and trains without the page if its port is taken.
+// TestLiveFlags: invalid flags are rejected. If the port is in use, the training continues
+// without the page.
 func TestLiveFlags(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -155,8 +156,8 @@ func TestLiveFlags(t *testing.T) {
 	}
 }
 
-// TestEventFiles: a training writes the events of each series and rank, and report
-// -tensorboard writes the same afterwards.
+// TestEventFiles: a training writes the events of each series and rank. report -tensorboard
+// writes the same events afterwards.
 func TestEventFiles(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -176,12 +177,12 @@ func TestEventFiles(t *testing.T) {
 	after := summaries(t, filepath.Join(dir, "after", "*"))
 	for _, folder := range []string{"train", "valid", "test", "rank-0", "rank-1"} {
 		if len(during[folder]) == 0 || !maps.Equal(during[folder], after[folder]) {
-			t.Errorf("%s has %d events during the training and %d afterwards, or others", folder, len(during[folder]), len(after[folder]))
+			t.Errorf("%s: the %d events of the training differ from the %d events of report", folder, len(during[folder]), len(after[folder]))
 		}
 	}
 }
 
-// summaries returns the events with a summary in the files below a folder.
+// summaries returns the events with a summary from the files under a folder.
 func summaries(t *testing.T, folder string) map[string]map[string]bool {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(folder, "*", "events.out.tfevents.*"))
@@ -193,7 +194,8 @@ func summaries(t *testing.T, folder string) map[string]map[string]bool {
 		series := map[string]bool{}
 		for len(b) > 0 {
 			n := 16 + binary.LittleEndian.Uint64(b)
-			// A time, a step of two bytes at most, and the summary: field 5 of wire type 2.
+			// An event consists of a time, a step of at most two bytes, and the summary, which
+			// is field 5 of wire type 2.
 			if event := string(b[12 : n-4]); len(event) > 12 && (event[11] == 5<<3|2 || event[12] == 5<<3|2) {
 				series[event] = true
 			}
@@ -204,8 +206,8 @@ func summaries(t *testing.T, folder string) map[string]map[string]bool {
 	return all
 }
 
-// TestLogRecords: every line of stderr is a record, also after a failure, and each rank keeps
-// its records in the run directory.
+// TestLogRecords: every line of stderr is a record, even after a failure. Each rank writes its
+// records to the run directory.
 func TestLogRecords(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -227,13 +229,13 @@ func TestLogRecords(t *testing.T) {
 	}
 	kept, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "log-0000.jsonl"))
 	if len(kept) != 1 {
-		t.Fatalf("%q", kept)
+		t.Fatalf("files of log records: %q", kept)
 	}
 	if b, err := os.ReadFile(kept[0]); err != nil || !strings.Contains(string(b), "learning rates") || levels(string(b))["INFO"] == 0 {
-		t.Errorf("%v, %s", err, b)
+		t.Errorf("the log file of rank 0: %v, %s", err, b)
 	}
 	o = run(t, dir, append([]string{"train", "-log-level", "warn"}, few(t)...)...)
-	if o.code != 0 || strings.Contains(o.stderr, "epoch 1 of") { // the progress may name the epoch
+	if o.code != 0 || strings.Contains(o.stderr, "epoch 1 of") { // a line of progress may contain the epoch
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}
 	for _, bad := range []string{"-log-format=xml", "-log-level=loud"} {

@@ -16,7 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// manifested holds the parts of a Job that TestManifest reads.
+// manifested contains the fields of a Job that TestManifest reads.
 type manifested struct {
 	Kind string
 	Data map[string]string
@@ -34,8 +34,8 @@ type manifested struct {
 	}
 }
 
-// TestManifest runs the containers of a manifest as processes of this machine. The DNS name
-// of the first pod appears a second after their start.
+// TestManifest runs the containers of a manifest as processes of this machine. The DNS name of
+// the first pod becomes valid a second after the start.
 func TestManifest(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -89,7 +89,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// readManifest returns the Job of a manifest, and the key in its Secret.
+// readManifest returns the Job of a manifest and the key in its Secret.
 func readManifest(t *testing.T, text string) (job manifested, key string) {
 	t.Helper()
 	for one := range strings.SplitSeq(text, "---\n") {

@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// limitMemory makes a control group with a limit in bytes below this process's group. It returns
-// the path of the file to which a process writes its id to enter it.
+// limitMemory creates a control group with a memory limit in bytes under the group of this
+// process. It returns the path of the file to which a process writes its id to enter the group.
 func limitMemory(t *testing.T, bytes int64) (procs string) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/cgroup")
@@ -31,17 +31,17 @@ func limitMemory(t *testing.T, bytes int64) (procs string) {
 	}
 	dir = filepath.Join(dir, "wdlrun-test-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skip("no control group can be made here: ", err)
+		t.Skip("cannot create a control group: ", err)
 	}
 	t.Cleanup(func() { os.Remove(dir) })
 	if err := os.WriteFile(filepath.Join(dir, limit), strconv.AppendInt(nil, bytes, 10), 0o644); err != nil {
-		t.Skip("the memory of a control group cannot be limited here: ", err)
+		t.Skip("cannot limit the memory of a control group: ", err)
 	}
 	return filepath.Join(dir, "cgroup.procs")
 }
 
-// TestOutOfMemoryIsNamed: the verdict on a rank killed by the kernel for lack of memory names
-// this cause. Windows beyond the limit fail with an error before that.
+// TestOutOfMemoryIsNamed: if the kernel kills a rank for lack of memory, the verdict names this
+// cause. Shared windows beyond the limit fail earlier, with an error.
 func TestOutOfMemoryIsNamed(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()

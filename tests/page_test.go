@@ -14,8 +14,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// day sends the page the messages of n seconds of a training of 1,000 steps per second, with 50
-// points of the loss each, and draws the page once a minute.
+// day is a script that passes the page the messages of n seconds of a training of 1,000 steps
+// per second. Each message has 50 points of the loss. The page is drawn once a minute.
 const day = `(() => {
   const ranks = { total: [], recent: [], slow: [], tables: [], bad: 0 };
   for (let r = 0; r < 64; r++) { ranks.total.push([1, 2, 3, 4, 5, 6]); ranks.recent.push([1, 1, 1, 1, 1, 1]); }
@@ -30,8 +30,8 @@ const day = `(() => {
   return data.train.length;
 })()`
 
-// TestLivePageIsBounded: after hours of a training on 64 ranks, the page has a curve that
-// covers them evenly, and little memory.
+// TestLivePageIsBounded: after hours of a training on 64 ranks, the page has a curve with points
+// evenly distributed over the time and uses little memory.
 func TestLivePageIsBounded(t *testing.T) {
 	t.Parallel()
 	b := browse(t)
@@ -55,13 +55,13 @@ func TestLivePageIsBounded(t *testing.T) {
 	n, _ := strconv.Atoi(b.eval(fmt.Sprintf(day, seconds)))
 	half, _ := strconv.Atoi(b.eval(fmt.Sprintf("data.train.filter(p => p[1] < %d).length", 500*seconds)))
 	if n < 2000 || n > 8192 || half < n/4 {
-		t.Errorf("%d points, %d of the first half of the time", n, half)
+		t.Errorf("the curve has %d points, %d of them in the first half of the time", n, half)
 	}
 	b.call("HeapProfiler.collectGarbage", map[string]any{}, nil)
 	var heap map[string]json.Number
 	b.call("Runtime.getHeapUsage", map[string]any{}, &heap)
 	t.Logf("%d s, %d points, heap %v", seconds, n, heap)
 	if used, _ := heap["usedSize"].Float64(); used > 50e6 {
-		t.Errorf("the page has %.0f MB of memory", used/1e6)
+		t.Errorf("the page uses %.0f MB of memory", used/1e6)
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestPlacement: ranks run on the CPUs that -plan prints, here and on another host, within the
-// CPUs that the launcher may use. A host without enough memory is named before a rank starts.
+// TestPlacement: ranks run on the CPUs that -plan prints, on this host and on another one. These
+// are among the CPUs that the launcher may use. A host without enough memory is named before a
+// rank starts.
 func TestPlacement(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -46,7 +47,7 @@ func TestPlacement(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	fatal.If(t, cpus.On([]int{last}, cmd.Start))
 	if o := end(t, cmd); strings.Join(strings.Fields(o.stdout), " ") != fmt.Sprintf("[0] Cpus_allowed_list: %d", last) {
-		t.Errorf("bound by another launcher: %+v", o)
+		t.Errorf("ranks bound by another launcher: %+v", o)
 	}
 	o := run(t, dir, "-H", "a:1,b:2", "-ssh", client, "-mem", "15t", "true")
 	if want := regexp.MustCompile(`^wdlrun: host a: 1 rank of 15728640 MiB need 15728640 MiB of memory, and \d+ MiB.* are available there: .* \(and other hosts failed too: b\)\n$`); o.code != 1 || !want.MatchString(o.stderr) {

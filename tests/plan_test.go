@@ -13,8 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
-// TestPlanOfATraining compares the plan of a training with the measurements of the training
-// itself. The plan trains nothing.
+// TestPlanOfATraining compares the plan of a training with its measurements. Planning trains
+// nothing.
 func TestPlanOfATraining(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -26,7 +26,7 @@ func TestPlanOfATraining(t *testing.T) {
 		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("a plan leaves %v, %v", left, err)
+		t.Errorf("train -plan leaves files: %v, %v", left, err)
 	}
 	if o = run(t, dir, append(flags, "-plan")...); o.code != 0 || !strings.Contains(o.stdout, "3 ranks, 128 steps, 32561 samples an epoch") || !strings.Contains(o.stdout, "memory and bytes a step, by rank") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
@@ -36,7 +36,7 @@ func TestPlanOfATraining(t *testing.T) {
 	}
 	results, err := filepath.Glob(filepath.Join(dir, "runs", "*", "result.json"))
 	if err != nil || len(results) != 1 {
-		t.Fatalf("%v, %v", results, err)
+		t.Fatalf("results %v, %v", results, err)
 	}
 	b, err := os.ReadFile(results[0])
 	fatal.If(t, err)
@@ -47,16 +47,16 @@ func TestPlanOfATraining(t *testing.T) {
 			t.Errorf("rank %d: %+v, planned %+v", i, x, planned.Ranks[i])
 		}
 		if got, want := float64(x.Bytes), float64(x.Planned.Bytes); got < want*0.8 || got > want*1.2 {
-			t.Errorf("rank %d takes %.0f bytes, planned %.0f", i, got, want)
+			t.Errorf("rank %d uses %.0f bytes of memory, planned %.0f", i, got, want)
 		}
 		if got, want := float64(x.Sent), float64(x.Planned.Sent); got < want*0.8 || got > want*1.2 {
-			t.Errorf("rank %d carries %.0f bytes, planned %.0f", i, got, want)
+			t.Errorf("rank %d sends %.0f bytes, planned %.0f", i, got, want)
 		}
 	}
 }
 
-// TestPlanHeedsTheLaunch: the plan follows the launch flags. A configuration that training
-// rejects has no plan.
+// TestPlanHeedsTheLaunch: the plan depends on the launch flags. A configuration that training
+// rejects is rejected by -plan too.
 func TestPlanHeedsTheLaunch(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -71,19 +71,19 @@ func TestPlanHeedsTheLaunch(t *testing.T) {
 	}
 	alone, copies := planned("-np 2 -transport tcp train"), planned("-np 2 -transport tcp train -replicas 2")
 	if copies.MemoryBytes != 2*alone.MemoryBytes || !copies.Copies {
-		t.Errorf("%d bytes, with copies %d", alone.MemoryBytes, copies.MemoryBytes)
+		t.Errorf("%d bytes of memory, with copies %d, want twice as many", alone.MemoryBytes, copies.MemoryBytes)
 	}
 	if copies.StepBytes <= alone.StepBytes {
-		t.Errorf("%d bytes a step, with copies %d", alone.StepBytes, copies.StepBytes)
+		t.Errorf("%d bytes per step, with copies %d, want more", alone.StepBytes, copies.StepBytes)
 	}
 	for r, x := range copies.Ranks {
 		if x.MemoryBytes != alone.MemoryBytes {
-			t.Errorf("rank %d: %d bytes, want those of both ranks, %d", r, x.MemoryBytes, alone.MemoryBytes)
+			t.Errorf("rank %d: %d bytes with copies, want the bytes of both ranks, %d", r, x.MemoryBytes, alone.MemoryBytes)
 		}
 	}
 	wait, drop := planned("-np 3 train"), planned("-np 3 train -backup 1")
 	if 2*drop.Steps != 3*wait.Steps {
-		t.Errorf("%d steps, of which 2 of 3 microbatches count %d", wait.Steps, drop.Steps)
+		t.Errorf("%d steps, with 2 of 3 microbatches per step %d", wait.Steps, drop.Steps)
 	}
 	for _, x := range []struct{ args, want string }{
 		{"-np 2 train -set train.slots=3", "3 slots on 2 ranks"},
@@ -101,9 +101,9 @@ func TestPlanHeedsTheLaunch(t *testing.T) {
 		}
 	}
 	if o := run(t, dir, "train", "-plan", "-set", "data.follow.on=true", "-set", "train.epochs=1"); o.code != 1 || strings.Count(o.stderr, "\n") != 1 {
-		t.Errorf("a plan of a stream: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+		t.Errorf("plan of a stream: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("refused and planned trainings leave %v, %v", left, err)
+		t.Errorf("rejected and planned trainings leave files: %v, %v", left, err)
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestBF16IsRefusedBeforeRanksStart: a machine without bfloat16 rejects it in one line, and only
-// if a rank is to run on it. The test disables AVX-512, so this machine has none.
+// TestBF16IsRefusedBeforeRanksStart: a machine without bfloat16 rejects it with a one-line
+// error, but only if it has to run a rank. The test disables AVX-512, so bfloat16 is not
+// available.
 func TestBF16IsRefusedBeforeRanksStart(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -31,11 +32,12 @@ func TestBF16IsRefusedBeforeRanksStart(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
+		t.Errorf("files were left: %v, %v", left, err)
 	}
 }
 
-// TestAutoWithoutGPUs: the CPU trains with train.device: auto if no program supports GPUs.
+// TestAutoWithoutGPUs: with train.device: auto the CPU trains if this build does not support
+// GPUs.
 func TestAutoWithoutGPUs(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -45,8 +47,8 @@ func TestAutoWithoutGPUs(t *testing.T) {
 	}
 }
 
-// TestBF16LearnsAsMuch: the same steps in bfloat16 reach the same AUC within .001, and have
-// other bits than in float32.
+// TestBF16LearnsAsMuch: the same training in bfloat16 reaches the same AUC within .001. Its bits
+// differ from float32.
 func TestBF16LearnsAsMuch(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -60,6 +62,6 @@ func TestBF16LearnsAsMuch(t *testing.T) {
 		t.Errorf("AUC %v after %d steps, in float32 %v after %d", half.AUC, half.Steps, exact.AUC, exact.Steps)
 	}
 	if half.TrainLogLoss == exact.TrainLogLoss {
-		t.Errorf("both have a log-loss of %v", half.TrainLogLoss)
+		t.Errorf("float32 and bfloat16 have the same log-loss, %v", half.TrainLogLoss)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// clickLog writes clicks.csv with this number of records and a configuration, and trains a
+// clickLog writes clicks.csv with the given number of records and a configuration, and trains a
 // model.
 func clickLog(t *testing.T, rows int) (dir, model string) {
 	t.Helper()
@@ -32,8 +32,8 @@ func clickLog(t *testing.T, rows int) (dir, model string) {
 	return dir, r.RunDir
 }
 
-// TestPredictFormats: the predictions are the same from every format and on any number of
-// ranks; every format that is written holds the same values.
+// TestPredictFormats: the predictions do not depend on the input format or on the number of
+// ranks. Every output format contains the same values.
 func TestPredictFormats(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestPredictFormats(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join(dir, "back.csv"))
 		fatal.If(t, err)
 		if string(got) != string(want) {
-			t.Errorf("%s holds other values: %.200s", file, got)
+			t.Errorf("%s contains other values: %.200s", file, got)
 		}
 		os.Remove(filepath.Join(dir, "back.csv"))
 	}
@@ -83,7 +83,7 @@ func TestPredictFormats(t *testing.T) {
 	}
 }
 
-// TestPredictFaults: a fault ends in one line and leaves no file.
+// TestPredictFaults: a fault gives a one-line error and leaves no file.
 func TestPredictFaults(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -120,11 +120,11 @@ func TestPredictFaults(t *testing.T) {
 	must(t, dir, predict+"-data long.csv -columns city -out long.out.csv")
 	left, err := filepath.Glob(filepath.Join(dir, "*x.*"))
 	if parts, _ := filepath.Glob(filepath.Join(dir, "*.part")); err != nil || len(left)+len(parts) > 0 {
-		t.Errorf("files are left: %q %q, %v", left, parts, err)
+		t.Errorf("files were left: %q %q, %v", left, parts, err)
 	}
 }
 
-// TestPredictInterrupted: after Ctrl-C neither the output nor a part of it is left.
+// TestPredictInterrupted: after Ctrl-C neither the output nor a part of it remains.
 func TestPredictInterrupted(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -146,6 +146,6 @@ func TestPredictInterrupted(t *testing.T) {
 		t.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "x.csv*")); err != nil || len(left) > 0 {
-		t.Errorf("left: %q, %v", left, err)
+		t.Errorf("files were left: %q, %v", left, err)
 	}
 }

@@ -26,7 +26,7 @@ type publishedModel struct {
 	conn *grpc.ClientConn
 }
 
-// newest is the highest version; every version must open.
+// newest returns the highest version and checks that every version can be opened.
 func (m *publishedModel) newest() (newest int64) {
 	m.t.Helper()
 	entries, err := os.ReadDir(filepath.Join(m.dir, "models", "ctr"))
@@ -36,7 +36,7 @@ func (m *publishedModel) newest() (newest int64) {
 	for _, e := range entries {
 		n, err := strconv.ParseInt(e.Name(), 10, 64)
 		if err != nil {
-			continue // what a killed process has left
+			continue // a temporary folder of a killed process
 		}
 		v, err := export.Open(filepath.Join(m.dir, "models", "ctr", e.Name()))
 		if err != nil {
@@ -64,9 +64,9 @@ func (m *publishedModel) answers(model string) {
 	sameLogits(m.t, model, logitsOf(m.t, answer), want.logits[:rows])
 }
 
-// TestPublishingSurvivesKills: a training of two processes that publishes its model loses a
-// rank and heals; then all of it is killed, and then an export. The server always answers from
-// the last complete version, with the bits of the checkpoint of that step.
+// TestPublishingSurvivesKills: a training of two processes publishes its model, loses a rank and
+// resumes. Then all its processes are killed, and later an export. The server always answers
+// from the last complete version, with the bits of the checkpoint of that step.
 func TestPublishingSurvivesKills(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -120,31 +120,31 @@ func TestPublishingSurvivesKills(t *testing.T) {
 	follow(m.newest())
 	m.answers("-model models/ctr")
 	if o := s.stop(); o.code != 0 || o.stderr != "" && !strings.HasPrefix(o.stderr, "wdlrun: serve: interrupted") {
-		t.Errorf("%+v", o)
+		t.Errorf("serve after SIGTERM: %+v", o)
 	}
 }
 
-// TestPublishingWithoutASharedDisk: hosts that share no disk publish to the folder of the first
-// one. A training that resumes begins with a checkpoint whose parts are on both hosts. A host that
-// is killed leaves the last complete version, from which a server on the first host answers.
+// TestPublishingWithoutASharedDisk: hosts that share no disk publish to a folder of the first
+// host. A resumed training starts from a checkpoint whose parts are on both hosts. When a host
+// is killed, the last complete version remains, and a server on the first host answers from it.
 func TestPublishingWithoutASharedDisk(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir, client, homes := diskless(t)
 	flags := append(few(t), "-set", "train.export.dir=models/ctr", "-set", "train.export.every_seconds=1")
 	m := publishedModel{t: t, dir: filepath.Join(homes, "a")}
-	half, _ := trainAbroad(t, dir, client, "a:1,b:2", append(flags, "-set", "train.epochs=1")...)
+	half, _ := trainDiskless(t, dir, client, "a:1,b:2", append(flags, "-set", "train.epochs=1")...)
 	if n := m.newest(); n != half.Steps {
 		t.Errorf("the newest version is %d after %d steps", n, half.Steps)
 	}
-	whole, o := trainAbroad(t, dir, client, "a:1,b:1", "-resume", half.RunDir, "-set", "train.epochs=2")
+	whole, o := trainDiskless(t, dir, client, "a:1,b:1", "-resume", half.RunDir, "-set", "train.epochs=2")
 	if n := m.newest(); n != whole.Steps || strings.Contains(o.stderr, "train.export") {
 		t.Errorf("the newest version is %d after %d steps\n%s", n, whole.Steps, o.stderr)
 	}
 	if left, _ := filepath.Glob(filepath.Join(homes, "b", "models*")); len(left) > 0 {
-		t.Errorf("host b has %q", left)
+		t.Errorf("host b has %q, although versions belong to host a", left)
 	}
-	if o := abroad(t, dir, client, "a,b", "ckpt", "gather", half.RunDir); o.code != 0 {
+	if o := runDiskless(t, dir, client, "a,b", "ckpt", "gather", half.RunDir); o.code != 0 {
 		t.Errorf("gather: %+v", o)
 	}
 	s := startServer(t, m.dir, "-model", "ctr=models/ctr", "-file_system_poll_wait_seconds", "0.05")
@@ -169,7 +169,7 @@ func TestPublishingWithoutASharedDisk(t *testing.T) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 	if o := end(t, job); o.code == 0 || !strings.Contains(o.stderr, "host b (rank 1) was lost") {
-		t.Errorf("%+v", o)
+		t.Errorf("training after the loss of host b: %+v", o)
 	}
 	n := m.newest()
 	eventually(t, fmt.Sprintf("version %d", n), func() bool {

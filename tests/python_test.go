@@ -21,11 +21,11 @@ func python(t *testing.T, modules string) string {
 			return path
 		}
 	}
-	t.Skipf("there is no Python with %s", modules)
+	t.Skipf("no Python interpreter can import %s", modules)
 	return ""
 }
 
-// recipe is the code block of a document that holds a text.
+// recipe returns the first code block of a document that contains a string.
 func recipe(t *testing.T, document, holds string) string {
 	t.Helper()
 	b, err := os.ReadFile(document)
@@ -88,8 +88,8 @@ assert (k == keys).all() and (r == rows).all() and len(keys) == 17
 	}
 }
 
-// TestPythonAsksTheServer runs the recipes of docs/serving.md that send requests, and compares
-// the scores with those of predict.
+// TestPythonAsksTheServer runs the recipes of docs/serving.md that send requests and compares
+// the scores with the output of predict.
 func TestPythonAsksTheServer(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()

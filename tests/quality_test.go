@@ -67,15 +67,15 @@ func checkFeatures(t *testing.T, e *evaluation) {
 		all += s.Samples
 	}
 	if len(ages.Top) < 10 || len(ages.Top) > 20 || all != 4095 || !strings.HasPrefix(ages.Top[0].Value, "below ") {
-		t.Errorf("%+v", ages)
+		t.Errorf("slices of age: %+v", ages)
 	}
 	if len(e.Quality.DenseInputs) != 6 || len(e.Quality.Features) != 17 || len(e.Unknown) == 0 {
-		t.Errorf("%d features, unknown %v", len(e.Quality.Features), e.Unknown)
+		t.Errorf("%d features, unknown values %v", len(e.Quality.Features), e.Unknown)
 	}
 }
 
-// TestQualityReport: eval -report has the same bits on any number of ranks, names the
-// values of a slice, and writes a page that a browser shows without a complaint.
+// TestQualityReport: eval -report gives the same bits on any number of ranks and lists the
+// values of a slice. It writes a page that a browser displays without an error.
 func TestQualityReport(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -93,7 +93,7 @@ func TestQualityReport(t *testing.T) {
 		fatal.If(t, json.Unmarshal([]byte(o.stdout), &e))
 	}
 	if len(texts) != 1 {
-		t.Error("one rank and three have other bits")
+		t.Error("one rank and three ranks give different bits")
 	}
 	found := map[string]float64{}
 	for _, i := range e.Importance {
@@ -103,7 +103,7 @@ func TestQualityReport(t *testing.T) {
 		}
 	}
 	if len(found) != 14 || found["marital_status"] < .005 || found["fnlwgt"] > found["marital_status"]/2 {
-		t.Errorf("importance %v", e.Importance)
+		t.Errorf("the importance of the fields is %v", e.Importance)
 	}
 	checkFeatures(t, &e)
 	area := 0.0
@@ -116,7 +116,7 @@ func TestQualityReport(t *testing.T) {
 	}
 	first := e.Quality.Slices[0]
 	if first.Field != "education" || first.Values != 16 || first.Top[0].Value != "HS-grad" || first.Top[0].Samples != 1315 {
-		t.Errorf("%+v", first)
+		t.Errorf("slices of education: %+v", first)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "q.html"))
 	if err != nil || !strings.Contains(string(page), "Some-college") || !strings.Contains(string(page), "all others") {

@@ -11,7 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// clicks writes records such as a new reader of the README may have.
+// clicks writes records of the kind that a reader of the README may have.
 func clicks(t *testing.T, path string, rows int) {
 	t.Helper()
 	var b strings.Builder
@@ -39,7 +39,7 @@ func TestOwnDataOfTheREADME(t *testing.T) {
 	for _, line := range lines {
 		words := line[1]
 		if strings.HasPrefix(words, "gen ") {
-			break // another example, which tests of gen and of the Criteo layout run
+			break // the following example is covered by the tests of gen and of the Criteo layout
 		}
 		if placeholder.MatchString(words) {
 			found, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
@@ -55,17 +55,17 @@ func TestOwnDataOfTheREADME(t *testing.T) {
 	}
 	for _, want := range []string{"init ", "data check ", " train -config ", " eval ", " predict ", " train -resume "} {
 		if !strings.Contains(ran, want) {
-			t.Errorf("no %q among the README's lines of one's own data:\n%s", want, ran)
+			t.Errorf("the README's section about own data does not contain %q:\n%s", want, ran)
 		}
 	}
 }
 
-// anchor returns the name of a Markdown heading in links.
+// anchor returns the link target of a Markdown heading.
 func anchor(heading string) string {
 	return strings.ReplaceAll(regexp.MustCompile(`[^\pL\pN_ -]`).ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
-// TestLinksOfTheDocuments: the files and headings that documents link to exist.
+// TestLinksOfTheDocuments: the files and headings exist that documents link to.
 func TestLinksOfTheDocuments(t *testing.T) {
 	t.Parallel()
 	fenced, link := regexp.MustCompile("(?s)```.*?```"), regexp.MustCompile(`\]\(([^)\s:]+)\)`)
@@ -101,6 +101,6 @@ func TestLinksOfTheDocuments(t *testing.T) {
 		}
 	}
 	if links < 50 {
-		t.Errorf("%d links were found in %d documents", links, len(text))
+		t.Errorf("only %d links found in %d documents", links, len(text))
 	}
 }

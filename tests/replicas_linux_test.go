@@ -18,7 +18,8 @@ import (
 )
 
 // TestContinuesFromMemory kills each rank with SIGKILL at random moments of a training with
-// replicas. The other processes stay, and the result has the bits of an undisturbed training.
+// replicas. The other processes continue, and the result has the bits of an undisturbed
+// training.
 func TestContinuesFromMemory(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -31,7 +32,7 @@ func TestContinuesFromMemory(t *testing.T) {
 				o, r, dir := disturbed(t, np, at, append(few(t), "-replicas", "2"))
 				samePart(t, "healed", parts(t, dir, r.RunDir, r.Steps), want)
 				if r.Healed != 1 {
-					t.Errorf("healed %d times\n%s", r.Healed, o.stderr)
+					t.Errorf("healed %d times, want once\n%s", r.Healed, o.stderr)
 				}
 				if r.AUC != whole.AUC || r.Samples != whole.Samples || r.TrainLogLoss != whole.TrainLogLoss || r.WorldSize != np {
 					t.Errorf("healed %+v, undisturbed %+v", r, whole)
@@ -44,40 +45,40 @@ func TestContinuesFromMemory(t *testing.T) {
 	}
 }
 
-// TestCutLink: where a link is lost and no process, all ranks stay and meet again.
+// TestCutLink: if only a link is lost, all ranks keep running and form the group again.
 func TestCutLink(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	whole, want := undisturbed(t, 3, few(t))
-	r := slowly(t, dir, three, append([]string{"train", "--json", "-replicas", "2", "-chaos", "cut:1-2@step50"}, few(t)...)...)
+	r := trainWith(t, dir, three, append([]string{"train", "--json", "-replicas", "2", "-chaos", "cut:1-2@step50"}, few(t)...)...)
 	samePart(t, "after the link was cut", parts(t, dir, r.RunDir, r.Steps), want)
 	if r.Healed != 1 || r.Samples != whole.Samples {
 		t.Errorf("%+v, undisturbed %+v", r, whole)
 	}
 }
 
-// TestLostAgainAndAgain: a rank that was healed is lost too, and its buddy, one after
-// the other.
+// TestLostAgainAndAgain: the healed rank is lost again, and then its buddy. The training
+// survives each loss.
 func TestLostAgainAndAgain(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	_, want := undisturbed(t, 3, few(t))
-	r := slowly(t, dir, three, append([]string{"train", "--json", "-replicas", "2", "-chaos", "kill:1@step20,kill:1@step40,kill:2@step41,kill:0@step60"}, few(t)...)...)
+	r := trainWith(t, dir, three, append([]string{"train", "--json", "-replicas", "2", "-chaos", "kill:1@step20,kill:1@step40,kill:2@step41,kill:0@step60"}, few(t)...)...)
 	samePart(t, "after four losses", parts(t, dir, r.RunDir, r.Steps), want)
 	if r.Healed != 4 {
-		t.Errorf("%+v", r)
+		t.Errorf("healed %d times, want 4", r.Healed)
 	}
 }
 
-// TestLostWhileTheyMeet kills the replacement of a rank as soon as it runs, before all ranks
-// have met. The other ranks keep their shards.
-func TestLostWhileTheyMeet(t *testing.T) {
+// TestLostDuringRendezvous kills the replacement of a rank as soon as it runs, before the group
+// has formed again. The other ranks keep their shards.
+func TestLostDuringRendezvous(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	whole, want := undisturbed(t, 3, short)
-	cmd, dir, pids := begun(t)
+	cmd, dir, pids := startWithReplicas(t)
 	stayed := map[int]int{0: pids[0], 2: pids[2]}
 	for range 2 {
 		lost := pids[1]
@@ -87,7 +88,7 @@ func TestLostWhileTheyMeet(t *testing.T) {
 			return pids[1] != lost && pids[1] != 0 || len(pids) == 0
 		})
 		if pids[1] == 0 {
-			t.Fatalf("the job has ended without a successor of rank 1:\n%s", cmd.Stderr)
+			t.Fatalf("the job ended without a replacement of rank 1:\n%s", cmd.Stderr)
 		}
 	}
 	o := end(t, cmd)
@@ -102,8 +103,9 @@ func TestLostWhileTheyMeet(t *testing.T) {
 	}
 }
 
-// begun is a training of three ranks with replicas that has written a checkpoint.
-func begun(t *testing.T) (cmd *exec.Cmd, dir string, pids map[int]int) {
+// startWithReplicas starts a training of three ranks with replicas and waits for its first
+// checkpoint.
+func startWithReplicas(t *testing.T) (cmd *exec.Cmd, dir string, pids map[int]int) {
 	t.Helper()
 	dir = t.TempDir()
 	cmd = command(t, dir, append([]string{"-np", "3", "-oversubscribe", "train", "-replicas", "2", "--json"}, short...)...)
@@ -113,13 +115,13 @@ func begun(t *testing.T) (cmd *exec.Cmd, dir string, pids map[int]int) {
 	return cmd, dir, pids
 }
 
-// TestBothCopiesLost kills a rank and its buddy at once: all go back to the last
-// checkpoint, in the processes that are left and new ones, and lose nothing by it.
+// TestBothCopiesLost kills a rank and its buddy at once. All ranks, remaining and new, return to
+// the last checkpoint. The result has the bits of an undisturbed training.
 func TestBothCopiesLost(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	_, want := undisturbed(t, 3, short)
-	cmd, dir, pids := begun(t)
+	cmd, dir, pids := startWithReplicas(t)
 	kill(t, pids[2], syscall.SIGKILL)
 	kill(t, pids[0], syscall.SIGKILL)
 	o := end(t, cmd)
@@ -134,13 +136,13 @@ func TestBothCopiesLost(t *testing.T) {
 	}
 }
 
-// TestStoppedRankIsReplaced: a stopped rank is killed after a while. The others continue from
+// TestStoppedRankIsReplaced: a stopped rank is killed after the timeout. The others resume from
 // memory.
 func TestStoppedRankIsReplaced(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	whole, want := undisturbed(t, 3, short)
-	cmd, dir, pids := begun(t)
+	cmd, dir, pids := startWithReplicas(t)
 	kill(t, pids[1], syscall.SIGSTOP)
 	eventually(t, "the end of the rank that stands still", func() bool { return !alive(pids[1]) })
 	kill(t, pids[1], syscall.SIGCONT) // the process has ended
@@ -156,13 +158,13 @@ func TestStoppedRankIsReplaced(t *testing.T) {
 	}
 }
 
-// TestTwoStoppedRanks: of two ranks that stand still one is ended, and the other woken, so
-// that all meet again.
+// TestTwoStoppedRanks: of two stopped ranks, one is killed and the other is resumed, so that the
+// group can form again.
 func TestTwoStoppedRanks(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	_, want := undisturbed(t, 3, short)
-	cmd, dir, pids := begun(t)
+	cmd, dir, pids := startWithReplicas(t)
 	kill(t, pids[1], syscall.SIGSTOP)
 	kill(t, pids[2], syscall.SIGSTOP)
 	o := end(t, cmd)
@@ -174,8 +176,8 @@ func TestTwoStoppedRanks(t *testing.T) {
 	samePart(t, "healed", parts(t, dir, r.RunDir, r.Steps), want)
 }
 
-// TestLossesLeaveNothingBehind kills a rank again and again: the launcher and the ranks
-// that stay hold no more descriptors, shared windows and goroutines than they did.
+// TestLossesLeaveNothingBehind kills a rank six times. The launcher and the remaining ranks have
+// no more descriptors, shared windows and goroutines than before.
 func TestLossesLeaveNothingBehind(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -185,7 +187,7 @@ func TestLossesLeaveNothingBehind(t *testing.T) {
 	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, 3)
 	watched := []int{cmd.Process.Pid, pids[0], pids[2]}
-	var held [][3][2]int // by generation of rank 1: descriptors at least, windows at most
+	var held [][3][2]int // by generation of rank 1: minimum of descriptors, maximum of windows
 	ended, looked := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(looked)
@@ -215,7 +217,7 @@ func TestLossesLeaveNothingBehind(t *testing.T) {
 	close(ended)
 	<-looked
 	r := parseTrained(t, o)
-	if o.code != 0 || r.Healed != 6 || len(held) < 4 { // one is over in the time of a look or two
+	if o.code != 0 || r.Healed != 6 || len(held) < 4 { // a generation may be too short to be counted
 		t.Fatalf("exit code %d, healed %d times, %d generations were seen\n%s", o.code, r.Healed, len(held), o.stderr)
 	}
 	for i, who := range []string{"the launcher", "rank 0", "rank 2"} {
@@ -226,30 +228,30 @@ func TestLossesLeaveNothingBehind(t *testing.T) {
 		for _, g := range held[len(held)-2:] {
 			late[0], late[1] = min(late[0], g[i][0]), min(late[1], g[i][1])
 		}
-		const few = 2 // descriptors that are open for a moment; one kept at each loss makes 3 from the third generation to the sixth
+		const few = 2 // temporary descriptors; one leaked at each loss makes 3 from the third generation to the sixth
 		if i > 0 && early[1] == 0 || late[0] > early[0]+few || late[1] > early[1] {
-			t.Errorf("%s holds %v descriptors and windows, at first %v; by generation %v", who, late, early, held)
+			t.Errorf("%s has %v descriptors and windows, at first %v; by generation %v", who, late, early, held)
 		}
 	}
 	for _, stayed := range []int{0, 2} {
-		noneGrows(t, stayed, dumps(t, filepath.Join(dir, r.RunDir), stayed))
+		checkGoroutines(t, stayed, dumps(t, filepath.Join(dir, r.RunDir), stayed))
 	}
 	gone(t, pids)
 }
 
-// dumps reads the stacks that a rank has left at each loss, in order, and counts its
-// goroutines by who has created them.
+// dumps reads the stacks that a rank wrote at each loss, in order, and counts its goroutines by
+// the function that created them.
 func dumps(t *testing.T, runDir string, rank int) (all []map[string]int) {
 	t.Helper()
 	folders, err := filepath.Glob(filepath.Join(runDir, "failure-*"))
 	fatal.If(t, err)
-	slices.SortFunc(folders, func(a, b string) int { // "-2" is of the same second
+	slices.SortFunc(folders, func(a, b string) int { // the suffix "-2" marks a second folder of the same second
 		return cmp.Or(cmp.Compare(filepath.Base(a)[:len("failure-20060102-150405")], filepath.Base(b)[:len("failure-20060102-150405")]), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
 	for _, folder := range folders {
 		b, err := os.ReadFile(filepath.Join(folder, fmt.Sprintf("rank-%04d.stacks", rank)))
 		if err != nil {
-			continue // it was slow to answer
+			continue // the rank was too slow to answer
 		}
 		by := map[string]int{}
 		for line := range strings.Lines(string(b)) {
@@ -263,12 +265,12 @@ func dumps(t *testing.T, runDir string, rank int) (all []map[string]int) {
 	return all
 }
 
-// noneGrows asserts that there are no goroutines of which each loss leaves one more.
-func noneGrows(t *testing.T, rank int, dumps []map[string]int) {
+// checkGoroutines fails the test if each loss leaves one more goroutine of a kind.
+func checkGoroutines(t *testing.T, rank int, dumps []map[string]int) {
 	t.Helper()
 	const enough = 5
 	if len(dumps) < enough {
-		t.Logf("rank %d has reported its goroutines at %d losses only", rank, len(dumps))
+		t.Logf("rank %d reported its goroutines only at %d losses", rank, len(dumps))
 		return
 	}
 	for who := range dumps[len(dumps)-1] {
@@ -282,7 +284,7 @@ func noneGrows(t *testing.T, rank int, dumps []map[string]int) {
 	}
 }
 
-// holds counts the open files of a process and the memory files that it has mapped.
+// holds counts the open files and the mapped memory files of a process.
 func holds(pid int) (files, windows int, err error) {
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {

@@ -18,9 +18,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// TestRestart kills ranks with SIGKILL at random moments of a training with -restarts. The
-// training must resume without help, in the same run directory, and end with the bits of an
-// undisturbed one.
+// TestRestart kills ranks with SIGKILL at random moments of a training with -restarts. The job
+// resumes by itself in the same run directory and ends with the bits of an undisturbed training.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	const np = 3
@@ -41,7 +40,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartSmaller: with -min-np the remaining ranks continue, and every sample counts once.
+// TestRestartSmaller: with -min-np the remaining ranks continue, and every sample counts exactly
+// once.
 func TestRestartSmaller(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -50,12 +50,12 @@ func TestRestartSmaller(t *testing.T) {
 		t.Errorf("result %+v\n%s", r, o.stderr)
 	}
 	if !strings.Contains(o.stderr, "rank 0 failed and is left out; 2 ranks start again") {
-		t.Errorf("the rank is not named:\n%s", o.stderr)
+		t.Errorf("the error does not name the lost rank:\n%s", o.stderr)
 	}
 }
 
-// disturbed is a training whose rank is killed at a moment; it must end well. Where it
-// had ended by then another one is disturbed earlier.
+// disturbed runs a training, kills a rank at a moment and requires exit code 0. If the training
+// ended before that moment, it runs another one with an earlier moment.
 func disturbed(t *testing.T, np int, at moment, job []string, flags ...string) (o outcome, r trained, dir string) {
 	t.Helper()
 	args := append(append([]string{"-np", fmt.Sprint(np)}, flags...), append([]string{"train", "--json"}, job...)...)
@@ -76,8 +76,8 @@ func disturbed(t *testing.T, np int, at moment, job []string, flags ...string) (
 	return o, parseTrained(t, o), dir
 }
 
-// TestInjectedFaultsComeOnce: a restarted job, also on fewer ranks, does not repeat an
-// injected fault. The fault of an excluded rank is never injected.
+// TestInjectedFaultsComeOnce: a restarted job does not repeat an injected fault, even on fewer
+// ranks. The fault of an excluded rank is never injected.
 func TestInjectedFaultsComeOnce(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestInjectedFaultsComeOnce(t *testing.T) {
 	}
 	r := parseTrained(t, o)
 	if r.WorldSize != 2 || r.Samples != 2*32561 {
-		t.Errorf("%+v", r)
+		t.Errorf("%d ranks, %d samples; want 2 ranks and 2 epochs", r.WorldSize, r.Samples)
 	}
 	log, err := os.ReadFile(filepath.Join(dir, r.RunDir, "chaos.log"))
 	fatal.If(t, err)
@@ -96,7 +96,7 @@ func TestInjectedFaultsComeOnce(t *testing.T) {
 	slices.Sort(lines[1:])
 	want := []string{"ranks 3", "0 kill:0@step45", "1 cut:0-1@step65", "3 stop:10ms@1@step70"}
 	if !slices.Equal(lines, want) {
-		t.Errorf("%q, want %q", lines, want)
+		t.Errorf("chaos.log: %q, want %q", lines, want)
 	}
 	for _, says := range []string{"from the checkpoint of step ", "is cut by injected fault", "this rank is killed by injected fault 0 (kill:0@step45)", "this fault was injected: kill:0@step45\n", "this fault was injected: cut:0-1@step65\n"} {
 		if !strings.Contains(o.stderr, says) {
@@ -104,12 +104,12 @@ func TestInjectedFaultsComeOnce(t *testing.T) {
 		}
 	}
 	if strings.Contains(o.stderr, "out of memory") {
-		t.Errorf("the system is suspected of what was done on purpose:\n%s", o.stderr)
+		t.Errorf("an injected kill is reported as lack of memory:\n%s", o.stderr)
 	}
 }
 
 // TestRestartSmallerInsideAnEpoch: if microbatches of an epoch were late, fewer ranks cannot
-// continue within it and restart at its beginning.
+// continue within the epoch. They restart from the beginning.
 func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	}
 	r := parseTrained(t, o)
 	if r.WorldSize != 2 || r.Samples != 2*32561 || r.AUC < 0.91 {
-		t.Errorf("%+v", r)
+		t.Errorf("%d ranks, %d samples, AUC %.4f; want 2 ranks and 2 epochs", r.WorldSize, r.Samples, r.AUC)
 	}
 	for _, says := range []string{"is inside an epoch of 384 microbatches, here there are 256", "the training restarts from the beginning"} {
 		if !strings.Contains(o.stderr, says) {
@@ -132,11 +132,11 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 		Batch float64 `json:"effective_batch"`
 	}
 	if err := json.Unmarshal([]byte(o.stdout), &res); err != nil || res.Mode != "drop" || res.Batch < 100 || res.Batch > 140 {
-		t.Errorf("%v %+v; of two microbatches of 128 samples one may be late", err, res)
+		t.Errorf("%v %+v; want an effective batch of about 128, because one of two microbatches may be late", err, res)
 	}
 	yaml, err := os.ReadFile(filepath.Join(dir, r.RunDir, "config.yaml"))
 	if err != nil || !strings.Contains(string(yaml), "mode: drop") || !strings.Contains(string(yaml), "backup: 1") {
-		t.Errorf("%v\n%s", err, yaml)
+		t.Errorf("config.yaml: %v\n%s", err, yaml)
 	}
 	o = run(t, dir, "-np", "2", "train", "-mode", "wait", "-resume", r.RunDir, "-set", "train.epochs=3")
 	if want := fmt.Sprintf("the training resumes in mode wait; until step %d it was in mode drop, backup 1", r.Steps); o.code != 0 || !strings.Contains(o.stderr, want) {
@@ -144,10 +144,10 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	}
 }
 
-// TestNotStartedAgainInVain: a permanent error ends the job at once, whatever -restarts is. If a
-// check before the start finds the error, such as a missing folder, no rank starts. A disk with
-// space for this check only is full for the ranks.
-func TestNotStartedAgainInVain(t *testing.T) {
+// TestPermanentErrorEndsTheJob: a permanent error ends the job at once, whatever -restarts is.
+// If a check before the start finds the error, such as a missing folder, no rank starts. In the
+// last case the disk has enough space for this check only, so the ranks fail.
+func TestPermanentErrorEndsTheJob(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	bin, err := wdlrun()
@@ -183,14 +183,14 @@ func TestNotStartedAgainInVain(t *testing.T) {
 				t.Errorf("exit code %d, %v, %+v\n%s", o.code, err, said, o.stderr)
 			}
 			if !strings.Contains(o.stderr, x.says) || strings.Contains(o.stderr, "start again in") || !strings.Contains(o.stderr, "this error would occur again until its cause is fixed") {
-				t.Errorf("the user sees:\n%s", o.stderr)
+				t.Errorf("the output is\n%s", o.stderr)
 			}
 		})
 	}
 }
 
-// TestRankZeroDiesWithItsNewRunDirectory kills rank 0 as soon as it has made its run
-// directory, of which the launcher has not heard. The next generation uses this directory.
+// TestRankZeroDiesWithItsNewRunDirectory kills rank 0 as soon as it has created its run
+// directory, before the launcher knows it. The next generation uses this directory.
 func TestRankZeroDiesWithItsNewRunDirectory(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()

@@ -15,8 +15,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// TestFilesOfTheJobGoOneWay checks the files of internal/wdl against rooms.txt: a file uses only
-// what is declared in itself and in the files of the lines below its own.
+// TestFilesOfTheJobGoOneWay checks the files of internal/wdl against rooms.txt: a file may only
+// use what is declared in itself and in the files below it in the list.
 func TestFilesOfTheJobGoOneWay(t *testing.T) {
 	b, err := os.ReadFile("rooms.txt")
 	fatal.If(t, err)
@@ -58,7 +58,7 @@ func TestFilesOfTheJobGoOneWay(t *testing.T) {
 	}
 }
 
-// uses returns the objects of a package that its own files use. Imported packages count as
+// uses returns the objects of a package that its own files use. Imported packages are treated as
 // empty.
 func uses(fset *token.FileSet, files []*ast.File) map[*ast.Ident]types.Object {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
@@ -72,7 +72,7 @@ func uses(fset *token.FileSet, files []*ast.File) map[*ast.Ident]types.Object {
 	return info.Uses
 }
 
-// noPackages imports every package without its contents.
+// noPackages imports every package as an empty one.
 type noPackages struct{}
 
 func (noPackages) Import(name string) (*types.Package, error) {

@@ -24,8 +24,8 @@ import (
 )
 
 // TestProductsAreRounded finds floating-point products that a compiler may fuse with an addition
-// into one rounding, as Go's does on arm64 and with GOAMD64=v3. Such code has other bits there:
-// see docs/design/0010-rounding.md.
+// into an operation with one rounding. Go does this on arm64 and with GOAMD64=v3, so the result
+// has other bits there: see docs/design/0010-rounding.md.
 func TestProductsAreRounded(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -47,7 +47,8 @@ func TestProductsAreRounded(t *testing.T) {
 	}
 }
 
-// TestFusableExpressionsAreFound holds the check to what compilers may fuse.
+// TestFusableExpressionsAreFound compares the findings with the expressions that compilers may
+// fuse.
 func TestFusableExpressionsAreFound(t *testing.T) {
 	t.Parallel()
 	const source = `package p
@@ -86,7 +87,8 @@ func f(x, y, z float64, s float32, n int) (float64, float32, int) {
 	}
 }
 
-// packages are the folders of the module and the export data of what they import.
+// packages contains the folders of the module and the export data of the packages that they
+// import.
 type packages struct {
 	root    string
 	dirs    []folder
@@ -95,7 +97,8 @@ type packages struct {
 
 type folder struct{ Dir, ImportPath string }
 
-// exportData asks the go command, which has compiled all of it for the tests.
+// exportData asks the go command for the export data. The go command has compiled all packages
+// for the tests.
 func exportData(t *testing.T) packages {
 	t.Helper()
 	command := exec.Command("go", "list", "-deps", "-export", "-json=Dir,ImportPath,Export,Module", "./...")
@@ -135,8 +138,8 @@ type fusing struct {
 	set      *token.FileSet
 	importer types.Importer
 	info     types.Info
-	fresh    bool            // something was added to the two below
-	product  map[string]bool // functions that return a product, parameters that are one
+	fresh    bool            // product or variable has grown
+	product  map[string]bool // functions that return a product, and parameters that receive one
 	variable map[types.Object]bool
 	found    []string
 }
@@ -155,7 +158,7 @@ type compiled struct {
 	info  types.Info
 }
 
-// folder loads a package once for all architectures that compile the same files.
+// folder loads a package once for each set of architectures that compile the same files.
 func (f *fusing) folder(t *testing.T, dir folder) (all []compiled) {
 	t.Helper()
 	var before []string
@@ -181,7 +184,7 @@ func (f *fusing) folder(t *testing.T, dir folder) (all []compiled) {
 	return all
 }
 
-// load parses one package and computes its types; source replaces the text of its files.
+// load parses one package and computes its types. A source replaces the contents of its files.
 func (f *fusing) load(t *testing.T, path string, names []string, source any) compiled {
 	t.Helper()
 	var parsed []*ast.File
@@ -216,7 +219,7 @@ func (f *fusing) examine(s compiled) {
 	}
 }
 
-// learn notes what holds or returns a product.
+// learn records the variables that contain a product and the functions that return one.
 func (f *fusing) learn(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.AssignStmt:
@@ -286,7 +289,7 @@ func (f *fusing) holds(left ast.Expr) {
 	}
 }
 
-// object is what a name stands for: a variable or a function, no field.
+// object returns the variable or function that an expression names, or nil for a field.
 func (f *fusing) object(e ast.Expr) types.Object {
 	var name *ast.Ident
 	switch e := ast.Unparen(e).(type) {
@@ -307,7 +310,7 @@ func (f *fusing) object(e ast.Expr) types.Object {
 	return object
 }
 
-// called names the function that a call calls, if that is known from the source.
+// called returns the name of the called function, if the source determines it.
 func (f *fusing) called(call *ast.CallExpr) string {
 	e := ast.Unparen(call.Fun)
 	switch index := e.(type) {
@@ -337,7 +340,7 @@ func (f *fusing) isProduct(e ast.Expr) bool {
 	return false
 }
 
-// isFloat tells whether e is computed at run time, in floating point.
+// isFloat reports whether e is computed at run time in floating point.
 func (f *fusing) isFloat(e ast.Expr) bool {
 	value := f.info.Types[e]
 	kind := value.Type
@@ -351,7 +354,7 @@ func (f *fusing) isFloat(e ast.Expr) bool {
 	if value.Value != nil {
 		return false
 	}
-	if parameter, is := kind.(*types.TypeParam); is { // ~float32 | ~float64 and the like
+	if parameter, is := kind.(*types.TypeParam); is { // a constraint such as ~float32 | ~float64
 		float := false
 		for one := range parameter.Underlying().(*types.Interface).EmbeddedTypes() {
 			if union, is := one.(*types.Union); is {

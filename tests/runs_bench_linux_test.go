@@ -18,8 +18,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
 
-// BenchmarkRuns measures wdlrun runs in a folder of 10,000 runs, from the start of the process
-// to its end, in milliseconds of wall and of CPU time:
+// BenchmarkRuns measures wdlrun runs in a folder of 10,000 runs. It reports the wall time and
+// the CPU time of the process in milliseconds:
 //
 //	go test ./tests -run - -bench BenchmarkRuns -benchtime 5x
 //
@@ -53,7 +53,7 @@ func BenchmarkRuns(b *testing.B) {
 	})
 }
 
-// firstList returns the time from the start of runs -web to its first answer with the runs.
+// firstList returns the time from the start of runs -web to its first response with the runs.
 func firstList(b *testing.B, dir string) time.Duration {
 	cmd := command(b, dir, "runs", "-web", "127.0.0.1:0")
 	cmd.Stderr = nil
@@ -76,7 +76,7 @@ func firstList(b *testing.B, dir string) time.Duration {
 	return took
 }
 
-// tenThousand returns a folder with 10,000 run directories in its folder runs.
+// tenThousand creates 10,000 run directories in the folder runs of a folder, which it returns.
 func tenThousand(b *testing.B) string {
 	dir := b.TempDir()
 	var models []string
@@ -111,7 +111,7 @@ func tenThousand(b *testing.B) string {
 
 var variable = regexp.MustCompile(`(\n  dropout: |\n  seed: |learning_rate: |"auc": ?0\.9|"logloss": ?0\.2)[0-9.]*`)
 
-// varied replaces settings and metrics by random ones.
+// varied replaces settings and metrics with random ones.
 func varied(text []byte, random *rand.Rand) []byte {
 	return variable.ReplaceAllFunc(text, func(found []byte) []byte {
 		name := variable.FindSubmatch(found)[1]

@@ -13,7 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestRuns lists trainings with their differing settings.
+// TestRuns: runs lists trainings with the settings in which they differ, sorts and filters them,
+// and ignores damaged run directories. report compares them.
 func TestRuns(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -43,15 +44,15 @@ func TestRuns(t *testing.T) {
 		t.Fatalf("%v\n%s%s", err, o.stdout, o.stderr)
 	}
 	if all.Found != 3 || len(all.Runs) != 2 || all.Runs[0].Metrics["logloss"] > all.Runs[1].Metrics["logloss"] || len(all.Runs[0].Settings) != 1 {
-		t.Errorf("%+v", all)
+		t.Errorf("runs of 2 finished trainings and a damaged one: %+v", all)
 	}
 	o = run(t, dir, "runs", "-where", "tags=seed=2", "-json")
 	if err := json.Unmarshal([]byte(o.stdout), &all); err != nil || len(all.Runs) != 1 || all.Runs[0].Note != "with train.seed=2" {
-		t.Errorf("%v\n%s%s", err, o.stdout, o.stderr)
+		t.Errorf("runs with a tag: %v\n%s%s", err, o.stdout, o.stderr)
 	}
 	o = run(t, dir, "runs", "-csv")
 	if rows, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll(); err != nil || len(rows) != 4 {
-		t.Errorf("%d rows, %v\n%s", len(rows), err, o.stdout)
+		t.Errorf("runs -csv: %d rows, want 4: %v\n%s", len(rows), err, o.stdout)
 	}
 	made, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
 	fatal.If(t, err)

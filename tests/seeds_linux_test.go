@@ -21,19 +21,19 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// seeds is how many trainings TestSeededFaults starts.
+// seeds is the number of trainings that TestSeededFaults starts.
 var seeds = flag.Uint64("seeds", 0, "TestSeededFaults: trainings with a fault; 500 take half an hour; 0 runs one, 20 with -whole")
 
-// everydaySeed draws a cut link between hosts, without a launcher. The first 20 seeds draw
+// everydaySeed selects a cut link between hosts, without a launcher. The first 20 seeds select
 // every starter and every fault.
 const everydaySeed = 5
 
-// seeded is a short training that meets one fault, all drawn from a seed.
+// seeded is a short training with one fault. All its properties are drawn from a seed.
 type seeded struct {
 	np      int
 	starter string
 	fault   string
-	at      moment // its victim is the first of two ranks whose link breaks
+	at      moment // the victim is the first of the two ranks of a broken link
 	peer    int
 	rename  bool // the newest checkpoint is renamed before the training resumes
 }
@@ -51,7 +51,7 @@ const (
 	killed   = "killed"
 	stopped  = "stopped"
 	cutLink  = "link cut"
-	halfOpen = "half-open links" // its host is cut off, so that its end does not close them
+	halfOpen = "half-open links" // the host is cut off before the rank is killed, so its connections are not closed
 	diskFull = "disk full"
 )
 
@@ -71,7 +71,7 @@ func drawSeeded(seed uint64, lines int64) (s seeded) {
 	s.fault, s.rename = faults[rng.IntN(len(faults))], rng.IntN(2) == 0
 	s.at = moment{lines: 1 + rng.IntN(int(lines)-1), pause: time.Duration(rng.IntN(30)) * time.Millisecond, victim: rng.IntN(s.np)}
 	if s.fault != killed {
-		s.at.lines = 1 + s.at.lines/3 // breaking links takes a while
+		s.at.lines = 1 + s.at.lines/3 // breaking links takes time
 	}
 	if s.starter == otherwise && s.fault == cutLink {
 		s.at.victim = 1 + rng.IntN(2) // both ranks reach rank 0, which hosts the coordinator
@@ -86,9 +86,9 @@ func (s seeded) String() string {
 	return fmt.Sprintf("%s: %d ranks, rank %d %s after %d lines, renamed: %t", s.starter, s.np, s.at.victim, s.fault, s.at.lines, s.rename)
 }
 
-// TestSeededFaults starts trainings that meet a fault. Each ends by itself, names the fault
-// and no other rank, and leaves no process. The training that resumes has the bits of one
-// without a fault.
+// TestSeededFaults starts trainings with one fault each. Each training ends by itself, names the
+// fault and no other rank, and leaves no process. The resumed training has the bits of a
+// training without a fault.
 func TestSeededFaults(t *testing.T) {
 	t.Parallel()
 	all := []uint64{everydaySeed}
@@ -142,17 +142,17 @@ func (s seeded) test(t *testing.T) (missed bool) {
 	}
 	if s.fault != diskFull && (s.fault != cutLink || s.starter != launcher) {
 		s.at.wait(dir, ended[0])
-		s.harm(t, mark, hosts)
+		s.inject(t, mark, hosts)
 	}
 	began := time.Now()
 	o := s.finish(t, mark, cmds, ended)
-	t.Logf("ended %.1f s after the fault with %d", time.Since(began).Seconds(), o.code)
+	t.Logf("the job ended %.1f s after the fault with exit code %d", time.Since(began).Seconds(), o.code)
 	eventually(t, "the end of all processes", func() bool { return len(below(mark)) == 0 })
 	if (s.fault == diskFull) != strings.Contains(o.stderr, "failed, training continues") {
-		t.Errorf("disk full: %t\n%s", s.fault == diskFull, o.stderr)
+		t.Errorf("the disk is full: %t, but the output does not match\n%s", s.fault == diskFull, o.stderr)
 	}
 	if missed = o.code == 0 && s.fault != diskFull; o.code != 0 {
-		s.judge(t, o)
+		s.checkVerdicts(t, o)
 		o = s.resume(t, dir, mark)
 	}
 	if o.code != 0 {
@@ -206,7 +206,7 @@ func (s seeded) start(t *testing.T, dir, mark string, hosts []host, args ...stri
 
 var rankVariable = regexp.MustCompile(`(?:^|\x00)(?:WDLRUN|OMPI_COMM_WORLD)_RANK=(\d+)\x00`)
 
-// pid is the process of a rank, 0 if it has ended.
+// pid returns the process id of a rank, or 0 if the rank has ended.
 func (s seeded) pid(mark string, rank int) int {
 	for _, pid := range below(mark) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -217,8 +217,8 @@ func (s seeded) pid(mark string, rank int) int {
 	return 0
 }
 
-// harm brings the fault.
-func (s seeded) harm(t *testing.T, mark string, hosts []host) {
+// inject causes the fault.
+func (s seeded) inject(t *testing.T, mark string, hosts []host) {
 	switch pid := s.pid(mark, s.at.victim); s.fault {
 	case killed:
 		kill(t, pid, syscall.SIGKILL)
@@ -236,8 +236,8 @@ func (s seeded) harm(t *testing.T, mark string, hosts []host) {
 	}
 }
 
-// finish waits for the end of all processes. A stopped rank without a launcher is woken
-// when the others have ended.
+// finish waits for the end of all processes. A stopped rank without a launcher is resumed after
+// the others have ended.
 func (s seeded) finish(t *testing.T, mark string, cmds []*exec.Cmd, ended []chan struct{}) (all outcome) {
 	wake := -1
 	if s.starter == otherwise && s.fault == stopped {
@@ -262,7 +262,7 @@ func (s seeded) finish(t *testing.T, mark string, cmds []*exec.Cmd, ended []chan
 	return all
 }
 
-// verdict is how every line that names ranks begins after the fault.
+// verdict returns a pattern for the start of every line that names ranks after the fault.
 func (s seeded) verdict() string {
 	hosted, names := s.starter == launcher || s.starter == remotely, fmt.Sprintf(`rank %d \(.*`, s.at.victim)
 	if !hosted && s.at.victim == 0 {
@@ -285,8 +285,8 @@ func (s seeded) verdict() string {
 
 var namesRanks = regexp.MustCompile(`(?m)^(?:\[\d+\] )?wdlrun: (ranks? \d.*)$`)
 
-// judge checks who is named.
-func (s seeded) judge(t *testing.T, o outcome) {
+// checkVerdicts checks that the verdicts name the fault and its ranks, and no other rank.
+func (s seeded) checkVerdicts(t *testing.T, o outcome) {
 	t.Helper()
 	want, found := regexp.MustCompile("^"+s.verdict()), 0
 	for _, m := range namesRanks.FindAllStringSubmatch(o.stderr, -1) {
@@ -295,7 +295,7 @@ func (s seeded) judge(t *testing.T, o outcome) {
 		}
 		found++
 		if !want.MatchString(m[1]) {
-			t.Errorf("want a verdict that begins with %q, not %q", want, m[1])
+			t.Errorf("verdict %q, want one that begins with %q", m[1], want)
 		}
 	}
 	if code := o.code == 137; found == 0 || code != (s.fault == killed) && s.starter != otherwise && s.starter != mpirun {
@@ -325,7 +325,7 @@ func (s seeded) resume(t *testing.T, dir, mark string) (o outcome) {
 	run, _ := filepath.Rel(dir, filepath.Dir(filepath.Dir(last)))
 	o = end(t, again.start(t, dir, mark, nil, "train", "--json", "-resume", run)[0])
 	if renamed != strings.Contains(o.stderr, "its manifest has step ") {
-		t.Errorf("checkpoint renamed: %t\n%s", renamed, o.stderr)
+		t.Errorf("the newest checkpoint was renamed: %t, but the output does not match\n%s", renamed, o.stderr)
 	}
 	return o
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// bytesCodec passes messages as bytes: a client without stubs.
+// bytesCodec passes messages as bytes, so that the client needs no generated code.
 type bytesCodec struct{}
 
 func (bytesCodec) Marshal(v any) (mem.BufferSlice, error) {
@@ -43,13 +43,13 @@ func (bytesCodec) Unmarshal(b mem.BufferSlice, v any) error {
 
 func (bytesCodec) Name() string { return "proto" }
 
-// wireField appends a field of bytes.
+// wireField appends a field of type bytes.
 func wireField[T string | []byte](dst []byte, number protowire.Number, b T) []byte {
 	dst = protowire.AppendTag(dst, number, protowire.BytesType)
 	return append(protowire.AppendVarint(dst, uint64(len(b))), b...)
 }
 
-// stringTensors is a PredictRequest of a DT_STRING tensor for each column.
+// stringTensors returns a PredictRequest with a DT_STRING tensor for each column.
 func stringTensors(model string, names []string, rows [][]string) []byte {
 	request := wireField(nil, 1, wireField(nil, 1, model))
 	for k, name := range names {
@@ -73,7 +73,7 @@ func logitsOf(t *testing.T, b []byte) (x []float32) {
 			n, kind, size := protowire.ConsumeTag(b)
 			rest := protowire.ConsumeFieldValue(n, kind, b[size:])
 			if rest < 0 {
-				t.Fatalf("no PredictResponse")
+				t.Fatalf("the message is no PredictResponse")
 			}
 			if n == number {
 				inner, _ = protowire.ConsumeBytes(b[size:])
@@ -88,7 +88,7 @@ func logitsOf(t *testing.T, b []byte) (x []float32) {
 	return x
 }
 
-// freePort is a port that nothing listened on a moment ago.
+// freePort returns a port on which no process listens at the moment.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,19 +97,19 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// server is a `wdlrun serve` of a test.
+// server is a running `wdlrun serve`.
 type server struct {
 	grpc, rest string
 	stop       func() outcome
 }
 
-// startServer serves models of dir and waits until they answer.
+// startServer serves the models of dir and waits until the server answers.
 func startServer(t *testing.T, dir string, flags ...string) server {
 	t.Helper()
 	return startServerAt(t, dir, freePort(t), freePort(t), flags...)
 }
 
-// startServerAt listens on these ports.
+// startServerAt starts a server that listens on the given ports.
 func startServerAt(t *testing.T, dir string, g, r int, flags ...string) server {
 	t.Helper()
 	cmd := command(t, dir, append([]string{"serve", "-port", strconv.Itoa(g), "-rest-port", strconv.Itoa(r)}, flags...)...)
@@ -151,7 +151,7 @@ type scoredRecords struct {
 	logits []float32
 }
 
-// readScored reads the output of predict: fields, then label, score and logit.
+// readScored reads the output of predict: the fields, followed by label, score and logit.
 func readScored(t *testing.T, file string) (x scoredRecords) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -169,11 +169,11 @@ func readScored(t *testing.T, file string) (x scoredRecords) {
 	return x
 }
 
-// TestServedLogitsAreThoseOfEval: train, eval, predict, export, serve and clients of gRPC
-// and REST agree to the bit, whatever the rows of a request.
+// TestServedLogitsAreThoseOfEval: train, eval, predict, export, serve and the clients of gRPC
+// and REST compute the same bits, in requests of any size.
 func TestServedLogitsAreThoseOfEval(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains a model")
+		t.Skip("trains a model")
 	}
 	t.Parallel()
 	dir := t.TempDir()
@@ -198,7 +198,7 @@ func TestServedLogitsAreThoseOfEval(t *testing.T) {
 	sameLogits(t, "gRPC", got, want.logits)
 	sameLogits(t, "REST", restLogits(t, s.rest, want, 100), want.logits[:100])
 	if o := s.stop(); o.code != 0 || !strings.Contains(o.stdout, "is unloaded") {
-		t.Errorf("after SIGTERM: %+v", o)
+		t.Errorf("serve after SIGTERM: %+v", o)
 	}
 
 	var eval struct {
@@ -207,7 +207,7 @@ func TestServedLogitsAreThoseOfEval(t *testing.T) {
 	text := must(t, dir, "eval -resume "+model+" --json").stdout
 	fatal.If(t, json.Unmarshal([]byte(text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:]), &eval))
 	if loss := logLossOf(got, want.labels); math.Abs(loss-eval.LogLoss) > 1e-12 {
-		t.Errorf("log-loss of the served logits %v, eval %v", loss, eval.LogLoss)
+		t.Errorf("log-loss of the served logits: %v, of eval: %v", loss, eval.LogLoss)
 	}
 }
 
@@ -218,12 +218,12 @@ func sameLogits(t *testing.T, who string, got, want []float32) {
 	}
 	for i := range got {
 		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-			t.Fatalf("%s: row %d: logit %v, predict and eval have %v", who, i, got[i], want[i])
+			t.Fatalf("%s: row %d: logit %v, want %v as from predict and eval", who, i, got[i], want[i])
 		}
 	}
 }
 
-// restLogits asks for the first n rows by REST.
+// restLogits requests the logits of the first n rows by REST.
 func restLogits(t *testing.T, url string, x scoredRecords, n int) (logits []float32) {
 	t.Helper()
 	var request struct {
@@ -255,7 +255,7 @@ func restLogits(t *testing.T, url string, x scoredRecords, n int) (logits []floa
 	return logits
 }
 
-// logLossOf is the mean log-loss of logits.
+// logLossOf returns the mean log-loss of logits.
 func logLossOf(logits []float32, labels []string) (loss float64) {
 	for i, x := range logits {
 		z := float64(x)
@@ -267,7 +267,7 @@ func logLossOf(logits []float32, labels []string) (loss float64) {
 	return loss
 }
 
-// TestServerOfTheDocument runs the first commands of docs/serving.md's server.
+// TestServerOfTheDocument runs the first commands for the server in docs/serving.md.
 func TestServerOfTheDocument(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -297,7 +297,7 @@ func TestServerOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestServeFlags: invalid flags are reported at once.
+// TestServeFlags: invalid flags are rejected before the server starts.
 func TestServeFlags(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -335,7 +335,7 @@ func TestServeFlags(t *testing.T) {
 	}
 }
 
-// statusOf is the status of model ctr, with single spaces.
+// statusOf returns the status of model ctr as text with single spaces.
 func statusOf(t *testing.T, s server) string {
 	t.Helper()
 	a, err := http.Get(s.rest + "/v1/models/ctr")
@@ -346,11 +346,11 @@ func statusOf(t *testing.T, s server) string {
 	return strings.Join(strings.Fields(string(b)), " ")
 }
 
-// TestServeSwitchesVersions: a version exported while the server runs answers soon; a
-// damaged one does not.
+// TestServeSwitchesVersions: a version exported while the server runs is soon served. A damaged
+// version is rejected, and the previous one is still served.
 func TestServeSwitchesVersions(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains a model")
+		t.Skip("trains a model")
 	}
 	t.Parallel()
 	dir := t.TempDir()
@@ -380,6 +380,6 @@ func TestServeSwitchesVersions(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	o := s.stop()
 	if o.code != 0 || strings.Count(o.stderr, "version 3: ") != 1 || !strings.Contains(o.stderr, "batching has no effect") {
-		t.Errorf("%+v", o)
+		t.Errorf("serve with a damaged version: %+v", o)
 	}
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// pemPair is a self-signed certificate for 127.0.0.1 and its key, as PEM.
+// pemPair returns a self-signed certificate for 127.0.0.1 and its key in PEM format.
 func pemPair(t *testing.T) (certificate, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -60,11 +60,11 @@ func exportedModel(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestServeEncrypted: both ports speak TLS, demand a certificate of the client, and the
-// file of models is read again.
+// TestServeEncrypted: both ports use TLS and require a certificate of the client. The file of
+// models is reloaded after a change.
 func TestServeEncrypted(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains a model")
+		t.Skip("trains a model")
 	}
 	t.Parallel()
 	dir := exportedModel(t)
@@ -112,12 +112,12 @@ func TestServeEncrypted(t *testing.T) {
 	stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	if a, err := stranger.Get(url); err == nil {
 		a.Body.Close()
-		t.Error("a client without a certificate was answered")
+		t.Error("a request without a client certificate was answered")
 	}
 }
 
 // TestServersShareAPort: with -reuse-port a server takes over from another without an
-// interruption. The Unix socket belongs to one of them.
+// interruption. Only one server can use the Unix socket.
 func TestServersShareAPort(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -130,14 +130,14 @@ func TestServersShareAPort(t *testing.T) {
 		t.Errorf("a third server on the socket: %+v", o)
 	}
 	if o := first.stop(); o.code != 0 {
-		t.Errorf("%+v", o)
+		t.Errorf("the first server: %+v", o)
 	}
 	for range 20 {
 		a, err := http.Post(first.rest+"/v1/models/ctr:predict", "", strings.NewReader(`{"instances": [{"age": 1}]}`))
 		fatal.If(t, err)
 		a.Body.Close()
 		if a.StatusCode != http.StatusOK {
-			t.Errorf("status %d", a.StatusCode)
+			t.Errorf("status %d after the first server has ended", a.StatusCode)
 		}
 	}
 }

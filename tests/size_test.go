@@ -10,8 +10,8 @@ const (
 	maxFields  = 25 // of a struct; an embedded type counts as one
 )
 
-// exception is a type above a limit: how much above it may be, which must only sink, and
-// why it is so.
+// exception is a type above a limit. limit is its own limit, which must never be raised, and why
+// is the reason.
 type exception struct {
 	limit int
 	why   string
@@ -28,8 +28,8 @@ var manyFields = map[string]exception{
 	"rank.rankState":             {32, "stays: a plain record of what a rank reported, with times; no code of its own"},
 }
 
-// TestTypesFitAHead limits the methods of each type and the fields of each struct, tests
-// and generated code aside. An exception that is no longer needed is an error.
+// TestTypesFitAHead limits the methods of each type and the fields of each struct. Tests and
+// generated code are exempt. An exception that is no longer needed is an error.
 func TestTypesFitAHead(t *testing.T) {
 	t.Parallel()
 	methods, fields := map[string]int{}, map[string]int{}
@@ -58,7 +58,7 @@ func TestTypesFitAHead(t *testing.T) {
 	within(t, fields, maxFields, "fields", manyFields)
 }
 
-// within reports counts above a limit, and exceptions that are not above it.
+// within reports counts above a limit, and exceptions that are no longer needed.
 func within(t *testing.T, counts map[string]int, limit int, what string, exceptions map[string]exception) {
 	t.Helper()
 	for name, n := range counts {
@@ -67,19 +67,19 @@ func within(t *testing.T, counts map[string]int, limit int, what string, excepti
 		case !listed && n > limit:
 			t.Errorf("%s has %d %s, at most %d are allowed", name, n, what, limit)
 		case listed && n <= limit:
-			t.Errorf("%s has %d %s, which needs no exception any more: remove it", name, n, what)
+			t.Errorf("%s has %d %s and no longer needs an exception: remove it", name, n, what)
 		case listed && n > x.limit:
 			t.Errorf("%s has %d %s, at most %d are allowed (%s)", name, n, what, x.limit, x.why)
 		}
 	}
 	for name := range exceptions {
 		if counts[name] == 0 {
-			t.Errorf("%s is an exception and has no %s", name, what)
+			t.Errorf("%s is listed as an exception but has no %s", name, what)
 		}
 	}
 }
 
-// receiver names the type of a method, whose type parameters and pointer do not count.
+// receiver returns the name of the type of a method, without pointer and type parameters.
 func receiver(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.StarExpr:

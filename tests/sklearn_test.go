@@ -9,9 +9,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// sklearnMetrics computes the metrics of eval from the predictions in scores.csv by
-// scikit-learn. The curves of eval.json are compared with the nearest points of the
-// exact curves.
+// sklearnMetrics computes the metrics of eval from the predictions in scores.csv with
+// scikit-learn. It compares the curves of eval.json with the nearest points of the exact curves.
 const sklearnMetrics = `
 import csv, json
 import numpy as np
@@ -54,8 +53,8 @@ print(json.dumps({"wants": {
 }, "bins": len(rate)}, default=float))
 `
 
-// TestScikitLearnComputesTheMetrics of a trained model, within the error of a histogram with
-// bins of one part in 2,000 of a logit.
+// TestScikitLearnComputesTheMetrics compares the metrics of a trained model with scikit-learn.
+// The tolerance is the error of a histogram whose bins are 1/2,000 of a logit wide.
 func TestScikitLearnComputesTheMetrics(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -92,11 +91,11 @@ func TestScikitLearnComputesTheMetrics(t *testing.T) {
 		}
 	}
 	for name, d := range by.Zeros {
-		if t.Logf("%s: %v from scikit-learn's", name, d); d > 0.01 {
-			t.Errorf("%s: %v from scikit-learn's", name, d)
+		if t.Logf("%s differs from scikit-learn by %v", name, d); d > 0.01 {
+			t.Errorf("%s differs from scikit-learn by %v, want at most 0.01", name, d)
 		}
 	}
 	if len(by.Wants) != 8 || by.Bins != 20 || len(e.Quality.Calibration) != 20 {
-		t.Errorf("%d metrics, %d bins by scikit-learn, %d by eval", len(by.Wants), by.Bins, len(e.Quality.Calibration))
+		t.Errorf("%d metrics, %d bins of scikit-learn, %d bins of eval", len(by.Wants), by.Bins, len(e.Quality.Calibration))
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// three are launch flags, and slowRank flags of a training on them of which one rank
-// computes five times slower.
+// three contains the launch flags for three ranks. slowRank contains the flags that make one of
+// them compute five times slower.
 var (
 	three    = []string{"-np", "3", "-oversubscribe"}
 	slowRank = []string{"-chaos", "slow:5x@1"}
 )
 
-// slowly runs a program with launch flags that must succeed.
-func slowly(t *testing.T, dir string, flags []string, program ...string) trained {
+// trainWith runs train or replay with launch flags. The command must succeed.
+func trainWith(t *testing.T, dir string, flags []string, program ...string) trained {
 	t.Helper()
 	o := run(t, dir, append(append([]string{}, flags...), program...)...)
 	if o.code != 0 {
@@ -29,40 +29,41 @@ func slowly(t *testing.T, dir string, flags []string, program ...string) trained
 	return parseTrained(t, o)
 }
 
-// TestSlowRank: a training that does not wait for a slow rank loses no sample and has a normal
-// AUC. Its replay, without a slow rank, has the same bits.
+// TestSlowRank: a training that does not wait for a slow rank loses no sample and reaches the
+// usual AUC. Its replay without a slow rank gives the same bits.
 func TestSlowRank(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
-	r := slowly(t, dir, three, append([]string{"train", "--json", "-backup", "1"}, slowRank...)...)
+	r := trainWith(t, dir, three, append([]string{"train", "--json", "-backup", "1"}, slowRank...)...)
 	if r.Samples%32561 != 0 || r.Samples == 0 || r.AUC < 0.925 {
-		t.Errorf("%d samples, AUC %.4f; epochs of 32561 samples and at least .925 are expected", r.Samples, r.AUC)
+		t.Errorf("%d samples, AUC %.4f; want epochs of 32561 samples and at least .925", r.Samples, r.AUC)
 	}
 	o := run(t, dir, "-np", "2", "replay", r.RunDir)
 	if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*")); o.code == 0 || !strings.Contains(o.stderr, "ran on 3 ranks, here are 2: microbatches would be others; use -np 3") || strings.Contains(o.stderr, "rank 0") || len(runs) != 1 {
-		t.Errorf("a replay on another number of ranks was begun, exit code %d, %v:\n%s", o.code, runs, o.stderr)
+		t.Errorf("replay on another number of ranks was not rejected: exit code %d, %v:\n%s", o.code, runs, o.stderr)
 	}
-	again := slowly(t, dir, three, "replay", "--json", r.RunDir)
-	if changed := changedSections(t, dir, again, r); len(changed) > 0 { // maybe in other files: shards move to other ranks by measured load
+	again := trainWith(t, dir, three, "replay", "--json", r.RunDir)
+	if changed := changedSections(t, dir, again, r); len(changed) > 0 { // the sections may be in other files, because shards move to other ranks by measured load
 		t.Errorf("replay: sections differ: %q", changed)
 	}
 }
 
-// TestSpeculateHasTheBitsOfWait compares the two modes in real processes with real timing.
+// TestSpeculateHasTheBitsOfWait compares the models of the modes speculate and wait, in real
+// processes and real time.
 func TestSpeculateHasTheBitsOfWait(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	program := append([]string{"train", "--json"}, few(t)...)
-	wait := slowly(t, dir, three, program...)
-	r := slowly(t, dir, three, slices.Concat(program, []string{"-mode", "speculate"}, slowRank)...)
+	wait := trainWith(t, dir, three, program...)
+	r := trainWith(t, dir, three, slices.Concat(program, []string{"-mode", "speculate"}, slowRank)...)
 	sameModel(t, dir, r, wait)
 }
 
-// TestRankThatStandsStillHoldsNobodyUp: its compute stops for longer than the
-// timeout, and the job ends without it.
-func TestRankThatStandsStillHoldsNobodyUp(t *testing.T) {
+// TestStalledRankDoesNotStallTheJob: one rank stops computing for longer than the timeout, and
+// the job finishes without it.
+func TestStalledRankDoesNotStallTheJob(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	patient.Try(t, time.Second, func(timeout time.Duration) error {
@@ -71,14 +72,14 @@ func TestRankThatStandsStillHoldsNobodyUp(t *testing.T) {
 			return fmt.Errorf("exit code %d\n%s", o.code, o.stderr)
 		}
 		if r := parseTrained(t, o); r.Samples%32561 != 0 || r.Samples == 0 {
-			t.Errorf("%d samples; epochs of 32561 are expected", r.Samples)
+			t.Errorf("%d samples, want epochs of 32561", r.Samples)
 		}
 		return nil
 	})
 }
 
-// sameModel compares the last checkpoints of two trainings, except the configuration, which
-// holds the mode for slow ranks.
+// sameModel requires that the last checkpoints of two trainings are equal, except for the
+// configuration, which contains the mode.
 func sameModel(t *testing.T, dir string, a, b trained) {
 	t.Helper()
 	if changed := changedSections(t, dir, a, b); len(changed) > 1 || len(changed) == 1 && changed[0] != "config" {
@@ -101,7 +102,7 @@ func changedSections(t *testing.T, dir string, a, b trained) (names []string) {
 		t.Fatalf("%v\n%s%s", err, o.stdout, o.stderr)
 	}
 	if diff.Sections < 100 {
-		t.Errorf("%d sections were compared", diff.Sections)
+		t.Errorf("only %d sections were compared", diff.Sections)
 	}
 	for _, c := range diff.Changed {
 		names = append(names, c.Name)
@@ -110,7 +111,7 @@ func changedSections(t *testing.T, dir string, a, b trained) (names []string) {
 }
 
 // TestRefusedBeforeAnyRankStarts: settings that this number of ranks cannot use are rejected,
-// and so are flags of train for another program.
+// and so are flags of train before another program.
 func TestRefusedBeforeAnyRankStarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

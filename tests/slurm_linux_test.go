@@ -15,8 +15,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// fakeSrun is a folder with a program srun that runs steps on this machine. A node n9 is not
-// in its allocation.
+// fakeSrun returns a folder with a program srun that runs steps on this machine. It rejects node
+// n9, which is not in the allocation.
 func fakeSrun(t *testing.T) (path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ mkdir -p $HOME && exec "$@"
 	return dir
 }
 
-// TestSrun starts jobs within an allocation, whose srun is a script.
+// TestSrun starts jobs in an allocation with a script in place of srun.
 func TestSrun(t *testing.T) {
 	t.Parallel()
 	dir, path := t.TempDir(), fakeSrun(t)
@@ -53,17 +53,17 @@ func TestSrun(t *testing.T) {
 		{"n[1-2]", "1(x2)", []string{"-np", "3"}, 1, "3 ranks are asked for, but the hosts have 2 slots"},
 		{"n[1,9]", "1(x2)", nil, 1, "wdlrun: host n9: Slurm did not run a step there: srun ended with exit code 1: srun: error: Unable to create step for job 7: Requested node configuration is not available; try: srun --overlap -N1 -n1 -w n9 true"},
 		{"n[1-2", "1(x2)", nil, 1, `wdlrun: hosts: SLURM_JOB_NODELIST="n[1-2"`},
-		{own, "1", []string{"-np", "2"}, 0, "0 of 2 on\n1 of 2 on\n"}, // this machine alone has no limit
+		{own, "1", []string{"-np", "2"}, 0, "0 of 2 on\n1 of 2 on\n"}, // on this machine alone the allocation sets no limit
 	} {
 		o := within(x.nodes, x.tasks, append(append([]string{"-output", "merged"}, x.flags...), "sh", "-c", "echo $WDLRUN_RANK of $WDLRUN_SIZE on $WDLRUN_HOST")...)
-		lines := slices.Sorted(strings.Lines(o.stdout)) // ranks print in any order
+		lines := slices.Sorted(strings.Lines(o.stdout)) // the order of the ranks' lines is arbitrary
 		if o.code != x.code || !strings.Contains(strings.Join(lines, "")+o.stderr, x.want) {
 			t.Errorf("%s: exit code %d, want %d and %q:\n%s%s", x.nodes, o.code, x.code, x.want, o.stdout, o.stderr)
 		}
 	}
 }
 
-// TestResumeAuto continues the newest run of a folder, once it has a checkpoint.
+// TestResumeAuto: -resume auto continues the newest run of a folder if it has a checkpoint.
 func TestResumeAuto(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestResumeAuto(t *testing.T) {
 	first := train(t, dir, 1, append(flags, "-set", "train.epochs=1")...)
 	again := train(t, dir, 2, append(flags, "-set", "train.epochs=2")...)
 	if again.RunDir != first.RunDir || again.Steps != 2*first.Steps {
-		t.Errorf("%d steps in %s after %d in %s", again.Steps, again.RunDir, first.Steps, first.RunDir)
+		t.Errorf("%d steps in %s, want to continue after %d in %s", again.Steps, again.RunDir, first.Steps, first.RunDir)
 	}
 	newer := filepath.Join(dir, filepath.Dir(first.RunDir), "99999999-000000")
 	fatal.If(t, os.Mkdir(newer, 0o755))
@@ -82,18 +82,18 @@ func TestResumeAuto(t *testing.T) {
 	}
 }
 
-// slurm is a Slurm of four nodes n1 … n4 on this machine, each with namespaces of its own.
+// slurm is a Slurm cluster of four nodes n1 … n4 on this machine, each with its own namespaces.
 type slurm struct {
 	folder string   // that all nodes see
 	hub    string   // process id of the namespaces of the controller
 	nodes  []string // of the nodes
 }
 
-// newSlurm starts a Slurm, or skips the test where that is impossible.
+// newSlurm starts a Slurm cluster. It skips the test if that is impossible.
 func newSlurm(t *testing.T) *slurm {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("making nodes needs root")
+		t.Skip("simulating nodes needs root")
 	}
 	for _, tool := range []string{"slurmctld", "slurmd", "sbatch", "srun", "nsenter", "unshare", "ip"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -144,7 +144,7 @@ ReturnToService=2
 	return s
 }
 
-// serve runs a daemon in namespaces until the end of the test.
+// serve runs a daemon in namespaces until the test ends.
 func (s *slurm) serve(t *testing.T, pid, daemon string) {
 	t.Helper()
 	cmd := exec.Command("nsenter", "-t", pid, "-m", "-n", "-u", "sh", "-c", daemon+" -f "+s.folder+"/slurm.conf >/dev/null 2>&1 & cat; kill -9 $!")
@@ -154,14 +154,14 @@ func (s *slurm) serve(t *testing.T, pid, daemon string) {
 	t.Cleanup(func() { in.Close(); cmd.Wait() })
 }
 
-// in prepares a command of Slurm at its controller.
+// in prepares a command of Slurm on the controller.
 func (s *slurm) in(args ...string) *exec.Cmd {
 	cmd := exec.Command("nsenter", append([]string{"-t", s.hub, "-m", "-n", "-u", "--wd=" + s.folder}, args...)...)
 	cmd.Env = append(os.Environ(), "SLURM_CONF="+s.folder+"/slurm.conf")
 	return cmd
 }
 
-// submit submits a batch script, and returns the job's number.
+// submit submits a batch script and returns the number of the job.
 func (s *slurm) submit(t *testing.T, script string) (job string) {
 	t.Helper()
 	write(t, s.folder, "job.sh", script)
@@ -178,7 +178,7 @@ func (s *slurm) printed(job string) string {
 	return string(b)
 }
 
-// gone waits until a job has ended and no node has a process of it.
+// gone waits until a job has ended and its processes have ended on all nodes.
 func (s *slurm) gone(t *testing.T, job string) {
 	t.Helper()
 	c := &cluster{hosts: s.nodes}
@@ -196,7 +196,7 @@ func (s *slurm) gone(t *testing.T, job string) {
 	})
 }
 
-// TestSlurm trains on four nodes of a real Slurm with the script of docs/running.md.
+// TestSlurm trains on four nodes of a real Slurm cluster with the script of docs/running.md.
 func TestSlurm(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -207,13 +207,13 @@ func TestSlurm(t *testing.T) {
 	script, _, found := strings.Cut("#!/bin/bash\n"+strings.ReplaceAll(script, "\n    ", "\n"), "\n\n")
 	script = strings.ReplaceAll(strings.TrimSpace(script), "\n    ", "\n") + "\n"
 	if !found || !strings.Contains(script, "\nwdlrun train ") {
-		t.Fatalf("docs/running.md has no script for Slurm: %q", script)
+		t.Fatalf("docs/running.md has no script for Slurm, only %q", script)
 	}
 	script = strings.Replace(script, "--ntasks-per-node=8", "--ntasks-per-node=2", 1)
 	s := newSlurm(t)
 	bin, err := wdlrun()
 	fatal.If(t, err)
-	// The nodes have a /tmp of their own.
+	// Each node has its own /tmp.
 	if out, err := exec.Command("cp", bin, filepath.Join(s.folder, "wdlrun")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -246,12 +246,12 @@ func (s *slurm) sameBits(t *testing.T, script string) {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	eight := parseTrained(t, outcome{stdout: lines[len(lines)-1]})
 	if eight.WorldSize != 8 || eight.AUC != one.AUC || eight.LogLoss != one.LogLoss {
-		t.Errorf("on four nodes %+v, on one rank %+v", eight, one)
+		t.Errorf("four nodes: %+v, one rank: %+v", eight, one)
 	}
 	sameModel(t, s.folder, one, eight)
 }
 
-// cancel cancels a training, which writes a checkpoint. The same script continues from it.
+// cancel cancels a training, which writes a checkpoint. The same script resumes from it.
 func (s *slurm) cancel(t *testing.T, script string) {
 	script = with(script, "-out cancelled -set train.epochs=1000")
 	job := s.submit(t, script)
@@ -279,19 +279,19 @@ func (s *slurm) cancel(t *testing.T, script string) {
 	}
 }
 
-// trains waits until a job has done steps.
+// trains waits until a job has completed steps.
 func (s *slurm) trains(t *testing.T, job string) {
 	t.Helper()
 	eventually(t, "steps", func() bool { return strings.Contains(s.printed(job), "samples/s") })
 }
 
-// lost kills the host process of a node, which is named once.
+// lost kills the host process of a node. The node is named once.
 func (s *slurm) lost(t *testing.T, script string) {
 	job := s.submit(t, with(script, "-out lost -set train.epochs=1000"))
 	s.trains(t, job)
 	kill(t, find((&cluster{hosts: s.nodes}).processes(2), "cmdline", "\x00__host\x00"), syscall.SIGKILL)
 	s.gone(t, job)
 	if said := s.printed(job); strings.Count(said, "wdlrun: host n3 (ranks 4, 5) was lost") != 1 || strings.Contains(said, "wdlrun: rank ") {
-		t.Errorf("host n3 is not named once:\n%s", said)
+		t.Errorf("want host n3 named once:\n%s", said)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// fakeSSH is an ssh client whose hosts are folders below the returned one: each has a home
-// and no environment. script runs in the place of a login shell, with the host in $1 and
-// the command in $2.
+// fakeSSH returns an ssh client whose hosts are folders under homes. Each host has a home
+// directory and no other environment. script runs instead of a login shell, with the host in $1
+// and the command in $2.
 func fakeSSH(t *testing.T, script string) (client, homes string) {
 	t.Helper()
 	homes = t.TempDir()
@@ -36,7 +36,7 @@ exec env -i HOME=$HOME PATH=$PATH sh -c '%s' login "$1" "$2"
 
 const login = `exec sh -c "$2"`
 
-// TestHosts trains on two hosts to the bits of one local rank, and leaves no process.
+// TestHosts trains on two hosts with the bits of one local rank and leaves no process.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	client, homes := fakeSSH(t, `echo welcome to $1; `+login)
@@ -49,14 +49,14 @@ func TestHosts(t *testing.T) {
 	}
 	two := parseTrained(t, o)
 	if two.WorldSize != 2 || two.AUC != one.AUC || two.LogLoss != one.LogLoss {
-		t.Errorf("on two hosts %+v, on one rank %+v", two, one)
+		t.Errorf("two hosts: %+v, one rank: %+v", two, one)
 	}
 	sameModel(t, dir, one, two)
 	eventually(t, "the end of all processes", func() bool { return len(below(homes)) == 0 })
 }
 
-// TestHostsProgram starts a program of the user on hosts that do not have it, with the
-// environment and the directory that were asked for.
+// TestHostsProgram starts a program of the user on hosts, with the requested environment and
+// working directory. The program is only sent if the host lacks it or with -ship always.
 func TestHostsProgram(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -76,11 +76,11 @@ func TestHostsProgram(t *testing.T) {
 		}
 		want := fmt.Sprintf(" one %d %s blue round%s %s it's \"two\" $HOME\n", r, host, typed, work)
 		if strings.Count(o.stdout, want) != 1 {
-			t.Errorf("%q is not there once:\n%s%s", want, o.stdout, o.stderr)
+			t.Errorf("want %q once in:\n%s%s", want, o.stdout, o.stderr)
 		}
 	}
 	if sent, err := filepath.Glob(filepath.Join(homes, "*", ".cache", "wdlrun", "programs", "*", "prog")); len(sent) != 0 || err != nil {
-		t.Errorf("%q were sent, though the program is there", sent) // one disk serves all hosts here
+		t.Errorf("%q were sent, although the hosts have the program", sent) // one disk serves all hosts here
 	}
 	o = run(t, dir, "-H", "a,b", "-ssh", client, "-ship", "always", dir+"/prog", "one")
 	if sent, err := filepath.Glob(filepath.Join(homes, "*", ".cache", "wdlrun", "programs", "*", "prog")); o.code != 0 || len(sent) != 2 || err != nil {
@@ -107,8 +107,8 @@ func below(folder string) (pids []int) {
 	return pids
 }
 
-// TestHostsLeaveNoTrace kills each of the processes of a job in turn. All others end, and a
-// host that is lost is named once.
+// TestHostsLeaveNoTrace kills each process of a job in turn. All other processes end, and a lost
+// host is named once.
 func TestHostsLeaveNoTrace(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -135,14 +135,14 @@ func TestHostsLeaveNoTrace(t *testing.T) {
 			kill(t, x.victim(cmd.Process.Pid, below(homes)), syscall.SIGKILL)
 			o := end(t, cmd)
 			if o.code != x.code || strings.Count(o.stderr, x.says) < 1 || x.says != "" && strings.Count(o.stderr, "wdlrun: host a (")+strings.Count(o.stderr, "wdlrun: rank ") != 1 {
-				t.Errorf("exit code %d, want %d, and %q once:\n%s", o.code, x.code, x.says, o.stderr)
+				t.Errorf("exit code %d, want %d and %q once:\n%s", o.code, x.code, x.says, o.stderr)
 			}
 			eventually(t, "the end of all processes", func() bool { return len(below(homes)) == 0 })
 		})
 	}
 }
 
-// hostA are the processes with the home of host a.
+// hostA returns the processes with the home directory of host a.
 func hostA(pids []int) (those []int) {
 	for _, pid := range pids {
 		if countOf([]int{pid}, "environ", "/001/a\x00") == 1 {
@@ -152,7 +152,7 @@ func hostA(pids []int) (those []int) {
 	return those
 }
 
-// find is the first process whose file of /proc holds a text, 0 for none.
+// find returns the first process whose file in /proc contains a string, or 0.
 func find(pids []int, file, text string) int {
 	for _, pid := range pids {
 		if countOf([]int{pid}, file, text) == 1 {
@@ -162,7 +162,7 @@ func find(pids []int, file, text string) int {
 	return 0
 }
 
-// countOf counts the processes whose file of /proc holds a text.
+// countOf counts the processes whose file in /proc contains a string.
 func countOf(pids []int, file, text string) (n int) {
 	for _, pid := range pids {
 		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file)); err == nil && strings.Contains(string(b), text) {
@@ -194,7 +194,7 @@ func TestHostsRecipes(t *testing.T) {
 			continue
 		}
 		n++
-		if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*")); len(runs) > 0 { // the names are times
+		if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*")); len(runs) > 0 { // the names are times, so the last one is the newest
 			command = strings.ReplaceAll(command, "RUN", filepath.Join("runs", filepath.Base(runs[len(runs)-1])))
 		}
 		cmd := exec.Command("sh", "-c", bin+" -ssh "+client+" -"+command)
@@ -204,21 +204,22 @@ func TestHostsRecipes(t *testing.T) {
 		}
 	}
 	if n < 4 {
-		t.Errorf("%d commands found", n)
+		t.Errorf("only %d commands found", n)
 	}
 }
 
-// TestHostsAgain loses a host. The job starts again on it once it answers, or without it.
+// TestHostsAgain: after the loss of a host the job starts again on it when it answers. With
+// -min-np it starts again without it.
 func TestHostsAgain(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
-	// After the first login a host refuses one.
+	// After the first login host b refuses one login.
 	client, _ := fakeSSH(t, `if [ -e again ]; then rm again; echo "ssh: connect to host $1 port 22: Connection refused" >&2; exit 255; fi; [ $1 = a ] || [ -e second ] || touch again second; `+login)
 	job := `[ $WDLRUN_GENERATION$WDLRUN_RANK = 02 ] && kill -9 $PPID; [ $WDLRUN_GENERATION = 0 ] && exec sleep 1000; echo $WDLRUN_RANK of $WDLRUN_SIZE on $WDLRUN_HOST`
 	o := run(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "-restarts", "3", "sh", "-c", job)
 	for _, want := range []string{"wdlrun: host b (ranks 2, 3) was lost: ", "wdlrun: host b was lost; 4 ranks start again in ", "wdlrun: host b (2 ranks) was lost: no ssh server answers there: ssh: connect to host b port 22: Connection refused"} {
 		if strings.Count(o.stderr, want) != 1 && !strings.Contains(want, "start again") {
-			t.Errorf("%q is not there once", want)
+			t.Errorf("want %q once", want)
 		}
 	}
 	if o.code != 0 || !strings.Contains(o.stdout, "3 of 4 on b\n") || strings.Count(o.stderr, "host b was lost; 4 ranks start again in ") != 2 {
@@ -231,7 +232,8 @@ func TestHostsAgain(t *testing.T) {
 	}
 }
 
-// TestHostsExcluded loses a host three times. Its ranks move to a host with free slots.
+// TestHostsExcluded: a host that is lost three times is excluded. Its ranks move to a host with
+// free slots.
 func TestHostsExcluded(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -244,7 +246,7 @@ func TestHostsExcluded(t *testing.T) {
 }
 
 // TestHostsFiles trains on two hosts, each with its own working directory. Host b needs no
-// configuration, but the same data files as host a.
+// configuration. It needs the same data files as host a.
 func TestHostsFiles(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()

@@ -16,27 +16,27 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// cluster is a network of hosts on this machine, each with an sshd: namespaces for their
-// network, name, /tmp and home. All see the folder.
+// cluster is a network of simulated hosts, each with an sshd. Each host has namespaces with its
+// own network, name, /tmp and home. All hosts share the folder.
 type cluster struct {
 	folder string
 	hub    string   // process id of the namespace in which the launcher runs
-	hosts  []string // of the others, named a, b, c …
+	hosts  []string // process ids of the namespaces of hosts a, b, c …
 	client string   // the ssh command
 }
 
-// newCluster starts n hosts with sshd, or skips the test where that is impossible.
+// newCluster starts n hosts with sshd. It skips the test if that is impossible.
 func newCluster(t testing.TB, n int) *cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("making hosts needs root")
+		t.Skip("simulating hosts needs root")
 	}
 	for _, tool := range []string{"/usr/sbin/sshd", "ssh-keygen", "nsenter", "unshare", "ip"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%v: install openssh-server, util-linux and iproute2", err)
 		}
 	}
-	folder, err := os.MkdirTemp("/var/tmp", "wdlrun-hosts-") // hosts have a /tmp of their own
+	folder, err := os.MkdirTemp("/var/tmp", "wdlrun-hosts-") // each host has its own /tmp
 	fatal.If(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	c := &cluster{folder: folder, client: "ssh -F " + folder + "/config"}
@@ -72,7 +72,7 @@ func newCluster(t testing.TB, n int) *cluster {
 	return c
 }
 
-// machine makes the namespaces of one host, and returns the process that holds them.
+// machine creates the namespaces of one host and returns the process that holds them.
 func machine(t testing.TB, name string) (pid string) {
 	t.Helper()
 	holder := exec.Command("unshare", "-m", "-n", "-u", "sh", "-c", "mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /root && echo "+name+" >/proc/sys/kernel/hostname && echo && exec cat")
@@ -87,7 +87,7 @@ func machine(t testing.TB, name string) (pid string) {
 	}
 	t.Cleanup(func() { in.Close(); holder.Wait() })
 	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Skipf("this system makes no namespaces of network, name and mounts: %v: %s", err, said.String())
+		t.Skipf("this system cannot create namespaces of network, name and mounts: %v: %s", err, said.String())
 	}
 	return fmt.Sprint(holder.Process.Pid)
 }
@@ -96,7 +96,7 @@ func machine(t testing.TB, name string) (pid string) {
 func (c *cluster) do(t testing.TB, pid, script string) {
 	t.Helper()
 	if out, err := exec.Command("nsenter", "-t", pid, "-m", "-n", "-u", "sh", "-ec", script).CombinedOutput(); err != nil {
-		t.Skipf("this system makes no network of namespaces: %s: %v: %s", script, err, out)
+		t.Skipf("this system cannot create a network of namespaces: %s: %v: %s", script, err, out)
 	}
 }
 
@@ -117,8 +117,8 @@ func (c *cluster) inside(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// processes returns the processes of a host, without its sshd and the process that keeps the
-// namespace.
+// processes returns the processes of a host, except for its sshd and the process that holds the
+// namespaces.
 func (c *cluster) processes(host int) (pids []int) {
 	own, _ := os.Readlink("/proc/" + c.hosts[host] + "/ns/net")
 	found, _ := filepath.Glob("/proc/[0-9]*")
@@ -133,7 +133,7 @@ func (c *cluster) processes(host int) (pids []int) {
 	return pids
 }
 
-// empty waits until no host has a process of a job, and returns how long that took.
+// empty waits until the processes of jobs have ended on all hosts, and returns the waiting time.
 func (c *cluster) empty(t testing.TB) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -148,8 +148,8 @@ func (c *cluster) empty(t testing.TB) time.Duration {
 	return time.Since(begin)
 }
 
-// TestSSHD trains on four hosts with Debian's sshd, to the bits of one local rank, and ends
-// jobs in every way that leaves nothing behind.
+// TestSSHD trains on four hosts with Debian's sshd with the bits of one local rank. Then it ends
+// jobs in every way and checks that nothing remains.
 func TestSSHD(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -183,7 +183,7 @@ func TestSSHD(t *testing.T) {
 			kill(t, find(c.processes(1), "environ", "WDLRUN_RANK=3\x00"), syscall.SIGKILL)
 		}, "wdlrun: rank 3 (host b, pid "},
 	}
-	// TestHostsLeaveNoTrace kills the same processes with a client that is not ssh.
+	// TestHostsLeaveNoTrace kills the same processes, with a client other than ssh.
 	for _, x := range kills {
 		t.Run(x.name, func(t *testing.T) { c.killed(t, x.kill, x.says) })
 	}
@@ -204,7 +204,7 @@ func (c *cluster) sameBits(t *testing.T) {
 	}
 	eight := parseTrained(t, o)
 	if eight.WorldSize != 8 || eight.AUC != one.AUC || eight.LogLoss != one.LogLoss {
-		t.Errorf("on four hosts %+v, on one rank %+v", eight, one)
+		t.Errorf("four hosts: %+v, one rank: %+v", eight, one)
 	}
 	sameModel(t, c.folder, one, eight)
 	if want := "4 hosts exchange over 10.78.0.0/24: a 10.78.0.1, b 10.78.0.2, c 10.78.0.3, d 10.78.0.4"; !strings.Contains(o.stderr, want) {
@@ -212,12 +212,12 @@ func (c *cluster) sameBits(t *testing.T) {
 	}
 	b, err := os.ReadFile(filepath.Join(c.folder, eight.RunDir, "result.json"))
 	if err != nil || !bytes.Contains(b, []byte(`"d":"10.78.0.4"`)) && !bytes.Contains(b, []byte(`"d": "10.78.0.4"`)) {
-		t.Errorf("the addresses are not in %s (%v)", b, err)
+		t.Errorf("result.json does not contain the addresses: %s (%v)", b, err)
 	}
 	c.empty(t)
 }
 
-// logins fail with one line that names the host.
+// logins checks that a failed login gives a one-line error that names the host.
 func (c *cluster) logins(t *testing.T) {
 	known, err := os.ReadFile(c.folder + "/known")
 	fatal.If(t, err)
@@ -244,8 +244,8 @@ func (c *cluster) logins(t *testing.T) {
 	c.empty(t)
 }
 
-// ports trains behind a firewall on every host, which drops packets to ports other than those of
-// -ports and sshd.
+// ports trains with a firewall on every host that drops packets to ports other than sshd's and
+// those of -ports.
 func (c *cluster) ports(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skipf("%v: install nftables", err)
@@ -275,7 +275,7 @@ func (c *cluster) ports(t *testing.T) {
 	}
 }
 
-// interrupt asks a training to end: it writes a checkpoint and ends on every host.
+// interrupt stops a training with SIGINT. It writes a checkpoint and ends on every host.
 func (c *cluster) interrupt(t *testing.T) {
 	cmd := c.launch(t, "-H", "a:2,b:2", "train", "-out", "interrupted", "-set", "train.epochs=1000")
 	fatal.If(t, cmd.Start())
@@ -292,7 +292,7 @@ func (c *cluster) interrupt(t *testing.T) {
 	c.empty(t)
 }
 
-// change moves a training from host a to b and c. Nothing stays behind on a.
+// change moves a training from host a to b and c. No process remains on a.
 func (c *cluster) change(t *testing.T) {
 	cmd := c.launch(t, append([]string{"-H", "a:2", "train", "-out", "changed"}, append(few(t), "-set", "train.epochs=100000")...)...)
 	fatal.If(t, cmd.Start())
@@ -317,7 +317,8 @@ func (c *cluster) change(t *testing.T) {
 	c.empty(t)
 }
 
-// killed ends a job of four ranks on two hosts. What the ranks have started is gone too.
+// killed kills a process of a job of four ranks on two hosts. Processes started by the ranks
+// also end.
 func (c *cluster) killed(t *testing.T, victim func(t *testing.T, c *cluster, launcher int), says string) {
 	cmd := c.launch(t, "-H", "a:2,b:2", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & exec sleep 1000")
 	fatal.If(t, cmd.Start())
@@ -330,6 +331,6 @@ func (c *cluster) killed(t *testing.T, victim func(t *testing.T, c *cluster, lau
 	if strings.Count(o.stderr, says) < 1 || says != "" && strings.Count(o.stderr, "wdlrun: host b (")+strings.Count(o.stderr, "wdlrun: rank ") != 1 {
 		t.Errorf("exit code %d; want one verdict %q:\n%s", o.code, says, o.stderr)
 	}
-	t.Logf("the job has ended after %v, no process after %v more", time.Since(begin).Round(10*time.Millisecond), c.empty(t).Round(10*time.Millisecond))
+	t.Logf("the job ended after %v, the last process %v later", time.Since(begin).Round(10*time.Millisecond), c.empty(t).Round(10*time.Millisecond))
 	c.do(t, c.hub, "ip link set v1 up")
 }

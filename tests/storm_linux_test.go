@@ -22,13 +22,13 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
 
-// stormFaults is how many faults TestStorm brings, 0 for the usual number; the figures of
-// 200 are in docs/benchmarks.md.
+// stormFaults is the number of faults that TestStorm injects, or 0 for the default.
+// docs/benchmarks.md has the results of 200.
 var stormFaults = flag.Int("faults", 0, "TestStorm: faults of one training; 200 take minutes")
 
-// storm is a text of faults of every kind, drawn from a seed: one in two ends the
-// group, the others hold a rank up or fill its disk. They are spread over the steps of
-// a training, the first after its first checkpoint.
+// storm returns a -chaos specification with faults of every kind, drawn from a seed. About half
+// of them end the group. The others delay a rank or fill its disk. They are spread over the
+// steps of a training, after its first checkpoint.
 func storm(seed uint64, faults, np int, steps int64) string {
 	rng := rand.New(rand.NewPCG(seed, 200))
 	all := make([]string, faults)
@@ -42,17 +42,18 @@ func storm(seed uint64, faults, np int, steps int64) string {
 		case 3, 4:
 			all[i] = fmt.Sprintf("stop:%dms@%d@step%d", 20+rng.IntN(100), r, at)
 		case 5:
-			// Not the last checkpoint: a model that is not saved is a failure.
+			// It must not hit the last checkpoint, because a training whose model is not saved
+			// fails.
 			all[i] = fmt.Sprintf("diskfull@%d@step%d", r, min(at, steps-60))
 		}
 	}
 	return strings.Join(all, ",")
 }
 
-// TestStorm injects faults of every kind at random moments of a training of real processes. The
-// training must end without help, and each microbatch of each epoch counts exactly once. With
-// speculate it has the bits of an undisturbed training, with drop its AUC. After each fault the
-// launcher holds no more descriptors.
+// TestStorm injects faults of every kind at random steps of a training of real processes. The
+// training ends by itself, and each microbatch of each epoch counts exactly once. In mode
+// speculate the model has the bits of an undisturbed training, in mode drop its AUC. The number
+// of the launcher's descriptors does not grow with the faults.
 func TestStorm(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -64,7 +65,7 @@ func TestStorm(t *testing.T) {
 	calm := train(t, dir, np, job[2:]...)
 	for _, mode := range []string{"speculate", "drop"} {
 		if mode == "drop" && faults < 100 {
-			continue // TestSlowRank holds a short one to its bounds
+			continue // TestSlowRank covers short trainings
 		}
 		t.Run(mode, func(t *testing.T) {
 			flags := []string{"-np", fmt.Sprint(np), "-oversubscribe", "-restarts", "10", "-timeout", "20s"}
@@ -74,7 +75,7 @@ func TestStorm(t *testing.T) {
 			}
 			begin := time.Now()
 			r, fallen := survive(t, dir, append(flags, disturbed...))
-			t.Logf("%s: %d faults, of them %d ended the group, in %.1f s; AUC %.5f, undisturbed %.5f", mode, faults, fallen, time.Since(begin).Seconds(), r.AUC, calm.AUC)
+			t.Logf("%s: %d faults, %d of which ended the group, in %.1f s; AUC %.5f, undisturbed %.5f", mode, faults, fallen, time.Since(begin).Seconds(), r.AUC, calm.AUC)
 			if fallen < faults/4 {
 				t.Errorf("only %d of %d faults ended the group: too few for this test", fallen, faults)
 			}
@@ -92,8 +93,8 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// survive runs a job with injected faults to its end. It returns how often the group formed
-// again, and checks the descriptors of the launcher each time.
+// survive runs a job with injected faults until it ends. It returns the number of restarts and
+// checks the descriptors of the launcher in each generation.
 func survive(t *testing.T, dir string, args []string) (r trained, fallen int) {
 	t.Helper()
 	bin, err := wdlrun()
@@ -106,33 +107,34 @@ func survive(t *testing.T, dir string, args []string) (r trained, fallen int) {
 	fatal.If(t, cmd.Start())
 	ended := make(chan struct{})
 	looked := make(chan []int)
-	go func() { looked <- lookAt(cmd.Process.Pid, ended) }()
+	go func() { looked <- countDescriptors(cmd.Process.Pid, ended) }()
 	err = cmd.Wait()
 	close(ended)
 	descriptors := <-looked
 	if err != nil {
 		t.Fatalf("%v\n%s", err, lines.text.String())
 	}
-	if len(descriptors) < 4 || len(descriptors) > 8 && grows(descriptors) { // of few looks, each differs by as much
-		t.Errorf("the launcher held %v descriptors while its generations ran", descriptors)
+	if len(descriptors) < 4 || len(descriptors) > 8 && grows(descriptors) { // in few generations, the random differences are as large
+		t.Errorf("the launcher had %v descriptors in its generations", descriptors)
 	}
 	return parseTrained(t, outcome{stdout: cmd.Stdout.(*bytes.Buffer).String()}), lines.n
 }
 
-// grows reports whether counts of one generation after the other have one more every
-// other time at least. Which of them are of ranks that just start or end differs by a
-// few from look to look.
+// grows reports whether the counts of successive generations grow by at least one in every
+// second generation. A count also varies by a few, because ranks may be starting or ending at
+// the moment.
 func grows(counts []int) bool {
 	median := func(some []int) int { return slices.Sorted(slices.Values(some))[len(some)/2] }
 	n := len(counts)
 	return median(counts[n/2:])-median(counts[:n/2]) > n/4
 }
 
+// TestGrows: grows reports leaks, but not random differences.
 func TestGrows(t *testing.T) {
 	t.Parallel()
 	leaks, half := []int{24, 21, 24, 24, 22, 24, 23, 24, 24, 24, 24, 24, 26}, []int{24, 24}
 	if grows(leaks) {
-		t.Errorf("%v is called a leak", leaks)
+		t.Errorf("%v is reported as a leak", leaks)
 	}
 	for i := range leaks {
 		leaks[i] += i
@@ -142,13 +144,13 @@ func TestGrows(t *testing.T) {
 	}
 	for _, counts := range [][]int{leaks, half, {24, 25, 27, 27}} {
 		if !grows(counts) {
-			t.Errorf("%v is called no leak", counts)
+			t.Errorf("%v is not reported as a leak", counts)
 		}
 	}
 }
 
-// lookAt counts the open files of a launcher each time that its ranks are others.
-func lookAt(launcher int, ended <-chan struct{}) (counts []int) {
+// countDescriptors counts the open files of a launcher once in each generation of its ranks.
+func countDescriptors(launcher int, ended <-chan struct{}) (counts []int) {
 	for last := 0; ; {
 		select {
 		case <-ended:
@@ -166,7 +168,7 @@ func lookAt(launcher int, ended <-chan struct{}) (counts []int) {
 	}
 }
 
-// lineCount keeps a text and counts the lines that hold a word.
+// lineCount stores the text written to it and counts the occurrences of a string.
 type lineCount struct {
 	of   string
 	n    int
@@ -174,12 +176,12 @@ type lineCount struct {
 }
 
 func (l *lineCount) Write(b []byte) (int, error) {
-	l.n += bytes.Count(b, []byte(l.of)) // lines are written whole
+	l.n += bytes.Count(b, []byte(l.of)) // each call writes whole lines
 	return l.text.Write(b)
 }
 
-// onceEach asserts from a run's log of commit sets that each microbatch of each epoch
-// counted exactly once.
+// onceEach checks in a run's log of commit sets that each microbatch of each epoch counted
+// exactly once.
 func onceEach(t *testing.T, runDir string, epochs int) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(runDir, "commits.log"))

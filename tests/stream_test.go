@@ -15,7 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// streamYAML is the configuration of a training on a stream; %s is the growing data.
+// streamYAML is the configuration of a training on a stream. %q stands for the growing data.
 const streamYAML = `
 data: {train: [%q], fields: [click, site], follow: {on: true, poll: 0.05}}
 label: {field: click}
@@ -24,8 +24,8 @@ model: {embedding_dim: 4, hidden: [8]}
 train: {global_batch: 16, checkpoint: {every_steps: 2}}
 `
 
-// TestStreamOfProcesses: a job whose broker dies ends with one line that names
-// the rank, the topic and the cause; resumed, it reads on.
+// TestStreamOfProcesses: if its broker dies, a job ends with a one-line error that names the
+// rank, the topic and the cause. The resumed job reads on from there.
 func TestStreamOfProcesses(t *testing.T) {
 	t.Parallel()
 	patient.Try(t, time.Second, func(timeout time.Duration) error { return loseBroker(t, timeout) })
@@ -46,8 +46,8 @@ func sendClicks(t *testing.T, c *kfake.Cluster, n int) {
 	}
 }
 
-// loseBroker trains on a broker that dies and comes back. A busy one may not answer
-// within the timeout while it lives.
+// loseBroker trains on a broker that dies and is started again. On a busy machine even a live
+// broker may exceed the timeout.
 func loseBroker(t *testing.T, timeout time.Duration) error {
 	dir, port := t.TempDir(), 0
 	c, err := startBroker(dir)
@@ -88,7 +88,7 @@ func loseBroker(t *testing.T, timeout time.Duration) error {
 		return fmt.Errorf("resumed from %q: exit code %d\n%s", job, o.code, o.stderr)
 	}
 	if r := parseTrained(t, o); r.Samples != 130 {
-		t.Errorf("%d samples, 130 were sent", r.Samples)
+		t.Errorf("%d samples, want the 130 that were sent", r.Samples)
 	}
 	return nil
 }

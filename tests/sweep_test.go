@@ -12,8 +12,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestSweep: a trial that fails is a row, the best is a file that can be trained, trials
-// share one scan of the data, and a finished sweep has nothing left to train.
+// TestSweep: a failed trial is listed, and best.yaml is a configuration that can be trained. The
+// trials share one scan of the data. A resumed sweep repeats only failed trials whose
+// configuration has changed.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,18 +40,18 @@ func TestSweep(t *testing.T) {
 	}
 	s := got.Sweep
 	if !got.Finished || s.Best != 1 || len(s.Trials) != 2 || s.Trials[0].Outcomes[0].Valid["auc"] < .5 || s.Trials[0].Outcomes[0].Test["auc"] < .5 || !strings.Contains(s.Trials[1].Outcomes[0].Error, "NaN") {
-		t.Errorf("%+v\n%s", got, o.stderr)
+		t.Errorf("sweep -json: %+v\n%s", got, o.stderr)
 	}
 	if found, err := filepath.Glob(filepath.Join(dir, got.Dir, "surveys", "*")); err != nil || len(found) != 1 {
 		t.Errorf("surveys %v, %v", found, err)
 	}
 	best, err := os.ReadFile(filepath.Join(dir, got.Dir, "best.yaml"))
 	if err != nil || !strings.Contains(string(best), "learning_rate: 0.001") || !strings.HasPrefix(string(best), "# trial 1 is the best by auc of the validation data") {
-		t.Errorf("%v\n%s", err, best)
+		t.Errorf("best.yaml: %v\n%s", err, best)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, got.Dir, "report.html"))
 	if err != nil || !strings.Contains(string(page), "trial 2 failed") || !strings.Contains(string(page), "train.optimizer.dense.learning_rate") {
-		t.Errorf("%v\n%.2000s", err, page)
+		t.Errorf("report.html: %v\n%.2000s", err, page)
 	}
 	o = run(t, dir, "sweep", "-resume", got.Dir)
 	if o.code != 0 || strings.Contains(o.stderr, "epoch") || !strings.Contains(o.stderr, "\nfailed trainings to repeat: 1\ntrial 2 failed: ") || !strings.Contains(o.stdout, "test data: auc 0.") {
@@ -59,10 +60,10 @@ func TestSweep(t *testing.T) {
 	state := filepath.Join(dir, got.Dir, "sweep.json")
 	text, err := os.ReadFile(state)
 	fatal.If(t, err)
-	write(t, dir, filepath.Join(got.Dir, "sweep.json"), strings.Replace(string(text), "1.0e+30", "0.002", 1)) // the cause is mended
+	write(t, dir, filepath.Join(got.Dir, "sweep.json"), strings.Replace(string(text), "1.0e+30", "0.002", 1)) // the cause is removed
 	o = run(t, dir, "sweep", "-resume", got.Dir)
 	if o.code != 0 || strings.Contains(o.stderr, "trial 1") || !strings.Contains(o.stderr, "\ntrial 2, ") {
-		t.Errorf("a mended trial: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+		t.Errorf("a repeated trial: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	o = run(t, dir, "sweep", "-resume", got.Dir)
 	if o.code != 0 || strings.Contains(o.stderr, "trial 1") || strings.Contains(o.stderr, "trial 2") || !strings.Contains(o.stdout, "test data: auc 0.") {
@@ -70,7 +71,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedSweep: each running trial leaves a checkpoint.
+// TestAnInterruptedSweep: each running trial writes a checkpoint, and the sweep prints the
+// command that resumes it.
 func TestAnInterruptedSweep(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -93,8 +95,8 @@ func TestAnInterruptedSweep(t *testing.T) {
 	}
 }
 
-// TestASweepWithoutAFinishedTrial fails with the cause of the first failure, although another
-// rank fails too.
+// TestASweepWithoutAFinishedTrial: a sweep without a finished trial fails with the cause of the
+// first failure, even if another rank fails too.
 func TestASweepWithoutAFinishedTrial(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -105,6 +107,6 @@ func TestASweepWithoutAFinishedTrial(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "wdlrun: sweep: no trial has finished: trial 1: rank ") || !strings.Contains(last, "the loss is NaN") {
-		t.Errorf("%q", last)
+		t.Errorf("the last line is %q", last)
 	}
 }

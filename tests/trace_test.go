@@ -15,13 +15,13 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestTraceNamesASlowRank: if one rank computes much more slowly, the trace names it and its
-// compute for nearly every step. The test does not run in parallel, because other jobs would
-// delay the other ranks as well.
+// TestTraceNamesASlowRank: if one rank computes much more slowly than the others, wdlrun trace
+// names it and its phase compute for nearly every step. The test does not run in parallel,
+// because other jobs would also delay the other ranks.
 func TestTraceNamesASlowRank(t *testing.T) {
-	patient.Try(t, time.Second, func(time.Duration) error { // where other programs hold the cores, any rank may be late
+	patient.Try(t, time.Second, func(time.Duration) error { // on a busy machine any rank may be late
 		dir := t.TempDir()
-		r := slowly(t, dir, three, "train", "--json", "-chaos", "slow:40x@1", "-set", "train.global_batch=4096", "-set", "train.scaling=none", "-set", "train.epochs=1")
+		r := trainWith(t, dir, three, "train", "--json", "-chaos", "slow:40x@1", "-set", "train.global_batch=4096", "-set", "train.scaling=none", "-set", "train.epochs=1")
 		o := run(t, dir, "trace", "-json", "-out", "all.json.gz", r.RunDir)
 		if o.code != 0 {
 			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
@@ -47,7 +47,7 @@ func TestTraceNamesASlowRank(t *testing.T) {
 		merged(t, filepath.Join(dir, "all.json.gz"), 3)
 		worst := a.Late[0]
 		if worst.Rank != 1 || worst.Share < 0.95 || worst.Causes[0].Phase != "compute" || worst.Causes[0].Share < 0.95 {
-			return fmt.Errorf("%.1f %% of the steps waited for rank %d: %v; all waited for rank 1: compute", 100*worst.Share, worst.Rank, worst.Causes)
+			return fmt.Errorf("%.1f %% of the steps waited for rank %d: %v; want rank 1, in phase compute", 100*worst.Share, worst.Rank, worst.Causes)
 		}
 		o = run(t, dir, "trace", r.RunDir)
 		if want := " steps waited for rank 1 on host "; o.code != 0 || !strings.Contains(o.stdout, want) {
@@ -57,7 +57,7 @@ func TestTraceNamesASlowRank(t *testing.T) {
 	})
 }
 
-// merged checks that a file is a trace with a process for each rank.
+// merged checks that a file is a trace that contains a process for each rank.
 func merged(t *testing.T, path string, ranks int) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -83,7 +83,7 @@ func merged(t *testing.T, path string, ranks int) {
 	}
 	for what, has := range found {
 		if !has {
-			t.Errorf("%s has no %s", path, what)
+			t.Errorf("%s does not contain %s", path, what)
 		}
 	}
 	if len(pids) != ranks {
@@ -125,7 +125,7 @@ func TestTimelinesOnRequest(t *testing.T) {
 		return strings.Contains(string(b), `"step":40,`)
 	})
 	if files() != 0 {
-		t.Error("there are timelines already")
+		t.Error("timelines were written before the request")
 	}
 	cmd.Process.Signal(syscall.SIGUSR2)
 	eventually(t, "two timelines", func() bool { return files() == 2 })
@@ -136,17 +136,18 @@ func TestTimelinesOnRequest(t *testing.T) {
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
 	if o := end(t, cmd); !strings.Contains(o.stderr, "are written; next: wdlrun trace runs/") {
-		t.Errorf("%s", o.stderr)
+		t.Errorf("the message about the timelines is missing:\n%s", o.stderr)
 	}
 }
 
-// TestTimelinesOfAFailure: the ranks that are left write their last steps.
+// TestTimelinesOfAFailure: after a loss, the remaining ranks write the timelines of their last
+// steps.
 func TestTimelinesOfAFailure(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	if o := run(t, dir, "-np", "3", "train", "-chaos", "kill:1@step50", "-set", "train.epochs=2"); o.code == 0 {
-		t.Fatalf("it was not killed\n%s", o.stderr)
+		t.Fatalf("no rank was killed\n%s", o.stderr)
 	}
 	found, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
 	var a struct {
@@ -158,11 +159,11 @@ func TestTimelinesOfAFailure(t *testing.T) {
 		t.Fatalf("%v\n%s%s", err, o.stdout, o.stderr)
 	}
 	if files, _ := filepath.Glob(filepath.Join(found[0], "trace-*.json")); len(files) != 2 || a.First != 1 || a.Last < 49 {
-		t.Errorf("%d timelines, of steps %d to %d\n%s", len(files), a.First, a.Last, o.stdout)
+		t.Errorf("%d timelines, of steps %d to %d; want 2, from step 1 to at least 49\n%s", len(files), a.First, a.Last, o.stdout)
 	}
 }
 
-// TestNoTimelines: -trace off leaves none, and a mistake is named.
+// TestNoTimelines: with -trace off no timeline is written. Invalid values are rejected.
 func TestNoTimelines(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()

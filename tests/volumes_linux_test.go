@@ -17,36 +17,36 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// diskless returns a folder to work in and an ssh client. On each host the folder shows the
-// host's home, except for the data in it, or a new tmpfs of the size that a file named small
-// in the home has.
+// diskless returns a working folder and an ssh client. On each host the folder shows the host's
+// home directory. If the home contains a file named small, it shows a new tmpfs of the size in
+// this file instead.
 func diskless(t *testing.T) (dir, client, homes string) {
 	t.Helper()
 	dir = t.TempDir()
 	if out, err := exec.Command("unshare", "-m", "mount", "--bind", dir, dir).CombinedOutput(); err != nil {
-		t.Skipf("hosts with disks of their own need root and mount namespaces: %v: %s", err, out)
+		t.Skipf("hosts without a shared disk need root and mount namespaces: %v: %s", err, out)
 	}
 	client, homes = fakeSSH(t, `exec unshare -m sh -c "if [ -e small ]; then mount -t tmpfs -o size=\$(cat small) small `+dir+`; else mount --bind \$HOME `+dir+`; fi && cd `+dir+` && exec sh -c \"\$0\"" "$2"`)
 	return dir, client, homes
 }
 
-// abroad runs a command on hosts without a shared disk.
-func abroad(t *testing.T, dir, client, hosts string, args ...string) outcome {
+// runDiskless runs a command on hosts without a shared disk.
+func runDiskless(t *testing.T, dir, client, hosts string, args ...string) outcome {
 	t.Helper()
 	return run(t, dir, append([]string{"-H", hosts, "-ssh", client}, args...)...)
 }
 
-// trainAbroad trains on such hosts.
-func trainAbroad(t *testing.T, dir, client, hosts string, args ...string) (r trained, o outcome) {
+// trainDiskless trains on hosts without a shared disk.
+func trainDiskless(t *testing.T, dir, client, hosts string, args ...string) (r trained, o outcome) {
 	t.Helper()
-	o = abroad(t, dir, client, hosts, append([]string{"train", "--json"}, args...)...)
+	o = runDiskless(t, dir, client, hosts, append([]string{"train", "--json"}, args...)...)
 	if o.code != 0 {
 		t.Fatalf("%s: exit code %d\n%s%s", hosts, o.code, o.stdout, o.stderr)
 	}
 	return parseTrained(t, o), o
 }
 
-// partFiles lists the parts that a host has of all checkpoints.
+// partFiles lists the parts of all checkpoints that a host stores.
 func partFiles(homes, host string) (names []string) {
 	all, _ := filepath.Glob(filepath.Join(homes, host, "runs/*/checkpoints/step-*/*.wck"))
 	for _, path := range all {
@@ -55,16 +55,17 @@ func partFiles(homes, host string) (names []string) {
 	return names
 }
 
-// TestWithoutASharedDisk: hosts that share no disk keep their own parts of checkpoints. A
-// training resumes on other numbers of ranks, and with copies on other hosts, to the bits of an
-// undisturbed one. eval and predict read the parts where they are, and ckpt gather collects them.
+// TestWithoutASharedDisk: hosts without a shared disk store their own parts of checkpoints. A
+// training resumes on another number of ranks, or on other hosts with copies, and has the bits
+// of an undisturbed one. eval and predict read the parts where they are stored, and ckpt gather
+// collects them.
 func TestWithoutASharedDisk(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir, client, homes := diskless(t)
 	flags := append(few(t), "-set", "train.slots=4", "-set", "train.checkpoint.every_steps=10")
 	calm := train(t, dir, 1, append(flags, "-set", "train.epochs=2", "-out", "calm")...)
-	half, o := trainAbroad(t, dir, client, "a:2,b:2", append(flags, "-set", "train.epochs=1")...)
+	half, o := trainDiskless(t, dir, client, "a:2,b:2", append(flags, "-set", "train.epochs=1")...)
 	if !strings.Contains(o.stderr, "the hosts do not share "+half.RunDir) || strings.Contains(o.stderr, "rejected") {
 		t.Errorf("the first training printed\n%s", o.stderr)
 	}
@@ -88,23 +89,23 @@ func TestWithoutASharedDisk(t *testing.T) {
 	if o := run(t, filepath.Join(homes, "a"), "trace", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, "\n     3  ") {
 		t.Errorf("trace does not describe rank 3: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
-	whole, o := trainAbroad(t, dir, client, "b:1,a:1", "-resume", half.RunDir, "-set", "train.epochs=2")
+	whole, o := trainDiskless(t, dir, client, "b:1,a:1", "-resume", half.RunDir, "-set", "train.epochs=2")
 	if whole.AUC != calm.AUC || whole.LogLoss != calm.LogLoss || strings.Contains(o.stderr, "rejected") {
 		t.Errorf("resumed %+v, undisturbed %+v\n%s", whole, calm, o.stderr)
 	}
-	if o := abroad(t, dir, client, "a,b", "eval", "--json", "-resume", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, fmt.Sprintf(`"auc":%v`, calm.AUC)) {
+	if o := runDiskless(t, dir, client, "a,b", "eval", "--json", "-resume", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, fmt.Sprintf(`"auc":%v`, calm.AUC)) {
 		t.Errorf("eval: exit code %d, want the AUC %v\n%s%s", o.code, calm.AUC, o.stdout, o.stderr)
 	}
 	scores := []string{"predict", "-data", "builtin:adult.test", "-out", "-", "-resume"}
 	want := run(t, dir, append(scores, calm.RunDir)...)
-	if o := abroad(t, dir, client, "a,b", append(scores, half.RunDir)...); o.code != 0 || o.stdout != want.stdout || strings.Count(o.stdout, "\n") < 1000 {
+	if o := runDiskless(t, dir, client, "a,b", append(scores, half.RunDir)...); o.code != 0 || o.stdout != want.stdout || strings.Count(o.stdout, "\n") < 1000 {
 		t.Errorf("predict: exit code %d, %d bytes of scores, want %d\n%s%s", o.code, len(o.stdout), len(want.stdout), o.stderr, want.stderr)
 	}
 	if o := run(t, filepath.Join(homes, "a"), "ckpt", "verify", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, "1 of 2 parts here") {
 		t.Errorf("verify before gather: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	for _, want := range []string{"1 part, ", "0 parts, "} {
-		if o := abroad(t, dir, client, "a,b", "ckpt", "gather", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, want) {
+		if o := runDiskless(t, dir, client, "a,b", "ckpt", "gather", half.RunDir); o.code != 0 || !strings.Contains(o.stdout, want) {
 			t.Errorf("gather: exit code %d, want %q\n%s%s", o.code, want, o.stdout, o.stderr)
 		}
 	}
@@ -114,16 +115,16 @@ func TestWithoutASharedDisk(t *testing.T) {
 	}
 }
 
-// TestCopiesOnAnotherHost: with two copies a training resumes without one of its hosts, and
-// from the intact copy of a damaged part, to the same bits. With one copy, a part that is
-// nowhere is named with its host, and an older checkpoint is used.
+// TestCopiesOnAnotherHost: with two copies a training resumes without one of its hosts, or from
+// the intact copy of a damaged part, and gives the same bits. With one copy, a missing part is
+// named with its host, and an older checkpoint is used.
 func TestCopiesOnAnotherHost(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir, client, homes := diskless(t)
 	flags := append(few(t), "-set", "train.slots=4", "-set", "train.checkpoint.every_steps=10", "-set", "train.checkpoint.full_every=1")
 	calm := train(t, dir, 1, append(flags, "-set", "train.epochs=2", "-out", "calm")...)
-	half, _ := trainAbroad(t, dir, client, "a:2,b:2", append(flags, "-set", "train.epochs=1", "-set", "train.checkpoint.copies=2")...)
+	half, _ := trainDiskless(t, dir, client, "a:2,b:2", append(flags, "-set", "train.epochs=1", "-set", "train.checkpoint.copies=2")...)
 	if a, b := fmt.Sprint(partFiles(homes, "a")), fmt.Sprint(partFiles(homes, "b")); a != b || !strings.Contains(a, "rank-0003-of-0004.wck") {
 		t.Errorf("host a has %s, host b %s", a, b)
 	}
@@ -138,15 +139,15 @@ func TestCopiesOnAnotherHost(t *testing.T) {
 	copyTree(homes, saved)
 	for _, x := range []struct {
 		name, hosts string
-		spoil       func() error
+		damage      func() error
 		want        string
 	}{
 		{"host b is lost", "a:1,c:1", func() error { return os.RemoveAll(filepath.Join(homes, "b")) }, ""},
 		{"a damaged payload", "a:1,b:1", func() error {
-			return spoil(filepath.Join(homes, "b", newest, "rank-0002-of-0004.wck"), 60)
+			return flipByte(filepath.Join(homes, "b", newest, "rank-0002-of-0004.wck"), 60)
 		}, "the copy of host a is used; host b: "},
 		{"a damaged header", "b:1,a:1", func() error {
-			return spoil(filepath.Join(homes, "b", newest, "rank-0000-of-0004.wck"), 9)
+			return flipByte(filepath.Join(homes, "b", newest, "rank-0000-of-0004.wck"), 9)
 		}, "the copy of host a is used; host b: "},
 		{"a part on no host", "a:1,b:1", func() error {
 			for _, host := range []string{"a", "b"} {
@@ -159,16 +160,16 @@ func TestCopiesOnAnotherHost(t *testing.T) {
 	} {
 		fatal.If(t, os.RemoveAll(homes))
 		copyTree(saved, homes)
-		fatal.If(t, x.spoil())
-		got, o := trainAbroad(t, dir, client, x.hosts, "-resume", half.RunDir, "-set", "train.epochs=2")
+		fatal.If(t, x.damage())
+		got, o := trainDiskless(t, dir, client, x.hosts, "-resume", half.RunDir, "-set", "train.epochs=2")
 		if got.AUC != calm.AUC || got.LogLoss != calm.LogLoss || !strings.Contains(o.stderr, x.want) {
 			t.Errorf("%s: %+v, undisturbed %+v; want %q\n%s", x.name, got, calm, x.want, o.stderr)
 		}
 	}
 }
 
-// spoil changes one byte of a file.
-func spoil(path string, at int) error {
+// flipByte changes one byte of a file.
+func flipByte(path string, at int) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -178,7 +179,7 @@ func spoil(path string, at int) error {
 }
 
 // TestRestartWithoutASharedDisk kills a rank of another host at a checkpoint. The launcher
-// restarts the job, which resumes from the parts of both hosts, to the same bits.
+// restarts the job, which resumes from the parts of both hosts and gives the same bits.
 func TestRestartWithoutASharedDisk(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -189,7 +190,7 @@ func TestRestartWithoutASharedDisk(t *testing.T) {
 	dir, client, homes := diskless(t)
 	flags := append(few(t), "-set", "train.slots=4", "-set", "train.checkpoint.every_steps=5", "-set", "train.epochs=1")
 	calm := train(t, dir, 1, append(flags, "-out", "calm")...)
-	o := abroad(t, dir, client, hosts, append([]string{"-restarts", "3", "train", "--json", "-set", "train.checkpoint.copies=2", "-chaos", strings.Join(kills, ",")}, flags...)...)
+	o := runDiskless(t, dir, client, hosts, append([]string{"-restarts", "3", "train", "--json", "-set", "train.checkpoint.copies=2", "-chaos", strings.Join(kills, ",")}, flags...)...)
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
@@ -198,13 +199,13 @@ func TestRestartWithoutASharedDisk(t *testing.T) {
 	}
 	for _, host := range []string{"a", "b"} {
 		if left, _ := filepath.Glob(filepath.Join(homes, host, "runs/*/checkpoints/.*")); len(left) > 0 {
-			t.Errorf("host %s keeps %q", host, left)
+			t.Errorf("host %s still stores %q", host, left)
 		}
 	}
 }
 
-// TestLostHostWithoutASharedDisk: with -min-np a training continues without a host that was lost,
-// from the copies of its parts, to the same bits.
+// TestLostHostWithoutASharedDisk: with -min-np a training continues without a lost host, from
+// the copies of the host's parts, and gives the same bits.
 func TestLostHostWithoutASharedDisk(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -229,33 +230,33 @@ func TestLostHostWithoutASharedDisk(t *testing.T) {
 	}
 }
 
-// TestHealsWithoutASharedDisk kills a rank of another host. The job resumes from memory and does
-// not repeat the injected fault, although only that host has a record of it. The launcher, which
-// has no run directory, keeps the reports of the failure.
+// TestHealsWithoutASharedDisk kills a rank of another host. The job resumes from memory. It does
+// not repeat the injected fault, although only that host has recorded it. The launcher has no
+// run directory, so it stores the reports of the failure.
 func TestHealsWithoutASharedDisk(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir, client, _ := diskless(t)
-	_, o := trainAbroad(t, dir, client, "a:1,b:1", append(few(t), "-set", "train.epochs=1", "-replicas", "2", "-chaos", "kill:1@step15")...)
+	_, o := trainDiskless(t, dir, client, "a:1,b:1", append(few(t), "-set", "train.epochs=1", "-replicas", "2", "-chaos", "kill:1@step15")...)
 	if n := strings.Count(o.stderr, "training resumes from memory"); n != 1 {
 		t.Errorf("%d restarts from memory, want 1\n%s", n, o.stderr)
 	}
 	if kept, _ := filepath.Glob(filepath.Join(dir, "runs/*/failure-*/rank-0000.trace")); len(kept) != 1 {
-		t.Errorf("the launcher keeps the reports %q\n%s", kept, o.stderr)
+		t.Errorf("the launcher has stored the reports %q\n%s", kept, o.stderr)
 	}
 }
 
-// TestACopyDoesNotFit: a host without space for copies is named, and the checkpoint is valid
-// without them.
+// TestACopyDoesNotFit: a host without space for copies is named. The checkpoint is valid without
+// them.
 func TestACopyDoesNotFit(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir, client, homes := diskless(t)
 	fatal.If(t, os.MkdirAll(filepath.Join(homes, "b"), 0o700))
 	write(t, filepath.Join(homes, "b"), "small", "160k")
-	got, o := trainAbroad(t, dir, client, "a:2,b:1", append(few(t), "-set", "train.epochs=1", "-set", "train.checkpoint.copies=2", "-set", "train.checkpoint.every_steps=100000")...)
+	got, o := trainDiskless(t, dir, client, "a:2,b:1", append(few(t), "-set", "train.epochs=1", "-set", "train.checkpoint.copies=2", "-set", "train.checkpoint.every_steps=100000")...)
 	if !strings.Contains(o.stderr, "host b has no copy of the part of rank 0: ") || !strings.Contains(o.stderr, "no space left on device") {
-		t.Errorf("%+v\n%s", got, o.stderr)
+		t.Errorf("training with a full host b: %+v\n%s", got, o.stderr)
 	}
 	manifest, err := os.ReadFile(filepath.Join(homes, "a", fmt.Sprintf("%s/checkpoints/step-%09d/MANIFEST.json", got.RunDir, got.Steps)))
 	if err != nil || !bytes.Contains(manifest, []byte(`"a"`)) {
@@ -263,8 +264,8 @@ func TestACopyDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestGrowWithoutASharedDisk adds a host that has a disk of its own to a training, and drops it.
-// With two copies the checkpoint between has all parts on the host that stays.
+// TestGrowWithoutASharedDisk adds a host with its own disk to a training and drops it again.
+// With two copies, the remaining host stores all parts of the checkpoints in between.
 func TestGrowWithoutASharedDisk(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -290,9 +291,10 @@ func TestGrowWithoutASharedDisk(t *testing.T) {
 	}
 }
 
-// TestMPIWithoutASharedDisk: ranks that mpirun has started on hosts without a shared disk keep
-// their parts of checkpoints and read each other's data files. They meet at an address instead of
-// in a shared directory. Here, mpirun starts each rank in the file system of its host.
+// TestMPIWithoutASharedDisk: ranks that mpirun starts on hosts without a shared disk store their
+// own parts of checkpoints and read each other's data files. The group forms at an address
+// instead of in a shared directory. Here, mpirun starts each rank in the file system of its
+// host.
 func TestMPIWithoutASharedDisk(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -336,18 +338,17 @@ func TestMPIWithoutASharedDisk(t *testing.T) {
 	}
 	half := parseTrained(t, o)
 	if a, b := partFiles(homes, "a"), partFiles(homes, "b"); len(a) != 2 || len(b) != 2 || a[0] == b[0] {
-		t.Errorf("host a has the parts %q, host b %q", a, b)
+		t.Errorf("host a stores the parts %q, host b %q", a, b)
 	}
 	o = onHosts("train", "--json", "-resume", half.RunDir, "-set", "train.epochs=2")
 	if whole := parseTrained(t, o); whole.TrainLogLoss != calm.TrainLogLoss || whole.Steps != calm.Steps {
-		t.Errorf("%+v, with all files on one host %+v\n%s", whole, calm, o.stderr)
+		t.Errorf("%+v, want %+v as with all files on one host\n%s", whole, calm, o.stderr)
 	}
 }
 
-// TestEachHost: a training on files that are spread over hosts has the bits of one with all files
-// in one place, by host and path, also after a resume on other ranks. A host that is lost
-// while others read its files ends the job, which names the host. Two hosts with the same files
-// are rejected.
+// TestEachHost: a training on files spread over hosts has the bits of a training with all files
+// on one host, in the order of host and path. This also holds after it resumes on other ranks.
+// Two hosts with the same files are rejected.
 func TestEachHost(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -366,56 +367,57 @@ func TestEachHost(t *testing.T) {
 		}
 	}
 	for j, f := range flags {
-		if strings.HasPrefix(f, "data.test=") { // every host has it
+		if strings.HasPrefix(f, "data.test=") { // built in, so that every host has it
 			flags[j] = "data.test=[builtin:adult.test]"
 		}
 	}
 	one, each := slices.Clone(flags), append(slices.Clone(flags), "-set", "data.hosts=each")
 	one[i], each[i] = "data.train=[all/*/logs/*.csv]", "data.train=[logs/*.csv]"
 	calm := train(t, dir, 1, append(one, "-set", "train.epochs=2", "-out", "calm")...)
-	half, o := trainAbroad(t, dir, client, "b:1,c:1,a:2", append(each, "-set", "train.epochs=1")...)
+	half, o := trainDiskless(t, dir, client, "b:1,c:1,a:2", append(each, "-set", "train.epochs=1")...)
 	if want := "data.train is on 3 hosts: a has 2 files ("; !strings.Contains(o.stderr, want) || !strings.Contains(o.stderr, ", c has 0 files (0 MB)") {
 		t.Errorf("want %q\n%s", want, o.stderr)
 	}
-	whole, o := trainAbroad(t, dir, client, "a:1,b:2,c:1", "-resume", half.RunDir, "-set", "train.epochs=2")
+	whole, o := trainDiskless(t, dir, client, "a:1,b:2,c:1", "-resume", half.RunDir, "-set", "train.epochs=2")
 	if whole.AUC != calm.AUC || whole.LogLoss != calm.LogLoss {
-		t.Errorf("resumed %+v, in one place %+v\n%s", whole, calm, o.stderr)
+		t.Errorf("resumed %+v, want %+v as with all files on one host\n%s", whole, calm, o.stderr)
 	}
-	if o := abroad(t, dir, client, "a,b,c", "ckpt", "gather", half.RunDir); o.code != 0 {
+	if o := runDiskless(t, dir, client, "a,b,c", "ckpt", "gather", half.RunDir); o.code != 0 {
 		t.Errorf("gather: %+v", o)
 	}
 	last := fmt.Sprintf("%s/checkpoints/step-%09d", half.RunDir, whole.Steps)
 	o = run(t, dir, "ckpt", "diff", filepath.Join(homes, "a", last), fmt.Sprintf("%s/checkpoints/step-%09d", calm.RunDir, calm.Steps))
 	if calm.Steps != whole.Steps || strings.Contains(o.stdout, "sparse/") || strings.Contains(o.stdout, "dense") || strings.Contains(o.stdout, "encoder") {
-		t.Errorf("the checkpoint differs from that of a training with all files on one host: %s%s", o.stdout, o.stderr)
+		t.Errorf("the checkpoint differs from the training with all files on one host: %s%s", o.stdout, o.stderr)
 	}
-	if o := abroad(t, dir, client, "a,b", "eval", "--json", "-resume", half.RunDir, "-data", "logs/*.csv"); o.code != 0 || !strings.Contains(o.stdout, `"a:logs/part-1.csv","a:logs/part-2.csv","b:logs/part-1.csv"`) {
-		t.Errorf("eval: %+v", o)
+	if o := runDiskless(t, dir, client, "a,b", "eval", "--json", "-resume", half.RunDir, "-data", "logs/*.csv"); o.code != 0 || !strings.Contains(o.stdout, `"a:logs/part-1.csv","a:logs/part-2.csv","b:logs/part-1.csv"`) {
+		t.Errorf("eval of the files of two hosts: %+v", o)
 	}
 	readElsewhere(t, dir, client, homes, calm.RunDir, half.RunDir)
-	if o := abroad(t, dir, client, "a,b", append([]string{"train", "-replicas", "2"}, each...)...); o.code == 0 || !strings.Contains(o.stderr, "data.hosts: each") {
+	if o := runDiskless(t, dir, client, "a,b", append([]string{"train", "-replicas", "2"}, each...)...); o.code == 0 || !strings.Contains(o.stderr, "data.hosts: each") {
 		t.Errorf("-replicas: %+v", o)
 	}
 	write(t, homes, "b/logs/part-2.csv", strings.Join(lines[third:2*third], ""))
 	fatal.If(t, os.Rename(filepath.Join(homes, "b/logs/part-1.csv"), filepath.Join(homes, "b/was.csv")))
 	write(t, homes, "b/logs/part-1.csv", strings.Join(lines[:third], ""))
-	if o := abroad(t, dir, client, "a,b", append([]string{"train"}, each...)...); o.code == 0 || !strings.Contains(o.stderr, "hosts a and b have the same files, whose records would count twice") {
-		t.Errorf("the same files: %+v", o)
+	if o := runDiskless(t, dir, client, "a,b", append([]string{"train"}, each...)...); o.code == 0 || !strings.Contains(o.stderr, "hosts a and b have the same files, whose records would count twice") {
+		t.Errorf("two hosts with the same files: %+v", o)
 	}
 }
 
-// readElsewhere compares the output of predict and data index for all files in one place with that
-// for files on hosts a and b. one and each are trainings with the same model.
+// readElsewhere compares the output of predict and data index for files on hosts a and b with
+// their output for the same files on one host. one and each are run directories with the same
+// model.
 func readElsewhere(t *testing.T, dir, client, homes, one, each string) {
 	t.Helper()
 	want := run(t, dir, "predict", "-resume", one, "-data", "all/*/logs/*.csv", "-out", "-")
-	if o := abroad(t, dir, client, "a,b", "predict", "-resume", each, "-data", "logs/*.csv", "-out", "-"); o.code != 0 || o.stdout != want.stdout || strings.Count(o.stdout, "\n") < 100 {
+	if o := runDiskless(t, dir, client, "a,b", "predict", "-resume", each, "-data", "logs/*.csv", "-out", "-"); o.code != 0 || o.stdout != want.stdout || strings.Count(o.stdout, "\n") < 100 {
 		t.Errorf("predict: exit code %d, %d bytes of scores, want %d\n%s%s", o.code, len(o.stdout), len(want.stdout), o.stderr, want.stderr)
 	}
 	write(t, dir, "scores.csv", "of the launcher's host")
 	write(t, homes, "b/there.csv", "of host b")
 	for name, want := range map[string]string{"scores.csv": "", "there.csv": "predict: there.csv exists; remove it first or choose another name"} {
-		if o := abroad(t, dir, client, "b,a", "predict", "-resume", each, "-data", "logs/*.csv", "-out", name); (o.code == 0) != (want == "") || !strings.Contains(o.stderr, want) {
+		if o := runDiskless(t, dir, client, "b,a", "predict", "-resume", each, "-data", "logs/*.csv", "-out", name); (o.code == 0) != (want == "") || !strings.Contains(o.stderr, want) {
 			t.Errorf("predict -out %s: want %q: %+v", name, want, o)
 		}
 	}
@@ -428,18 +430,18 @@ func readElsewhere(t *testing.T, dir, client, homes, one, each string) {
 	run(t, dir, append(index, "single.index", "all/*/logs/*.csv")...)
 	write(t, dir, "ctr.index", "of the launcher's host")
 	elsewhere := append(index, "ctr.index", "-set", "data.hosts=each", "logs/*.csv")
-	o := abroad(t, dir, client, "b,a", elsewhere...)
+	o := runDiskless(t, dir, client, "b,a", elsewhere...)
 	single, _ := os.ReadFile(filepath.Join(dir, "single.index"))
 	if b, err := os.ReadFile(filepath.Join(homes, "b", "ctr.index")); err != nil || len(b) == 0 || !bytes.Equal(b, single) {
 		t.Errorf("data index: %v: %d bytes, want %d: %+v", err, len(b), len(single), o)
 	}
-	if o := abroad(t, dir, client, "b,a", elsewhere...); o.code == 0 || !strings.Contains(o.stderr, "host b") || !strings.Contains(o.stderr, "index: ctr.index exists; remove it or choose another name") || strings.Contains(o.stderr, "data.train is on") {
-		t.Errorf("data index to a file that exists: %+v", o)
+	if o := runDiskless(t, dir, client, "b,a", elsewhere...); o.code == 0 || !strings.Contains(o.stderr, "host b") || !strings.Contains(o.stderr, "index: ctr.index exists; remove it or choose another name") || strings.Contains(o.stderr, "data.train is on") {
+		t.Errorf("data index overwrites a file: %+v", o)
 	}
 }
 
-// TestALostHostBeforeACheckpoint: a job that is restarted without a host, and without a
-// checkpoint, warns that it lacks the files of the host.
+// TestALostHostBeforeACheckpoint: a job that restarts without a host before its first checkpoint
+// warns that the host's files are missing.
 func TestALostHostBeforeACheckpoint(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -470,8 +472,8 @@ func TestALostHostBeforeACheckpoint(t *testing.T) {
 	}
 }
 
-// TestALostHostWithFiles: a host that is lost in the middle of an epoch, while others read its
-// files, is one verdict that names the host. A job without it names its files and the cure; from
+// TestALostHostWithFiles: if a host is lost in the middle of an epoch while others read its
+// files, one verdict names the host. A job without the host names its files and the cure. After
 // the end of an epoch, a training resumes without them and warns.
 func TestALostHostWithFiles(t *testing.T) {
 	patient.Long(t)
@@ -508,11 +510,11 @@ func TestALostHostWithFiles(t *testing.T) {
 			t.Errorf("%v after %v, want %q once\n%s", err, time.Since(begin), want, lines.String())
 		}
 	}
-	if o := abroad(t, dir, client, "a:2", "train", "-resume", run); o.code == 0 || !strings.Contains(o.stderr, "each: "+gone) {
+	if o := runDiskless(t, dir, client, "a:2", "train", "-resume", run); o.code == 0 || !strings.Contains(o.stderr, "each: "+gone) {
 		t.Errorf("resumed without b: %+v", o)
 	}
-	whole, _ := trainAbroad(t, dir, client, "a:1,b:1", "-resume", run, "-set", "train.epochs=1", "-set", "train.batch=4096", "-set", "train.checkpoint.every_steps=100000")
-	_, o := trainAbroad(t, dir, client, "a:1,c:1", "-resume", whole.RunDir, "-set", "train.epochs=2")
+	whole, _ := trainDiskless(t, dir, client, "a:1,b:1", "-resume", run, "-set", "train.epochs=1", "-set", "train.batch=4096", "-set", "train.checkpoint.every_steps=100000")
+	_, o := trainDiskless(t, dir, client, "a:1,c:1", "-resume", whole.RunDir, "-set", "train.epochs=2")
 	if want := "the training continues with less data: host b is not in this job, and its files are gone: [logs/x.csv]; start the job on host b too, or copy these files to another host"; !strings.Contains(o.stderr, want) {
 		t.Errorf("resumed after an epoch: want %q\n%s", want, o.stderr)
 	}
