@@ -31,7 +31,8 @@ without one, ` + strings.Join(bench.DefaultOps(), ", ") + `. Each is measured in
 _use every rank writes its buffer before a call and reads the result afterwards, as a
 trainer does. Times are medians of the slowest rank. -json prints one object per line.
 "algorithm" is the choice of the cost model, and "predicted" the time that it predicts. Its
-latency, bandwidth and speed of summing are measured at the start.
+latency, bandwidth and speed of summing are measured at the start. If all ranks share memory,
+barrier alone has no prediction.
 
 Examples:
    wdlrun -np 2 bench

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,6 +79,22 @@ func TestEveryOperationAndForm(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Operations without buffers need no windows, which every rank would map, and no costs.
+func TestBarrierAloneMeasuresNoCosts(t *testing.T) {
+	for _, ops := range [][]string{{"barrier"}, {"barrier", "allreduce"}} {
+		o := quick
+		o.Ops = ops
+		errs := onRanks(2, plain, func(c *collective.Comm) error {
+			return Run(c, o, func(l Line) {
+				if alone := len(ops) == 1; (l.PredictedUS == 0) != alone || (c.Costs() == collective.DefaultCosts()) != alone {
+					t.Errorf("%v: prediction %v, costs %+v", ops, l.PredictedUS, c.Costs())
+				}
+			})
+		})
+		fatal.If(t, errors.Join(errs...))
 	}
 }
 

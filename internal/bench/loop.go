@@ -19,6 +19,7 @@ const (
 type loop struct {
 	c           *collective.Comm
 	time, batch time.Duration
+	predicts    bool // the costs of c were measured
 
 	samples [maxBatches]float64 // seconds per call, by batch
 	word    [2]int64            // decisions that rank 0 sends to all

@@ -59,6 +59,9 @@ type buffers struct {
 
 func newBuffers(c *collective.Comm, bytes int, ordinary bool) (*buffers, error) {
 	b := &buffers{c: c, counts: make([]int, c.Size())}
+	if bytes == 0 { // no window either, which all ranks would map
+		return b, nil
+	}
 	words := (bytes + 7) / 8
 	for _, p := range []*[]byte{&b.send, &b.recv} {
 		if ordinary {

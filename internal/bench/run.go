@@ -105,7 +105,8 @@ func (o Options) withDefaults() Options {
 
 // Run makes the measurements of o and passes each result to emit, on rank 0 only. It first
 // measures the costs for the cost model, unless c has measured ones. Lines contain
-// the choice and the prediction.
+// the choice and the prediction. If no operation has a buffer, Run allocates no memory and
+// measures no costs, and lines have no prediction unless c has measured costs.
 func Run(c *collective.Comm, o Options, emit func(Line)) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -116,13 +117,15 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
-	l := &loop{c: c, time: o.Time, batch: o.Batch}
 	costs := c.Costs()
-	if costs == collective.DefaultCosts() { // not measured when the ranks joined
+	measured := costs != collective.DefaultCosts() // when the ranks joined
+	if !measured && most > 0 {
 		if costs, err = collective.Measure(c); err != nil {
 			return fmt.Errorf("bench: measure the cost model: %w", err)
 		}
+		measured = true
 	}
+	l := &loop{c: c, time: o.Time, batch: o.Batch, predicts: measured}
 	costs.Take = o.Take
 	c.SetCosts(costs)
 	if o.Turns != nil {
@@ -206,7 +209,10 @@ func runForm(l *loop, o Options, t turn, x call, emit func(Line)) error {
 	}
 	line := newLine(o.Transport, name, np, t.bytes, seconds, t.op.busFactor(np))
 	algorithm, predicted := l.c.Choose(t.op.call, collective.Sum, collective.Float32, t.bytes)
-	line.Algorithm, line.PredictedUS = algorithm.String(), predicted*1e6
+	line.Algorithm = algorithm.String()
+	if l.predicts {
+		line.PredictedUS = predicted * 1e6
+	}
 	emit(line)
 	return nil
 }
