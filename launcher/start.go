@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -100,6 +102,7 @@ type fleet struct {
 	memory memory
 	exits  chan exit // one exit for each process, buffered for all
 	shares [][]int   // CPUs of each rank, by order of first start; nil: not bound
+	crowd  bool      // ranks outnumber the CPUs
 
 	mu      sync.Mutex
 	live    map[int]*process // by rank
@@ -147,7 +150,19 @@ func newFleet(size int, each hosts.Each, g *guard) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fleet{forker: newForker(), guard: g, memory: memory, exits: make(chan exit, size), shares: shares, live: map[int]*process{}, shareOf: map[int]int{}}, nil
+	return &fleet{forker: newForker(), guard: g, memory: memory, exits: make(chan exit, size), shares: shares,
+		crowd: size > runtime.GOMAXPROCS(0), live: map[int]*process{}, shareOf: map[int]int{}}, nil
+}
+
+// threads adds GOMAXPROCS=1 to the environment of a rank if ranks outnumber the CPUs, unless the
+// user has set the variable. Threads of one rank would compete with the other ranks: they look for
+// work, collect garbage while the program starts, and wake each other.
+func (f *fleet) threads(env []string) []string {
+	const name = "GOMAXPROCS="
+	if !f.crowd || slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name) }) {
+		return env
+	}
+	return append(env, name+"1")
 }
 
 // cpusOf returns the CPUs of a rank. They are the same after a restart.
@@ -184,6 +199,7 @@ func (f *fleet) start(o order) (pid int, err error) {
 
 // launch starts the process of a rank in a new process group.
 func (f *fleet) launch(rank int, cmd *exec.Cmd, out [2]sink) (pid int, err error) {
+	cmd.Env = f.threads(cmd.Env)
 	p := &process{rank: rank, cmd: cmd}
 	if p.out, err = outputs(cmd, out); err == nil {
 		err = f.run(cmd, f.cpusOf(rank))
