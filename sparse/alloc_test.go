@@ -11,7 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// steadyBags are 26 features in 3 tables.
+// steadyBags returns the bags of 26 features in 3 tables.
 func steadyBags(batch int) (bags []Bags) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	zipf := rand.NewZipf(rng, 1.2, 1, 1<<20)
@@ -60,6 +60,8 @@ func steadyConfig() Config {
 	return cfg
 }
 
+// TestSteadyStateAllocatesNothing: after the first steps, a step on one rank allocates no
+// memory.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	step := steadyStep(t, open(t, steadyConfig()), 64)
 	step()
@@ -68,8 +70,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestStrategiesAllocateNothing counts what two ranks allocate in a hundred steps:
-// now and then the runtime itself does.
+// TestStrategiesAllocateNothing counts the allocations of two ranks in a hundred steps. A few
+// are allowed, because the runtime allocates too.
 func TestStrategiesAllocateNothing(t *testing.T) {
 	for _, how := range []Strategy{Rows, Pooled, Replicated} {
 		cfg := steadyConfig()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOwnersFindAKeyOnce counts how often tables look up keys that three ranks request.
+// TestOwnersFindAKeyOnce counts the look-ups in tables of keys that three ranks request.
 func TestOwnersFindAKeyOnce(t *testing.T) {
 	const ranks, distinct = 3, 100
 	var found [ranks]int64
@@ -25,17 +25,17 @@ func TestOwnersFindAKeyOnce(t *testing.T) {
 			return err
 		}
 		if g := s.staged[0]; int64(g.set.Len()) != found[s.rank] || len(g.rows) != g.set.Len() {
-			return fmt.Errorf("%d keys and %d rows are staged, %d were found", g.set.Len(), len(g.rows), found[s.rank])
+			return fmt.Errorf("%d keys and %d rows are staged, want the %d found", g.set.Len(), len(g.rows), found[s.rank])
 		}
 		return s.Apply(Step{N: 1, Scale: 1, Rate: 1})
 	})
 	if n := found[0] + found[1] + found[2]; n != distinct {
-		t.Errorf("%d look-ups of %d keys", n, distinct)
+		t.Errorf("%d look-ups, want one for each of %d keys", n, distinct)
 	}
 }
 
-// TestTwoPushesBeforeAnApply pushes two batches of every rank: only the first finds
-// nothing staged. The sum of gradients equals that of a single rank.
+// TestTwoPushesBeforeAnApply pushes two batches of every rank before the step is applied. The
+// sum of the gradients equals the sum on a single rank.
 func TestTwoPushesBeforeAnApply(t *testing.T) {
 	const ranks = 3
 	onRanks(t, ranks, plainConfig(1), func(s *Store) error {
@@ -53,7 +53,7 @@ func TestTwoPushesBeforeAnApply(t *testing.T) {
 		if err := s.Apply(Step{N: 1, Scale: 1, Rate: 1}); err != nil {
 			return err
 		}
-		want := []float32{-6, -3, -3, -1, -1, -1} // of keys 7, 8, …
+		want := []float32{-6, -3, -3, -1, -1, -1} // by key, from 7 on
 		l, got := s.NewLookup(), make([]float32, 1)
 		for i, w := range want {
 			if err := s.Pull(l, oneBag(uint64(7+i)), false); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// FuzzBags pulls and pools bags of any shape and any keys: what check refuses
-// leaves the store as it was, and all else pools as the twin has it.
+// FuzzBags pulls and pools bags of any shape with any keys. Bags that are rejected leave the
+// store unchanged. All others are pooled as by the twin.
 func FuzzBags(f *testing.F) {
 	cfg := Config{Shards: 4, Tables: []Table{
 		{Name: "x", Parts: []Part{{Name: "deep", Dim: 3, Init: Init{Kind: "uniform"}}, {Name: "wide", Dim: 1}}},
@@ -27,7 +27,7 @@ func FuzzBags(f *testing.F) {
 		for _, o := range offsets {
 			b.Offsets = append(b.Offsets, int32(int8(o)))
 		}
-		for i, k := range keys { // a few small ones and some far apart
+		for i, k := range keys { // a few small keys and some large ones
 			b.Values = append(b.Values, uint64(k)<<(8*(i%3)*3))
 		}
 		for i, w := range weights {
@@ -37,7 +37,7 @@ func FuzzBags(f *testing.F) {
 		before := s.Counters()
 		if err := s.Pull(l, []Bags{b}, true); err != nil {
 			if after := s.Counters(); after != before {
-				t.Fatalf("refused with %v, counted %v", err, after)
+				t.Fatalf("rejected with %v, but the counters changed to %v", err, after)
 			}
 			return
 		}
@@ -54,10 +54,10 @@ func FuzzBags(f *testing.F) {
 			}
 		}
 		if n := len(b.Values); s.Counters().KeysPulled != int64(n) || s.Counters().RowsHeld != 0 {
-			t.Fatalf("%d keys: %+v", n, s.Counters())
+			t.Fatalf("after a pull of %d keys: %+v", n, s.Counters())
 		}
 		if err := s.Pull(l, []Bags{b}, false); err != nil {
-			t.Fatalf("to read: %v", err)
+			t.Fatalf("pull for reading: %v", err)
 		}
 		if n := l.Unknown(0); n != int64(len(b.Values)) {
 			t.Fatalf("%d of %d values have no row", n, len(b.Values))

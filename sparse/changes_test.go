@@ -8,12 +8,12 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// follower is a copy of a rank's tables that lives on what Changes takes.
+// follower maintains a copy of a rank's tables from the changes that Changes reports.
 type follower struct {
 	s    *Store
 	c    *Changes
 	rows []map[uint64][]float32
-	want []map[uint64][]float32 // what the rank held at the last Take
+	want []map[uint64][]float32 // the rank's rows at the last Take
 }
 
 func newFollower(s *Store) (*follower, error) {
@@ -30,7 +30,7 @@ func (f *follower) take() error {
 	return f.c.Take()
 }
 
-// end copies the rest and compares the copy with what the rank held.
+// end copies the remaining changes and compares the copy with the rank's rows.
 func (f *follower) end() error {
 	for f.c.Copy(5) {
 	}
@@ -58,8 +58,8 @@ func (f *follower) end() error {
 	return nil
 }
 
-// TestChangesFollowTheTables maintains a copy from the changes taken every third step,
-// while steps and a checkpoint run and rows are removed, moved to disk or copied to every
+// TestChangesFollowTheTables maintains a copy from the changes taken at every third step.
+// Meanwhile, steps and a checkpoint run and rows are removed, moved to disk or copied to every
 // rank. The copy must equal the rank's share of the tables at that step.
 func TestChangesFollowTheTables(t *testing.T) {
 	for name, change := range map[string]func(j *job){
@@ -78,7 +78,7 @@ func TestChangesFollowTheTables(t *testing.T) {
 	}
 }
 
-// followed runs the job on a rank with a follower.
+// followed runs the job on a rank and maintains a copy of its tables.
 func (j *job) followed(s *Store) error {
 	defer s.Close()
 	if j.tier != "" {

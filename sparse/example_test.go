@@ -10,9 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
-// Matrix factorisation: the affinity of a user and an item is the dot product of
-// their embeddings. One rank trains it here; more ranks need another Exchanger
-// and nothing else.
+// Matrix factorisation: the affinity of a user and an item is the dot product of their
+// embeddings. Here one rank trains the model. With more ranks only the Exchanger changes.
 func ExampleStore() {
 	const dim = 4
 	embedding := []sparse.Part{{
@@ -28,7 +27,7 @@ func ExampleStore() {
 		log.Fatal(err)
 	}
 
-	// Three users and two items; ids are any 64-bit numbers and declared nowhere.
+	// Three users and two items. An id is any 64-bit number and is not declared.
 	users := []uint64{7, 7, 1 << 40, 1 << 40, 12, 12}
 	items := []uint64{100, 200, 100, 200, 100, 200}
 	liked := []float32{1, 0, 0, 1, 1, 1}
@@ -65,7 +64,7 @@ func ExampleStore() {
 		}
 	}
 
-	if err := store.Pull(lookup, bags, false); err != nil { // reading leaves no trace
+	if err := store.Pull(lookup, bags, false); err != nil { // reading changes nothing
 		log.Fatal(err)
 	}
 	lookup.Pool(0, 0, u, dim, false)
@@ -84,7 +83,7 @@ func ExampleStore() {
 	// 3 users, 2 items
 }
 
-// A bag holds any number of keys; here the two words of a title, averaged.
+// A bag has any number of keys. Here the embeddings of the two words of a title are averaged.
 func ExampleLookup_Pool() {
 	store, err := sparse.Open(sparse.Local{}, sparse.Config{Tables: []sparse.Table{{
 		Name: "word", Parts: []sparse.Part{{Name: "weight", Dim: 1, Rule: optim.Rule{Kind: "sgd", LearningRate: 1}}},
@@ -113,8 +112,8 @@ func ExampleLookup_Pool() {
 	// [1 0 1.5]
 }
 
-// A store is saved as it is after one step, a shard at a time while the next steps go on,
-// and loaded on any number of ranks.
+// A snapshot saves a store as it is after one step, one shard at a time, while the next steps
+// run. It can be loaded on any number of ranks.
 func ExampleFiles_Snapshot() {
 	cfg := sparse.Config{Shards: 4, Tables: []sparse.Table{{
 		Name: "user", Parts: []sparse.Part{{Name: "embedding", Dim: 2}},
@@ -149,7 +148,7 @@ func ExampleFiles_Snapshot() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		step(n, 100*uint64(n)) // not in the files
+		step(n, 100*uint64(n)) // this step is not in the files
 	}
 	if err := snapshot.Close(); err != nil {
 		log.Fatal(err)

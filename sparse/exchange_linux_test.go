@@ -23,7 +23,7 @@ import (
 type exchange struct {
 	keys, dim, domain, fields int
 	zipf                      float64
-	time                      time.Duration // to spend on either path
+	time                      time.Duration // spent on each path
 }
 
 var exchanged = func() *exchange {
@@ -37,11 +37,12 @@ var exchanged = func() *exchange {
 	return o
 }()
 
-// BenchmarkExchange measures the pull and the push of a batch by package sparse, compared
-// with the same keys, rows and gradients by all-to-all calls that copy, as libraries of
-// message passing have them. Both take turns: of a ratio above 1 package sparse is faster.
-// wire is of keys, rows and gradients alone, without making keys distinct and finding rows
-// by them. Without a launcher it measures two goroutines over shared memory:
+// BenchmarkExchange measures the pull and the push of a batch by package sparse. It compares
+// them, in alternation, with an exchange of the same keys, rows and gradients by all-to-all
+// calls that copy, as in message-passing libraries. With a ratio above 1, package sparse is
+// faster. The operation wire exchanges only keys, rows and gradients: it does not deduplicate
+// keys or look up rows. Without a launcher the benchmark measures two goroutines over shared
+// memory:
 //
 //	go test -run '^$' -bench Exchange -benchtime 1x ./sparse
 //
@@ -67,7 +68,7 @@ func BenchmarkExchange(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// together measures two goroutines.
+// together measures two ranks that are goroutines.
 func together(b *testing.B, emit func(line)) error {
 	var wg sync.WaitGroup
 	errs := make([]error, 2)
@@ -91,7 +92,7 @@ func together(b *testing.B, emit func(line)) error {
 	return errs[0]
 }
 
-// TestExchangeSendsWhatItSays compares the bytes of few keys with their number.
+// TestExchangeSendsWhatItSays compares the bytes sent for a few keys with the number of keys.
 func TestExchangeSendsWhatItSays(t *testing.T) {
 	for _, np := range []int{1, 3} {
 		o := exchange{keys: 500, dim: 3, domain: 100_000, fields: 1, zipf: 1.05, time: time.Millisecond}
@@ -111,28 +112,28 @@ func TestExchangeSendsWhatItSays(t *testing.T) {
 		}
 		for i, op := range []string{"pull", "push", "both", "wire"} {
 			if l := lines[i]; l.op != op || !(l.us > 0) || !(l.copying > 0) || (l.remote > 0) != (np > 1) {
-				t.Errorf("implausible: %+v", l)
+				t.Errorf("implausible result: %+v", l)
 			}
 		}
 		if got, want := lines[1].bytes, 4*3*lines[1].remote; got != want {
 			t.Errorf("%d ranks: a push of %d keys sends %d bytes, want %d", np, lines[1].remote, got, want)
 		}
-		if got, own := lines[3].bytes, (8+4*3)*lines[3].remote; got < own || (got-own)%(4*3) != 0 { // and the rows that others ask for
+		if got, own := lines[3].bytes, (8+4*3)*lines[3].remote; got < own || (got-own)%(4*3) != 0 { // the rest are rows that other ranks request
 			t.Errorf("%d ranks: an exchange of %d keys sends %d bytes, of its own keys and gradients %d", np, lines[3].remote, got, own)
 		}
 	}
 }
 
-// line is the result of rank 0 for one operation. Times are medians of whole calls, in
-// microseconds, over equal batches.
+// line is the result of rank 0 for one operation. Times are medians over equal batches, in
+// microseconds per call.
 type line struct {
 	op          string  // pull, push, both, or wire: keys, rows and gradients alone
-	remote      int64   // keys of a batch, distinct and of other ranks
-	bytes       int64   // payload this rank sends
-	us, copying float64 // windows, read in place; AllToAllV from and to ordinary memory
+	remote      int64   // distinct keys of a batch that other ranks own
+	bytes       int64   // payload that this rank sends
+	us, copying float64 // time with windows that are read in place; time with AllToAllV and ordinary memory
 }
 
-// copying hides what an Exchanger can do beyond copying.
+// copying hides the optional methods of an Exchanger, so that all data is copied.
 type copying struct{ sparse.Exchanger }
 
 // path is one way of exchanging.
@@ -154,7 +155,7 @@ func newPath(ex sparse.Exchanger, o exchange) (*path, error) {
 	return &path{store: s, lookup: s.NewLookup()}, nil
 }
 
-// step is a step of training whose pull and push are timed.
+// step trains one step and times its pull and push.
 func (p *path) step(bags []sparse.Bags) error {
 	p.steps++
 	t0 := time.Now()
@@ -172,7 +173,7 @@ func (p *path) step(bags []sparse.Bags) error {
 
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// run measures on every rank of c; emit gets the lines of rank 0.
+// run measures on every rank of c. emit is called with the lines of rank 0.
 func (o exchange) run(c *collective.Comm, emit func(line)) error {
 	var paths [2]*path
 	for i, x := range []sparse.Exchanger{c, copying{c}} {
@@ -193,8 +194,8 @@ func (o exchange) run(c *collective.Comm, emit func(line)) error {
 	return runWire(c, o, batch, emit)
 }
 
-// draw returns the keys of a rank's batch: for each field in turn one that follows Zipf's
-// law, from a separate range of keys.
+// draw returns the keys of a rank's batch. The fields take turns, and each draws keys by Zipf's
+// law from its own range of keys.
 func (o exchange) draw(rank int) []uint64 {
 	share := uint64(o.domain / o.fields)
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(uint64(rank), 1)), o.zipf, 1, share-1)
@@ -205,9 +206,9 @@ func (o exchange) draw(rank int) []uint64 {
 	return keys
 }
 
-const warm = 3 // windows and tables grow
+const warm = 3 // steps in which windows and tables grow
 
-// alternate runs batches on both paths by turns until rank 0 announces the end.
+// alternate runs batches on both paths in alternation until rank 0 announces the end.
 func alternate(c *collective.Comm, o exchange, batch []uint64, paths [2]*path) error {
 	bags := []sparse.Bags{{Values: batch, Offsets: make([]int32, len(batch)+1)}}
 	for i := range bags[0].Offsets {

@@ -60,7 +60,8 @@ func ExampleFiles() {
 	// Output: step 1: 4 rows, word 10 is [1 2]
 }
 
-// save writes the shards of each rank to a part of one checkpoint. Every rank calls it.
+// save writes the shards of all ranks to one checkpoint, each rank to its own part. Every rank
+// calls it.
 func save(c *collective.Comm, s *sparse.Store, root string, step int64) error {
 	w, err := checkpoint.Create(root, step, c.Rank(), c.Size())
 	if err != nil {
@@ -100,8 +101,8 @@ func save(c *collective.Comm, s *sparse.Store, root string, step int64) error {
 	return collective.Barrier(c) // the checkpoint exists
 }
 
-// load reads the shards that this rank owns from the newest checkpoint and returns its step.
-// The store is empty, and its tables have the configuration that was saved.
+// load reads the shards that this rank owns from the newest checkpoint and returns its step. The
+// store must be empty and its tables configured as in the checkpoint.
 func load(s *sparse.Store, root string) (int64, error) {
 	c, _, err := checkpoint.Latest(root)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// FuzzAnnouncement makes a peer announce arbitrary words. They must be rejected with an
-// error that names the peer, or be within the limits.
+// FuzzAnnouncement lets a peer announce arbitrary numbers. They must be rejected with an error
+// that names the peer, or be within the limits.
 func FuzzAnnouncement(f *testing.F) {
 	s, err := Open(lying{Exchanger: Local{}}, Config{Shards: 4, MaxKeysPerExchange: 100, Tables: []Table{
 		{Name: "x", Parts: []Part{{Name: "deep", Dim: 3}}}, {Name: "y", Parts: []Part{{Name: "deep", Dim: 1}}},

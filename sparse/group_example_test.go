@@ -12,8 +12,8 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
-// Two ranks share a table of words. Each looks up its own titles while the keys of its next
-// titles are in transit, and every word is pulled towards 1. Here the ranks are goroutines.
+// Two ranks share a table of words. Each rank computes with its current titles while the keys of
+// its next titles are in transit. Every word is pulled towards 1. Here the ranks are goroutines.
 // In a job they are processes, and rank/member provides each with its Comm.
 func ExamplePipeline_Prepare() {
 	rank := func(c *collective.Comm) error {
@@ -49,7 +49,7 @@ func ExamplePipeline_Prepare() {
 			}
 			now, next = next, now
 		}
-		if err := store.Pipeline().Complete(now); err != nil { // every Prepare has its Complete
+		if err := store.Pipeline().Complete(now); err != nil { // each Prepare needs a Complete
 			return err
 		}
 		rows := []int64{int64(store.Rows(0))}
@@ -79,8 +79,8 @@ func ExamplePipeline_Prepare() {
 	// 5 words on two ranks
 }
 
-// A plan spreads the shards by what was measured; a store that is empty, before a
-// checkpoint is loaded, takes it.
+// Place assigns the shards to ranks by measured load. An empty store adopts the plan before
+// a checkpoint is loaded.
 func ExamplePlace() {
 	loads := []sparse.ShardLoad{{WireBytes: 900, Rows: 9}, {WireBytes: 500, Rows: 5}, {WireBytes: 300, Rows: 3}, {WireBytes: 100, Rows: 1}}
 	plan := sparse.Place(loads, []int32{0, 0, 1, 1}, 2)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// group lets ranks that are goroutines exchange: each posts what it sends, all meet, each
-// copies its parts, all meet again.
+// group connects ranks that are goroutines. In an exchange each rank posts its data, all wait
+// for each other, each copies its parts, and all wait again.
 type group struct {
 	mu       sync.Mutex
 	moved    *sync.Cond
@@ -43,7 +43,7 @@ func (g *group) fail(err error) {
 	g.moved.Broadcast()
 }
 
-// meet returns when all ranks have called it.
+// meet returns after all ranks have called it.
 func (g *group) meet() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -62,7 +62,7 @@ func (g *group) meet() error {
 	return nil
 }
 
-// member is one rank's Exchanger.
+// member is the Exchanger of one rank.
 type member struct {
 	*group
 	rank int
@@ -82,7 +82,7 @@ func (m member) AllToAll(send, recv []int64) error {
 	k := len(recv) / m.size
 	for r, x := range m.numbers {
 		if len(x) != len(recv) {
-			return fmt.Errorf("rank %d sends %d numbers, %d are expected", r, len(x), len(recv))
+			return fmt.Errorf("rank %d sends %d numbers, want %d", r, len(x), len(recv))
 		}
 		copy(recv[r*k:(r+1)*k], x[m.rank*k:])
 	}
@@ -104,7 +104,7 @@ func (m member) AllToAllV(send []byte, sendCounts []int, recv []byte, recvCounts
 		}
 		n := m.counts[r][m.rank]
 		if n != recvCounts[r] {
-			return fmt.Errorf("rank %d sends %d bytes, %d are expected", r, n, recvCounts[r])
+			return fmt.Errorf("rank %d sends %d bytes, want %d", r, n, recvCounts[r])
 		}
 		copy(recv[:n], x[at:at+n])
 		recv = recv[n:]
@@ -124,8 +124,8 @@ func (m member) same() error {
 	return nil
 }
 
-// together runs f on every rank with an empty store and returns each rank's
-// error; the first ends the group.
+// together runs f on every rank with an empty store and returns the error of each rank. The
+// first error ends the group.
 func together(size int, cfg Config, f func(s *Store) error) []error {
 	g, errs := newGroup(size), make([]error, size)
 	var wg sync.WaitGroup
@@ -144,7 +144,7 @@ func together(size int, cfg Config, f func(s *Store) error) []error {
 	return errs
 }
 
-// onRanks is together for what must succeed.
+// onRanks is like together and fails the test on an error.
 func onRanks(t testing.TB, size int, cfg Config, f func(s *Store) error) {
 	t.Helper()
 	for r, err := range together(size, cfg, f) {
@@ -154,8 +154,7 @@ func onRanks(t testing.TB, size int, cfg Config, f func(s *Store) error) {
 	}
 }
 
-// disk joins the files of all ranks once they have met, and returns how to read
-// one.
+// disk waits for all ranks, joins their files, and returns a function that reads a file by name.
 func (m member) disk(files map[string][]byte) func(name string) ([]byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

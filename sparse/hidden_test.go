@@ -18,9 +18,9 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
-// stepTime is the modelled time of a step of 4 ranks on a network of 10 Gbit/s:
-// 8192 keys a rank, dim 16, Zipf(1.05) over 30,000 keys, and a computation that
-// takes the given time. The arithmetic of the store itself takes none.
+// stepTime returns the modelled time of a step of 4 ranks on a network of 10 Gbit/s. Each rank
+// has 8192 keys of dim 16, drawn by Zipf(1.05) from 30,000 keys, and computes for the given
+// time. The arithmetic of the store takes no modelled time.
 func stepTime(t *testing.T, compute time.Duration, how string) (d spans) {
 	const size, warm, steps = 4, 9, 4
 	synctest.Test(t, func(t *testing.T) {
@@ -42,8 +42,8 @@ func stepTime(t *testing.T, compute time.Duration, how string) (d spans) {
 	return d
 }
 
-// spans are the times of a step, and of its parts that are in the open: the rows that
-// come when the batch before is applied, and the gradients.
+// spans contains the time of a step and the parts of it spent waiting for the exchange: for rows
+// when the previous batch has been applied, and for gradients.
 type spans struct{ step, rows, grads time.Duration }
 
 func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps int) (took spans, err error) {
@@ -106,9 +106,8 @@ func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps
 	return spans{time.Since(begin) / n, took.rows / n, took.grads / n}, nil
 }
 
-// TestExchangeHides keeps how much of the exchange hides behind the computation.
-// What is left in the open are the gradients, and the rows that two batches in a row
-// have in common.
+// TestExchangeHides records how much of the exchange is hidden behind the computation. Not
+// hidden are the gradients and the rows that two successive batches share.
 func TestExchangeHides(t *testing.T) {
 	exchange := stepTime(t, 0, "pull").step
 	var b strings.Builder

@@ -12,28 +12,28 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// story is a training independent of the number of ranks and of how tables are kept and
-// exchanged. Its gradients are multiples of 1/8, so that every sum is exact in any order.
-// The rows must be the same however the story is run.
-type story struct {
+// scenario is a training that is independent of the number of ranks and of how tables are stored
+// and exchanged. Its gradients are multiples of 1/8, so that every sum is exact in any order. The
+// rows must be the same however the scenario is run.
+type scenario struct {
 	cfg     Config
-	batches []storyBatch
+	batches []globalBatch
 }
 
-// storyBatch is a global batch: by feature its rows' keys and factors, and by feature
-// and part the gradients of rows.
-type storyBatch struct {
+// globalBatch contains the keys and weights of its samples by feature, and the gradients of the
+// samples by feature and part.
+type globalBatch struct {
 	keys    [][][]uint64
 	weights [][][]float32
 	dy      [][][]float32
 	rows    int
 }
 
-// newStory draws one of three tables: one that may evict or take a step of every
-// row, one that may be exchanged in any way, one with keys that come in bursts, so
-// that its segments split.
-func newStory(rng *rand.Rand) *story {
-	x := &story{cfg: Config{Seed: rng.Uint64(), Shards: 1 << rng.IntN(6)}}
+// newScenario draws a scenario of three tables. The first may evict rows or update every row in
+// each step. The second may have any strategy. The keys of the third come in bursts, so that its
+// segments split.
+func newScenario(rng *rand.Rand) *scenario {
+	x := &scenario{cfg: Config{Seed: rng.Uint64(), Shards: 1 << rng.IntN(6)}}
 	for i, name := range []string{"policies", "any", "bursts"} {
 		t := Table{Name: name}
 		for p := range 1 + rng.IntN(2) {
@@ -48,7 +48,7 @@ func newStory(rng *rand.Rand) *story {
 		if i == 0 && rng.IntN(2) == 0 {
 			t.Evict.HalfLife, t.Evict.MinScore = 2, 0.4
 		}
-		if i != 1 && rng.IntN(2) == 0 { // by sketches that are too small
+		if i != 1 && rng.IntN(2) == 0 { // with sketches that are too small
 			t.Admit = table.Admit{After: 2 + rng.IntN(2), Counters: 64}
 		}
 		x.cfg.Tables = append(x.cfg.Tables, t)
@@ -59,7 +59,7 @@ func newStory(rng *rand.Rand) *story {
 	return x
 }
 
-func (x *story) batch(rng *rand.Rand) (b storyBatch) {
+func (x *scenario) batch(rng *rand.Rand) (b globalBatch) {
 	b.rows = rng.IntN(13)
 	for f := range 4 {
 		table := f % len(x.cfg.Tables)
@@ -95,8 +95,8 @@ func (x *story) batch(rng *rand.Rand) (b storyBatch) {
 	return b
 }
 
-// of is a rank's share of a batch.
-func (x *story) of(n, rank, size int) (bags []Bags, dy [][][]float32) {
+// of returns a rank's share of a batch.
+func (x *scenario) of(n, rank, size int) (bags []Bags, dy [][][]float32) {
 	b := &x.batches[n]
 	lo, hi := b.rows*rank/size, b.rows*(rank+1)/size
 	for f := range b.keys {
@@ -114,8 +114,8 @@ func (x *story) of(n, rank, size int) (bags []Bags, dy [][][]float32) {
 	return bags, dy
 }
 
-// chapter is a run of steps on one group of ranks.
-type chapter struct {
+// stage is a sequence of steps on one group of ranks.
+type stage struct {
 	from, to int
 	size     int
 	cfg      Config
@@ -123,10 +123,10 @@ type chapter struct {
 	tier     int   // table whose rows go to disk, −1 for none
 	choices  int64 // bits: steps after which replicated rows are copied
 	ahead    bool  // batches are prepared and pushed concurrently
-	slots    bool  // gradients are told apart by slot until they are committed
+	slots    bool  // gradients are staged by slot until they are committed
 }
 
-func (c chapter) String() string {
+func (c stage) String() string {
 	return fmt.Sprintf("steps %d to %d on %d ranks, strategies %v, copies after %b, tier %d, ahead %t, slots %t",
 		c.from, c.to, c.size, strategies(c.cfg), c.choices, c.tier, c.ahead, c.slots)
 }
@@ -139,10 +139,10 @@ func strategies(c Config) (all []Strategy) {
 	return all
 }
 
-// chapters draws how a story is run.
-func (x *story) chapters(rng *rand.Rand) (all []chapter) {
+// stages draws the stages in which a scenario is run.
+func (x *scenario) stages(rng *rand.Rand) (all []stage) {
 	for from := 0; from < len(x.batches); {
-		c := chapter{from: from, to: min(from+1+rng.IntN(5), len(x.batches)), size: 1 + rng.IntN(4), cfg: x.cfg, tier: []int{-1, 1, 2}[rng.IntN(3)], ahead: rng.IntN(2) == 0}
+		c := stage{from: from, to: min(from+1+rng.IntN(5), len(x.batches)), size: 1 + rng.IntN(4), cfg: x.cfg, tier: []int{-1, 1, 2}[rng.IntN(3)], ahead: rng.IntN(2) == 0}
 		c.cfg.Tables = slices.Clone(x.cfg.Tables)
 		for i := range c.cfg.Tables {
 			t, how := &c.cfg.Tables[i], Strategy(rng.IntN(len(strategyNames())))
@@ -163,8 +163,8 @@ func (x *story) chapters(rng *rand.Rand) (all []chapter) {
 	return all
 }
 
-// tell runs a chapter on what the previous one saved, and saves.
-func (x *story) tell(c chapter, before *saved, dir string) (*saved, []map[uint64][]float32, error) {
+// run loads the checkpoint of the previous stage, runs a stage and saves.
+func (x *scenario) run(c stage, before *saved, dir string) (*saved, []map[uint64][]float32, error) {
 	after, rows, background := &saved{}, make([][]map[uint64][]float32, c.size), newGroup(c.size)
 	err := errors.Join(together(c.size, c.cfg, func(s *Store) error {
 		defer s.Close()
@@ -204,7 +204,7 @@ func (x *story) tell(c chapter, before *saved, dir string) (*saved, []map[uint64
 	return after, all, err
 }
 
-func (x *story) train(s *Store, c chapter) error {
+func (x *scenario) train(s *Store, c stage) error {
 	now, next, prepared := s.NewLookup(), s.NewLookup(), false
 	if _, err := s.Copies().Refresh(); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (x *story) train(s *Store, c chapter) error {
 	return nil
 }
 
-func (c chapter) push(s *Store, l *Lookup, n int64) error {
+func (c stage) push(s *Store, l *Lookup, n int64) error {
 	switch {
 	case c.slots && !s.Copies().Any():
 		var all []int
@@ -260,39 +260,40 @@ func (c chapter) push(s *Store, l *Lookup, n int64) error {
 	return s.Push(l)
 }
 
-// TestAnyTellingGivesTheSameRows runs stories on one rank with all rows in memory, and then
-// in chapters with any ranks, strategies, owners, tiers and copies.
-func TestAnyTellingGivesTheSameRows(t *testing.T) {
-	stories, dir := 20, t.TempDir()
+// TestAnySetupGivesTheSameRows runs scenarios on one rank with all rows in memory, and then in
+// stages with any number of ranks and any strategies, owners, tiers and copies. The rows must be
+// equal.
+func TestAnySetupGivesTheSameRows(t *testing.T) {
+	scenarios, dir := 20, t.TempDir()
 	if testing.Short() {
-		stories = 5
+		scenarios = 5
 	}
-	var told []string
-	for seed := range uint64(stories) {
+	var ran []string
+	for seed := range uint64(scenarios) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		x := newStory(rng)
-		_, want, err := x.tell(chapter{to: len(x.batches), size: 1, cfg: x.cfg, tier: -1}, nil, dir)
+		x := newScenario(rng)
+		_, want, err := x.run(stage{to: len(x.batches), size: 1, cfg: x.cfg, tier: -1}, nil, dir)
 		if err != nil {
-			t.Fatalf("story %d: %v", seed, err)
+			t.Fatalf("scenario %d: %v", seed, err)
 		}
 		for range 2 {
 			var before *saved
 			var got []map[uint64][]float32
-			chapters := x.chapters(rng)
-			for _, c := range chapters {
-				if before, got, err = x.tell(c, before, dir); err != nil {
-					t.Fatalf("story %d: %v: %v", seed, c, err)
+			stages := x.stages(rng)
+			for _, c := range stages {
+				if before, got, err = x.run(c, before, dir); err != nil {
+					t.Fatalf("scenario %d: %v: %v", seed, c, err)
 				}
-				told = append(told, c.String())
+				ran = append(ran, c.String())
 			}
 			if err := differ(got, want, 0); err != nil {
-				t.Fatalf("story %d, told as\n%v\n%v", seed, chapters, err)
+				t.Fatalf("scenario %d, in stages\n%v\n%v", seed, stages, err)
 			}
 		}
 	}
 	for _, some := range []string{"pooled", "replicated", "slots true", "ahead true", "tier 2", "4 ranks"} {
-		if !slices.ContainsFunc(told, func(c string) bool { return strings.Contains(c, some) }) {
-			t.Errorf("no script contains %q", some)
+		if !slices.ContainsFunc(ran, func(c string) bool { return strings.Contains(c, some) }) {
+			t.Errorf("no stage had %q", some)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNormsAreThoseOfAllRanks: whatever the strategy, all ranks together count each row
-// and each gradient of the counted steps once.
+// TestNormsAreThoseOfAllRanks: with every strategy, the ranks together count each row once and
+// each gradient of the counted steps once.
 func TestNormsAreThoseOfAllRanks(t *testing.T) {
 	const size = 3
 	j := zipfJob(size, 12)
@@ -62,7 +62,7 @@ func TestNormsAreThoseOfAllRanks(t *testing.T) {
 			want = grads
 		}
 		if !equal(grads, want) {
-			t.Errorf("strategy %v counts other gradients than %v", how, Rows)
+			t.Errorf("strategy %v counts different gradients from %v", how, Rows)
 		}
 		for k, of := range grads {
 			if n := total(of); n == 0 || k == 0 && n >= total(grads[1]) {
@@ -70,7 +70,7 @@ func TestNormsAreThoseOfAllRanks(t *testing.T) {
 			}
 		}
 		if !equal(rows, plain) || len(rows[0]) == 0 {
-			t.Errorf("strategy %v: %d norms of rows, want %d, or others", how, len(rows[0]), len(plain[0]))
+			t.Errorf("strategy %v: the %d norms of rows differ from the %d computed from all rows", how, len(rows[0]), len(plain[0]))
 		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 type nonFiniteError = table.NonFiniteError
 
-// job is a deterministic training job on made-up gradients.
+// job is a deterministic training job with synthetic gradients.
 type job struct {
 	cfg   Config
 	steps []jobStep
-	tier  string // folder for all rows of table 1, if it is given
+	tier  string // folder of a tier for all rows of table 1, if not empty
 }
 
 // jobStep is one step: by rank the bags and, by feature and part, the gradients
@@ -42,7 +42,7 @@ func (j *jobStep) run(s *Store, l *Lookup) (pooled [][][]float32, norm float64, 
 	return j.train(s, l)
 }
 
-// train is run behind the pull.
+// train performs the part of a step after the pull.
 func (j *jobStep) train(s *Store, l *Lookup) (pooled [][][]float32, norm float64, err error) {
 	for f, b := range j.bags[s.rank] {
 		var parts [][]float32
@@ -146,7 +146,7 @@ func (got outcome) compare(want outcome, tolerance float64) error {
 	return differ(got.rows, want.rows, tolerance)
 }
 
-// drawJob draws any job that size ranks can run.
+// drawJob draws a random job that size ranks can run.
 func drawJob(t *rapid.T, size int) *job {
 	j := &job{cfg: Config{
 		Seed:   rapid.Uint64().Draw(t, "seed"),
@@ -213,6 +213,7 @@ func drawBatch(t *rapid.T, cfg Config, features []int, rng *rand.Rand) (bags []B
 	return bags, dy
 }
 
+// TestStoreEqualsItsTwinToTheBit: random jobs on one to three ranks have the bits of the twin.
 func TestStoreEqualsItsTwinToTheBit(t *testing.T) {
 	for size := 1; size <= 3; size++ {
 		t.Run(fmt.Sprint("P=", size), func(t *testing.T) {
@@ -224,8 +225,8 @@ func TestStoreEqualsItsTwinToTheBit(t *testing.T) {
 	}
 }
 
-// fixedJob is a job of a given rule on rows of two features, split evenly over
-// the ranks.
+// fixedJob returns a job with the given rule on the rows of two features. Its samples are
+// distributed evenly over the ranks.
 func fixedJob(rule optim.Rule, dense bool, ranks, steps int) *job {
 	j := &job{cfg: Config{Seed: 7, Shards: 16, Tables: []Table{
 		{Name: "item", Parts: []Part{
@@ -265,6 +266,8 @@ func fixedJob(rule optim.Rule, dense bool, ranks, steps int) *job {
 	return j
 }
 
+// TestWorldSizesAgreeForEveryRule: jobs on several ranks agree with one rank within the rounding
+// error of the sums.
 func TestWorldSizesAgreeForEveryRule(t *testing.T) {
 	for _, kind := range optim.Kinds() {
 		for _, dense := range []bool{false, true} {
@@ -273,7 +276,7 @@ func TestWorldSizesAgreeForEveryRule(t *testing.T) {
 			for _, size := range []int{2, 3} {
 				many := fixedJob(rule, dense, size, 20).onStores(t, size)
 				if err := differ(many.rows, one.rows, 1e-4); err != nil {
-					t.Errorf("%s, dense %t, %d ranks against one: %v", kind, dense, size, err)
+					t.Errorf("%s, dense %t, %d ranks compared with one: %v", kind, dense, size, err)
 				}
 				for i := range one.norms {
 					if d := math.Abs(many.norms[i]-one.norms[i]) / one.norms[i]; d > 1e-4 {
@@ -285,6 +288,7 @@ func TestWorldSizesAgreeForEveryRule(t *testing.T) {
 	}
 }
 
+// TestSameSeedSameBits: a job has the same bits in each run, and another seed gives other rows.
 func TestSameSeedSameBits(t *testing.T) {
 	j := fixedJob(optim.Rule{Kind: "adam"}, true, 3, 10)
 	a, b := j.onStores(t, 3), j.onStores(t, 3)
@@ -298,8 +302,8 @@ func TestSameSeedSameBits(t *testing.T) {
 	}
 }
 
-// TestDenseL2EqualsADenseLayer compares with the loop of a framework that keeps
-// the embedding as a K×E matrix and runs Adam over all of it in every step.
+// TestDenseL2EqualsADenseLayer compares DenseL2 with a framework that stores the embedding as a
+// K×E matrix and updates all of it with Adam in every step.
 func TestDenseL2EqualsADenseLayer(t *testing.T) {
 	const keys, dim, steps, l2 = 12, 3, 30, 0.05
 	rule := optim.Rule{Kind: "adam", LearningRate: 0.01}
@@ -321,7 +325,7 @@ func TestDenseL2EqualsADenseLayer(t *testing.T) {
 	for n := range batches {
 		batches[n] = make([]float32, keys*dim)
 		for k := range keys {
-			if n == 0 || rng.IntN(4) == 0 { // the first step touches, and so holds, every key
+			if n == 0 || rng.IntN(4) == 0 { // the first step inserts every key
 				for d := range dim {
 					batches[n][k*dim+d] = float32(rng.NormFloat64())
 				}

@@ -14,9 +14,8 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// ahead runs the job as onStores does, each batch prepared while the one before
-// is in flight, and returns the counters by rank as well. Without side, Prepare
-// works before it returns.
+// ahead runs the job like onStores, but prepares each batch while the previous one is in flight.
+// It also returns the counters of each rank. Without side, Prepare works synchronously.
 func (j *job) ahead(t testing.TB, size int, side bool) (outcome, []Counters) {
 	t.Helper()
 	out := outcome{norms: make([]float64, len(j.steps))}
@@ -69,6 +68,8 @@ func (j *job) ahead(t testing.TB, size int, side bool) (outcome, []Counters) {
 	return out, counters
 }
 
+// TestPreparedBatchesGiveTheSameBits: batches that are prepared in advance give the bits of
+// batches that are pulled.
 func TestPreparedBatchesGiveTheSameBits(t *testing.T) {
 	for size := 1; size <= 3; size++ {
 		for _, side := range []bool{true, false} {
@@ -83,9 +84,9 @@ func TestPreparedBatchesGiveTheSameBits(t *testing.T) {
 	}
 }
 
-// TestRowsThatNothingChangesTravelAhead counts bytes: a batch that shares no key with the
-// previous one needs nothing at Complete, an equal one needs everything, and the sum equals
-// that of Pull.
+// TestRowsThatNothingChangesTravelAhead counts bytes. A batch that shares no key with the
+// previous one receives no rows at Complete, an equal one receives all rows there, and the sum
+// equals the bytes of Pull.
 func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
 	const size, dim, keys = 2, 3, 64
 	cfg := plainConfig(dim)
@@ -104,7 +105,7 @@ func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
 			return err
 		}
 		now, next := s.NewLookup(), s.NewLookup()
-		for n := int64(1); n <= 2; n++ { // every key is held
+		for n := int64(1); n <= 2; n++ { // all keys get rows
 			if err := errors.Join(s.Pull(now, batch(0, 2*keys), true), s.Push(now), s.Apply(Step{N: n, Scale: 1, Rate: 1})); err != nil {
 				return err
 			}
@@ -127,13 +128,13 @@ func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
 				}
 			}
 			if got := int(next.tally.RowBytesReceived); got != 4*dim*ahead {
-				return fmt.Errorf("keys %d to %d behind 0 to %d: %d bytes of rows came ahead, want %d", c.from, c.to, keys, got, 4*dim*ahead)
+				return fmt.Errorf("keys %d to %d after 0 to %d: %d bytes of rows received ahead, want %d", c.from, c.to, keys, got, 4*dim*ahead)
 			}
 			if err := errors.Join(s.Push(now), s.Apply(Step{N: 3, Scale: 1, Rate: 1}), s.Pipeline().Complete(next)); err != nil {
 				return err
 			}
 			if got := int(next.tally.RowBytesReceived); got != 4*dim*remote {
-				return fmt.Errorf("keys %d to %d: %d bytes of rows came in all, want %d", c.from, c.to, got, 4*dim*remote)
+				return fmt.Errorf("keys %d to %d: %d bytes of rows received in total, want %d", c.from, c.to, got, 4*dim*remote)
 			}
 			if n := next.Counters(); n.RowBytesReceived != int64(4*dim*remote) || n.KeyBytesSent != int64(8*remote) || n.GradBytesSent != int64(4*dim*remote) || n.UniqueKeys != int64(c.to-c.from) {
 				return fmt.Errorf("%d keys of other ranks: %+v", remote, n)
@@ -149,8 +150,9 @@ func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
 	})
 }
 
-// TestPreparedJobsSaveTheSameBytes compares with Pull where rows change beyond
-// those of a step's keys, where they go and come back, and where they move.
+// TestPreparedJobsSaveTheSameBytes compares prepared batches with Pull. The jobs also have rows
+// that change without being in a batch, are evicted and inserted again, or move to disk and
+// back.
 func TestPreparedJobsSaveTheSameBytes(t *testing.T) {
 	for name, change := range map[string]func(j *job){
 		"plain": func(*job) {},
@@ -168,7 +170,7 @@ func TestPreparedJobsSaveTheSameBytes(t *testing.T) {
 				t.Errorf("P=%d %s: the saved shards differ", size, name)
 			}
 			if size > 1 && counters[0].MarkBytesSent == 0 {
-				t.Errorf("P=%d %s: nothing was marked: the test tests nothing", size, name)
+				t.Errorf("P=%d %s: no marks were sent, so the test is void", size, name)
 			}
 			if tier := j.tier != ""; none != 0 || tier != (read > 0) || tier != (readToo > 0) {
 				t.Errorf("P=%d %s: %d, %d and %d rows were read ahead", size, name, none, read, readToo)
@@ -177,16 +179,16 @@ func TestPreparedJobsSaveTheSameBytes(t *testing.T) {
 	}
 }
 
-// How a job gets its batches: when it needs them, prepared by a goroutine concurrently, or
-// announced to their owners before.
+// How a job gets its batches: pulled when needed, prepared concurrently by a goroutine, or
+// announced to the owners in advance.
 const (
 	pulled = iota
 	preparedConcurrently
 	preparedFirst
 )
 
-// files runs the job and returns what every rank saves, shards in order, what it has
-// counted, and how many rows tiers have read ahead.
+// files runs the job. It returns the saved shards of every rank in order, the counters, and the
+// number of rows that tiers have read ahead.
 func (j *job) files(t *testing.T, size, how int) (files []string, counters []Counters, read int64) {
 	background, all, ahead := newGroup(size), make([][]string, size), how != pulled
 	counters, reads := make([]Counters, size), make([]int64, size)
@@ -245,6 +247,8 @@ func (j *job) files(t *testing.T, size, how int) (files []string, counters []Cou
 	return slices.Sorted(slices.Values(slices.Concat(all...))), counters, read
 }
 
+// TestPreparingOutOfOrderIsNamed: calls in a wrong order are rejected with an error that names
+// the call to make first.
 func TestPreparingOutOfOrderIsNamed(t *testing.T) {
 	cfg := func(int) Config { return plainConfig(1) }
 	for want, call := range map[string]func(s *Store, l *Lookup) error{
@@ -282,7 +286,8 @@ func TestPreparingOutOfOrderIsNamed(t *testing.T) {
 	}
 }
 
-// TestLostPeerEndsPreparing loses rank 1 while rank 0's goroutine waits for it.
+// TestLostPeerEndsPreparing: the goroutine of rank 0 waits for rank 1, which is lost. Preparing
+// ends with an error.
 func TestLostPeerEndsPreparing(t *testing.T) {
 	background, lost := newGroup(2), errors.New("rank 1 is lost")
 	errs := together(2, plainConfig(1), func(s *Store) error {
@@ -305,6 +310,7 @@ func TestLostPeerEndsPreparing(t *testing.T) {
 	}
 }
 
+// TestOnePushAtATime: while a push is in flight, another one is rejected.
 func TestOnePushAtATime(t *testing.T) {
 	s := open(t, plainConfig(1))
 	defer s.Close()
@@ -312,11 +318,13 @@ func TestOnePushAtATime(t *testing.T) {
 	err := errors.Join(s.Pipeline().Start(Local{}), s.Pull(a, oneBag(1), true), s.Pull(b, oneBag(2), true), s.Pipeline().Push(a))
 	fatal.If(t, err)
 	if err := s.Push(b); err == nil || !strings.Contains(err.Error(), "another batch has been pushed: call Apply first") {
-		t.Fatalf("a second push: %v", err)
+		t.Fatalf("second push before the end of the first: %v", err)
 	}
 	fatal.If(t, errors.Join(s.Apply(Step{N: 1, Scale: 1, Rate: 1}), s.Push(b)))
 }
 
+// TestApplyReportsAPipelinePushThatFailed: Apply returns the error of a push that failed in the
+// background.
 func TestApplyReportsAPipelinePushThatFailed(t *testing.T) {
 	background, lost := newGroup(2), errors.New("rank 1 is lost")
 	errs := together(2, plainConfig(1), func(s *Store) error {
@@ -338,6 +346,8 @@ func TestApplyReportsAPipelinePushThatFailed(t *testing.T) {
 	}
 }
 
+// TestPreparingAllocatesNothing: after the first steps, a step with a prepared batch allocates
+// no memory.
 func TestPreparingAllocatesNothing(t *testing.T) {
 	s := open(t, steadyConfig())
 	fatal.If(t, s.Pipeline().Start(Local{}))

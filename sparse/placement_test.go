@@ -15,6 +15,8 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
+// TestPlansAreBalanced: a plan balances the bytes of the ranks and reports its loads and moves.
+// A second plan for the same loads moves nothing.
 func TestPlansAreBalanced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := rapid.IntRange(1, 9).Draw(t, "ranks")
@@ -29,7 +31,7 @@ func TestPlansAreBalanced(t *testing.T) {
 		if rapid.Bool().Draw(t, "placed") {
 			owner = make([]int32, len(loads))
 			for i := range owner {
-				owner[i] = int32(rapid.IntRange(0, 12).Draw(t, "owner")) // also of a larger group
+				owner[i] = int32(rapid.IntRange(0, 12).Draw(t, "owner")) // possibly a rank of a larger group
 			}
 		}
 		p := Place(loads, owner, ranks)
@@ -40,30 +42,31 @@ func TestPlansAreBalanced(t *testing.T) {
 				moved++
 			}
 		}
-		// A rank takes a shard only if it was the least loaded, or stays below the limit.
+		// A rank takes a shard only if it was the least loaded rank or stays below the limit.
 		limit := float64(sum)/float64(ranks)*slack + float64(most) + 1
 		for r, bytes := range carried {
 			if float64(bytes) > limit {
-				t.Fatalf("rank %d carries %d of %d bytes, the largest shard has %d", r, bytes, sum, most)
+				t.Fatalf("rank %d exchanges %d of %d bytes, the largest shard has %d", r, bytes, sum, most)
 			}
 			if want := bytes * int64(ranks-1) / int64(ranks); p.Ranks[r].WireBytes != want {
 				t.Fatalf("rank %d is planned to send %d bytes, want %d", r, p.Ranks[r].WireBytes, want)
 			}
 		}
 		if p.Moved != moved {
-			t.Fatalf("%d shards are planned to move, %d move", p.Moved, moved)
+			t.Fatalf("the plan reports %d moved shards, %d move", p.Moved, moved)
 		}
 		if again := Place(loads, p.Owner, ranks); again.Moved > p.Moved && owner != nil {
-			t.Fatalf("planned again, %d shards move", again.Moved)
+			t.Fatalf("a second plan moves %d shards, want 0", again.Moved)
 		}
 	})
 }
 
+// TestPlaceMovesWhatMustMove compares a plan for four shards on two ranks with the expected one.
 func TestPlaceMovesWhatMustMove(t *testing.T) {
 	loads := []ShardLoad{{Rows: 10, MemoryBytes: 400, Keys: 30, WireBytes: 3000}, {Rows: 1, MemoryBytes: 40, Keys: 10, WireBytes: 1000}, {Rows: 2, MemoryBytes: 80, Keys: 20, WireBytes: 2000}, {}}
 	p := Place(loads, []int32{0, 0, 0, 1}, 2)
 	want := Plan{Owner: []int32{0, 1, 1, 1}, Moved: 2, Ranks: []RankLoad{
-		{1, ShardLoad{Rows: 10, MemoryBytes: 400, Keys: 30, WireBytes: 1500}}, // half of it is this rank's own demand
+		{1, ShardLoad{Rows: 10, MemoryBytes: 400, Keys: 30, WireBytes: 1500}}, // half of the traffic is this rank's own
 		{3, ShardLoad{Rows: 3, MemoryBytes: 120, Keys: 30, WireBytes: 1500}},
 	}}
 	if !reflect.DeepEqual(p, want) || p.Imbalance() != 1 {
@@ -71,7 +74,7 @@ func TestPlaceMovesWhatMustMove(t *testing.T) {
 	}
 }
 
-// allLoads are the loads that all ranks have measured; every rank calls it.
+// allLoads returns the loads measured by all ranks. Every rank calls it.
 func allLoads(s *Store) ([]ShardLoad, error) {
 	const words = 4
 	own := s.Shards().Loads(nil)
@@ -91,8 +94,7 @@ func allLoads(s *Store) ([]ShardLoad, error) {
 	return loads, nil
 }
 
-// carriedBytes returns the bytes that a rank has exchanged as an owner, as a Plan counts
-// them.
+// carriedBytes returns the bytes that a rank has exchanged as an owner, counted as in a Plan.
 func carriedBytes(s *Store) int64 {
 	c := s.Counters()
 	return c.KeyBytesReceived + c.RowBytesSent + c.GradBytesReceived
@@ -114,8 +116,8 @@ func bytesReceived(c Counters) int64 {
 	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived + c.MarkBytesReceived + c.CopyBytesReceived
 }
 
-// trainZipf takes steps of Zipf(1.2) keys and counts the bytes that the rank has sent
-// and received in them.
+// trainZipf trains steps with Zipf(1.2) keys and returns the bytes that the rank has sent and
+// received in them.
 func trainZipf(s *Store, from, steps, batch int) (int64, error) {
 	before := s.Counters()
 	rng := rand.New(rand.NewPCG(uint64(s.rank), uint64(from)))
@@ -130,9 +132,9 @@ func trainZipf(s *Store, from, steps, batch int) (int64, error) {
 	return after.BytesSent() + bytesReceived(after) - before.BytesSent() - bytesReceived(before), nil
 }
 
-// TestPlacementEvensOutZipf counts the busiest rank's bytes over the mean for
-// Zipf(1.2) keys of 8 ranks: before and after the shards are placed by what was
-// measured. The steps after are others than those measured.
+// TestPlacementEvensOutZipf compares the busiest rank's bytes with the mean, for Zipf(1.2) keys
+// on 8 ranks, before and after the shards are placed by measured load. The steps after the
+// placement have different keys from the measured ones.
 func TestPlacementEvensOutZipf(t *testing.T) {
 	for _, batch := range []int{16, 64, 256} {
 		t.Run(fmt.Sprint("batch=", batch), func(t *testing.T) { evenOutZipf(t, batch) })
@@ -171,9 +173,9 @@ func evenOutZipf(t *testing.T, batch int) {
 	})
 	bytes := func(r RankLoad) int64 { return r.WireBytes }
 	b, a := imbalance(before, bytes), imbalance(after, bytes)
-	t.Logf("busiest rank over the mean: %.3f before, %.3f after", b, a)
+	t.Logf("busiest rank / mean: %.3f before the placement, %.3f after", b, a)
 	if a > 1.2 || a > b {
-		t.Errorf("the busiest rank has %.3f of the mean after placement, %.3f before; want at most 1.2", a, b)
+		t.Errorf("the busiest rank exchanges %.3f of the mean after the placement, %.3f before; want at most 1.2", a, b)
 	}
 	for r := range predicted {
 		if p, m := float64(predicted[r].WireBytes), float64(measured[r].WireBytes); m < 0.75*p || m > 1.25*p {
@@ -195,8 +197,8 @@ func save(s *Store) map[string][]byte {
 	return files
 }
 
-// exchangeFiles loads into every rank its shards out of the files of all: the
-// part of a shared disk is played by a map.
+// exchangeFiles loads into each rank its shards from the files of all ranks. A map stands in for
+// a shared disk.
 func exchangeFiles(s *Store, files map[string][]byte) error {
 	disk := s.ex.(member).disk(files)
 	if err := s.ex.(member).meet(); err != nil {
@@ -247,6 +249,8 @@ func TestPlacedJobsGiveTheSameBits(t *testing.T) {
 	fatal.If(t, differ(got, want.rows, 0))
 }
 
+// TestBadPlacesAreNamed: an invalid owner, and a placement that differs between ranks or comes
+// too late, give an error that names the fault.
 func TestBadPlacesAreNamed(t *testing.T) {
 	cfg := func(int) Config { return plainConfig(1) }
 	for want, call := range map[string]func(s *Store, l *Lookup) error{
@@ -256,7 +260,7 @@ func TestBadPlacesAreNamed(t *testing.T) {
 			err := errors.Join(s.Pull(l, oneBag(1, 2, 3, 4, 5, 6), true), s.Push(l), s.Apply(Step{N: 1, Scale: 1, Rate: 1}))
 			return errors.Join(err, s.Shards().Place(make([]int32, 8)))
 		},
-		"has another configuration": func(s *Store, l *Lookup) error { // another owner of shard 7
+		"has another configuration": func(s *Store, l *Lookup) error { // shard 7 has another owner
 			return errors.Join(s.Shards().Place([]int32{0, 0, 0, 0, 0, 0, 0, int32(s.rank)}), s.Pull(l, nil, true))
 		},
 		"the store was reset after the pull": func(s *Store, l *Lookup) error {
@@ -273,8 +277,8 @@ func TestBadPlacesAreNamed(t *testing.T) {
 	Place(make([]ShardLoad, 2), nil, 0)
 }
 
-// TestMeasuredPullsKeepStepWithNothing: of the pulls of one place in steps of up to 16,
-// an eighth are measured, as of all.
+// TestMeasuredPullsKeepStepWithNothing: the sampling of pulls is not in phase with the steps. Of
+// the pulls at one place in steps of up to 16 pulls, one in eight is measured, as of all pulls.
 func TestMeasuredPullsKeepStepWithNothing(t *testing.T) {
 	const steps = 800
 	for each := range int64(16) {
@@ -286,7 +290,7 @@ func TestMeasuredPullsKeepStepWithNothing(t *testing.T) {
 				}
 			}
 			if n < steps/loadEvery*3/4 || n > steps/loadEvery*5/4 {
-				t.Errorf("of %d pulls, number %d of %d in each step, %d are measured", steps, place+1, each+1, n)
+				t.Errorf("of %d pulls at place %d of %d in a step, %d are measured", steps, place+1, each+1, n)
 			}
 		}
 	}

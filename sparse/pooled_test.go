@@ -11,7 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// pooledBy makes all tables of a job Pooled.
+// pooledBy sets the strategy of all tables of a job to Pooled.
 func (j *job) pooledBy() *job {
 	for i := range j.cfg.Tables {
 		j.cfg.Tables[i].Strategy, j.cfg.Tables[i].Wire = Pooled, Wire{}
@@ -19,6 +19,8 @@ func (j *job) pooledBy() *job {
 	return j
 }
 
+// TestOwnersPoolLikeReaders: random jobs with strategy Pooled agree with the twin. On one rank
+// they have its bits.
 func TestOwnersPoolLikeReaders(t *testing.T) {
 	for size := 1; size <= 3; size++ {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -32,8 +34,8 @@ func TestOwnersPoolLikeReaders(t *testing.T) {
 	}
 }
 
-// TestShortBagsPooledToTheBit: two keys of a bag add up to the same in any order,
-// and gradients are summed by key and rank as readers do.
+// TestShortBagsPooledToTheBit: the sum of two keys of a bag does not depend on their order, and
+// gradients are summed by key and rank as with strategy Rows, so the bits are the same.
 func TestShortBagsPooledToTheBit(t *testing.T) {
 	for size := 2; size <= 3; size++ {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -50,7 +52,7 @@ func TestShortBagsPooledToTheBit(t *testing.T) {
 	}
 }
 
-// shorten leaves the first two keys of each bag.
+// shorten keeps at most two keys of each bag.
 func shorten(b *Bags) {
 	short := Bags{Table: b.Table, Pooling: b.Pooling, Offsets: []int32{0}}
 	for i := range len(b.Offsets) - 1 {
@@ -67,8 +69,8 @@ func shorten(b *Bags) {
 	*b = short
 }
 
-// TestLongBagsCostLessPooled counts both ways of one batch of long bags, and holds
-// what Bytes expects against what is sent.
+// TestLongBagsCostLessPooled counts the bytes of a batch of long bags with the strategies Rows
+// and Pooled, and compares them with the estimate of Bytes.
 func TestLongBagsCostLessPooled(t *testing.T) {
 	const size, bags = 2, 400
 	for _, n := range []int{1, 100} {
@@ -95,7 +97,7 @@ func TestLongBagsCostLessPooled(t *testing.T) {
 				of[s.rank] = c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent
 				ds[s.rank] = Demand{Values: int64(len(b.Values)), Bags: bags, Unique: c.UniqueKeys}
 				if n > 1 {
-					ds[s.rank].Sums = bags // each has keys of both ranks
+					ds[s.rank].Sums = bags // each bag has keys of both ranks
 				} else {
 					ds[s.rank].Sums = bags / size
 				}
@@ -111,7 +113,7 @@ func TestLongBagsCostLessPooled(t *testing.T) {
 			demand.Steps = 1
 			expected := how.Bytes(demand, cfg.Tables[0], 100_000, size)
 			if x := float64(expected) / float64(sent[i]); x < 0.85 || x > 1.15 {
-				t.Errorf("bags of %d, %v: %d bytes are expected, %d sent", n, how, expected, sent[i])
+				t.Errorf("bags of %d, %v: %d bytes estimated, %d sent", n, how, expected, sent[i])
 			}
 		}
 		if (n > 1) != (sent[1] < sent[0]) {
@@ -122,13 +124,13 @@ func TestLongBagsCostLessPooled(t *testing.T) {
 			want = Pooled
 		}
 		if got := Choose([]Strategy{Pooled, Replicated}, demand, plainConfig(16).Tables[0], 100_000, 100, size); got != want {
-			t.Errorf("bags of %d: %v is chosen", n, got)
+			t.Errorf("bags of %d: strategy %v is chosen", n, got)
 		}
 	}
 }
 
-// FuzzPooledRequest makes a peer request arbitrary bags. They must be rejected, or every
-// key must be in one.
+// FuzzPooledRequest lets a peer request arbitrary bags. They must be rejected, or every key must
+// be in a bag.
 func FuzzPooledRequest(f *testing.F) {
 	cfg := plainConfig(1)
 	cfg.Tables[0].Strategy = Pooled
@@ -147,7 +149,7 @@ func FuzzPooledRequest(f *testing.F) {
 		end := 0
 		each(p.asked[0].counts, func(_, table, _, lo, hi int) {
 			if table != 0 || lo != end || hi <= lo {
-				t.Fatalf("table %d, keys %d to %d behind %d", table, lo, hi, end)
+				t.Fatalf("table %d, keys %d to %d after %d", table, lo, hi, end)
 			}
 			end = hi
 		})
@@ -157,8 +159,8 @@ func FuzzPooledRequest(f *testing.F) {
 	})
 }
 
-// TestPooledSlots keeps the gradients of pooled bags apart by slot: where rank 1 has
-// none that counts, as in every other step, it is as if it had no bags.
+// TestPooledSlots stages the gradients of pooled bags by slot. In every other step no slot of
+// rank 1 counts, and the result is as if rank 1 had no bags.
 func TestPooledSlots(t *testing.T) {
 	const size, steps = 3, 4
 	run := func(slots bool) []map[uint64][]float32 {
@@ -209,6 +211,8 @@ func TestPooledSlots(t *testing.T) {
 	fatal.If(t, differ(run(true), want, 0))
 }
 
+// TestPoolingByOwnersAllocatesNothing: after the first steps, a step with strategy Pooled
+// allocates no memory.
 func TestPoolingByOwnersAllocatesNothing(t *testing.T) {
 	cfg := steadyConfig()
 	cfg.Tables[0].Strategy, cfg.Tables[0].Wire = Pooled, Wire{}
@@ -226,6 +230,7 @@ func TestPoolingByOwnersAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestStrategiesAreRefused: a table rejects a strategy that it cannot use, with the reason.
 func TestStrategiesAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"strategy 7 is not one of":        func(c *Config) { c.Tables[0].Strategy = 7 },

@@ -13,20 +13,20 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// plainConfig is one table of one part whose rows start at zero and move by
-// minus the gradient.
+// plainConfig describes one table of one part. Its rows are initially zero, and a step subtracts
+// the gradient.
 func plainConfig(dim int) Config {
 	return Config{Shards: 8, Tables: []Table{{Name: "x", Parts: []Part{
 		{Name: "deep", Dim: dim, Rule: optim.Rule{Kind: "sgd", LearningRate: 1}, Init: Init{Kind: "zero"}},
 	}}}}
 }
 
-// oneBag is a batch of one bag.
+// oneBag returns a batch of one bag.
 func oneBag(keys ...uint64) []Bags {
 	return []Bags{{Values: keys, Offsets: []int32{0, int32(len(keys))}}}
 }
 
-// set makes the row of each key hold the given value, on a store of one rank.
+// set sets all values of the row of each key, on a store of one rank.
 func set(t *testing.T, s *Store, rows map[uint64]float32) {
 	t.Helper()
 	for key, v := range rows {
@@ -60,10 +60,12 @@ func read(t *testing.T, s *Store, key uint64) []float32 {
 	return dst
 }
 
+// TestPoolingByHand compares pooled values with values computed by hand, for every pooling, with
+// and without weights.
 func TestPoolingByHand(t *testing.T) {
 	s := open(t, plainConfig(1))
 	set(t, s, map[uint64]float32{0: 2, 7: 10, math.MaxUint64: -4})
-	values := []uint64{0, 0, 7, math.MaxUint64} // key 0 twice: it counts twice
+	values := []uint64{0, 0, 7, math.MaxUint64} // key 0 occurs twice, so it counts twice
 	for _, c := range []struct {
 		pooling Pooling
 		weights []float32
@@ -89,6 +91,7 @@ func TestPoolingByHand(t *testing.T) {
 	}
 }
 
+// TestBagsMayBeReusedAfterPull: a Lookup keeps its own copy of the bags.
 func TestBagsMayBeReusedAfterPull(t *testing.T) {
 	s := open(t, plainConfig(1))
 	set(t, s, map[uint64]float32{1: 1, 2: 2})
@@ -105,6 +108,8 @@ func TestBagsMayBeReusedAfterPull(t *testing.T) {
 	}
 }
 
+// TestReadingHasNoSideEffects: a pull with insert=false, or one that is not pushed, inserts no
+// row.
 func TestReadingHasNoSideEffects(t *testing.T) {
 	cfg := plainConfig(3)
 	cfg.Tables[0].Parts[0].Init = Init{Kind: "normal", Scale: 1}
@@ -116,12 +121,12 @@ func TestReadingHasNoSideEffects(t *testing.T) {
 		t.Fatalf("reading left %+v", c)
 	}
 	l := s.NewLookup()
-	if err := s.Pull(l, oneBag(5), true); err != nil { // pulled to train, and dropped
+	if err := s.Pull(l, oneBag(5), true); err != nil { // pulled to train, but not pushed
 		t.Fatal(err)
 	}
 	before := make([]float32, 3)
 	if l.Pool(0, 0, before, 3, false); before[0] == 0 {
-		t.Fatal("a new key does not begin to train with its initial row")
+		t.Fatal("a new key is not trained from its initial row")
 	}
 	fatal.If(t, s.Apply(Step{N: 1, Scale: 1, Rate: 1}))
 	if n := s.Counters().RowsHeld; n != 0 {
@@ -131,16 +136,16 @@ func TestReadingHasNoSideEffects(t *testing.T) {
 	after := read(t, s, 5)
 	for i := range after {
 		if after[i] != before[i]-1 {
-			t.Fatalf("row %v moved by a gradient of 1 to %v", before, after)
+			t.Fatalf("a gradient of 1 changed row %v to %v", before, after)
 		}
 	}
 	if n := s.Rows(0); n != 1 {
-		t.Fatalf("%d rows are held, want 1", n)
+		t.Fatalf("the store has %d rows, want 1", n)
 	}
 }
 
-// TestTwoLookupsInFlight pulls batch 2 before batch 1 is applied, with a key that
-// is new in both: the second must find the row the first inserted.
+// TestTwoLookupsInFlight pulls batch 2 before batch 1 is applied. A key is new in both batches,
+// and the second step must update the row that the first inserted.
 func TestTwoLookupsInFlight(t *testing.T) {
 	s := open(t, plainConfig(1))
 	a, b := s.NewLookup(), s.NewLookup()
@@ -157,6 +162,7 @@ func TestTwoLookupsInFlight(t *testing.T) {
 	}
 }
 
+// TestPushesAddUpUntilApply: the gradients of all pushes before an Apply are summed.
 func TestPushesAddUpUntilApply(t *testing.T) {
 	cfg := plainConfig(1)
 	cfg.Tables[0].Parts[0].Rule = optim.Rule{Kind: "adagrad"}
@@ -172,8 +178,8 @@ func TestPushesAddUpUntilApply(t *testing.T) {
 	fatal.If(t, differ(records(s), records(whole), 0))
 }
 
-// TestPushedGradientsOutliveTheirLookup checks that staged gradients do not change when
-// their Lookup is pulled again.
+// TestPushedGradientsOutliveTheirLookup: staged gradients do not change when their Lookup is
+// used for another pull.
 func TestPushedGradientsOutliveTheirLookup(t *testing.T) {
 	after := func(next []Bags) []float32 {
 		s := open(t, plainConfig(2))
@@ -196,6 +202,8 @@ func TestPushedGradientsOutliveTheirLookup(t *testing.T) {
 	}
 }
 
+// TestRankWithoutSamplesTakesPart: ranks without keys make the same calls as the others, and the
+// step succeeds.
 func TestRankWithoutSamplesTakesPart(t *testing.T) {
 	for _, nothing := range [][]Bags{nil, {{Offsets: []int32{0}}}, {{}}} {
 		onRanks(t, 3, plainConfig(2), func(s *Store) error {
@@ -220,6 +228,7 @@ func TestRankWithoutSamplesTakesPart(t *testing.T) {
 	}
 }
 
+// TestBytesOnTheWire compares the counted bytes of each rank with their definition.
 func TestBytesOnTheWire(t *testing.T) {
 	const size, tables, steps = 3, 2, 4
 	cfg := Config{Shards: 32, Tables: []Table{
@@ -283,12 +292,12 @@ func TestBytesOnTheWire(t *testing.T) {
 		t.Errorf("%d bytes sent, %d received", sent, received)
 	}
 	if held != 120 || inserted != 120 {
-		t.Errorf("%d rows held, %d inserted, want 120", held, inserted)
+		t.Errorf("%d rows, %d inserted, want 120", held, inserted)
 	}
 }
 
-// TestHalfPrecisionHalvesTheBytes counts rows and gradients of an odd number of
-// values: a table's share of a message is padded to 4 bytes.
+// TestHalfPrecisionHalvesTheBytes counts the bytes of rows and gradients with an odd number of
+// values. The share of a table in a message is padded to 4 bytes.
 func TestHalfPrecisionHalvesTheBytes(t *testing.T) {
 	cfg := plainConfig(3)
 	var rows, grads [2]int64
@@ -302,7 +311,7 @@ func TestHalfPrecisionHalvesTheBytes(t *testing.T) {
 			if c := s.Counters(); s.rank == 0 {
 				rows[i], grads[i] = c.RowBytesReceived/c.RemoteUniqueKeys, c.GradBytesSent/c.RemoteUniqueKeys
 				if pad := c.GradBytesSent % 4; pad != 0 {
-					return fmt.Errorf("%d bytes: not whole words", c.GradBytesSent)
+					return fmt.Errorf("%d bytes of gradients are not a multiple of 4", c.GradBytesSent)
 				}
 			}
 			return nil
@@ -313,10 +322,11 @@ func TestHalfPrecisionHalvesTheBytes(t *testing.T) {
 	}
 	cfg.Tables[0].Wire = Wire{Rows: 9}
 	if err := cfg.validate(); err == nil || !strings.Contains(err.Error(), `table 0 ("x"): wire: precision 9`) {
-		t.Errorf("a bad wire: %v", err)
+		t.Errorf("an invalid wire format: %v", err)
 	}
 }
 
+// TestRoundingKeepsWhatIsNotFinite: rounding to bfloat16 keeps infinities and NaNs.
 func TestRoundingKeepsWhatIsNotFinite(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), math.Float32frombits(0x7f800001)
 	x := []float32{inf, -inf, nan, math.MaxFloat32}
@@ -326,6 +336,8 @@ func TestRoundingKeepsWhatIsNotFinite(t *testing.T) {
 	}
 }
 
+// TestNonFiniteNamesTableAndKey: a NaN or an infinity is reported with its table and key, and
+// Apply changes no row.
 func TestNonFiniteNamesTableAndKey(t *testing.T) {
 	nan := float32(math.NaN())
 	cfg := plainConfig(2)
@@ -339,11 +351,11 @@ func TestNonFiniteNamesTableAndKey(t *testing.T) {
 	}
 	fatal.If(t, s.Pull(l, bags, true))
 	if table, key, found := l.NonFinite(); found {
-		t.Fatalf("blames table %q key %d of finite rows", table, key)
+		t.Fatalf("the error names table %q key %d, although all rows are finite", table, key)
 	}
 	l.PoolGrad(1, 0, []float32{0, 0, 0, nan}, 2)
 	if table, key, found := l.NonFinite(); !found || table != "y" || key != 4 {
-		t.Fatalf("blames table %q key %d (%t), want y 4", table, key, found)
+		t.Fatalf("the error names table %q key %d (%t), want y 4", table, key, found)
 	}
 	fatal.If(t, s.Push(l))
 	err := s.Apply(Step{N: 3, Scale: 1, Rate: 1})
@@ -360,12 +372,12 @@ func TestNonFiniteNamesTableAndKey(t *testing.T) {
 	fatal.If(t, s.tables[0].Put(1, []float32{0, float32(math.Inf(1))}))
 	fatal.If(t, s.Pull(l, bags, false))
 	if table, key, found := l.NonFinite(); !found || table != "x" || key != 1 {
-		t.Fatalf("blames table %q key %d (%t) for an infinite row, want x 1", table, key, found)
+		t.Fatalf("the error names table %q key %d (%t) for an infinite row, want x 1", table, key, found)
 	}
 }
 
-// TestWhatComesAfterACheckIsChecked: gradients that join those which an Apply has looked
-// at are looked at by the next, in whatever way they wait.
+// TestWhatComesAfterACheckIsChecked: an Apply that fails has checked the gradients of the tables
+// before the fault. Gradients pushed afterwards are still checked by the next Apply.
 func TestWhatComesAfterACheckIsChecked(t *testing.T) {
 	cfg := plainConfig(2)
 	cfg.Tables = append(cfg.Tables, cfg.Tables[0])
@@ -383,12 +395,12 @@ func TestWhatComesAfterACheckIsChecked(t *testing.T) {
 		t.Helper()
 		var nf *nonFiniteError
 		if err := s.Apply(at); !errors.As(err, &nf) || nf.Table != table || s.Rows(0)+s.Rows(1) != 0 {
-			t.Fatalf("Apply returned %v, want table %q blamed; %d and %d rows", err, table, s.Rows(0), s.Rows(1))
+			t.Fatalf("Apply returned %v, want an error that names table %q; %d and %d rows", err, table, s.Rows(0), s.Rows(1))
 		}
 	}
 	nan := float32(math.NaN())
 	push(1, nan)
-	blames("y") // x was found to be finite
+	blames("y") // table x was checked and is finite
 	push(nan, 1)
 	blames("x")
 	s.Replica().Discard()
@@ -402,6 +414,7 @@ func TestWhatComesAfterACheckIsChecked(t *testing.T) {
 	fatal.If(t, s.Apply(at))
 }
 
+// TestBadBagsAreNamed: invalid bags are rejected with an error that names the fault.
 func TestBadBagsAreNamed(t *testing.T) {
 	s := open(t, plainConfig(1))
 	for want, b := range map[string]Bags{
@@ -422,7 +435,7 @@ func TestBadBagsAreNamed(t *testing.T) {
 	}
 }
 
-// wantFault runs call on two ranks and requires that one of them returns the error.
+// wantFault runs call on two ranks and requires the error of one of them to contain want.
 func wantFault(t *testing.T, cfg func(rank int) Config, call func(s *Store, l *Lookup) error, want string) {
 	t.Helper()
 	g, errs := newGroup(2), make(chan error, 2)
@@ -444,6 +457,8 @@ func wantFault(t *testing.T, cfg func(rank int) Config, call func(s *Store, l *L
 	}
 }
 
+// TestRanksOutOfStepAreNamed: ranks that make different calls, or have different configurations
+// or limits, get an error that names the difference.
 func TestRanksOutOfStepAreNamed(t *testing.T) {
 	same := func(int) Config { return plainConfig(1) }
 	limited := func(int) Config {
@@ -490,6 +505,8 @@ func TestRanksOutOfStepAreNamed(t *testing.T) {
 	}
 }
 
+// TestCallsOutOfOrderAreNamed: calls in a wrong order and invalid steps are rejected with the
+// reason.
 func TestCallsOutOfOrderAreNamed(t *testing.T) {
 	for want, call := range map[string]func(s *Store, l *Lookup) error{
 		"nothing has been pulled": func(s *Store, l *Lookup) error { return s.Push(l) },
@@ -510,6 +527,8 @@ func TestCallsOutOfOrderAreNamed(t *testing.T) {
 	}
 }
 
+// TestLostPeerEndsEveryCall: if a rank is lost at any exchange, each rank's call returns the
+// error.
 func TestLostPeerEndsEveryCall(t *testing.T) {
 	lost := errors.New("rank 2 is lost")
 	for at := range 8 {
@@ -538,7 +557,7 @@ func TestLostPeerEndsEveryCall(t *testing.T) {
 	}
 }
 
-// dying is an Exchanger whose rank fails after some exchanges.
+// dying is an Exchanger that fails after some exchanges.
 type dying struct {
 	Exchanger
 	left, rank int
@@ -569,6 +588,8 @@ func (d *dying) AllToAllV(send []byte, sc []int, recv []byte, rc []int) error {
 	return d.Exchanger.AllToAllV(send, sc, recv, rc)
 }
 
+// TestWrongProgramsPanic: calls that only a wrong program makes panic with a message that names
+// the fault.
 func TestWrongProgramsPanic(t *testing.T) {
 	s, other, closed := open(t, plainConfig(4)), open(t, plainConfig(4)), open(t, plainConfig(4))
 	fatal.If(t, closed.Close())
@@ -603,6 +624,7 @@ func TestWrongProgramsPanic(t *testing.T) {
 	}
 }
 
+// TestFailedPullLeavesNothingToPool: after a failed pull, its Lookup cannot be pushed.
 func TestFailedPullLeavesNothingToPool(t *testing.T) {
 	s := open(t, plainConfig(1))
 	l := s.NewLookup()
@@ -615,7 +637,7 @@ func TestFailedPullLeavesNothingToPool(t *testing.T) {
 	}
 }
 
-// lying is an Exchanger whose peer, rank 1, announces these counts.
+// lying is an Exchanger whose peer, rank 1, announces the given counts.
 type lying struct {
 	Exchanger
 	counts []int64
@@ -630,6 +652,8 @@ func (x lying) AllToAll(send, recv []int64) error {
 	return nil
 }
 
+// TestAnnouncedCountsAreNotBelieved: negative and excessive counts from a peer are rejected with
+// its rank.
 func TestAnnouncedCountsAreNotBelieved(t *testing.T) {
 	cfg := plainConfig(1)
 	cfg.MaxKeysPerExchange = 10
@@ -648,12 +672,13 @@ func TestAnnouncedCountsAreNotBelieved(t *testing.T) {
 	}
 }
 
+// TestRowsOfOnePullAreBounded: a pull of more values than the limit is rejected.
 func TestRowsOfOnePullAreBounded(t *testing.T) {
 	s := open(t, plainConfig(maxDim))
 	l := s.NewLookup()
 	l.want.counts[0] = 1 << 21
 	l.want.layout(s)
 	if err := l.placeRows(); err == nil || !strings.Contains(err.Error(), "make the batch smaller") {
-		t.Fatalf("2³³ values in one pull: %v", err)
+		t.Fatalf("a pull of 2³³ values: %v", err)
 	}
 }

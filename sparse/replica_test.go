@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// mirrored makes a step up to Mirror; the rest is Apply.
+// mirrored performs a step up to and including Mirror. Only Apply is missing.
 func (j *jobStep) mirrored(s *Store, l *Lookup) error {
 	if err := s.Pull(l, j.bags[s.rank], true); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (j *jobStep) mirrored(s *Store, l *Lookup) error {
 	return errors.Join(s.Push(l), s.Replica().Mirror(j.at))
 }
 
-// bytesOfShards returns the shards of tables with rows, as they are saved.
+// bytesOfShards returns the saved form of all shards that have rows.
 func bytesOfShards(t *testing.T, tables []*table.Table) map[string][]byte {
 	all := map[string][]byte{}
 	for _, x := range sections(tables, false) {
@@ -40,17 +40,17 @@ func bytesOfShards(t *testing.T, tables []*table.Table) map[string][]byte {
 	return all
 }
 
-// sameCopies checks that each rank's copy equals the shards of its ward.
+// sameCopies checks that the copy on each rank's buddy equals the rank's shards.
 func sameCopies(t *testing.T, stores []*Store) {
 	t.Helper()
 	for r, s := range stores {
 		own, copied := bytesOfShards(t, s.tables), bytesOfShards(t, stores[s.replica.own()].replica.tables)
 		if len(own) == 0 || len(own) != len(copied) {
-			t.Errorf("rank %d holds %d shards, its buddy %d", r, len(own), len(copied))
+			t.Errorf("rank %d has %d shards, the copy on its buddy has %d", r, len(own), len(copied))
 		}
 		for name := range own {
 			if !bytes.Equal(own[name], copied[name]) {
-				t.Errorf("rank %d: its buddy's copy of table and shard %s is another", r, name)
+				t.Errorf("rank %d: the copy on its buddy of table and shard %s differs", r, name)
 			}
 		}
 	}
@@ -72,15 +72,15 @@ func onGroup(t *testing.T, size int, f func(m member) error) {
 	fatal.If(t, errors.Join(errs...))
 }
 
-// How far a step was when a rank was lost.
+// The moments at which a rank is lost.
 const (
-	between  = iota // steps
-	untaken         // it was mirrored on some ranks, and is taken again
-	finished        // some rank had applied it, so the others do
+	between  = iota // between two steps
+	untaken         // some ranks have mirrored the step, which is repeated
+	finished        // a rank has applied the step, so the others apply it too
 )
 
-// TestLostRankIsHealed loses each rank at each moment: the job ends with the rows of
-// the job that lost nothing, to the bit, and with copies as before.
+// TestLostRankIsHealed loses each rank at each moment. The job ends with the bits of an
+// undisturbed job and with complete copies.
 func TestLostRankIsHealed(t *testing.T) {
 	for _, size := range []int{2, 3} {
 		for _, rule := range []string{"adam", "rowwise_adagrad"} {
@@ -101,7 +101,7 @@ func TestLostRankIsHealed(t *testing.T) {
 	}
 }
 
-// TestLostHostIsHealed loses half of the ranks at once, whose buddies are the others.
+// TestLostHostIsHealed loses half of the ranks at once. Their buddies are the other half.
 func TestLostHostIsHealed(t *testing.T) {
 	j := fixedJob(optim.Rule{Kind: "adam"}, true, 4, 14)
 	want := j.onStores(t, 4).rows
@@ -114,7 +114,7 @@ func TestLostHostIsHealed(t *testing.T) {
 	}
 }
 
-// marked marks some ranks.
+// marked returns a flag for each rank, set for the given ranks.
 func marked(size int, ranks []int) []bool {
 	all := make([]bool, size)
 	for _, r := range ranks {
@@ -124,7 +124,7 @@ func marked(size int, ranks []int) []bool {
 }
 
 func loseAndHeal(t *testing.T, j *job, buddy []int, size int, lost []int, moment int, want []map[uint64][]float32) {
-	const at = 6 // steps before the loss
+	const at = 6 // the number of steps before the loss
 	stores, empty := make([]*Store, size), marked(size, lost)
 	open := func(m member) (err error) {
 		if stores[m.rank], err = Open(m, j.cfg); err == nil {
@@ -188,7 +188,7 @@ func loseAndHeal(t *testing.T, j *job, buddy []int, size int, lost []int, moment
 	fatal.If(t, differ(got, want, 0))
 }
 
-// TestReplicaBytes counts what Mirror sends: a key and a gradient for each distinct
+// TestReplicaBytes counts the bytes that Mirror sends: a key and a gradient for each distinct
 // key of a step, and the counts.
 func TestReplicaBytes(t *testing.T) {
 	const size = 3
@@ -215,13 +215,14 @@ func TestReplicaBytes(t *testing.T) {
 			}
 		}
 		if c := s.Counters(); c.ReplicaBytesSent != want || want == 0 || c.RowsHeld != int64(s.tables[0].Rows()+s.tables[1].Rows()) {
-			return fmt.Errorf("%d bytes sent, %d expected; %d rows", c.ReplicaBytesSent, want, c.RowsHeld)
+			return fmt.Errorf("%d bytes sent, want %d; %d rows", c.ReplicaBytesSent, want, c.RowsHeld)
 		}
 		return nil
 	})
 }
 
-// TestReplicaRefusals: what cannot be is said.
+// TestReplicaRefusals: calls in a wrong order and invalid copies are rejected with an error that
+// names the cause.
 func TestReplicaRefusals(t *testing.T) {
 	cfg := plainConfig(1)
 	says := func(err error, want string) {
@@ -260,7 +261,7 @@ func TestReplicaRefusals(t *testing.T) {
 	})
 }
 
-// FuzzHealed feeds made-up shards to a rank that is healed.
+// FuzzHealed passes arbitrary bytes as shards to a rank that is healed.
 func FuzzHealed(f *testing.F) {
 	f.Add(make([]byte, healHead))
 	f.Add(append(append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 16}, make([]byte, 7)...), "WDLSHARD12345678"...))
@@ -270,7 +271,7 @@ func FuzzHealed(f *testing.F) {
 		defer s.Close()
 		fatal.If(t, s.Replica().Start(nil))
 		if s.replica.takeHealed(1, part) == nil && len(part)%8 != 0 {
-			t.Errorf("%d bytes are taken: shards fill whole words", len(part))
+			t.Errorf("%d bytes were accepted, although shards consist of whole words", len(part))
 		}
 	})
 }

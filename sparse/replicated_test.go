@@ -41,8 +41,8 @@ func zipfJob(ranks, steps int) *job {
 	return j
 }
 
-// withCopies runs the job and copies replicated rows after every given number of
-// steps, preparing batches ahead in between or not.
+// withCopies runs the job and refreshes the replicated rows after every given number of steps.
+// With ahead, the batches in between are prepared in advance.
 func (j *job) withCopies(t *testing.T, size, every int, ahead bool) (out outcome, chosen int, counters []Counters) {
 	t.Helper()
 	norms, rows := make([][]float64, size), make([][]map[uint64][]float32, size)
@@ -99,8 +99,8 @@ func (j *job) withCopies(t *testing.T, size, every int, ahead bool) (out outcome
 	return out, chosen, counters
 }
 
-// TestReplicatedGivesTheSameBits replicates one table, or both, or one while the
-// other is pooled, with batches prepared ahead and without.
+// TestReplicatedGivesTheSameBits replicates one table, both tables, or one while the other is
+// pooled. Batches are prepared in advance or not.
 func TestReplicatedGivesTheSameBits(t *testing.T) {
 	for _, size := range []int{1, 2, 3} {
 		j := zipfJob(size, 60)
@@ -125,14 +125,14 @@ func TestReplicatedGivesTheSameBits(t *testing.T) {
 			}
 			rows := len(want.rows[1])
 			if _, both := how["item"]; !both && size > 1 && (chosen < rows/2 || chosen > rows) {
-				t.Errorf("P=%d %v: %d rows are on every rank, user has %d", size, how, chosen, rows)
+				t.Errorf("P=%d %v: %d rows are on every rank, want the %d of table user", size, how, chosen, rows)
 			}
 		}
 	}
 }
 
-// TestReplicatedBytes holds what Bytes expects against what is sent when every
-// row is a replica, and that reading sends nothing but counts.
+// TestReplicatedBytes compares the estimate of Bytes with the bytes sent when every row is
+// replicated. Reading sends only counts.
 func TestReplicatedBytes(t *testing.T) {
 	const size, rows, steps = 3, 200, 4
 	cfg := plainConfig(4)
@@ -156,7 +156,7 @@ func TestReplicatedBytes(t *testing.T) {
 		}
 		now := s.Counters()
 		if now.RowBytesSent != was.RowBytesSent || now.KeyBytesSent != was.KeyBytesSent || now.GradBytesSent != was.GradBytesSent {
-			return fmt.Errorf("replicated rows travelled: %+v, before %+v", now, was)
+			return fmt.Errorf("replicated rows were exchanged: %+v, before %+v", now, was)
 		}
 		all[s.rank] = Counters{CopyBytesSent: now.CopyBytesSent - was.CopyBytesSent, CountBytesSent: now.CountBytesSent - was.CountBytesSent}
 		return errors.Join(err, chosen)
@@ -171,25 +171,25 @@ func TestReplicatedBytes(t *testing.T) {
 	d := Demand{Steps: steps, Values: 330 * steps, Bags: 330 * steps, Sums: 220 * steps, Unique: 330 * steps, Union: 120 * steps}
 	expected := Replicated.Bytes(d, cfg.Tables[0], rows, size)
 	if got := sent/steps + bits; float64(expected) < 0.9*float64(got) || float64(expected) > 1.1*float64(got) {
-		t.Errorf("%d bytes a step are expected, %d sent", expected, got)
+		t.Errorf("%d bytes per step estimated, %d sent", expected, got)
 	}
 	if rowsBytes := Rows.Bytes(d, cfg.Tables[0], rows, size); rowsBytes <= expected {
-		t.Errorf("%d bytes as rows", rowsBytes)
+		t.Errorf("%d bytes estimated for strategy Rows", rowsBytes)
 	}
-	// What is saved are the keys, so it pays for narrow rows.
+	// Only keys are saved, so replication pays for narrow rows.
 	if how := Choose([]Strategy{Pooled, Replicated}, d, cfg.Tables[0], rows, 100, size); how != Rows {
-		t.Errorf("%v is chosen", how)
+		t.Errorf("strategy %v is chosen", how)
 	}
 	narrow := plainConfig(1).Tables[0]
 	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, rows, 100, size); how != Replicated {
-		t.Errorf("of narrow rows %v is chosen", how)
+		t.Errorf("for narrow rows %v is chosen", how)
 	}
 	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, maxReplicated, 100, size); how != Rows {
-		t.Errorf("of a large table %v is chosen", how)
+		t.Errorf("for a large table %v is chosen", how)
 	}
 }
 
-// owned are the rows of this rank's shards, without guests.
+// owned returns the rows of this rank's shards, without guests.
 func owned(s *Store) []map[uint64][]float32 {
 	all := records(s)
 	for t, x := range s.tables {
@@ -202,7 +202,7 @@ func owned(s *Store) []map[uint64][]float32 {
 	return all
 }
 
-// TestGuestsAreEqual compares every rank's copy with the owner's row after steps.
+// TestGuestsAreEqual compares the copy on every rank with the owner's row after some steps.
 func TestGuestsAreEqual(t *testing.T) {
 	const size, rows = 3, 30
 	cfg := plainConfig(4)
@@ -237,7 +237,7 @@ func TestGuestsAreEqual(t *testing.T) {
 		for r, s := range stores {
 			held, err := s.tables[0].Get(key, record)
 			if err != nil || !held {
-				t.Fatalf("rank %d does not hold key %d: %v", r, key, err)
+				t.Fatalf("rank %d has no row of key %d: %v", r, key, err)
 			}
 			if r > 0 && !slices.Equal(record, first) {
 				t.Errorf("key %d is %v on rank %d, %v on rank 0", key, record, r, first)
@@ -249,6 +249,8 @@ func TestGuestsAreEqual(t *testing.T) {
 	}
 }
 
+// TestReplicatedIsRefused: calls that cannot be combined with copied keys are rejected with the
+// reason.
 func TestReplicatedIsRefused(t *testing.T) {
 	cfg := func(int) Config {
 		c := plainConfig(1)
@@ -284,7 +286,7 @@ func TestReplicatedIsRefused(t *testing.T) {
 			err := warm(s, l)
 			_, chosen := s.Copies().Refresh()
 			if s.rank == 1 {
-				s.copies.sets[0].Add([]uint64{77}, make([]uint32, 1)) // and announces it below
+				s.copies.sets[0].Add([]uint64{77}, make([]uint32, 1)) // the rank announces this key below
 			}
 			return errors.Join(err, chosen, s.Pull(l, oneBag(77), true))
 		},

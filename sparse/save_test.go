@@ -22,11 +22,11 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// saved is a checkpoint in memory, written by several ranks at once.
+// saved is a checkpoint in memory, written concurrently by several ranks.
 type saved struct {
 	mu       sync.Mutex
 	sections map[string][]byte
-	past     []byte // of every rank the same
+	past     []byte // the same bytes on every rank
 }
 
 func (c *saved) save(s *Store) error {
@@ -90,14 +90,14 @@ func (c *saved) load(s *Store) error {
 				return err
 			}
 			if r.Len() != 0 {
-				return fmt.Errorf("%d bytes are left unread", r.Len())
+				return fmt.Errorf("%d bytes were not read", r.Len())
 			}
 		}
 	}
 	return nil
 }
 
-// saveAfter runs the first steps of a job and saves; it also returns the rows.
+// saveAfter runs the first steps of a job and saves. It also returns the rows.
 func (j *job) saveAfter(t *testing.T, size, steps int) (*saved, []map[uint64][]float32) {
 	t.Helper()
 	ck, rows := &saved{}, make([][]map[uint64][]float32, size)
@@ -116,8 +116,7 @@ func (j *job) saveAfter(t *testing.T, size, steps int) (*saved, []map[uint64][]f
 	return ck, all
 }
 
-// continued loads a job into new stores, or into ones in use, and runs it from
-// step first to its end.
+// continued loads a job into stores, new or used, and runs it from step first to the end.
 func (j *job) continued(t *testing.T, ck *saved, size, first int, used bool) ([]map[uint64][]float32, []float64) {
 	t.Helper()
 	rows, norms := make([][]map[uint64][]float32, size), make([][]float64, size)
@@ -155,8 +154,8 @@ func (j *job) continued(t *testing.T, ck *saved, size, first int, used bool) ([]
 	return all, sums
 }
 
-// TestSaveLoadContinueEqualsUninterrupted stops a job in the middle, continues
-// it from what was saved and compares rows and norms to the bit.
+// TestSaveLoadContinueEqualsUninterrupted stops a job in the middle, saves, loads and continues.
+// Rows and norms have the bits of an uninterrupted job.
 func TestSaveLoadContinueEqualsUninterrupted(t *testing.T) {
 	const steps, half, size = 12, 5, 2
 	for _, kind := range optim.Kinds() {
@@ -177,11 +176,12 @@ func TestSaveLoadContinueEqualsUninterrupted(t *testing.T) {
 	}
 }
 
-// TestAnyNumberOfRanksLoads loads what two ranks saved, and saves it again.
+// TestAnyNumberOfRanksLoads loads on any number of ranks what two ranks saved, and saves it
+// again.
 func TestAnyNumberOfRanksLoads(t *testing.T) {
 	j := fixedJob(optim.Rule{Kind: "adam"}, true, 2, 5)
 	ck, want := j.saveAfter(t, 2, 5)
-	for size := 1; size <= 20; size++ { // more ranks than the 16 shards, too
+	for size := 1; size <= 20; size++ { // also more ranks than the 16 shards
 		rows, again := make([][]map[uint64][]float32, size), &saved{}
 		onRanks(t, size, j.cfg, func(s *Store) error {
 			if err := ck.load(s); err != nil {
@@ -196,12 +196,12 @@ func TestAnyNumberOfRanksLoads(t *testing.T) {
 			t.Errorf("loaded on %d ranks: %v", size, err)
 		}
 		if !maps.EqualFunc(again.sections, ck.sections, bytes.Equal) {
-			t.Errorf("saved by %d ranks the bytes differ", size)
+			t.Errorf("saved by %d ranks, the bytes differ", size)
 		}
 	}
 }
 
-// fixture is a store of one shard with three rows, and that shard's file.
+// fixture returns a store of one shard with three rows, and the file of the shard.
 func fixture(t testing.TB) (*Store, []byte) {
 	s := open(t, fixtureConfig(1))
 	fill(t, s)
@@ -221,7 +221,7 @@ func fill(t testing.TB, s *Store) {
 	}
 }
 
-// fixtureConfig makes the files of a format version.
+// fixtureConfig returns a configuration whose files have the given format version.
 func fixtureConfig(version int) Config {
 	c := Config{Shards: 1, Tables: []Table{{Name: "user", Parts: []Part{
 		{Name: "deep", Dim: 2, Rule: optim.Rule{Kind: "adam"}, DenseL2: true},
@@ -233,8 +233,8 @@ func fixtureConfig(version int) Config {
 	return c
 }
 
-// TestFormatsStayReadable holds the bytes of every format version, of shards and of
-// deltas, and loads them: version 1 without notes, version 2 with stamp and score.
+// TestFormatsStayReadable compares shards and deltas of every format version with stored bytes,
+// and loads them. Version 1 has no notes. Version 2 adds stamp and score.
 func TestFormatsStayReadable(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		s := open(t, fixtureConfig(version))
@@ -253,7 +253,7 @@ func TestFormatsStayReadable(t *testing.T) {
 				return b
 			}
 			if a, b := again(loaded), again(s); !bytes.Equal(a.Bytes(), b.Bytes()) {
-				t.Errorf("a %s of version %d that was loaded is saved otherwise", what, version)
+				t.Errorf("a %s of version %d is saved with other bytes after loading", what, version)
 			}
 		}
 		var shard, delta bytes.Buffer
@@ -265,14 +265,14 @@ func TestFormatsStayReadable(t *testing.T) {
 		same("delta", delta.Bytes(), func(s *Store, r io.Reader) error {
 			now, err := s.Files().LoadDelta(r, 0, 0)
 			if err == nil && now != 5 {
-				err = fmt.Errorf("it reports steps up to %d, want 5", now)
+				err = fmt.Errorf("the delta reports steps up to %d, want 5", now)
 			}
 			return err
 		})
 	}
 }
 
-// TestOccurrencesStayReadable does so for the occurrences of keys without a row.
+// TestOccurrencesStayReadable does the same for the occurrences of keys without a row.
 func TestOccurrencesStayReadable(t *testing.T) {
 	cfg := fixtureConfig(1)
 	cfg.Tables[0].Admit = table.Admit{After: 3, Counters: 64}
@@ -288,13 +288,15 @@ func TestOccurrencesStayReadable(t *testing.T) {
 		loaded.Files().LoadSeen(iotest.OneByteReader(bytes.NewReader(b.Bytes())), 0, 0),
 		loaded.tables[0].SaveSeen(&again, 0)))
 	if !bytes.Equal(again.Bytes(), b.Bytes()) {
-		t.Error("occurrences that were loaded are saved otherwise")
+		t.Error("occurrences are saved with other bytes after loading")
 	}
 	if err := loaded.Files().LoadSeen(bytes.NewReader(b.Bytes()), 1, 0); err == nil || !strings.Contains(err.Error(), "table 1: there are 1") {
-		t.Errorf("of a table that is not there: %v", err)
+		t.Errorf("occurrences of a missing table: %v", err)
 	}
 }
 
+// TestDamagedShardsAreRefused: a truncated file and a flipped byte at any position are rejected
+// with the place of the fault, and the store stays empty and usable.
 func TestDamagedShardsAreRefused(t *testing.T) {
 	_, b := fixture(t)
 	refused := func(what string, file []byte) {
@@ -302,16 +304,16 @@ func TestDamagedShardsAreRefused(t *testing.T) {
 		s := open(t, fixtureConfig(1))
 		err := s.Files().LoadShard(bytes.NewReader(file), 0, 0)
 		if err == nil {
-			t.Fatalf("%s: accepted", what)
+			t.Fatalf("%s: the file was accepted", what)
 		}
 		if !strings.HasPrefix(err.Error(), `sparse: load: rank 0 of 1: table "user": shard 0: `) {
 			t.Fatalf("%s: %v does not name the place", what, err)
 		}
 		if s.Rows(0) != 0 || len(s.Files().Sections()) != 0 {
-			t.Fatalf("%s: rows stayed", what)
+			t.Fatalf("%s: rows remained", what)
 		}
 		if err := s.Files().LoadShard(bytes.NewReader(b), 0, 0); err != nil || s.Rows(0) != 3 {
-			t.Fatalf("%s: the store is unusable afterwards: %v", what, err)
+			t.Fatalf("%s: the store cannot be used afterwards: %v", what, err)
 		}
 	}
 	for n := range b {
@@ -324,6 +326,8 @@ func TestDamagedShardsAreRefused(t *testing.T) {
 	}
 }
 
+// TestUnfittingShardsNameBothSides: if a shard does not match the table, the error describes the
+// file and the table.
 func TestUnfittingShardsNameBothSides(t *testing.T) {
 	_, b := fixture(t)
 	change := func(f func(cfg *Config)) *Store {
@@ -363,6 +367,7 @@ func TestUnfittingShardsNameBothSides(t *testing.T) {
 	}
 }
 
+// TestLoadNeedsAppliedGradients: loading is rejected while gradients are staged.
 func TestLoadNeedsAppliedGradients(t *testing.T) {
 	s, b := fixture(t)
 	s.Reset()
@@ -373,6 +378,7 @@ func TestLoadNeedsAppliedGradients(t *testing.T) {
 	}
 }
 
+// TestSaveReportsAFailedWrite: SaveShard returns the error of a write that fails at any byte.
 func TestSaveReportsAFailedWrite(t *testing.T) {
 	s, b := fixture(t)
 	full := errors.New("no space left")
@@ -384,7 +390,7 @@ func TestSaveReportsAFailedWrite(t *testing.T) {
 	}
 }
 
-// small is a writer with little room.
+// small is a writer that fails after a number of bytes.
 type small struct {
 	room int
 	err  error
@@ -398,6 +404,8 @@ func (w *small) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// TestAnnouncedSizesAreNotBelieved: a file that announces too many rows is rejected before
+// memory is allocated for them.
 func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
 	_, b := fixture(t)
 	rows := 16 + int(binary.LittleEndian.Uint32(b[12:]))
@@ -406,14 +414,16 @@ func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
 		binary.LittleEndian.PutUint64(file[rows:], n)
 		s := open(t, fixtureConfig(1))
 		if err := s.Files().LoadShard(bytes.NewReader(file), 0, 0); err == nil {
-			t.Fatalf("%d rows were accepted", n)
+			t.Fatalf("an announcement of %d rows was accepted", n)
 		}
 		if m := s.Counters().MemoryBytes; m > 1<<20 {
-			t.Fatalf("an announcement of %d rows took %d bytes", n, m)
+			t.Fatalf("an announcement of %d rows allocated %d bytes", n, m)
 		}
 	}
 }
 
+// FuzzLoadShard: an invalid file leaves the store empty. A valid one is saved with the same
+// bytes.
 func FuzzLoadShard(f *testing.F) {
 	_, b := fixture(f)
 	f.Add(b)
@@ -424,7 +434,7 @@ func FuzzLoadShard(f *testing.F) {
 		r := bytes.NewReader(file)
 		if err := s.Files().LoadShard(r, 0, 0); err != nil {
 			if s.Rows(0) != 0 {
-				t.Fatalf("rows stayed after %v", err)
+				t.Fatalf("rows remained after %v", err)
 			}
 			return
 		}
@@ -436,16 +446,17 @@ func FuzzLoadShard(f *testing.F) {
 	})
 }
 
-// reseal makes the checksum right again after a change.
+// reseal recomputes the checksum after a change.
 func reseal(file []byte) []byte {
 	body := file[:len(file)-4]
 	return binary.LittleEndian.AppendUint32(slices.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// TestForgedShardsAreRefused changes what a checksum cannot know.
+// TestForgedShardsAreRefused changes contents and recomputes the checksum. The shards are still
+// rejected.
 func TestForgedShardsAreRefused(t *testing.T) {
 	_, b := fixture(t)
-	const size = 8 + 4*9 // of a row: 3 values, 6 of state
+	const size = 8 + 4*9 // bytes of a row: key, 3 values, 6 floats of state
 	rows := 16 + int(binary.LittleEndian.Uint32(b[12:])) + 8
 	forge := func(f func(b []byte) []byte) []byte { return reseal(f(slices.Clone(b))) }
 	for want, file := range map[string][]byte{
@@ -484,19 +495,19 @@ func TestForgedShardsAreRefused(t *testing.T) {
 	var file bytes.Buffer
 	fatal.If(t, s.Files().SaveShard(&file, 0, own))
 	other := file.Bytes()
-	binary.LittleEndian.PutUint32(other[16:], uint32(1-own)) // the description's shard, not the key's
+	binary.LittleEndian.PutUint32(other[16:], uint32(1-own)) // the shard in the description, which differs from the key's
 	s.Reset()
 	if err := s.Files().LoadShard(bytes.NewReader(reseal(other)), 0, 1-own); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("key 5 belongs to shard %d", own)) {
 		t.Errorf("a key of another shard: %v", err)
 	}
 }
 
-// TestDeltasMakeTheCopyEqual follows a job of 2 ranks with a copy on 3: a full
-// load at step 4, then the delta of each 3 steps.
+// TestDeltasMakeTheCopyEqual updates a copy on 3 ranks from a job of 2 ranks: by a full load at
+// step 4, then by a delta every 3 steps. The copy equals the job.
 func TestDeltasMakeTheCopyEqual(t *testing.T) {
 	const size, copies, steps, first, every = 2, 3, 13, 4, 3
 	j := fixedJob(optim.Rule{Kind: "adagrad"}, false, size, steps)
-	j.cfg.Tables[0].Evict.Age = 3 // keys are given up, too
+	j.cfg.Tables[0].Evict.Age = 3 // so that rows are evicted too
 	full, want := map[string][]byte{}, make([][]map[uint64][]float32, size)
 	deltas := make([]map[string][]byte, (steps-first)/every)
 	var mu sync.Mutex
@@ -558,7 +569,7 @@ func TestDeltasMakeTheCopyEqual(t *testing.T) {
 	}
 }
 
-// saveDelta returns what has changed on a rank after a step, by section name.
+// saveDelta returns the changes on a rank since a step, by section name.
 func saveDelta(s *Store, since int64) map[string][]byte {
 	files, listed := map[string][]byte{}, map[string]string{}
 	if _, err := s.Files().Snapshot(since).take(1<<30, listed); err != nil {
@@ -579,7 +590,7 @@ func saveDelta(s *Store, since int64) map[string][]byte {
 				return nil
 			})
 			name := DeltaName(s.name(table), shard)
-			if rows > 0 && rows == s.tables[table].ShardRows(shard) { // shorter whole
+			if rows > 0 && rows == s.tables[table].ShardRows(shard) { // the full shard is shorter
 				b.Reset()
 				if err := s.Files().SaveShard(&b, table, shard); err != nil {
 					panic(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// TestSlotsEqualRanks trains a job whose microbatch k is computed by rank k, and
-// again with the microbatches dealt to ranks in another order in every step and
-// pushed as slots, one of them twice: the rows are the same bits.
+// TestSlotsEqualRanks trains a job whose microbatch k is computed by rank k. Then it deals the
+// microbatches to ranks in another order in every step and pushes them as slots, one of them
+// twice. The rows have the same bits.
 func TestSlotsEqualRanks(t *testing.T) {
 	const size, steps = 3, 15
 	j := fixedJob(optim.Rule{Kind: "adam"}, false, size, steps)
@@ -27,7 +27,7 @@ func TestSlotsEqualRanks(t *testing.T) {
 			for _, push := range []struct {
 				l    *Lookup
 				slot int
-			}{{a, deal[s.rank]}, {b, deal[(s.rank+1)%size]}} { // a spare rank computes each again
+			}{{a, deal[s.rank]}, {b, deal[(s.rank+1)%size]}} { // another rank repeats each microbatch
 				if err := s.Pull(push.l, step.bags[push.slot], true); err != nil {
 					return err
 				}
@@ -58,7 +58,7 @@ func TestSlotsEqualRanks(t *testing.T) {
 	fatal.If(t, differ(got, want.rows, 0))
 }
 
-// grads runs the backward of a batch.
+// grads computes the gradients of a batch.
 func grads(l *Lookup, dy [][][]float32, cfg Config) {
 	for f := range dy {
 		for p, g := range dy[f] {
@@ -67,7 +67,7 @@ func grads(l *Lookup, dy [][][]float32, cfg Config) {
 	}
 }
 
-// pushOnes pushes a gradient of 1 for each key of a table of dim 1, as a slot of one rank.
+// pushOnes pushes a gradient of 1 for each key as one slot of a rank. The table has dim 1.
 func pushOnes(t *testing.T, s *Store, l *Lookup, slot int, keys ...uint64) {
 	t.Helper()
 	fatal.If(t, s.Pull(l, oneBag(keys...), true))
@@ -75,21 +75,23 @@ func pushOnes(t *testing.T, s *Store, l *Lookup, slot int, keys ...uint64) {
 	fatal.If(t, s.Slots().Push(l, slot))
 }
 
+// TestOnlyCommittedSlotsCount: Commit sums only the given slots, and rejects slots that are
+// missing or given twice.
 func TestOnlyCommittedSlotsCount(t *testing.T) {
 	s := open(t, plainConfig(1))
 	l := s.NewLookup()
 	pushOnes(t, s, l, 5, 7, 9)
 	pushOnes(t, s, l, 0, 7)
 	pushOnes(t, s, l, 2, 7, 8)
-	pushOnes(t, s, l, 2, 7) // a second copy
+	pushOnes(t, s, l, 2, 7) // a second attempt at the slot
 	if err := s.Slots().Commit([]int{0, 1}); err == nil || !strings.Contains(err.Error(), "slot 1 is not staged, only [0 2 5] are") {
-		t.Fatalf("committing what is missing: %v", err)
+		t.Fatalf("committing a missing slot: %v", err)
 	}
 	if err := s.Slots().Commit([]int{2, 2}); err == nil || !strings.Contains(err.Error(), "given twice") {
 		t.Fatalf("committing twice: %v", err)
 	}
 	if s.staged[0].set.Len() != 0 {
-		t.Fatal("a Commit that failed changed what waits")
+		t.Fatal("a Commit that failed has added gradients")
 	}
 	fatal.If(t, errors.Join(s.Slots().Commit([]int{2, 0}), s.Apply(Step{N: 1, Scale: 1, Rate: 1})))
 	for key, want := range map[uint64]float32{7: -2, 8: -1, 9: 0} {
@@ -98,25 +100,27 @@ func TestOnlyCommittedSlotsCount(t *testing.T) {
 		}
 	}
 	if n := s.Rows(0); n != 2 {
-		t.Errorf("%d rows are held: a slot that does not count inserted one", n)
+		t.Errorf("%d rows: a slot that does not count inserted one", n)
 	}
 	if got := s.Slots().stagedSlots(); got != nil {
-		t.Errorf("after Commit %v are staged", got)
+		t.Errorf("after Commit, slots %v are staged", got)
 	}
 	if err := errors.Join(s.Pull(l, oneBag(7), true), s.Slots().Push(l, -1)); err == nil || !strings.Contains(err.Error(), "slots count from 0") {
 		t.Errorf("slot -1: %v", err)
 	}
 }
 
-// TestResetForgetsSlots: a group that goes back to a checkpoint takes the step again.
+// TestResetForgetsSlots: after Reset no slot is staged, so that a group that returns to a
+// checkpoint can repeat the step.
 func TestResetForgetsSlots(t *testing.T) {
 	s := open(t, plainConfig(1))
 	pushOnes(t, s, s.NewLookup(), 0, 7)
 	if err := s.Reset(); err != nil || s.Slots().stagedSlots() != nil {
-		t.Fatalf("%v; %v are staged", err, s.Slots().stagedSlots())
+		t.Fatalf("%v; slots %v are staged", err, s.Slots().stagedSlots())
 	}
 }
 
+// TestStagingAllocatesNothing: after the first steps, a step with slots allocates no memory.
 func TestStagingAllocatesNothing(t *testing.T) {
 	s := open(t, plainConfig(1))
 	l, bags := s.NewLookup(), oneBag(1, 2, 3)

@@ -13,7 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// take saves up to n sections of a snapshot and reports whether it has more.
+// take saves up to n sections of a snapshot and reports whether more remain.
 func (x *Snapshot) take(n int, files map[string]string) (more bool, err error) {
 	more = true
 	for ; n > 0 && more && err == nil; n-- {
@@ -21,7 +21,7 @@ func (x *Snapshot) take(n int, files map[string]string) (more bool, err error) {
 			var b bytes.Buffer
 			err := write(&b)
 			if _, twice := files[name]; twice {
-				return fmt.Errorf("section %s comes twice", name)
+				return fmt.Errorf("section %s occurs twice", name)
 			}
 			files[name] = b.String()
 			return err
@@ -30,8 +30,7 @@ func (x *Snapshot) take(n int, files map[string]string) (more bool, err error) {
 	return more, err
 }
 
-// watch holds what a snapshot saves in turns between steps against what one saves
-// whose turns come all at once.
+// watch compares a snapshot that is saved in turns between steps with one that is saved at once.
 type watch struct {
 	x         *Snapshot
 	want, got map[string]string
@@ -44,7 +43,7 @@ func watchNow(s *Store, since int64) (*watch, error) {
 	return w, err
 }
 
-// end returns how many of the sections came after n had been taken.
+// end saves the remaining sections and returns how many there were.
 func (w *watch) end() (late int, err error) {
 	n := len(w.got)
 	if _, err := w.x.take(1<<30, w.got); err != nil {
@@ -61,9 +60,9 @@ func (w *watch) end() (late int, err error) {
 	return len(w.got) - n, w.x.Close()
 }
 
-// TestSnapshotDuringSteps takes a snapshot in turns between steps, while rows are sent
-// ahead, removed, moved to disk or all changed by each step. It must equal the tables at
-// its step, as must a snapshot based on it.
+// TestSnapshotDuringSteps saves a snapshot in turns between steps that send rows ahead, remove
+// them, move them to disk or change all of them. The snapshot equals the tables at its step. So
+// does an incremental snapshot.
 func TestSnapshotDuringSteps(t *testing.T) {
 	for name, change := range map[string]func(j *job){
 		"plain": func(*job) {},
@@ -88,16 +87,16 @@ func TestSnapshotDuringSteps(t *testing.T) {
 					}
 					return n
 				}
-				if all := name == "dense"; (sum(deltas) == 0) != all || sum(lates) == 0 { // rows that all change are saved whole
-					t.Errorf("%v sections of changes, %v after the steps: the test tests nothing", deltas, lates)
+				if all := name == "dense"; (sum(deltas) == 0) != all || sum(lates) == 0 { // if all rows change, full shards are saved
+					t.Errorf("%v sections of changes, %v sections after the steps: the test is void", deltas, lates)
 				}
 			})
 		}
 	}
 }
 
-// watched runs the job on a rank, with a snapshot of all rows begun at step 3 and one
-// of what has changed since at step 7.
+// watched runs the job on a rank. It starts a snapshot of all rows at step 3 and one of the
+// changes since then at step 7.
 func (j *job) watched(s *Store, background Exchanger) (deltas, late int, err error) {
 	if err := s.Pipeline().Start(background); err != nil {
 		return 0, 0, err
@@ -150,7 +149,8 @@ func (j *job) watched(s *Store, background Exchanger) (deltas, late int, err err
 	return deltas, late + n, err
 }
 
-// TestATurnLooksThroughSomeShards, not through all that have nothing to save.
+// TestATurnLooksThroughSomeShards: a turn of a snapshot is short, even if no shard has anything
+// to save.
 func TestATurnLooksThroughSomeShards(t *testing.T) {
 	s, err := Open(Local{}, Config{Shards: 1024, Tables: []Table{{Name: "x", Parts: []Part{{Name: "p", Dim: 1}}}, {Name: "y", Parts: []Part{{Name: "p", Dim: 1}}}}})
 	fatal.If(t, err)
@@ -162,7 +162,7 @@ func TestATurnLooksThroughSomeShards(t *testing.T) {
 		}
 	}
 	if turns < 8 {
-		t.Errorf("%d turns for 2048 shards without rows: they are too long", turns)
+		t.Errorf("%d turns for 2048 shards without rows, so a turn is too long", turns)
 	}
 	if err := x.Close(); err != nil {
 		t.Error(err)

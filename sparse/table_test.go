@@ -9,6 +9,8 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
+// TestPlacementCoversEveryShardOnce: every shard has an owner, and the numbers of shards per
+// rank differ by at most one.
 func TestPlacementCoversEveryShardOnce(t *testing.T) {
 	for _, shards := range []int{1, 2, 64, 1024} {
 		for ranks := 1; ranks <= 33; ranks++ {
@@ -28,10 +30,12 @@ func TestPlacementCoversEveryShardOnce(t *testing.T) {
 	}
 }
 
+// TestShardsAreEven: the keys of a table are distributed evenly over the shards, and the same
+// key of several tables is in different shards.
 func TestShardsAreEven(t *testing.T) {
 	const shards, keys = 64, 64 * 1000
 	counts := make([]int, shards)
-	for key := range uint64(keys) { // small consecutive ids, the usual input
+	for key := range uint64(keys) { // small consecutive ids, which are the usual input
 		counts[ShardOf(Salt("user"), key, shards)]++
 	}
 	for shard, n := range counts {
@@ -40,24 +44,27 @@ func TestShardsAreEven(t *testing.T) {
 		}
 	}
 	if got := ShardOf(Salt("user"), 12345, 1); got != 0 {
-		t.Errorf("of one shard, number %d was chosen", got)
+		t.Errorf("with one shard, shard %d was chosen", got)
 	}
 	homes := map[int]bool{}
 	for _, table := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		homes[ShardOf(Salt(table), 0, 1024)] = true
 	}
 	if len(homes) < 7 {
-		t.Errorf("key 0 of 8 tables lives in only %d shards", len(homes))
+		t.Errorf("key 0 of 8 tables is in only %d different shards", len(homes))
 	}
 }
 
-// TestPlacementIsForever holds the placement that saved models depend on.
+// TestPlacementIsForever compares the placement with stored values, because saved models depend
+// on it.
 func TestPlacementIsForever(t *testing.T) {
 	if got := []int{ShardOf(Salt("user"), 0, 1024), ShardOf(Salt("user"), 1, 1024), ShardOf(Salt("item"), math.MaxUint64, 65536)}; !slices.Equal(got, []int{608, 113, 38092}) {
 		t.Errorf("shards %v", got)
 	}
 }
 
+// TestValidateReportsEveryFault: Validate reports all faults of a configuration at once, and
+// Open rejects it.
 func TestValidateReportsEveryFault(t *testing.T) {
 	bad := Config{Shards: 3, MaxKeysPerExchange: -1, Tables: []Table{
 		{Name: "x", Parts: []Part{
@@ -69,30 +76,31 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	}}
 	err := bad.validate()
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("the configuration was accepted")
 	}
 	for _, want := range []string{
 		"3 shards", "-1 keys", `table 0 ("x"): part 0 ("p"): dim 0`, "L2 -1", `kind "ones"`, "scale NaN", `"lion"`,
 		`part 1: the name "p" is taken`, "dim 4097", "L2 +Inf", `the name "x" is taken`, "0 parts", "1 to 255 bytes", "17 parts",
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("no word of %q in\n%v", want, err)
+			t.Errorf("no %q in\n%v", want, err)
 		}
 	}
 	if err := (Config{}).validate(); err == nil || !strings.Contains(err.Error(), "0 tables") {
 		t.Errorf("an empty configuration: %v", err)
 	}
 	if _, err := Open(Local{}, bad); err == nil {
-		t.Error("opened with faults")
+		t.Error("an invalid configuration was opened")
 	}
 	if _, err := Open(nil, plainConfig(1)); err == nil {
-		t.Error("opened without an Exchanger")
+		t.Error("a store was opened without an Exchanger")
 	}
 	if _, err := Open(member{newGroup(2), 2}, plainConfig(1)); err == nil {
-		t.Error("opened as rank 2 of 2")
+		t.Error("a store was opened as rank 2 of 2")
 	}
 }
 
+// TestDefaults compares the defaults with the documented ones.
 func TestDefaults(t *testing.T) {
 	cfg := Config{Tables: []Table{{Name: "x", Parts: []Part{{Name: "deep", Dim: 8}, {Name: "wide", Dim: 1}}}}}
 	got := open(t, cfg).Config()

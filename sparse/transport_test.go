@@ -20,7 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
-// overMem and overShm connect ranks as goroutines, with two channels each.
+// overMem and overShm connect ranks that are goroutines, with two channels each.
 func overMem(size int) ([]collective.Transport, error) {
 	var all []collective.Transport
 	for _, t := range mem.New(size, 2) {
@@ -32,7 +32,7 @@ func overMem(size int) ([]collective.Transport, error) {
 func overShm(size int) ([]collective.Transport, error) {
 	all, errs := make([]collective.Transport, size), make([]error, size)
 	key := make([]byte, shm.KeySize)
-	crand.Read(key) // it names the group's sockets
+	crand.Read(key) // the key is part of the names of the group's sockets
 	var wg sync.WaitGroup
 	for r := range size {
 		wg.Go(func() {
@@ -48,8 +48,8 @@ func overShm(size int) ([]collective.Transport, error) {
 	return all, errors.Join(errs...)
 }
 
-// trainOver trains large batches, ahead on the second channel, and returns what
-// all ranks save.
+// trainOver trains with large batches, prepared on the second channel, and returns the files
+// that all ranks save.
 func trainOver(t *testing.T, size int, connect func(size int) ([]collective.Transport, error)) []string {
 	t.Helper()
 	ts, err := connect(size)
@@ -74,7 +74,7 @@ func trainOver(t *testing.T, size int, connect func(size int) ([]collective.Tran
 }
 
 func trainRank(c *collective.Comm) (files []string, err error) {
-	const dim, keys = 8, 6000 // 48 kB of keys and 192 kB of rows a batch
+	const dim, keys = 8, 6000 // 48 kB of keys and 192 kB of rows per batch
 	part := func(name string, dim int) sparse.Part {
 		return sparse.Part{Name: name, Dim: dim, Rule: optim.Rule{Kind: "adam"}}
 	}
@@ -132,8 +132,8 @@ func trainRank(c *collective.Comm) (files []string, err error) {
 	return files, nil
 }
 
-// TestWindowsAndMessagesGiveTheSameBits compares shared memory, where parts are read in
-// place, with messages, where they are received.
+// TestWindowsAndMessagesGiveTheSameBits compares shared memory, where parts are read in place,
+// with messages, where they are copied.
 func TestWindowsAndMessagesGiveTheSameBits(t *testing.T) {
 	for _, size := range []int{2, 3} {
 		t.Run(fmt.Sprint("P=", size), func(t *testing.T) {

@@ -11,12 +11,12 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// twin is the specification of a store: one Go map for each table, no ranks, no
-// exchange, loops over float32. It sees the batches of all ranks at once.
+// twin is the specification of a store: one Go map for each table, no ranks, no exchange, and
+// loops over float32. It receives the batches of all ranks.
 type twin struct {
 	cfg     Config
 	tables  []map[uint64]*twinRow
-	initial []*table.Table         // asked for initial rows alone
+	initial []*table.Table         // used for initial rows only
 	staged  []map[uint64][]float32 // by table and key: V gradients
 	past    []Step
 }
@@ -81,8 +81,8 @@ func (w *twin) row(t int, key uint64) *twinRow {
 
 func (w *twin) wire(t int) Wire { return w.cfg.Tables[t].Wire }
 
-// rounded is the definition of a precision: bf16 is the float32 with 16 zero bits
-// below that is nearest, the one with an even last bit if two are.
+// rounded defines a precision: bf16 is the nearest float32 whose lower 16 bits are zero. Ties go
+// to the value with an even last bit.
 func rounded(p Precision, x []float32) {
 	for i, v := range x {
 		if p == FP32 {
@@ -99,7 +99,7 @@ func rounded(p Precision, x []float32) {
 	}
 }
 
-// place returns where a part's values begin.
+// place returns the index of a part's first value.
 func (w *twin) place(t, part int) (at int) {
 	for _, p := range w.cfg.Tables[t].Parts[:part] {
 		at += p.Dim
@@ -107,7 +107,7 @@ func (w *twin) place(t, part int) (at int) {
 	return at
 }
 
-// factors are the coefficients of a bag's values, from the definition.
+// factors returns the coefficients of a bag's values by their definition.
 func factors(b Bags, bag int) []float32 {
 	lo, hi := b.Offsets[bag], b.Offsets[bag+1]
 	weights := make([]float64, hi-lo)
@@ -182,8 +182,7 @@ func (w *twin) push(bags []Bags, dy [][][]float32) {
 	}
 }
 
-// gradient returns the gradient of a part before clipping, or nil if the part takes no
-// step.
+// gradient returns the gradient of a part before clipping, or nil if the part is not updated.
 func (w *twin) gradient(t, part int, key uint64, scale float32) []float32 {
 	p, row := w.cfg.Tables[t].Parts[part], w.row(t, key)
 	staged := w.staged[t][key]
@@ -202,7 +201,7 @@ func (w *twin) gradient(t, part int, key uint64, scale float32) []float32 {
 	return g
 }
 
-// keys are all keys that could take a step.
+// keys returns all keys that a step may update.
 func (w *twin) keys(t int) (all []uint64) {
 	for key := range w.tables[t] {
 		all = append(all, key)
@@ -254,7 +253,7 @@ func (w *twin) apply(at Step) {
 	w.past = append(w.past, at)
 }
 
-// records are all rows, values and state, by table and key.
+// records returns all rows, values and state, by table and key.
 func (w *twin) records() []map[uint64][]float32 {
 	var all []map[uint64][]float32
 	for _, rows := range w.tables {
@@ -267,7 +266,7 @@ func (w *twin) records() []map[uint64][]float32 {
 	return all
 }
 
-// records are the rows this rank holds, each checked against what a probe finds.
+// records returns the rows of this rank and checks each against a look-up.
 func records(s *Store) []map[uint64][]float32 {
 	var all []map[uint64][]float32
 	for _, t := range s.tables {
@@ -283,7 +282,7 @@ func records(s *Store) []map[uint64][]float32 {
 	return all
 }
 
-// merge joins the rows of all ranks; a key may be held once.
+// merge joins the rows of all ranks and fails if two ranks have a row of the same key.
 func merge(ranks [][]map[uint64][]float32) ([]map[uint64][]float32, error) {
 	all := make([]map[uint64][]float32, len(ranks[0]))
 	for t := range all {
@@ -291,7 +290,7 @@ func merge(ranks [][]map[uint64][]float32) ([]map[uint64][]float32, error) {
 		for _, r := range ranks {
 			for key, rec := range r[t] {
 				if all[t][key] != nil {
-					return nil, fmt.Errorf("table %d: two ranks hold key %d", t, key)
+					return nil, fmt.Errorf("table %d: two ranks have key %d", t, key)
 				}
 				all[t][key] = rec
 			}
@@ -300,8 +299,8 @@ func merge(ranks [][]map[uint64][]float32) ([]map[uint64][]float32, error) {
 	return all, nil
 }
 
-// differ names the first row in which two sets of rows differ by more than the
-// tolerance; tolerance 0 compares bits.
+// differ returns an error that names the first row in which two sets of rows differ by more than
+// the tolerance. Tolerance 0 compares bits.
 func differ(got, want []map[uint64][]float32, tolerance float64) error {
 	for t := range want {
 		if len(got[t]) != len(want[t]) {

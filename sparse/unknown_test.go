@@ -9,9 +9,9 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// TestKeysWithoutARowReadZeros: in every way that rows travel, keys that no step has
-// given a row read zeros where they are only read, and where the table admits keys later
-// also in training. The ranks together count them.
+// TestKeysWithoutARowReadZeros: with every strategy, keys without a row read as zeros outside
+// training. If the table admits keys later, they also read as zeros in training. The ranks
+// together count them.
 func TestKeysWithoutARowReadZeros(t *testing.T) {
 	for _, how := range []Strategy{Rows, Pooled, Replicated} {
 		for _, after := range []int{0, 3} {
@@ -29,8 +29,7 @@ func TestKeysWithoutARowReadZeros(t *testing.T) {
 	}
 }
 
-// readUnknown trains key 1 to 4 in four steps and reads them with keys that are not
-// trained.
+// readUnknown trains keys 1 to 4 in four steps and reads them together with untrained keys.
 func readUnknown(t *testing.T, how Strategy, after, size int, side bool) {
 	const dim = 3
 	cfg := plainConfig(dim)
@@ -68,8 +67,8 @@ func readUnknown(t *testing.T, how Strategy, after, size int, side bool) {
 	}
 }
 
-// trainFour trains keys 1 to 4 in four steps, each prepared during the one before, and
-// checks what training reads.
+// trainFour trains keys 1 to 4 in four steps, each prepared during the previous one, and checks
+// the values that training reads.
 func trainFour(s *Store, initial func(key uint64) []float32, after int) error {
 	const dim = 3
 	bags := []Bags{{Values: []uint64{1, 2, 3, 4}, Offsets: []int32{0, 1, 2, 3, 4}}}
@@ -85,7 +84,7 @@ func trainFour(s *Store, initial func(key uint64) []float32, after int) error {
 		now.Pool(0, 0, got, dim, false)
 		for i, v := range got {
 			want := initial(uint64(1 + i/dim))[i%dim]
-			for range n - max(1, after) { // steps that the row has taken
+			for range n - max(1, after) { // updates of the row
 				want -= float32(s.size)
 			}
 			if n <= after {
@@ -115,8 +114,8 @@ func trainFour(s *Store, initial func(key uint64) []float32, after int) error {
 	return nil
 }
 
-// readMixed reads bags of trained keys, 1 to 4, whose rows have taken steps steps, and of
-// other keys. It returns the number of unknown values.
+// readMixed reads bags of the trained keys 1 to 4, whose rows have been updated steps times, and
+// of other keys. It returns the number of unknown values.
 func readMixed(s *Store, initial func(key uint64) []float32, steps int) (unknown int64, err error) {
 	l, got := s.NewLookup(), make([]float32, 3)
 	for _, pooling := range []Pooling{Sum, Mean, SqrtN} {

@@ -14,11 +14,11 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
-// wire is the bare exchange with almost no other work: keys go to their owners, rows come
-// back and gradients go out, by the calls that package sparse makes. Rank r owns the keys
-// with remainder r. A key is sent as the number of its row. The gradient of a row is
-// −rate·row plus that of the previous step, and is added to the row, so that values
-// oscillate and stay bounded. tests/peers/exchange.c is the same on MPI_Alltoallv.
+// wire is the bare exchange with almost no other work: keys go to their owners, rows come back
+// and gradients go out, by the calls that package sparse makes. Rank r owns the keys with
+// remainder r. A key is sent as the number of its row. The gradient of a row is −rate·row plus
+// the gradient of the previous step. It is added to the row, so that values oscillate and stay
+// bounded. tests/peers/exchange.c does the same with MPI_Alltoallv.
 type wire struct {
 	ex         sparse.Exchanger
 	visit      func(send []byte, sendCounts, recvCounts []int, visit func(from int, part []byte) error) error
@@ -26,7 +26,7 @@ type wire struct {
 	dim        int
 	table      []float32
 
-	keys    []uint64 // by owner, this rank's own none
+	keys    []uint64 // by owner, without this rank's own keys
 	grads   []float32
 	counts  []int64 // of keys, by owner
 	asked   []int64 // by reader
@@ -45,8 +45,8 @@ const (
 	rate = 1e-6 // of the gradients of a row
 )
 
-// newWire makes room for the distinct keys of a batch. In windows, if the
-// exchange has them.
+// newWire allocates memory for the distinct keys of a batch, in windows if the exchange has
+// them.
 func newWire(ex sparse.Exchanger, o exchange, batch []uint64) (*wire, error) {
 	w := &wire{ex: ex, rank: ex.Rank(), size: ex.Size(), dim: o.dim}
 	var err error
@@ -74,25 +74,25 @@ func newWire(ex sparse.Exchanger, o exchange, batch []uint64) (*wire, error) {
 	if v, ok := ex.(sparse.Visitor); ok {
 		w.visit = v.AllToAllVisit
 	}
-	if err := w.tell(); err != nil {
+	if err := w.sendCounts(); err != nil {
 		return nil, err
 	}
 	return w, w.allocate()
 }
 
-// hugePages returns n floats outside the Go heap, in huge pages if the system has them,
-// as tables have them. They are never freed.
+// hugePages returns n floats outside the Go heap, in huge pages if the system has them, as
+// tables do. They are never freed.
 func hugePages(n int) ([]float32, error) {
 	b, err := unix.Mmap(-1, 0, 4*n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // else small ones
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // an error leaves small pages
 	return raw.Of[float32](b), nil
 }
 
-// allocate places what is sent: where the other ranks can read it, if the
-// exchange knows such a place.
+// allocate allocates the send buffers. If the exchange has windows, other ranks read the buffers
+// in place.
 func (w *wire) allocate() error {
 	alloc := func(n int) ([]byte, error) { return raw.Bytes(make([]uint64, (n+7)/8))[:n], nil }
 	if a, ok := w.ex.(sparse.Allocator); ok {
@@ -112,8 +112,8 @@ func (w *wire) allocate() error {
 	return nil
 }
 
-// tell sends the owners the number of keys for them.
-func (w *wire) tell() error {
+// sendCounts sends the owners the number of keys for them.
+func (w *wire) sendCounts() error {
 	if err := w.ex.AllToAll(w.counts, w.asked); err != nil {
 		return err
 	}
@@ -130,9 +130,9 @@ func (w *wire) tell() error {
 	return nil
 }
 
-// step is an exchange of a batch.
+// step exchanges a batch.
 func (w *wire) step() error {
-	if err := w.tell(); err != nil {
+	if err := w.sendCounts(); err != nil {
 		return err
 	}
 	at, to := w.at, w.answers
@@ -164,7 +164,7 @@ func (w *wire) step() error {
 	})
 }
 
-// answer writes the rows of keys and where they are.
+// answer writes the rows of keys and their addresses.
 func (w *wire) answer(keys []uint64, at []uint32, rows []float32) {
 	for i, key := range keys {
 		at[i] = uint32(int(key) * w.dim)
@@ -200,11 +200,11 @@ func (x *copies) AllToAllVisit(send []byte, sendCounts, recvCounts []int, visit 
 	return nil
 }
 
-// wireSteps are timed together, so that waiting for the slowest rank counts as it
-// does in a training.
+// wireSteps is the number of steps timed together, so that waiting for the slowest rank counts
+// as in a training.
 const wireSteps = 4
 
-// runWire measures the bare exchange on either path, in turns.
+// runWire measures the bare exchange on both paths in alternation.
 func runWire(c *collective.Comm, o exchange, batch []uint64, emit func(line)) error {
 	var paths [2]*wire
 	for i, x := range []sparse.Exchanger{c, copying{c}} {
@@ -250,8 +250,8 @@ func runWire(c *collective.Comm, o exchange, batch []uint64, emit func(line)) er
 	return nil
 }
 
-// sample times some steps after one that brings this path's memory back to the
-// caches, and a barrier.
+// sample times some steps, after a barrier and one step that brings this path's memory back into
+// the caches.
 func (w *wire) sample(c *collective.Comm, warm bool) error {
 	if err := w.step(); err != nil {
 		return fmt.Errorf("exchange: %w", err)

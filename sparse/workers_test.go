@@ -9,7 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// atOnce calls f of n workers on a goroutine each.
+// atOnce calls f for n workers, each on its own goroutine.
 func atOnce(n int) func(f func(i int)) {
 	return func(f func(i int)) {
 		var all sync.WaitGroup
@@ -20,8 +20,8 @@ func atOnce(n int) func(f func(i int)) {
 	}
 }
 
-// TestWorkersShareTables: however many workers share the work on tables, more than there are
-// tables too, every row gets the same bits.
+// TestWorkersShareTables: every row has the same bits for any number of workers, even for more
+// workers than tables.
 func TestWorkersShareTables(t *testing.T) {
 	var want []map[uint64][]float32
 	for _, n := range []int{1, 2, 3, 5} {
@@ -58,8 +58,8 @@ func TestWorkersShareTables(t *testing.T) {
 	}
 }
 
-// TestWorkersReportAGradient that is not a number, whichever worker has its table, and no row
-// has changed.
+// TestWorkersReportAGradient: a gradient that is not a number is reported, whichever worker has
+// its table, and no row changes.
 func TestWorkersReportAGradient(t *testing.T) {
 	s := open(t, steadyConfig())
 	s.Share(2, atOnce(2))
@@ -72,7 +72,7 @@ func TestWorkersReportAGradient(t *testing.T) {
 	l.PoolGrad(1, 0, x, 8)
 	err := errors.Join(s.Push(l), s.Apply(Step{N: 2, Scale: 1, Rate: 1}))
 	if bad := new(nonFiniteError); !errors.As(err, &bad) || bad.Table != "b" {
-		t.Errorf("%v, want one that names table b", err)
+		t.Errorf("error %v, want one that names table b", err)
 	}
 	if err := differ(records(s), before, 0); err != nil {
 		t.Error(err)

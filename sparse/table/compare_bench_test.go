@@ -16,10 +16,10 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// The benchmarks of this file compare a table, by turns in one process, with what a Go
-// programmer would write instead and with what the memory allows: a ratio survives a
-// noisy machine, a time does not. They report the least time of each side; ratio is the
-// other side's time divided by the table's.
+// The benchmarks of this file compare a table, in alternation in one process, with what a Go
+// programmer would write instead and with a bound given by the memory. Such a ratio is stable on
+// a noisy machine, a time is not. The benchmarks report the least time of each side. ratio is
+// the other side's time divided by the table's.
 //
 //	go test -run '^$' -bench 'Unique|Hold|FindLarge|Gather|Grow|Update' ./sparse/table -keys 50000000
 var (
@@ -27,14 +27,14 @@ var (
 	benchDim  = flag.Int("dim", 8, "benchmarks: `VALUES` of a row")
 )
 
-// side is one of those that are measured.
+// side is one of the measured implementations.
 type side struct {
 	name string
 	run  func()
 }
 
-// compare times the table, what it is compared with, and bounds, of which the highest is
-// reported. Each side takes n keys a turn.
+// compare times the table, the implementation that it is compared with, and bounds, of which the
+// highest is reported. Each side processes n keys per turn.
 func compare(b *testing.B, n int, sides ...side) {
 	b.Helper()
 	ns := make([]float64, len(sides))
@@ -62,8 +62,8 @@ func clock(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// BenchmarkUnique numbers the distinct ones of the keys of a batch, compared with a Go map
-// that is cleared and used again.
+// BenchmarkUnique numbers the distinct keys of a batch, compared with a Go map that is cleared
+// and reused.
 func BenchmarkUnique(b *testing.B) {
 	const n = 1 << 18
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 1)), 1.05, 1, 1<<24)
@@ -88,7 +88,7 @@ func BenchmarkUnique(b *testing.B) {
 	}})
 }
 
-// benchBatch is how many keys are looked up in one call: those of a large batch.
+// benchBatch is the number of keys per call, as in a large batch.
 const benchBatch = 1 << 16
 
 // filled returns a table of n rows.
@@ -109,7 +109,7 @@ func filled(b testing.TB, n, dim int, rule string) *Table {
 	return t
 }
 
-// drawn returns sets of keys that a table of n rows holds.
+// drawn returns sets of keys that are in a table of n rows.
 func drawn(n int) [][]uint64 {
 	rng := rand.New(rand.NewPCG(3, 3))
 	all := make([][]uint64, 16)
@@ -122,9 +122,9 @@ func drawn(n int) [][]uint64 {
 	return all
 }
 
-// BenchmarkFindLarge looks up keys that a table holds, and keys that it does not hold,
-// compared with a Go map of as many keys. The bound reads a line of memory of the size of
-// the index for each key.
+// BenchmarkFindLarge looks up keys that are in a table, and keys that are not, compared with a
+// Go map of the same number of keys. The bound reads one cache line per key in a memory of the
+// size of the index.
 func BenchmarkFindLarge(b *testing.B) {
 	n := *benchKeys
 	t := filled(b, n, 1, "rowwise_adagrad")
@@ -157,8 +157,8 @@ func BenchmarkFindLarge(b *testing.B) {
 	b.Run("absent", func(b *testing.B) { find(b, absent) })
 }
 
-// BenchmarkInsert applies steps of new keys, compared with finding as many absent keys. The
-// table grows by 4096 rows a turn.
+// BenchmarkInsert applies steps with new keys, compared with looking up the same number of
+// absent keys. The table grows by 4096 rows per turn.
 func BenchmarkInsert(b *testing.B) {
 	const batch = 4096
 	t := filled(b, *benchKeys, *benchDim, "adagrad")
@@ -184,9 +184,9 @@ func BenchmarkInsert(b *testing.B) {
 	}})
 }
 
-// BenchmarkGather reads rows, compared with reading one word of each of as many random
-// lines of 64 bytes. The bound also writes as many bytes as the rows have. A record whose
-// size neither divides a line nor is a multiple of one often is in two.
+// BenchmarkGather reads rows, compared with reading one word from each of the same number of
+// random 64-byte lines. The bound also writes as many bytes as the rows have. A record often
+// spans two lines, unless its size divides a line or is a multiple of one.
 func BenchmarkGather(b *testing.B) {
 	n, dim := *benchKeys, *benchDim
 	t := filled(b, n, dim, "adagrad")
@@ -210,8 +210,8 @@ func BenchmarkGather(b *testing.B) {
 	}})
 }
 
-// BenchmarkHold fills a table with keys and reports the memory that a key takes, by the
-// system's account, and that of the index. Use -benchtime 1x.
+// BenchmarkHold fills a table with keys. It reports the resident memory per key as the system
+// counts it, and the memory of the index. Use -benchtime 1x.
 func BenchmarkHold(b *testing.B) {
 	n := float64(*benchKeys)
 	for b.Loop() {
@@ -238,13 +238,13 @@ func residentBytes(b *testing.B) int64 {
 			return kib << 10
 		}
 	}
-	b.Skip("the system does not say how much memory is in use")
+	b.Skip("the system does not report the memory in use")
 	return 0
 }
 
-// BenchmarkGrow inserts keys, batch by batch, and compares the slowest batch with the
-// slowest of a Go map. A batch counts with its fastest round: a batch that is slow for
-// what it does is slow in every round. Use -benchtime 3x.
+// BenchmarkGrow inserts keys batch by batch and compares the slowest batch with the slowest
+// batch of a Go map. Each batch counts with its fastest round, so that a batch is only slow if
+// it is slow in every round. Use -benchtime 3x.
 func BenchmarkGrow(b *testing.B) {
 	keys, rows := make([]uint64, benchBatch), make([]Row, benchBatch)
 	fastest := [2][]time.Duration{make([]time.Duration, (*benchKeys+benchBatch-1)/benchBatch), make([]time.Duration, (*benchKeys+benchBatch-1)/benchBatch)}
@@ -280,23 +280,23 @@ func BenchmarkGrow(b *testing.B) {
 	b.ReportMetric(float64(others)/float64(mine), "ratio")
 }
 
-// lines is memory as tables use it, in turns sets of whose lines, each known beforehand,
-// are read or changed: no table can be faster.
+// lines is memory like the memory of tables. In each turn one set of its lines, known in
+// advance, is read or changed: no table can be faster.
 type lines struct {
 	words []uint64
 	sets  [][]uint32 // numbers of lines
 	turn  int
-	sum   uint64 // keeps what is read from being left out
+	sum   uint64 // keeps the compiler from omitting the reads
 	free  func() error
 }
 
-// newWords returns zeroed memory of n bytes, as tables have it, and how to free it.
+// newWords returns n bytes of zeroed memory, as for tables, and a function that frees it.
 func newWords(n int) (words []uint64, free func() error) {
 	p := newPages(n)
 	return raw.Of[uint64](p.mem), p.free
 }
 
-// newLines returns that many bytes, all of them touched.
+// newLines returns memory of the given size, with all pages touched.
 func newLines(bytes int64, sets [][]uint32) *lines {
 	words, free := newWords(int((bytes + lineBytes - 1) &^ (lineBytes - 1)))
 	for i := range words {
@@ -305,7 +305,7 @@ func newLines(bytes int64, sets [][]uint32) *lines {
 	return &lines{words: words, sets: sets, free: free}
 }
 
-// randomLines has sets of as many random lines as a batch has keys.
+// randomLines returns sets of random lines, as many as a batch has keys.
 func randomLines(bytes int64) *lines {
 	l, rng := newLines(bytes, make([][]uint32, 16)), rand.New(rand.NewPCG(4, 4))
 	for i := range l.sets {
@@ -317,7 +317,8 @@ func randomLines(bytes int64) *lines {
 	return l
 }
 
-// recordLines has the lines of the records, of size bytes each, with those numbers.
+// recordLines returns sets of the lines of n records of the given size, selected by their
+// numbers.
 func recordLines(n, size int, numbers [][]uint64) *lines {
 	sets := make([][]uint32, len(numbers))
 	for i, set := range numbers {

@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// FuzzGather compares the fast gather with its specification, and sees that no
-// value next to the rows is written.
+// FuzzGather compares the fast gather with its specification and checks that nothing outside the
+// rows is written.
 func FuzzGather(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint8(8), uint8(0), uint8(40))
 	f.Add(uint64(2), uint8(130), uint8(31), uint8(5), uint8(7))
@@ -39,22 +39,24 @@ func FuzzGather(f *testing.F) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("%d rows of %d, stride %d:\n%v\nwant\n%v", n, w, stride, got, want)
 		}
-		prefetch(addrs, 64*w) // never faults, wherever it points
+		prefetch(addrs, 64*w) // never faults at any address
 	})
 }
 
+// TestLocateIsWhereItemsLie: locate returns the addresses of items and stamps, also at the
+// borders of slabs.
 func TestLocateIsWhereItemsLie(t *testing.T) {
 	for _, size := range []int{4, 36, 64, 40000} {
 		s := newSlabs(size)
 		addrs := make([]*byte, 300)
 		if s.locate([]Row{0, 0}, addrs); addrs[0] != nil || addrs[1] != nil {
-			t.Errorf("items of %d bytes: item 0 lies somewhere before there is room", size)
+			t.Errorf("items of %d bytes: item 0 has an address before memory is reserved", size)
 		}
 		last := 40 << 20 / size // items that fill several slabs
 		s.reserve(uint32(last))
 		items := []Row{0, 1, Row(last)}
 		for _, k := range s.full {
-			if n := len(k.mem) / size; n > 0 && n < last { // either side of a border
+			if n := len(k.mem) / size; n > 0 && n < last { // on both sides of a border
 				items = append(items, Row(n-1), Row(n), Row(n+1))
 			}
 		}
@@ -68,10 +70,10 @@ func TestLocateIsWhereItemsLie(t *testing.T) {
 		x.locate(items, pairs)
 		for i, item := range items {
 			if want := (*byte)(s.at(uint32(item))); addrs[i] != want || (*byte)(unsafe.Pointer(pairs[i].At)) != want {
-				t.Fatalf("items of %d bytes: item %d lies at %p and %p, want %p", size, item, addrs[i], pairs[i].At, want)
+				t.Fatalf("items of %d bytes: item %d is at %p and %p, want %p", size, item, addrs[i], pairs[i].At, want)
 			}
 			if want := (*uint32)(x.notes.stamps.at(uint32(item))); pairs[i].Mark != want {
-				t.Fatalf("items of %d bytes: the stamp of item %d lies at %p, want %p", size, item, pairs[i].Mark, want)
+				t.Fatalf("items of %d bytes: the stamp of item %d is at %p, want %p", size, item, pairs[i].Mark, want)
 			}
 		}
 		if err := errors.Join(s.free(), x.notes.free()); err != nil {
@@ -80,7 +82,7 @@ func TestLocateIsWhereItemsLie(t *testing.T) {
 	}
 }
 
-// TestLocateKnowsEverySlab does so with slabs too large to allocate.
+// TestLocateKnowsEverySlab does the same with slabs that are too large to allocate.
 func TestLocateKnowsEverySlab(t *testing.T) {
 	var x Table
 	x.records = slabs{size: 36}
@@ -102,7 +104,7 @@ func TestLocateKnowsEverySlab(t *testing.T) {
 			slab := uintptr(bits.Len32(uint32(r)))
 			want, stamp := (slab+1)<<40+36*uintptr(r), (slab+50)<<40+4*uintptr(r)
 			if got := at[i]; uintptr(unsafe.Pointer(got.At)) != want || uintptr(unsafe.Pointer(got.Mark)) != stamp {
-				t.Fatalf("row %d, number %d of %d, lies at %p and its stamp at %p, want %#x and %#x", r, i, n, got.At, got.Mark, want, stamp)
+				t.Fatalf("row %d, number %d of %d, is at %p and its stamp at %p, want %#x and %#x", r, i, n, got.At, got.Mark, want, stamp)
 			}
 		}
 		if at[n] != (optim.Record{}) {
@@ -111,6 +113,8 @@ func TestLocateKnowsEverySlab(t *testing.T) {
 	}
 }
 
+// TestCopyFoundSeesEveryMissingRow: copyFound copies row numbers and reports whether any is 0,
+// at every position.
 func TestCopyFoundSeesEveryMissingRow(t *testing.T) {
 	for n := range 40 {
 		rows := make([]Row, n)
@@ -123,12 +127,13 @@ func TestCopyFoundSeesEveryMissingRow(t *testing.T) {
 				src[missing] = 0
 			}
 			if is := copyFound(got[:n], src); is != (missing >= 0) || !slices.Equal(got[:n], src) || got[n] != 0 {
-				t.Fatalf("copied %d as %d; row %d is missing: %v", src, got, missing, is)
+				t.Fatalf("copied %d as %d; row %d was set to 0, reported: %v", src, got, missing, is)
 			}
 		}
 	}
 }
 
+// TestHashesOfManyKeysAreThoseOfEach: the hashes of many keys equal the hash of each key.
 func TestHashesOfManyKeysAreThoseOfEach(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	for n := range 140 {
@@ -149,8 +154,8 @@ func TestHashesOfManyKeysAreThoseOfEach(t *testing.T) {
 	}
 }
 
-// TestMatchIsPlain compares the fast match with its specification in slots of all kinds:
-// of other keys, of the same key in another epoch, and of the key itself.
+// TestMatchIsPlain compares the fast match with its specification. The slots contain other keys,
+// the same key in another epoch, and the key itself.
 func TestMatchIsPlain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	s := NewSet(rng.Uint64(), nil, 1)
@@ -181,8 +186,8 @@ func TestMatchIsPlain(t *testing.T) {
 	}
 }
 
-// TestAskBucketsIsPlain compares where the probing of keys begins with the specification,
-// in shards without keys and with segments of many sizes.
+// TestAskBucketsIsPlain compares the buckets where probing starts with the specification, for
+// shards without keys and for segments of many sizes.
 func TestAskBucketsIsPlain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	for _, shards := range []int{1, 2, 64, 1024} {
@@ -196,14 +201,14 @@ func TestAskBucketsIsPlain(t *testing.T) {
 			x.askFlat(got.hashes[:n])
 			x.askBuckets(&got, n)
 			if x.askBucketsPlain(&want, n); got != want {
-				t.Fatalf("%d keys, %d shards: they begin at %v, want %v", n, shards, got.starts, want.starts)
+				t.Fatalf("%d keys, %d shards: probing starts at %v, want %v", n, shards, got.starts, want.starts)
 			}
 		}
 	}
 }
 
-// TestMatchBucketsIsPlain compares the fast match with its specification in buckets of all
-// kinds: with the key in each place or none, with its mark or others, and with room.
+// TestMatchBucketsIsPlain compares the fast match with its specification. The buckets contain
+// the key in each place or not at all, its mark or others, and free places.
 func TestMatchBucketsIsPlain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 1))
 	for range 2000 {
@@ -216,7 +221,7 @@ func TestMatchBucketsIsPlain(t *testing.T) {
 			}
 			switch j := rng.IntN(2 * bucketKeys); {
 			case j < bucketKeys:
-				keys[i] = b.keys[j] // that of a free place is 0
+				keys[i] = b.keys[j] // the key of a free place is 0
 			default:
 				keys[i] = rng.Uint64()
 			}

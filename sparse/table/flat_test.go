@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// flatIndex returns an index of many segments, with the keys and rows that it holds.
+// flatIndex returns an index of many segments, with its keys and rows.
 func flatIndex(rng *rand.Rand, shards, n int) (x index, keys []uint64, rows []Row) {
 	x = newIndex(rng.Uint64(), shards)
 	for i := range n {
@@ -17,8 +17,8 @@ func flatIndex(rng *rand.Rand, shards, n int) (x index, keys []uint64, rows []Ro
 	return x, keys, rows
 }
 
-// TestFlatLeadsToEverySegment compares flat with the directories, while segments split and
-// after shards were dropped and filled again.
+// TestFlatLeadsToEverySegment compares the flat directory with the directories of the shards,
+// while segments split and after shards were dropped and filled again.
 func TestFlatLeadsToEverySegment(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	for _, shards := range []int{1, 4, 64} {
@@ -31,7 +31,7 @@ func TestFlatLeadsToEverySegment(t *testing.T) {
 					s = d
 				}
 				if i := h >> (64 - x.depth); x.flat[i] != &s.buckets[0] || int(x.masks[i]) != len(s.buckets)-1 {
-					t.Fatalf("%d shards, %s: hash %x leads to another segment than its own, of %d buckets", shards, when, h, len(s.buckets))
+					t.Fatalf("%d shards, %s: hash %x leads to a wrong segment, of %d buckets", shards, when, h, len(s.buckets))
 				}
 			}
 		}
@@ -56,8 +56,8 @@ func TestFlatLeadsToEverySegment(t *testing.T) {
 	}
 }
 
-// TestFindAtAnyDepth finds keys, and none that are not held, however deep flat is, and
-// without it.
+// TestFindAtAnyDepth finds all keys of the index, and no others, at any depth of the flat
+// directory and without it.
 func TestFindAtAnyDepth(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	x, keys, rows := flatIndex(rng, 2, 20_000)
@@ -77,6 +77,6 @@ func TestFindAtAnyDepth(t *testing.T) {
 		}
 	}
 	if want := counted - flatBytes*int64(first-len(x.shards)); x.bytes != want {
-		t.Errorf("%d bytes without flat, want %d", x.bytes, want)
+		t.Errorf("%d bytes without the flat directory, want %d", x.bytes, want)
 	}
 }

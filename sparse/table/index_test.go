@@ -6,15 +6,16 @@ import (
 	"unsafe"
 )
 
-// TestBucketIsALine compares the size of a bucket with the one that the assembly assumes.
+// TestBucketIsALine compares the size of a bucket with the size that the assembly assumes.
 func TestBucketIsALine(t *testing.T) {
 	if n := unsafe.Sizeof(bucket{}); n != lineBytes || bucketBytes != lineBytes {
 		t.Errorf("a bucket has %d bytes and counts with %d, want %d", n, bucketBytes, lineBytes)
 	}
 }
 
-// checkBuckets checks what find relies on: used places come first, free places have key 0,
-// and each bucket counts and marks the keys that are in a later bucket because it was full.
+// checkBuckets checks the invariants of find: used places precede free ones, free places have
+// key 0, and each bucket counts and marks the keys that are in a later bucket because it was
+// full.
 func checkBuckets(t *testing.T, x *index) {
 	t.Helper()
 	for shard := range x.shards {
@@ -29,7 +30,7 @@ func checkBuckets(t *testing.T, x *index) {
 				for j, row := range b.rows {
 					if row == 0 {
 						if b.keys[j] != 0 || j < bucketKeys-1 && b.rows[j+1] != 0 {
-							t.Fatalf("a free place of bucket %d has key %x, and %v are its rows", at, b.keys[j], b.rows)
+							t.Fatalf("a free place of bucket %d has key %x; the bucket has rows %v", at, b.keys[j], b.rows)
 						}
 						continue
 					}
@@ -48,17 +49,18 @@ func checkBuckets(t *testing.T, x *index) {
 				}
 			}
 			if n != s.n || n > s.limit {
-				t.Fatalf("a segment counts %d keys of at most %d, and has %d", s.n, s.limit, n)
+				t.Fatalf("a segment counts %d keys (limit %d) but has %d", s.n, s.limit, n)
 			}
 			held += n
 		}
 		if held != x.keys[shard] {
-			t.Fatalf("shard %d counts %d keys and has %d", shard, x.keys[shard], held)
+			t.Fatalf("shard %d counts %d keys but has %d", shard, x.keys[shard], held)
 		}
 	}
 }
 
-// TestBucketsCountWhatPassed inserts and removes keys, many of them with the same bucket.
+// TestBucketsCountWhatPassed inserts and removes keys, many of them with the same first bucket,
+// and checks the invariants.
 func TestBucketsCountWhatPassed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 1))
 	for _, most := range []int{4, 9, 60, 3000, 12_000} {
@@ -68,7 +70,7 @@ func TestBucketsCountWhatPassed(t *testing.T) {
 			for len(keys) < most {
 				h := rng.Uint64()
 				if round%2 == 0 {
-					h &^= uint64(rng.IntN(1024)) // more often the first buckets
+					h &^= uint64(rng.IntN(1024)) // favours the first buckets
 				}
 				key := unmix(h) ^ x.salt
 				if x.find(key, h) != 0 {
@@ -96,8 +98,8 @@ func TestBucketsCountWhatPassed(t *testing.T) {
 	}
 }
 
-// TestFindEndsWhereEveryBucketWasPassed builds a segment in which keys have passed every
-// bucket. Insertions and removals can leave one.
+// TestFindEndsWhereEveryBucketWasPassed builds a segment in which keys have passed every bucket,
+// as insertions and removals can leave it. A search for an absent key must end.
 func TestFindEndsWhereEveryBucketWasPassed(t *testing.T) {
 	x := newIndex(7, 1)
 	key := func(i, bucket uint64) (key, h uint64) {
@@ -130,6 +132,6 @@ func TestFindEndsWhereEveryBucketWasPassed(t *testing.T) {
 	six, h := key(6, 0)
 	*x.segment(h).find(six, h) |= onDisk
 	if cold := x.findAll([]uint64{six}, rows); !cold || rows[0] != 6|onDisk {
-		t.Errorf("a row on disk, %d, in the second bucket is found as %d, on disk %v", 6|onDisk, rows[0], cold)
+		t.Errorf("row %d in the second bucket is on disk, but was found as %d, on disk: %v", 6|onDisk, rows[0], cold)
 	}
 }

@@ -1,6 +1,6 @@
 package table
 
-// insertAll writes the row of each key to rows. It inserts keys without a row with their
+// insertAll writes the row of each key to rows. Keys without a row are inserted with their
 // initial values, regardless of admission.
 func (t *tiered) insertAll(keys []uint64, rows []Row) error {
 	if err := t.makeRoom(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// unmix is the inverse of mix: it makes keys of the hashes that a test wants.
+// unmix is the inverse of mix. Tests use it to make keys with chosen hashes.
 func unmix(x uint64) uint64 {
 	x ^= x>>31 ^ x>>62
 	x *= 0x319642b2d24d8ec3
@@ -15,6 +15,7 @@ func unmix(x uint64) uint64 {
 	return x ^ x>>30 ^ x>>60
 }
 
+// TestUnmix: unmix is the inverse of mix.
 func TestUnmix(t *testing.T) {
 	for i := range uint64(1000) {
 		if x := i * 0x9e3779b97f4a7c15; mix(unmix(x)) != x {
@@ -23,15 +24,15 @@ func TestUnmix(t *testing.T) {
 	}
 }
 
-// crowded is a key whose hash is chosen: a shard and a slot, of few, so that keys
-// meet and chains of probes wrap around the end of a segment.
+// crowded returns a key with a chosen hash. There are few shards and slots, so that keys collide
+// and chains of probes wrap around the end of a segment.
 func crowded(salt uint64, b byte, n uint64) uint64 {
-	slot := (uint64(b&15) - 8) & (1<<20 - 1) // the last ones of a segment and the first
+	slot := (uint64(b&15) - 8) & (1<<20 - 1) // the last slots of a segment and the first ones
 	return unmix(uint64(b>>6)<<62|uint64(b>>4&3)<<50|n<<20|slot) ^ salt
 }
 
-// FuzzKeys holds a table's index and a Set to Go maps, whatever keys come and go.
-// A script is of pairs of bytes: what to do, and with which keys.
+// FuzzKeys compares a table's index and a Set with Go maps while keys are inserted and removed.
+// A script consists of pairs of bytes: an operation and a selection of keys.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 8, 0, 9, 1, 7, 0, 7, 2, 8})
 	f.Add([]byte{0xf0, 0, 0xf0, 64, 0xf0, 128, 0xf1, 0, 0xf1, 64, 0xf0, 1, 3, 1, 0xf3, 0, 0xf3, 64})

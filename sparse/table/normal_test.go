@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// words returns words at the ends of the parts of curves, and random ones.
+// words returns words at the ends of the pieces of the approximation, and random ones.
 func words(n int) (all []uint64) {
 	const most = 1<<wordBits - 1
 	for i := range uint64(1 << 8) {
@@ -24,7 +24,7 @@ func words(n int) (all []uint64) {
 	return all
 }
 
-// TestNormalsKeepTheirBits compares values with those of package math, and the error of the
+// TestNormalsKeepTheirBits compares the values with package math and the error of the
 // approximation with its bound.
 func TestNormalsKeepTheirBits(t *testing.T) {
 	in := newInitial(Init{Kind: "normal", Scale: 0.01}, 1, "t", "p")
@@ -42,9 +42,9 @@ func TestNormalsKeepTheirBits(t *testing.T) {
 		worst = max(worst, math.Abs(float64(radius*sin)-float64(r*wantSin))/r, math.Abs(float64(radius*cos)-float64(r*wantCos))/r)
 	}
 	if worst > slack/4 || inexact > len(all)/10 {
-		t.Errorf("the relative error is up to %g, %g is assumed; %d of %d logarithms are too inexact", worst, slack, inexact, len(all))
+		t.Errorf("the relative error is up to %g, want at most %g; %d of %d logarithms are too inexact", worst, slack, inexact, len(all))
 	}
-	var w [21]float32 // eights and a rest
+	var w [21]float32 // several groups of eight and a remainder
 	for x := range uint64(patient.Size(2000, 200_000)) {
 		x = mix(x)
 		in.normal(x, w[:])
@@ -61,7 +61,7 @@ func TestNormalsKeepTheirBits(t *testing.T) {
 // TestSettled checks that a value is settled only if no number within its error rounds to
 // other bits.
 func TestSettled(t *testing.T) {
-	const half = 0x1p-24 // of the distance between 1 and the next float32
+	const half = 0x1p-24 // half of the distance between 1 and the next float32
 	for _, c := range []struct {
 		v, err float64
 		ok     bool

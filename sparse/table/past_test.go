@@ -9,8 +9,8 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// TestRowsThatAppearLaterAreDecayed: with DenseL2 a row of a key that comes late is that
-// of a key which every step has given a gradient of zero, by every rule.
+// TestRowsThatAppearLaterAreDecayed: with DenseL2, the row of a key that appears late equals the
+// row of a key that had a gradient of zero in every step, for every rule.
 func TestRowsThatAppearLaterAreDecayed(t *testing.T) {
 	for _, kind := range optim.Kinds() {
 		part := Part{Name: "p", Dim: 3, Rule: optim.Rule{Kind: kind}, Init: Init{Kind: "normal"}, L2: 0.1, DenseL2: true}
@@ -29,7 +29,7 @@ func TestRowsThatAppearLaterAreDecayed(t *testing.T) {
 			early.NormSq(1, g, &a)
 			late.NormSq(1, g, &b)
 			if n == 40 && a.Total() != b.Total() {
-				t.Errorf("%s: a row that appears counts %v, want %v", kind, b.Total(), a.Total())
+				t.Errorf("%s: the norm of a row that appears is %v, want %v", kind, b.Total(), a.Total())
 			}
 			for _, x := range []*Table{late, early} {
 				if _, err := x.Apply(at, g); err != nil {
@@ -45,7 +45,7 @@ func TestRowsThatAppearLaterAreDecayed(t *testing.T) {
 	}
 }
 
-// TestPastIsShort: steps of one rate take the memory of one.
+// TestPastIsShort: successive steps of one rate are stored as one span.
 func TestPastIsShort(t *testing.T) {
 	var p Past
 	for n := int64(1); n <= 1000; n++ {
@@ -58,8 +58,8 @@ func TestPastIsShort(t *testing.T) {
 	}
 }
 
-// TestPastRateOfZero: files of earlier versions hold a rate of 0 where a schedule ended at
-// 0, and rows that appear later must not move by that step.
+// TestPastRateOfZero: files of earlier versions contain a rate of 0 if a schedule ended at 0.
+// Rows that appear later must not change by such steps.
 func TestPastRateOfZero(t *testing.T) {
 	part := Part{Name: "p", Dim: 2, Rule: optim.Rule{Kind: "sgd"}, Init: Init{Kind: "normal"}, L2: 0.5, DenseL2: true}
 	x := open(t, 1, part)
@@ -72,15 +72,14 @@ func TestPastRateOfZero(t *testing.T) {
 	rows := make([]Row, 1)
 	fatal.If(t, x.Find([]uint64{7}, rows))
 	x.Read([]uint64{7}, rows, got, 2)
-	for i, w := range want { // step 4 alone decays
+	for i, w := range want { // only step 4 decays
 		if once := w - float32(0.3*float32(0.5*w)); got[i] != once {
 			t.Errorf("value %d is %v after three steps of rate 0 and one of 1, want %v", i, got[i], once)
 		}
 	}
 }
 
-// FuzzPast checks that loading and saving are inverse, and that damaged bytes change
-// nothing.
+// FuzzPast checks that loading and saving are inverse and that damaged bytes change nothing.
 func FuzzPast(f *testing.F) {
 	var p Past
 	p.Add(optim.Step{N: 1, Scale: 0.5, Rate: 1})
@@ -95,7 +94,7 @@ func FuzzPast(f *testing.F) {
 		x := Past{last: 7}
 		if err := x.Load(bytes.NewReader(in)); err != nil {
 			if x.last != 7 || x.spans != nil {
-				t.Fatalf("refused with %v, and changed to %+v", err, x)
+				t.Fatalf("rejected with %v, but changed to %+v", err, x)
 			}
 			return
 		}

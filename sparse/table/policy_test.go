@@ -18,7 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// openAs opens a table of one row-wise part with that configuration.
+// openAs opens a table with one row-wise part and the given configuration.
 func openAs(t testing.TB, cfg Config) *Table {
 	t.Helper()
 	cfg.Name, cfg.Parts = "x", []Part{{Name: "p", Dim: 3, Rule: optim.Rule{Kind: "adagrad"}}}
@@ -28,7 +28,7 @@ func openAs(t testing.TB, cfg Config) *Table {
 	return x
 }
 
-// train takes steps of the same keys, from step first on.
+// train performs steps with the same keys, beginning at step first.
 func train(t testing.TB, x *Table, first, steps int, keys ...uint64) (done Applied) {
 	t.Helper()
 	g := Gradients{Keys: keys, Values: make([]float32, len(keys)*x.Width())}
@@ -43,6 +43,8 @@ func train(t testing.TB, x *Table, first, steps int, keys ...uint64) (done Appli
 	return done
 }
 
+// TestAdmissionWaitsForSightings: a key gets a row at the occurrence that Admit.After sets, and
+// not before.
 func TestAdmissionWaitsForSightings(t *testing.T) {
 	x := openAs(t, Config{Admit: Admit{After: 3}})
 	if d := train(t, x, 1, 2, 5, 6); d != (Applied{Refused: 4}) || x.Rows() != 0 {
@@ -60,7 +62,7 @@ func TestAdmissionWaitsForSightings(t *testing.T) {
 	}
 }
 
-// one counts an occurrence of a key as a separate step and returns the count so far.
+// one counts an occurrence of a key in a step of its own and returns the count so far.
 func (s *sketch) one(h uint64) int {
 	n := s.times(h)
 	s.see(h, n)
@@ -68,14 +70,16 @@ func (s *sketch) one(h uint64) int {
 	return int(n) + 1
 }
 
+// TestSketchNeverUndercounts: a sketch never counts fewer occurrences than there were, and
+// halves its counts when it is full.
 func TestSketchNeverUndercounts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, counts := newSketch(rapid.IntRange(0, 4096).Draw(rt, "counters")), map[uint64]int{}
-		for range rapid.IntRange(0, len(s.counts)-1).Draw(rt, "occurrences") { // one fewer than halve all
+		for range rapid.IntRange(0, len(s.counts)-1).Draw(rt, "occurrences") { // one less than the number that halves all counts
 			h := mix(uint64(rapid.IntRange(0, 300).Draw(rt, "key")))
 			counts[h]++
 			if n := s.one(h); n < min(255, counts[h]) {
-				rt.Fatalf("seen %d times, counted %d", counts[h], n)
+				rt.Fatalf("%d occurrences counted as %d", counts[h], n)
 			}
 		}
 	})
@@ -84,21 +88,20 @@ func TestSketchNeverUndercounts(t *testing.T) {
 		s.one(mix(i))
 	}
 	if n := s.one(mix(1 << 40)); n != 1 {
-		t.Errorf("with 1000 keys in 16384 counters a new one counts %d", n)
+		t.Errorf("with 1000 keys in 16384 counters, a new key is counted as %d", n)
 	}
 	s.seen = len(s.counts) - 2
 	s.one(mix(1))
-	if n := s.one(mix(1)); n != 3 { // and is halved to 1
-		t.Errorf("a key seen a third time counts %d", n)
+	if n := s.one(mix(1)); n != 3 { // the count is then halved to 1
+		t.Errorf("the third occurrence of a key is counted as %d", n)
 	}
 	if n := s.one(mix(1)); n != 2 {
-		t.Errorf("after the halving it counts %d", n)
+		t.Errorf("after the counts were halved, the next occurrence is counted as %d", n)
 	}
 }
 
-// TestSightingsHaveNoOrder: whatever the order of a step's keys, which is another on
-// another number of ranks, the same of them get a row, in a sketch that is far too small,
-// too.
+// TestSightingsHaveNoOrder: the order of the keys in a step depends on the number of ranks. The
+// same keys get a row in any order, even if the sketch is far too small.
 func TestSightingsHaveNoOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -133,7 +136,7 @@ func seenOf(t testing.TB, x *Table, shard int) []byte {
 	return b.Bytes()
 }
 
-// sighted is a table that has seen keys, none of which has a row.
+// sighted returns a table that has counted keys but has no rows.
 func sighted(t testing.TB) *Table {
 	x := openAs(t, Config{Admit: Admit{After: 200, Counters: 4 * 256}})
 	var keys []uint64
@@ -145,7 +148,8 @@ func sighted(t testing.TB) *Table {
 	return x
 }
 
-// TestSightingsGoOn: a table that has loaded them counts as the one that saved.
+// TestSightingsGoOn: a table that has loaded occurrences continues to count like the table that
+// saved them.
 func TestSightingsGoOn(t *testing.T) {
 	x, y := sighted(t), openAs(t, Config{Admit: Admit{After: 200, Counters: 4 * 256}})
 	other, all := openAs(t, Config{Admit: Admit{After: 200, Counters: 4 * 512}}), openAs(t, Config{})
@@ -155,10 +159,10 @@ func TestSightingsGoOn(t *testing.T) {
 			fatal.If(t, to.LoadSeen(bytes.NewReader(b), shard))
 		}
 		if !x.Seen(shard) || !bytes.Equal(seenOf(t, y, shard), b) {
-			t.Fatalf("shard %d: occurrences that were loaded are others", shard)
+			t.Fatalf("shard %d: the occurrences changed by saving and loading", shard)
 		}
 		if other.Seen(shard) || all.Seen(shard) {
-			t.Fatalf("shard %d: occurrences of another number of counters were taken", shard)
+			t.Fatalf("shard %d: occurrences with another number of counters were accepted", shard)
 		}
 	}
 	var keys []uint64
@@ -169,11 +173,12 @@ func TestSightingsGoOn(t *testing.T) {
 	train(t, y, 8, 3, keys...)
 	for shard := range x.Shards() {
 		if !bytes.Equal(seenOf(t, x, shard), seenOf(t, y, shard)) {
-			t.Fatalf("shard %d: the table that loaded counts otherwise", shard)
+			t.Fatalf("shard %d: the table counts differently after loading", shard)
 		}
 	}
 }
 
+// TestDamagedSightingsAreRefused: damaged files of occurrences are rejected.
 func TestDamagedSightingsAreRefused(t *testing.T) {
 	b := seenOf(t, sighted(t), 1)
 	refused := func(what string, file []byte) {
@@ -184,7 +189,7 @@ func TestDamagedSightingsAreRefused(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if x.Seen(1) {
-			t.Fatalf("%s: it was taken", what)
+			t.Fatalf("%s: the file was accepted", what)
 		}
 	}
 	for n := range b {
@@ -209,6 +214,7 @@ func TestDamagedSightingsAreRefused(t *testing.T) {
 	}
 }
 
+// FuzzLoadSeen: a file of occurrences that is accepted is saved with the same bytes.
 func FuzzLoadSeen(f *testing.F) {
 	b := seenOf(f, sighted(f), 1)
 	f.Add(b)
@@ -225,6 +231,7 @@ func FuzzLoadSeen(f *testing.F) {
 	})
 }
 
+// TestRowsGivenUpMakeRoom: a table with MaxRows reuses the memory of evicted rows.
 func TestRowsGivenUpMakeRoom(t *testing.T) {
 	x := openAs(t, Config{Evict: Evict{MaxRows: 4000}})
 	keys := make([]uint64, 500)
@@ -238,13 +245,15 @@ func TestRowsGivenUpMakeRoom(t *testing.T) {
 		}
 	}
 	if x.used > 5000 {
-		t.Errorf("%d rows were taken into use for at most 4500 at once", x.used)
+		t.Errorf("%d row numbers were used, although there were at most 4500 rows at a time", x.used)
 	}
 	if c := x.Counters(); c.Inserted-c.Evicted != int64(x.Rows()) || c.Evicted < 45_000 {
 		t.Errorf("%d rows, counters %+v", x.Rows(), c)
 	}
 }
 
+// TestAgeCountsFromTheLastGradient: rows are evicted Age steps after their last gradient, not
+// after their insertion.
 func TestAgeCountsFromTheLastGradient(t *testing.T) {
 	x := openAs(t, Config{Evict: Evict{Age: 100}})
 	train(t, x, 1, 1, 1, 2)
@@ -256,10 +265,11 @@ func TestAgeCountsFromTheLastGradient(t *testing.T) {
 	train(t, x, 300, sweepEvery, 3)
 	rows := make([]Row, 3)
 	if err := x.Find([]uint64{1, 2, 3}, rows); err != nil || rows[0] != 0 || rows[1] != 0 || rows[2] == 0 {
-		t.Fatalf("rows %v of keys of age 363, 273 and 0: %v", rows, err)
+		t.Fatalf("rows of keys with age 363, 273 and 0: %v: %v", rows, err)
 	}
 }
 
+// TestDeltasNeedTheirPast: a delta since a step whose removals were forgotten is an error.
 func TestDeltasNeedTheirPast(t *testing.T) {
 	x := openAs(t, Config{})
 	train(t, x, 1, 5, 1, 2, 3)
@@ -282,16 +292,16 @@ func TestDeltasNeedTheirPast(t *testing.T) {
 		fatal.If(t, err)
 	}
 	if slices.Sort(keys); !slices.Equal(keys, []uint64{1, 2}) {
-		t.Errorf("since step 5 the keys %d changed", keys)
+		t.Errorf("keys %d have changed since step 5, want 1 and 2", keys)
 	}
 	x.Forget(6)
 	if x.removed.bytes() > 24 && len(x.removed.keys) != 0 {
-		t.Error("what was removed stays")
+		t.Error("removed keys are still recorded after Forget")
 	}
 }
 
-// TestTablesThatEvictGoOnAfterADelta checks that a loaded table removes the same rows at
-// the same steps as the one that was trained.
+// TestTablesThatEvictGoOnAfterADelta: a table that has loaded a delta evicts the same rows at
+// the same steps as the table that was trained.
 func TestTablesThatEvictGoOnAfterADelta(t *testing.T) {
 	for _, cfg := range []Config{
 		{Evict: Evict{MaxRows: 400, HalfLife: 7}}, {Evict: Evict{Age: 30}}, {Evict: Evict{HalfLife: 5, MinScore: 0.2}}, {Evict: Evict{MaxRows: 300}},
@@ -330,7 +340,7 @@ func TestTablesThatEvictGoOnAfterADelta(t *testing.T) {
 		loaded.SetNow(90)
 		pass(91, 200, lived, loaded)
 		if !bytes.Equal(saved(t, lived), saved(t, loaded)) {
-			t.Errorf("%+v: other rows, %d and %d", cfg.Evict, lived.Rows(), loaded.Rows())
+			t.Errorf("%+v: the tables have different rows, %d and %d", cfg.Evict, lived.Rows(), loaded.Rows())
 		}
 		if lived.Counters().Evicted < 100 {
 			t.Errorf("%+v: only %d rows were evicted: too few for this test", cfg.Evict, lived.Counters().Evicted)
@@ -338,7 +348,7 @@ func TestTablesThatEvictGoOnAfterADelta(t *testing.T) {
 	}
 }
 
-// someDelta returns a table at step 3 with the delta to step 5 of one shard.
+// someDelta returns a table at step 3 and the delta to step 5 of one shard.
 func someDelta(t testing.TB, cfg Config) (*Table, []byte, int) {
 	x, behind := openAs(t, cfg), openAs(t, cfg)
 	train(t, x, 1, 3, 1, 2, 3, 4, 5, 6)
@@ -361,6 +371,8 @@ func saved(t testing.TB, x *Table) (all []byte) {
 	return all
 }
 
+// TestDamagedDeltasChangeNothing: a damaged delta, or one of another shard or step, is rejected
+// and changes nothing.
 func TestDamagedDeltasChangeNothing(t *testing.T) {
 	for _, cfg := range []Config{{}, {Evict: Evict{HalfLife: 9}}} {
 		damageDelta(t, cfg)
@@ -375,7 +387,7 @@ func damageDelta(t *testing.T, cfg Config) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if !bytes.Equal(saved(t, x), before) {
-			t.Fatalf("%s: it changed the table", what)
+			t.Fatalf("%s: the table has changed", what)
 		}
 	}
 	for n := range b {
@@ -388,10 +400,10 @@ func damageDelta(t *testing.T, cfg Config) {
 		t.Errorf("the delta of another shard: %v", err)
 	}
 	if now, err := x.LoadDelta(bytes.NewReader(b), shard); err != nil || now != 5 {
-		t.Fatalf("the whole delta: %v", err)
+		t.Fatalf("the intact delta: %v", err)
 	}
 	if bytes.Equal(saved(t, x), before) {
-		t.Fatal("the whole delta changed nothing")
+		t.Fatal("the intact delta changed nothing")
 	}
 	x.SetNow(9)
 	if _, err := x.LoadDelta(bytes.NewReader(b), shard); err == nil || !strings.Contains(err.Error(), "it contains steps 3 to 5, the table is at step 9") {
@@ -399,8 +411,7 @@ func damageDelta(t *testing.T, cfg Config) {
 	}
 }
 
-// FuzzLoadDelta loads files whose checksum is right. One that is refused changes
-// nothing.
+// FuzzLoadDelta loads files with a valid checksum. A file that is rejected changes nothing.
 func FuzzLoadDelta(f *testing.F) {
 	for _, cfg := range []Config{{}, {Evict: Evict{HalfLife: 9}}} {
 		_, b, _ := someDelta(f, cfg)
@@ -412,11 +423,13 @@ func FuzzLoadDelta(f *testing.F) {
 		before := saved(t, x)
 		file = binary.LittleEndian.AppendUint32(slices.Clip(file), crc32.Checksum(file, castagnoli))
 		if _, err := x.LoadDelta(bytes.NewReader(file), shard); err != nil && !bytes.Equal(saved(t, x), before) {
-			t.Fatalf("it changed the table: %v", err)
+			t.Fatalf("the table has changed: %v", err)
 		}
 	})
 }
 
+// TestRoundingToBFloat16: rounding to nearest gives the expected values. Stochastic rounding
+// gives one of the two neighbours and is exact in the mean.
 func TestRoundingToBFloat16(t *testing.T) {
 	round := func(v float32, by func(w, v []float32)) float32 {
 		words, out := make([]float32, 1), make([]float32, 1)
@@ -437,7 +450,7 @@ func TestRoundingToBFloat16(t *testing.T) {
 			t.Errorf("a NaN is rounded to %v", v)
 		}
 		if v := round(math.Float32frombits(0x7f800001), by); v == v {
-			t.Errorf("a NaN of low bits is rounded to %v", v)
+			t.Errorf("a NaN with only low bits set is rounded to %v", v)
 		}
 		if v := round(inf, by); v != inf {
 			t.Errorf("infinity is rounded to %v", v)
@@ -453,13 +466,14 @@ func TestRoundingToBFloat16(t *testing.T) {
 		sum += float64(x)
 	}
 	if mean := sum / n; math.Abs(mean-v) > 0.0001 {
-		t.Errorf("%v is rounded to %v in the mean", v, mean)
+		t.Errorf("%v is rounded to %v on average", v, mean)
 	}
 	if x := round(math.MaxFloat32, func(w, v []float32) { stochastic(w, v, 1) }); math.IsInf(float64(x), 0) {
 		t.Error("the largest number is rounded to infinity")
 	}
 }
 
+// TestSetCountsByOwner: a Set counts its keys by owner.
 func TestSetCountsByOwner(t *testing.T) {
 	owner := []int32{2, 0, 2, 1}
 	s := NewSet(9, owner, 3)
@@ -483,12 +497,14 @@ func TestSetCountsByOwner(t *testing.T) {
 	}
 }
 
+// TestFaultsOfPoliciesAreNamed: invalid settings of admission, eviction and precision are
+// reported.
 func TestFaultsOfPoliciesAreNamed(t *testing.T) {
 	faults := fmt.Sprint(Config{Name: "x", Values: "float16", Parts: []Part{{Name: "p", Dim: 1}},
 		Admit: Admit{After: 256, Counters: -1}, Evict: Evict{Age: -1, MaxRows: -1, MinScore: 2}}.Validate())
 	for _, want := range []string{`values "float16"`, "after 256", "-1 counters", "age -1", "-1 rows", "needs a half-life"} {
 		if !strings.Contains(faults, want) {
-			t.Errorf("no word of %q in %s", want, faults)
+			t.Errorf("no %q in %s", want, faults)
 		}
 	}
 	if faults := (Config{Name: "x", Values: BFloat16, Parts: []Part{{Name: "p", Dim: 1, DenseL2: true}}}).Validate(); len(faults) != 1 {
@@ -496,8 +512,8 @@ func TestFaultsOfPoliciesAreNamed(t *testing.T) {
 	}
 }
 
-// TestSharesSumToTheLimit deals limits to shards, and holds tables to them that were
-// saved under another one.
+// TestSharesSumToTheLimit distributes limits over shards. A table that was saved under another
+// limit is reduced to its share.
 func TestSharesSumToTheLimit(t *testing.T) {
 	for _, limit := range []int{1, 3, 1023, 1024, 1025, 1500, 2048, 10_000, math.MaxInt} {
 		sum, least, most := 0, math.MaxInt, 0
@@ -506,7 +522,7 @@ func TestSharesSumToTheLimit(t *testing.T) {
 			sum, least, most = sum+n, min(least, n), max(most, n)
 		}
 		if sum != max(limit, 1024) || most-least > 1 {
-			t.Errorf("limit %d: shares of %d to %d rows, %d in all", limit, least, most, sum)
+			t.Errorf("limit %d: shares of %d to %d rows, sum %d", limit, least, most, sum)
 		}
 	}
 	was, now := openAs(t, Config{Evict: Evict{MaxRows: 4000}}), openAs(t, Config{Evict: Evict{MaxRows: 301}})
@@ -521,7 +537,7 @@ func TestSharesSumToTheLimit(t *testing.T) {
 	}
 	now.SetNow(1)
 	if now.Rows() < 900 {
-		t.Fatalf("%d rows were read of %d", now.Rows(), was.Rows())
+		t.Fatalf("%d of %d rows were loaded", now.Rows(), was.Rows())
 	}
 	train(t, now, 2, 1, 1)
 	if n := now.Rows(); n > 301 || n < 301*15/16 {
@@ -529,8 +545,8 @@ func TestSharesSumToTheLimit(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreNotAdmittedHaveNoNorm: clipping counts what the step will use. Gradients
-// of keys that wait for their admission are dropped, and count nothing.
+// TestKeysThatAreNotAdmittedHaveNoNorm: the norm for clipping counts only gradients that the
+// step uses. Gradients of keys that are not admitted yet are dropped and do not count.
 func TestKeysThatAreNotAdmittedHaveNoNorm(t *testing.T) {
 	x := openAs(t, Config{Admit: Admit{After: 3}})
 	g := Gradients{Keys: []uint64{5}, Values: []float32{3, 0, 4}}
@@ -546,8 +562,8 @@ func TestKeysThatAreNotAdmittedHaveNoNorm(t *testing.T) {
 	}
 }
 
-// TestEvictedKeysWaitAgain: a key that has lost its row needs as many occurrences as
-// before, however it lost it, and on a table that has loaded the occurrences too.
+// TestEvictedKeysWaitAgain: a key whose row was evicted or deleted needs as many occurrences as
+// a new key. This also holds after the occurrences were saved and loaded.
 func TestEvictedKeysWaitAgain(t *testing.T) {
 	for _, loses := range []func(x *Table){
 		func(x *Table) { train(t, x, 4, 200) },
@@ -555,10 +571,10 @@ func TestEvictedKeysWaitAgain(t *testing.T) {
 	} {
 		x := openAs(t, Config{Admit: Admit{After: 3}, Evict: Evict{Age: 100}})
 		if train(t, x, 1, 3, 5); x.Rows() != 1 {
-			t.Fatal("it is not admitted")
+			t.Fatal("the key is not admitted")
 		}
 		if loses(x); x.Rows() != 0 {
-			t.Fatal("it has not lost its row")
+			t.Fatal("the key still has its row")
 		}
 		shard := x.ShardOf(5)
 		loaded := openAs(t, x.Config())
@@ -566,10 +582,10 @@ func TestEvictedKeysWaitAgain(t *testing.T) {
 		fatal.If(t, errors.Join(x.SaveSeen(&seen, shard), loaded.LoadSeen(&seen, shard)))
 		for _, of := range []*Table{x, loaded} {
 			if train(t, of, 300, 2, 5); of.Rows() != 0 {
-				t.Error("it has a row again after two occurrences")
+				t.Error("the key has a row again after two occurrences")
 			}
 			if train(t, of, 302, 1, 5); of.Rows() != 1 {
-				t.Error("it has no row after three occurrences")
+				t.Error("the key has no row after three occurrences")
 			}
 		}
 	}

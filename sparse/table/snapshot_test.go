@@ -18,7 +18,8 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// stopped saves every shard while nothing changes. Shards with nothing to save have nil.
+// stopped saves every shard while nothing changes. The result is nil for a shard that has
+// nothing to save.
 func stopped(x *Table, since int64) ([][]byte, error) {
 	all := make([][]byte, x.Shards())
 	for shard := range all {
@@ -51,7 +52,7 @@ func stopped(x *Table, since int64) ([][]byte, error) {
 	return all, nil
 }
 
-// savedBy returns what a snapshot saves of a shard.
+// savedBy returns the bytes that a snapshot saves for a shard.
 func savedBy(s *Snapshot, shard int) ([]byte, error) {
 	var b bytes.Buffer
 	err := s.Save(shard, func(of Content, write func(io.Writer) error) error {
@@ -65,8 +66,8 @@ func savedBy(s *Snapshot, shard int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// snapshotOnce saves the shards of a pair's table one by one, in any order, while
-// steps go on, and holds them against a save during which nothing happens.
+// snapshotOnce saves the shards of a pair's table one by one, in any order, while steps run, and
+// compares them with a save during which nothing changes.
 func (p *pair) snapshotOnce() error {
 	since := Everything
 	switch p.rng.IntN(4) {
@@ -84,7 +85,7 @@ func (p *pair) snapshotOnce() error {
 	s := p.table.Snapshot(since, pending)
 	for _, shard := range order {
 		if p.rng.IntN(16) == 0 {
-			return s.Close() // given up: the next one has its memory
+			return s.Close() // abandoned; the next snapshot reuses its memory
 		}
 		for range p.rng.IntN(4) {
 			if err := p.disturb(); err != nil {
@@ -106,7 +107,7 @@ func (p *pair) snapshotOnce() error {
 	return s.Close()
 }
 
-// disturb changes the table.
+// disturb performs a random operation that changes the table.
 func (p *pair) disturb() error {
 	switch p.rng.IntN(6) {
 	case 0:
@@ -157,19 +158,19 @@ func checkSnapshot(t *testing.T, rt *rapid.T) {
 	}
 }
 
-// TestSnapshotIsTheTableOfItsStep runs steps, deletions, evictions and moves to disk
-// between the shards of a snapshot. The result must equal, to the byte, a save at its
-// start.
+// TestSnapshotIsTheTableOfItsStep performs steps, deletions, evictions and moves to disk between
+// the shards of a snapshot. The result has the bytes of a save at its start.
 func TestSnapshotIsTheTableOfItsStep(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) { checkSnapshot(t, rt) })
 }
 
+// FuzzSnapshot: runs the same checks on fuzzed sequences of operations.
 func FuzzSnapshot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed []byte) { rapid.MakeFuzz(func(rt *rapid.T) { checkSnapshot(t, rt) })(t, seed) })
 }
 
-// TestSnapshotOfUnknownStamps: rows that were saved without stamps get one when they
-// are first looked at for eviction, which a snapshot begun before must not see.
+// TestSnapshotOfUnknownStamps: rows that were saved without stamps get one when they are first
+// considered for eviction. A snapshot that began earlier must not contain it.
 func TestSnapshotOfUnknownStamps(t *testing.T) {
 	from, to := openAs(t, Config{}), openAs(t, Config{Evict: Evict{Age: 5}})
 	train(t, from, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8)
@@ -190,8 +191,8 @@ func TestSnapshotOfUnknownStamps(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfForgottenRemovals: where it is not known any more which rows were given
-// up, a shard that has none left is saved as such, or its old rows would come back.
+// TestSnapshotOfForgottenRemovals: if the removed rows are no longer known, a shard without rows
+// is saved as an empty one. Otherwise its old rows would return.
 func TestSnapshotOfForgottenRemovals(t *testing.T) {
 	x := openAs(t, Config{})
 	train(t, x, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8)
@@ -209,7 +210,8 @@ func TestSnapshotOfForgottenRemovals(t *testing.T) {
 	}
 }
 
-// TestSnapshotEnds: by another, by rows that are loaded or forgotten, by a disk.
+// TestSnapshotEnds: another snapshot, loading or forgetting rows, and a failing disk end a
+// snapshot.
 func TestSnapshotEnds(t *testing.T) {
 	for name, end := range map[string]func(x *Table, s *Snapshot){
 		"another snapshot": func(x *Table, s *Snapshot) { x.Snapshot(Everything, nil) },
@@ -223,17 +225,17 @@ func TestSnapshotEnds(t *testing.T) {
 			s := x.Snapshot(Everything, []int{0, 1, 2, 3})
 			end(x, s)
 			if x.saving == s {
-				t.Error("steps still keep rows for it")
+				t.Error("steps still keep rows for the ended snapshot")
 			}
 			if _, err := savedBy(s, 0); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("its error: %v", err)
+				t.Errorf("error of the ended snapshot: %v", err)
 			}
 		})
 	}
 }
 
-// TestSnapshotOfATornDisk: a row that cannot be read when it is to be kept ends the
-// snapshot, not the training.
+// TestSnapshotOfATornDisk: if a row that must be kept for a snapshot cannot be read, the
+// snapshot ends with an error and the training continues.
 func TestSnapshotOfATornDisk(t *testing.T) {
 	x := openAs(t, Config{})
 	fatal.If(t, x.OpenTier(t.TempDir(), 1))
@@ -258,7 +260,8 @@ type tornStore struct{ store }
 
 func (tornStore) get([]Row, func(int, []byte) error) error { return syscall.EIO }
 
-// TestStepsDuringASnapshotDoNotAllocate once its memory is there.
+// TestStepsDuringASnapshotDoNotAllocate: once the memory for a snapshot is allocated, steps
+// during a snapshot allocate nothing.
 func TestStepsDuringASnapshotDoNotAllocate(t *testing.T) {
 	x := openAs(t, Config{})
 	keys := make([]uint64, 3000)
@@ -277,13 +280,13 @@ func TestStepsDuringASnapshotDoNotAllocate(t *testing.T) {
 	}
 	step() // keeps every row
 	if allocs := testing.AllocsPerRun(20, step); allocs > 0 {
-		t.Errorf("%v allocations a step", allocs)
+		t.Errorf("%v allocations per step", allocs)
 	}
 	s.Close()
 }
 
-// TestSavingAgainFindsNoMemory checks that a snapshot reuses the memory of the previous
-// one, except for a few words per section.
+// TestSavingAgainFindsNoMemory: a snapshot reuses the memory of the previous one, except for a
+// few words per section.
 func TestSavingAgainFindsNoMemory(t *testing.T) {
 	const shards, sections = 1024, 40
 	x, err := Open(Config{Name: "x", Parts: []Part{{Name: "p", Dim: 1, Rule: optim.Rule{Kind: "sgd"}}}}, 1, shards)
@@ -316,8 +319,8 @@ func TestSavingAgainFindsNoMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkSnapshot measures steps during a snapshot. With "kept" every row is kept
-// already; with "first" each is kept for the first time.
+// BenchmarkSnapshot measures steps during a snapshot. In "kept" every row has been kept for the
+// snapshot already. In "first" each is kept for the first time.
 func BenchmarkSnapshot(b *testing.B) {
 	const rows, batch = 1 << 17, 1 << 12
 	x, err := Open(Config{Name: "x", Parts: []Part{{Name: "p", Dim: 16, Rule: optim.Rule{Kind: "adagrad"}}}}, 1, 64)

@@ -34,7 +34,8 @@ func read(t testing.TB, x *Table, key uint64) []float32 {
 	return dst
 }
 
-// TestInitialRowsAreForever holds the rows that saved models depend on.
+// TestInitialRowsAreForever compares initial rows with stored values, because saved models
+// depend on them.
 func TestInitialRowsAreForever(t *testing.T) {
 	w := make([]float32, 3)
 	in := newInitial(Init{Kind: "uniform", Scale: 1}, 42, "user", "deep")
@@ -45,12 +46,14 @@ func TestInitialRowsAreForever(t *testing.T) {
 	in = newInitial(Init{Kind: "normal", Scale: 1}, 42, "user", "deep")
 	in.fill(7, w)
 	for i, want := range []float64{-0.009226226, 1.1749215, 0.39385882} {
-		if math.Abs(float64(w[i])-want) > 1e-6 { // Log and Sincos differ between machines
+		if math.Abs(float64(w[i])-want) > 1e-6 { // the results of Log and Sincos depend on the machine
 			t.Errorf("normal row %v", w)
 		}
 	}
 }
 
+// TestInitialRowsHaveTheirDistribution: initial values have the documented range, mean and
+// deviation and are uncorrelated.
 func TestInitialRowsHaveTheirDistribution(t *testing.T) {
 	const keys, dim, scale = 4000, 5, 0.2
 	for kind, want := range map[string]float64{"zero": 0, "normal": scale, "uniform": scale / math.Sqrt(3)} {
@@ -73,11 +76,13 @@ func TestInitialRowsHaveTheirDistribution(t *testing.T) {
 			t.Errorf("%s: mean %v, standard deviation %v, want 0 and %v", kind, mean, std, want)
 		}
 		if r := product / keys / (scale * scale); math.Abs(r) > 0.06 {
-			t.Errorf("%s: first and second value correlate by %v", kind, r)
+			t.Errorf("%s: the correlation of the first and second value is %v", kind, r)
 		}
 	}
 }
 
+// TestInitialRowsDependOnAllTheirNames: the initial row depends on the seed, the table, the part
+// and the key.
 func TestInitialRowsDependOnAllTheirNames(t *testing.T) {
 	row := func(seed uint64, table, part string, key uint64) float32 {
 		in, w := newInitial(Init{Kind: "normal", Scale: 1}, seed, table, part), make([]float32, 1)
@@ -93,8 +98,8 @@ func TestInitialRowsDependOnAllTheirNames(t *testing.T) {
 	}
 }
 
-// TestSetsThatShareSlots: three sets in one memory, filled by turns, number their
-// keys as each would alone.
+// TestSetsThatShareSlots: three sets that share one memory, filled in alternation, number their
+// keys like separate sets.
 func TestSetsThatShareSlots(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var sets, alone [3]*Set
@@ -110,7 +115,7 @@ func TestSetsThatShareSlots(t *testing.T) {
 			case 0:
 				sets[i].Reset()
 				alone[i].Reset()
-			case 1: // keys that are new
+			case 1: // new keys
 				fresh := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(keys))), alone[i].Has)
 				sets[i].Append(fresh)
 				alone[i].Add(fresh, make([]uint32, len(fresh)))
@@ -132,6 +137,7 @@ func TestSetsThatShareSlots(t *testing.T) {
 	})
 }
 
+// TestSetEqualsAMap: a Set numbers random keys as a Go map does.
 func TestSetEqualsAMap(t *testing.T) {
 	s := NewSet(5, nil, 1)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -159,18 +165,19 @@ func TestSetEqualsAMap(t *testing.T) {
 	})
 }
 
+// TestRowsNeverMoveAndKeysStayFound: while the table grows, every key keeps its row.
 func TestRowsNeverMoveAndKeysStayFound(t *testing.T) {
 	x := open(t, 4, Part{Name: "p", Dim: 3})
 	rng := rand.New(rand.NewPCG(2, 2))
 	rows, records := map[uint64]Row{}, map[uint64]*float32{}
 	for n := range 100_000 {
 		key := rng.Uint64() >> (rng.Uint64() % 64)
-		if n%2 == 0 { // keys that differ in one half only
+		if n%2 == 0 { // keys that differ only in one half
 			key = uint64(rng.IntN(100))<<32 | uint64(rng.IntN(100))
 		}
 		r, err := x.find(key)
 		if have := rows[key]; err != nil || r != have {
-			t.Fatalf("key %d is in row %d, was put in row %d: %v", key, r, have, err)
+			t.Fatalf("key %d is in row %d, want row %d: %v", key, r, have, err)
 		}
 		if r == 0 {
 			rows[key] = x.insert(key)
@@ -187,7 +194,7 @@ func TestRowsNeverMoveAndKeysStayFound(t *testing.T) {
 	}
 }
 
-// TestMemoryPerKey holds the promise of the package comment at every size.
+// TestMemoryPerKey checks the memory per key that the package comment documents, for every size.
 func TestMemoryPerKey(t *testing.T) {
 	x := open(t, 4, Part{Name: "deep", Dim: 8, Rule: optim.Rule{Kind: "adam"}}, Part{Name: "wide", Dim: 1, Rule: optim.Rule{Kind: "ftrl"}})
 	worst, limits := 0.0, map[int]bool{}
@@ -211,22 +218,22 @@ func TestMemoryPerKey(t *testing.T) {
 		}
 	}
 	if worst > 32 {
-		t.Errorf("the index takes %.1f bytes a key, about 30 are promised", worst)
+		t.Errorf("the index uses %.1f bytes per key, about 30 are documented", worst)
 	}
 	if held != x.index.bytes {
-		t.Errorf("the index has %d bytes and accounts for %d", held, x.index.bytes)
+		t.Errorf("the index has %d bytes but reports %d", held, x.index.bytes)
 	}
 	if large < 20 || len(limits) < 5 {
 		t.Errorf("%d large segments grow at only %d thresholds", large, len(limits))
 	}
 	if rows := float64(x.Bytes()-x.indexBytes()) / 200_000; rows > 4*27+4+0.1 {
-		t.Errorf("a row takes %.1f bytes, want 112", rows)
+		t.Errorf("a row uses %.1f bytes, want 112", rows)
 	}
 }
 
-// TestGrowthIsEven holds that to segments that do not all grow at once: no batch takes
-// much more memory than the mean of 29 bytes a key. It was up to 91 when limits lay
-// within a fifth of each other.
+// TestGrowthIsEven: segments do not all grow at once, so no batch allocates much more than the
+// mean of 29 bytes per key. It was up to 91 when the limits of segments were within a fifth of
+// each other.
 func TestGrowthIsEven(t *testing.T) {
 	const batch, many = 10_000, 60
 	x := open(t, 1024, Part{Name: "deep", Dim: 1, Rule: optim.Rule{Kind: "sgd"}})
@@ -236,11 +243,13 @@ func TestGrowthIsEven(t *testing.T) {
 			x.insert(uint64(b*batch) + i)
 		}
 		if each := float64(x.indexBytes()-before) / batch; b >= 10 && each > 40 {
-			t.Errorf("the index grows by %.1f bytes a key from key %d on", each, b*batch)
+			t.Errorf("the index grows by %.1f bytes per key from key %d on", each, b*batch)
 		}
 	}
 }
 
+// TestSumDoesNotDependOnOrder: a Sum is nearly exact, has the same bits in any order of its
+// terms, and preserves infinities and NaNs.
 func TestSumDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		xs := rapid.SliceOfN(rapid.Float64Range(0, math.MaxFloat64/1000), 0, 50).Draw(rt, "numbers")
@@ -258,24 +267,24 @@ func TestSumDoesNotDependOnOrder(t *testing.T) {
 			exact.Add(exact, new(big.Float).SetFloat64(x))
 		}
 		if want, _ := exact.Float64(); math.Abs(got-want) > 1e-14*want {
-			rt.Fatalf("%v sum to %v, exactly %v", xs, got, want)
+			rt.Fatalf("the sum of %v is %v, want %v", xs, got, want)
 		}
 		rand.New(rand.NewPCG(1, 2)).Shuffle(len(xs), func(i, k int) { xs[i], xs[k] = xs[k], xs[i] })
 		if again := total(); again != got {
-			rt.Fatalf("shuffled, the sum is %v, was %v", again, got)
+			rt.Fatalf("in another order the sum is %v, want %v", again, got)
 		}
 	})
 	var s Sum
 	s.add(math.Inf(1))
 	if !math.IsInf(s.Total(), 1) {
-		t.Fatal("an infinity is lost")
+		t.Fatal("the sum with an infinity is finite")
 	}
 	s.add(math.NaN())
 	if !math.IsNaN(s.Total()) {
-		t.Fatal("a NaN is lost")
+		t.Fatal("the sum with a NaN is a number")
 	}
 	s.Reset()
-	for range 1 << 13 { // more mantissas than 64 bits hold
+	for range 1 << 13 { // more mantissas than fit in 64 bits
 		s.add(0x1.fffffffffffffp0)
 	}
 	if got, want := s.Total(), 0x1.fffffffffffffp13; got != want {
@@ -283,6 +292,7 @@ func TestSumDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
+// FuzzDescription: a description that is accepted is encoded as the same bytes.
 func FuzzDescription(f *testing.F) {
 	f.Add(open(f, 1, Part{Name: "deep", Dim: 2, Rule: optim.Rule{Kind: "adam"}}, Part{Name: "wide", Dim: 1}).describe(0).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -293,6 +303,7 @@ func FuzzDescription(f *testing.F) {
 	})
 }
 
+// TestTooManyRowsIsAnError: Apply returns an error if a table has no row number left.
 func TestTooManyRowsIsAnError(t *testing.T) {
 	x := open(t, 1, Part{Name: "p", Dim: 1})
 	x.used = maxRows

@@ -10,9 +10,9 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// BenchmarkTier takes steps of batches whose keys follow Zipf's law, most of whose rows do
-// not fit in memory: the next batch is announced, as by Prepare, while the one before is
-// found, read and applied. Per step it counts the rows that went to disk and came back.
+// BenchmarkTier performs steps with keys that follow Zipf's law, most of whose rows do not fit
+// in memory. The next batch is announced, as by Prepare, while the previous one is looked up,
+// read and applied. The benchmark reports the rows per step that moved to disk and back.
 func BenchmarkTier(b *testing.B) {
 	const rows, batch, dim = 1 << 18, 1 << 12, 16
 	const record, always = 4 * (2 * dim), 40 // bytes: values and state; index and stamps
@@ -56,7 +56,7 @@ func BenchmarkTier(b *testing.B) {
 					step(all[lo:lo+batch], nil)
 				}
 				keys := draw()
-				for range 100 { // until the hot ones are in memory
+				for range 100 { // until the frequent keys are in memory
 					next := draw()
 					step(keys, next)
 					keys = next

@@ -13,7 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// tiered returns a trained table most of whose rows are on disk.
+// withTier returns a trained table most of whose rows are on disk.
 func withTier(t *testing.T) (*Table, []uint64) {
 	x := openAs(t, Config{})
 	fatal.If(t, x.OpenTier(t.TempDir(), 20_000))
@@ -42,6 +42,7 @@ func (b *broken) put(ids []Row, record func(i int) []byte) error {
 	return b.store.put(ids, record)
 }
 
+// TestFullDiskLosesNothing: if the disk is full, Find returns an error and no row is lost.
 func TestFullDiskLosesNothing(t *testing.T) {
 	x, keys := withTier(t)
 	want := openAs(t, Config{})
@@ -49,7 +50,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	b := &broken{store: x.tier.store}
 	x.tier.store = b
 	rows := make([]Row, len(keys))
-	if err := x.Find(keys, rows); err != nil { // brings all to memory
+	if err := x.Find(keys, rows); err != nil { // reads all rows into memory
 		t.Fatal(err)
 	}
 	b.full = true
@@ -68,6 +69,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	}
 }
 
+// TestDamagedTierNamesTheKey: a damaged record on disk is reported with its key.
 func TestDamagedTierNamesTheKey(t *testing.T) {
 	x, keys := withTier(t)
 	var key uint64
@@ -79,10 +81,10 @@ func TestDamagedTierNamesTheKey(t *testing.T) {
 	id := x.index.find(key, hash(x.salt, key)) &^ onDisk
 	fatal.If(t, x.tier.store.put([]Row{id}, func(int) []byte { return []byte{1, 2} }))
 	if err := x.Find([]uint64{key}, make([]Row, 1)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("read key %d: ", key)) {
-		t.Fatalf("a record cut short: %v", err)
+		t.Fatalf("a truncated record: %v", err)
 	}
 	if _, err := unseal(seal(nil, 3, []byte("abcd")), 4); err == nil {
-		t.Error("a record in the place of another is taken")
+		t.Error("the record of another row was accepted")
 	}
 	damaged := seal(nil, 3, []byte("abcd"))
 	damaged[1] ^= 1
@@ -91,11 +93,11 @@ func TestDamagedTierNamesTheKey(t *testing.T) {
 	}
 }
 
-// TestTierCutShort takes away the file's end, which bbolt has mapped: reading it
-// is a fault of the processor, and must become an error.
+// TestTierCutShort truncates the file that bbolt has mapped. Reading it is a fault of the
+// processor, which must become an error.
 func TestTierCutShort(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the file without a name is found through /proc")
+		t.Skip("needs /proc to find the file, which has no name")
 	}
 	x, keys := withTier(t)
 	links, err := filepath.Glob("/proc/self/fd/*")
@@ -112,10 +114,11 @@ func TestTierCutShort(t *testing.T) {
 	}
 	err = x.Find(keys, make([]Row, len(keys)))
 	if err == nil || !strings.Contains(err.Error(), "the file is damaged") {
-		t.Fatalf("a file cut short: %v", err)
+		t.Fatalf("a truncated file: %v", err)
 	}
 }
 
+// TestTierNeedsItsConditions: OpenTier rejects invalid settings with the reason.
 func TestTierNeedsItsConditions(t *testing.T) {
 	x := openAs(t, Config{})
 	for want, err := range map[string]error{
@@ -130,6 +133,7 @@ func TestTierNeedsItsConditions(t *testing.T) {
 	}
 }
 
+// TestPrefetchReadsAhead: rows announced by Prefetch are read before Find needs them.
 func TestPrefetchReadsAhead(t *testing.T) {
 	x, keys := withTier(t)
 	x.Prefetch(keys[:400])
@@ -142,15 +146,15 @@ func TestPrefetchReadsAhead(t *testing.T) {
 	fatal.If(t, x.Find(keys[:500], make([]Row, 500)))
 	after := x.Counters()
 	if n := after.ReadAhead - before.ReadAhead; n != int64(ahead) || len(x.tier.staged) != 0 {
-		t.Fatalf("%d rows came back that were read ahead, %d were read, %d are left", n, ahead, len(x.tier.staged))
+		t.Fatalf("Find used %d of the %d rows that were read ahead, and %d remain", n, ahead, len(x.tier.staged))
 	}
 	if after.Thawed-before.Thawed <= int64(ahead) {
-		t.Fatal("all rows that came back were read ahead, although 100 were not announced")
+		t.Fatal("all rows were read ahead, although 100 were not announced")
 	}
 }
 
-// TestPrefetchLeavesFaultsToFind: a row that cannot be read ahead is named when it is
-// asked for, and not before.
+// TestPrefetchLeavesFaultsToFind: a row that cannot be read ahead is reported by the Find that
+// requests it, and not earlier.
 func TestPrefetchLeavesFaultsToFind(t *testing.T) {
 	x, keys := withTier(t)
 	cold := slices.DeleteFunc(slices.Clone(keys), func(key uint64) bool { return !x.index.find(key, hash(x.salt, key)).onDisk() })
@@ -159,7 +163,7 @@ func TestPrefetchLeavesFaultsToFind(t *testing.T) {
 	x.Prefetch(cold)
 	fatal.If(t, x.Find(cold[:7], make([]Row, 7)))
 	if err := x.Find(cold[7:8], make([]Row, 1)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("read key %d: ", cold[7])) {
-		t.Fatalf("a record cut short: %v", err)
+		t.Fatalf("a truncated record: %v", err)
 	}
 }
 
@@ -173,8 +177,8 @@ func inRAM(x *Table, keys []uint64) (n int) {
 	return n
 }
 
-// TestTierTooSmallForItsIndex checks that rows keep a share of the limit, however large the
-// index is, and that the sufficient limit is reported.
+// TestTierTooSmallForItsIndex: rows keep a share of the memory limit, however large the index
+// is, and the sufficient limit is reported.
 func TestTierTooSmallForItsIndex(t *testing.T) {
 	keys := make([]uint64, 20_000)
 	for i := range keys {
@@ -193,23 +197,23 @@ func TestTierTooSmallForItsIndex(t *testing.T) {
 	x := fill(limit)
 	least := x.Crowded()
 	if least < limit || x.indexBytes() < limit {
-		t.Fatalf("%d bytes are reported as needed, but the index takes %d", least, x.indexBytes())
+		t.Fatalf("%d bytes are reported as needed, but the index has %d", least, x.indexBytes())
 	}
 	each := 4 * x.words()
 	if n := inRAM(x, keys); n < limit/recordShare*3/4/each || n > limit/recordShare/each {
-		t.Errorf("%d rows of %d bytes are in memory, their share of the limit is %d", n, each, limit/recordShare)
+		t.Errorf("%d rows of %d bytes are in memory, want the share %d of the limit", n, each, limit/recordShare)
 	}
 	before := x.Counters().Frozen
 	if err := x.Find(nil, nil); err != nil || x.Counters().Frozen != before {
-		t.Errorf("%d rows went to disk by a Find of nothing: %v", x.Counters().Frozen-before, err)
+		t.Errorf("a Find without keys moved %d rows to disk: %v", x.Counters().Frozen-before, err)
 	}
 	if y := fill(least); y.Crowded() != 0 || y.tier.rows() == 0 {
 		t.Errorf("with the %d bytes reported as needed %d are, with %d rows on disk", least, y.Crowded(), y.tier.rows())
 	}
 }
 
-// TestRowsThatCameBackStay: those of the next batch, whose stamps are old, are not the
-// first to go when this batch needs room.
+// TestRowsThatCameBackStay: when a batch needs memory, the rows of the next batch that were just
+// read from disk are not moved to disk first, although their stamps are old.
 func TestRowsThatCameBackStay(t *testing.T) {
 	for _, cfg := range []Config{{}, {Evict: Evict{HalfLife: 100}}} {
 		x, keys := openAs(t, cfg), make([]uint64, 4000)
@@ -217,7 +221,7 @@ func TestRowsThatCameBackStay(t *testing.T) {
 			keys[i] = uint64(i)
 		}
 		fatal.If(t, x.OpenTier(t.TempDir(), 4000*50))
-		for n := range 8 { // the last are the hottest
+		for n := range 8 { // the last keys are the most recent
 			train(t, x, n+1, 1, keys[n*500:][:500]...)
 			fatal.If(t, x.Find(keys[:n], make([]Row, n)))
 		}
@@ -233,13 +237,13 @@ func TestRowsThatCameBackStay(t *testing.T) {
 		fatal.If(t, x.Find(others, make([]Row, 300)))
 		fatal.If(t, x.Find(nil, nil))
 		if n := inRAM(x, next); x.Counters().Frozen == frozen || n < 95 {
-			t.Errorf("%d rows went to disk, and of 100 that had just come back %d are in memory", x.Counters().Frozen-frozen, n)
+			t.Errorf("%d rows moved to disk, and %d of the 100 rows just read are in memory", x.Counters().Frozen-frozen, n)
 		}
 	}
 }
 
-// TestThawIsOneLook: however many rows come back, the file is looked at once, and what
-// comes twice comes once.
+// TestThawIsOneLook: all rows of a call are read from the file in one transaction, and a row
+// that occurs twice is read once.
 func TestThawIsOneLook(t *testing.T) {
 	x, keys := withTier(t)
 	c := &counted{store: x.tier.store}
@@ -247,7 +251,7 @@ func TestThawIsOneLook(t *testing.T) {
 	rows := make([]Row, 2*len(keys))
 	fatal.If(t, x.Find(append(keys, keys...), rows))
 	if back := x.Counters().Thawed; c.looks != 1 || c.rows < 500 || int64(c.rows) != back || x.tier.rows() != 0 {
-		t.Errorf("%d looks for %d rows, %d came back, %d are left on disk", c.looks, c.rows, back, x.tier.rows())
+		t.Errorf("%d reads for %d rows; %d rows were read, %d remain on disk", c.looks, c.rows, back, x.tier.rows())
 	}
 	for i := range keys {
 		if rows[i] == 0 || rows[i].onDisk() || rows[i] != rows[i+len(keys)] {

@@ -15,12 +15,12 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// twin is the specification of a table: a Go map, one loop, no index, no disk.
-// Initial rows and sketches of occurrences come from the table, which other tests hold.
+// twin is the specification of a table: a Go map and one loop, without index and disk. Initial
+// rows and sketches of occurrences come from the table, because other tests check them.
 type twin struct {
 	*Table // its configuration, parts and initial rows
 	rows   map[uint64]*twinRow
-	lost   []uint64         // keys whose rows were removed, not yet forgotten by the sketches of the Table
+	lost   []uint64         // keys whose rows were removed and whose counts are not yet reset in the sketches of the Table
 	gone   map[uint64]int64 // key to the step of its removal
 	step   int64
 	past   []optim.Step
@@ -36,7 +36,7 @@ func newTwin(t *Table) *twin {
 	return &twin{Table: t, rows: map[uint64]*twinRow{}, gone: map[uint64]int64{}}
 }
 
-// row returns the record of a key as a read sees it.
+// row returns the record of a key as a reader sees it.
 func (w *twin) row(key uint64) []float32 {
 	if r := w.rows[key]; r != nil {
 		return r.record
@@ -101,7 +101,7 @@ func (w *twin) apply(at optim.Step, keys []uint64, values []float32) {
 	w.forget()
 }
 
-// forget makes keys that have lost their rows wait again.
+// forget lets keys that have lost their rows wait for admission again.
 func (w *twin) forget() {
 	if w.sketches != nil {
 		w.forgetSightings(w.lost)
@@ -194,7 +194,7 @@ func (w *twin) remove(key uint64, step int64) {
 	w.gone[key] = step
 }
 
-// differ names the first difference of a table from its twin.
+// differ returns an error that names the first difference between a table and its twin.
 func (w *twin) differ(t *Table) error {
 	if t.Rows() != len(w.rows) {
 		return fmt.Errorf("%d rows, want %d", t.Rows(), len(w.rows))
@@ -248,7 +248,7 @@ func drawConfig(t *rapid.T) Config {
 	return cfg
 }
 
-// pair is a table with its twin and a replica that lives on deltas.
+// pair is a table with its twin and a replica that is maintained by deltas.
 type pair struct {
 	t       testing.TB
 	table   *Table
@@ -271,7 +271,7 @@ func (p *pair) open(cfg Config) *Table {
 	return x
 }
 
-// keys draws distinct keys, many of them seen before.
+// keys draws distinct keys, many of which have occurred before.
 func (p *pair) keys() []uint64 {
 	set := map[uint64]bool{}
 	for range p.rng.IntN(40) {
@@ -300,7 +300,7 @@ func (p *pair) apply() error {
 		return err
 	}
 	g.Epoch = p.table.Epoch()
-	if p.rng.IntN(3) == 0 { // rows may move between
+	if p.rng.IntN(3) == 0 { // rows may move to disk in between
 		if err := p.read(); err != nil {
 			return err
 		}
@@ -313,7 +313,7 @@ func (p *pair) apply() error {
 	}
 	p.twin.apply(at, keys, g.Values)
 	if e := p.table.Config().Evict; e == (Evict{}) && p.table.Rows() != before+done.Inserted {
-		return fmt.Errorf("%d rows, then %d after %+v", before, p.table.Rows(), done)
+		return fmt.Errorf("%d rows before the step and %d after it, with %+v", before, p.table.Rows(), done)
 	}
 	return nil
 }
@@ -330,9 +330,9 @@ func (p *pair) read() error {
 	for i, key := range keys {
 		want := p.twin.row(key)[:p.table.Width()]
 		if held := p.twin.rows[key] != nil; held != (rows[i] != 0) {
-			return fmt.Errorf("key %d has row %d, held: %t", key, rows[i], held)
+			return fmt.Errorf("key %d has row %d; the twin has it: %t", key, rows[i], held)
 		}
-		if rows[i] == 0 && !p.table.dense { // not rounded before it is held
+		if rows[i] == 0 && !p.table.dense { // an initial value is not rounded before it is stored
 			want = slices.Clone(want)
 			p.table.Initial(key, want)
 		}
@@ -358,7 +358,7 @@ func (p *pair) delete() error {
 	return nil
 }
 
-// reload saves all shards and continues with a table that has loaded them.
+// reload saves all shards and continues with a new table that has loaded them.
 func (p *pair) reload() error {
 	p.tiered = p.rng.IntN(2) == 0 && !p.table.dense
 	again := p.open(p.table.Config())
@@ -390,18 +390,18 @@ func (p *pair) reload() error {
 			return err
 		}
 	}
-	if cfg := p.table.Config(); cfg.Evict == (Evict{}) { // the file has no stamps: what has changed is not known
+	if cfg := p.table.Config(); cfg.Evict == (Evict{}) { // the file has no stamps, so the changes are unknown
 		if err := p.delta(); err != nil {
 			return err
 		}
 	}
-	again.removed = p.table.removed // the memory that no file keeps
+	again.removed = p.table.removed // removals are not saved in a file
 	err := p.table.Close()
 	p.table = again
 	return err
 }
 
-// delta brings the replica to the table.
+// delta updates the replica to the state of the table.
 func (p *pair) delta() error {
 	for shard := range p.table.Shards() {
 		var b bytes.Buffer
@@ -412,12 +412,14 @@ func (p *pair) delta() error {
 			return fmt.Errorf("delta to step %d of %d: %w", now, p.table.Now(), err)
 		}
 	}
-	// A change between steps counts to the later one, and may be reported twice.
+	// A change between steps belongs to the later one and may be reported twice.
 	p.since = p.table.Now()
 	p.replica.SetNow(p.since)
 	return p.twin.differ(p.replica)
 }
 
+// TestTableEqualsItsTwinToTheBit: runs random operations on a table and its twin and compares
+// all rows.
 func TestTableEqualsItsTwinToTheBit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := drawConfig(rt)

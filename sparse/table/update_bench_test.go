@@ -14,12 +14,12 @@ import (
 
 var updateRules = []string{"adagrad", "rowwise_adagrad", "ftrl", "adam"}
 
-// BenchmarkUpdate takes optimizer steps of rows that have been found, as they are after a
-// pull, compared with a loop over the same records in one array: of 4,096 rows, which a
-// core's own cache holds, and of -keys. What a table does around the steps is counted: it
-// looks for gradients that are not finite and for rows to insert, and stamps the rows. The
-// bound is changing a word of each line of the records, or the kernel with rows that never
-// leave the first cache, whichever takes longer.
+// BenchmarkUpdate performs optimizer steps on rows that have been looked up, as after a pull,
+// compared with a loop over the same records in one array. The sizes are 4,096 rows, which fit
+// in a core's own cache, and -keys rows. The time includes the other work of a table in a step:
+// it checks the gradients for values that are not finite, looks for rows to insert, and stamps
+// the rows. The bound is changing one word in each line of the records, or the kernel on rows
+// that stay in the first-level cache, whichever takes longer.
 func BenchmarkUpdate(b *testing.B) {
 	for _, rule := range updateRules {
 		for _, n := range []int{4096, *benchKeys} {
@@ -50,7 +50,7 @@ func benchUpdate(b *testing.B, n, dim int, rule string) {
 	records := recordLines(n, 4*t.RecordLen(), sets)
 	defer records.free()
 	mine, others := int64(0), int64(0)
-	many := benchBatch / len(sets[0]) // times each side runs in its turn, so that small ones find their rows in the cache
+	many := benchBatch / len(sets[0]) // runs of each side per turn, so that the rows of small tables are in the cache
 	again := func(f func()) func() {
 		return func() {
 			for range many {
@@ -71,7 +71,7 @@ func benchUpdate(b *testing.B, n, dim int, rule string) {
 	})}, side{"lines", again(records.change)}, side{"arithmetic", arithmetic(dim, rule, many*len(sets[0]), grads)})
 }
 
-// arithmetic returns a function that takes n steps of 64 rows that stay in the first
+// arithmetic returns a function that performs n steps on 64 rows that stay in the first-level
 // cache.
 func arithmetic(dim int, rule string, n int, grads []float32) func() {
 	const few = 64
@@ -89,8 +89,8 @@ func arithmetic(dim int, rule string, n int, grads []float32) func() {
 	}
 }
 
-// distinct returns sets of different numbers below n, in random order: one if all are
-// not more than a batch.
+// distinct returns sets of distinct numbers below n in random order. There is only one set if n
+// is at most the size of a batch.
 func distinct(n int) [][]uint64 {
 	all, order := make([][]uint64, 1), rand.New(rand.NewPCG(5, 5)).Perm(n)
 	if n > benchBatch {
@@ -105,8 +105,8 @@ func distinct(n int) [][]uint64 {
 	return all
 }
 
-// plain is a simple implementation of one table of known size: records in an array, also in
-// huge pages, and a loop for each rule.
+// plain is a simple implementation of one table of known size: records in an array, also in huge
+// pages, and a loop for each rule.
 type plain struct {
 	dim     int
 	rule    optim.Rule
@@ -133,7 +133,7 @@ func newPlain(b testing.TB, n, dim int, rule string) *plain {
 	return p
 }
 
-// update takes the step-th step of the rows of those numbers.
+// update performs a step on the rows with the given numbers.
 func (p *plain) update(step int64, numbers []uint64, grads []float32) {
 	p.unbias1 = 1 / (1 - math.Pow(p.rule.Beta1, float64(step)))
 	p.unbias2 = 1 / (1 - math.Pow(p.rule.Beta2, float64(step)))
@@ -212,8 +212,8 @@ func (p *plain) ftrl(w, g, s []float32) {
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
-// TestLoopsAreTheRules compares what the plain loops leave behind with the rows of a
-// table: otherwise their times could not be compared.
+// TestLoopsAreTheRules compares the results of the plain loops with the rows of a table.
+// Otherwise their times could not be compared.
 func TestLoopsAreTheRules(t *testing.T) {
 	const n, dim = 1 << 10, 5
 	for _, rule := range updateRules {
@@ -239,7 +239,7 @@ func TestLoopsAreTheRules(t *testing.T) {
 			}
 			for j, v := range p.records[int(numbers[i])*p.size:][:p.size] {
 				if math.Abs(float64(v-record[j])) > 1e-6*(1+math.Abs(float64(v))) {
-					t.Errorf("%s: key %d: float %d is %v in the table and %v by the loop", rule, key, j, record[j], v)
+					t.Errorf("%s: key %d: float %d is %v in the table, %v with the loop", rule, key, j, record[j], v)
 				}
 			}
 		}

@@ -32,7 +32,7 @@ func valuesOf(t *Table) (map[uint64]string, error) {
 	return all, nil
 }
 
-// follow changes a copy of a table by what a watch has taken.
+// follow applies the changes that a watch has taken to a copy of a table.
 func follow(held map[uint64]string, c *Taken, width int) error {
 	for _, key := range c.Removed {
 		delete(held, key)
@@ -40,7 +40,7 @@ func follow(held map[uint64]string, c *Taken, width int) error {
 	seen := map[uint64]bool{}
 	for i, key := range c.Keys {
 		if seen[key] {
-			return fmt.Errorf("key %d is there twice", key)
+			return fmt.Errorf("key %d occurs twice", key)
 		}
 		seen[key] = true
 		held[key] = string(raw.Bytes(c.Values[i*width : (i+1)*width]))
@@ -48,8 +48,8 @@ func follow(held map[uint64]string, c *Taken, width int) error {
 	return nil
 }
 
-// watchOnce takes what has changed while steps continue, and compares the copy that lives
-// on what is taken with the table as it was at the Take.
+// watchOnce takes the changes while steps run. It compares a copy that is maintained from the
+// taken changes with the table at the time of the Take.
 func (p *pair) watchOnce(w *Watch, held map[uint64]string) error {
 	if p.rng.IntN(4) == 0 { // a publication that fails
 		if err := w.Take(); err != nil {
@@ -122,14 +122,14 @@ func checkWatch(t *testing.T, rt *rapid.T) {
 	}
 }
 
-// TestWatchIsTheTableOfItsStep: a copy that only lives on what a watch takes equals the
-// table at each Take, whatever steps, deletions, evictions and rows that go to disk fall in
-// between.
+// TestWatchIsTheTableOfItsStep: a copy that is maintained from the changes of a watch equals the
+// table at each Take. Steps, deletions, evictions and moves to disk may occur in between.
 func TestWatchIsTheTableOfItsStep(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) { checkWatch(t, rt) })
 }
 
-// TestWatchTakesWhatChanged and nothing else: its cost does not grow with the rows held.
+// TestWatchTakesWhatChanged: a watch takes the changed rows and no others, so its cost does not
+// depend on the size of the table.
 func TestWatchTakesWhatChanged(t *testing.T) {
 	x := openAs(t, Config{})
 	w, err := NewWatch(x)
@@ -148,14 +148,15 @@ func TestWatchTakesWhatChanged(t *testing.T) {
 	train(t, x, 2, 1, 3, 5)
 	train(t, x, 3, 1, 5)
 	if got := take(); !slices.Equal(got, []uint64{3, 5}) {
-		t.Errorf("taken: %v, changed were 3 and 5", got)
+		t.Errorf("taken: %v, want 3 and 5", got)
 	}
 	if got := take(); len(got) != 0 {
 		t.Errorf("taken again: %v", got)
 	}
 }
 
-// TestWatchLosesWhatIsLoaded: after rows were loaded, not all changes are known.
+// TestWatchLosesWhatIsLoaded: after rows were loaded, a watch reports that it does not know all
+// changes.
 func TestWatchLosesWhatIsLoaded(t *testing.T) {
 	for name, change := range map[string]func(x *Table){
 		"reset": func(x *Table) { x.Reset() },
@@ -170,7 +171,7 @@ func TestWatchLosesWhatIsLoaded(t *testing.T) {
 			change(x)
 			train(t, x, 2, 1, 4)
 			if w.Copy(9); w.err == nil {
-				t.Error("it knows nothing of it")
+				t.Error("the watch has no error")
 			}
 			if _, err := w.Taken(); !errors.Is(err, errChanged) {
 				t.Errorf("taken: %v", err)
@@ -188,7 +189,8 @@ func TestWatchLosesWhatIsLoaded(t *testing.T) {
 	}
 }
 
-// TestWatchedStepsDoNotAllocate once its memory is there.
+// TestWatchedStepsDoNotAllocate: once its memory is allocated, steps with a watch allocate
+// nothing.
 func TestWatchedStepsDoNotAllocate(t *testing.T) {
 	x := openAs(t, Config{})
 	keys := make([]uint64, 3000)
@@ -215,6 +217,6 @@ func TestWatchedStepsDoNotAllocate(t *testing.T) {
 	round()
 	round()
 	if allocs := testing.AllocsPerRun(20, round); allocs > 0 {
-		t.Errorf("%v allocations a round", allocs)
+		t.Errorf("%v allocations per round", allocs)
 	}
 }
