@@ -15,11 +15,12 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// untouched is a world of one rank whose transport must not be used.
+// untouched is a transport of a world of one rank. It must not be used.
 type untouched struct{ collective.Transport }
 
 func (untouched) World() (rank, size, channels int) { return 0, 1, 1 }
 
+// TestOneRankNeedsNoTransport: calls in a group of one rank do not use the transport.
 func TestOneRankNeedsNoTransport(t *testing.T) {
 	c := collective.New(untouched{})
 	x, y := []float64{1, 2, 3}, make([]float64, 3)
@@ -34,15 +35,14 @@ func TestOneRankNeedsNoTransport(t *testing.T) {
 		t.Error(err)
 	}
 	if y[2] != 3 {
-		t.Errorf("AllToAll of one rank copies: %v", y)
+		t.Errorf("AllToAll of one rank: %v", y)
 	}
 	if b, err := collective.AllGatherBytes(c, []byte("ab"), 2); err != nil || len(b) != 1 || string(b[0]) != "ab" {
 		t.Errorf("AllGatherBytes = %q, %v", b, err)
 	}
 }
 
-// ranksOnMem runs body as every rank of a group in memory and returns the errors
-// by rank.
+// ranksOnMem runs body on every rank of a group in memory and returns the errors by rank.
 func ranksOnMem(size int, body func(c *collective.Comm) error) []error {
 	errs := make([]error, size)
 	var wg sync.WaitGroup
@@ -53,7 +53,7 @@ func ranksOnMem(size int, body func(c *collective.Comm) error) []error {
 	return errs
 }
 
-// onMem is ranksOnMem for a body that succeeds.
+// onMem is like ranksOnMem and fails the test on an error.
 func onMem(t *testing.T, size int, body func(c *collective.Comm) error) {
 	t.Helper()
 	for _, err := range ranksOnMem(size, body) {
@@ -63,13 +63,15 @@ func onMem(t *testing.T, size int, body func(c *collective.Comm) error) {
 	}
 }
 
-type weight float32 // a named type is a Number too
+type weight float32 // a named type also satisfies Number
 
+// TestSumsAreOrderedAndNaNsSeen: sums have the documented order, and a maximum with a NaN is a
+// NaN.
 func TestSumsAreOrderedAndNaNsSeen(t *testing.T) {
 	const size = 3
 	onMem(t, size, func(c *collective.Comm) error {
-		// In chunk i the sum is (x[i+1] + x[i+2]) + x[i]: big and −big meet first
-		// only where rank i holds the small one.
+		// In chunk i the sum is (x[i+1] + x[i+2]) + x[i]. big and −big are added first only if
+		// rank i has the small number.
 		x := [][]weight{{1, 1, 1}, {1e8, 1e8, 1e8}, {-1e8, -1e8, -1e8}}[c.Rank()]
 		if err := collective.AllReduce(c, x, collective.Sum); err != nil {
 			return err
@@ -91,6 +93,7 @@ func TestSumsAreOrderedAndNaNsSeen(t *testing.T) {
 	})
 }
 
+// TestSteadyStateAllocatesNothing: after the first calls, a call allocates no memory.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	const size, runs = 4, 50
 	body := func(c *collective.Comm) func() error {
@@ -113,7 +116,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		step := body(collective.New(tr))
 		go func() {
 			var err error
-			for range runs + 1 { // AllocsPerRun warms up once
+			for range runs + 1 { // AllocsPerRun makes one extra call to warm up
 				err = errors.Join(err, step())
 			}
 			errs <- err
@@ -134,7 +137,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestMemWorksInABubble waits in virtual time: a day passes at once.
+// TestMemWorksInABubble: the transport works in virtual time, in which a day passes at once.
 func TestMemWorksInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -150,6 +153,8 @@ func TestMemWorksInABubble(t *testing.T) {
 	})
 }
 
+// TestWrongProgramsPanic: calls that only a wrong program makes panic with a message that names
+// the fault, and the group remains usable.
 func TestWrongProgramsPanic(t *testing.T) {
 	c := collective.New(untouched{})
 	for want, call := range map[string]func(){
@@ -175,7 +180,7 @@ func TestWrongProgramsPanic(t *testing.T) {
 		}()
 	}
 	if err := c.Err(); err != nil {
-		t.Errorf("a panic that was recovered ended the group: %v", err)
+		t.Errorf("a recovered panic has ended the group: %v", err)
 	}
 }
 
@@ -183,10 +188,12 @@ type empty struct{ collective.Transport }
 
 func (empty) World() (rank, size, channels int) { return 0, 0, 0 }
 
+// TestChannelIsOneComm: Channel returns the same Comm each time, and Abort ends the calls on all
+// channels.
 func TestChannelIsOneComm(t *testing.T) {
 	c := collective.New(mem.New(1, 2)[0])
 	if c.Channel(0) != c || c.Channel(1) != c.Channel(1).Channel(1) || c.Channel(1) == c {
-		t.Error("Channel makes a new Comm")
+		t.Error("Channel returns a new Comm")
 	}
 	c.Abort(errors.New("enough"))
 	if err := collective.Barrier(c.Channel(1)); err == nil || !strings.Contains(err.Error(), "rank 0 aborted: enough") {
@@ -194,8 +201,8 @@ func TestChannelIsOneComm(t *testing.T) {
 	}
 }
 
-// TestWatchNumbersAlike: every rank numbers the calls that need all ranks alike, and
-// hears of no other.
+// TestWatchNumbersAlike: every rank gives the calls that need all ranks the same numbers and
+// reports no other calls.
 func TestWatchNumbersAlike(t *testing.T) {
 	const size = 3
 	var told [size][]uint64
@@ -217,7 +224,7 @@ func TestWatchNumbersAlike(t *testing.T) {
 	fatal.If(t, err)
 	for r := range told {
 		if !slices.Equal(told[r], []uint64{1, 3}) {
-			t.Errorf("rank %d heard of calls %v, want 1 and 3", r, told[r])
+			t.Errorf("rank %d reports calls %v, want 1 and 3", r, told[r])
 		}
 	}
 }

@@ -62,7 +62,8 @@ func TestChoices(t *testing.T) {
 	golden.Check(t, "choices.txt", text.String())
 }
 
-// TestMeasuredCostsAreTheSameOnAllRanks measures in groups with hosts and without.
+// TestMeasuredCostsAreTheSameOnAllRanks measures costs in groups with and without hosts. All
+// ranks must get the same costs.
 func TestMeasuredCostsAreTheSameOnAllRanks(t *testing.T) {
 	for _, hostOf := range plans() {
 		var mu sync.Mutex
@@ -86,8 +87,8 @@ func TestMeasuredCostsAreTheSameOnAllRanks(t *testing.T) {
 	}
 }
 
-// TestForwardedLengthsAreCompared makes a rank of a subset send another rank more than that
-// expects, over a third rank.
+// TestForwardedLengthsAreCompared: in a subset, a rank sends another rank more than that rank
+// expects, and the part is forwarded by a third rank. The error names both lengths.
 func TestForwardedLengthsAreCompared(t *testing.T) {
 	errs := make([]error, 6)
 	var wg sync.WaitGroup
@@ -104,7 +105,7 @@ func TestForwardedLengthsAreCompared(t *testing.T) {
 			part.SetCosts(k)
 			send := []int{2, 2, 2}
 			if r == 3 {
-				send[2] = 3 // to rank 1
+				send[2] = 3 // more than rank 1 expects
 			}
 			if errs[r] = collective.AllToAllV(part, make([]uint16, send[0]+send[1]+send[2]), send, make([]uint16, 6), []int{2, 2, 2}); errs[r] == nil {
 				errs[r] = collective.Barrier(c)
@@ -115,12 +116,13 @@ func TestForwardedLengthsAreCompared(t *testing.T) {
 	for r, err := range errs {
 		m := (*collective.MismatchError)(nil)
 		if !errors.As(err, &m) || m.Peer.Rank != 3 || m.Peer.Bytes != 6 || m.Own.Rank != 1 || m.Own.Bytes != 4 {
-			t.Errorf("rank %d: %v, want 6 bytes of rank 3 against 4 of rank 1", r, err)
+			t.Errorf("rank %d: %v, want 6 bytes sent by rank 3 and 4 expected by rank 1", r, err)
 		}
 	}
 }
 
-// TestOtherCostsAreAMismatch makes ranks choose different algorithms.
+// TestOtherCostsAreAMismatch: ranks with different costs choose different algorithms, which is
+// reported as a mismatch.
 func TestOtherCostsAreAMismatch(t *testing.T) {
 	for a := collective.Ring; a <= collective.Doubling; a++ {
 		for b := collective.Ring; b < a; b++ {
@@ -152,8 +154,8 @@ func TestOtherCostsAreAMismatch(t *testing.T) {
 	}
 }
 
-// TestPostsMakeStraightCheaper: where small messages leave at once, parts go straight
-// to their ranks, which takes more messages than going by way of others.
+// TestPostsMakeStraightCheaper: if small messages can be posted at once, parts are sent directly
+// to their ranks. This takes more messages than forwarding.
 func TestPostsMakeStraightCheaper(t *testing.T) {
 	turns := collective.Costs{Links: collective.Level{Alpha: 20e-6, Beta: .5e-9, Gamma: .1e-9}}
 	posts := turns
@@ -172,11 +174,11 @@ func TestPostsMakeStraightCheaper(t *testing.T) {
 		a, slow := turns.Choose(s, x.call, collective.Sum, collective.Float32, x.bytes)
 		b, fast := posts.Choose(s, x.call, collective.Sum, collective.Float32, x.bytes)
 		if a != x.inTurns || b != x.posted || fast > slow {
-			t.Errorf("%v of %d bytes: %v of %.1f µs in turns and %v of %.1f µs posted, want %v and %v", x.call, x.bytes, a, slow*1e6, b, fast*1e6, x.inTurns, x.posted)
+			t.Errorf("%v of %d bytes: %v (%.1f µs) in turns and %v (%.1f µs) posted, want %v and %v", x.call, x.bytes, a, slow*1e6, b, fast*1e6, x.inTurns, x.posted)
 		}
 	}
 	two := collective.Shape{Size: 2}
 	if a, b := turns.Predict(two, collective.Pairwise, collective.CallAllToAll, collective.Sum, collective.Float32, 64), posts.Predict(two, collective.Pairwise, collective.CallAllToAll, collective.Sum, collective.Float32, 64); a != b {
-		t.Errorf("two ranks have one message each: %v and %v", a, b)
+		t.Errorf("two ranks with one message each: %v and %v, want the same", a, b)
 	}
 }

@@ -14,7 +14,7 @@ func tagOf(call Call, n int) Tag {
 	return Tag{Channel: 1, Call: call, Op: Max, Type: Float32, Root: 2, Step: 3, Seq: 4, Count: uint64(n)}
 }
 
-// causes are errors that survive the way to another process.
+// causes returns errors that can be sent to another process.
 func causes() []error {
 	return []error{
 		&LostError{Rank: 3, By: 1, Cause: errors.New("connection reset")},
@@ -27,22 +27,25 @@ func causes() []error {
 	}
 }
 
+// TestCausesTravel: a cause has the same value after encoding and parsing. A long one is
+// shortened.
 func TestCausesTravel(t *testing.T) {
 	for _, want := range causes() {
 		got, err := ParseCause(AppendCause(nil, want))
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%v became %v, %v", want, got, err)
+			t.Errorf("%v was parsed as %v, %v", want, got, err)
 		}
 	}
 	long := AppendCause([]byte("before"), errors.New(strings.Repeat("é", MaxCause)))
 	if len(long) != len("before")+MaxCause {
-		t.Fatalf("a long cause takes %d bytes, want %d", len(long)-len("before"), MaxCause)
+		t.Fatalf("a long cause is encoded in %d bytes, want %d", len(long)-len("before"), MaxCause)
 	}
 	if got, err := ParseCause(long[len("before"):]); err != nil || !strings.Contains(got.Error(), "éé") {
-		t.Errorf("a long cause became %v, %v", got, err)
+		t.Errorf("a long cause was parsed as %v, %v", got, err)
 	}
 }
 
+// FuzzParseCause: a cause that is accepted is equal after encoding and parsing.
 func FuzzParseCause(f *testing.F) {
 	for _, c := range causes() {
 		f.Add(AppendCause(nil, c))
@@ -55,22 +58,24 @@ func FuzzParseCause(f *testing.F) {
 		}
 		again, err := ParseCause(AppendCause(nil, cause))
 		if err != nil || len(b) < MaxCause/4 && again.Error() != cause.Error() {
-			t.Fatalf("%v became %v, %v", cause, again, err)
+			t.Fatalf("%v was parsed as %v, %v", cause, again, err)
 		}
 	})
 }
 
+// FuzzParseTag: a tag that is accepted is encoded as the same bytes.
 func FuzzParseTag(f *testing.F) {
 	f.Add(tagOf(CallAllToAllV, 7).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tag, err := ParseTag(b)
 		if err == nil && !bytes.Equal(tag.Append(nil), b) {
-			t.Fatalf("%x parsed as %v", b, tag)
+			t.Fatalf("%x was parsed as %v", b, tag)
 		}
 		_ = tag.String()
 	})
 }
 
+// TestBlamed: Blamed and Cause find the lost rank and the cause in wrapped errors.
 func TestBlamed(t *testing.T) {
 	wrap := func(err error) error { return fmt.Errorf("collective: Barrier: rank 0: %w", err) }
 	for _, k := range []struct {
@@ -93,10 +98,11 @@ func TestBlamed(t *testing.T) {
 		t.Errorf("Cause of a loss is %v", got)
 	}
 	if got := Cause(4, nil); got.Error() != "rank 4 aborted: no cause was given" {
-		t.Errorf("Cause of nothing is %v", got)
+		t.Errorf("Cause of nil is %v", got)
 	}
 }
 
+// TestErrorsNameBothSides: errors about a mismatch name both sides.
 func TestErrorsNameBothSides(t *testing.T) {
 	want := "calls differ: rank 0 has a message of 40 bytes in AllReduce(max) of 10 float32, step 3 of call 4 on channel 1, " +
 		"but rank 65535 is in Barrier, step 3 of call 4 on channel 1; every rank must make the same calls in the same order"

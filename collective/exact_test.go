@@ -10,7 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// exactly is the sum of all ranks' elements, rounded once.
+// exactly returns the sum of all ranks' elements, rounded once.
 func exactly(all [][]float32) []float32 {
 	out := make([]float32, len(all[0]))
 	for i := range out {
@@ -23,8 +23,8 @@ func exactly(all [][]float32) []float32 {
 	return out
 }
 
-// summands are numbers whose sum is hard to round: of any magnitude, with
-// cancellation, halfway between two numbers, or just off.
+// summands returns numbers whose sum is hard to round: of any magnitude, with cancellation, or
+// at or near the midpoint between two numbers.
 func summands(rng *rand.Rand, n, low, high int) []float64 {
 	x := make([]float64, n)
 	for i := range x {
@@ -41,7 +41,7 @@ func summands(rng *rand.Rand, n, low, high int) []float64 {
 	return x
 }
 
-// sumOf makes an exact sum of one element of every rank.
+// sumOf computes an exact sum of one element of each rank.
 func sumOf[T collective.Number](t *testing.T, x []T) (sum T) {
 	t.Helper()
 	errs := ranksOnMem(len(x), func(c *collective.Comm) error {
@@ -58,13 +58,14 @@ func sumOf[T collective.Number](t *testing.T, x []T) (sum T) {
 	return sum
 }
 
+// TestExactSumIsRoundedOnce compares exact sums with the sum in big floats, rounded once.
 func TestExactSumIsRoundedOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for k := range 400 {
 		n := 2 + rng.IntN(12)
 		low, high := -60, 60
 		if k%4 == 0 {
-			low, high = -1070, 1024 // far apart, subnormal, past the range
+			low, high = -1070, 1024 // far apart, subnormal, or out of range
 		}
 		x := summands(rng, n, low, high)
 		wide := new(big.Float).SetPrec(4000)
@@ -97,10 +98,10 @@ func TestExactSumIsRoundedOnce(t *testing.T) {
 	}
 }
 
-// roundBF16 rounds to 8 bits: exact for sums of normal magnitude.
+// roundBF16 rounds to 8 bits, which is exact for sums of normal magnitude.
 func roundBF16(x *big.Float) float32 {
 	v, _ := new(big.Float).SetPrec(8).SetMode(big.ToNearestEven).Set(x).Float32()
-	if abs := math.Abs(float64(v)); abs > 0 && abs < 0x1p-126 { // subnormal: fewer bits
+	if abs := math.Abs(float64(v)); abs > 0 && abs < 0x1p-126 { // subnormal numbers have fewer bits
 		step := new(big.Float).SetMantExp(big.NewFloat(1), -133)
 		q := new(big.Float).SetPrec(4000).Quo(x, step)
 		i, _ := new(big.Float).SetPrec(4000).Add(q, big.NewFloat(math.Copysign(.5, float64(v)))).Int(nil)
@@ -116,6 +117,8 @@ func roundBF16(x *big.Float) float32 {
 	return v
 }
 
+// TestExactSumOfWhatIsNotFinite compares sums with infinities, NaNs, zeros and overflows with
+// the expected results.
 func TestExactSumOfWhatIsNotFinite(t *testing.T) {
 	inf, zero, big := math.Inf(1), 0.0, math.MaxFloat64
 	for _, k := range []struct {
@@ -126,11 +129,11 @@ func TestExactSumOfWhatIsNotFinite(t *testing.T) {
 		{[]float64{big, big, -inf}, -inf},
 		{[]float64{inf, -inf}, math.NaN()},
 		{[]float64{1, math.NaN()}, math.NaN()},
-		{[]float64{big, big, -big}, big}, // a partial sum leaves the range
+		{[]float64{big, big, -big}, big}, // a partial sum is out of range
 		{[]float64{big, big}, inf},
 		{[]float64{-zero, zero}, 0},
 		{[]float64{math.Copysign(0, -1), math.Copysign(0, -1)}, math.Copysign(0, -1)},
-		{[]float64{1, 0x1p-53, 0x1p-107}, 1 + 0x1p-52}, // just past the half
+		{[]float64{1, 0x1p-53, 0x1p-107}, 1 + 0x1p-52}, // just above the midpoint
 		{[]float64{1, 0x1p-53, -0x1p-107}, 1},
 		{[]float64{1, 0x1p-53}, 1},
 	} {

@@ -27,8 +27,8 @@ func ExampleAllReduce() {
 	// Output: [[3 3 5] [3 3 5] [3 3 5]]
 }
 
-// Each rank requests a different number of rows from every other rank: the lengths are sent
-// first, then the keys.
+// Each rank requests a different number of rows from each other rank. The ranks exchange the
+// lengths first and then the keys.
 func ExampleAllToAllV() {
 	var wg sync.WaitGroup
 	got := make([][]uint64, 2)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPartsArriveByWayOfOthers moves parts that know where they come from and have
-// to go, for every world size and radix, and counts rounds and parts sent.
+// TestPartsArriveByWayOfOthers forwards parts marked with their source and destination, for
+// every world size and radix. It counts the rounds and the parts sent.
 func TestPartsArriveByWayOfOthers(t *testing.T) {
 	type part struct{ from, to int }
 	for size := 1; size <= proven; size++ {
@@ -31,13 +31,13 @@ func TestPartsArriveByWayOfOthers(t *testing.T) {
 						for _, d := range moving {
 							p, at := here[r][d], (r+h.digit*h.weight)%size
 							next[at][d] = p
-							// exchangeLengths found the length of the same part after as many bits.
+							// exchangeLengths found the length of this part after as many bits.
 							if from := (at - d%(1<<h.behind(radix)) + size) % size; p.from != from {
-								t.Fatalf("round %+v: distance %d at rank %d is of rank %d, not %d", h, d, at, p.from, from)
+								t.Fatalf("round %+v: distance %d at rank %d is from rank %d, want %d", h, d, at, p.from, from)
 							}
-							// deriveLengths gives the length at its destination.
+							// deriveLengths computes the length at the destination.
 							if b := h.behind(radix); p.to != (at+d>>b<<b)%size {
-								t.Fatalf("round %+v: distance %d at rank %d goes to rank %d", h, d, at, p.to)
+								t.Fatalf("round %+v: distance %d at rank %d has destination %d", h, d, at, p.to)
 							}
 						}
 					}
@@ -52,7 +52,7 @@ func TestPartsArriveByWayOfOthers(t *testing.T) {
 					}
 				}
 				if most := (radix - 1) * ((bits.Len(uint(size-1)) + log2Floor(radix) - 1) / log2Floor(radix)); rounds > most {
-					t.Errorf("%d rounds, at most %d are due", rounds, most)
+					t.Errorf("%d rounds, want at most %d", rounds, most)
 				}
 				checkRadix(t, size, radix, rounds, sent)
 			})
@@ -60,8 +60,8 @@ func TestPartsArriveByWayOfOthers(t *testing.T) {
 	}
 }
 
-// checkRadix compares the rounds and bytes that the cost model counts with the counted ones, if
-// the model uses this radix.
+// checkRadix compares the rounds and bytes of the cost model with the counted ones, if the model
+// uses this radix.
 func checkRadix(t *testing.T, size, radix, rounds, sent int) {
 	if size == 1 {
 		return
@@ -74,7 +74,7 @@ func checkRadix(t *testing.T, size, radix, rounds, sent int) {
 			t.Errorf("%v bytes: modelled %v s, counted %v", b, seconds, want)
 		}
 		if radix < size && seconds > want*(1+1e-9) {
-			t.Errorf("%v bytes: radix %d takes %v s, %d was chosen, which takes %v", b, radix, want, took, seconds)
+			t.Errorf("%v bytes: radix %d takes %v s; the chosen %d takes %v s", b, radix, want, took, seconds)
 		}
 	}
 }

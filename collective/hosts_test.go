@@ -15,10 +15,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
-// plans are places of ranks: hosts of every rank.
+// plans returns placements of ranks: the host of each rank.
 func plans() [][]int {
 	return [][]int{
-		nil, // not known
+		nil, // unknown hosts
 		{0},
 		{0, 0, 0},
 		{0, 1, 2},
@@ -30,7 +30,7 @@ func plans() [][]int {
 	}
 }
 
-// inOrder is the sum of a group without hosts, chunk by chunk round the ring.
+// inOrder returns the sum of a group without hosts: each chunk in the order of the ring.
 func inOrder[T collective.Number](all [][]T, join func(a, b T) T) []T {
 	size, n := len(all), len(all[0])
 	out := make([]T, n)
@@ -47,8 +47,8 @@ func inOrder[T collective.Number](all [][]T, join func(a, b T) T) []T {
 	return out
 }
 
-// inHosts computes the documented order of a plan: every host as a flat group, then every
-// rail's chunk as a group of hosts.
+// inHosts sums in the documented order of a plan: each host as a flat group, then each rail's
+// chunk as a group of hosts.
 func inHosts[T collective.Number](all [][]T, hostOf []int, join func(a, b T) T) []T {
 	if hostOf == nil {
 		return inOrder(all, join)
@@ -78,7 +78,7 @@ func inHosts[T collective.Number](all [][]T, hostOf []int, join func(a, b T) T) 
 	return out
 }
 
-// onPlan runs body as every rank of a plan, over mem inside and outside.
+// onPlan runs body on every rank of a plan, with package mem between and inside the hosts.
 func onPlan(t *testing.T, hostOf []int, local bool, body func(c *collective.Comm) error) []error {
 	t.Helper()
 	size := max(len(hostOf), 1)
@@ -109,7 +109,7 @@ func onPlan(t *testing.T, hostOf []int, local bool, body func(c *collective.Comm
 				c = collective.NewHosts(flat[r], nil, hostOf)
 			}
 			if errs[r] = body(c); errs[r] != nil {
-				c.Abort(errs[r]) // the others wait for it
+				c.Abort(errs[r]) // the others wait for this rank
 			}
 		})
 	}
@@ -118,7 +118,7 @@ func onPlan(t *testing.T, hostOf []int, local bool, body func(c *collective.Comm
 	select {
 	case <-done:
 	case <-time.After(patient.Longest):
-		t.Fatalf("plan %v: ranks hang", hostOf)
+		t.Fatalf("plan %v: some ranks do not return", hostOf)
 	}
 	return errs
 }
@@ -130,8 +130,8 @@ func sameBits[T collective.Number](what string, got, want []T) error {
 	return nil
 }
 
-// checkPlan makes every call whose algorithm is a choice, on data of which every
-// rank knows all.
+// checkPlan makes every call that has a choice of algorithms. Every rank knows the data of all
+// ranks.
 func checkPlan(c *collective.Comm, hostOf []int, n int) error {
 	rng := rand.New(rand.NewPCG(uint64(n), 7))
 	all, ints := make([][]float32, c.Size()), make([][]int64, c.Size())
@@ -167,7 +167,7 @@ func checkPlan(c *collective.Comm, hostOf []int, n int) error {
 	return checkRest(c, rng, all, ints)
 }
 
-// checkRest makes the calls that have no order, on memory of Alloc.
+// checkRest makes the calls without an order of summation, on memory of Alloc.
 func checkRest(c *collective.Comm, rng *rand.Rand, all [][]float32, ints [][]int64) error {
 	n := len(all[0])
 	y, err := collective.Alloc[int64](c, n)
@@ -233,8 +233,8 @@ func TestEveryAlgorithmGivesTheSameBits(t *testing.T) {
 	}
 }
 
-// TestHostsEndOnce ends one transport of a plan: every rank, on whichever host,
-// blames the same rank by its number in the whole group.
+// TestHostsEndOnce ends one transport of a plan. Every rank on every host blames the same rank,
+// by its number in the whole group.
 func TestHostsEndOnce(t *testing.T) {
 	hostOf := []int{0, 1, 0, 1, 0, 1}
 	untilError := func(c *collective.Comm) error {
@@ -257,14 +257,14 @@ func TestHostsEndOnce(t *testing.T) {
 		return untilError(c)
 	}) {
 		if who, ok := collective.Blamed(err); !ok || who != 3 {
-			t.Errorf("rank %d: %v, want rank 3 blamed", r, err)
+			t.Errorf("rank %d: %v, want an error that blames rank 3", r, err)
 		}
 	}
 	for r, err := range onPlan(t, hostOf, true, func(c *collective.Comm) error {
 		k := c.Costs()
 		k.Take = collective.Rails
 		c.SetCosts(k)
-		if c.Rank() == 4 { // differs only inside its host
+		if c.Rank() == 4 { // its call differs only inside its host
 			return collective.AllReduce(c, make([]float32, 98), collective.Sum)
 		}
 		return untilError(c)
@@ -276,6 +276,8 @@ func TestHostsEndOnce(t *testing.T) {
 	}
 }
 
+// TestHostsSteadyStateAllocatesNothing: after the first calls, no call with any algorithm
+// allocates memory in a group with hosts.
 func TestHostsSteadyStateAllocatesNothing(t *testing.T) {
 	const runs = 30
 	var allocs float64

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// TestMade: a rank's last calls are recorded, of all ranks and of parts, also while calls
-// begin.
+// TestMade: the last calls of a rank in the group and in its subsets are recorded, and can be
+// read while calls begin.
 func TestMade(t *testing.T) {
 	err := mem.Run(2, 2, func(c *collective.Comm) error {
 		if made, ok := c.Made(0); len(made) != 0 || !ok {
@@ -30,14 +30,14 @@ func TestMade(t *testing.T) {
 		if !ok || len(made) != 5 {
 			t.Fatalf("%v, %v", made, ok)
 		}
-		for i, m := range made[:4] { // of six calls
+		for i, m := range made[:4] { // the last four of six calls
 			if m.Tag.What() != []string{"AllReduce(max) of 1 float32", "AllReduce(max) of 2 float32", "AllReduce(max) of 3 float32", "AllReduce(max) of 4 float32"}[i] ||
 				m.Tag.Seq != uint64(3+i) || m.Tag.Group != 0 || m.Last != (i == 3) {
 				t.Errorf("%d: %+v", i, m)
 			}
 		}
 		if m := made[4]; m.Tag.Group == 0 || m.Tag.Seq != 0 || m.Last {
-			t.Errorf("the part: %+v", m)
+			t.Errorf("call in the subset: %+v", m)
 		}
 		if err := collective.Barrier(part); err != nil {
 			return err
@@ -56,8 +56,8 @@ func TestMade(t *testing.T) {
 	}
 }
 
-// TestMadeIsNoMixture reads the record of a rank while it makes calls. The count of each
-// call identifies it.
+// TestMadeIsNoMixture reads the record of a rank while it makes calls. Each record must belong
+// to one call, which its count identifies.
 func TestMadeIsNoMixture(t *testing.T) {
 	c, x := collective.New(mem.New(1, 1)[0]), make([]uint8, 1<<10)
 	var done sync.WaitGroup
@@ -75,7 +75,7 @@ func TestMadeIsNoMixture(t *testing.T) {
 			if n == 1 {
 				close(begun)
 			}
-			if n%5 == 0 { // else each read is disturbed
+			if n%5 == 0 { // otherwise each read overlaps a call
 				time.Sleep(time.Microsecond)
 			}
 		}
@@ -96,11 +96,11 @@ func TestMadeIsNoMixture(t *testing.T) {
 	close(quit)
 	done.Wait()
 	if read == 0 {
-		t.Error("nothing was read")
+		t.Error("no record was read")
 	}
 }
 
-// BenchmarkRecord is a call of a group of one: the record is most of it.
+// BenchmarkRecord measures a call in a group of one rank, which is mostly the record.
 func BenchmarkRecord(b *testing.B) {
 	c := collective.New(mem.New(1, 1)[0])
 	for range b.N {

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// The tests of schedules run them on the composition of an element instead of numbers:
-// tally[r] is how often it contains the contribution of rank r.
+// The tests of schedules run on tallies instead of numbers: tally[r] is how often an element
+// contains the contribution of rank r.
 
-const proven = 33 // every world size up to here
+const proven = 33 // schedules are proved for all world sizes up to this one
 
 type tally [proven]uint8
 
@@ -25,22 +25,22 @@ func everyone(size int) (t tally) {
 	return t
 }
 
-// machine runs the schedules of all ranks by rendezvous: a message is taken only
-// when its receiver is at its exchange with the sender, as in package mem.
+// machine runs the schedules of all ranks by rendezvous: a message is delivered only when its
+// receiver is at its exchange with the sender, as in package mem.
 type machine struct {
 	size       int
 	steps      [][]exchange
 	send, recv [][]tally // by rank; the same slices for calls in place
 	sent       []int     // elements by rank
-	came       [][]tally // what has arrived in the exchange that each rank is in
+	came       [][]tally // data received in the current exchange of each rank
 }
 
 // run returns an error if ranks deadlock or messages do not match.
 func (m *machine) run() error {
 	m.came = make([][]tally, m.size)
-	at := make([]int, m.size)      // the exchange each rank is in
-	taken := make([]bool, m.size)  // its message was taken
-	filled := make([]bool, m.size) // its awaited message has come
+	at := make([]int, m.size)      // the current exchange of each rank
+	taken := make([]bool, m.size)  // its message was delivered
+	filled := make([]bool, m.size) // its expected message has arrived
 	for moved := true; moved; {
 		moved = false
 		for r := range m.size {
@@ -63,13 +63,13 @@ func (m *machine) run() error {
 	}
 	for r, k := range at {
 		if k < len(m.steps[r]) {
-			return fmt.Errorf("rank %d stands still at %+v", r, m.steps[r][k])
+			return fmt.Errorf("rank %d is stuck at %+v", r, m.steps[r][k])
 		}
 	}
 	return nil
 }
 
-// settle ends an exchange. Only then may the sent bytes be overwritten.
+// settle ends an exchange. Only then may the sent data be overwritten.
 func (m *machine) settle(r int, x exchange) {
 	in := m.recv[r][x.recv.lo:x.recv.hi]
 	for i, v := range m.came[r] {
@@ -83,7 +83,7 @@ func (m *machine) settle(r int, x exchange) {
 	m.came[r] = nil
 }
 
-// receive takes the message that rank r waits for, if it is there.
+// receive delivers the message that rank r waits for, if it was sent.
 func (m *machine) receive(r int, at []int, taken, filled []bool) (bool, error) {
 	if at[r] == len(m.steps[r]) || filled[r] {
 		return false, nil
@@ -109,7 +109,7 @@ func (m *machine) receive(r int, at []int, taken, filled []bool) (bool, error) {
 	return true, nil
 }
 
-// own is n elements that hold rank's contribution.
+// own returns n elements with the contribution of rank.
 func own(rank, n int) []tally {
 	x := make([]tally, n)
 	for i := range x {
@@ -118,7 +118,7 @@ func own(rank, n int) []tally {
 	return x
 }
 
-// inPlace runs schedules on one slice a rank.
+// inPlace runs schedules in place, on one slice per rank.
 func inPlace(t *testing.T, size int, steps func(rank int) []exchange, x func(rank int) []tally) *machine {
 	t.Helper()
 	m := &machine{size: size, sent: make([]int, size)}
@@ -141,18 +141,20 @@ func bounds(size, n int) []int {
 	return at
 }
 
-// sizes are lengths where chunk bounds change.
+// sizes returns lengths around which chunk bounds change.
 func sizes(p int) []int { return []int{0, 1, p - 1, p, p + 1, 2*p + 3} }
 
 func wantAll(t *testing.T, what string, size, rank int, got []tally, want func(i int) tally) {
 	t.Helper()
 	for i := range got {
 		if got[i] != want(i) {
-			t.Fatalf("%s: P=%d n=%d: element %d on rank %d holds %v", what, size, len(got), i, rank, got[i][:size])
+			t.Fatalf("%s: P=%d n=%d: element %d on rank %d contains %v", what, size, len(got), i, rank, got[i][:size])
 		}
 	}
 }
 
+// TestReductionsCountEachRankOnce: a ring counts the contribution of each rank once and sends
+// the documented number of elements.
 func TestReductionsCountEachRankOnce(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		for _, n := range sizes(p) {
@@ -175,6 +177,8 @@ func TestReductionsCountEachRankOnce(t *testing.T) {
 	}
 }
 
+// TestPiecesOfARingCountEachRankOnce: a ring in pieces counts the contribution of each rank once
+// and sends as many elements as a whole ring.
 func TestPiecesOfARingCountEachRankOnce(t *testing.T) {
 	for p := 2; p <= proven; p++ {
 		for _, n := range sizes(p) {
@@ -193,6 +197,8 @@ func TestPiecesOfARingCountEachRankOnce(t *testing.T) {
 	}
 }
 
+// TestAllGatherBringsEachPartFromItsOwner: an all-gather brings each part from its owner to all
+// ranks.
 func TestAllGatherBringsEachPartFromItsOwner(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		for _, n := range sizes(p) {
@@ -214,11 +220,12 @@ func TestAllGatherBringsEachPartFromItsOwner(t *testing.T) {
 	}
 }
 
+// TestBruckBringsEachPart: Bruck's all-gather brings each part to all ranks in ⌈log₂ P⌉ rounds.
 func TestBruckBringsEachPart(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		for _, n := range sizes(p) {
 			at := bounds(p, n)
-			from := func(r int) []int { // bounds of the parts, counted from rank r
+			from := func(r int) []int { // bounds of the parts, in the order of ranks from r
 				own := []int{0}
 				for j := range p {
 					k := (r + j) % p
@@ -253,6 +260,7 @@ func total(x []int) (sum int) {
 	return sum
 }
 
+// TestDoublingCountsEachRankOnce: recursive doubling counts the contribution of each rank once.
 func TestDoublingCountsEachRankOnce(t *testing.T) {
 	const n = 3
 	for p := 1; p <= proven; p++ {
@@ -276,8 +284,7 @@ func TestDoublingCountsEachRankOnce(t *testing.T) {
 	}
 }
 
-// TestDirectBringsChunksToTheirOwners is the first half of Direct; the second is
-// Bruck.
+// TestDirectBringsChunksToTheirOwners proves the first half of Direct. The second half is Bruck.
 func TestDirectBringsChunksToTheirOwners(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		for _, n := range sizes(p) {
@@ -308,6 +315,7 @@ func TestDirectBringsChunksToTheirOwners(t *testing.T) {
 	}
 }
 
+// TestAllToAllBringsEachPartToItsRank: an all-to-all brings each part to its destination.
 func TestAllToAllBringsEachPartToItsRank(t *testing.T) {
 	count := func(from, to int) int { return (from*3 + to*5) % 4 }
 	for p := 1; p <= proven; p++ {
@@ -319,7 +327,7 @@ func TestAllToAllBringsEachPartToItsRank(t *testing.T) {
 				sendAt[i+1], recvAt[i+1] = sendAt[i]+count(r, i), recvAt[i]+count(i, r)
 				for range count(r, i) {
 					x := only(r)
-					x[i] += 2 // from r, for i
+					x[i] += 2 // from rank r, for rank i
 					send = append(send, x)
 				}
 			}
@@ -345,6 +353,7 @@ func TestAllToAllBringsEachPartToItsRank(t *testing.T) {
 	}
 }
 
+// TestBroadcastReachesAll: a broadcast reaches all ranks in the documented number of rounds.
 func TestBroadcastReachesAll(t *testing.T) {
 	const n = 2
 	for p := 1; p <= proven; p++ {
@@ -368,6 +377,7 @@ func TestBroadcastReachesAll(t *testing.T) {
 	}
 }
 
+// TestScatterReachesAll: a broadcast in chunks brings all elements of the root to all ranks.
 func TestScatterReachesAll(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		for root := range p {
@@ -384,7 +394,8 @@ func TestScatterReachesAll(t *testing.T) {
 	}
 }
 
-// TestBarrierHearsOfAll runs the barrier on the sets of ranks that each rank has heard from.
+// TestBarrierHearsOfAll runs the barrier on sets of ranks: after it, each rank has received a
+// message, directly or indirectly, from all ranks.
 func TestBarrierHearsOfAll(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		heard, rounds := make([]uint64, p), bits.Len(uint(p-1))
@@ -408,12 +419,13 @@ func TestBarrierHearsOfAll(t *testing.T) {
 		}
 		for r := range heard {
 			if heard[r] != 1<<p-1 {
-				t.Fatalf("barrier: P=%d: rank %d passes having heard of %b", p, r, heard[r])
+				t.Fatalf("barrier: P=%d: rank %d passes with messages from %b only", p, r, heard[r])
 			}
 		}
 	}
 }
 
+// TestGatherBringsEachPartToTheRoot: a gather brings each part to the root.
 func TestGatherBringsEachPartToTheRoot(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		at := bounds(p, 2*p+1)
@@ -433,6 +445,7 @@ func TestGatherBringsEachPartToTheRoot(t *testing.T) {
 	}
 }
 
+// TestChunk: the chunks of a slice cover it in order, with lengths that differ by at most one.
 func TestChunk(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		for _, n := range sizes(p) {
@@ -451,16 +464,16 @@ func TestChunk(t *testing.T) {
 	}
 }
 
-// TestWhenAnAllReduceGoesInPieces: pieces are used inside a host, where bytes are cheap to
-// exchange, and each piece is large enough to pay for its rounds.
+// TestWhenAnAllReduceGoesInPieces: an allreduce is divided into pieces only inside a host, where
+// bytes are cheap, and only if each piece is worth its rounds.
 func TestWhenAnAllReduceGoesInPieces(t *testing.T) {
 	for _, c := range []struct {
 		near            bool
-		beta            float64 // seconds a byte, times the ranks
+		beta            float64 // seconds per byte, times the number of ranks
 		size, n, pieces int
 	}{
 		{true, pieceBeta, 2, 16 << 20, 16},
-		{true, pieceBeta, 8, 16 << 20, 8}, // of 256 KiB a rank
+		{true, pieceBeta, 8, 16 << 20, 8}, // 256 KiB per rank
 		{true, pieceBeta, 2, 2<<20 - 1, 1},
 		{true, pieceBeta, 2, 2 << 20, 2},
 		{true, pieceBeta, 2, 8, 1},

@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
-// check makes one call with about n elements, drawn from rng, and compares this rank's
-// result with the serial reference. Every rank has an rng with the same seed.
+// check makes one call with about n elements drawn from rng and compares this rank's result with
+// the serial reference. The rng of every rank has the same seed.
 type check func(c *collective.Comm, rng *rand.Rand, n int) error
 
 // checks returns a check of every call with every type.
@@ -43,8 +43,8 @@ func reducing[T collective.Number](op collective.Op) check {
 	return func(c *collective.Comm, rng *rand.Rand, n int) error { return checkAllReduce[T](c, rng, n, op) }
 }
 
-// orderless returns the checks for groups that do not sum in the order of ranks. It leaves
-// out float sums, whose bits depend on that order.
+// orderless returns the checks for groups that do not sum in the order of ranks. It omits sums
+// of floats, whose bits depend on that order.
 func orderless() []check {
 	all := []check{checkAllGatherBytes, checkGatherBytes, checkBroadcastBytes, checkExactSum[float32], checkExactSum[float64]}
 	all = append(all, typed[uint8]()...)
@@ -74,7 +74,7 @@ func draw[T collective.Number](rng *rand.Rand, n int) []T {
 	return x
 }
 
-// drawAll returns n numbers of every rank.
+// drawAll returns n numbers for each rank.
 func drawAll[T collective.Number](rng *rand.Rand, size, n int) [][]T {
 	all := make([][]T, size)
 	for i := range all {
@@ -83,7 +83,7 @@ func drawAll[T collective.Number](rng *rand.Rand, size, n int) [][]T {
 	return all
 }
 
-// reduced returns the reduction of all in the documented order.
+// reduced returns the reduction in the documented order.
 func reduced[T collective.Number](all [][]T, op collective.Op) []T {
 	size, n := len(all), len(all[0])
 	out := make([]T, n)
@@ -208,7 +208,7 @@ func checkAllGatherV[T collective.Number](c *collective.Comm, rng *rand.Rand, n 
 	return same(c, "AllGatherV", x, want)
 }
 
-// drawCounts cuts n into size parts, some of them empty.
+// drawCounts divides n into size parts, some of them empty.
 func drawCounts(rng *rand.Rand, size, n int) []int {
 	counts := make([]int, size)
 	for i := range counts {
@@ -282,10 +282,10 @@ func visitAll[T collective.Number](c *collective.Comm, rng *rand.Rand, n int, pl
 	send, next, stop := place(all[c.Rank()]), 0, fmt.Errorf("enough")
 	err := collective.AllToAllVisit(c, send, sendCounts, recvCounts, func(from int, part []T) error {
 		if from != next {
-			return fmt.Errorf("AllToAllVisit on rank %d: part of rank %d where that of %d is due", c.Rank(), from, next)
+			return fmt.Errorf("AllToAllVisit on rank %d: part of rank %d, want the part of rank %d", c.Rank(), from, next)
 		}
 		if next++; next == c.Size() && c.Rank() == 0 {
-			return stop // the group stays usable
+			return stop // the group must remain usable
 		}
 		return same(c, "AllToAllVisit", part, want[from])
 	})

@@ -1,13 +1,11 @@
-// Package colltest is the conformance suite of collective transports. The test
-// of a transport is one line:
+// Package colltest is the conformance suite of collective transports. The test of a transport is
+// one line:
 //
-//	colltest.Run(t, func(t *testing.T, size int) []collective.Transport { … })
-//
-// The function makes a group of size ranks in this process, by rank, with at least two
-// channels; the suite closes it. All results are compared, bit for bit, with a serial
-// reference that every rank computes from a seed. A rank that hangs fails the test with the
-// stacks of all goroutines. During a test, the calls of its ranks are compared as a
-// coordinator does (Compare).
+// The function creates a group of size ranks in this process with at least two channels and
+// returns the transports by rank. The suite closes them. It compares all results bit for bit
+// with a serial reference that every rank computes from a seed. A rank that hangs fails the
+// test, with the stacks of all goroutines. During a test, the calls of the ranks are compared as
+// a coordinator does (see Compare).
 package colltest
 
 import (
@@ -24,16 +22,15 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// Make makes the transports of a group, in the order of ranks.
+// Make creates the transports of a group, in the order of ranks.
 type Make func(t *testing.T, size int) []collective.Transport
 
 // hangTime is the time limit of a group in one test, far above the time on a loaded
 // machine.
 const hangTime = 2 * time.Minute
 
-// Run tests the transports that newGroup makes, in groups of the given sizes. Without sizes
-// it uses every size at which the behaviour changes. With -short groups have at most five
-// ranks.
+// Run tests the transports that newGroup creates, in groups of the given sizes. Without sizes it
+// uses every size at which the behaviour changes. With -short, groups have at most five ranks.
 func Run(t *testing.T, newGroup Make, sizes ...int) {
 	for _, size := range []int{1, 2, 3, 4, 5, 8} {
 		if len(sizes) > 0 && !slices.Contains(sizes, size) || testing.Short() && size > 5 {
@@ -48,7 +45,7 @@ func ofSize(t *testing.T, newGroup Make, size int) {
 	for _, k := range []struct {
 		name  string
 		test  func(t *testing.T, newGroup Make, size int)
-		sizes []int // nil: all
+		sizes []int // nil means all sizes
 	}{
 		{"World", world, nil},
 		{"Results", results, nil},
@@ -73,8 +70,8 @@ func ofSize(t *testing.T, newGroup Make, size int) {
 	}
 }
 
-// onRanks runs body as every rank of a new group, closes the group when all have
-// returned, and returns the errors by rank.
+// onRanks runs body on every rank of a new group, closes the group after all have returned, and
+// returns the errors by rank.
 func onRanks(t *testing.T, newGroup Make, size int, body func(c *collective.Comm, tr collective.Transport) error) []error {
 	t.Helper()
 	ts := newGroup(t, size)
@@ -98,17 +95,17 @@ func onRanks(t *testing.T, newGroup Make, size int, body func(c *collective.Comm
 	case <-done:
 	case <-time.After(hangTime):
 		stacks := make([]byte, 1<<20)
-		t.Fatalf("ranks hang:\n%s", stacks[:runtime.Stack(stacks, true)])
+		t.Fatalf("some ranks do not return:\n%s", stacks[:runtime.Stack(stacks, true)])
 	}
 	for i, tr := range ts {
 		if err := errors.Join(tr.Close(), tr.Close()); err != nil {
-			t.Errorf("rank %d: Close twice: %v", i, err)
+			t.Errorf("rank %d: second Close: %v", i, err)
 		}
 	}
 	return errs
 }
 
-// allWell fails the test for every rank that returned an error.
+// allWell fails the test for each rank that returned an error.
 func allWell(t *testing.T, errs []error) {
 	t.Helper()
 	for i, err := range errs {
@@ -144,7 +141,7 @@ func results(t *testing.T, newGroup Make, size int) {
 	}))
 }
 
-// large checks messages that fill every buffer in transit, in both directions at once.
+// large checks messages that fill every buffer in transit, in both directions concurrently.
 func large(t *testing.T, newGroup Make, size int) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
 		rng := rand.New(rand.NewPCG(2, 2))
@@ -164,16 +161,16 @@ func random(t *testing.T, newGroup Make, size int) {
 	}))
 }
 
-// thousand makes a thousand mixed calls. Ranks pause at random. The results have the bits
-// of the reference and therefore of package mem.
+// thousand makes a thousand mixed calls with random pauses. The results have the bits of the
+// reference and therefore of package mem.
 func thousand(t *testing.T, newGroup Make, size int) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
 		return program(c, 11, 1000)
 	}))
 }
 
-// algorithms runs every call with each algorithm that supports it, in place of the choice
-// of the cost model. The results must have the same bits.
+// algorithms runs every call with each algorithm that supports it, instead of the one that the
+// cost model chooses. The results must have the same bits.
 func algorithms(t *testing.T, newGroup Make, size int) {
 	for a := collective.Ring; a <= collective.Rails; a++ {
 		t.Run(a.String(), func(t *testing.T) {
@@ -207,7 +204,7 @@ func program(c *collective.Comm, seed uint64, n int) error {
 	return nil
 }
 
-// channels runs a different program on every channel at the same time.
+// channels runs a different program on every channel concurrently.
 func channels(t *testing.T, newGroup Make, size int) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, tr collective.Transport) error {
 		_, _, n := tr.World()
@@ -234,9 +231,9 @@ func split(t *testing.T, newGroup Make, size int) {
 			return fmt.Errorf("Split of rank %d: %v, %v", c.Rank(), part, err)
 		}
 		if part != nil {
-			wantSize, wantRank := (size-1+color)/2, (size-1-c.Rank())/2 // rank 0 is not among the even ones
+			wantSize, wantRank := (size-1+color)/2, (size-1-c.Rank())/2 // rank 0 is not in the subset of even ranks
 			if part.Size() != wantSize || part.Rank() != wantRank {
-				return fmt.Errorf("rank %d of %d became %d of %d, want %d of %d", c.Rank(), size, part.Rank(), part.Size(), wantRank, wantSize)
+				return fmt.Errorf("rank %d of %d is rank %d of %d in the subset, want %d of %d", c.Rank(), size, part.Rank(), part.Size(), wantRank, wantSize)
 			}
 			if err := program(part, uint64(color), 20+10*color); err != nil {
 				return err
@@ -253,7 +250,7 @@ func split(t *testing.T, newGroup Make, size int) {
 	}))
 }
 
-// barrier checks that no rank returns before the last has entered.
+// barrier checks that no rank returns before the last one has entered.
 func barrier(t *testing.T, newGroup Make, size int) {
 	var came atomic.Int64
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
@@ -266,7 +263,7 @@ func barrier(t *testing.T, newGroup Make, size int) {
 				return err
 			}
 			if n := came.Load(); n < int64((k+1)*size) {
-				return fmt.Errorf("passed barrier %d when %d of %d had come", k, n, (k+1)*size)
+				return fmt.Errorf("passed barrier %d after %d of %d calls", k, n, (k+1)*size)
 			}
 		}
 		return nil

@@ -12,10 +12,9 @@ import (
 // compareEvery is the interval between comparisons of a group's calls.
 const compareEvery = 3 * time.Millisecond
 
-// Compare does the work of a job's coordinator for a group in one process. Until stop is
-// called, it compares the calls that the ranks have begun (rank.Calls) on every channel,
-// and ends the group if they disagree. A transport detects only differences that a message
-// shows.
+// Compare acts as the coordinator of a job for a group in one process. Until stop is called, it
+// compares the calls that the ranks have begun (rank.Calls) on every channel and ends the group
+// if they disagree. A transport only detects differences that a message shows.
 func Compare(comms []*collective.Comm, channels int) (stop func()) {
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -23,7 +23,7 @@ func untilError(c *collective.Comm, call func(*collective.Comm) error) error {
 func allReduce(c *collective.Comm) error {
 	x := make([]float32, 1000)
 	err := collective.AllReduce(c, x, collective.Max)
-	for i := range x { // the caller may write to x again; the race detector checks that
+	for i := range x { // after the call the caller may write to x; the race detector checks this
 		x[i] = 1
 	}
 	return err
@@ -43,8 +43,8 @@ func again(c *collective.Comm, err error) error {
 	return err
 }
 
-// limit checks that a byte string over the limit is an error on all ranks and that the
-// group stays usable.
+// limit checks that a byte string above the limit is an error on all ranks and that the group
+// remains usable.
 func limit(t *testing.T, newGroup Make, size int) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
 		b := make([]byte, 10)
@@ -61,7 +61,7 @@ func limit(t *testing.T, newGroup Make, size int) {
 			}
 		}
 		if err := c.Err(); err != nil {
-			return fmt.Errorf("a limit ended the group: %w", err)
+			return fmt.Errorf("exceeding a limit has ended the group: %w", err)
 		}
 		return checkAllGatherBytes(c, rand.New(rand.NewPCG(5, 5)), 100)
 	}))
@@ -89,7 +89,7 @@ func abort(t *testing.T, newGroup Make, size int) {
 	}
 }
 
-// mismatches makes one rank call something else than the rest.
+// mismatches lets one rank make a call that differs from the others.
 func mismatches(t *testing.T, newGroup Make, size int) {
 	even := func(n int) []int { // n elements for every rank
 		counts := make([]int, size)
@@ -152,7 +152,7 @@ func mismatch(t *testing.T, newGroup Make, size int, odd, rest func(c *collectiv
 			call = odd
 		}
 		err := call(c)
-		if err == nil { // this rank exchanged nothing that differed; its next call fails
+		if err == nil { // no message of this rank differed, so its next call fails
 			err = collective.AllReduce(c, make([]float32, 1000), collective.Max)
 		}
 		if err == nil {
@@ -167,16 +167,16 @@ func mismatch(t *testing.T, newGroup Make, size int, odd, rest func(c *collectiv
 		if m := (*collective.MismatchError)(nil); !errors.As(err, &m) {
 			continue
 		} else if m.Peer.Rank == m.Own.Rank || m.Peer.Tag == m.Own.Tag && m.Peer.Bytes == m.Own.Bytes {
-			t.Errorf("rank %d: %v: sides do not differ", i, err)
+			t.Errorf("rank %d: %v: both sides are equal", i, err)
 		}
 	}
 }
 
-// circle makes each rank wait for a rank that waits for another one. No message that a rank
-// receives shows the difference.
+// circle makes the ranks wait for each other in a cycle, in which no received message shows the
+// difference.
 func circle(t *testing.T, newGroup Make, size int) {
 	if size < 3 {
-		t.Skip("two ranks cannot wait for each other in a circle")
+		t.Skip("needs three ranks that wait for each other in a cycle")
 	}
 	for i, err := range onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
 		return collective.Broadcast(c, make([]float32, 3), (c.Rank()+1)%size)
@@ -187,7 +187,7 @@ func circle(t *testing.T, newGroup Make, size int) {
 	}
 }
 
-// closes makes each rank in turn leave while the others continue.
+// closes lets each rank in turn close its transport while the others continue.
 func closes(t *testing.T, newGroup Make, size int) {
 	for leaver := range size {
 		errs := onRanks(t, newGroup, size, func(c *collective.Comm, tr collective.Transport) error {
@@ -196,8 +196,8 @@ func closes(t *testing.T, newGroup Make, size int) {
 					return err
 				}
 			}
-			// All ranks make the same call. Different calls would be a disagreement as well
-			// as a loss.
+			// All ranks make the same call, because different calls would be a disagreement as
+			// well as a loss.
 			call := allReduce
 			if leaver%2 == 1 {
 				call = collective.Barrier
@@ -215,7 +215,7 @@ func closes(t *testing.T, newGroup Make, size int) {
 			var lost *collective.LostError
 			switch {
 			case i == leaver && !errors.Is(err, collective.ErrClosed):
-				t.Errorf("rank %d, which has closed: %v", i, err)
+				t.Errorf("rank %d, which has closed its transport: %v", i, err)
 			case i != leaver && (!errors.As(err, &lost) || lost.Rank != leaver || !errors.Is(err, collective.ErrLeft)):
 				t.Errorf("rank %d: %v, want the loss of rank %d", i, err, leaver)
 			}

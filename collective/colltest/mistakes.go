@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// Mistakes returns calls of which no two are compatible.
+// Mistakes returns calls that are pairwise incompatible.
 func Mistakes() []func(c *collective.Comm) error {
 	return []func(c *collective.Comm) error{
 		func(c *collective.Comm) error { return collective.Barrier(c) },
@@ -29,12 +29,12 @@ func Mistakes() []func(c *collective.Comm) error {
 	}
 }
 
-// mistakesTried is the number of assignments of calls to ranks that are tested. Package mem
-// is fast enough to test all.
+// mistakesTried is the number of tested assignments of calls to ranks. Package mem is fast
+// enough to test all of them.
 const mistakesTried = 24
 
-// mistakes assigns different calls to three ranks, which make equal calls afterwards. Every
-// rank must return an error, and none may wait for ever.
+// mistakes assigns different calls to three ranks, which then make equal calls. Every rank must
+// return an error.
 func mistakes(t *testing.T, newGroup Make, size int) {
 	all, rng := Mistakes(), rand.New(rand.NewPCG(1, 2))
 	for range mistakesTried {
@@ -54,7 +54,7 @@ func mistakes(t *testing.T, newGroup Make, size int) {
 	}
 }
 
-// alongside runs a test that mostly waits concurrently with other tests.
+// alongside runs a test that mostly waits, in parallel with other tests.
 func alongside(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
@@ -62,11 +62,11 @@ func alongside(t *testing.T, name string, test func(t *testing.T)) {
 	})
 }
 
-// partsOutOfOrder makes one rank call in the whole group before it calls in a subset, and
-// the others in the opposite order. Only the circle of waiting ranks shows the mistake.
+// partsOutOfOrder makes one rank call first in the whole group and then in a subset, and the
+// others in the opposite order. Only the cycle of waiting ranks reveals the mistake.
 func partsOutOfOrder(t *testing.T, newGroup Make, size int) {
 	if size < 3 {
-		t.Skip("two ranks meet in different calls")
+		t.Skip("with two ranks a message reveals the mistake")
 	}
 	wantMismatch(t, newGroup, size, func(c *collective.Comm) error {
 		part, err := c.Split(0, 0)
@@ -84,15 +84,15 @@ func partsOutOfOrder(t *testing.T, newGroup Make, size int) {
 	})
 }
 
-// partsInCircle makes three ranks, any two of which form a subset, call in their subsets so
-// that each waits for a message of the next one in a call of another subset.
+// partsInCircle forms a subset of each pair of three ranks. Each rank waits for a message of the
+// next one in a call of another subset.
 func partsInCircle(t *testing.T, newGroup Make, size int) {
 	if size < 3 {
-		t.Skip("two ranks meet in different calls")
+		t.Skip("with two ranks a message reveals the mistake")
 	}
 	wantMismatch(t, newGroup, size, func(c *collective.Comm) error {
 		var mine *collective.Comm
-		for first := range 3 { // subset k has ranks k and k+1
+		for first := range 3 { // subset k consists of ranks k and k+1
 			color := -1
 			if c.Rank() == first || c.Rank() == (first+1)%3 {
 				color = 0
@@ -114,8 +114,8 @@ func partsInCircle(t *testing.T, newGroup Make, size int) {
 	})
 }
 
-// wantMismatch runs body on every rank of a new group. Every rank must return the error
-// that calls differ.
+// wantMismatch runs body on every rank of a new group. Every rank must return the error that
+// calls differ.
 func wantMismatch(t *testing.T, newGroup Make, size int, body func(c *collective.Comm) error) {
 	t.Helper()
 	for r, err := range onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error { return body(c) }) {

@@ -9,19 +9,19 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// pair holds two channels of a group.
+// pair contains two channels of a group.
 type pair [2]*collective.Comm
 
 func pairOf(c *collective.Comm) pair { return pair{c, c.Channel(1)} }
 
-// twoTypes returns a check of every call with elements of one byte and of eight, but for
-// float sums. Results have the other types.
+// twoTypes returns a check of every call with elements of one byte and of eight bytes, except
+// for float sums. The test results covers the other types.
 func twoTypes() []check {
 	all := []check{checkAllGatherBytes, checkGatherBytes, checkBroadcastBytes, checkExactSum[float64]}
 	return append(append(all, typed[uint8]()...), unordered[float64]()...)
 }
 
-// pairs makes every call on two channels at once, each with its own data, in groups of
+// pairs makes every call on two channels concurrently, each with its own data, in groups of
 // every kind. Channels are independent, so neither may change the result of the other.
 func pairs(t *testing.T, newGroup Make, size int) {
 	hosts, hostOf := min(size, 2), make([]int, size)
@@ -66,7 +66,7 @@ func pairs(t *testing.T, newGroup Make, size int) {
 	})
 }
 
-// onPairs makes the checks on both channels of the group that open makes on each rank, with
+// onPairs runs the checks on both channels of the group that open creates on each rank, with
 // the algorithms of the cost model and then with each of the others.
 func onPairs(t *testing.T, newGroup Make, size int, all []check, open func(c *collective.Comm, tr collective.Transport) (pair, error)) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, tr collective.Transport) error {

@@ -8,9 +8,9 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// windows checks calls on memory of collective.Alloc: on all ranks or some of them, at
-// uneven offsets, and across channels. If the transport shares no memory, Alloc returns
-// ordinary memory.
+// windows checks calls on memory of collective.Alloc: on all ranks or some of them, at uneven
+// offsets, and across channels. If the transport shares no memory, Alloc returns ordinary
+// memory.
 func windows(t *testing.T, newGroup Make, size int) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, tr collective.Transport) error {
 		if err := inWindows[float32](c, tr, 1<<17/size+3); err != nil {
@@ -57,7 +57,7 @@ func inWindows[T collective.Number](c *collective.Comm, tr collective.Transport,
 	return nil
 }
 
-// buffer allocates memory for the data of a call, in a window or not.
+// buffer allocates memory for the data of a call, either in a window or ordinary.
 type buffer[T collective.Number] struct {
 	mem []T
 	in  bool

@@ -14,9 +14,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
 
+// TestConformance: runs the conformance suite with two and three ranks.
 func TestConformance(t *testing.T) { colltest.Run(t, group, 2, 3) }
 
-// TestConformanceOfOtherSizes runs the suite with the sizes that the everyday test leaves out.
+// TestConformanceOfOtherSizes runs the suite with the sizes that TestConformance omits.
 func TestConformanceOfOtherSizes(t *testing.T) {
 	patient.Long(t)
 	colltest.Run(t, group, 1, 4, 5, 8)
@@ -29,8 +30,7 @@ func group(_ *testing.T, size int) (ts []collective.Transport) {
 	return ts
 }
 
-// TestRun checks that the first error ends the group and that each rank's error is
-// returned.
+// TestRun: the first error ends the group, and the error of each rank is returned.
 func TestRun(t *testing.T) {
 	err := Run(3, 1, func(c *collective.Comm) error {
 		if c.Rank() == 1 {

@@ -9,9 +9,9 @@ import (
 	"github.com/wdlrun/wdlrun/collective/colltest"
 )
 
-// TestEveryMistakeOfThreeRanks makes every assignment of calls to three ranks, followed by the
-// same calls on all. If the calls differ, every rank must return an error. A rank that waited
-// for ever would be a deadlock of the bubble, which panics.
+// TestEveryMistakeOfThreeRanks makes every assignment of calls to three ranks, followed by equal
+// calls. If the calls differ, every rank must return an error. A rank that waits for ever is a
+// deadlock of the bubble, which panics.
 func TestEveryMistakeOfThreeRanks(t *testing.T) {
 	all := colltest.Mistakes()
 	n := len(all)

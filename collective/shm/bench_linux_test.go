@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// benchCase is one line of the benchmark: op on n bytes of memory of Alloc, or,
-// with plain, of ordinary memory.
+// benchCase is one case of the benchmark: op on n bytes of memory of Alloc or, with plain, of
+// ordinary memory.
 type benchCase struct {
 	op    string
 	bytes int
@@ -26,7 +26,7 @@ func benchCases() (all []benchCase) {
 	return append(all, benchCase{op: "barrier"})
 }
 
-// body returns one call of the case on this rank.
+// body returns a function that makes one call of the case on this rank.
 func (k benchCase) body(c *collective.Comm) func() error {
 	n := k.bytes / 4 / c.Size() * c.Size()
 	if k.op == "allreduce" {
@@ -48,8 +48,8 @@ func (k benchCase) body(c *collective.Comm) func() error {
 	return func() error { return collective.Barrier(c) }
 }
 
-// follow makes the calls of the ranks other than 0: for each case as many as rank 0
-// announces, until it announces none.
+// follow makes the calls of the ranks other than 0: for each case as many as rank 0 announces,
+// until it announces none.
 func follow(c *collective.Comm) error {
 	for {
 		order := make([]int64, 2)
@@ -96,7 +96,7 @@ func benchProcesses(b *testing.B, size int) {
 		if k.plain {
 			name += "/plain"
 		}
-		b.Run(name, func(b *testing.B) { // several times, with N growing
+		b.Run(name, func(b *testing.B) { // called several times with growing N
 			fatal.If(b, collective.Broadcast(c, []int64{int64(i), 0}, 0))
 			body := k.body(c)
 			fatal.If(b, collective.Broadcast(c, []int64{0, int64(b.N)}, 0))

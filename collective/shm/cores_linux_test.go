@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/collective/internal/cores"
 )
 
-// TestRanksOfOneCoreMoveApart makes a rank wait on the core of the rank that it waits for.
-// The higher rank must move to another core, and stay free to return.
+// TestRanksOfOneCoreMoveApart: if a rank waits for a rank on the same core, the higher rank
+// moves to another core. It may still run on all its cores.
 func TestRanksOfOneCoreMoveApart(t *testing.T) {
 	const tries = 20
 	runtime.LockOSThread()
@@ -24,7 +24,7 @@ func TestRanksOfOneCoreMoveApart(t *testing.T) {
 		moved := 0
 		for range tries {
 			tr, s, theirs := &Transport{rank: k.own}, &slot{mine: new(desk), spins: spins}, new(desk)
-			for s.spins > 1 { // one wait after the other on the same core
+			for s.spins > 1 { // successive waits on the same core
 				theirs.core.Store(cores.Own())
 				s.adapt(tr, &peer{rank: k.peer}, theirs)
 			}
@@ -40,6 +40,6 @@ func TestRanksOfOneCoreMoveApart(t *testing.T) {
 		}
 	}
 	if unix.SchedGetaffinity(0, &after) != nil || after != may {
-		t.Errorf("it may run on %v now, before on %v", after, may)
+		t.Errorf("the thread may now run on %v, before on %v", after, may)
 	}
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// connect connects a group of this process with the configurations that change
-// makes of the usual one.
+// connect connects a group of this process. change modifies the configuration of each rank.
 func connect(size int, change func(*Config)) ([]*Transport, []error) {
 	key := make([]byte, KeySize)
 	rand.Read(key)
@@ -39,7 +38,7 @@ func connect(size int, change func(*Config)) ([]*Transport, []error) {
 	return ts, errs
 }
 
-// onAll runs body on every rank and returns the errors joined.
+// onAll runs body on every rank and joins the errors.
 func onAll(ts []*Transport, body func(c *collective.Comm) error) error {
 	errs := make([]error, len(ts))
 	var wg sync.WaitGroup
@@ -53,6 +52,8 @@ func onAll(ts []*Transport, body func(c *collective.Comm) error) error {
 	return errors.Join(errs...)
 }
 
+// TestStrangersDoNotHarm: connections that do not prove the job key are closed, and the group
+// forms.
 func TestStrangersDoNotHarm(t *testing.T) {
 	key := make([]byte, KeySize)
 	rand.Read(key)
@@ -68,7 +69,7 @@ func TestStrangersDoNotHarm(t *testing.T) {
 		conn, err := net.DialUnix("unixpacket", nil, zero.address(0))
 		fatal.If(t, err)
 		strangers = append(strangers, conn)
-		conn.Write(packet) // the hello without fault is followed by a proof with another key
+		conn.Write(packet) // the valid hello is followed by a proof with another key
 		if len(packet) == helloSize {
 			conn.Write(make([]byte, proofSize))
 		}
@@ -91,7 +92,7 @@ func TestStrangersDoNotHarm(t *testing.T) {
 			_, err = conn.Read(make([]byte, 256))
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("a stranger's connection stays open")
+			t.Error("the connection of a stranger was not closed")
 		}
 		conn.Close()
 	}
@@ -100,6 +101,7 @@ func TestStrangersDoNotHarm(t *testing.T) {
 	}
 }
 
+// TestMissingPeerIsNamed: if a rank does not connect in time, the error names it.
 func TestMissingPeerIsNamed(t *testing.T) {
 	key := make([]byte, KeySize)
 	rand.Read(key)
@@ -110,6 +112,8 @@ func TestMissingPeerIsNamed(t *testing.T) {
 	}
 }
 
+// TestNoMemoryForThePageIsSaid: if the memory limit does not allow the page of a rank,
+// connecting fails with the reason.
 func TestNoMemoryForThePageIsSaid(t *testing.T) {
 	_, errs := connect(3, func(c *Config) {
 		if c.Rank == 1 {
@@ -123,8 +127,8 @@ func TestNoMemoryForThePageIsSaid(t *testing.T) {
 	}
 }
 
-// TestShortMemoryIsOrdinaryMemory limits one rank to its page, and to page and
-// staging windows: calls work all the same, on every rank.
+// TestShortMemoryIsOrdinaryMemory limits the memory of one rank to its page, or to its page and
+// staging windows. Calls work on every rank all the same.
 func TestShortMemoryIsOrdinaryMemory(t *testing.T) {
 	page := int64(pages(pageBytes(3, 2)))
 	for _, limit := range []int64{page, page + 512<<10} {
@@ -156,14 +160,15 @@ func TestShortMemoryIsOrdinaryMemory(t *testing.T) {
 	}
 }
 
-// TestAnImpossibleWindowIsAnError asks the system itself for too much.
+// TestAnImpossibleWindowIsAnError requests too much memory from the system.
 func TestAnImpossibleWindowIsAnError(t *testing.T) {
 	if m, fd, err := create(1<<62, 1<<62); err == nil {
 		m.unmap()
-		t.Errorf("4 EiB were made, as file %d", fd)
+		t.Errorf("a window of 4 EiB was created, as file %d", fd)
 	}
 }
 
+// TestSteadyStateAllocatesNothing: after the first calls, a call allocates no memory.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	const size, runs = 2, 100
 	ts, errs := connect(size, func(*Config) {})
@@ -196,6 +201,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestSlicesOutliveTheTransport: slices of Alloc remain usable after Close.
 func TestSlicesOutliveTheTransport(t *testing.T) {
 	ts, errs := connect(2, func(*Config) {})
 	fatal.If(t, errors.Join(errs...))
@@ -207,14 +213,14 @@ func TestSlicesOutliveTheTransport(t *testing.T) {
 	}))
 	for _, x := range xs {
 		if x[2999] != 0 {
-			t.Errorf("after Close memory holds %v, want zeros", x[2999])
+			t.Errorf("after Close the memory contains %v, want zeros", x[2999])
 		}
-		x[0] = 1 // and it may be written
+		x[0] = 1 // writing is allowed too
 	}
 }
 
-// TestNothingIsLeftInTheProcess counts this process's files and windows before and
-// after groups that a rank leaves, and aborts.
+// TestNothingIsLeftInTheProcess counts the files and windows of this process before and after
+// groups in which a rank leaves or aborts.
 func TestNothingIsLeftInTheProcess(t *testing.T) {
 	count := func() (files, windows int) {
 		list, err := os.ReadDir("/proc/self/fd")
@@ -226,7 +232,7 @@ func TestNothingIsLeftInTheProcess(t *testing.T) {
 	}
 	closing := func(tr *Transport) { tr.Close() }
 	aborting := func(tr *Transport) { tr.Abort(errors.New("enough")) }
-	ts, _ := connect(2, func(*Config) {}) // the runtime's own files are there from now on
+	ts, _ := connect(2, func(*Config) {}) // opens the files of the runtime
 	onAll(ts, collective.Barrier)
 	files, windows := count()
 	for _, end := range []func(tr *Transport){closing, aborting} {
@@ -243,7 +249,7 @@ func TestNothingIsLeftInTheProcess(t *testing.T) {
 			return errors.Join(err, collective.Barrier(c))
 		})
 		if err == nil {
-			t.Error("a barrier without rank 1")
+			t.Error("a barrier succeeded without rank 1")
 		}
 	}
 	late := time.Now().Add(patient.Longest)

@@ -15,12 +15,12 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// BenchmarkLines reads memory that another core has just written, on two cores at once.
-// This is the floor of a call on buffers that are rewritten before it and read after it:
-// each of two ranks reads half of n bytes to sum them, and after the call the other half of
-// the result, n bytes at this rate. It also measures the rate of overwriting memory that
-// the other core has just read, as every socket and message ring does. On some hosts that
-// is far lower.
+// BenchmarkLines reads memory that another core has just written, on two cores concurrently.
+// This is the floor of a call on buffers that are rewritten before it and read after it: each of
+// two ranks reads half of n bytes to sum them and, after the call, the other half of the result,
+// n bytes at this rate. The benchmark also measures the rate of overwriting memory that the
+// other core has just read, as every socket and message ring does. On some hosts this rate is
+// far lower.
 func BenchmarkLines(b *testing.B) {
 	for _, n := range []int{16 << 10, 256 << 10, 1_400_000} {
 		b.Run(fmt.Sprintf("bytes=%d", n), func(b *testing.B) { benchLines(b, n) })
@@ -42,7 +42,7 @@ func benchLines(b *testing.B, n int) {
 	}
 	var met [2]atomic.Int64
 	var seen [2]int
-	var took, wrote [2][]float64 // seconds
+	var took, wrote [2][]float64 // times in seconds
 	meet := func(r, i int) {
 		met[r].Store(int64(i))
 		for met[1-r].Load() < int64(i) {
@@ -56,11 +56,11 @@ func benchLines(b *testing.B, n int) {
 		own := cpu
 		cpu++
 		both.Go(func() {
-			runtime.LockOSThread() // for good: the thread ends with its bounds
+			runtime.LockOSThread() // never unlocked, so the thread ends with its core binding
 			bind(b, own)
 			for i := range b.N {
 				start := time.Now()
-				for rest := range slices.Chunk(memory[r], 1<<10) { // a large clear may go past the caches
+				for rest := range slices.Chunk(memory[r], 1<<10) { // a large clear may bypass the caches
 					clear(rest)
 				}
 				wrote[r] = append(wrote[r], time.Since(start).Seconds())

@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 )
 
-// onHosts runs body on ranks that share memory inside the hosts of a plan and
-// exchange messages between them.
+// onHosts runs body on ranks that share memory inside the hosts of a plan and exchange messages
+// between the hosts.
 func onHosts(t *testing.T, hostOf []int, body func(c *collective.Comm, local collective.Transport) error) []error {
 	t.Helper()
 	flat := mem.New(len(hostOf), 2)
@@ -44,7 +44,7 @@ func onHosts(t *testing.T, hostOf []int, body func(c *collective.Comm, local col
 }
 
 // TestWindowsInsideHosts reduces in windows inside the hosts and in rails between them. The
-// bits must be those of messages on the same hosts.
+// result has the bits of a reduction by messages on the same hosts.
 func TestWindowsInsideHosts(t *testing.T) {
 	for _, hostOf := range [][]int{{0, 0, 1, 1}, {0, 1, 0, 1, 0}, {0, 0, 0, 1}} {
 		for _, n := range []int{1, 700, 100_003} {
@@ -64,7 +64,7 @@ func TestWindowsInsideHosts(t *testing.T) {
 						return err
 					}
 					if count(hostOf, hostOf[c.Rank()]) > 1 && !collective.InWindow(c, x) {
-						return fmt.Errorf("memory of Alloc is in no window")
+						return fmt.Errorf("memory of Alloc is not in a window")
 					}
 					fill(x, c.Rank())
 					err = collective.AllReduce(c, x, collective.Sum)
@@ -94,8 +94,8 @@ func count(x []int, want int) (n int) {
 	return n
 }
 
-// TestLossInsideAHost makes a rank leave the transport of its host. All ranks of all hosts
-// must blame it.
+// TestLossInsideAHost: a rank leaves the transport of its host. All ranks of all hosts must
+// blame it.
 func TestLossInsideAHost(t *testing.T) {
 	for r, err := range onHosts(t, []int{0, 1, 0, 1, 0, 1}, func(c *collective.Comm, local collective.Transport) error {
 		k := c.Costs()

@@ -23,7 +23,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// TestMain is also the main of the rank processes that the tests start.
+// TestMain is also the main function of the rank processes that the tests start.
 func TestMain(m *testing.M) {
 	if job := os.Getenv("SHM_TEST_RANK"); job != "" {
 		if err := runRank(job); err != nil {
@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(patient.Settled(m))
 }
 
-// runRank is a rank process: it connects, runs job, and writes a line at each phase.
+// runRank is the main function of a rank process: it connects, runs job, and writes a line in
+// each phase.
 func runRank(job string) error {
 	var r, size int
 	var key, work string
@@ -75,7 +76,7 @@ func runRank(job string) error {
 	return works(c, work)
 }
 
-// works makes calls for ever, or a fixed number of them.
+// works makes a fixed number of calls, or calls without end.
 func works(c *collective.Comm, work string) error {
 	x, err := collective.Alloc[float32](c, 300_000)
 	if err != nil {
@@ -101,7 +102,7 @@ func works(c *collective.Comm, work string) error {
 	return nil
 }
 
-// process is a rank of a job of processes.
+// process is a rank that runs in a process of its own.
 type process struct {
 	*exec.Cmd
 	out *bufio.Reader
@@ -123,15 +124,16 @@ func start(t testing.TB, r, size int, key rank.Key, work string) *process {
 	return p
 }
 
-// rest returns what the process still writes until it ends.
+// rest returns the remaining output of the process after it has ended.
 func (p *process) rest() string {
 	b, _ := io.ReadAll(p.out)
 	p.Wait()
 	return string(b)
 }
 
+// TestProcesses: ranks that are processes make calls with correct results and leave no socket.
 func TestProcesses(t *testing.T) {
-	for _, size := range []int{2, 8} { // as many as cores or fewer, and more
+	for _, size := range []int{2, 8} { // fewer than the cores or as many, and more
 		key := rank.NewKey()
 		var ps []*process
 		for r := range size {
@@ -146,7 +148,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestKilledRanks kills each rank in each phase. The others must soon report which it was.
+// TestKilledRanks kills each rank in each phase. The others must soon report the killed rank.
 func TestKilledRanks(t *testing.T) {
 	const size = 3
 	for _, phase := range []string{"connect", "forever"} {
@@ -172,14 +174,14 @@ func TestKilledRanks(t *testing.T) {
 						t.Errorf("rank %d: %q, want %q", r, out, want)
 					}
 				}
-				t.Logf("all knew after %v", time.Since(killed))
+				t.Logf("all ranks reported the loss after %v", time.Since(killed))
 				nothingLeft(t, size, key)
 			})
 		}
 	}
 }
 
-// nothingLeft checks that no socket of the job is there any more.
+// nothingLeft checks that no socket of the job exists any more.
 func nothingLeft(t *testing.T, size int, key rank.Key) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/net/unix")
@@ -188,7 +190,7 @@ func nothingLeft(t *testing.T, size int, key rank.Key) {
 	}
 	for r := range size {
 		if name := (Config{Key: key[:]}).address(r).Name; bytes.Contains(b, []byte(name)) {
-			t.Errorf("the socket %s of rank %d is left", name, r)
+			t.Errorf("the socket %s of rank %d still exists", name, r)
 		}
 	}
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// Works of rank processes whose system refuses what this package asks of it.
+// Variants of rank processes in which the system rejects requests of this package.
 const (
-	noFiles  = "no-files"  // memfd_create, from the start
-	noMemory = "no-memory" // memory for windows, once the ranks are connected
+	noFiles  = "no-files"  // memfd_create fails from the start
+	noMemory = "no-memory" // memory for windows cannot be allocated after the ranks have connected
 )
 
-// refuse makes a system call of this process fail from now on, where its argument
-// has that value.
+// refuse makes a system call of this process fail from now on if its argument has the given
+// value.
 func refuse(call, argument, value uint32, errno unix.Errno) error {
 	const load, same, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
-	filter := []unix.SockFilter{ // of struct seccomp_data: number u32, architecture u32, address u64, arguments u64 [6]
+	filter := []unix.SockFilter{ // struct seccomp_data: number u32, architecture u32, address u64, arguments u64 [6]
 		{Code: load, K: 0},
 		{Code: same, K: call, Jf: 3},
 		{Code: load, K: 16 + 8*argument},
@@ -45,8 +45,8 @@ func refuse(call, argument, value uint32, errno unix.Errno) error {
 	return nil
 }
 
-// TestRefusedFilesAreSaid checks that a rank without a memory file ends the attempt for
-// all, and that all report the rank and the reason.
+// TestRefusedFilesAreSaid: if a rank cannot create a memory file, no rank connects, and all
+// report the rank and the reason.
 func TestRefusedFilesAreSaid(t *testing.T) {
 	key := rank.NewKey()
 	p := start(t, 1, 2, key, noFiles)
@@ -65,8 +65,8 @@ func TestRefusedFilesAreSaid(t *testing.T) {
 	}
 }
 
-// TestFullMemoryIsOrdinaryMemory checks that, if one rank cannot allocate a window, all get
-// ordinary memory and calls continue to work.
+// TestFullMemoryIsOrdinaryMemory: if one rank cannot allocate a window, all ranks get ordinary
+// memory and calls continue to work.
 func TestFullMemoryIsOrdinaryMemory(t *testing.T) {
 	key := rank.NewKey()
 	p := start(t, 1, 2, key, noMemory)
@@ -83,7 +83,7 @@ func TestFullMemoryIsOrdinaryMemory(t *testing.T) {
 	}
 }
 
-// withoutWindow asks for a window that there is no memory for.
+// withoutWindow requests a window for which there is no memory.
 func withoutWindow(c *collective.Comm) error {
 	if err := collective.AllReduce(c, make([]float32, 5000), collective.Sum); err != nil {
 		return err
@@ -98,7 +98,7 @@ func withoutWindow(c *collective.Comm) error {
 		return err
 	}
 	if collective.InWindow(c, x) {
-		return fmt.Errorf("memory of Alloc lies in a window")
+		return fmt.Errorf("memory of Alloc is in a window")
 	}
 	x[299_999] = 3
 	if err := collective.AllReduce(c, x, collective.Sum); err != nil {
@@ -110,7 +110,8 @@ func withoutWindow(c *collective.Comm) error {
 	return nil
 }
 
-// TestWindowsTakeHugePages where the system keeps some ready, and small ones else.
+// TestWindowsTakeHugePages: windows use huge pages if the system has free ones, and small pages
+// otherwise.
 func TestWindowsTakeHugePages(t *testing.T) {
 	for _, n := range []int{1, hugePage - 1, hugePage + 1} {
 		before := hugePagesFree(t)
@@ -120,28 +121,28 @@ func TestWindowsTakeHugePages(t *testing.T) {
 		fatal.If(t, unix.Fstatfs(fd, &fs))
 		huge, want := fs.Type == unix.HUGETLBFS_MAGIC, hugePages(n)/hugePage
 		if size := map[bool]int{true: hugePages(n), false: pages(n)}[huge]; m.n != size || huge && n < hugePage {
-			t.Errorf("%d bytes took %d; huge pages: %t", n, m.n, huge)
+			t.Errorf("a window of %d bytes has %d; huge pages: %t", n, m.n, huge)
 		}
 		if n >= hugePage && !huge && min(before, hugePagesFree(t)) >= want {
-			t.Errorf("%d bytes took no huge pages, of which %d are free", n, before)
+			t.Errorf("a window of %d bytes uses no huge pages, although %d are free", n, before)
 		}
 		m.bytes()[n-1] = 7
 		far, err := attach(fd, n)
 		fatal.If(t, err)
 		if far.n != m.n || far.bytes()[n-1] != 7 {
-			t.Errorf("%d bytes: %d are mapped of %d, the last is %d", n, far.n, m.n, far.bytes()[n-1])
+			t.Errorf("a window of %d bytes: %d of %d bytes are mapped, the last is %d", n, far.n, m.n, far.bytes()[n-1])
 		}
 		far.unmap()
 		m.forget()
 		if m.bytes()[n-1] != 0 {
-			t.Errorf("%d bytes are there after they were given back", n)
+			t.Errorf("%d bytes are still counted after they were freed", n)
 		}
 		m.unmap()
 		unix.Close(fd)
 	}
 }
 
-// hugePagesFree returns how many the system keeps ready.
+// hugePagesFree returns the number of huge pages that the system has free.
 func hugePagesFree(t *testing.T) (n int) {
 	t.Helper()
 	b, err := os.ReadFile("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")

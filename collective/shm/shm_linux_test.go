@@ -40,16 +40,17 @@ func newGroup(t *testing.T, size int) []collective.Transport {
 	return ts
 }
 
+// TestConformance: runs the conformance suite with two and three ranks.
 func TestConformance(t *testing.T) { colltest.Run(t, newGroup, 2, 3) }
 
-// TestConformanceOfOtherSizes runs the suite with the sizes that the everyday test leaves out.
+// TestConformanceOfOtherSizes runs the suite with the sizes that TestConformance omits.
 func TestConformanceOfOtherSizes(t *testing.T) {
 	patient.Long(t)
 	colltest.Run(t, newGroup, 1, 4, 5, 8)
 }
 
-// TestMemoryIsCounted compares the reported size of windows with the system's size of their
-// files.
+// TestMemoryIsCounted compares the reported size of windows with the size that the system
+// reports for their files.
 func TestMemoryIsCounted(t *testing.T) {
 	m, fd, err := create(2*hugePage, 2*hugePage)
 	fatal.If(t, err)
@@ -68,7 +69,7 @@ func TestMemoryIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes, huge := tr.Memory(); bytes-before != 2*hugePage || huge != 0 && huge != 2*hugePage {
-		t.Errorf("%d bytes more, %d of them in huge pages, in a window of %d", bytes-before, huge, 2*hugePage)
+		t.Errorf("%d more bytes, %d of them in huge pages, for a window of %d", bytes-before, huge, 2*hugePage)
 	}
 }
 
@@ -105,6 +106,6 @@ func TestRingsAreAllocatedByUse(t *testing.T) {
 		return err
 	})
 	if err != nil || before != 0 || after < ring || after > ring+1 {
-		t.Errorf("%d pages of rings are allocated before a message, %d after, want 0 and %d or one more; %v", before, after, ring, err)
+		t.Errorf("%d pages of rings are allocated before a message and %d after, want 0 and %d or one more; %v", before, after, ring, err)
 	}
 }

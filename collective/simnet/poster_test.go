@@ -8,9 +8,9 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// TestPostedPartsTakeTheTimeOfTheModel runs a forwarded all-to-all of 200 ranks, in which
-// the messages of one digit position leave at once. It must take the predicted time, minus
-// the transfer time of bytes that overlap with posting.
+// TestPostedPartsTakeTheTimeOfTheModel runs a forwarded all-to-all of 200 ranks, in which the
+// messages of one digit position are posted at once. It must take the predicted time, minus the
+// transfer time of bytes that overlaps with posting.
 func TestPostedPartsTakeTheTimeOfTheModel(t *testing.T) {
 	const p, part, each = 200, 256, 5 * time.Microsecond
 	m := tenGigabit()
@@ -77,7 +77,7 @@ func toAll(c *collective.Comm, to, from []int, even bool) error {
 	for r, n := range from {
 		for _, got := range recv[:n] {
 			if want := uint8(r*3 + c.Rank()*5); got != want && err == nil {
-				err = fmt.Errorf("rank %d has %d of rank %d, want %d", c.Rank(), got, r, want)
+				err = fmt.Errorf("rank %d received %d from rank %d, want %d", c.Rank(), got, r, want)
 			}
 		}
 		recv = recv[n:]

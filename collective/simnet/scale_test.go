@@ -12,7 +12,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// cluster models hosts of perHost ranks each, with the default costs for links between hosts.
+// cluster returns a model of hosts with perHost ranks each, with the default costs for links
+// between hosts.
 func cluster(hosts, perHost int) Model {
 	m := tenGigabit()
 	m.Inside = Link{Latency: 2 * time.Microsecond, BytesPerSecond: 1e10}
@@ -60,8 +61,8 @@ func TestRailsBeatFlatAsTheModelPredicts(t *testing.T) {
 	}
 }
 
-// TestScale keeps modelled time, messages and bytes of rank 0 for up to 256 ranks, and 1024
-// with -whole, next to the predictions of the cost model.
+// TestScale records the modelled time, messages and bytes of rank 0 for up to 256 ranks, and
+// 1024 with -whole, together with the predictions of the cost model.
 func TestScale(t *testing.T) {
 	golden.Check(t, "scale.txt", scale(t, []int{4, 33, 256}, [][2]int{{2, 4}, {8, 8}, {64, 4}}))
 	if patient.Size(0, 1) == 1 {
@@ -78,11 +79,11 @@ func scale(t *testing.T, sizes []int, hosts [][2]int) string {
 	}
 	for _, n := range []int{16, 1 << 14, 1 << 18} {
 		for _, p := range sizes {
-			if n > 1<<14 && p > 33 || n > 16 && p > 256 { // gigabytes of copies
+			if n > 1<<14 && p > 33 || n > 16 && p > 256 { // would copy gigabytes
 				continue
 			}
 			k := collective.DefaultCosts()
-			k.Links.Gamma = 0 // the simulation sums in no time
+			k.Links.Gamma = 0 // in the simulation sums take no time
 			a, predicted := k.Choose(collective.Shape{Size: p}, collective.CallAllReduce, collective.Sum, collective.Float32, 4*n)
 			d, ts := modelled(t, p, tenGigabit(), taking(a, sum(n)))
 			line(n, fmt.Sprint(p), a, predicted, d, ts)
@@ -102,8 +103,8 @@ func scale(t *testing.T, sizes []int, hosts [][2]int) string {
 	return text.String()
 }
 
-// TestAllToAllAtScale keeps the same of all-to-alls, by the choice and pairwise:
-// a count of 8 bytes for each rank, and parts of unlike lengths, on average 64.
+// TestAllToAllAtScale does the same for all-to-alls with the chosen algorithm and pairwise: a
+// count of 8 bytes for each rank, and parts of different lengths, on average 64 bytes.
 func TestAllToAllAtScale(t *testing.T) {
 	golden.Check(t, "alltoall.txt", allToAlls(t, 4, 33, 64))
 	if patient.Size(0, 1) == 1 {
@@ -128,7 +129,7 @@ func allToAlls(t *testing.T, sizes ...int) string {
 		}
 		for _, k := range []struct {
 			call  collective.Call
-			bytes int // of the greatest buffer
+			bytes int // size of the largest buffer
 			body  func(c *collective.Comm) error
 		}{{collective.CallAllToAll, 8 * p, counts}, {collective.CallAllToAllV, greatestBuffer(p), parts}} {
 			for _, a := range []collective.Algorithm{collective.Windows, collective.Pairwise} {
@@ -156,7 +157,7 @@ func sumOf(x []int) (sum int) {
 	return sum
 }
 
-// greatestBuffer is the most that a rank sends or receives in TestAllToAllAtScale.
+// greatestBuffer returns the most bytes that a rank sends or receives in TestAllToAllAtScale.
 func greatestBuffer(p int) (most int) {
 	for r := range p {
 		send, recv := 0, 0
@@ -168,8 +169,8 @@ func greatestBuffer(p int) (most int) {
 	return most
 }
 
-// TestLossAnywhere loses a rank at the first, a middle and the last exchange of
-// calls by every algorithm, with hosts and without: all ranks blame it.
+// TestLossAnywhere loses a rank at the first, a middle and the last exchange of calls by every
+// algorithm, with and without hosts. All ranks must blame it.
 func TestLossAnywhere(t *testing.T) {
 	body := func(c *collective.Comm) error {
 		for range 3 {

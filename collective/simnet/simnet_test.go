@@ -12,9 +12,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
 
+// TestConformance: runs the conformance suite with two and three ranks.
 func TestConformance(t *testing.T) { colltest.Run(t, group, 2, 3) }
 
-// TestConformanceOfOtherSizes runs the suite with the sizes that the everyday test leaves out.
+// TestConformanceOfOtherSizes runs the suite with the sizes that TestConformance omits.
 func TestConformanceOfOtherSizes(t *testing.T) {
 	patient.Long(t)
 	colltest.Run(t, group, 1, 4, 5, 8)

@@ -16,11 +16,11 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// tenGigabit models a network of a common cluster.
+// tenGigabit models a common network of a cluster: 10 Gbit/s.
 func tenGigabit() Model { return Model{Latency: 50 * time.Microsecond, BytesPerSecond: 1.25e9} }
 
-// simulateOn runs body as every rank in virtual time, on a Comm that newComm makes,
-// and returns how long the last took, the transports, and the errors by rank.
+// simulateOn runs body on every rank in virtual time, on a Comm that newComm creates. It returns
+// the time of the slowest rank, the transports, and the errors by rank.
 func simulateOn(t *testing.T, size int, m Model, newComm func(*Transport) *collective.Comm, body func(c *collective.Comm) error) (d time.Duration, ts []*Transport, errs []error) {
 	t.Helper()
 	errs = make([]error, size)
@@ -37,7 +37,7 @@ func simulateOn(t *testing.T, size int, m Model, newComm func(*Transport) *colle
 	return d, ts, errs
 }
 
-// modelledOn is simulateOn for a body that succeeds.
+// modelledOn is like simulateOn and fails the test on an error.
 func modelledOn(t *testing.T, size int, m Model, newComm func(*Transport) *collective.Comm, body func(c *collective.Comm) error) (time.Duration, []*Transport) {
 	t.Helper()
 	d, ts, errs := simulateOn(t, size, m, newComm, body)
@@ -58,13 +58,15 @@ func modelled(t *testing.T, size int, m Model, body func(c *collective.Comm) err
 	return modelledOn(t, size, m, flat, body)
 }
 
-// take makes calls on c take algorithm a.
+// take makes calls on c use algorithm a.
 func take(c *collective.Comm, a collective.Algorithm) {
 	k := c.Costs()
 	k.Take = a
 	c.SetCosts(k)
 }
 
+// TestRingTakesTheTimeOfTheFormula: the modelled time, messages and bytes of a ring are those of
+// the formula.
 func TestRingTakesTheTimeOfTheFormula(t *testing.T) {
 	m := tenGigabit()
 	const n = 1 << 16
@@ -76,7 +78,7 @@ func TestRingTakesTheTimeOfTheFormula(t *testing.T) {
 		steps := float64(2 * (p - 1))
 		want := steps * (m.Latency.Seconds() + 4*n/float64(p)/m.BytesPerSecond)
 		if off := math.Abs(d.Seconds()-want) / want; off > .01 {
-			t.Errorf("P=%d: %v, by the formula %.6fs", p, d, want)
+			t.Errorf("P=%d: %v, want %.6fs by the formula", p, d, want)
 		}
 		sent := int64(0)
 		for _, tr := range ts {
@@ -91,10 +93,10 @@ func TestRingTakesTheTimeOfTheFormula(t *testing.T) {
 	}
 }
 
-// sent returns what a rank has sent in a simulation that has ended.
+// sent returns the traffic that a rank has sent in a simulation that has ended.
 func (t *Transport) sent() traffic { return t.net.nics[t.rank].sent }
 
-// TestTraffic keeps the modelled time, messages and bytes of every call.
+// TestTraffic records the modelled time, messages and bytes of every call.
 func TestTraffic(t *testing.T) {
 	const n = 10007
 	x := func() []float32 { return make([]float32, n) }
@@ -139,12 +141,12 @@ func TestTraffic(t *testing.T) {
 	golden.Check(t, "traffic.txt", text.String())
 }
 
-// TestTurnsAtOneNIC makes three ranks send to one. The last byte must arrive after the time
-// of all three.
+// TestTurnsAtOneNIC: three ranks send to one rank. The last byte must arrive after the sum of
+// their transfer times.
 func TestTurnsAtOneNIC(t *testing.T) {
 	m := Model{Latency: time.Second, BytesPerSecond: 100, Overhead: 10}
 	d, _ := modelled(t, 4, m, func(c *collective.Comm) error {
-		// Lengths by ring: three exchanges of 18 bytes. Then 90+10 bytes each.
+		// The lengths take three exchanges of 18 bytes by ring. Then 90+10 bytes each.
 		take(c, collective.Ring)
 		_, err := collective.GatherBytes(c, make([]byte, 90), 0, 90)
 		return err
@@ -154,6 +156,7 @@ func TestTurnsAtOneNIC(t *testing.T) {
 	}
 }
 
+// TestChannelsShareTheNIC: two channels together have the bandwidth of one NIC.
 func TestChannelsShareTheNIC(t *testing.T) {
 	m := Model{BytesPerSecond: 1000}
 	d, _ := modelled(t, 2, m, func(c *collective.Comm) error {
@@ -168,6 +171,7 @@ func TestChannelsShareTheNIC(t *testing.T) {
 	}
 }
 
+// TestASlowRankHoldsTheRing: one rank with a slow NIC delays the whole ring.
 func TestASlowRankHoldsTheRing(t *testing.T) {
 	m := tenGigabit()
 	allReduce := func(c *collective.Comm) error {
@@ -181,8 +185,8 @@ func TestASlowRankHoldsTheRing(t *testing.T) {
 	}
 }
 
-// TestLossAtEveryExchange loses each rank at each exchange of an allreduce: all
-// ranks blame it, and none hangs.
+// TestLossAtEveryExchange loses each rank at each exchange of an allreduce. All ranks must blame
+// it.
 func TestLossAtEveryExchange(t *testing.T) {
 	const size = 5
 	for rank := range size {
@@ -206,11 +210,12 @@ func TestLossAtEveryExchange(t *testing.T) {
 	}
 }
 
+// TestSameTimesEveryRun: a simulation has the same modelled times in each run.
 func TestSameTimesEveryRun(t *testing.T) {
 	run := func() time.Duration {
 		d, _ := modelled(t, 6, tenGigabit(), func(c *collective.Comm) error {
 			for n := range 20 {
-				time.Sleep(time.Duration(c.Rank()*n) * time.Microsecond) // ranks compute for unlike times
+				time.Sleep(time.Duration(c.Rank()*n) * time.Microsecond) // ranks compute for different times
 				if err := collective.AllReduce(c, make([]float64, 100*n), collective.Min); err != nil {
 					return err
 				}

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/collective/internal/cores"
 )
 
-// A rank that waits on the core of a rank that it waits for moves to another core if it is
-// the higher one. It spins only on a core that it does not share.
+// TestRanksOfOneCoreMoveApart: if a rank waits for a rank on the same core, the higher rank
+// moves to another core. A rank spins only on a core that it does not share.
 func TestRanksOfOneCoreMoveApart(t *testing.T) {
 	const tries = 20
 	runtime.LockOSThread()
@@ -39,7 +39,7 @@ func TestRanksOfOneCoreMoveApart(t *testing.T) {
 			in.expect(k.length, nil, false)
 			in.theirs = was
 			if spins := tr.apart([]lane{{in: in}}); spins != 0 && cores.Own() == was {
-				t.Errorf("%s: it spins on the core of the rank that it waits for", name)
+				t.Errorf("%s: the rank spins on the core of the rank that it waits for", name)
 			}
 			if cores.Own() != was {
 				moved++
@@ -53,12 +53,13 @@ func TestRanksOfOneCoreMoveApart(t *testing.T) {
 	tr.roomy.Store(true)
 	in.theirs = 1 << 20
 	if tr.apart([]lane{{in: in}}) == 0 {
-		t.Error("a rank with a core of its own gives way at once")
+		t.Error("a rank with its own core yields at once")
 	}
 }
 
-// Ranks that are threads of one process, or outnumber their cores, do not spin. Their
-// number is known when all ranks of this host have sent their process IDs.
+// TestRanksHaveRoomWhenAllHaveReported: ranks that are threads of one process, or outnumber
+// their cores, do not spin. Their number is known when all ranks of this host have sent their
+// process ids.
 func TestRanksHaveRoomWhenAllHaveReported(t *testing.T) {
 	if cores.Count(nil) < 2 {
 		t.Skip("this process may run on one core only")
@@ -78,7 +79,7 @@ func TestRanksHaveRoomWhenAllHaveReported(t *testing.T) {
 			tr.meetMate(pid)
 		}
 		if got := tr.roomy.Load(); got != k.want {
-			t.Errorf("%d peers on this host, of which %d have told: room %v, want %v", k.near, len(k.pids), got, k.want)
+			t.Errorf("%d peers on this host, %d of which have reported: room %v, want %v", k.near, len(k.pids), got, k.want)
 		}
 	}
 }

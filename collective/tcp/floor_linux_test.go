@@ -6,8 +6,8 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// BenchmarkLink moves messages one way over a link: plain, and encrypted over one
-// stream and two.
+// BenchmarkLink sends messages in one direction over a link: plain, and encrypted over one and
+// two streams.
 func BenchmarkLink(b *testing.B) {
 	const n = 1 << 20
 	secure := []securer{withTLS(b, 1, 0, 2), withTLS(b, 1, 1, 2)}
@@ -38,7 +38,7 @@ func BenchmarkLink(b *testing.B) {
 	}
 }
 
-// both runs two ranks at once.
+// both runs two ranks concurrently.
 func both(b *testing.B, rank func(r int) error) {
 	errs := make(chan error)
 	b.ResetTimer()

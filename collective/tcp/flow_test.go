@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestLargeFramesBothWays sends frames far larger than the buffers of the system, in both
-// directions at once. One rank starts late. This exercises segments, sleeping and the writer.
+// TestLargeFramesBothWays sends frames far larger than the system's buffers in both directions
+// concurrently. One rank starts late. This exercises segments, sleeping and the writer.
 func TestLargeFramesBothWays(t *testing.T) {
 	for name, group := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -34,11 +34,11 @@ func largeFrames(t *testing.T, ts []*Transport) {
 				if err := tr.Exchange(tag, to, send, from, recv); err != nil {
 					t.Errorf("%d bytes: rank %d: %v", n, r, err)
 				} else if bytes.Count(recv, []byte{byte(from + 1)}) != n {
-					t.Errorf("%d bytes: rank %d: got others than rank %d sent", n, r, from)
+					t.Errorf("%d bytes: rank %d received other bytes than rank %d sent", n, r, from)
 				}
 				for _, l := range tr.peers[to].data {
 					if l.sending() || l.vec[1] != nil || l.recv != nil {
-						t.Errorf("%d bytes: rank %d keeps the caller's slice", n, r)
+						t.Errorf("%d bytes: rank %d still refers to the caller's slice", n, r)
 					}
 				}
 			})
@@ -47,8 +47,8 @@ func largeFrames(t *testing.T, ts []*Transport) {
 	}
 }
 
-// Joining on arrival, in any pieces that the system delivers, has the same bits as joining
-// all at once, for elements of 2, 4 and 8 bytes.
+// TestJoinOnArrival: reducing data as it arrives, in any pieces that the system delivers, gives
+// the bits of reducing all of it at once, for elements of 2, 4 and 8 bytes.
 func TestJoinOnArrival(t *testing.T) {
 	for name, group := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func joinOnArrival(t *testing.T, ts []*Transport) {
 			send, own := [2][]byte{}, [2][]byte{}
 			for r := range ts {
 				send[r], own[r] = make([]byte, n), make([]byte, n)
-				for i := range n { // bytes that are finite numbers in every type
+				for i := range n { // bytes that encode finite numbers in every type
 					send[r][i], own[r][i] = byte((i*7+r)%61), byte((i*5+r)%53)
 				}
 			}
@@ -80,7 +80,7 @@ func joinOnArrival(t *testing.T, ts []*Transport) {
 					if err := tr.ExchangeJoin(tag, 1-r, send[r], 1-r, own[r]); err != nil {
 						t.Error(err)
 					} else if !bytes.Equal(own[r], want) {
-						t.Errorf("%v, %d bytes: rank %d: other bits than joined at once", typ, n, r)
+						t.Errorf("%v, %d bytes: rank %d: the bits differ from reducing at once", typ, n, r)
 					}
 				})
 			}
@@ -89,26 +89,28 @@ func joinOnArrival(t *testing.T, ts []*Transport) {
 	}
 }
 
-// Ranks that share a process must yield to each other's goroutines.
+// TestRanksOfOneProcessKnowIt: ranks detect that they share a process, because they must yield
+// to each other's goroutines.
 func TestRanksOfOneProcessKnowIt(t *testing.T) {
 	ts := group(t, 2)
 	defer closeAll(ts)
 	for r, tr := range ts {
 		for begin := time.Now(); !tr.together.Load(); time.Sleep(time.Millisecond) {
 			if time.Since(begin) > patient.Longest {
-				t.Fatalf("rank %d takes the other for another process", r)
+				t.Fatalf("rank %d does not detect that both ranks are in one process", r)
 			}
 		}
 	}
 }
 
+// TestExchangeAllocatesNothing: after the first calls, an exchange allocates no memory.
 func TestExchangeAllocatesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("counts allocations")
 	}
 	for name, group := range kinds() {
 		if name == "secured streams" {
-			continue // crypto/tls allocates two objects a record
+			continue // crypto/tls allocates two objects per record
 		}
 		t.Run(name, func(t *testing.T) {
 			ts := group(t, 2)
@@ -142,7 +144,7 @@ func allocatesNothing(t *testing.T, ts []*Transport) {
 		}()
 		buf := make([]byte, 2*n)
 		if a := testing.AllocsPerRun(rounds, func() { exchange(ts[0], &seq[0], buf) }); a > 0 {
-			t.Errorf("%d bytes: %v allocations a call", n, a)
+			t.Errorf("%d bytes: %v allocations per call", n, a)
 		}
 		<-done
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
+// FuzzParseFrame: a frame header that is accepted is encoded as the same bytes.
 func FuzzParseFrame(f *testing.F) {
 	f.Add(appendFrame(nil, collective.Tag{Call: collective.CallAllReduce, Seq: 3, Count: 9}, 36, 2))
 	f.Add([]byte("WDF1"))
@@ -17,11 +18,12 @@ func FuzzParseFrame(f *testing.F) {
 			return
 		}
 		if n < 0 || !bytes.Equal(appendFrame(nil, tag, int(n), core), b) {
-			t.Fatalf("%x parsed as %v of %d bytes", b, tag, n)
+			t.Fatalf("%x was parsed as %v of %d bytes", b, tag, n)
 		}
 	})
 }
 
+// FuzzReadControl: reading a control frame consumes at most one frame, and only an abort has a cause.
 func FuzzReadControl(f *testing.F) {
 	f.Add(appendControl(nil, kindAbort, collective.AppendCause(nil, errors.New("so"))))
 	f.Add(appendControl(nil, kindGoodbye, nil))
@@ -31,7 +33,7 @@ func FuzzReadControl(f *testing.F) {
 		r := bytes.NewReader(b)
 		c, err := readControl(r)
 		if err == nil && (c.kind == kindAbort) != (c.cause != nil) {
-			t.Fatalf("%x parsed as %+v", b, c)
+			t.Fatalf("%x was parsed as %+v", b, c)
 		}
 		if read := len(b) - r.Len(); read > controlSize+collective.MaxCause {
 			t.Fatalf("%d bytes read for one frame", read)
@@ -39,6 +41,8 @@ func FuzzReadControl(f *testing.F) {
 	})
 }
 
+// FuzzParseHello: a hello that is accepted is equal after encoding and parsing, and a hello for
+// another group is rejected.
 func FuzzParseHello(f *testing.F) {
 	f.Add(hello{link: linkControl, from: 1, size: 2, channels: 2, streams: 1, generation: 7}.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -50,17 +54,18 @@ func FuzzParseHello(f *testing.F) {
 			return
 		}
 		if again, err := parseHello([helloSize]byte(h.append(nil))); err != nil || again != h {
-			t.Fatalf("%x parsed as %+v, then %+v, %v", b, h, again, err)
+			t.Fatalf("%x was parsed as %+v, and its encoding as %+v, %v", b, h, again, err)
 		}
 		if s, err := h.judge(hello{size: 4, channels: 2, streams: 1}, 1); err == nil && (s != statusOK || h.from < 2 || h.from > 3 || h.to != 1) {
-			t.Fatalf("%+v is accepted by rank 1 of 4", h)
+			t.Fatalf("rank 1 of 4 accepts %+v", h)
 		}
 	})
 }
 
+// TestSteadyStateAllocatesNothing: after the first calls, a call allocates no memory.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	const runs = 100
-	ts := group(t, 3) // of which each posts two messages of an all-to-all
+	ts := group(t, 3) // each posts two messages of an all-to-all
 	defer closeAll(ts)
 	step := func(tr *Transport) func() error {
 		c, x, y, z := collective.New(tr), make([]float32, 20000), make([]int64, 3), make([]int64, 3)
@@ -73,7 +78,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		go func() {
 			f := step(tr)
 			var err error
-			for range runs + 1 { // AllocsPerRun warms up once
+			for range runs + 1 { // AllocsPerRun makes one extra call to warm up
 				err = errors.Join(err, f())
 			}
 			done <- err

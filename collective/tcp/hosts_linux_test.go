@@ -14,8 +14,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// onHosts runs body on ranks that share memory inside their hosts, two ranks on
-// the first and one on the second, and have TCP between them.
+// onHosts runs body on ranks that share memory inside their hosts and have TCP between them. The
+// first host has two ranks, the second has one.
 func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) error) []error {
 	t.Helper()
 	hostOf, sizes := []int{0, 0, 1}, []int{2, 1}
@@ -25,7 +25,7 @@ func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) err
 		}
 	})
 	defer late.Stop()
-	keys := [2][32]byte{newNonce(), newNonce()} // as random as a key must be
+	keys := [2][32]byte{newNonce(), newNonce()} // used as keys
 	comms := make([]*collective.Comm, len(hostOf))
 	var wg sync.WaitGroup
 	for r, host := range hostOf {
@@ -51,19 +51,19 @@ func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) err
 	return errs
 }
 
-// TestMistakesOverTwoTransports makes ranks call differently while some wait in shared
-// memory and others for messages. No rank may hang, and all must report that calls differ.
+// TestMistakesOverTwoTransports makes ranks call differently while some wait in shared memory
+// and others for messages. All ranks must return the error that calls differ.
 func TestMistakesOverTwoTransports(t *testing.T) {
 	ones := func() []float32 { return []float32{1, 1, 1} }
 	for name, body := range map[string]func(c *collective.Comm) error{
-		// Rank 0 meets rank 1, which never comes: it waits for messages.
+		// Rank 0 waits in shared memory for rank 1, which waits for messages instead.
 		"another call": func(c *collective.Comm) error {
 			if c.Rank() == 0 {
 				return collective.AllReduce(c, ones(), collective.Sum)
 			}
 			return collective.AllToAll(c, ones(), make([]float32, 3))
 		},
-		// Rank 0 meets rank 1, which awaits rank 2 in a part, which awaits rank 0.
+		// Rank 0 waits for rank 1, which waits for rank 2 in a subset, which waits for rank 0.
 		"part out of order": func(c *collective.Comm) error {
 			part, err := c.Split(min(c.Rank(), 1), 0)
 			if err != nil {
@@ -97,8 +97,8 @@ func TestMistakesOverTwoTransports(t *testing.T) {
 	}
 }
 
-// TestLateRanksMakeNoMistake: waiting for long, in shared memory and for messages,
-// is none.
+// TestLateRanksMakeNoMistake: long waits, in shared memory and for messages, are not reported as
+// a mistake.
 func TestLateRanksMakeNoMistake(t *testing.T) {
 	links := group(t, 3)
 	defer closeAll(links)
@@ -119,8 +119,9 @@ func TestLateRanksMakeNoMistake(t *testing.T) {
 	}
 }
 
-// TestLateRanksMakeNoMistakeInASecondComm: a Comm over the links of another counts on,
-// so that a rank that comes late to its first call is not held to be in one of the other.
+// TestLateRanksMakeNoMistakeInASecondComm: a Comm over the links of another continues its
+// numbering of calls. A rank that is late for its first call is therefore not taken to be in a
+// call of the other Comm.
 func TestLateRanksMakeNoMistakeInASecondComm(t *testing.T) {
 	patient.Long(t)
 	ts := group(t, 2)

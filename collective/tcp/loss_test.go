@@ -21,15 +21,15 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// childEnv, when set, makes the test binary a rank: "rank size streams timeout phase".
+// childEnv is a variable that makes the test binary a rank: "rank size streams timeout phase".
 const childEnv = "TCP_TEST_RANK"
 
-// Phases in which a child stays until it is killed.
+// Phases in which a child remains until it is killed.
 const (
-	listening  = "listening"  // it does not connect
-	connected  = "connected"  // it makes no call
-	computing  = "computing"  // it makes calls for ever
-	inExchange = "exchanging" // it makes one that no other makes with it
+	listening  = "listening"  // does not connect
+	connected  = "connected"  // makes no call
+	computing  = "computing"  // makes calls without end
+	inExchange = "exchanging" // makes a call that no other rank makes
 )
 
 func TestMain(m *testing.M) {
@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(patient.Settled(m))
 }
 
-// child is a rank in a separate process: it writes its address, reads those of all ranks,
-// computes until that fails, and writes the rank that it blames.
+// child is a rank in a process of its own. It writes its address, reads the addresses of all
+// ranks, computes until an error occurs, and writes the rank that it blames.
 func child(who string) error {
 	var rank, size, streams int
 	var phase string
@@ -71,7 +71,7 @@ func child(who string) error {
 		time.Sleep(time.Hour)
 	case phase == inExchange && err == nil:
 		fmt.Println(phase)
-		next := (rank + 1) % size // which computes, and takes nothing of this
+		next := (rank + 1) % size // the next rank computes and does not receive the message
 		err = tr.Exchange(collective.Tag{Channel: 1, Call: collective.CallBarrier, Seq: 1}, next, make([]byte, 64<<20), next, make([]byte, 1))
 	}
 	if err == nil {
@@ -82,7 +82,7 @@ func child(who string) error {
 	return nil
 }
 
-// compute makes calls until one fails, on parts that fill two streams.
+// compute makes calls until one fails. Their data is divided over two streams.
 func compute(c *collective.Comm) error {
 	x := make([]float32, 1<<20)
 	for i := 0; ; i++ {
@@ -95,7 +95,7 @@ func compute(c *collective.Comm) error {
 	}
 }
 
-// process is a child as its parent sees it.
+// process is a child process as seen by its parent.
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -126,22 +126,22 @@ func (p *process) line(t *testing.T) string {
 	return strings.TrimSpace(s)
 }
 
-// TestKilledProcess kills each of three processes with signal 9 in each phase, while
-// the others compute or are about to: they blame it.
+// TestKilledProcess kills each of three processes with SIGKILL in each phase, while the others
+// compute or are about to. They must blame the killed rank.
 func TestKilledProcess(t *testing.T) {
 	every := patient.Size(2, 1)
 	for i, phase := range []string{listening, connected, inExchange, computing} {
 		for streams := 1; streams <= 2; streams++ {
-			if phase == listening && streams > 1 { // there are none yet
+			if phase == listening && streams > 1 { // there are no streams yet
 				continue
 			}
 			for victim := range 3 {
 				if phase != listening && (i+streams+victim)%every != 0 {
-					continue // each victim in each phase, and each number of streams in each phase
+					continue // covers each victim and each number of streams in each phase
 				}
 				t.Run(fmt.Sprintf("%s/streams=%d/rank=%d", phase, streams, victim), func(t *testing.T) {
 					t.Parallel()
-					if phase == listening { // the others wait for it
+					if phase == listening { // the others wait for the victim
 						patient.Try(t, time.Second, func(timeout time.Duration) error { return killed(t, phase, streams, victim, timeout) })
 					} else if err := killed(t, phase, streams, victim, patient.Longest); err != nil {
 						t.Error(err)
@@ -183,7 +183,7 @@ func killed(t *testing.T, phase string, streams, victim int, timeout time.Durati
 			s = p.line(t)
 		}
 		if !strings.HasPrefix(s, strconv.Itoa(victim)+" true") {
-			err = errors.Join(err, fmt.Errorf("rank %d reports %q, want rank %d blamed", r, s, victim))
+			err = errors.Join(err, fmt.Errorf("rank %d reports %q, want an error that blames rank %d", r, s, victim))
 		}
 	}
 	return err
@@ -191,8 +191,8 @@ func killed(t *testing.T, phase string, streams, victim int, timeout time.Durati
 
 // kill closes the connections of a transport as the system does for a dead process.
 func kill(tr *Transport) {
-	tr.closed.Store(true) // it sends nothing more
-	tr.linksMu.Lock()     // a message of a peer may end it meanwhile
+	tr.closed.Store(true) // the transport sends nothing more
+	tr.linksMu.Lock()     // a message of a peer may end the group concurrently
 	defer tr.linksMu.Unlock()
 	tr.gone = true
 	for _, p := range tr.peers {
@@ -213,7 +213,7 @@ func ended(t *testing.T, tr *Transport) error {
 	select {
 	case <-tr.ended:
 	case <-time.After(patient.Longest):
-		t.Fatal("the group has not ended")
+		t.Fatal("the group did not end")
 	}
 	return tr.standing()
 }
@@ -236,7 +236,7 @@ func TestIdleRanksNoticeALoss(t *testing.T) {
 	}
 }
 
-// TestGarbage makes a rank that has proved the key send invalid messages.
+// TestGarbage lets a rank that has proved the key send invalid messages.
 func TestGarbage(t *testing.T) {
 	frame := appendFrame(nil, collective.Tag{Call: collective.CallBarrier, Seq: 1}, 1<<40, 0)
 	for _, k := range []struct {
@@ -266,7 +266,7 @@ func TestGarbage(t *testing.T) {
 			} else {
 				p.data[0].put(t, k.bytes)
 			}
-			err := collective.Barrier(collective.New(ts[1])) // which waits for rank 0
+			err := collective.Barrier(collective.New(ts[1])) // waits for rank 0
 			if err == nil || !strings.Contains(err.Error(), k.want) {
 				t.Errorf("rank 1: %v, want %q", err, k.want)
 			}
@@ -277,7 +277,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestFrameCutOff kills a rank in the middle of its message.
+// TestFrameCutOff kills a rank while it sends a message.
 func TestFrameCutOff(t *testing.T) {
 	ts := group(t, 2)
 	defer closeAll(ts)
@@ -291,8 +291,8 @@ func TestFrameCutOff(t *testing.T) {
 	}
 }
 
-// TestOneLinkBreaks cuts only a data connection. The control connection reports nothing,
-// and the group must end nevertheless.
+// TestOneLinkBreaks closes only a data connection. The control connection reports nothing, but
+// the group must end.
 func TestOneLinkBreaks(t *testing.T) {
 	ts := group(t, 2)
 	defer closeAll(ts)
@@ -304,7 +304,7 @@ func TestOneLinkBreaks(t *testing.T) {
 	}
 }
 
-// TestOneStreamBreaks cuts the second of two connections of a channel.
+// TestOneStreamBreaks closes the second of two connections of a channel.
 func TestOneStreamBreaks(t *testing.T) {
 	ts := striped(t, 2)
 	defer closeAll(ts)
@@ -316,7 +316,7 @@ func TestOneStreamBreaks(t *testing.T) {
 	}
 }
 
-// TestFirstCauseWins makes all ranks abort at once. All calls of a rank must return the
+// TestFirstCauseWins: all ranks call Abort concurrently. All calls of a rank must return the
 // same cause.
 func TestFirstCauseWins(t *testing.T) {
 	ts := group(t, 4)
@@ -334,13 +334,14 @@ func TestFirstCauseWins(t *testing.T) {
 	}
 }
 
-// TestCloseWakesPendingCalls closes a transport under a call that waits.
+// TestCloseWakesPendingCalls closes a transport while a call waits. The call must return
+// ErrClosed.
 func TestCloseWakesPendingCalls(t *testing.T) {
 	ts := group(t, 2)
 	defer closeAll(ts)
 	c := collective.New(ts[0])
 	done := make(chan error)
-	go func() { done <- collective.AllReduce(c, make([]float32, 1<<22), collective.Sum) }() // more than the system buffers
+	go func() { done <- collective.AllReduce(c, make([]float32, 1<<22), collective.Sum) }() // more data than the system buffers
 	for {
 		if s := &ts[0].slots[0]; func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.waiting }() {
 			break

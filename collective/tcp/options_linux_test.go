@@ -9,8 +9,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// TestOnlyTheControlLinkHasATimeLimit: the system's limit for unacknowledged bytes also
-// limits how long a peer may leave its receive window closed.
+// TestOnlyTheControlLinkHasATimeLimit: only the control link limits the time of unacknowledged
+// bytes, because the system applies this limit also to a peer whose receive window is closed.
 func TestOnlyTheControlLinkHasATimeLimit(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	fatal.If(t, err)

@@ -11,15 +11,15 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// Ranks that post all their messages at once and ranks that exchange them in turns
-// understand each other, whatever the lengths: each decides for itself.
+// TestPostsAndTurnsAreTheSameOnTheWire: each rank decides whether it posts all its messages at
+// once or exchanges them in turns. Both kinds work together for messages of any length.
 func TestPostsAndTurnsAreTheSameOnTheWire(t *testing.T) {
 	for name, group := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			ts := group(t, 4)
 			defer closeAll(ts)
 			for _, unit := range []int{0, 1, 2 << 10, 64 << 10} {
-				for _, posting := range []uint{0b1111, 0b0101, 0b1110, 0b0001} { // a bit a rank
+				for _, posting := range []uint{0b1111, 0b0101, 0b1110, 0b0001} { // one bit per rank
 					postOrTurns(t, ts, unit, posting)
 				}
 			}
@@ -49,12 +49,12 @@ func postOrTurns(t *testing.T, ts []*Transport, unit int, posting uint) {
 			}
 			for _, p := range posts {
 				if !bytes.Equal(p.Recv, part(p.From, r)) {
-					t.Errorf("unit %d, posting %04b: rank %d got other bytes of rank %d than it sent", unit, posting, r, p.From)
+					t.Errorf("unit %d, posting %04b: rank %d received wrong bytes from rank %d", unit, posting, r, p.From)
 				}
 			}
 			for _, p := range tr.peers {
 				if p != nil && (p.data[0].sending() || p.data[0].vec[1] != nil || p.data[0].recv != nil) {
-					t.Errorf("unit %d, posting %04b: rank %d keeps the caller's slice", unit, posting, r)
+					t.Errorf("unit %d, posting %04b: rank %d still refers to the caller's slice", unit, posting, r)
 				}
 			}
 		})
@@ -62,9 +62,9 @@ func postOrTurns(t *testing.T, ts []*Transport, unit int, posting uint) {
 	wg.Wait()
 }
 
-// TestPostsInACircle: three ranks, each two of them in one group of three, post messages in
-// calls of different groups and wait for each other. None reads the messages posted to it, so
-// only the circle reveals the mistake.
+// TestPostsInACircle: three groups of three ranks overlap pairwise in one rank. These ranks post
+// messages in calls of different groups and wait for each other. None reads the messages posted
+// to it, so only the cycle reveals the mistake.
 func TestPostsInACircle(t *testing.T) {
 	for name, group := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -86,14 +86,14 @@ func TestPostsInACircle(t *testing.T) {
 						t.Errorf("%v, want calls that differ", err)
 					}
 				case <-time.After(patient.Longest):
-					t.Fatal("ranks that wait for each other are not found")
+					t.Fatal("the cycle of waiting ranks was not detected")
 				}
 			}
 		})
 	}
 }
 
-// postInCircle makes groups of ranks 0 to 2, of 2 to 4, and of 4, 5 and 0. Each rank makes a
+// postInCircle creates groups of ranks 0 to 2, of 2 to 4, and of 4, 5 and 0. Each rank makes a
 // call in each of its groups, in this order.
 func postInCircle(c *collective.Comm) error {
 	var mine []*collective.Comm
@@ -103,7 +103,7 @@ func postInCircle(c *collective.Comm) error {
 		if err != nil {
 			return err
 		}
-		if at == 0 { // before that of which it is the last
+		if at == 0 { // before the group of which this rank is the last
 			mine = append([]*collective.Comm{part}, mine...)
 		} else if part != nil {
 			mine = append(mine, part)
@@ -115,10 +115,10 @@ func postInCircle(c *collective.Comm) error {
 			return err
 		}
 	}
-	return collective.Barrier(c) // ranks that are in one part wait here
+	return collective.Barrier(c) // ranks that are in only one group wait here
 }
 
-// What a posted message takes is measured, and is the same on all ranks.
+// TestPostsAreMeasured: the time of a posted message is measured and is the same on all ranks.
 func TestPostsAreMeasured(t *testing.T) {
 	for name, group := range kinds() {
 		t.Run(name, func(t *testing.T) {

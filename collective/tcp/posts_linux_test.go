@@ -12,14 +12,14 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// BenchmarkPosts measures the time of one rank's core for the small parts of an all-to-all
-// with 63 others: to send them, and to receive the others' parts after all have arrived.
-// Over loopback the sender's system call carries the packet into the receiver's socket,
-// which between hosts is work of the receiver's system.
+// BenchmarkPosts measures the CPU time of one rank for the small parts of an all-to-all with 63
+// others: to send them, and to receive the others' parts after all have arrived. Over loopback
+// the sender's system call also delivers the packet to the receiver's socket. Between hosts this
+// is work of the receiver's system.
 func BenchmarkPosts(b *testing.B) {
 	ts := group(b, 64)
 	defer closeAll(ts)
-	rounds := uint64(0) // of all benchmarks: each has separate tags
+	rounds := uint64(0) // number of rounds of all benchmarks, so that each round has its own tags
 	for _, n := range []int{8, 256, 4 << 10, 32 << 10} {
 		b.Run(fmt.Sprintf("bytes=%d", n), func(b *testing.B) { benchPosts(b, ts, n, &rounds) })
 	}
@@ -52,7 +52,7 @@ func benchPosts(b *testing.B, ts []*Transport, n int, rounds *uint64) {
 	}
 }
 
-// core returns the seconds of CPU that f takes of this thread, which is locked.
+// core returns the CPU time that f uses on this thread, which is locked, in seconds.
 func core(b *testing.B, f func() error) float64 {
 	now := func() float64 {
 		var t unix.Timespec

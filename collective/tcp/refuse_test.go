@@ -18,12 +18,12 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// stranger is one way to disturb a group that is forming. It gets a connection
-// to rank 0 and returns what it read.
+// stranger is one way to disturb a group that is forming. It connects to rank 0 and returns what
+// it read.
 type stranger struct {
 	name    string
-	send    func(h hello) []byte // what to send, given what a true rank 1 would
-	refused string               // what rank 0 must say of it
+	send    func(h hello) []byte // returns the bytes to send, given the hello of the real rank 1
+	refused string               // the report of rank 0
 	reply   status               // the expected reply, if any
 }
 
@@ -61,6 +61,8 @@ func strangers() []stranger {
 	}
 }
 
+// TestStrangersAreRefusedAndTheJobGoesOn: rank 0 reports each stranger with the reason and
+// closes its connection, and the group forms.
 func TestStrangersAreRefusedAndTheJobGoesOn(t *testing.T) {
 	const size = 3
 	var mu sync.Mutex
@@ -68,7 +70,7 @@ func TestStrangersAreRefusedAndTheJobGoesOn(t *testing.T) {
 	lns, peers := listen(t, size)
 	want := hello{size: size, channels: 2, streams: 1, generation: 3, link: 0, from: 1, to: 0, nonce: newNonce()}
 	conns := make([]net.Conn, len(strangers()))
-	for i, s := range strangers() { // first in the queue
+	for i, s := range strangers() { // the strangers are first in the queue
 		conn, err := net.Dial("tcp", peers[0])
 		fatal.If(t, err)
 		defer conn.Close()
@@ -86,12 +88,12 @@ func TestStrangersAreRefusedAndTheJobGoesOn(t *testing.T) {
 			mu.Unlock()
 		}}
 		wg.Go(func() {
-			if i > 0 { // let rank 0 meet the strangers
+			if i > 0 { // lets rank 0 accept the strangers first
 				for {
 					mu.Lock()
 					n := len(refused)
 					mu.Unlock()
-					if n >= len(conns)-3 { // the three that keep silent stay until the end
+					if n >= len(conns)-3 { // the three silent ones remain until the end
 						break
 					}
 					time.Sleep(time.Millisecond)
@@ -117,7 +119,7 @@ func TestStrangersAreRefusedAndTheJobGoesOn(t *testing.T) {
 	works(t, ts)
 }
 
-// checkRefusal checks the report of rank 0 about a stranger and the bytes sent to it.
+// checkRefusal checks the report of rank 0 about a stranger and the bytes sent to the stranger.
 func checkRefusal(t *testing.T, s stranger, conn net.Conn, refused []string) {
 	t.Helper()
 	addr, found := conn.LocalAddr().String(), ""
@@ -126,7 +128,7 @@ func checkRefusal(t *testing.T, s stranger, conn net.Conn, refused []string) {
 			found = line
 		}
 	}
-	late := strings.HasSuffix(s.refused, "had not proved the job key") && strings.Contains(found, "i/o timeout") // a busy machine
+	late := strings.HasSuffix(s.refused, "had not proved the job key") && strings.Contains(found, "i/o timeout") // on a busy machine
 	if !strings.HasPrefix(found, "tcp: accept: rank 0: connection from "+addr+" rejected: ") || !strings.Contains(found, s.refused) && !late {
 		t.Errorf("%s: rank 0 reports %q, want %q", s.name, found, s.refused)
 	}
@@ -136,7 +138,7 @@ func checkRefusal(t *testing.T, s stranger, conn net.Conn, refused []string) {
 		return
 	}
 	if len(told) < verdictSize || !bytes.Equal(told[len(told)-verdictSize:], appendOpening(nil, uint16(s.reply))) {
-		t.Errorf("%s: it was told %x, want status %d", s.name, told, s.reply)
+		t.Errorf("%s: the stranger received %x, want status %d", s.name, told, s.reply)
 	}
 }
 
@@ -161,7 +163,7 @@ func works(t *testing.T, ts []*Transport) {
 	}
 }
 
-// TestFloodOfStrangers fills every place for connections that prove nothing.
+// TestFloodOfStrangers occupies every place for unauthenticated connections.
 func TestFloodOfStrangers(t *testing.T) {
 	lns, peers := listen(t, 2)
 	var conns []net.Conn
@@ -200,8 +202,8 @@ func TestFloodOfStrangers(t *testing.T) {
 	}
 }
 
-// TestMisfits makes rank 1 differ from rank 0. Rank 1 must get the reason, and rank 0 must
-// continue to wait.
+// TestMisfits: rank 1 is configured differently from rank 0. Rank 1 must receive the reason, and
+// rank 0 must continue to wait.
 func TestMisfits(t *testing.T) {
 	for _, k := range []struct {
 		name   string
@@ -236,7 +238,7 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// handDeadline is a context whose deadline the test triggers.
+// handDeadline is a context whose deadline is triggered by the test.
 type handDeadline struct {
 	context.Context
 	done chan struct{}
@@ -253,7 +255,7 @@ func (h handDeadline) Err() error {
 	}
 }
 
-// TestAMissingRankIsBlamed does not start rank 1 of 3.
+// TestAMissingRankIsBlamed does not start rank 1 of 3. The error must blame rank 1.
 func TestAMissingRankIsBlamed(t *testing.T) {
 	lns, peers := listen(t, 3)
 	lns[1].Close()
@@ -279,15 +281,15 @@ func TestAMissingRankIsBlamed(t *testing.T) {
 		err := <-errs
 		var lost *collective.LostError
 		if !errors.As(err, &lost) || lost.Rank != 1 || !strings.Contains(err.Error(), "no link from rank 1 within 1m0s: did it start") {
-			t.Errorf("%v, want rank 1 blamed", err)
+			t.Errorf("%v, want an error that blames rank 1", err)
 		}
 		if lost != nil && lost.By == 2 && !strings.Contains(err.Error(), "last attempt: rank 1 at "+peers[1]) {
-			t.Errorf("%v: why rank 1 could not be dialed is missing", err)
+			t.Errorf("%v: the reason why rank 1 could not be dialed is missing", err)
 		}
 	}
 }
 
-// taken returns how many links there are.
+// taken returns the number of links.
 func (f *forming) taken() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -301,8 +303,8 @@ func (f *forming) tried() bool {
 	return f.last != nil
 }
 
-// TestAConnectedRankLearnsWhyAnotherGaveUp: rank 2 has all its links, and rank 1 has no link to
-// rank 3.
+// TestAConnectedRankLearnsWhyAnotherGaveUp: rank 2 has all its links, but rank 1 has no link to
+// rank 3. The connected ranks must also blame rank 3.
 func TestAConnectedRankLearnsWhyAnotherGaveUp(t *testing.T) {
 	f := newForming(Config{Rank: 1, Peers: make([]string, 2), Channels: 1, Streams: 1, Timeout: time.Second, Key: testKey})
 	ts := group(t, 2)
@@ -314,10 +316,11 @@ func TestAConnectedRankLearnsWhyAnotherGaveUp(t *testing.T) {
 		err = collective.Barrier(collective.New(ts[0]))
 	}
 	if rank, ok := collective.Blamed(err); !ok || rank != 3 {
-		t.Errorf("rank 0: %v, want rank 3 blamed", err)
+		t.Errorf("rank 0: %v, want an error that blames rank 3", err)
 	}
 }
 
+// TestConnectEndsWithItsContext: Connect returns when its context is cancelled.
 func TestConnectEndsWithItsContext(t *testing.T) {
 	lns, peers := listen(t, 3)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -328,7 +331,8 @@ func TestConnectEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestDialingAStranger makes another server listen at the address of rank 0.
+// TestDialingAStranger: another server listens at the address of rank 0. The error must report
+// it.
 func TestDialingAStranger(t *testing.T) {
 	fake, err := net.Listen("tcp", "127.0.0.1:0")
 	fatal.If(t, err)
@@ -352,28 +356,30 @@ func TestDialingAStranger(t *testing.T) {
 	}
 }
 
+// TestConfigFaultsAreListed: all faults of a configuration are reported at once. Listen rejects
+// addresses that are not the address of one interface.
 func TestConfigFaultsAreListed(t *testing.T) {
 	err := Config{Rank: 2, Peers: []string{"nowhere", "127.0.0.1:1"}, Generation: -1, Channels: -1, Timeout: -1}.validate()
 	for _, want := range []string{"rank 2 of 2", "address of rank 0", "job key of 0 bytes", "generation -1", "-1 channels", "timeout -1ns"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\nlacks %q", err, want)
+			t.Errorf("%v\ndoes not contain %q", err, want)
 		}
 	}
 	for _, ip := range []string{"", "0.0.0.0", "::", "localhost", "192.0.2.1"} {
 		if ln, err := Listen(ip); err == nil {
 			ln.Close()
-			t.Errorf("Listen(%q) works", ip)
+			t.Errorf("Listen(%q) succeeded, want an error", ip)
 		}
 	}
 }
 
-// TestProofsAreBound changes each thing that a proof covers.
+// TestProofsAreBound changes each value that a proof covers. The proof must change.
 func TestProofsAreBound(t *testing.T) {
 	h := hello{link: 1, from: 2, to: 1, size: 3, channels: 2, streams: 1, generation: 5, nonce: newNonce()}
 	nonce := newNonce()
 	proof := prove(testKey, roleDials, h, nonce)
 	if !sameProof(proof, prove(testKey, roleDials, h, nonce)) {
-		t.Fatal("a proof is not repeatable")
+		t.Fatal("two proofs of the same values differ")
 	}
 	otherKey := append(bytes.Clone(testKey[1:]), 1)
 	other := map[string][proofSize]byte{

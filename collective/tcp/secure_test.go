@@ -18,18 +18,18 @@ import (
 	"github.com/wdlrun/wdlrun/internal/peertls"
 )
 
-// securer is a Config.Secure.
+// securer is a function for Config.Secure.
 type securer func(conn net.Conn, peer int, server bool) (net.Conn, error)
 
-// withTLS is a Secure for rank r of size that share a secret.
+// withTLS returns a Secure function for rank r of size ranks that share a secret.
 func withTLS(t testing.TB, secret byte, r, size int) securer {
 	id, err := peertls.New(bytes.Repeat([]byte{secret}, peertls.SecretSize), r, size)
 	fatal.If(t, err)
 	return id.Secure
 }
 
-// connectWith connects ranks, each of which secures its links with its own securer. With
-// the default timeout, 0, no rank waits for one that has given up.
+// connectWith connects ranks, each with its own securer for its links. With the default timeout,
+// 0, no rank waits for one that has given up.
 func connectWith(t *testing.T, timeout time.Duration, secure ...securer) ([]*Transport, []error) {
 	lns, peers := listen(t, len(secure))
 	ts, errs := make([]*Transport, len(secure)), make([]error, len(secure))
@@ -49,6 +49,7 @@ func connectWith(t *testing.T, timeout time.Duration, secure ...securer) ([]*Tra
 	return ts, errs
 }
 
+// TestSecuredLinks: all links are encrypted, and calls and Abort work over them.
 func TestSecuredLinks(t *testing.T) {
 	ts, errs := connectWith(t, 0, withTLS(t, 1, 0, 3), withTLS(t, 1, 1, 3), withTLS(t, 1, 2, 3))
 	fatal.If(t, errors.Join(errs...))
@@ -70,7 +71,7 @@ func TestSecuredLinks(t *testing.T) {
 			}
 			for _, conn := range []net.Conn{p.control.conn.(*secured).Conn, p.data[0].conn, p.data[1].conn} {
 				if c, ok := conn.(*tls.Conn); !ok || c.ConnectionState().Version != tls.VersionTLS13 {
-					t.Errorf("rank %d has a bare link with rank %d: %T", r, p.rank, conn)
+					t.Errorf("rank %d has an unencrypted link with rank %d: %T", r, p.rank, conn)
 				}
 			}
 		}
@@ -87,10 +88,12 @@ func TestSecuredLinks(t *testing.T) {
 	ts[1].Abort(cause)
 	err := collective.Barrier(collective.New(ts[2]))
 	if who, ok := collective.Blamed(err); !ok || who != 1 || !strings.Contains(err.Error(), "disk full") {
-		t.Errorf("after rank 1's abort: %v", err)
+		t.Errorf("after the abort by rank 1: %v", err)
 	}
 }
 
+// TestOneSideSecured: a rank with encryption and a rank without it do not connect, and the error
+// states the reason.
 func TestOneSideSecured(t *testing.T) {
 	_, errs := connectWith(t, 0, nil, withTLS(t, 1, 1, 2))
 	if err := errs[1]; err == nil || !strings.Contains(err.Error(), "choice of encryption") {
@@ -101,8 +104,9 @@ func TestOneSideSecured(t *testing.T) {
 	}
 }
 
+// TestSecuredByAnotherKey: ranks with different keys do not connect.
 func TestSecuredByAnotherKey(t *testing.T) {
-	patient.Try(t, 300*time.Millisecond, func(timeout time.Duration) error { // in which they try again and again
+	patient.Try(t, 300*time.Millisecond, func(timeout time.Duration) error { // the ranks retry until this timeout
 		_, errs := connectWith(t, timeout, withTLS(t, 1, 0, 2), withTLS(t, 2, 1, 2))
 		for r, err := range errs {
 			if err == nil {
@@ -116,6 +120,7 @@ func TestSecuredByAnotherKey(t *testing.T) {
 	})
 }
 
+// TestHelloAnnouncesSecuredLinks: the hello contains a flag for encrypted links.
 func TestHelloAnnouncesSecuredLinks(t *testing.T) {
 	h := hello{link: 1, from: 2, to: 1, size: 3, channels: 2, streams: 3, secured: true, generation: 9}
 	got, err := parseHello([helloSize]byte(h.append(nil)))
@@ -123,6 +128,6 @@ func TestHelloAnnouncesSecuredLinks(t *testing.T) {
 		t.Errorf("%+v %v, want %+v", got, err, h)
 	}
 	if b := h.append(nil); !bytes.Equal(b[22:24], []byte{1, 3}) {
-		t.Errorf("flags % x", b[22:24])
+		t.Errorf("flags of the hello: % x", b[22:24])
 	}
 }

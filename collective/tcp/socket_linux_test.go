@@ -14,10 +14,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestNoDescriptorIsLeft counts this process's files before and after groups that
-// a rank leaves, aborts, and dies in.
+// TestNoDescriptorIsLeft counts the open files of this process before and after groups in which
+// a rank leaves, aborts or dies.
 func TestNoDescriptorIsLeft(t *testing.T) {
-	closeAll(group(t, 2)) // the runtime's own, such as its poller, are there from now on
+	closeAll(group(t, 2)) // opens the files of the runtime, such as its poller
 	before := descriptors(t)
 	closing := func(tr *Transport) { tr.Close() }
 	aborting := func(tr *Transport) { tr.Abort(errors.New("enough")) }
@@ -25,10 +25,10 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 		ts := group(t, 3)
 		end(ts[1])
 		var others sync.WaitGroup
-		for _, tr := range []*Transport{ts[0], ts[2]} { // rank 2 waits for rank 1 first, rank 0 for rank 2
+		for _, tr := range []*Transport{ts[0], ts[2]} { // rank 2 first waits for rank 1, rank 0 for rank 2
 			others.Go(func() {
 				if err := collective.Barrier(collective.New(tr)); err == nil {
-					t.Error("a barrier without one of its ranks")
+					t.Error("a barrier succeeded without one of its ranks")
 				}
 			})
 		}
@@ -53,7 +53,7 @@ func descriptors(t *testing.T) int {
 	return len(files)
 }
 
-// put writes bytes that no exchange would.
+// put writes arbitrary bytes to a link.
 func (l *link) put(t *testing.T, b []byte) {
 	t.Helper()
 	if n, err := l.sock.send(b, nil); n != len(b) || err != nil {
@@ -61,7 +61,7 @@ func (l *link) put(t *testing.T, b []byte) {
 	}
 }
 
-// closeWrite ends the stream of what this side sends.
+// closeWrite closes the sending direction of a link.
 func (l *link) closeWrite() { unix.Shutdown(l.sock.fd, unix.SHUT_WR) }
 
 // reset closes the link as the system does for a dead process with unread bytes.
@@ -70,8 +70,9 @@ func (l *link) reset() {
 	l.sock.close()
 }
 
-// TestALaneThatIsReadyDoesNotStandStill: an overloaded system runs the goroutine that looks
-// before the one that waits, though its bytes have come.
+// TestALaneThatIsReadyDoesNotStandStill: an overloaded system may run the goroutine that checks
+// for stuck lanes before the one that waits, although the bytes have arrived. Such a lane is not
+// stuck.
 func TestALaneThatIsReadyDoesNotStandStill(t *testing.T) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	fatal.If(t, err)
@@ -84,7 +85,7 @@ func TestALaneThatIsReadyDoesNotStandStill(t *testing.T) {
 		}
 	}
 	for name, k := range map[string]struct {
-		out, in, other bool // which way the lane waits; at the end that has bytes and room
+		out, in, other bool // in: the lane waits to receive; out: to send; other: at the other end, which has bytes and room
 		still          bool
 	}{
 		"bytes to receive":   {in: true, other: true},
@@ -102,7 +103,7 @@ func TestALaneThatIsReadyDoesNotStandStill(t *testing.T) {
 			s.look()
 		}
 		if still := s.lanes[0].still >= leastStill; still != k.still {
-			t.Errorf("%s: the lane stands still: %t, want %t", name, still, k.still)
+			t.Errorf("%s: the lane is stuck: %t, want %t", name, still, k.still)
 		}
 	}
 }

@@ -4,7 +4,7 @@ package tcp
 
 import "testing"
 
-// put writes bytes that no exchange would.
+// put writes arbitrary bytes to a link.
 func (l *link) put(t *testing.T, b []byte) {
 	t.Helper()
 	if n, err := l.conn.Write(b); err != nil {
@@ -12,7 +12,7 @@ func (l *link) put(t *testing.T, b []byte) {
 	}
 }
 
-// closeWrite ends the stream of what this side sends.
+// closeWrite closes the sending direction of a link.
 func (l *link) closeWrite() { tcpConn(l.conn).CloseWrite() }
 
 // reset closes the link as the system does for a dead process with unread bytes.

@@ -17,16 +17,16 @@ import (
 
 var testKey = bytes.Repeat([]byte{7}, keySize)
 
-// group connects size ranks of this process over loopback.
+// group connects size ranks of this process over the loopback network.
 func group(t testing.TB, size int) []*Transport { t.Helper(); return groupOf(t, size, Config{}) }
 
-// striped is a group whose messages are cut in two even where they are short.
+// striped returns a group that divides even short messages between two streams.
 func striped(t testing.TB, size int) []*Transport {
 	t.Helper()
 	return groupOf(t, size, Config{Streams: 2, stripe: 16})
 }
 
-// sealed is one that encrypts too.
+// sealed returns a striped group with encryption.
 func sealed(t testing.TB, size int) []*Transport {
 	t.Helper()
 	secure := make([]securer, size)
@@ -36,12 +36,12 @@ func sealed(t testing.TB, size int) []*Transport {
 	return groupOf(t, size, Config{Streams: 2, stripe: 16}, secure...)
 }
 
-// kinds are the ways in which links carry messages.
+// kinds returns the ways in which links transfer messages.
 func kinds() map[string]func(t testing.TB, size int) []*Transport {
 	return map[string]func(t testing.TB, size int) []*Transport{"plain": group, "streams": striped, "secured streams": sealed}
 }
 
-// groupOf connects size ranks, all with the options of cfg.
+// groupOf connects size ranks with the options of cfg.
 func groupOf(t testing.TB, size int, cfg Config, secure ...securer) []*Transport {
 	t.Helper()
 	lns, peers := listen(t, size)
@@ -83,19 +83,22 @@ func closeAll(ts []*Transport) {
 	}
 }
 
+// TestConformance: runs the conformance suite with two and three ranks.
 func TestConformance(t *testing.T) { colltest.Run(t, transports(group), 2, 3) }
 
-// TestConformanceOfOtherSizes runs the suite with the sizes that the everyday test leaves out.
+// TestConformanceOfOtherSizes runs the suite with the sizes that TestConformance omits.
 func TestConformanceOfOtherSizes(t *testing.T) {
 	patient.Long(t)
 	colltest.Run(t, transports(group), 1, 4, 5, 8)
 }
 
+// TestConformanceOfStreams: runs the suite with two streams per channel.
 func TestConformanceOfStreams(t *testing.T) {
 	patient.Long(t)
 	colltest.Run(t, transports(striped), 2, 3)
 }
 
+// TestConformanceOfSecuredStreams: runs the suite with two encrypted streams per channel.
 func TestConformanceOfSecuredStreams(t *testing.T) { colltest.Run(t, transports(sealed), 3) }
 
 func transports(group func(t testing.TB, size int) []*Transport) colltest.Make {
@@ -104,15 +107,15 @@ func transports(group func(t testing.TB, size int) []*Transport) colltest.Make {
 	}
 }
 
-// TestPiecesKeepTheBits checks that a large allreduce inside a host, which runs in pieces,
-// has the bits of one between goroutines, which does not.
+// TestPiecesKeepTheBits: a large allreduce inside a host runs in pieces. It has the bits of an
+// allreduce between goroutines, which does not.
 func TestPiecesKeepTheBits(t *testing.T) {
-	const n = 3<<18 + 5 // float32, 3 MiB and a bit: three pieces
+	const n = 3<<18 + 5 // float32, a little more than 3 MiB, which gives three pieces
 	for _, size := range []int{2, 3} {
 		want, got := sums(t, transportsOf(mem.New(size, 1)), n), sums(t, transportsOf(group(t, size)), n)
 		for r := range size {
 			if !slices.Equal(got[r], want[r]) {
-				t.Errorf("rank %d of %d: other sums than in one piece", r, size)
+				t.Errorf("rank %d of %d: the sums differ from those in one piece", r, size)
 			}
 		}
 	}

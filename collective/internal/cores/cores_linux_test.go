@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// bound binds this goroutine's thread to one core as long as the test lasts, and
-// returns it, with all that the thread could run on. The thread ends with the test.
+// bound binds the thread of this goroutine to one core until the test ends. It returns the core
+// and the set of cores that the thread could use before. The thread ends with the test.
 func bound(t *testing.T) (core int, all unix.CPUSet) {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: no other goroutine may use a bound thread
@@ -33,16 +33,16 @@ func bind(t testing.TB, core int) {
 	fatal.If(t, unix.SchedSetaffinity(0, &one))
 }
 
-// TestProcessesBoundToCoresOfTheirOwn starts a process on one core and looks from
-// another: together they have two, alone each has one.
+// TestProcessesBoundToCoresOfTheirOwn starts a process bound to one core and binds this thread
+// to another: together they have two cores, alone each has one.
 func TestProcessesBoundToCoresOfTheirOwn(t *testing.T) {
 	first, all := bound(t)
-	other := exec.Command("sleep", "60") // it inherits the bounds of this thread
+	other := exec.Command("sleep", "60") // it inherits the cores of this thread
 	fatal.If(t, other.Start())
 	defer other.Wait()
 	defer other.Process.Kill()
 	if n := Count([]int{other.Process.Pid}); n != 1 {
-		t.Errorf("two processes on core %d have %d cores", first, n)
+		t.Errorf("two processes on core %d: %d cores, want 1", first, n)
 	}
 	second := first + 1
 	for !all.IsSet(second) {
@@ -50,12 +50,12 @@ func TestProcessesBoundToCoresOfTheirOwn(t *testing.T) {
 	}
 	bind(t, second)
 	if n := Count(nil); n != 1 {
-		t.Errorf("this thread, bound to core %d, has %d", second, n)
+		t.Errorf("this thread, bound to core %d: %d cores, want 1", second, n)
 	}
 	if n := Count([]int{other.Process.Pid}); n != 2 {
-		t.Errorf("processes on cores %d and %d have %d cores", first, second, n)
+		t.Errorf("processes on cores %d and %d: %d cores, want 2", first, second, n)
 	}
 	if n := Count([]int{1 << 30}); n != 1 {
-		t.Errorf("with a process that is not to be seen: %d cores", n)
+		t.Errorf("with a process that cannot be inspected: %d cores", n)
 	}
 }
