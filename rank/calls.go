@@ -27,8 +27,8 @@ const (
 	// partsKept bounds the parts of all reports, channelsKept the channels of one rank.
 	partsKept    = 1024
 	channelsKept = 64
-	// circleShown bounds the ranks of a circle that a message names.
-	circleShown = 4
+	// cycleShown bounds the ranks of a cycle that a message names.
+	cycleShown = 4
 )
 
 // Calls compares the collective calls that ranks report and finds ranks that disagree. It
@@ -59,9 +59,9 @@ type place struct {
 
 // Difference is a disagreement between ranks about a call.
 type Difference struct {
-	Ranks []int  // two with different calls, or a circle, each of which waits for the next
+	Ranks []int  // two with different calls, or a cycle, each of which waits for the next
 	Calls []Call // call of each rank
-	Waits bool   // the ranks form a circle
+	Waits bool   // the ranks form a cycle
 }
 
 // String describes the difference in one line.
@@ -76,11 +76,11 @@ func (d *Difference) String() string {
 			d.Ranks[0], a.Name, d.Ranks[1], b.Name, a.Seq, a.Channel, a.of())
 	}
 	var at []string
-	for i, r := range d.Ranks[:min(len(d.Ranks), circleShown)] {
+	for i, r := range d.Ranks[:min(len(d.Ranks), cycleShown)] {
 		c := d.Calls[i]
 		at = append(at, fmt.Sprintf("rank %d in %s (call %d%s)", r, c.Name, c.Seq, c.of()))
 	}
-	if rest := len(d.Ranks) - circleShown; rest > 0 {
+	if rest := len(d.Ranks) - cycleShown; rest > 0 {
 		at = append(at, ranks(rest))
 	}
 	return fmt.Sprintf("calls differ: ranks wait for each other on channel %d: %s; every rank must make the calls of a channel in the same order",
@@ -126,10 +126,10 @@ func (c *Calls) Report(rank int, calls []Call) *Difference {
 			continue
 		}
 		c.ranks[rank][channel] = p
-		if p.call.Seq == 0 || len(p.seqs) == 1 { // a circle needs two parts
+		if p.call.Seq == 0 || len(p.seqs) == 1 { // a cycle needs two parts
 			continue
 		}
-		if d := c.circle(channel, rank); d != nil {
+		if d := c.cycle(channel, rank); d != nil {
 			return d
 		}
 	}
@@ -160,8 +160,8 @@ func (c *Calls) compare(rank int, call Call) *Difference {
 	return nil
 }
 
-// circle searches for ranks that wait for each other, starting at start.
-func (c *Calls) circle(channel, start int) *Difference {
+// cycle searches for ranks that wait for each other, starting at start.
+func (c *Calls) cycle(channel, start int) *Difference {
 	order := make([]int, 0, len(c.ranks))
 	for r := range c.ranks {
 		order = append(order, r)

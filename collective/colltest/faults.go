@@ -136,9 +136,9 @@ func mismatches(t *testing.T, newGroup Make, size int) {
 	} {
 		alongside(t, k.name, func(t *testing.T) { mismatch(t, newGroup, size, k.odd, k.rest) })
 	}
-	alongside(t, "Circle", func(t *testing.T) { circle(t, newGroup, size) })
+	alongside(t, "Cycle", func(t *testing.T) { cycle(t, newGroup, size) })
 	alongside(t, "PartsOutOfOrder", func(t *testing.T) { partsOutOfOrder(t, newGroup, size) })
-	alongside(t, "PartsInCircle", func(t *testing.T) { partsInCircle(t, newGroup, size) })
+	alongside(t, "PartsInCycle", func(t *testing.T) { partsInCycle(t, newGroup, size) })
 }
 
 // mismatch runs odd on the last rank and rest on the others.
@@ -172,9 +172,9 @@ func mismatch(t *testing.T, newGroup Make, size int, odd, rest func(c *collectiv
 	}
 }
 
-// circle makes the ranks wait for each other in a cycle, in which no received message shows the
+// cycle makes the ranks wait for each other in a cycle, in which no received message shows the
 // difference.
-func circle(t *testing.T, newGroup Make, size int) {
+func cycle(t *testing.T, newGroup Make, size int) {
 	if size < 3 {
 		t.Skip("needs three ranks that wait for each other in a cycle")
 	}

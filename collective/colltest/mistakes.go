@@ -84,9 +84,9 @@ func partsOutOfOrder(t *testing.T, newGroup Make, size int) {
 	})
 }
 
-// partsInCircle forms a subset of each pair of three ranks. Each rank waits for a message of the
+// partsInCycle forms a subset of each pair of three ranks. Each rank waits for a message of the
 // next one in a call of another subset.
-func partsInCircle(t *testing.T, newGroup Make, size int) {
+func partsInCycle(t *testing.T, newGroup Make, size int) {
 	if size < 3 {
 		t.Skip("with two ranks a message reveals the mistake")
 	}

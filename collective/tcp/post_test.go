@@ -62,10 +62,10 @@ func postOrTurns(t *testing.T, ts []*Transport, unit int, posting uint) {
 	wg.Wait()
 }
 
-// TestPostsInACircle: three groups of three ranks overlap pairwise in one rank. These ranks post
+// TestPostsInACycle: three groups of three ranks overlap pairwise in one rank. These ranks post
 // messages in calls of different groups and wait for each other. None reads the messages posted
 // to it, so only the cycle reveals the mistake.
-func TestPostsInACircle(t *testing.T) {
+func TestPostsInACycle(t *testing.T) {
 	for name, group := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +77,7 @@ func TestPostsInACircle(t *testing.T) {
 			}
 			defer colltest.Compare(comms, 1)()
 			for _, c := range comms {
-				go func() { errs <- postInCircle(c) }()
+				go func() { errs <- postInCycle(c) }()
 			}
 			for range ts {
 				select {
@@ -93,9 +93,9 @@ func TestPostsInACircle(t *testing.T) {
 	}
 }
 
-// postInCircle creates groups of ranks 0 to 2, of 2 to 4, and of 4, 5 and 0. Each rank makes a
+// postInCycle creates groups of ranks 0 to 2, of 2 to 4, and of 4, 5 and 0. Each rank makes a
 // call in each of its groups, in this order.
-func postInCircle(c *collective.Comm) error {
+func postInCycle(c *collective.Comm) error {
 	var mine []*collective.Comm
 	for first := 0; first < 6; first += 2 {
 		at := (c.Rank() - first + 6) % 6
