@@ -63,7 +63,7 @@
 // An open version consists of the tables of a complete version and layers of changes. If the
 // previous version is open, its tables and layers are shared. Otherwise the latest complete
 // version is opened, and the changes since then are read. A key is looked up in the table and
-// in each layer. Layers are merged so that each is at least four times larger than the next
+// in each layer. Layers are merged so that each is at least three times larger than the next
 // one. So there are few layers.
 //
 // # Cost

@@ -62,7 +62,7 @@ func TestChosenKeysAreFound(t *testing.T) {
 		t.Fatalf("hash %x", h)
 	}
 	m, _ := openKeys(t, keys, float32s, of)
-	both := folded(&m, &m, nil)
+	both := folded([]mapped{m, m}, nil)
 	if both.n != len(keys) {
 		t.Fatalf("%d records of %d", both.n, len(keys))
 	}
@@ -77,6 +77,44 @@ func TestChosenKeysAreFound(t *testing.T) {
 		if !table.IsUnknown(dst[3*len(keys):]) {
 			t.Fatalf("a key without a row: %v", dst[3*len(keys):])
 		}
+	}
+}
+
+// TestLayersMerge: layers of any sizes, added one after the other, have each key once, with the row
+// of the newest layer, in few layers.
+func TestLayersMerge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	of := shape(2, 1)
+	salt := table.Salt(of.Name)
+	want := map[uint64]float32{}
+	var layers []mapped
+	for round := range 40 {
+		most := 1 + rng.IntN(2000)
+		layers = stacked(layers, changesOf(salt, of, most, func(key uint64, row []float32) {
+			row[0] = float32(round)
+			want[key] = row[0]
+		}), nil)
+		for i := range layers[1:] {
+			if layers[i].n < layerRatio*layers[i+1].n {
+				t.Fatalf("layers of %d and %d rows", layers[i].n, layers[i+1].n)
+			}
+		}
+	}
+	if len(layers) > 1 {
+		layers = []mapped{folded(layers, nil)}
+	}
+	rows := 0
+	last := uint64(0)
+	_ = merge(layers, false, func(hash, key uint64, row []float32) error {
+		if hash < last || row[0] != want[key] {
+			t.Fatalf("row %d: hash %x after %x, key %d: %v, want %v", rows, hash, last, key, row[0], want[key])
+		}
+		last = hash
+		rows++
+		return nil
+	})
+	if rows != len(want) || layers[0].n != rows {
+		t.Errorf("%d rows of %d keys, the table has %d", rows, len(want), layers[0].n)
 	}
 }
 

@@ -48,14 +48,44 @@ func (c *cursor) load() {
 		c.keys = append(c.keys, key)
 	}
 	table.Hashes(c.hashes, c.keys, c.of.salt)
-	for i, h := range c.hashes {
-		if line, _ := lineOf(h, c.of.index.lines()); line == c.line {
-			c.sorted = append(c.sorted, hashed{h, int(first) + i})
-		}
-	}
-	slices.SortFunc(c.sorted, func(a, b hashed) int { return cmp.Compare(a.hash, b.hash) })
+	c.sort(int(first))
 	c.rest = c.sorted
 	c.line++
+}
+
+// sort sorts the hashes of a line whose first record is given. It divides them among buckets
+// of ascending hashes first, which have two each on average.
+func (c *cursor) sort(first int) {
+	lines := c.of.index.lines()
+	var ends [linePilots + 1]int
+	for _, h := range c.hashes {
+		if line, rest := lineOf(h, lines); line == c.line {
+			ends[bucketOf(rest)+1]++
+		}
+	}
+	largest := slices.Max(ends[:])
+	for b := range linePilots {
+		ends[b+1] += ends[b]
+	}
+	c.sorted = slices.Grow(c.sorted[:0], ends[linePilots])[:ends[linePilots]]
+	for i, h := range c.hashes {
+		if line, rest := lineOf(h, lines); line == c.line {
+			b := bucketOf(rest)
+			c.sorted[ends[b]] = hashed{h, first + i} // ends[b] is where the bucket goes on
+			ends[b]++
+		}
+	}
+	if largest > mostTogether {
+		slices.SortFunc(c.sorted, func(a, b hashed) int { return cmp.Compare(a.hash, b.hash) })
+		return
+	}
+	for i := 1; i < len(c.sorted); i++ {
+		x, k := c.sorted[i], i
+		for ; k > 0 && c.sorted[k-1].hash > x.hash; k-- {
+			c.sorted[k] = c.sorted[k-1]
+		}
+		c.sorted[k] = x
+	}
 }
 
 // take returns the next row and advances.
@@ -65,32 +95,34 @@ func (c *cursor) take() (key uint64, row []float32) {
 	return key, raw.Of[float32](b)
 }
 
-// merge calls f with the rows of two tables of one shape by ascending hash. Rows of newer
-// replace those of older. complete omits keys that have lost their rows.
-func merge(older, newer *mapped, complete bool, f func(hash, key uint64, row []float32) error) error {
-	a, b := cursor{of: older}, cursor{of: newer}
+// merge calls f with the rows of tables of one shape, oldest first, by ascending hash. The row of
+// a key is the one of the newest table that has it. complete omits keys that have lost their
+// rows.
+func merge(tables []mapped, complete bool, f func(hash, key uint64, row []float32) error) error {
+	cursors := make([]cursor, len(tables))
+	for i := range tables {
+		cursors[i].of = &tables[i]
+	}
 	for {
-		x, hasX := a.hash()
-		y, hasY := b.hash()
-		if !hasX && !hasY {
+		newest, least := -1, uint64(0)
+		for i := range cursors {
+			if h, ok := cursors[i].hash(); ok && (newest < 0 || h <= least) {
+				newest, least = i, h
+			}
+		}
+		if newest < 0 {
 			return nil
 		}
-		var key uint64
-		var row []float32
-		h := x
-		if hasX && (!hasY || x < y) {
-			key, row = a.take()
-		} else {
-			if hasX && x == y { // the hash is a bijection
-				a.take()
+		for i := range cursors[:newest] {
+			if h, ok := cursors[i].hash(); ok && h == least { // the hash is a bijection
+				cursors[i].take()
 			}
-			h = y
-			key, row = b.take()
 		}
+		key, row := cursors[newest].take()
 		if complete && table.IsUnknown(row) {
 			continue
 		}
-		if err := f(h, key, row); err != nil {
+		if err := f(least, key, row); err != nil {
 			return err
 		}
 	}
@@ -117,7 +149,7 @@ func tableOf(c codec, salt uint64, n int, pause Pause, each func(f func(hash, ke
 
 // layerRatio is the minimum ratio of the sizes of a layer and the next. So there are few
 // layers, and each row is copied few times until it is in the largest.
-const layerRatio = 4
+const layerRatio = 3
 
 // stacked adds a layer to those of a table, oldest first, and merges those that are not
 // layerRatio times larger than the next. It does not change the given layers.
@@ -125,16 +157,24 @@ func stacked(layers []mapped, newest mapped, pause Pause) []mapped {
 	if newest.n == 0 {
 		return layers
 	}
-	all := append(slices.Clone(layers), newest)
-	for n := len(all); n > 1 && all[n-2].n < layerRatio*all[n-1].n; n = len(all) {
-		all = append(all[:n-2], folded(&all[n-2], &all[n-1], pause))
+	from, n := len(layers), newest.n
+	for from > 0 && layers[from-1].n < layerRatio*n {
+		from--
+		n += layers[from].n
 	}
-	return all
+	if from == len(layers) {
+		return append(slices.Clone(layers), newest)
+	}
+	return append(slices.Clone(layers[:from]), folded(append(slices.Clone(layers[from:]), newest), pause))
 }
 
-// folded merges two layers.
-func folded(older, newer *mapped, pause Pause) mapped {
-	return tableOf(older.codec, older.salt, older.n+newer.n, pause, func(f func(hash, key uint64, row []float32) error) error {
-		return merge(older, newer, false, f)
+// folded merges layers, oldest first, at least one.
+func folded(layers []mapped, pause Pause) mapped {
+	n := 0
+	for i := range layers {
+		n += layers[i].n
+	}
+	return tableOf(layers[0].codec, layers[0].salt, n, pause, func(f func(hash, key uint64, row []float32) error) error {
+		return merge(layers, false, f)
 	})
 }

@@ -64,21 +64,18 @@ func (p *Piece) Add(of sparse.Table, x *table.Taken) error {
 
 // joined merges the changes of all ranks. Their keys differ.
 func joined(pieces []Piece) Piece {
-	for len(pieces) > 1 {
-		var next []Piece
-		for i := 0; i < len(pieces); i += 2 {
-			x := pieces[i]
-			if i+1 < len(pieces) {
-				x = Piece{}
-				for t := range pieces[i].tables {
-					x.tables = append(x.tables, folded(&pieces[i].tables[t], &pieces[i+1].tables[t], nil))
-				}
-			}
-			next = append(next, x)
-		}
-		pieces = next
+	if len(pieces) == 1 {
+		return pieces[0]
 	}
-	return pieces[0]
+	var all Piece
+	of := make([]mapped, len(pieces)) // one table of each piece
+	for t := range pieces[0].tables {
+		for i := range pieces {
+			of[i] = pieces[i].tables[t]
+		}
+		all.tables = append(all.tables, folded(of, nil))
+	}
+	return all
 }
 
 // writeDelta writes the tables of a piece as one file.

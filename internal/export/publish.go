@@ -298,11 +298,11 @@ func (p *Publisher) writeComplete(ctx context.Context, dir string, m *Manifest, 
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		from := &mapped{codec: changes[i].codec, salt: changes[i].salt}
+		tables := []mapped{changes[i]}
 		if older != nil {
-			from = &older[i]
+			tables = []mapped{older[i], changes[i]}
 		}
-		t, f, err := writeMerged(ctx, p.o.disk, dir, i, of, from, &changes[i])
+		t, f, err := writeMerged(ctx, p.o.disk, dir, i, of, tables)
 		if err != nil {
 			return err
 		}
@@ -318,16 +318,16 @@ func (p *Publisher) writeComplete(ctx context.Context, dir string, m *Manifest, 
 	return p.writeManifest(dir, m)
 }
 
-// writeMerged writes a table with the rows of older, replaced by those of newer.
-func writeMerged(ctx context.Context, d disk, dir string, i int, of sparse.Table, older, newer *mapped) (Table, file, error) {
-	n := 0
-	_ = merge(older, newer, true, func(uint64, uint64, []float32) error { n++; return nil })
+// writeMerged writes a table with the rows of tables, oldest first.
+func writeMerged(ctx context.Context, d disk, dir string, i int, of sparse.Table, tables []mapped) (Table, file, error) {
+	n, c := 0, tables[0].codec
+	_ = merge(tables, true, func(uint64, uint64, []float32) error { n++; return nil })
 	if n > maxRows {
 		return Table{}, file{}, fmt.Errorf("table %q: it has more than %d rows", of.Name, int64(maxRows))
 	}
 	w := newWriter(d, dir, tableName(i))
-	p, left := newPlacer(n, newer.codec.record(), w.put), n
-	_ = merge(older, newer, true, func(hash, key uint64, values []float32) error { // the writer keeps the error
+	p, left := newPlacer(n, c.record(), w.put), n
+	_ = merge(tables, true, func(hash, key uint64, values []float32) error { // the writer keeps the error
 		if left--; left%(1<<16) == 0 && w.err == nil {
 			w.err = ctx.Err()
 		}
@@ -335,7 +335,7 @@ func writeMerged(ctx context.Context, d disk, dir string, i int, of sparse.Table
 		copy(row, raw.Bytes(values))
 		return err
 	})
-	return w.endTable(p, of.Name, newer.codec.width)
+	return w.endTable(p, of.Name, c.width)
 }
 
 // becomeComplete starts to complete a version, if it is due and none is being completed.
@@ -381,11 +381,8 @@ func (p *Publisher) fill(ctx context.Context, version int64) error {
 	defer os.RemoveAll(tmp) // removes the rest after an error
 	var changes []mapped
 	for i, layers := range m.layers {
-		x := mapped{codec: m.base.tables[i].codec, salt: m.base.tables[i].salt}
-		for j := range layers {
-			x = folded(&x, &layers[j], nil)
-		}
-		changes = append(changes, x)
+		none := mapped{codec: m.base.tables[i].codec, salt: m.base.tables[i].salt}
+		changes = append(changes, folded(append([]mapped{none}, layers...), nil))
 	}
 	var dense bytes.Buffer
 	if err := m.params.Save(&dense); err != nil {
