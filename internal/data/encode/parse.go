@@ -127,7 +127,7 @@ func (p *parser) parseLabel() *record.Flaw {
 		return nil
 	}
 	if p.absent[0] {
-		return p.flaw(0, "is missing; every record needs a label")
+		return p.flaw(0, p.whyMissing(0)+"; every record needs a label")
 	}
 	l := &p.lists[0]
 	if n := l.Len(); n > 1 {
@@ -177,6 +177,15 @@ func (p *parser) textOf(l *value.List, i int) []byte {
 	}
 	p.text = l.Append(p.text[:0], i)
 	return p.text
+}
+
+// whyMissing describes a column that is missing, with the key of the configuration that makes
+// its value missing.
+func (p *parser) whyMissing(column int) string {
+	if l := &p.lists[column]; l.Len() == 0 || len(l.Append(nil, 0)) == 0 {
+		return "is missing"
+	}
+	return "is missing, because data.missing lists it"
 }
 
 // isAbsent reports whether a field is missing: it has no value, or one that is listed as

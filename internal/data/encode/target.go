@@ -49,9 +49,9 @@ func (p *parser) checkTargets() *record.Flaw {
 		t := &p.targets[i]
 		if p.absent[t.column] {
 			if t.Label == nil {
-				return p.flaw(t.column, "is missing; every record needs a weight")
+				return p.flaw(t.column, p.whyMissing(t.column)+"; every record needs a weight")
 			}
-			return p.flaw(t.column, "is missing; every record needs a label")
+			return p.flaw(t.column, p.whyMissing(t.column)+"; every record needs a label")
 		}
 		if _, why := t.value(p.numbers[t.column]); why != "" {
 			return p.flaw(t.column, why)

@@ -44,6 +44,11 @@ func (s *suggestion) labelSection() {
 	case !s.Sure:
 		mark = "   # CHECK: a guess, because no column name indicates the label"
 	}
+	if why := s.incomplete(c); why != "" && mark == "" {
+		mark = "   # CHECK: " + why
+	} else if why != "" {
+		mark += "; " + why
+	}
 	if mark != "" && len(s.Rejected) > 0 {
 		mark += oneLine(fmt.Sprintf("; perhaps it is %s; correct these rows, or run init with -label FIELD", strings.Join(s.Rejected, ", or ")))
 	}
@@ -75,6 +80,18 @@ func (s *suggestion) labelSection() {
 		return
 	}
 	s.line("  # Without a list of negative values, every other value is 0.")
+}
+
+// incomplete returns advice about a label of several values that some rows lack.
+func (s *suggestion) incomplete(c *inspect.Column) string {
+	if c.Distinct < 2 || c.Missing == 0 {
+		return ""
+	}
+	advice := fmt.Sprintf("%.3g %% of its values are missing; to leave out these rows, add where: \"not missing(%s)\" to data", 100*c.Missing, operand(c.Name))
+	if len(s.Missing) > 0 {
+		advice += "; if a missing value is a class, remove its word from data.missing"
+	}
+	return oneLine(advice)
 }
 
 // valuesOf returns the most frequent values of a label of more than two, for a comment.

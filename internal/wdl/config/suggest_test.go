@@ -95,6 +95,8 @@ func TestSuggestLabelOfManyValues(t *testing.T) {
 	}{
 		{inspect.Column{Distinct: 4}, inspect.Inspection{Positive: []string{"1", "true"}, Negative: []string{"0", "false"}}, "  positive: [\"1\", \"true\"]   # CHECK: several formats of each class\n  negative: [\"0\", \"false\"]\n"},
 		{inspect.Column{Distinct: 3, Examples: []string{"none", "view", "buy"}}, inspect.Inspection{Positive: []string{"buy"}}, "# CHECK: which value is the 1? 3 distinct: \"none\" \"view\" \"buy\"\n"},
+		{inspect.Column{Distinct: 2, Missing: 0.16, Examples: []string{"no", "yes"}}, inspect.Inspection{Positive: []string{"yes"}}, "16 % of its values are missing; to leave out these rows, add where: \"not missing(`clicked at`)\" to data\n"},
+		{inspect.Column{Distinct: 3, Missing: 0.9, Examples: []string{"minor", "medium", "high"}}, inspect.Inspection{Positive: []string{"high"}, Missing: []string{"None"}}, "to data; if a missing value is a class, remove its word from data.missing\n"},
 		{inspect.Column{Distinct: 1, Missing: 0.65, Examples: []string{"1"}}, inspect.Inspection{Positive: []string{"1"}}, "65 % are missing; if a missing value means 0, add derive: {label: \"if(missing(`clicked at`), 0, 1)\"} to data"},
 	} {
 		l := &x.in
