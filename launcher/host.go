@@ -156,7 +156,7 @@ func (h *hostProcess) checkSelf() error {
 		hosts.Prune(filepath.Dir(h.self))
 		return hosts.Verify(h.self)
 	}
-	hash, err := hosts.Hash(h.self)
+	hash, err := hosts.OwnHash(h.self)
 	if err != nil {
 		return err
 	}

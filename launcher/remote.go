@@ -102,7 +102,7 @@ func (a *remote) startGuarded(cmd *exec.Cmd) error {
 
 // connect starts the host processes, all at once, and has them prepare the job.
 func (a *remote) connect(ctx context.Context) error {
-	image, err := hosts.NewImage(ownImage(a.job.Remote.Self))
+	image, err := hosts.NewOwnImage(ownImage(a.job.Remote.Self))
 	if err != nil {
 		return fmt.Errorf("launcher: start: own executable: %w", err)
 	}

@@ -26,8 +26,9 @@ const maxProgram = 1 << 30
 // Image is an executable file that may be sent to hosts.
 type Image struct {
 	Path string
-	Hash string // SHA-256, in hexadecimal digits
+	Hash string // SHA-256 of what is sent, in hexadecimal digits
 
+	own    bool // only the part that a system loads is sent
 	once   sync.Once
 	packed []byte
 	err    error
@@ -43,14 +44,12 @@ func NewImage(path string) (*Image, error) {
 }
 
 // Hash returns the SHA-256 of the file at path.
-func Hash(path string) (string, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
+func Hash(path string) (string, error) { return hash(path, false) }
+
+// hash returns the SHA-256 of the file at path, or of the part of it that a system loads.
+func hash(path string, own bool) (string, error) {
 	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(f, maxProgram+1))
+	n, err := copyProgram(h, path, own)
 	if err != nil {
 		return "", err
 	}
@@ -58,6 +57,21 @@ func Hash(path string) (string, error) {
 		return "", fmt.Errorf("hosts: hash: %s: more than %d bytes", path, maxProgram)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// copyProgram copies at most maxProgram+1 bytes of the program at path, or of the part of it that
+// a system loads, to w.
+func copyProgram(w io.Writer, path string, own bool) (int64, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	from := io.Reader(f)
+	if own {
+		from = loaded(f)
+	}
+	return io.Copy(w, io.LimitReader(from, maxProgram+1))
 }
 
 // Packed returns the file compressed by gzip. The first call compresses it.
@@ -72,12 +86,15 @@ const packedPart = 4 << 20
 // pack compresses parts of the file concurrently. Each becomes a member of the result: gzip
 // files may be joined (RFC 1952, section 2.2).
 func (i *Image) pack() ([]byte, error) {
-	program, err := regular.ReadFile(i.Path, maxProgram)
-	if err != nil {
+	var program bytes.Buffer
+	if info, err := os.Stat(i.Path); err == nil {
+		program.Grow(int(min(info.Size(), maxProgram)) + bytes.MinRead)
+	}
+	if _, err := copyProgram(&program, i.Path, i.own); err != nil {
 		return nil, err
 	}
 	var parts [][]byte
-	for part := range slices.Chunk(program, packedPart) {
+	for part := range slices.Chunk(program.Bytes(), packedPart) {
 		parts = append(parts, part)
 	}
 	faults := make([]error, len(parts))
@@ -90,7 +107,7 @@ func (i *Image) pack() ([]byte, error) {
 			<-slots
 		})
 	}
-	sum := sha256.Sum256(program)
+	sum := sha256.Sum256(program.Bytes())
 	all.Wait()
 	if got := hex.EncodeToString(sum[:]); got != i.Hash {
 		return nil, fmt.Errorf("hosts: %s has changed while the job starts: start it again", i.Path)
