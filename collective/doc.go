@@ -84,11 +84,12 @@
 // elements instead of the 2n(P−1)/P of a flat ring, in far fewer rounds, and all
 // ranks drive it. If hosts have unequal numbers of ranks, there are as many rails as
 // the smallest host has ranks, and the first stage is an allreduce. Broadcast and
-// Barrier work alike.
+// Barrier work in the same way.
 //
 // The other calls use the flat transport. If the ranks of a host are consecutive, a
 // ring loads a link with H(P−1)/(P(H−1)) times the minimum, at most 1.14 times with
-// 8 hosts. An all-to-all has no bytes to save: each one that crosses a link must.
+// 8 hosts. An all-to-all cannot save bytes: each byte that crosses a link has its
+// destination on the other side.
 //
 // # Windows
 //
@@ -125,7 +126,7 @@
 // is ((h[j+1] + h[j+2]) + … ) + h[j]. With one rank per host, or with one host, this is
 // the order of a flat group.
 //
-// All ranks therefore hold the same bits. The bits depend on n and on the number of
+// All ranks therefore have the same bits. The bits depend on n and on the number of
 // ranks of each host, not on time, transport or algorithm. The result of ExactSum
 // depends on the numbers alone. Doubling keeps no order and is selected only for
 // integers, Min and Max. Min and Max return NaN if any contribution is NaN. If several

@@ -109,14 +109,14 @@ type Outcome struct {
 	Code    int           // exit code for the launcher: of the first failure, or 0
 	Verdict *rank.Verdict // why the group failed, nil if it did not
 	Result  []byte        // what rank 0 passed to Session.Done
-	Status  rank.Status   // the last of rank 0
-	Words   []Words       // of the ranks, after a verdict: stacks and traces
+	Status  rank.Status   // the last status of rank 0
+	Reports []Report      // stacks and traces of the ranks, after a verdict
 	Elapsed time.Duration
 
 	Size     int    // ranks of the last generation
 	Restarts int    // number of restarts
 	Heals    int    // how often the surviving ranks continued from memory
-	GaveUp   string // why it was not restarted; "" if restarts are not allowed
+	GaveUp   string // why the job was not restarted; "" if restarts are not allowed
 }
 
 // Run starts the ranks of a job and returns when all have ended and the job is not
@@ -272,7 +272,7 @@ func newRun(job Job) (*run, error) {
 	}
 	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}, pids: map[int]int{}}
 	r.console = &console{stdout: job.Stdout, stderr: job.Stderr}
-	r.relay = &relay{next: job.Host, room: maxWords, stepped: make(chan struct{})}
+	r.relay = &relay{next: job.Host, room: maxReports, stepped: make(chan struct{})}
 	if !job.Quiet {
 		r.relay.display = newDisplay(r.console, r.begin)
 	}
@@ -559,7 +559,7 @@ func (r *run) reap() {
 
 func (r *run) outcome() Outcome {
 	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict(), Size: len(r.job.Plan.Ranks), Heals: r.heals}
-	o.Result, o.Status, o.Words = r.relay.got()
+	o.Result, o.Status, o.Reports = r.relay.got()
 	if r.of != nil { // a generation that ends early has reported nothing yet
 		r.of.runDir = cmp.Or(o.Status.RunDir, r.of.runDir)
 		o.Status.RunDir = r.of.runDir

@@ -5,7 +5,7 @@
 //	start       the processes, and their output line by line   start.go
 //	progress    what a terminal shows                          console.go, display.go
 //	job         from the first process to the exit code        job.go
-//	restarts    if they are allowed                            again.go
+//	restarts    the next generation after a failure            again.go
 //
 // The launcher hosts the job's coordinator (package internal/control).
 //

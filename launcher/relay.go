@@ -23,19 +23,19 @@ type relay struct {
 
 	stepped chan struct{} // closed when rank 0 has completed a step in this generation; nil: without a launcher
 	steps   bool          // it is closed
-	words   []Words
-	room    int // bytes of words that may still be kept
+	reports []Report
+	room    int // bytes of reports that may still be stored
 }
 
-// Words is a message of a rank at the end of its group.
-type Words struct {
+// Report is a message of a rank at the end of its group, such as its stacks.
+type Report struct {
 	Rank  int
 	About string // "stacks", or the program's own name
 	Body  []byte
 }
 
-// maxWords bounds the bytes of words kept per generation: the stacks of some hundred ranks.
-const maxWords = 64 << 20
+// maxReports bounds the bytes of reports stored per generation: the stacks of some hundred ranks.
+const maxReports = 64 << 20
 
 // Formed implements [control.Host].
 func (r *relay) Formed(members []rank.Member) {
@@ -78,7 +78,7 @@ func (r *relay) Report(from int, about string, body []byte) {
 			r.result = body
 		}
 	case r.room >= len(body):
-		r.words, r.room = append(r.words, Words{from, about, body}), r.room-len(body)
+		r.reports, r.room = append(r.reports, Report{from, about, body}), r.room-len(body)
 	}
 	r.mu.Unlock()
 	if r.next != nil {
@@ -97,7 +97,7 @@ func (r *relay) Ended(v *rank.Verdict) {
 func (r *relay) again() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.formed, r.words, r.room = false, nil, maxWords
+	r.formed, r.reports, r.room = false, nil, maxReports
 	r.stepped, r.steps = make(chan struct{}), false
 }
 
@@ -105,7 +105,7 @@ func (r *relay) again() {
 func (r *relay) hasStacks(from int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.words, func(w Words) bool { return w.Rank == from && w.About == string(control.Stacks) })
+	return slices.ContainsFunc(r.reports, func(w Report) bool { return w.Rank == from && w.About == string(control.Stacks) })
 }
 
 func (r *relay) isFormed() bool {
@@ -122,8 +122,8 @@ func (r *relay) gained() (rank.Status, bool) {
 	return r.status, r.status.Step > r.first
 }
 
-func (r *relay) got() (result []byte, status rank.Status, words []Words) {
+func (r *relay) got() (result []byte, status rank.Status, reports []Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.result, r.status, r.words
+	return r.result, r.status, r.reports
 }

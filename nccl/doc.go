@@ -31,7 +31,7 @@
 // # Failures
 //
 // NCCL does not report a rank that is lost, or one that made another call: the others
-// wait forever. The job finds both.
+// wait forever. The job detects both.
 //
 //   - Each collective call is numbered and recorded in a ring of 1024. If no call begins
 //     for a second and the last ones are not complete, the next heartbeat carries them,
@@ -44,7 +44,7 @@
 //   - When the job gives its verdict, all ranks stop launching. Each then aborts all its
 //     communicators, each from its own thread, because an abort may wait for the other
 //     ranks and for the other communicators of the device. The rings are sent to the
-//     job's launcher as its last words. If the communicators are not gone after 5 s,
+//     launcher as reports of the rank. If the communicators are not gone after 5 s,
 //     Config.Stuck is called: the process must end.
 //
 // A communicator belongs to one generation of the job. The ranks of a new generation call

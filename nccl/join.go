@@ -13,7 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
-// AboutCalls is what the last calls of a rank are called among its last words.
+// AboutCalls is the launcher.Report.About of the last calls of a rank.
 const AboutCalls = "calls"
 
 // maxHello is the maximum size of a rank's message about its library, in bytes.

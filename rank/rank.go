@@ -12,7 +12,7 @@
 //	mpich        PMI_RANK with MPI_LOCALRANKID (Hydra: MPICH, Intel MPI)
 //	slurm        SLURM_PROCID within a step (srun), not in a bare batch script
 //	indexed job  JOB_COMPLETION_INDEX (Kubernetes) with WDLRUN_SIZE; the index counts
-//	             pods, of which each has WDLRUN_LOCAL_SIZE ranks
+//	             pods, and each pod has WDLRUN_LOCAL_SIZE ranks
 //
 // The order is from the inside out: torchrun and MPI run inside Slurm steps and pods,
 // not the other way round. A program that none of them started is a world of one rank.

@@ -50,7 +50,7 @@
 // The owner has the keys of batch i, so it knows which rows of batch i+1 will change. It sends the
 // others at once, with one bit per key that marks them. Results equal those of Pull to the bit.
 // The idea is from Agarwal et al. 2023 (BagPipe), who cache rows because the overlap of
-// neighbouring batches is small and known in advance. Rows never travel ahead if every step
+// neighbouring batches is small and known in advance. Rows are never sent ahead if every step
 // changes them (parts with DenseL2) or may remove them (tables that evict).
 //
 // # Placement

@@ -33,13 +33,13 @@ import (
 // verdict is kept, because it contains the error, and the description is "".
 func keepFailure(out launcher.Outcome, w io.Writer) string {
 	v := out.Verdict
-	traced := func(w launcher.Words) bool { return w.Rank == v.Rank && w.About == aboutTrace }
+	traced := func(w launcher.Report) bool { return w.Rank == v.Rank && w.About == aboutTrace }
 	if out.Status.RunDir == "" {
 		return ""
 	}
-	plain := v.Kind == rank.Failed && !slices.ContainsFunc(out.Words, traced)
+	plain := v.Kind == rank.Failed && !slices.ContainsFunc(out.Reports, traced)
 	if plain {
-		out.Words = nil
+		out.Reports = nil
 	}
 	dir, err := failureFolder(out.Status.RunDir, time.Now())
 	keep := func(name string, body []byte) {
@@ -50,7 +50,7 @@ func keepFailure(out launcher.Outcome, w io.Writer) string {
 	verdict := append([]string{v.String()}, v.Others...)
 	keep(runs.FileVerdict, []byte(strings.Join(verdict, "\n  ")+"\n"))
 	var stacks, traces []int
-	for _, w := range out.Words {
+	for _, w := range out.Reports {
 		switch w.About { // file names never come from a rank
 		case aboutStacks:
 			stacks = append(stacks, w.Rank)

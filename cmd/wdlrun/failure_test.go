@@ -46,7 +46,7 @@ func TestSaid(t *testing.T) {
 // TestPlainErrorsLeaveTheVerdict: reports are kept of failures other than plain errors;
 // ranks send a trace only then. A run with a plain error has failed too, for its reason.
 func TestPlainErrorsLeaveTheVerdict(t *testing.T) {
-	stacks := []launcher.Words{{Rank: 0, About: aboutStacks}, {Rank: 1, About: aboutStacks}, {Rank: 0, About: aboutTrace}, {Rank: 1, About: nccl.AboutCalls}, {Rank: 1, About: "../calls"}}
+	stacks := []launcher.Report{{Rank: 0, About: aboutStacks}, {Rank: 1, About: aboutStacks}, {Rank: 0, About: aboutTrace}, {Rank: 1, About: nccl.AboutCalls}, {Rank: 1, About: "../calls"}}
 	for _, x := range []struct {
 		kind rank.Kind
 		rank int
@@ -55,7 +55,7 @@ func TestPlainErrorsLeaveTheVerdict(t *testing.T) {
 		{rank.Killed, 1, "stacks of ranks 0, 1, traces of rank 0"}, {rank.Failed, 0, "stacks of ranks 0, 1, traces of rank 0"}, {rank.Failed, 1, ""},
 	} {
 		dir := t.TempDir()
-		out := launcher.Outcome{Verdict: &rank.Verdict{Kind: x.kind, Rank: x.rank}, Status: rank.Status{RunDir: dir}, Words: stacks}
+		out := launcher.Outcome{Verdict: &rank.Verdict{Kind: x.kind, Rank: x.rank}, Status: rank.Status{RunDir: dir}, Reports: stacks}
 		got := keepFailure(out, t.Output())
 		left, err := os.ReadDir(dir)
 		if err != nil || !strings.HasPrefix(got, x.want) || (got == "") != (x.want == "") || len(left) != 1 {

@@ -28,7 +28,7 @@
 //	Done(result)         ──►
 //	                     ◄──     Noted             the rank may leave
 //	                     ◄──     Verdict | Finished
-//	Report               ──►                       last words: stacks, traces
+//	Report               ──►                       stacks, traces
 //
 // A rank sends a heartbeat every tenth of the timeout and at least every second. Rank 0,
 // whose heartbeats are displayed, and all ranks of jobs with up to 32 ranks send one every

@@ -238,7 +238,7 @@ func TestLastWords(t *testing.T) {
 		session.Report("trace", []byte("the last steps"))
 		session.Close()
 	}
-	host.until(t, "last words", func() bool {
+	host.until(t, "the report after the verdict", func() bool {
 		for _, about := range []string{"0 stacks", "0 trace", "1 stacks", "1 trace"} {
 			if host.reports[about] == "" {
 				return false

@@ -8,7 +8,7 @@
 // A program that needs Options, or that has a result for the coordinator, calls Join,
 // then Fail or Done, then Close.
 //
-// The launcher makes no difference (see package rank). A process without a launcher is a
+// A program works the same under every launcher (see package rank). A process without a launcher is a
 // group of one rank. Ranks of one host share memory (collective/shm) if all of them can;
 // otherwise they use TCP. Ranks of several hosts use TCP between hosts, and shared memory
 // inside them if every host has at least two ranks (collective.NewHosts).

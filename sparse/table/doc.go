@@ -50,7 +50,7 @@
 //
 // # Memory
 //
-// For each key held, in bytes:
+// For each key with a row, in bytes:
 //
 //	index   28.3 to 31 at any number of keys, from about a hundred per shard
 //	record  4·(V+S); with bfloat16 values 2·V, rounded up to 4, and 4·S
