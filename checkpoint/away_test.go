@@ -14,8 +14,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// onTwoHosts saves a checkpoint of two parts, of which each host has one. b is the second
-// host's root.
+// onTwoHosts saves a checkpoint of two parts, one on each host. b is the root of the second
+// host.
 func onTwoHosts(t *testing.T, step int64, base *Link, a, b string, parts content) {
 	t.Helper()
 	m := Manifest{Step: step, Base: base, Run: "0123456789abcdef", Meta: map[string]json.RawMessage{"x": json.RawMessage(`{ "y":1}`)}}
@@ -47,8 +47,8 @@ func from(root string) func(path string, of File) (Content, error) {
 	}
 }
 
-// TestAttach: on two hosts, each root opens, shows what it lacks, and reads all of the chain once
-// the parts of the other host are attached.
+// TestAttach: on two hosts, each root can be opened and reports the missing parts. All of the
+// chain can be read after the parts of the other host are attached.
 func TestAttach(t *testing.T) {
 	roots := [2]string{t.TempDir(), t.TempDir()}
 	first := content{{"x": []byte("first"), "y": []byte("1")}, {"z": []byte("other")}}
@@ -92,7 +92,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestAttachChecks: what another host sends is checked like a file.
+// TestAttachChecks: data from another host is checked like a file.
 func TestAttachChecks(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
 	onTwoHosts(t, 1, nil, a, b, content{{"x": []byte("first")}, {"z": []byte("payload")}})
@@ -113,7 +113,7 @@ func TestAttachChecks(t *testing.T) {
 			_, err = load(c)
 		}
 		if err == nil {
-			t.Errorf("byte %d is changed without an error", at)
+			t.Errorf("the change of byte %d gives no error", at)
 		}
 	}
 	c, err := Open(Dir(a, 1))
@@ -121,12 +121,12 @@ func TestAttachChecks(t *testing.T) {
 		err = c.Attach(func(path string, of File) (Content, error) { return bytes.NewReader(good[:len(good)-1]), nil })
 	}
 	if err == nil || !strings.Contains(err.Error(), "the manifest has") {
-		t.Errorf("a part cut short: %v", err)
+		t.Errorf("a truncated part: %v", err)
 	}
 }
 
-// TestAdopt: a host without parts stores the manifest; an adopted checkpoint is not written
-// again, replaces another one of its step, and a manifest that is damaged is rejected.
+// TestAdopt: a host without parts stores the manifest. An adopted checkpoint is not written
+// again and replaces another one of its step. A damaged manifest is rejected.
 func TestAdopt(t *testing.T) {
 	a, b, none := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "new")
 	onTwoHosts(t, 1, nil, a, b, content{{"x": []byte("first")}, {"z": nil}})
@@ -142,27 +142,27 @@ func TestAdopt(t *testing.T) {
 	if err := Adopt(none, bad); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("a changed manifest: %v", err)
 	}
-	mustSave(t, none, 1, sample("x")) // of another run of the training
+	mustSave(t, none, 1, sample("x")) // a checkpoint of another run of the training
 	fatal.If(t, Adopt(none, text))
 	if got := manifestOf(t, none, 1); !bytes.Equal(got, text) {
-		t.Error("the other checkpoint is still there")
+		t.Error("the other checkpoint still exists")
 	}
 	if err := Prune(b, 1); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestPartsWithoutHosts: a missing part that no host is said to hold is damage.
+// TestPartsWithoutHosts: a missing part is damage if the manifest names no host for it.
 func TestPartsWithoutHosts(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 1, content{{"x": nil}, {"y": nil}})
 	fatal.If(t, os.Remove(filepath.Join(Dir(root, 1), partName(1, 2))))
 	if _, err := Open(Dir(root, 1)); err == nil {
-		t.Error("it opens")
+		t.Error("the checkpoint was opened")
 	}
 }
 
-// TestAdoptAlone: a host gets the manifest of a checkpoint that was written in a shared
+// TestAdoptAlone: a host gets the manifest of a checkpoint that was written to a shared
 // directory, so that it can read the parts of the other host.
 func TestAdoptAlone(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
@@ -173,16 +173,16 @@ func TestAdoptAlone(t *testing.T) {
 	}
 	c, err := Open(Dir(b, 7))
 	if err != nil || len(c.Away()) != 2 {
-		t.Fatalf("opened with %v, %v", c, err)
+		t.Fatalf("opening: %v, %v", c, err)
 	}
 	if err := c.Verify(context.Background()); err == nil || !strings.Contains(err.Error(), "rank-0000-of-0002.wck of another host: wdlrun -H HOSTS ckpt gather") {
-		t.Errorf("verified with %v", err)
+		t.Errorf("verifying: %v", err)
 	}
 	fatal.If(t, c.Attach(from(a)))
 	if got, err := load(c); err != nil || string(got["x"]) != "first" || string(got["z"]) != "other" {
-		t.Errorf("read %q, %v", got, err)
+		t.Errorf("reading: %q, %v", got, err)
 	}
-	// One part alone is not a checkpoint.
+	// One of two parts is not a checkpoint.
 	d := t.TempDir()
 	if _, err := savePart(system{}, d, 7, content{{"x": []byte("first")}, {"z": []byte("other")}}, 0); err != nil {
 		t.Fatal(err)

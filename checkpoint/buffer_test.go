@@ -14,8 +14,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// TestDraftWritesTheSameFile: a part written through a Buffer has the same bytes as one
-// written directly, also when memory is reused.
+// TestDraftWritesTheSameFile: a part written through a Buffer has the bytes of one written
+// directly, even when memory is reused.
 func TestDraftWritesTheSameFile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var d Buffer
@@ -33,7 +33,7 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 				b[j] = byte(rng.Uint32())
 			}
 			write := func(w io.Writer) error {
-				for left := b; len(left) > 0; { // in pieces
+				for left := b; len(left) > 0; { // written in pieces
 					k := min(len(left), 100_000)
 					if _, err := w.Write(left[:k]); err != nil {
 						return err
@@ -44,9 +44,9 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 			}
 			name := string(rune('a' + i))
 			fatal.If(t, errors.Join(direct.Section(name, write), d.Section(name, write)))
-			clear(b) // the work continues
+			clear(b) // the caller reuses its memory
 			if d.Size() == 0 && n > 0 {
-				t.Error("nothing is held")
+				t.Error("the buffer holds no data")
 			}
 			for j := range b {
 				b[j] = byte(i)
@@ -63,12 +63,12 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(files[0], files[1]) {
-			t.Errorf("round %d: %d and %d bytes that differ", round, len(files[0]), len(files[1]))
+			t.Errorf("round %d: the files of %d and %d bytes differ", round, len(files[0]), len(files[1]))
 		}
 	}
 }
 
-// TestWritten: parts without a trailer are waited for, and the result can be committed.
+// TestWritten: Written waits for parts without a trailer, and its result can be committed.
 func TestWritten(t *testing.T) {
 	root, parts := t.TempDir(), sample("x")
 	first, err := savePart(unsynced{}, root, 5, parts, 0)
@@ -80,7 +80,7 @@ func TestWritten(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := Written(short, root, 5, len(parts)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("a part that is open counts as written: %v", err)
+		t.Fatalf("an unfinished part counts as written: %v", err)
 	}
 	closed := make(chan File)
 	go func() {
@@ -92,7 +92,7 @@ func TestWritten(t *testing.T) {
 	}()
 	files, err := Written(t.Context(), root, 5, len(parts))
 	if second := <-closed; err != nil || !reflect.DeepEqual(files, []File{first, second}) {
-		t.Fatalf("%+v, %v; the ranks say %+v and %+v", files, err, first, second)
+		t.Fatalf("%+v, %v; the ranks reported %+v and %+v", files, err, first, second)
 	}
 	fatal.If(t, Commit(root, Manifest{Step: 5, Files: files}))
 }
@@ -104,10 +104,10 @@ func TestReservedMemoryIsUsed(t *testing.T) {
 	b, slabs := make([]byte, 2*slabBytes), len(d.slabs)
 	write := func(w io.Writer) error { _, err := w.Write(b); return err }
 	if err := d.Section("all of it", write); err != nil || slabs != 2 || len(d.slabs) != slabs || d.Size() != int64(len(b)) {
-		t.Errorf("%v: %d bytes in %d slabs, %d were reserved", err, d.Size(), len(d.slabs), slabs)
+		t.Errorf("%v: %d bytes in %d slabs, want the %d reserved ones", err, d.Size(), len(d.slabs), slabs)
 	}
 	d.Reserve(1)
 	if len(d.slabs) != slabs {
-		t.Errorf("%d slabs after reserving what was there", len(d.slabs))
+		t.Errorf("%d slabs after reserving memory that was already there", len(d.slabs))
 	}
 }

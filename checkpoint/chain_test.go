@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// mustSaveUpon saves a checkpoint with the base of step base.
+// mustSaveUpon saves a checkpoint based on the one of step base.
 func mustSaveUpon(t *testing.T, root string, base, step int64, parts content) string {
 	t.Helper()
 	fatal.If(t, saveUpon(unsynced{}, root, &Link{Step: base}, step, parts))
@@ -31,9 +31,10 @@ func saveChain(t *testing.T, root string) {
 	}
 }
 
-// fixture2 was written by the first release of format version 2, as fixture.
+// fixture2 was written by the first release of format version 2: see fixture.
 var fixture2 = filepath.Join("testdata", "v2")
 
+// TestVersion2StaysReadable: the fixture of version 2 can be read.
 func TestVersion2StaysReadable(t *testing.T) {
 	c, err := Open(Dir(fixture2, 9))
 	fatal.If(t, err)
@@ -47,6 +48,7 @@ func TestVersion2StaysReadable(t *testing.T) {
 	}
 }
 
+// TestWhatIsWrittenIsVersion2: a chain is written with the bytes of the fixture.
 func TestWhatIsWrittenIsVersion2(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 7, sample("full"))
@@ -61,8 +63,8 @@ func TestWhatIsWrittenIsVersion2(t *testing.T) {
 	}
 }
 
-// TestABrokenLink: if a link of a chain is damaged in any way, the checkpoints based on it
-// are rejected with an error that names it, and the newest intact one is found.
+// TestABrokenLink: if a link of a chain is damaged in any way, the checkpoints based on it are
+// rejected with an error that names it, and the newest intact one is used.
 func TestABrokenLink(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -84,11 +86,11 @@ func TestABrokenLink(t *testing.T) {
 				want = 6
 			}
 			if err != nil || got.Step() != want || len(refused) < 2 {
-				t.Fatalf("step %d, want %d; refused %v; %v", got.Step(), want, refused, err)
+				t.Fatalf("step %d, want %d; rejected %v; %v", got.Step(), want, refused, err)
 			}
 			for i, name := range []string{"step-000000008", "step-000000007"} {
 				if text := refused[i].Error(); !strings.Contains(text, name) || !strings.Contains(text, "step-000000006") || !strings.Contains(text, "builds upon") {
-					t.Errorf("refused: %s", text)
+					t.Errorf("rejected: %s", text)
 				}
 			}
 		})
@@ -106,31 +108,32 @@ func remove(t *testing.T, dir string) {
 	fatal.If(t, os.RemoveAll(dir))
 }
 
-// TestABaseOutlivesItsTurn: the bases of a remaining checkpoint are not pruned; when it is
-// removed, they are removed too.
+// TestABaseOutlivesItsTurn: the bases of a remaining checkpoint are not pruned. They are removed
+// together with it.
 func TestABaseOutlivesItsTurn(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 4, sample("old"))
 	saveChain(t, root)
 	fatal.If(t, Prune(root, 1))
 	if got := steps(t, root); !slices.Equal(got, []int64{8, 7, 6, 5}) {
-		t.Errorf("left %v", got)
+		t.Errorf("remaining: %v", got)
 	}
 	mustSave(t, root, 9, sample("new"))
 	fatal.If(t, Prune(root, 1, Dir(root, 6)))
 	if got := steps(t, root); !slices.Equal(got, []int64{9, 6, 5}) {
-		t.Errorf("left %v", got)
+		t.Errorf("remaining: %v", got)
 	}
 	fatal.If(t, Prune(root, 1))
 	if got := steps(t, root); !slices.Equal(got, []int64{9}) {
-		t.Errorf("left %v", got)
+		t.Errorf("remaining: %v", got)
 	}
 }
 
+// TestAChainIsCopiedWhole: Copy copies a checkpoint with all its bases.
 func TestAChainIsCopiedWhole(t *testing.T) {
 	root, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
 	saveChain(t, root)
-	for _, step := range []int64{7, 8} { // what 7 brought is there already
+	for _, step := range []int64{7, 8} { // the links copied for step 7 are already there
 		c, err := Open(Dir(root, step))
 		fatal.If(t, err)
 		fatal.If(t, Copy(c, other))
@@ -138,14 +141,15 @@ func TestAChainIsCopiedWhole(t *testing.T) {
 	remove(t, root)
 	c, refused, err := Latest(other, func(c *Checkpoint) error { return c.Verify(t.Context()) })
 	if err != nil || c.Step() != 8 || len(refused) > 0 || len(c.Chain()) != 4 {
-		t.Errorf("%v, refused %v: %v", c, refused, err)
+		t.Errorf("%v, rejected %v: %v", c, refused, err)
 	}
 }
 
+// TestABaseMustBeThere: a commit is rejected if its base is missing or has the same step.
 func TestABaseMustBeThere(t *testing.T) {
 	root := t.TempDir()
 	if err := saveUpon(unsynced{}, root, &Link{Step: 3}, 4, sample("x")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "base of step 3") {
-		t.Errorf("a base that is not there: %v", err)
+		t.Errorf("a missing base: %v", err)
 	}
 	mustSave(t, root, 4, sample("x"))
 	if err := saveUpon(unsynced{}, root, &Link{Step: 4}, 4, sample("x")); err == nil || !strings.Contains(err.Error(), "not before it") {
@@ -153,7 +157,7 @@ func TestABaseMustBeThere(t *testing.T) {
 	}
 }
 
-// TestWatch: Verify and Read report every byte of a checkpoint and of its bases.
+// TestWatch: Verify and Read report every byte of a checkpoint and its bases.
 func TestWatch(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 1, sample("a"))

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
+// TestCopyIsAWholeCheckpoint: a copy is complete, and a copy that fails leaves nothing.
 func TestCopyIsAWholeCheckpoint(t *testing.T) {
 	root, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
 	var files []File
@@ -33,7 +34,7 @@ func TestCopyIsAWholeCheckpoint(t *testing.T) {
 		t.Errorf("step %d, sections %v: %v", twin.Step(), twin.Names(), err)
 	}
 	if err := Copy(c, other); err == nil {
-		t.Error("a checkpoint that is gone was copied")
+		t.Error("a missing checkpoint was copied")
 	}
 	if removed, err := Clean(other); err != nil || len(removed) != 0 {
 		t.Errorf("the failed copy left %v (%v)", removed, err)

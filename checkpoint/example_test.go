@@ -11,7 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 )
 
-// Two ranks save their sections; later one process loads all of them.
+// Two ranks save their sections. Later, one process loads all of them.
 func Example() {
 	root, err := os.MkdirTemp("", "checkpoints")
 	if err != nil {

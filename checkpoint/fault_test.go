@@ -39,6 +39,7 @@ func (f fullFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// TestAFullDisk: whenever the disk becomes full, saving fails and leaves no part behind.
 func TestAFullDisk(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 1, sample("previous"))
@@ -56,7 +57,7 @@ func TestAFullDisk(t *testing.T) {
 		}
 		fatal.If(t, Abandon(root, 2))
 		if entries, err := os.ReadDir(root); err != nil || len(entries) != 1 {
-			t.Fatalf("room for %d bytes: %v is left behind, %v", room, entries, err)
+			t.Fatalf("room for %d bytes: %v was not removed, %v", room, entries, err)
 		}
 		c, refused, err := Latest(root)
 		if err != nil || len(refused) != 0 || c.Step() != 1 {
@@ -73,6 +74,8 @@ func TestAFullDisk(t *testing.T) {
 	mustEqual(t, c, parts)
 }
 
+// TestARoomlessManifestFailsTheCommit: if there is no space for the manifest, the commit fails
+// and can be repeated.
 func TestARoomlessManifestFailsTheCommit(t *testing.T) {
 	root := t.TempDir()
 	parts, m := sample("x"), Manifest{Step: 1}
@@ -86,12 +89,12 @@ func TestARoomlessManifestFailsTheCommit(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), manifestName) {
 		t.Fatal(err)
 	}
-	if err := commit(unsynced{}, root, m); err != nil { // the user freed some space
+	if err := commit(unsynced{}, root, m); err != nil { // some space was freed
 		t.Fatal(err)
 	}
 }
 
-// stubborn fails the second rename.
+// stubborn is a disk on which the second rename fails.
 type stubborn struct {
 	unsynced
 	renames *int
@@ -104,6 +107,7 @@ func (d stubborn) Rename(from, to string) error {
 	return d.unsynced.Rename(from, to)
 }
 
+// TestAFailedReplacementChangesNothing: if replacing a checkpoint fails, the old one remains.
 func TestAFailedReplacementChangesNothing(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 1, sample("first"))
@@ -119,12 +123,12 @@ func TestAFailedReplacementChangesNothing(t *testing.T) {
 var errCrash = errors.New("the machine stopped")
 
 // crashing is a disk that stops at operation number stop. It records which changes would then
-// not have reached the disk.
+// not be on the disk.
 type crashing struct {
 	stop, ops int
 	graves    string
-	names     []change       // of names, not durable yet, in order
-	data      map[string]int // files that were written since their last sync: bytes that are safe
+	names     []change       // changes of names that are not durable yet, in order
+	data      map[string]int // for each file written since its last sync: the bytes that are durable
 }
 
 // change is a change to the names in a directory that is not durable yet.
@@ -157,7 +161,7 @@ func (d *crashing) Rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// moved records the rename of everything below from.
+// moved records the rename of all files below from.
 func (d *crashing) moved(from, to string) {
 	for path, n := range d.data {
 		if rest, ok := strings.CutPrefix(path, from+"/"); ok {
@@ -209,7 +213,7 @@ type crashingFile struct {
 
 func (f *crashingFile) Write(p []byte) (int, error) {
 	if !f.d.step() {
-		f.f.Write(p[:len(p)/2]) // torn
+		f.f.Write(p[:len(p)/2]) // a torn write
 		return 0, errCrash
 	}
 	f.n += len(p)
@@ -232,7 +236,7 @@ func (f *crashingFile) Close() error {
 	return err
 }
 
-// loseData truncates the files that were not synced; loseNames undoes changes to directories
+// loseData truncates the files that were not synced. loseNames undoes changes to directories
 // that were not synced. A file system may do either or both.
 func (d *crashing) loseData(t *testing.T) {
 	for path, safe := range d.data {
@@ -255,8 +259,8 @@ func (d *crashing) loseNames(t *testing.T) {
 	}
 }
 
-// work is a part of a job: it saves step 200, saves it again with other content and prunes.
-// After each call it records what readers must find.
+// work performs a part of a job: it saves step 200, saves it again with other content, and
+// prunes. After each call it records what readers must find.
 func work(d disk, root string, done func(tag string)) error {
 	if _, err := clean(d, root); err != nil {
 		return err
@@ -274,6 +278,8 @@ func work(d disk, root string, done func(tag string)) error {
 	return nil
 }
 
+// TestACrashAtAnyOperation: after a crash at any operation of the disk, readers find a
+// checkpoint that was committed, and saving works again.
 func TestACrashAtAnyOperation(t *testing.T) {
 	stop := 1
 	for ; ; stop++ {
@@ -286,7 +292,7 @@ func TestACrashAtAnyOperation(t *testing.T) {
 		}
 	}
 	if stop < 40 {
-		t.Fatalf("only %d operations were counted: the simulation is broken", stop)
+		t.Fatalf("only %d operations were counted, so the simulation is wrong", stop)
 	}
 	t.Logf("%d operations", stop-1)
 }
@@ -326,13 +332,13 @@ func crashAt(t *testing.T, stop int, lose string) (finished bool) {
 		}
 	}
 	if at(order, found) < at(order, last) {
-		t.Fatalf("%s: found %q although %q was committed", where, found, last)
+		t.Fatalf("%s: found %q, although %q was committed", where, found, last)
 	}
 	restart(t, root, where, found)
 	return err == nil
 }
 
-// wholeOnly checks that every directory with the name of a checkpoint is a checkpoint.
+// wholeOnly checks that every directory with the name of a checkpoint contains one.
 func wholeOnly(t *testing.T, root, where string) {
 	t.Helper()
 	found, err := List(root)

@@ -16,10 +16,11 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// fixture was written by the first release of format version 1. It is never
-// written again: a later version gets another fixture.
+// fixture was written by the first release of format version 1. It is never rewritten: a later
+// version gets another fixture.
 var fixture = filepath.Join("testdata", "v1", "step-000000007")
 
+// TestVersion1StaysReadable: the fixture of version 1 can be read.
 func TestVersion1StaysReadable(t *testing.T) {
 	c, err := Open(fixture)
 	fatal.If(t, err)
@@ -30,6 +31,7 @@ func TestVersion1StaysReadable(t *testing.T) {
 	}
 }
 
+// TestWhatIsWrittenIsVersion1: a full checkpoint is written with the bytes of the fixture.
 func TestWhatIsWrittenIsVersion1(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 7, sample("v1"))
 	for _, name := range []string{partName(0, 2), partName(1, 2), manifestName} {
@@ -51,6 +53,8 @@ func write(t testing.TB, path string, b []byte) {
 	fatal.If(t, os.WriteFile(path, b, 0o644))
 }
 
+// TestANewerVersionIsRefusedWithAdvice: files of a newer format version are rejected with the
+// advice to use a newer program.
 func TestANewerVersionIsRefusedWithAdvice(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 7, sample("x"))
 	part := filepath.Join(dir, partName(1, 2))
@@ -87,8 +91,8 @@ func verify(ctx context.Context, dir string) error {
 	return c.Verify(ctx)
 }
 
-// TestEveryCutAndEveryFlip changes each byte of each file in turn, and truncates each file
-// after each byte. Every change must be detected and attributed to its file.
+// TestEveryCutAndEveryFlip changes each byte of each file in turn, and truncates each file after
+// each byte. Every change must be detected and attributed to its file.
 func TestEveryCutAndEveryFlip(t *testing.T) {
 	root := t.TempDir()
 	mustSave(t, root, 6, sample("y"))
@@ -109,7 +113,7 @@ func TestEveryCutAndEveryFlip(t *testing.T) {
 			}
 			c, refused, err := Latest(root, func(c *Checkpoint) error { return c.Verify(t.Context()) })
 			if err != nil || c.Step() != 6 || len(refused) != 1 || !strings.Contains(refused[0].Error(), name) {
-				t.Fatalf("%s: byte %d %s: Latest gave %v, refused %v", name, i, what, err, refused)
+				t.Fatalf("%s: byte %d %s: Latest returned %v, rejected %v", name, i, what, err, refused)
 			}
 		}
 		for i := range whole {
@@ -127,6 +131,7 @@ func TestEveryCutAndEveryFlip(t *testing.T) {
 	t.Logf("%d changes", changes)
 }
 
+// TestAMissingFile: a missing file is an error that names it.
 func TestAMissingFile(t *testing.T) {
 	for _, name := range []string{partName(0, 2), partName(1, 2), manifestName} {
 		dir := mustSave(t, t.TempDir(), 7, sample("x"))
@@ -137,6 +142,7 @@ func TestAMissingFile(t *testing.T) {
 	}
 }
 
+// TestPartsOfTwoCheckpointsDoNotMix: a part of another checkpoint is rejected.
 func TestPartsOfTwoCheckpointsDoNotMix(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
 	for name, other := range map[string]string{
@@ -151,6 +157,8 @@ func TestPartsOfTwoCheckpointsDoNotMix(t *testing.T) {
 	}
 }
 
+// TestVerifyNamesEveryFaultAndStops: Verify reports every damaged section and ends with its
+// context.
 func TestVerifyNamesEveryFaultAndStops(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 7, sample("x"))
 	c, err := Open(dir)
@@ -169,6 +177,7 @@ func TestVerifyNamesEveryFaultAndStops(t *testing.T) {
 	}
 }
 
+// FuzzDirectory: a directory of sections that is accepted describes the bytes of the file.
 func FuzzDirectory(f *testing.F) {
 	f.Add(encodeDirectory(nil), int64(headSize))
 	f.Add(encodeDirectory([]section{{"a", headSize, 5, 1}, {"b/c", headSize + 5, 0, 2}}), int64(headSize+5))
@@ -178,7 +187,7 @@ func FuzzDirectory(f *testing.F) {
 	f.Add(encodeDirectory([]section{{"too long", headSize, 1 << 62, 1}, {"and too long", 1<<62 + headSize, 1 << 62, 1}}), int64(headSize+6))
 	f.Add([]byte("\xff\xff\xff\xff"), int64(1<<62))
 	f.Fuzz(func(t *testing.T, b []byte, at int64) {
-		if at < headSize { // parseTail lets none pass
+		if at < headSize { // parseTail rejects these
 			return
 		}
 		sections, err := parseDirectory(b, at)
@@ -193,17 +202,18 @@ func FuzzDirectory(f *testing.F) {
 			end += s.length
 		}
 		if end != at || !bytes.Equal(encodeDirectory(sections), b) {
-			t.Fatalf("%d bytes of payload up to %d, or another directory than was read", end, at)
+			t.Fatalf("%d bytes of payload up to %d, or a different directory", end, at)
 		}
 	})
 }
 
+// FuzzTail: a trailer that is accepted lies within the file.
 func FuzzTail(f *testing.F) {
 	f.Add(tail{40, 4, 7}.encode(), int64(40+4+tailSize))
 	f.Add(tail{1 << 62, 1 << 62, 7}.encode(), int64(1<<62))
 	f.Fuzz(func(t *testing.T, b []byte, size int64) {
 		if len(b) != tailSize || size < headSize+4+tailSize {
-			return // Manifest.check lets none pass
+			return // Manifest.check rejects these
 		}
 		tl, err := parseTail(b, size)
 		if err == nil && (tl.offset < headSize || tl.length < 4 || tl.length > maxDirectory || tl.offset+tl.length != size-tailSize) {
@@ -212,6 +222,7 @@ func FuzzTail(f *testing.F) {
 	})
 }
 
+// FuzzManifest: a manifest that is accepted can be encoded and parsed again.
 func FuzzManifest(f *testing.F) {
 	m := Manifest{FormatVersion: 1, WorldSize: 1, Files: []File{{Name: partName(0, 1), Size: 100, Sections: 1, Directory: 5, Hosts: []string{"a"}}}}
 	text, err := m.encode()
@@ -224,7 +235,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add(text[len(sumPrefix)+16:])
 	f.Add([]byte(`","format_version":1,"world_size":1000000000,"files":null}`))
 	f.Fuzz(func(t *testing.T, covered []byte) {
-		// With a right checksum, or no input would ever get past it.
+		// The checksum is corrected, because otherwise all inputs would be rejected.
 		b := append([]byte(sumPrefix+Sum(xxh3.Hash(covered)).String()), covered...)
 		m, _, err := parseManifest(b)
 		if err != nil {
@@ -232,10 +243,10 @@ func FuzzManifest(f *testing.F) {
 		}
 		again, err := m.encode()
 		if err != nil {
-			return // a time that JSON can read but not write
+			return // JSON can read this time but not write it
 		}
 		if _, _, err := parseManifest(again); err != nil {
-			t.Fatalf("%q was read, and %q cannot be: %v", b, again, err)
+			t.Fatalf("%q was read, but its encoding %q cannot be: %v", b, again, err)
 		}
 	})
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// TestKeeperReadsEachOnce commits a long run with chains of four checkpoints on one full one,
-// and prunes after each commit. The remaining checkpoints are those that Prune would keep,
-// and each checkpoint is read once.
+// TestKeeperReadsEachOnce commits many checkpoints, in chains of four based on one full
+// checkpoint, and prunes after each commit. The remaining checkpoints are those that Prune would
+// keep, and each checkpoint is read once.
 func TestKeeperReadsEachOnce(t *testing.T) {
 	const written, keep = 60, 20
 	root, twin := t.TempDir(), t.TempDir()
@@ -29,14 +29,14 @@ func TestKeeperReadsEachOnce(t *testing.T) {
 		best := "step-000000005"
 		fatal.If(t, errors.Join(k.Prune(root, keep, best), Prune(twin, keep, best)))
 		if got, want := steps(t, root), steps(t, twin); !slices.Equal(got, want) {
-			t.Fatalf("after step %d there are %v, Prune leaves %v", step, got, want)
+			t.Fatalf("after step %d the checkpoints are %v, Prune keeps %v", step, got, want)
 		}
 	}
 	if k.read > written {
-		t.Errorf("%d checkpoints were read, %d were written", k.read, written)
+		t.Errorf("%d checkpoints were read, want the %d written", k.read, written)
 	}
 	if len(k.seen) > keep+8 {
-		t.Errorf("%d checkpoints are remembered, %d are there", len(k.seen), len(steps(t, root)))
+		t.Errorf("the Keeper knows %d checkpoints, %d exist", len(k.seen), len(steps(t, root)))
 	}
 }
 
@@ -61,20 +61,20 @@ func TestKeeperReadsNothingItCommits(t *testing.T) {
 		}
 		fatal.If(t, errors.Join(k.commit(unsynced{}, root, m), k.Prune(root, keep), Prune(twin, keep)))
 		if got, want := steps(t, root), steps(t, twin); !slices.Equal(got, want) {
-			t.Fatalf("after step %d there are %v, Prune leaves %v", step, got, want)
+			t.Fatalf("after step %d the checkpoints are %v, Prune keeps %v", step, got, want)
 		}
 	}
 	if k.read != 0 {
 		t.Errorf("%d checkpoints were read", k.read)
 	}
-	mustSave(t, root, 14, sample("y")) // 15 builds upon what was there
+	mustSave(t, root, 14, sample("y")) // 15 is based on the replaced checkpoint
 	if old, err := k.old(root, 1, nil); err != nil || k.read == 0 || len(old) == 0 || old[0].Step != 13 {
-		t.Errorf("after step 14 was replaced %v go, %d were read: %v", old, k.read, err)
+		t.Errorf("after step 14 was replaced, %v are removed and %d were read: %v", old, k.read, err)
 	}
 }
 
-// TestKeeperLooksAgain: a checkpoint that is damaged or replaced after it has opened is no
-// longer counted, nor are those based on it.
+// TestKeeperLooksAgain: a checkpoint that is damaged or replaced after it was opened no longer
+// counts, nor do the checkpoints based on it.
 func TestKeeperLooksAgain(t *testing.T) {
 	root := t.TempDir()
 	for step := range int64(3) {
@@ -88,13 +88,13 @@ func TestKeeperLooksAgain(t *testing.T) {
 	}
 	manifest := filepath.Join(Dir(root, 3), manifestName)
 	overwrite(t, manifest, 100, 0)
-	if err := os.Chtimes(manifest, time.Time{}, time.Now().Add(time.Minute)); err != nil { // clocks of files are coarse
+	if err := os.Chtimes(manifest, time.Time{}, time.Now().Add(time.Minute)); err != nil { // the times of files are coarse
 		t.Fatal(err)
 	}
-	if old, err := k.old(root, 3, nil); err != nil || len(old) != 0 { // 4 and 3 do not open; 2, 1 and 0 do
-		t.Errorf("%v, %v: a damaged one and one that builds upon it count", old, err)
+	if old, err := k.old(root, 3, nil); err != nil || len(old) != 0 { // 4 and 3 cannot be opened; 2, 1 and 0 can
+		t.Errorf("%v, %v: a damaged checkpoint, or one based on it, counts", old, err)
 	}
 	if k.read == 0 {
-		t.Error("nothing was read")
+		t.Error("the replaced checkpoint was not read")
 	}
 }

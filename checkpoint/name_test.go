@@ -14,15 +14,16 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
+// TestStepNames: the name of a step is parsed as the same step, and other names are rejected.
 func TestStepNames(t *testing.T) {
 	for _, step := range []int64{0, 412, 999999999, 1000000000, 1<<63 - 1} {
 		if got, ok := parseStep(stepName(step)); !ok || got != step {
-			t.Errorf("%d became %s and then %d, %v", step, stepName(step), got, ok)
+			t.Errorf("%d is named %s, which is parsed as %d, %v", step, stepName(step), got, ok)
 		}
 	}
 	for _, name := range []string{"", "step-", "step-1", "step-0000000001", "step-+00000001", "step--00000001", "step-00000000x", "step-99999999999999999999", "xstep-000000001"} {
 		if step, ok := parseStep(name); ok {
-			t.Errorf("%q is taken for step %d", name, step)
+			t.Errorf("%q is parsed as step %d", name, step)
 		}
 	}
 	if Dir("r", 7) != filepath.Join("r", "step-000000007") {
@@ -30,7 +31,7 @@ func TestStepNames(t *testing.T) {
 	}
 }
 
-// steps lists what is under root, newest first.
+// steps lists the checkpoints of root, newest first.
 func steps(t *testing.T, root string) (s []int64) {
 	t.Helper()
 	found, err := List(root)
@@ -41,9 +42,10 @@ func steps(t *testing.T, root string) (s []int64) {
 	return s
 }
 
+// TestListIsByStepAndIgnoresTheRest: List returns checkpoints by step and ignores other files.
 func TestListIsByStepAndIgnoresTheRest(t *testing.T) {
 	root := t.TempDir()
-	for _, step := range []int64{5, 2000000000, 30} { // the second sorts wrongly as text
+	for _, step := range []int64{5, 2000000000, 30} { // the second is out of order if sorted as text
 		mustSave(t, root, step, sample("x"))
 	}
 	write(t, filepath.Join(root, "step-000000099"), nil) // a file, which Latest reports
@@ -54,20 +56,22 @@ func TestListIsByStepAndIgnoresTheRest(t *testing.T) {
 		t.Fatal(got)
 	}
 	if found, _ := List(root); found[2].Dir != Dir(root, 30) || !found[1].File || found[2].File {
-		t.Fatalf("%v: an .old was taken before its successor, or a file for a directory", found)
+		t.Fatalf("%v: an .old was preferred to its successor, or a file was listed", found)
 	}
 	if _, err := List(filepath.Join(root, "nowhere")); !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
 }
 
+// TestLatestFallsBackWithTheReason: Latest returns the newest checkpoint that can be opened and
+// is accepted, and the reasons for rejecting newer ones.
 func TestLatestFallsBackWithTheReason(t *testing.T) {
 	root := t.TempDir()
 	for step := range int64(4) {
 		mustSave(t, root, step, sample("x"))
 	}
 	overwrite(t, filepath.Join(Dir(root, 3), manifestName), 100, 0)
-	overwrite(t, filepath.Join(Dir(root, 2), partName(1, 2)), headSize, 0) // only Verify sees it
+	overwrite(t, filepath.Join(Dir(root, 2), partName(1, 2)), headSize, 0) // only Verify detects it
 	c, refused, err := Latest(root)
 	if err != nil || c.Step() != 2 || len(refused) != 1 || !strings.Contains(refused[0].Error(), Dir(root, 3)) {
 		t.Fatal(c, refused, err)
@@ -83,6 +87,8 @@ func TestLatestFallsBackWithTheReason(t *testing.T) {
 	}
 }
 
+// TestResolve: Resolve finds a checkpoint by the path of a run, of a folder of checkpoints or of
+// a checkpoint.
 func TestResolve(t *testing.T) {
 	run := t.TempDir()
 	root := filepath.Join(run, Folder)
@@ -98,14 +104,14 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, c, err)
 		}
 		if latest := path == run || path == root; latest != (len(refused) == 1) {
-			t.Errorf("%s: refused %v", path, refused)
+			t.Errorf("%s: rejected %v", path, refused)
 		}
 	}
 	if _, _, err := Resolve(Dir(root, 2)); err == nil || !strings.Contains(err.Error(), "give the directory above it") {
-		t.Errorf("a damaged one that was named: %v", err)
+		t.Errorf("a damaged checkpoint given by name: %v", err)
 	}
 	if _, _, err := Resolve(Dir(root, 1), func(*Checkpoint) error { return errors.New("no") }); err == nil {
-		t.Error("accept was not asked")
+		t.Error("accept was not called")
 	}
 	if _, _, err := Resolve(t.TempDir()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "neither a run directory") {
 		t.Errorf("an empty directory: %v", err)
@@ -115,13 +121,15 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// TestPrune: Prune keeps the newest intact checkpoints and the protected ones, and damaged ones
+// that are newer.
 func TestPrune(t *testing.T) {
 	root := t.TempDir()
 	for step := range int64(8) {
 		mustSave(t, root, step, sample("x"))
 	}
-	overwrite(t, filepath.Join(Dir(root, 7), manifestName), 100, 0) // damaged: not counted, kept to be looked at
-	overwrite(t, filepath.Join(Dir(root, 1), manifestName), 100, 0) // damaged and older: goes
+	overwrite(t, filepath.Join(Dir(root, 7), manifestName), 100, 0) // damaged: not counted, but kept for inspection
+	overwrite(t, filepath.Join(Dir(root, 1), manifestName), 100, 0) // damaged and older: removed
 	fatal.If(t, Prune(root, 2, Dir(root, 3), "step-000000000"))
 	if got := steps(t, root); !slices.Equal(got, []int64{7, 6, 5, 3, 0}) {
 		t.Fatal(got)
@@ -130,28 +138,30 @@ func TestPrune(t *testing.T) {
 		fatal.If(t, verify(t.Context(), Dir(root, step)))
 	}
 	if entries, _ := os.ReadDir(root); len(entries) != 5 {
-		t.Fatalf("left behind: %v", entries)
+		t.Fatalf("not removed: %v", entries)
 	}
-	if err := os.CopyFS(oldDir(root, 0), os.DirFS(Dir(root, 5))); err != nil { // a crash left .old next to its successor
+	if err := os.CopyFS(oldDir(root, 0), os.DirFS(Dir(root, 5))); err != nil { // after a crash, .old exists together with its successor
 		t.Fatal(err)
 	}
 	mustSave(t, root, 4, sample("x"))
-	if err := os.Rename(Dir(root, 4), oldDir(root, 4)); err != nil { // and alone
+	if err := os.Rename(Dir(root, 4), oldDir(root, 4)); err != nil { // and without it
 		t.Fatal(err)
 	}
 	fatal.If(t, Prune(root, 3, oldDir(root, 4)))
 	if got := steps(t, root); !slices.Equal(got, []int64{7, 6, 5, 4, 3}) {
-		t.Fatalf("%v: 0 must be gone for good, 4 is protected", got)
+		t.Fatalf("%v: 0 must be removed, 4 is protected", got)
 	}
 	fatal.If(t, Prune(root, 3))
 	if got := steps(t, root); !slices.Equal(got, []int64{7, 6, 5, 4}) {
-		t.Fatalf("%v: an .old that is alone counts", got)
+		t.Fatalf("%v: an .old without successor must count", got)
 	}
 	if err := Prune(root, 0); err == nil {
-		t.Fatal("Prune took keep 0")
+		t.Fatal("Prune accepted keep 0")
 	}
 }
 
+// TestClean: Clean removes what crashes have left, restores a checkpoint whose replacement was
+// interrupted, and keeps other files.
 func TestClean(t *testing.T) {
 	root := t.TempDir()
 	if removed, err := Clean(filepath.Join(root, "nowhere")); err != nil || removed != nil {
@@ -159,7 +169,7 @@ func TestClean(t *testing.T) {
 	}
 	mustSave(t, root, 1, sample("one"))
 	mustSave(t, root, 2, sample("two"))
-	if err := os.Rename(Dir(root, 2), oldDir(root, 2)); err != nil { // a crash inside a replacement
+	if err := os.Rename(Dir(root, 2), oldDir(root, 2)); err != nil { // a crash during a replacement
 		t.Fatal(err)
 	}
 	if c, _, err := Latest(root); err != nil || c.Step() != 2 {
@@ -182,12 +192,12 @@ func TestClean(t *testing.T) {
 		names = append(names, e.Name())
 	}
 	if want := []string{".git", ".tmp-other", "step-000000001", "step-000000002"}; !slices.Equal(names, want) {
-		t.Fatalf("%v, want %v: what is not ours stays, what was replaced comes back", names, want)
+		t.Fatalf("%v, want %v: other files must remain, and a replaced checkpoint must be restored", names, want)
 	}
 }
 
-// TestAbsentIsNotDamaged: the error about a missing checkpoint is fs.ErrNotExist, says that
-// it is missing, and lists those that exist.
+// TestAbsentIsNotDamaged: the error about a missing checkpoint is fs.ErrNotExist. It states that
+// the checkpoint is missing and lists those that exist.
 func TestAbsentIsNotDamaged(t *testing.T) {
 	root := t.TempDir()
 	for step := range int64(maxNamed + 2) {

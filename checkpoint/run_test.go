@@ -44,11 +44,13 @@ func copyDir(t *testing.T, from, to string) {
 	fatal.If(t, os.CopyFS(to, os.DirFS(from)))
 }
 
+// TestACheckpointIsWhatItsManifestSays: a checkpoint that was renamed, copied from another run
+// or replaced by another file is rejected with the reason.
 func TestACheckpointIsWhatItsManifestSays(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		harm func(t *testing.T, root, other string)
-		want string // of the newer, which is refused
+		want string // part of the error about the newer checkpoint, which is rejected
 	}{
 		{"renamed", func(t *testing.T, root, _ string) {
 			fatal.If(t, os.Rename(Dir(root, 2), Dir(root, 3)))
@@ -71,7 +73,7 @@ func TestACheckpointIsWhatItsManifestSays(t *testing.T) {
 			c.harm(t, root, other)
 			ck, refused, err := Latest(root)
 			if err != nil || ck.Step() > 2 || len(refused) != 1 || !strings.Contains(refused[0].Error(), c.want) {
-				t.Fatalf("%v, refused %v, error %v", ck, refused, err)
+				t.Fatalf("%v, rejected %v, error %v", ck, refused, err)
 			}
 			fatal.If(t, Prune(root, 1))
 			if ck, _, err := Latest(root); err != nil || ck.Step() < 1 {
@@ -81,6 +83,8 @@ func TestACheckpointIsWhatItsManifestSays(t *testing.T) {
 	}
 }
 
+// TestACheckpointMayLieOnAnotherDisk: symbolic links to checkpoints of the same run on another
+// disk are followed, also when they are pruned.
 func TestACheckpointMayLieOnAnotherDisk(t *testing.T) {
 	root, disk := t.TempDir(), t.TempDir()
 	saveRun(t, root, 1, nil)
@@ -99,16 +103,18 @@ func TestACheckpointMayLieOnAnotherDisk(t *testing.T) {
 	saveRun(t, root, 3, nil)
 	fatal.If(t, Prune(root, 1))
 	if entries, _ := os.ReadDir(filepath.Join(disk, stepName(1))); len(entries) > 0 {
-		t.Fatalf("the pruned checkpoint still takes room: %v", entries)
+		t.Fatalf("the pruned checkpoint still uses space: %v", entries)
 	}
 }
 
+// TestACopiedCheckpointOpensInItsNewRoot: a checkpoint copied with Copy can be opened in its new
+// root.
 func TestACopiedCheckpointOpensInItsNewRoot(t *testing.T) {
 	root, next := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	saveRun(t, root, 4, nil)
 	c, err := Open(Dir(root, 4))
 	fatal.If(t, err)
-	if err := Copy(c, next); err != nil { // it makes the root
+	if err := Copy(c, next); err != nil { // creates the root
 		t.Fatal(err)
 	}
 	saveRun(t, next, 5, &Link{Step: 4})
@@ -121,8 +127,8 @@ func TestACopiedCheckpointOpensInItsNewRoot(t *testing.T) {
 	}
 }
 
-// TestADamagedRunFileIsNoForeignCheckpoint changes every bit of the file RUN, and removes it
-// as the error says. The next checkpoint and those that were there then open.
+// TestADamagedRunFileIsNoForeignCheckpoint changes every bit of the file RUN and removes the
+// file as the error advises. The next checkpoint and the existing ones can then be opened.
 func TestADamagedRunFileIsNoForeignCheckpoint(t *testing.T) {
 	root, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	saveRun(t, other, 1, nil)
@@ -149,18 +155,20 @@ func TestADamagedRunFileIsNoForeignCheckpoint(t *testing.T) {
 	}
 }
 
+// FuzzParseRuns: a file RUN with a checksum that is accepted is encoded as the same text.
 func FuzzParseRuns(f *testing.F) {
 	f.Add("0123456789abcdef\n")
 	f.Add(formatRuns([]string{"0123456789abcdef", "fedcba9876543210"}))
 	f.Fuzz(func(t *testing.T, text string) {
 		runs, err := parseRuns(text)
 		if err == nil && runs.sum && formatRuns(runs.ids) != text {
-			t.Errorf("%q is read as %q", text, runs.ids)
+			t.Errorf("%q is parsed as %q", text, runs.ids)
 		}
 	})
 }
 
-// TestARunFileOfAnEarlierRelease has no checksum, and gets one with the next checkpoint.
+// TestARunFileOfAnEarlierRelease: a RUN file without a checksum gets one with the next
+// checkpoint.
 func TestARunFileOfAnEarlierRelease(t *testing.T) {
 	root := t.TempDir()
 	saveRun(t, root, 1, nil)
@@ -183,9 +191,9 @@ func TestARunFileOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// TestManyDamages damages a root in many seeded ways. Each time the damage is
-// reported with its place, and the newest checkpoint that opens is one that was written.
-// Without the ids of runs, none opens. Nothing blocks.
+// TestManyDamages damages a root in many seeded ways. Each time the damage is reported with its
+// place, and the newest checkpoint that can be opened is one that was written. Without the ids
+// of runs, none can be opened. No operation blocks.
 func TestManyDamages(t *testing.T) {
 	good, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	for step := int64(1); step <= 3; step++ {
@@ -207,7 +215,7 @@ func TestManyDamages(t *testing.T) {
 				t.Fatalf("seed %d: %s: %s", seed, what, fault)
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("seed %d: %s: it blocks", seed, what)
+			t.Fatalf("seed %d: %s: an operation blocks", seed, what)
 		}
 	}
 }
@@ -248,8 +256,8 @@ func latestIsTrue(t *testing.T, root string) string {
 	return ""
 }
 
-// damage damages a root with steps 1 to 4, of which 4 is based on 3, in one way. It does not
-// change both of steps 1 and 2.
+// damage damages a root with steps 1 to 4 in one way. Step 4 is based on step 3. Steps 1 and 2
+// are not both changed.
 func damage(t *testing.T, r *rand.Rand, root, other string) string {
 	step := 3 + r.Int64N(2)
 	dir := Dir(root, step)
@@ -275,7 +283,7 @@ func damage(t *testing.T, r *rand.Rand, root, other string) string {
 		do(os.Remove(file))
 		from := other
 		if filepath.Base(file) != runFile {
-			from = Dir(other, step-1) // another step: the parts of one step are the same in both runs
+			from = Dir(other, step-1) // another step, because the parts of one step are the same in both runs
 		}
 		do(os.Symlink(filepath.Join(from, filepath.Base(file)), file))
 		return "a link to another run: " + file

@@ -18,7 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// content is the content of a test's checkpoint: for each part its sections in order of name.
+// content is the content of a checkpoint: for each part, its sections by name.
 type content []map[string][]byte
 
 // save writes and commits content through d.
@@ -48,7 +48,7 @@ func savePart(d disk, root string, step int64, parts content, p int) (File, erro
 	for _, name := range sortedNames(parts[p]) {
 		b := parts[p][name]
 		err := w.Section(name, func(w io.Writer) error {
-			half := len(b) / 2 // two writes, so that a section is not always one
+			half := len(b) / 2 // a section may consist of several writes
 			if _, err := w.Write(b[:half]); err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ func sample(tag string) content {
 	}
 }
 
-// unsynced is the real disk without the waiting, for tests that crash nothing.
+// unsynced is the real disk without syncing, for tests without crashes.
 type unsynced struct{ system }
 
 func (unsynced) Sync(string) error { return nil }
@@ -153,8 +153,10 @@ func sameContent(t fataler, got map[string][]byte, want content) {
 	}
 }
 
+// TestFourRanksWriteOneReads: four ranks write the parts of a checkpoint, which is not visible
+// before Commit, and one process reads all sections.
 func TestFourRanksWriteOneReads(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "run", Folder) // made where missing
+	root := filepath.Join(t.TempDir(), "run", Folder) // created if missing
 	const P = 4
 	parts := make(content, P)
 	for p := range parts {
@@ -197,6 +199,7 @@ func TestFourRanksWriteOneReads(t *testing.T) {
 	}
 }
 
+// TestAnythingComesBack: sections with any names and contents are read as they were written.
 func TestAnythingComesBack(t *testing.T) {
 	base, n := t.TempDir(), 0
 	name := rapid.Custom(func(t *rapid.T) string {
@@ -226,6 +229,7 @@ func TestAnythingComesBack(t *testing.T) {
 	})
 }
 
+// TestReadersMustConsumeEverything: a reader that does not consume its section is an error.
 func TestReadersMustConsumeEverything(t *testing.T) {
 	root := t.TempDir()
 	c, err := Open(mustSave(t, root, 1, sample("x")))
@@ -247,6 +251,8 @@ func TestReadersMustConsumeEverything(t *testing.T) {
 	}
 }
 
+// TestDamageIsKnownBeforeItIsTrusted: the error of a damaged section names the damage, and small
+// sections are checked before they are passed to the reader.
 func TestDamageIsKnownBeforeItIsTrusted(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 1, sample("x"))
 	c, err := Open(dir)
@@ -260,17 +266,17 @@ func TestDamageIsKnownBeforeItIsTrusted(t *testing.T) {
 	c.held = 0
 	choke := errors.New("cannot decode")
 	if err := c.Read("dense", func(io.Reader) error { return choke }); !errors.Is(err, choke) || !strings.Contains(err.Error(), "checksum of the payload") {
-		t.Fatalf("a streamed section whose reader chokes on damage must name the damage: %v", err)
+		t.Fatalf("the error of a damaged section must name the damage: %v", err)
 	}
 	if err := c.Read("sparse/user/0000", func(r io.Reader) error { _, err := io.ReadAll(r); return err }); err != nil {
-		t.Fatalf("the other sections are good: %v", err)
+		t.Fatalf("the other sections are intact: %v", err)
 	}
 	fatal.If(t, os.Truncate(filepath.Join(dir, partName(0, 2)), headSize+4))
 	for _, held := range []int64{0, heldBytes} {
 		c.held = held
 		err := c.Read("dense", func(r io.Reader) error { _, err := io.ReadAll(r); return err })
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Fatalf("a file cut after Open: %v", err)
+			t.Fatalf("a file truncated after Open: %v", err)
 		}
 	}
 }
@@ -285,6 +291,8 @@ func overwrite(t testing.TB, path string, at int64, c byte) {
 	fatal.If(t, f.Close())
 }
 
+// TestWriterRefusesMisuse: calls in a wrong order and invalid names are rejected, and Discard
+// removes the part.
 func TestWriterRefusesMisuse(t *testing.T) {
 	nothing := func(io.Writer) error { return nil }
 	for _, tc := range []struct {
@@ -340,16 +348,18 @@ func TestWriterRefusesMisuse(t *testing.T) {
 		w.Discard()
 		w.Discard()
 		if _, err := os.Stat(w.path); tc.want != "closed or discarded before" && tc.want != "after Close" && !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: Discard left the part behind: %v", tc.what, err)
+			t.Errorf("%s: Discard did not remove the part: %v", tc.what, err)
 		}
 	}
 	for _, bad := range [][3]int{{-1, 0, 1}, {1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 0, maxParts + 1}} {
 		if _, err := Create(t.TempDir(), int64(bad[0]), bad[1], bad[2]); err == nil {
-			t.Errorf("Create took step %d, part %d of %d", bad[0], bad[1], bad[2])
+			t.Errorf("Create accepted step %d, part %d of %d", bad[0], bad[1], bad[2])
 		}
 	}
 }
 
+// TestCommitRefuses: a manifest that does not match the parts is rejected, and no checkpoint
+// becomes visible.
 func TestCommitRefuses(t *testing.T) {
 	root := t.TempDir()
 	parts := sample("x")
@@ -385,7 +395,7 @@ func TestCommitRefuses(t *testing.T) {
 		}
 	}
 	if _, _, err := Latest(root); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("a refused commit became visible: %v", err)
+		t.Fatalf("a rejected commit is visible: %v", err)
 	}
 	if err := commit(unsynced{}, root, Manifest{Step: 5, Files: files}); err != nil {
 		t.Fatalf("the same parts with the right manifest: %v", err)
@@ -398,10 +408,12 @@ func TestCommitRefuses(t *testing.T) {
 		t.Fatalf("Abandon: %v", err)
 	}
 	if err := Abandon(root, 6); err != nil {
-		t.Fatalf("Abandon of nothing: %v", err)
+		t.Fatalf("Abandon without a checkpoint: %v", err)
 	}
 }
 
+// TestAnotherWorldSizeLeavesNoStrangers: parts of an unfinished checkpoint with another number
+// of parts are removed.
 func TestAnotherWorldSizeLeavesNoStrangers(t *testing.T) {
 	root := t.TempDir()
 	if _, err := savePart(unsynced{}, root, 9, make(content, 4), 3); err != nil {
@@ -414,6 +426,8 @@ func TestAnotherWorldSizeLeavesNoStrangers(t *testing.T) {
 	}
 }
 
+// TestAProcessThatWasGivenUpCannotSpoilItsSuccessor: writes of an abandoned process do not
+// change a part that was created again.
 func TestAProcessThatWasGivenUpCannotSpoilItsSuccessor(t *testing.T) {
 	root := t.TempDir()
 	stale, err := create(unsynced{}, root, 1, 0, 2)

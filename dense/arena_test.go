@@ -10,6 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
+// TestInitialValuesAreAFunctionOfSeedNameAndIndex: initial values depend only on the seed, the
+// name and the index, and have the documented distribution.
 func TestInitialValuesAreAFunctionOfSeedNameAndIndex(t *testing.T) {
 	build := func(seed uint64, names ...string) *Arena {
 		a := new(Arena)
@@ -33,7 +35,7 @@ func TestInitialValuesAreAFunctionOfSeedNameAndIndex(t *testing.T) {
 	var mean, square float64
 	for _, v := range w {
 		if math.Abs(float64(v)) > limit {
-			t.Fatalf("weight %v lies outside ±%v", v, limit)
+			t.Fatalf("weight %v is outside ±%v", v, limit)
 		}
 		mean += float64(v) / float64(len(w))
 		square += float64(v) * float64(v) / float64(len(w))
@@ -41,12 +43,11 @@ func TestInitialValuesAreAFunctionOfSeedNameAndIndex(t *testing.T) {
 	if math.Abs(mean) > 0.05*limit || math.Abs(square*3/limit/limit-1) > 0.1 {
 		t.Errorf("mean %v and mean square %v are not those of uniform values within ±%v", mean, square, limit)
 	}
-	// The bits themselves are part of the format of a run: a resumed or repeated
-	// one must find them again.
+	// The bits are part of the format of a run: a resumed or repeated run must get them again.
 	pinned := []float32{0.09045744, -0.16717342, 0.3088618}
 	for i, v := range pinned {
 		if w[i] != v {
-			t.Errorf("weight %d is %v, earlier versions made %v", i, w[i], v)
+			t.Errorf("weight %d is %v, want %v as in earlier versions", i, w[i], v)
 		}
 	}
 }
@@ -55,6 +56,8 @@ func same(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
 }
 
+// TestArenaIsFlat: parameters and gradients are contiguous, in the order of declaration, and the
+// tail follows the gradients.
 func TestArenaIsFlat(t *testing.T) {
 	m := newModel(t, Spec{In: 3, Hidden: []int{4}, BatchNorm: true, Out: 1}, 5, Config{Tail: 3})
 	a := m.arena
@@ -65,7 +68,7 @@ func TestArenaIsFlat(t *testing.T) {
 	at := 0
 	for _, p := range a.Params() {
 		if &a.Grads()[at] != &p.Grad[0] || &a.Values()[at] != &p.Value[0] || cap(p.Grad) != len(p.Grad) {
-			t.Errorf("%s does not lie at %d", p.Name, at)
+			t.Errorf("%s does not start at %d", p.Name, at)
 		}
 		at += len(p.Grad)
 	}
@@ -76,23 +79,26 @@ func TestArenaIsFlat(t *testing.T) {
 	snapshot := append([]float32(nil), a.Values()...)
 	m.backprop(t)
 	if same(snapshot, a.Values()) {
-		t.Error("a training batch left the running statistics alone")
+		t.Error("a training batch did not change the running statistics")
 	}
 	if a.reset(); !same(snapshot, a.Values()) || a.Tail()[2] != 0 {
-		t.Error("Reset does not go back to the start")
+		t.Error("Reset does not restore the initial values")
 	}
 }
 
+// TestGradientsMayUseGivenMemory: an arena can store its gradients in memory of the caller.
 func TestGradientsMayUseGivenMemory(t *testing.T) {
 	window := make([]float32, 100)
 	a := new(Arena)
 	p := a.Add(Param{Name: "w", Rows: 2, Cols: 3})
 	fatal.If(t, a.Build(Config{Tail: 1, Memory: func(n int) []float32 { return window[10 : 10+n] }}))
 	if &p.Grad[0] != &window[10] || &a.Tail()[0] != &window[16] {
-		t.Error("gradients lie elsewhere")
+		t.Error("the gradients are not in the given memory")
 	}
 }
 
+// TestApplyScalesRegularisesAndClips compares a step with scale, L2 and clipping with values
+// computed by hand.
 func TestApplyScalesRegularisesAndClips(t *testing.T) {
 	a := new(Arena)
 	w := a.Add(Param{Name: "deep/w", Rows: 1, Cols: 2, Decay: true, Init: Init{3, 3}})
@@ -114,19 +120,20 @@ func TestApplyScalesRegularisesAndClips(t *testing.T) {
 	if n := a.GradNormSq(0.5); math.Abs(n-want) > 1e-6 {
 		t.Errorf("squared norm %v, want %v", n, want)
 	}
-	a.Apply(optim.Step{N: 1, Rate: 2, Scale: 0.5, Clip: 0.1}) // clip .1, twice the learning rate
+	a.Apply(optim.Step{N: 1, Rate: 2, Scale: 0.5, Clip: 0.1}) // clip 0.1 and twice the learning rate
 	if d := w.Value[0] - (3 - 0.475); math.Abs(float64(d)) > 1e-6 {
 		t.Errorf("weight %v, want %v", w.Value[0], 3-0.475)
 	}
 	if d := b.Value[0] - (5 - 0.1); math.Abs(float64(d)) > 1e-6 {
 		t.Errorf("bias %v, want 4.9", b.Value[0])
 	}
-	if wide.Value[0] != 0 { // adam would have moved it
-		t.Errorf("FTRL's L1 of 100 left %v: the longest prefix does not decide", wide.Value[0])
+	if wide.Value[0] != 0 { // adam would have changed it
+		t.Errorf("the weight is %v, want 0 by FTRL's L1 of 100: the longest prefix must select the rule", wide.Value[0])
 	}
 	closeTo(t, "gradients afterwards", a.Grads(), []float32{8, -4, 2, 4})
 }
 
+// TestBuildReportsEveryFault: Build reports all faults at once.
 func TestBuildReportsEveryFault(t *testing.T) {
 	a := new(Arena)
 	a.Add(Param{Name: "x", Rows: 1, Cols: 1})
@@ -144,6 +151,8 @@ func TestBuildReportsEveryFault(t *testing.T) {
 	}
 }
 
+// TestMisusePanics: calls that only a wrong program makes panic with a message that names the
+// fault.
 func TestMisusePanics(t *testing.T) {
 	built := new(Arena)
 	fatal.If(t, built.Build(Config{}))

@@ -9,15 +9,15 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// TestBF16IsNearFloat32: outputs and gradients differ by roundings to eight bits
-// of fraction alone, whatever the chunk.
+// TestBF16IsNearFloat32: outputs and gradients differ from float32 only by the rounding to eight
+// bits, for any chunk.
 func TestBF16IsNearFloat32(t *testing.T) {
 	for _, rows := range []int{1, 7, 70} {
 		s := Spec{In: 45, Hidden: []int{40, 33}, Out: 1, Init: "pytorch"}
 		exact := newModel(t, s, rows, adam())
 		s.BF16 = true
 		half := newModel(t, s, rows, adam())
-		for step := range 2 { // the second on weights that Apply has changed
+		for step := range 2 { // the second step uses weights changed by Apply
 			exact.arena.ZeroGrad()
 			half.arena.ZeroGrad()
 			loss, dx := exact.backprop(t)
@@ -37,7 +37,7 @@ func TestBF16IsNearFloat32(t *testing.T) {
 	}
 }
 
-// distance is ‖a−b‖/‖b‖.
+// distance returns ‖a−b‖/‖b‖.
 func distance(a, b []float32) float64 {
 	var off, norm float64
 	for i := range b {
@@ -47,30 +47,31 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(off / norm)
 }
 
-// TestBF16KeepsMasterWeights: a change too small for bfloat16 is not lost.
+// TestBF16KeepsMasterWeights: changes too small for bfloat16 are kept in the float32 weights.
 func TestBF16KeepsMasterWeights(t *testing.T) {
 	m := newModel(t, Spec{In: 4, Hidden: []int{4}, Out: 1, BF16: true}, 3, adam())
 	before := slices.Clone(m.arena.Values())
 	m.backprop(t)
 	m.arena.Apply(optim.Step{N: 1, Rate: 1e-3}) // changes of 1e-6
 	if slices.Equal(before, m.arena.Values()) {
-		t.Error("the weights stand still")
+		t.Error("the weights did not change")
 	}
 }
 
+// TestBF16Refuses: layers without bfloat16 kernels are rejected.
 func TestBF16Refuses(t *testing.T) {
 	for _, s := range []Spec{
 		{In: 2, Hidden: []int{3}, Out: 1, BatchNorm: true}, {In: 2, Hidden: []int{3}, Out: 1, Dropout: 0.5},
 		{In: 2, Hidden: []int{3}, Out: 1, Activation: "tanh"}, {In: 2, Hidden: []int{3}},
 	} {
 		if s.BF16 = true; len(s.validate()) == 0 {
-			t.Errorf("%+v is accepted", s)
+			t.Errorf("%+v was accepted", s)
 		}
 	}
 }
 
-// TestPrefixOfBF16: with shared columns, the outputs of a bfloat16 MLP are as near to those
-// in float32 as without.
+// TestPrefixOfBF16: with shared columns, the outputs of a bfloat16 MLP are as close to float32
+// as without them.
 func TestPrefixOfBF16(t *testing.T) {
 	const rows, cols = 37, 17
 	s := Spec{In: 45, Hidden: []int{40, 33}, Out: 1, Init: "pytorch"}
@@ -88,7 +89,7 @@ func TestPrefixOfBF16(t *testing.T) {
 	}
 	p := half.mlp.NewPrefix()
 	if !p.Takes(cols) {
-		t.Fatal("the columns are not taken")
+		t.Fatal("the columns were rejected")
 	}
 	got, err := p.Forward(half.x[:cols], rest, rows)
 	fatal.If(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// cinLayerOf makes a CIN a Layer for probe.
+// cinLayerOf wraps a CIN as a Layer for probe.
 type cinLayerOf struct{ *CIN }
 
 func (l cinLayerOf) Name() string { return "cin" }
@@ -22,7 +22,7 @@ func (l cinLayerOf) Backward(dy []float32, rows int) ([]float32, error) {
 	return dx, nil
 }
 
-// cinShape is a CIN over rows with two further columns.
+// cinShape describes a CIN over rows with two further columns.
 type cinShape struct {
 	rows, fields, embed int
 	maps                []int
@@ -35,7 +35,7 @@ func (s cinShape) out() (n int) {
 	return n
 }
 
-// value is Σ c·y by the paper's Equations 6 and 8.
+// value returns Σ c·y by Equations 6 and 8 of the paper.
 func (s cinShape) value(x []float64, params map[string][]float64, c []float32) (sum float64) {
 	for r := range s.rows {
 		x0 := make([][]float64, s.fields)
@@ -65,8 +65,8 @@ func (s cinShape) value(x []float64, params map[string][]float64, c []float32) (
 	return sum
 }
 
-// TestCIN against the paper's formula and its central differences; the last shape has
-// more lines than a block.
+// TestCIN compares a CIN with the paper's formula and its gradients with central differences.
+// The last shape has more rows than a block.
 func TestCIN(t *testing.T) {
 	for _, s := range []cinShape{
 		{4, 3, 2, []int{4}}, {3, 4, 3, []int{3, 2}}, {2, 2, 3, []int{2, 5, 3}}, {3, 1, 1, []int{1, 1}}, {150, 2, 2, []int{128, 2}},
@@ -82,7 +82,7 @@ func TestCIN(t *testing.T) {
 	}
 }
 
-// TestCINAllocatesNothing: after the first batch of a size.
+// TestCINAllocatesNothing: after the first batch of a size, a pass allocates no memory.
 func TestCINAllocatesNothing(t *testing.T) {
 	a := new(Arena)
 	c := NewCIN(a, "cin", 5, 4, 20, []int{8, 6})
@@ -92,6 +92,6 @@ func TestCINAllocatesNothing(t *testing.T) {
 		c.Forward(x, 30)
 		c.AddBackward(dx, dy, 30)
 	}); n != 0 {
-		t.Errorf("a pass allocates %v times", n)
+		t.Errorf("%v allocations per pass", n)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// probe is a layer with a batch and the weights of the numbers it makes: the
-// loss Σ c·y, so that c is the gradient of its output.
+// probe is a layer with a batch and the weights c of its outputs. The loss is Σ c·y, so c is the
+// gradient of the output.
 type probe struct {
 	layer Layer
 	arena *Arena
 	rows  int
 	x, c  []float32
-	// value computes Σ c·y in float64, from the formula of the paper.
+	// value computes Σ c·y in float64 by the formula of the paper.
 	value func(x []float64, params map[string][]float64) float64
 }
 
@@ -35,8 +35,8 @@ func newProbe(t *testing.T, rows, in, out int, declare func(a *Arena) Layer) *pr
 	return p
 }
 
-// check compares the output with the formula, and gradients with central differences of
-// it: all of a small layer, every few of a large one.
+// check compares the output with the formula, and gradients with its central differences: all
+// gradients of a small layer, a sample of them for a large one.
 func (p *probe) check(t *testing.T) {
 	y, err := p.layer.Forward(p.x, p.rows, true)
 	fatal.If(t, err)
@@ -67,7 +67,7 @@ func (p *probe) check(t *testing.T) {
 		}
 	}
 	all := func(name string, grad []float32, at []float64) {
-		for i := 0; i < len(grad); i += 1 + 2*(len(grad)/256) { // odd, so that no column is left out
+		for i := 0; i < len(grad); i += 1 + 2*(len(grad)/256) { // odd, so that every column occurs
 			near(name, i, grad[i], &at[i])
 		}
 	}
@@ -85,7 +85,7 @@ func widen(x []float32) []float64 {
 	return y
 }
 
-// TestCross against x₀ ⊙ (x·W + b) + x, written out.
+// TestCross compares a cross layer with x₀ ⊙ (x·W + b) + x.
 func TestCross(t *testing.T) {
 	const rows, width, layers = 5, 6, 3
 	for _, rank := range []int{0, 2} {
@@ -118,7 +118,7 @@ func TestCross(t *testing.T) {
 	}
 }
 
-// times is x·w for a w of out columns.
+// times returns x·w for a matrix w with out columns.
 func times(x, w []float64, out int) []float64 {
 	y := make([]float64, out)
 	for i, v := range x {
@@ -129,7 +129,7 @@ func times(x, w []float64, out int) []float64 {
 	return y
 }
 
-// TestFM against the sum over all pairs of fields.
+// TestFM compares a factorization machine with the sum over all pairs of fields.
 func TestFM(t *testing.T) {
 	const rows, fields, embed, width = 4, 5, 3, 5*3 + 2
 	p := newProbe(t, rows, width, 1, func(*Arena) Layer { return NewFM("fm", fields, embed, width) })
@@ -148,7 +148,7 @@ func TestFM(t *testing.T) {
 	p.check(t)
 }
 
-// TestImage: an image computes what its arena does, and its gradients are apart.
+// TestImage: an image computes the same as its arena and has its own gradients.
 func TestImage(t *testing.T) {
 	s := Spec{In: 5, Hidden: []int{4}, Dropout: 0.3, Out: 1}
 	m, image := newModel(t, s, 6, adam()), newModel(t, s, 6, adam())
@@ -161,16 +161,16 @@ func TestImage(t *testing.T) {
 		loss, dx := m.backprop(t)
 		again, dx2 := image.backprop(t)
 		if loss != again || !slices.Equal(dx, dx2) || !slices.Equal(m.arena.Grads(), image.arena.Grads()) {
-			t.Fatalf("step %d: the image computes something else", step)
+			t.Fatalf("step %d: the image computes a different output", step)
 		}
 		m.arena.Apply(optim.Step{N: step, Scale: 1.0 / 6})
 		if before := m.arena.Grads()[0]; before == image.arena.Grads()[0] && before != 0 {
-			t.Fatal("the image's gradients are the arena's own")
+			t.Fatal("the image shares the arena's gradients")
 		}
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("an image of other declarations is accepted")
+			t.Error("an image with other declarations was accepted")
 		}
 	}()
 	other := new(Arena)

@@ -7,8 +7,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/f32"
 )
 
-// TestPairsComputeTheSame: pairs by distinct rows are those by samples, and so are their
-// gradients, but for rounding, whatever the number of workers.
+// TestPairsComputeTheSame: pairs computed by distinct rows, and their gradients, equal those
+// computed by samples up to rounding, for any number of workers.
 func TestPairsComputeTheSame(t *testing.T) {
 	for _, workers := range []int{1, 2, 5} {
 		x := distinctTest{t: t, workers: workers, spec: Spec{In: 43, Hidden: []int{16}, Out: 1}, rows: 300, n: 20, cols: []int{0, 20}, dims: []int{10, 10}}
@@ -55,8 +55,8 @@ func TestPairsComputeTheSame(t *testing.T) {
 	}
 }
 
-// nearFM compares what was added to gradients with those by samples: to distinct rows
-// beyond before, to the other columns beyond rest.
+// nearFM compares the gradients that were added with those computed by samples. before contains
+// the earlier gradients of the distinct rows, rest those of the other columns.
 func (x *distinctTest) nearFM(p *Distinct, want, before, rest []float32) {
 	in, got, sum := x.spec.In, []float32(nil), []float32(nil)
 	for i, q := range x.columns {

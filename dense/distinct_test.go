@@ -17,7 +17,7 @@ type distinctTest struct {
 	cols      []int
 	dims      []int
 	workers   int
-	arenas    []*Arena // all but the first are images
+	arenas    []*Arena // all except the first are images
 	mlps      []*MLP
 	in, dy    []float32
 	columns   []Columns
@@ -53,7 +53,7 @@ func (x *distinctTest) make() {
 	x.in, x.dy = fill(x.rows*x.spec.In), fill(x.rows*x.spec.Out)
 	for i, col := range x.cols {
 		q := Columns{Col: col, Dim: x.dims[i], Rows: fill(x.n * x.dims[i]), Grad: fill(x.n * x.dims[i])}
-		sight := map[uint32]uint32{} // half of the columns number their rows as they come
+		sight := map[uint32]uint32{} // half of the columns number their rows in order of occurrence
 		for r := range x.rows {
 			number := uint32(rng.IntN(x.n))
 			if _, ok := sight[number]; !ok {
@@ -69,8 +69,8 @@ func (x *distinctTest) make() {
 	}
 }
 
-// pass takes rows lo to hi of the batch through an MLP in chunks and returns the outputs
-// and the gradients of the input, where backward returns them.
+// pass computes rows lo to hi of the batch with an MLP in chunks. It returns the outputs and the
+// gradients of the input, if backward returns them.
 func (x *distinctTest) pass(m *MLP, lo, hi int, forward func(lo, hi int) ([]float32, error), backward func(dy []float32, lo, hi int) ([]float32, error)) (y, dx []float32) {
 	for end := hi; lo < end; lo = hi {
 		hi = min(lo+x.chunkRows, end)
@@ -89,8 +89,8 @@ func (x *distinctTest) pass(m *MLP, lo, hi int, forward func(lo, hi int) ([]floa
 	return y, dx
 }
 
-// through takes the batch, whose other columns fill sets, through p, worker after
-// worker, and sums the gradients in the first arena. It calls end before End.
+// through computes the batch with p, one worker after another, and sums the gradients in the
+// first arena. fill sets the other columns. end is called before End.
 func (x *distinctTest) through(p *Distinct, fill func(rest []float32), end func()) (y []float32) {
 	for _, a := range x.arenas {
 		a.ZeroGrad()
@@ -170,8 +170,8 @@ func (x *distinctTest) compare() {
 	}
 }
 
-// stop takes the same batch through p with stops before all embeddings but the first, and
-// one within the other columns: neither the bits nor what has been reported final changes.
+// stop computes the same batch with p, with stops before all embeddings except the first and one
+// within the other columns. The bits and the gradients reported final must not change.
 func (x *distinctTest) stop(p *Distinct, input []float32) {
 	t := x.t
 	grads, rows := slices.Clone(x.arenas[0].Grads()), [][]float32(nil)
@@ -197,8 +197,8 @@ func (x *distinctTest) stop(p *Distinct, input []float32) {
 	}
 }
 
-// TestDistinctComputesTheSame: a batch in embeddings and chunks has the outputs and gradients
-// of the layers, but for rounding, whatever the number of workers.
+// TestDistinctComputesTheSame: a batch computed by distinct rows and in chunks has the outputs
+// and gradients of the layers up to rounding, for any number of workers.
 func TestDistinctComputesTheSame(t *testing.T) {
 	sameDistinct(t, []distinctTest{
 		{spec: Spec{In: 23, Hidden: []int{100, 9}, Out: 1}, rows: 50, n: 7, cols: []int{0, 12}, dims: []int{10, 5}},
@@ -209,7 +209,7 @@ func TestDistinctComputesTheSame(t *testing.T) {
 	})
 }
 
-// TestDistinctComputesTheSameInBF16, but for roundings to eight bits of fraction.
+// TestDistinctComputesTheSameInBF16 is the same in bfloat16, up to its rounding.
 func TestDistinctComputesTheSameInBF16(t *testing.T) {
 	if !f32.TilesBF16() {
 		t.Skip("this machine has no bfloat16 kernels for tiles")
@@ -225,7 +225,7 @@ func sameDistinct(t *testing.T, all []distinctTest) {
 	for _, x := range all {
 		for _, workers := range []int{1, 2, 3, 7} {
 			if x.spec.BatchNorm && workers > 1 {
-				continue // it is the whole batch's
+				continue // batch normalisation needs the whole batch
 			}
 			x := x
 			x.t, x.workers = t, workers
@@ -235,7 +235,7 @@ func sameDistinct(t *testing.T, all []distinctTest) {
 	}
 }
 
-// near fails unless a is b but for the rounding of some hundred sums.
+// near fails the test unless a equals b up to the rounding of some hundred sums.
 func near(t *testing.T, what string, a, b []float32) {
 	t.Helper()
 	for i := range a {
@@ -245,7 +245,7 @@ func near(t *testing.T, what string, a, b []float32) {
 	}
 }
 
-// nearHalf fails unless a is b but for the roundings of bfloat16.
+// nearHalf fails the test unless a equals b up to the rounding of bfloat16.
 func nearHalf(t *testing.T, what string, a, b []float32) {
 	t.Helper()
 	if len(a) != len(b) {
@@ -256,7 +256,7 @@ func nearHalf(t *testing.T, what string, a, b []float32) {
 	}
 }
 
-// TestDistinctNameTheirRows: a number past the distinct rows is a fault of the program.
+// TestDistinctNameTheirRows: the number of a row that does not exist panics.
 func TestDistinctNameTheirRows(t *testing.T) {
 	m, err := NewMLP(new(Arena), "deep", Spec{In: 2, Hidden: []int{4}, Out: 1})
 	if err != nil {
@@ -264,7 +264,7 @@ func TestDistinctNameTheirRows(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("row 1 of 1 was taken")
+			t.Error("row 1 of 1 was accepted")
 		}
 	}()
 	p := NewDistinct(m)
@@ -272,7 +272,7 @@ func TestDistinctNameTheirRows(t *testing.T) {
 	p.Workers[0].Start(0, 1)
 }
 
-// TestOnlyRepetitionPays: distinct rows pay only where they are few.
+// TestOnlyRepetitionPays: distinct rows are used only if there are few of them.
 func TestOnlyRepetitionPays(t *testing.T) {
 	p := new(Distinct)
 	for _, x := range []struct {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestReportsAreFinal checks that gradients have their final values when Backward reports
-// them final, and that all are reported in the end.
+// TestReportsAreFinal: gradients have their final values when Backward reports them as final,
+// and all are reported in the end.
 func TestReportsAreFinal(t *testing.T) {
 	for name, s := range map[string]Spec{
 		"float32":    {In: 20, Hidden: []int{33, 16, 8}, Out: 1},
@@ -21,7 +21,8 @@ func TestReportsAreFinal(t *testing.T) {
 	}
 }
 
-// watchedFinal records which gradients an arena reported as final, and their values then.
+// watchedFinal records which gradients an arena reported as final, with their values at that
+// time.
 type watchedFinal struct {
 	arena *Arena
 	from  []int
@@ -36,11 +37,11 @@ func watchFinal(a *Arena) *watchedFinal {
 	return w
 }
 
-// check checks a pass in which the arena had to report times times.
+// check checks a pass in which the arena had to report a given number of times.
 func (w *watchedFinal) check(t *testing.T, name string, times int) {
 	t.Helper()
 	if len(w.from) != times || w.from[times-1] != 0 || !slices.IsSortedFunc(w.from, func(a, b int) int { return b - a }) {
-		t.Errorf("%s: final from %v, want %d ever lower places down to 0", name, w.from, times)
+		t.Errorf("%s: gradients reported final from %v, want %d descending places down to 0", name, w.from, times)
 	}
 	for i, from := range w.from {
 		if !slices.Equal(w.was[i], w.arena.Grads()[from:]) {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sumRing sums slices of P goroutines, as an allreduce does over ranks.
+// sumRing sums slices of P goroutines like an allreduce over ranks.
 type sumRing struct {
 	mu      sync.Mutex
 	all     *sync.Cond
@@ -56,8 +56,8 @@ func (r *sumRing) reduce(x []float32) error {
 	return nil
 }
 
-// TestRanksTogetherAreOneModel trains on uneven parts of a batch, one of them
-// empty, and expects what one rank computes from the whole.
+// TestRanksTogetherAreOneModel trains on uneven parts of a batch, one of them empty. The result
+// equals one rank that trains on the whole batch.
 func TestRanksTogetherAreOneModel(t *testing.T) {
 	s := Spec{In: 6, Hidden: []int{9, 5}, BatchNorm: true, Dropout: 0.3, Out: 1}
 	const rows = 13
@@ -95,11 +95,11 @@ func TestRanksTogetherAreOneModel(t *testing.T) {
 			closeTo(t, fmt.Sprintf("step %d, rank %d: input gradient", step, r), dx[r], want[parts[r][0]*s.In:parts[r][1]*s.In])
 			m.arena.Apply(optim.Step{N: step, Scale: 1.0 / rows})
 			if !same(m.arena.Values(), ranks[0].arena.Values()) {
-				t.Fatalf("step %d: rank %d left rank 0", step, r)
+				t.Fatalf("step %d: the parameters of rank %d differ from rank 0", step, r)
 			}
 		}
 		whole.arena.Apply(optim.Step{N: step, Scale: 1.0 / rows})
-		copy(whole.arena.Values(), ranks[0].arena.Values()) // roundings must not pile up
+		copy(whole.arena.Values(), ranks[0].arena.Values()) // so that rounding errors do not accumulate
 	}
 }
 
@@ -115,21 +115,24 @@ func closeTo(t *testing.T, what string, got, want []float32) {
 	}
 }
 
+// TestBatchNormOfFarAwayValues: batch normalisation is accurate for values with a mean far from
+// 0.
 func TestBatchNormOfFarAwayValues(t *testing.T) {
 	a := new(Arena)
 	l := newBatchNorm(a, "norm", 1)
 	fatal.If(t, a.Build(Config{}))
-	// Mean 10⁵, deviation 1: E[x²]−E[x]² has no digit left in float32.
+	// Mean 10⁵, deviation 1: E[x²]−E[x]² has no significant digit in float32.
 	y, err := l.Forward([]float32{99999, 100001, 99999, 100001}, 4, true)
 	fatal.If(t, err)
 	closeTo(t, "output", y, []float32{-1, 1, -1, 1})
-	// One batch weighs a tenth; the variance is the unbiased 4/3.
+	// One batch has weight 0.1. The variance is the unbiased 4/3.
 	closeTo(t, "running statistics", []float32{l.mean.value[0], l.vrn.value[0]}, []float32{10000, 0.9 + 0.4/3})
 	if y, _ = l.Forward([]float32{10000}, 1, false); math.Abs(float64(y[0])) > 1e-3 {
 		t.Errorf("evaluation of the running mean gives %v", y[0])
 	}
 }
 
+// TestBatchNormOfFewRows: batch normalisation works for batches without rows and with one row.
 func TestBatchNormOfFewRows(t *testing.T) {
 	a := new(Arena)
 	l := newBatchNorm(a, "norm", 2)
@@ -144,13 +147,15 @@ func TestBatchNormOfFewRows(t *testing.T) {
 		}
 	}
 	if !same(before, a.Values()) {
-		t.Error("a batch of no rows changed the running statistics")
+		t.Error("a batch without rows changed the running statistics")
 	}
 	if y, _ := l.Forward([]float32{4, -5}, 1, true); y[0] != 0 || y[1] != 0 {
 		t.Errorf("one row is its own mean, the output is %v", y)
 	}
 }
 
+// TestFailedReductionIsAnError: the error of a reduction is returned, and evaluation makes no
+// reduction.
 func TestFailedReductionIsAnError(t *testing.T) {
 	m := newModel(t, Spec{In: 2, Hidden: []int{3}, BatchNorm: true, Out: 1}, 4, Config{})
 	lost := errors.New("rank 3 is lost")
@@ -184,7 +189,7 @@ func dropoutOf(t testing.TB, width int, p float64) *dropout {
 	return l
 }
 
-// drop returns the masks of the given rows, row after row.
+// drop returns the masks of the given rows, one after the other.
 func drop(l *dropout, step int64, ids []uint64) []float32 {
 	x := make([]float32, len(ids)*l.width)
 	for i := range x {
@@ -195,6 +200,8 @@ func drop(l *dropout, step int64, ids []uint64) []float32 {
 	return append([]float32(nil), y...)
 }
 
+// TestDropoutDoesNotKnowHowTheBatchIsSplit: the mask of a row does not depend on how the batch
+// is divided.
 func TestDropoutDoesNotKnowHowTheBatchIsSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := rapid.IntRange(1, 20).Draw(t, "width")
@@ -206,11 +213,13 @@ func TestDropoutDoesNotKnowHowTheBatchIsSplit(t *testing.T) {
 		cut := rapid.IntRange(0, len(ids)).Draw(t, "cut")
 		whole := drop(l, step, ids)
 		if got := append(drop(l, step, ids[:cut]), drop(l, step, ids[cut:])...); !same(got, whole) {
-			t.Fatalf("cut at %d: %v, whole: %v", cut, got, whole)
+			t.Fatalf("divided at %d: %v, whole: %v", cut, got, whole)
 		}
 	})
 }
 
+// TestDropoutDropsItsShare: dropout drops the given share of values and scales the others, and
+// the mask depends on the step and the row.
 func TestDropoutDropsItsShare(t *testing.T) {
 	const rows, width = 500, 100
 	ids := make([]uint64, rows)
@@ -228,30 +237,32 @@ func TestDropoutDropsItsShare(t *testing.T) {
 				t.Fatalf("p=%v: factor %v, want 0 or %v", p, v, keep)
 			}
 		}
-		if share := float64(dropped) / (rows * width); math.Abs(share-p) > 0.01 { // 4 deviations
-			t.Errorf("p=%v: %v were dropped", p, share)
+		if share := float64(dropped) / (rows * width); math.Abs(share-p) > 0.01 { // 4 standard deviations
+			t.Errorf("p=%v: a share of %v was dropped", p, share)
 		}
 		if p > 0 && (same(mask, drop(l, 2, ids)) || same(mask[:width], mask[width:2*width])) {
 			t.Errorf("p=%v: two steps or two rows have the same mask", p)
 		}
 		if !same(mask, drop(l, 1, ids)) {
-			t.Errorf("p=%v: a repeated step has another mask", p)
+			t.Errorf("p=%v: repeating a step gives another mask", p)
 		}
 	}
 }
 
+// TestDropoutMaskIsPinned compares a mask with the stored one.
 func TestDropoutMaskIsPinned(t *testing.T) {
-	// The bits are part of the format of a run, as those of initial values are.
+	// The bits are part of the format of a run, like the bits of initial values.
 	var got strings.Builder
 	for _, v := range drop(dropoutOf(t, 16, 0.5), 7, []uint64{0, 1, 1 << 40}) {
 		fmt.Fprint(&got, v/2)
 	}
 	const want = "111010101111001001100000101110011100000111101001"
 	if got.String() != want {
-		t.Errorf("mask %s, earlier versions made %s", got.String(), want)
+		t.Errorf("mask %s, want %s as in earlier versions", got.String(), want)
 	}
 }
 
+// TestDropoutIsOffInEvaluation: evaluation does not drop values.
 func TestDropoutIsOffInEvaluation(t *testing.T) {
 	l := dropoutOf(t, 3, 0.9)
 	x := []float32{1, 2, 3}
@@ -260,6 +271,8 @@ func TestDropoutIsOffInEvaluation(t *testing.T) {
 	}
 }
 
+// TestNonFiniteNamesThePlace: a NaN or an infinity is reported with the layer or the parameter
+// that contains it.
 func TestNonFiniteNamesThePlace(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	set := func(m *model, name string, at int, v float32) { m.arena.Param(name).Value[at] = v }
@@ -292,6 +305,7 @@ func TestNonFiniteNamesThePlace(t *testing.T) {
 	}
 }
 
+// TestSpecReportsEveryFault: a Spec reports all faults at once.
 func TestSpecReportsEveryFault(t *testing.T) {
 	s := Spec{In: 0, Hidden: []int{4, -1}, Activation: "gelu", Dropout: 1, Out: -2}
 	if faults := s.validate(); len(faults) != 5 {
@@ -301,10 +315,11 @@ func TestSpecReportsEveryFault(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if faults := (Spec{In: 3}).validate(); len(faults) != 1 {
-		t.Errorf("no layer at all: %v", faults)
+		t.Errorf("a spec without layers: %v", faults)
 	}
 }
 
+// TestMLPWithoutALastLayer: an MLP with Out 0 returns the activations of its last hidden layer.
 func TestMLPWithoutALastLayer(t *testing.T) {
 	a := new(Arena)
 	m, err := NewMLP(a, "m", Spec{In: 3, Hidden: []int{4}})
@@ -316,6 +331,7 @@ func TestMLPWithoutALastLayer(t *testing.T) {
 	}
 }
 
+// TestAStepAllocatesNothing: after the first steps, a step allocates no memory.
 func TestAStepAllocatesNothing(t *testing.T) {
 	s := Spec{In: 30, Hidden: []int{40, 20}, BatchNorm: true, Dropout: 0.5, Activation: "tanh", Out: 1}
 	m := newModel(t, s, 64, Config{Groups: adam().Groups, Tail: 1})
@@ -338,10 +354,12 @@ func TestAStepAllocatesNothing(t *testing.T) {
 		run()
 	}
 	if n := testing.AllocsPerRun(20, run); n != 0 {
-		t.Errorf("%v allocations a step", n)
+		t.Errorf("%v allocations per step", n)
 	}
 }
 
+// TestHiddenWeightsStartAsTheirActivationNeeds: the range of initial weights follows from the
+// activation and the init setting.
 func TestHiddenWeightsStartAsTheirActivationNeeds(t *testing.T) {
 	for _, x := range []struct {
 		activation, init string
@@ -350,7 +368,7 @@ func TestHiddenWeightsStartAsTheirActivationNeeds(t *testing.T) {
 		m := newModel(t, Spec{In: 50, Hidden: []int{60}, Activation: x.activation, Init: x.init, Out: 1}, 1, Config{})
 		activation, limit := x.activation, x.limit
 		if biased := m.arena.Param("deep/linear0/bias").Value[0] != 0; biased != (x.init == "pytorch") {
-			t.Errorf("init %q: a bias starts off 0: %v", x.init, biased)
+			t.Errorf("init %q: some bias is not 0 initially: %v", x.init, biased)
 		}
 		var largest float64
 		for _, v := range m.arena.Param("deep/linear0/weight").Value {

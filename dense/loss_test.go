@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLosses: each gradient is the slope of its loss, and a weight counts its sample so
-// often.
+// TestLosses: each gradient is the slope of its loss, and a sample of weight w counts as w
+// samples.
 func TestLosses(t *testing.T) {
 	logit, label, ones := []float32{-2, 0.5, 1.25, 3}, []float32{0, 1, 1, 0}, []float32{1, 1, 1, 1}
 	weight := []float32{2, 0, 0.5, 1}
@@ -26,7 +26,7 @@ func TestLosses(t *testing.T) {
 			sum += float64(weight[i]) * one(logit[i])
 		}
 		if got := loss(grad, logit, label, weight); math.Abs(got-sum) > 1e-12 {
-			t.Errorf("%s: the loss is %v, that of the samples %v", name, got, sum)
+			t.Errorf("%s: the loss is %v, want the sum over the samples %v", name, got, sum)
 		}
 	}
 	plain, weighted := make([]float32, 4), make([]float32, 4)

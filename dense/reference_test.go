@@ -12,12 +12,12 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// reference is an MLP in float64 on gonum's matrices, written from the papers.
+// reference is an MLP in float64 with gonum's matrices, written from the papers.
 type reference struct {
 	spec   Spec
 	name   string
 	params map[string][]float64
-	mask   func(layer string, row, unit int) float64 // dropout's factor
+	mask   func(layer string, row, unit int) float64 // returns the factor of dropout
 }
 
 func (f *reference) matrix(name string, r, c int) *mat.Dense {
@@ -82,7 +82,7 @@ func (f *reference) loss(x *mat.Dense, label []float32) float64 {
 	return sum
 }
 
-// model is a small MLP with a batch for it.
+// model is a small MLP with a batch.
 type model struct {
 	arena *Arena
 	mlp   *MLP
@@ -126,8 +126,7 @@ func (m *model) backprop(t testing.TB) (float64, []float32) {
 
 func adam() Config { return Config{Seed: 3, Groups: []Group{{Rule: optim.Rule{Kind: "adam"}}}} }
 
-// TestGradients compares every gradient with central differences of the
-// reference, in float64.
+// TestGradients compares every gradient with central differences of the reference in float64.
 func TestGradients(t *testing.T) {
 	for _, s := range []Spec{
 		{},
@@ -148,7 +147,7 @@ func checkGradients(t *testing.T, s Spec) {
 	const rows = 11
 	m := newModel(t, s, rows, Config{Seed: 9})
 	for _, p := range m.arena.Params() {
-		for i := range p.Value { // scales and biases away from 1 and 0
+		for i := range p.Value { // so that scales differ from 1 and biases from 0
 			p.Value[i] += 0.1 * float32(i%3)
 		}
 	}
@@ -178,7 +177,7 @@ func checkGradients(t *testing.T, s Spec) {
 		}
 	}
 	if want := ref.loss(x, m.label); math.Abs(loss-want) > 1e-5*want {
-		t.Fatalf("loss %v, the reference %v", loss, want)
+		t.Fatalf("loss %v, reference %v", loss, want)
 	}
 	slope := func(at *float64) float64 {
 		const h = 1e-6

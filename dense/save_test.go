@@ -14,7 +14,7 @@ import (
 
 var savedSpec = Spec{In: 3, Hidden: []int{4}, BatchNorm: true, Dropout: 0.2, Out: 1}
 
-// train takes steps from..to.
+// train performs the steps of a range, including both ends.
 func (m *model) train(t testing.TB, from, to int64) {
 	for step := from; step <= to; step++ {
 		m.arena.ZeroGrad()
@@ -31,6 +31,8 @@ func save(t testing.TB, a *Arena) []byte {
 	return b.Bytes()
 }
 
+// TestALoadedModelTrainsOnWithTheSameBits: for every rule, a model that was saved and loaded
+// trains to the bits of an uninterrupted one.
 func TestALoadedModelTrainsOnWithTheSameBits(t *testing.T) {
 	for _, kind := range optim.Kinds() {
 		c := Config{Seed: 3, Groups: []Group{{Rule: optim.Rule{Kind: kind}, L2: 0.01}}}
@@ -48,11 +50,12 @@ func TestALoadedModelTrainsOnWithTheSameBits(t *testing.T) {
 		}
 		n.train(t, 5, 8)
 		if !same(n.arena.Values(), m.arena.Values()) || !same(n.arena.state, m.arena.state) {
-			t.Errorf("%s: the loaded model went another way", kind)
+			t.Errorf("%s: the loaded model trained to other values", kind)
 		}
 	}
 }
 
+// TestEvaluationIgnoresTheState: a model can be loaded without the state of its optimizer.
 func TestEvaluationIgnoresTheState(t *testing.T) {
 	m := newModel(t, savedSpec, 9, adam())
 	m.train(t, 1, 3)
@@ -66,6 +69,7 @@ func TestEvaluationIgnoresTheState(t *testing.T) {
 	}
 }
 
+// TestLoadNamesBothSides: if a file does not match the model, the error describes both.
 func TestLoadNamesBothSides(t *testing.T) {
 	m := newModel(t, savedSpec, 9, adam())
 	b := save(t, m.arena)
@@ -85,7 +89,7 @@ func TestLoadNamesBothSides(t *testing.T) {
 		err := n.arena.Load(bytes.NewReader(b))
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, %s: error %v does not say %s", c.spec, c.rule, err, want)
+				t.Errorf("%v, %s: error %v does not contain %s", c.spec, c.rule, err, want)
 			}
 		}
 	}
@@ -95,6 +99,8 @@ func TestLoadNamesBothSides(t *testing.T) {
 	}
 }
 
+// TestDamageIsFoundAndChangesNothing: a truncated file and a flipped byte are rejected and
+// change nothing.
 func TestDamageIsFoundAndChangesNothing(t *testing.T) {
 	m := newModel(t, savedSpec, 9, adam())
 	m.train(t, 1, 2)
@@ -103,7 +109,7 @@ func TestDamageIsFoundAndChangesNothing(t *testing.T) {
 	values, state := append([]float32(nil), n.arena.Values()...), append([]float32(nil), n.arena.state...)
 	for i := range b {
 		if err := n.arena.Load(bytes.NewReader(b[:i])); err == nil || !strings.Contains(err.Error(), "cut short") {
-			t.Fatalf("cut at %d of %d: %v", i, len(b), err)
+			t.Fatalf("truncated at %d of %d: %v", i, len(b), err)
 		}
 		bad := bytes.Clone(b)
 		bad[i] ^= 0x10
@@ -112,7 +118,7 @@ func TestDamageIsFoundAndChangesNothing(t *testing.T) {
 		}
 	}
 	if !same(n.arena.Values(), values) || !same(n.arena.state, state) {
-		t.Error("a refused load changed the model")
+		t.Error("a rejected load changed the model")
 	}
 	broken := errors.New("device gone")
 	if err := n.arena.Load(io.MultiReader(bytes.NewReader(b[:90]), iotest.ErrReader(broken))); !errors.Is(err, broken) {
@@ -133,6 +139,7 @@ func (f *full) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// TestAFullDiskIsAnError: Save returns the error of a write that fails.
 func TestAFullDiskIsAnError(t *testing.T) {
 	m := newModel(t, savedSpec, 9, adam())
 	for size := range len(save(t, m.arena)) {
@@ -143,6 +150,7 @@ func TestAFullDiskIsAnError(t *testing.T) {
 	}
 }
 
+// TestAnEmptyArenaIsSaved: an arena without parameters can be saved and loaded.
 func TestAnEmptyArenaIsSaved(t *testing.T) {
 	a := new(Arena)
 	fatal.If(t, a.Build(Config{}))
@@ -151,22 +159,24 @@ func TestAnEmptyArenaIsSaved(t *testing.T) {
 	}
 }
 
+// FuzzLoad: a file that is rejected changes nothing, and one that is accepted is saved with the
+// same bytes.
 func FuzzLoad(f *testing.F) {
 	m := newModel(f, savedSpec, 9, adam())
 	b := save(f, m.arena)
 	f.Add(b)
 	f.Add(b[:40])
 	f.Add([]byte(saveMagic))
-	reader := newModel(f, savedSpec, 9, Config{}) // without state: it skips the sections that it does not need
+	reader := newModel(f, savedSpec, 9, Config{}) // without state, so it skips the sections of state
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, a := range []*Arena{m.arena, reader.arena} {
 			before := append([]float32(nil), a.Values()...)
 			if err := a.Load(bytes.NewReader(b)); err != nil && !same(before, a.Values()) {
-				t.Errorf("a refused load changed the model: %v", err)
+				t.Errorf("a rejected load changed the model: %v", err)
 			}
 		}
 		if m.arena.Load(bytes.NewReader(b)) == nil && !bytes.HasPrefix(b, save(t, m.arena)) {
-			t.Error("what was loaded is not what would be saved")
+			t.Error("the loaded bytes differ from the saved ones")
 		}
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// persist runs a shell script on 3 ranks with restarts. It returns the output, with a line for
-// each failure.
+// persist runs a shell script on 3 ranks with restarts. It returns the outcome and the output,
+// with a line for each failure.
 func persist(t *testing.T, ctx context.Context, script string, restarts, least int, failed func(Failure)) (Outcome, string) {
 	t.Helper()
 	out := newText()
@@ -32,7 +32,7 @@ func persist(t *testing.T, ctx context.Context, script string, restarts, least i
 	return o, out.String()
 }
 
-// TestReplaced: a rank that fails in two generations is replaced in the next.
+// TestReplaced: a rank that fails in two generations is replaced both times.
 func TestReplaced(t *testing.T) {
 	o, out := persist(t, t.Context(), `
 		[ $WDLRUN_RANK = 1 ] && [ $WDLRUN_GENERATION -lt 2 ] && exit 3
@@ -43,13 +43,13 @@ func TestReplaced(t *testing.T) {
 	}
 	for _, line := range []string{"after 0: exited [0 1 2]", "after 1: exited [0 1 2]", "0 of 3", "1 of 3", "2 of 3"} {
 		if strings.Count(out, line+"\n") != 1 {
-			t.Errorf("%q is not there once:\n%s", line, out)
+			t.Errorf("want %q once in\n%s", line, out)
 		}
 	}
 }
 
-// TestLeftOut checks that, if the job can continue with fewer ranks, the remaining ones are
-// renumbered, and that the policy identifies them by their places.
+// TestLeftOut: if the job can continue with fewer ranks, the remaining ranks are renumbered. The
+// policy identifies them by their places.
 func TestLeftOut(t *testing.T) {
 	var texts []string
 	o, out := persist(t, t.Context(), `
@@ -68,8 +68,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestGivesUp: without progress the restarts are used up, and the outcome is the
-// last failure's.
+// TestGivesUp: without progress the restarts are used up, and the outcome is the last failure.
 func TestGivesUp(t *testing.T) {
 	o, out := persist(t, t.Context(), `[ $WDLRUN_RANK = 2 ] && exit 7; sleep 100`, 2, 0, nil)
 	if o.Code != 7 || o.Restarts != 2 || o.Verdict == nil || !strings.Contains(o.GaveUp, "2 restarts have brought no step") {
@@ -77,8 +76,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// TestInterruptedPause: a job that is interrupted between two generations is not
-// started again.
+// TestInterruptedPause: a job that is interrupted between two generations does not start again.
 func TestInterruptedPause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	o, out := persist(t, ctx, `exit 1`, 5, 0, func(Failure) { cancel(Interrupted{endingSignals[1]}) })
@@ -87,11 +85,12 @@ func TestInterruptedPause(t *testing.T) {
 	}
 }
 
+// TestPlanOnly: a plan of some of the ranks renumbers them and keeps the other settings.
 func TestPlanOnly(t *testing.T) {
 	p := number([]Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}, []int{2, 1, 2})
 	p.Each = Each{Bind: "core", Memory: 1}
 	if only := p.Only([]int{1}); only.Each != p.Each {
-		t.Errorf("%+v is left of %+v", only.Each, p.Each)
+		t.Errorf("got %+v from %+v", only.Each, p.Each)
 	}
 	var got strings.Builder
 	for _, r := range p.Only([]int{1, 3, 4}).Ranks {
@@ -102,7 +101,7 @@ func TestPlanOnly(t *testing.T) {
 	}
 }
 
-// TestRestartFlags: numbers that cannot be are refused before a rank is started.
+// TestRestartFlags: invalid numbers are rejected before a rank starts.
 func TestRestartFlags(t *testing.T) {
 	for want, job := range map[string]Job{
 		"-1 restarts":            {Restarts: -1},
@@ -116,14 +115,14 @@ func TestRestartFlags(t *testing.T) {
 	}
 }
 
-// TestPermanent: an error that a rank reports as one that would occur again, or that it
-// reports itself twice in a row at the same step, is not met by starting again.
+// TestPermanent: the job does not restart after an error that is reported as permanent, or that
+// a rank reports twice in a row at the same step.
 func TestPermanent(t *testing.T) {
 	fault := rank.Verdict{Kind: rank.Failed, Rank: 1, Step: 7, Cause: "the loss is not finite"}
 	otherStep, otherCause, killed := fault, fault, fault
 	otherStep.Step, otherCause.Cause, killed.Kind = 8, "no space left", rank.Killed
 	elsewhere := fault
-	elsewhere.Rank = 0 // all saw it, another was first
+	elsewhere.Rank = 0 // all ranks reported it, another one first
 	for _, x := range []struct {
 		name   string
 		before *rank.Verdict
@@ -138,7 +137,7 @@ func TestPermanent(t *testing.T) {
 	missing := rank.Verdict{Kind: rank.Failed, Cause: "no such file", Permanent: true}
 	first := &generations{policy: restart.New(restart.Config{Size: 2}), places: []int{0, 1}, begin: time.Now()}
 	if first.judge(Outcome{Verdict: &missing}, false); first.judged.Plan != restart.GiveUp || !strings.Contains(first.judged.Text, "fixed") {
-		t.Errorf("an error that would come again, once: %+v", *first.judged)
+		t.Errorf("a permanent error, reported once: %+v", *first.judged)
 	}
 	g := &generations{policy: restart.New(restart.Config{Size: 2}), places: []int{0, 1}, begin: time.Now(), failed: &killed}
 	if g.judge(Outcome{Verdict: &killed}, false); g.judged.Plan != restart.Restore {

@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// TestWith checks plans after changes: hosts, and ranks numbered in their order.
+// TestWith checks plans after changes: the hosts, and ranks numbered in the order of the hosts.
 func TestWith(t *testing.T) {
 	own, err := os.Hostname()
 	fatal.If(t, err)
@@ -62,26 +62,26 @@ func TestExcept(t *testing.T) {
 	old := number([]Host{{Name: "a"}, {Name: "b"}}, []int{2, 1})
 	next := number([]Host{{Name: "b"}, {Name: "c"}, {Name: "d"}}, []int{3, 1, 2})
 	if p, more := next.except(old); !more || p.Hosts() != "c:1,d:2" {
-		t.Errorf("%t %s", more, p.Hosts())
+		t.Errorf("new hosts: %t, %s", more, p.Hosts())
 	}
 	if _, more := old.except(next.Only([]int{0, 3})); !more {
-		t.Error("host a is new")
+		t.Error("host a is not reported as new")
 	}
 	if _, more := next.except(next); more {
-		t.Error("no host is new")
+		t.Error("a host of the same plan is reported as new")
 	}
 }
 
-// TestMoved moves the ranks of a host that was lost three times to free slots, and never to
-// a host that was excluded.
+// TestMoved: the ranks of a host that was lost three times move to free slots, but never to an
+// excluded host.
 func TestMoved(t *testing.T) {
 	g := &generations{job: Job{Plan: number([]Host{{Name: "a"}, {Name: "b"}}, []int{2, 2}), Hosts: []Host{{Name: "a", Slots: 3}, {Name: "b", Slots: 2}, {Name: "c", Slots: 4}}}}
 	if p, free := g.moved("b"); !free || p.Hosts() != "a:3,c:1" {
-		t.Errorf("%t %s", free, p.Hosts())
+		t.Errorf("free slots: %t, hosts %s", free, p.Hosts())
 	}
 	g.excluded = []string{"c"}
 	if p, free := g.moved("b"); free {
-		t.Errorf("there is one free slot for two ranks: %s", p.Hosts())
+		t.Errorf("two ranks were moved to one free slot: %s", p.Hosts())
 	}
 	g.excluded, g.places = nil, []int{0, 1, 2, 3}
 	g.policy = restart.New(restart.Config{Size: 4})
@@ -92,12 +92,12 @@ func TestMoved(t *testing.T) {
 		last = g.judged
 	}
 	if last.Plan != restart.Restore || last.Exclude != "b" {
-		t.Errorf("%+v", last)
+		t.Errorf("the last plan is %+v", last)
 	}
 }
 
-// growing runs ranks that end on request. A group of three fails at once. ask makes changes
-// while the job runs.
+// growing runs ranks that end on request. A group of three ranks fails at once. ask requests
+// changes while the job runs.
 func growing(t *testing.T, restarts int, ask func(change func(Change) (string, error))) (o Outcome, turns string) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -130,8 +130,8 @@ func growing(t *testing.T, restarts int, ask func(change func(Change) (string, e
 	return o, text.String()
 }
 
-// TestChange adds and removes ranks of a running job, which uses up no restart. A change
-// that fails returns to the previous ranks.
+// TestChange adds and removes ranks of a running job without using up a restart. A change that
+// fails returns to the previous ranks.
 func TestChange(t *testing.T) {
 	o, out := growing(t, 0, func(change func(Change) (string, error)) {
 		for _, x := range []struct {
@@ -161,15 +161,15 @@ func TestChange(t *testing.T) {
 		}
 	}
 	if turns.String() != want {
-		t.Errorf("%s, want\n%s\nof\n%s", turns.String(), want, out)
+		t.Errorf("turns\n%s, want\n%s\noutput:\n%s", turns.String(), want, out)
 	}
 	if o.Restarts != 0 || o.Size != 1 || o.Code != 143 {
 		t.Errorf("restarts %d, size %d, exit code %d", o.Restarts, o.Size, o.Code)
 	}
 }
 
-// TestChangeOfAnEndedJob answers changes that come too late: after the work, and after a
-// failure.
+// TestChangeOfAnEndedJob: changes that come too late, after the work or after a failure, are
+// answered with an error.
 func TestChangeOfAnEndedJob(t *testing.T) {
 	for env, want := range map[string]string{"done": errJobEnds.Error(), "fail": " failed: told to; try again"} {
 		t.Run(env, func(t *testing.T) {

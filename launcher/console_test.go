@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
+// TestLines: output is forwarded in whole lines with a prefix, and long lines are split.
 func TestLines(t *testing.T) {
 	for _, c := range []struct {
 		writes []string
@@ -46,8 +47,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesLoseNothing checks that the text without prefixes does not depend on how output
-// is split into writes, except for the end of the last line.
+// TestLinesLoseNothing: the text without prefixes does not depend on how the output is split
+// into writes, except for the end of the last line.
 func TestLinesLoseNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b bytes.Buffer
@@ -68,6 +69,7 @@ func TestLinesLoseNothing(t *testing.T) {
 	})
 }
 
+// TestLinesOfManyRanksStayWhole: lines of ranks that write concurrently are not mixed.
 func TestLinesOfManyRanksStayWhole(t *testing.T) {
 	var b bytes.Buffer
 	c := &console{stdout: &b, stderr: &b}
@@ -90,8 +92,8 @@ func TestLinesOfManyRanksStayWhole(t *testing.T) {
 	}
 }
 
-// TestProgressIsNotGarbled: on a terminal the progress line is taken away before
-// a line of a rank and put back after it.
+// TestProgressIsNotGarbled: on a terminal the progress line is erased before a line of a rank
+// and printed again after it.
 func TestProgressIsNotGarbled(t *testing.T) {
 	var out, screen bytes.Buffer
 	c := &console{stdout: &out, stderr: &screen}
@@ -100,7 +102,7 @@ func TestProgressIsNotGarbled(t *testing.T) {
 	at := time.Time{}.Add(time.Second)
 	d.update(at, rank.Status{Step: 1, Steps: 2, Phase: "x", Loss: .5})
 	newLines(c, &out, 0, true).Write([]byte("hello\n"))
-	d.update(at, rank.Status{Step: 1, Steps: 2, Phase: "x", Loss: .5}) // nothing new
+	d.update(at, rank.Status{Step: 1, Steps: 2, Phase: "x", Loss: .5}) // nothing has changed
 	d.end()
 	const clear, line = "\r\x1b[K", "step 1/2 · loss 0.5"
 	if want := clear + line + clear + line + clear; screen.String() != want {
@@ -111,8 +113,8 @@ func TestProgressIsNotGarbled(t *testing.T) {
 	}
 }
 
-// TestPlainProgressIsSparse: at most 20 lines in half an hour, the first after a
-// second.
+// TestPlainProgressIsSparse: there are at most 20 lines of progress in half an hour, and the
+// first appears after a second.
 func TestPlainProgressIsSparse(t *testing.T) {
 	var screen bytes.Buffer
 	d := newDisplay(&console{stdout: &screen, stderr: &screen}, time.Time{})
@@ -128,6 +130,7 @@ func TestPlainProgressIsSparse(t *testing.T) {
 	}
 }
 
+// TestProgressLine compares the progress line with the expected one.
 func TestProgressLine(t *testing.T) {
 	for _, c := range []struct {
 		s    rank.Status
@@ -153,9 +156,8 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-// TestPace checks that the remaining time follows from the steps seen, without those before
-// a resume, that it does not grow while a rank makes no progress, and that this is
-// reported.
+// TestPace: the remaining time follows from the steps done, without the steps before a resume.
+// It does not grow while a rank makes no progress, which is reported.
 func TestPace(t *testing.T) {
 	var p pace
 	status := func(step int64) rank.Status { return rank.Status{Step: step, Steps: 1400, Phase: "compute"} }
@@ -181,8 +183,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestProgressOfAnotherLauncher: the coordinator in rank 0 receives a status of trained
-// samples although no launcher waits for the first step.
+// TestProgressOfAnotherLauncher: a coordinator in rank 0 accepts a status although no launcher
+// waits for the first step.
 func TestProgressOfAnotherLauncher(t *testing.T) {
 	host := NewProgress(io.Discard)
 	for step := range int64(2) {

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/launcher"
 )
 
-// Any program can be the rank of a job. The main function of a launcher would also set a
-// Guard and use the context of WithSignals.
+// Any program can be a rank of a job. The main function of a launcher would also set a Guard and
+// use the context of WithSignals.
 func ExampleRun() {
 	plan, err := launcher.Place(1, nil, false, launcher.BySlot)
 	if err != nil {

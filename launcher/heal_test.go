@@ -10,7 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// TestHear waits for the stacks of the remaining ranks only, and not longer than the pause.
+// TestHear: the launcher waits only for the stacks of the remaining ranks, and not longer than
+// the pause.
 func TestHear(t *testing.T) {
 	v := &rank.Verdict{Kind: rank.Lost, Rank: 1}
 	ranks := []Placed{{Rank: 0}, {Rank: 1}, {Rank: 2}, {Rank: 3}}
@@ -38,8 +39,8 @@ func TestHear(t *testing.T) {
 	}
 }
 
-// TestForgotten: the remaining ranks continue from memory, also if a group is lost before it has
-// formed. The new processes of that group hold no shards.
+// TestForgotten: the remaining ranks continue from memory even if the next group is lost before
+// it has formed. The new processes of that group have no shards.
 func TestForgotten(t *testing.T) {
 	ranks := []Placed{{Rank: 0}, {Rank: 1}, {Rank: 2}}
 	for _, k := range []struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
+// TestParseHosts: the argument of -H is parsed, and invalid hosts are rejected.
 func TestParseHosts(t *testing.T) {
 	for _, c := range []struct {
 		list string
@@ -47,6 +48,7 @@ func TestParseHosts(t *testing.T) {
 	}
 }
 
+// TestReadHostfile: the formats of hostfiles are parsed, and invalid lines are rejected.
 func TestReadHostfile(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -75,6 +77,7 @@ func TestReadHostfile(t *testing.T) {
 	}
 }
 
+// TestHosts: -H and -hostfile give the hosts of a job, and cannot be combined.
 func TestHosts(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "hosts")
@@ -98,6 +101,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// TestLocalHosts: names and addresses of this machine are local hosts.
 func TestLocalHosts(t *testing.T) {
 	own, err := os.Hostname()
 	fatal.If(t, err)
@@ -108,12 +112,13 @@ func TestLocalHosts(t *testing.T) {
 	}
 }
 
+// FuzzReadHostfile: a hostfile gives valid hosts or an error.
 func FuzzReadHostfile(f *testing.F) {
 	f.Add("a slots=2 # x\n[::1]:3\nb max_slots=1\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		hosts, err := readHostfile("f", strings.NewReader(text))
 		if err == nil && len(hosts) == 0 {
-			t.Error("neither hosts nor an error")
+			t.Error("no hosts and no error")
 		}
 		for _, h := range hosts {
 			if h.Name == "" || h.Slots < 1 {
@@ -123,13 +128,14 @@ func FuzzReadHostfile(f *testing.F) {
 	})
 }
 
+// TestPlace: ranks fill the slots of one host after another, and too many ranks are rejected.
 func TestPlace(t *testing.T) {
 	ab := []Host{{"a", 2, 0}, {"b", 4, 5}}
 	for _, c := range []struct {
 		np    int
 		hosts []Host
 		over  bool
-		want  string // host:ranks
+		want  string // as host:ranks
 		err   string
 	}{
 		{0, nil, false, "localhost:1", ""},
@@ -159,8 +165,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestPlaceByNode: ranks are spread over hosts as evenly as slots allow. The ranks of a host
-// have consecutive numbers.
+// TestPlaceByNode: ranks are spread over the hosts as evenly as the slots allow. The ranks of a
+// host have consecutive numbers.
 func TestPlaceByNode(t *testing.T) {
 	hosts := []Host{{"a", 2, 0}, {"b", 4, 5}, {"c", 1, 1}}
 	for _, c := range []struct {
@@ -183,8 +189,8 @@ func TestPlaceByNode(t *testing.T) {
 	}
 }
 
-// TestPlacesAreWhole: ranks count up, local ranks count up on each host, no host
-// has more than it may.
+// TestPlacesAreWhole: ranks and local ranks are numbered consecutively, and no host has more
+// ranks than slots.
 func TestPlacesAreWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var hosts []Host
@@ -205,7 +211,7 @@ func TestPlacesAreWhole(t *testing.T) {
 		counts := map[string]int{}
 		for i, r := range p.Ranks {
 			if r.Rank != i || r.LocalRank != counts[r.Host] {
-				t.Fatalf("rank %d is %+v", i, r)
+				t.Fatalf("place %d has rank %+v", i, r)
 			}
 			counts[r.Host]++
 		}
@@ -214,17 +220,19 @@ func TestPlacesAreWhole(t *testing.T) {
 		}
 		for _, r := range p.Ranks {
 			if r.LocalSize != counts[r.Host] {
-				t.Fatalf("%+v on a host of %d", r, counts[r.Host])
+				t.Fatalf("%+v on a host with %d ranks", r, counts[r.Host])
 			}
 		}
 		for _, h := range hosts {
 			if n := counts[h.Name]; h.Max > 0 && n > h.Max || !over && n > h.Slots {
-				t.Fatalf("%d ranks on %+v", n, h)
+				t.Fatalf("%d ranks on host %+v", n, h)
 			}
 		}
 	})
 }
 
+// TestPlanForPeopleAndPrograms compares the text and the JSON form of a plan with the expected
+// ones.
 func TestPlanForPeopleAndPrograms(t *testing.T) {
 	p, err := Place(3, []Host{{"localhost", 2, 0}, {"far.example", 2, 0}}, false, BySlot)
 	fatal.If(t, err)

@@ -27,7 +27,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// text is a writer that several goroutines write and wait for.
+// text is a buffer that several goroutines write to and wait for.
 type text struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
@@ -52,8 +52,7 @@ func (w *text) String() string {
 	return w.b.String()
 }
 
-// find waits until n matches of the pattern are there and returns the first
-// group of each.
+// find waits for n matches of the pattern and returns the first group of each.
 func (w *text) find(t *testing.T, pattern string, n int) (found []string) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -68,7 +67,7 @@ func (w *text) find(t *testing.T, pattern string, n int) (found []string) {
 	return found
 }
 
-// until waits until the output meets the condition is.
+// until waits until the output satisfies a condition.
 func (w *text) until(t *testing.T, what string, is func(s string) bool) {
 	t.Helper()
 	late := time.After(patient.Longest)
@@ -76,7 +75,7 @@ func (w *text) until(t *testing.T, what string, is func(s string) bool) {
 		select {
 		case <-w.news:
 		case <-late:
-			t.Fatalf("waited in vain for %s in:\n%s", what, w)
+			t.Fatalf("timed out waiting for %s in:\n%s", what, w)
 		}
 	}
 }
@@ -91,7 +90,7 @@ func (w *text) pids(t *testing.T, pattern string, n int) (pids []int) {
 	return pids
 }
 
-// begin runs a job in another goroutine.
+// begin runs a job on another goroutine.
 func begin(t *testing.T, ctx context.Context, job Job) (out *text, end func() Outcome) {
 	t.Helper()
 	out = newText()
@@ -113,12 +112,13 @@ func begin(t *testing.T, ctx context.Context, job Job) (out *text, end func() Ou
 		case o := <-ended:
 			return o
 		case <-time.After(patient.Longest):
-			t.Fatalf("the job does not end:\n%s", out)
+			t.Fatalf("the job did not end:\n%s", out)
 		}
 		return Outcome{}
 	}
 }
 
+// TestJob: a job of three ranks ends with exit code 0 and the result of rank 0.
 func TestJob(t *testing.T) {
 	out, end := begin(t, t.Context(), Job{Plan: local(t, 3), Command: self("rank", "work"), Quiet: true, Name: "j"})
 	o := end()
@@ -132,7 +132,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// heard is a job's host that waits for a status with a message.
+// heard is the host of a job. It waits for a status with a message.
 type heard struct {
 	from  int
 	first chan struct{}
@@ -148,9 +148,10 @@ func (h *heard) Status(r int, s rank.Status) {
 	}
 }
 
+// TestKilledRank: the verdict on a killed rank names its signal and its last status.
 func TestKilledRank(t *testing.T) {
 	host := &heard{from: 1, first: make(chan struct{})}
-	out, end := begin(t, t.Context(), Job{Plan: local(t, 3), Command: self("rank", "wait"), Quiet: true, Host: host, Timeout: 2 * patient.Longest}) // which it does not wait for
+	out, end := begin(t, t.Context(), Job{Plan: local(t, 3), Command: self("rank", "wait"), Quiet: true, Host: host, Timeout: 2 * patient.Longest}) // the verdict must not depend on this timeout
 	pids := out.pids(t, `rank \d pid (\d+)\n`, 3)
 	victim := out.pids(t, `rank 1 pid (\d+)\n`, 1)[0]
 	<-host.first
@@ -164,6 +165,7 @@ func TestKilledRank(t *testing.T) {
 	awaitGone(t, pids)
 }
 
+// TestFailedRank: the verdict on a rank that reports an error contains the error.
 func TestFailedRank(t *testing.T) {
 	_, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "fail"), Quiet: true})
 	o := end()
@@ -172,7 +174,7 @@ func TestFailedRank(t *testing.T) {
 	}
 }
 
-// TestLeavingRank: code 0 is no good end for a rank that had joined.
+// TestLeavingRank: exit code 0 is a failure of a rank that has joined and not finished.
 func TestLeavingRank(t *testing.T) {
 	_, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "leave"), Quiet: true})
 	o := end()
@@ -181,11 +183,12 @@ func TestLeavingRank(t *testing.T) {
 	}
 }
 
+// TestStoppedRank: the verdict on a stopped rank reports that it is silent.
 func TestStoppedRank(t *testing.T) {
 	patient.Try(t, time.Second, func(timeout time.Duration) error {
 		out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "wait"), Quiet: true, Timeout: timeout})
 		out.until(t, "both ranks", func(s string) bool { return strings.Count(s, "\n") >= 2 })
-		if strings.Count(out.String(), " pid ") < 2 { // a busy machine, which starts no two processes in that time
+		if strings.Count(out.String(), " pid ") < 2 { // a busy machine did not start two processes in that time
 			return fmt.Errorf("%+v", end())
 		}
 		pids := out.pids(t, `rank \d pid (\d+)\n`, 2)
@@ -200,8 +203,8 @@ func TestStoppedRank(t *testing.T) {
 	})
 }
 
-// TestJudgedAtOnce: the verdict is reported once, while the ranks that it does not name still
-// run.
+// TestJudgedAtOnce: the verdict is reported once, while the ranks that it does not name are
+// still running.
 func TestJudgedAtOnce(t *testing.T) {
 	var reported []string
 	running := make(chan []int, 1)
@@ -218,21 +221,21 @@ func TestJudgedAtOnce(t *testing.T) {
 		}})
 	pids := out.pids(t, `rank \d pid (\d+)\n`, 3)
 	for _, pid := range pids {
-		syscall.Kill(pid, syscall.SIGSTOP) // they learn of it when they continue
+		syscall.Kill(pid, syscall.SIGSTOP) // the ranks receive the verdict when they are resumed
 	}
 	running <- pids
 	syscall.Kill(pids[1], syscall.SIGKILL)
 	o := end()
 	if len(reported) != 1 || o.Verdict == nil || reported[0] != o.Verdict.String() || strings.Count(out.String(), reported[0]+"\n") != 1 {
-		t.Errorf("reported %q; %v\n%s", reported, o.Verdict, out)
+		t.Errorf("reports %q; %v\n%s", reported, o.Verdict, out)
 	}
 }
 
-// meeting is a crew of two hosts, each of which waits for the other one to start a rank.
+// meeting is a crew of two hosts, each of which waits until the other one starts a rank.
 type meeting struct {
 	crew
 	hosts   chan string
-	refuses int // a rank that is not started
+	refuses int // the rank that this host refuses to start
 }
 
 func (m *meeting) start(o order) (pid int, err error) {
@@ -251,8 +254,8 @@ func (m *meeting) start(o order) (pid int, err error) {
 	return 1000 + o.placed.Rank, nil
 }
 
-// TestHostsStartConcurrently: no host waits for another one to start its ranks, and the first
-// failure is the error.
+// TestHostsStartConcurrently: the hosts start their ranks concurrently, and the first failure is
+// the error.
 func TestHostsStartConcurrently(t *testing.T) {
 	for refuses, want := range map[int]string{-1: "<nil>", 3: "refused"} {
 		least, most := 4, 4
@@ -282,7 +285,7 @@ func mustListen(t *testing.T) *net.TCPListener {
 	return front
 }
 
-// TestSeats: each rank of a fleet has separate CPUs and keeps them when it is restarted.
+// TestSeats: each rank of a fleet has its own CPUs and keeps them when it is restarted.
 func TestSeats(t *testing.T) {
 	f := &fleet{shares: [][]int{{0}, {1, 2}}, shareOf: map[int]int{}}
 	for _, x := range []struct {
@@ -298,8 +301,8 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// TestEndIsReportedBeforeItsOutput: a process whose output another process holds is reported
-// when it ends. Its output is read until no process holds it.
+// TestEndIsReportedBeforeItsOutput: the end of a process is reported at once, even if another
+// process holds its output open. The output is read until no process holds it open.
 func TestEndIsReportedBeforeItsOutput(t *testing.T) {
 	out, dir := newText(), t.TempDir()
 	c := &console{stdout: out, stderr: out}
@@ -327,7 +330,7 @@ func TestDeafRanks(t *testing.T) {
 	t.Parallel()
 	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "deaf"), Quiet: true, Grace: 200 * time.Millisecond})
 	pids := out.pids(t, `rank \d pid (\d+)\n`, 2)
-	syscall.Kill(pids[0], syscall.SIGSEGV) // Go's runtime ends itself by it
+	syscall.Kill(pids[0], syscall.SIGSEGV) // Go's runtime exits at this signal
 	o := end()
 	if o.Code == 0 || o.Verdict == nil || o.Verdict.Pid != pids[0] {
 		t.Errorf("%+v %v", o, o.Verdict)
@@ -335,7 +338,7 @@ func TestDeafRanks(t *testing.T) {
 	awaitGone(t, pids)
 }
 
-// TestAnyProgram: programs that know nothing of the coordinator.
+// TestAnyProgram: programs that do not use the coordinator can be ranks.
 func TestAnyProgram(t *testing.T) {
 	for _, c := range []struct {
 		script  string
@@ -344,7 +347,7 @@ func TestAnyProgram(t *testing.T) {
 		out     string
 	}{
 		{"exit 0", 0, "", ""},
-		{"echo $WDLRUN_RANK/$WDLRUN_SIZE; cat", 0, "", "[1] 1/2\n"}, // standard input is empty
+		{"echo $WDLRUN_RANK/$WDLRUN_SIZE; cat", 0, "", "[1] 1/2\n"}, // the standard input of rank 1 is empty
 		{"printf 'no end'", 0, "", "[0] no end\n"},
 		{"[ $WDLRUN_RANK = 0 ] && exit 0; exit 3", 3, "rank 1 .* ended with exit code 3$", ""},
 		{"[ $WDLRUN_RANK = 0 ] && exit 4; sleep 1000", 4, "rank 0 .* ended with exit code 4$", ""},
@@ -366,6 +369,7 @@ func TestAnyProgram(t *testing.T) {
 	}
 }
 
+// TestErrorsBeforeTheStart: invalid jobs are rejected with the cause and the exit code.
 func TestErrorsBeforeTheStart(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -417,6 +421,8 @@ func TestLimitsOfTheSystem(t *testing.T) {
 	}
 }
 
+// TestInterrupt: a job that is interrupted ends all its processes and has the exit code of the
+// signal.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out, end := begin(t, ctx, Job{Plan: local(t, 2), Command: []string{"sh", "-c", "echo pid $$; sleep 1000 & echo pid $!; wait"}, Quiet: true})
@@ -426,11 +432,11 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("%+v %v", o, o.Verdict)
 	}
 	awaitGone(t, pids)
-	// A context that has ended already starts nothing that stays.
+	// With a context that has ended, no process remains.
 	if o, err := Run(ctx, Job{Plan: local(t, 2), Command: []string{"sleep", "1000"}, Quiet: true}); o.Code != 130 || err != nil {
 		t.Errorf("%+v %v", o, err)
 	}
-	// Ends other than by a signal have the code 1.
+	// An end other than by a signal has exit code 1.
 	ctx, cancel = context.WithCancelCause(t.Context())
 	out, end = begin(t, ctx, Job{Plan: local(t, 1), Command: []string{"sh", "-c", "echo pid $$; sleep 1000"}, Quiet: true})
 	out.pids(t, `pid (\d+)\n`, 1)
@@ -440,6 +446,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestOrdersReachRanks: orders are passed to the ranks.
 func TestOrdersReachRanks(t *testing.T) {
 	orders := make(chan control.Order)
 	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "orders"), Quiet: true, Orders: orders})
@@ -451,14 +458,14 @@ func TestOrdersReachRanks(t *testing.T) {
 	}
 }
 
-// launch starts a launcher process whose ranks are shells with children and
-// returns their process numbers.
+// launch starts a launcher process whose ranks are shells with child processes. It returns their
+// process ids.
 func launch(t *testing.T) (cmd *exec.Cmd, ended chan error, pids []int) {
 	t.Helper()
 	out := newText()
 	cmd = exec.Command(os.Args[0], "launch", "2", "sh", "-c", "echo pid $$; (sleep 1000 & echo pid $!; wait) & wait")
 	cmd.Stdout, cmd.Stderr = out, out
-	ownGroup(cmd) // as a shell does it
+	ownGroup(cmd) // as a shell does
 	cmd.WaitDelay = patient.Longest
 	fatal.If(t, cmd.Start())
 	ended = make(chan error, 1)
@@ -466,14 +473,14 @@ func launch(t *testing.T) (cmd *exec.Cmd, ended chan error, pids []int) {
 	return cmd, ended, out.pids(t, `pid (\d+)\n`, 4)
 }
 
-// TestKilledLauncher: no process stays, nor the children of ranks.
+// TestKilledLauncher: no process remains, including the child processes of ranks.
 func TestKilledLauncher(t *testing.T) {
 	cmd, ended, pids := launch(t)
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
 	if err == nil {
 		for word := range strings.FieldsSeq(string(children)) {
 			pid, _ := strconv.Atoi(word)
-			pids = append(pids, pid) // the guard among them
+			pids = append(pids, pid) // including the guard
 		}
 	}
 	cmd.Process.Kill()
@@ -481,11 +488,11 @@ func TestKilledLauncher(t *testing.T) {
 	awaitGone(t, pids)
 }
 
-// TestGuardKillsWhatIsMarked: a process whose group the launcher had no time to
-// name, and no other.
+// TestGuardKillsWhatIsMarked: the guard kills a process whose group the launcher had no time to
+// register, and no other process.
 func TestGuardKillsWhatIsMarked(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
-		t.Skip("this system does not tell environments:", err)
+		t.Skip("this system does not show the environment of processes:", err)
 	}
 	mark := "WDLRUN_KEY=" + rank.NewKey().Hex()
 	for _, orderly := range []bool{false, true} {
@@ -502,8 +509,8 @@ func TestGuardKillsWhatIsMarked(t *testing.T) {
 		if orderly {
 			g.close()
 		} else {
-			close(g.over)  // the launcher does nothing any more
-			g.pipe.Close() // as the system does when it is killed
+			close(g.over)  // the launcher does nothing after this
+			g.pipe.Close() // as the system does when the launcher is killed
 			<-g.done
 		}
 		for i, p := range procs {
@@ -520,6 +527,7 @@ func TestGuardKillsWhatIsMarked(t *testing.T) {
 	}
 }
 
+// TestSignalledLauncher: a signal to the launcher ends the job with the exit code of the signal.
 func TestSignalledLauncher(t *testing.T) {
 	for _, c := range []struct {
 		signal syscall.Signal
@@ -535,7 +543,7 @@ func TestSignalledLauncher(t *testing.T) {
 	}
 }
 
-// TestAGuardThatEndsIsReplaced: and the new one knows all groups.
+// TestAGuardThatEndsIsReplaced: if the guard ends, a new one starts and knows all groups.
 func TestAGuardThatEndsIsReplaced(t *testing.T) {
 	warned := make(chan string, 2)
 	g, err := startGuard(self("guard"), "", func(line string) { warned <- line })
@@ -560,7 +568,7 @@ func TestAGuardThatEndsIsReplaced(t *testing.T) {
 	awaitGone(t, []int{left.Process.Pid})
 }
 
-// TestGuardKillsWhatIsLeft: the groups that were named and not taken back.
+// TestGuardKillsWhatIsLeft: the guard kills the groups that were registered and not removed.
 func TestGuardKillsWhatIsLeft(t *testing.T) {
 	g, err := startGuard(self("guard"), "", func(line string) { t.Error(line) })
 	fatal.If(t, err)
@@ -571,12 +579,12 @@ func TestGuardKillsWhatIsLeft(t *testing.T) {
 		fatal.If(t, groups[i].Start())
 		g.watch(groups[i].Process.Pid)
 	}
-	fmt.Fprint(g.pipe, "nonsense\n+0\n+1\n+-1\n+\n\n") // none of these is a group to kill
+	fmt.Fprint(g.pipe, "nonsense\n+0\n+1\n+-1\n+\n\n") // invalid lines, which must be ignored
 	g.forget(groups[1].Process.Pid)
 	g.close()
 	awaitGone(t, []int{groups[0].Process.Pid})
 	if gone(groups[1].Process.Pid) {
-		t.Error("the group that was taken back is gone too")
+		t.Error("the group that was removed was killed too")
 	}
 	groups[1].Process.Kill()
 	for _, c := range groups {
@@ -584,6 +592,8 @@ func TestGuardKillsWhatIsLeft(t *testing.T) {
 	}
 }
 
+// TestEnvironment: a rank gets the environment of the job, with the variables of package rank
+// replaced.
 func TestEnvironment(t *testing.T) {
 	_, end := begin(t, t.Context(), Job{Plan: local(t, 1), Quiet: true, Generation: 3, Name: "mine",
 		Env:     []string{"PATH=" + os.Getenv("PATH"), "OTHER=kept", "WDLRUN_RANK=7", "WDLRUN_IP=10.0.0.1", "WDLRUN_MORE=kept"},
@@ -593,7 +603,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestNobodyReadsTheVerdict: ranks are ended all the same, also one that does not hear.
+// TestNobodyReadsTheVerdict: ranks end even if the verdict is not read, including a rank that
+// ignores it.
 func TestNobodyReadsTheVerdict(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{})

@@ -20,8 +20,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// The test binary also contains the programs that the tests start. Its first argument
-// selects one.
+// The test binary also contains the programs that the tests start. Its first argument selects
+// one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -34,18 +34,18 @@ func TestMain(m *testing.M) {
 			os.Exit(rankProgram(os.Args[2]))
 		}
 	}
-	// Under the race detector every process would sleep a second at its end.
+	// Under the race detector every process sleeps a second at its end by default.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	if signal.Ignored(os.Interrupt) { // as in the background of a shell; the launchers would ignore it too
+	if signal.Ignored(os.Interrupt) { // as for a background job of a shell; the launchers would inherit it
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	goleak.VerifyTestMain(patient.Settled(m))
 }
 
-// self is the command of one of the test binary's programs.
+// self returns the command line of one of the test binary's programs.
 func self(words ...string) []string { return append([]string{os.Args[0]}, words...) }
 
-// launchProgram is a launcher: "2 prog arg…".
+// launchProgram is a launcher with arguments such as "2 prog arg…".
 func launchProgram(args []string) int {
 	ctx, stop := WithSignals(context.Background())
 	defer stop()
@@ -101,7 +101,7 @@ func rankProgram(mode string) int {
 		}
 		return 0
 	case mode == "leave" && w.Rank == 1:
-		os.Exit(0) // without a word, not even that it leaves the coordinator
+		os.Exit(0) // without leaving the coordinator first
 	case mode == "fail" && w.Rank == 1:
 		s.Fail(errors.New("data: row 7: no number"), -1)
 		return 5
@@ -126,14 +126,14 @@ func rankProgram(mode string) int {
 	case mode == "deaf":
 		signal.Ignore(syscall.SIGTERM)
 		<-s.Aborted()
-		select {} // neither the verdict nor SIGTERM ends it
+		select {} // the verdict and SIGTERM are ignored
 	}
 	<-s.Aborted()
 	return 4
 }
 
-// grow is a rank that ends on request. Its result is its generation, or GROW. One
-// of three ranks fails before the first step.
+// grow is a rank that ends on request. Its result is its generation or GROW. One of three ranks
+// fails before the first step.
 func grow(s *control.Session, w rank.World) int {
 	if w.Size == 3 && w.Rank == 1 {
 		s.Fail(errors.New("no place for three"), -1)
@@ -156,7 +156,7 @@ func grow(s *control.Session, w rank.World) int {
 	return 0
 }
 
-// local is np ranks on this host.
+// local returns a plan of np ranks on this host.
 func local(t *testing.T, np int) Plan {
 	t.Helper()
 	p, err := Place(np, nil, false, BySlot)
@@ -164,7 +164,7 @@ func local(t *testing.T, np int) Plan {
 	return p
 }
 
-// gone reports whether a process is there no more, or only as a zombie.
+// gone reports whether a process has ended. A zombie counts as ended.
 func gone(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -174,7 +174,7 @@ func gone(pid int) bool {
 	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
 }
 
-// awaitGone waits until all the processes are gone.
+// awaitGone waits until all processes have ended.
 func awaitGone(t *testing.T, pids []int) {
 	t.Helper()
 	late := time.Now().Add(patient.Longest)
@@ -185,7 +185,7 @@ func awaitGone(t *testing.T, pids []int) {
 				if p, err := os.FindProcess(pid); err == nil {
 					p.Kill()
 				}
-				t.Fatalf("process %d is still there:\n%s", pid, out)
+				t.Fatalf("process %d is still running:\n%s", pid, out)
 			}
 			time.Sleep(5 * time.Millisecond)
 		}

@@ -7,7 +7,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// TestNewProgress: a coordinator in rank 0 reports steps to it as to a job.
+// TestNewProgress: a coordinator in rank 0 reports steps to a progress display as to the host of
+// a job.
 func TestNewProgress(t *testing.T) {
 	p := NewProgress(io.Discard)
 	p.Formed(nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// connected returns the hosts of a plan with one host "a", connected over a pipe, and the
-// host's end of it.
+// connected returns the hosts of a plan with one host "a", connected over a pipe, and the end of
+// the pipe at the host.
 func connected(t *testing.T, ranks int) (*remote, *hosts.Link) {
 	t.Helper()
 	a := newRemote(Job{Plan: number([]Host{{Name: "a"}}, []int{ranks})}, &console{stdout: io.Discard, stderr: io.Discard}, nil, "")
@@ -37,8 +37,8 @@ func connected(t *testing.T, ranks int) (*remote, *hosts.Link) {
 	return a, <-answered
 }
 
-// TestStartOnALostHost loses a host while one of its three ranks runs. The other two, whose
-// start is ordered later, end at once with the same cause.
+// TestStartOnALostHost loses a host while one of its three ranks runs. The other two, which are
+// started later, end at once with the same cause.
 func TestStartOnALostHost(t *testing.T) {
 	a, there := connected(t, 3)
 	h := a.of["a"]

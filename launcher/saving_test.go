@@ -18,7 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// steps is a job's host that waits until rank 0 has reported two different steps.
+// steps is the host of a job that waits until rank 0 has reported two different steps.
 type steps struct {
 	heard
 	first int64
@@ -37,7 +37,7 @@ func (h *steps) Status(r int, s rank.Status) {
 }
 
 // TestInterruptedRanksSave: interrupted ranks are not killed while they write a checkpoint,
-// however short the grace is.
+// however short the grace period is.
 func TestInterruptedRanksSave(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "saved")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -58,7 +58,7 @@ func TestInterruptedRanksSave(t *testing.T) {
 	}
 	cancel(Interrupted{syscall.SIGTERM})
 	if o := end(); o.Code != 143 || o.Verdict != nil || saving.Load() != 1 {
-		t.Errorf("%+v, told %d times", o, saving.Load())
+		t.Errorf("%+v, %d reports that the ranks save", o, saving.Load())
 	}
 	for _, want := range []string{"rank 0 has saved", "rank 1 has saved"} {
 		if !strings.Contains(out.String(), want) {
@@ -67,7 +67,7 @@ func TestInterruptedRanksSave(t *testing.T) {
 	}
 }
 
-// Ranks that have done no step have nothing to save.
+// TestInterruptedBeforeTheFirstStep: ranks that have done no step have nothing to save.
 func TestInterruptedBeforeTheFirstStep(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out, end := begin(t, ctx, Job{Plan: local(t, 2), Command: self("rank", "deaf"), Quiet: true, Grace: time.Millisecond,

@@ -19,10 +19,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// TestStdin: rank 0 has the job's input, the others have none.
+// TestStdin: rank 0 has the input of the job, and the input of the others is empty.
 func TestStdin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in")
-	long := strings.Repeat("0123456789\n", 20000) // more than a pipe holds
+	long := strings.Repeat("0123456789\n", 20000) // more than fits in a pipe
 	fatal.If(t, os.WriteFile(path, []byte(long), 0o600))
 	file, err := os.Open(path)
 	fatal.If(t, err)
@@ -43,8 +43,8 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestStdinThatNobodyReads checks that an input that is not read, or is empty, blocks
-// nothing.
+// TestStdinThatNobodyReads: an input that no rank reads, or that is empty, does not block the
+// job.
 func TestStdinThatNobodyReads(t *testing.T) {
 	silent, writer := io.Pipe()
 	defer writer.Close() // ends its goroutine
@@ -58,7 +58,7 @@ func TestStdinThatNobodyReads(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, o, o.Verdict)
 		}
 	}
-	// Nor where rank 0 cannot be started.
+	// The same if rank 0 cannot be started.
 	script := filepath.Join(t.TempDir(), "script")
 	fatal.If(t, os.WriteFile(script, []byte("no program"), 0o700))
 	if o, err := Run(t.Context(), Job{Plan: local(t, 1), Stdin: endless{}, Command: []string{script}, Quiet: true}); err == nil || o.Code != 126 {
@@ -66,12 +66,12 @@ func TestStdinThatNobodyReads(t *testing.T) {
 	}
 }
 
-// terminal returns both ends of a new one.
+// terminal returns both ends of a new terminal.
 func terminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip("no terminals here:", err)
+		t.Skip("cannot create a terminal:", err)
 	}
 	t.Cleanup(func() { person.Close() })
 	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
@@ -82,14 +82,14 @@ func terminal(t *testing.T) (person, program *os.File) {
 		program, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	}
 	if err != nil {
-		t.Skip("no terminals here:", err)
+		t.Skip("cannot create a terminal:", err)
 	}
 	t.Cleanup(func() { program.Close() })
 	return person, program
 }
 
-// TestStdinOfTerminal: the launcher reads the terminal for rank 0, until Ctrl-D
-// or the end of the job.
+// TestStdinOfTerminal: the launcher reads the terminal for rank 0 until Ctrl-D or the end of the
+// job.
 func TestStdinOfTerminal(t *testing.T) {
 	for _, c := range []struct{ script, typed, want string }{
 		{"cat", "hello\n\x04", "[0] hello\n"},
@@ -112,8 +112,8 @@ func TestStdinOfTerminal(t *testing.T) {
 	}
 }
 
-// awaitState waits until all the processes are in one of the states, or in none
-// of them for a leading "!".
+// awaitState waits until all processes are in one of the states or, with a leading "!", in none
+// of them.
 func awaitState(t *testing.T, pids []int, states string) {
 	t.Helper()
 	states, not := strings.CutPrefix(states, "!")
@@ -134,8 +134,8 @@ func awaitState(t *testing.T, pids []int, states string) {
 	}
 }
 
-// TestSuspendedLauncher: Ctrl-Z stops the ranks and the launcher, fg wakes all,
-// twice.
+// TestSuspendedLauncher: Ctrl-Z stops the ranks and the launcher, and fg resumes all of them.
+// This works twice.
 func TestSuspendedLauncher(t *testing.T) {
 	cmd, ended, pids := launch(t)
 	all := append([]int{cmd.Process.Pid}, pids...)

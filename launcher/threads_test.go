@@ -11,7 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// Ranks that outnumber the CPUs have one thread each, unless the user has set another number.
+// TestThreadsOfRanks: ranks that outnumber the CPUs have one thread each, unless the user has
+// set another number.
 func TestThreadsOfRanks(t *testing.T) {
 	cpus := runtime.GOMAXPROCS(0)
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// A rule takes steps on a vector of parameters by their gradient and its own state.
+// A rule performs steps on a vector of parameters with the gradient and its own state.
 func Example() {
 	rule := optim.Rule{Kind: "adagrad", LearningRate: 0.5}.Default()
 	if err := errors.Join(rule.Validate()...); err != nil {
@@ -18,7 +18,7 @@ func Example() {
 	state := make([]float32, rule.StateLen(len(w)))
 	rule.InitState(w, state)
 	for step := int64(1); step <= 100; step++ {
-		g := []float32{2 * w[0], 2 * w[1]} // of w₀² + w₁²
+		g := []float32{2 * w[0], 2 * w[1]} // the gradient of w₀² + w₁²
 		update := rule.At(optim.Step{N: step, Rate: 1})
 		update.Apply(0, w, g, state)
 	}

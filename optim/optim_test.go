@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// reference takes one step in float64, written straight from the papers.
+// reference performs one step in float64, written directly from the papers.
 func reference(r Rule, step, samples int, w, g, a, b []float64) {
-	for i := range g { // the mean of the step's samples
+	for i := range g { // the mean gradient over the samples of the step
 		if r.Sums() {
 			g[i] *= float64(samples)
 		}
@@ -57,6 +57,8 @@ func reference(r Rule, step, samples int, w, g, a, b []float64) {
 	}
 }
 
+// TestRulesFollowTheirPapers compares the steps of every rule with the formula of its paper in
+// float64.
 func TestRulesFollowTheirPapers(t *testing.T) {
 	const n, steps = 9, 50
 	for i, kind := range append(Kinds(), Kinds()...) {
@@ -64,7 +66,7 @@ func TestRulesFollowTheirPapers(t *testing.T) {
 		decay := 0.1
 		r := Rule{Kind: kind, L1: 0.01, L2: 0.001, WeightDecay: &decay}.Default()
 		if samples > 0 {
-			r.L1 *= float64(samples) // in units of one sample
+			r.L1 *= float64(samples) // L1 is in units of one sample
 		}
 		rng := rand.New(rand.NewPCG(1, 2))
 		w, g := make([]float32, n), make([]float32, n)
@@ -76,7 +78,7 @@ func TestRulesFollowTheirPapers(t *testing.T) {
 			if strings.Contains(kind, "adagrad") {
 				a[i] = *r.Accumulator
 			}
-			if kind == "ftrl" { // z that gives w while n is 0
+			if kind == "ftrl" { // the z that gives w if n is 0
 				a[i] = -w64[i]*(r.Beta/r.LearningRate+r.L2) - math.Copysign(r.L1, w64[i])
 			}
 		}
@@ -98,7 +100,7 @@ func TestRulesFollowTheirPapers(t *testing.T) {
 	}
 }
 
-// ZeroRate, with which schedules end, must change nothing and break nothing.
+// TestZeroRate: a step with ZeroRate, the end of schedules, changes nothing.
 func TestZeroRate(t *testing.T) {
 	for _, kind := range []string{"sgd", "adagrad", "rowwise_adagrad", "adam", "adamw"} {
 		r := Rule{Kind: kind}
@@ -116,11 +118,12 @@ func TestZeroRate(t *testing.T) {
 	u0.Apply(0, w0, []float32{0.5}, s0)
 	u1.Apply(0, w1, []float32{0.5}, s1)
 	if w0[0] != w1[0] {
-		t.Errorf("ftrl: %v with ZeroRate, %v with 1; it keeps its alpha", w0, w1)
+		t.Errorf("ftrl: %v with ZeroRate, %v with 1; want the same, because alpha does not change", w0, w1)
 	}
 }
 
-// A factor that the caller leaves out must not silence the step.
+// TestFactorsOfZeroAreOne: a factor that is 0 in a Step, because the caller omits it, counts as
+// 1.
 func TestFactorsOfZeroAreOne(t *testing.T) {
 	for _, kind := range Kinds() {
 		r := Rule{Kind: kind}
@@ -141,6 +144,8 @@ func TestFactorsOfZeroAreOne(t *testing.T) {
 	}
 }
 
+// TestRateMultipliesTheLearningRate: the rate of a Step multiplies the learning rate of the
+// rule.
 func TestRateMultipliesTheLearningRate(t *testing.T) {
 	for _, kind := range Kinds() {
 		half, full := Rule{Kind: kind}.Default(), Rule{Kind: kind}.Default()
@@ -160,6 +165,8 @@ func TestRateMultipliesTheLearningRate(t *testing.T) {
 	}
 }
 
+// TestValidateReportsEveryFault: Validate reports all faults at once, and the defaults have
+// none.
 func TestValidateReportsEveryFault(t *testing.T) {
 	r := Rule{Kind: "lion", LearningRate: -1, Beta1: 1, Beta2: math.NaN(), L1: math.Inf(1)}
 	if faults := r.Validate(); len(faults) != 5 {
@@ -172,19 +179,20 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	}
 }
 
+// TestApplyAllocatesNothing: Apply allocates no memory.
 func TestApplyAllocatesNothing(t *testing.T) {
 	for _, kind := range Kinds() {
 		r := Rule{Kind: kind}
 		w, g, s := make([]float32, 8), make([]float32, 8), make([]float32, r.StateLen(8))
 		u := r.At(Step{N: 1, Rate: 1})
 		if n := testing.AllocsPerRun(100, func() { u.Apply(0, w, g, s) }); n != 0 {
-			t.Errorf("%s: %v allocations a step", kind, n)
+			t.Errorf("%s: %v allocations per step", kind, n)
 		}
 	}
 }
 
-// A rule that sums takes the steps of its paper whatever the batch: the mean
-// gradient of many samples moves it as their sum does.
+// TestSumsDoNotDependOnTheBatch: a rule that sums performs the steps of its paper for any batch
+// size: the mean gradient of many samples has the effect of their sum.
 func TestSumsDoNotDependOnTheBatch(t *testing.T) {
 	for _, kind := range []string{"adagrad", "rowwise_adagrad", "ftrl"} {
 		r := Rule{Kind: kind, L1: 0.5}
@@ -198,11 +206,13 @@ func TestSumsDoNotDependOnTheBatch(t *testing.T) {
 			u2.Apply(0, many, []float32{0.75 / 4096}, s2)
 		}
 		if one[0] != many[0] || one[0] == 0.5 {
-			t.Errorf("%s: a key of one sample moves to %v in a batch of 1, to %v in one of 4096", kind, one, many)
+			t.Errorf("%s: the row of a key with one sample becomes %v in a batch of 1, and %v in a batch of 4096", kind, one, many)
 		}
 	}
 }
 
+// TestRatesGrowWithTheRootOfTheBatch compares the rate for a number of samples with the
+// documented one.
 func TestRatesGrowWithTheRootOfTheBatch(t *testing.T) {
 	for _, x := range []struct {
 		kind    string
@@ -216,7 +226,7 @@ func TestRatesGrowWithTheRootOfTheBatch(t *testing.T) {
 	}
 }
 
-// Zero is a valid value: PyTorch's and DLRM's accumulator starts there.
+// TestAnAccumulatorMayStartAtZero: zero is a valid initial accumulator, as in PyTorch and DLRM.
 func TestAnAccumulatorMayStartAtZero(t *testing.T) {
 	zero := 0.0
 	r := Rule{Kind: "adagrad", LearningRate: 0.1, Accumulator: &zero}.Default()

@@ -21,8 +21,8 @@ func variables(text string) func(string) string {
 	}
 }
 
-// The variables of OpenMPI 4.1 and Hydra 4.0 were printed by `mpirun env`. Those of Slurm,
-// torchrun and Kubernetes are from their manuals.
+// The variables of OpenMPI 4.1 and Hydra 4.0 were printed by `mpirun env`. The others are from
+// the manuals of Slurm, torchrun and Kubernetes.
 var engineTests = []struct {
 	name string
 	vars string
@@ -72,6 +72,7 @@ func mustKey(s string) Key {
 	return k
 }
 
+// TestEngines: FromEnv recognises the variables of each launcher.
 func TestEngines(t *testing.T) {
 	for _, c := range engineTests {
 		c.want.Host = "here"
@@ -85,6 +86,7 @@ func TestEngines(t *testing.T) {
 	}
 }
 
+// TestBadEnvironment: an invalid variable gives an error that names it.
 func TestBadEnvironment(t *testing.T) {
 	for _, c := range []struct{ vars, want string }{
 		{"WDLRUN_RANK=0", "rank: environment of wdlrun: WDLRUN_SIZE is not set"},
@@ -116,11 +118,12 @@ func TestBadEnvironment(t *testing.T) {
 			t.Errorf("%s:\n got  %v\n want %s", c.vars, err, c.want)
 		}
 		if found || w != (World{}) {
-			t.Errorf("%s: a world with the error: %+v", c.vars, w)
+			t.Errorf("%s: the error comes with a world: %+v", c.vars, w)
 		}
 	}
 }
 
+// TestBadKeyIsNotRepeated: the error about an invalid key does not contain the key.
 func TestBadKeyIsNotRepeated(t *testing.T) {
 	almost := testKey[:63] + "g"
 	_, _, err := fromEnv(variables("WDLRUN_RANK=0 WDLRUN_SIZE=1 WDLRUN_KEY="+almost), "here", 1)
@@ -129,6 +132,8 @@ func TestBadKeyIsNotRepeated(t *testing.T) {
 	}
 }
 
+// TestEnvIsReadBack: FromEnv reads the World that Env has written, and Variables names all
+// variables.
 func TestEnvIsReadBack(t *testing.T) {
 	w := World{Rank: 2, Size: 4, LocalRank: 2, LocalSize: 4, Host: "here", Generation: 3, By: "wdlrun", Job: "j",
 		Coordinator: "127.0.0.1:5", Launched: true, Key: NewKey(), Rendezvous: "/d", IP: "127.0.0.1"}
@@ -142,7 +147,7 @@ func TestEnvIsReadBack(t *testing.T) {
 		}
 	}
 	if len(w.Env()) != len(Variables()) {
-		t.Errorf("%d variables are set, %d named", len(w.Env()), len(Variables()))
+		t.Errorf("%d variables are set, Variables names %d", len(w.Env()), len(Variables()))
 	}
 	got, found, err := fromEnv(variables(strings.Join(w.Env(), " ")), "here", 1)
 	if err != nil || !found || got != w {
@@ -150,6 +155,7 @@ func TestEnvIsReadBack(t *testing.T) {
 	}
 }
 
+// TestValidate: Validate rejects inconsistent worlds.
 func TestValidate(t *testing.T) {
 	good := World{Rank: 1, Size: 2, LocalSize: 1}
 	if err := good.Validate(); err != nil {
@@ -158,11 +164,12 @@ func TestValidate(t *testing.T) {
 	for _, w := range []World{{}, {Size: MaxSize + 1}, {Rank: 2, Size: 2, LocalSize: 1}, {Rank: -1, Size: 2, LocalSize: 1},
 		{Size: 2}, {Size: 2, LocalSize: 3}, {Size: 2, LocalSize: 1, LocalRank: 1}, {Size: 1, LocalSize: 1, Generation: -1}} {
 		if w.Validate() == nil {
-			t.Errorf("%+v is valid", w)
+			t.Errorf("%+v is reported as valid", w)
 		}
 	}
 }
 
+// TestListenIP compares the address at which a rank listens with the expected one.
 func TestListenIP(t *testing.T) {
 	for _, c := range []struct {
 		w    World
@@ -170,7 +177,7 @@ func TestListenIP(t *testing.T) {
 	}{
 		{World{Size: 2, LocalSize: 2}, "127.0.0.1"},
 		{World{Size: 2, LocalSize: 1, IP: "10.1.2.3"}, "10.1.2.3"},
-		// Whoever tries out on one host what a cluster will do names it so.
+		// On one host, the coordinator may have a loopback name or address.
 		{World{Size: 2, LocalSize: 1, Coordinator: "localhost:7070"}, "127.0.0.1"},
 		{World{Size: 2, LocalSize: 1, Coordinator: "127.0.0.1:7070"}, "127.0.0.1"},
 		{World{Size: 2, LocalSize: 1, Coordinator: "[::1]:7070"}, "::1"},

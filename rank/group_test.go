@@ -15,8 +15,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
-// TestConversations runs the files in testdata. Lines that begin with "> " are events, and
-// the lines below each are the group's answers. -rewrite writes the answers again.
+// TestConversations runs the files in testdata. Lines that begin with "> " are events. The lines
+// below each event are the answers of the group. -rewrite rewrites the answers.
 func TestConversations(t *testing.T) {
 	files, err := filepath.Glob("testdata/group_*.txt")
 	if err != nil || len(files) == 0 {
@@ -41,7 +41,7 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// conversation runs one text.
+// conversation runs one file.
 type conversation struct {
 	t    *testing.T
 	g    *Group
@@ -51,7 +51,7 @@ type conversation struct {
 	out  strings.Builder
 }
 
-// splitWords splits at spaces outside of double quotes.
+// splitWords splits a line at spaces outside double quotes.
 func splitWords(s string) (words []string) {
 	quoted := false
 	for _, w := range strings.FieldsFunc(s, func(r rune) bool {
@@ -65,7 +65,7 @@ func splitWords(s string) (words []string) {
 	return words
 }
 
-// options reads name=value words; a word without value is "true".
+// options parses words of the form name=value. A word without a value has the value "true".
 func options(words []string) map[string]string {
 	o := map[string]string{}
 	for _, w := range words {
@@ -137,10 +137,10 @@ func (c *conversation) event(words []string) {
 		c.g.Beat(c.now, rank, c.last[rank])
 	case "fail":
 		c.answer(c.g.Fail(c.now, rank, o["cause"], c.number(o["blamed"], -1), c.status(o)))
-	case "still": // a message of rank that does not move, and what it has begun
+	case "still": // a message of the rank makes no progress; the calls that the rank has begun
 		w := Wait{Peer: c.number(o["peer"], 0), Sends: o["sends"] != "", Message: uint64(c.number(o["message"], 1)), For: c.duration(o["for"])}
 		c.g.Traffic(c.now, rank, Traffic{Waits: []Wait{w}, Begun: c.begun(o)})
-	case "calls": // that the rank reports
+	case "calls": // the calls that the rank reports
 		c.g.Traffic(c.now, rank, Traffic{Calls: c.calls(words[1:])})
 	case "begun":
 		c.g.Traffic(c.now, rank, Traffic{Begun: c.begun(o)})
@@ -155,8 +155,8 @@ func (c *conversation) event(words []string) {
 	}
 }
 
-// calls reads words such as 7:Barrier, or 2/1:Barrier of part 2, or 2/0 for a part in which
-// no call was made. The last word is the call that the rank has begun last.
+// calls parses words such as 7:Barrier, 2/1:Barrier for a call in part 2, or 2/0 for a part
+// without calls. The last word is the call that the rank began last.
 func (c *conversation) calls(words []string) (all []Call) {
 	for i, w := range words {
 		place, name, _ := strings.Cut(w, ":")
@@ -166,7 +166,7 @@ func (c *conversation) calls(words []string) (all []Call) {
 		}
 		h := fnv.New64a()
 		h.Write([]byte(name))
-		name = strings.TrimSuffix(name, "*") // other costs
+		name = strings.TrimSuffix(name, "*") // the rank has other costs
 		all = append(all, Call{Part: uint32(c.number(part, 0)), Seq: uint64(c.number(seq, 0)), Hash: h.Sum64(), Name: name, Last: i == len(words)-1})
 	}
 	return all
@@ -185,9 +185,8 @@ func (c *conversation) status(o map[string]string) Status {
 		Position: o["position"], Progress: int64(c.number(o["progress"], 0))}
 }
 
-// pass advances the time: with a tick every 50 ms, or as how demands. Ranks in "beating"
-// repeat their last heartbeat. When asleep, only one tick comes at the end. When stopped,
-// none does.
+// pass advances the time with a tick every 50 ms, or as how requires. Ranks in "beating" repeat
+// their last heartbeat. When asleep, only one tick occurs at the end. When stopped, none occurs.
 func (c *conversation) pass(how string, d time.Duration, o map[string]string) {
 	if how == "sleep" {
 		c.now += d
@@ -233,8 +232,8 @@ func (c *conversation) answer(d Decision) {
 	}
 }
 
-// TestForGood: the verdict knows an error that would come again, and no other as such. Such
-// an error is not the rank's, so it comes first.
+// TestForGood: the verdict distinguishes an error that would occur again from all others. Such
+// an error is not the fault of the rank, so it takes precedence.
 func TestForGood(t *testing.T) {
 	for blamed, want := range map[int]bool{ForGood: true, Own: false, 0: false} {
 		g := NewGroup(GroupConfig{Size: 1})
@@ -249,8 +248,8 @@ func TestForGood(t *testing.T) {
 	}
 }
 
-// TestHostLost: a host that is lost with its ranks is one cause, whatever its ranks and
-// their peers have shown before the launcher knows.
+// TestHostLost: a host that is lost with its ranks is one cause, whatever the ranks and their
+// peers reported before the launcher learned of the loss.
 func TestHostLost(t *testing.T) {
 	g := NewGroup(GroupConfig{Size: 4, Processes: true})
 	for r := range 4 {
@@ -278,11 +277,12 @@ func TestHostLost(t *testing.T) {
 	}
 }
 
-// TestSilentHost: a host whose ranks all fall silent at once is one cause; a rank that is
-// silent while another of its host is not, or while it is alone there, is its own.
+// TestSilentHost: if all ranks of a host become silent at once, the host is the cause. If
+// another rank of the host is not silent, or the rank is the only one of its host, the rank is
+// the cause.
 func TestSilentHost(t *testing.T) {
 	for _, x := range []struct {
-		hosts  string // of ranks
+		hosts  string // the host of each rank
 		silent []int
 		want   string
 	}{

@@ -7,10 +7,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shown holds the signs of a rank, recorded by the test.
+// shown contains the signs of trouble of a rank, as recorded by the test.
 type shown struct {
 	joined, done, own, blames, lost, exited, bad, killed bool
-	first                                                map[Kind]time.Duration // when each sign first stood
+	first                                                map[Kind]time.Duration // the time when each sign was first seen
 }
 
 func (s *shown) kind() Kind {
@@ -37,8 +37,8 @@ func (s *shown) note(now time.Duration) {
 	}
 }
 
-// story is a random life of a group whose ranks beat all the time.
-type story struct {
+// history is a random sequence of events in a group whose ranks send heartbeats all the time.
+type history struct {
 	t         *rapid.T
 	g         *Group
 	processes bool
@@ -48,23 +48,23 @@ type story struct {
 	end       Decision
 }
 
-func (s *story) take(d Decision) {
+func (s *history) take(d Decision) {
 	switch d.Act {
 	case Nothing:
 		return
 	case Form:
 		if s.formed || s.end.Act != Nothing {
-			s.t.Fatal("formed twice, or after the end")
+			s.t.Fatal("the group formed twice, or after its end")
 		}
 		for i, r := range s.ranks {
 			if !r.joined || r.kind() != "" {
-				s.t.Fatalf("formed with rank %d %+v", i, r)
+				s.t.Fatalf("the group formed with rank %d %+v", i, r)
 			}
 		}
 		s.formed = true
 	case Tell:
 		if s.end.Act != Nothing || d.Word == "" {
-			s.t.Fatalf("told %q after %v", d.Word, s.end)
+			s.t.Fatalf("order %q after %v", d.Word, s.end)
 		}
 	default:
 		if s.end.Act != Nothing {
@@ -75,8 +75,8 @@ func (s *story) take(d Decision) {
 	}
 }
 
-// check compares a final decision with all that was shown.
-func (s *story) check(d Decision) {
+// check compares a final decision with all signs shown.
+func (s *history) check(d Decision) {
 	trouble := false
 	for _, r := range s.ranks {
 		trouble = trouble || r.kind() != ""
@@ -84,7 +84,7 @@ func (s *story) check(d Decision) {
 	if d.Act == Finish {
 		for i, r := range s.ranks {
 			if trouble || s.processes && !r.exited || !s.processes && !r.done {
-				s.t.Fatalf("finished although rank %d %+v", i, r)
+				s.t.Fatalf("the group finished although rank %d %+v", i, r)
 			}
 		}
 		return
@@ -96,7 +96,7 @@ func (s *story) check(d Decision) {
 		}
 		return
 	}
-	if v.Kind == Stuck && !trouble { // its work is done but its process stays
+	if v.Kind == Stuck && !trouble { // the rank is done but its process remains
 		for i, r := range s.ranks {
 			if !r.done || i == v.Rank && r.exited {
 				s.t.Fatalf("stuck at the end although rank %d %+v", i, r)
@@ -105,10 +105,10 @@ func (s *story) check(d Decision) {
 		return
 	}
 	if want := s.root(); want != v.Rank {
-		s.t.Fatalf("root is rank %d by the plain search, the verdict is: %s", want, v)
+		s.t.Fatalf("the plain search finds rank %d, but the verdict is: %s", want, v)
 	}
 	if r := s.ranks[v.Rank]; s.processes && (v.Kind == Lost || v.Kind == Blamed) && !r.exited && !r.blames && s.now-s.began() < 2*time.Second {
-		s.t.Fatalf("the end of a process was not waited for, %v after the first sign: %s", s.now-s.began(), v)
+		s.t.Fatalf("verdict %v after the first sign, without waiting for the end of a process: %s", s.now-s.began(), v)
 	}
 	folded := 0
 	for i, r := range s.ranks {
@@ -117,12 +117,12 @@ func (s *story) check(d Decision) {
 		}
 	}
 	if folded != v.Folded || len(v.Others) > folded {
-		s.t.Fatalf("%d other ranks showed something, %d are folded into %d lines: %s", folded, v.Folded, len(v.Others), v)
+		s.t.Fatalf("%d other ranks showed signs, but %d are counted in %d lines: %s", folded, v.Folded, len(v.Others), v)
 	}
 }
 
-// root is the plain search for the cause: kind by kind, then time, then rank.
-func (s *story) root() int {
+// root finds the cause by a plain search: by kind, then time, then rank.
+func (s *history) root() int {
 	for _, kinds := range [][]Kind{{Killed, Exited}, {Failed}, {Lost}, {Blamed}} {
 		root, at := -1, time.Duration(0)
 		for i, r := range s.ranks {
@@ -143,8 +143,8 @@ func (s *story) root() int {
 	return -1
 }
 
-// began is when the first sign of trouble was shown.
-func (s *story) began() time.Duration {
+// began returns the time of the first sign of trouble.
+func (s *history) began() time.Duration {
 	at := s.now
 	for _, r := range s.ranks {
 		for _, first := range r.first {
@@ -154,11 +154,11 @@ func (s *story) began() time.Duration {
 	return at
 }
 
-// since is when a rank showed a kind: a lost rank when it was lost first, a
-// process when it ended.
-func (s *story) since(i int, k Kind) time.Duration { return s.ranks[i].first[k] }
+// since returns when a rank first showed a kind: for a lost rank the first loss, for a process
+// its end.
+func (s *history) since(i int, k Kind) time.Duration { return s.ranks[i].first[k] }
 
-func (s *story) event(rank int) {
+func (s *history) event(rank int) {
 	r := &s.ranks[rank]
 	if r.exited {
 		return // a dead process sends nothing
@@ -194,7 +194,7 @@ func (s *story) event(rank int) {
 	}
 }
 
-func (s *story) join(rank int) {
+func (s *history) join(rank int) {
 	r := &s.ranks[rank]
 	if r.joined || s.end.Act != Nothing {
 		return
@@ -207,7 +207,7 @@ func (s *story) join(rank int) {
 	s.take(d)
 }
 
-func (s *story) exit(rank int) {
+func (s *history) exit(rank int) {
 	if !s.processes {
 		return
 	}
@@ -224,7 +224,7 @@ func (s *story) exit(rank int) {
 	s.take(s.g.Exited(s.now, rank, code, signal, ""))
 }
 
-func (s *story) pass(d time.Duration) {
+func (s *history) pass(d time.Duration) {
 	for end := s.now + d; s.now < end; {
 		s.now += 50 * time.Millisecond
 		for i, r := range s.ranks {
@@ -236,13 +236,13 @@ func (s *story) pass(d time.Duration) {
 	}
 }
 
-// TestOneEndAndItsRoot: whatever happens, exactly one verdict or finish comes,
-// it names the root that a plain search over everything shown names, no dead
-// rank is in a group that forms or finishes, and trouble never goes unjudged.
+// TestOneEndAndItsRoot: in any sequence of events there is exactly one verdict or finish. The
+// verdict names the cause that a plain search over all signs finds. No dead rank is in a group
+// that forms or finishes, and trouble always leads to a verdict.
 func TestOneEndAndItsRoot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 5).Draw(t, "size")
-		s := &story{t: t, processes: rapid.Bool().Draw(t, "processes"), ranks: make([]shown, size)}
+		s := &history{t: t, processes: rapid.Bool().Draw(t, "processes"), ranks: make([]shown, size)}
 		for i := range s.ranks {
 			s.ranks[i].first = map[Kind]time.Duration{}
 		}
@@ -269,7 +269,7 @@ func TestOneEndAndItsRoot(t *testing.T) {
 			}
 		}
 		if exited == size && s.end.Act == Nothing {
-			t.Fatal("all processes have ended and nothing is decided")
+			t.Fatal("all processes have ended without a decision")
 		}
 		s.pass(6 * time.Second)
 		if s.end.Act == Nothing && (trouble || joined > 0 && joined < size) {
@@ -278,7 +278,7 @@ func TestOneEndAndItsRoot(t *testing.T) {
 	})
 }
 
-// TestBeatsAllocateNothing: a heartbeat is the one frequent event.
+// TestBeatsAllocateNothing: heartbeats, the only frequent event, allocate no memory.
 func TestBeatsAllocateNothing(t *testing.T) {
 	g := NewGroup(GroupConfig{Size: 64})
 	for i := range 64 {
@@ -294,6 +294,6 @@ func TestBeatsAllocateNothing(t *testing.T) {
 		}
 		g.Tick(now)
 	}); n != 0 {
-		t.Errorf("64 beats and a tick allocate %v times", n)
+		t.Errorf("%v allocations for 64 heartbeats and a tick", n)
 	}
 }

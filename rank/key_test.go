@@ -16,6 +16,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
+// TestKey: keys are random, can be formatted and parsed, and derive secrets that depend on the
+// key and the purpose.
 func TestKey(t *testing.T) {
 	a, b := NewKey(), NewKey()
 	if a == b || a == (Key{}) {
@@ -27,33 +29,33 @@ func TestKey(t *testing.T) {
 	}
 	for _, s := range []string{"", "ab", strings.Repeat("0", 64), strings.Repeat("z", 64), testKey + "0"} {
 		if _, err := ParseKey(s); err == nil {
-			t.Errorf("%q was read as a key", s)
+			t.Errorf("%q was accepted as a key", s)
 		}
 	}
 	k := mustKey(testKey)
 	if !bytes.Equal(k.Derive("bulk"), mustKey(testKey).Derive("bulk")) || len(k.Derive("bulk")) != 32 {
-		t.Error("derived secrets of one purpose differ")
+		t.Error("secrets derived for one purpose differ")
 	}
 	if bytes.Equal(k.Derive("bulk"), k.Derive("control")) || bytes.Equal(k.Derive("bulk"), a.Derive("bulk")) {
-		t.Error("derived secrets of two purposes or keys are the same")
+		t.Error("secrets derived for two purposes or from two keys are the same")
 	}
 }
 
+// TestKeyIsNotPrinted: no format of a key or a World contains the secret.
 func TestKeyIsNotPrinted(t *testing.T) {
 	k := mustKey(testKey)
 	w := World{Size: 1, Key: k}
 	j, err := json.Marshal(w)
 	fatal.If(t, err)
-	raw := fmt.Sprint([32]byte(k)) // decimal bytes
+	raw := fmt.Sprint([32]byte(k)) // the bytes in decimal form
 	for _, s := range []string{k.String(), fmt.Sprintf("%v %+v %#v %x %s %d", k, w, k, k, k, k), string(j)} {
 		if strings.Contains(s, testKey[:16]) || strings.Contains(s, raw[1:40]) {
-			t.Errorf("the secret is in %q", s)
+			t.Errorf("%q contains the secret", s)
 		}
 	}
 }
 
-// shake makes a client with one key call a server with another and returns the errors of
-// both.
+// shake connects a client with one key to a server with another and returns the errors of both.
 func shake(t *testing.T, client, server *tls.Config) (atClient, atServer error) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,6 +91,7 @@ func shake(t *testing.T, client, server *tls.Config) (atClient, atServer error) 
 	return err, <-got
 }
 
+// TestOnlyTheKeyConnects: a TLS connection needs the same key on both sides.
 func TestOnlyTheKeyConnects(t *testing.T) {
 	config := func(k Key) *tls.Config {
 		c, err := k.TLS()
@@ -102,13 +105,13 @@ func TestOnlyTheKeyConnects(t *testing.T) {
 	if c, s := shake(t, config(other), config(job)); !errors.Is(c, ErrStranger) || s == nil {
 		t.Errorf("a client of another key: %v, %v", c, s)
 	}
-	// A client that does not look at the server's key is refused by the server.
+	// A client that does not check the server's key is rejected by the server.
 	careless := config(other)
 	careless.VerifyConnection = nil
 	if c, s := shake(t, careless, config(job)); c == nil || !errors.Is(s, ErrStranger) {
 		t.Errorf("a careless stranger: %v, %v", c, s)
 	}
-	// One that shows the right certificate without its private key, too.
+	// A client with the right certificate but without its private key is also rejected.
 	thief := config(other)
 	thief.VerifyConnection = nil
 	thief.Certificates[0].Certificate = config(job).Certificates[0].Certificate

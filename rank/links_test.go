@@ -7,6 +7,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
+// TestLinksFromEnv: LinksFromEnv parses the variables and rejects invalid ones.
 func TestLinksFromEnv(t *testing.T) {
 	for _, x := range []struct {
 		env   map[string]string

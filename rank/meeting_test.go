@@ -13,6 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
+// TestMeeting: rank 0 writes address and key to a file that only its user can read, and the file
+// can be removed.
 func TestMeeting(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	w := World{Size: 2, Job: "openmpi-1", Generation: 4, Rendezvous: dir}
@@ -22,7 +24,7 @@ func TestMeeting(t *testing.T) {
 		t.Errorf("directory: %v %v", info.Mode(), err)
 	}
 	if _, _, err := m.Read(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("before it is there: %v", err)
+		t.Errorf("reading before the file exists: %v", err)
 	}
 	for _, key := range []Key{mustKey(testKey), NewKey()} { // the second replaces the first
 		fatal.If(t, m.Publish("127.0.0.1:77", key))
@@ -39,10 +41,12 @@ func TestMeeting(t *testing.T) {
 		}
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files left: %v", left)
 	}
 }
 
+// TestMeetingDirectoryOfOthersIsRefused: directories and files that other users can change or
+// read are rejected.
 func TestMeetingDirectoryOfOthersIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	refused := func(what, want string, w World) {
@@ -76,6 +80,7 @@ func TestMeetingDirectoryOfOthersIsRefused(t *testing.T) {
 	}
 }
 
+// TestMeetingFileNames: different jobs have different file names, and each name is valid.
 func TestMeetingFileNames(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	seen := map[string]string{}
@@ -91,6 +96,7 @@ func TestMeetingFileNames(t *testing.T) {
 	}
 }
 
+// FuzzMeeting: a file that is accepted is equal after writing and reading.
 func FuzzMeeting(f *testing.F) {
 	f.Add([]byte("wdlrun 1\n127.0.0.1:7\n" + testKey + "\n"))
 	f.Add([]byte("wdlrun 2\n"))
@@ -98,7 +104,7 @@ func FuzzMeeting(f *testing.F) {
 		addr, key, err := parseMeeting(b)
 		if err != nil {
 			if addr != "" || key != (Key{}) {
-				t.Error("a value with the error")
+				t.Error("the error comes with a value")
 			}
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// BenchmarkStep measures what recording costs a step: six phases and five exchanges.
+// BenchmarkStep measures the cost of recording a step with six phases and five exchanges.
 func BenchmarkStep(b *testing.B) {
 	r := New(1 << 16)
 	b.ReportAllocs()
@@ -17,7 +17,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteChrome measures the timeline of about ten thousand steps.
+// BenchmarkWriteChrome measures writing the timeline of about ten thousand steps.
 func BenchmarkWriteChrome(b *testing.B) {
 	at := time.Now()
 	r := newAt(1<<16, func() time.Time { at = at.Add(34567 * time.Nanosecond); return at })

@@ -12,8 +12,8 @@ type entry struct {
 	in []exchange
 }
 
-// TestTape: a tape returns the last spans as they were recorded, with their exchanges, also
-// when it has reused its memory. Buckets have no exchanges.
+// TestTape: a tape returns the last spans as they were recorded, with their exchanges, even
+// after it has reused its memory. Buckets have no exchanges.
 func TestTape(t *testing.T) {
 	const keep = 2000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -64,7 +64,7 @@ func same(t *testing.T, tape *tape, all []entry, last int) {
 	}
 }
 
-// TestTapeAllocatesNothing, when its memory is reused too.
+// TestTapeAllocatesNothing: a tape allocates no memory, even when it reuses its memory.
 func TestTapeAllocatesNothing(t *testing.T) {
 	tape, n := newTape(10), int64(0)
 	if allocs := testing.AllocsPerRun(10_000, func() {
@@ -72,6 +72,6 @@ func TestTapeAllocatesNothing(t *testing.T) {
 		tape.addExchange(exchange{n, uint64(n)})
 		tape.addSpan(&span{step: n, start: n, end: n + 1})
 	}); allocs != 0 || tape.lost == 0 {
-		t.Errorf("%v allocations a span, %d spans lost", allocs, tape.lost)
+		t.Errorf("%v allocations per span, %d spans lost", allocs, tape.lost)
 	}
 }

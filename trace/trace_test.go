@@ -18,6 +18,7 @@ func (c *clock) pass(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
+// TestTotalsAndNow: Now returns the current step and phase, and Totals the time of each phase.
 func TestTotalsAndNow(t *testing.T) {
 	c := &clock{t: time.Unix(0, 0)}
 	r := newAt(8, c.now)
@@ -38,6 +39,7 @@ func TestTotalsAndNow(t *testing.T) {
 	}
 }
 
+// TestChromeTraceHoldsTheLastSpansInOrder: a timeline contains the last spans in order.
 func TestChromeTraceHoldsTheLastSpansInOrder(t *testing.T) {
 	c := &clock{t: time.Unix(0, 0)}
 	r := newAt(3, c.now)
@@ -69,6 +71,7 @@ func TestChromeTraceHoldsTheLastSpansInOrder(t *testing.T) {
 	}
 }
 
+// TestEnterAllocatesNothing: entering a phase and recording an exchange allocate no memory.
 func TestEnterAllocatesNothing(t *testing.T) {
 	r, seq := New(16), uint64(0)
 	n := testing.AllocsPerRun(100, func() {
@@ -82,8 +85,8 @@ func TestEnterAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestExchangesAreInTheirSpans: exchanges are written in their spans, also when both rings
-// have dropped their oldest entries.
+// TestExchangesAreInTheirSpans: exchanges are written in their spans, even after both rings have
+// dropped their oldest entries.
 func TestExchangesAreInTheirSpans(t *testing.T) {
 	c := &clock{t: time.Unix(0, 0)}
 	r := newAt(2, c.now)
@@ -121,11 +124,11 @@ func TestExchangesAreInTheirSpans(t *testing.T) {
 	}
 }
 
-// TestWorkConcurrentWithPhases: the reader's and the checkpoint's work are in lanes of their
-// own, and the bytes and rows of a phase are arguments of its span.
+// TestWorkConcurrentWithPhases: the work of the reader and of the checkpoint is in separate
+// lanes. The bytes and rows of a phase are arguments of its span.
 func TestWorkConcurrentWithPhases(t *testing.T) {
 	c := &clock{t: time.Unix(0, 0)}
-	r := newAt(16, c.now) // keeps two spans of other goroutines
+	r := newAt(16, c.now) // a recorder that keeps two spans of other goroutines
 	at := func(ms int) time.Time { return r.origin.Add(time.Duration(ms) * time.Millisecond) }
 	r.Step(7)
 	r.Enter(Pull)
@@ -140,7 +143,7 @@ func TestWorkConcurrentWithPhases(t *testing.T) {
 	r.Enter(Input)
 	done := make(chan bool)
 	go func() {
-		for i := range 3 { // the first is dropped
+		for i := range 3 { // the first span is dropped
 			r.Background(Input, 10+i, 0, at(i), at(i+1))
 		}
 		r.Background(Checkpoint, 1, 0, at(1), at(4))
@@ -165,12 +168,13 @@ func TestWorkConcurrentWithPhases(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 	b.Reset()
-	r.WriteChrome(&b, Source{Size: 1, Last: 3}) // from the compute, at 1 ms
+	r.WriteChrome(&b, Source{Size: 1, Last: 3}) // the spans from the compute phase on, which starts at 1 ms
 	if strings.Contains(b.String(), "pull") || !strings.Contains(b.String(), `"tid":3`) {
-		t.Errorf("the last span spans alone: %s", b.String())
+		t.Errorf("wrong last span: %s", b.String())
 	}
 }
 
+// TestWriteLast compares the text of the last spans with the expected one.
 func TestWriteLast(t *testing.T) {
 	now := time.Unix(0, 0)
 	r := newAt(2, func() time.Time { return now })
@@ -192,7 +196,7 @@ func TestWriteLast(t *testing.T) {
 	}
 }
 
-// TestOnlySomeSteps: only spans of the selected steps are kept, and only the last ones are
+// TestOnlySomeSteps: only spans of the selected steps are recorded, and only the last ones are
 // written.
 func TestOnlySomeSteps(t *testing.T) {
 	c := &clock{t: time.Unix(0, 0)}
@@ -220,12 +224,12 @@ func TestOnlySomeSteps(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 	if !r.Keeps() || New(0).Keeps() {
-		t.Error("which recorder keeps spans is wrong")
+		t.Error("Keeps reports the wrong recorders")
 	}
 }
 
-// TestOriginOfAProcessWithoutACore: a pause between two readings of clocks does not change
-// the origin.
+// TestOriginOfAProcessWithoutACore: a pause between two clock readings does not change the
+// origin.
 func TestOriginOfAProcessWithoutACore(t *testing.T) {
 	c := &clock{t: time.Unix(0, 0)}
 	r := newAt(0, c.now)

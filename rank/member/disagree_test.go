@@ -16,8 +16,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
-// TestRanksThatDisagreeAreNamed makes four ranks wait for each other without a message that
-// shows the difference: over TCP, in shared memory, and partly in both.
+// TestRanksThatDisagreeAreNamed: four ranks wait for each other, and no message shows the
+// difference. The transport is TCP, shared memory, or partly both. The verdict names the ranks.
 func TestRanksThatDisagreeAreNamed(t *testing.T) {
 	three := func() []float32 { return make([]float32, 3) }
 	for name, k := range map[string]struct {
@@ -42,7 +42,7 @@ func TestRanksThatDisagreeAreNamed(t *testing.T) {
 			},
 			[]string{"calls differ: rank", "rank 1 ", " Barrier", " of a part of the ranks"},
 		},
-		"the same call": { // which is well
+		"the same call": { // no disagreement
 			func(c *collective.Comm) error { return collective.Broadcast(c, three(), 1) }, nil,
 		},
 	} {
@@ -55,8 +55,8 @@ func TestRanksThatDisagreeAreNamed(t *testing.T) {
 	}
 }
 
-// disagree runs body on every rank, where all are to get a verdict with the wanted texts, or
-// none.
+// disagree runs body on every rank. All ranks must get a verdict with the wanted texts, or no
+// verdict if there are none.
 func disagree(t *testing.T, transport, hosts string, body func(c *collective.Comm) error, want []string) {
 	key, dir := rank.NewKey(), t.TempDir()
 	var wg sync.WaitGroup
@@ -85,7 +85,7 @@ func disagree(t *testing.T, transport, hosts string, body func(c *collective.Com
 			}
 			for _, text := range want {
 				if !strings.Contains(v.String(), text) {
-					t.Errorf("rank %d: %q lacks %q", r, v, text)
+					t.Errorf("rank %d: %q does not contain %q", r, v, text)
 				}
 			}
 		})
@@ -93,8 +93,8 @@ func disagree(t *testing.T, transport, hosts string, body func(c *collective.Com
 	wg.Wait()
 }
 
-// TestWatchedCallsAreCompared: calls that are made elsewhere than on Comm are compared in
-// heartbeats like its own.
+// TestWatchedCallsAreCompared: calls outside Comm that are watched are compared in heartbeats
+// like calls of Comm.
 func TestWatchedCallsAreCompared(t *testing.T) {
 	key, dir := rank.NewKey(), t.TempDir()
 	var wg sync.WaitGroup
@@ -116,7 +116,7 @@ func TestWatchedCallsAreCompared(t *testing.T) {
 			<-m.Session.Aborted()
 			for _, text := range []string{"rank 0 called Call0", "rank 1 called Call1", "as call 8 on channel 100"} {
 				if err := m.Session.Err(); !strings.Contains(err.Error(), text) {
-					t.Errorf("rank %d: %v lacks %q", r, err, text)
+					t.Errorf("rank %d: %v does not contain %q", r, err, text)
 				}
 			}
 		})

@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
-// Under wdlrun, mpirun or srun the process is one rank of many. This process has no
-// launcher, so it is a group of one rank.
+// Under wdlrun, mpirun or srun the process is one rank of many. This process has no launcher, so
+// it is a group of one rank.
 func ExampleRun() {
 	err := member.Run(context.Background(), func(ctx context.Context, m *member.Member) error {
 		x := []float32{1, 2, 3}
@@ -28,7 +28,7 @@ func ExampleRun() {
 	// Output: rank 0 of 1: [1 2 3]
 }
 
-// Aborting the group interrupts the calls of all ranks, also of those that wait for another
+// Aborting the group interrupts the calls of all ranks, even of ranks that wait for another
 // rank. The deferred stop prevents an abort after f has returned.
 func ExampleRun_timeout() {
 	err := member.Run(context.Background(), func(ctx context.Context, m *member.Member) error {

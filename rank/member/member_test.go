@@ -31,14 +31,14 @@ func env(r, size int, dir string, key rank.Key) func(string) string {
 	return func(name string) string { return vars[name] }
 }
 
-// join makes size ranks join, each with its options. It returns the transport of each rank
-// and the sum over all ranks, or the error.
+// join lets size ranks join, each with its options. It returns the transport and the error of
+// each rank. The error also covers a wrong sum over all ranks.
 func join(t *testing.T, key rank.Key, opts []member.Options) (transports []string, errs []error) {
 	t.Helper()
 	return joinAnd(t, key, opts, func(*member.Member) {})
 }
 
-// joinAnd is join that shows every member to look.
+// joinAnd is like join and passes every member to look.
 func joinAnd(t *testing.T, key rank.Key, opts []member.Options, look func(*member.Member)) (transports []string, errs []error) {
 	t.Helper()
 	size, dir := len(opts), t.TempDir()
@@ -66,9 +66,11 @@ func joinAnd(t *testing.T, key rank.Key, opts []member.Options, look func(*membe
 	return transports, errs
 }
 
+// TestRanksOfOneHostShareMemoryUnlessConfiguredOtherwise: the ranks of one host use shared
+// memory, unless TCP is requested.
 func TestRanksOfOneHostShareMemoryUnlessConfiguredOtherwise(t *testing.T) {
 	for _, k := range []struct{ asked, got string }{{"", member.Shared}, {member.Shared, member.Shared}, {member.TCP, member.TCP}} {
-		opt := member.Options{Transport: k.asked, Warn: func(line string) { t.Errorf("warned: %s", line) }}
+		opt := member.Options{Transport: k.asked, Warn: func(line string) { t.Errorf("unexpected warning: %s", line) }}
 		transports, errs := join(t, rank.NewKey(), []member.Options{opt, opt, opt})
 		for r := range transports {
 			if errs[r] != nil || transports[r] != k.got {
@@ -78,7 +80,7 @@ func TestRanksOfOneHostShareMemoryUnlessConfiguredOtherwise(t *testing.T) {
 	}
 }
 
-// TestRanksFallBackTogether takes the socket's name of one rank away.
+// TestRanksFallBackTogether: if one rank cannot open its socket, all ranks use TCP.
 func TestRanksFallBackTogether(t *testing.T) {
 	key := rank.NewKey()
 	squatter, err := shm.Listen(shm.Config{Rank: 1, Size: 3, Key: key.Derive("shared memory")})
@@ -95,18 +97,18 @@ func TestRanksFallBackTogether(t *testing.T) {
 		}
 	}
 	if len(lines) != 1 || !strings.Contains(lines[0], "TCP on this host: rank 1 cannot share memory: shm: listen: rank 1") {
-		t.Errorf("warned: %q", lines)
+		t.Errorf("warnings: %q", lines)
 	}
 	opt.Transport = member.Shared
 	_, errs = join(t, key, []member.Options{opt, opt, opt})
 	for r, err := range errs {
 		if err == nil || !strings.Contains(err.Error(), "cannot share memory") {
-			t.Errorf("rank %d, which must have shared memory: %v", r, err)
+			t.Errorf("rank %d, which requires shared memory: %v", r, err)
 		}
 	}
 }
 
-// TestHostsOfSeveralRanks gives ranks other host names than their own.
+// TestHostsOfSeveralRanks gives ranks other host names and checks which transport they choose.
 func TestHostsOfSeveralRanks(t *testing.T) {
 	for _, k := range []struct {
 		hosts string // a letter for each rank
@@ -116,7 +118,7 @@ func TestHostsOfSeveralRanks(t *testing.T) {
 	} {
 		opts := make([]member.Options, len(k.hosts))
 		for r := range opts {
-			opts[r] = member.Options{Host: k.hosts[r : r+1], Warn: func(line string) { t.Errorf("warned: %s", line) }}
+			opts[r] = member.Options{Host: k.hosts[r : r+1], Warn: func(line string) { t.Errorf("unexpected warning: %s", line) }}
 		}
 		transports, errs := join(t, rank.NewKey(), opts)
 		for r := range opts {
@@ -130,7 +132,7 @@ func TestHostsOfSeveralRanks(t *testing.T) {
 		}
 		for r, err := range second(join(t, rank.NewKey(), opts)) {
 			if err == nil || !strings.Contains(err.Error(), "ranks are on 2 hosts") {
-				t.Errorf("hosts %s: rank %d, which must have shared memory: %v", k.hosts, r, err)
+				t.Errorf("hosts %s: rank %d, which requires shared memory: %v", k.hosts, r, err)
 			}
 		}
 	}
@@ -138,7 +140,7 @@ func TestHostsOfSeveralRanks(t *testing.T) {
 
 func second(_ []string, errs []error) []error { return errs }
 
-// TestCostsAreMeasuredOrGiven asks each member what its calls are chosen by.
+// TestCostsAreMeasuredOrGiven: all ranks have the same costs, either measured or given.
 func TestCostsAreMeasuredOrGiven(t *testing.T) {
 	given := collective.Costs{Local: collective.Level{Alpha: 1, Beta: 2, Gamma: 3}, Links: collective.Level{Alpha: 4, Beta: 5, Gamma: 6}}
 	for _, transport := range []string{member.Auto, member.TCP} {
@@ -150,7 +152,7 @@ func TestCostsAreMeasuredOrGiven(t *testing.T) {
 			if found[1] != found[0] || found[2] != found[0] {
 				t.Errorf("%s: ranks have different costs: %v", transport, found)
 			}
-			measured := k == nil && transport == member.TCP // shared memory leaves nothing to choose
+			measured := k == nil && transport == member.TCP // with shared memory there is no choice of algorithm
 			if measured && found[0] == collective.DefaultCosts() || k != nil && found[0] != given {
 				t.Errorf("%s, given %v: %v", transport, k, found[0])
 			}
@@ -158,6 +160,7 @@ func TestCostsAreMeasuredOrGiven(t *testing.T) {
 	}
 }
 
+// TestEncryptedGroup: a group with encrypted links computes correct sums.
 func TestEncryptedGroup(t *testing.T) {
 	opt := member.Options{Transport: member.TCP, Encrypt: true}
 	_, errs := join(t, rank.NewKey(), []member.Options{opt, opt, opt})
@@ -168,7 +171,7 @@ func TestEncryptedGroup(t *testing.T) {
 	}
 }
 
-// TestLinksOfTheLauncher checks that the environment applies if the options are not set.
+// TestLinksOfTheLauncher: variables of the environment apply if the options are not set.
 func TestLinksOfTheLauncher(t *testing.T) {
 	for _, k := range []struct {
 		said, asked string // transports
@@ -176,7 +179,7 @@ func TestLinksOfTheLauncher(t *testing.T) {
 		want, fault string
 	}{
 		{member.TCP, "", "2", member.TCP, ""},
-		{"pigeon", member.TCP, "1", member.TCP, ""}, // is not asked
+		{"pigeon", member.TCP, "1", member.TCP, ""}, // the option overrides the invalid variable
 		{"pigeon", "", "1", "", `transport "pigeon" is unknown; there are auto, shm and tcp: change WDLRUN_TRANSPORT or unset it`},
 		{member.TCP, "", "99", "", "99 streams: give 1 to 16: change WDLRUN_STREAMS or unset it"},
 		{member.TCP, "", "x", "", `WDLRUN_STREAMS="x"`},
@@ -207,6 +210,8 @@ func TestLinksOfTheLauncher(t *testing.T) {
 	}
 }
 
+// TestHalfEncryptedGroupIsRefused: if only some ranks request encryption, joining fails with the
+// reason.
 func TestHalfEncryptedGroupIsRefused(t *testing.T) {
 	plain := member.Options{Transport: member.TCP}
 	_, errs := join(t, rank.NewKey(), []member.Options{plain, {Transport: member.TCP, Encrypt: true}})
@@ -215,6 +220,8 @@ func TestHalfEncryptedGroupIsRefused(t *testing.T) {
 	}
 }
 
+// TestDifferentTransportsAreRefused: if ranks request different transports, joining fails with
+// the reason. An unknown transport is rejected.
 func TestDifferentTransportsAreRefused(t *testing.T) {
 	_, errs := join(t, rank.NewKey(), []member.Options{{Transport: member.TCP}, {}})
 	for r, err := range errs {

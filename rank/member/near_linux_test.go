@@ -9,12 +9,12 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// TestNoRankSharesMemoryAlone has one rank leave after it has connected, as one does that
-// cannot map the memory of the others. No other rank then may believe that all share memory.
+// TestNoRankSharesMemoryAlone: one rank leaves after it has connected, as a rank does that
+// cannot map the memory of the others. No other rank may then use shared memory.
 func TestNoRankSharesMemoryAlone(t *testing.T) {
 	const size = 3
 	key := rank.NewKey()
-	for leaves := range size + 1 { // the last time, none does
+	for leaves := range size + 1 { // in the last round no rank leaves
 		all := make([]*near, size)
 		for r := range all {
 			m := &Member{World: rank.World{Rank: r, Size: size, LocalRank: r, LocalSize: size, Key: key}}

@@ -6,18 +6,20 @@ import (
 	"testing"
 )
 
+// TestPlace compares the host of each rank, derived from the names of hosts and machines, with
+// the expected one.
 func TestPlace(t *testing.T) {
 	for _, k := range []struct {
 		names              []string
 		hostOf             []int
-		hosts, size, least int // as the last rank sees it
+		hosts, size, least int // as seen by the last rank
 		index              int
 	}{
 		{[]string{"2 a", "2 a", "2 b", "2 b"}, []int{0, 0, 1, 1}, 2, 2, 2, 1},
 		{[]string{"2 a", "3 b", "2 a", "3 b", "3 b"}, []int{0, 1, 0, 1, 1}, 2, 3, 2, 2},
 		{[]string{"0 a", "0 a", "0 b"}, []int{0, 0, 1}, 2, 1, 1, 0},
 		{[]string{"1 a", "1 a"}, []int{0, 0}, 1, 2, 1, 1},                     // two hosts with one name
-		{[]string{"2 a", "2 a", "2 a", "2 a"}, []int{0, 0, 0, 0}, 1, 4, 1, 3}, // the same
+		{[]string{"2 a", "2 a", "2 a", "2 a"}, []int{0, 0, 0, 0}, 1, 4, 1, 3}, // two hosts with one name
 	} {
 		var notes []note
 		for _, n := range k.names {

@@ -19,7 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
-// launched returns the environment of a rank of a generation.
+// launched returns the environment of a rank in a generation.
 func launched(r, size, generation int, at string, key rank.Key) func(string) string {
 	vars := map[string]string{
 		"WDLRUN_RANK": strconv.Itoa(r), "WDLRUN_SIZE": strconv.Itoa(size), "WDLRUN_LOCAL_RANK": strconv.Itoa(r), "WDLRUN_LOCAL_SIZE": strconv.Itoa(size),
@@ -28,7 +28,7 @@ func launched(r, size, generation int, at string, key rank.Key) func(string) str
 	return func(name string) string { return vars[name] }
 }
 
-// attended is the host of a coordinator; it signals when a rank has joined.
+// attended is the host of a coordinator. It signals that a rank has joined.
 type attended chan struct{}
 
 func (attended) Formed([]rank.Member)       {}
@@ -51,8 +51,8 @@ func serve(t *testing.T, at string, size, generation int, key rank.Key, host con
 	return s
 }
 
-// launchAgain acts as a launcher after the end of first's group: it serves the next
-// generation, after a coordinator that ends at once.
+// launchAgain acts as a launcher after the end of first's group: it serves a coordinator that
+// ends at once, and then the next generation.
 func launchAgain(t *testing.T, first *control.Server, size int, key rank.Key, begun func()) {
 	<-first.Ended()
 	time.Sleep(50 * time.Millisecond)
@@ -60,7 +60,7 @@ func launchAgain(t *testing.T, first *control.Server, size int, key rank.Key, be
 	first.Close()
 	met := make(attended, 1)
 	leaves := serve(t, at, size, 1, key, met)
-	<-met // by a rank that finds it gone while it waits for the others
+	<-met // by a rank that notices its end while it waits for the others
 	leaves.Close()
 	second := serve(t, at, size, 1, key, nil)
 	begun()
@@ -68,9 +68,9 @@ func launchAgain(t *testing.T, first *control.Server, size int, key rank.Key, be
 	second.Close()
 }
 
-// TestRejoin loses rank 1 of three. The others meet its successor in the next generation,
-// of which the old coordinator does not inform them. A coordinator that ends while they
-// join is not final.
+// TestRejoin loses rank 1 of three. The others join the next generation with its replacement,
+// although the old coordinator does not announce it. They retry if a coordinator ends while they
+// join.
 func TestRejoin(t *testing.T) {
 	const size = 3
 	key, ctx := rank.NewKey(), context.Background()
@@ -102,7 +102,7 @@ func TestRejoin(t *testing.T) {
 			}
 			switch {
 			case err != nil:
-			case r == 1: // its process ends, and another begins in its place
+			case r == 1: // its process ends and is replaced
 				m.Close()
 				<-next
 				if m, err = live(r, 1); err == nil {
@@ -130,8 +130,7 @@ func TestRejoin(t *testing.T) {
 	fatal.If(t, errors.Join(errs...))
 }
 
-// TestRejoinLater: ranks that come to a group which has failed without them meet in the
-// one that follows.
+// TestRejoinLater: ranks that join a group after it has failed join the next generation instead.
 func TestRejoinLater(t *testing.T) {
 	const size = 2
 	key := rank.NewKey()
@@ -167,8 +166,8 @@ func TestRejoinLater(t *testing.T) {
 	again.Wait()
 }
 
-// TestNoRejoin checks that a rank that failed by itself, and ranks without a launcher, get
-// the verdict.
+// TestNoRejoin: a rank that failed itself, and ranks without a launcher, get the verdict instead
+// of joining again.
 func TestNoRejoin(t *testing.T) {
 	opt := member.Options{Transport: member.TCP}
 	fault := errors.New("the data is damaged")
@@ -190,8 +189,8 @@ func TestNoRejoin(t *testing.T) {
 	}
 }
 
-// TestCutLink checks that a rank that was reported lost reports a lost link, not its own
-// failure, and may continue with all others.
+// TestCutLink: a rank that was reported lost reports a lost link, not its own failure, and may
+// continue with all others.
 func TestCutLink(t *testing.T) {
 	for _, transport := range []string{member.TCP, member.Shared} {
 		t.Run(transport, func(t *testing.T) {
@@ -214,8 +213,8 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestCutLinkIsReportedOnce: the verdict on a link names its two ranks, and the error that
-// one of them reports does not name them again.
+// TestCutLinkIsReportedOnce: the verdict on a link names its two ranks. The error that one of
+// them reports does not name them again.
 func TestCutLinkIsReportedOnce(t *testing.T) {
 	joinAnd(t, rank.NewKey(), make([]member.Options, 2), func(m *member.Member) {
 		cause := fmt.Errorf("sparse: pull 3: %w", &collective.LostError{Rank: 1, By: 0, Cause: errors.New("the link is cut")})

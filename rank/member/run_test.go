@@ -13,7 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
-// runTwo runs f on two ranks, and checks that both return an error with the given text.
+// runTwo runs f on two ranks and requires that both return an error that contains the given
+// text.
 func runTwo(t *testing.T, want string, f func(context.Context, *member.Member) error) {
 	t.Helper()
 	key, dir, errs := rank.NewKey(), t.TempDir(), make([]error, 2)
@@ -37,8 +38,8 @@ func runTwo(t *testing.T, want string, f func(context.Context, *member.Member) e
 	}
 }
 
-// TestRunReportsIgnoredErrors aborts the group on rank 1. Both ranks ignore the error of
-// their call, and both return it from Run.
+// TestRunReportsIgnoredErrors: rank 1 aborts the group. Both ranks ignore the error of their
+// call, but Run returns it on both.
 func TestRunReportsIgnoredErrors(t *testing.T) {
 	runTwo(t, "out of data", func(_ context.Context, m *member.Member) error {
 		if m.World.Rank == 1 {
@@ -51,8 +52,8 @@ func TestRunReportsIgnoredErrors(t *testing.T) {
 	})
 }
 
-// TestRunEndsTheGroup fails on rank 1: the context of rank 0 ends, and both ranks return
-// the error of rank 1.
+// TestRunEndsTheGroup: f fails on rank 1. The context of rank 0 ends, and Run returns the error
+// of rank 1 on both ranks.
 func TestRunEndsTheGroup(t *testing.T) {
 	runTwo(t, "no such table", func(ctx context.Context, m *member.Member) error {
 		if m.World.Rank == 1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
-// BenchmarkHeartbeatTraffic measures the collection of a heartbeat's traffic report, with
-// nothing to report, while two hosts exchange on both channels.
+// BenchmarkHeartbeatTraffic measures how long collecting the traffic report of a heartbeat
+// takes, without anything to report, while two hosts exchange on both channels.
 func BenchmarkHeartbeatTraffic(b *testing.B) {
 	key, dir := rank.NewKey(), b.TempDir()
 	other := make(chan error, 1)
