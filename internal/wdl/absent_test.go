@@ -77,7 +77,7 @@ func TestTestDataWithoutFields(t *testing.T) {
 	train, test := lineFile(t, "train.jsonl", `{"y":%d,"a":1,"b":2}`, 40), lineFile(t, "test.jsonl", `{"y":%d,"a":1}`, 10)
 	_, warned := fieldWarnings(t, fmt.Sprintf("data: {train: [%q], test: [%q], valid: [%q], format: jsonl}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}, {field: b, encode: vocabulary}]\n", train, test, test))
 	want := fmt.Sprintf(`these fields are empty in every record of [%s], so their features have no effect: features[1].field "b"; there are: a`, test)
-	if !slices.Equal(warned, []string{want, want}) { // of validation and test data
+	if !slices.Equal(warned, []string{want, want}) { // one for validation data, one for test data
 		t.Errorf("warnings %q\nwant %q twice", warned, want)
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// planted writes clicks drawn from a known model: a weight for each value of five fields, and
-// one for each pair of classes of the first two. It returns the AUC of the true
-// probabilities, which is the best possible up to chance.
+// planted writes clicks drawn from a known model: a weight for each value of five fields and one
+// for each pair of classes of the first two. It returns the AUC of the true probabilities, which
+// no model can exceed except by chance.
 func planted(t testing.TB, path string, seed uint64, rows int) (best float64) {
 	t.Helper()
 	const fields, values, classes = 5, 6, 2
@@ -71,14 +71,14 @@ func planted(t testing.TB, path string, seed uint64, rows int) (best float64) {
 	return (ranks - ones*(ones+1)/2) / (ones * (float64(rows) - ones))
 }
 
-// TestDefaultsLearnAtAnyBatch trains each part of the model with the defaults of each
-// rule, from small steps and from few large ones.
+// TestDefaultsLearnAtAnyBatch trains each part of the model with the defaults of each rule, in
+// many small steps and in few large ones.
 func TestDefaultsLearnAtAnyBatch(t *testing.T) {
 	dir := t.TempDir()
 	train, test := filepath.Join(dir, "train.csv"), filepath.Join(dir, "test.csv")
 	planted(t, train, 1, 30_000)
 	best := planted(t, test, 2, 20_000)
-	parts, batches := []string{"wide", "deep", "both"}, []int{256, 4096} // everyday runs take them by turns
+	parts, batches := []string{"wide", "deep", "both"}, []int{256, 4096} // short runs alternate between them
 	for i, kind := range optim.Kinds() {
 		for _, name := range parts[patient.Size(i%3, 0):patient.Size(i%3+1, 3)] {
 			part := map[string]string{"wide": "deep: false", "deep": "wide: false", "both": "embedding_dim: 8"}[name]
@@ -115,8 +115,8 @@ train: {epochs: 6, global_batch: %d, seed: 1, optimizer: {%s}}
 	}
 }
 
-// TestBatchesGrow: the steps of a training whose batches grow are as planned, the same on any
-// number of ranks and in slots, and the same after a resume.
+// TestBatchesGrow: a training whose batches grow takes the planned steps. They are the same on
+// any number of ranks, in slots, and after a resume.
 func TestBatchesGrow(t *testing.T) {
 	patient.Long(t)
 	path := filepath.Join(t.TempDir(), "train.csv")
@@ -130,7 +130,7 @@ train: {epochs: 2, global_batch: 600, checkpoint: {every_steps: 10, keep: 100}}
 `, path))
 	fatal.If(t, err)
 	one := runJob(t, 1, Options{Config: c})
-	steps := int64(0) // 256 until 8192 samples, then 1/32 of those before, and an end of each epoch
+	steps := int64(0) // steps of 256 samples up to 8192 samples, then of 1/32 of the samples before, and the rest of each epoch
 	for _, end := range []int64{12_000, 24_000} {
 		for at := end - 12_000; at < end; steps++ {
 			at += min(max(256, min(at/32, 600)), end-at)
@@ -142,7 +142,7 @@ train: {epochs: 2, global_batch: 600, checkpoint: {every_steps: 10, keep: 100}}
 	if two := runJob(t, 2, Options{Config: c}); two.Steps != steps || math.Abs(*two.TestAUC-*one.TestAUC) > 0.001 {
 		t.Errorf("%d steps on two ranks, want %d; AUC %v and %v", two.Steps, steps, *two.TestAUC, *one.TestAUC)
 	}
-	for _, at := range []int64{20, 50} { // in the first epoch and in the second
+	for _, at := range []int64{20, 50} { // one in the first epoch, one in the second
 		again := runJob(t, 1, Options{Resume: checkpoint.Dir(filepath.Join(one.RunDir, checkpoint.Folder), at)})
 		if again.Steps != steps || *again.TestAUC != *one.TestAUC || again.TrainLogLoss != one.TrainLogLoss {
 			t.Errorf("resumed after step %d: %+v, uninterrupted %+v", at, again, one)
@@ -151,16 +151,16 @@ train: {epochs: 2, global_batch: 600, checkpoint: {every_steps: 10, keep: 100}}
 	slots := []Options{{Config: c, Set: []string{"train.slots=4"}}, {Config: c, Set: []string{"train.slots=4"}}}
 	a, b := runJob(t, 1, slots[0]), runJob(t, 4, slots[1])
 	if a.Steps != steps || *a.TestLogLoss != *b.TestLogLoss || a.TrainLogLoss != b.TrainLogLoss {
-		t.Errorf("in slots on 1 rank %+v, on 4 %+v", a, b)
+		t.Errorf("in slots: %+v on 1 rank, %+v on 4", a, b)
 	}
 	whole := runJob(t, 1, Options{Config: c, Set: []string{"train.scaling=none"}})
 	if whole.Steps != 40 || whole.Rates.FirstBatch != 600 {
-		t.Errorf("%d whole steps, want 40; %+v", whole.Steps, whole.Rates)
+		t.Errorf("%d steps without growing batches, want 40; %+v", whole.Steps, whole.Rates)
 	}
 }
 
-// TestTheOutputStartsAtTheBaseRate: an untrained model predicts the mean of the label,
-// whichever part has the bias.
+// TestTheOutputStartsAtTheBaseRate: an untrained model predicts the mean of the label, whichever
+// part has the bias.
 func TestTheOutputStartsAtTheBaseRate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "train.csv")
 	planted(t, path, 3, 4000)

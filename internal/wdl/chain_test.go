@@ -93,17 +93,17 @@ func TestAChainOnAnotherWorldSize(t *testing.T) {
 		dirs[i] = checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), 52)
 	}
 	if open(t, dirs[1]).Base() == nil {
-		t.Fatal("the checkpoint of step 52 is full: the test says nothing")
+		t.Fatal("the checkpoint of step 52 is full, so the test is void")
 	}
 	ends := [2]report.Result{}
 	for i, dir := range dirs {
 		ends[i] = runJob(t, 3, Options{Resume: dir, Out: t.TempDir()})
 	}
 	if *ends[0].TestLogLoss != *ends[1].TestLogLoss || ends[0].TrainLogLoss != ends[1].TrainLogLoss {
-		t.Errorf("from a chain %+v, from a full one %+v", ends[1], ends[0])
+		t.Errorf("from a chain: %+v, from a full checkpoint: %+v", ends[1], ends[0])
 	}
 	if c := open(t, checkpoint.Dir(filepath.Join(ends[1].RunDir, checkpoint.Folder), 52)); len(c.Chain()) < 2 {
-		t.Error("the new line of training lacks what its first checkpoint builds upon")
+		t.Error("the base of the new run's first checkpoint is missing")
 	}
 }
 
@@ -114,13 +114,13 @@ func TestABrokenChainFallsBack(t *testing.T) {
 	t.Parallel()
 	whole := runJob(t, 2, savesOften(t, wdltest.Clicks(t, 1500), recipes["plain"], 6))
 	root := filepath.Join(whole.RunDir, checkpoint.Folder)
-	for _, step := range []int64{57, 56} { // the last, and the end of the chain before it
+	for _, step := range []int64{57, 56} { // the last checkpoint, and the end of the previous chain
 		fatal.If(t, os.RemoveAll(checkpoint.Dir(root, step)))
 	}
 	spoilt := filepath.Join(checkpoint.Dir(root, 48), "rank-0001-of-0002.wck")
 	fatal.If(t, os.Truncate(spoilt, 100))
 	if c, err := checkpoint.Open(checkpoint.Dir(root, 52)); err == nil {
-		t.Fatalf("step 52 does not build upon step 48 but on %v", c.Base())
+		t.Fatalf("the base of step 52 is %v, want step 48", c.Base())
 	}
 	var warned []string
 	d := decision{opt: &Options{Resume: whole.RunDir, Warn: func(line string) { warned = append(warned, line) }}, size: 1, run: new(run)}

@@ -13,8 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// TestADivergingTrainingFails with the same error on any number of ranks, after 100
-// steps or at its end.
+// TestADivergingTrainingFails: a diverging training fails with the same error on any number of
+// ranks, after 100 steps or at its end.
 func TestADivergingTrainingFails(t *testing.T) {
 	t.Parallel()
 	path := wdltest.Clicks(t, 600)
@@ -37,8 +37,8 @@ func TestADivergingTrainingFails(t *testing.T) {
 	}
 }
 
-// TestASwingingTrainingFails: a training also fails if its certain predictions swing between
-// the classes and are occasionally right for a step.
+// TestASwingingTrainingFails: a training also fails if its confident predictions alternate
+// between the classes and are occasionally right for a step.
 func TestASwingingTrainingFails(t *testing.T) {
 	t.Parallel()
 	path := wdltest.Clicks(t, 600)

@@ -2,7 +2,8 @@ package wdl
 
 import "testing"
 
-// TestFaster: the slowest rank counts, and a rank without a GPU decides for all.
+// TestFaster: the slowest rank determines the choice of device, and one rank without a GPU
+// decides for all.
 func TestFaster(t *testing.T) {
 	for _, x := range []struct {
 		all  []measured

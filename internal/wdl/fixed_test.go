@@ -35,7 +35,7 @@ func TestSlotsGiveTheSameBits(t *testing.T) {
 			fresh := Options{Config: wdltest.ClicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.slots=8", "train.epochs=2"}}
 			one := train(1, fresh)
 			if in := one.Input; in.Depth < 1 || in.Threads < 1 || in.WorkShare <= 0 {
-				t.Errorf("input is reported as %+v", in)
+				t.Errorf("the input is reported as %+v", in)
 			}
 			last := func(r report.Result) *checkpoint.Checkpoint {
 				return open(t, checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), r.Steps))
@@ -47,7 +47,7 @@ func TestSlotsGiveTheSameBits(t *testing.T) {
 			sameContents(t, last(train(4, Options{Resume: middle})), last(one))
 			by := train(1, Options{Config: wdltest.ClicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.epochs=2"}})
 			if d := *by.TestAUC - *one.TestAUC; d > 0.0015 || d < -0.0015 {
-				t.Errorf("AUC %.5f in slots, %.5f without", *one.TestAUC, *by.TestAUC)
+				t.Errorf("AUC %.5f in slots, %.5f without slots", *one.TestAUC, *by.TestAUC)
 			}
 		})
 	}

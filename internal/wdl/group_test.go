@@ -13,6 +13,6 @@ func single() *collective.Comm { return collective.New(mem.New(1, 2)[0]) }
 func everyday(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("left out with -short")
+		t.Skip("skipped with -short")
 	}
 }

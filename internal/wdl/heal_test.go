@@ -28,7 +28,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// moments is the number of exchanges, per kind of test, at which a rank is lost.
+// moments is the number of exchanges at which a rank is lost, for each kind of test.
 var moments = flags.Int64("moments", 3, "tried by TestAnyRankMayDieAtAnyExchange, of each kind")
 
 var errDied = errors.New("this rank died")
@@ -60,16 +60,16 @@ func (m mortal) Exchange(tag collective.Tag, to int, send []byte, from int, recv
 	return err
 }
 
-// death is the loss of a rank: at an exchange of that rank, or of a rank that notices the
-// loss after its exchange.
+// death is the loss of a rank, at an exchange of that rank or of a rank that notices the loss
+// after its exchange.
 type death struct {
 	rank int
 	at   int64
 	by   int
 }
 
-// deaths is a job in which ranks are lost, by generation. If hosts are given, all ranks of
-// the host are lost.
+// deaths is a job in which ranks are lost, by generation. If hosts are given, all ranks of the
+// host are lost.
 type deaths []death
 
 // run runs the job to its end, over as many groups as necessary. It returns the result, the
@@ -80,7 +80,7 @@ func (d deaths) run(t *testing.T, size int, opt Options) (res report.Result, exc
 	return d.watched(t, size, opt, func(*Job, func() int64) {})
 }
 
-// watched is run that calls watch for every rank's job before it runs, with a function that
+// watched is like run and calls watch for every rank's job before it runs, with a function that
 // returns the number of its exchanges.
 func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, made func() int64)) (res report.Result, exchanges int64, barriers []int64) {
 	t.Helper()
@@ -120,7 +120,7 @@ func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, 
 		done := false
 		for r, job := range jobs {
 			if memories[r] = nil; errs[r] == nil {
-				done = true // and its process has ended
+				done = true // the process of this rank has ended
 				continue
 			}
 			memories[r] = job.Leave(errs[r])
@@ -137,7 +137,7 @@ func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, 
 			}
 		}
 	}
-	t.Fatal("the job does not end")
+	t.Fatal("the job did not end")
 	return res, 0, nil
 }
 
@@ -150,7 +150,7 @@ func sameModels(t *testing.T, size int, got, want report.Result) {
 	for r := range size {
 		part := fmt.Sprintf("rank-%04d-of-%04d.wck", r, size)
 		if !bytes.Equal(read(t, filepath.Join(dir(got), part)), read(t, filepath.Join(dir(want), part))) {
-			t.Errorf("%s of step %d is another", part, want.Steps)
+			t.Errorf("%s of step %d differs", part, want.Steps)
 		}
 	}
 	if *got.TestAUC != *want.TestAUC || got.TrainLogLoss != want.TrainLogLoss || got.Samples != want.Samples || got.BestEpoch != want.BestEpoch {
@@ -185,29 +185,29 @@ func TestAnyRankMayDieAtAnyExchange(t *testing.T) {
 				got, _, _ := deaths{{int(i) % k.size, at, int(i) % k.size}}.run(t, k.size, opt)
 				sameModels(t, k.size, got, want)
 				if n := len(got.Uncounted); n != got.Healed || n == 1 && (got.Uncounted[0].Rank != int(i)%k.size || got.Uncounted[0].Step > got.Steps) {
-					t.Errorf("rank %d died, and what is not counted: %+v", int(i)%k.size, got.Uncounted)
+					t.Errorf("rank %d was lost; not counted: %+v", int(i)%k.size, got.Uncounted)
 				}
 				if healed += got.Healed; t.Failed() {
-					t.Fatalf("rank %d died at exchange %d of %d", int(i)%k.size, at, exchanges)
+					t.Fatalf("rank %d was lost at exchange %d of %d", int(i)%k.size, at, exchanges)
 				}
 			}
-			for i := range moments { // and a healing rank, or another, soon after
+			for i := range moments { // then the replacement, or another rank, soon after
 				at := 1 + exchanges*(i+1)/(moments+2)
 				got, _, _ := deaths{{int(i) % k.size, at, int(i) % k.size}, {int(i+i/3) % k.size, 1 + 4*i, int(i+i/3) % k.size}}.run(t, k.size, opt)
 				sameModels(t, k.size, got, want)
 				if t.Failed() {
-					t.Fatalf("rank %d died at exchange %d, and rank %d at exchange %d of the next group", int(i)%k.size, at, int(i+i/3)%k.size, 1+4*i)
+					t.Fatalf("rank %d was lost at exchange %d, and rank %d at exchange %d of the next group", int(i)%k.size, at, int(i+i/3)%k.size, 1+4*i)
 				}
 			}
 			if moments > 5 && healed < int(moments/2) {
-				t.Errorf("training went on from memory %d times of %d", healed, moments)
+				t.Errorf("training resumed from memory %d times, want %d", healed, moments)
 			}
 		})
 	}
 }
 
-// TestRanksThatDisagreeAboutAStep: one rank notices a loss at exchanges around the barrier of
-// a step, so that the third rank may be further.
+// TestRanksThatDisagreeAboutAStep: one rank notices a loss at exchanges around the barrier of a
+// step, so that the third rank may be one step ahead.
 func TestRanksThatDisagreeAboutAStep(t *testing.T) {
 	everyday(t)
 	t.Parallel()
@@ -215,13 +215,13 @@ func TestRanksThatDisagreeAboutAStep(t *testing.T) {
 	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 250), "", "")}
 	want, exchanges, barriers := deaths{}.run(t, size, opt)
 	if len(barriers) < 10 {
-		t.Fatalf("%d exchanges of barriers: each step has some", len(barriers))
+		t.Fatalf("%d exchanges of barriers, want some in each step", len(barriers))
 	}
 	middle := barriers[len(barriers)/2]
 	for at := middle - 3; at <= middle+1; at++ {
 		got, _, _ := deaths{{0, at, size - 1}}.run(t, size, opt)
 		if sameModels(t, size, got, want); t.Failed() {
-			t.Fatalf("rank %d heard of the death of rank 0 after exchange %d of %d", size-1, at, exchanges)
+			t.Fatalf("rank %d noticed the loss of rank 0 after exchange %d of %d", size-1, at, exchanges)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func TestLateMicrobatchesAreCountedThroughALoss(t *testing.T) {
 			late += int64(r.Leased - len(r.Pieces))
 		}
 		if res.Healed != 1 || late == 0 || res.LateSlots != late || int64(len(records)) != res.Steps+1 {
-			t.Errorf("rank %d died: %d late microbatches in %d steps, the log has %d in %d; healed %d times", victim, res.LateSlots, res.Steps, late, len(records)-1, res.Healed)
+			t.Errorf("rank %d was lost: %d late microbatches in %d steps, the log has %d in %d; healed %d times", victim, res.LateSlots, res.Steps, late, len(records)-1, res.Healed)
 		}
 		if line := res.Differs(); len(res.Uncounted) != 1 || !strings.Contains(line, fmt.Sprintf("not measured: rank %d until step %d, whose counters were lost with it", victim, res.Uncounted[0].Step)) {
 			t.Errorf("%+v: %s", res.Uncounted, line)
@@ -253,8 +253,8 @@ func TestLateMicrobatchesAreCountedThroughALoss(t *testing.T) {
 	}
 }
 
-// TestTheBestEpochOutlivesALoss: rank 0, which commits checkpoints, is lost in the steps
-// after the best epoch.
+// TestTheBestEpochOutlivesALoss: rank 0, which commits checkpoints, is lost in the steps after
+// the best epoch. The best epoch is still restored.
 func TestTheBestEpochOutlivesALoss(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -269,13 +269,13 @@ func TestTheBestEpochOutlivesALoss(t *testing.T) {
 		}
 	})
 	if want.BestEpoch == 0 || want.BestEpoch >= len(ends) {
-		t.Fatalf("%d epochs, the best %v: there is none before the last", len(ends), want.BestEpoch)
+		t.Fatalf("%d epochs, the best is %v, want one before the last", len(ends), want.BestEpoch)
 	}
 	best := ends[want.BestEpoch-1]
 	for after := int64(1); after < 60; after += 13 {
 		got, _, _ := deaths{{victim, best + after, victim}}.run(t, size, opt)
 		if got.Healed != 1 || got.BestEpoch != want.BestEpoch || *got.TestAUC != *want.TestAUC {
-			t.Errorf("rank %d died %d exchanges after the best epoch: healed %d times, best epoch %d, AUC %v; undisturbed: %d, %v",
+			t.Errorf("rank %d was lost %d exchanges after the best epoch: healed %d times, best epoch %d, AUC %v; undisturbed: %d, %v",
 				victim, after, got.Healed, got.BestEpoch, *got.TestAUC, want.BestEpoch, *want.TestAUC)
 		}
 	}
@@ -294,7 +294,7 @@ func TestAHostMayDie(t *testing.T) {
 		got, _, _ := deaths{{dead, at, dead}}.run(t, size, opt)
 		sameModels(t, size, got, want)
 		if got.Healed != 1 || len(got.Uncounted) != 2 {
-			t.Errorf("the host of rank %d died: healed %d times, not counted: %+v", dead, got.Healed, got.Uncounted)
+			t.Errorf("the host of rank %d was lost: healed %d times, not counted: %+v", dead, got.Healed, got.Uncounted)
 		}
 	}
 }

@@ -35,8 +35,8 @@ func runIndex(t *testing.T, size int, opt IndexOptions) (res IndexResult) {
 	return res
 }
 
-// TestTrainingWithAnIndex: the index is the same for any number of ranks, a training with it
-// has the bits of one without, and checkpoints contain it.
+// TestTrainingWithAnIndex: the index is the same for any number of ranks. A training with it has
+// the bits of one without, and its checkpoints contain it.
 func TestTrainingWithAnIndex(t *testing.T) {
 	path := wdltest.Clicks(t, 1500)
 	c := wdltest.ClicksConfig(t, path, "", "")
@@ -55,7 +55,7 @@ func TestTrainingWithAnIndex(t *testing.T) {
 			first = b
 		}
 		if !bytes.Equal(b, first) {
-			t.Errorf("%d ranks make another index", size)
+			t.Errorf("%d ranks make a different index", size)
 		}
 	}
 	whole := runJob(t, 2, Options{Config: c})
@@ -70,10 +70,10 @@ func TestTrainingWithAnIndex(t *testing.T) {
 	kept, err := input.LoadIndex(again.RunDir)
 	fatal.If(t, err)
 	if got, _ := kept.Marshal(); !bytes.Equal(got, first) {
-		t.Error("the model does not keep its index")
+		t.Error("the checkpoint does not contain the index")
 	}
 	if _, err := input.LoadIndex(file); err == nil || !strings.Contains(err.Error(), "data index makes one") {
-		t.Errorf("an index that is gone: %v", err)
+		t.Errorf("a missing index: %v", err)
 	}
 	runJob(t, 1, Options{Resume: checkpoint.Dir(filepath.Join(again.RunDir, checkpoint.Folder), 20)}) // needs no index
 }

@@ -74,7 +74,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 			whole := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, r[0], r[1])})
 			middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 40)
 			if name == "rows" && whole.Tables[3].Evicted == 0 {
-				t.Errorf("no row was given up: the test says little; %+v", whole.Tables)
+				t.Errorf("no row was evicted, so the test proves little: %+v", whole.Tables)
 			}
 			again := runJob(t, size, Options{Resume: middle})
 			if *again.TestAUC != *whole.TestAUC || again.TrainLogLoss != whole.TrainLogLoss || again.Samples != whole.Samples {
@@ -114,20 +114,20 @@ func TestWorldSizesAgree(t *testing.T) {
 			for _, size := range []int{2, 5} {
 				many := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, r[0], r[1])})
 				if d := math.Abs(*many.TestAUC - *one.TestAUC); d > 0.0015 {
-					t.Errorf("%d ranks: AUC %.5f, on one %.5f", size, *many.TestAUC, *one.TestAUC)
+					t.Errorf("%d ranks: AUC %.5f, on one rank %.5f", size, *many.TestAUC, *one.TestAUC)
 				}
 				if d := math.Abs(many.TrainLogLoss - one.TrainLogLoss); d > 1e-3 {
-					t.Errorf("%d ranks: training log-loss %.5f, on one %.5f", size, many.TrainLogLoss, one.TrainLogLoss)
+					t.Errorf("%d ranks: training log-loss %.5f, on one rank %.5f", size, many.TrainLogLoss, one.TrainLogLoss)
 				}
 				if many.Samples != one.Samples || many.Steps != one.Steps {
-					t.Errorf("%d ranks: %d samples in %d steps, on one %d in %d", size, many.Samples, many.Steps, one.Samples, one.Steps)
+					t.Errorf("%d ranks: %d samples in %d steps, on one rank %d in %d", size, many.Samples, many.Steps, one.Samples, one.Steps)
 				}
 			}
 		})
 	}
 }
 
-// lines reads metrics.jsonl.
+// lines returns the lines of an event in metrics.jsonl.
 func lines(t testing.TB, runDir, event string) (all []report.Line) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(runDir, save.FileMetrics))
@@ -143,8 +143,8 @@ func lines(t testing.TB, runDir, event string) (all []report.Line) {
 	return all
 }
 
-// TestEarlyStop: training ends after two evaluations without improvement, and the result is of
-// the best epoch.
+// TestEarlyStop: training ends after two evaluations without improvement, and the result is that
+// of the best epoch.
 func TestEarlyStop(t *testing.T) {
 	everyday(t)
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestEarlyStop(t *testing.T) {
 		return 1
 	})
 	if len(valid) == 50 || len(valid) != int(best.Epoch)+2 {
-		t.Fatalf("%d epochs, the best was the %d.: patience is 2", len(valid), best.Epoch)
+		t.Fatalf("%d epochs, the best was epoch %d, and the patience is 2", len(valid), best.Epoch)
 	}
 	if res.EarlyStopped != 2 {
 		t.Errorf("ended after %d evaluations without a better one", res.EarlyStopped)
@@ -169,8 +169,8 @@ func TestEarlyStop(t *testing.T) {
 	}
 }
 
-// TestOneClassIsJudgedByLogLoss: validation data of one class has no AUC, so early stopping
-// uses the log-loss.
+// TestOneClassIsJudgedByLogLoss: validation data of one class has no AUC, so early stopping uses
+// the log-loss.
 func TestOneClassIsJudgedByLogLoss(t *testing.T) {
 	c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", ", early_stop: {patience: 2, metric: auc}")
 	only := filepath.Join(t.TempDir(), "only.csv")
@@ -191,7 +191,7 @@ func TestOneClassIsJudgedByLogLoss(t *testing.T) {
 		t.Errorf("the best epoch is %d of 5, ended after %d without a better one", res.BestEpoch, res.EarlyStopped)
 	}
 	if all := strings.Join(said, "\n"); strings.Count(all, "AUC undefined (no negative samples), log-loss ") != 5 || !strings.Contains(all, ", which early stopping uses since there is no AUC") {
-		t.Errorf("said: %s", all)
+		t.Errorf("printed: %s", all)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestStop(t *testing.T) {
 		}
 	}
 	if confirmed != 1 {
-		t.Errorf("the checkpoint is confirmed %d times", confirmed)
+		t.Errorf("the checkpoint is reported %d times", confirmed)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestAdvice(t *testing.T) {
 		`features[1] (tags): all values of field tags are "t1", so the feature carries no information`,
 		"the AUC of the validation data is 1.0000", "the AUC of the test data is 1.0000", "data.train and data.test both have the file "} {
 		if !strings.Contains(all, want) {
-			t.Errorf("no word of %q in %q", want, warned)
+			t.Errorf("no %q in %q", want, warned)
 		}
 	}
 	if len(warned) != 7 {
@@ -316,7 +316,8 @@ func TestOneClassIsAnError(t *testing.T) {
 	}
 }
 
-// TestOneClassBeforeTheHeldOut: the held-out records may be the only ones of the other class.
+// TestOneClassBeforeTheHeldOut: training data of one class is an error, even if the held-out
+// records have the other class.
 func TestOneClassBeforeTheHeldOut(t *testing.T) {
 	for first, want := range map[string]string{"1": "all 90 training rows have the label 1", "0": "none of the 90 training rows has the label 1"} {
 		var text strings.Builder
@@ -352,7 +353,7 @@ func TestBadRecordsAreReported(t *testing.T) {
 	opt := Options{Config: c, Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
 	wdltest.OnRanks(t, 1, func(comm *collective.Comm) error {
 		r, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
-		if err == nil && r.Input.Bad != 2 { // the test data are the same file
+		if err == nil && r.Input.Bad != 2 { // the test data is the same file
 			t.Errorf("the result has %d bad records", r.Input.Bad)
 		}
 		return err
@@ -395,7 +396,7 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 	}
 }
 
-// TestResumeOfAnUnsavedRun: a run directory without a checkpoint has the configuration with
+// TestResumeOfAnUnsavedRun: a run directory without a checkpoint contains the configuration with
 // which to start again.
 func TestResumeOfAnUnsavedRun(t *testing.T) {
 	dir := t.TempDir()
@@ -406,7 +407,7 @@ func TestResumeOfAnUnsavedRun(t *testing.T) {
 		if err := Check(t.Context(), Options{Resume: dir}, 2); !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
-		fatal.If(t, os.MkdirAll(filepath.Join(dir, checkpoint.Folder), 0o777)) // as a training that is killed while it saves
+		fatal.If(t, os.MkdirAll(filepath.Join(dir, checkpoint.Folder), 0o777)) // as left by a training that is killed while it saves
 	}
 }
 
@@ -452,8 +453,8 @@ func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
 	}
 }
 
-// TestResumeKeepsItsSettings: changes of the meaning of parameters or the order of samples
-// are rejected, all at once; the duration and the speed of training may change.
+// TestResumeKeepsItsSettings: changes of the meaning of parameters or of the order of samples
+// are rejected, all at once. The duration and the speed of training may change.
 func TestResumeKeepsItsSettings(t *testing.T) {
 	whole := runJob(t, 1, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", "")})
 	err := Check(t.Context(), Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.shuffle=false", "train.epochs=9"}}, 2)
@@ -466,14 +467,14 @@ func TestResumeKeepsItsSettings(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "train.epochs") {
-		t.Errorf("more epochs are refused: %v", err)
+		t.Errorf("more epochs are rejected: %v", err)
 	}
 	var said []string // only by rank 0
 	tell := func(line string) { said = append(said, line) }
 	more := runJob(t, 2, Options{Resume: whole.RunDir, Say: tell, Set: []string{"train.epochs=4", "train.optimizer.deep.learning_rate=0.01", "train.global_batch=50", "data.max_bad=7"}})
 	if first := said[0]; !strings.HasPrefix(first, "the configuration has changed since the checkpoint: data.max_bad: 0 → 7; train.epochs: 3 → 4; train.global_batch: 64 → 50; ") ||
 		!strings.Contains(first, "deep.learning_rate: ") || strings.Count(first, "→") != 4 {
-		t.Errorf("said: %s", first)
+		t.Errorf("printed: %s", first)
 	}
 	if more.Samples != whole.Samples/3*4 || more.RunDir != whole.RunDir {
 		t.Errorf("continued to %d samples in %s; %d before in %s", more.Samples, more.RunDir, whole.Samples, whole.RunDir)

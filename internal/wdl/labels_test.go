@@ -22,7 +22,7 @@ func TestNegativeRateStaysCalibrated(t *testing.T) {
 	t.Parallel()
 	c := wdltest.LabelsConfig(t, "label: {field: click}")
 	c.Data.NegativeRate = 0.1
-	const seeds = 5 // so few positives make each seed's calibration noisy
+	const seeds = 5 // with so few positives, the calibration of one seed is noisy
 	mean := 0.0
 	for seed := range seeds {
 		c.Train.Seed = uint64(seed)
@@ -41,8 +41,8 @@ func TestNegativeRateStaysCalibrated(t *testing.T) {
 	}
 }
 
-// TestNumbersStartAtTheirMean: after a few steps at a low rate, a number far from 0 is
-// predicted about as well as by its mean, with and without a wide part.
+// TestNumbersStartAtTheirMean: after a few steps at a low rate, a number far from 0 is predicted
+// about as well as by its mean, with and without a wide part.
 func TestNumbersStartAtTheirMean(t *testing.T) {
 	t.Parallel()
 	c := wdltest.LabelsConfig(t, "label: {field: visits, kind: number, loss: poisson}\nlabels: [{field: watch, kind: number}, {field: click}]")
@@ -64,7 +64,8 @@ func TestNumbersStartAtTheirMean(t *testing.T) {
 	}
 }
 
-// TestWeightsThatAreAllZero: such a training learns nothing, and its loss is 0.
+// TestWeightsThatAreAllZero: a training whose weights are all 0 learns nothing, and its loss is
+// 0.
 func TestWeightsThatAreAllZero(t *testing.T) {
 	t.Parallel()
 	c := wdltest.LabelsConfig(t, "label: {field: click, weight: none}")

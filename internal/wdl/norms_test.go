@@ -17,9 +17,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 )
 
-// TestEvaluationsKeepDistributions: each evaluation of the validation data leaves one line,
-// also of a training that resumes before the last one; the lines count every row, some
-// gradients, and every sample.
+// TestEvaluationsKeepDistributions: each evaluation of the validation data writes one line, also
+// in a training that resumes before the last one. The lines count every row, some gradients, and
+// every sample.
 func TestEvaluationsKeepDistributions(t *testing.T) {
 	t.Parallel()
 	c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 1200), "", ", eval_steps: 20")

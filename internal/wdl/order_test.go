@@ -32,11 +32,11 @@ func TestBatchNormOnASortedFile(t *testing.T) {
 		auc[i] = *res.TestAUC
 	}
 	if auc[1] < auc[0]-.006 || auc[0] < .7 {
-		t.Errorf("AUC %.4f, on the sorted file %.4f", auc[0], auc[1])
+		t.Errorf("AUC %.4f on the shuffled file, %.4f on the sorted one", auc[0], auc[1])
 	}
 }
 
-// formerCheckpoint converts a checkpoint to that of a version before data.Order.
+// formerCheckpoint converts a checkpoint to the form of a version before data.Order.
 func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), checkpoint.Folder)
@@ -89,7 +89,7 @@ func TestCheckpointsOfTheFormerOrder(t *testing.T) {
 	}
 	inside := formerCheckpoint(t, open(t, checkpoint.Dir(root, 20)))
 	if c := open(t, inside); steps == 20 || c.Step() != 20 {
-		t.Fatalf("%d steps an epoch", steps)
+		t.Fatalf("%d steps per epoch", steps)
 	}
 	for what, err := range map[string]error{
 		"check": Check(t.Context(), Options{Resume: inside}, 1), "run": failed(t, 1, Options{Resume: inside}),

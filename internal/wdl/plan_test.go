@@ -22,7 +22,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// TestEstimateIsWhatJobsPlan: Estimate in one process makes the plan of a job of three ranks.
+// TestEstimateIsWhatJobsPlan: Estimate in one process computes the plan of a job of three ranks.
 func TestEstimateIsWhatJobsPlan(t *testing.T) {
 	const size = 3
 	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ""), Out: t.TempDir()}
@@ -37,7 +37,7 @@ func TestEstimateIsWhatJobsPlan(t *testing.T) {
 			sum.Rows, sum.MemoryBytes, sum.StepBytes = sum.Rows+x.Ranks[i].Rows, sum.MemoryBytes+x.Ranks[i].MemoryBytes, sum.StepBytes+x.Ranks[i].StepBytes
 		}
 		if sum != (plan.Share{Rows: r.Rows, MemoryBytes: r.MemoryBytes, StepBytes: r.WireBytes}) {
-			t.Errorf("rank %d carries %+v, its tables %+v", i, r, sum)
+			t.Errorf("rank %d has %+v, the sum of its tables is %+v", i, r, sum)
 		}
 	}
 	wdltest.OnRanks(t, size, func(comm *collective.Comm) error {
@@ -139,7 +139,7 @@ func TestDenseNeeds(t *testing.T) {
 			}
 			n := int64(j.trainer.Parameters())
 			if most := int64(len(saved)); got.Parameters != n || got.GradientBytes < 4*n || got.ValueBytes+got.OptimizerBytes > most || got.ValueBytes+got.OptimizerBytes < most-4096 {
-				t.Errorf("%s: planned %+v, and there are %d parameters, saved in %d bytes", set, got, n, most)
+				t.Errorf("%s: planned %+v; the model has %d parameters, saved in %d bytes", set, got, n, most)
 			}
 			return nil
 		})
@@ -166,10 +166,10 @@ func TestDensePartTooLarge(t *testing.T) {
 	}
 	err = o.holds(c, 2, cgroup.Memory{Available: 2*d.MemoryBytes() - 1})
 	if err == nil || !strings.Contains(err.Error(), "model.hidden [4096 4096]") || !strings.Contains(err.Error(), plan.Bytes(d.MemoryBytes())) {
-		t.Errorf("a byte less than two ranks need: %v", err)
+		t.Errorf("with one byte less than two ranks need: %v", err)
 	}
 	if o.Here = 0; o.holds(c, 2, cgroup.Memory{}) != nil {
-		t.Error("no rank runs here")
+		t.Error("the model is rejected although no rank runs here")
 	}
 }
 
@@ -188,7 +188,8 @@ tables: [{name: education, strategy: replicated}]
 	golden.Check(t, "plan.txt", p.String())
 }
 
-// TestNoPlanOfAStream: a plan of a stream is an error, since zeros would look like an answer.
+// TestNoPlanOfAStream: the plan of a stream is an error, because zeros would look like an
+// estimate.
 func TestNoPlanOfAStream(t *testing.T) {
 	c := config.Default()
 	c.Data.Follow.On, c.Train.Epochs = true, 1

@@ -59,8 +59,8 @@ train: {global_batch: 100, epochs: 2, checkpoint: {every_steps: 15, keep: 100}}
 	return c
 }
 
-// TestTierAndResume: with a tier, and when resumed in the middle, a training has the bits of
-// one in memory.
+// TestTierAndResume: a training with a tier has the bits of one in memory, also if it is resumed
+// in the middle.
 func TestTierAndResume(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -72,10 +72,10 @@ func TestTierAndResume(t *testing.T) {
 	again := runJob(t, size, Options{Resume: checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 30)})
 	for name, r := range map[string]report.Result{"whole": whole, "resumed": again} {
 		if x := r.Tables[0]; x.ToDisk == 0 || x.FromDisk == 0 || x.Ahead == 0 || x.Ahead > x.FromDisk || x.Bytes > memory.Tables[0].Bytes*7/8 {
-			t.Errorf("%s: the tier has done nothing: %+v, in memory %d bytes", name, x, memory.Tables[0].Bytes)
+			t.Errorf("%s: no row moved to disk: %+v, in memory %d bytes", name, x, memory.Tables[0].Bytes)
 		}
 		if !maps.Equal(contents(t, r), contents(t, memory)) {
-			t.Errorf("%s: the model is not that of a training in memory", name)
+			t.Errorf("%s: the model differs from a training in memory", name)
 		}
 	}
 }
@@ -100,10 +100,10 @@ func TestTierInSlots(t *testing.T) {
 			continue
 		}
 		if x := r.Tables[0]; size == 2 && (x.FromDisk == 0 || x.Ahead < x.FromDisk/2 || x.Ahead > x.FromDisk) {
-			t.Errorf("%d ranks: of %d rows that came back %d were read ahead", size, x.FromDisk, x.Ahead)
+			t.Errorf("%d ranks: of %d rows read from disk %d were read ahead", size, x.FromDisk, x.Ahead)
 		}
 		if !maps.Equal(contents(t, r), want) {
-			t.Errorf("%d ranks: the model is not that of a training in memory", size)
+			t.Errorf("%d ranks: the model differs from a training in memory", size)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestTierTooSmall(t *testing.T) {
 		var warned []string
 		r := runJob(t, 1, Options{Config: wordsConfig(t, path, fmt.Sprintf(", tier: {dir: %q, memory: %d}", t.TempDir(), memory), ""), Warn: func(line string) { warned = append(warned, line) }})
 		if r.Tables[0].ToDisk == 0 {
-			t.Errorf("no row went to disk")
+			t.Errorf("no row moved to disk")
 		}
 		if enough {
 			if len(warned) != 0 {
@@ -145,11 +145,11 @@ func TestTierTooSmall(t *testing.T) {
 func TestAdmissionInAJob(t *testing.T) {
 	const after = 3
 	path := manyKeys(t, 2000, 3000)
-	steps := map[string]int{} // of each word
+	steps := map[string]int{} // the number of steps with each word
 	b, err := os.ReadFile(path)
 	fatal.If(t, err)
 	c := wordsConfig(t, path, fmt.Sprintf(", admit: {after: %d}", after), "")
-	if err := config.SetAll(c, []string{"train.shuffle=false"}); err != nil { // steps are lines of the file
+	if err := config.SetAll(c, []string{"train.shuffle=false"}); err != nil { // so that steps consist of consecutive lines of the file
 		t.Fatal(err)
 	}
 	for range 2 { // epochs
@@ -177,7 +177,7 @@ func TestAdmissionInAJob(t *testing.T) {
 	for size := 1; size <= 3; size++ {
 		x := runJob(t, size, Options{Config: c}).Tables[0]
 		if x.Rows != admitted || x.Inserted != admitted || x.Refused != refused {
-			t.Errorf("%d ranks: %d rows, %d inserted, %d refused; %d keys come in %d steps or more, %d gradients before", size, x.Rows, x.Inserted, x.Refused, admitted, after, refused)
+			t.Errorf("%d ranks: %d rows, %d inserted, %d not admitted; %d keys are in %d steps or more, with %d gradients before", size, x.Rows, x.Inserted, x.Refused, admitted, after, refused)
 		}
 	}
 }
@@ -209,9 +209,9 @@ func TestRowsWithoutMarksAgeFromTheCheckpoint(t *testing.T) {
 		err = checkpoint.Commit(root, checkpoint.Manifest{Step: 45, Files: []checkpoint.File{file}})
 	}
 	fatal.If(t, err)
-	again := runJob(t, 2, Options{Resume: checkpoint.Dir(root, 45)}) // fifteen steps more
+	again := runJob(t, 2, Options{Resume: checkpoint.Dir(root, 45)}) // fifteen more steps
 	if x := again.Tables[0]; again.Steps != 60 || x.Evicted != 0 || x.Rows < 1900 {
-		t.Errorf("after %d steps %d of %d rows were given up, none is forty steps old", again.Steps, x.Evicted, x.Rows)
+		t.Errorf("after %d steps %d of %d rows were evicted, although none is forty steps old", again.Steps, x.Evicted, x.Rows)
 	}
 }
 
@@ -265,19 +265,20 @@ train: {global_batch: 400}
 	}
 }
 
-// TestTiersThatFail: a missing folder, and a file that is damaged while it holds rows.
+// TestTiersThatFail: a missing folder, and a file that is damaged while it contains rows, are
+// reported.
 func TestTiersThatFail(t *testing.T) {
 	t.Parallel()
 	path := manyKeys(t, 3000, 1<<20)
 	missing := filepath.Join(t.TempDir(), "none")
 	if err := failed(t, 2, Options{Config: wordsConfig(t, path, fmt.Sprintf(", tier: {dir: %q, memory: 1}", missing), "")}); err == nil ||
 		!strings.Contains(err.Error(), `table "words"`) || !strings.Contains(err.Error(), missing) {
-		t.Errorf("a folder that is not there: %v", err)
+		t.Errorf("a missing folder: %v", err)
 	} else if !lasts(err) {
-		t.Errorf("it would come again: %v", err)
+		t.Errorf("the error is not permanent: %v", err)
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("the file without a name is found through /proc")
+		t.Skip("needs /proc to find the file, which has no name")
 	}
 	dir, cut := t.TempDir(), 0
 	damage := func(string) { // after the first epoch
@@ -307,7 +308,8 @@ func lasts(err error) bool {
 	return errors.As(err, &lasting)
 }
 
-// TestRowsOfAnotherWidthAreRefused: a table of other rows is another model.
+// TestRowsOfAnotherWidthAreRefused: a checkpoint whose table has rows of another width is
+// rejected.
 func TestRowsOfAnotherWidthAreRefused(t *testing.T) {
 	run := runJob(t, 2, Options{Config: wordsConfig(t, manyKeys(t, 300, 500), "", "")})
 	err := failed(t, 1, Options{Resume: run.RunDir, Set: []string{"model.embedding_dim=4"}})

@@ -36,7 +36,7 @@ func publishing(t testing.TB, path string, recipe [2]string, full int) (opt Opti
 	}}, models
 }
 
-// runPublishing is runJob for a job that publishes after every step.
+// runPublishing is like runJob, for a job that publishes after every step.
 func runPublishing(t testing.TB, size int, opt Options) (res report.Result) {
 	t.Helper()
 	if opt.Warn == nil {
@@ -72,7 +72,7 @@ func published(t testing.TB, models string) (all []int64) {
 	for _, e := range entries {
 		n, err := strconv.ParseInt(e.Name(), 10, 64)
 		if err != nil && e.Name() != ".lock" {
-			t.Errorf("%s is left", e.Name())
+			t.Errorf("%s was not removed", e.Name())
 		}
 		if err == nil {
 			all = append(all, n)
@@ -123,7 +123,7 @@ func sameParameters(t testing.TB, got, want *export.Model, keys [][]uint64) {
 		want.Read([]step.Query{{Table: i, Keys: keys[i], Values: b}})
 		for j := range b {
 			if math.Float32bits(a[j]) != math.Float32bits(b[j]) {
-				t.Fatalf("version %d: table %s: key %d: %v, a full export has %v", got.Version(), of.Name, keys[i][j/width], a[j], b[j])
+				t.Fatalf("version %d: table %s: key %d: %v, want %v as in a full export", got.Version(), of.Name, keys[i][j/width], a[j], b[j])
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func compareVersions(t *testing.T, models, run string, all []int64) {
 		compared++
 	}
 	if compared < 2 || extended < 2 {
-		t.Errorf("%d of %d versions were compared, %d changed the one before", compared, len(all), extended)
+		t.Errorf("%d of %d versions were compared, %d are based on the previous one", compared, len(all), extended)
 	}
 }
 
@@ -234,8 +234,8 @@ func TestPublishingContinuesAfterAResume(t *testing.T) {
 	}
 }
 
-// TestPublishingIsOneWarning: a folder that cannot be written causes one warning, and
-// training continues.
+// TestPublishingIsOneWarning: a folder that cannot be written causes one warning, and training
+// continues.
 func TestPublishingIsOneWarning(t *testing.T) {
 	opt, models := publishing(t, wdltest.Clicks(t, 600), recipes["plain"], 100)
 	var warned []string
@@ -245,7 +245,7 @@ func TestPublishingIsOneWarning(t *testing.T) {
 		}
 	}
 	ended := false
-	opt.Say = func(line string) { // the folder goes after the first epoch
+	opt.Say = func(line string) { // the folder is removed after the first epoch
 		if !ended && strings.HasPrefix(line, "epoch 1") {
 			ended = true
 			if err := errors.Join(os.RemoveAll(models), os.WriteFile(models, nil, 0o600)); err != nil {

@@ -49,13 +49,13 @@ func TestResumeReportsItsShare(t *testing.T) {
 			t.Errorf("since %d: %+v", x.since, r)
 		}
 		if speed := float64(r.NewSamples) / r.TrainSeconds; math.Abs(speed/r.SamplesPerSecond-1) > 1e-9 || r.TrainSeconds > r.Seconds {
-			t.Errorf("%d samples in %v of %v s are not %v a second", r.NewSamples, r.TrainSeconds, r.Seconds, r.SamplesPerSecond)
+			t.Errorf("%d samples in %v of %v s do not give %v samples/s", r.NewSamples, r.TrainSeconds, r.Seconds, r.SamplesPerSecond)
 		}
 	}
 	rows := whole.Samples / 3
 	steps := (rows + 63) / 64
 	if done := (40/steps)*rows + 40%steps*64; whole.NewSamples != whole.Samples || res.NewSamples != whole.Samples-done {
-		t.Errorf("%d and %d samples of their own, of %d; %d were trained on before", whole.NewSamples, res.NewSamples, whole.Samples, done)
+		t.Errorf("%d and %d new samples, of %d; %d were trained on before", whole.NewSamples, res.NewSamples, whole.Samples, done)
 	}
 	if all := said(); !slices.ContainsFunc(all, func(l string) bool {
 		return strings.HasPrefix(l, "training resumes after step 40, in epoch 3 of 3 behind row ")
@@ -82,10 +82,10 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 	said := listen(&opt)
 	res := runJob(t, 2, opt)
 	if res.Steps != whole.Steps || res.Since != whole.Steps || res.NewSamples != 0 || res.TrainSeconds != 0 || res.SamplesPerSecond != 0 {
-		t.Errorf("nothing was left: %+v", res)
+		t.Errorf("no work was left: %+v", res)
 	}
 	if !bytes.Equal(was, files()) {
-		t.Errorf("a job that trained nothing has changed %v", names)
+		t.Errorf("a job without work has changed %v", names)
 	}
 	for _, line := range said() {
 		if strings.Contains(line, "training resumes") {
@@ -94,11 +94,11 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 	}
 	opt.Set = []string{"train.epochs=4"}
 	if res = runJob(t, 2, opt); res.NewSamples != whole.Samples/3 || bytes.Equal(was, files()) {
-		t.Errorf("an epoch more: %+v", res)
+		t.Errorf("one more epoch: %+v", res)
 	}
 }
 
-// TestMorePatience: a training that early stopping has ended continues only with more
+// TestMorePatience: a training that early stopping has ended continues only with a larger
 // patience.
 func TestMorePatience(t *testing.T) {
 	patient.Long(t)
@@ -111,7 +111,7 @@ func TestMorePatience(t *testing.T) {
 		t.Fatalf("%+v", whole)
 	}
 	if res := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=60"}}); res.Steps != whole.Steps || res.EarlyStopped != 2 {
-		t.Errorf("as patient as before: %+v", res)
+		t.Errorf("with the same patience: %+v", res)
 	}
 	if res := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.early_stop.patience=3"}}); res.Steps <= whole.Steps {
 		t.Errorf("with more patience: %+v", res)
@@ -158,8 +158,8 @@ func TestPlaceInUse(t *testing.T) {
 	}
 }
 
-// TestTimesAreThisJobs: times do not include an earlier job of the process with the same
-// recorder.
+// TestTimesAreThisJobs: the times of a job do not include an earlier job of the process with the
+// same recorder.
 func TestTimesAreThisJobs(t *testing.T) {
 	patient.Long(t)
 	rec := trace.New(0)

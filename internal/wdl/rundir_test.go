@@ -18,7 +18,8 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// TestARunDirectoryThatVanishes: the run directory is deleted or moved after the first epoch.
+// TestARunDirectoryThatVanishes: if the run directory is deleted or moved after the first epoch,
+// it is created again with its contents, and training continues.
 func TestARunDirectoryThatVanishes(t *testing.T) {
 	c := config.Default()
 	c.Train.Epochs = 4
@@ -66,7 +67,7 @@ func TestARunDirectoryThatVanishes(t *testing.T) {
 }
 
 // TestARankLostAtTheFirstMeeting: a rank lost at the first exchange leaves one run directory.
-// Rank 0 announces it before the other ranks know it, and the next generation uses it.
+// Rank 0 reports it before the other ranks know it, and the next generation uses it.
 func TestARankLostAtTheFirstMeeting(t *testing.T) {
 	for _, replicas := range []int{0, 2} {
 		out := t.TempDir()
@@ -74,7 +75,7 @@ func TestARankLostAtTheFirstMeeting(t *testing.T) {
 		var memory *Memory
 		wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 			if comm.Rank() == 1 {
-				if replicas > 1 { // what ranks hold in memory is exchanged first
+				if replicas > 1 { // the ranks first exchange what they have in memory
 					if err := collective.AllGather(comm, make([]int64, 10)); err != nil {
 						return err
 					}

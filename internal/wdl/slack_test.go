@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGrowingBatchesEndBetweenMicrobatches: a training whose batches grow may stop between
-// whole batches. Modes with equal microbatches cannot resume there, and the error says so.
+// TestGrowingBatchesEndBetweenMicrobatches: a training whose batches grow may stop between whole
+// batches. Modes with equal microbatches cannot resume there, and the error states this.
 func TestGrowingBatchesEndBetweenMicrobatches(t *testing.T) {
 	_, err := recordAt(&cursor{Step: 5, Rows: 4000, Consumed: 1280}, 3, 512)
 	if err == nil || !strings.Contains(err.Error(), "resume with mode wait, whose batches grow to that size (train.scaling)") {

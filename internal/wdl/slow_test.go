@@ -30,7 +30,7 @@ func TestASlowRankIsReported(t *testing.T) {
 				everyday(t)
 			}
 			t.Parallel()
-			slow, err := chaos.Parse("slow:20x@0,slow:20x@2,slow:1200x@1") // sleeping ranks leave the cores to others
+			slow, err := chaos.Parse("slow:20x@0,slow:20x@2,slow:1200x@1") // sleeping ranks do not use the cores
 			fatal.If(t, err)
 			told := make([]string, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), patient.Longest)
@@ -54,7 +54,7 @@ func TestASlowRankIsReported(t *testing.T) {
 				return err
 			})
 			if !strings.HasPrefix(told[0], "rank 1 on host b is ") || !strings.Contains(told[0], "× slower in compute than the median of the ranks") {
-				t.Errorf("told %q", told[0])
+				t.Errorf("reported %q", told[0])
 			}
 		})
 	}

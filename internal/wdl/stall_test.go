@@ -9,15 +9,15 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
-// TestResultReportsTheCostOfCheckpoints: the result has the cost of checkpoints, on one rank and
-// on two.
+// TestResultReportsTheCostOfCheckpoints: the result contains the cost of checkpoints, on one
+// rank and on two.
 func TestResultReportsTheCostOfCheckpoints(t *testing.T) {
 	for _, size := range []int{1, 2} {
 		c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", "")
 		fatal.If(t, config.Set(c, "train.checkpoint.every_steps", "3"))
 		res := runJob(t, size, Options{Config: c})
 		if stall, core := res.CheckpointStallSeconds, res.CheckpointStallCPUSeconds; stall <= 0 || core <= 0 || core > stall {
-			t.Errorf("%d ranks: held up for %v s, with a core for %v", size, stall, core)
+			t.Errorf("%d ranks: delayed by %v s, %v of them with a core", size, stall, core)
 		}
 		if res.CheckpointStepSeconds <= 0 || res.CheckpointStepSeconds > res.Seconds {
 			t.Errorf("%d ranks: a step during a checkpoint took %v s of %v", size, res.CheckpointStepSeconds, res.Seconds)

@@ -19,7 +19,7 @@ import (
 )
 
 // began runs a job on two ranks. It returns the phases of each rank up to its first step, and
-// its progress when it announced its run directory and when training began.
+// its progress at the time when it reported its run directory and when training began.
 func began(t *testing.T, opt Options) (phases [2][]string, advanced [2][]int64) {
 	t.Helper()
 	opt.Out, opt.Warn = t.TempDir(), func(line string) { t.Log(line) }
@@ -42,7 +42,7 @@ func began(t *testing.T, opt Options) (phases [2][]string, advanced [2][]int64) 
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, s := range spans[min(2, len(spans)):] { // behind the header and the name of the process
+		for _, s := range spans[min(2, len(spans)):] { // after the header and the name of the process
 			if s.Name == trace.Pull.String() {
 				break
 			}
@@ -72,8 +72,8 @@ func payload(t *testing.T, dir string) (bytes int64) {
 	return bytes
 }
 
-// TestAStartSaysWhatItDoes: long parts of a start have their own phase on the rank that
-// works, so that a working rank is not considered waiting or stuck.
+// TestAStartSaysWhatItDoes: long parts of a start have their own phase on the rank that works,
+// so that this rank is not considered waiting or stuck.
 func TestAStartSaysWhatItDoes(t *testing.T) {
 	c := wdltest.ClicksConfig(t, wdltest.Clicks(t, 300), "", "")
 	for _, x := range []struct {
@@ -94,16 +94,16 @@ func TestAStartSaysWhatItDoes(t *testing.T) {
 				}
 				at += i
 			}
-			last := advanced[rank][len(advanced[rank])-2:] // rank 0 reports its directory before the others know it, too
+			last := advanced[rank][len(advanced[rank])-2:] // rank 0 reports its directory before the others know it
 			known, ready := last[0], last[1]
 			if held := payload(t, x.opt.Resume); rank == 0 && known < held || ready-known < max(6, held/4) { // counts and statistics of ranks, or its rows
-				t.Errorf("rank %d had come to %d and %d, of a checkpoint of %d bytes", rank, known, ready, held)
+				t.Errorf("rank %d had made progress of %d and %d, with a checkpoint of %d bytes", rank, known, ready, held)
 			}
 		}
 	}
 	for p := trace.Phase(0); p < trace.Phases; p++ {
 		if waits := strings.Contains(" start pull push sync wait ", " "+p.String()+" "); waits != p.Waits() {
-			t.Errorf("in phase %v a rank waits: %v", p, p.Waits())
+			t.Errorf("phase %v counts as waiting: %v", p, p.Waits())
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestStrategiesGiveTheSameModel(t *testing.T) {
 					t.Errorf("%s: %+v\nas rows %+v", how, got, want)
 				}
 				if copies := got.Hot; size > 1 && strings.Contains("replicated mixed", how) && (copies == nil || copies.Rows == 0 || copies.Choices == 0 || copies.Sent == 0) {
-					t.Errorf("%s: no rows were copied, the test says nothing: %+v", how, copies)
+					t.Errorf("%s: no rows were copied, so the test is void: %+v", how, copies)
 				}
 			}
 			got := runJob(t, size, Options{Config: wdltest.ClicksConfig(t, path, "", tablesAs(longPooled, "")), Set: set})
@@ -130,8 +130,8 @@ func TestStrategiesSurviveResuming(t *testing.T) {
 	}
 }
 
-// TestStrategiesOfTolerantSteps: microbatches of pooled tables are kept apart; replicated
-// tables are rejected.
+// TestStrategiesOfTolerantSteps: the gradients of pooled tables are staged by microbatch.
+// Replicated tables are rejected.
 func TestStrategiesOfTolerantSteps(t *testing.T) {
 	t.Parallel()
 	const size = 3
@@ -186,7 +186,7 @@ train: {global_batch: 500, epochs: 5, scaling: none} # every step is as planned
 		}
 		within(t, "rows of "+x.Name, x.Rows, x.Planned.Rows, 0.02)
 		within(t, "memory of "+x.Name, x.Bytes, x.Planned.Bytes, 0.15)
-		if x.Strategy != "replicated" { // until the first choice those are rows
+		if x.Strategy != "replicated" { // until the first refresh, replicated tables use rows
 			within(t, "bytes sent of "+x.Name, x.Sent, x.Planned.Sent, 0.05)
 		}
 	}
@@ -209,18 +209,18 @@ train: {global_batch: 500, epochs: 5, scaling: none} # every step is as planned
 		}
 	}
 	if line := strings.Join(said, "\n"); strings.Count(line, "exchange of tables: 1 as rows") != 1 || !strings.Contains(line, "words pooled (") {
-		t.Errorf("said %q", line)
+		t.Errorf("printed %q", line)
 	}
 }
 
 func within(t *testing.T, what string, got, want int64, share float64) {
 	t.Helper()
 	if d := math.Abs(float64(got-want)) / float64(max(want, 1)); d > share {
-		t.Errorf("%s: %d, %d are planned: %.0f %% off", what, got, want, 100*d)
+		t.Errorf("%s: %d, planned %d: %.0f %% off", what, got, want, 100*d)
 	}
 }
 
-// TestPlacementIsKept: the manifest has the owners of shards, and the next job uses them.
+// TestPlacementIsKept: the manifest contains the owners of shards, and the next job uses them.
 func TestPlacementIsKept(t *testing.T) {
 	res := runJob(t, 3, Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 900), "", "")})
 	c, err := checkpoint.Open(res.Checkpoint)
@@ -230,12 +230,12 @@ func TestPlacementIsKept(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	if got := p.Owners(3, save.EnoughKeys); !slices.Equal(got, p.Owner) {
-		t.Error("with few keys measured shards move")
+		t.Error("shards move although few keys were measured")
 	}
 	if p.Owners(2, save.EnoughKeys) != nil {
-		t.Error("with few keys measured another number of ranks goes by them")
+		t.Error("another number of ranks uses the loads although few keys were measured")
 	}
-	// Enough is measured, and rank 0 has nearly all of it.
+	// Enough keys are measured, and rank 0 has nearly all of the load.
 	for i := range p.Wire {
 		p.Wire[i] = 1
 		if p.Owner[i] == 0 {
@@ -312,8 +312,8 @@ func shiftedConfig(t *testing.T, table string, every int) *config.Config {
 	return c
 }
 
-// runEnough is runJob of a job whose shards move after the given number of keys. It also
-// returns the printed lines; ended is called with every rank's job at its end.
+// runEnough is like runJob for a job whose shards move after the given number of keys. It also
+// returns the printed lines. ended is called with every rank's job at its end.
 func runEnough(t *testing.T, size int, enough int64, opt Options, ended ...func(*Job)) (res report.Result, said string) {
 	t.Helper()
 	opt.Out, opt.Warn = t.TempDir(), func(line string) { t.Log(line) }
@@ -339,18 +339,18 @@ func shardsMove(t *testing.T, table string, size int) {
 	still, _ := run(1<<40, Options{Config: c})
 	moved, said := run(16, Options{Config: c})
 	if still.MovedShards != 0 || moved.MovedShards < 20 || !strings.Contains(said, "shards go to other ranks") {
-		t.Fatalf("%d shards moved, %d where none may; said %s", moved.MovedShards, still.MovedShards, said)
+		t.Fatalf("%d shards moved, %d in the job without moves; printed %s", moved.MovedShards, still.MovedShards, said)
 	}
 	if size == 2 && moved.Imbalance > still.Imbalance-0.05 {
 		t.Errorf("the busiest owner has %.2f of the mean, %.2f without moves", moved.Imbalance, still.Imbalance)
 	}
 	if admits := table != ""; admits != (moved.Tables[0].Refused > 0) || !maps.Equal(contents(t, moved), contents(t, still)) {
-		t.Errorf("the model is another; %d sightings of keys without a row", moved.Tables[0].Refused)
+		t.Errorf("the model differs; %d occurrences of keys without a row", moved.Tables[0].Refused)
 	}
 	root := filepath.Join(moved.RunDir, checkpoint.Folder)
 	again, _ := run(16, Options{Resume: checkpoint.Dir(root, 100)})
 	if !maps.Equal(contents(t, again), contents(t, moved)) {
-		t.Error("the model of a resumed training is another")
+		t.Error("the model of a resumed training differs")
 	}
 	sameContents(t, open(t, checkpoint.Dir(root, 75)), open(t, checkpoint.Dir(filepath.Join(still.RunDir, checkpoint.Folder), 75)))
 }
@@ -370,7 +370,7 @@ func TestShardsMoveWithTheirCopies(t *testing.T) {
 func moveWithCopies(t *testing.T, how step.Tolerance, losses int) {
 	const size = 2
 	c := shiftedConfig(t, ", admit: {after: 2}", 50)
-	var ends int64 // exchanges that rank 0 had made when shards had changed hands; how many there are differs where ranks may be late
+	var ends int64 // exchanges of rank 0 until the shards had moved; their total varies if ranks may be late
 	run := func(enough int64, d deaths) (report.Result, string) {
 		var said string
 		res, _, _ := d.watched(t, size, Options{Config: c, Tolerance: how}, func(j *Job, made func() int64) {
@@ -390,22 +390,22 @@ func moveWithCopies(t *testing.T, how step.Tolerance, losses int) {
 	want := contents(t, still)
 	moved, said := run(16, nil)
 	if moved.MovedShards < 20 || still.MovedShards != 0 || ends == 0 {
-		t.Fatalf("%d shards moved, %d where none may; said %s", moved.MovedShards, still.MovedShards, said)
+		t.Fatalf("%d shards moved, %d in the job without moves; printed %s", moved.MovedShards, still.MovedShards, said)
 	}
 	if !maps.Equal(contents(t, moved), want) {
-		t.Error("the model is another")
+		t.Error("the model differs")
 	}
 	for i, after := range []int64{-1, 9, -3, -6, -10, 30}[:losses] {
 		got, said := run(16, deaths{{i % size, ends + after, 0}})
 		if !maps.Equal(contents(t, got), want) || got.Samples != still.Samples {
-			t.Fatalf("rank %d died at exchange %d of rank 0, which had moved shards after %d: the model is another; said %s", i%size, ends+after, ends, said)
+			t.Fatalf("rank %d was lost at exchange %d of rank 0, which had moved shards after %d: the model differs; printed %s", i%size, ends+after, ends, said)
 		}
 	}
 }
 
 // TestShardsMoveWhereRanksAreLate: one rank is far too slow, so shards move while it still
-// computes with rows of their old owners; that work is discarded. Work that is repeated has
-// the bits of a job that waits and moves nothing. Work that is left out is repeated from the
+// computes with rows of their previous owners. This work is discarded. Repeated work has the
+// bits of a job that waits and moves nothing. Work that is not repeated is replayed from the
 // log, whether or not the replay moves shards.
 func TestShardsMoveWhereRanksAreLate(t *testing.T) {
 	patient.Long(t)
@@ -415,17 +415,17 @@ func TestShardsMoveWhereRanksAreLate(t *testing.T) {
 	fatal.If(t, err)
 	c := shiftedConfig(t, ", admit: {after: 2}", 25)
 	wait, _ := runEnough(t, size, 1<<40, Options{Config: c})
-	computed := int64(0) // microbatches, by the slow rank
+	computed := int64(0) // number of microbatches computed by the slow rank
 	late, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Speculate}, Chaos: slow}, func(j *Job) {
 		if _, n := j.slack.steps.Spent(); j.comm.Rank() == 1 {
 			computed = int64(n / time.Second)
 		}
 	})
 	if late.MovedShards == 0 || wait.MovedShards != 0 || computed >= late.Steps {
-		t.Fatalf("%d shards moved, %d where none may; in %d steps the slow rank computed %d microbatches", late.MovedShards, wait.MovedShards, late.Steps, computed)
+		t.Fatalf("%d shards moved, %d in the job that waits; in %d steps the slow rank computed %d microbatches", late.MovedShards, wait.MovedShards, late.Steps, computed)
 	}
 	if !maps.Equal(contents(t, late), contents(t, wait)) {
-		t.Error("the model is another than that of a job that waits")
+		t.Error("the model differs from a job that waits")
 	}
 	drop, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow})
 	if drop.MovedShards == 0 || drop.LateSlots == 0 {
@@ -437,7 +437,7 @@ func TestShardsMoveWhereRanksAreLate(t *testing.T) {
 			t.Errorf("the replay moved %d shards", again.MovedShards)
 		}
 		if !maps.Equal(contents(t, again), contents(t, drop)) {
-			t.Errorf("the replay that moved %d shards has another model than the run, which moved %d", again.MovedShards, drop.MovedShards)
+			t.Errorf("the model of the replay, which moved %d shards, differs from the run, which moved %d", again.MovedShards, drop.MovedShards)
 		}
 	}
 }

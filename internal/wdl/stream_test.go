@@ -64,7 +64,7 @@ train: {global_batch: 16, seed: 5, checkpoint: {every_steps: 1, keep: 1000}%s}
 	return c
 }
 
-// days writes five files, one of them without records and one empty, then the mark of the
+// days writes five files, one of them without records and one empty, and then the mark of the
 // end.
 func days(t testing.TB) (dir string, rows int64) {
 	dir = t.TempDir()
@@ -147,7 +147,7 @@ func TestStreamSavesEachSpan(t *testing.T) {
 	whole := runJob(t, 2, opt)
 	ends := []int64{4, 7, 11} // 57, 33 and 64 rows in steps of 16
 	if len(told) != len(ends) {
-		t.Fatalf("told %q", told)
+		t.Fatalf("printed %q", told)
 	}
 	for i, end := range ends {
 		c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), end))
@@ -158,10 +158,10 @@ func TestStreamSavesEachSpan(t *testing.T) {
 			t.Errorf("after span %d: %+v, %+v", i+1, at, at.Stream)
 		}
 		if want := fmt.Sprintf("span %d, ", at.Stream.Spans); !strings.HasPrefix(told[i], want) || !strings.HasSuffix(told[i], fmt.Sprintf("log-loss %.4f", at.LastLoss)) {
-			t.Errorf("told %q of a loss of %v", told[i], at.LastLoss)
+			t.Errorf("printed %q for a loss of %v", told[i], at.LastLoss)
 		}
 		if builds := len(c.Chain()) > 1; builds != (i == 1) {
-			t.Errorf("span %d: the checkpoint builds upon others: %v", i+1, builds) // the first one is always full, and so is the last one
+			t.Errorf("span %d: the checkpoint is incremental: %v", i+1, builds) // the first one is always full, and so is the last one
 		}
 		if again := runJob(t, 2, Options{Resume: c.Dir(), Set: opt.Set}); again.Samples != rows || !reflect.DeepEqual(last(t, again), last(t, whole)) {
 			t.Errorf("from the end of span %d: %+v, uninterrupted %+v", i+1, again, whole)
@@ -191,7 +191,7 @@ func TestStreamEvaluatesEverySoManySpans(t *testing.T) {
 }
 
 // TestStreamIsCutAgainAsBefore: data read after the last checkpoint is read again in the same
-// spans, even if files, or rows of a file of the current span, were added.
+// spans, even if files, or rows in a file of the current span, were added.
 func TestStreamIsCutAgainAsBefore(t *testing.T) {
 	everyday(t)
 	t.Parallel()
@@ -319,7 +319,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patient.Longest); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Errorf("waited in vain for %s", what)
+			t.Errorf("timed out waiting for %s", what)
 			return
 		}
 	}
@@ -337,7 +337,7 @@ func TestStreamStops(t *testing.T) {
 	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(10), Options{Resume: res.RunDir, Set: []string{"data.follow.steps=0"}})
 		if comm.Rank() == 1 {
-			go func() { // when all is read and it waits
+			go func() { // after all data is read and the stream waits
 				last := checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), (rows+15)/16)
 				eventually(t, "a checkpoint of all", func() bool {
 					_, err := checkpoint.Open(last)
@@ -352,7 +352,7 @@ func TestStreamStops(t *testing.T) {
 			err = fmt.Errorf("stopped %v after %d samples of %d", r.Stopped, r.Samples, rows)
 		}
 		if at := j.Status(); err == nil && (at.Span != r.Spans || at.Epoch != 0) {
-			err = fmt.Errorf("it shows span %d, epoch %d, after %d spans", at.Span, at.Epoch, r.Spans)
+			err = fmt.Errorf("the status has span %d, epoch %d, after %d spans", at.Span, at.Epoch, r.Spans)
 		}
 		return err
 	})
@@ -363,8 +363,8 @@ func TestStreamStops(t *testing.T) {
 	}
 }
 
-// TestQuietStreamIsSaved: if no data follows a span, its checkpoint is written all the same.
-// A requested checkpoint is reported, and no interval causes it to be written again.
+// TestQuietStreamIsSaved: if no data follows a span, its checkpoint is written all the same. A
+// requested checkpoint is reported and is not written again at the next interval.
 func TestQuietStreamIsSaved(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -373,7 +373,7 @@ func TestQuietStreamIsSaved(t *testing.T) {
 	told := make(chan string, 1000)
 	wdltest.OnRanks(t, 2, func(comm *collective.Comm) error {
 		opt := Options{Config: streamConfig(t, dir, "", ""), Out: out, Say: func(line string) { told <- line }}
-		opt.Set = []string{"train.checkpoint.every_steps=4", "train.checkpoint.every_seconds=1"} // step 4 never comes
+		opt.Set = []string{"train.checkpoint.every_steps=4", "train.checkpoint.every_seconds=1"} // step 4 is never reached
 		j := NewJob(comm, trace.New(10), opt)
 		var user sync.WaitGroup
 		defer user.Wait()
@@ -388,7 +388,7 @@ func TestQuietStreamIsSaved(t *testing.T) {
 					return st
 				}
 				eventually(t, "the checkpoint of a span", func() bool { was = stat(); return was != nil })
-				time.Sleep(1200 * time.Millisecond) // it is older than wanted
+				time.Sleep(1200 * time.Millisecond) // the checkpoint is older than the interval
 				j.RequestCheckpoint()
 				eventually(t, "an answer", func() bool {
 					return len(told) > 0 && strings.HasPrefix(<-told, "checkpoint of step 3 is written: ")
@@ -465,7 +465,7 @@ func TestQuietStreamSavesAgain(t *testing.T) {
 // TestStreamCountsBadRecords: bad records are counted over all spans.
 func TestStreamCountsBadRecords(t *testing.T) {
 	dir := t.TempDir()
-	for i, rows := range []int{20, 0, 20} { // of the second all are bad
+	for i, rows := range []int{20, 0, 20} { // all records of the second are bad
 		drop(t, dir, fmt.Sprint(i, ".csv"), rows, 1)
 		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(i, ".csv")), os.O_APPEND|os.O_WRONLY, 0)
 		fatal.If(t, err)
@@ -483,7 +483,7 @@ func TestStreamCountsBadRecords(t *testing.T) {
 		if !slices.ContainsFunc(warned, func(line string) bool {
 			return strings.Contains(line, fmt.Sprint(i, ".csv:")) && strings.Contains(line, "cannot be used: 2;")
 		}) {
-			t.Errorf("nothing is said of the records of %d.csv: %q", i, warned)
+			t.Errorf("the records of %d.csv are not reported: %q", i, warned)
 		}
 	}
 	c.Data.MaxBad = 5
@@ -534,9 +534,9 @@ func TestStreamReportsAbsentFields(t *testing.T) {
 	}
 }
 
-// TestBadRecordsOnResume: a stream that ended at a bad record resumes if more of them are
-// allowed, with the bits of one that allowed them from the beginning. Later the limit may be
-// lowered.
+// TestBadRecordsOnResume: a stream that ended at a bad record resumes if more bad records are
+// allowed, with the bits of a stream that allowed them from the beginning. The limit may be
+// lowered later.
 func TestBadRecordsOnResume(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 3 {
@@ -559,11 +559,11 @@ func TestBadRecordsOnResume(t *testing.T) {
 	tell := func(line string) { said = append(said, line) }
 	res := runJob(t, 1, Options{Resume: runs[0], Set: []string{"data.max_bad=1"}, Say: tell})
 	if all := strings.Join(said, "\n"); !strings.Contains(all, "changed since the checkpoint: data.max_bad: 0 → 1\n") || !strings.Contains(all, "training resumes after step 2") {
-		t.Errorf("said: %s", all)
+		t.Errorf("printed: %s", all)
 	}
 	c.Data.MaxBad = 1
 	if whole := runJob(t, 1, Options{Config: c}); res.Samples != 60 || !reflect.DeepEqual(last(t, res), last(t, whole)) {
-		t.Errorf("%d samples, other bits than without the interruption", res.Samples)
+		t.Errorf("%d samples; the bits differ from the uninterrupted training", res.Samples)
 	}
 	os.Remove(filepath.Join(dir, "_SUCCESS"))
 	drop(t, dir, "3.csv", 20, 9)
@@ -598,7 +598,7 @@ func failJob(t testing.TB, opt Options) (why string) {
 	opt.Out = t.TempDir()
 	_, err := NewJob(single(), trace.New(0), opt).Run(context.Background())
 	if err == nil {
-		t.Fatal("the job went well")
+		t.Fatal("the job did not fail")
 	}
 	return err.Error()
 }
@@ -631,7 +631,7 @@ func TestStreamRefuses(t *testing.T) {
 	c := streamConfig(t, dir, "", "")
 	c.Features[0].Encode = "vocabulary"
 	if err := Check(t.Context(), Options{Config: c}, 1); err == nil || !strings.Contains(err.Error(), "which the features site need") {
-		t.Errorf("a vocabulary that nothing fits: %v", err)
+		t.Errorf("a vocabulary without statistics: %v", err)
 	}
 	tolerant := Options{Config: streamConfig(t, dir, "", ""), Tolerance: step.Tolerance{Backup: 1}}
 	if got := failJob(t, tolerant); !strings.Contains(got, "data.follow") || !strings.Contains(got, "leave out -backup") {

@@ -30,7 +30,7 @@ func TestSpeculateGivesTheBitsOfWait(t *testing.T) {
 	fatal.If(t, err)
 	for name, r := range recipes {
 		if name == "regular" {
-			continue // batch normalisation waits for all
+			continue // batch normalisation waits for all ranks
 		}
 		t.Run(name, func(t *testing.T) {
 			if name != "rows" {
@@ -56,8 +56,8 @@ func sameModel(t *testing.T, a, b report.Result) {
 	sameContents(t, open(t, dir(a)), open(t, dir(b)))
 }
 
-// TestDropLeavesASlowRankBehind trains with one rank that is far slower. The job must not
-// wait for it and must use all its samples.
+// TestDropLeavesASlowRankBehind trains with one rank that is far slower. The job must not wait
+// for it, and all its samples must count.
 func TestDropLeavesASlowRankBehind(t *testing.T) {
 	t.Parallel()
 	const size = 3
@@ -69,10 +69,10 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 	usual := runJob(t, size, Options{Config: c, Tolerance: backup}) // steps of the same size
 	drop := runJob(t, size, Options{Config: c, Tolerance: backup, Chaos: slow})
 	if drop.Samples != usual.Samples || math.Abs(*drop.TestAUC-*usual.TestAUC) > 0.02 {
-		t.Errorf("with a slow rank %d samples and an AUC of %.4f, usually %d and %.4f", drop.Samples, *drop.TestAUC, usual.Samples, *usual.TestAUC)
+		t.Errorf("with a slow rank: %d samples, AUC %.4f; without: %d, %.4f", drop.Samples, *drop.TestAUC, usual.Samples, *usual.TestAUC)
 	}
 	if in := usual.Input; in.Depth < 1 || in.Threads < 1 || in.WorkShare <= 0 {
-		t.Errorf("input is reported as %+v", in)
+		t.Errorf("the input is reported as %+v", in)
 	}
 	records, err := save.ReadCommits(drop.RunDir)
 	fatal.If(t, err)
@@ -94,7 +94,8 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 	}
 }
 
-// TestResumeWithLateMicrobatches resumes from a checkpoint inside an epoch.
+// TestResumeWithLateMicrobatches resumes from a checkpoint inside an epoch with late
+// microbatches. Other numbers of ranks and settings of a step are rejected.
 func TestResumeWithLateMicrobatches(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
@@ -111,7 +112,7 @@ func TestResumeWithLateMicrobatches(t *testing.T) {
 	for _, x := range []struct {
 		ranks int
 		set   []string
-		want  string // "": it can
+		want  string // "" if the training can resume
 	}{
 		{size, nil, ""},
 		{2, nil, "here there are"},
@@ -123,14 +124,14 @@ func TestResumeWithLateMicrobatches(t *testing.T) {
 		}
 		for _, part := range []string{x.want, "it is of -np 3; ", end} {
 			if err != nil && !strings.Contains(err.Error(), part) {
-				t.Errorf("%v\nlacks %q", err, part)
+				t.Errorf("%v\ndoes not contain %q", err, part)
 			}
 		}
 	}
 }
 
-// TestReplayGivesTheSameBits repeats a training whose commit sets depended on
-// timing.
+// TestReplayGivesTheSameBits: the replay of a training whose commit sets depended on timing has
+// the same bits.
 func TestReplayGivesTheSameBits(t *testing.T) {
 	t.Parallel()
 	const size = 3
@@ -205,7 +206,7 @@ func TestReplayOfATrainingThatContinuedOtherwise(t *testing.T) {
 	runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}})
 	fatal.If(t, CheckReplay(t.Context(), Options{Replay: first.RunDir}, 3))
 	if err := CheckReplay(t.Context(), Options{Replay: first.RunDir}, 2); err == nil || !strings.Contains(err.Error(), "use -np 3") {
-		t.Errorf("on another number of ranks: %v", err)
+		t.Errorf("replay on another number of ranks: %v", err)
 	}
 	second := runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=3"}})
 	runJob(t, 2, Options{Resume: first.RunDir, Set: []string{"train.epochs=4"}})
@@ -227,7 +228,7 @@ func TestReplayOfATrainingThatContinuedWithOtherSettings(t *testing.T) {
 	for _, x := range []struct {
 		train string
 		set   []string
-		want  string // "": it can be replayed
+		want  string // "" if the run can be replayed
 	}{
 		{"", []string{"train.epochs=2", "train.checkpoint.keep=7"}, ""},
 		{"", []string{"train.epochs=2", "train.global_batch=60"}, "train.global_batch: 64 → 60"},

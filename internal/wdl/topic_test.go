@@ -90,7 +90,7 @@ func TestStreamOfATopic(t *testing.T) {
 	b.send(t, 0, 5)
 	more := runJob(t, 3, Options{Resume: whole.RunDir})
 	if more.Samples != 155 || more.Spans != 4 {
-		t.Errorf("what came since: %+v", more)
+		t.Errorf("the records since then: %+v", more)
 	}
 	fresh := runJob(t, 1, Options{Config: b.config(t, "?group=ctr", ", idle: 0.05")})
 	if fresh.Samples != 25 {
@@ -120,7 +120,7 @@ func TestStreamOfObjects(t *testing.T) {
 	c := streamConfig(t, "kafka://"+strings.Join(objects.ListenAddrs(), ",")+"/clicks", ", rows: 50, idle: 0.05", "")
 	got := runJob(t, 2, Options{Config: c, Set: site})
 	if got.Samples != n || got.Spans != 3 || got.TrainLogLoss != want.TrainLogLoss {
-		t.Errorf("a topic of objects: %+v\nof lines: %+v", got, want)
+		t.Errorf("a topic of objects: %+v\na topic of lines: %+v", got, want)
 	}
 	folder := runJob(t, 2, Options{Config: streamConfig(t, dir, ", files: 1", ""), Set: site})
 	if folder.Samples != n+1 || folder.Spans != 2 {
@@ -160,13 +160,13 @@ func TestBrokerGoesAway(t *testing.T) {
 		c := b.config(t, fmt.Sprint("?timeout=", limit), "")
 		res, err := NewJob(single(), trace.New(0), Options{Config: c, Out: t.TempDir(), Set: []string{"data.follow.steps=1"}}).Run(context.Background())
 		if err != nil {
-			return err // it took the broker longer to answer
+			return err // the broker took longer to answer
 		}
 		b.Close()
 		got := failJob(t, Options{Resume: res.RunDir, Set: []string{"data.follow.steps=0"}})
 		for _, part := range []string{"topic clicks at 127.0.0.1:", fmt.Sprint("given up after ", limit), "connection refused"} {
 			if !strings.Contains(got, part) {
-				err = errors.Join(err, fmt.Errorf("%s\nlacks %q", got, part))
+				err = errors.Join(err, fmt.Errorf("%s\ndoes not contain %q", got, part))
 			}
 		}
 		return err

@@ -71,7 +71,7 @@ func TestEarlyStopInsideAnEpoch(t *testing.T) {
 	valid := lines(t, res.RunDir, "valid")
 	best := slices.MinFunc(valid, func(a, b report.Line) int { return int(1e9 * (a.LogLoss - b.LogLoss)) })
 	if last := valid[len(valid)-1].Step; res.BestStep != best.Step || last != best.Step+4*3 || last != res.Steps || *res.ValidLogLoss != best.LogLoss || res.EarlyStopped != 4 {
-		t.Errorf("the best step is %d, that of the result %d of %d; evaluated %d times, early stopped after %d", best.Step, res.BestStep, res.Steps, len(valid), res.EarlyStopped)
+		t.Errorf("the best step is %d, the step of the result %d of %d; evaluated %d times, early stopped after %d", best.Step, res.BestStep, res.Steps, len(valid), res.EarlyStopped)
 	}
 	if want := fmt.Sprintf("; no better for 4 evaluations: step %d was the best", best.Step); !strings.HasSuffix(said[len(said)-1], want) {
 		t.Errorf("line %q, want %q", said[len(said)-1], want)
@@ -87,7 +87,8 @@ func TestEarlyStopInsideAnEpoch(t *testing.T) {
 	}
 }
 
-// TestEvaluationInStepsOutlivesALoss: a rank is lost near evaluations inside epochs.
+// TestEvaluationInStepsOutlivesALoss: if a rank is lost near evaluations inside epochs, the
+// result is the same as without the loss.
 func TestEvaluationInStepsOutlivesALoss(t *testing.T) {
 	patient.Long(t)
 	everyday(t)
@@ -98,7 +99,7 @@ func TestEvaluationInStepsOutlivesALoss(t *testing.T) {
 	for at := exchanges / 4; at < exchanges; at += exchanges / 11 {
 		got, _, _ := deaths{{victim, at, victim}}.run(t, size, opt)
 		if got.Healed != 1 || got.BestStep != want.BestStep || *got.TestAUC != *want.TestAUC || got.Steps != want.Steps {
-			t.Errorf("a rank died after %d of %d exchanges: healed %d times, best step %d of %d, AUC %v; without: %d of %d, %v",
+			t.Errorf("a rank was lost after %d of %d exchanges: healed %d times, best step %d of %d, AUC %v; without: %d of %d, %v",
 				at, exchanges, got.Healed, got.BestStep, got.Steps, *got.TestAUC, want.BestStep, want.Steps, *want.TestAUC)
 		}
 	}
@@ -111,14 +112,14 @@ func TestTheLimitOfEpochs(t *testing.T) {
 	path := wdltest.Clicks(t, 600)
 	slow := wdltest.ClicksConfig(t, path, "", ", optimizer: {deep: {learning_rate: 0.0001}, dense: {learning_rate: 0.0001}, wide: {learning_rate: 0.0001}}")
 	if res := runJob(t, 1, Options{Config: slow}); res.Improving != "log-loss" {
-		t.Errorf("a slow training improves %q", res.Improving)
+		t.Errorf("a slow training still improves %q", res.Improving)
 	}
 	slow.Train.EarlyStop.Metric = "auc"
 	if res := runJob(t, 1, Options{Config: slow}); res.Improving == "log-loss" {
-		t.Errorf("a slow training that watches the AUC improves %q", res.Improving)
+		t.Errorf("a slow training that watches the AUC still improves %q", res.Improving)
 	}
 	if res := runJob(t, 1, Options{Config: overfitting(t, 4)}); res.Improving != "" {
-		t.Errorf("a training that early stopping has ended improves %q", res.Improving)
+		t.Errorf("a training that early stopping has ended still improves %q", res.Improving)
 	}
 }
 
@@ -137,7 +138,7 @@ func TestHoldOutByAField(t *testing.T) {
 			t.Errorf("%s: %d of 600 rows are held out, %d samples are trained on", by, n, want.Samples)
 		}
 		if by == "valid_time=age" && !strings.HasPrefix(said[0], fmt.Sprintf("validation on the newest %d of ", want.Valid.Samples)) {
-			t.Errorf("said %q", said[0])
+			t.Errorf("printed %q", said[0])
 		}
 		many := runJob(t, 3, Options{Config: c})
 		again := runJob(t, 2, Options{Resume: checkpoint.Dir(filepath.Join(many.RunDir, checkpoint.Folder), many.Steps/3)})
@@ -148,7 +149,7 @@ func TestHoldOutByAField(t *testing.T) {
 			}
 		}
 		if a, b := encoderIn(t, want), encoderIn(t, many); !slices.Equal(a, b) {
-			t.Errorf("%s: features are fitted to other rows on 3 ranks", by)
+			t.Errorf("%s: features are fitted to different rows on 3 ranks", by)
 		}
 	}
 }
