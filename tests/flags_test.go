@@ -128,7 +128,7 @@ func TestPrecisionFlags(t *testing.T) {
 		{"train -collective host", "no effect without train.device: gpu: -collective: give -device gpu too"},
 		{"train -collective nccl -share-gpu -device cpu", "no effect without train.device: gpu: -collective and -share-gpu"},
 		{"train -device gpu -collective ring", "-collective \"ring\": nccl or host"},
-		{"train -device gpu -set model.batch_norm=true", "train.device: contradicts model.batch_norm: there are no kernels of batch normalisation"},
+		{"train -device gpu -set train.optimizer.dense.kind=rowwise_adagrad", "train.device: contradicts train.optimizer.dense.kind: there is no kernel of rowwise_adagrad: use adagrad"},
 		{"train -device tpu", "\"tpu\" is unknown"},
 		{"train -set train.precision=bfloat16", "\"bfloat16\" is unknown; did you mean bf16? (valid: fp32, bf16)"},
 		{"train -set train.precision=bf16 -set model.deep=false", "train.precision: contradicts model.deep: bf16 is for the products of the MLP"},

@@ -104,10 +104,10 @@ func TestGPUTrainsAsTheCPU(t *testing.T) {
 	if onCPU.Steps <= got.Steps || onGPU.Steps != onCPU.Steps || math.Abs(onCPU.AUC-onGPU.AUC) > .0005 {
 		t.Errorf("resumed on the CPU: AUC %v after %d steps; on the device: %v after %d", onCPU.AUC, onCPU.Steps, onGPU.AUC, onGPU.Steps)
 	}
-	kind := []string{"-np", "2", "train", "--json", "-set", "model.kind=xdeepfm", "-set", "train.epochs=1", "-device"}
+	kind := []string{"-np", "2", "train", "--json", "-set", "model.kind=xdeepfm", "-set", "model.batch_norm=true", "-set", "train.epochs=1", "-device"}
 	want, got = trainGPU(t, dir, append(kind, "cpu")...), trainGPU(t, dir, append(kind, "gpu")...)
 	if math.Abs(got.AUC-want.AUC) > .0005 || got.Steps != want.Steps || got.TrainLogLoss == want.TrainLogLoss {
-		t.Errorf("xdeepfm: AUC %v after %d steps, on the CPU %v after %d", got.AUC, got.Steps, want.AUC, want.Steps)
+		t.Errorf("xdeepfm with batch normalisation: AUC %v after %d steps, on the CPU %v after %d", got.AUC, got.Steps, want.AUC, want.Steps)
 	}
 }
 

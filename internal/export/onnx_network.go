@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/norm"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -202,7 +203,7 @@ func (n *network) normalise(y, layer string) string {
 	scale, shift := n.params[name+"/scale"].Value, n.params[name+"/shift"].Value
 	a, b := make([]float32, len(mean)), make([]float32, len(mean))
 	for i := range mean {
-		f := float64(scale[i]) / math.Sqrt(float64(variance[i])+dense.NormEpsilon)
+		f := float64(scale[i]) / math.Sqrt(float64(variance[i])+norm.Epsilon)
 		a[i], b[i] = float32(f), float32(float64(shift[i])-float64(f*float64(mean[i])))
 	}
 	g, dims := n.g, []int{len(mean)}

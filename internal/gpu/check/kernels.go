@@ -53,6 +53,12 @@ func uses() (all []use) {
 	add("sum", func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
 		return s.Add(on, matrix(b[0]), matrix(b[1]))
 	})
+	add("batch normalisation", func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
+		part := func(i int) cuda.Buffer { return b[3].Part(i*cols, (i+1)*cols) }
+		n := kernel.Norm{Rows: rows, Cols: cols, Mean: part(0), InvStd: part(1), MeanDy: part(2), MeanDyX: part(3), Scale: part(4), Shift: part(5), Partial: b[4]}
+		return errors.Join(n.Sums(s, on, part(6), matrix(b[0])), n.Squares(s, on, part(7), matrix(b[0])), n.Products(s, on, part(8), matrix(b[1]), matrix(b[0])),
+			n.Forward(s, on, matrix(b[2]), matrix(b[0])), n.Backward(s, on, matrix(b[1]), matrix(b[0])))
+	})
 	for kind := kernel.LogLoss; kind <= kernel.PoissonLoss; kind++ {
 		add(fmt.Sprint("loss ", kind), func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
 			return s.Loss(on, kernel.Losses{Logit: column(b[0]), Net: column(b[1]), Bias: b[2].Part(0, 1), Label: column(b[3]), Weight: column(b[4]),

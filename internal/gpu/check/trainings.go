@@ -27,7 +27,7 @@ const (
 func models() []func(*config.Config) {
 	return []func(*config.Config){
 		func(c *config.Config) { c.Model.Activation, c.Model.Dropout, c.Train.ClipNorm = "tanh", .1, .05 },
-		func(c *config.Config) { c.Model.Kind, c.Model.Activation = "deepfm", "tanh" },
+		func(c *config.Config) { c.Model.Kind, c.Model.Activation, c.Model.BatchNorm = "deepfm", "tanh", true },
 		func(c *config.Config) {
 			c.Model.Kind, c.Model.CIN, c.Model.Activation = "xdeepfm", []int{5, 3}, "sigmoid"
 		},

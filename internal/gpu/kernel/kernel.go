@@ -16,7 +16,8 @@ import (
 var names = [...]string{
 	bagIndex: "bag_index", pool: "pool", poolWide: "pool_wide", poolGrad: "pool_grad",
 	biasAct: "bias_act", actGrad: "act_grad", dropout: "dropout", columnSums: "column_sums", columnTotal: "column_total",
-	add: "add", loss: "loss", crossForward: "cross_forward", crossBackward: "cross_backward",
+	add: "add", normSums: "norm_sums", normTotal: "norm_total", normForward: "norm_forward", normBackward: "norm_backward",
+	loss: "loss", crossForward: "cross_forward", crossBackward: "cross_backward",
 	fmForward: "fm_forward", fmTotal: "fm_total", fmBackward: "fm_backward",
 	cinTranspose: "cin_transpose", cinAddTransposed: "cin_add_transposed", cinProducts: "cin_products", cinMapsGrad: "cin_maps_grad",
 	cinFieldsGrad: "cin_fields_grad", cinSums: "cin_sums", cinSpread: "cin_spread",
@@ -34,6 +35,10 @@ const (
 	columnSums
 	columnTotal
 	add
+	normSums
+	normTotal
+	normForward
+	normBackward
 	loss
 	crossForward
 	crossBackward

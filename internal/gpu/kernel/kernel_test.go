@@ -146,6 +146,7 @@ func TestPTX(t *testing.T) {
 		"bag_index": unsafe.Sizeof(bagIndexArgs{}), "pool": unsafe.Sizeof(poolArgs{}), "pool_wide": unsafe.Sizeof(poolWideArgs{}), "pool_grad": unsafe.Sizeof(poolGradArgs{}),
 		"bias_act": unsafe.Sizeof(biasActArgs{}), "act_grad": unsafe.Sizeof(actGradArgs{}), "dropout": unsafe.Sizeof(dropoutArgs{}),
 		"column_sums": unsafe.Sizeof(columnSumsArgs{}), "column_total": unsafe.Sizeof(columnTotalArgs{}), "add": unsafe.Sizeof(addArgs{}),
+		"norm_sums": unsafe.Sizeof(normSumsArgs{}), "norm_total": unsafe.Sizeof(normTotalArgs{}), "norm_forward": unsafe.Sizeof(normForwardArgs{}), "norm_backward": unsafe.Sizeof(normBackwardArgs{}),
 		"loss": unsafe.Sizeof(lossArgs{}), "cross_forward": unsafe.Sizeof(crossForwardArgs{}), "cross_backward": unsafe.Sizeof(crossBackwardArgs{}),
 		"fm_forward": unsafe.Sizeof(fmForwardArgs{}), "fm_total": unsafe.Sizeof(fmTotalArgs{}), "fm_backward": unsafe.Sizeof(fmBackwardArgs{}),
 		"cin_transpose": unsafe.Sizeof(cinTransposeArgs{}), "cin_add_transposed": unsafe.Sizeof(cinTransposeArgs{}), "cin_products": unsafe.Sizeof(cinProductsArgs{}),

@@ -16,7 +16,8 @@ static const struct {
 	void (*run)(const void *args, u32 threads, int backwards);
 } twins[] = {
 	TWIN(bag_index), TWIN(pool), TWIN(pool_wide), TWIN(pool_grad),
-	TWIN(bias_act), TWIN(act_grad), TWIN(dropout), TWIN(column_sums), TWIN(column_total), TWIN(add), TWIN(loss),
+	TWIN(bias_act), TWIN(act_grad), TWIN(dropout), TWIN(column_sums), TWIN(column_total), TWIN(add),
+	TWIN(norm_sums), TWIN(norm_total), TWIN(norm_forward), TWIN(norm_backward), TWIN(loss),
 	TWIN(cross_forward), TWIN(cross_backward), TWIN(fm_forward), TWIN(fm_total), TWIN(fm_backward),
 	TWIN(cin_transpose), TWIN(cin_add_transposed), TWIN(cin_products), TWIN(cin_maps_grad), TWIN(cin_fields_grad),
 	TWIN(cin_sums), TWIN(cin_spread), TWIN(sgd), TWIN(adagrad), TWIN(adam), TWIN(ftrl), TWIN(square_sums),

@@ -239,7 +239,7 @@ func (k checker) bf16() {
 
 // gpu checks that the device can compute the model.
 func (k checker) gpu() {
-	t, m := k.c.Train, k.c.Model
+	t := k.c.Train
 	if !t.MayUseGPU() {
 		return
 	}
@@ -247,7 +247,6 @@ func (k checker) gpu() {
 		path, why string
 		given     bool
 	}{
-		{"model.batch_norm", "there are no kernels of batch normalisation: use device: cpu or batch_norm: false", m.BatchNorm},
 		{"train.precision", "a device computes in float32: use precision: fp32", t.Precision == "bf16"},
 		{"train.optimizer.dense.kind", "there is no kernel of rowwise_adagrad: use adagrad", t.Optimizer.Dense.Kind == "rowwise_adagrad"},
 		{"train.optimizer.wide.kind", "the bias is on the device, where there is no kernel of rowwise_adagrad: use adagrad", t.Optimizer.Wide.Kind == "rowwise_adagrad"},

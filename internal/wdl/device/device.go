@@ -85,11 +85,18 @@ func Open(on *cuda.Device, a *dense.Arena, c *config.Config, l layout.Layout) (_
 	if err := d.place(c); err != nil {
 		return nil, err
 	}
-	return d, d.build(c, l)
+	if err := d.build(c, l); err != nil {
+		return nil, err
+	}
+	for n := range d.normals() {
+		n.place(d.own)
+	}
+	return d, nil
 }
 
-// lengthsOf returns the numbers of floats that the parameters need on a device.
-func lengthsOf(a *dense.Arena, c *config.Config) (values, states, norms int) {
+// lengthsOf returns the numbers of floats that the parameters need on a device, and rest for norms
+// of gradients and the statistics of batches.
+func lengthsOf(a *dense.Arena, c *config.Config) (values, states, norms, rest int) {
 	for _, p := range a.Params() {
 		values += cuda.Room(len(p.Value))
 		states += cuda.Room(len(p.State))
@@ -97,7 +104,11 @@ func lengthsOf(a *dense.Arena, c *config.Config) (values, states, norms int) {
 	if c.Train.ClipNorm != 0 {
 		norms = len(a.Params()) * cuda.Room(2*kernel.NormSums)
 	}
-	return values, states, norms
+	rest = norms
+	for _, x := range a.Statistics() { // two for each layer
+		rest += normFloats / 2 * cuda.Room(len(x.Value))
+	}
+	return values, states, norms, rest
 }
 
 // need returns the bytes that a Device needs for batches of this number of rows, in which each
@@ -110,15 +121,15 @@ func need(a *dense.Arena, c *config.Config, l layout.Layout, rows int) (int64, e
 	if err := d.build(c, l); err != nil {
 		return 0, err
 	}
-	values, states, norms := lengthsOf(a, c)
+	values, states, _, rest := lengthsOf(a, c)
 	batch, _ := d.sizes(larger(step.LikelySize(l, rows)))
-	return 4 * (int64(2*values+states+norms) + int64(batch.device)), nil
+	return 4 * (int64(2*values+states+rest) + int64(batch.device)), nil
 }
 
-// place allocates and divides the memory of the parameters.
+// place allocates the memory of the device and divides that of the parameters.
 func (d *Device) place(c *config.Config) (err error) {
-	values, states, norms := lengthsOf(d.arena, c)
-	if d.own, err = newMemory(d.device, 2*values+states+norms); err != nil {
+	values, states, norms, rest := lengthsOf(d.arena, c)
+	if d.own, err = newMemory(d.device, 2*values+states+rest); err != nil {
 		return err
 	}
 	d.values, d.states, d.grads, d.norms = d.own.cut(values), d.own.cut(states), d.own.cut(values), d.own.cut(norms)
@@ -133,7 +144,7 @@ func (d *Device) place(c *config.Config) (err error) {
 
 // build makes the networks.
 func (d *Device) build(c *config.Config, l layout.Layout) error {
-	b := &builder{params: map[string]*param{}, seed: c.Train.Seed, widest: 1}
+	b := &builder{arena: d.arena, params: map[string]*param{}, seed: c.Train.Seed, widest: 1}
 	for _, p := range d.params {
 		b.params[p.of.Name] = p
 	}
@@ -191,7 +202,7 @@ func bagsOf(l layout.Layout) (b kernel.Bags, columns []uint32) {
 
 func (b *builder) network(c *config.Config, l layout.Layout) *network {
 	m := c.Model
-	n := &network{mlp: b.mlp(len(m.Hidden), m.Activation, m.Dropout)}
+	n := &network{mlp: b.mlp(m)}
 	switch m.Kind {
 	case "wide_deep":
 	case "deepfm":

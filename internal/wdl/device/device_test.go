@@ -85,10 +85,10 @@ func train(comm *collective.Comm, c *config.Config, l layout.Layout, steps int, 
 // in another order.
 const tolerance = 1e-5
 
-func TestParityWithTheCPU(t *testing.T) {
+// models are changes of parity.Model.
+func models() map[string]func(*config.Config) {
 	off := false
-	steps := patient.Size(16, 300)
-	for name, change := range map[string]func(*config.Config){
+	return map[string]func(*config.Config){
 		"wide_deep": nil,
 		"deepfm":    func(c *config.Config) { c.Model.Kind = "deepfm" },
 		// With relu, a sum near 0 may have another sign on the device after 200 steps, and a
@@ -119,9 +119,22 @@ func TestParityWithTheCPU(t *testing.T) {
 			c.Label.Weight = "w"
 			c.Labels = []schema.Label{{Field: "n", Kind: "number", LossWeight: .1}, {Field: "count", Kind: "number", Loss: "poisson", LossWeight: .2}}
 		},
+		"batch norm": func(c *config.Config) { c.Model.BatchNorm, c.Model.Activation = true, "tanh" },
+		"batch norm, dropout, 2 labels": func(c *config.Config) {
+			c.Model.BatchNorm, c.Model.Dropout, c.Model.Activation, c.Model.Hidden = true, .2, "sigmoid", []int{24, 300, 9}
+			c.Labels = []schema.Label{{Field: "n", Kind: "number", LossWeight: .1}}
+		},
+		"batch norm, identity, dcn_v2": func(c *config.Config) {
+			c.Model.BatchNorm, c.Model.Activation, c.Model.Kind, c.Model.Cross = true, "identity", "dcn_v2", config.Cross{Layers: 2}
+		},
 		"negative rate": func(c *config.Config) { c.Data.NegativeRate = .25 },
 		"4 slots":       func(c *config.Config) { c.Train.Slots = 4 },
-	} {
+	}
+}
+
+func TestParityWithTheCPU(t *testing.T) {
+	steps := patient.Size(16, 300)
+	for name, change := range models() {
 		for _, size := range []int{1, 2, 4} {
 			t.Run(fmt.Sprintf("%s, %d ranks", name, size), func(t *testing.T) {
 				c, l := parity.Model(change)
@@ -184,7 +197,7 @@ func one(t *testing.T, change func(*config.Config)) (*step.Trainer, *config.Conf
 func TestStepAllocatesNothing(t *testing.T) {
 	for _, kind := range []string{"wide_deep", "deepfm", "dcn_v2", "xdeepfm"} {
 		tr, c, err := one(t, func(c *config.Config) {
-			c.Model.Kind, c.Train.ClipNorm, c.Model.Dropout = kind, 1, .1
+			c.Model.Kind, c.Train.ClipNorm, c.Model.Dropout, c.Model.BatchNorm = kind, 1, .1, kind == "deepfm"
 			if kind == "dcn_v2" {
 				c.Model.Cross.Layers = 2
 			}
@@ -270,7 +283,10 @@ func TestNeedIsWhatIsAllocated(t *testing.T) {
 		"deepfm":    func(c *config.Config) { c.Model.Kind = "deepfm" },
 		"dcn_v2":    func(c *config.Config) { c.Model.Kind, c.Model.Cross = "dcn_v2", config.Cross{Layers: 2, Rank: 3} },
 		"wide only": func(c *config.Config) { c.Model.Deep = &off },
-		"2 labels":  func(c *config.Config) { c.Labels = []schema.Label{{Field: "n", Kind: "number"}} },
+		"batch norm": func(c *config.Config) {
+			c.Model.BatchNorm, c.Labels = true, []schema.Label{{Field: "n", Kind: "number"}}
+		},
+		"2 labels": func(c *config.Config) { c.Labels = []schema.Label{{Field: "n", Kind: "number"}} },
 	} {
 		c, l := parity.Model(change)
 		m := Machine{Files: cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS}}

@@ -8,6 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/kernel"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
 // work holds the state that layers share: they compute one batch after the other on one
@@ -74,22 +75,27 @@ type param struct {
 // cut returns a buffer that is valid as long as the batch memory.
 type cut func(floats int) cuda.Buffer
 
-// linear computes y = dropout(act(x·W + b)): dense.Linear with the layers that follow it in a
-// perceptron.
+// linear computes y = dropout(act(norm(x·W + b))): dense.Linear with the layers that follow it
+// in a perceptron.
 type linear struct {
 	w, b    *param // b is nil for a layer without biases
 	in, out int
+	norm    *normal // nil: none
 	act     kernel.Act
 	drop    string  // name of the dropout layer; empty: none
 	rate    float64 // rate of dropout
 	seed    uint64
 
-	x, y, kept, dy, dx cuda.Buffer // kept is y after dropout
-	mask               kernel.Mask
+	x, dy, dx    cuda.Buffer
+	pre, y, kept cuda.Buffer // input of norm, output of act, output of dropout; equal where there is no such layer
+	mask         kernel.Mask
 }
 
 func (l *linear) room(rows int, take cut) {
-	l.y, l.dx = take(rows*l.out), take(rows*l.in)
+	l.pre, l.dx = take(rows*l.out), take(rows*l.in)
+	if l.y = l.pre; l.norm != nil {
+		l.y, l.norm.Rows = take(rows*l.out), rows
+	}
 	l.kept = l.y
 	if l.drop != "" {
 		l.kept = take(rows * l.out)
@@ -98,13 +104,23 @@ func (l *linear) room(rows int, take cut) {
 
 func (l *linear) forward(w *work, x cuda.Buffer) cuda.Buffer {
 	l.x = x
-	w.times(l.y, x, l.w.value, w.rows, l.in, l.out)
+	w.times(l.pre, x, l.w.value, w.rows, l.in, l.out)
 	var bias cuda.Buffer
 	if l.b != nil {
 		bias = l.b.value
 	}
-	if bias.Len > 0 || l.act != kernel.Identity {
-		w.do(w.BiasAct(w.on, l.y, bias, l.out, l.act))
+	act := l.act
+	if l.norm != nil {
+		act = kernel.Identity
+	}
+	if bias.Len > 0 || act != kernel.Identity {
+		w.do(w.BiasAct(w.on, l.pre, bias, l.out, act))
+	}
+	if l.norm != nil {
+		l.norm.forward(w, l.y, l.pre)
+		if l.act != kernel.Identity {
+			w.do(w.BiasAct(w.on, l.y, cuda.Buffer{}, l.out, l.act))
+		}
 	}
 	if l.drop != "" {
 		l.mask.Batch, l.mask.Keep, l.mask.Scale = dense.Mask(l.seed, l.drop, w.step, l.rate)
@@ -123,6 +139,9 @@ func (l *linear) back(w *work, dy cuda.Buffer) cuda.Buffer {
 	if l.act != kernel.Identity {
 		w.do(w.ActGrad(w.on, dy, l.y, l.act))
 	}
+	if l.norm != nil {
+		l.norm.back(w, dy)
+	}
 	w.do(w.on.Multiply(l.dx, cuda.Factor{Of: dy}, cuda.Factor{Of: l.w.value, Transposed: true}, w.rows, l.out, l.in, false))
 	return l.dx
 }
@@ -135,6 +154,10 @@ func (l *linear) gradients(w *work) {
 	}
 	w.ready(l.w)
 	w.ready(l.b)
+	if l.norm != nil { // back has computed them
+		w.ready(l.norm.scale)
+		w.ready(l.norm.shift)
+	}
 }
 
 // mlp computes dense.MLP.
@@ -323,6 +346,7 @@ func (n *network) gradients(w *work) {
 
 // builder builds networks over the parameters that package dense has declared.
 type builder struct {
+	arena  *dense.Arena
 	params map[string]*param
 	prefix string // parameter prefix of the label
 	seed   uint64
@@ -356,11 +380,14 @@ func acts(name string) kernel.Act {
 	return map[string]kernel.Act{"relu": kernel.ReLU, "tanh": kernel.Tanh, "sigmoid": kernel.Sigmoid}[name]
 }
 
-func (b *builder) mlp(hidden int, activation string, dropout float64) (m mlp) {
-	for i := range hidden {
-		l := b.linear(fmt.Sprintf("deep/linear%d", i), true, acts(activation))
-		if dropout > 0 {
-			l.drop, l.rate = fmt.Sprintf("%sdeep/dropout%d", b.prefix, i), dropout
+func (b *builder) mlp(c config.Model) (m mlp) {
+	for i, width := range c.Hidden {
+		l := b.linear(fmt.Sprintf("deep/linear%d", i), true, acts(c.Activation))
+		if c.BatchNorm {
+			l.norm = b.normal(i, width)
+		}
+		if c.Dropout > 0 {
+			l.drop, l.rate = fmt.Sprintf("%sdeep/dropout%d", b.prefix, i), c.Dropout
 		}
 		m = append(m, l)
 	}

@@ -263,12 +263,9 @@ func TestPoolingOnSeveralRanks(t *testing.T) {
 // with a line break between.
 const mutant = "DEVICE_MUTANT"
 
-// TestBrokenPoolingIsCaught breaks the kernels. The test of their bits must fail, or a kernel
-// must read memory that is not the device's.
+// TestBrokenPoolingIsCaught breaks the kernels of pooling.
 func TestBrokenPoolingIsCaught(t *testing.T) {
-	own, err := os.Executable()
-	fatal.If(t, err)
-	for what, change := range map[string]string{
+	broken(t, "TestPoolingHasTheBitsOfTheCPU", map[string]string{
 		"bags from last to first":              "ON(b->at)[x->first + v]\nON(b->at)[x->first + (x->offsets == none ? v : ON(b->offsets)[x->offsets + bag] + end - 1 - v)]",
 		"no last value of a bag":               "for (; v < end; v++) {\nfor (; v + 1 < end; v++) {",
 		"an empty bag has the value before it": "for (; v < end; v++) {\nfor (v -= v == end && v > 0; v < end; v++) {",
@@ -281,10 +278,20 @@ func TestBrokenPoolingIsCaught(t *testing.T) {
 		"the place of another row":             "ON(a.grad)[ON(a.place)[row] + col]\nON(a.grad)[ON(a.place)[0] + col]",
 		"the wide weight of label 1":           "wide + i / a.rows\nwide",
 		"the first dense input for all":        "bag * a.inputs + f - a.features\nbag * a.inputs",
-	} {
-		cmd := exec.Command(own, "-test.run", "^TestPoolingHasTheBitsOfTheCPU$", "-test.timeout", "60s")
+	})
+}
+
+// broken runs a test with each change of the kernels. It must fail, or a kernel must read memory
+// that is not the device's.
+func broken(t *testing.T, test string, changes map[string]string) {
+	t.Helper()
+	own, err := os.Executable()
+	fatal.If(t, err)
+	name, _, _ := strings.Cut(test, "/")
+	for what, change := range changes {
+		cmd := exec.Command(own, "-test.run", "^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-test.timeout", "60s")
 		cmd.Env = append(os.Environ(), mutant+"="+change)
-		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL: TestPoolingHasTheBitsOfTheCPU") && err.Error() != "signal: segmentation fault" {
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL: "+name) && err.Error() != "signal: segmentation fault" {
 			t.Errorf("%s: the test passes, or does not run: %v\n%s", what, err, out)
 		}
 	}

@@ -42,6 +42,9 @@ func (d *Device) Sums() bool { return d.work.ranks != nil }
 
 // Skip implements step.DeviceStep.
 func (d *Device) Skip() error {
+	if err := d.absent(); err != nil {
+		return fmt.Errorf("train.device: gpu: %v: %w", d.device, err)
+	}
 	if !d.Sums() {
 		clear(d.arena.Grads())
 		return nil

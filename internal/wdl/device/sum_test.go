@@ -75,7 +75,8 @@ func TestSumsOverNCCL(t *testing.T) {
 		"dcn_v2": func(c *config.Config) {
 			c.Model.Kind, c.Model.Cross = "dcn_v2", config.Cross{Layers: 2, Rank: 3, Structure: "parallel"}
 		},
-		"2 labels": func(c *config.Config) { c.Labels = []schema.Label{{Field: "n", Kind: "number", LossWeight: .1}} },
+		"batch norm": func(c *config.Config) { c.Model.BatchNorm, c.Model.Activation = true, "tanh" },
+		"2 labels":   func(c *config.Config) { c.Labels = []schema.Label{{Field: "n", Kind: "number", LossWeight: .1}} },
 	} {
 		for _, bucket := range []int{bucketFloats, 300, 1} {
 			id, err := lib.NewID()

@@ -37,6 +37,9 @@ type DeviceSum interface {
 	// Sums reports whether the devices sum gradients. All ranks return the same. Compute and
 	// Skip then begin the sum of the step.
 	Sums() bool
+	// Reduce sets the sum over the ranks, in place, of the statistics of batch normalisation,
+	// which Compute and Skip call. It is called before the first step.
+	Reduce(sum func([]float32) error)
 	// Sum waits until the sum of this step is complete.
 	Sum() error
 	// End frees the communicator. All ranks call it after the last step.
@@ -97,6 +100,7 @@ func (t *Trainer) ComputeOn(late bool, open func(*dense.Arena) (Device, error)) 
 		return err
 	}
 	m.device = &offload{to: d}
+	d.Reduce(t.reduce)
 	if d.Sums() {
 		t.model.sums.only(len(t.model.arena.Grads()) - len(t.model.arena.Tail()))
 	}

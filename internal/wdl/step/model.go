@@ -111,6 +111,7 @@ type model struct {
 	distinct distinct
 
 	device *offload // nil: the CPU computes the dense part
+	alone  bool     // this rank repeats a batch, so that statistics are not summed over the ranks
 	pauses
 
 	sums     *buckets // sums dense gradients over the ranks; nil: the caller sums
@@ -318,7 +319,7 @@ func (m *model) gradients(b *encode.Batch, n int64) error {
 			if err := m.fetch(); err != nil {
 				return err
 			}
-			m.device = nil
+			m.device, m.alone = nil, true
 			_, err = m.compute(b, n, true)
 			m.device = d
 		}

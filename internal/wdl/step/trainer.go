@@ -223,6 +223,9 @@ func (t *Trainer) Parameters() int { return len(t.model.arena.Grads()) - len(t.m
 
 // reduce sums the statistics of batch normalisation over the ranks.
 func (t *Trainer) reduce(x []float32) error {
+	if t.model.alone {
+		return nil
+	}
 	t.rec.Enter(trace.Sync)
 	if t.comm.Size() > 1 {
 		t.rec.Count(4*int64(len(x)), 0)

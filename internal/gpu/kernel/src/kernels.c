@@ -312,6 +312,69 @@ KERNEL(add) {
 		ON(a.y)[i] = ON(a.y)[i] + ON(a.x)[i];
 }
 
+// ---- Batch normalisation. internal/norm computes the statistics of all ranks from the sums of
+// one. Sums are in double precision, as on the CPU.
+
+// norm_sums stores the sums of stretches of chunk rows: partial is chunks×cols. They are of x; of
+// (x − mean)² if mean is not 0; of dy·(x − mean)·inv if dy is not 0 either.
+struct norm_sums_args { double *partial; const float *x, *dy, *mean, *inv; u32 rows, cols, chunk, unused; };
+
+KERNEL(norm_sums) {
+	u32 chunks = (a.rows + a.chunk - 1) / a.chunk;
+	EACH(i, chunks * a.cols) {
+		u32 col = i % a.cols, from = i / a.cols * a.chunk;
+		u32 to = a.rows - from < a.chunk ? a.rows : from + a.chunk;
+		float mean = a.mean ? ON(a.mean)[col] : 0, inv = a.dy ? ON(a.inv)[col] : 0;
+		double sum = 0;
+		for (u32 r = from; r < to; r++) {
+			u32 at = r * a.cols + col;
+			float d = ON(a.x)[at] - mean;
+			double v = d;
+			if (a.dy)
+				v = ON(a.dy)[at] * d * inv;
+			else if (a.mean)
+				v = v * v;
+			sum = sum + v;
+		}
+		ON(a.partial)[i] = sum;
+	}
+}
+
+// norm_total sets total to the sum of the rows of partial.
+struct norm_total_args { float *total; const double *partial; u32 chunks, cols; };
+
+KERNEL(norm_total) {
+	EACH(col, a.cols) {
+		double sum = 0;
+		for (u32 r = 0; r < a.chunks; r++)
+			sum = sum + ON(a.partial)[r * a.cols + col];
+		ON(a.total)[col] = (float)sum;
+	}
+}
+
+// norm_forward sets y = (x − mean)·inv·scale + shift.
+struct norm_forward_args { float *y; const float *x, *mean, *inv, *scale, *shift; u32 n, cols; };
+
+KERNEL(norm_forward) {
+	EACH(i, a.n) {
+		u32 col = i % a.cols;
+		ON(a.y)[i] = (ON(a.x)[i] - ON(a.mean)[col]) * ON(a.inv)[col] * ON(a.scale)[col] + ON(a.shift)[col];
+	}
+}
+
+// norm_backward takes dy through the normalisation of x. mean_dy and mean_dyx are the means over
+// the batch of dy and of dy·(x − mean)·inv.
+struct norm_backward_args { float *dy; const float *x, *mean, *inv, *scale, *mean_dy, *mean_dyx; u32 n, cols; };
+
+KERNEL(norm_backward) {
+	EACH(i, a.n) {
+		u32 col = i % a.cols;
+		float inv = ON(a.inv)[col], xhat = (ON(a.x)[i] - ON(a.mean)[col]) * inv;
+		float rest = ON(a.dy)[i] - ON(a.mean_dy)[col] - xhat * ON(a.mean_dyx)[col];
+		ON(a.dy)[i] = ON(a.scale)[col] * inv * rest;
+	}
+}
+
 // ---- Losses.
 
 enum { loss_log, loss_squared, loss_poisson };

@@ -180,6 +180,11 @@ func (r Trained) Difference(want Trained) (d Difference) {
 			d.Consider(float64(x), float64(want.params.Params()[i].Value[j]), func() string { return fmt.Sprintf("value %d of %s", j, p.Name) })
 		}
 	}
+	for i, of := range r.params.Statistics() {
+		for j, x := range of.Value {
+			d.Consider(float64(x), float64(want.params.Statistics()[i].Value[j]), func() string { return fmt.Sprintf("value %d of %s", j, of.Name) })
+		}
+	}
 	d.Consider(r.auc, want.auc, func() string { return "AUC" })
 	return d
 }
