@@ -45,7 +45,7 @@
 	X(cublasCreate_v2, (blas *)) \
 	X(cublasDestroy_v2, (blas)) \
 	X(cublasSetStream_v2, (blas, stream)) \
-	X(cublasSgemm_v2, (blas, int, int, int, int, int, const float *, address, int, address, int, const float *, address, int))
+	X(cublasGemmEx, (blas, int, int, int, int, int, const float *, address, int, int, address, int, int, const float *, address, int, int, int, int))
 
 #define DECLARE(name, parameters) static int (*name) parameters;
 CUDA_CALLS(DECLARE)
@@ -261,13 +261,14 @@ int cuda_launch(context c, stream s, function f, unsigned blocks, unsigned threa
 	return cuLaunchKernel(f, blocks, 1, 1, threads, 1, 1, 0, s, parameters, NULL);
 }
 
-int cuda_sgemm(context c, stream s, blas b, int ta, int tb, int m, int n, int k,
-	address a, int lda, address b_, int ldb, address c_, int ldc, float beta) {
+int cuda_multiply(context c, stream s, blas b, int ta, int tb, int m, int n, int k,
+	address a, int lda, address b_, int ldb, address c_, int ldc, float beta, int compute) {
+	enum { float32 = 0, default_algorithm = -1 };
 	float alpha = 1;
 	WITHIN(c);
 	int code = cublasSetStream_v2(b, s);
 	if (!code)
-		code = cublasSgemm_v2(b, ta, tb, m, n, k, &alpha, a, lda, b_, ldb, &beta, c_, ldc);
+		code = cublasGemmEx(b, ta, tb, m, n, k, &alpha, a, float32, lda, b_, float32, ldb, &beta, c_, float32, ldc, compute, default_algorithm);
 	if (!code)
 		return 0;
 	// An earlier fault on the device fails every later call. cuBLAS does not name it; the

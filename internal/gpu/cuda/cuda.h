@@ -50,7 +50,7 @@ int cuda_stream_after(context c, stream s, event e);
 int cuda_copy_in(context c, stream s, address to, uintptr_t from, size_t size);
 int cuda_copy_out(context c, stream s, uintptr_t to, address from, size_t size);
 int cuda_launch(context c, stream s, function f, unsigned blocks, unsigned threads, void *args);
-int cuda_sgemm(context c, stream s, blas b, int ta, int tb, int m, int n, int k,
-	address a, int lda, address b_, int ldb, address c_, int ldc, float beta);
+int cuda_multiply(context c, stream s, blas b, int ta, int tb, int m, int n, int k,
+	address a, int lda, address b_, int ldb, address c_, int ldc, float beta, int compute);
 
 #endif

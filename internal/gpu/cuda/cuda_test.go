@@ -220,8 +220,8 @@ func TestErrorsNameTheCall(t *testing.T) {
 			t.Errorf("%s, once more: %v", call.name, err)
 		}
 	}
-	standin.Fault("cublasSgemm", 0, 1)
-	want := "cuda: cublasSgemm: the function failed to launch on the GPU (13)"
+	standin.Fault("cublasGemmEx", 0, 1)
+	want := "cuda: cublasGemmEx: the function failed to launch on the GPU (13)"
 	if err := s.Multiply(a, one, one, 1, 1, 1, false); err == nil || err.Error() != want {
 		t.Error(err)
 	}
@@ -261,7 +261,7 @@ func TestFaultsOfKernels(t *testing.T) {
 		}
 	}
 	one := cuda.Factor{Of: a}
-	if err := s.Multiply(a, one, one, 1, 1, 1, false); err == nil || !strings.HasPrefix(err.Error(), "cuda: cublasSgemm: CUDA_ERROR_LAUNCH_FAILED (719)") {
+	if err := s.Multiply(a, one, one, 1, 1, 1, false); err == nil || !strings.HasPrefix(err.Error(), "cuda: cublasGemmEx: CUDA_ERROR_LAUNCH_FAILED (719)") {
 		t.Errorf("cuBLAS after the fault: %v", err)
 	}
 	if _, err := d.Pool(1); err == nil {
@@ -335,6 +335,39 @@ func TestMultiply(t *testing.T) {
 		if got := [m * n]float32(x[2]); got != want {
 			t.Errorf("transposed %v and %v, added %v: %v, want %v", ta, tb, add, got, want)
 		}
+	}
+}
+
+// TestOperandsAreRounded multiplies 1 + 2⁻ⁿ by 1. The stand-in rounds operands as cuBLAS may.
+func TestOperandsAreRounded(t *testing.T) {
+	d, s := open(t)
+	p, h := room(t, d, 64)
+	at, x := p.Cut(3), h.Cut(3)
+	for _, k := range []struct {
+		operands cuda.Operands
+		n        int
+		kept     bool
+	}{{cuda.FP32, 23, true}, {cuda.TF32, 10, true}, {cuda.TF32, 11, false}, {cuda.BF16, 7, true}, {cuda.BF16, 8, false}} {
+		v := float32(1 + math.Ldexp(1, -k.n))
+		for _, turned := range []bool{false, true} {
+			d.Operands = k.operands
+			x[0], x[1] = v, 1
+			if turned {
+				x[0], x[1] = 1, v
+			}
+			fatal.If(t, errors.Join(s.CopyIn(at, x),
+				s.Multiply(at.Part(2, 3), cuda.Factor{Of: at.Part(0, 1)}, cuda.Factor{Of: at.Part(1, 2)}, 1, 1, 1, false), s.CopyOut(x, at), s.Wait()))
+			if kept := x[2] == v; kept != k.kept {
+				t.Errorf("operands %d: %v becomes %v", k.operands, v, x[2])
+			}
+		}
+	}
+	old := &cuda.Device{Major: 7, Minor: 5}
+	if err := errors.Join(old.Multiplies(cuda.FP32), d.Multiplies(cuda.FP32)); err != nil {
+		t.Error(err)
+	}
+	if err := old.Multiplies(cuda.TF32); err == nil || !strings.Contains(err.Error(), "compute capability 7.5") {
+		t.Error(err)
 	}
 }
 

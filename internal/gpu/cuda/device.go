@@ -10,7 +10,7 @@ package cuda
 // #cgo nocallback cuda_nothing
 // #cgo nocallback cuda_copy_in
 // #cgo nocallback cuda_copy_out
-// #cgo nocallback cuda_sgemm
+// #cgo nocallback cuda_multiply
 import "C"
 
 import (
@@ -26,6 +26,7 @@ type Device struct {
 	Name         string
 	Ordinal      int // among those that the process may use
 	Major, Minor int // compute capability
+	Operands     Operands
 	sms          int // multiprocessors
 	context      C.context
 	blas         C.blas
@@ -203,6 +204,27 @@ func (s *Stream) Launch(k Kernel, n int, args unsafe.Pointer) error {
 	return status("cuLaunchKernel", C.cuda_launch(s.device.context, s.stream, k.function, C.uint(blocks), blockThreads, args))
 }
 
+// Operands is how cuBLAS may round the operands of products. Sums are in float32 with all.
+type Operands int
+
+// The forms of operands. TF32 has 10 bits after the binary point, BF16 7.
+const (
+	FP32 Operands = iota
+	TF32
+	BF16
+)
+
+// compute returns the cublasComputeType_t.
+func (o Operands) compute() C.int { return [...]C.int{FP32: 68, TF32: 77, BF16: 75}[o] }
+
+// Multiplies returns an error if the device has no units for products of such operands.
+func (d *Device) Multiplies(o Operands) error {
+	if o != FP32 && d.Major < 8 {
+		return fmt.Errorf("cuda: the device has compute capability %d.%d, and products in TF32 and bfloat16 need 8.0", d.Major, d.Minor)
+	}
+	return nil
+}
+
 // Factor is a matrix of a product, row by row, that may be transposed.
 type Factor struct {
 	Of         Buffer
@@ -229,9 +251,9 @@ func (s *Stream) Multiply(c Buffer, a, b Factor, m, k, n int, add bool) error {
 		}
 		return C.int(cols)
 	}
-	code := C.cuda_sgemm(s.device.context, s.stream, s.device.blas, flag(b.Transposed), flag(a.Transposed), C.int(n), C.int(m), C.int(k),
-		C.address(b.Of.At), width(b, k, n), C.address(a.Of.At), width(a, m, k), C.address(c.At), C.int(n), beta)
-	return status("cublasSgemm", code)
+	code := C.cuda_multiply(s.device.context, s.stream, s.device.blas, flag(b.Transposed), flag(a.Transposed), C.int(n), C.int(m), C.int(k),
+		C.address(b.Of.At), width(b, k, n), C.address(a.Of.At), width(a, m, k), C.address(c.At), C.int(n), beta, s.device.Operands.compute())
+	return status("cublasGemmEx", code)
 }
 
 func flag(b bool) C.int {

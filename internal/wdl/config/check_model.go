@@ -214,7 +214,7 @@ func (k checker) kind() {
 
 // bf16 checks that nothing prevents products in bfloat16.
 func (k checker) bf16() {
-	if k.c.Train.Precision != "bf16" {
+	if !k.c.Train.BF16OnCPU() {
 		return
 	}
 	m := k.c.Model
@@ -240,6 +240,9 @@ func (k checker) bf16() {
 // gpu checks that the device can compute the model.
 func (k checker) gpu() {
 	t := k.c.Train
+	if t.Precision == "tf32" && t.Device != "gpu" {
+		k.later("train.device", "train.precision", "tf32 is a format of GPUs: use device: gpu, or precision: fp32")
+	}
 	if !t.MayUseGPU() {
 		return
 	}
@@ -247,7 +250,6 @@ func (k checker) gpu() {
 		path, why string
 		given     bool
 	}{
-		{"train.precision", "a device computes in float32: use precision: fp32", t.Precision == "bf16"},
 		{"train.optimizer.dense.kind", "there is no kernel of rowwise_adagrad: use adagrad", t.Optimizer.Dense.Kind == "rowwise_adagrad"},
 		{"train.optimizer.wide.kind", "the bias is on the device, where there is no kernel of rowwise_adagrad: use adagrad", t.Optimizer.Wide.Kind == "rowwise_adagrad"},
 	} {

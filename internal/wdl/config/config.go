@@ -161,7 +161,7 @@ type Train struct {
 	Shuffle     *bool      `yaml:"shuffle"`
 	Slots       int        `yaml:"slots"`     // 0: sums are by rank
 	Threads     int        `yaml:"threads"`   // threads that compute, per rank
-	Precision   string     `yaml:"precision"` // precision of the MLP's products: fp32 or bf16
+	Precision   string     `yaml:"precision"` // precision of the operands of products: fp32, tf32 or bf16
 	Device      string     `yaml:"device"`    // for the dense layers: cpu, gpu or auto
 	Mode        string     `yaml:"mode"`      // treatment of slow ranks: wait, drop or speculate
 	Backup      int        `yaml:"backup"`    // with drop; 0: chosen by measurement
@@ -295,6 +295,10 @@ func (t Train) Growth() data.Growth {
 	}
 	return data.Growth{Least: optim.ReferenceBatch, Share: batchShare}
 }
+
+// BF16OnCPU reports whether the CPU computes products in bfloat16. If a GPU does, the CPU
+// evaluates in float32.
+func (t Train) BF16OnCPU() bool { return t.Precision == "bf16" && t.Device != "gpu" }
 
 // MayUseGPU reports whether the dense layers may be computed on a GPU.
 func (t Train) MayUseGPU() bool { return t.Device == "gpu" || t.Device == "auto" }

@@ -24,7 +24,7 @@ func activations() []string { return []string{"relu", "tanh", "sigmoid", "identi
 func strategies() []string  { return []string{"auto", "rows", "pooled", "replicated"} }
 func numbers() []string     { return []string{"float32", "bfloat16"} }
 func weights() []string     { return []string{"he", "pytorch"} }
-func precisions() []string  { return []string{"fp32", "bf16"} }
+func precisions() []string  { return []string{"fp32", "tf32", "bf16"} }
 func devices() []string     { return []string{"cpu", "gpu", "auto"} }
 func schedules() []string   { return []string{"constant", "linear", "cosine", "step", "plateau"} }
 
@@ -240,7 +240,7 @@ func trainSections() []section {
 			{name: "shuffle", def: "true", about: "read in a random order, a new one in each epoch: uniform up to 64 MiB of records, above that from 1,024 random groups of 64 KiB at a time; false: in file order"},
 			{name: "slots", def: "0", about: "a power of two: divide the global batch into this many microbatches and sum them in order, so that 1, 2, 4 … ranks give the same bits", rng: "[0, 256]"},
 			{name: "threads", def: "1", about: "compute threads of each rank; another number rounds differently", rng: "[1, 256]"},
-			{name: "precision", def: "fp32", about: "precision of the MLP's products; bf16 needs a CPU with AVX512_BF16 or AMX and keeps weights, sums and updates in fp32", choices: precisions()},
+			{name: "precision", def: "fp32", about: "precision of the operands of products; weights, sums and updates stay in fp32; tf32 is for GPUs; bf16 on the CPU is for the MLP and needs AVX512_BF16 or AMX", choices: precisions()},
 			{name: "device", def: "cpu", about: "what computes the dense layers; gpu needs a build with the tag gpu and a GPU for each rank; auto takes the faster one in a measurement, and the CPU if there is no GPU; set by -device", choices: devices()},
 			{name: "mode", def: "wait", about: "slow ranks: wait for them, drop late microbatches (they come first in the next step), or speculate (compute them on another rank too); set by -mode", choices: []string{"wait", "drop", "speculate"}},
 			{name: "backup", def: "0", about: "drop: how many microbatches of a step may be late; 0 chooses by measured times; set by -backup", rng: "[0, 4096]"},

@@ -68,6 +68,10 @@ func Open(on *cuda.Device, a *dense.Arena, c *config.Config, l layout.Layout) (_
 			err = errors.Join(fmt.Errorf("%v: %w", on, err), d.Close())
 		}
 	}()
+	on.Operands = map[string]cuda.Operands{"tf32": cuda.TF32, "bf16": cuda.BF16}[c.Train.Precision]
+	if err := on.Multiplies(on.Operands); err != nil {
+		return nil, fmt.Errorf("train.precision: %s: %w: use fp32", c.Train.Precision, err)
+	}
 	if d.work.Set, err = kernel.Load(on); err != nil {
 		return nil, err
 	}

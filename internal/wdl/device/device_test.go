@@ -180,6 +180,50 @@ func TestStepsRepeat(t *testing.T) {
 	}
 }
 
+// TestPrecision: products in TF32 and bfloat16 differ from the CPU's by about the precision of
+// their operands, and two trainings have the same bits.
+func TestPrecision(t *testing.T) {
+	t.Setenv("STANDIN_CAPABILITY", "80")
+	for _, x := range []struct {
+		precision   string
+		least, most float64
+	}{{"fp32", 0, 1e-5}, {"tf32", 1e-4, 2e-2}, {"bf16", 2e-3, .2}} {
+		for _, kind := range []string{"wide_deep", "dcn_v2"} {
+			change := func(precision string) func(c *config.Config) {
+				return func(c *config.Config) {
+					c.Model.Kind, c.Model.Activation, c.Train.Precision, c.Train.Device = kind, "tanh", precision, "gpu"
+					if kind == "dcn_v2" {
+						c.Model.Cross.Layers = 2
+					}
+				}
+			}
+			c, l := parity.Model(change("fp32"))
+			reduced, _ := parity.Model(change(x.precision))
+			fatal.If(t, mem.Run(1, 2, func(comm *collective.Comm) error {
+				want, err := train(comm, c, l, 16, false)
+				if err != nil {
+					return err
+				}
+				var got [2]parity.Trained
+				for i := range got {
+					if got[i], err = train(comm, reduced, l, 16, true); err != nil {
+						return err
+					}
+				}
+				if d := got[0].Difference(want); d.Relative < x.least || d.Relative > x.most {
+					t.Errorf("%s, %s: %v, want %v to %v", kind, x.precision, d, x.least, x.most)
+				}
+				return got[0].Same(got[1])
+			}))
+		}
+	}
+	t.Setenv("STANDIN_CAPABILITY", "75")
+	_, _, err := one(t, func(c *config.Config) { c.Train.Precision, c.Train.Device = "tf32", "gpu" })
+	if err == nil || !strings.Contains(err.Error(), "train.precision: tf32: cuda: the device has compute capability 7.5, and products in TF32 and bfloat16 need 8.0: use fp32") {
+		t.Error(err)
+	}
+}
+
 // one returns a trainer of one rank on the device and closes it at the end of the test.
 func one(t *testing.T, change func(*config.Config)) (*step.Trainer, *config.Config, error) {
 	t.Helper()
@@ -309,7 +353,7 @@ func TestNeedIsWhatIsAllocated(t *testing.T) {
 
 // TestFaultsOfTheDevice: a call that fails ends the step with its name.
 func TestFaultsOfTheDevice(t *testing.T) {
-	for _, call := range []string{"cuMemcpyHtoDAsync", "cuLaunchKernel", "cublasSgemm", "cuMemcpyDtoHAsync", "cuEventSynchronize", "cuStreamSynchronize"} {
+	for _, call := range []string{"cuMemcpyHtoDAsync", "cuLaunchKernel", "cublasGemmEx", "cuMemcpyDtoHAsync", "cuEventSynchronize", "cuStreamSynchronize"} {
 		tr, c, err := one(t, nil)
 		fatal.If(t, err)
 		b := parity.Batches(c, 0, 1)

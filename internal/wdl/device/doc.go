@@ -7,7 +7,7 @@
 //
 //	copy in   distinct rows, places of the values, dense inputs, labels, weights, sample numbers
 //	pool      the input of the networks and the wide logits, with the bits of the CPU
-//	forward   products by cuBLAS in float32, all else by internal/gpu/kernel; the hosts sum the
+//	forward   products by cuBLAS, all else by internal/gpu/kernel; the hosts sum the
 //	          statistics of batch normalisation
 //	backward  first the gradient of the input and of the rows, in the order of the samples; then
 //	          the gradients of weights and biases, while the first is copied back; then these are

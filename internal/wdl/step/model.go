@@ -84,7 +84,7 @@ func newNetwork(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([
 func newMLP(a *dense.Arena, c *config.Config, in, out int, reduce func([]float32) error) (*dense.MLP, error) {
 	mlp, err := dense.NewMLP(a, "deep", dense.Spec{
 		In: in, Hidden: c.Model.Hidden, Out: out, Activation: c.Model.Activation,
-		BatchNorm: c.Model.BatchNorm, Dropout: c.Model.Dropout, Init: c.Model.Weights, BF16: c.Train.Precision == "bf16",
+		BatchNorm: c.Model.BatchNorm, Dropout: c.Model.Dropout, Init: c.Model.Weights, BF16: c.Train.BF16OnCPU(),
 	})
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (p *Parameters) Statistics() []dense.Statistic { return p.arena.Statistics(
 // precision, whatever that of training.
 func evaluationTowers(a *dense.Arena, c *config.Config, l layout.Layout, precision string) ([]tower, error) {
 	c = c.Clone()
-	c.Train.Precision = precision
+	c.Train.Precision, c.Train.Device = precision, "cpu"
 	c.Model.Dropout = 0 // has no effect in an evaluation, but bf16 rejects it
 	return newTowers(&model{layout: l, objective: newObjective(c)}, a, c, 0, nil)
 }

@@ -58,7 +58,7 @@ type Tables struct {
 
 // Able returns an error if this machine cannot train with a filled configuration.
 func Able(c *config.Config) error {
-	if c.Train.Precision != "bf16" {
+	if !c.Train.BF16OnCPU() {
 		return nil
 	}
 	if err := f32.NoBF16(); err != nil {
