@@ -126,7 +126,7 @@ func wantVerdict(t *testing.T, errs []error, kind rank.Kind, texts ...string) {
 		}
 		for _, text := range texts {
 			if !strings.Contains(v.String(), text) {
-				t.Errorf("rank %d: %q lacks %q", r, v, text)
+				t.Errorf("rank %d: %q does not contain %q", r, v, text)
 			}
 		}
 	}

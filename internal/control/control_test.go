@@ -142,7 +142,7 @@ func (w *witness) until(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-w.news:
 		case <-late:
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	select {
 	case <-c:
 	case <-time.After(patient.Longest):
-		t.Fatalf("waited in vain for %s", what)
+		t.Fatalf("timed out waiting for %s", what)
 	}
 }
 
@@ -191,10 +191,10 @@ func TestWholeLife(t *testing.T) {
 	}
 }
 
-// TestEveryoneHearsTheSameVerdict: one rank fails, one blames it, and the third, whose work
+// TestAllRanksGetTheSameVerdict: one rank fails, one blames it, and the third, whose work
 // is done, gets the same verdict. No more evidence can arrive, so the verdict does not wait
 // for Settle.
-func TestEveryoneHearsTheSameVerdict(t *testing.T) {
+func TestAllRanksGetTheSameVerdict(t *testing.T) {
 	host := newWitness()
 	s := serve(t, Config{Size: 3, Host: host, Settle: patient.Longest})
 	sessions := joinAll(t, s, Options{})
@@ -226,9 +226,9 @@ func TestEveryoneHearsTheSameVerdict(t *testing.T) {
 	}
 }
 
-// TestLastWords: with the verdict every live rank reports its stacks, and may report more
+// TestReportsAfterTheVerdict: after the verdict every live rank reports its stacks, and may report more
 // until it leaves. A dead rank delays no other rank.
-func TestLastWords(t *testing.T) {
+func TestReportsAfterTheVerdict(t *testing.T) {
 	host := newWitness()
 	s := serve(t, Config{Size: 3, Host: host})
 	sessions := joinAll(t, s, Options{})
@@ -246,7 +246,7 @@ func TestLastWords(t *testing.T) {
 		}
 		return true
 	})
-	if got := host.reports["1 stacks"]; !strings.Contains(got, "goroutine ") || !strings.Contains(got, "TestLastWords") {
+	if got := host.reports["1 stacks"]; !strings.Contains(got, "goroutine ") || !strings.Contains(got, "TestReportsAfterTheVerdict") {
 		t.Errorf("stacks of rank 1: %.200s", got)
 	}
 	if host.reports["0 trace"] != "the last steps" || host.reports["2 stacks"] != "" {
@@ -282,7 +282,7 @@ func TestDoneIsPatient(t *testing.T) {
 func TestLostConnection(t *testing.T) {
 	s := serve(t, Config{Size: 2})
 	sessions := joinAll(t, s, Options{})
-	sessions[1].cancel() // like the death of its process
+	sessions[1].cancel() // as if its process ended
 	wait(t, "the verdict", sessions[0].Aborted())
 	if v := s.Verdict(); v.Kind != rank.Lost || v.Rank != 1 {
 		t.Error(v)
@@ -368,18 +368,18 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
-	patient.Try(t, 200*time.Millisecond, func(timeout time.Duration) error { // time in which it retries
+	patient.Try(t, 200*time.Millisecond, func(timeout time.Duration) error { // the rank retries until this timeout
 		w := world(s, 1)
 		w.Key = rank.NewKey()
 		_, err := Join(t.Context(), w, "", Options{Timeout: timeout})
 		if err == nil || !strings.Contains(err.Error(), "does not hold this job's key; another job listens there") {
-			return fmt.Errorf("by another key: %v", err)
+			return fmt.Errorf("with another key: %v", err)
 		}
 		return nil
 	})
 	for _, c := range []Config{{}, {Size: 1, Timeout: -time.Second}, {Size: 1, Settle: -1}, {Size: 1, Generation: -1}, {Size: 1, Timeout: 2 * rank.MaxTimeout}} {
 		if _, err := Serve(nil, c); err == nil {
-			t.Errorf("%+v is served", c)
+			t.Errorf("an invalid configuration is served: %+v", c)
 		}
 	}
 	if _, err := Join(t.Context(), world(s, 1), "", Options{Timeout: -time.Second}); err == nil || err.Error() != "control: timeout -1s: must be positive" {
@@ -484,7 +484,7 @@ func TestPlainConnectionIsRefused(t *testing.T) {
 		_, err = stream.Recv()
 	}
 	if err == nil {
-		t.Error("served")
+		t.Error("a connection without TLS is served")
 	}
 }
 
@@ -510,7 +510,7 @@ func TestOrders(t *testing.T) {
 	host.until(t, "stacks", func() bool {
 		return strings.Contains(host.reports["0 stacks"], "goroutine ") && strings.Contains(host.reports["1 stacks"], "control.TestOrders")
 	})
-	// Orders that are not received block nothing.
+	// Orders that no rank receives do not block.
 	for range 500 {
 		s.Order(Checkpoint)
 	}
@@ -578,7 +578,7 @@ func TestLimits(t *testing.T) {
 	})
 	err := session.Fail(errors.New(strings.Repeat("x", 1<<20)), -1)
 	if n := len(err.Error()); n > maxCause+2*maxText+200 || n < maxCause {
-		t.Errorf("a cause of %d bytes came back", n)
+		t.Errorf("a cause of %d bytes was returned", n)
 	}
 }
 
@@ -591,7 +591,7 @@ func TestCancelledJoin(t *testing.T) {
 	}
 }
 
-// TestWordIsPassedOn: Config.Word is called with events that may lead to a verdict.
+// TestWordIsPassedOn: Config.Word is called for events that may lead to a verdict.
 func TestWordIsPassedOn(t *testing.T) {
 	const line = "rank 1 has given no sign of life for 2s"
 	told := make(chan string, 1)

@@ -46,7 +46,7 @@ func TestMeetingByFile(t *testing.T) {
 	fatal.If(t, os.Chmod(dir, 0o700))
 	stale, err := mpiWorld(dir, 0, 3).Meeting()
 	fatal.If(t, err)
-	// Files of dead jobs: no process listens at the address; a process without the key listens
+	// Files of jobs that have ended: no process listens at the address; a process without the key listens
 	// there; the file is not a meeting file.
 	stranger := serve(t, Config{Size: 1})
 	silent := listen(t)
@@ -60,7 +60,7 @@ func TestMeetingByFile(t *testing.T) {
 		leave()
 		enterAll(t, 3, func(r int) rank.World { return mpiWorld(dir, r, 3) })
 		if left, _ := os.ReadDir(dir); len(left) != 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("files left: %v", left)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestTwoJobsOfOneName(t *testing.T) {
 		t.Error(err)
 	}
 	if _, _, err := m.Read(); err != nil {
-		t.Errorf("the running job's file is gone: %v", err)
+		t.Errorf("the file of the running job was removed: %v", err)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestEnterFails(t *testing.T) {
 		})
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files left: %v", left)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// A program becomes a member of its job under any launcher. Here it was started by none, so
+// A program becomes a member of its job under any launcher. Here there is no launcher, so
 // it is a world of one rank. A main function would pass os.Getenv.
 func ExampleEnter() {
 	w, _, err := rank.FromEnv(func(string) string { return "" })

@@ -34,7 +34,7 @@ func TestHostsAnswer(t *testing.T) {
 		t.Errorf("%d ms, %v, %v", ms, err, fault)
 	}
 	if !local(conn) || local(&ended{}) {
-		t.Error("hosts are confused")
+		t.Error("the wrong host is reported")
 	}
 }
 

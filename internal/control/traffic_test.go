@@ -61,7 +61,7 @@ func TestHeartbeatsAreSmall(t *testing.T) {
 	defer session.Close()
 	var beats atomic.Int64
 	start, end := make(chan int64), make(chan int64)
-	const from, count = 8, 24 // heartbeats; a report of calls comes with every 6th
+	const from, count = 8, 24 // heartbeats; every 6th contains a report of calls
 	session.WatchLinks(func(bool) (all rank.Traffic) {
 		if beats.Load()%6 != 0 {
 			return all
@@ -93,8 +93,8 @@ func TestHeartbeatsAreSmall(t *testing.T) {
 	}
 	each := float64(took[1]-took[0]) / count
 	rate := each / interval(session.Timeout(), w).Seconds()
-	t.Logf("%.0f bytes a heartbeat, %.0f bytes a second", each, rate)
+	t.Logf("%.0f bytes per heartbeat, %.0f bytes per second", each, rate)
 	if rate > 1024 {
-		t.Errorf("%.0f bytes a second, at most 1024", rate)
+		t.Errorf("%.0f bytes per second, want at most 1024", rate)
 	}
 }

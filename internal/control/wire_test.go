@@ -53,7 +53,7 @@ func TestNoFieldIsLost(t *testing.T) {
 	}
 }
 
-// TestNoTrafficIsLost: the same for Traffic, within its limits.
+// TestNoTrafficIsLost does the same for Traffic, within its limits.
 func TestNoTrafficIsLost(t *testing.T) {
 	var w rank.Wait
 	var b rank.Begun

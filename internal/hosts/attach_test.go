@@ -12,7 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// FuzzFrame reads frames of strangers. What is read is written to the same frame.
+// FuzzFrame: a frame that is accepted is encoded as the same bytes.
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte{frameOut, 0, 0, 0, 2, 'h', 'i'})
 	f.Add([]byte{frameDone, 0, 1, 0, 1})
@@ -24,12 +24,12 @@ func FuzzFrame(f *testing.F) {
 		}
 		var out bytes.Buffer
 		if err := writeFrame(&out, kind, got); err != nil || !bytes.HasPrefix(b, out.Bytes()) {
-			t.Errorf("%q became %q, %v", b, out.Bytes(), err)
+			t.Errorf("%q was encoded as %q, %v", b, out.Bytes(), err)
 		}
 	})
 }
 
-// TestFrameLimits: a frame that is longer than allowed, or of no kind, is not read.
+// TestFrameLimits: a frame that is too long, or of an unknown kind, is rejected.
 func TestFrameLimits(t *testing.T) {
 	for frame, want := range map[string]string{
 		"\x01\x00\x01\x00\x01":  "kind 1 with 65537 bytes, at most 65536",
@@ -110,7 +110,7 @@ func TestCarryEnds(t *testing.T) {
 	far, near := net.Pipe()
 	near.Close()
 	if err := Carry(noStream{far}, exec.Command("/nonexistent"), (*exec.Cmd).Start, nil); err == nil {
-		t.Error("a program that is not there was started")
+		t.Error("a missing program was started")
 	}
 }
 

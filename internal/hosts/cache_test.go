@@ -13,20 +13,20 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// TestUnpack: a program arrives whole or not at all.
+// TestUnpack: a program is stored completely or not at all.
 func TestUnpack(t *testing.T) {
 	i, dir := image(t), t.TempDir()
 	packed, err := i.Packed()
 	fatal.If(t, err)
 	at := filepath.Join(dir, "prog")
 	if err := Unpack(bytes.NewReader(packed[:len(packed)-4]), at, i.Hash); err == nil {
-		t.Error("half a program is accepted")
+		t.Error("half a program was accepted")
 	}
 	if err := Unpack(bytes.NewReader(packed), at, strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), i.Hash) {
-		t.Errorf("another program is accepted: %v", err)
+		t.Errorf("another program was accepted: %v", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("%v is left", left)
+		t.Errorf("%v was not removed", left)
 	}
 	for range 2 { // the second one replaces the first
 		fatal.If(t, Unpack(bytes.NewReader(packed), at, i.Hash))
@@ -35,7 +35,7 @@ func TestUnpack(t *testing.T) {
 		}
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("%v is left", left)
+		t.Errorf("%v was not removed", left)
 	}
 	if got, err := Hash(at); err != nil || got != i.Hash {
 		t.Error(got, err)
@@ -68,7 +68,8 @@ func TestPackedParts(t *testing.T) {
 	}
 }
 
-// TestFind: a program is used where it is the same, taken from the cache, or sent.
+// TestFind: the program of the host is used if it is the same. Otherwise it is taken from the
+// cache or sent.
 func TestFind(t *testing.T) {
 	i, home, dir := image(t), t.TempDir(), t.TempDir()
 	find := func(path string, ship Ship, want string, ok bool) {
@@ -120,7 +121,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestVerify removes a damaged file of the cache, and no other.
+// TestVerify: a damaged file of the cache is removed, and no other file.
 func TestVerify(t *testing.T) {
 	dir := t.TempDir()
 	bad, other := filepath.Join(dir, strings.Repeat("0", 64)), filepath.Join(dir, "wdlrun")

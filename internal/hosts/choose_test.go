@@ -125,7 +125,7 @@ func TestManyHosts(t *testing.T) {
 	}
 	all := places(addresses, names, func(_, _, _ string) string { return "" })
 	if n := len(all[0].Trials); n != maxPeers {
-		t.Errorf("%d attempts of a host", n)
+		t.Errorf("%d attempts by one host", n)
 	}
 	if c, err := Choose(all, Filter{}); err != nil || len(c.IPs) != 200 || c.IPs[199] != "10.0.0.200" {
 		t.Error(c, err)
@@ -139,7 +139,7 @@ func FuzzParseFilter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		x, err := ParseFilter(s)
 		if err == nil && s != "" && len(x.Nets)+len(x.Interfaces)+len(x.Without) == 0 {
-			t.Errorf("%q says nothing", s)
+			t.Errorf("the filter parsed from %q has no effect", s)
 		}
 		x.allows(Address{IP: "10.0.0.1", Interface: "eth0"})
 	})
@@ -192,7 +192,7 @@ func TestTry(t *testing.T) {
 			return
 		}
 		conn.(*tls.Conn).Handshake()
-		conn.Read(make([]byte, 1)) // until the other side gives up
+		conn.Read(make([]byte, 1)) // until the other side closes the connection
 		conn.Close()
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)

@@ -37,7 +37,7 @@ func TestOwnImage(t *testing.T) {
 	fatal.If(t, Verify(at))
 }
 
-// A file that is no executable, or ends early, is sent whole.
+// TestOtherFilesAreSentWhole: a file that is no executable, or ends early, is sent completely.
 func TestOtherFilesAreSentWhole(t *testing.T) {
 	self, err := os.Executable()
 	fatal.If(t, err)

@@ -45,7 +45,7 @@ func FuzzAllocation(f *testing.F) {
 		env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": nodes, "SLURM_TASKS_PER_NODE": tasks}
 		got, err := Allocation(func(name string) string { return env[name] })
 		if err == nil && nodes != "" && len(got) == 0 {
-			t.Error("neither nodes nor an error")
+			t.Error("no nodes and no error")
 		}
 		for _, n := range got {
 			if n.Name == "" || n.Tasks < 1 || strings.ContainsAny(n.Name, "[],") {
@@ -55,7 +55,7 @@ func FuzzAllocation(f *testing.F) {
 	})
 }
 
-// TestWithoutTasks: a step has all of its node, not the part of one task.
+// TestWithoutTasks: a step uses its whole node, not the part of one task.
 func TestWithoutTasks(t *testing.T) {
 	got := withoutTasks([]string{"SLURM_CPUS_PER_TASK=4", "SLURM_JOB_ID=7", "SLURM_NTASKS=8", "HOME=/root"})
 	if want := []string{"SLURM_JOB_ID=7", "HOME=/root"}; !reflect.DeepEqual(got, want) {

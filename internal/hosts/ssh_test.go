@@ -91,11 +91,11 @@ func TestShells(t *testing.T) {
 		})
 	}
 	if found < 2 {
-		t.Errorf("%d shells found", found)
+		t.Errorf("only %d shells found", found)
 	}
 }
 
-// TestScriptIsPlain: within its quotes the script has nothing that a shell reads
+// TestScriptIsPlain: within its quotes the script contains nothing that a shell reads
 // differently.
 func TestScriptIsPlain(t *testing.T) {
 	for _, ship := range []Ship{Auto, Always, Never} {
@@ -144,7 +144,7 @@ func TestLoginErrors(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, x.want)
 			}
 			if left, _ := filepath.Glob(filepath.Join(home, ".cache", "wdlrun", "bin", ".*")); len(left) > 0 {
-				t.Errorf("%q are left", left)
+				t.Errorf("%q were not removed", left)
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestNoise(t *testing.T) {
 	speaks(t, p)
 }
 
-// TestFlags: ssh itself is told not to ask for a password, another client is not.
+// TestFlags: ssh gets the option not to ask for a password, another client does not.
 func TestFlags(t *testing.T) {
 	dir := t.TempDir()
 	fatal.If(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"), 0o700))

@@ -13,7 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// FuzzRead reads messages of strangers. What is read is written to the same message.
+// FuzzRead: a message that is accepted is equal after writing and reading.
 func FuzzRead(f *testing.F) {
 	var b bytes.Buffer
 	fatal.If(f, WriteJSON(&b, Message{What: Start, Rank: 3, Command: []string{"a", "b\n"}, Env: []string{"X=1"}}, maxMessage))
@@ -34,12 +34,12 @@ func FuzzRead(f *testing.F) {
 		WriteJSON(&once, m, 16*maxHeader)
 		WriteJSON(&twice, again, 16*maxHeader)
 		if once.String() != twice.String() {
-			t.Errorf("%+v became %+v", m, again)
+			t.Errorf("%+v was read as %+v", m, again)
 		}
 	})
 }
 
-// TestLimits: a message that is longer than allowed is neither written nor read.
+// TestLimits: a message that is too long is neither written nor read.
 func TestLimits(t *testing.T) {
 	if err := WriteJSON(io.Discard, Message{Text: strings.Repeat("x", maxMessage)}, maxMessage); err == nil || !strings.Contains(err.Error(), "at most 4194304") {
 		t.Error(err)
@@ -89,7 +89,7 @@ func TestLink(t *testing.T) {
 	<-there.Gone()
 	<-here.Gone()
 	if there.Silent() {
-		t.Error("the end of the stream is taken for silence")
+		t.Error("the end of the stream is reported as silence")
 	}
 	there.Close()
 }
@@ -109,7 +109,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestSilence: the other side is gone when it has not answered for 4 s in which this process
+// TestSilence: the other side is lost if it has not answered for 4 s in which this process
 // was running.
 func TestSilence(t *testing.T) {
 	start := time.Now()
@@ -117,7 +117,7 @@ func TestSilence(t *testing.T) {
 		name     string
 		answered func(second float64) bool
 		stopped  [2]float64 // from and to, in seconds
-		want     float64    // when it is gone, 0 for never
+		want     float64    // when it is lost, 0 for never
 	}{
 		{"answers", func(float64) bool { return true }, [2]float64{}, 0},
 		{"never answers", func(float64) bool { return false }, [2]float64{}, 4},
@@ -140,7 +140,7 @@ func TestSilence(t *testing.T) {
 			}
 		}
 		if gone != x.want {
-			t.Errorf("%s: gone after %g s, want %g", x.name, gone, x.want)
+			t.Errorf("%s: lost after %g s, want %g", x.name, gone, x.want)
 		}
 	}
 }

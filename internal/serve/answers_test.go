@@ -187,10 +187,10 @@ func (r *running) until(what string, is func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	r.t.Fatalf("waited in vain until %s", what)
+	r.t.Fatalf("timed out waiting until %s", what)
 }
 
-// A request whose deadline has passed is not started, even if a slot is free.
+// TestDeadline: a request whose deadline has passed is not started, even if a slot is free.
 func TestDeadline(t *testing.T) {
 	g := newGate(1, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), 0)
@@ -204,7 +204,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// Requests beyond the queue are rejected at once, and those cancelled while they wait are
+// TestQueue: requests beyond the queue are rejected at once, and those cancelled while they wait are
 // not started.
 func TestQueue(t *testing.T) {
 	r := start(t, Options{Threads: 1, Queue: 1}, nil, 1)
@@ -226,10 +226,10 @@ func TestQueue(t *testing.T) {
 	go func() { second <- call(ctx) }()
 	r.until("a request waits", func() bool { return r.gate.waiting.Load() > 0 })
 	if err := call(context.Background()); code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "1 requests are waiting") {
-		t.Errorf("a request past the queue: %v", err)
+		t.Errorf("a request beyond the queue: %v", err)
 	}
 	if cancel(); code(<-second) != codes.Canceled {
-		t.Error("a request that was cancelled has another code")
+		t.Error("a cancelled request has the wrong code")
 	}
 	r.until("the cancelled request has gone", func() bool { return r.gate.waiting.Load() == 0 })
 	r.hold <- struct{}{}
@@ -284,7 +284,7 @@ func TestReload(t *testing.T) {
 		t.Error("the new model is not served")
 	}
 	if status, _ := r.http("GET", "/v1/models/ctr", ""); status != 404 {
-		t.Error("the former model is served")
+		t.Error("the previous model is still served")
 	}
 	if b := reload(sub(sub(nil, 1, "empty"), 2, t.TempDir())); !bytes.Contains(b, []byte("no version is available")) {
 		t.Errorf("%s", b)
@@ -314,7 +314,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A request that has arrived is answered while the server shuts down.
+// TestDrain: a request that has arrived is answered while the server shuts down.
 func TestDrain(t *testing.T) {
 	r := start(t, Options{Threads: 1}, nil, 1)
 	r.hold = make(chan struct{}, 1000)
@@ -354,7 +354,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A version is warmed up with its own records. A record that the encoder rejects does not
+// TestWarmUp: a version is warmed up with its own records. A record that the encoder rejects does not
 // keep it from serving; a damaged file does.
 func TestWarmUp(t *testing.T) {
 	r := start(t, Options{}, nil, 1)

@@ -15,7 +15,7 @@ import (
 func foreign(t *testing.T, input, has string, program string, args ...string) string {
 	t.Helper()
 	if exec.Command("sh", "-c", has).Run() != nil {
-		t.Skipf("%s fails, so there is no such client here", has)
+		t.Skipf("%s fails, so the client is not installed", has)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -36,7 +36,7 @@ func TestPromtoolAcceptsTheMetrics(t *testing.T) {
 	_, _ = r.call(t.Context(), "PredictionService/Predict", nil)
 	_, text := r.http(http.MethodGet, "/metrics", "")
 	if out := foreign(t, text, "promtool --version", "promtool", "check", "metrics"); out != "" {
-		t.Errorf("promtool says: %s", out)
+		t.Errorf("promtool reports: %s", out)
 	}
 }
 

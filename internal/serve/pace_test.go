@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestPace: opening rests after each piece of work, and not earlier.
+// TestPace: opening a model pauses after each piece of work, and not earlier.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace()
@@ -18,11 +18,11 @@ func TestPace(t *testing.T) {
 		for range 3 {
 			time.Sleep(paceWork - 1)
 			if d := rested(); d != 0 {
-				t.Errorf("it rests for %v after too little work", d)
+				t.Errorf("it pauses for %v after too little work", d)
 			}
 			time.Sleep(1)
 			if d := rested(); d != paceRest {
-				t.Errorf("it rests for %v, want %v", d, paceRest)
+				t.Errorf("it pauses for %v, want %v", d, paceRest)
 			}
 		}
 	})

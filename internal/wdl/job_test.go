@@ -266,7 +266,7 @@ func TestTheLastCheckpointGetsASecondChance(t *testing.T) {
 	opt := Options{Config: wdltest.ClicksConfig(t, wdltest.Clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}")}
 	whole := runJob(t, 2, opt)
 	if whole.BestEpoch != 3 {
-		t.Fatalf("epoch %d is the best: the test says nothing", whole.BestEpoch)
+		t.Fatalf("epoch %d is the best, so the test is void", whole.BestEpoch)
 	}
 	var err error
 	if opt.Chaos, err = chaos.Parse(fmt.Sprintf("diskfull@1@step%d", whole.Steps)); err != nil {
