@@ -131,7 +131,7 @@ func TestPrecisionFlags(t *testing.T) {
 		{"train -device gpu -set train.optimizer.dense.kind=rowwise_adagrad", "train.device: contradicts train.optimizer.dense.kind: there is no kernel of rowwise_adagrad: use adagrad"},
 		{"train -device tpu", "\"tpu\" is unknown"},
 		{"train -set train.precision=bfloat16", "\"bfloat16\" is unknown; did you mean bf16? (valid: fp32, tf32, bf16)"},
-		{"train -set train.precision=tf32", "train.device: contradicts train.precision: tf32 is a format of GPUs: use device: gpu, or precision: fp32"},
+		{"train -set train.precision=tf32", "train.precision: contradicts train.device: tf32 is a format of GPUs: use device: gpu, or precision: fp32"},
 		{"train -set train.precision=bf16 -set model.deep=false", "train.precision: contradicts model.deep: bf16 is for the products of the MLP"},
 	} {
 		o := run(t, dir, strings.Fields(x.args)...)
