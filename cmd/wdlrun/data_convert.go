@@ -37,7 +37,7 @@ unquoted field are dropped.
 Words that mean missing become missing values: the words of data.missing in -config. Without
 -config these are ?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A, if they occur in the
 first 10,000 lines of CSV or TSV. In other formats such words are ordinary strings.
-Columns of Parquet that cannot be read, such as maps, and objects in JSON are left out and
+Columns of Parquet that cannot be read, such as maps, and lists of objects are left out and
 reported.
 
 LibSVM and LibFFM contain only numbers, so 52.60 becomes 52.6. -codes FILE replaces the

@@ -54,6 +54,23 @@ func TestObjectsAreTheSameKeys(t *testing.T) {
 	}
 }
 
+// TestMembersAreFields: a member of an object gives the same keys as a column with its name.
+func TestMembersAreFields(t *testing.T) {
+	s := schema.Schema{
+		Label:    schema.Label{Field: "event.click"},
+		Features: []schema.Feature{{Field: "user.id", Encode: "id"}, {Field: "user.geo.city", Encode: "vocabulary"}, {Field: "n", Encode: "raw"}},
+	}
+	lines := []string{
+		`{"event": {"id": 9, "click": true}, "user": {"id": 7, "geo": {"city": "Bern"}}, "n": 2.5}`,
+		`{"n": 1, "user": null, "event": {"click": 0}}`,
+		`{"user": {"geo": {"city": "Rome", "zip": "3"}}, "event": {"click": "1"}}`,
+	}
+	want := firstBatch(t, schema.Source{Header: true}, s, datatest.Write(t, "a.csv", "event.click,user.id,user.geo.city,n\n1,7,Bern,2.5\n0,,,1\n1,,Rome,\n"))
+	if got := firstBatch(t, schema.Source{Format: "jsonl"}, s, datatest.Write(t, "a.jsonl", strings.Join(lines, "\n"))); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 // firstBatch returns all rows of a file as text, in file order.
 func firstBatch(t *testing.T, src schema.Source, s schema.Schema, path string) string {
 	t.Helper()

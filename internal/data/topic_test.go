@@ -130,8 +130,8 @@ func TestTopicOfExamples(t *testing.T) {
 	}
 }
 
-// TestTopicOfObjects: a value is a JSON object, on one line or several. Members that are
-// objects are not fields. A value that is not an object is reported by its offset.
+// TestTopicOfObjects: a value is a JSON object, on one line or several. The members
+// of an object in it are fields. A value that is not an object is reported by its offset.
 func TestTopicOfObjects(t *testing.T) {
 	records := []string{"", " \n"}
 	for i := range 2000 {
@@ -140,13 +140,13 @@ func TestTopicOfObjects(t *testing.T) {
 	records[1500] = `{"y": 1, "site": "seldom", "late": 1}`
 	address := topic(t, records[:500], records[500:])
 	in, err := inspect.First(address, 0)
-	if err != nil || in.Format != "jsonl" || in.Label != "y" || len(in.Columns) != 3 {
+	if err != nil || in.Format != "jsonl" || in.Label != "y" || len(in.Columns) != 4 {
 		t.Errorf("%+v: %v", in, err)
 	}
 	src := schema.Source{Format: "jsonl"}
 	f, err := record.OpenFiles(src, []string{address})
 	fatal.If(t, err)
-	if got := fmt.Sprint(f.Fields()); got != "[y site n]" {
+	if got := fmt.Sprint(f.Fields()); got != "[y site user.y n]" {
 		t.Errorf("fields %s", got)
 	}
 	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "site", Encode: "vocabulary"}, {Field: "late", Encode: "id"}, {Field: "n", Encode: "raw"}}}
@@ -157,7 +157,7 @@ func TestTopicOfObjects(t *testing.T) {
 	s.Features = append(s.Features, schema.Feature{Field: "sit", Encode: "id"}, schema.Feature{Field: "ziel", Encode: "raw"})
 	for _, size := range []int{1, 3} {
 		d, _ := prepare(t, src, s, size, address)
-		if got := fmt.Sprintf("%q %q", d.Absent(), d.First()); got != `["sit" "ziel"] ["site" "n"]` {
+		if got := fmt.Sprintf("%q %q", d.Absent(), d.First()); got != `["sit" "ziel"] ["site" "user.y" "n"]` {
 			t.Errorf("%d ranks: absent, and there: %s", size, got)
 		}
 	}

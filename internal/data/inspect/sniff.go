@@ -199,7 +199,7 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 	}
 	in.Unread = s.Files[0].Unread()
 	for _, name := range l.nested {
-		in.Unread = append(in.Unread, name+" is an object; flatten it (e.g. with jq)")
+		in.Unread = append(in.Unread, name+" is a list of objects or lists; flatten it (e.g. with jq)")
 	}
 	if l.nan {
 		in.Missing = append(in.Missing, "nan")
@@ -303,7 +303,7 @@ func (l *looker) read(form record.Format, s *record.Sample) error {
 	})
 }
 
-// noteNested keeps the fields of a JSON object that are objects.
+// noteNested keeps the names of lists of objects or lists, which cannot be fields.
 func (l *looker) noteNested(record []byte) {
 	if !l.objects {
 		return
@@ -315,7 +315,7 @@ func (l *looker) noteNested(record []byte) {
 	})
 }
 
-// mostNested is the maximum number of such fields reported.
+// mostNested is the maximum number of such lists reported.
 const mostNested = 64
 
 // fewFlaws is the maximum number of flaws reported of a file without usable records.

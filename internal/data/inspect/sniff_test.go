@@ -28,6 +28,7 @@ func TestInspectEveryFormat(t *testing.T) {
 		case "parquet":
 			names = []string{"l", "n", "x", "y"}
 		case "jsonl": // o is an object
+			names = append(names, "o.n")
 		}
 		var got []string
 		for _, c := range in.Columns {

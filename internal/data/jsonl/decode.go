@@ -13,30 +13,45 @@ import (
 // Decoder decodes some fields of records.
 type Decoder struct {
 	place map[string]int
-	last  []expected // fields in the order of earlier records
-	text  []byte     // texts that differ from the record's bytes
+	holds map[string]bool // names of objects in which fields are needed
+	last  []expected      // members in the order of earlier records
+	path  []byte          // name of the object being decoded and a point; empty: the record
+	deep  int             // nesting depth of that object
+	text  []byte          // texts that differ from the record's bytes
 	scan  scanner
 	lists []value.List
 	at    int // index in last
 	each  func(name []byte) error
 }
 
-// expected is a field that may recur at the same place.
+// expected is a member that may recur at the same place.
 type expected struct {
-	name  string
-	place int // −1: not needed
+	name string
+	use
+}
+
+// use is what a member is needed for.
+type use struct {
+	place int  // as a field; −1: not needed
+	holds bool // as an object in which fields are needed
 }
 
 const (
-	mostExpected = 1 << 10 // fields whose order is kept
-	mostAbsent   = 4       // maximum number of consecutive expected fields that may be absent
+	mostExpected = 1 << 10 // members whose order is kept
+	mostPath     = 1 << 8  // bytes of the name of an object whose members are fields
+	mostAbsent   = 4       // maximum number of consecutive expected members that may be absent
 )
 
 // NewDecoder returns a decoder of the fields of these names, in this order.
 func NewDecoder(names []string) *Decoder {
-	d := &Decoder{place: make(map[string]int, len(names))}
+	d := &Decoder{place: make(map[string]int, len(names)), holds: map[string]bool{}}
 	for i, n := range names {
 		d.place[n] = i
+		for k := range n {
+			if n[k] == '.' {
+				d.holds[n[:k]] = true
+			}
+		}
 	}
 	d.each = d.member
 	return d
@@ -48,49 +63,68 @@ func (d *Decoder) Decode(record []byte, lists []value.List) error {
 	for i := range lists {
 		lists[i].Reset()
 	}
-	d.scan, d.lists, d.text, d.at = scanner{b: record}, lists, d.text[:0], 0
-	return d.scan.members(&d.text, d.each)
+	d.scan, d.lists, d.text, d.at, d.path = scanner{b: record}, lists, d.text[:0], 0, d.path[:0]
+	d.deep = 1
+	return d.scan.record(&d.text, d.each)
 }
 
-// find returns the place of a field after number at of the expected ones. Records of one
-// writer have their fields in one order, but some may be absent.
-func (d *Decoder) find(name []byte) int {
+// find returns the use of a member after number at of the expected ones. Records of one
+// writer have their members in one order, but some may be absent.
+func (d *Decoder) find(name []byte) use {
 	for i := d.at; i < len(d.last) && i <= d.at+mostAbsent; i++ {
 		if d.last[i].name == string(name) {
 			d.at = i + 1
-			return d.last[i].place
+			return d.last[i].use
 		}
 	}
-	place, ok := d.place[string(name)]
-	if !ok {
-		place = -1
+	u := use{place: -1, holds: d.holds[string(name)]}
+	if place, ok := d.place[string(name)]; ok {
+		u.place = place
 	}
 	if len(d.last) < mostExpected && d.at == len(d.last) {
-		d.last = append(d.last, expected{string(name), place})
+		d.last = append(d.last, expected{string(name), u})
 		d.at++
 	}
-	return place
+	return u
 }
 
-// member decodes the value of a field.
+// member decodes the value of a member of the object at path.
 func (d *Decoder) member(name []byte) error {
-	i := d.find(name)
-	if i < 0 {
-		return d.scan.skip(1)
+	outer := len(d.path)
+	if outer > 0 {
+		d.path = append(d.path, name...)
+		name = d.path
 	}
-	l, s := &d.lists[i], &d.scan
+	err := d.named(name)
+	d.path = d.path[:outer]
+	return err
+}
+
+// named decodes the value of a member with its complete name.
+func (d *Decoder) named(name []byte) error {
+	u, s := d.find(name), &d.scan
+	if u.holds && s.peek() == '{' {
+		d.path = append(append(d.path[:0], name...), '.')
+		d.deep++
+		err := s.object(&d.text, d.deep, d.each)
+		d.deep--
+		return err
+	}
+	if u.place < 0 {
+		return s.skip(d.deep)
+	}
+	l := &d.lists[u.place]
 	l.Reset()
 	switch s.peek() {
 	case '{':
-		return nested(name, "an object")
+		return fmt.Errorf("field %q is an object; its members are fields: %s.MEMBER", name, name)
 	case '[':
 		return d.array(name, l)
 	}
 	return d.single(l)
 }
 
-// nested returns the error for a needed field that is not a value or a list of plain
-// values.
+// nested returns the error for a needed field that is a list of objects or lists.
 func nested(name []byte, what string) error {
 	return fmt.Errorf("field %q is %s; a field is a value or a list of plain values: flatten it where the records are written", name, what)
 }
@@ -238,41 +272,66 @@ func (d *Decoder) addText(l *value.List, b []byte) {
 	l.Texts = append(l.Texts, b)
 }
 
-// Names calls f with each member of a record that can be a field: every member except
-// objects, lists of objects and lists of lists.
+// Names calls f with the name of each field of a record: of every member except objects,
+// lists of objects and lists of lists.
 func Names(record []byte, f func(name []byte)) error { return each(record, f, func([]byte) {}) }
 
-// Nested calls f with each member that cannot be a field.
+// Nested calls f with the name of each list of objects or lists, which cannot be a field.
 func Nested(record []byte, f func(name []byte)) error { return each(record, func([]byte) {}, f) }
 
 func each(record []byte, plain, nested func(name []byte)) error {
-	s, text := scanner{b: record}, []byte(nil)
-	return s.members(&text, func(name []byte) error {
-		c := s.peek()
-		lo := s.i
-		if err := s.skip(1); err != nil {
-			return err
+	n := namer{scan: scanner{b: record}, plain: plain, nested: nested}
+	return n.scan.record(&n.text, n.member)
+}
+
+// namer finds the names of the fields of a record.
+type namer struct {
+	scan          scanner
+	path, text    []byte
+	deep          int
+	plain, nested func(name []byte)
+}
+
+// member calls plain or nested with the complete name of a member of the object at path.
+func (n *namer) member(name []byte) (err error) {
+	s, outer := &n.scan, len(n.path)
+	n.path = append(n.path, name...)
+	switch c, lo := s.peek(), s.i; {
+	case c == '{' && len(n.path) < mostPath:
+		n.path = append(n.path, '.')
+		n.deep++
+		err = s.object(&n.text, n.deep+1, n.member)
+		n.deep--
+	default:
+		if err = s.skip(n.deep + 1); err != nil || c == '{' {
+			break
 		}
-		if c == '{' {
-			nested(name)
-			return nil
+		if in := (scanner{b: s.b[lo:s.i]}); in.listsNested() {
+			n.nested(n.path)
+		} else {
+			n.plain(n.path)
 		}
-		in := scanner{b: s.b[:s.i], i: lo + 1}
-		for c == '[' && in.peek() != ']' {
-			if first := in.peek(); first == '{' || first == '[' {
-				nested(name)
-				return nil
-			}
-			if err := in.skip(1); err != nil {
-				return err
-			}
-			if in.peek() == ',' {
-				in.i++
-			}
+	}
+	n.path = n.path[:outer]
+	return err
+}
+
+// listsNested reports whether a valid value is a list with an object or a list in it.
+func (s *scanner) listsNested() bool {
+	if s.peek() != '[' {
+		return false
+	}
+	s.i++
+	for s.peek() != ']' {
+		if c := s.peek(); c == '{' || c == '[' {
+			return true
 		}
-		plain(name)
-		return nil
-	})
+		_ = s.skip(1) // valid
+		if s.peek() == ',' {
+			s.i++
+		}
+	}
+	return false
 }
 
 // Is reports whether bytes begin like a record. They may be cut anywhere.

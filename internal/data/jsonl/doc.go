@@ -3,8 +3,10 @@
 //
 //	{"user": 17, "item": "a-9", "tags": ["x", "y"], "price": 2.5, "click": true, "ref": null}
 //
-// A member of the object is the field of that name. Members that no feature reads are
-// checked against the grammar and skipped. If a name occurs twice, the last one counts.
+// A member of the object is the field of that name. The members of an object in it are fields
+// with its name, a point and theirs: {"user": {"id": 17}} has the field user.id. The name of such
+// an object has at most 255 bytes. Members that no feature reads are checked against the grammar
+// and skipped. If a name occurs twice, the last one counts.
 //
 //	JSON                              becomes
 //	string                            Text; escapes are decoded, other bytes kept
@@ -13,7 +15,8 @@
 //	true, false                       Int 1, 0
 //	null, an empty array              None
 //	array                             a list of these; nulls in it are omitted
-//	object, array in an array         an error if the field is needed
+//	object                            its members; an error if a field has its name
+//	object or array in an array       an error if the field is needed
 //
 // The values of a list have one kind. Integers among numbers become numbers if that is
 // exact. Any other mixture becomes Text, written as value.List.Append does.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -69,7 +70,7 @@ func TestValues(t *testing.T) {
 		{`{"x": [1, "a", 2.5, true]}`, `text "1" "a" "2.5" "1"`},
 		{`{"x": [9007199254740993, 0.5]}`, `text "9007199254740993" "0.5"`},
 		{`{"x": [0.5, 9007199254740993]}`, `text "0.5" "9007199254740993"`},
-		{`{"x": {"y": 1}}`, `field "x" is an object; a field is a value or a list of plain values: flatten it where the records are written`},
+		{`{"x": {"y": 1}}`, `field "x" is an object; its members are fields: x.MEMBER`},
 		{`{"x": [{}]}`, `field "x" is a list of objects; a field is a value or a list of plain values: flatten it where the records are written`},
 		{`{"x": [1, []]}`, `field "x" is a list of lists; a field is a value or a list of plain values: flatten it where the records are written`},
 		{`{"x": 1e999}`, "1e999 is a number past 1.8e308, the range of 64 bits"},
@@ -98,13 +99,56 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// The members of objects are fields with the names of all objects around them. A record may
+// have a value, null, or nothing in the place of the object.
+func TestMembersOfObjects(t *testing.T) {
+	d, lists := NewDecoder([]string{"x", "u.id", "u.geo.city", "u.geo.city.zip", "v.w"}), make([]value.List, 5)
+	for range 2 { // the second time in the order that is expected
+		for _, x := range [][2]string{
+			{`{"x": 1, "u": {"id": 2, "name": "n", "geo": {"lat": 1.5, "city": "c"}, "n": 3}, "v": {"w": [4, 5]}}`, `int "1", int "2", text "c", none, int "4" "5"`},
+			{`{"v": {"v": {"w": 1}, "w": null}, "x": "a", "u": {}}`, `text "a", none, none, none, none`},
+			{`{"u": null, "v": 7, "x": 1}`, `int "1", none, none, none, none`},
+			{`{"u.id": 1, "u": {"geo.city": 2}, "v": {"\u0077": 3, "w": 4}}`, `none, int "1", int "2", none, int "4"`},
+			{`{"u": {"x": 1, "geo": {"city": {"zip": 8}}, "id": 9}, "id": 7}`, `none, int "9", none, int "8", none`},
+			{`{"u": {"id": {"x": 1}}}`, `field "u.id" is an object; its members are fields: u.id.MEMBER`},
+			{`{"u": {"id": [{}]}}`, `field "u.id" is a list of objects; a field is a value or a list of plain values: flatten it where the records are written`},
+			{`{"u": {"id": 1}`, "the record is not a JSON object: byte 15: it ends here"},
+		} {
+			got := ""
+			if err := d.Decode([]byte(x[0]), lists); err != nil {
+				got = err.Error()
+			} else {
+				var all []string
+				for i := range lists {
+					all = append(all, shown(&lists[i]))
+				}
+				got = strings.Join(all, ", ")
+			}
+			if got != x[1] {
+				t.Errorf("%s\n got %s\nwant %s", x[0], got, x[1])
+			}
+		}
+	}
+	deep := strings.Repeat(`{"a":`, 130) + "1" + strings.Repeat("}", 130)
+	err := NewDecoder([]string{strings.Repeat("a.", 129) + "a"}).Decode([]byte(deep), lists[:1])
+	if err == nil || !strings.HasSuffix(err.Error(), "more than 128 deep") {
+		t.Error(err)
+	}
+	if err := Names([]byte(deep), func([]byte) {}); err == nil || !strings.HasSuffix(err.Error(), "more than 128 deep") {
+		t.Error(err)
+	}
+}
+
 func TestNames(t *testing.T) {
-	var names []string
-	err := Names([]byte(`{"a": 1, "o": {}, "b": null, "l": ["x", 1], "e": [], "lo": [1, {}], "ll": [[]], "\u0063": true}`), func(name []byte) {
-		names = append(names, string(name))
-	})
-	if want := []string{"a", "b", "l", "e", "c"}; err != nil || !slices.Equal(names, want) {
+	var names, nested []string
+	record := []byte(`{"a": 1, "o": {}, "b": null, "l": ["x", 1], "e": [], "lo": [1, {}], "ll": [[]], "u": {"i": 1, "g": {"c": 2}, "l": [{}]}, "\u0063": true}`)
+	err := Names(record, func(name []byte) { names = append(names, string(name)) })
+	if want := []string{"a", "b", "l", "e", "u.i", "u.g.c", "c"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v; want %q", names, err, want)
+	}
+	err = Nested(record, func(name []byte) { nested = append(nested, string(name)) })
+	if want := []string{"lo", "ll", "u.l"}; err != nil || !slices.Equal(nested, want) {
+		t.Errorf("%q, %v; want %q", nested, err, want)
 	}
 }
 
@@ -112,7 +156,7 @@ func TestNames(t *testing.T) {
 func TestEveryCut(t *testing.T) {
 	record := `{"x": ["a\u00e9\\", 1, -2.5e3], "y": {"z": [true, false, null]}, "w": 12}`
 	for n := range len(record) {
-		for _, names := range [][]string{nil, {"x"}, {"x", "y", "w"}} {
+		for _, names := range [][]string{nil, {"x"}, {"x", "y.z", "w"}} {
 			if err := NewDecoder(names).Decode([]byte(record[:n]), make([]value.List, len(names))); err == nil {
 				t.Errorf("cut at %d, fields %q: no error", n, names)
 			}
@@ -191,8 +235,8 @@ func likeNumber(s string) (k value.Kind, text string, ok bool) {
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"a": 1, "b": [1, 2.5, "x", true, null], "c": {"d": []}, "e\n": "\ud83d\ude00\u0041", "a": -0.5e+3}`,
-		`{"n": [9007199254740993, 0.5, 18446744073709551616], "m": [0.5, 9007199254740993], "x": "\ud800"}`,
-		`{"a":[[1]],"b":01}`, `{"a":tru}`, "{\"a\":\"\x01\"}", `{} x`, `{"":""}`, `{"a":1e400}`, `{"a":[1,]}`,
+		`{"n": [9007199254740993, 0.5, 18446744073709551616], "m": [0.5, 9007199254740993], "x": "\ud800"}`, `{"u":{"i":1,"g":{"c":"x"},"l":[{"k":2}]},"v":{}}`,
+		`{"a":[[1]],"b":01}`, `{"a":tru}`, "{\"a\":\"\x01\"}", `{} x`, `{"":""}`, `{"a":{"b":1,"c":{"d":[2]}},"a.b":3}`, `{"a":1e400}`, `{"a":[1,]}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -213,10 +257,39 @@ func FuzzDecode(f *testing.F) {
 		if err := Names(record, func([]byte) {}); (err != nil) != bad {
 			t.Fatalf("%q: names: %v; encoding/json refuses it: %v", record, err, bad)
 		}
-		for name, x := range want {
+		fields, members := map[string]any{}, 0
+		clash := flatten(fields, &members, "", want)
+		if clash || members != bytes.Count(record, []byte{':'}) {
+			fields = want // some name may occur twice
+			maps.DeleteFunc(fields, func(name string, _ any) bool { return strings.Contains(name, ".") })
+		}
+		for name, x := range fields {
 			compare(t, record, name, x)
 		}
 	})
+}
+
+// flatten adds the fields of an object to all, and the number of its members, also in lists, to
+// n. It reports whether two fields have the same name.
+func flatten(all map[string]any, n *int, path string, x any) (clash bool) {
+	switch x := x.(type) {
+	case map[string]any:
+		for name, y := range x {
+			*n++
+			if _, is := y.(map[string]any); is {
+				clash = flatten(all, n, path+name+".", y) || clash
+				continue
+			}
+			_, twice := all[path+name]
+			all[path+name] = y
+			clash = flatten(map[string]any{}, n, "", y) || twice || clash
+		}
+	case []any:
+		for _, y := range x {
+			flatten(map[string]any{}, n, "", y)
+		}
+	}
+	return clash
 }
 
 // compare decodes one field twice: the second time the decoder knows the order of the

@@ -277,7 +277,7 @@ func (s *scanner) skip(deep int) (err error) {
 // skipNested skips an object or an array.
 func (s *scanner) skipNested(open byte, deep int) error {
 	if deep >= mostDeep {
-		return s.fail(fmt.Sprintf("objects and arrays are nested more than %d deep", mostDeep))
+		return s.tooDeep()
 	}
 	shut := open + 2 // in ASCII
 	s.i++
@@ -304,9 +304,23 @@ func (s *scanner) skipNested(open byte, deep int) error {
 	}
 }
 
-// members calls each with the name of each member of the object, at the beginning of the
+// record parses an object with nothing after it. See object.
+func (s *scanner) record(text *[]byte, each func(name []byte) error) error {
+	if err := s.object(text, 1, each); err != nil {
+		return err
+	}
+	if s.blank(); s.i < len(s.b) {
+		return s.fail(fmt.Sprintf("%q follows the object", s.b[s.i]))
+	}
+	return nil
+}
+
+// object calls each with the name of each member of an object, at the beginning of the
 // value; each must skip the value. Escapes in a name are decoded into text.
-func (s *scanner) members(text *[]byte, each func(name []byte) error) error {
+func (s *scanner) object(text *[]byte, deep int, each func(name []byte) error) error {
+	if deep > mostDeep {
+		return s.tooDeep()
+	}
 	if err := s.take('{'); err != nil {
 		return err
 	}
@@ -331,11 +345,9 @@ func (s *scanner) members(text *[]byte, each func(name []byte) error) error {
 			s.i++
 		}
 	}
-	if err := s.take('}'); err != nil {
-		return err
-	}
-	if s.blank(); s.i < len(s.b) {
-		return s.fail(fmt.Sprintf("%q follows the object", s.b[s.i]))
-	}
-	return nil
+	return s.take('}')
+}
+
+func (s *scanner) tooDeep() error {
+	return s.fail(fmt.Sprintf("objects and arrays are nested more than %d deep", mostDeep))
 }

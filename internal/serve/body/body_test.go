@@ -46,6 +46,7 @@ func TestPredict(t *testing.T) {
 		{`{"instances": [{"x": 18446744073709551615}]}`, "x=t18446744073709551615"},
 		{` { "more" : {"a": [[1], {}]}, "signature_name": "s", "instances": [ { "x" : 1 } ] } `, "x=i1"},
 		{`{"instances": []}`, ""},
+		{`{"instances": [{"user": {"id": 7, "geo": {"city": "Bern"}}, "n": 1}, {"n": 2, "user": {"age": {"b64": "QQ=="}}, "w": {}}]}`, "user.id=i7,- user.geo.city=tBern,- n=i1,i2 user.age=-,tA"},
 	} {
 		r, err := Predict([]byte(x.text), roomy)
 		if got := written(r.Columns); err != nil || got != x.want {
@@ -58,8 +59,8 @@ func TestPredict(t *testing.T) {
 }
 
 func TestExamples(t *testing.T) {
-	r, err := Examples([]byte(`{"signature_name": "s", "context": {"c": "CH", "age": 5}, "examples": [{"age": 17}, {"x": [1.5, 2]}]}`), roomy)
-	if got := written(r.Columns); err != nil || got != "age=i17,i5 x=-,t1.5+2 c=tCH,tCH" || r.Rows != 2 || r.Signature != "s" {
+	r, err := Examples([]byte(`{"signature_name": "s", "context": {"c": "CH", "u": {"age": 5}}, "examples": [{"u": {"age": 17}}, {"x": [1.5, 2]}]}`), roomy)
+	if got := written(r.Columns); err != nil || got != "u.age=i17,i5 x=-,t1.5+2 c=tCH,tCH" || r.Rows != 2 || r.Signature != "s" {
 		t.Errorf("%q, %v, %+v", got, err, r)
 	}
 }
@@ -74,21 +75,22 @@ func TestFaults(t *testing.T) {
 		"b64: illegal base64":             `{"inputs": {"x": {"b64": "?"}}}`,
 		`member "b": a value is`:          `{"inputs": [{"b": 1}]}`,
 		`member "user": a value is`:       `{"instances": [[{"user": 1}]]}`,
-		`input "x" is an object with the member "b"; the fields of the training data are flat: send "b" as an input`: `{"inputs": {"x": {"b": 1}}}`,
-		`input "user" is an object with the member "age"`:                                                            `{"instances": [{"id": 1, "user": {"age": 38}}]}`,
-		`input "c" is an object with the member "age"`:                                                               `{"instances": [{"id": 1, "c": [1, {"age": 38}]}]}`,
-		`input "x" has a list in a list of values`:                                                                   `{"inputs": {"x": [[[1]]]}}`,
-		"at most two dimensions":                                                                                     `{"instances": [[[1]]]}`,
-		"expected a value":                                                                                           `{"inputs": {"x": 01}}`,
-		"is past 1.8e308":                                                                                            `{"inputs": {"x": 1e999}}`,
-		"a control character":                                                                                        "{\"inputs\": \"a\x01\"}",
-		"invalid character 'q'":                                                                                      `{"inputs": "\q"}`,
-		"more than 32 levels":                                                                                        `{"x": ` + strings.Repeat("[", 40),
-		"more than 100 rows":                                                                                         `{"instances": [` + strings.Repeat("1,", 100) + `1]}`,
-		"more than 16 inputs":                                                                                        `{"inputs": {` + strings.Join(strings.Split(`"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,"l":1,"m":1,"n":1,"o":1,"p":1,"q":1`, ","), ",") + `}}`,
-		"too many values":                                                                                            `{"inputs": {"x": [` + strings.Repeat("["+strings.Repeat("1,", 20)+"1],", 60) + `1]}}`,
-		"are too many values":                                                                                        `{"instances": [` + strings.Repeat("{},", 99) + `{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1}]}`,
-		`to classify or regress has "example`:                                                                        `not here`,
+		`input "x" has an object with the member "b" in its values; a value is a number`: `{"inputs": {"x": {"b": 1}}}`,
+		`more than 32 levels`:                           `{"instances": [` + strings.Repeat(`{"x": `, 40),
+		`the name of an object has more than 256 bytes`: `{"instances": [{"` + strings.Repeat("x", 256) + `": {"y": 1}}]}`,
+		`input "c" has an object with the member "age"`: `{"instances": [{"id": 1, "c": [1, {"age": 38}]}]}`,
+		`input "x" has a list in a list of values`:      `{"inputs": {"x": [[[1]]]}}`,
+		"at most two dimensions":                        `{"instances": [[[1]]]}`,
+		"expected a value":                              `{"inputs": {"x": 01}}`,
+		"is past 1.8e308":                               `{"inputs": {"x": 1e999}}`,
+		"a control character":                           "{\"inputs\": \"a\x01\"}",
+		"invalid character 'q'":                         `{"inputs": "\q"}`,
+		"JSON: byte 38: more than 32 levels":            `{"x": ` + strings.Repeat("[", 40),
+		"more than 100 rows":                            `{"instances": [` + strings.Repeat("1,", 100) + `1]}`,
+		"more than 16 inputs":                           `{"inputs": {` + strings.Join(strings.Split(`"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,"l":1,"m":1,"n":1,"o":1,"p":1,"q":1`, ","), ",") + `}}`,
+		"too many values":                               `{"inputs": {"x": [` + strings.Repeat("["+strings.Repeat("1,", 20)+"1],", 60) + `1]}}`,
+		"are too many values":                           `{"instances": [` + strings.Repeat("{},", 99) + `{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1}]}`,
+		`to classify or regress has "example`:           `not here`,
 	} {
 		_, err := Predict([]byte(text), roomy)
 		if strings.Contains(want, "classify") {

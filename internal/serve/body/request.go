@@ -8,8 +8,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 )
 
-// mostDeep is the maximum nesting depth of lists and objects of unknown members.
-const mostDeep = 32
+const (
+	mostDeep = 32  // levels of objects, and of lists of unknown members
+	mostPath = 256 // bytes of the name of an object in a row, which is part of each input's name
+)
 
 // Request is a decoded body.
 type Request struct {
@@ -93,7 +95,7 @@ func Examples(b []byte, limits tfs.Limits) (Request, error) {
 		case "signature_name":
 			r.to.Signature = string(r.text())
 		case "context":
-			r.members(func(name string) {
+			r.within("", mostDeep, func(name string) {
 				context = append(context, rows.Column{Name: name, Rows: make([]value.List, 1)})
 				r.cell(name, &context[len(context)-1].Rows[0])
 			})
@@ -148,10 +150,28 @@ func (r *reader) nextRow() bool {
 
 // object parses a row that is an object: name to value.
 func (r *reader) object() {
-	if !r.nextRow() {
-		return
+	if r.nextRow() {
+		r.within("", mostDeep, func(name string) { r.cell(name, r.last(r.column(name))) })
 	}
-	r.members(func(name string) { r.cell(name, r.last(r.column(name))) })
+}
+
+// within calls f with the name of each input in an object; f reads the value. As in training
+// data, the members of an object in it are inputs with its name, a point and theirs.
+func (r *reader) within(path string, deep int, f func(name string)) {
+	switch {
+	case deep == 0:
+		r.fail("more than %d levels", mostDeep)
+	case len(path) > mostPath:
+		r.fail("the name of an object has more than %d bytes", mostPath)
+	}
+	r.members(func(name string) {
+		name = path + name
+		if r.peek() == '{' && !r.isBase64() {
+			r.within(name+".", deep-1, f)
+			return
+		}
+		f(name)
+	})
 }
 
 // last returns the list of the current row. Earlier rows without the column are missing

@@ -169,7 +169,7 @@ func (s *scanner) base64(l *value.List) {
 			s.fail("member %q: a value is a number, a string, a list, or {\"b64\": \"…\"}", name)
 			return
 		default:
-			s.fail("input %q is an object with the member %q; the fields of the training data are flat: send %q as an input itself", s.input, name, name)
+			s.fail("input %q has an object with the member %q in its values; a value is a number, a string, a list, or {\"b64\": \"…\"}", s.input, name)
 			return
 		}
 		text := s.text()

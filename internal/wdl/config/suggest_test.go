@@ -248,9 +248,9 @@ func TestLookedAt(t *testing.T) {
 // TestSuggestWithoutValues: a column without values gets no feature; objects and decimal
 // commas are reported.
 func TestSuggestWithoutValues(t *testing.T) {
-	l := &inspect.Inspection{Path: "x.jsonl", Format: "jsonl", Rows: 100, Label: "click", Unread: []string{"user is an object; flatten it (e.g. with jq)"}, Columns: []inspect.Column{
+	l := &inspect.Inspection{Path: "x.jsonl", Format: "jsonl", Rows: 100, Label: "click", Unread: []string{"items is a list of objects or lists; flatten it (e.g. with jq)"}, Columns: []inspect.Column{
 		{Name: "click", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}, {Name: "t", Kind: "string", Missing: 1}}}
-	if b := string(Suggest(l, "")); Learnable(l) || strings.Contains(b, "  - {field") || !strings.Contains(b, "# not read: user is an object; flatten it") {
+	if b := string(Suggest(l, "")); Learnable(l) || strings.Contains(b, "  - {field") || !strings.Contains(b, "# not read: items is a list of objects or lists; flatten it") {
 		t.Errorf("%s", b)
 	}
 	l.Columns = append(l.Columns, inspect.Column{Name: "price", Kind: "string", Distinct: 9, Examples: []string{"0,7", "1,25"}})
