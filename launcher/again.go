@@ -195,5 +195,5 @@ func (g *generations) unreached(ctx context.Context, err error) *rank.Verdict {
 		return nil
 	}
 	n := len(g.placesOn(lost.host))
-	return &rank.Verdict{Kind: rank.Lost, Rank: -1, Host: lost.host, Together: fmt.Sprintf("%d %s", n, plural("rank", n)), Cause: lost.Unwrap().Error()}
+	return &rank.Verdict{Kind: rank.Lost, Rank: -1, Host: lost.host, Together: fmt.Sprintf("%d %s", n, ranksWord(n)), Cause: lost.Unwrap().Error()}
 }

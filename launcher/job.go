@@ -496,7 +496,7 @@ func (r *run) watch(ctx context.Context) error {
 			r.crew.signal(killSign, everyone)
 			lost = time.After(reapTime)
 		case <-lost:
-			return fmt.Errorf("launcher: run: %d %s did not end although killed: stuck in the kernel, on a file system that does not answer?", r.left, plural("rank", r.left))
+			return fmt.Errorf("launcher: run: %d %s did not end although killed: stuck in the kernel, on a file system that does not answer?", r.left, ranksWord(r.left))
 		}
 	}
 	select { // the end of the last process ends the group

@@ -27,7 +27,7 @@ func (m *memory) enough(ranks int, each int64) error {
 		limit = fmt.Sprintf(" of the %d MiB of its control group", m.seen.Limit>>20)
 	}
 	return fmt.Errorf("%d %s of %d MiB need %d MiB of memory, and %d MiB%s are available there: place fewer ranks on it, or lower -mem",
-		ranks, plural("rank", ranks), each>>20, need>>20, m.seen.Available>>20, limit)
+		ranks, ranksWord(ranks), each>>20, need>>20, m.seen.Available>>20, limit)
 }
 
 // why returns an explanation if the kernel killed a process for memory, otherwise "".

@@ -207,7 +207,7 @@ func (p Plan) Remote() string {
 // String returns one line for each host, and one for each rank whose CPUs are known.
 func (p Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %s\n", len(p.Ranks), plural("rank", len(p.Ranks)))
+	fmt.Fprintf(&b, "%d %s\n", len(p.Ranks), ranksWord(len(p.Ranks)))
 	for i := 0; i < len(p.Ranks); {
 		n := p.Ranks[i].LocalSize
 		if n == 1 {
@@ -225,11 +225,11 @@ func (p Plan) String() string {
 	return b.String()
 }
 
-func plural(word string, n int) string {
+func ranksWord(n int) string {
 	if n == 1 {
-		return word
+		return "rank"
 	}
-	return word + "s"
+	return "ranks"
 }
 
 // JSON returns the plan as one JSON object on one line.

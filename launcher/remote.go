@@ -270,7 +270,7 @@ func (h *remoteHost) connect(ctx context.Context, from hosts.Starter, m hosts.Me
 		switch answer.What {
 		case hosts.Want:
 			late.Stop()
-			if err := h.sendProgram(program, m.Hash); err != nil {
+			if err := h.sendProgram(program); err != nil {
 				return err
 			}
 			late.Reset(readyTime)
@@ -292,7 +292,7 @@ type startError struct {
 func (e *startError) Unwrap() error { return e.error }
 
 // sendProgram sends the user's program.
-func (h *remoteHost) sendProgram(program func() (*hosts.Image, error), hash string) error {
+func (h *remoteHost) sendProgram(program func() (*hosts.Image, error)) error {
 	image, err := program()
 	if err != nil {
 		return err

@@ -186,7 +186,7 @@ func list(ranks []int) string {
 // links.
 func (f *forming) abandon(err error) {
 	cause := collective.Cause(f.cfg.Rank, err)
-	frame := appendControl(nil, kindAbort, collective.AppendCause(nil, cause))
+	frame := controlOf(kindAbort, collective.AppendCause(nil, cause))
 	for id, conn := range f.links {
 		if id.link == linkControl {
 			conn.SetWriteDeadline(time.Now().Add(controlTime))

@@ -78,7 +78,7 @@ func (t *Transport) meetMate(pid int) {
 
 // sendAll sends a control frame to every peer.
 func (t *Transport) sendAll(k kind, payload []byte) {
-	frame := appendControl(nil, k, payload)
+	frame := controlOf(k, payload)
 	for _, p := range t.peers {
 		if p != nil && !p.hasLeft() {
 			p.control.write(frame)

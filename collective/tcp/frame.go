@@ -56,9 +56,9 @@ type controlFrame struct {
 	pid   uint32
 }
 
-// appendControl appends a whole control frame.
-func appendControl(b []byte, k kind, payload []byte) []byte {
-	b = append(b, controlMagic...)
+// controlOf returns a whole control frame.
+func controlOf(k kind, payload []byte) []byte {
+	b := []byte(controlMagic)
 	b = binary.LittleEndian.AppendUint16(b, uint16(k))
 	b = append(b, 0, 0)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))

@@ -25,10 +25,10 @@ func FuzzParseFrame(f *testing.F) {
 
 // FuzzReadControl: reading a control frame consumes at most one frame, and only an abort has a cause.
 func FuzzReadControl(f *testing.F) {
-	f.Add(appendControl(nil, kindAbort, collective.AppendCause(nil, errors.New("so"))))
-	f.Add(appendControl(nil, kindGoodbye, nil))
-	f.Add(appendControl(nil, kindKnock, nil))
-	f.Add(appendControl(nil, kindProcess, []byte{1, 2, 3, 4}))
+	f.Add(controlOf(kindAbort, collective.AppendCause(nil, errors.New("so"))))
+	f.Add(controlOf(kindGoodbye, nil))
+	f.Add(controlOf(kindKnock, nil))
+	f.Add(controlOf(kindProcess, []byte{1, 2, 3, 4}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
 		c, err := readControl(r)

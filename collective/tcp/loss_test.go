@@ -248,12 +248,12 @@ func TestGarbage(t *testing.T) {
 		{"data", false, make([]byte, frameSize), "is not one of this protocol"},
 		{"oversized data", false, frame, "message of 1099511627776 bytes"},
 		{"control", true, make([]byte, controlSize), "is not one of this protocol"},
-		{"oversized control", true, appendControl(nil, kindAbort, make([]byte, collective.MaxCause+1)), "is not one of this protocol"},
-		{"unknown control", true, appendControl(nil, 99, nil), "unknown kind 99"},
-		{"abort without cause", true, appendControl(nil, kindAbort, nil), "cause of 0 bytes"},
-		{"goodbye with more", true, appendControl(nil, kindGoodbye, []byte("x")), "kind 2 with 1 bytes"},
-		{"process of three bytes", true, appendControl(nil, kindProcess, []byte("abc")), "process frame of 3 bytes"},
-		{"knock with payload", true, appendControl(nil, kindKnock, []byte("x")), "kind 3 with 1 bytes"},
+		{"oversized control", true, controlOf(kindAbort, make([]byte, collective.MaxCause+1)), "is not one of this protocol"},
+		{"unknown control", true, controlOf(99, nil), "unknown kind 99"},
+		{"abort without cause", true, controlOf(kindAbort, nil), "cause of 0 bytes"},
+		{"goodbye with more", true, controlOf(kindGoodbye, []byte("x")), "kind 2 with 1 bytes"},
+		{"process of three bytes", true, controlOf(kindProcess, []byte("abc")), "process frame of 3 bytes"},
+		{"knock with payload", true, controlOf(kindKnock, []byte("x")), "kind 3 with 1 bytes"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			ts := group(t, 3)

@@ -117,7 +117,7 @@ func (t *Transport) start() {
 			}
 		}
 		if p.near {
-			p.control.write(appendControl(nil, kindProcess, binary.LittleEndian.AppendUint32(nil, uint32(os.Getpid()))))
+			p.control.write(controlOf(kindProcess, binary.LittleEndian.AppendUint32(nil, uint32(os.Getpid()))))
 		}
 	}
 	if t.size > 1 {

@@ -145,7 +145,7 @@ func (t *Transport) watch() {
 func (t *Transport) knock() {
 	for _, p := range t.peers {
 		if p != nil && !p.near && !p.hasLeft() {
-			p.control.write(appendControl(nil, kindKnock, nil))
+			p.control.write(controlOf(kindKnock, nil))
 		}
 	}
 }

@@ -155,7 +155,7 @@ func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 		return x
 	}
 	if f.encoding() == schema.Vocabulary {
-		x.mask = s.notEmpty(in, f)
+		x.mask = s.notEmpty(in)
 	} else {
 		x.mask = g.on("Not", g.on("Equal", in, g.scalarInt(missingKey())))
 	}
@@ -201,7 +201,7 @@ func (s *inputSet) words(f *fitted, t *onnxTable, in string) string {
 }
 
 // notEmpty returns which elements of a list are words.
-func (s *inputSet) notEmpty(in string, f *fitted) string {
+func (s *inputSet) notEmpty(in string) string {
 	n := s.g.node("LabelEncoder", []string{in}, attr{"keys_strings", []string{""}}, attr{"values_int64s", []int{0}}, attr{"default_int64", 1})
 	return s.g.on("Equal", n, s.g.scalarInt(1))
 }

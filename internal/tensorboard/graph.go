@@ -39,7 +39,7 @@ func graphOf(c *config.Config) []byte {
 		return nil
 	}
 	g := &graph{c: c, l: layout.New(c, columns, dense), names: map[string]string{}, taken: map[string]bool{}}
-	g.inputs(s, columns)
+	g.inputs(s)
 	x := g.tables()
 	for t, label := range s.All() {
 		g.label(t, label, x)
@@ -107,7 +107,7 @@ func (g *graph) node(scope, name string) string {
 }
 
 // inputs adds a node for each feature and cross.
-func (g *graph) inputs(s schema.Schema, columns []encode.SparseColumn) {
+func (g *graph) inputs(s schema.Schema) {
 	for _, f := range s.Features {
 		width := 0 // a bag of keys
 		if enc, _ := schema.EncodingOf(f.Encode); !enc.Sparse() {

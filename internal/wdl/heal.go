@@ -153,7 +153,7 @@ func (h *healing) heal(r copies.Recovery) error {
 	}
 	h.opt.Tolerance, h.runDir, h.ring = b.Brief.Tolerance, b.Brief.RunDir, b.Ring
 	if m != nil && m.left != nil {
-		err = h.restore(m)
+		h.restore(m)
 	} else {
 		err = h.takeOver(b)
 	}
@@ -208,7 +208,7 @@ func (h *healing) splitAgain() error {
 }
 
 // restore takes over the state of this rank in the previous group.
-func (h *healing) restore(m *Memory) error {
+func (h *healing) restore(m *Memory) {
 	was := m.was
 	h.config, h.planned = was.config, was.planned
 	h.in = was.in.Over(h.inputSetup())
@@ -216,7 +216,6 @@ func (h *healing) restore(m *Memory) error {
 	h.faults, h.unlock = was.faults, was.unlock
 	h.wants.save.Store(was.wants.save.Load())
 	h.wants.stop.Store(was.wants.stop.Load())
-	return nil
 }
 
 // takeOver takes over the state that another rank sends.

@@ -30,7 +30,7 @@ func newDCN(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]flo
 		n.out = dense.NewLinear(a, "cross/out", l.Width, 1, false)
 	}
 	var err error
-	n.MLP, err = newMLP(a, c, l.Width, 1, reduce)
+	n.MLP, err = newMLP(a, c, l.Width, reduce)
 	return n, err
 }
 

@@ -28,7 +28,7 @@ func newDeepFM(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]
 	if err != nil {
 		return nil, err
 	}
-	mlp, err := newMLP(a, c, l.Width, 1, reduce)
+	mlp, err := newMLP(a, c, l.Width, reduce)
 	if err != nil {
 		return nil, err
 	}

@@ -79,11 +79,10 @@ func newNetwork(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([
 	return nil, fmt.Errorf("model %q is not known", c.Model.Kind)
 }
 
-// newMLP declares the perceptron of a network, deep/…, over rows of in columns, with out
-// outputs.
-func newMLP(a *dense.Arena, c *config.Config, in, out int, reduce func([]float32) error) (*dense.MLP, error) {
+// newMLP declares the perceptron of a network, deep/…, over rows of in columns, with one output.
+func newMLP(a *dense.Arena, c *config.Config, in int, reduce func([]float32) error) (*dense.MLP, error) {
 	mlp, err := dense.NewMLP(a, "deep", dense.Spec{
-		In: in, Hidden: c.Model.Hidden, Out: out, Activation: c.Model.Activation,
+		In: in, Hidden: c.Model.Hidden, Out: 1, Activation: c.Model.Activation,
 		BatchNorm: c.Model.BatchNorm, Dropout: c.Model.Dropout, Init: c.Model.Weights, BF16: c.Train.BF16OnCPU(),
 	})
 	if err != nil {

@@ -76,7 +76,7 @@ func (x *Tolerant) gather(r slots.Record) error {
 		}
 	}
 	if away {
-		if err := x.carry(r, len(grads)); err != nil {
+		if err := x.carry(r); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (x *Tolerant) gather(r slots.Record) error {
 }
 
 // carry exchanges the gradients of microbatches that were not computed by their home rank.
-func (x *Tolerant) carry(r slots.Record, width int) error {
+func (x *Tolerant) carry(r slots.Record) error {
 	p := &x.parcels
 	p.sendFloats = p.sendFloats[:0]
 	for to := range x.size {

@@ -13,5 +13,5 @@ import (
 //
 //	network = MLP([e₁, …, e_F, d])
 func newWideDeep(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]float32) error) (network, error) {
-	return newMLP(a, c, l.Width, 1, reduce)
+	return newMLP(a, c, l.Width, reduce)
 }

@@ -33,7 +33,7 @@ func newXDeepFM(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([
 	}
 	n := &xDeepFM{cin: dense.NewCIN(a, "cin", fields, embed, l.Width, c.Model.CIN)}
 	n.out = dense.NewLinear(a, "cin/out", n.cin.Out(), 1, false)
-	n.MLP, err = newMLP(a, c, l.Width, 1, reduce)
+	n.MLP, err = newMLP(a, c, l.Width, reduce)
 	return n, err
 }
 

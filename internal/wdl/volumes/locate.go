@@ -149,7 +149,7 @@ func (p *Volumes) Fetch(ctx context.Context, c *checkpoint.Checkpoint, verify bo
 		}
 	}
 	return c, "", c.Attach(func(path string, f checkpoint.File) (checkpoint.Content, error) {
-		return p.attach(ctx, path, f, holders[filepath.Join(filepath.Base(filepath.Dir(path)), f.Name)])
+		return p.attach(ctx, path, holders[filepath.Join(filepath.Base(filepath.Dir(path)), f.Name)])
 	})
 }
 
@@ -173,7 +173,7 @@ func partOf(link *checkpoint.Checkpoint, f checkpoint.File) string {
 }
 
 // attach returns where to read a part: nil if it is intact here, else the file of a holder.
-func (p *Volumes) attach(ctx context.Context, path string, f checkpoint.File, holders []int) (checkpoint.Content, error) {
+func (p *Volumes) attach(ctx context.Context, path string, holders []int) (checkpoint.Content, error) {
 	me := p.Comm.Rank()
 	for _, r := range holders {
 		if p.Hosts[r] == p.Hosts[me] && exists(path) {
@@ -209,7 +209,7 @@ func (p *Volumes) AttachAway(ctx context.Context, c *checkpoint.Checkpoint) erro
 					ranks = append(ranks, r)
 				}
 			}
-			return p.attach(ctx, path, f, ranks)
+			return p.attach(ctx, path, ranks)
 		})
 		if !errors.Is(err, fs.ErrNotExist) || time.Since(begin) > patience {
 			return err
