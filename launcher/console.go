@@ -13,7 +13,6 @@ import (
 // before it and restored after it.
 type console struct {
 	mu       sync.Mutex
-	stdout   io.Writer
 	stderr   io.Writer
 	progress string // shown on the terminal of stderr, without newline
 }

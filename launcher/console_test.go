@@ -33,7 +33,7 @@ func TestLines(t *testing.T) {
 		{[]string{strings.Repeat("x", maxLine-1) + "é\n"}, "[3] " + strings.Repeat("x", maxLine-1) + "\n[3] é\n"},
 	} {
 		var b bytes.Buffer
-		l := newLines(&console{stdout: &b, stderr: &b}, &b, 3, true)
+		l := newLines(&console{stderr: &b}, &b, 3, true)
 		for _, w := range c.writes {
 			if n, err := l.Write([]byte(w)); n != len(w) || err != nil {
 				t.Fatal(n, err)
@@ -52,7 +52,7 @@ func TestLines(t *testing.T) {
 func TestLinesLoseNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b bytes.Buffer
-		l := newLines(&console{stdout: &b, stderr: &b}, &b, 3, false)
+		l := newLines(&console{stderr: &b}, &b, 3, false)
 		want := ""
 		for range rapid.IntRange(0, 8).Draw(t, "writes") {
 			w := rapid.StringMatching(`[ab\n]{0,9}`).Draw(t, "text")
@@ -72,7 +72,7 @@ func TestLinesLoseNothing(t *testing.T) {
 // TestLinesOfManyRanksStayWhole: lines of ranks that write concurrently are not mixed.
 func TestLinesOfManyRanksStayWhole(t *testing.T) {
 	var b bytes.Buffer
-	c := &console{stdout: &b, stderr: &b}
+	c := &console{stderr: &b}
 	var wg sync.WaitGroup
 	for r := range 4 {
 		wg.Go(func() {
@@ -96,7 +96,7 @@ func TestLinesOfManyRanksStayWhole(t *testing.T) {
 // and printed again after it.
 func TestProgressIsNotGarbled(t *testing.T) {
 	var out, screen bytes.Buffer
-	c := &console{stdout: &out, stderr: &screen}
+	c := &console{stderr: &screen}
 	d := newDisplay(c, time.Time{})
 	d.terminal, d.width = true, func() int { return 20 }
 	at := time.Time{}.Add(time.Second)
@@ -117,7 +117,7 @@ func TestProgressIsNotGarbled(t *testing.T) {
 // first appears after a second.
 func TestPlainProgressIsSparse(t *testing.T) {
 	var screen bytes.Buffer
-	d := newDisplay(&console{stdout: &screen, stderr: &screen}, time.Time{})
+	d := newDisplay(&console{stderr: &screen}, time.Time{})
 	for ms := 0; ms < 1800_000; ms += 150 {
 		d.update(time.Time{}.Add(time.Duration(ms)*time.Millisecond), rank.Status{Step: int64(ms), Steps: 1800_000, Phase: "compute"})
 		if n := strings.Count(screen.String(), "\n"); ms == 1500 && n != 1 {

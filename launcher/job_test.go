@@ -305,7 +305,7 @@ func TestSeats(t *testing.T) {
 // process holds its output open. The output is read until no process holds it open.
 func TestEndIsReportedBeforeItsOutput(t *testing.T) {
 	out, dir := newText(), t.TempDir()
-	c := &console{stdout: out, stderr: out}
+	c := &console{stderr: out}
 	f, err := newFleet(1, hosts.Each{}, nil)
 	fatal.If(t, err)
 	cmd := exec.Command("sh", "-c", `setsid sh -c 'echo $$ >new; mv new pid; exec sleep 1000' & while ! [ -e pid ]; do sleep .01; done; printf tail; exit 3`)

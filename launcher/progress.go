@@ -11,7 +11,7 @@ import (
 // NewProgress returns the host of a coordinator that runs in rank 0 of a job that
 // mpirun or srun has started. It shows rank 0's progress on stderr as Run does.
 func NewProgress(stderr io.Writer) control.Host {
-	return progress{&relay{stepped: make(chan struct{}), display: newDisplay(&console{stdout: io.Discard, stderr: stderr}, time.Now())}}
+	return progress{&relay{stepped: make(chan struct{}), display: newDisplay(&console{stderr: stderr}, time.Now())}}
 }
 
 type progress struct{ *relay }

@@ -15,7 +15,7 @@ import (
 // the pipe at the host.
 func connected(t *testing.T, ranks int) (*remote, *hosts.Link) {
 	t.Helper()
-	a := newRemote(Job{Plan: number([]Host{{Name: "a"}}, []int{ranks})}, &console{stdout: io.Discard, stderr: io.Discard}, nil, "")
+	a := newRemote(Job{Plan: number([]Host{{Name: "a"}}, []int{ranks})}, &console{stderr: io.Discard}, nil, "")
 	h := a.of["a"]
 	var err error
 	if h.process, err = (hosts.Local{Command: []string{"sleep", "60"}, Run: (*exec.Cmd).Start}).Start(t.Context(), "a"); err != nil {

@@ -95,7 +95,6 @@ type gathering struct {
 	mu    sync.Mutex
 	conns []*net.UnixConn // by rank
 	need  int
-	over  bool
 	last  error // error of the latest attempt
 	done  chan struct{}
 }
@@ -128,7 +127,6 @@ func (l *Listener) gather(ctx context.Context) ([]*net.UnixConn, error) {
 func (g *gathering) outcome(ctx context.Context) ([]*net.UnixConn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.over = true
 	if g.need == 0 {
 		return g.conns, nil
 	}

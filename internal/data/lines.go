@@ -18,7 +18,6 @@ import (
 // read. It belongs to one goroutine.
 type Lines struct {
 	*Dataset
-	fields  []string
 	copied  *record.Input // nil: no field is copied
 	decoder record.Decoder
 	lists   []value.List
@@ -45,7 +44,7 @@ func (d *Dataset) Lines(fields []string) (l *Lines, err error) {
 	if err := d.HasFields(fields); err != nil {
 		return nil, err
 	}
-	l = &Lines{Dataset: d, fields: fields, block: -1}
+	l = &Lines{Dataset: d, block: -1}
 	if len(fields) > 0 {
 		l.copied, l.lists = d.set.NewInput(fields), make([]value.List, len(fields))
 		if l.decoder, err = d.set.Format.Decoder(d.set.Fields, fields); err != nil {

@@ -151,7 +151,7 @@ func (x *CodedRows) skip(n int64) error {
 }
 
 func (x *CodedRows) Next() (u record.Unit, err error) {
-	u = record.Unit{Offset: x.Offset, End: x.Offset + 1, Number: x.Number}
+	u = record.Unit{Offset: x.Offset, Number: x.Number}
 	if i := int(x.Offset - x.first); i == len(x.odd) && !x.off {
 		if err := x.load(); err != nil {
 			return u, err

@@ -128,7 +128,6 @@ func (r *exampleRecords) Next() (Unit, error) {
 	}
 	r.number++
 	r.skip(len(frame))
-	u.End = r.off
 	return u, nil
 }
 
@@ -144,7 +143,7 @@ func (r *exampleRecords) lost(u Unit, why string) (Unit, error) {
 		why += fmt.Sprintf("; %d bytes are passed over", r.off-u.Offset)
 	}
 	r.done = r.off >= r.hi
-	u.Flaw, u.End = &Flaw{Field: -1, Want: why}, r.off
+	u.Flaw = &Flaw{Field: -1, Want: why}
 	return u, nil
 }
 

@@ -43,7 +43,6 @@ type Unit struct {
 	Record []byte // valid until the next call
 	Flaw   *Flaw  // the record cannot be read, but the following ones can
 	Offset int64  // of its beginning
-	End    int64  // beginning of the next unit
 	Number int32  // lines or records of the block before it
 }
 

@@ -107,7 +107,7 @@ func (r *TableRecords) Begin(s Content, f *File, b Block, offset int64, _ int32)
 }
 
 func (r *TableRecords) Next() (u Unit, err error) {
-	u = Unit{Offset: r.Offset, End: r.Offset + 1, Number: r.Number}
+	u = Unit{Offset: r.Offset, Number: r.Number}
 	if r.row, err = r.Rows.Append(r.row[:0]); err != nil {
 		return u, err
 	}

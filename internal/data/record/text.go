@@ -39,7 +39,7 @@ func (t *textRecords) Next() (Unit, error) {
 		}
 		n := t.number
 		if t.number++; at >= t.body && t.isRecord(line) {
-			u := Unit{Record: line, Offset: at, End: t.off, Number: n}
+			u := Unit{Record: line, Offset: at, Number: n}
 			if len(line) > 0 && bytes.Equal(line, t.header) {
 				u.Flaw = headerAgain()
 			}

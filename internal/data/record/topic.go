@@ -161,7 +161,7 @@ func (r *topicRecords) Next() (Unit, error) {
 			continue
 		}
 		r.held = r.held[1:]
-		u := Unit{Record: x.Value, Offset: x.Offset, End: x.Offset + 1, Number: r.number}
+		u := Unit{Record: x.Value, Offset: x.Offset, Number: r.number}
 		r.number++
 		if r.text {
 			u.Record = trimLine(u.Record)

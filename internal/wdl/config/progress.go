@@ -18,9 +18,8 @@ type Progress struct {
 
 // Verdict is the decision after one evaluation.
 type Verdict struct {
-	Improved   bool    // the parameters are the best so far: keep them
-	Stop       bool    // end training and restore the best parameters
-	RateFactor float64 // factor of Schedule.Rate from now on
+	Improved bool // the parameters are the best so far: keep them
+	Stop     bool // end training and restore the best parameters
 }
 
 // Observe adds the metric of one evaluation, made after the given step, in or after the given
@@ -32,7 +31,7 @@ func (p Progress) Observe(t *Train, epoch int, step int64, metric float64) (Prog
 	p.Step = step
 	if p.improves(t.EarlyStop, metric) {
 		p.BestEpoch, p.BestStep, p.Best, p.Waited, p.RateWaited = epoch, step, metric, 0, 0
-		return p, Verdict{Improved: true, RateFactor: p.RateFactor(t.Schedule)}
+		return p, Verdict{Improved: true}
 	}
 	p.Waited++
 	p.RateWaited++
@@ -41,7 +40,7 @@ func (p Progress) Observe(t *Train, epoch int, step int64, metric float64) (Prog
 		p.Falls++
 	}
 	stop := t.EarlyStop.Patience > 0 && p.Waited >= t.EarlyStop.Patience
-	return p, Verdict{Stop: stop, RateFactor: p.RateFactor(t.Schedule)}
+	return p, Verdict{Stop: stop}
 }
 
 // RateFactor returns the current factor of the learning rates under a plateau schedule; 1 for

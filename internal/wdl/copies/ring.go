@@ -1,7 +1,5 @@
 package copies
 
-import "fmt"
-
 // Ring holds, for each rank, the rank with a copy of its shards: its buddy. The rank is the
 // ward of its buddy. Every rank has one buddy and one ward. A ring is made when a training
 // begins and does not change, so copies do not move if a lost rank restarts on another
@@ -43,22 +41,6 @@ func NewRing(size int, hosts []string) Ring {
 		ring[r] = row[(i+further)%size]
 	}
 	return ring
-}
-
-// Validate returns an error unless each of size ranks has one buddy, which is another rank,
-// and one ward.
-func (ring Ring) Validate(size int) error {
-	if len(ring) != size {
-		return fmt.Errorf("copies: ring: buddies of %d ranks, there are %d", len(ring), size)
-	}
-	ward := make([]bool, size)
-	for r, b := range ring {
-		if b < 0 || b >= size || b == r || ward[b] {
-			return fmt.Errorf("copies: ring %v: the buddy of rank %d is %d: want another rank within 0 … %d, for each rank a different one", []int(ring), r, b, size-1)
-		}
-		ward[b] = true
-	}
-	return nil
 }
 
 // Ward returns the rank whose copy rank holds; -1 if there is none.

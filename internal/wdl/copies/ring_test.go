@@ -30,11 +30,11 @@ func checkRing(t interface {
 		most = max(most, count[h])
 	}
 	ring := NewRing(size, hosts)
-	if err := ring.Validate(size); err != nil {
-		t.Fatalf("hosts %v: %v", hosts, err)
+	if len(ring) != size {
+		t.Fatalf("hosts %v: %d ranks have buddies, there are %d", hosts, len(ring), size)
 	}
 	for r, b := range ring {
-		if ring.Ward(b) != r {
+		if b < 0 || b >= size || b == r || ring.Ward(b) != r {
 			t.Fatalf("hosts %v: rank %d has the buddy %d, whose ward is %d", hosts, r, b, ring.Ward(b))
 		}
 	}
@@ -85,11 +85,6 @@ func TestUsualRings(t *testing.T) {
 	} {
 		if got := NewRing(4, x.hosts); !slices.Equal(got, x.want) {
 			t.Errorf("hosts %v: buddies %v, want %v", x.hosts, got, x.want)
-		}
-	}
-	for _, bad := range []Ring{{1, 0}, {0, 1, 2}, {1, 2, 1}, {1, 2, 3}, {1, 2, -1}} {
-		if err := bad.Validate(3); err == nil {
-			t.Errorf("%v is taken for a ring of 3", bad)
 		}
 	}
 }

@@ -160,9 +160,6 @@ func newScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows, prec
 	return s, nil
 }
 
-// Labels returns the number of logits of a sample.
-func (s *Scorer) Labels() int { return len(s.towers) }
-
 // Unknown returns by feature how many values of the last batch had keys without a row. They
 // were read as zeros. The slice is the Scorer's own.
 func (s *Scorer) Unknown() []int64 { return s.unknown }

@@ -178,7 +178,7 @@ func TestScorerHasTheBitsOfEvaluation(t *testing.T) {
 				tr, s := scored(t, kind, more)
 				for _, single := range []bool{false, true} {
 					b := labelled(randomBatch(rand.New(rand.NewPCG(1, 9)), 2*chunkRows+33, 50, single))
-					compareScores(t, s, b, evaluated(t, tr, b), s.Labels())
+					compareScores(t, s, b, evaluated(t, tr, b), len(s.towers))
 					if !slices.Equal(s.Unknown(), unknownOf(b)) {
 						t.Errorf("%v values are unknown, want %v", s.Unknown(), unknownOf(b))
 					}
@@ -261,7 +261,7 @@ func sharesWhatRowsShare(t *testing.T, kind config.Model, more func(*config.Conf
 			}
 		}
 		want := evaluated(t, tr, b)
-		compareScores(t, s, part(b, 0, b.Rows), want, s.Labels())
+		compareScores(t, s, part(b, 0, b.Rows), want, len(s.towers))
 		if _, err := s.Score(b); err != nil || len(s.shared) != min(20*shared, most) {
 			t.Errorf("%d columns of %d features are shared, %v", len(s.shared), shared, err)
 		}

@@ -230,9 +230,6 @@ func (p *Volumes) Far() (ranks []int) {
 	return ranks
 }
 
-// Volume returns the volume of a rank.
-func (p *Volumes) Volume(rank int) int { return p.of[rank] }
-
 // Leads reports whether this rank is the first of its volume, which manages the directory.
 func (p *Volumes) Leads() bool { return slices.Index(p.of, p.of[p.Comm.Rank()]) == p.Comm.Rank() }
 

@@ -46,7 +46,7 @@ func TestShared(t *testing.T) {
 	fatal.If(t, err)
 	onHosts(t, []string{"a", "a", "b"}, func(p *Volumes) error {
 		err := p.Split(dir, token)
-		if p.Several() || p.Volume(2) != 0 {
+		if p.Several() || p.of[2] != 0 {
 			t.Error("the ranks are on several volumes")
 		}
 		return err
