@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
@@ -182,7 +183,11 @@ func (r Trained) Difference(want Trained) (d Difference) {
 	}
 	for i, of := range r.params.Statistics() {
 		for j, x := range of.Value {
-			d.Consider(float64(x), float64(want.params.Statistics()[i].Value[j]), func() string { return fmt.Sprintf("value %d of %s", j, of.Name) })
+			x, y, name := float64(x), float64(want.params.Statistics()[i].Value[j]), fmt.Sprintf("value %d of %s", j, of.Name)
+			if strings.HasSuffix(of.Name, "/running_variance") { // the network divides by its root
+				x, y, name = math.Sqrt(x), math.Sqrt(y), "root of "+name
+			}
+			d.Consider(x, y, func() string { return name })
 		}
 	}
 	d.Consider(r.auc, want.auc, func() string { return "AUC" })
