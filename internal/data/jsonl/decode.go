@@ -53,7 +53,9 @@ func NewDecoder(names []string) *Decoder {
 			}
 		}
 	}
-	d.each = d.member
+	if d.each = d.named; len(d.holds) > 0 {
+		d.each = d.member
+	}
 	return d
 }
 
