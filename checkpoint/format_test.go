@@ -53,8 +53,8 @@ func write(t testing.TB, path string, b []byte) {
 	fatal.If(t, os.WriteFile(path, b, 0o644))
 }
 
-// TestANewerVersionIsRefusedWithAdvice: files of a newer format version are rejected with the
-// advice to use a newer program.
+// TestANewerVersionIsRefusedWithAdvice: the error for a file of a later format version says that a
+// later program is needed.
 func TestANewerVersionIsRefusedWithAdvice(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 7, sample("x"))
 	part := filepath.Join(dir, partName(1, 2))

@@ -35,9 +35,9 @@ func TestToBF16IsTheNearest(t *testing.T) {
 		}
 	}
 	if ToBF16(math.MaxFloat32) != ToBF16(float32(math.Inf(1))) {
-		t.Error("the largest float32 rounds to infinity")
+		t.Error("the largest float32 does not round to infinity")
 	}
 	if low := ToBF16(math.Float32frombits(0x7f800001)); low.Float32() == low.Float32() {
-		t.Error("a NaN whose upper bits are those of infinity is not a NaN after conversion")
+		t.Error("a NaN with the upper 16 bits of infinity is converted to another value than NaN")
 	}
 }

@@ -55,8 +55,8 @@ func TestPairsComputeTheSame(t *testing.T) {
 	}
 }
 
-// nearFM compares the gradients that were added with those computed by samples. before contains
-// the earlier gradients of the distinct rows, rest those of the other columns.
+// nearFM compares the gradients that were added with gradients computed sample by sample. before
+// contains the earlier gradients of the distinct rows, and rest the gradients of the other columns.
 func (x *distinctTest) nearFM(p *Distinct, want, before, rest []float32) {
 	in, got, sum := x.spec.In, []float32(nil), []float32(nil)
 	for i, q := range x.columns {

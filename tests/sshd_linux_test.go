@@ -244,8 +244,8 @@ func (c *cluster) logins(t *testing.T) {
 	c.empty(t)
 }
 
-// ports trains with a firewall on every host that drops packets to ports other than sshd's and
-// those of -ports.
+// ports trains with a firewall on every host that drops packets to all ports except sshd's and the
+// ports of -ports.
 func (c *cluster) ports(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skipf("%v: install nftables", err)

@@ -65,8 +65,8 @@ func take(c *collective.Comm, a collective.Algorithm) {
 	c.SetCosts(k)
 }
 
-// TestRingTakesTheTimeOfTheFormula: the modelled time, messages and bytes of a ring are those of
-// the formula.
+// TestRingTakesTheTimeOfTheFormula: the modelled time, messages and bytes of a ring equal the
+// results of the formula.
 func TestRingTakesTheTimeOfTheFormula(t *testing.T) {
 	m := tenGigabit()
 	const n = 1 << 16

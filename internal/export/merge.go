@@ -71,7 +71,7 @@ func (c *cursor) sort(first int) {
 	for i, h := range c.hashes {
 		if line, rest := lineOf(h, lines); line == c.line {
 			b := bucketOf(rest)
-			c.sorted[ends[b]] = hashed{h, first + i} // ends[b] is where the bucket goes on
+			c.sorted[ends[b]] = hashed{h, first + i} // ends[b] is the next free place of the bucket
 			ends[b]++
 		}
 	}

@@ -14,11 +14,11 @@ import "math"
 // unit above zero.
 const Epsilon = 1e-5
 
-// momentum is the weight of a new batch in the running statistics. The formula is that of Ioffe
+// momentum is the weight of a new batch in the running statistics. The formula is from Ioffe
 // and Szegedy 2015. The constants are PyTorch's, because published settings were tuned with them.
 const momentum = 0.1
 
-// Statistics are those of one layer. Evaluation uses the running statistics:
+// Statistics are the statistics of one layer. Evaluation uses the running statistics:
 //
 //	running ← 0.9·running + 0.1·batch
 //

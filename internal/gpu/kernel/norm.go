@@ -8,8 +8,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 )
 
-// Norm holds the buffers of a layer of batch normalisation with Cols units. Mean, InvStd, MeanDy and
-// MeanDyX are those of internal/norm, Scale and Shift the parameters. Partial contains at least
+// Norm holds the buffers of a layer of batch normalisation with Cols units. Package norm
+// computes Mean, InvStd, MeanDy and MeanDyX. Scale and Shift are the parameters. Partial contains at least
 // PartialSums(rows, 2·Cols) floats.
 type Norm struct {
 	Rows, Cols      int

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNorm compares the bits with those of the formulas of package dense. Sums are in double
-// precision by stretches of rows, and their order does not show in single precision here.
+// TestNorm compares the kernels with the formulas of package dense, bit by bit. Sums are in double
+// precision, so here their order does not change the result in single precision.
 func TestNorm(t *testing.T) {
 	for _, shape := range [][2]int{{0, 3}, {1, 1}, {64, 5}, {150, 37}} {
 		rows, cols := shape[0], shape[1]

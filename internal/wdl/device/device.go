@@ -130,7 +130,7 @@ func need(a *dense.Arena, c *config.Config, l layout.Layout, rows int) (int64, e
 	return 4 * (int64(2*values+states+rest) + int64(batch.device)), nil
 }
 
-// place allocates the memory of the device and divides that of the parameters.
+// place allocates memory of the device and divides the part that the parameters use.
 func (d *Device) place(c *config.Config) (err error) {
 	values, states, norms, rest := lengthsOf(d.arena, c)
 	if d.own, err = newMemory(d.device, 2*values+states+rest); err != nil {
