@@ -275,7 +275,7 @@ func TestServerOfTheDocument(t *testing.T) {
 	fatal.If(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Server\n")
 	lines := regexp.MustCompile(`(?m)^    (\S.*)$`).FindAllStringSubmatch(section, 5)
-	if len(lines) != 5 || !strings.HasPrefix(lines[0][1], "go build") || !strings.HasPrefix(lines[4][1], "curl -d '") {
+	if len(lines) != 5 || !strings.HasPrefix(lines[0][1], "CGO_ENABLED=0 go build -o wdlrun ") || !strings.HasPrefix(lines[4][1], "curl -d '") {
 		t.Fatalf("%q", lines)
 	}
 	dir := t.TempDir()
