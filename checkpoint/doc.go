@@ -77,7 +77,7 @@
 //
 // The checksum is the first one in the base's manifest. It covers all files of the base, so no
 // other checkpoint can replace it. Part files are the same in both versions. The caller defines
-// how the sections of an incremental checkpoint combine with those of its base. Open follows the
+// how the sections of an incremental checkpoint combine with the sections of its base. Open follows the
 // chain to the full checkpoint and rejects it if a link is missing, damaged or different. Latest
 // then uses the newest intact one. Prune keeps checkpoints that are still a base, and Copy copies
 // them too. A chain has at most 1024 links.

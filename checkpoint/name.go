@@ -216,7 +216,7 @@ func absent(dir string) error {
 		for _, f := range found[:min(len(found), maxNamed)] {
 			steps = append(steps, strconv.FormatInt(f.Step, 10))
 		}
-		text += fmt.Sprintf("; in the same root are those of steps %s", strings.Join(steps, ", "))
+		text += fmt.Sprintf("; the same root has steps %s", strings.Join(steps, ", "))
 		if len(found) > maxNamed {
 			text += fmt.Sprintf(" and %d more", len(found)-maxNamed)
 		}

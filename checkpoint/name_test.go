@@ -206,7 +206,7 @@ func TestAbsentIsNotDamaged(t *testing.T) {
 	_, opened := Open(Dir(root, 99))
 	_, _, resolved := Resolve(Dir(root, 99))
 	for _, err := range []error{opened, resolved} {
-		if !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "step-000000099: it is not there: never committed, or pruned since; in the same root are those of steps 9, 8, 7, 6, 5, 4, 3, 2 and 2 more") {
+		if !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "step-000000099: it is not there: never committed, or pruned since; the same root has steps 9, 8, 7, 6, 5, 4, 3, 2 and 2 more") {
 			t.Error(err)
 		}
 	}

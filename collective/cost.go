@@ -63,7 +63,7 @@ type Shape struct {
 	Hosts   int  // number of hosts; 0: unknown
 	Most    int  // ranks of the largest host
 	Least   int  // ranks of the smallest host
-	Windows bool // all ranks share memory, or, if the hosts are known, those of each host do
+	Windows bool // all ranks share memory; if the hosts are known, all ranks of each host do
 }
 
 // candidates returns the algorithms of a call, the preferred one first.

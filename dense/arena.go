@@ -213,7 +213,7 @@ func (a *Arena) attach(b *Arena, call string, grads []float32) {
 // again. Build, Apply and Load call it.
 func (a *Arena) Changed() { a.version++ }
 
-// Version returns the number of calls of Changed, for an image those of its arena. A copy
+// Version returns the number of calls of Changed, for an image the calls of its arena. A copy
 // of the values is current as long as Version is the same.
 func (a *Arena) Version() uint64 {
 	if a.of != nil {

@@ -41,7 +41,7 @@ func TestInitialValuesAreAFunctionOfSeedNameAndIndex(t *testing.T) {
 		square += float64(v) * float64(v) / float64(len(w))
 	}
 	if math.Abs(mean) > 0.05*limit || math.Abs(square*3/limit/limit-1) > 0.1 {
-		t.Errorf("mean %v and mean square %v are not those of uniform values within ±%v", mean, square, limit)
+		t.Errorf("mean %v and mean square %v: uniform values within ±%v have others", mean, square, limit)
 	}
 	// The bits are part of the format of a run: a resumed or repeated run must get them again.
 	pinned := []float32{0.09045744, -0.16717342, 0.3088618}

@@ -28,7 +28,7 @@ type Columns struct {
 //
 // An embedding costs n·Dim·H multiply-adds per product instead of B·Dim·H, and two passes
 // that add B rows of H values. The other columns of the input are computed as in Linear.
-// The order of the sums differs from that of Linear and depends on the embeddings alone.
+// The order of the sums differs from Linear's and depends on the embeddings alone.
 // Exceptions are the gradients of biases and of the weights of the other columns: each
 // worker sums its own rows, then the sums of the workers are added.
 //
@@ -128,7 +128,7 @@ func (p *Distinct) Pays(n, rows, dim int) bool { return 3*dim*(rows-n) > passes*
 func (p *Distinct) Out() int { return p.first.out }
 
 // Own returns the range of gradients in the first worker's arena that End sets for all
-// workers: those of the first layer's weights. The arenas of the others do not change there.
+// workers: the gradients of the first layer's weights. The other workers' arenas do not change there.
 func (p *Distinct) Own() (from, to int) { return p.first.W.at, p.first.W.at + len(p.first.W.Grad) }
 
 // Begin takes the embeddings of a batch of rows rows, by ascending column. It returns the
@@ -301,7 +301,7 @@ func (h *DistinctWorker) Forward(lo, hi int, train bool) (y []float32, err error
 	return y, nil
 }
 
-// Backward adds the gradients of the other layers for rows lo to hi, those of the last
+// Backward adds the gradients of the other layers for rows lo to hi, the last
 // Forward, and keeps the gradient of the first layer's sums.
 func (h *DistinctWorker) Backward(dy []float32, lo, hi int) (err error) {
 	m, out, rows := h.mlp, h.first.out, hi-lo

@@ -24,7 +24,7 @@ type Spec struct {
 	Dropout    float64 // probability of dropping a hidden unit, in [0, 1)
 	Init       string  // he or pytorch; empty is he
 	BF16       bool    // products in bfloat16; requires relu, hidden layers and an output
-	Out        int     // 0: no last layer, the output is that of the last hidden layer
+	Out        int     // 0: no last layer, the last hidden layer is the output
 }
 
 // maxWidth and maxDepth bound a Spec, far above published CTR models.

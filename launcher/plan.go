@@ -45,7 +45,7 @@ type Mapping string
 
 // In both mappings the ranks of a host have consecutive numbers.
 const (
-	BySlot Mapping = "slot" // all slots of a host before those of the next
+	BySlot Mapping = "slot" // all slots of a host before the slots of the next
 	ByNode Mapping = "node" // equal numbers on all hosts, as far as slots allow
 )
 

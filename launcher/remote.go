@@ -29,7 +29,7 @@ type Remote struct {
 	Agents string   // the folder of this machine's agent, which starts host processes on hosts such as @a
 	Slurm  bool     // srun starts host processes within the present allocation, in place of SSH
 	Net    string   // the network between hosts: 10.0.0.0/8, eth1 or ^docker0, "" for the fastest that all reach
-	Pass   []string // variables that the ranks get in addition to those of their host, NAME=VALUE
+	Pass   []string // variables that the ranks get in addition to their host's, NAME=VALUE
 }
 
 // passed are the prefixes of variables that hosts get without -x.

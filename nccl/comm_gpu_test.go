@@ -214,10 +214,10 @@ func TestSplit(t *testing.T) {
 	noneLeft(t)
 }
 
-// TestErrorsAreThoseOfTheirCall: the text is that of the call that failed, also within a
+// TestErrorsAreThoseOfTheirCall: the text is from the call that failed, also within a
 // group, and no group stays open.
 func TestErrorsAreThoseOfTheirCall(t *testing.T) {
-	runtime.LockOSThread() // an open group is that of a thread
+	runtime.LockOSThread() // an open group belongs to a thread
 	defer runtime.UnlockOSThread()
 	t.Setenv(nccltest.Env, "fail=0@2")
 	for name, launch := range map[string]func(c *Comm, s Stream, k Call) error{

@@ -35,7 +35,7 @@
 //
 //   - Each collective call is numbered and recorded in a ring of 1024. If no call begins
 //     for a second and the last ones are not complete, the next heartbeat carries them,
-//     and the coordinator compares them with those of the other ranks
+//     and the coordinator compares them with the other ranks' calls
 //     (docs/design/0011-disagreement.md). A difference is a verdict that names both sides.
 //     Sends and receives differ between ranks, so they are recorded but not compared.
 //   - Asynchronous errors of NCCL are polled ten times a second and reported to the job.

@@ -74,7 +74,7 @@ func (l *Library) Path() string { return l.path }
 // initialise with it.
 func (l *Library) NewID() (ID, error) { return l.native.newID() }
 
-// owner is what holds the communicators that end together: those of a rank in one
+// owner is what holds the communicators that end together: a rank's in one
 // generation of its job, or one that Connect made, and what is split off them.
 type owner struct {
 	lib    *Library

@@ -61,7 +61,7 @@ func stream(t testing.TB) Stream {
 // device is a context of a rank's own.
 func device(rank int) Context { return Context(0xc0de00 + rank) }
 
-// pointer is the address of x, which the stand-in reads as that of device memory. The
+// pointer is the address of x, which the stand-in reads as a device address. The
 // caller keeps x alive.
 func pointer[T raw.Number](x []T) Pointer { return Pointer(unsafe.Pointer(unsafe.SliceData(x))) }
 

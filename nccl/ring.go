@@ -47,7 +47,7 @@ func (r *ring) add(stream Stream, k *Call) {
 	r.n++
 }
 
-// complete notes that the first n calls are complete, those of them that are on stream.
+// complete notes which of the first n calls, if on stream, are complete.
 func (r *ring) complete(stream Stream, n uint64) {
 	for i := range r.used {
 		if d := &r.done[i]; d.stream == stream {
@@ -85,7 +85,7 @@ func (r *ring) pending() (record, bool) {
 	return record{}, false
 }
 
-// compared returns the collective calls that are to be compared with those of other ranks:
+// compared returns the collective calls to compare with other ranks' calls:
 // the oldest that are not known to be complete.
 func (r *ring) compared() (all []record) {
 	for i := r.first(); i < r.n && len(all) < reported; i++ {

@@ -1,7 +1,7 @@
 // Package optim holds the update rules that turn a gradient into a change of
 // parameters. A rule works on one vector of parameters, its gradient and its
 // state. Package dense applies it to a layer, package sparse to the rows of a
-// table. The loops are those of internal/f32: every machine gives the same bits.
+// table. The loops are in internal/f32: every machine gives the same bits.
 //
 //	rule             state per n parameters   source
 //	sgd              0                        Robbins and Monro 1951

@@ -22,7 +22,7 @@ type GroupConfig struct {
 	Size       int
 	Generation int
 
-	// Version is the version that every member must have; "" takes that of the first to
+	// Version is the version that every member must have; "" takes the version of the first to
 	// join.
 	Version string
 

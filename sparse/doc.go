@@ -45,10 +45,10 @@
 //	                    that no batch in flight has       caller reduces others │
 //	                    rows that batch i has: after Apply(i) ──────────────────┘
 //
-// Prepare, Complete and this Push are those of [Store.Pipeline].
+// Prepare, Complete and this Push are methods of [Store.Pipeline].
 //
 // The owner has the keys of batch i, so it knows which rows of batch i+1 will change. It sends the
-// others at once, with one bit per key that marks them. Results equal those of Pull to the bit.
+// others at once, with one bit per key that marks them. Results equal Pull's to the bit.
 // The idea is from Agarwal et al. 2023 (BagPipe), who cache rows because the overlap of
 // neighbouring batches is small and known in advance. Rows are never sent ahead if every step
 // changes them (parts with DenseL2) or may remove them (tables that evict).
@@ -64,7 +64,7 @@
 //
 // [Copies.Refresh] gives every rank the rows of [Replicated] tables, so that reading them sends
 // nothing. One rank per key, its home, sums the gradients in rank order. Every rank takes the same
-// optimizer step with the sum, so results equal those of [Rows] to the bit. A Pull sends each peer one
+// optimizer step with the sum, so results equal the results of [Rows] to the bit. A Pull sends each peer one
 // bit per copied key, and a Push is three all-to-alls.
 //
 // A batch requests a key once, however often it occurs, so even Zipf's law leaves little imbalance.

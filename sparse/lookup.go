@@ -51,7 +51,7 @@ func (s *Store) NewLookup() *Lookup {
 }
 
 // Counters returns the counts of this batch's Pull. GradBytesSent is the size of the
-// gradients that a Push sends, except those of pooled tables.
+// gradients that a Push sends, except for pooled tables.
 func (l *Lookup) Counters() Counters {
 	c := l.tally
 	for r, n := range l.want.gradBytes {
@@ -88,13 +88,13 @@ func (l *Lookup) part(call string, f, p, from, to, length, stride int) (*feature
 	return x, lo, dim
 }
 
-// Pool writes the pooled values of part p of feature f: those of bag b to
+// Pool writes the pooled values of part p of feature f: the values of bag b to
 // dst[b·stride : b·stride+dim], added to the previous values if add is set.
 func (l *Lookup) Pool(f, p int, dst []float32, stride int, add bool) {
 	l.PoolRange(f, p, 0, l.bags(f), dst, stride, add)
 }
 
-// PoolRange is Pool for the bags from ≤ b < to, and writes those of bag from to the
+// PoolRange is Pool for the bags from ≤ b < to, and writes the values of bag from to the
 // start of dst. Several goroutines may call it at once.
 func (l *Lookup) PoolRange(f, p, from, to int, dst []float32, stride int, add bool) {
 	x, lo, dim := l.part("PoolRange", f, p, from, to, len(dst), stride)

@@ -23,7 +23,7 @@ type Pipeline struct {
 func (s *Store) Pipeline() *Pipeline { return &s.pipeline }
 
 // Start runs Prepare and Push in a goroutine that exchanges over ex: the same ranks as
-// those of the store, on another channel. Without Start, both run before they return.
+// the store's exchanges, on another channel. Without Start, both run before they return.
 // Every rank makes the same choice. Store.Close ends the goroutine.
 func (p *Pipeline) Start(ex Exchanger) error {
 	s := p.store

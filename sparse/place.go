@@ -2,7 +2,7 @@ package sparse
 
 import "github.com/wdlrun/wdlrun/sparse/table"
 
-// Salt returns a number that separates the keys of a table from those of other tables.
+// Salt returns a number that separates the keys of a table from the keys of other tables.
 // Without it the same rank would own key 0, often the most frequent one, of every table.
 func Salt(name string) uint64 { return table.Salt(name) }
 

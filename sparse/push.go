@@ -89,7 +89,7 @@ func (s *Store) mayPush(l *Lookup) error {
 	return fmt.Errorf("sparse: push: rank %d of %d: %s", s.rank, s.size, why)
 }
 
-// exchangeGrads sends the gradients to the owners; visit receives those of each rank.
+// exchangeGrads sends the gradients to the owners; visit receives the gradients of each rank.
 func (s *Store) exchangeGrads(l *Lookup, k *link, visit func(from int, part []byte) error) error {
 	return s.sendGrads(l, k, l.wireGrads(), visit)
 }

@@ -96,7 +96,7 @@ func (c *Replica) pairUp(buddy []int) (all []int, ward int, err error) {
 	ward, wards := -1, make([]bool, s.size)
 	for r, b := range all {
 		if len(all) != s.size || b < 0 || b >= s.size || b == r || wards[b] {
-			return nil, 0, fmt.Errorf("buddies %v of %d ranks: each must have another, and be that of one", all, s.size)
+			return nil, 0, fmt.Errorf("buddies %v of %d ranks: each rank must have another rank as its buddy, and be the buddy of one", all, s.size)
 		}
 		if wards[b] = true; b == s.rank {
 			ward = r

@@ -208,7 +208,7 @@ func (c Counters) BytesSent() int64 {
 type TableCounters struct {
 	table.Counters
 	Rows  int64 // current
-	Bytes int64 // current memory of rows and index, including those of a copy
+	Bytes int64 // current memory of rows and index, including a copy's
 
 	// CarriedBytes is the number of bytes that this rank has received and sent as an owner
 	// for training batches: keys, rows or sums, gradients of other ranks, and copies for

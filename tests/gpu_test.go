@@ -303,7 +303,7 @@ func TestGPUCheck(t *testing.T) {
 		failed      []string
 	}{
 		{[]string{sound, "PATH=" + wrong}, 9, nil}, // without python3
-		{[]string{"LD_LIBRARY_PATH=" + wrong, "STANDIN_DEVICES=1"}, 1, []string{"kernels on device 0 (Stand-in 0): update rule 1: 5550 values differ from those of the CPU: value 0 of buffer 0 is ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
+		{[]string{"LD_LIBRARY_PATH=" + wrong, "STANDIN_DEVICES=1"}, 1, []string{"kernels on device 0 (Stand-in 0): update rule 1: 5550 values differ from the CPU's: value 0 of buffer 0 is ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
 		{[]string{"LD_LIBRARY_PATH=" + short, "STANDIN_DEVICES=1"}, 1, []string{"kernels on device 0 (Stand-in 0): pooling: ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
 		{[]string{sound, "STANDIN_DEVICES=1", "STANDIN_FAULT=~cuLaunchKernel 2500 719"}, 2, []string{"parity on device 0 (Stand-in 0): wide_deep: step "}},
 		{[]string{sound, nccltest.Env + "=fail=1@3"}, 6, []string{"collectives on : nccl: rank 1: "}},

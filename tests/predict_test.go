@@ -45,7 +45,7 @@ func TestPredictFormats(t *testing.T) {
 	for i, file := range []string{"in.parquet", "in.jsonl", "in.tfrecord", "in.csv.gz"} {
 		must(t, dir, "data convert -out "+file+" clicks.csv")
 		if o := must(t, dir, fmt.Sprintf("-np %d %s-data %s -out -", i%3+1, predict, file)); o.stdout != string(want) {
-			t.Errorf("%s: the output differs from that of clicks.csv: %.200s", file, o.stdout)
+			t.Errorf("%s: the output differs from the output for clicks.csv: %.200s", file, o.stdout)
 		}
 	}
 	for _, file := range []string{"out.parquet", "out.jsonl", "out.tsv.zst"} {

@@ -40,7 +40,7 @@ const (
 	spanBytes  = 24 // reserved for each span, with its exchanges
 	mostBytes  = 6 * binary.MaxVarintLen64
 
-	_ = uint(31 - Phases) // a phase has five bits, and one number is that of an exchange
+	_ = uint(31 - Phases) // a phase has five bits, and one number marks an exchange
 )
 
 // newTape returns a tape of about keep spans.

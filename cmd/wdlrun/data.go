@@ -68,7 +68,7 @@ type table struct {
 	unread   []string       // fields that cannot be read, with reasons
 	notes    []string       // oddities of the files
 	numbers  []string       // numeric fields of text files, by guess
-	other    bool           // the files are not those of the configuration
+	other    bool           // the files are not the configuration's
 }
 
 // records returns the input of a command, with its format.

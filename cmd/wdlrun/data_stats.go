@@ -23,7 +23,7 @@ func statsCommand(p *program) *cli.Command {
 		Usage:     "print type, distinct and missing values, range and mean of each field",
 		UsageText: "wdlrun data stats [flags] FILE…",
 		Description: `Reads every record once. The number of distinct values is exact up to 1,024 and an estimate
-above, within about 2 %; an estimate is marked with ~. The label is that of -config, otherwise
+above, within about 2 %; an estimate is marked with ~. The label is taken from -config, otherwise
 a column that looks like one. AUC and bits measure how well a single column predicts the label:
 the AUC of a model with no other feature, and the mutual information. They are measured on up
 to 32,768 records of each class. With -index, or with an index in the configuration, the values

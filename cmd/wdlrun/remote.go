@@ -60,7 +60,7 @@ func peers(m *member.Member, getenv func(string) string) wdl.Peers {
 // listsHosts reports whether flags name the hosts.
 func listsHosts(c *cli.Context) bool { return c.String("H") != "" || c.String("hostfile") != "" }
 
-// hostsOf returns the hosts named by flags. Without such flags it returns those of the
+// hostsOf returns the hosts named by flags. Without such flags it returns the hosts of the
 // current Slurm allocation. If that is a single node, this machine, and -np is given, it
 // returns none: the slots are no limit.
 func hostsOf(c *cli.Context) (all []launcher.Host, err error) {

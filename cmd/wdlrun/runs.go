@@ -30,7 +30,7 @@ func runsCommand(p *program) *cli.Command {
 		Name: "runs", Usage: "list the run directories of a folder, with their metrics and differing settings", UsageText: "wdlrun runs [flags] [DIR]",
 		Description: `DIR is the folder of the run directories, by default runs. Each line shows the state of a run
 (running, finished, stopped, failed, killed or unreadable), its duration, its last metrics and
-the settings that differ between the listed runs. The metrics are those of the test data, or of
+the settings that differ between the listed runs. The metrics are computed on the test data, or on
 the validation data if there is no test data.
 
 -where lists the runs that meet all CONDITIONS. A condition is NAME, one of = != < <= > >= or

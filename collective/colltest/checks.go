@@ -113,7 +113,7 @@ func join[T collective.Number](op collective.Op, a, b T) T {
 	return a + b
 }
 
-// same compares the bits of a result with those of the reference.
+// same compares the bits of a result with the bits of the reference.
 func same[T collective.Number](c *collective.Comm, what string, got, want []T) error {
 	if bytes.Equal(raw.Bytes(got), raw.Bytes(want)) {
 		return nil

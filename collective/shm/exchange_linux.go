@@ -156,7 +156,7 @@ func (f *flow) take() bool {
 	return true
 }
 
-// rest returns the bytes of the head that have not moved yet, then those of the body.
+// rest returns the bytes of the head that have not moved yet, then the bytes of the body.
 func (f *flow) rest() []byte {
 	if f.done < headBytes {
 		return f.head[f.done:]

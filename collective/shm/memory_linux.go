@@ -132,7 +132,7 @@ func attach(fd, n int) (memory, error) {
 	if has, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || has&seals != seals {
 		return memory{}, fmt.Errorf("its window is not sealed (%#x, %v)", has, err)
 	}
-	return mapShared(fd, n) // page tables fill on use: P ranks would otherwise fill those of P windows each
+	return mapShared(fd, n) // page tables fill on use: otherwise each of P ranks would fill the page tables of P windows
 }
 
 // unmap frees the memory.

@@ -3,7 +3,7 @@
 //
 // # Files
 //
-// The folder ~/.config/wdlrun, or that of XDG_CONFIG_HOME, has two files.
+// The folder ~/.config/wdlrun, or wdlrun in XDG_CONFIG_HOME, has two files.
 //
 //	host.key   the private key of this machine, base64, mode 0600
 //	roster     a line for each admitted machine: peer ID, space, name
@@ -80,7 +80,7 @@ type Peer struct {
 
 // Machine describes a machine with an agent.
 type Machine struct {
-	Name    string `json:"name"` // on the roster, else that of the host
+	Name    string `json:"name"` // on the roster, else the host's
 	ID      string `json:"id"`
 	Host    string `json:"host,omitempty"`
 	Cores   int    `json:"cores,omitempty"`

@@ -26,7 +26,7 @@ type loop struct {
 	seen    int                 // keeps the compiler from removing the reading of results
 }
 
-// decide replaces words by those of rank 0 on every rank.
+// decide sends rank 0's words to every rank.
 func (l *loop) decide(words ...int64) error {
 	copy(l.word[:], words)
 	return collective.Broadcast(l.c, l.word[:len(words)], 0)

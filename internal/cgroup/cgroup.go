@@ -1,4 +1,4 @@
-// Package cgroup reads the memory limits of this process: those of its control groups
+// Package cgroup reads the memory limits of this process: the limits of its control groups
 // (versions 1 and 2), by which containers and batch systems limit a job, and the memory of
 // the machine. A limit that cannot be read is ignored.
 package cgroup

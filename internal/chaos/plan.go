@@ -13,7 +13,7 @@ const firstSteps = 100
 const longestStop = 2 * time.Second
 
 // Plan draws the ranks and times that a spec leaves out, for a world of size ranks. Faults are in the order
-// of the spec, with those of random in its place; a fault is identified by its index. The
+// of the spec, with the faults of random in its place; a fault is identified by its index. The
 // same spec, seed and size give the same plan. The spec must be valid for the size.
 func (s Spec) Plan(seed uint64, size int) []Fault {
 	rng := rand.New(rand.NewPCG(seed, 0x63686173))

@@ -10,7 +10,7 @@ import (
 // Limits of a text.
 const (
 	MaxText   = 64 << 10
-	MaxFaults = 10_000 // including those of random
+	MaxFaults = 10_000 // including the faults of random
 	maxRank   = 1<<16 - 1
 	maxStep   = 1 << 50
 	maxTime   = 365 * 24 * time.Hour

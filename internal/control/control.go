@@ -91,7 +91,7 @@ const (
 	handshakeTimeout = 10 * time.Second
 
 	// unprovenMax is the number of connections kept that have not proved the key, in addition
-	// to those of ranks that will.
+	// to the calls of ranks that will.
 	unprovenMax = 64
 
 	// settleTimeout bounds the wait for a verdict after a failure was reported: many times

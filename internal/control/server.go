@@ -22,7 +22,7 @@ type Config struct {
 	Key        rank.Key
 	Size       int
 	Generation int
-	Version    string        // version of the program; "": that of the first rank
+	Version    string        // version of the program; "": the version of the first rank
 	Timeout    time.Duration // default rank.GroupConfig's
 	Settle     time.Duration // default rank.GroupConfig's
 	Processes  bool          // Started and Exited are called for every rank

@@ -173,7 +173,7 @@ func (d *Dataset) Names() []string { return d.set.Names() }
 // Bytes returns the size of the files as stored.
 func (d *Dataset) Bytes() int64 { return d.set.Bytes() }
 
-// Sums returns a Sum of each file, to compare the files with those of another host.
+// Sums returns a Sum of each file, to compare the files with another host's files.
 func (d *Dataset) Sums() ([]record.Sum, error) { return d.set.Sums() }
 
 // HoldOut keeps a share of the records for validation; Fit does not see them. The choice
@@ -197,7 +197,7 @@ func (d *Dataset) Use(c *Counts) error {
 		return fmt.Errorf("use: counts of another dataset (%016x, here %016x)", c.dataset, d.digest)
 	}
 	if len(c.spans) != 1 || c.spans[0].first != 0 || len(c.spans[0].records) != len(d.set.Blocks) {
-		return fmt.Errorf("use: the counts do not cover all %d blocks; merge those of every part", len(d.set.Blocks))
+		return fmt.Errorf("use: the counts do not cover all %d blocks; merge the counts of every part", len(d.set.Blocks))
 	}
 	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
 		return err

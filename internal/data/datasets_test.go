@@ -41,7 +41,7 @@ var (
 	click  = schema.Label{Field: "clk", Positive: []string{"1"}}
 )
 
-// The rows of Parquet are those of the text: of both parts of Adult, and records 4 to
+// The rows of Parquet are the rows of the text: of both parts of Adult, and records 4 to
 // 10,003 of the taxi trips, where an unknown company is written nan.
 var sets = []dataSet{
 	{"adult/adult.data", adultLayout, rich, 7841, `32561 age:0:1256257 workclass:1836:- fnlwgt:0:6179373392 education:0:-

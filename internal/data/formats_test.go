@@ -16,7 +16,7 @@ import (
 
 // The laws of TestReaderOnAnyNumberOfRanks hold in every format and packing: an
 // epoch is every record once, a step is the same records for any number of
-// ranks, and from every step on the rest equals that of an uninterrupted reader.
+// ranks, and from every step on the rest equals the rest of an uninterrupted reader.
 func TestEveryFormatKeepsTheLaws(t *testing.T) {
 	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
 		const records, batch = 3000, 500

@@ -164,7 +164,7 @@ func keptFrom(r *wire.Reader) map[int32][]byte {
 	return kept
 }
 
-// addKept adds the blocks of kept to those of to.
+// addKept adds the blocks of kept to the blocks of to.
 func addKept(to *map[int32][]byte, kept map[int32][]byte) {
 	if *to == nil {
 		*to = map[int32][]byte{}

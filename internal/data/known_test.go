@@ -23,7 +23,7 @@ import (
 // known holds the expected values of files that other programs wrote: the number of
 // records, then for each column its name, the records without a value and the sum of the
 // values (- for strings). A separate program using only Python's csv, struct and gzip
-// counted them. For Parquet they are those of the source CSV; a value that differs follows
+// counted them. For Parquet they are taken from the source CSV; a value that differs follows
 // an equals sign.
 var known = map[string]string{
 	"fuxictr_tiny_csv_test.csv": `100 clk:0:4 time_stamp:0:- userid:0:61265831 adgroup_id:0:48870401 pid:0:-

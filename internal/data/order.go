@@ -24,7 +24,7 @@ import (
 //
 // A rank reads the decks d ≡ rank (mod ranks) and nothing else. In a round, decks keep
 // their residue modulo 16, so that 2, 4, 8 or 16 ranks have the same share of any batch.
-// If there are more ranks than decks, those of a deck take turns.
+// If there are more ranks than decks, the ranks of a deck take turns.
 //
 // Files that can only be read from their beginning are permuted as blocks. Their sequence
 // has at most 16 decks, so that few files are open, and P ranks divide C decks into P equal

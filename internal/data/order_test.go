@@ -281,7 +281,7 @@ func statisticsCases(t *testing.T, sizes int, each func(t *testing.T, n int64, r
 	}
 }
 
-// TestBatchesAreSamples: the mean position of a batch varies as that of a random sample
+// TestBatchesAreSamples: the mean position of a batch varies as in a random sample
 // does, and does not depend on the batches before it. Beyond memory, a batch of more than
 // C records has several of a deck, which are from W groups: that adds (B/C − 1)/W to the
 // variance. Batches near each other are drawn from the same C·W groups, and so their

@@ -107,7 +107,7 @@ func readerOnAnyNumberOfRanks(t *testing.T, limits limits, path string) {
 	whole := readAll(t, d, e, c)
 	rows := rowsOf(t, whole)
 	if slices.IsSorted(rows) {
-		t.Error("the order is that of the file")
+		t.Error("the order is the file's")
 	}
 	sorted := slices.Clone(rows)
 	slices.Sort(sorted)

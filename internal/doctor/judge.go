@@ -140,7 +140,7 @@ func (r *Report) different() (all []Finding) {
 	return all
 }
 
-// links returns the findings on links. The value of a host is that of its best pair: a
+// links returns the findings on links. The value of a host is the value of its best pair: a
 // slow link of one pair does not lower it. A pair is compared with the worse value of its
 // two hosts, so a slow host does not put all of its pairs into the list.
 func (r *Report) links() (all []Finding) {

@@ -69,7 +69,7 @@ func measure(c *collective.Comm, names [][]byte, progress func()) (pairs []Pair,
 	return pairs, nil
 }
 
-// measurePair measures a group of two. The result is that of its first rank.
+// measurePair measures a group of two. The result is the one of its first rank.
 func measurePair(c *collective.Comm) (p Pair, err error) {
 	one, buf := make([]byte, 1), make([]byte, maxPush)
 	if p.RoundTrip, err = fastest(c, pings, one, one); err != nil {

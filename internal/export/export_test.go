@@ -64,7 +64,7 @@ func evaluate(t *testing.T, run string, each func(b *encode.Batch, logit []float
 	return r
 }
 
-// differences compares the logits of a model with those of an evaluation.
+// differences compares the logits of a model with the logits of an evaluation.
 func differences(t *testing.T, run string, model *export.Model) (rows int, most float64) {
 	t.Helper()
 	scorer, err := model.NewScorer()

@@ -151,7 +151,7 @@ func tableOf(c codec, salt uint64, n int, pause Pause, each func(f func(hash, ke
 // layers, and each row is copied few times until it is in the largest.
 const layerRatio = 3
 
-// stacked adds a layer to those of a table, oldest first, and merges those that are not
+// stacked adds a layer to the layers of a table, oldest first, and merges those that are not
 // layerRatio times larger than the next. It does not change the given layers.
 func stacked(layers []mapped, newest mapped, pause Pause) []mapped {
 	if newest.n == 0 {

@@ -49,7 +49,7 @@ func (t *onnxTable) search(g *graph) string {
 	return t.sorted
 }
 
-// row returns the row number of a key; that of the zeros if it has no row.
+// row returns the row number of a key, or the row of zeros if it has none.
 func (t *onnxTable) row(key uint64) int {
 	i, ok := slices.BinarySearchFunc(t.keys, key, compareSigned)
 	if !ok {

@@ -229,7 +229,7 @@ func verify(b []byte, sections []section, offset int64, before func(piece []byte
 // pieceBytes is the number of bytes read, verified or unmapped at a time.
 const pieceBytes = 1 << 18
 
-// checkTables compares the tables of a manifest with those of the configuration.
+// checkTables compares the tables of a manifest with the configuration's.
 func (b *base) checkTables(m *Manifest) error {
 	if len(b.layout.Tables) != len(m.Tables) {
 		return fmt.Errorf("%s: %d tables, the configuration has %d", manifestName, len(m.Tables), len(b.layout.Tables))

@@ -156,7 +156,7 @@ func (p *Publisher) FromCheckpoint(ctx context.Context, src Source) (m *Model, e
 }
 
 // Publish publishes a version. dense is a saved dense.Arena, own the changes of this rank.
-// It waits for those of other ranks. After an error the version is not visible, and its
+// It waits for the parts of other ranks. After an error the version is not visible, and its
 // changes must be part of the next.
 func (p *Publisher) Publish(ctx context.Context, v Last, dense []byte, own Piece) error {
 	err := p.publish(ctx, v, dense, own)

@@ -64,7 +64,7 @@ func (w *writer) endTable(p *placer, name string, width int) (Table, file, error
 	return Table{Name: name, File: f.Name, Rows: int64(p.n), Width: width, Lines: int64(p.lines)}, f, err
 }
 
-// add adds a row. Shards come in order; those of a table are ranges of hashes.
+// add adds a row. Shards come in order; the shards of a table are ranges of hashes.
 func (t *tableWriter) add(shard int, key uint64, values []float32) error {
 	if shard != t.shard && len(t.keys) >= leastHeld {
 		if err := t.flush(t.shard + 1); err != nil {

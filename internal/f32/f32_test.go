@@ -189,7 +189,7 @@ func TestGradWeightOfPartsOfABatch(t *testing.T) {
 			room.GradWeight(parts.dw, parts.db, parts.x[begin*70:end*70], parts.dy[begin*50:end*50], end-begin, 70, 50)
 		}
 		if !same(whole.db, parts.db) || !same(whole.dw, parts.dw) {
-			t.Errorf("%s: the gradients of a batch differ from those of its parts", name)
+			t.Errorf("%s: the gradients of a batch differ from the sum over its parts", name)
 		}
 	})
 }

@@ -5,13 +5,13 @@
 // columns): x is rows×in, y is rows×out, w is in×out, bias is out. A batch is
 // the rows of x; 0 rows are allowed everywhere.
 //
-// The interface is that of a layer, not of BLAS, so that weights are packed once per step
+// The interface is a layer's, not BLAS's, so that weights are packed once per step
 // and bias, ReLU and the ReLU's gradient are fused into the products.
 //
 // Order of additions. Every element of a product is one chain over in (or out, or rows) in
 // ascending order, starting from the bias, from 0 or from the accumulated value. One row's
 // output therefore does not depend on the rows around it, and weight gradients of a batch
-// in parts equal those of the whole. Each product and its addition are rounded once, on
+// in parts equal the bits of the whole. Each product and its addition are rounded once, on
 // every machine. The plain loops of portable.go are the specification, which the kernels of
 // AVX-512, AVX2 and NEON match bit by bit. Only the payload of a NaN may differ.
 //

@@ -104,7 +104,7 @@ func (k *WorkBF16) toFloat(c []float32, ldc int, a []BF16, b *pairs, j int, init
 }
 
 // toHalf sets 32 rows of c to a·b with row, floor and gate, for blocks of 32 columns. Rows
-// of gate are laid out like those of c.
+// of gate are laid out like the rows of c.
 func (k *WorkBF16) toHalf(c []BF16, ldc int, a []BF16, b *pairs, gate []BF16, blocks int, floor float32) {
 	if !assembled() || b.depth == 0 {
 		k.toHalfPlain(c, ldc, a, b, gate, blocks, floor)

@@ -1,6 +1,6 @@
 package f32
 
-// Products of a tile with weights of few columns, such as those of an embedding, are
+// Products of a tile with weights of few columns, such as an embedding's, are
 // computed in two ways. If the columns fill vectors of AVX-512, or halves of them, lanes
 // are columns. Otherwise lanes are rows, which must be transposed first.
 
@@ -8,7 +8,7 @@ package f32
 const narrowRows = 16
 
 // narrowKernel sets some columns of blocks of c to a·w, or adds the product. Rows of a are
-// those of a tile; w is a panel of k rows.
+// a tile's; w is a panel of k rows.
 type narrowKernel func(c, a, w *float32, k, blocks, ldc, add int)
 
 // narrows reports whether lanes should be columns in a product with cols columns of a tile

@@ -4,42 +4,42 @@
 
 package f32
 
-// eightsSGDAVX512 updates n ≥ 1 rows of 8 values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
+// eightsSGDAVX512 updates n ≥ 1 rows of 8 values. With each pair except the last silent ones, it prefetches a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
 func eightsSGDAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
-// pairsSGDAVX512 updates n ≥ 1 rows of up to 8 values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
+// pairsSGDAVX512 updates n ≥ 1 rows of up to 8 values. With each pair except the last silent ones, it prefetches a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
 func pairsSGDAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
-// eightsAdagradAVX512 updates n ≥ 1 rows of 8 values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
+// eightsAdagradAVX512 updates n ≥ 1 rows of 8 values. With each pair except the last silent ones, it prefetches a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
 func eightsAdagradAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
-// pairsAdagradAVX512 updates n ≥ 1 rows of up to 8 values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
+// pairsAdagradAVX512 updates n ≥ 1 rows of up to 8 values. With each pair except the last silent ones, it prefetches a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
 func pairsAdagradAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
-// eightsAdamAVX512 updates n ≥ 1 rows of 8 values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
+// eightsAdamAVX512 updates n ≥ 1 rows of 8 values. With each pair except the last silent ones, it prefetches a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
 func eightsAdamAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
-// pairsAdamAVX512 updates n ≥ 1 rows of up to 8 values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
+// pairsAdamAVX512 updates n ≥ 1 rows of up to 8 values. With each pair except the last silent ones, it prefetches a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
 func pairsAdamAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
-// eightsFTRLAVX512 updates n ≥ 1 rows of 8 values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
+// eightsFTRLAVX512 updates n ≥ 1 rows of 8 values. With each pair except the last silent ones, it prefetches a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
 func eightsFTRLAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
-// pairsFTRLAVX512 updates n ≥ 1 rows of up to 8 values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
+// pairsFTRLAVX512 updates n ≥ 1 rows of up to 8 values. With each pair except the last silent ones, it prefetches a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
 func pairsFTRLAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)

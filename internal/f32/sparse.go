@@ -9,7 +9,7 @@ import (
 // lists the non-zero values of a, row by row, and multiplies only these. A sum is then the
 // same chain without additions of ±0, which change nothing except −0 to +0. Rows with a sum
 // that ends in −0 are computed again by the dense kernels. If b has a NaN or an infinity,
-// whose product with 0 is NaN, the product is dense. The bits therefore equal those of the
+// whose product with 0 is NaN, the product is dense. The bits therefore equal the bits of the
 // dense product.
 
 // Room is the scratch memory for the products of one goroutine. The zero value is ready for

@@ -4,32 +4,32 @@
 
 package f32
 
-// tileSum8AVX2 sets cols columns, those of 8 vectors, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists lie ldat apart; without init y is added to.
+// tileSum8AVX2 sets cols columns, 8 vectors wide, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.
 //
 //go:noescape
 func tileSum8AVX2(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, cols int, floor float32)
 
-// tileSum1AVX2 sets cols columns, those of 1 vectors, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists lie ldat apart; without init y is added to.
+// tileSum1AVX2 sets cols columns, 1 vectors wide, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.
 //
 //go:noescape
 func tileSum1AVX2(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, cols int, floor float32)
 
-// tileAddAVX2 adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists lie ldat apart.
+// tileAddAVX2 adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists are ldat apart.
 //
 //go:noescape
 func tileAddAVX2(tile *float32, x *float32, at *uint32, set *int, n int, lists int, ldat int)
 
-// tileSum4AVX512 sets cols columns, those of 4 vectors, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists lie ldat apart; without init y is added to.
+// tileSum4AVX512 sets cols columns, 4 vectors wide, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.
 //
 //go:noescape
 func tileSum4AVX512(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, cols int, floor float32)
 
-// tileSum1AVX512 sets cols columns, those of 1 vectors, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists lie ldat apart; without init y is added to.
+// tileSum1AVX512 sets cols columns, 1 vectors wide, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.
 //
 //go:noescape
 func tileSum1AVX512(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, cols int, floor float32)
 
-// tileAddAVX512 adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists lie ldat apart.
+// tileAddAVX512 adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists are ldat apart.
 //
 //go:noescape
 func tileAddAVX512(tile *float32, x *float32, at *uint32, set *int, n int, lists int, ldat int)

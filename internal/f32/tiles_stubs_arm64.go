@@ -4,12 +4,12 @@
 
 package f32
 
-// tileSum8NEON sets cols columns, those of 8 vectors, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.
+// tileSum8NEON sets cols columns, 8 vectors wide, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.
 //
 //go:noescape
 func tileSum8NEON(y, init, tile *float32, at *uint32, n, ldy, lists, ldat, cols int, floor float32)
 
-// tileSum1NEON sets cols columns, those of 1 vectors, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.
+// tileSum1NEON sets cols columns, 1 vectors wide, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.
 //
 //go:noescape
 func tileSum1NEON(y, init, tile *float32, at *uint32, n, ldy, lists, ldat, cols int, floor float32)

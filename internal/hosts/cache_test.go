@@ -93,7 +93,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestPrune keeps the two latest files, those of the last hour, and what is no file of the
+// TestPrune keeps the two latest files, the files of the last hour, and what is no file of the
 // cache.
 func TestPrune(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "wdlrun", "bin")

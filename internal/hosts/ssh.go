@@ -191,7 +191,7 @@ func SamePlatform(system, cpu string) error {
 // for the host and SSH for the client.
 type cause struct{ prints, means, next string }
 
-// sshCauses are causes of ssh, diskCauses those of the script.
+// sshCauses are causes of ssh, diskCauses causes of the script.
 var sshCauses = []cause{
 	{"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if that is expected, remove the old key: ssh-keygen -R HOST"},
 	{"Host key verification failed", "its host key is unknown", "log in once to accept it: SSH HOST true"},

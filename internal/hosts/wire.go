@@ -40,7 +40,7 @@ type Message struct {
 	Protocol int      `json:",omitempty"`
 	Host     string   `json:",omitempty"` // name of the host at the launcher
 	Dir      string   `json:",omitempty"` // working directory
-	Env      []string `json:",omitempty"` // in addition to that of the host process
+	Env      []string `json:",omitempty"` // in addition to the host process's
 	Guard    []string `json:",omitempty"` // arguments of the guard process; empty: no guard
 	Command  []string `json:",omitempty"`
 	Hash     string   `json:",omitempty"` // SHA-256 of the program, in hexadecimal digits

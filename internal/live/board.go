@@ -99,7 +99,7 @@ type Board struct {
 
 	mu          sync.Mutex
 	seq         int64
-	merged      int64 // number of times that earlier points were inserted before those of this job
+	merged      int64 // number of times that earlier points were inserted before this job's points
 	train       runs.Series[trained]
 	valid       runs.Series[evaluated]
 	log         []line
@@ -253,7 +253,7 @@ func (b *Board) look() {
 	b.checkpoints = steps
 }
 
-// remember inserts the points of an earlier job in the run directory before those of this
+// remember inserts the points of an earlier job in the run directory before the points of this
 // one.
 func (b *Board) remember(dir string) {
 	r, err := runs.Read(dir)

@@ -113,7 +113,7 @@ func TestStrangers(t *testing.T) {
 	if _, err := client(t, rank.NewKey()).Read(t.Context(), s.Addr(), "x", 100); err == nil {
 		t.Error("a client with another key reads")
 	}
-	conf, err := key.TLS() // that of the control plane
+	conf, err := key.TLS() // the control plane's
 	fatal.If(t, err)
 	if conn, err := tls.Dial("tcp", s.Addr(), conf); err == nil {
 		conn.Close()

@@ -100,7 +100,7 @@ func resultFindings(r *runs.Run, res *runs.Result) (all []finding) {
 	}
 	if m, of := r.Evaluation(); m != nil {
 		if c := runs.Value(m.Calibration); finite(c) && (c < 0.9 || c > 1.1) {
-			add("compare the share of positive labels in the training data with that of the evaluated data", "the mean prediction is %.2f times the mean label of the %s data", c, of)
+			add("compare the share of positive labels in the training data and in the evaluated data", "the mean prediction is %.2f times the mean label of the %s data", c, of)
 		}
 		if e := runs.Value(m.NormalisedEntropy); e >= 1 {
 			add("check the label and the features: wdlrun data check", "the normalised entropy is %.3f: predicting the base rate is at least as good", e)

@@ -125,7 +125,7 @@ func metricRows(e Evaluation) (rows []metricRow) {
 	add("auc", "AUC", m.AUC, "probability that a positive sample is ranked above a negative one")
 	add("pr_auc", "PR-AUC", m.PRAUC, "average precision")
 	add("", "log-loss", &m.LogLoss, "mean of −ln of the probability predicted for the true class")
-	add("", "normalised entropy", m.NormalisedEntropy, "log-loss divided by that of predicting the base rate; below 1 is better than that")
+	add("", "normalised entropy", m.NormalisedEntropy, "log-loss divided by the log-loss of predicting the base rate; below 1 is better")
 	add("calibration", "calibration", m.Calibration, "mean prediction divided by the share of positives")
 	add("", "ECE", q.ECE, "mean distance of prediction and share of positives over the bins below")
 	add("", "accuracy", &m.Accuracy, "share of samples on the right side of 1/2")

@@ -45,7 +45,7 @@ type indexShape struct {
 	Values []string `json:"values"`
 }
 
-// indexedRun is a run in an index. Its configuration is that of a shape, except for the
+// indexedRun is a run in an index. Its configuration equals a shape, except for the
 // values To of the keys At.
 type indexedRun struct {
 	Name        string             `json:"name"`

@@ -320,8 +320,8 @@ func (r *Run) Evaluation() (m *Metrics, of string) {
 	return nil, ""
 }
 
-// Differing returns the settings that differ between runs: first those of the model, of
-// training, of the data and the label, and last those of single features, tables and the
+// Differing returns the settings that differ between runs: first the settings of the model, of
+// training, of the data and the label, and last the settings of single features, tables and the
 // like. Each of the two groups ends with the settings that some runs do not have.
 func Differing(all []*Summary) (keys []string) {
 	shapes := map[*shape][]*Summary{}

@@ -129,7 +129,7 @@ func serveModel(b *testing.B, m Model) *Server {
 	return s
 }
 
-// BenchmarkPredict measures a request from its bytes to those of the response, without the
+// BenchmarkPredict measures a request from its bytes to the bytes of the response, without the
 // transport.
 func BenchmarkPredict(b *testing.B) {
 	s, requests := benchServer(b)

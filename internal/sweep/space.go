@@ -245,7 +245,7 @@ func parseCondition(text string) (*Condition, error) {
 	return c, nil
 }
 
-// fits returns an error if a param cannot follow those of the space.
+// fits returns an error if a param cannot follow the params of the space.
 func (s Space) fits(p Param) error {
 	find := func(key string) int { return slices.IndexFunc(s, func(o Param) bool { return o.Key == key }) }
 	if find(p.Key) >= 0 {

@@ -248,7 +248,7 @@ func (s *Sweep) Peak(t *Trial) (best []Outcome) {
 	return best
 }
 
-// Near returns the numbers of the trials whose mean differs from that of the best trial by at
+// Near returns the numbers of the trials whose mean differs from the best trial's by at
 // most the deviation of the best trial's seeds: they may be as good.
 func (s *Sweep) Near() (near []int) {
 	if s.Best == 0 {

@@ -27,7 +27,7 @@ const (
 	startTag, endTag, hparamsPlugin, mostHParams = "_hparams_/session_start_info", "_hparams_/session_end_info", "hparams", 200
 )
 
-// Keys returns the settings of runs that are written as hyperparameters: those of the
+// Keys returns the settings of runs that are written as hyperparameters: the settings of the
 // model and of training, and all that differ.
 func Keys(all []*runs.Summary) []string {
 	keys := runs.Differing(all)

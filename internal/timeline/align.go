@@ -102,7 +102,7 @@ const (
 	mostStretches = 256
 )
 
-// offsets compares the clock of the ranks in group with that of the ranks in ref.
+// offsets compares the clock of the ranks in group with the clock of the ranks in ref.
 func (t *Timeline) offsets(ref, group []int) (all offsets) {
 	var bounds []bound
 	t.each(func(x *exchange) {

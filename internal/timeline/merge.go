@@ -28,7 +28,7 @@ const maxMerged = 1 << 24
 // Merge writes one Chrome trace of all ranks, packed with gzip: a process for each rank,
 // with lanes for phases, buckets, waiting, the reader and checkpoints. An arrow leads from the last rank to enter an exchange to those that it delayed by at least
 // DelayShare of their step. Times are relative to the first span. It returns how many
-// events were left out, those of the earliest steps.
+// events were left out, from the earliest steps.
 func (t *Timeline) Merge(w io.Writer) (cut int, err error) {
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {

@@ -45,7 +45,7 @@ type step struct {
 	at     []stretch // by index of the rank
 }
 
-// stretch is the range of a step's spans in those of a rank: Spans[lo:hi].
+// stretch is the range of a step's spans within a rank's: Spans[lo:hi].
 type stretch struct{ lo, hi int }
 
 // inStep reports whether a phase is part of a training step.

@@ -206,7 +206,7 @@ func TestClocksOfHostsAreAligned(t *testing.T) {
 		}
 		for r := range at {
 			if d := at[r] - at[0]; d > flight*1e3 || d < -flight*1e3 {
-				t.Fatalf("step %d: compute of rank %d begins %d ns after that of rank 0", s.number, r, d)
+				t.Fatalf("step %d: compute of rank %d begins %d ns after rank 0's", s.number, r, d)
 			}
 		}
 	}

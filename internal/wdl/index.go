@@ -18,7 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// IndexOptions are the options of a feature index. Only those of rank 0 are used.
+// IndexOptions are the options of a feature index. Only rank 0's are used.
 type IndexOptions struct {
 	Config *config.Config // nil: config.Default
 	Set    []string       // settings that override the configuration's
@@ -92,7 +92,7 @@ func CheckIndex(o IndexOptions) error {
 		return err
 	}
 	if s := input.SchemaOf(c); len(s.NeedsFit()) == 0 {
-		return errors.New("index: no feature takes anything from the data: encode: vocabulary, quantile, standardise and those of dates do")
+		return errors.New("index: no feature takes anything from the data: encode: vocabulary, quantile, standardise and the encodings of dates do")
 	}
 	if c.Data.EachHost() && o.Away {
 		return nil

@@ -61,7 +61,7 @@ var recipes = map[string][2]string{
 }
 
 // TestResumeGivesTheSameBits resumes from a checkpoint inside an epoch and compares the bytes
-// with those of the uninterrupted training.
+// with the checkpoints of the uninterrupted training.
 func TestResumeGivesTheSameBits(t *testing.T) {
 	path := wdltest.Clicks(t, 1500)
 	for name, r := range recipes {

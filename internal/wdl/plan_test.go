@@ -111,7 +111,7 @@ func TestSightingsArePlanned(t *testing.T) {
 	}
 }
 
-// TestDenseNeeds: the dense part of a plan, which reads no records, equals that of the model.
+// TestDenseNeeds: the dense part of a plan, which reads no records, equals the model's.
 func TestDenseNeeds(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{"", "model.kind=dcn_v2", "model.kind=xdeepfm", "model.batch_norm=true", "train.optimizer.dense={kind: adam}", "model.deep=false"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
 
-// replay sets configuration and mode to those of the run to repeat.
+// replay takes configuration and mode from the run to repeat.
 func (o *Options) replay(size int) error {
 	all, err := save.ReadModes(o.Replay)
 	if errors.Is(err, fs.ErrNotExist) {

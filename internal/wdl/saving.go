@@ -36,7 +36,7 @@ type saves struct {
 	epoch      int64         // step at the end of the last epoch of this job
 	at         time.Time     // when the last checkpoint began
 	before     best          // the best evaluation before the one that is being saved
-	failedBest bool          // the last checkpoint was that of the best epoch, and failed
+	failedBest bool          // the last checkpoint was for the best epoch, and failed
 }
 
 // open prepares the checkpoints of this job.

@@ -105,7 +105,7 @@ func TestStreamOfFolders(t *testing.T) {
 }
 
 // TestResumeInAStreamGivesTheSameBits resumes from the checkpoint of every step and compares
-// the bytes with those of the uninterrupted training.
+// the bytes with the bytes of the uninterrupted training.
 func TestResumeInAStreamGivesTheSameBits(t *testing.T) {
 	patient.Long(t)
 	everyday(t)

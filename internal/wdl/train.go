@@ -16,7 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// load replaces parameters, tables and cursor with those of a checkpoint of any world size. A
+// load restores parameters, tables and cursor from a checkpoint of any world size. A
 // cursor inside an epoch requires unchanged training data.
 func (j *job) load(c *checkpoint.Checkpoint) error {
 	j.rec.Enter(trace.Restore)

@@ -91,7 +91,7 @@ func call(m collective.Made) rank.Call {
 
 // WatchCalls sets f to be called at each heartbeat of this generation. f returns at most
 // room collective calls that this rank has begun outside Comm, on other channels than those
-// of Comm. The coordinator compares them with those of the other ranks (rank.Calls). f must
+// of Comm. The coordinator compares them with the calls of the other ranks (rank.Calls). f must
 // not block, and reports each standstill once.
 func (m *Member) WatchCalls(f func(now time.Time, room int) []rank.Call) {
 	if m.calls == nil {

@@ -71,7 +71,7 @@ type Evict struct {
 
 	// MaxRows bounds the rows of the table over all ranks after each step; 0: no limit. It
 	// is divided among the shards ([Evict.Share]). A shard above its share removes its
-	// oldest rows or, with a HalfLife, those of the lowest score, until it holds share -
+	// oldest rows or, with a HalfLife, the rows of the lowest score, until it holds share -
 	// share/16. The table then holds at most max(MaxRows, shards) rows. It holds fewer if
 	// keys are spread unevenly, because a shard removes rows even if others are below their
 	// share.

@@ -34,7 +34,7 @@ func (r *removals) add(key uint64, step int64) {
 	r.keys, r.steps = append(r.keys, key), append(r.steps, uint32(step))
 }
 
-// forget drops the first n removals, those of steps up to lost. It copies the rest, because
+// forget drops the first n removals, which are from steps up to lost. It copies the rest, because
 // a snapshot may still read the old slice.
 func (r *removals) forget(lost int64, n int) {
 	r.lost = lost

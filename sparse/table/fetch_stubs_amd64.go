@@ -59,7 +59,7 @@ func prefetchPointers(hashes *uint64, n int, shift int, flat *byte)
 //go:noescape
 func prefetchBuckets(starts **byte, hashes *uint64, n int, shift int, flat *byte, masks *uint16)
 
-// matchBuckets writes the rows of those of n > 0 keys, at most 256, that are in the buckets at starts, and 0 for others. It returns how many others the marks of their buckets have, writes which to missed, which has room for n, and returns the bits of all rows. Buckets are 5 keys of 8 bytes, 5 rows of 4, and a word with 16 marks in its high half.
+// matchBuckets writes the rows of n > 0 keys, at most 256: the row of each key that is in its bucket at starts, and 0 for others. It returns how many others the marks of their buckets have, writes which to missed, which has room for n, and returns the bits of all rows. Buckets are 5 keys of 8 bytes, 5 rows of 4, and a word with 16 marks in its high half.
 //
 //go:noescape
 func matchBuckets(keys *uint64, hashes *uint64, starts **byte, n int, rows *uint32, missed *byte) (others int, union uint32)

@@ -93,7 +93,7 @@ func (x *index) findGroup(keys []uint64, rows []Row) (cold bool) {
 	return cold
 }
 
-// Read writes the values of rows to dst: those of row i to dst[i·stride : i·stride+V]. For
+// Read writes the values of rows to dst: the values of row i to dst[i·stride : i·stride+V]. For
 // a row of 0 it writes the initial values of the key or, if keys is nil, negative zeros.
 // They add nothing to a sum, and no trained row consists of them (see [IsUnknown]).
 func (t *steps) Read(keys []uint64, rows []Row, dst []float32, stride int) {

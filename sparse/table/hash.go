@@ -15,7 +15,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Salt returns a number that separates the keys of a table from those of other tables.
+// Salt returns a number that separates the keys of a table from the keys of other tables.
 // Without it the same rank would own key 0, often the most frequent one, of every table.
 func Salt(table string) uint64 {
 	h := fnv.New64a()

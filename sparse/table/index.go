@@ -18,7 +18,7 @@ type index struct {
 	shards []directory
 	flat   []*bucket // by the first depth bits of a hash: first bucket of its segment, or of none; nil if a segment is deeper
 	masks  []uint16  // by the same bits: the segment's buckets minus one. Two slices need 10 bytes per entry, one of slices 24
-	depth  uint      // number of hash bits that index flat: those of a shard plus the depth of its deepest segment
+	depth  uint      // number of hash bits that index flat: the bits of a shard plus the depth of its deepest segment
 	keys   []int     // by shard: number of keys, kept together because they are summed often
 	large  slabs     // segments with maxSegment buckets
 	used   uint32    // items of large in use

@@ -6,7 +6,7 @@ import (
 )
 
 // curves has tables for approximations of logarithm, sine and cosine that are several times
-// as fast as those of package math. An approximation is used only if its largest error
+// as fast as the functions of package math. An approximation is used only if its largest error
 // cannot change the float32 that it is rounded to (see settled). Initial values therefore
 // keep the bits of package math.
 type curves struct {

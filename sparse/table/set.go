@@ -38,7 +38,7 @@ type setSlot struct {
 
 const (
 	minSetSlots = 512
-	// setChunk is the number of slots that are prefetched before those of the previous
+	// setChunk is the number of slots that are prefetched before the slots of the previous
 	// chunk are read: a few times the number that a core can wait for at once. Twice as
 	// many were a tenth slower if slots exceed the second-level cache.
 	setChunk = 64
@@ -117,7 +117,7 @@ func (s *Set) Owners() []int32 { return s.owners }
 func (s *Set) Counts() []int { return s.counts }
 
 // Add adds keys and writes the number of each to ids. If the slots exceed the second-level
-// cache, Add prefetches those of later keys.
+// cache, Add prefetches the slots of later keys.
 func (s *Set) Add(keys []uint64, ids []uint32) {
 	ids = ids[:len(keys)]
 	var hashes [2][setChunk]uint64

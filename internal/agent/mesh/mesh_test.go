@@ -372,7 +372,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestNames: a machine without a name has that of its host, unless another machine has it
+// TestNames: a machine without a name has its host's name, unless another machine has it
 // too.
 func TestNames(t *testing.T) {
 	a, b, c := newMachine(t), newMachine(t), newMachine(t)

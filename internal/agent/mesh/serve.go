@@ -157,7 +157,7 @@ func (m *Mesh) fault(id peer.ID) (fault, host string) {
 	return cmp.Or(fault, "no attempt has succeeded yet"+startThere), host
 }
 
-// ownName returns the name of this machine: that of the roster, otherwise the host's name.
+// ownName returns the name of this machine: its name on the roster, otherwise the host's name.
 func (m *Mesh) ownName() string {
 	if name := m.gate.current().NameOf(m.id); name != "" {
 		return name

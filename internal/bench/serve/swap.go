@@ -17,7 +17,7 @@ import (
 
 const reloadMethod = "/tensorflow.serving.ModelService/HandleReloadConfigRequest"
 
-// swapSettle is how long after a switch requests still count as those of a switch: the old
+// swapSettle is how long after a switch requests still count as requests during a switch: the old
 // version is being closed and the caches are cold.
 const swapSettle = time.Second
 

@@ -44,7 +44,7 @@ type Result struct {
 	Machine Machine  `json:"machine"`
 }
 
-// Part is the time of a part of the step. The medians of the parts need not sum to that of
+// Part is the time of a part of the step. The medians of the parts need not sum to the median of
 // the step.
 type Part struct {
 	Name  string  `json:"name"`
@@ -184,7 +184,7 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// table writes the parts: their times, costs and floors. Costs and floors are those of a CPU.
+// table writes the parts: their times, costs and floors. Costs and floors are for a CPU.
 func (r Result) table(b *strings.Builder) {
 	total := 0.0
 	for _, p := range r.Parts {

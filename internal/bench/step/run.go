@@ -268,7 +268,7 @@ type snapshot struct {
 	runtime [3]float64    // values of runtimeCounters
 }
 
-// runtimeCounters are the CPU seconds of the collector, those of the process, and the
+// runtimeCounters are the CPU seconds of the collector and of the process, and the
 // seconds for which goroutines waited for locks.
 var runtimeCounters = [3]string{"/cpu/classes/gc/total:cpu-seconds", "/cpu/classes/total:cpu-seconds", "/sync/mutex/wait/total:seconds"}
 

@@ -76,7 +76,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestStepsAllocateNothing: neither do those of two ranks, whose counts, keys, rows
+// TestStepsAllocateNothing: neither do the steps of two ranks, whose counts, keys, rows
 // and gradients travel.
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, ranks := range []int{1, 2} {

@@ -151,7 +151,7 @@ func (f *featureCode) take(s *statistics) {
 	f.dates = s.dates
 }
 
-// check returns faults of the parsed record other than those of columns: ids that are not
+// check returns faults of the parsed record other than faults of columns: ids that are not
 // integers, weights that are not numbers, crosses with too many combinations.
 func (c *coder) check() *record.Flaw {
 	for i := range c.sparse {

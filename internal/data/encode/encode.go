@@ -18,7 +18,7 @@ type RowCoder struct {
 }
 
 // direct encodes simple records of one format in one pass. For every record that it
-// accepts, its result equals that of parser and coder, which are the specification.
+// accepts, its result equals the result of parser and coder, which are the specification.
 type direct interface {
 	// encode encodes a record as single keys and numbers, and reports whether its label is
 	// 1. If ok is false, parser and coder must encode or reject the record, and the contents

@@ -81,7 +81,7 @@ func twinsOf(t testing.TB, src schema.Source, s schema.Schema) twins {
 	return twins{fast, coderOf()}
 }
 
-// samePlain compares the results of plain for a line with those of parser and coder.
+// samePlain compares the results of plain for a line with the results of parser and coder.
 func samePlain(t *testing.T, x twins, line []byte) (taken bool) {
 	t.Helper()
 	slow := x.slow
@@ -181,7 +181,7 @@ func exampleOf(t *testing.T, pick [4]int) []byte {
 	return tfrecord.AppendExample(nil, []string{"y", "a", "b", "c"}, lists)
 }
 
-// sameSingles compares the results of singles for a record with those of parser and coder.
+// sameSingles compares the results of singles for a record with the results of parser and coder.
 func sameSingles(t *testing.T, x twins, record []byte) (taken bool) {
 	t.Helper()
 	slow := x.slow

@@ -176,7 +176,7 @@ func (e *Encoder) WithIntervals(field string, edges []float64) (with *Encoder, e
 	return compile(s, append(slices.Clip(e.stats), statistics{}))
 }
 
-// Intervals returns the limits between at most most intervals of a field: those of its first
+// Intervals returns the limits between at most most intervals of a field: the intervals of its first
 // feature that divides it, quantile or boundaries, or some of them. It returns nil if there
 // is none, or if a record has several values.
 func (e *Encoder) Intervals(field string, most int) (edges []float64) {

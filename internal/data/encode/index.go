@@ -95,7 +95,7 @@ func (f *Fit) Vocabularies() (all []VocabularySize) {
 // in it. It belongs to one goroutine.
 type Vocabulary struct {
 	Feature, Field  string
-	Values, Unknown int64 // counted values, and those of them without a key
+	Values, Unknown int64 // counted values, and how many of them have no key
 
 	separator string
 	words     *keySet

@@ -43,7 +43,7 @@ func (e *Encoder) WithRanges(all bool) (with *Encoder, ranges []Range, first int
 	return with, ranges, len(e.sparse) - len(e.schema.Crosses), nil
 }
 
-// Outside counts the keys of an entry added by WithRanges: those of values, and those of
+// Outside counts the keys of an entry added by WithRanges: the keys of values, and the keys of
 // values outside the range.
 func Outside(keys []uint64) (values, outside int64) {
 	const inside = 1 // the second of three intervals

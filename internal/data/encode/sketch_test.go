@@ -87,7 +87,7 @@ func TestSketchAgainstSorting(t *testing.T) {
 	}
 }
 
-// checkMoments compares the moments of a sketch with those of the sorted values.
+// checkMoments compares the moments of a sketch with the moments of the sorted values.
 func checkMoments(t *testing.T, name string, offset float64, s *sketch, all []float64) {
 	t.Helper()
 	origin, mean, squares, n := all[len(all)/3], 0.0, 0.0, float64(len(all)) // without the digits of the offset

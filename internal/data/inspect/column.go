@@ -37,7 +37,7 @@ type Column struct {
 	cells cells
 }
 
-// cells are the values of a column. Those of record i end at ends[i], where the next
+// cells are the values of a column. The cells of record i end at ends[i], where the next
 // begin.
 type cells struct {
 	values []string

@@ -210,7 +210,7 @@ func TestInspectAllOfSeveral(t *testing.T) {
 		"none":     {[]string{"1,a\n0,b\n", "1,a\n"}, "column_1 column_2", 3},
 		"comment":  {[]string{"1,a\n0,b\n", "|1x3\n1,a\n"}, "column_1 column_2", 3},
 		"late":     {[]string{objects, objects + `{"label": 1, "rare": 7}` + "\n"}, "label n rare", 41},
-		"headers":  {[]string{"site,label\na,1\nb,0\n", "label,site\n1,a\n"}, "part-01: its header differs from that of", 0},
+		"headers":  {[]string{"site,label\na,1\nb,0\n", "label,site\n1,a\n"}, "part-01: its header differs from the header of", 0},
 		"formats":  {[]string{objects, "PAR1 and so on"}, "part-01 like parquet; name files of one format", 0},
 		"texts":    {[]string{"1,2\n3,4\n", objects}, "part-01 like jsonl", 0},
 		"foreign":  {[]string{objects, "read me first\n"}, "part-01: none of its first lines is a JSON object", 0},

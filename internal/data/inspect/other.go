@@ -9,7 +9,7 @@ import (
 )
 
 // For returns s changed to read these files, which may have another format than those that
-// s was made for. If the format names its fields, it replaces that of s. If only the
+// s was made for. If the format names its fields, it replaces the format of s. If only the
 // format of s names them, the files are read as text with a header.
 func For(s schema.Source, files []string) (schema.Source, error) {
 	own := schema.Source{Format: SelfDescribed(files)}

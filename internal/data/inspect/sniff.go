@@ -343,7 +343,7 @@ func (l *looker) note(form record.Format, s *record.Sample, file int, u record.U
 func (l *looker) foreign(s *record.Sample) error {
 	for i := range l.of {
 		if o := &l.of[i]; i > 0 && o.good == 0 && o.bad > 0 && l.of[0].good > 0 {
-			return fmt.Errorf("%s: none of the records read can be used, but those of %s can; give files of one kind: %s: %s",
+			return fmt.Errorf("%s: none of the records read can be used, but the records of %s can; give files of one kind: %s: %s",
 				s.Files[i].Name, s.Files[0].Name, o.flaw.Place(), o.flaw.Reason())
 		}
 	}

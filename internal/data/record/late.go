@@ -111,7 +111,7 @@ func (s *Set) unseen(fields []string) (late []string) {
 	return late
 }
 
-// Come searches for those of some fields that no first record has. Fields that it finds
+// Come searches for fields, out of some, that no first record has. Fields that it finds
 // are added to the set. late are those that it does not find and that later records may
 // have.
 func (s *Set) Come(fields []string) (late []string) {

@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 )
 
-// objects returns the remote files of a name: one, or those of a folder or a glob,
+// objects returns the remote files of a name: one, or the files of a folder or a glob,
 // filtered as local ones are.
 func objects(p string) ([]File, error) {
 	all, err := remote.Find(context.Background(), p)

@@ -92,7 +92,7 @@ func (f *Files) walk(ctx context.Context, names []string, most int, each func([]
 
 // Check reads the records as Walk does, with all fields, on several threads. It counts
 // readable and unreadable records and finds the places of the first bad ones, at most
-// most. It also finds as many strings in numeric fields. The error is that of the first
+// most. It also finds as many strings in numeric fields. The error is the error of the first
 // file, in order, that cannot be read further; everything before it has been counted.
 func (f *Files) Check(ctx context.Context, threads, most int, numbers []string, progress func(bytes int64)) (w Walked, err error) {
 	threads = max(min(threads, len(f.set.Blocks)), 1)

@@ -105,7 +105,7 @@ func (s *Set) Look(i int) error {
 	case named:
 		s.Fields = union(s.Fields, names)
 	case s.Source.Header && !slices.Equal(names, s.Fields):
-		return fmt.Errorf("%s: its header differs from that of %s: %s, there: %s",
+		return fmt.Errorf("%s: its header differs from the header of %s: %s, there: %s",
 			f.Name, s.Files[0].Name, strings.Join(names, ","), strings.Join(s.Fields, ","))
 	}
 	return nil
@@ -194,7 +194,7 @@ func (s *Set) BytesOf(b int) int64 {
 // Add adds names of fields that may occur.
 func (s *Set) Add(names []string) { s.Fields = union(slices.Clip(s.Fields), names) }
 
-// Named reports whether records name their fields and those of the first ones are known.
+// Named reports whether records name their fields and the fields of the first records are known.
 func (s *Set) Named() bool { return s.Fields != nil && Named(s.Format) }
 
 // AnyName reports whether a field of any name may occur.

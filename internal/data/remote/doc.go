@@ -62,7 +62,7 @@ type Object struct {
 // Address returns the name by which Find finds the object again.
 func (o *Object) Address() string { return o.Name + o.Query }
 
-// Is reports whether a name is that of a remote file.
+// Is reports whether a name is the name of a remote file.
 func Is(name string) bool {
 	for _, s := range []string{"https://", "http://", "s3://", "gs://"} {
 		if strings.HasPrefix(name, s) {

@@ -87,7 +87,7 @@ func (s Source) Reads(columns []string) (fields []string) {
 }
 
 // DeriveFaults calls bad with every fault of Derive and Where, with the keys derive.NAME
-// and where. fields are those of a record; nil if not known yet.
+// and where. fields are the fields of a record; nil if not known yet.
 func (s Source) DeriveFaults(fields []string, bad func(key, why string)) {
 	v := validator{}
 	check := func(key, expression string) *expr.Expr {

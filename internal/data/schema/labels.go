@@ -69,7 +69,7 @@ func (s *Schema) Targets() (list []Target) {
 	return list
 }
 
-// labels checks the settings of labels beyond those of a binary label.
+// labels checks the settings of labels beyond the settings of a binary label.
 func (v *validator) labels() {
 	s := &v.schema
 	if s.Label.IsNone() {
@@ -96,7 +96,7 @@ func (v *validator) labels() {
 	}
 }
 
-// faults returns the faults of a label, except those of its field.
+// faults returns the faults of a label, except for its field.
 func (l *Label) faults(further bool) (list []string) {
 	listed := len(l.Positive) > 0 || len(l.Negative) > 0
 	for _, x := range []struct {

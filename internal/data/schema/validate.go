@@ -369,7 +369,7 @@ func (v *validator) names() {
 	}
 }
 
-// Validate returns all faults of the settings of a source, except those of its files.
+// Validate returns all faults of the settings of a source, except for its files.
 func (s Source) Validate() []error {
 	var v validator
 	if !slices.Contains(Formats(), s.FormatName()) {

@@ -24,7 +24,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/fatal"
 )
 
-// cells returns the values of a file by row, as text; those of a list are joined.
+// cells returns the values of a file by row, as text; the values of a list are joined.
 func cells(t *testing.T, b []byte, names []string) (rows [][]string) {
 	t.Helper()
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
@@ -223,7 +223,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// FuzzTypes converts any bytes as values of every type: the result equals that of a plain
+// FuzzTypes converts any bytes as values of every type: the result equals the result of a plain
 // implementation, or is an error, and it never panics.
 func FuzzTypes(f *testing.F) {
 	f.Add([]byte{0x22, 0x96}, int64(1714566896789012), uint8(2))

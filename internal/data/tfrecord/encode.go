@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
-// AppendExample appends a tf.Example of these features; those of kind None are omitted.
+// AppendExample appends a tf.Example of these features; features of kind None are omitted.
 // Float64 becomes the nearest float32, the only floating point type of tf.Example.
 func AppendExample(dst []byte, names []string, lists []value.List) []byte {
 	// Each message follows its length, so lengths are computed from the inside out.

@@ -104,7 +104,7 @@ func (x *pairs) listed() error {
 	return nil
 }
 
-// triples writes the values of column i as those of a field.
+// triples writes the values of column i as the values of a field.
 func (x *pairs) triples(i, field int) {
 	l := &x.typed[i]
 	for j := range l.Len() {

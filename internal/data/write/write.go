@@ -78,7 +78,7 @@ func New(w io.Writer, l Layout, columns []Column) (Writer, error) {
 type table struct {
 	columns []Column
 	missing []string
-	typed   []value.List // of the record; its texts may be those of the lists written
+	typed   []value.List // of the record; its texts may share memory with the lists written
 	rows    int64
 	texts   []byte // memory of other texts
 }

@@ -182,7 +182,7 @@ func (d *dotBlock) round(gated bool) {
 }
 
 // multiplyPairs is VDPBF16PS, written as bytes: it adds the product of the upper values of
-// a pair of a and of b to each sum, then that of the lower ones, each rounded once.
+// a pair of a and of b to each sum, then the product of the lower ones, each rounded once.
 // Subnormal factors and sums count as 0.
 func multiplyPairs(x *build.Context, sum, a, b int) {
 	const prefixF3 = 0x06

@@ -18,7 +18,7 @@ func tilesNEON(a *asm.Arm) {
 // tileSum keeps a row in registers while it adds the listed rows of tiles.
 func (x neon) tileSum(vecs int) {
 	x.Function(fmt.Sprintf("tileSum%dNEON", vecs), "func(y, init, tile *float32, at *uint32, n, ldy, lists, ldat, cols int, floor float32)",
-		fmt.Sprintf("sets cols columns, those of %d vectors, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.", vecs))
+		fmt.Sprintf("sets cols columns, %d vectors wide, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.", vecs))
 	k := &blockNEON{neon: x, rows: 1, regs: 2 * vecs}
 	y, init, tile, at, n := k.Param("y"), k.Param("init"), k.Param("tile"), k.Param("at"), k.Param("n")
 	ldy, lists, ldat := k.Floats("ldy"), k.Param("lists"), k.Floats("ldat")

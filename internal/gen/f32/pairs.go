@@ -33,7 +33,7 @@ func (u *update) pairs(name string, whole bool) {
 		of, dims = "eights", "8"
 	}
 	u.function(of+name, "func(rows *byte, n, silent int, grads *float32, stride, dim, value, state, first, most, last int, k *float32, mark uint32)",
-		"updates n ≥ 1 rows of "+dims+" values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.")
+		"updates n ≥ 1 rows of "+dims+" values. With each pair except the last silent ones, it prefetches a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.")
 	next, n, stride := u.param("rows"), u.param("n"), u.floats("stride")
 	p := u.pair
 	u.w, u.state[0], u.state[1] = u.floats("value"), u.floats("state"), u.floats("dim")

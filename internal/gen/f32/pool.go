@@ -20,7 +20,7 @@ func pools(x *build.Context) {
 	}
 }
 
-// bags are ranges of a list of rows. Those of bag b are at[offsets[b]] to at[offsets[b+1]],
+// bags are ranges of a list of rows. The rows of bag b are at[offsets[b]] to at[offsets[b+1]],
 // in floats from the start of a matrix.
 type bags struct {
 	span

@@ -45,7 +45,7 @@ func rows(x *build.Context) {
 type rule struct {
 	name      string
 	body      func(*update)
-	constants []int // constants that it reads in addition to those of the gradient
+	constants []int // constants that it reads in addition to the gradient's
 }
 
 func rules() []rule {
@@ -113,7 +113,7 @@ func (u *update) rows(name string) {
 	u.end()
 }
 
-// recordBytes is the size of a Record: the address of a row, then that of its mark.
+// recordBytes is the size of a Record: the address of a row, then the address of its mark.
 const recordBytes = 16
 
 // mark marks the row that is ahead rows further.

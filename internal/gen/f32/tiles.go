@@ -27,7 +27,7 @@ func tiles(x *build.Context) {
 // masked vector.
 func tileSum(v vec, vecs int) {
 	v.function(fmt.Sprintf("tileSum%d", vecs), "func(y, init, tile *float32, at *uint32, n, ldy, lists, ldat, cols int, floor float32)",
-		fmt.Sprintf("sets cols columns, those of %d vectors, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists lie ldat apart; without init y is added to.", vecs))
+		fmt.Sprintf("sets cols columns, %d vectors wide, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists are ldat apart; without init y is added to.", vecs))
 	if vecs == 1 {
 		v.mask(v.param("cols"))
 	}
@@ -72,7 +72,7 @@ func tileSum(v vec, vecs int) {
 // unpredictable: a mask makes these count as zero.
 func tileAdd(v vec) {
 	v.function("tileAdd", "func(tile, x *float32, at *uint32, set *int, n, lists, ldat int)",
-		"adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists lie ldat apart.")
+		"adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists are ldat apart.")
 	tile, x, at, set := v.param("tile"), v.param("x"), v.param("at"), v.param("set")
 	n, lists, ldat := v.param("n"), v.param("lists"), v.floats("ldat")
 	add := v.regs(tileColumns / v.lanes)

@@ -53,13 +53,13 @@ func flatBuckets(x *build.Context) {
 }
 
 // flatMatch looks keys up in the buckets where their probing begins. The place of a key in
-// its bucket is computed without a branch. It is 5, that of the marks, if no place has the
+// its bucket is computed without a branch. It is 5, the marks' place, if no place has the
 // key.
 func flatMatch(x *build.Context) {
 	x.Function("matchBuckets")
 	x.Attributes(attr.NOSPLIT)
 	x.Pragma("noescape")
-	x.Doc("matchBuckets writes the rows of those of n > 0 keys, at most 256, that are in the buckets at starts, and 0 for others. It returns how many others the marks of their buckets have, writes which to missed, which has room for n, and returns the bits of all rows. Buckets are 5 keys of 8 bytes, 5 rows of 4, and a word with 16 marks in its high half.")
+	x.Doc("matchBuckets writes the rows of n > 0 keys, at most 256: the row of each key that is in its bucket at starts, and 0 for others. It returns how many others the marks of their buckets have, writes which to missed, which has room for n, and returns the bits of all rows. Buckets are 5 keys of 8 bytes, 5 rows of 4, and a word with 16 marks in its high half.")
 	x.SignatureExpr("func(keys, hashes *uint64, starts **byte, n int, rows *uint32, missed *byte) (others int, union uint32)")
 	keys, hashes := asm.Param(x, "keys"), asm.Param(x, "hashes")
 	starts, n, rows, missed := asm.Param(x, "starts"), asm.Param(x, "n"), asm.Param(x, "rows"), asm.Param(x, "missed")

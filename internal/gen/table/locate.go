@@ -34,7 +34,7 @@ func locate(x *build.Context) {
 	x.RET()
 }
 
-// slab sets k to the bytes of 64 places before that of item i to the place.
+// slab sets k to the bytes from 64 places before item i's place to the place.
 func slab(x *build.Context, k, i, shift reg.GPVirtual) {
 	x.SHRXQ(shift, i, k)
 	x.LZCNTQ(k, k) // the length is 64 minus this; every processor with BMI2 has LZCNT

@@ -106,7 +106,7 @@ func interactions(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
 	)
 }
 
-// kernels compares the bits that each kernel leaves in memory with those of its twin.
+// kernels compares the bits that each kernel leaves in memory with its twin's.
 func kernels(d *cuda.Device) (is measured, err error) {
 	set, err := kernel.Load(d)
 	if err != nil {
@@ -157,7 +157,7 @@ func fill(x []float32) {
 	}
 }
 
-// sameBits compares the memory of a device with that of the twins.
+// sameBits compares the memory of a device with the twins'.
 func sameBits(got, want []float32) error {
 	first, n := -1, 0
 	for i, x := range got {
@@ -170,5 +170,5 @@ func sameBits(got, want []float32) error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d values differ from those of the CPU: value %d of buffer %d is %v, want %v", n, first%areaFloats, first/areaFloats, got[first], want[first])
+	return fmt.Errorf("%d values differ from the CPU's: value %d of buffer %d is %v, want %v", n, first%areaFloats, first/areaFloats, got[first], want[first])
 }

@@ -290,7 +290,7 @@ type fmBackwardArgs struct {
 	rows, fields, embed, width uint32
 }
 
-// Backward adds the gradient of the embeddings to dx, given that of y.
+// Backward adds the gradient of the embeddings to dx, given the gradient of y.
 func (f FM) Backward(s *Set, on *cuda.Stream, dx, dy, x, sum cuda.Buffer) error {
 	a := fmBackwardArgs{dx.At, dy.At, x.At, sum.At, size(f.Rows), size(f.Fields), size(f.Embed), size(f.Width)}
 	return launch(s, on, fmBackward, f.Rows*f.Fields*f.Embed, a)

@@ -166,7 +166,7 @@ func TestPTX(t *testing.T) {
 	}
 }
 
-// TestUpdatesHaveTheBitsOfTheCPU compares steps of each rule with those of internal/f32.
+// TestUpdatesHaveTheBitsOfTheCPU compares steps of each rule with internal/f32.
 func TestUpdatesHaveTheBitsOfTheCPU(t *testing.T) {
 	const n = 1000
 	for _, u := range []f32.Update{

@@ -116,7 +116,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A value of a request equals that of the same JSON in training data. Every accepted text
+// A value of a request equals the value of the same JSON in training data. Every accepted text
 // is JSON, except for NaN, infinities and a bare b64.
 func FuzzPredict(f *testing.F) {
 	for _, s := range []string{`{"instances": [{"x": [1, 2.5, "a"]}]}`, `{"instances": [{"x": "\u0041", "y": null}, {"x": true}]}`, `{"inputs": {"x": [1]}}`, `{"instances": [{"x": {"b64": "QQ=="}}]}`, "{\"instances\":[{\"\xcf\":[\"\"]}]}"} {

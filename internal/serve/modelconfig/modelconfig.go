@@ -215,7 +215,7 @@ func ParseTLS(text []byte) (TLS, error) {
 	}
 	t := TLS{m.value("server_key").String(), m.value("server_cert").String(), m.value("custom_ca").String(), m.value("client_verify").Bool()}
 	if t.Verify && t.ClientCA == "" {
-		return t, fmt.Errorf("client_verify needs custom_ca, the certificates that sign those of clients")
+		return t, fmt.Errorf("client_verify needs custom_ca, the certificates that sign clients' certificates")
 	}
 	return t, nil
 }

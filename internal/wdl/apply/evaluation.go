@@ -25,7 +25,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// EvalOptions are the options of an evaluation. Only those of rank 0 are used.
+// EvalOptions are the options of an evaluation. Only rank 0's are used.
 type EvalOptions struct {
 	Resume     string   // run directory or checkpoint to evaluate
 	Read       bool     // CheckEval has verified the checkpoint that Resume names
@@ -140,7 +140,7 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 		return err
 	}
 	if c.Data.FormatName() != format && c.Data.Delimiter == before {
-		c.Data.Delimiter = "" // that of the other format
+		c.Data.Delimiter = "" // the other format's
 	}
 	return nil
 }

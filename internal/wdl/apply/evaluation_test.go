@@ -91,7 +91,7 @@ func TestSeveralLabelsTrain(t *testing.T) {
 			want = r
 			for _, l := range r.Test.Labels {
 				if *l.RMSE > 0.9**l.BaseRMSE {
-					t.Errorf("%s: RMSE %v, that of the mean is %v", l.Label, *l.RMSE, *l.BaseRMSE)
+					t.Errorf("%s: RMSE %v, the mean's is %v", l.Label, *l.RMSE, *l.BaseRMSE)
 				}
 			}
 			if *r.Test.NormalisedEntropy > 0.95 || len(r.Test.Labels) != 2 {

@@ -45,7 +45,7 @@ func TestPredictExported(t *testing.T) {
 			o.Eval.Resume, o.Model = "", dir
 			got, g := predictAll(t, o)
 			if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(g.Unknown, w.Unknown) || !reflect.DeepEqual(g.Outside, w.Outside) {
-				t.Errorf("%s: the output of %s differs from that of the checkpoint; unknown %v, %v", name, dir, g.Unknown, w.Unknown)
+				t.Errorf("%s: the output of %s differs from the checkpoint's; unknown %v, %v", name, dir, g.Unknown, w.Unknown)
 			}
 			if g.Checkpoint != version || g.Version != w.Step {
 				t.Errorf("%s: %+v, want version %d of %s", name, g, w.Step, version)

@@ -22,7 +22,7 @@ type keyColumn struct {
 	kind value.Kind
 }
 
-// keyColumns returns the key columns of a filled configuration. Their names are those of
+// keyColumns returns the key columns of a filled configuration. Their names are the names of
 // export.OnnxInput.
 func keyColumns(c *config.Config) (all []keyColumn) {
 	s := input.SchemaOf(c)

@@ -97,7 +97,7 @@ func predictAll(t *testing.T, o PredictOptions) (rows [][]string, res PredictRes
 		if size == 1 {
 			want, res = out.String(), r
 		} else if out.String() != want {
-			t.Errorf("the output of %d ranks differs from that of one", size)
+			t.Errorf("the output of %d ranks differs from the output of one", size)
 		}
 	}
 	rows, err := csv.NewReader(strings.NewReader(want)).ReadAll()

@@ -20,7 +20,7 @@ type checker struct {
 	fields  map[string]int // names of data.fields with their indexes
 }
 
-// check adds every fault of a decoded Config: first those of single values, then those of
+// check adds every fault of a decoded Config: first the faults of single values, then the faults of
 // combinations.
 func (d *decoder) check(c *Config) {
 	d.decoded = len(d.faults)

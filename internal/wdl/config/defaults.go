@@ -121,7 +121,7 @@ func (c *Config) Fill() {
 	c.fillTables()
 }
 
-// merge sets the zero values of v to those of d.
+// merge sets the zero values of v to the values in d.
 func merge(v, d reflect.Value) {
 	if v.Kind() == reflect.Struct {
 		for i := range v.NumField() {
@@ -263,7 +263,7 @@ func numberOr(own *float64, all float64) *float64 {
 // use records which parts of the model a table serves.
 type use struct{ wide, deep bool }
 
-// uses returns the use of each table. A feature without explicit parts has those of the
+// uses returns the use of each table. A feature without explicit parts has the parts of the
 // model.
 func (c *Config) uses() map[string]use {
 	uses := map[string]use{}

@@ -11,7 +11,7 @@ import (
 //
 //	train.optimizer.deep.kind: adagrad → sgd
 //
-// Features, crosses and tables are matched by name. Their indexes are those of now, or of was
+// Features, crosses and tables are matched by name. Their indexes are from now, or from was
 // for entries that only was has. The list is empty if both describe the same training.
 func Diff(was, now *Config) []string {
 	d := differ{emitter: emitter{schema: newGrammar()}}

@@ -31,7 +31,7 @@ func (d *decoder) document(b []byte) ast.Node {
 		return nil
 	}
 	b = bytes.TrimPrefix(b, []byte("\ufeff")) // byte order mark of some editors
-	// Normalise line ends, so that line numbers are those of editors.
+	// Normalise line ends, so that line numbers agree with editors.
 	b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
 	b = bytes.ReplaceAll(b, []byte("\r"), []byte("\n"))
 	if !d.text(b) {

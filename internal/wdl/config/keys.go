@@ -77,7 +77,7 @@ func dataSections() []section {
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "hosts", def: "shared", about: "which host has the local files of train, test and valid. shared: all hosts have the same ones (names, sizes and ends are compared). each: every host has its own, and the data is their union, ordered by host name; ranks read the files of other hosts over the network", choices: schema.Hosting()},
-			{name: "negative_rate", def: "1", about: "fraction of the training records with label 0 to use; predicted probabilities remain those of all records", rng: "[1e-06, 1]"},
+			{name: "negative_rate", def: "1", about: "fraction of the training records with label 0 to use; predicted probabilities remain calibrated for all records", rng: "[1e-06, 1]"},
 			{name: "valid_fraction", def: "0", about: "instead of valid: hold out this fraction of train, chosen at random unless valid_time or valid_group is set", rng: "[0, 1)"},
 			{name: "valid_time", def: "none", about: "instead of random records, hold out the newest by this field of numbers, of ISO dates, or of dates in the format of a feature of it; records of equal time stay together"},
 			{name: "valid_group", def: "none", about: "instead of random records, hold out all records of random values of this field, such as a user"},
@@ -91,7 +91,7 @@ func dataSections() []section {
 			{name: "derive", def: "none", about: "columns computed by expressions, usable like fields: {liked: \"rating >= 4\", tip_share: \"tips / fare\"}"},
 			{name: "where", def: "all", about: "condition, such as \"fare > 0\", for the records to train and evaluate on; the others are counted"},
 			{name: "max_bad", def: "0", about: "how many unusable records to skip in each of train, valid and test; one more ends the job", rng: "[0, inf)"},
-			{name: "index", def: "none", about: "feature index written by wdlrun data index; its vocabularies and statistics replace those of train"},
+			{name: "index", def: "none", about: "feature index written by wdlrun data index; its vocabularies and statistics replace the ones computed from train"},
 			{name: "follow", about: "settings for training data that grows"},
 		}},
 		{"data.follow", reflect.TypeFor[schema.Follow](), "Trains on new files of the folders or globs of train as they arrive, in the order of their names, or on new records\n" +

@@ -12,7 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// Set changes one key, as a flag or a sweep does. The path is that of Reference, with an
+// Set changes one key, as a flag or a sweep does. The path is written as in Reference, with an
 // index for entries of lists (train.seed, features[3].encode). The text is YAML ([256, 128],
 // {kind: sgd}), except that a key of type text takes it literally. The empty text restores
 // the default. The result is checked like a file. On an error (*Error) c is unchanged.
@@ -93,7 +93,7 @@ func apply(c *Config, unread []Fault, all []setting, unlabelled bool) error {
 		}
 	}
 	d.check(next)
-	// The lines are those of the text of a setting, which is not in a file.
+	// The lines count within the text of a setting, which is not in a file.
 	for i := range d.faults {
 		d.faults[i].Line, d.faults[i].Column = 0, 0
 	}

@@ -22,7 +22,7 @@ type candidate struct {
 	inventory.Near
 }
 
-// identity identifies a device among those of all machines.
+// identity identifies a device among all machines.
 type identity struct {
 	UUID [16]byte
 	Part int // instances of one GPU (MIG) have the same UUID

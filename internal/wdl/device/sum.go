@@ -13,7 +13,7 @@ import (
 )
 
 // ranks sums the gradients of all ranks by NCCL, in place, on its own stream. Meanwhile the
-// device computes the gradients of other buckets, and the host sums those of rows.
+// device computes the gradients of other buckets, and the host sums the gradients of rows.
 type ranks struct {
 	comm     *nccl.Comm
 	stream   *cuda.Stream

@@ -62,7 +62,7 @@ func (in *Input) SaveSurvey(path string) error {
 }
 
 // Recall loads a survey from a file, which rank 0 reads for all ranks. It reports whether the
-// file exists. encoded, if not nil, is the encoder of a checkpoint, which replaces that of
+// file exists. encoded, if not nil, is the encoder of a checkpoint, which replaces the encoder of
 // the survey.
 func (in *Input) Recall(path string, encoded []byte) (found bool, err error) {
 	var b []byte

@@ -58,7 +58,7 @@ func (in *Input) union() (u union, err error) {
 	if !in.Config.Data.EachHost() || in.Comm == nil || len(in.Hosts) != in.Comm.Size() {
 		return u, nil
 	}
-	if len(slices.Compact(slices.Clone(in.Hosts))) == 1 { // its files are compared with those of several hosts before
+	if len(slices.Compact(slices.Clone(in.Hosts))) == 1 { // its files have been compared with the other hosts' files
 		h := listed(in.Config)
 		h.host = in.Hosts[0]
 		in.Shares = []Share{h.share()}

@@ -21,7 +21,7 @@ type Feature struct {
 	Pooling  sparse.Pooling // pooling of the rows of a bag
 	DeepPart int            // part of the row with the embedding; −1: not in the deep model
 	DeepCol  int            // its first column in the network's input
-	WidePart int            // part of the row with the wide weight of the first label, followed by those of the other labels; −1: not in the wide model
+	WidePart int            // part of the row with the wide weight of the first label, followed by the wide weights of the other labels; −1: not in the wide model
 }
 
 // Layout is computed from configuration and encoder only, so it is the same on every rank and

@@ -47,7 +47,7 @@ func plainGAUC(group []uint64, logit, label, weight []float32) float64 {
 	return sum / all
 }
 
-// TestGAUC compares the GAUC with that of all pairs. It has the same bits on any number of
+// TestGAUC compares the GAUC with a count of all pairs. It has the same bits on any number of
 // ranks.
 func TestGAUC(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))

@@ -96,7 +96,7 @@ func (m Metrics) Base() string {
 // perfect is the AUC above which a feature probably contains the label.
 const perfect = 0.9999
 
-// worse is the normalised entropy above which a log-loss counts as worse than that of the
+// worse is the normalised entropy above which a log-loss counts as worse than the log-loss of the
 // base rate. It exceeds 1 because a model cannot know the base rate of the evaluated samples.
 const worse = 1.01
 
@@ -117,11 +117,11 @@ func (m Metrics) Warning(what string) string {
 	return strings.Join(lines, "; ")
 }
 
-// remedy returns advice for a log-loss worse than that of the base rate.
+// remedy returns advice for a log-loss worse than the base rate's.
 func (m Metrics) remedy() string {
 	switch {
 	case *m.AUC < 0.5:
-		return "its ranking is worse than chance, so compare the labels and columns with those of the training data"
+		return "its ranking is worse than chance, so compare the labels and columns with the training data"
 	case *m.Calibration > 1.25 || *m.Calibration < 0.8:
 		return fmt.Sprintf("the mean prediction is %.2f times the base rate, so check that labels and base rate match the training data, and lower train.optimizer.*.learning_rate", *m.Calibration)
 	}

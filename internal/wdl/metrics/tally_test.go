@@ -219,7 +219,7 @@ func TestWarning(t *testing.T) {
 		{[]float32{9, 9, 9, -9}, []float32{0, 1, 1, 0}, "the log-loss of x, 2.2501, is worse than 0.6931, which predicting the base rate 0.5000 for every sample gives: " +
 			"the mean prediction is 1.50 times the base rate, so check that labels and base rate match the training data, and lower train.optimizer.*.learning_rate"},
 		{[]float32{9, -9}, []float32{0, 1}, "the log-loss of x, 9.0001, is worse than 0.6931, which predicting the base rate 0.5000 for every sample gives: " +
-			"its ranking is worse than chance, so compare the labels and columns with those of the training data"},
+			"its ranking is worse than chance, so compare the labels and columns with the training data"},
 		{[]float32{9, 9}, []float32{1, 1}, ""},
 		{[]float32{.01, -.01}, []float32{0, 1}, ""}, // as good as the base rate of other data
 	} {

@@ -26,7 +26,7 @@ type Plan struct {
 	Steps       int64             `json:"steps"`            // steps of the training in whole batches, without early stopping
 	StepBytes   int64             `json:"bytes_per_step"`   // over all ranks: keys, rows and gradients
 	MemoryBytes int64             `json:"memory_bytes"`     // over all ranks, at the end
-	Copies      bool              `json:"copies,omitempty"` // bytes include those of copies
+	Copies      bool              `json:"copies,omitempty"` // bytes include copies
 	Imbalance   float64           `json:"imbalance"`        // bytes sent by the busiest rank divided by the mean
 	Dense       Dense             `json:"dense"`
 	Device      *Device           `json:"device,omitempty"` // if the training may use GPUs
@@ -47,7 +47,7 @@ type Dense struct {
 
 // Device holds the needs of a rank on its GPU, and what the GPUs of this machine have.
 type Device struct {
-	MemoryBytes int64 `json:"memory_bytes"` // without those of CUDA, cuBLAS and NCCL
+	MemoryBytes int64 `json:"memory_bytes"` // without the memory of CUDA, cuBLAS and NCCL
 	FreeBytes   int64 `json:"free_bytes"`   // of the GPU with the least
 }
 

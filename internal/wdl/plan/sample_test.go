@@ -43,7 +43,7 @@ func TestRowsOfASample(t *testing.T) {
 	}
 }
 
-// TestMemoryOfRows compares the planned memory with that of a table.
+// TestMemoryOfRows compares the planned memory with a table's memory.
 func TestMemoryOfRows(t *testing.T) {
 	for _, cfg := range []sparse.Table{
 		{Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 8, Rule: optim.Rule{Kind: "adam"}}, {Name: "wide", Dim: 1, Rule: optim.Rule{Kind: "ftrl"}}}},

@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
-// Ranks of several hosts may see different folders of versions. Rank 0 writes to that of its host,
+// Ranks of several hosts may see different folders of versions. Rank 0 writes to the folder of its host,
 // and reads the parts of the other ranks from their memory. Nothing is written on other hosts.
 
 // notePaths returns the paths by which a part is served: its description and its content.

@@ -14,7 +14,7 @@
 //
 // The first version is complete: it holds the changes since the tables were empty, or since a
 // checkpoint. A job that resumes, heals or moves shards starts again with the changes since
-// its next checkpoint. Its versions become visible once their step exceeds that of every
+// its next checkpoint. Its versions become visible once their step exceeds the step of every
 // version in the folder.
 package publish
 
@@ -113,7 +113,7 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if p.files != nil {
 		if p.last = p.files.Highest(); at == 0 && p.last > 0 {
-			s.Warn(fmt.Sprintf("train.export: %s has versions up to %d: those of this training appear after that step; for versions from the start, give an empty folder", c.Dir, p.last))
+			s.Warn(fmt.Sprintf("train.export: %s has versions up to %d: versions of this training appear after that step; for versions from the start, give an empty folder", c.Dir, p.last))
 		}
 	}
 	return p, p.begin(at)
@@ -150,7 +150,7 @@ type report struct {
 // maxReport is the largest size of a report, in bytes.
 const maxReport = 1 << 16
 
-// Boundary settles the previous version and begins that of a step if possible. If it is not
+// Boundary completes the previous version and begins a version of this step if possible. If it is not
 // possible, Boundary returns nil.
 func (p *Publisher) Boundary(step int64) error {
 	if p == nil {

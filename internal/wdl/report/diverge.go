@@ -7,7 +7,7 @@ import (
 )
 
 // A training diverges if the mean loss of most of its last steps is far above the loss of the
-// first step, which is that of the untrained model. No sound training stays there: a log-loss
+// first step, which is the loss of the untrained model. No sound training stays there: a log-loss
 // of 20 gives every label a probability of e^-20, and an input on a large scale also affects
 // the first step. A step above the limit counts 1 and a step below −1: predictions that swing
 // between the classes are occasionally right for a step.
@@ -16,7 +16,7 @@ const (
 	divergedSteps = 100 // count at which a training fails; at its end, half of its steps
 )
 
-// Divergence counts the steps with a loss far above that of the first step.
+// Divergence counts the steps with a loss far above the first step's.
 type Divergence struct {
 	First float64 `json:"first"` // mean loss of the first step
 	Steps int64   `json:"steps"` // steps with a loss above the limit minus later steps below it; at least 0

@@ -74,8 +74,8 @@ func (r *Reporter) Compare(step int64, own Own) (lines []string, err error) {
 	return lines, nil
 }
 
-// Words that are summed over the ranks: those of each rank, which are 0 on other ranks, and
-// those of each table.
+// Words that are summed over the ranks: the words of each rank, which are 0 on other ranks, and
+// the words of each table.
 const (
 	effortWords = 4
 	ownWords    = effortWords + 1 + trace.Phases // effort in the window, CPU time and phases since the job began

@@ -44,7 +44,7 @@ func OpenCommits(dir string, from slots.Record, warn func(string)) *CommitLog {
 
 // commitsUntil returns the log at path up to a record, and its last record. If the log does
 // not reach the record, it returns a new log. At the end of an epoch the last record of the
-// log has the queue of the old epoch; from has that of the new one.
+// log has the queue of the old epoch, from the queue of the new one.
 func commitsUntil(path string, from slots.Record) (b []byte, last slots.Record) {
 	fresh := slots.AppendLogHeader(nil, from)
 	old, err := regular.ReadFile(path, MaxFile)

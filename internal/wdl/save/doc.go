@@ -7,6 +7,6 @@
 //	pruning         Prune
 //	commits         CommitLog, from which a run is replayed
 //
-// All functions except those of the log return their errors. If the log cannot be written,
+// All functions except the log's return their errors. If the log cannot be written,
 // the user is warned once and training continues.
 package save

@@ -40,7 +40,7 @@ func (p *Placement) Loads() []sparse.ShardLoad {
 	return loads
 }
 
-// Owners returns the owners for a job on the given number of ranks; nil: those of its plan.
+// Owners returns the owners for a job on the given number of ranks; nil: the owners in its plan.
 // Measured loads are used only if at least enough keys per shard were requested.
 func (p *Placement) Owners(ranks int, enough int64) []int32 {
 	measured := p.Keys >= enough*int64(len(p.Owner))

@@ -23,7 +23,7 @@ func ReadProgress(c *checkpoint.Checkpoint) (p Progress, err error) {
 }
 
 // Prune removes the checkpoints of a run directory, except the newest keep that are intact
-// and that of the best epoch. It reads every byte of the newest ones to check them. It
+// and the checkpoint of the best epoch. It reads every byte of the newest ones to check them. It
 // returns the removed checkpoints, and the damaged ones that are newer than the last kept,
 // which are not removed. With dry nothing is removed. It fails if a training is running in
 // the directory.
@@ -66,7 +66,7 @@ func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed, dam
 }
 
 // newest verifies checkpoints from the newest on until keep of them are intact. It does not
-// count that of the best step. It returns how many of the visited checkpoints can be
+// count the checkpoint of the best step. It returns how many of the visited checkpoints can be
 // opened, and the damaged ones.
 func newest(ctx context.Context, root string, keep int, best int64) (opening int, damaged []string, err error) {
 	all, err := checkpoint.List(root)

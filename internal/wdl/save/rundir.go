@@ -183,7 +183,7 @@ func WriteFileBy(dir, name string, mode fs.FileMode, write func(io.Writer) error
 	return os.Rename(tmp, filepath.Join(dir, name))
 }
 
-// Inherit copies the checkpoint that a training starts from, and that of the best epoch
+// Inherit copies the checkpoint that a training starts from, and the checkpoint of the best epoch
 // before it, into the new run directory. The new directory then needs no other.
 func Inherit(from *checkpoint.Checkpoint, runDir string, warn func(line string)) error {
 	root := filepath.Join(runDir, checkpoint.Folder)

@@ -76,7 +76,7 @@ type Outcome struct {
 // Last returns the step of the last good checkpoint; 0 if there is none.
 func (s *Saver) Last() int64 { return s.last }
 
-// Holds reports whether the last checkpoint is that of a step.
+// Holds reports whether the last checkpoint is of this step.
 func (s *Saver) Holds(step int64) bool { return s.last == step && (step > 0 || s.saved > 0) }
 
 // Resume makes the next checkpoint extend the checkpoint of a step, which itself depends on

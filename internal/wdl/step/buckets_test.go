@@ -61,7 +61,7 @@ func bucketed(t *testing.T, comm *collective.Comm, c *config.Config, columns []e
 }
 
 // TestBucketsSumTheSame: buckets summed during backward or after it have the same bits, and
-// on two ranks those of a single sum, for all models.
+// on two ranks the bits of a single sum, for all models.
 func TestBucketsSumTheSame(t *testing.T) {
 	behind := func(tr *Trainer) { tr.model.sums.close() }
 	whole := func(tr *Trainer) {

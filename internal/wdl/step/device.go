@@ -85,7 +85,7 @@ type offload struct {
 // the CPU. open makes a device for an arena; Close closes it. Call it before the first step.
 //
 // late must be true if Tolerate or Replay follows. The device then belongs to the goroutine that
-// may be late, and must not sum gradients. Its parameters are those of the microbatch that it
+// may be late, and must not sum gradients. Its parameters belong to the microbatch that it
 // computes, and the CPU updates the trainer's.
 func (t *Trainer) ComputeOn(late bool, open func(*dense.Arena) (Device, error)) (err error) {
 	m := t.model

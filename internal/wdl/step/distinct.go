@@ -205,7 +205,7 @@ func (w *worker) through(net network, lo, hi int) ([]float32, error) {
 	return y, err
 }
 
-// back computes the gradients of rows lo to hi from those of their logits, except for the
+// back computes the gradients of rows lo to hi from the gradients of their logits, except for the
 // first layer.
 func (w *worker) back(lo, hi int) error {
 	m := w.model

@@ -89,7 +89,7 @@ func trainedDistinct(t *testing.T, comm *collective.Comm, x distinctRun, by bool
 	return append([]float32(nil), tr.model.arena.Values()...), out.Bytes(), distinct, nil
 }
 
-// distance returns the largest difference between a number of x and that of y, and the root
+// distance returns the largest difference between a number of x and its counterpart in y, and the root
 // of the mean square of the differences.
 func distance(x, y []float32) (most, rms float64) {
 	for i, v := range x {

@@ -37,7 +37,7 @@ type DeviceIndex struct {
 	Factors  []float32 // of the features that have any
 	Place    []uint32  // K: where a row begins in the rows of the batch
 	Start    []uint32  // K+1: where the values of a row begin in Order
-	Order    []uint32  // N: values by row; those of one row ascend
+	Order    []uint32  // N: values by row; the values of one row ascend
 }
 
 // None is a number that does not exist.
@@ -65,7 +65,7 @@ type indexer struct {
 	features []DeviceFeature
 	tables   []DeviceTable
 	values   []sparse.Values // by feature
-	own      []uint32        // by feature whose values have rows of their own: the first, among those of its table
+	own      []uint32        // by feature whose values have rows of their own: the first, among the values of its table
 	order    []uint32        // by table: place of its values in Order
 }
 
@@ -117,7 +117,7 @@ func (x *indexer) measure(m *model) DeviceSize {
 	return s
 }
 
-// fill writes the part of the index of worker i of n: that of its tables. It sorts the values
+// fill writes worker i's part of the index, out of n: the part of its tables. It sorts the values
 // of a table by counting. Next holds for each row first its count, then where its next value
 // goes, and in the end where the values of the following row begin.
 func (x *indexer) fill(to *DeviceIndex, l *layout.Layout, i, n int) {

@@ -59,7 +59,7 @@ type network interface {
 // joined is a network of a perceptron and another part over the same input.
 type joined interface {
 	perceptron() *dense.MLP // nil: it reads another input
-	// join returns deep, the logits of the perceptron, plus those of the other part. It may
+	// join returns deep, the logits of the perceptron, plus the logits of the other part. It may
 	// change deep.
 	join(deep, x []float32, rows int, train bool) (logit []float32, err error)
 }
@@ -115,7 +115,7 @@ type model struct {
 
 	sums     *buckets // sums dense gradients over the ranks; nil: the caller sums
 	requests Requests // stored behind them
-	last     bool     // this backward pass is that of the last rows, so gradients become final
+	last     bool     // this backward pass is for the last rows, so gradients become final
 
 	bags   []sparse.Bags // by feature: keys of the batch to pull
 	batch  *encode.Batch

@@ -65,7 +65,7 @@ func IsDelta(section string) bool { return strings.HasPrefix(section, "delta/") 
 // checkpoint without such a section has the counts of the checkpoint before it.
 func IsSeen(section string) bool { return strings.HasPrefix(section, "seen/") }
 
-// Load replaces the parameters by those of a checkpoint. Each rank reads the shards that it
+// Load restores the parameters from a checkpoint. Each rank reads the shards that it
 // owns, according to owner if that is not nil. A batch that was announced is pulled again
 // when its step begins.
 func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
@@ -124,7 +124,7 @@ func LoadTable(store *sparse.Store, links []*checkpoint.Checkpoint, table int, n
 	return loadSeen(store, links, table, name)
 }
 
-// loadSeen loads the counts of keys without a row: for each shard, those of the last link
+// loadSeen loads the counts of keys without a row: for each shard, the counts in the last link
 // that has them.
 func loadSeen(store *sparse.Store, links []*checkpoint.Checkpoint, table int, name string) error {
 	for _, shard := range store.Shards().Owned() {

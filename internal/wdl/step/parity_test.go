@@ -49,7 +49,7 @@ const (
 
 func loadParity(t *testing.T) parity { return loadParityOf(t, "parity") }
 
-// loadParityOf reads testdata/name.json. xdeepfm.py writes that of the same model with an
+// loadParityOf reads testdata/name.json. xdeepfm.py writes the file of the same model with an
 // interaction network.
 func loadParityOf(t *testing.T, name string) (p parity) {
 	b, err := os.ReadFile("testdata/" + name + ".json")
@@ -160,7 +160,7 @@ func (p parity) denseParams(tr *Trainer) map[string]*dense.Param {
 	return all
 }
 
-// start sets the parameters of a trainer to those of the fixture. It sets rows through the
+// start sets the parameters of a trainer to the fixture's. It sets rows through the
 // format of a saved shard, which is documented in package sparse.
 func (p parity) start(t *testing.T, tr *Trainer) error {
 	for name, own := range p.denseParams(tr) {
@@ -211,7 +211,7 @@ func touchAll(tr *Trainer) error {
 	return tr.model.store.Apply(sparse.Step{N: 1, Rate: 1})
 }
 
-// rewrite replaces the rows of a saved shard of feature f by those of the fixture.
+// rewrite replaces the rows of a saved shard of feature f by the fixture's rows.
 func (p parity) rewrite(t *testing.T, table sparse.Table, f int, b []byte) {
 	emb, wide := numbers(t, p.Init[fmt.Sprintf("emb%d", f)]), numbers(t, p.Init[fmt.Sprintf("wide%d", f)])
 	at := 16 + int(binary.LittleEndian.Uint32(b[12:]))
@@ -332,7 +332,7 @@ func (p parity) train(t *testing.T, tr *Trainer, kind string) error {
 }
 
 // gradients compares the mean gradients of the first step: the dense ones after their sum
-// over the ranks, and those of rows, under plain SGD, by the change of the rows.
+// over the ranks, and the gradients of rows, under plain SGD, by the change of the rows.
 func (p parity) gradients(t *testing.T, tr *Trainer, kind string) error {
 	want := p.Runs[kind].Grads
 	for name, own := range p.denseParams(tr) {

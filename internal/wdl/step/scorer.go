@@ -65,7 +65,7 @@ func (p *Parameters) Params() []*dense.Param { return p.arena.Params() }
 func (p *Parameters) Statistics() []dense.Statistic { return p.arena.Statistics() }
 
 // evaluationTowers declares a model's towers for evaluation. They compute in the given
-// precision, whatever that of training.
+// precision, whatever the precision of training.
 func evaluationTowers(a *dense.Arena, c *config.Config, l layout.Layout, precision string) ([]tower, error) {
 	c = c.Clone()
 	c.Train.Precision, c.Train.Device = precision, "cpu"
@@ -113,7 +113,7 @@ func NewScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Sc
 }
 
 // NewScorerBF16 makes a scorer that rounds the operands of the products of the MLP to
-// bfloat16. Its scores are near those of an evaluation, and depend slightly on which
+// bfloat16. Its scores are near the scores of an evaluation, and depend slightly on which
 // columns the rows of a batch share. It fails if the machine or the model does not allow
 // bfloat16.
 func NewScorerBF16(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Scorer, error) {
@@ -167,7 +167,7 @@ func (s *Scorer) Unknown() []int64 { return s.unknown }
 // LookUp returns the time that the last Score took to look up and pool rows.
 func (s *Scorer) LookUp() time.Duration { return s.lookup }
 
-// Score returns the logits of a batch: first those of all rows for the first label, then
+// Score returns the logits of a batch: first the logits of all rows for the first label, then
 // for the next. They are valid until the next call. It does not read labels and weights.
 func (s *Scorer) Score(b *encode.Batch) ([]float32, error) {
 	if len(b.Sparse) != len(s.layout.Features) || len(b.Dense) != b.Rows*len(s.layout.Dense) {

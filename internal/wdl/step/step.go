@@ -62,7 +62,7 @@ type mode interface {
 	// push sends gradients of rows to their owners, unless it is still undecided whether
 	// they count.
 	push(*work) error
-	// sumGradients sums the gradients of the slots that count: those of rows at their owners,
+	// sumGradients sums the gradients of the slots that count: the gradients of rows at their owners,
 	// dense ones in the arena.
 	sumGradients(*Coming) error
 }

@@ -56,7 +56,7 @@ func counts(r slots.Record, l slots.Lease) bool {
 	return slices.ContainsFunc(r.Pieces, func(p slots.Piece) bool { return p.Slot == l.Slot && p.Attempt == l.Attempt })
 }
 
-// gather sends dense gradients to the home ranks. Each sums those of its microbatches in
+// gather sends dense gradients to the home ranks. Each sums the gradients of its microbatches in
 // slot order, in the arena.
 func (x *Tolerant) gather(r slots.Record) error {
 	grads, p := x.t.model.arena.Grads(), &x.parcels
@@ -126,7 +126,7 @@ func (x *Tolerant) gradients(r slots.Record, piece slots.Piece, width int) []flo
 	for _, n := range x.parcels.recvCounts[:by] {
 		at += n
 	}
-	for _, other := range r.Pieces { // those of one rank come in slot order
+	for _, other := range r.Pieces { // the pieces of one rank are in slot order
 		if other.Slot < piece.Slot && x.home(other.Batch.First) == x.rank && x.rankOf(other) == by {
 			at += width
 		}

@@ -288,7 +288,7 @@ func (c *clock) due() time.Time {
 	return due
 }
 
-// end updates the usual time of a microbatch with those of a step.
+// end updates the usual time of a microbatch with the times of a step.
 func (c *clock) end() {
 	if n := len(c.times); n > 0 {
 		slices.Sort(c.times)

@@ -66,7 +66,7 @@ func newObjective(c *config.Config) objective {
 		// The training sees all positives and a share of the negatives. Their odds are
 		// those of all records divided by the share (He et al. 2014, "Practical Lessons
 		// from Predicting Clicks on Ads at Facebook", §6.3). The loss includes this factor,
-		// so the logit is that of all records.
+		// so the logit is calibrated for all records.
 		o.shift = float32(-math.Log(rate))
 	}
 	return o
@@ -159,7 +159,7 @@ func newTallies(labels []schema.Label) (all []tally) {
 	return all
 }
 
-// reduceTallies returns the metrics of the first label, which contain those of the others.
+// reduceTallies returns the metrics of the first label, which contain the metrics of the others.
 func (t *Trainer) reduceTallies() (first metrics.Metrics, err error) {
 	for i, tally := range t.tally {
 		m, err := tally.Reduce(t.comm)

@@ -55,7 +55,7 @@ func (x *waiting) next(c *Coming) (*work, error) {
 	return w, nil
 }
 
-// compute computes a batch. Meanwhile the keys of the next batch are sent, and those of its
+// compute computes a batch. Meanwhile the keys of the next batch are sent, and the keys of its
 // rows that the current step does not change.
 func (x *waiting) compute(w *work) error {
 	m := x.t.model

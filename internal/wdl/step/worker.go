@@ -152,7 +152,7 @@ func (w *worker) forward(lo, hi int) (loss float64, err error) {
 	return loss, nil
 }
 
-// pool sets the logits of rows lo to hi to those of the wide model and fills the network's
+// pool sets the logits of rows lo to hi to the wide model's logits and fills the network's
 // input: the pooled embeddings of each feature, then the dense inputs. It reads the wide
 // weight and the embedding of a feature together, since they are parts of the same row.
 func (w *worker) pool(lo, hi int) {
@@ -205,7 +205,7 @@ func (w *worker) input(lo, hi int) {
 	}
 }
 
-// backward adds the gradients of rows lo to hi. It adds those of keys at once if it is the
+// backward adds the gradients of rows lo to hi. It adds the gradients of keys at once if it is the
 // only worker and has the gradient of the input, and leaves them to phaseTables otherwise.
 func (w *worker) backward(lo, hi int) (err error) {
 	m, at := w.model, time.Now()

@@ -28,7 +28,7 @@ type stock struct {
 
 // Collect gives rank 0 the manifests of the checkpoints that other hosts have in root and it
 // lacks. It reports, the same on every rank, whether the hosts see different directories.
-// root is that of rank 0. Collective.
+// root is rank 0's. Collective.
 func (p *Volumes) Collect(root string) (differ bool, err error) {
 	b, err := collective.BroadcastBytes(p.Comm, []byte(root), 0, maxReport)
 	if err != nil {
@@ -223,7 +223,7 @@ func (p *Volumes) AttachAway(ctx context.Context, c *checkpoint.Checkpoint) erro
 }
 
 // spread opens, on every rank, the checkpoint that rank 0 has opened. Hosts that lack its
-// manifest, or that of one of its bases, get it.
+// manifest, or the manifest of one of its bases, get it.
 func (p *Volumes) spread(c *checkpoint.Checkpoint) (*checkpoint.Checkpoint, error) {
 	type link struct {
 		Dir      string

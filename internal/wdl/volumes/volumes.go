@@ -1,7 +1,7 @@
 // Package volumes finds which ranks of a job share a run directory, and reads the parts of
 // checkpoints on the hosts that do not share it.
 //
-// A volume is the storage of a run directory, with the ranks that see it. Volume 0 is that of rank 0. If all
+// A volume is the storage of a run directory, with the ranks that see it. Rank 0 sees volume 0. If all
 // ranks see it, there is one volume, and nothing is read from other hosts.
 //
 // Every rank serves the parts and manifests of checkpoints on its host to the other ranks

@@ -168,7 +168,7 @@ func (d *Difference) Consider(x, y float64, of func() string) {
 	}
 }
 
-// Difference compares losses, logits, parameters and AUC with those of another training.
+// Difference compares losses, logits, parameters and AUC with another training.
 func (r Trained) Difference(want Trained) (d Difference) {
 	for i, x := range r.loss {
 		d.Consider(x, want.loss[i], func() string { return fmt.Sprint("loss of step ", i+1) })
