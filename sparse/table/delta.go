@@ -3,7 +3,6 @@ package table
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -11,10 +10,6 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
-
-// errTooOld means that the list of changes since a step is incomplete: save the whole table
-// instead.
-var errTooOld = errors.New("not every row given up since then is known any more: take the whole table")
 
 // maxRemoved bounds the number of removals that are kept, 12 bytes each.
 const maxRemoved = 1 << 22
@@ -43,60 +38,26 @@ func (r *removals) forget(lost int64, n int) {
 
 func (r *removals) bytes() int64 { return 8*int64(cap(r.keys)) + 4*int64(cap(r.steps)) }
 
-// since returns the keys removed after a step.
-func (r *removals) since(step int64) ([]uint64, error) {
+// since returns the keys removed after a step, and whether all of them are still listed.
+func (r *removals) since(step int64) (keys []uint64, all bool) {
 	if step < r.lost {
-		return nil, errTooOld
+		return nil, false
 	}
 	i := slices.IndexFunc(r.steps, func(s uint32) bool { return int64(s) > step })
 	if i < 0 {
-		return nil, nil
+		return nil, true
 	}
-	return r.keys[i:], nil
+	return r.keys[i:], true
 }
 
-// Now returns the number of the last step. A Delta includes changes up to it.
+// Now returns the number of the last step. A [Snapshot] includes changes up to it.
 func (t *memory) Now() int64 { return t.now }
 
 // SetNow sets the step of an empty table to the step of the data to be loaded.
 func (t *memory) SetNow(step int64) { t.now = step }
 
-// Delta calls f, by ascending key, with each row of a shard that has changed after step
-// since: with its record, or with a nil record if the row was removed. A change between
-// two steps counts to the later one. Rows loaded from files have not changed since. In
-// a table with a DenseL2 part every step changes every row. Delta returns an error if
-// too many rows were removed since.
-func (t *Table) Delta(shard int, since int64, f func(key uint64, record []float32) error) error {
-	gone, err := t.goneSince(since)
-	if err != nil {
-		return err
-	}
-	v := t.asItIs()
-	all, _ := v.entries(shard, since, gone)
-	for _, e := range all {
-		var rec []float32
-		if !e.isGone() {
-			if rec, _, _, err = v.read(e); err != nil {
-				return err
-			}
-		}
-		if err := f(e.key, rec); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// goneSince returns the keys that were removed after a step.
-func (t *memory) goneSince(since int64) ([]uint64, error) {
-	gone, err := t.removed.since(since)
-	if err != nil {
-		return nil, fmt.Errorf("table %q: delta since step %d: %w", t.cfg.Name, since, err)
-	}
-	return gone, nil
-}
-
-// Forget frees the list of keys removed up to a step. Delta then rejects earlier steps.
+// Forget frees the list of keys removed up to a step. A [Snapshot] of the changes since an
+// earlier step then saves shards whole.
 func (t *memory) Forget(step int64) {
 	n := slices.IndexFunc(t.removed.steps, func(s uint32) bool { return int64(s) > step })
 	if n < 0 {
@@ -105,17 +66,8 @@ func (t *memory) Forget(step int64) {
 	t.removed.forget(max(step, t.removed.lost), n)
 }
 
-// SaveDelta writes the result of Delta in the format of the package comment.
-func (t *Table) SaveDelta(w io.Writer, shard int, since int64) error {
-	gone, err := t.goneSince(since)
-	if err != nil {
-		return err
-	}
-	v := t.asItIs()
-	all, _ := v.entries(shard, since, gone)
-	return v.saveDelta(w, shard, since, all)
-}
-
+// saveDelta writes entries as the changes of a shard after step since, in the format of the
+// package comment.
 func (v view) saveDelta(w io.Writer, shard int, since int64, all []entry) error {
 	t, gone := v.t, countGone(all)
 	f := t.newFile(w)
@@ -139,7 +91,7 @@ func (v view) saveDelta(w io.Writer, shard int, since int64, all []entry) error 
 	return nil
 }
 
-// LoadDelta applies the output of SaveDelta to a shard and returns the last step of the
+// LoadDelta applies the [Changes] that a Snapshot saved to a shard and returns the last step of the
 // delta. Now must be between the first and the last step of the delta. If the delta has no
 // stamps, its changes count to its last step. On an error nothing has changed, unless a
 // disk failed. Call SetNow with the returned step when every shard has its delta.

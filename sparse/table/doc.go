@@ -29,9 +29,8 @@
 // that evict save the stamps and scores of rows and the sketches that count occurrences. A
 // table that has loaded them decides like the one that saved them.
 //
-// SaveDelta saves the rows that changed since a step, and LoadDelta loads them: a
-// checkpoint between full ones. Snapshot saves the table as of one step while later steps
-// run. A [Watch] copies the rows that changed since its last Take, also while steps run,
+// Snapshot saves the table as of one step while later steps run, or only the rows that
+// changed since an earlier step, which LoadDelta loads: a checkpoint between full ones. A [Watch] copies the rows that changed since its last Take, also while steps run,
 // without visiting other rows. OpenTier limits the memory: cold rows move to disk, except
 // those that were just read for the next batch.
 //
@@ -80,7 +79,7 @@
 //
 // # Formats
 //
-// [Table.SaveShard] writes the rows of one shard, [Table.SaveDelta] its changes and
+// [Table.SaveShard] writes the rows of one shard, a [Snapshot] also its [Changes], and
 // [Table.SaveSeen] its occurrence counts, little-endian:
 //
 //	offset  size  content

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -11,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -269,27 +272,25 @@ func TestAgeCountsFromTheLastGradient(t *testing.T) {
 	}
 }
 
-// TestDeltasNeedTheirPast: a delta since a step whose removals were forgotten is an error.
+// TestDeltasNeedTheirPast: the changes since a step are known if its removals are listed.
 func TestDeltasNeedTheirPast(t *testing.T) {
 	x := openAs(t, Config{})
 	train(t, x, 1, 5, 1, 2, 3)
 	x.Delete([]uint64{2})
 	train(t, x, 6, 1, 1)
 	x.Forget(3)
-	none := func(uint64, []float32) error { return nil }
-	if err := x.Delta(0, 2, none); !errors.Is(err, errTooOld) {
-		t.Errorf("a delta since a forgotten step: %v", err)
-	}
 	var keys []uint64
 	for shard := range x.Shards() {
-		err := x.Delta(shard, 5, func(key uint64, record []float32) error {
-			if (record == nil) != (key == 2) {
-				t.Errorf("key %d with record %v", key, record)
+		if _, known := changes(x, shard, 2); known {
+			t.Error("the changes since a forgotten step are known")
+		}
+		list, known := changes(x, shard, 5)
+		for _, e := range list {
+			if !known || e.isGone() != (e.key == 2) {
+				t.Errorf("key %d: removed %v, known %v", e.key, e.isGone(), known)
 			}
-			keys = append(keys, key)
-			return nil
-		})
-		fatal.If(t, err)
+			keys = append(keys, e.key)
+		}
 	}
 	if slices.Sort(keys); !slices.Equal(keys, []uint64{1, 2}) {
 		t.Errorf("keys %d have changed since step 5, want 1 and 2", keys)
@@ -297,6 +298,39 @@ func TestDeltasNeedTheirPast(t *testing.T) {
 	x.Forget(6)
 	if x.removed.bytes() > 24 && len(x.removed.keys) != 0 {
 		t.Error("removed keys are still recorded after Forget")
+	}
+}
+
+// TestDeltasStayReadable compares deltas of every format version with stored bytes, and loads
+// them.
+func TestDeltasStayReadable(t *testing.T) {
+	for version, halfLife := range map[int]int{1: 0, 2: 100} {
+		cfg := Config{Name: "user", Evict: Evict{HalfLife: halfLife}, Parts: []Part{
+			{Name: "deep", Dim: 2, Rule: optim.Rule{Kind: "adam"}, DenseL2: true}, {Name: "wide", Dim: 1, Rule: optim.Rule{Kind: "ftrl"}},
+		}}
+		var tables [2]*Table
+		for i := range tables {
+			var err error
+			tables[i], err = Open(cfg, 0, 1)
+			fatal.If(t, err)
+			defer tables[i].Close()
+		}
+		x, loaded := tables[0], tables[1]
+		for _, key := range []uint64{math.MaxUint64, 0, 1000} {
+			record := make([]float32, x.RecordLen())
+			for i := range record {
+				record[i] = float32(key%97) + float32(i)/8
+			}
+			fatal.If(t, x.Put(key, record))
+		}
+		x.Delete([]uint64{0})
+		x.SetNow(5)
+		var b bytes.Buffer
+		fatal.If(t, saveChanges(x, &b, 0, 0))
+		golden.Check(t, fmt.Sprintf("delta-v%d.hex", version), hex.Dump(b.Bytes()))
+		if now, err := loaded.LoadDelta(iotest.OneByteReader(&b), 0); err != nil || now != 5 || !bytes.Equal(saved(t, loaded), saved(t, x)) {
+			t.Errorf("version %d: a delta to step %d, want 5: %v", version, now, err)
+		}
 	}
 }
 
@@ -332,7 +366,7 @@ func TestTablesThatEvictGoOnAfterADelta(t *testing.T) {
 		pass(41, 90, lived)
 		for shard := range lived.Shards() {
 			var b bytes.Buffer
-			fatal.If(t, lived.SaveDelta(&b, shard, 40))
+			fatal.If(t, saveChanges(lived, &b, shard, 40))
 			if _, err := loaded.LoadDelta(&b, shard); err != nil {
 				t.Fatal(err)
 			}
@@ -358,7 +392,7 @@ func someDelta(t testing.TB, cfg Config) (*Table, []byte, int) {
 	train(t, x, 5, 1, 2)
 	shard := x.ShardOf(5)
 	var b bytes.Buffer
-	fatal.If(t, x.SaveDelta(&b, shard, 3))
+	fatal.If(t, saveChanges(x, &b, shard, 3))
 	return behind, b.Bytes(), shard
 }
 

@@ -83,9 +83,8 @@ func (t *Table) Snapshot(since int64, shards []int) *Snapshot {
 	}
 	s := &Snapshot{view: view{t, t.now, k}, since: since, whole: since == Everything}
 	if !s.whole {
-		var err error
-		s.gone, err = t.removed.since(since)
-		s.whole = err != nil
+		gone, all := t.removed.since(since)
+		s.gone, s.whole = gone, !all
 	}
 	t.saving = s
 	t.buffer()
@@ -97,7 +96,7 @@ type Content int
 
 const (
 	Rows      Content = iota // all rows, in the format of [Table.SaveShard]
-	Changes                  // changed rows, in the format of [Table.SaveDelta]
+	Changes                  // changed rows, for [Table.LoadDelta]
 	Sightings                // occurrences of keys without a row, in the format of [Table.SaveSeen]
 )
 

@@ -18,6 +18,23 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
+// changes returns the rows of a shard that changed after a step, and whether all of them are
+// known.
+func changes(x *Table, shard int, since int64) (list []entry, known bool) {
+	gone, known := x.removed.since(since)
+	list, _ = x.asItIs().entries(shard, since, gone)
+	return list, known
+}
+
+// saveChanges saves the rows of a shard that changed after a step, while nothing changes.
+func saveChanges(x *Table, w io.Writer, shard int, since int64) error {
+	list, known := changes(x, shard, since)
+	if !known {
+		return fmt.Errorf("shard %d since step %d: too many rows were removed", shard, since)
+	}
+	return x.asItIs().saveDelta(w, shard, since, list)
+}
+
 // stopped saves every shard while nothing changes. The result is nil for a shard that has
 // nothing to save.
 func stopped(x *Table, since int64) ([][]byte, error) {
@@ -29,20 +46,15 @@ func stopped(x *Table, since int64) ([][]byte, error) {
 				return nil, err
 			}
 		}
-		changed, gone := 0, 0
-		err := x.Delta(shard, since, func(_ uint64, record []float32) error {
-			if changed++; record == nil {
-				changed, gone = changed-1, gone+1
-			}
-			return nil
-		})
-		switch {
-		case errors.Is(err, errTooOld), x.ShardRows(shard) > 0 && changed == x.ShardRows(shard):
-			if err = nil; x.ShardRows(shard) > 0 || since != Everything {
+		var err error
+		list, known := changes(x, shard, since)
+		switch changed := len(list) - countGone(list); {
+		case !known, x.ShardRows(shard) > 0 && changed == x.ShardRows(shard):
+			if x.ShardRows(shard) > 0 || since != Everything {
 				err = x.SaveShard(&b, shard)
 			}
-		case changed+gone > 0:
-			err = x.SaveDelta(&b, shard, since)
+		case len(list) > 0:
+			err = saveChanges(x, &b, shard, since)
 		}
 		if err != nil {
 			return nil, err

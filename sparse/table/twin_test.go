@@ -405,7 +405,7 @@ func (p *pair) reload() error {
 func (p *pair) delta() error {
 	for shard := range p.table.Shards() {
 		var b bytes.Buffer
-		if err := p.table.SaveDelta(&b, shard, p.since); err != nil {
+		if err := saveChanges(p.table, &b, shard, p.since); err != nil {
 			return err
 		}
 		if now, err := p.replica.LoadDelta(&b, shard); err != nil || now != p.table.Now() {
