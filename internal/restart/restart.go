@@ -8,62 +8,39 @@
 //
 // If the job can run with fewer ranks (Min), it continues without a failed rank, whose shards
 // are read from the checkpoint. If other ranks hold its shards, it is started again until it
-// has failed Strikes times. If all ranks are needed, a failed rank is always started again,
-// and reported if it fails repeatedly.
+// has failed three times in ten minutes. If all ranks are needed, a failed rank is always
+// started again, and reported if it fails repeatedly.
 package restart
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 )
 
-// Config limits the failures of a job. The zero value of every field except Size is the
-// default.
-type Config struct {
-	// Size is the number of ranks of the job, Min the number with which it can run. Default of
-	// Min: Size.
-	Size, Min int
+const (
+	// firstPause is the wait before the first restart. It doubles with each restart without
+	// progress, up to MaxPause. Up to a quarter is subtracted at random, so that jobs that failed
+	// together do not restart together.
+	firstPause = 250 * time.Millisecond
+	MaxPause   = 30 * time.Second
 
-	// Budget is the number of restarts without progress. A new step restores it. Default 3.
-	Budget int
-
-	// Pause is the wait before the first restart. It doubles with each restart without progress,
-	// up to MaxPause. Up to a quarter is subtracted at random, so that jobs that failed together
-	// do not restart together. Defaults 250 ms and 30 s.
-	Pause, MaxPause time.Duration
-
-	// Strikes is the number of failures of a rank within Memory after which it is reported, and
+	// strikes is the number of failures of a rank within memory after which it is reported, and
 	// left out if the job can run without it. It is also the number of losses of a host after
-	// which its ranks move to other hosts. Defaults 3 and 10 min.
-	Strikes int
-	Memory  time.Duration
+	// which its ranks move to other hosts.
+	strikes = 3
+	memory  = 10 * time.Minute
+)
 
-	Seed uint64
-}
-
-// Default returns c with defaults filled in.
-func (c Config) Default() Config {
-	if c.Min == 0 {
-		c.Min = c.Size
-	}
-	if c.Budget == 0 {
-		c.Budget = 3
-	}
-	if c.Pause == 0 {
-		c.Pause = 250 * time.Millisecond
-	}
-	if c.MaxPause == 0 {
-		c.MaxPause = 30 * time.Second
-	}
-	if c.Strikes == 0 {
-		c.Strikes = 3
-	}
-	if c.Memory == 0 {
-		c.Memory = 10 * time.Minute
-	}
-	return c
+// Config limits the failures of a job.
+type Config struct {
+	// Size is the number of ranks of the job, Min the number with which it can run; 0: Size.
+	Size, Min int
+	// Budget is the number of restarts without progress; 0: 3. A new step restores it.
+	Budget int
+	Seed   uint64
 }
 
 // Plan is the action of a launcher after a failure.
@@ -101,7 +78,7 @@ type Policy struct {
 
 // New returns the policy of a new job.
 func New(c Config) *Policy {
-	c = c.Default()
+	c.Min, c.Budget = cmp.Or(c.Min, c.Size), cmp.Or(c.Budget, 3)
 	return &Policy{cfg: c, left: c.Budget, failures: make([][]time.Duration, c.Size), rng: rand.New(rand.NewPCG(c.Seed, 2))}
 }
 
@@ -127,9 +104,9 @@ func (p *Policy) Resize(size, least int) {
 // Failed records that a rank ended. held reports whether other ranks hold its shards. A
 // number outside the job, such as -1, is a failure of no single rank.
 func (p *Policy) Failed(now time.Duration, rank int, held bool) Recovery {
-	who, strikes := p.blame(now, rank)
-	again := strikes >= p.cfg.Strikes
-	out := strikes > 0 && len(p.ranks()) > p.cfg.Min && (again || !held)
+	who, failures := p.blame(now, rank)
+	again := failures >= strikes
+	out := failures > 0 && len(p.ranks()) > p.cfg.Min && (again || !held)
 	switch {
 	case out:
 		at, _ := slices.BinarySearch(p.out, rank)
@@ -158,16 +135,16 @@ func (p *Policy) Failed(now time.Duration, rank int, held bool) Recovery {
 // HostFailed records that a host was lost with these ranks. free reports whether other hosts
 // have free slots for them. All of the ranks are left out at once if the job can run with the
 // others. Otherwise all ranks start again on the same hosts, until the host has been lost
-// Strikes times within Memory: then its ranks move to the free slots.
+// strikes times within memory: then its ranks move to the free slots.
 func (p *Policy) HostFailed(now time.Duration, host string, ranks []int, free bool) Recovery {
 	who := fmt.Sprintf("host %s was lost", host)
 	if p.lost == nil {
 		p.lost = map[string][]time.Duration{}
 	}
 	p.lost[host] = append(p.recent(now, p.lost[host]), now)
-	again := len(p.lost[host]) >= p.cfg.Strikes
+	again := len(p.lost[host]) >= strikes
 	if again {
-		who += fmt.Sprintf(" %d times within %v", len(p.lost[host]), p.cfg.Memory)
+		who += fmt.Sprintf(" %d times within %v", len(p.lost[host]), memory)
 	}
 	exclude := ""
 	switch {
@@ -194,24 +171,24 @@ func (p *Policy) HostFailed(now time.Duration, host string, ranks []int, free bo
 	return v
 }
 
-// recent returns the times that are within Memory.
+// recent returns the times that are within memory.
 func (p *Policy) recent(now time.Duration, times []time.Duration) []time.Duration {
-	return slices.DeleteFunc(times, func(t time.Duration) bool { return now-t > p.cfg.Memory })
+	return slices.DeleteFunc(times, func(t time.Duration) bool { return now-t > memory })
 }
 
 // blame records a failure of a rank. It returns a description and the number of the rank's
-// failures within Memory.
-func (p *Policy) blame(now time.Duration, rank int) (who string, strikes int) {
+// failures within memory.
+func (p *Policy) blame(now time.Duration, rank int) (who string, failures int) {
 	if rank < 0 || rank >= len(p.failures) {
 		return "the group failed", 0
 	}
 	p.failures[rank] = append(p.recent(now, p.failures[rank]), now)
-	strikes = len(p.failures[rank])
+	failures = len(p.failures[rank])
 	who = fmt.Sprintf("rank %d failed", rank)
-	if strikes >= p.cfg.Strikes {
-		who += fmt.Sprintf(" %d times within %v", strikes, p.cfg.Memory)
+	if failures >= strikes {
+		who += fmt.Sprintf(" %d times within %v", failures, memory)
 	}
-	return who, strikes
+	return who, failures
 }
 
 func (p *Policy) ranks() (ranks []int) {
@@ -223,12 +200,12 @@ func (p *Policy) ranks() (ranks []int) {
 	return ranks
 }
 
-// pause returns the next pause: Pause doubled for each restart since progress, minus up to a
+// pause returns the next pause: firstPause doubled for each restart since progress, minus up to a
 // quarter at random.
 func (p *Policy) pause() time.Duration {
-	d := p.cfg.Pause
+	d := firstPause
 	for range p.tries {
-		d = min(2*d, p.cfg.MaxPause)
+		d = min(2*d, MaxPause)
 	}
 	p.tries++
 	return d - time.Duration(p.rng.Int64N(int64(d)/4+1))

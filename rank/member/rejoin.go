@@ -25,7 +25,7 @@ const rejoinPause = 20 * time.Millisecond
 func (m *Member) Rejoin(ctx context.Context, cause error) error {
 	err := m.Fail(cause)
 	// The launcher may pause before it begins the next generation.
-	timeout := m.Session.Timeout() + restart.Config{}.Default().MaxPause
+	timeout := m.Session.Timeout() + restart.MaxPause
 	m.Close()
 	for tried, late := false, time.Now().Add(timeout); ; tried = true {
 		var v *rank.Verdict
