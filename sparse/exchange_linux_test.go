@@ -97,16 +97,7 @@ func TestExchangeSendsWhatItSays(t *testing.T) {
 	for _, np := range []int{1, 3} {
 		o := exchange{keys: 500, dim: 3, domain: 100_000, fields: 1, zipf: 1.05, time: time.Millisecond}
 		var lines []line
-		var wg sync.WaitGroup
-		for r, tr := range mem.New(np, 1) {
-			wg.Go(func() {
-				defer tr.Close()
-				if err := o.run(collective.New(tr), func(l line) { lines = append(lines, l) }); err != nil {
-					t.Errorf("rank %d of %d: %v", r, np, err)
-				}
-			})
-		}
-		wg.Wait()
+		fatal.If(t, mem.Run(np, 1, func(c *collective.Comm) error { return o.run(c, func(l line) { lines = append(lines, l) }) }))
 		if len(lines) != 4 {
 			t.Fatalf("%d ranks: %d lines", np, len(lines))
 		}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log"
 	"os"
-	"sync"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
@@ -129,20 +128,15 @@ func ranks(n int, f func(*collective.Comm, *sparse.Store) error) {
 	config := sparse.Config{Tables: []sparse.Table{{Name: "word", Parts: []sparse.Part{{
 		Name: "embedding", Dim: 2, Rule: optim.Rule{Kind: "sgd", LearningRate: 1}, Init: sparse.Init{Kind: "zero"},
 	}}}}}
-	var wg sync.WaitGroup
-	for _, t := range mem.New(n, 1) {
-		wg.Go(func() {
-			c := collective.New(t)
-			s, err := sparse.Open(c, config)
-			if err == nil {
-				defer s.Close()
-				err = f(c, s)
-			}
-			if err != nil {
-				c.Abort(err)
-				log.Print(err)
-			}
-		})
+	err := mem.Run(n, 1, func(c *collective.Comm) error {
+		s, err := sparse.Open(c, config)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return f(c, s)
+	})
+	if err != nil {
+		log.Print(err)
 	}
-	wg.Wait()
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"sync"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
@@ -16,7 +15,7 @@ import (
 // its next titles are in transit. Every word is pulled towards 1. Here the ranks are goroutines.
 // In a job they are processes, and rank/member provides each with its Comm.
 func ExamplePipeline_Prepare() {
-	rank := func(c *collective.Comm) error {
+	err := mem.Run(2, 2, func(c *collective.Comm) error {
 		store, err := sparse.Open(c, sparse.Config{Tables: []sparse.Table{{
 			Name: "word", Parts: []sparse.Part{{Name: "weight", Dim: 1, Rule: optim.Rule{Kind: "sgd", LearningRate: 0.5}}},
 		}}})
@@ -60,18 +59,10 @@ func ExamplePipeline_Prepare() {
 			fmt.Println(rows[0], "words on two ranks")
 		}
 		return nil
+	})
+	if err != nil {
+		log.Print(err)
 	}
-	var wg sync.WaitGroup
-	for _, t := range mem.New(2, 2) {
-		wg.Go(func() {
-			c := collective.New(t)
-			if err := rank(c); err != nil {
-				c.Abort(err)
-				log.Print(err)
-			}
-		})
-	}
-	wg.Wait()
 	// Output:
 	// step  4: [0.58 1.08]
 	// step  8: [0.87 1.08]

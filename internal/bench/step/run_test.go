@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -19,21 +18,16 @@ import (
 // onRanks runs a measurement on ranks that are goroutines and returns rank 0's.
 func onRanks(t *testing.T, size int, o Options) (r Result) {
 	t.Helper()
-	var all sync.WaitGroup
-	for i, transport := range mem.New(size, 2) {
-		comm := collective.New(transport)
-		all.Go(func() {
-			got, err := Run(comm, o)
-			if err != nil {
-				t.Errorf("rank %d: %v", i, err)
-				comm.Abort(err)
-			}
-			if i == 0 {
-				r = got
-			}
-		})
+	err := mem.Run(size, 2, func(c *collective.Comm) error {
+		got, err := Run(c, o)
+		if c.Rank() == 0 {
+			r = got
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
-	all.Wait()
 	return r
 }
 
@@ -90,18 +84,14 @@ func TestStepsAllocateNothing(t *testing.T) {
 // TestEpoch trains a small part of a workload and evaluates what follows it.
 func TestEpoch(t *testing.T) {
 	o := Options{Workload: "w2", Batch: 256}
-	for i, transport := range mem.New(1, 2) {
-		m, err := newMeter(collective.New(transport), o.withDefaults())
-		fatal.If(t, err)
-		defer m.trainer.Close()
-		m.w.Train, m.w.Test = 20_000, 4_000
-		var r Result
-		if err := m.epoch(&r); err != nil {
-			t.Fatal(i, err)
-		}
-		if r.AUC == nil || *r.AUC < 0.6 || *r.AUC > 0.8 || math.IsNaN(*r.LogLoss) {
-			t.Errorf("after %d rows: %+v", m.w.Train, r)
-		}
+	m, err := newMeter(collective.New(mem.New(1, 2)[0]), o.withDefaults())
+	fatal.If(t, err)
+	defer m.trainer.Close()
+	m.w.Train, m.w.Test = 20_000, 4_000
+	var r Result
+	fatal.If(t, m.epoch(&r))
+	if r.AUC == nil || *r.AUC < 0.6 || *r.AUC > 0.8 || math.IsNaN(*r.LogLoss) {
+		t.Errorf("after %d rows: %+v", m.w.Train, r)
 	}
 }
 

@@ -15,21 +15,11 @@ import (
 // onRanks runs a function on each of several ranks, with its share of n samples.
 func onRanks[R any](t *testing.T, ranks, n int, f func(c *collective.Comm, mine func(i int) bool) (R, error)) []R {
 	t.Helper()
-	all, errs := make([]R, ranks), make([]error, ranks)
-	group := mem.New(ranks, 1)
-	done := make(chan int)
-	for r := range ranks {
-		go func() {
-			all[r], errs[r] = f(collective.New(group[r]), func(i int) bool { return i%ranks == r })
-			done <- r
-		}()
-	}
-	for range ranks {
-		<-done
-	}
-	for _, err := range errs {
-		fatal.If(t, err)
-	}
+	all := make([]R, ranks)
+	fatal.If(t, mem.Run(ranks, 1, func(c *collective.Comm) (err error) {
+		all[c.Rank()], err = f(c, func(i int) bool { return i%ranks == c.Rank() })
+		return err
+	}))
 	return all
 }
 

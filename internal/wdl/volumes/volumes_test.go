@@ -1,13 +1,11 @@
 package volumes
 
 import (
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -20,23 +18,17 @@ import (
 // onHosts calls f on a rank of each of the given hosts, which share all directories.
 func onHosts(t *testing.T, hosts []string, f func(p *Volumes) error) {
 	t.Helper()
-	key, errs := rank.NewKey(), make([]error, len(hosts))
-	var all sync.WaitGroup
-	for r, tr := range mem.New(len(hosts), 1) {
-		all.Go(func() {
-			comm := collective.New(tr)
-			p, err := Open(Config{Comm: comm, Hosts: hosts, Key: key, Listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }})
-			if err == nil {
-				if err = f(p); err == nil {
-					err = collective.Barrier(comm)
-				}
+	key := rank.NewKey()
+	fatal.If(t, mem.Run(len(hosts), 1, func(comm *collective.Comm) error {
+		p, err := Open(Config{Comm: comm, Hosts: hosts, Key: key, Listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }})
+		if err == nil {
+			if err = f(p); err == nil {
+				err = collective.Barrier(comm)
 			}
-			p.Close()
-			errs[r] = err
-		})
-	}
-	all.Wait()
-	fatal.If(t, errors.Join(errs...))
+		}
+		p.Close()
+		return err
+	}))
 }
 
 // TestShared: ranks that see one directory have one volume, and ranks of one host no service.
