@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -201,7 +202,7 @@ func save(s *Store) map[string][]byte {
 // a shared disk.
 func exchangeFiles(s *Store, files map[string][]byte) error {
 	disk := s.ex.(member).disk(files)
-	if err := s.ex.(member).meet(); err != nil {
+	if err := collective.Barrier(s.ex.(member).comms[s.rank]); err != nil {
 		return err
 	}
 	for _, shard := range s.Shards().Owned() {
