@@ -42,7 +42,6 @@ Examples:
 			&cli.DurationFlag{Name: "time", Value: bench.DefaultTime, Usage: "measure each operation, form and size for `DURATION`"},
 			&cli.BoolFlag{Name: "plain", Usage: "omit the _use forms"},
 			&cli.StringFlag{Name: "algorithm", Usage: "use algorithm `NAME` for all calls that support it: " + strings.Join(algorithmNames(), ", ")},
-			&cli.BoolFlag{Name: "ordinary", Usage: "allocate buffers in ordinary memory, not in windows"},
 			&cli.StringFlag{Name: "turns", Usage: "each rank reads from the named pipe `FILE` what to measure next, in 32 bytes such as \"allreduce_use 16384\", padded with spaces, until \"end\"; -sizes gives the largest"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object for each line"},
 		},
@@ -121,7 +120,7 @@ func benchOptions(c *cli.Context, ops []string) (bench.Options, error) {
 			return bench.Options{}, fmt.Errorf("bench: %s needs a separate command: wdlrun [launch flags] bench %s [flags]", op, op)
 		}
 	}
-	opt := bench.Options{Ops: ops, Time: c.Duration("time"), PlainOnly: c.Bool("plain"), Ordinary: c.Bool("ordinary")}
+	opt := bench.Options{Ops: ops, Time: c.Duration("time"), PlainOnly: c.Bool("plain")}
 	for _, s := range strings.FieldsFunc(c.String("sizes"), func(r rune) bool { return r == ',' }) {
 		n, err := bytesOf(s)
 		if err != nil {

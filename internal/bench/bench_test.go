@@ -49,34 +49,31 @@ var quick = Options{
 
 func TestEveryOperationAndForm(t *testing.T) {
 	for _, np := range []int{1, 2, 3} {
-		for _, ordinary := range []bool{false, true} {
-			seen := map[string]int{}
-			o := quick
-			o.Ordinary = ordinary
-			errs := onRanks(np, plain, func(c *collective.Comm) error {
-				return Run(c, o, func(l Line) {
-					if c.Rank() != 0 {
-						t.Errorf("rank %d emits", c.Rank())
-					}
-					seen[l.Op]++
-					if l.Lib != "wdlrun" || l.Transport != "mem" || l.NP != np || !(l.MedianUS > 0) || l.AlgBW < 0 || l.BusBW < 0 {
-						t.Errorf("implausible: %+v", l)
-					}
-				})
+		seen := map[string]int{}
+		o := quick
+		errs := onRanks(np, plain, func(c *collective.Comm) error {
+			return Run(c, o, func(l Line) {
+				if c.Rank() != 0 {
+					t.Errorf("rank %d emits", c.Rank())
+				}
+				seen[l.Op]++
+				if l.Lib != "wdlrun" || l.Transport != "mem" || l.NP != np || !(l.MedianUS > 0) || l.AlgBW < 0 || l.BusBW < 0 {
+					t.Errorf("implausible: %+v", l)
+				}
 			})
-			for r, err := range errs {
-				if err != nil {
-					t.Errorf("np %d: rank %d: %v", np, r, err)
-				}
+		})
+		for r, err := range errs {
+			if err != nil {
+				t.Errorf("np %d: rank %d: %v", np, r, err)
 			}
-			for _, op := range Ops() {
-				want, use := len(o.Sizes), len(o.Sizes)
-				if op == "barrier" {
-					want, use = 1, 0
-				}
-				if seen[op] != want || seen[op+"_use"] != use {
-					t.Errorf("np %d: %s: %d lines and %d of _use, want %d and %d", np, op, seen[op], seen[op+"_use"], want, use)
-				}
+		}
+		for _, op := range Ops() {
+			want, use := len(o.Sizes), len(o.Sizes)
+			if op == "barrier" {
+				want, use = 1, 0
+			}
+			if seen[op] != want || seen[op+"_use"] != use {
+				t.Errorf("np %d: %s: %d lines and %d of _use, want %d and %d", np, op, seen[op], seen[op+"_use"], want, use)
 			}
 		}
 	}
@@ -118,7 +115,7 @@ func TestWrongResultsAreNotTimed(t *testing.T) {
 		o := quick
 		o.Ops, o.Sizes = []string{op}, []int{1200}
 		errs := onRanks(2, corrupt, func(c *collective.Comm) error {
-			b, err := newBuffers(c, 1200, true)
+			b, err := newBuffers(c, 1200)
 			if err != nil {
 				return err
 			}

@@ -57,17 +57,13 @@ type buffers struct {
 	counts     []int
 }
 
-func newBuffers(c *collective.Comm, bytes int, ordinary bool) (*buffers, error) {
+func newBuffers(c *collective.Comm, bytes int) (*buffers, error) {
 	b := &buffers{c: c, counts: make([]int, c.Size())}
 	if bytes == 0 { // no window either, which all ranks would map
 		return b, nil
 	}
 	words := (bytes + 7) / 8
 	for _, p := range []*[]byte{&b.send, &b.recv} {
-		if ordinary {
-			*p = raw.Bytes(make([]uint64, words))
-			continue
-		}
 		w, err := collective.Alloc[uint64](c, words)
 		if err != nil {
 			return nil, err

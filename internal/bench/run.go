@@ -19,7 +19,6 @@ type Options struct {
 	Batch     time.Duration // approximate duration of a batch; 0: DefaultBatch
 	Transport string        // name in the lines
 	PlainOnly bool          // without the _use forms
-	Ordinary  bool          // buffers in ordinary memory, not in windows
 
 	// Take is the algorithm of every call by messages that supports it. Windows means that
 	// the cost model chooses.
@@ -113,7 +112,7 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 	}
 	o = o.withDefaults()
 	most := o.mostBytes()
-	b, err := newBuffers(c, most, o.Ordinary)
+	b, err := newBuffers(c, most)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
