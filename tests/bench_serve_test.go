@@ -33,7 +33,7 @@ func TestBenchServe(t *testing.T) {
 	address, err := bufio.NewReader(out).ReadString('\n')
 	fatal.If(t, err)
 	bench := "bench serve -model m -data r.csv -rows 10 -target " + strings.TrimSpace(address)
-	o := must(t, dir, bench+" -rate 50 -arrivals constant -d 600ms -turn 300ms -warmup 50ms --json")
+	o := must(t, dir, bench+" -rate 50 -arrivals constant -d 600ms -turn 300ms --json")
 	var r struct {
 		Turns       int
 		AnswerBytes int `json:"answer_bytes"`

@@ -31,7 +31,7 @@ due. The lateness of the sender is reported separately, because it is not caused
 
 The requests are made from the records of -data, with one tensor per field. Fields of -shared
 have one value for all rows of a request. An echo server in a separate process answers the same
-requests with as many bytes. Target and echo server are measured by turns. The echo server is
+requests with as many bytes. At most 10,000 requests wait for an answer. Target and echo server are measured by turns. The echo server is
 the lower bound on this machine, and "above" is the target's quantile minus the echo server's.
 
 -swap 5s switches to another version every 5 s during the load, by HandleReloadConfigRequest.
@@ -57,11 +57,8 @@ Examples:
 			&cli.StringFlag{Name: "arrivals", Value: "poisson", Usage: "send requests at intervals that are `HOW`: " + strings.Join(serve.Arrivals(), " or ")},
 			&cli.DurationFlag{Name: "d", Value: 60 * time.Second, Usage: "measure each server for `DURATION`"},
 			&cli.DurationFlag{Name: "turn", Value: 10 * time.Second, Usage: "change to the other server after `DURATION`"},
-			&cli.DurationFlag{Name: "warmup", Value: 2 * time.Second, Usage: "do not count the first `DURATION`"},
 			&cli.IntFlag{Name: "connections", Value: 1, Usage: "open `N` connections to each server"},
 			&cli.DurationFlag{Name: "timeout", Value: 10 * time.Second, Usage: "count a request without an answer after `DURATION` as failed"},
-			&cli.IntFlag{Name: "pending", Value: 10_000, Usage: "let `N` requests wait for an answer; further ones fail"},
-			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "draw the arrivals from random seed `SEED`"},
 			&cli.DurationFlag{Name: "swap", Usage: "switch the target to the next version in -base after each `DURATION`", DefaultText: "none"},
 			&cli.StringFlag{Name: "base", Usage: "with -swap: the versions are in `DIR`, which the target reads too"},
 			&cli.BoolFlag{Name: "no-echo", Usage: "do not measure an echo server"},
@@ -84,20 +81,20 @@ func (p *program) benchServe(c *cli.Context) error {
 	if c.IsSet("swap") != c.IsSet("base") {
 		return errors.New("bench serve: -swap 5s needs -base DIR, the folder of the versions, and the reverse")
 	}
-	if err := positive(c, "swap", "rows", "rate", "d", "turn", "warmup", "connections", "timeout", "pending"); err != nil {
+	if err := positive(c, "swap", "rows", "rate", "d", "turn", "connections", "timeout"); err != nil {
 		return err
 	}
 	source, err := requestSource(c)
 	if err != nil {
 		return fmt.Errorf("bench serve: %w", err)
 	}
-	const different = 64 // enough distinct requests that no cache of the target has the answer
+	const (
+		different   = 64 // enough distinct requests that no cache of the target has the answer
+		mostPending = 10_000
+	)
 	o := serve.Options{
-		Load: serve.Load{
-			Rate: c.Float64("rate"), Arrivals: c.String("arrivals"), Seed: c.Uint64("seed"),
-			Timeout: c.Duration("timeout"), MostPending: c.Int("pending"),
-		},
-		Target: c.String("target"), Connections: c.Int("connections"), Time: c.Duration("d"), Turn: c.Duration("turn"), Warmup: c.Duration("warmup"),
+		Load:   serve.Load{Rate: c.Float64("rate"), Arrivals: c.String("arrivals"), Timeout: c.Duration("timeout"), MostPending: mostPending},
+		Target: c.String("target"), Connections: c.Int("connections"), Time: c.Duration("d"), Turn: c.Duration("turn"),
 		Swap: c.Duration("swap"), Model: c.String("model"), Base: c.String("base"),
 	}
 	if o.Requests, err = serve.MakeRequests(c.Context, serve.Records{

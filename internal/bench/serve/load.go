@@ -62,9 +62,8 @@ func (t *tally) answered(due time.Time, answer int, err error) {
 
 // Load describes how requests are sent.
 type Load struct {
-	Rate        float64 // requests per second
-	Arrivals    string  // one of Arrivals
-	Seed        uint64
+	Rate        float64       // requests per second
+	Arrivals    string        // one of Arrivals
 	Timeout     time.Duration // per request, from when it is due
 	MostPending int           // unanswered requests; further ones fail
 }

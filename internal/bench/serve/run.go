@@ -10,6 +10,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
+// maxWarmup is the time for which each server is loaded before the first turn, or a turn if that
+// is shorter.
+const maxWarmup = 2 * time.Second
+
 // Options describe what is measured.
 type Options struct {
 	Load
@@ -18,7 +22,6 @@ type Options struct {
 	Connections int      // per server
 	Time        time.Duration
 	Turn        time.Duration // duration of a turn; then the other server is measured
-	Warmup      time.Duration // before the first turn, not counted
 
 	// Swap is the interval at which the target switches between the versions in Base, the
 	// folder of Model, which the requests name; 0: never. Afterwards the target serves no
@@ -101,8 +104,8 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		return r, err
 	}
 	defer hangUp(target.connections)
-	warm := newTally()
-	if err := target.run(ctx, max(o.Warmup, time.Duration(2*float64(time.Second)/o.Rate)), o.Seed, warm); err != nil {
+	warm, warmup := newTally(), max(min(o.Turn, o.Time, maxWarmup), time.Duration(2*float64(time.Second)/o.Rate))
+	if err := target.run(ctx, warmup, 0, warm); err != nil {
 		return r, err
 	}
 	if warm.latency.TotalCount() == 0 {
@@ -121,7 +124,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 			return r, err
 		}
 		defer hangUp(echo.connections)
-		if err := echo.run(ctx, max(o.Warmup, time.Duration(2*float64(time.Second)/o.Rate)), o.Seed, nil); err != nil {
+		if err := echo.run(ctx, warmup, 0, nil); err != nil {
 			return r, err
 		}
 		servers, tallies = append(servers, echo), append(tallies, newTally())
@@ -135,7 +138,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		r.Turns++
 		for i, s := range servers { // both have the same arrivals
 			stop := tallies[i].swaps.start(ctx)
-			err := s.run(ctx, min(left, o.Turn), o.Seed+uint64(r.Turns), tallies[i])
+			err := s.run(ctx, min(left, o.Turn), uint64(r.Turns), tallies[i])
 			if err = errors.Join(err, stop()); err != nil {
 				return r, err
 			}

@@ -250,7 +250,7 @@ func switchingServer(t *testing.T, served *atomic.Pointer[[]versions.Config]) st
 func TestPendingIsBounded(t *testing.T) {
 	t.Parallel()
 	o := Options{
-		Load:   Load{Rate: 500, Arrivals: "poisson", Seed: 3, Timeout: 30 * time.Second, MostPending: 2},
+		Load:   Load{Rate: 500, Arrivals: "poisson", Timeout: 30 * time.Second, MostPending: 2},
 		Target: slowServer(t, 300*time.Millisecond), Requests: [][]byte{nil}, Connections: 1, Time: 300 * time.Millisecond, Turn: time.Second,
 	}
 	r, err := Run(context.Background(), o)
