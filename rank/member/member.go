@@ -139,7 +139,7 @@ func (m *Member) connect(ctx context.Context, ln *tcp.Listener, n *near) error {
 		}
 	}
 	if err == nil {
-		err = m.weigh(m.opts.Costs)
+		err = m.weigh()
 	}
 	if err != nil {
 		m.closeLinks()
@@ -168,14 +168,10 @@ func (m *Member) connectFar(ctx context.Context, ln *tcp.Listener) error {
 	return nil
 }
 
-// weigh sets the costs of Comm to the given ones, or measures them. If all ranks share
-// memory, there is one algorithm for each call, and nothing to choose.
-func (m *Member) weigh(given *collective.Costs) error {
-	if given == nil && m.Transport == Shared {
-		return nil
-	}
-	if given != nil {
-		m.Comm.SetCosts(*given)
+// weigh measures the costs that determine the algorithms of Comm's calls, which takes
+// milliseconds. If all ranks share memory, there is one algorithm for each call.
+func (m *Member) weigh() error {
+	if m.Transport == Shared {
 		return nil
 	}
 	costs, err := collective.Measure(m.Comm)

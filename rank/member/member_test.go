@@ -140,22 +140,16 @@ func TestHostsOfSeveralRanks(t *testing.T) {
 
 func second(_ []string, errs []error) []error { return errs }
 
-// TestCostsAreMeasuredOrGiven: all ranks have the same costs, either measured or given.
-func TestCostsAreMeasuredOrGiven(t *testing.T) {
-	given := collective.Costs{Local: collective.Level{Alpha: 1, Beta: 2, Gamma: 3}, Links: collective.Level{Alpha: 4, Beta: 5, Gamma: 6}}
+// TestCostsAreMeasured: all ranks have the same costs, measured over TCP. With shared memory
+// there is no choice of algorithm.
+func TestCostsAreMeasured(t *testing.T) {
 	for _, transport := range []string{member.Auto, member.TCP} {
-		for _, k := range []*collective.Costs{nil, &given} {
-			found := make([]collective.Costs, 3)
-			opt := member.Options{Transport: transport, Costs: k}
-			_, errs := joinAnd(t, rank.NewKey(), []member.Options{opt, opt, opt}, func(m *member.Member) { found[m.World.Rank] = m.Comm.Costs() })
-			fatal.If(t, errors.Join(errs...))
-			if found[1] != found[0] || found[2] != found[0] {
-				t.Errorf("%s: ranks have different costs: %v", transport, found)
-			}
-			measured := k == nil && transport == member.TCP // with shared memory there is no choice of algorithm
-			if measured && found[0] == collective.DefaultCosts() || k != nil && found[0] != given {
-				t.Errorf("%s, given %v: %v", transport, k, found[0])
-			}
+		found := make([]collective.Costs, 3)
+		opt := member.Options{Transport: transport}
+		_, errs := joinAnd(t, rank.NewKey(), []member.Options{opt, opt, opt}, func(m *member.Member) { found[m.World.Rank] = m.Comm.Costs() })
+		fatal.If(t, errors.Join(errs...))
+		if found[1] != found[0] || found[2] != found[0] || transport == member.TCP && found[0] == collective.DefaultCosts() {
+			t.Errorf("%s: the costs of the ranks are %v", transport, found)
 		}
 	}
 }

@@ -36,11 +36,6 @@ type Options struct {
 	// system's.
 	Host string
 
-	// Costs, if not nil, determine the algorithms of calls. Otherwise the ranks measure
-	// them (collective.Measure), which takes milliseconds, unless all share memory: then
-	// each call has one algorithm. Either all ranks set equal Costs or none.
-	Costs *collective.Costs
-
 	// Warn, if not nil, is called once on rank 0 with the reason, in one line, why Auto
 	// does not use shared memory.
 	Warn func(line string)
