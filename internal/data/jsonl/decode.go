@@ -165,13 +165,13 @@ func (d *Decoder) single(l *value.List) error {
 		if err != nil {
 			return err
 		}
-		d.addText(l, d.unescaped(s.b[lo:hi:hi], escaped))
+		l.AddText(d.unescaped(s.b[lo:hi:hi], escaped), &d.text)
 		return nil
 	case 't':
-		addInt(d, l, 1)
+		l.AddInt(1, &d.text)
 		return s.word("true")
 	case 'f':
-		addInt(d, l, 0)
+		l.AddInt(0, &d.text)
 		return s.word("false")
 	case 'n':
 		return s.word("null")
@@ -202,9 +202,9 @@ var errLarge = errors.New("is a number past 1.8e308, the range of 64 bits")
 func (d *Decoder) addNumber(l *value.List, b []byte, whole bool) error {
 	if whole {
 		if n, ok := integer(b); ok {
-			addInt(d, l, n)
+			l.AddInt(n, &d.text)
 		} else {
-			d.addText(l, b)
+			l.AddText(b, &d.text)
 		}
 		return nil
 	}
@@ -212,12 +212,7 @@ func (d *Decoder) addNumber(l *value.List, b []byte, whole bool) error {
 	if err != nil {
 		return fmt.Errorf("%.40s %w", b, errLarge)
 	}
-	if l.Kind != value.None && l.Kind != value.Float64 {
-		d.addText(l, d.written(x))
-		return nil
-	}
-	l.Begin(value.Float64)
-	l.Reals = append(l.Reals, x)
+	l.AddReal(x, &d.text)
 	return nil
 }
 
@@ -239,39 +234,6 @@ func integer(b []byte) (n int64, ok bool) {
 		n = -n
 	}
 	return n, true
-}
-
-// addInt appends an integer.
-func addInt(d *Decoder, l *value.List, n int64) {
-	if l.Kind != value.None && l.Kind != value.Int {
-		at := len(d.text)
-		d.text = strconv.AppendInt(d.text, n, 10)
-		d.addText(l, d.text[at:len(d.text):len(d.text)])
-		return
-	}
-	l.Begin(value.Int)
-	l.Ints = append(l.Ints, n)
-}
-
-// written returns a number as text.
-func (d *Decoder) written(x float64) []byte {
-	at := len(d.text)
-	d.text = value.AppendNumber(d.text, x, 64)
-	return d.text[at:len(d.text):len(d.text)]
-}
-
-// addText appends a string, and converts earlier values of the list to strings.
-func (d *Decoder) addText(l *value.List, b []byte) {
-	if n := l.Len(); l.Kind != value.Text {
-		before := *l
-		l.Begin(value.Text)
-		for i := range n {
-			at := len(d.text)
-			d.text = before.Append(d.text, i)
-			l.Texts = append(l.Texts, d.text[at:len(d.text):len(d.text)])
-		}
-	}
-	l.Texts = append(l.Texts, b)
 }
 
 // Names calls f with the name of each field of a record: of every member except objects,

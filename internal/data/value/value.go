@@ -64,6 +64,45 @@ func (l *List) SetText(b []byte) {
 	l.Kind, l.Texts = Text, append(l.Texts[:0], b)
 }
 
+// AddText appends a string. A list of values of several kinds becomes one of strings, whose
+// bytes are appended to text.
+func (l *List) AddText(b []byte, text *[]byte) {
+	if l.Kind != Text {
+		before := *l
+		l.Begin(Text)
+		for i := range before.Len() {
+			at := len(*text)
+			*text = before.Append(*text, i)
+			l.Texts = append(l.Texts, (*text)[at:len(*text):len(*text)])
+		}
+	}
+	l.Texts = append(l.Texts, b)
+}
+
+// AddInt appends an integer, see AddText.
+func (l *List) AddInt(n int64, text *[]byte) {
+	if l.Kind != None && l.Kind != Int {
+		at := len(*text)
+		*text = strconv.AppendInt(*text, n, 10)
+		l.AddText((*text)[at:len(*text):len(*text)], text)
+		return
+	}
+	l.Begin(Int)
+	l.Ints = append(l.Ints, n)
+}
+
+// AddReal appends a number of 64 bits, see AddText.
+func (l *List) AddReal(x float64, text *[]byte) {
+	if l.Kind != None && l.Kind != Float64 {
+		at := len(*text)
+		*text = AppendNumber(*text, x, 64)
+		l.AddText((*text)[at:len(*text):len(*text)], text)
+		return
+	}
+	l.Begin(Float64)
+	l.Reals = append(l.Reals, x)
+}
+
 // Append appends value i to dst as text: an integer in decimal, a number in the shortest
 // form that reads back as the same number of its kind.
 func (l *List) Append(dst []byte, i int) []byte {

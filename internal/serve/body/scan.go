@@ -19,6 +19,8 @@ type scanner struct {
 	// values that may still be read
 	left  int
 	input string // name of the input being read; empty: none, or the only one
+
+	converted []byte // strings of lists of several kinds
 }
 
 func (s *scanner) fail(format string, args ...any) {
@@ -137,20 +139,20 @@ func (s *scanner) single(l *value.List) {
 	}
 	switch c := s.peek(); {
 	case c == '"':
-		addText(l, s.text())
+		l.AddText(s.text(), &s.converted)
 	case c == '{':
 		s.base64(l)
 	case s.word("true"):
-		addInt(l, 1)
+		l.AddInt(1, &s.converted)
 	case s.word("false"):
-		addInt(l, 0)
+		l.AddInt(0, &s.converted)
 	case s.word("null"):
 	case s.word("NaN"):
-		addReal(l, math.NaN())
+		l.AddReal(math.NaN(), &s.converted)
 	case s.word("Infinity"):
-		addReal(l, math.Inf(1))
+		l.AddReal(math.Inf(1), &s.converted)
 	case s.word("-Infinity"):
-		addReal(l, math.Inf(-1))
+		l.AddReal(math.Inf(-1), &s.converted)
 	case c == '[' && s.input != "":
 		s.fail("input %q has a list in a list of values; an input has at most two dimensions", s.input)
 	case c == '[':
@@ -178,7 +180,7 @@ func (s *scanner) base64(l *value.List) {
 		if err != nil {
 			s.fail("b64: %v", err)
 		}
-		addText(l, b[:n])
+		l.AddText(b[:n], &s.converted)
 	})
 }
 
@@ -196,9 +198,9 @@ func (s *scanner) number(l *value.List) {
 	}
 	if whole {
 		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
-			addInt(l, n)
+			l.AddInt(n, &s.converted)
 		} else {
-			addText(l, text)
+			l.AddText(text, &s.converted)
 		}
 		return
 	}
@@ -207,7 +209,7 @@ func (s *scanner) number(l *value.List) {
 		s.fail("%.40s is past 1.8e308, the range of 64 bits", text)
 		return
 	}
-	addReal(l, x)
+	l.AddReal(x, &s.converted)
 }
 
 // cell parses the values of an input in one row: one, or a list of them.
@@ -234,35 +236,4 @@ func (s *scanner) skip(depth int) {
 		var l value.List
 		s.single(&l)
 	}
-}
-
-// A list of values of several kinds becomes one of strings, as in package jsonl.
-
-func addText(l *value.List, b []byte) {
-	if l.Kind != value.Text {
-		before := *l
-		l.Begin(value.Text)
-		for i := range before.Len() {
-			l.Texts = append(l.Texts, before.Append(nil, i))
-		}
-	}
-	l.Texts = append(l.Texts, b)
-}
-
-func addInt(l *value.List, n int64) {
-	if l.Kind != value.None && l.Kind != value.Int {
-		addText(l, strconv.AppendInt(nil, n, 10))
-		return
-	}
-	l.Begin(value.Int)
-	l.Ints = append(l.Ints, n)
-}
-
-func addReal(l *value.List, x float64) {
-	if l.Kind != value.None && l.Kind != value.Float64 {
-		addText(l, value.AppendNumber(nil, x, 64))
-		return
-	}
-	l.Begin(value.Float64)
-	l.Reals = append(l.Reals, x)
 }
