@@ -20,6 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
 // Options describe what is read. Batch and Time 0 mean the defaults.
@@ -73,12 +74,12 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	m := meter{dataset: d, encoder: e, options: o}
 	other := libraryFor(o.Source)
 	for began := time.Now(); r.Rounds == 0 || time.Since(began) < o.Time; r.Rounds++ {
-		began := processTime()
+		began := report.ProcessTime()
 		own, err := m.pass(ctx, int64(r.Rounds))
 		if err != nil {
 			return r, err
 		}
-		cpu := float64(processTime()-began) / float64(d.Rows(data.All))
+		cpu := float64(report.ProcessTime()-began) / float64(d.Rows(data.All))
 		if other != nil && !m.compare(other, own, cpu) {
 			other = nil
 		}
@@ -173,7 +174,7 @@ func (m *meter) pass(ctx context.Context, epoch int64) (float64, error) {
 // read them, because they are compressed or built in. own is the reader's number of records
 // per second, cpu its processor time per record in nanoseconds.
 func (m *meter) compare(other *library, own, cpu float64) bool {
-	beganCPU := processTime()
+	beganCPU := report.ProcessTime()
 	began, records := time.Now(), int64(0)
 	for _, name := range m.dataset.Names() {
 		n, err := other.read(name, began.Add(m.options.Time))
@@ -186,7 +187,7 @@ func (m *meter) compare(other *library, own, cpu float64) bool {
 	m.otherRecords += records
 	m.otherSpent += spent
 	if cpu > 0 {
-		m.cpuRatios = append(m.cpuRatios, float64(processTime()-beganCPU)/float64(records)/cpu)
+		m.cpuRatios = append(m.cpuRatios, float64(report.ProcessTime()-beganCPU)/float64(records)/cpu)
 	}
 	m.ratios = append(m.ratios, own*spent.Seconds()/float64(records))
 	return true

@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -123,14 +124,14 @@ func (m *meter) train(b, next *encode.Batch) (float64, error) {
 
 // timed takes a timed step and, every peakEvery steps, measures the CPU's peak.
 func (m *meter) timed(i int, b, next *encode.Batch) error {
-	had := processTime()
+	had := report.ProcessTime()
 	before, objects := m.times(), m.made()
 	s, err := m.train(b, next)
 	if err != nil {
 		return err
 	}
 	m.objects = append(m.objects, float64(m.made()-objects))
-	m.cores = append(m.cores, (processTime() - had).Seconds())
+	m.cores = append(m.cores, (report.ProcessTime() - had).Seconds())
 	m.seconds = append(m.seconds, s)
 	for k, at := range m.times() {
 		m.parts[k] = append(m.parts[k], (at - before[k]).Seconds())
