@@ -197,7 +197,7 @@ func compareRounded(ctx context.Context, src export.Source, dir string) (*roundi
 		return nil, err
 	}
 	comm := collective.New(mem.New(1, 2)[0])
-	tally := newTally(conf)
+	tally := metrics.NewCounter(conf.Label)
 	e := apply.NewEvaluation(comm, trace.New(0), apply.EvalOptions{
 		Resume: src.Checkpoint.Dir(),
 		Each: func(b *encode.Batch, _ []float32) error {
@@ -214,19 +214,6 @@ func compareRounded(ctx context.Context, src export.Source, dir string) (*roundi
 	}
 	rounded, err := tally.Reduce(comm)
 	return &rounding{exact.Metrics, rounded}, err
-}
-
-// tally aggregates the predictions of the first label.
-type tally interface {
-	Add(logit, label, weight []float32)
-	Reduce(c *collective.Comm) (metrics.Metrics, error)
-}
-
-func newTally(c *config.Config) tally {
-	if c.Label.IsNumber() {
-		return metrics.NewNumbers(c.Label.IsPoisson())
-	}
-	return metrics.NewTally()
 }
 
 func printExported(w io.Writer, r *exported) error {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
 // aucBits is the resolution of the histogram behind the AUC. Logits are counted by the upper
@@ -48,6 +49,21 @@ func (t *totals) put(to []int64) {
 
 func totalsFrom(from []int64) totals {
 	return totals{from[0], from[1], from[2], sum{from[3], from[4]}, sum{from[5], from[6]}}
+}
+
+// Counter counts the predictions of one label: a Tally or Numbers.
+type Counter interface {
+	Reset()
+	Add(logit, label, weight []float32)
+	Reduce(c *collective.Comm) (Metrics, error)
+}
+
+// NewCounter returns an empty counter of the predictions of a label.
+func NewCounter(l schema.Label) Counter {
+	if l.IsNumber() {
+		return NewNumbers(l.IsPoisson())
+	}
+	return NewTally()
 }
 
 // NewTally returns an empty Tally.

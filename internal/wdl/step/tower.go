@@ -3,7 +3,6 @@ package step
 import (
 	"math"
 
-	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/f32"
@@ -139,24 +138,6 @@ func (m *model) loss(t, lo, hi int) (sum float64) {
 		sum *= share
 	}
 	return sum
-}
-
-// tally counts the predictions of one label in an evaluation.
-type tally interface {
-	Reset()
-	Add(logit, label, weight []float32)
-	Reduce(c *collective.Comm) (metrics.Metrics, error)
-}
-
-func newTallies(labels []schema.Label) (all []tally) {
-	for _, l := range labels {
-		if l.IsNumber() {
-			all = append(all, metrics.NewNumbers(l.IsPoisson()))
-		} else {
-			all = append(all, metrics.NewTally())
-		}
-	}
-	return all
 }
 
 // reduceTallies returns the metrics of the first label, which contain the metrics of the others.

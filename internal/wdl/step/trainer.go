@@ -31,7 +31,7 @@ type Trainer struct {
 	scaled     bool                        // learning rates grow with the batch
 	image      func() (*model, error)      // makes another model over the same store
 	late       *model                      // the image if a device computes it; else nil
-	tally      []tally                     // by label
+	tally      []metrics.Counter           // by label
 	unknown    []int64                     // by feature: values of the last evaluation whose keys had no row
 	norm       []float64                   // one number, for the norm of the sharded gradients
 	ahead      bool                        // the next batch is prepared during compute, or announced so that tiers read ahead
@@ -103,7 +103,9 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 	if by := t.model.distinct.layer; by != nil && t.model.sums.work != nil {
 		by.Stops = t.model.sums.stops(t.model.arena)
 	}
-	t.tally = newTallies(t.model.labels)
+	for _, l := range t.model.labels {
+		t.tally = append(t.tally, metrics.NewCounter(l))
+	}
 	t.image = func() (*model, error) { return newModel(c, l, store, 0, nil, nil) }
 	t.mode = newWaiting(t, 1, t.model.lookup)
 	return t, rejected
