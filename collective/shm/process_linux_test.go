@@ -67,10 +67,7 @@ func runRank(job string) error {
 		fmt.Println("phase")
 		time.Sleep(time.Hour)
 	}
-	switch work {
-	case "bench":
-		return follow(c)
-	case noMemory:
+	if work == noMemory {
 		return withoutWindow(c)
 	}
 	return works(c, work)
