@@ -251,7 +251,7 @@ func TestReplicaRefusals(t *testing.T) {
 		says(s.Replica().Start(nil), "before")
 		for _, bad := range [][]int{{1, 2}, {1, 0, 2}, {1, 2, 1}, {1, 2, 3}, {1, 2, -1}} {
 			_, _, err := s.replica.pairUp(bad)
-			says(err, "each must have another")
+			says(err, "each rank must have another rank as its buddy")
 		}
 		says(s.Replica().Heal([]bool{true, false, true}, 1), "rank 2 and its buddy, rank 0, are both empty")
 		for _, part := range [][]byte{make([]byte, 8), append(make([]byte, 16), 255, 0, 0, 0, 0, 0, 0, 0), {0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
