@@ -48,7 +48,6 @@ type Publisher struct {
 	o       PublishOptions
 	config  *config.Config
 	layout  layout.Layout
-	encoder []byte
 	warmup  []byte
 	unlock  func()
 	highest int64  // highest version found in the folder

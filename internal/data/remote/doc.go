@@ -34,6 +34,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"time"
 )
@@ -80,11 +81,5 @@ type store interface {
 	// it.
 	list(ctx context.Context, prefix string) ([]*Object, error)
 	// get reads n bytes of an object from an offset.
-	get(ctx context.Context, o *Object, off, n int64) (body, error)
-}
-
-// body is the response of a store.
-type body interface {
-	Read([]byte) (int, error)
-	Close() error
+	get(ctx context.Context, o *Object, off, n int64) (io.ReadCloser, error)
 }

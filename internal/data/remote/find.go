@@ -195,7 +195,7 @@ func (w web) list(context.Context, string) ([]*Object, error) {
 	return nil, fmt.Errorf("%w: a web server cannot list files", ErrFinal)
 }
 
-func (w web) get(ctx context.Context, o *Object, off, n int64) (body, error) {
+func (w web) get(ctx context.Context, o *Object, off, n int64) (io.ReadCloser, error) {
 	header := http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", off, off+n-1)}}
 	if o.Tag != "" && !strings.HasPrefix(o.Tag, "W/") {
 		header.Set("If-Match", o.Tag)
@@ -285,7 +285,7 @@ func (b bucketOf) list(ctx context.Context, prefix string) (all []*Object, err e
 	return all, ctx.Err()
 }
 
-func (b bucketOf) get(ctx context.Context, o *Object, off, n int64) (body, error) {
+func (b bucketOf) get(ctx context.Context, o *Object, off, n int64) (io.ReadCloser, error) {
 	var options minio.GetObjectOptions
 	if err := options.SetRange(off, off+n-1); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFinal, err)

@@ -14,7 +14,6 @@ type waiting struct {
 	t     *Trainer
 	works []*work // a ring: one per slot of this rank, and one for the prepared batch
 	turn  int     // index of the next work
-	taken int     // slots begun in this step
 	step  int64
 	after *encode.Batch // batch of the following slot; nil: not known
 	bags  []sparse.Bags // keys of the prepared batch
