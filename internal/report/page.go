@@ -14,6 +14,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/timeline"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 )
 
 //go:embed *.html
@@ -295,16 +296,7 @@ func (v *runView) Metric(name, format string) string {
 }
 
 // Bytes formats a number of bytes.
-func (*runView) Bytes(n int64) string {
-	x, unit := float64(n), "B"
-	for _, u := range []string{"kB", "MB", "GB", "TB"} {
-		if x < 1000 {
-			break
-		}
-		x, unit = x/1000, u
-	}
-	return fmt.Sprintf("%.3g %s", x, unit)
-}
+func (*runView) Bytes(n int64) string { return plan.Bytes(n) }
 
 // Of returns the data on which the metrics of the run were computed.
 func (v *runView) Of() string {
