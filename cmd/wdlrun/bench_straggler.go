@@ -37,8 +37,7 @@ Examples:
    wdlrun -np 32 bench straggler -backup 3 -stalls 0.01 -json`,
 		Flags: append([]cli.Flag{
 			&cli.Int64Flag{Name: "steps", Value: 100, Usage: "measure `NUMBER` steps"},
-			&cli.Float64Flag{Name: "stalls", Usage: "let a `SHARE` of the microbatches stall"},
-			&cli.Float64Flag{Name: "stall-steps", Value: 4, Usage: "mean length of a stall, in `STEPS`"},
+			&cli.Float64Flag{Name: "stalls", Usage: "let a `SHARE` of the microbatches stall, for four steps on average"},
 			jsonFlag(),
 		}, toleranceFlags()...),
 		Action: func(c *cli.Context) error { return p.benchStraggler(c) },
@@ -52,7 +51,7 @@ func modelledCompute(ranks int) time.Duration {
 }
 
 func (p *program) benchStraggler(c *cli.Context) error {
-	job := straggler.Job{Steps: c.Int64("steps"), StallShare: c.Float64("stalls"), StallSteps: c.Float64("stall-steps"), Seed: 1}
+	job := straggler.Job{Steps: c.Int64("steps"), StallShare: c.Float64("stalls"), Seed: 1}
 	_, inRank, err := rank.FromEnv(p.getenv)
 	if err != nil {
 		return err

@@ -35,8 +35,8 @@ type Job struct {
 	Seed      uint64
 
 	// A microbatch stalls with probability StallShare. The stall is exponentially
-	// distributed with a mean of StallSteps undisturbed microbatches.
-	StallShare, StallSteps float64
+	// distributed with a mean of stallSteps undisturbed microbatches.
+	StallShare float64
 
 	Faults func(rank int) Faults // nil: none
 
@@ -66,6 +66,7 @@ const (
 	jobFields     = 4
 	jobVocabulary = 997
 	jobWarm       = 16 // steps before the measurement, in which the usual time is learnt
+	stallSteps    = 4
 )
 
 // Network returns the modelled network: one rank per host, 25 Gbit/s.
@@ -105,9 +106,6 @@ func Simulate(ranks int, job Job) (m Measured, err error) {
 func Measure(comm *collective.Comm, job Job) (Measured, error) {
 	if job.Steps == 0 {
 		job.Steps = 300
-	}
-	if job.StallSteps == 0 {
-		job.StallSteps = 4
 	}
 	trainer, err := newTrainer(comm)
 	if err != nil {
@@ -184,7 +182,7 @@ func (job Job) delays(rank int) func(step int64, took time.Duration) time.Durati
 		}
 		pause += time.Duration((factor - 1) * float64(usual))
 		if rng.Float64()*jobChunks < job.StallShare {
-			pause += time.Duration(rng.ExpFloat64() * job.StallSteps * jobChunks * float64(usual))
+			pause += time.Duration(rng.ExpFloat64() * stallSteps * jobChunks * float64(usual))
 		}
 		return pause
 	}
@@ -238,8 +236,8 @@ func (job Job) Validate(ranks int) error {
 	if ranks < 1 || ranks > MaxRanks || job.Steps < 0 || job.Steps > 1<<20 {
 		errs = append(errs, fmt.Errorf("straggler: job: %d ranks and %d steps are not within 1 … %d and 1 … %d", ranks, job.Steps, MaxRanks, 1<<20))
 	}
-	if !(job.StallShare >= 0 && job.StallShare <= 1 && job.StallSteps >= 0 && job.StallSteps <= 1e6) || job.Compute < 0 {
-		errs = append(errs, fmt.Errorf("straggler: job: a share %v of stalls of %v steps", job.StallShare, job.StallSteps))
+	if !(job.StallShare >= 0 && job.StallShare <= 1) || job.Compute < 0 {
+		errs = append(errs, fmt.Errorf("straggler: job: a share %v of stalls, and microbatches of %v", job.StallShare, job.Compute))
 	}
 	return errors.Join(append(errs, job.Tolerance.Validate(new(config.Config), ranks))...)
 }
