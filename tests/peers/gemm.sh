@@ -10,6 +10,7 @@
 # OpenBLAS the bare product. Set in the environment to change:
 #   ROUNDS SHAPES BUILD (/tmp/wdlrun-peers)
 #   REPEAT 10; a hundred where other work disturbs most calls
+#   AVX2   not empty: both without AVX-512
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-/tmp/wdlrun-peers}
@@ -20,6 +21,7 @@ if [ "${1:-}" = install ]; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev libopenblas-dev python3-minimal
   exit
 fi
+[ -z "${AVX2:-}" ] || export GODEBUG=cpu.avx512f=off OPENBLAS_CORETYPE=Haswell
 mkdir -p "$build"
 gcc -O2 -Wall -o "$build/gemm" "$here/gemm.c" -lopenblas
 (cd "$here/../.." && go test -c -o "$build/f32.test" ./internal/f32)

@@ -14,6 +14,7 @@
 # (see torch/wdl_torch.py). Set in the environment to change:
 #   WORKLOADS BATCHES ROUNDS RANKS (1 2) BUILD (/tmp/wdlrun-peers)
 #   BF16   not empty: bf16 too
+#   AVX2   not empty: all without AVX-512
 #   CPU    not empty: samples for each second of CPU time, for a machine with other
 #          work; one rank alone, since ranks that wait take CPU time too: RANKS=1
 #   WRAP   a command to prefix every measured one with, such as a lock
@@ -21,6 +22,11 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-/tmp/wdlrun-peers}
 RANKS=${RANKS:-1 2}
+march=native
+if [ -n "${AVX2:-}" ]; then
+  export GODEBUG=cpu.avx512f=off ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 OPENBLAS_CORETYPE=Haswell
+  march=haswell
+fi
 lines=$build/step.csv
 python=${PYTHON:-/usr/bin/python3} # the distribution's, which has its packages
 
@@ -34,7 +40,7 @@ build_all() {
   mkdir -p "$build/data" || exit 1
   (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun) || exit 1
   "$python" -c 'import torch, numpy, sklearn' || { echo "run: step.sh install" >&2; exit 1; }
-  gcc -O3 -march=native -ffast-math -fopenmp -shared -fPIC -o "$build/libwdl_native.so" "$here/torch/wdl_native.c" || exit 1
+  gcc -O3 -march=$march -ffast-math -fopenmp -shared -fPIC -o "$build/libwdl_native.so" "$here/torch/wdl_native.c" || exit 1
   rows meituan 0 400000 meituan_train
   rows meituan 400000 100000 meituan_test
   rows criteo 0 1000000 criteo_train
