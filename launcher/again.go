@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -195,5 +196,5 @@ func (g *generations) unreached(ctx context.Context, err error) *rank.Verdict {
 		return nil
 	}
 	n := len(g.placesOn(lost.host))
-	return &rank.Verdict{Kind: rank.Lost, Rank: -1, Host: lost.host, Together: fmt.Sprintf("%d %s", n, ranksWord(n)), Cause: lost.Unwrap().Error()}
+	return &rank.Verdict{Kind: rank.Lost, Rank: -1, Host: lost.host, Together: plural.Of(n, "rank"), Cause: lost.Unwrap().Error()}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -46,7 +47,7 @@ func (p Plan) with(c Change) (Plan, error) {
 		case i < 0:
 			hosts, counts = append(hosts, Host{Name: name}), append(counts, max(n, 1))
 		case n == 0:
-			return p, fmt.Errorf("host %s is in the job with %d %s: to add N more, give %s:N", name, counts[i], ranksWord(counts[i]), name)
+			return p, fmt.Errorf("host %s is in the job with %s: to add N more, give %s:N", name, plural.Of(counts[i], "rank"), name)
 		default:
 			counts[i] += n
 		}
@@ -60,7 +61,7 @@ func (p Plan) with(c Change) (Plan, error) {
 		case i < 0:
 			return p, fmt.Errorf("host %s is not in the job, whose hosts are %s", name, p.Hosts())
 		case n > counts[i]:
-			return p, fmt.Errorf("host %s has %d %s, and %d are to be removed", name, counts[i], ranksWord(counts[i]), n)
+			return p, fmt.Errorf("host %s has %s, and %d are to be removed", name, plural.Of(counts[i], "rank"), n)
 		case n == 0:
 			counts[i] = 0
 		default:

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -496,7 +497,7 @@ func (r *run) watch(ctx context.Context) error {
 			r.crew.signal(killSign, everyone)
 			lost = time.After(reapTime)
 		case <-lost:
-			return fmt.Errorf("launcher: run: %d %s did not end although killed: stuck in the kernel, on a file system that does not answer?", r.left, ranksWord(r.left))
+			return fmt.Errorf("launcher: run: %s did not end although killed: stuck in the kernel, on a file system that does not answer?", plural.Of(r.left, "rank"))
 		}
 	}
 	select { // the end of the last process ends the group

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/wdlrun/wdlrun/internal/cgroup"
+	"github.com/wdlrun/wdlrun/internal/plural"
 )
 
 // memory detects processes that the kernel killed because memory ran out. Ranks are in the
@@ -26,8 +27,8 @@ func (m *memory) enough(ranks int, each int64) error {
 	if m.seen.Limit != math.MaxInt64 {
 		limit = fmt.Sprintf(" of the %d MiB of its control group", m.seen.Limit>>20)
 	}
-	return fmt.Errorf("%d %s of %d MiB need %d MiB of memory, and %d MiB%s are available there: place fewer ranks on it, or lower -mem",
-		ranks, ranksWord(ranks), each>>20, need>>20, m.seen.Available>>20, limit)
+	return fmt.Errorf("%d MiB of memory are needed for %s of %d MiB, and %d MiB%s are available there: place fewer ranks on it, or lower -mem",
+		need>>20, plural.Of(ranks, "rank"), each>>20, m.seen.Available>>20, limit)
 }
 
 // why returns an explanation if the kernel killed a process for memory, otherwise "".

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/cpus"
 	"github.com/wdlrun/wdlrun/internal/hosts"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -73,7 +74,7 @@ func Place(np int, hosts []Host, oversubscribe bool, by Mapping) (Plan, error) {
 		return Plan{}, fmt.Errorf("launcher: place: the hosts have %d slots, a job at most %d ranks; give -np", slots, rank.MaxSize)
 	}
 	if np > slots && !oversubscribe {
-		return Plan{}, fmt.Errorf("launcher: place: %d ranks are asked for, but the hosts have %d slots: give them more slots, or allow more ranks than slots with -oversubscribe", np, slots)
+		return Plan{}, fmt.Errorf("launcher: place: -np %d needs as many slots, and the hosts have %s: give them more slots, or allow more ranks than slots with -oversubscribe", np, plural.Of(slots, "slot"))
 	}
 	counts := make([]int, len(hosts))
 	left := np
@@ -86,7 +87,7 @@ func Place(np int, hosts []Host, oversubscribe bool, by Mapping) (Plan, error) {
 		left -= more
 	}
 	if left = deal(left, hosts, counts, func(h Host) int { return cmp.Or(h.Max, math.MaxInt) }); left > 0 {
-		return Plan{}, fmt.Errorf("launcher: place: %d ranks are asked for, but max_slots of all hosts allow %d", np, np-left)
+		return Plan{}, fmt.Errorf("launcher: place: -np %d is more than max_slots of all hosts allow: %d", np, np-left)
 	}
 	return number(hosts, counts), nil
 }
@@ -207,7 +208,7 @@ func (p Plan) Remote() string {
 // String returns one line for each host, and one for each rank whose CPUs are known.
 func (p Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %s\n", len(p.Ranks), ranksWord(len(p.Ranks)))
+	fmt.Fprintf(&b, "%s\n", plural.Of(len(p.Ranks), "rank"))
 	for i := 0; i < len(p.Ranks); {
 		n := p.Ranks[i].LocalSize
 		if n == 1 {
@@ -223,13 +224,6 @@ func (p Plan) String() string {
 		i += n
 	}
 	return b.String()
-}
-
-func ranksWord(n int) string {
-	if n == 1 {
-		return "rank"
-	}
-	return "ranks"
 }
 
 // JSON returns the plan as one JSON object on one line.

@@ -33,7 +33,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	o = run(t, dir, "-np", "2", "-mem", "15t", "-ports", "1-1", "doctor")
-	for _, want := range []string{": 2 ranks of 15 TiB need 30 TiB of memory, and ", " of -ports are free, and 2 ranks need one each: give a larger range\n"} {
+	for _, want := range []string{": 30 TiB of memory are needed for 2 ranks of 15 TiB, and ", " of -ports are free, and 2 ranks need one each: give a larger range\n"} {
 		if o.code != 1 || strings.Count(o.stdout, "error: host ") != 2 || !strings.Contains(o.stdout, want) {
 			t.Errorf("this machine: %q is missing: %+v", want, o)
 		}

@@ -23,7 +23,7 @@ var refusedFlags = []struct{ args, want string }{
 	{"-map numa train", "-map numa has no effect on ranks that are not bound: give -bind core or -bind numa too"},
 	{"-mem much train", `-mem "much": expected a number of bytes above 0, such as 8g or 500m`},
 	{"-mem 99999g train", `-mem "99999g": expected a number of bytes`},
-	{"-mem 30t true", "MiB need 31457280 MiB of memory, and "},
+	{"-mem 30t true", "31457280 MiB of memory are needed for "},
 	{"-streams 17 train", "-streams 17: 1 to 16"},
 	{"-transport foo train", "-transport \"foo\": there are auto, shm and tcp"},
 	{"-transport foo true", "-transport \"foo\": there are auto, shm and tcp"},

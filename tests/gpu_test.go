@@ -152,7 +152,7 @@ func TestGPUFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	const ask = "-np 2 train -device gpu"
 	for _, x := range []struct{ environment, args, want string }{
-		{"STANDIN_DEVICES=1", ask, "each rank needs its own device, and this machine has 1 for 2 ranks: start at most 1 ranks on it, or give -share-gpu"},
+		{"STANDIN_DEVICES=1", ask, "each rank needs its own device, and this machine has 1 for 2 ranks: start at most 1 rank on it, or give -share-gpu"},
 		{"CUDA_VISIBLE_DEVICES=1", ask, "this machine has 1 for 2 ranks"},
 		{"STANDIN_DEVICES=2", ask + " -collective nccl", "-collective nccl: nccl: open: libnccl.so.2: cannot open shared object file: No such file or directory; install"},
 		{"STANDIN_DEVICES=2", ask + " -collective nccl -share-gpu", "-collective nccl cannot be combined with -share-gpu"},
@@ -421,7 +421,7 @@ func TestBenchStepOnGPUs(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.stdout), &r); o.code != 0 || err != nil || r.Machine.Device != "gpu" || r.Speed <= 0 || r.Floor != 0 || r.Out <= 0 || r.In <= r.Out {
 		t.Fatalf("%v %+v: %+v", err, r, o)
 	}
-	if o := runGPU(t, dir, nil, args...); o.code != 0 || !strings.Contains(o.stdout, "on 2 ranks of 1 threads; GPUs compute the dense layers\n") || !strings.Contains(o.stdout, " MB to the device, ") || strings.Contains(o.stdout, "floor") {
+	if o := runGPU(t, dir, nil, args...); o.code != 0 || !strings.Contains(o.stdout, "on 2 ranks of 1 thread; GPUs compute the dense layers\n") || !strings.Contains(o.stdout, " MB to the device, ") || strings.Contains(o.stdout, "floor") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -50,7 +50,7 @@ func TestPlacement(t *testing.T) {
 		t.Errorf("ranks bound by another launcher: %+v", o)
 	}
 	o := run(t, dir, "-H", "a:1,b:2", "-ssh", client, "-mem", "15t", "true")
-	if want := regexp.MustCompile(`^wdlrun: host a: 1 rank of 15728640 MiB need 15728640 MiB of memory, and \d+ MiB.* are available there: .* \(and other hosts failed too: b\)\n$`); o.code != 1 || !want.MatchString(o.stderr) {
+	if want := regexp.MustCompile(`^wdlrun: host a: 15728640 MiB of memory are needed for 1 rank of 15728640 MiB, and \d+ MiB.* are available there: .* \(and other hosts failed too: b\)\n$`); o.code != 1 || !want.MatchString(o.stderr) {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}
 }

@@ -110,8 +110,8 @@ func TestJudge(t *testing.T) {
 	}{
 		{"good hosts", func(*Report, *Job) {}, ""},
 		{"enough memory", func(_ *Report, j *Job) { j.Memory = 32 << 30 }, ""},
-		{"too little memory", func(_ *Report, j *Job) { j.Memory, j.Ranks = 20<<30, []int{1, 2, 1, 1} }, "error: host b: 2 ranks of 20 GiB need 40 GiB of memory, and 32 GiB are available: place fewer ranks there, or lower -mem"},
-		{"little memory", func(r *Report, _ *Job) { r.Hosts[1].Available = 100 << 20 }, "warning: host b: 100 MiB of memory are available to 1 ranks: end other programs"},
+		{"too little memory", func(_ *Report, j *Job) { j.Memory, j.Ranks = 20<<30, []int{1, 2, 1, 1} }, "error: host b: 40 GiB of memory are needed for 2 ranks of 20 GiB, and 32 GiB are available: place fewer ranks there, or lower -mem"},
+		{"little memory", func(r *Report, _ *Job) { r.Hosts[1].Available = 100 << 20 }, "warning: host b: 100 MiB of memory are available to 1 rank: end other programs"},
 		{"few files", func(r *Report, j *Job) { r.Hosts[1].OpenFiles, j.Streams = 64+2*4*3-1, 4 }, "error: host b: a process may open 87 files, and a rank of this job needs 88: raise the limit (ulimit -n) there"},
 		{"few ports", func(r *Report, j *Job) {
 			j.Ports, j.Ranks = true, []int{1, 3, 1, 1}

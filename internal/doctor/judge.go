@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/plural"
 )
 
 // Job describes what the hosts are to run.
@@ -80,15 +82,15 @@ func (h Host) needs(job Job, ranks int) (all []Finding) {
 	switch need := int64(h.Ranks) * job.Memory; {
 	case h.Available == 0:
 	case need > h.Available:
-		all = append(all, fault("host %s: %d ranks of %s need %s of memory, and %s are available: place fewer ranks there, or lower -mem", h.Name, h.Ranks, size(job.Memory), size(need), size(h.Available)))
+		all = append(all, fault("host %s: %s of memory are needed for %s of %s, and %s are available: place fewer ranks there, or lower -mem", h.Name, size(need), plural.Of(h.Ranks, "rank"), size(job.Memory), size(h.Available)))
 	case job.Memory == 0 && h.Available < int64(h.Ranks)*littleMemory:
-		all = append(all, warning("host %s: %s of memory are available to %d ranks: end other programs, or place fewer ranks there", h.Name, size(h.Available), h.Ranks))
+		all = append(all, warning("host %s: %s of memory are available to %s: end other programs, or place fewer ranks there", h.Name, size(h.Available), plural.Of(h.Ranks, "rank")))
 	}
 	if need := uint64((ranks-1)*channels*max(job.Streams, 1) + ownFiles); h.OpenFiles > 0 && h.OpenFiles < need {
 		all = append(all, fault("host %s: a process may open %d files, and a rank of this job needs %d: raise the limit (ulimit -n) there", h.Name, h.OpenFiles, need))
 	}
 	if job.Ports && h.FreePorts < h.Ranks {
-		all = append(all, fault("host %s: %d ports of -ports are free, and %d ranks need one each: give a larger range", h.Name, h.FreePorts, h.Ranks))
+		all = append(all, fault("host %s: %s of -ports are free, and %s need one each: give a larger range", h.Name, plural.Of(h.FreePorts, "port"), plural.Of(h.Ranks, "rank")))
 	}
 	for _, d := range h.Disks {
 		switch {
@@ -101,10 +103,10 @@ func (h Host) needs(job Job, ranks int) (all []Finding) {
 		}
 	}
 	if h.CPUs > 0 && h.Ranks > h.CPUs {
-		all = append(all, warning("host %s: %d ranks share %d CPUs: one rank per core is fastest", h.Name, h.Ranks, h.CPUs))
+		all = append(all, warning("host %s: %d ranks share %s: one rank per core is fastest", h.Name, h.Ranks, plural.Of(h.CPUs, "CPU")))
 	}
 	if h.CPUs > 0 && h.Load > max(1, float64(h.CPUs)/4) {
-		all = append(all, warning("host %s: other programs keep its %d CPUs busy (load %.1f): end them, or use -backup 1", h.Name, h.CPUs, h.Load))
+		all = append(all, warning("host %s: other programs keep its %s busy (load %.1f): end them, or use -backup 1", h.Name, plural.Of(h.CPUs, "CPU"), h.Load))
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
@@ -15,7 +16,7 @@ func checkSlots(c *config.Config, replicas, size int) error {
 	fault := func(format string, a ...any) { errs = append(errs, fmt.Errorf("train.slots: "+format, a...)) }
 	s := c.Train.Slots
 	if bits.OnesCount(uint(s)) != 1 || size > s || s%size != 0 {
-		fault("%d slots on %d ranks: give a power of two, on 1, 2, 4 … ranks up to that", s, size)
+		fault("%s on %s: give a power of two, on 1, 2, 4 … ranks up to that", plural.Of(s, "slot"), plural.Of(size, "rank"))
 	}
 	if c.Train.Batch > 0 {
 		fault("the global batch must not depend on the ranks: give train.global_batch instead of train.batch")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/plural"
 )
 
 // Result is the result on rank 0.
@@ -139,7 +140,7 @@ func (r *Result) skipped(before, after []dense.Zeros, steps int64) {
 // String returns a small table.
 func (r Result) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s, batch %d on %d ranks of %d threads", r.Workload, r.Model, r.Batch, r.NP, r.Threads)
+	fmt.Fprintf(&b, "%s, %s, batch %d on %s of %s", r.Workload, r.Model, r.Batch, plural.Of(r.NP, "rank"), plural.Of(r.Threads, "thread"))
 	if r.Machine.Device == "gpu" {
 		b.WriteString("; GPUs compute the dense layers")
 	}

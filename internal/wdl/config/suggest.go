@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/plural"
 )
 
 // Suggest returns a commented configuration for a file that has at least one column besides
@@ -56,7 +57,7 @@ func Learnable(in *inspect.Inspection) bool {
 
 // LookedAt describes the inspected files and rows. text formats paths.
 func LookedAt(l *inspect.Inspection, text func(string) string) string {
-	rows := count(l.Rows, "row")
+	rows := plural.Of(l.Rows, "row")
 	switch {
 	case l.Ragged > 0:
 		rows += fmt.Sprintf(" (%d more could not be read)", l.Ragged)
@@ -282,11 +283,4 @@ func list(values []string) string {
 		quoted = append(quoted, text(strings.ToValidUTF8(v, "?")))
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
@@ -47,7 +48,7 @@ func (m Machine) Check(c *config.Config, ranks int) error {
 		return fmt.Errorf("train.device: gpu: %w", err)
 	}
 	if !m.Assigned && !m.Share && library.Devices < ranks {
-		return fmt.Errorf("train.device: gpu: each rank needs its own device, and this machine has %d for %d ranks: start at most %d ranks on it, or give -share-gpu", library.Devices, ranks, library.Devices)
+		return fmt.Errorf("train.device: gpu: each rank needs its own device, and this machine has %d for %s: start at most %s on it, or give -share-gpu", library.Devices, plural.Of(ranks, "rank"), plural.Of(library.Devices, "rank"))
 	}
 	if m.Sum != overNCCL {
 		return nil

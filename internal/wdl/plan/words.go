@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
@@ -14,7 +15,7 @@ import (
 // the load of each rank.
 func (p *Plan) String() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%d %s, %d steps, %d samples an epoch; estimated from %d of them\n", p.WorldSize, many(p.WorldSize, "rank"), p.Steps, p.EpochRows, p.Samples)
+	fmt.Fprintf(&b, "%s, %d steps, %d samples an epoch; estimated from %d of them\n", plural.Of(p.WorldSize, "rank"), p.Steps, p.EpochRows, p.Samples)
 	with := ""
 	if p.Copies {
 		with = ", both with the copies on second ranks"
@@ -162,11 +163,4 @@ func Bytes(n int64) string {
 		digits = 1
 	}
 	return fmt.Sprintf("%.*f %cB", digits, x, "kMGTPE"[unit])
-}
-
-func many(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
