@@ -284,8 +284,8 @@ func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
 	return g.decide(now), nil
 }
 
-// ErrPassed is the reason for rejecting a rank of an earlier generation.
-var ErrPassed = errors.New("it is left over from before a restart")
+// ErrOldGeneration is the reason for rejecting a rank of an earlier generation.
+var ErrOldGeneration = errors.New("it is left over from before a restart")
 
 // ErrEnded is the reason for rejecting a rank after the verdict on its group.
 var ErrEnded = errors.New("comes after the group has ended")
@@ -299,7 +299,7 @@ func (g *Group) refuse(m Member) error {
 	case m.Rank < 0 || m.Rank >= len(g.states):
 		return fmt.Errorf("rank %d joins a group of size %d", m.Rank, len(g.states))
 	case m.Generation < g.cfg.Generation:
-		return fmt.Errorf("rank %d of generation %d joins generation %d: %w", m.Rank, m.Generation, g.cfg.Generation, ErrPassed)
+		return fmt.Errorf("rank %d of generation %d joins generation %d: %w", m.Rank, m.Generation, g.cfg.Generation, ErrOldGeneration)
 	case m.Generation != g.cfg.Generation:
 		return fmt.Errorf("rank %d of generation %d joins generation %d: it is ahead of a restart", m.Rank, m.Generation, g.cfg.Generation)
 	case g.version != "" && m.Version != g.version:

@@ -102,13 +102,13 @@ func TestOnlyTheKeyConnects(t *testing.T) {
 	if c, s := shake(t, config(job), config(job)); c != nil || s != nil {
 		t.Errorf("the same key: %v, %v", c, s)
 	}
-	if c, s := shake(t, config(other), config(job)); !errors.Is(c, ErrStranger) || s == nil {
+	if c, s := shake(t, config(other), config(job)); !errors.Is(c, ErrWrongKey) || s == nil {
 		t.Errorf("a client of another key: %v, %v", c, s)
 	}
 	// A client that does not check the server's key is rejected by the server.
 	careless := config(other)
 	careless.VerifyConnection = nil
-	if c, s := shake(t, careless, config(job)); c == nil || !errors.Is(s, ErrStranger) {
+	if c, s := shake(t, careless, config(job)); c == nil || !errors.Is(s, ErrWrongKey) {
 		t.Errorf("a careless stranger: %v, %v", c, s)
 	}
 	// A client with the right certificate but without its private key is also rejected.

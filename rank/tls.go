@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrStranger is returned by a TLS handshake with a peer of another key.
-var ErrStranger = errors.New("rank: tls: the other side does not hold this job's key")
+// ErrWrongKey is returned by a TLS handshake with a peer of another key.
+var ErrWrongKey = errors.New("rank: tls: the other side does not hold this job's key")
 
 // TLS returns the configuration of both sides of a link between holders of the key. It is
 // mutual TLS 1.3 in which each side presents the same self-signed certificate and accepts
@@ -49,11 +49,11 @@ func (k Key) TLS() (*tls.Config, error) {
 		NextProtos:             []string{"h2"},
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) != 1 {
-				return ErrStranger
+				return ErrWrongKey
 			}
 			got, ok := s.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
 			if !ok || !public.Equal(got) {
-				return ErrStranger
+				return ErrWrongKey
 			}
 			return nil
 		},

@@ -113,7 +113,7 @@ func TestSecuredByAnotherKey(t *testing.T) {
 				t.Errorf("rank %d connected", r)
 			}
 		}
-		if err := errs[1]; err == nil || !strings.Contains(err.Error(), peertls.ErrStranger.Error()) {
+		if err := errs[1]; err == nil || !strings.Contains(err.Error(), peertls.ErrWrongPeer.Error()) {
 			return fmt.Errorf("rank 1: %w, rank 0: %w", err, errs[0])
 		}
 		return nil

@@ -137,7 +137,7 @@ func unreachable(w rank.World, timeout time.Duration, err, why error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		next = "; rank 0 has not written it: see its output, and with several hosts set WDLRUN_RENDEZVOUS to a directory that all of them see"
-	case errors.Is(err, rank.ErrStranger):
+	case errors.Is(err, rank.ErrWrongKey):
 		next = "; another job listens there: give all ranks the same WDLRUN_KEY and the port of this job"
 	}
 	return fmt.Errorf("control: join: rank %d: no coordinator within %s (%w): %w%s", w.Rank, timeout, why, err, next)

@@ -451,7 +451,7 @@ func (s *Session) broken(err error) {
 	case closed(s.finished), closed(s.noted), closed(s.leave):
 		return // the usual end
 	case !closed(s.formed) && status.Code(err) == codes.OutOfRange:
-		s.end(s.refused(err, rank.ErrPassed))
+		s.end(s.refused(err, rank.ErrOldGeneration))
 		return
 	case !closed(s.formed) && status.Code(err) == codes.Aborted:
 		s.end(s.refused(err, rank.ErrEnded))

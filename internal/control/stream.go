@@ -103,7 +103,7 @@ func (s *Server) attend(stream controlpb.Control_AttendServer, first *controlpb.
 		return status.Errorf(codes.FailedPrecondition, "control: the rank speaks version %d of the protocol, the coordinator version %d: use the same wdlrun on both sides", h.GetProtocol(), protocol)
 	}
 	m, box := memberFromWire(h.GetMember()), newOutbox()
-	if err := s.join(m, box); errors.Is(err, rank.ErrPassed) {
+	if err := s.join(m, box); errors.Is(err, rank.ErrOldGeneration) {
 		return status.Error(codes.OutOfRange, err.Error())
 	} else if errors.Is(err, rank.ErrEnded) {
 		return status.Error(codes.Aborted, err.Error())

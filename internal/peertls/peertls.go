@@ -28,9 +28,9 @@ import (
 // SecretSize is the length of a job's secret in bytes.
 const SecretSize = 32
 
-// ErrStranger is the error of a link whose other side is not the expected rank of the same
+// ErrWrongPeer is the error of a link whose other side is not the expected rank of the same
 // job.
-var ErrStranger = errors.New("the other side is not the rank that it must be in this job")
+var ErrWrongPeer = errors.New("the other side is not the expected rank of this job")
 
 // Rank is one rank's identity in its job. It is safe for concurrent use.
 type Rank struct {
@@ -123,9 +123,9 @@ func explain(err error) error {
 	var alert tls.AlertError
 	switch {
 	case errors.As(err, &other):
-		return fmt.Errorf("%w: it is peer %v, not %v", ErrStranger, other.Actual, other.Expected)
+		return fmt.Errorf("%w: it is peer %v, not %v", ErrWrongPeer, other.Actual, other.Expected)
 	case errors.As(err, &alert):
-		return fmt.Errorf("%w: it rejected this side: %w", ErrStranger, err)
+		return fmt.Errorf("%w: it rejected this side: %w", ErrWrongPeer, err)
 	}
 	return err
 }

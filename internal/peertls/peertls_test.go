@@ -91,7 +91,7 @@ func TestOthersAreRefusedByBothSides(t *testing.T) {
 		if cerr == nil || serr == nil {
 			t.Errorf("%s: client %v, server %v", k.name, cerr, serr)
 		}
-		if !errors.Is(cerr, ErrStranger) && !errors.Is(serr, ErrStranger) {
+		if !errors.Is(cerr, ErrWrongPeer) && !errors.Is(serr, ErrWrongPeer) {
 			t.Errorf("%s: neither error names a stranger: client %v, server %v", k.name, cerr, serr)
 		}
 	}

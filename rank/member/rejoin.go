@@ -31,7 +31,7 @@ func (m *Member) Rejoin(ctx context.Context, cause error) error {
 		var v *rank.Verdict
 		switch {
 		case tried && errors.As(err, &v) && v.Kind == rank.Gone && time.Now().Before(late): // the previous coordinator was about to end
-		case errors.Is(err, rank.ErrPassed): // its group failed before this rank came
+		case errors.Is(err, rank.ErrOldGeneration): // its group failed before this rank came
 			m.World.Generation++
 		case errors.As(err, &v) && !(m.World.Launched && v.Survived(m.World.Rank)):
 			return err
