@@ -108,6 +108,31 @@ func TestRanksFallBackTogether(t *testing.T) {
 	}
 }
 
+// TestARankThatCannotListen: on several hosts, all ranks use TCP if one cannot open its socket.
+// The warning names it. The other rank of its host does not wait for its connection.
+func TestARankThatCannotListen(t *testing.T) {
+	key := rank.NewKey()
+	squatter, err := shm.Listen(shm.Config{Rank: 1, Size: 2, Key: key.Derive("shared memory of host 1")})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer squatter.Close()
+	var lines []string
+	opts := make([]member.Options, 4)
+	for r := range opts {
+		opts[r] = member.Options{Host: "aabb"[r : r+1], Warn: func(line string) { lines = append(lines, line) }}
+	}
+	transports, errs := join(t, key, opts)
+	for r := range transports {
+		if errs[r] != nil || transports[r] != member.TCP {
+			t.Errorf("rank %d got %q, %v", r, transports[r], errs[r])
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "TCP inside their hosts too: rank 3 cannot share memory: shm: listen: rank 1") {
+		t.Errorf("warnings: %q", lines)
+	}
+}
+
 // TestHostsOfSeveralRanks gives ranks other host names and checks which transport they choose.
 func TestHostsOfSeveralRanks(t *testing.T) {
 	for _, k := range []struct {

@@ -144,10 +144,15 @@ func (m *Member) connectAlone(ctx context.Context, n *near) bool {
 // not. The ranks agree over TCP, so that all decide alike.
 func (m *Member) share(ctx context.Context, n *near) error {
 	who, why, err := n.who, n.why, error(nil)
-	if why == "" {
-		if !n.alone && n.cause == nil {
+	if why == "" && !n.alone { // this rank does not know yet whether the others listen
+		if who, why, err = m.agree(n.cause); err != nil {
+			return err
+		}
+		if why == "" {
 			n.connect(ctx)
 		}
+	}
+	if why == "" {
 		if who, why, err = m.agree(n.cause); err != nil {
 			return err
 		}
