@@ -127,19 +127,35 @@ func packPart(part []byte) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// dynamic reports whether the executable needs a loader and libraries of the host.
-func dynamic(path string) bool {
+// loader returns the path of the program that loads a dynamic executable, "" for other files.
+func loader(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return true
+			name, _ := io.ReadAll(io.LimitReader(p.Open(), maxLoader))
+			return string(bytes.TrimRight(name, "\x00"))
 		}
 	}
-	return false
+	return ""
+}
+
+// maxLoader bounds the path of a loader.
+const maxLoader = 4 << 10
+
+// CheckLoader returns an error if the executable at path needs a loader that this host lacks.
+func CheckLoader(path string) error {
+	need := loader(path)
+	if need == "" {
+		return nil
+	}
+	if _, err := os.Stat(need); err != nil {
+		return fmt.Errorf("%s needs the C library of another machine: %w; install that library there, or link the program statically (Go: CGO_ENABLED=0)", path, err)
+	}
+	return nil
 }
 
 // Unpack writes a compressed program from r to path, and returns an error if its hash differs.

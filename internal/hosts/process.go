@@ -25,6 +25,7 @@ type Process struct {
 	stderr *tail
 	kill   func()
 	how    func() string // returns how it ended; called after the end
+	known  func() string // returns the known cause of that, or ""; may be nil
 	ended  chan struct{}
 	once   sync.Once
 }
@@ -120,6 +121,11 @@ func (p *Process) Why() string {
 	case <-p.ended:
 	case <-time.After(closeTime):
 		return ""
+	}
+	if p.known != nil {
+		if cause := p.known(); cause != "" {
+			return cause
+		}
 	}
 	how := p.how()
 	if printed := p.stderr.last(); printed != "" {

@@ -106,6 +106,8 @@ func (s *SSH) login(ctx context.Context, host string) (*Process, error) {
 		}
 		return nil, err
 	}
+	// The script announces the host process before the shell executes it.
+	p.known = func() string { return s.notExecuted(p.code(), p.stderr.last()) }
 	p.stderr.pass()
 	return p.Process, nil
 }
@@ -239,18 +241,26 @@ func (s *SSH) explain(p *login, limit time.Duration, noise int) error {
 		return fmt.Errorf("wdlrun cannot make ~/.cache/wdlrun/bin there: %s; %s", last, install)
 	case noReceive:
 		return fmt.Errorf("wdlrun cannot be stored in ~/.cache/wdlrun/bin there: %s; %s", last, install)
-	case 126:
-		return fmt.Errorf("wdlrun cannot be executed there: %s; if the file system is mounted noexec, install the same wdlrun elsewhere and give -ship never", last)
-	case 127:
-		if s.Ship == Never {
-			return fmt.Errorf("wdlrun is neither at %s nor in PATH there: %s; install it, or leave -ship out", s.Path, last)
-		}
-		if dynamic(s.Image.Path) {
-			return fmt.Errorf("wdlrun cannot be executed there: %s; this wdlrun needs the C library of its machine: build it with CGO_ENABLED=0 go build", last)
-		}
+	}
+	if cause := s.notExecuted(code, last); cause != "" {
+		return errors.New(cause)
 	}
 	if noise > 0 && code == 0 {
 		return fmt.Errorf("its login shell ended without running the command, after %d bytes of output; try: %s %s true", noise, s.kind.try, p.host)
 	}
 	return fmt.Errorf("%s: %s; try: %s %s true", s.kind.fails, p.Why(), s.kind.try, p.host)
+}
+
+// notExecuted explains the exit code of a shell that could not execute the host process. It
+// returns "" for other exit codes.
+func (s *SSH) notExecuted(code int, last string) string {
+	switch {
+	case code == 126:
+		return fmt.Sprintf("wdlrun cannot be executed there: %s; if the file system is mounted noexec, install the same wdlrun elsewhere and give -ship never", last)
+	case code == 127 && s.Ship == Never:
+		return fmt.Sprintf("wdlrun is neither at %s nor in PATH there: %s; install it, or leave -ship out", s.Path, last)
+	case code == 127 && loader(s.Image.Path) != "":
+		return fmt.Sprintf("wdlrun cannot be executed there: %s; this wdlrun needs the C library of its machine: build it with CGO_ENABLED=0 go build", last)
+	}
+	return ""
 }

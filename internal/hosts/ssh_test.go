@@ -1,9 +1,12 @@
 package hosts
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,6 +150,34 @@ func TestLoginErrors(t *testing.T) {
 				t.Errorf("%q were not removed", left)
 			}
 		})
+	}
+}
+
+// TestMissingLoader: a dynamic program whose loader is missing is rejected, as wdlrun and as a
+// program of the user.
+func TestMissingLoader(t *testing.T) {
+	shell, err := os.ReadFile("/bin/sh")
+	fatal.If(t, err)
+	if loader("/bin/sh") == "" || !bytes.Contains(shell, []byte("/ld-linux")) {
+		t.Skip("the shell of this system is not a dynamic ELF executable")
+	}
+	path := filepath.Join(t.TempDir(), "wdlrun")
+	fatal.If(t, os.WriteFile(path, bytes.ReplaceAll(shell, []byte("/ld-linux"), []byte("/ld-wrong")), 0o700))
+	i, err := NewImage(path)
+	fatal.If(t, err)
+	const want = "this wdlrun needs the C library of its machine: build it with CGO_ENABLED=0 go build"
+	p, err := begin(t, client(t, "HOME="+t.TempDir()+"; export HOME; exec sh -c \"$2\""), Auto, i, "", 0)
+	fatal.If(t, err)
+	if why := p.Why(); !strings.Contains(why, want) {
+		t.Errorf("got  %s\nwant %s", why, want)
+	}
+	if err := CheckLoader(path); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/ld-wrong") {
+		t.Errorf("a loader that is missing: %v", err)
+	}
+	for _, path := range []string{"/bin/sh", image(t).Path} {
+		if err := CheckLoader(path); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
