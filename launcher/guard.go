@@ -17,7 +17,8 @@ import (
 // launcher has ended in any way, Guard kills the remaining groups. On systems where it
 // can read environments, it also kills processes whose environment has the variable,
 // because the launcher may have died between starting a process and reporting its
-// group. Guard ignores the signals that end the launcher.
+// group. On Linux it also kills the descendants of a host process, which have a limit that
+// is derived from the variable. Guard ignores the signals that end the launcher.
 func Guard(r io.Reader) {
 	outlive()
 	groups, mark := map[int]bool{}, ""

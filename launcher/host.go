@@ -44,6 +44,7 @@ func RunHost(in io.Reader, out io.WriteCloser, env []string) error {
 	}
 	h := &hostProcess{link: link, job: m, self: self, mark: markName + "=" + rand.Text()}
 	h.env = append(environment(append(slices.Clone(env), m.Env...)), h.mark)
+	markProcess(h.mark)
 	if err := h.prepare(); err != nil {
 		link.Send(hosts.Message{What: hosts.Failed, Rank: everyone, Text: err.Error(), Code: startCode(err)})
 		<-link.Gone() // closed when the launcher has read it
@@ -69,7 +70,7 @@ type hostProcess struct {
 	job  hosts.Message
 	self string
 	env  []string
-	mark string // in the environment of all processes that it starts, and of no other
+	mark string // of all processes that it starts, and of no other; see markProcess
 
 	program string // replaces the first word of the command; "": does not
 	proxy   net.Listener
@@ -92,6 +93,9 @@ func (h *hostProcess) prepare() error {
 		return fmt.Errorf("there is no working directory %s; make it there, or name another one with -wdir", h.job.Dir)
 	}
 	if err := h.receiveProgram(); err != nil {
+		return err
+	}
+	if err := hosts.CheckLoader(h.program); err != nil {
 		return err
 	}
 	var err error
