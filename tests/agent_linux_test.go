@@ -175,9 +175,9 @@ func TestAgentsLeaveNoTrace(t *testing.T) {
 	for _, x := range kills {
 		t.Run(x.name, func(t *testing.T) {
 			a := newAgents(t)
-			cmd := a.command(t, 0, "-H", "@a:2,@b:2", "-ship", "never", "sh", "-c", "setsid sleep 1000 & exec sleep 1000")
+			cmd := a.command(t, 0, "-H", "@a:2,@b:2", "-ship", "never", "sh", "-c", "setsid sleep 1000 & env -i HOME=$HOME setsid sleep 1000 & exec sleep 1000")
 			fatal.If(t, cmd.Start())
-			eventually(t, "all ranks", func() bool { return countOf(a.jobs(), "cmdline", "sleep\x001000") == 8 })
+			eventually(t, "all ranks", func() bool { return countOf(a.jobs(), "cmdline", "sleep\x001000") == 12 })
 			kill(t, x.victim(a, cmd.Process.Pid), syscall.SIGKILL)
 			o := end(t, cmd)
 			if o.code != x.code || !strings.Contains(o.stderr, x.says) || x.says != "" && strings.Count(o.stderr, "wdlrun: host @b (")+strings.Count(o.stderr, "wdlrun: host @a (")+strings.Count(o.stderr, "wdlrun: rank ") != 1 {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,52 @@ func TestManifest(t *testing.T) {
 		if o.code != 0 || r == 0 && !strings.Contains(o.stdout, "on 4 ranks") {
 			t.Errorf("rank %d: exit code %d\n%s%s", r, o.code, o.stdout, o.stderr)
 		}
+	}
+}
+
+// TestKubernetesRecipes runs the commands of the section on Kubernetes in docs/running.md. The
+// commands that try a rank's environment train on two ranks.
+func TestKubernetesRecipes(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	b, err := os.ReadFile("../docs/running.md")
+	fatal.If(t, err)
+	_, section, _ := strings.Cut(string(b), "\n## Kubernetes: Indexed Job\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	dir, local := t.TempDir(), "set -e\n"
+	adult, err := os.ReadFile("../internal/wdl/config/adult.yaml")
+	fatal.If(t, err)
+	write(t, dir, "ctr.yaml", strings.Replace(string(adult), "epochs: 5", "epochs: 1", 1))
+	bin, err := wdlrun()
+	fatal.If(t, err)
+	fatal.If(t, os.Symlink(bin, filepath.Join(dir, "wdlrun")))
+	var kinds []string
+	for line := range strings.Lines(section) {
+		command, ok := strings.CutPrefix(line, "    ")
+		words, manifest := strings.CutPrefix(command, "wdlrun ")
+		switch {
+		case !ok:
+		case !manifest:
+			local += command
+		default:
+			o := run(t, dir, strings.Fields(words)...)
+			if o.code != 0 {
+				t.Errorf("%s%+v", line, o)
+			}
+			found := regexp.MustCompile(`(?m)^kind: (.*)$`).FindAllStringSubmatch(o.stdout, -1)
+			for _, kind := range found {
+				kinds = append(kinds, kind[1])
+			}
+		}
+	}
+	if want := []string{"Secret", "ConfigMap", "Service", "Job", "Secret", "JobSet"}; !slices.Equal(kinds, want) {
+		t.Errorf("the manifests contain %q, want %q", kinds, want)
+	}
+	local = strings.ReplaceAll(local, "localhost:7070", fmt.Sprint("localhost:", freePort(t))) + "wait $!\n"
+	cmd := exec.Command("sh", "-c", local)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), " on 2 ranks ") {
+		t.Errorf("%v: %s\n%s", err, local, out)
 	}
 }
 

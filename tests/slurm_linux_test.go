@@ -50,7 +50,7 @@ func TestSrun(t *testing.T) {
 	}{
 		{"n[1-2]", "2,1", nil, 0, "0 of 3 on n1\n1 of 3 on n1\n2 of 3 on n2\n"},
 		{"n[1-2]", "2(x2)", []string{"-np", "1"}, 0, "0 of 1 on n1\n"},
-		{"n[1-2]", "1(x2)", []string{"-np", "3"}, 1, "3 ranks are asked for, but the hosts have 2 slots"},
+		{"n[1-2]", "1(x2)", []string{"-np", "3"}, 1, "-np 3 needs as many slots, and the hosts have 2 slots: "},
 		{"n[1,9]", "1(x2)", nil, 1, "wdlrun: host n9: Slurm did not run a step there: srun ended with exit code 1: srun: error: Unable to create step for job 7: Requested node configuration is not available; try: srun --overlap -N1 -n1 -w n9 true"},
 		{"n[1-2", "1(x2)", nil, 1, `wdlrun: hosts: SLURM_JOB_NODELIST="n[1-2"`},
 		{own, "1", []string{"-np", "2"}, 0, "0 of 2 on\n1 of 2 on\n"}, // on this machine alone the allocation sets no limit
@@ -223,6 +223,7 @@ func TestSlurm(t *testing.T) {
 	write(t, s.folder, "ctr.yaml", string(adult))
 	t.Run("cancel", func(t *testing.T) { s.cancel(t, script) })
 	t.Run("bits", func(t *testing.T) { s.sameBits(t, script) })
+	t.Run("requeue", func(t *testing.T) { s.requeue(t, script) })
 	t.Run("lost", func(t *testing.T) { s.lost(t, script) })
 }
 
@@ -277,6 +278,31 @@ func (s *slurm) cancel(t *testing.T, script string) {
 	if !strings.Contains(s.printed(job), "\nstopped after step ") {
 		t.Errorf("no checkpoint was written:\n%s", s.printed(job))
 	}
+}
+
+// requeue requeues a training. It writes a checkpoint, and the same job resumes from it.
+func (s *slurm) requeue(t *testing.T, script string) {
+	script = strings.Replace(script, "\n#SBATCH ", "\n#SBATCH --open-mode=append ", 1)
+	job := s.submit(t, with(script, "-out requeued -set train.epochs=1000"))
+	s.trains(t, job)
+	if out, err := s.in("scontrol", "requeue", job).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var step string
+	eventually(t, "a checkpoint", func() bool {
+		_, after, found := strings.Cut(s.printed(job), "\nstopped after step ")
+		step, _, _ = strings.Cut(after, ",")
+		return found
+	})
+	want := "training resumes after step " + step + ","
+	eventually(t, want, func() bool {
+		s.in("scontrol", "update", "JobId="+job, "StartTime=now").Run() // Slurm delays requeued jobs
+		return strings.Contains(s.printed(job), want)
+	})
+	if out, err := s.in("scancel", job).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.gone(t, job)
 }
 
 // trains waits until a job has completed steps.

@@ -62,10 +62,10 @@ func TestHostsProgram(t *testing.T) {
 	t.Parallel()
 	client, homes := fakeSSH(t, login)
 	dir, work := t.TempDir(), t.TempDir()
-	write(t, dir, "prog", "#!/bin/sh\nread line\necho $0 $1 $WDLRUN_RANK $WDLRUN_HOST $COLOUR $SHAPE $line $PWD \"$2\"\n")
+	write(t, dir, "prog", "#!/bin/sh\nread line\necho $0 $1 $WDLRUN_RANK $WDLRUN_HOST $COLOUR $SHAPE $NCCL_DEBUG $GOMEMLIMIT $GOMAXPROCS $PRIVATE $line $PWD \"$2\"\n")
 	fatal.If(t, os.Chmod(filepath.Join(dir, "prog"), 0o755))
 	cmd := command(t, dir, "-H", "a,b", "-ssh", client, "-wdir", work, "-x", "COLOUR=blue", "-x", "SHAPE", "-output", "merged", dir+"/prog", "one", "it's \"two\" $HOME")
-	cmd.Env = append(os.Environ(), "SHAPE=round")
+	cmd.Env = append(os.Environ(), "SHAPE=round", "NCCL_DEBUG=INFO", "GOMEMLIMIT=9GiB", "GOMAXPROCS=3", "PRIVATE=secret")
 	cmd.Stdin = strings.NewReader("typed\n")
 	fatal.If(t, cmd.Start())
 	o := end(t, cmd)
@@ -74,7 +74,7 @@ func TestHostsProgram(t *testing.T) {
 		if r > 0 {
 			typed = ""
 		}
-		want := fmt.Sprintf(" one %d %s blue round%s %s it's \"two\" $HOME\n", r, host, typed, work)
+		want := fmt.Sprintf(" one %d %s blue round INFO 9GiB 3%s %s it's \"two\" $HOME\n", r, host, typed, work)
 		if strings.Count(o.stdout, want) != 1 {
 			t.Errorf("want %q once in:\n%s%s", want, o.stdout, o.stderr)
 		}
@@ -85,6 +85,11 @@ func TestHostsProgram(t *testing.T) {
 	o = run(t, dir, "-H", "a,b", "-ssh", client, "-ship", "always", dir+"/prog", "one")
 	if sent, err := filepath.Glob(filepath.Join(homes, "*", ".cache", "wdlrun", "programs", "*", "prog")); o.code != 0 || len(sent) != 2 || err != nil {
 		t.Errorf("exit code %d; %q were sent\n%s%s", o.code, sent, o.stdout, o.stderr)
+	}
+	const long = 1_000_000 // bytes of a line; the launcher splits it
+	o = run(t, dir, "-H", "a,b", "-ssh", client, "sh", "-c", fmt.Sprintf(`head -c %d /dev/zero | tr "\0" x; echo; echo end of $WDLRUN_HOST`, long))
+	if o.code != 0 || strings.Count(o.stdout, "x") != 2*long || !strings.Contains(o.stdout, "\n[0] end of a\n") || !strings.Contains(o.stdout, "\n[1] end of b\n") {
+		t.Errorf("exit code %d, %d bytes of long lines\n%s", o.code, strings.Count(o.stdout, "x"), o.stderr)
 	}
 }
 
@@ -126,7 +131,7 @@ func TestHostsLeaveNoTrace(t *testing.T) {
 		{"guard", func(_ int, all []int) int { return find(all, "cmdline", "\x00__guard\x00") }, 0, ""},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			cmd := command(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "sh", "-c", "setsid sleep 1000 & sleep 3; [ $WDLRUN_RANK = 9 ] || exec sleep ${LONG:-1000}")
+			cmd := command(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "sh", "-c", "setsid sleep 1000 & env -i HOME=$HOME setsid sleep 1000 & sleep 3; [ $WDLRUN_RANK = 9 ] || exec sleep ${LONG:-1000}")
 			if x.name == "guard" {
 				cmd.Args = append([]string{cmd.Args[0], "-x", "LONG=3"}, cmd.Args[1:]...)
 			}

@@ -3,9 +3,12 @@ package tests
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -133,6 +136,9 @@ func (c *cluster) processes(host int) (pids []int) {
 	return pids
 }
 
+// mostEndTime is the documented time within which no process of a job is left.
+const mostEndTime = 10 * time.Second
+
 // empty waits until the processes of jobs have ended on all hosts, and returns the waiting time.
 func (c *cluster) empty(t testing.TB) time.Duration {
 	t.Helper()
@@ -145,7 +151,11 @@ func (c *cluster) empty(t testing.TB) time.Duration {
 		}
 		return true
 	})
-	return time.Since(begin)
+	took := time.Since(begin)
+	if took > mostEndTime {
+		t.Errorf("the last process ended after %v, want at most %v", took, mostEndTime)
+	}
+	return took
 }
 
 // TestSSHD trains on four hosts with Debian's sshd with the bits of one local rank. Then it ends
@@ -156,6 +166,8 @@ func TestSSHD(t *testing.T) {
 	c := newCluster(t, 4)
 	t.Run("bits", c.sameBits)
 	t.Run("login", c.logins)
+	t.Run("bad hosts", c.badHosts)
+	t.Run("together", c.together)
 	t.Run("ports", c.ports)
 	t.Run("interrupt", c.interrupt)
 	t.Run("change", c.change)
@@ -224,6 +236,7 @@ func (c *cluster) logins(t *testing.T) {
 	for _, x := range []struct{ name, hosts, known, flag, want string }{
 		{"a changed key", "a,b", strings.Replace(string(known), "10.78.0.2 ", "10.78.0.9 ", 1) + "10.78.0.2 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDvBGWDDpJ5WyZfCYbtnYIJq0pYqVHHOnJ7hRx7F4T5u\n", "", "wdlrun: host b: its host key has changed: "},
 		{"an unknown key", "a,b", strings.Replace(string(known), "10.78.0.2 ", "10.78.0.9 ", 1), "", "wdlrun: host b: its host key is unknown: "},
+		{"an unknown host", "a,z", string(known), "", "wdlrun: host z: its name is unknown: ssh: Could not resolve hostname z"},
 		{"no permission", "a", string(known), " -l nosuchuser", "wdlrun: host a: login failed: nosuchuser@10.78.0.1: Permission denied (publickey"},
 		{"no server", "a", string(known), " -p 2222", "wdlrun: host a: no ssh server answers there: ssh: connect to host 10.78.0.1 port 2222: Connection refused; start sshd there, or name its port: -ssh \"ssh -p 2222\""},
 		{"another network", "a,b", string(known), "", "host a has no address that -net allows, but 10.78.0.1 (eth0), 172.17.0.1 (docker0), 127.0.0.1 (lo)"},
@@ -242,6 +255,92 @@ func (c *cluster) logins(t *testing.T) {
 	}
 	write(t, c.folder, "known", string(known))
 	c.empty(t)
+}
+
+// badHosts prepares host b so that it cannot run a job, or only by another way. The error is one
+// line that names b and the remedy. No rank has started.
+func (c *cluster) badHosts(t *testing.T) {
+	bin, err := wdlrun()
+	fatal.If(t, err)
+	program, err := os.ReadFile(bin)
+	fatal.If(t, err)
+	own, started := filepath.Join(c.folder, "wdlrun"), filepath.Join(c.folder, "started")
+	fatal.If(t, os.WriteFile(own, program, 0o700))
+	fatal.If(t, os.WriteFile(own+".old", bytes.ReplaceAll(program, []byte("the launcher is gone"), []byte("the launcher is away")), 0o700))
+	shell, err := os.ReadFile("/bin/sh")
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(filepath.Join(c.folder, "dynamic"), bytes.ReplaceAll(shell, []byte("/ld-linux"), []byte("/ld-wrong")), 0o700))
+	c.do(t, c.hosts[0], "mkdir /tmp/work")
+	home := func(options string) [2]string {
+		return [2]string{"mount -t tmpfs -o " + options + " tmpfs /root", "umount /root"}
+	}
+	bashrc := func(line string) [2]string {
+		return [2]string{"echo '" + line + "' >/root/.bashrc", "rm /root/.bashrc"}
+	}
+	for _, x := range []struct {
+		name    string
+		prepare [2]string // of host b, and how to undo it
+		flags   string
+		want    string // "": the job runs
+	}{
+		{"noexec", home("noexec"), "", "wdlrun cannot be executed there: .*; if the file system is mounted noexec, install the same wdlrun elsewhere and give -ship never"},
+		{"full", home("size=1m"), "", "its disk is full: .*No space left on device; make room in ~/.cache/wdlrun there, or "},
+		{"read-only", home("ro"), "", "wdlrun cannot make ~/.cache/wdlrun/bin there: .*Read-only file system; make ~/.cache/wdlrun/bin writable there, or "},
+		{"no directory", [2]string{"true", "true"}, "-wdir /tmp/work", "there is no working directory /tmp/work; make it there, or name another one with -wdir"},
+		{"another build", [2]string{"mount --bind " + own + ".old " + own, "umount " + own}, "-ship never", own + " there is another build of wdlrun than the launcher: copy the launcher's there, or leave -ship never out"},
+		{"no loader", [2]string{"true", "true"}, "-wdir " + c.folder + " ./dynamic", "host a: " + c.folder + "/dynamic needs the C library of another machine: stat /.*/ld-wrong"},
+		{"prints without end", bashrc("yes"), "", `its shell prints more than 1048576 bytes when it starts, such as "y\\n": its start-up files \(.bashrc\) must print nothing`},
+		{"prints a line", bashrc("echo welcome; echo warning >&2"), "", ""},
+	} {
+		c.do(t, c.hosts[1], x.prepare[0])
+		flags := append([]string{"-H", "a,b"}, strings.Fields(x.flags)...)
+		if x.name != "no loader" {
+			flags = append(flags, "touch", started)
+		}
+		cmd := c.launch(t, flags...)
+		cmd.Args[slices.Index(cmd.Args, bin)] = own
+		o := c.end(t, cmd)
+		c.empty(t)
+		c.do(t, c.hosts[1], x.prepare[1])
+		ran := os.Remove(started) == nil
+		if x.want == "" {
+			if o.code != 0 || !ran {
+				t.Errorf("%s: %+v", x.name, o)
+			}
+			continue
+		}
+		want := "^wdlrun: host b: " + x.want
+		if x.name == "no loader" { // on all hosts
+			want = "^wdlrun: " + x.want
+		}
+		if o.code == 0 || ran || !regexp.MustCompile(want).MatchString(o.stderr) || strings.Count(o.stderr, "\n") != 1 {
+			t.Errorf("%s: exit code %d, ranks started: %t, want one line %q:\n%s", x.name, o.code, ran, want, o.stderr)
+		}
+	}
+}
+
+// together runs jobs on the same hosts at once, to which each must send the binary.
+func (c *cluster) together(t *testing.T) {
+	for _, pid := range c.hosts[:2] {
+		c.do(t, pid, "rm -rf /root/.cache")
+	}
+	cmds := make([]*exec.Cmd, 3)
+	for i := range cmds {
+		cmds[i] = c.launch(t, "-H", "a:2,b:2", "sh", "-c", fmt.Sprintf("echo job %d on $WDLRUN_HOST", i))
+		fatal.If(t, cmds[i].Start())
+	}
+	for i, cmd := range cmds {
+		o := end(t, cmd)
+		if line := fmt.Sprintf("job %d on ", i); o.code != 0 || strings.Count(o.stdout, line+"a\n") != 2 || strings.Count(o.stdout, line+"b\n") != 2 {
+			t.Errorf("job %d: %+v", i, o)
+		}
+	}
+	c.empty(t)
+	for _, pid := range c.hosts[:2] {
+		if files, err := os.ReadDir("/proc/" + pid + "/root/root/.cache/wdlrun/bin"); err != nil || len(files) != 1 {
+			t.Errorf("%v, %v, want one binary", files, err)
+		}
+	}
 }
 
 // ports trains with a firewall on every host that drops packets to all ports except sshd's and the
@@ -317,13 +416,53 @@ func (c *cluster) change(t *testing.T) {
 	c.empty(t)
 }
 
-// killed kills a process of a job of four ranks on two hosts. Processes started by the ranks
-// also end.
+// used returns the sockets of all hosts that listen or have a name, and the temporary files of the
+// hosts and of the launcher. Binaries that were sent stay on a host.
+func (c *cluster) used(t *testing.T) (found []string) {
+	sent := regexp.MustCompile(`/\.cache/wdlrun/bin/[0-9a-f]{64}$`)
+	folders := []string{c.folder + "/tmp"}
+	for _, pid := range append([]string{c.hub}, c.hosts...) {
+		proc := "/proc/" + pid
+		if pid != c.hub {
+			folders = append(folders, proc+"/root/tmp", proc+"/root/root")
+		}
+		for _, kind := range []string{"tcp", "tcp6", "udp", "udp6", "unix"} {
+			b, err := os.ReadFile(proc + "/net/" + kind)
+			fatal.If(t, err)
+			for line := range strings.Lines(string(b)) {
+				switch words := strings.Fields(line); {
+				case words[0] == "sl", words[0] == "Num":
+				case kind == "unix" && len(words) == 8:
+					found = append(found, fmt.Sprintf("host %s: unix %s", pid, words[7]))
+				case kind[:3] == "udp", kind[:3] == "tcp" && words[3] == "0A":
+					found = append(found, fmt.Sprintf("host %s: %s %s", pid, kind, words[1]))
+				}
+			}
+		}
+	}
+	for _, folder := range folders {
+		fatal.If(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && !sent.MatchString(path) {
+				found = append(found, path)
+			}
+			return err
+		}))
+	}
+	slices.Sort(found)
+	return found
+}
+
+// killed kills a process of a job of four ranks on two hosts, or cuts a host off. After at most
+// mostEndTime no process is left, also none of its own session and environment whose parent has
+// ended, and no socket or temporary file.
 func (c *cluster) killed(t *testing.T, victim func(t *testing.T, c *cluster, launcher int), says string) {
-	cmd := c.launch(t, "-H", "a:2,b:2", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & exec sleep 1000")
+	fatal.If(t, os.MkdirAll(c.folder+"/tmp", 0o700))
+	before := c.used(t)
+	cmd := c.launch(t, "-H", "a:2,b:2", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & (env -i setsid sleep 1000 >/dev/null 2>&1 &); exec sleep 1000")
+	cmd.Env = append(os.Environ(), "TMPDIR="+c.folder+"/tmp")
 	fatal.If(t, cmd.Start())
 	eventually(t, "all ranks", func() bool {
-		return countOf(c.processes(0), "cmdline", "sleep\x001000") == 4 && countOf(c.processes(1), "cmdline", "sleep\x001000") == 4
+		return countOf(c.processes(0), "cmdline", "sleep\x001000") == 6 && countOf(c.processes(1), "cmdline", "sleep\x001000") == 6
 	})
 	begin := time.Now()
 	victim(t, c, cmd.Process.Pid)
@@ -331,6 +470,13 @@ func (c *cluster) killed(t *testing.T, victim func(t *testing.T, c *cluster, lau
 	if strings.Count(o.stderr, says) < 1 || says != "" && strings.Count(o.stderr, "wdlrun: host b (")+strings.Count(o.stderr, "wdlrun: rank ") != 1 {
 		t.Errorf("exit code %d; want one verdict %q:\n%s", o.code, says, o.stderr)
 	}
-	t.Logf("the job ended after %v, the last process %v later", time.Since(begin).Round(10*time.Millisecond), c.empty(t).Round(10*time.Millisecond))
+	ended, left := time.Since(begin), c.empty(t)
 	c.do(t, c.hub, "ip link set v1 up")
+	t.Logf("the job ended after %v, the last process %v later", ended.Round(10*time.Millisecond), left.Round(10*time.Millisecond))
+	if ended+left > mostEndTime {
+		t.Errorf("the last process ended %v after the fault, want at most %v", ended+left, mostEndTime)
+	}
+	if after := c.used(t); !slices.Equal(before, after) {
+		t.Errorf("sockets and files before the job: %q\nand after it: %q", before, after)
+	}
 }
