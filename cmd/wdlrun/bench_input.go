@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/bench/input"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
@@ -65,8 +66,8 @@ func (p *program) benchInput(c *cli.Context) error {
 	}
 	fmt.Fprintf(p.stdout, "%s: %.0f records/s, %.1f MB/s, %.3f allocations per record\n", r.Format, r.RecordsPerSecond, r.BytesPerSecond/1e6, r.AllocsPerRecord)
 	if r.Library != "" {
-		fmt.Fprintf(p.stdout, "compared with %s, which only reads: %.0f records/s; %.2f times as fast, %.2f by processor time, medians of %d %s\n",
-			r.Library, r.LibraryRecordsPerSecond, r.Ratio, r.CPURatio, r.Rounds, plural(r.Rounds, "round"))
+		fmt.Fprintf(p.stdout, "compared with %s, which only reads: %.0f records/s; %.2f times as fast, %.2f by processor time, medians of %s\n",
+			r.Library, r.LibraryRecordsPerSecond, r.Ratio, r.CPURatio, plural.Of(r.Rounds, "round"))
 	}
 	return nil
 }

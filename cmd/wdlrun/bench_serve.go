@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/bench/serve"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
@@ -190,8 +191,8 @@ func (p *program) startEcho(bytes int) (address string, stop func(), err error) 
 
 // printServed prints a measurement as text.
 func printServed(w io.Writer, r serve.Result) error {
-	fmt.Fprintf(w, "%s: %v requests/s, %s arrivals, %.0f s in %d %s; requests of %d bytes, answers of %d\n",
-		r.Target, r.Rate, r.Arrivals, r.Seconds, r.Turns, plural(r.Turns, "turn"), r.RequestBytes, r.AnswerBytes)
+	fmt.Fprintf(w, "%s: %v requests/s, %s arrivals, %.0f s in %s; requests of %d bytes, answers of %d\n",
+		r.Target, r.Rate, r.Arrivals, r.Seconds, plural.Of(r.Turns, "turn"), r.RequestBytes, r.AnswerBytes)
 	fmt.Fprintf(w, "%-14s %9s %9s %9s %9s %9s ms\n", "", "p50", "p90", "p99", "p99.9", "max")
 	line := func(name string, q serve.Quantiles) {
 		fmt.Fprintf(w, "%-14s %9.3f %9.3f %9.3f %9.3f %9.3f\n", name, q.P50, q.P90, q.P99, q.P999, q.Max)

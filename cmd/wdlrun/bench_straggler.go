@@ -12,6 +12,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/bench/straggler"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
@@ -131,8 +132,8 @@ func printStraggler(w io.Writer, _ int, asJSON bool, result []byte) error {
 	if err := json.Unmarshal(result, &m); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%d %s, %s, backup %d: %.0f samples/s, %d samples in %d steps, late microbatches: %d\n",
-		m.Ranks, plural(m.Ranks, "rank"), m.Mode, m.Backup, m.SamplesPerSecond, m.CommittedSamples, m.Steps, m.LateSlots)
+	_, err := fmt.Fprintf(w, "%s, %s, backup %d: %.0f samples/s, %d samples in %d steps, late microbatches: %d\n",
+		plural.Of(m.Ranks, "rank"), m.Mode, m.Backup, m.SamplesPerSecond, m.CommittedSamples, m.Steps, m.LateSlots)
 	for _, n := range m.Notes {
 		fmt.Fprintln(w, n)
 	}

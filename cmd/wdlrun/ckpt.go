@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
@@ -280,8 +281,8 @@ func (p *program) ckptContent(c *cli.Context) error {
 	if asJSON(c) {
 		return p.printJSON(map[string]any{"checkpoint": line, "progress": at, "sections": all})
 	}
-	fmt.Fprintf(p.stdout, "step %d, %d samples, %d epochs and %d rows of the next, written %s by %d %s, format version %d, %s\n\n",
-		line.Step, at.Samples, at.Epoch, at.Consumed, line.Time.Local().Format(time.DateTime), line.WorldSize, plural(line.WorldSize, "rank"), line.Version, line.kind())
+	fmt.Fprintf(p.stdout, "step %d, %d samples, %d epochs and %d rows of the next, written %s by %s, format version %d, %s\n\n",
+		line.Step, at.Samples, at.Epoch, at.Consumed, line.Time.Local().Format(time.DateTime), plural.Of(line.WorldSize, "rank"), line.Version, line.kind())
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "section\tbytes\tshards")
 	for _, g := range all {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -55,6 +56,6 @@ func printGathered(w io.Writer, _ int, result []byte) error {
 	if r.Best > 0 {
 		best = fmt.Sprintf(", and step %d, the best epoch", r.Best)
 	}
-	_, err := fmt.Fprintf(w, "complete %s%s: %d %s, %v, from other hosts\n", r.Checkpoint, best, r.Parts, plural(r.Parts, "part"), plan.Bytes(r.Bytes))
+	_, err := fmt.Fprintf(w, "complete %s%s: %s, %v, from other hosts\n", r.Checkpoint, best, plural.Of(r.Parts, "part"), plan.Bytes(r.Bytes))
 	return err
 }

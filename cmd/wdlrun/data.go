@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
@@ -190,7 +191,7 @@ func (p *program) warnBad(w record.Walked, all []string) error {
 	if w.Records == 0 {
 		return fmt.Errorf("none of %d records can be read: %w", w.Bad, &w.Faults[0])
 	}
-	fmt.Fprintf(p.stderr, "wdlrun: %d %s left out, the first: %s: %s\nwdlrun: to see more: wdlrun data check %s\n",
-		w.Bad, plural(int(w.Bad), "record")+" that cannot be read", w.Faults[0].Place(), w.Faults[0].Reason(), quotedPaths(all))
+	fmt.Fprintf(p.stderr, "wdlrun: %s that cannot be read left out, the first: %s: %s\nwdlrun: to see more: wdlrun data check %s\n",
+		plural.Of(int(w.Bad), "record"), w.Faults[0].Place(), w.Faults[0].Reason(), quotedPaths(all))
 	return nil
 }

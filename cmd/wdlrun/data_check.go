@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/plural"
 )
 
 func checkCommand(p *program) *cli.Command {
@@ -115,7 +116,7 @@ func (p *program) dataCheck(c *cli.Context) error {
 		r.Faults = append(r.Faults, at)
 	}
 	if !r.OK {
-		r.Error = fmt.Sprintf("%d %s cannot be used", r.Bad, plural(int(r.Bad), "record"))
+		r.Error = plural.Of(int(r.Bad), "record") + " cannot be used"
 	}
 	if r.untrainable != "" {
 		r.OK, r.Error = false, "training would fail: "+r.untrainable
@@ -294,7 +295,7 @@ func (p *program) printChecked(r checked, faults []record.Fault, t table) {
 	if more > 0 {
 		fmt.Fprintf(p.stdout, "… and %d more\n", more)
 	}
-	fmt.Fprintf(p.stdout, "%d records in %d %s, %s: %d good, %d bad\n", r.Records+r.Bad, len(r.Files), plural(len(r.Files), "file"), r.Format, r.Records, r.Bad)
+	fmt.Fprintf(p.stdout, "%d records in %s, %s: %d good, %d bad\n", r.Records+r.Bad, plural.Of(len(r.Files), "file"), r.Format, r.Records, r.Bad)
 	if r.Left > 0 {
 		fmt.Fprintf(p.stdout, "data.where leaves out %d others\n", r.Left)
 	}

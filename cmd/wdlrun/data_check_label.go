@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 )
 
@@ -85,7 +86,7 @@ func (r *checked) printLabel(w io.Writer, field string) {
 		if v.Value == "" {
 			hint = fmt.Sprintf(`; if a missing value means 0, add data.derive: {label: "if(missing(%s), 0, 1)"} and label.field: label`, field)
 		}
-		all = append(all, fmt.Sprintf("%s in %d %s", strconv.Quote(v.Value), v.Records, plural(int(v.Records), "record")))
+		all = append(all, strconv.Quote(v.Value)+" in "+plural.Of(int(v.Records), "record"))
 	}
 	fmt.Fprintf(w, "the most frequent values of field %s: %s; see label.positive, label.negative and label.threshold%s\n", field, strings.Join(all, ", "), hint)
 }

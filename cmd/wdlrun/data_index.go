@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -96,7 +97,7 @@ func printIndexed(w io.Writer, _ int, result []byte) error {
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%d records in %d %s, %.1f s on %d %s\n", r.Records, len(r.Data), plural(len(r.Data), "file"), r.Seconds, r.WorldSize, plural(r.WorldSize, "rank"))
+	fmt.Fprintf(w, "%d records in %s, %.1f s on %s\n", r.Records, plural.Of(len(r.Data), "file"), r.Seconds, plural.Of(r.WorldSize, "rank"))
 	rows := [][]string{{"feature", "field", "strings", "kept", "values unknown"}}
 	for _, v := range r.Vocabularies {
 		rows = append(rows, []string{v.Feature, v.Field, fmt.Sprint(v.Distinct), fmt.Sprint(v.Kept), share(v.Unknown, v.Values)})

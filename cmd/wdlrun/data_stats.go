@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/stats"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 )
 
@@ -271,7 +272,7 @@ func typeName(k value.Kind) string {
 }
 
 func (p *program) printStats(s tableStats) error {
-	fmt.Fprintf(p.stdout, "%d records in %d %s, %s\n", s.Records, len(s.Files), plural(len(s.Files), "file"), s.Format)
+	fmt.Fprintf(p.stdout, "%d records in %s, %s\n", s.Records, plural.Of(len(s.Files), "file"), s.Format)
 	if s.LabelRate != nil {
 		if s.Guessed {
 			ones := strings.Join(s.Ones, " or ")

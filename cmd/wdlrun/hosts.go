@@ -16,6 +16,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/agent"
 	"github.com/wdlrun/wdlrun/internal/hosts"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/usersock"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -126,7 +127,7 @@ func (p hostsProgram) change(c *cli.Context) error {
 	case asJSON(c):
 		return p.printJSON(a)
 	}
-	_, err = fmt.Fprintf(p.stdout, "the training continues with %d %s on %s\n", a.Size, plural(a.Size, "rank"), a.Hosts)
+	_, err = fmt.Fprintf(p.stdout, "the training continues with %s on %s\n", plural.Of(a.Size, "rank"), a.Hosts)
 	return err
 }
 
@@ -278,7 +279,7 @@ func (s *steering) close() {
 // continues the training, nil if it has ended before the change.
 func turned(p *program, c *cli.Context, command []string) func(launcher.Turn) []string {
 	return func(t launcher.Turn) []string {
-		what := fmt.Sprintf("the hosts change: %d %s on %s", len(t.Plan.Ranks), plural(len(t.Plan.Ranks), "rank"), t.Plan.Hosts())
+		what := fmt.Sprintf("the hosts change: %s on %s", plural.Of(len(t.Plan.Ranks), "rank"), t.Plan.Hosts())
 		if t.Failed != nil {
 			if t.Verdict != nil {
 				p.printAfter(t.Outcome, t.Stderr)

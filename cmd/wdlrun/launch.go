@@ -24,6 +24,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/cpus"
 	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/ports"
 	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/internal/wdl"
@@ -391,7 +392,7 @@ func crowded(c *cli.Context, plan launcher.Plan) error {
 	if np <= 16*max(cores, 8) || c.Bool("oversubscribe") || listsHosts(c) || plan.Remote() != "" {
 		return nil
 	}
-	return fmt.Errorf("-np %d: all ranks would run on this host, which has %d %s: one rank per core is a good number; to start them anyway, give -oversubscribe", np, cores, plural(cores, "core"))
+	return fmt.Errorf("-np %d: all ranks would run on this host, which has %s: one rank per core is a good number; to start them anyway, give -oversubscribe", np, plural.Of(cores, "core"))
 }
 
 // restarts returns how often a job may fail without a new step in between. The default for

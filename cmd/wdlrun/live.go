@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/live"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -141,9 +142,9 @@ func (s shown) end(r report.Result, err error) {
 	case r.Stopped:
 		s.board.End(fmt.Sprintf("stopped after step %d, as asked", r.Steps), true)
 	case r.Test != nil:
-		s.board.End(fmt.Sprintf("%d steps; test data: %s", r.Steps, r.Test.Brief()), true)
+		s.board.End(plural.Of(int(r.Steps), "step")+"; test data: "+r.Test.Brief(), true)
 	default:
-		s.board.End(fmt.Sprintf("%d steps", r.Steps), true)
+		s.board.End(plural.Of(int(r.Steps), "step"), true)
 	}
 	s.server.Close()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/report"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/tensorboard"
@@ -54,7 +55,7 @@ Examples:
 			if asJSON(c) {
 				return p.printJSON(map[string]any{"out": out, "bytes": size, "runs": c.Args().Slice()})
 			}
-			_, err = fmt.Fprintf(p.stdout, "%s: %d %s, %d kB\n", out, c.NArg(), plural(c.NArg(), "run"), (size+999)/1000)
+			_, err = fmt.Fprintf(p.stdout, "%s: %s, %d kB\n", out, plural.Of(c.NArg(), "run"), (size+999)/1000)
 			return err
 		},
 	}
@@ -93,7 +94,7 @@ func eventFiles(c *cli.Context, p *program, dir string) error {
 	if asJSON(c) {
 		return p.printJSON(map[string]any{"out": dir, "files": all})
 	}
-	_, err := fmt.Fprintf(p.stdout, "%d event %s in %s; next: tensorboard --logdir %s\n", len(all), plural(len(all), "file"), dir, quotedPath(dir))
+	_, err := fmt.Fprintf(p.stdout, "%s in %s; next: tensorboard --logdir %s\n", plural.Of(len(all), "event file"), dir, quotedPath(dir))
 	return err
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/history"
 	"github.com/wdlrun/wdlrun/internal/mlflow"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
 
@@ -166,7 +167,7 @@ func exportRuns(c *cli.Context, p *program, dir string, all []*runs.Summary) err
 	if asJSON(c) {
 		return p.printJSON(map[string]any{"out": out, "runs": written})
 	}
-	_, err = fmt.Fprintf(p.stdout, "%d %s in %s; next: mlflow ui --backend-store-uri %s\n", written, plural(written, "run"), out, quotedPath(out))
+	_, err = fmt.Fprintf(p.stdout, "%s in %s; next: mlflow ui --backend-store-uri %s\n", plural.Of(written, "run"), out, quotedPath(out))
 	return err
 }
 

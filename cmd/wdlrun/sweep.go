@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/report"
 	"github.com/wdlrun/wdlrun/internal/runs"
@@ -291,7 +292,7 @@ func (s *sweeping) run(c *cli.Context, p *program) error {
 		defer cancel()
 	}
 	p.ranks.Store(true) // trainings write checkpoints before they end
-	fmt.Fprintf(p.stderr, "sweep %s: %d %s\n", s.dir, len(s.Trials), plural(len(s.Trials), "trial"))
+	fmt.Fprintf(p.stderr, "sweep %s: %s\n", s.dir, plural.Of(len(s.Trials), "trial"))
 	if n := s.Retry(); n > 0 { // of an earlier process
 		fmt.Fprintf(p.stderr, "failed trainings to repeat: %d\n", n)
 	}

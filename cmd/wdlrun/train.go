@@ -19,6 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -496,14 +497,14 @@ func printTraining(w io.Writer, r report.Result) {
 		if r.Since > 0 {
 			since = fmt.Sprintf(", of them %d after step %d", r.NewSamples, r.Since)
 		}
-		fmt.Fprintf(w, "trained %d samples in %d steps%s: %.1f s, %.0f samples/s on %d %s (%.1f %% waiting for input); %.1f s in all\n",
-			r.Samples, r.Steps, since, r.TrainSeconds, r.SamplesPerSecond, r.WorldSize, plural(r.WorldSize, "rank"), 100*r.InputWaitShare, r.Seconds)
+		fmt.Fprintf(w, "trained %d samples in %s%s: %.1f s, %.0f samples/s on %s (%.1f %% waiting for input); %.1f s in all\n",
+			r.Samples, plural.Of(int(r.Steps), "step"), since, r.TrainSeconds, r.SamplesPerSecond, plural.Of(r.WorldSize, "rank"), 100*r.InputWaitShare, r.Seconds)
 		reading(w, r)
 	} else {
-		fmt.Fprintf(w, "nothing left to train after %d steps%s\n", r.Steps, nothingLeft(r))
+		fmt.Fprintf(w, "nothing left to train after %s%s\n", plural.Of(int(r.Steps), "step"), nothingLeft(r))
 	}
 	if r.Spans > 0 {
-		fmt.Fprintf(w, "stream %d %s, ended: %s\n", r.Spans, plural(int(r.Spans), "span"), r.Ended)
+		fmt.Fprintf(w, "stream %s, ended: %s\n", plural.Of(int(r.Spans), "span"), r.Ended)
 		fmt.Fprintf(w, "train  %s %.4f in the last span\n", lossName(r), r.TrainLogLoss)
 	} else {
 		fmt.Fprintf(w, "train  %s %.4f in the last epoch\n", lossName(r), r.TrainLogLoss)
@@ -561,8 +562,8 @@ func evaluated(w io.Writer, what string, m *metrics.Metrics, note string) {
 func nothingLeft(r report.Result) string {
 	switch {
 	case r.EarlyStopped > 0:
-		return fmt.Sprintf(": early stopping ended it after %d %s without improvement; to continue: -set train.early_stop.patience=N with N above %d",
-			r.EarlyStopped, plural(r.EarlyStopped, "evaluation"), r.EarlyStopped)
+		return fmt.Sprintf(": early stopping ended it after %s without improvement; to continue: -set train.early_stop.patience=N with N above %d",
+			plural.Of(r.EarlyStopped, "evaluation"), r.EarlyStopped)
 	case r.Ended != "":
 		return "; to continue: add data to the stream, or raise data.follow.steps if it is set"
 	}
@@ -573,10 +574,10 @@ func nothingLeft(r report.Result) string {
 func reading(w io.Writer, r report.Result) {
 	in := r.Input
 	if in.Threads > 0 {
-		fmt.Fprintf(w, "input  %d %s read up to %d batches ahead, in %.1f s of work\n", in.Threads, plural(in.Threads, "thread"), in.Depth, in.WorkShare*r.TrainSeconds)
+		fmt.Fprintf(w, "input  %s read up to %d batches ahead, in %.1f s of work\n", plural.Of(in.Threads, "thread"), in.Depth, in.WorkShare*r.TrainSeconds)
 	}
 	if in.Bad > 0 {
-		fmt.Fprintf(w, "input  %d %s left out\n", in.Bad, plural(int(in.Bad), "bad record"))
+		fmt.Fprintf(w, "input  %s left out\n", plural.Of(int(in.Bad), "bad record"))
 	}
 }
 
@@ -622,7 +623,7 @@ func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
 		all = append(all, n)
 	}
 	if n := len(names) - len(all); n > 0 {
-		all = append(all, fmt.Sprintf("%d more %s", n, plural(n, "feature")))
+		all = append(all, plural.Of(n, "more feature"))
 	}
 	fmt.Fprintf(w, "values that %s: %s\n", why, strings.Join(all, ", "))
 }
@@ -648,11 +649,4 @@ func rundir(w io.Writer, launcher string, r report.Result) {
 	if predict != "" {
 		fmt.Fprintf(w, "               %s\n", predict)
 	}
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
 
@@ -67,7 +68,7 @@ func (v *runView) findings() (all []finding) {
 		add(v.split.Advice(), "%s", v.split.Verdict())
 	}
 	if n := gaps(r); n > 0 {
-		add("lower the learning rates, or set train.clip_norm", "the training loss was not a number in %d %s of metrics", n, plural(n, "line"))
+		add("lower the learning rates, or set train.clip_norm", "the training loss was not a number in %s of metrics", plural.Of(n, "line"))
 	}
 	if res := r.Result; res != nil {
 		all = append(all, resultFindings(r, res)...)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/timeline"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
@@ -130,19 +131,12 @@ func verdict(all []*runView, found []*warning) (lines []string) {
 		lines = append(lines, "no run has comparable metrics, so there is no best run")
 	}
 	if n := len(found); n > 0 {
-		lines = append(lines, fmt.Sprintf("%d %s, see below", n, plural(n, "warning")))
+		lines = append(lines, plural.Of(n, "warning")+", see below")
 	}
 	if len(all) == 1 && all[0].Waits != "" {
 		lines = append(lines, all[0].Waits)
 	}
 	return lines
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
 
 // quality summarises the evaluation of a run.

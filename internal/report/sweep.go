@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/sweep"
 )
 
@@ -105,7 +106,7 @@ func SweepState(s *sweep.Sweep, t *sweep.Trial) string {
 	case last < 0:
 		return "not all seeds"
 	case last < len(rungs)-1:
-		return fmt.Sprintf("ended after %d %s", rungs[last], plural(rungs[last], "epoch"))
+		return "ended after " + plural.Of(rungs[last], "epoch")
 	}
 	return "finished"
 }
