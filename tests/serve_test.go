@@ -307,6 +307,10 @@ func TestServeFlags(t *testing.T) {
 	}
 	write("models.config", "model_config_list { config { nam: 'ctr' } }")
 	write("none.config", "# nothing")
+	for _, sub := range []string{"run/checkpoints", "models/ctr/640"} {
+		fatal.If(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
+	}
+	write("models/ctr/640/MANIFEST.json", "{}")
 	write("ssl.config", `server_key: "x" server_cert: "y"`)
 	for flags, want := range map[string]string{
 		"":                                         "no model: give -model NAME=DIR",
@@ -315,6 +319,9 @@ func TestServeFlags(t *testing.T) {
 		"-model a=x -model a=y":                    "model a is given twice",
 		"-model ctr=" + dir:                        "model ctr: no version is available; with -wait, serve starts",
 		"-model ctr=nowhere":                       "no such file or directory",
+		"-model ctr=run":                           "this is a run directory; export its model first: wdlrun export -resume run -out models -name ctr",
+		"-model ctr=models":                        "this folder holds models; give the folder of one model: models/ctr",
+		"-model ctr=models/ctr/640":                "this folder is one version; give the folder that holds it: models/ctr",
 		"-model_config_file models.config":         "-model_config_file models.config: ",
 		"-model_config_file none.config":           "it names no model",
 		"-model ctr=x -model_config_file f":        "leave -model and -model_base_path out",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -232,11 +233,28 @@ func servedModels(c *cli.Context) (all []versions.Config, err error) {
 		return nil, errors.New("serve: no model: give -model NAME=DIR, such as ctr=MODELS/ctr")
 	}
 	for _, m := range all {
-		if _, err := os.Stat(filepath.Join(m.Base, "MANIFEST.json")); err == nil {
-			return nil, fmt.Errorf("serve: -model %s=%s: this folder is one version; give the folder that holds it: %s", m.Name, m.Base, filepath.Dir(filepath.Clean(m.Base)))
+		if why := noBase(m); why != "" {
+			return nil, fmt.Errorf("serve: -model %s=%s: %s", m.Name, m.Base, why)
 		}
 	}
 	return all, versions.Check(all)
+}
+
+// noBase returns why a folder is not one of versions, if its contents show that.
+func noBase(m versions.Config) string {
+	if _, err := os.Stat(filepath.Join(m.Base, "MANIFEST.json")); err == nil {
+		return "this folder is one version; give the folder that holds it: " + filepath.Dir(filepath.Clean(m.Base))
+	}
+	if _, err := os.Stat(filepath.Join(m.Base, "checkpoints")); err == nil {
+		return fmt.Sprintf("this is a run directory; export its model first: wdlrun export -resume %s -out models -name %s", quotedPath(m.Base), quotedPath(m.Name))
+	}
+	own, err := fs.Glob(os.DirFS(m.Base), "*/MANIFEST.json")
+	below, err2 := fs.Glob(os.DirFS(m.Base), "*/*/MANIFEST.json")
+	if err == nil && err2 == nil && len(own) == 0 && len(below) > 0 {
+		model, _, _ := strings.Cut(below[0], "/")
+		return "this folder holds models; give the folder of one model: " + filepath.Join(m.Base, model)
+	}
+	return ""
 }
 
 // readModels reads a file of models.
