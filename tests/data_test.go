@@ -461,7 +461,7 @@ func TestEvalReadsAnotherFormat(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for flags, says := range map[string]string{
-		settings:                           "noted.csv:5: column y: \"maybe\" is not a value of the label",
+		settings:                           `noted.csv:5: column y: "maybe" is not a value of the label; expected one of "yes", "no" (set label.positive and label.negative)`,
 		" -set data.comment=#":             "eval -max-bad N",
 		" -set train.epochs=2":             "takes no other setting",
 		" -set data.train=[x] -set data.x": "-set data.train: ",

@@ -295,5 +295,9 @@ func (l *labelRule) expected() string {
 	if len(all) > listed {
 		all = append(all[:listed], "…")
 	}
-	return "is not a value of the label; expected one of " + strings.Join(all, ", ") + " (set label.positive, or label.threshold for numbers)"
+	set := "label.positive and label.negative"
+	if slices.Equal(l.Positive, []string{"1"}) {
+		set = "label.positive, or label.threshold for numbers"
+	}
+	return "is not a value of the label; expected one of " + strings.Join(all, ", ") + " (set " + set + ")"
 }
