@@ -123,6 +123,7 @@ func TestPrecisionFlags(t *testing.T) {
 		{"train -bf16", "did you mean -set train.precision=bf16?; see: wdlrun train --help"},
 		{"train -model.knd dcn_v2", "did you mean -set model.kind=…?; see: wdlrun train --help"},
 		{"train -epochs 3", "did you mean -set train.epochs=…?; see: wdlrun train --help"},
+		{"train -data clicks.csv", "the configuration names the files: wdlrun init -data FILE -out ctr.yaml writes one"},
 		{"train -device gpu", "wdlrun: -device gpu: no wdlrun-gpu of this version in the directory of wdlrun; build it with: CGO_ENABLED=1 go build -tags gpu"},
 		{"train -set train.device=gpu", "wdlrun: train.device: gpu: no wdlrun-gpu of this version in the directory of wdlrun"},
 		{"train -collective host", "no effect without train.device: gpu: -collective: give -device gpu too"},

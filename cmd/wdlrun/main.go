@@ -264,7 +264,9 @@ func usageError(c *cli.Context, err error, _ bool) error {
 		return fmt.Errorf("-%s is a flag of a program: put it after the program: wdlrun [launch flags] PROGRAM -%s …", flag, flag)
 	}
 	meant := ""
-	if set := setting(flag); program && unknown && set != "" && defined(known, "set") {
+	if unknown && short == "train" && flag == "data" {
+		meant = "; the configuration names the files: wdlrun init -data FILE -out ctr.yaml writes one for wdlrun train -config ctr.yaml"
+	} else if set := setting(flag); program && unknown && set != "" && defined(known, "set") {
 		meant = "; did you mean -set " + set + "?"
 	} else if near := nearest.Of(flag, names(known)); unknown && near != "" {
 		meant = "; did you mean -" + near + "?"
