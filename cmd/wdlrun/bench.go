@@ -24,7 +24,7 @@ import (
 func benchCommand(p *program) *cli.Command {
 	b := &cli.Command{
 		Name:      "bench",
-		Usage:     "measure the collectives on these ranks",
+		Usage:     "measure collectives, the training step, the input or a server",
 		UsageText: "wdlrun [launch flags] bench [OPERATION]… [flags]",
 		Description: `OPERATION is one of ` + strings.Join(bench.Ops(), ", ") + `;
 without one, ` + strings.Join(bench.DefaultOps(), ", ") + `. Each is measured in two forms. In the form

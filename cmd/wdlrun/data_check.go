@@ -33,8 +33,8 @@ advice.
 With -config a record is good if training would accept it: labels and numbers must also suit
 the features. The command also reports fields without a value in any record, and fields that
 may reveal the label: as the only feature they have an AUC above .99, they are missing for only
-one value of the label, or the label is computed from them. Parquet, TFRecord and JSON files are recognised, whatever
-data.format is.
+one value of the label, or the label is computed from them. Parquet, TFRecord and JSON files are
+recognised, whatever data.format is.
 
 Each fault is reported with file and line, for Parquet the row, for TFRecord the offset in the
 decompressed bytes, for Kafka the offset of the record. A file that cannot be read to its end,
