@@ -300,7 +300,7 @@ func savingSections() []section {
 			{name: "copies", def: "1", about: "hosts that hold each part of a checkpoint, if the hosts do not share the run directory; with 2, the loss of a host loses no checkpoint", rng: "[1, 2]"},
 		}},
 		{"train.export", reflect.TypeFor[Export](), "Publishes the model while it is trained, for wdlrun serve: docs/serving.md. Cannot be combined with l2.mode: dense, which changes every row in every step.", []key{
-			{name: "dir", def: "none: nothing is published", about: "folder of the versions, such as models/ctr; all ranks must reach it"},
+			{name: "dir", def: "none: nothing is published", about: "folder of the versions on the host of rank 0, such as models/ctr"},
 			{name: "every_seconds", def: "2", about: "seconds between versions", rng: "[1, 31536000]"},
 			{name: "full_every", def: "100", about: "one version in this many is complete, the others contain the changes since the previous one", rng: "[1, 1000]"},
 		}},
