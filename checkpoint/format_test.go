@@ -53,9 +53,9 @@ func write(t testing.TB, path string, b []byte) {
 	fatal.If(t, os.WriteFile(path, b, 0o644))
 }
 
-// TestANewerVersionIsRefusedWithAdvice: the error for a file of a later format version says that a
-// later program is needed.
-func TestANewerVersionIsRefusedWithAdvice(t *testing.T) {
+// TestANewerVersionIsRejectedWithAdvice: the error for a file of a later format version names the
+// remedy, a later program.
+func TestANewerVersionIsRejectedWithAdvice(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 7, sample("x"))
 	part := filepath.Join(dir, partName(1, 2))
 	b := read(t, part)
