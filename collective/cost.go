@@ -149,7 +149,7 @@ func (k Costs) Predict(s Shape, a Algorithm, call Call, op Op, typ Type, bytes i
 	}
 	switch {
 	case call == CallAllToAll || uneven(call):
-		t := l.straight(s.Size, b)
+		t := l.directTime(s.Size, b)
 		if a == Bruck {
 			_, t = l.radix(s.Size, b)
 		}
@@ -222,8 +222,8 @@ func (l Level) radix(size int, b float64) (best int, least float64) {
 	return best, least
 }
 
-// straight returns the seconds of sending each rank its part of b bytes directly.
-func (l Level) straight(size int, b float64) float64 {
+// directTime returns the seconds of sending each rank its part of b bytes directly.
+func (l Level) directTime(size int, b float64) float64 {
 	part := b / float64(size)
 	return l.Alpha + float64(float64(size-2)*l.following(part)) + float64(float64(size-1)*part*l.Beta)
 }
@@ -240,11 +240,11 @@ func (l Level) following(b float64) float64 {
 // toOwners returns the fastest way to send each rank its chunk of b bytes, and its seconds.
 // Radix 0 sends chunks directly; any other radix forwards them.
 func (l Level) toOwners(size int, b float64) (radix int, seconds float64) {
-	straight := l.straight(size, b)
-	if radix, t := l.radix(size, b); t < straight*(1-minForwardGain) {
+	direct := l.directTime(size, b)
+	if radix, t := l.radix(size, b); t < direct*(1-minForwardGain) {
 		return radix, t
 	}
-	return 0, straight
+	return 0, direct
 }
 
 // lengthsTime returns the seconds of exchanging the lengths of parts.
@@ -260,7 +260,7 @@ const maxLengthsShare = 1.0 / 10
 // all-to-all. Without the lengths they cannot forward parts or agree on an algorithm.
 func (k Costs) exchangesLengths(s Shape) bool {
 	l := k.level(s)
-	return s.Size > 1 && k.Take != Pairwise && (k.Take == Bruck || l.lengthsTime(s.Size) <= maxLengthsShare*l.straight(s.Size, 0))
+	return s.Size > 1 && k.Take != Pairwise && (k.Take == Bruck || l.lengthsTime(s.Size) <= maxLengthsShare*l.directTime(s.Size, 0))
 }
 
 // windows returns the seconds of a call in shared memory: its meetings, and the bytes that

@@ -31,7 +31,7 @@ func TestMade(t *testing.T) {
 			t.Fatalf("%v, %v", made, ok)
 		}
 		for i, m := range made[:4] { // the last four of six calls
-			if m.Tag.What() != []string{"AllReduce(max) of 1 float32", "AllReduce(max) of 2 float32", "AllReduce(max) of 3 float32", "AllReduce(max) of 4 float32"}[i] ||
+			if m.Tag.Describe() != []string{"AllReduce(max) of 1 float32", "AllReduce(max) of 2 float32", "AllReduce(max) of 3 float32", "AllReduce(max) of 4 float32"}[i] ||
 				m.Tag.Seq != uint64(3+i) || m.Tag.Group != 0 || m.Last != (i == 3) {
 				t.Errorf("%d: %+v", i, m)
 			}
@@ -43,7 +43,7 @@ func TestMade(t *testing.T) {
 			return err
 		}
 		made, ok = c.Made(0)
-		if !ok || len(made) != 2 || made[0].Last || !made[1].Last || made[1].Tag.What() != "Barrier" || made[1].Tag.Seq != 1 {
+		if !ok || len(made) != 2 || made[0].Last || !made[1].Last || made[1].Tag.Describe() != "Barrier" || made[1].Tag.Seq != 1 {
 			t.Errorf("%+v, %v", made, ok)
 		}
 		if made, ok := c.Made(1); len(made) != 0 || !ok {

@@ -142,7 +142,7 @@ func (c *sharing) pullParts(tag Tag, send []byte, sendAt []int, size int, use fu
 	pieces, windows := c.partsPlan()
 	var used error
 	if use != nil {
-		c.roomForPieces()
+		c.allocatePieces()
 	}
 	for k := range pieces {
 		if k > 0 {
@@ -236,9 +236,9 @@ func (c *sharing) tinyPart(tag Tag, rank int) ([]byte, error) {
 	return n.bytes()[8+i*slot:][:length], nil
 }
 
-// roomForPieces allocates memory in c.scratch for parts that come in pieces. Other parts
+// allocatePieces allocates memory in c.scratch for parts that come in pieces. Other parts
 // are read in place.
-func (c *sharing) roomForPieces() {
+func (c *sharing) allocatePieces() {
 	total := 0
 	for r, n := range c.notes {
 		if c.pieced(r, n) {

@@ -55,9 +55,9 @@ type Tag struct {
 	Count     uint64    // elements, equal on every rank; the limit of a call on byte strings
 }
 
-// What returns a description of the call without its number and channel: "AllReduce(sum) of
+// Describe returns a description of the call without its number and channel: "AllReduce(sum) of
 // 10 float32".
-func (t Tag) What() string {
+func (t Tag) Describe() string {
 	s := t.Call.String()
 	switch t.Call {
 	case CallAllReduce, CallReduceScatter:
@@ -82,7 +82,7 @@ func (t Tag) What() string {
 // String returns a description of the message: "AllReduce(sum) of 10 float32, step 2 of
 // call 7 on channel 0".
 func (t Tag) String() string {
-	s := t.What()
+	s := t.Describe()
 	if t.Algorithm != Windows {
 		s += fmt.Sprintf(" by %v", t.Algorithm)
 	}

@@ -70,9 +70,9 @@ type Arena struct {
 	of      *Arena // for an image: the arena that holds the values; else nil
 	version uint64 // counts the changes of values
 	final   func(from int)
-	prefix  string    // prefix of the names declared from here on
-	room    f32.Room  // buffers of the layers' products
-	linears []*Linear // in the order of declaration
+	prefix  string      // prefix of the names declared from here on
+	scratch f32.Scratch // buffers of the layers' products
+	linears []*Linear   // in the order of declaration
 
 	values  []float32 // of every parameter, then of every buffer
 	grads   []float32 // of every parameter, then the tail
@@ -240,7 +240,7 @@ func (a *Arena) plan(c Config) (stateLen int, err error) {
 		}
 	}
 	total, seen := 0, map[string]bool{}
-	room := func(name string, rows, cols int) bool {
+	declare := func(name string, rows, cols int) bool {
 		if seen[name] || name == "" || len(name) > maxName {
 			fault("name %q is empty, used twice or over %d bytes long", name, maxName)
 		}
@@ -253,7 +253,7 @@ func (a *Arena) plan(c Config) (stateLen int, err error) {
 		return true
 	}
 	for _, p := range a.params {
-		if !room(p.Name, p.Rows, p.Cols) || len(c.Groups) == 0 {
+		if !declare(p.Name, p.Rows, p.Cols) || len(c.Groups) == 0 {
 			continue
 		}
 		if p.group = groupOf(c.Groups, p.Name); p.group < 0 {
@@ -264,7 +264,7 @@ func (a *Arena) plan(c Config) (stateLen int, err error) {
 	}
 	a.trained = total
 	for _, b := range a.buffers {
-		room(b.name, 1, b.size)
+		declare(b.name, 1, b.size)
 	}
 	return stateLen, errors.Join(faults...)
 }

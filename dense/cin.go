@@ -177,7 +177,7 @@ func (c *CIN) backward(l *cinLayer, in, din []float32, lines int) {
 	for lo, n := 0, c.block(l); lo < lines; lo += n {
 		hi := min(lo+n, lines)
 		z, dy := c.products(in, l.in, lo, hi), l.dx[lo*h:hi*h]
-		l.mix.arena.room.GradWeight(l.mix.W.Grad, nil, z, dy, hi-lo, l.in*m, h)
+		l.mix.arena.scratch.GradWeight(l.mix.W.Grad, nil, z, dy, hi-lo, l.in*m, h)
 		c.dz = grow(c.dz, len(z))
 		f32.GradInput(c.dz, dy, &l.mix.packed, hi-lo, nil)
 		dz := c.dz

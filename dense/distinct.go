@@ -69,9 +69,9 @@ type DistinctWorker struct {
 	restGrad   []float32 // R×H
 	restPacked f32.Packed
 
-	tile []float32 // of the embeddings of one group
-	set  []int     // by embedding of the group: where its rows without a sum begin in the tile
-	room f32.TileRoom
+	tile    []float32 // of the embeddings of one group
+	set     []int     // by embedding of the group: where its rows without a sum begin in the tile
+	scratch f32.TileScratch
 
 	bf16 *workerBF16 // nil: float32
 }
@@ -79,9 +79,9 @@ type DistinctWorker struct {
 // embedding is a Columns and its place in the tile of its group.
 type embedding struct {
 	Columns
-	n     int  // distinct rows
-	first int  // its first row of the group's tile
-	sight bool // rows are numbered in the order of the batch, and each occurs
+	n       int  // distinct rows
+	first   int  // its first row of the group's tile
+	inOrder bool // rows are numbered in the order of the batch, and each occurs
 }
 
 const (
@@ -131,8 +131,8 @@ func (p *Distinct) Out() int { return p.first.out }
 // workers: the gradients of the first layer's weights. The other workers' arenas do not change there.
 func (p *Distinct) Own() (from, to int) { return p.first.W.at, p.first.W.at + len(p.first.W.Grad) }
 
-// Begin takes the embeddings of a batch of rows rows, by ascending column. It returns the
-// room of the other columns, rows×R, which the caller fills before Start.
+// Begin takes the embeddings of a batch of rows rows, by ascending column. It returns a
+// buffer for the other columns, rows×R, which the caller fills before Start.
 func (p *Distinct) Begin(rows int, columns []Columns) (rest []float32) {
 	p.rows, p.columns, p.rest = rows, p.columns[:0], p.rest[:0]
 	if n := len(columns) * f32.TileStride(rows); cap(p.at) < n {
@@ -217,11 +217,11 @@ func (q *embedding) place(at []uint32) {
 	if seen > uint64(q.n) {
 		panic(fmt.Sprintf("dense: Distinct: row %d of the %d of columns %d to %d", seen-1, q.n, q.Col, q.Col+q.Dim))
 	}
-	q.sight = skipped == 0 && seen == uint64(q.n)
+	q.inOrder = skipped == 0 && seen == uint64(q.n)
 }
 
-// group returns the end of the group of embeddings that begins with lo, and makes room for
-// its tile.
+// group returns the end of the group of embeddings that begins with lo, and allocates its
+// tile.
 func (h *DistinctWorker) group(lo int) (hi int) {
 	for hi = lo + 1; hi < len(h.columns) && h.columns[hi].first > 0; hi++ {
 	}
@@ -275,7 +275,7 @@ func (h *DistinctWorker) sum(j, from, to int) {
 func (h *DistinctWorker) forward(i, j int) {
 	l, q := h.first, &h.columns[i]
 	if h.half != nil {
-		f32.TileForwardBF16(h.of(q), &h.half.columns[i].rows, l.W.Value, &h.bf16.room, l.out, q.Col, j)
+		f32.TileForwardBF16(h.of(q), &h.half.columns[i].rows, l.W.Value, &h.bf16.scratch, l.out, q.Col, j)
 		return
 	}
 	f32.TileForward(h.of(q), q.Rows, &h.packed, q.n, q.Col, q.Dim, j)
@@ -319,11 +319,11 @@ func (h *DistinctWorker) Backward(dy []float32, lo, hi int) (err error) {
 		f32.ReLUGrad(dy, m.outs[0])
 	}
 	if l.B != nil {
-		l.arena.room.GradWeight(nil, l.B.Grad, nil, dy, rows, 0, out)
+		l.arena.scratch.GradWeight(nil, l.B.Grad, nil, dy, rows, 0, out)
 	}
 	if r := len(h.rest); r > 0 {
-		l.arena.room.GradWeight(h.restGrad, nil, h.x[lo*r:hi*r], dy, rows, r, out)
-		l.zeros.gradient(l.arena.room.GradInput(h.dx[lo*r:hi*r], dy, &h.restPacked, rows, nil))
+		l.arena.scratch.GradWeight(h.restGrad, nil, h.x[lo*r:hi*r], dy, rows, r, out)
+		l.zeros.gradient(l.arena.scratch.GradInput(h.dx[lo*r:hi*r], dy, &h.restPacked, rows, nil))
 	}
 	for j := 0; j < out; j += f32.TileColumns {
 		f32.TileCut(h.dy[j*h.rows+lo*f32.TileColumns:][:rows*f32.TileColumns], dy, rows, out, j)
@@ -417,7 +417,7 @@ func (h *DistinctWorker) add(lo, hi int, dy []float32) {
 	for i := lo; i < hi; i++ {
 		q := &h.columns[i]
 		set := q.first * f32.TileColumns
-		if !q.sight {
+		if !q.inOrder {
 			clear(h.of(q))
 			set = len(h.tile)
 		}
@@ -436,5 +436,5 @@ func (h *DistinctWorker) add(lo, hi int, dy []float32) {
 func (h *DistinctWorker) gradients(q *embedding, j int) {
 	l, out, tile := h.first, h.first.out, h.of(q)
 	f32.TileGradWeight(l.W.Grad[q.Col*out:(q.Col+q.Dim)*out], q.Rows, tile, q.n, q.Dim, out, j)
-	f32.TileGradInput(q.Grad, tile, &h.packed, &h.room, q.n, q.Col, q.Dim, j)
+	f32.TileGradInput(q.Grad, tile, &h.packed, &h.scratch, q.n, q.Col, q.Dim, j)
 }

@@ -21,7 +21,7 @@ type columnsBF16 struct {
 	ends []uint32 // from 1 on, by distinct row: where its rows of the batch end in at
 }
 
-// begin makes room for embeddings and for a gradient of n values.
+// begin allocates memory for embeddings and for a gradient of n values.
 func (h *distinctBF16) begin(columns, n int) {
 	for len(h.columns) < columns {
 		h.columns = append(h.columns, columnsBF16{})
@@ -50,7 +50,7 @@ func (h *columnsBF16) take(q *embedding, rows int) {
 // workerBF16 is the part of one worker in bfloat16.
 type workerBF16 struct {
 	*halved
-	room       f32.TileRoomBF16
+	scratch    f32.TileScratchBF16
 	tile       []f32.BF16 // the gradients of an embedding's rows
 	rest       []f32.BF16 // the other columns of restChunk rows
 	restPacked f32.PackedBF16
@@ -105,7 +105,7 @@ func (h *workerBF16) endOf(p *DistinctWorker, first, end int) {
 			h.tile = growBF16(h.tile, f32.TileLenBF16(q.n))
 			f32.TileGatherBF16(h.tile, dy, half.at, half.ends[1:], q.n)
 			f32.TileGradWeightBF16(l.W.Grad[q.Col*l.out:(q.Col+q.Dim)*l.out], &half.rows, h.tile, l.out, j)
-			f32.TileGradInputBF16(q.Grad, h.tile, l.W.Value, &h.room, q.n, l.out, q.Col, q.Dim, j)
+			f32.TileGradInputBF16(q.Grad, h.tile, l.W.Value, &h.scratch, q.n, l.out, q.Col, q.Dim, j)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (l *Linear) Name() string { return l.name }
 func (l *Linear) Forward(x []float32, rows int, train bool) ([]float32, error) {
 	l.pack()
 	l.y = grow(l.y, rows*l.out)
-	l.zeros.input(l.arena.room.Forward(l.y, x, &l.packed, l.bias(), rows, l.relu))
+	l.zeros.input(l.arena.scratch.Forward(l.y, x, &l.packed, l.bias(), rows, l.relu))
 	l.x = x
 	return l.y, nil
 }
@@ -126,7 +126,7 @@ func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
 	if l.B != nil {
 		db = l.B.Grad
 	}
-	l.zeros.input(l.arena.room.GradWeight(l.W.Grad, db, l.x, dy, rows, l.in, l.out))
+	l.zeros.input(l.arena.scratch.GradWeight(l.W.Grad, db, l.x, dy, rows, l.in, l.out))
 	if l.reports {
 		l.arena.finish(l.W, 0)
 	}
@@ -135,7 +135,7 @@ func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
 	if l.after {
 		gate = l.x
 	}
-	l.zeros.gradient(l.arena.room.GradInput(l.dx, dy, &l.packed, rows, gate))
+	l.zeros.gradient(l.arena.scratch.GradInput(l.dx, dy, &l.packed, rows, gate))
 	return l.dx, nil
 }
 

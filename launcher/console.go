@@ -86,9 +86,9 @@ func (l *lines) Write(p []byte) (int, error) {
 		if end >= 0 {
 			piece = p[:end]
 		}
-		if room := maxLine - len(l.part); len(piece) > room {
-			l.part = append(l.part, piece[:room]...)
-			p = p[room:]
+		if free := maxLine - len(l.part); len(piece) > free {
+			l.part = append(l.part, piece[:free]...)
+			p = p[free:]
 			l.breakLine()
 			continue
 		}

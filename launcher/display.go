@@ -58,8 +58,8 @@ func (d *display) update(now time.Time, s rank.Status) {
 	d.pace.see(s.Step, at)
 	if d.terminal {
 		line := progressLine(s, at, d.pace)
-		if room := d.width() - 1; utf8.RuneCountInString(line) > room {
-			line = string([]rune(line)[:room])
+		if width := d.width() - 1; utf8.RuneCountInString(line) > width {
+			line = string([]rune(line)[:width])
 		}
 		d.console.show(line)
 		return

@@ -26,7 +26,7 @@ func TestHear(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &run{job: Job{Plan: Plan{Ranks: ranks}}, exits: map[int]exit{3: {}}, relay: &relay{room: maxReports}}
+				r := &run{job: Job{Plan: Plan{Ranks: ranks}}, exits: map[int]exit{3: {}}, relay: &relay{free: maxReports}}
 				time.AfterFunc(0, func() { r.relay.Report(0, string(control.Stacks), nil) })
 				time.AfterFunc(0, func() { r.relay.Report(2, "trace", nil) })
 				time.AfterFunc(k.last-time.Nanosecond, func() { r.relay.Report(2, string(control.Stacks), nil) })

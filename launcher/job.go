@@ -273,7 +273,7 @@ func newRun(job Job) (*run, error) {
 	}
 	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}, pids: map[int]int{}}
 	r.console = &console{stderr: job.Stderr}
-	r.relay = &relay{next: job.Host, room: maxReports, stepped: make(chan struct{})}
+	r.relay = &relay{next: job.Host, free: maxReports, stepped: make(chan struct{})}
 	if !job.Quiet {
 		r.relay.display = newDisplay(r.console, r.begin)
 	}

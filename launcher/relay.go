@@ -24,7 +24,7 @@ type relay struct {
 	stepped chan struct{} // closed when rank 0 has completed a step in this generation; nil: without a launcher
 	steps   bool          // it is closed
 	reports []Report
-	room    int // bytes of reports that may still be stored
+	free    int // bytes of reports that may still be stored
 }
 
 // Report is a message of a rank at the end of its group, such as its stacks.
@@ -77,8 +77,8 @@ func (r *relay) Report(from int, about string, body []byte) {
 		if from == 0 {
 			r.result = body
 		}
-	case r.room >= len(body):
-		r.reports, r.room = append(r.reports, Report{from, about, body}), r.room-len(body)
+	case r.free >= len(body):
+		r.reports, r.free = append(r.reports, Report{from, about, body}), r.free-len(body)
 	}
 	r.mu.Unlock()
 	if r.next != nil {
@@ -97,7 +97,7 @@ func (r *relay) Ended(v *rank.Verdict) {
 func (r *relay) again() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.formed, r.reports, r.room = false, nil, maxReports
+	r.formed, r.reports, r.free = false, nil, maxReports
 	r.stepped, r.steps = make(chan struct{}), false
 }
 

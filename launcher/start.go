@@ -235,11 +235,11 @@ func (f *fleet) await(p *process) {
 		both.Wait()
 	}()
 	if awaitEnd(p.pid()) {
-		f.bury(p) // before the process number can be reused
+		f.remove(p) // before the process number can be reused
 		p.cmd.Wait()
 	} else {
 		p.cmd.Wait()
-		f.bury(p)
+		f.remove(p)
 	}
 	late := time.AfterFunc(reapTime, func() {
 		for _, out := range p.out {
@@ -288,8 +288,8 @@ func (o output) read() {
 	o.from.Close()
 }
 
-// bury ends the rest of a process's group and removes the process.
-func (f *fleet) bury(p *process) {
+// remove ends the rest of a process's group and removes the process.
+func (f *fleet) remove(p *process) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	killGroup(p.pid())

@@ -312,8 +312,8 @@ func (c *Comm) abort() {
 }
 
 // standstill returns the calls that are to be compared, once for each time that none begins
-// for a second while the last are not complete. room is how many there may be.
-func (c *Comm) standstill(now time.Time, room int) (all []rank.Call) {
+// for a second while the last are not complete. limit is the largest number of calls.
+func (c *Comm) standstill(now time.Time, limit int) (all []rank.Call) {
 	c.noting.Lock()
 	defer c.noting.Unlock()
 	s := &c.still
@@ -325,7 +325,7 @@ func (c *Comm) standstill(now time.Time, room int) (all []rank.Call) {
 		return nil
 	}
 	calls := c.ring.compared()
-	if len(calls) > room {
+	if len(calls) > limit {
 		return nil // with the next heartbeat
 	}
 	s.reported = true

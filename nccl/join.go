@@ -105,9 +105,9 @@ func (l *Library) share(m *member.Member) (id ID, err error) {
 }
 
 // standstill is for m.WatchCalls.
-func (o *owner) standstill(now time.Time, room int) (all []rank.Call) {
+func (o *owner) standstill(now time.Time, limit int) (all []rank.Call) {
 	for _, c := range o.all() {
-		all = append(all, c.standstill(now, room-len(all))...)
+		all = append(all, c.standstill(now, limit-len(all))...)
 	}
 	return all
 }
@@ -123,7 +123,7 @@ func (o *owner) watch() {
 		case <-o.idle:
 			return
 		case <-m.Session.Aborted():
-			o.lastWords()
+			o.reportLastCalls()
 			if err := o.lib.Abort(m.Session.Err()); err != nil {
 				m.Session.Report(AboutCalls, []byte(err.Error()))
 			}
@@ -140,8 +140,8 @@ func (o *owner) watch() {
 	}
 }
 
-// lastWords sends the record of the last calls to the launcher, which keeps it.
-func (o *owner) lastWords() {
+// reportLastCalls sends the record of the last calls to the launcher, which keeps it.
+func (o *owner) reportLastCalls() {
 	var b strings.Builder
 	for _, c := range o.all() {
 		b.WriteString(c.record())

@@ -77,8 +77,8 @@ func (n nativeComm) launch(s Stream, k *Call) int {
 }
 
 func (n nativeComm) group(s Stream, calls []Call) int {
-	var room [8]C.struct_native_call // groups of a step are small
-	all := room[:0]
+	var few [8]C.struct_native_call // groups of a step are small
+	all := few[:0]
 	for _, k := range calls {
 		all = append(all, C.struct_native_call{
 			kind: C.int(k.Kind), _type: C.int(k.Type), op: C.int(k.Op), peer: C.int(k.Peer),

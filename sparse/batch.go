@@ -25,7 +25,7 @@ type batch struct {
 	rowAt []int     // by section of want, plus the end: offset of its rows
 	rows  []float32 // by unique key, in the order of want
 	next  []cursor  // by section of want
-	rooms rooms
+	send  sendBuffers
 	tally Counters // counts of the exchange
 
 	touched []uint64   // bits: copied keys of the batch
@@ -254,7 +254,7 @@ func (l *batch) partition(background bool) error {
 	}
 	l.notice()
 	n := l.want.layout(s)
-	l.want.keys = wordsOf(l.rooms.keys.take(8 * n))
+	l.want.keys = wordsOf(l.send.keys.take(8 * n))
 	for r := range s.size {
 		if n := l.want.keyBytes[r] / 8; n > s.cfg.MaxKeysPerExchange {
 			return fmt.Errorf("the batch has %d keys of rank %d, at most %d are allowed: make the batch smaller or raise MaxKeysPerExchange", n, r, s.cfg.MaxKeysPerExchange)

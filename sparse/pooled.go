@@ -23,7 +23,7 @@ type pooler struct {
 	features []int    // features of the batch with pooled tables
 	ask      []stream // requests, by owner
 	asked    []stream // requests received, by rank
-	wire     room
+	wire     sendBuffer
 	sizes    [2][]int // bytes by rank: of the sums that this rank requests, of those requested from it
 	rows     []float32
 	held     []table.Row
@@ -62,7 +62,7 @@ func newPooler(l *Lookup) *pooler {
 			p.sets[t] = table.NewSet(x.Salt(), nil, 1)
 		}
 	}
-	p.onAsked, p.onSums, p.onGrads = p.takeAsked, p.takeSums, p.takeGrads
+	p.onAsked, p.onSums, p.onGrads = p.takeRequest, p.takeSums, p.takeGrads
 	return p
 }
 
@@ -160,8 +160,8 @@ func (p *pooler) askOwners(k *link) error {
 	return nil
 }
 
-// takeAsked copies and checks the request of a rank.
-func (p *pooler) takeAsked(from int, part []byte) error {
+// takeRequest copies and checks the request of a rank.
+func (p *pooler) takeRequest(from int, part []byte) error {
 	s, x := p.l.store, &p.asked[from]
 	keys := len(x.keys)
 	copy(bytesOf(x.keys), part)

@@ -128,7 +128,7 @@ func (s *Store) end(call string, l *Lookup, err error) error {
 	l.state = reading
 	if l.insert {
 		l.state = training
-		l.grads = floatsOf(l.rooms.grads.take(4 * len(l.rows)))
+		l.grads = floatsOf(l.send.grads.take(4 * len(l.rows)))
 		clear(l.grads)
 		s.inFlight = append(s.inFlight, l)
 		s.shards.carry(l)
@@ -272,7 +272,7 @@ func (l *pull) announceCounts(k *link) error {
 	for r := range s.size {
 		a := l.announce[r*words : (r+1)*words]
 		a[0], a[1], a[2] = int64(s.print), l.call(), l.step<<1
-		if l.rooms.tooShort() {
+		if l.send.tooShort() {
 			a[2] |= 1
 		}
 		copy(a[announceWords:], l.want.counts[r*tables:(r+1)*tables])
@@ -303,10 +303,10 @@ func (l *pull) announceCounts(k *link) error {
 
 // moveToWindows grows the windows and copies the keys of the batch into one.
 func (l *pull) moveToWindows(k *link) error {
-	if err := l.rooms.grow(k.alloc); err != nil {
+	if err := l.send.grow(k.alloc); err != nil {
 		return fmt.Errorf("windows: %w", err)
 	}
-	keys := wordsOf(l.rooms.keys.take(8 * len(l.want.keys)))
+	keys := wordsOf(l.send.keys.take(8 * len(l.want.keys)))
 	copy(keys, l.want.keys)
 	l.want.keys = keys
 	return nil

@@ -119,7 +119,7 @@ func (l *Lookup) wireGrads() []byte {
 	for _, n := range l.want.gradBytes {
 		total += n
 	}
-	wire := l.rooms.rows.take(total) // the answers have been read
+	wire := l.send.rows.take(total) // the answers have been read
 	to := wire
 	for i := range l.want.counts {
 		p, grads := s.wire[i%len(s.tables)].Gradients, l.grads[l.rowAt[i]:l.rowAt[i+1]]

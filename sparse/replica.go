@@ -23,7 +23,7 @@ type Replica struct {
 
 	sizes, received []int64 // keys by rank and table
 	sent, got       []int   // bytes by rank
-	wire            room
+	wire            sendBuffer
 	onSums          func(from int, part []byte) error
 }
 

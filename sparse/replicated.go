@@ -27,7 +27,7 @@ type Copies struct {
 	foreign         []int     // by table: number of rows that other ranks own
 	guests          []*staged // by table: gradients of rows that another rank owns
 	sent, got       []int     // bytes by rank
-	wire            room
+	wire            sendBuffer
 	onReduce, onSum func(from int, part []byte) error
 	lookup          *Lookup // the Lookup being pushed
 }

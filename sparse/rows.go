@@ -70,7 +70,7 @@ func (d *side) layoutRows(s *Store, p phase) (sum int) {
 func (l *pull) exchangeRows(k *link, p phase) error {
 	l.phase = p
 	n := l.give.layoutRows(l.store, p)
-	wire := l.rooms.rows.take(n)
+	wire := l.send.rows.take(n)
 	if err := l.answer(wire); err != nil {
 		return err
 	}

@@ -52,8 +52,8 @@ func newTape(keep int) tape {
 	return tape{keep: keep, memory: make([]byte, n*chunkBytes), chunks: make([]chunk, n)}
 }
 
-// room returns the used part of a chunk with room for another span.
-func (t *tape) room() []byte {
+// chunk returns the used part of a chunk with space for another span.
+func (t *tape) chunk() []byte {
 	if c := &t.chunks[t.at]; chunkBytes-c.bytes < mostBytes {
 		t.at = (t.at + 1) % len(t.chunks)
 		c = &t.chunks[t.at]
@@ -66,7 +66,7 @@ func (t *tape) room() []byte {
 }
 
 func (t *tape) addSpan(s *span) {
-	b := binary.AppendUvarint(t.room(), uint64(s.nth)<<5|uint64(s.phase))
+	b := binary.AppendUvarint(t.chunk(), uint64(s.nth)<<5|uint64(s.phase))
 	b = binary.AppendVarint(b, s.start-t.now.time)
 	b = binary.AppendVarint(b, s.end-s.start)
 	b = binary.AppendVarint(b, s.step-t.now.step)
@@ -79,7 +79,7 @@ func (t *tape) addSpan(s *span) {
 }
 
 func (t *tape) addExchange(x exchange) {
-	b := binary.AppendUvarint(t.room(), Phases)
+	b := binary.AppendUvarint(t.chunk(), Phases)
 	b = binary.AppendVarint(b, x.at-t.now.time)
 	b = binary.AppendVarint(b, int64(x.seq-t.now.seq))
 	t.now.time, t.now.seq = x.at, x.seq

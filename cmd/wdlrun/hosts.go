@@ -105,7 +105,7 @@ func (p hostsProgram) change(c *cli.Context) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	folder, _ := agent.Folder(p.getenv)
-	conn, err := usersock.Dial(folder, steerName(dir))
+	conn, err := usersock.Dial(folder, steeringSocket(dir))
 	switch {
 	case errors.Is(err, usersock.ErrOtherUser):
 		return fmt.Errorf("%s: %s: %w", what, dir, err)
@@ -141,8 +141,8 @@ func askHosts(conn net.Conn, r hostsRequest) (a hostsAnswer, err error) {
 	return a, err
 }
 
-// steerName is the name of the socket at which the launcher of a run directory takes changes.
-func steerName(dir string) string {
+// steeringSocket is the name of the socket at which the launcher of a run directory takes changes.
+func steeringSocket(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
@@ -181,7 +181,7 @@ func (s *steering) Status(r int, status rank.Status) {
 		return
 	}
 	s.tried = true
-	ln, err := usersock.Listen(s.folder, steerName(status.RunDir))
+	ln, err := usersock.Listen(s.folder, steeringSocket(status.RunDir))
 	if err != nil {
 		go s.warn(fmt.Sprintf("wdlrun hosts cannot reach this job: %v", err))
 		return

@@ -44,7 +44,7 @@ func begun(c *collective.Comm, channels int) (all []rank.Call) {
 	for i := range channels {
 		made, _ := c.Made(i)
 		for _, m := range made {
-			all = append(all, rank.Call{Channel: i, Part: m.Tag.Group, Seq: m.Tag.Seq, Hash: m.Hash(), Name: m.Tag.What(), Last: m.Last})
+			all = append(all, rank.Call{Channel: i, Part: m.Tag.Group, Seq: m.Tag.Seq, Hash: m.Hash(), Name: m.Tag.Describe(), Last: m.Last})
 		}
 	}
 	return all

@@ -28,8 +28,8 @@ const (
 
 	// handshakeTime is the time limit of a connection for proving the key.
 	handshakeTime = 5 * time.Second
-	// strangersMax is the largest number of connections that prove the key at once.
-	strangersMax = 64
+	// unprovenMax is the largest number of connections that prove the key at once.
+	unprovenMax = 64
 	// Pauses between attempts to dial a peer.
 	pauseMin, pauseMax = time.Millisecond, 100 * time.Millisecond
 )
@@ -88,9 +88,9 @@ func (l *Listener) Connect(ctx context.Context) (*Transport, error) {
 
 // gathering is a group that is being connected.
 type gathering struct {
-	cfg  Config
-	room chan struct{} // one token per connection that is proving the key
-	wg   sync.WaitGroup
+	cfg     Config
+	proving chan struct{} // one token per connection that is proving the key
+	wg      sync.WaitGroup
 
 	mu    sync.Mutex
 	conns []*net.UnixConn // by rank
@@ -103,7 +103,7 @@ type gathering struct {
 // when it returns.
 func (l *Listener) gather(ctx context.Context) ([]*net.UnixConn, error) {
 	g := &gathering{
-		cfg: l.cfg, room: make(chan struct{}, strangersMax+l.cfg.Size),
+		cfg: l.cfg, proving: make(chan struct{}, unprovenMax+l.cfg.Size),
 		conns: make([]*net.UnixConn, l.cfg.Size), need: l.cfg.Size - 1, done: make(chan struct{}),
 	}
 	if g.need == 0 {
@@ -203,13 +203,13 @@ func (g *gathering) accept(ctx context.Context, ln *net.UnixListener) {
 			continue
 		}
 		select {
-		case g.room <- struct{}{}:
+		case g.proving <- struct{}{}:
 		default: // too many at once; real peers retry
 			conn.Close()
 			continue
 		}
 		g.wg.Go(func() {
-			defer func() { <-g.room }()
+			defer func() { <-g.proving }()
 			peer, err := g.greet(ctx, conn, -1)
 			if err != nil {
 				g.failed(fmt.Errorf("a connection was rejected: %w", err))

@@ -27,8 +27,8 @@ type flow struct {
 
 func (f *flow) over() bool { return f.peer == nil || f.done == headBytes+len(f.body) }
 
-// deserted reports whether the peer has left before all bytes have moved.
-func (f *flow) deserted() bool { return !f.over() && f.peer.hasLeft() }
+// peerLeft reports whether the peer has left before all bytes have moved.
+func (f *flow) peerLeft() bool { return !f.over() && f.peer.hasLeft() }
 
 // Exchange implements [collective.Transport].
 func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, recv []byte) error {
@@ -168,7 +168,7 @@ func (f *flow) rest() []byte {
 func (f *flow) ringBell() {
 	if f.far.asleep.Load() != 0 {
 		f.far.bell.Add(1)
-		rouse(&f.far.bell)
+		wakeAll(&f.far.bell)
 	}
 }
 
@@ -182,10 +182,10 @@ func (t *Transport) idle(s *slot, out, in *flow, turn int) error {
 		return err
 	}
 	lost := in
-	if out.deserted() {
+	if out.peerLeft() {
 		lost = out
 	}
-	if lost.deserted() && !t.canMove(out, in) {
+	if lost.peerLeft() && !t.canMove(out, in) {
 		return t.end(&collective.LostError{Rank: lost.peer.rank, By: t.rank, Cause: collective.ErrLeft})
 	}
 	bell := s.mine.bell.Load()

@@ -35,7 +35,7 @@ func (t *Transport) Meet(tag collective.Tag, note collective.Note) error {
 	mine.tag, mine.note = words(tag), note
 	mine.serial.Store(serial)
 	if s.mine.sleepers.Load() != 0 {
-		rouse(low(&mine.serial))
+		wakeAll(low(&mine.serial))
 	}
 	for i := 1; i < t.size; i++ {
 		r := t.rank + i

@@ -44,8 +44,8 @@ func sleep(word *atomic.Uint32, value uint32) {
 	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// rouse wakes all threads that sleep on word, in any process.
-func rouse(word *atomic.Uint32) {
+// wakeAll wakes all threads that sleep on word, in any process.
+func wakeAll(word *atomic.Uint32) {
 	syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1<<30, 0, 0, 0)
 }
 
@@ -123,12 +123,12 @@ func (t *Transport) await(s *slot, p *peer, theirs *desk, word *atomic.Uint64, s
 	}
 }
 
-// wake rouses every wait of this process, so that it checks the state of the group. Waking
+// wake ends every wait of this process, so that it checks the state of the group. Waking
 // other processes as well is harmless.
 func (t *Transport) wake() {
 	for i := range t.slots {
 		if word := t.slots[i].sleeping.Load(); word != nil {
-			rouse(word)
+			wakeAll(word)
 		}
 	}
 }

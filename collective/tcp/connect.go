@@ -16,9 +16,9 @@ import (
 const (
 	// handshakeTime is the time limit of a connection for proving the key.
 	handshakeTime = 5 * time.Second
-	// strangersMax is the largest number of connections that have not proved the key, in
+	// unprovenMax is the largest number of connections that have not proved the key, in
 	// addition to the expected ones.
-	strangersMax = 64
+	unprovenMax = 64
 	// acceptPause is the pause after accept has failed.
 	acceptPause = 50 * time.Millisecond
 	// partTime bounds the time for sending a rejected peer the reason.
@@ -41,13 +41,13 @@ type forming struct {
 	complete chan struct{} // closed when all links are made
 	failed   chan struct{} // closed when fatal is set
 
-	mu        sync.Mutex
-	links     map[linkID]net.Conn
-	missing   map[linkID]bool
-	fatal     error
-	last      error          // error of the latest attempt
-	strangers []*net.TCPConn // oldest first
-	over      bool           // no more connections are accepted
+	mu       sync.Mutex
+	links    map[linkID]net.Conn
+	missing  map[linkID]bool
+	fatal    error
+	last     error          // error of the latest attempt
+	unproven []*net.TCPConn // oldest first
+	over     bool           // no more connections are accepted
 
 	telling sync.Mutex // serialises calls of Config.Refused
 }
@@ -131,7 +131,7 @@ func (f *forming) gather(ctx context.Context, l *Listener) error {
 	f.mu.Lock()
 	f.over = true
 	f.mu.Unlock()
-	f.dropStrangers()
+	f.dropUnproven()
 	wg.Wait()
 	return f.outcome(ctx)
 }

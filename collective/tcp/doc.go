@@ -63,7 +63,7 @@
 // It is bound to version, ranks, link, streams, generation and both nonces, so it can be
 // neither reflected nor replayed. Proofs are compared in constant time. No number sent
 // before the proof determines the size of an allocation. A connection that has not
-// proved the key within handshakeTime is closed. At most strangersMax such connections
+// proved the key within handshakeTime is closed. At most unprovenMax such connections
 // are kept in addition to the links still missing; then the oldest is closed.
 //
 // # Data
@@ -82,14 +82,14 @@
 //	frame    | "WDC1" | kind u16 | 0 u16 | length u32 | payload … |     12 bytes and payload
 //	abort    1: a cause as collective.AppendCause writes it
 //	goodbye  2: no payload; the rank has closed its transport properly
-//	knock    3: no payload; an exchange of the rank makes no progress
+//	probe    3: no payload; an exchange of the rank makes no progress
 //	process  4: the process id u32, to a peer with the same address
 //
 // A control connection that ends without goodbye is the loss of its peer. The rank that
 // detects a loss or a mismatch, or that calls Abort, sends the cause to all ranks. Each
 // rank forwards the first cause that it receives to all, so that all have it even if its
 // origin dies while sending. A broken data connection counts only if the control
-// connection gives no reason within half a second. Knocks show that small packets pass
+// connection gives no reason within half a second. Probes show that small packets pass
 // where large ones do not (Begun). Ranks in different calls whose messages do not meet
 // wait until the coordinator of the job detects them (rank.Calls). Ranks that are goroutines
 // of one process recognise each other by process frames, and yield to each other

@@ -45,7 +45,7 @@ type kind uint16
 const (
 	kindAbort kind = iota + 1
 	kindGoodbye
-	kindKnock
+	kindProbe
 	kindProcess
 )
 
@@ -88,7 +88,7 @@ func parseControl(k kind, payload []byte) (f controlFrame, err error) {
 	switch k {
 	case kindAbort:
 		f.cause, err = collective.ParseCause(payload)
-	case kindGoodbye, kindKnock:
+	case kindGoodbye, kindProbe:
 		if len(payload) != 0 {
 			err = fmt.Errorf("control frame of kind %d with %d bytes, want none", k, len(payload))
 		}

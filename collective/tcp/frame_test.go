@@ -27,7 +27,7 @@ func FuzzParseFrame(f *testing.F) {
 func FuzzReadControl(f *testing.F) {
 	f.Add(controlOf(kindAbort, collective.AppendCause(nil, errors.New("so"))))
 	f.Add(controlOf(kindGoodbye, nil))
-	f.Add(controlOf(kindKnock, nil))
+	f.Add(controlOf(kindProbe, nil))
 	f.Add(controlOf(kindProcess, []byte{1, 2, 3, 4}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)

@@ -67,38 +67,38 @@ func (f *forming) accept(ln *net.TCPListener, wg *sync.WaitGroup) {
 			continue
 		}
 		f.mu.Lock()
-		f.strangers = append(f.strangers, conn)
+		f.unproven = append(f.unproven, conn)
 		f.mu.Unlock()
-		f.dropStrangers()
+		f.dropUnproven()
 		wg.Go(func() { f.greet(conn) })
 	}
 }
 
-// dropStrangers closes the oldest connections that have not proved the key, if there are
+// dropUnproven closes the oldest connections that have not proved the key, if there are
 // too many of them.
-func (f *forming) dropStrangers() {
+func (f *forming) dropUnproven() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	keep := len(f.missing) + strangersMax
+	keep := len(f.missing) + unprovenMax
 	if f.over {
 		keep = 0
 	}
-	for len(f.strangers) > keep {
-		f.strangers[0].Close()
-		f.strangers = f.strangers[1:]
+	for len(f.unproven) > keep {
+		f.unproven[0].Close()
+		f.unproven = f.unproven[1:]
 	}
 }
 
-// forget removes conn from the list of strangers. It returns false if conn has been
+// forget removes conn from the list of unproven. It returns false if conn has been
 // dropped.
 func (f *forming) forget(conn *net.TCPConn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i := slices.Index(f.strangers, conn)
+	i := slices.Index(f.unproven, conn)
 	if i < 0 {
 		return false
 	}
-	f.strangers = slices.Delete(f.strangers, i, i+1)
+	f.unproven = slices.Delete(f.unproven, i, i+1)
 	return true
 }
 

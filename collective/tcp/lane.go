@@ -111,7 +111,7 @@ func (t *Transport) carry(s *slot, tag collective.Tag, lanes int) error {
 
 // carryEach moves several exchanges at once, each on its own lane.
 func (t *Transport) carryEach(s *slot, tag collective.Tag, posts []collective.Post) error {
-	s.room(len(posts))
+	s.reserve(len(posts))
 	first, core := int(tag.Channel)*t.streams, t.core()
 	for k, p := range posts {
 		n, tag := &s.posts[k], tag

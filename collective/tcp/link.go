@@ -72,10 +72,10 @@ func newLink(p *peer, conn net.Conn) (*link, error) {
 	return l, nil
 }
 
-// rouse ends every wait for the link, current and future.
-func (l *link) rouse() {
+// interrupt ends every wait for the link, current and future.
+func (l *link) interrupt() {
 	if l.sock != nil {
-		l.sock.rouse()
+		l.sock.interrupt()
 	} else {
 		l.conn.SetDeadline(time.Unix(1, 0))
 	}
@@ -166,7 +166,7 @@ func (l *link) write() error {
 	return err
 }
 
-// writer sends the frames of handOver until quit is closed.
+// writer sends the frames of enqueue until quit is closed.
 func (t *Transport) writer(l *link) {
 	defer close(l.stopped)
 	for {
@@ -183,8 +183,8 @@ func (t *Transport) writer(l *link) {
 	}
 }
 
-// handOver passes the current frame to the writer; settle waits for it.
-func (l *link) handOver() error {
+// enqueue passes the current frame to the writer; settle waits for it.
+func (l *link) enqueue() error {
 	select {
 	case l.jobs <- struct{}{}:
 		return nil
@@ -207,7 +207,7 @@ func (t *Transport) relay(s *slot, lanes []lane, tag collective.Tag) error {
 	handed := 0
 	for ; handed < len(lanes) && err == nil; handed++ {
 		if out := lanes[handed].out; out != nil {
-			if err = out.handOver(); err != nil {
+			if err = out.enqueue(); err != nil {
 				break
 			}
 		}

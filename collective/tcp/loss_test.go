@@ -253,7 +253,7 @@ func TestGarbage(t *testing.T) {
 		{"abort without cause", true, controlOf(kindAbort, nil), "cause of 0 bytes"},
 		{"goodbye with more", true, controlOf(kindGoodbye, []byte("x")), "kind 2 with 1 bytes"},
 		{"process of three bytes", true, controlOf(kindProcess, []byte("abc")), "process frame of 3 bytes"},
-		{"knock with payload", true, controlOf(kindKnock, []byte("x")), "kind 3 with 1 bytes"},
+		{"probe with payload", true, controlOf(kindProbe, []byte("x")), "kind 3 with 1 bytes"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			ts := group(t, 3)

@@ -167,7 +167,7 @@ func works(t *testing.T, ts []*Transport) {
 func TestFloodOfStrangers(t *testing.T) {
 	lns, peers := listen(t, 2)
 	var conns []net.Conn
-	for range 3 * strangersMax {
+	for range 3 * unprovenMax {
 		if conn, err := net.DialTimeout("tcp", peers[0], patient.Longest); err == nil {
 			conns = append(conns, conn)
 		}

@@ -28,8 +28,8 @@ type pipe struct {
 	kept []byte // written, not yet accepted by the system
 	at   int    // bytes of kept that the system has accepted
 
-	room  []byte // aheadBytes, allocated by the first read
-	ahead []byte // part of room that is received but unread
+	buf   []byte // aheadBytes, allocated by the first read
+	ahead []byte // part of buf that is received but unread
 }
 
 func (p *pipe) Read(b []byte) (int, error) {
@@ -37,17 +37,17 @@ func (p *pipe) Read(b []byte) (int, error) {
 		return p.TCPConn.Read(b)
 	}
 	if len(p.ahead) == 0 {
-		if p.room == nil {
-			p.room = make([]byte, aheadBytes)
+		if p.buf == nil {
+			p.buf = make([]byte, aheadBytes)
 		}
-		n, err := p.sock.receive(p.room, nil)
+		n, err := p.sock.receive(p.buf, nil)
 		if err != nil {
 			return 0, err
 		}
 		if n == 0 {
 			return 0, again{}
 		}
-		p.ahead = p.room[:n]
+		p.ahead = p.buf[:n]
 	}
 	n := copy(b, p.ahead)
 	p.ahead = p.ahead[n:]
@@ -88,17 +88,17 @@ func (l *link) seal() (moved bool, err error) {
 	if l.under.pending() {
 		return l.under.flush()
 	}
-	for room := sealBytes; room > 0 && l.left() > 0; {
+	for budget := sealBytes; budget > 0 && l.left() > 0; {
 		b := l.vec[0]
 		if len(b) == 0 {
 			b = l.vec[1]
 		}
-		b = b[:min(len(b), room)]
+		b = b[:min(len(b), budget)]
 		if _, err := l.conn.Write(b); err != nil {
 			return false, err
 		}
 		l.sent(len(b))
-		room -= len(b)
+		budget -= len(b)
 	}
 	l.under.more = l.left() > 0
 	_, err = l.under.flush()

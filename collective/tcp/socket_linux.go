@@ -106,8 +106,8 @@ func events(out bool) int16 {
 	return unix.POLLIN
 }
 
-// rouse ends every wait for the socket, current and future. The peer is not affected.
-func (s *socket) rouse() { unix.Shutdown(s.fd, unix.SHUT_RD) }
+// interrupt ends every wait for the socket, current and future. The peer is not affected.
+func (s *socket) interrupt() { unix.Shutdown(s.fd, unix.SHUT_RD) }
 
 // close closes the socket, once.
 func (s *socket) close() {

@@ -14,7 +14,7 @@ func (*socket) receive(a, b []byte) (int, error) { panic("tcp: no such socket") 
 
 func (*socket) push(b []byte, more bool) (int, error) { panic("tcp: no such socket") }
 func (*socket) ready(bool) bool                       { return false }
-func (*socket) rouse()                                {}
+func (*socket) interrupt()                            {}
 func (*socket) close()                                {}
 
 type waiter struct{}

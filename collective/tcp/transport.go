@@ -233,12 +233,12 @@ func (t *Transport) end(cause error) error {
 	t.sendAll(kindAbort, collective.AppendCause(nil, cause))
 	close(t.ended)
 	t.mu.Unlock()
-	t.rouse()
+	t.interrupt()
 	return cause
 }
 
-// rouse wakes every exchange so that it returns the end of the group or of this rank.
-func (t *Transport) rouse() {
+// interrupt ends the wait of every exchange so that it returns the end of the group or of this rank.
+func (t *Transport) interrupt() {
 	t.over.Store(true)
 	t.linksMu.Lock()
 	defer t.linksMu.Unlock()
@@ -250,7 +250,7 @@ func (t *Transport) rouse() {
 			continue
 		}
 		for _, l := range p.data {
-			l.rouse()
+			l.interrupt()
 		}
 	}
 }
@@ -308,7 +308,7 @@ func (t *Transport) Close() error {
 			t.sendAll(kindGoodbye, nil)
 		}
 		close(t.quit)
-		t.rouse()
+		t.interrupt()
 		for i := range t.slots {
 			t.slots[i].shut()
 			for k := 1; k < len(t.slots[i].lanes); k++ {

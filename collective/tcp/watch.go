@@ -34,8 +34,8 @@ func (s *slot) init(streams int) {
 	}
 }
 
-// room allocates lanes for n exchanges at once.
-func (s *slot) room(n int) {
+// reserve allocates lanes for n exchanges at once.
+func (s *slot) reserve(n int) {
 	if n > len(s.posts) {
 		s.mu.Lock()
 		s.posts = make([]lane, n)
@@ -132,7 +132,7 @@ func (t *Transport) watch() {
 			for i := range t.slots {
 				t.slots[i].look()
 				if looks := t.slots[i].stalled(); looks >= leastStill && bits.OnesCount(looks) == 1 {
-					t.knock()
+					t.probe()
 				}
 			}
 		case <-t.quit:
@@ -141,11 +141,11 @@ func (t *Transport) watch() {
 	}
 }
 
-// knock sends a small frame to every peer on another host.
-func (t *Transport) knock() {
+// probe sends a small frame to every peer on another host.
+func (t *Transport) probe() {
 	for _, p := range t.peers {
 		if p != nil && !p.near && !p.hasLeft() {
-			p.control.write(controlOf(kindKnock, nil))
+			p.control.write(controlOf(kindProbe, nil))
 		}
 	}
 }

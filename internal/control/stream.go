@@ -39,10 +39,10 @@ func (b *outbox) offer(m *controlpb.ToRank) { b.add(m, maxOrders, false) }
 // finish adds the last message, for which there is always space.
 func (b *outbox) finish(m *controlpb.ToRank) { b.add(m, maxQueue+1, true) }
 
-func (b *outbox) add(m *controlpb.ToRank, room int, last bool) {
+func (b *outbox) add(m *controlpb.ToRank, limit int, last bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.last || len(b.queue) >= room {
+	if b.last || len(b.queue) >= limit {
 		return
 	}
 	b.queue, b.last = append(b.queue, m), last
@@ -121,7 +121,7 @@ func (s *Server) attend(stream controlpb.Control_AttendServer, first *controlpb.
 				}
 			}
 			if last {
-				s.lastWords(m.Rank, messages, broken, box)
+				s.acceptLastReports(m.Rank, messages, broken, box)
 				return nil
 			}
 		case msg := <-messages:
@@ -138,9 +138,9 @@ func (s *Server) attend(stream controlpb.Control_AttendServer, first *controlpb.
 	}
 }
 
-// lastWords accepts reports of a rank after the end of the group until the rank leaves. A
+// acceptLastReports accepts reports of a rank after the end of the group until the rank leaves. A
 // stopped rank answers when it is woken to end.
-func (s *Server) lastWords(r int, messages <-chan *controlpb.FromRank, broken <-chan struct{}, box *outbox) {
+func (s *Server) acceptLastReports(r int, messages <-chan *controlpb.FromRank, broken <-chan struct{}, box *outbox) {
 	late := time.NewTimer(lastWordsTime)
 	defer late.Stop()
 	for {

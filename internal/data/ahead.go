@@ -19,10 +19,10 @@ import (
 //	             │  └► or the loader encodes it ─► ready ──────┤
 //	             └───► out, in the order of the steps ─────────┴► Next
 //
-// The tokens in room bound the number of drafts ahead. The loader takes one token per
+// The tokens bound the number of drafts ahead. The loader takes one token per
 // draft. Next returns tokens in groups of half the depth, because waking the loader costs
 // more than taking one batch. Small batches are therefore read far ahead from the start.
-// The number of tokens and helpers is adjusted from measurements; see starve. Drafts are
+// The number of tokens and helpers is adjusted from measurements; see adjust. Drafts are
 // reused, so nothing is allocated once they have grown.
 type ahead struct {
 	dataset *Dataset
@@ -30,11 +30,11 @@ type ahead struct {
 	memo    *memo
 	cancel  context.CancelFunc
 
-	room  chan struct{}
-	offer chan *draft // unbuffered: a send succeeds only if a helper is idle
-	out   chan *draft
-	free  chan *draft
-	ended chan struct{} // closed when the loader ends
+	tokens chan struct{}
+	offer  chan *draft // unbuffered: a send succeeds only if a helper is idle
+	out    chan *draft
+	free   chan *draft
+	ended  chan struct{} // closed when the loader ends
 
 	coded     bool // records are encoded already
 	oneCPU    bool // one processor runs training and reading
@@ -66,7 +66,7 @@ const (
 func newAhead(d *Dataset, e *encode.Encoder, c ReaderConfig) ahead {
 	return ahead{
 		dataset: d, encoder: e, oneCPU: runtime.GOMAXPROCS(0) == 1, most: c.Threads,
-		room: make(chan struct{}, max(c.Depth, growDepth)), offer: make(chan *draft),
+		tokens: make(chan struct{}, max(c.Depth, growDepth)), offer: make(chan *draft),
 		out: make(chan *draft, max(c.Depth, growDepth)+1), free: make(chan *draft, max(c.Depth, growDepth)+2),
 		ended: make(chan struct{}),
 	}
@@ -94,17 +94,17 @@ func (r *Reader) deepen(n int) {
 		}
 		if r.depth.CompareAndSwap(was, int64(n)) {
 			for range int64(n) - was {
-				r.room <- struct{}{}
+				r.tokens <- struct{}{}
 			}
 			return
 		}
 	}
 }
 
-// starve is called when Next has to wait. If the loader has rested for longer than a draft
+// adjust is called when Next has to wait. If the loader has rested for longer than a draft
 // takes, it could have read one more, so the depth grows. If it has not, reading is slower
 // than training, and a helper is started. If one processor runs both, neither helps.
-func (r *Reader) starve() {
+func (r *Reader) adjust() {
 	if !r.given || r.oneCPU { // nothing can be ready before the first
 		return
 	}
@@ -153,7 +153,7 @@ func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
 		n := f.order.rows()
 		for x := start; x < n; {
 			y := min(x+int64(c.Growth.Batch(c.Trained+e*n+x, c.GlobalBatch)), n)
-			if !r.hasRoom(ctx) || !r.step(ctx, f, b, x, y) {
+			if !r.takeToken(ctx) || !r.step(ctx, f, b, x, y) {
 				return
 			}
 			if bytes := r.size.Load(); bytes > 0 && !sized {
@@ -162,7 +162,7 @@ func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
 			}
 			x = y
 		}
-		if !r.hasRoom(ctx) {
+		if !r.takeToken(ctx) {
 			return
 		}
 		d := r.take()
@@ -172,18 +172,18 @@ func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
 	}
 }
 
-// hasRoom waits until another draft may be read ahead. It returns false if the Reader is
+// takeToken waits until another draft may be read ahead. It returns false if the Reader is
 // closed.
-func (r *Reader) hasRoom(ctx context.Context) bool {
+func (r *Reader) takeToken(ctx context.Context) bool {
 	select {
-	case <-r.room:
+	case <-r.tokens:
 		return ctx.Err() == nil
 	default:
 	}
 	r.rest()
 	began := time.Now()
 	select {
-	case <-r.room:
+	case <-r.tokens:
 		r.rested.Add(int64(time.Since(began)))
 		return true
 	case <-ctx.Done():

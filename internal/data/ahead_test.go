@@ -121,7 +121,7 @@ func TestSmallBatchesAreReadFarAhead(t *testing.T) {
 	e := newEncoder(t, fit)
 	for _, c := range []struct {
 		config ReaderConfig
-		depth  int // 0: as many as have room
+		depth  int // 0: as many as have a token
 	}{
 		{ReaderConfig{GlobalBatch: 10, Epochs: 2}, growDepth},
 		{ReaderConfig{GlobalBatch: 10, Epochs: 2, Depth: 3}, 3},
@@ -168,8 +168,8 @@ func TestWorkOfTheReader(t *testing.T) {
 	}
 }
 
-// TestStarve: the change made by starve depends on the loader's work before the wait.
-func TestStarve(t *testing.T) {
+// TestAdjust: the change made by adjust depends on the loader's work before the wait.
+func TestAdjust(t *testing.T) {
 	d, fit := prepare(t, numberedSource(), numberedSchema(), 1, numbered(t, 100, 20))
 	r := &Reader{ahead: newAhead(d, newEncoder(t, fit), ReaderConfig{Depth: 4, Threads: 2})}
 	defer close(r.offer)
@@ -179,28 +179,28 @@ func TestStarve(t *testing.T) {
 	r.size.Store(mostAhead / 16)
 	is := func(depth, threads int) {
 		t.Helper()
-		if p := r.Pace(); p.Depth != depth || p.Threads != threads || len(r.room) != depth {
-			t.Errorf("%+v and room for %d, want depth %d and threads %d", p, len(r.room), depth, threads)
+		if p := r.Pace(); p.Depth != depth || p.Threads != threads || len(r.tokens) != depth {
+			t.Errorf("%+v and %d tokens, want depth %d and threads %d", p, len(r.tokens), depth, threads)
 		}
 	}
-	starve := func(rested time.Duration, times int) {
+	adjust := func(rested time.Duration, times int) {
 		for range times {
 			r.rested.Store(int64(rested))
 			r.making.Store(int64(time.Millisecond))
-			r.starve()
+			r.adjust()
 		}
 	}
-	starve(time.Second, 9)
+	adjust(time.Second, 9)
 	is(4, 1) // nothing was returned
 	r.given = true
-	starve(2*time.Millisecond, 1)
+	adjust(2*time.Millisecond, 1)
 	is(8, 1)
-	starve(time.Microsecond, maxBusyWaits-1)
+	adjust(time.Microsecond, maxBusyWaits-1)
 	is(8, 1)
-	starve(2*time.Millisecond, 9)
+	adjust(2*time.Millisecond, 9)
 	is(16, 1) // no more, because of their size
-	starve(0, maxBusyWaits)
+	adjust(0, maxBusyWaits)
 	is(16, 2)
-	starve(0, 9*maxBusyWaits)
+	adjust(0, 9*maxBusyWaits)
 	is(16, 2)
 }

@@ -62,7 +62,7 @@ func NewFeed(src schema.Source, at stream.Position) (*Feed, error) {
 		}
 		switch info, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("data.follow: %s: %w; %s", p, fs.ErrNotExist, record.WhereAmI(path))
+			return nil, fmt.Errorf("data.follow: %s: %w; %s", p, fs.ErrNotExist, record.PathHint(path))
 		case err != nil:
 			return nil, fmt.Errorf("data.follow: %w", err)
 		case !info.IsDir():

@@ -26,7 +26,7 @@ func (f *filler) recall(ctx context.Context, k *deck) error {
 	m.Lock()
 	defer m.Unlock()
 	if m.encoder != f.encoder || m.coded != f.coded() {
-		all := stage{window: window{stored: stored{room(int(f.Dataset.rows) * f.bytes), make([]kept, 0, f.Dataset.rows)}}}
+		all := stage{window: window{stored: stored{allocate(int(f.Dataset.rows) * f.bytes), make([]kept, 0, f.Dataset.rows)}}}
 		for g := range f.groups {
 			if ctx.Err() != nil {
 				return errClosed

@@ -2,5 +2,5 @@
 
 package data
 
-// room returns an empty slice with room for n bytes.
-func room(n int) []byte { return make([]byte, 0, n) }
+// allocate returns an empty slice with capacity for n bytes.
+func allocate(n int) []byte { return make([]byte, 0, n) }

@@ -27,7 +27,7 @@ type filler struct {
 	rank, size int64
 	turns      [2][]int32 // of the decks in the first and in the last round of a step
 	decks      []deck     // of the rank
-	decksRoom  []byte     // memory of their windows
+	deckMemory []byte     // memory of their windows
 	selected   []int32    // selected records, if all are in memory
 
 	columns *columns // nil: none
@@ -257,11 +257,11 @@ func (f *filler) arrange(k *deck) {
 	k.lo, k.hi = w.lo, w.hi
 	if k.raw == nil { // as large as the staged window, which has room for any
 		n := cap(w.raw)
-		if len(f.decksRoom) < n {
-			f.decksRoom = room(n * len(f.decks))
-			f.decksRoom = f.decksRoom[:cap(f.decksRoom)]
+		if len(f.deckMemory) < n {
+			f.deckMemory = allocate(n * len(f.decks))
+			f.deckMemory = f.deckMemory[:cap(f.deckMemory)]
 		}
-		k.raw, f.decksRoom = f.decksRoom[:0:n], f.decksRoom[n:]
+		k.raw, f.deckMemory = f.deckMemory[:0:n], f.deckMemory[n:]
 	}
 	if cap(k.kept) < len(w.kept) {
 		k.kept = make([]kept, 0, cap(w.kept))
@@ -283,7 +283,7 @@ func (f *filler) open(k *deck, i int64) {
 	n := int(w.end - w.first)
 	if w.raw == nil { // large enough for any window
 		most := min(int(o.start(k.deck+1)-o.start(k.deck)), o.span*int(o.rows()/int64(len(o.perm))+1))
-		w.kept, w.raw = make([]kept, 0, most), room(most*f.bytes*int(k.to-k.from)/int(k.cycle))
+		w.kept, w.raw = make([]kept, 0, most), allocate(most*f.bytes*int(k.to-k.from)/int(k.cycle))
 	}
 	w.raw, w.kept, w.turns, w.foreign = w.raw[:0], w.kept[:0], identity(w.turns, n), w.foreign[:0]
 	o.permute(k.deck, w.extent, w.turns)

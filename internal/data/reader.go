@@ -99,7 +99,7 @@ type Reader struct {
 	ahead
 	done       error  // returned by Next from now on
 	head       *draft // the next draft, while it is not ready
-	unreturned int    // tokens of returned drafts, not yet in room
+	unreturned int    // tokens of returned drafts, not yet in tokens
 
 	unknown []atomic.Int64
 	place   struct {
@@ -148,7 +148,7 @@ func (r *Reader) Next(ctx context.Context) (*encode.Batch, error) {
 		return r.deliver(d)
 	}
 	r.returnTokens()
-	r.starve()
+	r.adjust()
 	r.wait(true)
 	defer r.wait(false)
 	d, err := r.await(ctx)
@@ -201,7 +201,7 @@ func (r *Reader) wait(yes bool) {
 // returnTokens returns the unreturned tokens to the loader.
 func (r *Reader) returnTokens() {
 	for ; r.unreturned > 0; r.unreturned-- {
-		r.room <- struct{}{}
+		r.tokens <- struct{}{}
 	}
 }
 

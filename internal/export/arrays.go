@@ -284,12 +284,12 @@ func publish(path string, write func(tmp string) error) error {
 	if err := makeDirs(system{}, parent); err != nil {
 		return err
 	}
-	room, err := os.MkdirTemp(parent, tmpPrefix)
+	dir, err := os.MkdirTemp(parent, tmpPrefix)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(room)
-	tmp := filepath.Join(room, filepath.Base(path))
+	defer os.RemoveAll(dir)
+	tmp := filepath.Join(dir, filepath.Base(path))
 	if err := write(tmp); err != nil {
 		return fmt.Errorf("%s: %w; nothing was written", path, err)
 	}

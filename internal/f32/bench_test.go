@@ -42,14 +42,14 @@ func BenchmarkProducts(b *testing.B) {
 	} {
 		m := newBatch(1, s.rows, s.in, s.out)
 		var p Packed
-		var room Room
+		var scratch Scratch
 		for _, c := range []struct {
 			name string
 			run  func()
 		}{
 			{"forward", func() { p.Pack(m.w, s.in, s.out); Forward(m.y, m.x, &p, m.bias, s.rows, true) }},
 			{"input", func() { p.fresh = false; GradInput(m.dx, m.dy, &p, s.rows, m.x) }},
-			{"weight", func() { room.GradWeight(m.dw, m.db, m.x, m.dy, s.rows, s.in, s.out) }},
+			{"weight", func() { scratch.GradWeight(m.dw, m.db, m.x, m.dy, s.rows, s.in, s.out) }},
 		} {
 			eachBackend(func(backend string) {
 				b.Run(fmt.Sprintf("%s/%dx%dx%d/%s", c.name, s.rows, s.in, s.out, backend), func(b *testing.B) {
@@ -88,14 +88,14 @@ func BenchmarkTiles(b *testing.B) {
 		m := newBatch(1, n, pieces*dim, out)
 		var p Packed
 		p.Pack(m.w, pieces*dim, out)
-		var room TileRoom
+		var scratch TileScratch
 		tile := make([]float32, n*TileColumns)
 		for _, c := range []struct {
 			name string
 			run  func(q, j int)
 		}{
 			{"forward", func(q, j int) { TileForward(tile, m.x[q*n*dim:][:n*dim], &p, n, q*dim, dim, j) }},
-			{"input", func(q, j int) { TileGradInput(m.dx[q*n*dim:][:n*dim], tile, &p, &room, n, q*dim, dim, j) }},
+			{"input", func(q, j int) { TileGradInput(m.dx[q*n*dim:][:n*dim], tile, &p, &scratch, n, q*dim, dim, j) }},
 			{"weight", func(q, j int) {
 				TileGradWeight(m.dw[q*dim*out:][:dim*out], m.x[q*n*dim:][:n*dim], tile, n, dim, out, j)
 			}},
@@ -125,7 +125,7 @@ func BenchmarkSparse(b *testing.B) {
 	for _, s := range []struct{ rows, in, out int }{{256, 256, 256}, {256, 600, 256}, {256, 100, 100}, {1024, 400, 400}} {
 		m := newBatch(1, s.rows, s.in, s.out)
 		var p Packed
-		var r Room
+		var r Scratch
 		p.Pack(m.w, s.in, s.out)
 		for _, share := range []float64{.35, .4, .5, .6, .7, .9} {
 			for _, c := range []struct {

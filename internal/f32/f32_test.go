@@ -54,8 +54,8 @@ func (m *batch) run(relu bool) {
 	p.Pack(m.w, m.in, m.out)
 	Forward(m.y, m.x, &p, bias, m.rows, relu)
 	GradInput(m.dx, m.dy, &p, m.rows, gate)
-	var room Room
-	room.GradWeight(m.dw, db, m.x, m.dy, m.rows, m.in, m.out)
+	var scratch Scratch
+	scratch.GradWeight(m.dw, db, m.x, m.dy, m.rows, m.in, m.out)
 }
 
 // differ describes the first difference of bits of the two results, "" if none.
@@ -182,11 +182,11 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 func TestGradWeightOfPartsOfABatch(t *testing.T) {
 	eachBackend(func(name string) {
 		whole, parts := newBatch(12, 131, 70, 50), newBatch(12, 131, 70, 50)
-		var room Room
-		room.GradWeight(whole.dw, whole.db, whole.x, whole.dy, 131, 70, 50)
+		var scratch Scratch
+		scratch.GradWeight(whole.dw, whole.db, whole.x, whole.dy, 131, 70, 50)
 		for r, end := range []int{1, 7, 64, 131} {
 			begin := []int{0, 1, 7, 64}[r]
-			room.GradWeight(parts.dw, parts.db, parts.x[begin*70:end*70], parts.dy[begin*50:end*50], end-begin, 70, 50)
+			scratch.GradWeight(parts.dw, parts.db, parts.x[begin*70:end*70], parts.dy[begin*50:end*50], end-begin, 70, 50)
 		}
 		if !same(whole.db, parts.db) || !same(whole.dw, parts.dw) {
 			t.Errorf("%s: the gradients of a batch differ from the sum over its parts", name)
@@ -206,8 +206,8 @@ func TestPackedOuterProducts(t *testing.T) {
 			want := slices.Clone(m.dw)
 			plain, packing := *active, *active
 			plain.packsFrom, packing.packsFrom = 0, 192
-			packing.addOuter(new(Room), m.dw, m.x, m.dy, s[0], s[1], 0, s[2])
-			plain.addOuter(new(Room), want, m.x, m.dy, s[0], s[1], 0, s[2])
+			packing.addOuter(new(Scratch), m.dw, m.x, m.dy, s[0], s[1], 0, s[2])
+			plain.addOuter(new(Scratch), want, m.x, m.dy, s[0], s[1], 0, s[2])
 			if !same(m.dw, want) {
 				t.Errorf("%s: %v: packed factors give another sum", name, s)
 			}
@@ -316,7 +316,7 @@ func TestWrongShapesPanic(t *testing.T) {
 		"Pack":        func() { new(Packed).Pack(v(5), 2, 3) },
 		"Forward":     func() { Forward(v(3), v(3), &p, nil, 1, false) },
 		"GradInput":   func() { GradInput(v(2), v(4), &p, 1, nil) },
-		"GradWeight":  func() { new(Room).GradWeight(v(6), v(2), v(2), v(3), 1, 2, 3) },
+		"GradWeight":  func() { new(Scratch).GradWeight(v(6), v(2), v(2), v(3), 1, 2, 3) },
 		"ReLUGrad":    func() { ReLUGrad(v(1), v(2)) },
 		"Axpy":        func() { Axpy(v(1), 1, v(2)) },
 		"AddTo":       func() { AddTo(v(1), v(2)) },
@@ -337,13 +337,13 @@ func TestWrongShapesPanic(t *testing.T) {
 func TestProductsAllocateNothing(t *testing.T) {
 	m := newBatch(1, 300, 120, 130)
 	var p Packed
-	var room Room
+	var scratch Scratch
 	step := func() {
 		p.Pack(m.w, m.in, m.out)
 		Forward(m.y, m.x, &p, m.bias, m.rows, true)
 		ReLUGrad(m.dy, m.y)
 		GradInput(m.dx, m.dy, &p, m.rows, nil)
-		room.GradWeight(m.dw, m.db, m.x, m.dy, m.rows, m.in, m.out)
+		scratch.GradWeight(m.dw, m.db, m.x, m.dy, m.rows, m.in, m.out)
 		SigmoidLoss(m.dx, m.x, m.x)
 	}
 	step()

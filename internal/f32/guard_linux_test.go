@@ -61,7 +61,7 @@ func TestSparseProductsStayWithinTheirSlices(t *testing.T) {
 				for _, v := range []*[]float32{&m.x, &m.w, &m.bias, &m.y, &m.dy, &m.dx, &m.dw, &m.db} {
 					*v = guarded(t, *v, atEnd)
 				}
-				m.runSparse(new(Room), true)
+				m.runSparse(new(Scratch), true)
 				if d := m.differ(); d != "" {
 					t.Error(d)
 				}
@@ -75,10 +75,10 @@ func TestUpdatesStayWithinTheirRecords(t *testing.T) {
 		for _, dim := range []int{1, 7, 8, 10, 16, 19, 33} {
 			for _, atEnd := range []bool{true, false} {
 				eachBackend(func(string) {
-					room := func(v []float32) []float32 { return guarded(t, v, atEnd) }
-					recs := newRecords(rand.New(rand.NewPCG(6, 1)), r.rule, 15, dim, room)
+					guard := func(v []float32) []float32 { return guarded(t, v, atEnd) }
+					recs := newRecords(rand.New(rand.NewPCG(6, 1)), r.rule, 15, dim, guard)
 					u := testUpdate(r.rule)
-					recs.grads = room(recs.grads)
+					recs.grads = guard(recs.grads)
 					if d := recs.step(&u, Gradient{0.5, 0.1, 1}); d != "" {
 						t.Error(d)
 					}
@@ -92,10 +92,10 @@ func TestElementsStayWithinTheirSlices(t *testing.T) {
 	for n := 1; n < 40; n += 6 {
 		for _, atEnd := range []bool{true, false} {
 			eachBackend(func(string) {
-				room := func(v []float32) []float32 { return guarded(t, v, atEnd) }
+				guard := func(v []float32) []float32 { return guarded(t, v, atEnd) }
 				rng := rand.New(rand.NewPCG(6, uint64(n)))
-				x, y, z := room(random(rng, n)), room(random(rng, n)), room(random(rng, n))
-				bf := unsafe.Slice((*BF16)(unsafe.Pointer(&room(make([]float32, (n+1)/2))[0])), n+n%2)
+				x, y, z := guard(random(rng, n)), guard(random(rng, n)), guard(random(rng, n))
+				bf := unsafe.Slice((*BF16)(unsafe.Pointer(&guard(make([]float32, (n+1)/2))[0])), n+n%2)
 				if !atEnd {
 					bf = bf[:n]
 				}
@@ -108,7 +108,7 @@ func TestElementsStayWithinTheirSlices(t *testing.T) {
 				FirstNonFinite(x)
 				Sigmoid(z, x)
 				SigmoidLoss(z, x, y)
-				if d := poolBoth(uint64(n), 3, n, 0, atEnd, false, room); d != "" {
+				if d := poolBoth(uint64(n), 3, n, 0, atEnd, false, guard); d != "" {
 					t.Error(d)
 				}
 			})
@@ -121,15 +121,15 @@ func TestElementsStayWithinTheirSlices(t *testing.T) {
 func TestBF16ProductsStayWithinTheirSlices(t *testing.T) {
 	for _, s := range [][3]int{{1, 1, 1}, {33, 40, 17}, {32, 32, 64}} {
 		for _, atEnd := range []bool{true, false} {
-			room := func(v []float32) []float32 { return guarded(t, v, atEnd) }
+			guard := func(v []float32) []float32 { return guarded(t, v, atEnd) }
 			half := func(v []BF16) []BF16 {
-				g := room(unsafe.Slice((*float32)(unsafe.Pointer(&v[0])), len(v)/2))
+				g := guard(unsafe.Slice((*float32)(unsafe.Pointer(&v[0])), len(v)/2))
 				return unsafe.Slice((*BF16)(unsafe.Pointer(&g[0])), len(v))
 			}
 			want, l := newBF16Layer(7, s[0], s[1], s[2]), newBF16Layer(7, s[0], s[1], s[2])
 			want.step(true)
 			for _, v := range []*[]float32{&l.m.w, &l.m.bias, &l.m.dw, &l.m.db, &l.yf, &l.dxf} {
-				*v = room(*v)
+				*v = guard(*v)
 			}
 			for _, v := range []*[]BF16{&l.x, &l.y, &l.dx, &l.dy} {
 				*v = half(*v)

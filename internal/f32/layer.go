@@ -34,7 +34,7 @@
 //
 // BenchmarkProducts repeats the measurement.
 //
-// Products of a Room skip zeros of their left factor, with the same bits; see sparse.go and
+// Products of a Scratch skip zeros of their left factor, with the same bits; see sparse.go and
 // BenchmarkSparse. There are kernels for AVX-512 and AVX2.
 //
 // bfloat16 is an optional second layer; see PackedBF16 and WorkBF16. NoBF16 reports whether

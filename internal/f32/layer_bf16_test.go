@@ -319,7 +319,7 @@ func BenchmarkBF16(b *testing.B) {
 		l := newBF16Layer(1, rows, in, out)
 		l.step(true)
 		var p Packed
-		var room Room
+		var scratch Scratch
 		p.Pack(l.m.w, in, out)
 		for _, c := range []struct {
 			name      string
@@ -333,7 +333,7 @@ func BenchmarkBF16(b *testing.B) {
 			{"input32", func() { l.work.GradInputF32(l.dxf, l.dy, &l.packed, rows) },
 				func() { GradInput(l.m.dx, l.m.dy, &p, rows, nil) }},
 			{"weight", func() { l.work.GradWeight(l.dw, l.db, l.x, l.dy, rows, in, out) },
-				func() { room.GradWeight(l.m.dw, l.m.db, l.m.x, l.m.dy, rows, in, out) }},
+				func() { scratch.GradWeight(l.m.dw, l.m.db, l.m.x, l.m.dy, rows, in, out) }},
 			{"step", func() {
 				ConvertBF16(l.x, l.m.x, rows, in)
 				l.packed.Pack(l.m.w, in, out)
@@ -344,7 +344,7 @@ func BenchmarkBF16(b *testing.B) {
 				p.Pack(l.m.w, in, out)
 				Forward(l.m.y, l.m.x, &p, l.m.bias, rows, true)
 				GradInput(l.m.dx, l.m.dy, &p, rows, l.m.x)
-				room.GradWeight(l.m.dw, l.m.db, l.m.x, l.m.dy, rows, in, out)
+				scratch.GradWeight(l.m.dw, l.m.db, l.m.x, l.m.dy, rows, in, out)
 			}},
 		} {
 			b.Run(fmt.Sprintf("%s/%dx%dx%d", c.name, rows, in, out), func(b *testing.B) {

@@ -19,33 +19,33 @@ func (b *backend) narrows(dim, cols int) bool {
 
 // addNarrow sets dx, rows of dim values, to t·wᵀ if add is 0, else adds the product. Rows
 // of w are out floats apart.
-func (b *backend) addNarrow(dx, t, w []float32, room *TileRoom, dim, out, cols, add int) {
+func (b *backend) addNarrow(dx, t, w []float32, scratch *TileScratch, dim, out, cols, add int) {
 	n := len(dx) / dim
 	whole, rest := n/narrowRows, n%narrowRows
 	if rest > 0 {
-		room.turned, room.dx = grow(room.turned, narrowRows*TileColumns), grow(room.dx, narrowRows*dim)
-		copy(room.turned, t[whole*narrowRows*TileColumns:])
+		scratch.turned, scratch.dx = grow(scratch.turned, narrowRows*TileColumns), grow(scratch.dx, narrowRows*dim)
+		copy(scratch.turned, t[whole*narrowRows*TileColumns:])
 	}
-	room.panel = grow(room.panel, 16*TileColumns)
+	scratch.panel = grow(scratch.panel, 16*TileColumns)
 	for l, width := 0, 16; l < dim; l += width {
 		kernel := b.narrow[0]
 		if dim-l < width {
 			kernel, width = b.narrow[1], 8
 		}
 		for i := 0; i < width; i += 8 {
-			b.transpose(&room.panel[i], &w[(l+i)*out], cols/8, width, out)
+			b.transpose(&scratch.panel[i], &w[(l+i)*out], cols/8, width, out)
 		}
 		if whole > 0 {
-			kernel(&dx[l], &t[0], &room.panel[0], cols, whole, dim, add)
+			kernel(&dx[l], &t[0], &scratch.panel[0], cols, whole, dim, add)
 		}
 		if rest > 0 {
-			kernel(&room.dx[l], &room.turned[0], &room.panel[0], cols, 1, dim, 0)
+			kernel(&scratch.dx[l], &scratch.turned[0], &scratch.panel[0], cols, 1, dim, 0)
 		}
 	}
 	last := dx[whole*narrowRows*dim:]
 	if add != 0 {
-		AddTo(last, room.dx[:len(last)])
+		AddTo(last, scratch.dx[:len(last)])
 	} else {
-		copy(last, room.dx)
+		copy(last, scratch.dx)
 	}
 }

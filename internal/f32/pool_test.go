@@ -31,16 +31,16 @@ func singlesOf(rng *rand.Rand, n, rows, dim int) (b Bags) {
 }
 
 // poolBoth runs both functions by a backend and by the portable code and
-// describes the first difference. room moves slices to where they end.
-func poolBoth(seed uint64, n, dim, gap int, weighted, add bool, room func([]float32) []float32) string {
+// describes the first difference. place moves slices to where they end.
+func poolBoth(seed uint64, n, dim, gap int, weighted, add bool, place func([]float32) []float32) string {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	const rows = 9
 	stride := dim + gap
-	matrix, dst := room(random(rng, rows*dim)), room(random(rng, max((n-1)*stride+dim, 0)))
+	matrix, dst := place(random(rng, rows*dim)), place(random(rng, max((n-1)*stride+dim, 0)))
 	bags, single := bagsOf(rng, n, rows, dim, weighted), singlesOf(rng, n, rows, dim)
 	run := func() [4][]float32 {
-		pooled, grads := room(slices.Clone(dst)), room(slices.Clone(matrix))
-		pooledSingles, gradsOfSingles := room(slices.Clone(dst)), room(slices.Clone(matrix))
+		pooled, grads := place(slices.Clone(dst)), place(slices.Clone(matrix))
+		pooledSingles, gradsOfSingles := place(slices.Clone(dst)), place(slices.Clone(matrix))
 		Pool(pooledSingles, stride, matrix, single, dim, add)
 		PoolGrad(gradsOfSingles, single, dst, stride, dim)
 		Pool(pooled, stride, matrix, bags, dim, add)

@@ -101,7 +101,7 @@ const packedColumns = 168
 // addOuter computes c += aᵀ·b, m×n, for a rows×m and b rows×n, from a column on. If rows of
 // b are long, their lines compete for a few sets of the first-level cache, and blocks read
 // both factors from packed copies.
-func (b *backend) addOuter(room *Room, c, a, d []float32, rows, m, from, n int) {
+func (b *backend) addOuter(scratch *Scratch, c, a, d []float32, rows, m, from, n int) {
 	packs := b.packsFrom > 0 && n-from >= b.packsFrom && m >= packedColumns/2
 	for r := 0; r < rows; {
 		k := chunk(rows - r)
@@ -110,12 +110,12 @@ func (b *backend) addOuter(room *Room, c, a, d []float32, rows, m, from, n int) 
 			r += k
 			continue
 		}
-		room.panels = grow(room.panels, b.panelsLen(k, n))
-		b.pack(room.panels, d[r*n:], k, n, from, n)
+		scratch.panels = grow(scratch.panels, b.panelsLen(k, n))
+		b.pack(scratch.panels, d[r*n:], k, n, from, n)
 		for i := 0; i < m; i += packedColumns {
 			cols := min(packedColumns, m-i)
-			left := b.packLeft(room, a[r*m+i:], k, cols, m)
-			b.outerBlocks(c[i*n:], left, factor{at: room.panels, packed: k}, k, cols, from, n)
+			left := b.packLeft(scratch, a[r*m+i:], k, cols, m)
+			b.outerBlocks(c[i*n:], left, factor{at: scratch.panels, packed: k}, k, cols, from, n)
 		}
 		r += k
 	}
@@ -130,16 +130,16 @@ type factor struct {
 
 // packLeft copies k rows of m columns of a, lda floats apart, in blocks of columns. A row
 // of a block takes a full vector.
-func (b *backend) packLeft(room *Room, a []float32, k, m, lda int) factor {
+func (b *backend) packLeft(scratch *Scratch, a []float32, k, m, lda int) factor {
 	blocks := 0
 	b.rows(m, func(int, *block) { blocks++ })
-	room.left = grow(room.left, blocks*k*b.lanes)
+	scratch.left = grow(scratch.left, blocks*k*b.lanes)
 	at := 0
 	b.rows(m, func(i int, t *block) {
-		b.panel[0](&room.left[at], &a[i], k, lda, t.height)
+		b.panel[0](&scratch.left[at], &a[i], k, lda, t.height)
 		at += k * b.lanes
 	})
-	return factor{at: room.left, packed: k}
+	return factor{at: scratch.left, packed: k}
 }
 
 // outerBlocks is addOuter for k rows, with packed or plain factors.

@@ -12,9 +12,9 @@ import (
 // whose product with 0 is NaN, the product is dense. The bits therefore equal the bits of the
 // dense product.
 
-// Room is the scratch memory for the products of one goroutine. The zero value is ready for
+// Scratch is the scratch memory for the products of one goroutine. The zero value is ready for
 // use.
-type Room struct {
+type Scratch struct {
 	values  []float32 // non-zero values
 	offsets []uint32  // by value: offset of the panel row that it multiplies
 	counts  []uint32  // by row: number of values
@@ -46,7 +46,7 @@ const (
 )
 
 // Forward is the function Forward. It skips zeros of x if there are many.
-func (r *Room) Forward(y, x []float32, w *Packed, bias []float32, rows int, relu bool) Zeros {
+func (r *Scratch) Forward(y, x []float32, w *Packed, bias []float32, rows int, relu bool) Zeros {
 	z, pays := w.by.sample(x, rows, w.in, w.out)
 	if !pays || !w.bounded() {
 		Forward(y, x, w, bias, rows, relu)
@@ -64,7 +64,7 @@ func (r *Room) Forward(y, x []float32, w *Packed, bias []float32, rows int, relu
 }
 
 // GradInput is the function GradInput. It skips zeros of dy if there are many.
-func (r *Room) GradInput(dx, dy []float32, w *Packed, rows int, gate []float32) Zeros {
+func (r *Scratch) GradInput(dx, dy []float32, w *Packed, rows int, gate []float32) Zeros {
 	z, pays := w.by.sample(dy, rows, w.out, w.in)
 	if !pays || !w.bounded() {
 		GradInput(dx, dy, w, rows, gate)
@@ -98,7 +98,7 @@ func (b *backend) sample(a []float32, rows, k, n int) (z Zeros, pays bool) {
 
 // list lists the non-zero values in k columns of rows rows of a, lda floats apart, and
 // returns their number.
-func (b *backend) list(r *Room, a []float32, rows, k, lda int) int {
+func (b *backend) list(r *Scratch, a []float32, rows, k, lda int) int {
 	n := rows*k + b.lanes // the last store writes a full vector
 	if r.values = grow(r.values, n); cap(r.offsets) < n {
 		r.offsets = make([]uint32, n)
@@ -121,7 +121,7 @@ type sparseTile struct {
 
 // skip computes a tile from a row on with the listed values. It returns the first row that
 // has a sum of −0, or the number of rows.
-func (b *backend) skip(r *Room, t *sparseTile, row int) (done int) {
+func (b *backend) skip(r *Scratch, t *sparseTile, row int) (done int) {
 	if row == t.rows {
 		return row
 	}
@@ -141,7 +141,7 @@ func (b *backend) skip(r *Room, t *sparseTile, row int) (done int) {
 
 // multiplySparse is multiply without the multiplications by zeros of a, for at least
 // TileColumns columns.
-func (b *backend) multiplySparse(r *Room, c, a, panels, init, gate []float32, rows, k, n int, floor float32) Zeros {
+func (b *backend) multiplySparse(r *Scratch, c, a, panels, init, gate []float32, rows, k, n int, floor float32) Zeros {
 	whole, listed := n/TileColumns*TileColumns, 0
 	if init == nil {
 		r.zero = grow(r.zero, n)
@@ -192,7 +192,7 @@ func (b *backend) denseRow(t *sparseTile, row int, a []float32, k int) {
 
 // GradWeight adds the gradients of one batch: dw += xᵀ·dy and db += the column sums of dy.
 // db may be nil. It skips zeros of x if there are many.
-func (r *Room) GradWeight(dw, db, x, dy []float32, rows, in, out int) Zeros {
+func (r *Scratch) GradWeight(dw, db, x, dy []float32, rows, in, out int) Zeros {
 	check("GradWeight", "dw", len(dw), in, out)
 	check("GradWeight", "x", len(x), rows, in)
 	check("GradWeight", "dy", len(dy), rows, out)
@@ -216,7 +216,7 @@ func (r *Room) GradWeight(dw, db, x, dy []float32, rows, in, out int) Zeros {
 }
 
 // addDense adds xᵀ·dy to dw.
-func (r *Room) addDense(dw, x, dy []float32, rows, in, out int) {
+func (r *Scratch) addDense(dw, x, dy []float32, rows, in, out int) {
 	switch {
 	case active == nil:
 		addTransposedProduct(dw, x, dy, in, rows, out)
@@ -229,7 +229,7 @@ func (r *Room) addDense(dw, x, dy []float32, rows, in, out int) {
 
 // addOuterSparse is addOuter without the multiplications by zeros of a, for at least
 // TileColumns columns. Rows of the result are the rows of the transposed a.
-func (b *backend) addOuterSparse(r *Room, c, a, d []float32, rows, m, n int) Zeros {
+func (b *backend) addOuterSparse(r *Scratch, c, a, d []float32, rows, m, n int) Zeros {
 	whole, listed := n/TileColumns*TileColumns, 0
 	t := sparseTile{rows: m, ldc: n, floor: float32(math.Inf(-1))}
 	for i := 0; i < rows; i += sparseDepth {

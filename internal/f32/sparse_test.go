@@ -19,7 +19,7 @@ func thin(v []float32, share float64, seed uint64) {
 }
 
 // runSparse is run with products that skip zeros.
-func (m *batch) runSparse(r *Room, relu bool) (z [3]Zeros) {
+func (m *batch) runSparse(r *Scratch, relu bool) (z [3]Zeros) {
 	y, dx, dw, db := m.y, m.dx, m.dw, m.db
 	m.dw, m.db = append([]float32(nil), dw...), append([]float32(nil), db...)
 	m.run(relu)
@@ -43,12 +43,12 @@ func (m *batch) runSparse(r *Room, relu bool) (z [3]Zeros) {
 func TestSparseProductsMeetTheSpecification(t *testing.T) {
 	for _, s := range [][3]int{{16, 64, 64}, {17, 65, 130}, {40, 200, 71}, {100, 97, 64}, {331, 64, 64}, {64, 1, 64}, {33, 128, 129}} {
 		for _, share := range []float64{0, .3, .5, .8, 1} {
-			var room Room
+			var scratch Scratch
 			eachBackend(func(string) {
 				m := newBatch(uint64(s[0]), s[0], s[1], s[2])
 				thin(m.x, share, 1)
 				thin(m.dy, share, 2)
-				z := m.runSparse(&room, s[2]%2 == 0)
+				z := m.runSparse(&scratch, s[2]%2 == 0)
 				if d := m.differ(); d != "" {
 					t.Fatalf("zeros %v: %s", share, d)
 				}
@@ -87,7 +87,7 @@ func TestSparseSumsOfMinusZero(t *testing.T) {
 		for i := range m.in {
 			m.w[i*m.out+i%7] = -0x1p-20
 		}
-		z := m.runSparse(new(Room), true)
+		z := m.runSparse(new(Scratch), true)
 		if d := m.differ(); d != "" {
 			t.Error(d)
 		}
@@ -105,7 +105,7 @@ func TestSparseProductsPropagateInfinities(t *testing.T) {
 			thin(m.x, .7, 1)
 			thin(m.dy, .7, 2)
 			m.w[100*m.out+7], m.dy[33*m.out+9], m.x[44*m.in+10] = float32(bad), float32(bad), float32(bad)
-			m.runSparse(new(Room), true)
+			m.runSparse(new(Scratch), true)
 			if d := m.differ(); d != "" {
 				t.Errorf("%v: %s", bad, d)
 			}

@@ -47,8 +47,8 @@ func TileForward(t, x []float32, w *Packed, n, from, dim, j int) {
 	}
 }
 
-// TileRoom is the scratch memory of TileGradInput.
-type TileRoom struct {
+// TileScratch is the scratch memory of TileGradInput.
+type TileScratch struct {
 	turned []float32 // TileColumns×lanes: transposed rows of a tile; or narrowRows×TileColumns
 	panel  []float32 // weights of a narrow product
 	sums   []float32 // dim×lanes
@@ -57,7 +57,7 @@ type TileRoom struct {
 
 // TileGradInput computes dx = t·w[from:from+dim, j:]ᵀ, n×dim, for the tile t from column j
 // on. It adds the product to dx unless j is 0. dim is too small to fill a vector.
-func TileGradInput(dx, t []float32, w *Packed, room *TileRoom, n, from, dim, j int) {
+func TileGradInput(dx, t []float32, w *Packed, scratch *TileScratch, n, from, dim, j int) {
 	check("TileGradInput", "dx", len(dx), n, dim)
 	check("TileGradInput", "t", len(t), n, TileColumns)
 	if w.by == nil || dim == 0 {
@@ -66,25 +66,25 @@ func TileGradInput(dx, t []float32, w *Packed, room *TileRoom, n, from, dim, j i
 	}
 	b := w.by
 	if cols := w.tile(j); n > 0 && b.narrows(dim, cols) {
-		b.addNarrow(dx, t, w.w[from*w.out+j:], room, dim, w.out, cols, j)
+		b.addNarrow(dx, t, w.w[from*w.out+j:], scratch, dim, w.out, cols, j)
 		return
 	}
 	most := 2 * b.lanes
-	room.turned = grow(room.turned, most*TileColumns)
-	room.sums, room.dx = grow(room.sums, most*dim), grow(room.dx, most*dim)
+	scratch.turned = grow(scratch.turned, most*TileColumns)
+	scratch.sums, scratch.dx = grow(scratch.sums, most*dim), grow(scratch.dx, most*dim)
 	for i := 0; i < n; {
 		width, cols, kernel := b.columns(n - i)
-		b.turn(room.turned, t[i*TileColumns:(i+cols)*TileColumns], TileColumns, width)
+		b.turn(scratch.turned, t[i*TileColumns:(i+cols)*TileColumns], TileColumns, width)
 		b.rows(dim, func(l int, k *block) {
-			k.dot[kernel](&room.sums[l*width], &w.w[(from+l)*w.out+j], &room.turned[0], nil, nil, w.tile(j), w.out, width, width, float32(math.Inf(-1)))
+			k.dot[kernel](&scratch.sums[l*width], &w.w[(from+l)*w.out+j], &scratch.turned[0], nil, nil, w.tile(j), w.out, width, width, float32(math.Inf(-1)))
 		})
-		to, sums := dx[i*dim:(i+cols)*dim], room.sums[:dim*width]
+		to, sums := dx[i*dim:(i+cols)*dim], scratch.sums[:dim*width]
 		if j == 0 && cols == width {
 			b.turn(to, sums, width, dim)
-		} else if b.turn(room.dx, sums, width, dim); j == 0 {
-			copy(to, room.dx)
+		} else if b.turn(scratch.dx, sums, width, dim); j == 0 {
+			copy(to, scratch.dx)
 		} else {
-			AddTo(to, room.dx[:len(to)])
+			AddTo(to, scratch.dx[:len(to)])
 		}
 		i += cols
 	}

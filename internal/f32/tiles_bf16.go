@@ -42,8 +42,8 @@ func spare[T any](buf []T, n int) []T {
 	return buf[:n]
 }
 
-// TileRoomBF16 is the scratch memory for the products of one goroutine.
-type TileRoomBF16 struct {
+// TileScratchBF16 is the scratch memory for the products of one goroutine.
+type TileScratchBF16 struct {
 	half   []BF16 // dim×TileColumns: weights, rounded
 	joined []uint32
 	turned [tile * TileColumns / 2]uint32 // transposed rows of a tile, as pairs
@@ -53,28 +53,28 @@ type TileRoomBF16 struct {
 
 // round rounds the weights w[from:from+dim, j:], with zeros past their last column and a
 // row of zeros after an odd number of rows.
-func (room *TileRoomBF16) round(w []float32, out, from, dim, j int) {
+func (scratch *TileScratchBF16) round(w []float32, out, from, dim, j int) {
 	rows, cols := (dim+15)&^15, min(TileColumns, out-j)
-	room.half = growBF16(room.half, rows*TileColumns)
+	scratch.half = growBF16(scratch.half, rows*TileColumns)
 	if cols < TileColumns || dim%2 > 0 {
-		clear(room.half)
+		clear(scratch.half)
 	}
-	roundRows(room.half, TileColumns, w[from*out+j:(from+dim-1)*out+j+cols], out, dim, cols)
+	roundRows(scratch.half, TileColumns, w[from*out+j:(from+dim-1)*out+j+cols], out, dim, cols)
 }
 
 // TileForwardBF16 computes the tile t = x·w[from:from+dim] from column j on, n rows of
 // TileColumns values, for w of rows of out. Values past w's last column are 0.
-func TileForwardBF16(t []float32, x *TileRowsBF16, w []float32, room *TileRoomBF16, out, from, j int) {
+func TileForwardBF16(t []float32, x *TileRowsBF16, w []float32, scratch *TileScratchBF16, out, from, j int) {
 	check("TileForwardBF16", "t", len(t), x.n, TileColumns)
 	if x.n == 0 || x.dim == 0 {
 		clear(t)
 		return
 	}
-	room.round(w, out, from, x.dim, j)
+	scratch.round(w, out, from, x.dim, j)
 	count := x.ld / 2
-	room.joined = spare(room.joined, count*TileColumns)
-	joinRows(room.joined, TileColumns, room.half, TileColumns, count, TileColumns)
-	tileDots(t, x.half, room.joined, x.n, count, x.ld)
+	scratch.joined = spare(scratch.joined, count*TileColumns)
+	joinRows(scratch.joined, TileColumns, scratch.half, TileColumns, count, TileColumns)
+	tileDots(t, x.half, scratch.joined, x.n, count, x.ld)
 }
 
 // TileLenBF16 returns the length of a tile of n rows in bfloat16: full blocks of 32.
@@ -96,30 +96,30 @@ func TileGatherBF16(t, x []BF16, at, ends []uint32, n int) {
 // TileGradInputBF16 computes dx = t·w[from:from+dim, j:]ᵀ, n×dim, for the tile t from
 // column j on. It adds the product to dx unless j is 0. Past w's last column t is 0. Lanes
 // are rows, because dim is too small to fill a vector.
-func TileGradInputBF16(dx []float32, t []BF16, w []float32, room *TileRoomBF16, n, out, from, dim, j int) {
+func TileGradInputBF16(dx []float32, t []BF16, w []float32, scratch *TileScratchBF16, n, out, from, dim, j int) {
 	check("TileGradInputBF16", "dx", len(dx), n, dim)
 	check("TileGradInputBF16", "t", len(t), padTile(n), TileColumns)
 	if n == 0 || dim == 0 {
 		return
 	}
-	room.round(w, out, from, dim, j)
-	room.sums, room.dx = grow(room.sums, dim*tile), grow(room.dx, tile*dim)
+	scratch.round(w, out, from, dim, j)
+	scratch.sums, scratch.dx = grow(scratch.sums, dim*tile), grow(scratch.dx, tile*dim)
 	words := asPairs(t)
 	for i := 0; i < n; i += tile {
 		m := min(tile, n-i)
 		for r := 0; r < m; r += 8 {
-			transposePairs(room.turned[r:], words[(i+r)*TileColumns/2:], TileColumns/16, tile, TileColumns/2)
+			transposePairs(scratch.turned[r:], words[(i+r)*TileColumns/2:], TileColumns/16, tile, TileColumns/2)
 		}
-		tileDotRows(room.sums, room.half, room.turned[:], dim)
+		tileDotRows(scratch.sums, scratch.half, scratch.turned[:], dim)
 		to := dx[i*dim : (i+m)*dim]
 		if j == 0 && m == tile {
-			active.turn(to, room.sums, tile, dim)
+			active.turn(to, scratch.sums, tile, dim)
 			continue
 		}
-		if active.turn(room.dx, room.sums, tile, dim); j == 0 {
-			copy(to, room.dx)
+		if active.turn(scratch.dx, scratch.sums, tile, dim); j == 0 {
+			copy(to, scratch.dx)
 		} else {
-			AddTo(to, room.dx[:len(to)])
+			AddTo(to, scratch.dx[:len(to)])
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 // runBF16 computes in bfloat16 what run does of a tile.
 func (m *tiled) runBF16() {
 	var x TileRowsBF16
-	var room TileRoomBF16
+	var scratch TileScratchBF16
 	for range 2 { // the second time over what the first has left
 		x.Pack(m.x, m.n, m.dim)
-		TileForwardBF16(m.tile, &x, m.w, &room, m.out, m.from, m.j)
+		TileForwardBF16(m.tile, &x, m.w, &scratch, m.out, m.from, m.j)
 	}
 	TileSum(m.y, m.bias, m.tile, m.at, TileStride(m.rows), m.rows, m.out, m.j, 0)
 	half := make([]BF16, LenBF16(m.rows, m.out))
@@ -33,7 +33,7 @@ func (m *tiled) runBF16() {
 	t := slices.Repeat([]BF16{0x7fc0}, TileLenBF16(m.n))
 	TileGatherBF16(t, dy, at, ends, m.n)
 	FromBF16(m.tile, t[:len(m.tile)])
-	TileGradInputBF16(m.dx, t, m.w, &room, m.n, m.out, m.from, m.dim, m.j)
+	TileGradInputBF16(m.dx, t, m.w, &scratch, m.n, m.out, m.from, m.dim, m.j)
 	TileGradWeightBF16(m.dw, &x, t, m.out, m.j)
 }
 

@@ -46,7 +46,7 @@ func (m *tiled) run() {
 	TileCut(m.dy, m.y, m.rows, m.out, m.j)
 	set := []int{len(m.tile), len(m.tile)}
 	TileAdd(m.tile, m.dy, m.at, TileStride(m.rows), m.rows, set)
-	TileGradInput(m.dx, m.tile, &w, new(TileRoom), m.n, m.from, m.dim, m.j)
+	TileGradInput(m.dx, m.tile, &w, new(TileScratch), m.n, m.from, m.dim, m.j)
 	TileGradWeight(m.dw, m.x, m.tile, m.n, m.dim, m.out, m.j)
 }
 

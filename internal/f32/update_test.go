@@ -29,9 +29,9 @@ type records struct {
 	grads []float32
 }
 
-func newRecords(rng *rand.Rand, r Rule, n, dim int, room func([]float32) []float32) *records {
+func newRecords(rng *rand.Rand, r Rule, n, dim int, place func([]float32) []float32) *records {
 	before, between := rng.IntN(3), rng.IntN(3)
-	if room != nil {
+	if place != nil {
 		before, between = 0, 0
 	}
 	t := &records{part: Part{Dim: dim, Value: before, State: before + dim + between}}
@@ -43,8 +43,8 @@ func newRecords(rng *rand.Rand, r Rule, n, dim int, room func([]float32) []float
 				rec[i] = float32(math.Abs(float64(rec[i]))) // a sum of squares
 			}
 		}
-		if room != nil {
-			rec = room(rec)
+		if place != nil {
+			rec = place(rec)
 		}
 		t.data, t.rows = append(t.data, rec), append(t.rows, Record{At: &rec[0]})
 	}

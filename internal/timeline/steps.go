@@ -42,19 +42,19 @@ func newTimeline(ranks []*Rank, faults []string) *Timeline {
 // step is a training step that every rank has recorded.
 type step struct {
 	number int64
-	at     []stretch // by index of the rank
+	at     []spanRange // by index of the rank
 }
 
-// stretch is the range of a step's spans within a rank's: Spans[lo:hi].
-type stretch struct{ lo, hi int }
+// spanRange is the range of a step's spans within a rank's: Spans[lo:hi].
+type spanRange struct{ lo, hi int }
 
 // inStep reports whether a phase is part of a training step.
 func inStep(p trace.Phase) bool { return p >= trace.Input && p <= trace.Update }
 
-// stretches finds the completed steps of a rank. If a step was repeated after a
+// stepRanges finds the completed steps of a rank. If a step was repeated after a
 // failure, the last one counts.
-func (r *Rank) stretches() map[int64]stretch {
-	all := map[int64]stretch{}
+func (r *Rank) stepRanges() map[int64]spanRange {
+	all := map[int64]spanRange{}
 	for i := 0; i < len(r.Spans); {
 		s := r.Spans[i]
 		if !inStep(s.Phase) || s.Step == 0 {
@@ -66,7 +66,7 @@ func (r *Rank) stretches() map[int64]stretch {
 			ended = ended || r.Spans[i].Phase == trace.Update
 		}
 		if ended {
-			all[s.Step] = stretch{lo, i}
+			all[s.Step] = spanRange{lo, i}
 		}
 	}
 	return all
@@ -74,9 +74,9 @@ func (r *Rank) stretches() map[int64]stretch {
 
 // commonSteps returns the steps that all ranks have, in order.
 func commonSteps(ranks []*Rank) (steps []step) {
-	by := make([]map[int64]stretch, len(ranks))
+	by := make([]map[int64]spanRange, len(ranks))
 	for i, r := range ranks {
-		by[i] = r.stretches()
+		by[i] = r.stepRanges()
 	}
 	numbers := make([]int64, 0, len(by[0]))
 next:
@@ -90,7 +90,7 @@ next:
 	}
 	slices.Sort(numbers)
 	for _, n := range numbers {
-		s := step{n, make([]stretch, len(ranks))}
+		s := step{n, make([]spanRange, len(ranks))}
 		for i := range ranks {
 			s.at[i] = by[i][n]
 		}
@@ -111,7 +111,7 @@ type entry struct {
 const guessed = 1 << 63
 
 // entries appends the exchanges of a step to dst, in their order.
-func (r *Rank) entries(dst []entry, in stretch) []entry {
+func (r *Rank) entries(dst []entry, in spanRange) []entry {
 	var nth [trace.Phases]uint64
 	for i := in.lo; i < in.hi; i++ {
 		s := &r.Spans[i]

@@ -236,7 +236,7 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 		return
 	}
 	for i, t := range j.planned.Tables {
-		j.report.Crowded(j.config, i, t.Name, j.trainer.Store().Files().Crowded(i))
+		j.report.WarnTierLimit(j.config, i, t.Name, j.trainer.Store().Files().LeastMemory(i))
 	}
 	j.report.Write(report.Line{
 		Event: "train", Step: c.Step, Epoch: c.Epoch + 1, Samples: c.Samples, Rate: rate, Speed: speed, LogLoss: loss,

@@ -201,7 +201,7 @@ func (j *job) advise() {
 		}
 	}
 	for i, t := range j.planned.Tables {
-		j.report.Crowded(j.config, i, t.Name, t.TierLeast)
+		j.report.WarnTierLimit(j.config, i, t.Name, t.TierLeast)
 	}
 	if j.stream != nil {
 		return

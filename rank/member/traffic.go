@@ -20,7 +20,7 @@ type traffic struct {
 	channels []standstill
 
 	mu   sync.Mutex
-	more []func(now time.Time, room int) []rank.Call
+	more []func(now time.Time, limit int) []rank.Call
 }
 
 // standstill is the last call begun on a channel.
@@ -86,14 +86,14 @@ func (t *traffic) calls(now time.Time) (all []rank.Call) {
 
 // call converts a call to the form that the coordinator compares.
 func call(m collective.Made) rank.Call {
-	return rank.Call{Channel: int(m.Tag.Channel), Part: m.Tag.Group, Seq: m.Tag.Seq, Hash: m.Hash(), Name: m.Tag.What(), Last: m.Last}
+	return rank.Call{Channel: int(m.Tag.Channel), Part: m.Tag.Group, Seq: m.Tag.Seq, Hash: m.Hash(), Name: m.Tag.Describe(), Last: m.Last}
 }
 
 // WatchCalls sets f to be called at each heartbeat of this generation. f returns at most
-// room collective calls that this rank has begun outside Comm, on other channels than those
+// limit collective calls that this rank has begun outside Comm, on other channels than those
 // of Comm. The coordinator compares them with the calls of the other ranks (rank.Calls). f must
 // not block, and reports each standstill once.
-func (m *Member) WatchCalls(f func(now time.Time, room int) []rank.Call) {
+func (m *Member) WatchCalls(f func(now time.Time, limit int) []rank.Call) {
 	if m.calls == nil {
 		return
 	}

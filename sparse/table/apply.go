@@ -71,7 +71,7 @@ func (t *steps) Check(at optim.Step, g Gradients) error {
 			return &NonFiniteError{Table: t.cfg.Name, Key: g.Keys[i/t.width]}
 		}
 	}
-	return t.room(len(g.Keys))
+	return t.checkCapacity(len(g.Keys))
 }
 
 // Apply takes one optimizer step for each key, and for every other row of DenseL2

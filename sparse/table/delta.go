@@ -159,12 +159,12 @@ func (t *Table) change(shard int, rows []byte, notes int, gone []byte, now int64
 			}
 		}
 	}
-	if err := t.room(len(rows) / size); err != nil {
+	if err := t.checkCapacity(len(rows) / size); err != nil {
 		return err
 	}
 	record := make([]float32, t.RecordLen())
 	for b := rows; len(b) > 0; b = b[size:] {
-		if err := t.makeRoom(); err != nil {
+		if err := t.enforceLimit(); err != nil {
 			return err
 		}
 		row, err := t.hold(le.Uint64(b))

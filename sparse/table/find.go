@@ -9,7 +9,7 @@ import (
 // disk back to memory, which may change the Epoch. It returns an error only if the disk
 // fails.
 func (t *tiered) Find(keys []uint64, rows []Row) error {
-	if err := t.makeRoom(); err != nil {
+	if err := t.enforceLimit(); err != nil {
 		return err
 	}
 	if err := t.lookup(keys, rows); err != nil {
@@ -30,7 +30,7 @@ func (t *tiered) Find(keys []uint64, rows []Row) error {
 func (t *tiered) lookup(keys []uint64, rows []Row) error {
 	rows = rows[:len(keys)]
 	if cold := t.index.findAll(keys, rows); cold {
-		return t.thaw(keys, rows)
+		return t.moveToMemory(keys, rows)
 	}
 	return nil
 }
@@ -97,13 +97,13 @@ func (x *index) findGroup(keys []uint64, rows []Row) (cold bool) {
 // a row of 0 it writes the initial values of the key or, if keys is nil, negative zeros.
 // They add nothing to a sum, and no trained row consists of them (see [IsUnknown]).
 func (t *steps) Read(keys []uint64, rows []Row, dst []float32, stride int) {
-	var room [chunk + ahead]*byte
+	var pointers [chunk + ahead]*byte
 	for at := 0; at < len(rows); at += chunk {
 		end := min(at+chunk, len(rows))
 		if t.used > 0 { // otherwise no memory is allocated, not even for row 0
 			coming := rows[at:min(end+ahead, len(rows))]
-			t.records.locate(coming, room[:])
-			t.copyValues(dst[at*stride:], stride, room[:len(coming)], end-at)
+			t.records.locate(coming, pointers[:])
+			t.copyValues(dst[at*stride:], stride, pointers[:len(coming)], end-at)
 		}
 		if keys != nil {
 			t.begin(keys[at:end], rows[at:end], dst[at*stride:], stride)

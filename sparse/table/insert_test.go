@@ -3,10 +3,10 @@ package table
 // insertAll writes the row of each key to rows. Keys without a row are inserted with their
 // initial values, regardless of admission.
 func (t *tiered) insertAll(keys []uint64, rows []Row) error {
-	if err := t.makeRoom(); err != nil {
+	if err := t.enforceLimit(); err != nil {
 		return err
 	}
-	if err := t.room(len(keys)); err != nil {
+	if err := t.checkCapacity(len(keys)); err != nil {
 		return err
 	}
 	for at := 0; at < len(keys); at += chunk {

@@ -259,7 +259,7 @@ func (t *Table) loadRows(in io.Reader, shard, notes int) error {
 		return fmt.Errorf("number of rows: %w", err)
 	}
 	n := le.Uint64(b[:])
-	if n > maxRows || t.room(int(n)) != nil {
+	if n > maxRows || t.checkCapacity(int(n)) != nil {
 		return fmt.Errorf("%d rows in addition to %d; one rank can hold %d of a table: use more ranks", n, t.Rows(), maxRows)
 	}
 	size := 8 + 4*(t.RecordLen()+notes)
@@ -270,7 +270,7 @@ func (t *Table) loadRows(in io.Reader, shard, notes int) error {
 		if err := readFull(in, part); err != nil {
 			return fmt.Errorf("rows from %d of %d: %w", i, n, err)
 		}
-		if err := t.makeRoom(); err != nil {
+		if err := t.enforceLimit(); err != nil {
 			return err
 		}
 		for ; len(part) > 0; part = part[size:] {

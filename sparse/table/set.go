@@ -123,19 +123,19 @@ func (s *Set) Add(keys []uint64, ids []uint32) {
 	var hashes [2][setChunk]uint64
 	var missed [setChunk]uint8
 	s.place()
-	s.room(min(len(keys), setChunk))
+	s.reserve(min(len(keys), setChunk))
 	s.ask(keys, &hashes[0])
 	for now := 0; len(keys) > 0; now = 1 - now {
 		n := min(len(keys), setChunk)
-		s.room(n)
+		s.reserve(n)
 		s.ask(keys[n:], &hashes[1-now])
 		s.insert(s.match(keys[:n], &hashes[now], ids, &missed), keys[:n], &hashes[now], ids)
 		keys, ids = keys[n:], ids[n:]
 	}
 }
 
-// room allocates slots for n more keys.
-func (s *Set) room(n int) {
+// reserve allocates slots for n more keys.
+func (s *Set) reserve(n int) {
 	for 2*(len(s.keys)+n) > len(s.slots) {
 		s.grow()
 		s.place()
@@ -173,7 +173,7 @@ func (s *Set) matchPlain(keys []uint64, hashes *[setChunk]uint64, ids []uint32, 
 	return missed[:n]
 }
 
-// insert numbers the keys with the given indices. room has been called. Most of the keys
+// insert numbers the keys with the given indices. reserve has been called. Most of the keys
 // are new; some occur twice in the chunk. Only collisions with other keys cause a branch.
 func (s *Set) insert(missed []uint8, keys []uint64, hashes *[setChunk]uint64, ids []uint32) {
 	slots, mask, epoch := s.slots, uint64(len(s.slots)-1), s.epoch

@@ -108,9 +108,9 @@ type Counters struct {
 	Refused   int64 // gradients dropped because their key was not admitted
 	Evicted   int64 // rows removed by age, score or limit
 	Deleted   int64 // rows removed by Delete
-	Frozen    int64 // rows moved to disk
-	Thawed    int64 // rows moved back to memory
-	ReadAhead int64 // rows of Thawed that Prefetch had read
+	ToDisk    int64 // rows moved to disk
+	FromDisk  int64 // rows moved back to memory
+	ReadAhead int64 // rows of FromDisk that Prefetch had read
 }
 
 // Open makes an empty table with a key space of shards shards, a power of two. seed
@@ -253,8 +253,8 @@ func (t *shape) Initial(key uint64, values []float32) {
 	}
 }
 
-// insert adds a key without a row and returns its row; the caller fills the record. room
-// has been called.
+// insert adds a key without a row and returns its row; the caller fills the record.
+// checkCapacity has been called.
 func (t *memory) insert(key uint64) Row {
 	r := t.take()
 	t.index.insert(key, hash(t.salt, key), r)
@@ -274,8 +274,8 @@ func (t *memory) take() Row {
 	return Row(t.used)
 }
 
-// room returns an error if the table cannot hold n more rows.
-func (t *memory) room(n int) error {
+// checkCapacity returns an error if the table cannot hold n more rows.
+func (t *memory) checkCapacity(n int) error {
 	if held := int(t.used) - len(t.free); held+n > maxRows {
 		return fmt.Errorf("table %q: %d rows are held and %d touched; one rank can hold %d: use more ranks", t.cfg.Name, held, n, maxRows)
 	}
@@ -304,7 +304,7 @@ func (t *tiered) hold(key uint64) (Row, error) {
 		t.saving.keepKey(key, r)
 	}
 	if err == nil && r == 0 {
-		if err = t.room(1); err == nil {
+		if err = t.checkCapacity(1); err == nil {
 			r = t.insert(key)
 		}
 	}
@@ -332,7 +332,7 @@ func (t *tiered) find(key uint64) (Row, error) {
 		return r, nil
 	}
 	rows := []Row{r}
-	err := t.thaw([]uint64{key}, rows)
+	err := t.moveToMemory([]uint64{key}, rows)
 	return rows[0], err
 }
 

@@ -31,14 +31,14 @@ type tier struct {
 	free  []Row  // numbers of these that are free
 	hand  int    // next shard to search for cold rows
 
-	round  int      // number of times rows were moved to disk
-	began  [2]int64 // first step of this round, indexed by its last bit, and of the previous one
-	thawed []uint8  // by row in memory: mark of the round in which it was moved back; 0, or past the end: never on disk
-	colder []victim // rows to move in a round
-	ids    []Row    // their numbers
-	coming []coming // rows being moved back
+	round    int      // number of times rows were moved to disk
+	began    [2]int64 // first step of this round, indexed by its last bit, and of the previous one
+	returned []uint8  // by row in memory: mark of the round in which it was moved back; 0, or past the end: never on disk
+	colder   []victim // rows to move in a round
+	ids      []Row    // their numbers
+	coming   []coming // rows being moved back
 
-	crowded atomic.Int64 // least limit that would leave enough memory for records; 0: this one does
+	leastMemory atomic.Int64 // least limit that would leave enough memory for records; 0: this one does
 
 	ahead  chan struct{}  // closed at the end of the running prefetch; nil: none
 	staged map[Row][]byte // records that it has read
@@ -60,8 +60,8 @@ const (
 	// Records have at least 1/recordShare of the limit, even if the index leaves less.
 	// Without memory for records every Find would move all rows to disk.
 	recordShare = 8
-	// frozenAtOnce is the number of rows that one transaction moves to disk.
-	frozenAtOnce = 4096
+	// movedAtOnce is the number of rows that one transaction moves to disk.
+	movedAtOnce = 4096
 )
 
 func (t *tier) rows() int { return int(t.used) - len(t.free) }
@@ -96,64 +96,64 @@ func (t *tiered) inMemory() (records, always int64) {
 	rows := int64(int(t.used) - len(t.free))
 	records = rows * int64(4*t.words())
 	rest := t.rowBytes() - int64(4*t.words())
-	return records, t.indexBytes() + (rows+int64(t.tier.rows()))*rest + int64(cap(t.tier.thawed))
+	return records, t.indexBytes() + (rows+int64(t.tier.rows()))*rest + int64(cap(t.tier.returned))
 }
 
-// Crowded returns the least memory limit that the tier needs, if its limit is too low,
+// LeastMemory returns the least memory limit that the tier needs, if its limit is too low,
 // and 0 otherwise. Only records move to disk. If everything else leaves them less than
-// an eighth of the limit, the table exceeds the limit. Crowded may be called at any
+// an eighth of the limit, the table exceeds the limit. LeastMemory may be called at any
 // time.
-func (t *tiered) Crowded() int64 {
+func (t *tiered) LeastMemory() int64 {
 	if t.tier == nil {
 		return 0
 	}
-	return t.tier.crowded.Load()
+	return t.tier.leastMemory.Load()
 }
 
 // TierLeast returns the least memory limit that leaves enough memory for records in
 // addition to always bytes that are never on disk.
 func TierLeast(always int64) int64 { return always/(recordShare-1)*recordShare + recordShare }
 
-// makeRoom moves rows to disk if the memory limit is exceeded, until records take 7/8 of
+// enforceLimit moves rows to disk if the memory limit is exceeded, until records take 7/8 of
 // their part of the limit.
-func (t *tiered) makeRoom() error {
+func (t *tiered) enforceLimit() error {
 	x := t.tier
 	if x == nil {
 		return nil
 	}
 	records, always := t.inMemory()
-	room := x.limit - always
-	if records <= room {
+	free := x.limit - always
+	if records <= free {
 		return nil
 	}
-	if least := x.limit / recordShare; room < least {
-		room = least
-		x.crowded.Store(max(x.crowded.Load(), TierLeast(always)))
+	if least := x.limit / recordShare; free < least {
+		free = least
+		x.leastMemory.Store(max(x.leastMemory.Load(), TierLeast(always)))
 	}
 	each := int64(4 * t.words())
-	if records <= room {
+	if records <= free {
 		return nil
 	}
 	x.settle()
-	return t.freeze(int((records-room/8*7)/each) + 1)
+	return t.moveColdest(int((records-free/8*7)/each) + 1)
 }
 
 func (t *tiered) tierFault(err error) error {
 	return fmt.Errorf("table %q: tier: %w; the rows in memory are whole", t.cfg.Name, err)
 }
 
-// freeze moves up to n rows to disk: the colder half of the rows in memory of one shard
+// moveColdest moves up to n rows to disk: the colder half of the rows in memory of one shard
 // after the other.
-func (t *tiered) freeze(n int) error {
+func (t *tiered) moveColdest(n int) error {
 	x := t.tier
 	all := len(t.index.shards)
 	for shards := 0; n > 0 && shards < 2*all; {
 		x.colder = x.colder[:0]
-		for end := shards + all; shards < end && len(x.colder) < min(n, frozenAtOnce); shards++ {
+		for end := shards + all; shards < end && len(x.colder) < min(n, movedAtOnce); shards++ {
 			t.findCold(x.hand, n-len(x.colder))
 			x.hand = (x.hand + 1) % all
 		}
-		if err := t.bury(x.colder); err != nil {
+		if err := t.moveToDisk(x.colder); err != nil {
 			return t.tierFault(err)
 		}
 		n -= len(x.colder)
@@ -184,19 +184,19 @@ func mark(round int) uint8 { return uint8(1 + round%255) }
 // been trained since. Such rows are moved to disk last, because a batch that is to be
 // trained needs them.
 func (t *tier) fresh(v victim, now int64) int {
-	if int(v.row) >= len(t.thawed) {
+	if int(v.row) >= len(t.returned) {
 		return 0
 	}
 	for ago := range 2 {
-		if round := t.round - ago; t.thawed[v.row] == mark(max(round, 0)) && now-int64(v.age) <= t.began[round&1] {
+		if round := t.round - ago; t.returned[v.row] == mark(max(round, 0)) && now-int64(v.age) <= t.began[round&1] {
 			return 2 - ago
 		}
 	}
 	return 0
 }
 
-// bury moves rows to disk, all or none.
-func (t *tiered) bury(cold []victim) error {
+// moveToDisk moves rows to disk, all or none.
+func (t *tiered) moveToDisk(cold []victim) error {
 	if len(cold) == 0 {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (t *tiered) bury(cold []victim) error {
 		h := hash(t.salt, v.key)
 		row := t.index.segment(h).find(v.key, h)
 		if t.watch != nil {
-			t.watch.freeze(v.key, *row)
+			t.watch.moving(v.key, *row)
 		}
 		stamp, score := t.meta(*row)
 		t.free = append(t.free, *row)
@@ -222,7 +222,7 @@ func (t *tiered) bury(cold []victim) error {
 		t.stamp(*row, *stamp, value(score))
 	}
 	t.epoch++
-	t.counters.Frozen += int64(len(cold))
+	t.counters.ToDisk += int64(len(cold))
 	return nil
 }
 
@@ -256,8 +256,8 @@ func (t *tier) forget(r Row) {
 	delete(t.staged, r&^onDisk)
 }
 
-// thaw moves the rows of keys that are on disk back to memory.
-func (t *tiered) thaw(keys []uint64, rows []Row) error {
+// moveToMemory moves the rows of keys that are on disk back to memory.
+func (t *tiered) moveToMemory(keys []uint64, rows []Row) error {
 	x := t.tier
 	x.settle()
 	x.coming = x.coming[:0]
@@ -268,10 +268,10 @@ func (t *tiered) thaw(keys []uint64, rows []Row) error {
 	}
 	slices.SortFunc(x.coming, func(a, b coming) int { return cmp.Compare(a.id, b.id) })
 	x.coming = slices.Compact(x.coming) // a key may occur twice
-	if err := t.room(len(x.coming)); err != nil {
+	if err := t.checkCapacity(len(x.coming)); err != nil {
 		return err
 	}
-	if err := t.readCold(x.coming, t.revive); err != nil {
+	if err := t.readCold(x.coming, t.storeInMemory); err != nil {
 		return err
 	}
 	for i, r := range rows[:len(keys)] {
@@ -282,15 +282,15 @@ func (t *tiered) thaw(keys []uint64, rows []Row) error {
 	return nil
 }
 
-// revive stores the record of a row on disk in memory.
-func (t *tiered) revive(c coming, record []byte) {
+// storeInMemory stores the record of a row on disk in memory.
+func (t *tiered) storeInMemory(c coming, record []byte) {
 	x := t.tier
 	row := t.take()
 	copy(raw.Bytes(t.at(row)), record)
-	if n := int(row) + 1 - len(x.thawed); n > 0 {
-		x.thawed = append(x.thawed, make([]uint8, n)...)
+	if n := int(row) + 1 - len(x.returned); n > 0 {
+		x.returned = append(x.returned, make([]uint8, n)...)
 	}
-	x.thawed[row] = mark(x.round)
+	x.returned[row] = mark(x.round)
 	stamp, score := t.meta(c.id | onDisk)
 	t.stamp(row, *stamp, value(score))
 	if _, ok := x.staged[c.id]; ok {
@@ -299,7 +299,7 @@ func (t *tiered) revive(c coming, record []byte) {
 	x.forget(c.id)
 	h := hash(t.salt, c.key)
 	*t.index.segment(h).find(c.key, h) = row
-	t.counters.Thawed++
+	t.counters.FromDisk++
 }
 
 // readCold calls use with the records of rows on disk, those read ahead first.
@@ -395,7 +395,7 @@ func (t *tier) settle() {
 func (t *tier) reset() error {
 	t.settle()
 	err := errors.Join(t.store.reset(), t.notes.free())
-	t.notes, t.used, t.free, t.hand, t.staged, t.thawed = t.notes.empty(), 0, nil, 0, nil, nil
+	t.notes, t.used, t.free, t.hand, t.staged, t.returned = t.notes.empty(), 0, nil, 0, nil, nil
 	return err
 }
 

@@ -72,8 +72,8 @@ func BenchmarkTier(b *testing.B) {
 				}
 				after := x.Counters()
 				per := func(n int64) float64 { return float64(n) / float64(b.N) }
-				b.ReportMetric(per(after.Frozen-before.Frozen), "todisk/step")
-				b.ReportMetric(per(after.Thawed-before.Thawed), "back/step")
+				b.ReportMetric(per(after.ToDisk-before.ToDisk), "todisk/step")
+				b.ReportMetric(per(after.FromDisk-before.FromDisk), "back/step")
 				b.ReportMetric(per(after.ReadAhead-before.ReadAhead), "ahead/step")
 			})
 		}

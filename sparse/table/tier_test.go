@@ -148,7 +148,7 @@ func TestPrefetchReadsAhead(t *testing.T) {
 	if n := after.ReadAhead - before.ReadAhead; n != int64(ahead) || len(x.tier.staged) != 0 {
 		t.Fatalf("Find used %d of the %d rows that were read ahead, and %d remain", n, ahead, len(x.tier.staged))
 	}
-	if after.Thawed-before.Thawed <= int64(ahead) {
+	if after.FromDisk-before.FromDisk <= int64(ahead) {
 		t.Fatal("all rows were read ahead, although 100 were not announced")
 	}
 }
@@ -195,7 +195,7 @@ func TestTierTooSmallForItsIndex(t *testing.T) {
 	}
 	const limit = 200_000
 	x := fill(limit)
-	least := x.Crowded()
+	least := x.LeastMemory()
 	if least < limit || x.indexBytes() < limit {
 		t.Fatalf("%d bytes are reported as needed, but the index has %d", least, x.indexBytes())
 	}
@@ -203,12 +203,12 @@ func TestTierTooSmallForItsIndex(t *testing.T) {
 	if n := inRAM(x, keys); n < limit/recordShare*3/4/each || n > limit/recordShare/each {
 		t.Errorf("%d rows of %d bytes are in memory, want the share %d of the limit", n, each, limit/recordShare)
 	}
-	before := x.Counters().Frozen
-	if err := x.Find(nil, nil); err != nil || x.Counters().Frozen != before {
-		t.Errorf("a Find without keys moved %d rows to disk: %v", x.Counters().Frozen-before, err)
+	before := x.Counters().ToDisk
+	if err := x.Find(nil, nil); err != nil || x.Counters().ToDisk != before {
+		t.Errorf("a Find without keys moved %d rows to disk: %v", x.Counters().ToDisk-before, err)
 	}
-	if y := fill(least); y.Crowded() != 0 || y.tier.rows() == 0 {
-		t.Errorf("with the %d bytes reported as needed %d are, with %d rows on disk", least, y.Crowded(), y.tier.rows())
+	if y := fill(least); y.LeastMemory() != 0 || y.tier.rows() == 0 {
+		t.Errorf("with the %d bytes reported as needed %d are, with %d rows on disk", least, y.LeastMemory(), y.tier.rows())
 	}
 }
 
@@ -233,11 +233,11 @@ func TestRowsThatCameBackStay(t *testing.T) {
 		if err := x.Find(next, make([]Row, 100)); err != nil { // as Prepare does
 			t.Fatal(err)
 		}
-		frozen := x.Counters().Frozen
+		moved := x.Counters().ToDisk
 		fatal.If(t, x.Find(others, make([]Row, 300)))
 		fatal.If(t, x.Find(nil, nil))
-		if n := inRAM(x, next); x.Counters().Frozen == frozen || n < 95 {
-			t.Errorf("%d rows moved to disk, and %d of the 100 rows just read are in memory", x.Counters().Frozen-frozen, n)
+		if n := inRAM(x, next); x.Counters().ToDisk == moved || n < 95 {
+			t.Errorf("%d rows moved to disk, and %d of the 100 rows just read are in memory", x.Counters().ToDisk-moved, n)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func TestThawIsOneLook(t *testing.T) {
 	x.tier.store = c
 	rows := make([]Row, 2*len(keys))
 	fatal.If(t, x.Find(append(keys, keys...), rows))
-	if back := x.Counters().Thawed; c.looks != 1 || c.rows < 500 || int64(c.rows) != back || x.tier.rows() != 0 {
+	if back := x.Counters().FromDisk; c.looks != 1 || c.rows < 500 || int64(c.rows) != back || x.tier.rows() != 0 {
 		t.Errorf("%d reads for %d rows; %d rows were read, %d remain on disk", c.looks, c.rows, back, x.tier.rows())
 	}
 	for i := range keys {

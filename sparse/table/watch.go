@@ -217,8 +217,8 @@ func (w *Watch) giveUp(key uint64, r Row) {
 	w.bound()
 }
 
-// freeze is called before a row in memory moves to disk.
-func (w *Watch) freeze(key uint64, r Row) {
+// moving is called before a row in memory moves to disk.
+func (w *Watch) moving(key uint64, r Row) {
 	if w.err != nil {
 		return
 	}

@@ -146,8 +146,8 @@ func (m *meter) timed(i int, b, next *encode.Batch) error {
 	return nil
 }
 
-// room allocates memory for the times of n steps, so that measuring allocates nothing.
-func (m *meter) room(n int) {
+// reserve allocates memory for the times of n steps, so that measuring allocates nothing.
+func (m *meter) reserve(n int) {
 	m.seconds, m.cores, m.objects = make([]float64, 0, n), make([]float64, 0, n), make([]float64, 0, n)
 	m.peaks, m.halfPeaks = make([]float64, 0, n), make([]float64, 0, n)
 	for k := range m.parts {
@@ -200,7 +200,7 @@ func (m *meter) steps(r *Result) error {
 		growing = append(growing, s)
 	}
 	r.Growing = float64(m.o.Batch) / medianOf(growing)
-	m.room(m.o.Steps)
+	m.reserve(m.o.Steps)
 	runtime.GC()
 	before := m.snapshot()
 	for i := range m.o.Steps {
@@ -217,7 +217,7 @@ func (m *meter) steps(r *Result) error {
 // evaluates its test rows.
 func (m *meter) epoch(r *Result) error {
 	n := m.w.Train / int64(m.o.Batch)
-	m.room(int(n))
+	m.reserve(int(n))
 	before := m.snapshot()
 	for i, b := int64(0), m.batch(0); i < n; i++ {
 		var next *encode.Batch

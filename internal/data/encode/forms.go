@@ -99,9 +99,9 @@ func formOf(text []byte) forms {
 }
 
 // like returns a value in a form of the set. It returns the value itself if its form is in
-// the set, or if the set has no form for it. It may append the result to room, of mostSpelled
+// the set, or if the set has no form for it. It may append the result to buf, of mostSpelled
 // bytes.
-func (f forms) like(text, room []byte) []byte {
+func (f forms) like(text, buf []byte) []byte {
 	form := formOf(text)
 	if form == formPadded && f&formPadded == 0 {
 		bare := bytes.Trim(text, " \t")
@@ -118,7 +118,7 @@ func (f forms) like(text, room []byte) []byte {
 		if form == formReal {
 			return digits
 		}
-		return append(append(room, digits...), ".0"...)
+		return append(append(buf, digits...), ".0"...)
 	}
 	for _, other := range truthsLike(text) {
 		if f&formOf(other) != 0 {
@@ -133,8 +133,8 @@ func (f *featureCode) hashOf(text []byte) uint64 {
 	if f.others == 0 || !f.others.mayHold(text) {
 		return keyOf(text)
 	}
-	var room [mostSpelled]byte
-	return keyOf(f.forms.like(text, room[:0]))
+	var buf [mostSpelled]byte
+	return keyOf(f.forms.like(text, buf[:0]))
 }
 
 // fitForms collects the forms of the values of a hashed field.

@@ -23,7 +23,7 @@ func (e *Encoder) For(s schema.Schema) (*Encoder, error) {
 		case !f.Fitted() && from < 0:
 			continue
 		case from < 0:
-			faults = append(faults, fmt.Errorf("features[%d] (%s): it has no %s of field %s%s", i, f.Name, f.Encode, f.Field, manner(f)))
+			faults = append(faults, fmt.Errorf("features[%d] (%s): it has no %s of field %s%s", i, f.Name, f.Encode, f.Field, settingsOf(f)))
 			continue
 		}
 		stats[i] = e.stats[from]
@@ -47,8 +47,8 @@ func (e *Encoder) like(f *schema.Feature) int {
 	return -1
 }
 
-// manner describes the settings that distinguish features of one field and encoding.
-func manner(f *schema.Feature) string {
+// settingsOf describes the settings that distinguish features of one field and encoding.
+func settingsOf(f *schema.Feature) string {
 	switch {
 	case f.Separator != "":
 		return fmt.Sprintf(" split at %q", f.Separator)

@@ -17,12 +17,12 @@ var noKeys = newKeySet(0)
 
 // newKeySet returns a keySet with capacity for n keys.
 func newKeySet(n int) *keySet {
-	room := 2 * n
+	slots := 2 * n
 	if n <= fewKeys {
-		room = 4 * n
+		slots = 4 * n
 	}
 	size := 2
-	for size < room {
+	for size < slots {
 		size *= 2
 	}
 	return &keySet{slots: make([]uint64, size)}
@@ -72,8 +72,8 @@ func (s *keySet) find(hash uint64, value []byte) uint64 {
 			return key
 		}
 	}
-	var room [mostSpelled]byte
-	if other := respelled(value, room[:0]); other != nil {
+	var buf [mostSpelled]byte
+	if other := respelled(value, buf[:0]); other != nil {
 		if key := keyOf(other); s.has(key) {
 			return key
 		}

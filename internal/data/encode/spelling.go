@@ -30,16 +30,16 @@ func truthsLike(value []byte) [][]byte {
 const mostSpelled = 22
 
 // respelled returns an integer as a floating point number, or the reverse: 7.0 for 7, and 7
-// for 7.0. It appends to room, of mostSpelled bytes, and returns nil for other values.
-func respelled(value, room []byte) []byte {
+// for 7.0. It appends to buf, of mostSpelled bytes, and returns nil for other values.
+func respelled(value, buf []byte) []byte {
 	digits, real := bytes.CutSuffix(value, []byte(".0"))
 	if len(digits) > mostSpelled-2 || !isInteger(digits) {
 		return nil
 	}
-	if room = append(room, digits...); !real {
-		room = append(room, ".0"...)
+	if buf = append(buf, digits...); !real {
+		buf = append(buf, ".0"...)
 	}
-	return room
+	return buf
 }
 
 // isInteger reports whether text is the usual form of an integer: digits with an optional

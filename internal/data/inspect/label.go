@@ -42,7 +42,7 @@ func (in *Inspection) guessLabel(s *record.Sample) {
 	in.Label, in.Sure = c.Name, IsLabelName(c.Name)
 	for i := range in.Columns {
 		x := &in.Columns[i]
-		if why := x.spoilt(i == 0 || i == len(in.Columns)-1); why != "" && x != c && !in.Sure {
+		if why := x.unsuitable(i == 0 || i == len(in.Columns)-1); why != "" && x != c && !in.Sure {
 			in.Rejected = append(in.Rejected, x.Name+" ("+why+")")
 		}
 	}
@@ -72,9 +72,9 @@ func (in *Inspection) SetLabel(field string) error {
 	return nil
 }
 
-// spoilt returns why a column that would be the label by its name or place is not suitable: it
+// unsuitable returns why a column that would be the label by its name or place is not suitable: it
 // has only one value, or a few rows have a third value or none. It returns "" for other columns.
-func (c *Column) spoilt(outer bool) string {
+func (c *Column) unsuitable(outer bool) string {
 	const inHundred = 5 // rows with another value than the two most frequent ones
 	counts := map[string]int{}
 	for _, s := range c.cells.values {
@@ -152,7 +152,7 @@ func (in *Inspection) guessRule(c *Column) {
 		}
 	}
 	switch n := len(c.Examples); {
-	case n >= 2 && (c.Distinct == 2 || c.spoilt(true) != "") && utf8.ValidString(c.Examples[1]):
+	case n >= 2 && (c.Distinct == 2 || c.unsuitable(true) != "") && utf8.ValidString(c.Examples[1]):
 		in.Positive = c.Examples[1:2] // the rarer value, as clicks are
 	case c.Distinct > 2 && utf8.ValidString(byName[n-1]) && c.Separator == "":
 		in.Positive = byName[n-1:]

@@ -249,7 +249,7 @@ func (r *resolver) one(p string) ([]File, error) {
 	case errors.Is(err, fs.ErrNotExist) && p == "-":
 		return nil, noFile{errors.New("-: records are not read from standard input, which every rank would need more than once; give the name of the file, also of a compressed one, or write the records to a file first")}
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, noFile{fmt.Errorf("%s: %w; %s", p, fs.ErrNotExist, WhereAmI(p))}
+		return nil, noFile{fmt.Errorf("%s: %w; %s", p, fs.ErrNotExist, PathHint(p))}
 	}
 	return nil, err
 }
@@ -263,8 +263,8 @@ func printable(name string) error {
 	return nil
 }
 
-// WhereAmI returns a hint about a path that does not exist.
-func WhereAmI(p string) string {
+// PathHint returns a hint about a path that does not exist.
+func PathHint(p string) string {
 	if wd, err := os.Getwd(); err == nil && !filepath.IsAbs(p) {
 		return "relative names count from " + wd
 	}
@@ -277,7 +277,7 @@ func glob(p string) ([]File, error) {
 		return nil, fmt.Errorf("%s: %w; write \\[ for a bracket in a name", p, err)
 	}
 	if len(names) == 0 {
-		return nil, noFile{fmt.Errorf("%s matches no file; %s", p, WhereAmI(p))}
+		return nil, noFile{fmt.Errorf("%s matches no file; %s", p, PathHint(p))}
 	}
 	return several(p, names)
 }

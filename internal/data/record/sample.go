@@ -61,7 +61,7 @@ func allUnits(form Format, names []string, f *File, s Content, rows int, each fu
 // someUnits calls each with the first rows records of blocks of a file, or fewer if they
 // are long. whole reports that there are no more.
 func someUnits(r Records, s Content, f *File, blocks []Block, rows int, each func(Unit) error) (n int, whole bool, err error) {
-	room := max(placeBytes, recordBytes*int64(rows))
+	bytes := max(placeBytes, recordBytes*int64(rows))
 	for _, b := range blocks {
 		if n == rows {
 			return n, false, nil
@@ -74,7 +74,7 @@ func someUnits(r Records, s Content, f *File, blocks []Block, rows int, each fun
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil || n == rows || u.Offset-blocks[0].Lo > room {
+			if err != nil || n == rows || u.Offset-blocks[0].Lo > bytes {
 				return n, false, err
 			}
 			n++
@@ -195,13 +195,13 @@ func spread(files [][]Block, rows int, read readBlocks) error {
 		return err
 	}
 	n, half, first := 0, (rows+1)/2, files[0]
-	room := max(placeBytes, recordBytes*int64(half))
-	for ; len(first) > 0 && n < half && room > 0; first = first[1:] { // whole blocks; if all fit, nothing is missing
+	bytes := max(placeBytes, recordBytes*int64(half))
+	for ; len(first) > 0 && n < half && bytes > 0; first = first[1:] { // whole blocks; if all fit, nothing is missing
 		some, err := read(first[:1], max(half-n, rows/compact))
 		if err != nil {
 			return err
 		}
-		n, room = n+some, room-(first[0].Hi-first[0].Lo)
+		n, bytes = n+some, bytes-(first[0].Hi-first[0].Lo)
 	}
 	rest := append([][]Block{first}, files[1:]...)
 	if len(first) == 0 {

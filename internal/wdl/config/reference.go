@@ -145,8 +145,8 @@ func (k key) meaning() string {
 	switch {
 	case len(k.choices) > 0:
 		return k.about + " (" + strings.Join(k.choices, ", ") + ")"
-	case k.rng != "" && spell(k.rng) != "finite":
-		return k.about + " (" + spell(k.rng) + ")"
+	case k.rng != "" && describeInterval(k.rng) != "finite":
+		return k.about + " (" + describeInterval(k.rng) + ")"
 	}
 	return k.about
 }

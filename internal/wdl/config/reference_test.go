@@ -45,7 +45,7 @@ func TestReferenceIsComplete(t *testing.T) {
 				t.Errorf("%v: %s has no meaning", typ, k.name)
 			}
 			if k.rng != "" {
-				spell(k.rng) // panics on an interval that cannot be read
+				describeInterval(k.rng) // panics on an interval that cannot be read
 			}
 		}
 		if want := s.names(typ); !reflect.DeepEqual(have, want) {

@@ -189,7 +189,7 @@ func (k key) outside(v reflect.Value) string {
 	if x > low && x < high || x == low && !openLow || x == high && !openHigh {
 		return ""
 	}
-	return fmt.Sprintf("is %v; it must be %s", v.Interface(), spell(k.rng))
+	return fmt.Sprintf("is %v; it must be %s", v.Interface(), describeInterval(k.rng))
 }
 
 // interval parses "[1, 4096]" or "(0, inf)". It is called only with intervals of this
@@ -204,8 +204,8 @@ func interval(s string) (low, high float64, openLow, openHigh bool) {
 	return low, high, s[0] == '(', s[len(s)-1] == ')'
 }
 
-// spell describes an interval in words.
-func spell(s string) string {
+// describeInterval describes an interval in words.
+func describeInterval(s string) string {
 	low, high, openLow, openHigh := interval(s)
 	from, to := "at least ", "at most "
 	if openLow {

@@ -145,19 +145,19 @@ func (s *sample) kept(t int, keys int64) int64 {
 	return int64(math.Round(rows))
 }
 
-// filled returns the expected number of rows used of a room if the number of keys N is
-// Poisson distributed with the given mean: E[min(N, room)]. For large means it uses the
+// filled returns the expected number of rows used of a capacity if the number of keys N is
+// Poisson distributed with the given mean: E[min(N, capacity)]. For large means it uses the
 // normal distribution.
-func filled(mean, room float64) (rows float64) {
+func filled(mean, capacity float64) (rows float64) {
 	if mean > 64 {
 		dev := math.Sqrt(mean)
-		z := (room - mean) / dev
+		z := (capacity - mean) / dev
 		full := math.Erfc(z/math.Sqrt2) / 2
-		return float64(mean*(1-full)) + float64(room*full) - dev*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)
+		return float64(mean*(1-full)) + float64(capacity*full) - dev*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)
 	}
 	p := math.Exp(-mean) // P(N = n)
 	more := 1 - p        // P(N > n)
-	for n := 0.0; n < room && more > 1e-12; n++ {
+	for n := 0.0; n < capacity && more > 1e-12; n++ {
 		rows += more
 		p = float64(p * (mean / (n + 1)))
 		more -= p

@@ -17,7 +17,7 @@ import (
 )
 
 // Reporter reports the progress of a training on one rank. All ranks of the group make the
-// same calls, except Write, Keep and Crowded, which only rank 0 calls.
+// same calls, except Write, Keep and WarnTierLimit, which only rank 0 calls.
 type Reporter struct {
 	comm       *collective.Comm
 	rec        *trace.Recorder
@@ -31,7 +31,7 @@ type Reporter struct {
 	board      *live.Board   // dashboard of the job; nil: none
 	spent      time.Duration // time in the steps that the board shows
 	shown      time.Time     // time at which Due last returned true
-	tight      map[int]bool  // tables that Crowded has warned about
+	tight      map[int]bool  // tables that WarnTierLimit has warned about
 	spreadLost bool          // Keep has failed
 }
 
@@ -175,9 +175,9 @@ func appendTo(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Crowded warns once about a table whose tier has less memory than least bytes, the size of
+// WarnTierLimit warns once about a table whose tier has less memory than least bytes, the size of
 // its index. least is 0 if the memory is sufficient.
-func (r *Reporter) Crowded(c *config.Config, table int, name string, least int64) {
+func (r *Reporter) WarnTierLimit(c *config.Config, table int, name string, least int64) {
 	if least == 0 || r.tight[table] {
 		return
 	}

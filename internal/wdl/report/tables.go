@@ -70,7 +70,7 @@ func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
 	own[0] = int64(len(store.Shards().Owned()))
 	for i := range p.Tables {
 		c := store.Table(i)
-		copy(sums[tableWords*i:], []int64{c.Rows, c.Bytes, c.CarriedBytes, c.Inserted, c.Refused, c.Evicted, c.Frozen, c.Thawed, c.ReadAhead})
+		copy(sums[tableWords*i:], []int64{c.Rows, c.Bytes, c.CarriedBytes, c.Inserted, c.Refused, c.Evicted, c.ToDisk, c.FromDisk, c.ReadAhead})
 		own[1], own[2], own[3] = own[1]+c.Rows, own[2]+c.Bytes, own[3]+c.CarriedBytes
 	}
 	c := store.Counters()

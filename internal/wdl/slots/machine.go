@@ -183,7 +183,7 @@ func (m *Machine) left(now time.Duration, n News) {
 
 // advance commits if enough slots are complete, and gives idle ranks work.
 func (m *Machine) advance(now time.Duration) {
-	if m.ripe() {
+	if m.decidable() {
 		m.decide(now)
 	}
 	m.assign(now)
@@ -198,7 +198,8 @@ func (m *Machine) need() int {
 // must reports whether the step must wait for a slot.
 func (m *Machine) must(s *slot) bool { return s.Tries >= m.cfg.Retries }
 
-func (m *Machine) ripe() bool {
+// decidable reports whether enough slots are complete, and all that the step must wait for.
+func (m *Machine) decidable() bool {
 	complete := 0
 	for i := range m.slots {
 		if s := &m.slots[i]; s.complete {

@@ -76,7 +76,7 @@ type DeviceBatch struct {
 // offload is the dense part of a model on a device.
 type offload struct {
 	to    Device
-	room  *DeviceBatch
+	batch *DeviceBatch
 	index indexer
 	newer bool // the device's parameters are newer than the arena's
 }
@@ -160,20 +160,20 @@ func (m *model) computeOn(d *offload) (loss float64, err error) {
 		return 0, nil
 	}
 	spent, at := &m.workers[0].spent, time.Now()
-	if d.room, err = d.to.Begin(d.index.measure(m)); err != nil {
+	if d.batch, err = d.to.Begin(d.index.measure(m)); err != nil {
 		return 0, err
 	}
-	m.crew.run(phaseRoom)
+	m.crew.run(phaseToDevice)
 	at = lap(&spent.Pool, at)
 	if loss, err = d.to.Compute(m.step); err != nil {
 		return 0, err
 	}
-	copy(m.logit, d.room.Logit)
+	copy(m.logit, d.batch.Logit)
 	at = lap(&spent.Forward, at)
 	if !finite(loss) {
 		return loss, nil
 	}
-	m.crew.run(phaseTaken)
+	m.crew.run(phaseFromDevice)
 	at = lap(&spent.Keys, at)
 	if err := d.to.Gradients(); err != nil {
 		return 0, err
@@ -187,9 +187,9 @@ func (m *model) computeOn(d *offload) (loss float64, err error) {
 	return loss, nil
 }
 
-// fillRoom is phaseRoom of worker i.
-func (m *model) fillRoom(i int) {
-	r, b, all, n := m.device.room, m.batch, m.batch.Rows, len(m.workers)
+// fillDevice is phaseToDevice of worker i.
+func (m *model) fillDevice(i int) {
+	r, b, all, n := m.device.batch, m.batch, m.batch.Rows, len(m.workers)
 	lo, hi := share(all, n, i)
 	copy(r.Weight[min(lo, len(r.Weight)):], m.weight[min(lo, len(m.weight)):min(hi, len(m.weight))])
 	copy(r.Row[lo:hi], b.RowID[lo:])
@@ -211,9 +211,9 @@ func (m *model) fillRoom(i int) {
 	m.device.index.fill(&r.Index, &m.layout, i, n)
 }
 
-// takeGrads is phaseTaken of worker i.
+// takeGrads is phaseFromDevice of worker i.
 func (m *model) takeGrads(i int) {
-	grads := m.device.room.Grads
+	grads := m.device.batch.Grads
 	if lo, hi := share(len(grads), len(m.workers), i); lo < hi {
 		copy(m.lookup.Values(0).Grads[lo:hi], grads[lo:])
 	}

@@ -117,7 +117,7 @@ func (s *distinct) choose(m *model) {
 		s.spared += 3 * 2 * int64(m.batch.Rows-n) * int64(dim) * int64(s.layer.Out())
 	}
 	if s.on = len(s.deep) > 0; s.on {
-		s.room(m, total)
+		s.divide(m, total)
 		s.rest = s.layer.Begin(m.batch.Rows, s.columns)
 		if s.fm != nil {
 			s.fm.Begin()
@@ -125,9 +125,9 @@ func (s *distinct) choose(m *model) {
 	}
 }
 
-// room divides one buffer of total values and total gradients among the distinct rows and
+// divide divides one buffer of total values and total gradients among the distinct rows and
 // the wide weights.
-func (s *distinct) room(m *model, total int) {
+func (s *distinct) divide(m *model, total int) {
 	if cap(s.values) < 2*total {
 		s.values = make([]float32, 2*total+total/2)
 	}

@@ -166,7 +166,7 @@ func newModel(c *config.Config, l layout.Layout, store *sparse.Store, start floa
 	for _, w := range m.workers[1:] {
 		w.arena.Attach(m.arena)
 	}
-	m.crew = newCrew(len(m.workers), m.fill, m.columns, m.rows, m.end, m.sum, m.tables, m.fillRoom, m.takeGrads)
+	m.crew = newCrew(len(m.workers), m.fill, m.columns, m.rows, m.end, m.sum, m.tables, m.fillDevice, m.takeGrads)
 	return m, nil
 }
 

@@ -16,14 +16,14 @@ const chunkRows = 256
 // The phases of compute; all workers execute each at the same time. A single worker whose
 // first layer is computed by samples needs phaseRows only.
 const (
-	phaseFill    = iota // with distinct rows: read the worker's share of the distinct rows and of the other input
-	phaseColumns        // with distinct rows: the worker's columns of the first layer's output
-	phaseRows           // the worker's rows of the batch, forward and backward
-	phaseEnd            // with distinct rows: gradients of the worker's features; phaseSum for all others
-	phaseSum            // the worker's part of the sum of dense gradients over the workers
-	phaseTables         // gradients of the keys of the worker's tables
-	phaseRoom           // with a device: the worker's share of what is copied to it
-	phaseTaken          // with a device: the worker's share of the gradients of rows
+	phaseFill       = iota // with distinct rows: read the worker's share of the distinct rows and of the other input
+	phaseColumns           // with distinct rows: the worker's columns of the first layer's output
+	phaseRows              // the worker's rows of the batch, forward and backward
+	phaseEnd               // with distinct rows: gradients of the worker's features; phaseSum for all others
+	phaseSum               // the worker's part of the sum of dense gradients over the workers
+	phaseTables            // gradients of the keys of the worker's tables
+	phaseToDevice          // with a device: the worker's share of what is copied to it
+	phaseFromDevice        // with a device: the worker's share of the gradients of rows
 )
 
 // worker computes an equal, contiguous share of each batch, in chunks, with its own

@@ -18,8 +18,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
-// stock is a checkpoint at a host.
-type stock struct {
+// stored is a checkpoint at a host.
+type stored struct {
 	Name     string
 	Away     int   // parts that the host lacks
 	Written  int64 // ns, by the file system: equal copies on two hosts differ in it
@@ -37,7 +37,7 @@ func (p *Volumes) Collect(root string) (differ bool, err error) {
 	root = string(b)
 	var own []byte
 	if p.leadsHost() {
-		own = p.stocked(root)
+		own = p.listed(root)
 	}
 	all, err := collective.AllGatherBytes(p.Comm, own, maxReport)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *Volumes) Collect(root string) (differ bool, err error) {
 		if len(b) == 0 {
 			continue
 		}
-		var has []stock
+		var has []stored
 		if err := json.Unmarshal(b, &has); err != nil {
 			return false, fmt.Errorf("checkpoints of host %s: %w", p.Hosts[r], err)
 		}
@@ -65,9 +65,9 @@ func (p *Volumes) Collect(root string) (differ bool, err error) {
 	return differ, nil
 }
 
-// stocked lists the checkpoints in root, with the manifests of those that open.
-func (p *Volumes) stocked(root string) []byte {
-	all := []stock{}
+// listed lists the checkpoints in root, with the manifests of those that open.
+func (p *Volumes) listed(root string) []byte {
+	all := []stored{}
 	found, _ := checkpoint.List(root) // a missing root has none
 	for _, f := range found {
 		if f.File {
@@ -77,7 +77,7 @@ func (p *Volumes) stocked(root string) []byte {
 		if err != nil || len(b) > maxReport/8 {
 			continue
 		}
-		s := stock{Name: filepath.Base(f.Dir), Manifest: b}
+		s := stored{Name: filepath.Base(f.Dir), Manifest: b}
 		if info, err := os.Stat(filepath.Join(f.Dir, manifest)); err == nil {
 			s.Written = info.ModTime().UnixNano()
 		}

@@ -2,16 +2,16 @@ package sparse
 
 import "github.com/wdlrun/wdlrun/internal/raw"
 
-// room is a send buffer, aligned to 8 bytes: a window that the other ranks read in place,
+// sendBuffer is a send buffer, aligned to 8 bytes: a window that the other ranks read in place,
 // if it is long enough, else memory of this rank.
-type room struct {
+type sendBuffer struct {
 	window []byte
 	own    []uint64
 	needed int // length of the window that was needed, in bytes; 0: long enough
 }
 
 // take returns n bytes of unspecified content. Each call returns the same memory.
-func (r *room) take(n int) []byte {
+func (r *sendBuffer) take(n int) []byte {
 	if n <= len(r.window) {
 		return r.window[:n]
 	}
@@ -20,15 +20,15 @@ func (r *room) take(n int) []byte {
 	return raw.Bytes(r.own)[:n]
 }
 
-// rooms holds the send buffers of a Lookup, in the order in which windows are allocated.
-type rooms struct{ keys, rows, grads room }
+// sendBuffers holds the send buffers of a Lookup, in the order in which windows are allocated.
+type sendBuffers struct{ keys, rows, grads sendBuffer }
 
 // tooShort reports whether any window was too short since it was made.
-func (r *rooms) tooShort() bool { return r.keys.needed+r.rows.needed+r.grads.needed > 0 }
+func (r *sendBuffers) tooShort() bool { return r.keys.needed+r.rows.needed+r.grads.needed > 0 }
 
 // grow allocates longer windows where this rank needs them. Every rank calls it.
-func (r *rooms) grow(a Allocator) error {
-	for _, x := range []*room{&r.keys, &r.rows, &r.grads} {
+func (r *sendBuffers) grow(a Allocator) error {
+	for _, x := range []*sendBuffer{&r.keys, &r.rows, &r.grads} {
 		window, err := a.Alloc(x.needed)
 		if err != nil {
 			return err
