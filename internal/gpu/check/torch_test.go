@@ -34,18 +34,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	folder, err := os.MkdirTemp("", "check")
-	if err == nil {
-		standin, err = cudatest.Build(folder, kernel.Source)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
 	os.Setenv("STANDIN_MEMORY", "20000000") // few samples are measured
-	code := m.Run()
-	os.RemoveAll(folder)
-	os.Exit(code)
+	os.Exit(cudatest.Main(kernel.Source, func(f cudatest.Files) int {
+		standin = f
+		return m.Run()
+	}))
 }
 
 // fake answers as the script does.

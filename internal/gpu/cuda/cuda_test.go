@@ -4,7 +4,6 @@ package cuda_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -34,17 +33,10 @@ func TestMain(m *testing.M) {
 		standin = cudatest.FilesIn(folder)
 		os.Exit(m.Run())
 	}
-	folder, err := os.MkdirTemp("", "cuda")
-	if err == nil {
-		standin, err = cudatest.Build(folder, kernel.Source)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(folder)
-	os.Exit(code)
+	os.Exit(cudatest.Main(kernel.Source, func(f cudatest.Files) int {
+		standin = f
+		return m.Run()
+	}))
 }
 
 func must[T any](x T, err error) T {

@@ -21,6 +21,21 @@ func FilesIn(folder string) Files {
 	return Files{folder, filepath.Join(folder, "libcuda.so.1"), filepath.Join(folder, "libcublas.so.12")}
 }
 
+// Main builds the libraries in a temporary folder and returns the exit code of run. It is the
+// TestMain of packages whose tests use them.
+func Main(kernels string, run func(Files) int) int {
+	folder, err := os.MkdirTemp("", "cudatest-")
+	defer os.RemoveAll(folder)
+	if err == nil {
+		var f Files
+		if f, err = Build(folder, kernels); err == nil {
+			return run(f)
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
 // Build compiles the libraries into a folder. kernels is the source of the kernels, whose twins run.
 func Build(folder, kernels string) (f Files, err error) {
 	f = FilesIn(folder)

@@ -26,12 +26,8 @@ var gpu struct {
 	set    *Set
 }
 
-// open builds the stand-ins in a folder and opens their device.
-func open(folder string) error {
-	files, err := cudatest.Build(folder, Source)
-	if err != nil {
-		return err
-	}
+// open opens the device of the stand-ins.
+func open(files cudatest.Files) error {
 	library, err := cuda.Open(cuda.Files{CUDA: files.CUDA, CUBLAS: files.CUBLAS})
 	if err != nil {
 		return err
@@ -46,20 +42,18 @@ func open(folder string) error {
 }
 
 func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "kernel")
-	if err == nil {
-		err = open(folder)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := errors.Join(gpu.stream.Close(), gpu.set.Close(), gpu.device.Close(), os.RemoveAll(folder)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(cudatest.Main(Source, func(f cudatest.Files) int {
+		err, code := open(f), 1
+		if err == nil {
+			code = m.Run()
+			err = errors.Join(gpu.stream.Close(), gpu.set.Close(), gpu.device.Close())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	}))
 }
 
 // memory is a test's room on the device.

@@ -30,24 +30,18 @@ import (
 var standin cudatest.Files
 
 func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "device")
 	source := kernel.Source
 	if from, to, broken := strings.Cut(os.Getenv(mutant), "\n"); broken && strings.Count(source, from) == 1 {
 		source = strings.Replace(source, from, to, 1)
 	} else if broken {
-		err = fmt.Errorf("the kernels have this %d times: %s", strings.Count(source, from), from)
-	}
-	if err == nil {
-		standin, err = cudatest.Build(folder, source)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintf(os.Stderr, "the kernels have this %d times: %s\n", strings.Count(source, from), from)
 		os.Exit(1)
 	}
 	os.Setenv("STANDIN_DEVICES", "4")
-	code := m.Run()
-	os.RemoveAll(folder)
-	os.Exit(code)
+	os.Exit(cudatest.Main(source, func(f cudatest.Files) int {
+		standin = f
+		return m.Run()
+	}))
 }
 
 // use makes a trainer compute on the device of a rank.

@@ -290,7 +290,7 @@ func broken(t *testing.T, test string, changes map[string]string) {
 	name, _, _ := strings.Cut(test, "/")
 	for what, change := range changes {
 		cmd := exec.Command(own, "-test.run", "^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-test.timeout", "60s")
-		cmd.Env = append(os.Environ(), mutant+"="+change)
+		cmd.Env = append(os.Environ(), mutant+"="+change, "TMPDIR="+t.TempDir()) // a process that faults does not remove its folder
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL: "+name) && err.Error() != "signal: segmentation fault" {
 			t.Errorf("%s: the test passes, or does not run: %v\n%s", what, err, out)
 		}
