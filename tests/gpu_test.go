@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -150,6 +151,10 @@ func TestGPUJobsRestart(t *testing.T) {
 // cause.
 func TestGPUFaultsAreNamed(t *testing.T) {
 	t.Parallel()
+	_, err := wdlrunGPU()
+	old := t.TempDir() // with the driver and a cuBLAS of another major version
+	fatal.If(t, errors.Join(err, os.Symlink(filepath.Join(built, "libcuda.so.1"), filepath.Join(old, "libcuda.so.1")),
+		os.Symlink(filepath.Join(built, "libcublas.so.12"), filepath.Join(old, "libcublas.so.11"))))
 	const ask = "-np 2 train -device gpu"
 	for _, x := range []struct{ environment, args, want string }{
 		{"STANDIN_DEVICES=1", ask, "each rank needs its own device, and this machine has 1 for 2 ranks: start at most 1 rank on it, or give -share-gpu"},
@@ -160,6 +165,7 @@ func TestGPUFaultsAreNamed(t *testing.T) {
 		{"STANDIN_DEVICES=0", ask, "CUDA_ERROR_NO_DEVICE (100)"},
 		{"STANDIN_VERSION=10010", ask, "the driver supports CUDA 10.1, at least 11.0 is needed"},
 		{"LD_LIBRARY_PATH=", ask, "libcuda.so.1: cannot open shared object file: No such file or directory: install the NVIDIA driver"},
+		{"LD_LIBRARY_PATH=" + old, ask, "libcublas.so.12: cannot open shared object file: No such file or directory: install the NVIDIA driver and cuBLAS 12 or 13"},
 		{"STANDIN_CAPABILITY=61", ask, "kernel: load: cuda: cuModuleLoadDataEx: CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)"},
 		{"STANDIN_MEMORY=50000", ask, "device 0 (Stand-in 0): cuda: out of memory: "},
 		{"STANDIN_FAULT=~cuLaunchKernel 2000 214", ask, "CUDA_ERROR_ECC_UNCORRECTABLE (214): uncorrectable ECC error encountered"},
