@@ -418,15 +418,3 @@ func TestBenchTurns(t *testing.T) {
 		}
 	}
 }
-
-// TestBenchStraggler: without -mode, bench straggler measures waiting for the slow rank.
-func TestBenchStraggler(t *testing.T) {
-	t.Parallel()
-	o := run(t, t.TempDir(), "-np", "2", "bench", "straggler", "-steps", "5")
-	if o.code != 0 || !strings.HasPrefix(o.stdout, "2 ranks, wait, backup 0: ") {
-		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
-	}
-	if o := run(t, t.TempDir(), "-np", "1000000", "bench", "straggler"); o.code == 0 || !strings.Contains(o.stderr, "are not within 1 … 4096") {
-		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
-	}
-}

@@ -112,8 +112,6 @@ func benchOptions(c *cli.Context, ops []string) (bench.Options, error) {
 	}
 	for _, op := range ops {
 		switch {
-		case slices.Contains([]string{"unique", "table", "exchange"}, op):
-			return bench.Options{}, fmt.Errorf("bench: %s is a Go benchmark now: see docs/benchmarks.md", op)
 		case !slices.Contains(known, op):
 			return bench.Options{}, fmt.Errorf("bench: there is no %q%s", op, nearest.Instead(op, known))
 		case !slices.Contains(bench.Ops(), op):

@@ -63,7 +63,7 @@ func oneProcess(app *cli.App, args []string) error {
 // on commands that start ranks.
 func takesLaunchFlag(program, flag string) bool {
 	switch program {
-	case "train", "eval", "predict", "replay", "data index", "ckpt gather", "doctor", "bench", "bench step", "bench straggler":
+	case "train", "eval", "predict", "replay", "data index", "ckpt gather", "doctor", "bench", "bench step":
 		return true
 	case "manifest":
 		return flag == "np" || flag == "n" || flag == "json"

@@ -13,7 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
-// toleranceFlags returns the flags of train and bench straggler about slow ranks.
+// toleranceFlags returns the flags of train about slow ranks.
 func toleranceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "mode", Usage: "what to do about slow ranks: `MODE` wait waits for them, drop moves late microbatches to the next step, speculate also computes them on another rank", DefaultText: "wait, or drop with -backup"},

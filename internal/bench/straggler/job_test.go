@@ -5,8 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/fatal"
@@ -15,23 +13,11 @@ import (
 )
 
 // faults returns the injectors of a text.
-func faults(t *testing.T, text string, size int) func(int) Faults {
+func faults(t *testing.T, text string, size int) func(int) *chaos.Injector {
 	s, err := chaos.Parse(text)
 	fatal.If(t, err)
 	plan := s.Plan(1, size)
-	return func(r int) Faults { return chaos.NewInjector(plan, r) }
-}
-
-func simulated(t *testing.T, ranks int, job Job) (m Measured) {
-	t.Helper()
-	job.Compute = 10 * time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		var err error
-		if m, err = Simulate(ranks, job); err != nil {
-			t.Fatal(err)
-		}
-	})
-	return m
+	return func(r int) *chaos.Injector { return chaos.NewInjector(plan, r) }
 }
 
 var (
@@ -52,10 +38,10 @@ var speculate = step.Tolerance{Mode: slots.Speculate}
 // ratios prints throughputs relative to one of them, as design/0003 quotes them.
 type ratios struct {
 	t    *testing.T
-	base Measured
+	base measured
 }
 
-func (r *ratios) line(name string, m Measured) float64 {
+func (r *ratios) line(name string, m measured) float64 {
 	x := m.SamplesPerSecond / r.base.SamplesPerSecond
 	r.t.Logf("| %s | %.0f | %.2f |", name, m.SamplesPerSecond, x)
 	return x
@@ -64,10 +50,10 @@ func (r *ratios) line(name string, m Measured) float64 {
 // TestJob: the trainer's own steps in virtual time, with and without a slow rank.
 func TestJob(t *testing.T) {
 	steps := int64(150) // in fewer the first ones, which know no usual time yet, weigh too much
-	healthy := simulated(t, 8, Job{Steps: steps, Tolerance: drop(1)})
+	healthy := simulated(t, 8, job{steps: steps, tolerance: drop(1)})
 	r := ratios{t, healthy}
 	r.line("8 ranks, N = 7 of 8", healthy)
-	if x := r.line("the same, one 5× slower", simulated(t, 8, Job{Steps: steps, Tolerance: drop(1), Faults: faults(t, "slow:5x@5", 8)})); x < 0.95 {
+	if x := r.line("the same, one 5× slower", simulated(t, 8, job{steps: steps, tolerance: drop(1), faults: faults(t, "slow:5x@5", 8)})); x < 0.95 {
 		t.Errorf("one slow rank leaves %.3f of the throughput, want 0.95", x)
 	}
 }
@@ -81,51 +67,50 @@ func TestCluster(t *testing.T) {
 	}
 	t.Run("8", func(t *testing.T) {
 		slow := faults(t, "slow:5x@5", 8)
-		wait := simulated(t, 8, Job{Steps: *length})
+		wait := simulated(t, 8, job{steps: *length})
 		r := ratios{t, wait}
 		r.line("8 ranks, wait", wait)
-		r.line("the same, one 5× slower", simulated(t, 8, Job{Steps: *length, Faults: slow}))
-		r.line("8 ranks, speculate, one 5× slower", simulated(t, 8, Job{Steps: *length, Tolerance: speculate, Faults: slow}))
+		r.line("the same, one 5× slower", simulated(t, 8, job{steps: *length, faults: slow}))
+		r.line("8 ranks, speculate, one 5× slower", simulated(t, 8, job{steps: *length, tolerance: speculate, faults: slow}))
 	})
 	for _, c := range []struct {
 		n, b  int
 		least float64 // what is reached, not what was hoped for; see design/0003
 	}{{32, 3, 1.4}, {64, 5, 2}} {
 		t.Run(fmt.Sprint(c.n), func(t *testing.T) {
-			stalls := Job{Steps: *length, StallShare: 0.01, Seed: 1}
+			stalls := job{steps: *length, stallShare: 0.01, seed: 1}
 			plain := simulated(t, c.n, stalls)
 			r := ratios{t, plain}
 			r.line(fmt.Sprintf("%d ranks, stalls, wait", c.n), plain)
-			stalls.Tolerance = drop(c.b)
+			stalls.tolerance = drop(c.b)
 			if x := r.line(fmt.Sprintf("the same, b = %d", c.b), simulated(t, c.n, stalls)); x < c.least {
 				t.Errorf("%.2f× of wait, want %.2f×", x, c.least)
 			}
-			stalls.Tolerance = speculate
+			stalls.tolerance = speculate
 			r.line("the same, speculate", simulated(t, c.n, stalls))
-			stalls.Tolerance, stalls.StallShare = step.Tolerance{}, 0
+			stalls.tolerance, stalls.stallShare = step.Tolerance{}, 0
 			r.line(fmt.Sprintf("%d ranks, no stalls, wait", c.n), simulated(t, c.n, stalls))
 		})
 	}
 }
 
-// TestVirtual prints what wdlrun bench straggler -json does, of the very steps, in
-// virtual time, which Go lets only tests have:
+// TestVirtual prints the measurement of any job as JSON:
 //
 //	go test ./internal/bench/straggler -run TestVirtual -v -np 32 -backup 3 -stalls .01
 func TestVirtual(t *testing.T) {
 	if *virtual == 0 {
 		t.Skip("-np RANKS")
 	}
-	job := Job{Steps: *length, StallShare: *stalls, Seed: *seed}
+	j := job{steps: *length, stallShare: *stalls, seed: *seed}
 	if *backup > 0 {
-		job.Tolerance = drop(*backup)
+		j.tolerance = drop(*backup)
 	} else if *repeat {
-		job.Tolerance = speculate
+		j.tolerance = speculate
 	}
 	if *chaotic != "" {
-		job.Faults = faults(t, *chaotic, *virtual)
+		j.faults = faults(t, *chaotic, *virtual)
 	}
-	b, err := json.Marshal(simulated(t, *virtual, job))
+	b, err := json.Marshal(simulated(t, *virtual, j))
 	fatal.If(t, err)
 	t.Logf("%s", b)
 }

@@ -1,14 +1,18 @@
+// Package straggler measures what slow ranks cost: it runs the trainer's own steps on
+// goroutines as ranks over a modelled network, in virtual time.
 package straggler
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
+	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -18,35 +22,22 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// Faults determines how slow a rank is. A *chaos.Injector of the rank implements it.
-type Faults interface {
-	Slow(step int64, at time.Duration) float64
-	Stop(step int64, at time.Duration) (time.Duration, int)
-}
+// job is a training with the real step code whose ranks are slow deliberately. A rank sleeps
+// for the modelled time of a microbatch.
+type job struct {
+	tolerance step.Tolerance // zero: plain steps, which wait
+	steps     int64          // measured steps
+	seed      uint64
 
-// MaxRanks bounds a job.
-const MaxRanks = slots.MaxSlots
-
-// Job is a training with the real step code whose ranks are slow deliberately. For fields
-// after Tolerance, the zero value is the default.
-type Job struct {
-	Tolerance step.Tolerance // zero: plain steps, which wait
-	Steps     int64          // measured steps; default 300
-	Seed      uint64
-
-	// A microbatch stalls with probability StallShare. The stall is exponentially
+	// A microbatch stalls with probability stallShare. The stall is exponentially
 	// distributed with a mean of stallSteps undisturbed microbatches.
-	StallShare float64
+	stallShare float64
 
-	Faults func(rank int) Faults // nil: none
-
-	// Compute is the modelled time of an undisturbed microbatch; 0: its real time on this
-	// machine.
-	Compute time.Duration
+	faults func(rank int) *chaos.Injector // nil: none
 }
 
-// Measured is the result of a Job.
-type Measured struct {
+// measured is the result of a job.
+type measured struct {
 	SamplesPerSecond float64  `json:"samples_per_second"`
 	LateSlots        int64    `json:"late_slots"`
 	CommittedSamples int64    `json:"committed_samples"`
@@ -55,7 +46,6 @@ type Measured struct {
 	Backup           int      `json:"backup"`
 	Steps            int64    `json:"steps"`
 	Seconds          float64  `json:"seconds"`
-	Modelled         bool     `json:"modelled"` // compute and links
 	Notes            []string `json:"notes,omitempty"`
 }
 
@@ -67,60 +57,51 @@ const (
 	jobVocabulary = 997
 	jobWarm       = 16 // steps before the measurement, in which the usual time is learnt
 	stallSteps    = 4
+	jobCompute    = 10 * time.Millisecond // of an undisturbed microbatch
 )
 
-// Network returns the modelled network: one rank per host, 25 Gbit/s.
-func Network() simnet.Model {
-	return simnet.Model{Latency: 10 * time.Microsecond, BytesPerSecond: 25e9 / 8, Overhead: 60}
+// network is the modelled network: one rank per host, 25 Gbit/s.
+var network = simnet.Model{Latency: 10 * time.Microsecond, BytesPerSecond: 25e9 / 8, Overhead: 60}
+
+// simulated runs a job in virtual time.
+func simulated(t *testing.T, ranks int, j job) (m measured) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var all sync.WaitGroup
+		for r, transport := range simnet.New(ranks, 2, network) {
+			comm := collective.New(transport)
+			all.Go(func() {
+				got, err := j.measure(comm)
+				if err != nil {
+					t.Error(err)
+					comm.Abort(err)
+				}
+				if r == 0 {
+					m = got
+				}
+			})
+		}
+		all.Wait()
+	})
+	return m
 }
 
-// Simulate runs a job with ranks goroutines as ranks, over a modelled network. In a
-// testing/synctest bubble its time is virtual; Job.Compute must then be set.
-func Simulate(ranks int, job Job) (m Measured, err error) {
-	if err := job.Validate(ranks); err != nil {
-		return m, err
-	}
-	if job.Compute == 0 {
-		return m, errors.New("straggler: simulate: say what a microbatch takes")
-	}
-	errs := make([]error, ranks)
-	var all sync.WaitGroup
-	for r, transport := range simnet.New(ranks, 2, Network()) {
-		comm := collective.New(transport)
-		all.Go(func() {
-			got, err := Measure(comm, job)
-			if errs[r] = err; err != nil {
-				comm.Abort(err)
-			}
-			if r == 0 {
-				m = got
-			}
-		})
-	}
-	all.Wait()
-	m.Modelled = true
-	return m, errors.Join(errs...)
-}
-
-// Measure runs a job on the ranks of comm. All ranks call it with the same job.
-func Measure(comm *collective.Comm, job Job) (Measured, error) {
-	if job.Steps == 0 {
-		job.Steps = 300
-	}
+// measure runs a job on the ranks of comm. All ranks call it with the same job.
+func (j job) measure(comm *collective.Comm) (measured, error) {
+	m := measured{Ranks: comm.Size(), Mode: j.tolerance.Mode.String(), Backup: j.tolerance.Backup, Steps: j.steps}
 	trainer, err := newTrainer(comm)
 	if err != nil {
-		return Measured{}, err
+		return m, err
 	}
 	defer trainer.Close()
-	trainer.Hold(job.delays(comm.Rank()))
-	m := Measured{Ranks: comm.Size(), Mode: job.Tolerance.Mode.String(), Backup: job.Tolerance.Backup, Steps: job.Steps}
-	take, end, err := job.stepper(trainer, comm, &m)
+	trainer.Hold(j.delays(comm.Rank()))
+	take, end, err := j.stepper(trainer, comm, &m)
 	if err != nil {
 		return m, err
 	}
 	defer end()
 	var start time.Time
-	for n := int64(1); n <= jobWarm+job.Steps; n++ {
+	for n := int64(1); n <= jobWarm+j.steps; n++ {
 		rows, late, err := take(n)
 		if err != nil {
 			return m, err
@@ -139,17 +120,17 @@ func Measure(comm *collective.Comm, job Job) (Measured, error) {
 }
 
 // stepper returns a function that takes step n of a job, and one that ends the job.
-func (job Job) stepper(trainer *step.Trainer, comm *collective.Comm, m *Measured) (take func(n int64) (rows int64, late int, err error), end func(), err error) {
+func (j job) stepper(trainer *step.Trainer, comm *collective.Comm, m *measured) (take func(n int64) (rows int64, late int, err error), end func(), err error) {
 	source := newRows(comm.Rank())
-	if job.Tolerance.Mode == slots.Wait {
+	if j.tolerance.Mode == slots.Wait {
 		return func(n int64) (int64, int, error) {
 			out, err := trainer.Step(step.Coming{N: n, Rate: 1, Batches: source[n%jobBatches:][:1], Next: source[(n+1)%jobBatches:][:1]})
 			return out.Rows, 0, err
 		}, func() {}, nil
 	}
-	queue := step.Microbatches(0, 2*(jobWarm+job.Steps), comm.Size()) // longer than the job
+	queue := step.Microbatches(0, 2*(jobWarm+j.steps), comm.Size()) // longer than the job
 	say := func(line string) { m.Notes = append(m.Notes, line) }
-	x, err := trainer.Tolerate(job.Tolerance, slots.Record{Queue: queue}, source, say)
+	x, err := trainer.Tolerate(j.tolerance, slots.Record{Queue: queue}, source, say)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -162,27 +143,22 @@ func (job Job) stepper(trainer *step.Trainer, comm *collective.Comm, m *Measured
 }
 
 // delays returns the function that makes a rank as slow as the job demands.
-func (job Job) delays(rank int) func(step int64, took time.Duration) time.Duration {
-	rng := rand.New(rand.NewPCG(job.Seed, uint64(rank)))
-	var faults Faults
-	if job.Faults != nil {
-		faults = job.Faults(rank)
+func (j job) delays(rank int) func(step int64, took time.Duration) time.Duration {
+	rng := rand.New(rand.NewPCG(j.seed, uint64(rank)))
+	var faults *chaos.Injector
+	if j.faults != nil {
+		faults = j.faults(rank)
 	}
 	start := time.Now()
-	return func(step int64, took time.Duration) (pause time.Duration) {
-		usual, factor := took, 1.0
-		if job.Compute > 0 {
-			usual = job.Compute / jobChunks
-			pause = usual
-		}
+	return func(step int64, _ time.Duration) time.Duration {
+		const usual = jobCompute / jobChunks
+		pause := usual
 		if faults != nil {
 			stop, _ := faults.Stop(step, time.Since(start))
-			factor = faults.Slow(step, time.Since(start))
-			pause += stop
+			pause += stop + time.Duration((faults.Slow(step, time.Since(start))-1)*float64(usual))
 		}
-		pause += time.Duration((factor - 1) * float64(usual))
-		if rng.Float64()*jobChunks < job.StallShare {
-			pause += time.Duration(rng.ExpFloat64() * stallSteps * jobChunks * float64(usual))
+		if rng.Float64()*jobChunks < j.stallShare {
+			pause += time.Duration(rng.ExpFloat64() * stallSteps * float64(jobCompute))
 		}
 		return pause
 	}
@@ -229,15 +205,3 @@ func newRows(rank int) *rows {
 func (s *rows) Batch(n int64) (*encode.Batch, error) { return s[n%jobBatches], nil }
 
 func (*rows) Done(int64) {}
-
-// Validate returns all errors in a job on the given number of ranks.
-func (job Job) Validate(ranks int) error {
-	var errs []error
-	if ranks < 1 || ranks > MaxRanks || job.Steps < 0 || job.Steps > 1<<20 {
-		errs = append(errs, fmt.Errorf("straggler: job: %d ranks and %d steps are not within 1 … %d and 1 … %d", ranks, job.Steps, MaxRanks, 1<<20))
-	}
-	if !(job.StallShare >= 0 && job.StallShare <= 1) || job.Compute < 0 {
-		errs = append(errs, fmt.Errorf("straggler: job: a share %v of stalls, and microbatches of %v", job.StallShare, job.Compute))
-	}
-	return errors.Join(append(errs, job.Tolerance.Validate(new(config.Config), ranks))...)
-}
