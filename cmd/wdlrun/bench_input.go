@@ -11,7 +11,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/bench/input"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
@@ -21,10 +20,8 @@ func benchInputCommand(p *program) *cli.Command {
 		Usage:     "measure how fast a file becomes batches, on one core",
 		UsageText: "wdlrun bench input -data FILE [-config FILE] [flags]",
 		Description: `Reads, splits, checks and encodes the records of a file, as training does, and prints
-records and bytes per second and allocations per record. For comparison, another library reads
-the values of the same file, without encoding them: encoding/csv (text), a decoder by
-protoc-gen-go (TFRecord), encoding/json, parquet-go (Parquet). Compressed files are not compared. Without
--config the features are those that wdlrun init would write.
+records and bytes per second and allocations per record. Without -config the features are
+those that wdlrun init would write.
 
 Examples:
    wdlrun bench input -data day_0.tsv
@@ -65,10 +62,6 @@ func (p *program) benchInput(c *cli.Context) error {
 		return p.printJSON(r)
 	}
 	fmt.Fprintf(p.stdout, "%s: %.0f records/s, %.1f MB/s, %.3f allocations per record\n", r.Format, r.RecordsPerSecond, r.BytesPerSecond/1e6, r.AllocsPerRecord)
-	if r.Library != "" {
-		fmt.Fprintf(p.stdout, "compared with %s, which only reads: %.0f records/s; %.2f times as fast, %.2f by processor time, medians of %s\n",
-			r.Library, r.LibraryRecordsPerSecond, r.Ratio, r.CPURatio, plural.Of(r.Rounds, "round"))
-	}
 	return nil
 }
 

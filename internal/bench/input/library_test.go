@@ -5,53 +5,92 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"flag"
 	"io"
 	"os"
-	"time"
+	"slices"
+	"testing"
 
 	"github.com/parquet-go/parquet-go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/wdlrun/wdlrun/internal/bench/input/examplepb"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
-// library reads the same files for comparison. It does only the first part of the work: it
-// reads the values without using them. It may stop once the time until is past.
-type library struct {
-	name string
-	read func(path string, until time.Time) (records int64, err error)
+//go:generate sh -c "protoc --go_out=. --go_opt=paths=source_relative example.proto && mv example.pb.go example_pb_test.go"
+
+var (
+	file    = flag.String("file", "", "BenchmarkLibrary: read `FILE`, such as one that wdlrun gen wrote")
+	shuffle = flag.Bool("shuffled", false, "BenchmarkLibrary: read in shuffled order")
+)
+
+// BenchmarkLibrary reads the file of -file as training does, and by turns only its values with
+// another library. The metric "ratio" is the library's CPU time divided by ours, median of the
+// rounds.
+//
+//	go test ./internal/bench/input -run - -bench Library -cpu 1 -benchtime 5x -file /tmp/c.tsv
+func BenchmarkLibrary(b *testing.B) {
+	if *file == "" {
+		b.Skip("-file FILE")
+	}
+	seen, err := inspect.First(*file, 0)
+	fatal.If(b, err)
+	cfg, err := config.Parse(*file, config.Suggest(seen, ""))
+	fatal.If(b, err)
+	read := libraryFor(cfg.Data)
+	if read == nil {
+		b.Skip("no library for this format")
+	}
+	o := Options{Source: cfg.Data, Schema: schema.Schema{Label: cfg.Label, Labels: cfg.Labels, Features: cfg.Features, Crosses: cfg.Crosses}, Files: []string{*file}, Batch: 1024, Shuffle: *shuffle}
+	d, e, err := prepare(b.Context(), o)
+	fatal.If(b, err)
+	m := meter{dataset: d, encoder: e, options: o}
+	var ratios []float64
+	for b.Loop() {
+		began := report.ProcessTime()
+		fatal.If(b, m.pass(b.Context(), int64(len(ratios))))
+		own := report.ProcessTime() - began
+		if n, err := read(*file); n < d.Rows(data.All) || err != nil {
+			b.Fatalf("the library read %d of %d records: %v", n, d.Rows(data.All), err)
+		}
+		ratios = append(ratios, float64(report.ProcessTime()-began-own)/float64(own))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "ratio")
+	b.ReportMetric(float64(m.records)/m.spent.Seconds(), "records/s")
 }
 
-// between is the number of records between two checks of the clock.
-const between = 1 << 10
-
-// libraryFor returns the library to compare with, or nil if there is none for the format.
-func libraryFor(s schema.Source) *library {
+// libraryFor returns a function that reads the values of a file without using them, or nil if
+// there is none for the format.
+func libraryFor(s schema.Source) func(path string) (records int64, err error) {
 	switch s.Format {
 	case "", "csv":
 		comma := ','
 		if s.Delimiter != "" {
 			comma = rune(s.Delimiter[0])
 		}
-		return &library{"encoding/csv", func(path string, until time.Time) (int64, error) { return readCSV(path, comma, until) }}
+		return func(path string) (int64, error) { return readCSV(path, comma) }
 	case "tsv", "criteo":
-		return &library{"encoding/csv", func(path string, until time.Time) (int64, error) { return readCSV(path, '\t', until) }}
+		return func(path string) (int64, error) { return readCSV(path, '\t') }
 	case "tfrecord":
-		return &library{"protoc-gen-go", readExamples}
+		return readExamples
 	case "jsonl":
-		return &library{"encoding/json", readObjects}
+		return readObjects
 	case "parquet":
-		return &library{"parquet-go", readColumns}
+		return readColumns
 	}
 	return nil
 }
 
 // readCSV splits the lines of a file into fields. It makes a string of each, in a reused
 // record.
-func readCSV(path string, comma rune, until time.Time) (n int64, err error) {
+func readCSV(path string, comma rune) (n int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -59,33 +98,31 @@ func readCSV(path string, comma rune, until time.Time) (n int64, err error) {
 	defer f.Close()
 	r := csv.NewReader(f)
 	r.Comma, r.ReuseRecord, r.LazyQuotes, r.FieldsPerRecord = comma, true, true, -1
-	for ; n%between != 0 || time.Now().Before(until); n++ {
+	for ; ; n++ {
 		if _, err := r.Read(); err != nil {
 			return n, atEnd(err)
 		}
 	}
-	return n, nil
 }
 
 // readObjects decodes the lines of a file into a reused map.
-func readObjects(path string, until time.Time) (n int64, err error) {
+func readObjects(path string) (n int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
 	d, record := json.NewDecoder(f), map[string]any{}
-	for ; n%between != 0 || time.Now().Before(until); n++ {
+	for ; ; n++ {
 		if err := d.Decode(&record); err != nil {
 			return n, atEnd(err)
 		}
 	}
-	return n, nil
 }
 
 // readExamples decodes the records of a TFRecord file into one message. It ignores
 // checksums.
-func readExamples(path string, until time.Time) (n int64, err error) {
+func readExamples(path string) (n int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -94,8 +131,8 @@ func readExamples(path string, until time.Time) (n int64, err error) {
 	in := bufio.NewReaderSize(f, 1<<20)
 	var header [tfrecord.HeaderBytes]byte
 	var record []byte
-	example := new(examplepb.Example)
-	for ; n%between != 0 || time.Now().Before(until); n++ {
+	example := new(Example)
+	for ; ; n++ {
 		if _, err := io.ReadFull(in, header[:]); err != nil {
 			return n, atEnd(err)
 		}
@@ -114,12 +151,11 @@ func readExamples(path string, until time.Time) (n int64, err error) {
 			return n, err
 		}
 	}
-	return n, nil
 }
 
 // readColumns reads the values of all columns of a Parquet file, one column of a
 // row group after another, as parquet.Value, a thousand at a time.
-func readColumns(path string, until time.Time) (n int64, err error) {
+func readColumns(path string) (n int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -135,9 +171,6 @@ func readColumns(path string, until time.Time) (n int64, err error) {
 	}
 	values := make([]parquet.Value, 1024)
 	for _, g := range p.RowGroups() {
-		if !time.Now().Before(until) {
-			break
-		}
 		for _, c := range g.ColumnChunks() {
 			if err := readPages(c.Pages(), values); err != nil {
 				return n, err
@@ -170,5 +203,5 @@ func atEnd(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
 	}
-	return fmt.Errorf("bench: input: comparison: %w", err)
+	return err
 }

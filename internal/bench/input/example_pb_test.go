@@ -8,7 +8,7 @@
 // (tensorflow/core/example/feature.proto). Package tfrecord decodes it by hand; this
 // is what it is compared with.
 
-package examplepb
+package input
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -368,7 +368,7 @@ const file_example_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
 	"\x05value\x18\x02 \x01(\v2\x1d.wdlrun.bench.example.FeatureR\x05value:\x028\x01\"E\n" +
 	"\aExample\x12:\n" +
-	"\bfeatures\x18\x01 \x01(\v2\x1e.wdlrun.bench.example.FeaturesR\bfeaturesB9Z7github.com/wdlrun/wdlrun/internal/bench/input/examplepbb\x06proto3"
+	"\bfeatures\x18\x01 \x01(\v2\x1e.wdlrun.bench.example.FeaturesR\bfeaturesB/Z-github.com/wdlrun/wdlrun/internal/bench/inputb\x06proto3"
 
 var (
 	file_example_proto_rawDescOnce sync.Once
