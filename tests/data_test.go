@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -286,6 +287,13 @@ func TestDataCheck(t *testing.T) {
 	}
 	if o := must(t, dir, "data check -max-bad 2 --json c.csv"); !strings.Contains(o.stdout, `"line":3`) || !strings.Contains(o.stdout, `"ok":true`) {
 		t.Error(o.stdout)
+	}
+	write(t, dir, "zero.csv", "y,city,age\n1,Oslo,3\n"+strings.Repeat("0,Voss,4\n", 40_000)+"1,Mo\x00ss,4\n0,Moss,\x005\n")
+	for _, flags := range []string{"", " -config c.yaml"} {
+		o := run(t, dir, strings.Fields("data check"+flags+" zero.csv")...)
+		if o.code != 1 || !containsAll(o.stdout, "zero.csv:40003: a zero byte in the text, perhaps of UTF-16 text", "tr -d '\\000' < FILE", "40001 good, 2 bad") {
+			t.Errorf("data check%s of zero bytes: exit code %d\n%s%s", flags, o.code, o.stdout, o.stderr)
+		}
 	}
 	numbers := "clicked,age\n" + strings.Repeat("0,31\n1,44\n", 100)
 	write(t, dir, "a.csv", strings.Replace(numbers, "1,44", "1,n.a.", 1))
@@ -654,7 +662,7 @@ func TestLeaksAreNamed(t *testing.T) {
 		fmt.Fprintf(&b, "%d,c%d,%s,%d\n", click, i%11, refund, 20+i%37)
 	}
 	write(t, dir, "clicks.csv", b.String())
-	if o := must(t, dir, "init -data clicks.csv -out c.yaml"); !strings.Contains(o.stderr, "check the 2 lines marked CHECK") {
+	if o := must(t, dir, "init -data clicks.csv -out c.yaml"); !regexp.MustCompile(`\nnext: check the 2 lines marked CHECK, then run: \S+ data check -config c.yaml; then: \S+ -np 2 train -config c.yaml\n$`).MatchString(o.stderr) {
 		t.Error(o.stderr)
 	}
 	write(t, dir, "ragged.csv", b.String()+"1,c3\n")
@@ -666,7 +674,7 @@ func TestLeaksAreNamed(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	const line = "fields that may reveal the label: \"refund\" (it is missing exactly where the label has one of its values); remove"
-	if o := must(t, dir, "data check -config c.yaml"); strings.Count(o.stderr, line) != 1 {
+	if o := must(t, dir, "data check -config c.yaml"); strings.Count(o.stderr, line) != 1 || !strings.HasSuffix(o.stdout, " -np 2 train -config c.yaml\n") {
 		t.Errorf("data check: %s", o.stderr)
 	}
 	if o := must(t, dir, "data stats --json clicks.csv"); strings.Count(o.stdout, `"leak":true`) != 1 || !strings.Contains(o.stdout, `"auc":1,"information":0.8`) {

@@ -628,7 +628,7 @@ func TestNextOfAnotherLauncher(t *testing.T) {
 	for _, cmd := range cmds {
 		said += end(t, cmd).stderr
 	}
-	const next, none = "wdlrun: to resume from the last checkpoint: … wdlrun train -resume runs/", "wdlrun: there is no checkpoint yet in runs/" // the second on a slow disk
+	const next, none = "wdlrun: to resume from the last checkpoint: … ", "wdlrun: there is no checkpoint yet in runs/" // the second on a slow disk
 	if strings.Count(said, next)+strings.Count(said, none) != 1 || !strings.Contains(said, "rank 2 (") {
 		t.Errorf("want %q once in\n%s", next, said)
 	}

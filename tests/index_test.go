@@ -23,7 +23,10 @@ func TestFeatureIndex(t *testing.T) {
 	write("tuesday.csv", "click,site\n1,a\n0,d\n0,d\n1,b\n")
 	write("ctr.yaml", "data: {train: [monday.csv], test: [tuesday.csv], header: true, index: ctr.index}\n"+
 		"label: {field: click}\nfeatures: [{field: site, encode: vocabulary, min_count: 2}, {name: all, field: site, encode: hash}]\n")
-	if o := must(t, dir, "-np 2 data index -config ctr.yaml -out ctr.index"); !containsAll(o.stdout, "4 records", "site     site   3        1     50.00 %") {
+	if o := must(t, dir, "-np 2 data index -config ctr.yaml -out ctr.index"); !containsAll(o.stdout, "4 records", "site     site   3        1     50.00 %", " -np 2 train -config ctr.yaml\n") {
+		t.Errorf("data index prints\n%s", o.stdout)
+	}
+	if o := must(t, dir, "data index -config ctr.yaml -out other.index"); !strings.Contains(o.stdout, " -np 1 train -config ctr.yaml -set data.index=other.index\n") {
 		t.Errorf("data index prints\n%s", o.stdout)
 	}
 	if o := must(t, dir, "data stats -index ctr.index tuesday.csv"); !containsAll(o.stdout, "unknown", "3\n") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -134,6 +135,9 @@ func (p *program) dataCheck(c *cli.Context) error {
 		}
 		if r.Bad > 0 && t.hint() != "" {
 			fmt.Fprintln(p.stdout, t.hint())
+		}
+		if path := pathOf(c, "config"); path != "" && !t.other && r.OK && !c.IsSet("max-bad") && !c.IsSet("set") {
+			fmt.Fprintf(p.stdout, "next: %s -np 2 train -config %s\n", called(os.Args[0]), quotedPath(path))
 		}
 	}
 	if err == nil && !r.OK {

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
@@ -50,7 +50,7 @@ Examples:
 				}
 				return err
 			}
-			return p.everywhere(c, check, indexRank(p.getenv), either(printIndexed))
+			return p.everywhere(c, check, indexRank(p.getenv), either(printIndexed(pathOf(c, "config"), p.starts)))
 		},
 	}
 }
@@ -91,22 +91,32 @@ func indexRank(getenv func(string) string) func(context.Context, *cli.Context, *
 	}
 }
 
-// printIndexed prints a wdl.IndexResult as text.
-func printIndexed(w io.Writer, _ int, result []byte) error {
-	var r wdl.IndexResult
-	if err := json.Unmarshal(result, &r); err != nil {
+// printIndexed returns a function that prints a wdl.IndexResult as text. path is the path of
+// the configuration; starts returns the beginning of a command.
+func printIndexed(path string, starts func(np int) string) func(w io.Writer, np int, result []byte) error {
+	return func(w io.Writer, np int, result []byte) error {
+		var r wdl.IndexResult
+		if err := json.Unmarshal(result, &r); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%d records in %s, %.1f s on %s\n", r.Records, plural.Of(len(r.Data), "file"), r.Seconds, plural.Of(r.WorldSize, "rank"))
+		rows := [][]string{{"feature", "field", "strings", "kept", "values unknown"}}
+		for _, v := range r.Vocabularies {
+			rows = append(rows, []string{v.Feature, v.Field, fmt.Sprint(v.Distinct), fmt.Sprint(v.Kept), share(v.Unknown, v.Values)})
+		}
+		if len(r.Vocabularies) > 0 {
+			fmt.Fprint(w, aligned(rows))
+		}
+		train := starts(np) + " train"
+		if path != "" { // else the built-in configuration
+			train += " -config " + quotedPath(path)
+		}
+		if c, err := config.Load(path); err != nil || c.Data.Index != r.File {
+			train += " -set " + quoted("data.index="+r.File)
+		}
+		_, err := fmt.Fprintf(w, "\nindex  %s, %d bytes\nnext   %s\n", r.File, r.Bytes, train)
 		return err
 	}
-	fmt.Fprintf(w, "%d records in %s, %.1f s on %s\n", r.Records, plural.Of(len(r.Data), "file"), r.Seconds, plural.Of(r.WorldSize, "rank"))
-	rows := [][]string{{"feature", "field", "strings", "kept", "values unknown"}}
-	for _, v := range r.Vocabularies {
-		rows = append(rows, []string{v.Feature, v.Field, fmt.Sprint(v.Distinct), fmt.Sprint(v.Kept), share(v.Unknown, v.Values)})
-	}
-	if len(r.Vocabularies) > 0 {
-		fmt.Fprint(w, aligned(rows))
-	}
-	_, err := fmt.Fprintf(w, "\nindex  %s, %d bytes\nnext   %s train -set data.index=%s …\n", r.File, r.Bytes, called(os.Args[0]), quotedPath(r.File))
-	return err
 }
 
 // share returns a percentage.

@@ -47,7 +47,7 @@ Examples:
    wdlrun init -data day_*.csv -out clicks.yaml    several files with the same columns
    wdlrun init -data clicks/ -follow -out ctr.yaml     a folder that receives new files
    wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
-   wdlrun -np 4 train -config clicks.yaml`,
+   wdlrun data check -config clicks.yaml && wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data", Usage: "read `FILE`, glob or folder; at most 16 files are read"},
 			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half from all files; of a compressed file only the beginning, of files with line breaks in quotes only the first 64 MiB"},
@@ -109,14 +109,12 @@ func (p *program) init(c *cli.Context) error {
 			read = "check the line marked CHECK"
 		}
 	}
-	if seen.Ragged > 0 {
-		read = "list the rows that could not be read: " + called(os.Args[0]) + " data check -config " + quotedPath(path) + "; " + read
-	}
-	self, then := called(os.Args[0]), ""
+	self, file := called(os.Args[0]), quotedPath(path)
+	next := fmt.Sprintf("%s, then run: %s data check -config %s", read, self, file)
 	if index != "" {
-		then = fmt.Sprintf("%s data index -config %s -out %s && ", self, quotedPath(path), quotedPath(index))
+		next += fmt.Sprintf("; then: %s data index -config %s -out %s", self, file, quotedPath(index))
 	}
-	fmt.Fprintf(p.stderr, "wrote %s from %s\nnext: %s, then run: %s%s -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), read, then, self, quotedPath(path))
+	fmt.Fprintf(p.stderr, "wrote %s from %s\nnext: %s; then: %s -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), next, self, file)
 	return nil
 }
 

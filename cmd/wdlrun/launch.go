@@ -167,6 +167,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	if err := ofLauncher(c, world); err != nil {
 		return err
 	}
+	p.foreign = !world.Launched
 	opts := control.Options{Version: version, Timeout: c.Duration("timeout")}
 	hosts := world.Rank == 0 && !world.Launched
 	if hosts {
@@ -247,7 +248,7 @@ func (p *program) failed(m *member.Member, err error) error {
 	}
 	printHint(v, "", p.stderr)
 	if m.World.Rank <= 1 { // if rank 0 is gone, only one remaining rank prints it
-		p.printNext(v, "… wdlrun", p.runDir)
+		p.printNext(v, p.starts(m.World.Size), p.runDir)
 	}
 	return exit(1)
 }
@@ -497,7 +498,7 @@ func resumesFrom(runDir string, elsewhere bool) string {
 func (p *program) ended(out launcher.Outcome, asJSON bool, print printer) error {
 	if out.Verdict != nil { // printed when it was given
 		p.printAfter(out, p.stderr)
-		p.printNext(out.Verdict, p.hosts.launcher(out.Size), out.Status.RunDir)
+		p.printNext(out.Verdict, p.starts(out.Size), out.Status.RunDir)
 	}
 	if out.GaveUp != "" {
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", out.GaveUp)

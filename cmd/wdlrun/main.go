@@ -61,11 +61,12 @@ type program struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 
-	ranks  atomic.Bool // the launcher or a sweep is running, which ends its ranks or trainings itself
-	hosts  hostWords   // the launch flags that name hosts and how to reach them
-	chaos  bool        // faults are injected
-	runDir string      // of the training of this rank, once it has one
-	faults int         // injected faults that verdicts have reported
+	ranks   atomic.Bool // the launcher or a sweep is running, which ends its ranks or trainings itself
+	hosts   hostWords   // the launch flags that name hosts and how to reach them
+	foreign bool        // this rank was started by mpirun, srun or torchrun
+	chaos   bool        // faults are injected
+	runDir  string      // of the training of this rank, once it has one
+	faults  int         // injected faults that verdicts have reported
 }
 
 // exit is an error that only sets the exit code; messages have been printed.

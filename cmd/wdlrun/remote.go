@@ -123,9 +123,13 @@ func variables(given []string, lookup func(string) (string, bool)) (all []string
 // hostWords are the host flags of a job as given, each after a space; "" on one host.
 type hostWords string
 
-// launcher returns the beginning of a command that runs on np ranks of the same hosts.
-func (h hostWords) launcher(np int) string {
-	return fmt.Sprintf("%s -np %d%s", called(os.Args[0]), np, h)
+// starts returns the beginning of a proposed command for np ranks on the same hosts. The words
+// of mpirun, srun and torchrun are unknown, so … takes their place.
+func (p *program) starts(np int) string {
+	if p.foreign {
+		return "… " + called(os.Args[0])
+	}
+	return fmt.Sprintf("%s -np %d%s", called(os.Args[0]), np, p.hosts)
 }
 
 // hostFlags returns the flags that start another job on the hosts of a plan. It repeats -H

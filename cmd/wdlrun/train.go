@@ -453,11 +453,11 @@ func printTrained(p *program, w io.Writer, np int, asJSON bool, result []byte) e
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}
-	err := unfinished(p.hosts.launcher(np), r)
+	err := unfinished(p.starts(np), r)
 	switch {
 	case !asJSON:
 		printTraining(w, r)
-		rundir(w, p.hosts.launcher(np), r)
+		rundir(w, p.starts(np), r)
 	case r.Stopped:
 		fmt.Fprintf(w, "%s\n", withCode(result, stoppedCode, fmt.Sprintf("stopped after step %d, as asked", r.Steps)))
 	case err != nil:

@@ -66,7 +66,7 @@ func zeroByte(f *record.File, x *sampled) error {
 	if at, err := record.NewDelimited(schema.Source{}).Place(f, x.offsets[i]); err == nil {
 		place = at.Place()
 	}
-	return fmt.Errorf("%s: a zero byte in the text, perhaps of a damaged file or a broken export; write the file again, or remove these bytes (tr -d '\\000' < %s > NEW)", place, shellWord(f.Name))
+	return fmt.Errorf("%s: %s", place, strings.Replace(record.ZeroByte, "NAME", shellWord(f.Name), 1))
 }
 
 // shellWord quotes a file name for a shell if necessary.

@@ -16,6 +16,7 @@ var ErrLongLine = errors.New("a line is longer than 1 MiB; is this a text file w
 type lines struct {
 	buffer
 	quotes *quotes // nil: quotes have no meaning
+	zeros  bool    // the buffer may have zero bytes
 }
 
 // start makes l read the lines that begin in [lo, hi) of a file. Unless atLine is set, it
@@ -69,6 +70,7 @@ func (l *lines) cut() ([]byte, int64, error) {
 		if err := l.fill(); err != nil {
 			return nil, l.off, err
 		}
+		l.zeros = bytes.IndexByte(l.buf[:l.w], 0) >= 0
 	}
 }
 

@@ -18,6 +18,7 @@ type textRecords struct {
 	header   []byte // of the file; nil if there is none
 	number   int32
 	isRecord func(line []byte) bool
+	text     bool // a record with a zero byte is faulty
 }
 
 // LinesOf returns a reader of the lines for which isRecord returns true.
@@ -40,8 +41,11 @@ func (t *textRecords) Next() (Unit, error) {
 		n := t.number
 		if t.number++; at >= t.body && t.isRecord(line) {
 			u := Unit{Record: line, Offset: at, Number: n}
-			if len(line) > 0 && bytes.Equal(line, t.header) {
+			switch {
+			case len(line) > 0 && bytes.Equal(line, t.header):
 				u.Flaw = headerAgain()
+			case t.text && t.zeros && bytes.IndexByte(line, 0) >= 0:
+				u.Flaw = zeroByte()
 			}
 			return u, nil
 		}
@@ -52,6 +56,14 @@ func (t *textRecords) Next() (Unit, error) {
 // concatenated files.
 func headerAgain() *Flaw {
 	return &Flaw{Field: -1, Want: "the header is repeated; remove this line, or skip it with data.max_bad"}
+}
+
+// ZeroByte describes a zero byte in a text, and what to do. NAME is the name of the file.
+const ZeroByte = "a zero byte in the text, perhaps of UTF-16 text, a damaged file or a broken export; write the file again, or remove these bytes (tr -d '\\000' < NAME > NEW)"
+
+// zeroByte returns the flaw of a line with a zero byte.
+func zeroByte() *Flaw {
+	return &Flaw{Field: -1, Want: strings.Replace(ZeroByte, "NAME", "FILE", 1)}
 }
 
 // linePlace returns the line at an offset, counted from 1. It reads the file up to there,
@@ -78,7 +90,7 @@ func linePlace(f *File, offset int64) (Fault, error) {
 }
 
 func (d *Delimited) Records([]string) Records {
-	return &textRecords{isRecord: d.isRecord, lines: lines{quotes: d.newQuotes()}}
+	return &textRecords{isRecord: d.isRecord, text: true, lines: lines{quotes: d.newQuotes()}}
 }
 
 func (d *Delimited) Place(f *File, offset int64) (Fault, error) { return linePlace(f, offset) }

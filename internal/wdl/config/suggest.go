@@ -27,15 +27,15 @@ func Suggest(in *inspect.Inspection, index string) []byte {
 	s.rest()
 	b := []byte(s.out.String())
 	if Marked(b) == 0 {
-		b = bytes.Replace(b, []byte(checkFirst), []byte(trainNext), 1)
+		b = bytes.Replace(b, []byte(checkFirst), []byte(readFirst), 1)
 	}
 	return b
 }
 
 // The second line of a suggestion: with and without a line marked CHECK.
 const (
-	checkFirst = "# Check every line marked CHECK, then run: wdlrun train -config THIS_FILE"
-	trainNext  = "# Read it, then run: wdlrun train -config THIS_FILE"
+	checkFirst = "# Check every line marked CHECK, then run: wdlrun data check -config THIS_FILE"
+	readFirst  = "# Read it, then run: wdlrun data check -config THIS_FILE"
 )
 
 // Marked returns the number of lines of a suggestion that are marked CHECK.
