@@ -65,8 +65,12 @@ func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
 	case schema.Hash:
 		return f.formsOf(ft.Field, ft.Separator).doubt()
 	case schema.Vocabulary:
-		if v := f.wordsOf(ft.Field, ft.Separator); len(s.Vocabulary) == 0 && len(v.counts) > 0 {
+		v := f.wordsOf(ft.Field, ft.Separator)
+		if len(s.Vocabulary) == 0 && len(v.counts) > 0 {
 			return fmt.Sprintf("none of the %d distinct values of field %s occurs %d times, so all share one key; lower min_count", len(v.counts), ft.Field, ft.MinCount)
+		}
+		if padded, bare := v.padded(); padded != "" {
+			return fmt.Sprintf("field %s has values such as %q and %q, which encode: vocabulary treats as different; write them without blanks at their ends", ft.Field, padded, bare)
 		}
 	}
 	return ""

@@ -30,6 +30,8 @@ func TestDoubts(t *testing.T) {
 		{schema.Feature{Encode: "hour", Format: "%m/%d/%Y"}, []string{"10/11/2014", "23/10/2014"}, []string{`field x: 1 of 2 values, such as "23/10/2014", are not dates in the format %m/%d/%Y and count as missing; features[].format: "%d/%m/%Y" reads them`}},
 		{schema.Feature{Encode: "vocabulary", MinCount: 2}, []string{"a", "b", "c"}, []string{"features[0] (x): none of the 3 distinct values of field x occurs 2 times, so all share one key; lower min_count"}},
 		{schema.Feature{Encode: "vocabulary", MinCount: 2}, []string{"a", "b", "b"}, nil},
+		{schema.Feature{Encode: "vocabulary"}, []string{"b", "a", `" b"`, `"a "`, "a"}, []string{`features[0] (x): field x has values such as " b" and "b", which encode: vocabulary treats as different; write them without blanks at their ends`}},
+		{schema.Feature{Encode: "vocabulary"}, []string{"a", `" b"`}, nil},
 		{schema.Feature{Encode: "vocabulary"}, []string{"a b", "a b"}, []string{`features[0] (x): all values of field x are "a b", so the feature carries no information; remove it`}},
 		{schema.Feature{Encode: "vocabulary", MinCount: 9}, []string{"a", "a"}, []string{`features[0] (x): all values of field x are "a", so the feature carries no information; remove it`}},
 		{schema.Feature{Encode: "hash"}, []string{"7", "7"}, []string{"features[0] (x): all values of field x are 7, so the feature carries no information; remove it"}},

@@ -27,6 +27,9 @@ const (
 	allForms    = formText | formInteger | formReal | formTruth | formPadded
 )
 
+// blanks are the bytes that the ends of a value may have.
+const blanks = " \t"
+
 // formNames are the names of the forms in a feature index, by bit.
 var formNames = [...]string{"text", "integer", "real", "TRUE", "True", "true", "padded"}
 
@@ -104,7 +107,7 @@ func formOf(text []byte) forms {
 func (f forms) like(text, buf []byte) []byte {
 	form := formOf(text)
 	if form == formPadded && f&formPadded == 0 {
-		bare := bytes.Trim(text, " \t")
+		bare := bytes.Trim(text, blanks)
 		if len(bare) == 0 {
 			return text
 		}

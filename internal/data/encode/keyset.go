@@ -1,5 +1,7 @@
 package encode
 
+import "bytes"
+
 // keySet holds the keys of a vocabulary's words. They are hashes, so the low bits of a key
 // are its slot; collisions are resolved by linear probing.
 type keySet struct {
@@ -62,10 +64,14 @@ func (s *keySet) has(key uint64) bool {
 }
 
 // find returns the key of a value with the given hash. If the vocabulary lacks the value, find
-// returns the key of another spelling of it, and KeyUnknown if it lacks all spellings.
+// returns the key of another spelling of it, without blanks at its ends, and KeyUnknown if it
+// lacks all spellings.
 func (s *keySet) find(hash uint64, value []byte) uint64 {
 	if s.has(hash) {
 		return hash
+	}
+	if bare := bytes.Trim(value, blanks); len(bare) < len(value) && len(bare) > 0 {
+		return s.find(keyOf(bare), bare)
 	}
 	for _, other := range truthsLike(value) {
 		if key := keyOf(other); s.has(key) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -89,6 +90,19 @@ const (
 	unknownShare = 10
 	unknownSeed  = 0x7764_6C72_756E_0002
 )
+
+// padded returns the first string, in ascending order, that differs from another one only by
+// blanks at its ends, and that one; "" if there is none.
+func (v *vocabulary) padded() (padded, bare string) {
+	for w := range v.index {
+		if b := strings.Trim(w, blanks); len(b) < len(w) && (padded == "" || w < padded) {
+			if _, both := v.index[b]; both {
+				padded, bare = w, b
+			}
+		}
+	}
+	return padded, bare
+}
 
 // count returns how often a string was added.
 func (v *vocabulary) count(w string) int64 { return v.counts[v.index[w]] }
