@@ -29,6 +29,7 @@ type Column struct {
 	Many      bool          // records hold lists of values
 	Marks     string        // of formatted numbers: "$", "%", "," or several of these
 	Integers  bool          // all numbers are integers
+	Grows     bool          // the numbers grow from record to record, as times in a log do
 	Shape     Shape         // for integers
 	Likeness  float64       // of the labels of equal integers, if their shape is unclear: see likenessOf
 	Dates     Dates         // if it contains dates
@@ -105,6 +106,7 @@ func lookAt(name string, all cells, delimiter string) Column {
 		c.split(all.values, delimiter)
 	} else {
 		c.numbers(counts)
+		c.Grows = grows(all.values)
 	}
 	return c
 }
@@ -123,6 +125,24 @@ func (c *Column) numbers(counts map[string]int) {
 	if c.Integers = len(integers) == len(counts); c.Integers && !c.Many {
 		c.Shape = shapeOf(integers)
 	}
+}
+
+// grows reports whether numbers that differ from the previous one are nearly always larger, and
+// do not return to the beginning.
+func grows(values []string) bool {
+	const leastRises = 100
+	rises, falls, fallen := 0, 0, 0.0
+	low, high, last := math.Inf(1), math.Inf(-1), math.Inf(1)
+	for _, s := range values {
+		x, _ := value.ParseNumber([]byte(s))
+		if x > last {
+			rises++
+		} else if x < last && !math.IsInf(last, 0) {
+			falls, fallen = falls+1, fallen+last-x
+		}
+		low, high, last = min(low, x), max(high, x), x
+	}
+	return rises >= leastRises && 100*rises >= mostDates*(rises+falls) && fallen < high-low
 }
 
 // split finds the mark between several values of a string, in lines with that delimiter,

@@ -27,6 +27,22 @@ func TestZeroByte(t *testing.T) {
 	}
 }
 
+// TestGrows: numbers grow if they are times, with few exceptions, and not if most are equal.
+func TestGrows(t *testing.T) {
+	for want, of := range map[bool][]func(i int) int{
+		true:  {func(i int) int { return i }, func(i int) int { return i/2 - i%50/49*6 }},
+		false: {func(i int) int { return i % 90 }, func(i int) int { return i / 39 * 39 / max(1, i%39*1000) }, func(int) int { return 5 }, func(i int) int { return -i }, func(i int) int { return i / 5 }},
+	} {
+		for i, x := range of {
+			in, err := First(datatest.Write(t, "x.csv", tableOf("n,click\n", 300, func(i int) string { return fmt.Sprintf("%d,%d", x(i), i*i%7%2) })), 0)
+			fatal.If(t, err)
+			if got := in.column("n").Grows; got != want {
+				t.Errorf("function %d grows: %v", i, got)
+			}
+		}
+	}
+}
+
 // TestFrequentMissingWords: words for a missing value in texts of records are missing values,
 // with a note; rare ones and columns of nothing else stay.
 func TestFrequentMissingWords(t *testing.T) {

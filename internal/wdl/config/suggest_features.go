@@ -90,6 +90,9 @@ func (s *suggestion) list(c *inspect.Column) string {
 	return note
 }
 
+// arriveLater is the reason why a column of files that are followed is left out.
+const arriveLater = "its values grow from record to record, so records that arrive later have values outside the range of the index"
+
 // entries returns the features of one column, or the reason why there are none.
 func (s *suggestion) entries(i int) (entries []string, why string) {
 	c, name := &s.Columns[i], s.names[i]
@@ -116,7 +119,12 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	case c.Dates.Mixed != "":
 		return nil, "the field mixes date formats: " + c.Dates.Mixed + "; write all values in one"
 	case c.Dates.Format != "" && c.Distinct > 1:
-		return s.dates(name, c.Dates), ""
+		if entries = s.dates(name, c.Dates); len(entries) == 0 {
+			why = arriveLater
+		}
+		return entries, why
+	case s.index != "" && c.Grows && !inspect.IsIDName(c.Name):
+		return nil, arriveLater
 	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
 		return []string{s.entry(name, keysOf(c), c.Separator)}, ""
 	case c.Kind == "float" && !c.Integers && !inspect.IsIDName(c.Name):
@@ -179,7 +187,7 @@ func (s *suggestion) dates(name string, d inspect.Dates) (entries []string) {
 	if d.Days >= year && !d.Hours {
 		add("month")
 	}
-	if !d.Ordered || len(entries) == 0 {
+	if !d.Ordered || len(entries) == 0 && s.index == "" {
 		add("age")
 	}
 	return entries

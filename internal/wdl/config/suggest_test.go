@@ -57,6 +57,27 @@ func TestSuggestToFollow(t *testing.T) {
 	}
 }
 
+// TestTimesAreNotFollowed: a column whose values grow with each record is a feature only if it
+// is not followed: new records have values that the index has not seen.
+func TestTimesAreNotFollowed(t *testing.T) {
+	l := clicks()
+	l.Columns = append(l.Columns,
+		inspect.Column{Name: "sequence", Kind: "float", Distinct: 900, Grows: true},
+		inspect.Column{Name: "day", Kind: "string", Distinct: 5, Dates: inspect.Dates{Format: "iso", Ordered: true, Days: 5}},
+		inspect.Column{Name: "born", Kind: "string", Distinct: 5, Dates: inspect.Dates{Format: "iso", Days: 5}})
+	for index, want := range map[string][]string{
+		"":       {"sequence, encode: quantile", "day, encode: age", "born, encode: age"},
+		"x.yaml": {"# - {field: sequence, encode: hash}   # left out: its values grow", "# - {field: day, encode: hash}   # left out: its values grow", "- {field: born, encode: age}"},
+	} {
+		text := string(Suggest(l, index))
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("index %q: no %q in\n%s", index, w, text)
+			}
+		}
+	}
+}
+
 // TestSuggestLabel: what names and values do not determine is marked CHECK.
 func TestSuggestLabel(t *testing.T) {
 	four := 4.0
