@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
@@ -28,7 +29,7 @@ func BenchmarkRead(b *testing.B) {
 			b.Run(size.name+"/"+c.name, func(b *testing.B) {
 				i := 0
 				for b.Loop() {
-					m.Read(queries[i%len(queries)])
+					fatal.If(b, m.Read(queries[i%len(queries)]))
 					i++
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*keys), "ns/key")

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -94,6 +95,22 @@ func TestDamagedModelsAreRejected(t *testing.T) {
 	x, err := export.Open(r.Dir)
 	fatal.If(t, err)
 	x.Close()
+}
+
+// TestAFileOfAnOpenModelIsCutShort: reading a row of a table that was truncated after Open is
+// an error that names the file.
+func TestAFileOfAnOpenModelIsCutShort(t *testing.T) {
+	r, err := export.Write(context.Background(), source(small(t)), export.Options{Out: t.TempDir(), Name: "small", Version: -1})
+	fatal.If(t, err)
+	m, err := export.Open(r.Dir)
+	fatal.If(t, err)
+	defer m.Close()
+	queries := []step.Query{{Keys: []uint64{1}, Values: make([]float32, m.Manifest().Tables[0].Width)}}
+	fatal.If(t, m.Read(queries))
+	fatal.If(t, os.Truncate(filepath.Join(r.Dir, "table-0000.bin"), 0))
+	if err := m.Read(queries); err == nil || !strings.Contains(err.Error(), "table-0000.bin: 0 bytes, the manifest has ") {
+		t.Errorf("error %v", err)
+	}
 }
 
 // TestFullDisks: after a failure of any operation of the disk, no version is visible and

@@ -75,5 +75,6 @@
 // # Errors
 //
 // An error names the file and the section or offset. The files of an open model must not be
-// changed in place: a page that has disappeared ends the process.
+// changed in place: other bytes give other scores. If a file is cut short, reading one of its
+// former pages is an error.
 package export

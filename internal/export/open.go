@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ func (p Pause) call() {
 
 // base is a complete version. Versions that change it share it.
 type base struct {
+	dir      string
 	manifest Manifest
 	config   *config.Config
 	encoder  *encode.Encoder
@@ -55,7 +57,7 @@ type base struct {
 }
 
 // Open opens MODELS/NAME/VERSION. It reads every file, verifies all checksums and checks
-// every size, so that no later call can fail because of the files. If the version changes
+// every size, so that later calls fail only if a file is cut short meanwhile. If the version changes
 // another one, it also opens those that it builds upon.
 func Open(dir string) (*Model, error) { return OpenAfter(dir, nil, nil) }
 
@@ -121,13 +123,14 @@ func (m *Model) readDense(b []byte) (err error) {
 // openBase opens a complete version. It reuses the parsed files of before, which may be
 // nil, if they are the same.
 func openBase(dir string, m Manifest, before *Model, pause Pause) (b *base, err error) {
-	b = &base{manifest: m}
+	b = &base{dir: dir, manifest: m}
 	b.users.Store(1)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.release())
 		}
 	}()
+	defer b.guard(&err, debug.SetPanicOnFault(true))
 	files := map[string][]byte{}
 	for _, f := range m.Files {
 		text, err := b.mapFile(dir, f, pause)

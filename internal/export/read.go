@@ -1,12 +1,18 @@
 package export
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// Read implements step.Rows.
-func (m *Model) Read(queries []step.Query) {
+// Read implements step.Rows. It fails if a file was cut short after Open.
+func (m *Model) Read(queries []step.Query) (err error) {
+	defer m.base.guard(&err, debug.SetPanicOnFault(true))
 	var g group
 	for _, q := range queries {
 		g.add(&m.base.tables[q.Table], q.Keys, q.Values, true)
@@ -21,6 +27,27 @@ func (m *Model) Read(queries []step.Query) {
 			}
 		}
 		g.flush(false)
+	}
+	return nil
+}
+
+// guard turns the fault of reading a mapped file beyond its end into an error that names the
+// file. It is deferred. before is the goroutine's previous setting for faults.
+func (b *base) guard(err *error, before bool) {
+	debug.SetPanicOnFault(before)
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	if _, is := fault.(interface{ Addr() uintptr }); !is {
+		panic(fault)
+	}
+	*err = fmt.Errorf("export: %s: a file cannot be read: %v", b.dir, fault)
+	for _, f := range b.manifest.Files {
+		path := filepath.Join(b.dir, f.Name)
+		if info, serr := os.Stat(path); serr == nil && info.Size() < f.size() {
+			*err = fmt.Errorf("export: %s: %w", path, f.checkSize(info.Size()))
+		}
 	}
 }
 

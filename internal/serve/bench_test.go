@@ -36,13 +36,14 @@ func (m *stepModel) Close() error { return nil }
 // noise is a table with a row for every key; rows of different keys are far apart in memory.
 type noise []float32
 
-func (x noise) Read(queries []step.Query) {
+func (x noise) Read(queries []step.Query) error {
 	for _, q := range queries {
 		width := len(q.Values) / max(1, len(q.Keys))
 		for i, key := range q.Keys {
 			copy(q.Values[i*width:(i+1)*width], x[key*0x9E3779B97F4A7C15>>32%uint64(len(x)-width):])
 		}
 	}
+	return nil
 }
 
 func newStepModel(t testing.TB, text, records string) *stepModel {

@@ -22,7 +22,7 @@ type Rows interface {
 	// Read writes the values of the rows of all keys. A key without a row gets what
 	// table.FillUnknown writes. All queries are passed at once, so that the memory of many
 	// rows can be fetched concurrently.
-	Read(queries []Query)
+	Read(queries []Query) error
 }
 
 // Query asks for rows of one table.
@@ -202,7 +202,9 @@ func (s *Scorer) chunk(b *encode.Batch, lo, hi int) error {
 		}
 	}
 	start := time.Now()
-	s.embed(b, lo, hi)
+	if err := s.embed(b, lo, hi); err != nil {
+		return err
+	}
 	s.lookup += time.Since(start)
 	for t := range s.towers {
 		if s.towers[t].net == nil {
@@ -219,7 +221,7 @@ func (s *Scorer) chunk(b *encode.Batch, lo, hi int) error {
 
 // embed computes the networks' input of rows lo to hi and adds their wide weights to the
 // logits.
-func (s *Scorer) embed(b *encode.Batch, lo, hi int) {
+func (s *Scorer) embed(b *encode.Batch, lo, hi int) (err error) {
 	cols := s.columnsShared(b, lo, hi)
 	s.shared = resized(s.shared, cols)
 	if s.joins {
@@ -227,7 +229,9 @@ func (s *Scorer) embed(b *encode.Batch, lo, hi int) {
 	}
 	s.input(b, lo, hi)
 	for from := 0; from < len(s.layout.Features); {
-		from = s.look(b, from, lo, hi)
+		if from, err = s.look(b, from, lo, hi); err != nil {
+			return err
+		}
 	}
 	if s.joins && cols > 0 {
 		width := s.layout.Width
@@ -236,6 +240,7 @@ func (s *Scorer) embed(b *encode.Batch, lo, hi int) {
 			s.rest = append(s.rest, s.x[i*width+cols:(i+1)*width]...)
 		}
 	}
+	return nil
 }
 
 // forward computes the logits of network t.
@@ -320,7 +325,7 @@ const mostValues = 1 << 12
 
 // look reads and pools the rows of the features from number from on, and returns the
 // number of the next feature.
-func (s *Scorer) look(b *encode.Batch, from, lo, hi int) (end int) {
+func (s *Scorer) look(b *encode.Batch, from, lo, hi int) (end int, err error) {
 	s.queries, s.keys = s.queries[:0], s.keys[:0]
 	values := 0
 	for end = from; end < len(s.layout.Features) && values < mostValues; end++ {
@@ -338,7 +343,9 @@ func (s *Scorer) look(b *encode.Batch, from, lo, hi int) (end int) {
 		q.Keys, keys = keys[:n], keys[n:]
 		q.Values, rest = rest[:n*s.widths[q.Table]], rest[n*s.widths[q.Table]:]
 	}
-	s.rows.Read(s.queries)
+	if err := s.rows.Read(s.queries); err != nil {
+		return 0, fmt.Errorf("score: %w", err)
+	}
 	for i := range s.queries {
 		if f := from + i; s.same[f] {
 			s.poolShared(b, &s.queries[i], f, lo, hi)
@@ -346,7 +353,7 @@ func (s *Scorer) look(b *encode.Batch, from, lo, hi int) (end int) {
 			s.pool(b, &s.queries[i], f, lo, hi)
 		}
 	}
-	return end
+	return end, nil
 }
 
 // addKeys adds the keys of a feature in rows lo to hi to s.keys. It adds consecutive equal

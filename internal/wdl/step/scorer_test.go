@@ -26,7 +26,7 @@ type heldRows struct {
 	values []map[uint64][]float32
 }
 
-func (r heldRows) Read(queries []Query) {
+func (r heldRows) Read(queries []Query) error {
 	for _, q := range queries {
 		width := r.widths[q.Table]
 		for i, key := range q.Keys {
@@ -36,6 +36,7 @@ func (r heldRows) Read(queries []Query) {
 			}
 		}
 	}
+	return nil
 }
 
 // rowsOf copies the rows of keys below a limit.
@@ -458,10 +459,11 @@ func benchmarkScore(b *testing.B, shared int, newScorer func(*config.Config, lay
 // noiseRows returns a row for every key without a lookup.
 type noiseRows struct{}
 
-func (noiseRows) Read(queries []Query) {
+func (noiseRows) Read(queries []Query) error {
 	for _, q := range queries {
 		for i := range q.Values {
 			q.Values[i] = float32(i%7) / 8
 		}
 	}
+	return nil
 }
