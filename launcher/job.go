@@ -43,7 +43,7 @@ type Job struct {
 
 	Name       string        // of the job, for the ranks
 	Generation int           // which formation of the group this is
-	Version    string        // that the ranks' program must have, "" for any
+	Version    string        // of the ranks' program, which must join the group; "" for any program
 	Timeout    time.Duration // of the group, default rank.GroupConfig's; not negative
 	Grace      time.Duration // between SIGTERM and SIGKILL, default 3 s
 	Listen     string        // address of the coordinator, default a free port of 127.0.0.1

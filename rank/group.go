@@ -22,8 +22,9 @@ type GroupConfig struct {
 	Size       int
 	Generation int
 
-	// Version is the version that every member must have; "" takes the version of the first to
-	// join.
+	// Version is the version that every member must have. The ranks are then known to join, so
+	// a group that no rank joins ends after Timeout. "" takes the version of the first to join,
+	// and a program may never join.
 	Version string
 
 	// Timeout is how long a rank may make no progress, or not join after another has
@@ -96,7 +97,8 @@ type Group struct {
 	version string
 
 	joined   int
-	lastJoin time.Duration
+	started  bool          // Started was called
+	lastJoin time.Duration // when the last rank joined or was started
 	formed   bool
 	ended    bool
 
@@ -255,9 +257,10 @@ func (g *Group) state(rank int) *rankState {
 
 // Started means that the process of a rank runs. It comes before Join, so that a
 // verdict can name a rank that never joins.
-func (g *Group) Started(rank int, host string, pid int) {
+func (g *Group) Started(now time.Duration, rank int, host string, pid int) {
 	if s := g.state(rank); s != nil && !s.joined {
 		s.member.Host, s.member.Pid = host, pid
+		g.started, g.lastJoin = true, now
 	}
 }
 

@@ -120,7 +120,7 @@ func (c *conversation) event(words []string) {
 	rank, o := c.number(words[0], 0), options(words[1:])
 	switch what {
 	case "start":
-		c.g.Started(rank, "a", c.number(o["pid"], 100+rank))
+		c.g.Started(c.now, rank, "a", c.number(o["pid"], 100+rank))
 	case "join":
 		host := "a"
 		if o["host"] != "" {
@@ -254,7 +254,7 @@ func TestHostLost(t *testing.T) {
 	g := NewGroup(GroupConfig{Size: 4, Processes: true})
 	for r := range 4 {
 		host := string("ab"[r/2])
-		g.Started(r, host, 40+r)
+		g.Started(0, r, host, 40+r)
 		if _, err := g.Join(0, Member{Rank: r, Size: 4, Host: host, Pid: 40 + r}); err != nil {
 			t.Fatal(err)
 		}

@@ -261,11 +261,12 @@ func (g *Group) awaits(now time.Duration) bool {
 
 // judgeAll decides about the group if no rank has a sign.
 func (g *Group) judgeAll(now time.Duration, complete int) Decision {
+	joins := g.joined > 0 || g.started && g.cfg.Version != "" // other programs may never join
 	switch {
 	case complete == len(g.states):
 		g.ended = true
 		return Decision{Act: Finish}
-	case !g.formed && g.joined > 0 && (now-g.lastJoin > g.cfg.Timeout || g.neverForms()):
+	case !g.formed && joins && now-g.lastJoin > g.cfg.Timeout, !g.formed && g.joined > 0 && g.neverForms():
 		return g.condemn(g.absent(now))
 	case g.formed && g.deadlocked(now):
 		return g.condemn(g.deadlock(now))
@@ -501,7 +502,14 @@ func (g *Group) absent(now time.Duration) *Verdict {
 	if ended != nil {
 		v.Cause = fmt.Sprintf("the group cannot form: %s ended with code 0 without joining it, while others wait", list(ended))
 	} else {
-		v.Cause = fmt.Sprintf("%d of %d ranks did not join within %s of the last that did: %s", len(missing), len(g.states), g.cfg.Timeout, list(missing))
+		who, after := list(missing), "the last that did"
+		if len(missing) == 1 {
+			who = g.states[missing[0]].who()
+		}
+		if g.joined == 0 {
+			after = "their start"
+		}
+		v.Cause = fmt.Sprintf("%d of %d ranks did not join within %s of %s: %s", len(missing), len(g.states), g.cfg.Timeout, after, who)
 	}
 	for _, r := range g.refusals {
 		if s := g.state(r.rank); s == nil || !s.joined {

@@ -349,6 +349,9 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 		Judged: printVerdict, Word: printObservation, Restarts: restarts(c, what.replicas), MinRanks: c.Int("min-np"), Heals: what.replicas > 1, Again: p.again(command, what.resumes),
 		Saves: saves(what.resumes), Remote: remote,
 	}
+	if what.print != nil { // a command of wdlrun
+		job.Version = version
+	}
 	if job.Hosts, err = hostsOf(c); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type Config struct {
 	Key        rank.Key
 	Size       int
 	Generation int
-	Version    string        // version of the program; "": the version of the first rank
+	Version    string        // version of the program, whose ranks all join; "": the version of the first rank, if any joins
 	Timeout    time.Duration // default rank.GroupConfig's
 	Settle     time.Duration // default rank.GroupConfig's
 	Processes  bool          // Started and Exited are called for every rank
@@ -120,7 +120,7 @@ func (s *Server) over() bool {
 
 // Started records that the process of a rank is running.
 func (s *Server) Started(r int, host string, pid int) {
-	s.post(func(time.Duration) { s.group.Started(r, host, pid) })
+	s.post(func(now time.Duration) { s.group.Started(now, r, host, pid) })
 }
 
 // Exited records that the process of a rank ended with a code or by a signal. why is the
