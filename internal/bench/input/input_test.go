@@ -16,7 +16,9 @@ import (
 
 func TestRun(t *testing.T) {
 	var log bytes.Buffer
-	fatal.If(t, synth.Write(&log, "criteo", 0, 20_000))
+	g, err := synth.New("criteo")
+	fatal.If(t, err)
+	fatal.If(t, g.Write(&log, 0, 20_000))
 	path := filepath.Join(t.TempDir(), "log.tsv")
 	fatal.If(t, os.WriteFile(path, log.Bytes(), 0o644))
 	s := schema.Schema{Label: schema.Label{Field: "label"}, Features: []schema.Feature{{Field: "I1", Encode: "raw"}, {Field: "C1", Encode: "hash"}}}

@@ -6,7 +6,7 @@
 //
 // # Workloads
 //
-// A row is a function of its number (see Workload). There are no files, and every rank
+// A row is a function of its number (package synth). There are no files, and every rank
 // generates its own rows.
 //
 //	w1  60 sparse fields, 10 million keys, E 10, MLP 256-256-256, Zipf 1.1

@@ -170,7 +170,7 @@ func (w *Workload) config(o Options) (*config.Config, []encode.SparseColumn) {
 		c.Train.Optimizer.Wide = adagrad(w.Rate)
 	}
 	var columns []encode.SparseColumn
-	for f := range w.Vocabulary {
+	for f := range w.Values() {
 		name := fmt.Sprintf("c%d", f)
 		c.Features = append(c.Features, schema.Feature{Name: name, Field: name, Encode: "id"})
 		columns = append(columns, encode.SparseColumn{Name: name, Table: name, Wide: wide, Deep: true})
@@ -178,9 +178,9 @@ func (w *Workload) config(o Options) (*config.Config, []encode.SparseColumn) {
 	return c, columns
 }
 
-// dense returns the names of the dense inputs.
-func (w *Workload) dense() (names []string) {
-	for j := range w.Dense {
+// inputs returns the names of the dense inputs.
+func (w *Workload) inputs() (names []string) {
+	for j := range w.Dense() {
 		names = append(names, fmt.Sprintf("i%d", j))
 	}
 	return names

@@ -84,7 +84,7 @@ func newMeter(comm *collective.Comm, o Options) (*meter, error) {
 	for i, name := range heapCounters {
 		m.heap[i].Name = name
 	}
-	l := layout.New(s.config, s.columns, s.rows.dense())
+	l := layout.New(s.config, s.columns, s.rows.inputs())
 	if m.trainer, err = step.NewTrainer(comm, m.rec, s.config, l, step.Tables{}); err != nil || s.config.Train.Device != "gpu" {
 		return m, err
 	}
@@ -170,7 +170,7 @@ func (m *meter) times() [len(partNames)]time.Duration {
 func (m *meter) shapes(keys, updated, unique, flop, steps int64) shapes {
 	s := shapes{
 		rows: int64(m.o.Batch / m.comm.Size()), keys: keys / steps, unique: unique, updated: updated / steps,
-		value: int64(m.w.Dim + 1), width: int64(m.w.Dim*len(m.w.Vocabulary) + m.w.Dense),
+		value: int64(m.w.Dim + 1), width: int64(m.w.Dim*len(m.w.Values()) + m.w.Dense()),
 		parameters: int64(m.trainer.Parameters()), flop: flop, ranks: int64(m.comm.Size()), element: 4,
 	}
 	for _, h := range m.hidden {

@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/synth"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl"
@@ -153,7 +154,7 @@ func TestRunOfAConfiguration(t *testing.T) {
 		}
 	}
 	c.Train.Device = ""
-	for range drawDense {
+	for range synth.MaxFields {
 		c.Features = append(c.Features, schema.Feature{Name: fmt.Sprint("x", len(c.Features)), Field: "a", Encode: "id"})
 	}
 	if err := (Options{Config: c}).Validate(); err == nil || !strings.Contains(err.Error(), "132 sparse") {

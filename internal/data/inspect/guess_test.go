@@ -27,7 +27,9 @@ func tableOf(header string, n int, line func(i int) string) string {
 // TestGuessLabel: files whose labels are known.
 func TestGuessLabel(t *testing.T) {
 	var criteo bytes.Buffer
-	fatal.If(t, synth.Write(&criteo, "criteo", 0, 2000))
+	g, err := synth.New("criteo")
+	fatal.If(t, err)
+	fatal.If(t, g.Write(&criteo, 0, 2000))
 	for name, x := range map[string]struct {
 		content, label, positive string
 		sure                     bool

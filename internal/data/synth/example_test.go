@@ -8,20 +8,20 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/synth"
 )
 
-func ExampleWrite() {
+func ExampleGenerator_Write() {
 	f, err := os.CreateTemp("", "clicks-*.tsv")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer os.Remove(f.Name())
-	if err := synth.Write(f, "criteo", 0, 1000); err != nil {
+	g, err := synth.New("criteo")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := g.Write(f, 0, 1000); err != nil {
 		log.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
-		log.Fatal(err)
-	}
-	g, err := synth.New("criteo")
-	if err != nil {
 		log.Fatal(err)
 	}
 	chance, _ := g.Truth(0)

@@ -2,7 +2,6 @@ package synth
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"math/bits"
 	"slices"
@@ -98,7 +97,8 @@ func octaves(n int) (o []octave) {
 	// round(2^24 · 2^-0.1j), as integers to be independent of libm.
 	weight := [...]uint64{16777216, 15653696, 14605415, 13627334, 12714752, 11863283, 11068835, 10327588,
 		9635980, 8990687, 8388608, 7826848, 7302707, 6813667, 6357376, 5931642,
-		5534417, 5163794, 4817990, 4495344, 4194304, 3913424, 3651354, 3406833}
+		5534417, 5163794, 4817990, 4495344, 4194304, 3913424, 3651354, 3406833,
+		3178688, 2965821, 2767209, 2581897, 2408995, 2247672, 2097152}
 	cum := uint64(0)
 	for j := 0; 1<<j <= n; j++ {
 		lo := uint64(1)<<j - 1
@@ -123,7 +123,11 @@ func planPairs(p profile) []pairing {
 			small = append(small, f)
 		}
 	}
-	k, all := len(small), make([]pairing, pairs)
+	k := len(small)
+	if k == 0 {
+		return nil
+	}
+	all := make([]pairing, pairs)
 	for i := range all {
 		x, y := 7*i%k, (11*i+3)%k
 		if x == y {
@@ -166,7 +170,24 @@ func New(name string) (*Generator, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("synth: new: there is no profile %q: use one of %s", name, strings.Join(Profiles(), ", "))
 	}
-	g := &Generator{profile: all[i], pairs: planPairs(all[i]), click: clicks()}
+	return newGenerator(all[i]), nil
+}
+
+// MaxFields and MaxDense bound the columns of a row, and MaxValues the values of a field.
+const (
+	MaxFields = drawDense
+	MaxDense  = drawLabel - drawDense
+	MaxValues = 1 << 30
+)
+
+// Shaped returns the generator of rows of any shape: with the given number of values for each
+// categorical field, and with dense fields. The numbers must be within the limits above.
+func Shaped(values []int, dense int) *Generator {
+	return newGenerator(profile{vocab: values, dense: dense, a: 60, b: 120, c: 56, bias: -90112})
+}
+
+func newGenerator(p profile) *Generator {
+	g := &Generator{profile: p, pairs: planPairs(p), click: clicks()}
 	g.paired = make([]bool, len(g.vocab))
 	for _, p := range g.pairs {
 		g.paired[p.f], g.paired[p.g] = true, true
@@ -177,8 +198,14 @@ func New(name string) (*Generator, error) {
 	for j := range g.dense {
 		g.slopes = append(g.slopes, lanes(hash(seedSlope, uint64(j)))*g.c>>8)
 	}
-	return g, nil
+	return g
 }
+
+// Values returns the number of values of each categorical field.
+func (g *Generator) Values() []int { return g.vocab }
+
+// Dense returns the number of dense fields.
+func (g *Generator) Dense() int { return g.dense }
 
 // Header returns the names of the columns: label, I1 … for the dense and C1 … for the
 // categorical fields. Write does not write it.
@@ -193,19 +220,26 @@ func (g *Generator) Header() []string {
 	return names
 }
 
-// sample is one row before formatting.
-type sample struct {
-	rank  [64]uint32 // per categorical field; noRank is a missing value
-	dense [16]int32  // per dense field; -1 is a missing value
-	click uint64     // probability of the label in units of 2^-32
-	label bool
+// Row is one row before formatting.
+type Row struct {
+	Label bool
+	Dense [MaxDense]int64 // per dense field; -1 is a missing value
+
+	rank  [MaxFields]uint32 // per categorical field; noRank is a missing value
+	click uint64            // probability of the label in units of 2^-32
 }
 
-// draw generates row n.
-func (g *Generator) draw(n uint64, s *sample) {
-	base := n * 256
+// Token returns the value of a categorical field; ok is false if it is missing.
+func (r *Row) Token(field int) (value uint32, ok bool) {
+	rank := r.rank[field]
+	return token(rank + uint32(field)*0x9E3779B1), rank != noRank
+}
+
+// Draw generates row n.
+func (g *Generator) Draw(n int64, s *Row) {
+	base := uint64(n) * 256
 	score := g.bias
-	var class [64]uint8
+	var class [MaxFields]uint8
 	for f, octaves := range g.octaves {
 		rank := uint64(noRank)
 		if !g.gaps || f%5 != 4 || hash(seedRow, base+drawMissing+uint64(f))&15 != 0 {
@@ -225,12 +259,12 @@ func (g *Generator) draw(n uint64, s *sample) {
 	for j, slope := range g.slopes {
 		d := hash(seedRow, base+drawDense+uint64(j))
 		if j%3 == 2 && d&31 == 0 {
-			s.dense[j] = -1
+			s.Dense[j] = -1
 			continue
 		}
 		width := uint64(2 + j)
 		x := d >> 32 << ((d >> 8 & 255) * width >> 8) >> 32
-		s.dense[j] = int32(x)
+		s.Dense[j] = int64(x)
 		v := 2*int64(bits.Len64(x)) - int64(width)
 		if j%2 == 1 {
 			v = max(v, -v)
@@ -238,7 +272,7 @@ func (g *Generator) draw(n uint64, s *sample) {
 		score += slope * v >> 3
 	}
 	s.click = g.click[min(max(score>>10+clickSteps/2, 0), clickSteps-1)]
-	s.label = hash(seedRow, base+drawLabel)>>32 < s.click
+	s.Label = hash(seedRow, base+drawLabel)>>32 < s.click
 }
 
 // pick maps a draw to a rank.
@@ -258,17 +292,7 @@ func (g *Generator) Truth(row int64) (probability float64, label bool) {
 	if row < 0 || row >= MaxRow {
 		panic(fmt.Sprintf("synth: Truth: row %d is outside 0 to %d", row, int64(MaxRow)-1))
 	}
-	var s sample
-	g.draw(uint64(row), &s)
-	return float64(s.click) / (1 << 32), s.label
-}
-
-// Write writes rows start to start+rows-1 of a profile to w; see
-// Generator.Write.
-func Write(w io.Writer, profile string, start, rows int64) error {
-	g, err := New(profile)
-	if err != nil {
-		return err
-	}
-	return g.Write(w, start, rows)
+	var s Row
+	g.Draw(row, &s)
+	return float64(s.click) / (1 << 32), s.Label
 }

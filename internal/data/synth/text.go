@@ -17,10 +17,10 @@ func (g *Generator) Write(w io.Writer, start, rows int64) error {
 	if start < 0 || rows < 0 || start > MaxRow || rows > MaxRow-start {
 		return fmt.Errorf("synth: write: %s: %d rows from row %d: a profile has rows 0 to %d", g.name, rows, start, int64(MaxRow)-1)
 	}
-	var s sample
+	var s Row
 	b := make([]byte, 0, writeBytes)
 	for n := start; n < start+rows; n++ {
-		g.draw(uint64(n), &s)
+		g.Draw(n, &s)
 		b = g.appendLine(b, &s)
 		if cap(b)-len(b) >= lineBytes && n+1 < start+rows {
 			continue
@@ -34,22 +34,22 @@ func (g *Generator) Write(w io.Writer, start, rows int64) error {
 }
 
 // appendLine appends s as a line of text.
-func (g *Generator) appendLine(b []byte, s *sample) []byte {
+func (g *Generator) appendLine(b []byte, s *Row) []byte {
 	label := byte('0')
-	if s.label {
+	if s.Label {
 		label = '1'
 	}
 	b = append(b, label)
-	for _, x := range s.dense[:g.dense] {
+	for _, x := range s.Dense[:g.dense] {
 		b = append(b, '\t')
 		if x >= 0 {
-			b = strconv.AppendInt(b, int64(x), 10)
+			b = strconv.AppendInt(b, x, 10)
 		}
 	}
-	for f, rank := range s.rank[:len(g.vocab)] {
+	for f := range g.vocab {
 		b = append(b, '\t')
-		if rank != noRank {
-			b = appendHex(b, token(rank+uint32(f)*0x9E3779B1))
+		if token, ok := s.Token(f); ok {
+			b = appendHex(b, token)
 		}
 	}
 	return append(b, '\n')

@@ -53,7 +53,7 @@ func BenchmarkCopies(b *testing.B) {
 	c.Label.Field, c.Model.Kind, c.Model.EmbeddingDim, c.Model.Hidden = "label", "wide_deep", w.Dim, []int{256, 256, 256}
 	c.Train.Optimizer = config.Optimizer{Dense: optim.Rule{Kind: "adagrad"}, Deep: optim.Rule{Kind: "adagrad"}}
 	var columns []encode.SparseColumn
-	for f := range w.Vocabulary {
+	for f := range w.Values() {
 		name := fmt.Sprint("c", f)
 		c.Features = append(c.Features, schema.Feature{Name: name, Field: name, Encode: "id"})
 		columns = append(columns, encode.SparseColumn{Name: name, Table: name, Wide: true, Deep: true})
