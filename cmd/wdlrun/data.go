@@ -2,10 +2,8 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -168,19 +166,6 @@ func (t *table) hint() string {
 		what += ": convert them (wdlrun data convert), or give a configuration of their own (wdlrun init)"
 	}
 	return what
-}
-
-// progress returns a function that prints to w how many of total bytes are done, every two
-// seconds.
-func progress(w io.Writer, what string, total int64) func(done int64) {
-	shown := time.Now()
-	return func(done int64) {
-		if time.Since(shown) < genProgress || done >= total {
-			return
-		}
-		shown = time.Now()
-		fmt.Fprintf(w, "%s: %d %% of %.0f MB\n", what, 100*done/max(total, 1), float64(total)/1e6)
-	}
 }
 
 // warnBad warns about records skipped by a command whose purpose is not to find them.

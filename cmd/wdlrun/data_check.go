@@ -152,7 +152,7 @@ func (p *program) checkRecords(c *cli.Context, t table) (r checked, _ []record.F
 	if err != nil {
 		return r, nil, err
 	}
-	w, err := f.Check(c.Context, runtime.GOMAXPROCS(0), c.Int("show"), t.numbers, progress(p.stderr, "check", f.Bytes()))
+	w, err := f.Check(c.Context, runtime.GOMAXPROCS(0), c.Int("show"), t.numbers, p.progress.read("check", f.Bytes()))
 	r = checked{Files: f.Names(), Records: w.Records, Bad: w.Bad, Notes: t.notes}
 	for i := range w.Strays {
 		r.Notes = append(r.Notes, w.Strays[i].Place()+": "+w.Strays[i].Reason())
@@ -176,7 +176,7 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 		fitted.Features = nil
 	}
 	fit := encode.NewFit(fitted)
-	n, err := scanAll(c.Context, d, fit, progress(p.stderr, "check", d.Bytes()))
+	n, err := scanAll(c.Context, d, fit, p.progress.read("check", d.Bytes()))
 	if err != nil {
 		return r, nil, err
 	}
@@ -201,7 +201,7 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 	if !full.Label.IsNumber() {
 		ones := n.Positives()
 		if r.Ones = &ones; ones == 0 || ones == r.Records {
-			if r.Labels, err = t.labelValues(c.Context, p.stderr); err != nil {
+			if r.Labels, err = t.labelValues(c.Context, &p.progress); err != nil {
 				return r, nil, err
 			}
 		}

@@ -45,7 +45,7 @@ func (t *table) untrainable(d *data.Dataset, n *data.Counts) string {
 }
 
 // labelValues counts the values of the label field and returns the most frequent ones.
-func (t *table) labelValues(ctx context.Context, stderr io.Writer) ([]labelValue, error) {
+func (t *table) labelValues(ctx context.Context, by *progress) ([]labelValue, error) {
 	const shown, mostCounted = 5, 1 << 16
 	f, err := t.open()
 	if err != nil || !slices.Contains(f.Fields(), t.label.Field) {
@@ -61,7 +61,7 @@ func (t *table) labelValues(ctx context.Context, stderr io.Writer) ([]labelValue
 			counts[string(text)]++
 		}
 		return nil
-	}, progress(stderr, "label values", f.Bytes()))
+	}, by.read("label values", f.Bytes()))
 	var all []labelValue
 	for v, n := range counts {
 		all = append(all, labelValue{v, n})

@@ -264,7 +264,7 @@ func (p *program) chooseFields(c *cli.Context, v *conversion) (err error) {
 	} else if v.target.pairs() && v.label.Field != "" {
 		wanted = []string{v.label.Field}
 	}
-	if v.files, err = v.files.Learn(c.Context, wanted, progress(p.stderr, "convert: fields", v.files.Bytes())); err != nil {
+	if v.files, err = v.files.Learn(c.Context, wanted, p.progress.read("convert: fields", v.files.Bytes())); err != nil {
 		return err
 	}
 	if v.fields = v.files.Fields(); c.String("fields") != "" {
@@ -354,7 +354,7 @@ func (p *program) convert(ctx context.Context, mostBad int64, v conversion) (w r
 			}
 		}
 		return out.Write(lists)
-	}, progress(p.stderr, "convert", v.files.Bytes()))
+	}, p.progress.read("convert", v.files.Bytes()))
 	if err == nil && w.Bad > mostBad {
 		err = fmt.Errorf("%d records cannot be read, -max-bad is %d; the first: %w", w.Bad, mostBad, &w.Faults[0])
 	}

@@ -164,7 +164,7 @@ func (p *program) describe(c *cli.Context, what string, t table, f *record.Files
 			}
 			sample.add(columns, one)
 			return nil
-		}, progress(p.stderr, what, f.Bytes()))
+		}, p.progress.read(what, f.Bytes()))
 		for i, c := range columns {
 			s := sample.Of(i, c.Kind() != value.Text)
 			if s.Known = s.Known && i != label; label >= 0 {

@@ -54,9 +54,6 @@ the number of its eight hexadecimal digits.`,
 // genPiece is the number of rows written between two checks of clock and context.
 const genPiece = 50_000
 
-// genProgress is the time between two progress lines.
-const genProgress = 2 * time.Second
-
 func (p *program) gen(c *cli.Context) (err error) {
 	g, err := synth.New(c.String("profile"))
 	if err != nil {
@@ -157,7 +154,7 @@ func (p *program) writeRows(ctx context.Context, g *synth.Generator, out *stream
 	if out.format == "tsv" || out.format == "criteo" {
 		w = out.pack // the generator writes lines
 	}
-	shown := time.Now()
+	shown := p.progress.of("gen", rows, fmt.Sprintf("%d rows", rows))
 	for done := int64(0); done < rows; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -167,10 +164,7 @@ func (p *program) writeRows(ctx context.Context, g *synth.Generator, out *stream
 			return err
 		}
 		done += n
-		if done < rows && time.Since(shown) > genProgress {
-			shown = time.Now()
-			fmt.Fprintf(p.stderr, "gen: %d of %d rows\n", done, rows)
-		}
+		shown(done)
 	}
 	return nil
 }

@@ -147,6 +147,7 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 		return err
 	}
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
+	p.progress.of(c.Command.Name, 0, "")    // check may verify a checkpoint
 	if err := errors.Join(enter(root), check(c)); err != nil {
 		return err
 	}
@@ -167,6 +168,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	if err := ofLauncher(c, world); err != nil {
 		return err
 	}
+	p.progress.end()
 	p.foreign = !world.Launched
 	opts := control.Options{Version: version, Timeout: c.Duration("timeout")}
 	hosts := world.Rank == 0 && !world.Launched
@@ -338,6 +340,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	if c.IsSet("net") && plan.Remote() == "" {
 		fmt.Fprintln(p.stderr, "wdlrun: -net has no effect while all ranks run on this host")
 	}
+	p.progress.end()
 	p.chaos = what.chaos
 	p.hosts = hostFlags(c, plan)
 	orders, stop := signalOrders()

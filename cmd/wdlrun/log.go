@@ -45,6 +45,7 @@ func logRecords(p *program, c *cli.Context) error {
 	level, err := logLevel(c)
 	if err == nil && c.String("log-format") == jsonLog {
 		p.stderr = joblog.NewLines(p.stderr, level)
+		p.progress.writeTo(p.stderr)
 	}
 	return err
 }

@@ -61,12 +61,13 @@ type program struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 
-	ranks   atomic.Bool // the launcher or a sweep is running, which ends its ranks or trainings itself
-	hosts   hostWords   // the launch flags that name hosts and how to reach them
-	foreign bool        // this rank was started by mpirun, srun or torchrun
-	chaos   bool        // faults are injected
-	runDir  string      // of the training of this rank, once it has one
-	faults  int         // injected faults that verdicts have reported
+	ranks    atomic.Bool // the launcher or a sweep is running, which ends its ranks or trainings itself
+	hosts    hostWords   // the launch flags that name hosts and how to reach them
+	progress progress    // of a command without ranks
+	foreign  bool        // this rank was started by mpirun, srun or torchrun
+	chaos    bool        // faults are injected
+	runDir   string      // of the training of this rank, once it has one
+	faults   int         // injected faults that verdicts have reported
 }
 
 // exit is an error that only sets the exit code; messages have been printed.
@@ -94,6 +95,8 @@ func (p *program) main(args []string) int {
 	defer context.AfterFunc(ctx, func() { p.endBlocked(ctx) })()
 	out := &printed{to: p.stdout}
 	p.stdout = out
+	p.progress.writeTo(p.stderr)
+	defer p.progress.end()
 	app := p.app()
 	err := misplaced(app, args)
 	if err == nil {
@@ -239,6 +242,10 @@ Examples:
 		c.HideHelpCommand = true
 		for _, s := range c.Subcommands {
 			s.OnUsageError = usageError
+		}
+		switch c.Name {
+		case "init", "data", "export", "report", "trace", "ckpt", "gen":
+			c.Before = p.progress.command
 		}
 	}
 	return app
