@@ -76,7 +76,7 @@ func (k checker) rows(path string, t Table) {
 	}
 	switch {
 	case t.Tier.Memory != 0 && t.Tier.Dir == "":
-		k.bad(path+".tier.dir", "is missing: a bound of the memory needs a folder for what is past it")
+		k.bad(path+".tier.dir", "is missing: it names the folder on disk for rows beyond tier.memory")
 	case t.Tier.Dir != "" && t.Tier.Memory == 0:
 		k.bad(path+".tier.memory", "is missing: say how many MiB of this table a rank keeps")
 	}
@@ -325,7 +325,7 @@ func (k checker) schedule() {
 		}
 	}
 	if kind == "step" && s.EverySteps == 0 {
-		k.bad(path+"every_steps", "is missing: a step schedule needs the steps between falls")
+		k.bad(path+"every_steps", "is missing: it is the number of steps between two reductions of the rate")
 	}
 }
 

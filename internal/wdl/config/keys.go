@@ -117,7 +117,7 @@ func inputSections() []section {
 			{name: "threshold", def: "none", about: "instead of positive: 1 if the number is at least this", rng: "(-inf, inf)"},
 			{name: "kind", def: "binary", about: "binary: predict a probability; number: predict a number", choices: []string{"binary", "number"}},
 			{name: "loss", def: "squared", about: "loss of a number: squared, or poisson for counts, with exp(logit) as the prediction", choices: []string{"squared", "poisson"}},
-			{name: "weight", def: "none", about: "in label, not in labels: field with the weight of each sample in training and in metrics, from 0 to 1048576"},
+			{name: "weight", def: "none", about: "only in label: field with the weight of each sample in training and in metrics, from 0 to 1048576"},
 			{name: "loss_weight", def: "1", about: "factor of the label's loss if there are several labels", rng: "(0, 1e+06]"},
 		}},
 		{"features[]", reflect.TypeFor[schema.Feature](), "One input computed from one field; several features may use the same field. Sparse encodings (keys of a table):\n" +
@@ -137,7 +137,7 @@ func inputSections() []section {
 			{name: "weights", def: "none", about: "vocabulary, hash, id: field with one number per value; embeddings are multiplied by it"},
 			{name: "buckets", def: "quantile 33, hash none", about: "quantile: number of intervals; hash: modulus", rng: "[1, inf)"},
 			{name: "boundaries", def: "none", about: "boundaries: ascending limits of the intervals", rng: "(-inf, inf)", filled: true},
-			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the unknown key; at 1, a tenth of those that occur once do", rng: "[1, inf)"},
+			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the unknown key; with 1, a tenth of the strings that occur once share it too", rng: "[1, inf)"},
 			{name: "max_size", def: "none", about: "vocabulary: maximum number of strings with their own key, the most frequent ones", rng: "[1, inf)"},
 			{name: "log", def: "false", about: "standardise, age: apply sign(x) ln(1 + |x|) first"},
 			{name: "format", def: "detected in the training data", about: "hour, weekday, month, age: format of the dates"},
@@ -184,8 +184,8 @@ func modelSections() []section {
 			{name: "counters", def: "4194304", about: "bytes of the counting sketch over all ranks; use four per expected key", rng: "[1024, 68719476736]"},
 		}},
 		{"tables[].evict", reflect.TypeFor[Evict](), "The age of a row is the number of steps since its last gradient. Its score is the number of its gradients, halved every\n" +
-			"half_life steps. max_rows is divided among the 1024 shards of the table, at least one row each, so less than 1024 means\n" +
-			"1024. A shard above its share evicts rows even if others have room; so the result does not depend on the number of ranks.", []key{
+			"half_life steps. max_rows is divided among the 1024 shards of the table, at least one row each, so the smallest\n" +
+			"limit is 1024. A shard above its share evicts rows even if others are below it; so the result does not depend on the number of ranks.", []key{
 			{name: "age", def: "none", about: "evict older rows", rng: "[1, 2147483647]"},
 			{name: "max_rows", def: "none", about: "maximum number of rows over all ranks; each shard evicts its oldest rows, or those with the lowest score", rng: "[1, inf)"},
 			{name: "half_life", def: "none, no score", about: "steps after which scores are halved", rng: "[1, 2147483647]"},

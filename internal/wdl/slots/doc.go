@@ -11,7 +11,7 @@
 // # Modes
 //
 //	Wait       every slot counts: plain synchronous training
-//	Drop       the first Ranks−Backup complete slots count (Chen et al. 2016); the
+//	Drop       Ranks−Backup complete slots count (Chen et al. 2016); the
 //	           microbatches of the others go to the head of the queue, and after
 //	           Retries the step waits for them
 //	Speculate  every slot counts, and idle ranks repeat late ones; the first complete
