@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/hosts"
 	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -199,8 +200,12 @@ func (job *Job) check() error {
 		}
 		return nil // a relative path of the program starts there
 	}
-	if _, err := exec.LookPath(job.Command[0]); err != nil {
+	path, err := exec.LookPath(job.Command[0])
+	if err != nil {
 		return fmt.Errorf("launcher: run: %w", explain(err))
+	}
+	if err := hosts.CheckLoader(path); err != nil {
+		return fmt.Errorf("launcher: run: %w", err)
 	}
 	return nil
 }

@@ -382,6 +382,8 @@ func TestErrorsBeforeTheStart(t *testing.T) {
 	far, err := Place(3, []Host{{Name: "localhost", Slots: 2}, {Name: "far.example", Slots: 2}}, false, BySlot)
 	fatal.If(t, err)
 	two := local(t, 2)
+	crlf := filepath.Join(dir, "crlf.sh")
+	fatal.If(t, os.WriteFile(crlf, []byte("#!/bin/sh\r\n"), 0o700))
 	for _, c := range []struct {
 		job  Job
 		code int
@@ -393,6 +395,7 @@ func TestErrorsBeforeTheStart(t *testing.T) {
 		{Job{Plan: two, Command: []string{"no-such-program-anywhere"}}, 127, "found in PATH"},
 		{Job{Plan: two, Command: []string{plain}}, 126, "chmod +x"},
 		{Job{Plan: two, Command: []string{script}}, 126, "#! line"},
+		{Job{Plan: two, Command: []string{crlf}}, 127, crlf + " needs the interpreter in its first line: stat /bin/sh\r: no such file"},
 		{Job{Plan: two, Command: []string{dir}}, 126, "path of the program in it"},
 		{Job{Plan: two, Command: []string{plain + "/program"}}, 126, "not a directory"},
 		{Job{Plan: two, Command: []string{dir}, Dir: dir}, 126, dir},

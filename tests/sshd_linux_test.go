@@ -288,7 +288,7 @@ func (c *cluster) badHosts(t *testing.T) {
 		{"read-only", home("ro"), "", "wdlrun cannot make ~/.cache/wdlrun/bin there: .*Read-only file system; make ~/.cache/wdlrun/bin writable there, or "},
 		{"no directory", [2]string{"true", "true"}, "-wdir /tmp/work", "there is no working directory /tmp/work; make it there, or name another one with -wdir"},
 		{"another build", [2]string{"mount --bind " + own + ".old " + own, "umount " + own}, "-ship never", own + " there is another build of wdlrun than the launcher: copy the launcher's there, or leave -ship never out"},
-		{"no loader", [2]string{"true", "true"}, "-wdir " + c.folder + " ./dynamic", "host a: " + c.folder + "/dynamic needs the C library of another machine: stat /.*/ld-wrong"},
+		{"no loader", [2]string{"true", "true"}, "-wdir " + c.folder + " ./dynamic", "host a: " + c.folder + "/dynamic needs a C library that its machine lacks: stat /.*/ld-wrong"},
 		{"prints without end", bashrc("yes"), "", `its shell prints more than 1048576 bytes when it starts, such as "y\\n": its start-up files \(.bashrc\) must print nothing`},
 		{"prints a line", bashrc("echo welcome; echo warning >&2"), "", ""},
 	} {

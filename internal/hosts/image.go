@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -146,16 +147,37 @@ func loader(path string) string {
 // maxLoader bounds the path of a loader.
 const maxLoader = 4 << 10
 
-// CheckLoader returns an error if the executable at path needs a loader that this host lacks.
+// CheckLoader returns an error if this host lacks the loader that the executable at path needs, or
+// the interpreter that the script at path names.
 func CheckLoader(path string) error {
-	need := loader(path)
+	need, why := loader(path), "a C library that its machine lacks: %w; install that library, or link the program statically (Go: CGO_ENABLED=0)"
+	if need == "" {
+		need, why = interpreter(path), "the interpreter in its first line: %w; install that interpreter, or correct the line, which must not end in CR"
+	}
 	if need == "" {
 		return nil
 	}
 	if _, err := os.Stat(need); err != nil {
-		return fmt.Errorf("%s needs the C library of another machine: %w; install that library there, or link the program statically (Go: CGO_ENABLED=0)", path, err)
+		return fmt.Errorf("%s needs "+why, path, err)
 	}
 	return nil
+}
+
+// interpreter returns the path of the program that runs a script, "" for other files.
+func interpreter(path string) string {
+	f, err := regular.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head, _ := io.ReadAll(io.LimitReader(f, maxLoader))
+	line, _, _ := strings.Cut(string(head), "\n")
+	words, script := strings.CutPrefix(line, "#!")
+	if !script {
+		return ""
+	}
+	name, _, _ := strings.Cut(strings.Trim(words, " \t"), " ")
+	return name
 }
 
 // Unpack writes a compressed program from r to path, and returns an error if its hash differs.

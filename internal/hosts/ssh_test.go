@@ -174,7 +174,9 @@ func TestMissingLoader(t *testing.T) {
 	if err := CheckLoader(path); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/ld-wrong") {
 		t.Errorf("a loader that is missing: %v", err)
 	}
-	for _, path := range []string{"/bin/sh", image(t).Path} {
+	script := filepath.Join(filepath.Dir(path), "script")
+	fatal.If(t, os.WriteFile(script, []byte("#! /bin/sh -e\n"), 0o700))
+	for _, path := range []string{"/bin/sh", image(t).Path, script} {
 		if err := CheckLoader(path); err != nil {
 			t.Error(err)
 		}
