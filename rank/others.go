@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/cut"
 )
 
 // maxLine bounds a line of the list. The output of the rank has the full message.
@@ -75,12 +76,5 @@ func innermost(cause string) string {
 // short returns the first line of a text, cut to maxLine bytes at a character boundary.
 func short(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
-	if len(text) <= maxLine {
-		return text
-	}
-	n := maxLine
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
+	return cut.To(maxLine, text)
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/cut"
 )
 
 // Process is a started host process, or the login that starts one. Its Read and Write are the
@@ -206,11 +208,7 @@ func (t *tail) last() string {
 			line = l
 		}
 	}
-	const most = 300
-	if len(line) > most {
-		line = strings.ToValidUTF8(line[:most], "") + "…"
-	}
-	return line
+	return cut.To(300, line)
 }
 
 // errSilent is the error of a start without an answer.

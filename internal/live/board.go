@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/cut"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/rank"
@@ -190,9 +191,7 @@ func (b *Board) Log(text string, warning bool) {
 	if b == nil {
 		return
 	}
-	if len(text) > longestLine {
-		text = text[:longestLine] + "…"
-	}
+	text = cut.To(longestLine, text)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq++

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/cut"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
@@ -203,20 +204,15 @@ func (r *Run) readAbout() {
 		}
 	}
 	r.fault(save.FileRun, err)
-	r.About.Note = cut(r.About.Note)
+	r.About.Note = short(r.About.Note)
 	r.About.Tags = r.About.Tags[:min(len(r.About.Tags), maxTags)]
 	for i := range r.About.Tags {
-		r.About.Tags[i] = cut(r.About.Tags[i])
+		r.About.Tags[i] = short(r.About.Tags[i])
 	}
 }
 
-// cut returns the first maxText bytes of a text of a run directory.
-func cut(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
-}
+// short returns the first maxText bytes of a text of a run directory.
+func short(text string) string { return cut.To(maxText, text) }
 
 func (r *Run) readResult() {
 	b, err := regular.ReadFile(filepath.Join(r.Dir, save.FileResult), maxResult)
@@ -232,20 +228,20 @@ func (r *Run) readResult() {
 
 // cut cuts long texts of a result.
 func (res *Result) cut() {
-	res.Improving, res.Checkpoint = cut(res.Improving), cut(res.Checkpoint)
+	res.Improving, res.Checkpoint = short(res.Improving), short(res.Checkpoint)
 	for i := range res.Lost {
-		res.Lost[i] = cut(res.Lost[i])
+		res.Lost[i] = short(res.Lost[i])
 	}
 	for i := range res.Tables {
-		res.Tables[i].Name, res.Tables[i].Strategy = cut(res.Tables[i].Name), cut(res.Tables[i].Strategy)
+		res.Tables[i].Name, res.Tables[i].Strategy = short(res.Tables[i].Name), short(res.Tables[i].Strategy)
 	}
 	for i := range res.SlowRanks {
-		res.SlowRanks[i].Host, res.SlowRanks[i].Cause = cut(res.SlowRanks[i].Host), cut(res.SlowRanks[i].Cause)
+		res.SlowRanks[i].Host, res.SlowRanks[i].Cause = short(res.SlowRanks[i].Host), short(res.SlowRanks[i].Cause)
 	}
 	for name, n := range res.TestUnknown {
-		if short := cut(name); short != name {
+		if kept := short(name); kept != name {
 			delete(res.TestUnknown, name)
-			res.TestUnknown[short] = n
+			res.TestUnknown[kept] = n
 		}
 	}
 }
@@ -292,7 +288,7 @@ func (r *Run) judge(locked bool) {
 func (r *Run) verdict(folder string) string {
 	b, err := regular.ReadFile(filepath.Join(folder, FileVerdict), maxVerdict)
 	r.fault(filepath.Join(filepath.Base(folder), FileVerdict), err)
-	return cut(strings.ToValidUTF8(firstLine(string(b)), "\uFFFD"))
+	return short(strings.ToValidUTF8(firstLine(string(b)), "\uFFFD"))
 }
 
 // escaped returns a directory name with pattern characters escaped.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/wdlrun/wdlrun/internal/cut"
 )
 
 // Settings are the keys of a configuration with their values, as text. An entry of a list
@@ -135,10 +137,8 @@ func (s *Settings) read(path string, n ast.Node, depth int) error {
 }
 
 func (s *Settings) set(key, value string) {
-	if len(value) > maxValue {
-		value = value[:maxValue] + "…"
-	}
-	key = cut(strings.ToValidUTF8(key, "\uFFFD"))
+	value = cut.To(maxValue, value)
+	key = short(strings.ToValidUTF8(key, "\uFFFD"))
 	i, has := s.at[key]
 	if !has {
 		i = len(s.values)

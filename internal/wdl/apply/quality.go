@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/wdlrun/wdlrun/internal/cut"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/evaluate"
@@ -75,7 +76,7 @@ func (e Evaluation) name(ctx context.Context, lists []metrics.SliceList) error {
 			for k := range values[i].Len() {
 				text = values[i].Append(text[:0], k)
 				if s := wanted[i][encode.KeyOf(text)]; s != nil {
-					s.Value = cutValue(string(text))
+					s.Value = cut.To(longestValue, string(text))
 					delete(wanted[i], s.Key)
 					left--
 				}
@@ -88,14 +89,8 @@ func (e Evaluation) name(ctx context.Context, lists []metrics.SliceList) error {
 	return nil
 }
 
-// cutValue shortens a value for display.
-func cutValue(text string) string {
-	const longest = 200
-	if len(text) > longest {
-		return text[:longest] + "…"
-	}
-	return text
-}
+// longestValue bounds the bytes of a displayed value.
+const longestValue = 200
 
 // checkBy returns an error if an evaluation cannot be broken down by the fields of o.By.
 func (o *EvalOptions) checkBy(d *data.Dataset) error {

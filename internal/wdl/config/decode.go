@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/wdlrun/wdlrun/internal/cut"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 )
@@ -299,9 +300,4 @@ func join(path, name string) string {
 }
 
 // clip shortens a word for use in a path.
-func clip(s string) string {
-	if len(s) > 60 {
-		return strings.ToValidUTF8(s[:60], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return cut.To(60, s) }
