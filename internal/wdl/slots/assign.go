@@ -34,7 +34,7 @@ func (m *Machine) inVain(now time.Duration) bool {
 	for i := range m.slots {
 		s := &m.slots[i]
 		going := slices.ContainsFunc(s.attempts, func(a attempt) bool {
-			return !m.gaps.late(now-a.since, m.cfg.Patience)
+			return !m.gaps.late(now-a.since, repeatAfter)
 		})
 		if s.complete || going {
 			soon++
@@ -98,7 +98,7 @@ func (m *Machine) repeat(now time.Duration) {
 		if n := len(s.attempts); s.complete || n == 0 || n >= maxCopies {
 			continue
 		}
-		late := m.cfg.Mode == Speculate && m.gaps.late(now-s.attempts[len(s.attempts)-1].since, m.cfg.Patience)
+		late := m.cfg.Mode == Speculate && m.gaps.late(now-s.attempts[len(s.attempts)-1].since, repeatAfter)
 		if late || m.cfg.Mode == Drop && m.must(s) {
 			m.lease(now, i)
 		}

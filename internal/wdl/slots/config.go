@@ -49,20 +49,16 @@ type Config struct {
 	// Retries is the number of times that a microbatch may be late before its step waits for it.
 	// Default 3: being late a fourth time by chance is rare even if one slot in five is late.
 	Retries int
-
-	// Patience is the number of usual times of a slot after which an idle rank computes it
-	// again, in Speculate. The default, 1.5, exceeds normal variation and is shorter than a
-	// stall.
-	Patience float64
 }
+
+// repeatAfter is the number of usual times of a slot after which an idle rank computes it again, in
+// Speculate. It exceeds normal variation and is shorter than a stall.
+const repeatAfter = 1.5
 
 // Default returns c with defaults filled in.
 func (c Config) Default() Config {
 	if c.Retries == 0 {
 		c.Retries = 3
-	}
-	if c.Patience == 0 {
-		c.Patience = 1.5
 	}
 	return c
 }
@@ -86,9 +82,6 @@ func (c Config) Validate() error {
 	}
 	if c.Retries < 0 {
 		fault("%d retries", c.Retries)
-	}
-	if !(c.Patience >= 1 && c.Patience < 1e6) {
-		fault("patience %v is not within 1 … 1e6", c.Patience)
 	}
 	return errors.Join(errs...)
 }
