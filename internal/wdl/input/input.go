@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -44,20 +45,12 @@ type Setup struct {
 	Use     Use
 	Comm    *collective.Comm
 	Rec     *trace.Recorder
-	Shown   Watcher
+	Shown   *report.Status
 	Hosts   []string          // host of each rank; nil: unknown
 	Volumes *volumes.Volumes  // reads files of other hosts; nil: all ranks are on one host
 	Keep    bool              // keep Counts, for ranks that restart without state
 	Warn    func(line string) // prints a warning on rank 0
 	Say     func(line string) // prints a line of progress on rank 0
-}
-
-// Watcher publishes the progress of reading to other goroutines.
-type Watcher interface {
-	Advance(by int)      // adds to the progress of a long phase
-	Reached(bytes int64) // sets the progress of a long phase
-	Read(r *data.Reader) // sets the current reader; nil: none
-	Unread()             // the reader of training rows is no longer used
 }
 
 // Input is the data of a job on one rank. All ranks of a group make the same calls.

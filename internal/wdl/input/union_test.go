@@ -16,23 +16,15 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
-	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/volumes"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// unwatched is a Watcher that publishes nothing.
-type unwatched struct{}
-
-func (unwatched) Advance(int)       {}
-func (unwatched) Reached(int64)     {}
-func (unwatched) Read(*data.Reader) {}
-func (unwatched) Unread()           {}
 
 // ofFormat returns the configuration of data in one of the formats of datatest.
 func ofFormat(format string, train ...string) *config.Config {
@@ -58,7 +50,7 @@ func onEach(hosts []string, configs []*config.Config, f func(in *Input) error) [
 					return err
 				}
 				defer p.Close()
-				in, err := Open(Setup{Config: configs[r], Comm: comm, Rec: trace.New(r), Shown: unwatched{}, Hosts: hosts, Volumes: p, Warn: func(string) {}, Say: func(string) {}})
+				in, err := Open(Setup{Config: configs[r], Comm: comm, Rec: trace.New(r), Shown: new(report.Status), Hosts: hosts, Volumes: p, Warn: func(string) {}, Say: func(string) {}})
 				if err == nil {
 					err = in.Agree()
 				}
