@@ -4,7 +4,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"reflect"
-	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -25,8 +24,7 @@ func Reference() string {
 		b.WriteString("  " + strings.ReplaceAll(about, "\n  \n", "\n\n") + "\n\n")
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		for _, k := range sec.keys {
-			f, _ := sec.field(k.name)
-			row := "    " + k.name + "\t" + shortKind(f.Type) + "\t" + k.def + "\t" + k.meaning() + "\n"
+			row := "    " + k.name + "\t" + sec.shortKind(k) + "\t" + k.def + "\t" + k.meaning() + "\n"
 			w.Write([]byte(row)) // a Builder never fails
 		}
 		w.Flush()
@@ -74,8 +72,7 @@ type Key struct {
 func Keys() (all []Key) {
 	for _, sec := range sections() {
 		for _, k := range sec.keys {
-			f, _ := sec.field(k.name)
-			all = append(all, Key{sec.path, k.name, shortKind(f.Type), k.def, k.rng, k.choices, k.about})
+			all = append(all, Key{sec.path, k.name, sec.shortKind(k), k.def, k.rng, k.choices, k.about})
 		}
 	}
 	return all
@@ -100,7 +97,7 @@ func Setting(name string) string {
 	}
 	for _, of := range []string{"train", "model"} {
 		for _, sec := range sections() {
-			if sec.path == of && slices.ContainsFunc(sec.keys, func(k key) bool { return k.name == name }) {
+			if sec.path == of && sec.has(name) {
 				return of + "." + name
 			}
 		}
@@ -108,14 +105,9 @@ func Setting(name string) string {
 	return ""
 }
 
-// field finds the struct field of a key.
-func (s section) field(name string) (reflect.StructField, bool) {
-	for i := range s.typ.NumField() {
-		if f := s.typ.Field(i); f.Tag.Get("yaml") == name {
-			return f, true
-		}
-	}
-	return reflect.StructField{}, false
+// shortKind returns the name of the type of a key for a column.
+func (s section) shortKind(k key) string {
+	return shortKind(s.typ.Field(fieldOf(s.typ, k.name)).Type)
 }
 
 // shortKind returns the name of a type for a column.

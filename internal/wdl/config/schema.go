@@ -51,12 +51,21 @@ func newGrammar() grammar {
 
 // field returns the key of t called name and the index of its field; -1 if there is none.
 func (c grammar) field(t reflect.Type, name string) (key, int) {
+	i := fieldOf(t, name)
+	if i < 0 {
+		return key{}, -1
+	}
+	return c.key(t, name), i
+}
+
+// fieldOf returns the index of the field of a key called name; -1 if there is none.
+func fieldOf(t reflect.Type, name string) int {
 	for i := range t.NumField() {
 		if t.Field(i).Tag.Get("yaml") == name {
-			return c.key(t, name), i
+			return i
 		}
 	}
-	return key{}, -1
+	return -1
 }
 
 // key returns the description of a key of t.
@@ -81,12 +90,7 @@ func (c grammar) names(t reflect.Type) []string {
 }
 
 func (s section) has(name string) bool {
-	for _, k := range s.keys {
-		if k.name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.keys, func(k key) bool { return k.name == name })
 }
 
 // kindOf describes the form of a value of type t in the file.
