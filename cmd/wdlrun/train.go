@@ -16,13 +16,10 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
-	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -83,113 +80,6 @@ Examples:
 			return p.everywhere(c, p.checkTrain, p.trainRank, trained(p))
 		},
 	}
-}
-
-// trainOptions parses all flags except -config.
-func trainOptions(c *cli.Context) (wdl.Options, error) {
-	opt := wdl.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
-	if c.Args().Present() {
-		return opt, fmt.Errorf("train takes no arguments, but got %q; a configuration is given as -config FILE", c.Args().First())
-	}
-	if c.String("resume") == resumeAuto {
-		opt.Resume = ""
-		if opt.Again == "" {
-			if dir, saved := newestRun(opt.Out); saved {
-				opt.Resume = dir
-			}
-		}
-	} else if opt.Resume != "" && c.IsSet("out") && !checkpoint.IsCheckpoint(opt.Resume) {
-		return opt, errors.New("-resume continues in the run directory that it names, so -out has no effect: remove -out, or resume from one checkpoint to start a new run directory")
-	}
-	var err error
-	if opt.About, err = about(c); err != nil {
-		return opt, err
-	}
-	if c.IsSet("device") {
-		opt.Set = append(opt.Set, "train.device="+c.String("device"))
-	}
-	if c.IsSet("threads") {
-		opt.Set = append(opt.Set, fmt.Sprintf("train.threads=%d", c.Int("threads")))
-	}
-	return opt, nil
-}
-
-// loadConfig reads the file of -config. It returns nil if there is none.
-func loadConfig(c *cli.Context) (*config.Config, error) {
-	path := pathOf(c, "config")
-	if path == "" {
-		return nil, nil
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("-config %s: the launcher and rank 0 read it, so it must be a regular file, not a pipe or a folder", path)
-	}
-	return config.Load(path)
-}
-
-// about returns the description of the training for lists of runs.
-func about(c *cli.Context) (a save.About, err error) {
-	const longest, most = 1 << 10, 32
-	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	a = save.About{Version: version, Command: append([]string{"wdlrun"}, root.Args().Slice()...), Note: c.String("note")}
-	if len(a.Note) > longest {
-		return a, fmt.Errorf("-note: it has more than %d bytes", longest)
-	}
-	for tag := range strings.SplitSeq(c.String("tag"), ",") {
-		if tag = strings.TrimSpace(tag); tag != "" && !slices.Contains(a.Tags, tag) {
-			a.Tags = append(a.Tags, tag)
-		}
-		if len(tag) > 64 || strings.ContainsAny(tag, " \t\n") || len(a.Tags) > most {
-			return a, fmt.Errorf("-tag %q: a tag has at most 64 bytes and no spaces, and a run has at most %d tags: -tag baseline,week47", tag, most)
-		}
-	}
-	return a, nil
-}
-
-// resumeAuto is the value of -resume that selects the newest run.
-const resumeAuto = "auto"
-
-// nothingToResume returns the line that reports that -resume auto starts a new training, ""
-// if it resumes one.
-func nothingToResume(resume string, opt wdl.Options) string {
-	if resume != resumeAuto || opt.Resume != "" || opt.Again != "" {
-		return ""
-	}
-	why := "there is no run in " + opt.Out
-	if newest, _ := newestRun(opt.Out); newest != "" {
-		why = "the newest run, " + newest + ", has no checkpoint"
-	}
-	return "-resume auto: " + why + ": starting a new training"
-}
-
-// newestRun returns the newest run directory in a folder, "" if there is none, and whether
-// it has a checkpoint. Names begin with the start time.
-func newestRun(out string) (dir string, saved bool) {
-	entries, err := os.ReadDir(out)
-	if err != nil {
-		return "", false
-	}
-	for _, e := range slices.Backward(entries) { // by name
-		dir := filepath.Join(out, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || !runs.IsRun(dir) {
-			continue
-		}
-		found, err := checkpoint.List(filepath.Join(dir, checkpoint.Folder))
-		return dir, err == nil && len(found) > 0
-	}
-	return "", false
-}
-
-func maxBadFlag() cli.Flag {
-	return &cli.Int64Flag{Name: "max-bad", Usage: "skip up to `NUMBER` records that cannot be used: sets data.max_bad", DefaultText: "the configuration's"}
-}
-
-// settings returns the settings of -set and -max-bad.
-func settings(c *cli.Context) []string {
-	set := c.StringSlice("set")
-	if c.IsSet("max-bad") {
-		set = append(set, fmt.Sprintf("data.max_bad=%d", c.Int64("max-bad")))
-	}
-	return set
 }
 
 // checkTrain rejects invalid flags before any rank is started.
