@@ -188,10 +188,10 @@ func TestTurns(t *testing.T) {
 }
 
 func TestMedian(t *testing.T) {
-	if got := median([]float64{5, 1, 2}); got != 2 {
+	if got := Median([]float64{5, 1, 2}); got != 2 {
 		t.Error(got)
 	}
-	if got := median([]float64{4, 1, 2, 3}); got != 2.5 {
+	if got := Median([]float64{4, 1, 2, 3}); got != 2.5 {
 		t.Error(got)
 	}
 }

@@ -59,7 +59,7 @@ func (l *loop) measure(x call, use bool) (float64, error) {
 	if err := collective.AllReduce(l.c, samples, collective.Max); err != nil {
 		return 0, err
 	}
-	return median(samples), nil
+	return Median(samples), nil
 }
 
 // warm repeats a call until caches, connections and the scheduler have settled. It returns
@@ -119,9 +119,12 @@ func (l *loop) batches(seconds float64, calls int64) int64 {
 	return int64(min(max(l.time.Seconds()/(float64(calls)*max(seconds, 2e-8)), minBatches), maxBatches))
 }
 
-// median sorts x and returns its median.
-func median(x []float64) float64 {
+// Median sorts x and returns its median, 0 if it is empty.
+func Median(x []float64) float64 {
 	slices.Sort(x)
 	n := len(x)
+	if n == 0 {
+		return 0
+	}
 	return (x[(n-1)/2] + x[n/2]) / 2
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/bench"
 	"github.com/wdlrun/wdlrun/internal/plural"
 )
 
@@ -69,13 +70,13 @@ type Moved struct {
 func (m *meter) report(r *Result, before, after snapshot) {
 	steps := int64(len(m.seconds))
 	for k, name := range partNames {
-		median := medianOf(m.parts[k])
+		median := bench.Median(m.parts[k])
 		r.Parts = append(r.Parts, Part{Name: name, MS: median * 1e3, P10MS: m.parts[k][steps/10] * 1e3})
 	}
 	r.CoreShare = m.coreShare()
-	median := medianOf(m.seconds)
+	median := bench.Median(m.seconds)
 	r.StepMS, r.P10MS, r.P90MS, r.Speed = median*1e3, m.seconds[steps/10]*1e3, m.seconds[(steps*9)/10]*1e3, float64(m.o.Batch)/median
-	if cores := medianOf(m.cores); r.NP == 1 && cores > 0 {
+	if cores := bench.Median(m.cores); r.NP == 1 && cores > 0 {
 		r.Cores = float64(m.o.Batch) / cores
 	}
 	r.Spared = (after.spared - before.spared) / steps
@@ -90,7 +91,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	floats, _ := m.trainer.Buckets()
 	r.Buckets, r.OverlapMS = floats, (after.overlap-before.overlap).Seconds()*1e3/float64(steps)
 	if m.device == nil {
-		r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = medianOf(m.peaks), medianOf(m.halfPeaks)
+		r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = bench.Median(m.peaks), bench.Median(m.halfPeaks)
 		r.Machine.PeakP10, r.Machine.PeakP90 = m.peaks[len(m.peaks)/10], m.peaks[(len(m.peaks)*9)/10]
 		least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
 		r.Bound, r.Share = bound, least/median
@@ -100,7 +101,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	for i, n := range m.objects {
 		made, took = made+n, took+m.seconds[i]
 	}
-	r.Allocs, r.AllocRate = ptr(medianOf(m.objects)), ptr(made/took)
+	r.Allocs, r.AllocRate = ptr(bench.Median(m.objects)), ptr(made/took)
 	if cpu := after.runtime[1] - before.runtime[1]; cpu > 0 {
 		r.GC, r.Locks = (after.runtime[0]-before.runtime[0])/cpu, (after.runtime[2]-before.runtime[2])/cpu
 	}

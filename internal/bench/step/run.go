@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/metrics"
-	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/bench"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
@@ -199,7 +199,7 @@ func (m *meter) steps(r *Result) error {
 		}
 		growing = append(growing, s)
 	}
-	r.Growing = float64(m.o.Batch) / medianOf(growing)
+	r.Growing = float64(m.o.Batch) / bench.Median(growing)
 	m.reserve(m.o.Steps)
 	runtime.GC()
 	before := m.snapshot()
@@ -289,14 +289,4 @@ func (m *meter) snapshot() (s snapshot) {
 		s.in, s.out = d.Copied()
 	}
 	return s
-}
-
-// medianOf sorts x and returns its median.
-func medianOf(x []float64) float64 {
-	slices.Sort(x)
-	n := len(x)
-	if n == 0 {
-		return 0
-	}
-	return (x[(n-1)/2] + x[n/2]) / 2
 }
