@@ -48,7 +48,11 @@ build_all() {
 }
 
 rows() { # PROFILE START ROWS NAME
-  [ -e "$build/data/$4.npz" ] || "$python" "$here/torch/gen_ctr.py" --profile "$1" --start "$2" --rows "$3" --npz "$build/data/$4.npz" || exit 1
+  local file=$build/data/$4
+  [ -e "$file.npz" ] && return
+  rm -f "$file.tsv"
+  "$build/wdlrun" gen -profile "$1" -start "$2" -rows "$3" -out "$file.tsv" >/dev/null &&
+    "$python" "$here/torch/rows.py" "$1" "$file.tsv" "$file.npz" && rm "$file.tsv" || exit 1
 }
 
 # ours WORKLOAD BATCH NP FLAGS...: workload,variant,np,threads,batch,samples/s,auc
