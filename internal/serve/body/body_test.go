@@ -46,6 +46,7 @@ func TestPredict(t *testing.T) {
 		{`{"instances": [{"x": 18446744073709551615}]}`, "x=t18446744073709551615"},
 		{` { "more" : {"a": [[1], {}]}, "signature_name": "s", "instances": [ { "x" : 1 } ] } `, "x=i1"},
 		{`{"instances": []}`, ""},
+		{`{"instances": [{"x": [{"a": 1}, {"a": [2]}], "n": 1}, {"n": 2, "x": [[1], 2]}, {"x": [{"b64": "QQ=="}]}]}`, "x=-,-,tA n=i1,i2,-"},
 		{`{"instances": [{"user": {"id": 7, "geo": {"city": "Bern"}}, "n": 1}, {"n": 2, "user": {"age": {"b64": "QQ=="}}, "w": {}}]}`, "user.id=i7,- user.geo.city=tBern,- n=i1,i2 user.age=-,tA"},
 	} {
 		r, err := Predict([]byte(x.text), roomy)

@@ -151,8 +151,31 @@ func (r *reader) nextRow() bool {
 // object parses a row that is an object: name to value.
 func (r *reader) object() {
 	if r.nextRow() {
-		r.within("", mostDeep, func(name string) { r.cell(name, r.last(r.column(name))) })
+		r.within("", mostDeep, r.named)
 	}
+}
+
+// named parses the values of an input in the current row. A list of objects or of lists is not an
+// input, as in training data. It is a fault only if the model has an input of that name.
+func (r *reader) named(name string) {
+	c := r.column(name)
+	l := r.last(c)
+	if !r.isNested() {
+		r.cell(name, l)
+		return
+	}
+	c.Fault = "is a list of objects or of lists; a value is a number, a string, a list of these, or {\"b64\": \"…\"}"
+	r.skip(mostDeep)
+}
+
+// isNested reports whether a list begins with an object that is not {"b64": …}, or with a list.
+func (s *scanner) isNested() bool {
+	if s.peek() != '[' {
+		return false
+	}
+	ahead := *s
+	ahead.i++
+	return ahead.peek() == '[' || ahead.peek() == '{' && !ahead.isBase64()
 }
 
 // within calls f with the name of each input in an object; f reads the value. As in training
@@ -198,8 +221,8 @@ func (r *reader) instance() {
 }
 
 // isBase64 reports whether an object is {"b64": …}.
-func (r *reader) isBase64() bool {
-	ahead := r.scanner
+func (s *scanner) isBase64() bool {
+	ahead := *s
 	ahead.i++
 	return ahead.peek() == '"' && string(ahead.text()) == "b64"
 }

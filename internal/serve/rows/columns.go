@@ -8,8 +8,9 @@ import (
 // Column holds the values of one field, one list per row; a single row counts for all. A
 // list of kind None is a missing value.
 type Column struct {
-	Name string
-	Rows []value.List
+	Name  string
+	Rows  []value.List
+	Fault string // why the values cannot be an input, "" if they can
 }
 
 // columns is the source of a request that is not encoded as tensors.
@@ -50,6 +51,8 @@ func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
 		col := &in[i]
 		k, ok := c.place[col.Name]
 		switch {
+		case ok && col.Fault != "":
+			return Counts{}, &Fault{Input: col.Name, Row: -1, Why: col.Fault}
 		case ok:
 			if err := sameRows(&rows, &by, []byte(col.Name), len(col.Rows)); err != nil {
 				return Counts{}, err

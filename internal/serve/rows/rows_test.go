@@ -269,6 +269,21 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestFaultyColumn: a column that cannot be an input is a fault if the model has an input of its
+// name, and is ignored otherwise.
+func TestFaultyColumn(t *testing.T) {
+	x := train(t, 50, none)
+	row := []value.List{{Kind: value.Int, Ints: []int64{7}}}
+	in := []Column{{Name: "age", Rows: row}, {Name: "items", Rows: make([]value.List, 1), Fault: "is a list of lists"}}
+	if counts, err := coder(t, &x).Columns(new(encode.Batch), in); err != nil || counts.Ignored != 1 {
+		t.Errorf("%+v, %v", counts, err)
+	}
+	in[1].Name = "price"
+	if _, err := coder(t, &x).Columns(new(encode.Batch), in); err == nil || err.Error() != `input "price": is a list of lists` {
+		t.Error(err)
+	}
+}
+
 // TestOneRowForAll: one row is used for all rows.
 func TestOneRowForAll(t *testing.T) {
 	x := train(t, 50, none)
