@@ -731,12 +731,13 @@ func TestInitOfSeveral(t *testing.T) {
 		t.Errorf("init --json prints\n%s", o.stdout)
 	}
 	for args, want := range map[string]string{
-		"p0.csv p.tsv":         "p.tsv: none of the lines read has 3 fields, the number in p0.csv; give files of one kind",
-		"p0.csv p0.csv":        "p0.csv is named twice",
-		"p0.csv -out c.yaml":   "init: c.yaml exists; remove it first or choose another name",
-		"p0.csv p1.csv -out":   "flag needs an argument: -out",
-		"p0.csv -np 2":         "init is one process, so -np has no effect: leave it out",
-		"p0.csv -- -out p.csv": "-out",
+		"p0.csv p.tsv":          "p.tsv: none of the lines read has 3 fields, the number in p0.csv; give files of one kind",
+		"p0.csv p0.csv":         "p0.csv is named twice",
+		"p0.csv -out c.yaml":    "init: c.yaml exists; remove it first or choose another name",
+		"p0.csv -out no/c.yaml": "init: -out no/c.yaml: there is no folder no: make it, or choose another name",
+		"p0.csv p1.csv -out":    "flag needs an argument: -out",
+		"p0.csv -np 2":          "init is one process, so -np has no effect: leave it out",
+		"p0.csv -- -out p.csv":  "-out",
 	} {
 		if o := run(t, dir, append([]string{"init"}, strings.Fields(args)...)...); o.code == 0 || !strings.Contains(o.stderr, want) {
 			t.Errorf("output of init %s:\n%s\nwant %s", args, o.stderr, want)

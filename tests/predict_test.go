@@ -110,6 +110,15 @@ func TestPredictFaults(t *testing.T) {
 			t.Errorf("%s: code %d, want %q: %s", flags, o.code, want, o.stderr)
 		}
 	}
+	must(t, dir, "export -resume "+model+" -out models -name ctr")
+	for folder, want := range map[string]string{
+		"models": "this folder holds models: give the folder of one, such as models/ctr", model: "this is a run directory: give it as -resume",
+		model + "/checkpoints": "neither an exported model nor", "models/none": "no such file",
+	} {
+		if o := run(t, dir, "predict", "-model", folder, "-data", "clicks.csv", "-out", "x.csv"); o.code != 1 || !strings.Contains(o.stderr, want) {
+			t.Errorf("-model %s: code %d, want %q: %s", folder, o.code, want, o.stderr)
+		}
+	}
 	if o := must(t, dir, "-np 2 "+predict+"-data bad.csv -max-bad 1 -columns age -out bad.out.csv"); !strings.Contains(o.stdout, "rows   2, 1 of them without a prediction (age, score) written to bad.out.csv") {
 		t.Errorf("bad.csv: %s%s", o.stdout, o.stderr)
 	}

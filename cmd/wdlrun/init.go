@@ -200,6 +200,9 @@ func writeNew(path string, b []byte) error {
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("init: %s exists; remove it first or choose another name", path)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("init: -out %s: there is no folder %s: make it, or choose another name", path, filepath.Dir(path))
+	}
 	if err != nil {
 		return fmt.Errorf("init: %w", err)
 	}

@@ -105,7 +105,7 @@ func (s *Set) Look(i int) error {
 	case named:
 		s.Fields = union(s.Fields, names)
 	case s.Source.Header && !slices.Equal(names, s.Fields):
-		return fmt.Errorf("%s: its header differs from the header of %s: %s, there: %s",
+		return fmt.Errorf("%s: its header differs from the header of %s: %s, there: %s; write the same columns in the same order to all files",
 			f.Name, s.Files[0].Name, strings.Join(names, ","), strings.Join(s.Fields, ","))
 	}
 	return nil

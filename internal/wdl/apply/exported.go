@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
@@ -92,7 +93,7 @@ func newestVersion(dir string) (string, error) {
 		}
 	}
 	if newest < 0 {
-		return dir, nil
+		return dir, noModel(dir)
 	}
 	return filepath.Join(dir, strconv.FormatInt(newest, 10)), nil
 }
@@ -147,3 +148,17 @@ func (s *scoring) LogitsOf(label int) []float32 { return s.logit[label*s.rows : 
 
 // Unknown returns the number of values whose keys have no row, by feature.
 func (s *scoring) Unknown() []int64 { return s.unknown }
+
+// noModel returns an error if a folder without versions is not an exported model.
+func noModel(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "MANIFEST.json")); err == nil {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, checkpoint.Folder)); err == nil {
+		return fmt.Errorf("predict: -model %s: this is a run directory: give it as -resume", dir)
+	}
+	if below, err := filepath.Glob(filepath.Join(dir, "*", "*", "MANIFEST.json")); err == nil && len(below) > 0 {
+		return fmt.Errorf("predict: -model %s: this folder holds models: give the folder of one, such as %s", dir, filepath.Dir(filepath.Dir(below[0])))
+	}
+	return fmt.Errorf("predict: -model %s: this is neither an exported model nor a folder of its versions: wdlrun export writes one", dir)
+}
