@@ -159,7 +159,13 @@ func TestMisusePanics(t *testing.T) {
 	trained := new(Arena)
 	trained.Add(Param{Name: "w", Rows: 1, Cols: 1})
 	fatal.If(t, trained.Build(Config{Groups: []Group{{Rule: optim.Rule{Kind: "adam"}}}}))
+	var sized Arena
+	linear := NewLinear(&sized, "head", 3, 2, false)
+	fatal.If(t, sized.Build(Config{}))
 	for name, f := range map[string]func(){
+		"dense: linear head: Forward: 5 values for 2×3":  func() { _, _ = linear.Forward(make([]float32, 5), 2, true) },
+		"dense: linear head: Backward: 5 values for 2×2": func() { _, _ = linear.Backward(make([]float32, 5), 2) },
+
 		"dense: Arena.Apply: step 0: steps count from 1": func() { trained.Apply(optim.Step{}) },
 
 		"dense: Arena.Add":     func() { built.Add(Param{Name: "late"}) },

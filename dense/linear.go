@@ -1,6 +1,7 @@
 package dense
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/wdlrun/wdlrun/internal/f32"
@@ -102,6 +103,7 @@ func (l *Linear) Name() string { return l.name }
 // Forward implements Layer; x is rows×in, the result rows×out. Weights must not change
 // between Forward and Backward. Forward packs them again after a change of Arena.Version.
 func (l *Linear) Forward(x []float32, rows int, train bool) ([]float32, error) {
+	l.check("Forward", x, rows, l.in)
 	l.pack()
 	l.y = grow(l.y, rows*l.out)
 	l.zeros.input(l.arena.scratch.Forward(l.y, x, &l.packed, l.bias(), rows, l.relu))
@@ -119,6 +121,7 @@ func (l *Linear) pack() {
 
 // Backward implements Layer; dy is rows×out, the result rows×in.
 func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
+	l.check("Backward", dy, rows, l.out)
 	if l.relu && !l.before {
 		f32.ReLUGrad(dy, l.y)
 	}
@@ -137,6 +140,13 @@ func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
 	}
 	l.zeros.gradient(l.arena.scratch.GradInput(l.dx, dy, &l.packed, rows, gate))
 	return l.dx, nil
+}
+
+// check panics unless x is a rows×cols matrix.
+func (l *Linear) check(call string, x []float32, rows, cols int) {
+	if len(x) != rows*cols {
+		panic(fmt.Sprintf("dense: linear %s: %s: %d values for %d×%d", l.name, call, len(x), rows, cols))
+	}
 }
 
 // follow makes l compute the gradient of prev's ReLU in the same product as the gradient of
