@@ -1,7 +1,6 @@
 package input
 
 import (
-	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -12,18 +11,14 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
-
-//go:generate sh -c "protoc --go_out=. --go_opt=paths=source_relative example.proto && mv example.pb.go example_pb_test.go"
 
 var (
 	file    = flag.String("file", "", "BenchmarkLibrary: read `FILE`, such as one that wdlrun gen wrote")
@@ -78,8 +73,6 @@ func libraryFor(s schema.Source) func(path string) (records int64, err error) {
 		return func(path string) (int64, error) { return readCSV(path, comma) }
 	case "tsv", "criteo":
 		return func(path string) (int64, error) { return readCSV(path, '\t') }
-	case "tfrecord":
-		return readExamples
 	case "jsonl":
 		return readObjects
 	case "parquet":
@@ -116,39 +109,6 @@ func readObjects(path string) (n int64, err error) {
 	for ; ; n++ {
 		if err := d.Decode(&record); err != nil {
 			return n, atEnd(err)
-		}
-	}
-}
-
-// readExamples decodes the records of a TFRecord file into one message. It ignores
-// checksums.
-func readExamples(path string) (n int64, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	in := bufio.NewReaderSize(f, 1<<20)
-	var header [tfrecord.HeaderBytes]byte
-	var record []byte
-	example := new(Example)
-	for ; ; n++ {
-		if _, err := io.ReadFull(in, header[:]); err != nil {
-			return n, atEnd(err)
-		}
-		size, err := tfrecord.Header(header[:])
-		if err != nil {
-			return n, err
-		}
-		if record = record[:0]; cap(record) < size+tfrecord.FooterBytes {
-			record = make([]byte, 0, 2*size+tfrecord.FooterBytes)
-		}
-		record = record[:size+tfrecord.FooterBytes]
-		if _, err := io.ReadFull(in, record); err != nil {
-			return n, err
-		}
-		if err := proto.Unmarshal(record[:size], example); err != nil {
-			return n, err
 		}
 	}
 }
