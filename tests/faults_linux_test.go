@@ -636,4 +636,10 @@ func TestNextOfAnotherLauncher(t *testing.T) {
 	if err != nil || len(kept) != 1 {
 		t.Errorf("the verdict file: %q, %v", kept, err)
 	}
+	cmd := command(t, dir, "train", "-set", "train.epochs=1")
+	cmd.Env = append(os.Environ(), "WDLRUN_RANK=0", "WDLRUN_SIZE=1", "WDLRUN_LOCAL_RANK=0", "WDLRUN_LOCAL_SIZE=1", "WDLRUN_JOB=one", "WDLRUN_RENDEZVOUS="+dir)
+	fatal.If(t, cmd.Start())
+	if o := end(t, cmd); o.code != 0 || !strings.Contains(o.stdout, "\nnext           … ") {
+		t.Errorf("exit code %d, no … in\n%s%s", o.code, o.stdout, o.stderr)
+	}
 }
