@@ -57,7 +57,7 @@ func TestPredictExported(t *testing.T) {
 		t.Errorf("two models: %v", err)
 	}
 	o.Eval.Resume, o.Model = "", t.TempDir()
-	if _, err := predict(t, 1, o, &memoryOutput{most: 1}); err == nil || !strings.Contains(err.Error(), "MANIFEST.json") {
+	if _, err := predict(t, 1, o, &memoryOutput{most: 1}); err == nil || !strings.Contains(err.Error(), "neither an exported model nor a folder of its versions") {
 		t.Errorf("no model: %v", err)
 	}
 }
