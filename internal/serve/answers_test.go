@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // sub appends a field of bytes.
@@ -334,6 +336,22 @@ func TestDrain(t *testing.T) {
 	r.hold <- struct{}{}
 	must(t, <-answered)
 	must(t, <-down)
+}
+
+// TestASilentConnectionDoesNotDelayTheEnd: a client that connects and sends nothing delays the
+// end of the server by at most headerWait.
+func TestASilentConnectionDoesNotDelayTheEnd(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	r := start(t, Options{}, nil, 1)
+	c, err := net.Dial("tcp", r.conn.Target())
+	must(t, err)
+	defer c.Close()
+	_, err = r.call(context.Background(), "PredictionService/Predict", predicting()) // a connection accepted later
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*headerWait)
+	defer cancel()
+	must(t, r.Shutdown(ctx))
 }
 
 func TestMetrics(t *testing.T) {

@@ -45,8 +45,8 @@ type Options struct {
 const (
 	queuePerThread = 64
 	defaultBytes   = 16 << 20
-	headerWait     = 10 * time.Second
-	bodyWait       = time.Minute // for a whole request
+	headerWait     = 10 * time.Second // also for the handshake of gRPC, for which the end of a server waits
+	bodyWait       = time.Minute      // for a whole request
 	idleWait       = 2 * time.Minute
 	mostHeader     = 64 << 10
 	// windowBytes is the number of bytes that a client sends before it waits. A fixed number
@@ -97,7 +97,7 @@ func New(o Options) *Server {
 	s.setHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true),
 		grpc.NumStreamWorkers(uint32(o.Threads)), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
-		grpc.ReadBufferSize(readBytes)}
+		grpc.ReadBufferSize(readBytes), grpc.ConnectionTimeout(headerWait)}
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
 	}
@@ -175,7 +175,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-stopped:
 	case <-ctx.Done():
-		err = errors.Join(err, ctx.Err())
+		err = ctx.Err()
 		s.grpc.Stop()
 		<-stopped
 	}
