@@ -13,7 +13,7 @@ import (
 // TestOnlyAHeader: a file without records is an error, whatever its header.
 func TestOnlyAHeader(t *testing.T) {
 	for _, header := range []string{"user,movie,rating\n", "click,age\n"} {
-		if _, err := First(datatest.Write(t, "x.csv", header), 0); err == nil || !strings.Contains(err.Error(), "x.csv: it has only a header line, no records") {
+		if _, err := First(datatest.Write(t, "x.csv", header), 0); err == nil || !strings.Contains(err.Error(), "x.csv: it has only a header line, no records; check the program") {
 			t.Errorf("%q: %v", header, err)
 		}
 	}

@@ -186,7 +186,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 	}
 	records = records[:min(len(records), s.Rows)] // one more was read, for the header
 	if in.Rows = len(records); in.Rows == 0 {
-		return fmt.Errorf("%s: it has only a header line, no records", first.Name)
+		return fmt.Errorf("%s: it has only a header line, no records; check the program that wrote it", first.Name)
 	}
 	in.columns(names, records, func(column int) func(string) string { return in.placeOf(s, all, column, len(names)) })
 	in.guessLabel(s)
