@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -28,8 +29,8 @@ type Line struct {
 	Metrics *metrics.Metrics `json:"metrics,omitempty"`
 }
 
-// metricsLog appends lines to metrics.jsonl. An error does not fail the training: the first
-// one is reported, and writing stops. metricsLog also notices that the run directory was
+// metricsLog appends lines to metrics.jsonl. An error does not fail the training. Lines that
+// cannot be written, for example on a full disk, are missing. metricsLog also notices that the run directory was
 // deleted or moved during the training; see restore.
 type metricsLog struct {
 	dir    string
@@ -37,6 +38,7 @@ type metricsLog struct {
 	is     fs.FileInfo // info of dir when the file was opened
 	file   *os.File
 	unlock func() // unlocks the directory made by restore
+	lost   int    // lines that could not be written since the last one that could
 	warn   func(string)
 }
 
@@ -143,7 +145,26 @@ func (m *metricsLog) write(line []byte) {
 	if m == nil || m.file == nil {
 		return
 	}
-	if _, err := m.file.Write(append(line, '\n')); err != nil {
+	n, err := m.file.Write(append(line, '\n'))
+	switch {
+	case err != nil:
+		m.lose(n, err)
+	case m.lost > 0:
+		m.warn(fmt.Sprintf("metrics are kept again; %s lacks %s", m.file.Name(), plural.Of(m.lost, "line")))
+		m.lost = 0
+	}
+}
+
+// lose removes the n bytes of a line that could not be written.
+func (m *metricsLog) lose(n int, err error) {
+	if m.lost++; m.lost == 1 {
+		m.warn(fmt.Sprintf("metrics are not kept: %v", err))
+	}
+	info, err := m.file.Stat()
+	if err == nil && n > 0 {
+		err = m.file.Truncate(info.Size() - int64(n))
+	}
+	if err != nil {
 		m.fail(err)
 	}
 }
