@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -244,6 +245,17 @@ func TestForGood(t *testing.T) {
 			t.Errorf("blamed %d: %+v", blamed, d.Verdict)
 		} else if got := d.Verdict.String(); want && got != "no such file" || !want && got != "rank 0 failed in phase scan, step 0: no such file" {
 			t.Errorf("blamed %d: %s", blamed, got)
+		}
+	}
+}
+
+// TestHintsOfSignals: only a signal that ends a process with a stack refers to one.
+func TestHintsOfSignals(t *testing.T) {
+	for signal, want := range map[syscall.Signal]string{
+		syscall.SIGKILL: "out of memory", syscall.SIGTERM: "another process", syscall.SIGINT: "another process", syscall.SIGHUP: "another process", syscall.SIGSEGV: "for a stack",
+	} {
+		if hint := (&Verdict{Kind: Killed, Signal: int(signal)}).Hint(); !strings.Contains(hint, want) {
+			t.Errorf("%v: %q, want %q", signal, hint, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -193,6 +194,8 @@ func (v *Verdict) Hint() string {
 		return "use a smaller batch, smaller tables or more hosts, or raise the limit of memory; train -plan estimates what a training needs"
 	case v.Kind == Killed && v.Signal == int(syscall.SIGKILL):
 		return "if no user killed it, the host may have run out of memory (see its kernel log): use a smaller batch, smaller tables or more hosts"
+	case v.Kind == Killed && slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}, syscall.Signal(v.Signal)):
+		return "another process sent it this signal, such as a user or a service that stops"
 	case v.Kind == Killed:
 		return "see the output of the rank above for a stack"
 	case v.Kind == Exited:
