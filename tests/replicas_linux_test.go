@@ -45,6 +45,19 @@ func TestContinuesFromMemory(t *testing.T) {
 	}
 }
 
+// TestReplicasLimitTheRanksLeftOut: two replicas need two ranks, so the last two are replaced and
+// not left out, although -min-np allows one.
+func TestReplicasLimitTheRanksLeftOut(t *testing.T) {
+	t.Parallel()
+	o := run(t, t.TempDir(), append([]string{"-np", "2", "-restarts", "3", "-min-np", "1", "train", "-replicas", "2", "-chaos", "kill:0@step25,kill:1@step25", "--json"}, short...)...)
+	if o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	if r := parseTrained(t, o); r.WorldSize != 2 {
+		t.Errorf("%d ranks at the end, want 2", r.WorldSize)
+	}
+}
+
 // TestCutLink: if only a link is lost, all ranks keep running and form the group again.
 func TestCutLink(t *testing.T) {
 	patient.Long(t)

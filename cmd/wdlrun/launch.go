@@ -347,7 +347,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	job := launcher.Job{
 		Name: rank.NewKey().Hex()[:16], Plan: plan, Command: command, Dir: c.String("wdir"), Env: append(withLinks(c, os.Environ()), remote.Pass...), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
-		Judged: printVerdict, Word: printObservation, Restarts: restarts(c, what.replicas), MinRanks: c.Int("min-np"), Heals: what.replicas > 1, Again: p.again(command, what.resumes),
+		Judged: printVerdict, Word: printObservation, Restarts: restarts(c, what.replicas), MinRanks: minRanks(c, what.replicas), Heals: what.replicas > 1, Again: p.again(command, what.resumes),
 		Saves: saves(what.resumes), Remote: remote,
 	}
 	if what.print != nil { // a command of wdlrun
@@ -398,6 +398,14 @@ func crowded(c *cli.Context, plan launcher.Plan) error {
 		return nil
 	}
 	return fmt.Errorf("-np %d: all ranks would run on this host, which has %s: one rank per core is a good number; to start them anyway, give -oversubscribe", np, plural.Of(cores, "core"))
+}
+
+// minRanks returns the minimum number of ranks of a restart: each of the replicas needs one.
+func minRanks(c *cli.Context, replicas int) int {
+	if !c.IsSet("min-np") {
+		return 0
+	}
+	return max(c.Int("min-np"), replicas)
 }
 
 // restarts returns how often a job may fail without a new step in between. The default for
