@@ -153,7 +153,7 @@ func (m *gauge) measure(c *Comm, tag Tag, windows bool, tries int) error {
 	// copies it twice, which is not faster than summing it.
 	l.Beta = max(l.Beta, l.Gamma)
 	if post != nil {
-		l.Post = min(l.Alpha, max((m.p/measureRounds-l.Alpha)/float64(c.size-2), leastPost))
+		l.Post = min(l.Alpha, max((m.p/measureRounds-l.Alpha)/float64(c.size-2), minPost))
 	}
 	m.level = l
 	return nil
@@ -189,8 +189,8 @@ func repeated(times int, f, last func() error) func() error {
 	}
 }
 
-// leastPost replaces a measured post of 0 seconds.
-const leastPost = 1e-9
+// minPost replaces a measured post of 0 seconds.
+const minPost = 1e-9
 
 // seconds runs f and returns its duration in seconds.
 func seconds(f func() error) (float64, error) {

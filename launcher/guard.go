@@ -64,8 +64,8 @@ type guard struct {
 	groups map[int]bool
 }
 
-// mostGuards bounds the guard processes that a job starts one after the other.
-const mostGuards = 8
+// maxGuards bounds the guard processes that a job starts one after the other.
+const maxGuards = 8
 
 // startGuard starts the guard process with the given command, or none if it is empty. The
 // guard is outside the launcher's process group and survives signals to that group. Every
@@ -121,7 +121,7 @@ func (g *guard) keep() {
 			return
 		default:
 		}
-		if n == mostGuards {
+		if n == maxGuards {
 			g.warn(fmt.Sprintf("the guard process has ended %d times and is not started again: ranks may stay behind if this launcher is killed", n))
 			return
 		}

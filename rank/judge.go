@@ -15,7 +15,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 		return Decision{}
 	}
 	g.wake(now)
-	ran := min(now-g.tick, mostTick)
+	ran := min(now-g.tick, maxTick)
 	g.tick, g.ticked = now, true
 	alone := g.states.active() == 1
 	for i := range g.states {
@@ -46,10 +46,10 @@ func (g *Group) Tick(now time.Duration) Decision {
 const (
 	// early is the silence of a rank after which a line is printed. It is a dozen
 	// heartbeats of a small world and longer than a busy host delays one. It counts only
-	// time for which the driver ran, and each tick adds at most mostTick: if all processes of
+	// time for which the driver ran, and each tick adds at most maxTick: if all processes of
 	// a host are stopped together, no rank is more silent than the others.
-	early    = 2 * time.Second
-	mostTick = 50 * time.Millisecond
+	early   = 2 * time.Second
+	maxTick = 50 * time.Millisecond
 	// recent is the age up to which a heartbeat shows that a rank is alive.
 	recent = 500 * time.Millisecond
 )

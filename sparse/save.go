@@ -178,7 +178,7 @@ func (x *Files) OpenTier(table int, dir string, memory int64) error {
 	return nil
 }
 
-// LeastMemory returns the least memory limit of a table's tier on this rank if its index leaves
-// no memory for rows, and 0 otherwise. The index is never on disk. LeastMemory may be called at
+// MinMemory returns the least memory limit of a table's tier on this rank if its index leaves
+// no memory for rows, and 0 otherwise. The index is never on disk. MinMemory may be called at
 // any time.
-func (x *Files) LeastMemory(table int) int64 { return x.store.tables[table].LeastMemory() }
+func (x *Files) MinMemory(table int) int64 { return x.store.tables[table].MinMemory() }

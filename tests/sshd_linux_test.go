@@ -136,8 +136,8 @@ func (c *cluster) processes(host int) (pids []int) {
 	return pids
 }
 
-// mostEndTime is the documented time within which no process of a job is left.
-const mostEndTime = 10 * time.Second
+// maxEndTime is the documented time within which no process of a job is left.
+const maxEndTime = 10 * time.Second
 
 // empty waits until the processes of jobs have ended on all hosts, and returns the waiting time.
 func (c *cluster) empty(t testing.TB) time.Duration {
@@ -152,8 +152,8 @@ func (c *cluster) empty(t testing.TB) time.Duration {
 		return true
 	})
 	took := time.Since(begin)
-	if took > mostEndTime {
-		t.Errorf("the last process ended after %v, want at most %v", took, mostEndTime)
+	if took > maxEndTime {
+		t.Errorf("the last process ended after %v, want at most %v", took, maxEndTime)
 	}
 	return took
 }
@@ -453,7 +453,7 @@ func (c *cluster) used(t *testing.T) (found []string) {
 }
 
 // killed kills a process of a job of four ranks on two hosts, or cuts a host off. After at most
-// mostEndTime no process is left, also none of its own session and environment whose parent has
+// maxEndTime no process is left, also none of its own session and environment whose parent has
 // ended, and no socket or temporary file.
 func (c *cluster) killed(t *testing.T, victim func(t *testing.T, c *cluster, launcher int), says string) {
 	fatal.If(t, os.MkdirAll(c.folder+"/tmp", 0o700))
@@ -473,8 +473,8 @@ func (c *cluster) killed(t *testing.T, victim func(t *testing.T, c *cluster, lau
 	ended, left := time.Since(begin), c.empty(t)
 	c.do(t, c.hub, "ip link set v1 up")
 	t.Logf("the job ended after %v, the last process %v later", ended.Round(10*time.Millisecond), left.Round(10*time.Millisecond))
-	if ended+left > mostEndTime {
-		t.Errorf("the last process ended %v after the fault, want at most %v", ended+left, mostEndTime)
+	if ended+left > maxEndTime {
+		t.Errorf("the last process ended %v after the fault, want at most %v", ended+left, maxEndTime)
 	}
 	if after := c.used(t); !slices.Equal(before, after) {
 		t.Errorf("sockets and files before the job: %q\nand after it: %q", before, after)

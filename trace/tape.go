@@ -38,7 +38,7 @@ type mark struct {
 const (
 	chunkBytes = 4096
 	spanBytes  = 24 // reserved for each span, with its exchanges
-	mostBytes  = 6 * binary.MaxVarintLen64
+	maxBytes   = 6 * binary.MaxVarintLen64
 
 	_ = uint(31 - Phases) // a phase has five bits, and one number marks an exchange
 )
@@ -54,7 +54,7 @@ func newTape(keep int) tape {
 
 // chunk returns the used part of a chunk with space for another span.
 func (t *tape) chunk() []byte {
-	if c := &t.chunks[t.at]; chunkBytes-c.bytes < mostBytes {
+	if c := &t.chunks[t.at]; chunkBytes-c.bytes < maxBytes {
 		t.at = (t.at + 1) % len(t.chunks)
 		c = &t.chunks[t.at]
 		t.spans -= c.spans

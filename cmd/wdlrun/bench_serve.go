@@ -90,11 +90,11 @@ func (p *program) benchServe(c *cli.Context) error {
 		return fmt.Errorf("bench serve: %w", err)
 	}
 	const (
-		different   = 64 // enough distinct requests that no cache of the target has the answer
-		mostPending = 10_000
+		different  = 64 // enough distinct requests that no cache of the target has the answer
+		maxPending = 10_000
 	)
 	o := serve.Options{
-		Load:   serve.Load{Rate: c.Float64("rate"), Arrivals: c.String("arrivals"), Timeout: c.Duration("timeout"), MostPending: mostPending},
+		Load:   serve.Load{Rate: c.Float64("rate"), Arrivals: c.String("arrivals"), Timeout: c.Duration("timeout"), MaxPending: maxPending},
 		Target: c.String("target"), Connections: c.Int("connections"), Time: c.Duration("d"), Turn: c.Duration("turn"),
 		Swap: c.Duration("swap"), Model: c.String("model"), Base: c.String("base"),
 	}

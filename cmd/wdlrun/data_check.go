@@ -95,9 +95,9 @@ func (p *program) dataCheck(c *cli.Context) error {
 	if c.Int("show") < 1 || c.Int64("max-bad") < 0 {
 		return errors.New("data check: -show must be at least 1, -max-bad at least 0")
 	}
-	mostBad := c.Int64("max-bad")
+	maxBad := c.Int64("max-bad")
 	if !c.IsSet("max-bad") {
-		mostBad = t.source.MaxBad
+		maxBad = t.source.MaxBad
 	}
 	check := p.checkRecords
 	if c.String("config") != "" {
@@ -107,7 +107,7 @@ func (p *program) dataCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Format, r.OK, r.Faults = formatName(t.source), r.Bad <= mostBad, []faultAt{}
+	r.Format, r.OK, r.Faults = formatName(t.source), r.Bad <= maxBad, []faultAt{}
 	for i := range faults {
 		f := &faults[i]
 		at := faultAt{File: f.File, Line: f.Line, Row: f.Row, Reason: f.Reason(), Records: 1 + f.Same}
@@ -276,9 +276,9 @@ func scanAll(ctx context.Context, d *data.Dataset, fit *encode.Fit, progress fun
 	return all, nil
 }
 
-// mostMislabelled is the share of records with the same unusable label above which the
+// maxMislabelled is the share of records with the same unusable label above which the
 // configuration is probably wrong, not the records.
-const mostMislabelled = 0.01
+const maxMislabelled = 0.01
 
 // isMissing reports whether a value means that there is none.
 func (t *table) isMissing(value string) bool {
@@ -294,7 +294,7 @@ func (p *program) printChecked(r checked, faults []record.Fault, t table) {
 		}
 		fmt.Fprintln(p.stdout, line)
 		more -= n
-		labels = labels || r.Config && n > 1 && faults[i].Column == t.label.Field && !t.isMissing(faults[i].Value) && float64(n) > mostMislabelled*float64(r.Records+r.Bad)
+		labels = labels || r.Config && n > 1 && faults[i].Column == t.label.Field && !t.isMissing(faults[i].Value) && float64(n) > maxMislabelled*float64(r.Records+r.Bad)
 	}
 	if more > 0 {
 		fmt.Fprintf(p.stdout, "… and %d more\n", more)

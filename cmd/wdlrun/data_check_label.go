@@ -46,7 +46,7 @@ func (t *table) untrainable(d *data.Dataset, n *data.Counts) string {
 
 // labelValues counts the values of the label field and returns the most frequent ones.
 func (t *table) labelValues(ctx context.Context, by *progress) ([]labelValue, error) {
-	const shown, mostCounted = 5, 1 << 16
+	const shown, maxCounted = 5, 1 << 16
 	f, err := t.open()
 	if err != nil || !slices.Contains(f.Fields(), t.label.Field) {
 		return nil, err // a derived label is not in the files
@@ -57,7 +57,7 @@ func (t *table) labelValues(ctx context.Context, by *progress) ([]labelValue, er
 		if lists[0].Len() > 0 {
 			text = record.CutLong(lists[0].Append(nil, 0))
 		}
-		if _, known := counts[string(text)]; known || len(counts) < mostCounted {
+		if _, known := counts[string(text)]; known || len(counts) < maxCounted {
 			counts[string(text)]++
 		}
 		return nil

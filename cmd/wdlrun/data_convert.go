@@ -342,7 +342,7 @@ func (p *program) typesOf(c *cli.Context, v *conversion) error {
 }
 
 // convert writes the records.
-func (p *program) convert(ctx context.Context, mostBad int64, v conversion) (w record.Walked, bytes int64, err error) {
+func (p *program) convert(ctx context.Context, maxBad int64, v conversion) (w record.Walked, bytes int64, err error) {
 	out, err := v.target.create(v.columns, v.source.Missing)
 	if err != nil {
 		return w, 0, err
@@ -355,8 +355,8 @@ func (p *program) convert(ctx context.Context, mostBad int64, v conversion) (w r
 		}
 		return out.Write(lists)
 	}, p.progress.read("convert", v.files.Bytes()))
-	if err == nil && w.Bad > mostBad {
-		err = fmt.Errorf("%d records cannot be read, -max-bad is %d; the first: %w", w.Bad, mostBad, &w.Faults[0])
+	if err == nil && w.Bad > maxBad {
+		err = fmt.Errorf("%d records cannot be read, -max-bad is %d; the first: %w", w.Bad, maxBad, &w.Faults[0])
 	}
 	if err != nil {
 		out.abandon()

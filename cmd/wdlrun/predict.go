@@ -185,8 +185,8 @@ func (p *program) predictRank(ctx context.Context, c *cli.Context, m *member.Mem
 	return r, withBadRecordHint(err, "predict", "leave the predictions of up to N such records empty")
 }
 
-// mostShort is the maximum length of a line that the launcher does not split.
-const mostShort = 64 << 10
+// maxShort is the maximum length of a line that the launcher does not split.
+const maxShort = 64 << 10
 
 // shortLines rejects lines that the launcher would split.
 type shortLines struct {
@@ -196,8 +196,8 @@ type shortLines struct {
 
 func (s *shortLines) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) {
-		if s.open += len(line); s.open > mostShort {
-			return 0, fmt.Errorf("a line is longer than the %d bytes that standard output takes: give -out FILE, or copy fewer -columns", mostShort)
+		if s.open += len(line); s.open > maxShort {
+			return 0, fmt.Errorf("a line is longer than the %d bytes that standard output takes: give -out FILE, or copy fewer -columns", maxShort)
 		}
 		if line[len(line)-1] == '\n' {
 			s.open = 0

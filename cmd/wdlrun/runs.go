@@ -230,7 +230,7 @@ func runsCSV(to io.Writer, all []*runs.Summary) error {
 
 // Columns of the text table.
 const (
-	mostDiffering = 6
+	maxDiffering  = 6
 	widestSetting = 32
 )
 
@@ -243,7 +243,7 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
 		return nil
 	}
 	differ := runs.Differing(all)
-	shown := differ[:min(len(differ), mostDiffering)]
+	shown := differ[:min(len(differ), maxDiffering)]
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "run\tstate\ttime")
 	var noted []string

@@ -201,8 +201,8 @@ func sweepOptions(c *cli.Context, base *config.Config) (o sweep.Options, err err
 			return o, errors.New("sweep: -method grid trains every combination: leave out -trials")
 		}
 	case sweep.ASHA:
-		if o.Eta, o.MinEpochs = c.Int("eta"), c.Int("min-epochs"); o.Eta < 2 || o.Eta > sweep.MostValues {
-			return o, fmt.Errorf("sweep: -eta %d: from 2 to %d", o.Eta, sweep.MostValues)
+		if o.Eta, o.MinEpochs = c.Int("eta"), c.Int("min-epochs"); o.Eta < 2 || o.Eta > sweep.MaxValues {
+			return o, fmt.Errorf("sweep: -eta %d: from 2 to %d", o.Eta, sweep.MaxValues)
 		}
 	case sweep.Random:
 	default:
@@ -215,8 +215,8 @@ func sweepOptions(c *cli.Context, base *config.Config) (o sweep.Options, err err
 	if o.Method != sweep.ASHA && (c.IsSet("eta") || c.IsSet("min-epochs")) {
 		return o, errors.New("sweep: -eta and -min-epochs belong to -method asha")
 	}
-	if o.Trials > sweep.MostTrials || o.Repeats > sweep.MostRepeats {
-		return o, fmt.Errorf("sweep: at most %d trials and %d repeats are possible", sweep.MostTrials, sweep.MostRepeats)
+	if o.Trials > sweep.MaxTrials || o.Repeats > sweep.MaxRepeats {
+		return o, fmt.Errorf("sweep: at most %d trials and %d repeats are possible", sweep.MaxTrials, sweep.MaxRepeats)
 	}
 	if full.Data.ValidFraction == 0 && len(full.Data.Valid) == 0 {
 		return o, errors.New("sweep: trials are compared on validation data, and the configuration has none: hold some out with -set data.valid_fraction=0.1, or name files in data.valid")
@@ -428,8 +428,8 @@ func (s *sweeping) writeResults() error {
 	return save.WriteFile(s.dir, sweepBest, append([]byte(head.String()), c.YAML()...))
 }
 
-// mostShown is the maximum number of trials in the text table.
-const mostShown = 20
+// maxShown is the maximum number of trials in the text table.
+const maxShown = 20
 
 func (s *sweeping) print(w io.Writer, np int) {
 	head := []string{"trial", "state", "epochs", s.Options.Metric, "deviation", "seconds"}
@@ -438,7 +438,7 @@ func (s *sweeping) print(w io.Writer, np int) {
 	}
 	rows := [][]string{head}
 	all := s.Ranking()
-	for _, t := range all[:min(len(all), mostShown)] {
+	for _, t := range all[:min(len(all), maxShown)] {
 		row := []string{fmt.Sprint(t.Number), report.SweepState(s.Sweep, t), "-", "-", "-", "-"}
 		if peak := s.Peak(t); peak != nil {
 			mean, deviation := sweep.Spread(sweep.Of(peak, s.Options.Metric, false))
@@ -465,7 +465,7 @@ func (s *sweeping) print(w io.Writer, np int) {
 		}
 	}
 	fmt.Fprint(w, aligned(rows))
-	if n := len(all) - mostShown; n > 0 {
+	if n := len(all) - maxShown; n > 0 {
 		fmt.Fprintf(w, "%d more trials: see %s\n", n, filepath.Join(s.dir, sweepReport))
 	}
 	fmt.Fprintln(w)

@@ -493,8 +493,8 @@ func tables(w io.Writer, r report.Result) {
 // notTrained is the reason why values of an evaluation are unknown.
 const notTrained = "training has not seen"
 
-// mostUnknown is the number of features that unknown names.
-const mostUnknown = 8
+// maxUnknown is the number of features that unknown names.
+const maxUnknown = 8
 
 // unknown prints the number of unknown values of the features that have most, also as a
 // share of the samples, and the reason.
@@ -505,7 +505,7 @@ func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
 	var all []string
 	most := func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) }
 	names := slices.SortedFunc(maps.Keys(counts), most)
-	for _, name := range names[:min(len(names), mostUnknown)] {
+	for _, name := range names[:min(len(names), maxUnknown)] {
 		n := fmt.Sprintf("%s %d", name, counts[name])
 		if samples > 0 {
 			n += fmt.Sprintf(" (%.3g %%)", 100*float64(counts[name])/float64(samples))

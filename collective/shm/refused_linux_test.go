@@ -45,9 +45,9 @@ func refuse(call, argument, value uint32, errno unix.Errno) error {
 	return nil
 }
 
-// TestRefusedFilesAreSaid: if a rank cannot create a memory file, no rank connects, and all
+// TestMemfdFailureIsReportedByAllRanks: if a rank cannot create a memory file, no rank connects, and all
 // report the rank and the reason.
-func TestRefusedFilesAreSaid(t *testing.T) {
+func TestMemfdFailureIsReportedByAllRanks(t *testing.T) {
 	key := rank.NewKey()
 	p := start(t, 1, 2, key, noFiles)
 	l, err := Listen(Config{Rank: 0, Size: 2, Key: key[:], Timeout: patient.Longest})
@@ -65,9 +65,9 @@ func TestRefusedFilesAreSaid(t *testing.T) {
 	}
 }
 
-// TestFullMemoryIsOrdinaryMemory: if one rank cannot allocate a window, all ranks get ordinary
+// TestWindowFallsBackToHeapMemory: if one rank cannot allocate a window, all ranks get ordinary
 // memory and calls continue to work.
-func TestFullMemoryIsOrdinaryMemory(t *testing.T) {
+func TestWindowFallsBackToHeapMemory(t *testing.T) {
 	key := rank.NewKey()
 	p := start(t, 1, 2, key, noMemory)
 	l, err := Listen(Config{Rank: 0, Size: 2, Key: key[:], Timeout: patient.Longest})

@@ -51,9 +51,9 @@ func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) err
 	return errs
 }
 
-// TestMistakesOverTwoTransports makes ranks call differently while some wait in shared memory
+// TestMismatchedCallsAcrossTransports makes ranks call differently while some wait in shared memory
 // and others for messages. All ranks must return the error that calls differ.
-func TestMistakesOverTwoTransports(t *testing.T) {
+func TestMismatchedCallsAcrossTransports(t *testing.T) {
 	ones := func() []float32 { return []float32{1, 1, 1} }
 	for name, body := range map[string]func(c *collective.Comm) error{
 		// Rank 0 waits in shared memory for rank 1, which waits for messages instead.
@@ -97,9 +97,9 @@ func TestMistakesOverTwoTransports(t *testing.T) {
 	}
 }
 
-// TestLateRanksMakeNoMistake: long waits, in shared memory and for messages, are not reported as
+// TestSlowRanksAreNotMismatches: long waits, in shared memory and for messages, are not reported as
 // a mistake.
-func TestLateRanksMakeNoMistake(t *testing.T) {
+func TestSlowRanksAreNotMismatches(t *testing.T) {
 	links := group(t, 3)
 	defer closeAll(links)
 	for r, err := range onHosts(t, links, func(c *collective.Comm) error {

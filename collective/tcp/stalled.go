@@ -24,9 +24,9 @@ func (s *slot) look() {
 	}
 }
 
-// leastStill is the number of consecutive looks in one sleep after which a lane has
+// minStill is the number of consecutive looks in one sleep after which a lane has
 // stalled: one second.
-const leastStill = 4
+const minStill = 4
 
 // Stalled returns the messages from and to other hosts on which nothing has moved for at
 // least one second. It never waits for an exchange.
@@ -37,7 +37,7 @@ func (t *Transport) Stalled() (all []collective.Stalled) {
 		for _, lanes := range [2][]lane{s.lanes, s.posts} {
 			for k := range lanes {
 				n := &lanes[k]
-				if !s.waiting || n.still < leastStill {
+				if !s.waiting || n.still < minStill {
 					continue
 				}
 				if n.blockedOut {

@@ -131,7 +131,7 @@ func (t *Transport) watch() {
 		case <-tick.C:
 			for i := range t.slots {
 				t.slots[i].look()
-				if looks := t.slots[i].stalled(); looks >= leastStill && bits.OnesCount(looks) == 1 {
+				if looks := t.slots[i].stalled(); looks >= minStill && bits.OnesCount(looks) == 1 {
 					t.probe()
 				}
 			}

@@ -111,7 +111,7 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 		return err
 	}
 	o = o.withDefaults()
-	most := o.mostBytes()
+	most := o.maxBytes()
 	b, err := newBuffers(c, most)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
@@ -145,8 +145,8 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 	return nil
 }
 
-// mostBytes returns the size of the largest buffer that an operation needs.
-func (o Options) mostBytes() int {
+// maxBytes returns the size of the largest buffer that an operation needs.
+func (o Options) maxBytes() int {
 	sized := o.Turns != nil || slices.ContainsFunc(o.Ops, func(name string) bool {
 		op, _ := find(name)
 		return op.sized

@@ -41,7 +41,7 @@ func adultSchema() schema.Schema {
 // prepare opens, scans in parts and counts a dataset.
 func prepare(t testing.TB, src schema.Source, s schema.Schema, parts int, patterns ...string) (*Dataset, *encode.Fit) {
 	t.Helper()
-	return prepareWithin(t, limits{leastGroup, mostHeld}, src, s, parts, patterns...)
+	return prepareWithin(t, limits{minGroup, maxHeld}, src, s, parts, patterns...)
 }
 
 // tiny limits keep even a small dataset from being shuffled as a whole.

@@ -59,7 +59,7 @@ type burst struct {
 const (
 	maxBusyWaits = 8        // waits without a rest of the loader before a helper is started
 	growDepth    = 64       // maximum depth, in batches
-	mostAhead    = 16 << 20 // maximum bytes of drafts
+	maxAhead     = 16 << 20 // maximum bytes of drafts
 	soonAhead    = 4 << 20  // maximum bytes of drafts before any wait has shown that they are needed
 )
 
@@ -110,7 +110,7 @@ func (r *Reader) adjust() {
 	}
 	if r.rested.Swap(0) > r.making.Load() {
 		r.busyWaits = 0
-		if n := min(2*r.depth.Load(), growDepth); n*r.size.Load() <= mostAhead {
+		if n := min(2*r.depth.Load(), growDepth); n*r.size.Load() <= maxAhead {
 			r.deepen(int(n))
 		}
 		return

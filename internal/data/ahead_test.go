@@ -82,7 +82,7 @@ func TestEpochsFollowEachOther(t *testing.T) {
 
 // Rows are kept only if all fit, and each is returned unchanged.
 func TestMemo(t *testing.T) {
-	if m := newMemo(mostMemo/8, 1); m != nil {
+	if m := newMemo(maxMemo/8, 1); m != nil {
 		t.Error("too many rows are kept")
 	}
 	const headLabel, headLists = 1, 2 // of rows, see package encode
@@ -176,7 +176,7 @@ func TestAdjust(t *testing.T) {
 	r.oneCPU = false
 	r.deepen(4)
 	r.threads.Store(1)
-	r.size.Store(mostAhead / 16)
+	r.size.Store(maxAhead / 16)
 	is := func(depth, threads int) {
 		t.Helper()
 		if p := r.Pace(); p.Depth != depth || p.Threads != threads || len(r.tokens) != depth {

@@ -49,9 +49,9 @@ type group struct {
 }
 
 const (
-	leastGroup = 64 << 10  // bytes of records in memory
-	mostGroup  = 512 << 10 // keeps the number of groups of the largest datasets within limits
-	fewGroups  = 1 << 18
+	minGroup  = 64 << 10  // bytes of records in memory
+	maxGroup  = 512 << 10 // keeps the number of groups of the largest datasets within limits
+	fewGroups = 1 << 18
 )
 
 // limits are bytes of records in memory: the minimum of a group, and the maximum of a
@@ -61,7 +61,7 @@ type limits struct{ group, held int64 }
 // groupBytes returns the bytes of records that make a group of d.
 func groupBytes(d *Dataset) int64 {
 	n := d.limits.group
-	for n < mostGroup && d.Bytes()/n > fewGroups {
+	for n < maxGroup && d.Bytes()/n > fewGroups {
 		n *= 2
 	}
 	return n
@@ -101,10 +101,10 @@ func (c *Counts) tooBad(most int64) error {
 
 const (
 	countsMagic = "wdlcnt12\n"
-	mostFaults  = 8 // reasons kept per dataset
-	mostText    = 1 << 12
-	mostGroups  = 1 << 26                                     // of a span
-	mostColumns = schema.MostLabels + 1 + 2*schema.MostInputs // labels, the sample weight, the fields of features, and their weights
+	maxFaults   = 8 // reasons kept per dataset
+	maxText     = 1 << 12
+	maxGroups   = 1 << 26                                   // of a span
+	maxColumns  = schema.MaxLabels + 1 + 2*schema.MaxInputs // labels, the sample weight, the fields of features, and their weights
 )
 
 // Marshal encodes c for Merge.
@@ -130,7 +130,7 @@ func (c *Counts) Marshal() []byte {
 			b = binary.AppendUvarint(b, uint64(x))
 		}
 		for _, text := range []string{f.File, f.Column, f.Value, f.Want} {
-			text = text[:min(len(text), mostText)]
+			text = text[:min(len(text), maxText)]
 			b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 		}
 	}
@@ -208,7 +208,7 @@ func mergeFaults(a, b []record.Fault) (joint []record.Fault) {
 	for _, f := range all {
 		if i := slices.IndexFunc(joint, func(x record.Fault) bool { return x.Like(&f) }); i >= 0 {
 			joint[i].Same += 1 + f.Same
-		} else if len(joint) < mostFaults {
+		} else if len(joint) < maxFaults {
 			joint = append(joint, f)
 		}
 	}
@@ -238,10 +238,10 @@ func countsFrom(b []byte) (c Counts, err error) {
 	c.held = r.Count()
 	c.excluded = r.Count()
 	end := 0
-	for range r.Length(record.MostBlocks, 5) {
+	for range r.Length(record.MaxBlocks, 5) {
 		first := r.Uvarint()
-		n := r.Length(record.MostBlocks, 2)
-		if first > record.MostBlocks || int(first) < end || n == 0 {
+		n := r.Length(record.MaxBlocks, 2)
+		if first > record.MaxBlocks || int(first) < end || n == 0 {
 			r.Fail("spans overlap or are empty")
 			break
 		}
@@ -263,13 +263,13 @@ func countsFrom(b []byte) (c Counts, err error) {
 		r.Fail("%d records excluded of %d left out", c.excluded, c.bad+c.excluded)
 	}
 	c.faults = faultsFrom(r)
-	for range r.Length(mostColumns, 1) {
-		c.late = append(c.late, string(r.Bytes(record.MostLine)))
+	for range r.Length(maxColumns, 1) {
+		c.late = append(c.late, string(r.Bytes(record.MaxLine)))
 	}
 	c.kept, c.dropped = keptFrom(r), keptFrom(r)
-	c.valued = slices.Clone(r.Bytes(mostColumns/8 + 1))
+	c.valued = slices.Clone(r.Bytes(maxColumns/8 + 1))
 	if r.Byte() == 1 {
-		c.sample = signal.From(r, mostColumns, sampled)
+		c.sample = signal.From(r, maxColumns, sampled)
 	}
 	if err := r.End(); err != nil {
 		return Counts{}, err
@@ -300,7 +300,7 @@ func appendGroups(b []byte, groups []group) []byte {
 
 // groupsFrom decodes the groups of a span, which hold the records of its blocks.
 func groupsFrom(r *wire.Reader, s *span32) []group {
-	groups := make([]group, r.Length(mostGroups, 2))
+	groups := make([]group, r.Length(maxGroups, 2))
 	block, row, last := 0, int32(0), int64(0)
 	for i := range groups {
 		for block < len(s.records) && row == s.records[block] {
@@ -324,10 +324,10 @@ func groupsFrom(r *wire.Reader, s *span32) []group {
 }
 
 func faultsFrom(r *wire.Reader) (faults []record.Fault) {
-	for range r.Length(mostFaults, 9) {
-		f := record.Fault{Line: r.Count(), Row: r.Count(), Offset: r.Count(), Block: int32(min(r.Count(), record.MostBlocks)), Same: r.Count()}
+	for range r.Length(maxFaults, 9) {
+		f := record.Fault{Line: r.Count(), Row: r.Count(), Offset: r.Count(), Block: int32(min(r.Count(), record.MaxBlocks)), Same: r.Count()}
 		for _, text := range []*string{&f.File, &f.Column, &f.Value, &f.Want} {
-			*text = string(r.Bytes(mostText))
+			*text = string(r.Bytes(maxText))
 		}
 		faults = append(faults, f)
 	}

@@ -115,7 +115,7 @@ func OpenSet(files *record.Set, s schema.Schema, evaluates bool) (*Dataset, erro
 // look makes a dataset of files, without checking the schema by their fields. It fails if
 // a field has a type that cannot be read.
 func look(files *record.Set, s schema.Schema) (*Dataset, error) {
-	d := &Dataset{set: files, schema: s.Fill(), memory: new(memory), limits: limits{leastGroup, mostHeld}}
+	d := &Dataset{set: files, schema: s.Fill(), memory: new(memory), limits: limits{minGroup, maxHeld}}
 	if err := d.set.Unreadable(d.set.Source.Reads(d.schema.Fields())); err != nil {
 		return nil, err
 	}

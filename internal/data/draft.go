@@ -159,8 +159,8 @@ func (d *Dataset) fault(k *kept, fl *record.Flaw) error {
 	return &at
 }
 
-// mostMemo bounds the memory of a memo, in bytes.
-const mostMemo = 64 << 20
+// maxMemo bounds the memory of a memo, in bytes.
+const maxMemo = 64 << 20
 
 // memo keeps the encoded rows of a small dataset for later epochs. Several batchers may
 // share it.
@@ -177,9 +177,9 @@ const (
 	memoWhole
 )
 
-// newMemo returns nil if the rows of the dataset exceed mostMemo.
+// newMemo returns nil if the rows of the dataset exceed maxMemo.
 func newMemo(rows int64, words int) *memo {
-	if rows > mostMemo/8/int64(words+1) {
+	if rows > maxMemo/8/int64(words+1) {
 		return nil
 	}
 	return &memo{words, make([]uint64, int(rows)*words), make([]atomic.Uint32, rows)}

@@ -87,7 +87,7 @@ func TestMalformedRecords(t *testing.T) {
 		{"parquet", "id,", "PAR1"},
 		{"UTF-16", "id,", "\xff\xfei\x00"},
 		{"all blank", datatest.People, "\n \n\r\n"},
-		{"an endless line", "Bern", strings.Repeat("Bern", record.MostLine/4)},
+		{"an endless line", "Bern", strings.Repeat("Bern", record.MaxLine/4)},
 	} {
 		content := strings.ReplaceAll(datatest.People, x.old, x.new)
 		if x.old == "" {

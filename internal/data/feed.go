@@ -263,8 +263,8 @@ func see(s *stream.Seen, name string, stat func() (fs.FileInfo, error)) error {
 		return err
 	case !info.Mode().IsRegular():
 		return nil
-	case len(s.Files) == record.MostFiles:
-		return fmt.Errorf("%s: more than %d files; remove those that were read", filepath.Dir(name), record.MostFiles)
+	case len(s.Files) == record.MaxFiles:
+		return fmt.Errorf("%s: more than %d files; remove those that were read", filepath.Dir(name), record.MaxFiles)
 	}
 	s.Files = append(s.Files, stream.File{Name: name, Bytes: info.Size(), Stamp: info.ModTime().Format(time.RFC3339Nano)})
 	return nil

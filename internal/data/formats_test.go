@@ -28,7 +28,7 @@ func TestEveryFormatKeepsTheLaws(t *testing.T) {
 			parts = append(parts, datatest.Pack(t, packing, datatest.Numbered(t, format, lo, cuts[i+1])))
 		}
 		files := datatest.Files(t, packing, parts...)
-		for _, limits := range []limits{{leastGroup, mostHeld}, tiny} {
+		for _, limits := range []limits{{minGroup, maxHeld}, tiny} {
 			d, fit := prepareWithin(t, limits, src, schema, 2, files)
 			orderedAlike(t, d, newEncoder(t, fit), records, batch)
 		}

@@ -150,10 +150,10 @@ func appendKept(b []byte, kept map[int32][]byte) []byte {
 
 func keptFrom(r *wire.Reader) map[int32][]byte {
 	kept := map[int32][]byte{}
-	for range r.Length(record.MostBlocks, 2) {
+	for range r.Length(record.MaxBlocks, 2) {
 		block := r.Count()
 		bits := append([]byte{}, r.Bytes(math.MaxInt32/8+1)...)
-		if block >= record.MostBlocks {
+		if block >= record.MaxBlocks {
 			r.Fail("block %d", block)
 		}
 		if r.Err != nil {

@@ -46,7 +46,7 @@ func (s labelSums) append(b []byte) []byte {
 }
 
 func labelSumsFrom(r *wire.Reader) (s labelSums) {
-	for range r.Length(schema.MostLabels, exact.Limbs) {
+	for range r.Length(schema.MaxLabels, exact.Limbs) {
 		var sum exact.Sum
 		for k := range sum.Limb {
 			sum.Limb[k] = r.Varint()

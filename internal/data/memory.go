@@ -7,9 +7,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 )
 
-// mostHeld is the maximum size in bytes of a dataset that is shuffled as a whole, with
+// maxHeld is the maximum size in bytes of a dataset that is shuffled as a whole, with
 // keptBytes per record.
-const mostHeld = 64 << 20
+const maxHeld = 64 << 20
 
 // memory holds all records of a dataset. It is filled once and shared by the readers of
 // one encoder, for all ranks, slots and epochs.

@@ -54,7 +54,7 @@ func (m mode) ordered() bool { return m == inOrder || m == apart }
 
 const (
 	numDecks   = 256
-	mostOpen   = 16                  // decks of blocks, each with an open file
+	maxOpen    = 16                  // decks of blocks, each with an open file
 	deckSpan   = 4                   // groups of a window
 	poolGroups = numDecks * deckSpan // groups that records are drawn from
 	residues   = 16                  // classes of decks in a round
@@ -119,7 +119,7 @@ func blockDecks(rows, blocks []int32) int64 {
 		n, largest = n+block, max(largest, block)
 	}
 	decks := int64(1)
-	for 2*decks <= mostOpen && 2*largest*2*decks <= n {
+	for 2*decks <= maxOpen && 2*largest*2*decks <= n {
 		decks *= 2
 	}
 	return decks

@@ -161,13 +161,13 @@ func TestRanksShareBlocks(t *testing.T) {
 	for b := range int32(64) {
 		blocks = append(blocks, (b+1)*groups/64)
 	}
-	if d := newOrder(onwards, rows, blocks, 1, 1, 2).decks; d != mostOpen {
+	if d := newOrder(onwards, rows, blocks, 1, 1, 2).decks; d != maxOpen {
 		t.Fatalf("%d decks", d)
 	}
 	o := newDealer(onwards, rows, blocks, 1, 2)
 	for _, p := range []int64{2, 3, 4, 5, 8, 12, 16, 24, 32, 100, 129} {
 		for r := range p {
-			if n, most := int64(len(o.shares(r, p))), (mostOpen+p-1)/p+1; n > most {
+			if n, most := int64(len(o.shares(r, p))), (maxOpen+p-1)/p+1; n > most {
 				t.Errorf("rank %d of %d reads %d decks, want at most %d", r, p, n, most)
 			}
 		}
@@ -202,7 +202,7 @@ func TestDecksOfBlocks(t *testing.T) {
 		want  int64
 	}{
 		{[]int32{9}, 1}, {[]int32{9, 9, 9}, 1}, {[]int32{9, 9, 9, 9}, 2}, {slices.Repeat([]int32{9}, 24), 8},
-		{slices.Repeat([]int32{9}, 5000), mostOpen}, {append(slices.Repeat([]int32{1}, 100), 300), 1}, {[]int32{0, 0}, mostOpen},
+		{slices.Repeat([]int32{9}, 5000), maxOpen}, {append(slices.Repeat([]int32{1}, 100), 300), 1}, {[]int32{0, 0}, maxOpen},
 	} {
 		blocks := identity(nil, len(c.sizes)+1)
 		if got := blockDecks(c.sizes, blocks); got != c.want {
@@ -264,14 +264,14 @@ func TestHoldOutShare(t *testing.T) {
 // statisticsCases calls each with files of several sizes, of n records of 265 bytes and the mode in which
 // they are shuffled.
 func statisticsCases(t *testing.T, sizes int, each func(t *testing.T, n int64, rows []int32, m mode)) {
-	const group, record = leastGroup/(265+keptBytes) + 1, 265 + keptBytes
+	const group, record = minGroup/(265+keptBytes) + 1, 265 + keptBytes
 	for _, n := range []int64{4, 400, 40_000, 400_000, 4_000_000}[:sizes] { // 1 KB to 1 GB
 		rows := []int32{}
 		for left := n; left > 0; left -= group {
 			rows = append(rows, int32(min(left, group)))
 		}
 		for _, m := range []mode{inMemory, inDecks, onwards} {
-			switch fits := n*record <= mostHeld; {
+			switch fits := n*record <= maxHeld; {
 			case fits != (m == inMemory):
 			case m == onwards: // one sorted file is shuffled only within its windows
 			default:

@@ -36,13 +36,13 @@ type ReaderConfig struct {
 	Worked func(from, to time.Time, batches int)
 }
 
-// MostBatch is the maximum number of samples of a global batch.
-const MostBatch = 1 << 26
+// MaxBatch is the maximum number of samples of a global batch.
+const MaxBatch = 1 << 26
 
 const (
 	defaultDepth = 8
-	mostDepth    = 1 << 10
-	mostThreads  = 1 << 10
+	maxDepth     = 1 << 10
+	maxThreads   = 1 << 10
 	closeWait    = time.Second
 )
 
@@ -54,15 +54,15 @@ func (c ReaderConfig) filled() ReaderConfig {
 		c.Epochs = 1
 	}
 	if c.Threads == 0 {
-		c.Threads = min(runtime.GOMAXPROCS(0), mostThreads)
+		c.Threads = min(runtime.GOMAXPROCS(0), maxThreads)
 	}
 	return c
 }
 
 func (c ReaderConfig) validate(rows int64) error {
 	var v schema.Faults
-	if c.GlobalBatch < 1 || c.GlobalBatch > MostBatch {
-		v.Bad("global batch", "is %d, from 1 to %d are possible", c.GlobalBatch, MostBatch)
+	if c.GlobalBatch < 1 || c.GlobalBatch > MaxBatch {
+		v.Bad("global batch", "is %d, from 1 to %d are possible", c.GlobalBatch, MaxBatch)
 	}
 	if c.Growth.Share < 0 || c.Growth.Share > 0 && c.Growth.Least < 1 || c.Trained < 0 {
 		v.Bad("growth", "is %+v after %d records", c.Growth, c.Trained)
@@ -76,14 +76,14 @@ func (c ReaderConfig) validate(rows int64) error {
 	if c.Apart && (c.Shuffle || c.Start > 0) {
 		v.Bad("apart", "is not possible with shuffling or a start")
 	}
-	if c.Depth < 0 || c.Depth > mostDepth {
-		v.Bad("depth", "is %d, from 1 to %d are possible", c.Depth, mostDepth)
+	if c.Depth < 0 || c.Depth > maxDepth {
+		v.Bad("depth", "is %d, from 1 to %d are possible", c.Depth, maxDepth)
 	}
 	if c.Epochs < 0 {
 		v.Bad("epochs", "are %d", c.Epochs)
 	}
-	if c.Threads < 0 || c.Threads > mostThreads {
-		v.Bad("threads", "are %d, from 1 to %d are possible", c.Threads, mostThreads)
+	if c.Threads < 0 || c.Threads > maxThreads {
+		v.Bad("threads", "are %d, from 1 to %d are possible", c.Threads, maxThreads)
 	}
 	if c.Select < Train || c.Select > All {
 		v.Bad("select", "is %d", c.Select)

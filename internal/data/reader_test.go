@@ -88,7 +88,7 @@ func packedParts(t testing.TB, path string, n int) string {
 // resuming, and an epoch is every row once.
 func TestReaderOnAnyNumberOfRanks(t *testing.T) {
 	path := numbered(t, numberedRecords, 60)
-	for _, limits := range []limits{{leastGroup, mostHeld}, tiny} {
+	for _, limits := range []limits{{minGroup, maxHeld}, tiny} {
 		readerOnAnyNumberOfRanks(t, limits, path)
 	}
 	readerOnAnyNumberOfRanks(t, tiny, packedParts(t, path, 40))

@@ -216,7 +216,7 @@ func (s *scanner) take(b int, r int32) error {
 	return nil
 }
 
-// note keeps the first fault of each reason, up to mostFaults, and counts the others of
+// note keeps the first fault of each reason, up to maxFaults, and counts the others of
 // these reasons.
 func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) error {
 	const hint = "; if this line is not a record, set data.comment or data.header"
@@ -235,7 +235,7 @@ func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) er
 			return nil
 		}
 	}
-	if len(s.faults) == mostFaults {
+	if len(s.faults) == maxFaults {
 		return nil
 	}
 	at, err := s.set.Format.Place(f, u.Offset)

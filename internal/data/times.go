@@ -27,7 +27,7 @@ type Times struct {
 	Held, All      int64        // held-out records, and records with a time; set by UseTimes
 }
 
-// spread counts values by their code of placeOf. It keeps at most mostPlaces distinct
+// spread counts values by their code of placeOf. It keeps at most maxPlaces distinct
 // codes; above that, neighbouring float64 values count as equal.
 type spread struct {
 	shift uint
@@ -35,7 +35,7 @@ type spread struct {
 	all   int64
 }
 
-const mostPlaces = 1 << 16
+const maxPlaces = 1 << 16
 
 // placeOf returns a code of x whose unsigned order is the order of x.
 func placeOf(x float64) uint64 {
@@ -59,7 +59,7 @@ func (s *spread) add(place uint64, n int64) {
 	}
 	s.n[place>>s.shift] += n
 	s.all += n
-	for len(s.n) > mostPlaces {
+	for len(s.n) > maxPlaces {
 		s.coarsen()
 	}
 }
@@ -229,7 +229,7 @@ func (t *Times) Merge(b []byte) error {
 		}
 		o := spread{shift: uint(shift), n: map[uint64]int64{}}
 		place := uint64(0)
-		for range r.Length(mostPlaces, 2) {
+		for range r.Length(maxPlaces, 2) {
 			place += r.Uvarint()
 			n := r.Positive()
 			if r.Err != nil {

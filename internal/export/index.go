@@ -199,9 +199,9 @@ func (p *placer) divide() {
 		p.from[b+1] += p.from[b]
 	}
 	p.order = p.order[:0]
-	for size := min(largest, mostTogether+1); size > 0; size-- {
+	for size := min(largest, maxTogether+1); size > 0; size-- {
 		for b := range int32(linePilots) {
-			if min(p.from[b+1]-p.from[b], mostTogether+1) == size {
+			if min(p.from[b+1]-p.from[b], maxTogether+1) == size {
 				p.order = append(p.order, b)
 			}
 		}
@@ -212,7 +212,7 @@ func (p *placer) has(place uint32) bool { return p.taken[place/64]>>(place%64)&1
 
 // pilot finds a pilot that gives free and different places to hashes.
 func (p *placer) pilot(hashes []uint64, places []uint32) uint16 {
-	if len(hashes) > mostTogether {
+	if len(hashes) > maxTogether {
 		return anyPlace
 	}
 	n := uint32(len(p.hashes))
@@ -239,6 +239,6 @@ func (p *placer) leave(places []uint32) {
 	}
 }
 
-// mostTogether is the number of hashes in a bucket beyond which no pilot is searched for. Of
+// maxTogether is the number of hashes in a bucket beyond which no pilot is searched for. Of
 // random hashes, a bucket has two on average.
-const mostTogether = 32
+const maxTogether = 32

@@ -10,9 +10,9 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// TestEveryRecordHasItsPlace: an index leads each hash to its record, and uses every place
+// TestIndexIsABijection: an index leads each hash to its record, and uses every place
 // once, for any number of lines.
-func TestEveryRecordHasItsPlace(t *testing.T) {
+func TestIndexIsABijection(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, 2, 50, 56, 57, 5000, 100000} {
 		hashes := make([]uint64, n)

@@ -75,7 +75,7 @@ func (c *cursor) sort(first int) {
 			ends[b]++
 		}
 	}
-	if largest > mostTogether {
+	if largest > maxTogether {
 		slices.SortFunc(c.sorted, func(a, b hashed) int { return cmp.Compare(a.hash, b.hash) })
 		return
 	}

@@ -30,9 +30,9 @@ type tableWriter struct {
 	half   []f32.BF16
 }
 
-// leastHeld is the number of rows from which the rows held are written. It suffices to estimate
+// minHeld is the number of rows from which the rows held are written. It suffices to estimate
 // how many rows a table has.
-const leastHeld = 1 << 14
+const minHeld = 1 << 14
 
 // writeTable writes a table of a checkpoint.
 func writeTable(d disk, dir string, i int, c *checkpoint.Checkpoint, of sparse.Table, as precision) (Table, file, error) {
@@ -66,7 +66,7 @@ func (w *writer) endTable(p *placer, name string, width int) (Table, file, error
 
 // add adds a row. Shards come in order; the shards of a table are ranges of hashes.
 func (t *tableWriter) add(shard int, key uint64, values []float32) error {
-	if shard != t.shard && len(t.keys) >= leastHeld {
+	if shard != t.shard && len(t.keys) >= minHeld {
 		if err := t.flush(t.shard + 1); err != nil {
 			return err
 		}

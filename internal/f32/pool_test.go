@@ -86,7 +86,7 @@ func FuzzPools(f *testing.F) {
 	})
 }
 
-func TestPoolsRefuseWhatReachesOut(t *testing.T) {
+func TestPoolPanicsOutOfRange(t *testing.T) {
 	v := make([]float32, 8)
 	bag := func(at ...uint32) Bags { return Bags{Offsets: []int32{0, int32(len(at))}, At: at} }
 	for name, f := range map[string]func(){

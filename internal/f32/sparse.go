@@ -39,8 +39,8 @@ const (
 	// sparseDepth is the number of panel rows that are multiplied before the next. They are
 	// TileColumns wide and take half of a first-level cache.
 	sparseDepth = 64
-	// leastRows is the least number of rows of a product that skips zeros.
-	leastRows = 16
+	// minRows is the least number of rows of a product that skips zeros.
+	minRows = 16
 	// sampled is about how many values of a matrix are examined for the choice.
 	sampled = 1024
 )
@@ -81,7 +81,7 @@ func (r *Scratch) GradInput(dx, dy []float32, w *Packed, rows int, gate []float3
 // sample examines some rows of a, rows×k, and reports whether skipping its zeros is faster
 // in a product with n columns.
 func (b *backend) sample(a []float32, rows, k, n int) (z Zeros, pays bool) {
-	if b == nil || b.nonzeros == nil || rows < leastRows || n < TileColumns || k == 0 || len(a) != rows*k {
+	if b == nil || b.nonzeros == nil || rows < minRows || n < TileColumns || k == 0 || len(a) != rows*k {
 		return Zeros{}, false
 	}
 	some := min(rows, (sampled+k-1)/k)

@@ -20,13 +20,13 @@ import (
 
 // Limits of a response.
 const (
-	mostRows   = 2000
-	mostDiffer = 20   // settings of the table
-	mostCurves = 12   // runs of one response
-	mostPoints = 1000 // of a curve
-	mostFaults = 5    // of a run
-	longest    = 300  // characters of a text
-	fresh      = time.Second
+	maxRows   = 2000
+	maxDiffer = 20   // settings of the table
+	maxCurves = 12   // runs of one response
+	maxPoints = 1000 // of a curve
+	maxFaults = 5    // of a run
+	longest   = 300  // characters of a text
+	fresh     = time.Second
 )
 
 //go:embed page
@@ -122,7 +122,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := table{Dir: s.dir, Found: len(all), Met: len(some), Metrics: []string{}, Rows: []row{}, Differ: runs.Differing(some)}
-	n := min(len(t.Differ), mostDiffer)
+	n := min(len(t.Differ), maxDiffer)
 	t.Differ, t.More = append([]string{}, t.Differ[:n]...), len(t.Differ)-n
 	for _, name := range runs.Names() {
 		if slices.ContainsFunc(some, func(r *runs.Summary) bool { _, has := r.Numbers[name]; return has }) {
@@ -133,7 +133,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	if err != nil || most < 1 {
 		most = 100
 	}
-	for _, r := range some[:min(len(some), most, mostRows)] {
+	for _, r := range some[:min(len(some), most, maxRows)] {
 		t.Rows = append(t.Rows, newRow(r, t.Differ))
 	}
 	answer(w, t)
@@ -150,7 +150,7 @@ func newRow(r *runs.Summary, differ []string) row {
 	for _, key := range differ {
 		x.Settings = append(x.Settings, short(r.Config.Of(key)))
 	}
-	for _, f := range r.Faults[:min(len(r.Faults), mostFaults)] {
+	for _, f := range r.Faults[:min(len(r.Faults), maxFaults)] {
 		x.Faults = append(x.Faults, short(f))
 	}
 	return x
@@ -197,8 +197,8 @@ func (s *Server) curves(w http.ResponseWriter, r *http.Request) {
 		if i < 0 {
 			continue // removed meanwhile
 		}
-		if len(some) == mostCurves {
-			http.Error(w, fmt.Sprintf("curves of at most %d runs are shown at once", mostCurves), http.StatusBadRequest)
+		if len(some) == maxCurves {
+			http.Error(w, fmt.Sprintf("curves of at most %d runs are shown at once", maxCurves), http.StatusBadRequest)
 			return
 		}
 		if run, err := runs.Read(all[i].Dir); err == nil {
@@ -207,7 +207,7 @@ func (s *Server) curves(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	differ := runs.Differing(some)
-	for _, key := range differ[:min(len(differ), 4*mostDiffer)] {
+	for _, key := range differ[:min(len(differ), 4*maxDiffer)] {
 		var values []string
 		for _, r := range some {
 			values = append(values, short(r.Config.Of(key)))
@@ -220,7 +220,7 @@ func (s *Server) curves(w http.ResponseWriter, r *http.Request) {
 func newCurves(r *runs.Run) curves {
 	c := curves{Name: r.Name}
 	of := func(points []runs.Point, value func(runs.Point) float64) []point {
-		series := runs.Series[point]{Most: mostPoints}
+		series := runs.Series[point]{Most: maxPoints}
 		for _, p := range points {
 			step := float64(p.Step)
 			at := point{&step}

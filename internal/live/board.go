@@ -19,8 +19,8 @@ import (
 
 // Limits of a board.
 const (
-	mostPoints  = 4096
-	mostLines   = 500
+	maxPoints   = 4096
+	maxLines    = 500
 	longestLine = 1 << 10 // bytes
 	recent      = 10      // updates over which the recent split is computed
 )
@@ -119,7 +119,7 @@ type Board struct {
 // NewBoard returns an empty board.
 func NewBoard(info Info) *Board {
 	return &Board{
-		info: info, made: time.Now(), done: make(chan struct{}), train: runs.Series[trained]{Most: mostPoints}, valid: runs.Series[evaluated]{Most: mostPoints},
+		info: info, made: time.Now(), done: make(chan struct{}), train: runs.Series[trained]{Most: maxPoints}, valid: runs.Series[evaluated]{Most: maxPoints},
 		steps: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "wdlrun_step_seconds", Help: "Time of a training step on rank 0, waiting for other ranks included.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
@@ -196,8 +196,8 @@ func (b *Board) Log(text string, warning bool) {
 	defer b.mu.Unlock()
 	b.seq++
 	b.log = append(b.log, line{b.seq, time.Now(), warning, text})
-	if len(b.log) > 2*mostLines {
-		b.log = append([]line(nil), b.log[len(b.log)-mostLines:]...)
+	if len(b.log) > 2*maxLines {
+		b.log = append([]line(nil), b.log[len(b.log)-maxLines:]...)
 	}
 }
 
@@ -262,7 +262,7 @@ func (b *Board) remember(dir string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	train, valid := b.train.Points(), b.valid.Points()
-	b.train, b.valid = runs.Series[trained]{Most: mostPoints}, runs.Series[evaluated]{Most: mostPoints}
+	b.train, b.valid = runs.Series[trained]{Most: maxPoints}, runs.Series[evaluated]{Most: maxPoints}
 	for _, p := range r.Train {
 		if p.Time.Before(b.made) {
 			b.seq++

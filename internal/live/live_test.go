@@ -221,13 +221,13 @@ func TestTheLastSlowRank(t *testing.T) {
 func TestABrowserThatReadsNothing(t *testing.T) {
 	b := shown()
 	s, url := served(t, b, "")
-	for range mostClients {
+	for range maxClients {
 		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		fatal.If(t, err)
 		defer c.Close()
 		fmt.Fprintf(c, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
-	for len(s.clients) < mostClients {
+	for len(s.clients) < maxClients {
 		time.Sleep(time.Millisecond)
 	}
 	if resp, _ := get(t, url+"/events", nil); resp.StatusCode != http.StatusServiceUnavailable {
@@ -237,7 +237,7 @@ func TestABrowserThatReadsNothing(t *testing.T) {
 		b.Trained(int64(i), 1, 1, 1)
 		b.Log("line", false)
 	}
-	if n := len(b.train.Points()); n > mostPoints {
+	if n := len(b.train.Points()); n > maxPoints {
 		t.Errorf("%d points are kept", n)
 	}
 }

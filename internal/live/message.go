@@ -133,7 +133,7 @@ func (b *Board) since(at cursor) (message, cursor) {
 			m.Valid = append(m.Valid, [5]number{number(p.at.UnixMilli()), number(p.step), number(p.logloss), number(p.auc), test})
 		}
 	}
-	for _, l := range b.log[max(0, len(b.log)-mostLines):] {
+	for _, l := range b.log[max(0, len(b.log)-maxLines):] {
 		if l.seq > at.seq {
 			m.Log = append(m.Log, logMessage{l.at.UnixMilli(), l.warning, l.text})
 		}

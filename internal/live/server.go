@@ -22,7 +22,7 @@ import (
 const (
 	every       = time.Second      // interval of messages to a browser, and of reads of the run directory
 	writeWithin = 10 * time.Second // for a browser to accept a message
-	mostClients = 32
+	maxClients  = 32
 	tokenCookie = "wdlrun-token"
 )
 
@@ -42,7 +42,7 @@ type Server struct {
 // Serve serves the page and the metrics on each listener of web, and only the metrics on
 // each of metrics. token protects web; "" is for loopback addresses.
 func Serve(b *Board, token string, web, metrics []net.Listener) *Server {
-	s := &Server{board: b, clients: make(chan struct{}, mostClients)}
+	s := &Server{board: b, clients: make(chan struct{}, maxClients)}
 	s.life, s.stop = context.WithCancel(context.Background())
 	prom := promhttp.HandlerFor(b.registry(), promhttp.HandlerOpts{MaxRequestsInFlight: 8})
 	page := http.NewServeMux()
@@ -179,7 +179,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	case s.clients <- struct{}{}:
 		defer func() { <-s.clients }()
 	default:
-		http.Error(w, fmt.Sprintf("wdlrun: %d browsers show the page already: close one", mostClients), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("wdlrun: %d browsers show the page already: close one", maxClients), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

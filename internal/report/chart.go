@@ -26,7 +26,7 @@ const (
 	plotWidth                     = chartWidth - left - right
 	plotHeight                    = chartHeight - top - bottom
 	colors                        = 8   // in the style of the page
-	mostPoints                    = 600 // per curve
+	maxPoints                     = 600 // per curve
 	ticksAcross, ticksUp, longest = 6, 5, 40
 )
 
@@ -84,7 +84,7 @@ func (c *curve) draw(b *strings.Builder, x, y extent) {
 		class += " rings"
 	}
 	fmt.Fprintf(b, `<g class="%s"><title>%s</title>`, class, html.EscapeString(shortened(c.Name)))
-	stride := max(1, (len(c.X)+mostPoints-1)/mostPoints)
+	stride := max(1, (len(c.X)+maxPoints-1)/maxPoints)
 	open := false
 	for i := 0; i < len(c.X); i++ {
 		if i%stride != 0 && i != len(c.X)-1 {
@@ -110,7 +110,7 @@ func (c *curve) draw(b *strings.Builder, x, y extent) {
 		b.WriteString(`"/>`)
 	}
 	for i := range c.X {
-		if (c.Dots || c.Rings) && len(c.X) <= mostPoints && finite(c.X[i]) && finite(c.Y[i]) {
+		if (c.Dots || c.Rings) && len(c.X) <= maxPoints && finite(c.X[i]) && finite(c.Y[i]) {
 			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3"><title>%s: %s at %s</title></circle>`, x.place(c.X[i], left, left+plotWidth),
 				y.place(c.Y[i], top+plotHeight, top), html.EscapeString(shortened(c.Name)), exact(c.Y[i]), exact(c.X[i]))
 		}

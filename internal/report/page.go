@@ -24,8 +24,8 @@ var texts embed.FS
 // pages are parsed when the first is written, not in every process of wdlrun.
 var pages = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(texts, "*.html")) })
 
-// MostRuns is the maximum number of runs of one report.
-const MostRuns = 32
+// MaxRuns is the maximum number of runs of one report.
+const MaxRuns = 32
 
 // runView is the data of a run for the template.
 type runView struct {
@@ -54,19 +54,19 @@ type pageView struct {
 	Warnings []*warning
 }
 
-// mostDiffering is the number of settings shown at first.
-const mostDiffering = 12
+// maxDiffering is the number of settings shown at first.
+const maxDiffering = 12
 
-// mostText is the number of characters shown of a command and of a list of hosts.
-const mostText = 500
+// maxText is the number of characters shown of a command and of a list of hosts.
+const maxText = 500
 
-// mostTables is the maximum number of tables shown of a run, the largest ones.
-const mostTables = 40
+// maxTables is the maximum number of tables shown of a run, the largest ones.
+const maxTables = 40
 
 // Write reads run directories and writes the page. now is the date on the page.
 func Write(w io.Writer, dirs []string, now time.Time) error {
-	if len(dirs) == 0 || len(dirs) > MostRuns {
-		return fmt.Errorf("report: %d run directories: give 1 to %d", len(dirs), MostRuns)
+	if len(dirs) == 0 || len(dirs) > MaxRuns {
+		return fmt.Errorf("report: %d run directories: give 1 to %d", len(dirs), MaxRuns)
 	}
 	v := pageView{Made: now.Format("2006-01-02 15:04"), Several: len(dirs) > 1}
 	var all []*runs.Summary
@@ -82,7 +82,7 @@ func Write(w io.Writer, dirs []string, now time.Time) error {
 	if v.Several {
 		v.Title = fmt.Sprintf("wdlrun: %d runs", len(all))
 		v.Differ = runs.Differing(all)
-		n := min(len(v.Differ), mostDiffering)
+		n := min(len(v.Differ), maxDiffering)
 		v.Differ, v.Follow = v.Differ[:n], v.Differ[n:]
 	}
 	v.Warnings = warnings(v.Runs)
@@ -105,7 +105,7 @@ func view(r *runs.Run, i int) *runView {
 	if r.Result != nil {
 		v.Tables = slices.Clone(r.Result.Tables)
 		slices.SortStableFunc(v.Tables, func(a, b runs.Table) int { return int(max(-1, min(1, b.Bytes-a.Bytes))) })
-		v.More = max(0, len(v.Tables)-mostTables)
+		v.More = max(0, len(v.Tables)-maxTables)
 		v.Tables = v.Tables[:len(v.Tables)-v.More]
 	}
 	return v
@@ -299,10 +299,10 @@ func (v *runView) Of() string {
 }
 
 // Command returns the command of the run, Version the program's version, and Hosts the names
-// of the hosts, all cut to mostText.
-func (v *runView) Command() string { return clipped(strings.Join(v.About.Command, " "), mostText) }
-func (v *runView) Version() string { return clipped(v.About.Version, mostText) }
+// of the hosts, all cut to maxText.
+func (v *runView) Command() string { return clipped(strings.Join(v.About.Command, " "), maxText) }
+func (v *runView) Version() string { return clipped(v.About.Version, maxText) }
 func (v *runView) Hosts() string {
 	all := slices.Compact(slices.Sorted(slices.Values(v.About.Hosts)))
-	return clipped(strings.Join(all, ", "), mostText)
+	return clipped(strings.Join(all, ", "), maxText)
 }

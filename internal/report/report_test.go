@@ -162,7 +162,7 @@ func TestCrossing(t *testing.T) {
 // TestLongRunsStaySmall: a page of many runs with many points has a few megabytes.
 func TestLongRunsStaySmall(t *testing.T) {
 	dir := write(t, "long", "0.9", 2_000)
-	dirs := make([]string, MostRuns)
+	dirs := make([]string, MaxRuns)
 	for i := range dirs {
 		dirs[i] = dir
 	}

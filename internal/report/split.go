@@ -9,13 +9,13 @@ import (
 	"github.com/wdlrun/wdlrun/internal/timeline"
 )
 
-// mostBars is the maximum number of ranks drawn.
-const mostBars = 48
+// maxBars is the maximum number of ranks drawn.
+const maxBars = 48
 
 // split draws the step time of each rank: own work by phase, and waiting.
 func split(a *timeline.Analysis) template.HTML {
 	const bar, gap, names = 18, 6, 90
-	rows := a.Ranks[:min(len(a.Ranks), mostBars)]
+	rows := a.Ranks[:min(len(a.Ranks), maxBars)]
 	if len(rows) == 0 || a.Steps == 0 {
 		return ""
 	}

@@ -18,9 +18,9 @@ import (
 
 // Limits of the page of a sweep.
 const (
-	mostTrials = 500
-	mostAxes   = 10
-	mostFailed = 50
+	maxTrials = 500
+	maxAxes   = 10
+	maxFailed = 50
 )
 
 // sweepView is the data of the page for the template.
@@ -61,10 +61,10 @@ func WriteSweep(w io.Writer, name string, s *sweep.Sweep, space sweep.Space, ver
 		}
 	}
 	all := s.Ranking()
-	v.More = max(0, len(all)-mostTrials)
+	v.More = max(0, len(all)-maxTrials)
 	for _, t := range all[:len(all)-v.More] {
 		v.Rows = append(v.Rows, trialRow(s, t, v.Keys))
-		if why := t.Error(); why != "" && len(v.Failed) < mostFailed {
+		if why := t.Error(); why != "" && len(v.Failed) < maxFailed {
 			v.Failed = append(v.Failed, [2]string{fmt.Sprint(t.Number), why})
 		}
 	}
@@ -124,7 +124,7 @@ func parallel(s *sweep.Sweep, space sweep.Space) template.HTML {
 	score := map[*sweep.Trial]float64{}
 	values := empty()
 	for _, t := range s.Trials {
-		if first := s.At(t, 0); first != nil && len(trials) < mostTrials {
+		if first := s.At(t, 0); first != nil && len(trials) < maxTrials {
 			score[t], _ = sweep.Spread(sweep.Of(first, s.Options.Metric, false))
 			values.add(score[t])
 			trials = append(trials, t)
@@ -134,7 +134,7 @@ func parallel(s *sweep.Sweep, space sweep.Space) template.HTML {
 		return ""
 	}
 	var axes []axis
-	for _, p := range space[:min(len(space), mostAxes)] {
+	for _, p := range space[:min(len(space), maxAxes)] {
 		axes = append(axes, paramAxis(p))
 	}
 	axes = append(axes, axis{s.Options.Metric, func(t *sweep.Trial) float64 { return (score[t] - values.lo) / (values.hi - values.lo) },

@@ -26,10 +26,10 @@ const (
 	// FileIndex has the summaries of the runs of a folder. It may be deleted at any time.
 	FileIndex = ".wdlrun-index.json"
 
-	indexFormat  = 2 // other formats are ignored
-	maxIndex     = 1 << 30
-	leastIndexed = 50              // fewer runs are read without an index
-	settled      = 2 * time.Second // older files get another time when they change
+	indexFormat = 2 // other formats are ignored
+	maxIndex    = 1 << 30
+	minIndexed  = 50              // fewer runs are read without an index
+	settled     = 2 * time.Second // older files get another time when they change
 )
 
 // index is the content of FileIndex.
@@ -124,12 +124,12 @@ func List(dir string, progress func(done, of int)) ([]*Summary, error) {
 		}
 	}
 	l := &listing{dir: dir, names: names, known: map[string]*indexedRun{}, found: make([]listed, len(names))}
-	if len(names) >= leastIndexed {
+	if len(names) >= minIndexed {
 		l.open()
 	}
 	l.look(progress)
 	all := slices.DeleteFunc(l.found, func(r listed) bool { return r.summary == nil })
-	if l.fresh.Load() > 0 && len(all) >= leastIndexed {
+	if l.fresh.Load() > 0 && len(all) >= minIndexed {
 		l.save(all) // after an error the next List reads them again
 	}
 	summaries := make([]*Summary, len(all))

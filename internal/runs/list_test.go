@@ -17,7 +17,7 @@ import (
 func many(t testing.TB) string {
 	t.Helper()
 	files := map[string]string{}
-	for i := range leastIndexed + 3 {
+	for i := range minIndexed + 3 {
 		dir := fmt.Sprintf("run-%03d/", i)
 		files[dir+"config.yaml"] = strings.Replace(yamlA, "epochs: 5", fmt.Sprintf("epochs: %d", i), 1)
 		files[dir+"metrics.jsonl"] = lines
@@ -102,7 +102,7 @@ func TestNoIndexCanBeWritten(t *testing.T) {
 	dir := many(t)
 	fatal.If(t, os.MkdirAll(filepath.Join(dir, FileIndex, "in-the-way"), 0o755))
 	for range 2 {
-		if n := len(list(t, dir)); n != leastIndexed+3 {
+		if n := len(list(t, dir)); n != minIndexed+3 {
 			t.Errorf("%d runs", n)
 		}
 	}

@@ -30,10 +30,10 @@ const RankEvent = "ranks"
 
 // Limits of RankTimes.
 const (
-	MostRanks     = 4096 // later ranks are left out
-	mostPhases    = 32
-	longestPhase  = 32
-	mostRankTimes = 1024 // lines; of more, some are left out
+	MaxRanks     = 4096 // later ranks are left out
+	maxPhases    = 32
+	longestPhase = 32
+	maxRankTimes = 1024 // lines; of more, some are left out
 )
 
 // rankPrefix is the beginning of a line with RankTimes.
@@ -72,8 +72,8 @@ func (t *RankTimes) Waiting() []float64 {
 }
 
 func (t *RankTimes) validate() error {
-	if len(t.Phases) > mostPhases || len(t.Ranks) > MostRanks {
-		return fmt.Errorf("%d phases of %d ranks: at most %d and %d are read", len(t.Phases), len(t.Ranks), mostPhases, MostRanks)
+	if len(t.Phases) > maxPhases || len(t.Ranks) > MaxRanks {
+		return fmt.Errorf("%d phases of %d ranks: at most %d and %d are read", len(t.Phases), len(t.Ranks), maxPhases, MaxRanks)
 	}
 	for _, name := range t.Phases {
 		if len(name) > longestPhase {
@@ -101,7 +101,7 @@ func (r *Run) RankTimes() []RankTimes {
 }
 
 func (r *Run) scanRanks(from io.Reader) []RankTimes {
-	series, faults := Series[RankTimes]{Most: mostRankTimes}, 0
+	series, faults := Series[RankTimes]{Most: maxRankTimes}, 0
 	lines := bufio.NewReaderSize(from, 1<<16)
 	for n := 1; ; n++ {
 		line, whole, err := readLine(lines)

@@ -41,7 +41,7 @@ type Scorer interface {
 // The file of tf.Examples for warming up a version.
 const (
 	warmupName  = "warmup.tfrecord"
-	mostWarmup  = 16 << 20 // bytes
+	maxWarmup   = 16 << 20 // bytes
 	warmupRows  = 100
 	warmupTimes = 3
 )
@@ -141,7 +141,7 @@ func (s *servable) warmUp(dir string, pause func()) error {
 	var err error
 	if m, ok := s.Model.(warm); ok {
 		b = m.Warmup()
-	} else if b, err = regular.ReadFile(filepath.Join(dir, warmupName), mostWarmup); isAbsent(err) {
+	} else if b, err = regular.ReadFile(filepath.Join(dir, warmupName), maxWarmup); isAbsent(err) {
 		err = nil
 	}
 	var examples [][]byte

@@ -48,7 +48,7 @@ const (
 	headerWait     = 10 * time.Second // also for the handshake of gRPC, for which the end of a server waits
 	bodyWait       = time.Minute      // for a whole request
 	idleWait       = 2 * time.Minute
-	mostHeader     = 64 << 10
+	maxHeader      = 64 << 10
 	// windowBytes is the number of bytes that a client sends before it waits. A fixed number
 	// saves the pings by which gRPC would measure the connection at every request.
 	windowBytes = 1 << 20
@@ -106,7 +106,7 @@ func New(o Options) *Server {
 		s.grpc.RegisterService(d, nil)
 	}
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
-	s.http = &http.Server{Handler: s.rest(), ReadHeaderTimeout: headerWait, ReadTimeout: bodyWait, IdleTimeout: idleWait, MaxHeaderBytes: mostHeader}
+	s.http = &http.Server{Handler: s.rest(), ReadHeaderTimeout: headerWait, ReadTimeout: bodyWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader}
 	return s
 }
 

@@ -17,12 +17,12 @@ import (
 
 // Limits of a space.
 const (
-	MaxBytes   = 1 << 20 // bytes of the file
-	MostParams = 64
-	MostValues = 1000
-	MostTrials = 10000
+	MaxBytes  = 1 << 20 // bytes of the file
+	MaxParams = 64
+	MaxValues = 1000
+	MaxTrials = 10000
 
-	MostRepeats = 100
+	MaxRepeats = 100
 )
 
 // Kinds of the values of a key.
@@ -88,8 +88,8 @@ func ParseSpace(name string, b []byte, check func(key, value string) error) (s S
 		return nil, fmt.Errorf("%s: %d YAML documents, want one", name, len(f.Docs))
 	}
 	pairs, ok := pairsOf(f.Docs[0].Body)
-	if !ok || len(pairs) == 0 || len(pairs) > MostParams {
-		return nil, fmt.Errorf("%s: it must map 1 to %d keys of the configuration to their values, such as train.l2: {log: [1e-6, 1e-3]}", name, MostParams)
+	if !ok || len(pairs) == 0 || len(pairs) > MaxParams {
+		return nil, fmt.Errorf("%s: it must map 1 to %d keys of the configuration to their values, such as train.l2: {log: [1e-6, 1e-3]}", name, MaxParams)
 	}
 	var faults []error
 	faulty := map[string]bool{}
@@ -170,8 +170,8 @@ func parseParam(key string, n ast.Node) (p Param, err error) {
 				err = p.bounds(list)
 			}
 		case name == "steps":
-			if p.Steps, err = strconv.Atoi(textOf(pair.Value)); err != nil || p.Steps < 2 || p.Steps > MostValues {
-				err = fmt.Errorf("steps: %s: want a number from 2 to %d", textOf(pair.Value), MostValues)
+			if p.Steps, err = strconv.Atoi(textOf(pair.Value)); err != nil || p.Steps < 2 || p.Steps > MaxValues {
+				err = fmt.Errorf("steps: %s: want a number from 2 to %d", textOf(pair.Value), MaxValues)
 			}
 		case name == "if":
 			p.If, err = parseCondition(textOf(pair.Value))
@@ -196,8 +196,8 @@ func parseParam(key string, n ast.Node) (p Param, err error) {
 }
 
 func (p *Param) choices(list *ast.SequenceNode) error {
-	if n := len(list.Values); n == 0 || n > MostValues {
-		return fmt.Errorf("%d values, want 1 to %d", n, MostValues)
+	if n := len(list.Values); n == 0 || n > MaxValues {
+		return fmt.Errorf("%d values, want 1 to %d", n, MaxValues)
 	}
 	for _, v := range list.Values {
 		text := textOf(v)
@@ -323,7 +323,7 @@ func (p *Param) grid() ([]string, error) {
 	switch {
 	case p.Kind == choice:
 		return p.Values, nil
-	case n == 0 && p.Kind == integer && p.High-p.Low < MostValues:
+	case n == 0 && p.Kind == integer && p.High-p.Low < MaxValues:
 		n = int(p.High-p.Low) + 1
 	case n == 0:
 		return nil, fmt.Errorf("sweep: %s: a grid needs the number of values of a range: {%s: [%v, %v], steps: 5}", p.Key, p.Kind, p.Low, p.High)
@@ -359,8 +359,8 @@ func (s Space) Grid() ([][]Setting, error) {
 			for _, v := range values {
 				next = append(next, append(slices.Clip(before), Setting{s[i].Key, v}))
 			}
-			if len(next) > MostTrials {
-				return nil, fmt.Errorf("sweep: the grid has more than %d combinations: leave out values, or use -method random", MostTrials)
+			if len(next) > MaxTrials {
+				return nil, fmt.Errorf("sweep: the grid has more than %d combinations: leave out values, or use -method random", MaxTrials)
 			}
 		}
 		all = next

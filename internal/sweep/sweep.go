@@ -127,8 +127,8 @@ func Parse(b []byte) (*Sweep, error) {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
 	o := s.Options
-	bad := s.Format != format || len(s.Trials) == 0 || len(s.Trials) > MostTrials || !slices.Contains(Methods(), o.Method) ||
-		o.Repeats < 1 || o.Repeats > MostRepeats || o.Epochs < 1 || o.Method == ASHA && (o.Eta < 2 || o.Eta > MostValues || o.MinEpochs < 1)
+	bad := s.Format != format || len(s.Trials) == 0 || len(s.Trials) > MaxTrials || !slices.Contains(Methods(), o.Method) ||
+		o.Repeats < 1 || o.Repeats > MaxRepeats || o.Epochs < 1 || o.Method == ASHA && (o.Eta < 2 || o.Eta > MaxValues || o.MinEpochs < 1)
 	if bad {
 		return nil, errors.New("sweep: the file was written by another version, or is not the state of a sweep")
 	}

@@ -14,17 +14,17 @@ import (
 
 // Field numbers, see the package comment.
 const (
-	valueTensor, pluginContent                   = 8, 2
-	tensorType, tensorShape, tensorFloats        = 1, 2, 5
-	shapeDim, dimSize                            = 2, 1
-	pluginStart, pluginEnd                       = 3, 4
-	startHParams, startTime                      = 1, 5
-	mapKey, mapValue, numberValue, textValue     = 1, 2, 2, 3
-	boolValue                                    = 4
-	endStatus, endTime                           = 1, 2
-	statusSuccess, statusFailure                 = 1, 2
-	typeFloat                                    = 1
-	startTag, endTag, hparamsPlugin, mostHParams = "_hparams_/session_start_info", "_hparams_/session_end_info", "hparams", 200
+	valueTensor, pluginContent                  = 8, 2
+	tensorType, tensorShape, tensorFloats       = 1, 2, 5
+	shapeDim, dimSize                           = 2, 1
+	pluginStart, pluginEnd                      = 3, 4
+	startHParams, startTime                     = 1, 5
+	mapKey, mapValue, numberValue, textValue    = 1, 2, 2, 3
+	boolValue                                   = 4
+	endStatus, endTime                          = 1, 2
+	statusSuccess, statusFailure                = 1, 2
+	typeFloat                                   = 1
+	startTag, endTag, hparamsPlugin, maxHParams = "_hparams_/session_start_info", "_hparams_/session_end_info", "hparams", 200
 )
 
 // Keys returns the settings of runs that are written as hyperparameters: the settings of the
@@ -38,7 +38,7 @@ func Keys(all []*runs.Summary) []string {
 			}
 		}
 	}
-	return keys[:min(len(keys), mostHParams)]
+	return keys[:min(len(keys), maxHParams)]
 }
 
 // Begin writes the settings of keys as the hyperparameters of the training.

@@ -16,8 +16,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
-// mostRanks is the maximum number of ranks that get a folder.
-const mostRanks = 256
+// maxRanks is the maximum number of ranks that get a folder.
+const maxRanks = 256
 
 // Writer writes the event files of one training: points into DIR/train, DIR/valid and
 // DIR/test, the times of ranks into DIR/rank-N and hyperparameters into DIR. A file is
@@ -152,7 +152,7 @@ func (w *Writer) Distributions(d *metrics.Distributions) error {
 // Ranks appends the times of the ranks.
 func (w *Writer) Ranks(t *runs.RankTimes) error {
 	waiting := t.Waiting()
-	for rank := range t.Ranks[:min(len(t.Ranks), mostRanks)] {
+	for rank := range t.Ranks[:min(len(t.Ranks), maxRanks)] {
 		f, err := w.in(fmt.Sprintf("rank-%d", rank))
 		if err != nil {
 			return err

@@ -99,7 +99,7 @@ type bound struct{ around, least, most int64 }
 
 const (
 	stretchLength = 64 // exchanges per offset, unless there are many more:
-	mostStretches = 256
+	maxStretches  = 256
 )
 
 // offsets compares the clock of the ranks in group with the clock of the ranks in ref.
@@ -113,7 +113,7 @@ func (t *Timeline) offsets(ref, group []int) (all offsets) {
 		bounds = append(bounds, bound{theirs.entered, theirs.entered - ours.left, theirs.left - ours.entered})
 	})
 	slices.SortStableFunc(bounds, func(a, b bound) int { return int(min(1, max(-1, a.around-b.around))) })
-	n := min(max(len(bounds)/stretchLength, 1), mostStretches)
+	n := min(max(len(bounds)/stretchLength, 1), maxStretches)
 	for i := range n {
 		part := bounds[i*len(bounds)/n : (i+1)*len(bounds)/n]
 		if len(part) == 0 {

@@ -133,7 +133,7 @@ func (a *Analysis) clocks() string {
 }
 
 // maxRows bounds the rows of the printed table of ranks.
-const mostRows = 64
+const shownRanks = 64
 
 func (a *Analysis) table(b *strings.Builder) {
 	heading := "own work and waiting for later ranks"
@@ -147,7 +147,7 @@ func (a *Analysis) table(b *strings.Builder) {
 		fmt.Fprintf(t, "%s\t", p.Phase)
 	}
 	fmt.Fprint(t, "waiting\tmost for\t\n")
-	for _, r := range a.Ranks[:min(len(a.Ranks), mostRows)] {
+	for _, r := range a.Ranks[:min(len(a.Ranks), shownRanks)] {
 		fmt.Fprintf(t, "%d\t", r.Rank)
 		for _, p := range r.Phases {
 			fmt.Fprintf(t, "%.1f\t", 100*p.Own/max(r.Seconds, 1e-9))
@@ -159,7 +159,7 @@ func (a *Analysis) table(b *strings.Builder) {
 		fmt.Fprintf(t, "%.1f\t%s\t\n", 100*r.Waited/max(r.Seconds, 1e-9), whom)
 	}
 	t.Flush()
-	if n := len(a.Ranks) - mostRows; n > 0 {
+	if n := len(a.Ranks) - shownRanks; n > 0 {
 		fmt.Fprintf(b, "%d more ranks: see -json\n", n)
 	}
 	var parts []string

@@ -60,8 +60,8 @@ func (o Options) fits(c *config.Config, size int) error {
 		return err
 	}
 	errs := []error{how.Validate(c, size), replicable(c, o.Replicas, size)}
-	if n := c.Train.Global(size); n > data.MostBatch {
-		errs = append(errs, fmt.Errorf("train.batch: %d samples of each of %d ranks are %d, and a step may have %d: give at most %d", c.Train.Batch, size, n, data.MostBatch, data.MostBatch/size))
+	if n := c.Train.Global(size); n > data.MaxBatch {
+		errs = append(errs, fmt.Errorf("train.batch: %d samples of each of %d ranks are %d, and a step may have %d: give at most %d", c.Train.Batch, size, n, data.MaxBatch, data.MaxBatch/size))
 	}
 	if c.Train.MayUseGPU() && o.Replicas > 1 {
 		errs = append(errs, errors.New("train.device: "+c.Train.Device+" cannot be combined with -replicas, which does not restore the parameters on a device; leave out -replicas"))

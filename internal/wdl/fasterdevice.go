@@ -28,9 +28,9 @@ type measured struct {
 const (
 	// maxMeasured is the largest size of the message, in bytes.
 	maxMeasured = 4 << 10
-	// A rank measures at least leastSteps steps on each device, and more until measuringTime is
+	// A rank measures at least minSteps steps on each device, and more until measuringTime is
 	// over.
-	leastSteps, measuringTime = 5, time.Second
+	minSteps, measuringTime = 5, time.Second
 	// firstSteps is the number of steps that are not measured: they insert rows and allocate.
 	firstSteps = 2
 	// measuredKeys is the number of keys of each feature.
@@ -109,11 +109,11 @@ func (r *run) measure(l layout.Layout) (m measured, err error) {
 	batches := []*encode.Batch{randomBatch(&c, l, rows, 0), randomBatch(&c, l, rows, 1)}
 	var took [2][]float64
 	began := time.Now()
-	for n := 0; n < firstSteps+leastSteps || time.Since(began) < measuringTime; n++ {
+	for n := 0; n < firstSteps+minSteps || time.Since(began) < measuringTime; n++ {
 		for i, t := range trainers { // by turns
 			at := time.Now()
 			// The rate is so low that the loss stays finite.
-			if _, err := t.Step(step.Coming{N: int64(n) + 1, Rate: 1e-9, Batches: batches[n%2:][:1]}); err != nil {
+			if _, err := t.Step(step.Input{N: int64(n) + 1, Rate: 1e-9, Batches: batches[n%2:][:1]}); err != nil {
 				return m, err
 			}
 			if n >= firstSteps {

@@ -149,7 +149,7 @@ func (f *faults) hold(t *step.Trainer) {
 	if f.compute == nil {
 		return
 	}
-	t.Hold(func(step int64, took time.Duration) time.Duration {
+	t.SimulateDelay(func(step int64, took time.Duration) time.Duration {
 		at := time.Since(f.start)
 		pause, n := f.compute.Stop(step, at)
 		if n >= 0 {

@@ -15,7 +15,7 @@ import (
 type rounds interface {
 	open(ctx context.Context) error // starts reading the rest of the epoch
 	// next adds the batches of the coming step; more is false after the last step.
-	next(ctx context.Context, c *step.Coming) (more bool, err error)
+	next(ctx context.Context, c *step.Input) (more bool, err error)
 	taken(step.Outcome) // records the outcome of a step
 	close()             // ends the epoch
 }
@@ -79,7 +79,7 @@ func (l *lanes) open(context.Context) (err error) {
 	return err
 }
 
-func (l *lanes) next(ctx context.Context, c *step.Coming) (more bool, err error) {
+func (l *lanes) next(ctx context.Context, c *step.Input) (more bool, err error) {
 	if !l.begun {
 		if l.ahead, err = l.read(ctx, l.ahead); err != nil {
 			return false, err

@@ -59,7 +59,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		return false, err
 	}
 	for total := j.total(); ; {
-		c := step.Coming{N: j.cursor.Step + 1, Rate: j.rate(total)}
+		c := step.Input{N: j.cursor.Step + 1, Rate: j.rate(total)}
 		more, err := j.rounds.next(ctx, &c)
 		if err != nil || !more {
 			return false, err
@@ -118,7 +118,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 	if err := j.diverged(false); err != nil {
 		return false, err
 	}
-	if out.Look {
+	if out.Compare {
 		lines, err := j.report.Compare(c.Step, report.Own{Effort: j.effort(), Store: j.trainer.Store(), Plan: j.planned, Bad: j.in.Bad()})
 		if err != nil {
 			return false, err
@@ -176,7 +176,7 @@ func (j *job) requests() step.Requests {
 	w := step.Requests{Save: j.wants.save.Load(), Stop: j.wants.stop.Load() || j.slack.last()}
 	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
 		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.saves.overdue()
-		w.Look = j.report.Look(j.cursor.Step + 1)
+		w.Compare = j.report.CompareDue(j.cursor.Step + 1)
 		w.Publish = j.saves.publisher.Due(j.cursor.Step + 1)
 	}
 	return w
@@ -236,7 +236,7 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 		return
 	}
 	for i, t := range j.planned.Tables {
-		j.report.WarnTierLimit(j.config, i, t.Name, j.trainer.Store().Files().LeastMemory(i))
+		j.report.WarnTierLimit(j.config, i, t.Name, j.trainer.Store().Files().MinMemory(i))
 	}
 	j.report.Write(report.Line{
 		Event: "train", Step: c.Step, Epoch: c.Epoch + 1, Samples: c.Samples, Rate: rate, Speed: speed, LogLoss: loss,

@@ -104,7 +104,7 @@ func (s *slack) open(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *slack) next(_ context.Context, c *step.Coming) (more bool, err error) {
+func (s *slack) next(_ context.Context, c *step.Input) (more bool, err error) {
 	if s.steps.Ended() {
 		return false, nil
 	}

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// At most mostAhead bytes of a slab are touched before they are needed, and at most one in
+// At most maxAhead bytes of a slab are touched before they are needed, and at most one in
 // aheadShare, so that a table takes little more memory than it holds.
 const (
-	mostAhead  = 8 << 20
+	maxAhead   = 8 << 20
 	aheadShare = 8
 )
 
@@ -26,7 +26,7 @@ func (s *slabs) touchAhead(i uint32) {
 		first = 1 << (s.shift + uint(k) - 1)
 	}
 	mem := s.full[k].mem
-	most := min(mostAhead, len(mem)/aheadShare) &^ (touchBytes - 1)
+	most := min(maxAhead, len(mem)/aheadShare) &^ (touchBytes - 1)
 	if most == 0 {
 		s.next = max(2*first, 1<<s.shift) // item in the next slab
 		return

@@ -41,10 +41,10 @@ func TestPagesAreTouchedAhead(t *testing.T) {
 	s.settle()
 	mem := s.full[s.slab(last)].mem
 	at := (last*size - (len(mem)/size)*size) &^ (hugePage - 1)
-	if n := resident(t, mem[at:][:hugePage+mostAhead]); n*unix.Getpagesize() != hugePage+mostAhead {
-		t.Errorf("%d pages after the last item are backed by memory, want %d", n, (hugePage+mostAhead)/unix.Getpagesize())
+	if n := resident(t, mem[at:][:hugePage+maxAhead]); n*unix.Getpagesize() != hugePage+maxAhead {
+		t.Errorf("%d pages after the last item are backed by memory, want %d", n, (hugePage+maxAhead)/unix.Getpagesize())
 	}
-	if n := resident(t, mem[at+hugePage+mostAhead:]); n != 0 {
+	if n := resident(t, mem[at+hugePage+maxAhead:]); n != 0 {
 		t.Errorf("%d of the following pages are backed by memory", n)
 	}
 	for i := range uint32(last + 1) {

@@ -70,7 +70,7 @@ func TestFindAtAnyDepth(t *testing.T) {
 		flat = x.flat != nil
 		clear(got)
 		if cold := x.findAll(keys, got); cold || !slices.Equal(got, rows) {
-			t.Fatalf("depth %d of %d, flat %v: not every key leads to its row", x.depth, mostFlat, flat)
+			t.Fatalf("depth %d of %d, flat %v: not every key leads to its row", x.depth, maxFlat, flat)
 		}
 		if !flat {
 			break

@@ -220,9 +220,9 @@ func (x *index) double(s *segment, h uint64) {
 	each(old, func(key uint64, row Row) { s.add(key, hash(x.salt, key), row) })
 }
 
-// mostFlat bounds the depth of flat. A table of two thousand million rows has segments of
+// maxFlat bounds the depth of flat. A table of two thousand million rows has segments of
 // that depth. Without a bound, hashes that share many bits could demand any depth.
-const mostFlat = 21
+const maxFlat = 21
 
 // flatten enters the buckets of a segment of hash h in flat, which find reads first.
 func (x *index) flatten(h uint64, s *segment) { x.note(h, x.bits+s.depth, s) }
@@ -242,7 +242,7 @@ func (x *index) note(h uint64, first uint, s *segment) {
 // deepen doubles flat for segments that are deeper by one.
 func (x *index) deepen() {
 	flat, masks := x.flat, x.masks
-	if x.depth >= mostFlat {
+	if x.depth >= maxFlat {
 		x.flat, x.masks = nil, nil
 		x.bytes -= flatBytes * int64(len(flat)-len(x.shards))
 		return

@@ -38,7 +38,7 @@ type tier struct {
 	ids      []Row    // their numbers
 	coming   []coming // rows being moved back
 
-	leastMemory atomic.Int64 // least limit that would leave enough memory for records; 0: this one does
+	minMemory atomic.Int64 // least limit that would leave enough memory for records; 0: this one does
 
 	ahead  chan struct{}  // closed at the end of the running prefetch; nil: none
 	staged map[Row][]byte // records that it has read
@@ -99,15 +99,15 @@ func (t *tiered) inMemory() (records, always int64) {
 	return records, t.indexBytes() + (rows+int64(t.tier.rows()))*rest + int64(cap(t.tier.returned))
 }
 
-// LeastMemory returns the least memory limit that the tier needs, if its limit is too low,
+// MinMemory returns the least memory limit that the tier needs, if its limit is too low,
 // and 0 otherwise. Only records move to disk. If everything else leaves them less than
-// an eighth of the limit, the table exceeds the limit. LeastMemory may be called at any
+// an eighth of the limit, the table exceeds the limit. MinMemory may be called at any
 // time.
-func (t *tiered) LeastMemory() int64 {
+func (t *tiered) MinMemory() int64 {
 	if t.tier == nil {
 		return 0
 	}
-	return t.tier.leastMemory.Load()
+	return t.tier.minMemory.Load()
 }
 
 // TierLeast returns the least memory limit that leaves enough memory for records in
@@ -128,7 +128,7 @@ func (t *tiered) enforceLimit() error {
 	}
 	if least := x.limit / recordShare; free < least {
 		free = least
-		x.leastMemory.Store(max(x.leastMemory.Load(), TierLeast(always)))
+		x.minMemory.Store(max(x.minMemory.Load(), TierLeast(always)))
 	}
 	each := int64(4 * t.words())
 	if records <= free {

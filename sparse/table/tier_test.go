@@ -195,7 +195,7 @@ func TestTierTooSmallForItsIndex(t *testing.T) {
 	}
 	const limit = 200_000
 	x := fill(limit)
-	least := x.LeastMemory()
+	least := x.MinMemory()
 	if least < limit || x.indexBytes() < limit {
 		t.Fatalf("%d bytes are reported as needed, but the index has %d", least, x.indexBytes())
 	}
@@ -207,8 +207,8 @@ func TestTierTooSmallForItsIndex(t *testing.T) {
 	if err := x.Find(nil, nil); err != nil || x.Counters().ToDisk != before {
 		t.Errorf("a Find without keys moved %d rows to disk: %v", x.Counters().ToDisk-before, err)
 	}
-	if y := fill(least); y.LeastMemory() != 0 || y.tier.rows() == 0 {
-		t.Errorf("with the %d bytes reported as needed %d are, with %d rows on disk", least, y.LeastMemory(), y.tier.rows())
+	if y := fill(least); y.MinMemory() != 0 || y.tier.rows() == 0 {
+		t.Errorf("with the %d bytes reported as needed %d are, with %d rows on disk", least, y.MinMemory(), y.tier.rows())
 	}
 }
 

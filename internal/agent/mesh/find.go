@@ -30,10 +30,10 @@ const (
 	// findEvery is the interval at which the roster and the connections are checked.
 	findEvery = time.Second
 
-	// leastWait and mostWait are the limits of the time between two attempts to reach a
+	// minWait and maxWait are the limits of the time between two attempts to reach a
 	// machine.
-	leastWait = time.Second
-	mostWait  = 30 * time.Second
+	minWait = time.Second
+	maxWait = 30 * time.Second
 
 	// maxDials is the maximum number of concurrent attempts.
 	maxDials = 16
@@ -64,7 +64,7 @@ func (b *book) with(id peer.ID, f func(*known)) {
 	defer b.mu.Unlock()
 	k := b.of[id]
 	if k == nil {
-		k = &known{wait: leastWait}
+		k = &known{wait: minWait}
 		b.of[id] = k
 	}
 	f(k)
@@ -77,7 +77,7 @@ func (b *book) add(id peer.ID, addrs []ma.Multiaddr) {
 			if _, err := manet.ToNetAddr(a); err == nil && !slices.ContainsFunc(k.addrs, a.Equal) {
 				k.addrs = slices.Insert(k.addrs, 0, a)
 				k.addrs = k.addrs[:min(len(k.addrs), agent.MaxAddrs)]
-				k.next, k.wait = time.Time{}, leastWait
+				k.next, k.wait = time.Time{}, minWait
 			}
 		}
 	})
@@ -215,7 +215,7 @@ func (m *Mesh) dial(ctx context.Context, id peer.ID) {
 			k.fault = causeOf(err)
 		}
 		k.next = time.Now().Add(k.wait)
-		k.wait = min(2*k.wait, mostWait) // until an exchange succeeds
+		k.wait = min(2*k.wait, maxWait) // until an exchange succeeds
 	})
 }
 
@@ -251,7 +251,7 @@ func (m *Mesh) exchange(ctx context.Context, id peer.ID) (agent.Machine, error) 
 		return agent.Machine{}, err
 	}
 	m.learn(a.Peers)
-	m.book.with(id, func(k *known) { k.fault, k.wait, k.host = "", leastWait, a.Machines[0].Host })
+	m.book.with(id, func(k *known) { k.fault, k.wait, k.host = "", minWait, a.Machines[0].Host })
 	return a.Machines[0], nil
 }
 
@@ -333,14 +333,14 @@ func (a *announcer) Network() network.Network { return a.m.swarm }
 
 // start starts mDNS, unless it runs or has failed recently.
 func (a *announcer) start() {
-	if !a.m.cfg.MDNS || a.service != nil || a.m.cfg.Listen == Nowhere || time.Since(a.tried) < mostWait {
+	if !a.m.cfg.MDNS || a.service != nil || a.m.cfg.Listen == Nowhere || time.Since(a.tried) < maxWait {
 		return
 	}
 	s := mdns.NewMdnsService(a, "_wdlrun._udp", a.m)
 	if err := s.Start(); err == nil {
 		a.service = s
 	} else if a.tried.IsZero() {
-		a.m.cfg.Log("mDNS cannot be used yet: %v; it is tried every %v; -bootstrap names machines too", err, mostWait)
+		a.m.cfg.Log("mDNS cannot be used yet: %v; it is tried every %v; -bootstrap names machines too", err, maxWait)
 	}
 	a.tried = time.Now()
 }

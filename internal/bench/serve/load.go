@@ -15,13 +15,13 @@ import (
 
 // Latencies from 1 µs to 100 s are distinguished by three digits.
 const (
-	leastLatency = int64(time.Microsecond)
-	mostLatency  = int64(100 * time.Second)
-	digits       = 3
+	minLatency = int64(time.Microsecond)
+	maxLatency = int64(100 * time.Second)
+	digits     = 3
 )
 
 func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(leastLatency, mostLatency, digits)
+	return hdrhistogram.New(minLatency, maxLatency, digits)
 }
 
 // tally counts the requests to one server.
@@ -40,7 +40,7 @@ func newTally() *tally {
 }
 
 func count(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(max(int64(d), leastLatency), mostLatency)) // the value is in the histogram's range
+	_ = h.RecordValue(min(max(int64(d), minLatency), maxLatency)) // the value is in the histogram's range
 }
 
 // answered records the result of a request.
@@ -62,10 +62,10 @@ func (t *tally) answered(due time.Time, answer int, err error) {
 
 // Load describes how requests are sent.
 type Load struct {
-	Rate        float64       // requests per second
-	Arrivals    string        // one of Arrivals
-	Timeout     time.Duration // per request, from when it is due
-	MostPending int           // unanswered requests; further ones fail
+	Rate       float64       // requests per second
+	Arrivals   string        // one of Arrivals
+	Timeout    time.Duration // per request, from when it is due
+	MaxPending int           // unanswered requests; further ones fail
 }
 
 var errPending = errors.New("too many requests have no answer yet")
@@ -105,7 +105,7 @@ func (s *sender) run(ctx context.Context, d time.Duration, seed uint64, into *ta
 	}
 	runtime.LockOSThread() // sleepUntil blocks the thread
 	defer runtime.UnlockOSThread()
-	pending := make(chan struct{}, s.load.MostPending)
+	pending := make(chan struct{}, s.load.MaxPending)
 	var group sync.WaitGroup
 	defer group.Wait()
 	start := time.Now()

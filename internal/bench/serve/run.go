@@ -49,8 +49,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("bench serve: there are no requests")
 	case o.Swap < 0:
 		return fmt.Errorf("bench serve: a switch every %v: it must be above 0", o.Swap)
-	case o.MostPending < 1:
-		return fmt.Errorf("bench serve: at most %d requests without an answer: at least 1 is needed", o.MostPending)
+	case o.MaxPending < 1:
+		return fmt.Errorf("bench serve: at most %d requests without an answer: at least 1 is needed", o.MaxPending)
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func TestOpenLoop(t *testing.T) {
 	t.Parallel()
 	const delay = 60 * time.Millisecond
 	o := Options{
-		Load:   Load{Rate: 200, Arrivals: "constant", Timeout: 30 * time.Second, MostPending: 1000},
+		Load:   Load{Rate: 200, Arrivals: "constant", Timeout: 30 * time.Second, MaxPending: 1000},
 		Target: slowServer(t, delay), Requests: [][]byte{[]byte("a"), []byte("bc")}, Connections: 2,
 		Time: time.Second, Turn: 400 * time.Millisecond, StartEcho: echoHere(t),
 	}
@@ -173,7 +173,7 @@ func TestSwitches(t *testing.T) {
 	var served atomic.Pointer[[]versions.Config]
 	request := appendBytes(nil, 1, appendBytes(nil, 1, []byte("ctr")))
 	o := Options{
-		Load:   Load{Rate: 100, Arrivals: "constant", Timeout: 30 * time.Second, MostPending: 1000},
+		Load:   Load{Rate: 100, Arrivals: "constant", Timeout: 30 * time.Second, MaxPending: 1000},
 		Target: switchingServer(t, &served), Requests: [][]byte{request}, Connections: 1, Time: 500 * time.Millisecond, Turn: time.Second,
 		Swap: 200 * time.Millisecond, Model: "ctr", Base: dir, // at .1, .3 and .5 s
 	}
@@ -250,7 +250,7 @@ func switchingServer(t *testing.T, served *atomic.Pointer[[]versions.Config]) st
 func TestPendingIsBounded(t *testing.T) {
 	t.Parallel()
 	o := Options{
-		Load:   Load{Rate: 500, Arrivals: "poisson", Timeout: 30 * time.Second, MostPending: 2},
+		Load:   Load{Rate: 500, Arrivals: "poisson", Timeout: 30 * time.Second, MaxPending: 2},
 		Target: slowServer(t, 300*time.Millisecond), Requests: [][]byte{nil}, Connections: 1, Time: 300 * time.Millisecond, Turn: time.Second,
 	}
 	r, err := Run(context.Background(), o)
@@ -264,7 +264,7 @@ func TestPendingIsBounded(t *testing.T) {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	good := Options{
-		Load:   Load{Rate: 100, Arrivals: "constant", Timeout: 200 * time.Millisecond, MostPending: 10},
+		Load:   Load{Rate: 100, Arrivals: "constant", Timeout: 200 * time.Millisecond, MaxPending: 10},
 		Target: "127.0.0.1:1", Requests: [][]byte{nil}, Connections: 1, Time: time.Second, Turn: time.Second,
 	}
 	if _, err := Run(context.Background(), good); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1 answers no request") {
@@ -272,7 +272,7 @@ func TestFaults(t *testing.T) {
 	}
 	for i, spoil := range []func(o *Options){
 		func(o *Options) { o.Rate = 0 }, func(o *Options) { o.Rate = math.NaN() }, func(o *Options) { o.Arrivals = "" }, func(o *Options) { o.Time = 0 },
-		func(o *Options) { o.Connections = 0 }, func(o *Options) { o.Requests = nil }, func(o *Options) { o.MostPending = 0 }, func(o *Options) { o.Swap = -1 },
+		func(o *Options) { o.Connections = 0 }, func(o *Options) { o.Requests = nil }, func(o *Options) { o.MaxPending = 0 }, func(o *Options) { o.Swap = -1 },
 	} {
 		o := good
 		if spoil(&o); o.Validate() == nil {

@@ -37,14 +37,14 @@ func (rawCodec) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// mostMessage bounds requests and responses, in bytes.
-const mostMessage = 64 << 20
+// maxMessage bounds requests and responses, in bytes.
+const maxMessage = 64 << 20
 
 // dial opens connections to a server.
 func dial(address string, connections int) (all []*grpc.ClientConn, err error) {
 	for range connections {
 		c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(mostMessage), grpc.MaxCallSendMsgSize(mostMessage)))
+			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("bench serve: %s: %w", address, err), hangUp(all))
 		}
@@ -63,7 +63,7 @@ func hangUp(all []*grpc.ClientConn) (err error) {
 // Echo answers Predict calls with the given number of bytes until ctx ends.
 func Echo(ctx context.Context, l net.Listener, bytes int) error {
 	answer := make([]byte, bytes)
-	s := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(mostMessage))
+	s := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxMessage))
 	predict := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		var in []byte
 		if err := decode(&in); err != nil {

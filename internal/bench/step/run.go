@@ -110,7 +110,7 @@ func (m *meter) train(b, next *encode.Batch) (float64, error) {
 	start := time.Now()
 	m.step++
 	m.now[0], m.next[0] = b, next
-	c := step.Coming{N: m.step, Rate: 1, Batches: m.now[:], Next: m.next[:]}
+	c := step.Input{N: m.step, Rate: 1, Batches: m.now[:], Next: m.next[:]}
 	if next == nil {
 		c.Next = nil
 	}

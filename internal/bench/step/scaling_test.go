@@ -110,7 +110,7 @@ func (s scene) run(comm *collective.Comm) (got seen, err error) {
 		return got, err
 	}
 	defer m.trainer.Close()
-	m.trainer.Pace(paced(s.perSample))
+	m.trainer.SimulatePace(paced(s.perSample))
 	start, before, parts := time.Now(), m.trainer.Traffic(), m.times()
 	b := m.batch(0)
 	for k := range 1 + s.steps {

@@ -94,7 +94,7 @@ func (j job) measure(comm *collective.Comm) (measured, error) {
 		return m, err
 	}
 	defer trainer.Close()
-	trainer.Hold(j.delays(comm.Rank()))
+	trainer.SimulateDelay(j.delays(comm.Rank()))
 	take, end, err := j.stepper(trainer, comm, &m)
 	if err != nil {
 		return m, err
@@ -124,7 +124,7 @@ func (j job) stepper(trainer *step.Trainer, comm *collective.Comm, m *measured) 
 	source := newRows(comm.Rank())
 	if j.tolerance.Mode == slots.Wait {
 		return func(n int64) (int64, int, error) {
-			out, err := trainer.Step(step.Coming{N: n, Rate: 1, Batches: source[n%jobBatches:][:1], Next: source[(n+1)%jobBatches:][:1]})
+			out, err := trainer.Step(step.Input{N: n, Rate: 1, Batches: source[n%jobBatches:][:1], Next: source[(n+1)%jobBatches:][:1]})
 			return out.Rows, 0, err
 		}, func() {}, nil
 	}
@@ -135,7 +135,7 @@ func (j job) stepper(trainer *step.Trainer, comm *collective.Comm, m *measured) 
 		return nil, nil, err
 	}
 	return func(n int64) (int64, int, error) {
-		out, err := trainer.Step(step.Coming{N: n, Rate: 1})
+		out, err := trainer.Step(step.Input{N: n, Rate: 1})
 		r := x.Record()
 		m.Backup = x.Backup()
 		return out.Rows, r.Leased - len(r.Pieces), err

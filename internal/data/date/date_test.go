@@ -24,7 +24,7 @@ func TestSeconds(t *testing.T) {
 		{ISO, "2014-10-21", at("2014-10-21T00:00:00Z")}, {ISO, "2014-10-21T12:30:15", noon}, {ISO, "2014-10-21 12:30:15.999", noon},
 		{ISO, "2014-10-21T14:30:15+02:00", noon}, {ISO, "2014-10-21T04:00:15-0830", noon}, {ISO, "2014-10-21 12:30:15,5 UTC", noon},
 		{ISO, " 2014-10-21 12:30Z ", noon - 15}, {ISO, "2014-10-21T13+01", noon - 1815}, {ISO, "1969-12-31T23:59:59Z", -1},
-		{ISO, "2016-02-29", at("2016-02-29T00:00:00Z")}, {ISO, "0001-01-01", leastSeconds}, {ISO, "9999-12-31T23:59:59Z", mostSeconds},
+		{ISO, "2016-02-29", at("2016-02-29T00:00:00Z")}, {ISO, "0001-01-01", minSeconds}, {ISO, "9999-12-31T23:59:59Z", maxSeconds},
 		{Unix, "1413894615", noon}, {Unix, "1413894615.75", noon}, {Unix, "1.413894615e9", noon}, {Unix, "-1", -1}, {Unix, "-0.5", -1}, {Unix, "0", 0},
 		{UnixMilli, "1413894615999", noon}, {UnixMicro, "1413894615999999", noon}, {UnixNano, "1413894615999999999", noon}, {UnixMilli, "-1", -1},
 		{"%y%m%d%H", "14102112", noon - 1815}, {"%y%m%d%H", "69010100", at("1969-01-01T00:00:00Z")}, {"%y%m%d%H", "68010100", at("2068-01-01T00:00:00Z")},
@@ -122,7 +122,7 @@ func TestClock(t *testing.T) {
 		}
 		c := NewClock(zone)
 		rapid.Check(t, func(t *rapid.T) {
-			s := rapid.Int64Range(leastSeconds, mostSeconds).Draw(t, "seconds")
+			s := rapid.Int64Range(minSeconds, maxSeconds).Draw(t, "seconds")
 			want := time.Unix(s, 0).In(zone)
 			if c.Hour(s) != want.Hour() || c.Weekday(s) != (int(want.Weekday())+6)%7 || c.Month(s) != int(want.Month())-1 {
 				t.Fatalf("%v is hour %d, weekday %d, month %d", want, c.Hour(s), c.Weekday(s), c.Month(s))
@@ -161,7 +161,7 @@ func FuzzSeconds(f *testing.F) {
 			formats = append(formats, p)
 		}
 		for _, x := range formats {
-			if n, ok := x.Seconds([]byte(s)); ok && (n < leastSeconds-86400 || n > mostSeconds+86400) {
+			if n, ok := x.Seconds([]byte(s)); ok && (n < minSeconds-86400 || n > maxSeconds+86400) {
 				t.Fatalf("%v of %q is %d", x, s, n)
 			}
 		}

@@ -30,7 +30,7 @@ var unixUnits = []struct {
 
 const (
 	directives = "YymbdHIpMSfz%"
-	mostBytes  = 256 // of a pattern
+	maxBytes   = 256 // of a pattern
 )
 
 // NewISO returns the format of ISO 8601.
@@ -46,7 +46,7 @@ func NewFormat(s string) (Format, error) {
 			return Format{name: s, perUnit: u.per}, nil
 		}
 	}
-	if !strings.Contains(s, "%") || len(s) > mostBytes {
+	if !strings.Contains(s, "%") || len(s) > maxBytes {
 		return Format{}, fmt.Errorf("%q is not a date format; there are %s, %s, %s, %s, %s and patterns such as %%Y-%%m-%%d %%H:%%M:%%S", s, ISO, Unix, UnixMilli, UnixMicro, UnixNano)
 	}
 	has := map[byte]bool{}
@@ -90,8 +90,8 @@ func (f Format) Seconds(b []byte) (seconds int64, ok bool) {
 
 // The years 1 to 9999, the range of four digits.
 const (
-	leastSeconds = -62135596800
-	mostSeconds  = 253402300799
+	minSeconds = -62135596800
+	maxSeconds = 253402300799
 )
 
 // parts are the fields of a date.

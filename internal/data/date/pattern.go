@@ -140,5 +140,5 @@ func unixSeconds(b []byte, per int64) (int64, bool) {
 	if n%per < 0 {
 		seconds--
 	}
-	return seconds, seconds >= leastSeconds && seconds <= mostSeconds
+	return seconds, seconds >= minSeconds && seconds <= maxSeconds
 }

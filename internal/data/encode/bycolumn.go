@@ -35,8 +35,8 @@ type ColumnCoder struct {
 	at      int          // the current row
 }
 
-// mostShared is the maximum number of keys of one feature that are repeated for all rows.
-const mostShared = 1 << 24
+// maxShared is the maximum number of keys of one feature that are repeated for all rows.
+const maxShared = 1 << 24
 
 // ByColumn returns a ColumnCoder of a RowCoder made by InputCoder.
 func (r *RowCoder) ByColumn() *ColumnCoder {
@@ -223,8 +223,8 @@ func (x *ColumnCoder) crossed(b *Batch, i, rows int) *record.Flaw {
 func (x *ColumnCoder) finish(b *Batch, i, rows int) *record.Flaw {
 	j := &b.Sparse[i]
 	if k, weights := len(j.Values), len(j.Weights); len(j.Offsets) == 2 && rows > 1 {
-		if k > mostShared/rows {
-			return &record.Flaw{Field: -1, Want: fmt.Sprintf("%d rows share %d keys of one feature, more than %d in all: send fewer rows or values", rows, k, mostShared)}
+		if k > maxShared/rows {
+			return &record.Flaw{Field: -1, Want: fmt.Sprintf("%d rows share %d keys of one feature, more than %d in all: send fewer rows or values", rows, k, maxShared)}
 		}
 		for range rows - 1 {
 			j.Values = append(j.Values, j.Values[:k]...)

@@ -129,7 +129,7 @@ func newCoder(s schema.Schema, stats []statistics, p *parser) *coder {
 			c.shape.vocabs = append(c.shape.vocabs, i)
 		}
 	}
-	c.buf, c.digits = make([]byte, 8*schema.MostOf), make([]int, schema.MostOf)
+	c.buf, c.digits = make([]byte, 8*schema.MaxOf), make([]int, schema.MaxOf)
 	return c
 }
 
@@ -167,7 +167,7 @@ func (c *coder) check() *record.Flaw {
 	for i := range c.crosses {
 		n := 1
 		for _, f := range c.crosses[i].of {
-			if n *= max(1, len(c.keys[f].Values)); n > schema.MostCrossed {
+			if n *= max(1, len(c.keys[f].Values)); n > schema.MaxCrossed {
 				return c.tooMany(&c.crosses[i])
 			}
 		}
@@ -181,7 +181,7 @@ func (c *coder) hasMany(f *featureCode) bool {
 }
 
 func (c *coder) tooMany(x *crossCode) *record.Flaw {
-	return &record.Flaw{Field: -1, Want: fmt.Sprintf("cross %s has more than %d combinations in this record; cross features of fewer values", x.name, schema.MostCrossed)}
+	return &record.Flaw{Field: -1, Want: fmt.Sprintf("cross %s has more than %d combinations in this record; cross features of fewer values", x.name, schema.MaxCrossed)}
 }
 
 // row appends the parsed record to a batch.
@@ -352,7 +352,7 @@ func (c *coder) appendCross(x *crossCode, sparse []Jagged, row int, to *Jagged) 
 	total := 1
 	for d, f := range x.of {
 		c.digits[d] = int(sparse[f].Offsets[row])
-		if total *= sparse[f].end(row) - c.digits[d]; total > schema.MostCrossed {
+		if total *= sparse[f].end(row) - c.digits[d]; total > schema.MaxCrossed {
 			return false
 		}
 	}

@@ -19,7 +19,7 @@ type fitConstant struct {
 	seen   bool // there was a record
 	varies bool // two records differ, or one has no value or several
 	hash   uint64
-	text   string // the value, cut to mostUnread bytes
+	text   string // the value, cut to maxUnread bytes
 }
 
 // comparesAll reports whether a feature is watched by a fitConstant. The statistics of
@@ -50,7 +50,7 @@ func (c *fitConstant) add(p *parser) {
 	}
 	text := p.textOf(l, 0)
 	if hash := xxh3.Hash(text); !c.seen {
-		c.seen, c.hash, c.text = true, hash, string(text[:min(len(text), mostUnread)])
+		c.seen, c.hash, c.text = true, hash, string(text[:min(len(text), maxUnread)])
 	} else {
 		c.varies = hash != c.hash
 	}
@@ -82,7 +82,7 @@ func (c *fitConstant) merge(r *wire.Reader) {
 	case 1:
 		c.seen, c.varies = true, true
 	case 2:
-		hash, text := r.Uint64(), string(r.Bytes(mostUnread))
+		hash, text := r.Uint64(), string(r.Bytes(maxUnread))
 		if !c.seen {
 			c.seen, c.hash, c.text = true, hash, text
 		} else if hash != c.hash {

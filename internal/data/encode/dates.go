@@ -91,7 +91,7 @@ type dateStats struct {
 	unread  string    // the least value that no format accepts
 }
 
-const mostUnread = 64 // bytes kept of a value
+const maxUnread = 64 // bytes kept of a value
 
 func newDateStats(format string) *dateStats {
 	t, err := date.NewTally(format)
@@ -125,7 +125,7 @@ func (s *dateStats) add(text []byte) {
 
 // see keeps the least value. The result does not depend on the order.
 func see(least *string, text []byte) {
-	text = text[:min(len(text), mostUnread)]
+	text = text[:min(len(text), maxUnread)]
 	if *least == "" || string(text) < *least {
 		*least = string(text)
 	}
@@ -186,7 +186,7 @@ func (s *dateStats) merge(r *wire.Reader) {
 		}
 		s.tally.Read[i] += n
 		s.newest[i] = max(s.newest[i], r.Varint())
-		if text := r.Bytes(mostUnread); len(text) > 0 {
+		if text := r.Bytes(maxUnread); len(text) > 0 {
 			see(&s.read[i], text)
 		}
 		if n == 0 || !s.ages {
@@ -201,7 +201,7 @@ func (s *dateStats) merge(r *wire.Reader) {
 		}
 		s.seconds[i].merge(o)
 	}
-	if text := r.Bytes(mostUnread); len(text) > 0 {
+	if text := r.Bytes(maxUnread); len(text) > 0 {
 		see(&s.unread, text)
 	}
 }

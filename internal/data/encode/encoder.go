@@ -264,7 +264,7 @@ type (
 const (
 	indexFormat  = "wdlrun feature index"
 	indexVersion = 1
-	mostIndex    = 1 << 30 // bytes
+	maxIndex     = 1 << 30 // bytes
 )
 
 // Marshal encodes e as JSON, for LoadEncoder. Equal encoders give equal bytes.
@@ -298,16 +298,16 @@ func (e *Encoder) Marshal() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoder: %w; settings must be UTF-8 text and finite numbers", err)
 	}
-	if len(b) > mostIndex {
-		return nil, fmt.Errorf("encoder: the feature index takes %d bytes, at most %d are possible; use encode: hash for large vocabularies", len(b), mostIndex)
+	if len(b) > maxIndex {
+		return nil, fmt.Errorf("encoder: the feature index takes %d bytes, at most %d are possible; use encode: hash for large vocabularies", len(b), maxIndex)
 	}
 	return b, nil
 }
 
 // LoadEncoder decodes the output of Marshal.
 func LoadEncoder(b []byte) (*Encoder, error) {
-	if len(b) > mostIndex {
-		return nil, fmt.Errorf("load encoder: %d bytes, at most %d are possible", len(b), mostIndex)
+	if len(b) > maxIndex {
+		return nil, fmt.Errorf("load encoder: %d bytes, at most %d are possible", len(b), maxIndex)
 	}
 	var x indexJSON
 	d := json.NewDecoder(bytes.NewReader(b))

@@ -26,7 +26,7 @@ type ExchangedField struct {
 
 // Exchanger returns an Exchanger for batches of e.
 func (e *Encoder) Exchanger() *Exchanger {
-	x := &Exchanger{coder: coder{buf: make([]byte, 8*schema.MostOf), digits: make([]int, schema.MostOf)}}
+	x := &Exchanger{coder: coder{buf: make([]byte, 8*schema.MaxOf), digits: make([]int, schema.MaxOf)}}
 	place, fields := map[string]int{}, []string{}
 	var sparse, dense []string // field of each column
 	for _, f := range e.schema.Features {

@@ -84,7 +84,7 @@ func formOf(text []byte) forms {
 		return formPadded
 	}
 	digits, real := bytes.CutSuffix(text, []byte(".0"))
-	if len(digits) <= mostSpelled-2 && (isInteger(digits) || string(digits) == "0") {
+	if len(digits) <= maxSpelled-2 && (isInteger(digits) || string(digits) == "0") {
 		if real {
 			return formReal
 		}
@@ -102,7 +102,7 @@ func formOf(text []byte) forms {
 }
 
 // like returns a value in a form of the set. It returns the value itself if its form is in
-// the set, or if the set has no form for it. It may append the result to buf, of mostSpelled
+// the set, or if the set has no form for it. It may append the result to buf, of maxSpelled
 // bytes.
 func (f forms) like(text, buf []byte) []byte {
 	form := formOf(text)
@@ -136,7 +136,7 @@ func (f *featureCode) hashOf(text []byte) uint64 {
 	if f.others == 0 || !f.others.mayHold(text) {
 		return keyOf(text)
 	}
-	var buf [mostSpelled]byte
+	var buf [maxSpelled]byte
 	return keyOf(f.forms.like(text, buf[:0]))
 }
 

@@ -78,7 +78,7 @@ func (s *keySet) find(hash uint64, value []byte) uint64 {
 			return key
 		}
 	}
-	var buf [mostSpelled]byte
+	var buf [maxSpelled]byte
 	if other := respelled(value, buf[:0]); other != nil {
 		if key := keyOf(other); s.has(key) {
 			return key

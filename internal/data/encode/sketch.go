@@ -9,10 +9,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/wire"
 )
 
-// A sketch counts the values of a numeric column. Up to mostEntries distinct values are
+// A sketch counts the values of a numeric column. Up to maxEntries distinct values are
 // exact. If there are more, all are rounded down to the finest grid that leaves at most
-// mostEntries: the numbers whose float64 has drop low bits of 0. Each grid has half the
-// points of the one before, so at least mostEntries/2 distinct values remain, whatever
+// maxEntries: the numbers whose float64 has drop low bits of 0. Each grid has half the
+// points of the one before, so at least maxEntries/2 distinct values remain, whatever
 // their offset. The 86,400 values of one day in Unix seconds are then 2 s apart.
 //
 // Grids are nested, so the sketch depends only on the values, not on their partition or
@@ -32,7 +32,7 @@ type sketch struct {
 
 const (
 	coarsestDrop = 52 // all bits of the fraction: at most 4096 values differ in sign and exponent
-	mostEntries  = 1 << 16
+	maxEntries   = 1 << 16
 )
 
 func newSketch() *sketch {
@@ -76,7 +76,7 @@ func (s *sketch) extent() []float64 {
 
 func (s *sketch) addRounded(u uint64, n int64) {
 	s.counts.add(u, n)
-	for s.counts.n > mostEntries && s.drop < coarsestDrop {
+	for s.counts.n > maxEntries && s.drop < coarsestDrop {
 		s.coarsen(s.drop + 1)
 	}
 }
@@ -93,7 +93,7 @@ func (s *sketch) merge(o *sketch) {
 	if o.drop > s.drop {
 		s.coarsen(o.drop)
 	}
-	s.counts.reserve(min(s.counts.n+o.counts.n, mostEntries))
+	s.counts.reserve(min(s.counts.n+o.counts.n, maxEntries))
 	for u, n := range o.counts.all {
 		s.addRounded(roundDown(math.Float64frombits(u), s.drop), n)
 	}
@@ -212,7 +212,7 @@ func sketchFrom(r *wire.Reader) *sketch {
 	}
 	s.missing = r.Count()
 	s.least, s.most = math.Float64frombits(r.Uint64()), math.Float64frombits(r.Uint64())
-	n := r.Length(mostEntries, 2)
+	n := r.Length(maxEntries, 2)
 	if n > 0 && !(s.least <= s.most && math.Abs(s.least) < 1e39 && math.Abs(s.most) < 1e39) {
 		r.Fail("a sketch ranges from %v to %v", s.least, s.most)
 	}

@@ -59,7 +59,7 @@ var columns = map[string]func(*rand.Rand) float64{
 }
 
 // For any values and offset, limits cut them into equal shares and moments are right,
-// compared with sorting: exact up to mostEntries distinct values, otherwise nearly.
+// compared with sorting: exact up to maxEntries distinct values, otherwise nearly.
 func TestSketchAgainstSorting(t *testing.T) {
 	const values = 80000
 	for name, draw := range columns {
@@ -75,7 +75,7 @@ func TestSketchAgainstSorting(t *testing.T) {
 			}
 			slices.Sort(all)
 			distinct := len(slices.Compact(slices.Clone(all)))
-			if s.counts.n != distinct && (distinct <= mostEntries || s.counts.n <= mostEntries/2) {
+			if s.counts.n != distinct && (distinct <= maxEntries || s.counts.n <= maxEntries/2) {
 				t.Errorf("%s from %v: %d of %d distinct values are left", name, offset, s.counts.n, distinct)
 			}
 			if got, want := s.extent(), []float64{all[0], all[values-1]}; !slices.Equal(got, want) {
@@ -154,7 +154,7 @@ func TestSketchDoesNotDependOnParts(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%d values in %d parts give another sketch", n, parts)
 			}
-			if joint.counts.n > mostEntries || n > 1000 && joint.drop == 0 {
+			if joint.counts.n > maxEntries || n > 1000 && joint.drop == 0 {
 				t.Errorf("%d entries at drop %d", joint.counts.n, joint.drop)
 			}
 		}
@@ -237,7 +237,7 @@ func TestInterval(t *testing.T) {
 
 func TestVocabularyIsBounded(t *testing.T) {
 	v := newVocabulary()
-	v.bytes = mostWordBytes - 2
+	v.bytes = maxWordBytes - 2
 	if err := v.add([]byte("ab"), 1); err != nil {
 		t.Error(err)
 	}

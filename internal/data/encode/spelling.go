@@ -26,14 +26,14 @@ func truthsLike(value []byte) [][]byte {
 	return nil
 }
 
-// mostSpelled is the length of the longest result of respelled: an int64 and ".0".
-const mostSpelled = 22
+// maxSpelled is the length of the longest result of respelled: an int64 and ".0".
+const maxSpelled = 22
 
 // respelled returns an integer as a floating point number, or the reverse: 7.0 for 7, and 7
-// for 7.0. It appends to buf, of mostSpelled bytes, and returns nil for other values.
+// for 7.0. It appends to buf, of maxSpelled bytes, and returns nil for other values.
 func respelled(value, buf []byte) []byte {
 	digits, real := bytes.CutSuffix(value, []byte(".0"))
-	if len(digits) > mostSpelled-2 || !isInteger(digits) {
+	if len(digits) > maxSpelled-2 || !isInteger(digits) {
 		return nil
 	}
 	if buf = append(buf, digits...); !real {

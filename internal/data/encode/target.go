@@ -26,8 +26,8 @@ func newTargets(s schema.Schema, columns []schema.Column) (list []target) {
 // value returns the target for a number. why is the fault, "" for none.
 func (t *target) value(x float64) (y float32, why string) {
 	switch l := t.Label; {
-	case l == nil && (x < 0 || x > schema.MostWeight):
-		return 0, fmt.Sprintf("is not a weight: it must be from 0 to %d", schema.MostWeight)
+	case l == nil && (x < 0 || x > schema.MaxWeight):
+		return 0, fmt.Sprintf("is not a weight: it must be from 0 to %d", schema.MaxWeight)
 	case l == nil:
 		return float32(x), ""
 	case l.Threshold != nil:

@@ -15,8 +15,8 @@ import (
 
 // Limits of one vocabulary.
 const (
-	mostWords     = 4 << 20
-	mostWordBytes = 256 << 20
+	maxWords     = 4 << 20
+	maxWordBytes = 256 << 20
 )
 
 // vocabulary counts the distinct strings of a column.
@@ -34,8 +34,8 @@ func (v *vocabulary) add(b []byte, n int64) error {
 		v.counts[i] += n
 		return nil
 	}
-	if len(v.counts) >= mostWords || v.bytes+len(b) > mostWordBytes {
-		return fmt.Errorf("there are more than %d distinct values (or %d MiB of them), too many for a vocabulary; use encode: hash", mostWords, mostWordBytes>>20)
+	if len(v.counts) >= maxWords || v.bytes+len(b) > maxWordBytes {
+		return fmt.Errorf("there are more than %d distinct values (or %d MiB of them), too many for a vocabulary; use encode: hash", maxWords, maxWordBytes>>20)
 	}
 	v.index[string(b)] = int32(len(v.counts))
 	v.counts = append(v.counts, n)
@@ -120,8 +120,8 @@ func (v *vocabulary) append(b []byte) []byte {
 
 // merge adds an encoded vocabulary.
 func (v *vocabulary) merge(r *wire.Reader) error {
-	for range r.Length(mostWords, 2) {
-		word := r.Bytes(record.MostLine)
+	for range r.Length(maxWords, 2) {
+		word := r.Bytes(record.MaxLine)
 		n := r.Positive()
 		if r.Err != nil {
 			return r.Err

@@ -138,8 +138,8 @@ var functions = map[string]function{
 	"log":   {1, 1, "one number", ofOne("log", logarithm)},
 	"floor": {1, 1, "one number", ofOne("floor", math.Floor)},
 	"abs":   {1, 1, "one number", ofOne("abs", math.Abs)},
-	"min":   {2, mostArguments, "two numbers or more", ofMany("min", func(x, y float64) float64 { return min(x, y) })},
-	"max":   {2, mostArguments, "two numbers or more", ofMany("max", func(x, y float64) float64 { return max(x, y) })},
+	"min":   {2, maxArguments, "two numbers or more", ofMany("min", func(x, y float64) float64 { return min(x, y) })},
+	"max":   {2, maxArguments, "two numbers or more", ofMany("max", func(x, y float64) float64 { return max(x, y) })},
 	"missing": {1, 1, "one value", func(p *parser, args []node) node {
 		return node{kind: condition, value: p.isMissing(args[0])}
 	}},
@@ -152,7 +152,7 @@ var functions = map[string]function{
 	}},
 }
 
-const mostArguments = 64
+const maxArguments = 64
 
 func logarithm(x float64) float64 {
 	if x <= 0 {

@@ -139,7 +139,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		e, err := Parse(s)
 		if err != nil {
-			if fault, ok := err.(*Error); !ok || fault.At < 0 || fault.At > max(len(s), mostBytes) {
+			if fault, ok := err.(*Error); !ok || fault.At < 0 || fault.At > max(len(s), maxBytes) {
 				t.Fatalf("%q: %v", s, err)
 			}
 			return

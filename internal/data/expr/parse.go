@@ -36,14 +36,14 @@ type Row struct {
 func (e *Expr) Value(r *Row) float64 { return e.value(r) }
 
 const (
-	mostBytes = 4 << 10 // of an expression
-	mostDeep  = 64      // nesting depth of parentheses, operators and calls
+	maxBytes = 4 << 10 // of an expression
+	maxDeep  = 64      // nesting depth of parentheses, operators and calls
 )
 
 // Parse checks and compiles an expression. An error is an *Error.
 func Parse(s string) (*Expr, error) {
-	if len(s) > mostBytes {
-		return nil, &Error{mostBytes, fmt.Sprintf("the expression is longer than %d bytes", mostBytes)}
+	if len(s) > maxBytes {
+		return nil, &Error{maxBytes, fmt.Sprintf("the expression is longer than %d bytes", maxBytes)}
 	}
 	p := &parser{rest: s}
 	p.advance()
@@ -131,8 +131,8 @@ func (p *parser) expect(s string) {
 func (p *parser) or() node {
 	p.deep++
 	defer func() { p.deep-- }()
-	if p.deep > mostDeep {
-		p.fail(p.token.at, "the expression is nested more than %d deep", mostDeep)
+	if p.deep > maxDeep {
+		p.fail(p.token.at, "the expression is nested more than %d deep", maxDeep)
 	}
 	n := p.and()
 	for at := p.token.at; p.is("or"); at = p.token.at {

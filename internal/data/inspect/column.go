@@ -130,7 +130,7 @@ func (c *Column) numbers(counts map[string]int) {
 // grows reports whether numbers that differ from the previous one are nearly always larger, and
 // do not return to the beginning.
 func grows(values []string) bool {
-	const leastRises = 100
+	const minRises = 100
 	rises, falls, fallen := 0, 0, 0.0
 	low, high, last := math.Inf(1), math.Inf(-1), math.Inf(1)
 	for _, s := range values {
@@ -142,7 +142,7 @@ func grows(values []string) bool {
 		}
 		low, high, last = min(low, x), max(high, x), x
 	}
-	return rises >= leastRises && 100*rises >= mostDates*(rises+falls) && fallen < high-low
+	return rises >= minRises && 100*rises >= maxDates*(rises+falls) && fallen < high-low
 }
 
 // split finds the mark between several values of a string, in lines with that delimiter,
@@ -214,7 +214,7 @@ func frequent(counts map[string]int) []string {
 		}
 		return strings.Compare(a, b)
 	})
-	return values[:min(len(values), mostExamples)]
+	return values[:min(len(values), maxExamples)]
 }
 
 // measure computes how well each column predicts the label, if there is one.

@@ -19,7 +19,7 @@ type Dates struct {
 }
 
 // Minimum percentage of dates among values, and of neighbours in order.
-const mostDates = 95
+const maxDates = 95
 
 // times summarises the dates that one format reads.
 type times struct{ first, last, previous, inOrder, ofDay, n int64 }
@@ -37,12 +37,12 @@ func (x *times) add(t int64) {
 	x.previous = t
 }
 
-func (x *times) ordered() bool { return 100*x.inOrder >= mostDates*x.n && x.last > x.first }
+func (x *times) ordered() bool { return 100*x.inOrder >= maxDates*x.n && x.last > x.first }
 
 // datesOf looks for dates. Numbers that may be Unix times count only if the name of the
 // column suggests it; other formats are found by the values.
 func datesOf(name string, all cells) (d Dates) {
-	if len(all.values) < mostExamples {
+	if len(all.values) < maxExamples {
 		return d
 	}
 	seen := date.NewTallyOf(all.values)
@@ -60,7 +60,7 @@ func datesOf(name string, all cells) (d Dates) {
 	switch {
 	case !ok || unix && !IsTimeName(name) && !IsHourName(name):
 		return d
-	case 100*seen.Read[i] < mostDates*seen.Values:
+	case 100*seen.Read[i] < maxDates*seen.Values:
 		if kindOf(all.values) == "string" {
 			d.Mixed = mixture(seen, sets, len(all.values))
 		}
@@ -118,7 +118,7 @@ func mixture(seen *date.Tally, sets map[uint32]int, n int) string {
 			}
 		}
 	}
-	if len(parts) < 2 || 100*read < mostDates*n {
+	if len(parts) < 2 || 100*read < maxDates*n {
 		return ""
 	}
 	return strings.Join(parts, ", ")

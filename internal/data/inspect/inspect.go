@@ -41,9 +41,9 @@ type Inspection struct {
 }
 
 const (
-	mostLook     = 1 << 20
-	mostExamples = 5
-	sniffLines   = 50 // used to find the delimiter
+	maxLook     = 1 << 20
+	maxExamples = 5
+	sniffLines  = 50 // used to find the delimiter
 )
 
 // Words that programs write for a missing value.
@@ -59,7 +59,7 @@ func First(path string, rows int) (*Inspection, error) { return inspectSome([]st
 // half of the records are from the beginning of the first file. The others are from
 // throughout it and from the other files.
 func All(paths []string, rows int) (*Inspection, error) {
-	return inspectSome(paths, rows, record.MostFiles)
+	return inspectSome(paths, rows, record.MaxFiles)
 }
 
 func inspectSome(paths []string, rows, most int) (*Inspection, error) {
@@ -70,7 +70,7 @@ func inspectSome(paths []string, rows, most int) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := record.NewSample(files[:min(len(files), most)], min(rows, mostLook))
+	s := record.NewSample(files[:min(len(files), most)], min(rows, maxLook))
 	in, err := inspect(paths[0], s)
 	if err != nil {
 		return nil, err

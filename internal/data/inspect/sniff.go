@@ -172,7 +172,7 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 			return nil, err
 		}
 		switch {
-		case name == "libsvm" && (ones || len(names) > mostIndices):
+		case name == "libsvm" && (ones || len(names) > maxIndices):
 			names = []string{"label", "features", "values"}
 		case name == "libffm" && !ones:
 			names = withValues(names)
@@ -309,14 +309,14 @@ func (l *looker) noteNested(record []byte) {
 		return
 	}
 	_ = jsonl.Nested(record, func(name []byte) {
-		if len(l.nested) < mostNested && !slices.Contains(l.nested, string(name)) {
+		if len(l.nested) < maxNested && !slices.Contains(l.nested, string(name)) {
 			l.nested = append(l.nested, string(name))
 		}
 	})
 }
 
-// mostNested is the maximum number of such lists reported.
-const mostNested = 64
+// maxNested is the maximum number of such lists reported.
+const maxNested = 64
 
 // fewFlaws is the maximum number of flaws reported of a file without usable records.
 const fewFlaws = 3
@@ -362,6 +362,6 @@ func (l *looker) none() error {
 	return fmt.Errorf("none of its first %d records can be used:%s", l.bad, strings.Join(reasons, ""))
 }
 
-// mostIndices is the number of LibSVM indices up to which they are columns, unless all
+// maxIndices is the number of LibSVM indices up to which they are columns, unless all
 // values are 1; more are one list.
-const mostIndices = 64
+const maxIndices = 64

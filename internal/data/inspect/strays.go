@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	leastNumbers = 50 // minimum of numbers in a numeric column
-	perStray     = 50 // and for each value that is not a number
-	mostStrays   = 5  // different strays
+	minNumbers = 50 // minimum of numbers in a numeric column
+	perStray   = 50 // and for each value that is not a number
+	maxStrays  = 5  // different strays
 )
 
 // straysOf returns the values of a numeric column that are not numbers, nil if the column
@@ -34,12 +34,12 @@ func straysOf(name string, values []string) (strays []string) {
 			texts++
 		}
 		if !slices.Contains(strays, s) {
-			if strays = append(strays, s); len(strays) > mostStrays {
+			if strays = append(strays, s); len(strays) > maxStrays {
 				return nil
 			}
 		}
 	}
-	if numbers < leastNumbers || numbers < perStray*texts || len(strays) > numbers || IsIDName(name) {
+	if numbers < minNumbers || numbers < perStray*texts || len(strays) > numbers || IsIDName(name) {
 		return nil
 	}
 	for x := range counts {

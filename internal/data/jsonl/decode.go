@@ -37,9 +37,9 @@ type use struct {
 }
 
 const (
-	mostExpected = 1 << 10 // members whose order is kept
-	mostPath     = 1 << 8  // bytes of the name of an object whose members are fields
-	mostAbsent   = 4       // maximum number of consecutive expected members that may be absent
+	maxExpected = 1 << 10 // members whose order is kept
+	maxPath     = 1 << 8  // bytes of the name of an object whose members are fields
+	maxAbsent   = 4       // maximum number of consecutive expected members that may be absent
 )
 
 // NewDecoder returns a decoder of the fields of these names, in this order.
@@ -73,7 +73,7 @@ func (d *Decoder) Decode(record []byte, lists []value.List) error {
 // find returns the use of a member after number at of the expected ones. Records of one
 // writer have their members in one order, but some may be absent.
 func (d *Decoder) find(name []byte) use {
-	for i := d.at; i < len(d.last) && i <= d.at+mostAbsent; i++ {
+	for i := d.at; i < len(d.last) && i <= d.at+maxAbsent; i++ {
 		if d.last[i].name == string(name) {
 			d.at = i + 1
 			return d.last[i].use
@@ -83,7 +83,7 @@ func (d *Decoder) find(name []byte) use {
 	if place, ok := d.place[string(name)]; ok {
 		u.place = place
 	}
-	if len(d.last) < mostExpected && d.at == len(d.last) {
+	if len(d.last) < maxExpected && d.at == len(d.last) {
 		d.last = append(d.last, expected{string(name), u})
 		d.at++
 	}
@@ -261,7 +261,7 @@ func (n *namer) member(name []byte) (err error) {
 	s, outer := &n.scan, len(n.path)
 	n.path = append(n.path, name...)
 	switch c, lo := s.peek(), s.i; {
-	case c == '{' && len(n.path) < mostPath:
+	case c == '{' && len(n.path) < maxPath:
 		n.path = append(n.path, '.')
 		n.deep++
 		err = s.object(&n.text, n.deep+1, n.member)

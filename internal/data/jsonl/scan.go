@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// mostDeep is the maximum nesting depth of objects and arrays.
-const mostDeep = 128
+// maxDeep is the maximum nesting depth of objects and arrays.
+const maxDeep = 128
 
 // fault is a syntax error in a record.
 type fault struct {
@@ -276,7 +276,7 @@ func (s *scanner) skip(deep int) (err error) {
 
 // skipNested skips an object or an array.
 func (s *scanner) skipNested(open byte, deep int) error {
-	if deep >= mostDeep {
+	if deep >= maxDeep {
 		return s.tooDeep()
 	}
 	shut := open + 2 // in ASCII
@@ -318,7 +318,7 @@ func (s *scanner) record(text *[]byte, each func(name []byte) error) error {
 // object calls each with the name of each member of an object, at the beginning of the
 // value; each must skip the value. Escapes in a name are decoded into text.
 func (s *scanner) object(text *[]byte, deep int, each func(name []byte) error) error {
-	if deep > mostDeep {
+	if deep > maxDeep {
 		return s.tooDeep()
 	}
 	if err := s.take('{'); err != nil {
@@ -349,5 +349,5 @@ func (s *scanner) object(text *[]byte, deep int, each func(name []byte) error) e
 }
 
 func (s *scanner) tooDeep() error {
-	return s.fail(fmt.Sprintf("objects and arrays are nested more than %d deep", mostDeep))
+	return s.fail(fmt.Sprintf("objects and arrays are nested more than %d deep", maxDeep))
 }

@@ -78,10 +78,10 @@ type Range struct {
 }
 
 const (
-	mostName     = 249              // bytes of a topic's name, Kafka's limit
-	patience     = 20 * time.Second // below the limit after which a rank counts as stuck
-	leastTimeout = 100 * time.Millisecond
-	mostTimeout  = time.Hour
+	maxName    = 249              // bytes of a topic's name, Kafka's limit
+	patience   = 20 * time.Second // below the limit after which a rank counts as stuck
+	minTimeout = 100 * time.Millisecond
+	maxTimeout = time.Hour
 )
 
 // ParseAddress parses an address.
@@ -106,7 +106,7 @@ func ParseAddress(s string) (a Address, err error) {
 	if !ok || topic == "" {
 		return bad("it names no topic")
 	}
-	if len(topic) > mostName || strings.Trim(topic, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
+	if len(topic) > maxName || strings.Trim(topic, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
 		return bad("%q is not a name of a topic", topic)
 	}
 	a.Topic = topic
@@ -142,8 +142,8 @@ func (a *Address) parseQuery(query string) error {
 		case "start":
 			a.Latest, err = x == "latest", oneOf(k, x, "latest", "earliest")
 		case "timeout":
-			if a.Timeout, err = time.ParseDuration(x); err != nil || a.Timeout < leastTimeout || a.Timeout > mostTimeout {
-				err = fmt.Errorf("timeout=%s is not a time from %v to %v, such as 20s", x, leastTimeout, mostTimeout)
+			if a.Timeout, err = time.ParseDuration(x); err != nil || a.Timeout < minTimeout || a.Timeout > maxTimeout {
+				err = fmt.Errorf("timeout=%s is not a time from %v to %v, such as 20s", x, minTimeout, maxTimeout)
 			}
 		case "tls":
 			a.TLS, err = x == "true", oneOf(k, x, "true", "false")

@@ -21,10 +21,10 @@ import (
 const (
 	tryTimeout   = 2 * time.Second // of one attempt, so that the cause of the last is known
 	leaderMaxAge = 30 * time.Second
-	leastFetch   = 128 << 10
-	mostFetch    = 4 << 20
-	mostAnswer   = 80 << 20 // bytes of any answer
-	mostKept     = 64 << 20
+	minFetch     = 128 << 10
+	maxFetch     = 4 << 20
+	maxAnswer    = 80 << 20 // bytes of any answer
+	maxKept      = 64 << 20
 )
 
 // Record is one record of a partition.
@@ -72,7 +72,7 @@ func (l *Log) Open() error {
 	if l.client == nil {
 		options := []kgo.Opt{
 			kgo.SeedBrokers(l.address.Brokers...), kgo.ClientID("wdlrun"), kgo.RetryTimeout(tryTimeout), kgo.DialTimeout(tryTimeout),
-			kgo.BrokerMaxReadBytes(mostAnswer), kgo.MetadataMinAge(250 * time.Millisecond),
+			kgo.BrokerMaxReadBytes(maxAnswer), kgo.MetadataMinAge(250 * time.Millisecond),
 		}
 		secure, err := l.address.security()
 		if err != nil {
@@ -239,11 +239,11 @@ func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes in
 		return nil, err
 	}
 	req := kmsg.NewPtrFetchRequest()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 500, 1, mostAnswer, 1
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 500, 1, maxAnswer, 1
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic, t.TopicID = l.address.Topic, id
 	p := kmsg.NewFetchRequestTopicPartition()
-	p.Partition, p.FetchOffset, p.PartitionMaxBytes = partition, offset, int32(min(max(bytes, leastFetch), mostFetch))
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes = partition, offset, int32(min(max(bytes, minFetch), maxFetch))
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 	answer, err := l.client.Broker(int(leader)).Request(ctx, req)
@@ -344,7 +344,7 @@ func (l *Log) keep(c *chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept, l.bytes = append(l.kept, c), l.bytes+c.bytes
-	for l.bytes > mostKept && len(l.kept) > 1 {
+	for l.bytes > maxKept && len(l.kept) > 1 {
 		l.bytes -= l.kept[0].bytes
 		l.kept = slices.Delete(l.kept, 0, 1)
 	}

@@ -27,7 +27,7 @@ const (
 	saslSHA512 = "scram-sha-512"
 )
 
-const mostSecurity = 1 << 20 // bytes of a file of credentials or authorities
+const maxSecurity = 1 << 20 // bytes of a file of credentials or authorities
 
 // security returns the options for TLS and SASL.
 func (a Address) security() (options []kgo.Opt, err error) {
@@ -72,7 +72,7 @@ func (a Address) mechanism() sasl.Mechanism {
 type credentials struct{ user, password string }
 
 func readCredentials(path string) (credentials, error) {
-	b, err := regular.ReadFile(path, mostSecurity)
+	b, err := regular.ReadFile(path, maxSecurity)
 	if err != nil {
 		return credentials{}, final{fmt.Errorf("credentials: %w", err)}
 	}
@@ -88,7 +88,7 @@ func readCredentials(path string) (credentials, error) {
 // Errors contain line numbers but no contents.
 func parseCredentials(b []byte) (c credentials, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(b))
-	lines.Buffer(nil, mostSecurity+1)
+	lines.Buffer(nil, maxSecurity+1)
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
 		if t := strings.TrimSpace(line); t == "" || t[0] == '#' {
@@ -116,7 +116,7 @@ func parseCredentials(b []byte) (c credentials, err error) {
 }
 
 func readAuthorities(path string) (*x509.CertPool, error) {
-	b, err := regular.ReadFile(path, mostSecurity)
+	b, err := regular.ReadFile(path, maxSecurity)
 	if err != nil {
 		return nil, fmt.Errorf("ca: %w", err)
 	}

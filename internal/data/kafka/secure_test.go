@@ -212,7 +212,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%q: %q %q, %v; want %q", x.in, c.user, c.password, err, x.want)
 		}
 	}
-	if _, err := readCredentials(file(t, "long", strings.Repeat("#", mostSecurity+1))); err == nil || !strings.Contains(err.Error(), "more than") {
+	if _, err := readCredentials(file(t, "long", strings.Repeat("#", maxSecurity+1))); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("a long file: %v", err)
 	}
 }

@@ -4,10 +4,10 @@ package record
 // small enough that a small file feeds many ranks, and large enough that the counts of a
 // terabyte take a few megabytes.
 const (
-	leastBlock  = 64 << 10
+	minBlock    = 64 << 10
 	largeBlock  = 1 << 20
 	blocksAFile = 256     // target for a file of medium size
-	MostBlocks  = 1 << 24 // per dataset
+	MaxBlocks   = 1 << 24 // per dataset
 )
 
 // Block is a range of bytes of a file, or of rows of a table. A record belongs to the block that
@@ -19,8 +19,8 @@ type Block struct {
 
 // blockBytes returns the size of the blocks of a file of a given size.
 func blockBytes(size int64) int64 {
-	b := (size/blocksAFile + leastBlock - 1) / leastBlock * leastBlock
-	return min(max(b, leastBlock), largeBlock)
+	b := (size/blocksAFile + minBlock - 1) / minBlock * minBlock
+	return min(max(b, minBlock), largeBlock)
 }
 
 // cut returns the blocks of the files in order. A file that can only be read from its

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// mostShown is the maximum number of bytes of a value in a message.
-const mostShown = 40
+// maxShown is the maximum number of bytes of a value in a message.
+const maxShown = 40
 
 // Flaw is a fault of a record whose place is not yet known.
 type Flaw struct {
@@ -72,11 +72,11 @@ func (f *Fault) Error() string {
 
 // CutLong shortens a value for a message, at the end of a character.
 func CutLong(b []byte) []byte {
-	if len(b) <= mostShown {
+	if len(b) <= maxShown {
 		return b
 	}
-	n := mostShown
-	for n > mostShown-utf8.UTFMax && !utf8.RuneStart(b[n]) {
+	n := maxShown
+	for n > maxShown-utf8.UTFMax && !utf8.RuneStart(b[n]) {
 		n--
 	}
 	return append(b[:n:n], "…"...)

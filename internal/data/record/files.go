@@ -28,8 +28,8 @@ const Builtin = "builtin:"
 // fileScheme is the prefix of the URLs of local files.
 const fileScheme = "file://"
 
-// MostFiles is the maximum number of files of a dataset.
-const MostFiles = 1 << 20
+// MaxFiles is the maximum number of files of a dataset.
+const MaxFiles = 1 << 20
 
 // File is one input file. Local files are opened when they are read, so that a
 // dataset of many files holds no descriptors.
@@ -154,8 +154,8 @@ func Resolve(patterns []string) ([]File, error) {
 			return nil, err
 		}
 		files = append(files, more...)
-		if len(files) > MostFiles {
-			return nil, fmt.Errorf("more than %d files; join them into fewer, larger ones", MostFiles)
+		if len(files) > MaxFiles {
+			return nil, fmt.Errorf("more than %d files; join them into fewer, larger ones", MaxFiles)
 		}
 	}
 	if len(files) == 0 {

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// MostLine is the maximum length of a line, and of a word of a vocabulary.
-const MostLine = 1 << 20 // bytes
+// MaxLine is the maximum length of a line, and of a word of a vocabulary.
+const MaxLine = 1 << 20 // bytes
 
 // ErrLongLine ends the reading of a file: the end of the line is not found.
 var ErrLongLine = errors.New("a line is longer than 1 MiB; is this a text file with one record per line?")
@@ -58,9 +58,9 @@ func (l *lines) cut() ([]byte, int64, error) {
 		seen = l.w - l.r
 		ends := l.off+int64(seen) >= l.size
 		switch {
-		case (ends || seen > MostLine) && l.quotes.isOpen() && l.quotes.open(l.buf[l.r:l.w]):
+		case (ends || seen > MaxLine) && l.quotes.isOpen() && l.quotes.open(l.buf[l.r:l.w]):
 			return l.take(l.quotes.first, 1) // the quote is never closed: only its line is bad
-		case seen > MostLine:
+		case seen > MaxLine:
 			return nil, l.off, ErrLongLine
 		case ends && seen == 0:
 			return nil, 0, io.EOF
@@ -77,7 +77,7 @@ func (l *lines) cut() ([]byte, int64, error) {
 // take returns the next n bytes as a line and skips its end.
 func (l *lines) take(n, end int) ([]byte, int64, error) {
 	line, at := l.buf[l.r:l.r+n], l.off
-	if n > MostLine {
+	if n > MaxLine {
 		return nil, at, ErrLongLine
 	}
 	l.skip(n + end)

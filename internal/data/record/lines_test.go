@@ -83,7 +83,7 @@ func TestLinesAcrossReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
 		for range rapid.IntRange(1, 8).Draw(t, "lines") {
-			n := rapid.SampledFrom([]int{0, 1, 50, readBytes - 1, readBytes, readBytes + 1, 300000, MostLine}).Draw(t, "bytes")
+			n := rapid.SampledFrom([]int{0, 1, 50, readBytes - 1, readBytes, readBytes + 1, 300000, MaxLine}).Draw(t, "bytes")
 			b.WriteString(strings.Repeat("x", n))
 			b.WriteString(rapid.SampledFrom([]string{"\n", "\n\n"}).Draw(t, "end"))
 		}
@@ -94,14 +94,14 @@ func TestLinesAcrossReads(t *testing.T) {
 }
 
 func TestLongLine(t *testing.T) {
-	long := strings.Repeat("x", MostLine+1)
+	long := strings.Repeat("x", MaxLine+1)
 	for _, content := range []string{long, long + "\nb\n", "a\n" + long + "\n"} {
 		if _, _, err := readLines([]byte(content), cutAt(int64(len(content)))); err != ErrLongLine {
-			t.Errorf("a line of %d bytes: %v", MostLine+1, err)
+			t.Errorf("a line of %d bytes: %v", MaxLine+1, err)
 		}
 	}
 	// A block in the middle of an endless line does not search for its end forever.
-	content := []byte(strings.Repeat("x", 3*MostLine))
+	content := []byte(strings.Repeat("x", 3*MaxLine))
 	if _, _, err := readLines(content, []Block{{0, 100, 200}}); err != ErrLongLine {
 		t.Errorf("a block inside a long line: %v", err)
 	}

@@ -20,14 +20,14 @@ type Packing struct {
 	open   func(io.Reader) (io.ReadCloser, error)
 }
 
-// mostWindow is the maximum memory in bytes that a zstd file can request.
-const mostWindow = 128 << 20
+// maxWindow is the maximum memory in bytes that a zstd file can request.
+const maxWindow = 128 << 20
 
 // packings lists the supported compressions, recognised by their first bytes.
 var packings = []Packing{
 	{"gzip", "\x1f\x8b", ".gz", func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
 	{"zstd", "\x28\xb5\x2f\xfd", ".zst", func(r io.Reader) (io.ReadCloser, error) {
-		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostWindow))
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, err
 		}

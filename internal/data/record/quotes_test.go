@@ -102,7 +102,7 @@ func FuzzQuotes(f *testing.F) {
 			}
 			end = l.off
 			whole := content[at:]
-			if n := oneRecord(whole); int64(n) != end-at && len(whole) <= MostLine {
+			if n := oneRecord(whole); int64(n) != end-at && len(whole) <= MaxLine {
 				t.Fatalf("%q: a record of %d bytes (%q), want %d", whole, end-at, line, n)
 			}
 		}

@@ -55,8 +55,8 @@ func openFiles(src schema.Source, files []File) (s *Set, err error) {
 			defer log.Close()
 		}
 	}
-	if n := countBlocks(s.Files); n > MostBlocks {
-		return nil, fmt.Errorf("%d blocks of data, at most %d (16 TiB) are possible", n, MostBlocks)
+	if n := countBlocks(s.Files); n > MaxBlocks {
+		return nil, fmt.Errorf("%d blocks of data, at most %d (16 TiB) are possible", n, MaxBlocks)
 	}
 	s.Blocks = cut(s.Files)
 	return s, nil

@@ -12,9 +12,9 @@ const (
 	// endBytes is how much of each end of a file its Sum covers.
 	endBytes = 64 << 10
 
-	// mostEnds is the largest number of files of a set whose ends are read. In a larger set
+	// maxEnds is the largest number of files of a set whose ends are read. In a larger set
 	// they are evenly spread.
-	mostEnds = 1024
+	maxEnds = 1024
 )
 
 // Sum identifies the content of a file without reading all of it.
@@ -31,7 +31,7 @@ func (s *Set) Sums() ([]Sum, error) { return Sums(s.Files) }
 // Sums returns the sums of files, as Set.Sums does.
 func Sums(files []File) ([]Sum, error) {
 	all := make([]Sum, 0, len(files))
-	every := (len(files) + mostEnds - 1) / mostEnds
+	every := (len(files) + maxEnds - 1) / maxEnds
 	for i := range files {
 		f := &files[i]
 		if f.Log != nil {

@@ -44,7 +44,7 @@ func TestSums(t *testing.T) {
 
 // TestSumsOfMany opens more files than have their ends read: every second one has them.
 func TestSumsOfMany(t *testing.T) {
-	s := &Set{Files: make([]File, 2*mostEnds)}
+	s := &Set{Files: make([]File, 2*maxEnds)}
 	path := filepath.Join(t.TempDir(), "a")
 	fatal.If(t, os.WriteFile(path, []byte("a\n"), 0o600))
 	info, err := os.Stat(path)

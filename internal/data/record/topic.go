@@ -165,7 +165,7 @@ func (r *topicRecords) Next() (Unit, error) {
 		r.number++
 		if r.text {
 			u.Record = trimLine(u.Record)
-			if len(u.Record) > MostLine {
+			if len(u.Record) > MaxLine {
 				u.Record, u.Flaw = nil, &Flaw{Field: -1, Want: "the record is longer than 1 MiB"}
 				return u, nil
 			}

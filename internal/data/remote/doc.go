@@ -44,8 +44,8 @@ var ErrChanged = errors.New("it changed while the job ran; start the job again, 
 
 // Limits.
 const (
-	mostObjects = 1 << 20
-	mostName    = 1 << 10
+	maxObjects = 1 << 20
+	maxName    = 1 << 10
 )
 
 // Object is a remote file.

@@ -27,8 +27,8 @@ func open(name string) (s store, key string, err error) {
 	bad := func(why string) (store, string, error) {
 		return nil, "", fmt.Errorf("remote: %s: %s", name, why)
 	}
-	if len(name) > mostName {
-		return bad(fmt.Sprintf("the name has more than %d bytes", mostName))
+	if len(name) > maxName {
+		return bad(fmt.Sprintf("the name has more than %d bytes", maxName))
 	}
 	scheme, rest, _ := strings.Cut(name, "://")
 	if scheme == "http" || scheme == "https" {
@@ -275,9 +275,9 @@ func (b bucketOf) list(ctx context.Context, prefix string) (all []*Object, err e
 		switch {
 		case i.Err != nil:
 			return nil, b.fault(i.Err)
-		case len(all) == mostObjects:
-			return nil, fmt.Errorf("%w: more than %d objects; name fewer", ErrFinal, mostObjects)
-		case len(i.Key) > mostName || !strings.HasPrefix(i.Key, prefix) || strings.Contains(i.Key[len(prefix):len(i.Key)-min(1, len(i.Key)-len(prefix))], "/"):
+		case len(all) == maxObjects:
+			return nil, fmt.Errorf("%w: more than %d objects; name fewer", ErrFinal, maxObjects)
+		case len(i.Key) > maxName || !strings.HasPrefix(i.Key, prefix) || strings.Contains(i.Key[len(prefix):len(i.Key)-min(1, len(i.Key)-len(prefix))], "/"):
 			return nil, fmt.Errorf("%w: it lists %.100q below %q", ErrFinal, i.Key, prefix)
 		}
 		all = append(all, b.object(i))

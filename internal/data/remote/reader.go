@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	leastPart = 256 << 10
-	mostPart  = 8 << 20
-	mostWhole = 2 << 20 // of a range that is fetched as one part
+	minPart  = 256 << 10
+	maxPart  = 8 << 20
+	maxWhole = 2 << 20 // of a range that is fetched as one part
 )
 
 // Fetch returns the bytes from lo up to, not including, hi of a file.
@@ -97,10 +97,10 @@ func (r *Reader) at(off int64) (*part, error) {
 	case p != nil && off == p.hi: // the second sequential read
 		r.part = r.begin(off, 2*(p.hi-p.lo))
 		r.next = r.ahead(r.part)
-	case r.expects(off) && r.hi-off <= mostWhole:
+	case r.expects(off) && r.hi-off <= maxWhole:
 		r.part, r.next = r.begin(off, r.hi-off), nil
 	default:
-		r.part, r.next = r.begin(off, leastPart), nil
+		r.part, r.next = r.begin(off, minPart), nil
 	}
 	p := r.part
 	<-p.ready
@@ -124,7 +124,7 @@ func (r *Reader) ahead(p *part) *part {
 
 // begin starts to fetch the part from an offset on; nil at the end.
 func (r *Reader) begin(lo, bytes int64) *part {
-	hi := min(lo+min(bytes, mostPart), r.size)
+	hi := min(lo+min(bytes, maxPart), r.size)
 	if r.expects(lo) {
 		hi = min(hi, r.hi)
 	}

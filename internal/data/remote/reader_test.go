@@ -21,7 +21,7 @@ func TestExpect(t *testing.T) {
 		name     string
 		order    func(i int) int
 		blocks   int
-		mostMiB  int64
+		maxMiB   int64
 		requests int64
 	}{
 		{"in order", func(i int) int { return i }, blocks, blocks, 8},
@@ -48,8 +48,8 @@ func TestExpect(t *testing.T) {
 				}
 			}
 			r.Close()
-			if said := fmt.Sprintf("%d bytes in %d requests", fetched.Load(), requests.Load()); fetched.Load() > x.mostMiB<<20 || requests.Load() > x.requests {
-				t.Errorf("%s, want at most %d MiB in %d", said, x.mostMiB, x.requests)
+			if said := fmt.Sprintf("%d bytes in %d requests", fetched.Load(), requests.Load()); fetched.Load() > x.maxMiB<<20 || requests.Load() > x.requests {
+				t.Errorf("%s, want at most %d MiB in %d", said, x.maxMiB, x.requests)
 			}
 		})
 	}

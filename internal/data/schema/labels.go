@@ -1,10 +1,10 @@
 package schema
 
-// MostLabels is the maximum number of labels of a model.
-const MostLabels = 16
+// MaxLabels is the maximum number of labels of a model.
+const MaxLabels = 16
 
-// MostWeight is the maximum weight of a sample. Sums of weights stay sufficiently exact.
-const MostWeight = 1 << 20
+// MaxWeight is the maximum weight of a sample. Sums of weights stay sufficiently exact.
+const MaxWeight = 1 << 20
 
 // Target is a number of each record that is not an input of the model: a numeric first
 // label, the weight of the sample, or a label after the first.
@@ -75,8 +75,8 @@ func (v *validator) labels() {
 	if s.Label.IsNone() {
 		return
 	}
-	if n := 1 + len(s.Labels); n > MostLabels {
-		v.Bad("labels", "%d labels, at most %d are possible", n, MostLabels)
+	if n := 1 + len(s.Labels); n > MaxLabels {
+		v.Bad("labels", "%d labels, at most %d are possible", n, MaxLabels)
 		return
 	}
 	if s.Label.Weight != "" {

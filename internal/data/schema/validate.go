@@ -23,11 +23,11 @@ type Schema struct {
 
 // Limits of a schema.
 const (
-	mostQuantiles = 1 << 16
-	leastOf       = 2 // features of a cross
-	MostOf        = 8
-	MostCrossed   = 1024 // combinations of one cross in one record
-	MostInputs    = 1 << 14
+	maxQuantiles = 1 << 16
+	minOf        = 2 // features of a cross
+	MaxOf        = 8
+	MaxCrossed   = 1024 // combinations of one cross in one record
+	MaxInputs    = 1 << 14
 )
 
 // defaultQuantiles is the default number of intervals of a quantile feature. The published
@@ -108,8 +108,8 @@ func (s Schema) Validate(fields []string) []error {
 	if len(s.Features) == 0 {
 		v.Bad("features", "there are none; the model needs at least one input")
 	}
-	if n := len(s.Features) + len(s.Crosses); n > MostInputs {
-		v.Bad("features", "%d features and crosses, at most %d are possible", n, MostInputs)
+	if n := len(s.Features) + len(s.Crosses); n > MaxInputs {
+		v.Bad("features", "%d features and crosses, at most %d are possible", n, MaxInputs)
 		return v.Faults
 	}
 	for i := range s.Features {
@@ -135,14 +135,14 @@ type validator struct {
 	alone  []int           // indices of their faults
 }
 
-// mostAlone is the maximum number of missing fields that are reported one by one. If more
+// maxAlone is the maximum number of missing fields that are reported one by one. If more
 // are missing, the file is probably the wrong one.
-const mostAlone = 2
+const maxAlone = 2
 
 // summarised returns the faults, with one fault in place of those about missing fields if
-// there are more than mostAlone.
+// there are more than maxAlone.
 func (v *validator) summarised() []error {
-	if len(v.absent) <= mostAlone {
+	if len(v.absent) <= maxAlone {
 		return v.Faults
 	}
 	first := func(names []string) string {
@@ -294,14 +294,14 @@ func (v *validator) values(place string, f Feature, e Encoding) {
 	if f.MaxSize < 0 {
 		v.Bad(place, "max_size is %d, at least 1 is needed", f.MaxSize)
 	}
-	if e == Quantile && (f.Buckets == 1 || f.Buckets > mostQuantiles) {
-		v.Bad(place, "buckets is %d, quantiles are from 2 to %d", f.Buckets, mostQuantiles)
+	if e == Quantile && (f.Buckets == 1 || f.Buckets > maxQuantiles) {
+		v.Bad(place, "buckets is %d, quantiles are from 2 to %d", f.Buckets, maxQuantiles)
 	}
 	if e != Boundaries {
 		return
 	}
-	if len(f.Boundaries) == 0 || len(f.Boundaries) > mostQuantiles {
-		v.Bad(place, "boundaries has %d limits, from 1 to %d are needed", len(f.Boundaries), mostQuantiles)
+	if len(f.Boundaries) == 0 || len(f.Boundaries) > maxQuantiles {
+		v.Bad(place, "boundaries has %d limits, from 1 to %d are needed", len(f.Boundaries), maxQuantiles)
 	}
 	for j, b := range f.Boundaries {
 		if !finite(b) || j > 0 && b <= f.Boundaries[j-1] {
@@ -318,8 +318,8 @@ func (v *validator) cross(i int) {
 		place += " (" + name + ")"
 	}
 	v.text(place, x.Name, x.Table)
-	if n := len(x.Of); n < leastOf || n > MostOf {
-		v.Bad(place, "is made of %d features, from %d to %d are possible", n, leastOf, MostOf)
+	if n := len(x.Of); n < minOf || n > MaxOf {
+		v.Bad(place, "is made of %d features, from %d to %d are possible", n, minOf, MaxOf)
 	}
 	var sparse []string
 	for _, f := range v.full.Features {

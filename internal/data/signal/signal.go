@@ -26,10 +26,10 @@ const Missing uint64 = math.MaxUint64
 func Word(x float64) uint64 { return math.Float64bits(x) }
 
 const (
-	mostWords  = 1 << 22 // of a sample
-	fewest     = 20      // minimum records of each class for a Signal
-	mostRanges = 64      // intervals of the numbers of a column
-	leaking    = 0.99    // AUC above which a single column counts as a leak
+	maxWords  = 1 << 22 // of a sample
+	fewest    = 20      // minimum records of each class for a Signal
+	maxRanges = 64      // intervals of the numbers of a column
+	leaking   = 0.99    // AUC above which a single column counts as a leak
 )
 
 // Sample is a sample of the records of each class. Make it with New.
@@ -54,7 +54,7 @@ type row struct {
 // New returns an empty sample of records with this number of columns. It keeps up to most
 // records of each class, or fewer if there are many columns.
 func New(columns, most int) *Sample {
-	most = max(min(most, mostWords/2/max(columns, 1)), fewest)
+	most = max(min(most, maxWords/2/max(columns, 1)), fewest)
 	s := &Sample{columns: columns}
 	for i := range s.class {
 		s.class[i] = class{most: most, limit: math.MaxUint64}
@@ -134,9 +134,9 @@ func (s *Sample) Append(b []byte) []byte {
 }
 
 // From decodes a sample with limits on its columns and records per class.
-func From(r *wire.Reader, mostColumns, most int) *Sample {
+func From(r *wire.Reader, maxColumns, most int) *Sample {
 	columns := r.Uvarint()
-	if columns > uint64(mostColumns) {
+	if columns > uint64(maxColumns) {
 		r.Fail("a sample of %d columns", columns)
 		return nil
 	}
@@ -229,8 +229,8 @@ func (s *Sample) groups(column int, ranges bool) (group map[uint64]int, n int) {
 		words = append(words, w)
 	}
 	least := 1 // minimum records of a group
-	if ranges && len(words) > mostRanges {
-		least = (total + mostRanges - 1) / mostRanges
+	if ranges && len(words) > maxRanges {
+		least = (total + maxRanges - 1) / maxRanges
 	}
 	slices.SortFunc(words, func(a, b uint64) int {
 		if ranges && a != Missing && b != Missing {

@@ -43,7 +43,7 @@ type Column struct {
 	sum      float64
 	latest   float64             // the last number
 	word     uint64              // of the latest record, for package signal
-	few      map[uint64]struct{} // hashes of the values; nil: more than mostCounted distinct ones
+	few      map[uint64]struct{} // hashes of the values; nil: more than maxCounted distinct ones
 	sink     [registers]uint8
 	missing  [][]byte
 	text     []byte
@@ -53,7 +53,7 @@ const (
 	indexBits = 14
 	registers = 1 << indexBits
 
-	mostCounted = 1 << 10
+	maxCounted = 1 << 10
 )
 
 // New returns a Column in which the empty string and these words mean missing.
@@ -177,7 +177,7 @@ func (c *Column) number(x float64) {
 // the bits that do not select it.
 func (c *Column) count(h uint64) {
 	if c.few != nil {
-		if c.few[h] = struct{}{}; len(c.few) > mostCounted {
+		if c.few[h] = struct{}{}; len(c.few) > maxCounted {
 			c.few = nil
 		}
 	}

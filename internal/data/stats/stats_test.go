@@ -120,7 +120,7 @@ func TestDistinct(t *testing.T) {
 			c.Add(&l)
 		}
 		count, exact := c.Distinct()
-		if exact != (n <= mostCounted) {
+		if exact != (n <= maxCounted) {
 			t.Errorf("%d distinct values are exact: %v", n, exact)
 		}
 		got, most := float64(count), 4*1.04/math.Sqrt(registers)

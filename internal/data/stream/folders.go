@@ -38,16 +38,16 @@ func (p Position) Clone() Position {
 
 // Limits of a position.
 const (
-	mostFolders = 1 << 10
-	mostSpan    = 1 << 16 // names of a span
-	mostName    = 1 << 12 // bytes of a name
-	mostTaken   = 1 << 16 // remembered names of removed files
+	maxFolders = 1 << 10
+	maxSpan    = 1 << 16 // names of a span
+	maxName    = 1 << 12 // bytes of a name
+	maxTaken   = 1 << 16 // remembered names of removed files
 )
 
 // Validate returns the fault of a position read from a file.
 func (p *Position) Validate() error {
 	switch {
-	case p.Spans < 0 || len(p.Folders) > mostFolders || len(p.Span) > mostSpan || len(p.Partitions) > mostPartitions:
+	case p.Spans < 0 || len(p.Folders) > maxFolders || len(p.Span) > maxSpan || len(p.Partitions) > maxPartitions:
 		return fmt.Errorf("stream: position: %d spans, %d names, %d folders, %d partitions", p.Spans, len(p.Span), len(p.Folders), len(p.Partitions))
 	case len(p.Span) > 0 && p.Spans == 0:
 		return fmt.Errorf("stream: position: a span of %d names, and none was taken", len(p.Span))
@@ -60,12 +60,12 @@ func (p *Position) Validate() error {
 		}
 	}
 	for _, s := range p.Span {
-		if s == "" || len(s) > mostName {
+		if s == "" || len(s) > maxName {
 			return fmt.Errorf("stream: position: a name of %d bytes", len(s))
 		}
 	}
 	for i, f := range p.Folders {
-		if f.Files < 0 || len(f.Last) > mostName || f.Name == "" || len(f.Name) > mostName || (f.Files == 0) != (f.Last == "") {
+		if f.Files < 0 || len(f.Last) > maxName || f.Name == "" || len(f.Name) > maxName || (f.Files == 0) != (f.Last == "") {
 			return fmt.Errorf("stream: position: folder %d: %d files up to %q", i, f.Files, f.Last)
 		}
 	}
@@ -136,8 +136,8 @@ func NewFolders(rules Rules, names []string, at Position, past Past) (*Folders, 
 		})
 		f.at = append(f.at, known)
 	}
-	if f.at = append(f.at, rest...); len(f.at) > mostFolders {
-		return nil, fmt.Errorf("stream: %d folders, at most %d are possible", len(f.at), mostFolders)
+	if f.at = append(f.at, rest...); len(f.at) > maxFolders {
+		return nil, fmt.Errorf("stream: %d folders, at most %d are possible", len(f.at), maxFolders)
 	}
 	f.before, f.changing = make([]map[string]File, len(names)), make([]map[string]File, len(names))
 	f.taken = make([]map[string]taken, len(names))
@@ -236,7 +236,7 @@ func (f *Folders) late(i int, old []File) error {
 				at.Name, path.Base(x.Name), path.Base(at.Last))
 		}
 	}
-	if len(f.taken[i]) > mostTaken+2*len(old) { // most of them have been removed
+	if len(f.taken[i]) > maxTaken+2*len(old) { // most of them have been removed
 		kept := make(map[string]taken, len(old))
 		for _, x := range old {
 			kept[x.Name] = f.taken[i][x.Name]

@@ -14,7 +14,7 @@ type Partition struct {
 	Next   int64  `json:"next"` // offset of the first record that was not taken
 }
 
-const mostPartitions = 1 << 16
+const maxPartitions = 1 << 16
 
 func comparePartitions(a, b Partition) int {
 	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Number, b.Number))

@@ -13,10 +13,10 @@ type Unread struct{ Name, Why string }
 
 // leaf is a column of plain values or of lists of them.
 type leaf struct {
-	index     int // among the column chunks of a row group
-	mostLevel int // definition level of a value that is not null
-	list      bool
-	element   *format.SchemaElement
+	index    int // among the column chunks of a row group
+	maxLevel int // definition level of a value that is not null
+	list     bool
+	element  *format.SchemaElement
 }
 
 // layout finds the columns of a schema, which the format stores as a tree in
@@ -163,7 +163,7 @@ func (l *layout) skip(name, why string, e *format.SchemaElement) error {
 
 // add adds a column.
 func (l *layout) add(name string, e *format.SchemaElement, level, repeats int) {
-	c := leaf{index: l.leaves, mostLevel: level, list: repeats > 0, element: e}
+	c := leaf{index: l.leaves, maxLevel: level, list: repeats > 0, element: e}
 	l.leaves++
 	var why string
 	_, twice := l.found[name]

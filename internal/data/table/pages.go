@@ -12,8 +12,8 @@ import (
 
 // Limits of a page, which is read and decompressed as a whole.
 const (
-	mostPage       = 256 << 20 // bytes, decompressed
-	mostPageValues = 1 << 26
+	maxPage       = 256 << 20 // bytes, decompressed
+	maxPageValues = 1 << 26
 )
 
 // checkCodec returns an error for compressions that the library does not support.
@@ -63,12 +63,12 @@ func checkPage(h *format.PageHeader, left int64) error {
 	if h.CompressedPageSize < 0 || int64(h.CompressedPageSize) > left {
 		return fmt.Errorf("has %d bytes, where %d are left of its column", h.CompressedPageSize, left)
 	}
-	if h.UncompressedPageSize < 0 || h.UncompressedPageSize > mostPage {
-		return fmt.Errorf("has %d bytes unpacked, at most %d are possible; write smaller pages", h.UncompressedPageSize, mostPage)
+	if h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPage {
+		return fmt.Errorf("has %d bytes unpacked, at most %d are possible; write smaller pages", h.UncompressedPageSize, maxPage)
 	}
 	for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
-		if n < 0 || n > mostPageValues {
-			return fmt.Errorf("has %d values, at most %d are possible; write smaller pages", n, mostPageValues)
+		if n < 0 || n > maxPageValues {
+			return fmt.Errorf("has %d values, at most %d are possible; write smaller pages", n, maxPageValues)
 		}
 	}
 	return nil

@@ -52,8 +52,8 @@ type File struct {
 	groups []int64
 }
 
-// mostGroups is the maximum number of row groups of a file.
-const mostGroups = 1 << 20
+// maxGroups is the maximum number of row groups of a file.
+const maxGroups = 1 << 20
 
 // Open reads the footer of a file. The File reads from r.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
@@ -67,8 +67,8 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 		return nil, err
 	}
 	groups := p.RowGroups()
-	if len(groups) > mostGroups {
-		return nil, fmt.Errorf("it has %d row groups, at most %d are possible", len(groups), mostGroups)
+	if len(groups) > maxGroups {
+		return nil, fmt.Errorf("it has %d row groups, at most %d are possible", len(groups), maxGroups)
 	}
 	for _, g := range groups {
 		n := g.NumRows()
@@ -159,7 +159,7 @@ func (f *File) column(group int, name string) (c column, err error) {
 	if err := checkPages(f.source, f.size, stored); err != nil {
 		return c, err
 	}
-	c = column{name: name, most: byte(leaf.mostLevel), list: leaf.list, unsigned: kindOf(leaf.element) == "UINT"}
+	c = column{name: name, most: byte(leaf.maxLevel), list: leaf.list, unsigned: kindOf(leaf.element) == "UINT"}
 	c.convert, err = conversionOf(leaf.element)
 	return c, err
 }

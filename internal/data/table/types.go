@@ -22,9 +22,9 @@ type conversion func(dst, src *typed) error
 
 // Limits of a type.
 const (
-	mostDecimalBytes = 64   // of a DECIMAL
-	mostScale        = 1000 // digits after the point
-	mostText         = 1 << 30
+	maxDecimalBytes = 64   // of a DECIMAL
+	maxScale        = 1000 // digits after the point
+	maxText         = 1 << 30
 )
 
 // conversionOf returns the conversion of a column, nil if its values are used as stored.
@@ -183,8 +183,8 @@ func texts(one func(dst []byte, v *typed, i int) ([]byte, error)) conversion {
 			if dst.bytes, err = one(dst.bytes, src, i); err != nil {
 				return err
 			}
-			if len(dst.bytes) > mostText {
-				return fmt.Errorf("a page holds more than %d bytes of text; write smaller pages", mostText)
+			if len(dst.bytes) > maxText {
+				return fmt.Errorf("a page holds more than %d bytes of text; write smaller pages", maxText)
 			}
 			dst.offsets = append(dst.offsets, uint32(len(dst.bytes)))
 		}
@@ -296,11 +296,11 @@ func decimals(e *format.SchemaElement) (conversion, error) {
 	if t, ok := e.LogicalType.Value.(*format.DecimalType); ok {
 		scale = t.Scale
 	}
-	if scale < 0 || scale > mostScale {
-		return nil, fmt.Errorf("is a DECIMAL of scale %d, 0 to %d are possible", scale, mostScale)
+	if scale < 0 || scale > maxScale {
+		return nil, fmt.Errorf("is a DECIMAL of scale %d, 0 to %d are possible", scale, maxScale)
 	}
-	if e.Type.V == format.FixedLenByteArray && e.TypeLength.V > mostDecimalBytes {
-		return nil, fmt.Errorf("is a DECIMAL of %d bytes, at most %d are possible", e.TypeLength.V, mostDecimalBytes)
+	if e.Type.V == format.FixedLenByteArray && e.TypeLength.V > maxDecimalBytes {
+		return nil, fmt.Errorf("is a DECIMAL of %d bytes, at most %d are possible", e.TypeLength.V, maxDecimalBytes)
 	}
 	d := &decimal{scale: int(scale)}
 	return texts(d.append), nil
@@ -343,8 +343,8 @@ func (d *decimal) append(dst []byte, v *typed, i int) ([]byte, error) {
 
 // read reads a number in two's complement, its highest byte first.
 func (d *decimal) read(b []byte) error {
-	if len(b) > mostDecimalBytes {
-		return fmt.Errorf("a DECIMAL of %d bytes, at most %d are possible", len(b), mostDecimalBytes)
+	if len(b) > maxDecimalBytes {
+		return fmt.Errorf("a DECIMAL of %d bytes, at most %d are possible", len(b), maxDecimalBytes)
 	}
 	if len(b) <= 8 {
 		n := int64(0)

@@ -241,7 +241,7 @@ func FuzzTypes(f *testing.F) {
 		got, err := converted0(t, element(format.Int64, 0, decimal), ints)
 		same(got, err, plainDecimal(big.NewInt(n), int(scale)))
 		texts := &typed{kind: value.Text, bytes: b, offsets: []uint32{0, uint32(len(b))}}
-		if got, err = converted0(t, element(format.ByteArray, 0, decimal), texts); len(b) <= mostDecimalBytes {
+		if got, err = converted0(t, element(format.ByteArray, 0, decimal), texts); len(b) <= maxDecimalBytes {
 			same(got, err, plainDecimal(signed(b), int(scale)))
 		} else if err == nil {
 			t.Fatalf("a DECIMAL of %d bytes is %s", len(b), got)

@@ -93,14 +93,14 @@ func (d *Decoder) decode(record []byte, lists []value.List) error {
 }
 
 const (
-	mostExpected = 1 << 10 // features whose order is kept
-	mostAbsent   = 4       // maximum number of consecutive expected features that may be absent
+	maxExpected = 1 << 10 // features whose order is kept
+	maxAbsent   = 4       // maximum number of consecutive expected features that may be absent
 )
 
 // find returns the place of a feature after number *at of the expected ones. Records of
 // one writer have their features in one order, but some may be absent.
 func (d *Decoder) find(at *int, name []byte) int {
-	for i := *at; i < len(d.last) && i <= *at+mostAbsent; i++ {
+	for i := *at; i < len(d.last) && i <= *at+maxAbsent; i++ {
 		if string(d.last[i].name) == string(name) {
 			*at = i + 1
 			return d.last[i].place
@@ -110,7 +110,7 @@ func (d *Decoder) find(at *int, name []byte) int {
 	if !ok {
 		place = -1
 	}
-	if len(d.last) < mostExpected {
+	if len(d.last) < maxExpected {
 		d.last = slices.Insert(d.last, *at, expected{slices.Clone(name), place})
 		*at++
 	}

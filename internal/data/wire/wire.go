@@ -15,8 +15,8 @@ type Reader struct {
 	Err error  // the first fault
 }
 
-// mostCount is the maximum count, so that sums over ranks cannot overflow.
-const mostCount = 1 << 48
+// maxCount is the maximum count, so that sums over ranks cannot overflow.
+const maxCount = 1 << 48
 
 // Fail records a fault, unless there is one already.
 func (r *Reader) Fail(format string, args ...any) {
@@ -70,10 +70,10 @@ func (r *Reader) Varint() int64 {
 	return x
 }
 
-// Count reads a count, at most mostCount.
+// Count reads a count, at most maxCount.
 func (r *Reader) Count() int64 {
 	x := r.Uvarint()
-	if x > mostCount {
+	if x > maxCount {
 		r.Fail("a count of %d", x)
 		return 0
 	}

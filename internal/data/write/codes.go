@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
-// mostCodes is the maximum total number of distinct strings of all columns.
-const mostCodes = 16 << 20
+// maxCodes is the maximum total number of distinct strings of all columns.
+const maxCodes = 16 << 20
 
 // Codes replaces the strings of columns by numbers, for formats of numbers. In each column
 // they are 1, 2, 3, … in order of first occurrence. In the column of the label they are 1
@@ -84,8 +84,8 @@ func (c *Codes) Replace(lists []value.List, missing []string) ([]value.List, err
 
 // give assigns a number to a new string of column i.
 func (c *Codes) give(i int, text string) (n int64, err error) {
-	if c.given++; c.given > mostCodes {
-		return 0, fmt.Errorf("write: codes: the columns have more than %d distinct strings; leave some columns out", mostCodes)
+	if c.given++; c.given > maxCodes {
+		return 0, fmt.Errorf("write: codes: the columns have more than %d distinct strings; leave some columns out", maxCodes)
 	}
 	n = int64(len(c.texts[i])) + 1
 	if i == c.label {

@@ -124,8 +124,8 @@ func (x *lines) isOdd(b []byte) bool {
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
 
 func (x *lines) end() error {
-	if len(x.line) > mostLine {
-		return fmt.Errorf("write: record %d: it is %d bytes long, a line has at most %d", x.rows, len(x.line), mostLine)
+	if len(x.line) > maxLine {
+		return fmt.Errorf("write: record %d: it is %d bytes long, a line has at most %d", x.rows, len(x.line), maxLine)
 	}
 	x.line = append(x.line, '\n')
 	if _, err := x.w.Write(x.line); err != nil {

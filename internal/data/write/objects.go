@@ -40,8 +40,8 @@ func (x *objects) Write(lists []value.List) error {
 		}
 	}
 	x.line = append(x.line, "}\n"...)
-	if n := len(x.line) - 1; n > mostLine {
-		return fmt.Errorf("write: record %d: it is %d bytes long, a line has at most %d", x.rows, n, mostLine)
+	if n := len(x.line) - 1; n > maxLine {
+		return fmt.Errorf("write: record %d: it is %d bytes long, a line has at most %d", x.rows, n, maxLine)
 	}
 	if _, err := x.w.Write(x.line); err != nil {
 		return fmt.Errorf("write: record %d: %w", x.rows, err)

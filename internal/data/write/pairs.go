@@ -76,8 +76,8 @@ func (x *pairs) Write(lists []value.List) error {
 			x.line = appendShort(append(x.line, ':'), l, 0)
 		}
 	}
-	if len(x.line) > mostLine {
-		return fmt.Errorf("write: record %d: it is %d bytes long, a line has at most %d", x.rows, len(x.line), mostLine)
+	if len(x.line) > maxLine {
+		return fmt.Errorf("write: record %d: it is %d bytes long, a line has at most %d", x.rows, len(x.line), maxLine)
 	}
 	if _, err := x.w.Write(append(x.line, '\n')); err != nil {
 		return fmt.Errorf("write: record %d: %w", x.rows, err)

@@ -38,8 +38,8 @@ type Writer interface {
 // Separator separates the values of a list in a line.
 const Separator = '|'
 
-// mostLine is the maximum length of a line that package record reads, without its end.
-const mostLine = 1 << 20
+// maxLine is the maximum length of a line that package record reads, without its end.
+const maxLine = 1 << 20
 
 // Formats returns the formats that can be written.
 func Formats() []string {

@@ -74,7 +74,7 @@ func (g *group) open(library *cuda.Library, cfg nccl.Config) (err error) {
 		if err != nil {
 			return err
 		}
-		if g.rooms[r], err = newRoom(g.devices[r], int(min(mostFloats, free/16))); err != nil {
+		if g.rooms[r], err = newRoom(g.devices[r], int(min(maxFloats, free/16))); err != nil {
 			return err
 		}
 	}

@@ -39,9 +39,9 @@ func newRoom(d *cuda.Device, floats int) (m *room, err error) {
 func (m *room) close() error { return errors.Join(m.stream.Close(), m.pool.Close(), m.pinned.Close()) }
 
 const (
-	// mostFloats are moved by a measurement of bandwidth, or less if the device has little
+	// maxFloats are moved by a measurement of bandwidth, or less if the device has little
 	// memory.
-	mostFloats = 1 << 26
+	maxFloats = 1 << 26
 	// times is the number of measurements, of which the median is used.
 	times = 5
 )
@@ -52,7 +52,7 @@ func memory(d *cuda.Device) (is measured, err error) {
 	if err != nil {
 		return is, err
 	}
-	m, err := newRoom(d, int(min(mostFloats, free/16)))
+	m, err := newRoom(d, int(min(maxFloats, free/16)))
 	if err != nil {
 		return is, err
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	mostDeep = 32  // levels of objects, and of lists of unknown members
-	mostPath = 256 // bytes of the name of an object in a row, which is part of each input's name
+	maxDeep = 32  // levels of objects, and of lists of unknown members
+	maxPath = 256 // bytes of the name of an object in a row, which is part of each input's name
 )
 
 // Request is a decoded body.
@@ -75,7 +75,7 @@ func Predict(b []byte, limits tfs.Limits) (Request, error) {
 			given++
 			r.inputs()
 		default:
-			r.skip(mostDeep)
+			r.skip(maxDeep)
 		}
 	})
 	if given != 1 {
@@ -95,7 +95,7 @@ func Examples(b []byte, limits tfs.Limits) (Request, error) {
 		case "signature_name":
 			r.to.Signature = string(r.text())
 		case "context":
-			r.within("", mostDeep, func(name string) {
+			r.within("", maxDeep, func(name string) {
 				context = append(context, rows.Column{Name: name, Rows: make([]value.List, 1)})
 				r.cell(name, &context[len(context)-1].Rows[0])
 			})
@@ -103,7 +103,7 @@ func Examples(b []byte, limits tfs.Limits) (Request, error) {
 			given = true
 			r.elements(r.object)
 		default:
-			r.skip(mostDeep)
+			r.skip(maxDeep)
 		}
 	})
 	if !given {
@@ -151,7 +151,7 @@ func (r *reader) nextRow() bool {
 // object parses a row that is an object: name to value.
 func (r *reader) object() {
 	if r.nextRow() {
-		r.within("", mostDeep, r.named)
+		r.within("", maxDeep, r.named)
 	}
 }
 
@@ -165,7 +165,7 @@ func (r *reader) named(name string) {
 		return
 	}
 	c.Fault = "is a list of objects or of lists; a value is a number, a string, a list of these, or {\"b64\": \"…\"}"
-	r.skip(mostDeep)
+	r.skip(maxDeep)
 }
 
 // isNested reports whether a list begins with an object that is not {"b64": …}, or with a list.
@@ -183,9 +183,9 @@ func (s *scanner) isNested() bool {
 func (r *reader) within(path string, deep int, f func(name string)) {
 	switch {
 	case deep == 0:
-		r.fail("more than %d levels", mostDeep)
-	case len(path) > mostPath:
-		r.fail("the name of an object has more than %d bytes", mostPath)
+		r.fail("more than %d levels", maxDeep)
+	case len(path) > maxPath:
+		r.fail("the name of an object has more than %d bytes", maxPath)
 	}
 	r.members(func(name string) {
 		name = path + name

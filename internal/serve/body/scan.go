@@ -227,7 +227,7 @@ func (s *scanner) cell(input string, l *value.List) {
 func (s *scanner) skip(depth int) {
 	switch {
 	case depth == 0:
-		s.fail("more than %d levels", mostDeep)
+		s.fail("more than %d levels", maxDeep)
 	case s.peek() == '{':
 		s.members(func(string) { s.skip(depth - 1) })
 	case s.peek() == '[':

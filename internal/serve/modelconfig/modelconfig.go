@@ -26,8 +26,8 @@ import (
 // MaxBytes is the maximum size of a text.
 const MaxBytes = 1 << 20
 
-// mostNested is the maximum nesting depth of braces in a text.
-const mostNested = 16
+// maxNested is the maximum nesting depth of braces in a text.
+const maxNested = 16
 
 // fields describes the messages: name, then number, name and type of each field. A type in
 // brackets is repeated.
@@ -116,8 +116,8 @@ func parseText(name string, text []byte) (message, error) {
 		case '}', '>', ']':
 			depth--
 		}
-		if depth > mostNested {
-			return message{}, fmt.Errorf("more than %d levels of braces", mostNested)
+		if depth > maxNested {
+			return message{}, fmt.Errorf("more than %d levels of braces", maxNested)
 		}
 	}
 	m, err := newMessage(name)
@@ -142,7 +142,7 @@ func ParseReload(b []byte) ([]versions.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := (proto.UnmarshalOptions{RecursionLimit: mostNested}).Unmarshal(b, m); err != nil {
+	if err := (proto.UnmarshalOptions{RecursionLimit: maxNested}).Unmarshal(b, m); err != nil {
 		return nil, fmt.Errorf("ReloadConfigRequest: %w", err)
 	}
 	return models(message{m}.sub("config"))

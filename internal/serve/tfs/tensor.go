@@ -11,8 +11,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
-// mostDims is the maximum number of dimensions of a tensor.
-const mostDims = 8
+// maxDims is the maximum number of dimensions of a tensor.
+const maxDims = 8
 
 // Tensor is a TensorProto. It holds its values as one list, row by row. If a message has
 // fewer typed values than the shape, the last one is repeated, as in TensorFlow; such a
@@ -208,8 +208,8 @@ func (t *Tensor) dim(f field) error {
 			size = int64(f.bits)
 			return f.is(protowire.VarintType, "size")
 		})
-		if len(t.Dims) == mostDims {
-			return fmt.Errorf("more than %d dimensions", mostDims)
+		if len(t.Dims) == maxDims {
+			return fmt.Errorf("more than %d dimensions", maxDims)
 		}
 		t.Dims = append(t.Dims, size)
 		return within("dim", err)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// mostEnded is the maximum number of ended versions in a status.
-const mostEnded = 16
+// maxEnded is the maximum number of ended versions in a status.
+const maxEnded = 16
 
 // model is the state of one model. Its goroutine runs keep.
 type model[M io.Closer] struct {
@@ -236,7 +236,7 @@ func (m *model[M]) set(s Status, dir string, took time.Duration) {
 			ended = append(ended, n)
 		}
 	}
-	if len(ended) > mostEnded {
+	if len(ended) > maxEnded {
 		delete(m.status, slices.Min(ended))
 	}
 	m.mu.Unlock()

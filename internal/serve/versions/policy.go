@@ -37,15 +37,15 @@ type Config struct {
 }
 
 const (
-	mostModels   = 1 << 10
-	mostVersions = 1 << 12 // entries of a base folder
-	mostFiles    = 1 << 12 // files of a version whose sizes and times are compared
+	maxModels   = 1 << 10
+	maxVersions = 1 << 12 // entries of a base folder
+	maxFiles    = 1 << 12 // files of a version whose sizes and times are compared
 )
 
 // Check returns an error for invalid configurations of a server.
 func Check(all []Config) error {
-	if len(all) > mostModels {
-		return fmt.Errorf("serve: %d models, at most %d are possible", len(all), mostModels)
+	if len(all) > maxModels {
+		return fmt.Errorf("serve: %d models, at most %d are possible", len(all), maxModels)
 	}
 	names := map[string]bool{}
 	for _, c := range all {
@@ -70,8 +70,8 @@ func find(base string) (map[int64]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) > mostVersions {
-		return nil, fmt.Errorf("more than %d entries; remove old versions", mostVersions)
+	if len(entries) > maxVersions {
+		return nil, fmt.Errorf("more than %d entries; remove old versions", maxVersions)
 	}
 	found := map[int64]string{}
 	for _, e := range entries {
@@ -97,7 +97,7 @@ func look(dir string) string {
 	if err != nil {
 		return err.Error()
 	}
-	for _, e := range entries[:min(len(entries), mostFiles)] {
+	for _, e := range entries[:min(len(entries), maxFiles)] {
 		if st, err := e.Info(); err == nil {
 			fmt.Fprintf(&s, "%s %d %d\n", e.Name(), st.Size(), st.ModTime().UnixNano())
 		}

@@ -22,7 +22,7 @@ import (
 const (
 	importanceRepeats = 5
 	importanceSeed    = 1
-	mostScored        = 1 << 16 // approximate number of samples evaluated without each field
+	maxScored         = 1 << 16 // approximate number of samples evaluated without each field
 	donorPool         = 1 << 13 // approximate number of samples to draw values from
 )
 
@@ -83,7 +83,7 @@ func (p *importancePace) advance(now time.Time, fields int) string {
 // importance computes the importance of the fields on the selected rows of a dataset.
 func (e Evaluation) importance(ctx context.Context, d *data.Dataset, rows data.Select) ([]Importance, error) {
 	e.Rec.Enter(trace.Eval)
-	x := &importance{Evaluation: e, exchange: e.In.Encoder.Exchanger(), scored: below(mostScored, d.Rows(rows))}
+	x := &importance{Evaluation: e, exchange: e.In.Encoder.Exchanger(), scored: below(maxScored, d.Rows(rows))}
 	for range 1 + importanceRepeats*len(x.exchange.Fields) {
 		x.tallies = append(x.tallies, metrics.NewTally())
 	}

@@ -72,8 +72,8 @@ func appendKeys(to []byte, columns []keyColumn, b *encode.Batch) []byte {
 	return to
 }
 
-// mostKeyBytes bounds the keys of one rank's part of a run.
-const mostKeyBytes = 1 << 28
+// maxKeyBytes bounds the keys of one rank's part of a run.
+const maxKeyBytes = 1 << 28
 
 var errCut = errors.New("predict: the predictions that another rank has sent are cut short")
 

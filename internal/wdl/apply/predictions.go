@@ -47,8 +47,8 @@ type predictions struct {
 // runsAhead is the number of gathered runs that may wait for the writer.
 const runsAhead = 4
 
-// mostGathered bounds the bytes of one rank's part of a run.
-const mostGathered = 4 + 2*4*evaluate.Batch*schema.MostLabels + mostKeyBytes
+// maxGathered bounds the bytes of one rank's part of a run.
+const maxGathered = 4 + 2*4*evaluate.Batch*schema.MaxLabels + maxKeyBytes
 
 // newPredictions opens the output on rank 0. All ranks return its error.
 func (p Prediction) newPredictions(ctx context.Context, by evaluate.Evaluator) (*predictions, error) {
@@ -110,7 +110,7 @@ func (s *predictions) take(b *encode.Batch) error {
 	}
 	s.own = appendKeys(s.own, s.keys, b)
 	s.Rec.Enter(trace.Wait)
-	parts, err := collective.GatherBytes(s.Comm, s.own, 0, mostGathered)
+	parts, err := collective.GatherBytes(s.Comm, s.own, 0, maxGathered)
 	s.Rec.Enter(trace.Eval)
 	if err != nil || s.writer == nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
-// mostBy is the largest number of fields that break an evaluation down.
-const mostBy = 16
+// maxBy is the largest number of fields that break an evaluation down.
+const maxBy = 16
 
 // reduce adds the breakdowns of all ranks to a result.
 func (e Evaluation) reduce(ctx context.Context, b *evaluate.Breakdown, m *report.Evaluated, res *EvalResult) (err error) {
@@ -31,9 +31,9 @@ func (e Evaluation) reduce(ctx context.Context, b *evaluate.Breakdown, m *report
 	return err
 }
 
-// mostNamed is the largest number of records that rank 0 reads to find the values of slices.
+// maxNamed is the largest number of records that rank 0 reads to find the values of slices.
 // Values with many samples are found early.
-const mostNamed = 1 << 22
+const maxNamed = 1 << 22
 
 // name sets the values of slices, on rank 0, by comparing hashes of the values in the data. A
 // value that is not found is named by its hash.
@@ -61,7 +61,7 @@ func (e Evaluation) name(ctx context.Context, lists []metrics.SliceList) error {
 	}
 	defer lines.Close()
 	var text []byte
-	for n := 0; left > 0 && n < mostNamed; n++ {
+	for n := 0; left > 0 && n < maxNamed; n++ {
 		_, values, err := lines.Next(ctx)
 		if err == io.EOF {
 			return nil
@@ -99,8 +99,8 @@ func (o *EvalOptions) checkBy(d *data.Dataset) error {
 			return fmt.Errorf("eval: -by: %s is named twice: name it once", field)
 		}
 	}
-	if len(o.By) > mostBy {
-		return fmt.Errorf("eval: -by: %d fields: name at most %d", len(o.By), mostBy)
+	if len(o.By) > maxBy {
+		return fmt.Errorf("eval: -by: %d fields: name at most %d", len(o.By), maxBy)
 	}
 	if err := d.HasFields(o.By); err != nil {
 		return fmt.Errorf("eval: -by: %w", err)

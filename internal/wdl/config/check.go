@@ -246,7 +246,7 @@ func (k checker) label() {
 
 // labels checks the labels after the first.
 func (k checker) labels() {
-	if most := schema.MostLabels - 1; len(k.c.Labels) > most {
+	if most := schema.MaxLabels - 1; len(k.c.Labels) > most {
 		k.bad("labels", "has %d entries, at most %d are possible", len(k.c.Labels), most)
 	}
 	seen := map[string]bool{k.c.Label.Field: true}

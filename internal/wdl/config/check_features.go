@@ -62,9 +62,9 @@ func (k checker) options(path string, f schema.Feature) {
 			k.bad(path+"."+x.name, "has no meaning with encode: %s; it is for %s", f.Encode, x.reader)
 		}
 	}
-	const mostQuantiles = 65536
-	if f.Encode == "quantile" && (f.Buckets == 1 || f.Buckets > mostQuantiles) {
-		k.bad(path+".buckets", "is %d; quantiles are from 2 to %d", f.Buckets, mostQuantiles)
+	const maxQuantiles = 65536
+	if f.Encode == "quantile" && (f.Buckets == 1 || f.Buckets > maxQuantiles) {
+		k.bad(path+".buckets", "is %d; quantiles are from 2 to %d", f.Buckets, maxQuantiles)
 	}
 	for key, why := range f.DateFaults() {
 		k.bad(path+"."+key, "%s", why)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	mostHours        = 53   // distinct values of a cyclic column: weeks of a year
+	maxHours         = 53   // distinct values of a cyclic column: weeks of a year
 	fewValues        = 20   // distinct integers: at most this many are categories rather than amounts
 	vocabularyValues = 1000 // distinct strings: more are hashed, as their number grows with the file
 )
@@ -215,7 +215,7 @@ func keysOf(c *inspect.Column) string {
 // mayName reports whether the integers of a column may be identifiers or amounts: there are
 // many values, and the name of the column does not tell.
 func (s *suggestion) mayName(c *inspect.Column) bool {
-	comesRound := inspect.IsHourName(c.Name) && c.Distinct <= mostHours
+	comesRound := inspect.IsHourName(c.Name) && c.Distinct <= maxHours
 	return c.Integers && !c.Many && c.Distinct > fewValues && !inspect.IsIDName(c.Name) && !comesRound
 }
 
@@ -223,8 +223,8 @@ func (s *suggestion) mayName(c *inspect.Column) bool {
 // unclear, and there are enough rows of each value, or each value has labels of its own and
 // most future rows have a value seen before.
 func (s *suggestion) both(c *inspect.Column) bool {
-	const each, mostSingle = 5, 0.5 // rows per value; share of the values that occur once
-	return c.Shape == inspect.Unclear && (c.Distinct <= vocabularyValues && each*c.Distinct <= s.Rows || c.Likeness >= inspect.SureLikeness && c.Single < mostSingle)
+	const each, maxSingle = 5, 0.5 // rows per value; share of the values that occur once
+	return c.Shape == inspect.Unclear && (c.Distinct <= vocabularyValues && each*c.Distinct <= s.Rows || c.Likeness >= inspect.SureLikeness && c.Single < maxSingle)
 }
 
 // ofIndices returns the features of a field of LibFFM. Indices are not amounts. If the index

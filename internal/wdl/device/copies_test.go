@@ -66,7 +66,7 @@ func BenchmarkCopies(b *testing.B) {
 	}
 	fatal.If(b, err)
 	defer tr.Close()
-	next := step.Coming{Rate: 1, Batches: []*encode.Batch{w.Batch(0, 16384)}}
+	next := step.Input{Rate: 1, Batches: []*encode.Batch{w.Batch(0, 16384)}}
 	take := func() {
 		next.N++
 		if _, err := tr.Step(next); err != nil {

@@ -245,7 +245,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 		})
 		fatal.If(t, err)
 		batches := parity.Batches(c, 0, 4) // of several sizes
-		next := step.Coming{Rate: 1}
+		next := step.Input{Rate: 1}
 		take := func() {
 			next.Batches = batches[next.N%4:][:1]
 			next.N++
@@ -268,7 +268,7 @@ func TestNonFiniteLoss(t *testing.T) {
 	tr, c, err := one(t, func(c *config.Config) { c.Train.Optimizer.Dense = optim.Rule{Kind: "sgd", LearningRate: 1e30} })
 	fatal.If(t, err)
 	for n, b := range parity.Batches(c, 0, 8) {
-		_, err = tr.Step(step.Coming{N: int64(n) + 1, Rate: 1, Batches: []*encode.Batch{b}})
+		_, err = tr.Step(step.Input{N: int64(n) + 1, Rate: 1, Batches: []*encode.Batch{b}})
 		if err != nil {
 			break
 		}
@@ -287,7 +287,7 @@ func TestABatchThatDoesNotFit(t *testing.T) {
 	for range all[0].Sparse {
 		wide.Sparse = append(wide.Sparse, encode.Jagged{Offsets: make([]int32, 401)})
 	}
-	_, err = tr.Step(step.Coming{N: 1, Rate: 1, Batches: []*encode.Batch{&wide}})
+	_, err = tr.Step(step.Input{N: 1, Rate: 1, Batches: []*encode.Batch{&wide}})
 	if err == nil || !strings.Contains(err.Error(), "train.device: gpu: device 0 (Stand-in 0): a batch of 400 rows does not fit: cuda: out of memory: ") {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestABatchThatDoesNotFit(t *testing.T) {
 		wide.Sparse[f].Offsets = wide.Sparse[f].Offsets[:fit+1]
 	}
 	wide.Label, wide.RowID, wide.Dense = wide.Label[:fit], wide.RowID[:fit], wide.Dense[:2*fit]
-	if _, err = tr.Step(step.Coming{N: 1, Rate: 1, Batches: []*encode.Batch{&wide}}); err != nil {
+	if _, err = tr.Step(step.Input{N: 1, Rate: 1, Batches: []*encode.Batch{&wide}}); err != nil {
 		t.Errorf("%d rows: %v", fit, err)
 	}
 	if _, _, err := one(t, func(c *config.Config) { c.Model.Hidden = []int{300, 300} }); err == nil || !strings.Contains(err.Error(), "out of memory") {
@@ -351,11 +351,11 @@ func TestFaultsOfTheDevice(t *testing.T) {
 		tr, c, err := one(t, nil)
 		fatal.If(t, err)
 		b := parity.Batches(c, 0, 1)
-		if _, err := tr.Step(step.Coming{N: 1, Rate: 1, Batches: b}); err != nil {
+		if _, err := tr.Step(step.Input{N: 1, Rate: 1, Batches: b}); err != nil {
 			t.Fatal(err)
 		}
 		standin.Fault(call, 0, 719)
-		if _, err := tr.Step(step.Coming{N: 2, Rate: 1, Batches: b}); err == nil || !strings.Contains(err.Error(), "cuda: "+call+": ") {
+		if _, err := tr.Step(step.Input{N: 2, Rate: 1, Batches: b}); err == nil || !strings.Contains(err.Error(), "cuda: "+call+": ") {
 			t.Errorf("%s: %v", call, err)
 		}
 	}

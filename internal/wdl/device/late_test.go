@@ -58,7 +58,7 @@ func (r *late) train(size, steps int) error {
 			}
 		}
 		if comm.Rank() == 1 && r.replay == nil {
-			t.Hold(func(step int64, _ time.Duration) time.Duration { return time.Duration(step%2) * 40 * time.Millisecond })
+			t.SimulateDelay(func(step int64, _ time.Duration) time.Duration { return time.Duration(step%2) * 40 * time.Millisecond })
 		}
 		all := parity.Batches(c, comm.Rank(), steps)
 		x, err := r.tolerate(t, all, size)
@@ -69,7 +69,7 @@ func (r *late) train(size, steps int) error {
 			defer x.Close()
 		}
 		for n := range steps * size { // with Drop, more steps of fewer microbatches
-			next := step.Coming{N: int64(n) + 1, Rate: 1}
+			next := step.Input{N: int64(n) + 1, Rate: 1}
 			if x == nil {
 				next.Batches = all[n:][:1]
 			}

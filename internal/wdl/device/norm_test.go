@@ -52,7 +52,7 @@ func TestNormOfABatchThatIsNotFinite(t *testing.T) {
 				b.Sparse[f].Offsets = []int32{0}
 			}
 		}
-		if _, err = tr.Step(step.Coming{N: 1, Rate: 1, Batches: []*encode.Batch{b}}); comm.Rank() == 0 {
+		if _, err = tr.Step(step.Input{N: 1, Rate: 1, Batches: []*encode.Batch{b}}); comm.Rank() == 0 {
 			failed = err
 		}
 		return err

@@ -223,7 +223,7 @@ func TestPoolingHasTheBitsOfTheCPU(t *testing.T) {
 			}{{60, 1, 1, false}, {60, 0, 3, false}, {1, 0, 0, false}, {200, 0, 3, true}, {90, 0, 0, false}, {60, 1, 1, true}, {3, 0, 1, false}, {257, 1, 2, false}} {
 				p.batch, p.rows = poolingBatch(c, rng, size.rows, size.least, size.most, size.weights), tr.Store().NewLookup()
 				fatal.If(t, tr.Store().Pull(p.rows, p.keys(), true))
-				if _, err := tr.Step(step.Coming{N: int64(n) + 1, Rate: 1, Batches: []*encode.Batch{p.batch}}); err != nil {
+				if _, err := tr.Step(step.Input{N: int64(n) + 1, Rate: 1, Batches: []*encode.Batch{p.batch}}); err != nil {
 					t.Errorf("batch %d, %+v: %v", n, size, err)
 				}
 			}

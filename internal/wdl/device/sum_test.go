@@ -130,7 +130,7 @@ func TestSumsAllocateNothing(t *testing.T) {
 		err = useNCCL(tr, lib, id, 0, 1, 1, c, l, &d)
 	}
 	fatal.If(t, err)
-	next := step.Coming{Rate: 1, Batches: parity.Batches(c, 0, 1)}
+	next := step.Input{Rate: 1, Batches: parity.Batches(c, 0, 1)}
 	take := func() {
 		next.N++
 		if _, err := tr.Step(next); err != nil {
@@ -164,7 +164,7 @@ func TestSumsOverlapBackward(t *testing.T) {
 		fatal.If(t, err)
 		var failed error
 		work := standin.Enqueued(func() {
-			_, failed = tr.Step(step.Coming{N: 1, Rate: 1, Batches: parity.Batches(c, 0, 1)})
+			_, failed = tr.Step(step.Input{N: 1, Rate: 1, Batches: parity.Batches(c, 0, 1)})
 		})
 		product := func(layer string) int {
 			for _, p := range d.params {

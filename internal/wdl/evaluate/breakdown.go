@@ -61,7 +61,7 @@ func NewBreakdown(group string, report bool, fields []string, samples int64, e *
 		b.group = by(group, nil)
 	}
 	for _, field := range fields {
-		b.slices = append(b.slices, by(field, e.Intervals(field, metrics.MostSlices)))
+		b.slices = append(b.slices, by(field, e.Intervals(field, metrics.MaxSlices)))
 	}
 	if report {
 		b.tally = metrics.NewTally()

@@ -21,8 +21,8 @@ import (
 // the counts of each and the encoder, each with its length as a uvarint.
 const surveyMagic = "wdlsurvey1\n"
 
-// mostSets is the largest number of data sets in a survey.
-const mostSets = 3
+// maxSets is the largest number of data sets in a survey.
+const maxSets = 3
 
 // Shareable reports whether the survey of a training can be used by others. A stream has no
 // survey, and the counts do not include records held out by their time.
@@ -104,7 +104,7 @@ func parseSurvey(b []byte) (counts [][]byte, encoded []byte, err error) {
 	}
 	b = b[len(surveyMagic):]
 	n, w := binary.Uvarint(b)
-	if w <= 0 || n > mostSets {
+	if w <= 0 || n > maxSets {
 		return nil, nil, damaged
 	}
 	b = b[w:]

@@ -30,8 +30,8 @@ type spanLog struct {
 	warn func(string)
 }
 
-// mostSpanLine is the largest size of a line of the file, in bytes.
-const mostSpanLine = 1 << 28
+// maxSpanLine is the largest size of a line of the file, in bytes.
+const maxSpanLine = 1 << 28
 
 // openSpans opens the log of a run that resumes after its first n spans.
 func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
@@ -81,7 +81,7 @@ func ReadSpans(path string) (all []stream.Position, err error) {
 		if err := at.Validate(); err != nil {
 			return nil, fmt.Errorf("line %d: %w", len(all)+1, err)
 		}
-		if len(all) > 0 && at.Spans != all[len(all)-1].Spans+1 || len(at.Span) == 0 || len(line) > mostSpanLine {
+		if len(all) > 0 && at.Spans != all[len(all)-1].Spans+1 || len(at.Span) == 0 || len(line) > maxSpanLine {
 			return nil, fmt.Errorf("line %d: it is of span %d with %d names", len(all)+1, at.Spans, len(at.Span))
 		}
 		all, whole = append(all, at), whole+int64(len(line))

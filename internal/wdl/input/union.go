@@ -137,8 +137,8 @@ func (u union) check() error {
 			wd, _ := os.Getwd()
 			return unionError(fmt.Sprintf("%s: no host has a file of %s; relative names count from %s on each host", listNames[i], FirstFew(names), wd))
 		}
-		if n > record.MostFiles {
-			return fmt.Errorf("%s: more than %d files on all hosts; join them into fewer, larger ones", listNames[i], record.MostFiles)
+		if n > record.MaxFiles {
+			return fmt.Errorf("%s: more than %d files on all hosts; join them into fewer, larger ones", listNames[i], record.MaxFiles)
 		}
 		if n > 0 {
 			u.Say(fmt.Sprintf("%s is on %d hosts: %s", listNames[i], len(u.hosts), u.shares(i)))

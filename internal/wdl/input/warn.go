@@ -72,7 +72,7 @@ func (in *Input) warnOfAbsent(d *data.Dataset) {
 // absentKeys returns these fields by their keys in the configuration, or "". It leaves out
 // fields in known and adds the others to it.
 func (in *Input) absentKeys(d *data.Dataset, known map[string]bool) string {
-	const most, mostListed = 8, 40 // limits of a readable list
+	const most, maxListed = 8, 40 // limits of a readable list
 	absent := d.Absent()
 	var names, keys []string
 	for i, f := range in.Config.Features {
@@ -103,7 +103,7 @@ func (in *Input) absentKeys(d *data.Dataset, known map[string]bool) string {
 		keys = append(keys[:most], fmt.Sprintf("and %d more", more))
 	}
 	list := strings.Join(keys, ", ")
-	if strange && len(has) <= mostListed {
+	if strange && len(has) <= maxListed {
 		list += "; there are: " + strings.Join(has, ", ")
 	}
 	return list

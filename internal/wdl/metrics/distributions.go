@@ -50,13 +50,13 @@ func (t *Tally) Thresholds() Thresholds {
 	return x
 }
 
-// mostDistributions limits the tables and labels of a line, and the thresholds of a curve.
-const mostDistributions = 1 << 12
+// maxDistributions limits the tables and labels of a line, and the thresholds of a curve.
+const maxDistributions = 1 << 12
 
 // Validate returns an error if d cannot be the result of an evaluation.
 func (d *Distributions) Validate() error {
-	if len(d.Tables) > mostDistributions || len(d.PR) > mostDistributions {
-		return fmt.Errorf("%d tables and %d curves, at most %d of each are possible", len(d.Tables), len(d.PR), mostDistributions)
+	if len(d.Tables) > maxDistributions || len(d.PR) > maxDistributions {
+		return fmt.Errorf("%d tables and %d curves, at most %d of each are possible", len(d.Tables), len(d.PR), maxDistributions)
 	}
 	for _, t := range d.Tables {
 		for _, h := range []Histogram{t.Embeddings, t.Gradients} {
@@ -66,7 +66,7 @@ func (d *Distributions) Validate() error {
 		}
 	}
 	for _, x := range d.PR {
-		if n := len(x.Positive); n < 2 || n > mostDistributions || n != len(x.Negative) {
+		if n := len(x.Positive); n < 2 || n > maxDistributions || n != len(x.Negative) {
 			return errors.New("a curve needs as many true positives as false positives, 2 to 4096")
 		}
 	}

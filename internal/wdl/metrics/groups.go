@@ -37,8 +37,8 @@ func (g GroupMetrics) String() string {
 	return line
 }
 
-// mostGrouped is the average number of samples that Groups keeps, over all ranks (400 MB).
-const mostGrouped = 1 << 24
+// maxGrouped is the average number of samples that Groups keeps, over all ranks (400 MB).
+const maxGrouped = 1 << 24
 
 // Groups collects the predictions of an evaluation by group.
 type Groups struct {
@@ -59,8 +59,8 @@ type grouped struct {
 // the memory limit, a share of the groups is evaluated, the same on any number of ranks.
 func NewGroups(samples int64) *Groups {
 	g := &Groups{share: 1, limit: math.MaxUint64}
-	if samples > mostGrouped {
-		g.share = mostGrouped / float64(samples)
+	if samples > maxGrouped {
+		g.share = maxGrouped / float64(samples)
 		g.limit = uint64(math.Ldexp(g.share, 64))
 	}
 	return g

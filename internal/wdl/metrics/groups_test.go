@@ -93,7 +93,7 @@ func TestGAUC(t *testing.T) {
 
 // TestTooManySamplesForGroups: a share of the groups is kept, each with all its samples.
 func TestTooManySamplesForGroups(t *testing.T) {
-	g := NewGroups(4 * mostGrouped)
+	g := NewGroups(4 * maxGrouped)
 	if g.share != 0.25 {
 		t.Fatalf("a share of %v", g.share)
 	}

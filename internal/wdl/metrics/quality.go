@@ -216,8 +216,8 @@ type Slice struct {
 	Calibration *float64 `json:"calibration"` // null without positives
 }
 
-// MostSlices is the number of values of a field that are listed.
-const MostSlices = 20
+// MaxSlices is the number of values of a field that are listed.
+const MaxSlices = 20
 
 // sliceSums holds the sums from which a Slice is computed.
 type sliceSums struct {
@@ -298,10 +298,10 @@ func (g *Groups) Slices(c *collective.Comm) (SliceList, error) {
 	}
 	values := int64(len(mine))
 	slices.SortFunc(mine, largestFirst)
-	send := make([]int64, MostSlices*sliceWords*c.Size())
+	send := make([]int64, MaxSlices*sliceWords*c.Size())
 	for i, s := range mine {
-		if i < MostSlices {
-			copy(send[(MostSlices*c.Rank()+i)*sliceWords:], s.words())
+		if i < MaxSlices {
+			copy(send[(MaxSlices*c.Rank()+i)*sliceWords:], s.words())
 		} else {
 			rest = rest.plus(s)
 		}
@@ -323,7 +323,7 @@ func (g *Groups) Slices(c *collective.Comm) (SliceList, error) {
 	list := SliceList{Values: sums[sliceWords-1], Missing: sums[sliceWords], Share: g.share, Top: []Slice{}}
 	rest = sliceFrom(append(slices.Clone(sums[:sliceWords-1]), int64(math.Float64bits(math.NaN()))))
 	for i, s := range all {
-		if i < MostSlices {
+		if i < MaxSlices {
 			list.Top = append(list.Top, s.slice())
 		} else {
 			rest = rest.plus(s)

@@ -6,13 +6,13 @@ package metrics
 type sum struct{ whole, part int64 } // 0 ≤ part < 2^48, except in a sum of sums
 
 const (
-	partBits   = 48
-	mostAddend = 1 << 40 // larger terms are clamped: no useful model has such a loss
+	partBits  = 48
+	maxAddend = 1 << 40 // larger terms are clamped: no useful model has such a loss
 )
 
 func (s *sum) add(x float64) {
-	if !(x <= mostAddend) { // or NaN
-		x = mostAddend
+	if !(x <= maxAddend) { // or NaN
+		x = maxAddend
 	}
 	whole := int64(x)
 	s.part += int64((float64(x) - float64(whole)) * (1 << partBits))

@@ -44,8 +44,8 @@ const (
 	lineShare = 500
 )
 
-// Look reports on rank 0 whether the ranks are to be compared after a step.
-func (r *Reporter) Look(step int64) bool {
+// CompareDue reports on rank 0 whether the ranks are to be compared after a step.
+func (r *Reporter) CompareDue(step int64) bool {
 	l := r.slow
 	return step-l.step >= slowSteps && time.Since(l.since) >= slowWindow
 }
@@ -143,7 +143,7 @@ func (r *Reporter) times(step int64, last bool) {
 	for _, p := range rankPhases {
 		t.Phases = append(t.Phases, p.String())
 	}
-	size := min(r.comm.Size(), runs.MostRanks)
+	size := min(r.comm.Size(), runs.MaxRanks)
 	if l.totals == nil {
 		l.totals = make([]time.Duration, size*len(rankPhases))
 	}

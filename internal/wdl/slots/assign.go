@@ -15,7 +15,7 @@ func (m *Machine) assign(now time.Duration) {
 		if len(m.free) == 0 {
 			return
 		}
-		if s := &m.slots[i]; !s.complete && len(s.attempts) == 0 && (m.must(s) || !m.inVain(now)) {
+		if s := &m.slots[i]; !s.complete && len(s.attempts) == 0 && (m.mustWait(s) || !m.inVain(now)) {
 			m.lease(now, i)
 		}
 	}
@@ -99,7 +99,7 @@ func (m *Machine) repeat(now time.Duration) {
 			continue
 		}
 		late := m.cfg.Mode == Speculate && m.gaps.late(now-s.attempts[len(s.attempts)-1].since, repeatAfter)
-		if late || m.cfg.Mode == Drop && m.must(s) {
+		if late || m.cfg.Mode == Drop && m.mustWait(s) {
 			m.lease(now, i)
 		}
 	}

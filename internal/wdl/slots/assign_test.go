@@ -16,15 +16,15 @@ type lead struct {
 func (l *lead) round(what string, after time.Duration, whole []int, given []int, want ...int) {
 	l.t.Helper()
 	l.now += after
-	var news []News
+	var reports []Report
 	for _, r := range whole {
-		news = append(news, News{Rank: r, Whole: true, Done: maxDone})
+		reports = append(reports, Report{Rank: r, Whole: true, Done: maxDone})
 	}
 	for _, r := range given {
-		news = append(news, News{Rank: r})
+		reports = append(reports, Report{Rank: r})
 	}
 	var got []int
-	for _, x := range l.m.Round(l.now, news).Leases {
+	for _, x := range l.m.Round(l.now, reports).Leases {
 		got = append(got, x.Rank)
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {

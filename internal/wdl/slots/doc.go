@@ -2,9 +2,9 @@
 // slow ranks cannot stop it and no sample is lost or counted twice. It is a pure state
 // machine, without messages, clock, I/O or goroutines.
 //
-//	Round(now, news of every rank) → leases, cancellations, a commit
+//	Round(now, reports of every rank) → leases, cancellations, a commit
 //
-// Every rank of a training runs the same machine and passes it the same news in the same
+// Every rank of a training runs the same machine and passes it the same reports in the same
 // order, from an all-gather. So all ranks make the same decisions without a leader. See
 // docs/design/0002-commit.md, and internal/wdl/step for the step.
 //

@@ -9,7 +9,7 @@ import (
 // gaps measures when the slots of a step become complete. It determines when a slot is late
 // and how many backups improve the speed.
 //
-// For cancelled slots only the progress is known (News.Done): a rank that had done a part f
+// For cancelled slots only the progress is known (Report.Done): a rank that had done a part f
 // of its work after τ would have arrived at τ/f, and not before it answered. A slot that no
 // rank was free for would have arrived one lease after the end of the step.
 type gaps struct {

@@ -20,7 +20,7 @@ type world struct {
 	silent bool // the epochs must end even if rank 0 stops reporting
 
 	// round replaces Machine.Round to disable a rule.
-	round func(m *Machine, now time.Duration, all []News) Decision
+	round func(m *Machine, now time.Duration, all []Report) Decision
 }
 
 // state is a machine and the outcome of its decisions.
@@ -82,12 +82,12 @@ func (w world) begin(s state) (state, string) {
 func (w world) report(s state, ranks int, passed time.Duration) (state, string) {
 	s = s.clone()
 	s.normal(passed)
-	var news []News
+	var reports []Report
 	for r, rank := range s.m.ranks {
 		if ranks>>r&1 == 0 || rank.life == idle {
 			continue
 		}
-		news = append(news, News{Rank: r, Whole: rank.life == busy, Done: maxDone})
+		reports = append(reports, Report{Rank: r, Whole: rank.life == busy, Done: maxDone})
 		if rank.life == busy {
 			s.whole = append(s.whole, rank.lease)
 		}
@@ -97,7 +97,7 @@ func (w world) report(s state, ranks int, passed time.Duration) (state, string) 
 	if round == nil {
 		round = (*Machine).Round
 	}
-	fault := w.apply(&s, before, news, round(s.m, moment, news))
+	fault := w.apply(&s, before, reports, round(s.m, moment, reports))
 	if fault == "" && s.record.Queue.Left() == 0 && s.record.Queue.Epoch+1 < w.epochs {
 		s.counted = [4]int{}
 		fault = w.apply(&s, slices.Clone(s.m.ranks), nil, s.m.Resume(moment))
@@ -107,9 +107,9 @@ func (w world) report(s state, ranks int, passed time.Duration) (state, string) 
 }
 
 // apply checks a decision and applies it to s.
-func (w world) apply(s *state, before []rankState, news []News, d Decision) string {
+func (w world) apply(s *state, before []rankState, reports []Report, d Decision) string {
 	for _, l := range d.Leases {
-		reported := slices.ContainsFunc(news, func(n News) bool { return n.Rank == l.Rank })
+		reported := slices.ContainsFunc(reports, func(n Report) bool { return n.Rank == l.Rank })
 		if before[l.Rank].life != idle && !reported {
 			return fmt.Sprintf("rank %d gets a lease while it computes", l.Rank)
 		}
@@ -274,16 +274,16 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	round := (*Machine).Round
 	for _, x := range []struct {
 		name, world string
-		round       func(m *Machine, now time.Duration, all []News) Decision
+		round       func(m *Machine, now time.Duration, all []Report) Decision
 	}{
-		{"late microbatches return to the queue", "drop 1 of 2", func(m *Machine, now time.Duration, all []News) Decision {
+		{"late microbatches return to the queue", "drop 1 of 2", func(m *Machine, now time.Duration, all []Report) Decision {
 			d := round(m, now, all)
 			if d.Commit != nil {
 				d.Commit.Queue.Late, m.queue.Late = nil, nil
 			}
 			return d
 		}},
-		{"what counts leaves the queue", "drop 1 of 2", func(m *Machine, now time.Duration, all []News) Decision {
+		{"what counts leaves the queue", "drop 1 of 2", func(m *Machine, now time.Duration, all []Report) Decision {
 			was := m.queue
 			d := round(m, now, all)
 			if d.Commit != nil {
@@ -291,21 +291,21 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			}
 			return d
 		}},
-		{"only complete slots count", "wait", func(m *Machine, now time.Duration, all []News) Decision {
+		{"only complete slots count", "wait", func(m *Machine, now time.Duration, all []Report) Decision {
 			if len(m.slots) > 0 && !m.slots[0].complete && len(m.slots[0].attempts) > 0 {
 				m.slots[0].complete = true
 			}
 			return round(m, now, all)
 		}},
-		{"all slots count in wait", "wait", func(m *Machine, now time.Duration, all []News) Decision {
+		{"all slots count in wait", "wait", func(m *Machine, now time.Duration, all []Report) Decision {
 			m.cfg.Backup = 1
 			return round(m, now, all)
 		}},
-		{"a step waits after so many retries", "drop 1 of 2", func(m *Machine, now time.Duration, all []News) Decision {
+		{"a step waits after so many retries", "drop 1 of 2", func(m *Machine, now time.Duration, all []Report) Decision {
 			m.cfg.Retries = 100
 			return round(m, now, all)
 		}},
-		{"a cancelled rank gets no lease before it is free", "drop 1 of 3", func(m *Machine, now time.Duration, all []News) Decision {
+		{"a cancelled rank gets no lease before it is free", "drop 1 of 3", func(m *Machine, now time.Duration, all []Report) Decision {
 			for r := range m.ranks {
 				if m.ranks[r].life == leaving {
 					m.release(r)
@@ -313,7 +313,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			}
 			return round(m, now, all)
 		}},
-		{"idle ranks repeat late slots", "speculate", func(m *Machine, now time.Duration, all []News) Decision {
+		{"idle ranks repeat late slots", "speculate", func(m *Machine, now time.Duration, all []Report) Decision {
 			m.cfg.Mode = Wait
 			return round(m, now, all)
 		}},
@@ -333,11 +333,11 @@ func TestEachRuleIsNeeded(t *testing.T) {
 func TestCopiesThatEndTogether(t *testing.T) {
 	m, _, err := New(Config{Mode: Speculate, Ranks: 2}, Record{Queue: Queue{Total: 8, Size: 1}})
 	fatal.If(t, err)
-	m.Round(1, []News{{Rank: 0, Whole: true, Done: maxDone}})
+	m.Round(1, []Report{{Rank: 0, Whole: true, Done: maxDone}})
 	if d := m.Round(10, nil); len(d.Leases) != 1 || d.Leases[0].Rank != 0 {
 		t.Fatalf("rank 0 does not repeat the late slot: %+v", d)
 	}
-	d := m.Round(12, []News{{Rank: 0, Whole: true, Done: maxDone}, {Rank: 1, Whole: true, Done: maxDone}})
+	d := m.Round(12, []Report{{Rank: 0, Whole: true, Done: maxDone}, {Rank: 1, Whole: true, Done: maxDone}})
 	if d.Commit == nil || len(d.Leases) != 2 {
 		t.Errorf("%+v: want a commit and a lease for each rank", d)
 	}

@@ -14,8 +14,8 @@ type Lease struct {
 	Batch         Batch
 }
 
-// News is the report of a rank in a round that it is free again.
-type News struct {
+// Report is the report of a rank in a round that it is free again.
+type Report struct {
 	Rank  int
 	Whole bool  // the microbatch is complete
 	Done  uint8 // computed part, in 1/255
@@ -98,9 +98,9 @@ func (m *Machine) Resume(now time.Duration) Decision {
 	return m.out
 }
 
-// Round processes the news of all ranks at one time. All complete slots count before ranks
+// Round processes the reports of all ranks at one time. All complete slots count before ranks
 // get new work, so ranks that finish together do not get slots that the step does not need.
-func (m *Machine) Round(now time.Duration, all []News) Decision {
+func (m *Machine) Round(now time.Duration, all []Report) Decision {
 	m.clear()
 	complete := false
 	for _, n := range all {
@@ -125,7 +125,7 @@ func (m *Machine) clear() {
 	m.out = Decision{Leases: m.out.Leases[:0], Cancelled: m.out.Cancelled[:0]}
 }
 
-// leasedNow reports whether a rank got its lease in this round, after its news.
+// leasedNow reports whether a rank got its lease in this round, after its reports.
 func (m *Machine) leasedNow(s *rankState) bool {
 	return slices.ContainsFunc(m.out.Leases, func(l Lease) bool { return l == s.lease })
 }
@@ -169,7 +169,7 @@ func (m *Machine) release(rank int) {
 
 // left frees a rank whose lease was cancelled or that gave it up. In the second case another
 // rank gets the slot.
-func (m *Machine) left(now time.Duration, n News) {
+func (m *Machine) left(now time.Duration, n Report) {
 	s := &m.ranks[n.Rank]
 	if s.life == leaving {
 		m.gaps.left(now, now-s.since, s.lease.Step, n.Done)
@@ -195,8 +195,8 @@ func (m *Machine) need() int {
 	return min(m.cfg.Ranks-m.cfg.Backup, len(m.slots))
 }
 
-// must reports whether the step must wait for a slot.
-func (m *Machine) must(s *slot) bool { return s.Tries >= m.cfg.Retries }
+// mustWait reports whether the step must wait for a slot.
+func (m *Machine) mustWait(s *slot) bool { return s.Tries >= m.cfg.Retries }
 
 // decidable reports whether enough slots are complete, and all that the step must wait for.
 func (m *Machine) decidable() bool {
@@ -204,7 +204,7 @@ func (m *Machine) decidable() bool {
 	for i := range m.slots {
 		if s := &m.slots[i]; s.complete {
 			complete++
-		} else if m.must(s) {
+		} else if m.mustWait(s) {
 			return false
 		}
 	}

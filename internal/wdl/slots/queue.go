@@ -12,7 +12,7 @@ const (
 	MaxRows  = 1 << 50  // rows of an epoch
 	maxTries = 1 << 20  // times that a microbatch was late
 	maxStep  = 1 << 56  // steps of a run
-	maxDone  = 1<<8 - 1 // News.Done of complete work
+	maxDone  = 1<<8 - 1 // Report.Done of complete work
 )
 
 // Item is a microbatch in the queue and the number of times that it was late.

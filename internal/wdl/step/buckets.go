@@ -37,9 +37,9 @@ const (
 	// the goroutine cost a training on Adult (24,000 floats, np 2 over loopback) a few
 	// percent more CPU time.
 	bucketFloats = 128 << 10
-	// mostBuckets is the approximate number of buckets of a large arena. The last bucket,
+	// maxBuckets is the approximate number of buckets of a large arena. The last bucket,
 	// for which all ranks wait, may be an eighth as large as the others.
-	mostBuckets = 4
+	maxBuckets = 4
 )
 
 // newBuckets divides the gradients of an arena into buckets.
@@ -137,7 +137,7 @@ func bucketBounds(a *dense.Arena, c *config.Config, l layout.Layout, several boo
 	total := len(a.Grads())
 	bounds := []int{total}
 	if several {
-		least := max(bucketFloats, total/mostBuckets)
+		least := max(bucketFloats, total/maxBuckets)
 		ends := slices.DeleteFunc(finals(a, c, l), func(from int) bool { return from < least/8 })
 		for i, from := range ends {
 			size := bounds[len(bounds)-1] - from

@@ -29,7 +29,7 @@
 //	Tolerant   a slots.Machine leases slots, and decides   tolerant.go, sums.go
 //	           when enough are computed
 //
-// Only Tolerant makes further calls: a pull each time it leases slots, rounds of news, and
+// Only Tolerant makes further calls: a pull each time it leases slots, rounds of reports, and
 // the exchange of microbatches and gradients that another rank computes.
 //
 // Gradients are sums over samples. update divides them by the samples of all ranks, so ranks

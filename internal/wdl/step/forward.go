@@ -8,20 +8,20 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 )
 
-// parcels holds the buffers of the microbatches and gradients that ranks exchange.
-type parcels struct {
+// forwardBuffers holds the buffers of the microbatches and gradients that ranks exchange.
+type forwardBuffers struct {
 	sendCounts, recvCounts []int
 	sendSizes, recvSizes   []int64
 	sendBytes, recvBytes   []byte
 	sendFloats, recvFloats []float32
 }
 
-func (p *parcels) init(size int) {
+func (p *forwardBuffers) init(size int) {
 	p.sendCounts, p.recvCounts = make([]int, size), make([]int, size)
 	p.sendSizes, p.recvSizes = make([]int64, size), make([]int64, size)
 }
 
-func (p *parcels) reset() {
+func (p *forwardBuffers) reset() {
 	clear(p.sendCounts)
 	clear(p.recvCounts)
 }
@@ -32,7 +32,7 @@ const maxParcel = 1 << 30
 // forward sets the batch of w to the microbatch that this rank computes: one of its own, or
 // one that its home rank sends. If every rank computes its own, nothing is sent.
 func (x *Tolerant) forward(w *work) error {
-	p := &x.parcels
+	p := &x.forwardBuffers
 	p.reset()
 	clear(p.sendSizes)
 	p.sendBytes = p.sendBytes[:0]

@@ -19,8 +19,8 @@ func onRanks(t testing.TB, size int, f func(*collective.Comm) error) {
 func single() *collective.Comm { return collective.New(mem.New(1, 2)[0]) }
 
 // coming returns step n on a batch; next is nil if the following batch is not known.
-func coming(n int64, b, next *encode.Batch) Coming {
-	c := Coming{N: n, Rate: 1, Batches: []*encode.Batch{b}}
+func coming(n int64, b, next *encode.Batch) Input {
+	c := Input{N: n, Rate: 1, Batches: []*encode.Batch{b}}
 	if next != nil {
 		c.Next = []*encode.Batch{next}
 	}

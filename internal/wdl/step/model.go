@@ -18,13 +18,13 @@ import (
 // The scalars behind the dense gradients in their allreduce. Changing their number would
 // move the bounds of its chunks, and so change the bits of a training on 3 ranks.
 const (
-	tailRows   = iota // samples of the step, modulo tailBlock
-	tailBlocks        // samples of the step, divided by tailBlock
-	tailLoss          // sum of the losses of the samples
-	tailSave          // > 0: at least one rank requests a checkpoint
-	tailStop          // > 0: at least one rank requests a stop
-	tailLook          // ranks that request a search for slow ranks + tailBlock × ranks that request to publish the model
-	tailWidth  = iota
+	tailRows    = iota // samples of the step, modulo tailBlock
+	tailBlocks         // samples of the step, divided by tailBlock
+	tailLoss           // sum of the losses of the samples
+	tailSave           // > 0: at least one rank requests a checkpoint
+	tailStop           // > 0: at least one rank requests a stop
+	tailCompare        // ranks that request a search for slow ranks + tailBlock × ranks that request to publish the model
+	tailWidth   = iota
 
 	tailWeight = tailWidth // index of the sum of the weights, a further float if samples have weights
 )

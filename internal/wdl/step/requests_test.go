@@ -6,7 +6,7 @@ import "testing"
 // ranks.
 func TestRequestsAreSeparate(t *testing.T) {
 	for bits := range 1 << 4 {
-		want := Requests{Save: bits&1 > 0, Stop: bits&2 > 0, Look: bits&4 > 0, Publish: bits&8 > 0}
+		want := Requests{Save: bits&1 > 0, Stop: bits&2 > 0, Compare: bits&4 > 0, Publish: bits&8 > 0}
 		for _, asking := range []int{1, 4000} { // of 4000 ranks
 			sum, tail := make([]float32, tailWidth), make([]float32, tailWidth)
 			for r := range 4000 {

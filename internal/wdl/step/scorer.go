@@ -260,16 +260,16 @@ func (s *Scorer) forward(t, rows int) ([]float32, error) {
 	return j.join(deep, s.x, rows, false)
 }
 
-// leastShared is the least number of shared rows, and of shared columns, for which a
+// minShared is the least number of shared rows, and of shared columns, for which a
 // separate product saves time.
-const leastShared = 16
+const minShared = 16
 
 // columnsShared finds the features with a single key in rows lo to hi. It returns how many
 // of the first columns of the networks' input belong to them, or 0 if these are too few.
 // Features of the user are shared if the configuration lists them first.
 func (s *Scorer) columnsShared(b *encode.Batch, lo, hi int) (cols int) {
 	for f := range s.same {
-		s.same[f] = hi-lo >= leastShared && isShared(b.Sparse[f], lo, hi)
+		s.same[f] = hi-lo >= minShared && isShared(b.Sparse[f], lo, hi)
 	}
 	if s.prefix == nil {
 		return 0
@@ -284,7 +284,7 @@ func (s *Scorer) columnsShared(b *encode.Batch, lo, hi int) (cols int) {
 		}
 		cols += dim
 	}
-	if cols < leastShared || !s.prefix[0].Takes(cols) {
+	if cols < minShared || !s.prefix[0].Takes(cols) {
 		return 0
 	}
 	for _, p := range s.prefix[1:] {
@@ -319,16 +319,16 @@ func (s *Scorer) input(b *encode.Batch, lo, hi int) {
 	}
 }
 
-// mostValues is the number of values from which rows that have been read are pooled before
+// maxValues is the number of values from which rows that have been read are pooled before
 // the next are read, so that they stay in a first-level cache.
-const mostValues = 1 << 12
+const maxValues = 1 << 12
 
 // look reads and pools the rows of the features from number from on, and returns the
 // number of the next feature.
 func (s *Scorer) look(b *encode.Batch, from, lo, hi int) (end int, err error) {
 	s.queries, s.keys = s.queries[:0], s.keys[:0]
 	values := 0
-	for end = from; end < len(s.layout.Features) && values < mostValues; end++ {
+	for end = from; end < len(s.layout.Features) && values < maxValues; end++ {
 		ft := s.layout.Features[end]
 		first := len(s.keys)
 		s.addKeys(b.Sparse[end], s.same[end], lo, hi)

@@ -13,20 +13,20 @@ import (
 // Requests holds what a rank requests of the group at the end of a step.
 type Requests struct {
 	Save, Stop bool
-	Look       bool // search for slow ranks
+	Compare    bool // search for slow ranks
 	Publish    bool // publish a version of the model
 }
 
 // write stores the requests in the tail of a rank's dense gradients.
 func (w Requests) write(tail []float32) {
 	tail[tailSave], tail[tailStop] = flag(w.Save), flag(w.Stop)
-	tail[tailLook] = flag(w.Look) + float32(tailBlock*flag(w.Publish))
+	tail[tailCompare] = flag(w.Compare) + float32(tailBlock*flag(w.Publish))
 }
 
 // requestsIn returns the requests of all ranks from the sum of their tails.
 func requestsIn(tail []float32) Requests {
-	n := int(tail[tailLook])
-	return Requests{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: n%tailBlock > 0, Publish: n/tailBlock > 0}
+	n := int(tail[tailCompare])
+	return Requests{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Compare: n%tailBlock > 0, Publish: n/tailBlock > 0}
 }
 
 // Outcome is the result of a step, the same on all ranks.
@@ -36,8 +36,8 @@ type Outcome struct {
 	Requests         // true if at least one rank made the request
 }
 
-// Coming describes the next step. Number and rate must be the same on every rank.
-type Coming struct {
+// Input describes the next step. Number and rate must be the same on every rank.
+type Input struct {
 	N        int64   // steps count from 1
 	Rate     float64 // the schedule's factor of the learning rates
 	Requests Requests
@@ -55,7 +55,7 @@ type Coming struct {
 type mode interface {
 	// next returns the work for the next slot of the step, for which all ranks pull
 	// together. It returns nil when it is decided which slots count.
-	next(*Coming) (*work, error)
+	next(*Input) (*work, error)
 	// compute computes the gradients of a work, or starts another goroutine that does. They
 	// are stored in its lookup and in the arena or in the work.
 	compute(*work) error
@@ -64,7 +64,7 @@ type mode interface {
 	push(*work) error
 	// sumGradients sums the gradients of the slots that count: the gradients of rows at their owners,
 	// dense ones in the arena.
-	sumGradients(*Coming) error
+	sumGradients(*Input) error
 }
 
 // work is one pull on this rank, with the batch of this rank's slot.
@@ -78,7 +78,7 @@ type work struct {
 }
 
 // Step takes a step.
-func (t *Trainer) Step(c Coming) (Outcome, error) {
+func (t *Trainer) Step(c Input) (Outcome, error) {
 	t.coming = c // c itself would escape to the heap
 	for {
 		w, err := t.mode.next(&t.coming)

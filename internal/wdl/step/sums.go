@@ -16,7 +16,7 @@ func (x *Tolerant) home(item int64) int { return int(item % int64(x.size)) }
 // sumGradients sums the gradients of the slots that count. The order of the sums depends only on
 // the microbatches, not on the ranks that computed them: gradients of rows are summed by
 // slot, dense ones by home rank.
-func (x *Tolerant) sumGradients(c *Coming) error {
+func (x *Tolerant) sumGradients(c *Input) error {
 	t, store, r := x.t, x.t.model.store, *x.decided
 	t.rec.Enter(trace.Push)
 	counted := make([]int, len(r.Pieces))
@@ -59,7 +59,7 @@ func counts(r slots.Record, l slots.Lease) bool {
 // gather sends dense gradients to the home ranks. Each sums the gradients of its microbatches in
 // slot order, in the arena.
 func (x *Tolerant) gather(r slots.Record) error {
-	grads, p := x.t.model.arena.Grads(), &x.parcels
+	grads, p := x.t.model.arena.Grads(), &x.forwardBuffers
 	p.reset()
 	away := false
 	for _, piece := range r.Pieces {
@@ -99,7 +99,7 @@ func (x *Tolerant) gather(r slots.Record) error {
 
 // carry exchanges the gradients of microbatches that were not computed by their home rank.
 func (x *Tolerant) carry(r slots.Record) error {
-	p := &x.parcels
+	p := &x.forwardBuffers
 	p.sendFloats = p.sendFloats[:0]
 	for to := range x.size {
 		for _, piece := range r.Pieces {
@@ -123,7 +123,7 @@ func (x *Tolerant) gradients(r slots.Record, piece slots.Piece, width int) []flo
 		return x.workOn(piece).grads
 	}
 	at := 0
-	for _, n := range x.parcels.recvCounts[:by] {
+	for _, n := range x.forwardBuffers.recvCounts[:by] {
 		at += n
 	}
 	for _, other := range r.Pieces { // the pieces of one rank are in slot order
@@ -131,7 +131,7 @@ func (x *Tolerant) gradients(r slots.Record, piece slots.Piece, width int) []flo
 			at += width
 		}
 	}
-	return x.parcels.recvFloats[at : at+width]
+	return x.forwardBuffers.recvFloats[at : at+width]
 }
 
 // rankOf returns the rank that computed a piece; -1 if there is none.

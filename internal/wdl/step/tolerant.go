@@ -26,7 +26,7 @@ type Source interface {
 // makes the same calls. The goroutine of the caller only makes collective
 // calls, so it always answers. Another goroutine computes and may be late; see asyncWorker.
 //
-// All ranks run the same state machine of package slots. They pass it the same news in the
+// All ranks run the same state machine of package slots. They pass it the same reports in the
 // same order, from an all-gather, so they make the same decisions. No rank leads, and all
 // messages are collective calls.
 type Tolerant struct {
@@ -47,15 +47,15 @@ type Tolerant struct {
 	undone    []int64
 	empty     encode.Batch
 
-	clock   clock
-	words   []int64
-	news    []slots.News
-	ask     func(n int64) error // obtains further leases of step n, or its commit set
-	decided *slots.Record
-	last    slots.Record
-	ended   bool
-	script  *script // nil: ranks decide
-	parcels parcels
+	clock          clock
+	words          []int64
+	reports           []slots.Report
+	ask            func(n int64) error // obtains further leases of step n, or its commit set
+	decided        *slots.Record
+	last           slots.Record
+	ended          bool
+	script         *script // nil: ranks decide
+	forwardBuffers forwardBuffers
 }
 
 // clock decides when a rank enters a round.
@@ -114,7 +114,7 @@ func (t *Trainer) tolerant(how Tolerance, record slots.Record, source Source) (*
 		words: make([]int64, wordsOf*size), clock: clock{start: time.Now(), timer: time.NewTimer(time.Hour)},
 	}
 	x.empty = emptyBatch(len(t.model.layout.Features))
-	x.parcels.init(size)
+	x.forwardBuffers.init(size)
 	t.mode, t.model.sums.open = x, false
 	return x, first, nil
 }
@@ -141,7 +141,7 @@ func (x *Tolerant) Resume(source Source) {
 // next begins leases until it is decided which microbatches count. The batches are sent to
 // the ranks that compute them, and all ranks pull together. A step may have fewer
 // microbatches than there are ranks.
-func (x *Tolerant) next(c *Coming) (*work, error) {
+func (x *Tolerant) next(c *Input) (*work, error) {
 	if x.ended || c.N != x.last.Step+1 {
 		return nil, fmt.Errorf("step %d after step %d: the epoch is over, or a step is left out", c.N, x.last.Step)
 	}
@@ -221,7 +221,7 @@ const (
 	newsWhole
 	newsGivenUp
 
-	wordsOf = 3 // news; time taken << 8 | computed part in 1/255; clock
+	wordsOf = 3 // reports; time taken << 8 | computed part in 1/255; clock
 )
 
 // round exchanges what the workers have done since the last round. A rank enters when its
@@ -245,22 +245,22 @@ func (x *Tolerant) round(int64) error {
 		return err
 	}
 	x.clock.now = max(x.clock.now, time.Duration(x.words[2]))
-	x.news = x.news[:0]
+	x.reports = x.reports[:0]
 	for r := range x.size {
 		x.report(r, x.words[wordsOf*r], x.words[wordsOf*r+1])
 	}
-	x.follow(x.machine.Round(x.clock.now, x.news))
+	x.follow(x.machine.Round(x.clock.now, x.reports))
 	x.clock.looked = time.Now()
 	return nil
 }
 
 // report records the message of a rank.
-func (x *Tolerant) report(r int, news, detail int64) {
-	if news == newsNone {
+func (x *Tolerant) report(r int, reports, detail int64) {
+	if reports == newsNone {
 		return
 	}
-	x.news = append(x.news, slots.News{Rank: r, Whole: news == newsWhole, Done: uint8(detail)})
-	if news == newsWhole {
+	x.reports = append(x.reports, slots.Report{Rank: r, Whole: reports == newsWhole, Done: uint8(detail)})
+	if reports == newsWhole {
 		x.clock.times = append(x.clock.times, time.Duration(detail>>8))
 	}
 }

@@ -56,7 +56,7 @@ func TestEveryRowCountsOnce(t *testing.T) {
 				}
 				defer trainer.Close()
 				rng := rand.New(rand.NewPCG(3, uint64(comm.Rank())))
-				trainer.Hold(func(int64, time.Duration) time.Duration {
+				trainer.SimulateDelay(func(int64, time.Duration) time.Duration {
 					if rng.IntN(5) == 0 {
 						return time.Duration(rng.IntN(5)) * time.Millisecond
 					}
@@ -71,7 +71,7 @@ func TestEveryRowCountsOnce(t *testing.T) {
 				}
 				defer x.Close()
 				for n := int64(1); ; n++ {
-					out, err := trainer.Step(Coming{N: n, Rate: 1})
+					out, err := trainer.Step(Input{N: n, Rate: 1})
 					if err != nil {
 						return err
 					}

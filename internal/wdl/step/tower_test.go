@@ -145,7 +145,7 @@ func TestLabelsOnRanks(t *testing.T) {
 				for _, s := range mine {
 					own = append(own, labelled(repeating(uint64(int(n)*slots+s), rows)))
 				}
-				if _, err := tr.Step(Coming{N: n + 1, Rate: 1, Batches: own}); err != nil {
+				if _, err := tr.Step(Input{N: n + 1, Rate: 1, Batches: own}); err != nil {
 					return err
 				}
 			}

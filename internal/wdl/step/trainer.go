@@ -39,7 +39,7 @@ type Trainer struct {
 	replicated struct{ rows, times int64 } // rows of replicated tables; how often they were copied
 
 	mode     mode
-	coming   Coming
+	coming   Input
 	prepared *work // work of the prepared batch; nil: none
 
 	copies bool        // another rank keeps a copy of this rank's shards
@@ -166,16 +166,16 @@ func (t *Trainer) Close() error {
 // Spent returns the time that this rank has spent in the parts of compute since NewTrainer.
 func (t *Trainer) Spent() Spent { return t.model.workers[0].spent }
 
-// Hold makes compute sleep after each chunk of a step for the time that f returns. took is
-// the time of the chunk. Hold models slow machines. Call it before the first step.
-func (t *Trainer) Hold(f func(step int64, took time.Duration) time.Duration) {
+// SimulateDelay makes compute sleep after each chunk of a step for the time that f returns. took is
+// the time of the chunk. It models slow machines. Call it before the first step.
+func (t *Trainer) SimulateDelay(f func(step int64, took time.Duration) time.Duration) {
 	t.model.hold = f
 }
 
-// Pace makes compute reach each place of a step at the time that f returns, counted from
-// the beginning of compute. It models a machine if, unlike with Hold, the time that remains
+// SimulatePace makes compute reach each place of a step at the time that f returns, counted from
+// the beginning of compute. It models a machine if, unlike with SimulateDelay, the time that remains
 // at each place matters. Call it before the first step.
-func (t *Trainer) Pace(f func(Progress) time.Duration) { t.model.pace = f }
+func (t *Trainer) SimulatePace(f func(Progress) time.Duration) { t.model.pace = f }
 
 // Buckets returns the number of dense gradients in each bucket, in the order in which
 // backward finishes them, and the total time of their sums that ran during compute.

@@ -35,7 +35,7 @@ func newWaiting(t *Trainer, slots int, first *sparse.Lookup) *waiting {
 	return x
 }
 
-func (x *waiting) next(c *Coming) (*work, error) {
+func (x *waiting) next(c *Input) (*work, error) {
 	if c.taken == len(c.Batches) {
 		return nil, nil
 	}
@@ -76,7 +76,7 @@ func (x *waiting) push(w *work) error {
 	return x.t.model.store.Pipeline().Push(w.lookup)
 }
 
-func (x *waiting) sumGradients(*Coming) error {
+func (x *waiting) sumGradients(*Input) error {
 	x.t.rec.Enter(trace.Sync)
 	if err := x.t.model.sums.finish(x.t.rec); err != nil {
 		return err

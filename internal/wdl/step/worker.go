@@ -125,11 +125,11 @@ func (m *model) sleep(d time.Duration) {
 	case <-time.After(d):
 	case <-m.gone:
 	}
-	m.overslept = min(time.Since(began)-d, mostOverslept)
+	m.overslept = min(time.Since(began)-d, maxOverslept)
 }
 
-// mostOverslept bounds what is subtracted: a machine that was stopped does not make up for it.
-const mostOverslept = 20 * time.Millisecond
+// maxOverslept bounds what is subtracted: a machine that was stopped does not make up for it.
+const maxOverslept = 20 * time.Millisecond
 
 // forward computes the logits of rows lo to hi and their gradients. It returns the sum of
 // the losses.

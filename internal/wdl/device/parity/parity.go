@@ -111,7 +111,7 @@ func Train(comm *collective.Comm, c *config.Config, l layout.Layout, steps int, 
 	}
 	all := Batches(c, comm.Rank(), steps*slots)
 	for n := range steps {
-		out, err := t.Step(step.Coming{N: int64(n) + 1, Rate: 1, Batches: all[n*slots:][:slots]})
+		out, err := t.Step(step.Input{N: int64(n) + 1, Rate: 1, Batches: all[n*slots:][:slots]})
 		if err != nil {
 			return r, fmt.Errorf("step %d: %w", n+1, err)
 		}

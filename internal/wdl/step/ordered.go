@@ -57,7 +57,7 @@ func (x *ordered) push(w *work) error {
 	return m.store.Slots().Push(w.lookup, x.mine[w.own])
 }
 
-func (x *ordered) sumGradients(*Coming) error {
+func (x *ordered) sumGradients(*Input) error {
 	if err := x.t.model.store.Slots().Commit(x.all); err != nil {
 		return err
 	}
