@@ -45,16 +45,19 @@ func TestContinuesFromMemory(t *testing.T) {
 	}
 }
 
-// TestReplicasLimitTheRanksLeftOut: two replicas need two ranks, so the last two are replaced and
-// not left out, although -min-np allows one.
-func TestReplicasLimitTheRanksLeftOut(t *testing.T) {
+// TestNoNeededRankIsLeftOut: two replicas or a backup need two ranks, so the last two are replaced
+// and not left out, although -min-np allows one.
+func TestNoNeededRankIsLeftOut(t *testing.T) {
 	t.Parallel()
-	o := run(t, t.TempDir(), append([]string{"-np", "2", "-restarts", "3", "-min-np", "1", "train", "-replicas", "2", "-chaos", "kill:0@step25,kill:1@step25", "--json"}, short...)...)
-	if o.code != 0 {
-		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
-	}
-	if r := parseTrained(t, o); r.WorldSize != 2 {
-		t.Errorf("%d ranks at the end, want 2", r.WorldSize)
+	for flags, faults := range map[string]string{"-replicas 2": "kill:0@step25,kill:1@step25", "-backup 1": "kill:1@step25"} {
+		args := append([]string{"-np", "2", "-restarts", "3", "-min-np", "1", "train", "-chaos", faults, "--json"}, strings.Fields(flags)...)
+		o := run(t, t.TempDir(), append(args, short...)...)
+		if o.code != 0 {
+			t.Fatalf("%s: exit code %d\n%s", flags, o.code, o.stderr)
+		}
+		if r := parseTrained(t, o); r.WorldSize != 2 {
+			t.Errorf("%s: %d ranks at the end, want 2", flags, r.WorldSize)
+		}
 	}
 }
 

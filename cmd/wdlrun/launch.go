@@ -107,6 +107,7 @@ type launched struct {
 	stdin   io.Reader // of rank 0; commands of wdlrun do not read it
 
 	replicas int  // of each shard; with more than one the job recovers from memory
+	needs    int  // ranks that it cannot do without; 0: one
 	chaos    bool // it injects faults
 	perHost  bool // it runs on one rank of each host
 	verbatim bool // output is shown without rank numbers
@@ -155,7 +156,7 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	}
 	command := append([]string{self, fmt.Sprintf("-json=%t", root.Bool("json"))}, root.Args().Slice()...)
 	return p.launch(root, command, launched{
-		print: print, resumes: defined(c.Command.Flags, "again"), replicas: c.Int("replicas"), chaos: c.String("chaos") != "",
+		print: print, resumes: defined(c.Command.Flags, "again"), replicas: c.Int("replicas"), needs: needed(c), chaos: c.String("chaos") != "",
 		perHost:  c.Command.Name == "doctor" || c.Command.Name == "gather",
 		verbatim: c.String("log-format") == jsonLog || c.Command.Name == "bench" || c.Command.Name == "predict" && c.String("out") == stdoutName, // only rank 0 writes: lines as they are measured, or predictions
 	})
@@ -347,7 +348,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	job := launcher.Job{
 		Name: rank.NewKey().Hex()[:16], Plan: plan, Command: command, Dir: c.String("wdir"), Env: append(withLinks(c, os.Environ()), remote.Pass...), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
-		Judged: printVerdict, Word: printObservation, Restarts: restarts(c, what.replicas), MinRanks: minRanks(c, what.replicas), Heals: what.replicas > 1, Again: p.again(command, what.resumes),
+		Judged: printVerdict, Word: printObservation, Restarts: restarts(c, what.replicas), MinRanks: minRanks(c, what.needs), Heals: what.replicas > 1, Again: p.again(command, what.resumes),
 		Saves: saves(what.resumes), Remote: remote,
 	}
 	if what.print != nil { // a command of wdlrun
@@ -400,12 +401,12 @@ func crowded(c *cli.Context, plan launcher.Plan) error {
 	return fmt.Errorf("-np %d: all ranks would run on this host, which has %s: one rank per core is a good number; to start them anyway, give -oversubscribe", np, plural.Of(cores, "core"))
 }
 
-// minRanks returns the minimum number of ranks of a restart: each of the replicas needs one.
-func minRanks(c *cli.Context, replicas int) int {
+// minRanks returns the minimum number of ranks of a restart: -min-np, or needs if that is more.
+func minRanks(c *cli.Context, needs int) int {
 	if !c.IsSet("min-np") {
 		return 0
 	}
-	return max(c.Int("min-np"), replicas)
+	return max(c.Int("min-np"), needs)
 }
 
 // restarts returns how often a job may fail without a new step in between. The default for

@@ -98,6 +98,16 @@ func tolerable(c *cli.Context, ranks int) error {
 	return nil
 }
 
+// needed returns the least number of ranks with which -replicas, -backup and -mode are possible,
+// after tolerable has accepted them.
+func needed(c *cli.Context) int {
+	ranks := c.Int("replicas")
+	if t, err := tolerance(c.String("mode"), c.String("backup")); err == nil && t.Mode != slots.Wait {
+		ranks = max(ranks, 2, t.Backup+1)
+	}
+	return ranks
+}
+
 // replicated rejects impossible numbers of replicas.
 func replicated(n, ranks int) error {
 	switch {

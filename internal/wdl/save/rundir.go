@@ -104,7 +104,7 @@ func CheckPlace(out, resume string) error {
 	switch {
 	case errors.Is(err, ErrInUse):
 		return err
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("run directory: nothing can be written in %s: %w: to train on in a new one, resume one of its checkpoints, %s", resume, Cause(err), filepath.Join(resume, checkpoint.Folder, "step-…"))
 	}
 	return nil // other processes only read it
