@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOwnersFindAKeyOnce counts the look-ups in tables of keys that three ranks request.
+// TestOwnersFindAKeyOnce counts the lookups in tables of keys that three ranks request.
 func TestOwnersFindAKeyOnce(t *testing.T) {
 	const ranks, distinct = 3, 100
 	var found [ranks]int64
@@ -30,7 +30,7 @@ func TestOwnersFindAKeyOnce(t *testing.T) {
 		return s.Apply(Step{N: 1, Scale: 1, Rate: 1})
 	})
 	if n := found[0] + found[1] + found[2]; n != distinct {
-		t.Errorf("%d look-ups, want one for each of %d keys", n, distinct)
+		t.Errorf("%d lookups, want one for each of %d keys", n, distinct)
 	}
 }
 

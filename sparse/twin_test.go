@@ -266,7 +266,7 @@ func (w *twin) records() []map[uint64][]float32 {
 	return all
 }
 
-// records returns the rows of this rank and checks each against a look-up.
+// records returns the rows of this rank and checks each against a lookup.
 func records(s *Store) []map[uint64][]float32 {
 	var all []map[uint64][]float32
 	for _, t := range s.tables {

@@ -9,7 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
-// BenchmarkRead reports the time per key of a look-up without a server: 40 tables are asked for
+// BenchmarkRead reports the time per key of a lookup without a server: 40 tables are asked for
 // one key and 20 for 100 keys each, like a request of 100 rows of which 40 features are shared.
 // Rows have 11 values. In "cached" the tables fit into a third-level cache, in "memory" they do
 // not. Keys are chosen at random, and the queries of 512 requests repeat.

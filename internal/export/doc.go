@@ -40,7 +40,7 @@
 //	⌊(h·(p·0x9e3779b97f4a7c15 OR 1) mod 2⁶⁴)·records/2⁶⁴⌋
 //
 // No other place of the table can have the key, unless p is 65535: then all records of the line
-// have to be searched, because no pilot was found. A look-up thus reads one line of the index
+// have to be searched, because no pilot was found. A lookup thus reads one line of the index
 // and one record.
 //
 // A row holds its parts in order. A part of one value, such as a wide weight, is a float32

@@ -149,7 +149,7 @@ func TestKeysAreFound(t *testing.T) {
 	}
 }
 
-// TestReadLooksUpManyTables: queries of any number and size, in any order, read what a look-up
+// TestReadLooksUpManyTables: queries of any number and size, in any order, read what a lookup
 // of each key alone reads, also from changed rows and from tables without rows.
 func TestReadLooksUpManyTables(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -11,7 +11,7 @@ import (
 // Deltas are tables of float32 rows. A row that table.IsUnknown recognises marks a key
 // that has lost its row.
 
-// cursor iterates over the rows of a table by ascending hash. It skips keys that a look-up
+// cursor iterates over the rows of a table by ascending hash. It skips keys that a lookup
 // does not find because they are in the wrong line.
 type cursor struct {
 	of     *mapped

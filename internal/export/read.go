@@ -51,7 +51,7 @@ func (b *base) guard(err *error, before bool) {
 	}
 }
 
-// group holds keys that are looked up at once. Each step of a look-up is done for all keys
+// group holds keys that are looked up at once. Each step of a lookup is done for all keys
 // before the next step, so that the memory of many keys is fetched concurrently: a group
 // waits for memory twice, for lines of indices and for records.
 type group struct {

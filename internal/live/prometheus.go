@@ -27,32 +27,32 @@ func gauge(name, help string, labels ...string) metric {
 
 // The metrics of a job, in addition to wdlrun_step_seconds.
 var (
-	buildInfo       = gauge("build_info", "1, with the versions of wdlrun and Go.", "version", "goversion")
-	runInfo         = gauge("run_info", "1, with the run directory.", "run")
-	rankCount       = gauge("ranks", "Ranks of the job.")
-	samplesTotal    = counter("samples_total", "Samples trained on since the training began, earlier jobs included.")
-	stepsTotal      = counter("steps_total", "Steps since the training began, earlier jobs included.")
-	stepsPlanned    = gauge("steps_planned", "Steps that the training will have had at its end; absent if that is not known.")
-	epoch           = gauge("epoch", "Current epoch, from 1.")
-	loss            = gauge("training_loss", "Mean loss of the last step that was noted.")
-	rateFactor      = gauge("learning_rate_factor", "Factor of the learning rates.")
-	validationLoss  = gauge("validation_loss", "Log-loss, or another loss that is trained, of the last evaluation of the validation data.")
-	validationAUC   = gauge("validation_auc", "AUC of the last evaluation of the validation data.")
-	phaseSeconds    = counter("phase_seconds_total", "Time of a rank in each phase since its job began; pull, push, sync and wait include waiting for other ranks.", "rank", "phase")
-	cpuSeconds      = counter("rank_cpu_seconds_total", "CPU time of a rank since its first step.", "rank")
-	slowRatio       = gauge("rank_slow_ratio", "How many times slower than the median of the ranks a rank is; absent while it is not slow.", "rank", "cause")
-	tableRows       = gauge("table_rows", "Rows of a table, all ranks together.", "table")
-	tableBytes      = gauge("table_bytes", "Memory of rows and index, all ranks together.", "table")
-	tableInserted   = counter("table_inserted_rows_total", "Keys that got a row in this job.", "table")
-	tableEvicted    = counter("table_evicted_rows_total", "Rows evicted in this job.", "table")
-	tableSent       = counter("table_sent_bytes_total", "Keys, rows and gradients sent in steps of this job.", "table")
-	badTotal        = counter("input_bad_total", "Records that could not be used and were left out.")
-	checkpointStep  = gauge("checkpoint_step", "Step of the last checkpoint.")
-	checkpointSince = gauge("checkpoint_timestamp_seconds", "When the last checkpoint appeared, in seconds since 1970.")
+	buildInfo      = gauge("build_info", "1, with the versions of wdlrun and Go.", "version", "goversion")
+	runInfo        = gauge("run_info", "1, with the run directory.", "run")
+	rankCount      = gauge("ranks", "Ranks of the job.")
+	samplesTotal   = counter("samples_total", "Samples trained on since the training began, earlier jobs included.")
+	stepsTotal     = counter("steps_total", "Steps since the training began, earlier jobs included.")
+	stepsPlanned   = gauge("steps_planned", "Steps of the whole training; absent if their number is not known.")
+	epoch          = gauge("epoch", "Current epoch, from 1.")
+	loss           = gauge("training_loss", "Mean training loss of the last logged step.")
+	rateFactor     = gauge("learning_rate_factor", "Factor of the learning rates.")
+	validationLoss = gauge("validation_loss", "Log-loss, or another loss that is trained, of the last evaluation of the validation data.")
+	validationAUC  = gauge("validation_auc", "AUC of the last evaluation of the validation data.")
+	phaseSeconds   = counter("phase_seconds_total", "Time of a rank in each phase since its job began; pull, push, sync and wait include waiting for other ranks.", "rank", "phase")
+	cpuSeconds     = counter("rank_cpu_seconds_total", "CPU time of a rank since its first step.", "rank")
+	slowRatio      = gauge("rank_slow_ratio", "How many times slower than the median of the ranks a rank is; absent while it is not slow.", "rank", "cause")
+	tableRows      = gauge("table_rows", "Rows of a table, all ranks together.", "table")
+	tableBytes     = gauge("table_bytes", "Memory of rows and index, all ranks together.", "table")
+	tableInserted  = counter("table_inserted_rows_total", "Keys that got a row in this job.", "table")
+	tableEvicted   = counter("table_evicted_rows_total", "Rows evicted in this job.", "table")
+	tableSent      = counter("table_sent_bytes_total", "Keys, rows and gradients sent in steps of this job.", "table")
+	badTotal       = counter("input_bad_total", "Records that could not be used and were left out.")
+	checkpointStep = gauge("checkpoint_step", "Step of the last checkpoint.")
+	checkpointTime = gauge("checkpoint_timestamp_seconds", "Time of the last checkpoint, in seconds since 1970.")
 )
 
 var exported = []metric{buildInfo, runInfo, rankCount, samplesTotal, stepsTotal, stepsPlanned, epoch, loss, rateFactor, validationLoss, validationAUC, phaseSeconds, cpuSeconds, slowRatio,
-	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, checkpointStep, checkpointSince}
+	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, checkpointStep, checkpointTime}
 
 // registry returns the metrics of the board and of this process.
 func (b *Board) registry() *prometheus.Registry {
@@ -93,7 +93,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	if len(c.checkpoints) > 0 {
 		add(checkpointStep, float64(c.checkpoints[0]))
-		add(checkpointSince, float64(c.saved.UnixMilli())/1e3)
+		add(checkpointTime, float64(c.saved.UnixMilli())/1e3)
 	}
 	u := &c.update
 	for i, r := range u.Ranks {

@@ -146,16 +146,16 @@ func (r Result) String() string {
 		b.WriteString("; GPUs compute the dense layers")
 	}
 	b.WriteString("\n\n")
-	fmt.Fprintf(&b, "%.0f samples/s, step %.2f ms (one of ten under %.2f, nine under %.2f)\n", r.Speed, r.StepMS, r.P10MS, r.P90MS)
+	fmt.Fprintf(&b, "%.0f samples/s, step %.2f ms (median; p10 %.2f, p90 %.2f)\n", r.Speed, r.StepMS, r.P10MS, r.P90MS)
 	if r.Cores > 0 {
-		fmt.Fprintf(&b, "%.0f samples for each second of CPU time\n", r.Cores)
+		fmt.Fprintf(&b, "%.0f samples per second of CPU time\n", r.Cores)
 	}
 	if r.Growing > 0 {
 		fmt.Fprintf(&b, "%.0f samples/s in the first pass over the batches, while tables grow\n", r.Growing)
 	}
 	r.table(&b)
 	if r.NP > 1 {
-		fmt.Fprintf(&b, "\nsums of dense gradients over the ranks: %d of %v floats, %.2f ms of them during the compute\n", len(r.Buckets), r.Buckets, r.OverlapMS)
+		fmt.Fprintf(&b, "\ndense gradients are summed in %d buckets of %v floats, %.2f ms of it during compute\n", len(r.Buckets), r.Buckets, r.OverlapMS)
 	}
 	fmt.Fprintf(&b, "\na rank's step   %.2f GFLOP, %.1f MB of rows, %d unique keys, %.2f MB of sparse traffic\n",
 		float64(r.FLOP)*1e-9, float64(r.Bytes)*1e-6, r.Unique, float64(r.Sent)*1e-6)
@@ -163,7 +163,7 @@ func (r Result) String() string {
 		fmt.Fprintf(&b, "copied          %.3f MB to the device, %.3f MB from it\n", float64(r.CopiedIn)*1e-6, float64(r.CopiedOut)*1e-6)
 	}
 	if r.Spared > 0 {
-		fmt.Fprintf(&b, "spared          %.2f GFLOP of the first layer, by computing with each distinct row once: of all products the step does %.0f GFLOP/s\n",
+		fmt.Fprintf(&b, "spared          %.2f GFLOP of the first layer, which multiplies each distinct row once; with the spared and skipped ones the step does %.0f GFLOP/s\n",
 			float64(r.Spared)*1e-9, float64(r.FLOP+r.Spared+r.Skipped)*1e-6/r.StepMS)
 	}
 	for _, z := range r.Zeros {
@@ -176,7 +176,7 @@ func (r Result) String() string {
 		fmt.Fprintf(&b, "furthest        %s, %.2f ms above its floor\n", far.Name, far.MS-far.FloorMS)
 	}
 	if r.Allocs != nil {
-		fmt.Fprintf(&b, "allocations     %.0f in half of the steps or more, %.0f a second in the mean\n", *r.Allocs, *r.AllocRate)
+		fmt.Fprintf(&b, "allocations     %.0f in the median step, %.0f per second\n", *r.Allocs, *r.AllocRate)
 	}
 	fmt.Fprintf(&b, "collector       %.2f %% of the CPU time; waiting for locks %.2f %%\n", 100*r.GC, 100*r.Locks)
 	r.writeBusy(&b)
