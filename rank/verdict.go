@@ -11,8 +11,10 @@ import (
 // Kind is the category of a verdict's cause.
 type Kind string
 
-// The kinds in order of precedence. If several ranks have signs, the root cause is the one
-// whose kind comes first here.
+// The kinds in order of precedence. If several ranks have signs, the root cause is the rank
+// whose kind comes first here; Killed and Exited are equal, and the earlier one counts. If
+// one rank has several signs, its own report (Failed) precedes the end of its process, and its
+// report about a peer (Blamed) precedes an exit code.
 const (
 	Killed   Kind = "killed"   // its process was ended by a signal
 	Exited   Kind = "exited"   // its process ended with a code other than 0 and without a report
