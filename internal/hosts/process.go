@@ -30,6 +30,8 @@ type Process struct {
 	known  func() string // returns the known cause of that, or ""; may be nil
 	ended  chan struct{}
 	once   sync.Once
+
+	answered bool // Read has returned bytes
 }
 
 // login is a Process of this machine.
@@ -80,7 +82,18 @@ func ending(name string, state *os.ProcessState) string {
 	return fmt.Sprintf("%s ended with exit code %d", name, state.ExitCode())
 }
 
-func (p *Process) Read(b []byte) (int, error)  { return p.out.Read(b) }
+// Read reads what the host process sends. Its first bytes show that the shell has executed it.
+// Only then are lines of its standard error passed on: before, they may be the shell's and
+// explain the end (Why).
+func (p *Process) Read(b []byte) (int, error) {
+	n, err := p.out.Read(b)
+	if n > 0 && !p.answered {
+		p.answered = true
+		p.stderr.pass()
+	}
+	return n, err
+}
+
 func (p *Process) Write(b []byte) (int, error) { return p.in.Write(b) }
 
 // Pid returns the process id on this machine, or 0 for a process of another machine.

@@ -108,7 +108,6 @@ func (s *SSH) login(ctx context.Context, host string) (*Process, error) {
 	}
 	// The script announces the host process before the shell executes it.
 	p.known = func() string { return s.notExecuted(p.code(), p.stderr.last()) }
-	p.stderr.pass()
 	return p.Process, nil
 }
 

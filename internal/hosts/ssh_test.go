@@ -183,6 +183,32 @@ func TestMissingLoader(t *testing.T) {
 	}
 }
 
+// TestStandardErrorOfAHost: lines are passed on after the host process has sent its first bytes.
+// Earlier ones, which may be the shell's, only explain the end.
+func TestStandardErrorOfAHost(t *testing.T) {
+	for first, want := range map[string]string{"": "", "echo hello": "wdlrun: host c: bad news\n"} {
+		path := filepath.Join(t.TempDir(), "wdlrun")
+		fatal.If(t, os.WriteFile(path, []byte("#!/bin/sh\n"+first+"\nread line\necho bad news >&2\nexit 126\n"), 0o700))
+		i, err := NewImage(path)
+		fatal.If(t, err)
+		var said bytes.Buffer // read after the end
+		s, err := NewSSH(client(t, "HOME="+t.TempDir()+"; export HOME; exec sh -c \"$2\""), Auto, i, "", (*exec.Cmd).Start, &said)
+		fatal.If(t, err)
+		p, err := s.Start(context.Background(), "c")
+		fatal.If(t, err)
+		if first != "" {
+			if _, err := io.ReadFull(p, make([]byte, len("hello\n"))); err != nil {
+				t.Error(err)
+			}
+		}
+		fmt.Fprintln(p, "continue")
+		if why := p.Why(); !strings.Contains(why, "cannot be executed there: bad news") || said.String() != want {
+			t.Errorf("after %q: printed %q, want %q: %s", first, said.String(), want, why)
+		}
+		p.Close()
+	}
+}
+
 // TestNoise: what a login shell prints before the script runs does no harm, also without
 // an end of line, or with a mark of another login.
 func TestNoise(t *testing.T) {
