@@ -49,7 +49,7 @@ type Tolerant struct {
 
 	clock          clock
 	words          []int64
-	reports           []slots.Report
+	reports        []slots.Report
 	ask            func(n int64) error // obtains further leases of step n, or its commit set
 	decided        *slots.Record
 	last           slots.Record
