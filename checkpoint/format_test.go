@@ -53,8 +53,8 @@ func write(t testing.TB, path string, b []byte) {
 	fatal.If(t, os.WriteFile(path, b, 0o644))
 }
 
-// TestANewerVersionIsRejectedWithAdvice: the error for a file of a later format version names the
-// remedy, a later program.
+// TestANewerVersionIsRejectedWithAdvice reads a file of a later format version. The error advises
+// to use a later program.
 func TestANewerVersionIsRejectedWithAdvice(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 7, sample("x"))
 	part := filepath.Join(dir, partName(1, 2))

@@ -154,7 +154,7 @@ func (p *program) writeRows(ctx context.Context, g *synth.Generator, out *stream
 	if out.format == "tsv" || out.format == "criteo" {
 		w = out.pack // the generator writes lines
 	}
-	shown := p.progress.of("gen", rows, fmt.Sprintf("%d rows", rows))
+	shown := p.progress.begin("gen", rows, fmt.Sprintf("%d rows", rows))
 	for done := int64(0); done < rows; {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -146,7 +146,7 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 		return err
 	}
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	p.progress.of(c.Command.Name, 0, "")    // check may verify a checkpoint
+	p.progress.begin(c.Command.Name, 0, "") // check may verify a checkpoint
 	if err := errors.Join(enter(root), check(c)); err != nil {
 		return err
 	}

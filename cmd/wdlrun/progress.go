@@ -12,9 +12,9 @@ import (
 // progressEvery is the time between two lines of progress.
 const progressEvery = 2 * time.Second
 
-// progress shows how much of a command is done that runs without ranks. A goroutine writes a
-// line every progressEvery, so that no long piece of work delays one. The launcher shows the
-// progress of ranks.
+// progress writes how much of a command without ranks is done. A goroutine writes a line every
+// progressEvery, so that no long piece of work delays one. The launcher shows the progress of
+// ranks.
 type progress struct {
 	mu          sync.Mutex
 	to          io.Writer
@@ -31,9 +31,9 @@ func (p *progress) writeTo(w io.Writer) {
 	p.to = w
 }
 
-// of begins a part of the command. The function that it returns sets how much of total, which
-// size describes, is done. If total is 0, lines show the time instead.
-func (p *progress) of(what string, total int64, size string) func(done int64) {
+// begin begins a part of the command and returns a function that sets how much of total is done.
+// Lines show the share of size, a description of total, or the time if total is 0.
+func (p *progress) begin(what string, total int64, size string) func(done int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.what, p.size, p.done, p.total = what, size, 0, total
@@ -54,13 +54,13 @@ func (p *progress) command(c *cli.Context) error {
 	if len(c.Command.Subcommands) > 0 {
 		what += " " + c.Args().First()
 	}
-	p.of(what, 0, "")
+	p.begin(what, 0, "")
 	return nil
 }
 
-// read is of for bytes of files.
+// read begins a part that reads files.
 func (p *progress) read(what string, bytes int64) func(done int64) {
-	return p.of(what, bytes, fmt.Sprintf("%.0f MB", float64(bytes)/1e6))
+	return p.begin(what, bytes, fmt.Sprintf("%.0f MB", float64(bytes)/1e6))
 }
 
 // end ends the lines.

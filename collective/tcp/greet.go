@@ -89,8 +89,8 @@ func (f *forming) dropUnproven() {
 	}
 }
 
-// forget removes conn from the list of unproven. It returns false if conn has been
-// dropped.
+// forget removes conn from the connections that have not proved the key. It returns false if
+// conn has been dropped.
 func (f *forming) forget(conn *net.TCPConn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
