@@ -237,15 +237,15 @@ func (r *resolver) one(p string) ([]File, error) {
 	info, err := os.Stat(p)
 	switch {
 	case err == nil && info.IsDir():
-		return folder(p)
+		return r.folder(p)
 	case err == nil:
-		f, err := local(p, info)
+		f, err := r.local(p, info)
 		if err == nil && f.Bytes == 0 {
 			return nil, noFile{fmt.Errorf("%s: the file is empty; check the program that wrote it", p)}
 		}
 		return []File{f}, err
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?["):
-		return glob(p)
+		return r.glob(p)
 	case errors.Is(err, fs.ErrNotExist) && p == "-":
 		return nil, noFile{errors.New("-: records are not read from standard input, which every rank would need more than once; give the name of the file, also of a compressed one, or write the records to a file first")}
 	case errors.Is(err, fs.ErrNotExist):
@@ -271,7 +271,7 @@ func PathHint(p string) string {
 	return "check the path"
 }
 
-func glob(p string) ([]File, error) {
+func (r *resolver) glob(p string) ([]File, error) {
 	names, err := filepath.Glob(p)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; write \\[ for a bracket in a name", p, err)
@@ -279,19 +279,28 @@ func glob(p string) ([]File, error) {
 	if len(names) == 0 {
 		return nil, noFile{fmt.Errorf("%s matches no file; %s", p, PathHint(p))}
 	}
-	return several(p, names)
+	return r.several(p, names)
 }
 
 // folder returns the files directly in a folder, without those whose names begin with a
 // dot or an underscore, such as the marker files of Spark.
-func folder(p string) ([]File, error) {
+func (r *resolver) folder(p string) ([]File, error) {
+	if err := r.outside(p, true); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(p)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, e := range entries {
-		switch name := e.Name(); {
+		name := e.Name()
+		if e.IsDir() {
+			if err := r.outside(filepath.Join(p, name), true); err != nil {
+				return nil, err
+			}
+		}
+		switch {
 		case e.IsDir() || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"):
 		case printable(name) != nil:
 			return nil, printable(filepath.Join(p, name))
@@ -304,7 +313,7 @@ func folder(p string) ([]File, error) {
 	if len(names) == 0 {
 		return nil, noFile{fmt.Errorf("%s: the folder holds no files; name one that does (folders inside it are not searched)", p)}
 	}
-	return several(p, names)
+	return r.several(p, names)
 }
 
 // isDocument reports whether a file, by its name, documents data and contains none.
@@ -317,7 +326,7 @@ func isDocument(name string) bool {
 
 // several returns the files of a pattern. Empty files are skipped, because programs that
 // write parts leave some; if all are empty it fails.
-func several(pattern string, names []string) ([]File, error) {
+func (r *resolver) several(pattern string, names []string) ([]File, error) {
 	slices.Sort(names)
 	var files []File
 	folders := true
@@ -330,10 +339,15 @@ func several(pattern string, names []string) ([]File, error) {
 			return nil, err
 		}
 		folders = folders && info.IsDir()
+		if info.IsDir() {
+			if err := r.outside(name, true); err != nil {
+				return nil, err
+			}
+		}
 		if info.IsDir() || info.Mode().IsRegular() && info.Size() == 0 {
 			continue
 		}
-		f, err := local(name, info)
+		f, err := r.local(name, info)
 		if err != nil {
 			return nil, err
 		}
@@ -348,9 +362,12 @@ func several(pattern string, names []string) ([]File, error) {
 	return files, nil
 }
 
-func local(name string, info fs.FileInfo) (File, error) {
+func (r *resolver) local(name string, info fs.FileInfo) (File, error) {
 	if !info.Mode().IsRegular() {
 		return File{}, fmt.Errorf("%s is not a regular file; copy its content to one, because ranks read it at several places", name)
+	}
+	if err := r.outside(name, false); err != nil {
+		return File{}, err
 	}
 	return File{Name: name, Bytes: info.Size(), size: info.Size(), time: info.ModTime()}, nil
 }

@@ -28,7 +28,8 @@ func (s topicSource) Close() error { return s.log.Close() }
 
 // resolver finds the files of names. Ranges of one topic share its connections.
 type resolver struct {
-	logs map[string]*kafka.Log
+	logs  map[string]*kafka.Log
+	plain map[string]bool // folders that belong to no table
 }
 
 // topic returns one file per range of a topic: the range in the address, or the current
