@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // onTwoHosts saves a checkpoint of two parts, one on each host. b is the root of the second

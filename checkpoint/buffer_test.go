@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestDraftWritesTheSameFile: a part written through a Buffer has the bytes of one written

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestKeeperReadsEachOnce commits many checkpoints, in chains of four based on one full

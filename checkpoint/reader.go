@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // heldBytes is the size from which a section is streamed. A smaller one is held in memory

@@ -3,7 +3,7 @@ package collective
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // AllToAll sends the i-th of P equal parts of send to rank i, and stores the part from

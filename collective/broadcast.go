@@ -1,6 +1,6 @@
 package collective
 
-import "github.com/wdlrun/wdlrun/internal/raw"
+import "github.com/wdlrun/wdlrun/internal/kernel/raw"
 
 // Broadcast copies the x of rank root to every rank. All ranks pass the same length and
 // root.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // exactly returns the sum of all ranks' elements, rounded once.

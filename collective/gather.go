@@ -3,7 +3,7 @@ package collective
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // AllGather fills x on every rank: rank i provides the i-th [Chunk] of x, which must be

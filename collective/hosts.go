@@ -6,7 +6,7 @@ import (
 	"hash/fnv"
 	"runtime"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // hosts describes the hosts of a Comm made by NewHosts.

@@ -1,8 +1,8 @@
 package collective
 
 import (
-	"github.com/wdlrun/wdlrun/internal/f32"
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // Joiner is a Transport that combines arriving elements with local ones while the rest of

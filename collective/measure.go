@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 const (

@@ -3,8 +3,8 @@ package collective
 import (
 	"unsafe"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // The functions below implement the order of summation of the package comment for a rank

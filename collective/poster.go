@@ -1,6 +1,6 @@
 package collective
 
-import "github.com/wdlrun/wdlrun/internal/raw"
+import "github.com/wdlrun/wdlrun/internal/kernel/raw"
 
 // Poster is a Transport that makes several exchanges of one call at once.
 type Poster interface {

@@ -1,6 +1,6 @@
 package collective
 
-import "github.com/wdlrun/wdlrun/internal/raw"
+import "github.com/wdlrun/wdlrun/internal/kernel/raw"
 
 // AllReduce combines the x of all ranks element by element with op and stores the
 // result in x on every rank. All ranks pass the same length.

@@ -3,7 +3,7 @@ package collective
 import (
 	"unsafe"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // reduceShared reduces the x of all ranks, every element in the order of the ring (see the

@@ -3,7 +3,7 @@ package dense
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/norm"
+	"github.com/wdlrun/wdlrun/internal/kernel/norm"
 )
 
 // batchNorm normalises each unit to mean 0 and variance 1 over the global batch and then

@@ -1,6 +1,6 @@
 package dense
 
-import "github.com/wdlrun/wdlrun/internal/f32"
+import "github.com/wdlrun/wdlrun/internal/kernel/f32"
 
 // halved runs a chain of linear layers in bfloat16. Activations, their gradients and the
 // packed weights are bfloat16. Sums, weight gradients and the trained weights are float32.

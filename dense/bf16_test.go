@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 

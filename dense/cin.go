@@ -3,7 +3,7 @@ package dense
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // CIN is the compressed interaction network of xDeepFM (Lian et al. 2018,

@@ -3,7 +3,7 @@ package dense
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // Cross is the cross network of DCN-v2 (Wang et al. 2021, "DCN V2: Improved

@@ -2,7 +2,7 @@ package dense
 
 import (
 	"fmt"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 	"math"
 	"math/rand/v2"

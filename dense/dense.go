@@ -53,7 +53,7 @@ package dense
 import (
 	"math"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // Layer maps a batch forward and its gradient back.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // Columns are the columns of an input that hold one embedding. If keys repeat within the

@@ -3,7 +3,7 @@ package dense
 import (
 	"slices"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // distinctBF16 is the part of Distinct that workers share in bfloat16. Products read rounded

@@ -1,6 +1,6 @@
 package dense
 
-import "github.com/wdlrun/wdlrun/internal/f32"
+import "github.com/wdlrun/wdlrun/internal/kernel/f32"
 
 // DistinctFM computes an FM over an input whose distinct rows a Distinct holds. The same
 // workers call it between their calls of Distinct:

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // TestPairsComputeTheSame: pairs computed by distinct rows, and their gradients, equal those

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // distinctTest is an MLP and a batch whose embeddings have n distinct rows.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // Linear is y = x·W + b, with ReLU optionally fused into it.

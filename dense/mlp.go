@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // Spec describes a multi-layer perceptron: for each hidden width Linear,

@@ -1,6 +1,6 @@
 package dense
 
-import "github.com/wdlrun/wdlrun/internal/f32"
+import "github.com/wdlrun/wdlrun/internal/kernel/f32"
 
 // Prefix computes an MLP for rows that share their first columns, as candidates share the
 // columns of a user. The contribution of these columns to the first layer is computed once,

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/restart"
+	"github.com/wdlrun/wdlrun/internal/control/restart"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/wdlrun/wdlrun/internal/control"
-	"github.com/wdlrun/wdlrun/internal/plural"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

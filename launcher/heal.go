@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/restart"
+	"github.com/wdlrun/wdlrun/internal/control/restart"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

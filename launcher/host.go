@@ -16,7 +16,7 @@ import (
 	"sync"
 
 	"github.com/wdlrun/wdlrun/internal/hosts"
-	"github.com/wdlrun/wdlrun/internal/ports"
+	"github.com/wdlrun/wdlrun/internal/machine/ports"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/pattern"
+	"github.com/wdlrun/wdlrun/internal/text/pattern"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

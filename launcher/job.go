@@ -18,7 +18,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/hosts"
-	"github.com/wdlrun/wdlrun/internal/plural"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

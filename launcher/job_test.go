@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/control"
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/hosts"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

@@ -33,7 +33,7 @@
 // # Placement
 //
 // Place decides how many ranks run on each host. Plan.Each is the share of its host to
-// which a rank is bound (package internal/cpus) and the memory that it needs. Each host
+// which a rank is bound (package internal/machine/cpus) and the memory that it needs. Each host
 // divides the CPUs on which its host process, or the launcher, may run. If a host has too
 // little memory, the job ends before any rank starts.
 //
@@ -62,7 +62,7 @@
 // # Restarts
 //
 // With Job.Restarts a failed job starts again as the next generation (package
-// internal/restart). The pause before it doubles while no step is gained. The job
+// internal/control/restart). The pause before it doubles while no step is gained. The job
 // continues on the remaining ranks if Job.MinRanks allows it, otherwise with a
 // replacement. It does not restart if a rank has reported the same error twice in a row
 // at the same step (again.go). Programs find the generation in WDLRUN_GENERATION and

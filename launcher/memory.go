@@ -5,8 +5,8 @@ import (
 	"math"
 	"syscall"
 
-	"github.com/wdlrun/wdlrun/internal/cgroup"
-	"github.com/wdlrun/wdlrun/internal/plural"
+	"github.com/wdlrun/wdlrun/internal/machine/cgroup"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // memory detects processes that the kernel killed because memory ran out. Ranks are in the

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/cpus"
 	"github.com/wdlrun/wdlrun/internal/hosts"
-	"github.com/wdlrun/wdlrun/internal/plural"
+	"github.com/wdlrun/wdlrun/internal/machine/cpus"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

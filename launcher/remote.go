@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/agent"
 	"github.com/wdlrun/wdlrun/internal/hosts"
+	"github.com/wdlrun/wdlrun/internal/hosts/agent"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/cpus"
 	"github.com/wdlrun/wdlrun/internal/hosts"
+	"github.com/wdlrun/wdlrun/internal/machine/cpus"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // TestStdin: rank 0 has the input of the job, and the input of the others is empty.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestThreadsOfRanks: ranks that outnumber the CPUs have one thread each, unless the user has

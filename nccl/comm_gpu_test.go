@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 func TestOpenNamesWhatIsMissing(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/control"
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 )
 
 // env is what a launcher tells rank r of a group of size ranks on this host.

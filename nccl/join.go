@@ -9,8 +9,8 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 )
 
 // AboutCalls is the launcher.Report.About of the last calls of a rank.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/member"
 )
 
 const (

@@ -13,10 +13,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
-	"github.com/wdlrun/wdlrun/internal/patient"
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // where the stand-ins are.

@@ -1,7 +1,7 @@
 // Package optim holds the update rules that turn a gradient into a change of
 // parameters. A rule works on one vector of parameters, its gradient and its
 // state. Package dense applies it to a layer, package sparse to the rows of a
-// table. The loops are in internal/f32: every machine gives the same bits.
+// table. The loops are in internal/kernel/f32: every machine gives the same bits.
 //
 //	rule             state per n parameters   source
 //	sgd              0                        Robbins and Monro 1951
@@ -37,7 +37,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // ReferenceBatch is the number of samples per step to which the learning rates of sgd, adam

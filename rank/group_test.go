@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/golden"
 )
 
 // TestConversations runs the files in testdata. Lines that begin with "> " are events. The lines

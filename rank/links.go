@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/wdlrun/wdlrun/internal/ports"
+	"github.com/wdlrun/wdlrun/internal/machine/ports"
 )
 
 // Links is how the ranks of a job exchange data, as set by the launcher. It applies if a

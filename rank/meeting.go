@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // Meeting is the file with which rank 0 of a job that wdlrun did not start gives the

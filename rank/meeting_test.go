@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestMeeting: rank 0 writes address and key to a file that only its user can read, and the file

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/cut"
+	"github.com/wdlrun/wdlrun/internal/text/cut"
 )
 
 // maxLine bounds a line of the list. The output of the rank has the full message.

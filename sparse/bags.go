@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // Pooling is how the rows of a bag are combined into one.

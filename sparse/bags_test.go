@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // FuzzBags pulls and pools bags of any shape with any keys. Bags that are rejected leave the

@@ -1,6 +1,6 @@
 package sparse
 
-import "github.com/wdlrun/wdlrun/internal/f32"
+import "github.com/wdlrun/wdlrun/internal/kernel/f32"
 
 // Values are the values of a feature in a pulled batch, for callers that pool by themselves or
 // compute with each distinct row once. The Lookup owns the slices.

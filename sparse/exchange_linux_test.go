@@ -13,9 +13,9 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/collective/shm"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/optim"
-	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 

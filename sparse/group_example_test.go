@@ -13,7 +13,7 @@ import (
 
 // Two ranks share a table of words. Each rank computes with its current titles while the keys of
 // its next titles are in transit. Every word is pulled towards 1. Here the ranks are goroutines.
-// In a job they are processes, and rank/member provides each with its Comm.
+// In a job they are processes, and member provides each with its Comm.
 func ExamplePipeline_Prepare() {
 	err := mem.Run(2, 2, func(c *collective.Comm) error {
 		store, err := sparse.Open(c, sparse.Config{Tables: []sparse.Table{{

@@ -3,7 +3,7 @@ package sparse
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // Lookup holds the unique keys, rows and gradients of one batch in flight. Its buffers

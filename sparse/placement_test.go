@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
 

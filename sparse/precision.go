@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // Precision is the format in which numbers are sent. They are stored and summed as

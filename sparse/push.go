@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/golden"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )

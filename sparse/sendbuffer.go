@@ -1,6 +1,6 @@
 package sparse
 
-import "github.com/wdlrun/wdlrun/internal/raw"
+import "github.com/wdlrun/wdlrun/internal/kernel/raw"
 
 // sendBuffer is a send buffer, aligned to 8 bytes: a window that the other ranks read in place,
 // if it is long enough, else memory of this rank.

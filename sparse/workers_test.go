@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // atOnce calls f for n workers, each on its own goroutine.

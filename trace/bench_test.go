@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // BenchmarkStep measures the cost of recording a step with six phases and five exchanges.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/micros"
+	"github.com/wdlrun/wdlrun/internal/text/micros"
 )
 
 // Source identifies the rank and the job of a timeline.

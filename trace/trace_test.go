@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // clock is a time source that the test advances.

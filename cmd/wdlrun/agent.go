@@ -13,8 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/gologshim"
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/agent"
-	"github.com/wdlrun/wdlrun/internal/agent/mesh"
+	"github.com/wdlrun/wdlrun/internal/hosts/agent"
+	"github.com/wdlrun/wdlrun/internal/hosts/mesh"
 	"github.com/wdlrun/wdlrun/launcher"
 )
 

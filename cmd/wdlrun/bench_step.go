@@ -12,10 +12,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/bench/step"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 )
 
 func benchStepCommand(p *program) *cli.Command {
@@ -83,7 +83,7 @@ func (p *program) checkStep(c *cli.Context, opt step.Options) error {
 	if device := opt.Device; len(given) > 0 && device != "gpu" && (device != "" || opt.Config == nil || opt.Config.Train.Device != "gpu") {
 		return fmt.Errorf("bench step: no effect on steps of the CPU: %s: give -device gpu too", strings.Join(given, " and "))
 	}
-	if err = opt.Able(here); errors.Is(err, wdl.ErrNoDevices) {
+	if err = opt.Able(here); errors.Is(err, train.ErrNoDevices) {
 		return continueOnGPU(c.Context, "bench step -device gpu")
 	}
 	return err

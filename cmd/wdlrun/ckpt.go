@@ -15,8 +15,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 func ckptSubcommands(p *program) []*cli.Command {

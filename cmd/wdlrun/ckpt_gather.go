@@ -9,10 +9,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/plan"
-	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/internal/model/plan"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -37,7 +37,7 @@ Examples:
 				return nil
 			}
 			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
-				job := wdl.NewJob(m.Comm, trace.New(0), wdl.Options{Resume: c.Args().First(), Peers: peers(m, p.getenv), Warn: warn})
+				job := train.NewJob(m.Comm, trace.New(0), train.Options{Resume: c.Args().First(), Peers: peers(m, p.getenv), Warn: warn})
 				m.Session.Watch(job.Status)
 				return job.Gather(ctx)
 			}
@@ -48,7 +48,7 @@ Examples:
 
 // printGathered prints the result of ckpt gather.
 func printGathered(w io.Writer, _ int, result []byte) error {
-	var r wdl.Gathered
+	var r train.Gathered
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/plural"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 func checkCommand(p *program) *cli.Command {

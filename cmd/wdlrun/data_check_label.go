@@ -13,8 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/wdl/input"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train/input"
 )
 
 // labelValue is a value of the label field.

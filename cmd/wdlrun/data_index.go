@@ -9,12 +9,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/record"
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -46,7 +46,7 @@ Examples:
 				opt, err := indexOptions(c)
 				if err == nil {
 					opt.Away = elsewhere(c)
-					err = wdl.CheckIndex(opt)
+					err = train.CheckIndex(opt)
 				}
 				return err
 			}
@@ -55,7 +55,7 @@ Examples:
 	}
 }
 
-func indexOptions(c *cli.Context) (opt wdl.IndexOptions, err error) {
+func indexOptions(c *cli.Context) (opt train.IndexOptions, err error) {
 	t, err := records(c)
 	if err != nil && c.String("config") == "" {
 		return opt, fmt.Errorf("data index: give -config FILE, which names the features; wdlrun init -data FILE writes one")
@@ -73,7 +73,7 @@ func indexOptions(c *cli.Context) (opt wdl.IndexOptions, err error) {
 // indexRank returns the work of a rank.
 func indexRank(getenv func(string) string) func(context.Context, *cli.Context, *member.Member, func(string)) (any, error) {
 	return func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
-		var opt wdl.IndexOptions
+		var opt train.IndexOptions
 		if m.World.Rank == 0 { // the others get the configuration from there
 			var err error
 			if opt, err = indexOptions(c); err != nil {
@@ -81,7 +81,7 @@ func indexRank(getenv func(string) string) func(context.Context, *cli.Context, *
 			}
 		}
 		opt.Warn, opt.Peers = warn, peers(m, getenv)
-		x := wdl.NewIndexing(m.Comm, trace.New(0), opt)
+		x := train.NewIndexing(m.Comm, trace.New(0), opt)
 		m.Session.Watch(x.Status)
 		r, err := x.Run(ctx)
 		if _, bad := errors.AsType[*record.Fault](err); bad {
@@ -91,11 +91,11 @@ func indexRank(getenv func(string) string) func(context.Context, *cli.Context, *
 	}
 }
 
-// printIndexed returns a function that prints a wdl.IndexResult as text. path is the path of
+// printIndexed returns a function that prints a train.IndexResult as text. path is the path of
 // the configuration; starts returns the beginning of a command.
 func printIndexed(path string, starts func(np int) string) func(w io.Writer, np int, result []byte) error {
 	return func(w io.Writer, np int, result []byte) error {
-		var r wdl.IndexResult
+		var r train.IndexResult
 		if err := json.Unmarshal(result, &r); err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/stats"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/wdl/input"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train/input"
 )
 
 func statsCommand(p *program) *cli.Command {

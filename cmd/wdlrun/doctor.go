@@ -11,11 +11,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/doctor"
-	"github.com/wdlrun/wdlrun/internal/ports"
+	"github.com/wdlrun/wdlrun/internal/hosts/doctor"
+	"github.com/wdlrun/wdlrun/internal/machine/ports"
 	"github.com/wdlrun/wdlrun/launcher"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 )
 
 func doctorCommand(p *program) *cli.Command {

@@ -12,11 +12,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
-	"github.com/wdlrun/wdlrun/internal/report"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/apply"
+	"github.com/wdlrun/wdlrun/internal/runs/report"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/apply"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -105,7 +105,7 @@ func withBadRecordHint(err error, command, effect string) error {
 	if _, bad := errors.AsType[*record.Fault](err); !bad {
 		return err
 	}
-	if l, ok := errors.AsType[*wdl.LayoutError](err); ok {
+	if l, ok := errors.AsType[*train.LayoutError](err); ok {
 		return &rank.PermanentError{Err: fmt.Errorf("%s; add: %s -set %s (%w)", l.What, command, strings.Join(l.Settings, " -set "), l.Err)}
 	}
 	other := fmt.Sprintf("; if the files have another format than the training data, set it: %s -set data.KEY=VALUE", command)
@@ -146,7 +146,7 @@ func printEvaluation(c *cli.Context) printer {
 }
 
 // modelText describes a model in one line.
-func modelText(m wdl.Model) string {
+func modelText(m train.Model) string {
 	text := fmt.Sprintf("%s, step %d", m.Checkpoint, m.Step)
 	if m.Best > 0 {
 		text += fmt.Sprintf(": epoch %d, the best; the training ended at step %d", m.Best, m.Trained)

@@ -12,12 +12,12 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/apply"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/apply"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -120,7 +120,7 @@ func runExport(p *program, c *cli.Context) error {
 		return err
 	}
 	warn := func(line string) { fmt.Fprintln(p.stderr, "wdlrun: warning: "+line) }
-	t, err := wdl.OpenTrained(c.Context, pathOf(c, "resume"), warn)
+	t, err := train.OpenTrained(c.Context, pathOf(c, "resume"), warn)
 	if err != nil {
 		return err
 	}

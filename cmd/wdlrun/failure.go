@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/runs"
-	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/chaos"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/nccl"
 	"github.com/wdlrun/wdlrun/rank"
@@ -79,7 +79,7 @@ func (p *program) injectedFault(out launcher.Outcome) string {
 	if !p.chaos || out.Status.RunDir == "" {
 		return ""
 	}
-	been, _ := wdl.InjectedFaults(out.Status.RunDir) // without a list there were none
+	been, _ := train.InjectedFaults(out.Status.RunDir) // without a list there were none
 	seen := min(p.faults, len(been))
 	p.faults = len(been)
 	kinds := map[rank.Kind]chaos.Kind{rank.Killed: chaos.Kill, rank.Lost: chaos.Cut, rank.Blamed: chaos.Cut, rank.Cut: chaos.Cut, rank.Silent: chaos.Stop, rank.Stuck: chaos.Stop}

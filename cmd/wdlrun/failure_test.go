@@ -14,11 +14,11 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/runs"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/report"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/nccl"
 	"github.com/wdlrun/wdlrun/rank"
@@ -93,7 +93,7 @@ func TestBadRecordsArePermanent(t *testing.T) {
 	if err := withBadRecordHint(bad, "predict", "skip"); !strings.HasSuffix(err.Error(), "predict -set data.fields=[…]") {
 		t.Error(err)
 	}
-	layout := &wdl.LayoutError{What: "b.csv looks like csv, but the configuration is for tsv", Settings: []string{"data.format=csv"}, Err: bad}
+	layout := &train.LayoutError{What: "b.csv looks like csv, but the configuration is for tsv", Settings: []string{"data.format=csv"}, Err: bad}
 	if err := withBadRecordHint(layout, "eval", "skip"); err.Error() != "b.csv looks like csv, but the configuration is for tsv; add: eval -set data.format=csv (span 2: a.csv:3: is wrong)" {
 		t.Error(err)
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/member"
 )
 
 // gpuChoice specifies how ranks use the GPUs of a machine.
@@ -30,14 +30,14 @@ func shareFlag() cli.Flag {
 }
 
 // useGPUs sets the options of the flags of gpuFlags.
-func useGPUs(c *cli.Context, opt *wdl.Options, choice gpuChoice) (err error) {
+func useGPUs(c *cli.Context, opt *train.Options, choice gpuChoice) (err error) {
 	opt.Devices, opt.OnGPU, err = devicesOf(c, choice)
 	return err
 }
 
 // devicesOf returns the devices of the flags of gpuFlags, nil if this program does not support
 // GPUs, and the given flags that only affect GPUs.
-func devicesOf(c *cli.Context, choice gpuChoice) (d wdl.Devices, given []string, err error) {
+func devicesOf(c *cli.Context, choice gpuChoice) (d train.Devices, given []string, err error) {
 	choice.share, choice.sum = c.Bool("share-gpu"), c.String("collective")
 	switch choice.sum {
 	case "nccl", "host", "":

@@ -9,15 +9,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/gpu/check"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/device"
+	"github.com/wdlrun/wdlrun/internal/model/device"
+	"github.com/wdlrun/wdlrun/internal/model/device/check"
+	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/nccl"
 )
 
 // gpus returns the devices of this machine.
-func gpus(c gpuChoice) wdl.Devices {
+func gpus(c gpuChoice) train.Devices {
 	// An abort that hangs holds memory of the device, and later calls would hang too.
 	stuck := func(err error) {
 		fmt.Fprintln(os.Stderr, "wdlrun:", err)

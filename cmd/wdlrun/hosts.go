@@ -14,12 +14,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/agent"
 	"github.com/wdlrun/wdlrun/internal/hosts"
-	"github.com/wdlrun/wdlrun/internal/plural"
+	"github.com/wdlrun/wdlrun/internal/hosts/agent"
+	"github.com/wdlrun/wdlrun/internal/machine/usersock"
 	"github.com/wdlrun/wdlrun/internal/runs"
-	"github.com/wdlrun/wdlrun/internal/usersock"
-	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 )

@@ -21,15 +21,15 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective/tcp"
 	"github.com/wdlrun/wdlrun/internal/control"
-	"github.com/wdlrun/wdlrun/internal/cpus"
-	"github.com/wdlrun/wdlrun/internal/nearest"
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/ports"
-	"github.com/wdlrun/wdlrun/internal/restart"
-	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/control/restart"
+	"github.com/wdlrun/wdlrun/internal/machine/cpus"
+	"github.com/wdlrun/wdlrun/internal/machine/ports"
+	"github.com/wdlrun/wdlrun/internal/text/nearest"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/launcher"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 )
 
 func launchFlags() []cli.Flag {

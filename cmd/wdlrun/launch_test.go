@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/report"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // TestLikeRank0: a rank that prints no result exits with the same code as rank 0.
@@ -38,7 +38,7 @@ func TestLikeRank0(t *testing.T) {
 // resumes one.
 func TestNothingToResume(t *testing.T) {
 	out := t.TempDir()
-	opt := wdl.Options{Out: out}
+	opt := train.Options{Out: out}
 	if got, want := nothingToResume(resumeAuto, opt), "-resume auto: there is no run in "+out+": starting a new training"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -50,8 +50,8 @@ func TestNothingToResume(t *testing.T) {
 	}
 	for _, x := range []struct {
 		resume string
-		opt    wdl.Options
-	}{{"", opt}, {run, opt}, {resumeAuto, wdl.Options{Out: out, Resume: run}}, {resumeAuto, wdl.Options{Out: out, Again: run}}} {
+		opt    train.Options
+	}{{"", opt}, {run, opt}, {resumeAuto, train.Options{Out: out, Resume: run}}, {resumeAuto, train.Options{Out: out, Again: run}}} {
 		if got := nothingToResume(x.resume, x.opt); got != "" {
 			t.Errorf("%q, %+v: %q", x.resume, x.opt, got)
 		}

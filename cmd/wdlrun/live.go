@@ -11,13 +11,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/live"
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/regular"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/live"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -100,7 +100,7 @@ type shown struct {
 
 // showLive serves the requested page and metrics on rank 0, and adds to opt the functions
 // that fill them. If it cannot listen on an address, it warns and the training continues.
-func showLive(c *cli.Context, m *member.Member, opt *wdl.Options) (s shown, err error) {
+func showLive(c *cli.Context, m *member.Member, opt *train.Options) (s shown, err error) {
 	if err := checkLive(c); err != nil || m.World.Rank != 0 || !c.IsSet("web") && !c.IsSet("metrics") {
 		return s, err
 	}

@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestReachable: the address printed of a page can be opened, also from other machines.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/joblog"
-	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/runs/joblog"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 )
 
 // Values of -log-format.
@@ -67,7 +67,7 @@ func (l *rankLog) now() (s rank.Status) {
 func (l *rankLog) watch(status func() rank.Status) { l.status.Store(&status) }
 
 // logged passes warnings and reports of a job to the requested log.
-func logged(p *program, c *cli.Context, m *member.Member, opt *wdl.Options) (*rankLog, error) {
+func logged(p *program, c *cli.Context, m *member.Member, opt *train.Options) (*rankLog, error) {
 	l := &rankLog{}
 	level, err := logLevel(c)
 	if err != nil {
@@ -95,7 +95,7 @@ func logged(p *program, c *cli.Context, m *member.Member, opt *wdl.Options) (*ra
 }
 
 // end closes the file of the log.
-func (l *rankLog) end(opt *wdl.Options) {
+func (l *rankLog) end(opt *train.Options) {
 	if err := l.file.Close(); err != nil {
 		opt.Warn(fmt.Sprintf("the log is not kept: %v", err))
 	}

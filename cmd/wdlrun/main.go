@@ -22,10 +22,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/record"
-	"github.com/wdlrun/wdlrun/internal/nearest"
-	"github.com/wdlrun/wdlrun/internal/pattern"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/text/nearest"
+	"github.com/wdlrun/wdlrun/internal/text/pattern"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 )

@@ -16,9 +16,9 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
-	"github.com/wdlrun/wdlrun/internal/wdl/apply"
+	"github.com/wdlrun/wdlrun/internal/train/apply"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
 )
 

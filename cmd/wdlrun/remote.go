@@ -12,14 +12,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/agent"
-	"github.com/wdlrun/wdlrun/internal/cpus"
 	"github.com/wdlrun/wdlrun/internal/hosts"
-	"github.com/wdlrun/wdlrun/internal/ports"
-	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/hosts/agent"
+	"github.com/wdlrun/wdlrun/internal/machine/cpus"
+	"github.com/wdlrun/wdlrun/internal/machine/ports"
+	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/launcher"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 )
 
 // remoteOf returns how to start ranks on other hosts.
@@ -43,8 +43,8 @@ func remoteOf(c *cli.Context, self string, getenv func(string) string) (*launche
 }
 
 // peers returns the hosts of a job, and how their ranks read each other's files.
-func peers(m *member.Member, getenv func(string) string) wdl.Peers {
-	return wdl.Peers{Hosts: memberHosts(m), Addresses: addresses(m.Session.Members()), Key: m.World.Key, Listen: func() (net.Listener, error) {
+func peers(m *member.Member, getenv func(string) string) train.Peers {
+	return train.Peers{Hosts: memberHosts(m), Addresses: addresses(m.Session.Members()), Key: m.World.Key, Listen: func() (net.Listener, error) {
 		ip, err := m.World.ListenIP()
 		if err != nil {
 			return nil, err

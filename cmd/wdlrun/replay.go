@@ -7,8 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -38,21 +38,21 @@ Example:
 				if err != nil {
 					return err
 				}
-				opt := wdl.Options{Replay: c.Args().First(), Here: here}
+				opt := train.Options{Replay: c.Args().First(), Here: here}
 				if err := useGPUs(c, &opt, gpuChoice{assigned: assigned(p.getenv, root)}); err != nil {
 					return err
 				}
-				return checkOptions(c, opt, ranks, wdl.CheckReplay)
+				return checkOptions(c, opt, ranks, train.CheckReplay)
 			}
 			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
-				opt := wdl.Options{
+				opt := train.Options{
 					Out: pathOf(c, "out"), Replay: c.Args().First(), Warn: warn,
 					Say: func(line string) { fmt.Fprintln(p.stderr, line) },
 				}
 				if err := useGPUs(c, &opt, gpuChoice{member: m}); err != nil {
 					return nil, err
 				}
-				job := wdl.NewJob(m.Comm, trace.New(traceSpans), opt)
+				job := train.NewJob(m.Comm, trace.New(traceSpans), opt)
 				m.Session.Watch(job.Status)
 				defer p.requests(m.Session, job)()
 				return job.Run(ctx)

@@ -20,10 +20,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/history"
-	"github.com/wdlrun/wdlrun/internal/mlflow"
-	"github.com/wdlrun/wdlrun/internal/plural"
 	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/runs/history"
+	"github.com/wdlrun/wdlrun/internal/runs/mlflow"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 func runsCommand(p *program) *cli.Command {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestRunsNameTheirData: if runs were evaluated on different data, the table says which.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/control"
-	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/launcher"
 )
 
@@ -43,7 +43,7 @@ func signalOrders() (<-chan control.Order, func()) {
 const startGrace = 3 * time.Second
 
 // endStart ends a rank that was asked to stop before its first step.
-func (p *program) endStart(job *wdl.Job) {
+func (p *program) endStart(job *train.Job) {
 	if job.Starting() {
 		fmt.Fprintf(p.stderr, "wdlrun: stopped during the start, in phase %s: nothing was trained\n", job.Status().Phase)
 		os.Exit(stoppedCode)
@@ -55,7 +55,7 @@ func (p *program) endStart(job *wdl.Job) {
 // SIGTERM, as clusters do that reclaim a machine. A rank of another launcher ignores
 // SIGTERM once its work is done: such a launcher may send it to all ranks as soon as one
 // has failed.
-func (p *program) requests(s *control.Session, job *wdl.Job) (stop func()) {
+func (p *program) requests(s *control.Session, job *train.Job) (stop func()) {
 	signals, done := make(chan os.Signal, 4), make(chan struct{})
 	signal.Notify(signals, append(launcher.NotIgnored(syscall.SIGTERM, os.Interrupt), syscall.SIGUSR1, syscall.SIGUSR2)...)
 	go func() {

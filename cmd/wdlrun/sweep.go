@@ -16,15 +16,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/nearest"
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/regular"
-	"github.com/wdlrun/wdlrun/internal/report"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
-	"github.com/wdlrun/wdlrun/internal/sweep"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/runs/report"
+	"github.com/wdlrun/wdlrun/internal/runs/sweep"
+	"github.com/wdlrun/wdlrun/internal/text/nearest"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -246,7 +246,7 @@ func (s *sweeping) check(ctx context.Context, np int) error {
 			return fmt.Errorf("sweep: trial %d of the space (%s) is impossible: %w", t.Number, strings.Join(settings, " "), err)
 		}
 		if t.Number == 1 {
-			if err := wdl.Check(ctx, wdl.Options{Config: c, Out: "runs"}, np); err != nil {
+			if err := train.Check(ctx, train.Options{Config: c, Out: "runs"}, np); err != nil {
 				return err
 			}
 		}

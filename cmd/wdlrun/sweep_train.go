@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/runs"
-	"github.com/wdlrun/wdlrun/internal/sweep"
-	"github.com/wdlrun/wdlrun/internal/wdl/input"
+	"github.com/wdlrun/wdlrun/internal/runs/sweep"
+	"github.com/wdlrun/wdlrun/internal/train/input"
 )
 
 const (

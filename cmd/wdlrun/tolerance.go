@@ -7,10 +7,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/slots"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/model/slots"
+	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/chaos"
 )
 
 // toleranceFlags returns the flags of train about slow ranks.
@@ -27,7 +27,7 @@ func replicasFlag() cli.Flag {
 }
 
 // tolerant parses the flags about slow ranks and injected faults.
-func tolerant(c *cli.Context, opt *wdl.Options) (err error) {
+func tolerant(c *cli.Context, opt *train.Options) (err error) {
 	if c.String("mode") != "" || c.String("backup") != "" {
 		t, err := tolerance(c.String("mode"), c.String("backup"))
 		if err != nil {
@@ -113,8 +113,8 @@ func replicated(n, ranks int) error {
 	switch {
 	case n == 0 || n == 1:
 		return nil
-	case n != wdl.MaxReplicas:
-		return fmt.Errorf("-replicas %d: give 1 or %d", n, wdl.MaxReplicas)
+	case n != train.MaxReplicas:
+		return fmt.Errorf("-replicas %d: give 1 or %d", n, train.MaxReplicas)
 	case ranks < n:
 		return fmt.Errorf("-replicas %d: a second rank is needed to keep the copies; give -np %d or more", n, n)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/timeline"
+	"github.com/wdlrun/wdlrun/internal/runs/timeline"
 )
 
 func traceCommand(p *program) *cli.Command {

@@ -18,16 +18,16 @@ import (
 	"github.com/urfave/cli/v2"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
-	"github.com/wdlrun/wdlrun/internal/plural"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
-	"github.com/wdlrun/wdlrun/internal/wdl/plan"
-	"github.com/wdlrun/wdlrun/internal/wdl/report"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
-	"github.com/wdlrun/wdlrun/internal/wdl/slots"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/model/plan"
+	"github.com/wdlrun/wdlrun/internal/model/slots"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/launcher"
+	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -93,25 +93,25 @@ func (p *program) checkTrain(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := checkOptions(c, opt, ranks, wdl.Check); err != nil || opt.Here == 0 {
+	if err := checkOptions(c, opt, ranks, train.Check); err != nil || opt.Here == 0 {
 		return err
 	}
-	return wdl.CheckTiers(opt)
+	return train.CheckTiers(opt)
 }
 
-// checkOptions calls check, which is wdl.Check or wdl.CheckReplay. If the training may use GPUs and only wdlrun-gpu supports them, it
+// checkOptions calls check, which is train.Check or train.CheckReplay. If the training may use GPUs and only wdlrun-gpu supports them, it
 // continues as wdlrun-gpu. If there is none, train.device: gpu is an error, and with auto the
 // training continues here.
-func checkOptions(c *cli.Context, opt wdl.Options, ranks int, check func(context.Context, wdl.Options, int) error) error {
+func checkOptions(c *cli.Context, opt train.Options, ranks int, check func(context.Context, train.Options, int) error) error {
 	err := check(c.Context, opt, ranks)
-	if !errors.Is(err, wdl.ErrNoDevices) {
+	if !errors.Is(err, train.ErrNoDevices) {
 		return err
 	}
 	asked := "train.device: gpu"
 	if c.IsSet("device") {
 		asked = "-device gpu"
 	}
-	opt.Devices = wdl.NoDevices{Reason: continueOnGPU(c.Context, asked)}
+	opt.Devices = train.NoDevices{Reason: continueOnGPU(c.Context, asked)}
 	return check(c.Context, opt, ranks)
 }
 
@@ -123,7 +123,7 @@ func assigned(getenv func(string) string, root *cli.Context) bool {
 
 // launchOptions parses the flags of a training and of its launch before any rank runs. It returns
 // the number of ranks and whether all are on one host.
-func (p *program) launchOptions(c *cli.Context) (opt wdl.Options, ranks int, oneHost bool, err error) {
+func (p *program) launchOptions(c *cli.Context) (opt train.Options, ranks int, oneHost bool, err error) {
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
 	ranks, oneHost, here, err := p.world(root)
 	if err != nil {
@@ -180,14 +180,14 @@ func (p *program) planTrain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkOptions(c, opt, ranks, wdl.Check); err != nil {
+	if err := checkOptions(c, opt, ranks, train.Check); err != nil {
 		return err
 	}
 	if world, found, _ := rank.FromEnv(p.getenv); found && world.Rank != 0 {
 		return nil
 	}
 	opt.Warn = func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
-	planned, err := wdl.Estimate(c.Context, opt, ranks, oneHost && c.String("transport") != member.TCP)
+	planned, err := train.Estimate(c.Context, opt, ranks, oneHost && c.String("transport") != member.TCP)
 	if err != nil {
 		return err
 	}
@@ -253,9 +253,9 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	if err != nil {
 		return nil, err
 	}
-	var memory *wdl.Memory // of the job in the previous generation
+	var memory *train.Memory // of the job in the previous generation
 	for {
-		job := wdl.NewJob(m.Comm, rec, opt)
+		job := train.NewJob(m.Comm, rec, opt)
 		job.Remember(memory)
 		memory = nil // the job frees it when it can
 		show.watch(job.Status)
@@ -292,7 +292,7 @@ func unusable(c *cli.Context, runDir string, err error) error {
 }
 
 // run runs the job in one generation of the group.
-func (p *program) run(ctx context.Context, m *member.Member, rec *trace.Recorder, job *wdl.Job) (report.Result, error) {
+func (p *program) run(ctx context.Context, m *member.Member, rec *trace.Recorder, job *train.Job) (report.Result, error) {
 	m.Session.Watch(job.Status)
 	defer p.requests(m.Session, job)()
 	result, err := job.Run(ctx)

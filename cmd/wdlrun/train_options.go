@@ -11,15 +11,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/runs"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // trainOptions parses all flags except -config.
-func trainOptions(c *cli.Context) (wdl.Options, error) {
-	opt := wdl.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
+func trainOptions(c *cli.Context) (train.Options, error) {
+	opt := train.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no arguments, but got %q; a configuration is given as -config FILE", c.Args().First())
 	}
@@ -82,7 +82,7 @@ const resumeAuto = "auto"
 
 // nothingToResume returns the line that reports that -resume auto starts a new training, ""
 // if it resumes one.
-func nothingToResume(resume string, opt wdl.Options) string {
+func nothingToResume(resume string, opt train.Options) string {
 	if resume != resumeAuto || opt.Resume != "" || opt.Again != "" {
 		return ""
 	}

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // check makes one call with about n elements drawn from rng and compares this rank's result with

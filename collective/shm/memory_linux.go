@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wdlrun/wdlrun/internal/cgroup"
+	"github.com/wdlrun/wdlrun/internal/machine/cgroup"
 )
 
 const hugePage = 2 << 20

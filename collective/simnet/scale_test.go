@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/golden"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/golden"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // cluster returns a model of hosts with perHost ranks each, with the default costs for links

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/golden"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/golden"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // tenGigabit models a common network of a cluster: 10 Gbit/s.

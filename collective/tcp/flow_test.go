@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // TestLargeFramesBothWays sends frames far larger than the system's buffers in both directions

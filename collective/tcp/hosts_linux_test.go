@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
 	"github.com/wdlrun/wdlrun/collective/shm"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // onHosts runs body on ranks that share memory inside their hosts and have TCP between them. The

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // childEnv is a variable that makes the test binary a rank: "rank size streams timeout phase".

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/patient"
-	"github.com/wdlrun/wdlrun/internal/peertls"
+	"github.com/wdlrun/wdlrun/internal/machine/peertls"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // securer is a function for Config.Secure.

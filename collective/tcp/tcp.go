@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/ports"
+	"github.com/wdlrun/wdlrun/internal/machine/ports"
 )
 
 // defaultTimeout bounds Connect. It is long enough for a host that starts its ranks late.

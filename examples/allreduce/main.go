@@ -13,7 +13,7 @@ import (
 	"os"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/member"
 )
 
 func main() {

@@ -24,7 +24,7 @@ import (
 	"os"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/member"
 )
 
 func main() {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // job runs wdlrun -np ranks ./embedding with the given flags and returns the RMSE on test

@@ -14,9 +14,9 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/golden"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/golden"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/wdlrun/wdlrun/internal/ports"
+	"github.com/wdlrun/wdlrun/internal/machine/ports"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

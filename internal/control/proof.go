@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/wdlrun/wdlrun/internal/gate"
+	"github.com/wdlrun/wdlrun/internal/machine/gate"
 )
 
 // proof wraps credentials and reports to the gate.Gate which connections have proved the key.

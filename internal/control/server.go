@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/wdlrun/wdlrun/internal/control/controlpb"
-	"github.com/wdlrun/wdlrun/internal/gate"
+	"github.com/wdlrun/wdlrun/internal/machine/gate"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 var dataSets = flag.String("data", "", "TestDataSets: folder with adult, chicago-taxi, interop and ml-latest-small")

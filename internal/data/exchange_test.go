@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestExchangedField: rows whose field comes from other rows are encoded like records with

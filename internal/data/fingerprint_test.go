@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestFingerprintOfContent: a changed value and swapped lines change the fingerprint at

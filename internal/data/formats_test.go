@@ -11,7 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // The laws of TestReaderOnAnyNumberOfRanks hold in every format and packing: an

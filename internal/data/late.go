@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/internal/text/nearest"
 )
 
 // Late describes the fields of features that no record read by Open has; "" if there are

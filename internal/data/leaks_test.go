@@ -8,7 +8,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestLeaks: fields that reveal the label are found, with the same results for any number

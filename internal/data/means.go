@@ -5,7 +5,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/wire"
-	"github.com/wdlrun/wdlrun/internal/exact"
+	"github.com/wdlrun/wdlrun/internal/kernel/exact"
 )
 
 // labelSums are the sums of the numeric labels, in the order of schema.Targets. They are

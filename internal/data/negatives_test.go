@@ -11,7 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestKeepNegatives: training reads all positives and about the share of negatives, the

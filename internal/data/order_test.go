@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/wdlrun/wdlrun/internal/golden"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/golden"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 var modes = []mode{inOrder, inMemory, inDecks, onwards}

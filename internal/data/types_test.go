@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // A table that DuckDB wrote as CSV and as Parquet gives the same batch, for any encoding

@@ -18,9 +18,9 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/internal/f32"
-	"github.com/wdlrun/wdlrun/internal/raw"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
+	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 

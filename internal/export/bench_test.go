@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // BenchmarkRead reports the time per key of a lookup without a server: 40 tables are asked for

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // maxChain is the maximum number of versions that one builds upon.

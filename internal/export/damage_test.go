@@ -12,17 +12,17 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/export"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/patient"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
+	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
 // small trains a model of a few bytes.
-func small(t testing.TB) wdl.Trained {
+func small(t testing.TB) train.Trained {
 	t.Helper()
 	dir := t.TempDir()
 	var b strings.Builder
@@ -42,9 +42,9 @@ model: {embedding_dim: 2, hidden: [2]}
 train: {epochs: 1, batch: 20}
 `))
 	fatal.If(t, err)
-	r, err := wdl.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), wdl.Options{Config: c, Out: dir}).Run(context.Background())
+	r, err := train.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), train.Options{Config: c, Out: dir}).Run(context.Background())
 	fatal.If(t, err)
-	m, err := wdl.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
+	m, err := train.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
 	fatal.If(t, err)
 	return m
 }

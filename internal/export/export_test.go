@@ -12,40 +12,40 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/patient"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/apply"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/apply"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// train trains a model of the built-in data on some ranks and opens it.
-func train(t testing.TB, ranks int, set ...string) (run string, m wdl.Trained) {
+// trained trains a model of the built-in data on some ranks and opens it.
+func trained(t testing.TB, ranks int, set ...string) (run string, m train.Trained) {
 	t.Helper()
-	opt := wdl.Options{Out: t.TempDir(), Set: append([]string{"train.epochs=1", "model.hidden=[16,8]"}, set...)}
+	opt := train.Options{Out: t.TempDir(), Set: append([]string{"train.epochs=1", "model.hidden=[16,8]"}, set...)}
 	err := mem.Run(ranks, 2, func(comm *collective.Comm) error {
-		r, err := wdl.NewJob(comm, trace.New(0), opt).Run(context.Background())
+		r, err := train.NewJob(comm, trace.New(0), opt).Run(context.Background())
 		if comm.Rank() == 0 {
 			run = r.RunDir
 		}
 		return err
 	})
 	if err == nil {
-		m, err = wdl.OpenTrained(context.Background(), run, func(line string) { t.Error(line) })
+		m, err = train.OpenTrained(context.Background(), run, func(line string) { t.Error(line) })
 	}
 	fatal.If(t, err)
 	return run, m
 }
 
-func source(m wdl.Trained) export.Source {
+func source(m train.Trained) export.Source {
 	return export.Source{Checkpoint: m.Checkpoint, Config: m.Config, Encoder: m.Encoder}
 }
 
 // write exports a model and opens it.
-func write(t testing.TB, m wdl.Trained, rows string) *export.Model {
+func write(t testing.TB, m train.Trained, rows string) *export.Model {
 	t.Helper()
 	r, err := export.Write(context.Background(), source(m), export.Options{Out: t.TempDir(), Name: "ctr", Version: -1, Rows: rows})
 	fatal.If(t, err)
@@ -101,7 +101,7 @@ func TestExportHasTheBitsOfEvaluation(t *testing.T) {
 			continue
 		}
 		t.Run(set[0], func(t *testing.T) {
-			run, m := train(t, ranks, set...)
+			run, m := trained(t, ranks, set...)
 			model := write(t, m, "")
 			if _, most := differences(t, run, model); most != 0 {
 				t.Errorf("logits differ by %v", most)
@@ -115,11 +115,11 @@ func TestExportHasTheBitsOfEvaluation(t *testing.T) {
 
 // TestDeltasAreExported: a checkpoint that builds upon another is exported completely.
 func TestDeltasAreExported(t *testing.T) {
-	run, _ := train(t, 2, "train.checkpoint.full_every=4", "train.checkpoint.every_steps=20", "train.checkpoint.keep=10")
+	run, _ := trained(t, 2, "train.checkpoint.full_every=4", "train.checkpoint.every_steps=20", "train.checkpoint.keep=10")
 	found, _ := filepath.Glob(filepath.Join(run, "checkpoints", "step-*"))
 	chains := 0
 	for _, dir := range found {
-		m, err := wdl.OpenTrained(context.Background(), dir, func(line string) { t.Error(line) })
+		m, err := train.OpenTrained(context.Background(), dir, func(line string) { t.Error(line) })
 		fatal.If(t, err)
 		if len(m.Checkpoint.Chain()) < 3 {
 			continue
@@ -138,7 +138,7 @@ func TestDeltasAreExported(t *testing.T) {
 // evaluation.
 func TestTheBestEpochIsExported(t *testing.T) {
 	patient.Long(t)
-	run, m := train(t, 1, "train.epochs=8", "train.early_stop.patience=2", "data.valid_fraction=0.2", "train.optimizer.deep.learning_rate=0.5")
+	run, m := trained(t, 1, "train.epochs=8", "train.early_stop.patience=2", "data.valid_fraction=0.2", "train.optimizer.deep.learning_rate=0.5")
 	r := evaluate(t, run, nil)
 	if r.Best == 0 || r.Best != m.Best || r.Step != m.Checkpoint.Step() || r.Step == m.Last {
 		t.Fatalf("the evaluation takes epoch %d, step %d; the export epoch %d, step %d; the last step is %d", r.Best, r.Step, m.Best, m.Checkpoint.Step(), m.Last)
@@ -151,7 +151,7 @@ func TestTheBestEpochIsExported(t *testing.T) {
 // TestRowsInFewerBits: the logits differ slightly.
 func TestRowsInFewerBits(t *testing.T) {
 	patient.Long(t)
-	run, m := train(t, 1)
+	run, m := trained(t, 1)
 	sizes := []int64{write(t, m, "float32").Bytes()}
 	for _, x := range []struct {
 		rows  string
@@ -171,7 +171,7 @@ func TestRowsInFewerBits(t *testing.T) {
 
 // TestEqualModelsAreEqualBytes: an export depends only on the model.
 func TestEqualModelsAreEqualBytes(t *testing.T) {
-	_, m := train(t, 1)
+	_, m := trained(t, 1)
 	a, b := write(t, m, ""), write(t, m, "")
 	for _, f := range []string{"MANIFEST.json", "table-0000.bin", "dense.bin"} {
 		x, err := os.ReadFile(filepath.Join(a.Dir(), f))
@@ -183,7 +183,7 @@ func TestEqualModelsAreEqualBytes(t *testing.T) {
 }
 
 func TestManifestDescribesTheModel(t *testing.T) {
-	_, m := train(t, 1)
+	_, m := trained(t, 1)
 	model := write(t, m, "")
 	d := model.Manifest()
 	if len(d.Outputs) != 1 || d.Outputs[0] != (export.Output{Label: "income", Kind: "probability"}) {
@@ -208,7 +208,7 @@ func TestManifestDescribesTheModel(t *testing.T) {
 // TestVersionsAreNotReplaced also checks that the next export removes the files of a
 // killed one.
 func TestVersionsAreNotReplaced(t *testing.T) {
-	_, m := train(t, 1)
+	_, m := trained(t, 1)
 	opt := export.Options{Out: t.TempDir(), Name: "ctr", Version: 7}
 	if _, err := export.Write(context.Background(), source(m), opt); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestVersionsAreNotReplaced(t *testing.T) {
 }
 
 func TestOptionsAreRejected(t *testing.T) {
-	_, m := train(t, 1)
+	_, m := trained(t, 1)
 	for want, opt := range map[string]export.Options{
 		"letters, digits":  {Out: t.TempDir(), Name: "a/b"},
 		"are not one of":   {Out: t.TempDir(), Name: "ctr", Rows: "int4"},
@@ -258,10 +258,10 @@ func TestWarmupOfLists(t *testing.T) {
 	fatal.If(t, os.WriteFile(filepath.Join(dir, "x.jsonl"), []byte(text), 0o600))
 	c, err := config.Parse("c.yaml", []byte("data: {train: ["+filepath.Join(dir, "x.jsonl")+"], format: jsonl}\nlabel: {field: click}\nfeatures:\n  - {field: genres, encode: vocabulary}\n  - {field: age, encode: standardise}\n"))
 	fatal.If(t, err)
-	opt := wdl.Options{Config: c, Out: dir}
-	r, err := wdl.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), opt).Run(context.Background())
+	opt := train.Options{Config: c, Out: dir}
+	r, err := train.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), opt).Run(context.Background())
 	fatal.If(t, err)
-	m, err := wdl.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
+	m, err := train.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
 	fatal.If(t, err)
 	x, err := export.Write(context.Background(), source(m), export.Options{Out: dir, Name: "ctr", Version: -1, Warn: func(line string) { t.Error(line) }})
 	fatal.If(t, err)

@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // mapFile reads a file of n bytes.

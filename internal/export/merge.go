@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // fitted is a feature in a feature index.

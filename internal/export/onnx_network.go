@@ -6,11 +6,11 @@ import (
 	"math"
 
 	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/norm"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/layout"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/kernel/norm"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
+	"github.com/wdlrun/wdlrun/internal/model/step"
 )
 
 // network adds one label's network to a graph.

@@ -16,14 +16,14 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	records "github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/export"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/patient"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/apply"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/apply"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -258,9 +258,9 @@ func writeONNX(t *testing.T, model string) (m onnxWritten) {
 	fatal.If(t, os.WriteFile(file, []byte(b.String()), 0o644))
 	c, err := config.Parse("onnx.yaml", []byte(fmt.Sprintf(onnxYAML, file, file, model)))
 	fatal.If(t, err)
-	r, err := wdl.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), wdl.Options{Config: c, Out: dir}).Run(context.Background())
+	r, err := train.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), train.Options{Config: c, Out: dir}).Run(context.Background())
 	fatal.If(t, err)
-	trained, err := wdl.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
+	trained, err := train.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
 	fatal.If(t, err)
 	w, err := export.WriteONNX(context.Background(), source(trained), m.dir)
 	fatal.If(t, err)

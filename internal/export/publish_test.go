@@ -16,10 +16,10 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/export"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/patient"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
+	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
@@ -45,7 +45,7 @@ func newTrainee(t testing.TB, full int) *trainee {
 	return traineeOf(t, m, write(t, m, "").Layout().Tables, full)
 }
 
-func traineeOf(t testing.TB, m wdl.Trained, tables []sparse.Table, full int) *trainee {
+func traineeOf(t testing.TB, m train.Trained, tables []sparse.Table, full int) *trainee {
 	t.Helper()
 	x := &trainee{tables: tables, t: t, dir: filepath.Join(t.TempDir(), "ctr"), rng: rand.New(rand.NewPCG(5, 6))}
 	x.opt = export.PublishOptions{Dir: x.dir, Config: m.Config, Encoder: m.Encoder, Size: 1, FullEvery: full, Warn: func(line string) { x.warned = append(x.warned, line) }}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 

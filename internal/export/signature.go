@@ -3,8 +3,8 @@ package export
 import (
 	"slices"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
 // The types of inputs.

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
 // warmupRecords is the number of warm-up records of a model: enough to use each layer and

@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/layout"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
+	"github.com/wdlrun/wdlrun/internal/model/step"
 )
 
 // Source is a trained model.

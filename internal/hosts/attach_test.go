@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // FuzzFrame: a frame that is accepted is encoded as the same bytes.

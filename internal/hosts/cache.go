@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/pattern"
+	"github.com/wdlrun/wdlrun/internal/text/pattern"
 )
 
 // Cached returns the path of a program that was sent to this host. Each hash has a folder, so

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/ports"
+	"github.com/wdlrun/wdlrun/internal/machine/ports"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/cut"
+	"github.com/wdlrun/wdlrun/internal/text/cut"
 )
 
 // Process is a started host process, or the login that starts one. Its Read and Write are the

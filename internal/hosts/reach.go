@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/ports"
-	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/machine/ports"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/rank"
 )
 

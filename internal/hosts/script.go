@@ -3,7 +3,7 @@ package hosts
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/pattern"
+	"github.com/wdlrun/wdlrun/internal/text/pattern"
 )
 
 // Ship is the condition under which the binary is sent to a host.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/pattern"
+	"github.com/wdlrun/wdlrun/internal/text/pattern"
 )
 
 // NewSrun returns a Starter that runs a step of the current allocation of Slurm on each node. The step runs the script that SSH runs.

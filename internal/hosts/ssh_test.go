@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // program is a stand-in for wdlrun: it prints how it was started and what it reads.

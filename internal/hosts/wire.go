@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
-	"github.com/wdlrun/wdlrun/internal/cpus"
+	"github.com/wdlrun/wdlrun/internal/machine/cpus"
 )
 
 // Protocol is the version of the messages. Both sides run the same binary, except with

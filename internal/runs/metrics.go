@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/regular"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // Point is one line of metrics.jsonl. A missing number is NaN.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/regular"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // RankTimes is a line of metrics.jsonl with the times of ranks in the steps since the line

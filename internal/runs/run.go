@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/cut"
-	"github.com/wdlrun/wdlrun/internal/regular"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/text/cut"
+	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // State is the state of a training.

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"github.com/wdlrun/wdlrun/internal/cut"
+	"github.com/wdlrun/wdlrun/internal/text/cut"
 )
 
 // Settings are the keys of a configuration with their values, as text. An entry of a list

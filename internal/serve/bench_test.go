@@ -13,9 +13,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/wdlrun/wdlrun/internal/model/layout"
+	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
-	"github.com/wdlrun/wdlrun/internal/wdl/layout"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
 // stepModel is a fakeModel that scores as exported models do, with untrained parameters

@@ -8,7 +8,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // maxRemoved bounds the number of removals that are kept, 12 bytes each.

@@ -3,7 +3,7 @@ package table
 import (
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // unmix is the inverse of mix. Tests use it to make keys with chosen hashes.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 // words returns words at the ends of the pieces of the approximation, and random ones.

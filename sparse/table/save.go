@@ -8,7 +8,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // withTier returns a trained table most of whose rows are on disk.

@@ -24,7 +24,7 @@ fi
 [ -z "${AVX2:-}" ] || export GODEBUG=cpu.avx512f=off OPENBLAS_CORETYPE=Haswell
 mkdir -p "$build"
 gcc -O2 -Wall -o "$build/gemm" "$here/gemm.c" -lopenblas
-(cd "$here/../.." && go test -c -o "$build/f32.test" ./internal/f32)
+(cd "$here/../.." && go test -c -o "$build/f32.test" ./internal/kernel/f32)
 : >"$build/gemm.csv"
 for ((i = 0; i < ${ROUNDS:-5}; i++)); do
   for s in $shapes; do

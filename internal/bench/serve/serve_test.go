@@ -17,10 +17,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestArrivals: requests come at the rate; gaps of poisson arrivals are exponential.

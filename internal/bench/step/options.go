@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -26,7 +26,7 @@ type Options struct {
 	Epoch    bool           // instead of timing steps: train on the whole workload once and evaluate
 	Device   string         // of the dense layers, cpu or gpu; "": as configured, the CPU for a workload
 
-	Devices wdl.Devices // GPUs of this machine; nil: the build does not support GPUs
+	Devices train.Devices // GPUs of this machine; nil: the build does not support GPUs
 
 	Progress func(step int64) // if not nil, called with every step
 }
@@ -117,7 +117,7 @@ func (o Options) Able(ranks int) error {
 	}
 	if s.config.Train.Device == "gpu" {
 		if o.Devices == nil {
-			return wdl.ErrNoDevices
+			return train.ErrNoDevices
 		}
 		return o.Devices.Check(s.config, ranks)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/bench"
-	"github.com/wdlrun/wdlrun/internal/plural"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // Result is the result on rank 0.

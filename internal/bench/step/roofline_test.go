@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 func TestFloorIsTheLongestOfThree(t *testing.T) {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/synth"
-	"github.com/wdlrun/wdlrun/internal/f32"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/wdl"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train"
 )
 
 // onRanks runs a measurement on ranks that are goroutines and returns rank 0's.
@@ -148,7 +148,7 @@ func TestRunOfAConfiguration(t *testing.T) {
 		t.Error("a configuration and a workload at once are allowed")
 	}
 	c.Train.Device = "gpu"
-	for device, want := range map[string]error{"": wdl.ErrNoDevices, "gpu": wdl.ErrNoDevices, "cpu": nil} {
+	for device, want := range map[string]error{"": train.ErrNoDevices, "gpu": train.ErrNoDevices, "cpu": nil} {
 		if err := (Options{Config: c, Device: device}).Able(1); err != want {
 			t.Errorf("-device %q with a configuration for a GPU: %v", device, err)
 		}

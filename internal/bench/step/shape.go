@@ -3,9 +3,9 @@ package step
 import (
 	"fmt"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/synth"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
 // unboundedKeys is the number of keys of a field whose encoding does not bound them.

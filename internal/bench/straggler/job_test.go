@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/wdl/slots"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/model/slots"
+	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train/chaos"
 )
 
 // faults returns the injectors of a text.

@@ -12,13 +12,13 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
-	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/layout"
-	"github.com/wdlrun/wdlrun/internal/wdl/slots"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
+	"github.com/wdlrun/wdlrun/internal/model/slots"
+	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/train/chaos"
 	"github.com/wdlrun/wdlrun/trace"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // CodedRows are the records of a table, encoded column by column while they are read. If a

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // A feature that cannot learn from its training data gives a warning; others give none.

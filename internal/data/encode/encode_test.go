@@ -12,8 +12,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/delim"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/kernel/delim"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 func TestKeyIsXXH3(t *testing.T) {

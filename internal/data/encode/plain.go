@@ -8,8 +8,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/delim"
-	"github.com/wdlrun/wdlrun/internal/eight"
+	"github.com/wdlrun/wdlrun/internal/kernel/delim"
+	"github.com/wdlrun/wdlrun/internal/kernel/eight"
 )
 
 // plain encodes simple lines of csv and tsv in one pass: without quotes, with one value

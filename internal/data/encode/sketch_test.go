@@ -11,7 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/wire"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 func sketchOf(values ...float64) *sketch {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/internal/text/nearest"
 )
 
 // Expr is a checked expression.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestOnlyAHeader: a file without records is an error, whatever its header.

@@ -15,8 +15,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/golden"
 )
 
 func TestInspect(t *testing.T) {
@@ -109,8 +109,8 @@ func TestAllRecordsBad(t *testing.T) {
 // not records separated by blanks or colons. A few faulty lines are left out.
 func TestInspectRejectsProse(t *testing.T) {
 	for name, want := range map[string]string{
-		"../../wdl/config/adult.yaml": "lines have the most frequent number of fields",
-		"inspect.go":                  "lines have the most frequent number of fields",
+		"../../config/adult.yaml": "lines have the most frequent number of fields",
+		"inspect.go":              "lines have the most frequent number of fields",
 	} {
 		if _, err := First(name, 0); err == nil || !strings.HasPrefix(err.Error(), name+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // A first line that recurs is a header, even if no column is numeric; without numbers,

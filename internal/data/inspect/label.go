@@ -10,7 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/internal/text/nearest"
 )
 
 // Values that usually mean 1.

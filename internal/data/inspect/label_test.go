@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestGuessRule: the values of a label that mean 1 are found, and both classes occur.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // Inspect recognises every format, packed or not, and finds its columns and label.

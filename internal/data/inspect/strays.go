@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/pattern"
+	"github.com/wdlrun/wdlrun/internal/text/pattern"
 )
 
 const (

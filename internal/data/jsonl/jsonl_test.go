@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 var kinds = map[value.Kind]string{value.None: "none", value.Text: "text", value.Int: "int", value.Float64: "float64", value.Float32: "float32"}

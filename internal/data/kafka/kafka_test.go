@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wdlrun/wdlrun/internal/data/stream"
-	"github.com/wdlrun/wdlrun/internal/fatal"
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }

@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
-	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // Mechanisms of SASL: RFC 4616, and RFC 5802 with the hashes of RFC 7677.

@@ -19,7 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/remote"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/data/table"
-	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // Builtin is the prefix of the names of embedded files.

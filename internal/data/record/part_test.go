@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestProbe: which files can be read further, and which bytes end inside a line.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestSums changes the size and each end of a file, which changes its sum.

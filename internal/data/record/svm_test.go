@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // longestID is the maximum number of digits of an index, with leading zeros.

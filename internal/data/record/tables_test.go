@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // A folder of a table also holds rows that the table no longer has. Its files are rejected,

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/delim"
+	"github.com/wdlrun/wdlrun/internal/kernel/delim"
 )
 
 // textRecords reads the lines of a file that are records.

@@ -21,7 +21,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/internal/testkit/golden"
 )
 
 func TestValidate(t *testing.T) {

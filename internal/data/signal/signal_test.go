@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/wire"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // table generates a table. Its columns are a number that shifts with the label, noise, an

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // row has a column of every readable kind, and one that is not readable.

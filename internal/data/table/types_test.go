@@ -21,7 +21,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // cells returns the values of a file by row, as text; the values of a list are joined.

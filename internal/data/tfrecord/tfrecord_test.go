@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // From TensorFlow's test (core/lib/hash/crc32c_test.cc): 32 zero bytes have CRC-32C

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
 	"github.com/wdlrun/wdlrun/internal/gpu/kernel"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 var standin cudatest.Files

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // Mutant breaks a C file of the package in the current directory, replacing from by to, and

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // Near describes how near a device is to a rank. Larger numbers are nearer; 0 is unknown or

@@ -8,8 +8,8 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // The names of the kernels. bagIndex and so on index Set.kernels.

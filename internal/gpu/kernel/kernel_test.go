@@ -14,10 +14,10 @@ import (
 	"unsafe"
 
 	"github.com/wdlrun/wdlrun/dense"
-	"github.com/wdlrun/wdlrun/internal/f32"
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 var gpu struct {
@@ -160,7 +160,7 @@ func TestPTX(t *testing.T) {
 	}
 }
 
-// TestUpdatesHaveTheBitsOfTheCPU compares steps of each rule with internal/f32.
+// TestUpdatesHaveTheBitsOfTheCPU compares steps of each rule with internal/kernel/f32.
 func TestUpdatesHaveTheBitsOfTheCPU(t *testing.T) {
 	const n = 1000
 	for _, u := range []f32.Update{

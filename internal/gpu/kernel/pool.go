@@ -5,7 +5,7 @@ package kernel
 import "github.com/wdlrun/wdlrun/internal/gpu/cuda"
 
 // Bags are the bags of a batch and its distinct rows. Buffers hold numbers of 32 bits in the
-// place of floats. internal/wdl/step describes Feature to Order, as DeviceFeature and so on; a
+// place of floats. internal/model/step describes Feature to Order, as DeviceFeature and so on; a
 // device computes the others. Offsets and Factors may have no floats.
 type Bags struct {
 	Samples, Features, Tables, Keys, Values int

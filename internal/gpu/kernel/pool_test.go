@@ -5,9 +5,9 @@ package kernel
 import (
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // words copies numbers to the device.

@@ -18,8 +18,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/fatal"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // names are the fields of the test's records, the label last.

@@ -92,7 +92,7 @@ INLINE double logistic(double z) {
 }
 
 // ---- Pooling. The values of a batch are numbered by feature, bag and place in the bag, and its
-// distinct rows by table. internal/wdl/step describes the arrays that connect them.
+// distinct rows by table. internal/model/step describes the arrays that connect them.
 
 enum { none = 0xffffffff };
 struct feature { u32 first, offsets, factors, deep, wide; };
@@ -312,7 +312,7 @@ KERNEL(add) {
 		ON(a.y)[i] = ON(a.y)[i] + ON(a.x)[i];
 }
 
-// ---- Batch normalisation. internal/norm computes the statistics of all ranks from the sums of
+// ---- Batch normalisation. internal/kernel/norm computes the statistics of all ranks from the sums of
 // one. Sums are in double precision, as on the CPU.
 
 // norm_sums stores the sums of stretches of chunk rows: partial is chunks×cols. They are of x; of
@@ -571,7 +571,7 @@ KERNEL(cin_spread) {
 	}
 }
 
-// ---- Update rules: those of internal/f32, with its constants, bit by bit.
+// ---- Update rules: those of internal/kernel/f32, with its constants, bit by bit.
 
 struct update_args {
 	float *w;

@@ -1,0 +1,312 @@
+// Package config reads, checks and writes the YAML file of a training job. The file describes
+// the data, the meaning of its columns, the model and the training.
+//
+// # From a file to a job
+//
+//	c, err := config.Load("ctr.yaml")            // as written, checked
+//	err = config.Set(c, "train.seed", "7")       // flags and sweeps, checked too
+//	c.Fill()                                     // defaults for all that was left out
+//	os.WriteFile("effective.yaml", c.YAML(), 0o644)
+//
+// Parse, Load and Default return a Config that holds only what was written. A zero value
+// means the default, so that Set can still replace one setting by an alternative. Call Fill
+// last. Parsing the output of YAML gives the filled Config again, bit for bit.
+//
+// # Strictness
+//
+// Unknown keys, values of the wrong type or out of range, contradictory settings and unused
+// settings are rejected. All faults are reported at once, each with file, line and column
+// (type Error). Nothing is guessed: "7" in quotes is not a number, and a label value that
+// looks like a number must be quoted. The supported YAML is mappings, sequences, scalars,
+// block scalars and comments. Anchors, merge keys, tags and several documents are rejected,
+// since the effective configuration is printed without them.
+//
+// A file has at most MaxBytes bytes and 16 levels of nesting, so that parsing takes time and
+// memory in proportion to the file.
+//
+// # Units
+//
+// Batches and windows are in samples. The key of an interval
+// names its unit: training steps, epochs or seconds. Rates are factors of a rule's learning rate. An L2 strength λ adds λ/2·‖w‖²
+// to the mean log-loss, so a gradient grows by λ·w. Reference lists every key.
+//
+// The package does not read the environment or write files, and its functions do not panic on
+// any input. A Config is plain data: it may be shared while no goroutine writes it.
+package config
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// MaxBytes bounds a configuration file. Thousands of features need less.
+const MaxBytes = 1 << 20
+
+// Config holds all settings of the file.
+type Config struct {
+	Data     schema.Source    `yaml:"data"`
+	Label    schema.Label     `yaml:"label"`
+	Labels   []schema.Label   `yaml:"labels"` // labels after the first
+	Features []schema.Feature `yaml:"features"`
+	Crosses  []schema.Cross   `yaml:"crosses"`
+	Tables   []Table          `yaml:"tables"` // only tables that differ from the settings of the model
+	Model    Model            `yaml:"model"`
+	Train    Train            `yaml:"train"`
+}
+
+// Table holds the settings by which one embedding table differs from the others. A rule given
+// here is independent: it takes no constants from the rules of Train.
+type Table struct {
+	Name    string      `yaml:"name"`
+	Dim     int         `yaml:"dim"`     // E of its deep part
+	Pooling string      `yaml:"pooling"` // sum, mean or sqrtn
+	Init    Init        `yaml:"init"`    // initialisation of embeddings; wide weights start at 0
+	Deep    *optim.Rule `yaml:"deep"`    // rule of its embeddings
+	Wide    *optim.Rule `yaml:"wide"`    // rule of its wide weights
+	L2      TableL2     `yaml:"l2"`
+	Values  string      `yaml:"values"` // float32 or bfloat16
+	Admit   Admit       `yaml:"admit"`
+	Evict   Evict       `yaml:"evict"`
+	Wire    Wire        `yaml:"wire"`
+	// Strategy is auto, rows, pooled or replicated.
+	Strategy string `yaml:"strategy"`
+	Tier     Tier   `yaml:"tier"`
+}
+
+// Admit is the condition for a key to get a row.
+type Admit struct {
+	After    int `yaml:"after"`    // steps in which the key occurs
+	Counters int `yaml:"counters"` // bytes of the counters
+}
+
+// Evict is the condition for a row to be removed.
+type Evict struct {
+	Age      int     `yaml:"age"`       // steps
+	MaxRows  int     `yaml:"max_rows"`  // over all ranks; divided among the shards
+	HalfLife int     `yaml:"half_life"` // steps
+	MinScore float64 `yaml:"min_score"`
+}
+
+// Wire is the format of rows and gradients in messages: float32 or bfloat16.
+type Wire struct {
+	Rows      string `yaml:"rows"`
+	Gradients string `yaml:"gradients"`
+}
+
+// Tier bounds the memory of a table on each rank; cold rows go to disk.
+type Tier struct {
+	Dir    string `yaml:"dir"`
+	Memory int64  `yaml:"memory"` // MiB
+}
+
+// TableL2 is Train.L2 for one table. A nil field takes the value of Train.
+type TableL2 struct {
+	Deep *float64 `yaml:"deep"`
+	Wide *float64 `yaml:"wide"`
+}
+
+// Init is the initialisation of embedding rows.
+type Init struct {
+	Kind  string  `yaml:"kind"`  // normal, uniform or zero
+	Scale float64 `yaml:"scale"` // normal: standard deviation; uniform: half the width
+}
+
+// Model is the network. Its output is the sum of the wide logit (one weight per key) and the
+// deep logit (embeddings and dense inputs through the network of its kind). Either part may
+// be left out: the wide part alone is logistic regression.
+type Model struct {
+	Kind         string  `yaml:"kind"` // wide_deep, deepfm, dcn_v2 or xdeepfm
+	Wide         *bool   `yaml:"wide"`
+	Deep         *bool   `yaml:"deep"`
+	EmbeddingDim int     `yaml:"embedding_dim"` // E
+	Pooling      string  `yaml:"pooling"`
+	Init         Init    `yaml:"init"`
+	Hidden       []int   `yaml:"hidden"` // H of each layer
+	Activation   string  `yaml:"activation"`
+	BatchNorm    bool    `yaml:"batch_norm"`
+	Dropout      float64 `yaml:"dropout"`
+	Weights      string  `yaml:"weights"` // initialisation of the MLP: he or pytorch
+	Cross        Cross   `yaml:"cross"`   // cross network of dcn_v2
+	CIN          []int   `yaml:"cin"`     // feature maps per layer of xdeepfm
+}
+
+// Cross is the cross network of DCN-v2.
+type Cross struct {
+	Layers    int    `yaml:"layers"`
+	Rank      int    `yaml:"rank"`      // 0: full
+	Structure string `yaml:"structure"` // stacked or parallel
+}
+
+// wide reports whether the model has a wide part. It is the default except for DCN-v2.
+func (m Model) wide() bool {
+	if m.Wide == nil {
+		return m.Kind != "dcn_v2"
+	}
+	return *m.Wide
+}
+
+// Train holds the settings of the training.
+type Train struct {
+	Epochs      int        `yaml:"epochs"`
+	Batch       int        `yaml:"batch"`        // samples per rank and step
+	GlobalBatch int        `yaml:"global_batch"` // samples of all ranks per step
+	Seed        uint64     `yaml:"seed"`
+	Shuffle     *bool      `yaml:"shuffle"`
+	Slots       int        `yaml:"slots"`     // 0: sums are by rank
+	Threads     int        `yaml:"threads"`   // threads that compute, per rank
+	Precision   string     `yaml:"precision"` // precision of the operands of products: fp32, tf32 or bf16
+	Device      string     `yaml:"device"`    // for the dense layers: cpu, gpu or auto
+	Mode        string     `yaml:"mode"`      // treatment of slow ranks: wait, drop or speculate
+	Backup      int        `yaml:"backup"`    // with drop; 0: chosen by measurement
+	Optimizer   Optimizer  `yaml:"optimizer"`
+	Scaling     string     `yaml:"scaling"` // learning rates for large batches: sqrt or none
+	L2          L2         `yaml:"l2"`
+	ClassWeight Classes    `yaml:"class_weight"`
+	ClipNorm    float64    `yaml:"clip_norm"` // 0: none
+	Schedule    Schedule   `yaml:"schedule"`
+	EvalEvery   int        `yaml:"eval_every"` // epochs
+	EvalSteps   int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: use EvalEvery
+	EarlyStop   EarlyStop  `yaml:"early_stop"`
+	Checkpoint  Checkpoint `yaml:"checkpoint"`
+	Export      Export     `yaml:"export"`
+}
+
+// Optimizer holds the update rules of the three kinds of parameters.
+type Optimizer struct {
+	Dense optim.Rule `yaml:"dense"` // MLP and biases
+	Deep  optim.Rule `yaml:"deep"`  // embeddings
+	Wide  optim.Rule `yaml:"wide"`  // wide weights
+}
+
+// L2 holds the strengths λ of the penalty λ/2·‖w‖² on weights. Biases have no penalty.
+type L2 struct {
+	Dense float64 `yaml:"dense"`
+	Deep  float64 `yaml:"deep"`
+	Wide  float64 `yaml:"wide"`
+	Mode  string  `yaml:"mode"` // lazy: rows of the batch; dense: every row, every step
+}
+
+// EarlyStop ends a training whose validation metric no longer improves, and restores the best
+// epoch. Patience 0 disables it.
+type EarlyStop struct {
+	Patience int     `yaml:"patience"` // evaluations without improvement
+	Metric   string  `yaml:"metric"`   // auc or logloss
+	MinDelta float64 `yaml:"min_delta"`
+}
+
+// Checkpoint holds the intervals of checkpoints during the training. One is always written at
+// the end.
+type Checkpoint struct {
+	EverySteps   int64 `yaml:"every_steps"`
+	EverySeconds int64 `yaml:"every_seconds"`
+	FullEvery    int   `yaml:"full_every"`
+	Keep         int   `yaml:"keep"`
+	Copies       int   `yaml:"copies"`
+}
+
+// Export holds the folder and the interval for publishing the model. An empty Dir disables
+// it.
+type Export struct {
+	Dir          string `yaml:"dir"`
+	EverySeconds int64  `yaml:"every_seconds"`
+	FullEvery    int    `yaml:"full_every"`
+}
+
+//go:embed adult.yaml
+var adult []byte
+
+// Default returns the configuration of the embedded example, UCI Adult.
+func Default() *Config {
+	c, err := Parse("adult.yaml", adult)
+	if err != nil {
+		panic(err) // the embedded file is part of the program
+	}
+	return c
+}
+
+// Load reads and parses a file. Paths of data are not changed: relative paths are relative to
+// the working directory.
+func Load(path string) (*Config, error) {
+	b, err := regular.ReadFile(path, MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("config: %w (`wdlrun init -data FILE` writes one for your files)", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return Parse(path, b)
+}
+
+// Parse parses a configuration; faults contain name. An error is always an *Error.
+func Parse(name string, b []byte) (*Config, error) {
+	return parsed(&decoder{file: name}, b)
+}
+
+// ParseUnlabelled is Parse for data whose labels are not read: data.fields need not have
+// them.
+func ParseUnlabelled(name string, b []byte) (*Config, error) {
+	return parsed(&decoder{file: name, unlabelled: true}, b)
+}
+
+// ParseSaved parses a configuration that an earlier version may have saved. It ignores keys
+// that have been deleted since.
+func ParseSaved(name string, b []byte) (*Config, error) {
+	return parsed(&decoder{file: name, saved: true}, b)
+}
+
+func parsed(d *decoder, b []byte) (*Config, error) {
+	d.schema, d.place = newGrammar(), map[string]place{}
+	c := new(Config)
+	if root := d.document(b); root != nil {
+		d.decode(root, c)
+	}
+	if d.readable {
+		d.check(c)
+	}
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Validate returns every fault of a Config as an *Error without lines, or nil.
+func (c *Config) Validate() error {
+	d := &decoder{schema: newGrammar(), place: map[string]place{}}
+	d.check(c)
+	return d.err()
+}
+
+// batchShare limits a growing batch to 1/batchShare of the samples trained on before. An
+// epoch of few whole batches then has as many steps as a model needs.
+const batchShare = 32
+
+// Growth returns how the global batch grows at the start. Modes that do not wait need
+// microbatches of equal size, so their batches do not grow.
+func (t Train) Growth() data.Growth {
+	if t.Scaling == "none" || t.Mode != "wait" {
+		return data.Growth{}
+	}
+	return data.Growth{Least: optim.ReferenceBatch, Share: batchShare}
+}
+
+// BF16OnCPU reports whether the CPU computes products in bfloat16. If a GPU does, the CPU
+// evaluates in float32.
+func (t Train) BF16OnCPU() bool { return t.Precision == "bf16" && t.Device != "gpu" }
+
+// MayUseGPU reports whether the dense layers may be computed on a GPU.
+func (t Train) MayUseGPU() bool { return t.Device == "gpu" || t.Device == "auto" }
+
+// Global returns the number of samples in one whole step of all ranks.
+func (t Train) Global(worldSize int) int {
+	if t.GlobalBatch > 0 {
+		return t.GlobalBatch
+	}
+	return t.Batch * worldSize
+}

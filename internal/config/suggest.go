@@ -1,0 +1,286 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+)
+
+// Suggest returns a commented configuration for a file that has at least one column besides
+// the label. Parse accepts it. Guesses are marked CHECK. If index is not empty, the files are
+// followed as they grow, with this feature index.
+func Suggest(in *inspect.Inspection, index string) []byte {
+	s := &suggestion{Inspection: *in, index: index, taken: map[string]bool{}}
+	s.columns()
+	s.pickLabel()
+	s.pickWeight()
+	s.dataSection()
+	s.labelSection()
+	s.featureSection()
+	s.rest()
+	b := []byte(s.out.String())
+	if Marked(b) == 0 {
+		b = bytes.Replace(b, []byte(checkFirst), []byte(readFirst), 1)
+	}
+	return b
+}
+
+// The second line of a suggestion: with and without a line marked CHECK.
+const (
+	checkFirst = "# Check every line marked CHECK, then run: wdlrun data check -config THIS_FILE"
+	readFirst  = "# Read it, then run: wdlrun data check -config THIS_FILE"
+)
+
+// Marked returns the number of lines of a suggestion that are marked CHECK.
+func Marked(suggestion []byte) int { return bytes.Count(suggestion, []byte("# CHECK: ")) }
+
+// Learnable reports whether any column other than the label has values.
+func Learnable(in *inspect.Inspection) bool {
+	s := &suggestion{Inspection: *in, taken: map[string]bool{}}
+	s.columns()
+	s.pickLabel()
+	s.pickWeight()
+	for i, c := range in.Columns {
+		if i != s.label && i != s.weight && s.names[i] != "" && c.Distinct > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// LookedAt describes the inspected files and rows. text formats paths.
+func LookedAt(l *inspect.Inspection, text func(string) string) string {
+	rows := plural.Of(l.Rows, "row")
+	switch {
+	case l.Ragged > 0:
+		rows += fmt.Sprintf(" (%d more could not be read)", l.Ragged)
+	case l.All && l.Rows > 1:
+		rows = "all " + rows
+	}
+	if l.Files < 2 {
+		return rows + " of " + text(l.Path)
+	}
+	kind := "files"
+	if strings.HasPrefix(l.Path, kafka.Scheme) {
+		kind = "partitions"
+	}
+	which := fmt.Sprintf("the %d %s", l.Files, kind)
+	if n := len(l.Names); n < l.Files {
+		which = fmt.Sprintf("%d of the %d %s", n, l.Files, kind)
+	}
+	const few = 3 // files named in a line
+	switch n := len(l.More); {
+	case n == 0:
+		return rows + " of " + which + " of " + text(l.Path)
+	case n < few:
+		for _, p := range append([]string{l.Path}, l.More...) {
+			which += ", " + text(p)
+		}
+		return rows + " of " + strings.Replace(which, ",", "", 1)
+	default:
+		return rows + " of " + which + " " + text(l.Path) + " … " + text(l.More[n-1])
+	}
+}
+
+// suggestion builds a configuration from an Inspection.
+type suggestion struct {
+	inspect.Inspection
+	out    strings.Builder
+	names  []string        // names of the columns in the configuration; "" if unusable
+	why    []string        // why a name is unusable
+	label  int             // index of the label's column; -1: none
+	weight int             // index of the column with the weights of samples; -1: none
+	taken  map[string]bool // names of features
+	index  string          // feature index of files that are followed; "": they are not
+}
+
+func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
+
+// columns chooses the names of columns. An unusable name is replaced if the file has no
+// header; otherwise the column is left out.
+func (s *suggestion) columns() {
+	taken := map[string]bool{}
+	for i, c := range s.Columns {
+		name, why := c.Name, unusable(c.Name)
+		if why == "" && taken[name] {
+			why = "another column has that name"
+		}
+		for n := i + 1; why != "" && !s.Header; n++ {
+			if name = fmt.Sprintf("column_%d", n); !taken[name] {
+				why = ""
+			}
+		}
+		if why != "" {
+			name = ""
+		}
+		taken[name] = true
+		s.names, s.why = append(s.names, name), append(s.why, why)
+	}
+}
+
+// unusable returns why a name cannot be used in a configuration.
+func unusable(name string) string {
+	switch {
+	case name == "":
+		return "the column has no name"
+	case !utf8.ValidString(name):
+		return "its name is not UTF-8"
+	case len(name) > 200:
+		return "its name has more than 200 bytes"
+	case strings.IndexFunc(name, unicode.IsControl) >= 0:
+		return "its name has control characters"
+	}
+	return ""
+}
+
+// sampled describes a sample.
+func (s *suggestion) sampled() string {
+	switch many := s.Files > 1; {
+	case s.Packed && many:
+		return "from the beginnings of files, which are compressed"
+	case s.Packed:
+		return "the first ones, because the file is compressed"
+	case many:
+		return "a sample, up to half of it from the beginning of the first file"
+	}
+	return "a sample, up to half of it from the beginning"
+}
+
+func (s *suggestion) dataSection() {
+	s.line("# wdlrun init wrote this from %s.", LookedAt(&s.Inspection, text))
+	if !s.All {
+		s.line("# These rows are %s. Rare values may be missing below.", s.sampled())
+	}
+	s.line(checkFirst)
+	s.line("# wdlrun help config explains every key.")
+	for _, note := range s.Notes {
+		s.line("# CHECK: %s", oneLine(note))
+	}
+	s.line("")
+	s.line("data:")
+	if len(s.More) == 0 {
+		s.line("  train: [%s]", text(s.Path))
+	} else {
+		s.line("  train:")
+		for _, p := range append([]string{s.Path}, s.More...) {
+			s.line("    - %s", text(p))
+		}
+	}
+	s.line("  # test: [FILE]            # evaluated once after training")
+	if s.index != "" {
+		s.line("  # valid: [FILE]           # evaluated during training; early_stop needs it")
+		s.line("  follow: {on: true}        # trains on new files or records as they arrive; with idle: 600, until none arrives for 600 s")
+		s.line("  index: %-18s # vocabularies and statistics of the present data; write it with:", text(s.index))
+		s.line("  #                           wdlrun data index -config THIS_FILE -out %s", text(s.index))
+	} else {
+		s.line("  valid_fraction: 0.1       # held out of train for validation")
+		s.validTime()
+		if strings.HasPrefix(s.Path, kafka.Scheme) {
+			s.line("  # A topic is read to its current end: wdlrun init -follow writes a configuration for new records too")
+		}
+	}
+	if !(schema.Source{Format: s.Format}).HasLayout() {
+		s.line("  format: %s", s.Format)
+		s.missing()
+		return
+	}
+	switch s.Delimiter {
+	case "", ",":
+	case "\t":
+		s.line("  format: tsv")
+	default:
+		s.line("  delimiter: %s", text(s.Delimiter))
+	}
+	if s.Header {
+		s.line("  header: true")
+	} else {
+		s.line("  # The file has no header. Replace these names by meaningful ones.")
+		s.line("  fields: %s", list(s.names))
+	}
+	if s.Comment != "" && !strings.ContainsAny(s.Comment, "\r\n") {
+		s.line("  comment: %s", text(strings.ToValidUTF8(s.Comment, "?")))
+	}
+	if s.Multiline {
+		s.line("  multiline: true           # quoted fields hold line breaks")
+	}
+	s.missing()
+}
+
+func (s *suggestion) missing() {
+	if len(s.Missing) > 0 {
+		s.line("  missing: %s            # in addition to empty values", list(s.Missing))
+	}
+}
+
+// oneLine replaces characters that a comment cannot contain.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}
+
+// validTime holds out the newest records of a log. If the records are not in the order of a
+// date, the setting is only proposed in a comment: they may have been collected in another
+// way.
+func (s *suggestion) validTime() {
+	offer := ""
+	for i := range s.Columns {
+		c := &s.Columns[i]
+		readable := c.Dates.Hours && (c.Integers || c.Dates.Format != "") && s.names[i] != "" && i != s.label
+		switch {
+		case readable && c.Dates.Ordered:
+			s.line("  valid_time: %-13s # holds out the newest records, because predictions are for newer ones", text(s.names[i]))
+			return
+		case readable && offer == "":
+			offer = s.names[i]
+		}
+	}
+	if offer != "" {
+		s.line("  # valid_time: %-11s # use it if predictions are for newer records", text(offer))
+	}
+}
+
+func (s *suggestion) rest() {
+	s.out.WriteString(`
+# Combinations of sparse features for the wide part. Try some:
+# crosses:
+#   - {of: [A, B], buckets: 100000}
+
+model:
+  embedding_dim: 8
+  hidden: [128, 64]
+  dropout: 0.2
+
+train:
+`)
+	if s.index == "" {
+		s.line("  epochs: 50                # early stopping ends training when validation no longer improves")
+	}
+	s.out.WriteString(`  global_batch: 256         # samples of all ranks per step; 1024 is faster, and as good for millions of rows
+  # eval_steps: 10000       # for many rows: evaluate more than once per epoch
+  seed: 1
+  l2: {deep: 0.001}
+`)
+	if s.index == "" {
+		s.line("  early_stop: {patience: 2}")
+	}
+}
+
+// list formats texts as a YAML list.
+func list(values []string) string {
+	quoted := make([]string, 0, len(values))
+	for _, v := range values {
+		quoted = append(quoted, text(strings.ToValidUTF8(v, "?")))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}

@@ -1,0 +1,68 @@
+package restart
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/golden"
+)
+
+// TestConversations runs testdata/restarts.txt: "> job size=4 min=3", "> wait 5m",
+// "> step 10", "> fail 2 [held]", "> host b 2 3 [free]", "> resize SIZE MIN".
+func TestConversations(t *testing.T) {
+	b, err := os.ReadFile("testdata/restarts.txt")
+	fatal.If(t, err)
+	number := func(s string) int {
+		n, err := strconv.Atoi(s)
+		fatal.If(t, err)
+		return n
+	}
+	var out strings.Builder
+	var p *Policy
+	now := time.Duration(0)
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(b), "\n"), "\n") {
+		if line == "" || line[0] == '#' || line[0] == '>' {
+			fmt.Fprintln(&out, line)
+		}
+		if !strings.HasPrefix(line, "> ") {
+			continue
+		}
+		switch words := strings.Fields(line[2:]); words[0] {
+		case "job":
+			c := Config{Seed: 1}
+			for _, w := range words[1:] {
+				k, v, _ := strings.Cut(w, "=")
+				*map[string]*int{"size": &c.Size, "min": &c.Min, "budget": &c.Budget}[k] = number(v)
+			}
+			p, now = New(c), 0
+		case "wait":
+			d, err := time.ParseDuration(words[1])
+			fatal.If(t, err)
+			now += d
+		case "step":
+			p.Progress(int64(number(words[1])))
+		case "host":
+			var ranks []int
+			free := words[len(words)-1] == "free"
+			for _, w := range words[2:] {
+				if w != "free" {
+					ranks = append(ranks, number(w))
+				}
+			}
+			v := p.HostFailed(now, words[1], ranks, free)
+			if fmt.Fprintln(&out, v.Text); v.Exclude != "" {
+				fmt.Fprintln(&out, "exclude", v.Exclude)
+			}
+		case "resize":
+			p.Resize(number(words[1]), number(words[2]))
+		case "fail":
+			fmt.Fprintln(&out, p.Failed(now, number(words[1]), len(words) > 2).Text)
+		}
+	}
+	golden.Check(t, "restarts.txt", out.String())
+}

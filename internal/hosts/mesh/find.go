@@ -1,0 +1,352 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
+	"github.com/libp2p/go-libp2p/p2p/discovery/mdns"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/wdlrun/wdlrun/internal/hosts/agent"
+)
+
+const (
+	// findEvery is the interval at which the roster and the connections are checked.
+	findEvery = time.Second
+
+	// minWait and maxWait are the limits of the time between two attempts to reach a
+	// machine.
+	minWait = time.Second
+	maxWait = 30 * time.Second
+
+	// maxDials is the maximum number of concurrent attempts.
+	maxDials = 16
+)
+
+// known is the state of a machine on the roster.
+type known struct {
+	bootstrap []string       // HOST:PORT, resolved at each attempt
+	addrs     []ma.Multiaddr // from mDNS and other agents, the newest first
+	host      string         // at the last connection
+	fault     string         // of the last attempt
+	wait      time.Duration  // after the next failed attempt
+	next      time.Time      // of the next attempt
+	dialing   bool
+}
+
+// book has the state of each machine.
+type book struct {
+	mu sync.Mutex
+	of map[peer.ID]*known
+}
+
+func newBook() *book { return &book{of: map[peer.ID]*known{}} }
+
+// with calls f with the state of a machine.
+func (b *book) with(id peer.ID, f func(*known)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := b.of[id]
+	if k == nil {
+		k = &known{wait: minWait}
+		b.of[id] = k
+	}
+	f(k)
+}
+
+// add adds addresses of a machine. If one is new, the machine is tried at once.
+func (b *book) add(id peer.ID, addrs []ma.Multiaddr) {
+	b.with(id, func(k *known) {
+		for _, a := range addrs {
+			if _, err := manet.ToNetAddr(a); err == nil && !slices.ContainsFunc(k.addrs, a.Equal) {
+				k.addrs = slices.Insert(k.addrs, 0, a)
+				k.addrs = k.addrs[:min(len(k.addrs), agent.MaxAddrs)]
+				k.next, k.wait = time.Time{}, minWait
+			}
+		}
+	})
+}
+
+// keep removes the machines that are not on the roster.
+func (b *book) keep(r agent.Roster) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id := range b.of {
+		if !r.Has(id) {
+			delete(b.of, id)
+		}
+	}
+}
+
+// addBootstrap parses Config.Bootstrap.
+func (m *Mesh) addBootstrap() error {
+	for _, text := range m.cfg.Bootstrap {
+		machine, addr, ok := strings.Cut(text, "@")
+		host, _, err := splitPort(addr)
+		if !ok || err != nil || host == "" {
+			return fmt.Errorf("agent: -bootstrap %q: give MACHINE@HOST:PORT, with the name or the peer ID of a machine on the roster", text)
+		}
+		e, ok := m.gate.current().Find(machine)
+		if !ok {
+			return fmt.Errorf("agent: -bootstrap %q: %s is not on the roster; try: wdlrun agent allow ID -name NAME", text, machine)
+		}
+		m.book.with(e.ID, func(k *known) { k.bootstrap = append(k.bootstrap, addr) })
+	}
+	return nil
+}
+
+// find keeps a connection to each machine on the roster, until ctx ends.
+func (m *Mesh) find(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	m.swarm.Notify(&network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
+		id := c.RemotePeer()
+		go m.exchange(ctx, id)
+	}})
+	announcer := announcer{m: m}
+	defer announcer.close()
+	slots := make(chan struct{}, maxDials)
+	stamp := ""
+	for {
+		stamp = m.reload(stamp)
+		announcer.start()
+		alone := false
+		for _, e := range m.gate.current() {
+			if e.ID == m.id || m.connected(e.ID) {
+				continue
+			}
+			alone = true
+			if m.due(e.ID) {
+				all.Go(func() {
+					slots <- struct{}{}
+					defer func() { <-slots }()
+					m.dial(ctx, e.ID)
+				})
+			}
+		}
+		if peers := m.swarm.Peers(); alone && len(peers) > 0 {
+			id := peers[rand.IntN(len(peers))]
+			all.Go(func() { m.exchange(ctx, id) })
+		}
+		select {
+		case <-time.After(m.every):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *Mesh) connected(id peer.ID) bool { return m.swarm.Connectedness(id) == network.Connected }
+
+// reload reads the roster if its file has changed, and disconnects machines that are no
+// longer on it.
+func (m *Mesh) reload(stamp string) string {
+	now := ""
+	if info, err := os.Stat(filepath.Join(m.cfg.Folder, agent.RosterFile)); err == nil {
+		now = fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+	}
+	if now == stamp {
+		return stamp
+	}
+	roster, err := agent.LoadRoster(m.cfg.Folder)
+	if err != nil {
+		m.cfg.Log("the previous roster stays in use: %s", strings.TrimPrefix(err.Error(), "agent: "))
+		return now
+	}
+	m.gate.set(roster)
+	m.book.keep(roster)
+	for _, id := range m.swarm.Peers() {
+		if !roster.Has(id) {
+			m.swarm.ClosePeer(id)
+		}
+	}
+	return now
+}
+
+// due reports whether it is time to dial a machine, and reserves the attempt for the
+// caller.
+func (m *Mesh) due(id peer.ID) (due bool) {
+	m.book.with(id, func(k *known) {
+		due = !k.dialing && !time.Now().Before(k.next)
+		k.dialing = k.dialing || due
+	})
+	return due
+}
+
+// dial tries to reach a machine.
+func (m *Mesh) dial(ctx context.Context, id peer.ID) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
+	defer cancel()
+	var addrs []ma.Multiaddr
+	var names []string
+	m.book.with(id, func(k *known) { addrs, names = slices.Clone(k.addrs), slices.Clone(k.bootstrap) })
+	var err error
+	for _, n := range names {
+		more, bad := multiaddrs(n)
+		addrs, err = append(addrs, more...), errors.Join(err, bad)
+	}
+	if len(addrs) > 0 {
+		m.swarm.Peerstore().ClearAddrs(id)
+		m.swarm.Peerstore().AddAddrs(id, addrs, peerstore.TempAddrTTL)
+		m.swarm.Backoff().Clear(id)
+		_, err = m.swarm.DialPeer(ctx, id)
+	} else if err == nil {
+		err = errors.New("its address is unknown: start its agent in the same local network, or give -bootstrap here")
+	}
+	m.book.with(id, func(k *known) {
+		k.dialing = false
+		if err != nil {
+			k.fault = causeOf(err)
+		}
+		k.next = time.Now().Add(k.wait)
+		k.wait = min(2*k.wait, maxWait) // until an exchange succeeds
+	})
+}
+
+// causeOf returns why a machine could not be reached, and what to try, in one line.
+func causeOf(err error) string {
+	var all *swarm.DialError
+	if !errors.As(err, &all) || len(all.DialErrors) == 0 {
+		return err.Error()
+	}
+	var causes []string
+	for _, d := range all.DialErrors {
+		cause := d.Cause.Error()
+		cause = cause[strings.LastIndex(cause, ": ")+1:]
+		causes = append(causes, hostPort(d.Address)+": "+strings.TrimSpace(cause))
+	}
+	const most = 3
+	if n := len(causes) - most; n > 0 {
+		causes = append(causes[:most], fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(causes, ", ") + startThere
+}
+
+// exchange asks a machine to describe itself and the addresses that it knows, and sends
+// those known here.
+func (m *Mesh) exchange(ctx context.Context, id peer.ID) (agent.Machine, error) {
+	a, err := m.askStatus(ctx, id)
+	if err == nil && len(a.Machines) != 1 {
+		err = errors.New("its agent did not describe itself")
+	}
+	if err != nil {
+		err = m.unanswered(err)
+		m.book.with(id, func(k *known) { k.fault = err.Error() })
+		return agent.Machine{}, err
+	}
+	m.learn(a.Peers)
+	m.book.with(id, func(k *known) { k.fault, k.wait, k.host = "", minWait, a.Machines[0].Host })
+	return a.Machines[0], nil
+}
+
+// startThere is the advice for a machine that cannot be reached.
+const startThere = "; on that machine, try: wdlrun agent"
+
+// closed are the errors by which a connection may end that the other machine has closed:
+// which of them is returned depends on what this machine was doing.
+var closed = []error{network.ErrNoConn, network.ErrReset, io.EOF, syscall.ECONNRESET, syscall.EPIPE}
+
+// unanswered explains why a machine did not answer a request. An agent closes the
+// connection to a peer that is not on its roster as soon as it knows the peer.
+func (m *Mesh) unanswered(err error) error {
+	is := func(cause error) bool { return errors.Is(err, cause) }
+	switch {
+	case is(os.ErrDeadlineExceeded), is(context.DeadlineExceeded):
+		return errors.New("its agent did not answer: it may be stopped or overloaded" + startThere)
+	case slices.ContainsFunc(closed, is):
+		return fmt.Errorf("its agent closed the connection: this machine may not be on its roster; on that machine, try: wdlrun agent allow %s", m.id)
+	}
+	return fmt.Errorf("its agent did not answer: %w; on that machine, try: wdlrun agent list", err)
+}
+
+// learn adds the addresses of machines on the roster.
+func (m *Mesh) learn(peers []agent.Peer) {
+	roster := m.gate.current()
+	for _, p := range peers {
+		id, err := peer.Decode(p.ID)
+		if err != nil || id == m.id || !roster.Has(id) {
+			continue
+		}
+		var addrs []ma.Multiaddr
+		for _, text := range p.Addrs[:min(len(p.Addrs), agent.MaxAddrs)] {
+			if a, err := ma.NewMultiaddr(text); err == nil {
+				addrs = append(addrs, a)
+			}
+		}
+		m.book.add(id, addrs)
+	}
+}
+
+// peers returns this machine and those that it knows, with their addresses.
+func (m *Mesh) peers() []agent.Peer {
+	all := []agent.Peer{{ID: m.id.String(), Addrs: texts(m.addrs())}}
+	m.book.mu.Lock()
+	defer m.book.mu.Unlock()
+	for id, k := range m.book.of {
+		if len(k.addrs) > 0 {
+			all = append(all, agent.Peer{ID: id.String(), Addrs: texts(k.addrs)})
+		}
+	}
+	return all
+}
+
+func texts(addrs []ma.Multiaddr) (all []string) {
+	for _, a := range addrs {
+		all = append(all, a.String())
+	}
+	return all
+}
+
+// HandlePeerFound implements mdns.Notifee.
+func (m *Mesh) HandlePeerFound(p peer.AddrInfo) {
+	if p.ID != m.id && m.gate.admits(p.ID) {
+		m.book.add(p.ID, p.Addrs[:min(len(p.Addrs), agent.MaxAddrs)])
+	}
+}
+
+// announcer announces an agent by mDNS, as soon as the machine has a network.
+type announcer struct {
+	host.Host // mostly unused by mDNS
+	m         *Mesh
+	service   mdns.Service
+	tried     time.Time
+}
+
+func (a *announcer) ID() peer.ID              { return a.m.id }
+func (a *announcer) Network() network.Network { return a.m.swarm }
+
+// start starts mDNS, unless it runs or has failed recently.
+func (a *announcer) start() {
+	if !a.m.cfg.MDNS || a.service != nil || a.m.cfg.Listen == Nowhere || time.Since(a.tried) < maxWait {
+		return
+	}
+	s := mdns.NewMdnsService(a, "_wdlrun._udp", a.m)
+	if err := s.Start(); err == nil {
+		a.service = s
+	} else if a.tried.IsZero() {
+		a.m.cfg.Log("mDNS cannot be used yet: %v; it is tried every %v; -bootstrap names machines too", err, maxWait)
+	}
+	a.tried = time.Now()
+}
+
+func (a *announcer) close() {
+	if a.service != nil {
+		a.service.Close()
+	}
+}

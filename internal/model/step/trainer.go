@@ -1,0 +1,293 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Trainer takes synchronous steps of one model with the other ranks of its group. All ranks
+// call Step and Evaluate in the same order. Their batches may have different sizes or be
+// empty. After every step all ranks hold the same dense parameters, bit for bit, and each
+// row of a table has been updated once, by its owner. By default a step waits for all ranks
+// and has one slot for each; InSlots, Tolerate or Replay change this before the first step.
+// Close ends its threads and frees its tables.
+type Trainer struct {
+	comm       *collective.Comm
+	rec        *trace.Recorder
+	model      *model
+	clip       float64
+	scaled     bool                        // learning rates grow with the batch
+	image      func() (*model, error)      // makes another model over the same store
+	late       *model                      // the image if a device computes it; else nil
+	tally      []metrics.Counter           // by label
+	unknown    []int64                     // by feature: values of the last evaluation whose keys had no row
+	norm       []float64                   // one number, for the norm of the sharded gradients
+	ahead      bool                        // the next batch is prepared during compute, or announced so that tiers read ahead
+	first      int64                       // number of steps before this job
+	replicated struct{ rows, times int64 } // rows of replicated tables; how often they were copied
+
+	mode     mode
+	coming   Input
+	prepared *work // work of the prepared batch; nil: none
+
+	copies bool        // another rank keeps a copy of this rank's shards
+	ready  sparse.Step // last step whose data are complete here; other ranks may not have taken it
+}
+
+// Tables is the initial state of the tables of a new trainer. In the zero value they are
+// empty, tables with strategy auto are partitioned by rows, and ranks own equal ranges of
+// shards.
+type Tables struct {
+	Strategies map[string]sparse.Strategy // by name, for tables whose strategy is auto
+	Owner      []int32                    // rank by shard
+	Start      float64                    // initial logit of the first label
+	Left       *Left                      // the tables of a trainer whose group was lost; Heal must follow
+}
+
+// Able returns an error if this machine cannot train with a filled configuration.
+func Able(c *config.Config) error {
+	if !c.Train.BF16OnCPU() {
+		return nil
+	}
+	if err := f32.NoBF16(); err != nil {
+		return fmt.Errorf("train.precision: bf16 would be slower than fp32 on this machine: %w: use fp32", err)
+	}
+	return nil
+}
+
+// NewTrainer builds the model of a layout. The transport of the group must have two
+// channels; the second is used during the computation. c must be filled.
+func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l layout.Layout, begin Tables) (*Trainer, error) {
+	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, scaled: c.Train.Scaling != "none", unknown: make([]int64, len(l.Features)), norm: make([]float64, 1)}
+	if err := Able(c); err != nil {
+		return nil, err
+	}
+	store, err := openStore(comm, c, l, begin)
+	if err != nil {
+		return nil, err
+	}
+	store.Share(c.Train.Threads, func(f func(int)) { t.model.crew.each(f) })
+	if t.ahead = WorksAhead(comm); t.ahead {
+		if err := store.Pipeline().Start(comm.Channel(aheadChannel)); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
+	t.ahead = t.ahead || slices.ContainsFunc(l.Tiers, func(x config.Tier) bool { return x != config.Tier{} })
+	var rejected error
+	window := func(n int) []float32 {
+		// If ranks share memory, the allreduce reads gradients in place.
+		rec.Enter(trace.Wait)
+		grads, err := collective.Alloc[float32](comm, n)
+		rec.Enter(trace.Build)
+		if err != nil {
+			rejected, grads = err, make([]float32, n)
+		}
+		return grads
+	}
+	if t.model, err = newModel(c, l, store, begin.Start, window, t.reduce); err != nil {
+		return nil, err
+	}
+	t.model.sums = newBuckets(comm, t.model.arena, c, l)
+	if by := t.model.distinct.layer; by != nil && t.model.sums.work != nil {
+		by.Stops = t.model.sums.stops(t.model.arena)
+	}
+	for _, l := range t.model.labels {
+		t.tally = append(t.tally, metrics.NewCounter(l))
+	}
+	t.image = func() (*model, error) { return newModel(c, l, store, 0, nil, nil) }
+	t.mode = newWaiting(t, 1, t.model.lookup)
+	return t, rejected
+}
+
+// openStore opens the tables.
+func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin Tables) (*sparse.Store, error) {
+	if left := begin.Left; left != nil {
+		return left.store, left.store.Replica().Rejoin(comm)
+	}
+	cfg := sparse.Config{
+		Tables: slices.Clone(l.Tables), Seed: c.Train.Seed, Shards: layout.Shards,
+	}
+	for i, name := range l.Asked {
+		t := &cfg.Tables[i]
+		if how, auto := layout.Strategy(name); !auto {
+			t.Strategy = how
+		} else {
+			t.Strategy = begin.Strategies[t.Name]
+		}
+	}
+	store, err := sparse.Open(comm, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if begin.Owner != nil && !slices.Equal(begin.Owner, store.Shards().Owner()) {
+		err = store.Shards().Place(begin.Owner)
+	}
+	for i, tier := range l.Tiers {
+		if tier != (config.Tier{}) && err == nil {
+			err = store.Files().OpenTier(i, tier.Dir, tier.Memory<<20)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// WorksAhead reports whether batches are prepared and pushed during the computation, which
+// is done if ranks are connected by links. If all ranks share memory, the same cores would
+// move the rows, and nothing is saved: on 2 cores with np 2, workload w1 takes 21.3 ms per
+// step either way (bench step). docs/benchmarks.md shows the gain over links.
+func WorksAhead(comm *collective.Comm) bool {
+	shape := comm.Shape()
+	return comm.Size() > 1 && (!shape.Windows || shape.Hosts > 1)
+}
+
+// Close ends the trainer's threads and frees the memory of its tables. No goroutine may
+// use it afterwards.
+func (t *Trainer) Close() error {
+	if err := errors.Join(t.late.close(), t.model.close(), t.model.store.Close()); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	return nil
+}
+
+// Spent returns the time that this rank has spent in the parts of compute since NewTrainer.
+func (t *Trainer) Spent() Spent { return t.model.workers[0].spent }
+
+// SimulateDelay makes compute sleep after each chunk of a step for the time that f returns. took is
+// the time of the chunk. It models slow machines. Call it before the first step.
+func (t *Trainer) SimulateDelay(f func(step int64, took time.Duration) time.Duration) {
+	t.model.hold = f
+}
+
+// SimulatePace makes compute reach each place of a step at the time that f returns, counted from
+// the beginning of compute. It models a machine if, unlike with SimulateDelay, the time that remains
+// at each place matters. Call it before the first step.
+func (t *Trainer) SimulatePace(f func(Progress) time.Duration) { t.model.pace = f }
+
+// Buckets returns the number of dense gradients in each bucket, in the order in which
+// backward finishes them, and the total time of their sums that ran during compute.
+func (t *Trainer) Buckets() (floats []int, hidden time.Duration) {
+	s := t.model.sums
+	for i, from := range s.bounds[1:] {
+		floats = append(floats, s.bounds[i]-from)
+	}
+	return floats, s.took
+}
+
+// Store returns the tables. They must not be used during a step.
+func (t *Trainer) Store() *sparse.Store { return t.model.store }
+
+// Copies returns the number of replicated rows on every rank after the last copy, and the
+// number of copies in this job.
+func (t *Trainer) Copies() (rows, times int64) { return t.replicated.rows, t.replicated.times }
+
+// Traffic returns the counters of this rank's share of the tables.
+func (t *Trainer) Traffic() sparse.Counters { return t.model.store.Counters() }
+
+// FLOP returns the floating-point operations per sample in matrix products: for each
+// weight, two forward and four backward.
+func (t *Trainer) FLOP() (n int64) {
+	for _, p := range t.model.arena.Params() {
+		if p.Decay { // weights, not biases
+			n += 6 * int64(p.Rows) * int64(p.Cols) * int64(max(p.Uses, 1))
+		}
+	}
+	return n
+}
+
+// Saved returns the operations counted by FLOP that this rank did not execute: those saved
+// by distinct rows, and those saved by zeros in the products of each layer.
+func (t *Trainer) Saved() (spared int64, zeros []dense.Zeros) {
+	zeros = t.model.workers[0].arena.Zeros()
+	for _, w := range t.model.workers[1:] {
+		for i, z := range w.arena.Zeros() {
+			zeros[i].Add(z)
+		}
+	}
+	return t.model.distinct.spared, zeros
+}
+
+// Parameters returns the number of dense parameters.
+func (t *Trainer) Parameters() int { return len(t.model.arena.Grads()) - len(t.model.arena.Tail()) }
+
+// reduce sums the statistics of batch normalisation over the ranks.
+func (t *Trainer) reduce(x []float32) error {
+	if t.model.alone {
+		return nil
+	}
+	t.rec.Enter(trace.Sync)
+	if t.comm.Size() > 1 {
+		t.rec.Count(4*int64(len(x)), 0)
+	}
+	err := collective.AllReduce(t.comm, x, collective.Sum)
+	t.rec.Enter(trace.Compute)
+	return err
+}
+
+// Logits returns the logits of the first label for the last batch of Step or Evaluate. They
+// are valid until the next call.
+func (t *Trainer) Logits() []float32 { return t.LogitsOf(0) }
+
+// LogitsOf returns the logits of another label.
+func (t *Trainer) LogitsOf(label int) []float32 { return t.model.of(t.model.logit, label) }
+
+// Evaluate computes the metrics of the batches that next returns; nil ends them. Every rank
+// must return the same number of batches, which may be empty. Parameters and tables do not
+// change.
+func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics, error) {
+	if _, err := t.parameters(); err != nil {
+		return metrics.Metrics{}, err
+	}
+	for _, tally := range t.tally {
+		tally.Reset()
+	}
+	clear(t.unknown)
+	for {
+		b, err := next()
+		if err != nil {
+			return metrics.Metrics{}, err
+		}
+		t.rec.Enter(trace.Wait)
+		if b == nil {
+			if err := collective.AllReduce(t.comm, t.unknown, collective.Sum); err != nil {
+				return metrics.Metrics{}, err
+			}
+			return t.reduceTallies()
+		}
+		if err := t.model.pull(b, false); err != nil {
+			return metrics.Metrics{}, err
+		}
+		t.rec.Enter(trace.Eval)
+		loss, err := t.model.compute(b, 0, false)
+		if err != nil {
+			return metrics.Metrics{}, err
+		}
+		if !finite(loss) {
+			return metrics.Metrics{}, fmt.Errorf("evaluation: the loss is %v: %w", loss, t.model.nonFinite(b))
+		}
+		for i, tally := range t.tally {
+			tally.Add(t.model.of(t.model.logit, i), t.model.labelsOf(i), t.model.weight)
+		}
+		for f := range t.unknown {
+			t.unknown[f] += t.model.lookup.Unknown(f)
+		}
+	}
+}
+
+// Unknown returns, by feature, how many values of the last Evaluate had keys that no step
+// has trained, summed over all ranks. They were read as zeros. The caller must not modify
+// the slice.
+func (t *Trainer) Unknown() []int64 { return t.unknown }

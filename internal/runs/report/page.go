@@ -1,0 +1,308 @@
+package report
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/model/plan"
+	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/runs/timeline"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+)
+
+//go:embed *.html
+var texts embed.FS
+
+// pages are parsed when the first is written, not in every process of wdlrun.
+var pages = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(texts, "*.html")) })
+
+// MaxRuns is the maximum number of runs of one report.
+const MaxRuns = 32
+
+// runView is the data of a run for the template.
+type runView struct {
+	*runs.Run
+	Color  int
+	Dashed bool
+	Best   bool
+	Split  template.HTML
+	Waits  string // which ranks waited for which
+	Tables []runs.Table
+	More   int // number of tables not shown
+	split  *timeline.Analysis
+}
+
+// pageView is the data of the page for the template.
+type pageView struct {
+	Title   string
+	Made    string
+	Verdict []string
+	Runs    []*runView
+	Differ  []string
+	Follow  []string // further settings that differ
+	Charts  []template.HTML
+	Several bool
+
+	Warnings []*warning
+}
+
+// maxDiffering is the number of settings shown at first.
+const maxDiffering = 12
+
+// maxText is the number of characters shown of a command and of a list of hosts.
+const maxText = 500
+
+// maxTables is the maximum number of tables shown of a run, the largest ones.
+const maxTables = 40
+
+// Write reads run directories and writes the page. now is the date on the page.
+func Write(w io.Writer, dirs []string, now time.Time) error {
+	if len(dirs) == 0 || len(dirs) > MaxRuns {
+		return fmt.Errorf("report: %d run directories: give 1 to %d", len(dirs), MaxRuns)
+	}
+	v := pageView{Made: now.Format("2006-01-02 15:04"), Several: len(dirs) > 1}
+	var all []*runs.Summary
+	for i, dir := range dirs {
+		r, err := runs.Read(dir)
+		if err != nil {
+			return err
+		}
+		all = append(all, &r.Summary)
+		v.Runs = append(v.Runs, view(r, i))
+	}
+	v.Title = "wdlrun: " + all[0].Name
+	if v.Several {
+		v.Title = fmt.Sprintf("wdlrun: %d runs", len(all))
+		v.Differ = runs.Differing(all)
+		n := min(len(v.Differ), maxDiffering)
+		v.Differ, v.Follow = v.Differ[:n], v.Differ[n:]
+	}
+	v.Warnings = warnings(v.Runs)
+	v.Verdict = verdict(v.Runs, v.Warnings)
+	v.Charts = charts(v.Runs)
+	return pages().ExecuteTemplate(w, "page.html", v)
+}
+
+func view(r *runs.Run, i int) *runView {
+	v := &runView{Run: r, Color: i % colors, Dashed: i/colors%2 == 1}
+	if found, _ := filepath.Glob(filepath.Join(escaped(r.Dir), timeline.Pattern)); len(found) > 0 {
+		if t, err := timeline.Open(r.Dir); err != nil {
+			r.Faults = append(r.Faults, err.Error())
+		} else {
+			a := t.Analyse()
+			v.split, v.Split, v.Waits = &a, split(&a), a.Verdict()
+			r.Faults = append(r.Faults, a.Faults...)
+		}
+	}
+	if r.Result != nil {
+		v.Tables = slices.Clone(r.Result.Tables)
+		slices.SortStableFunc(v.Tables, func(a, b runs.Table) int { return int(max(-1, min(1, b.Bytes-a.Bytes))) })
+		v.More = max(0, len(v.Tables)-maxTables)
+		v.Tables = v.Tables[:len(v.Tables)-v.More]
+	}
+	return v
+}
+
+// escaped returns a directory name with pattern characters escaped.
+func escaped(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+// verdict returns the main results.
+func verdict(all []*runView, found []*warning) (lines []string) {
+	if len(all) == 1 {
+		r := all[0]
+		lines = append(lines, fmt.Sprintf("%s: %s after %d steps%s", r.State, quality(r.Run), r.Step, taking(r.Run)))
+	} else if best, second, by := ranking(all); best != nil {
+		best.Best = true
+		lines = append(lines, fmt.Sprintf("%s is the best by %s: %s", best.Name, by, quality(best.Run)))
+		if second != nil {
+			lines = append(lines, fmt.Sprintf("next is %s: %s%s", second.Name, quality(second.Run), apart(best.Run, second.Run)))
+		}
+	} else {
+		lines = append(lines, "no run has comparable metrics, so there is no best run")
+	}
+	if n := len(found); n > 0 {
+		lines = append(lines, plural.Of(n, "warning")+", see below")
+	}
+	if len(all) == 1 && all[0].Waits != "" {
+		lines = append(lines, all[0].Waits)
+	}
+	return lines
+}
+
+// quality summarises the evaluation of a run.
+func quality(r *runs.Run) string {
+	m, of := r.Evaluation()
+	if m == nil {
+		return "not evaluated"
+	}
+	var parts []string
+	for _, x := range []struct {
+		name string
+		v    *float64
+	}{{"AUC", m.AUC}, {"log-loss", m.LogLoss}, {"RMSE", m.RMSE}} {
+		if x.v != nil {
+			parts = append(parts, fmt.Sprintf("%s %.4f", x.name, *x.v))
+		}
+	}
+	return of + " " + strings.Join(parts, ", ")
+}
+
+func taking(r *runs.Run) string {
+	if !finite(r.Seconds) {
+		return ""
+	}
+	return fmt.Sprintf(" in %.1f s", r.Seconds)
+}
+
+// apart lists up to four settings in which two runs differ.
+func apart(a, b *runs.Run) string {
+	keys := runs.Differing([]*runs.Summary{&a.Summary, &b.Summary})
+	var parts []string
+	for _, key := range keys[:min(len(keys), 4)] {
+		parts = append(parts, fmt.Sprintf("%s %s, not %s", key, or(b.Config.Of(key)), or(a.Config.Of(key))))
+	}
+	switch {
+	case len(keys) == 0:
+		return ", with the same settings"
+	case len(keys) > len(parts):
+		parts = append(parts, fmt.Sprintf("%d more", len(keys)-len(parts)))
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
+}
+
+func or(value string) string {
+	if value == "" {
+		return "unset"
+	}
+	return value
+}
+
+// ranking returns the two best runs by AUC, or by loss if one of them has no AUC, on the
+// kind of data on which most runs were evaluated.
+func ranking(all []*runView) (best, second *runView, by string) {
+	count := map[string]int{}
+	for _, r := range all {
+		if _, of := r.Evaluation(); of != "" {
+			count[of]++
+		}
+	}
+	kind := "test"
+	if count["valid"] > count["test"] {
+		kind = "valid"
+	}
+	some := slices.DeleteFunc(slices.Clone(all), func(r *runView) bool { _, of := r.Evaluation(); return of != kind })
+	name, sign := "auc", -1.0
+	if slices.ContainsFunc(some, func(r *runView) bool { return !finite(r.Number("auc")) }) {
+		name, sign = "logloss", 1
+	}
+	some = slices.DeleteFunc(some, func(r *runView) bool { return !finite(r.Number(name)) })
+	slices.SortStableFunc(some, func(a, b *runView) int {
+		d := float64(sign*a.Number(name)) - float64(sign*b.Number(name))
+		return int(max(-1, min(1, math.Copysign(math.Ceil(math.Abs(d)), d))))
+	})
+	by = map[string]string{"auc": "AUC", "logloss": "log-loss"}[name] + " of the " + kind + " data"
+	switch len(some) {
+	case 0:
+		return nil, nil, ""
+	case 1:
+		return some[0], nil, by
+	}
+	return some[0], some[1], by
+}
+
+// charts draws the curves of all runs.
+func charts(all []*runView) (out []template.HTML) {
+	var loss, speed, validLoss, validAUC []curve
+	for i, r := range all {
+		x, y, s := series(r.Train)
+		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: y, Faint: true})
+		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: smooth(y, max(1, min(len(y)/20, 200)))})
+		speed = append(speed, curve{Name: r.Name, Color: i, X: x, Y: s})
+		for k, points := range [][]runs.Point{r.Valid, r.Test} {
+			x, y, _ := series(points)
+			auc, test := make([]float64, len(y)), k == 1
+			for k, p := range points {
+				if auc[k] = math.NaN(); p.Metrics != nil {
+					auc[k] = runs.Value(p.Metrics.AUC)
+				}
+			}
+			if len(x) > 0 {
+				c := curve{Name: r.Name, Color: i, X: x, Y: y, Dots: !test, Rings: test}
+				validLoss = append(validLoss, c)
+				c.Y = auc
+				validAUC = append(validAUC, c)
+			}
+		}
+	}
+	for _, c := range []template.HTML{
+		chart("Training log-loss, of single steps and their moving mean", "samples", "log-loss", loss),
+		chart("Log-loss of evaluations"+rings(all), "samples", "log-loss", validLoss),
+		chart("AUC of evaluations"+rings(all), "samples", "AUC", validAUC),
+		chart("Mean speed since the start", "samples", "samples per second", speed),
+	} {
+		if c != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// rings explains the marks of charts with both validation and test data.
+func rings(all []*runView) string {
+	valid, test := 0, 0
+	for _, r := range all {
+		valid, test = valid+len(r.Valid), test+len(r.Test)
+	}
+	switch {
+	case valid == 0:
+		return ", test data"
+	case test == 0:
+		return ", validation data"
+	}
+	return ": dots validation data, rings test data"
+}
+
+// series returns the samples, losses and speeds of points.
+func series(points []runs.Point) (x, loss, speed []float64) {
+	for _, p := range points {
+		x, loss, speed = append(x, float64(p.Samples)), append(loss, p.LogLoss), append(speed, p.Speed)
+	}
+	return x, loss, speed
+}
+
+// Metric formats a metric, "" if it is missing.
+func (v *runView) Metric(name, format string) string {
+	x := v.Number(name)
+	if !finite(x) {
+		return ""
+	}
+	return fmt.Sprintf(format, x)
+}
+
+// Bytes formats a number of bytes.
+func (*runView) Bytes(n int64) string { return plan.Bytes(n) }
+
+// Of returns the data on which the metrics of the run were computed.
+func (v *runView) Of() string {
+	_, of := v.Evaluation()
+	return of
+}
+
+// Command returns the command of the run, Version the program's version, and Hosts the names
+// of the hosts, all cut to maxText.
+func (v *runView) Command() string { return clipped(strings.Join(v.About.Command, " "), maxText) }
+func (v *runView) Version() string { return clipped(v.About.Version, maxText) }
+func (v *runView) Hosts() string {
+	all := slices.Compact(slices.Sorted(slices.Values(v.About.Hosts)))
+	return clipped(strings.Join(all, ", "), maxText)
+}

@@ -1,0 +1,178 @@
+package tensorboard
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+)
+
+// maxRanks is the maximum number of ranks that get a folder.
+const maxRanks = 256
+
+// Writer writes the event files of one training: points into DIR/train, DIR/valid and
+// DIR/test, the times of ranks into DIR/rank-N and hyperparameters into DIR. A file is
+// created by its first event.
+//
+// A Writer of New writes each event at once, as a whole. A reader of the growing file sees
+// at most one cut event at its end, which the length or the checksum shows.
+type Writer struct {
+	dir     string
+	began   time.Time
+	first   int64 // first step of the files
+	replace bool
+	graph   []byte // of the first event of DIR/train; nil: none
+	files   map[string]*file
+	order   []*file
+}
+
+// New returns a Writer for a training that begins now with step first. The files have new
+// names. TensorBoard discards events of the older files of a folder from step first on, as
+// a resumed training repeats them.
+func New(dir string, now time.Time, first int64) *Writer {
+	return &Writer{dir: dir, began: now, first: first, files: map[string]*file{}}
+}
+
+// Write writes the event files of a run into DIR/NAME, and the settings of keys as
+// hyperparameters. It returns their paths. Files of the same run are replaced.
+func Write(dir string, r *runs.Run, keys []string) (paths []string, err error) {
+	w := &Writer{dir: filepath.Join(dir, r.Name), began: r.Began, replace: true, files: map[string]*file{}}
+	if b, err := regular.ReadFile(filepath.Join(r.Dir, save.FileConfig), config.MaxBytes); err == nil {
+		w.Model(b)
+	}
+	err = w.follow(r, keys)
+	for _, f := range w.order {
+		paths = append(paths, f.path)
+	}
+	return paths, errors.Join(err, w.Close())
+}
+
+func (w *Writer) follow(r *runs.Run, keys []string) error {
+	for _, s := range []struct {
+		name   string
+		points []runs.Point
+	}{{runs.Train, r.Train}, {runs.Valid, r.Valid}, {runs.Test, r.Test}} {
+		for i := range s.points {
+			if err := w.Point(s.name, &s.points[i]); err != nil {
+				return err
+			}
+		}
+	}
+	all := r.Distributions()
+	for i := range all {
+		if err := w.Distributions(&all[i]); err != nil {
+			return err
+		}
+	}
+	times := r.RankTimes()
+	for i := range times {
+		if err := w.Ranks(&times[i]); err != nil {
+			return err
+		}
+	}
+	if err := w.Begin(&r.Config, keys, r.Began); err != nil {
+		return err
+	}
+	if r.State == runs.Running {
+		return nil
+	}
+	at := r.Began
+	if !math.IsNaN(r.Seconds) {
+		at = at.Add(time.Duration(float64(r.Seconds * float64(time.Second))))
+	}
+	return w.End(r.State == runs.Finished || r.State == runs.Stopped, at)
+}
+
+// Model sets the configuration of the training, whose model TensorBoard draws as a graph. A
+// configuration that cannot be parsed gives none.
+func (w *Writer) Model(yaml []byte) {
+	if c, err := config.ParseSaved(save.FileConfig, yaml); err == nil {
+		c.Fill()
+		w.graph = graphOf(c)
+	}
+}
+
+// in returns the file of a folder.
+func (w *Writer) in(folder string) (*file, error) {
+	f := w.files[folder]
+	if f != nil {
+		return f, nil
+	}
+	f, err := create(filepath.Join(w.dir, folder), w.began, w.replace)
+	if err != nil {
+		return nil, err
+	}
+	w.files[folder], w.order = f, append(w.order, f)
+	if w.first > 0 && folder != "" { // hyperparameters have no step
+		start := protowire.AppendVarint(protowire.AppendTag(nil, sessionStatus, protowire.VarintType), sessionStart)
+		err = f.event(w.began, w.first, eventSession, start)
+	}
+	if folder == runs.Train && w.graph != nil && err == nil {
+		err = f.append(message(wallTime(nil, w.began), eventGraph, w.graph))
+	}
+	return f, err
+}
+
+// Point appends a point of the series runs.Train, Valid or Test.
+func (w *Writer) Point(series string, p *runs.Point) error {
+	f, err := w.in(series)
+	if err != nil {
+		return err
+	}
+	all := []scalar{
+		{"logloss", p.LogLoss}, {"epoch", float64(p.Epoch)}, {"samples", float64(p.Samples)},
+		{"rate", p.Rate}, {"samples_per_second", p.Speed},
+	}
+	for _, c := range runs.Columns() {
+		if c.Name != all[0].tag { // every point has it
+			all = append(all, scalar{c.Name, c.Value(p.Metrics)})
+		}
+	}
+	return f.add(p.Time, p.Step, all...)
+}
+
+// Distributions appends the histograms and curves of an evaluation of validation data.
+func (w *Writer) Distributions(d *metrics.Distributions) error {
+	f, err := w.in(runs.Valid)
+	if err != nil {
+		return err
+	}
+	return f.distribution(d)
+}
+
+// Ranks appends the times of the ranks.
+func (w *Writer) Ranks(t *runs.RankTimes) error {
+	waiting := t.Waiting()
+	for rank := range t.Ranks[:min(len(t.Ranks), maxRanks)] {
+		f, err := w.in(fmt.Sprintf("rank-%d", rank))
+		if err != nil {
+			return err
+		}
+		all := []scalar{{"step_seconds", t.Seconds(rank)}, {"waiting_seconds", waiting[rank]}}
+		for i, name := range t.Phases {
+			all = append(all, scalar{"phase_seconds/" + name, t.Ranks[rank][i]})
+		}
+		if err := f.add(t.Time, t.Step, all...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close writes what is left and closes the files.
+func (w *Writer) Close() (err error) {
+	for _, f := range w.order {
+		err = errors.Join(err, f.close())
+	}
+	w.files, w.order = map[string]*file{}, nil
+	return err
+}

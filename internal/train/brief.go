@@ -1,0 +1,95 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/model/copies"
+	"github.com/wdlrun/wdlrun/internal/model/slots"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// orders is the content of rank 0's brief, except the configuration and the run directory.
+type orders struct {
+	from    *checkpoint.Checkpoint // to resume from; nil: none
+	ring    copies.Ring            // which rank holds which copy; nil without replicas
+	script  []slots.Record         // steps of the run that is repeated; nil: none
+	changed []string               // settings that affect steps and differ from the checkpoint's; on rank 0
+}
+
+// briefing makes the brief on rank 0, sends it to all ranks, and opens the checkpoint that it
+// names. adapt changes the configuration for an evaluation; nil: a training.
+func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o orders, err error) {
+	var b []byte
+	r.rec.Enter(trace.Wait)
+	if err := r.openVolumes(); err != nil {
+		return o, err
+	}
+	if r.comm.Rank() == 0 {
+		r.rec.Enter(trace.Brief)
+		d := decision{opt: &r.opt, adapt: adapt, size: r.comm.Size(), run: r}
+		brief, err := d.decide(ctx)
+		r.unlock, o.changed, o.from = d.unlock, d.changed, d.from
+		if err == nil {
+			err = (abroad{r}).ask(askNothing)
+		}
+		if err != nil {
+			return o, err
+		}
+		if brief.RunDir != "" { // announced before the broadcast: if a rank is lost during it, the next generation uses this directory
+			r.runDir = brief.RunDir
+			r.announce()
+		}
+		if b, err = json.Marshal(brief); err != nil {
+			return o, err
+		}
+	} else if o.from, err = (abroad{r}).answer(ctx); err != nil {
+		return o, err
+	}
+	r.rec.Enter(trace.Wait)
+	if b, err = collective.BroadcastBytes(r.comm, b, 0, maxBrief); err != nil {
+		return o, err
+	}
+	r.rec.Enter(trace.Brief)
+	var brief brief
+	if err := json.Unmarshal(b, &brief); err != nil {
+		return o, fmt.Errorf("brief of rank 0: %w", err)
+	}
+	r.runDir, r.opt.Tolerance, o.ring = brief.RunDir, brief.Tolerance, brief.Ring
+	parse := config.Parse
+	if r.use.Unlabelled {
+		parse = config.ParseUnlabelled
+	}
+	if r.config, err = parse("configuration of rank 0", []byte(brief.Config)); err != nil {
+		return o, err
+	}
+	r.config.Fill()
+	if err := r.split(brief.Here); err != nil {
+		return o, err
+	}
+	been, err := (abroad{r}).mergeFaults(brief.Injected, brief.Chaos != "")
+	if err != nil {
+		return o, err
+	}
+	if err := r.faults.draw(brief.Chaos, been, r.config.Train.Seed, r.comm.Rank(), r.runDir, &r.opt); err != nil {
+		return o, permanent(err)
+	}
+	if o.script, err = script(brief.Replay); err != nil {
+		return o, permanent(err)
+	}
+	if brief.From == "" {
+		o.from = nil
+		return o, nil
+	}
+	if o.from == nil || o.from.Dir() != brief.From {
+		o.from, err = checkpoint.Open(brief.From)
+	}
+	if err == nil {
+		o.from.Watch(r.shown.Advance)
+	}
+	return o, err
+}

@@ -1,0 +1,152 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/train/evaluate"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// finish restores the best epoch, evaluates the test data and writes the result.
+func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
+	if err := j.saves.wait(); err != nil {
+		return report.Result{}, err
+	}
+	if err := j.saves.saveAgain(); err != nil {
+		return report.Result{}, err
+	}
+	if err := j.saves.publisher.Finish(j.cursor.Step); err != nil {
+		return report.Result{}, err
+	}
+	res := report.Result{
+		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Samples: j.cursor.Samples,
+		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healing.healed, Uncounted: j.healing.uncounted,
+	}
+	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())
+	if s := j.cursor.Stream; s != nil && j.stream != nil {
+		res.Spans, res.Ended = s.Spans, s.Ended
+	}
+	if j.cursor.Enough {
+		res.EarlyStopped = j.cursor.Progress.Waited
+	}
+	if err := j.chooseModel(&res); err != nil {
+		return report.Result{}, err
+	}
+	var err error
+	if res.Costs, err = j.saves.saver.Costs(); err != nil {
+		return report.Result{}, err
+	}
+	if err := j.times(&res); err != nil {
+		return report.Result{}, err
+	}
+	if res.TrainUnknown, err = j.in.TrainUnknown(); err != nil {
+		return report.Result{}, err
+	}
+	if !stopped && j.in.Test != nil {
+		if err := j.evaluateTest(ctx, &res); err != nil {
+			return report.Result{}, err
+		}
+	}
+	j.rec.Enter(trace.Wait)
+	res.MovedShards = j.saves.moved
+	if err := j.report.Tables(j.trainer, j.planned, &res); err != nil {
+		return report.Result{}, err
+	}
+	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
+	if !stopped { // a training that resumes may still reach the others
+		if err := j.warnOfFaults(); err != nil {
+			return report.Result{}, err
+		}
+	}
+	if err := j.report.Leave(&res, j.volumes.Far()); err != nil {
+		return report.Result{}, err
+	}
+	return res, collective.Barrier(j.comm)
+}
+
+// warnOfFaults warns of planned faults that the job did not reach.
+func (j *job) warnOfFaults() error {
+	if len(j.faults.plan) == 0 {
+		return nil
+	}
+	s, err := readInjected(j.runDir)
+	if err != nil {
+		j.warn(fmt.Sprintf("chaos: the list of injected faults cannot be read: %v", err))
+	}
+	all, fault := (abroad{&j.run}).mergeFaults(s, true)
+	if missed := j.faults.missed(all.Been, j.cursor.Step); missed != "" && err == nil {
+		j.warn(missed)
+	}
+	return fault
+}
+
+// chooseModel restores the best epoch if early stopping chose one. It sets the checkpoint and
+// the validation metrics of the result.
+func (j *job) chooseModel(res *report.Result) error {
+	model, valid := j.cursor.Step, j.cursor.Valid
+	if res.Stopped {
+		valid = nil
+		if j.cursor.Consumed > 0 {
+			res.TrainLogLoss = j.cursor.LossSum / float64(j.cursor.Consumed)
+		}
+	} else if restored, err := j.restoreBest(); err != nil {
+		return err
+	} else if restored {
+		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
+		if j.config.Train.EvalSteps > 0 {
+			res.BestStep = model
+		}
+	}
+	if valid != nil {
+		res.Improving = j.validation.improving()
+		last := &j.validation.last
+		res.ValidOutside = last.Outside
+		last.Metrics = *valid
+		j.evaluation().WarnOfDoubts(last, "the validation data")
+		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
+	}
+	if model != j.cursor.Step || j.saves.saver.Last() == model {
+		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
+	} else if j.saves.saver.Last() > 0 {
+		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.saves.saver.Last())
+	}
+	return nil
+}
+
+// evaluateTest puts the results of the test data into res.
+func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
+	m, err := j.evaluation().Over(ctx, j.in.Test, data.All, evaluate.Pass{})
+	if err != nil {
+		return err
+	}
+	j.report.Write(report.Line{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics})
+	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
+	res.TestUnknown, res.TestOutside = m.Unknown, m.Outside
+	j.evaluation().WarnOfDoubts(&m, "the test data")
+	return nil
+}
+
+// times adds the time that each phase took on all ranks to the result.
+func (j *job) times(res *report.Result) error {
+	pace := j.in.Pace()
+	res.Input = report.InputReport{Depth: pace.Depth, Threads: pace.Threads, Bad: j.in.Bad()}
+	if j.stream != nil {
+		res.Input.Bad += j.cursor.Stream.Bad
+	}
+	if err := j.report.Times(res, pace.Work, j.in.Waited()); err != nil {
+		return err
+	}
+	if s := j.slack; s != nil {
+		res.Mode, res.Backup, res.LateSlots = j.opt.Tolerance.Mode.String(), s.steps.Backup(), j.cursor.Late
+		res.EffectiveBatch = float64(res.NewSamples) / float64(max(res.Steps-res.Since, 1))
+	}
+	return nil
+}

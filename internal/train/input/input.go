@@ -1,0 +1,195 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/volumes"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Use is the purpose of the data. The zero value is a training.
+type Use struct {
+	Evaluates  bool   // the training data is replaced by the records to evaluate
+	Predicts   bool   // an evaluation without metrics
+	Unlabelled bool   // labels are not read
+	Group      string // field by which an evaluation groups samples; "": none
+}
+
+// Schema returns the schema of a configuration for this use.
+func (u Use) Schema(c *config.Config) schema.Schema {
+	s := SchemaOf(c)
+	if u.Unlabelled {
+		s = s.Unlabelled()
+	}
+	return s
+}
+
+// SchemaOf returns the schema of a configuration.
+func SchemaOf(c *config.Config) schema.Schema {
+	return schema.Schema{Label: c.Label, Labels: c.Labels, Features: c.Features, Crosses: c.Crosses}
+}
+
+// Setup configures an Input. Open needs only Config and Use.
+type Setup struct {
+	Config  *config.Config
+	Use     Use
+	Comm    *collective.Comm
+	Rec     *trace.Recorder
+	Shown   *report.Status
+	Hosts   []string          // host of each rank; nil: unknown
+	Volumes *volumes.Volumes  // reads files of other hosts; nil: all ranks are on one host
+	Keep    bool              // keep Counts, for ranks that restart without state
+	Warn    func(line string) // prints a warning on rank 0
+	Say     func(line string) // prints a line of progress on rank 0
+}
+
+// Input is the data of a job on one rank. All ranks of a group make the same calls.
+type Input struct {
+	Setup
+	Train       *data.Dataset // nil: between the spans of a stream
+	Valid, Test *data.Dataset // nil: none
+	ValidRows   data.Select   // rows of Valid to use
+	Shares      []Share       // files of Train by host, with data.hosts: each on several hosts
+
+	Encoder *encode.Encoder
+	Encoded []byte   // the Encoder as stored in checkpoints
+	Counts  [][]byte // encoded counts of the datasets, if Keep is set
+
+	unknown []int64       // values of training data outside the vocabulary, by sparse feature
+	feed    *data.Reader  // reader of the training rows; nil: none, or readers of slots or microbatches are used
+	pace    data.Pace     // counters of the readers that have ended
+	waited  *atomic.Int64 // time in ns that Sources waited for their readers
+}
+
+// maxShare bounds the bytes that one rank sends after a scan: statistics and vocabularies.
+const maxShare = 1 << 30
+
+// Open opens the data that a configuration names. Validation rows are read from their own
+// files or held out of the training files.
+func Open(x Setup) (*Input, error) {
+	in, c := &Input{Setup: x, ValidRows: data.All, waited: new(atomic.Int64)}, x.Config
+	train := "training"
+	if x.Use.Evaluates {
+		train = "test"
+	}
+	all, err := in.union()
+	open := func(what string, list int) (d *data.Dataset) {
+		if len(lists(c)[list]) == 0 || err != nil {
+			return nil
+		}
+		by := x.Use.Schema(c)
+		if what == "training" {
+			by.HoldOut = c.Data.ValidTime + c.Data.ValidGroup // at most one of them is set
+		} else if x.Use.Evaluates {
+			by.HoldOut = x.Use.Group // read like a field that holds rows out
+		}
+		var files *record.Set
+		if files, err = all.open(list); err == nil {
+			d, err = data.OpenSet(files, by, what != "training")
+		}
+		if err != nil {
+			err = fmt.Errorf("%s data: %w", what, err)
+		}
+		return d
+	}
+	if !c.Data.Follow.On {
+		in.Train = open(train, listTrain)
+	}
+	if err == nil && in.Train != nil && !x.Use.Evaluates {
+		err = keepNegatives(in.Train, c)
+	}
+	in.Valid, in.Test = open("validation", listValid), open("test", listTest)
+	for i, d := range []*data.Dataset{in.Valid, in.Test} {
+		if file := sharedFile(in.Train, d); file != "" && in.Warn != nil {
+			key := []string{"data.valid", "data.test"}[i]
+			in.Warn(fmt.Sprintf("data.train and %s both have the file %s: metrics of records that the model was trained on are too good; remove the file from one of them", key, file))
+		}
+	}
+	if err == nil && in.Train == nil && !c.Data.Follow.On {
+		err = errors.New("training data: data.train names no file")
+	}
+	if err == nil && c.Data.ValidFraction > 0 {
+		in.Valid, in.ValidRows = in.Train, data.Valid
+		err = holdOut(in.Train, c)
+	}
+	return in, err
+}
+
+// holdOut selects the validation rows of the training data.
+func holdOut(d *data.Dataset, c *config.Config) error {
+	s := &c.Data
+	switch {
+	case s.ValidTime != "":
+		return d.HoldOutNewest(s.ValidTime, s.ValidFraction)
+	case s.ValidGroup != "":
+		return d.HoldOutGroups(s.ValidGroup, s.ValidFraction, c.Train.Seed)
+	}
+	return d.HoldOut(s.ValidFraction, c.Train.Seed)
+}
+
+// keepNegatives removes negative samples from training data, by data.negative_rate.
+func keepNegatives(d *data.Dataset, c *config.Config) error {
+	if c.Data.NegativeRate == 0 {
+		return nil
+	}
+	return d.KeepNegatives(c.Data.NegativeRate, c.Train.Seed)
+}
+
+// datasets returns the distinct datasets, the training data first.
+func (in *Input) datasets() (all []*data.Dataset) {
+	for _, d := range []*data.Dataset{in.Train, in.Valid, in.Test} {
+		if d != nil && !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Restore sets the counts of the datasets and the encoder, which another rank has sent.
+func (in *Input) Restore(counts [][]byte, encoded []byte) (err error) {
+	sets := in.datasets()
+	if len(sets) != len(counts) {
+		return fmt.Errorf("the counts of %d datasets, here are %d", len(counts), len(sets))
+	}
+	for i, d := range sets {
+		var c data.Counts
+		if err := c.Merge(counts[i]); err != nil {
+			return err
+		}
+		if err := d.Use(&c); err != nil {
+			return err
+		}
+	}
+	in.Counts, in.Encoded = counts, encoded
+	in.Encoder, err = encode.LoadEncoder(encoded)
+	return err
+}
+
+// Over returns the data of in for the new group of x.
+func (in *Input) Over(x Setup) *Input {
+	next := *in
+	next.Setup, next.feed = x, nil
+	return &next
+}
+
+// HasValid reports whether there are validation rows.
+func (in *Input) HasValid() bool { return in.Valid != nil && in.Valid.Rows(in.ValidRows) > 0 }
+
+// Bad returns the number of faulty records left out, over all data.
+func (in *Input) Bad() (n int64) {
+	for _, d := range in.datasets() {
+		bad, _ := d.Bad()
+		n += bad
+	}
+	return n
+}

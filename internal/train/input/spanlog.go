@@ -1,0 +1,124 @@
+package input
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+)
+
+// FileSpans is the file of a run directory with the spans of a stream that were read, one
+// stream.Position per line.
+const FileSpans = "spans.jsonl"
+
+// spanLog records the spans of a stream. A checkpoint holds the current span. A job that is
+// killed later and resumes takes the following spans from this log, so that it reads the same
+// spans again. An error of the log does not fail the training: without the file, spans are
+// decided again.
+type spanLog struct {
+	file *os.File
+	past []stream.Position // spans of the previous run up to the checkpoint
+	done []stream.Position // spans of the previous run after the checkpoint
+	last int64             // number of the span in the last line
+	warn func(string)
+}
+
+// maxSpanLine is the largest size of a line of the file, in bytes.
+const maxSpanLine = 1 << 28
+
+// openSpans opens the log of a run that resumes after its first n spans.
+func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
+	path := filepath.Join(dir, FileSpans)
+	all, err := ReadSpans(path)
+	if err != nil {
+		return nil, fmt.Errorf("stream: %s: %w; remove the file to divide the stream again", path, err)
+	}
+	l := &spanLog{warn: warn}
+	behind := slices.IndexFunc(all, func(at stream.Position) bool { return at.Spans > n })
+	if behind < 0 {
+		behind = len(all)
+	}
+	if l.past, l.done = all[:behind:behind], all[behind:]; len(all) > 0 {
+		l.last = all[len(all)-1].Spans
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		warn(fmt.Sprintf("the spans of the stream are not kept: %v", err))
+		return l, nil
+	}
+	l.file = f
+	return l, nil
+}
+
+// ReadSpans returns the positions in a file. It ignores an incomplete last line, written by a
+// process that was killed.
+func ReadSpans(path string) (all []stream.Position, err error) {
+	f, err := regular.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, whole := bufio.NewReader(f), int64(0)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return all, os.Truncate(path, whole)
+		}
+		var at stream.Position
+		if err := json.Unmarshal(line, &at); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(all)+1, err)
+		}
+		if err := at.Validate(); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(all)+1, err)
+		}
+		if len(all) > 0 && at.Spans != all[len(all)-1].Spans+1 || len(at.Span) == 0 || len(line) > maxSpanLine {
+			return nil, fmt.Errorf("line %d: it is of span %d with %d names", len(all)+1, at.Spans, len(at.Span))
+		}
+		all, whole = append(all, at), whole+int64(len(line))
+	}
+}
+
+// next returns the position after the span that follows the n-th, if it was decided before;
+// otherwise nil.
+func (l *spanLog) next(n int64) *stream.Position {
+	if len(l.done) == 0 || l.done[0].Spans != n+1 {
+		return nil
+	}
+	at := l.done[0]
+	l.past, l.done = append(l.past, at), l.done[1:]
+	return &at
+}
+
+// append writes the position of a span that all ranks have scanned, unless the file has it. l
+// is nil except on rank 0.
+func (l *spanLog) append(at stream.Position) {
+	if l == nil || l.file == nil || at.Spans <= l.last {
+		return
+	}
+	l.last = at.Spans
+	b, err := json.Marshal(at)
+	if err == nil {
+		_, err = l.file.Write(append(b, '\n'))
+	}
+	if err != nil {
+		l.warn(fmt.Sprintf("the spans of the stream are no longer kept: %v", err))
+		l.close()
+	}
+}
+
+func (l *spanLog) close() {
+	if l != nil && l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+}

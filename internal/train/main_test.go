@@ -1,0 +1,10 @@
+package train
+
+import (
+	"os"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
+)
+
+func TestMain(m *testing.M) { os.Exit(patient.InMemory(m).Run()) }

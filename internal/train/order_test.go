@@ -1,0 +1,102 @@
+package train
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/train/traintest"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+)
+
+// TestBatchNormOnASortedFile: the order of the records in a file does not matter, even with
+// batch normalisation.
+func TestBatchNormOnASortedFile(t *testing.T) {
+	path := traintest.Clicks(t, 6000)
+	lines := bytes.SplitAfter(read(t, path), []byte{'\n'})
+	slices.SortStableFunc(lines[1:len(lines)-1], func(a, b []byte) int { return int(a[0]) - int(b[0]) })
+	sorted := filepath.Join(t.TempDir(), "sorted.csv")
+	fatal.If(t, os.WriteFile(sorted, bytes.Join(lines, nil), 0o644))
+	var auc [2]float64
+	for i, p := range []string{path, sorted} {
+		res := runJob(t, 1, Options{Config: traintest.ClicksConfig(t, p, ", batch_norm: true", ""), Set: []string{"data.test=[" + path + "]"}})
+		auc[i] = *res.TestAUC
+	}
+	if auc[1] < auc[0]-.006 || auc[0] < .7 {
+		t.Errorf("AUC %.4f on the shuffled file, %.4f on the sorted one", auc[0], auc[1])
+	}
+}
+
+// formerCheckpoint converts a checkpoint to the form of a version before data.Order.
+func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), checkpoint.Folder)
+	w, err := checkpoint.Create(root, from.Step(), 0, 1)
+	fatal.If(t, err)
+	for _, name := range from.Names() {
+		b, err := save.Read(from, name)
+		fatal.If(t, err)
+		switch name {
+		case save.SectionCursor:
+			var c map[string]any
+			if err := json.Unmarshal(b, &c); err != nil || c["order"] == nil {
+				t.Fatal(c, err)
+			}
+			delete(c, "order")
+			c["lanes"] = 256
+			if b, err = json.Marshal(c); err != nil {
+				t.Fatal(err)
+			}
+		case save.SectionConfig:
+			b = bytes.Replace(b, []byte("  shuffle: true\n"), []byte("  shuffle: true\n  shuffle_window: 131072\n  lanes: 256\n"), 1)
+			if !bytes.Contains(b, []byte("lanes")) {
+				t.Fatal(string(b))
+			}
+		}
+		fatal.If(t, w.Section(name, func(out io.Writer) error { _, err := out.Write(b); return err }))
+	}
+	file, err := w.Close()
+	if err == nil {
+		err = checkpoint.Commit(root, checkpoint.Manifest{Step: from.Step(), Files: []checkpoint.File{file}})
+	}
+	fatal.If(t, err)
+	return checkpoint.Dir(root, from.Step())
+}
+
+// TestCheckpointsOfTheFormerOrder: a checkpoint of a version that ordered samples differently
+// can be resumed at the end of an epoch and is rejected inside one.
+func TestCheckpointsOfTheFormerOrder(t *testing.T) {
+	path := traintest.Clicks(t, 1000)
+	whole := runJob(t, 1, Options{Config: traintest.ClicksConfig(t, path, "", "")})
+	steps := whole.Steps / 3
+	root := filepath.Join(whole.RunDir, checkpoint.Folder)
+	end := formerCheckpoint(t, open(t, checkpoint.Dir(root, steps)))
+	if err := Check(t.Context(), Options{Resume: end}, 1); err != nil {
+		t.Error(err)
+	}
+	again := runJob(t, 1, Options{Resume: end})
+	if again.Steps != whole.Steps || *again.TestLogLoss != *whole.TestLogLoss {
+		t.Errorf("%d steps, log-loss %v, want %d and %v", again.Steps, *again.TestLogLoss, whole.Steps, *whole.TestLogLoss)
+	}
+	inside := formerCheckpoint(t, open(t, checkpoint.Dir(root, 20)))
+	if c := open(t, inside); steps == 20 || c.Step() != 20 {
+		t.Fatalf("%d steps per epoch", steps)
+	}
+	for what, err := range map[string]error{
+		"check": Check(t.Context(), Options{Resume: inside}, 1), "run": failed(t, 1, Options{Resume: inside}),
+	} {
+		want := fmt.Sprintf("the checkpoint of step 20 is inside an epoch, after row %d of ", (20-steps)*64)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "restart the epoch") {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package train
+
+import (
+	"net"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// Peers are the hosts of a job, and how their ranks read each other's files.
+type Peers struct {
+	Hosts     []string                     // host of each rank, for messages and the placement of copies; nil: unknown
+	Addresses map[string]string            // address of the ranks of each host; nil if there is one host
+	Key       rank.Key                     // of the job
+	Listen    func() (net.Listener, error) // opens a port for the other hosts; nil: the hosts must share the run directory
+	Away      bool                         // ranks run on other hosts, for Check
+}

@@ -1,0 +1,527 @@
+// Package publish publishes the model during the training. It writes versions that a server
+// loads; each version holds the rows that changed since the previous one.
+//
+//	Due        called on rank 0 before a step: whether a version is due after it
+//	Boundary   between two steps: settles the previous version and starts the next
+//	Turn       between the following steps: copies the changes
+//
+// Each rank sorts its changes on a goroutine. Ranks above 0 write them to the folder of the
+// versions, or, if the job has several hosts, keep them in memory until rank 0 has read them.
+// Rank 0 joins them and makes the version visible by a rename (package export). At
+// the next boundary all ranks learn the outcome. If the version failed, its changes are part
+// of the next version. The first version that cannot be written causes a warning, and
+// training continues.
+//
+// The first version is complete: it holds the changes since the tables were empty, or since a
+// checkpoint. A job that resumes, heals or moves shards starts again with the changes since
+// its next checkpoint. Its versions become visible once their step exceeds the step of every
+// version in the folder.
+package publish
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+	"github.com/wdlrun/wdlrun/internal/train/volumes"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Setup configures a Publisher.
+type Setup struct {
+	Comm    *collective.Comm
+	Rec     *trace.Recorder
+	Trainer *step.Trainer
+	Config  *config.Config
+	Encoder []byte
+	RunDir  string
+	Every   time.Duration     // time between versions
+	Volumes *volumes.Volumes  // reads files of other hosts; nil: all ranks are on one host
+	Wait    bool              // boundaries wait for versions under way; for tests
+	Warn    func(line string) // called on rank 0
+}
+
+// Publisher publishes the versions of a training. All ranks make the same calls between
+// steps, except for Due and Turn. A nil Publisher does nothing.
+type Publisher struct {
+	Setup
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	changes *sparse.Changes
+	since   int64 // step after which all changes are known
+	last    int64 // latest version in the folder
+	at      time.Time
+	turned  time.Time
+	ready   bool // rank 0: the base of the first version is known
+	warned  bool
+	dense   bytes.Buffer
+	pending *pending
+	files   *export.Publisher // rank 0
+	older   chan older        // rank 0: receives the base of the first version; nil: not being prepared
+}
+
+// older is the model of an earlier checkpoint.
+type older struct {
+	model *export.Model
+	step  int64
+	err   error
+}
+
+// pending is a version that is being written.
+type pending struct {
+	export.Last
+	copied bool // the changes are copied and are being written
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+	err    error // set before done is closed
+}
+
+// Open starts publishing a training at a step. It returns nil if publishing is disabled. All
+// ranks call it after the parameters are loaded. All ranks return the same error about the
+// folder.
+func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
+	c := s.Config.Train.Export
+	if c.Dir == "" {
+		return nil, nil
+	}
+	p := &Publisher{Setup: s, at: time.Now()}
+	fault, err := save.First(s.Comm, s.Rec, func() (err error) {
+		p.files, err = export.OpenPublisher(ctx, export.PublishOptions{
+			Dir: c.Dir, Config: s.Config.YAML(), Encoder: s.Encoder, Size: s.Comm.Size(), FullEvery: c.FullEvery, Fetch: p.fetcher(), Warn: s.Warn,
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if fault != "" {
+		return nil, errors.New(fault)
+	}
+	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	if p.files != nil {
+		if p.last = p.files.Highest(); at == 0 && p.last > 0 {
+			s.Warn(fmt.Sprintf("train.export: %s has versions up to %d: versions of this training appear after that step; for versions from the start, give an empty folder", c.Dir, p.last))
+		}
+	}
+	return p, p.begin(at)
+}
+
+// begin restarts with the changes after a step.
+func (p *Publisher) begin(at int64) (err error) {
+	p.since, p.ready = at, at == 0 // at step 0 the tables are empty
+	if p.files != nil && p.ready {
+		if err := p.files.Restart(nil); err != nil {
+			return err
+		}
+	}
+	p.changes, err = sparse.WatchChanges(p.Trainer.Store())
+	return err
+}
+
+// Due reports on rank 0 whether a version is due after the coming step.
+func (p *Publisher) Due(step int64) bool {
+	if p == nil || p.files == nil || step <= p.last {
+		return false
+	}
+	return time.Since(p.at) >= p.Every
+}
+
+// report is the message of a rank at a boundary.
+type report struct {
+	Busy  bool // its part of the previous version is not complete
+	Lost  bool // some changes are not known
+	Fault string
+	Ready bool // rank 0: a version can begin
+}
+
+// maxReport is the largest size of a report, in bytes.
+const maxReport = 1 << 16
+
+// Boundary completes the previous version and begins a version of this step if possible. If it is not
+// possible, Boundary returns nil.
+func (p *Publisher) Boundary(step int64) error {
+	if p == nil {
+		return nil
+	}
+	if p.Wait {
+		if err := p.conclude(); err != nil {
+			return err
+		}
+		if p.files != nil {
+			p.files.Wait()
+			p.awaitOlder()
+		}
+	}
+	p.Rec.Enter(trace.Checkpoint)
+	p.at = time.Now()
+	own := report{Ready: p.prepared() && step > p.last, Lost: p.changes == nil}
+	own.Busy, own.Fault = p.pending.state()
+	all, err := p.gather(own)
+	if err != nil {
+		return err
+	}
+	if all.Busy && all.Fault == "" {
+		return nil
+	}
+	if err := p.recordOutcome(all); err != nil {
+		return err
+	}
+	switch {
+	case all.Lost:
+		return p.begin(step)
+	case !all.Ready || step <= p.last: // the previous version is of this step: a stream waits for data
+		return nil
+	}
+	return p.take(step)
+}
+
+// state reports whether a version is being written, and why it failed.
+func (x *pending) state() (busy bool, fault string) {
+	if x == nil {
+		return false, ""
+	}
+	select {
+	case <-x.done:
+		if x.err != nil {
+			fault = x.err.Error()
+		}
+	default:
+		busy = true
+	}
+	return busy, fault
+}
+
+// gather combines the reports of all ranks.
+func (p *Publisher) gather(own report) (sum report, err error) {
+	if len(own.Fault) > maxReport/8 {
+		own.Fault = own.Fault[:maxReport/8]
+	}
+	b, err := json.Marshal(own)
+	if err != nil {
+		return sum, err
+	}
+	p.Rec.Enter(trace.Wait)
+	defer p.Rec.Enter(trace.Checkpoint)
+	reports, err := collective.AllGatherBytes(p.Comm, b, maxReport)
+	if err != nil {
+		return sum, err
+	}
+	for rank, b := range reports {
+		var r report
+		if err := json.Unmarshal(b, &r); err != nil {
+			return sum, fmt.Errorf("publish: report of rank %d: %w", rank, err)
+		}
+		sum.Busy, sum.Lost, sum.Ready = sum.Busy || r.Busy, sum.Lost || r.Lost, sum.Ready || r.Ready
+		if r.Fault != "" && sum.Fault == "" {
+			sum.Fault = fmt.Sprintf("rank %d: %s", rank, r.Fault)
+		}
+	}
+	return sum, nil
+}
+
+// errDecided ends the wait of rank 0 for parts of a version that has failed.
+var errDecided = errors.New("another rank could not write its part")
+
+// recordOutcome records the outcome of the previous version.
+func (p *Publisher) recordOutcome(all report) error {
+	x := p.pending
+	if x == nil {
+		return nil
+	}
+	if all.Fault != "" {
+		p.giveUp(x)
+	}
+	p.unnote(x.Version)
+	p.pending = nil
+	if all.Fault == "" {
+		p.last, p.warned = x.Version, false
+		return nil
+	}
+	if p.Comm.Rank() == 0 && !p.warned {
+		p.Warn(fmt.Sprintf("train.export: version %d was not published, training continues and the next version has its changes: %s", x.Version, all.Fault))
+	}
+	p.warned = true
+	if p.changes == nil {
+		return nil
+	}
+	if err := p.changes.Again(); err != nil {
+		p.lose()
+	}
+	return nil
+}
+
+// giveUp cancels a version and waits until its goroutines have ended.
+func (p *Publisher) giveUp(x *pending) {
+	x.cancel(errDecided)
+	if x.copied {
+		<-x.done
+		return
+	}
+	for p.changes.Copy(restRows) {
+	}
+}
+
+// lose makes all ranks restart at the next boundary.
+func (p *Publisher) lose() {
+	p.changes.Close()
+	p.changes = nil
+}
+
+// take begins the version of a step.
+func (p *Publisher) take(step int64) error {
+	x := &pending{Last: export.Last{Version: step, Taken: p.at.UnixNano()}, done: make(chan struct{})}
+	x.ctx, x.cancel = context.WithCancelCause(p.ctx)
+	p.pending, p.turned = x, time.Now()
+	if p.files != nil {
+		p.dense.Reset()
+		if err := p.Trainer.SaveDense(&p.dense); err != nil {
+			return err
+		}
+	}
+	if err := p.changes.Take(); err != nil {
+		p.lose()
+		x.copied = true
+		x.end(err)
+	}
+	return nil
+}
+
+// end ends a version. It has failed if err is not nil. A goroutine may call it.
+func (x *pending) end(err error) {
+	x.err = err
+	x.cancel(err)
+	close(x.done)
+}
+
+const (
+	// turnShare limits a turn to 1/turnShare of a step.
+	turnShare = 8
+	// turnRows is the number of rows copied between two readings of the clock.
+	turnRows = 256
+	// restRows replaces turnRows while training waits.
+	restRows = 1 << 20
+)
+
+// Turn copies more of the changes. It takes at most 1/turnShare of the time since the last
+// turn, or of usual, the usual time of a step, if that is shorter. A usual of 0 means
+// unknown.
+func (p *Publisher) Turn(usual time.Duration) {
+	if p == nil || p.pending == nil || p.pending.copied {
+		return
+	}
+	p.Rec.Enter(trace.Checkpoint)
+	now := time.Now()
+	since := now.Sub(p.turned)
+	if usual > 0 {
+		since = min(since, usual)
+	}
+	more := true
+	for until := now.Add(since / turnShare); more && time.Now().Before(until); {
+		more = p.changes.Copy(turnRows)
+	}
+	if p.turned = time.Now(); !more {
+		p.write()
+	}
+}
+
+// Rest copies the remaining changes.
+func (p *Publisher) Rest() {
+	if p == nil || p.pending == nil || p.pending.copied {
+		return
+	}
+	for p.changes.Copy(restRows) {
+	}
+	p.write()
+}
+
+// write writes the copied changes on a goroutine.
+func (p *Publisher) write() {
+	x, tables := p.pending, p.Trainer.Store().Config().Tables
+	x.copied = true
+	var taken []*table.Taken
+	for i := range tables {
+		t, err := p.changes.Taken(i)
+		if err != nil {
+			p.lose()
+			x.end(err)
+			return
+		}
+		taken = append(taken, t)
+	}
+	go func() { x.end(p.writePiece(x, tables, taken)) }()
+}
+
+// writePiece writes the changes of this rank and, on rank 0, the version.
+func (p *Publisher) writePiece(x *pending, tables []sparse.Table, taken []*table.Taken) error {
+	var own export.Piece
+	for i, of := range tables {
+		if err := own.Add(of, taken[i]); err != nil {
+			return err
+		}
+	}
+	if p.files == nil && p.Volumes != nil {
+		return p.note(x.Version, own, tables)
+	}
+	if p.files == nil {
+		return own.WritePart(p.Config.Train.Export.Dir, x.Version, p.Comm.Rank(), tables)
+	}
+	return p.files.Publish(x.ctx, x.Last, p.dense.Bytes(), own)
+}
+
+// prepared reports on rank 0 whether the base of the next version is known. If not, it starts
+// to read the first checkpoint after which all changes are known.
+func (p *Publisher) prepared() bool {
+	if p.files == nil || p.ready {
+		return p.ready
+	}
+	if p.older == nil {
+		p.older = make(chan older, 1)
+		go func(to chan<- older, since int64) { to <- p.fromCheckpoint(since) }(p.older, p.since)
+		return false
+	}
+	select {
+	case x := <-p.older:
+		p.older = nil
+		p.restart(x)
+	default:
+	}
+	return p.ready
+}
+
+// awaitOlder waits on rank 0 until the checkpoint that prepared reads is complete.
+func (p *Publisher) awaitOlder() {
+	if !p.prepared() && p.older != nil {
+		x := <-p.older
+		p.older = nil
+		p.restart(x)
+	}
+}
+
+// restart makes a model the base of the next version unless it is too old by now.
+func (p *Publisher) restart(x older) {
+	switch {
+	case x.err != nil:
+		p.Warn(fmt.Sprintf("train.export: no version is published until the next checkpoint: %v", x.err))
+	case x.model == nil:
+	case x.step < p.since:
+		x.err = x.model.Close()
+	default:
+		x.err = p.files.Restart(x.model)
+		p.ready = true
+	}
+}
+
+// fromCheckpoint returns the model of the last checkpoint, if its step is at least since.
+func (p *Publisher) fromCheckpoint(since int64) (x older) {
+	all, err := checkpoint.List(filepath.Join(p.RunDir, checkpoint.Folder))
+	if err != nil || len(all) == 0 || all[0].Step < since {
+		return x // a checkpoint will follow
+	}
+	c, err := checkpoint.Open(all[0].Dir)
+	if err == nil && p.Volumes != nil {
+		err = p.Volumes.AttachAway(p.ctx, c)
+	}
+	if err == nil {
+		x.step = c.Step()
+		x.model, err = p.files.FromCheckpoint(p.ctx, export.Source{Checkpoint: c, Config: p.Config.YAML(), Encoder: p.Encoder})
+	}
+	x.err = err
+	return x
+}
+
+// Idle is like Boundary, but is called when the next step may be far away.
+func (p *Publisher) Idle(step int64) error {
+	p.Rest()
+	err := p.Boundary(step)
+	p.Rest()
+	return err
+}
+
+// Finish publishes the model at the end of a training.
+func (p *Publisher) Finish(step int64) error {
+	if p == nil {
+		return nil
+	}
+	if err := p.conclude(); err != nil {
+		return err
+	}
+	if p.files != nil {
+		p.awaitOlder()
+	}
+	if err := p.Boundary(step); err != nil {
+		return err
+	}
+	return p.conclude()
+}
+
+// conclude waits for the version under way and settles it.
+func (p *Publisher) conclude() error {
+	if p.pending == nil {
+		return nil
+	}
+	p.Rest()
+	x, own := p.pending, report{}
+	if p.files == nil {
+		<-x.done
+	}
+	_, own.Fault = x.state()
+	all, err := p.gather(own)
+	if err != nil {
+		return err
+	}
+	if p.files != nil {
+		if all.Fault != "" {
+			x.cancel(errDecided)
+		}
+		<-x.done
+		_, own.Fault = x.state()
+	}
+	last, err := p.gather(own)
+	if err != nil {
+		return err
+	}
+	if all.Fault == "" {
+		all = last
+	}
+	return p.recordOutcome(all)
+}
+
+// errStopped ends the version under way when the training ends.
+var errStopped = errors.New("the training has ended")
+
+// Stop ends the version under way.
+func (p *Publisher) Stop() {
+	if p == nil {
+		return
+	}
+	p.cancel(errStopped)
+	if x := p.pending; x != nil && x.copied {
+		<-x.done
+	}
+	if p.older != nil {
+		if x := <-p.older; x.model != nil {
+			x.model.Close() // nothing was written
+		}
+	}
+	if p.files != nil {
+		if err := p.files.Close(); err != nil {
+			p.Warn(err.Error())
+		}
+	}
+	if p.changes != nil {
+		p.changes.Close()
+	}
+}

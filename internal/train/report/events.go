@@ -1,0 +1,84 @@
+package report
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/runs/tensorboard"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+)
+
+// events writes what metrics.jsonl and distributions.jsonl get as event files of
+// TensorBoard, too. After the first error it warns and writes no more. nil: none.
+type events struct {
+	to    *tensorboard.Writer
+	warn  func(string)
+	ended bool
+}
+
+// openEvents starts event files in the run directory dir after a step. yaml is the
+// configuration.
+func openEvents(dir string, yaml []byte, step int64, warn func(string)) *events {
+	now := time.Now()
+	e := &events{to: tensorboard.New(filepath.Join(dir, save.FolderEvents), now, step+1), warn: warn}
+	e.to.Model(yaml)
+	settings, err := runs.ParseSettings(yaml)
+	if err == nil {
+		err = e.to.Begin(&settings, tensorboard.Keys([]*runs.Summary{{Config: settings}}), now)
+	}
+	e.check(err)
+	return e
+}
+
+// check stops the writing after an error.
+func (e *events) check(err error) {
+	if err == nil {
+		return
+	}
+	e.warn(fmt.Sprintf("event files of TensorBoard are no longer written: %v; wdlrun report -tensorboard writes them after the training", err))
+	e.to.Close()
+	e.to = nil
+}
+
+func (e *events) writes() bool { return e != nil && e.to != nil }
+
+// line writes a line of metrics.jsonl.
+func (e *events) line(line []byte) {
+	if !e.writes() {
+		return
+	}
+	p, series, err := runs.ParsePoint(line)
+	if err == nil {
+		err = e.to.Point(series, &p)
+	}
+	e.check(err)
+}
+
+func (e *events) ranks(t *runs.RankTimes) {
+	if e.writes() {
+		e.check(e.to.Ranks(t))
+	}
+}
+
+func (e *events) distributions(d *metrics.Distributions) {
+	if e.writes() {
+		e.check(e.to.Distributions(d))
+	}
+}
+
+// end writes that the training has ended.
+func (e *events) end(success bool) {
+	if e.writes() && !e.ended {
+		e.ended = true
+		e.check(e.to.End(success, time.Now()))
+	}
+}
+
+func (e *events) close() {
+	if e.end(false); e.writes() {
+		e.to.Close()
+	}
+}

@@ -1,0 +1,153 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Times adds the time by phase on all ranks to a result that has steps and samples. read is
+// the working time of this rank's readers; waited is the time spent waiting for them outside
+// the phases of its recorder.
+func (r *Reporter) Times(res *Result, read, waited time.Duration) error {
+	seconds := r.Seconds()
+	res.Since, res.NewSamples = r.since.Step, res.Samples-r.since.Samples
+	if steps := res.Steps - r.since.Step; steps > 0 {
+		res.TrainSeconds = seconds
+		res.StepSeconds, res.SamplesPerSecond = seconds/float64(steps), float64(res.NewSamples)/seconds
+	}
+	waited += r.rec.Totals()[trace.Input] - r.since.Totals[trace.Input]
+	shares := []float64{waited.Seconds() / seconds, read.Seconds() / seconds}
+	if err := collective.AllReduce(r.comm, shares, collective.Sum); err != nil {
+		return err
+	}
+	ranks := float64(r.comm.Size())
+	res.InputWaitShare, res.Input.WorkShare = shares[0]/ranks, shares[1]/ranks
+	res.SlowRanks = r.slow.report()
+	return nil
+}
+
+// Leave writes timeline and result to the run directory, and lists in the result the files
+// that could not be written. far lists the ranks that have another run directory than rank 0,
+// ascending: rank 0 writes their timelines too.
+func (r *Reporter) Leave(res *Result, far []int) error {
+	r.log.restore()
+	if err := collective.Barrier(r.comm); err != nil { // all ranks write there
+		return err
+	}
+	trained := res.Steps > r.since.Step
+	lost := []int32{0}
+	if res.NoTimeline = !r.rec.Keeps(); !res.NoTimeline {
+		wrote := r.writeTrace(trained)
+		collected, err := r.collect(far, wrote)
+		if err != nil {
+			return err
+		}
+		if !wrote || !collected {
+			lost[0] = 1
+		}
+	}
+	if err := collective.AllReduce(r.comm, lost, collective.Max); err != nil {
+		return err
+	}
+	if lost[0] > 0 {
+		res.Lost = append(res.Lost, save.FileTraces)
+	}
+	res.Events = r.events.writes()
+	r.events.end(true)
+	if r.comm.Rank() == 0 && (trained || !r.kept(res)) && !r.keep(res) {
+		res.Lost = append(res.Lost, save.FileResult)
+	}
+	return nil
+}
+
+// writeTrace writes this rank's timeline and reports whether there is one. A timeline without
+// steps does not replace an existing one.
+func (r *Reporter) writeTrace(trained bool) bool {
+	if _, err := os.Stat(filepath.Join(r.dir, timeline(r.comm.Rank()))); err == nil && !trained {
+		return true
+	}
+	err := r.WriteTimeline(0)
+	if err != nil {
+		r.warn(fmt.Sprintf("the timeline is not kept: %v", err))
+	}
+	return err == nil
+}
+
+const (
+	maxTimeline = 64 << 20
+	collectedAt = 8 // timelines that rank 0 holds in memory
+)
+
+// collect writes the timelines of the far ranks to the run directory of rank 0 and reports
+// whether this rank could do its part. wrote reports whether this rank has written its own
+// timeline. If not, rank 0 gets none from it.
+func (r *Reporter) collect(far []int, wrote bool) (ok bool, err error) {
+	ok = true
+	for some := range slices.Chunk(far, collectedAt) {
+		var own []byte
+		if wrote && slices.Contains(some, r.comm.Rank()) {
+			own, _ = regular.ReadFile(filepath.Join(r.dir, timeline(r.comm.Rank())), maxTimeline)
+		}
+		all, err := collective.GatherBytes(r.comm, own, 0, maxTimeline)
+		if err != nil {
+			return false, err
+		}
+		for rank, b := range all {
+			if len(b) == 0 {
+				continue
+			}
+			if err := save.WriteFile(r.dir, timeline(rank), b); err != nil {
+				r.warn(fmt.Sprintf("the timeline of rank %d is only on its host: %v", rank, err))
+				ok = false
+			}
+		}
+	}
+	return ok, nil
+}
+
+// timeline returns the file name of a rank's timeline.
+func timeline(rank int) string { return fmt.Sprintf("trace-%04d.json", rank) }
+
+// WriteTimeline writes the last spans of this rank's timeline, or all if last is 0, to the
+// run directory. Call it from the goroutine that trains. It does nothing before Open or if no
+// spans are recorded.
+func (r *Reporter) WriteTimeline(last int) error {
+	if r.slow == nil || !r.rec.Keeps() {
+		return nil
+	}
+	of := trace.Source{Rank: r.comm.Rank(), Size: r.comm.Size(), Last: last}
+	if of.Rank < len(r.slow.hosts) {
+		of.Host = r.slow.hosts[of.Rank]
+	}
+	return save.WriteFileBy(r.dir, timeline(r.comm.Rank()), 0o644, func(w io.Writer) error { return r.rec.WriteChrome(w, of) })
+}
+
+// kept reports whether the run directory already has the result of the job that took the last
+// step. That result has more content than one of a job without steps.
+func (r *Reporter) kept(res *Result) bool {
+	b, err := regular.ReadFile(filepath.Join(r.dir, save.FileResult), save.MaxFile)
+	var was Result
+	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == res.Steps && !was.Stopped
+}
+
+// keep writes the result and reports whether that succeeded.
+func (r *Reporter) keep(res *Result) bool {
+	b, err := json.MarshalIndent(res, "", "  ")
+	if err == nil {
+		err = save.WriteFile(r.dir, save.FileResult, append(b, '\n'))
+	}
+	if err != nil {
+		r.warn(fmt.Sprintf("the result is not kept: %v", err))
+	}
+	return err == nil
+}

@@ -1,0 +1,184 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+)
+
+// Line is one line of metrics.jsonl; Write sets its time. See also runs.RankTimes.
+type Line struct {
+	Event   string           `json:"event"` // train, valid or test
+	Time    string           `json:"time"`
+	Step    int64            `json:"step"`
+	Epoch   int64            `json:"epoch"`
+	Samples int64            `json:"samples"`
+	Rate    float64          `json:"rate,omitempty"` // factor of the learning rates
+	Speed   float64          `json:"samples_per_second,omitempty"`
+	LogLoss float64          `json:"logloss"`
+	Metrics *metrics.Metrics `json:"metrics,omitempty"`
+}
+
+// metricsLog appends lines to metrics.jsonl. An error does not fail the training. Lines that
+// cannot be written, for example on a full disk, are missing. metricsLog also notices that the run directory was
+// deleted or moved during the training; see restore.
+type metricsLog struct {
+	dir    string
+	config []byte
+	is     fs.FileInfo // info of dir when the file was opened
+	file   *os.File
+	unlock func() // unlocks the directory made by restore
+	lost   int    // lines that could not be written since the last one that could
+	warn   func(string)
+}
+
+// openMetrics opens the file and removes the lines of steps that a resumed training repeats.
+// config is the content of save.FileConfig in the run directory.
+func openMetrics(dir string, config []byte, step int64, warn func(string)) *metricsLog {
+	path := filepath.Join(dir, save.FileMetrics)
+	if err := dropLater(path, step); err != nil {
+		warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", path, step, err))
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		warn(fmt.Sprintf("metrics are not kept: %v", err))
+		return &metricsLog{}
+	}
+	m := &metricsLog{dir: dir, config: config, file: f, unlock: func() {}, warn: warn}
+	m.is, _ = os.Stat(dir) // nil: the directory is not watched
+	return m
+}
+
+// restore makes the run directory again if it was deleted or moved, with the configuration
+// and the metrics so far. Further checkpoints are written there.
+func (m *metricsLog) restore() {
+	if m == nil || m.file == nil || m.is == nil {
+		return
+	}
+	now, err := os.Stat(m.dir)
+	if err == nil && os.SameFile(now, m.is) {
+		return
+	}
+	m.warn(fmt.Sprintf("the run directory %s was deleted or moved while the training ran: it is made again, with the configuration and the metrics so far", m.dir))
+	if err = m.again(); err != nil {
+		m.fail(err)
+	}
+}
+
+func (m *metricsLog) again() error {
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return err
+	}
+	if err := save.WriteFile(m.dir, save.FileConfig, m.config); err != nil {
+		return err
+	}
+	before, err := io.ReadAll(io.NewSectionReader(m.file, 0, save.MaxFile))
+	if err != nil {
+		return err
+	}
+	if err := save.WriteFile(m.dir, save.FileMetrics, before); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(m.dir, save.FileMetrics), os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	m.file.Close()
+	m.file = f
+	m.unlock()
+	if m.unlock, err = save.Lock(m.dir); err != nil {
+		m.unlock = func() {}
+		return err
+	}
+	m.is, err = os.Stat(m.dir)
+	return err
+}
+
+// longestLine limits the lines that a resumed training keeps. A longer line and all lines
+// after it are dropped.
+const longestLine = 1 << 20
+
+// dropLater removes the lines of steps after the given one, and an incomplete last line.
+func dropLater(path string, step int64) error {
+	f, err := regular.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	out, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	w := bufio.NewWriter(out)
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		var l Line
+		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Step <= step {
+			w.Write(append(lines.Bytes(), '\n'))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), path)
+}
+
+// write appends a line without its line feed.
+func (m *metricsLog) write(line []byte) {
+	m.restore()
+	if m == nil || m.file == nil {
+		return
+	}
+	n, err := m.file.Write(append(line, '\n'))
+	switch {
+	case err != nil:
+		m.lose(n, err)
+	case m.lost > 0:
+		m.warn(fmt.Sprintf("metrics are kept again; %s lacks %s", m.file.Name(), plural.Of(m.lost, "line")))
+		m.lost = 0
+	}
+}
+
+// lose removes the n bytes of a line that could not be written.
+func (m *metricsLog) lose(n int, err error) {
+	if m.lost++; m.lost == 1 {
+		m.warn(fmt.Sprintf("metrics are not kept: %v", err))
+	}
+	info, err := m.file.Stat()
+	if err == nil && n > 0 {
+		err = m.file.Truncate(info.Size() - int64(n))
+	}
+	if err != nil {
+		m.fail(err)
+	}
+}
+
+// fail ends the writing.
+func (m *metricsLog) fail(err error) {
+	m.warn(fmt.Sprintf("metrics are no longer kept: %v", err))
+	m.close()
+	m.file = nil
+}
+
+func (m *metricsLog) close() {
+	if m != nil && m.file != nil {
+		m.file.Close()
+		m.unlock()
+	}
+}

@@ -1,0 +1,193 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/runs/live"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Reporter reports the progress of a training on one rank. All ranks of the group make the
+// same calls, except Write, Keep and WarnTierLimit, which only rank 0 calls.
+type Reporter struct {
+	comm       *collective.Comm
+	rec        *trace.Recorder
+	warn       func(line string)
+	since      Since
+	dir        string
+	log        *metricsLog // rank 0
+	follows    bool        // event files of TensorBoard are written
+	events     *events     // rank 0
+	slow       *lookout
+	board      *live.Board   // dashboard of the job; nil: none
+	spent      time.Duration // time in the steps that the board shows
+	shown      time.Time     // time at which Due last returned true
+	tight      map[int]bool  // tables that WarnTierLimit has warned about
+	spreadLost bool          // Keep has failed
+}
+
+// Since is the state from which a job counts samples, steps and time.
+type Since struct {
+	Samples int64
+	Step    int64
+	Totals  [trace.Phases]time.Duration // totals of the recorder, which an earlier job may have used
+}
+
+// New returns the Reporter of a rank. warn is called with one line for each problem.
+func New(comm *collective.Comm, rec *trace.Recorder, warn func(line string)) *Reporter {
+	return &Reporter{comm: comm, rec: rec, warn: warn}
+}
+
+// Begin sets the state from which the job counts.
+func (r *Reporter) Begin(s Since) { r.since = s }
+
+// Show sets the dashboard of rank 0; nil: none.
+func (r *Reporter) Show(b *live.Board) { r.board = b }
+
+// Follow sets whether event files of TensorBoard are written with the metrics.
+func (r *Reporter) Follow(events bool) { r.follows = events }
+
+// Since returns the state from which the job counts.
+func (r *Reporter) Since() Since { return r.since }
+
+// Open starts the reports after a step: it opens metrics.jsonl on rank 0, removes lines of
+// later steps, and starts the watch for slow ranks. yaml is the configuration in the run
+// directory; hosts are the names of the ranks' hosts.
+func (r *Reporter) Open(dir string, yaml []byte, hosts []string, step int64, first Effort) {
+	r.dir = dir
+	if r.comm.Rank() == 0 {
+		r.log = openMetrics(dir, yaml, step, r.warn)
+		if err := dropLater(filepath.Join(dir, save.FileDistributions), step); err != nil {
+			r.warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", save.FileDistributions, step, err))
+		}
+		if r.follows {
+			r.events = openEvents(dir, yaml, step, r.warn)
+		}
+	}
+	r.slow = &lookout{watch: newWatch(r.comm.Size(), hosts), since: time.Now(), step: step, first: first, was: first}
+	r.slow.lines = rankLines{opened: r.slow.since, at: r.slow.since, step: step}
+}
+
+// Close closes metrics.jsonl and the event files.
+func (r *Reporter) Close() {
+	r.log.close()
+	r.events.close()
+}
+
+// Spent returns the time that this rank has spent in training steps of this job.
+func (r *Reporter) Spent() (sum time.Duration) {
+	totals := r.rec.Totals()
+	for _, p := range [...]trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update} {
+		sum += totals[p] - r.since.Totals[p]
+	}
+	return sum
+}
+
+// Seconds returns Spent in seconds, at least 1e-9.
+func (r *Reporter) Seconds() float64 { return max(r.Spent().Seconds(), 1e-9) }
+
+// Usual returns the mean duration of a step of this job, up to the given step; 0 before the
+// first.
+func (r *Reporter) Usual(step int64) time.Duration {
+	n := step - r.since.Step
+	if n <= 0 {
+		return 0
+	}
+	return time.Duration(r.Seconds() / float64(n) * float64(time.Second))
+}
+
+// Speed returns the samples per second of this job. samples counts from the beginning of the
+// training.
+func (r *Reporter) Speed(samples int64) float64 {
+	return float64(samples-r.since.Samples) / r.Seconds()
+}
+
+const (
+	lineEvery = 20                     // steps between two lines of metrics.jsonl
+	showPause = 200 * time.Millisecond // least time between two updates of the display
+)
+
+// Due reports whether a finished step is displayed, and whether it gets a line in
+// metrics.jsonl.
+func (r *Reporter) Due(step int64) (show, line bool) {
+	if r.board != nil {
+		spent := r.Spent()
+		r.board.Step(spent - r.spent)
+		r.spent = spent
+	}
+	line = step%lineEvery == 0 || step == 1
+	if !line && time.Since(r.shown) < showPause {
+		return false, false
+	}
+	r.shown = time.Now()
+	return true, line
+}
+
+// Write appends a line to metrics.jsonl on rank 0.
+func (r *Reporter) Write(l Line) {
+	l.Time = time.Now().UTC().Format(time.RFC3339Nano)
+	line, err := json.Marshal(l)
+	if err != nil {
+		r.warn(fmt.Sprintf("the metrics of step %d are not kept: %v", l.Step, err))
+	} else {
+		r.log.write(line)
+		r.events.line(line)
+	}
+	if l.Metrics != nil {
+		r.board.Evaluated(l.Step, l.Metrics, l.Event == "test")
+	} else {
+		r.board.Trained(l.Step, l.LogLoss, l.Speed, l.Rate)
+	}
+}
+
+// Keep appends a line to distributions.jsonl, on rank 0. After the first error it warns and
+// writes no more.
+func (r *Reporter) Keep(d *metrics.Distributions) {
+	r.events.distributions(d)
+	if r.spreadLost {
+		return
+	}
+	line, err := json.Marshal(d)
+	if err == nil {
+		err = appendTo(filepath.Join(r.dir, save.FileDistributions), append(line, '\n'))
+	}
+	if err != nil {
+		r.spreadLost = true
+		r.warn(fmt.Sprintf("histograms and curves are no longer kept: %v", err))
+	}
+}
+
+func appendTo(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
+}
+
+// WarnTierLimit warns once about a table whose tier has less memory than least bytes, the size of
+// its index. least is 0 if the memory is sufficient.
+func (r *Reporter) WarnTierLimit(c *config.Config, table int, name string, least int64) {
+	if least == 0 || r.tight[table] {
+		return
+	}
+	if r.tight == nil {
+		r.tight = map[int]bool{}
+	}
+	r.tight[table] = true
+	for _, t := range c.TablesInUse() {
+		if t.Name == name {
+			r.warn(fmt.Sprintf("table %q: tier.memory: %d MiB on each rank leave no room next to the index of its rows, which is never on disk: the table takes more, and rows go to disk and come back in every step; give %d or more, or use more ranks", name, t.Tier.Memory, (least+1<<20-1)>>20+1))
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package save
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+)
+
+// About is the content of run.json: the command of a run, its hosts, and notes of the user.
+type About struct {
+	Version string   `json:"version"` // version of the program
+	Command []string `json:"command"` // command of a rank, without the launch flags
+	Hosts   []string `json:"hosts"`   // by rank
+	Note    string   `json:"note,omitempty"`
+	Tags    []string `json:"tags,omitempty"`
+}
+
+// ReadAbout reads run.json.
+func ReadAbout(dir string) (a About, err error) {
+	b, err := regular.ReadFile(filepath.Join(dir, FileRun), 1<<20)
+	if err != nil {
+		return a, err
+	}
+	return a, json.Unmarshal(b, &a)
+}
+
+// WriteAbout writes run.json. An empty note or tags keep those in the file, which a resumed
+// training needs.
+func WriteAbout(dir string, a About) error {
+	var damaged *json.SyntaxError
+	var foreign *json.UnmarshalTypeError
+	was, err := ReadAbout(dir)
+	switch {
+	case err == nil:
+		a.Note = cmp.Or(a.Note, was.Note)
+		if len(a.Tags) == 0 {
+			a.Tags = was.Tags
+		}
+	case !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &damaged) && !errors.As(err, &foreign):
+		return err
+	}
+	b, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteFile(dir, FileRun, append(b, '\n'))
+}

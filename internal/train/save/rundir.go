@@ -1,0 +1,248 @@
+package save
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+)
+
+// Files of a run directory.
+const (
+	FileConfig        = "config.yaml"         // the configuration in effect
+	FileRun           = "run.json"            // see About
+	FileMetrics       = "metrics.jsonl"       // one JSON object a line, see metricLine
+	FileResult        = "result.json"         // the Result of the finished job
+	FileDistributions = "distributions.jsonl" // one metrics.Distributions a line
+	FileCommits       = "commits.log"         // microbatches that counted, see slots.AppendLog
+	FileMode          = "mode.json"           // treatment of slow ranks, see Mode
+	FileTraces        = "trace-*.json"        // timeline of each rank
+	FolderEvents      = "tb"                  // event files of TensorBoard
+	FileChaos         = "chaos.log"           // injected faults so far
+)
+
+// fileJob holds the name of the job that made a run directory. If rank 0 dies before the
+// launcher knows the directory, its successor finds the directory by this file.
+const fileJob = ".job"
+
+// maxJob is the largest size of the name of a job, in bytes.
+const maxJob = 1 << 10
+
+// RunDirOf returns the newest run directory below parent that a job made; "" if there is
+// none.
+func RunDirOf(parent, job string) string {
+	entries, _ := os.ReadDir(parent) // an unreadable directory has no entries
+	for _, e := range slices.Backward(entries) {
+		dir := filepath.Join(parent, e.Name())
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue // a run directory that has no name yet
+		}
+		if b, err := regular.ReadFile(filepath.Join(dir, fileJob), maxJob); err == nil && string(b) == job+"\n" {
+			return dir
+		}
+	}
+	return ""
+}
+
+// NewRunDir makes a directory for one run of a job below parent, named by the time. If job
+// is "", it chooses a random name for the job. The directory gets its name only when it
+// contains the file with the job, so a killed process leaves no directory that belongs to
+// no job.
+func NewRunDir(parent, job string, now time.Time) (string, error) {
+	if job == "" {
+		job = rand.Text()
+	}
+	part := filepath.Join(parent, ".run-"+job)
+	if err := os.MkdirAll(part, 0o755); err != nil {
+		return "", fmt.Errorf("run directory: %w", err)
+	}
+	err := os.WriteFile(filepath.Join(part, fileJob), []byte(job+"\n"), 0o644)
+	name := filepath.Join(parent, now.Format("20060102-150405"))
+	for i := 1; i < 1000 && err == nil; i++ {
+		dir := name
+		if i > 1 {
+			dir += fmt.Sprintf("-%d", i)
+		}
+		if err = os.Rename(part, dir); err == nil {
+			return dir, nil
+		}
+		if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	os.RemoveAll(part)
+	if err != nil {
+		return "", fmt.Errorf("run directory: %w", err)
+	}
+	return "", fmt.Errorf("run directory: %s and its successors exist", name)
+}
+
+// CheckPlace returns why a training cannot have a run directory: none can be created below
+// out, or another training is using the directory to resume in. It is called on the host of
+// rank 0 before any rank starts.
+func CheckPlace(out, resume string) error {
+	if resume == "" || checkpoint.IsCheckpoint(resume) {
+		return writable(out)
+	}
+	if _, err := os.Stat(filepath.Join(resume, fileLock)); err != nil {
+		return nil // no training has begun in it
+	}
+	unlock, err := Lock(resume)
+	if err == nil {
+		unlock()
+	}
+	switch {
+	case errors.Is(err, ErrInUse):
+		return err
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("run directory: nothing can be written in %s: %w: to train on in a new one, resume one of its checkpoints, %s", resume, Cause(err), filepath.Join(resume, checkpoint.Folder, "step-…"))
+	}
+	return nil // other processes only read it
+}
+
+// writable creates a directory with a file below parent, or below the part of its path that
+// exists, and removes both.
+func writable(parent string) error {
+	above := filepath.Clean(parent)
+	for {
+		info, err := os.Stat(above)
+		if err == nil && !info.IsDir() {
+			return fmt.Errorf("run directory: %s is not a folder: choose another place with -out", above)
+		}
+		if up := filepath.Dir(above); (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && up != above {
+			above = up
+			continue
+		}
+		break
+	}
+	try, err := os.MkdirTemp(above, ".wdlrun-")
+	if err == nil {
+		defer os.RemoveAll(try)
+		err = os.WriteFile(filepath.Join(try, FileConfig), make([]byte, 1<<12), 0o644)
+	}
+	if err != nil {
+		next := "choose"
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			next = "free some space, or choose"
+		}
+		return fmt.Errorf("run directory: cannot create a file in %s: %w: %s another place with -out", above, Cause(err), next)
+	}
+	return nil
+}
+
+// Cause returns the error of the system without the path.
+func Cause(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// fileLock is locked by the training that uses a run directory.
+const fileLock = ".lock"
+
+// ErrInUse is the error if a run directory is locked.
+var ErrInUse = errors.New("is in use by another training")
+
+// MaxFile is the largest size of a file of a run directory that is read whole, in bytes.
+const MaxFile = 1 << 30
+
+// WriteFile writes a small file of the run directory atomically.
+func WriteFile(dir, name string, b []byte) error { return WriteFileMode(dir, name, 0o644, b) }
+
+// WriteFileMode is WriteFile with the permissions of the file. A file used as a lock has
+// 0600, since a user who may open it may lock it.
+func WriteFileMode(dir, name string, mode fs.FileMode, b []byte) error {
+	return WriteFileBy(dir, name, mode, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// WriteFileBy is WriteFileMode for a file whose content write writes, in parts.
+func WriteFileBy(dir, name string, mode fs.FileMode, write func(io.Writer) error) error {
+	tmp := filepath.Join(dir, "."+name)
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, name))
+}
+
+// Inherit copies the checkpoint that a training starts from, and the checkpoint of the best epoch
+// before it, into the new run directory. The new directory then needs no other.
+func Inherit(from *checkpoint.Checkpoint, runDir string, warn func(line string)) error {
+	root := filepath.Join(runDir, checkpoint.Folder)
+	if err := checkpoint.Copy(from, root); err != nil {
+		return err
+	}
+	c, err := ReadProgress(from)
+	if err != nil {
+		return err
+	}
+	if c.Best == 0 || c.Best == c.Step {
+		return nil
+	}
+	best, err := checkpoint.Open(checkpoint.Dir(filepath.Dir(from.Dir()), c.Best))
+	if err == nil {
+		err = checkpoint.Copy(best, root)
+	}
+	if err != nil {
+		warn(fmt.Sprintf("the best epoch so far (step %d) can no longer be restored: %v", c.Best, err))
+	}
+	return nil
+}
+
+// ResumeHint adds advice to an error about path if no checkpoint was found there.
+func ResumeHint(err error, path string) error {
+	advice := ""
+	if errors.Is(err, fs.ErrNotExist) && !checkpoint.IsCheckpoint(path) {
+		config := filepath.Join(path, FileConfig)
+		if _, absent := os.Stat(config); absent == nil {
+			return &unsavedError{path, config, err}
+		}
+		advice = "; give the run directory of a training that has saved, or one of its checkpoints"
+		if run := newestRun(path); run != "" {
+			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
+		}
+	}
+	return fmt.Errorf("resume: %w%s", err, advice)
+}
+
+// unsavedError replaces an error about a run directory without a checkpoint.
+type unsavedError struct {
+	path, config string
+	err          error
+}
+
+func (e *unsavedError) Error() string {
+	return fmt.Sprintf("resume: %s has no checkpoint: its training ended before the first; start it again with -config %s", e.path, e.config)
+}
+
+func (e *unsavedError) Unwrap() error { return e.err }
+
+// newestRun returns the last run directory in dir, by name, that has a checkpoint; "" if
+// there is none.
+func newestRun(dir string) string {
+	runs, _ := os.ReadDir(dir) // an unreadable directory has no runs
+	for _, r := range slices.Backward(runs) {
+		if found, err := checkpoint.List(filepath.Join(dir, r.Name(), checkpoint.Folder)); err == nil && len(found) > 0 {
+			return r.Name()
+		}
+	}
+	return ""
+}

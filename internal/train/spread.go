@@ -1,0 +1,199 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+	"github.com/wdlrun/wdlrun/internal/train/volumes"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// openVolumes starts the service for the other hosts. It does nothing if it has been started.
+func (r *run) openVolumes() (err error) {
+	if r.volumes == nil {
+		r.volumes, err = volumes.Open(volumes.Config{Comm: r.comm, Hosts: r.opt.Hosts, Key: r.opt.Key, Listen: r.opt.Listen})
+	}
+	return err
+}
+
+// abroad is a run on hosts that may have checkpoints of their own.
+type abroad struct{ *run }
+
+// observer reports what happens while checkpoints are read.
+func (r abroad) observer() volumes.Observer {
+	return volumes.Observer{Advance: r.shown.Advance, Warn: r.warn}
+}
+
+// Requests of rank 0 to the other ranks while it decides what to do.
+const (
+	askCollect = 'c' // Volumes.Collect
+	askFetch   = 'f' // Volumes.Fetch
+	askNothing = 'n' // it has decided
+)
+
+// ask sends a request to the other ranks. All ranks must then make the same call.
+func (r abroad) ask(what byte) error {
+	if r.volumes == nil {
+		return nil
+	}
+	_, err := collective.BroadcastBytes(r.comm, []byte{what}, 0, 1)
+	return err
+}
+
+// answer does what rank 0 asks for, until it has decided. It returns the checkpoint that was
+// fetched last.
+func (r abroad) answer(ctx context.Context) (last *checkpoint.Checkpoint, err error) {
+	if r.volumes == nil {
+		return nil, nil
+	}
+	for {
+		r.rec.Enter(trace.Wait)
+		b, err := collective.BroadcastBytes(r.comm, nil, 0, 1)
+		if err != nil {
+			return nil, err
+		}
+		r.rec.Enter(trace.Brief)
+		switch {
+		case len(b) == 1 && b[0] == askCollect:
+			if _, err := r.volumes.Collect(""); err != nil {
+				return nil, err
+			}
+		case len(b) == 1 && b[0] == askFetch:
+			c, fault, err := r.volumes.Fetch(ctx, nil, true, r.observer())
+			if err != nil {
+				return nil, err
+			}
+			if fault == "" {
+				last = c
+			}
+		default:
+			return last, nil
+		}
+	}
+}
+
+// collect gets the manifests of the checkpoints of other hosts, before rank 0 looks for one in
+// path. It reports whether the hosts have different ones.
+func (r abroad) collect(path string) (differ bool, err error) {
+	if r.volumes == nil || path == "" {
+		return false, nil
+	}
+	root := filepath.Join(path, checkpoint.Folder)
+	if checkpoint.IsCheckpoint(path) {
+		root = filepath.Dir(filepath.Clean(path))
+	} else if found, err := checkpoint.List(path); err == nil && len(found) > 0 {
+		root = path
+	}
+	if err := r.ask(askCollect); err != nil {
+		return false, err
+	}
+	return r.volumes.Collect(root)
+}
+
+// differing collects the manifests of several paths, and reports of which the hosts differ.
+func (r abroad) differing(paths ...string) (differ map[string]bool, err error) {
+	differ = map[string]bool{}
+	for _, path := range paths {
+		if differ[path], err = r.collect(path); err != nil {
+			return nil, err
+		}
+	}
+	return differ, nil
+}
+
+// fetch makes a checkpoint that rank 0 has opened readable on all ranks, or returns why it
+// cannot be used.
+func (r abroad) fetch(ctx context.Context, c *checkpoint.Checkpoint) error {
+	if err := r.ask(askFetch); err != nil {
+		return err
+	}
+	_, fault, err := r.volumes.Fetch(ctx, c, true, r.observer())
+	if err == nil && fault != "" {
+		err = errors.New(fault)
+	}
+	return err
+}
+
+// split finds out which ranks see the run directory in which rank 0 has made the file token.
+// The others get a directory of their own.
+func (r *run) split(token string) error {
+	if r.volumes == nil || r.runDir == "" {
+		return r.sharesRunDir()
+	}
+	r.rec.Enter(trace.Wait)
+	if err := r.volumes.Split(r.runDir, token); err != nil || !r.volumes.Several() {
+		return err
+	}
+	if r.comm.Rank() > 0 && r.volumes.Leads() {
+		var err error
+		if r.unlock == nil { // after the loss of a rank, this one may hold it
+			if r.unlock, err = save.Lock(r.runDir); err != nil {
+				return err
+			}
+		}
+		if _, err := checkpoint.Clean(filepath.Join(r.runDir, checkpoint.Folder)); err != nil {
+			return err
+		}
+	}
+	copies := "one copy: the loss of a host loses its parts (train.checkpoint.copies: 2)"
+	if r.config.Train.Checkpoint.Copies > 1 {
+		copies = "two copies"
+	}
+	r.say(fmt.Sprintf("the hosts do not share %s: each keeps the checkpoint parts of its ranks there, in %s", r.runDir, copies))
+	return nil
+}
+
+// sharesRunDir returns an error if this host does not see the run directory that rank 0 has
+// made: this rank could not write its part of a checkpoint there.
+func (r *run) sharesRunDir() error {
+	if r.runDir == "" {
+		return nil // an evaluation has none
+	}
+	_, err := os.Stat(r.runDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		where := "this host"
+		if i := r.comm.Rank(); i < len(r.opt.Hosts) {
+			where = "host " + r.opt.Hosts[i]
+		}
+		return fmt.Errorf("run directory: %s: %w on %s; every rank writes its part of a checkpoint there: choose a directory on a shared file system with -out", r.runDir, fs.ErrNotExist, where)
+	}
+	return err
+}
+
+// mergeFaults adds the faults that were injected on other volumes before a restart.
+func (r abroad) mergeFaults(before injected, given bool) (injected, error) {
+	if !given || !r.volumes.Several() {
+		return before, nil
+	}
+	own, err := readInjected(r.runDir)
+	if err != nil && r.volumes.Leads() {
+		err = save.WriteFileMode(r.runDir, save.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", before.Ranks)) // the file is used as a lock
+		if err != nil && !os.IsExist(err) {
+			return before, err
+		}
+	}
+	b, err := json.Marshal(own.Been)
+	if err != nil {
+		return before, err
+	}
+	all, err := collective.AllGatherBytes(r.comm, b, maxBrief)
+	if err != nil {
+		return before, err
+	}
+	for _, b := range all {
+		var been []int
+		if err := json.Unmarshal(b, &been); err != nil {
+			return before, err
+		}
+		before.Been = append(before.Been, been...)
+	}
+	return before, nil
+}

@@ -1,0 +1,49 @@
+package train
+
+import (
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/model/slots"
+	"github.com/wdlrun/wdlrun/internal/train/input"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+)
+
+// cursor is the state of a training job except for the parameters. It determines how the job
+// continues and is the same on every rank.
+type cursor struct {
+	Epoch      int64             `json:"epoch"`    // epochs completed
+	Consumed   int64             `json:"consumed"` // rows of the current epoch that are trained on
+	Step       int64             `json:"step"`     // steps taken
+	Samples    int64             `json:"samples"`  // samples trained on, over all epochs
+	LossSum    float64           `json:"loss_sum"` // over the samples of the current epoch so far
+	LastLoss   float64           `json:"last_loss"`
+	Rows       int64             `json:"rows"`             // training rows per epoch
+	Data       string            `json:"data"`             // fingerprint of the training data
+	Shares     []input.Share     `json:"shares,omitempty"` // its files by host, with data.hosts: each
+	Order      int               `json:"order"`            // data.Order of the current epoch, 0 in checkpoints of earlier versions
+	Progress   config.Progress   `json:"progress"`
+	Valid      *metrics.Metrics  `json:"valid,omitempty"`   // metrics of the last evaluation of validation data
+	Best       int64             `json:"best"`              // step of the checkpoint of the best epoch, 0 for none
+	AtBest     *metrics.Metrics  `json:"at_best,omitempty"` // metrics of the validation data at the best epoch
+	Enough     bool              `json:"enough"`            // early stopping has ended the training
+	Divergence report.Divergence `json:"divergence"`
+	Late       int64             `json:"late,omitempty"` // microbatches that did not count in the step in which they began
+
+	Stream *streamCursor `json:"stream,omitempty"` // position in training data that grows; nil: the data does not grow
+
+	// Queue holds the remaining microbatches of an epoch in which some were late.
+	Queue *slots.Queue `json:"queue,omitempty"`
+}
+
+// in returns the position in the training data.
+func (c *cursor) in() input.At {
+	return input.At{Epoch: c.Epoch, Consumed: c.Consumed, Before: c.Samples - c.Consumed}
+}
+
+// streamCursor is the position of a job in a stream.
+type streamCursor struct {
+	stream.Position
+	Bad  int64              `json:"bad"`            // records left out of earlier spans
+	Done []stream.Partition `json:"done,omitempty"` // positions in the topics before the span
+}

@@ -1,0 +1,65 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/train/input"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// survey reads the training data once and fits the features, or restores them from a
+// checkpoint or another training.
+func (r *run) survey(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
+	r.rec.Enter(trace.Scan)
+	if r.in, err = input.Open(r.inputSetup()); err != nil {
+		return err
+	}
+	if err := r.in.Agree(); err != nil {
+		return err
+	}
+	var encoded []byte
+	if from != nil {
+		if encoded, err = save.Read(from, save.SectionEncoder); err != nil {
+			return err
+		}
+	}
+	if r.surveyed, err = r.recall(encoded); err != nil || r.surveyed {
+		return err
+	}
+	return r.in.Survey(ctx, encoded)
+}
+
+// recall loads the survey that another training of the same data has saved.
+func (r *run) recall(encoded []byte) (found bool, err error) {
+	if r.opt.Survey == "" || !input.Shareable(r.config) {
+		return false, nil
+	}
+	return r.in.Recall(filepath.Join(r.opt.Survey, input.SurveyName(r.config)), encoded)
+}
+
+// keepSurvey saves the survey for other trainings. If that fails, it warns.
+func (r *run) keepSurvey() {
+	if r.opt.Survey == "" || r.comm.Rank() != 0 || !input.Shareable(r.config) {
+		return
+	}
+	if err := r.in.SaveSurvey(filepath.Join(r.opt.Survey, input.SurveyName(r.config))); err != nil {
+		r.warn(fmt.Sprintf("other trainings must scan the data again: %v", err))
+	}
+}
+
+// surveyOthers counts the other data of the job, unless recall has loaded its survey, and keeps
+// the survey.
+func (r *run) surveyOthers(ctx context.Context) error {
+	if r.surveyed {
+		return nil
+	}
+	if err := r.in.SurveyOthers(ctx); err != nil {
+		return err
+	}
+	r.keepSurvey()
+	return nil
+}

@@ -1,0 +1,174 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// brokers runs brokers in this process.
+type brokers struct {
+	*kfake.Cluster
+	client *kgo.Client
+}
+
+func newBrokers(t testing.TB, partitions int32) *brokers {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "clicks"))
+	fatal.If(t, err)
+	t.Cleanup(c.Close)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("clicks"))
+	fatal.If(t, err)
+	t.Cleanup(cl.Close)
+	return &brokers{c, cl}
+}
+
+// send writes n records to a partition.
+func (b *brokers) send(t testing.TB, partition int32, n int) {
+	t.Helper()
+	for i := range n {
+		r := &kgo.Record{Partition: partition, Value: fmt.Appendf(nil, "%d,site%d", i*7%5/4, i%11)}
+		fatal.If(t, b.client.ProduceSync(context.Background(), r).FirstErr())
+	}
+}
+
+func (b *brokers) config(t testing.TB, query, follow string) *config.Config {
+	t.Helper()
+	address := "kafka://" + strings.Join(b.ListenAddrs(), ",") + "/clicks" + query
+	c := streamConfig(t, address, follow, "")
+	c.Data.Header, c.Data.Fields = false, []string{"click", "site"}
+	return c
+}
+
+// TestStreamOfATopic: every record is trained on once on any number of ranks, a training
+// resumed from any step has the bytes of the uninterrupted one, and positions are committed
+// to the broker with each checkpoint.
+func TestStreamOfATopic(t *testing.T) {
+	t.Parallel()
+	b := newBrokers(t, 3)
+	b.send(t, 0, 90)
+	b.send(t, 2, 40)
+	opt := Options{Config: b.config(t, "?group=ctr", ", rows: 30, idle: 0.05"), Set: []string{"train.checkpoint.every_steps=100"}}
+	want := last(t, runJob(t, 2, opt))
+	opt.Set = nil
+	opt.Config = b.config(t, "?start=earliest", ", rows: 30, idle: 0.05")
+	whole := runJob(t, 2, opt)
+	if whole.Samples != 130 || whole.Spans != 3 {
+		t.Fatalf("%+v", whole)
+	}
+	offsets, err := kadm.NewClient(b.client).FetchOffsets(context.Background(), "ctr")
+	if err != nil || offsets["clicks"][0].At != 90 || offsets["clicks"][2].At != 40 {
+		t.Errorf("the group is at %v: %v", offsets, err)
+	}
+	for step := int64(1); step <= whole.Steps; step++ {
+		from := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), step)
+		set := []string{"train.checkpoint.every_steps=100", "data.train=[\"" + opt.Config.Data.Train[0] + "\"]"}
+		set[1] = strings.Replace(set[1], "?start=earliest", "?group=ctr", 1)
+		again := runJob(t, 2, Options{Resume: from, Set: set})
+		if again.Samples != 130 || !reflect.DeepEqual(last(t, again), want) {
+			t.Errorf("from step %d: %+v, uninterrupted %+v", step, again, whole)
+		}
+	}
+	b.send(t, 1, 20)
+	b.send(t, 0, 5)
+	more := runJob(t, 3, Options{Resume: whole.RunDir})
+	if more.Samples != 155 || more.Spans != 4 {
+		t.Errorf("the records since then: %+v", more)
+	}
+	fresh := runJob(t, 1, Options{Config: b.config(t, "?group=ctr", ", idle: 0.05")})
+	if fresh.Samples != 25 {
+		t.Errorf("a new training of the group: %+v", fresh)
+	}
+}
+
+// TestStreamOfObjects: JSON objects give the same bits as the same records in lines, from a
+// topic and from a folder, even if a field appears late.
+func TestStreamOfObjects(t *testing.T) {
+	t.Parallel()
+	const n = 120
+	site := []string{"data.format=jsonl", "data.header=false"}
+	lines, objects, dir := newBrokers(t, 1), newBrokers(t, 1), t.TempDir()
+	lines.send(t, 0, n)
+	var file strings.Builder
+	for i := range n {
+		record := fmt.Sprintf(`{"click": %d, "site": "site%d", "more": {"n": [%d]}}`, i*7%5/4, i%11, i)
+		fatal.If(t, objects.client.ProduceSync(context.Background(), &kgo.Record{Value: []byte(record)}).FirstErr())
+		file.WriteString(record + "\n")
+	}
+	for i, text := range []string{`{"click": 1}` + "\n", file.String()} {
+		fatal.If(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.jsonl", i)), []byte(text), 0o644))
+	}
+	mark(t, dir)
+	want := runJob(t, 2, Options{Config: lines.config(t, "", ", rows: 50, idle: 0.05")})
+	c := streamConfig(t, "kafka://"+strings.Join(objects.ListenAddrs(), ",")+"/clicks", ", rows: 50, idle: 0.05", "")
+	got := runJob(t, 2, Options{Config: c, Set: site})
+	if got.Samples != n || got.Spans != 3 || got.TrainLogLoss != want.TrainLogLoss {
+		t.Errorf("a topic of objects: %+v\na topic of lines: %+v", got, want)
+	}
+	folder := runJob(t, 2, Options{Config: streamConfig(t, dir, ", files: 1", ""), Set: site})
+	if folder.Samples != n+1 || folder.Spans != 2 {
+		t.Errorf("a folder of objects: %+v", folder)
+	}
+}
+
+// TestQuietTopicIsCommitted: positions are committed to the broker while no data arrives.
+func TestQuietTopicIsCommitted(t *testing.T) {
+	t.Parallel()
+	b := newBrokers(t, 1)
+	b.send(t, 0, 40)
+	j := NewJob(single(), trace.New(10), Options{
+		Config: b.config(t, "?group=ctr", ""), Out: t.TempDir(), Set: []string{"train.checkpoint.every_steps=100"},
+	})
+	var user sync.WaitGroup
+	defer user.Wait()
+	user.Go(func() {
+		defer j.RequestStop()
+		eventually(t, "the offset of all records", func() bool {
+			offsets, err := kadm.NewClient(b.client).FetchOffsets(context.Background(), "ctr")
+			return err == nil && offsets["clicks"][0].At == 40
+		})
+	})
+	if r, err := j.Run(context.Background()); err != nil || r.Samples != 40 {
+		t.Errorf("%+v: %v", r, err)
+	}
+}
+
+// TestBrokerGoesAway: the job ends with a line that names the topic, the broker and the
+// cause.
+func TestBrokerGoesAway(t *testing.T) {
+	t.Parallel()
+	patient.Try(t, 300*time.Millisecond, func(limit time.Duration) error {
+		b := newBrokers(t, 1)
+		b.send(t, 0, 30)
+		c := b.config(t, fmt.Sprint("?timeout=", limit), "")
+		res, err := NewJob(single(), trace.New(0), Options{Config: c, Out: t.TempDir(), Set: []string{"data.follow.steps=1"}}).Run(context.Background())
+		if err != nil {
+			return err // the broker took longer to answer
+		}
+		b.Close()
+		got := failJob(t, Options{Resume: res.RunDir, Set: []string{"data.follow.steps=0"}})
+		for _, part := range []string{"topic clicks at 127.0.0.1:", fmt.Sprint("given up after ", limit), "connection refused"} {
+			if !strings.Contains(got, part) {
+				err = errors.Join(err, fmt.Errorf("%s\ndoes not contain %q", got, part))
+			}
+		}
+		return err
+	})
+}

@@ -1,0 +1,223 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
+	"github.com/wdlrun/wdlrun/internal/train/input"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// load restores parameters, tables and cursor from a checkpoint of any world size. A
+// cursor inside an epoch requires unchanged training data.
+func (j *job) load(c *checkpoint.Checkpoint) error {
+	j.rec.Enter(trace.Restore)
+	was := j.cursor
+	j.cursor = cursor{}
+	if err := save.ReadJSON(c, save.SectionCursor, &j.cursor); err != nil {
+		return err
+	}
+	if now := &j.cursor; now.Data != was.Data && j.in.Train != nil {
+		gone := ""
+		if j.config.Data.EachHost() {
+			gone = input.Gone(now.Shares, was.Shares, j.opt.Hosts, now.Consumed > 0)
+		}
+		end, err := collective.BroadcastBytes(j.comm, []byte(lastEnd(c.Dir())), 0, maxBrief) // other hosts may lack that checkpoint
+		if err != nil {
+			return err
+		}
+		switch {
+		case now.Consumed > 0 && gone != "":
+			return permanent(fmt.Errorf("resume: data.hosts: each: %s; the checkpoint of step %d is inside an epoch of all files; from one at the end of an epoch, a training resumes without them%s", gone, now.Step, end))
+		case now.Consumed > 0:
+			return fmt.Errorf("resume: the training data has changed: %d rows, fingerprint %s, and the checkpoint of step %d is inside an epoch of %d rows, fingerprint %s; restore the data, or resume from a checkpoint at the end of an epoch%s",
+				was.Rows, was.Data, now.Step, now.Rows, now.Data, end)
+		case gone != "":
+			j.warn("data.hosts: each: the training continues with less data: " + gone)
+		}
+		now.Rows, now.Data, now.Shares = was.Rows, was.Data, was.Shares
+	}
+	if err := j.cursor.checkOrder(); err != nil {
+		return fmt.Errorf("%w%s", err, lastEnd(c.Dir()))
+	}
+	j.cursor.Order = data.Order
+	if stop := j.config.Train.EarlyStop; j.cursor.Enough { // the patience may have been increased
+		j.cursor.Enough = stop.Patience > 0 && j.cursor.Progress.Waited >= stop.Patience
+	}
+	j.saves.saver.Resume(c.Step(), len(c.Chain())-1)
+	return j.trainer.Load(c, nil)
+}
+
+// Run trains, evaluates and writes all results to the run directory. All ranks return the
+// same result or an error.
+//
+// With replicas, call Leave after an error.
+func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
+	defer func() {
+		if err == nil || j.opt.Replicas < 2 {
+			j.close()
+		}
+	}()
+	defer func() { j.volumes.Close() }()
+	defer func() { j.saves.saver.Stop() }()
+	j.comm.Watch(j.rec.Exchange)
+	left, err := j.healing.gather()
+	if err != nil {
+		return report.Result{}, err
+	}
+	if left.Leader < 0 {
+		err = j.start(ctx)
+	} else {
+		err = j.healing.heal(left)
+	}
+	if err != nil {
+		return report.Result{}, err
+	}
+	j.announce()
+	j.faults.hold(j.trainer)
+	if err := j.saves.saver.Warm(j.cursor); err != nil {
+		return report.Result{}, err
+	}
+	if err := j.saves.publish(ctx); err != nil {
+		return report.Result{}, err
+	}
+	defer func() { j.saves.publisher.Stop() }()
+	if j.slack, err = j.tolerate(j.orders.script, j.orders.changed); err != nil {
+		return report.Result{}, err
+	}
+	defer j.slack.end()
+	j.rounds = j.chooseRounds()
+	defer func() { j.stream.Close() }()
+	if j.comm.Rank() == 0 {
+		j.advise()
+	}
+	j.report.Open(j.runDir, j.config.YAML(), j.opt.Hosts, j.cursor.Step, j.effort())
+	defer j.report.Close()
+	stopped, err := j.loop(ctx)
+	if err != nil {
+		return report.Result{}, err
+	}
+	j.leaveDevices()
+	return j.finish(ctx, stopped)
+}
+
+// start starts a training or resumes it from a checkpoint.
+func (j *job) start(ctx context.Context) (err error) {
+	if j.orders, err = j.briefing(ctx, nil); err != nil {
+		return permanentAtStart(err)
+	}
+	from := j.orders.from
+	j.healing.ring = j.orders.ring
+	j.announce()
+	if err := j.prepare(ctx, from); err != nil {
+		return permanentAtStart(err)
+	}
+	j.saves.at = time.Now()
+	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals()})
+	j.trains = j.opt.Replicas > 1
+	if from == nil || j.done() {
+		return nil
+	}
+	j.say("training resumes " + j.at())
+	if j.comm.Rank() == 0 {
+		return keepConfig(j.runDir, j.config)
+	}
+	return nil
+}
+
+// prepare surveys the data, makes the model and loads the checkpoint.
+func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
+	if err := j.survey(ctx, from); err != nil {
+		return err
+	}
+	if err := j.startCursor(); err != nil {
+		return err
+	}
+	if from == nil && j.in.Train != nil && j.opt.Tolerance.Off() {
+		if _, err := j.in.Feed(j.cursor.in()); err != nil { // reads ahead while other data is counted and the model is made
+			return err
+		}
+	}
+	if err := j.surveyOthers(ctx); err != nil {
+		return err
+	}
+	if err := j.plan(ctx, from, j.saves.enough); err != nil {
+		return err
+	}
+	if j.trainer, err = j.newTrainer(nil); err != nil {
+		return err
+	}
+	if j.opt.Replicas > 1 {
+		err = j.trainer.Replicate(j.healing.ring)
+	}
+	j.saves.open()
+	if from != nil && err == nil {
+		err = j.load(from)
+	}
+	if err == nil {
+		err = j.spans.open()
+	}
+	j.rec.Enter(trace.Wait)
+	return err
+}
+
+// startCursor sets the cursor of a new training.
+func (j *job) startCursor() error {
+	j.cursor = cursor{Order: data.Order}
+	if j.in.Train == nil {
+		return nil // a stream
+	}
+	j.cursor.Rows, j.cursor.Data, j.cursor.Shares = j.in.Train.Rows(data.Train), j.in.Train.Fingerprint(), j.in.Shares
+	if j.cursor.Rows == 0 {
+		return errors.New("all rows of the training data are held out; none is left to train on")
+	}
+	n, ones := j.cursor.Rows, j.in.Train.TrainPositives()
+	switch {
+	case j.config.Label.IsNumber():
+	case ones == 0:
+		return fmt.Errorf("none of the %d training rows has the label 1, %s; to list the values of the field: wdlrun data check -config FILE", n, input.LabelRule(&j.config.Label))
+	case ones == n:
+		return fmt.Errorf("all %d training rows have the label 1, %s; to list the values of the field: wdlrun data check -config FILE", n, input.LabelRule(&j.config.Label))
+	}
+	return nil
+}
+
+// advise warns of settings that are valid but probably not intended.
+func (j *job) advise() {
+	if _, line := report.Rates(j.config.Train, j.comm.Size()); !j.done() {
+		j.opt.Say(line)
+	}
+	for i, t := range j.config.Tables {
+		if n := t.Evict.MaxRows; n > 0 && n < layout.Shards {
+			j.opt.Warn(fmt.Sprintf("tables[%d].evict.max_rows: %d counts as %d for table %s, one row in each of its shards: give at least as many", i, n, layout.Shards, t.Name))
+		}
+	}
+	for i, t := range j.planned.Tables {
+		j.report.WarnTierLimit(j.config, i, t.Name, t.TierLeast)
+	}
+	if j.stream != nil {
+		return
+	}
+	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {
+		j.opt.Warn(fmt.Sprintf("the learning rate never reaches its full value: train.schedule.warmup is %d steps, the training has %d", s.Warmup, j.total()))
+	}
+}
+
+// chooseRounds returns the rounds for the configuration.
+func (j *job) chooseRounds() rounds {
+	switch s := j.config.Train.Slots; {
+	case j.slack != nil:
+		return j.slack
+	case s > 0:
+		return j.newSlotLanes(s)
+	}
+	return j.newLanes()
+}

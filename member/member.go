@@ -1,0 +1,289 @@
+// Package member makes a process a member of its job in one call. A member has a session
+// with the coordinator, links to the other ranks, and a communicator over them.
+//
+//	err := member.Run(ctx, func(ctx context.Context, m *member.Member) error {
+//		return collective.AllReduce(m.Comm, x, collective.Sum)
+//	})
+//
+// A program that needs Options, or that has a result for the coordinator, calls Join,
+// then Fail or Done, then Close.
+//
+// A program works the same under every launcher (see package rank). A process without a launcher is a
+// group of one rank. Ranks of one host share memory (collective/shm) if all of them can;
+// otherwise they use TCP. Ranks of several hosts use TCP between hosts, and shared memory
+// inside them if every host has at least two ranks (collective.NewHosts).
+// Options.Transport overrides this choice. Ranks that use TCP then measure the costs of
+// calls, which determine the algorithms. Results do not depend on them.
+//
+// When a rank is lost, every pending call returns an error at once. Fail returns the
+// verdict, the same on every rank.
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/tcp"
+	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/machine/peertls"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// Member is this process's membership in a group that has formed.
+type Member struct {
+	World     rank.World
+	Comm      *collective.Comm // channel 0; channel 1 is also free for the program
+	Session   *control.Session
+	Transport string // what carries the calls of Comm: TCP, Shared or Hosts
+
+	opts   Options
+	links  collective.Transport
+	local  collective.Transport // with Hosts: transport inside this host
+	calls  *traffic             // nil: a group of one rank
+	closed chan struct{}
+	left   bool // Close was called
+}
+
+// Join reads the rank of this process from getenv, meets the other ranks and connects
+// to them. A process without a launcher is a group of one rank. If opts leaves out
+// Transport, Encrypt or Streams, the environment determines them (rank.Links).
+func Join(ctx context.Context, getenv func(string) string, opts Options) (*Member, error) {
+	opts, err := opts.Completed(getenv)
+	if err != nil {
+		return nil, err
+	}
+	world, _, err := rank.FromEnv(getenv)
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{World: world, opts: opts}
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// enter meets the other ranks of this generation and connects to them.
+func (m *Member) enter(ctx context.Context) error {
+	ip, err := m.World.ListenIP()
+	if err != nil {
+		return err
+	}
+	ln, err := tcp.ListenWithin(ip, m.opts.Control.Ports)
+	if err != nil {
+		return err
+	}
+	near := m.listenEarly()
+	opts := m.opts.Control
+	opts.Note = m.note(near)
+	session, err := control.Enter(ctx, m.World, ln.Addr(), opts)
+	if err != nil {
+		ln.Close()
+		near.close()
+		return err
+	}
+	m.World, m.Session, m.local, m.calls, m.closed = session.World(), session, nil, nil, make(chan struct{})
+	connecting, stop := m.untilVerdict(ctx)
+	defer stop()
+	if err := m.connect(connecting, ln, near); err != nil {
+		err = m.verdict(err)
+		session.Close()
+		return err
+	}
+	m.left = false
+	if m.World.Size > 1 {
+		m.calls = newTraffic(m.Comm, m.links)
+		m.Session.WatchLinks(m.calls.report)
+	}
+	go abortOnVerdict(m.Session, m.Comm, m.closed)
+	return nil
+}
+
+// untilVerdict returns a context that ends with the group's verdict, so that no rank waits
+// for one that cannot connect.
+func (m *Member) untilVerdict(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	session := m.Session
+	go func() {
+		select {
+		case <-session.Aborted():
+			cancel(session.Err())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// connect links this rank with the others: over shared memory if all are on one host and
+// listen there, otherwise over TCP, and over shared memory inside hosts of several ranks. It
+// closes the listeners.
+func (m *Member) connect(ctx context.Context, ln *tcp.Listener, n *near) error {
+	defer ln.Close()
+	defer n.close()
+	shares, err := m.choose(n)
+	if err != nil {
+		return err
+	}
+	if n.alone && m.connectAlone(ctx, n) {
+		m.links, m.Transport, m.Comm = n.t, Shared, collective.New(n.t)
+		n.t = nil
+	} else {
+		if err := m.connectFar(ctx, ln); err != nil {
+			return err
+		}
+		if shares {
+			err = m.share(ctx, n)
+		}
+	}
+	if err == nil {
+		err = m.weigh()
+	}
+	if err != nil {
+		m.closeLinks()
+	}
+	return err
+}
+
+// connectFar links this rank with all others over TCP.
+func (m *Member) connectFar(ctx context.Context, ln *tcp.Listener) error {
+	cfg := tcp.Config{
+		Rank: m.World.Rank, Peers: m.Session.Roster(), Key: m.World.Key.Derive("bulk"),
+		Generation: m.World.Generation, Timeout: m.Session.Timeout(), Streams: m.opts.Streams,
+	}
+	if m.opts.Encrypt {
+		id, err := peertls.New(m.World.Key.Derive("peer tls"), m.World.Rank, m.World.Size)
+		if err != nil {
+			return err
+		}
+		cfg.Secure = id.Secure
+	}
+	links, err := ln.Connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	m.links, m.Transport, m.Comm = links, TCP, collective.New(links)
+	return nil
+}
+
+// weigh measures the costs that determine the algorithms of Comm's calls, which takes
+// milliseconds. If all ranks share memory, there is one algorithm for each call.
+func (m *Member) weigh() error {
+	if m.Transport == Shared {
+		return nil
+	}
+	costs, err := collective.Measure(m.Comm)
+	if err != nil {
+		return err
+	}
+	m.Comm.SetCosts(costs)
+	return nil
+}
+
+// abortOnVerdict ends the pending calls of a rank when the group gets its verdict.
+func abortOnVerdict(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
+	select {
+	case <-s.Aborted():
+		c.Abort(s.Err())
+	case <-closed:
+	}
+}
+
+// Fail reports an error to the group, which ends on all ranks, and returns the verdict.
+// If cause is an error of a collective call that another rank caused, it is reported as
+// that rank's. If this rank itself was reported lost, it is reported as a lost link.
+// After a rank.PermanentError no launcher restarts the job.
+func (m *Member) Fail(cause error) error {
+	if m.left {
+		return cause
+	}
+	if m.Session.Err() == nil {
+		defer m.Comm.Abort(cause)
+	}
+	return m.verdict(cause)
+}
+
+func (m *Member) verdict(cause error) error {
+	if err := m.Session.Err(); err != nil {
+		return err
+	}
+	err := m.Session.Fail(m.reported(cause), m.blame(cause))
+	if r := (*report)(nil); errors.As(err, &r) { // no verdict arrived that names the lost rank
+		return cause
+	}
+	return err
+}
+
+// reported returns an error in the form reported to the group. The verdict names the lost rank
+// and the reporting one, so a loss between these two is reported by its cause only.
+// Differing calls are reported likewise.
+func (m *Member) reported(cause error) error {
+	if differ := (*collective.MismatchError)(nil); errors.As(cause, &differ) {
+		return &report{cause, differ.Error()}
+	}
+	var lost *collective.LostError
+	if !errors.As(cause, &lost) || lost.Cause == nil || lost.Rank != m.World.Rank && lost.By != m.World.Rank {
+		return cause
+	}
+	return &report{cause, strings.Replace(cause.Error(), lost.Error(), lost.Cause.Error(), 1)}
+}
+
+// report is an error with another message.
+type report struct {
+	error
+	text string
+}
+
+func (r *report) Error() string { return r.text }
+
+func (r *report) Unwrap() error { return r.error }
+
+// blame returns the rank that caused an error, or rank.Own, rank.ForGood or rank.Differs.
+// If this rank learns that it was reported lost, only the link to the reporting rank is
+// lost.
+func (m *Member) blame(cause error) int {
+	var lost *collective.LostError
+	if errors.As(cause, &lost) && lost.Rank == m.World.Rank {
+		return lost.By
+	}
+	if who, ok := collective.Blamed(cause); ok {
+		return who
+	}
+	if lasts := (*rank.PermanentError)(nil); errors.As(cause, &lasts) {
+		return rank.ForGood
+	}
+	if differ := (*collective.MismatchError)(nil); errors.As(cause, &differ) {
+		return rank.Differs
+	}
+	return rank.Own
+}
+
+// Done reports that this rank has finished its work and sends result, at most 4 MiB, to
+// the process that hosts the coordinator. Only Close may follow.
+func (m *Member) Done(result []byte) error {
+	if err := m.Session.Done(result); err != nil {
+		return fmt.Errorf("member: done: %w", err)
+	}
+	return nil
+}
+
+// Close leaves the group. Without Done before it, the others count this rank as lost.
+func (m *Member) Close() error {
+	if m.left {
+		return nil
+	}
+	m.left = true
+	close(m.closed)
+	err := m.Session.Close()
+	m.closeLinks()
+	return err
+}
+
+func (m *Member) closeLinks() {
+	m.links.Close()
+	if m.local != nil {
+		m.local.Close()
+	}
+}

@@ -1,0 +1,94 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
+)
+
+// streamYAML is the configuration of a training on a stream. %q stands for the growing data.
+const streamYAML = `
+data: {train: [%q], fields: [click, site], follow: {on: true, poll: 0.05}}
+label: {field: click}
+features: [{field: site, encode: hash}]
+model: {embedding_dim: 4, hidden: [8]}
+train: {global_batch: 16, checkpoint: {every_steps: 2}}
+`
+
+// TestStreamOfProcesses: if its broker dies, a job ends with a one-line error that names the
+// rank, the topic and the cause. The resumed job reads on from there.
+func TestStreamOfProcesses(t *testing.T) {
+	t.Parallel()
+	patient.Try(t, time.Second, func(timeout time.Duration) error { return loseBroker(t, timeout) })
+}
+
+// startBroker starts a broker that stores its messages in dir.
+func startBroker(dir string, ports ...int) (*kfake.Cluster, error) {
+	return kfake.NewCluster(kfake.Ports(ports...), kfake.SeedTopics(2, "clicks"), kfake.NumBrokers(1), kfake.DataDir(filepath.Join(dir, "broker")))
+}
+
+func sendClicks(t *testing.T, c *kfake.Cluster, n int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("clicks"))
+	fatal.If(t, err)
+	defer cl.Close()
+	for i := range n {
+		fatal.If(t, cl.ProduceSync(context.Background(), kgo.StringRecord(fmt.Sprintf("%d,s%d", i%2, i%9))).FirstErr())
+	}
+}
+
+// loseBroker trains on a broker that dies and is started again. On a busy machine even a live
+// broker may exceed the timeout.
+func loseBroker(t *testing.T, timeout time.Duration) error {
+	dir, port := t.TempDir(), 0
+	c, err := startBroker(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Sscanf(c.ListenAddrs()[0], "127.0.0.1:%d", &port)
+	sendClicks(t, c, 100)
+	write(t, dir, "s.yaml", fmt.Sprintf(streamYAML, fmt.Sprintf("kafka://%s/clicks?timeout=%v", c.ListenAddrs()[0], timeout)))
+	cmd := command(t, dir, "-np", "2", "train", "-config", "s.yaml")
+	fatal.If(t, cmd.Start())
+	ended, job := make(chan outcome, 1), ""
+	go func() { ended <- end(t, cmd) }()
+	eventually(t, "a checkpoint of the last step", func() bool {
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-000000006"))
+		if len(found) > 0 {
+			job = filepath.Dir(filepath.Dir(found[0]))
+		}
+		return job != "" || len(ended) > 0
+	})
+	c.Close()
+	o, said := <-ended, ""
+	for line := range strings.Lines(o.stderr) {
+		if strings.Contains(line, "topic clicks at 127.0.0.1") {
+			said += line
+		}
+	}
+	if o.code != 1 || !containsAll(said, "rank 0", "kafka: look", fmt.Sprintf("given up after %v", timeout)) || strings.Count(said, "\n") != 1 {
+		return fmt.Errorf("exit code %d, about the broker:\n%s\nall:\n%s", o.code, said, o.stderr)
+	}
+	if c, err = startBroker(dir, port); err != nil {
+		return err
+	}
+	defer c.Close()
+	sendClicks(t, c, 30)
+	o = run(t, dir, "-np", "3", "train", "--json", "-resume", job, "-set", "data.follow.idle=0.3")
+	if job == "" || o.code != 0 {
+		return fmt.Errorf("resumed from %q: exit code %d\n%s", job, o.code, o.stderr)
+	}
+	if r := parseTrained(t, o); r.Samples != 130 {
+		t.Errorf("%d samples, want the 130 that were sent", r.Samples)
+	}
+	return nil
+}
