@@ -134,7 +134,7 @@ func inputSections() []section {
 			{name: "field", def: "required", about: "the field that it is computed from"},
 			{name: "encode", def: "required", about: "the encoding", choices: encodings()},
 			{name: "separator", def: "none", about: "vocabulary, hash, id: separator of several values in a field"},
-			{name: "weights", def: "none", about: "vocabulary, hash, id: field with one number per value; embeddings are multiplied by it"},
+			{name: "weights", def: "none", about: "vocabulary, hash, id: field with one number per value, in the same place of its list; embeddings are multiplied by it"},
 			{name: "buckets", def: "quantile 33, hash none", about: "quantile: number of intervals; hash: modulus", rng: "[1, inf)"},
 			{name: "boundaries", def: "none", about: "boundaries: ascending limits of the intervals", rng: "(-inf, inf)", filled: true},
 			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the unknown key; with 1, a tenth of the strings that occur once share it too", rng: "[1, inf)"},

@@ -113,6 +113,7 @@ func (x *ColumnCoder) derivedAt(column int) *derived {
 // load parses the value of a column in a row.
 func (x *ColumnCoder) load(column, row int) *record.Flaw {
 	if k := x.field[column]; k >= 0 {
+		x.parser.lists[column].Reset()
 		x.fields.List(k, row, &x.parser.lists[column])
 		return x.parser.parseColumn(column)
 	}
@@ -120,6 +121,7 @@ func (x *ColumnCoder) load(column, row int) *record.Flaw {
 	d.lists, x.derived = x.derived, d.lists
 	defer func() { d.lists, x.derived = x.derived, d.lists }()
 	for _, k := range v.field {
+		d.lists[k].Reset()
 		x.fields.List(k-1, row, &d.lists[k])
 	}
 	if fl := d.compute(v, x.parser.lists); fl != nil {

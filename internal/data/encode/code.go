@@ -221,32 +221,32 @@ func (c *coder) row(b *Batch) *record.Flaw {
 // appendKeys appends the keys of a sparse feature, at least one, and their weights if the
 // feature has weights.
 func (c *coder) appendKeys(i int, to *Jagged) *record.Flaw {
-	f, p := &c.sparse[i], c.parser
-	before := len(to.Values)
-	if fl := c.appendValues(i, to); fl != nil {
+	f, before := &c.sparse[i], len(to.Values)
+	var fl *record.Flaw
+	switch {
+	case c.parser.absent[f.column]:
+	case f.weights != 0:
+		fl = c.appendPairs(f, to)
+	default:
+		fl = c.appendValues(f, to)
+	}
+	if fl != nil {
 		return fl
 	}
-	n := len(to.Values) - before
-	if n == 0 {
+	if len(to.Values) == before {
 		to.Values = append(to.Values, KeyMissing)
+		if f.weights != 0 {
+			to.Weights = append(to.Weights, 1)
+		}
 	}
-	if f.weights == 0 {
-		return nil
-	}
-	if n == 0 {
-		to.Weights = append(to.Weights, 1)
-		return nil
-	}
-	return p.appendWeights(f.weights, n, f.Separator, to)
+	return nil
 }
 
 // appendValues appends the keys of the values that are not missing.
-func (c *coder) appendValues(i int, to *Jagged) *record.Flaw {
-	f, p := &c.sparse[i], c.parser
+func (c *coder) appendValues(f *featureCode, to *Jagged) *record.Flaw {
+	p := c.parser
 	l := &p.lists[f.column]
 	switch {
-	case p.absent[f.column]:
-		return nil
 	case f.encoding.Number():
 		to.Values = append(to.Values, uint64(interval(f.limits, p.numbers[f.column])))
 		return nil
@@ -264,12 +264,12 @@ func (c *coder) appendValues(i int, to *Jagged) *record.Flaw {
 			if piece, text = nextPiece(text, f.Separator); piece == nil {
 				break
 			}
-			if many && f.weights == 0 && p.isMissingText(piece) {
+			if many && p.isMissingText(piece) {
 				continue
 			}
 			key, ok := f.key(piece)
 			if !ok {
-				return &record.Flaw{Column: f.Field, Value: string(record.CutLong(piece)), Want: "is not a 64-bit integer, which encode: id needs; use encode: hash for other values"}
+				return f.notAnID(piece)
 			}
 			to.Values = append(to.Values, key)
 		}
@@ -277,42 +277,9 @@ func (c *coder) appendValues(i int, to *Jagged) *record.Flaw {
 	return nil
 }
 
-// appendWeights appends the n weights in a column.
-func (p *parser) appendWeights(column, n int, separator string, to *Jagged) *record.Flaw {
-	l, got := &p.lists[column], 0
-	for k := range l.Len() {
-		if l.Kind != value.Text {
-			x, why := weight(l, k)
-			if why != "" {
-				return p.flaw(column, why)
-			}
-			to.Weights, got = append(to.Weights, float32(x)), got+1
-			continue
-		}
-		for text := l.Texts[k]; ; got++ {
-			var piece []byte
-			if piece, text = nextPiece(text, separator); piece == nil {
-				break
-			}
-			x, why := value.ParseNumber(piece)
-			if why != "" {
-				return &record.Flaw{Column: p.columns[column].Name, Value: string(record.CutLong(piece)), Want: why}
-			}
-			to.Weights = append(to.Weights, float32(x))
-		}
-	}
-	if got != n {
-		return p.flaw(column, fmt.Sprintf("has %d weights for %d values", got, n))
-	}
-	return nil
-}
-
-// weight returns value k of a list that is not text.
-func weight(l *value.List, k int) (float64, string) {
-	if l.Kind == value.Int {
-		return float64(l.Ints[k]), ""
-	}
-	return value.CheckNumber(l.Reals[k])
+// notAnID returns the flaw of a value that encode: id cannot use.
+func (f *featureCode) notAnID(text []byte) *record.Flaw {
+	return &record.Flaw{Column: f.Field, Value: string(record.CutLong(text)), Want: "is not a 64-bit integer, which encode: id needs; use encode: hash for other values"}
 }
 
 // key returns the key of one value. It returns false if an integer is required and the

@@ -17,9 +17,9 @@
 // # Values
 //
 // A field may have several values, as a list or as one string split at Feature.Separator.
-// Feature.Weights names a field with a weight for each value. A value is missing if it is
-// absent, empty, or listed in Source.Missing. Integers and numbers are encoded as their
-// decimal strings, so a column has the same keys in every format.
+// Feature.Weights names a field with a weight for each value, in the same place of its list.
+// A value is missing if it is absent, empty, or listed in Source.Missing. Integers and numbers
+// are encoded as their decimal strings, so a column has the same keys in every format.
 //
 // # Keys
 //

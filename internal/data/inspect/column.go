@@ -43,6 +43,7 @@ type Column struct {
 type cells struct {
 	values []string
 	ends   []int
+	places []int // by record: values and nulls in its list; nil unless records hold lists
 }
 
 // add appends the values of one record.
@@ -184,16 +185,20 @@ func (c *Column) LengthsEqual(o *Column) bool {
 	return len(c.cells.ends) > 0
 }
 
-// length returns the number of values of a record.
+// length returns the number of places in the list of a record: values, nulls, and empty values
+// between separators.
 func (c *Column) length(record int) int {
 	own := c.cells.of(record)
+	if c.Separator == "" && c.cells.places != nil {
+		return c.cells.places[record]
+	}
 	if c.Separator == "" {
 		return len(own)
 	}
-	n := 0
+	n, blank := 0, strings.TrimSpace(c.Separator) == ""
 	for _, s := range own {
 		for piece := range strings.SplitSeq(s, c.Separator) {
-			if strings.TrimSpace(piece) != "" {
+			if !blank || strings.TrimSpace(piece) != "" {
 				n++
 			}
 		}

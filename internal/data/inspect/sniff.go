@@ -298,6 +298,7 @@ func (l *looker) read(form record.Format, s *record.Sample) error {
 				}
 			}
 			l.cells[i].add(own...)
+			l.cells[i].places = append(l.cells[i].places, lists[i].Places())
 		}
 		return nil
 	})

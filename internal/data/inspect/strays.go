@@ -63,7 +63,7 @@ func (in *Inspection) dropMissingWords(name string, all *cells) {
 			counts[s]++
 		}
 	}
-	kept, n := cells{}, len(all.values)
+	kept, n := cells{places: all.places}, len(all.values)
 	for _, s := range missingWords {
 		if counts[s] == 0 || 100*counts[s] < inHundred*n || counts[s] == n {
 			delete(counts, s)
@@ -91,7 +91,7 @@ func (in *Inspection) dropStrays(name string, all *cells, place func(stray strin
 	if len(strays) == 0 {
 		return
 	}
-	kept := cells{}
+	kept := cells{places: all.places}
 	for i := range all.ends {
 		kept.add(slices.DeleteFunc(slices.Clone(all.of(i)), func(s string) bool { return slices.Contains(strays, s) })...)
 	}

@@ -146,8 +146,12 @@ func (d *Decoder) array(name []byte, l *value.List) error {
 		case '[':
 			return nested(name, "a list of lists")
 		}
+		n := l.Len()
 		if err := d.single(l); err != nil {
 			return err
+		}
+		if l.Len() == n {
+			l.AddNull()
 		}
 		if s.peek() != ',' {
 			return s.take(']')

@@ -14,7 +14,7 @@
 //	any other number                  Float64
 //	true, false                       Int 1, 0
 //	null, an empty array              None
-//	array                             a list of these; nulls in it are omitted
+//	array                             a list of these; List.Nulls has the places of nulls
 //	object                            its members; an error if a field has its name
 //	object or array in an array       an error if the field is needed
 //

@@ -17,8 +17,8 @@ var (
 // AppendList appends the values of a field: an array if many is set, null if there is
 // none.
 func AppendList(dst []byte, l *value.List, many bool) ([]byte, error) {
-	n := l.Len()
-	if n == 0 {
+	n := l.Places()
+	if n == 0 || l.Len() == 0 && !many {
 		return append(dst, "null"...), nil
 	}
 	if n > 1 && !many {
@@ -27,9 +27,14 @@ func AppendList(dst []byte, l *value.List, many bool) ([]byte, error) {
 	if many {
 		dst = append(dst, '[')
 	}
-	for i := range n {
-		if i > 0 {
+	first := true
+	for i := range l.All {
+		if !first {
 			dst = append(dst, ',')
+		}
+		if first = false; i < 0 {
+			dst = append(dst, "null"...)
+			continue
 		}
 		var err error
 		if dst, err = appendValue(dst, l, i); err != nil {

@@ -25,7 +25,11 @@ func shown(l *value.List) string {
 		return "none"
 	}
 	var b []byte
-	for i := range l.Len() {
+	for i := range l.All {
+		if i < 0 {
+			b = append(b, " null"...)
+			continue
+		}
 		b = fmt.Appendf(b, " %q", l.Append(nil, i))
 	}
 	return kinds[l.Kind] + string(b)
@@ -64,7 +68,9 @@ func TestValues(t *testing.T) {
 		{`{"x": 18446744073709551615}`, `text "18446744073709551615"`},
 		{`{"x": true}`, `int "1"`},
 		{`{"x": false}`, `int "0"`},
-		{`{"x": ["a", null, "b"]}`, `text "a" "b"`},
+		{`{"x": ["a", null, "b"]}`, `text "a" null "b"`},
+		{`{"x": [null, 1, null, 0.5, null]}`, `text null "1" null "0.5" null`},
+		{`{"x": [null, 1], "x": ["a"]}`, `text "a"`},
 		{`{"x": [1, 2.5, 3]}`, `text "1" "2.5" "3"`},
 		{`{"x": [1.0, 2.5]}`, `float64 "1.0" "2.5"`},
 		{`{"x": [1, "a", 2.5, true]}`, `text "1" "a" "2.5" "1"`},
@@ -187,10 +193,13 @@ func like(x any) (l value.List, ok bool) {
 	}
 	kind := value.None
 	var texts []string
-	for _, x := range all {
+	for i, x := range all {
 		k, text := value.Text, ""
 		switch x := x.(type) {
 		case nil:
+			if many {
+				l.Nulls = append(l.Nulls, int32(i))
+			}
 			continue
 		case string:
 			text = x

@@ -100,7 +100,7 @@ func (c *Column) Add(l *value.List) {
 	if there == 0 {
 		c.Missing++
 	}
-	c.Most = max(c.Most, there)
+	c.Most = max(c.Most, l.Places())
 }
 
 func (c *Column) isMissing(b []byte) bool {

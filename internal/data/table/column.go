@@ -21,6 +21,7 @@ type column struct {
 	page     parquet.Page
 	most     byte // definition level of a value that is not null
 	list     bool
+	nullable bool       // a list may contain nulls; their definition level is most − 1
 	convert  conversion // nil: values are used as stored
 	unsigned bool       // 32-bit integers are unsigned
 
@@ -36,7 +37,8 @@ type column struct {
 	values Values // of the page, or of its dictionary
 	stored typed  // before conversion
 
-	row []byte // values of the row so far
+	row   []byte  // values of the row so far
+	nulls []int32 // places of nulls in the row
 }
 
 // typed are the values of a page in one of these forms.
@@ -152,7 +154,7 @@ func (c *column) append(dst []byte) ([]byte, error) {
 		return dst, errors.New("a page begins within a row")
 	}
 	n := 0
-	c.row = c.row[:0]
+	c.row, c.nulls = c.row[:0], c.nulls[:0]
 	for first := true; first || c.repeats[c.level] != 0; first = false {
 		if c.levels[c.level] == c.most {
 			var err error
@@ -160,6 +162,8 @@ func (c *column) append(dst []byte) ([]byte, error) {
 				return dst, err
 			}
 			n++
+		} else if c.nullable && c.levels[c.level] == c.most-1 {
+			c.nulls = append(c.nulls, int32(n+len(c.nulls)))
 		}
 		if c.level++; c.level < c.count {
 			continue
@@ -179,11 +183,23 @@ func (c *column) append(dst []byte) ([]byte, error) {
 	return c.listed(dst, c.values.kind, n), nil
 }
 
+// listed appends a list of n values, which are in c.row, and the nulls in c.nulls.
 func (c *column) listed(dst []byte, kind value.Kind, n int) []byte {
 	if n == 0 {
-		return append(dst, byte(value.None))
+		kind = value.None
 	}
-	return append(binary.AppendUvarint(append(dst, byte(kind)), uint64(n)), c.row...)
+	if len(c.nulls) > 0 {
+		dst = binary.AppendUvarint(append(dst, byte(kind)|hasNulls), uint64(len(c.nulls)))
+		for _, place := range c.nulls {
+			dst = binary.AppendUvarint(dst, uint64(place))
+		}
+	} else {
+		dst = append(dst, byte(kind))
+	}
+	if n == 0 {
+		return dst
+	}
+	return append(binary.AppendUvarint(dst, uint64(n)), c.row...)
 }
 
 func short(err error) error {

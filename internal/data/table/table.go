@@ -3,7 +3,8 @@
 //
 // A row is encoded as bytes, which a shuffle can keep and Decode turns back into values:
 //
-//	per column: kind, 1 byte · count, uvarint · values
+//	per column: kind, 1 byte · [nulls] · count, uvarint · values
+//	nulls: if bit 7 of kind is set: count, uvarint · places, uvarint each
 //	value: 8 bytes little-endian (Int, Float32, Float64), or uvarint length and
 //	the bytes (Text); no count and no values for kind None
 //
@@ -20,7 +21,7 @@
 //	STRING, ENUM, JSON        as stored; so are bytes without a type if they are UTF-8,
 //	                          and others are written \x00\xFF
 //
-// A null and an empty list are None. Nulls in a list are omitted. A member of a struct is a
+// A null and an empty list are None. Nulls in a list keep their places. A member of a struct is a
 // column of its own, struct.member. Maps, lists of lists or structs, BSON, VARIANT and
 // geometries are not read; Unread lists such columns.
 //
@@ -39,6 +40,7 @@ import (
 	"math"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
@@ -159,7 +161,8 @@ func (f *File) column(group int, name string) (c column, err error) {
 	if err := checkPages(f.source, f.size, stored); err != nil {
 		return c, err
 	}
-	c = column{name: name, most: byte(leaf.maxLevel), list: leaf.list, unsigned: kindOf(leaf.element) == "UINT"}
+	nullable := leaf.list && leaf.element.RepetitionType.V == format.Optional
+	c = column{name: name, most: byte(leaf.maxLevel), list: leaf.list, nullable: nullable, unsigned: kindOf(leaf.element) == "UINT"}
 	c.convert, err = conversionOf(leaf.element)
 	return c, err
 }
@@ -191,6 +194,26 @@ func (r *Reader) Append(dst []byte) (b []byte, err error) {
 // errRow means that bytes are not a row made by Append.
 var errRow = errors.New("the row is damaged")
 
+// hasNulls is the bit of the kind of a list with nulls.
+const hasNulls = 1 << 7
+
+// decodeNulls decodes the places of nulls.
+func decodeNulls(row []byte, l *value.List) ([]byte, bool) {
+	n, size := binary.Uvarint(row)
+	if size <= 0 || n > uint64(len(row)-size) {
+		return nil, false
+	}
+	row = row[size:]
+	for range n {
+		place, size := binary.Uvarint(row)
+		if size <= 0 || place > math.MaxInt32 {
+			return nil, false
+		}
+		l.Nulls, row = append(l.Nulls, int32(place)), row[size:]
+	}
+	return row, true
+}
+
 // Decode fills lists from a row, one per column. Texts refer to the row.
 func Decode(row []byte, lists []value.List) error {
 	for i := range lists {
@@ -199,8 +222,15 @@ func Decode(row []byte, lists []value.List) error {
 		if len(row) == 0 {
 			return errRow
 		}
-		kind := value.Kind(row[0])
-		if row = row[1:]; kind == value.None {
+		kind, nulls := value.Kind(row[0]&^hasNulls), row[0]&hasNulls != 0
+		row = row[1:]
+		if nulls {
+			var ok bool
+			if row, ok = decodeNulls(row, l); !ok {
+				return errRow
+			}
+		}
+		if kind == value.None {
 			continue
 		}
 		n, size := binary.Uvarint(row)

@@ -21,15 +21,20 @@ const (
 // List is the values of one field in one record, all of one kind. Texts may refer to the
 // record and are valid as long as it is. The slices of other kinds are undefined. The zero
 // List has no value.
+//
+// A value has a place in the list as it was written. Nulls take places too; the values fill
+// the others in order. Only values that belong to those of another list, such as weights, need
+// their places.
 type List struct {
 	Kind  Kind
 	Texts [][]byte
 	Ints  []int64
 	Reals []float64
+	Nulls []int32 // places of nulls in a list, ascending
 }
 
 // Reset empties l and keeps its memory.
-func (l *List) Reset() { l.Kind = None }
+func (l *List) Reset() { l.Kind, l.Nulls = None, l.Nulls[:0] }
 
 // Begin sets the kind of l. If the kind changes, l is emptied.
 func (l *List) Begin(k Kind) {
@@ -59,9 +64,32 @@ func (l *List) Len() int {
 	return len(l.Reals)
 }
 
+// Places returns the number of values and nulls.
+func (l *List) Places() int { return l.Len() + len(l.Nulls) }
+
+// All yields, for each place, the index of its value, −1 for a null.
+func (l *List) All(yield func(i int) bool) {
+	nulls, place := l.Nulls, int32(0)
+	for i := 0; i < l.Len() || len(nulls) > 0; place++ {
+		if i == l.Len() || len(nulls) > 0 && nulls[0] == place {
+			if nulls = nulls[1:]; !yield(-1) {
+				return
+			}
+			continue
+		}
+		if !yield(i) {
+			return
+		}
+		i++
+	}
+}
+
+// AddNull appends a null.
+func (l *List) AddNull() { l.Nulls = append(l.Nulls, int32(l.Places())) }
+
 // SetText sets l to one text.
 func (l *List) SetText(b []byte) {
-	l.Kind, l.Texts = Text, append(l.Texts[:0], b)
+	l.Kind, l.Texts, l.Nulls = Text, append(l.Texts[:0], b), l.Nulls[:0]
 }
 
 // AddText appends a string. A list of values of several kinds becomes one of strings, whose

@@ -63,9 +63,15 @@ func (c *Codes) Replace(lists []value.List, missing []string) ([]value.List, err
 			continue
 		}
 		to.Reset()
-		for j := range lists[i].Len() {
-			text := t.textOf(&lists[i], j)
+		for j := range lists[i].All {
+			var text []byte
+			if j >= 0 {
+				text = t.textOf(&lists[i], j)
+			}
 			if t.isMissing(text) {
+				if lists[i].Places() > 1 {
+					to.AddNull()
+				}
 				continue
 			}
 			n, ok := c.number[i][string(text)]

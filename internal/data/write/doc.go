@@ -17,7 +17,9 @@
 // column of wider numbers must be written as strings. A value that the format cannot
 // represent, such as a line break in tsv, is an error that names the column.
 //
-// A missing value and an empty string are the same, as in package data.
+// A missing value and an empty string are the same, as in package data. Missing values of a list
+// keep their places as nulls (in csv and tsv, as empty values between |). tfrecord, libsvm and
+// libffm cannot hold them; such a list is an error.
 //
 // A Writer belongs to one goroutine, retains none of its arguments, and allocates nothing per
 // record, except for Parquet.

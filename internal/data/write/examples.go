@@ -24,6 +24,9 @@ func (x *examples) Write(lists []value.List) error {
 	if err := x.take(lists); err != nil {
 		return err
 	}
+	if err := x.checkNulls(); err != nil {
+		return err
+	}
 	x.record = tfrecord.AppendExample(x.record[:0], x.features, x.typed)
 	if len(x.record) > tfrecord.MaxRecord {
 		return fmt.Errorf("write: record %d: %d bytes; %w", x.rows, len(x.record), tfrecord.ErrLength)

@@ -66,9 +66,13 @@ func (x *lines) fieldOf(i int) ([]byte, error) {
 		return l.Texts[0], nil
 	}
 	x.field = x.field[:0]
-	for j := range l.Len() {
-		if j > 0 {
+	first := true
+	for j := range l.All {
+		if !first {
 			x.field = append(x.field, Separator)
+		}
+		if first = false; j < 0 {
+			continue
 		}
 		at := len(x.field)
 		x.field = l.Append(x.field, j)

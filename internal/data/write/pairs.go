@@ -49,6 +49,9 @@ func (x *pairs) Write(lists []value.List) error {
 	if err := x.take(lists); err != nil {
 		return err
 	}
+	if err := x.checkNulls(); err != nil {
+		return err
+	}
 	l := &x.typed[x.label]
 	if l.Len() == 0 {
 		return x.fault(x.label, "is the label and missing; no line can begin without one")

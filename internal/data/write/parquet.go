@@ -58,7 +58,7 @@ func newParquet(w io.Writer, codec string, t table) (*parquetRows, error) {
 			n = parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
 		}
 		if n = parquet.Compressed(n, c); column.Many {
-			n = parquet.List(n)
+			n = parquet.List(parquet.Optional(n))
 		} else {
 			n = parquet.Optional(n)
 		}
@@ -89,15 +89,20 @@ func (x *parquetRows) Write(lists []value.List) error {
 	x.row = x.row[:0]
 	for i := range x.typed {
 		l := &x.typed[i]
-		if l.Len() == 0 {
+		if l.Places() == 0 {
 			x.row = append(x.row, parquet.NullValue().Level(0, 0, i))
 		}
-		for j := range l.Len() {
-			repeated := 0
-			if j > 0 {
-				repeated = 1
+		level, repeated := 1, 0
+		if x.columns[i].Many {
+			level = 2
+		}
+		for j := range l.All {
+			if j < 0 {
+				x.row = append(x.row, parquet.NullValue().Level(repeated, level-1, i))
+			} else {
+				x.row = append(x.row, parquetValue(l, j, x.columns[i].Kind).Level(repeated, level, i))
 			}
-			x.row = append(x.row, parquetValue(l, j, x.columns[i].Kind).Level(repeated, 1, i))
+			repeated = 1
 		}
 	}
 	if _, err := x.w.WriteRows([]parquet.Row{x.row}); err != nil {

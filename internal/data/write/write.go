@@ -101,16 +101,22 @@ func (t *table) take(lists []value.List) error {
 func (t *table) convert(i int, from *value.List) error {
 	c, to := &t.columns[i], &t.typed[i]
 	to.Reset()
-	if n := from.Len(); n > 1 && !c.Many {
+	if n := from.Places(); n > 1 && !c.Many {
 		return t.fault(i, fmt.Sprintf("has %d values, it is not a column of lists", n))
 	}
 	kind := c.Kind
 	if kind == value.None {
 		kind = value.Text
 	}
-	for j := range from.Len() {
-		text := t.textOf(from, j)
+	for j := range from.All {
+		var text []byte
+		if j >= 0 {
+			text = t.textOf(from, j)
+		}
 		if t.isMissing(text) {
+			if c.Many && from.Places() > 1 {
+				to.AddNull()
+			}
 			continue
 		}
 		to.Begin(kind)
@@ -129,6 +135,17 @@ func (t *table) convert(i int, from *value.List) error {
 				return t.fault(i, fmt.Sprintf("has the value %q, which is not a number", text))
 			}
 			to.Reals = append(to.Reals, x)
+		}
+	}
+	return nil
+}
+
+// checkNulls returns an error if lists of the current record have nulls, for a format that
+// cannot write them.
+func (t *table) checkNulls() error {
+	for i := range t.typed {
+		if len(t.typed[i].Nulls) > 0 {
+			return t.fault(i, "is a list with a null, which this format cannot hold; write jsonl, parquet or csv")
 		}
 	}
 	return nil

@@ -22,7 +22,11 @@ func written(columns []rows.Column) string {
 		for i := range c.Rows {
 			l := &c.Rows[i]
 			var parts []string
-			for k := range l.Len() {
+			for k := range l.All {
+				if k < 0 {
+					parts = append(parts, "-")
+					continue
+				}
 				parts = append(parts, string(l.Append(nil, k)))
 			}
 			cells = append(cells, [...]string{"-", "t", "i", "f", "d"}[l.Kind]+strings.Join(parts, "+"))
@@ -43,6 +47,8 @@ func TestPredict(t *testing.T) {
 		{`{"inputs": [1, 2]}`, "=i1,i2"},
 		{`{"instances": [1, [2, 3]]}`, "=i1,i2+3"},
 		{`{"instances": [{"x": [1, 0.5]}]}`, "x=t1+0.5"},
+		{`{"instances": [{"x": [null, "a", null]}, {"x": ["b", null]}]}`, "x=t-+a+-,tb+-"},
+		{`{"inputs": {"x": [[null, 2], [1, null]]}}`, "x=i-+2,i1+-"},
 		{`{"instances": [{"x": 18446744073709551615}]}`, "x=t18446744073709551615"},
 		{` { "more" : {"a": [[1], {}]}, "signature_name": "s", "instances": [ { "x" : 1 } ] } `, "x=i1"},
 		{`{"instances": []}`, ""},

@@ -217,7 +217,12 @@ func (s *scanner) cell(input string, l *value.List) {
 	s.input = input
 	defer func() { s.input = "" }()
 	if s.peek() == '[' {
-		s.elements(func() { s.single(l) })
+		s.elements(func() {
+			n := l.Len()
+			if s.single(l); l.Len() == n {
+				l.AddNull()
+			}
+		})
 		return
 	}
 	s.single(l)

@@ -47,6 +47,7 @@ func (c *Coder) Decode(_ []byte, lists []value.List) *record.Flaw {
 func copyList(to, from *value.List) {
 	to.Reset()
 	to.Begin(from.Kind)
+	to.Nulls = append(to.Nulls, from.Nulls...)
 	switch from.Kind {
 	case value.None:
 	case value.Text:

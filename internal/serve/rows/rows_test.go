@@ -297,6 +297,35 @@ func TestOneRowForAll(t *testing.T) {
 	}
 }
 
+// TestWeightsArePairedByPlace: rows padded with "" and NaN, and lists with nulls, give each value
+// the weight in its place.
+func TestWeightsArePairedByPlace(t *testing.T) {
+	x := train(t, 50, none)
+	c := coder(t, &x)
+	var padded, nulls, alone encode.Batch
+	_, err := c.Tensors(&padded, decode(t, message([]testTensor{
+		{"tags", 2, texts("x0", "", "y", "a", "b", "")}, {"shares", 2, floats(nan, 2, 3, 1, 2, nan)}, {"age", 2, int64s(1, 1)}})))
+	must(t, err)
+	_, err = c.Columns(&nulls, []Column{
+		{Name: "tags", Rows: []value.List{{Kind: value.Text, Texts: texts("x0", "y").Texts, Nulls: []int32{1}}, texts("a", "b")}},
+		{Name: "shares", Rows: []value.List{{Kind: value.Float64, Reals: []float64{2, 3}, Nulls: []int32{0}}, floats(1, 2)}},
+		{Name: "age", Rows: []value.List{int64s(1), int64s(1)}}})
+	must(t, err)
+	_, err = c.Columns(&alone, []Column{
+		{Name: "tags", Rows: []value.List{texts("y"), texts("a", "b")}}, {Name: "shares", Rows: []value.List{floats(3), floats(1, 2)}},
+		{Name: "age", Rows: []value.List{int64s(1), int64s(1)}}})
+	must(t, err)
+	want := alone.Sparse[2]
+	if !slices.Equal(want.Weights, []float32{3, 1, 2}) {
+		t.Errorf("weights %v", want.Weights)
+	}
+	for i, b := range []*encode.Batch{&padded, &nulls} {
+		if got := b.Sparse[2]; !slices.Equal(got.Values, want.Values) || !slices.Equal(got.Weights, want.Weights) || !slices.Equal(got.Offsets, want.Offsets) {
+			t.Errorf("request %d: %v %v, want %v %v", i, got.Values, got.Weights, want.Values, want.Weights)
+		}
+	}
+}
+
 func TestEncodingAllocatesNothing(t *testing.T) {
 	x := train(t, 100, none)
 	c, in := coder(t, &x), x.tensorsOf(t)

@@ -296,12 +296,15 @@ func (w *predictionWriter) next(ctx context.Context) (usable bool, err error) {
 // copy sets to to the value of from; several values become one text, joined by |.
 func (w *predictionWriter) copy(to, from *value.List) {
 	*to = *from
-	if from.Len() > 1 {
-		text := from.Append(nil, 0)
-		for k := 1; k < from.Len(); k++ {
-			text = from.Append(append(text, write.Separator), k)
+	if from.Places() > 1 {
+		var text []byte
+		for k := range from.All {
+			if k >= 0 {
+				text = from.Append(text, k)
+			}
+			text = append(text, write.Separator)
 		}
-		to.SetText(text)
+		to.SetText(text[:len(text)-1])
 	}
 	if len(w.missing) == 0 || to.Len() == 0 {
 		return
