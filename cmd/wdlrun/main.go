@@ -30,9 +30,6 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// version is the version of the program; all ranks of a job must have the same.
-const version = "0.1.0"
-
 // guardWord starts the launcher's guard process instead of a command.
 const guardWord = "__guard"
 
@@ -79,14 +76,6 @@ func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 type afterwards struct{ error }
 
 func (a afterwards) Unwrap() error { return a.error }
-
-func (p *program) printVersion(c *cli.Context) {
-	if asJSON(c) {
-		p.printJSON(map[string]any{"version": version}) // main reports lost output
-		return
-	}
-	fmt.Fprintf(p.stdout, "%s version %s\n", c.App.Name, version)
-}
 
 // main returns the exit code. Lost output is a failure, reported once.
 func (p *program) main(args []string) int {
