@@ -27,7 +27,7 @@ func trainOptions(c *cli.Context) (train.Options, error) {
 		opt.Resume = ""
 		if opt.Again == "" {
 			if dir, saved := newestRun(opt.Out); saved {
-				opt.Resume = dir
+				opt.Resume, opt.Auto = dir, true
 			}
 		}
 	} else if opt.Resume != "" && c.IsSet("out") && !checkpoint.IsCheckpoint(opt.Resume) {

@@ -25,7 +25,8 @@ type Counts struct {
 	bad           int64            // records that cannot be used
 	excluded      int64            // records that data.where excludes
 	faults        []record.Fault   // the first of each reason
-	content       uint64           // sum of the digests of the blocks: independent of their order
+	content       uint64           // sum of digests of the blocks and their numbers: independent of the order of merging
+	records       uint64           // sum of the digests of the blocks: independent of the order of the files
 	late          []string         // watched fields that occurred
 	kept          map[int32][]byte // by block: records held out by the value of a field; see rowBits
 	dropped       map[int32][]byte // by block: negatives left out of training
@@ -100,7 +101,7 @@ func (c *Counts) tooBad(most int64) error {
 }
 
 const (
-	countsMagic = "wdlcnt12\n"
+	countsMagic = "wdlcnt13\n"
 	maxFaults   = 8 // reasons kept per dataset
 	maxText     = 1 << 12
 	maxGroups   = 1 << 26                                   // of a span
@@ -111,6 +112,7 @@ const (
 func (c *Counts) Marshal() []byte {
 	b := binary.LittleEndian.AppendUint64([]byte(countsMagic), c.dataset)
 	b = binary.LittleEndian.AppendUint64(b, c.content)
+	b = binary.LittleEndian.AppendUint64(b, c.records)
 	b = c.sums.append(binary.AppendUvarint(binary.AppendUvarint(b, uint64(c.positives)), uint64(c.heldPositives)))
 	b = binary.AppendUvarint(b, uint64(c.held))
 	b = binary.AppendUvarint(b, uint64(c.excluded))
@@ -180,6 +182,7 @@ func (c *Counts) Merge(b []byte) error {
 		}
 	}
 	c.spans, c.positives, c.content, c.bad, c.held = joint, c.positives+o.positives, c.content+o.content, c.bad+o.bad, c.held+o.held
+	c.records += o.records
 	c.sums.merge(o.sums)
 	c.excluded += o.excluded
 	c.heldPositives += o.heldPositives
@@ -233,7 +236,7 @@ func (c *Counts) hasValued(i int) bool {
 func countsFrom(b []byte) (c Counts, err error) {
 	r := &wire.Reader{B: b}
 	r.Magic(countsMagic)
-	c.dataset, c.content = r.Uint64(), r.Uint64()
+	c.dataset, c.content, c.records = r.Uint64(), r.Uint64(), r.Uint64()
 	c.positives, c.heldPositives, c.sums = r.Count(), r.Count(), labelSumsFrom(r)
 	c.held = r.Count()
 	c.excluded = r.Count()

@@ -52,6 +52,7 @@ type totals struct {
 	faults          []record.Fault
 	excluded        int64  // records that Source.Where excludes
 	content         uint64 // digest of all records
+	anyOrder        uint64 // digest of all records that does not depend on the order of the files
 }
 
 // Open finds the files that patterns name: paths, globs, folders and
@@ -205,7 +206,7 @@ func (d *Dataset) Use(c *Counts) error {
 	d.bad, d.faults = c.bad, c.faults
 	t := totals{
 		records: c.spans[0].records, flawed: c.spans[0].flawed, groups: c.spans[0].groups, held: c.held,
-		positives: c.positives, trainPositives: c.positives - c.heldPositives, sums: c.sums, content: c.content, bad: c.bad, faults: c.faults, excluded: c.excluded,
+		positives: c.positives, trainPositives: c.positives - c.heldPositives, sums: c.sums, content: c.content, anyOrder: c.records, bad: c.bad, faults: c.faults, excluded: c.excluded,
 	}
 	t.rowBase, t.firstGroup = make([]int64, len(d.set.Blocks)), make([]int32, len(d.set.Blocks)+1)
 	for i := range d.set.Blocks {
@@ -353,4 +354,22 @@ func (d *Dataset) Fingerprint() string {
 		fmt.Fprintf(h, " %d", d.records[i])
 	}
 	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// Identity identifies the same data in any order of its files, wherever they are stored: by the
+// partitions and sizes of files and, after Use, by the content of every record.
+func (d *Dataset) Identity() string {
+	sum := d.anyOrder
+	for i := range d.set.Files {
+		f := &d.set.Files[i]
+		h := xxh3.New()
+		for part := range strings.SplitSeq(filepath.ToSlash(f.Path()), "/") {
+			if strings.Contains(part, "=") { // dt=2026-11-21
+				fmt.Fprintf(h, "%q ", part)
+			}
+		}
+		fmt.Fprintf(h, "%d %d", f.Bytes, f.From())
+		sum += h.Sum64()
+	}
+	return fmt.Sprintf("%016x", mix(sum))
 }

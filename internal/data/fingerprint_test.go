@@ -46,6 +46,46 @@ func TestFingerprintOfContent(t *testing.T) {
 	}
 }
 
+// TestIdentityOfData: the identity of data does not depend on the order, names and folders of
+// files or on the number of parts, but on their content and their partitions.
+func TestIdentityOfData(t *testing.T) {
+	const head, one, two = "id,age,city,tags,score,label\n", "1,34,Bern,a|b,0.5,1\n", "2,51,Basel,c,-3,0\n"
+	of := func(parts int, files ...string) string { // alternately a name and a content
+		t.Helper()
+		var paths []string
+		for dir := t.TempDir(); len(files) > 0; files = files[2:] {
+			path := filepath.Join(dir, files[0])
+			fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			fatal.If(t, os.WriteFile(path, []byte(head+files[1]), 0o644))
+			paths = append(paths, path)
+		}
+		d, _ := prepare(t, peopleSource(), peopleSchema(), parts, paths...)
+		return d.Identity()
+	}
+	want := of(1, "a.csv", one, "b.csv", two)
+	for what, x := range map[string]struct {
+		id   string
+		same bool
+	}{
+		"parts":      {of(2, "a.csv", one, "b.csv", two), true},
+		"order":      {of(2, "b.csv", two, "a.csv", one), true},
+		"names":      {of(1, "old/c.csv", one, "new/c.csv", two), true},
+		"value":      {of(1, "a.csv", one, "b.csv", strings.Replace(two, "51", "52", 1)), false},
+		"one file":   {of(1, "a.csv", one+two), false},
+		"twice":      {of(1, "a.csv", one, "b.csv", one), false},
+		"partition":  {of(1, "dt=1/a.csv", one, "dt=2/b.csv", two), false},
+		"three":      {of(1, "a.csv", one, "b.csv", two, "c.csv", one), false},
+		"same order": {of(3, "a.csv", one, "b.csv", two), true},
+	} {
+		if (x.id == want) != x.same {
+			t.Errorf("%s: %s, want the identity %s: %v", what, x.id, want, x.same)
+		}
+	}
+	if of(1, "dt=1/a.csv", one) == of(1, "dt=2/a.csv", one) {
+		t.Error("two partitions have one identity")
+	}
+}
+
 // TestHintAtLinesThatAreNoRecords: a faulty first line or a mark gives a hint to set
 // data.comment or data.header.
 func TestHintAtLinesThatAreNoRecords(t *testing.T) {

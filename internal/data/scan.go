@@ -50,6 +50,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 			return nil, err
 		}
 		c.content += mixed(n.digest, uint64(b))
+		c.records += mixed(n.digest)
 		sp.records, sp.flawed, sp.groups = append(sp.records, n.records), append(sp.flawed, n.flawed), append(sp.groups, n.groups...)
 		c.held += n.held
 		c.bad += int64(n.flawed)

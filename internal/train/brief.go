@@ -19,6 +19,9 @@ type orders struct {
 	ring    copies.Ring            // which rank holds which copy; nil without replicas
 	script  []slots.Record         // steps of the run that is repeated; nil: none
 	changed []string               // settings that affect steps and differ from the checkpoint's; on rank 0
+
+	again    bool     // the job restarts after a failure
+	settings []string // all settings that differ from the checkpoint's, in words; on rank 0
 }
 
 // briefing makes the brief on rank 0, sends it to all ranks, and opens the checkpoint that it
@@ -33,7 +36,7 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 		r.rec.Enter(trace.Brief)
 		d := decision{opt: &r.opt, adapt: adapt, size: r.comm.Size(), run: r}
 		brief, err := d.decide(ctx)
-		r.unlock, o.changed, o.from = d.unlock, d.changed, d.from
+		r.unlock, o.changed, o.settings, o.from = d.unlock, d.changed, d.settings, d.from
 		if err == nil {
 			err = (abroad{r}).ask(askNothing)
 		}
@@ -59,7 +62,7 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 	if err := json.Unmarshal(b, &brief); err != nil {
 		return o, fmt.Errorf("brief of rank 0: %w", err)
 	}
-	r.runDir, r.opt.Tolerance, o.ring = brief.RunDir, brief.Tolerance, brief.Ring
+	r.runDir, r.opt.Tolerance, o.ring, o.again = brief.RunDir, brief.Tolerance, brief.Ring, brief.Again
 	parse := config.Parse
 	if r.use.Unlabelled {
 		parse = config.ParseUnlabelled

@@ -30,6 +30,8 @@ type decision struct {
 	from    *checkpoint.Checkpoint // to resume from; nil: none
 	unlock  func()                 // releases the run directory
 	changed []string               // settings that affect steps and differ from the checkpoint's
+
+	settings []string // all settings that differ from the checkpoint's, in words
 }
 
 // decide makes the brief.
@@ -60,6 +62,7 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	if err != nil {
 		return b, permanent(err)
 	}
+	d.settings = changed
 	if d.adapt != nil {
 		err = d.adapt(c)
 		b.Config = string(c.YAML())
@@ -71,7 +74,7 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	if err := d.opt.fits(c, d.size); err != nil {
 		return b, permanent(err)
 	}
-	b.Tolerance, b.Chaos = d.opt.Tolerance, d.opt.Chaos.String()
+	b.Again, b.Tolerance, b.Chaos = d.opt.Again != "", d.opt.Tolerance, d.opt.Chaos.String()
 	if d.opt.Replicas > 1 {
 		b.Ring = copies.NewRing(d.size, d.opt.Hosts)
 	}
@@ -256,6 +259,7 @@ type brief struct {
 	Here   string // file of rank 0 in RunDir, see volumes.Token; "": all ranks are on one host
 	From   string // checkpoint to resume from, "" for none
 
+	Again     bool // the job restarts after a failure
 	Tolerance step.Tolerance
 	Chaos     string
 	Injected  injected    // faults of Chaos that were injected before a restart

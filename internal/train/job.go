@@ -22,6 +22,8 @@ type job struct {
 	rounds rounds // feeds the steps of an epoch
 	slack  *slack // nil: steps wait for all ranks
 	orders orders
+
+	renewed bool // evaluations of the checkpoint do not count, because data or metric have changed
 }
 
 // NewJob prepares a job on a group.

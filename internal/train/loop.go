@@ -101,7 +101,8 @@ func (j *job) total() int64 {
 
 // rate returns the factor of the next step's learning rates.
 func (j *job) rate(total int64) float64 {
-	return j.config.Train.Schedule.Rate(j.cursor.Step+1, total) * j.cursor.Progress.RateFactor(j.config.Train.Schedule)
+	began := j.cursor.Began
+	return j.config.Train.Schedule.Rate(j.cursor.Step+1-began, max(total-began, 0)) * j.cursor.Progress.RateFactor(j.config.Train.Schedule)
 }
 
 // stepped updates the cursor after a step and does what is due: messages, evaluation,

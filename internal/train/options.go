@@ -19,6 +19,7 @@ type Options struct {
 	Set    []string          // settings that override the configuration's, "train.seed=7"
 	Out    string            // folder in which the run directory is made, default "runs"
 	Resume string            // run directory or checkpoint to resume from
+	Auto   bool              // Resume is the newest run, not one that the user named: a complete one is no error
 	Read   bool              // Check has verified the checkpoint that Resume names
 	Again  string            // run directory of an earlier generation of this job: the job resumes from its last checkpoint or restarts in it
 	Job    string            // identity of the job, the same in all its generations, stored in a new run directory; "": unknown

@@ -64,8 +64,8 @@ func TestResumeReportsItsShare(t *testing.T) {
 	}
 }
 
-// TestResumeOfAnEndedRun: resuming an ended run keeps its result and timeline. They are
-// replaced as soon as there is more to train.
+// TestResumeOfAnEndedRun: an ended run that its launcher starts again keeps its result and
+// timeline. They are replaced as soon as there is more to train.
 func TestResumeOfAnEndedRun(t *testing.T) {
 	everyday(t)
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 		return all
 	}
 	was := files()
-	opt := Options{Resume: whole.RunDir, Set: []string{"train.clip_norm=3"}}
+	opt := Options{Resume: whole.RunDir, Auto: true}
 	said := listen(&opt)
 	res := runJob(t, 2, opt)
 	if res.Steps != whole.Steps || res.Since != whole.Steps || res.NewSamples != 0 || res.TrainSeconds != 0 || res.SamplesPerSecond != 0 {
@@ -110,8 +110,8 @@ func TestMorePatience(t *testing.T) {
 	if whole.EarlyStopped != 2 {
 		t.Fatalf("%+v", whole)
 	}
-	if res := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=60"}}); res.Steps != whole.Steps || res.EarlyStopped != 2 {
-		t.Errorf("with the same patience: %+v", res)
+	if err := refused(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=60"}}); !strings.Contains(err.Error(), "patience=N with N above 2") {
+		t.Errorf("with the same patience: %v", err)
 	}
 	if res := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.early_stop.patience=3"}}); res.Steps <= whole.Steps {
 		t.Errorf("with more patience: %+v", res)

@@ -18,10 +18,13 @@ type cursor struct {
 	Samples    int64             `json:"samples"`  // samples trained on, over all epochs
 	LossSum    float64           `json:"loss_sum"` // over the samples of the current epoch so far
 	LastLoss   float64           `json:"last_loss"`
-	Rows       int64             `json:"rows"`             // training rows per epoch
-	Data       string            `json:"data"`             // fingerprint of the training data
-	Shares     []input.Share     `json:"shares,omitempty"` // its files by host, with data.hosts: each
-	Order      int               `json:"order"`            // data.Order of the current epoch, 0 in checkpoints of earlier versions
+	Rows       int64             `json:"rows"`                 // training rows per epoch
+	Data       string            `json:"data"`                 // fingerprint of the training data
+	Shares     []input.Share     `json:"shares,omitempty"`     // its files by host, with data.hosts: each
+	TrainData  string            `json:"train_data,omitempty"` // identity of the training data; "": of an earlier version
+	ValidData  string            `json:"valid_data,omitempty"` // identity of the validation data; "": none
+	Began      int64             `json:"began,omitempty"`      // step at which the training on this data began
+	Order      int               `json:"order"`                // data.Order of the current epoch, 0 in checkpoints of earlier versions
 	Progress   config.Progress   `json:"progress"`
 	Valid      *metrics.Metrics  `json:"valid,omitempty"`   // metrics of the last evaluation of validation data
 	Best       int64             `json:"best"`              // step of the checkpoint of the best epoch, 0 for none

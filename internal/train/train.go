@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/train/input"
@@ -25,26 +24,11 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 	if err := save.ReadJSON(c, save.SectionCursor, &j.cursor); err != nil {
 		return err
 	}
-	if now := &j.cursor; now.Data != was.Data && j.in.Train != nil {
-		gone := ""
-		if j.config.Data.EachHost() {
-			gone = input.Gone(now.Shares, was.Shares, j.opt.Hosts, now.Consumed > 0)
-		}
-		end, err := collective.BroadcastBytes(j.comm, []byte(lastEnd(c.Dir())), 0, maxBrief) // other hosts may lack that checkpoint
-		if err != nil {
-			return err
-		}
-		switch {
-		case now.Consumed > 0 && gone != "":
-			return permanent(fmt.Errorf("resume: data.hosts: each: %s; the checkpoint of step %d is inside an epoch of all files; from one at the end of an epoch, a training resumes without them%s", gone, now.Step, end))
-		case now.Consumed > 0:
-			return fmt.Errorf("resume: the training data has changed: %d rows, fingerprint %s, and the checkpoint of step %d is inside an epoch of %d rows, fingerprint %s; restore the data, or resume from a checkpoint at the end of an epoch%s",
-				was.Rows, was.Data, now.Step, now.Rows, now.Data, end)
-		case gone != "":
-			j.warn("data.hosts: each: the training continues with less data: " + gone)
-		}
-		now.Rows, now.Data, now.Shares = was.Rows, was.Data, was.Shares
+	renewed, err := j.renew(c, &was, j.orders.again)
+	if err != nil {
+		return err
 	}
+	j.renewed = renewed.evaluations()
 	if err := j.cursor.checkOrder(); err != nil {
 		return fmt.Errorf("%w%s", err, lastEnd(c.Dir()))
 	}
@@ -123,6 +107,9 @@ func (j *job) start(ctx context.Context) (err error) {
 	j.saves.at = time.Now()
 	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals()})
 	j.trains = j.opt.Replicas > 1
+	if err := j.checkWork(from, j.orders.settings, j.renewed); err != nil {
+		return err
+	}
 	if from == nil || j.done() {
 		return nil
 	}
@@ -149,6 +136,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	if err := j.surveyOthers(ctx); err != nil {
 		return err
 	}
+	j.identify()
 	if err := j.plan(ctx, from, j.saves.enough); err != nil {
 		return err
 	}
@@ -206,8 +194,8 @@ func (j *job) advise() {
 	if j.stream != nil {
 		return
 	}
-	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {
-		j.opt.Warn(fmt.Sprintf("the learning rate never reaches its full value: train.schedule.warmup is %d steps, the training has %d", s.Warmup, j.total()))
+	if s := j.config.Train.Schedule; s.Warmup >= j.total()-j.cursor.Began && !j.done() {
+		j.opt.Warn(fmt.Sprintf("the learning rate never reaches its full value: train.schedule.warmup is %d steps, the training has %d", s.Warmup, j.total()-j.cursor.Began))
 	}
 }
 

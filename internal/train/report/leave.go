@@ -64,7 +64,7 @@ func (r *Reporter) Leave(res *Result, far []int) error {
 	}
 	res.Events = r.events.writes()
 	r.events.end(true)
-	if r.comm.Rank() == 0 && (trained || !r.kept(res)) && !r.keep(res) {
+	if r.comm.Rank() == 0 && (trained || !Ended(r.dir, res.Steps)) && !r.keep(res) {
 		res.Lost = append(res.Lost, save.FileResult)
 	}
 	return nil
@@ -132,12 +132,12 @@ func (r *Reporter) WriteTimeline(last int) error {
 	return save.WriteFileBy(r.dir, timeline(r.comm.Rank()), 0o644, func(w io.Writer) error { return r.rec.WriteChrome(w, of) })
 }
 
-// kept reports whether the run directory already has the result of the job that took the last
-// step. That result has more content than one of a job without steps.
-func (r *Reporter) kept(res *Result) bool {
-	b, err := regular.ReadFile(filepath.Join(r.dir, save.FileResult), save.MaxFile)
+// Ended reports whether a run directory has the result of a training that ended with the given
+// number of steps. That result has more content than one of a job without steps.
+func Ended(runDir string, steps int64) bool {
+	b, err := regular.ReadFile(filepath.Join(runDir, save.FileResult), save.MaxFile)
 	var was Result
-	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == res.Steps && !was.Stopped
+	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == steps && !was.Stopped
 }
 
 // keep writes the result and reports whether that succeeded.
