@@ -20,6 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/serve"
 	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
+	"github.com/wdlrun/wdlrun/internal/serve/rescue"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
 
@@ -124,7 +125,7 @@ func (p serving) run() error {
 		return err
 	}
 	o := serve.Options{
-		Open: log.open, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), Report: log.changed,
+		Open: log.open, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), Report: log.changed, Panicked: log.panicked,
 		Poll: time.Duration(c.Float64("file_system_poll_wait_seconds") * float64(time.Second)),
 	}
 	if o.TLS, err = serveTLS(c.String("ssl_config_file")); err != nil {
@@ -291,12 +292,15 @@ func (p serving) watchConfig(s *serve.Server, applied []versions.Config) {
 			case <-time.After(every):
 			}
 			fault := ""
-			models, err := readModels(file)
-			if err == nil && !reflect.DeepEqual(models, applied) {
-				if err = s.Set(c.Context, models); err == nil {
-					applied = models
+			err := rescue.Call(func() error {
+				models, err := readModels(file)
+				if err == nil && !reflect.DeepEqual(models, applied) {
+					if err = s.Set(c.Context, models); err == nil {
+						applied = models
+					}
 				}
-			}
+				return err
+			})
 			if err != nil && c.Context.Err() == nil {
 				if fault = err.Error(); fault != reported {
 					fmt.Fprintf(p.stderr, "wdlrun: %v\n", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/serve"
+	"github.com/wdlrun/wdlrun/internal/serve/rescue"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
 
@@ -67,6 +68,11 @@ func (l *versionLog) rounds(dir string, records int, most float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.error[dir] = text
+}
+
+// panicked prints the stack of a panic, which the server survives.
+func (l *versionLog) panicked(p *rescue.Panic) {
+	fmt.Fprintf(l.stderr, "wdlrun: serve: %v; the server continues; please report this stack, which is printed once:\n%s\n", p, p.Stack)
 }
 
 // changed prints an event of a version. Unloading a version that a later one has replaced

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/wdlrun/wdlrun/internal/serve/rescue"
 	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
@@ -62,8 +63,19 @@ func (s *Server) answer(spec *tfs.ModelSpec, encode batching, with func(m *serva
 	}
 	defer v.Release()
 	m := v.Model
-	w := <-m.workers
-	defer func() { m.workers <- w }()
+	w, err := m.worker()
+	if err != nil {
+		return fault(err)
+	}
+	var back *worker // nil after a panic: the next request makes a new one
+	defer func() { m.workers <- back }()
+	err = s.compute(m, w, encode, with)
+	back = w
+	return err
+}
+
+// compute encodes and scores the batch of a request.
+func (s *Server) compute(m *servable, w *worker, encode batching, with func(m *servable, w *worker) error) (err error) {
 	start := time.Now()
 	if w.counts, err = encode(w); err != nil {
 		return fault(err)
@@ -178,7 +190,12 @@ func (s *Server) regress(spec *tfs.ModelSpec, encode batching, with func(spec *t
 
 // examples encodes a request of tf.Examples.
 func examples(in *tfs.Input) batching {
-	return func(w *worker) (rows.Counts, error) { return w.coder.Examples(&w.batch, in.Examples, in.Context) }
+	return func(w *worker) (rows.Counts, error) {
+		if !in.Given {
+			return rows.Counts{}, invalid("the request has no example list")
+		}
+		return w.coder.Examples(&w.batch, in.Examples, in.Context)
+	}
 }
 
 // infer runs several tasks on the same examples. All tasks must name the same model.
@@ -285,7 +302,11 @@ func (s *Server) open(name string, version int64, dir string, before *servable) 
 	if err != nil {
 		return nil, err
 	}
-	v, err := newServable(name, version, dir, m, s.options.Threads, s.metrics, pause)
+	var v *servable
+	err = rescue.Call(func() (err error) {
+		v, err = newServable(name, version, dir, m, s.options.Threads, s.metrics, pause)
+		return err
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %s: %w", dir, err), m.Close())
 	}

@@ -77,12 +77,17 @@ func (s *Server) services() []*grpc.ServiceDesc {
 func (s *Server) unary(name string, m method) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		var in frame
-		if err := decode(&in); err != nil {
-			return nil, err
-		}
 		defer in.free()
+		var b []byte
 		start := time.Now()
-		b, err := m(ctx, in.b)
+		err := s.rescue(name, func() (err error) {
+			if err = decode(&in); err != nil {
+				return err
+			}
+			start = time.Now()
+			b, err = m(ctx, in.b)
+			return err
+		})
 		s.metrics.answered(name, status.Code(err), time.Since(start))
 		if err != nil {
 			return nil, err
@@ -119,7 +124,12 @@ func broken(err error) error { return invalid("%v", err) }
 
 func (s *Server) grpcPredict(_ context.Context, b []byte) (out []byte, err error) {
 	r := s.requests.predict.Get().(*tfs.PredictRequest)
-	defer s.requests.predict.Put(r)
+	out, err = s.decodedPredict(r, b)
+	s.requests.predict.Put(r) // not after a panic
+	return out, err
+}
+
+func (s *Server) decodedPredict(r *tfs.PredictRequest, b []byte) (out []byte, err error) {
 	start := time.Now()
 	if err := r.Decode(b, s.options.Limits); err != nil {
 		return nil, broken(err)
@@ -138,11 +148,14 @@ func (s *Server) grpcPredict(_ context.Context, b []byte) (out []byte, err error
 // ofExamples decodes a request of tf.Examples and calls answer with it.
 func (s *Server) ofExamples(b []byte, name string, answer func(r *tfs.ExamplesRequest) error) error {
 	r := s.requests.examples.Get().(*tfs.ExamplesRequest)
-	defer s.requests.examples.Put(r)
-	if err := r.Decode(b, s.options.Limits); err != nil {
-		return broken(fmt.Errorf("%s: %w", name, err))
+	err := r.Decode(b, s.options.Limits)
+	if err != nil {
+		err = broken(fmt.Errorf("%s: %w", name, err))
+	} else {
+		err = answer(r)
 	}
-	return answer(r)
+	s.requests.examples.Put(r) // not after a panic
+	return err
 }
 
 func (s *Server) grpcClassify(_ context.Context, b []byte) (out []byte, err error) {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +26,7 @@ type counters struct {
 	unknown  *prometheus.CounterVec   // model, feature
 	loads    *prometheus.CounterVec   // model, result
 	loading  *prometheus.HistogramVec // model
+	panics   *prometheus.CounterVec   // in
 
 	queue, decode, features, lookup, compute, encode prometheus.Observer // the stages
 }
@@ -45,6 +47,7 @@ func newCounters(s *Server) *counters {
 	c := &counters{
 		registry: prometheus.NewRegistry(),
 		requests: counter("requests_total", "Requests by method and code.", "method", "code"),
+		panics:   counter("panics_total", "Panics of requests and of versions being opened or closed. The log has the stack of each place once.", "in"),
 		seconds:  histogram("request_seconds", "Time from a decoded frame to the encoded answer, by method.", "method"),
 		stages:   histogram("stage_seconds", "Time of one stage of a request: queue, decode, features (inputs to batch), lookup (rows of tables), compute (network) or encode.", "stage"),
 		rows:     counter("rows_total", "Rows scored.", "model"),
@@ -57,7 +60,7 @@ func newCounters(s *Server) *counters {
 	for name, stage := range map[string]*prometheus.Observer{"queue": &c.queue, "decode": &c.decode, "features": &c.features, "lookup": &c.lookup, "compute": &c.compute, "encode": &c.encode} {
 		*stage = c.stages.WithLabelValues(name)
 	}
-	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.ignored, c.unknown, c.loads, c.loading,
+	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.ignored, c.unknown, c.loads, c.loading, c.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_waiting_requests", Help: "Requests that wait for a thread."},
 			func() float64 { return float64(s.gate.waiting.Load()) }),
@@ -80,18 +83,24 @@ func (g *versionGauges) Describe(to chan<- *prometheus.Desc) {
 	to <- lagDesc
 }
 
+// Collect runs in a goroutine of the metrics page.
 func (g *versionGauges) Collect(to chan<- prometheus.Metric) {
 	for _, name := range g.registry.Models() {
-		v, err := g.registry.Acquire(versions.Want{Model: name})
-		if err != nil {
-			continue
-		}
+		_ = g.rescue("metrics", func() error {
+			g.collect(name, to)
+			return nil
+		})
+	}
+}
+
+func (g *versionGauges) collect(name string, to chan<- prometheus.Metric) {
+	if v, err := g.registry.Acquire(versions.Want{Model: name}); err == nil {
+		defer v.Release()
 		to <- prometheus.MustNewConstMetric(versionDesc, prometheus.GaugeValue, float64(v.Number), name)
 		to <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, time.Since(v.Since).Seconds(), name)
 		if m, ok := v.Model.Model.(published); ok && !m.Taken().IsZero() {
 			to <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, time.Since(m.Taken()).Seconds(), name)
 		}
-		v.Release()
 	}
 }
 
@@ -105,10 +114,10 @@ type modelCounters struct {
 func (c *counters) ofModel(name string, fields []string, features []encode.SparseColumn) (m modelCounters) {
 	m.rows, m.ignored = c.rows.WithLabelValues(name), c.ignored.WithLabelValues(name)
 	for _, f := range fields {
-		m.missing = append(m.missing, c.missing.WithLabelValues(name, f))
+		m.missing = append(m.missing, c.missing.WithLabelValues(name, strings.ToValidUTF8(f, "\ufffd")))
 	}
 	for _, f := range features {
-		m.unknown = append(m.unknown, c.unknown.WithLabelValues(name, f.Name))
+		m.unknown = append(m.unknown, c.unknown.WithLabelValues(name, strings.ToValidUTF8(f.Name, "\ufffd")))
 	}
 	return m
 }

@@ -60,7 +60,7 @@ type servable struct {
 	outputs    []output
 	counters   modelCounters
 	signatures []tfs.Signature
-	workers    chan *worker
+	workers    chan *worker // nil: to be made, see worker
 }
 
 // worker answers one request at a time.
@@ -83,21 +83,44 @@ func newServable(name string, version int64, dir string, m Model, workers int, m
 	s := &servable{Model: m, name: name, version: version, outputs: outputsOf(c), workers: make(chan *worker, workers)}
 	var fields []string
 	for range workers {
-		coder, err := rows.NewCoder(m.Encoder(), c.Data)
+		w, err := s.newWorker()
 		if err != nil {
 			return nil, err
 		}
-		scorer, err := m.NewScorer()
-		if err != nil {
-			return nil, err
-		}
-		fields = coder.Fields()
+		fields = w.coder.Fields()
 		pause()
-		s.workers <- &worker{coder: coder, scorer: scorer, scores: make([][]float32, len(s.outputs))}
+		s.workers <- w
 	}
 	s.counters = metrics.ofModel(name, fields, m.Encoder().Sparse())
 	s.signatures = signaturesOf(m.Encoder().Inputs(c.Data), s.outputs)
 	return s, s.warmUp(dir, pause)
+}
+
+// newWorker makes a worker.
+func (s *servable) newWorker() (*worker, error) {
+	coder, err := rows.NewCoder(s.Encoder(), s.Config().Data)
+	if err != nil {
+		return nil, err
+	}
+	scorer, err := s.NewScorer()
+	if err != nil {
+		return nil, err
+	}
+	return &worker{coder: coder, scorer: scorer, scores: make([][]float32, len(s.outputs))}, nil
+}
+
+// worker waits for a worker, which the caller sends back to workers. It makes one in place of
+// a worker that panicked.
+func (s *servable) worker() (w *worker, err error) {
+	if w = <-s.workers; w != nil {
+		return w, nil
+	}
+	defer func() {
+		if w == nil {
+			s.workers <- nil
+		}
+	}()
+	return s.newWorker()
 }
 
 // outputsOf returns the outputs of a model, named like the columns of `wdlrun predict`.

@@ -67,12 +67,15 @@ func (s *Server) restModel(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	spec, verb, err := parsePath(r.URL.Path)
 	var answer []byte
-	if err == nil {
-		answer, err = s.restAnswer(r, &spec, verb)
-	}
 	method, known := map[string]string{"": "rest status", "metadata": "rest metadata", "predict": "rest predict", "classify": "rest classify", "regress": "rest regress"}[verb]
 	if !known {
 		method = "rest other"
+	}
+	if err == nil {
+		err = s.rescue(method, func() (err error) {
+			answer, err = s.restAnswer(r, &spec, verb)
+			return err
+		})
 	}
 	s.metrics.answered(method, status.Code(err), time.Since(start))
 	if err != nil {
@@ -151,8 +154,8 @@ func (s *Server) restPredict(text []byte, spec *tfs.ModelSpec) (out []byte, err 
 	}
 	spec.Signature = r.Signature
 	encode := func(w *worker) (rows.Counts, error) {
-		if r.Instances && r.Rows == 0 {
-			return rows.Counts{}, invalid("the request has no rows: \"instances\" is empty")
+		if r.Instances && r.Rows == 0 { // no row, so no name of an input either
+			return w.coder.Examples(&w.batch, nil, nil)
 		}
 		if r.Unnamed {
 			if err := nameOnly(&r, w.coder.Fields()); err != nil {
@@ -180,8 +183,8 @@ func nameOnly(r *body.Request, fields []string) error {
 // columns encodes a request of examples.
 func columns(r *body.Request) batching {
 	return func(w *worker) (rows.Counts, error) {
-		if r.Rows == 0 {
-			return rows.Counts{}, invalid("the request has no rows: \"examples\" is empty")
+		if r.Rows == 0 { // the columns are those of the context
+			return w.coder.Examples(&w.batch, nil, nil)
 		}
 		return w.coder.Columns(&w.batch, r.Columns)
 	}

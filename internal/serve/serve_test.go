@@ -68,13 +68,20 @@ type fakeModel struct {
 	bias    float32
 	gate    chan struct{} // scoring waits for it; nil: it does not wait
 	closed  chan struct{}
+	fault   func() // called by each Score
+	taken   func() // called by Taken
 }
 
 func (m *fakeModel) Config() *config.Config     { return m.config }
 func (m *fakeModel) Encoder() *encode.Encoder   { return m.encoder }
 func (m *fakeModel) NewScorer() (Scorer, error) { return &fakeScorer{of: m}, nil }
 func (m *fakeModel) Close() error               { close(m.closed); return nil }
-func (m *fakeModel) Taken() time.Time           { return time.Now().Add(-time.Hour) }
+func (m *fakeModel) Taken() time.Time {
+	if m.taken != nil {
+		m.taken()
+	}
+	return time.Now().Add(-time.Hour)
+}
 
 // roundedModel is a fakeModel whose scorers add 1 to every logit.
 type roundedModel struct {
@@ -115,11 +122,20 @@ func TestRoundingIsMeasured(t *testing.T) {
 type fakeScorer struct {
 	of     *fakeModel
 	logits []float32
+	broken bool // it has panicked
 }
 
 func (s *fakeScorer) Score(b *encode.Batch) ([]float32, error) {
 	if s.of.gate != nil {
 		<-s.of.gate
+	}
+	if s.broken {
+		return nil, errors.New("a scorer that panicked is used again")
+	}
+	if s.of.fault != nil {
+		s.broken = true
+		s.of.fault()
+		s.broken = false
 	}
 	s.logits = s.logits[:0]
 	labels, dense := 1+len(s.of.config.Labels), len(s.of.encoder.Dense())
@@ -251,6 +267,9 @@ func (r *running) write(n int64, content string) {
 // load opens a version whose bias is its number in thousandths.
 func (r *running) load(dir string, _ Model, _ func()) (Model, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "model"))
+	if string(b) == "panic" {
+		panic("the opening panics")
+	}
 	if err == nil && len(b) > 0 {
 		err = errors.New(string(b))
 	}

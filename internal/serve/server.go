@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/wdlrun/wdlrun/internal/serve/rescue"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	TLS *tls.Config
 	// Report, if not nil, is called with every change of a version.
 	Report func(versions.Event)
+	// Panicked, if not nil, is called with the first panic of each place, such as a request's.
+	Panicked func(*rescue.Panic)
 }
 
 const (
@@ -80,6 +83,7 @@ type Server struct {
 	gate     *gate
 	metrics  *counters
 	requests *requests
+	panics   panics
 	health   *health.Server
 	grpc     *grpc.Server
 	http     *http.Server
@@ -98,6 +102,17 @@ func New(o Options) *Server {
 	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true),
 		grpc.NumStreamWorkers(uint32(o.Threads)), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
 		grpc.ReadBufferSize(readBytes), grpc.ConnectionTimeout(headerWait)}
+	options = append(options, // for the health service; the other methods count their panics by name
+		grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {
+			err = s.rescue("health", func() (err error) {
+				out, err = next(ctx, in)
+				return err
+			})
+			return out, err
+		}),
+		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			return s.rescue("health", func() error { return next(srv, stream) })
+		}))
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
 	}
@@ -112,11 +127,17 @@ func New(o Options) *Server {
 
 // changed handles a change of a version.
 func (s *Server) changed(e versions.Event) {
-	s.metrics.changed(e)
-	s.updateHealth()
-	if s.options.Report != nil {
-		s.options.Report(e)
+	if p, is := errors.AsType[*rescue.Panic](e.Err); is {
+		s.panicked("version", p)
 	}
+	_ = s.rescue("report", func() error {
+		s.metrics.changed(e)
+		s.updateHealth()
+		if s.options.Report != nil {
+			s.options.Report(e)
+		}
+		return nil
+	})
 }
 
 // updateHealth reports SERVING if every model has a version.

@@ -63,6 +63,9 @@ func (x *ColumnCoder) Encode(b *Batch, from Fields, rows int) (row int, fl *reco
 	p.lists, x.lists = x.lists, p.lists // the parser's lists must not become memory of the fields
 	defer func() { p.lists, x.lists = x.lists, p.lists }()
 	b.reset(rows, x.shape.dense, x.shape.sparse)
+	if rows == 0 {
+		return 0, nil
+	}
 	for i := range x.coder.sparse {
 		if fl := x.encodeKeys(b, i, rows); fl != nil {
 			return x.at, fl
@@ -134,7 +137,7 @@ func (x *ColumnCoder) load(column, row int) *record.Flaw {
 func (x *ColumnCoder) encodeKeys(b *Batch, i, rows int) *record.Flaw {
 	f, j, n := &x.coder.sparse[i], &b.Sparse[i], rows
 	if x.shared[i] = x.isShared(f.column) && (f.weights == 0 || x.isShared(f.weights)); x.shared[i] {
-		n = min(1, rows)
+		n = 1
 	}
 	if x.encodeSingles(f, j) {
 		j.Values = repeat(j.Values, rows)
@@ -204,7 +207,7 @@ func repeat[T any](values []T, n int) []T {
 
 // crossed encodes a cross.
 func (x *ColumnCoder) crossed(b *Batch, i, rows int) *record.Flaw {
-	c, at, n := &x.crosses[i], len(x.coder.sparse)+i, min(1, rows)
+	c, at, n := &x.crosses[i], len(x.coder.sparse)+i, 1
 	for _, f := range c.of {
 		if !x.shared[f] {
 			n = rows
@@ -253,7 +256,7 @@ func (x *ColumnCoder) numbers(to []float32, f *featureCode, rows int) *record.Fl
 	}
 	n := rows
 	if x.isShared(f.column) {
-		n = min(1, rows)
+		n = 1
 	}
 	for x.at = range n {
 		if fl := x.load(f.column, x.at); fl != nil {
@@ -271,7 +274,7 @@ func (x *ColumnCoder) numbers(to []float32, f *featureCode, rows int) *record.Fl
 // number. It returns false if it cannot.
 func (x *ColumnCoder) singleNumbers(to []float32, f *featureCode, rows int) bool {
 	k, d := x.field[f.column], len(x.coder.dense)
-	if k < 0 || f.encoding == schema.Age || rows == 0 {
+	if k < 0 || f.encoding == schema.Age {
 		return false
 	}
 	l := x.fields.Single(k)

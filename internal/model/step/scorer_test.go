@@ -179,7 +179,15 @@ func TestScorerHasTheBitsOfEvaluation(t *testing.T) {
 				tr, s := scored(t, kind, more)
 				for _, single := range []bool{false, true} {
 					b := labelled(randomBatch(rand.New(rand.NewPCG(1, 9)), 2*chunkRows+33, 50, single))
-					compareScores(t, s, b, evaluated(t, tr, b), len(s.towers))
+					for range 2 { // before and after a batch of no rows
+						compareScores(t, s, b, evaluated(t, tr, b), len(s.towers))
+						none, err := s.Score(part(b, 7, 7))
+						if err != nil || len(none) != 0 || slices.Max(s.Unknown()) != 0 {
+							t.Errorf("%d scores of no rows, %v unknown values: %v", len(none), s.Unknown(), err)
+						}
+					}
+					_, err := s.Score(b)
+					fatal.If(t, err)
 					if !slices.Equal(s.Unknown(), unknownOf(b)) {
 						t.Errorf("%v values are unknown, want %v", s.Unknown(), unknownOf(b))
 					}
@@ -331,6 +339,9 @@ func scoresInBF16(t *testing.T, kind config.Model, more func(*config.Config), re
 	fatal.If(t, err)
 	for _, shared := range []int{0, 2} {
 		b := randomBatch(rand.New(rand.NewPCG(1, 9)), 100, 40, true)
+		if none, err := half.Score(part(b, 7, 7)); err != nil || len(none) != 0 {
+			t.Errorf("%d scores of no rows: %v", len(none), err)
+		}
 		for f := range shared {
 			for i := range b.Sparse[f].Values {
 				b.Sparse[f].Values[i] = uint64(7 + f)

@@ -72,9 +72,6 @@ func (c *Coder) examples(b *encode.Batch, all [][]byte, context []byte, ignored 
 			return Counts{}, &Fault{Row: -1, Why: "context: " + err.Error()}
 		}
 	}
-	if len(all) == 0 {
-		return Counts{}, &Fault{Row: -1, Why: "the request has no example"}
-	}
 	c.begin(len(all), ignored)
 	c.batcher.Start(b, len(all))
 	for c.row = range all {

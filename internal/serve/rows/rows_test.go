@@ -261,11 +261,38 @@ func TestFaults(t *testing.T) {
 			t.Errorf("error %v, want %s", err, y.want)
 		}
 	}
-	if _, err := coder(t, &x).Examples(new(encode.Batch), nil, nil); err == nil {
-		t.Error("no example is no fault")
-	}
 	if _, err := coder(t, &x).Examples(new(encode.Batch), [][]byte{nil}, []byte{255}); err == nil || !strings.Contains(err.Error(), "context") {
 		t.Error(err)
+	}
+}
+
+// TestNoRows: inputs of no rows are an empty batch, which may have held rows before.
+func TestNoRows(t *testing.T) {
+	x := train(t, 50, none)
+	c := coder(t, &x)
+	for name, encode0 := range map[string]func(b *encode.Batch) (Counts, error){
+		"tensors": func(b *encode.Batch) (Counts, error) {
+			return c.Tensors(b, decode(t, message([]testTensor{{"price", 0, floats()}, {"age", 1, int64s(1)}})))
+		},
+		"examples": func(b *encode.Batch) (Counts, error) { return c.Examples(b, nil, nil) },
+		"columns":  func(b *encode.Batch) (Counts, error) { return c.Columns(b, []Column{{Name: "tags"}, {Name: "price"}}) },
+	} {
+		var b encode.Batch
+		for range 2 {
+			counts, err := encode0(&b)
+			must(t, err)
+			if b.Rows != 0 || len(b.Dense) != 0 || len(b.Label) != 0 || counts.Rows != 0 || len(b.Sparse) != len(x.batch.Sparse) {
+				t.Errorf("%s: %+v, %+v", name, b, counts)
+			}
+			for i, j := range b.Sparse {
+				if !slices.Equal(j.Offsets, []int32{0}) || len(j.Values) != 0 || len(j.Weights) != 0 {
+					t.Errorf("%s: feature %d: %+v", name, i, j)
+				}
+			}
+			_, err = c.Tensors(&b, x.tensorsOf(t))
+			must(t, err)
+			x.same(t, &b)
+		}
 	}
 }
 

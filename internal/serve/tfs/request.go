@@ -136,6 +136,7 @@ func (r *PredictRequest) input(b []byte, left *Limits) error {
 type Input struct {
 	Examples [][]byte // serialised tf.Examples
 	Context  []byte   // a serialised tf.Example; may be nil
+	Given    bool     // the request has a list of examples, which may be empty
 }
 
 func (in *Input) decode(b []byte, limits Limits) error {
@@ -147,7 +148,7 @@ func (in *Input) decode(b []byte, limits Limits) error {
 		if err := f.isBytes(name); err != nil {
 			return err
 		}
-		in.Examples, in.Context = in.Examples[:0], nil // the last of a oneof counts
+		in.Examples, in.Context, in.Given = in.Examples[:0], nil, true // the last of a oneof counts
 		return within(name, eachField(f.bytes, func(g field) error {
 			switch {
 			case g.number == 1:
@@ -165,7 +166,7 @@ func (in *Input) decode(b []byte, limits Limits) error {
 	})
 }
 
-func (in *Input) reset() { in.Examples, in.Context = in.Examples[:0], nil }
+func (in *Input) reset() { in.Examples, in.Context, in.Given = in.Examples[:0], nil, false }
 
 func (in *Input) field(f field, limits Limits) error {
 	if err := f.isBytes("input"); err != nil {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/serve/rescue"
 )
 
 // maxEnded is the maximum number of ended versions in a status.
@@ -60,7 +62,7 @@ func (m *model[M]) keep(poll time.Duration) {
 		m.mu.Lock()
 		c, number := m.config, m.newest
 		m.mu.Unlock()
-		m.settle(c)
+		m.reportBase(c.Base, rescue.Call(func() error { return m.settle(c) }))
 		m.mu.Lock()
 		m.rounds++
 		m.finished = number
@@ -91,10 +93,10 @@ func (m *model[M]) isDone() bool {
 	}
 }
 
-// settle opens the versions chosen by the policy and retires the others.
-func (m *model[M]) settle(c Config) {
+// settle opens the versions chosen by the policy and retires the others. Its error is about
+// the base folder.
+func (m *model[M]) settle(c Config) error {
 	found, err := find(c.Base)
-	m.reportBase(c.Base, err)
 	if err == nil && len(found) > 0 {
 		m.forget(found)
 		wanted := m.open(&c, found)
@@ -103,6 +105,7 @@ func (m *model[M]) settle(c Config) {
 		}
 	}
 	m.publish(&c)
+	return err
 }
 
 // reportBase reports a base folder that cannot be read, once.
@@ -158,7 +161,11 @@ func (m *model[M]) load(c *Config, n int64, dir string) bool {
 	if v := m.view.Load().latest; v != nil {
 		before = v.Model // only this goroutine releases it
 	}
-	opened, err := m.of.open(m.name, n, dir, before)
+	var opened M
+	err := rescue.Call(func() (err error) {
+		opened, err = m.of.open(m.name, n, dir, before)
+		return err
+	})
 	if err != nil {
 		m.failed[n] = failure{dir, looked, err}
 		m.set(Status{n, Ended, err}, dir, 0)
@@ -167,8 +174,7 @@ func (m *model[M]) load(c *Config, n int64, dir string) bool {
 	v := &Version[M]{Number: n, Model: opened, Since: time.Now(), dir: dir}
 	v.refs.Store(1)
 	v.gone = func() {
-		err := v.Model.Close()
-		m.ended(v, err)
+		m.ended(v, rescue.Call(v.Model.Close))
 	}
 	old := m.loaded[n]
 	m.loaded[n] = v

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Policy chooses the versions of a model to serve. The zero Policy chooses the latest.
@@ -52,6 +53,8 @@ func Check(all []Config) error {
 		switch {
 		case c.Name == "" || strings.ContainsAny(c.Name, "/:"):
 			return fmt.Errorf("serve: model %q: a name is not empty and has neither / nor :", c.Name)
+		case !utf8.ValidString(c.Name):
+			return fmt.Errorf("serve: model %q: the name is not UTF-8", c.Name)
 		case names[c.Name]:
 			return fmt.Errorf("serve: model %s is given twice", c.Name)
 		case c.Base == "":
