@@ -8,7 +8,7 @@ func (k checker) follow() {
 		for _, x := range []struct {
 			name  string
 			given bool
-		}{{"mark", f.Mark != ""}, {"idle", f.Idle != 0}, {"poll", f.Poll != 0}, {"files", f.Files != 0}, {"rows", f.Rows != 0}, {"steps", f.Steps != 0}} {
+		}{{"mark", f.Mark != ""}, {"idle", f.Idle != 0}, {"poll", f.Poll != 0}, {"files", f.Files != 0}, {"rows", f.Rows != 0}, {"steps", f.Steps != 0}, {"lost", f.Lost != ""}} {
 			if x.given && !k.doubt("data.follow.on") {
 				k.bad("data.follow."+x.name, "has no effect without on: true")
 			}

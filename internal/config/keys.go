@@ -37,7 +37,10 @@ const topics = "Where the records are and how they become fields.\n" +
 	"\n" +
 	"  group=G           commits offsets under this group name when a checkpoint contains them\n" +
 	"  start=latest      with follow: start with the next new record; earliest (the default): with the oldest. If the group\n" +
-	"                    has committed offsets, a new training starts there. A resumed one starts at its checkpoint\n" +
+	"                    has committed offsets, a new training starts there. A resumed one starts at its checkpoint.\n" +
+	"                    Partitions that are added later are read from their beginning\n" +
+	"  reset=fail        where a new training starts if the topic does not have the offset that the group has committed:\n" +
+	"                    earliest, latest, or fail (the default)\n" +
 	"  timeout=20s       how long to wait for an answer of a broker (100ms to 1h)\n" +
 	"  tls=true          TLS with the certificate authorities of the system\n" +
 	"  ca=FILE           TLS with the certificate authorities of a PEM file\n" +
@@ -104,6 +107,7 @@ func dataSections() []section {
 			{name: "files", def: "64", about: "maximum number of files in a span; the files of a span are shuffled together", rng: "[1, 65536]"},
 			{name: "rows", def: "65536", about: "maximum number of records per partition in a span", rng: "[1, 1073741824]"},
 			{name: "steps", def: "0, none", about: "end training after this step", rng: "[0, inf)"},
+			{name: "lost", def: "stop", about: "what to do if the position is not in a topic any more, because records were deleted before they were read, or the topic was deleted and created again. stop: end the job. skip: report it, count the records and continue with the oldest one", choices: []string{schema.LostStop, schema.LostSkip}},
 		}},
 	}
 }

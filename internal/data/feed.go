@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/remote"
@@ -40,7 +38,7 @@ type Feed struct {
 // zero position is the beginning. Folders must exist.
 func NewFeed(src schema.Source, at stream.Position) (*Feed, error) {
 	f := &Feed{source: src, follow: src.Follow.Filled(), patterns: slices.Clone(src.Train), queries: map[string]string{}, tags: map[string]string{}}
-	f.rules = stream.Rules{Most: f.follow.Files, Idle: time.Duration(f.follow.Idle * float64(time.Second)), Probe: f.probe}
+	f.rules = stream.Rules{Most: f.follow.Files, Idle: time.Duration(f.follow.Idle * float64(time.Second)), Skip: f.follow.Lost == schema.LostSkip, Probe: f.probe}
 	if slices.ContainsFunc(f.patterns, isTopic) {
 		return f.ofTopics(at)
 	}
@@ -138,7 +136,7 @@ func (f *Feed) Remember(spans []stream.Position, at stream.Position) error {
 // digest of its entity tag.
 func (f *Feed) probe(name string, n int64) (stream.Probe, error) {
 	if remote.Is(name) {
-		return stream.Probe{Digest: xxh3.HashString(f.tags[name])}, nil
+		return stream.Probe{Digest: record.TagDigest(f.tags[name])}, nil
 	}
 	return record.Probe(f.source, name, n)
 }
@@ -179,15 +177,16 @@ func (f *Feed) nextRanges(ctx context.Context, at *stream.Position, quiet time.D
 		}
 		marks = append(marks, of...)
 	}
-	ranges, end, err := f.topics.Next(marks, quiet)
+	ranges, err := f.topics.Next(marks, quiet)
 	if err != nil {
 		return v, err
 	}
-	for _, r := range ranges {
+	for _, r := range ranges.Span {
 		i := slices.IndexFunc(f.logs, func(l *kafka.Log) bool { return l.Address().Topic == r.Topic })
-		v.Span = append(v.Span, f.logs[i].Address().Of(kafka.Range{Partition: r.Number, Lo: r.Lo, Hi: r.Hi}).String())
+		v.Span = append(v.Span, f.logs[i].Address().Of(kafka.Range{Partition: r.Number, Lo: r.Lo, Hi: r.Hi}, r.ID).String())
 	}
-	v.End, at.Partitions = end, f.topics.At()
+	v.End, v.Reports, at.Partitions = ranges.End, ranges.Reports, f.topics.At()
+	at.Lost += ranges.Lost
 	return v, nil
 }
 

@@ -4,6 +4,7 @@ package data
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
@@ -118,8 +120,18 @@ func TestFeedOfABucket(t *testing.T) {
 	if v := look(); len(v.Span) != 1 || !strings.HasPrefix(v.Span[0], "s3://clicks/in/a.csv?endpoint=") {
 		t.Errorf("%+v at the second look", v)
 	}
+	if _, err := OpenSpan(src, numberedSchema(), at); err != nil {
+		t.Error(err)
+	}
+	put("in/a.csv", "1,x,1\n") // of the same size
+	if _, err := OpenSpan(src, numberedSchema(), at); !errors.Is(err, record.ErrReplaced) {
+		t.Errorf("a replaced object: %v", err)
+	}
 	put("in/_SUCCESS", "")
 	v := look()
+	if report := strings.Join(v.Reports, "\n"); !strings.Contains(report, "in/a.csv was replaced after it had been read; its 6 bytes are not read") {
+		t.Errorf("reports %q", report)
+	}
 	d, _ := prepare(t, numberedSource(), numberedSchema(), 1, v.Span...)
 	if d.Rows(All) != 2 || at.Spans != 2 {
 		t.Errorf("%+v: %d rows", v, d.Rows(All))

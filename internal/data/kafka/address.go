@@ -2,12 +2,13 @@
 //
 // # Addresses
 //
-//	kafka://HOST:PORT[,HOST:PORT…]/TOPIC[?group=G&start=latest&timeout=20s]
-//	kafka://HOST:PORT[,HOST:PORT…]/TOPIC#PARTITION:LO-HI
+//	kafka://HOST:PORT[,HOST:PORT…]/TOPIC[?group=G&start=latest&reset=earliest&timeout=20s]
+//	kafka://HOST:PORT[,HOST:PORT…]/TOPIC[?id=ID]#PARTITION:LO-HI
 //
 // The second form names a range: the records of offsets LO to HI−1. It is finite and does
 // not change. Like a file, it can be cut into parts, read in any order, and read again after
-// a failure.
+// a failure. ID is the topic's id, as the tools of Kafka print it. If the topic is deleted and
+// another is created under its name, a range with the id of the former is never read from the latter.
 //
 // # Authentication
 //
@@ -42,6 +43,7 @@
 package kafka
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -50,6 +52,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/stream"
 )
 
 // Scheme begins every address.
@@ -61,6 +65,7 @@ type Address struct {
 	Topic   string
 	Group   string        // consumer group that stores the position of a training; "" for none
 	Latest  bool          // begin after the newest record, not with the oldest
+	Reset   stream.Reset  // where to begin if the log does not have the offset of the group; "": stream.Fail
 	Timeout time.Duration // for a broker that does not answer; 0: 20 s
 
 	TLS         bool
@@ -68,6 +73,7 @@ type Address struct {
 	SASL        string // mechanism: plain, scram-sha-256, scram-sha-512; "" for none
 	Credentials string // file of user and password
 
+	ID    string // of the topic of Range; "": any
 	Range *Range // nil: the whole topic
 }
 
@@ -120,6 +126,9 @@ func ParseAddress(s string) (a Address, err error) {
 	if err := a.parseQuery(query); err != nil {
 		return bad("%v", err)
 	}
+	if a.ID != "" && !ranged {
+		return bad("id= is for a range of offsets, such as #3:100-200")
+	}
 	if ranged {
 		if a.Range, err = parseRange(fragment); err != nil {
 			return bad("%v", err)
@@ -141,6 +150,10 @@ func (a *Address) parseQuery(query string) error {
 			a.Group = x
 		case "start":
 			a.Latest, err = x == "latest", oneOf(k, x, "latest", "earliest")
+		case "reset":
+			a.Reset, err = stream.Reset(x), oneOf(k, x, string(stream.Earliest), string(stream.Latest), string(stream.Fail))
+		case "id":
+			a.ID, err = x, checkID(x)
 		case "timeout":
 			if a.Timeout, err = time.ParseDuration(x); err != nil || a.Timeout < minTimeout || a.Timeout > maxTimeout {
 				err = fmt.Errorf("timeout=%s is not a time from %v to %v, such as 20s", x, minTimeout, maxTimeout)
@@ -154,7 +167,7 @@ func (a *Address) parseQuery(query string) error {
 		case "credentials":
 			a.Credentials = x
 		default:
-			err = fmt.Errorf("%q is unknown; there are group, start, timeout, tls, ca, sasl and credentials", k)
+			err = fmt.Errorf("%q is unknown; there are group, start, reset, timeout, tls, ca, sasl and credentials", k)
 		}
 		if err != nil {
 			return err
@@ -162,6 +175,8 @@ func (a *Address) parseQuery(query string) error {
 	}
 	given := q.Has("tls")
 	switch {
+	case a.Reset != "" && a.Group == "":
+		return fmt.Errorf("reset=%s is about the offset that a group has committed, and no group=G is given", a.Reset)
 	case a.CA != "" && given && !a.TLS:
 		return errors.New("ca=FILE is for TLS, and tls=false is without; leave one of them out")
 	case a.SASL != "" && a.Credentials == "":
@@ -172,6 +187,21 @@ func (a *Address) parseQuery(query string) error {
 		return errors.New("sasl=plain without TLS shows the password to anyone who listens; add tls=true, or tls=false if that is meant")
 	}
 	a.TLS = a.TLS || a.CA != ""
+	return nil
+}
+
+// idOf returns the id of a topic as the tools of Kafka print it; "" if the broker has none.
+func idOf(id [16]byte) string {
+	if id == [16]byte{} {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+func checkID(s string) error {
+	if b, err := base64.RawURLEncoding.Strict().DecodeString(s); err != nil || len(b) != 16 {
+		return fmt.Errorf("id=%s is not the id of a topic", s)
+	}
 	return nil
 }
 
@@ -203,7 +233,7 @@ func (a Address) String() string {
 	if a.TLS || a.SASL == saslPlain {
 		q.Set("tls", strconv.FormatBool(a.TLS))
 	}
-	for k, v := range map[string]string{"ca": a.CA, "sasl": a.SASL, "credentials": a.Credentials} {
+	for k, v := range map[string]string{"id": a.ID, "ca": a.CA, "sasl": a.SASL, "credentials": a.Credentials} {
 		if v != "" {
 			q.Set(k, v)
 		}
@@ -217,6 +247,9 @@ func (a Address) String() string {
 	if a.Range == nil && a.Latest {
 		q.Set("start", "latest")
 	}
+	if a.Range == nil && a.Reset != "" {
+		q.Set("reset", string(a.Reset))
+	}
 	if len(q) > 0 {
 		s += "?" + q.Encode()
 	}
@@ -226,8 +259,8 @@ func (a Address) String() string {
 	return s
 }
 
-// Of returns the address of a range of the topic.
-func (a Address) Of(r Range) Address {
-	a.Range = &r
+// Of returns the address of a range of the topic with an id, which may be "".
+func (a Address) Of(r Range, id string) Address {
+	a.Range, a.ID = &r, id
 	return a
 }

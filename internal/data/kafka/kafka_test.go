@@ -79,7 +79,8 @@ func TestRangesOfATopic(t *testing.T) {
 	l := open(t, a)
 	marks, err := l.Marks(context.Background())
 	fatal.If(t, err)
-	if got, want := fmt.Sprint(marks), "[{clicks 0 0 30 0} {clicks 1 0 30 0} {clicks 2 0 0 0}]"; got != want {
+	id := marks[0].ID
+	if got, want := strings.ReplaceAll(fmt.Sprint(marks), id, "ID"), "[{clicks ID 0 0 30 0   } {clicks ID 1 0 30 0   } {clicks ID 2 0 0 0   }]"; got != want || checkID(id) != nil {
 		t.Errorf("marks %s, want %s", got, want)
 	}
 	for range 2 { // the second time from the kept chunks
@@ -200,12 +201,67 @@ func TestCommitFollows(t *testing.T) {
 		t.Errorf("the broker has %v: %v", offsets, err)
 	}
 	marks, err := l.Marks(context.Background())
-	if err != nil || marks[0].Begin != 4 || marks[1].Begin != 0 {
+	if err != nil || marks[0].Begin != 4 || marks[0].Group != "ctr" || marks[1].Begin != -1 {
 		t.Errorf("marks %v: %v", marks, err)
 	}
 	a.Group, a.Latest = "", true
 	if marks, err := open(t, a).Marks(context.Background()); err != nil || marks[0].Begin != 9 {
 		t.Errorf("latest: %v: %v", marks, err)
+	}
+}
+
+// again deletes the topic and creates it again.
+func again(t testing.TB, a Address, partitions int32) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Brokers...))
+	fatal.If(t, err)
+	defer cl.Close()
+	admin, ctx := kadm.NewClient(cl), context.Background()
+	_, err = admin.DeleteTopic(ctx, a.Topic)
+	fatal.If(t, err)
+	_, err = admin.CreateTopic(ctx, partitions, 1, nil, a.Topic)
+	fatal.If(t, err)
+}
+
+// TestTopicCreatedAgain: records of one topic are never mixed with those of another that has its
+// name and offsets, not even if the first ones are kept. What a group has committed names its topic.
+func TestTopicCreatedAgain(t *testing.T) {
+	_, a := broker(t, 1)
+	a.Group = "ctr"
+	produce(t, a, 0, 0, 9)
+	l := open(t, a)
+	marks, err := l.Marks(context.Background())
+	fatal.If(t, err)
+	was := marks[0].ID
+	readRange(t, l, Range{0, 0, 4})
+	fatal.If(t, l.Commit(context.Background(), []stream.Partition{{Topic: "clicks", Number: 0, Next: 4, ID: was}}))
+	pinned := open(t, a.Of(Range{0, 0, 4}, was))
+	again(t, a, 1)
+	produce(t, a, 0, 100, 12)
+
+	other := open(t, a)
+	marks, err = other.Marks(context.Background())
+	fatal.If(t, err)
+	if m := marks[0]; m.ID == was || m.High != 12 || m.Group != "" && m.GroupID != was {
+		t.Errorf("mark %+v; the id was %s", m, was)
+	}
+	fatal.If(t, other.Commit(context.Background(), []stream.Partition{{Topic: "clicks", Number: 0, Next: 5, ID: was}}))
+	if m, err := other.Marks(context.Background()); err != nil || m[0].Group != "ctr" || m[0].GroupID != was {
+		t.Errorf("mark %+v, want a group that has committed an offset of %s: %v", m[0], was, err)
+	}
+	if got := readRange(t, other, Range{0, 0, 12}); len(got) != 12 || got[0] != "0-100" {
+		t.Errorf("the new topic: %v", got)
+	}
+	if got := readRange(t, l, Range{0, 0, 9}); len(got) != 9 || got[8] != "0-8" {
+		t.Errorf("the kept records of the deleted topic: %v", got)
+	}
+	for l, at := range map[*Log]int64{l: 9, pinned: 0} {
+		_, _, err := l.From(context.Background(), 0, at, 0)
+		for _, id := range []string{was, marks[0].ID} {
+			if err == nil || !strings.Contains(err.Error(), id) {
+				t.Errorf("offset %d of the deleted topic: %v, want an error with %s", at, err, id)
+			}
+		}
 	}
 }
 
@@ -277,6 +333,12 @@ func TestAddresses(t *testing.T) {
 		{"kafka://a:1/c?sasl=gssapi&credentials=f", "sasl=gssapi has no meaning; it is plain or scram-sha-256 or scram-sha-512"},
 		{"kafka://a:1/c?sasl=scram-sha-256", "needs credentials=FILE"},
 		{"kafka://a:1/c?credentials=f", "credentials=FILE needs sasl="},
+		{"kafka://a:1/c?group=g&reset=latest", "kafka://a:1/c?group=g&reset=latest"},
+		{"kafka://a:1/c?group=g&reset=none", "reset=none has no meaning; it is earliest or latest or fail"},
+		{"kafka://a:1/c?reset=latest", "no group=G is given"},
+		{"kafka://a:1/c?id=AAECAwQFBgcICQoLDA0ODw#0:1-2", "kafka://a:1/c?id=AAECAwQFBgcICQoLDA0ODw#0:1-2"},
+		{"kafka://a:1/c?id=AAECAwQFBgcICQoLDA0ODw", "id= is for a range"},
+		{"kafka://a:1/c?id=AAEC#0:1-2", "id=AAEC is not the id of a topic"},
 		{"kafka://a:1/c#1:5-5", "not a range of offsets"},
 		{"kafka://a:1/c#-1:5-6", "not a range of offsets"},
 		{"kafka://a:1/c#1:6", "not a range of offsets"},

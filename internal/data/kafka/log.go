@@ -40,6 +40,7 @@ type Log struct {
 	patience time.Duration
 
 	mu     sync.Mutex
+	id     string      // of the topic whose records are read; "": not known yet
 	client *kgo.Client // nil if not open
 	users  int
 	kept   []*chunk // fetched last, the oldest first; kept after Close
@@ -58,12 +59,27 @@ type chunk struct {
 
 // NewLog returns the topic of an address. Open connects.
 func NewLog(a Address) *Log {
-	a.Range = nil
-	return &Log{address: a, patience: cmp.Or(a.Timeout, patience)}
+	id := a.ID
+	a.Range, a.ID = nil, ""
+	return &Log{address: a, id: id, patience: cmp.Or(a.Timeout, patience)}
 }
 
 // Address returns the address of the topic.
 func (l *Log) Address() Address { return l.address }
+
+// Pin makes From read only the topic with an id. Without Pin, this is the topic that the first
+// From finds. The kept records are therefore always those of one topic.
+func (l *Log) Pin(id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.id == "" {
+		l.id = id
+	}
+	if id != "" && id != l.id {
+		return final{fmt.Errorf("the topic was deleted and created again: the records to read are of the topic with id %s, and the id is %s now; start again. A training that follows the topic can resume with data.follow.lost: skip", l.id, id)}
+	}
+	return nil
+}
 
 // Open connects, or adds a user of the connections. Each Open needs a Close.
 func (l *Log) Open() error {
@@ -159,41 +175,78 @@ func (l *Log) Marks(ctx context.Context) (marks []stream.Mark, err error) {
 }
 
 func (l *Log) marks(ctx context.Context) (marks []stream.Mark, err error) {
-	admin := kadm.NewClient(l.client)
+	topic, err := l.metadata(ctx, time.Millisecond)
+	if err != nil {
+		return nil, noTopic(err)
+	}
+	admin, id := kadm.NewClient(l.client), topic.TopicID
 	low, err := admin.ListStartOffsets(ctx, l.address.Topic)
-	if err = errors.Join(err, low.Error()); errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return nil, final{errors.New("there is no such topic")}
-	} else if err != nil {
-		return nil, err
+	if err = errors.Join(err, low.Error()); err != nil {
+		return nil, noTopic(err)
 	}
 	high, err := admin.ListCommittedOffsets(ctx, l.address.Topic)
 	if err = errors.Join(err, high.Error()); err != nil {
-		return nil, err
-	}
-	var group kadm.OffsetResponses
-	if l.address.Group != "" {
-		if group, err = admin.FetchOffsets(ctx, l.address.Group); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-			return nil, fmt.Errorf("group %s: %w", l.address.Group, err)
-		}
+		return nil, noTopic(err)
 	}
 	for _, h := range high[l.address.Topic] {
-		m := stream.Mark{Topic: l.address.Topic, Number: h.Partition, High: h.Offset}
+		m := stream.Mark{Topic: l.address.Topic, ID: idOf(id), Number: h.Partition, High: h.Offset}
 		if x, ok := low.Lookup(l.address.Topic, h.Partition); ok {
 			m.Low = x.Offset
 		}
 		if m.Begin = m.Low; l.address.Latest {
 			m.Begin = m.High
 		}
-		if x, ok := group.Lookup(l.address.Topic, h.Partition); ok && x.At >= 0 {
-			m.Begin = min(x.At, m.High)
-		}
 		marks = append(marks, m)
 	}
-	if len(marks) == 0 {
-		return nil, final{errors.New("there is no such topic")}
+	if err := l.committed(ctx, admin, marks); err != nil {
+		return nil, err
+	}
+	if topic, err = l.metadata(ctx, time.Millisecond); err != nil {
+		return nil, noTopic(err)
+	}
+	if topic.TopicID != id || len(marks) < len(topic.Partitions) {
+		return nil, fmt.Errorf("the topic changes: its id was %s with %d partitions, and is %s with %d", idOf(id), len(marks), idOf(topic.TopicID), len(topic.Partitions))
 	}
 	slices.SortFunc(marks, func(a, b stream.Mark) int { return int(a.Number) - int(b.Number) })
 	return marks, nil
+}
+
+// noTopic makes the error about an unknown topic permanent.
+func noTopic(err error) error {
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return final{errors.New("there is no such topic")}
+	}
+	return err
+}
+
+// idKey precedes the id of the topic in the metadata of a committed offset.
+const idKey = "topic-id="
+
+// committed sets the beginnings that the group of the address has committed.
+func (l *Log) committed(ctx context.Context, admin *kadm.Client, marks []stream.Mark) error {
+	if l.address.Group == "" {
+		return nil
+	}
+	all, err := admin.FetchOffsets(ctx, l.address.Group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return fmt.Errorf("group %s: %w", l.address.Group, err)
+	}
+	offset := func(m stream.Mark) (kadm.OffsetResponse, bool) {
+		x, ok := all.Lookup(m.Topic, m.Number)
+		return x, ok && x.At >= 0
+	}
+	if !slices.ContainsFunc(marks, func(m stream.Mark) bool { _, ok := offset(m); return ok }) {
+		return nil
+	}
+	for i := range marks {
+		m := &marks[i]
+		x, ok := offset(*m)
+		if m.Group, m.Reset, m.Begin = l.address.Group, l.address.Reset, -1; ok {
+			m.Begin = x.At
+			m.GroupID, _ = strings.CutPrefix(x.Metadata, idKey)
+		}
+	}
+	return nil
 }
 
 // Commit commits the offsets of the group in the address; without a group it does nothing.
@@ -201,7 +254,7 @@ func (l *Log) Commit(ctx context.Context, at []stream.Partition) error {
 	offsets := kadm.Offsets{}
 	for _, p := range at {
 		if p.Topic == l.address.Topic {
-			offsets.AddOffset(p.Topic, p.Number, p.Next, -1)
+			offsets.Add(kadm.Offset{Topic: p.Topic, Partition: p.Number, At: p.Next, LeaderEpoch: -1, Metadata: idKey + p.ID})
 		}
 	}
 	if l.address.Group == "" || len(offsets) == 0 {
@@ -236,6 +289,9 @@ func (l *Log) From(ctx context.Context, partition int32, offset int64, bytes int
 func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes int, again bool) (*chunk, error) {
 	id, leader, err := l.leader(ctx, partition, again)
 	if err != nil {
+		return nil, err
+	}
+	if err := l.Pin(idOf(id)); err != nil {
 		return nil, err
 	}
 	req := kmsg.NewPtrFetchRequest()
@@ -298,31 +354,37 @@ func (p *recordPool) PutRecords(r []kgo.Record) { p.Put(&r) }
 // errNothing is an answer without records although the broker holds some.
 var errNothing = errors.New("the broker answers with no record")
 
-// leader returns the broker that leads a partition, and the topic's id.
-func (l *Log) leader(ctx context.Context, partition int32, again bool) (id [16]byte, broker int32, err error) {
+// metadata returns the state of the topic, of at most some age.
+func (l *Log) metadata(ctx context.Context, age time.Duration) (topic kmsg.MetadataResponseTopic, err error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = kmsg.StringPtr(l.address.Topic)
 	req.Topics = append(req.Topics, t)
+	resp, err := l.client.RequestCachedMetadata(ctx, req, age)
+	if err != nil {
+		return topic, err
+	}
+	for _, t := range resp.Topics {
+		if t.Topic != nil && *t.Topic == l.address.Topic {
+			return t, kerr.ErrorForCode(t.ErrorCode)
+		}
+	}
+	return topic, kerr.UnknownTopicOrPartition
+}
+
+// leader returns the broker that leads a partition, and the topic's id.
+func (l *Log) leader(ctx context.Context, partition int32, again bool) (id [16]byte, broker int32, err error) {
 	age := leaderMaxAge
 	if again {
 		age = time.Millisecond
 	}
-	resp, err := l.client.RequestCachedMetadata(ctx, req, age)
+	t, err := l.metadata(ctx, age)
 	if err != nil {
 		return id, 0, err
 	}
-	for _, t := range resp.Topics {
-		if t.Topic == nil || *t.Topic != l.address.Topic {
-			continue
-		}
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return id, 0, err
-		}
-		for _, p := range t.Partitions {
-			if p.Partition == partition {
-				return t.TopicID, p.Leader, kerr.ErrorForCode(p.ErrorCode)
-			}
+	for _, p := range t.Partitions {
+		if p.Partition == partition {
+			return t.TopicID, p.Leader, kerr.ErrorForCode(p.ErrorCode)
 		}
 	}
 	return id, 0, final{errors.New("there is no such partition")}

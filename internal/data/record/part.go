@@ -71,9 +71,16 @@ func OpenParts(src schema.Source, names []string, parts []stream.Part) (*Set, er
 	})
 }
 
-// limit restricts a local file to the bytes of a part.
+// TagDigest returns the digest of a remote file with an entity tag.
+func TagDigest(tag string) uint64 { return xxh3.HashString(tag) }
+
+// limit restricts a local file to the bytes of a part. A remote file, which is read whole, must
+// still be the one that was found.
 func (f *File) limit(p stream.Part) error {
-	if f.remote != nil || f.content != nil || f.Log != nil {
+	switch {
+	case f.remote != nil && (f.Bytes != p.Hi || TagDigest(f.remote.Tag) != p.Digest):
+		return fmt.Errorf("%s: %w", f.Name, ErrReplaced)
+	case f.remote != nil || f.content != nil || f.Log != nil:
 		return nil
 	}
 	h, err := regular.Open(f.Name)

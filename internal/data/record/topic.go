@@ -43,11 +43,11 @@ func (r *resolver) topic(p string) ([]File, error) {
 	whole.Range = nil
 	log := r.logs[whole.String()]
 	if log == nil {
-		log = kafka.NewLog(whole)
+		log = kafka.NewLog(a)
 		r.logs[whole.String()] = log
 	}
 	if a.Range != nil {
-		return []File{topicFile(log, *a.Range)}, nil
+		return []File{topicFile(log, a)}, nil
 	}
 	if err := log.Open(); err != nil {
 		return nil, err
@@ -57,10 +57,13 @@ func (r *resolver) topic(p string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := log.Pin(marks[0].ID); err != nil {
+		return nil, fmt.Errorf("%s: %w", p, err)
+	}
 	var files []File
 	for _, m := range marks {
 		if m.High > m.Low {
-			files = append(files, topicFile(log, kafka.Range{Partition: m.Number, Lo: m.Low, Hi: m.High}))
+			files = append(files, topicFile(log, a.Of(kafka.Range{Partition: m.Number, Lo: m.Low, Hi: m.High}, "")))
 		}
 	}
 	if len(files) == 0 {
@@ -69,8 +72,9 @@ func (r *resolver) topic(p string) ([]File, error) {
 	return files, nil
 }
 
-func topicFile(log *kafka.Log, r kafka.Range) File {
-	return File{Name: log.Address().Of(r).String(), Bytes: r.Hi - r.Lo, size: r.Hi, Log: log, part: r}
+func topicFile(log *kafka.Log, a kafka.Address) File {
+	r := *a.Range
+	return File{Name: a.String(), Bytes: r.Hi - r.Lo, size: r.Hi, Log: log, part: r}
 }
 
 // topicFormat is a format of the records of a topic: a line of a text format, a JSON

@@ -13,7 +13,14 @@ type Follow struct {
 	Files int     `yaml:"files"` // most of a span
 	Rows  int     `yaml:"rows"`  // most of a partition in a span
 	Steps int64   `yaml:"steps"` // of the training after which the stream ends; 0: no bound
+	Lost  string  `yaml:"lost"`  // what to do about records that no longer exist: LostStop or LostSkip
 }
+
+// Values of Follow.Lost.
+const (
+	LostStop = "stop"
+	LostSkip = "skip"
+)
 
 // Filled returns the section with defaults filled in.
 func (f Follow) Filled() Follow {
@@ -31,6 +38,9 @@ func (f Follow) Filled() Follow {
 	}
 	if f.Rows == 0 {
 		f.Rows = 1 << 16 // half of the default shuffle window
+	}
+	if f.Lost == "" {
+		f.Lost = LostStop // a person decides about a loss
 	}
 	return f
 }

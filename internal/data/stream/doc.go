@@ -28,6 +28,9 @@
 // # Topics
 //
 // Every partition has an offset at which reading continues. A span contains the records of each
-// partition from there, up to a bound. Records that a broker deleted before they were read
-// are an error, because they are lost.
+// partition from there, up to a bound. Where reading begins is decided once, when the topic is first
+// seen; partitions that are added later are read from their beginning. A position belongs to the
+// topic with its id: if the topic is deleted and another is created under its name, the offsets
+// mean nothing. This, records that a broker deleted before they were read, and a log that ends
+// before the position are errors, because records are lost, or reports with Rules.Skip.
 package stream

@@ -18,6 +18,7 @@ type Position struct {
 	Parts      []Part      `json:"parts,omitempty"`      // what of each name, for files; none: all of it
 	Folders    []Folder    `json:"folders,omitempty"`    // in the order of the configuration
 	Partitions []Partition `json:"partitions,omitempty"` // of all topics
+	Lost       int64       `json:"lost,omitempty"`       // records that were skipped because they no longer existed
 	Ended      string      `json:"ended,omitempty"`      // why nothing more is read
 }
 
@@ -47,7 +48,7 @@ const (
 // Validate returns the fault of a position read from a file.
 func (p *Position) Validate() error {
 	switch {
-	case p.Spans < 0 || len(p.Folders) > maxFolders || len(p.Span) > maxSpan || len(p.Partitions) > maxPartitions:
+	case p.Spans < 0 || p.Lost < 0 || len(p.Folders) > maxFolders || len(p.Span) > maxSpan || len(p.Partitions) > maxPartitions:
 		return fmt.Errorf("stream: position: %d spans, %d names, %d folders, %d partitions", p.Spans, len(p.Span), len(p.Folders), len(p.Partitions))
 	case len(p.Span) > 0 && p.Spans == 0:
 		return fmt.Errorf("stream: position: a span of %d names, and none was taken", len(p.Span))
@@ -70,7 +71,7 @@ func (p *Position) Validate() error {
 		}
 	}
 	for i, t := range p.Partitions {
-		if t.Next < 0 || t.Number < 0 || t.Topic == "" || i > 0 && comparePartitions(p.Partitions[i-1], t) >= 0 {
+		if t.Next < 0 || t.Number < 0 || t.Topic == "" || len(t.ID) > maxID || i > 0 && comparePartitions(p.Partitions[i-1], t) >= 0 {
 			return fmt.Errorf("stream: position: partition %d of topic %q at offset %d", t.Number, t.Topic, t.Next)
 		}
 	}
@@ -95,6 +96,7 @@ type Seen struct {
 type Rules struct {
 	Most int           // maximum files of a span
 	Idle time.Duration // time without anything new after which the stream ends; 0: never
+	Skip bool          // continue after records that no longer exist; otherwise they are an error
 
 	Probe func(name string, bytes int64) (Probe, error) // returns the state of the first bytes of a file; for folders
 }
@@ -104,7 +106,7 @@ type Verdict struct {
 	Span    []string // names, in order
 	Parts   []Part   // the bytes to read of each file
 	End     string   // reason of the end
-	Reports []string // about files that changed after they were taken
+	Reports []string // about files that changed after they were taken, and offsets that do not exist
 }
 
 // Folders is a stream of growing folders.

@@ -22,6 +22,9 @@ import (
 //	resume                                as after a kill: from the last position
 //	forget                                the same, without the log of the spans
 //	watch NAME…                           the same, with other folders
+//	topics most N idle SECONDS [skip]     a new stream of topics of one letter
+//	set skip                              for the next resume
+//	marks TPARTITION:LOW-HIGH[@BEGIN][=ID][!GROUPID][/RESET]… [quiet=SECONDS]
 //	look [FOLDER/]FILE=BYTES[@STAMP]… [ended FOLDER…] [quiet SECONDS]
 type conversation struct {
 	names   []string
@@ -62,6 +65,9 @@ func (c *conversation) run(line string) string {
 			return err.Error()
 		}
 		return "ok"
+	case "set":
+		c.settings(words[1:])
+		return "ok"
 	case "look":
 		return c.look(words[1:])
 	case "marks":
@@ -80,6 +86,8 @@ func (c *conversation) settings(words []string) {
 			i++
 			n, _ := strconv.Atoi(words[i])
 			c.rules.Idle = time.Duration(n) * time.Second
+		case "skip":
+			c.rules.Skip = true
 		default:
 			c.names = append(c.names, words[i])
 		}
@@ -146,20 +154,28 @@ func (c *conversation) marks(words []string) string {
 			quiet = time.Duration(m.Low) * time.Second
 			continue
 		}
-		m.Topic = w[:1]
+		w, reset, _ := strings.Cut(w, "/")
+		w, of, grouped := strings.Cut(w, "!")
+		w, m.ID, _ = strings.Cut(w, "=")
+		if m.Topic = w[:1]; grouped {
+			m.Group, m.GroupID, m.Reset = "g", of, Reset(reset)
+		}
 		fmt.Sscanf(w[1:], "%d:%d-%d@%d", &m.Number, &m.Low, &m.High, &m.Begin)
 		marks = append(marks, m)
 	}
-	span, end, err := c.topics.Next(marks, quiet)
+	v, err := c.topics.Next(marks, quiet)
 	if err != nil {
 		return err.Error()
 	}
 	c.at.Partitions = c.topics.At()
 	var names []string
-	for _, r := range span {
-		names = append(names, fmt.Sprintf("%s%d:%d-%d", r.Topic, r.Number, r.Lo, r.Hi))
+	for _, r := range v.Span {
+		names = append(names, fmt.Sprintf("%s%s%d:%d-%d", r.Topic, r.ID, r.Number, r.Lo, r.Hi))
 	}
-	return c.say(names, end)
+	if v.Lost > 0 {
+		v.Reports = append(v.Reports, fmt.Sprintf("lost %d", v.Lost))
+	}
+	return strings.Join(append(v.Reports, c.say(names, v.End)), "\n=> ")
 }
 
 func (c *conversation) say(span []string, end string) string {
@@ -240,6 +256,7 @@ func FuzzPosition(f *testing.F) {
 	f.Add([]byte(`{"spans":2,"span":["in/b"],"folders":[{"name":"in","last":"in/b","files":2,"digest":7}]}`), "in/b", int64(3), int64(9))
 	f.Add([]byte(`{"spans":1,"partitions":[{"topic":"t","number":0,"next":5},{"topic":"t","number":1,"next":0}]}`), "t", int64(0), int64(7))
 	f.Add([]byte(`{"spans":2,"span":["new"],"parts":[{"lo":1,"hi":3,"digest":7}],"folders":[{"name":"in","last":"new","files":1}]}`), "new", int64(2), int64(9))
+	f.Add([]byte(`{"spans":1,"partitions":[{"topic":"t","number":0,"next":5,"id":"A"}]}`), "t", int64(0), int64(7))
 	f.Add([]byte(`{"spans":-1}`), "", int64(-1), int64(-2))
 	f.Fuzz(func(t *testing.T, b []byte, name string, lo, hi int64) {
 		var p Position
@@ -268,13 +285,13 @@ func FuzzPosition(f *testing.F) {
 				}
 			}
 		}
-		topics := NewTopics(Rules{Most: 3}, p)
+		topics := NewTopics(Rules{Most: 3, Skip: lo%2 == 0}, p)
 		marks := []Mark{{Topic: name, Low: lo, High: hi}}
 		for _, x := range p.Partitions {
 			marks = append(marks, Mark{Topic: x.Topic, Number: x.Number, Low: min(lo, x.Next), High: max(hi, x.Next)})
 		}
-		if span, _, err := topics.Next(marks, 0); err == nil {
-			for _, r := range span {
+		if v, err := topics.Next(marks, 0); err == nil {
+			for _, r := range v.Span {
 				if r.Lo >= r.Hi || r.Hi-r.Lo > 3 {
 					t.Fatalf("range %+v", r)
 				}
