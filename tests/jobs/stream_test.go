@@ -3,11 +3,13 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -38,7 +40,12 @@ func startBroker(dir string, ports ...int) (*kfake.Cluster, error) {
 
 func sendClicks(t *testing.T, c *kfake.Cluster, n int) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("clicks"))
+	sendTo(t, c.ListenAddrs()[0], "clicks", n)
+}
+
+func sendTo(t *testing.T, broker, topic string, n int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.DefaultProduceTopic(topic), kgo.UnknownTopicRetries(100))
 	fatal.If(t, err)
 	defer cl.Close()
 	for i := range n {
@@ -91,4 +98,60 @@ func loseBroker(t *testing.T, timeout time.Duration) error {
 		t.Errorf("%d samples, want the 130 that were sent", r.Samples)
 	}
 	return nil
+}
+
+// TestStreamOfATopicCreatedAgain: a job that resumes on a topic that was deleted and created again
+// ends with one line that has both ids, and trains on all of it with data.follow.lost. It runs on a
+// broker in this process and on that of WDLRUN_TEST_KAFKA (tests/kafka/broker), if there is one.
+func TestStreamOfATopicCreatedAgain(t *testing.T) {
+	t.Parallel()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	fatal.If(t, err)
+	defer c.Close()
+	brokers := c.ListenAddrs()
+	if address := os.Getenv("WDLRUN_TEST_KAFKA"); address != "" {
+		brokers = append(brokers, address)
+	}
+	for _, broker := range brokers {
+		dir, topic := t.TempDir(), fmt.Sprintf("clicks.%d", time.Now().UnixNano())
+		create := func() { eventually(t, "a topic", func() bool { return onBroker(t, broker, topic, kadmCreate) == nil }) }
+		create()
+		sendTo(t, broker, topic, 100)
+		write(t, dir, "s.yaml", fmt.Sprintf(streamYAML, "kafka://"+broker+"/"+topic))
+		o := run(t, dir, "train", "--json", "-config", "s.yaml", "-set", "data.follow.idle=0.3")
+		if o.code != 0 || parseTrained(t, o).Samples != 100 {
+			t.Fatalf("exit code %d: %s\n%s", o.code, o.stdout, o.stderr)
+		}
+		fatal.If(t, onBroker(t, broker, topic, kadmDelete))
+		create()
+		sendTo(t, broker, topic, 150)
+		resume := []string{"train", "--json", "-resume", parseTrained(t, o).RunDir, "-set", "data.follow.idle=0.3"}
+		o = run(t, dir, resume...)
+		if o.code != 1 || !containsAll(o.stderr, "topic "+topic+" was deleted and created again: its id was", "resume with data.follow.lost: skip") {
+			t.Errorf("exit code %d\n%s", o.code, o.stderr)
+		}
+		o = run(t, dir, append(resume, "-set", "data.follow.lost=skip")...)
+		if o.code != 0 || !containsAll(o.stderr, "was deleted and created again") || parseTrained(t, o).Samples != 250 {
+			t.Errorf("exit code %d, want 100 and 150 samples: %s\n%s", o.code, o.stdout, o.stderr)
+		}
+		fatal.If(t, onBroker(t, broker, topic, kadmDelete))
+	}
+}
+
+func kadmCreate(admin *kadm.Client, topic string) error {
+	_, err := admin.CreateTopic(context.Background(), 2, 1, nil, topic)
+	return err
+}
+
+func kadmDelete(admin *kadm.Client, topic string) error {
+	_, err := admin.DeleteTopic(context.Background(), topic)
+	return err
+}
+
+func onBroker(t *testing.T, broker, topic string, do func(admin *kadm.Client, topic string) error) error {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker))
+	fatal.If(t, err)
+	defer cl.Close()
+	return do(kadm.NewClient(cl), topic)
 }
