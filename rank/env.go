@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/wdlrun/wdlrun/internal/text/pattern"
 )
 
 // FromEnv reads the World of this process from its environment; the package comment
@@ -24,45 +23,119 @@ func FromEnv(getenv func(string) string) (w World, found bool, err error) {
 func fromEnv(getenv func(string) string, host string, parent int) (w World, found bool, err error) {
 	e := &env{get: getenv, parent: parent}
 	w = World{Size: 1, LocalSize: 1, Host: host}
-	for _, engine := range engines {
-		if !engine.started(e) {
-			continue
-		}
-		w.By, found = engine.name, true
-		engine.read(e, &w)
-		break
+	if !e.aloneByOrder() {
+		found = e.launched(&w)
 	}
 	e.own(&w)
-	if e.err == nil {
-		e.err = e.consistent(w)
-	}
 	if e.err != nil {
-		return World{}, false, fmt.Errorf("rank: environment of %s: %w", orNone(w.By), e.err)
+		if w.By != "" {
+			return World{}, false, fmt.Errorf("rank: environment of %s: %w", w.By, e.err)
+		}
+		return World{}, false, fmt.Errorf("rank: environment: %w", e.err)
 	}
 	return w, found, nil
 }
 
-func orNone(by string) string {
-	if by == "" {
-		return "a program started alone"
+// aloneByOrder reports whether the user has declared a process alone: WDLRUN_SIZE=1 without
+// WDLRUN_RANK. The variables of all launchers are then ignored.
+func (e *env) aloneByOrder() bool { return e.get("WDLRUN_SIZE") == "1" && !e.has("WDLRUN_RANK") }
+
+// launched reads the place that the innermost launcher gives. It returns false if the process
+// is alone, and fails if it seems to be one of several in an unknown or contradictory place.
+func (e *env) launched(w *World) (found bool) {
+	var known []World // by all launchers, the innermost first
+	for _, l := range launchers {
+		if !l.started(e) {
+			continue
+		}
+		inner := len(known) == 0
+		at := &env{get: e.get, parent: e.parent}
+		place := *w
+		place.By = l.name
+		l.read(at, &place)
+		if at.err == nil {
+			at.err = at.consistent(place)
+		}
+		switch {
+		case at.err == nil:
+			place.Named = at.named(at.rank, at.size)
+			known = append(known, place)
+			found = found || inner && !(l.perHost && place.Size == 1)
+		case inner:
+			w.By, e.err = l.name, at.err
+			return false
+		}
+		if l.name == own {
+			break // these apply under every launcher
+		}
 	}
-	return by
+	if len(known) == 0 || known[0].By != own {
+		e.fails(checkNested(known))
+		e.fails(e.unknown(known))
+	}
+	if found = found && e.err == nil; found {
+		*w = known[0]
+	}
+	return found
 }
 
-// engine describes a launcher: how to recognise it and how to read its variables.
-type engine struct {
-	name    string
-	started func(*env) bool
-	read    func(*env, *World)
+// checkNested returns an error if two launchers give contradictory places. The innermost launcher
+// may start several ranks for each process of an outer one, but not fewer, and only if that has
+// one process on each host.
+func checkNested(known []World) error {
+	for i := 1; i < len(known); i++ {
+		in, out := known[0], known[i]
+		same := in.Rank == out.Rank && in.Size == out.Size
+		if out.Size == 1 || same || in.Size >= out.Size && out.LocalSize == 1 {
+			continue
+		}
+		return fmt.Errorf("%s and %s contradict each other: %s, but %s; unset the variables of one of them, or set %s", in.By, out.By, in.Named, out.Named, fourOrAlone)
+	}
+	return nil
 }
 
-var engines = [...]engine{
-	{"wdlrun", (*env).isOwn, (*env).readOwn},
-	{"torchrun", (*env).isTorchrun, (*env).readTorchrun},
-	{"openmpi", (*env).isOpenMPI, (*env).readOpenMPI},
-	{"mpich", (*env).isMPICH, (*env).readMPICH},
-	{"slurm", (*env).isSlurm, (*env).readSlurm},
-	{"indexed job", (*env).isIndexedJob, (*env).readIndexedJob},
+// fourOrAlone lists the variables that override those of other launchers.
+const fourOrAlone = "WDLRUN_RANK, WDLRUN_SIZE, WDLRUN_LOCAL_RANK and WDLRUN_LOCAL_SIZE in each process, or only WDLRUN_SIZE=1 if each is to run alone"
+
+// unknown returns an error that names the variables by which this process seems to be one of
+// several, if no launcher in known explains them.
+func (e *env) unknown(known []World) error {
+	var names []string
+	for _, s := range signs() {
+		n, err := strconv.Atoi(e.get(s.name))
+		switch {
+		case !e.has(s.name) || s.unless != nil && s.unless(e):
+		case len(known) == 0 && (err != nil || n > s.above):
+			names = append(names, append([]string{s.name}, s.also...)...)
+		case len(known) > 0 && s.rank && err == nil && n >= known[0].Size:
+			return fmt.Errorf("%s, which is not a rank of %s; unset the variables of one launcher, or set %s", e.named(s.name), known[0].Named, fourOrAlone)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: this process seems to be one of several, but their number is unknown; set %s", e.named(names...), fourOrAlone)
+}
+
+// named lists variables that are set, with their values, each once.
+func (e *env) named(names ...string) string {
+	var set []string
+	for _, name := range names {
+		v := e.get(name)
+		if text := fmt.Sprintf("%s=%q", name, v[:min(len(v), maxShown)]); v != "" && !slices.Contains(set, text) {
+			set = append(set, text)
+		}
+	}
+	return strings.Join(set, ", ")
+}
+
+// maxShown is the number of bytes of a value that messages repeat.
+const maxShown = 100
+
+func (e *env) fails(err error) {
+	if e.err == nil {
+		e.err = err
+	}
 }
 
 // env reads variables. It keeps the first error, and the names of the variables that gave
@@ -180,119 +253,4 @@ func (e *env) own(w *World) {
 	if w.Coordinator != "" && w.Key == (Key{}) && w.Size > 1 {
 		e.fail("WDLRUN_COORDINATOR=%q is set but WDLRUN_KEY is not: give all ranks the same 64 hexadecimal digits", w.Coordinator)
 	}
-}
-
-func (e *env) isOwn() bool {
-	return e.has("WDLRUN_RANK") || e.has("WDLRUN_SIZE") && !e.has("JOB_COMPLETION_INDEX")
-}
-
-func (e *env) readOwn(w *World) {
-	e.place(w, "WDLRUN_RANK", "WDLRUN_SIZE", "WDLRUN_LOCAL_RANK", "WDLRUN_LOCAL_SIZE")
-}
-
-// isTorchrun requires more than RANK and WORLD_SIZE, whose names are too common.
-func (e *env) isTorchrun() bool {
-	return e.has("RANK") && e.has("WORLD_SIZE") && (e.has("LOCAL_RANK") || e.has("MASTER_ADDR"))
-}
-
-// readTorchrun names the job by run id and master address, because the run id of every job
-// on one host is "none".
-func (e *env) readTorchrun(w *World) {
-	e.place(w, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-	w.Generation = e.numberOr("TORCHELASTIC_RESTART_COUNT", 0)
-	w.Job = join("torchrun", e.get("TORCHELASTIC_RUN_ID"), e.get("MASTER_ADDR"), e.get("MASTER_PORT"))
-}
-
-func (e *env) isOpenMPI() bool { return e.has("OMPI_COMM_WORLD_RANK") }
-
-func (e *env) readOpenMPI(w *World) {
-	e.place(w, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE")
-	for _, name := range []string{"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"} {
-		if e.has(name) {
-			w.Job = join("openmpi", e.get(name))
-			return
-		}
-	}
-}
-
-func (e *env) isMPICH() bool { return e.has("PMI_RANK") && e.has("MPI_LOCALRANKID") }
-
-// readMPICH names the job by the process that started the ranks, because Hydra sets no
-// name. This process is the same for all ranks only on one host.
-func (e *env) readMPICH(w *World) {
-	e.place(w, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
-	if w.oneHost() {
-		w.Job = join("mpich", strconv.Itoa(e.parent))
-	}
-}
-
-// slurmSpecial is the first number of Slurm's own steps: batch script, extern, interactive.
-const slurmSpecial = 0xfffffff0
-
-// isSlurm returns false for a batch script, which has SLURM_PROCID but is not a rank.
-func (e *env) isSlurm() bool {
-	if !e.has("SLURM_PROCID") || !e.has("SLURM_STEP_NUM_TASKS") || !e.has("SLURM_STEP_ID") {
-		return false
-	}
-	step, err := strconv.ParseUint(e.get("SLURM_STEP_ID"), 10, 32)
-	return err != nil || step < slurmSpecial
-}
-
-func (e *env) readSlurm(w *World) {
-	e.place(w, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "")
-	if _, err := strconv.ParseUint(e.get("SLURM_STEP_ID"), 10, 32); err != nil {
-		e.fail("SLURM_STEP_ID=%q is not a whole number", e.get("SLURM_STEP_ID"))
-	}
-	w.Job = join("slurm", e.get("SLURM_JOB_ID"), e.get("SLURM_STEP_ID"))
-	if !e.has("SLURM_STEP_TASKS_PER_NODE") {
-		return
-	}
-	e.locals = "SLURM_STEP_TASKS_PER_NODE"
-	n, ok := tasksOn(e.get(e.locals), e.numberOr("SLURM_NODEID", 0))
-	if !ok {
-		e.fail("%s=%q has no entry for SLURM_NODEID=%q", e.locals, e.get(e.locals), e.get("SLURM_NODEID"))
-	}
-	w.LocalSize = n
-}
-
-var repeated = pattern.Lazy(`^(\d{1,6})(?:\(x(\d{1,6})\))?$`)
-
-// tasksOn reads the entry of a node from a list like "2(x3),1".
-func tasksOn(list string, node int) (tasks int, ok bool) {
-	for entry := range strings.SplitSeq(list, ",") {
-		m := repeated().FindStringSubmatch(entry)
-		if m == nil {
-			return 0, false
-		}
-		times := 1
-		if m[2] != "" {
-			times, _ = strconv.Atoi(m[2])
-		}
-		if node < times {
-			tasks, _ = strconv.Atoi(m[1])
-			return tasks, true
-		}
-		node -= times
-	}
-	return 0, false
-}
-
-// isIndexedJob requires WDLRUN_SIZE, because an Indexed Job may also be many separate
-// experiments.
-func (e *env) isIndexedJob() bool { return e.has("JOB_COMPLETION_INDEX") && e.has("WDLRUN_SIZE") }
-
-func (e *env) readIndexedJob(w *World) {
-	e.place(w, "JOB_COMPLETION_INDEX", "WDLRUN_SIZE", "WDLRUN_LOCAL_RANK", "WDLRUN_LOCAL_SIZE")
-	w.Rank = w.Rank*max(w.LocalSize, 1) + w.LocalRank // a pod has one container per rank
-}
-
-// join joins the non-empty parts of a job's name.
-func join(parts ...string) string {
-	var have []string
-	for _, p := range parts {
-		if p != "" {
-			have = append(have, p)
-		}
-	}
-	return strings.Join(have, "-")
 }

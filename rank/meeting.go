@@ -40,7 +40,7 @@ const meetingHead = "wdlrun 1"
 // exist, and rejects one that another user owns or may write.
 func (w World) Meeting() (Meeting, error) {
 	if w.Job == "" {
-		return Meeting{}, fmt.Errorf("rank: rendezvous: %s gives this job no name that all ranks know; set WDLRUN_JOB to one (and, with several hosts, WDLRUN_RENDEZVOUS to a directory they share), or set WDLRUN_COORDINATOR and WDLRUN_KEY", orNone(w.By))
+		return Meeting{}, fmt.Errorf("rank: rendezvous: %s gives this job no name that all ranks know (%s); set WDLRUN_JOB to one (and, with several hosts, WDLRUN_RENDEZVOUS to a directory they share), or set WDLRUN_COORDINATOR and WDLRUN_KEY", w.By, w.Named)
 	}
 	dir := w.Rendezvous
 	if dir == "" {

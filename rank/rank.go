@@ -3,19 +3,14 @@
 //
 // # World
 //
-// FromEnv reads the World of a process from the environment that its launcher set. It
-// knows these launchers; the first match wins:
+// FromEnv reads the World of a process from the environment that its launcher set. A table
+// in launchers.go has the launchers that it knows, from the inside out: torchrun and MPI run
+// inside Slurm steps and pods, not the other way round. The innermost one is used. It is an
+// error if an outer one contradicts it.
 //
-//	wdlrun       WDLRUN_RANK and WDLRUN_SIZE
-//	torchrun     RANK and WORLD_SIZE with LOCAL_RANK or MASTER_ADDR
-//	openmpi      OMPI_COMM_WORLD_RANK
-//	mpich        PMI_RANK with MPI_LOCALRANKID (Hydra: MPICH, Intel MPI)
-//	slurm        SLURM_PROCID within a step (srun), not in a bare batch script
-//	indexed job  JOB_COMPLETION_INDEX (Kubernetes) with WDLRUN_SIZE; the index counts
-//	             pods, and each pod has WDLRUN_LOCAL_SIZE ranks
-//
-// The order is from the inside out: torchrun and MPI run inside Slurm steps and pods,
-// not the other way round. A program that none of them started is a world of one rank.
+// A process that none of them started is a world of one rank. It is an error if other
+// variables show that it is one of several, for example PMIX_RANK, whose number of ranks is
+// not in the environment. WDLRUN_SIZE=1 without WDLRUN_RANK declares a process alone.
 //
 // # Variables
 //
@@ -78,6 +73,7 @@ type World struct {
 	Host                 string // name of this host
 	Generation           int    // formation of the group, from 0
 	By                   string // launcher that started the rank; "": none
+	Named                string // the variables that gave Rank and Size, with their values, for messages
 	Job                  string // name of the job, the same on all ranks; "": none
 	Coordinator          string // host:port of the control plane, or ""
 	Launched             bool   // the launcher hosts the coordinator, not rank 0

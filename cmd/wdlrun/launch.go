@@ -162,6 +162,16 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	})
 }
 
+// checkNested returns an error if another launcher started this process as one of several, each of
+// which would start a job of its own.
+func (p *program) checkNested() error {
+	w, found, err := rank.FromEnv(p.getenv)
+	if err != nil || !found || w.Size == 1 {
+		return err
+	}
+	return fmt.Errorf("this process is rank %d of %d that %s started (%s), and each would start a job of its own: leave out -np, and start programs other than wdlrun's commands without wdlrun; or set WDLRUN_SIZE=1 if that many jobs are meant", w.Rank, w.Size, w.By, w.Named)
+}
+
 // beRank runs one rank of a command.
 func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print printer) error {
 	if err := ofLauncher(c, world); err != nil {
@@ -303,6 +313,9 @@ func (p *program) printNext(v *rank.Verdict, command, runDir string) {
 
 // launch starts a program on all ranks and waits for it.
 func (p *program) launch(c *cli.Context, command []string, what launched) error {
+	if err := p.checkNested(); err != nil {
+		return err
+	}
 	plan, err := place(c)
 	if err != nil {
 		return err

@@ -161,6 +161,9 @@ func (p *program) world(root *cli.Context) (ranks int, oneHost bool, here int, e
 	if found && !root.IsSet("np") {
 		return world.Size, world.LocalSize == world.Size, max(world.LocalSize, 1), nil
 	}
+	if err := p.checkNested(); err != nil {
+		return 0, false, 0, err
+	}
 	placed, err := place(root)
 	if err != nil {
 		return 0, false, 0, err
