@@ -139,6 +139,9 @@ func (k checker) source() {
 // derived checks the expressions of derived columns and adds the column names to fields.
 func (k checker) derived() {
 	s := k.c.Data
+	if k.unlabelled {
+		s = s.For(schema.Schema{Features: k.c.Features}.Unlabelled().Fields())
+	}
 	s.DeriveFaults(s.Fields, func(key, why string) { k.bad("data."+key, "%s", why) })
 	for _, d := range s.Derive {
 		k.name("data.derive."+d.Name(), d.Name())

@@ -117,6 +117,9 @@ func OpenSet(files *record.Set, s schema.Schema, evaluates bool) (*Dataset, erro
 // a field has a type that cannot be read.
 func look(files *record.Set, s schema.Schema) (*Dataset, error) {
 	d := &Dataset{set: files, schema: s.Fill(), memory: new(memory), limits: limits{minGroup, maxHeld}}
+	if s.Label.IsNone() { // what labels and weights are computed from need not exist
+		d.set.Source = d.set.Source.For(d.schema.Fields())
+	}
 	if err := d.set.Unreadable(d.set.Source.Reads(d.schema.Fields())); err != nil {
 		return nil, err
 	}

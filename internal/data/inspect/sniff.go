@@ -61,8 +61,11 @@ func seenIn(head []byte) string {
 	if len(words) < 2 {
 		return ""
 	}
+	if !strings.Contains(words[0], ":") { // a label
+		words = words[1:]
+	}
 	for n, format := range map[int]string{1: "libsvm", 2: "libffm"} {
-		if !slices.ContainsFunc(words[1:], func(w string) bool { return !isPair(w, n) }) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !isPair(w, n) }) {
 			return format
 		}
 	}

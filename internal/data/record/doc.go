@@ -18,12 +18,12 @@
 //	                  Source.Multiline, line breaks. In tsv quotes are ordinary
 //	                  bytes. The header and lines that begin with the comment
 //	                  mark are not records.
-//	criteo            tsv with the fields label, I1 … I13, C1 … C26
+//	criteo            tsv with the fields label (or none), I1 … I13, C1 … C26
 //	tfrecord          a tf.Example in TFRecord frames; fields are its features
 //	jsonl             a line: a JSON object; fields are its members, values or lists of
 //	                  them (see package jsonl). Members that are objects are skipped
 //	parquet           a row; fields are flat columns and lists of plain values
-//	libsvm, libffm    a line: label index:value …, label field:index:value …;
+//	libsvm, libffm    a line: [label] index:value …, [label] field:index:value …;
 //	                  see svm.go for the names of their fields
 //
 // A line ends in LF or CRLF, or at the end of the file. It has at most 1 MiB. Blank lines are

@@ -13,6 +13,7 @@ type Delimited struct {
 	comment   []byte
 	header    bool     // the first line of each file names the fields
 	names     []string // of the fields, if there is no header
+	criteo    bool     // the first record shows whether there is a label
 	multiline bool     // quoted fields may contain line breaks
 	plain     []byte   // buffer of fields without their quotes
 }
@@ -24,7 +25,7 @@ func NewDelimited(s schema.Source) *Delimited {
 		d.Delim, d.quotes = '\t', false
 	}
 	if s.Format == "criteo" {
-		d.names = schema.CriteoFields()
+		d.names, d.criteo = schema.CriteoFields(), true
 	}
 	if s.Delimiter != "" {
 		d.Delim = s.Delimiter[0]

@@ -11,9 +11,10 @@ import (
 
 // svmFormat is LibSVM and LibFFM (Chang and Lin 2011; Juan et al. 2016):
 //
-//	label [qid:n] index:value … [# comment]           libsvm
-//	label field:index:value … [# comment]             libffm
+//	[label] [qid:n] index:value … [# comment]         libsvm
+//	[label] field:index:value … [# comment]           libffm
 //
+// A first word with a colon is no label: the record has none.
 // The fields of a LibSVM record are label, qid, features (the list of indices), values
 // (the list of their values) and, by its number, the value of any index. The fields of a
 // LibFFM record are label and, for each field, its number (the list of indices) and the
@@ -96,13 +97,16 @@ func (d *svmDecoder) Decode(line []byte, lists []value.List) *Flaw {
 	if i := bytes.IndexByte(line, '#'); i >= 0 {
 		line = line[:i]
 	}
-	word, line := nextWord(line)
-	if d.label >= 0 {
-		if len(word) > 1 && word[0] == '+' {
-			word = word[1:]
+	if word, rest := nextWord(line); bytes.IndexByte(word, ':') < 0 {
+		line = rest
+		if d.label >= 0 {
+			if len(word) > 1 && word[0] == '+' {
+				word = word[1:]
+			}
+			lists[d.label].SetText(word)
 		}
-		lists[d.label].SetText(word)
 	}
+	var word []byte
 	for {
 		if word, line = nextWord(line); len(word) == 0 {
 			return nil
@@ -216,8 +220,9 @@ func eachNumber(line []byte, f func(n uint64, word []byte)) {
 	label := true
 	for word := range bytes.FieldsSeq(line) {
 		if label {
-			label = false
-			continue
+			if label = false; bytes.IndexByte(word, ':') < 0 {
+				continue
+			}
 		}
 		number, _, _ := bytes.Cut(word, []byte{':'})
 		if n, err := strconv.ParseUint(string(number), 10, 64); err == nil {

@@ -96,37 +96,53 @@ func (d *Delimited) Records([]string) Records {
 func (d *Delimited) Place(f *File, offset int64) (Fault, error) { return linePlace(f, offset) }
 
 // Look reads the names of the fields from the header, if there is one: the first line that
-// is neither comment nor blank. The records begin after it.
+// is neither comment nor blank. The records begin after it. Records of criteo may lack the label.
 func (d *Delimited) Look(f *File, src Content) ([]string, error) {
 	f.onwards = d.multiline
-	if !d.header {
+	if !d.header && !d.criteo || f.Log != nil {
 		return d.names, nil
 	}
+	line, next, err := d.first(f, src)
+	switch {
+	case err == io.EOF && d.criteo:
+		return d.names, nil
+	case err == io.EOF:
+		return nil, fmt.Errorf("%s: there is no header: every line is blank or a comment", f.Name)
+	case err != nil && d.header:
+		return nil, fmt.Errorf("%s: header: %w", f.Name, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	fields, fl := d.Split(line, nil)
+	if d.criteo {
+		if len(fields) == len(d.names)-1 {
+			return d.names[1:], nil // without the label
+		}
+		return d.names, nil
+	}
+	if fl != nil {
+		return nil, fmt.Errorf("%s: header: field %d: %q: %s", f.Name, fl.Field+1, fl.Value, fl.Want)
+	}
+	names := make([]string, len(fields))
+	for i, b := range fields {
+		names[i] = FieldName(string(b), i)
+	}
+	f.body, f.header = next, slices.Clone(line)
+	return names, nil
+}
+
+// first returns the first line of a file that is neither comment nor blank, and the offset
+// behind it.
+func (d *Delimited) first(f *File, src Content) (line []byte, next int64, err error) {
 	l := lines{quotes: d.newQuotes()}
 	if err := l.start(src, f.size, f.body, f.size, true); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name, err)
+		return nil, 0, err
 	}
 	for {
 		line, _, err := l.next()
-		if err == io.EOF {
-			return nil, fmt.Errorf("%s: there is no header: every line is blank or a comment", f.Name)
+		if err != nil || d.isRecord(line) {
+			return line, l.off, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: header: %w", f.Name, err)
-		}
-		if !d.isRecord(line) {
-			continue
-		}
-		fields, fl := d.Split(line, nil)
-		if fl != nil {
-			return nil, fmt.Errorf("%s: header: field %d: %q: %s", f.Name, fl.Field+1, fl.Value, fl.Want)
-		}
-		names := make([]string, len(fields))
-		for i, b := range fields {
-			names[i] = FieldName(string(b), i)
-		}
-		f.body, f.header = l.off, slices.Clone(line)
-		return names, nil
 	}
 }
 

@@ -50,6 +50,12 @@ func (s Source) WithDerived(fields []string) []string {
 	return all
 }
 
+// For returns s with the derived columns among columns only.
+func (s Source) For(columns []string) Source {
+	s.Derive = slices.DeleteFunc(slices.Clone(s.Derive), func(d Derived) bool { return !slices.Contains(columns, d.Name()) })
+	return s
+}
+
 // Inputs returns the fields of a record from which a column is computed, or the column itself if
 // it is a field.
 func (s Source) Inputs(column string) (fields []string) {

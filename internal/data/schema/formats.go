@@ -9,12 +9,12 @@ import (
 var formats = [...]string{
 	"csv",
 	"tsv",
-	"criteo",   // TSV in Criteo's layout: label, I1 … I13, C1 … C26
+	"criteo",   // TSV in Criteo's layout: label (or none), I1 … I13, C1 … C26
 	"tfrecord", // records are tf.Examples
 	"jsonl",    // JSON objects, one per line
 	"parquet",  // flat and list columns
-	"libsvm",   // label index:value …
-	"libffm",   // label field:index:value …
+	"libsvm",   // [label] index:value …
+	"libffm",   // [label] field:index:value …
 }
 
 // Formats returns the names of the formats, the default first.
