@@ -73,6 +73,7 @@ func (f *Files) Unread() []string { return f.set.Files[0].Unread() }
 // TableRecords reads the rows of row groups.
 type TableRecords struct {
 	Names  []string
+	Check  bool // compare all row groups with their statistics, not only the first of a file
 	src    Content
 	file   *table.File
 	Rows   *table.Reader
@@ -95,7 +96,7 @@ func (r *TableRecords) Begin(s Content, f *File, b Block, offset int64, _ int32)
 		first += f.Groups[group]
 		group++
 	}
-	if r.Rows, err = r.file.Rows(group, r.Names); err != nil {
+	if r.Rows, err = r.file.Rows(group, r.Names, group == 0 || r.Check); err != nil {
 		return err
 	}
 	for r.Offset, r.Number = b.Lo, 0; r.Offset < offset; {

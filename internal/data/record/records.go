@@ -112,6 +112,9 @@ func (f *Files) Check(ctx context.Context, threads, most int, numbers []string, 
 			}
 		}
 		k.records, k.lists = f.set.Format.Records(f.set.Fields), make([]value.List, len(f.set.Fields))
+		if t, ok := k.records.(*TableRecords); ok {
+			t.Check = true
+		}
 		reported := int64(0)
 		k.progress = func(bytes int64) { done.Add(bytes - reported); reported = bytes }
 		group.Go(func() {

@@ -1,15 +1,17 @@
 package table
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 
-	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
-	"github.com/parquet-go/parquet-go/encoding"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
@@ -17,28 +19,39 @@ import (
 // column reads the values of one column of a row group.
 type column struct {
 	name     string
-	pages    parquet.Pages
-	page     parquet.Page
+	pages    pages
+	leaf     leaf
+	codec    format.CompressionCodec
+	unpack   *unpacker
 	most     byte // definition level of a value that is not null
 	list     bool
 	nullable bool       // a list may contain nulls; their definition level is most − 1
 	convert  conversion // nil: values are used as stored
-	unsigned bool       // 32-bit integers are unsigned
+	check    *checker   // nil: statistics are not checked
 
 	levels, repeats []byte // of the page; nil: no nulls, one value per row
 	level           int    // of the next value
 	at              int    // of the next non-null value
 	count           int    // number of values or levels of the page
+	buffers         [2][]byte
 
-	index  []int32 // of a page with a dictionary
-	dict   int     // number of the dictionary; 0: the page has none
-	dicts  int     // dictionaries so far
-	last   parquet.Dictionary
-	values Values // of the page, or of its dictionary
-	stored typed  // before conversion
+	index   []int32 // of a page with a dictionary
+	indexed []int32 // memory of index
+	dict    int     // 1 if the page has a dictionary, otherwise 0
+	present bool    // there is a dictionary
+
+	values     *Values // of the page, or of its dictionary
+	plain      decoded
+	dictionary decoded
 
 	row   []byte  // values of the row so far
 	nulls []int32 // places of nulls in the row
+}
+
+// decoded are values, as stored and converted. They share memory if nothing is converted.
+type decoded struct {
+	stored typed
+	values Values
 }
 
 // typed are the values of a page in one of these forms.
@@ -52,93 +65,167 @@ type typed struct {
 	doubles []float64
 	bytes   []byte // with the offset or the length of each string
 	offsets []uint32
-	width   int
+	width   int // of a string; of an integer: 4 if it is unsigned and has 32 bits
 }
 
-var errShort = errors.New("a page has fewer values than its header states")
-
-func (c *column) close() {
-	if c.page != nil {
-		parquet.Release(c.page)
-		c.page = nil
-	}
-	if c.pages != nil {
-		c.pages.Close()
-		c.pages = nil
+// prepare prepares t for values of a column.
+func (t *typed) prepare(e *format.SchemaElement) {
+	switch e.Type.V {
+	case format.Float, format.Double:
+		t.kind = value.Float64
+	case format.ByteArray:
+		t.kind = value.Text
+	case format.FixedLenByteArray:
+		t.kind, t.width = value.Text, int(e.TypeLength.V)
+	default:
+		t.kind = value.Int
+		if kindOf(e) == "UINT" {
+			t.width = 4
+		}
 	}
 }
 
 // load reads the next page; io.EOF after the last.
 func (c *column) load() error {
-	if c.page != nil {
-		parquet.Release(c.page)
-		c.page = nil
+	for {
+		h, body, err := c.pages.next()
+		if err != nil {
+			return err
+		}
+		switch h.Type {
+		case format.DataPage:
+			return c.page(&h.V1.V, h.Plain, body)
+		case format.DataPageV2:
+			return c.pageV2(&h.V2.V, h.Plain, body)
+		case format.DictionaryPage:
+			if err := c.entries(&h.Dictionary.V, h.Plain, body); err != nil {
+				return fmt.Errorf("its dictionary: %w", err)
+			}
+		}
 	}
-	page, err := c.pages.ReadPage()
+}
+
+// entries reads a dictionary.
+func (c *column) entries(h *dictionaryPage, size int32, body []byte) error {
+	if c.present {
+		return errors.New("there are two")
+	}
+	if h.Encoding != format.Plain && h.Encoding != format.PlainDictionary {
+		return fmt.Errorf("it is encoded as %v, which the format does not define", h.Encoding)
+	}
+	body, err := c.unpack.unpack(c.codec, body, int(size))
 	if err != nil {
 		return err
 	}
-	c.page, c.level, c.at, c.index = page, 0, 0, nil
-	c.levels, c.repeats, c.count = page.DefinitionLevels(), page.RepetitionLevels(), int(page.NumValues())
-	if c.most > 0 && len(c.levels) != c.count || c.list && len(c.repeats) != c.count {
-		return errShort
-	}
-	data := page.Data()
-	c.dict = 0
-	if d := page.Dictionary(); d != nil {
-		c.index = data.Int32()
-		data = d.Page().Data()
-		c.dict = c.dicts
-		if d == c.last {
-			return nil // its entries are loaded
-		}
-		c.last, c.dicts, c.dict = d, c.dicts+1, c.dicts+1
-	} else {
-		c.last = nil
-	}
-	if c.convert == nil {
-		return c.values.take(data, c.unsigned)
-	}
-	if err := c.stored.take(data, c.unsigned); err != nil {
-		return err
-	}
-	return c.convert(&c.values.typed, &c.stored)
+	c.present = true
+	return c.decode(&c.dictionary, format.Plain, body, int(h.Values))
 }
 
-func (t *typed) take(v encoding.Values, unsigned bool) error {
-	*t = typed{kind: value.Int}
-	switch v.Kind() {
-	case encoding.Boolean:
-		t.bits = v.Boolean()
-	case encoding.Int32:
-		if t.int32s = v.Int32(); unsigned {
-			t.width = 4
+// page reads a page whose levels are compressed with its values.
+func (c *column) page(h *dataPage, size int32, body []byte) error {
+	body, err := c.unpack.unpack(c.codec, body, int(size))
+	if err != nil {
+		return err
+	}
+	n := int(h.Values)
+	c.levels, c.repeats = nil, nil
+	if c.list {
+		if c.buffers[1], body, err = appendLevels(c.buffers[1], h.Repeats, c.leaf.repeats, n, body); err != nil {
+			return err
 		}
-	case encoding.Int64:
-		t.int64s = v.Int64()
-	case encoding.Int96:
-		t.int96s = v.Int96()
-	case encoding.Float:
-		t.kind, t.floats = value.Float64, v.Float()
-	case encoding.Double:
-		t.kind, t.doubles = value.Float64, v.Double()
-	case encoding.ByteArray:
-		t.kind = value.Text
-		t.bytes, t.offsets = v.ByteArray()
-	case encoding.FixedLenByteArray:
-		t.kind = value.Text
-		t.bytes, t.width = v.FixedLenByteArray()
-	default:
-		if v.Size() > 0 {
-			return fmt.Errorf("its type %v cannot be read", v.Kind())
+		c.repeats = c.buffers[1]
+	}
+	if c.most > 0 {
+		if c.buffers[0], body, err = appendLevels(c.buffers[0], h.Levels, c.most, n, body); err != nil {
+			return err
+		}
+		c.levels = c.buffers[0]
+	}
+	return c.take(n, h.Encoding, body, &h.Statistics)
+}
+
+// pageV2 reads a page whose levels are not compressed.
+func (c *column) pageV2(h *dataPageV2, size int32, body []byte) (err error) {
+	n := int(h.Values)
+	repeats, levels := body[:h.RepeatBytes], body[h.RepeatBytes:h.RepeatBytes+h.LevelBytes]
+	body = body[h.RepeatBytes+h.LevelBytes:]
+	c.levels, c.repeats = nil, nil
+	if c.list {
+		if c.buffers[1], err = runLevels(c.buffers[1], bits.Len8(c.leaf.repeats), n, repeats); err != nil {
+			return err
+		}
+		c.repeats = c.buffers[1]
+	}
+	if c.most > 0 {
+		if c.buffers[0], err = runLevels(c.buffers[0], bits.Len8(c.most), n, levels); err != nil {
+			return err
+		}
+		c.levels = c.buffers[0]
+	}
+	if !h.IsCompressed.Valid || h.IsCompressed.V {
+		if body, err = c.unpack.unpack(c.codec, body, int(size-h.RepeatBytes-h.LevelBytes)); err != nil {
+			return err
 		}
 	}
-	return nil
+	if nulls := n - c.there(n); !c.list && nulls != int(h.Nulls) {
+		return fmt.Errorf("a page has %d nulls, its header states %d", nulls, h.Nulls)
+	}
+	return c.take(n, h.Encoding, body, &h.Statistics)
+}
+
+// there returns the number of values of a page of n levels that are not null.
+func (c *column) there(n int) int {
+	if c.levels == nil {
+		return n
+	}
+	return bytes.Count(c.levels, []byte{c.most})
+}
+
+// take reads the values of a page of n levels.
+func (c *column) take(n int, kind format.Encoding, body []byte, s *thrift.Null[statistics]) error {
+	c.level, c.at, c.count, c.index, c.dict = 0, 0, 0, nil, 0
+	there := c.there(n)
+	if kind == format.PlainDictionary || kind == format.RLEDictionary {
+		if !c.present && there > 0 {
+			return errors.New("a page refers to a dictionary, and there is none")
+		}
+		var err error
+		if c.indexed, err = indexes(c.indexed, body, there); err != nil {
+			return err
+		}
+		c.index, c.dict, c.values = c.indexed, 1, &c.dictionary.values
+	} else {
+		if err := c.decode(&c.plain, kind, body, there); err != nil {
+			return err
+		}
+		c.values = &c.plain.values
+	}
+	c.count = n
+	if c.check == nil {
+		return nil
+	}
+	return c.check.page(c, there, s)
+}
+
+// decode decodes n values and converts them.
+func (c *column) decode(d *decoded, kind format.Encoding, body []byte, n int) error {
+	d.stored.prepare(c.leaf.element)
+	if n == 0 {
+		kind, body = format.Plain, nil // writers differ in what they write for no values
+	}
+	if err := d.stored.decode(c.leaf.element, kind, body, n); err != nil {
+		return err
+	}
+	if c.convert == nil {
+		d.values.typed = d.stored
+		return nil
+	}
+	return c.convert(&d.values.typed, &d.stored)
 }
 
 // append appends the values of the next row.
 func (c *column) append(dst []byte) ([]byte, error) {
-	for c.page == nil || c.level == c.count {
+	for c.level == c.count {
 		if err := c.load(); err != nil {
 			return dst, short(err)
 		}
@@ -171,7 +258,7 @@ func (c *column) append(dst []byte) ([]byte, error) {
 		// A row may continue in the next page.
 		kind := c.values.kind
 		if err := c.load(); err == io.EOF {
-			c.page, c.count, c.level = nil, 0, 0
+			c.count, c.level = 0, 0
 			return c.listed(dst, kind, n), nil
 		} else if err != nil {
 			return dst, err
@@ -219,7 +306,7 @@ func (c *column) value(dst []byte) ([]byte, error) {
 		}
 		i = int(c.index[i])
 	}
-	t := &c.values
+	t := c.values
 	if i < 0 || i >= t.len() {
 		return dst, errShort
 	}

@@ -13,9 +13,9 @@ type Unread struct{ Name, Why string }
 
 // leaf is a column of plain values or of lists of them.
 type leaf struct {
-	index    int // among the column chunks of a row group
-	maxLevel int // definition level of a value that is not null
-	list     bool
+	index    int  // among the column chunks of a row group
+	maxLevel byte // definition level of a value that is not null
+	repeats  byte // 1 in a list, otherwise 0
 	element  *format.SchemaElement
 }
 
@@ -24,6 +24,7 @@ type leaf struct {
 type layout struct {
 	schema []format.SchemaElement
 	at     int // next element
+	depth  int // of the enclosing structs
 	leaves int // so far
 
 	names  []string
@@ -87,13 +88,20 @@ func (l *layout) walk(within string, level, repeats int) error {
 	case l.isList(e):
 		return l.list(name, e, level, repeats)
 	}
+	if l.depth++; l.depth > maxDepth {
+		return fmt.Errorf("%w: %d structs in one another, at most %d are possible", errSchema, l.depth, maxDepth)
+	}
 	for range children(e) {
 		if err := l.walk(name, level, repeats); err != nil {
 			return err
 		}
 	}
+	l.depth--
 	return nil
 }
+
+// maxDepth is the maximum number of structs in one another.
+const maxDepth = 100
 
 // levels returns the levels of an element below others.
 func levels(e *format.SchemaElement, level, repeats int) (int, int) {
@@ -163,7 +171,7 @@ func (l *layout) skip(name, why string, e *format.SchemaElement) error {
 
 // add adds a column.
 func (l *layout) add(name string, e *format.SchemaElement, level, repeats int) {
-	c := leaf{index: l.leaves, maxLevel: level, list: repeats > 0, element: e}
+	c := leaf{index: l.leaves, maxLevel: byte(level), repeats: byte(repeats), element: e}
 	l.leaves++
 	var why string
 	_, twice := l.found[name]
@@ -172,6 +180,8 @@ func (l *layout) add(name string, e *format.SchemaElement, level, repeats int) {
 		why = notPlain
 	case twice:
 		why = "is the name of two columns, one of them in a struct; rename one"
+	case e.Type.V == format.FixedLenByteArray && (e.TypeLength.V <= 0 || e.TypeLength.V > maxPage):
+		why = fmt.Sprintf("has strings of %d bytes, 1 to %d are possible", e.TypeLength.V, maxPage)
 	default:
 		if _, err := conversionOf(e); err != nil {
 			why = err.Error()

@@ -1,9 +1,9 @@
 package table
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -14,62 +14,130 @@ import (
 const (
 	maxPage       = 256 << 20 // bytes, decompressed
 	maxPageValues = 1 << 26
+	maxPageHeader = 16 << 20 // bytes
+	headerBytes   = 8 << 10  // read at first
 )
 
-// checkCodec returns an error for compressions that the library does not support.
-func checkCodec(c format.CompressionCodec) error {
-	switch c {
-	case format.Lz4:
-		return errors.New("it is compressed with LZ4 in the deprecated framing, which differs between writers; write it with ZSTD, SNAPPY or LZ4_RAW")
-	case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd, format.Lz4Raw:
-		return nil
-	}
-	return fmt.Errorf("it is compressed with %v, which is not supported; write it with ZSTD, SNAPPY or LZ4_RAW", c)
+type pageHeader struct {
+	Type       format.PageType             `thrift:"1,required"`
+	Plain      int32                       `thrift:"2,required"` // bytes, decompressed
+	Packed     int32                       `thrift:"3,required"` // bytes
+	CRC        int32                       `thrift:"4,optional"` // 0: none
+	V1         thrift.Null[dataPage]       `thrift:"5,optional"`
+	Dictionary thrift.Null[dictionaryPage] `thrift:"7,optional"`
+	V2         thrift.Null[dataPageV2]     `thrift:"8,optional"`
 }
 
-// checkPages checks the page headers of a column before the library reads them, because
-// the library allocates any size in a header. A page must be inside its column and within
-// the limits.
-func checkPages(r io.ReaderAt, size int64, c *format.ColumnMetaData) error {
-	at, end := c.DataPageOffset, int64(0)
-	if c.DictionaryPageOffset != 0 {
-		at = c.DictionaryPageOffset
+type dataPage struct {
+	Values     int32                   `thrift:"1,required"` // with nulls
+	Encoding   format.Encoding         `thrift:"2,required"`
+	Levels     format.Encoding         `thrift:"3,required"`
+	Repeats    format.Encoding         `thrift:"4,required"`
+	Statistics thrift.Null[statistics] `thrift:"5,optional"`
+}
+
+type dictionaryPage struct {
+	Values   int32           `thrift:"1,required"`
+	Encoding format.Encoding `thrift:"2,required"`
+}
+
+// dataPageV2 is the header of a page whose levels are not compressed.
+type dataPageV2 struct {
+	Values       int32                   `thrift:"1,required"` // with nulls
+	Nulls        int32                   `thrift:"2,required"`
+	Encoding     format.Encoding         `thrift:"4,required"`
+	LevelBytes   int32                   `thrift:"5,required"`
+	RepeatBytes  int32                   `thrift:"6,required"`
+	IsCompressed thrift.Null[bool]       `thrift:"7,optional"`
+	Statistics   thrift.Null[statistics] `thrift:"8,optional"`
+}
+
+// pages reads the pages of a column of a row group one after the other.
+type pages struct {
+	r       io.ReaderAt
+	at, end int64 // of the next page, of the column
+	window  []byte
+	first   int64 // offset of the window
+	body    []byte
+}
+
+// next returns the next page; io.EOF after the last. What it returns is valid until the next
+// call.
+func (p *pages) next() (h pageHeader, body []byte, err error) {
+	if p.at >= p.end {
+		return h, nil, io.EOF
 	}
-	if end = at + c.TotalCompressedSize; at < 0 || c.TotalCompressedSize < 0 || end < at || end > size {
-		return fmt.Errorf("its pages are at bytes %d to %d of a file of %d bytes", at, end, size)
+	begin := p.at
+	if h, err = p.header(); err != nil {
+		return h, nil, fmt.Errorf("no page begins at %d: %w", begin, err)
 	}
+	if err := h.check(p.end - p.at); err != nil {
+		return h, nil, fmt.Errorf("the page at %d %w", begin, err)
+	}
+	n, skipped := int(h.Packed), p.at-p.first
+	if p.at += int64(n); skipped+int64(n) <= int64(len(p.window)) {
+		body = p.window[skipped : skipped+int64(n)]
+	} else {
+		p.body = sized(p.body, n)
+		body = p.body
+		have := copy(body, p.window[skipped:])
+		if err := readAt(p.r, body[have:], p.at-int64(n-have)); err != nil {
+			return h, nil, err
+		}
+	}
+	if h.CRC != 0 && crc32.ChecksumIEEE(body) != uint32(h.CRC) {
+		return h, nil, fmt.Errorf("the page at %d is damaged: its checksum differs", begin)
+	}
+	return h, body, nil
+}
+
+// header reads a page header and advances to the end of it.
+func (p *pages) header() (h pageHeader, err error) {
 	var compact thrift.CompactProtocol
-	buffered := bufio.NewReaderSize(nil, 512)
-	for at < end {
-		section := io.NewSectionReader(r, at, end-at)
-		buffered.Reset(section)
-		header := new(format.PageHeader)
-		if err := thrift.NewDecoder(compact.NewReader(buffered)).Decode(header); err != nil {
-			return fmt.Errorf("no page begins at %d: %w", at, err)
+	for size := int64(0); ; size = max(4*size, headerBytes) {
+		if size > 0 {
+			p.first, p.window = p.at, sized(p.window, int(min(size, p.end-p.at)))
+			if err := readAt(p.r, p.window, p.at); err != nil {
+				return h, err
+			}
 		}
-		read, _ := section.Seek(0, io.SeekCurrent)
-		read -= int64(buffered.Buffered())
-		if err := checkPage(header, end-at-read); err != nil {
-			return fmt.Errorf("the page at %d %w", at, err)
+		skipped := p.at - p.first
+		if skipped >= int64(len(p.window)) {
+			continue
 		}
-		at += read + int64(header.CompressedPageSize)
+		h = pageHeader{}
+		r := compact.NewReaderFromBytes(p.window[skipped:])
+		if err = thrift.NewDecoder(r).Decode(&h); err == nil {
+			p.at += int64(r.BytesRead())
+			return h, nil
+		}
+		if size >= maxPageHeader || p.first == p.at && int64(len(p.window)) == p.end-p.at {
+			return h, err
+		}
 	}
-	return nil
 }
 
-// checkPage checks a page header against the limits. left is the number of bytes left of
-// the column.
-func checkPage(h *format.PageHeader, left int64) error {
-	if h.CompressedPageSize < 0 || int64(h.CompressedPageSize) > left {
-		return fmt.Errorf("has %d bytes, where %d are left of its column", h.CompressedPageSize, left)
+// check checks a page header against the limits. left is the number of bytes left of the
+// column.
+func (h *pageHeader) check(left int64) error {
+	if h.Packed < 0 || int64(h.Packed) > left {
+		return fmt.Errorf("has %d bytes, where %d are left of its column", h.Packed, left)
 	}
-	if h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPage {
-		return fmt.Errorf("has %d bytes unpacked, at most %d are possible; write smaller pages", h.UncompressedPageSize, maxPage)
+	if h.Plain < 0 || h.Plain > maxPage || h.Packed > maxPage {
+		return fmt.Errorf("has %d bytes unpacked, at most %d are possible; write smaller pages", max(h.Packed, h.Plain), maxPage)
 	}
-	for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
+	for _, n := range []int32{h.V1.V.Values, h.V2.V.Values, h.Dictionary.V.Values} {
 		if n < 0 || n > maxPageValues {
 			return fmt.Errorf("has %d values, at most %d are possible; write smaller pages", n, maxPageValues)
 		}
+	}
+	for _, missing := range []bool{h.Type == format.DataPage && !h.V1.Valid, h.Type == format.DataPageV2 && !h.V2.Valid, h.Type == format.DictionaryPage && !h.Dictionary.Valid} {
+		if missing {
+			return errors.New("has an incomplete header")
+		}
+	}
+	if n := int64(h.V2.V.LevelBytes) + int64(h.V2.V.RepeatBytes); h.V2.V.LevelBytes < 0 || h.V2.V.RepeatBytes < 0 || n > int64(h.Packed) || n > int64(h.Plain) {
+		return fmt.Errorf("has levels of %d bytes in %d", n, min(h.Packed, h.Plain))
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (r *Reader) Next(most int, spans []Span) (n int, err error) {
 	n = int(min(int64(most), r.left, math.MaxInt32))
 	for i := range r.columns {
 		c := &r.columns[i]
-		for c.page == nil || c.level == c.count {
+		for c.level == c.count {
 			if err := c.load(); err != nil {
 				return 0, fmt.Errorf("column %s: %w", c.name, short(err))
 			}
@@ -80,7 +80,7 @@ func (r *Reader) Next(most int, spans []Span) (n int, err error) {
 
 // span sets s to the next n rows of the page.
 func (c *column) span(n int, s *Span) error {
-	*s = Span{Values: &c.values, First: c.at, Most: c.most, Dict: c.dict}
+	*s = Span{Values: c.values, First: c.at, Most: c.most, Dict: c.dict}
 	there := n
 	if c.most > 0 {
 		s.There = c.levels[c.level : c.level+n]

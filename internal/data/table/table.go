@@ -27,9 +27,10 @@
 //
 // Rows are read one by one (Append), or column by column as spans of pages (Next).
 //
-// Faults of a file are errors. This includes faults for which the underlying library panics.
-// That library allocates the size that a page states; this package limits a page to 256 MiB,
-// decompressed, and 2^26 values. A Reader belongs to one goroutine.
+// Pages are read, decompressed and split into levels and values here; values are decoded by
+// parquet-go, except booleans in runs, which it decodes wrong. A page has at most 256 MiB,
+// decompressed, and 2^26 values. Faults of a file are errors. This includes faults for which
+// the library panics. A File and its Readers belong to one goroutine.
 package table
 
 import (
@@ -39,7 +40,6 @@ import (
 	"io"
 	"math"
 
-	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
@@ -47,9 +47,10 @@ import (
 
 // File is an open Parquet file.
 type File struct {
-	file   *parquet.File
 	source io.ReaderAt
 	size   int64
+	footer *footer
+	unpack unpacker
 	*layout
 	groups []int64
 }
@@ -60,43 +61,27 @@ const maxGroups = 1 << 20
 // Open reads the footer of a file. The File reads from r.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	defer caught(&err)
-	p, err := parquet.OpenFile(withFooter{r, size}, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
-	if err != nil {
+	f = &File{source: r, size: size}
+	if f.footer, err = readFooter(r, size); err != nil {
 		return nil, err
 	}
-	f = &File{file: p, source: r, size: size}
-	if f.layout, err = columnsOf(p.Metadata().Schema); err != nil {
+	if f.layout, err = columnsOf(f.footer.Schema); err != nil {
 		return nil, err
 	}
-	groups := p.RowGroups()
-	if len(groups) > maxGroups {
-		return nil, fmt.Errorf("it has %d row groups, at most %d are possible", len(groups), maxGroups)
+	if n := len(f.footer.Groups); n > maxGroups {
+		return nil, fmt.Errorf("it has %d row groups, at most %d are possible", n, maxGroups)
 	}
-	for _, g := range groups {
-		n := g.NumRows()
-		if n < 0 || n > math.MaxInt32 {
-			return nil, fmt.Errorf("a row group of %d rows", n)
+	for i := range f.footer.Groups {
+		g := &f.footer.Groups[i]
+		if g.Rows < 0 || g.Rows > math.MaxInt32 {
+			return nil, fmt.Errorf("a row group of %d rows", g.Rows)
 		}
-		f.groups = append(f.groups, n)
+		if len(g.Chunks) != f.leaves {
+			return nil, fmt.Errorf("row group %d has %d columns, the schema has %d", i, len(g.Chunks), f.leaves)
+		}
+		f.groups = append(f.groups, g.Rows)
 	}
 	return f, nil
-}
-
-// withFooter reads a file of size bytes. It checks the length of the footer when the library
-// reads it, because the library allocates that many bytes, up to 4 GiB, before it reads them.
-type withFooter struct {
-	io.ReaderAt
-	size int64
-}
-
-func (r withFooter) ReadAt(b []byte, at int64) (int, error) {
-	n, err := r.ReaderAt.ReadAt(b, at)
-	if at == r.size-8 && n == 8 {
-		if length := int64(binary.LittleEndian.Uint32(b)); length > r.size-12 {
-			return 0, fmt.Errorf("a footer of %d bytes in a file of %d bytes", length, r.size)
-		}
-	}
-	return n, err
 }
 
 // caught turns a panic of the library into an error: for some broken files it only panics.
@@ -123,57 +108,53 @@ type Reader struct {
 	left    int64 // rows of the group
 }
 
-// Rows returns a Reader of the columns of these names in a row group.
-func (f *File) Rows(group int, names []string) (r *Reader, err error) {
+// Rows returns a Reader of the columns of these names in a row group. If check is set, values
+// that contradict the statistics of the file are errors.
+func (f *File) Rows(group int, names []string, check bool) (r *Reader, err error) {
 	defer caught(&err)
 	if group < 0 || group >= len(f.groups) {
 		return nil, fmt.Errorf("there is no row group %d of %d", group, len(f.groups))
 	}
-	chunks := f.file.RowGroups()[group].ColumnChunks()
-	r = &Reader{left: f.groups[group]}
-	for _, name := range names {
-		c, err := f.column(group, name)
-		if err != nil {
-			r.Close()
+	r = &Reader{left: f.groups[group], columns: make([]column, len(names))}
+	for i, name := range names {
+		if err := f.column(&r.columns[i], group, name, check); err != nil {
 			return nil, fmt.Errorf("column %s: %w", name, err)
 		}
-		c.pages = chunks[f.found[name].index].Pages()
-		r.columns = append(r.columns, c)
 	}
 	return r, nil
 }
 
 // column prepares a column of a row group.
-func (f *File) column(group int, name string) (c column, err error) {
+func (f *File) column(c *column, group int, name string, check bool) (err error) {
 	leaf, ok := f.found[name]
 	if !ok {
 		for _, u := range f.unread {
 			if u.Name == name {
-				return c, errors.New("it " + u.Why)
+				return errors.New("it " + u.Why)
 			}
 		}
-		return c, errors.New("there is none of this name")
+		return errors.New("there is none of this name")
 	}
-	stored := &f.file.Metadata().RowGroups[group].Columns[leaf.index].MetaData
-	if err := checkCodec(stored.Codec); err != nil {
-		return c, err
+	stored := &f.footer.Groups[group].Chunks[leaf.index]
+	if err := stored.check(leaf.element, f.size); err != nil {
+		return err
 	}
-	if err := checkPages(f.source, f.size, stored); err != nil {
-		return c, err
+	m := &stored.Meta
+	*c = column{name: name, leaf: leaf, codec: m.Codec, unpack: &f.unpack, most: leaf.maxLevel, list: leaf.repeats > 0,
+		pages: pages{r: f.source, at: m.begin(), end: m.begin() + m.Bytes}}
+	if check {
+		c.check = &checker{group: group, element: leaf.element, order: orderOf(leaf.element), chunk: m.Statistics, total: m.Values}
+		if orders := f.footer.Orders; leaf.index < len(orders) {
+			_, c.check.defined = orders[leaf.index].Value.(*format.TypeDefinedOrder)
+		}
 	}
-	nullable := leaf.list && leaf.element.RepetitionType.V == format.Optional
-	c = column{name: name, most: byte(leaf.maxLevel), list: leaf.list, nullable: nullable, unsigned: kindOf(leaf.element) == "UINT"}
+	c.nullable = c.list && leaf.element.RepetitionType.V == format.Optional
 	c.convert, err = conversionOf(leaf.element)
-	return c, err
+	return err
 }
 
-// Close frees the pages.
-func (r *Reader) Close() {
-	for i := range r.columns {
-		r.columns[i].close()
-	}
-	r.columns, r.left = nil, 0
-}
+// Close frees the memory of pages.
+func (r *Reader) Close() { r.columns, r.left = nil, 0 }
 
 // Append appends the next row to dst; io.EOF after the last of the group.
 func (r *Reader) Append(dst []byte) (b []byte, err error) {

@@ -66,7 +66,7 @@ func readAll(b []byte, names []string) (rows []string, err error) {
 	}
 	lists := make([]value.List, len(names))
 	for g := range f.Groups() {
-		r, err := f.Rows(g, names)
+		r, err := f.Rows(g, names, true)
 		if err != nil {
 			return rows, err
 		}
@@ -164,11 +164,11 @@ func TestColumns(t *testing.T) {
 		t.Errorf("columns that cannot be read: %v", u)
 	}
 	for name, want := range map[string]string{"Map": "it is a map", "Group": "there is none"} {
-		if _, err := f.Rows(0, []string{name}); err == nil || !strings.Contains(err.Error(), "column "+name+": "+want) {
+		if _, err := f.Rows(0, []string{name}, true); err == nil || !strings.Contains(err.Error(), "column "+name+": "+want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := f.Rows(1, nil); err == nil {
+	if _, err := f.Rows(1, nil, true); err == nil {
 		t.Error("a row group was read that is not there")
 	}
 }
@@ -210,7 +210,7 @@ func FuzzDecode(f *testing.F) {
 	b := small(f)
 	t, err := Open(bytes.NewReader(b), int64(len(b)))
 	fatal.If(f, err)
-	r, err := t.Rows(0, wanted)
+	r, err := t.Rows(0, wanted, true)
 	fatal.If(f, err)
 	row, err := r.Append(nil)
 	fatal.If(f, err)

@@ -31,7 +31,7 @@ func cells(t *testing.T, b []byte, names []string) (rows [][]string) {
 	fatal.If(t, err)
 	lists := make([]value.List, len(names))
 	for g := range f.Groups() {
-		r, err := f.Rows(g, names)
+		r, err := f.Rows(g, names, true)
 		fatal.If(t, err)
 		defer r.Close()
 		for {
@@ -149,8 +149,8 @@ func TestCodecs(t *testing.T) {
 	for codec, want := range map[format.CompressionCodec]string{
 		format.Lz4: "column text: it is compressed with LZ4 in the deprecated framing", format.LZO: "column text: it is compressed with LZO",
 	} {
-		f.file.Metadata().RowGroups[0].Columns[f.found["text"].index].MetaData.Codec = codec
-		if _, err := f.Rows(0, []string{"i32", "text"}); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "LZ4_RAW") {
+		f.footer.Groups[0].Chunks[f.found["text"].index].Meta.Codec = codec
+		if _, err := f.Rows(0, []string{"i32", "text"}, true); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "LZ4_RAW") {
 			t.Errorf("%v: %v", codec, err)
 		}
 	}
