@@ -44,6 +44,7 @@ func TestPredict(t *testing.T) {
 		{`{"instances": [{"x": NaN}, {"x": -Infinity}, {"x": null}, {"x": []}]}`, "x=dnan,d-inf,-,-"},
 		{`{"instances": [{"x": {"b64": "/w=="}}]}`, "x=t\xff"},
 		{`{"instances": [{"b64": "QQ=="}, {"b64": "Qg=="}]}`, "=tA,tB"},
+		{`{"instances": [{"x": {"b64": "/w"}}, {"x": {"b64": "QQ"}}]}`, "x=t\xff,tA"},
 		{`{"inputs": [1, 2]}`, "=i1,i2"},
 		{`{"instances": [1, [2, 3]]}`, "=i1,i2+3"},
 		{`{"instances": [{"x": [1, 0.5]}]}`, "x=t1+0.5"},

@@ -175,8 +175,12 @@ func (s *scanner) base64(l *value.List) {
 			return
 		}
 		text := s.text()
-		b := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
-		n, err := base64.StdEncoding.Decode(b, text)
+		encoding := base64.StdEncoding
+		if bytes.IndexByte(text, '=') < 0 { // padding may be omitted
+			encoding = base64.RawStdEncoding
+		}
+		b := make([]byte, encoding.DecodedLen(len(text)))
+		n, err := encoding.Decode(b, text)
 		if err != nil {
 			s.fail("b64: %v", err)
 		}

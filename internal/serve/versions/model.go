@@ -37,6 +37,7 @@ type model[M io.Closer] struct {
 	loaded map[int64]*Version[M]
 	failed map[int64]failure
 	base   string // reported fault of the base folder
+	listed *listing
 }
 
 // failure is the error of a version that could not be opened, and the state of its files.
@@ -96,9 +97,10 @@ func (m *model[M]) isDone() bool {
 // settle opens the versions chosen by the policy and retires the others. Its error is about
 // the base folder.
 func (m *model[M]) settle(c Config) error {
-	found, err := find(c.Base)
-	if err == nil && len(found) > 0 {
-		m.forget(found)
+	found, err := find(c.Base, m.listed)
+	m.listed = found
+	if err == nil && len(found.numbers) > 0 {
+		m.forget(found.dirs)
 		wanted := m.open(&c, found)
 		if len(wanted) > 0 {
 			m.retire(wanted)
@@ -131,12 +133,12 @@ func (m *model[M]) forget(found map[int64]string) {
 
 // open opens the versions chosen by the policy, the newest first, and returns their
 // numbers. Instead of those that fail, the policy chooses others.
-func (m *model[M]) open(c *Config, found map[int64]string) []int64 {
+func (m *model[M]) open(c *Config, found *listing) []int64 {
 	for {
-		usable := slices.DeleteFunc(slices.Sorted(maps.Keys(found)), func(n int64) bool { _, bad := m.failed[n]; return bad })
+		usable := slices.DeleteFunc(slices.Clone(found.numbers), func(n int64) bool { _, bad := m.failed[n]; return bad })
 		wanted, failed := c.Policy.choose(usable), false
 		for _, n := range slices.Backward(wanted) {
-			if v := m.loaded[n]; v != nil && v.dir == found[n] {
+			if v := m.loaded[n]; v != nil && v.dir == found.dirs[n] {
 				continue
 			}
 			select {
@@ -144,7 +146,7 @@ func (m *model[M]) open(c *Config, found map[int64]string) []int64 {
 				return nil
 			default:
 			}
-			failed = !m.load(c, n, found[n]) || failed
+			failed = !m.load(c, n, found.dirs[n]) || failed
 		}
 		if !failed {
 			return wanted

@@ -2,11 +2,14 @@ package versions
 
 import (
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -38,9 +41,8 @@ type Config struct {
 }
 
 const (
-	maxModels   = 1 << 10
-	maxVersions = 1 << 12 // entries of a base folder
-	maxFiles    = 1 << 12 // files of a version whose sizes and times are compared
+	maxModels = 1 << 10
+	maxFiles  = 1 << 12 // files of a version whose sizes and times are compared
 )
 
 // Check returns an error for invalid configurations of a server.
@@ -67,30 +69,59 @@ func Check(all []Config) error {
 	return nil
 }
 
-// find returns the folders of the versions in a base folder, by number.
-func find(base string) (map[int64]string, error) {
+// listing holds the folders of the versions in a base folder, by number.
+type listing struct {
+	base    string
+	changed time.Time // of the base folder
+	links   bool      // a version may be a link, whose target may change
+	dirs    map[int64]string
+	numbers []int64 // ascending
+}
+
+// settled is the time after which a change of a folder has another time than the previous one.
+const settled = 2 * time.Second
+
+// find lists a base folder. It returns before if the folder has not changed since, so that a
+// poll of a large folder is cheap.
+func find(base string, before *listing) (*listing, error) {
+	st, err := os.Stat(base)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil && before.base == base && !before.links && before.changed.Equal(st.ModTime()) {
+		return before, nil
+	}
 	entries, err := os.ReadDir(base)
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) > maxVersions {
-		return nil, fmt.Errorf("more than %d entries; remove old versions", maxVersions)
+	l := &listing{base: base, dirs: map[int64]string{}}
+	if time.Since(st.ModTime()) > settled {
+		l.changed = st.ModTime()
 	}
-	found := map[int64]string{}
 	for _, e := range entries {
-		n, err := strconv.ParseInt(e.Name(), 10, 64)
-		if err != nil || n < 0 || e.Name()[0] == '+' {
-			continue
-		}
-		dir := filepath.Join(base, e.Name())
+		l.add(e)
+	}
+	l.numbers = slices.Sorted(maps.Keys(l.dirs))
+	return l, nil
+}
+
+// add adds an entry of the base folder, if it is a version.
+func (l *listing) add(e fs.DirEntry) {
+	n, err := strconv.ParseInt(e.Name(), 10, 64)
+	if err != nil || n < 0 || e.Name()[0] == '+' {
+		return
+	}
+	dir := filepath.Join(l.base, e.Name())
+	if !e.IsDir() {
+		l.links = true
 		if st, err := os.Stat(dir); err != nil || !st.IsDir() { // follows links
-			continue
-		}
-		if other, ok := found[n]; !ok || dir < other {
-			found[n] = dir
+			return
 		}
 	}
-	return found, nil
+	if other, ok := l.dirs[n]; !ok || dir < other {
+		l.dirs[n] = dir
+	}
 }
 
 // look returns the names, sizes and times of the files of a version, to detect changes.
