@@ -62,6 +62,7 @@ func serveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "precision", Value: "fp32", Usage: "multiply in `TYPE`: fp32 gives the logits of eval; bf16 is faster, needs AVX512_BF16 or AMX, and rounds"},
 		&cli.IntFlag{Name: "max-queue", Usage: "let `N` more requests wait and reject others with RESOURCE_EXHAUSTED; -1: none wait", DefaultText: "64 per thread"},
 		&cli.IntFlag{Name: "max-bytes", Value: 16 << 20, Usage: "reject requests of more than `N` bytes"},
+		&cli.IntFlag{Name: "max-body-bytes", Usage: "hold at most `N` bytes of REST requests at once and reject others with RESOURCE_EXHAUSTED", DefaultText: "64 MiB, or 4 requests of -max-bytes"},
 		&cli.BoolFlag{Name: "wait", Usage: "start even if there is no version yet, and wait for one"},
 		&cli.BoolFlag{Name: "reuse-port", Usage: "share the ports, and the memory of the model, with other servers of the same model"},
 		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second, Usage: "cancel requests that still run after `DURATION` when the server ends"},
@@ -113,7 +114,7 @@ func (p serving) run() error {
 	if c.Args().Present() {
 		return fmt.Errorf("serve takes no arguments, but got %q; models are given as -model NAME=DIR", c.Args().First())
 	}
-	if err := positive(c, "threads", "max-bytes", "drain"); err != nil {
+	if err := positive(c, "threads", "max-bytes", "max-body-bytes", "drain"); err != nil {
 		return err
 	}
 	models, err := servedModels(c)
@@ -125,7 +126,7 @@ func (p serving) run() error {
 		return err
 	}
 	o := serve.Options{
-		Open: log.open, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), Report: log.changed, Panicked: log.panicked,
+		Open: log.open, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), BodyBytes: c.Int("max-body-bytes"), Report: log.changed, Panicked: log.panicked,
 		Poll: time.Duration(c.Float64("file_system_poll_wait_seconds") * float64(time.Second)),
 	}
 	if o.TLS, err = serveTLS(c.String("ssl_config_file")); err != nil {

@@ -165,6 +165,9 @@ func TestGzip(t *testing.T) {
 	if status != 400 || !strings.Contains(text, "more than 100000 bytes") {
 		t.Errorf("%d %s", status, text)
 	}
+	if status, text = r.http("POST", "/v1/models/ctr:predict", pack(`{"instances": [{"age": 17}]}`), "Content-Encoding", "GZIP"); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
 	if status, text = r.http("POST", "/v1/models/ctr:predict", "x", "Content-Encoding", "br"); status != 400 || !strings.Contains(text, "br") {
 		t.Errorf("%d %s", status, text)
 	}

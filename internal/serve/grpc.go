@@ -90,10 +90,23 @@ func (s *Server) unary(name string, m method) grpc.MethodHandler {
 		})
 		s.metrics.answered(name, status.Code(err), time.Since(start))
 		if err != nil {
-			return nil, err
+			return nil, short(err)
 		}
 		return &frame{b: b}, nil
 	}
+}
+
+// maxMessage is the maximum length of an error. gRPC sends it as a header, in which a byte may
+// take three; clients accept 8 KiB of headers.
+const maxMessage = 2 << 10
+
+// short cuts the message of an error, which may quote long names of a request.
+func short(err error) error {
+	st, is := status.FromError(err)
+	if text := st.Message(); is && len(text) > maxMessage {
+		return status.Error(st.Code(), text[:maxMessage/2]+" … "+text[len(text)-maxMessage/4:])
+	}
+	return err
 }
 
 // gated returns a method that waits for a slot of the gate.

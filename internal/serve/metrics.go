@@ -64,6 +64,8 @@ func newCounters(s *Server) *counters {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_waiting_requests", Help: "Requests that wait for a thread."},
 			func() float64 { return float64(s.gate.waiting.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_body_bytes", Help: "Memory of the bodies of REST requests."},
+			func() float64 { return float64(s.bodies.held.Load()) }),
 		&versionGauges{s})
 	return c
 }

@@ -117,18 +117,24 @@ func (s *Server) restAnswer(r *http.Request, spec *tfs.ModelSpec, verb string) (
 	}
 	v.Release()
 	text, err := s.read(r)
+	defer func() { s.bodies.give(cap(text)) }()
 	if err != nil {
 		return nil, err
 	}
 	return s.gated(func(_ context.Context, text []byte) ([]byte, error) { return answer(text, spec) })(r.Context(), text)
 }
 
-// read reads the body of a request.
+// read reads the body of a request. The caller gives back the capacity of the result to s.bodies,
+// also after an error.
 func (s *Server) read(r *http.Request) ([]byte, error) {
 	var from io.Reader = http.MaxBytesReader(nil, r.Body, int64(s.options.MaxBytes))
-	switch e := r.Header.Get("Content-Encoding"); e {
+	switch e := r.Header.Get("Content-Encoding"); strings.ToLower(e) {
 	case "", "identity":
 	case "gzip":
+		if err := s.bodies.take(gzipBytes); err != nil {
+			return nil, err
+		}
+		defer s.bodies.give(gzipBytes)
 		z, err := gzip.NewReader(from)
 		if err != nil {
 			return nil, invalid("the body is not gzip: %v", err)
@@ -137,12 +143,15 @@ func (s *Server) read(r *http.Request) ([]byte, error) {
 	default:
 		return nil, invalid("Content-Encoding %q is not supported; there is gzip", e)
 	}
-	b, err := io.ReadAll(io.LimitReader(from, int64(s.options.MaxBytes)+1))
+	b, err := s.bodies.read(from, s.options.MaxBytes)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large || len(b) > s.options.MaxBytes {
-		return nil, invalid("the body has more than %d bytes; send fewer rows, or raise -max-bytes", s.options.MaxBytes)
+		return b, invalid("the body has more than %d bytes; send fewer rows, or raise -max-bytes", s.options.MaxBytes)
+	}
+	if status.Code(err) == codes.ResourceExhausted {
+		return b, err
 	}
 	if err != nil {
-		return nil, invalid("the body cannot be read: %v", err)
+		return b, invalid("the body cannot be read: %v", err)
 	}
 	return b, nil
 }

@@ -35,6 +35,9 @@ type Options struct {
 	// MaxBytes is the maximum size of a request, and of a decompressed REST body; default:
 	// 16 MiB.
 	MaxBytes int
+	// BodyBytes is the maximum memory of all REST bodies at once; default: 64 MiB, or 4 bodies
+	// of MaxBytes.
+	BodyBytes int
 	// Limits are the limits of the inputs of a request.
 	Limits tfs.Limits
 	// TLS is the configuration of both listeners; nil: no TLS.
@@ -48,6 +51,8 @@ type Options struct {
 const (
 	queuePerThread = 64
 	defaultBytes   = 16 << 20
+	defaultBodies  = 64 << 20
+	minStreams     = 256              // requests of one gRPC connection at once
 	headerWait     = 10 * time.Second // also for the handshake of gRPC, for which the end of a server waits
 	bodyWait       = time.Minute      // for a whole request
 	idleWait       = 2 * time.Minute
@@ -71,6 +76,9 @@ func (o *Options) fill() {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultBytes
 	}
+	if o.BodyBytes == 0 {
+		o.BodyBytes = max(defaultBodies, 4*o.MaxBytes)
+	}
 	if o.Limits == (tfs.Limits{}) {
 		o.Limits = tfs.Limits{Inputs: 1 << 12, Rows: 1 << 16, Values: 1 << 22}
 	}
@@ -84,6 +92,7 @@ type Server struct {
 	metrics  *counters
 	requests *requests
 	panics   panics
+	bodies   budget
 	health   *health.Server
 	grpc     *grpc.Server
 	http     *http.Server
@@ -96,12 +105,13 @@ type Server struct {
 func New(o Options) *Server {
 	o.fill()
 	s := &Server{options: o, gate: newGate(o.Threads, o.Queue), requests: newRequests(), health: health.NewServer()}
+	s.bodies.most = int64(o.BodyBytes)
 	s.metrics = newCounters(s)
 	s.registry = versions.New(versions.Options[*servable]{Open: s.open, Poll: o.Poll, Report: s.changed})
 	s.setHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true),
 		grpc.NumStreamWorkers(uint32(o.Threads)), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
-		grpc.ReadBufferSize(readBytes), grpc.ConnectionTimeout(headerWait)}
+		grpc.ReadBufferSize(readBytes), grpc.MaxConcurrentStreams(uint32(max(minStreams, 2*(o.Threads+o.Queue)))), grpc.ConnectionTimeout(headerWait)}
 	options = append(options, // for the health service; the other methods count their panics by name
 		grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {
 			err = s.rescue("health", func() (err error) {
