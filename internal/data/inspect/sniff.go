@@ -181,7 +181,9 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 			names = withValues(names)
 		}
 	}
-	l := &looker{objects: name == "jsonl", names: names, cells: make([]cells, len(names)), of: make([]fileLook, len(s.Files))}
+	flatten := map[string]string{"jsonl": "flatten it (e.g. with jq)", "tfrecord": "flatten it where the records are written"}
+	nests := map[string]func([]byte, func([]byte)) error{"jsonl": jsonl.Nested, "tfrecord": tfrecord.Nested}
+	l := &looker{nests: nests[name], names: names, cells: make([]cells, len(names)), of: make([]fileLook, len(s.Files))}
 	if err := l.read(form, s); err != nil {
 		return nil, err
 	}
@@ -201,8 +203,8 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 		in.Columns = append(in.Columns, c)
 	}
 	in.Unread = s.Files[0].Unread()
-	for _, name := range l.nested {
-		in.Unread = append(in.Unread, name+" is a list of objects or lists; flatten it (e.g. with jq)")
+	for _, field := range l.nested {
+		in.Unread = append(in.Unread, field+" is a list of objects or lists; "+flatten[name])
 	}
 	if l.nan {
 		in.Missing = append(in.Missing, "nan")
@@ -256,15 +258,15 @@ func withValues(names []string) (all []string) {
 
 // looker gathers the values of records.
 type looker struct {
-	names   []string
-	cells   []cells
-	nan     bool     // a number is NaN
-	objects bool     // records are JSON objects
-	nested  []string // fields that are objects
-	rows    int
-	bad     int            // unusable records
-	flaws   []record.Fault // the first flaws
-	of      []fileLook     // by file
+	names  []string
+	cells  []cells
+	nan    bool                                           // a number is NaN
+	nests  func(record []byte, f func(name []byte)) error // finds lists of lists; nil if there can be none
+	nested []string                                       // fields that are lists of objects or lists
+	rows   int
+	bad    int            // unusable records
+	flaws  []record.Fault // the first flaws
+	of     []fileLook     // by file
 }
 
 // fileLook counts the records of one file.
@@ -309,10 +311,10 @@ func (l *looker) read(form record.Format, s *record.Sample) error {
 
 // noteNested keeps the names of lists of objects or lists, which cannot be fields.
 func (l *looker) noteNested(record []byte) {
-	if !l.objects {
+	if l.nests == nil {
 		return
 	}
-	_ = jsonl.Nested(record, func(name []byte) {
+	_ = l.nests(record, func(name []byte) {
 		if len(l.nested) < maxNested && !slices.Contains(l.nested, string(name)) {
 			l.nested = append(l.nested, string(name))
 		}

@@ -19,7 +19,8 @@
 //	                  bytes. The header and lines that begin with the comment
 //	                  mark are not records.
 //	criteo            tsv with the fields label (or none), I1 … I13, C1 … C26
-//	tfrecord          a tf.Example in TFRecord frames; fields are its features
+//	tfrecord          a tf.Example or tf.SequenceExample in TFRecord frames; fields are its
+//	                  features and feature lists
 //	jsonl             a line: a JSON object; fields are its members, values or lists of
 //	                  them (see package jsonl). Members that are objects are skipped
 //	parquet           a row; fields are flat columns and lists of plain values

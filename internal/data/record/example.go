@@ -19,9 +19,23 @@ func (e exampleFormat) Look(f *File, s Content) ([]string, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	case len(names) == 0:
+		if why := firstFault(e, f, s); why != nil {
+			return nil, fmt.Errorf("%s: offset 0: %w", f.Name, why)
+		}
 		return nil, fmt.Errorf("%s: none of its first records is a tf.Example; is it TFRecord?%s", f.Name, firstFlaw(e, f, s))
 	}
 	return names, nil
+}
+
+// firstFault returns the fault of the first record, nil if there is none.
+func firstFault(e exampleFormat, f *File, s Content) (why error) {
+	if err := FirstUnits(e, nil, f, s, 1, func(record []byte) error {
+		why = tfrecord.Names(record, func([]byte) {})
+		return nil
+	}); err != nil {
+		return nil // reported as a flaw
+	}
+	return why
 }
 
 func (exampleFormat) names(record []byte, each func([]byte)) {

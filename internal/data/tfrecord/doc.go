@@ -20,6 +20,10 @@
 //	Feature   { oneof { BytesList = 1, FloatList = 2, Int64List = 3 } }
 //	…List     { repeated value = 1 }          numbers packed or not
 //
+// A tf.SequenceExample is a tf.Example with FeatureLists { map<string, FeatureList> = 1 } as field
+// 2. A feature list is a field too: a list with one value, or a null, for each step. Lists of
+// examples with a context (ExampleListWithContext) are an error.
+//
 // Decoder decodes the features of its names directly from the wire format, without
 // building a message: into a value.List per feature, or for simple records into single values. It looks
 // up each feature's name; names in the order of the previous record cost only a

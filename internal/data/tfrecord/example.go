@@ -2,6 +2,7 @@ package tfrecord
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 var (
 	errWire  = errors.New("the record is not a tf.Example: its protobuf encoding is broken")
 	errField = errors.New("the record is not a tf.Example: a field has another type")
+	errLists = errors.New("the record is a list of examples with a context (ExampleListWithContext), which is not read: write one tf.Example for each example, with the features of the context in it")
 )
 
 // Decoder decodes some features of tf.Examples.
@@ -21,6 +23,7 @@ type Decoder struct {
 	place  map[string]int
 	last   []expected // features in the order of earlier records
 	values []Value
+	step   value.List // of a feature list
 }
 
 // expected is a feature that may recur at the same place.
@@ -67,29 +70,90 @@ func (d *Decoder) decode(record []byte, lists []value.List) error {
 		lists[i].Reset()
 	}
 	at := 0
-	return eachField(record, 1, func(features []byte) error {
-		for b := features; len(b) > 0; {
-			entry, rest, ok, err := next(b, 1)
-			if err != nil {
-				return err
-			}
-			if b = rest; !ok {
-				continue
-			}
-			key, feature, err := mapEntry(entry)
-			if err != nil {
-				return err
-			}
-			i := d.find(&at, key)
-			if i < 0 {
-				continue
-			}
-			if err := decodeFeature(feature, &lists[i]); err != nil {
-				return err
-			}
+	err := eachEntry(record, features, func(key, feature []byte) error {
+		if i := d.find(&at, key); i >= 0 {
+			return decodeFeature(feature, &lists[i])
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return eachEntry(record, featureLists, func(key, list []byte) error {
+		i := d.find(&at, key)
+		if i < 0 {
+			return nil
+		}
+		if lists[i].Places() > 0 {
+			return fmt.Errorf("the feature list %q has the name of another feature of the record: rename one", key)
+		}
+		return d.decodeList(key, list, &lists[i])
+	})
+}
+
+// decodeList decodes a feature list of a tf.SequenceExample. A step without a value is a null.
+func (d *Decoder) decodeList(key, list []byte, to *value.List) error {
+	return eachField(list, 1, func(feature []byte) error {
+		l := &d.step
+		if err := decodeFeature(feature, l); err != nil {
+			return err
+		}
+		switch n := l.Len(); {
+		case n == 0:
+			to.AddNull()
+			return nil
+		case n > 1:
+			return fmt.Errorf("step %d of the feature list %q has %d values; a list has one for each step: flatten it where the records are written", to.Places()+1, key, n)
+		case to.Kind != value.None && to.Kind != l.Kind:
+			return fmt.Errorf("the steps of the feature list %q have several types; write one", key)
+		}
+		to.Begin(l.Kind)
+		switch l.Kind {
+		case value.Text:
+			to.Texts = append(to.Texts, l.Texts[0])
+		case value.Int:
+			to.Ints = append(to.Ints, l.Ints[0])
+		default:
+			to.Reals = append(to.Reals, l.Reals[0])
+		}
+		return nil
+	})
+}
+
+// Fields of a record: the features of a tf.Example, which are the context of a
+// tf.SequenceExample, and the feature lists of a tf.SequenceExample. Each is a map.
+const (
+	features     = 1
+	featureLists = 2
+)
+
+// eachEntry calls f with each entry of a map of the record.
+func eachEntry(record []byte, number protowire.Number, f func(key, value []byte) error) error {
+	return eachField(record, number, func(entries []byte) error {
+		return eachField(entries, 1, func(entry []byte) error {
+			key, value, err := mapEntry(entry)
+			if err != nil {
+				return err
+			}
+			if isEntry(key) {
+				return errLists
+			}
+			return f(key, value)
+		})
+	})
+}
+
+// entryTag begins an entry of a map.
+const entryTag = bytesOf1
+
+// isEntry reports whether the name of a feature is an entry of a map, with a name and a feature.
+// It is one if the record is an ExampleListWithContext, whose messages are one level deeper.
+func isEntry(key []byte) bool {
+	if len(key) == 0 || key[0] != entryTag {
+		return false
+	}
+	name, feature, err := mapEntry(key)
+	return err == nil && name != nil && feature != nil
 }
 
 const (
@@ -117,16 +181,38 @@ func (d *Decoder) find(at *int, name []byte) int {
 	return place
 }
 
-// Names calls f for each feature of a record.
-func Names(record []byte, f func(name []byte)) error {
-	return eachField(record, 1, func(features []byte) error {
-		return eachField(features, 1, func(entry []byte) error {
-			key, _, err := mapEntry(entry)
-			if err == nil {
-				f(key)
-			}
+// Names calls f for each feature of a record, and for each feature list with at most one value
+// in each step.
+func Names(record []byte, f func(name []byte)) error { return each(record, f, func([]byte) {}) }
+
+// Nested calls f for each feature list with several values in a step, which cannot be a field.
+func Nested(record []byte, f func(name []byte)) error { return each(record, func([]byte) {}, f) }
+
+func each(record []byte, plain, nested func(name []byte)) error {
+	err := eachEntry(record, features, func(key, _ []byte) error {
+		plain(key)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var step value.List
+	return eachEntry(record, featureLists, func(key, list []byte) error {
+		several := false
+		err := eachField(list, 1, func(feature []byte) error {
+			err := decodeFeature(feature, &step)
+			several = several || step.Len() > 1
 			return err
 		})
+		switch {
+		case err != nil:
+			return err
+		case several:
+			nested(key)
+		default:
+			plain(key)
+		}
+		return nil
 	})
 }
 

@@ -42,6 +42,9 @@ func (d *Decoder) Single(record []byte, values []Value) bool {
 		if !ok {
 			return false
 		}
+		if name < endName && record[name] == entryTag {
+			return false
+		}
 		feature, endFeature, ok := field(record, endName, end, bytesOf2)
 		if !ok || endFeature != end {
 			return false

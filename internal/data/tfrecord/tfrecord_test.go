@@ -232,6 +232,8 @@ func TestDecodeUnusualEncodings(t *testing.T) {
 // panics.
 func FuzzDecode(f *testing.F) {
 	f.Add(clicks(1)[0])
+	f.Add(sequence(listed("I1", "t0", "", "t2"), listed("C1")))
+	f.Add(message(1, clicks(1)[0]))
 	f.Add([]byte{0x0a, 0x05, 0x0a, 0x03, 0x0a, 0x01, 'x'})
 	names := []string{"label", "I1", "C1", "C26", ""}
 	f.Fuzz(func(t *testing.T, record []byte) {
