@@ -41,7 +41,8 @@ const topics = "Where the records are and how they become fields.\n" +
 	"                    Partitions that are added later are read from their beginning\n" +
 	"  reset=fail        where a new training starts if the topic does not have the offset that the group has committed:\n" +
 	"                    earliest, latest, or fail (the default)\n" +
-	"  timeout=20s       how long to wait for an answer of a broker (100ms to 1h)\n" +
+	"  timeout=20s       how long to wait for an answer of a broker (100ms to 1h). A training that follows a topic waits without\n" +
+	"                    limit once it has read some of it\n" +
 	"  tls=true          TLS with the certificate authorities of the system\n" +
 	"  ca=FILE           TLS with the certificate authorities of a PEM file\n" +
 	"  sasl=MECHANISM    plain, scram-sha-256 or scram-sha-512, with credentials; plain requires TLS or tls=false\n" +

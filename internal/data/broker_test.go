@@ -181,6 +181,16 @@ func TestTopicIsCreatedAgain(t *testing.T) {
 		l.want("", "", 0, 100)
 		was := l.at.Partitions[0].ID
 		l.delete()
+		eventually(t, func() error { // it is away, which may pass
+			_, err := l.read("", "")
+			if err != nil && !IsAway(err) {
+				t.Fatalf("a topic that is away: %v", err)
+			}
+			if err == nil {
+				return errors.New("the topic is still there")
+			}
+			return nil
+		})
 		l.create(1)
 		l.send(0, 1000, 150)
 		l.fails("", "", "deleted and created again", was, "data.follow.lost: skip")

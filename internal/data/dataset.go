@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -346,6 +348,16 @@ func (d *Dataset) Excluded() int64 { return d.excluded }
 // Bad returns the number of unusable records left out, at most Source.MaxBad, and the
 // first faults; 0 before Use.
 func (d *Dataset) Bad() (n int64, first []record.Fault) { return d.bad, d.faults }
+
+// Wait makes readers of topics wait for a broker that does not answer, until ctx ends. notify is
+// called about every second while one waits. Call Wait before Scan.
+func (d *Dataset) Wait(ctx context.Context, notify func(cause error, lasted time.Duration)) {
+	for _, f := range d.set.Files {
+		if f.Log != nil {
+			f.Log.Wait(ctx, notify)
+		}
+	}
+}
 
 // Fingerprint identifies the data by the names and sizes of files and, after Use, by the
 // content of every record. A position in an epoch is only valid for data of the same

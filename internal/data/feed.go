@@ -120,6 +120,14 @@ func (f *Feed) Commit(ctx context.Context, at []stream.Partition) error {
 	return nil
 }
 
+// lookPatience is the time for which a look waits for a broker that has answered before. It is
+// short, because the ranks agree on requests to stop between two looks.
+const lookPatience = 5 * time.Second
+
+// IsAway reports whether an error of Next may be over at the next look: the broker or the topic of a
+// stream that has been read before is not there.
+func IsAway(err error) bool { return kafka.IsAway(err) }
+
 // Remember sets the spans that a run has read up to the position from which it resumes.
 // The feed uses them to find files that have changed since.
 func (f *Feed) Remember(spans []stream.Position, at stream.Position) error {
@@ -171,6 +179,9 @@ func (f *Feed) Next(ctx context.Context, at *stream.Position, quiet time.Duratio
 func (f *Feed) nextRanges(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
 	var marks []stream.Mark
 	for _, l := range f.logs {
+		if len(at.Partitions) > 0 {
+			l.SetPatience(lookPatience)
+		}
 		of, err := l.Marks(ctx)
 		if err != nil {
 			return v, err

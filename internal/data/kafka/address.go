@@ -38,7 +38,7 @@
 // # Errors and concurrency
 //
 // A request to a broker that does not answer is repeated for 20 seconds, or the timeout of the
-// address. The error then names topic, brokers and cause. It is not repeated if the broker
+// address, or without limit after Wait. The error then names topic, brokers and cause. It is not repeated if the broker
 // rejects the credentials or has another certificate. Several goroutines may use a Log.
 package kafka
 

@@ -46,6 +46,9 @@ type Log struct {
 	kept   []*chunk // fetched last, the oldest first; kept after Close
 	bytes  int      // in kept
 
+	waits func(cause error, lasted time.Duration) // called while From waits; nil: From has the patience of the log
+	stop  context.Context                         // ends the waiting
+
 	records recordPool
 }
 
@@ -62,6 +65,28 @@ func NewLog(a Address) *Log {
 	id := a.ID
 	a.Range, a.ID = nil, ""
 	return &Log{address: a, id: id, patience: cmp.Or(a.Timeout, patience)}
+}
+
+// Wait makes From wait until the broker answers or ctx ends. notify is called about every second
+// while it waits, with the cause. Call Wait before the log is used.
+func (l *Log) Wait(ctx context.Context, notify func(cause error, lasted time.Duration)) {
+	l.stop, l.waits = ctx, notify
+	l.SetPatience(time.Second)
+}
+
+// SetPatience limits the time for which Marks waits for an answer to d.
+func (l *Log) SetPatience(d time.Duration) { l.patience = min(l.patience, d) }
+
+// away is a failure that may be over when the broker is back.
+type away struct{ error }
+
+func (e away) Unwrap() error { return e.error }
+
+// IsAway reports whether an error is an answer that did not come in time, or that a topic does not
+// exist, which may be temporary for a topic that did.
+func IsAway(err error) bool {
+	var a away
+	return errors.As(err, &a)
 }
 
 // Address returns the address of the topic.
@@ -126,6 +151,9 @@ func (l *Log) fault(what string, err error) error {
 func (l *Log) insist(ctx context.Context, what string, do func(ctx context.Context, tries int) error) error {
 	limit, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
+	if l.stop != nil {
+		defer context.AfterFunc(l.stop, cancel)()
+	}
 	pause := 10 * time.Millisecond
 	var last error
 	for tries := 0; ; tries++ {
@@ -142,7 +170,7 @@ func (l *Log) insist(ctx context.Context, what string, do func(ctx context.Conte
 		}
 		select {
 		case <-limit.Done():
-			return l.fault(what, fmt.Errorf("given up after %v: %w", l.patience, last))
+			return l.fault(what, away{fmt.Errorf("given up after %v: %w", l.patience, last)})
 		case <-time.After(pause):
 			pause = min(2*pause, time.Second)
 		}
@@ -162,6 +190,8 @@ func passing(err error) bool {
 
 // final is a permanent error.
 type final struct{ error }
+
+func (e final) Unwrap() error { return e.error }
 
 // Marks returns the offsets that the broker holds of each partition, and where a new
 // stream begins: at the offset of the group, if it has one, otherwise before the oldest or
@@ -214,7 +244,7 @@ func (l *Log) marks(ctx context.Context) (marks []stream.Mark, err error) {
 // noTopic makes the error about an unknown topic permanent.
 func noTopic(err error) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return final{errors.New("there is no such topic")}
+		return final{away{errors.New("there is no such topic")}}
 	}
 	return err
 }
@@ -272,10 +302,16 @@ func (l *Log) From(ctx context.Context, partition int32, offset int64, bytes int
 	c := l.keeps(partition, offset)
 	if c == nil {
 		what := fmt.Sprintf("read partition %d at offset %d", partition, offset)
-		err = l.insist(ctx, what, func(ctx context.Context, tries int) (err error) {
-			c, err = l.fetch(ctx, partition, offset, bytes, tries > 0)
-			return err
-		})
+		begin := time.Now()
+		for again := true; again; {
+			err = l.insist(ctx, what, func(ctx context.Context, tries int) (err error) {
+				c, err = l.fetch(ctx, partition, offset, bytes, tries > 0)
+				return err
+			})
+			if again = err != nil && l.waits != nil && IsAway(err) && l.stop.Err() == nil; again {
+				l.waits(err, time.Since(begin))
+			}
+		}
 		if err != nil {
 			return nil, 0, err
 		}

@@ -31,6 +31,10 @@ func (in *Input) Feed(at At) (_ *data.Reader, err error) {
 
 // CloseFeed closes the reader that Feed returned. in may be nil.
 func (in *Input) CloseFeed() {
+	if in != nil && in.giveUp != nil {
+		in.giveUp()
+		in.giveUp = nil
+	}
 	if in != nil && in.feed != nil {
 		in.Shown.Unread()
 		in.feed.Close()

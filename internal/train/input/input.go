@@ -68,6 +68,7 @@ type Input struct {
 	unknown []int64       // values of training data outside the vocabulary, by sparse feature
 	feed    *data.Reader  // reader of the training rows; nil: none, or readers of slots or microbatches are used
 	pace    data.Pace     // counters of the readers that have ended
+	giveUp  func()        // ends the waiting for the broker of a span; nil: no span
 	waited  *atomic.Int64 // time in ns that Sources waited for their readers
 }
 

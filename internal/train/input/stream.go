@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data"
@@ -17,6 +18,7 @@ type Stream struct {
 	feed  *data.Feed      // nil except on rank 0
 	log   *spanLog        // nil except on rank 0
 	since time.Time       // time at which the last span began or ended
+	away  time.Time       // time at which the broker was found to be away; zero: it is there
 	known map[string]bool // fields that have had values or whose absence was reported
 }
 
@@ -62,6 +64,18 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 	}
 	at = at.Clone()
 	v, err := s.feed.Next(ctx, &at, time.Since(s.since))
+	if len(at.Partitions) > 0 && data.IsAway(err) {
+		if s.away.IsZero() {
+			s.away = time.Now()
+			warn(fmt.Sprintf("%v; the training waits until it is there again", err))
+		}
+		return at, s.feed.Resume(at)
+	}
+	if err == nil && !s.away.IsZero() {
+		lasted := time.Since(s.away)
+		warn(fmt.Sprintf("the stream can be read again after %v", lasted.Round(time.Second)))
+		s.since, s.away = s.since.Add(lasted), time.Time{} // an outage is not a time without new data
+	}
 	for _, line := range v.Reports {
 		warn(line)
 	}
@@ -104,7 +118,22 @@ func (in *Input) OpenSpan(ctx context.Context, at stream.Position, bad int64) (o
 	if err = keepNegatives(in.Train, in.Config); err != nil {
 		return nil, err
 	}
+	in.waitFor(ctx, in.Train)
 	return in.count(ctx, in.Train, nil)
+}
+
+// waitFor makes readers of a span wait for a broker that is away, which is not a standstill of this
+// rank, until the feed is closed. The first one reports it.
+func (in *Input) waitFor(ctx context.Context, d *data.Dataset) {
+	ctx, in.giveUp = context.WithCancel(ctx)
+	var told atomic.Bool
+	shown, warn := in.Shown, in.Warn
+	d.Wait(ctx, func(cause error, lasted time.Duration) {
+		shown.Advance(1)
+		if lasted > 2*time.Second && told.CompareAndSwap(false, true) && warn != nil {
+			warn(fmt.Sprintf("%v; the training waits until it is there again", cause))
+		}
+	})
 }
 
 // ShareSpan sums the counts of all ranks for a span. some is false if the span has no
