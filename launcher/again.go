@@ -49,7 +49,7 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 		job.Stderr = io.Discard
 	}
 	g := &generations{job: job, whole: job.Plan, begin: time.Now()}
-	g.policy = restart.New(restart.Config{Size: len(job.Plan.Ranks), Min: job.MinRanks, Budget: job.Restarts, Seed: uint64(g.begin.UnixNano())})
+	g.policy = restart.New(restart.Config{Size: len(job.Plan.Ranks), Min: job.MinRanks, Budget: job.Restarts, Wait: job.RestartWait, Seed: uint64(g.begin.UnixNano())})
 	for r := range job.Plan.Ranks {
 		g.places = append(g.places, r)
 	}
@@ -60,11 +60,10 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 			g.healed += out.Heals
 			continue
 		}
-		if lost := g.unreached(ctx, err); g.job.Generation > 0 && lost != nil {
+		lost := g.unreached(ctx, err)
+		if lost != nil {
 			out.Verdict, err = lost, nil
-			if g.job.Judged != nil {
-				g.job.Judged(lost, g.job.Stderr)
-			}
+			g.wait(lost)
 		}
 		out.Restarts, out.Elapsed = n, time.Since(g.begin)
 		out.Heals, g.healed = out.Heals+g.healed, out.Heals+g.healed
@@ -80,7 +79,7 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 			out.GaveUp = next.Text
 			return out, nil
 		}
-		if g.job.Again != nil {
+		if g.job.Again != nil && next.Text != "" {
 			g.job.Command = g.job.Again(Failure{out, g.job.Generation, next, job.Stderr})
 		}
 		select {
@@ -89,7 +88,10 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 			out.Verdict, out.Code = nil, interruptCode(context.Cause(ctx))
 			return out, nil
 		}
-		if n++; next.Exclude != "" {
+		if lost == nil {
+			n++
+		}
+		if next.Exclude != "" {
 			plan, _ := g.moved(next.Exclude)
 			g.excluded = append(g.excluded, next.Exclude)
 			g.proceed(g.job.Command, plan)
@@ -187,14 +189,35 @@ func (g *generations) moved(host string) (Plan, bool) {
 	return plan, left == 0
 }
 
-// unreached returns the verdict on a host that could not be reached at a restart, or nil
-// for any other error.
+// unreached returns the verdict on a host that could not be reached at a restart, or on the
+// network, or nil for any other error.
 func (g *generations) unreached(ctx context.Context, err error) *rank.Verdict {
 	var lost *hostError
 	var program *startError
-	if ctx.Err() != nil || !errors.As(err, &lost) || errors.As(err, &program) {
-		return nil
+	var network *networkError
+	switch {
+	case ctx.Err() != nil, g.job.Generation == 0, errors.As(err, &program):
+	case errors.As(err, &lost):
+		n := len(g.placesOn(lost.host))
+		return &rank.Verdict{Kind: rank.Lost, Rank: -1, Host: lost.host, Together: plural.Of(n, "rank"), Cause: lost.Unwrap().Error()}
+	case errors.As(err, &network):
+		return &rank.Verdict{Kind: rank.Lost, Rank: -1, Cause: network.Error()}
 	}
-	n := len(g.placesOn(lost.host))
-	return &rank.Verdict{Kind: rank.Lost, Rank: -1, Host: lost.host, Together: plural.Of(n, "rank"), Cause: lost.Unwrap().Error()}
+	return nil
+}
+
+// wait asks the policy what to do while a host cannot be reached. The verdict is only
+// reported if the job gives up.
+func (g *generations) wait(lost *rank.Verdict) {
+	free, places := false, []int(nil)
+	if lost.Host != "" {
+		_, free = g.moved(lost.Host)
+		places = g.placesOn(lost.Host)
+	}
+	cause, _, _ := strings.Cut(lost.Cause, "\n")
+	next := g.policy.Unreached(time.Since(g.begin), lost.Host, places, free, strings.TrimSuffix(cause, ":"))
+	g.judged = &next
+	if g.job.Judged != nil && (next.Plan != restart.Restore || g.job.Restarts == 0) {
+		g.job.Judged(lost, g.job.Stderr)
+	}
 }

@@ -61,6 +61,10 @@ type Job struct {
 	// again. 0 means never, as with mpirun.
 	Restarts int
 
+	// RestartWait bounds the time for which a restart waits for a host that does not answer.
+	// Attempts do not count as Restarts. 0 means 10 minutes.
+	RestartWait time.Duration
+
 	// MinRanks is the minimum number of ranks of a restarted job. If it is below the number
 	// of ranks in Plan, a failed rank is left out; otherwise it is replaced. 0 means all.
 	MinRanks int
@@ -181,6 +185,9 @@ func (job *Job) check() error {
 	}
 	if job.Restarts < 0 {
 		return fmt.Errorf("launcher: run: %d restarts: must not be negative", job.Restarts)
+	}
+	if job.RestartWait < 0 {
+		return fmt.Errorf("launcher: run: restart wait %s: must not be negative", job.RestartWait)
 	}
 	if n := len(job.Plan.Ranks); job.MinRanks < 0 || job.MinRanks > n {
 		return fmt.Errorf("launcher: run: at least %d ranks of %d: must be within 1 … %d", job.MinRanks, n, n)

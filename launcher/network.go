@@ -49,7 +49,7 @@ func (a *remote) choose() error {
 	}
 	choice, err := hosts.Choose(places, filter)
 	if err != nil {
-		return err
+		return &networkError{err}
 	}
 	var where []string
 	for i, h := range a.hosts {
@@ -65,6 +65,11 @@ func (a *remote) choose() error {
 	}
 	return nil
 }
+
+// networkError reports why hosts cannot exchange data.
+type networkError struct{ error }
+
+func (e *networkError) Unwrap() error { return e.error }
 
 // reach makes a host try to reach others.
 func (h *remoteHost) reach(targets []hosts.Target) ([]hosts.Trial, error) {

@@ -50,6 +50,7 @@ func launchFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "plan", Usage: "print where each rank would run, on which CPUs of this machine, and start nothing"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "end the job if a rank makes no progress for `DURATION`; a rank that sends no heartbeat ends it after at most 4s"},
 		&cli.IntFlag{Name: "restarts", Usage: "restart after a failure, at most `N` times without a new step; train resumes from its last checkpoint", DefaultText: "never"},
+		&cli.DurationFlag{Name: "restart-wait", Value: 10 * time.Minute, Usage: "a restart waits for a host that does not answer for at most `DURATION`"},
 		&cli.IntFlag{Name: "min-np", Usage: "restart without the failed rank, down to `M` ranks", DefaultText: "replace it"},
 		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "output of the ranks: prefixed with [rank], or merged"},
 		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "how ranks exchange data: shm (shared memory, on one host), tcp, or auto"},
@@ -164,8 +165,8 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 
 // checkNested returns an error if another launcher started this process as one of several, each of
 // which would start a job of its own.
-func (p *program) checkNested() error {
-	w, found, err := rank.FromEnv(p.getenv)
+func checkNested(getenv func(string) string) error {
+	w, found, err := rank.FromEnv(getenv)
 	if err != nil || !found || w.Size == 1 {
 		return err
 	}
@@ -235,7 +236,7 @@ func ofLauncher(c *cli.Context, world rank.World) error {
 	if world.Launched {
 		return nil
 	}
-	for _, name := range []string{"restarts", "min-np", "H", "hostfile", "oversubscribe", "map", "bind", "mem", "plan", "output"} {
+	for _, name := range []string{"restarts", "restart-wait", "min-np", "H", "hostfile", "oversubscribe", "map", "bind", "mem", "plan", "output"} {
 		if c.IsSet(name) {
 			return fmt.Errorf("-%s has no effect on ranks that another launcher has started: use the option of that launcher, or start them with wdlrun -np N", name)
 		}
@@ -313,7 +314,7 @@ func (p *program) printNext(v *rank.Verdict, command, runDir string) {
 
 // launch starts a program on all ranks and waits for it.
 func (p *program) launch(c *cli.Context, command []string, what launched) error {
-	if err := p.checkNested(); err != nil {
+	if err := checkNested(p.getenv); err != nil {
 		return err
 	}
 	plan, err := place(c)
@@ -361,7 +362,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	job := launcher.Job{
 		Name: rank.NewKey().Hex()[:16], Plan: plan, Command: command, Dir: c.String("wdir"), Env: append(withLinks(c, os.Environ()), remote.Pass...), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
-		Judged: printVerdict, Word: printObservation, Restarts: restarts(c, what.replicas), MinRanks: minRanks(c, what.needs), Heals: what.replicas > 1, Again: p.again(command, what.resumes),
+		Judged: printVerdict, Word: printObservation, Restarts: restarts(c, what.replicas), RestartWait: c.Duration("restart-wait"), MinRanks: minRanks(c, what.needs), Heals: what.replicas > 1, Again: p.again(command, what.resumes),
 		Saves: saves(what.resumes), Remote: remote,
 	}
 	if what.print != nil { // a command of wdlrun
@@ -454,6 +455,9 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 	if n := c.Int("restarts"); n < 0 {
 		return plan, fmt.Errorf("-restarts %d: must not be negative", n)
 	}
+	if d := c.Duration("restart-wait"); d <= 0 {
+		return plan, fmt.Errorf("-restart-wait %v: must be positive, such as 10m", d)
+	}
 	if err := rank.CheckTimeout(c.Duration("timeout")); err != nil {
 		return plan, fmt.Errorf("-timeout: %w, such as 30s", err)
 	}
@@ -481,7 +485,9 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 func (p *program) again(command []string, resumes bool) func(launcher.Failure) []string {
 	next := command
 	return func(f launcher.Failure) []string {
-		p.printAfter(f.Outcome, f.Stderr)
+		if !f.Next.Waits {
+			p.printAfter(f.Outcome, f.Stderr)
+		}
 		dir, from := f.Status.RunDir, ""
 		if resumes && dir != "" {
 			next, from = append(slices.Clip(command), "-again", dir), resumesFrom(dir, p.hosts != "")

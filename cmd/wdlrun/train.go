@@ -161,7 +161,7 @@ func (p *program) world(root *cli.Context) (ranks int, oneHost bool, here int, e
 	if found && !root.IsSet("np") {
 		return world.Size, world.LocalSize == world.Size, max(world.LocalSize, 1), nil
 	}
-	if err := p.checkNested(); err != nil {
+	if err := checkNested(p.getenv); err != nil {
 		return 0, false, 0, err
 	}
 	placed, err := place(root)

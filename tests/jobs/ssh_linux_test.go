@@ -213,21 +213,33 @@ func TestHostsRecipes(t *testing.T) {
 	}
 }
 
-// TestHostsAgain: after the loss of a host the job starts again on it when it answers. With
-// -min-np it starts again without it.
+// TestHostsAgain: after the loss of a host the job starts again on it when it answers, and ends if it
+// never does. Refused logins do not count as restarts. With -min-np it starts again without the host.
 func TestHostsAgain(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
-	// After the first login host b refuses one login.
-	client, _ := fakeSSH(t, `if [ -e again ]; then rm again; echo "ssh: connect to host $1 port 22: Connection refused" >&2; exit 255; fi; [ $1 = a ] || [ -e second ] || touch again second; `+login)
+	// After the first login host b refuses three logins.
+	refuse := `echo "ssh: connect to host $1 port 22: Connection refused" >&2; exit 255; `
+	client, _ := fakeSSH(t, `if [ $1 = b ]; then echo >> logins; n=$(wc -l < logins); if [ $n -gt 1 ] && [ $n -lt 5 ]; then `+refuse+`fi; fi; `+login)
 	job := `[ $WDLRUN_GENERATION$WDLRUN_RANK = 02 ] && kill -9 $PPID; [ $WDLRUN_GENERATION = 0 ] && exec sleep 1000; echo $WDLRUN_RANK of $WDLRUN_SIZE on $WDLRUN_HOST`
-	o := run(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "-restarts", "3", "sh", "-c", job)
-	for _, want := range []string{"wdlrun: host b (ranks 2, 3) was lost: ", "wdlrun: host b was lost; 4 ranks start again in ", "wdlrun: host b (2 ranks) was lost: no ssh server answers there: ssh: connect to host b port 22: Connection refused"} {
-		if strings.Count(o.stderr, want) != 1 && !strings.Contains(want, "start again") {
-			t.Errorf("want %q once", want)
+	o := run(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "-restarts", "1", "sh", "-c", job)
+	const lost, waits = "wdlrun: host b was lost; 4 ranks start again in ", "wdlrun: host b does not answer (no ssh server answers there: ssh: connect to host b port 22: Connection refused; "
+	for _, want := range []string{"wdlrun: host b (ranks 2, 3) was lost: ", "wdlrun: check that the host is up", lost, waits} {
+		if strings.Count(o.stderr, want) != 1 {
+			t.Errorf("want %q once in:\n%s", want, o.stderr)
 		}
 	}
-	if o.code != 0 || !strings.Contains(o.stdout, "3 of 4 on b\n") || strings.Count(o.stderr, "host b was lost; 4 ranks start again in ") != 2 {
+	if o.code != 0 || !strings.Contains(o.stdout, "3 of 4 on b\n") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	client, _ = fakeSSH(t, `if [ $1 = b ] && [ -e first ]; then `+refuse+`fi; touch first; `+login)
+	o = run(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "-restarts", "3", "-restart-wait", "1s", "sh", "-c", job)
+	for _, want := range []string{lost, waits, "wdlrun: host b (2 ranks) was lost: no ssh server answers there: ", "wdlrun: host b does not answer: the job has waited for 1s to start again (-restart-wait)\n"} {
+		if strings.Count(o.stderr, want) != 1 {
+			t.Errorf("want %q once in:\n%s", want, o.stderr)
+		}
+	}
+	if o.code != 1 {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	client, _ = fakeSSH(t, login)

@@ -10,6 +10,9 @@
 // are read from the checkpoint. If other ranks hold its shards, it is started again until it
 // has failed three times in ten minutes. If all ranks are needed, a failed rank is always
 // started again, and reported if it fails repeatedly.
+//
+// A job that cannot start again because a host does not answer has not failed: the host is
+// waited for with growing pauses, for at most Wait, unless the job can run without it.
 package restart
 
 import (
@@ -32,6 +35,8 @@ const (
 	// which its ranks move to other hosts.
 	strikes = 3
 	memory  = 10 * time.Minute
+
+	defaultWait = 10 * time.Minute
 )
 
 // Config limits the failures of a job.
@@ -40,7 +45,9 @@ type Config struct {
 	Size, Min int
 	// Budget is the number of restarts without progress; 0: 3. A new step restores it.
 	Budget int
-	Seed   uint64
+	// Wait bounds the time for which a host that does not answer is waited for; 0: 10 minutes.
+	Wait time.Duration
+	Seed uint64
 }
 
 // Plan is the action of a launcher after a failure.
@@ -58,8 +65,9 @@ type Recovery struct {
 	Plan  Plan
 	After time.Duration // wait before the action
 	Ranks []int         // with Restore: the remaining ranks
-	Text  string        // message for users
+	Text  string        // message for users; "": there is nothing new
 
+	Waits   bool   // the job has not run since the previous failure
 	Exclude string // with Restore: the host whose ranks move to other hosts; "": none
 }
 
@@ -74,11 +82,15 @@ type Policy struct {
 	failures [][]time.Duration          // times of failures, by rank
 	lost     map[string][]time.Duration // times at which hosts were lost
 	rng      *rand.Rand
+
+	asked int           // failed attempts to start since the job last ran
+	since time.Duration // the first of them
+	named string        // the host that the last message about them names
 }
 
 // New returns the policy of a new job.
 func New(c Config) *Policy {
-	c.Min, c.Budget = cmp.Or(c.Min, c.Size), cmp.Or(c.Budget, 3)
+	c.Min, c.Budget, c.Wait = cmp.Or(c.Min, c.Size), cmp.Or(c.Budget, 3), cmp.Or(c.Wait, defaultWait)
 	return &Policy{cfg: c, left: c.Budget, failures: make([][]time.Duration, c.Size), rng: rand.New(rand.NewPCG(c.Seed, 2))}
 }
 
@@ -98,12 +110,13 @@ func (p *Policy) Resize(size, least int) {
 	if least > 0 {
 		p.cfg.Min = least
 	}
-	p.out, p.failures = nil, make([][]time.Duration, size)
+	p.out, p.failures, p.asked = nil, make([][]time.Duration, size), 0
 }
 
 // Failed records that a rank ended. held reports whether other ranks hold its shards. A
 // number outside the job, such as -1, is a failure of no single rank.
 func (p *Policy) Failed(now time.Duration, rank int, held bool) Recovery {
+	p.asked = 0
 	who, failures := p.blame(now, rank)
 	again := failures >= strikes
 	out := failures > 0 && len(p.ranks()) > p.cfg.Min && (again || !held)
@@ -137,6 +150,7 @@ func (p *Policy) Failed(now time.Duration, rank int, held bool) Recovery {
 // others. Otherwise all ranks start again on the same hosts, until the host has been lost
 // strikes times within memory: then its ranks move to the free slots.
 func (p *Policy) HostFailed(now time.Duration, host string, ranks []int, free bool) Recovery {
+	p.asked = 0
 	who := fmt.Sprintf("host %s was lost", host)
 	if p.lost == nil {
 		p.lost = map[string][]time.Duration{}
@@ -149,11 +163,7 @@ func (p *Policy) HostFailed(now time.Duration, host string, ranks []int, free bo
 	exclude := ""
 	switch {
 	case len(p.ranks())-len(ranks) >= p.cfg.Min:
-		for _, r := range ranks {
-			if at, there := slices.BinarySearch(p.out, r); !there {
-				p.out = slices.Insert(p.out, at, r)
-			}
-		}
+		p.leaveOut(ranks)
 		who += " and is left out"
 	case again && free:
 		exclude = host
@@ -169,6 +179,50 @@ func (p *Policy) HostFailed(now time.Duration, host string, ranks []int, free bo
 	v := Recovery{Plan: Restore, After: p.pause(), Ranks: left, Exclude: exclude}
 	v.Text = fmt.Sprintf("%s; %d ranks start again in %v", who, len(left), v.After.Round(time.Millisecond))
 	return v
+}
+
+// Unreached records that the job could not start again because a host did not answer, or no
+// network connects the hosts (host is empty then). The host has these ranks; free reports whether
+// other hosts have free slots for them. This counts neither as a restart nor as a loss. The ranks
+// are left out if the job can run with the others, and move to free slots after some attempts.
+// Otherwise the job waits, and gives up after Wait.
+func (p *Policy) Unreached(now time.Duration, host string, ranks []int, free bool, cause string) Recovery {
+	if p.asked == 0 {
+		p.since, p.named = now, ""
+	}
+	p.asked++
+	who := "the hosts cannot start again"
+	if host != "" {
+		who = fmt.Sprintf("host %s does not answer", host)
+	}
+	v := Recovery{Plan: Restore, Waits: true}
+	switch left := len(p.ranks()) - len(ranks); {
+	case len(ranks) > 0 && left >= p.cfg.Min:
+		p.leaveOut(ranks)
+		v.After, v.Text = p.pauseOf(0), fmt.Sprintf("%s (%s) and is left out; %d ranks start again", who, cause, left)
+	case len(ranks) > 0 && free && p.asked >= strikes:
+		v.After, v.Exclude = p.pauseOf(0), host
+		v.Text = fmt.Sprintf("%s (%s) and is excluded: its ranks move to other hosts", who, cause)
+	case now-p.since >= p.cfg.Wait:
+		return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s: the job has waited for %v to start again (-restart-wait)", who, p.cfg.Wait)}
+	default:
+		v.After = min(p.pauseOf(p.asked-1), p.cfg.Wait-(now-p.since))
+		if p.asked == 1 || p.named != host {
+			v.Text = fmt.Sprintf("%s (%s): the job waits for up to %v (-restart-wait) and then starts again", who, cause, (p.cfg.Wait - (now - p.since)).Round(time.Second))
+		}
+		p.named = host
+	}
+	v.Ranks = p.ranks()
+	return v
+}
+
+// leaveOut removes ranks from the job.
+func (p *Policy) leaveOut(ranks []int) {
+	for _, r := range ranks {
+		if at, there := slices.BinarySearch(p.out, r); !there {
+			p.out = slices.Insert(p.out, at, r)
+		}
+	}
 }
 
 // recent returns the times that are within memory.
@@ -200,13 +254,17 @@ func (p *Policy) ranks() (ranks []int) {
 	return ranks
 }
 
-// pause returns the next pause: firstPause doubled for each restart since progress, minus up to a
-// quarter at random.
+// pause returns the next pause, which grows with each restart since progress.
 func (p *Policy) pause() time.Duration {
+	p.tries++
+	return p.pauseOf(p.tries - 1)
+}
+
+// pauseOf returns firstPause doubled n times, minus up to a quarter at random.
+func (p *Policy) pauseOf(n int) time.Duration {
 	d := firstPause
-	for range p.tries {
+	for range min(n, 16) {
 		d = min(2*d, MaxPause)
 	}
-	p.tries++
 	return d - time.Duration(p.rng.Int64N(int64(d)/4+1))
 }

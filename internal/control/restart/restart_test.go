@@ -13,7 +13,8 @@ import (
 )
 
 // TestConversations runs testdata/restarts.txt: "> job size=4 min=3", "> wait 5m",
-// "> step 10", "> fail 2 [held]", "> host b 2 3 [free]", "> resize SIZE MIN".
+// "> step 10", "> fail 2 [held]", "> host b 2 3 [free]", "> absent b 2 3 [free]" (b does not answer;
+// "-" for all hosts), "> resize SIZE MIN".
 func TestConversations(t *testing.T) {
 	b, err := os.ReadFile("testdata/restarts.txt")
 	fatal.If(t, err)
@@ -34,11 +35,12 @@ func TestConversations(t *testing.T) {
 		}
 		switch words := strings.Fields(line[2:]); words[0] {
 		case "job":
-			c := Config{Seed: 1}
+			c, wait := Config{Seed: 1}, 0
 			for _, w := range words[1:] {
 				k, v, _ := strings.Cut(w, "=")
-				*map[string]*int{"size": &c.Size, "min": &c.Min, "budget": &c.Budget}[k] = number(v)
+				*map[string]*int{"size": &c.Size, "min": &c.Min, "budget": &c.Budget, "wait": &wait}[k] = number(v)
 			}
+			c.Wait = time.Duration(wait) * time.Second
 			p, now = New(c), 0
 		case "wait":
 			d, err := time.ParseDuration(words[1])
@@ -46,7 +48,7 @@ func TestConversations(t *testing.T) {
 			now += d
 		case "step":
 			p.Progress(int64(number(words[1])))
-		case "host":
+		case "host", "absent":
 			var ranks []int
 			free := words[len(words)-1] == "free"
 			for _, w := range words[2:] {
@@ -54,10 +56,19 @@ func TestConversations(t *testing.T) {
 					ranks = append(ranks, number(w))
 				}
 			}
-			v := p.HostFailed(now, words[1], ranks, free)
+			var v Recovery
+			if words[0] == "host" {
+				v = p.HostFailed(now, words[1], ranks, free)
+			} else {
+				v = p.Unreached(now, strings.Trim(words[1], "-"), ranks, free, "connection refused")
+				now += v.After
+				v.Text = fmt.Sprintf("%s [%d ranks in %v]", v.Text, len(v.Ranks), v.After.Round(time.Millisecond))
+			}
 			if fmt.Fprintln(&out, v.Text); v.Exclude != "" {
 				fmt.Fprintln(&out, "exclude", v.Exclude)
 			}
+		case "absents": // a host that never answers
+			now = neverAnswers(p, now, words[1], &out)
 		case "resize":
 			p.Resize(number(words[1]), number(words[2]))
 		case "fail":
@@ -65,4 +76,19 @@ func TestConversations(t *testing.T) {
 		}
 	}
 	golden.Check(t, "restarts.txt", out.String())
+}
+
+// neverAnswers asks for restarts until the job gives up, and counts attempts and messages.
+func neverAnswers(p *Policy, now time.Duration, host string, out *strings.Builder) time.Duration {
+	for texts, tries := 0, 1; ; tries++ {
+		v := p.Unreached(now, host, nil, false, "connection refused")
+		if v.Text != "" {
+			texts++
+		}
+		if v.Plan == GiveUp {
+			fmt.Fprintf(out, "%s [%d attempts, %d messages, %v]\n", v.Text, tries, texts, now.Round(time.Second))
+			return now
+		}
+		now += v.After
+	}
 }
