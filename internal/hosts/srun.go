@@ -50,8 +50,12 @@ const (
 )
 
 // Allocation returns the nodes of the allocation of Slurm in which this process runs. Outside
-// an allocation it returns none, and also within a step, which is one of the tasks.
+// an allocation it returns none, and also within a step, which is one of the tasks. The components
+// of a heterogeneous job are jobs of their own, which one step per node cannot span.
 func Allocation(getenv func(string) string) ([]Node, error) {
+	if n := getenv("SLURM_HET_SIZE"); getenv("SLURM_JOB_ID") != "" && n != "" && n != "1" && !withinStep(getenv) {
+		return nil, fmt.Errorf("hosts: SLURM_HET_SIZE=%q: wdlrun would use only the first component of this heterogeneous job; start the ranks with srun --het-group=0,1 wdlrun and so on, or name the hosts with -H", n)
+	}
 	list := getenv("SLURM_JOB_NODELIST")
 	if getenv("SLURM_JOB_ID") == "" || list == "" || withinStep(getenv) {
 		return nil, nil

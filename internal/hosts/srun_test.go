@@ -34,6 +34,15 @@ func TestAllocation(t *testing.T) {
 			t.Errorf("%q %q: %v, %v\nwant %v, %s", x.nodes, x.tasks, got, err, x.want, x.err)
 		}
 	}
+	// The shell of salloc -N1 -n2 : -N1 -n2 has no SLURM_JOB_NODELIST; a batch script has the first
+	// component's, and tasks have the variables too.
+	for _, x := range []struct{ list, step, err string }{{"", "", `SLURM_HET_SIZE="2": wdlrun would use only the first component`}, {"n1", "4294967291", "srun --het-group=0,1"}, {"n[1-2]", "0", ""}} {
+		env := map[string]string{"SLURM_HET_SIZE": "2", "SLURM_JOB_ID": "4", "SLURM_JOB_NODELIST": x.list, "SLURM_TASKS_PER_NODE": "2", "SLURM_STEP_ID": x.step}
+		got, err := Allocation(func(name string) string { return env[name] })
+		if got != nil || (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
+			t.Errorf("heterogeneous job, nodes %q, step %q: %v, %v, want %q", x.list, x.step, got, err, x.err)
+		}
+	}
 	if got, err := Allocation(func(string) string { return "" }); got != nil || err != nil {
 		t.Errorf("outside of an allocation: %v, %v", got, err)
 	}
