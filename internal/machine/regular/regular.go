@@ -1,6 +1,10 @@
 // Package regular opens only regular files. A path may lead to a named pipe, whose opening
 // blocks until another process writes, or to a device that never ends. Open rejects both
 // at once; ReadFile has a limit.
+//
+// Both follow symbolic links. The functions that write do not: in a folder that another user may
+// write to, that user must not choose what is changed or removed. They trust the folders above
+// a path, which the user names, and OpenFolder and Subfolder open those below.
 package regular
 
 import (
@@ -60,8 +64,12 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 // kind returns the kind of a file that is not regular.
 func kind(m fs.FileMode) string {
 	switch {
+	case m.IsRegular():
+		return "a file"
 	case m.IsDir():
 		return "a directory"
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
 	case m&fs.ModeNamedPipe != 0:
 		return "a named pipe"
 	case m&fs.ModeSocket != 0:
