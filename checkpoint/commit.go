@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,7 +113,9 @@ func adopt(d disk, root string, manifest []byte) error {
 	if _, have, err := readManifest(Dir(root, m.Step)); err == nil && have == sum {
 		return nil
 	}
-	if err = makeDir(tmpDir(root, m.Step)); err == nil { // there is none if no rank wrote a part here
+	tmp, err := openFolder(tmpDir(root, m.Step), true) // there is none if no rank wrote a part here
+	if err == nil {
+		tmp.Close()
 		if err = acceptRun(d, root, m.Run); err == nil {
 			err = commitText(d, root, m, manifest, true)
 		}
@@ -158,9 +161,9 @@ func writeFile(d disk, path string, b []byte) error {
 // publish renames the finished directory to its final name.
 func publish(d disk, root string, step int64) error {
 	final, old := Dir(root, step), oldDir(root, step)
-	replaced := exists(final)
+	replaced := there(final)
 	if replaced {
-		if err := removeTree(d, old); err != nil {
+		if err := removeOld(d, old); err != nil {
 			return err
 		}
 		if err := d.Rename(final, old); err != nil {
@@ -178,8 +181,8 @@ func publish(d disk, root string, step int64) error {
 	}
 	// An .old without a successor is a checkpoint; with one it is obsolete. An error here does
 	// not undo the commit: Clean tries again.
-	if exists(old) {
-		_ = removeTree(d, old)
+	if there(old) {
+		_ = removeOld(d, old)
 	}
 	return nil
 }
@@ -196,7 +199,8 @@ func abandon(d disk, root string, step int64) error {
 }
 
 // Clean removes what a crash left below root and returns what it removed. One process calls
-// it at the start, before any Create. A missing root is not an error.
+// it at the start, before any Create. A missing root is not an error. A symbolic link or a file
+// with the name of something unfinished is one, and is not touched.
 func Clean(root string) (removed []string, err error) { return clean(system{}, root) }
 
 func clean(d disk, root string) (removed []string, err error) {
@@ -207,6 +211,7 @@ func clean(d disk, root string) (removed []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: clean: %w", err)
 	}
+	var faults []error
 	for _, e := range entries {
 		name, path := e.Name(), filepath.Join(root, e.Name())
 		if step, ok := parseStep(strings.TrimPrefix(name, oldPrefix)); ok && strings.HasPrefix(name, oldPrefix) && !exists(Dir(root, step)) {
@@ -219,12 +224,17 @@ func clean(d disk, root string) (removed []string, err error) {
 		if !isTemporary(name) {
 			continue
 		}
-		if err := removeTree(d, path); err != nil {
-			return removed, fmt.Errorf("checkpoint: clean: %w", err)
+		remove := removeTree
+		if strings.HasPrefix(name, oldPrefix) {
+			remove = removeOld
+		}
+		if err := remove(d, path); err != nil {
+			faults = append(faults, fmt.Errorf("checkpoint: clean: %w", err))
+			continue
 		}
 		removed = append(removed, path)
 	}
-	return removed, nil
+	return removed, errors.Join(faults...)
 }
 
 // Rest describes a file or directory that Clean removed.
@@ -250,17 +260,33 @@ func isTemporary(name string) bool {
 	return false
 }
 
+// Remove removes the checkpoint of a step, like Prune. A missing one is not an error.
+func Remove(root string, step int64) error {
+	if err := removeCheckpoint(system{}, root, Found{Step: step, Dir: Dir(root, step)}); err != nil {
+		return fmt.Errorf("checkpoint: remove: step %d: %w", step, err)
+	}
+	return nil
+}
+
 // removeCheckpoint first renames the directory of a checkpoint and then removes the files, so
-// that no reader sees a part of it.
+// that no reader sees a part of it. Of a checkpoint that was moved elsewhere and linked here, it
+// removes the link.
 func removeCheckpoint(d disk, root string, f Found) error {
 	del := delDir(root, f.Step)
 	if err := removeTree(d, del); err != nil {
 		return err
 	}
 	if old := oldDir(root, f.Step); f.Dir != old { // otherwise it would become the checkpoint again
-		if err := removeTree(d, old); err != nil {
+		if err := removeOld(d, old); err != nil {
 			return err
 		}
+	}
+	info, err := os.Lstat(f.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.IsDir() {
+		return d.Remove(f.Dir)
 	}
 	if err := d.Rename(f.Dir, del); err != nil {
 		return err

@@ -6,7 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // disk contains all operations by which this package changes the file system. Tests replace
@@ -28,28 +32,74 @@ type file interface {
 type system struct{}
 
 func (system) Create(path string) (file, error) {
-	dir := filepath.Dir(path)
-	if err := makeDir(filepath.Dir(dir)); err != nil {
-		return nil, err
-	}
-	if err := makeOne(dir); err != nil {
-		return nil, err
-	}
-	// An existing file may still be open in a process that was abandoned. That process must keep
-	// the removed file and not write into the new one.
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	dir, name := filepath.Split(path)
+	at, err := openFolder(filepath.Clean(dir), true)
 	if err != nil {
 		return nil, err
+	}
+	defer at.Close()
+	// An existing file may still be open in a process that was abandoned. That process must keep
+	// the removed file and not write into the new one.
+	if err := at.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, regular.WithPath(path, err)
+	}
+	f, err := at.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, regular.WithPath(path, err)
 	}
 	return f, nil
 }
 
-func (system) Rename(from, to string) error { return os.Rename(from, to) }
+// Rename renames a file or folder in its folder, to is below the same one.
+func (system) Rename(from, to string) error {
+	at, err := openFolder(filepath.Dir(from), false)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	err = at.Rename(filepath.Base(from), filepath.Base(to))
+	if e := (*os.LinkError)(nil); errors.As(err, &e) {
+		err = &os.LinkError{Op: e.Op, Old: from, New: to, Err: e.Err}
+	}
+	return err
+}
 
-func (system) Remove(path string) error { return os.RemoveAll(path) }
+func (system) Remove(path string) error {
+	at, err := openFolder(filepath.Dir(path), false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	return regular.WithPath(path, at.RemoveAll(filepath.Base(path)))
+}
+
+// openFolder opens a root, or a folder of this package in a root, to change files in it. Other
+// users may write to a root. They must not choose what is changed or removed, so a folder of
+// this package is never a symbolic link here. See regular.OpenFolder for the root. Folders that
+// are missing are made if create is set.
+func openFolder(dir string, create bool) (*os.Root, error) {
+	parent, name := filepath.Split(dir)
+	if _, isStep := parseStep(strings.TrimPrefix(name, oldPrefix)); !isStep && !isTemporary(name) {
+		if create {
+			if err := makeDir(dir); err != nil {
+				return nil, err
+			}
+		}
+		return regular.OpenFolder(dir)
+	}
+	root, err := openFolder(filepath.Clean(parent), create)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if create {
+		return regular.MakeFolder(root, name)
+	}
+	return regular.Subfolder(root, name)
+}
 
 func (system) Sync(path string) error {
 	d, err := os.Open(path)
@@ -91,19 +141,41 @@ func makeOne(dir string) error {
 	return err
 }
 
-// removeTree removes dir one entry at a time. A missing directory is not an error. A file or
-// a broken symbolic link is removed itself.
+// removeTree removes a folder of this package one entry at a time. A missing one is not an error.
+// A symbolic link or a file with its name is one.
 func removeTree(d disk, dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+	at, err := openFolder(dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if err := d.Remove(filepath.Join(dir, e.Name())); err != nil {
+	defer at.Close()
+	f, err := at.Open(".")
+	if err != nil {
+		return regular.WithPath(dir, err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return regular.WithPath(dir, err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := d.Remove(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
 	return d.Remove(dir)
+}
+
+// removeOld removes what publish has replaced: a folder, or the link to one.
+func removeOld(d disk, dir string) error {
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		return d.Remove(dir)
+	}
+	return removeTree(d, dir)
 }
 
 // withoutPath removes the path from an error of the disk, for a message that contains the path

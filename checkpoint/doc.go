@@ -16,6 +16,12 @@
 //	  .old-step-000000412/       one being replaced by another of the same step
 //	  .del-step-000000300/       one being removed
 //
+// A step-N may be a symbolic link to a folder on another disk. Readers follow it; Prune, and a
+// commit of the same step, remove the link and not what it leads to. Nothing is written or removed
+// through a link in a root: another user who may write there does not choose what changes. The
+// other names are never links, and one that is, or a file, is an error. A root that is itself a
+// link is used if no other user can have made it.
+//
 // A root belongs to one training: the checkpoint of the larger step is the newer one. To
 // continue differently from an older checkpoint, use another root.
 //

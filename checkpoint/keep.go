@@ -26,6 +26,9 @@ func Old(root string, keep int, protect ...string) ([]Found, error) {
 // file. The zero value is empty. A Keeper is for one root and must be used by one goroutine
 // at a time.
 type Keeper struct {
+	// Unlinked, if not nil, is called for each removed link. What it leads to remains.
+	Unlinked func(Found)
+
 	seen map[int64]opened
 	read int // number of checkpoints read, for tests
 }
@@ -81,6 +84,9 @@ func (k *Keeper) prune(d disk, root string, keep int, protect []string) error {
 		delete(k.seen, f.Step)
 		if err := removeCheckpoint(d, root, f); err != nil {
 			return fmt.Errorf("checkpoint: prune: %s: %w", f.Dir, err)
+		}
+		if f.Link != "" && k.Unlinked != nil {
+			k.Unlinked(f)
 		}
 	}
 	return nil

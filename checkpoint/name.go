@@ -94,8 +94,9 @@ func checkName(name string) error {
 // Found is a checkpoint listed by its name. It may not open.
 type Found struct {
 	Step int64
-	Dir  string // possibly a symbolic link
+	Dir  string
 	File bool   // not a directory: it does not open, and Prune does not remove it
+	Link string // what Dir leads to if it is a symbolic link; Prune removes only the link
 }
 
 // List returns the checkpoints below root, newest step first, including damaged ones. It
@@ -111,8 +112,13 @@ func List(root string) ([]Found, error) {
 		// ReadDir sorts names, and a dot comes before letters. So a committed checkpoint follows
 		// the .old one of the same step and replaces it.
 		if step, ok := parseStep(strings.TrimPrefix(e.Name(), oldPrefix)); ok {
-			link := e.Type()&fs.ModeSymlink != 0
-			steps[step] = Found{step, filepath.Join(root, e.Name()), !e.IsDir() && !link}
+			f := Found{Step: step, Dir: filepath.Join(root, e.Name())}
+			if e.Type()&fs.ModeSymlink == 0 {
+				f.File = !e.IsDir()
+			} else if f.Link, err = os.Readlink(f.Dir); err != nil {
+				continue // it was removed at this moment
+			}
+			steps[step] = f
 		}
 	}
 	found := slices.Collect(maps.Values(steps))
@@ -236,5 +242,11 @@ func IsCheckpoint(path string) bool {
 
 func exists(path string) bool {
 	_, err := os.Stat(path)
+	return err == nil
+}
+
+// there reports whether a name is in use, also by a link that leads nowhere.
+func there(path string) bool {
+	_, err := os.Lstat(path)
 	return err == nil
 }

@@ -78,6 +78,38 @@ func create(d disk, root string, step int64, part, parts int) (*Writer, error) {
 	return w, nil
 }
 
+// Receive writes a part that another host has sent, with the name that Create gives it there, to
+// the directory of a step that is not committed. It has its name only when write has succeeded and
+// it is durable. After an error nothing is left of it.
+func Receive(root string, step int64, name string, write func(io.Writer) error) error {
+	d, to := system{}, filepath.Join(tmpDir(root, step), name)
+	if name != filepath.Base(name) {
+		return fmt.Errorf("checkpoint: receive: step %d: %q is not the name of a part", step, name)
+	}
+	part := to + ".copy"
+	f, err := d.Create(part)
+	if err == nil {
+		if err = write(f); err == nil {
+			err = f.Sync()
+		}
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = d.Rename(part, to)
+		}
+		if err != nil {
+			d.Remove(part) // Clean tries again at the next start
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: receive: step %d: %w%s", step, err, advice(err))
+	}
+	return nil
+}
+
+// Drop removes a part that Receive has written.
+func Drop(root string, step int64, name string) error {
+	return system{}.Remove(filepath.Join(tmpDir(root, step), filepath.Base(name)))
+}
+
 // put appends b to the file and stores the first error.
 func (w *Writer) put(b []byte) {
 	if w.err != nil {

@@ -64,6 +64,7 @@ Example:
 			Description: `Keeps the newest N complete checkpoints, the checkpoint of the best epoch, and those that they
 build upon. A damaged checkpoint newer than these is kept and reported; an older one is
 removed. Training prunes automatically (train.checkpoint.keep). A run in use is rejected.
+Of a checkpoint that was moved elsewhere and linked, only the link is removed (-json: links).
 
 Examples:
    wdlrun ckpt prune -keep 2 -dry-run runs/20261121-101500
@@ -450,21 +451,32 @@ func (p *program) ckptPrune(c *cli.Context) error {
 	if at := c.Args().First(); !isDir(at) {
 		return fmt.Errorf("there is no directory %s: give a run directory, such as runs/20261121-101500", at)
 	}
-	removed, damaged, err := save.Prune(c.Context, c.Args().First(), c.Int("keep"), c.Bool("dry-run"))
+	old, damaged, err := save.Prune(c.Context, c.Args().First(), c.Int("keep"), c.Bool("dry-run"))
 	if err != nil {
 		return err
 	}
 	if asJSON(c) {
-		return p.printJSON(map[string]any{"removed": removed, "damaged": damaged, "dry_run": c.Bool("dry-run")})
+		removed, links := []string{}, map[string]string{}
+		for _, f := range old {
+			removed = append(removed, f.Dir)
+			if f.Link != "" {
+				links[f.Dir] = f.Link
+			}
+		}
+		return p.printJSON(map[string]any{"removed": removed, "links": links, "damaged": damaged, "dry_run": c.Bool("dry-run")})
 	}
 	verb := "removed"
 	if c.Bool("dry-run") {
 		verb = "would remove"
 	}
-	for _, dir := range removed {
-		fmt.Fprintf(p.stdout, "%s %s\n", verb, dir)
+	for _, f := range old {
+		if f.Link != "" {
+			fmt.Fprintf(p.stdout, "%s the link %s; what it leads to stays: %s\n", verb, f.Dir, f.Link)
+			continue
+		}
+		fmt.Fprintf(p.stdout, "%s %s\n", verb, f.Dir)
 	}
-	if len(removed) == 0 {
+	if len(old) == 0 {
 		fmt.Fprintln(p.stdout, "nothing to remove")
 	}
 	for _, dir := range damaged {

@@ -146,3 +146,57 @@ func TestCkptPruneKeepsWholeOnes(t *testing.T) {
 		t.Errorf("the newest undamaged checkpoint was removed:\n%s%s", o.stdout, o.stderr)
 	}
 }
+
+// TestALinkedCheckpoint: a checkpoint that was moved to another disk and linked is shown, verified
+// and resumed from. Prune removes the link and says what stays. A link with the name of an
+// unfinished checkpoint ends a resume, and what it leads to is untouched.
+func TestALinkedCheckpoint(t *testing.T) {
+	t.Parallel()
+	dir, disk := t.TempDir(), t.TempDir()
+	r := train(t, dir, 1, append([]string{"-set", "train.checkpoint.keep=9", "-set", "train.checkpoint.full_every=1"}, few(t)...)...)
+	root := filepath.Join(dir, r.RunDir, "checkpoints")
+	all, _ := filepath.Glob(filepath.Join(root, "step-*"))
+	if len(all) < 2 {
+		t.Fatalf("the checkpoints are %v", all)
+	}
+	for _, at := range all {
+		to := filepath.Join(disk, filepath.Base(at))
+		fatal.If(t, os.CopyFS(to, os.DirFS(at)))
+		fatal.If(t, os.RemoveAll(at))
+		fatal.If(t, os.Symlink(to, at))
+	}
+	first := filepath.Base(all[0])
+	for _, args := range [][]string{{"show", r.RunDir}, {"verify", r.RunDir}, {"verify", filepath.Join(r.RunDir, "checkpoints", first)}} {
+		if o := run(t, dir, append([]string{"ckpt"}, args...)...); o.code != 0 || !strings.Contains(o.stdout, first) {
+			t.Errorf("%v: exit code %d\n%s%s", args, o.code, o.stdout, o.stderr)
+		}
+	}
+	var pruned struct {
+		Removed []string          `json:"removed"`
+		Links   map[string]string `json:"links"`
+	}
+	link := filepath.Join(r.RunDir, "checkpoints", first)
+	o := run(t, dir, "ckpt", "prune", "-keep", "1", "-dry-run", "-json", r.RunDir)
+	if fatal.If(t, json.Unmarshal([]byte(o.stdout), &pruned)); len(pruned.Removed) != len(all)-1 || pruned.Links[link] != filepath.Join(disk, first) {
+		t.Errorf("prune -dry-run: %s", o.stdout)
+	}
+	if o = run(t, dir, "ckpt", "prune", "-keep", "1", r.RunDir); o.code != 0 || !strings.Contains(o.stdout, "removed the link "+link+"; what it leads to stays: "+filepath.Join(disk, first)) {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if left, _ := filepath.Glob(filepath.Join(root, "step-*")); len(left) != 1 {
+		t.Errorf("after ckpt prune -keep 1: %q", left)
+	}
+	leftover := filepath.Join(root, ".tmp-step-000009999")
+	fatal.If(t, os.Symlink(disk, leftover))
+	more := []string{"-np", "1", "train", "-resume", r.RunDir, "-set", "train.epochs=3"}
+	if o = run(t, dir, more...); o.code == 0 || !strings.Contains(o.stderr, filepath.Base(leftover)+": it is a symbolic link, not a folder") || !strings.Contains(o.stderr, "remove it") {
+		t.Errorf("resume with a leftover link: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	fatal.If(t, os.Remove(leftover))
+	if o = run(t, dir, more...); o.code != 0 {
+		t.Errorf("resume from a linked checkpoint: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if moved, _ := filepath.Glob(filepath.Join(disk, "step-*", "MANIFEST.json")); len(moved) != len(all) {
+		t.Errorf("what the links led to: %q, want %d checkpoints", moved, len(all))
+	}
+}

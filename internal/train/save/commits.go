@@ -34,7 +34,7 @@ func OpenCommits(dir string, from slots.Record, warn func(string)) *CommitLog {
 	b, l.before = commitsUntil(path, from)
 	err := WriteFile(dir, FileCommits, b)
 	if err == nil {
-		l.file, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o644)
+		l.file, err = regular.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	}
 	if err != nil {
 		warn(fmt.Sprintf("commit sets are not kept, the training cannot be replayed: %v", err))

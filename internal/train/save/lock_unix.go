@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // Lock locks a run directory, so that no other process trains in it until unlock is called
@@ -18,7 +20,7 @@ import (
 // run.
 func Lock(dir string) (unlock func(), err error) {
 	path := filepath.Join(dir, fileLock)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	f, err := regular.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("run directory: %w", err)
 	}
@@ -39,7 +41,7 @@ func Lock(dir string) (unlock func(), err error) {
 // Locked reports whether a training is running in a run directory. It returns false if the
 // lock belongs to another user and cannot be examined.
 func Locked(dir string) bool {
-	f, err := os.OpenFile(filepath.Join(dir, fileLock), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := regular.OpenFile(filepath.Join(dir, fileLock), os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}

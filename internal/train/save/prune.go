@@ -24,10 +24,10 @@ func ReadProgress(c *checkpoint.Checkpoint) (p Progress, err error) {
 
 // Prune removes the checkpoints of a run directory, except the newest keep that are intact
 // and the checkpoint of the best epoch. It reads every byte of the newest ones to check them. It
-// returns the removed checkpoints, and the damaged ones that are newer than the last kept,
+// returns the removed checkpoints (of one that was moved elsewhere and linked, the link), and the damaged ones that are newer than the last kept,
 // which are not removed. With dry nothing is removed. It fails if a training is running in
 // the directory.
-func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed, damaged []string, err error) {
+func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed []checkpoint.Found, damaged []string, err error) {
 	unlock, err := Lock(runDir)
 	if err != nil {
 		return nil, nil, err
@@ -58,11 +58,7 @@ func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed, dam
 	if err != nil {
 		return nil, nil, err
 	}
-	removed = []string{}
-	for _, f := range old {
-		removed = append(removed, f.Dir)
-	}
-	return removed, damaged, nil
+	return old, damaged, nil
 }
 
 // newest verifies checkpoints from the newest on until keep of them are intact. It does not

@@ -63,10 +63,15 @@ func NewRunDir(parent, job string, now time.Time) (string, error) {
 		job = rand.Text()
 	}
 	part := filepath.Join(parent, ".run-"+job)
-	if err := os.MkdirAll(part, 0o755); err != nil {
+	// The folder of a process of this job that was killed is made again: it may be a link.
+	err := errors.Join(os.MkdirAll(parent, 0o755), os.RemoveAll(part))
+	if err == nil {
+		err = os.Mkdir(part, 0o755)
+	}
+	if err != nil {
 		return "", fmt.Errorf("run directory: %w", err)
 	}
-	err := os.WriteFile(filepath.Join(part, fileJob), []byte(job+"\n"), 0o644)
+	err = regular.WriteFile(filepath.Join(part, fileJob), []byte(job+"\n"), 0o644)
 	name := filepath.Join(parent, now.Format("20060102-150405"))
 	for i := 1; i < 1000 && err == nil; i++ {
 		dir := name
@@ -128,7 +133,7 @@ func writable(parent string) error {
 	try, err := os.MkdirTemp(above, ".wdlrun-")
 	if err == nil {
 		defer os.RemoveAll(try)
-		err = os.WriteFile(filepath.Join(try, FileConfig), make([]byte, 1<<12), 0o644)
+		err = regular.WriteFile(filepath.Join(try, FileConfig), make([]byte, 1<<12), 0o644)
 	}
 	if err != nil {
 		next := "choose"
@@ -157,7 +162,8 @@ var ErrInUse = errors.New("is in use by another training")
 // MaxFile is the largest size of a file of a run directory that is read whole, in bytes.
 const MaxFile = 1 << 30
 
-// WriteFile writes a small file of the run directory atomically.
+// WriteFile writes a small file of the run directory atomically. A symbolic link with its name is
+// replaced, and not followed.
 func WriteFile(dir, name string, b []byte) error { return WriteFileMode(dir, name, 0o644, b) }
 
 // WriteFileMode is WriteFile with the permissions of the file. A file used as a lock has
@@ -172,7 +178,7 @@ func WriteFileMode(dir, name string, mode fs.FileMode, b []byte) error {
 // WriteFileBy is WriteFileMode for a file whose content write writes, in parts.
 func WriteFileBy(dir, name string, mode fs.FileMode, write func(io.Writer) error) error {
 	tmp := filepath.Join(dir, "."+name)
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	f, err := regular.Create(tmp, mode)
 	if err != nil {
 		return err
 	}

@@ -47,14 +47,23 @@ type Saver struct {
 	saved   int      // checkpoints written
 	pending *pending // the checkpoint being written; nil: none
 	buffers [buffers]checkpoint.Buffer
-	keeper  checkpoint.Keeper // rank 0 and the leaders of volumes
-	yaml    []byte            // the configuration
+	keeper  *checkpoint.Keeper // rank 0 and the leaders of volumes
+	yaml    []byte             // the configuration
 	loads   loads
 	costs   costs
 }
 
 // Open returns a Saver that has not saved a checkpoint.
-func Open(s Setup) *Saver { return &Saver{Setup: s, yaml: s.Config.YAML()} }
+func Open(s Setup) *Saver {
+	return &Saver{Setup: s, yaml: s.Config.YAML(), keeper: newKeeper(s.Warn)}
+}
+
+// newKeeper returns a Keeper that reports links it removes.
+func newKeeper(warn func(string)) *checkpoint.Keeper {
+	return &checkpoint.Keeper{Unlinked: func(f checkpoint.Found) {
+		warn(fmt.Sprintf("the old checkpoint %s was a link, which was removed; what it led to stays: %s", f.Dir, f.Link))
+	}}
+}
 
 // Boundary describes the end of a step at which a checkpoint is taken.
 type Boundary struct {
@@ -130,7 +139,7 @@ func (s *Saver) cut(b Boundary) error {
 	every := s.Config.Train.Checkpoint
 	p := &pending{
 		root: filepath.Join(s.RunDir, checkpoint.Folder), step: b.Step, since: s.last,
-		rank: s.Comm.Rank(), size: s.Comm.Size(), keep: every.Keep, keeper: &s.keeper, warn: s.Warn, then: b.Then, rec: s.Rec,
+		rank: s.Comm.Rank(), size: s.Comm.Size(), keep: every.Keep, keeper: s.keeper, warn: s.Warn, then: b.Then, rec: s.Rec,
 		volumes: s.Volumes, copies: every.Copies,
 	}
 	if p.volumes != nil {

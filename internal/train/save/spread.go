@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/zeebo/xxh3"
@@ -159,7 +158,7 @@ func (p *pending) keepCopies(ctx context.Context) (n copyNote) {
 		return n
 	}
 	for i, r := range n.Ranks { // leave the space for the parts and the manifest of this volume
-		os.Remove(p.path(names[i]))
+		checkpoint.Drop(p.root, p.step, names[i])
 		n.Faults = append(n.Faults, fmt.Sprintf("host %s has no copy of the part of rank %d: it was removed because another copy failed", p.volumes.Hosts[p.rank], r))
 	}
 	n.Ranks = nil
@@ -167,7 +166,7 @@ func (p *pending) keepCopies(ctx context.Context) (n copyNote) {
 }
 
 // copyPart copies the part of a rank to this volume and compares its checksum.
-func (p *pending) copyPart(ctx context.Context, rank int, of partNote) (err error) {
+func (p *pending) copyPart(ctx context.Context, rank int, of partNote) error {
 	if of.File.Name != filepath.Base(of.File.Name) {
 		return fmt.Errorf("%q is not the name of a part", of.File.Name)
 	}
@@ -179,22 +178,13 @@ func (p *pending) copyPart(ctx context.Context, rank int, of partNote) (err erro
 	if in.Size() != of.File.Size {
 		return fmt.Errorf("%s has %d bytes on host %s, its rank wrote %d", to, in.Size(), p.volumes.Hosts[rank], of.File.Size)
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	part := to + ".copy"
-	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err = errors.Join(err, out.Close()); err == nil {
-			err = os.Rename(part, to)
-		}
-		if err != nil {
-			os.Remove(part)
-		}
-	}()
+	return checkpoint.Receive(p.root, p.step, of.File.Name, func(out io.Writer) error {
+		return p.fetch(in, out, rank, of)
+	})
+}
+
+// fetch copies the part of a rank to out and compares its checksum.
+func (p *pending) fetch(in io.ReaderAt, out io.Writer, rank int, of partNote) error {
 	h, b := xxh3.New(), make([]byte, copyBytes)
 	for at := int64(0); at < of.File.Size; at += int64(len(b)) {
 		b = b[:min(int64(len(b)), of.File.Size-at)]
@@ -210,9 +200,9 @@ func (p *pending) copyPart(ctx context.Context, rank int, of partNote) (err erro
 		}
 	}
 	if sum := checkpoint.Sum(h.Sum64()); sum != of.Sum {
-		return fmt.Errorf("%s: the checksum of what host %s sent is %v, its rank wrote %v", to, p.volumes.Hosts[rank], sum, of.Sum)
+		return fmt.Errorf("%s: the checksum of what host %s sent is %v, its rank wrote %v", of.File.Name, p.volumes.Hosts[rank], sum, of.Sum)
 	}
-	return out.Sync()
+	return nil
 }
 
 // collect waits for the notes of all ranks and returns the entries of their parts with the
@@ -298,7 +288,7 @@ func (p *pending) settled(fault string) {
 	var err error
 	if fault != "" { // an incomplete checkpoint must not count as one
 		if err = checkpoint.Abandon(p.root, p.step); p.published {
-			err = errors.Join(err, os.RemoveAll(checkpoint.Dir(p.root, p.step)))
+			err = errors.Join(err, checkpoint.Remove(p.root, p.step))
 		}
 	} else {
 		err = p.prune()

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/text/pattern"
 	"github.com/wdlrun/wdlrun/internal/train/peerfile"
 	"github.com/wdlrun/wdlrun/rank"
@@ -113,7 +114,7 @@ func (p *Volumes) Close() {
 // directory. Rank 0 writes it before Split.
 func Token(runDir string) (name string, err error) {
 	name = ".here-" + rand.Text()
-	return name, os.WriteFile(filepath.Join(runDir, name), nil, 0o600)
+	return name, regular.WriteFile(filepath.Join(runDir, name), nil, 0o600)
 }
 
 // Split finds the volumes of the ranks and makes the run directory where it is missing. token
@@ -149,7 +150,7 @@ func (p *Volumes) Split(runDir, token string) error {
 	own := fmt.Sprintf("%s-%d", token, leader)
 	if !first && leader == me {
 		if err = os.MkdirAll(runDir, 0o755); err == nil {
-			err = os.WriteFile(filepath.Join(runDir, own), nil, 0o600)
+			err = regular.WriteFile(filepath.Join(runDir, own), nil, 0o600)
 		}
 	}
 	if err := p.agree(err); err != nil {
