@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/chaos"
@@ -42,9 +43,12 @@ func keepFailure(out launcher.Outcome, w io.Writer) string {
 		out.Reports = nil
 	}
 	dir, err := failureFolder(out.Status.RunDir, time.Now())
+	if err == nil {
+		defer dir.Close()
+	}
 	keep := func(name string, body []byte) {
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), body, 0o644)
+			err = dir.WriteFile(name, body, 0o644)
 		}
 	}
 	verdict := append([]string{v.String()}, v.Others...)
@@ -69,7 +73,7 @@ func keepFailure(out launcher.Outcome, w io.Writer) string {
 	if plain {
 		return ""
 	}
-	return describeKept(stacks, traces) + ": " + dir
+	return describeKept(stacks, traces) + ": " + dir.Name()
 }
 
 // injectedFault returns the injected fault that ended a group, "" for none. The run directory
@@ -93,19 +97,27 @@ func (p *program) injectedFault(out launcher.Outcome) string {
 
 // failureFolder makes a folder for a failure at the given time, with a suffix if there is
 // one of the same second. It makes the run directory if only other hosts have it.
-func failureFolder(runDir string, now time.Time) (dir string, err error) {
+func failureFolder(runDir string, now time.Time) (*os.Root, error) {
 	if err := os.MkdirAll(runDir, 0o755); err != nil {
-		return "", err
+		return nil, err
 	}
-	name := filepath.Join(runDir, "failure-"+now.Format("20060102-150405"))
-	dir = name
+	run, err := os.OpenRoot(runDir)
+	if err != nil {
+		return nil, err
+	}
+	defer run.Close()
+	name := "failure-" + now.Format("20060102-150405")
+	dir := name
 	for n := 2; n <= maxFailures; n++ {
-		if err = os.Mkdir(dir, 0o755); !errors.Is(err, fs.ErrExist) {
+		if err = run.Mkdir(dir, 0o755); err == nil {
+			return regular.Subfolder(run, dir)
+		}
+		if !errors.Is(err, fs.ErrExist) {
 			break
 		}
 		dir = fmt.Sprintf("%s-%d", name, n)
 	}
-	return dir, err
+	return nil, regular.WithPath(filepath.Join(runDir, dir), err)
 }
 
 // maxFailures is the maximum number of failures in one second; a failure takes a good part

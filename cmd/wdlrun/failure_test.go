@@ -183,15 +183,45 @@ func TestFailuresOfOneSecond(t *testing.T) {
 	run, now := t.TempDir(), time.Date(2026, 11, 21, 10, 15, 0, 0, time.Local)
 	for _, want := range []string{"failure-20261121-101500", "failure-20261121-101500-2", "failure-20261121-101500-3"} {
 		dir, err := failureFolder(run, now)
-		if err != nil || dir != filepath.Join(run, want) {
-			t.Errorf("%s, %v; want %s", dir, err, want)
+		if err != nil || dir.Name() != filepath.Join(run, want) {
+			t.Fatalf("%v, %v; want %s", dir, err, want)
 		}
+		dir.Close()
 	}
-	if dir, err := failureFolder(filepath.Join(run, "on other hosts"), now); err != nil || dir != filepath.Join(run, "on other hosts", "failure-20261121-101500") {
-		t.Errorf("of a run directory that is not here: %s, %v", dir, err)
+	if dir, err := failureFolder(filepath.Join(run, "on other hosts"), now); err != nil || dir.Name() != filepath.Join(run, "on other hosts", "failure-20261121-101500") {
+		t.Errorf("of a run directory that is not here: %v, %v", dir, err)
 	}
 	fatal.If(t, os.WriteFile(filepath.Join(run, "file"), nil, 0o600))
 	if _, err := failureFolder(filepath.Join(run, "file"), now); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("of a file: %v", err)
 	}
+}
+
+// TestAFailureFolderIsNoLink: a link with the name of the folder is passed over.
+func TestAFailureFolderIsNoLink(t *testing.T) {
+	run, away, now := t.TempDir(), t.TempDir(), time.Date(2026, 11, 21, 10, 15, 0, 0, time.Local)
+	fatal.If(t, os.Symlink(away, filepath.Join(run, "failure-20261121-101500")))
+	dir, err := failureFolder(run, now)
+	fatal.If(t, err)
+	defer dir.Close()
+	fatal.If(t, dir.WriteFile("verdict.txt", []byte("killed"), 0o644))
+	if b, err := os.ReadFile(filepath.Join(run, "failure-20261121-101500-2", "verdict.txt")); err != nil || string(b) != "killed" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if all, _ := os.ReadDir(away); len(all) > 0 {
+		t.Errorf("written through the link: %v", all)
+	}
+}
+
+// TestASweepFolderIsNoForeignLink: a folder of a sweep is no link that another user can have made.
+func TestASweepFolderIsNoForeignLink(t *testing.T) {
+	sweep, away := t.TempDir(), t.TempDir()
+	trial := filepath.Join(sweep, "trial-0001")
+	fatal.If(t, os.Symlink(away, trial))
+	fatal.If(t, makeFolder(trial)) // a trial that this user keeps on another disk
+	fatal.If(t, os.Chmod(sweep, 0o777))
+	if err := makeFolder(trial); err == nil || !strings.Contains(err.Error(), "another user may have made") {
+		t.Error(err)
+	}
+	fatal.If(t, makeFolder(filepath.Join(sweep, "trial-0002")))
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/sweep"
 	"github.com/wdlrun/wdlrun/internal/train/input"
@@ -40,7 +41,7 @@ func newTrainings(s *sweeping, np int) (*trainings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the path of the program is unknown: %w", err)
 	}
-	return &trainings{s: s, self: self, np: np, surveys: map[string]chan struct{}{}}, os.MkdirAll(filepath.Join(s.dir, surveyDir), 0o755)
+	return &trainings{s: s, self: self, np: np, surveys: map[string]chan struct{}{}}, makeFolder(filepath.Join(s.dir, surveyDir))
 }
 
 // train runs a job of the sweep: the training starts, or resumes from its last checkpoint.
@@ -68,7 +69,7 @@ func (a *trainings) train(ctx context.Context, j sweep.Job) (x sweep.Outcome, er
 		c.Train.Seed = x.Seed
 	}
 	dir := filepath.Join(a.s.dir, x.Run)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := makeFolder(dir); err != nil {
 		return x, fmt.Errorf("sweep: %w", err)
 	}
 	end, err := a.turn(ctx, input.SurveyName(c))
@@ -88,6 +89,18 @@ func (a *trainings) train(ctx context.Context, j sweep.Job) (x sweep.Outcome, er
 	}
 	a.read(dir, &x)
 	return x, nil
+}
+
+// makeFolder makes a folder of a sweep and rejects a link that another user may have put there.
+func makeFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := regular.OpenFolder(dir)
+	if err == nil {
+		err = root.Close()
+	}
+	return err
 }
 
 // turn waits while another training surveys the same data, so that data is scanned once.
@@ -128,7 +141,7 @@ func (a *trainings) turn(ctx context.Context, name string) (end func(), err erro
 // process runs a training in a separate process group: Ctrl-C goes to the sweep, which
 // stops each training once. Its output goes to a file; output is the end of it.
 func (a *trainings) process(ctx context.Context, dir string, args []string) (output []byte, err error) {
-	log, err := os.OpenFile(filepath.Join(dir, trialLog), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	log, err := regular.OpenFile(filepath.Join(dir, trialLog), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // lock makes this process the only one that writes versions of a model, until unlock or
 // its end. The file is not removed: otherwise two processes could hold the lock.
 func lock(root string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(root, ".lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	f, err := regular.OpenFile(filepath.Join(root, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

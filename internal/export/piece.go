@@ -116,14 +116,17 @@ func PartName(rank int) string { return fmt.Sprintf("part-%04d", rank) }
 // WritePart writes a rank's piece of a version for rank 0 to read.
 func (p *Piece) WritePart(root string, version int64, rank int, of []sparse.Table) (err error) {
 	dir, name, d := partDir(root, version), PartName(rank), system{}
+	if err = makeDirs(d, root); err == nil {
+		err = ownFolder(root, filepath.Base(dir), true)
+	}
+	if err != nil {
+		return fmt.Errorf("export: part of rank %d: %w", rank, err)
+	}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("export: part of rank %d: %w", rank, errors.Join(err, os.RemoveAll(filepath.Join(dir, name+".bin"))))
 		}
 	}()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	text, err := p.describe(d, dir, name, version, of)
 	if err != nil {
 		return err

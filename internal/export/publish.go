@@ -368,6 +368,9 @@ func (p *Publisher) becomeComplete(version int64) {
 // fill makes a visible version complete.
 func (p *Publisher) fill(ctx context.Context, version int64) error {
 	dir, d := versionDir(p.o.Dir, version), p.o.disk
+	if err := ownFolder(p.o.Dir, filepath.Base(dir), false); err != nil {
+		return err
+	}
 	m, err := Open(dir)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 )
@@ -124,6 +125,25 @@ func makeDirs(d disk, dir string) error {
 		return err
 	}
 	return d.Sync(parent)
+}
+
+// ownFolder makes a folder of root, if create is set, and rejects a symbolic link: what it leads
+// to is not to be changed.
+func ownFolder(root, name string, create bool) error {
+	at, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	open := regular.Subfolder
+	if create {
+		open = regular.MakeFolder
+	}
+	folder, err := open(at, name)
+	if err != nil {
+		return err
+	}
+	return folder.Close()
 }
 
 // clean removes the files of a killed export. The caller holds the lock.

@@ -82,7 +82,7 @@ func readFaults(dir string) (s injected, been []chaos.Fault, err error) {
 // addInjected records in a run directory that a fault happens, unless another rank has done
 // so: a cut link is recorded by both of its ends.
 func addInjected(dir string, n int, f chaos.Fault) (err error) {
-	file, err := os.OpenFile(filepath.Join(dir, save.FileChaos), os.O_APPEND|os.O_RDWR, 0)
+	file, err := regular.OpenFile(filepath.Join(dir, save.FileChaos), os.O_APPEND|os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}

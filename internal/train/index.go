@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
@@ -167,7 +168,7 @@ func (x Indexing) brief() error {
 // writeNew writes a new file, completely or not at all. It fails if path exists.
 func writeNew(path string, b []byte) error {
 	tmp := path + ".part"
-	err := os.WriteFile(tmp, b, 0o644)
+	err := regular.WriteFile(tmp, b, 0o644)
 	if err == nil {
 		err = os.Link(tmp, path) // unlike a rename, a link never replaces a file
 	}

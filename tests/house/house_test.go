@@ -285,8 +285,12 @@ var readsEnvironment = map[string]bool{
 	"member/run.go": true, // Run is for main functions of other programs; Join has a parameter getenv
 }
 
+// writesRunDirectories matches the packages that write to run directories.
+var writesRunDirectories = regexp.MustCompile(`^(checkpoint|internal/(runs|joblog|tensorboard|wdl|wdl/(save|volumes|report|input|publish|evaluate|step)))/[^/]*$`)
+
 // TestOnlyAllowedFilesUseTheOS: no package has an init function, only main exits, and only the
-// listed files read the environment or open files without a limit.
+// listed files read the environment or open files without a limit. A file of a run directory is not opened
+// for writing through a link.
 func TestOnlyAllowedFilesUseTheOS(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -310,6 +314,10 @@ func TestOnlyAllowedFilesUseTheOS(t *testing.T) {
 				case "Getenv", "LookupEnv":
 					if !readsEnvironment[s.path] {
 						t.Errorf("%s: only cmd may read the environment; pass the value as a parameter", s.fset.Position(x.Pos()))
+					}
+				case "Create", "WriteFile", "OpenFile", "Truncate":
+					if writesRunDirectories.MatchString(s.path) {
+						t.Errorf("%s: os.%s follows a link that another user may have put in a run directory: use internal/machine/regular", s.fset.Position(x.Pos()), x.Sel.Name)
 					}
 				case "ReadFile", "Open":
 					if !opensAnything[s.path] && !strings.HasPrefix(s.path, "internal/bench/") && !strings.HasPrefix(s.path, "internal/kernel/gen/") {

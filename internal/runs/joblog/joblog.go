@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"io"
 	"log/slog"
 	"os"
@@ -55,7 +56,7 @@ func (f *File) Open(path string) error {
 }
 
 func (f *File) open() {
-	if f.file, f.err = os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); f.err != nil {
+	if f.file, f.err = regular.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); f.err != nil {
 		return
 	}
 	info, err := f.file.Stat()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // Field numbers, see the package comment.
@@ -35,34 +36,51 @@ type file struct {
 	known map[string]bool // tags whose metadata has been written
 }
 
-// create creates an event file in a folder, with the event that every file starts with. It
-// replaces a file with the name of that time if replace is set; otherwise it takes the name
-// of the next second that is free.
-func create(dir string, at time.Time, replace bool) (*file, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// create creates an event file in a folder of dir, "" for dir itself, with the event that every
+// file starts with. It replaces a file with the name of that time if replace is set; otherwise it
+// takes the name of the next second that is free.
+func create(dir, folder string, at time.Time, replace bool) (*file, error) {
+	in, err := makeFolder(dir, folder)
+	if err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)
 	}
-	f, how := &file{known: map[string]bool{}}, os.O_CREATE|os.O_WRONLY
+	defer in.Close()
+	f := &file{known: map[string]bool{}}
 	if replace {
-		f.hold, how = 1<<16, how|os.O_TRUNC
-	} else {
-		how |= os.O_EXCL
+		f.hold = 1 << 16
 	}
 	const tries = 1000
 	for second := max(0, at.Unix()); ; second++ {
-		f.path = filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.wdlrun", second))
-		to, err := os.OpenFile(f.path, how, 0o644)
+		name := fmt.Sprintf("events.out.tfevents.%010d.wdlrun", second)
+		f.path = filepath.Join(in.Name(), name)
+		if replace {
+			in.Remove(name) // if it remains, it exists below
+		}
+		to, err := in.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		if err == nil {
 			f.to = to
 			break
 		}
 		if !errors.Is(err, fs.ErrExist) || second >= at.Unix()+tries {
-			return nil, fmt.Errorf("tensorboard: %w", err)
+			return nil, fmt.Errorf("tensorboard: %w", regular.WithPath(f.path, err))
 		}
 	}
 	e := wallTime(nil, at)
 	e = protowire.AppendTag(e, eventVersion, protowire.BytesType)
 	return f, f.append(protowire.AppendString(e, "brain.Event:2"))
+}
+
+// makeFolder makes and opens a folder of dir, see regular.OpenFolder.
+func makeFolder(dir, folder string) (*os.Root, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	root, err := regular.OpenFolder(dir)
+	if err != nil || folder == "" {
+		return root, err
+	}
+	defer root.Close()
+	return regular.MakeFolder(root, folder)
 }
 
 // append appends a whole event. After an error the file ends with the last event that was

@@ -107,7 +107,7 @@ func (w *Writer) in(folder string) (*file, error) {
 	if f != nil {
 		return f, nil
 	}
-	f, err := create(filepath.Join(w.dir, folder), w.began, w.replace)
+	f, err := create(w.dir, folder, w.began, w.replace)
 	if err != nil {
 		return nil, err
 	}

@@ -117,6 +117,36 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
+// TestEventsFollowNoLink: another user who puts a link in the place of a folder or an event file
+// does not choose what is written.
+func TestEventsFollowNoLink(t *testing.T) {
+	away, at := t.TempDir(), time.Unix(1700000000, 0)
+	diary := filepath.Join(away, "diary")
+	fatal.If(t, os.WriteFile(diary, []byte("dear diary"), 0o600))
+	dir := t.TempDir()
+	fatal.If(t, os.Symlink(away, filepath.Join(dir, runs.Train)))
+	if err := New(dir, at, 1).Point(runs.Train, &runs.Point{Step: 1}); err == nil || !strings.Contains(err.Error(), "a symbolic link") {
+		t.Errorf("a linked folder: %v", err)
+	}
+	for _, replace := range []bool{false, true} {
+		folder := filepath.Join(t.TempDir(), "events")
+		fatal.If(t, os.Mkdir(folder, 0o755))
+		fatal.If(t, os.Symlink(diary, filepath.Join(folder, "events.out.tfevents.1700000000.wdlrun")))
+		f, err := create(filepath.Dir(folder), "events", at, replace)
+		fatal.If(t, err)
+		fatal.If(t, f.close())
+		if info, err := os.Lstat(f.path); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+			t.Errorf("%s: %v, %v", f.path, info, err)
+		}
+	}
+	if b, err := os.ReadFile(diary); err != nil || string(b) != "dear diary" {
+		t.Errorf("the file that the links lead to: %q, %v", b, err)
+	}
+	if all, _ := os.ReadDir(away); len(all) != 1 {
+		t.Errorf("the folder that the link leads to: %v", all)
+	}
+}
+
 // TestGraphs: the graph of each kind of model is printed, its nodes have different names,
 // and each node follows its inputs.
 func TestGraphs(t *testing.T) {

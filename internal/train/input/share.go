@@ -54,7 +54,7 @@ func (in *Input) SaveSurvey(path string) error {
 		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
 	}
 	part := path + fmt.Sprintf(".%d", os.Getpid())
-	if err := os.WriteFile(part, b, 0o644); err != nil {
+	if err := regular.WriteFile(part, b, 0o644); err != nil {
 		os.Remove(part)
 		return err
 	}

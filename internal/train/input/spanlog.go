@@ -48,7 +48,7 @@ func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
 	if l.past, l.done = all[:behind:behind], all[behind:]; len(all) > 0 {
 		l.last = all[len(all)-1].Spans
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := regular.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		warn(fmt.Sprintf("the spans of the stream are not kept: %v", err))
 		return l, nil
@@ -72,7 +72,7 @@ func ReadSpans(path string) (all []stream.Position, err error) {
 	for {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
-			return all, os.Truncate(path, whole)
+			return all, truncate(path, whole)
 		}
 		var at stream.Position
 		if err := json.Unmarshal(line, &at); err != nil {
@@ -86,6 +86,15 @@ func ReadSpans(path string) (all []stream.Position, err error) {
 		}
 		all, whole = append(all, at), whole+int64(len(line))
 	}
+}
+
+// truncate removes an incomplete last line.
+func truncate(path string, whole int64) error {
+	f, err := regular.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(whole), f.Close())
 }
 
 // next returns the position after the span that follows the n-th, if it was decided before;

@@ -49,7 +49,7 @@ func openMetrics(dir string, config []byte, step int64, warn func(string)) *metr
 	if err := dropLater(path, step); err != nil {
 		warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", path, step, err))
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	f, err := regular.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
 	if err != nil {
 		warn(fmt.Sprintf("metrics are not kept: %v", err))
 		return &metricsLog{}
@@ -89,7 +89,7 @@ func (m *metricsLog) again() error {
 	if err := save.WriteFile(m.dir, save.FileMetrics, before); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(m.dir, save.FileMetrics), os.O_APPEND|os.O_RDWR, 0o644)
+	f, err := regular.OpenFile(filepath.Join(m.dir, save.FileMetrics), os.O_APPEND|os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func dropLater(path string, step int64) error {
 		return err
 	}
 	defer f.Close()
-	out, err := os.Create(path + ".new")
+	out, err := regular.Create(path+".new", 0o644)
 	if err != nil {
 		return err
 	}

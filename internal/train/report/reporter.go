@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/runs/live"
 	"github.com/wdlrun/wdlrun/internal/train/save"
@@ -167,7 +168,7 @@ func (r *Reporter) Keep(d *metrics.Distributions) {
 }
 
 func appendTo(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := regular.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
