@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
 
@@ -183,7 +184,7 @@ func (d document) write(dir string) error {
 		}
 		fmt.Fprintf(&b, "%s: %s\n", line.key, v)
 	}
-	return os.WriteFile(filepath.Join(dir, "meta.yaml"), []byte(b.String()), 0o644)
+	return regular.WriteFile(filepath.Join(dir, "meta.yaml"), []byte(b.String()), 0o644)
 }
 
 // location returns the URL of a folder.
@@ -209,7 +210,7 @@ func (f *folder) write(name, text string) {
 	}
 	f.seen[strings.ToLower(name)] = true
 	if f.err == nil {
-		f.err = os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644)
+		f.err = regular.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644)
 	}
 }
 
