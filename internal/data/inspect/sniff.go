@@ -55,19 +55,37 @@ func seenIn(head []byte) string {
 	if record.IsObjects(head) {
 		return "jsonl"
 	}
-	line, _, _ := bytes.Cut(head, []byte{'\n'})
-	line, _, _ = bytes.Cut(line, []byte{'#'})
-	words := strings.Fields(string(line))
-	if len(words) < 2 {
-		return ""
-	}
-	if !strings.Contains(words[0], ":") { // a label
-		words = words[1:]
-	}
-	for n, format := range map[int]string{1: "libsvm", 2: "libffm"} {
-		if !slices.ContainsFunc(words, func(w string) bool { return !isPair(w, n) }) {
-			return format
+	return pairsIn(head)
+}
+
+// pairsIn returns libsvm or libffm by the first line with features: comments, blank lines and
+// lines that have only a label may come before it. It returns "" for other text.
+func pairsIn(head []byte) string {
+	for len(head) > 0 {
+		line, rest, whole := bytes.Cut(head, []byte{'\n'})
+		head = rest
+		line, _, comment := bytes.Cut(line, []byte{'#'})
+		words := strings.Fields(string(line))
+		if !whole && !comment && len(words) > 2 {
+			words = words[:len(words)-1] // perhaps cut
 		}
+		if len(words) > 0 && !strings.Contains(words[0], ":") { // a label
+			if _, why := value.ParseNumber([]byte(words[0])); why != "" && len(words) == 1 {
+				return ""
+			}
+			words = words[1:]
+		} else if len(words) == 1 {
+			continue // perhaps a time
+		}
+		if len(words) == 0 {
+			continue
+		}
+		for n, format := range map[int]string{1: "libsvm", 2: "libffm"} {
+			if !slices.ContainsFunc(words, func(w string) bool { return !isPair(w, n) }) {
+				return format
+			}
+		}
+		return ""
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -23,10 +24,12 @@ type Packing struct {
 // maxWindow is the maximum memory in bytes that a zstd file can request.
 const maxWindow = 128 << 20
 
+const zstdMagic = "\x28\xb5\x2f\xfd"
+
 // packings lists the supported compressions, recognised by their first bytes.
 var packings = []Packing{
 	{"gzip", "\x1f\x8b", ".gz", func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
-	{"zstd", "\x28\xb5\x2f\xfd", ".zst", func(r io.Reader) (io.ReadCloser, error) {
+	{"zstd", zstdMagic, ".zst", func(r io.Reader) (io.ReadCloser, error) {
 		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, err
@@ -39,6 +42,9 @@ var packings = []Packing{
 // packingOf returns the packing by the first bytes of a file, or nil for none. It fails if
 // the name has the suffix of another packing.
 func packingOf(name string, head []byte) (*Packing, error) {
+	if head = skipped(head); isSkippable(head) { // its end is not in head
+		return packingOf(name, []byte(zstdMagic))
+	}
 	for i := range packings {
 		if bytes.HasPrefix(head, []byte(packings[i].magic)) {
 			return &packings[i], nil
@@ -50,6 +56,26 @@ func packingOf(name string, head []byte) (*Packing, error) {
 		}
 	}
 	return nil, nil
+}
+
+// isSkippable reports whether a skippable frame begins here, which pzstd writes before each frame
+// (RFC 8878, 3.1.2).
+func isSkippable(b []byte) bool {
+	return len(b) > 3 && b[0]>>4 == 5 && string(b[1:4]) == "\x2a\x4d\x18"
+}
+
+// skipped returns what follows the skippable frames at the beginning of a file, as far as it is
+// in head.
+func skipped(head []byte) []byte {
+	const header = 8
+	for isSkippable(head) && len(head) >= header {
+		n := uint64(binary.LittleEndian.Uint32(head[4:])) + header
+		if n >= uint64(len(head)) {
+			break
+		}
+		head = head[n:]
+	}
+	return head
 }
 
 // packed reads the unpacked bytes of a packed file. It reads sequentially; seeking back
