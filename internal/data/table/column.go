@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/bits"
+	"strconv"
 
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -240,15 +241,18 @@ func (c *column) append(dst []byte) ([]byte, error) {
 	if c.repeats[c.level] != 0 {
 		return dst, errors.New("a page begins within a row")
 	}
-	n := 0
+	n, kind := 0, c.values.kind
 	c.row, c.nulls = c.row[:0], c.nulls[:0]
 	for first := true; first || c.repeats[c.level] != 0; first = false {
 		if c.levels[c.level] == c.most {
+			begin := len(c.row)
 			var err error
 			if c.row, err = c.value(c.row); err != nil {
 				return dst, err
 			}
-			n++
+			if n++; kind != c.values.kind {
+				c.row = asTexts(c.row, begin)
+			}
 		} else if c.nullable && c.levels[c.level] == c.most-1 {
 			c.nulls = append(c.nulls, int32(n+len(c.nulls)))
 		}
@@ -256,18 +260,40 @@ func (c *column) append(dst []byte) ([]byte, error) {
 			continue
 		}
 		// A row may continue in the next page.
-		kind := c.values.kind
-		if err := c.load(); err == io.EOF {
-			c.count, c.level = 0, 0
-			return c.listed(dst, kind, n), nil
+		if err := c.loadValues(); err == io.EOF {
+			break
 		} else if err != nil {
 			return dst, err
 		}
-		if c.count == 0 {
-			return dst, errShort
+		if c.repeats[0] != 0 && kind != c.values.kind && kind == value.Int {
+			c.row, kind = asTexts(c.row, 0), value.Text
 		}
 	}
-	return c.listed(dst, c.values.kind, n), nil
+	return c.listed(dst, kind, n), nil
+}
+
+// loadValues reads the next page that is not empty; io.EOF after the last.
+func (c *column) loadValues() error {
+	for {
+		if err := c.load(); err != nil {
+			c.count, c.level = 0, 0
+			return err
+		} else if c.count > 0 {
+			return nil
+		}
+	}
+}
+
+// asTexts makes strings of the integers of a row from begin. A page of unsigned integers
+// holds strings if one of them does not fit int64.
+func asTexts(row []byte, begin int) []byte {
+	ints := bytes.Clone(row[begin:])
+	row = row[:begin]
+	for ; len(ints) >= 8; ints = ints[8:] {
+		text := strconv.FormatUint(binary.LittleEndian.Uint64(ints), 10)
+		row = append(binary.AppendUvarint(row, uint64(len(text))), text...)
+	}
+	return row
 }
 
 // listed appends a list of n values, which are in c.row, and the nulls in c.nulls.

@@ -258,3 +258,25 @@ func TestOddPages(t *testing.T) {
 		}
 	}
 }
+
+// A list of unsigned integers may begin in a page in which all of them fit int64 and end in one
+// in which they do not, or the other way round.
+func TestUnsignedListOverPages(t *testing.T) {
+	e := flat(format.Int64, false)
+	e.RepetitionType.V, e.LogicalType.Value = format.Repeated, &format.IntType{BitWidth: 64}
+	part := func(repeat byte, values ...int64) page {
+		levels := func(level byte, n int) []byte { return []byte{2, 0, 0, 0, byte(n << 1), level} }
+		body := append([]byte{4, 0, 0, 0, 2, repeat}, levels(1, len(values))...)
+		if len(values) > 1 {
+			body = append([]byte{4, 0, 0, 0, 2, repeat, byte((len(values) - 1) << 1), 1}, levels(1, len(values))...)
+		} else {
+			body[0] = 2
+		}
+		return first(format.Plain, len(values), append(body, int64s(values...)...))
+	}
+	m := made{element: e, rows: 3, values: 8, pages: []page{part(0, 1, 2), part(1, -1, 3), part(0, -2), part(1, 4), first(format.Plain, 0, make([]byte, 8)), part(1, 5), part(0, 6)}}
+	rows, err := readAll(m.bytes(t), []string{"x"})
+	if got, want := strings.Join(rows, " "), "[1 2 18446744073709551615 3] [18446744073709551614 4 5] [6]"; err != nil || got != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+}

@@ -142,7 +142,7 @@ func (f *File) column(c *column, group int, name string, check bool) (err error)
 	m := &stored.Meta
 	*c = column{name: name, leaf: leaf, codec: m.Codec, unpack: &f.unpack, most: leaf.maxLevel, list: leaf.repeats > 0,
 		pages: pages{r: f.source, at: m.begin(), end: m.begin() + m.Bytes}}
-	if check {
+	if check && !c.list {
 		c.check = &checker{group: group, element: leaf.element, order: orderOf(leaf.element), chunk: m.Statistics, total: m.Values}
 		if orders := f.footer.Orders; leaf.index < len(orders) {
 			_, c.check.defined = orders[leaf.index].Value.(*format.TypeDefinedOrder)
