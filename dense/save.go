@@ -122,13 +122,8 @@ func (a *Arena) Load(r io.Reader) error {
 			return fmt.Errorf("dense: load: entry %d of %d: %w", i+1, len(entries), err)
 		}
 	}
-	want := in.sum.Sum64()
-	var got [8]byte
-	if err := in.read(got[:]); err != nil {
-		return fmt.Errorf("dense: load: checksum: %w", err)
-	}
-	if g := binary.LittleEndian.Uint64(got[:]); g != want {
-		return fmt.Errorf("dense: load: checksum %016x is stored, the content has %016x: the data is damaged, use an earlier checkpoint", g, want)
+	if err := in.end(); err != nil {
+		return fmt.Errorf("dense: load: %w", err)
 	}
 	copy(a.values, values)
 	copy(a.state, state)
@@ -178,23 +173,41 @@ func (s *summed) text(size, limit int) (string, error) {
 	return string(b), err
 }
 
-// start reads the header of the file.
-func (s *summed) start(entries int) error {
+// end reads and checks the checksum.
+func (s *summed) end() error {
+	want := s.sum.Sum64()
+	var got [8]byte
+	if err := s.read(got[:]); err != nil {
+		return fmt.Errorf("checksum: %w", err)
+	}
+	if g := binary.LittleEndian.Uint64(got[:]); g != want {
+		return fmt.Errorf("checksum %016x is stored, the content has %016x: the data is damaged, use an earlier checkpoint", g, want)
+	}
+	return nil
+}
+
+// begin reads the header of the file and returns the number of entries.
+func (s *summed) begin() (entries int, err error) {
 	var magic [len(saveMagic)]byte
 	if err := s.read(magic[:]); err != nil {
-		return err
+		return 0, err
 	}
 	if string(magic[:]) != saveMagic {
-		return fmt.Errorf("begins with %q, not %q: this is not a saved arena", magic[:], saveMagic)
+		return 0, fmt.Errorf("begins with %q, not %q: this is not a saved arena", magic[:], saveMagic)
 	}
 	version, err := s.number(4)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if version != saveVersion {
-		return fmt.Errorf("format version %d, this program reads version %d: use the program that wrote it", version, saveVersion)
+		return 0, fmt.Errorf("format version %d, this program reads version %d: use the program that wrote it", version, saveVersion)
 	}
-	n, err := s.number(4)
+	return s.number(4)
+}
+
+// start reads the header of a file that must have the given number of entries.
+func (s *summed) start(entries int) error {
+	n, err := s.begin()
 	if err == nil && n != entries {
 		err = fmt.Errorf("%d entries are stored, the model has %d: its layers are not those that were saved", n, entries)
 	}

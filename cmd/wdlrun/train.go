@@ -39,7 +39,9 @@ func trainCommand(p *program) *cli.Command {
 		Description: `Trains the model that the configuration describes, evaluates it, and saves it in a new run
 directory with the configuration, metrics, checkpoints and a timeline of each rank. Without
 -config it trains on UCI Adult, which is built in. To write a configuration for your own files:
-wdlrun init -data FILE. -resume continues a training, on any number of ranks.
+wdlrun init -data FILE. -resume continues a training, on any number of ranks. -from begins a
+new training with the rows and layers of another: on the data of the next day, or with other
+features. It prints what it took.
 
 Ctrl-C, SIGTERM             write a checkpoint after the current step and stop
 a second Ctrl-C             stop at once
@@ -61,6 +63,7 @@ Examples:
 			&cli.IntFlag{Name: "threads", Usage: "use `NUMBER` threads in each rank: sets train.threads", DefaultText: "the configuration's"},
 			maxBadFlag(),
 			&cli.StringFlag{Name: "resume", Usage: "continue the training in run directory `DIR`; a checkpoint DIR starts a new run directory; auto takes the newest run in -out, if it has a checkpoint"},
+			&cli.StringFlag{Name: "from", Usage: "begin a new training with the model in run directory or checkpoint `DIR`; the configuration may have other data and features"},
 			replicasFlag(),
 			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "survey", Hidden: true, Usage: "`DIR` of surveys that trainings of a sweep share"},
@@ -190,6 +193,7 @@ func (p *program) planTrain(c *cli.Context) error {
 		return nil
 	}
 	opt.Warn = func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
+	opt.Say = func(line string) { fmt.Fprintln(p.stderr, line) }
 	planned, err := train.Estimate(c.Context, opt, ranks, oneHost && c.String("transport") != member.TCP)
 	if err != nil {
 		return err

@@ -19,9 +19,12 @@ import (
 
 // trainOptions parses all flags except -config.
 func trainOptions(c *cli.Context) (train.Options, error) {
-	opt := train.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
+	opt := train.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), From: pathOf(c, "from"), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no arguments, but got %q; a configuration is given as -config FILE", c.Args().First())
+	}
+	if opt.From != "" && opt.Resume != "" {
+		return opt, errors.New("-from begins a new training with the model of another, and -resume continues a training: give one of them")
 	}
 	if c.String("resume") == resumeAuto {
 		opt.Resume = ""

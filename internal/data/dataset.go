@@ -371,9 +371,9 @@ func (d *Dataset) Fingerprint() string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// Identity identifies the same data in any order of its files, wherever they are stored: by the
+// IdentityOf identifies the same data in any order of its files, wherever they are stored: by the
 // partitions and sizes of files and, after Use, by the content of every record.
-func (d *Dataset) Identity() string {
+func IdentityOf(d *Dataset) string {
 	sum := d.anyOrder
 	for i := range d.set.Files {
 		f := &d.set.Files[i]

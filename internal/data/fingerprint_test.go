@@ -60,7 +60,7 @@ func TestIdentityOfData(t *testing.T) {
 			paths = append(paths, path)
 		}
 		d, _ := prepare(t, peopleSource(), peopleSchema(), parts, paths...)
-		return d.Identity()
+		return IdentityOf(d)
 	}
 	want := of(1, "a.csv", one, "b.csv", two)
 	for what, x := range map[string]struct {

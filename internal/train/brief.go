@@ -27,11 +27,11 @@ type orders struct {
 // briefing makes the brief on rank 0, sends it to all ranks, and opens the checkpoint that it
 // names. adapt changes the configuration for an evaluation; nil: a training.
 func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o orders, err error) {
-	var b []byte
 	r.rec.Enter(trace.Wait)
 	if err := r.openVolumes(); err != nil {
 		return o, err
 	}
+	var b []byte
 	if r.comm.Rank() == 0 {
 		r.rec.Enter(trace.Brief)
 		d := decision{opt: &r.opt, adapt: adapt, size: r.comm.Size(), run: r}
@@ -57,8 +57,8 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 	if b, err = collective.BroadcastBytes(r.comm, b, 0, maxBrief); err != nil {
 		return o, err
 	}
-	r.rec.Enter(trace.Brief)
 	var brief brief
+	r.rec.Enter(trace.Brief)
 	if err := json.Unmarshal(b, &brief); err != nil {
 		return o, fmt.Errorf("brief of rank 0: %w", err)
 	}
@@ -84,15 +84,22 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 	if o.script, err = script(brief.Replay); err != nil {
 		return o, permanent(err)
 	}
-	if brief.From == "" {
+	err = openNamed(r, &o, &brief)
+	return o, err
+}
+
+// openNamed opens the checkpoints that a brief names.
+func openNamed(r *run, o *orders, b *brief) (err error) {
+	if b.From == "" {
 		o.from = nil
-		return o, nil
+		r.source, err = openSource(b.Source)
+		return err
 	}
-	if o.from == nil || o.from.Dir() != brief.From {
-		o.from, err = checkpoint.Open(brief.From)
+	if o.from == nil || o.from.Dir() != b.From {
+		o.from, err = checkpoint.Open(b.From)
 	}
 	if err == nil {
 		o.from.Watch(r.shown.Advance)
 	}
-	return o, err
+	return err
 }

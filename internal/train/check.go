@@ -96,6 +96,9 @@ func Check(ctx context.Context, o Options, ranks int) error {
 		if err := input.CheckIndexed(c); err != nil {
 			return err
 		}
+		if c.Data.Follow.On && o.From != "" {
+			return errors.New("from: a stream has no whole to take statistics of new features from: train on files with -from, then follow the stream with -resume")
+		}
 	}
 	if c.Data.Follow.On {
 		feed, err := data.NewFeed(c.Data, stream.Position{})

@@ -53,6 +53,11 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 			b.From = from.Dir()
 		}
 	}
+	if d.opt.From != "" && from == nil {
+		if b.Source, err = findSource(ctx, d.opt.From, d.opt.Warn); err != nil {
+			return b, err
+		}
+	}
 	if b.Replay = d.opt.Replay; b.Replay != "" {
 		if err := d.opt.replay(d.size); err != nil {
 			return b, permanent(err)
@@ -117,6 +122,9 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 	}
 	if about := d.opt.About; about.Version != "" {
 		about.Hosts = d.opt.Hosts
+		if b.Source != "" {
+			about.From = b.Source
+		}
 		if err := save.WriteAbout(b.RunDir, about); err != nil {
 			d.opt.Warn(fmt.Sprintf("%s is not written: %v", save.FileRun, err))
 		}
@@ -157,11 +165,6 @@ func (d *decision) place(from *checkpoint.Checkpoint) (string, error) {
 		}
 	}
 	return save.NewRunDir(d.opt.Out, d.opt.Job, time.Now())
-}
-
-// picked reports whether the user named this checkpoint itself rather than its run.
-func (o *Options) picked(from *checkpoint.Checkpoint) bool {
-	return filepath.Clean(o.Resume) == filepath.Clean(from.Dir())
 }
 
 // choose opens the checkpoint to resume from. Unless Check has just done so, it reads every
@@ -258,6 +261,7 @@ type brief struct {
 	RunDir string
 	Here   string // file of rank 0 in RunDir, see volumes.Token; "": all ranks are on one host
 	From   string // checkpoint to resume from, "" for none
+	Source string // checkpoint of the model that a new training begins with, "" for none
 
 	Again     bool // the job restarts after a failure
 	Tolerance step.Tolerance

@@ -35,8 +35,22 @@ func Estimate(ctx context.Context, o Options, ranks int, shared bool) (*plan.Pla
 	}
 	r := &run{config: c}
 	r.init(collective.New(mem.New(1, 1)[0]), trace.New(1), o)
+	if o.From != "" {
+		dir, err := findSource(ctx, o.From, r.opt.Warn)
+		if err == nil {
+			r.source, err = openSource(dir)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	if err := r.survey(ctx, from); err != nil {
 		return nil, err
+	}
+	if r.source != nil {
+		if err := (taking{r}).describe(); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.in.SurveyOthers(ctx); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
@@ -19,6 +20,7 @@ type Options struct {
 	Set    []string          // settings that override the configuration's, "train.seed=7"
 	Out    string            // folder in which the run directory is made, default "runs"
 	Resume string            // run directory or checkpoint to resume from
+	From   string            // run directory or checkpoint whose model a new training begins with
 	Auto   bool              // Resume is the newest run, not one that the user named: a complete one is no error
 	Read   bool              // Check has verified the checkpoint that Resume names
 	Again  string            // run directory of an earlier generation of this job: the job resumes from its last checkpoint or restarts in it
@@ -73,6 +75,10 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 	case c != nil:
 	case was != nil:
 		c = was
+	case o.From != "":
+		if c, err = sourceConfig(o.From); err != nil {
+			return nil, nil, err
+		}
 	default:
 		c = config.Default()
 	}
@@ -82,8 +88,8 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 	}
 	o.Tolerance.Write(c)
 	c.Fill()
-	if was == nil {
-		return c, nil, nil
+	if err := fitsSource(o.From, c); err != nil || was == nil {
+		return c, nil, err
 	}
 	was.Fill()
 	changed = config.Diff(was, c)
@@ -108,4 +114,9 @@ func checkChanges(changed []string) error {
 		return nil
 	}
 	return fmt.Errorf("resume: a resumed training cannot change these settings; start a new training:\n  %s", strings.Join(fixed, "\n  "))
+}
+
+// picked reports whether the user named this checkpoint itself rather than its run.
+func (o *Options) picked(from *checkpoint.Checkpoint) bool {
+	return filepath.Clean(o.Resume) == filepath.Clean(from.Dir())
 }

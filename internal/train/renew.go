@@ -9,29 +9,33 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
+// renewing decides, for a training that resumes, which state of the checkpoint still holds.
+type renewing struct{ *run }
+
 // streamData is the identity of training data that grows.
 const streamData = "stream"
 
 // identify records in the cursor of a new training to which data its epochs and its evaluations
 // belong. All data has been surveyed.
-func (r *run) identify() {
+func (r renewing) identify() {
 	c, d := &r.cursor, &r.config.Data
 	c.TrainData, c.ValidData = streamData, ""
 	if r.in.Train != nil {
-		c.TrainData = r.in.Train.Identity()
+		c.TrainData = data.IdentityOf(r.in.Train)
 	}
 	switch {
 	case r.in.Valid == nil:
 	case r.in.Valid == r.in.Train && d.ValidTime == "" && d.ValidGroup == "":
 		c.ValidData = r.in.Train.Fingerprint() // records are held out by their position
 	default:
-		c.ValidData = r.in.Valid.Identity()
+		c.ValidData = data.IdentityOf(r.in.Valid)
 	}
 }
 
@@ -89,7 +93,7 @@ func (n renewal) line(step int64, c *config.Config) string {
 	case n.train:
 		line := fmt.Sprintf("the training data has changed since the checkpoint of step %d: epochs, learning-rate schedule, early stopping and the best evaluation start again; rows, layers, optimizer states, vocabularies and statistics of the model are kept", step)
 		if names := vocabularies(c); names != "" {
-			line += "; a value that is not in the vocabulary of " + names + " is treated as unknown"
+			line += "; a value that is not in the vocabulary of " + names + " is treated as unknown (train -from gives new values rows of their own)"
 		}
 		return line
 	case n.valid && n.reordered:
@@ -123,7 +127,7 @@ func vocabularies(c *config.Config) string {
 // restarts after a failure may have no step left, and a run without its result still needs one.
 // With -resume auto, a complete training is no error if nothing has changed: launchers give the
 // same command again.
-func (r *run) checkWork(from *checkpoint.Checkpoint, settings []string, renewed bool) error {
+func (r renewing) checkWork(from *checkpoint.Checkpoint, settings []string, renewed bool) error {
 	if from == nil || !r.done() && !r.pastSteps() {
 		return nil
 	}
@@ -143,13 +147,13 @@ func (r *run) checkWork(from *checkpoint.Checkpoint, settings []string, renewed 
 }
 
 // pastSteps reports whether a stream has had its steps.
-func (r *run) pastSteps() bool {
+func (r renewing) pastSteps() bool {
 	steps := r.config.Data.Follow.Steps
 	return r.config.Data.Follow.On && steps > 0 && r.cursor.Step >= steps
 }
 
 // noWork describes why no step is left, and what to change.
-func (r *run) noWork() string {
+func (r renewing) noWork() string {
 	c, t := &r.cursor, &r.config.Train
 	var why, cure []string
 	switch {
@@ -171,7 +175,7 @@ func (r *run) noWork() string {
 
 // renew removes from the cursor of a checkpoint the state that does not belong to the data of
 // this job. fresh is the cursor of a new training on it; again reports that the job restarts.
-func (r *run) renew(from *checkpoint.Checkpoint, fresh *cursor, again bool) (n renewal, err error) {
+func (r renewing) renew(from *checkpoint.Checkpoint, fresh *cursor, again bool) (n renewal, err error) {
 	was, err := save.ReadConfig(from)
 	if err != nil {
 		return n, err
@@ -196,7 +200,7 @@ func (r *run) renew(from *checkpoint.Checkpoint, fresh *cursor, again bool) (n r
 }
 
 // lacksHosts reports whether hosts of the shares of a checkpoint are not in this job.
-func (r *run) lacksHosts(shares []input.Share) bool {
+func (r renewing) lacksHosts(shares []input.Share) bool {
 	return r.config.Data.EachHost() && slices.ContainsFunc(shares, func(s input.Share) bool {
 		return s.Files > 0 && !slices.Contains(r.opt.Hosts, s.Host)
 	})
@@ -204,7 +208,7 @@ func (r *run) lacksHosts(shares []input.Share) bool {
 
 // checkPosition returns an error if a training inside an epoch would resume with other data.
 // ended reports that it does not need the rest of the epoch, less that it continues with less data.
-func (r *run) checkPosition(from *checkpoint.Checkpoint, fresh *cursor, ended, less bool) error {
+func (r renewing) checkPosition(from *checkpoint.Checkpoint, fresh *cursor, ended, less bool) error {
 	now, gone := &r.cursor, ""
 	if r.config.Data.EachHost() {
 		gone = input.Gone(now.Shares, fresh.Shares, r.opt.Hosts, now.Consumed > 0)
@@ -225,7 +229,7 @@ func (r *run) checkPosition(from *checkpoint.Checkpoint, fresh *cursor, ended, l
 }
 
 // lastEndOf is lastEnd of a checkpoint on the host of rank 0: other hosts may lack the others.
-func (r *run) lastEndOf(c *checkpoint.Checkpoint) (string, error) {
+func (r renewing) lastEndOf(c *checkpoint.Checkpoint) (string, error) {
 	b, err := collective.BroadcastBytes(r.comm, []byte(lastEnd(c.Dir())), 0, maxBrief)
 	return string(b), err
 }

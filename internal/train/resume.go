@@ -14,12 +14,6 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// checkConfig returns an error if the configuration of a checkpoint cannot be read.
-func checkConfig(c *checkpoint.Checkpoint) error {
-	_, err := save.Read(c, save.SectionConfig)
-	return err
-}
-
 // checkVersion returns an error if a checkpoint was written by a version whose summing update
 // rules saw the mean gradient. Their state has other units, so no training can resume from
 // it.

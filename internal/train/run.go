@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
@@ -31,8 +32,9 @@ type run struct {
 	runDir  string
 	volumes *volumes.Volumes // nil: all ranks are on one host, or Options.Listen is not set
 	in      *input.Input
-	stream  *input.Stream // nil: the training data does not grow
-	planned *plan.Plan    // nil in an evaluation
+	source  *checkpoint.Checkpoint // model that a new training begins with; nil: none
+	stream  *input.Stream          // nil: the training data does not grow
+	planned *plan.Plan             // nil in an evaluation
 	trainer *step.Trainer
 	report  *report.Reporter
 	faults  faults

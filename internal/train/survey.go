@@ -21,6 +21,11 @@ func (r *run) survey(ctx context.Context, from *checkpoint.Checkpoint) (err erro
 	if err := r.in.Agree(); err != nil {
 		return err
 	}
+	if r.source != nil && from == nil {
+		if r.in.From, err = encoderOf(r.source); err != nil {
+			return err
+		}
+	}
 	var encoded []byte
 	if from != nil {
 		if encoded, err = save.Read(from, save.SectionEncoder); err != nil {

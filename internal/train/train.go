@@ -24,7 +24,7 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 	if err := save.ReadJSON(c, save.SectionCursor, &j.cursor); err != nil {
 		return err
 	}
-	renewed, err := j.renew(c, &was, j.orders.again)
+	renewed, err := (renewing{&j.run}).renew(c, &was, j.orders.again)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (j *job) start(ctx context.Context) (err error) {
 	j.saves.at = time.Now()
 	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals()})
 	j.trains = j.opt.Replicas > 1
-	if err := j.checkWork(from, j.orders.settings, j.renewed); err != nil {
+	if err := (renewing{&j.run}).checkWork(from, j.orders.settings, j.renewed); err != nil {
 		return err
 	}
 	if from == nil || j.done() {
@@ -128,7 +128,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	if err := j.startCursor(); err != nil {
 		return err
 	}
-	if from == nil && j.in.Train != nil && j.opt.Tolerance.Off() {
+	if from == nil && j.source == nil && j.in.Train != nil && j.opt.Tolerance.Off() {
 		if _, err := j.in.Feed(j.cursor.in()); err != nil { // reads ahead while other data is counted and the model is made
 			return err
 		}
@@ -136,7 +136,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	if err := j.surveyOthers(ctx); err != nil {
 		return err
 	}
-	j.identify()
+	(renewing{&j.run}).identify()
 	if err := j.plan(ctx, from, j.saves.enough); err != nil {
 		return err
 	}
@@ -149,6 +149,9 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	j.saves.open()
 	if from != nil && err == nil {
 		err = j.load(from)
+	}
+	if j.source != nil && err == nil {
+		err = (taking{&j.run}).take()
 	}
 	if err == nil {
 		err = j.spans.open()

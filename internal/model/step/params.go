@@ -98,11 +98,16 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 			return err
 		}
 	}
+	return copyLoaded(t)
+}
+
+// copyLoaded makes the copies of the rows of a rank after they were loaded.
+func copyLoaded(t *Trainer) error {
 	t.rec.Enter(trace.Wait)
-	if err := store.Replica().Rebuild(); err != nil {
+	if err := t.model.store.Replica().Rebuild(); err != nil {
 		return err
 	}
-	if !store.Copies().Any() {
+	if !t.model.store.Copies().Any() {
 		return nil
 	}
 	return t.copyRows()

@@ -61,6 +61,9 @@ type Input struct {
 	ValidRows   data.Select   // rows of Valid to use
 	Shares      []Share       // files of Train by host, with data.hosts: each on several hosts
 
+	From *encode.Encoder         // of the model that a new training begins with; nil: none
+	Same map[string]encode.Grown // features and crosses that keep the keys and numbers of From
+
 	Encoder *encode.Encoder
 	Encoded []byte   // the Encoder as stored in checkpoints
 	Counts  [][]byte // encoded counts of the datasets, if Keep is set

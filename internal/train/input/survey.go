@@ -170,6 +170,9 @@ func (in *Input) encode(fit *encode.Fit, encoded []byte) (err error) {
 	default:
 		in.Encoder, err = in.indexed()
 	}
+	if err == nil && in.From != nil {
+		in.Encoder, in.Same, err = in.Encoder.Grow(in.From, fit)
+	}
 	if err == nil {
 		in.Encoded, err = in.Encoder.Marshal()
 	}

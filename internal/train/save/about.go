@@ -12,9 +12,10 @@ import (
 
 // About is the content of run.json: the command of a run, its hosts, and notes of the user.
 type About struct {
-	Version string   `json:"version"` // version of the program
-	Command []string `json:"command"` // command of a rank, without the launch flags
-	Hosts   []string `json:"hosts"`   // by rank
+	Version string   `json:"version"`        // version of the program
+	Command []string `json:"command"`        // command of a rank, without the launch flags
+	Hosts   []string `json:"hosts"`          // by rank
+	From    string   `json:"from,omitempty"` // checkpoint of the model that the training began with
 	Note    string   `json:"note,omitempty"`
 	Tags    []string `json:"tags,omitempty"`
 }
@@ -36,7 +37,7 @@ func WriteAbout(dir string, a About) error {
 	was, err := ReadAbout(dir)
 	switch {
 	case err == nil:
-		a.Note = cmp.Or(a.Note, was.Note)
+		a.Note, a.From = cmp.Or(a.Note, was.Note), cmp.Or(a.From, was.From)
 		if len(a.Tags) == 0 {
 			a.Tags = was.Tags
 		}

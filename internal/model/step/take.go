@@ -1,0 +1,186 @@
+package step
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
+	"github.com/wdlrun/wdlrun/sparse"
+)
+
+// Origin is a model with other features, from which a new training begins.
+type Origin struct {
+	Checkpoint *checkpoint.Checkpoint
+	Layout     layout.Layout
+	Same       func(feature string) bool // the feature has the same keys or numbers in both models
+}
+
+// Match maps the features and tables of a layout to those of a source.
+type Match struct {
+	Tables  []int // by table: the table of the source with the same rows, or −1
+	Fields  []int // by feature with embeddings: its place among those of the source, or −1
+	Columns []int // by column of the network's input: the column of the source, or −1
+
+	axes map[string]dense.Axes // of the parameters that belong to inputs
+}
+
+// NewMatch matches by name. A table matches if its parts have the same widths and rules and a
+// feature uses it whose keys are the same. A feature matches if its table does and Same reports it.
+func NewMatch(c *config.Config, l layout.Layout, from Origin) (m Match) {
+	was := from.Layout
+	for i := range l.Tables {
+		used := slices.ContainsFunc(l.Features, func(f layout.Feature) bool { return f.Table == i && from.Same(f.Name) })
+		m.Tables = append(m.Tables, slices.IndexFunc(was.Tables, func(t sparse.Table) bool { return used && sameRows(t, l.Tables[i]) }))
+	}
+	fields, n := map[string]int{}, 0
+	for _, f := range was.Features {
+		if f.DeepPart >= 0 {
+			fields[f.Name] = n
+			n++
+		}
+	}
+	for i := range l.Features {
+		f := &l.Features[i]
+		if f.DeepPart < 0 {
+			continue
+		}
+		dim := l.Tables[f.Table].Parts[f.DeepPart].Dim
+		at := slices.IndexFunc(was.Features, func(o layout.Feature) bool {
+			return o.Name == f.Name && o.DeepPart >= 0 && o.Table == m.Tables[f.Table] && from.Same(f.Name)
+		})
+		field := -1
+		if at >= 0 {
+			field = fields[f.Name]
+		}
+		m.Fields = append(m.Fields, field)
+		for c := range dim {
+			if at < 0 {
+				c = -1
+			} else {
+				c += was.Features[at].DeepCol
+			}
+			m.Columns = append(m.Columns, c)
+		}
+	}
+	for _, name := range l.Dense {
+		at := -1
+		if i := slices.Index(was.Dense, name); i >= 0 && from.Same(name) {
+			at = was.Width - len(was.Dense) + i
+		}
+		m.Columns = append(m.Columns, at)
+	}
+	m.axes = m.inputAxes(c, was)
+	return m
+}
+
+// sameRows reports whether the records of two tables have the same keys and shape.
+func sameRows(a, b sparse.Table) bool {
+	return a.Name == b.Name && slices.EqualFunc(a.Parts, b.Parts, func(x, y sparse.Part) bool {
+		return x.Name == y.Name && x.Dim == y.Dim && x.Rule.Default().Kind == y.Rule.Default().Kind
+	})
+}
+
+// inputAxes returns, by name, the axes of the parameters that belong to inputs of the networks.
+func (m *Match) inputAxes(c *config.Config, was layout.Layout) map[string]dense.Axes {
+	one := map[string]dense.Axes{"deep/linear0/weight": {Rows: m.Columns}}
+	if len(c.Model.Hidden) == 0 {
+		one = map[string]dense.Axes{"deep/out/weight": {Rows: m.Columns}}
+	}
+	switch c.Model.Kind {
+	case "dcn_v2":
+		for i := range c.Model.Cross.Layers {
+			mix := dense.Axes{Rows: m.Columns, Cols: m.Columns}
+			if c.Model.Cross.Rank > 0 {
+				one[fmt.Sprintf("cross/narrow%d/weight", i)] = dense.Axes{Rows: m.Columns}
+				mix.Rows = nil
+			}
+			one[fmt.Sprintf("cross/cross%d/weight", i)] = mix
+			one[fmt.Sprintf("cross/cross%d/bias", i)] = dense.Axes{Cols: m.Columns}
+		}
+		one["cross/out/weight"] = dense.Axes{Rows: m.Columns}
+	case "xdeepfm":
+		fields := 0 // of the source
+		for _, f := range was.Features {
+			if f.DeepPart >= 0 {
+				fields++
+			}
+		}
+		below := m.Fields // of the layer below
+		for k, h := range c.Model.CIN {
+			one[fmt.Sprintf("cin/layer%d/weight", k)] = dense.Axes{Rows: pairs(below, m.Fields, fields)}
+			below = make([]int, h)
+			for i := range below {
+				below[i] = i
+			}
+		}
+	}
+	all := maps.Clone(one)
+	for _, l := range c.Labels {
+		for name, axes := range one {
+			all[TowerPrefix(l)+name] = axes
+		}
+	}
+	return all
+}
+
+// pairs returns the places of the products of maps and fields among those of a source with the
+// given number of fields.
+func pairs(maps, fields []int, of int) (all []int) {
+	for _, i := range maps {
+		for _, j := range fields {
+			at := -1
+			if i >= 0 && j >= 0 {
+				at = i*of + j
+			}
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// Taken counts what a trainer took from a source.
+type Taken struct {
+	Rows []int64  // by table: rows on this rank
+	Own  []string // names of dense parameters that are new
+}
+
+// Take begins a new model with the rows and layers of a source, on any number of ranks. A new
+// input of a layer has zero weights. The optimizer continues after the steps of the source.
+func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
+	c := from.Checkpoint
+	if err := c.Read(sectionDense, func(r io.Reader) (err error) {
+		taken.Own, err = t.model.arena.Take(r, func(name string) dense.Axes { return m.axes[name] })
+		return err
+	}); err != nil {
+		return taken, err
+	}
+	if d := t.model.device; d != nil {
+		d.newer = false
+	}
+	store := t.model.store
+	t.first = c.Step()
+	if past := store.Files().Past(); past != nil && c.Has(sectionPast) {
+		if err := c.Read(sectionPast, past.Load); err != nil {
+			return taken, err
+		}
+	}
+	taken.Rows = make([]int64, len(m.Tables))
+	for table, was := range m.Tables {
+		if was < 0 {
+			store.Files().SetNow(table, c.Step())
+			continue
+		}
+		if err := LoadTable(store, c.Chain(), table, from.Layout.Tables[was].Name); err != nil {
+			return taken, fmt.Errorf("from %s: %w", c.Dir(), err)
+		}
+	}
+	for _, s := range store.Files().Sections() {
+		taken.Rows[s.Table] += int64(s.Rows)
+	}
+	return taken, copyLoaded(t)
+}

@@ -1,0 +1,169 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train/evaluate"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+	"github.com/wdlrun/wdlrun/internal/train/traintest"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// firstScores returns the log-loss of the test data and the logits of rank 0's first batch of it,
+// before a training takes its first step.
+func firstScores(t testing.TB, size int, opt Options) (loss float64, logits []float32) {
+	t.Helper()
+	opt.Out = t.TempDir()
+	traintest.OnRanks(t, size, func(comm *collective.Comm) error {
+		j := NewJob(comm, trace.New(100), opt)
+		if err := j.start(context.Background()); err != nil {
+			return err
+		}
+		defer j.close()
+		e, err := j.evaluation().Over(context.Background(), j.in.Test, data.All, evaluate.Pass{})
+		if comm.Rank() == 0 {
+			loss, logits = e.LogLoss, slices.Clone(j.trainer.Logits())
+		}
+		return err
+	})
+	return loss, logits
+}
+
+// networks are the settings of each kind of network.
+var networks = map[string]string{
+	"wide_deep": "", "deepfm": ", kind: deepfm", "dcn stacked": ", kind: dcn_v2, wide: true, cross: {layers: 2}",
+	"dcn low rank": ", kind: dcn_v2, wide: true, cross: {layers: 2, rank: 3, structure: parallel}", "xdeepfm": ", kind: xdeepfm, wide: true, cin: [3, 2]",
+}
+
+// TestFromGivesTheSameScores: a training that begins with another model and has more features
+// gives each row the score of that model at first, on any number of ranks.
+func TestFromGivesTheSameScores(t *testing.T) {
+	path := traintest.Clicks(t, 600)
+	for name, model := range networks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := traintest.ClicksConfig(t, path, model, ", optimizer: {deep: {kind: adam}, dense: {kind: adam}, wide: {kind: sgd}}")
+			old := runJob(t, 2, Options{Config: c})
+			want, before := firstScores(t, 1, Options{Resume: old.RunDir, Set: []string{"train.epochs=9"}})
+			more := traintest.ClicksConfig(t, path, model, ", optimizer: {deep: {kind: adam}, dense: {kind: adam}, wide: {kind: sgd}}")
+			f := more.Features
+			f[0], f[1] = f[1], f[0] // another order of columns
+			yes := f[1]
+			yes.Name, yes.Table = "again", ""
+			number := f[3]
+			number.Name, number.Log = "more", true
+			more.Features = append([]schema.Feature{number, yes}, f...)
+			still := []string{"train.epochs=1"} // at almost no learning rate, the loss of an epoch is that of the first scores
+			for _, part := range []string{"deep", "dense", "wide"} {
+				still = append(still, "train.optimizer."+part+".learning_rate=1e-30")
+			}
+			a, b := runJob(t, 2, Options{Config: c, From: old.RunDir, Set: still}), runJob(t, 2, Options{Config: more, From: old.RunDir, Set: still})
+			if math.Abs(a.TrainLogLoss-b.TrainLogLoss) > 1e-6 {
+				t.Errorf("log-loss in training %.9f, without new features %.9f", b.TrainLogLoss, a.TrainLogLoss)
+			}
+			again := runJob(t, 1, Options{Config: more, From: old.RunDir, Again: b.RunDir, Set: append(still, "train.epochs=2")})
+			if again.RunDir != b.RunDir || again.Since != b.Steps || again.NewSamples != b.NewSamples {
+				t.Errorf("restarted: %+v after %+v", again, b)
+			}
+			for _, size := range []int{1, 3} {
+				opt := Options{Config: more, From: old.RunDir}
+				said := listen(&opt)
+				got, after := firstScores(t, size, opt)
+				if math.Abs(got-want) > 1e-6 {
+					t.Errorf("%d ranks: log-loss %.9f, before %.9f", size, got, want)
+				}
+				for i := range after {
+					if size == 1 && math.Abs(float64(after[i]-before[i])) > 1e-6*max(1, math.Abs(float64(before[i]))) {
+						t.Fatalf("logit %d is %v, before %v", i, after[i], before[i])
+					}
+				}
+				if all := strings.Join(said(), "\n"); !strings.Contains(all, "again: new\n") || !strings.Contains(all, "more: new\n") || !strings.Contains(all, "first layer: 5 of 18 input columns new (zero)") || strings.Contains(all, "dropped") {
+					t.Errorf("said %s", all)
+				}
+			}
+		})
+	}
+}
+
+// TestFromNextDay: a new training begins with yesterday's model, gives values of the new day rows
+// of their own and keeps the old ones, and counts steps from there.
+func TestFromNextDay(t *testing.T) {
+	c, days := nextDay(t)
+	dir := t.TempDir()
+	three := filepath.Join(dir, "day3.csv") // 30 rows of a new user, and one of a rare user
+	fatal.If(t, os.WriteFile(three, []byte("click,u\n"+strings.Repeat("1,u1\n0,new\n0,u4\n1,new\n", 15)), 0o644))
+	first := runJob(t, 2, Options{Config: c})
+	opt := Options{Config: c, From: first.RunDir, Set: []string{days(three), "train.early_stop.patience=0", "data.valid_fraction=0", "train.epochs=2"}}
+	opt.Set[0] = fmt.Sprintf("data.train=[%q]", three)
+	opt.About.Version = "1"
+	said := listen(&opt)
+	second := runJob(t, 3, opt)
+	if second.RunDir == first.RunDir || second.NewSamples != 120 || second.Steps <= second.Since || second.Since == 0 {
+		t.Errorf("%+v", second)
+	}
+	about, err := save.ReadAbout(second.RunDir)
+	if all := strings.Join(said(), "\n"); err != nil || !strings.Contains(all, about.From) || about.From == "" || !strings.Contains(all, "u: kept, 6 values and 1 new") && !strings.Contains(all, "u: kept, 5 values and 1 new") {
+		t.Errorf("%v, from %q; said %s", err, about.From, all)
+	}
+	if rows := second.Tables[0].Rows; rows < first.Tables[0].Rows+1 {
+		t.Errorf("%d rows, before %d", rows, first.Tables[0].Rows)
+	}
+}
+
+// TestFromTakesByName: a changed encoding, another shape and other optimizers begin anew, and a
+// dropped feature is named.
+func TestFromTakesByName(t *testing.T) {
+	path := traintest.Clicks(t, 300)
+	old := runJob(t, 2, Options{Config: traintest.ClicksConfig(t, path, "", "")})
+	c := traintest.ClicksConfig(t, path, "", "")
+	c.Crosses, c.Features = nil, c.Features[:3]
+	c.Features[0].Encode = "vocabulary"
+	c.Features[2].Buckets = 9
+	c.Model.Hidden = []int{16, 4}
+	c.Tables = []config.Table{{Name: "tags", Dim: 8}}
+	opt := Options{Config: c, From: old.RunDir}
+	said := listen(&opt)
+	runJob(t, 1, opt)
+	all := strings.Join(said(), "\n")
+	for _, want := range []string{"site: new\n", "table tags: new, because its columns or optimizers differ", "age: new\n", "site_x_age: dropped", "age_standardise: dropped", "deep/linear1/weight: new"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no line %q in\n%s", want, all)
+		}
+	}
+}
+
+// TestFromIsRefused: another label or network, and a damaged source.
+func TestFromIsRefused(t *testing.T) {
+	path := traintest.Clicks(t, 300)
+	old := runJob(t, 1, Options{Config: traintest.ClicksConfig(t, path, "", "")})
+	other := traintest.ClicksConfig(t, path, ", kind: deepfm", "")
+	label := traintest.ClicksConfig(t, path, "", "")
+	label.Label.Positive = []string{"0"}
+	for want, c := range map[string]*config.Config{"model.kind: wide_deep → deepfm": other, "label.positive: ": label} {
+		if err := Check(context.Background(), Options{Config: c, From: old.RunDir}, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	parts, err := filepath.Glob(filepath.Join(old.RunDir, "checkpoints", "step-*", "*.wck"))
+	fatal.If(t, errors.Join(err))
+	for _, p := range parts {
+		b := read(t, p)
+		fatal.If(t, os.WriteFile(p, b[:len(b)/2], 0o644))
+	}
+	if err := refused(t, 1, Options{Config: traintest.ClicksConfig(t, path, "", ""), From: old.RunDir}); !strings.Contains(err.Error(), "from ") {
+		t.Error(err)
+	}
+}
