@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/report"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/nccl"
 	"github.com/wdlrun/wdlrun/rank"
@@ -65,7 +66,7 @@ func TestPlainErrorsLeaveTheVerdict(t *testing.T) {
 		if err != nil || x.want == "" && (len(files) != 1 || filepath.Base(files[0]) != runs.FileVerdict) {
 			t.Errorf("%q, %v", files, err)
 		}
-		fatal.If(t, os.WriteFile(filepath.Join(dir, save.FileConfig), []byte("train: {seed: 1}\n"), 0o600))
+		fatal.If(t, os.WriteFile(filepath.Join(dir, rundir.FileConfig), []byte("train: {seed: 1}\n"), 0o600))
 		if r, err := runs.Read(dir); err != nil || r.State != runs.Failed || r.Failure != out.Verdict.String() {
 			t.Errorf("%+v, %v; want the failure %q", r, err, out.Verdict)
 		}

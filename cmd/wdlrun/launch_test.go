@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/report"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // TestLikeRank0: a rank that prints no result exits with the same code as rank 0.
@@ -44,7 +45,7 @@ func TestNothingToResume(t *testing.T) {
 	}
 	run := filepath.Join(out, "20261124-010203")
 	fatal.If(t, os.Mkdir(run, 0o700))
-	fatal.If(t, os.WriteFile(filepath.Join(run, save.FileConfig), []byte("train: {seed: 1}\n"), 0o600))
+	fatal.If(t, os.WriteFile(filepath.Join(run, rundir.FileConfig), []byte("train: {seed: 1}\n"), 0o600))
 	if got, want := nothingToResume(resumeAuto, opt), "-resume auto: the newest run, "+run+", has no checkpoint: starting a new training"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

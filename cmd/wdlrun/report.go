@@ -9,13 +9,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/report"
 	"github.com/wdlrun/wdlrun/internal/runs/tensorboard"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 func reportCommand(p *program) *cli.Command {
@@ -102,7 +103,7 @@ func eventFiles(c *cli.Context, p *program, dir string) error {
 func createNextTo(path string) (*os.File, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".wdlrun-")
 	if err != nil {
-		return nil, fmt.Errorf("cannot create a file in %s: %w: choose another place", filepath.Dir(path), save.Cause(err))
+		return nil, fmt.Errorf("cannot create a file in %s: %w: choose another place", filepath.Dir(path), rundir.Cause(err))
 	}
 	return f, nil
 }

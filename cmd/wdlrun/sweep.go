@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -24,7 +26,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -152,15 +153,15 @@ func openSweep(c *cli.Context) (s *sweeping, err error) {
 	if err := s.check(c.Context, c.Int("np")); err != nil {
 		return nil, err
 	}
-	if s.dir, err = save.NewRunDir(pathOf(c, "out"), "", time.Now()); err != nil {
+	if s.dir, err = rundir.New(pathOf(c, "out"), "", time.Now()); err != nil {
 		return nil, err
 	}
-	return s, errors.Join(save.WriteFile(s.dir, sweepBase, s.base.YAML()), save.WriteFile(s.dir, sweepSpace, text), s.save())
+	return s, errors.Join(rundir.WriteFile(s.dir, sweepBase, s.base.YAML()), rundir.WriteFile(s.dir, sweepSpace, text), s.save())
 }
 
 func resumeSweep(dir string) (*sweeping, error) {
 	s := &sweeping{dir: dir}
-	b, err := regular.ReadFile(filepath.Join(dir, sweepState), save.MaxFile)
+	b, err := regular.ReadFile(filepath.Join(dir, sweepState), rundir.MaxFile)
 	if err != nil {
 		return nil, fmt.Errorf("sweep: -resume: %w; give the directory of a sweep", err)
 	}
@@ -269,7 +270,7 @@ func (s *sweeping) save() error {
 	if err != nil {
 		return err
 	}
-	if err := save.WriteFile(s.dir, sweepState, append(b, '\n')); err != nil {
+	if err := rundir.WriteFile(s.dir, sweepState, append(b, '\n')); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	return nil
@@ -277,7 +278,7 @@ func (s *sweeping) save() error {
 
 // run runs the remaining trainings, and prints the result.
 func (s *sweeping) run(c *cli.Context, p *program) error {
-	unlock, err := save.Lock(s.dir)
+	unlock, err := rundir.Lock(s.dir)
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
@@ -425,7 +426,7 @@ func (s *sweeping) writeResults() error {
 	for _, line := range s.verdict() {
 		fmt.Fprintf(&head, "# %s\n", clean(line, 1<<10))
 	}
-	return save.WriteFile(s.dir, sweepBest, append([]byte(head.String()), c.YAML()...))
+	return rundir.WriteFile(s.dir, sweepBest, append([]byte(head.String()), c.YAML()...))
 }
 
 // maxShown is the maximum number of trials in the text table.

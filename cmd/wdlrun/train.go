@@ -21,10 +21,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/model/slots"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/report"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
@@ -92,7 +92,7 @@ func (p *program) checkTrain(c *cli.Context) error {
 		return err
 	}
 	if opt.Here > 0 {
-		if err := save.CheckPlace(opt.Out, opt.Resume); err != nil {
+		if err := rundir.CheckPlace(opt.Out, opt.Resume); err != nil {
 			return err
 		}
 	}
@@ -241,7 +241,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 		opt.Job = m.World.Job
 	}
 	if opt.Job != "" && m.World.Rank == 0 && m.World.Generation > 0 && opt.Again == "" {
-		opt.Again = save.RunDirOf(opt.Out, opt.Job) // rank 0 died before the launcher received it
+		opt.Again = rundir.Of(opt.Out, opt.Job) // rank 0 died before the launcher received it
 	}
 	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
 	if line := nothingToResume(c.String("resume"), opt); line != "" && m.World.Rank == 0 {
@@ -292,7 +292,7 @@ func unusable(c *cli.Context, runDir string, err error) error {
 	case c.IsSet("config") && !c.IsSet("set"):
 		check = "wdlrun data check -config " + quotedPath(c.String("config"))
 	case runDir != "":
-		check = "wdlrun data check -config " + quotedPath(filepath.Join(runDir, save.FileConfig))
+		check = "wdlrun data check -config " + quotedPath(filepath.Join(runDir, rundir.FileConfig))
 	}
 	err = fmt.Errorf("%w; to see all such records: %s; to leave up to N of them out: train -max-bad N", err, check)
 	return &rank.PermanentError{Err: err} // a restart would read the record again
@@ -354,7 +354,7 @@ func printTrained(p *program, w io.Writer, np int, asJSON bool, result []byte) e
 	switch {
 	case !asJSON:
 		printTraining(w, r)
-		rundir(w, p.starts(np), r)
+		printRunDir(w, p.starts(np), r)
 	case r.Stopped:
 		fmt.Fprintf(w, "%s\n", withCode(result, stoppedCode, fmt.Sprintf("stopped after step %d, as asked", r.Steps)))
 	case err != nil:
@@ -525,9 +525,9 @@ func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
 	fmt.Fprintf(w, "values that %s: %s\n", why, strings.Join(all, ", "))
 }
 
-// rundir prints the files of the run directory and the next commands, which begin with
+// printRunDir prints the files of the run directory and the next commands, which begin with
 // launcher.
-func rundir(w io.Writer, launcher string, r report.Result) {
+func printRunDir(w io.Writer, launcher string, r report.Result) {
 	fmt.Fprintf(w, "\nrun directory  %s\n", r.RunDir)
 	for _, f := range r.RunFiles() {
 		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)

@@ -8,13 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/train"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // trainOptions parses all flags except -config.
@@ -62,10 +63,10 @@ func loadConfig(c *cli.Context) (*config.Config, error) {
 }
 
 // about returns the description of the training for lists of runs.
-func about(c *cli.Context) (a save.About, err error) {
+func about(c *cli.Context) (a rundir.About, err error) {
 	const longest, most = 1 << 10, 32
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	a = save.About{Version: version, Command: append([]string{"wdlrun"}, root.Args().Slice()...), Note: c.String("note")}
+	a = rundir.About{Version: version, Command: append([]string{"wdlrun"}, root.Args().Slice()...), Note: c.String("note")}
 	if len(a.Note) > longest {
 		return a, fmt.Errorf("-note: it has more than %d bytes", longest)
 	}

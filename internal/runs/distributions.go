@@ -7,9 +7,10 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // maxDistributions is the maximum number of evaluations that Distributions returns.
@@ -19,9 +20,9 @@ const maxDistributions = 256
 // many evaluations, some are left out. A line that cannot be read is added to Faults. An
 // older run has none.
 func (r *Run) Distributions() []metrics.Distributions {
-	f, err := regular.Open(filepath.Join(r.Dir, save.FileDistributions))
+	f, err := regular.Open(filepath.Join(r.Dir, rundir.FileDistributions))
 	if err != nil {
-		r.fault(save.FileDistributions, err)
+		r.fault(rundir.FileDistributions, err)
 		return nil
 	}
 	defer f.Close()
@@ -42,7 +43,7 @@ func (r *Run) Distributions() []metrics.Distributions {
 		case err == nil:
 			series.Add(d)
 		case whole && len(r.Faults) < maxDistributions:
-			r.Faults = append(r.Faults, fmt.Sprintf("%s: line %d: %v", save.FileDistributions, n, err))
+			r.Faults = append(r.Faults, fmt.Sprintf("%s: line %d: %v", rundir.FileDistributions, n, err))
 		}
 	}
 }

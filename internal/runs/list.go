@@ -17,8 +17,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // The index of a folder of runs.
@@ -60,14 +61,14 @@ type indexedRun struct {
 	Shape       int                `json:"shape"` // -1: the configuration could not be read
 	At          []int              `json:"at,omitempty"`
 	To          []string           `json:"to,omitempty"`
-	About       save.About         `json:"about"`
+	About       rundir.About       `json:"about"`
 	Failure     string             `json:"failure,omitempty"`
 	Faults      []string           `json:"faults,omitempty"`
 }
 
 // stamped are the files that determine a summary. "" is the directory, in which a failure
 // report is a new entry.
-var stamped = []string{"", save.FileConfig, save.FileMetrics, save.FileResult, save.FileRun}
+var stamped = []string{"", rundir.FileConfig, rundir.FileMetrics, rundir.FileResult, rundir.FileRun}
 
 // stampOf returns a hash of the sizes and times of the files of a run directory, 0 if dir
 // is not one, and the latest time.
@@ -83,7 +84,7 @@ func stampOf(dir string) (stamp uint64, latest time.Time) {
 		if err != nil {
 			continue
 		}
-		if i > 0 && info.Mode().IsRegular() && name != save.FileRun {
+		if i > 0 && info.Mode().IsRegular() && name != rundir.FileRun {
 			found++
 		}
 		at := info.ModTime()
@@ -227,7 +228,7 @@ func (l *listing) one(name string) listed {
 	if stamp == 0 {
 		return listed{}
 	}
-	if k := l.known[name]; k != nil && k.Stamp == stamp && !save.Locked(dir) {
+	if k := l.known[name]; k != nil && k.Stamp == stamp && !rundir.Locked(dir) {
 		return listed{k.summary(dir, l.bases), stamp}
 	}
 	r, err := Read(dir)

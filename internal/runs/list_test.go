@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // many makes a folder of enough runs for an index; their files are old.
@@ -72,7 +73,7 @@ func TestIndex(t *testing.T) {
 	b, err := os.ReadFile(path)
 	fatal.If(t, err)
 	fatal.If(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(b), `"auc":0.9`, `"auc":0.25`)), 0o644))
-	unlock, err := save.Lock(filepath.Join(dir, "run-005"))
+	unlock, err := rundir.Lock(filepath.Join(dir, "run-005"))
 	fatal.If(t, err)
 	defer unlock()
 	fatal.If(t, os.WriteFile(filepath.Join(dir, "run-006/result.json"), []byte(strings.Replace(result, "0.9", "0.95", 1)), 0o644))

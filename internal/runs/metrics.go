@@ -12,8 +12,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // Point is one line of metrics.jsonl. A missing number is NaN.
@@ -46,9 +47,9 @@ const maxLine = 1 << 20
 const maxFaults = 3
 
 func (r *Run) readMetrics() {
-	f, err := regular.Open(filepath.Join(r.Dir, save.FileMetrics))
+	f, err := regular.Open(filepath.Join(r.Dir, rundir.FileMetrics))
 	if err != nil {
-		r.fault(save.FileMetrics, err)
+		r.fault(rundir.FileMetrics, err)
 		return
 	}
 	defer f.Close()
@@ -78,12 +79,12 @@ func (r *Run) scan(from io.Reader) {
 		}
 		if why != "" && whole {
 			if faults++; faults <= maxFaults {
-				r.Faults = append(r.Faults, fmt.Sprintf("%s: line %d: %s", save.FileMetrics, n, why))
+				r.Faults = append(r.Faults, fmt.Sprintf("%s: line %d: %s", rundir.FileMetrics, n, why))
 			}
 		}
 	}
 	if faults > maxFaults {
-		r.Faults = append(r.Faults, fmt.Sprintf("%s: %d more lines cannot be read", save.FileMetrics, faults-maxFaults))
+		r.Faults = append(r.Faults, fmt.Sprintf("%s: %d more lines cannot be read", rundir.FileMetrics, faults-maxFaults))
 	}
 	r.Train, r.Valid, r.Test = series[Train].Points(), series[Valid].Points(), series[Test].Points()
 }

@@ -11,8 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // RankTimes is a line of metrics.jsonl with the times of ranks in the steps since the line
@@ -91,9 +92,9 @@ func (t *RankTimes) validate() error {
 // RankTimes reads the times of ranks in metrics.jsonl. A line that cannot be read is added
 // to Faults. An older run has none.
 func (r *Run) RankTimes() []RankTimes {
-	f, err := regular.Open(filepath.Join(r.Dir, save.FileMetrics))
+	f, err := regular.Open(filepath.Join(r.Dir, rundir.FileMetrics))
 	if err != nil {
-		r.fault(save.FileMetrics, err)
+		r.fault(rundir.FileMetrics, err)
 		return nil
 	}
 	defer f.Close()
@@ -120,7 +121,7 @@ func (r *Run) scanRanks(from io.Reader) []RankTimes {
 		if err == nil {
 			series.Add(t)
 		} else if faults++; whole && faults <= maxFaults {
-			r.Faults = append(r.Faults, fmt.Sprintf("%s: line %d: %v", save.FileMetrics, n, err))
+			r.Faults = append(r.Faults, fmt.Sprintf("%s: line %d: %v", rundir.FileMetrics, n, err))
 		}
 	}
 }

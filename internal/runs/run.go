@@ -13,9 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/text/cut"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // State is the state of a training.
@@ -58,7 +59,7 @@ type Summary struct {
 	EvaluatedOn string             // test or valid, "" without metrics of an evaluation
 	Numbers     map[string]float64 // metrics by name, see Names
 	Config      Settings
-	About       save.About
+	About       rundir.About
 	Failure     string   // the last verdict, if State is Failed
 	Faults      []string // what could not be read
 }
@@ -148,7 +149,7 @@ func Value(x *float64) float64 {
 
 // IsRun reports whether a directory looks like a run directory.
 func IsRun(dir string) bool {
-	for _, name := range []string{save.FileConfig, save.FileMetrics, save.FileResult} {
+	for _, name := range []string{rundir.FileConfig, rundir.FileMetrics, rundir.FileResult} {
 		if info, err := os.Lstat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
 			return true
 		}
@@ -163,14 +164,14 @@ func Read(dir string) (*Run, error) {
 		return nil, fmt.Errorf("runs: %w; to list the run directories in DIR: wdlrun runs DIR", err)
 	}
 	if !info.IsDir() || !IsRun(dir) {
-		return nil, fmt.Errorf("runs: %s is not a run directory: it has no %s, %s or %s; to list the run directories in DIR: wdlrun runs DIR", dir, save.FileConfig, save.FileMetrics, save.FileResult)
+		return nil, fmt.Errorf("runs: %s is not a run directory: it has no %s, %s or %s; to list the run directories in DIR: wdlrun runs DIR", dir, rundir.FileConfig, rundir.FileMetrics, rundir.FileResult)
 	}
 	r := &Run{Summary: Summary{Dir: dir, Name: filepath.Base(absolute(dir)), Seconds: math.NaN()}}
 	r.readConfig()
 	r.readAbout()
 	r.readMetrics()
 	r.readResult()
-	r.judge(save.Locked(dir))
+	r.judge(rundir.Locked(dir))
 	return r, nil
 }
 
@@ -189,21 +190,21 @@ func (r *Run) fault(name string, err error) {
 }
 
 func (r *Run) readConfig() {
-	b, err := regular.ReadFile(filepath.Join(r.Dir, save.FileConfig), maxConfig)
+	b, err := regular.ReadFile(filepath.Join(r.Dir, rundir.FileConfig), maxConfig)
 	if err == nil {
 		r.Config, err = ParseSettings(b)
 	}
-	r.fault(save.FileConfig, err)
+	r.fault(rundir.FileConfig, err)
 }
 
 func (r *Run) readAbout() {
-	b, err := regular.ReadFile(filepath.Join(r.Dir, save.FileRun), maxConfig)
+	b, err := regular.ReadFile(filepath.Join(r.Dir, rundir.FileRun), maxConfig)
 	if err == nil {
 		if err = json.Unmarshal(b, &r.About); err != nil {
-			r.About = save.About{}
+			r.About = rundir.About{}
 		}
 	}
-	r.fault(save.FileRun, err)
+	r.fault(rundir.FileRun, err)
 	r.About.Note = short(r.About.Note)
 	r.About.Tags = r.About.Tags[:min(len(r.About.Tags), maxTags)]
 	for i := range r.About.Tags {
@@ -215,7 +216,7 @@ func (r *Run) readAbout() {
 func short(text string) string { return cut.To(maxText, text) }
 
 func (r *Run) readResult() {
-	b, err := regular.ReadFile(filepath.Join(r.Dir, save.FileResult), maxResult)
+	b, err := regular.ReadFile(filepath.Join(r.Dir, rundir.FileResult), maxResult)
 	if err == nil {
 		var res Result
 		if err = json.Unmarshal(b, &res); err == nil {
@@ -223,7 +224,7 @@ func (r *Run) readResult() {
 			r.Result = &res
 		}
 	}
-	r.fault(save.FileResult, err)
+	r.fault(rundir.FileResult, err)
 }
 
 // cut cuts long texts of a result.

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // folder writes files to a temporary folder and returns it.
@@ -47,7 +48,7 @@ func TestStates(t *testing.T) {
 		"g/config.yaml": yamlA, "g/metrics.jsonl": strings.ReplaceAll(lines, `"step":20`, `"step":40`), "g/result.json": result,
 		"h/notes.txt": "no run", ".i/config.yaml": yamlA,
 	})
-	unlock, err := save.Lock(filepath.Join(dir, "e"))
+	unlock, err := rundir.Lock(filepath.Join(dir, "e"))
 	fatal.If(t, err)
 	defer unlock()
 	all := list(t, dir)

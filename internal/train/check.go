@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
@@ -19,7 +21,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/train/input"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
@@ -44,7 +45,7 @@ func CheckTiers(o Options) error {
 		}
 		try, err := os.MkdirTemp(t.Tier.Dir, ".wdlrun-")
 		if err != nil {
-			faults = append(faults, fmt.Errorf("tables[%d].tier.dir: cannot create a file in %s: %w: it must be a folder that is there, on a fast disk of each host of ranks", i, t.Tier.Dir, save.Cause(err)))
+			faults = append(faults, fmt.Errorf("tables[%d].tier.dir: cannot create a file in %s: %w: it must be a folder that is there, on a fast disk of each host of ranks", i, t.Tier.Dir, rundir.Cause(err)))
 			continue
 		}
 		os.Remove(try)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/model/copies"
@@ -47,7 +49,7 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	}
 	if d.opt.Resume != "" {
 		if from, err = d.choose(ctx); err != nil {
-			return b, save.ResumeHint(err, d.opt.Resume)
+			return b, rundir.ResumeHint(err, d.opt.Resume)
 		}
 		if d.from = from; from != nil {
 			b.From = from.Dir()
@@ -96,7 +98,7 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 	if b.RunDir, err = d.place(from); err != nil {
 		return err
 	}
-	if d.unlock, err = save.Lock(b.RunDir); err != nil {
+	if d.unlock, err = rundir.Lock(b.RunDir); err != nil {
 		return err
 	}
 	if len(changed) > 0 {
@@ -112,7 +114,7 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 	for _, r := range removed {
 		d.opt.Warn(fmt.Sprintf("%s was removed: %s", checkpoint.Rest(r), r))
 	}
-	if _, err := os.Stat(filepath.Join(b.RunDir, save.FileConfig)); from == nil || err != nil {
+	if _, err := os.Stat(filepath.Join(b.RunDir, rundir.FileConfig)); from == nil || err != nil {
 		if err := keepConfig(b.RunDir, c); err != nil {
 			return err
 		}
@@ -125,8 +127,8 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 		if b.Source != "" {
 			about.From = b.Source
 		}
-		if err := save.WriteAbout(b.RunDir, about); err != nil {
-			d.opt.Warn(fmt.Sprintf("%s is not written: %v", save.FileRun, err))
+		if err := rundir.WriteAbout(b.RunDir, about); err != nil {
+			d.opt.Warn(fmt.Sprintf("%s is not written: %v", rundir.FileRun, err))
 		}
 	}
 	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
@@ -138,7 +140,7 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 // warnOfLeftOut warns if a job with data.hosts: each, which restarts without a checkpoint, lacks
 // hosts of its earlier generation: it trains on the files of the remaining hosts only.
 func (d *decision) warnOfLeftOut(runDir string) {
-	was, err := save.ReadAbout(runDir)
+	was, err := rundir.ReadAbout(runDir)
 	left := slices.DeleteFunc(was.Hosts, func(h string) bool { return slices.Contains(d.opt.Hosts, h) })
 	slices.Sort(left)
 	names := "host " + strings.Join(slices.Compact(left), " and ")
@@ -164,7 +166,7 @@ func (d *decision) place(from *checkpoint.Checkpoint) (string, error) {
 			return filepath.Dir(root), nil
 		}
 	}
-	return save.NewRunDir(d.opt.Out, d.opt.Job, time.Now())
+	return rundir.New(d.opt.Out, d.opt.Job, time.Now())
 }
 
 // choose opens the checkpoint to resume from. Unless Check has just done so, it reads every
@@ -248,7 +250,7 @@ func (d *decision) openFaults(runDir string) (s injected, err error) {
 	}
 	s = injected{Ranks: d.size}
 	if len(d.opt.Chaos) > 0 {
-		err = save.WriteFileMode(runDir, save.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", s.Ranks)) // the file is used as a lock
+		err = rundir.WriteFileMode(runDir, rundir.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", s.Ranks)) // the file is used as a lock
 		return s, err
 	}
 	return s, nil
@@ -274,7 +276,7 @@ type brief struct {
 // keepConfig writes the configuration to the run directory. A training that resumes in its
 // own run directory calls it once it is known that at least one step is left.
 func keepConfig(runDir string, c *config.Config) error {
-	if err := save.WriteFile(runDir, save.FileConfig, c.YAML()); err != nil {
+	if err := rundir.WriteFile(runDir, rundir.FileConfig, c.YAML()); err != nil {
 		return fmt.Errorf("run directory: %w; free some space, or choose another place with -out", err)
 	}
 	return nil

@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/train/chaos"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -56,8 +57,8 @@ func InjectedFaults(runDir string) ([]chaos.Fault, error) {
 }
 
 func readFaults(dir string) (s injected, been []chaos.Fault, err error) {
-	path := filepath.Join(dir, save.FileChaos)
-	b, err := regular.ReadFile(path, save.MaxFile)
+	path := filepath.Join(dir, rundir.FileChaos)
+	b, err := regular.ReadFile(path, rundir.MaxFile)
 	if err != nil {
 		return s, nil, err
 	}
@@ -82,12 +83,12 @@ func readFaults(dir string) (s injected, been []chaos.Fault, err error) {
 // addInjected records in a run directory that a fault happens, unless another rank has done
 // so: a cut link is recorded by both of its ends.
 func addInjected(dir string, n int, f chaos.Fault) (err error) {
-	file, err := regular.OpenFile(filepath.Join(dir, save.FileChaos), os.O_APPEND|os.O_RDWR, 0)
+	file, err := regular.OpenFile(filepath.Join(dir, rundir.FileChaos), os.O_APPEND|os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	save.WaitAlone(file)
+	rundir.WaitAlone(file)
 	if s, err := readInjected(dir); err == nil && slices.Contains(s.Been, n) {
 		return nil
 	}

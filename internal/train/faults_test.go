@@ -6,9 +6,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/train/chaos"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // TestOneLineAFault: a fault that affects several ranks is recorded once.
@@ -16,7 +17,7 @@ func TestOneLineAFault(t *testing.T) {
 	dir := t.TempDir()
 	faults, err := chaos.Parse("kill:1@step5,cut:0-1@step7,diskfull@step9")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, save.FileChaos), []byte("ranks 8\n"), 0o600)
+		err = os.WriteFile(filepath.Join(dir, rundir.FileChaos), []byte("ranks 8\n"), 0o600)
 	}
 	fatal.If(t, err)
 	var ranks sync.WaitGroup

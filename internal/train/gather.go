@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/train/save"
@@ -48,7 +50,7 @@ func (j *Job) gatherHere(ctx context.Context) (res Gathered, err error) {
 	}
 	c, err := d.choose(ctx)
 	if err != nil {
-		return res, permanent(save.ResumeHint(err, j.opt.Resume))
+		return res, permanent(rundir.ResumeHint(err, j.opt.Resume))
 	}
 	res.Checkpoint, res.Step = c.Dir(), c.Step()
 	all := []*checkpoint.Checkpoint{c}

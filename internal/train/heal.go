@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -228,7 +230,7 @@ func (h *healing) takeOver(b knowledge) (err error) {
 		return err
 	}
 	if h.comm.Rank() == 0 {
-		if h.unlock, err = save.Lock(b.Brief.RunDir); err != nil {
+		if h.unlock, err = rundir.Lock(b.Brief.RunDir); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/train/traintest"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
@@ -23,7 +25,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 	"github.com/wdlrun/wdlrun/internal/train/chaos"
 	"github.com/wdlrun/wdlrun/internal/train/report"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -130,7 +131,7 @@ func TestWorldSizesAgree(t *testing.T) {
 // lines returns the lines of an event in metrics.jsonl.
 func lines(t testing.TB, runDir, event string) (all []report.Line) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(runDir, save.FileMetrics))
+	f, err := os.Open(filepath.Join(runDir, rundir.FileMetrics))
 	fatal.If(t, err)
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
@@ -400,7 +401,7 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 // which to start again.
 func TestResumeOfAnUnsavedRun(t *testing.T) {
 	dir := t.TempDir()
-	config := filepath.Join(dir, save.FileConfig)
+	config := filepath.Join(dir, rundir.FileConfig)
 	fatal.If(t, os.WriteFile(config, nil, 0o666))
 	want := "resume: " + dir + " has no checkpoint: its training ended before the first; start it again with -config " + config
 	for range 2 {
@@ -489,7 +490,7 @@ func TestLostTimeline(t *testing.T) {
 	fatal.If(t, os.Remove(taken))
 	fatal.If(t, os.MkdirAll(filepath.Join(taken, "not empty"), 0o755))
 	got := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=4"}})
-	if len(whole.Lost) > 0 || !slices.Equal(got.Lost, []string{save.FileTraces}) {
-		t.Errorf("lost: %q, before %q; want %q", got.Lost, whole.Lost, save.FileTraces)
+	if len(whole.Lost) > 0 || !slices.Equal(got.Lost, []string{rundir.FileTraces}) {
+		t.Errorf("lost: %q, before %q; want %q", got.Lost, whole.Lost, rundir.FileTraces)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/model/step"
@@ -32,15 +34,15 @@ type Options struct {
 	Replay    string         // run directory whose steps are repeated with the microbatches that counted in them
 	Tolerance step.Tolerance // treatment of slow ranks
 	Peers
-	Chaos   chaos.Spec  // injected faults; train.seed is the seed of random ones
-	Survey  string      // folder of surveys shared by trainings of the same data; "": none
-	Here    int         // number of ranks on this machine, for Check
-	Devices Devices     // GPUs of this machine; nil: the build does not support GPUs
-	OnGPU   []string    // given flags that only affect GPUs
-	Kill    func()      // ends this process at once, for Chaos; nil: kill faults are rejected
-	Board   *live.Board // dashboard of the job, on rank 0; may be nil
-	Events  bool        // rank 0 writes event files of TensorBoard into the run directory
-	About   save.About  // written to the run directory, with Hosts, unless its version is empty
+	Chaos   chaos.Spec   // injected faults; train.seed is the seed of random ones
+	Survey  string       // folder of surveys shared by trainings of the same data; "": none
+	Here    int          // number of ranks on this machine, for Check
+	Devices Devices      // GPUs of this machine; nil: the build does not support GPUs
+	OnGPU   []string     // given flags that only affect GPUs
+	Kill    func()       // ends this process at once, for Chaos; nil: kill faults are rejected
+	Board   *live.Board  // dashboard of the job, on rank 0; may be nil
+	Events  bool         // rank 0 writes event files of TensorBoard into the run directory
+	About   rundir.About // written to the run directory, with Hosts, unless its version is empty
 
 	Replicas int // ranks that hold each shard; 0 and 1: only its owner. It must be the same on all ranks
 }
@@ -52,7 +54,7 @@ func (o Options) from(accept ...func(*checkpoint.Checkpoint) error) (*checkpoint
 	}
 	c, _, err := checkpoint.Resolve(o.Resume, accept...)
 	if err != nil {
-		return nil, save.ResumeHint(err, o.Resume)
+		return nil, rundir.ResumeHint(err, o.Resume)
 	}
 	return c, nil
 }

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/internal/train/traintest"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -97,7 +98,7 @@ func TestNextDay(t *testing.T) {
 // step.
 func rateAfter(t testing.TB, runDir string, step int64) float64 {
 	t.Helper()
-	for line := range strings.Lines(string(read(t, filepath.Join(runDir, save.FileMetrics)))) {
+	for line := range strings.Lines(string(read(t, filepath.Join(runDir, rundir.FileMetrics)))) {
 		var at int64
 		var rate float64
 		if i := strings.Index(line, `"step":`); i >= 0 && strings.Contains(line, `"event":"train"`) {
@@ -141,11 +142,11 @@ func TestNothingToTrain(t *testing.T) {
 			t.Errorf("restarted: %+v", res)
 		}
 	}
-	fatal.If(t, os.Remove(filepath.Join(ended.RunDir, save.FileResult)))
+	fatal.If(t, os.Remove(filepath.Join(ended.RunDir, rundir.FileResult)))
 	if res := runJob(t, 2, Options{Resume: ended.RunDir}); res.NewSamples != 0 || *res.ValidAUC != *ended.ValidAUC {
 		t.Errorf("without a result: %+v", res)
 	}
-	if len(read(t, filepath.Join(ended.RunDir, save.FileResult))) == 0 {
+	if len(read(t, filepath.Join(ended.RunDir, rundir.FileResult))) == 0 {
 		t.Error("the result is not there")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/model/slots"
 	"github.com/wdlrun/wdlrun/internal/text/pattern"
@@ -18,7 +20,7 @@ func (o *Options) replay(size int) error {
 	all, err := save.ReadModes(o.Replay)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("replay: %s is not a run of steps that can leave microbatches out: %w; repeat other runs with: train -config %s",
-			o.Replay, err, filepath.Join(o.Replay, save.FileConfig))
+			o.Replay, err, filepath.Join(o.Replay, rundir.FileConfig))
 	}
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
@@ -31,10 +33,10 @@ func (o *Options) replay(size int) error {
 		return fmt.Errorf("replay: %s ran on %d ranks, here are %d: microbatches would be others; use -np %d", o.Replay, m.WorldSize, size, m.WorldSize)
 	}
 	if o.Tolerance.Mode, err = slots.ParseMode(m.Mode); err != nil {
-		return fmt.Errorf("replay: %s: %w", filepath.Join(o.Replay, save.FileMode), err)
+		return fmt.Errorf("replay: %s: %w", filepath.Join(o.Replay, rundir.FileMode), err)
 	}
 	o.Tolerance.Backup, o.Tolerance.Auto = m.Backup, m.Auto
-	o.Config, err = config.Load(filepath.Join(o.Replay, save.FileConfig))
+	o.Config, err = config.Load(filepath.Join(o.Replay, rundir.FileConfig))
 	return err
 }
 

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/train/traintest"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 	"github.com/wdlrun/wdlrun/internal/train/report"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -70,7 +71,7 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 	everyday(t)
 	t.Parallel()
 	whole := runJob(t, 2, Options{Config: traintest.ClicksConfig(t, traintest.Clicks(t, 1500), "", "")})
-	names := []string{save.FileConfig, save.FileResult, "trace-0000.json", "trace-0001.json"}
+	names := []string{rundir.FileConfig, rundir.FileResult, "trace-0000.json", "trace-0001.json"}
 	files := func() (all []byte) {
 		for _, n := range names {
 			all = append(all, read(t, filepath.Join(whole.RunDir, n))...)
@@ -147,13 +148,13 @@ func TestStreamHasNoPlan(t *testing.T) {
 // a checkpoint.
 func TestPlaceInUse(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := save.Lock(dir)
+	unlock, err := rundir.Lock(dir)
 	fatal.If(t, err)
-	if err := save.CheckPlace("", dir); err == nil || !strings.Contains(err.Error(), "is in use by another training") {
+	if err := rundir.CheckPlace("", dir); err == nil || !strings.Contains(err.Error(), "is in use by another training") {
 		t.Errorf("while it is in use: %v", err)
 	}
 	unlock()
-	if err := save.CheckPlace("", dir); err != nil {
+	if err := rundir.CheckPlace("", dir); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 }

@@ -8,13 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/train/traintest"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -24,7 +25,7 @@ func TestARunDirectoryThatVanishes(t *testing.T) {
 	c := config.Default()
 	c.Train.Epochs = 4
 	undisturbed := runJob(t, 1, Options{Config: c})
-	b, err := os.ReadFile(filepath.Join(undisturbed.RunDir, save.FileMetrics))
+	b, err := os.ReadFile(filepath.Join(undisturbed.RunDir, rundir.FileMetrics))
 	fatal.If(t, err)
 	want := strings.Count(string(b), `"event":"train"`)
 	for name, vanish := range map[string]func(dir string) error{
@@ -52,11 +53,11 @@ func TestARunDirectoryThatVanishes(t *testing.T) {
 			if n := len(warned); n == 0 || !strings.Contains(warned[0], "deleted or moved while the training ran") {
 				t.Errorf("warnings %q", warned)
 			}
-			b, err := os.ReadFile(filepath.Join(res.RunDir, save.FileMetrics))
+			b, err := os.ReadFile(filepath.Join(res.RunDir, rundir.FileMetrics))
 			if n := strings.Count(string(b), `"event":"train"`); err != nil || n != want {
 				t.Errorf("%d lines of metrics, want %d, error %v", n, want, err)
 			}
-			if _, err := config.Load(filepath.Join(res.RunDir, save.FileConfig)); err != nil {
+			if _, err := config.Load(filepath.Join(res.RunDir, rundir.FileConfig)); err != nil {
 				t.Error(err)
 			}
 			if ck, _, err := checkpoint.Latest(filepath.Join(res.RunDir, checkpoint.Folder)); err != nil || ck.Step() != res.Steps {

@@ -15,9 +15,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/internal/train/traintest"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -114,7 +114,7 @@ func TestFromNextDay(t *testing.T) {
 	if second.RunDir == first.RunDir || second.NewSamples != 120 || second.Steps <= second.Since || second.Since == 0 {
 		t.Errorf("%+v", second)
 	}
-	about, err := save.ReadAbout(second.RunDir)
+	about, err := rundir.ReadAbout(second.RunDir)
 	if all := strings.Join(said(), "\n"); err != nil || !strings.Contains(all, about.From) || about.From == "" || !strings.Contains(all, "u: kept, 6 values and 1 new") && !strings.Contains(all, "u: kept, 5 values and 1 new") {
 		t.Errorf("%v, from %q; said %s", err, about.From, all)
 	}

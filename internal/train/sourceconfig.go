@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
@@ -14,7 +15,7 @@ import (
 func sourceConfig(path string) (*config.Config, error) {
 	c, _, err := checkpoint.Resolve(path, checkConfig)
 	if err != nil {
-		return nil, fmt.Errorf("from: %w", save.ResumeHint(err, path))
+		return nil, fmt.Errorf("from: %w", rundir.ResumeHint(err, path))
 	}
 	return save.ReadConfig(c)
 }

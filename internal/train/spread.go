@@ -9,9 +9,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -135,7 +136,7 @@ func (r *run) split(token string) error {
 	if r.comm.Rank() > 0 && r.volumes.Leads() {
 		var err error
 		if r.unlock == nil { // after the loss of a rank, this one may hold it
-			if r.unlock, err = save.Lock(r.runDir); err != nil {
+			if r.unlock, err = rundir.Lock(r.runDir); err != nil {
 				return err
 			}
 		}
@@ -175,7 +176,7 @@ func (r abroad) mergeFaults(before injected, given bool) (injected, error) {
 	}
 	own, err := readInjected(r.runDir)
 	if err != nil && r.volumes.Leads() {
-		err = save.WriteFileMode(r.runDir, save.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", before.Ranks)) // the file is used as a lock
+		err = rundir.WriteFileMode(r.runDir, rundir.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", before.Ranks)) // the file is used as a lock
 		if err != nil && !os.IsExist(err) {
 			return before, err
 		}

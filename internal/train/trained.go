@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 )
@@ -27,7 +29,7 @@ func OpenTrained(ctx context.Context, path string, warn func(line string)) (t Tr
 		warn(fmt.Sprintf("checkpoint rejected: %v", r))
 	}
 	if err != nil {
-		return t, save.ResumeHint(err, path)
+		return t, rundir.ResumeHint(err, path)
 	}
 	t.Checkpoint, t.Last = c, c.Step()
 	if filepath.Clean(path) != filepath.Clean(c.Dir()) {

@@ -7,13 +7,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/runs"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // maxRanks is the maximum number of ranks that get a folder.
@@ -46,7 +47,7 @@ func New(dir string, now time.Time, first int64) *Writer {
 // hyperparameters. It returns their paths. Files of the same run are replaced.
 func Write(dir string, r *runs.Run, keys []string) (paths []string, err error) {
 	w := &Writer{dir: filepath.Join(dir, r.Name), began: r.Began, replace: true, files: map[string]*file{}}
-	if b, err := regular.ReadFile(filepath.Join(r.Dir, save.FileConfig), config.MaxBytes); err == nil {
+	if b, err := regular.ReadFile(filepath.Join(r.Dir, rundir.FileConfig), config.MaxBytes); err == nil {
 		w.Model(b)
 	}
 	err = w.follow(r, keys)
@@ -95,7 +96,7 @@ func (w *Writer) follow(r *runs.Run, keys []string) error {
 // Model sets the configuration of the training, whose model TensorBoard draws as a graph. A
 // configuration that cannot be parsed gives none.
 func (w *Writer) Model(yaml []byte) {
-	if c, err := config.ParseSaved(save.FileConfig, yaml); err == nil {
+	if c, err := config.ParseSaved(rundir.FileConfig, yaml); err == nil {
 		c.Fill()
 		w.graph = graphOf(c)
 	}

@@ -5,10 +5,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/tensorboard"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // events writes what metrics.jsonl and distributions.jsonl get as event files of
@@ -23,7 +24,7 @@ type events struct {
 // configuration.
 func openEvents(dir string, yaml []byte, step int64, warn func(string)) *events {
 	now := time.Now()
-	e := &events{to: tensorboard.New(filepath.Join(dir, save.FolderEvents), now, step+1), warn: warn}
+	e := &events{to: tensorboard.New(filepath.Join(dir, rundir.FolderEvents), now, step+1), warn: warn}
 	e.to.Model(yaml)
 	settings, err := runs.ParseSettings(yaml)
 	if err == nil {

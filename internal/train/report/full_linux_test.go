@@ -7,8 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // TestMetricsAfterAFullDisk: lines that find no space are missing, and none is cut short. Later
@@ -29,7 +30,7 @@ func TestMetricsAfterAFullDisk(t *testing.T) {
 	fatal.If(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
 	m.write([]byte(`{"step":4}`))
 	m.write([]byte(`{"step":5}`))
-	b, err := os.ReadFile(filepath.Join(dir, save.FileMetrics))
+	b, err := os.ReadFile(filepath.Join(dir, rundir.FileMetrics))
 	fatal.If(t, err)
 	if want := "{\"step\":1}\n{\"step\":4}\n{\"step\":5}\n"; string(b) != want {
 		t.Errorf("%q, want %q", b, want)

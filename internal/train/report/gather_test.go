@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -38,7 +39,7 @@ func TestLinesAboutRanks(t *testing.T) {
 		at(120, 9*time.Second, true)
 		at(120, 9*time.Second, true)
 		r.Close()
-		b, err := os.ReadFile(filepath.Join(dir, save.FileMetrics))
+		b, err := os.ReadFile(filepath.Join(dir, rundir.FileMetrics))
 		lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 		if err != nil || len(lines) != len(c.want) {
 			t.Fatalf("%q, %v", lines, err)

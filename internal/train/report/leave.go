@@ -9,9 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -60,12 +61,12 @@ func (r *Reporter) Leave(res *Result, far []int) error {
 		return err
 	}
 	if lost[0] > 0 {
-		res.Lost = append(res.Lost, save.FileTraces)
+		res.Lost = append(res.Lost, rundir.FileTraces)
 	}
 	res.Events = r.events.writes()
 	r.events.end(true)
 	if r.comm.Rank() == 0 && (trained || !Ended(r.dir, res.Steps)) && !r.keep(res) {
-		res.Lost = append(res.Lost, save.FileResult)
+		res.Lost = append(res.Lost, rundir.FileResult)
 	}
 	return nil
 }
@@ -106,7 +107,7 @@ func (r *Reporter) collect(far []int, wrote bool) (ok bool, err error) {
 			if len(b) == 0 {
 				continue
 			}
-			if err := save.WriteFile(r.dir, timeline(rank), b); err != nil {
+			if err := rundir.WriteFile(r.dir, timeline(rank), b); err != nil {
 				r.warn(fmt.Sprintf("the timeline of rank %d is only on its host: %v", rank, err))
 				ok = false
 			}
@@ -129,13 +130,13 @@ func (r *Reporter) WriteTimeline(last int) error {
 	if of.Rank < len(r.slow.hosts) {
 		of.Host = r.slow.hosts[of.Rank]
 	}
-	return save.WriteFileBy(r.dir, timeline(r.comm.Rank()), 0o644, func(w io.Writer) error { return r.rec.WriteChrome(w, of) })
+	return rundir.WriteFileBy(r.dir, timeline(r.comm.Rank()), 0o644, func(w io.Writer) error { return r.rec.WriteChrome(w, of) })
 }
 
 // Ended reports whether a run directory has the result of a training that ended with the given
 // number of steps. That result has more content than one of a job without steps.
 func Ended(runDir string, steps int64) bool {
-	b, err := regular.ReadFile(filepath.Join(runDir, save.FileResult), save.MaxFile)
+	b, err := regular.ReadFile(filepath.Join(runDir, rundir.FileResult), rundir.MaxFile)
 	var was Result
 	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == steps && !was.Stopped
 }
@@ -144,7 +145,7 @@ func Ended(runDir string, steps int64) bool {
 func (r *Reporter) keep(res *Result) bool {
 	b, err := json.MarshalIndent(res, "", "  ")
 	if err == nil {
-		err = save.WriteFile(r.dir, save.FileResult, append(b, '\n'))
+		err = rundir.WriteFile(r.dir, rundir.FileResult, append(b, '\n'))
 	}
 	if err != nil {
 		r.warn(fmt.Sprintf("the result is not kept: %v", err))

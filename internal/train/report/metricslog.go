@@ -10,10 +10,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
 // Line is one line of metrics.jsonl; Write sets its time. See also runs.RankTimes.
@@ -43,9 +44,9 @@ type metricsLog struct {
 }
 
 // openMetrics opens the file and removes the lines of steps that a resumed training repeats.
-// config is the content of save.FileConfig in the run directory.
+// config is the content of rundir.FileConfig in the run directory.
 func openMetrics(dir string, config []byte, step int64, warn func(string)) *metricsLog {
-	path := filepath.Join(dir, save.FileMetrics)
+	path := filepath.Join(dir, rundir.FileMetrics)
 	if err := dropLater(path, step); err != nil {
 		warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", path, step, err))
 	}
@@ -79,24 +80,24 @@ func (m *metricsLog) again() error {
 	if err := os.MkdirAll(m.dir, 0o755); err != nil {
 		return err
 	}
-	if err := save.WriteFile(m.dir, save.FileConfig, m.config); err != nil {
+	if err := rundir.WriteFile(m.dir, rundir.FileConfig, m.config); err != nil {
 		return err
 	}
-	before, err := io.ReadAll(io.NewSectionReader(m.file, 0, save.MaxFile))
+	before, err := io.ReadAll(io.NewSectionReader(m.file, 0, rundir.MaxFile))
 	if err != nil {
 		return err
 	}
-	if err := save.WriteFile(m.dir, save.FileMetrics, before); err != nil {
+	if err := rundir.WriteFile(m.dir, rundir.FileMetrics, before); err != nil {
 		return err
 	}
-	f, err := regular.OpenFile(filepath.Join(m.dir, save.FileMetrics), os.O_APPEND|os.O_RDWR, 0)
+	f, err := regular.OpenFile(filepath.Join(m.dir, rundir.FileMetrics), os.O_APPEND|os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	m.file.Close()
 	m.file = f
 	m.unlock()
-	if m.unlock, err = save.Lock(m.dir); err != nil {
+	if m.unlock, err = rundir.Lock(m.dir); err != nil {
 		m.unlock = func() {}
 		return err
 	}

@@ -8,12 +8,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/runs/live"
-	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -67,8 +68,8 @@ func (r *Reporter) Open(dir string, yaml []byte, hosts []string, step int64, fir
 	r.dir = dir
 	if r.comm.Rank() == 0 {
 		r.log = openMetrics(dir, yaml, step, r.warn)
-		if err := dropLater(filepath.Join(dir, save.FileDistributions), step); err != nil {
-			r.warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", save.FileDistributions, step, err))
+		if err := dropLater(filepath.Join(dir, rundir.FileDistributions), step); err != nil {
+			r.warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", rundir.FileDistributions, step, err))
 		}
 		if r.follows {
 			r.events = openEvents(dir, yaml, step, r.warn)
@@ -159,7 +160,7 @@ func (r *Reporter) Keep(d *metrics.Distributions) {
 	}
 	line, err := json.Marshal(d)
 	if err == nil {
-		err = appendTo(filepath.Join(r.dir, save.FileDistributions), append(line, '\n'))
+		err = appendTo(filepath.Join(r.dir, rundir.FileDistributions), append(line, '\n'))
 	}
 	if err != nil {
 		r.spreadLost = true

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
@@ -101,13 +103,13 @@ type RunFile struct{ Name, What string }
 // RunFiles lists the files that a finished job writes to its run directory.
 func (r Result) RunFiles() []RunFile {
 	files := []RunFile{
-		{save.FileConfig, "the configuration in effect"},
-		{save.FileMetrics, "loss, speed and evaluations, one JSON object per line"},
-		{save.FileResult, "the result"},
-		{save.FileTraces, "timeline of each rank, for ui.perfetto.dev"},
+		{rundir.FileConfig, "the configuration in effect"},
+		{rundir.FileMetrics, "loss, speed and evaluations, one JSON object per line"},
+		{rundir.FileResult, "the result"},
+		{rundir.FileTraces, "timeline of each rank, for ui.perfetto.dev"},
 	}
 	if r.Events {
-		files = append(files, RunFile{save.FolderEvents + "/", "event files: tensorboard --logdir " + filepath.Join(r.RunDir, save.FolderEvents)})
+		files = append(files, RunFile{rundir.FolderEvents + "/", "event files: tensorboard --logdir " + filepath.Join(r.RunDir, rundir.FolderEvents)})
 	}
 	switch {
 	case r.Checkpoint != "":
@@ -116,7 +118,7 @@ func (r Result) RunFiles() []RunFile {
 		files = append(files, RunFile{checkpoint.Folder + "/", "up to " + filepath.Base(r.LastCheckpoint) + ", to resume from"})
 	}
 	return slices.DeleteFunc(files, func(f RunFile) bool {
-		return slices.Contains(r.Lost, f.Name) || r.NoTimeline && f.Name == save.FileTraces
+		return slices.Contains(r.Lost, f.Name) || r.NoTimeline && f.Name == rundir.FileTraces
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/slots"
 	"github.com/wdlrun/wdlrun/internal/model/step"
@@ -29,10 +31,10 @@ type CommitLog struct {
 // after that record.
 func OpenCommits(dir string, from slots.Record, warn func(string)) *CommitLog {
 	l := &CommitLog{warn: warn}
-	path := filepath.Join(dir, FileCommits)
+	path := filepath.Join(dir, rundir.FileCommits)
 	var b []byte
 	b, l.before = commitsUntil(path, from)
-	err := WriteFile(dir, FileCommits, b)
+	err := rundir.WriteFile(dir, rundir.FileCommits, b)
 	if err == nil {
 		l.file, err = regular.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	}
@@ -47,7 +49,7 @@ func OpenCommits(dir string, from slots.Record, warn func(string)) *CommitLog {
 // log has the queue of the old epoch, from the queue of the new one.
 func commitsUntil(path string, from slots.Record) (b []byte, last slots.Record) {
 	fresh := slots.AppendLogHeader(nil, from)
-	old, err := regular.ReadFile(path, MaxFile)
+	old, err := regular.ReadFile(path, rundir.MaxFile)
 	if err != nil {
 		return fresh, from // there is no log
 	}
@@ -132,7 +134,7 @@ func (l *CommitLog) Describe(dir string, m Mode) {
 	}
 	b, err := json.Marshal(all)
 	if err == nil {
-		err = WriteFile(dir, FileMode, append(b, '\n'))
+		err = rundir.WriteFile(dir, rundir.FileMode, append(b, '\n'))
 	}
 	if err != nil {
 		l.warn(fmt.Sprintf("the mode is not kept, the training cannot be replayed: %v", err))
@@ -141,8 +143,8 @@ func (l *CommitLog) Describe(dir string, m Mode) {
 
 // ReadModes returns the modes of a run, at least one.
 func ReadModes(dir string) (all []Mode, err error) {
-	path := filepath.Join(dir, FileMode)
-	b, err := regular.ReadFile(path, MaxFile)
+	path := filepath.Join(dir, rundir.FileMode)
+	b, err := regular.ReadFile(path, rundir.MaxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +159,7 @@ func ReadModes(dir string) (all []Mode, err error) {
 
 // ReadCommits returns the log of a run.
 func ReadCommits(dir string) (records []slots.Record, err error) {
-	f, err := regular.Open(filepath.Join(dir, FileCommits))
+	f, err := regular.Open(filepath.Join(dir, rundir.FileCommits))
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}

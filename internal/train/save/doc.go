@@ -1,7 +1,6 @@
-// Package save keeps a training on disk: the run directory and its lock, the checkpoints
-// of the training, and the log of the microbatches that counted.
+// Package save keeps a training in its run directory: the checkpoints of the training, and the
+// log of the microbatches that counted.
 //
-//	run directory   NewRunDir, RunDirOf, CheckPlace, Lock, WriteFile
 //	sections        sections of a checkpoint without parameters
 //	contents        Contents, the sections of a chain of checkpoints
 //	pruning         Prune

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/model/slots"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
@@ -28,11 +30,11 @@ func TestNoLinkOfARunDirectoryIsFollowed(t *testing.T) {
 			t.Errorf("%s: the file that the link leads to holds %q, %v", what, b, err)
 		}
 	}
-	for _, name := range []string{FileConfig, FileResult, FileMetrics, FileMode, FileChaos, FileRun} {
+	for _, name := range []string{rundir.FileConfig, rundir.FileResult, rundir.FileMetrics, rundir.FileMode, rundir.FileChaos, rundir.FileRun} {
 		for _, to := range []string{diary, filepath.Join(filepath.Dir(diary), "gone"), dir} {
 			fatal.If(t, os.Symlink(to, filepath.Join(dir, name)))
 			fatal.If(t, os.Symlink(to, filepath.Join(dir, "."+name)))
-			fatal.If(t, WriteFile(dir, name, []byte("new")))
+			fatal.If(t, rundir.WriteFile(dir, name, []byte("new")))
 			info, err := os.Lstat(filepath.Join(dir, name))
 			fatal.If(t, err)
 			if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != "new" || !info.Mode().IsRegular() {
@@ -45,10 +47,10 @@ func TestNoLinkOfARunDirectoryIsFollowed(t *testing.T) {
 			fatal.If(t, os.Remove(filepath.Join(dir, name)))
 		}
 	}
-	fatal.If(t, os.Symlink(diary, filepath.Join(dir, FileCommits)))
+	fatal.If(t, os.Symlink(diary, filepath.Join(dir, rundir.FileCommits)))
 	OpenCommits(dir, slots.Record{}, func(line string) { t.Error(line) }).Close()
-	intact(FileCommits)
-	lock := filepath.Join(dir, fileLock)
+	intact(rundir.FileCommits)
+	lock := filepath.Join(dir, ".lock")
 	for what, make := range map[string]func() error{
 		"a symbolic link": func() error { return os.Symlink(diary, lock) },
 		"2 names":         func() error { return os.Link(diary, lock) },
@@ -56,7 +58,7 @@ func TestNoLinkOfARunDirectoryIsFollowed(t *testing.T) {
 		"a directory":     func() error { return os.Mkdir(lock, 0o777) },
 	} {
 		fatal.If(t, make())
-		if _, err := Lock(dir); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), lock) {
+		if _, err := rundir.Lock(dir); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), lock) {
 			t.Errorf("a lock file that is %s: %v", what, err)
 		}
 		intact("lock file: " + what)
@@ -69,7 +71,7 @@ func TestNoLinkOfARunDirectoryIsFollowed(t *testing.T) {
 func TestANewRunDirectoryIsNoLink(t *testing.T) {
 	out, trap := t.TempDir(), t.TempDir()
 	fatal.If(t, os.Symlink(trap, filepath.Join(out, ".run-a")))
-	dir, err := NewRunDir(out, "a", time.Now())
+	dir, err := rundir.New(out, "a", time.Now())
 	fatal.If(t, err)
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		t.Errorf("%s: %v, %v", dir, info, err)
@@ -154,10 +156,10 @@ func TestAnotherUserChoosesNothing(t *testing.T) {
 	if _, err := checkpoint.Clean(root); err == nil || !strings.Contains(err.Error(), ".tmp-step-000000003") || !strings.Contains(err.Error(), ".del-step-000000004") {
 		t.Errorf("clean: %v (%s)", err, out)
 	}
-	if _, err := Lock(run); err == nil || !strings.Contains(err.Error(), "a symbolic link") {
+	if _, err := rundir.Lock(run); err == nil || !strings.Contains(err.Error(), "a symbolic link") {
 		t.Errorf("lock: %v", err)
 	}
-	fatal.If(t, WriteFile(run, FileResult, []byte("{}")))
+	fatal.If(t, rundir.WriteFile(run, rundir.FileResult, []byte("{}")))
 	intact("links that are there")
 	// The link takes turns with a real folder while root writes and removes.
 	c := stranger(`cd "$1/checkpoints" && mkdir a && ln -s "$2" b && for i in $(seq 60); do

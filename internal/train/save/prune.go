@@ -4,6 +4,8 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+
 	"github.com/wdlrun/wdlrun/checkpoint"
 )
 
@@ -28,7 +30,7 @@ func ReadProgress(c *checkpoint.Checkpoint) (p Progress, err error) {
 // which are not removed. With dry nothing is removed. It fails if a training is running in
 // the directory.
 func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed []checkpoint.Found, damaged []string, err error) {
-	unlock, err := Lock(runDir)
+	unlock, err := rundir.Lock(runDir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,4 +1,4 @@
-package save
+package rundir
 
 import (
 	"crypto/rand"
@@ -38,9 +38,9 @@ const fileJob = ".job"
 // maxJob is the largest size of the name of a job, in bytes.
 const maxJob = 1 << 10
 
-// RunDirOf returns the newest run directory below parent that a job made; "" if there is
+// Of returns the newest run directory below parent that a job made; "" if there is
 // none.
-func RunDirOf(parent, job string) string {
+func Of(parent, job string) string {
 	entries, _ := os.ReadDir(parent) // an unreadable directory has no entries
 	for _, e := range slices.Backward(entries) {
 		dir := filepath.Join(parent, e.Name())
@@ -54,11 +54,11 @@ func RunDirOf(parent, job string) string {
 	return ""
 }
 
-// NewRunDir makes a directory for one run of a job below parent, named by the time. If job
+// New makes a directory for one run of a job below parent, named by the time. If job
 // is "", it chooses a random name for the job. The directory gets its name only when it
 // contains the file with the job, so a killed process leaves no directory that belongs to
 // no job.
-func NewRunDir(parent, job string, now time.Time) (string, error) {
+func New(parent, job string, now time.Time) (string, error) {
 	if job == "" {
 		job = rand.Text()
 	}
@@ -187,30 +187,6 @@ func WriteFileBy(dir, name string, mode fs.FileMode, write func(io.Writer) error
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(dir, name))
-}
-
-// Inherit copies the checkpoint that a training starts from, and the checkpoint of the best epoch
-// before it, into the new run directory. The new directory then needs no other.
-func Inherit(from *checkpoint.Checkpoint, runDir string, warn func(line string)) error {
-	root := filepath.Join(runDir, checkpoint.Folder)
-	if err := checkpoint.Copy(from, root); err != nil {
-		return err
-	}
-	c, err := ReadProgress(from)
-	if err != nil {
-		return err
-	}
-	if c.Best == 0 || c.Best == c.Step {
-		return nil
-	}
-	best, err := checkpoint.Open(checkpoint.Dir(filepath.Dir(from.Dir()), c.Best))
-	if err == nil {
-		err = checkpoint.Copy(best, root)
-	}
-	if err != nil {
-		warn(fmt.Sprintf("the best epoch so far (step %d) can no longer be restored: %v", c.Best, err))
-	}
-	return nil
 }
 
 // ResumeHint adds advice to an error about path if no checkpoint was found there.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package save
+package rundir
 
 import (
 	"errors"
@@ -50,28 +50,28 @@ func TestAnotherUserCannotLockARun(t *testing.T) {
 	}
 }
 
-// TestARunDirectoryIsFoundByItsJob: RunDirOf returns the newest directory of the job, and
+// TestARunDirectoryIsFoundByItsJob: Of returns the newest directory of the job, and
 // none of another job.
 func TestARunDirectoryIsFoundByItsJob(t *testing.T) {
 	out := t.TempDir()
 	now := time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)
 	var made []string
 	for i, job := range []string{"a", "b", "b", "", "a b"} {
-		dir, err := NewRunDir(out, job, now.Add(time.Duration(i/2)*time.Second))
+		dir, err := New(out, job, now.Add(time.Duration(i/2)*time.Second))
 		fatal.If(t, err)
 		made = append(made, dir)
 	}
 	fatal.If(t, os.Mkdir(filepath.Join(out, ".run-c"), 0o755))
 	fatal.If(t, os.WriteFile(filepath.Join(out, ".run-c", fileJob), []byte("c\n"), 0o644))
 	for job, want := range map[string]string{"a": made[0], "b": made[2], "a b": made[4], "c": ""} {
-		if got := RunDirOf(out, job); got != want {
+		if got := Of(out, job); got != want {
 			t.Errorf("the run directory of job %q is %q, want %q", job, got, want)
 		}
 	}
-	if got := RunDirOf(filepath.Join(out, "none"), "a"); got != "" {
+	if got := Of(filepath.Join(out, "none"), "a"); got != "" {
 		t.Error(got)
 	}
-	if _, err := NewRunDir(out, "c", now); err != nil { // rank 0 of the same job died while making it
+	if _, err := New(out, "c", now); err != nil { // rank 0 of the same job died while making it
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(out, ".*")); len(left) != 0 {

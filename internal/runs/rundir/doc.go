@@ -1,0 +1,7 @@
+// Package rundir keeps the directory of a run: its name, its lock, its small files, which are
+// written atomically, and run.json.
+//
+//	directory   New, Of, CheckPlace, ResumeHint
+//	lock        Lock, Locked
+//	files       WriteFile, About
+package rundir
