@@ -82,9 +82,7 @@ func (c *Column) Add(l *value.List) {
 		switch l.Kind {
 		case value.Int:
 			c.number(float64(l.Ints[i]))
-		case value.Float32:
-			c.real(value.Widen(float32(l.Reals[i])))
-		case value.Float64:
+		case value.Float32, value.Float64:
 			c.real(l.Reals[i])
 		default:
 			c.read()

@@ -332,7 +332,7 @@ func floats(b []byte, to *value.List) error {
 	to.Begin(value.Float32)
 	return numbers(b, protowire.Fixed32Type, func(b []byte) int {
 		x, n := protowire.ConsumeFixed32(b)
-		to.Reals = append(to.Reals, float64(math.Float32frombits(x)))
+		to.AddFloat32(math.Float32frombits(x))
 		return n
 	})
 }

@@ -12,7 +12,7 @@ type Value struct {
 	Kind   value.Kind
 	Lo, Hi int32   // Text: record[Lo:Hi]
 	Int    int64   // Int
-	Real   float64 // Float32
+	Real   float64 // Float32, its value.Widen
 }
 
 // Single fills values, one per name, like Decode. It accepts records with at most one
@@ -126,7 +126,7 @@ func (v *Value) real(b []byte) bool {
 	default:
 		return len(b) == 0
 	}
-	v.Kind, v.Real = value.Float32, float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	v.Kind, v.Real = value.Float32, value.Widen(math.Float32frombits(binary.LittleEndian.Uint32(b)))
 	return true
 }
 

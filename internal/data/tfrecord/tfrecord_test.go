@@ -105,7 +105,7 @@ func lists(t *rapid.T) (names []string, all []value.List) {
 			l.Ints = rapid.SliceOfN(rapid.Int64(), n, n).Draw(t, "ints")
 		case value.Float32:
 			for range n {
-				l.Reals = append(l.Reals, float64(rapid.Float32().Draw(t, "real")))
+				l.AddFloat32(rapid.Float32().Draw(t, "real"))
 			}
 		}
 		names, all = append(names, fmt.Sprintf("f%d", i)), append(all, l)

@@ -13,7 +13,7 @@ func CheckNumber(x float64) (float64, string) {
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return 0, notFinite
-	case math.Abs(x) > math.MaxFloat32:
+	case math.IsInf(float64(float32(x)), 0):
 		return 0, tooLarge
 	}
 	return x, ""
@@ -63,7 +63,7 @@ func ParseNumber(b []byte) (x float64, why string) {
 	switch {
 	case err != nil && !math.IsInf(x, 0):
 		return 0, want
-	case math.Abs(x) > math.MaxFloat32:
+	case math.IsInf(float64(float32(x)), 0):
 		return 0, tooLarge
 	}
 	return x, ""

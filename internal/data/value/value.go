@@ -14,7 +14,7 @@ const (
 	None    Kind = iota // the record does not have the field
 	Text                // Texts
 	Int                 // Ints
-	Float32             // Reals, each a float32
+	Float32             // Reals, each the Widen of a float32
 	Float64             // Reals
 )
 
@@ -131,6 +131,12 @@ func (l *List) AddReal(x float64, text *[]byte) {
 	l.Reals = append(l.Reals, x)
 }
 
+// AddFloat32 appends a number of 32 bits to a list of such numbers.
+func (l *List) AddFloat32(x float32) {
+	l.Begin(Float32)
+	l.Reals = append(l.Reals, Widen(x))
+}
+
 // Append appends value i to dst as text: an integer in decimal, a number in the shortest
 // form that reads back as the same number of its kind.
 func (l *List) Append(dst []byte, i int) []byte {
@@ -166,27 +172,39 @@ func AppendNumber(dst []byte, x float64, bits int) []byte {
 	return strconv.AppendFloat(dst, x, 'e', -1, bits)
 }
 
-// Widen returns the float64 of the shortest decimal of x: 0.1 of 32 bits becomes 0.1 of 64
-// bits, as if it had been read from text.
+// Widen returns the number that x means: the float64 of its shortest decimal. 0.7 of 32 bits
+// becomes 0.7 of 64 bits, as if it had been read from text. All readers of files and requests
+// use it, so that a number has one meaning in every format, whatever its width.
 func Widen(x float32) float64 {
 	y := float64(x)
-	if y == math.Trunc(y) && math.Abs(y) < 1<<24 {
+	size := math.Abs(y)
+	switch {
+	case size < 1<<24 && y == math.Trunc(y), math.IsNaN(y), math.IsInf(y, 0):
 		return y
+	case size < 1e-4 || size >= 1<<24:
+		return widen(y)
 	}
-	// A decimal of at most six digits is unique at that length, and exact as the quotient of
-	// two integers.
-	for _, power := range powersOfTen[1:7] {
-		n := math.Round(y * power)
-		if math.Abs(n) >= 1e6 {
-			break
-		}
-		if z := n / power; float32(z) == x {
+	// A decimal of six digits is unique at that length, so that shorter ones need no trial. Up
+	// to 10^12, the product is exact, and the quotient of the two integers is rounded once.
+	k := 0
+	for size*powersOfTen[k] < 1e5 {
+		k++
+	}
+	for _, power := range powersOfTen[k : k+4] {
+		n := y * power
+		whole := math.Round(n)
+		if z := whole / power; float32(z) == x {
+			if math.Abs(n-whole) == .5 {
+				break // two are equally near
+			}
 			return z
 		}
 	}
-	if math.IsNaN(y) || math.IsInf(y, 0) {
-		return y
-	}
+	return widen(y)
+}
+
+// widen is Widen for any finite number.
+func widen(y float64) float64 {
 	var text [32]byte
 	z, _ := strconv.ParseFloat(string(strconv.AppendFloat(text[:0], y, 'g', -1, 32)), 64)
 	return z

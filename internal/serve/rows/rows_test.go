@@ -54,13 +54,13 @@ func randomRecord(r *rand.Rand) []value.List {
 	text := func(s string) value.List { return value.List{Kind: value.Text, Texts: [][]byte{[]byte(s)}} }
 	l[0] = value.List{Kind: value.Int, Ints: []int64{int64(r.Uint64())}}
 	l[1] = text([]string{"Basel", "Bern", "?", "Zug \xff", fmt.Sprint(r.IntN(1000))}[r.IntN(5)])
-	l[2], l[3].Kind = value.List{Kind: value.Text}, value.Float32
+	l[2] = value.List{Kind: value.Text}
 	for range 2 {
 		l[2].Texts = append(l[2].Texts, []byte{'a' + byte(r.IntN(9))})
-		l[3].Reals = append(l[3].Reals, float64(r.Float32()))
+		l[3].AddFloat32(r.Float32())
 	}
 	l[4] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(80))}}
-	l[5] = value.List{Kind: value.Float32, Reals: []float64{float64(float32(r.NormFloat64()))}}
+	l[5].AddFloat32(float32(r.NormFloat64()))
 	l[6] = text(fmt.Sprintf("2024-05-%02d", 1+r.IntN(31)))
 	l[7] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(2))}}
 	return l

@@ -367,13 +367,14 @@ func (t *Tensor) numbers(f field, is typeOf, count *int) error {
 func (t *Tensor) add(bits uint64) {
 	switch t.Type {
 	case Float:
-		t.real(value.Float32, float64(math.Float32frombits(uint32(bits))))
+		t.values.AddFloat32(math.Float32frombits(uint32(bits)))
 	case Double:
-		t.real(value.Float64, math.Float64frombits(bits))
+		t.values.Begin(value.Float64)
+		t.values.Reals = append(t.values.Reals, math.Float64frombits(bits))
 	case Half:
-		t.real(value.Float32, float64(fromHalf(uint16(bits))))
+		t.values.AddFloat32(fromHalf(uint16(bits)))
 	case BFloat16:
-		t.real(value.Float32, float64(math.Float32frombits(uint32(uint16(bits))<<16)))
+		t.values.AddFloat32(math.Float32frombits(uint32(uint16(bits)) << 16))
 	case Int32:
 		t.integer(int64(int32(bits)))
 	case Int16:
@@ -396,11 +397,6 @@ func (t *Tensor) add(bits uint64) {
 	default:
 		t.integer(int64(bits))
 	}
-}
-
-func (t *Tensor) real(kind value.Kind, x float64) {
-	t.values.Begin(kind)
-	t.values.Reals = append(t.values.Reals, x)
 }
 
 func (t *Tensor) integer(x int64) {

@@ -119,5 +119,6 @@ func putNumber(l *value.List, x float32, text bool) {
 		return
 	}
 	l.Begin(value.Float32)
-	l.Reals = append(l.Reals[:0], float64(x))
+	l.Reals = l.Reals[:0]
+	l.AddFloat32(x)
 }
