@@ -108,7 +108,7 @@ func dataSections() []section {
 			{name: "files", def: "64", about: "maximum number of files in a span; the files of a span are shuffled together", rng: "[1, 65536]"},
 			{name: "rows", def: "65536", about: "maximum number of records per partition in a span", rng: "[1, 1073741824]"},
 			{name: "steps", def: "0, none", about: "end training after this step", rng: "[0, inf)"},
-			{name: "lost", def: "stop", about: "what to do if the position is not in a topic any more, because records were deleted before they were read, or the topic was deleted and created again. stop: end the job. skip: report it, count the records and continue with the oldest one", choices: []string{schema.LostStop, schema.LostSkip}},
+			{name: "lost", def: "stop", about: "what to do if the position is not in a topic any more, because records were deleted before they were read, or the topic was deleted and created again. stop: end the job. skip: report it, count the records and continue with the oldest one; a span that was begun before ends", choices: []string{schema.LostStop, schema.LostSkip}},
 		}},
 	}
 }

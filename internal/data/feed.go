@@ -176,17 +176,57 @@ func (f *Feed) Next(ctx context.Context, at *stream.Position, quiet time.Duratio
 	return v, nil
 }
 
-func (f *Feed) nextRanges(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
-	var marks []stream.Mark
+// Left removes from the span of a position what no longer exists, if data.follow.lost permits it.
+// It counts the records in at.Lost. reports name them.
+func (f *Feed) Left(ctx context.Context, at *stream.Position) (reports []string, err error) {
+	if f.logs == nil || !f.rules.Skip {
+		return nil, nil
+	}
+	marks, err := f.marks(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("data.follow: %w", err)
+	}
+	var left []string
+	for _, name := range at.Span {
+		a, err := kafka.ParseAddress(name)
+		if err == nil && a.Range == nil {
+			err = fmt.Errorf("%s is not a range of offsets", name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("data.follow: %w", err)
+		}
+		r, lost, report := stream.Left(stream.Range{Topic: a.Topic, ID: a.ID, Number: a.Range.Partition, Lo: a.Range.Lo, Hi: a.Range.Hi}, marks)
+		if r.Lo < r.Hi {
+			left = append(left, a.Of(kafka.Range{Partition: r.Number, Lo: r.Lo, Hi: r.Hi}, r.ID).String())
+		}
+		if at.Lost += lost; report != "" {
+			reports = append(reports, report)
+		}
+	}
+	at.Span = left
+	return reports, nil
+}
+
+// marks returns the offsets of all topics. The brokers of a stream that has been read before are
+// asked for a short time only.
+func (f *Feed) marks(ctx context.Context, at *stream.Position) (marks []stream.Mark, err error) {
 	for _, l := range f.logs {
 		if len(at.Partitions) > 0 {
 			l.SetPatience(lookPatience)
 		}
 		of, err := l.Marks(ctx)
 		if err != nil {
-			return v, err
+			return nil, err
 		}
 		marks = append(marks, of...)
+	}
+	return marks, nil
+}
+
+func (f *Feed) nextRanges(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
+	marks, err := f.marks(ctx, at)
+	if err != nil {
+		return v, err
 	}
 	ranges, err := f.topics.Next(marks, quiet)
 	if err != nil {

@@ -58,10 +58,15 @@ func (s *spans) next(ctx context.Context) (stopped bool, err error) {
 		}
 		c := s.cursor.Stream
 		fresh := len(c.Span) == 0
-		if fresh {
-			if stopped, err := s.await(ctx); stopped || err != nil || c.Ended != "" {
-				return stopped, err
-			}
+		was := c.Position
+		if stopped, err := s.await(ctx); stopped || err != nil || c.Ended != "" {
+			return stopped, err
+		}
+		if !fresh && c.Lost > was.Lost {
+			s.curtail(was)
+		}
+		if len(c.Span) == 0 {
+			continue
 		}
 		some, err := s.openSpan(ctx, fresh)
 		if some || err != nil {
@@ -71,10 +76,31 @@ func (s *spans) next(ctx context.Context) (stopped bool, err error) {
 	}
 }
 
-// await waits for the next span or the end of the stream. Rank 0 polls and sends the result
-// to the others. After each poll, all ranks agree on requests for a checkpoint or a stop.
+// curtail makes the cursor of a checkpoint, whose position was was, agree with a span of which
+// records no longer exist. If the checkpoint is inside the span, the span ends: the order of the
+// remaining records, and with it which of them have been trained on, is not known any more.
+func (s *spans) curtail(was stream.Position) {
+	c := &s.cursor
+	c.Data = ""
+	if c.Consumed > 0 {
+		left := c.Rows - c.Consumed
+		s.warn(fmt.Sprintf("the other records of span %d are left out: %d of its %d rows have been trained on, and which ones is not known any more", was.Spans, c.Consumed, c.Rows))
+		c.Stream.Lost, c.Stream.Span = was.Lost+left, nil
+		c.LastLoss = c.LossSum / float64(c.Consumed)
+		c.Epoch++
+		c.Consumed, c.LossSum, c.Queue = 0, 0, nil
+	}
+	if len(c.Stream.Span) == 0 {
+		s.endSpan(c)
+	}
+}
+
+// await waits for the next span or the end of the stream, or examines the span of a checkpoint.
+// Rank 0 polls and sends the result to the others. After each poll, all ranks agree on requests
+// for a checkpoint or a stop.
 func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 	c, leads := s.cursor.Stream, s.comm.Rank() == 0
+	fresh := len(c.Span) == 0
 	for {
 		var b []byte
 		if leads {
@@ -84,21 +110,25 @@ func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 			if err != nil {
 				return false, err
 			}
-			if b, err = json.Marshal(at); err != nil {
-				return false, err
+			if at != nil {
+				if b, err = json.Marshal(at); err != nil {
+					return false, err
+				}
 			}
 		}
 		s.rec.Enter(trace.Wait)
 		if b, err = collective.BroadcastBytes(s.comm, b, 0, maxKnowledge); err != nil {
 			return false, err
 		}
-		var at stream.Position
-		if err := json.Unmarshal(b, &at); err != nil {
-			return false, fmt.Errorf("stream: span of rank 0: %w", err)
-		}
-		if c.Position = at; len(at.Span) > 0 || at.Ended != "" {
-			s.stream.Began()
-			return false, nil
+		if len(b) > 0 { // otherwise the stream is away
+			var at stream.Position
+			if err := json.Unmarshal(b, &at); err != nil {
+				return false, fmt.Errorf("stream: span of rank 0: %w", err)
+			}
+			if c.Position = at; len(at.Span) > 0 || at.Ended != "" || !fresh {
+				s.stream.Began()
+				return false, nil
+			}
 		}
 		s.rec.Enter(trace.Checkpoint)
 		if err := s.saves.wait(); err != nil { // the next step, which would complete it, may be far away

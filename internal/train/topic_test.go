@@ -175,3 +175,69 @@ func TestBrokerGoesAway(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordsOfASpanAreLost: a span that a checkpoint or the list of spans names is read as far as
+// the topic still has it. Each record is trained on at most once, and the others are counted.
+func TestRecordsOfASpanAreLost(t *testing.T) {
+	t.Parallel()
+	again := func(t *testing.T, b *brokers) { // the topic is created again, with 10 records
+		admin := kadm.NewClient(b.client)
+		_, err := admin.DeleteTopic(context.Background(), "clicks")
+		fatal.If(t, err)
+		_, err = admin.CreateTopic(context.Background(), 1, 1, nil, "clicks")
+		fatal.If(t, err)
+		cl, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.DefaultProduceTopic("clicks"))
+		fatal.If(t, err)
+		defer cl.Close()
+		(&brokers{b.Cluster, cl}).send(t, 0, 10)
+	}
+	retention := func(t *testing.T, b *brokers) { // the first 50 records are deleted
+		to := kadm.Offsets{}
+		to.AddOffset("clicks", 0, 50, -1)
+		_, err := kadm.NewClient(b.client).DeleteRecords(context.Background(), to)
+		fatal.If(t, err)
+	}
+	for _, x := range []struct {
+		name          string
+		step          int64 // of the checkpoint: spans 1, 2 and 3 have 32 records and end after the steps 2, 4 and 6
+		lose          func(*testing.T, *brokers)
+		samples, lost int64
+	}{
+		{"nothing", 3, func(*testing.T, *brokers) {}, 96, 0},
+		{"retention before the second span", 2, retention, 96 - 18, 18},
+		{"retention inside the second span", 3, retention, 96 - 16, 16},
+		{"another topic before the second span", 2, again, 32 + 10, 64},
+		{"another topic inside the second span", 3, again, 48 + 10, 48},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBrokers(t, 1)
+			b.send(t, 0, 96)
+			first := runJob(t, 2, Options{Config: b.config(t, "", ", rows: 32, idle: 0.05")})
+			if first.Samples != 96 || first.Steps != 6 || first.Spans != 3 {
+				t.Fatalf("%+v", first)
+			}
+			for step := x.step + 1; step <= first.Steps; step++ {
+				fatal.If(t, os.RemoveAll(checkpoint.Dir(filepath.Join(first.RunDir, checkpoint.Folder), step)))
+			}
+			x.lose(t, b)
+			var mu sync.Mutex
+			var warned []string
+			opt := Options{Resume: first.RunDir, Warn: func(line string) { mu.Lock(); warned = append(warned, line); mu.Unlock() }}
+			if x.lost > 0 {
+				if _, err := NewJob(single(), trace.New(0), opt).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "data.follow.lost: skip") || strings.Contains(err.Error(), "start again") {
+					t.Errorf("without permission to skip: %v", err)
+				}
+			}
+			warned = nil
+			opt.Set = []string{"data.follow.lost=skip"}
+			res := runJob(t, 2, opt)
+			if res.Samples != x.samples || res.Input.Lost != x.lost {
+				t.Errorf("%d samples, %d lost, want %d and %d: %q", res.Samples, res.Input.Lost, x.samples, x.lost, warned)
+			}
+			if named := strings.Count(strings.Join(warned, "\n"), "of the records 32 to 63, which were to be read, no longer exist"); named != int(min(x.lost, 1)) {
+				t.Errorf("the span is named %d times: %q", named, warned)
+			}
+		})
+	}
+}

@@ -101,7 +101,7 @@ func (l *Log) Pin(id string) error {
 		l.id = id
 	}
 	if id != "" && id != l.id {
-		return final{fmt.Errorf("the topic was deleted and created again: the records to read are of the topic with id %s, and the id is %s now; start again. A training that follows the topic can resume with data.follow.lost: skip", l.id, id)}
+		return final{fmt.Errorf("the topic was deleted and created again: the records to read are of the topic with id %s, and the id is %s now. A training that follows the topic can resume with data.follow.lost: skip", l.id, id)}
 	}
 	return nil
 }
@@ -355,7 +355,7 @@ func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes in
 	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
 	switch {
 	case errors.Is(got.Err, kerr.OffsetOutOfRange):
-		return nil, final{errors.New("the broker does not hold it; were records deleted before they were read? keep them longer (retention.ms)")}
+		return nil, final{errors.New("the broker does not hold it; were records deleted before they were read? keep them longer (retention.ms). A training that follows the topic can resume with data.follow.lost: skip")}
 	case got.Err != nil && next <= offset:
 		return nil, got.Err
 	case next <= offset:

@@ -97,16 +97,21 @@ func truncate(path string, whole int64) error {
 	return errors.Join(f.Truncate(whole), f.Close())
 }
 
-// next returns the position after the span that follows the n-th, if it was decided before;
-// otherwise nil.
-func (l *spanLog) next(n int64) *stream.Position {
-	if len(l.done) == 0 || l.done[0].Spans != n+1 {
+// next returns the position after the span that follows that of a position, if it was decided
+// before; otherwise nil. Records that were lost since then are counted in it.
+func (l *spanLog) next(at stream.Position) *stream.Position {
+	if len(l.done) == 0 || l.done[0].Spans != at.Spans+1 {
 		return nil
 	}
-	at := l.done[0]
-	l.past, l.done = append(l.past, at), l.done[1:]
-	return &at
+	next := l.done[0].Clone()
+	if n := len(l.past); n > 0 {
+		next.Lost += max(at.Lost-l.past[n-1].Lost, 0)
+	}
+	return &next
 }
+
+// take moves the position of the next span to the past.
+func (l *spanLog) take() { l.past, l.done = append(l.past, l.done[0]), l.done[1:] }
 
 // append writes the position of a span that all ranks have scanned, unless the file has it. l
 // is nil except on rank 0.

@@ -56,20 +56,28 @@ func (s *Stream) resume(at stream.Position) error {
 }
 
 // Next looks for new data on rank 0 and returns the position after it: with a span, with the
-// end of the stream, or with neither. warn is called with messages about the files. Spans
+// end of the stream, or with neither; nil if the stream is away. A position with a span remains,
+// without what no longer exists of the span. warn is called with messages about the data. Spans
 // that a previous run decided after its last checkpoint are decided again in the same way.
-func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line string)) (stream.Position, error) {
-	if was := s.log.next(at.Spans); was != nil {
-		return *was, s.resume(*was)
+func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line string)) (*stream.Position, error) {
+	next, was := at.Clone(), s.log.next(at)
+	var v stream.Verdict
+	var err error
+	switch {
+	case len(at.Span) > 0:
+		v.Reports, err = s.feed.Left(ctx, &next)
+	case was != nil:
+		next = *was
+		v.Reports, err = s.feed.Left(ctx, &next)
+	default:
+		v, err = s.feed.Next(ctx, &next, time.Since(s.since))
 	}
-	at = at.Clone()
-	v, err := s.feed.Next(ctx, &at, time.Since(s.since))
-	if len(at.Partitions) > 0 && data.IsAway(err) {
+	if len(next.Partitions) > 0 && data.IsAway(err) {
 		if s.away.IsZero() {
 			s.away = time.Now()
 			warn(fmt.Sprintf("%v; the training waits until it is there again", err))
 		}
-		return at, s.feed.Resume(at)
+		return nil, s.feed.Resume(at)
 	}
 	if err == nil && !s.away.IsZero() {
 		lasted := time.Since(s.away)
@@ -79,7 +87,11 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 	for _, line := range v.Reports {
 		warn(line)
 	}
-	return at, err
+	if err == nil && len(at.Span) == 0 && was != nil {
+		s.log.take()
+		err = s.resume(*was)
+	}
+	return &next, err
 }
 
 // Began records that a span begins or has ended.
@@ -156,11 +168,13 @@ func (in *Input) WarnOfLate(s *Stream) {
 	}
 }
 
-// CloseSpan closes the training data of a span and returns the number of records left out of
-// it.
+// CloseSpan closes the training data of a span, if it was opened, and returns the number of records
+// left out of it.
 func (in *Input) CloseSpan() (bad int64) {
-	bad, _ = in.Train.Bad()
 	in.CloseFeed()
-	in.Train = nil
+	if in.Train != nil {
+		bad, _ = in.Train.Bad()
+		in.Train = nil
+	}
 	return bad
 }

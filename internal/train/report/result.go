@@ -162,4 +162,5 @@ type InputReport struct {
 	Depth     int     `json:"depth"`   // largest number of batches that rank 0 had read ahead
 	Threads   int     `json:"threads"` // threads of rank 0's reader
 	Bad       int64   `json:"bad"`     // faulty records left out, over all data
+	Lost      int64   `json:"lost"`    // records of a stream that no longer existed when they were to be read
 }

@@ -1,0 +1,35 @@
+package stream
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLeft: a range keeps the offsets that the log has, and the others are counted.
+func TestLeft(t *testing.T) {
+	marks := []Mark{{Topic: "t", ID: "A", Number: 1, Low: 50, High: 90}}
+	for _, x := range []struct {
+		r      Range
+		lo, hi int64
+		why    string
+	}{
+		{Range{"t", "A", 1, 60, 90}, 60, 90, ""},
+		{Range{"t", "", 1, 60, 90}, 60, 90, ""},
+		{Range{"t", "A", 1, 40, 70}, 50, 70, "10 of the records 40 to 69"},
+		{Range{"t", "A", 1, 40, 100}, 50, 90, "begins at offset 50 and ends at 90"},
+		{Range{"t", "A", 1, 10, 50}, 50, 50, "40 of the records 10 to 49"},
+		{Range{"t", "A", 1, 90, 99}, 90, 90, "9 of the records 90 to 98"},
+		{Range{"t", "A", 1, 95, 99}, 95, 95, "4 of the records 95 to 98"},
+		{Range{"t", "B", 1, 60, 90}, 90, 90, "its id was B, and is A now"},
+		{Range{"t", "A", 2, 60, 90}, 90, 90, "the partition is gone"},
+		{Range{"u", "A", 1, 10, 20}, 10, 20, ""},
+	} {
+		left, lost, report := Left(x.r, marks)
+		if left.Hi-left.Lo != x.hi-x.lo || x.lo < x.hi && left != (Range{x.r.Topic, x.r.ID, x.r.Number, x.lo, x.hi}) || lost != x.r.Hi-x.r.Lo-(x.hi-x.lo) {
+			t.Errorf("%v: %v is left, %d lost", x.r, left, lost)
+		}
+		if !strings.Contains(report, x.why) || (report == "") != (x.why == "") {
+			t.Errorf("%v: %q", x.r, report)
+		}
+	}
+}
