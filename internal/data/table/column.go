@@ -47,6 +47,8 @@ type column struct {
 
 	row   []byte  // values of the row so far
 	nulls []int32 // places of nulls in the row
+
+	fixed bool // all rows have the same value; there are no pages
 }
 
 // decoded are values, as stored and converted. They share memory if nothing is converted.
@@ -88,6 +90,10 @@ func (t *typed) prepare(e *format.SchemaElement) {
 
 // load reads the next page; io.EOF after the last.
 func (c *column) load() error {
+	if c.fixed {
+		c.level, c.at = 0, 0
+		return nil
+	}
 	for {
 		h, body, err := c.pages.next()
 		if err != nil {

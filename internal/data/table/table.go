@@ -53,6 +53,7 @@ type File struct {
 	unpack unpacker
 	*layout
 	groups []int64
+	fixed  map[string][]byte // columns of one value
 }
 
 // maxGroups is the maximum number of row groups of a file.
@@ -117,6 +118,10 @@ func (f *File) Rows(group int, names []string, check bool) (r *Reader, err error
 	}
 	r = &Reader{left: f.groups[group], columns: make([]column, len(names))}
 	for i, name := range names {
+		if text, ok := f.fixed[name]; ok {
+			r.columns[i] = fixedColumn(name, text)
+			continue
+		}
 		if err := f.column(&r.columns[i], group, name, check); err != nil {
 			return nil, fmt.Errorf("column %s: %w", name, err)
 		}
