@@ -66,10 +66,11 @@ type exampleRecords struct {
 	buffer
 	number int32
 	done   bool // the end of the block is reached
+	carrier
 }
 
 func (r *exampleRecords) Begin(s Content, f *File, b Block, offset int64, number int32) error {
-	r.number, r.done = number, false
+	r.number, r.done, r.of = number, false, f.carried
 	if offset >= 0 {
 		r.seek(s, f.size, offset, b.Hi)
 		return nil
@@ -139,6 +140,8 @@ func (r *exampleRecords) Next() (Unit, error) {
 	u.Record = frame[tfrecord.HeaderBytes : tfrecord.HeaderBytes+n]
 	if err := tfrecord.Verify(u.Record, frame[tfrecord.HeaderBytes+n:]); err != nil {
 		u.Flaw = &Flaw{Field: -1, Want: err.Error()}
+	} else {
+		u.Record = r.join(u.Record)
 	}
 	r.number++
 	r.skip(len(frame))

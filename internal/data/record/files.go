@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -55,6 +54,9 @@ type File struct {
 	remote *remote.Object // object in an object store or on a web server
 	away   func() Content // opens a file of another host; nil: none
 	path   string         // of a local file whose Name has its host; "": Name
+
+	Partitions []Partition // fields that its folders give to records
+	carried    *carried    // those that readers add; nil: none
 
 	Log  *kafka.Log  // a range of a topic: size is its end, Bytes the number of its offsets
 	part kafka.Range // of Log
@@ -271,97 +273,6 @@ func PathHint(p string) string {
 	return "check the path"
 }
 
-func (r *resolver) glob(p string) ([]File, error) {
-	names, err := filepath.Glob(p)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; write \\[ for a bracket in a name", p, err)
-	}
-	if len(names) == 0 {
-		return nil, noFile{fmt.Errorf("%s matches no file; %s", p, PathHint(p))}
-	}
-	return r.several(p, names)
-}
-
-// folder returns the files directly in a folder, without those whose names begin with a
-// dot or an underscore, such as the marker files of Spark.
-func (r *resolver) folder(p string) ([]File, error) {
-	if err := r.outside(p, true); err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(p)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		name := e.Name()
-		if e.IsDir() {
-			if err := r.outside(filepath.Join(p, name), true); err != nil {
-				return nil, err
-			}
-		}
-		switch {
-		case e.IsDir() || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"):
-		case printable(name) != nil:
-			return nil, printable(filepath.Join(p, name))
-		case isDocument(name):
-			return nil, fmt.Errorf("%s contains %s, which is not a file of records; name the files of records, such as %s", p, name, filepath.Join(p, "*.csv"))
-		default:
-			names = append(names, filepath.Join(p, name))
-		}
-	}
-	if len(names) == 0 {
-		return nil, noFile{fmt.Errorf("%s: the folder holds no files; name one that does (folders inside it are not searched)", p)}
-	}
-	return r.several(p, names)
-}
-
-// isDocument reports whether a file, by its name, documents data and contains none.
-func isDocument(name string) bool {
-	name = strings.ToLower(name)
-	about := func(word string) bool { return strings.HasPrefix(name, word) }
-	return slices.ContainsFunc([]string{"readme", "license", "sha256sums", "md5sums"}, about) ||
-		slices.Contains([]string{".md", ".json", ".yaml", ".yml", ".html", ".pdf"}, filepath.Ext(name))
-}
-
-// several returns the files of a pattern. Empty files are skipped, because programs that
-// write parts leave some; if all are empty it fails.
-func (r *resolver) several(pattern string, names []string) ([]File, error) {
-	slices.Sort(names)
-	var files []File
-	folders := true
-	for _, name := range names {
-		if err := printable(name); err != nil {
-			return nil, err
-		}
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		folders = folders && info.IsDir()
-		if info.IsDir() {
-			if err := r.outside(name, true); err != nil {
-				return nil, err
-			}
-		}
-		if info.IsDir() || info.Mode().IsRegular() && info.Size() == 0 {
-			continue
-		}
-		f, err := r.local(name, info)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, f)
-	}
-	if len(files) == 0 && folders {
-		return nil, noFile{fmt.Errorf("%s matches only folders; name the files in them, such as %s", pattern, filepath.Join(pattern, "*"))}
-	}
-	if len(files) == 0 {
-		return nil, noFile{fmt.Errorf("%s: every file is empty; check the program that wrote them", pattern)}
-	}
-	return files, nil
-}
-
 func (r *resolver) local(name string, info fs.FileInfo) (File, error) {
 	if !info.Mode().IsRegular() {
 		return File{}, fmt.Errorf("%s is not a regular file; copy its content to one, because ranks read it at several places", name)
@@ -369,7 +280,10 @@ func (r *resolver) local(name string, info fs.FileInfo) (File, error) {
 	if err := r.outside(name, false); err != nil {
 		return File{}, err
 	}
-	return File{Name: name, Bytes: info.Size(), size: info.Size(), time: info.ModTime()}, nil
+	f := File{Name: name, Bytes: info.Size(), size: info.Size(), time: info.ModTime()}
+	var err error
+	f.Partitions, err = partitionsOf(name)
+	return f, err
 }
 
 // kinds are the first bytes of formats that cannot be read, and of those that need another
@@ -438,6 +352,12 @@ func (f *File) Begin(format string) error {
 
 // head returns the first bytes of a file, unpacked if its packing is known.
 func (f *File) head() ([]byte, error) { return f.Read(headBytes) }
+
+// IsEmpty reports whether a file that can be read has no bytes, unpacked.
+func (f *File) IsEmpty() bool {
+	b, err := f.Read(1)
+	return err == nil && len(b) == 0
+}
 
 // Read returns the first n bytes of a file, or all of a shorter one.
 func (f *File) Read(n int) ([]byte, error) {

@@ -87,7 +87,9 @@ func firstNames(of Format, f *File, s Content) (names []string, err error) {
 		n++
 		return g.unit(u)
 	})
-	f.allRead = n < lookRecords
+	if f.allRead = n < lookRecords; n == 0 && err == nil {
+		err = errNoLine
+	}
 	return g.all(), err
 }
 
@@ -142,7 +144,11 @@ func NewFormat(s schema.Source) Format {
 	case "parquet":
 		return parquetFormat{}
 	case "libsvm", "libffm":
-		return svmFormat{fields: s.Format == "libffm"}
+		svm := svmFormat{fields: s.Format == "libffm"}
+		if len(s.Fields) > 0 {
+			svm.partitions = &s.Fields
+		}
+		return svm
 	}
 	panic(fmt.Sprintf("data: format %q was not validated", s.Format))
 }

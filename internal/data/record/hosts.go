@@ -55,7 +55,8 @@ func (l Listed) At(host string, away func() Content) (File, error) {
 	if l.Bytes <= 0 {
 		return File{}, fmt.Errorf("%s has %d bytes", l.Path, l.Bytes)
 	}
-	return File{Name: host + ":" + l.Path, path: l.Path, Bytes: l.Bytes, size: l.Bytes, time: l.Modified(), away: away}, nil
+	partitions, err := partitionsOf(l.Path)
+	return File{Name: host + ":" + l.Path, path: l.Path, Bytes: l.Bytes, size: l.Bytes, time: l.Modified(), away: away, Partitions: partitions}, err
 }
 
 // OpenFound is OpenSet of files that were found already.

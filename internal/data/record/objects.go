@@ -23,7 +23,11 @@ func objects(p string) ([]File, error) {
 		if o.Bytes == 0 {
 			return nil, fmt.Errorf("%s: the file is empty; check the program that wrote it", p)
 		}
-		files = append(files, File{Name: o.Address(), Bytes: o.Bytes, size: o.Bytes, time: o.Time, remote: o})
+		partitions, err := partitionsOf(o.Name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{Name: o.Address(), Bytes: o.Bytes, size: o.Bytes, time: o.Time, remote: o, Partitions: partitions})
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s: every file is empty; check the program that wrote them", p)

@@ -89,6 +89,11 @@ func (r *TableRecords) Begin(s Content, f *File, b Block, offset int64, _ int32)
 			return err
 		}
 		r.src = s
+		if c := f.carried; c != nil {
+			for i, name := range c.names {
+				r.file.Fix(name, c.values[i])
+			}
+		}
 	}
 	r.Close()
 	group, first := 0, int64(0)

@@ -1,10 +1,13 @@
 package record
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
@@ -15,6 +18,8 @@ type Set struct {
 	Fields []string // nil: any name is possible
 	Files  []File
 	Blocks []Block
+
+	partitions []string // fields that folders give to records
 }
 
 // OpenSet opens the files that patterns name (paths, globs, folders and builtin:NAME) and
@@ -40,26 +45,55 @@ func openSet(src schema.Source, patterns []string, limit func([]File) error) (*S
 
 // openFiles reads the beginning of each file.
 func openFiles(src schema.Source, files []File) (s *Set, err error) {
-	s = &Set{Source: src, Files: files}
-	if s.Format, err = formatFor(src, files); err != nil {
+	s = &Set{Source: src, Files: files, partitions: PartitionNames(files)}
+	if len(s.partitions) > 0 && !src.HasLayout() {
+		s.Source.Fields = s.partitions // decoders of LibSVM and LibFFM know no other names
+	}
+	if s.Format, err = formatFor(s.Source, files); err != nil {
 		return nil, err
 	}
-	for i := range s.Files {
-		if err := s.Look(i); err != nil {
-			return nil, err
-		}
-		if log := s.Files[i].Log; log != nil && (i == 0 || log != s.Files[i-1].Log) { // keep its connections for all files
-			if err := log.Open(); err != nil {
-				return nil, err
-			}
-			defer log.Close()
-		}
+	if err := s.lookAll(); err != nil {
+		return nil, err
 	}
 	if n := countBlocks(s.Files); n > MaxBlocks {
 		return nil, fmt.Errorf("%d blocks of data, at most %d (16 TiB) are possible", n, MaxBlocks)
 	}
 	s.Blocks = cut(s.Files)
 	return s, nil
+}
+
+// errNoLine means that a file has neither records nor a header.
+var errNoLine = errors.New("every line is blank or a comment")
+
+// lookAll reads the beginning of each file. Files without any line are left out, unless all are:
+// programs that write parts leave some empty.
+func (s *Set) lookAll() (first error) {
+	all := s.Files
+	s.Files = make([]File, 0, len(all))
+	var log *kafka.Log
+	for i := range all {
+		s.Files = append(s.Files, all[i])
+		err := s.Look(len(s.Files) - 1)
+		if errors.Is(err, errNoLine) {
+			s.Files = s.Files[:len(s.Files)-1]
+			first = cmp.Or(first, err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if next := all[i].Log; next != nil && next != log { // keep its connections for all files
+			if err := next.Open(); err != nil {
+				return err
+			}
+			defer next.Close()
+			log = next
+		}
+	}
+	if len(s.Files) == 0 {
+		return first
+	}
+	return nil
 }
 
 // Uncut returns the error for a header that is not split, but that another delimiter would
@@ -95,6 +129,9 @@ func (s *Set) Look(i int) error {
 	defer src.Close()
 	names, err := s.Format.Look(f, src)
 	if err != nil {
+		return err
+	}
+	if names, err = s.carry(f, src, names); err != nil {
 		return err
 	}
 	_, named := namingOf(s.Format)
@@ -145,6 +182,11 @@ func (s *Set) Bytes() (n int64) {
 
 // NamesIn returns the fields of the records at the beginning of file i.
 func (s *Set) NamesIn(i int) ([]string, error) {
+	names, err := s.namesIn(i)
+	return union(slices.Clip(names), s.partitions), err
+}
+
+func (s *Set) namesIn(i int) ([]string, error) {
 	f := &s.Files[i]
 	naming, named := namingOf(s.Format)
 	lines, svm := svmOf(s.Format)

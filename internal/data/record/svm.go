@@ -19,7 +19,10 @@ import (
 // (the list of their values) and, by its number, the value of any index. The fields of a
 // LibFFM record are label and, for each field, its number (the list of indices) and the
 // number with the suffix _values. A label +1 is the string 1.
-type svmFormat struct{ fields bool }
+type svmFormat struct {
+	fields     bool
+	partitions *[]string // fields that folders give to records; nil: none
+}
 
 // ValuesSuffix is the suffix of the names of the values of LibFFM's fields.
 const ValuesSuffix = "_values"
@@ -45,10 +48,17 @@ func (svmFormat) Records([]string) Records {
 }
 
 func (s svmFormat) Decoder(_, names []string) (Decoder, error) {
-	d := &svmDecoder{pairs: !s.fields, label: -1, qid: -1, features: -1, values: -1}
+	d := &svmDecoder{pairs: !s.fields, partitions: map[int]int{}, label: -1, qid: -1, features: -1, values: -1}
 	d.of, d.valuesOf = map[uint64]int{}, map[uint64]int{}
 	for i, name := range names {
+		at := -1
+		if s.partitions != nil {
+			at = slices.Index(*s.partitions, name)
+		}
 		switch {
+		case at >= 0:
+			d.partitions[at] = i
+			continue
 		case name == "label":
 			d.label = i
 			continue
@@ -81,6 +91,7 @@ type svmDecoder struct {
 	pairs                        bool // index:value, not field:index:value
 	label, qid, features, values int
 	of, valuesOf                 map[uint64]int // by index, or by field
+	partitions                   map[int]int
 }
 
 func (d *svmDecoder) has() string {
@@ -93,6 +104,10 @@ func (d *svmDecoder) has() string {
 func (d *svmDecoder) Decode(line []byte, lists []value.List) *Flaw {
 	for i := range lists {
 		lists[i].Reset()
+	}
+	if i := bytes.LastIndexByte(line, svmTail); i >= 0 && len(d.partitions) > 0 {
+		d.carried(line[i+1:], lists)
+		line = line[:i]
 	}
 	if i := bytes.IndexByte(line, '#'); i >= 0 {
 		line = line[:i]
@@ -120,6 +135,20 @@ func (d *svmDecoder) Decode(line []byte, lists []value.List) *Flaw {
 		if fl != nil {
 			return fl
 		}
+	}
+}
+
+// carried sets the partitions of a record.
+func (d *svmDecoder) carried(tail []byte, lists []value.List) {
+	for i := 0; len(tail) > 0 && tail[0] == svmNext; i++ {
+		end := len(tail)
+		if n := bytes.IndexByte(tail[1:], svmNext); n >= 0 {
+			end = n + 1
+		}
+		if at, ok := d.partitions[i]; ok && end > 1 {
+			lists[at].SetText(tail[1:end])
+		}
+		tail = tail[end:]
 	}
 }
 

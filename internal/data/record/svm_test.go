@@ -74,7 +74,7 @@ func sameSVM(t *testing.T, line string, fields bool) {
 	if fields {
 		names, of = []string{"label", "0", "0_values", "7", "7_values"}, []uint64{0, 7}
 	}
-	d, err := svmFormat{fields}.Decoder(nil, names)
+	d, err := svmFormat{fields: fields}.Decoder(nil, names)
 	fatal.If(t, err)
 	lists := make([]value.List, len(names))
 	fl := d.Decode([]byte(line), lists)

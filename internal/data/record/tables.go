@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // tableFormat is a format of tables that consist of data files and a log. Only the log
@@ -118,12 +116,7 @@ func (t tableFormat) fault(name, root, log string) error {
 func sinkFormat(log string) string {
 	names, _ := filepath.Glob(filepath.Join(log, "[0-9]*")) // none, if the log is another one
 	for _, name := range names[:min(1, len(names))] {
-		head := make([]byte, headBytes)
-		if f, err := regular.Open(name); err == nil {
-			n, _ := f.Read(head) // an empty log has no format
-			head = head[:n]
-			f.Close()
-		}
+		head, _ := startOf(name) // a log that cannot be read has no format
 		for _, format := range []string{"csv", "json", "orc", "avro"} {
 			if bytes.Contains(head, []byte("."+format)) {
 				return format

@@ -65,7 +65,7 @@ func TestFoldersBesideTablesAreRead(t *testing.T) {
 		fatal.If(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
 		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte("a,b\n1,2\n"), 0o600))
 	}
-	for _, name := range []string{"clicks", "clicks/*.csv", "clicks/part-0.csv"} {
+	for _, name := range []string{"clicks/*.csv", "clicks/part-0.csv"} {
 		if files, err := Resolve([]string{filepath.Join(dir, name)}); err != nil || len(files) != 1 {
 			t.Errorf("%s: %v, %v", name, files, err)
 		}

@@ -19,13 +19,14 @@ type textRecords struct {
 	number   int32
 	isRecord func(line []byte) bool
 	text     bool // a record with a zero byte is faulty
+	carrier
 }
 
 // LinesOf returns a reader of the lines for which isRecord returns true.
 func LinesOf(isRecord func(line []byte) bool) Records { return &textRecords{isRecord: isRecord} }
 
 func (t *textRecords) Begin(s Content, f *File, b Block, offset int64, number int32) error {
-	t.body, t.header, t.number = f.body, f.header, number
+	t.body, t.header, t.number, t.of = f.body, f.header, number, f.carried
 	if offset < 0 {
 		return t.lines.begin(s, f, b)
 	}
@@ -46,6 +47,8 @@ func (t *textRecords) Next() (Unit, error) {
 				u.Flaw = headerAgain()
 			case t.text && t.zeros && bytes.IndexByte(line, 0) >= 0:
 				u.Flaw = zeroByte()
+			default:
+				u.Record = t.join(line)
 			}
 			return u, nil
 		}
@@ -107,7 +110,7 @@ func (d *Delimited) Look(f *File, src Content) ([]string, error) {
 	case err == io.EOF && d.criteo:
 		return d.names, nil
 	case err == io.EOF:
-		return nil, fmt.Errorf("%s: there is no header: every line is blank or a comment", f.Name)
+		return nil, fmt.Errorf("%s: there is no header: %w", f.Name, errNoLine)
 	case err != nil && d.header:
 		return nil, fmt.Errorf("%s: header: %w", f.Name, err)
 	case err != nil:
