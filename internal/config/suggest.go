@@ -112,7 +112,7 @@ func (s *suggestion) columns() {
 		if why == "" && taken[name] {
 			why = "another column has that name"
 		}
-		for n := i + 1; why != "" && !s.Header; n++ {
+		for n := i + 1; why != "" && !s.Header && !c.Folder; n++ {
 			if name = fmt.Sprintf("column_%d", n); !taken[name] {
 				why = ""
 			}
@@ -202,7 +202,11 @@ func (s *suggestion) dataSection() {
 		s.line("  header: true")
 	} else {
 		s.line("  # The file has no header. Replace these names by meaningful ones.")
-		s.line("  fields: %s", list(s.names))
+		inFiles := len(s.names)
+		for inFiles > 0 && s.Columns[inFiles-1].Folder {
+			inFiles--
+		}
+		s.line("  fields: %s", list(s.names[:inFiles]))
 	}
 	if s.Comment != "" && !strings.ContainsAny(s.Comment, "\r\n") {
 		s.line("  comment: %s", text(strings.ToValidUTF8(s.Comment, "?")))

@@ -330,6 +330,9 @@ func seen(c *inspect.Column) string {
 		kind = "strings"
 	}
 	note := fmt.Sprintf("%s, %d distinct", kind, c.Distinct)
+	if c.Folder {
+		note = "from the names of folders: " + note
+	}
 	switch all := c.Missing >= 0.9995; {
 	case all && c.Missing < 1:
 		note += ", nearly all missing"

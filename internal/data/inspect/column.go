@@ -35,6 +35,8 @@ type Column struct {
 	Dates     Dates         // if it contains dates
 	Signal    signal.Signal // how well it predicts the label
 
+	Folder bool `json:",omitempty"` // folders NAME=VALUE contain its values, not the records
+
 	cells cells
 }
 

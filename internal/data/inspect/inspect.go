@@ -62,6 +62,9 @@ func All(paths []string, rows int) (*Inspection, error) {
 	return inspectSome(paths, rows, record.MaxFiles)
 }
 
+// someFiles is the number of files among which a full one is searched, as the first.
+const someFiles = 16
+
 func inspectSome(paths []string, rows, most int) (*Inspection, error) {
 	if rows <= 0 {
 		rows = record.DefaultLook
@@ -70,13 +73,20 @@ func inspectSome(paths []string, rows, most int) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := record.NewSample(files[:min(len(files), most)], min(rows, maxLook))
+	some := files
+	if most == 1 {
+		some = record.Full(files[:min(len(files), someFiles)])[:1]
+	}
+	s := record.NewSample(some, min(rows, maxLook))
+	sampled := len(s.Files)
+	s.Files = record.Full(s.Files)
 	in, err := inspect(paths[0], s)
 	if err != nil {
 		return nil, err
 	}
+	in.widen(files)
 	in.More = paths[1:]
-	in.Files, in.All = len(files), in.All && len(s.Files) == len(files)
+	in.Files, in.All = len(files), in.All && sampled == len(files)
 	for i := range s.Files {
 		in.Names = append(in.Names, s.Files[i].Name)
 		in.Packed = in.Packed || s.Files[i].Packing != nil
@@ -163,7 +173,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 	if n, read := len(records), len(all[0].lines); !in.consistent(n, read) {
 		return fmt.Errorf("%s: only %d of %d lines have the most frequent number of fields, %d (separated by %q); is it csv or tsv?", first.Name, n, read, len(records[0]), in.Delimiter)
 	}
-	header := records[0]
+	header, rows := records[0], make([]int, len(all))
 	for i := 1; i < len(all); i++ {
 		more := in.split(all[i].lines, len(header))
 		if len(more) == 0 && len(all[i].lines) > 0 {
@@ -173,6 +183,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 			more = more[1:]
 		}
 		records = append(records, more...)
+		rows[i] = len(more)
 	}
 	records, names, err := in.named(records)
 	if err != nil {
@@ -188,7 +199,13 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 	if in.Rows = len(records); in.Rows == 0 {
 		return fmt.Errorf("%s: it has only a header line, no records; check the program that wrote it", first.Name)
 	}
+	rows[0] = len(records)
+	for i := len(rows) - 1; i > 0; i-- { // a repeated header and the last record have been removed
+		rows[i] = min(rows[i], rows[0])
+		rows[0] -= rows[i]
+	}
 	in.columns(names, records, func(column int) func(string) string { return in.placeOf(s, all, column, len(names)) })
+	in.addFolders(s, rows)
 	in.guessLabel(s)
 	return nil
 }
@@ -520,7 +537,9 @@ func (in *Inspection) Source() schema.Source {
 	s.Delimiter, s.Header, s.Comment, s.Multiline = in.Delimiter, in.Header, in.Comment, in.Multiline
 	if !in.Header {
 		for _, c := range in.Columns {
-			s.Fields = append(s.Fields, c.Name)
+			if !c.Folder {
+				s.Fields = append(s.Fields, c.Name)
+			}
 		}
 	}
 	return s

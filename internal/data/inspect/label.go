@@ -26,23 +26,25 @@ var negativeWords = []string{"0", "0.0", "false", "f", "no", "n", "neg", "negati
 // are chosen only if there is nothing else. Without a name the guess is not sure.
 func (in *Inspection) guessLabel(s *record.Sample) {
 	in.All = !s.Part
-	best, score := len(in.Columns)-1, -1
-	for i, c := range slices.Backward(in.Columns) {
+	columns := slices.DeleteFunc(slices.Clone(in.Columns), func(c Column) bool { return c.Folder }) // these come last
+	last := len(columns) - 1
+	best, score := last, -1
+	for i, c := range slices.Backward(columns) {
 		if !IsIDName(c.Name) && !IsTimeName(c.Name) && c.Distinct > 1 {
 			best = i
 			break
 		}
 	}
-	for i, c := range in.Columns {
-		if n := c.likely(i == 0 || i == len(in.Columns)-1, in.All); n > score {
+	for i, c := range columns {
+		if n := c.likely(i == 0 || i == last, in.All); n > score {
 			best, score = i, n
 		}
 	}
 	c := &in.Columns[best]
 	in.Label, in.Sure = c.Name, IsLabelName(c.Name)
-	for i := range in.Columns {
+	for i := range columns {
 		x := &in.Columns[i]
-		if why := x.unsuitable(i == 0 || i == len(in.Columns)-1); why != "" && x != c && !in.Sure {
+		if why := x.unsuitable(i == 0 || i == last); why != "" && x != c && !in.Sure {
 			in.Rejected = append(in.Rejected, x.Name+" ("+why+")")
 		}
 	}

@@ -44,6 +44,7 @@ func Layout(s schema.Source, files []string) (what string, settings []string) {
 	if err != nil {
 		return "", nil
 	}
+	all = record.Full(all[:min(len(all), someFiles)])
 	in, err := First(all[0].Name, 0)
 	if err != nil {
 		return "", nil

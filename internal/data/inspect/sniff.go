@@ -107,6 +107,9 @@ func SelfDescribed(patterns []string) (format string) {
 			return ""
 		}
 		seen, err := sniff(f)
+		if seen == "" && f.Packing != nil && f.IsEmpty() {
+			continue
+		}
 		if err != nil || !schema.NamesFields(seen) || format != "" && seen != format {
 			return ""
 		}
@@ -122,6 +125,7 @@ func WithHeader(patterns []string) (src schema.Source, err error) {
 	if err != nil {
 		return src, err
 	}
+	files = record.Full(files[:min(len(files), someFiles)])
 	in, err := First(files[0].Name, 0)
 	if err != nil {
 		return src, err
@@ -228,6 +232,11 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 		in.Missing = append(in.Missing, "nan")
 	}
 	slices.Sort(in.Missing)
+	rows := make([]int, len(s.Files))
+	for i := range l.of {
+		rows[i] = l.of[i].good
+	}
+	in.addFolders(s, rows)
 	in.guessLabel(s)
 	return in, nil
 }
