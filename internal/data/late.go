@@ -16,7 +16,7 @@ func (d *Dataset) Late() string {
 		return ""
 	}
 	names := make([]string, len(d.late))
-	first := d.without(d.late)
+	first := without(d.set.Fields, d.late)
 	for i, name := range d.late {
 		names[i] = strconv.Quote(name)
 		if other := nearest.Of(name, first); other != "" {
@@ -31,7 +31,7 @@ func (d *Dataset) Lacks(c *Counts) error {
 	if d.excuse || len(d.late) == 0 || len(d.late) == len(c.late) {
 		return nil // all have occurred, or are optional
 	}
-	has := append(d.without(d.late), c.late...)
+	has := append(without(d.set.Fields, d.late), c.late...)
 	return d.valid(d.schema, has)
 }
 
@@ -69,6 +69,6 @@ func (d *Dataset) First() []string {
 }
 
 // without returns the fields other than names.
-func (d *Dataset) without(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(d.set.Fields), func(name string) bool { return slices.Contains(names, name) })
+func without(fields, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return slices.Contains(names, name) })
 }

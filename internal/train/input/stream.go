@@ -162,7 +162,7 @@ func (in *Input) ShareSpan(own *data.Counts) (some bool, err error) {
 // WarnOfLate warns once of each field that features need and that has had no value in any
 // span. Open cannot reject a misspelt field, since it may appear later.
 func (in *Input) WarnOfLate(s *Stream) {
-	if keys := in.absentKeys(in.Train, s.known); keys != "" {
+	if keys := absentKeys(in.Config, in.Train, s.known); keys != "" {
 		in.Warn(fmt.Sprintf("no record so far of the stream %s has a value of these fields: %s. Correct what is misspelt; leave what comes later",
 			FirstFew(in.Config.Data.Train), keys))
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
@@ -64,18 +65,18 @@ func LabelRule(l *schema.Label) string {
 // warnOfAbsent warns of fields that features need and that have no value in any record of a
 // dataset.
 func (in *Input) warnOfAbsent(d *data.Dataset) {
-	if keys := in.absentKeys(d, map[string]bool{}); keys != "" {
+	if keys := absentKeys(in.Config, d, map[string]bool{}); keys != "" {
 		in.Warn(fmt.Sprintf("these fields are empty in every record of %s, so their features have no effect: %s", FirstFew(d.Names()), keys))
 	}
 }
 
 // absentKeys returns these fields by their keys in the configuration, or "". It leaves out
 // fields in known and adds the others to it.
-func (in *Input) absentKeys(d *data.Dataset, known map[string]bool) string {
+func absentKeys(c *config.Config, d *data.Dataset, known map[string]bool) string {
 	const most, maxListed = 8, 40 // limits of a readable list
 	absent := d.Absent()
 	var names, keys []string
-	for i, f := range in.Config.Features {
+	for i, f := range c.Features {
 		for _, x := range [][2]string{{"field", f.Field}, {"weights", f.Weights}} {
 			if name := x[1]; name != "" && !known[name] {
 				if known[name] = true; slices.Contains(absent, name) {
