@@ -217,6 +217,14 @@ type Export struct {
 	Dir          string `yaml:"dir"`
 	EverySeconds int64  `yaml:"every_seconds"`
 	FullEvery    int    `yaml:"full_every"`
+	Keep         Kept   `yaml:"keep"`
+}
+
+// Kept says which published versions are not removed.
+type Kept struct {
+	Versions int `yaml:"versions"`
+	Complete int `yaml:"complete"`
+	Hours    int `yaml:"hours"`
 }
 
 //go:embed adult.yaml

@@ -93,6 +93,7 @@ func (d *Model) interactions(kind string) {
 func (c Export) defaults() (d Export) {
 	if c.Dir != "" {
 		d.EverySeconds, d.FullEvery = 2, 100 // a few minutes of changes need little memory and load quickly
+		d.Keep.Versions, d.Keep.Complete = 1, 2
 	}
 	return d
 }

@@ -308,6 +308,13 @@ func savingSections() []section {
 			{name: "dir", def: "none: nothing is published", about: "folder of the versions on the host of rank 0, such as models/ctr"},
 			{name: "every_seconds", def: "2", about: "seconds between versions", rng: "[1, 31536000]"},
 			{name: "full_every", def: "100", about: "one version in this many is complete, the others contain the changes since the previous one", rng: "[1, 1000]"},
+			{name: "keep", about: "which versions are not removed"},
+		}},
+		{"train.export.keep", reflect.TypeFor[Kept](), "Versions that the training does not remove, in addition to pinned ones, those of other programs, and those on which\n" +
+			"a kept version depends. Versions are removed when one has become complete.", []key{
+			{name: "versions", def: "1", about: "how many of the newest versions to keep", rng: "[1, 1000000]"},
+			{name: "complete", def: "2", about: "how many of the newest complete versions to keep", rng: "[1, 10000]"},
+			{name: "hours", def: "0", about: "the last complete version of each of this many hours is kept", rng: "[0, 100000]"},
 		}},
 	}
 }

@@ -2,5 +2,5 @@
 
 package export
 
-// lock does nothing on systems without file locks.
-func lock(string) (unlock func(), err error) { return func() {}, nil }
+// lockFile does nothing on systems without file locks.
+func lockFile(_, _ string) (unlock func(), err error) { return func() {}, nil }

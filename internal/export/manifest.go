@@ -31,7 +31,9 @@ const (
 	maxTables   = 4096
 	maxRows     = 1<<32 - 1
 	maxName     = 128 // bytes of a model's name
-	align       = 64  // of sections of tables
+	maxLineage  = 64  // bytes
+	maxOffsets  = 1 << 16
+	align       = 64 // of sections of tables
 
 	tableSections = 2 // sections of a table
 )
@@ -53,6 +55,17 @@ type Manifest struct {
 
 	Taken int64  `json:"taken,omitempty"` // when the training had done the step, Unix nanoseconds; 0: unknown
 	Delta *Delta `json:"delta,omitempty"` // nil: the version is complete
+
+	Lineage  string   `json:"lineage,omitempty"`  // id of the training that published it; its resumed jobs keep it
+	Offsets  []Offset `json:"offsets,omitempty"`  // of the stream: where records that are not in the model begin
+	Rollback *int64   `json:"rollback,omitempty"` // the version whose rows a rollback published as this one
+}
+
+// Offset is a position in a partition of a topic.
+type Offset struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Next      int64  `json:"next"` // offset of the first record that is not in the model
 }
 
 // Delta describes the changes of an incomplete version.
@@ -151,6 +164,9 @@ func parseManifest(b []byte) (*Manifest, error) {
 func (m *Manifest) check() error {
 	if m.Version < 0 || m.Step < 0 || checkName(m.Name) != nil || len(m.Tables) > maxTables || len(m.Outputs) == 0 {
 		return fmt.Errorf("model %q version %d of step %d, %d tables, %d outputs", m.Name, m.Version, m.Step, len(m.Tables), len(m.Outputs))
+	}
+	if len(m.Lineage) > maxLineage || len(m.Offsets) > maxOffsets {
+		return fmt.Errorf("a lineage of %d bytes, %d offsets", len(m.Lineage), len(m.Offsets))
 	}
 	if !slices.Contains(Precisions(), m.Rows) {
 		return fmt.Errorf("rows %q are not one of %v", m.Rows, Precisions())

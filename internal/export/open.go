@@ -52,6 +52,7 @@ type base struct {
 	dense    []byte
 	tables   []mapped
 	warmup   []byte
+	texts    [][]byte // the contents of the files of the manifest
 	unmap    []func() error
 	users    atomic.Int32
 }
@@ -137,7 +138,7 @@ func openBase(dir string, m Manifest, before *Model, pause Pause) (b *base, err 
 		if err != nil {
 			return b, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		files[f.Name] = text
+		files[f.Name], b.texts = text, append(b.texts, text)
 	}
 	if old := before.parsed(); old != nil && m.parsesAs(&old.manifest) {
 		b.config, b.encoder, b.layout = old.config, old.encoder, old.layout
@@ -170,8 +171,19 @@ func (b *base) release() error {
 	for _, unmap := range b.unmap {
 		errs = append(errs, unmap())
 	}
-	b.unmap, b.tables, b.warmup, b.dense = nil, nil, nil, nil
+	b.unmap, b.tables, b.warmup, b.dense, b.texts = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
+}
+
+// verify verifies the checksums of the mapped files again.
+func (b *base) verify() (err error) {
+	defer b.guard(&err, debug.SetPanicOnFault(true))
+	for i, f := range b.manifest.Files {
+		if err := verify(b.texts[i], f.Sections, 0, func([]byte) error { return nil }); err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	return nil
 }
 
 // mapFile maps a file and verifies its checksums.

@@ -93,7 +93,8 @@ func (p *Piece) writeDelta(d disk, dir, name string, of []sparse.Table) (all []T
 	return all, f, err
 }
 
-// Files of a part: the changes of a version written by a rank other than 0.
+// Files of a part: the changes of a rank other than 0. All ranks count parts, so that a part of a
+// version that failed is not mistaken for a later one.
 const (
 	partPrefix = ".part-"
 	maxPart    = 1 << 24 // bytes of the description of a part

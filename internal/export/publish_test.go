@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
@@ -35,6 +36,7 @@ type trainee struct {
 	rows   []map[uint64][]float32 // by table
 	taken  []*table.Taken         // since the last version
 	step   int64
+	last   int64 // number of the last version
 	rng    *rand.Rand
 	warned []string
 }
@@ -48,7 +50,7 @@ func newTrainee(t testing.TB, full int) *trainee {
 func traineeOf(t testing.TB, m train.Trained, tables []sparse.Table, full int) *trainee {
 	t.Helper()
 	x := &trainee{tables: tables, t: t, dir: filepath.Join(t.TempDir(), "ctr"), rng: rand.New(rand.NewPCG(5, 6))}
-	x.opt = export.PublishOptions{Dir: x.dir, Config: m.Config, Encoder: m.Encoder, Size: 1, FullEvery: full, Warn: func(line string) { x.warned = append(x.warned, line) }}
+	x.opt = export.PublishOptions{Dir: x.dir, Config: m.Config, Encoder: m.Encoder, Size: 1, FullEvery: full, Keep: ledger.Keep{Versions: 1, Complete: 2}, Warn: func(line string) { x.warned = append(x.warned, line) }}
 	err := m.Checkpoint.Read("dense", func(r io.Reader) (err error) { x.dense, err = io.ReadAll(r); return err })
 	fatal.If(t, err)
 	for i, of := range x.tables {
@@ -58,6 +60,15 @@ func traineeOf(t testing.TB, m train.Trained, tables []sparse.Table, full int) *
 	x.open()
 	t.Cleanup(func() { x.pub.Close() })
 	return x
+}
+
+// counted returns the outcomes of the versions from now on.
+func (x *trainee) counted() *[]string {
+	all := new([]string)
+	fatal.If(x.t, x.pub.Close())
+	x.opt.Count = func(outcome string) { *all = append(*all, outcome) }
+	x.open()
+	return all
 }
 
 func (x *trainee) open() {
@@ -117,9 +128,11 @@ func (x *trainee) publish() error {
 		}
 	}
 	x.step++
-	if err := x.pub.Publish(context.Background(), export.Last{Version: x.step, Taken: 1000 + x.step}, x.dense, own); err != nil {
+	n, err := x.pub.Publish(context.Background(), export.Point{Step: x.step, Taken: 1000 + x.step, Part: x.step}, x.dense, own)
+	if err != nil {
 		return err
 	}
+	x.last = n
 	for i := range x.taken {
 		x.taken[i] = &table.Taken{}
 	}
@@ -175,7 +188,7 @@ func (x *trainee) names() (all []string) {
 		x.t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.Name() != ".lock" {
+		if e.Name() != ".lock" && e.Name() != ".ledger" {
 			all = append(all, e.Name())
 		}
 	}

@@ -87,7 +87,7 @@ func writeVersion(ctx context.Context, src Source, opt Options, root string) (re
 	if _, err := os.Lstat(res.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return res, errors.New("this version exists: give another one with -version, or remove it")
 	}
-	if err := clean(root); err != nil {
+	if err := clean(root, tmpPrefix, publishPrefix, partPrefix); err != nil {
 		return res, err
 	}
 	tmp := filepath.Join(root, tmpPrefix+strconv.FormatInt(opt.Version, 10))
@@ -146,11 +146,11 @@ func ownFolder(root, name string, create bool) error {
 	return folder.Close()
 }
 
-// clean removes the files of a killed export. The caller holds the lock.
-func clean(root string) error {
+// clean removes what a killed process has left under temporary names. The caller holds the lock.
+func clean(root string, prefixes ...string) error {
 	entries, err := os.ReadDir(root)
 	for _, e := range entries {
-		if slices.ContainsFunc([]string{tmpPrefix, publishPrefix, partPrefix}, func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) }) {
+		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) }) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(root, e.Name())))
 		}
 	}

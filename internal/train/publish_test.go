@@ -71,7 +71,7 @@ func published(t testing.TB, models string) (all []int64) {
 	fatal.If(t, err)
 	for _, e := range entries {
 		n, err := strconv.ParseInt(e.Name(), 10, 64)
-		if err != nil && e.Name() != ".lock" {
+		if err != nil && e.Name() != ".lock" && e.Name() != ".ledger" {
 			t.Errorf("%s was not removed", e.Name())
 		}
 		if err == nil {
@@ -229,8 +229,64 @@ func TestPublishingContinuesAfterAResume(t *testing.T) {
 	var warned []string
 	opt.Warn = func(line string) { warned = append(warned, line) }
 	runPublishing(t, 1, opt)
-	if n := published(t, models); n[len(n)-1] != again.Steps || !slices.ContainsFunc(warned, func(line string) bool { return strings.Contains(line, "has versions up to") }) {
+	if n := published(t, models); n[len(n)-1] <= again.Steps || openVersion(t, models, n[len(n)-1], nil).Manifest().Step != run.Steps || !slices.ContainsFunc(warned, func(line string) bool { return strings.Contains(line, "has versions up to") }) {
 		t.Errorf("versions %v after a new training into the folder of another, warned %q", n, warned)
+	}
+}
+
+// TestPublishingRecovers: when the versions are removed, or the mapped tables of the complete one are
+// overwritten, a complete version follows. In the second case the training writes a checkpoint at once
+// for that. The last version is the model at the end.
+func TestPublishingRecovers(t *testing.T) {
+	for name, damage := range map[string]func(models string) error{
+		"removed": os.RemoveAll,
+		"overwritten": func(models string) error {
+			return os.WriteFile(filepath.Join(models, "1", "table-0000.bin"), nil, 0o600)
+		},
+	} {
+		opt, models := publishing(t, traintest.Clicks(t, 1500), recipes["plain"], 1000)
+		var warned []string
+		opt.Warn = func(line string) {
+			if strings.Contains(line, "train.export") {
+				warned = append(warned, line)
+			}
+		}
+		ended := false
+		opt.Say = func(line string) {
+			if !ended && strings.HasPrefix(line, "epoch 1") {
+				ended = true
+				fatal.If(t, damage(models))
+			}
+		}
+		opt.Set = append(opt.Set, "train.epochs=2", "train.checkpoint.every_steps=1000000")
+		run := runPublishing(t, 2, opt)
+		complete := int64(0)
+		all := published(t, models)
+		for _, n := range all {
+			if n < run.Steps/2 { // before the damage
+				continue
+			}
+			m, err := export.Open(filepath.Join(models, strconv.FormatInt(n, 10)))
+			if err != nil {
+				continue
+			}
+			if m.Base() == n {
+				complete = n
+			}
+			fatal.If(t, m.Close())
+		}
+		saved, err := checkpoint.List(filepath.Join(run.RunDir, checkpoint.Folder))
+		fatal.If(t, err)
+		asked := len(saved) == 3 && saved[1].Step < run.Steps/2+6 // the others are at the ends of the epochs
+		if asked != (name == "overwritten") || complete == 0 || all[len(all)-1] != run.Steps || len(warned) != 1 {
+			t.Errorf("%s: complete version %d of %d steps, versions %v, warned %q", name, complete, run.Steps, all, warned)
+		}
+		want, keys := fullExport(t, run.RunDir, run.Steps)
+		last := openVersion(t, models, run.Steps, nil)
+		sameParameters(t, last, want, keys)
+		if m := last.Manifest(); len(m.Lineage) != 16 || m.Lineage != want.Manifest().Run || m.Step != run.Steps {
+			t.Errorf("lineage %q, the run is %q; step %d", m.Lineage, want.Manifest().Run, m.Step)
+		}
 	}
 }
 

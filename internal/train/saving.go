@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
@@ -58,9 +59,19 @@ func (s *saves) publish(ctx context.Context) (err error) {
 	every := cmp.Or(s.every, time.Duration(s.config.Train.Export.EverySeconds)*time.Second)
 	s.publisher, err = publish.Open(ctx, publish.Setup{
 		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
-		Volumes: s.volumes, Warn: s.opt.Warn,
+		Volumes: s.volumes, Warn: s.opt.Warn, Count: s.opt.Board.Published, Offsets: s.offsets,
 	}, s.cursor.Step)
 	return permanent(err)
+}
+
+// offsets returns the positions in a stream before which all records have been trained on.
+func (s *saves) offsets() (all []export.Offset) {
+	if c := s.cursor.Stream; c != nil {
+		for _, x := range c.Done {
+			all = append(all, export.Offset{Topic: x.Topic, Partition: x.Number, Next: x.Next})
+		}
+	}
+	return all
 }
 
 // wait waits for the checkpoint under way and records its outcome.
@@ -198,8 +209,12 @@ func (s *saves) move() error {
 	return nil
 }
 
-// overdue reports on rank 0 that the last checkpoint is older than the configured interval.
+// overdue reports on rank 0 that the last checkpoint is older than the configured interval, or that
+// no version can be published before the next one.
 func (s *saves) overdue() bool {
+	if s.publisher.NeedsCheckpoint() {
+		return true
+	}
 	every := time.Duration(s.config.Train.Checkpoint.EverySeconds) * time.Second
 	return s.comm.Rank() == 0 && every > 0 && time.Since(s.at) >= every
 }

@@ -110,8 +110,9 @@ type Board struct {
 	slow        []Slow    // of the last update that named a slow rank
 	slowAt      time.Time // when that update came
 	runDir      string
-	checkpoints []int64   // steps, newest first
-	saved       time.Time // when the last checkpoint was found
+	checkpoints []int64          // steps, newest first
+	saved       time.Time        // when the last checkpoint was found
+	published   map[string]int64 // versions by outcome
 	ended       *verdict
 	done        chan struct{} // closed by End
 }
@@ -119,7 +120,7 @@ type Board struct {
 // NewBoard returns an empty board.
 func NewBoard(info Info) *Board {
 	return &Board{
-		info: info, made: time.Now(), done: make(chan struct{}), train: runs.Series[trained]{Most: maxPoints}, valid: runs.Series[evaluated]{Most: maxPoints},
+		info: info, made: time.Now(), published: map[string]int64{}, done: make(chan struct{}), train: runs.Series[trained]{Most: maxPoints}, valid: runs.Series[evaluated]{Most: maxPoints},
 		steps: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "wdlrun_step_seconds", Help: "Time of a training step on rank 0, waiting for other ranks included.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
@@ -199,6 +200,16 @@ func (b *Board) Log(text string, warning bool) {
 	if len(b.log) > 2*maxLines {
 		b.log = append([]line(nil), b.log[len(b.log)-maxLines:]...)
 	}
+}
+
+// Published counts a version of the model by its outcome.
+func (b *Board) Published(outcome string) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.published[outcome]++
 }
 
 // End records the outcome of the job.

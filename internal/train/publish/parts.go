@@ -12,29 +12,29 @@ import (
 // and reads the parts of the other ranks from their memory. Nothing is written on other hosts.
 
 // notePaths returns the paths by which a part is served: its description and its content.
-func notePaths(version int64, rank int) (text, content string) {
-	name := fmt.Sprintf("publish-%d/%s", version, export.PartName(rank))
+func notePaths(part int64, rank int) (text, content string) {
+	name := fmt.Sprintf("publish-%d/%s", part, export.PartName(rank))
 	return name + ".json", name + ".bin"
 }
 
 // note serves the changes of this rank to rank 0.
-func (p *Publisher) note(version int64, own export.Piece, tables []sparse.Table) error {
-	text, content, err := own.Part(version, p.Comm.Rank(), tables)
+func (p *Publisher) note(part int64, own export.Piece, tables []sparse.Table) error {
+	text, content, err := own.Part(part, p.Comm.Rank(), tables)
 	if err != nil {
 		return err
 	}
-	textPath, contentPath := notePaths(version, p.Comm.Rank())
+	textPath, contentPath := notePaths(part, p.Comm.Rank())
 	p.Volumes.Note(contentPath, content)
 	p.Volumes.Note(textPath, text) // last: rank 0 waits for it
 	return nil
 }
 
 // unnote releases the changes of this rank when the outcome of the version is known.
-func (p *Publisher) unnote(version int64) {
+func (p *Publisher) unnote(part int64) {
 	if p.Volumes == nil || p.files != nil {
 		return
 	}
-	textPath, contentPath := notePaths(version, p.Comm.Rank())
+	textPath, contentPath := notePaths(part, p.Comm.Rank())
 	p.Volumes.Note(textPath, nil)
 	p.Volumes.Note(contentPath, nil)
 }
@@ -44,8 +44,8 @@ func (p *Publisher) fetcher() export.Fetch {
 	if p.Volumes == nil {
 		return nil
 	}
-	return func(ctx context.Context, version int64, rank int) ([]byte, func(size int64) ([]byte, error), error) {
-		textPath, contentPath := notePaths(version, rank)
+	return func(ctx context.Context, part int64, rank int) ([]byte, func(size int64) ([]byte, error), error) {
+		textPath, contentPath := notePaths(part, rank)
 		text, err := p.Volumes.Await(ctx, rank, textPath)
 		return text, func(size int64) ([]byte, error) {
 			f, err := p.Volumes.Open(ctx, rank, contentPath)

@@ -14,8 +14,8 @@
 //
 // The first version is complete: it holds the changes since the tables were empty, or since a
 // checkpoint. A job that resumes, heals or moves shards starts again with the changes since
-// its next checkpoint. Its versions become visible once their step exceeds the step of every
-// version in the folder.
+// its next checkpoint, and asks for one. The number of a version is its step, or the number after
+// the highest in the folder.
 package publish
 
 import (
@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -31,6 +32,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"
@@ -47,11 +49,19 @@ type Setup struct {
 	Config  *config.Config
 	Encoder []byte
 	RunDir  string
-	Every   time.Duration     // time between versions
-	Volumes *volumes.Volumes  // reads files of other hosts; nil: all ranks are on one host
-	Wait    bool              // boundaries wait for versions under way; for tests
-	Warn    func(line string) // called on rank 0
+	Offsets func() []export.Offset // positions in a stream at the current step, on rank 0; nil: none are known
+	Every   time.Duration          // time between versions
+	Volumes *volumes.Volumes       // reads files of other hosts; nil: all ranks are on one host
+	Wait    bool                   // boundaries wait for versions under way; for tests
+	Warn    func(line string)      // called on rank 0
+	Count   func(outcome string)   // called on rank 0 with an outcome of package export, Skipped or Held
 }
+
+// Outcomes of a version that is not published.
+const (
+	Skipped = "skipped" // it could not be written
+	Held    = "held"    // the folder is on hold
+)
 
 // Publisher publishes the versions of a training. All ranks make the same calls between
 // steps, except for Due and Turn. A nil Publisher does nothing.
@@ -60,8 +70,13 @@ type Publisher struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	changes *sparse.Changes
-	since   int64 // step after which all changes are known
-	last    int64 // latest version in the folder
+	since   int64     // step after which all changes are known
+	last    int64     // step of the last version, of this Publisher
+	parts   int64     // versions begun
+	wants   bool      // rank 0: a checkpoint is needed as the base of the first version
+	asked   bool      // wants was set since the last begin
+	held    bool      // rank 0: the hold of the folder is reported
+	looked  time.Time // when prepared was called
 	at      time.Time
 	turned  time.Time
 	ready   bool // rank 0: the base of the first version is known
@@ -81,7 +96,7 @@ type older struct {
 
 // pending is a version that is being written.
 type pending struct {
-	export.Last
+	export.Point
 	copied bool // the changes are copied and are being written
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -100,7 +115,9 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 	p := &Publisher{Setup: s, at: time.Now()}
 	fault, err := save.First(s.Comm, s.Rec, func() (err error) {
 		p.files, err = export.OpenPublisher(ctx, export.PublishOptions{
-			Dir: c.Dir, Config: s.Config.YAML(), Encoder: s.Encoder, Size: s.Comm.Size(), FullEvery: c.FullEvery, Fetch: p.fetcher(), Warn: s.Warn,
+			Dir: c.Dir, Config: s.Config.YAML(), Encoder: s.Encoder, Size: s.Comm.Size(), FullEvery: c.FullEvery, Keep: ledger.Keep(c.Keep), Fetch: p.fetcher(),
+			Lineage: lineage(s.RunDir), Count: s.Count,
+			Warn: func(line string) { s.Warn("train.export: " + line) },
 		})
 		return err
 	})
@@ -111,17 +128,31 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 		return nil, errors.New(fault)
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	p.last = max(at-1, 0)
 	if p.files != nil {
-		if p.last = p.files.Highest(); at == 0 && p.last > 0 {
-			s.Warn(fmt.Sprintf("train.export: %s has versions up to %d: versions of this training appear after that step; for versions from the start, give an empty folder", c.Dir, p.last))
+		if n := p.files.Highest(); p.files.Has(at) {
+			p.last = at
+		} else if n > at {
+			s.Warn(fmt.Sprintf("train.export: %s has versions up to %d of another training or program: the versions of this training continue at %d, and servers switch to them at once; wdlrun publish %s -hold prevents that", c.Dir, n, n+1, c.Dir))
 		}
 	}
 	return p, p.begin(at)
 }
 
+// lineage returns the id of the run, "" if it cannot be stored.
+func lineage(runDir string) string {
+	root := filepath.Join(runDir, checkpoint.Folder)
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return ""
+	}
+	id, _ := checkpoint.RunID(root) // the first checkpoint reports the error
+	return id
+}
+
 // begin restarts with the changes after a step.
 func (p *Publisher) begin(at int64) (err error) {
 	p.since, p.ready = at, at == 0 // at step 0 the tables are empty
+	p.wants, p.asked = false, false
 	if p.files != nil && p.ready {
 		if err := p.files.Restart(nil); err != nil {
 			return err
@@ -136,7 +167,26 @@ func (p *Publisher) Due(step int64) bool {
 	if p == nil || p.files == nil || step <= p.last {
 		return false
 	}
+	if p.pending.lost() {
+		return true
+	}
+	if !p.ready && time.Since(p.looked) >= p.Every/4 {
+		p.looked = time.Now()
+		if p.prepared() {
+			return true
+		}
+	}
 	return time.Since(p.at) >= p.Every
+}
+
+// NeedsCheckpoint reports on rank 0 that no version can be published until the next checkpoint. It
+// returns true once.
+func (p *Publisher) NeedsCheckpoint() bool {
+	if p == nil || !p.wants {
+		return false
+	}
+	p.wants = false
+	return true
 }
 
 // report is the message of a rank at a boundary.
@@ -167,7 +217,7 @@ func (p *Publisher) Boundary(step int64) error {
 	}
 	p.Rec.Enter(trace.Checkpoint)
 	p.at = time.Now()
-	own := report{Ready: p.prepared() && step > p.last, Lost: p.changes == nil}
+	own := report{Ready: p.prepared() && step > p.last && !p.onHold(), Lost: p.changes == nil || p.pending.lost()}
 	own.Busy, own.Fault = p.pending.state()
 	all, err := p.gather(own)
 	if err != nil {
@@ -202,6 +252,38 @@ func (x *pending) state() (busy bool, fault string) {
 		busy = true
 	}
 	return busy, fault
+}
+
+// lost reports on rank 0 that a version failed because the model of the last one is lost.
+func (x *pending) lost() bool {
+	if x == nil || !x.copied {
+		return false
+	}
+	select {
+	case <-x.done:
+		return errors.Is(x.err, export.ErrBase)
+	default:
+		return false
+	}
+}
+
+// onHold reports on rank 0 whether the folder is on hold, once in words.
+func (p *Publisher) onHold() bool {
+	if p.files == nil {
+		return false
+	}
+	hold := p.files.Held()
+	switch {
+	case hold == nil:
+		p.held = false
+	case !p.held:
+		p.held = true
+		p.Warn("train.export: " + (&export.HeldError{Dir: p.Config.Train.Export.Dir, Hold: *hold}).Error())
+	}
+	if hold != nil {
+		p.Count(Held)
+	}
+	return hold != nil
 }
 
 // gather combines the reports of all ranks.
@@ -244,23 +326,35 @@ func (p *Publisher) recordOutcome(all report) error {
 	if all.Fault != "" {
 		p.giveUp(x)
 	}
-	p.unnote(x.Version)
+	p.unnote(x.Part)
 	p.pending = nil
 	if all.Fault == "" {
-		p.last, p.warned = x.Version, false
+		p.last, p.warned = x.Step, false
 		return nil
 	}
-	if p.Comm.Rank() == 0 && !p.warned {
-		p.Warn(fmt.Sprintf("train.export: version %d was not published, training continues and the next version has its changes: %s", x.Version, all.Fault))
-	}
-	p.warned = true
+	p.report(x, all.Fault)
 	if p.changes == nil {
 		return nil
 	}
-	if err := p.changes.Again(); err != nil {
+	if err := p.changes.Again(); err != nil || errors.Is(x.err, export.ErrBase) {
 		p.lose()
 	}
 	return nil
+}
+
+// report counts a version that was not published, and reports the first of several.
+func (p *Publisher) report(x *pending, fault string) {
+	held := new(export.HeldError)
+	switch {
+	case p.Comm.Rank() != 0:
+	case errors.As(x.err, &held): // the next boundary reports and counts it
+	default:
+		p.Count(Skipped)
+		if !p.warned {
+			p.Warn(fmt.Sprintf("train.export: the version of step %d was not published, training continues and the next version has its changes: %s", x.Step, fault))
+		}
+		p.warned = true
+	}
 }
 
 // giveUp cancels a version and waits until its goroutines have ended.
@@ -282,7 +376,11 @@ func (p *Publisher) lose() {
 
 // take begins the version of a step.
 func (p *Publisher) take(step int64) error {
-	x := &pending{Last: export.Last{Version: step, Taken: p.at.UnixNano()}, done: make(chan struct{})}
+	p.parts++
+	x := &pending{Point: export.Point{Step: step, Taken: p.at.UnixNano(), Part: p.parts}, done: make(chan struct{})}
+	if p.files != nil && p.Offsets != nil {
+		x.Offsets = p.Offsets()
+	}
 	x.ctx, x.cancel = context.WithCancelCause(p.ctx)
 	p.pending, p.turned = x, time.Now()
 	if p.files != nil {
@@ -373,12 +471,13 @@ func (p *Publisher) writePiece(x *pending, tables []sparse.Table, taken []*table
 		}
 	}
 	if p.files == nil && p.Volumes != nil {
-		return p.note(x.Version, own, tables)
+		return p.note(x.Part, own, tables)
 	}
 	if p.files == nil {
-		return own.WritePart(p.Config.Train.Export.Dir, x.Version, p.Comm.Rank(), tables)
+		return own.WritePart(p.Config.Train.Export.Dir, x.Part, p.Comm.Rank(), tables)
 	}
-	return p.files.Publish(x.ctx, x.Last, p.dense.Bytes(), own)
+	_, err := p.files.Publish(x.ctx, x.Point, p.dense.Bytes(), own)
+	return err
 }
 
 // prepared reports on rank 0 whether the base of the next version is known. If not, it starts
@@ -416,6 +515,7 @@ func (p *Publisher) restart(x older) {
 	case x.err != nil:
 		p.Warn(fmt.Sprintf("train.export: no version is published until the next checkpoint: %v", x.err))
 	case x.model == nil:
+		p.wants, p.asked = p.wants || !p.asked, true
 	case x.step < p.since:
 		x.err = x.model.Close()
 	default:
@@ -464,7 +564,13 @@ func (p *Publisher) Finish(step int64) error {
 	if err := p.Boundary(step); err != nil {
 		return err
 	}
-	return p.conclude()
+	if err := p.conclude(); err != nil {
+		return err
+	}
+	if p.held && p.last < step {
+		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published: the folder is on hold; to publish it, release the hold and resume the training", step))
+	}
+	return nil
 }
 
 // conclude waits for the version under way and settles it.
