@@ -34,12 +34,16 @@ type Header struct {
 // HeaderName is the name of the event with the Header as its arguments.
 const HeaderName = "wdlrun_rank"
 
-// The lanes (tid) of a rank's timeline. A merged timeline has the waiting in lane 2.
+// First is the number of the first process, of rank 0, and of the first lane. Viewers take
+// process 0 and thread 0 for the idle task of the operating system.
+const First = 1
+
+// The lanes (tid) of a rank's timeline. A merged timeline has the waiting in lane First + 2.
 const (
-	lanePhases     = 0
-	laneBuckets    = 1
-	laneReader     = 3
-	laneCheckpoint = 4
+	lanePhases     = First
+	laneBuckets    = First + 1
+	laneReader     = First + 3
+	laneCheckpoint = First + 4
 )
 
 // header returns the header of a file that leaves out the first without spans of those that
@@ -68,7 +72,7 @@ func (r *Recorder) monotonicOrigin(monotonic func() int64) (origin int64) {
 }
 
 // WriteChrome writes the kept spans as a Chrome trace: JSON array format, one complete event
-// per span, times in microseconds. The process is the rank. Threads hold the phases, the sums
+// per span, times in microseconds. The process is First plus the rank. Threads hold the phases, the sums
 // of buckets, the batches that the reader has read and the checkpoints that were written. The
 // arguments of a span are its step, unless the previous phase has the same, and the bytes and
 // rows of Count. The argument calls has the exchanges that the rank entered in the span:
@@ -84,8 +88,9 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b, "[{\"name\":%q,\"ph\":\"M\",\"pid\":%d,\"args\":%s}", HeaderName, of.Rank, h)
-	fmt.Fprintf(b, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", of.Rank, of.Rank)
+	pid := First + of.Rank
+	fmt.Fprintf(b, "[{\"name\":%q,\"ph\":\"M\",\"pid\":%d,\"args\":%s}", HeaderName, pid, h)
+	fmt.Fprintf(b, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", pid, of.Rank)
 	begins, known := int64(-1), int64(-1) // start of the first span, step of the phase before
 	var line []byte
 	err = r.tape.each(first, func(s *span, in []exchange) error {
@@ -93,10 +98,10 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 			begins = s.start
 		}
 		if s.nth > 0 {
-			line = s.appendEvent(line[:0], fmt.Sprintf("%v, bucket %d", s.phase, s.nth), of.Rank, laneBuckets)
+			line = s.appendEvent(line[:0], fmt.Sprintf("%v, bucket %d", s.phase, s.nth), pid, laneBuckets)
 			line = fmt.Appendf(line, ",\"args\":{\"step\":%d,\"bytes\":%d}}", s.step, s.bytes)
 		} else {
-			line = s.appendEvent(line[:0], s.phase.String(), of.Rank, lanePhases)
+			line = s.appendEvent(line[:0], s.phase.String(), pid, lanePhases)
 			line = s.appendArgs(line, s.step != known, in)
 			known = s.step
 		}
@@ -108,10 +113,10 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	}
 	for _, s := range r.others.since(begins) {
 		if s.phase == Checkpoint {
-			line = s.appendEvent(line[:0], "write", of.Rank, laneCheckpoint)
+			line = s.appendEvent(line[:0], "write", pid, laneCheckpoint)
 			line = fmt.Appendf(line, ",\"args\":{\"step\":%d}}", s.step)
 		} else {
-			line = s.appendEvent(line[:0], "read", of.Rank, laneReader)
+			line = s.appendEvent(line[:0], "read", pid, laneReader)
 			line = fmt.Appendf(line, ",\"args\":{\"step\":%d,\"batches\":%d}}", s.step, s.nth)
 		}
 		if _, err := b.Write(line); err != nil {
@@ -129,7 +134,7 @@ func (s *span) appendEvent(line []byte, name string, pid, lane int) []byte {
 	line = append(line, "\",\"ph\":\"X\",\"ts\":"...)
 	line = micros.Append(line, s.start)
 	line = append(line, ",\"dur\":"...)
-	line = micros.Append(line, s.end-s.start)
+	line = micros.AppendLength(line, s.start, s.end)
 	line = strconv.AppendInt(append(line, ",\"pid\":"...), int64(pid), 10)
 	return strconv.AppendInt(append(line, ",\"tid\":"...), int64(lane), 10)
 }
@@ -169,7 +174,7 @@ func (s *span) appendCalls(line []byte, sep string, in []exchange) ([]byte, []ex
 	sep = "["
 	for _, x := range in {
 		line = strconv.AppendUint(append(line, sep...), x.seq, 10)
-		line = micros.Append(append(line, ','), x.at-s.start)
+		line = micros.AppendLength(append(line, ','), s.start, x.at)
 		sep = ","
 	}
 	return append(line, ']'), in

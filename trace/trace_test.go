@@ -2,6 +2,7 @@ package trace
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -65,7 +66,7 @@ func TestChromeTraceHoldsTheLastSpansInOrder(t *testing.T) {
 		t.Fatalf("%d events, want the header, the name and 3 spans", len(events))
 	}
 	for i, e := range events[2:] {
-		if want := Phase(3 + i); e.Name != want.String() || e.Dur != 1000 || e.Ts != float64(4+i)*1000 || e.Pid != 5 {
+		if want := Phase(3 + i); e.Name != want.String() || e.Dur != 1000 || e.Ts != float64(4+i)*1000 || e.Pid != 6 {
 			t.Errorf("span %d = %+v, want %v at %d µs", i, e, want, (4+i)*1000)
 		}
 	}
@@ -153,23 +154,23 @@ func TestWorkConcurrentWithPhases(t *testing.T) {
 	var b strings.Builder
 	fatal.If(t, r.WriteChrome(&b, Source{Size: 1}))
 	for _, want := range []string{
-		`{"name":"pull","ph":"X","ts":0.0,"dur":1000.0,"pid":0,"tid":0,"args":{"step":7,"bytes":120,"rows":4}}`,
-		`{"name":"compute","ph":"X","ts":1000.0,"dur":1000.0,"pid":0,"tid":0}`,
-		`{"name":"sync, bucket 1","ph":"X","ts":1000.0,"dur":1000.0,"pid":0,"tid":1,"args":{"step":7,"bytes":400}}`,
-		`{"name":"sync","ph":"X","ts":2000.0,"dur":0.0,"pid":0,"tid":0,"args":{"bytes":600}}`,
-		`{"name":"read","ph":"X","ts":2000.0,"dur":1000.0,"pid":0,"tid":3,"args":{"step":7,"batches":12}}`,
-		`{"name":"write","ph":"X","ts":1000.0,"dur":3000.0,"pid":0,"tid":4,"args":{"step":7}}`,
+		`{"name":"pull","ph":"X","ts":0.0,"dur":1000.0,"pid":1,"tid":1,"args":{"step":7,"bytes":120,"rows":4}}`,
+		`{"name":"compute","ph":"X","ts":1000.0,"dur":1000.0,"pid":1,"tid":1}`,
+		`{"name":"sync, bucket 1","ph":"X","ts":1000.0,"dur":1000.0,"pid":1,"tid":2,"args":{"step":7,"bytes":400}}`,
+		`{"name":"sync","ph":"X","ts":2000.0,"dur":0.0,"pid":1,"tid":1,"args":{"bytes":600}}`,
+		`{"name":"read","ph":"X","ts":2000.0,"dur":1000.0,"pid":1,"tid":4,"args":{"step":7,"batches":12}}`,
+		`{"name":"write","ph":"X","ts":1000.0,"dur":3000.0,"pid":1,"tid":5,"args":{"step":7}}`,
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %s in\n%s", want, b.String())
 		}
 	}
-	if strings.Count(b.String(), `"tid":3`) != 1 || !json.Valid([]byte(b.String())) {
+	if strings.Count(b.String(), `"tid":4`) != 1 || !json.Valid([]byte(b.String())) {
 		t.Errorf("%s", b.String())
 	}
 	b.Reset()
 	r.WriteChrome(&b, Source{Size: 1, Last: 3}) // the spans from the compute phase on, which starts at 1 ms
-	if strings.Contains(b.String(), "pull") || !strings.Contains(b.String(), `"tid":3`) {
+	if strings.Contains(b.String(), "pull") || !strings.Contains(b.String(), `"tid":4`) {
 		t.Errorf("wrong last span: %s", b.String())
 	}
 }
@@ -246,5 +247,41 @@ func TestOriginOfAProcessWithoutACore(t *testing.T) {
 	})
 	if got != 7e9 {
 		t.Errorf("the origin is at %d, want 7e9", got)
+	}
+}
+
+// TestSpansOfALaneDoNotOverlap: each phase begins exactly where the previous one ends, whether a
+// reader computes in microseconds or cuts times to nanoseconds.
+func TestSpansOfALaneDoNotOverlap(t *testing.T) {
+	c, random := &clock{t: time.Unix(0, 0)}, rand.New(rand.NewPCG(1, 2))
+	r := newAt(1<<12, c.now)
+	for i := range 4000 {
+		c.pass(time.Duration(random.Int64N(1 << (i % 24))))
+		r.Enter(Input + Phase(i%6))
+	}
+	var b strings.Builder
+	fatal.If(t, r.WriteChrome(&b, Source{Rank: 2, Size: 3}))
+	var events []struct {
+		Ph       string
+		Ts, Dur  float64
+		Pid, Tid int
+	}
+	fatal.If(t, json.Unmarshal([]byte(b.String()), &events))
+	end, spans := 0.0, 0
+	for _, e := range events {
+		if e.Pid != 3 {
+			t.Fatalf("%+v of rank 2 is in process %d, want 3", e, e.Pid)
+		}
+		if e.Ph != "X" {
+			continue
+		}
+		if e.Tid != 1 || spans > 0 && (e.Ts != end || int64(e.Ts*1000) != int64(end*1000)) {
+			t.Fatalf("span %d from %v in lane %d, want lane 1 and from %v, where the previous one ends", spans, e.Ts, e.Tid, end)
+		}
+		end = e.Ts + e.Dur
+		spans++
+	}
+	if spans != 4000 {
+		t.Errorf("%d spans, want 4000", spans)
 	}
 }

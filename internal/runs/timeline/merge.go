@@ -13,7 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// The lanes of a merged trace. Files have no lane of waiting.
+// The lanes of a merged trace, counted from trace.First. Files have no lane of waiting.
 const (
 	lanePhases = 0
 	laneWaits  = 2
@@ -44,7 +44,7 @@ func (t *Timeline) Merge(w io.Writer) (cut int, err error) {
 		total += len(r.Spans) + len(r.Background)
 	}
 	m.skip = max(0, total-maxMerged) / len(t.Ranks)
-	if _, err := m.w.WriteString("[{\"name\":\"wdlrun_merged\",\"ph\":\"M\",\"pid\":0,\"args\":{}}"); err != nil {
+	if _, err := m.w.WriteString("[{\"name\":\"wdlrun_merged\",\"ph\":\"M\",\"pid\":1,\"args\":{}}"); err != nil {
 		return 0, err
 	}
 	for _, r := range t.Ranks {
@@ -82,14 +82,14 @@ type merger struct {
 func (m *merger) begin(name []byte, start, end int64, rank, lane int) {
 	m.line = append(append(append(m.line[:0], ",\n{\"name\":"...), name...), `,"ph":"X"`...)
 	m.place(start, rank, lane)
-	m.line = micros.Append(append(m.line, `,"dur":`...), end-start)
+	m.line = micros.AppendLength(append(m.line, `,"dur":`...), start-m.origin, end-m.origin)
 }
 
 // place appends the time and the lane of an event.
 func (m *merger) place(at int64, rank, lane int) {
 	m.line = micros.Append(append(m.line, `,"ts":`...), at-m.origin)
-	m.number(`,"pid":`, int64(rank))
-	m.number(`,"tid":`, int64(lane))
+	m.number(`,"pid":`, int64(trace.First+rank))
+	m.number(`,"tid":`, int64(trace.First+lane))
 }
 
 // number appends a field.
@@ -108,10 +108,10 @@ func (m *merger) rank(r *Rank) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(m.w, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":%s}}", r.Rank, name)
-	fmt.Fprintf(m.w, ",\n{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"sort_index\":%d}}", r.Rank, r.Rank)
+	fmt.Fprintf(m.w, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":%s}}", trace.First+r.Rank, name)
+	fmt.Fprintf(m.w, ",\n{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"sort_index\":%d}}", trace.First+r.Rank, r.Rank)
 	for lane, name := range lanes {
-		fmt.Fprintf(m.w, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":%q}}", r.Rank, lane, name)
+		fmt.Fprintf(m.w, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":%q}}", trace.First+r.Rank, trace.First+lane, name)
 	}
 	from := min(m.skip, len(r.Spans)-1)
 	m.cut += from

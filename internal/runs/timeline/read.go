@@ -235,6 +235,7 @@ func describe(err error) error {
 type parser struct {
 	phases map[string]trace.Phase
 	step   int64 // of the last phase: the step of spans that have none
+	first  int   // number of the process of rank 0 and of the first lane: 0 in files of earlier versions
 }
 
 func phaseNames() map[string]trace.Phase {
@@ -247,7 +248,7 @@ func phaseNames() map[string]trace.Phase {
 
 // add adds one event. Unknown kinds of events are skipped.
 func (p *parser) add(r *Rank, e *event) error {
-	if e.Pid < 0 || e.Pid >= maxRank || len(e.Name) > maxName {
+	if e.Pid < 0 || e.Pid > maxRank || len(e.Name) > maxName {
 		return fmt.Errorf("event %.32q of process %d is not one of a rank", e.Name, e.Pid)
 	}
 	if e.Ph == "M" && e.Name == trace.HeaderName {
@@ -256,11 +257,12 @@ func (p *parser) add(r *Rank, e *event) error {
 	if e.Ph != "X" {
 		return nil
 	}
+	rank, lane := e.Pid-p.first, e.Tid-p.first
 	if r.Rank < 0 {
-		r.Rank = e.Pid
+		r.Rank = rank
 	}
-	if e.Pid != r.Rank {
-		return fmt.Errorf("a span of rank %d is in the file of rank %d", e.Pid, r.Rank)
+	if rank != r.Rank {
+		return fmt.Errorf("a span of rank %d is in the file of rank %d", rank, r.Rank)
 	}
 	const most = 1e15 // µs: 30 years
 	if !(e.Ts > -most && e.Ts < most && e.Dur >= 0 && e.Dur < most) {
@@ -270,11 +272,11 @@ func (p *parser) add(r *Rank, e *event) error {
 	if len(r.Spans)+len(r.Background) >= maxSpans {
 		return fmt.Errorf("there are more than %d spans", maxSpans)
 	}
-	if e.Tid != lanePhases {
-		if e.Tid < 0 || e.Tid >= len(lanes) || e.Tid == laneWaits {
+	if lane != lanePhases {
+		if lane < 0 || lane >= len(lanes) || lane == laneWaits {
 			return fmt.Errorf("event %.32q of lane %d is not one of a rank", e.Name, e.Tid)
 		}
-		r.Background = append(r.Background, Background{start, end, e.Args.Step, e.Tid, max(e.Args.Read, 0), max(e.Args.Bytes, 0), e.Name})
+		r.Background = append(r.Background, Background{start, end, e.Args.Step, lane, max(e.Args.Read, 0), max(e.Args.Bytes, 0), e.Name})
 		return nil
 	}
 	phase, known := p.phases[e.Name]
@@ -310,7 +312,8 @@ const rounding = 200
 func (p *parser) header(r *Rank, e *event) error {
 	h := e.Args.Header
 	const most = math.MaxInt64 / 4
-	if h.Rank != e.Pid || h.Size <= h.Rank || h.Size > maxRank || len(h.Host) > maxName || len(h.Clock) > maxName || h.MonotonicNs < -most || h.MonotonicNs > most {
+	p.first = e.Pid - h.Rank
+	if p.first != 0 && p.first != trace.First || h.Rank < 0 || h.Size <= h.Rank || h.Size > maxRank || len(h.Host) > maxName || len(h.Clock) > maxName || h.MonotonicNs < -most || h.MonotonicNs > most {
 		return fmt.Errorf("header of rank %d of %d in process %d", h.Rank, h.Size, e.Pid)
 	}
 	if r.Rank >= 0 {

@@ -27,7 +27,8 @@ type job struct {
 	work         func(rank, step int, p trace.Phase) float64 // µs
 	clock        func(rank int, at float64) float64          // of a rank, at a true time
 	host         func(rank int) string
-	old          bool // files of versions without headers and calls
+	zero         bool // files of versions that number processes and lanes from 0
+	old          bool // files of versions without headers and calls; also zero
 }
 
 // flight is the duration of an exchange after its last rank has entered, in µs.
@@ -42,16 +43,20 @@ func (j job) write(t testing.TB, dir string) {
 	if j.host == nil {
 		j.host = func(int) string { return "one" }
 	}
+	first := trace.First
+	if j.zero || j.old {
+		first = 0
+	}
 	files, now := make([]strings.Builder, j.ranks), make([]float64, j.ranks)
 	for r := range files {
 		now[r] = float64(1000 * r)
 		origin := j.clock(r, now[r])
 		if j.old {
-			fmt.Fprintf(&files[r], `[{"name":"process_name","ph":"M","pid":%d,"args":{"name":"rank %d"}}`, r, r)
+			fmt.Fprintf(&files[r], `[{"name":"process_name","ph":"M","pid":%d,"args":{"name":"rank %d"}}`, first+r, r)
 			continue
 		}
 		h, _ := json.Marshal(trace.Header{Rank: r, Size: j.ranks, Host: j.host(r), Clock: "boot of " + j.host(r), MonotonicNs: int64(1e3 * origin)})
-		fmt.Fprintf(&files[r], `[{"name":%q,"ph":"M","pid":%d,"args":%s}`, trace.HeaderName, r, h)
+		fmt.Fprintf(&files[r], `[{"name":%q,"ph":"M","pid":%d,"args":%s}`, trace.HeaderName, first+r, h)
 	}
 	seq := 0
 	for step := 1; step <= j.steps; step++ {
@@ -81,16 +86,16 @@ func (j job) write(t testing.TB, dir string) {
 					args = fmt.Sprintf(`,"args":{%s%s}`, counts(p), calls[r])
 				}
 				ts := j.clock(r, start[r]) - j.clock(r, float64(1000*r))
-				fmt.Fprintf(&files[r], ",\n"+`{"name":"%v","ph":"X","ts":%.1f,"dur":%.1f,"pid":%d,"tid":0%s}`,
-					p, ts, j.clock(r, now[r])-j.clock(r, start[r]), r, args)
+				fmt.Fprintf(&files[r], ",\n"+`{"name":"%v","ph":"X","ts":%.1f,"dur":%.1f,"pid":%d,"tid":%d%s}`,
+					p, ts, j.clock(r, now[r])-j.clock(r, start[r]), first+r, first, args)
 			}
 		}
 	}
 	for r := range files {
 		if !j.old {
-			fmt.Fprintf(&files[r], `,{"name":"sync, bucket 1","ph":"X","ts":0,"dur":50,"pid":%d,"tid":1,"args":{"step":1,"bytes":400}}`, r)
-			fmt.Fprintf(&files[r], `,{"name":"read","ph":"X","ts":0,"dur":50,"pid":%d,"tid":3,"args":{"step":1,"batches":8}}`, r)
-			fmt.Fprintf(&files[r], `,{"name":"write","ph":"X","ts":70,"dur":50,"pid":%d,"tid":4,"args":{"step":1}}`, r)
+			fmt.Fprintf(&files[r], `,{"name":"sync, bucket 1","ph":"X","ts":0,"dur":50,"pid":%d,"tid":%d,"args":{"step":1,"bytes":400}}`, first+r, first+1)
+			fmt.Fprintf(&files[r], `,{"name":"read","ph":"X","ts":0,"dur":50,"pid":%d,"tid":%d,"args":{"step":1,"batches":8}}`, first+r, first+3)
+			fmt.Fprintf(&files[r], `,{"name":"write","ph":"X","ts":70,"dur":50,"pid":%d,"tid":%d,"args":{"step":1}}`, first+r, first+4)
 		}
 		files[r].WriteString("]\n")
 		fatal.If(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("trace-%04d.json", r)), []byte(files[r].String()), 0o644))
@@ -212,9 +217,12 @@ func TestClocksOfHostsAreAligned(t *testing.T) {
 	}
 }
 
-// TestFilesOfEarlierVersions have no header and no calls. Every rank has its own zero.
+// TestFilesOfEarlierVersions number processes and lanes from 0. The first versions wrote no header
+// and no calls, and every rank had its own zero.
 func TestFilesOfEarlierVersions(t *testing.T) {
 	j := straggler()
+	j.zero = true
+	named(t, analysed(t, j))
 	j.old = true
 	a := analysed(t, j)
 	named(t, a)
@@ -288,8 +296,8 @@ func TestFaultyFiles(t *testing.T) {
 	for r, text := range map[int]string{
 		2: string(whole[:len(whole)/2]),
 		3: "<html>\x00",
-		4: strings.Replace(string(whole), `"pid":2`, `"pid":77777777`, 1),
-		5: strings.ReplaceAll(strings.ReplaceAll(string(whole), `"pid":2`, `"pid":5`), `"rank":2,"size":6`, `"rank":5,"size":9`),
+		4: strings.Replace(string(whole), `"pid":3`, `"pid":77777777`, 1),
+		5: strings.ReplaceAll(strings.ReplaceAll(string(whole), `"pid":3`, `"pid":6`), `"rank":2,"size":6`, `"rank":5,"size":9`),
 	} {
 		fatal.If(t, os.WriteFile(name(r), []byte(text), 0o644))
 	}
@@ -351,7 +359,10 @@ func TestMerged(t *testing.T) {
 		case "X":
 			spans++
 			lane := [2]int{e.Pid, e.Tid}
-			if e.Ts < ends[lane]-0.15 {
+			if e.Pid < 1 || e.Pid > 4 || e.Tid < 1 || e.Tid > 5 {
+				t.Fatalf("%+v, want processes 1 to 4 and threads 1 to 5", e)
+			}
+			if e.Ts < ends[lane] {
 				t.Fatalf("%+v begins before %v, where the span before it ends", e, ends[lane])
 			}
 			ends[lane] = e.Ts + e.Dur
@@ -367,8 +378,8 @@ func TestMerged(t *testing.T) {
 			t.Errorf("arrow %d has one end", id)
 		}
 	}
-	if from[1] != 3*299 || from[3] != 3 { // rank 3 is the last to start
-		t.Errorf("arrows leave ranks %v", from)
+	if from[2] != 3*299 || from[4] != 3 { // rank 3 is the last to start
+		t.Errorf("arrows leave processes %v", from)
 	}
 	if len(open) != 3*300 || spans < 4*6*500 {
 		t.Errorf("%d arrows and %d spans, want %d and at least %d", len(open), spans, 3*300, 4*6*500)
@@ -389,14 +400,14 @@ func TestLanes(t *testing.T) {
 	}
 	for what, want := range map[string]int64{
 		"pull bytes": 4 * 500 * 123456, "pull rows": 4 * 500 * 1234, "push bytes": 4 * 500 * 234567, "compute bytes": 0,
-		"sync bytes": 4 * 500 * 345678, "sync, bucket 1 bytes": 4 * 400, "sync, bucket 1 in lane 1": 4,
-		"read in lane 3": 4, "read batches": 4 * 8, "write in lane 4": 4,
+		"sync bytes": 4 * 500 * 345678, "sync, bucket 1 bytes": 4 * 400, "sync, bucket 1 in lane 2": 4,
+		"read in lane 4": 4, "read batches": 4 * 8, "write in lane 5": 4,
 	} {
 		if sums[what] != want {
 			t.Errorf("%s: %d, want %d", what, sums[what], want)
 		}
 	}
-	if lanes["phases"] != 0 || lanes["reader"] != 3 || lanes["checkpoint"] != 4 {
+	if lanes["phases"] != 1 || lanes["reader"] != 4 || lanes["checkpoint"] != 5 {
 		t.Errorf("lanes %v", lanes)
 	}
 }
@@ -444,6 +455,7 @@ func FuzzParse(f *testing.F) {
 		fatal.If(f, err)
 		f.Add(string(b))
 	}
+	f.Add(`[{"name":"wdlrun_rank","ph":"M","pid":-1,"args":{"rank":-2,"size":1}},{"name":"sync","ph":"X","ts":1,"dur":2,"pid":0,"tid":1,"args":{"step":1}}]`)
 	f.Add(`[{"name":"sync","ph":"X","ts":1e9,"dur":2,"pid":0,"tid":0,"args":{"step":1,"calls":[1,0.5,2,1]}},{"name":"update","ph":"X","ts":0,"dur":5,"pid":0,"tid":0,"args":{"step":1}}]`)
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := parse(strings.NewReader(text))
