@@ -221,7 +221,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 // show publishes the state after a step for Status and the log.
 func (j *job) show(out step.Outcome, rate float64, total int64) {
 	c := &j.cursor
-	due, line := j.report.Due(c.Step)
+	due, line := j.report.Due(c.Step, out.Rows)
 	if !due {
 		return
 	}

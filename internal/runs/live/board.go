@@ -97,6 +97,7 @@ type Board struct {
 	status atomic.Pointer[func() rank.Status]
 	spent  atomic.Int64 // ns of this process in steps
 	taken  atomic.Int64 // number of steps
+	rows   atomic.Int64 // samples in them
 
 	mu          sync.Mutex
 	seq         int64
@@ -136,13 +137,14 @@ func (b *Board) Watch(status func() rank.Status) {
 	}
 }
 
-// Step records a training step. It neither locks nor allocates.
-func (b *Board) Step(took time.Duration) {
+// Step records a training step on some samples of all ranks. It neither locks nor allocates.
+func (b *Board) Step(took time.Duration, rows int64) {
 	if b == nil {
 		return
 	}
 	b.spent.Add(int64(took))
 	b.taken.Add(1)
+	b.rows.Add(rows)
 	b.steps.Observe(took.Seconds())
 }
 

@@ -28,10 +28,10 @@ import (
 func shown() *Board {
 	b := NewBoard(Info{Version: "0.1.0", Hosts: []string{"a", "b<i>"}})
 	b.Watch(func() rank.Status {
-		return rank.Status{Step: 40, Steps: 100, Epoch: 1, Epochs: 2, Phase: "compute", Samples: 4000, SamplesPerSecond: 1000, Loss: 0.5, RunDir: "runs/x"}
+		return rank.Status{Step: 60, Steps: 120, Epoch: 1, Epochs: 2, Phase: "compute", Samples: 4000, SamplesPerSecond: 1000, Loss: 0.5, RunDir: "runs/x"}
 	})
 	for i := range 40 {
-		b.Step(time.Duration(i+1) * time.Millisecond)
+		b.Step(time.Duration(i+1)*time.Millisecond, 50)
 	}
 	b.Trained(1, math.NaN(), 900, 1)
 	b.Trained(20, 0.5, 1000, 0.5)
@@ -95,7 +95,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Skip("needs promtool of Debian's prometheus")
 	}
-	for _, args := range [][]string{{"check", "metrics"}, {"check", "rules", filepath.Join("..", "..", "examples", "monitoring", "alerts.yaml")}} {
+	for _, args := range [][]string{{"check", "metrics"}, {"check", "rules", filepath.Join("..", "..", "..", "examples", "monitoring", "alerts.yaml")}} {
 		cmd := exec.CommandContext(t.Context(), promtool, args...)
 		cmd.Stdin = strings.NewReader(text)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -109,7 +109,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 	known, err := os.ReadFile(filepath.Join("testdata", "metrics.txt"))
 	fatal.If(t, err)
 	for _, name := range []string{"alerts.yaml", "grafana.json"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "examples", "monitoring", name))
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "monitoring", name))
 		fatal.If(t, err)
 		if strings.HasSuffix(name, ".json") && !json.Valid(text) {
 			t.Errorf("%s is not JSON", name)
@@ -245,7 +245,7 @@ func TestABrowserThatReadsNothing(t *testing.T) {
 // TestStepAllocatesNothing, also on a nil board.
 func TestStepAllocatesNothing(t *testing.T) {
 	for _, b := range []*Board{nil, NewBoard(Info{})} {
-		if n := testing.AllocsPerRun(100, func() { b.Step(time.Millisecond) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { b.Step(time.Millisecond, 64) }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}
 	}

@@ -30,8 +30,10 @@ var (
 	buildInfo      = gauge("build_info", "1, with the versions of wdlrun and Go.", "version", "goversion")
 	runInfo        = gauge("run_info", "1, with the run directory.", "run")
 	rankCount      = gauge("ranks", "Ranks of the job.")
-	samplesTotal   = counter("samples_total", "Samples trained on since the training began, earlier jobs included.")
-	stepsTotal     = counter("steps_total", "Steps since the training began, earlier jobs included.")
+	samplesTotal   = counter("samples_total", "Samples trained on in this job.")
+	stepsTotal     = counter("steps_total", "Steps of this job.")
+	samplesNow     = gauge("samples", "Samples trained on since the training began, earlier jobs included.")
+	stepNow        = gauge("step", "Current step of the training, counted from its beginning, earlier jobs included.")
 	stepsPlanned   = gauge("steps_planned", "Steps of the whole training; absent if their number is not known.")
 	epoch          = gauge("epoch", "Current epoch, from 1.")
 	loss           = gauge("training_loss", "Mean training loss of the last logged step.")
@@ -52,7 +54,7 @@ var (
 	checkpointTime = gauge("checkpoint_timestamp_seconds", "Time of the last checkpoint, in seconds since 1970.")
 )
 
-var exported = []metric{buildInfo, runInfo, rankCount, samplesTotal, stepsTotal, stepsPlanned, epoch, loss, rateFactor, validationLoss, validationAUC, phaseSeconds, cpuSeconds, slowRatio,
+var exported = []metric{buildInfo, runInfo, rankCount, samplesTotal, stepsTotal, samplesNow, stepNow, stepsPlanned, epoch, loss, rateFactor, validationLoss, validationAUC, phaseSeconds, cpuSeconds, slowRatio,
 	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, publishedTotal, checkpointStep, checkpointTime}
 
 // registry returns the metrics of the board and of this process.
@@ -132,8 +134,10 @@ func (c collector) sampled() (all []prometheus.Metric) {
 	}
 	add(buildInfo, 1, c.info.Version, runtime.Version())
 	add(rankCount, float64(len(c.info.Hosts)))
-	add(samplesTotal, float64(s.Samples))
-	add(stepsTotal, float64(s.Step))
+	add(samplesTotal, float64(c.rows.Load()))
+	add(stepsTotal, float64(c.taken.Load()))
+	add(samplesNow, float64(s.Samples))
+	add(stepNow, float64(s.Step))
 	if s.RunDir != "" {
 		add(runInfo, 1, s.RunDir)
 	}

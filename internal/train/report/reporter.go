@@ -118,12 +118,12 @@ const (
 	showPause = 200 * time.Millisecond // least time between two updates of the display
 )
 
-// Due reports whether a finished step is displayed, and whether it gets a line in
+// Due reports whether a finished step on some samples is displayed, and whether it gets a line in
 // metrics.jsonl.
-func (r *Reporter) Due(step int64) (show, line bool) {
+func (r *Reporter) Due(step, rows int64) (show, line bool) {
 	if r.board != nil {
 		spent := r.Spent()
-		r.board.Step(spent - r.spent)
+		r.board.Step(spent-r.spent, rows)
 		r.spent = spent
 	}
 	line = step%lineEvery == 0 || step == 1
