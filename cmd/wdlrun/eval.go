@@ -42,7 +42,7 @@ Examples:
    wdlrun eval -resume runs/20261121-101500 -report quality.html -importance
    wdlrun eval -resume runs/20261121-101500 -data noted.csv -set 'data.comment=#' -set 'label.positive=[yes]' -set 'label.negative=[no]'`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`"},
+			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`; latest is runs/latest"},
 			&cli.StringSliceFlag{Name: "data", Usage: "evaluate on `FILE` or glob; may be repeated", DefaultText: "data.test of the configuration"},
 			&cli.StringFlag{Name: "group", Usage: "also compute the AUC within the values of `FIELD`, such as a user (GAUC)"},
 			&cli.StringFlag{Name: "report", Usage: "write an HTML page with curves, calibration and confidence intervals to `FILE`"},
@@ -57,7 +57,7 @@ Examples:
 }
 
 func evalOptions(c *cli.Context) apply.EvalOptions {
-	return apply.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Group: c.String("group"), Set: settings(c), Report: c.IsSet("report"), By: fields(c.StringSlice("by")), Importance: c.Bool("importance")}
+	return apply.EvalOptions{Resume: runOf(c, "resume", runsFolder), Data: c.StringSlice("data"), Group: c.String("group"), Set: settings(c), Report: c.IsSet("report"), By: fields(c.StringSlice("by")), Importance: c.Bool("importance")}
 }
 
 // fields splits lists of fields at commas.

@@ -56,7 +56,7 @@ Examples:
    wdlrun export -resume runs/20261121-101500 -out models -name ctr -version 7 -rows int8
    wdlrun export -resume runs/20261121-101500 -format safetensors -out ctr.safetensors`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`"},
+			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`; latest is runs/latest"},
 			&cli.StringFlag{Name: "out", Usage: "write the model below `DIR`; for other formats, write DIR itself, which must not exist"},
 			&cli.StringFlag{Name: "name", Usage: "name the model `NAME`"},
 			&cli.Int64Flag{Name: "version", Value: -1, Usage: "number the version `N`", DefaultText: "the step"},
@@ -120,7 +120,7 @@ func runExport(p *program, c *cli.Context) error {
 		return err
 	}
 	warn := func(line string) { fmt.Fprintln(p.stderr, "wdlrun: warning: "+line) }
-	t, err := train.OpenTrained(c.Context, pathOf(c, "resume"), warn)
+	t, err := train.OpenTrained(c.Context, runOf(c, "resume", runsFolder), warn)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ Examples:
    wdlrun -np 2 predict -model models/ctr -data tuesday.csv -out scores.csv.gz
    wdlrun predict -resume runs/20261121-101500 -data 'part-*.parquet' -label -logit -out - | head`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`"},
+			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`; latest is runs/latest"},
 			&cli.StringFlag{Name: "model", Usage: "use the exported model in `DIR` instead: one version, or a folder of versions, of which the highest is used"},
 			&cli.StringSliceFlag{Name: "data", Usage: "read records from `FILE` or glob; may be repeated"},
 			&cli.StringFlag{Name: "out", Usage: "write to `FILE`, which must not exist; - is standard output"},
@@ -125,7 +125,7 @@ func predictOptions(c *cli.Context) (o apply.PredictOptions, to target, err erro
 		return o, to, err
 	}
 	o = apply.PredictOptions{
-		Eval:  apply.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Set: settings(c)},
+		Eval:  apply.EvalOptions{Resume: runOf(c, "resume", runsFolder), Data: c.StringSlice("data"), Set: settings(c)},
 		Model: pathOf(c, "model"), Label: c.Bool("label"), Keys: c.Bool("keys"), Logit: c.Bool("logit"), Text: to.isText(),
 	}
 	if names := c.String("columns"); names != "" {

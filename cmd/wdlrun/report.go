@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
@@ -48,18 +49,29 @@ Examples:
 			if to := pathOf(c, "tensorboard"); to != "" {
 				return eventFiles(c, p, to)
 			}
-			out := pathOf(c, "out")
-			size, err := writeWhole(out, func(w io.Writer) error { return report.Write(w, c.Args().Slice(), time.Now()) })
+			out, some := pathOf(c, "out"), reported(c.Args().Slice())
+			size, err := writeWhole(out, func(w io.Writer) error { return report.Write(w, some, time.Now()) })
 			if err != nil {
 				return err
 			}
 			if asJSON(c) {
-				return p.printJSON(map[string]any{"out": out, "bytes": size, "runs": c.Args().Slice()})
+				return p.printJSON(map[string]any{"out": out, "bytes": size, "runs": some})
 			}
-			_, err = fmt.Fprintf(p.stdout, "%s: %s, %d kB\n", out, plural.Of(c.NArg(), "run"), (size+999)/1000)
+			_, err = fmt.Fprintf(p.stdout, "%s: %s, %d kB\n", out, plural.Of(len(some), "run"), (size+999)/1000)
 			return err
 		},
 	}
+}
+
+// reported returns the run directories that are given, those of the link latest once: a shell
+// finds it too for runs/*.
+func reported(given []string) (some []string) {
+	for _, path := range given {
+		if to := rundir.Real(path); to == path || !slices.Contains(given, to) {
+			some = append(some, to)
+		}
+	}
+	return some
 }
 
 // eventFiles writes the event files of the given runs.
@@ -70,7 +82,7 @@ func eventFiles(c *cli.Context, p *program, dir string) error {
 	all, from := []string{}, map[string]string{}
 	var read []*runs.Run
 	var about []*runs.Summary
-	for _, path := range c.Args().Slice() {
+	for _, path := range reported(c.Args().Slice()) {
 		r, err := runs.Read(path)
 		if err != nil {
 			return err

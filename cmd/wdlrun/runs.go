@@ -35,11 +35,12 @@ the settings that differ between the listed runs. The metrics are computed on th
 the validation data if there is no test data.
 
 -where lists the runs that meet all CONDITIONS. A condition is NAME, one of = != < <= > >= or
-~ (contains), and a value. NAME and the key of -sort are state, name, began, note, tags, a key
-of the configuration (wdlrun help config), or one of
+~ (contains), and a value. NAME and the key of -sort are state, name, began, from (the run whose
+model a training began with), note, tags, a key of the configuration (wdlrun help config), or one of
    ` + strings.Join(runs.Names()[:8], " ") + `
    ` + strings.Join(runs.Names()[8:], " ") + `
--sort by a metric lists the best run first.
+-sort by a metric lists the best run first. -tree lists each run below the one in from. The link
+latest, to the run that finished last, is no run of its own.
 
 -web serves a page with the same table, and the curves and differing settings of selected
 runs. An address that other machines reach needs -web-token. -export mlflow
@@ -50,12 +51,14 @@ Examples:
    wdlrun runs -sort auc experiments
    wdlrun runs -where 'auc>.92 model.kind=dcn_v2' -sort logloss
    wdlrun runs -where state=killed -json
+   wdlrun runs -tree
    wdlrun runs -web 127.0.0.1:6061
    wdlrun runs -export mlflow -where tags=baseline`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "where", Usage: "list runs that meet `CONDITIONS`, separated by spaces"},
 			&cli.StringFlag{Name: "sort", Value: "name", Usage: "order by `KEY`"},
 			&cli.BoolFlag{Name: "reverse", Usage: "reverse the order"},
+			&cli.BoolFlag{Name: "tree", Usage: "list each run below the one whose model it began with"},
 			&cli.BoolFlag{Name: "csv", Usage: "print comma-separated values"},
 			&cli.StringFlag{Name: "web", Usage: "serve a page about the runs at `ADDRESS`, such as 127.0.0.1:6061, until Ctrl-C"},
 			tokenFlag(),
@@ -98,8 +101,12 @@ func (p *program) runs(c *cli.Context) error {
 	case c.Bool("csv"):
 		return runsCSV(p.stdout, all)
 	}
+	depth := make([]int, len(all))
+	if c.Bool("tree") {
+		all, depth = runs.Tree(all)
+	}
 	out := bufio.NewWriter(p.stdout) // a tabwriter writes each cell
-	if err := runsTable(out, dir, found, all); err != nil {
+	if err := runsTable(out, dir, found, all, depth); err != nil {
 		return err
 	}
 	return out.Flush()
@@ -121,7 +128,12 @@ func checkRuns(c *cli.Context) error {
 	if err := checkWeb(c); err != nil {
 		return fmt.Errorf("runs: %w", err)
 	}
-	for _, flag := range []string{"where", "sort", "reverse", "csv", "json", "export"} {
+	for _, flag := range []string{"csv", "json", "export"} {
+		if c.Bool("tree") && (c.IsSet(flag) || asJSON(c)) {
+			return errors.New("runs: -tree orders the printed table: leave out -tree, or -csv, -json and -export")
+		}
+	}
+	for _, flag := range []string{"where", "sort", "reverse", "tree", "csv", "json", "export"} {
 		if c.IsSet("web") && c.IsSet(flag) {
 			return fmt.Errorf("runs: the page of -web has its own conditions and order: leave out -%s", flag)
 		}
@@ -177,6 +189,7 @@ type runLine struct {
 	State    runs.State         `json:"state"`
 	Began    *time.Time         `json:"began"`
 	Of       string             `json:"metrics_of,omitempty"` // test or valid
+	From     string             `json:"from,omitempty"`       // checkpoint that the training began with
 	Note     string             `json:"note,omitempty"`
 	Tags     []string           `json:"tags,omitempty"`
 	Metrics  map[string]float64 `json:"metrics"`  // those that it has
@@ -189,7 +202,7 @@ func runLines(all []*runs.Summary) []runLine {
 	lines, differ := []runLine{}, runs.Differing(all)
 	for _, r := range all {
 		l := runLine{
-			Dir: r.Dir, State: r.State, Of: r.EvaluatedOn, Note: r.About.Note, Tags: r.About.Tags,
+			Dir: r.Dir, State: r.State, Of: r.EvaluatedOn, From: r.About.From, Note: r.About.Note, Tags: r.About.Tags,
 			Metrics: r.Numbers, Settings: map[string]string{}, Failure: r.Failure, Faults: r.Faults,
 		}
 		if !r.Began.IsZero() {
@@ -206,9 +219,9 @@ func runLines(all []*runs.Summary) []runLine {
 func runsCSV(to io.Writer, all []*runs.Summary) error {
 	differ := runs.Differing(all)
 	w := csv.NewWriter(to)
-	w.Write(slices.Concat([]string{"dir", "state", "began", "note", "tags"}, runs.Names(), differ))
+	w.Write(slices.Concat([]string{"dir", "state", "began", "from", "note", "tags"}, runs.Names(), differ))
 	for _, r := range all {
-		line := []string{r.Dir, string(r.State), "", r.Text("note"), r.Text("tags")}
+		line := []string{r.Dir, string(r.State), "", r.Text("from"), r.Text("note"), r.Text("tags")}
 		if !r.Began.IsZero() {
 			line[2] = r.Began.Format(time.RFC3339)
 		}
@@ -237,7 +250,8 @@ const (
 // runColumns are the metrics of the text table, with their format.
 var runColumns = []struct{ name, format string }{{"auc", "%.4f"}, {"logloss", "%.4f"}, {"train_logloss", "%.4f"}, {"steps", "%.0f"}, {"ranks", "%.0f"}}
 
-func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
+// runsTable prints the runs; depth tells how far to indent each.
+func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth []int) error {
 	if found == 0 {
 		fmt.Fprintf(to, "%s has no run directories: wdlrun train makes them\n", clean(dir, 1<<10))
 		return nil
@@ -247,7 +261,7 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "run\tstate\ttime")
 	var noted []string
-	for _, name := range []string{"tags", "note"} {
+	for _, name := range []string{"from", "tags", "note"} {
 		if slices.ContainsFunc(all, func(r *runs.Summary) bool { return r.Text(name) != "" }) {
 			noted = append(noted, name)
 		}
@@ -266,8 +280,8 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
 		fmt.Fprintf(t, "\t%s", name)
 	}
 	fmt.Fprintln(t)
-	for _, r := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s", clean(r.Name, 64), r.State, lasted(r.Seconds))
+	for i, r := range all {
+		fmt.Fprintf(t, "%s%s\t%s\t%s", strings.Repeat("  ", depth[i]), clean(r.Name, 64), r.State, lasted(r.Seconds))
 		if mixed {
 			fmt.Fprintf(t, "\t%s", cmp.Or(r.EvaluatedOn, "-"))
 		}

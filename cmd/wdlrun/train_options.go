@@ -20,7 +20,8 @@ import (
 
 // trainOptions parses all flags except -config.
 func trainOptions(c *cli.Context) (train.Options, error) {
-	opt := train.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), From: pathOf(c, "from"), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
+	out := pathOf(c, "out")
+	opt := train.Options{Out: out, Resume: runOf(c, "resume", out), From: runOf(c, "from", out), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no arguments, but got %q; a configuration is given as -config FILE", c.Args().First())
 	}
@@ -34,7 +35,7 @@ func trainOptions(c *cli.Context) (train.Options, error) {
 				opt.Resume, opt.Auto = dir, true
 			}
 		}
-	} else if opt.Resume != "" && c.IsSet("out") && !checkpoint.IsCheckpoint(opt.Resume) {
+	} else if opt.Resume != "" && c.IsSet("out") && c.String("resume") != rundir.Latest && !checkpoint.IsCheckpoint(opt.Resume) {
 		return opt, errors.New("-resume continues in the run directory that it names, so -out has no effect: remove -out, or resume from one checkpoint to start a new run directory")
 	}
 	var err error
@@ -84,6 +85,19 @@ func about(c *cli.Context) (a rundir.About, err error) {
 // resumeAuto is the value of -resume that selects the newest run.
 const resumeAuto = "auto"
 
+// runOf returns the run directory or checkpoint in a flag. The word latest means the run that
+// finished last in the folder out.
+func runOf(c *cli.Context, flag, out string) string {
+	path := pathOf(c, flag)
+	if _, err := os.Lstat(path); err != nil && path == rundir.Latest {
+		path = filepath.Join(out, path)
+	}
+	return rundir.Real(path)
+}
+
+// runsFolder is the folder in which train makes run directories by default.
+const runsFolder = "runs"
+
 // nothingToResume returns the line that reports that -resume auto starts a new training, ""
 // if it resumes one.
 func nothingToResume(resume string, opt train.Options) string {
@@ -106,7 +120,7 @@ func newestRun(out string) (dir string, saved bool) {
 	}
 	for _, e := range slices.Backward(entries) { // by name
 		dir := filepath.Join(out, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || !runs.IsRun(dir) {
+		if strings.HasPrefix(e.Name(), ".") || rundir.IsLatest(e) || !runs.IsRun(dir) {
 			continue
 		}
 		found, err := checkpoint.List(filepath.Join(dir, checkpoint.Folder))

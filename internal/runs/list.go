@@ -120,7 +120,7 @@ func List(dir string, progress func(done, of int)) ([]*Summary, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), ".") {
+		if !strings.HasPrefix(e.Name(), ".") && !rundir.IsLatest(e) {
 			names = append(names, e.Name())
 		}
 	}

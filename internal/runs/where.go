@@ -46,7 +46,7 @@ func ParseWhere(text string) (all []Term, err error) {
 }
 
 // words are the text attributes of every run.
-var words = []string{"state", "name", "began", "note", "tags"}
+var words = []string{"state", "name", "began", "from", "note", "tags"}
 
 // Known returns an error if no run has a metric or setting of this name.
 func Known(all []*Summary, name string) error {
@@ -80,6 +80,8 @@ func (s *Summary) Text(name string) string {
 		return s.Name
 	case "began":
 		return s.Began.Format("2006-01-02T15:04:05")
+	case "from":
+		return s.Parent()
 	case "note":
 		return s.About.Note
 	case "tags":

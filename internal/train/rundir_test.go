@@ -41,7 +41,7 @@ func TestARunDirectoryThatVanishes(t *testing.T) {
 				Say: func(line string) {
 					if strings.HasPrefix(line, "epoch 2") {
 						once.Do(func() {
-							found, _ := filepath.Glob(filepath.Join(out, "*"))
+							found, _ := filepath.Glob(filepath.Join(out, "2*"))
 							if err := vanish(found[0]); err != nil {
 								t.Error(err)
 							}
@@ -113,5 +113,29 @@ func TestARankLostAtTheFirstMeeting(t *testing.T) {
 		if dirs, err := os.ReadDir(out); err != nil || len(dirs) != 1 {
 			t.Errorf("replicas %d: run directories %v, error %v; want one", replicas, dirs, err)
 		}
+	}
+}
+
+// TestTheLinkLatest: a training that finishes moves the link, one that is stopped does not.
+func TestTheLinkLatest(t *testing.T) {
+	out, c := t.TempDir(), config.Default()
+	c.Train.Epochs = 1
+	link := filepath.Join(out, rundir.Latest)
+	first := runJob(t, 2, Options{Config: c, Out: out})
+	if got := rundir.Real(link); got != first.RunDir {
+		t.Errorf("after the first training the link leads to %s, want %s", got, first.RunDir)
+	}
+	traintest.OnRanks(t, 1, func(comm *collective.Comm) error {
+		j := NewJob(comm, trace.New(100), Options{Config: c, Out: out})
+		j.RequestStop()
+		_, err := j.Run(context.Background())
+		return err
+	})
+	if got := rundir.Real(link); got != first.RunDir {
+		t.Errorf("after a training that was stopped the link leads to %s, want %s", got, first.RunDir)
+	}
+	second := runJob(t, 1, Options{Config: c, Out: out, From: rundir.Real(link)})
+	if got := rundir.Real(link); got != second.RunDir || second.RunDir == first.RunDir {
+		t.Errorf("after the second training the link leads to %s, want %s", got, second.RunDir)
 	}
 }

@@ -329,7 +329,7 @@ func TestUnknownValuesAreCounted(t *testing.T) {
 	if !strings.Contains(o.stdout, `"test_unknown":{"city":4}`) {
 		t.Error(o.stdout)
 	}
-	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	if err != nil || len(runs) != 1 {
 		t.Fatal(runs, err)
 	}
@@ -425,7 +425,7 @@ func TestNoAUCOfOneClass(t *testing.T) {
 	write(t, dir, "neg.csv", "y,city,age\n0,Oslo,3\n0,Bergen,4\n")
 	write(t, dir, "c.yaml", clicksYAML)
 	o := must(t, dir, "train -config c.yaml -set train.epochs=1 -set data.test=[neg.csv]")
-	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	if err != nil || len(runs) != 1 {
 		t.Fatal(runs, err)
 	}
@@ -454,7 +454,7 @@ func TestEvalReadsAnotherFormat(t *testing.T) {
 	write(t, dir, "noted.csv", "#as asked\ny,city,age\nyes,Oslo,3\nno,Bergen,4\nmaybe,Voss,1\nyes,Oslo,5\nno,Bergen,6\n")
 	write(t, dir, "c.yaml", clicksYAML)
 	must(t, dir, "train -config c.yaml -set train.epochs=1 -out runs")
-	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	if err != nil || len(runs) != 1 {
 		t.Fatal(runs, err)
 	}

@@ -55,7 +55,7 @@ func waitRanks(t testing.TB, launcher, np int) (pids map[int]int) {
 func waitCheckpoint(t testing.TB, dir string) {
 	t.Helper()
 	eventually(t, "a checkpoint", func() bool {
-		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-*"))
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "checkpoints", "step-*"))
 		return len(found) > 0
 	})
 }
@@ -134,7 +134,7 @@ func (m moment) String() string {
 // wait waits for the moment, or the end of the job.
 func (m moment) wait(dir string, done <-chan struct{}) {
 	for {
-		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "metrics.jsonl"))
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "metrics.jsonl"))
 		var b []byte
 		if len(found) > 0 {
 			b, _ = os.ReadFile(found[0])
@@ -184,7 +184,7 @@ func killAndResume(t *testing.T, np int, m moment, whole trained, want map[strin
 			t.Errorf("%d verdicts, want 1:\n%s", n, o.stderr)
 		}
 	}
-	runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	runs, _ := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	if len(runs) == 0 {
 		return killed // there is no checkpoint yet
 	}
@@ -333,7 +333,7 @@ func TestSignalToOneRank(t *testing.T) {
 					t.Errorf("result %+v", got)
 				}
 			}
-			if found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-*")); len(found) == 0 {
+			if found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "checkpoints", "step-*")); len(found) == 0 {
 				t.Error("no checkpoint")
 			}
 		})
@@ -459,7 +459,7 @@ func waitRun(t testing.TB, dir string, cmds ...*exec.Cmd) {
 				t.Fatal("a process ended before the training began")
 			}
 		}
-		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "metrics.jsonl"))
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "metrics.jsonl"))
 		if len(found) == 0 {
 			return false
 		}
@@ -498,7 +498,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("a line contains two paths: %s", line)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "*")); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "checkpoints", "*")); len(left) != 0 {
 		t.Errorf("unfinished checkpoints: %v", left)
 	}
 }
@@ -525,7 +525,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	if !strings.Contains(o.stdout, "  checkpoints/    up to step-000000100, to resume from\n") || !strings.Contains(o.stdout, "trace-*.json") {
 		t.Error(o.stdout)
 	}
-	left, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	left, _ := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	if len(left) != 1 {
 		t.Fatal(left)
 	}
@@ -569,7 +569,7 @@ train: {checkpoint: {every_steps: 2}}
 	if o.code != 1 || !strings.Contains(o.stderr, `table "words": tier: `) || !strings.Contains(o.stderr, "file too large") || !strings.Contains(o.stderr, "train -resume") {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
-	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("%v, %v", runs, err)
 	}
@@ -632,7 +632,7 @@ func TestNextOfAnotherLauncher(t *testing.T) {
 	if strings.Count(said, next)+strings.Count(said, none) != 1 || !strings.Contains(said, "rank 2 (") {
 		t.Errorf("want %q once in\n%s", next, said)
 	}
-	kept, err := filepath.Glob(filepath.Join(dir, "runs", "*", "failure-*", "verdict.txt"))
+	kept, err := filepath.Glob(filepath.Join(dir, "runs", "2*", "failure-*", "verdict.txt"))
 	if err != nil || len(kept) != 1 {
 		t.Errorf("the verdict file: %q, %v", kept, err)
 	}

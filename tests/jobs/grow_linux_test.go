@@ -14,7 +14,7 @@ import (
 // grown runs wdlrun hosts on the only run directory of dir.
 func grown(t *testing.T, dir, what string, hosts ...string) outcome {
 	t.Helper()
-	found, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	if len(found) != 1 {
 		t.Fatalf("run directories %v", found)
 	}

@@ -164,7 +164,7 @@ func TestGenInitTrain(t *testing.T) {
 	if o := run(t, dir, "init", "-data", "clicks.tsv", "-out", "clicks.yaml"); o.code == 0 {
 		t.Error("init overwrote a configuration")
 	}
-	runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	runs, _ := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	rel, _ := filepath.Rel(dir, runs[0])
 	o := run(t, dir, "-np", "3", "eval", "-resume", rel, "-data", "clicks.tsv", "--json")
 	if o.code != 0 || !strings.Contains(o.stdout, `"samples":2000`) {
@@ -207,7 +207,7 @@ func TestBadSpan(t *testing.T) {
 	write(t, dir, "c.yaml", strings.Replace(clicksYAML, "standardise", "log", 1))
 	o := run(t, dir, "-np", "2", "train", "-config", "c.yaml", "-set", "data.train=[in]",
 		"-set", "data.follow={on: true, poll: 0.01, files: 1}", "-set", "train.global_batch=16")
-	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("run directories %q, %v\n%s", runs, err, o.stderr)
 	}

@@ -309,7 +309,7 @@ func (s seeded) checkVerdicts(t *testing.T, o outcome) {
 // resume resumes the training, if it has written a checkpoint.
 func (s seeded) resume(t *testing.T, dir, mark string) (o outcome) {
 	t.Helper()
-	found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-*"))
+	found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "checkpoints", "step-*"))
 	if len(found) == 0 {
 		return o
 	}

@@ -40,7 +40,7 @@ func TestSlowRank(t *testing.T) {
 		t.Errorf("%d samples, AUC %.4f; want epochs of 32561 samples and at least .925", r.Samples, r.AUC)
 	}
 	o := run(t, dir, "-np", "2", "replay", r.RunDir)
-	if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*")); o.code == 0 || !strings.Contains(o.stderr, "ran on 3 ranks, here are 2: microbatches would be others; use -np 3") || strings.Contains(o.stderr, "rank 0") || len(runs) != 1 {
+	if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "2*")); o.code == 0 || !strings.Contains(o.stderr, "ran on 3 ranks, here are 2: microbatches would be others; use -np 3") || strings.Contains(o.stderr, "rank 0") || len(runs) != 1 {
 		t.Errorf("replay on another number of ranks was not rejected: exit code %d, %v:\n%s", o.code, runs, o.stderr)
 	}
 	again := trainWith(t, dir, three, "replay", "--json", r.RunDir)

@@ -42,7 +42,7 @@ func TestStreamOfProcesses(t *testing.T) {
 	cmd.Stderr = said
 	fatal.If(t, cmd.Start())
 	eventually(t, "a checkpoint of the last step", func() bool {
-		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-000000006"))
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "checkpoints", "step-000000006"))
 		return len(found) > 0
 	})
 	c.Close()

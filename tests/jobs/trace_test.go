@@ -113,11 +113,11 @@ func TestTimelinesOnRequest(t *testing.T) {
 	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=100000", "-trace", "steps=10-20")
 	fatal.If(t, cmd.Start())
 	files := func() int {
-		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "trace-*.json"))
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "trace-*.json"))
 		return len(found)
 	}
 	eventually(t, "metrics of step 40", func() bool {
-		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "metrics.jsonl"))
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "metrics.jsonl"))
 		if len(found) == 0 {
 			return false
 		}
@@ -129,7 +129,7 @@ func TestTimelinesOnRequest(t *testing.T) {
 	}
 	cmd.Process.Signal(syscall.SIGUSR2)
 	eventually(t, "two timelines", func() bool { return files() == 2 })
-	found, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	o := run(t, dir, "trace", found[0])
 	if o.code != 0 || !strings.Contains(o.stdout, "steps 10 to 20: ") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
@@ -149,7 +149,7 @@ func TestTimelinesOfAFailure(t *testing.T) {
 	if o := run(t, dir, "-np", "3", "train", "-chaos", "kill:1@step50", "-set", "train.epochs=2"); o.code == 0 {
 		t.Fatalf("no rank was killed\n%s", o.stderr)
 	}
-	found, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	var a struct {
 		First int64 `json:"first_step"`
 		Last  int64 `json:"last_step"`
@@ -169,7 +169,7 @@ func TestNoTimelines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, dir, append([]string{"train", "-trace", "off"}, few(t)...)...)
-	if files, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "trace-*.json")); o.code != 0 || len(files) > 0 || strings.Contains(o.stdout, "trace-") {
+	if files, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "trace-*.json")); o.code != 0 || len(files) > 0 || strings.Contains(o.stdout, "trace-") {
 		t.Errorf("exit code %d, %q\n%s%s", o.code, files, o.stdout, o.stderr)
 	}
 	for _, bad := range []string{"maybe", "steps=5", "steps=20-10", "steps=0-9"} {

@@ -48,7 +48,7 @@ func trainDiskless(t *testing.T, dir, client, hosts string, args ...string) (r t
 
 // partFiles lists the parts of all checkpoints that a host stores.
 func partFiles(homes, host string) (names []string) {
-	all, _ := filepath.Glob(filepath.Join(homes, host, "runs/*/checkpoints/step-*/*.wck"))
+	all, _ := filepath.Glob(filepath.Join(homes, host, "runs/2*/checkpoints/step-*/*.wck"))
 	for _, path := range all {
 		names = append(names, filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path))
 	}
@@ -198,7 +198,7 @@ func TestRestartWithoutASharedDisk(t *testing.T) {
 		t.Errorf("%+v, undisturbed %+v\n%s", got, calm, o.stderr)
 	}
 	for _, host := range []string{"a", "b"} {
-		if left, _ := filepath.Glob(filepath.Join(homes, host, "runs/*/checkpoints/.*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(homes, host, "runs/2*/checkpoints/.*")); len(left) > 0 {
 			t.Errorf("host %s still stores %q", host, left)
 		}
 	}
@@ -217,7 +217,7 @@ func TestLostHostWithoutASharedDisk(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &lines
 	fatal.If(t, cmd.Start())
 	eventually(t, "a checkpoint", func() bool {
-		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*/checkpoints/step-000000100"))
+		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/2*/checkpoints/step-000000100"))
 		return len(found) > 0
 	})
 	for _, pid := range below(filepath.Join(homes, "b")) {
@@ -241,7 +241,7 @@ func TestHealsWithoutASharedDisk(t *testing.T) {
 	if n := strings.Count(o.stderr, "training resumes from memory"); n != 1 {
 		t.Errorf("%d restarts from memory, want 1\n%s", n, o.stderr)
 	}
-	if kept, _ := filepath.Glob(filepath.Join(dir, "runs/*/failure-*/rank-0000.trace")); len(kept) != 1 {
+	if kept, _ := filepath.Glob(filepath.Join(dir, "runs/2*/failure-*/rank-0000.trace")); len(kept) != 1 {
 		t.Errorf("the launcher has stored the reports %q\n%s", kept, o.stderr)
 	}
 }
@@ -459,7 +459,7 @@ func TestALostHostBeforeACheckpoint(t *testing.T) {
 	cmd.Stderr = &lines
 	fatal.If(t, cmd.Start())
 	eventually(t, "the first steps", func() bool {
-		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*/metrics.jsonl"))
+		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/2*/metrics.jsonl"))
 		return len(found) > 0
 	})
 	for _, pid := range below(filepath.Join(homes, "b")) {
@@ -493,7 +493,7 @@ func TestALostHostWithFiles(t *testing.T) {
 	fatal.If(t, cmd.Start())
 	run := ""
 	eventually(t, "a checkpoint", func() bool {
-		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/*/checkpoints/step-000000050"))
+		found, _ := filepath.Glob(filepath.Join(homes, "a", "runs/2*/checkpoints/step-000000050"))
 		if len(found) > 0 {
 			run, _ = filepath.Rel(filepath.Join(homes, "a"), filepath.Dir(filepath.Dir(found[0])))
 		}

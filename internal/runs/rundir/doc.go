@@ -4,4 +4,5 @@
 //	directory   New, Of, CheckPlace, ResumeHint
 //	lock        Lock, Locked
 //	files       WriteFile, About
+//	link        MarkLatest, Real, IsLatest: the run that finished last
 package rundir

@@ -198,6 +198,9 @@ func ResumeHint(err error, path string) error {
 			return &unsavedError{path, config, err}
 		}
 		advice = "; give the run directory of a training that has saved, or one of its checkpoints"
+		if _, absent := os.Lstat(path); absent != nil && filepath.Base(path) == Latest {
+			advice = "; no training has finished in this folder: " + strings.TrimPrefix(advice, "; ")
+		}
 		if run := newestRun(path); run != "" {
 			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
 		}
@@ -222,6 +225,9 @@ func (e *unsavedError) Unwrap() error { return e.err }
 func newestRun(dir string) string {
 	runs, _ := os.ReadDir(dir) // an unreadable directory has no runs
 	for _, r := range slices.Backward(runs) {
+		if IsLatest(r) || strings.HasPrefix(r.Name(), ".") {
+			continue
+		}
 		if found, err := checkpoint.List(filepath.Join(dir, r.Name(), checkpoint.Folder)); err == nil && len(found) > 0 {
 			return r.Name()
 		}

@@ -1,0 +1,66 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Latest is the name of the link, in a folder of run directories, to the run that finished last.
+const Latest = "latest"
+
+// IsLatest reports whether an entry of a folder of run directories is the link Latest.
+func IsLatest(e fs.DirEntry) bool { return e.Name() == Latest && e.Type()&fs.ModeSymlink != 0 }
+
+// MarkLatest makes the link Latest beside a run directory lead to it. The link is replaced by a
+// rename, so that a process that is killed leaves the old or the new one.
+func MarkLatest(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	parent, name := filepath.Split(dir)
+	link, made := filepath.Join(parent, Latest), filepath.Join(parent, "."+Latest+"-"+name)
+	switch info, err := os.Lstat(link); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink == 0:
+		return fmt.Errorf("%s is not a link: give it another name", link)
+	}
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+		return err
+	}
+	if err := os.Symlink(name, made); err != nil {
+		return err
+	}
+	if err := os.Rename(made, link); err != nil {
+		os.Remove(made)
+		return err
+	}
+	return nil
+}
+
+// Real returns a path with the link Latest in it replaced by the run directory that it leads to,
+// since the link may move while the run is used. Other paths are returned as they are.
+func Real(path string) string {
+	rest := ""
+	for at := filepath.Clean(path); ; {
+		if filepath.Base(at) == Latest {
+			if to, err := os.Readlink(at); err == nil {
+				if !filepath.IsAbs(to) {
+					to = filepath.Join(filepath.Dir(at), to)
+				}
+				return filepath.Join(to, rest)
+			}
+		}
+		up := filepath.Dir(at)
+		if up == at {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+		at = up
+	}
+}

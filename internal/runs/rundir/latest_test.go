@@ -1,0 +1,45 @@
+//go:build unix
+
+package rundir
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+)
+
+// TestTheLinkLatestMoves: the link leads to the last run that was marked, also after a process
+// was killed before its rename, and Real follows it.
+func TestTheLinkLatestMoves(t *testing.T) {
+	out := t.TempDir()
+	t.Chdir(out)
+	for _, name := range []string{"a", "b", "c"} {
+		fatal.If(t, os.MkdirAll(filepath.Join(out, name, checkpoint.Folder), 0o755))
+	}
+	fatal.If(t, MarkLatest(filepath.Join(out, "a")))
+	fatal.If(t, os.Symlink("b", ".latest-b")) // a process was killed before its rename: the old run is the latest
+	for path, want := range map[string]string{"latest": "a", "latest/checkpoints/step-000000001": "a/checkpoints/step-000000001", out + "/latest/": out + "/a", "b": "b", ".": ".", "latest-2": "latest-2"} {
+		if got := Real(path); got != want {
+			t.Errorf("%s leads to %q, want %q", path, got, want)
+		}
+	}
+	fatal.If(t, MarkLatest("b"))
+	if got := Real("latest"); got != "b" {
+		t.Errorf("the link leads to %q, want b", got)
+	}
+	if left, _ := filepath.Glob(".latest*"); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	fatal.If(t, os.Remove("latest"))
+	fatal.If(t, os.Mkdir("latest", 0o755))
+	if err := MarkLatest("c"); err == nil || !strings.Contains(err.Error(), "is not a link") {
+		t.Errorf("a folder of the user: %v", err)
+	}
+	if got := Real("latest"); got != "latest" {
+		t.Errorf("a folder of the user leads to %q", got)
+	}
+}
