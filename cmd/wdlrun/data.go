@@ -65,6 +65,7 @@ type table struct {
 	label    schema.Label   // two-valued, by guess; without a configuration
 	guess    schema.Label   // by guess; without a configuration
 	unread   []string       // fields that cannot be read, with reasons
+	partial  []string       // columns that some files do not have
 	notes    []string       // oddities of the files
 	numbers  []string       // numeric fields of text files, by guess
 	other    bool           // the files are not the configuration's
@@ -132,13 +133,18 @@ func (t *table) open() (*record.Files, error) {
 	if t.config != nil {
 		t.unread = f.Unread()
 	}
+	t.partial = f.Partial()
 	return f, nil
 }
 
-// warnUnread prints the fields that are left out because they cannot be read.
+// warnUnread prints the fields that are left out because they cannot be read, and those that
+// some files do not have.
 func (p *program) warnUnread(t table) {
 	for _, field := range t.unread {
 		fmt.Fprintf(p.stderr, "wdlrun: not read: %s\n", field)
+	}
+	for _, column := range t.partial {
+		fmt.Fprintf(p.stderr, "wdlrun: %s\n", column)
 	}
 }
 

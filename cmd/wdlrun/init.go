@@ -77,7 +77,7 @@ func (p *program) init(c *cli.Context) error {
 			return fmt.Errorf("init: -label: %w", err)
 		}
 	}
-	if len(seen.Columns) == 1 {
+	if len(seen.Columns) == 1 && len(seen.Unread) == 0 {
 		return fmt.Errorf("init: %s: its records have one field, %q, and no other to learn from; is it csv or tsv?", seen.Names[0], seen.Columns[0].Name)
 	}
 	if !config.Learnable(seen) {

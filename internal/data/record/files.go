@@ -44,6 +44,7 @@ type File struct {
 	mark    int64          // length of the byte order mark, 0 or 3
 	body    int64          // offset of the first record, after byte order mark and header
 	header  []byte         // the line that names the fields, nil if there is none
+	columns []string       // of a table
 	unread  []table.Unread // columns that no reader can read
 	onwards bool           // must be read from the beginning to find records
 	allRead bool           // the records read for the names of fields are all records

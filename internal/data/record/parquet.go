@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,8 +68,37 @@ func (s *Set) Unreadable(names []string) error {
 	return nil
 }
 
-// Unread lists the columns of the first file that cannot be read, with reasons.
-func (f *Files) Unread() []string { return f.set.Files[0].Unread() }
+// Unread lists the columns that cannot be read, with reasons.
+func (f *Files) Unread() (all []string) {
+	for i := range f.set.Files {
+		all = union(all, f.set.Files[i].Unread())
+	}
+	return all
+}
+
+// Partial describes the columns of tables that some files do not have.
+func (f *Files) Partial() []string { return f.set.Partial(f.set.Fields) }
+
+// Partial describes those of some columns that a file, but not every file, has. Their values
+// are missing in the other files.
+func (s *Set) Partial(names []string) (all []string) {
+	if !s.drifts {
+		return nil
+	}
+	for _, name := range names {
+		without, example := 0, ""
+		for i := range s.Files {
+			if !slices.Contains(s.Files[i].columns, name) {
+				without++
+				example = cmp.Or(example, s.Files[i].Name)
+			}
+		}
+		if without > 0 && without < len(s.Files) {
+			all = append(all, fmt.Sprintf("column %s is not in %d of %d files, such as %s: its values are missing there", name, without, len(s.Files), example))
+		}
+	}
+	return all
+}
 
 // TableRecords reads the rows of row groups.
 type TableRecords struct {

@@ -18,6 +18,7 @@ type Set struct {
 	Fields []string // nil: any name is possible
 	Files  []File
 	Blocks []Block
+	drifts bool // the tables have different columns
 
 	partitions []string // fields that folders give to records
 }
@@ -138,7 +139,11 @@ func (s *Set) Look(i int) error {
 	switch {
 	case named && s.Source.Follow.On: // later files may have more
 	case i == 0:
-		s.Fields = names
+		s.Fields, f.columns = names, names
+	case IsTable(s.Format):
+		if f.columns = s.Files[0].columns; !slices.Equal(names, f.columns) { // else one list for all files
+			s.Fields, f.columns, s.drifts = union(slices.Clip(s.Fields), names), names, true
+		}
 	case named:
 		s.Fields = union(s.Fields, names)
 	case s.Source.Header && !slices.Equal(names, s.Fields):

@@ -39,7 +39,6 @@ type column struct {
 	index   []int32 // of a page with a dictionary
 	indexed []int32 // memory of index
 	dict    int     // 1 if the page has a dictionary, otherwise 0
-	present bool    // there is a dictionary
 
 	values     *Values // of the page, or of its dictionary
 	plain      decoded
@@ -53,8 +52,9 @@ type column struct {
 
 // decoded are values, as stored and converted. They share memory if nothing is converted.
 type decoded struct {
-	stored typed
-	values Values
+	present bool // of a dictionary: it was read
+	stored  typed
+	values  Values
 }
 
 // typed are the values of a page in one of these forms.
@@ -114,7 +114,7 @@ func (c *column) load() error {
 
 // entries reads a dictionary.
 func (c *column) entries(h *dictionaryPage, size int32, body []byte) error {
-	if c.present {
+	if c.dictionary.present {
 		return errors.New("there are two")
 	}
 	if h.Encoding != format.Plain && h.Encoding != format.PlainDictionary {
@@ -124,7 +124,7 @@ func (c *column) entries(h *dictionaryPage, size int32, body []byte) error {
 	if err != nil {
 		return err
 	}
-	c.present = true
+	c.dictionary.present = true
 	return c.decode(&c.dictionary, format.Plain, body, int(h.Values))
 }
 
@@ -192,10 +192,11 @@ func (c *column) there(n int) int {
 func (c *column) take(n int, kind format.Encoding, body []byte, s *thrift.Null[statistics]) error {
 	c.level, c.at, c.count, c.index, c.dict = 0, 0, 0, nil, 0
 	there := c.there(n)
-	if kind == format.PlainDictionary || kind == format.RLEDictionary {
-		if !c.present && there > 0 {
-			return errors.New("a page refers to a dictionary, and there is none")
-		}
+	indexed := kind == format.PlainDictionary || kind == format.RLEDictionary
+	if indexed && !c.dictionary.present && there > 0 {
+		return errors.New("a page refers to a dictionary, and there is none")
+	}
+	if indexed && c.dictionary.present {
 		var err error
 		if c.indexed, err = indexes(c.indexed, body, there); err != nil {
 			return err

@@ -157,6 +157,27 @@ func TestOtherWriters(t *testing.T) {
 	}
 }
 
+// Files that writers fill up, describe with keys without values, or whose names collide.
+func TestOddFiles(t *testing.T) {
+	for _, c := range []struct {
+		file, columns string
+		rows          int
+		first         string
+	}{
+		{"fastparquet-int96", "click ts price", 200, "[[true 1970-01-20 20:15:21.6 0.0] [false 1970-01-20 20:15:21.601 0.25]]"},
+		{"fastparquet-warnings", "click user uid cat", 200, "[[true   c0] [false u1 9007199254740993 c1]]"},
+		{"kv-without-value", "click age", 2, "[[1 30] [0 41]]"},
+		{"nan", "click x", 3, "[[1 1.5] [0 nan]]"},
+		{"bool", "click mobile price", 4, "[[true false 2.5] [false true 1.25]]"},
+		{"dots", "click a.b", 1, "[[1 2.5]]"},
+	} {
+		rows := cells(t, read(t, c.file+".parquet"), strings.Fields(c.columns))
+		if got := fmt.Sprint(rows[:min(2, len(rows))]); got != c.first || len(rows) != c.rows {
+			t.Errorf("%s: %d rows, %s, want %d, %s", c.file, len(rows), got, c.rows, c.first)
+		}
+	}
+}
+
 // Prices compressed to less than a third by LZ4_RAW are those that pyarrow 26.0.1 reads.
 func TestGrownLZ4(t *testing.T) {
 	var b []byte

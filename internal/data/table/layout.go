@@ -27,6 +27,7 @@ type layout struct {
 	depth  int // of the enclosing structs
 	leaves int // so far
 
+	meant  meanings
 	names  []string
 	found  map[string]leaf
 	unread []Unread
@@ -36,8 +37,8 @@ var errSchema = errors.New("its schema is damaged")
 
 // columnsOf returns the layout of a schema. Members of a struct are columns named
 // struct.member.
-func columnsOf(schema []format.SchemaElement) (*layout, error) {
-	l := &layout{schema: schema, found: map[string]leaf{}}
+func columnsOf(schema []format.SchemaElement, meant meanings) (*layout, error) {
+	l := &layout{schema: schema, meant: meant, found: map[string]leaf{}}
 	root, err := l.next()
 	if err != nil {
 		return nil, err
@@ -72,10 +73,7 @@ func (l *layout) walk(within string, level, repeats int) error {
 	if err != nil {
 		return err
 	}
-	name := e.Name
-	if within != "" {
-		name = within + "." + name
-	}
+	name := joined(within, e.Name)
 	level, repeats = levels(e, level, repeats)
 	switch why := unreadable(e); {
 	case e.Type.Valid:
@@ -83,6 +81,8 @@ func (l *layout) walk(within string, level, repeats int) error {
 		return nil
 	case why != "":
 		return l.skip(name, why, e)
+	case l.meant[name] != "":
+		return l.skip(name, l.meant[name], e)
 	case repeats > 0:
 		return l.skip(name, notPlain, e)
 	case l.isList(e):
@@ -174,12 +174,15 @@ func (l *layout) add(name string, e *format.SchemaElement, level, repeats int) {
 	c := leaf{index: l.leaves, maxLevel: byte(level), repeats: byte(repeats), element: e}
 	l.leaves++
 	var why string
-	_, twice := l.found[name]
+	if _, twice := l.found[name]; twice {
+		l.unread = append(l.unread, Unread{name + " (again)", "has the name of another column, which is read; rename one"})
+		return
+	}
 	switch {
 	case repeats > 1:
 		why = notPlain
-	case twice:
-		why = "is the name of two columns, one of them in a struct; rename one"
+	case l.meant[name] != "":
+		why = l.meant[name]
 	case e.Type.V == format.FixedLenByteArray && (e.TypeLength.V <= 0 || e.TypeLength.V > maxPage):
 		why = fmt.Sprintf("has strings of %d bytes, 1 to %d are possible", e.TypeLength.V, maxPage)
 	default:

@@ -66,7 +66,7 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	if f.footer, err = readFooter(r, size); err != nil {
 		return nil, err
 	}
-	if f.layout, err = columnsOf(f.footer.Schema); err != nil {
+	if f.layout, err = columnsOf(f.footer.Schema, meaningsOf(f.footer.KeyValues)); err != nil {
 		return nil, err
 	}
 	if n := len(f.footer.Groups); n > maxGroups {
@@ -109,8 +109,9 @@ type Reader struct {
 	left    int64 // rows of the group
 }
 
-// Rows returns a Reader of the columns of these names in a row group. If check is set, values
-// that contradict the statistics of the file are errors.
+// Rows returns a Reader of the columns of these names in a row group. A column that the file
+// does not have is null: only the caller knows whether another file has it. If check is set,
+// values that contradict the statistics of the file are errors.
 func (f *File) Rows(group int, names []string, check bool) (r *Reader, err error) {
 	defer caught(&err)
 	if group < 0 || group >= len(f.groups) {
@@ -138,7 +139,8 @@ func (f *File) column(c *column, group int, name string, check bool) (err error)
 				return errors.New("it " + u.Why)
 			}
 		}
-		return errors.New("there is none of this name")
+		*c = fixedColumn(name, nil)
+		return nil
 	}
 	stored := &f.footer.Groups[group].Chunks[leaf.index]
 	if err := stored.check(leaf.element, f.size); err != nil {

@@ -163,10 +163,18 @@ func TestColumns(t *testing.T) {
 	if u := f.Unread(); len(u) != 1 || u[0].Name != "Map" {
 		t.Errorf("columns that cannot be read: %v", u)
 	}
-	for name, want := range map[string]string{"Map": "it is a map", "Group": "there is none"} {
-		if _, err := f.Rows(0, []string{name}, true); err == nil || !strings.Contains(err.Error(), "column "+name+": "+want) {
-			t.Errorf("%s: %v", name, err)
-		}
+	if _, err := f.Rows(0, []string{"Map"}, true); err == nil || !strings.HasPrefix(err.Error(), "column Map: it is a map") {
+		t.Errorf("a map: %v", err)
+	}
+	if rows := cells(t, b, []string{"i64", "Group"}); fmt.Sprint(rows) != "[[0 ] [1 ] [2 ] [3 ] [4 ]]" {
+		t.Errorf("rows with a column that is not there: %v", rows)
+	}
+	r, err := f.Rows(0, []string{"i64", "Group"}, true)
+	fatal.If(t, err)
+	spans := make([]Span, 2)
+	n, err := r.Next(3, spans)
+	if err != nil || n != 3 || fmt.Sprint(spans[1].There, spans[1].Most) != "[0 0 0] 1" {
+		t.Errorf("%d rows, %v: a column that is not there has the levels %v of %d", n, err, spans[1].There, spans[1].Most)
 	}
 	if _, err := f.Rows(1, nil, true); err == nil {
 		t.Error("a row group was read that is not there")

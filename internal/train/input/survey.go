@@ -89,6 +89,9 @@ func (in *Input) count(ctx context.Context, d *data.Dataset, fit *encode.Fit) (*
 	if late := d.Late(); late != "" {
 		in.Warn("these fields, which features need, have not been seen yet; if no record has them, training does not begin: " + late)
 	}
+	for _, text := range data.Partial(d) {
+		in.Warn(text)
+	}
 	return d.Scan(ctx, in.Comm.Rank(), in.Comm.Size(), fit, in.Shown.Reached)
 }
 
