@@ -183,6 +183,7 @@ func commands(p *program) []*cli.Command {
 		evalCommand(p),
 		predictCommand(p),
 		exportCommand(p),
+		publishCommand(p),
 		serveCommand(p),
 		runsCommand(p),
 		reportCommand(p),

@@ -10,7 +10,7 @@ import (
 // withOperands are the programs whose operands are files or directories. Their flags may
 // come before and after the operands, as in init -data day_*.csv -out x.yaml after
 // expansion by a shell.
-var withOperands = [...]string{"init", "data", "ckpt", "replay", "agent", "report", "runs", "trace", "hosts"}
+var withOperands = [...]string{"init", "data", "ckpt", "replay", "agent", "report", "runs", "trace", "hosts", "publish"}
 
 // flagsFirst moves the flags of such a program before its operands, as package flag
 // requires. Arguments after -- are operands. Other programs are not changed.

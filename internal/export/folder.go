@@ -248,8 +248,9 @@ func Release(ctx context.Context, dir string) (was bool, err error) {
 }
 
 // Rollback holds a folder and publishes the rows of version n as its highest version, which is
-// complete. If the highest version is that of an earlier Rollback to n, it stays the highest.
-func Rollback(ctx context.Context, dir string, n int64) (version int64, err error) {
+// complete. If the highest version is that of an earlier Rollback to n, it stays the highest, and
+// created is false.
+func Rollback(ctx context.Context, dir string, n int64) (version int64, created bool, err error) {
 	err = change(ctx, dir, func() error {
 		m, err := openIn(dir, n)
 		if err != nil {
@@ -259,13 +260,13 @@ func Rollback(ctx context.Context, dir string, n int64) (version int64, err erro
 		if err := ledger.WriteHold(dir, ledger.Hold{Reason: fmt.Sprintf("rollback to version %d", n), Rollback: &n}); err != nil {
 			return err
 		}
-		version, err = rollBack(ctx, system{}, dir, m)
+		version, created, err = rollBack(ctx, system{}, dir, m)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("export: rollback: %s: %w", dir, err)
+		return 0, false, fmt.Errorf("export: rollback: %s: %w", dir, err)
 	}
-	return version, nil
+	return version, created, nil
 }
 
 // change calls f while no other process changes which versions, pins and holds exist. It removes the
@@ -304,20 +305,17 @@ func openIn(dir string, n int64) (*Model, error) {
 }
 
 // rollBack publishes an open version under a new number.
-func rollBack(ctx context.Context, d disk, dir string, m *Model) (version int64, err error) {
+func rollBack(ctx context.Context, d disk, dir string, m *Model) (version int64, created bool, err error) {
 	highest, err := highestIn(dir)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	if top, err := readManifest(versionDir(dir, highest)); err == nil && top.Rollback != nil && *top.Rollback == m.Version() {
-		if _, err := verifyVersion(versionDir(dir, highest)); err == nil {
-			return highest, nil
-		}
+	from, next := m.Version(), m.manifest
+	if top, err := verifyVersion(versionDir(dir, highest)); err == nil && top.Rollback != nil && *top.Rollback == from {
+		return highest, false, nil
 	}
-	next := m.manifest
-	from := m.Version()
 	if next.Version, err = ledger.Next(0, highest); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	next.Rollback = &from
 	if next.Taken == 0 {
@@ -325,7 +323,7 @@ func rollBack(ctx context.Context, d disk, dir string, m *Model) (version int64,
 	}
 	tmp := filepath.Join(dir, fmt.Sprint(rollbackPrefix, next.Version))
 	if err := os.Mkdir(tmp, 0o755); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer os.RemoveAll(tmp) // does nothing after the rename
 	if m.manifest.Delta == nil {
@@ -343,9 +341,9 @@ func rollBack(ctx context.Context, d disk, dir string, m *Model) (version int64,
 		err = d.Rename(tmp, versionDir(dir, next.Version))
 	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return next.Version, d.Sync(dir)
+	return next.Version, true, d.Sync(dir)
 }
 
 // linkFiles links the files of a complete version to another folder, or copies them if the file

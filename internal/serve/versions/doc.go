@@ -2,6 +2,7 @@
 //
 //	BASE/7, BASE/8 …     a folder per version, named by its number
 //	Policy               the versions to serve: the latest N, all, or a list
+//	BASE/pins/LABEL      labels; their versions are served in addition to the policy's
 //	Registry             loads these, switches, and unloads the others
 //
 // Each model has one goroutine that polls its folder, opens new versions and closes old

@@ -6,10 +6,12 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/serve/rescue"
 )
 
@@ -38,6 +40,8 @@ type model[M io.Closer] struct {
 	failed map[int64]failure
 	base   string // reported fault of the base folder
 	listed *listing
+	pins   map[string]int64 // labels of the base folder
+	extra  map[int64]bool   // versions that are open only because of a pin
 }
 
 // failure is the error of a version that could not be opened, and the state of its files.
@@ -99,7 +103,10 @@ func (m *model[M]) isDone() bool {
 func (m *model[M]) settle(c Config) error {
 	found, err := find(c.Base, m.listed)
 	m.listed = found
-	if err == nil && len(found.numbers) > 0 {
+	if err == nil {
+		err = m.readPins(c.Base)
+	}
+	if found != nil && len(found.numbers) > 0 {
 		m.forget(found.dirs)
 		wanted := m.open(&c, found)
 		if len(wanted) > 0 {
@@ -108,6 +115,18 @@ func (m *model[M]) settle(c Config) error {
 	}
 	m.publish(&c)
 	return err
+}
+
+// readPins reads the labels of the base folder. Its error names the entries that are not used.
+func (m *model[M]) readPins(base string) error {
+	pins, faults, err := ledger.ReadPins(base)
+	if err != nil {
+		return fmt.Errorf("the labels of pins stay as they were: %w", err)
+	}
+	if m.pins = pins; len(faults) > 0 {
+		return fmt.Errorf("labels that are not used: %s", strings.Join(faults, "; "))
+	}
+	return nil
 }
 
 // reportBase reports a base folder that cannot be read, once.
@@ -131,12 +150,12 @@ func (m *model[M]) forget(found map[int64]string) {
 	}
 }
 
-// open opens the versions chosen by the policy, the newest first, and returns their
-// numbers. Instead of those that fail, the policy chooses others.
+// open opens the versions chosen by the policy and the pinned ones, the newest first, and returns
+// their numbers. Instead of those that fail, the policy chooses others.
 func (m *model[M]) open(c *Config, found *listing) []int64 {
 	for {
 		usable := slices.DeleteFunc(slices.Clone(found.numbers), func(n int64) bool { _, bad := m.failed[n]; return bad })
-		wanted, failed := c.Policy.choose(usable), false
+		wanted, failed := m.withPinned(c.Policy.choose(usable), usable), false
 		for _, n := range slices.Backward(wanted) {
 			if v := m.loaded[n]; v != nil && v.dir == found.dirs[n] {
 				continue
@@ -152,6 +171,19 @@ func (m *model[M]) open(c *Config, found *listing) []int64 {
 			return wanted
 		}
 	}
+}
+
+// withPinned adds the usable pinned versions to those that the policy has chosen.
+func (m *model[M]) withPinned(chosen, usable []int64) []int64 {
+	all := slices.Clone(chosen)
+	m.extra = map[int64]bool{}
+	for _, n := range m.pins {
+		if slices.Contains(usable, n) && !slices.Contains(all, n) {
+			all, m.extra[n] = append(all, n), true
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // load opens one version. It returns false if it cannot be opened.
@@ -223,10 +255,18 @@ func (m *model[M]) ended(v *Version[M], err error) {
 	}
 }
 
-// publish makes the loaded versions visible to requests.
+// publish makes the loaded versions visible to requests. A request that names no version gets the
+// latest of those that the policy has chosen. Labels of the configuration precede pins.
 func (m *model[M]) publish(c *Config) {
-	next := &view[M]{versions: maps.Clone(m.loaded), labels: c.Labels}
+	next := &view[M]{versions: maps.Clone(m.loaded), labels: maps.Clone(m.pins)}
+	if next.labels == nil {
+		next.labels = map[string]int64{}
+	}
+	maps.Copy(next.labels, c.Labels)
 	for _, v := range m.loaded {
+		if m.extra[v.Number] {
+			continue
+		}
 		if next.latest == nil || v.Number > next.latest.Number {
 			next.latest = v
 		}

@@ -37,7 +37,7 @@ type Config struct {
 	Name   string
 	Base   string // folder with one folder per version
 	Policy Policy
-	Labels map[string]int64 // names of versions
+	Labels map[string]int64 // names of versions, in addition to the pins of Base
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
@@ -355,4 +356,43 @@ func TestRequestsDuringSwitches(t *testing.T) {
 	close(stop)
 	all.Wait()
 	s.Close()
+}
+
+// TestPinsAreLabels: the pins of the base folder are labels, and their versions are served in
+// addition to the policy's. A request that names no version gets none of them. A label of the
+// configuration precedes a pin. A pin to a version that is gone, or a bad file, changes nothing else.
+func TestPinsAreLabels(t *testing.T) {
+	s := newServer(t)
+	defer s.Close()
+	for n := int64(1); n <= 9; n++ {
+		s.write(n, fmt.Sprint(n))
+	}
+	for label, n := range map[string]int64{"stable": 3, "canary": 9, "gone": 77, "both": 3} {
+		fatal.If(t, ledger.WritePin(s.base, label, n))
+	}
+	fatal.If(t, os.WriteFile(filepath.Join(s.base, "pins", "bad"), []byte("x"), 0o600))
+	specific := Config{Name: "m", Policy: Policy{Specific: []int64{5}}, Labels: map[string]int64{"both": 5}}
+	fatal.If(t, s.set(specific))
+	s.serves(Want{}, 5)
+	s.serves(Want{Label: "stable"}, 3)
+	s.serves(Want{Label: "canary"}, 9)
+	s.serves(Want{Label: "both"}, 5)
+	s.serves(Want{Label: "gone"}, 0)
+	s.serves(Want{Version: 4, HasVersion: true}, 0)
+	if !strings.Contains(strings.Join(s.events, "\n"), "m/-1") {
+		t.Error("a file in pins that is not used is not reported")
+	}
+	fatal.If(t, s.set(Config{Name: "m"})) // the latest
+	s.serves(Want{}, 9)
+	s.serves(Want{Label: "canary"}, 9)
+	s.serves(Want{Label: "stable"}, 3)
+	_, err := ledger.RemovePin(s.base, "stable")
+	fatal.If(t, err)
+	fatal.If(t, ledger.WritePin(s.base, "both", 7))
+	fatal.If(t, s.set(Config{Name: "m"}))
+	s.serves(Want{Label: "both"}, 7)
+	s.serves(Want{Version: 3, HasVersion: true}, 0)
+	if _, err := s.Acquire(Want{Model: "m", Label: "stable"}); err == nil || !strings.Contains(err.Error(), `no label "stable"`) {
+		t.Error(err)
+	}
 }
