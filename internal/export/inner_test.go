@@ -9,7 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -28,6 +30,19 @@ func On(d disk, o Options) Options {
 func OnPublish(d disk, o PublishOptions) PublishOptions {
 	o.disk = d
 	return o
+}
+
+// WideModel returns an ONNX model whose logit is its float input x, N×1: a wide part with a bias of 0.
+func WideModel(t testing.TB) []byte {
+	c, err := config.Parse("wide.yaml", []byte("data: {train: [x.csv], header: true}\nlabel: {field: y, positive: [a]}\nfeatures: [{field: f, encode: hash}]\nmodel: {deep: false}\n"))
+	fatal.If(t, err)
+	c.Fill()
+	p, err := step.NewParameters(c, layout.Layout{})
+	fatal.If(t, err)
+	g := &graph{consts: map[string]string{}}
+	g.inputs.bytes(graphInput, valueInfo("x", onnxFloat, "N", 1))
+	fatal.If(t, g.networks(c, layout.Layout{}, p, onnxBody{wide: [][]string{{"x"}}}))
+	return g.model("wide", nil)
 }
 
 func shape(dims ...int) (t sparse.Table) {

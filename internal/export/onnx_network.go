@@ -54,7 +54,7 @@ func (g *graph) networks(c *config.Config, l layout.Layout, p *step.Parameters, 
 		case label.IsPoisson():
 			logit = g.on("Exp", logit)
 		case !label.IsNumber():
-			logit = g.on("Sigmoid", logit)
+			logit = g.sigmoid(logit)
 		}
 		scores = append(scores, logit)
 	}
@@ -66,6 +66,12 @@ func (g *graph) networks(c *config.Config, l layout.Layout, p *step.Parameters, 
 		g.outputs.bytes(graphOut, valueInfo(out.name, onnxFloat, "N", len(out.of)))
 	}
 	return g.err
+}
+
+// sigmoid returns 1/(1 + exp(−x)). The operator Sigmoid of onnxruntime has no correct digit below
+// 1e-6 in float32, and is 0 below −18.
+func (g *graph) sigmoid(x string) string {
+	return g.on("Reciprocal", g.on("Add", g.on("Exp", g.on("Neg", x)), g.scalar(1)))
 }
 
 // join concatenates the networks' input.
@@ -190,7 +196,7 @@ func (n *network) mlp(x string) (y string, err error) {
 		case "tanh":
 			y = n.g.on("Tanh", y)
 		case "sigmoid":
-			y = n.g.on("Sigmoid", y)
+			y = n.g.sigmoid(y)
 		}
 	}
 	return n.linear(y, "deep/out")

@@ -149,6 +149,34 @@ func TestONNXComputesTheScores(t *testing.T) {
 			}
 		})
 	}
+	t.Run("rare events", scoresOfRareEvents)
+}
+
+// scoresOfRareEvents: scores have seven correct digits, however rare the event. A score that
+// float32 cannot represent is 0 or 1.
+func scoresOfRareEvents(t *testing.T) {
+	x := tensor{Type: "float"}
+	for i := -3000; i <= 3000; i++ {
+		x.Data = append(x.Data, float32(i)/100)
+	}
+	n := len(x.Data)
+	x.Data = append(x.Data, float32(-1000), float32(-150), float32(150), float32(1000))
+	x.Dims = []int{len(x.Data), 1}
+	dir := t.TempDir()
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "model.onnx"), export.WideModel(t), 0o644))
+	got := computeONNX(t, dir, map[string]tensor{"x": x})
+	if len(got.Score) != len(x.Data) {
+		t.Fatalf("%d scores of %d rows", len(got.Score), len(x.Data))
+	}
+	for i := range n {
+		logit := float64(x.Data[i].(float32))
+		if want := 1 / (1 + math.Exp(-logit)); got.Logit[i] != logit || !(math.Abs(got.Score[i]-want) <= 3e-7*want) {
+			t.Fatalf("logit %v: score %v of logit %v, want %v", logit, got.Score[i], got.Logit[i], want)
+		}
+	}
+	if !slices.Equal(got.Score[n:], []float64{0, 0, 1, 1}) {
+		t.Errorf("logits %v have scores %v, want 0, 0, 1 and 1", x.Data[n:], got.Score[n:])
+	}
 }
 
 // TestONNXPassesTheChecker of the reference implementation, shapes and types included.
@@ -340,14 +368,17 @@ func valuesOf(t *testing.T, in export.OnnxInput, m *onnxWritten, id uint64) (lis
 	return list
 }
 
-func compareONNX(t *testing.T, dir string, inputs map[string]tensor, want []float32, rows int) {
+// onnxOutput is the output of runONNX.
+type onnxOutput struct {
+	Logit, Score []float64
+	Dims         []int
+}
+
+// computeONNX runs the model of a folder in onnxruntime.
+func computeONNX(t *testing.T, dir string, inputs map[string]tensor) (got onnxOutput) {
 	t.Helper()
 	job, err := json.Marshal(map[string]any{"dir": dir, "inputs": inputs})
 	fatal.If(t, err)
-	var got struct {
-		Logit, Score []float64
-		Dims         []int
-	}
 	cmd := exec.Command("node", "-e", runONNX)
 	cmd.Stdin = bytes.NewReader(job)
 	var stderr strings.Builder
@@ -359,6 +390,12 @@ func compareONNX(t *testing.T, dir string, inputs map[string]tensor, want []floa
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr.String())
 	}
+	return got
+}
+
+func compareONNX(t *testing.T, dir string, inputs map[string]tensor, want []float32, rows int) {
+	t.Helper()
+	got := computeONNX(t, dir, inputs)
 	if len(got.Dims) != 2 || got.Dims[0] != rows || got.Dims[1] != 3 || len(got.Score) != 3*rows {
 		t.Fatalf("logits are %v", got.Dims)
 	}
