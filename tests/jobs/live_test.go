@@ -175,7 +175,7 @@ func TestEventFiles(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
 	after := summaries(t, filepath.Join(dir, "after", "*"))
-	for _, folder := range []string{"train", "valid", "test", "rank-0", "rank-1"} {
+	for _, folder := range []string{"train", "valid", "test", "progress", "rank-0", "rank-1"} {
 		if len(during[folder]) == 0 || !maps.Equal(during[folder], after[folder]) {
 			t.Errorf("%s: the %d events of the training differ from the %d events of report", folder, len(during[folder]), len(after[folder]))
 		}
@@ -185,8 +185,12 @@ func TestEventFiles(t *testing.T) {
 // summaries returns the events with a summary from the files under a folder.
 func summaries(t *testing.T, folder string) map[string]map[string]bool {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(folder, "*", "events.out.tfevents.*"))
-	fatal.If(t, err)
+	var paths []string
+	for _, below := range []string{"*", "model/*"} {
+		found, err := filepath.Glob(filepath.Join(folder, below, "events.out.tfevents.*"))
+		fatal.If(t, err)
+		paths = append(paths, found...)
+	}
 	all := map[string]map[string]bool{}
 	for _, path := range paths {
 		b, err := os.ReadFile(path)

@@ -1,6 +1,6 @@
 // Package tensorboard writes the metrics of a training as event files of TensorBoard: one
-// folder each for training, validation and test metrics, and for the times of each rank. A
-// file above these folders has the settings, for the plugin hparams. A Writer follows a
+// folder each for training, validation and test metrics, for the progress and for the times of each
+// rank. A file above the metrics has the settings, for the plugin hparams. A Writer follows a
 // training that runs, or the files of one that has run.
 //
 // An event file is TFRecord frames (package tfrecord) of the protobuf message Event
@@ -18,7 +18,7 @@
 //
 //	HParamsPluginData { SessionStartInfo session_start_info = 3; SessionEndInfo session_end_info = 4 }
 //	SessionStartInfo  { map<string, google.protobuf.Value> hparams = 1; double start_time_secs = 5 }
-//	SessionEndInfo    { Status status = 1; double end_time_secs = 2 }   1: success, 2: failure
+//	SessionEndInfo    { Status status = 1; double end_time_secs = 2 }   1: success
 //
 // The file of validation metrics also has tensors (tensor.proto):
 //

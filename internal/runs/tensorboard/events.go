@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -36,8 +37,11 @@ type file struct {
 	known map[string]bool // tags whose metadata has been written
 }
 
-// create creates an event file in a folder of dir, "" for dir itself, with the event that every
-// file starts with. It replaces a file with the name of that time if replace is set; otherwise it
+// fileNames formats the name of an event file from its second.
+const fileNames = "events.out.tfevents.%s.wdlrun"
+
+// create creates an event file in a folder of dir, such as a/b, with the event that every file
+// starts with. It replaces a file with the name of that time if replace is set; otherwise it
 // takes the name of the next second that is free.
 func create(dir, folder string, at time.Time, replace bool) (*file, error) {
 	in, err := makeFolder(dir, folder)
@@ -51,7 +55,7 @@ func create(dir, folder string, at time.Time, replace bool) (*file, error) {
 	}
 	const tries = 1000
 	for second := max(0, at.Unix()); ; second++ {
-		name := fmt.Sprintf("events.out.tfevents.%010d.wdlrun", second)
+		name := fmt.Sprintf(fileNames, fmt.Sprintf("%010d", second))
 		f.path = filepath.Join(in.Name(), name)
 		if replace {
 			in.Remove(name) // if it remains, it exists below
@@ -76,11 +80,35 @@ func makeFolder(dir, folder string) (*os.Root, error) {
 		return nil, err
 	}
 	root, err := regular.OpenFolder(dir)
-	if err != nil || folder == "" {
-		return root, err
+	for name := range strings.SplitSeq(folder, "/") {
+		if err != nil {
+			return nil, err
+		}
+		parent := root
+		root, err = regular.MakeFolder(parent, name)
+		parent.Close()
 	}
-	defer root.Close()
-	return regular.MakeFolder(root, folder)
+	return root, err
+}
+
+// removeOlder removes the event files of earlier jobs from the file's folder. TensorBoard shows
+// the first hyperparameters and the first end that it reads in a folder.
+func (f *file) removeOlder() error {
+	in, err := regular.OpenFolder(filepath.Dir(f.path))
+	if err != nil {
+		return fmt.Errorf("tensorboard: %w", err)
+	}
+	defer in.Close()
+	older, err := fs.Glob(in.FS(), fmt.Sprintf(fileNames, "*"))
+	for _, name := range older {
+		if name != filepath.Base(f.path) {
+			err = errors.Join(err, in.Remove(name))
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("tensorboard: %w", err)
+	}
+	return err
 }
 
 // append appends a whole event. After an error the file ends with the last event that was

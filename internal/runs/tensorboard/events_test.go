@@ -104,10 +104,10 @@ func TestEventFiles(t *testing.T) {
 	dir := t.TempDir()
 	r := run(t)
 	paths, err := Write(dir, r, Keys([]*runs.Summary{&r.Summary}))
-	if err != nil || len(paths) != 6 {
+	if err != nil || len(paths) != 7 {
 		t.Fatalf("%q, %v", paths, err)
 	}
-	if want := filepath.Join(dir, "a", "train", "events.out.tfevents.1700000000.wdlrun"); paths[0] != want {
+	if want := filepath.Join(dir, "a", "model", "train", "events.out.tfevents.1700000000.wdlrun"); paths[0] != want {
 		t.Errorf("%s, want %s", paths[0], want)
 	}
 	if len(r.Faults) != 2 || r.Faults[1] != "metrics.jsonl: line 2: rank 0 has 1 times of 2 phases" || !strings.HasPrefix(r.Faults[0], "distributions.jsonl: line 2: a histogram of 7 bins from bin 380") {

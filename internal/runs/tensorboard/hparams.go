@@ -22,7 +22,7 @@ const (
 	mapKey, mapValue, numberValue, textValue    = 1, 2, 2, 3
 	boolValue                                   = 4
 	endStatus, endTime                          = 1, 2
-	statusSuccess, statusFailure                = 1, 2
+	statusSuccess                               = 1
 	typeFloat                                   = 1
 	startTag, endTag, hparamsPlugin, maxHParams = "_hparams_/session_start_info", "_hparams_/session_end_info", "hparams", 200
 )
@@ -43,7 +43,7 @@ func Keys(all []*runs.Summary) []string {
 
 // Begin writes the settings of keys as the hyperparameters of the training.
 func (w *Writer) Begin(settings *runs.Settings, keys []string, at time.Time) error {
-	f, err := w.in("")
+	f, err := w.in(folderModel)
 	if err != nil {
 		return err
 	}
@@ -57,17 +57,14 @@ func (w *Writer) Begin(settings *runs.Settings, keys []string, at time.Time) err
 	return f.plugin(at, startTag, message(nil, pluginStart, double(start, startTime, seconds(at))))
 }
 
-// End writes the end of the training.
-func (w *Writer) End(success bool, at time.Time) error {
-	f, err := w.in("")
+// End writes the end of a training that has a result. A training without one has no end, as
+// it can be resumed: TensorBoard shows the first end that it reads, whatever follows.
+func (w *Writer) End(at time.Time) error {
+	f, err := w.in(folderModel)
 	if err != nil {
 		return err
 	}
-	status := statusFailure
-	if success {
-		status = statusSuccess
-	}
-	end := protowire.AppendVarint(protowire.AppendTag(nil, endStatus, protowire.VarintType), uint64(status))
+	end := protowire.AppendVarint(protowire.AppendTag(nil, endStatus, protowire.VarintType), statusSuccess)
 	return f.plugin(at, endTag, message(nil, pluginEnd, double(end, endTime, seconds(at))))
 }
 

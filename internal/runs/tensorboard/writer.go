@@ -20,9 +20,16 @@ import (
 // maxRanks is the maximum number of ranks that get a folder.
 const maxRanks = 256
 
-// Writer writes the event files of one training: points into DIR/train, DIR/valid and
-// DIR/test, the times of ranks into DIR/rank-N and hyperparameters into DIR. A file is
-// created by its first event.
+// The folders of a training. TensorBoard takes every scalar below the folder of the
+// hyperparameters as a metric to compare, so only metrics of the model are there.
+const (
+	folderModel    = "model"
+	folderProgress = "progress"
+)
+
+// Writer writes the event files of one training: hyperparameters into DIR/model; metrics into
+// DIR/model/train, DIR/model/valid and DIR/model/test; how far the training is into DIR/progress,
+// and the times of ranks into DIR/rank-N. A file is created by its first event.
 //
 // A Writer of New writes each event at once, as a whole. A reader of the growing file sees
 // at most one cut event at its end, which the length or the checksum shows.
@@ -31,7 +38,7 @@ type Writer struct {
 	began   time.Time
 	first   int64 // first step of the files
 	replace bool
-	graph   []byte // of the first event of DIR/train; nil: none
+	graph   []byte // of the first event of DIR/model/train; nil: none
 	files   map[string]*file
 	order   []*file
 }
@@ -83,14 +90,14 @@ func (w *Writer) follow(r *runs.Run, keys []string) error {
 	if err := w.Begin(&r.Config, keys, r.Began); err != nil {
 		return err
 	}
-	if r.State == runs.Running {
+	if r.State != runs.Finished && r.State != runs.Stopped {
 		return nil
 	}
 	at := r.Began
 	if !math.IsNaN(r.Seconds) {
 		at = at.Add(time.Duration(float64(r.Seconds * float64(time.Second))))
 	}
-	return w.End(r.State == runs.Finished || r.State == runs.Stopped, at)
+	return w.End(at)
 }
 
 // Model sets the configuration of the training, whose model TensorBoard draws as a graph. A
@@ -113,37 +120,47 @@ func (w *Writer) in(folder string) (*file, error) {
 		return nil, err
 	}
 	w.files[folder], w.order = f, append(w.order, f)
-	if w.first > 0 && folder != "" { // hyperparameters have no step
+	if folder == folderModel { // hyperparameters have no step
+		return f, f.removeOlder()
+	}
+	if w.first > 0 {
 		start := protowire.AppendVarint(protowire.AppendTag(nil, sessionStatus, protowire.VarintType), sessionStart)
 		err = f.event(w.began, w.first, eventSession, start)
 	}
-	if folder == runs.Train && w.graph != nil && err == nil {
+	if folder == seriesFolder(runs.Train) && w.graph != nil && err == nil {
 		err = f.append(message(wallTime(nil, w.began), eventGraph, w.graph))
 	}
 	return f, err
 }
 
+// seriesFolder returns the folder of the series runs.Train, Valid or Test.
+func seriesFolder(series string) string { return folderModel + "/" + series }
+
 // Point appends a point of the series runs.Train, Valid or Test.
 func (w *Writer) Point(series string, p *runs.Point) error {
-	f, err := w.in(series)
+	f, err := w.in(seriesFolder(series))
 	if err != nil {
 		return err
 	}
-	all := []scalar{
-		{"logloss", p.LogLoss}, {"epoch", float64(p.Epoch)}, {"samples", float64(p.Samples)},
-		{"rate", p.Rate}, {"samples_per_second", p.Speed},
-	}
+	all := []scalar{{"logloss", p.LogLoss}}
 	for _, c := range runs.Columns() {
 		if c.Name != all[0].tag { // every point has it
 			all = append(all, scalar{c.Name, c.Value(p.Metrics)})
 		}
 	}
-	return f.add(p.Time, p.Step, all...)
+	if err := f.add(p.Time, p.Step, all...); err != nil || series != runs.Train {
+		return err
+	}
+	if f, err = w.in(folderProgress); err != nil {
+		return err
+	}
+	return f.add(p.Time, p.Step, scalar{"epoch", float64(p.Epoch)}, scalar{"samples", float64(p.Samples)},
+		scalar{"rate", p.Rate}, scalar{"samples_per_second", p.Speed})
 }
 
 // Distributions appends the histograms and curves of an evaluation of validation data.
 func (w *Writer) Distributions(d *metrics.Distributions) error {
-	f, err := w.in(runs.Valid)
+	f, err := w.in(seriesFolder(runs.Valid))
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func TestAGrowingFileIsSafeToRead(t *testing.T) {
 	for i := 1; i <= 5; i++ {
 		fatal.If(t, w.Point(runs.Train, &runs.Point{Step: int64(i), LogLoss: 0.5}))
 		var err error
-		if b, err = os.ReadFile(filepath.Join(dir, "train", "events.out.tfevents.1700000000.wdlrun")); err != nil {
+		if b, err = os.ReadFile(filepath.Join(dir, "model", "train", "events.out.tfevents.1700000000.wdlrun")); err != nil {
 			t.Fatal(err)
 		}
 		if all, cut := whole(b); cut || len(all) != 2+i { // version, start
@@ -71,7 +71,7 @@ func TestAResumedTrainingRepeatsSteps(t *testing.T) {
 		}
 		fatal.If(t, w.Close())
 	}
-	paths, err := filepath.Glob(filepath.Join(dir, "train", "*")) // in the order in which TensorBoard reads them
+	paths, err := filepath.Glob(filepath.Join(dir, "model", "train", "*")) // in the order in which TensorBoard reads them
 	if err != nil || len(paths) != 3 {
 		t.Fatalf("%q, %v", paths, err)
 	}
@@ -100,6 +100,30 @@ func TestAResumedTrainingRepeatsSteps(t *testing.T) {
 	}
 }
 
+// TestAResumedTrainingHasItsOwnHyperparameters: TensorBoard shows the first start and the first end
+// in the folder, so the job that finishes leaves only its own there, and a failed one no end.
+func TestAResumedTrainingHasItsOwnHyperparameters(t *testing.T) {
+	dir := t.TempDir()
+	for i, rate := range []string{"0.125", "0.25"} {
+		settings, err := runs.ParseSettings([]byte("train: {rate: " + rate + "}\n"))
+		fatal.If(t, err)
+		w := New(dir, time.Unix(1700000000, 0), 1)
+		fatal.If(t, w.Begin(&settings, []string{"train.rate"}, time.Unix(1700000000, 0)))
+		if i == 1 {
+			fatal.If(t, w.End(time.Unix(1700000009, 0)))
+		}
+		fatal.If(t, w.Close())
+		paths, err := filepath.Glob(filepath.Join(dir, "model", "*"))
+		if err != nil || len(paths) != 1 {
+			t.Fatalf("job %d leaves %q, %v", i, paths, err)
+		}
+		text := read(t, paths[0])
+		if !strings.Contains(text, "number_value: "+rate+"\n") || strings.Count(text, "session_end_info {") != i || strings.Count(text, "session_start_info {") != 1 {
+			t.Errorf("job %d wrote\n%s", i, text)
+		}
+	}
+}
+
 // TestAFullDisk: the file ends with the last whole event.
 func TestAFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -108,7 +132,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 	w := New(t.TempDir(), time.Unix(1700000000, 0), 1)
 	fatal.If(t, w.Point(runs.Train, &runs.Point{Step: 1}))
-	f := w.files[runs.Train]
+	f := w.files["model/train"]
 	f.to.Close()
 	f.to = full
 	err = w.Point(runs.Train, &runs.Point{Step: 2})
@@ -124,7 +148,8 @@ func TestEventsFollowNoLink(t *testing.T) {
 	diary := filepath.Join(away, "diary")
 	fatal.If(t, os.WriteFile(diary, []byte("dear diary"), 0o600))
 	dir := t.TempDir()
-	fatal.If(t, os.Symlink(away, filepath.Join(dir, runs.Train)))
+	fatal.If(t, os.Mkdir(filepath.Join(dir, "model"), 0o755))
+	fatal.If(t, os.Symlink(away, filepath.Join(dir, "model", runs.Train)))
 	if err := New(dir, at, 1).Point(runs.Train, &runs.Point{Step: 1}); err == nil || !strings.Contains(err.Error(), "a symbolic link") {
 		t.Errorf("a linked folder: %v", err)
 	}

@@ -15,9 +15,8 @@ import (
 // events writes what metrics.jsonl and distributions.jsonl get as event files of
 // TensorBoard, too. After the first error it warns and writes no more. nil: none.
 type events struct {
-	to    *tensorboard.Writer
-	warn  func(string)
-	ended bool
+	to   *tensorboard.Writer
+	warn func(string)
 }
 
 // openEvents starts event files in the run directory dir after a step. yaml is the
@@ -70,16 +69,15 @@ func (e *events) distributions(d *metrics.Distributions) {
 	}
 }
 
-// end writes that the training has ended.
-func (e *events) end(success bool) {
-	if e.writes() && !e.ended {
-		e.ended = true
-		e.check(e.to.End(success, time.Now()))
+// end writes that the training has ended with a result.
+func (e *events) end() {
+	if e.writes() {
+		e.check(e.to.End(time.Now()))
 	}
 }
 
 func (e *events) close() {
-	if e.end(false); e.writes() {
+	if e.writes() {
 		e.to.Close()
 	}
 }

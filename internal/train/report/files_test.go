@@ -58,7 +58,7 @@ func TestEventFilesAreGivenUpOnce(t *testing.T) {
 	for range 3 {
 		e.line([]byte(`{"event":"train","step":1,"logloss":0.5}`))
 	}
-	e.end(true)
+	e.end()
 	e.close()
 	if len(lines) != 1 || !strings.HasPrefix(lines[0], "event files of TensorBoard are no longer written: ") {
 		t.Errorf("%q", lines)

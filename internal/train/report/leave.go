@@ -64,7 +64,7 @@ func (r *Reporter) Leave(res *Result, far []int) error {
 		res.Lost = append(res.Lost, rundir.FileTraces)
 	}
 	res.Events = r.events.writes()
-	r.events.end(true)
+	r.events.end()
 	if r.comm.Rank() == 0 && (trained || !Ended(r.dir, res.Steps)) && !r.keep(res) {
 		res.Lost = append(res.Lost, rundir.FileResult)
 	}
