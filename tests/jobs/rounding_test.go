@@ -102,14 +102,14 @@ type folder struct{ Dir, ImportPath string }
 func exportData(t *testing.T) packages {
 	t.Helper()
 	command := exec.Command("go", "list", "-deps", "-export", "-json=Dir,ImportPath,Export,Module", "./...")
-	command.Dir = ".."
+	command.Dir = "../.."
 	var message bytes.Buffer
 	command.Stderr = &message
 	out, err := command.Output()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, message.Bytes())
 	}
-	root, err := filepath.Abs("..")
+	root, err := filepath.Abs("../..")
 	fatal.If(t, err)
 	p := packages{root: root, exports: map[string]string{}}
 	for decode := json.NewDecoder(bytes.NewReader(out)); ; {
