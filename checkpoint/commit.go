@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,7 +40,7 @@ func commit(d disk, root string, m Manifest) error {
 		}
 		m.FormatVersion, m.Base = 2, &Link{m.Base.Step, sum}
 	}
-	if err := m.check(); err != nil {
+	if err := errors.Join(checkTurn(root), m.check()); err != nil {
 		return fail(err)
 	}
 	text, err := m.encode()
@@ -160,6 +161,9 @@ func writeFile(d disk, path string, b []byte) error {
 
 // publish renames the finished directory to its final name.
 func publish(d disk, root string, step int64) error {
+	if err := checkTurn(root); err != nil {
+		return err
+	}
 	final, old := Dir(root, step), oldDir(root, step)
 	replaced := there(final)
 	if replaced {
@@ -171,12 +175,13 @@ func publish(d disk, root string, step int64) error {
 		}
 	}
 	if err := d.Rename(tmpDir(root, step), final); err != nil {
+		var back error
 		if replaced {
-			err = errors.Join(err, d.Rename(old, final))
+			back = d.Rename(old, final)
 		}
-		return err
+		return cmp.Or(checkTurn(root), errors.Join(err, back))
 	}
-	if err := d.Sync(root); err != nil {
+	if err := d.Sync(home(root)); err != nil {
 		return err
 	}
 	// An .old without a successor is a checkpoint; with one it is obsolete. An error here does
@@ -204,37 +209,42 @@ func abandon(d disk, root string, step int64) error {
 func Clean(root string) (removed []string, err error) { return clean(system{}, root) }
 
 func clean(d disk, root string) (removed []string, err error) {
-	if !exists(root) {
-		return nil, nil
-	}
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint: clean: %w", err)
-	}
 	var faults []error
-	for _, e := range entries {
-		name, path := e.Name(), filepath.Join(root, e.Name())
-		if step, ok := parseStep(strings.TrimPrefix(name, oldPrefix)); ok && strings.HasPrefix(name, oldPrefix) && !exists(Dir(root, step)) {
-			// Its successor was not committed: it is the checkpoint of its step again.
-			if err := errors.Join(d.Rename(path, Dir(root, step)), d.Sync(root)); err != nil {
-				return removed, fmt.Errorf("checkpoint: clean: %w", err)
+	for _, folder := range slices.Compact([]string{home(root), root}) {
+		if !exists(folder) {
+			continue
+		}
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return removed, fmt.Errorf("checkpoint: clean: %w", err)
+		}
+		for _, e := range entries {
+			gone, err := cleanOne(d, folder, e.Name())
+			if err != nil {
+				faults = append(faults, fmt.Errorf("checkpoint: clean: %w", err))
+			} else if gone {
+				removed = append(removed, filepath.Join(folder, e.Name()))
 			}
-			continue
 		}
-		if !isTemporary(name) {
-			continue
-		}
-		remove := removeTree
-		if strings.HasPrefix(name, oldPrefix) {
-			remove = removeOld
-		}
-		if err := remove(d, path); err != nil {
-			faults = append(faults, fmt.Errorf("checkpoint: clean: %w", err))
-			continue
-		}
-		removed = append(removed, path)
 	}
 	return removed, errors.Join(faults...)
+}
+
+// cleanOne removes what a crash left with this name, and reports whether it has.
+func cleanOne(d disk, folder, name string) (removed bool, err error) {
+	path := filepath.Join(folder, name)
+	remove := removeTree
+	if step, ok := parseStep(strings.TrimPrefix(name, oldPrefix)); ok && strings.HasPrefix(name, oldPrefix) {
+		if !exists(Dir(folder, step)) { // its successor was not committed: it is the checkpoint of its step again
+			return false, errors.Join(d.Rename(path, Dir(folder, step)), d.Sync(folder))
+		}
+		remove = removeOld
+	}
+	if !isTemporary(name) {
+		return false, nil
+	}
+	err = remove(d, path)
+	return err == nil, err
 }
 
 // Rest describes a file or directory that Clean removed.
@@ -273,6 +283,9 @@ func Remove(root string, step int64) error {
 // removes the link.
 func removeCheckpoint(d disk, root string, f Found) error {
 	del := delDir(root, f.Step)
+	if err := checkTurn(root); err != nil {
+		return err
+	}
 	if err := removeTree(d, del); err != nil {
 		return err
 	}
@@ -289,7 +302,7 @@ func removeCheckpoint(d disk, root string, f Found) error {
 		return d.Remove(f.Dir)
 	}
 	if err := d.Rename(f.Dir, del); err != nil {
-		return err
+		return cmp.Or(checkTurn(root), err)
 	}
 	return removeTree(d, del)
 }

@@ -50,14 +50,25 @@ func (system) Create(path string) (file, error) {
 	return f, nil
 }
 
-// Rename renames a file or folder in its folder, to is below the same one.
+// Rename renames a file or folder in its folder, to is below the same one. In a turn it may also
+// come from the folder above, or go there.
 func (system) Rename(from, to string) error {
-	at, err := openFolder(filepath.Dir(from), false)
+	above := filepath.Dir(from)
+	if isTurn(above) && filepath.Dir(to) == home(above) {
+		above = home(above)
+	}
+	at, err := openFolder(above, false)
 	if err != nil {
 		return err
 	}
 	defer at.Close()
-	err = at.Rename(filepath.Base(from), filepath.Base(to))
+	names := [2]string{}
+	for i, path := range []string{from, to} {
+		if names[i], err = filepath.Rel(above, path); err != nil {
+			return err
+		}
+	}
+	err = at.Rename(names[0], names[1])
 	if e := (*os.LinkError)(nil); errors.As(err, &e) {
 		err = &os.LinkError{Op: e.Op, Old: from, New: to, Err: e.Err}
 	}
@@ -81,6 +92,9 @@ func (system) Remove(path string) error {
 // this package is never a symbolic link here. See regular.OpenFolder for the root. Folders that
 // are missing are made if create is set.
 func openFolder(dir string, create bool) (*os.Root, error) {
+	if isTurn(dir) {
+		return openTurn(dir, create)
+	}
 	parent, name := filepath.Split(dir)
 	if _, isStep := parseStep(strings.TrimPrefix(name, oldPrefix)); !isStep && !isTemporary(name) {
 		if create {

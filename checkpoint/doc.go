@@ -15,6 +15,7 @@
 //	  .tmp-step-000000500/       one being written
 //	  .old-step-000000412/       one being replaced by another of the same step
 //	  .del-step-000000300/       one being removed
+//	  .turn-NAME/                the same, of the group of processes that has the turn
 //
 // A step-N may be a symbolic link to a folder on another disk. Readers follow it; Prune, and a
 // commit of the same step, remove the link and not what it leads to. Nothing is written or removed
@@ -97,6 +98,13 @@
 // at most directories whose names begin with a dot, which Clean removes at the next start. A
 // checkpoint of the same step is first renamed to .old-step-N. If a crash leaves only that one, it
 // counts as the checkpoint of step N. This assumes that rename is atomic and fsync is honest.
+//
+// # Turns
+//
+// A group of processes that was believed dead may continue later, while another one writes. If both
+// use InTurn, what they write and remove is in a folder of their own below ROOT, .turn-NAME. There is
+// one such folder, and TakeTurn renames it. From then on every commit and removal of the earlier
+// group fails, because each is a rename from or to the folder that has lost its name.
 //
 // # Writing in the background
 //
