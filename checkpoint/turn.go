@@ -44,19 +44,24 @@ func Turns(root string) (names []string, err error) {
 	return names, err
 }
 
-// TakeTurn renames the turns in from, which Turns has returned, to a turn of a new name. Clean then
+// FirstTurn returns names, or makes a turn of a fixed name if there are none.
+func FirstTurn(root string, names []string) ([]string, error) {
+	if len(names) > 0 {
+		return names, nil
+	}
+	err := makeDir(root)
+	if err == nil {
+		err = makeOne(InTurn(root, "none"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: turn: %w%s", err, advice(err))
+	}
+	return []string{"none"}, nil
+}
+
+// TakeTurn renames turns, which Turns or FirstTurn has returned, to one of a new name. Clean then
 // removes what was being written. If another group was faster, errors.Is(err, fs.ErrNotExist) holds.
 func TakeTurn(root string, from []string, to string) error {
-	if len(from) == 0 {
-		from = []string{"none"}
-		err := makeDir(root)
-		if err == nil {
-			err = makeOne(InTurn(root, from[0]))
-		}
-		if err != nil {
-			return fmt.Errorf("checkpoint: turn: %w%s", err, advice(err))
-		}
-	}
 	for i, name := range from {
 		at := InTurn(root, to)
 		if i > 0 {

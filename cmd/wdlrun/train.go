@@ -262,6 +262,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	}
 	var memory *train.Memory // of the job in the previous generation
 	for {
+		opt.Generation = m.World.Generation
 		job := train.NewJob(m.Comm, rec, opt)
 		job.Remember(memory)
 		memory = nil // the job frees it when it can

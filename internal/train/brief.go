@@ -36,7 +36,7 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 		r.rec.Enter(trace.Brief)
 		d := decision{opt: &r.opt, adapt: adapt, size: r.comm.Size(), run: r}
 		brief, err := d.decide(ctx)
-		r.unlock, o.changed, o.settings, o.from = d.unlock, d.changed, d.settings, d.from
+		r.turn, o.changed, o.settings, o.from = d.turn, d.changed, d.settings, d.from
 		if err == nil {
 			err = (abroad{r}).ask(askNothing)
 		}
@@ -62,6 +62,7 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 	if err := json.Unmarshal(b, &brief); err != nil {
 		return o, fmt.Errorf("brief of rank 0: %w", err)
 	}
+	r.turnName = brief.Turn
 	r.runDir, r.opt.Tolerance, o.ring, o.again = brief.RunDir, brief.Tolerance, brief.Ring, brief.Again
 	parse := config.Parse
 	if r.use.Unlabelled {

@@ -30,7 +30,7 @@ type decision struct {
 
 	differ  map[string]bool        // run directories or checkpoints of which hosts have different parts
 	from    *checkpoint.Checkpoint // to resume from; nil: none
-	unlock  func()                 // releases the run directory
+	turn    *rundir.Turn           // of the run directory
 	changed []string               // settings that affect steps and differ from the checkpoint's
 
 	settings []string // all settings that differ from the checkpoint's, in words
@@ -39,6 +39,11 @@ type decision struct {
 // decide makes the brief.
 func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	var from *checkpoint.Checkpoint
+	if d.opt.Again != "" { // before looking: an earlier generation can then no longer commit
+		if err := d.take(d.opt.Again); err != nil {
+			return b, err
+		}
+	}
 	if d.differ, err = (abroad{d.run}).differing(d.opt.Again, d.opt.Resume); err != nil {
 		return b, err
 	}
@@ -92,22 +97,31 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	return b, err
 }
 
+// take takes the turn of a run directory, unless this process has it.
+func (d *decision) take(runDir string) (err error) {
+	if d.turn == nil {
+		d.turn, err = rundir.Take(runDir, d.run.owner(), "")
+	}
+	return err
+}
+
 // openRunDir chooses the run directory, locks it and writes the files of a new or resumed
 // training to it. changed lists the settings that differ from the checkpoint's.
 func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.Config, changed []string) (err error) {
 	if b.RunDir, err = d.place(from); err != nil {
 		return err
 	}
-	if d.unlock, err = rundir.Lock(b.RunDir); err != nil {
+	if err = d.take(b.RunDir); err != nil {
 		return err
 	}
+	b.Turn = d.turn.Name
 	if len(changed) > 0 {
 		d.opt.Say("the configuration has changed since the checkpoint: " + strings.Join(changed, "; "))
 	}
 	if b.Injected, err = d.openFaults(b.RunDir); err != nil {
 		return err
 	}
-	removed, err := checkpoint.Clean(filepath.Join(b.RunDir, checkpoint.Folder))
+	removed, err := checkpoint.Clean(d.turn.Root)
 	if err != nil {
 		return err
 	}
@@ -132,7 +146,7 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 		}
 	}
 	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
-		err = save.Inherit(from, b.RunDir, d.opt.Warn)
+		err = save.Inherit(from, d.turn.Root, d.opt.Warn)
 	}
 	return err
 }
@@ -261,6 +275,7 @@ func (d *decision) openFaults(runDir string) (s injected, err error) {
 type brief struct {
 	Config string // YAML, filled
 	RunDir string
+	Turn   string // of the group in RunDir
 	Here   string // file of rank 0 in RunDir, see volumes.Token; "": all ranks are on one host
 	From   string // checkpoint to resume from, "" for none
 	Source string // checkpoint of the model that a new training begins with, "" for none

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -115,10 +113,8 @@ func (m *Memory) drop() (err error) {
 		err = m.left.Close()
 		m.left = nil
 	}
-	if m.was.unlock != nil {
-		m.was.unlock()
-		m.was.unlock = nil
-	}
+	m.was.turn.Close()
+	m.was.turn = nil
 	return err
 }
 
@@ -162,6 +158,9 @@ func (h *healing) heal(r copies.Recovery) error {
 	if err != nil {
 		return fmt.Errorf("heal: %w", err)
 	}
+	if err := h.turnAgain(); err != nil {
+		return fmt.Errorf("heal: %w", err)
+	}
 	if err := h.splitAgain(); err != nil {
 		return fmt.Errorf("heal: %w", err)
 	}
@@ -184,6 +183,26 @@ func (h *healing) heal(r copies.Recovery) error {
 	}
 	h.say(fmt.Sprintf("training resumes after step %d", h.cursor.Step))
 	return h.resave()
+}
+
+// turnAgain takes the run directory for the new group, so that a lost rank that continues later
+// can no longer write there.
+func (h *healing) turnAgain() error {
+	h.turnName = ""
+	fault, err := save.First(h.comm, h.rec, h.takeTurn)
+	if err == nil && fault != "" {
+		err = errors.New(fault)
+	}
+	if err != nil {
+		return err
+	}
+	var name []byte
+	if h.comm.Rank() == 0 {
+		name = []byte(h.turn.Name)
+	}
+	name, err = collective.BroadcastBytes(h.comm, name, 0, maxBrief)
+	h.turnName = string(name)
+	return err
 }
 
 // splitAgain finds the volumes of the ranks of the new group.
@@ -215,7 +234,7 @@ func (h *healing) restore(m *Memory) {
 	h.config, h.planned = was.config, was.planned
 	h.in = was.in.Over(h.inputSetup())
 	h.report.Begin(was.report.Since())
-	h.faults, h.unlock = was.faults, was.unlock
+	h.faults, h.turn = was.faults, was.turn
 	h.wants.save.Store(was.wants.save.Load())
 	h.wants.stop.Store(was.wants.stop.Load())
 }
@@ -228,11 +247,6 @@ func (h *healing) takeOver(b knowledge) (err error) {
 	h.config.Fill()
 	if err := h.faults.draw(b.Brief.Chaos, b.Brief.Injected, h.config.Train.Seed, h.comm.Rank(), h.runDir, &h.opt); err != nil {
 		return err
-	}
-	if h.comm.Rank() == 0 {
-		if h.unlock, err = rundir.Lock(b.Brief.RunDir); err != nil {
-			return err
-		}
 	}
 	if h.in, err = input.Open(h.inputSetup()); err != nil {
 		return err
@@ -277,7 +291,7 @@ func (h *healing) resave() error {
 	c, root := &h.cursor, filepath.Join(h.runDir, checkpoint.Folder)
 	missing := make([]int64, 1)
 	if h.comm.Rank() == 0 {
-		if _, err := checkpoint.Clean(root); err != nil {
+		if _, err := checkpoint.Clean(h.turn.Root); err != nil {
 			h.opt.Warn(fmt.Sprintf("an incomplete checkpoint could not be removed: %v", err))
 		}
 		if _, err := checkpoint.Open(checkpoint.Dir(root, c.Step)); err != nil {

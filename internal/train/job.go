@@ -91,7 +91,5 @@ func (j *job) close() {
 	if j.trainer != nil {
 		j.trainer.Close()
 	}
-	if j.unlock != nil {
-		j.unlock()
-	}
+	j.turn.Close()
 }

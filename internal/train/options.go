@@ -44,6 +44,10 @@ type Options struct {
 	Events  bool         // rank 0 writes event files of TensorBoard into the run directory
 	About   rundir.About // written to the run directory, with Hosts, unless its version is empty
 
+	// Generation is which formation of the group of Job this is. A later one takes over the run
+	// directory of an earlier one.
+	Generation int
+
 	Replicas int // ranks that hold each shard; 0 and 1: only its owner. It must be the same on all ranks
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
@@ -40,11 +41,12 @@ type run struct {
 	faults  faults
 
 	cursor   cursor
-	trains   bool        // with replicas: this rank holds its part of a training
-	began    time.Time   // start of this job
-	unlock   func()      // releases the run directory; on rank 0
-	surveyed bool        // the survey of another training was used
-	device   step.Device // device of this rank; nil: the CPU computes
+	trains   bool         // with replicas: this rank holds its part of a training
+	began    time.Time    // start of this job
+	turn     *rundir.Turn // of the run directory; on rank 0 and the leaders of volumes
+	turnName string       // the same on all ranks
+	surveyed bool         // the survey of another training was used
+	device   step.Device  // device of this rank; nil: the CPU computes
 	shown    report.Status
 
 	gradients []metrics.NormCounts // norms by table since the last evaluation; nil: none are counted

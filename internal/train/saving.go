@@ -48,7 +48,7 @@ func (s *saves) open() {
 	}
 	s.saver = save.Open(save.Setup{
 		Volumes: several,
-		Comm:    s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir,
+		Comm:    s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, TurnName: s.turnName,
 		Strategies: s.planned.Strategies(), Enough: s.enough,
 		Warn: s.opt.Warn, Say: s.opt.Say, Advance: s.shown.Advance, Fault: s.faults.diskFull,
 	})

@@ -134,13 +134,10 @@ func (r *run) split(token string) error {
 		return err
 	}
 	if r.comm.Rank() > 0 && r.volumes.Leads() {
-		var err error
-		if r.unlock == nil { // after the loss of a rank, this one may hold it
-			if r.unlock, err = rundir.Lock(r.runDir); err != nil {
-				return err
-			}
+		if err := r.takeTurn(); err != nil {
+			return err
 		}
-		if _, err := checkpoint.Clean(filepath.Join(r.runDir, checkpoint.Folder)); err != nil {
+		if _, err := checkpoint.Clean(r.turn.Root); err != nil {
 			return err
 		}
 	}
@@ -151,6 +148,19 @@ func (r *run) split(token string) error {
 	r.say(fmt.Sprintf("the hosts do not share %s: each keeps the checkpoint parts of its ranks there, in %s", r.runDir, copies))
 	return nil
 }
+
+// takeTurn takes the turn of the group on this volume. After the loss of a rank, this rank may have
+// the turn of the group before.
+func (r *run) takeTurn() (err error) {
+	if r.turn != nil {
+		return r.turn.Renew(r.owner(), r.turnName)
+	}
+	r.turn, err = rundir.Take(r.runDir, r.owner(), r.turnName)
+	return err
+}
+
+// owner returns who trains in the run directory.
+func (r *run) owner() rundir.Owner { return rundir.Owner{Job: r.opt.Job, Generation: r.opt.Generation} }
 
 // sharesRunDir returns an error if this host does not see the run directory that rank 0 has
 // made: this rank could not write its part of a checkpoint there.

@@ -8,9 +8,8 @@ import (
 )
 
 // Inherit copies the checkpoint that a training starts from, and the checkpoint of the best epoch
-// before it, into the new run directory. The new directory then needs no other.
-func Inherit(from *checkpoint.Checkpoint, runDir string, warn func(line string)) error {
-	root := filepath.Join(runDir, checkpoint.Folder)
+// before it, to the root of a new run directory. The new directory then needs no other.
+func Inherit(from *checkpoint.Checkpoint, root string, warn func(line string)) error {
 	if err := checkpoint.Copy(from, root); err != nil {
 		return err
 	}

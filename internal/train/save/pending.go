@@ -19,7 +19,8 @@ import (
 // A goroutine writes it while training continues. Rank 0 commits it when all parts are
 // written. All ranks complete it at the next boundary at which they save, or at the end.
 type pending struct {
-	root    string
+	root    string // with the turn
+	runDir  string
 	step    int64
 	rank    int
 	size    int
@@ -105,7 +106,7 @@ func (p *pending) valid() {
 		p.then()
 	}
 	if p.say != nil {
-		p.say(Written(filepath.Dir(p.root), p.step))
+		p.say(Written(p.runDir, p.step))
 	}
 	if p.volumes != nil {
 		return // see settled

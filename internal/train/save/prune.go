@@ -30,12 +30,15 @@ func ReadProgress(c *checkpoint.Checkpoint) (p Progress, err error) {
 // which are not removed. With dry nothing is removed. It fails if a training is running in
 // the directory.
 func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed []checkpoint.Found, damaged []string, err error) {
-	unlock, err := rundir.Lock(runDir)
+	if _, err := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); err != nil {
+		return nil, nil, err
+	}
+	turn, err := rundir.Take(runDir, rundir.Owner{}, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	defer unlock()
-	root := filepath.Join(runDir, checkpoint.Folder)
+	defer turn.Close()
+	root := turn.Root
 	whole := func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
 	last, _, err := checkpoint.Latest(root, whole)
 	if err != nil {

@@ -24,6 +24,7 @@ type Setup struct {
 	Config     *config.Config
 	Encoder    []byte // content of the section
 	RunDir     string
+	TurnName   string                     // of the group, see rundir.Turn
 	Strategies map[string]sparse.Strategy // by table
 	Enough     int64                      // requested keys per shard before shards may move, see EnoughKeys
 	Volumes    *volumes.Volumes           // nil: all ranks share the run directory
@@ -138,7 +139,7 @@ func (s *Saver) Begin(b Boundary) error {
 func (s *Saver) cut(b Boundary) error {
 	every := s.Config.Train.Checkpoint
 	p := &pending{
-		root: filepath.Join(s.RunDir, checkpoint.Folder), step: b.Step, since: s.last,
+		root: checkpoint.InTurn(filepath.Join(s.RunDir, checkpoint.Folder), s.TurnName), runDir: s.RunDir, step: b.Step, since: s.last,
 		rank: s.Comm.Rank(), size: s.Comm.Size(), keep: every.Keep, keeper: s.keeper, warn: s.Warn, then: b.Then, rec: s.Rec,
 		volumes: s.Volumes, copies: every.Copies,
 	}
