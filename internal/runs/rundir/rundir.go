@@ -102,13 +102,16 @@ func CheckPlace(out, resume string) error {
 	if _, err := os.Stat(filepath.Join(resume, fileLock)); err != nil {
 		return nil // no training has begun in it
 	}
-	unlock, err := Lock(resume)
-	if err == nil {
-		unlock()
+	t := &Turn{dir: resume}
+	defer t.Close()
+	names, err := checkpoint.Turns(t.root())
+	if err != nil {
+		return nil // it is reported when it is read
 	}
+	by, err := t.lockedBy(names)
 	switch {
-	case errors.Is(err, ErrInUse):
-		return err
+	case by != "":
+		return inUse(resume, by)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("run directory: nothing can be written in %s: %w: to train on in a new one, resume one of its checkpoints, %s", resume, Cause(err), filepath.Join(resume, checkpoint.Folder, "step-…"))
 	}
