@@ -45,6 +45,7 @@ type Member struct {
 	calls  *traffic             // nil: a group of one rank
 	closed chan struct{}
 	left   bool // Close was called
+	beside siblings
 }
 
 // Join reads the rank of this process from getenv, meets the other ranks and connects
@@ -98,7 +99,10 @@ func (m *Member) enter(ctx context.Context) error {
 		m.calls = newTraffic(m.Comm, m.links)
 		m.Session.WatchLinks(m.calls.report)
 	}
-	go abortOnVerdict(m.Session, m.Comm, m.closed)
+	if !m.World.Launched { // wdlrun ends its ranks itself
+		m.beside = newSiblings(session.Members(), near.place, m.World.Rank)
+	}
+	go abortOnVerdict(m.Session, m.Comm, m.beside, m.closed)
 	return nil
 }
 
@@ -183,9 +187,11 @@ func (m *Member) weigh() error {
 }
 
 // abortOnVerdict ends the pending calls of a rank when the group gets its verdict.
-func abortOnVerdict(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
+func abortOnVerdict(s *control.Session, c *collective.Comm, beside siblings, closed <-chan struct{}) {
+	defer beside.release()
 	select {
 	case <-s.Aborted():
+		beside.end(s.Err())
 		c.Abort(s.Err())
 	case <-closed:
 	}
