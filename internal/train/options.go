@@ -26,7 +26,6 @@ type Options struct {
 	Auto   bool              // Resume is the newest run, not one that the user named: a complete one is no error
 	Read   bool              // Check has verified the checkpoint that Resume names
 	Again  string            // run directory of an earlier generation of this job: the job resumes from its last checkpoint or restarts in it
-	Job    string            // identity of the job, the same in all its generations, stored in a new run directory; "": unknown
 	Began  func()            // called when Status has the run directory, once or more; may be nil
 	Warn   func(line string) // prints a warning of one line; nil: silent
 	Say    func(line string) // prints a line of progress; nil: silent
@@ -34,19 +33,16 @@ type Options struct {
 	Replay    string         // run directory whose steps are repeated with the microbatches that counted in them
 	Tolerance step.Tolerance // treatment of slow ranks
 	Peers
-	Chaos   chaos.Spec   // injected faults; train.seed is the seed of random ones
-	Survey  string       // folder of surveys shared by trainings of the same data; "": none
-	Here    int          // number of ranks on this machine, for Check
-	Devices Devices      // GPUs of this machine; nil: the build does not support GPUs
-	OnGPU   []string     // given flags that only affect GPUs
-	Kill    func()       // ends this process at once, for Chaos; nil: kill faults are rejected
-	Board   *live.Board  // dashboard of the job, on rank 0; may be nil
-	Events  bool         // rank 0 writes event files of TensorBoard into the run directory
-	About   rundir.About // written to the run directory, with Hosts, unless its version is empty
-
-	// Generation is which formation of the group of Job this is. A later one takes over the run
-	// directory of an earlier one.
-	Generation int
+	rundir.Owner              // its job is the same in all its generations, and stored in a new run directory
+	Chaos        chaos.Spec   // injected faults; train.seed is the seed of random ones
+	Survey       string       // folder of surveys shared by trainings of the same data; "": none
+	Here         int          // number of ranks on this machine, for Check
+	Devices      Devices      // GPUs of this machine; nil: the build does not support GPUs
+	OnGPU        []string     // given flags that only affect GPUs
+	Kill         func()       // ends this process at once, for Chaos; nil: kill faults are rejected
+	Board        *live.Board  // dashboard of the job, on rank 0; may be nil
+	Events       bool         // rank 0 writes event files of TensorBoard into the run directory
+	About        rundir.About // written to the run directory, with Hosts, unless its version is empty
 
 	Replicas int // ranks that hold each shard; 0 and 1: only its owner. It must be the same on all ranks
 }

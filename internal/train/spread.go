@@ -160,7 +160,7 @@ func (r *run) takeTurn() (err error) {
 }
 
 // owner returns who trains in the run directory.
-func (r *run) owner() rundir.Owner { return rundir.Owner{Job: r.opt.Job, Generation: r.opt.Generation} }
+func (r *run) owner() rundir.Owner { return r.opt.Owner }
 
 // sharesRunDir returns an error if this host does not see the run directory that rank 0 has
 // made: this rank could not write its part of a checkpoint there.

@@ -198,7 +198,9 @@ func TestRestartWithoutASharedDisk(t *testing.T) {
 		t.Errorf("%+v, undisturbed %+v\n%s", got, calm, o.stderr)
 	}
 	for _, host := range []string{"a", "b"} {
-		if left, _ := filepath.Glob(filepath.Join(homes, host, "runs/2*/checkpoints/.*")); len(left) > 0 {
+		left, _ := filepath.Glob(filepath.Join(homes, host, "runs/2*/checkpoints/.*"))
+		unfinished, _ := filepath.Glob(filepath.Join(homes, host, "runs/2*/checkpoints/.turn-*/.*"))
+		if len(left) != 1 || len(unfinished) > 0 { // the turn
 			t.Errorf("host %s still stores %q", host, left)
 		}
 	}

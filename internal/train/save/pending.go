@@ -20,7 +20,6 @@ import (
 // written. All ranks complete it at the next boundary at which they save, or at the end.
 type pending struct {
 	root    string // with the turn
-	runDir  string
 	step    int64
 	rank    int
 	size    int
@@ -106,7 +105,7 @@ func (p *pending) valid() {
 		p.then()
 	}
 	if p.say != nil {
-		p.say(Written(p.runDir, p.step))
+		p.say(Written(filepath.Dir(filepath.Dir(checkpoint.Dir(p.root, p.step))), p.step))
 	}
 	if p.volumes != nil {
 		return // see settled

@@ -139,7 +139,7 @@ func (s *Saver) Begin(b Boundary) error {
 func (s *Saver) cut(b Boundary) error {
 	every := s.Config.Train.Checkpoint
 	p := &pending{
-		root: checkpoint.InTurn(filepath.Join(s.RunDir, checkpoint.Folder), s.TurnName), runDir: s.RunDir, step: b.Step, since: s.last,
+		root: checkpoint.InTurn(filepath.Join(s.RunDir, checkpoint.Folder), s.TurnName), step: b.Step, since: s.last,
 		rank: s.Comm.Rank(), size: s.Comm.Size(), keep: every.Keep, keeper: s.keeper, warn: s.Warn, then: b.Then, rec: s.Rec,
 		volumes: s.Volumes, copies: every.Copies,
 	}
