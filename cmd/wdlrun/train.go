@@ -358,6 +358,8 @@ func printTrained(p *program, w io.Writer, np int, asJSON bool, result []byte) e
 		printRunDir(w, p.starts(np), r)
 	case r.Stopped:
 		fmt.Fprintf(w, "%s\n", withCode(result, stoppedCode, fmt.Sprintf("stopped after step %d, as asked", r.Steps)))
+	case errors.Is(err, exit(gateCode)):
+		fmt.Fprintf(w, "%s\n", withCode(result, gateCode, gated(r)))
 	case err != nil:
 		fmt.Fprintf(w, "%s\n", withCode(result, 1, err.Error()))
 	default:
@@ -377,8 +379,21 @@ func unfinished(launcher string, r report.Result) error {
 		return afterwards{errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again")}
 	case r.Stopped:
 		return exit(stoppedCode)
+	case r.Gate.Closed():
+		return exit(gateCode)
 	}
 	return nil
+}
+
+// gateCode is the exit code of a training whose model train.gate rejects.
+const gateCode = 3
+
+// gated describes the comparison of a model with the one before it.
+func gated(r report.Result) string {
+	if g := r.Gate; g.Closed() {
+		return fmt.Sprintf("rejected by train.gate: %s; the run is kept, and latest is not moved", g.Rejected)
+	}
+	return fmt.Sprintf("accepted by train.gate: no worse than %s", r.Gate.From)
 }
 
 // stoppedCode is the exit code of a training stopped by a signal to a rank: 128 + SIGTERM,
@@ -421,6 +436,7 @@ func printTraining(w io.Writer, r report.Result) {
 		}
 		evaluated(w, "valid", r.Valid, epoch)
 	}
+	printGate(w, r)
 	if r.Test != nil {
 		evaluated(w, "test", r.Test, "")
 		unknown(w, r.TestUnknown, r.Test.Samples, notTrained)
@@ -432,6 +448,17 @@ func printTraining(w io.Writer, r report.Result) {
 		fmt.Fprintf(w, "mode   %s; %.1f samples per step\n", r.Mode, r.EffectiveBatch)
 	}
 	tables(w, r)
+}
+
+// printGate prints the metrics of the model before, and the verdict.
+func printGate(w io.Writer, r report.Result) {
+	if r.Gate == nil {
+		return
+	}
+	if r.Gate.Source != nil {
+		evaluated(w, "before", r.Gate.Source, "   ("+r.Gate.From+")")
+	}
+	fmt.Fprintf(w, "gate   %s\n", gated(r))
 }
 
 // lossName returns the name of the minimised loss.

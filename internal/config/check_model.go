@@ -276,6 +276,12 @@ func (k checker) train() {
 	if t.Export.Dir == "" && t.Export != (Export{}) {
 		k.bad("train.export.dir", "is missing: it is the folder of the versions, such as models/ctr")
 	}
+	if t.Gate.Metric == "" && t.Gate.Tolerance != 0 {
+		k.bad("train.gate.metric", "is missing: name the metric to compare, logloss or auc")
+	}
+	if t.Gate.Metric != "" && t.Export.Dir != "" {
+		k.later("train.gate.metric", "train.export.dir", "versions are published during the training, before the model is compared; remove export, and use wdlrun export -resume latest once the training has ended with code 0")
+	}
 	if t.EvalEvery != 0 && t.EvalSteps != 0 {
 		k.later("train.eval_every", "train.eval_steps", "evaluations are counted in epochs or in steps")
 	}
@@ -295,6 +301,7 @@ func (k checker) train() {
 		{"train.early_stop.patience", t.EarlyStop.Patience > 0},
 		{"train.eval_steps", t.EvalSteps > 0},
 		{"train.schedule.kind", t.Schedule.Kind == "plateau"},
+		{"train.gate.metric", t.Gate.Metric != ""},
 	} {
 		if x.given {
 			k.bad(x.path, "needs validation data: give data.valid or data.valid_fraction")

@@ -174,6 +174,7 @@ type Train struct {
 	EvalEvery   int        `yaml:"eval_every"` // epochs
 	EvalSteps   int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: use EvalEvery
 	EarlyStop   EarlyStop  `yaml:"early_stop"`
+	Gate        Gate       `yaml:"gate"`
 	Checkpoint  Checkpoint `yaml:"checkpoint"`
 	Export      Export     `yaml:"export"`
 }
@@ -199,6 +200,13 @@ type EarlyStop struct {
 	Patience int     `yaml:"patience"` // evaluations without improvement
 	Metric   string  `yaml:"metric"`   // auc or logloss
 	MinDelta float64 `yaml:"min_delta"`
+}
+
+// Gate is the comparison of a training with the model that it began with. An empty Metric disables
+// it.
+type Gate struct {
+	Metric    string  `yaml:"metric"` // auc or logloss
+	Tolerance float64 `yaml:"tolerance"`
 }
 
 // Checkpoint holds the intervals of checkpoints during the training. One is always written at

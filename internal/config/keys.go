@@ -258,6 +258,7 @@ func trainSections() []section {
 			{name: "eval_every", def: "1", about: "epochs, or spans of a stream, between evaluations of the validation data", rng: "[1, 1000000]"},
 			{name: "eval_steps", def: "none", about: "instead of eval_every: steps between evaluations, from the first step of the training; the end of the last epoch is also evaluated", rng: "[1, inf)"},
 			{name: "early_stop", about: "end when the metric of the validation data no longer improves; restore the best epoch"},
+			{name: "gate", about: "compare the model with the one that train -from began with"},
 			{name: "checkpoint", about: "when to write checkpoints"},
 			{name: "export", about: "where and how often to publish the model"},
 		}},
@@ -291,6 +292,11 @@ func trainSections() []section {
 			{name: "patience", def: "0, never", about: "evaluations without improvement before the end", rng: "[0, 1000000]", shown: true},
 			{name: "metric", def: "logloss", about: "metric that must improve, also for a plateau schedule; auc falls back to the log-loss if all samples have the same label", choices: []string{"auc", "logloss"}},
 			{name: "min_delta", def: "0", about: "minimum improvement", rng: "[0, 1]"},
+		}},
+		{"train.gate", reflect.TypeFor[Gate](), "With train -from, evaluates the model before it and the new one on the same validation rows: docs/daily.md. A new\n" +
+			"model that is worse is kept, does not become the latest run, and the exit code is 3. Without -from, it has no effect.", []key{
+			{name: "metric", def: "none: nothing is compared", about: "metric to compare; auc falls back to the log-loss if all samples have the same label", choices: []string{"auc", "logloss"}},
+			{name: "tolerance", def: "0", about: "how much worse the new model may be", rng: "[0, 1]"},
 		}},
 	}
 }

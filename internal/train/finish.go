@@ -10,7 +10,6 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/trace"
@@ -41,6 +40,9 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if err := j.chooseModel(&res); err != nil {
 		return report.Result{}, err
 	}
+	if !stopped {
+		res.Gate = (gating{&j.run}).compare(res.Valid)
+	}
 	var err error
 	if res.Costs, err = j.saves.saver.Costs(); err != nil {
 		return report.Result{}, err
@@ -70,19 +72,8 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if err := j.report.Leave(&res, j.volumes.Far()); err != nil {
 		return report.Result{}, err
 	}
-	j.markLatest(&res)
+	(gating{&j.run}).markLatest(&res)
 	return res, collective.Barrier(j.comm)
-}
-
-// markLatest makes the link latest lead to a finished training. Trials of a sweep and repetitions
-// of other trainings do not move it.
-func (j *job) markLatest(res *report.Result) {
-	if j.comm.Rank() != 0 || res.Stopped || res.Checkpoint == "" || j.opt.Survey != "" || j.opt.Replay != "" {
-		return
-	}
-	if err := rundir.MarkLatest(j.runDir); err != nil {
-		j.warn(fmt.Sprintf("the link %s to this run is not made: %v", rundir.Latest, err))
-	}
 }
 
 // warnOfFaults warns of planned faults that the job did not reach.

@@ -82,6 +82,9 @@ func (n renewal) apply(c *cursor) {
 	if n.evaluations() {
 		c.Progress, c.Valid, c.Best, c.AtBest, c.Enough = config.Progress{}, nil, 0, nil, false
 	}
+	if c.Gate != nil && (n.train || n.valid) {
+		c.Gate = &report.Gate{From: c.Gate.From}
+	}
 }
 
 // line describes what has changed since the checkpoint of a step, what is kept and what starts

@@ -31,6 +31,7 @@ type cursor struct {
 	AtBest     *metrics.Metrics  `json:"at_best,omitempty"` // metrics of the validation data at the best epoch
 	Enough     bool              `json:"enough"`            // early stopping has ended the training
 	Divergence report.Divergence `json:"divergence"`
+	Gate       *report.Gate      `json:"gate,omitempty"` // metrics of the model that the training began with; nil: they are not compared
 	Late       int64             `json:"late,omitempty"` // microbatches that did not count in the step in which they began
 
 	Stream *streamCursor `json:"stream,omitempty"` // position in training data that grows; nil: the data does not grow

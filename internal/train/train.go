@@ -137,6 +137,11 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 		return err
 	}
 	(renewing{&j.run}).identify()
+	if from == nil {
+		if err := (gating{&j.run}).judgeSource(ctx); err != nil {
+			return err
+		}
+	}
 	if err := j.plan(ctx, from, j.saves.enough); err != nil {
 		return err
 	}

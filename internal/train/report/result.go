@@ -41,6 +41,7 @@ type Result struct {
 	ValidLogLoss     *float64          `json:"valid_logloss,omitempty"`
 	Valid            *metrics.Metrics  `json:"valid,omitempty"` // all metrics of that epoch
 	Test             *metrics.Metrics  `json:"test,omitempty"`
+	Gate             *Gate             `json:"gate,omitempty"`       // with train.gate: the comparison with the model before it
 	BestEpoch        int               `json:"best_epoch,omitempty"` // epoch restored by early stopping
 	BestStep         int64             `json:"best_step,omitempty"`  // step restored by early stopping, with train.eval_steps
 	Improving        string            `json:"improving,omitempty"`  // validation metric that still improved when train.epochs ended the training
@@ -90,6 +91,19 @@ type Result struct {
 	ValidOutside []Outside `json:"valid_outside_range,omitempty"`
 	TestOutside  []Outside `json:"test_outside_range,omitempty"`
 }
+
+// Gate is the comparison of a model with the model that its training began with, on the same
+// validation rows: Result.Valid has the metrics of the new one.
+type Gate struct {
+	From      string           `json:"from"`   // checkpoint of the model before it
+	Source    *metrics.Metrics `json:"source"` // its metrics; null: they cannot be compared
+	Metric    string           `json:"metric,omitempty"`
+	Tolerance float64          `json:"tolerance"`
+	Rejected  string           `json:"rejected,omitempty"` // why the new model does not become the latest
+}
+
+// Closed reports whether the new model is rejected.
+func (g *Gate) Closed() bool { return g != nil && g.Rejected != "" }
 
 // Uncounted records that the counters of a rank up to a step were lost with it.
 type Uncounted struct {

@@ -14,6 +14,7 @@ type Status struct {
 	stood    atomic.Pointer[string] // position of the reader of training steps when it was closed
 	progress atomic.Int64           // rows, bytes or pieces of a long phase
 	shown    atomic.Pointer[rank.Status]
+	part     atomic.Pointer[Status] // shown in its place; nil: none
 }
 
 // Show sets the status.
@@ -24,6 +25,9 @@ func (s *Status) Advance(by int) { s.progress.Add(int64(by)) }
 
 // Reached sets the progress of a long phase.
 func (s *Status) Reached(n int64) { s.progress.Store(n) }
+
+// During makes the progress and the reader of a part of the job visible; nil: those of the job.
+func (s *Status) During(part *Status) { s.part.Store(part) }
 
 // Read sets the reader whose position is shown; nil: none.
 func (s *Status) Read(r *data.Reader) { s.reader.Store(r) }
@@ -46,8 +50,12 @@ func (s *Status) Now(rec *trace.Recorder) (x rank.Status) {
 	if x.Steps > 0 {
 		x.Step = min(step, x.Steps) // waiting for the end of an epoch's input is not a step
 	}
-	x.Progress = s.progress.Load()
-	if r := s.reader.Load(); r != nil {
+	at := s
+	if part := s.part.Load(); part != nil {
+		at = part
+	}
+	x.Progress = at.progress.Load()
+	if r := at.reader.Load(); r != nil {
 		x.Position = r.Position()
 	} else if at := s.stood.Load(); at != nil && phase >= trace.Input && phase <= trace.Update {
 		x.Position = *at // position of a step that has failed

@@ -1,0 +1,149 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train/evaluate"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/save"
+)
+
+// gating compares the model of a training with its source on the validation rows, by train.gate.
+type gating struct{ *run }
+
+// judgeSource evaluates the source as it is, with its own features, before the new model is made.
+// The data is read once more.
+func (g gating) judgeSource(ctx context.Context) error {
+	if g.source == nil || g.config.Train.Gate.Metric == "" {
+		return nil
+	}
+	c, err := g.settings()
+	if err != nil {
+		return err
+	}
+	var old run
+	opt := g.opt
+	opt.Warn, opt.Say, opt.Survey, opt.Replicas = nil, nil, "", 0 // the data has been described
+	old.init(g.comm, g.rec, opt)
+	old.config, old.runDir, old.volumes = c, g.runDir, g.volumes
+	g.shown.During(&old.shown)
+	defer g.shown.During(nil)
+	err = old.openTrained(ctx, g.source)
+	if old.trainer != nil {
+		defer old.trainer.Close()
+	}
+	if err == nil && !old.in.HasValid() {
+		return nil // compare reports it
+	}
+	var m report.Evaluated
+	if err == nil {
+		m, err = old.evaluation().Over(ctx, old.in.Valid, old.in.ValidRows, evaluate.Pass{})
+	}
+	if err != nil {
+		return permanentAtStart(fmt.Errorf("train.gate: %s cannot be evaluated on the validation data: %w", g.source.Dir(), err))
+	}
+	if now := g.in.Valid.Rows(g.in.ValidRows); m.Samples != now {
+		return permanent(fmt.Errorf("train.gate: %s can be evaluated on %d of the %d validation rows, because its features read other fields: correct or leave out the other rows", g.source.Dir(), m.Samples, now))
+	}
+	g.warnOfTrained(&old, c)
+	g.cursor.Gate = &report.Gate{From: g.source.Dir(), Source: &m.Metrics}
+	g.say(fmt.Sprintf("gate: %s has %s on the validation data", g.source.Dir(), m.Brief()))
+	return nil
+}
+
+// settings returns the configuration of the source, with the data of this training.
+func (g gating) settings() (*config.Config, error) {
+	c, err := save.ReadConfig(g.source)
+	if err != nil {
+		return nil, err
+	}
+	now := g.config.Clone()
+	c.Data, c.Train.Seed, c.Train.Threads = now.Data, now.Train.Seed, now.Train.Threads
+	c.Train.Precision, c.Train.Device = "fp32", "cpu" // as in an evaluation
+	c.Fill()
+	return c, nil
+}
+
+// warnOfTrained warns if the source has trained on validation rows.
+func (g gating) warnOfTrained(old *run, c *config.Config) {
+	was, err := save.ReadConfig(g.source)
+	if err != nil || g.comm.Rank() != 0 {
+		return
+	}
+	heldOut := g.in.Valid == g.in.Train
+	same := old.cursor.TrainData != "" && old.cursor.TrainData == data.IdentityOf(g.in.Valid)
+	if heldOut && same && was.Data.ValidFraction == c.Data.ValidFraction && was.Data.ValidTime == c.Data.ValidTime && was.Data.ValidGroup == c.Data.ValidGroup && was.Train.Seed == c.Train.Seed {
+		return // the same rows were held out
+	}
+	file := ""
+	trained, err := record.List(was.Data.Train)
+	for _, f := range trained {
+		if err == nil && file == "" && slices.Contains(g.in.Valid.Names(), f.Name) {
+			file = f.Name
+		}
+	}
+	if same || file != "" {
+		if file == "" {
+			file = g.in.Valid.Names()[0]
+		}
+		g.warn(fmt.Sprintf("train.gate: the model of %s was trained on validation rows, of %s: its metrics are too good; validate on data that is newer than its training", g.source.Dir(), file))
+	}
+}
+
+// compare returns the verdict about the model of a finished training, with its metrics on the
+// validation data; nil if there is no gate.
+func (g gating) compare(valid *metrics.Metrics) *report.Gate {
+	if g.cursor.Gate == nil {
+		if g.source != nil && g.config.Train.Gate.Metric != "" {
+			return &report.Gate{From: g.source.Dir(), Rejected: "there are no validation rows on which it can be compared with its source"}
+		}
+		return nil
+	}
+	v, by := *g.cursor.Gate, g.config.Train.Gate
+	v.Metric, v.Tolerance = by.Metric, by.Tolerance
+	switch {
+	case v.Metric == "":
+		return nil // it was turned off when the training resumed
+	case v.Source == nil:
+		v.Rejected = "the data has changed since " + v.From + " was evaluated, so they cannot be compared: evaluate both with wdlrun eval"
+	case valid == nil:
+		v.Rejected = "it has not been evaluated on the validation data"
+	default:
+		v.Rejected = worse(by, v.Source, valid)
+	}
+	return &v
+}
+
+// worse returns why a model is worse than its source, "" if it is not. Without an AUC, because
+// all labels are the same, log-losses are compared.
+func worse(by config.Gate, was, now *metrics.Metrics) string {
+	name, a, b := "log-loss", was.LogLoss, now.LogLoss
+	bad := !(b <= a+by.Tolerance)
+	if by.Metric == "auc" && was.AUC != nil && now.AUC != nil {
+		name, a, b = "AUC", *was.AUC, *now.AUC
+		bad = !(b >= a-by.Tolerance)
+	}
+	if !bad {
+		return ""
+	}
+	return fmt.Sprintf("its validation %s is %.4f, that of the model before it is %.4f, and train.gate.tolerance is %v", name, b, a, by.Tolerance)
+}
+
+// markLatest makes the link latest lead to a finished training. Trials of a sweep, repetitions of
+// other trainings and rejected models do not move it.
+func (g gating) markLatest(res *report.Result) {
+	if g.comm.Rank() != 0 || res.Stopped || res.Checkpoint == "" || g.opt.Survey != "" || g.opt.Replay != "" || res.Gate.Closed() {
+		return
+	}
+	if err := rundir.MarkLatest(g.runDir); err != nil {
+		g.warn(fmt.Sprintf("the link %s to this run is not made: %v", filepath.Join(filepath.Dir(g.runDir), rundir.Latest), err))
+	}
+}
