@@ -87,6 +87,7 @@ type scanner struct {
 	faults        []record.Fault // the first faults
 	keeper        keeper
 	dropped       rowBits // negatives
+	groupBytes    int64   // in memory, of a group
 }
 
 // newScanner returns a scanner that checks records by a filled schema.
@@ -96,7 +97,7 @@ func (d *Dataset) newScanner(s schema.Schema) (*scanner, error) {
 		return nil, err
 	}
 	sample := sampler{Sample: signal.New(c.Columns()-1, sampled)}
-	return &scanner{Dataset: d, Input: d.set.NewInput(c.FieldsRead()), RowCoder: c, watch: encode.NewWatch(c, d.watched()), sample: sample, dropped: newRowBits()}, nil
+	return &scanner{Dataset: d, Input: d.set.NewInput(c.FieldsRead()), RowCoder: c, watch: encode.NewWatch(c, d.watched()), sample: sample, dropped: newRowBits(), groupBytes: groupBytes(d)}, nil
 }
 
 // tally holds the counts of one block.
@@ -143,7 +144,7 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 			return n, err
 		}
 		if n.held >= full {
-			full = n.held + groupBytes(s.Dataset)
+			full = n.held + s.groupBytes
 			n.groups = append(n.groups, group{offset: u.Offset, block: int32(b), row: n.records})
 		}
 		n.groups[len(n.groups)-1].rows++

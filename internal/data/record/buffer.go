@@ -61,13 +61,16 @@ func (b *buffer) skip(n int) {
 func (b *buffer) fill() error {
 	b.w = copy(b.buf, b.buf[b.r:b.w])
 	b.r = 0
-	if len(b.buf)-b.w < readBytes {
-		grown := make([]byte, max(2*len(b.buf), 2*readBytes))
+	from := b.off + int64(b.w)
+	want := min(int64(readBytes), b.size-from)
+	if least := b.w + int(want); len(b.buf) < least { // a small file needs no more
+		if b.size-from > readBytes {
+			least = max(least, 2*readBytes)
+		}
+		grown := make([]byte, max(2*len(b.buf), least))
 		copy(grown, b.buf[:b.w])
 		b.buf = grown
 	}
-	from := b.off + int64(b.w)
-	want := min(int64(readBytes), b.size-from)
 	if left := b.hi - from; left > 0 && left < math.MaxInt64-beyond {
 		want = min(want, left+beyond)
 	}

@@ -132,3 +132,13 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+// A small file needs no more memory than it has bytes: data sets have many.
+func TestSmallFilesNeedSmallBuffers(t *testing.T) {
+	var b buffer
+	text := strings.NewReader("a,b\n1,2\n")
+	b.seek(text, text.Size(), 0, text.Size())
+	if got, err := b.peek(100); string(got) != "a,b\n1,2\n" || err != nil || len(b.buf) != len(got) {
+		t.Errorf("%q, %v, %d bytes of memory", got, err, len(b.buf))
+	}
+}
