@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/internal/data/adult"
+	"github.com/wdlrun/wdlrun/internal/data/delta"
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/remote"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
@@ -56,8 +57,9 @@ type File struct {
 	away   func() Content // opens a file of another host; nil: none
 	path   string         // of a local file whose Name has its host; "": Name
 
-	Partitions []Partition // fields that its folders give to records
-	carried    *carried    // those that readers add; nil: none
+	Partitions []Partition    // fields that its folders give to records
+	carried    *carried       // those that readers add; nil: none
+	named      []delta.Column // columns and their names in the file, of a Delta table; nil: as in the file
 
 	Log  *kafka.Log  // a range of a topic: size is its end, Bytes the number of its offsets
 	part kafka.Range // of Log
@@ -239,6 +241,8 @@ func (r *resolver) one(p string) ([]File, error) {
 	}
 	info, err := os.Stat(p)
 	switch {
+	case err == nil && info.IsDir() && delta.IsTable(p):
+		return r.delta(p)
 	case err == nil && info.IsDir():
 		return r.folder(p)
 	case err == nil:

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/data/delta"
 	"github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
@@ -69,15 +70,28 @@ func (r *resolver) glob(p string) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p, err)
 	}
+	var tables []File
 	for _, name := range names {
+		if w.match == nil && delta.IsTable(name) {
+			more, err := r.delta(name)
+			if err != nil {
+				return nil, err
+			}
+			tables = append(tables, more...)
+			continue
+		}
 		if err := w.found(name, hides(parts[:deep], name)); err != nil {
 			return nil, err
 		}
 	}
-	if len(w.names) == 0 {
+	if len(w.names) == 0 && len(tables) == 0 {
 		return nil, noFile{fmt.Errorf("%s matches no file; %s", p, PathHint(p))}
 	}
-	return r.several(p, w.names)
+	if len(w.names) == 0 {
+		return tables, nil
+	}
+	files, err := r.several(p, w.names)
+	return append(tables, files...), err
 }
 
 // found adds a name that matches a glob: a file, or the files in a folder.

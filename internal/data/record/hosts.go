@@ -35,6 +35,9 @@ func List(patterns []string) (files []File, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if name := ofDelta(more); name != "" {
+			return nil, fmt.Errorf("%s: files of a Delta table cannot differ between hosts: set data.hosts: shared", p)
+		}
 		files = append(files, more...)
 	}
 	return files, distinct(files)

@@ -22,11 +22,12 @@ func (parquetFormat) Look(f *File, s Content) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: no Parquet file, or a damaged one: %w", f.Name, err)
 	}
-	f.Groups, f.unread = append([]int64{}, t.Groups()...), t.Unread()
-	if len(t.Columns()) == 0 {
+	f.Groups = append([]int64{}, t.Groups()...)
+	names := f.readable(t)
+	if len(names) == 0 {
 		return nil, fmt.Errorf("%s: it has no column of plain values or lists of them: %s", f.Name, strings.Join(f.Unread(), "; "))
 	}
-	return t.Columns(), nil
+	return names, nil
 }
 
 func (parquetFormat) Place(f *File, offset int64) (Fault, error) {
@@ -131,7 +132,7 @@ func (r *TableRecords) Begin(s Content, f *File, b Block, offset int64, _ int32)
 		first += f.Groups[group]
 		group++
 	}
-	if r.Rows, err = r.file.Rows(group, r.Names, group == 0 || r.Check); err != nil {
+	if r.Rows, err = r.file.Rows(group, f.inFile(r.file, r.Names), group == 0 || r.Check); err != nil {
 		return err
 	}
 	for r.Offset, r.Number = b.Lo, 0; r.Offset < offset; {

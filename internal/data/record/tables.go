@@ -61,23 +61,14 @@ func paimonSnapshot(folder string) string {
 // icebergMetadata returns the newest file of metadata, such as v3.metadata.json or
 // 00003-UUID.metadata.json.
 func icebergMetadata(folder string) (newest string) {
-	dir, err := os.Open(filepath.Join(folder, "metadata"))
-	if err != nil {
-		return ""
-	}
-	defer dir.Close()
-	const atOnce = 1 << 10
-	for last := -1; ; {
-		names, err := dir.Readdirnames(atOnce)
-		for _, name := range names {
-			if n := icebergVersion(name); n > last {
-				newest, last = filepath.Join(folder, "metadata", name), n
-			}
-		}
-		if err != nil || len(names) == 0 {
-			return newest
+	last := -1
+	entries, _ := os.ReadDir(filepath.Join(folder, "metadata")) // usually there is none
+	for _, e := range entries {
+		if n := icebergVersion(e.Name()); n > last {
+			newest, last = filepath.Join(folder, "metadata", e.Name()), n
 		}
 	}
+	return newest
 }
 
 // icebergVersion returns the number in the name of a metadata file, -1 for other names.
@@ -100,16 +91,24 @@ func icebergVersion(name string) int {
 
 // fault returns the error for a file or folder of a table.
 func (t tableFormat) fault(name, root, log string) error {
+	if t.name == "Delta" {
+		return inside(name, root)
+	}
 	where := "belongs to"
 	if abs, err := filepath.Abs(name); err == nil && abs == root {
 		where = "is"
 	}
+	return fmt.Errorf("%s %s the %s table %s, whose folder also contains rows that the table no longer has; %s",
+		name, where, t.name, root, t.advice(root, log))
+}
+
+// advice returns the command that exports the current rows.
+func (t tableFormat) advice(root, log string) string {
 	command := strings.ReplaceAll(t.export, "FORMAT", sinkFormat(log))
 	if !strings.ContainsAny(root, "'\"\\$`") {
 		command = strings.NewReplacer("DIR", root, "LOG", log).Replace(command)
 	}
-	return fmt.Errorf("%s %s the %s table %s, whose folder also contains rows that the table no longer has; export the current rows and name rows.parquet instead: %s",
-		name, where, t.name, root, command)
+	return "export the current rows and name rows.parquet instead: " + command
 }
 
 // sinkFormat returns the format of the files that a log of Spark lists.

@@ -18,8 +18,8 @@ func TestFilesOfTablesAreRejected(t *testing.T) {
 		data   string   // a data file
 		export string   // part of the command
 	}{
-		{"Delta", []string{"_delta_log/00000000000000000000.json"}, "part-0.csv", "DeltaTable('ROOT')"},
-		{"Delta", []string{"_delta_log/00000000000000000000.json"}, "60/dt=1/part-0.csv", "DeltaTable('ROOT')"},
+		{"Delta", []string{"_delta_log/00000000000000000000.json"}, "part-0.csv", "name the folder of the table"},
+		{"Delta", []string{"_delta_log/00000000000000000000.json"}, "60/dt=1/part-0.csv", "name the folder of the table"},
 		{"Iceberg", []string{"metadata/v9.metadata.json", "metadata/v10.gz.metadata.json", "metadata/snap-1.avro"}, "data/dt=1/0.csv", "'ROOT/metadata/v10.gz.metadata.json'"},
 		{"Iceberg", []string{"metadata/00001-a-b.metadata.json", "metadata/00000-f-e.metadata.json"}, "data/0.csv", "'ROOT/metadata/00001-a-b.metadata.json'"},
 		{"Hudi", []string{".hoodie/hoodie.properties"}, "2026/11/a_0-1-1_20261101.csv", "from_base_uri('ROOT')"},
@@ -44,6 +44,9 @@ func TestFilesOfTablesAreRejected(t *testing.T) {
 			filepath.Join(links, "file.csv"), filepath.Join(links, "folder"), filepath.Join(links, "folder", "*"),
 		} {
 			_, err := Resolve([]string{name})
+			if x.format == "Delta" && err != nil && strings.Contains(err.Error(), ": Delta log: it names no protocol") {
+				continue // the folder itself: its log is read
+			}
 			if err == nil || !strings.Contains(err.Error(), " the "+x.format+" table "+root+", whose") ||
 				!strings.Contains(err.Error(), strings.ReplaceAll(x.export, "ROOT", root)) {
 				t.Errorf("%s: %s: %v", x.format, strings.Replace(name, parent, "", 1), err)

@@ -30,6 +30,7 @@ type layout struct {
 	meant  meanings
 	names  []string
 	found  map[string]leaf
+	inside map[string]leaf // keys and values of maps, which are not among names
 	unread []Unread
 }
 
@@ -38,7 +39,7 @@ var errSchema = errors.New("its schema is damaged")
 // columnsOf returns the layout of a schema. Members of a struct are columns named
 // struct.member.
 func columnsOf(schema []format.SchemaElement, meant meanings) (*layout, error) {
-	l := &layout{schema: schema, meant: meant, found: map[string]leaf{}}
+	l := &layout{schema: schema, meant: meant, found: map[string]leaf{}, inside: map[string]leaf{}}
 	root, err := l.next()
 	if err != nil {
 		return nil, err
@@ -80,6 +81,7 @@ func (l *layout) walk(within string, level, repeats int) error {
 		l.add(name, e, level, repeats)
 		return nil
 	case why != "":
+		l.entries(name, level, repeats)
 		return l.skip(name, why, e)
 	case l.meant[name] != "":
 		return l.skip(name, l.meant[name], e)
@@ -126,6 +128,26 @@ func unreadable(e *format.SchemaElement) string {
 		return "is a map; write a column for each key that matters (DuckDB: SELECT m['key'] AS key)"
 	}
 	return ""
+}
+
+// entries finds the keys and values of a map, just read. They are lists named NAME.key and
+// NAME.value, which only callers that know of them read.
+func (l *layout) entries(name string, level, repeats int) {
+	if l.at+2 >= len(l.schema) || repeats > 0 {
+		return
+	}
+	pair, key, of := &l.schema[l.at], &l.schema[l.at+1], &l.schema[l.at+2]
+	if children(pair) != 2 || pair.RepetitionType.V != format.Repeated || !key.Type.Valid || !of.Type.Valid {
+		return
+	}
+	level, repeats = levels(pair, level, repeats)
+	for i, e := range []*format.SchemaElement{key, of} {
+		most, again := levels(e, level, repeats)
+		if _, err := conversionOf(e); err != nil || again != 1 {
+			return
+		}
+		l.inside[name+[]string{".key", ".value"}[i]] = leaf{index: l.leaves + i, maxLevel: byte(most), repeats: 1, element: e}
+	}
 }
 
 // isList reports whether a group, just read, is a list: its only member is repeated.

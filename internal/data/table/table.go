@@ -96,6 +96,16 @@ func caught(err *error) {
 // the slice.
 func (f *File) Columns() []string { return f.names }
 
+// Has reports whether Rows reads a column of this name: one of Columns, or NAME.key or
+// NAME.value of a map of plain values, which are lists.
+func (f *File) Has(name string) bool {
+	_, ok := f.found[name]
+	if !ok {
+		_, ok = f.inside[name]
+	}
+	return ok
+}
+
 // Unread returns the columns that cannot be read. The caller must not change the slice.
 func (f *File) Unread() []Unread { return f.unread }
 
@@ -133,6 +143,9 @@ func (f *File) Rows(group int, names []string, check bool) (r *Reader, err error
 // column prepares a column of a row group.
 func (f *File) column(c *column, group int, name string, check bool) (err error) {
 	leaf, ok := f.found[name]
+	if !ok {
+		leaf, ok = f.inside[name]
+	}
 	if !ok {
 		for _, u := range f.unread {
 			if u.Name == name {

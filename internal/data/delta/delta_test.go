@@ -1,0 +1,69 @@
+package delta
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+)
+
+const small = `{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}
+{"metaData":{"format":{"provider":"parquet"},"schemaString":"{\"type\":\"struct\",\"fields\":[{\"name\":\"a\",\"type\":\"long\"},{\"name\":\"d\",\"type\":\"date\"},{\"name\":\"s\",\"type\":{\"type\":\"struct\",\"fields\":[{\"name\":\"x\",\"type\":\"string\"},{\"name\":\"l\",\"type\":{\"type\":\"array\",\"elementType\":\"long\"}}]}}]}","partitionColumns":["d"],"configuration":{}}}
+{"add":{"path":"d=a%2520b/1.parquet","partitionValues":{"d":"2026-11-01"}}}
+{"add":{"path":"2.parquet","partitionValues":{"d":null}}}
+{"add":{"path":"3.parquet","partitionValues":{"d":""},"deletionVector":{"storageType":"u","pathOrInlineDv":"v","offset":1}}}
+{"commitInfo":{"x":1}}
+{"remove":{"path":"3.parquet","deletionVector":{"storageType":"u","pathOrInlineDv":"v","offset":1}}}
+`
+
+// The state after one commit, read by hand.
+func TestState(t *testing.T) {
+	s := state{files: map[string]add{}}
+	fatal.If(t, s.read(strings.NewReader(strings.Replace(small, `{"remove"`, "", 0))))
+	if _, err := s.table("T", 0); err == nil || !strings.Contains(err.Error(), "deletion vectors") {
+		t.Fatalf("a file that the same commit removes and adds is current: %v", err)
+	}
+	fatal.If(t, s.read(strings.NewReader(`{"remove":{"path":"3.parquet","deletionVector":{"storageType":"u","pathOrInlineDv":"v","offset":1}}}`)))
+	got, err := s.table("T", 1)
+	fatal.If(t, err)
+	if len(got.Files) != 2 || got.Files[0].Path != "T/2.parquet" || got.Files[0].Values[0] != nil || got.Files[1].Path != "T/d=a%20b/1.parquet" || *got.Files[1].Values[0] != "2026-11-01" {
+		t.Errorf("files %+v", got.Files)
+	}
+	if len(got.Columns) != 3 || got.Columns[1] != (Column{"s.x", "s.x"}) || got.Columns[2] != (Column{"s.l", "s.l"}) {
+		t.Errorf("columns %+v", got.Columns)
+	}
+}
+
+// FuzzCommit: no commit makes the reader panic, and every path stays in the table.
+func FuzzCommit(f *testing.F) {
+	f.Add([]byte(small))
+	f.Add([]byte(`{"add":{"path":"file:/a/b.parquet"}} {"metaData":{"schemaString":"{}"}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := state{files: map[string]add{}}
+		if s.read(bytes.NewReader(b)) != nil {
+			return
+		}
+		if got, err := s.table("T", 0); err == nil {
+			for _, f := range got.Files {
+				if !strings.HasPrefix(f.Path, "T/") && !strings.HasPrefix(f.Path, "/") || len(f.Values) != len(got.Partitions) {
+					t.Errorf("%+v", f)
+				}
+			}
+		}
+	})
+}
+
+// FuzzCheckpoint: no checkpoint makes the reader panic.
+func FuzzCheckpoint(f *testing.F) {
+	b, err := os.ReadFile("../record/testdata/delta/partitioned/_delta_log/00000000000000000002.checkpoint.parquet")
+	fatal.If(f, err)
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := state{files: map[string]add{}}
+		if s.readTable(bytes.NewReader(b), int64(len(b))) == nil {
+			_, _ = s.table("T", 0)
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package record
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+)
+
+// rowsOfTable returns the records of a folder as texts, one per record.
+func rowsOfTable(t *testing.T, dir string, fields ...string) (rows []string) {
+	t.Helper()
+	f, err := OpenFiles(schema.Source{Format: "parquet"}, []string{dir})
+	fatal.If(t, err)
+	if got := f.Fields(); !slices.Equal(got, fields) {
+		t.Errorf("%s: fields %q", dir, got)
+	}
+	w, err := f.Walk(t.Context(), fields, 1, func(l []value.List) error {
+		var row []string
+		for i := range l {
+			text := "-"
+			if l[i].Len() > 0 {
+				text = string(l[i].Append(nil, 0))
+			}
+			row = append(row, text)
+		}
+		rows = append(rows, strings.Join(row, " "))
+		return nil
+	}, nil)
+	if err != nil || w.Bad > 0 {
+		t.Fatalf("%s: %+v, %v", dir, w, err)
+	}
+	return rows
+}
+
+// The tables in testdata/delta were written by deltalake 1.6.6 (Python); the rows are those that
+// it reads.
+func TestDeltaTables(t *testing.T) {
+	prices := func(dir string) (all []float64) {
+		for _, row := range rowsOfTable(t, "testdata/delta/"+dir, "click", "user", "price", "day") {
+			var x float64
+			fmt.Sscan(strings.Fields(row)[2], &x)
+			all = append(all, x)
+		}
+		return all
+	}
+	for _, x := range []struct {
+		dir         string
+		rows        int
+		least, most float64
+	}{{"deleted", 60, 10, 24.75}, {"overwritten", 100, 250, 274.75}, {"mapped", 100, 0, 24.75}} {
+		if got := prices(x.dir); len(got) != x.rows || slices.Min(got) != x.least || slices.Max(got) != x.most {
+			t.Errorf("%s: %d rows, prices %v", x.dir, len(got), got)
+		}
+	}
+	rows := rowsOfTable(t, "testdata/delta/new-column", "click", "user", "price", "day", "os")
+	with := 0
+	for _, row := range rows {
+		var price float64
+		fmt.Sscan(strings.Fields(row)[2], &price)
+		if strings.HasSuffix(row, " ios") != (price >= 12.5) || strings.HasSuffix(row, " -") != (price < 12.5) {
+			t.Errorf("new-column: %s", row)
+		}
+		if price >= 12.5 {
+			with++
+		}
+	}
+	if len(rows) != 100 || with != 50 {
+		t.Errorf("new-column: %d rows, %d with os", len(rows), with)
+	}
+}
+
+// A checkpoint, later commits, deleted files and partitions with special characters.
+func TestDeltaCheckpoint(t *testing.T) {
+	counts := map[string]int{}
+	for _, row := range rowsOfTable(t, "testdata/delta/partitioned", "click", "user", "s.a", "s.b", "dt", "hour") {
+		words := strings.SplitN(row, " ", 5)
+		counts[words[4]]++
+		if n := strings.TrimPrefix(words[1], "u"); words[2] != n || words[3] != "b"+n {
+			t.Errorf("row %s", row)
+		}
+	}
+	want := map[string]int{"2026-11-01 0": 20, "2026-11-02 0": 10, "2026-11-02 2": 10, "2026-11-03 0": 4, "2026-11-03 1": 3,
+		"2026-11-03 2": 3, `a b/c=%,"x 1`: 20, "- 2": 19}
+	if !maps.Equal(counts, want) {
+		t.Errorf("%v", counts)
+	}
+}
+
+// Tables that cannot be read as they are now are errors that say why.
+func TestDeltaFaults(t *testing.T) {
+	const next = "_delta_log/00000000000000000002.json"
+	for _, x := range []struct {
+		from, file, text, want string
+	}{
+		{"partitioned", "_delta_log/00000000000000000003.json", "", "version 3 is missing"},
+		{"partitioned", "_delta_log/00000000000000000002.checkpoint.parquet", "", "version 0 is missing"},
+		{"partitioned", "_delta_log/00000000000000000002.checkpoint.parquet", "PAR1", "checkpoint.parquet: "},
+		{"deleted", "_delta_log/00000000000000000000.json", "", "the log has a gap"},
+		{"deleted", next, `{"add": {`, "action 1"},
+		{"deleted", next, `{"protocol":{"minReaderVersion":4}}`, "version 4 of its protocol"},
+		{"deleted", next, `{"protocol":{"minReaderVersion":3,"readerFeatures":["deletionVectors","typeWidening"]}}`, `it needs the table feature "typeWidening"`},
+		{"deleted", next, `{"add":{"path":"x.parquet","partitionValues":{}}}`, "a file of version 2 of the Delta table"},
+		{"deleted", next, `{"add":{"path":"../x.parquet","partitionValues":{}}}`, "leads out of the table"},
+		{"deleted", next, `{"add":{"path":"s3://b/x.parquet","partitionValues":{}}}`, "is in another store"},
+		{"deleted", next, `{"add":{"path":"x.parquet","partitionValues":{},"deletionVector":{"storageType":"u","pathOrInlineDv":"x"}}}`, "deletion vectors"},
+		{"deleted", next, `{"metaData":{"format":{"provider":"parquet"},"schemaString":"{\"fields\":[{\"name\":\"a\",\"type\":\"long\"}]}","partitionColumns":["b"]}}`, `no partition column "b"`},
+		{"deleted", next, `{"metaData":{"schemaString":"{\"fields\":[{\"name\":\"a\",\"type\":\"long\"},{\"name\":\"b\",\"type\":\"long\"}]}","partitionColumns":["b"]}}`, "no value of the partition column b"},
+		{"deleted", next, `{"metaData":{"schemaString":"{}","configuration":{"delta.columnMapping.mode":"id"}}}`, "column mapping by id"},
+		{"deleted", "_delta_log/00000000000000000001.json", `{"remove":{"path":"part-00000-09b859f1-4bf9-49c6-bf85-d05afd839e84-c000.snappy.parquet"}}`, "has no rows"},
+	} {
+		dir := filepath.Join(t.TempDir(), "t")
+		fatal.If(t, os.CopyFS(dir, os.DirFS("testdata/delta/"+x.from)))
+		path := filepath.Join(dir, x.file)
+		if x.text == "" {
+			fatal.If(t, os.Remove(path))
+		} else {
+			fatal.If(t, os.WriteFile(path, []byte(x.text), 0o600))
+		}
+		_, err := Resolve([]string{dir})
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s, %s: %v, want %q", x.from, x.file, err, x.want)
+		}
+		if unsupported := strings.Contains(x.want, "it needs") || strings.Contains(x.want, "vectors"); unsupported && !strings.Contains(err.Error(), "DeltaTable('"+dir+"')") {
+			t.Errorf("%v has no command that exports the rows", err)
+		}
+	}
+}
