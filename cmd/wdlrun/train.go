@@ -504,6 +504,9 @@ func reading(w io.Writer, r report.Result) {
 	if in.Bad > 0 {
 		fmt.Fprintf(w, "input  %s left out\n", plural.Of(int(in.Bad), "bad record"))
 	}
+	if in.BadFiles > 0 {
+		fmt.Fprintf(w, "input  %s left out\n", plural.Of(int(in.BadFiles), "bad file"))
+	}
 	if in.Lost > 0 {
 		fmt.Fprintf(w, "input  %s did not exist any more (data.follow.lost: skip)\n", plural.Of(int(in.Lost), "record"))
 	}

@@ -8,12 +8,15 @@ func (k checker) follow() {
 		for _, x := range []struct {
 			name  string
 			given bool
-		}{{"mark", f.Mark != ""}, {"idle", f.Idle != 0}, {"poll", f.Poll != 0}, {"files", f.Files != 0}, {"rows", f.Rows != 0}, {"steps", f.Steps != 0}, {"lost", f.Lost != ""}} {
+		}{{"mark", f.Mark != ""}, {"idle", f.Idle != 0}, {"poll", f.Poll != 0}, {"files", f.Files != 0}, {"rows", f.Rows != 0}, {"steps", f.Steps != 0}, {"lost", f.Lost != ""}, {"bad", f.Bad.On()}} {
 			if x.given && !k.doubt("data.follow.on") {
 				k.bad("data.follow."+x.name, "has no effect without on: true")
 			}
 		}
 		return
+	}
+	if f.Bad.Per != 0 && !f.Bad.On() {
+		k.bad("data.follow.bad.per", "has no effect without most")
 	}
 	if f.Mark != "" {
 		k.name("data.follow.mark", f.Mark)

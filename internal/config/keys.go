@@ -109,6 +109,14 @@ func dataSections() []section {
 			{name: "rows", def: "65536", about: "maximum number of records per partition in a span", rng: "[1, 1073741824]"},
 			{name: "steps", def: "0, none", about: "end training after this step", rng: "[0, inf)"},
 			{name: "lost", def: "stop", about: "what to do if the position is not in a topic any more, because records were deleted before they were read, or the topic was deleted and created again. stop: end the job. skip: report it, count the records and continue with the oldest one; a span that was begun before ends", choices: []string{schema.LostStop, schema.LostSkip}},
+			{name: "bad", about: "unusable records and files of train to leave out, by their rate"},
+		}},
+		{"data.follow.bad", reflect.TypeFor[schema.Bad](), "Leaves out unusable records of train, and files that are unusable as a whole: without the label or a field, with\n" +
+			"other columns than the other files of a span, or with a name that sorts before one that was read. They are counted, and\n" +
+			"bad.jsonl in the run directory has their places and reasons. Without most, max_bad is the limit for records, and an\n" +
+			"unusable file ends the job.", []key{
+			{name: "per", def: "10000", about: "number of records", rng: "[1, 1000000]"},
+			{name: "most", def: "0, off", about: "how many of them may be unusable on average; the job ends if there are more than twice as many at once. A file counts as one", rng: "[0, 1000000]"},
 		}},
 	}
 }

@@ -34,9 +34,10 @@ type Dataset struct {
 
 	selection
 	totals
-	memory *memory           // of the records, if they fit
-	limits limits            // of memory
-	chosen [3]func() []int32 // selected rows of each group, by Select
+	memory *memory                         // of the records, if they fit
+	limits limits                          // of memory
+	letter func(at record.Fault, b []byte) // called by Scan with each unusable record; nil: none
+	chosen [3]func() []int32               // selected rows of each group, by Select
 }
 
 // totals holds the counts of all blocks, set by Use.
@@ -358,6 +359,9 @@ func (d *Dataset) Wait(ctx context.Context, notify func(cause error, lasted time
 		}
 	}
 }
+
+// OnBad makes Scan call do with each unusable record, its bytes, and its offset as its place.
+func (d *Dataset) OnBad(do func(at record.Fault, b []byte)) { d.letter = do }
 
 // Fingerprint identifies the data by the names and sizes of files and, after Use, by the
 // content of every record. A position in an epoch is only valid for data of the same

@@ -38,7 +38,7 @@ type Feed struct {
 // zero position is the beginning. Folders must exist.
 func NewFeed(src schema.Source, at stream.Position) (*Feed, error) {
 	f := &Feed{source: src, follow: src.Follow.Filled(), patterns: slices.Clone(src.Train), queries: map[string]string{}, tags: map[string]string{}}
-	f.rules = stream.Rules{Most: f.follow.Files, Idle: time.Duration(f.follow.Idle * float64(time.Second)), Skip: f.follow.Lost == schema.LostSkip, Probe: f.probe}
+	f.rules = stream.Rules{Most: f.follow.Files, Idle: time.Duration(f.follow.Idle * float64(time.Second)), Skip: f.follow.Lost == schema.LostSkip, Late: f.follow.Bad.On(), Probe: f.probe}
 	if slices.ContainsFunc(f.patterns, isTopic) {
 		return f.ofTopics(at)
 	}
@@ -263,6 +263,7 @@ func (f *Feed) nextFiles(ctx context.Context, at *stream.Position, quiet time.Du
 	clear(f.queries)
 	clear(f.tags)
 	at.Folders = f.folders.At()
+	at.Skip(v.Bad)
 	return v, err
 }
 

@@ -228,6 +228,11 @@ func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) er
 			fault.Column = s.set.Fields[fl.Field]
 		}
 	}
+	if s.letter != nil {
+		x := fault
+		x.File, x.Offset = f.Name, u.Offset
+		s.letter(x, u.Record)
+	}
 	if fl.Width && record.IsMarked(u.Record) {
 		fault.Want += hint
 	}

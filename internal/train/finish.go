@@ -144,7 +144,7 @@ func (j *job) times(res *report.Result) error {
 	res.Input = report.InputReport{Depth: pace.Depth, Threads: pace.Threads, Bad: j.in.Bad()}
 	if j.stream != nil {
 		res.Input.Bad += j.cursor.Stream.Bad
-		res.Input.Lost = j.cursor.Stream.Lost
+		res.Input.Lost, res.Input.BadFiles = j.cursor.Stream.Lost, j.cursor.Stream.Files
 	}
 	if err := j.report.Times(res, pace.Work, j.in.Waited()); err != nil {
 		return err

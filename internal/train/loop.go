@@ -120,7 +120,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 		return false, err
 	}
 	if out.Compare {
-		lines, err := j.report.Compare(c.Step, report.Own{Effort: j.effort(), Store: j.trainer.Store(), Plan: j.planned, Bad: j.in.Bad()})
+		lines, err := j.report.Compare(c.Step, report.Own{Effort: j.effort(), Store: j.trainer.Store(), Plan: j.planned, LeftOut: leftOut(&j.run)})
 		if err != nil {
 			return false, err
 		}

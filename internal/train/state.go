@@ -49,5 +49,6 @@ func (c *cursor) in() input.At {
 type streamCursor struct {
 	stream.Position
 	Bad  int64              `json:"bad"`            // records left out of earlier spans
+	Debt int64              `json:"debt,omitempty"` // of the unusable records and files so far, see schema.Bad
 	Done []stream.Partition `json:"done,omitempty"` // positions in the topics before the span
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/runs/live"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
@@ -125,6 +126,9 @@ func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 			if err := json.Unmarshal(b, &at); err != nil {
 				return false, fmt.Errorf("stream: span of rank 0: %w", err)
 			}
+			if c.Debt, err = input.TooBadFiles(s.config.Data.Follow.Bad, c.Debt, at.Files-c.Files); err != nil {
+				return false, err
+			}
 			if c.Position = at; len(at.Span) > 0 || at.Ended != "" || !fresh {
 				s.stream.Began()
 				return false, nil
@@ -193,16 +197,18 @@ func (s *spans) openSpan(ctx context.Context, fresh bool) (some bool, err error)
 	end := sync.OnceFunc(s.saves.saver.Meanwhile())
 	defer end()
 	c := &s.cursor
-	own, err := s.in.OpenSpan(ctx, c.Stream.Position, c.Stream.Bad)
+	own, err := s.in.OpenSpan(ctx, s.stream, c.Stream.Position, c.Stream.Bad)
 	if err := s.keepBefore(ctx, s.replaced(err, fresh), end); err != nil {
 		return false, c.Stream.unusable(err, s.config.Data.MaxBad)
 	}
 	if some, err = s.in.ShareSpan(own); err != nil {
 		return false, c.Stream.unusable(s.keepBefore(ctx, err, end), s.config.Data.MaxBad)
 	}
-	if !some {
-		s.stream.Scanned(c.Stream.Position)
-		return false, nil
+	if _, err := s.in.TooBad(c.Stream.Debt); err != nil {
+		return false, s.keepBefore(ctx, err, end)
+	}
+	if err := s.stream.Scanned(s.in, c.Stream.Position); err != nil || !some {
+		return false, err
 	}
 	rows, print := s.in.Train.Rows(data.Train), s.in.Train.Fingerprint()
 	if !fresh && c.Data != "" && (c.Data != print || c.Rows != rows) {
@@ -210,7 +216,6 @@ func (s *spans) openSpan(ctx context.Context, fresh bool) (some bool, err error)
 			c.Step, c.Rows, c.Data, rows, print, input.FirstFew(c.Stream.Span))
 	}
 	c.Rows, c.Data = rows, print
-	s.stream.Scanned(c.Stream.Position)
 	s.in.WarnOfLate(s.stream)
 	return true, nil
 }
@@ -271,9 +276,21 @@ func (c *streamCursor) unusable(err error, most int64) error {
 	return fmt.Errorf("%w; earlier spans left out %d, and data.max_bad, which counts all spans, is %d", err, c.Bad, most)
 }
 
+// leftOut returns the numbers of records and files that are left out.
+func leftOut(r *run) live.LeftOut {
+	x := live.LeftOut{Bad: r.in.Bad()}
+	if r.stream != nil {
+		x.Bad, x.Files, x.Lost = x.Bad+r.cursor.Stream.Bad, r.cursor.Stream.Files, r.cursor.Stream.Lost
+	}
+	return x
+}
+
 // endSpan removes a finished span from a cursor and returns a description of the span.
 func (s *spans) endSpan(c *cursor) string {
 	line := fmt.Sprintf("span %d, %d rows of %s: train %s %.4f", c.Stream.Spans, c.Rows, input.FirstFew(c.Stream.Span), s.config.LossName(), c.LastLoss)
+	if s.in.Train != nil {
+		c.Stream.Debt, _ = s.in.TooBad(c.Stream.Debt)
+	}
 	c.Stream.Bad += s.in.CloseSpan()
 	c.Stream.Done = slices.Clone(c.Stream.Partitions)
 	c.Stream.Span, c.Stream.Parts, c.Data, c.Rows = nil, nil, "", 0

@@ -641,3 +641,40 @@ func TestStreamRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBadOfAStream: unusable records, files without the label or with another column, and late files
+// are left out up to a rate, counted and written to a file. Beyond it, the training ends.
+func TestBadOfAStream(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put := func(name, text string) { fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)) }
+	put("0.csv", "click,site\n"+strings.Repeat("1,site3\n", 20)+"what,site1\n"+strings.Repeat("0,site4\n", 20)+"huh,site2\n")
+	put("1.csv", "site\n"+strings.Repeat("site3\n", 20))
+	put("2.csv", "click,site,new\n"+strings.Repeat("1,site3,9\n", 20))
+	first := runJob(t, 2, Options{Config: streamConfig(t, dir, ", files: 10, idle: 0.3, bad: {per: 100, most: 5}", "")})
+	if first.Samples != 40 || first.Input.Bad != 2 || first.Input.BadFiles != 2 {
+		t.Errorf("%d samples, %+v", first.Samples, first.Input)
+	}
+	put("00.csv", "click,site\n1,site1\n")
+	put("3.csv", "click,site\n"+strings.Repeat("1,site3\n", 20))
+	again := runJob(t, 2, Options{Resume: first.RunDir})
+	if again.Samples != 60 || again.Input.Bad != 2 || again.Input.BadFiles != 3 {
+		t.Errorf("%d samples, %+v", again.Samples, again.Input)
+	}
+	kept := strings.Split(strings.TrimSpace(string(read(t, filepath.Join(first.RunDir, input.FileBad)))), "\n")
+	if len(kept) != 5 {
+		t.Fatalf("%d letters: %q", len(kept), kept)
+	}
+	for i, parts := range [][]string{{"1.csv", "click"}, {"2.csv", "header differs"}, {`"offset":171`, `\"what\"`, `"record":"what,site1"`}, {`"record":"huh,site2"`}, {"00.csv", "came after 2.csv"}} {
+		for _, part := range parts {
+			if !strings.Contains(kept[i], part) {
+				t.Errorf("%q lacks %q", kept[i], part)
+			}
+		}
+	}
+	put("4.csv", "click,site\n"+strings.Repeat("1,site3\n", 20)+strings.Repeat("what,site1\n", 10))
+	_, err := NewJob(single(), trace.New(0), Options{Resume: first.RunDir}).Run(context.Background())
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "10 of 30 records of the span cannot be used, and data.follow.bad permits 5 of 100") {
+		t.Errorf("beyond the rate: %v", err)
+	}
+}

@@ -105,7 +105,9 @@ func (j *job) start(ctx context.Context) (err error) {
 		return permanentAtStart(err)
 	}
 	j.saves.at = time.Now()
-	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals()})
+	before := leftOut(&j.run)
+	before.Bad -= j.in.Bad() // which this job has found
+	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals(), LeftOut: before})
 	j.trains = j.opt.Replicas > 1
 	if err := (renewing{&j.run}).checkWork(from, j.orders.settings, j.renewed); err != nil {
 		return err

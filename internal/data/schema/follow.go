@@ -14,6 +14,24 @@ type Follow struct {
 	Rows  int     `yaml:"rows"`  // most of a partition in a span
 	Steps int64   `yaml:"steps"` // of the training after which the stream ends; 0: no bound
 	Lost  string  `yaml:"lost"`  // what to do about records that no longer exist: LostStop or LostSkip
+	Bad   Bad     `yaml:"bad"`   // unusable records and files to leave out
+}
+
+// Bad is the rate of unusable records of a stream that are left out. An unusable file counts as a
+// record.
+type Bad struct {
+	Per  int64 `yaml:"per"`  // records
+	Most int64 `yaml:"most"` // unusable ones of them; 0: Source.MaxBad is the limit, and an unusable file is an error
+}
+
+// On reports whether there is a rate.
+func (b Bad) On() bool { return b.Most > 0 }
+
+// Debt returns the debt of a stream after more records, of which some are unusable. Each unusable one
+// adds Per to it, and each record pays off Most. over reports that more than Most are unpaid.
+func (b Bad) Debt(debt, records, unusable int64) (next int64, over bool) {
+	next = max(debt+unusable*b.Per-records*b.Most, 0)
+	return next, next > b.Most*b.Per
 }
 
 // Values of Follow.Lost.
@@ -38,6 +56,9 @@ func (f Follow) Filled() Follow {
 	}
 	if f.Rows == 0 {
 		f.Rows = 1 << 16 // half of the default shuffle window
+	}
+	if f.Bad.On() && f.Bad.Per == 0 {
+		f.Bad.Per = 10000
 	}
 	if f.Lost == "" {
 		f.Lost = LostStop // a person decides about a loss

@@ -19,6 +19,8 @@ type Position struct {
 	Folders    []Folder    `json:"folders,omitempty"`    // in the order of the configuration
 	Partitions []Partition `json:"partitions,omitempty"` // of all topics
 	Lost       int64       `json:"lost,omitempty"`       // records that were skipped because they no longer existed
+	Files      int64       `json:"bad_files,omitempty"`  // files that were skipped because they are unusable
+	Skipped    []string    `json:"skipped,omitempty"`    // their names, the last ones
 	Ended      string      `json:"ended,omitempty"`      // why nothing more is read
 }
 
@@ -32,7 +34,7 @@ type Folder struct {
 
 // Clone returns a deep copy.
 func (p Position) Clone() Position {
-	p.Span, p.Parts = slices.Clone(p.Span), slices.Clone(p.Parts)
+	p.Span, p.Parts, p.Skipped = slices.Clone(p.Span), slices.Clone(p.Parts), slices.Clone(p.Skipped)
 	p.Folders, p.Partitions = slices.Clone(p.Folders), slices.Clone(p.Partitions)
 	return p
 }
@@ -43,6 +45,7 @@ const (
 	maxSpan    = 1 << 16 // names of a span
 	maxName    = 1 << 12 // bytes of a name
 	maxTaken   = 1 << 16 // remembered names of removed files
+	maxSkipped = 1 << 12 // remembered names of unusable files
 )
 
 // Validate returns the fault of a position read from a file.
@@ -60,7 +63,10 @@ func (p *Position) Validate() error {
 			return fmt.Errorf("stream: position: the bytes %d to %d of %q", x.Lo, x.Hi, p.Span[i])
 		}
 	}
-	for _, s := range p.Span {
+	if p.Files < 0 || len(p.Skipped) > maxSkipped {
+		return fmt.Errorf("stream: position: %d unusable files, %d names", p.Files, len(p.Skipped))
+	}
+	for _, s := range slices.Concat(p.Span, p.Skipped) {
 		if s == "" || len(s) > maxName {
 			return fmt.Errorf("stream: position: a name of %d bytes", len(s))
 		}
@@ -97,6 +103,7 @@ type Rules struct {
 	Most int           // maximum files of a span
 	Idle time.Duration // time without anything new after which the stream ends; 0: never
 	Skip bool          // continue after records that no longer exist; otherwise they are an error
+	Late bool          // skip files that come late; otherwise they are an error
 
 	Probe func(name string, bytes int64) (Probe, error) // returns the state of the first bytes of a file; for folders
 }
@@ -107,6 +114,19 @@ type Verdict struct {
 	Parts   []Part   // the bytes to read of each file
 	End     string   // reason of the end
 	Reports []string // about files that changed after they were taken, and offsets that do not exist
+	Bad     []Bad    // files that are skipped
+}
+
+// Bad is a file that is skipped.
+type Bad struct{ Name, Why string }
+
+// Skip counts files that are skipped.
+func (p *Position) Skip(files []Bad) {
+	p.Files += int64(len(files))
+	for _, x := range files {
+		p.Skipped = append(p.Skipped, x.Name)
+	}
+	p.Skipped = p.Skipped[max(len(p.Skipped)-maxSkipped, 0):]
 }
 
 // Folders is a stream of growing folders.
@@ -193,7 +213,7 @@ func (f *Folders) ready(i int, s Seen, v *Verdict) (ready []File, more bool, err
 	for old < len(files) && files[old].Name <= f.at[i].Last {
 		old++
 	}
-	if err := f.late(i, files[:old]); err != nil {
+	if err := f.late(i, files[:old], v); err != nil {
 		return nil, false, err
 	}
 	if more, err = f.grown(i, files[:old], s.Ended, v); err != nil {
@@ -212,31 +232,22 @@ func (f *Folders) ready(i int, s Seen, v *Verdict) (ready []File, more bool, err
 	return files[old:], more, nil
 }
 
-// late returns an error for a file that sorts before the last one taken and was not taken.
-func (f *Folders) late(i int, old []File) error {
-	at := &f.at[i]
+// late finds files that sort before the last one taken and were not taken. It skips them, or returns
+// an error.
+func (f *Folders) late(i int, old []File, v *Verdict) error {
 	if f.taken[i] == nil { // the first look
-		f.taken[i] = map[string]taken{}
-		digest := uint64(0)
-		for _, x := range old {
-			was, err := f.remember(x)
-			if err != nil {
-				return err
-			}
-			f.taken[i][x.Name] = was
-			digest += xxh3.HashString(x.Name)
-		}
-		if n := int64(len(old)); n > at.Files || n == at.Files && digest != at.Digest {
-			return fmt.Errorf("stream: %s: %d files sort up to %s, and not all are among the %d that were taken up to it: some came late and would be lost; give new files names that sort behind the old ones",
-				at.Name, n, path.Base(at.Last), at.Files)
-		}
-		return nil
+		return f.first(i, old, v)
 	}
+	at := &f.at[i]
 	for _, x := range old {
-		if _, known := f.taken[i][x.Name]; !known {
+		if _, known := f.taken[i][x.Name]; known {
+			continue
+		}
+		if !f.rules.Late {
 			return fmt.Errorf("stream: %s: %s came after %s had been taken and would be lost; give new files names that sort behind the old ones",
 				at.Name, path.Base(x.Name), path.Base(at.Last))
 		}
+		f.skip(i, x, v)
 	}
 	if len(f.taken[i]) > maxTaken+2*len(old) { // most of them have been removed
 		kept := make(map[string]taken, len(old))
@@ -244,6 +255,41 @@ func (f *Folders) late(i int, old []File) error {
 			kept[x.Name] = f.taken[i][x.Name]
 		}
 		f.taken[i] = kept
+	}
+	return nil
+}
+
+// skip counts a file that came late among the taken ones, without reading it.
+func (f *Folders) skip(i int, x File, v *Verdict) {
+	at := &f.at[i]
+	at.Files, at.Digest = at.Files+1, at.Digest+xxh3.HashString(x.Name)
+	f.taken[i][x.Name] = taken{bytes: x.Bytes, stamp: x.Stamp, closed: true}
+	v.Bad = append(v.Bad, Bad{x.Name, fmt.Sprintf("it came after %s had been taken; give new files names that sort behind the old ones", path.Base(at.Last))})
+}
+
+// first remembers the files that were taken before a resume. If there are more, some came late.
+func (f *Folders) first(i int, old []File, v *Verdict) error {
+	at := &f.at[i]
+	f.taken[i] = map[string]taken{}
+	digest, n := uint64(0), int64(len(old))
+	for _, x := range old {
+		digest += xxh3.HashString(x.Name)
+	}
+	late := n > at.Files || n == at.Files && digest != at.Digest
+	if late && (!f.rules.Late || !f.past.Complete) {
+		return fmt.Errorf("stream: %s: %d files sort up to %s, and not all are among the %d that were taken up to it: some came late and would be lost; give new files names that sort behind the old ones",
+			at.Name, n, path.Base(at.Last), at.Files)
+	}
+	for _, x := range old {
+		if _, read := f.past.Parts[x.Name]; late && !read && !f.past.Skipped[x.Name] && x.Bytes > 0 {
+			f.skip(i, x, v)
+			continue
+		}
+		was, err := f.remember(x)
+		if err != nil {
+			return err
+		}
+		f.taken[i][x.Name] = was
 	}
 	return nil
 }

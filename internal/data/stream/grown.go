@@ -25,13 +25,17 @@ type Probe struct {
 // files without a part were empty when they were taken; otherwise their length is unknown.
 type Past struct {
 	Parts    map[string]Part
+	Skipped  map[string]bool // files that are not read
 	Complete bool
 }
 
 // PastOf returns the past of a stream at position now. all are the known positions of
 // consecutive spans up to it. key maps a name of a span to the name in a look.
 func PastOf(all []Position, now Position, key func(string) string) Past {
-	p := Past{map[string]Part{}, int64(len(all)) == now.Spans}
+	p := Past{map[string]Part{}, map[string]bool{}, int64(len(all)) == now.Spans}
+	for _, name := range now.Skipped {
+		p.Skipped[key(name)] = true
+	}
 	for _, at := range append(slices.Clip(all), now) {
 		for i, part := range at.Parts {
 			p.Parts[key(at.Span[i])] = part
@@ -51,6 +55,9 @@ type taken struct {
 
 // remember returns the state in which a file was taken before a resume.
 func (f *Folders) remember(x File) (was taken, err error) {
+	if f.past.Skipped[x.Name] {
+		return taken{bytes: x.Bytes, stamp: x.Stamp, closed: true}, nil
+	}
 	if part, known := f.past.Parts[x.Name]; known {
 		return taken{bytes: part.Hi, digest: part.Digest}, nil
 	}

@@ -33,3 +33,55 @@ func TestLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestLateFilesAreSkipped: with Rules.Late, a late file is reported once, while the folder is watched
+// and after a resume, and the other files are read.
+func TestLateFilesAreSkipped(t *testing.T) {
+	rules := Rules{Most: 10, Late: true, Probe: func(string, int64) (Probe, error) { return Probe{Appends: true}, nil }}
+	var at Position
+	var past []Position
+	start := func() *Folders {
+		f, err := NewFolders(rules, []string{"f"}, at, PastOf(past, at, strings.Clone))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	look := func(f *Folders, want, bad string, names ...string) {
+		t.Helper()
+		var s Seen
+		for _, name := range names {
+			s.Files = append(s.Files, File{name, 8, "s"})
+		}
+		var span, skipped []string
+		for range 2 {
+			v, err := f.Next([]Seen{s}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at.Folders = f.At()
+			at.Skip(v.Bad)
+			for _, x := range v.Bad {
+				skipped = append(skipped, x.Name)
+			}
+			if span = append(span, v.Span...); len(v.Span) > 0 {
+				at.Spans++
+				p := at.Clone()
+				p.Span, p.Parts = v.Span, v.Parts
+				past = append(past, p)
+			}
+		}
+		if strings.Join(span, " ") != want || strings.Join(skipped, " ") != bad {
+			t.Errorf("%v: span %v, skipped %v, want %q and %q", names, span, skipped, want, bad)
+		}
+	}
+	f := start()
+	look(f, "c d", "", "c", "d")
+	look(f, "e", "b", "b", "c", "d", "e")
+	look(f, "", "", "b", "c", "d", "e")
+	look(start(), "f", "a", "a", "b", "c", "d", "e", "f")
+	look(start(), "g", "", "a", "b", "c", "d", "e", "f", "g")
+	if at.Files != 2 || strings.Join(at.Skipped, " ") != "b a" {
+		t.Errorf("%d files: %v", at.Files, at.Skipped)
+	}
+}

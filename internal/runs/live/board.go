@@ -56,7 +56,14 @@ type Update struct {
 	Ranks  []Rank
 	Tables []Table
 	Slow   []Slow
-	Bad    int64 // unusable records
+	LeftOut
+}
+
+// LeftOut counts data that is not used.
+type LeftOut struct {
+	Bad   int64 // unusable records
+	Files int64 // unusable files of a stream
+	Lost  int64 // records of a stream that no longer existed when they were to be read
 }
 
 // trained is a point of the training curves.

@@ -38,7 +38,7 @@ func shown() *Board {
 	auc := 0.875
 	b.Evaluated(30, &metrics.Metrics{AUC: &auc, LogLoss: 0.25}, false)
 	b.Evaluated(40, &metrics.Metrics{LogLoss: 0.75}, true)
-	u := Update{Ranks: make([]Rank, 2), Tables: []Table{{Name: "user\"\n", Rows: 7, Bytes: 700, Inserted: 9, Evicted: 2, Sent: 99}}, Slow: []Slow{{Rank: 1, Cause: "compute", Factor: 2.5}}, Bad: 3}
+	u := Update{Ranks: make([]Rank, 2), Tables: []Table{{Name: "user\"\n", Rows: 7, Bytes: 700, Inserted: 9, Evicted: 2, Sent: 99}}, Slow: []Slow{{Rank: 1, Cause: "compute", Factor: 2.5}}, LeftOut: LeftOut{Bad: 3, Files: 2, Lost: 18}}
 	for i := range u.Ranks {
 		u.Ranks[i] = Rank{CPU: 2 * time.Second}
 		for _, p := range phases {

@@ -49,13 +49,15 @@ var (
 	tableEvicted   = counter("table_evicted_rows_total", "Rows evicted in this job.", "table")
 	tableSent      = counter("table_sent_bytes_total", "Keys, rows and gradients sent in steps of this job.", "table")
 	badTotal       = counter("input_bad_total", "Records that could not be used and were left out.")
+	badFilesTotal  = counter("stream_bad_files_total", "Files of a stream that could not be used and were left out in this job.")
+	lostTotal      = counter("stream_lost_total", "Records of a stream that no longer existed when they were to be read in this job.")
 	publishedTotal = counter("published_total", "Versions of the model that this job published or not, by outcome: changes, complete, repaired (complete because an earlier version is damaged), skipped, held.", "outcome")
 	checkpointStep = gauge("checkpoint_step", "Step of the last checkpoint.")
 	checkpointTime = gauge("checkpoint_timestamp_seconds", "Time of the last checkpoint, in seconds since 1970.")
 )
 
 var exported = []metric{buildInfo, runInfo, rankCount, samplesTotal, stepsTotal, samplesNow, stepNow, stepsPlanned, epoch, loss, rateFactor, validationLoss, validationAUC, phaseSeconds, cpuSeconds, slowRatio,
-	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, publishedTotal, checkpointStep, checkpointTime}
+	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, badFilesTotal, lostTotal, publishedTotal, checkpointStep, checkpointTime}
 
 // registry returns the metrics of the board and of this process.
 func (b *Board) registry() *prometheus.Registry {
@@ -117,6 +119,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		add(tableSent, float64(t.Sent), t.Name)
 	}
 	add(badTotal, float64(u.Bad))
+	add(badFilesTotal, float64(u.Files))
+	add(lostTotal, float64(u.Lost))
 	for outcome, n := range c.published {
 		add(publishedTotal, float64(n), outcome)
 	}

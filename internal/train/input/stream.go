@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 )
 
@@ -20,11 +21,17 @@ type Stream struct {
 	since time.Time       // time at which the last span began or ended
 	away  time.Time       // time at which the broker was found to be away; zero: it is there
 	known map[string]bool // fields that have had values or whose absence was reported
+
+	dir     string // run directory
+	source  schema.Source
+	schema  schema.Schema
+	letters *[]letter // unusable records that this rank has found in the span
+	mute    bool      // they are no longer written
 }
 
 // OpenStream opens the stream at a position.
 func (in *Input) OpenStream(at stream.Position, runDir string) (s *Stream, err error) {
-	s = &Stream{since: time.Now(), known: map[string]bool{}}
+	s = &Stream{since: time.Now(), known: map[string]bool{}, dir: runDir, source: in.Config.Data, schema: SchemaOf(in.Config), letters: new([]letter)}
 	if in.Comm.Rank() != 0 {
 		return s, nil
 	}
@@ -70,8 +77,13 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 		next = *was
 		v.Reports, err = s.feed.Left(ctx, &next)
 	default:
-		v, err = s.feed.Next(ctx, &next, time.Since(s.since))
+		if v, err = s.feed.Next(ctx, &next, time.Since(s.since)); err == nil {
+			bad := s.examine(&next)
+			next.Skip(bad)
+			v.Bad = append(v.Bad, bad...)
+		}
 	}
+	s.leaveOut(next.Spans, v.Bad, warn)
 	if len(next.Partitions) > 0 && data.IsAway(err) {
 		if s.away.IsZero() {
 			s.away = time.Now()
@@ -94,11 +106,25 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 	return &next, err
 }
 
+// leaveOut reports files that are left out.
+func (s *Stream) leaveOut(span int64, files []stream.Bad, warn func(line string)) {
+	var some []letter
+	for _, x := range files {
+		warn(fmt.Sprintf("%s is left out: %s", x.Name, x.Why))
+		some = append(some, letter{Span: span, File: x.Name, Reason: x.Why})
+	}
+	s.write(some)
+}
+
 // Began records that a span begins or has ended.
 func (s *Stream) Began() { s.since = time.Now() }
 
 // Scanned records that all ranks have scanned the span of a position.
-func (s *Stream) Scanned(at stream.Position) { s.log.append(at) }
+func (s *Stream) Scanned(in *Input, at stream.Position) error {
+	err := s.keepBad(in, at)
+	s.log.append(at)
+	return err
+}
 
 // Commit returns a function that commits the positions to the brokers of a stream, on rank 0;
 // nil: nothing to commit. Call it once the checkpoint with these positions is complete. The
@@ -118,9 +144,11 @@ func (s *Stream) Commit(done []stream.Partition, warn func(line string)) func() 
 // OpenSpan opens the span of a position as the training data and counts this rank's part of
 // it. bad is the number of records left out of earlier spans. If a file was replaced, the
 // error is record.ErrReplaced.
-func (in *Input) OpenSpan(ctx context.Context, at stream.Position, bad int64) (own *data.Counts, err error) {
+func (in *Input) OpenSpan(ctx context.Context, s *Stream, at stream.Position, bad int64) (own *data.Counts, err error) {
 	src := in.Config.Data
-	src.MaxBad = max(src.MaxBad-bad, 0) // the limit may be lower than at the start
+	if src.MaxBad = max(src.MaxBad-bad, 0); src.Follow.Bad.On() { // the limit may be lower than at the start
+		src.MaxBad = unlimited
+	}
 	if in.Train, err = data.OpenSpan(src, SchemaOf(in.Config), at); err != nil {
 		if !errors.Is(err, record.ErrReplaced) {
 			err = fmt.Errorf("training data: %w", err)
@@ -129,6 +157,9 @@ func (in *Input) OpenSpan(ctx context.Context, at stream.Position, bad int64) (o
 	}
 	if err = keepNegatives(in.Train, in.Config); err != nil {
 		return nil, err
+	}
+	if src.Follow.Bad.On() {
+		s.letters = letters(in.Train, at.Spans)
 	}
 	in.waitFor(ctx, in.Train)
 	return in.count(ctx, in.Train, nil)

@@ -55,7 +55,7 @@ type Own struct {
 	Effort Effort
 	Store  *sparse.Store
 	Plan   *plan.Plan
-	Bad    int64 // records left out as faulty
+	live.LeftOut
 }
 
 // Compare compares the work of all ranks since the last window and returns messages for the
@@ -115,7 +115,8 @@ func (r *Reporter) show(step int64, own Own, last bool) {
 		return
 	}
 	l, size := r.slow, r.comm.Size()
-	u := live.Update{Slow: l.now(), Bad: own.Bad}
+	u := live.Update{Slow: l.now(), LeftOut: own.LeftOut}
+	u.Bad, u.Files, u.Lost = u.Bad-r.since.Bad, u.Files-r.since.Files, u.Lost-r.since.Lost
 	for i := range size {
 		x := l.words[ownWords*i+effortWords:]
 		k := live.Rank{CPU: time.Duration(x[0])}

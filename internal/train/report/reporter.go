@@ -42,6 +42,7 @@ type Since struct {
 	Samples int64
 	Step    int64
 	Totals  [trace.Phases]time.Duration // totals of the recorder, which an earlier job may have used
+	live.LeftOut
 }
 
 // New returns the Reporter of a rank. warn is called with one line for each problem.

@@ -4,6 +4,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/runs/live"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
@@ -62,7 +63,7 @@ func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
 	if _, err := r.gather(Own{Effort: r.slow.was, Store: t.Store(), Plan: p}); err != nil {
 		return err
 	}
-	r.show(res.Steps, Own{Plan: p, Bad: res.Input.Bad}, true)
+	r.show(res.Steps, Own{Plan: p, LeftOut: live.LeftOut{Bad: res.Input.Bad, Files: res.Input.BadFiles, Lost: res.Input.Lost}}, true)
 	store, size, steps := t.Store(), r.comm.Size(), res.Steps-r.since.Step
 	at := tableWords * len(p.Tables)
 	sums := make([]int64, at+rankWords*size+2)
