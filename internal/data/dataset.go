@@ -226,13 +226,13 @@ func (d *Dataset) Use(c *Counts) error {
 		t.firstGroup[b+1] += t.firstGroup[b]
 	}
 	if t.rows == 0 && c.excluded > 0 {
-		return fmt.Errorf("%s: %w", strings.Join(d.some(), ", "), &allExcluded{c.excluded, c.bad, d.set.Source.Where})
+		return fmt.Errorf("%s: %w", strings.Join(firstNames(d.Names()), ", "), &allExcluded{c.excluded, c.bad, d.set.Source.Where})
 	}
 	if t.rows == 0 && c.bad > 0 {
-		return fmt.Errorf("%s: %w", strings.Join(d.some(), ", "), &allBad{c.bad, c.faults[0]})
+		return fmt.Errorf("%s: %w", strings.Join(firstNames(d.Names()), ", "), &allBad{c.bad, c.faults[0]})
 	}
 	if t.rows == 0 {
-		return fmt.Errorf("%s: %w", strings.Join(d.some(), ", "), ErrNoRecords)
+		return fmt.Errorf("%s: %w", strings.Join(firstNames(d.Names()), ", "), ErrNoRecords)
 	}
 	if err := d.Lacks(c); err != nil {
 		return err
@@ -284,10 +284,9 @@ func IsEmpty(err error) bool {
 	return errors.Is(err, ErrNoRecords) && !bad && !excluded
 }
 
-// some returns the names of the files, at most the first three.
-func (d *Dataset) some() []string {
+// firstNames returns the first three names and the number of others.
+func firstNames(names []string) []string {
 	const few = 3
-	names := d.Names()
 	if len(names) > few {
 		names = append(names[:few], fmt.Sprintf("and %d more", len(names)-few))
 	}

@@ -123,7 +123,9 @@ func (in *Input) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error
 		in.warnOfAbsent(d)
 	}
 	if d != in.Train || in.Use.Evaluates {
-		in.warnOfOneClass(d)
+		if line := oneClass(d, &in.Config.Label); line != "" && !in.Use.Predicts {
+			in.Warn(line)
+		}
 	} else if in.Comm.Rank() == 0 && !in.Config.Data.Follow.On {
 		if line := data.Leaking(d.Leaks()); line != "" {
 			in.Warn(line)

@@ -42,16 +42,16 @@ func sharedFile(a, b *data.Dataset) string {
 	return b.Names()[i]
 }
 
-// warnOfOneClass warns if all labels of an evaluation dataset are the same.
-func (in *Input) warnOfOneClass(d *data.Dataset) {
+// oneClass returns a warning if all labels of an evaluation dataset are the same, otherwise "".
+func oneClass(d *data.Dataset, label *schema.Label) string {
 	which, n := "none", d.Rows(data.All)
 	switch ones := d.Positives(); {
-	case n == 0 || in.Use.Predicts || in.Config.Label.IsNumber() || ones > 0 && ones < n:
-		return
+	case n == 0 || label.IsNumber() || ones > 0 && ones < n:
+		return ""
 	case ones > 0:
 		which = "each"
 	}
-	in.Warn(fmt.Sprintf("%s of the %d records of %s has the label 1, %s; so there is no AUC; to list the values of the field: wdlrun data check -config FILE", which, n, FirstFew(d.Names()), LabelRule(&in.Config.Label)))
+	return fmt.Sprintf("%s of the %d records of %s has the label 1, %s; so there is no AUC; to list the values of the field: wdlrun data check -config FILE", which, n, FirstFew(d.Names()), LabelRule(label))
 }
 
 // LabelRule describes which labels are 1.
