@@ -60,6 +60,11 @@ func (s *suggestion) leak(c *inspect.Column) string {
 
 // doubt returns a comment about a column on which the user should decide, or "".
 func (s *suggestion) doubt(c *inspect.Column) string {
+	const exact, most = 1 << 53, 1 << 64 // from exact on, floating point numbers skip integers
+	exponent := func(s string) bool { return strings.ContainsAny(s, "eE") }
+	if size := max(-c.Min, c.Max); c.Kind == "float" && c.Integers && size >= exact && size < most && slices.ContainsFunc(c.Examples, exponent) {
+		return "CHECK: integers of 2^53 or more written as floating point numbers, which have lost their last digits; write integers; "
+	}
 	if c.Dates.Or != "" {
 		return fmt.Sprintf("CHECK: day and month cannot be told apart in these rows; the format may be %q instead, in every line of this field; ", c.Dates.Or)
 	}

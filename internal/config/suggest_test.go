@@ -283,3 +283,21 @@ func TestSuggestWithoutValues(t *testing.T) {
 		t.Errorf("%s", b)
 	}
 }
+
+// TestSuggestIDsWrittenAsFloats: integers that have lost digits are marked, others are not.
+func TestSuggestIDsWrittenAsFloats(t *testing.T) {
+	for _, x := range []struct {
+		max  float64
+		kind string
+		want bool
+	}{{1 << 53, "float", true}, {1<<53 - 1, "float", false}, {1 << 60, "int", false}} {
+		in := &inspect.Inspection{Path: "x.csv", Rows: 100, Header: true, Label: "click", Sure: true, Certain: true, Positive: []string{"1"}, Negative: []string{"0"}}
+		in.Columns = []inspect.Column{
+			{Name: "id", Kind: x.kind, Distinct: 8, Integers: true, Max: x.max, Examples: []string{"7.205759403792794e+16"}},
+			{Name: "click", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}},
+		}
+		if b := Suggest(in, ""); strings.Contains(string(b), "CHECK: integers of 2^53 or more") != x.want {
+			t.Errorf("%s up to %g:\n%s", x.kind, x.max, b)
+		}
+	}
+}

@@ -323,7 +323,7 @@ func TestHashedFormsOfTheTrainingData(t *testing.T) {
 		{"5", "7.25,1", csv, []string{"7.25"}, []string{"7.25"}},
 		{"5", `{"x":7.0,"y":1}`, json, []string{"7"}, []string{"7.0"}},
 		{"5.0", `{"x":7,"y":1}`, json, []string{"7.0"}, []string{"7"}},
-		{"True", `{"x":true,"y":1}`, json, []string{"True"}, []string{"1"}},
+		{"True", `{"x":true,"y":1}`, json, []string{"True"}, []string{"true"}},
 		{"a", `{"x":" b","y":1}`, json, []string{"b"}, []string{" b"}},
 		{"5", `{"x":["7.0","8"],"y":1}`, json, []string{"7", "8"}, []string{"7.0", "8"}},
 	} {

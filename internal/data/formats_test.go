@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
@@ -233,6 +234,29 @@ func TestTFRecordFindsTheNextFrame(t *testing.T) {
 			if bad, _ := counts.Bad(); bad != 1 || counts.Records() != 4999 {
 				t.Errorf("frame %d lost, in %d parts: %d records, %d bad", n, parts, counts.Records(), bad)
 			}
+		}
+	}
+}
+
+// A table of truth values has the same words, numbers and labels in every format.
+func TestTruthValuesInEveryFormat(t *testing.T) {
+	s := schema.Schema{Label: schema.Label{Field: "click"}, Features: []schema.Feature{
+		{Field: "mobile", Encode: "hash"}, {Field: "mobile", Name: "word", Encode: "vocabulary"}, {Field: "mobile", Name: "id", Encode: "id"},
+		{Field: "mobile", Name: "number", Encode: "raw"}, {Field: "price", Encode: "raw"},
+	}}.Fill()
+	for _, format := range []string{"csv", "jsonl", "parquet"} {
+		src := schema.Source{Format: format, Header: format == "csv"}
+		d, fit := prepareWithin(t, tiny, src, s, 1, filepath.Join("testdata", "bool", "bool."+format))
+		var got []string
+		for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 100}) {
+			for i := range b.Rows {
+				hash := b.Sparse[0].Values[i]
+				word := b.Sparse[1].Values[i]
+				got = append(got, fmt.Sprint(b.Label[i], hash == encode.KeyOf([]byte("true")), word == encode.KeyOf([]byte("true")), b.Sparse[2].Values[i], b.Dense[2*i:2*i+2]))
+			}
+		}
+		if want := []string{"1 false false 0 [0 2.5]", "0 true true 1 [1 1.25]"}; len(got) < 4 || !slices.Equal(got[:2], want) {
+			t.Errorf("%s: %q, want %q first", format, got, want)
 		}
 	}
 }

@@ -287,7 +287,7 @@ func (f *featureCode) notAnID(text []byte) *record.Flaw {
 func (f *featureCode) key(piece []byte) (uint64, bool) {
 	switch f.encoding {
 	case schema.ID:
-		return value.ParseID(bytes.TrimSuffix(piece, []byte(".0"))) // from a column of floating point numbers
+		return idOf(piece)
 	case schema.Hash:
 		k := f.hashOf(piece)
 		if f.Buckets > 0 {

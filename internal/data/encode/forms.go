@@ -18,7 +18,7 @@ type forms uint8
 const (
 	formText    forms = 1 << iota // any value
 	formInteger                   // 7
-	formReal                      // 7.0
+	formReal                      // 7.0, 7.205759403792794e+16
 	formUpper                     // TRUE
 	formTitle                     // True
 	formLower                     // true
@@ -75,6 +75,7 @@ func (f forms) mayHold(text []byte) bool {
 	last := text[len(text)-1]
 	return text[0] <= ' ' || last <= ' ' ||
 		last == '0' && len(text) > 2 && text[len(text)-2] == '.' ||
+		f&formReal != 0 && hasExponent(text) ||
 		(len(text) <= len("false") || f&formInteger != 0) && f&formsByEnd[last] != 0
 }
 
@@ -89,6 +90,10 @@ func formOf(text []byte) forms {
 			return formReal
 		}
 		return formInteger
+	}
+	var buf [maxSpelled]byte
+	if ofExponent(text, buf[:0]) != nil {
+		return formReal
 	}
 	switch string(text) {
 	case "TRUE", "FALSE":
@@ -117,11 +122,16 @@ func (f forms) like(text, buf []byte) []byte {
 		return text
 	}
 	if form&(formInteger|formReal) != 0 && f&(formInteger|formReal) != 0 {
-		digits := bytes.TrimSuffix(text, []byte(".0"))
 		if form == formReal {
-			return digits
+			if integer := ofExponent(text, buf); integer != nil {
+				return integer
+			}
+			return bytes.TrimSuffix(text, []byte(".0"))
 		}
-		return append(append(buf, digits...), ".0"...)
+		if real := appendExponent(buf, text); real != nil {
+			return real
+		}
+		return append(append(buf, text...), ".0"...)
 	}
 	for _, other := range truthsLike(text) {
 		if f&formOf(other) != 0 {

@@ -7,7 +7,8 @@ func TestFormsOfTheTrainingData(t *testing.T) {
 	for _, c := range []struct{ trained, value, want string }{
 		{"12", "7.0", "7"}, {"12", "0.0", "0"}, {"12.0", "7", "7.0"}, {"12.0", "-7", "-7.0"}, {"0", "-9223372036854775808.0", "-9223372036854775808"},
 		{"true", "1", "true"}, {"false", "True", "true"}, {"True", "0", "False"}, {"TRUE", "0.0", "FALSE"}, {"1", "false", "0"}, {"1.0", "TRUE", "1.0"},
-		{"a", " b", "b"}, {"a", "b\t", "b"}, {"12", " 7.0 ", "7"},
+		{"12", "7.205759403792794e+16", "72057594037927936"}, {"12", "1.2345678E7", "12345678"}, {"12.0", "72057594037927936", "7.205759403792794e+16"},
+		{"1e+16", "7", "7.0"}, {"a", " b", "b"}, {"a", "b\t", "b"}, {"12", " 7.0 ", "7"},
 	} {
 		if got := string((formText | formOf([]byte(c.trained))).like([]byte(c.value), nil)); got != c.want {
 			t.Errorf("trained on values such as %q, %q is %q, want %q", c.trained, c.value, got, c.want)
@@ -28,7 +29,7 @@ func TestFormsOfTheTrainingData(t *testing.T) {
 
 // mayHold, which hot loops ask first, misses no form.
 func TestFormsByTheirEnds(t *testing.T) {
-	for _, text := range []string{"7", "70", "1234567", "7.0", "10.0", "0", "0.0", "TRUE", "FALSE", "True", "False", "true", "false", " a", "a ", "\ta", "a\t", " "} {
+	for _, text := range []string{"7", "70", "1234567", "7.0", "10.0", "7.205759403792794e+16", "1e+16", "5E3", "0", "0.0", "TRUE", "FALSE", "True", "False", "true", "false", " a", "a ", "\ta", "a\t", " "} {
 		if f := formOf([]byte(text)); f == 0 || !f.mayHold([]byte(text)) {
 			t.Errorf("%q: form %v is not found", text, f.names())
 		}

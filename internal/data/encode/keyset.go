@@ -79,9 +79,11 @@ func (s *keySet) find(hash uint64, value []byte) uint64 {
 		}
 	}
 	var buf [maxSpelled]byte
-	if other := respelled(value, buf[:0]); other != nil {
-		if key := keyOf(other); s.has(key) {
-			return key
+	for n := range respellings {
+		if other := respelled(value, buf[:0], n); other != nil {
+			if key := keyOf(other); s.has(key) {
+				return key
+			}
 		}
 	}
 	return KeyUnknown

@@ -232,7 +232,12 @@ func number(l *value.List) (x float64, why string) {
 func numberAt(l *value.List, i int) (x float64, why string) {
 	switch l.Kind {
 	case value.Text:
-		return value.ParseNumber(l.Texts[i])
+		if x, why = value.ParseNumber(l.Texts[i]); why != "" {
+			if all := truthsLike(l.Texts[i]); all != nil { // a truth value is 1 or 0
+				return value.ParseNumber(all[0])
+			}
+		}
+		return x, why
 	case value.Int:
 		return float64(l.Ints[i]), ""
 	}
@@ -249,20 +254,15 @@ func newLabelRule(l schema.Label) labelRule {
 	return labelRule{l, respelt(l.Positive, l.Negative), respelt(l.Negative, l.Positive)}
 }
 
-// respelt adds the other forms of integers to values: "1" is 1.0 in a column of floating
-// point numbers. Forms that are in others are not added.
+// respelt adds the other spellings of values, such as 1.0 and true of 1. Those that are in
+// others are not added.
 func respelt(values, others []string) []string {
 	all := slices.Clone(values)
 	for _, s := range values {
-		form, whole := strings.CutSuffix(s, ".0")
-		if _, ok := value.ParseID([]byte(form)); !ok {
-			continue
-		}
-		if !whole {
-			form += ".0"
-		}
-		if !slices.Contains(others, form) {
-			all = append(all, form)
+		for _, other := range Spellings([]byte(s)) {
+			if !slices.Contains(others, other) && !slices.Contains(all, other) {
+				all = append(all, other)
+			}
 		}
 	}
 	return all

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"unsafe"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
@@ -171,23 +169,30 @@ func (d *Decoder) single(l *value.List) error {
 		}
 		l.AddText(d.unescaped(s.b[lo:hi:hi], escaped), &d.text)
 		return nil
-	case 't':
-		l.AddInt(1, &d.text)
-		return s.word("true")
-	case 'f':
-		l.AddInt(0, &d.text)
-		return s.word("false")
+	case 't', 'f':
+		b, err := s.truth()
+		if err == nil {
+			l.AddText(b, &d.text)
+		}
+		return err
 	case 'n':
 		return s.word("null")
 	}
 	if s.i == len(s.b) {
 		return s.fail("it ends where a value belongs")
 	}
-	lo, hi, whole, err := s.number()
+	if x, ok := s.notFinite(); ok {
+		l.AddReal(x, &d.text)
+		return nil
+	}
+	lo, hi, err := s.number()
 	if err != nil {
 		return err
 	}
-	return d.addNumber(l, s.b[lo:hi:hi], whole)
+	if b := s.b[lo:hi:hi]; !l.AddNumber(b, &d.text) {
+		return fmt.Errorf("%.40s %w", b, errLarge)
+	}
+	return nil
 }
 
 // unescaped returns the value of a string.
@@ -201,44 +206,6 @@ func (d *Decoder) unescaped(b []byte, escaped bool) []byte {
 }
 
 var errLarge = errors.New("is a number past 1.8e308, the range of 64 bits")
-
-// addNumber appends a number.
-func (d *Decoder) addNumber(l *value.List, b []byte, whole bool) error {
-	if whole {
-		if n, ok := integer(b); ok {
-			l.AddInt(n, &d.text)
-		} else {
-			l.AddText(b, &d.text)
-		}
-		return nil
-	}
-	x, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
-	if err != nil {
-		return fmt.Errorf("%.40s %w", b, errLarge)
-	}
-	l.AddReal(x, &d.text)
-	return nil
-}
-
-// integer parses digits with an optional minus. It returns false beyond 64 bits.
-func integer(b []byte) (n int64, ok bool) {
-	const safe = 18 // digits that always fit
-	if len(b) > safe {
-		n, err := strconv.ParseInt(unsafe.String(unsafe.SliceData(b), len(b)), 10, 64)
-		return n, err == nil
-	}
-	minus := b[0] == '-'
-	if minus {
-		b = b[1:]
-	}
-	for _, c := range b {
-		n = n*10 + int64(c-'0')
-	}
-	if minus {
-		n = -n
-	}
-	return n, true
-}
 
 // Names calls f with the name of each field of a record: of every member except objects,
 // lists of objects and lists of lists.

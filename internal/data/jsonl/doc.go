@@ -11,8 +11,9 @@
 //	JSON                              becomes
 //	string                            Text; escapes are decoded, other bytes kept
 //	number without point, exponent    Int; Text with its digits beyond 64 bits
-//	any other number                  Float64
-//	true, false                       Int 1, 0
+//	any other number                  Float64; Text if 64 bits cannot hold its digits
+//	true, false                       Text, as in other formats
+//	NaN, Infinity, -Infinity          Float64; Python writes them
 //	null, an empty array              None
 //	array                             a list of these; List.Nulls has the places of nulls
 //	object                            its members; an error if a field has its name
@@ -21,7 +22,7 @@
 // The values of a list have one kind. Integers among numbers become numbers if that is
 // exact. Any other mixture becomes Text, written as value.List.Append does.
 //
-// The parser is strict: comments, single quotes, trailing commas, NaN, control characters
+// The parser is strict: comments, single quotes, trailing commas, control characters
 // in strings, and anything after the object are errors with the byte offset. The maximum
 // nesting depth is 128.
 //

@@ -1,8 +1,10 @@
 package jsonl
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -192,32 +194,32 @@ func appendText(dst, b []byte) []byte {
 	return dst
 }
 
-// number parses a number; whole reports that it has neither point nor exponent.
-func (s *scanner) number() (lo, hi int, whole bool, err error) {
-	lo, whole = s.i, true
+// number parses a number.
+func (s *scanner) number() (lo, hi int, err error) {
+	lo = s.i
 	if s.b[s.i] == '-' {
 		s.i++
 	}
 	if s.i < len(s.b) && s.b[s.i] == '0' {
 		s.i++
 	} else if !s.digits() {
-		return lo, s.i, false, s.fail("no value of JSON begins so" + s.meant(lo))
+		return lo, s.i, s.fail("no value of JSON begins so")
 	}
 	if s.i < len(s.b) && s.b[s.i] == '.' {
 		s.i++
-		if whole = false; !s.digits() {
-			return lo, s.i, false, s.fail("a number lacks digits behind its point")
+		if !s.digits() {
+			return lo, s.i, s.fail("a number lacks digits behind its point")
 		}
 	}
 	if s.i < len(s.b) && s.b[s.i]|0x20 == 'e' {
 		if s.i++; s.i < len(s.b) && (s.b[s.i] == '+' || s.b[s.i] == '-') {
 			s.i++
 		}
-		if whole = false; !s.digits() {
-			return lo, s.i, false, s.fail("a number lacks digits in its exponent")
+		if !s.digits() {
+			return lo, s.i, s.fail("a number lacks digits in its exponent")
 		}
 	}
-	return lo, s.i, whole, nil
+	return lo, s.i, nil
 }
 
 // digits skips digits. It returns false if there are none.
@@ -229,18 +231,31 @@ func (s *scanner) digits() bool {
 	return s.i > lo
 }
 
-// meant returns advice about values that some programs write as JSON.
-func (s *scanner) meant(lo int) string {
-	rest := s.b[lo:]
+// notFinite skips NaN, Infinity or -Infinity, which JSON does not have, but Python writes.
+func (s *scanner) notFinite() (x float64, ok bool) {
+	rest, sign := s.b[s.i:], 1
 	if len(rest) > 0 && rest[0] == '-' {
-		rest = rest[1:]
+		rest, sign = rest[1:], -1
 	}
-	for _, word := range []string{"NaN", "Infinity", "Inf"} {
-		if len(rest) >= len(word) && string(rest[:len(word)]) == word {
-			return "; JSON has no " + word + ": write null"
-		}
+	switch {
+	case sign > 0 && bytes.HasPrefix(rest, []byte("NaN")):
+		s.i += len("NaN")
+		return math.NaN(), true
+	case bytes.HasPrefix(rest, []byte("Infinity")):
+		s.i = len(s.b) - len(rest) + len("Infinity")
+		return math.Inf(sign), true
 	}
-	return ""
+	return 0, false
+}
+
+// truth skips true or false, and returns it.
+func (s *scanner) truth() ([]byte, error) {
+	lo, w := s.i, "true"
+	if s.b[lo] == 'f' {
+		w = "false"
+	}
+	err := s.word(w)
+	return s.b[lo:s.i:s.i], err
 }
 
 // word skips true, false or null.
@@ -269,7 +284,10 @@ func (s *scanner) skip(deep int) (err error) {
 		if s.i == len(s.b) {
 			return s.fail("it ends where a value belongs")
 		}
-		_, _, _, err = s.number()
+		if _, ok := s.notFinite(); ok {
+			return nil
+		}
+		_, _, err = s.number()
 	}
 	return err
 }

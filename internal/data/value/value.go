@@ -3,8 +3,10 @@
 package value
 
 import (
+	"bytes"
 	"math"
 	"strconv"
+	"unsafe"
 )
 
 // Kind is the type of the values of a List.
@@ -129,6 +131,82 @@ func (l *List) AddReal(x float64, text *[]byte) {
 	}
 	l.Begin(Float64)
 	l.Reals = append(l.Reals, x)
+}
+
+// AddNumber appends a number as JSON writes it, see AddText: an integer as one, beyond 64 bits
+// as a string; any other number as one of 64 bits, or as a string if those cannot hold its
+// digits. It returns false beyond the range of 64 bits.
+func (l *List) AddNumber(b []byte, text *[]byte) bool {
+	if bytes.IndexByte(b, '.') < 0 && bytes.IndexByte(b, 'e') < 0 && bytes.IndexByte(b, 'E') < 0 {
+		if n, ok := parseInt(b); ok {
+			l.AddInt(n, text)
+		} else {
+			l.AddText(b, text)
+		}
+		return true
+	}
+	x, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
+	switch {
+	case err != nil:
+		return false
+	case keepsDigits(x, b):
+		l.AddReal(x, text)
+	default:
+		l.AddText(b, text)
+	}
+	return true
+}
+
+// parseInt parses digits with an optional minus. It returns false beyond 64 bits.
+func parseInt(b []byte) (n int64, ok bool) {
+	const safe = 18 // digits that always fit
+	if len(b) > safe {
+		n, err := strconv.ParseInt(unsafe.String(unsafe.SliceData(b), len(b)), 10, 64)
+		return n, err == nil
+	}
+	minus := b[0] == '-'
+	if minus {
+		b = b[1:]
+	}
+	for _, c := range b {
+		n = n*10 + int64(c-'0')
+	}
+	if minus {
+		n = -n
+	}
+	return n, true
+}
+
+// keepsDigits reports whether x, rounded to as many digits as its text b has, has the digits
+// of b.
+func keepsDigits(x float64, b []byte) bool {
+	const (
+		always = 15 // digits
+		never  = 18
+	)
+	if len(b) <= always {
+		return true
+	}
+	var buf, back [40]byte
+	digits := digitsOf(buf[:0], b)
+	if len(digits) <= always || len(digits) >= never {
+		return len(digits) <= always
+	}
+	return bytes.Equal(digits, digitsOf(back[:0], strconv.AppendFloat(back[:0], x, 'e', len(digits)-1, 64)))
+}
+
+// digitsOf appends the digits of a number to dst, without those of the exponent and without
+// zeros at the ends. It appends at most as many as dst has space for.
+func digitsOf(dst, b []byte) []byte {
+	for _, c := range b {
+		if c|0x20 == 'e' || len(dst) == cap(dst) {
+			break
+		}
+		if c >= '0' && c <= '9' && (c > '0' || len(dst) > 0) {
+			dst = append(dst, c)
+		}
+	}
+	return bytes.TrimRight(dst, "0")
 }
 
 // AddFloat32 appends a number of 32 bits to a list of such numbers.

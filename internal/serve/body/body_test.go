@@ -39,7 +39,7 @@ func written(columns []rows.Column) string {
 func TestPredict(t *testing.T) {
 	for _, x := range []struct{ text, want string }{
 		{`{"instances": [{"age": 17, "tags": ["a", "b"]}, {"age": 0.5}]}`, "age=i17,d0.5 tags=ta+b,-"},
-		{`{"instances": [{}, {"n": -1e2, "s": "\u00e9\n"}, {"x": true}]}`, "n=-,d-100.0,- s=-,té\n,- x=-,-,i1"},
+		{`{"instances": [{}, {"n": -1e2, "s": "\u00e9\n"}, {"x": true}]}`, "n=-,d-100.0,- s=-,té\n,- x=-,-,ttrue"},
 		{`{"inputs": {"age": [17, 38], "tags": [["a"], ["b", "c"]], "day": "mon"}}`, "age=i17,i38 tags=ta,tb+c day=tmon"},
 		{`{"instances": [{"x": NaN}, {"x": -Infinity}, {"x": null}, {"x": []}]}`, "x=dnan,d-inf,-,-"},
 		{`{"instances": [{"x": {"b64": "/w=="}}]}`, "x=t\xff"},

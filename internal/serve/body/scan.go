@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
@@ -143,9 +142,9 @@ func (s *scanner) single(l *value.List) {
 	case c == '{':
 		s.base64(l)
 	case s.word("true"):
-		l.AddInt(1, &s.converted)
+		l.AddText([]byte("true"), &s.converted)
 	case s.word("false"):
-		l.AddInt(0, &s.converted)
+		l.AddText([]byte("false"), &s.converted)
 	case s.word("null"):
 	case s.word("NaN"):
 		l.AddReal(math.NaN(), &s.converted)
@@ -190,9 +189,9 @@ func (s *scanner) base64(l *value.List) {
 
 // number parses a JSON number.
 func (s *scanner) number(l *value.List) {
-	lo, whole := s.i, true
-	for ; s.i < len(s.b) && bytes.IndexByte([]byte("0123456789.eE+-"), s.b[s.i]) >= 0; s.i++ {
-		whole = whole && bytes.IndexByte([]byte(".eE+"), s.b[s.i]) < 0
+	lo := s.i
+	for s.i < len(s.b) && bytes.IndexByte([]byte("0123456789.eE+-"), s.b[s.i]) >= 0 {
+		s.i++
 	}
 	text := s.b[lo:s.i]
 	if !json.Valid(text) {
@@ -200,20 +199,9 @@ func (s *scanner) number(l *value.List) {
 		s.fail("expected a value")
 		return
 	}
-	if whole {
-		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
-			l.AddInt(n, &s.converted)
-		} else {
-			l.AddText(text, &s.converted)
-		}
-		return
-	}
-	x, err := strconv.ParseFloat(string(text), 64)
-	if err != nil {
+	if !l.AddNumber(text, &s.converted) {
 		s.fail("%.40s is past 1.8e308, the range of 64 bits", text)
-		return
 	}
-	l.AddReal(x, &s.converted)
 }
 
 // cell parses the values of an input in one row: one, or a list of them.

@@ -61,7 +61,7 @@ func TestTensors(t *testing.T) {
 		{"int64", obj{"dtype": int32(Int64), "tensor_shape": shape(2), "int64_val": list{int64(math.MinInt64), int64(3)}}, 2, "-9223372036854775808 3"},
 		{"uint32", obj{"dtype": int32(Uint32), "tensor_shape": shape(1), "uint32_val": list{uint32(math.MaxUint32)}}, 1, "4294967295"},
 		{"uint64", obj{"dtype": int32(Uint64), "tensor_shape": shape(2), "uint64_val": list{uint64(5), uint64(math.MaxUint64)}}, 2, "5 18446744073709551615"},
-		{"bool", obj{"dtype": int32(Bool), "tensor_shape": shape(2), "bool_val": list{true, false}}, 2, "1 0"},
+		{"bool", obj{"dtype": int32(Bool), "tensor_shape": shape(2), "bool_val": list{true, false}}, 2, "true false"},
 		{"half", obj{"dtype": int32(Half), "tensor_shape": shape(4), "half_val": list{int32(0x3c00), int32(0xc000), int32(0x0001), int32(0x7bff)}}, 4, "1.0 -2.0 5.9604645e-08 65504.0"},
 		{"bfloat16", obj{"dtype": int32(BFloat16), "tensor_shape": shape(1), "half_val": list{int32(0x3fc0)}}, 1, "1.5"},
 		{"string", obj{"dtype": int32(String), "tensor_shape": shape(2), "string_val": list{[]byte("a"), []byte{255}}}, 2, "a \xff"},

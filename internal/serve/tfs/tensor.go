@@ -47,7 +47,7 @@ func (m *memory) reset() { m.ints, m.reals, m.texts = m.ints[:0], m.reals[:0], m
 // allocate allocates memory for n values of t.
 func (m *memory) allocate(t *Tensor, n int) {
 	switch t.Type {
-	case String:
+	case String, Bool:
 		t.values.Texts = takeFree(&m.texts, n)
 	case Float, Double, Half, BFloat16:
 		t.values.Reals = takeFree(&m.reals, n)
@@ -150,7 +150,7 @@ func appendRow[T any](dst, values []T, i, width int) []T {
 // Texts returns the values of a DT_STRING tensor, at most one per element; nil for other
 // types.
 func (t *Tensor) Texts() [][]byte {
-	if t.values.Kind != value.Text {
+	if t.Type != String {
 		return nil
 	}
 	return t.values.Texts
@@ -388,10 +388,8 @@ func (t *Tensor) add(bits uint64) {
 	case Uint8:
 		t.integer(int64(uint8(bits)))
 	case Bool:
-		if bits != 0 {
-			bits = 1
-		}
-		t.integer(int64(bits))
+		t.values.Begin(value.Text)
+		t.values.Texts = append(t.values.Texts, strconv.AppendBool(nil, bits != 0))
 	case Uint64:
 		t.unsigned(bits)
 	default:
