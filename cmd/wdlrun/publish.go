@@ -22,9 +22,10 @@ import (
 func publishCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "publish", Usage: "list, label and roll back the versions that a training publishes", UsageText: "wdlrun publish DIR [-pin LABEL=N | -unpin LABEL | -rollback N | -hold | -release | -verify]",
-		Description: `DIR is the folder of the versions, train.export.dir of the training. Without flags, publish lists the
-versions: complete or with changes of an earlier one, the training (lineage), its step, the time
-since the step, the labels, and whether the version can be opened.
+		Description: `DIR is the folder of the versions: train.export.dir of a training, or OUT/NAME of wdlrun export.
+Without flags, publish lists the versions: complete or with changes of an earlier one, the training
+(lineage), its step, the time since the step (- for an export), the labels, and whether the version
+can be opened.
 
    -pin stable=N   the label "stable" names version N. A server of the folder has the version and
                    the label; the training does not remove the version and makes it complete
@@ -179,7 +180,11 @@ func releaseFolder(ctx context.Context, dir string) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &change{Dir: dir, Action: "release", Changed: was, text: fmt.Sprintf("%s is not on hold", dir)}, nil
+	text := fmt.Sprintf("%s was not on hold", dir)
+	if was {
+		text = fmt.Sprintf("%s: the hold has ended; trainings publish again", dir)
+	}
+	return &change{Dir: dir, Action: "release", Changed: was, text: text}, nil
 }
 
 // listVersions prints the versions of a folder. With -verify a damaged version is an error.
@@ -187,6 +192,9 @@ func listVersions(p *program, c *cli.Context, dir string) error {
 	l, err := export.List(dir, c.Bool("verify"))
 	if err != nil {
 		return err
+	}
+	if len(l.Versions) == 0 {
+		fmt.Fprintf(p.stderr, "wdlrun: warning: %s has no versions: give the folder that contains them, such as models/ctr\n", dir)
 	}
 	if asJSON(c) {
 		err = p.printJSON(l)

@@ -227,6 +227,37 @@ func TestVersionsAreNotReplaced(t *testing.T) {
 	}
 }
 
+// TestNumbersOfExportsRise: an export is the version that servers load, unless it is given another
+// number, and undoes no rollback.
+func TestNumbersOfExportsRise(t *testing.T) {
+	_, m := trained(t, 1)
+	step, out := m.Checkpoint.Step(), t.TempDir()
+	var warned []string
+	write := func(version int64) (int64, error) {
+		warned = nil
+		r, err := export.Write(t.Context(), source(m), export.Options{Out: out, Name: "ctr", Version: version, Warn: func(line string) { warned = append(warned, line) }})
+		return r.Manifest.Version, err
+	}
+	for _, x := range []struct {
+		version, want int64
+		warning       string
+	}{
+		{step + 7, step + 7, ""},
+		{-1, step + 8, fmt.Sprintf("version %d of %s is higher than the step %d", step+7, filepath.Join(out, "ctr"), step)},
+		{step + 3, step + 3, "servers that load the latest version keep it"},
+	} {
+		got, err := write(x.version)
+		fatal.If(t, err)
+		if got != x.want || len(warned) > 1 || !strings.Contains(strings.Join(warned, ""), x.warning) || (x.warning == "") != (len(warned) == 0) {
+			t.Errorf("version %d: %d, want %d; warnings %q, want %q", x.version, got, x.want, warned, x.warning)
+		}
+	}
+	fatal.If(t, export.Hold(t.Context(), filepath.Join(out, "ctr"), "rollback"))
+	if n, err := write(-1); err == nil || !strings.Contains(err.Error(), "on hold (rollback): wdlrun publish") {
+		t.Errorf("version %d was written into a folder on hold: %v", n, err)
+	}
+}
+
 func TestOptionsAreRejected(t *testing.T) {
 	_, m := trained(t, 1)
 	for want, opt := range map[string]export.Options{

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
@@ -31,10 +33,11 @@ type Source struct {
 type Options struct {
 	Out     string // directory of models
 	Name    string
-	Version int64  // −1 for the step
+	Version int64  // −1 for the step, or, if a version is higher, for the number after it
 	Rows    string // one of Precisions; "" for float32
 
-	// Warn, if not nil, is called with the reason if the model has no warm-up records.
+	// Warn, if not nil, is called with the reason if the model has no warm-up records, and if
+	// the version is not the step or not the highest, which servers load.
 	Warn func(line string)
 
 	disk disk // nil for the operating system's
@@ -54,18 +57,45 @@ func Write(ctx context.Context, src Source, opt Options) (Result, error) {
 	if opt.disk == nil {
 		opt.disk = system{}
 	}
-	if opt.Version < 0 {
-		opt.Version = src.Checkpoint.Step()
-	}
 	if err := checkName(opt.Name); err != nil {
 		return Result{}, fmt.Errorf("export: write: %w", err)
 	}
 	root := filepath.Join(opt.Out, opt.Name)
 	res, err := writeVersion(ctx, src, opt, root)
 	if err != nil {
-		return Result{}, fmt.Errorf("export: write: %s: %w; no model was written", filepath.Join(root, strconv.FormatInt(opt.Version, 10)), err)
+		return Result{}, fmt.Errorf("export: write: %s: %w; no model was written", cmp.Or(res.Dir, root), err)
 	}
 	return res, nil
+}
+
+// number returns the version to write. It is an error if the folder is on hold: servers would load
+// the version in place of the one that a rollback chose.
+func (o *Options) number(root string, step int64) (int64, error) {
+	if h := ledger.ReadHold(root); h != nil {
+		return 0, fmt.Errorf("the folder is on hold (%s): wdlrun publish %s -release", h.Reason, root)
+	}
+	highest, err := highestIn(root)
+	if err != nil {
+		return 0, err
+	}
+	warn := o.Warn
+	if warn == nil {
+		warn = func(string) {}
+	}
+	if o.Version >= 0 {
+		if o.Version < highest {
+			warn(fmt.Sprintf("version %d of %s is higher than %d: servers that load the latest version keep it", highest, root, o.Version))
+		}
+		return o.Version, nil
+	}
+	if _, err := os.Lstat(versionDir(root, step)); err == nil || step > highest {
+		return step, nil
+	}
+	n, err := ledger.Next(step, highest)
+	if err == nil {
+		warn(fmt.Sprintf("version %d of %s is higher than the step %d, so that this version is %d", highest, root, step, n))
+	}
+	return n, err
 }
 
 const tmpPrefix = ".tmp-"
@@ -83,7 +113,10 @@ func writeVersion(ctx context.Context, src Source, opt Options, root string) (re
 		return res, err
 	}
 	defer unlock()
-	res.Dir = filepath.Join(root, strconv.FormatInt(opt.Version, 10))
+	if opt.Version, err = opt.number(root, src.Checkpoint.Step()); err != nil {
+		return res, err
+	}
+	res.Dir = versionDir(root, opt.Version)
 	if _, err := os.Lstat(res.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return res, errors.New("this version exists: give another one with -version, or remove it")
 	}
