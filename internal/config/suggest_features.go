@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/date"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/text/pattern"
 )
 
 const (
@@ -117,6 +118,8 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return nil, "it has no values"
 	case c.Distinct == 1 && c.Missing == 0:
 		return nil, "it has only one value"
+	case c.Folder && ofMonths(c):
+		return nil, "it is the month of a folder, so records of the next month have a value that training has not seen"
 	case c.Numbers():
 		return nil, s.weightsOf(c)
 	case c.Many && c.Kind == "int":
@@ -144,6 +147,14 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return []string{s.entry(name, "hash", "")}, ""
 	}
 	return []string{s.entry(name, keysOf(c), "")}, ""
+}
+
+// month matches a month with its year, such as 2026-11 or 202611.
+var month = pattern.Lazy(`^(19|20)\d\d[-_]?(0[1-9]|1[0-2])$`)
+
+// ofMonths reports whether the examples of a column are months.
+func ofMonths(c *inspect.Column) bool {
+	return len(c.Examples) > 0 && !slices.ContainsFunc(c.Examples, func(s string) bool { return !month().MatchString(s) })
 }
 
 // weightsOf returns why a column of lists of numbers is no feature. It names the lists that
