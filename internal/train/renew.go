@@ -172,8 +172,8 @@ func (r renewing) noWork() string {
 		why = append(why, fmt.Sprintf("early stopping ended it after %s without improvement", plural.Of(n, "evaluation")))
 		cure = append(cure, fmt.Sprintf("-set train.early_stop.patience=N with N above %d", n))
 	}
-	return fmt.Sprintf("nothing to train: %s is complete at step %d: %s; to train more: %s; to train on other data: -set data.train=[FILES]; to evaluate it: wdlrun eval -resume %s",
-		r.runDir, c.Step, strings.Join(why, ", and "), strings.Join(cure, " and "), r.runDir)
+	return fmt.Sprintf("nothing to train: %s is complete at step %d: %s; to train more: %s; to train on other data: -set data.train=[FILES], or begin a new run with its model: train -from %s; to evaluate it: wdlrun eval -resume %s",
+		r.runDir, c.Step, strings.Join(why, ", and "), strings.Join(cure, " and "), r.runDir, r.runDir)
 }
 
 // renew removes from the cursor of a checkpoint the state that does not belong to the data of
