@@ -1,4 +1,4 @@
-// Package wdl trains a Wide & Deep model (Cheng et al. 2016, "Wide & Deep Learning for
+// Package train trains a Wide & Deep model (Cheng et al. 2016, "Wide & Deep Learning for
 // Recommender Systems") on a group of ranks. It combines data, plan, steps and checkpoints
 // into a job.
 //

@@ -104,7 +104,7 @@ func TestKillAnyRankAtAnyMoment(t *testing.T) {
 	moments := patient.Size(2, 10)
 	const np = 3
 	whole, want := undisturbed(t, np, few(t))
-	lines := whole.Steps / 20 // package wdl writes a line every 20 steps
+	lines := whole.Steps / 20 // package train writes a line every 20 steps
 	rng := rand.New(rand.NewPCG(20, 1))
 	verdicts := 0
 	for i := range moments {

@@ -1,4 +1,4 @@
-// Package wdltest contains data, configurations and groups for tests of trainings and of trained
+// Package traintest contains data, configurations and groups for tests of trainings and of trained
 // models.
 package traintest
 
