@@ -267,8 +267,8 @@ func TestStoppedRankIsNamed(t *testing.T) {
 	_, folder, _ := strings.Cut(o.stderr, "wdlrun: kept: stacks and traces of ranks 0, 1: ") // the stopped rank is resumed so that it writes its stacks
 	folder, _, _ = strings.Cut(folder, "\n")
 	for name, holds := range map[string]string{
-		"rank-0000.stacks": "wdl.(*Job).",  // this rank waited, usually in a step
-		"rank-0001.stacks": "goroutine 1 ", // this rank was stopped at a random place
+		"rank-0000.stacks": "train.(*Job).", // this rank waited, usually in a step
+		"rank-0001.stacks": "goroutine 1 ",  // this rank was stopped at a random place
 		"rank-0000.trace":  "  so far\n",
 		"rank-0001.trace":  "  so far\n",
 		"verdict.txt":      "rank 1 (host ",

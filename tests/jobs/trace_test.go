@@ -78,8 +78,8 @@ func merged(t *testing.T, path string, ranks int) {
 		}
 		found["bytes and rows of pull"] = found["bytes and rows of pull"] || e.Name == "pull" && e.Args.Bytes > 0 && e.Args.Rows > 0
 		found["bytes of push"] = found["bytes of push"] || e.Name == "push" && e.Args.Bytes > 0
-		found["batches of the reader"] = found["batches of the reader"] || e.Tid == 3 && e.Args.Batches > 0
-		found["a checkpoint"] = found["a checkpoint"] || e.Tid == 4 && e.Name == "write"
+		found["batches of the reader"] = found["batches of the reader"] || e.Tid == 4 && e.Args.Batches > 0
+		found["a checkpoint"] = found["a checkpoint"] || e.Tid == 5 && e.Name == "write"
 	}
 	for what, has := range found {
 		if !has {

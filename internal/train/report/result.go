@@ -173,9 +173,9 @@ type InputReport struct {
 	// of the ranks. It may exceed 1: the threads also work before the first step and during
 	// evaluations, and the time includes waiting for a core.
 	WorkShare float64 `json:"work_share"`
-	Depth     int     `json:"depth"`     // largest number of batches that rank 0 had read ahead
-	Threads   int     `json:"threads"`   // threads of rank 0's reader
-	Bad       int64   `json:"bad"`       // faulty records left out, over all data
-	BadFiles  int64   `json:"bad_files"` // files of a stream that were left out
-	Lost      int64   `json:"lost"`      // records of a stream that no longer existed when they were to be read
+	Depth     int     `json:"depth"`               // largest number of batches that rank 0 had read ahead
+	Threads   int     `json:"threads"`             // threads of rank 0's reader
+	Bad       int64   `json:"bad"`                 // faulty records left out, over all data
+	BadFiles  int64   `json:"bad_files,omitempty"` // files of a stream that were left out
+	Lost      int64   `json:"lost,omitempty"`      // records of a stream that no longer existed when they were to be read
 }
