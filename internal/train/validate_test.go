@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/train/traintest"
+	"github.com/wdlrun/wdlrun/trace"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -79,6 +82,16 @@ func TestEarlyStopInsideAnEpoch(t *testing.T) {
 	all, err := checkpoint.List(filepath.Join(res.RunDir, checkpoint.Folder))
 	fatal.If(t, err)
 	for _, from := range all {
+		if from.Step == res.Steps { // early stopping has ended it
+			err := mem.Run(2, 2, func(comm *collective.Comm) error {
+				_, err := NewJob(comm, trace.New(0), Options{Resume: from.Dir, Out: t.TempDir()}).Run(t.Context())
+				return err
+			})
+			if err == nil || !strings.Contains(err.Error(), "nothing to train") {
+				t.Errorf("resumed at the end: %v", err)
+			}
+			continue
+		}
 		again := runJob(t, 2, Options{Resume: from.Dir})
 		if again.BestStep != res.BestStep || again.Steps != res.Steps || *again.TestAUC != *res.TestAUC {
 			t.Errorf("resumed from %s: best step %d of %d, AUC %v; uninterrupted %d of %d, %v",
