@@ -45,7 +45,6 @@ type Member struct {
 	calls  *traffic             // nil: a group of one rank
 	closed chan struct{}
 	left   bool // Close was called
-	beside siblings
 }
 
 // Join reads the rank of this process from getenv, meets the other ranks and connects
@@ -99,10 +98,7 @@ func (m *Member) enter(ctx context.Context) error {
 		m.calls = newTraffic(m.Comm, m.links)
 		m.Session.WatchLinks(m.calls.report)
 	}
-	if !m.World.Launched { // wdlrun ends its ranks itself
-		m.beside = newSiblings(session.Members(), near.place, m.World.Rank)
-	}
-	go abortOnVerdict(m.Session, m.Comm, m.beside, m.closed)
+	go abortOnVerdict(m.Session, m.Comm, m.closed)
 	return nil
 }
 
@@ -187,11 +183,9 @@ func (m *Member) weigh() error {
 }
 
 // abortOnVerdict ends the pending calls of a rank when the group gets its verdict.
-func abortOnVerdict(s *control.Session, c *collective.Comm, beside siblings, closed <-chan struct{}) {
-	defer beside.release()
+func abortOnVerdict(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
 	select {
 	case <-s.Aborted():
-		beside.end(s.Err())
 		c.Abort(s.Err())
 	case <-closed:
 	}
