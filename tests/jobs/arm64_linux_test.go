@@ -62,7 +62,7 @@ func part(t *testing.T, dir, out string, args []string, before ...string) string
 	if o := end(t, cmd); o.code != 0 {
 		t.Fatalf("%v: exit code %d\n%s%s", cmd.Args, o.code, o.stdout, o.stderr)
 	}
-	found, err := filepath.Glob(filepath.Join(dir, out, "*", "checkpoints"))
+	found, err := filepath.Glob(filepath.Join(dir, out, "2*", "checkpoints"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%v: checkpoints are in %v (%v), want one folder", cmd.Args, found, err)
 	}

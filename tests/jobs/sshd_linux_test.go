@@ -384,7 +384,7 @@ func (c *cluster) interrupt(t *testing.T) {
 	})
 	kill(t, cmd.Process.Pid, syscall.SIGINT)
 	o := end(t, cmd)
-	saved, _ := filepath.Glob(filepath.Join(c.folder, "interrupted", "*", "checkpoints", "step-*"))
+	saved, _ := filepath.Glob(filepath.Join(c.folder, "interrupted", "2*", "checkpoints", "step-*"))
 	if o.code != 130 || len(saved) == 0 {
 		t.Errorf("exit code %d, checkpoints %q\n%s%s", o.code, saved, o.stdout, o.stderr)
 	}

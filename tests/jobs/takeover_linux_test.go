@@ -27,7 +27,7 @@ func TestLostHostOfRankZero(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &lines
 	fatal.If(t, cmd.Start())
 	committed := func() string {
-		found, _ := filepath.Glob(filepath.Join(dir, "runs/*/checkpoints/step-*"))
+		found, _ := filepath.Glob(filepath.Join(dir, "runs/2*/checkpoints/step-*"))
 		return strings.Join(found, " ")
 	}
 	eventually(t, "a checkpoint", func() bool { return committed() != "" })

@@ -82,7 +82,7 @@ func TestWithoutASharedDisk(t *testing.T) {
 	}
 	for rank := range 4 {
 		name := fmt.Sprintf("%s/trace-%04d.json", half.RunDir, rank)
-		if b, err := os.ReadFile(filepath.Join(homes, "a", name)); err != nil || !bytes.Contains(b, fmt.Appendf(nil, `"pid":%d,`, rank)) {
+		if b, err := os.ReadFile(filepath.Join(homes, "a", name)); err != nil || !bytes.Contains(b, fmt.Appendf(nil, `"pid":%d,`, rank+1)) {
 			t.Errorf("host a: the timeline %s of %d bytes: %v", name, len(b), err)
 		}
 	}

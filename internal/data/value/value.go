@@ -269,7 +269,7 @@ func Widen(x float32) float64 {
 		k++
 	}
 	for _, power := range powersOfTen[k : k+4] {
-		n := y * power
+		n := float64(y * power)
 		whole := math.Round(n)
 		if z := whole / power; float32(z) == x {
 			if math.Abs(n-whole) == .5 {
