@@ -29,7 +29,7 @@ func InTurn(root, turn string) string {
 	return filepath.Join(root, turnPrefix+turn)
 }
 
-// Turns returns the names of the turns below root: one, or none if nobody has taken a turn. More
+// Turns returns the names of the turns below root: one, or none if no process has taken a turn. More
 // than one are the result of a stale list of names.
 func Turns(root string) (names []string, err error) {
 	entries, err := os.ReadDir(root)

@@ -69,7 +69,7 @@ func (s *summed) floats(n int) (all []float32, err error) {
 	return all, err
 }
 
-// Axes maps the rows and columns of a parameter to those of a saved one. A nil axis is
+// Axes maps rows and columns of a parameter to rows and columns of a saved one. A nil axis is
 // unchanged; −1 stands for a row or column that the saved parameter does not have.
 type Axes struct{ Rows, Cols []int }
 

@@ -63,7 +63,7 @@ Examples:
 	}
 }
 
-// reported returns the run directories that are given, those of the link latest once: a shell
+// reported returns the run directories to report, each once, even if the link latest also leads to it: a shell
 // finds it too for runs/*.
 func reported(given []string) (some []string) {
 	for _, path := range given {

@@ -15,7 +15,7 @@ type Grown struct {
 }
 
 // Grow returns e with the statistics of an earlier encoder for each feature that both have: by
-// name, with the same encoding. A vocabulary keeps its words and gets those of e that are new;
+// name, with the same encoding. A vocabulary keeps its words and gets the new words of e;
 // with a limit (max_size), the most frequent by fit, which may be nil. same describes these
 // features by name.
 func (e *Encoder) Grow(from *Encoder, fit *Fit) (grown *Encoder, same map[string]Grown, err error) {
