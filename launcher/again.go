@@ -35,6 +35,7 @@ type generations struct {
 	judged *restart.Recovery // decision on the current failure, if run has made it
 
 	runDir    string // directory that rank 0 reported last
+	leaving   []int  // ranks whose hosts asked them to end in this generation
 	forgotten string // why the job cannot resume from memory; "": it can
 
 	excluded []string // hosts that were lost again and again
@@ -49,7 +50,7 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 		job.Stderr = io.Discard
 	}
 	g := &generations{job: job, whole: job.Plan, begin: time.Now()}
-	g.policy = restart.New(restart.Config{Size: len(job.Plan.Ranks), Min: job.MinRanks, Budget: job.Restarts, Wait: job.RestartWait, Seed: uint64(g.begin.UnixNano())})
+	g.policy = restart.New(restart.Config{Size: len(job.Plan.Ranks), Min: job.MinRanks, Least: least(job), Budget: job.Restarts, Wait: job.RestartWait, Seed: uint64(g.begin.UnixNano())})
 	for r := range job.Plan.Ranks {
 		g.places = append(g.places, r)
 	}
@@ -67,7 +68,8 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 		}
 		out.Restarts, out.Elapsed = n, time.Since(g.begin)
 		out.Heals, g.healed = out.Heals+g.healed, out.Heals+g.healed
-		if err != nil || out.Verdict == nil || g.job.Restarts == 0 {
+		left := g.left(ctx, out, err)
+		if err != nil || out.Verdict == nil && !left || g.job.Restarts == 0 {
 			return out, err
 		}
 		if g.judged == nil {
@@ -80,7 +82,11 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 			return out, nil
 		}
 		if g.job.Again != nil && next.Text != "" {
-			g.job.Command = g.job.Again(Failure{out, g.job.Generation, next, job.Stderr})
+			command := g.job.Again(Failure{out, g.job.Generation, next, job.Stderr})
+			if command == nil {
+				return out, nil
+			}
+			g.job.Command = command
 		}
 		select {
 		case <-time.After(next.After):
@@ -88,7 +94,7 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 			out.Verdict, out.Code = nil, interruptCode(context.Cause(ctx))
 			return out, nil
 		}
-		if lost == nil {
+		if lost == nil && !left {
 			n++
 		}
 		if next.Exclude != "" {
@@ -100,6 +106,44 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 		g.places, g.job.Plan = next.Ranks, g.whole.Only(next.Ranks)
 		g.job.Generation++
 	}
+}
+
+// least returns the number of ranks with which a job continues when a host leaves in order; 0: as
+// after a failure. The ranks of a job that recovers from memory need one another, not all.
+func least(job Job) int {
+	if job.Heals && job.MinRanks == 0 {
+		return 2
+	}
+	return 0
+}
+
+// left asks the policy how the job continues if hosts have ended their ranks in order, and returns
+// false if none has. If all hosts have, or the job has one host, the job ends: a cluster or user
+// has stopped it.
+func (g *generations) left(ctx context.Context, out Outcome, err error) bool {
+	var names []string
+	var places []int
+	for _, r := range g.leaving {
+		if name := g.job.Plan.Ranks[r].Host; !slices.Contains(names, name) {
+			names, places = append(names, name), append(places, g.placesOn(name)...)
+		}
+	}
+	g.leaving = nil
+	v := out.Verdict
+	switch {
+	case len(names) == 0, v == nil && g.job.Again == nil, err != nil, ctx.Err() != nil, len(places) == len(g.places), g.job.Restarts == 0:
+		return false
+	case v != nil && (v.Kind == rank.Failed || !slices.Contains(names, v.Host)): // another failure came first
+		return false
+	}
+	free := false
+	if len(names) == 1 {
+		_, free = g.moved(names[0])
+	}
+	g.policy.Progress(out.Status.Step - 1)
+	next := g.policy.HostsLeft(names, places, free)
+	g.judged, g.failed, g.forgotten = &next, nil, ""
+	return true
 }
 
 // permanent returns the reason why a restart would repeat a verdict, or "". This is so for

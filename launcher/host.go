@@ -259,6 +259,7 @@ func (h *hostProcess) serve() error {
 		case <-signals: // sent by a cluster, perhaps repeatedly: the ranks save their work
 			signal.Ignore(endingSignals[:]...)
 			signals = nil
+			h.link.Send(hosts.Message{What: hosts.Leaving})
 			h.fleet.signal(termSign, everyone)
 		case m, ok := <-orders:
 			if !ok {

@@ -94,7 +94,8 @@ type Job struct {
 	Word func(line string, w io.Writer)
 
 	// Again is called with each failure after which the job is restarted, and returns the
-	// command to start. If Again is nil, Command is started.
+	// command to start. If Again is nil, Command is started. If a host has left in order, the
+	// failure has no verdict, and Again returns nil if the ranks have done all of their work.
 	Again func(Failure) []string
 
 	Orders <-chan control.Order // passed on to the ranks
@@ -307,6 +308,7 @@ func newRun(job Job) (*run, error) {
 		r.crew = f
 	} else {
 		r.remote = newRemote(job, r.console, r.guard, job.front.Addr().String())
+		r.remote.left = r.relay.hostLeaves
 		r.crew = r.remote
 	}
 	if r.relay.display != nil {
@@ -497,6 +499,7 @@ func (r *run) watch(ctx context.Context) error {
 			term, heal = time.After(0), nil
 		case <-term:
 			term, r.ending = nil, true
+			r.relay.ends()
 			r.crew.signal(termSign, everyone)
 			if kill == nil {
 				kill = time.After(r.job.Grace)
@@ -576,6 +579,7 @@ func (r *run) outcome() Outcome {
 	if r.of != nil { // a generation that ends early has reported nothing yet
 		r.of.runDir = cmp.Or(o.Status.RunDir, r.of.runDir)
 		o.Status.RunDir = r.of.runDir
+		r.of.leaving = r.relay.left()
 	}
 	switch {
 	case r.interrupt != nil:

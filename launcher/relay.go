@@ -20,6 +20,8 @@ type relay struct {
 	status   rank.Status
 	reported bool  // rank 0 has reported a status
 	first    int64 // step of the first status
+	leaving  []int // ranks whose hosts have asked them to end
+	ending   bool  // the launcher ends the ranks: none leaves by itself
 
 	stepped chan struct{} // closed when rank 0 has completed a step in this generation; nil: without a launcher
 	steps   bool          // it is closed
@@ -77,6 +79,8 @@ func (r *relay) Report(from int, about string, body []byte) {
 		if from == 0 {
 			r.result = body
 		}
+	case about == control.Leaving:
+		r.leave(from)
 	case r.free >= len(body):
 		r.reports, r.free = append(r.reports, Report{from, about, body}), r.free-len(body)
 	}
@@ -84,6 +88,34 @@ func (r *relay) Report(from int, about string, body []byte) {
 	if r.next != nil {
 		r.next.Report(from, about, body)
 	}
+}
+
+// leave records that the host of a rank has asked it to end.
+func (r *relay) leave(from int) {
+	if !r.ending {
+		r.leaving = append(r.leaving, from)
+	}
+}
+
+// hostLeaves records that the host of a rank ends its ranks.
+func (r *relay) hostLeaves(from int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leave(from)
+}
+
+// ends records that the launcher ends the ranks.
+func (r *relay) ends() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ending = true
+}
+
+// left returns the ranks whose hosts have asked them to end.
+func (r *relay) left() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.leaving)
 }
 
 // Ended implements [control.Host].
@@ -97,7 +129,7 @@ func (r *relay) Ended(v *rank.Verdict) {
 func (r *relay) again() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.formed, r.reports, r.free = false, nil, maxReports
+	r.formed, r.leaving, r.reports, r.free = false, nil, nil, maxReports
 	r.stepped, r.steps = make(chan struct{}), false
 }
 

@@ -43,6 +43,7 @@ type remote struct {
 	guard   *guard
 	front   string // at which the coordinator listens
 	exits   chan exit
+	left    func(rank int) // reports that the host of a rank ends its ranks
 
 	key rank.Key // of the attempts of hosts to reach each other
 
@@ -414,6 +415,8 @@ func (a *remote) receive(h *remoteHost) {
 			}
 		case hosts.Exit:
 			go a.end(h, exit{rank: m.Rank, code: m.Code, signal: m.Signal, why: m.Text})
+		case hosts.Leaving:
+			a.left(h.ranks[0])
 		}
 	}
 	<-h.link.Gone()

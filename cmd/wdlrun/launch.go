@@ -485,7 +485,11 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 func (p *program) again(command []string, resumes bool) func(launcher.Failure) []string {
 	next := command
 	return func(f launcher.Failure) []string {
-		if !f.Next.Waits {
+		var r report.Result
+		switch {
+		case f.Verdict == nil && (json.Unmarshal(f.Result, &r) != nil || !r.Stopped): // a host has left at the end
+			return nil
+		case f.Verdict != nil && !f.Next.Waits:
 			p.printAfter(f.Outcome, f.Stderr)
 		}
 		dir, from := f.Status.RunDir, ""

@@ -79,6 +79,9 @@ func (p *program) requests(s *control.Session, job *train.Job) (stop func()) {
 					job.RequestTimeline()
 					break
 				}
+				if sig == syscall.SIGTERM {
+					s.Report(control.Leaving, nil) // unless it is the launcher that ends the ranks
+				}
 				job.RequestStop()
 				if !s.World().Launched { // wdlrun's launcher kills ranks that take too long
 					time.AfterFunc(startGrace, func() { p.endStart(job) })

@@ -69,6 +69,9 @@ const (
 	aliveOrder Order = "alive"      // no action; shows that a coordinator in rank 0 is alive
 )
 
+// Leaving is the subject of a rank's report that its host, not the launcher, has asked it to end.
+const Leaving = "leaving"
+
 // protocol is the version of the messages and their order. It must be the same on both sides.
 const protocol = 2 // 1 had no notes
 

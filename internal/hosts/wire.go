@@ -29,6 +29,7 @@ const (
 	Started = "started" // host: Rank, Pid
 	Exit    = "exit"    // host: Rank, Code, Signal, Text if the reason is known
 	Signal  = "signal"  // launcher: Sign to Rank, −1 for all
+	Leaving = "leaving" // host: it was asked to end, as by a cluster that drains it
 	Quit    = "quit"    // launcher: the ranks have ended
 	Reach   = "reach"   // launcher: Targets to connect to
 	Reached = "reached" // host: Trials

@@ -11,6 +11,9 @@
 // has failed three times in ten minutes. If all ranks are needed, a failed rank is always
 // started again, and reported if it fails repeatedly.
 //
+// A host that ends its ranks in order, after a checkpoint, has not failed: the job continues
+// without it if it can, and otherwise starts again on it.
+//
 // A job that cannot start again because a host does not answer has not failed: the host is
 // waited for with growing pauses, for at most Wait, unless the job can run without it.
 package restart
@@ -20,6 +23,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,12 +41,18 @@ const (
 	memory  = 10 * time.Minute
 
 	defaultWait = 10 * time.Minute
+
+	// leaveTime is the wait before a job starts again on a host that has ended its ranks. If the
+	// host is shutting down, it soon refuses logins.
+	leaveTime = 2 * time.Second
 )
 
 // Config limits the failures of a job.
 type Config struct {
 	// Size is the number of ranks of the job, Min the number with which it can run; 0: Size.
 	Size, Min int
+	// Least is the number of ranks with which the job continues when a host leaves in order; 0: Min.
+	Least int
 	// Budget is the number of restarts without progress; 0: 3. A new step restores it.
 	Budget int
 	// Wait bounds the time for which a host that does not answer is waited for; 0: 10 minutes.
@@ -83,6 +93,8 @@ type Policy struct {
 	lost     map[string][]time.Duration // times at which hosts were lost
 	rng      *rand.Rand
 
+	leftAt int64 // the last step when a host left; -1: none has
+
 	asked int           // failed attempts to start since the job last ran
 	since time.Duration // the first of them
 	named string        // the host that the last message about them names
@@ -91,7 +103,7 @@ type Policy struct {
 // New returns the policy of a new job.
 func New(c Config) *Policy {
 	c.Min, c.Budget, c.Wait = cmp.Or(c.Min, c.Size), cmp.Or(c.Budget, 3), cmp.Or(c.Wait, defaultWait)
-	return &Policy{cfg: c, left: c.Budget, failures: make([][]time.Duration, c.Size), rng: rand.New(rand.NewPCG(c.Seed, 2))}
+	return &Policy{cfg: c, left: c.Budget, leftAt: -1, failures: make([][]time.Duration, c.Size), rng: rand.New(rand.NewPCG(c.Seed, 2))}
 }
 
 // Progress records that a step has been applied. Steps that are repeated after a restore are
@@ -211,6 +223,45 @@ func (p *Policy) Unreached(now time.Duration, host string, ranks []int, free boo
 			v.Text = fmt.Sprintf("%s (%s): the job waits for up to %v (-restart-wait) and then starts again", who, cause, (p.cfg.Wait - (now - p.since)).Round(time.Second))
 		}
 		p.named = host
+	}
+	v.Ranks = p.ranks()
+	return v
+}
+
+// HostsLeft records that hosts have ended their ranks in order, as drained machines do. free reports
+// whether other hosts have free slots for the ranks. The job continues without them if it can, and
+// otherwise starts again on the same hosts. This is neither a restart nor a loss if there was a new
+// step since a host left before.
+func (p *Policy) HostsLeft(hosts []string, ranks []int, free bool) Recovery {
+	p.asked = 0
+	who := fmt.Sprintf("host %s leaves", hosts[0])
+	if len(hosts) > 1 {
+		who = fmt.Sprintf("hosts %s leave", strings.Join(hosts, ", "))
+	}
+	if p.step == p.leftAt {
+		if p.left == 0 {
+			return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s; %d restarts have brought no step beyond %d", who, p.cfg.Budget, p.step)}
+		}
+		p.left--
+	}
+	p.leftAt = p.step
+	v := Recovery{Plan: Restore, After: p.pause()}
+	switch left := len(p.ranks()) - len(ranks); {
+	case left >= cmp.Or(p.cfg.Least, p.cfg.Min):
+		p.leaveOut(ranks)
+		v.Text = fmt.Sprintf("%s: %d ranks continue without it", who, left)
+		if left == 1 {
+			v.Text = fmt.Sprintf("%s: 1 rank continues without it", who)
+		}
+	case free && len(hosts) == 1:
+		v.Exclude = hosts[0]
+		v.Text = fmt.Sprintf("%s: its ranks move to other hosts", who)
+	default:
+		v.After = max(v.After, leaveTime)
+		v.Text = fmt.Sprintf("%s: the job starts again when it answers", who)
+	}
+	if len(hosts) > 1 {
+		v.Text = strings.NewReplacer(" without it", " without them", " it answers", " they answer").Replace(v.Text)
 	}
 	v.Ranks = p.ranks()
 	return v

@@ -14,7 +14,7 @@ import (
 
 // TestConversations runs testdata/restarts.txt: "> job size=4 min=3", "> wait 5m",
 // "> step 10", "> fail 2 [held]", "> host b 2 3 [free]", "> absent b 2 3 [free]" (b does not answer;
-// "-" for all hosts), "> resize SIZE MIN".
+// "-" for all hosts), "> leave b,c 2 3 [free]" (they end their ranks in order), "> resize SIZE MIN".
 func TestConversations(t *testing.T) {
 	b, err := os.ReadFile("testdata/restarts.txt")
 	fatal.If(t, err)
@@ -38,7 +38,7 @@ func TestConversations(t *testing.T) {
 			c, wait := Config{Seed: 1}, 0
 			for _, w := range words[1:] {
 				k, v, _ := strings.Cut(w, "=")
-				*map[string]*int{"size": &c.Size, "min": &c.Min, "budget": &c.Budget, "wait": &wait}[k] = number(v)
+				*map[string]*int{"size": &c.Size, "min": &c.Min, "least": &c.Least, "budget": &c.Budget, "wait": &wait}[k] = number(v)
 			}
 			c.Wait = time.Duration(wait) * time.Second
 			p, now = New(c), 0
@@ -48,7 +48,7 @@ func TestConversations(t *testing.T) {
 			now += d
 		case "step":
 			p.Progress(int64(number(words[1])))
-		case "host", "absent":
+		case "host", "absent", "leave":
 			var ranks []int
 			free := words[len(words)-1] == "free"
 			for _, w := range words[2:] {
@@ -57,9 +57,13 @@ func TestConversations(t *testing.T) {
 				}
 			}
 			var v Recovery
-			if words[0] == "host" {
+			switch words[0] {
+			case "host":
 				v = p.HostFailed(now, words[1], ranks, free)
-			} else {
+			case "leave":
+				v = p.HostsLeft(strings.Split(words[1], ","), ranks, free)
+				v.Text = fmt.Sprintf("%s [%d ranks in %v]", v.Text, len(v.Ranks), v.After.Round(time.Millisecond))
+			default:
 				v = p.Unreached(now, strings.Trim(words[1], "-"), ranks, free, "connection refused")
 				now += v.After
 				v.Text = fmt.Sprintf("%s [%d ranks in %v]", v.Text, len(v.Ranks), v.After.Round(time.Millisecond))
