@@ -5,8 +5,8 @@
 // A name is a path, a file:// URL, a glob, a folder (the files in it and in its folders, sorted
 // by name, without those that begin with . or _), builtin:NAME, or the address of an object
 // or a topic. Folders NAME=VALUE are fields of all records of their files (partition.go). A Set contains the files of some names, in one format, cut into blocks by
-// byte range. A file may be compressed with gzip, zstd or snappy (framed), which its first
-// bytes show.
+// byte range. A file may be compressed with gzip, zstd, snappy (framed), lz4 or bzip2, which its
+// first bytes show, or by a codec of Hadoop, which only its name shows (unpack.go).
 //
 // # Records
 //

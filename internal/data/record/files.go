@@ -291,18 +291,6 @@ func (r *resolver) local(name string, info fs.FileInfo) (File, error) {
 	return f, err
 }
 
-// kinds are the first bytes of formats that cannot be read, and of those that need another
-// data.format.
-var kinds = []struct{ magic, kind, format, advice string }{
-	{"BZh91AY&", "bzip2", "", "unpack it first (bunzip2)"},
-	{"\xfd7zXZ\x00", "xz", "", "unpack it first (unxz)"},
-	{"PK\x03\x04", "zip", "", "unpack it first (unzip)"},
-	{"PAR1", "Parquet", "parquet", "set data.format: parquet"},
-	{"Obj\x01", "Avro", "", "convert it to csv first"},
-	{"\xff\xfe", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)"},
-	{"\xfe\xff", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)"},
-}
-
 // BOM is the byte order mark with which some programs begin UTF-8 files.
 const BOM = "\xef\xbb\xbf"
 
@@ -337,16 +325,14 @@ func (f *File) Begin(format string) error {
 			return err
 		}
 	}
-	for _, k := range kinds {
-		if strings.HasPrefix(string(head), k.magic) && k.format != format {
-			return fmt.Errorf("%s is %s, not %s; %s", f.Name, k.kind, format, k.advice)
-		}
+	if err := f.foreign(format, head); err != nil {
+		return err
 	}
 	switch text := format != "parquet" && format != "tfrecord"; {
 	case text && carriageReturns(head):
 		return fmt.Errorf("%s: its lines end only in CR; convert it first (tr '\\r' '\\n' < FILE > NEW)", f.Name)
 	case text && wideCharacters(head):
-		return fmt.Errorf("%s is UTF-16 text, not %s; convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)", f.Name, format)
+		return fmt.Errorf("%s is UTF-16 text, not %s; %s", f.Name, format, inName(fromUTF16, f.Name))
 	}
 	if strings.HasPrefix(string(head), BOM) {
 		f.mark = int64(len(BOM))

@@ -2,15 +2,17 @@ package record
 
 import (
 	"bytes"
+	"compress/bzip2"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 )
 
 // Packing is a way to compress a file.
@@ -26,9 +28,10 @@ const maxWindow = 128 << 20
 
 const zstdMagic = "\x28\xb5\x2f\xfd"
 
-// packings lists the supported compressions, recognised by their first bytes.
+// packings lists the supported compressions, recognised by their first bytes. A question mark
+// stands for any byte. Files without magic are recognised by their name.
 var packings = []Packing{
-	{"gzip", "\x1f\x8b", ".gz", func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
+	{"gzip", "\x1f\x8b", ".gz", newMembers},
 	{"zstd", zstdMagic, ".zst", func(r io.Reader) (io.ReadCloser, error) {
 		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
@@ -37,6 +40,11 @@ var packings = []Packing{
 		return d.IOReadCloser(), nil
 	}},
 	{"snappy", "\xff\x06\x00\x00sNaPpY", ".sz", func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(snappy.NewReader(r)), nil }},
+	{"lz4", "\x04\x22\x4d\x18", ".lz4", func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(lz4.NewReader(r)), nil }},
+	{"bzip2", "BZh?1AY&SY", ".bz2", func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(r)), nil }},
+	{"zlib", "", ".deflate", zlib.NewReader},
+	{"snappy of Hadoop", "", ".snappy", newHadoopBlocks(snappyChunk)},
+	{"lz4 of Hadoop", "", ".lz4", newHadoopBlocks(lz4.UncompressBlock)},
 }
 
 // packingOf returns the packing by the first bytes of a file, or nil for none. It fails if
@@ -45,8 +53,8 @@ func packingOf(name string, head []byte) (*Packing, error) {
 	if head = skipped(head); isSkippable(head) { // its end is not in head
 		return packingOf(name, []byte(zstdMagic))
 	}
-	for i := range packings {
-		if bytes.HasPrefix(head, []byte(packings[i].magic)) {
+	for i, p := range packings {
+		if p.magic != "" && isMagic(head, p.magic) || p.magic == "" && strings.HasSuffix(name, p.suffix) && p.suits(head) {
 			return &packings[i], nil
 		}
 	}
@@ -56,6 +64,18 @@ func packingOf(name string, head []byte) (*Packing, error) {
 		}
 	}
 	return nil, nil
+}
+
+// suits reports whether a file that begins with head, and has no magic, can be packed so.
+func (p *Packing) suits(head []byte) bool {
+	r, err := p.open(bytes.NewReader(head))
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	var one [1]byte
+	_, err = r.Read(one[:])
+	return err == nil || err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // isSkippable reports whether a skippable frame begins here, which pzstd writes before each frame

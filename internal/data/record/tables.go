@@ -32,6 +32,8 @@ func tableFormats() []tableFormat {
 			`pip install hudi pyarrow; python3 -c "import hudi, pyarrow as a, pyarrow.parquet as p; p.write_table(a.Table.from_batches(hudi.HudiTableBuilder.from_base_uri('DIR').build().read()), 'rows.parquet')"`},
 		{"Paimon", paimonSnapshot,
 			`pip install pypaimon; python3 -c "import pyarrow.parquet as p; from pypaimon.table.file_store_table import FileStoreTable as F; b = F.from_path('DIR').new_read_builder(); p.write_table(b.new_read().to_arrow(b.new_scan().plan().splits()), 'rows.parquet')"`},
+		{"Lance", logFolder("_versions"),
+			`pip install pylance pyarrow; python3 -c "import lance as l, pyarrow.parquet as p; p.write_table(l.dataset('DIR').to_table(), 'rows.parquet')"`},
 		{"Spark streaming", logFolder("_spark_metadata"),
 			`pip install pyspark; python3 -c "from pyspark.sql import SparkSession as S; S.builder.getOrCreate().read.format('FORMAT').load('DIR').write.parquet('rows.parquet')"`},
 	}

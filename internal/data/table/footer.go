@@ -154,11 +154,13 @@ func readAt(r io.ReaderAt, b []byte, at int64) error {
 	return err
 }
 
+func (c *chunk) isEncrypted() bool { return c.Crypto.Value != nil || c.Encrypted != nil }
+
 // check returns an error if a column of a row group cannot be read.
 func (c *chunk) check(e *format.SchemaElement, size int64) error {
 	m := &c.Meta
 	switch {
-	case c.Crypto.Value != nil || c.Encrypted != nil:
+	case c.isEncrypted():
 		return errors.New(encrypted)
 	case c.File != "":
 		return fmt.Errorf("its data is in another file, %s; name that file", c.File)

@@ -39,6 +39,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/parquet-go/parquet-go/format"
 
@@ -82,7 +83,21 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 		}
 		f.groups = append(f.groups, g.Rows)
 	}
+	f.leaveEncrypted()
 	return f, nil
+}
+
+// leaveEncrypted makes columns that are encrypted unreadable.
+func (f *File) leaveEncrypted() {
+	f.names = slices.DeleteFunc(f.names, func(name string) bool {
+		leaf := f.found[name]
+		if !slices.ContainsFunc(f.footer.Groups, func(g rowGroup) bool { return g.Chunks[leaf.index].isEncrypted() }) {
+			return false
+		}
+		delete(f.found, name)
+		f.unread = append(f.unread, Unread{name, "is encrypted; write it without encryption"})
+		return true
+	})
 }
 
 // caught turns a panic of the library into an error: for some broken files it only panics.

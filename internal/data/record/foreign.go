@@ -1,0 +1,175 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+)
+
+// foreign is a kind of files that no format of records has, or that only another data.format
+// reads.
+type foreign struct {
+	kind   string
+	format string // the data.format that reads it; "": none
+	magics []string
+	at     int64 // offset of the magics; negative: from the end of a file that is not text
+	advice string
+}
+
+// toParquet returns the advice to run a command of Python that writes rows.parquet. In the command,
+// FILE is replaced.
+func toParquet(packages, command string) string {
+	return fmt.Sprintf(`convert it and name rows.parquet instead: pip install %s; python3 -c "%s"`, packages, command)
+}
+
+const (
+	packedColumns = "pandas pyarrow"
+	fromUTF16     = "convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)"
+)
+
+// foreigners returns the known kinds of files.
+func foreigners() []foreign {
+	return []foreign{
+		{kind: "Parquet", format: "parquet", magics: []string{"PAR1"}, advice: "set data.format: parquet"},
+		{kind: "encrypted Parquet", magics: []string{"PARE"}, advice: "decrypt it with the program that holds the keys, which one command does for files with one key: " +
+			`pip install duckdb; python3 -c "import duckdb as d; d.sql('pragma add_parquet_key(\'k\', \'KEY\'); copy (from read_parquet(\'FILE\', encryption_config = {footer_key: \'k\'})) to \'rows.parquet\'')"`},
+		{kind: "Avro", magics: []string{"Obj\x01"}, advice: toParquet("fastavro pyarrow",
+			"import fastavro as f, pyarrow as a, pyarrow.parquet as p; p.write_table(a.Table.from_pylist(list(f.reader(open('FILE', 'rb')))), 'rows.parquet')")},
+		{kind: "Arrow IPC", magics: []string{"ARROW1\x00\x00"}, advice: toParquet("pyarrow",
+			"import pyarrow as a, pyarrow.parquet as p; p.write_table(a.ipc.open_file('FILE').read_all(), 'rows.parquet')")},
+		{kind: "an Arrow IPC stream", magics: []string{"\xff\xff\xff\xff???\x00"}, advice: toParquet("pyarrow",
+			"import pyarrow as a, pyarrow.parquet as p; p.write_table(a.ipc.open_stream(open('FILE', 'rb')).read_all(), 'rows.parquet')")},
+		{kind: "Feather version 1", magics: []string{"FEA1"}, advice: toParquet("pyarrow==26.0.1",
+			"import pyarrow.feather as f, pyarrow.parquet as p; p.write_table(f.read_table('FILE'), 'rows.parquet')")},
+		{kind: "ORC", magics: []string{"ORC"}, at: -4, advice: toParquet("pyarrow",
+			"import pyarrow.orc as o, pyarrow.parquet as p; p.write_table(o.read_table('FILE'), 'rows.parquet')")},
+		{kind: "Lance", magics: []string{"LANC"}, at: -4, advice: toParquet("pylance pyarrow",
+			"import lance.file as l, pyarrow.parquet as p; p.write_table(l.LanceFileReader('FILE').read_all().to_table(), 'rows.parquet')")},
+		{kind: "a Hadoop SequenceFile", magics: []string{"SEQ\x04", "SEQ\x05", "SEQ\x06"}, advice: "write its values as lines of text and name the folder rows instead: " +
+			`pip install pyspark; python3 -c "from pyspark import SparkContext as S; S().sequenceFile('FILE').values().saveAsTextFile('rows')"`},
+		{kind: "RCFile", magics: []string{"RCF\x01"}, advice: "write it as Parquet with Hive"},
+		{kind: "an array of NumPy", magics: []string{"\x93NUMPY"}, advice: toParquet(packedColumns,
+			"import numpy as n, pandas as p; p.DataFrame(n.load('FILE')).add_prefix('c').to_parquet('rows.parquet')")},
+		{kind: "a pickle of Python", magics: []string{"\x80\x02}", "\x80\x02]", "\x80\x02c", "\x80\x02(", "\x80\x03}", "\x80\x03]", "\x80\x03c", "\x80\x03(", "\x80\x04\x95", "\x80\x05\x95"},
+			advice: "if it is of a source that you trust (a pickle can run any code), " + toParquet(packedColumns, "import pandas as p; p.DataFrame(p.read_pickle('FILE')).to_parquet('rows.parquet')")},
+		{kind: "HDF5", magics: []string{"\x89HDF\r\n\x1a\n"}, advice: toParquet("h5py "+packedColumns,
+			"import h5py, pandas as p; p.DataFrame({k: v[:] for k, v in h5py.File('FILE').items()}).to_parquet('rows.parquet')") + "; for a file of pandas, p.read_hdf('FILE') (pip install tables)"},
+		{kind: "a database of SQLite", magics: []string{"SQLite format 3\x00"}, advice: toParquet(packedColumns,
+			"import sqlite3, pandas as p; p.read_sql('select * from TABLE', sqlite3.connect('FILE')).to_parquet('rows.parquet')")},
+		{kind: "a database of DuckDB", magics: []string{"DUCK"}, at: 8, advice: toParquet("duckdb",
+			"import duckdb as d; d.connect('FILE', read_only=True).table('TABLE').write_parquet('rows.parquet')")},
+		{kind: "a tar archive", magics: []string{"ustar"}, at: 257, advice: "unpack it first (tar -xf FILE)"},
+		{kind: "a zip archive", magics: []string{"PK\x03\x04"}, advice: "unpack it first (unzip FILE)"},
+		{kind: "a 7z archive", magics: []string{"7z\xbc\xaf\x27\x1c"}, advice: "unpack it first"},
+		{kind: "xz", magics: []string{"\xfd7zXZ\x00"}, advice: "unpack it first (unxz FILE)"},
+		{kind: "UTF-16 text", magics: []string{"\xff\xfe", "\xfe\xff"}, advice: fromUTF16},
+	}
+}
+
+// zips are the kinds of zip files, by a name in the beginning of the file.
+func zips() []foreign {
+	return []foreign{
+		{kind: "a workbook of Excel", magics: []string{"xl/"}, advice: toParquet("openpyxl "+packedColumns,
+			"import pandas as p; p.read_excel('FILE').to_parquet('rows.parquet')")},
+		{kind: "arrays of NumPy (npz)", magics: []string{".npy"}, advice: toParquet(packedColumns,
+			"import numpy as n, pandas as p; p.DataFrame(dict(n.load('FILE'))).to_parquet('rows.parquet')")},
+		{kind: "a file of PyTorch", magics: []string{"/data.pkl"}, advice: "write its columns as Parquet with the program that reads it"},
+	}
+}
+
+// isMagic reports whether b begins with a magic, whose question marks stand for any byte.
+func isMagic(b []byte, magic string) bool {
+	if len(b) < len(magic) {
+		return false
+	}
+	for i := range len(magic) {
+		if magic[i] != '?' && b[i] != magic[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// is reports whether a file, which begins with head and ends with tail, is of this kind.
+func (k *foreign) is(head, tail []byte) bool {
+	b := head
+	if k.at < 0 {
+		if !bytes.ContainsFunc(head, func(c rune) bool { return c < '\t' }) {
+			return false
+		}
+		b = tail[max(0, int64(len(tail))+k.at):]
+	} else {
+		b = b[min(k.at, int64(len(b))):]
+	}
+	for _, m := range k.magics {
+		if isMagic(b, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// foreign returns the error for a file of a kind that this format is not.
+func (f *File) foreign(format string, head []byte) error {
+	if format == "tfrecord" && len(head) >= tfrecord.HeaderBytes {
+		if _, err := tfrecord.Header(head[:tfrecord.HeaderBytes]); err == nil {
+			return nil
+		}
+	}
+	tail, err := f.tail()
+	if err != nil {
+		return err
+	}
+	for _, k := range foreigners() {
+		if !k.is(head, tail) || k.format == format && format != "" {
+			continue
+		}
+		if k.kind == "a zip archive" {
+			k = zipKind(k, head)
+		}
+		return fmt.Errorf("%s is %s, not %s; %s", f.Name, k.kind, format, inName(k.advice, f.Name))
+	}
+	return nil
+}
+
+// zipKind returns what a zip file contains, or k if that is not known.
+func zipKind(k foreign, head []byte) foreign {
+	for _, z := range zips() {
+		for _, m := range z.magics {
+			if bytes.Contains(head, []byte(m)) {
+				return z
+			}
+		}
+	}
+	return k
+}
+
+// inName replaces FILE in an advice by a name that no shell and no program interprets.
+func inName(advice, name string) string {
+	if strings.ContainsAny(name, "'\"\\$`; ()&|<>*?") {
+		return advice
+	}
+	return strings.ReplaceAll(advice, "FILE", name)
+}
+
+// tail returns the last bytes of a file that is not packed.
+func (f *File) tail() ([]byte, error) {
+	const length = 4
+	if f.Packing != nil || f.Log != nil || f.size < length || f.ofStream != nil {
+		return nil, nil
+	}
+	src, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	b := make([]byte, length)
+	if _, err := src.ReadAt(b, f.size-length); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return b, nil
+}
