@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -43,7 +44,7 @@ var fields = [...]struct {
 	{"Latest", "1 num_versions uint32"},
 	{"All", ""},
 	{"Specific", "1 versions [int64]"},
-	{"ReloadConfigRequest", "1 config ModelServerConfig"},
+	{"ReloadConfigRequest", "1 config ModelServerConfig, 2 metric_names [string]"},
 	{"SSLConfig", "1 server_key string, 2 server_cert string, 3 custom_ca string, 4 client_verify bool"},
 }
 
@@ -145,7 +146,33 @@ func ParseReload(b []byte) ([]versions.Config, error) {
 	if err := (proto.UnmarshalOptions{RecursionLimit: maxNested}).Unmarshal(b, m); err != nil {
 		return nil, fmt.Errorf("ReloadConfigRequest: %w", err)
 	}
+	if err := unknown(m); err != nil {
+		return nil, fmt.Errorf("ReloadConfigRequest: %w", err)
+	}
 	return models(message{m}.sub("config"))
+}
+
+// unknown returns an error for a field that is not described here, such as custom_model_config
+// or logging_config, which would have no effect.
+func unknown(m protoreflect.Message) error {
+	if b := m.GetUnknown(); len(b) > 0 {
+		n, _, _ := protowire.ConsumeTag(b)
+		return fmt.Errorf("%s: field %d is not supported: leave it out", m.Descriptor().Name(), n)
+	}
+	var err error
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Kind() != protoreflect.MessageKind:
+		case f.IsList():
+			for i := 0; i < v.List().Len() && err == nil; i++ {
+				err = unknown(v.List().Get(i).Message())
+			}
+		default:
+			err = unknown(v.Message())
+		}
+		return err == nil
+	})
+	return err
 }
 
 // models returns the models of a ModelServerConfig.

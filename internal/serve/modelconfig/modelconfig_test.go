@@ -71,6 +71,15 @@ func TestReload(t *testing.T) {
 	if _, err := ParseReload([]byte{255}); err == nil {
 		t.Error("a broken request is read")
 	}
+	for want, b := range map[string][]byte{
+		"ModelServerConfig: field 2 is not supported": sub(nil, 1, sub(nil, 2, nil)),
+		"ModelConfig: field 6 is not supported":       sub(nil, 1, sub(nil, 1, sub(nil, 1, sub(config, 6, nil)))),
+		"ReloadConfigRequest: field 9":                sub(nil, 9, nil),
+	} {
+		if _, err := ParseReload(b); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 }
 
 func TestTLS(t *testing.T) {

@@ -31,11 +31,11 @@ func (r *Registry[M]) Acquire(w Want) (*Version[M], error) {
 	if w.HasVersion && w.Label != "" {
 		return nil, &BadWant{fmt.Sprintf("serve: model %s: the request names both version %d and label %q", w.Model, w.Version, w.Label)}
 	}
-	m := (*r.models.Load())[w.Model]
-	if m == nil {
-		return nil, &NotFound{fmt.Sprintf("serve: there is no model %q", w.Model)}
-	}
 	for {
+		m := (*r.models.Load())[w.Model]
+		if m == nil {
+			return nil, &NotFound{fmt.Sprintf("serve: there is no model %q", w.Model)}
+		}
 		seen := m.view.Load()
 		v, err := seen.choose(&w)
 		if err != nil {
@@ -44,7 +44,7 @@ func (r *Registry[M]) Acquire(w Want) (*Version[M], error) {
 		if v.acquire() {
 			return v, nil
 		}
-		if m.view.Load() == seen { // it is being removed from the registry
+		if m.view.Load() == seen && (*r.models.Load())[w.Model] == m { // it is being removed from the registry
 			return nil, &NotFound{fmt.Sprintf("serve: model %s is no longer served", w.Model)}
 		}
 	}

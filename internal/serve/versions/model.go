@@ -36,6 +36,7 @@ type model[M io.Closer] struct {
 	finished int           // latest configuration that a complete round has used
 
 	// Used only by keep.
+	from   *model[M] // the model that this one replaces, during the first round
 	loaded map[int64]*Version[M]
 	failed map[int64]failure
 	base   string // reported fault of the base folder
@@ -68,6 +69,7 @@ func (m *model[M]) keep(poll time.Duration) {
 		c, number := m.config, m.newest
 		m.mu.Unlock()
 		m.reportBase(c.Base, rescue.Call(func() error { return m.settle(c) }))
+		m.from = nil
 		m.mu.Lock()
 		m.rounds++
 		m.finished = number
@@ -188,12 +190,17 @@ func (m *model[M]) withPinned(chosen, usable []int64) []int64 {
 
 // load opens one version. It returns false if it cannot be opened.
 func (m *model[M]) load(c *Config, n int64, dir string) bool {
+	if m.adopt(c, n, dir) {
+		return true
+	}
 	looked := look(dir)
 	m.set(Status{Number: n, State: Loading}, dir, 0)
 	start := time.Now()
 	var before M
-	if v := m.view.Load().latest; v != nil {
-		before = v.Model // only this goroutine releases it
+	current, done := m.current()
+	defer done()
+	if current != nil {
+		before = current.Model
 	}
 	var opened M
 	err := rescue.Call(func() (err error) {

@@ -29,15 +29,18 @@ type Registry[M io.Closer] struct {
 	report func(Event)
 	models atomic.Pointer[map[string]*model[M]]
 
-	mu      sync.Mutex // held by Set and Close
+	turn   chan struct{} // one Set or Replace at a time
+	ending chan struct{} // closed by Close
+
+	mu      sync.Mutex // of the following
 	closed  bool
-	leaving []*model[M]    // removed by Set
+	leaving []*model[M]    // removed by Set and Replace
 	closing sync.WaitGroup // versions being closed
 }
 
 // New returns a registry without models.
 func New[M io.Closer](o Options[M]) *Registry[M] {
-	r := &Registry[M]{open: o.Open, poll: o.Poll, report: o.Report}
+	r := &Registry[M]{open: o.Open, poll: o.Poll, report: o.Report, turn: make(chan struct{}, 1), ending: make(chan struct{})}
 	if r.report == nil {
 		r.report = func(Event) {}
 	}
@@ -52,10 +55,14 @@ func (r *Registry[M]) Set(ctx context.Context, all []Config) error {
 	if err := Check(all); err != nil {
 		return err
 	}
+	if err := r.enter(ctx); err != nil {
+		return err
+	}
+	defer r.leave()
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
-		return fmt.Errorf("serve: the server is shutting down")
+		return errEnding
 	}
 	r.leaving = slices.DeleteFunc(r.leaving, (*model[M]).isDone)
 	before := *r.models.Load()
@@ -67,27 +74,16 @@ func (r *Registry[M]) Set(ctx context.Context, all []Config) error {
 			m = newModel(r, c)
 			go m.keep(r.poll)
 		} else {
-			m.mu.Lock()
-			m.config = c
-			m.newest++
-			awaited[c.Name] = m.newest
-			m.mu.Unlock()
-			select {
-			case m.kick <- struct{}{}:
-			default:
-			}
+			awaited[c.Name] = m.use(c)
 		}
 		next[c.Name] = m
 	}
-	r.models.Store(&next)
-	for name, m := range before {
-		if next[name] == nil {
-			close(m.stop)
-			r.leaving = append(r.leaving, m)
-		}
-	}
+	r.swap(next)
 	r.mu.Unlock()
-	return r.await(ctx, all, next, awaited)
+	if err := r.await(ctx, all, next, awaited); err != nil {
+		return err
+	}
+	return unavailable(all, next)
 }
 
 // await waits until each model has completed a round with its configuration.
@@ -106,28 +102,33 @@ func (r *Registry[M]) await(ctx context.Context, all []Config, models map[string
 			case <-round:
 			case <-m.done:
 				return fmt.Errorf("serve: model %s was removed", c.Name)
+			case <-r.ending:
+				return errEnding
 			case <-ctx.Done():
 				return fmt.Errorf("serve: model %s: still loading: %w", c.Name, ctx.Err())
 			}
 		}
 	}
+	return nil
+}
+
+// unavailable returns the error of the first model without a version.
+func unavailable[M io.Closer](all []Config, models map[string]*model[M]) error {
 	for _, c := range all {
-		if m := models[c.Name]; m.view.Load().latest == nil {
+		if m := models[c.Name]; m != nil && m.view.Load().latest == nil {
 			return m.fault()
 		}
 	}
 	return nil
 }
 
-// Ready reports whether every model has a version available.
-func (r *Registry[M]) Ready() bool {
-	models := *r.models.Load()
-	for _, m := range models {
-		if m.view.Load().latest == nil {
-			return false
-		}
+// Ready reports for each model whether a version is available.
+func (r *Registry[M]) Ready() map[string]bool {
+	ready := map[string]bool{}
+	for name, m := range *r.models.Load() {
+		ready[name] = m.view.Load().latest != nil
 	}
-	return len(models) > 0
+	return ready
 }
 
 // Models returns the sorted names of the models.
@@ -148,14 +149,16 @@ func (r *Registry[M]) Close() {
 	r.mu.Lock()
 	if !r.closed {
 		r.closed = true
+		close(r.ending)
 		for _, m := range *r.models.Load() {
 			close(m.stop)
 			r.leaving = append(r.leaving, m)
 		}
 	}
-	leaving := r.leaving
 	r.mu.Unlock()
-	for _, m := range leaving {
+	r.turn <- struct{}{} // a Set or a Replace in progress ends
+	defer r.leave()
+	for _, m := range r.leaving {
 		<-m.done
 	}
 	r.closing.Wait()

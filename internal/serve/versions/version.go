@@ -13,6 +13,7 @@ type Version[M io.Closer] struct {
 	Since  time.Time // when it became available
 
 	dir  string
+	root *Version[M]  // the open version, if this one was adopted
 	refs atomic.Int64 // number of requests, plus one for the registry
 	gone func()       // called when the last is released
 }

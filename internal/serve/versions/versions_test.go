@@ -224,13 +224,13 @@ func TestNoVersion(t *testing.T) {
 		if err := s.set(Config{Name: "m"}); err == nil || !strings.Contains(err.Error(), "version 1: checksum differs") {
 			t.Error(err)
 		}
-		if s.Ready() {
+		if s.Ready()["m"] {
 			t.Error("ready without a version")
 		}
 		s.write(2, "two")
 		time.Sleep(2 * time.Second)
 		s.serves(Want{}, 2)
-		if !s.Ready() {
+		if !s.Ready()["m"] {
 			t.Error("not ready")
 		}
 		fatal.If(t, os.RemoveAll(s.base))
