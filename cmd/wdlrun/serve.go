@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -72,7 +73,9 @@ func serveFlags() []cli.Flag {
 		&cli.IntFlag{Name: "model_config_file_poll_wait_seconds", Usage: "read that file again every `N` seconds; 0: once"},
 		&cli.Float64Flag{Name: "file_system_poll_wait_seconds", Value: 1, Usage: "look for new versions every `N` seconds; 0: once"},
 		&cli.StringFlag{Name: "grpc_socket_path", Usage: "also serve gRPC on the Unix socket `FILE`"},
-		&cli.StringFlag{Name: "ssl_config_file", Usage: "read keys and certificates from `FILE`, an SSLConfig as text"},
+		&cli.StringFlag{Name: "ssl_config_file", Usage: "read keys and certificates from `FILE`, an SSLConfig as text; a changed file is read again"},
+		&cli.StringFlag{Name: "admin", Usage: "move /metrics and the configuration of models to `ADDRESS`, such as 127.0.0.1:8502, which also has profiles"},
+		&cli.StringFlag{Name: "admin-token-file", Usage: "require the token in `FILE` for requests to -admin"},
 		&cli.BoolFlag{Name: "enable_batching", Usage: "accepted and ignored: each request is computed separately"},
 		&cli.StringFlag{Name: "batching_parameters_file", Usage: "`FILE`: accepted and ignored, as -enable_batching"},
 	}
@@ -129,7 +132,10 @@ func (p serving) run() error {
 		Open: log.open, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), BodyBytes: c.Int("max-body-bytes"), Report: log.changed, Panicked: log.panicked,
 		Poll: time.Duration(c.Float64("file_system_poll_wait_seconds") * float64(time.Second)),
 	}
-	if o.TLS, err = serveTLS(c.String("ssl_config_file")); err != nil {
+	if o.TLS, err = p.serveTLS(c.String("ssl_config_file")); err != nil {
+		return err
+	}
+	if o.Admin, err = adminOf(c); err != nil {
 		return err
 	}
 	if c.Bool("enable_batching") || c.IsSet("batching_parameters_file") {
@@ -296,7 +302,7 @@ func (p serving) watchConfig(s *serve.Server, applied []versions.Config) {
 			err := rescue.Call(func() error {
 				models, err := readModels(file)
 				if err == nil && !reflect.DeepEqual(models, applied) {
-					if err = s.Set(c.Context, models); err == nil {
+					if err = s.Replace(c.Context, models); err == nil {
 						applied = models
 					}
 				}
@@ -322,6 +328,8 @@ type listener struct {
 const (
 	grpcName = "gRPC"
 	restName = "REST"
+
+	adminName = "metrics and control"
 )
 
 // listen opens the requested addresses.
@@ -335,6 +343,13 @@ func listen(c *cli.Context, s *serve.Server) (all []listener, err error) {
 	scheme := "http"
 	if c.String("ssl_config_file") != "" {
 		scheme = "https"
+	}
+	if address := c.String("admin"); address != "" {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return nil, fmt.Errorf("serve: -admin %s: %w", address, err)
+		}
+		all = append(all, listener{l, adminName, scheme, s.ServeAdmin})
 	}
 	for _, x := range []listener{{nil, grpcName, scheme, s.ServeGRPC}, {nil, restName, scheme, s.ServeREST}} {
 		flag := map[string]string{grpcName: "port", restName: "rest-port"}[x.what]
@@ -357,8 +372,8 @@ func listen(c *cli.Context, s *serve.Server) (all []listener, err error) {
 		}
 		all = append(all, listener{l, grpcName, scheme, s.ServeGRPC})
 	}
-	if len(all) == 0 {
-		return nil, errors.New("serve: -port and -rest-port are 0: the server would listen nowhere")
+	if !slices.ContainsFunc(all, func(l listener) bool { return l.what != adminName }) {
+		return all, errors.New("serve: -port and -rest-port are 0: the server would listen nowhere")
 	}
 	return all, nil
 }

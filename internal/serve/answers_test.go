@@ -16,6 +16,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/wdlrun/wdlrun/internal/serve/versions"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
@@ -86,7 +88,7 @@ func TestFaultCodes(t *testing.T) {
 		{"PredictionService/GetModelMetadata", sub(metadata, 2, "x"), codes.InvalidArgument, `"x" is not supported`},
 		{"ModelService/GetModelStatus", metadata, codes.OK, ""},
 		{"ModelService/GetModelStatus", sub(nil, 1, sub(nil, 1, "x")), codes.NotFound, `there is no model "x"`},
-		{"ModelService/HandleReloadConfigRequest", nil, codes.InvalidArgument, "has no model"},
+		{"ModelService/HandleReloadConfigRequest", nil, codes.InvalidArgument, "the configuration has no model"},
 		{"SessionService/SessionRun", nil, codes.Unimplemented, "unknown service"},
 	} {
 		_, err := r.call(context.Background(), x.method, x.request)
@@ -275,13 +277,15 @@ func TestCorruptVersionIsReported(t *testing.T) {
 func TestReload(t *testing.T) {
 	r := start(t, Options{}, nil, 1)
 	config := sub(sub(nil, 1, "other"), 2, r.base)
-	reload := func(config []byte) []byte {
-		b, err := r.call(context.Background(), "ModelService/HandleReloadConfigRequest", sub(nil, 1, sub(nil, 1, sub(nil, 1, config))))
-		must(t, err)
-		return b
+	reload := func(configs ...[]byte) ([]byte, error) {
+		var list []byte
+		for _, c := range configs {
+			list = sub(list, 1, c)
+		}
+		return r.call(context.Background(), "ModelService/HandleReloadConfigRequest", sub(nil, 1, sub(nil, 1, list)))
 	}
-	if b := reload(config); !bytes.Equal(b, []byte{10, 0}) {
-		t.Errorf("% x", b)
+	if b, err := reload(config); err != nil || !bytes.Equal(b, []byte{10, 0}) {
+		t.Errorf("% x %v", b, err)
 	}
 	if status, _ := r.http("GET", "/v1/models/other", ""); status != 200 {
 		t.Error("the new model is not served")
@@ -289,22 +293,40 @@ func TestReload(t *testing.T) {
 	if status, _ := r.http("GET", "/v1/models/ctr", ""); status != 404 {
 		t.Error("the previous model is still served")
 	}
-	if b := reload(sub(sub(nil, 1, "empty"), 2, t.TempDir())); !bytes.Contains(b, []byte("no version is available")) {
-		t.Errorf("%s", b)
+	if _, err := reload(sub(sub(nil, 1, "third"), 2, r.base), sub(sub(nil, 1, "empty"), 2, t.TempDir())); code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "model empty: no version is available; no model has changed") {
+		t.Error(err)
+	}
+	for name, want := range map[string]int{"other": 200, "third": 404, "empty": 404} {
+		if status, _ := r.http("GET", "/v1/models/"+name, ""); status != want {
+			t.Errorf("%s after a reload that failed: %d, want %d", name, status, want)
+		}
 	}
 }
 
+// TestHealth: each model has its own status. The server's is SERVING while any model is.
 func TestHealth(t *testing.T) {
 	r := start(t, Options{}, nil, 1)
 	client := grpc_health_v1.NewHealthClient(r.conn)
-	check := func() grpc_health_v1.HealthCheckResponse_ServingStatus {
-		a, err := client.Check(context.Background(), &grpc_health_v1.HealthCheckRequest{})
-		must(t, err)
-		return a.Status
+	check := func(want map[string]string) {
+		t.Helper()
+		for service, status := range want {
+			a, err := client.Check(context.Background(), &grpc_health_v1.HealthCheckRequest{Service: service})
+			if got := a.GetStatus().String(); err != nil || got != status {
+				t.Errorf("%q: %s, want %s, %v", service, got, status, err)
+			}
+		}
 	}
-	if s := check(); s != grpc_health_v1.HealthCheckResponse_SERVING {
-		t.Error(s)
+	if _, err := client.Check(context.Background(), &grpc_health_v1.HealthCheckRequest{Service: "new"}); code(err) != codes.NotFound {
+		t.Error(err)
 	}
+	check(map[string]string{"": "SERVING", "tensorflow.serving.PredictionService": "SERVING", "ctr": "SERVING"})
+	base := versions.Config{Name: "ctr", Base: r.base}
+	if err := r.Set(t.Context(), []versions.Config{base, {Name: "new", Base: t.TempDir()}}); err == nil {
+		t.Error("a model without a version is available")
+	}
+	check(map[string]string{"": "SERVING", "tensorflow.serving.ModelService": "SERVING", "ctr": "SERVING", "new": "NOT_SERVING"})
+	must(t, r.Replace(t.Context(), []versions.Config{base}))
+	check(map[string]string{"": "SERVING", "ctr": "SERVING", "new": "SERVICE_UNKNOWN"})
 	watch, err := client.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "tensorflow.serving.PredictionService"})
 	must(t, err)
 	_, err = watch.Recv()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
 	"google.golang.org/grpc/encoding/proto"
@@ -16,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
 	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
 
 // frame is a message as bytes. A received frame holds memory of the transport until free.
@@ -57,20 +59,22 @@ type method func(ctx context.Context, request []byte) ([]byte, error)
 
 // services returns the services of TensorFlow Serving.
 func (s *Server) services() []*grpc.ServiceDesc {
-	of := func(name string, methods map[string]method) *grpc.ServiceDesc {
-		d := &grpc.ServiceDesc{ServiceName: "tensorflow.serving." + name, HandlerType: (*any)(nil), Metadata: "tensorflow_serving/apis"}
-		for name, m := range methods {
-			d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: name, Handler: s.unary(name, m)})
-		}
-		return d
-	}
 	return []*grpc.ServiceDesc{
-		of("PredictionService", map[string]method{
+		s.service("PredictionService", map[string]method{
 			"Predict": s.gated(s.grpcPredict), "Classify": s.gated(s.grpcClassify), "Regress": s.gated(s.grpcRegress),
 			"MultiInference": s.gated(s.grpcInfer), "GetModelMetadata": s.grpcMetadata,
 		}),
-		of("ModelService", map[string]method{"GetModelStatus": s.grpcStatus, "HandleReloadConfigRequest": s.grpcReload}),
+		s.service("ModelService", map[string]method{"GetModelStatus": s.grpcStatus, "HandleReloadConfigRequest": s.clientReload}),
 	}
+}
+
+// service returns a service with these methods.
+func (s *Server) service(name string, methods map[string]method) *grpc.ServiceDesc {
+	d := &grpc.ServiceDesc{ServiceName: "tensorflow.serving." + name, HandlerType: (*any)(nil), Metadata: "tensorflow_serving/apis"}
+	for name, m := range methods {
+		d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: name, Handler: s.unary(name, m)})
+	}
+	return d
 }
 
 // unary returns the handler of a method.
@@ -229,16 +233,32 @@ func (s *Server) grpcStatus(_ context.Context, b []byte) ([]byte, error) {
 	return tfs.AppendStatusResponse(nil, list), err
 }
 
+// clientReload is HandleReloadConfigRequest at the address for clients.
+func (s *Server) clientReload(ctx context.Context, b []byte) ([]byte, error) {
+	if s.options.Admin != nil {
+		return nil, status.Error(codes.PermissionDenied, "serve: the models are configured at the address of -admin, not here")
+	}
+	return s.grpcReload(ctx, b)
+}
+
 func (s *Server) grpcReload(ctx context.Context, b []byte) ([]byte, error) {
 	all, err := modelconfig.ParseReload(b)
 	if err != nil {
 		return nil, broken(err)
 	}
-	if len(all) == 0 {
-		return nil, invalid("ReloadConfigRequest: the configuration has no model")
-	}
-	if err := s.Set(ctx, all); err != nil {
-		return tfs.AppendReloadConfigResponse(nil, tfs.Status{Code: uint32(status.Code(broken(err))), Message: err.Error()}), nil
+	if err := s.reload(ctx, all); err != nil {
+		return nil, err
 	}
 	return tfs.AppendReloadConfigResponse(nil, tfs.Status{}), nil
+}
+
+// reload replaces the models.
+func (s *Server) reload(ctx context.Context, all []versions.Config) error {
+	if len(all) == 0 {
+		return invalid("the configuration has no model")
+	}
+	if err := s.Replace(ctx, all); err != nil {
+		return status.Errorf(codes.InvalidArgument, "%v; no model has changed", err)
+	}
+	return nil
 }

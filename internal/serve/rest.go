@@ -25,14 +25,22 @@ const gzipFrom = 1 << 10
 
 const modelsPath = "/v1/models/"
 
+var metricsPaths = [...]string{"/metrics", "/monitoring/prometheus/metrics"}
+
 // rest returns the handler of all paths.
 func (s *Server) rest() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(modelsPath, s.restModel)
-	mux.Handle("/metrics", s.metrics.page())
-	mux.Handle("/monitoring/prometheus/metrics", s.metrics.page())
+	metrics := "at /metrics"
+	if s.options.Admin != nil {
+		metrics = "at the address of -admin"
+	} else {
+		for _, path := range metricsPaths {
+			mux.Handle(path, s.metrics.page())
+		}
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeFault(w, status.Errorf(codes.NotFound, "serve: %s %s: models are at %sNAME, metrics at /metrics", r.Method, r.URL.Path, modelsPath))
+		writeFault(w, status.Errorf(codes.NotFound, "serve: %s %s: models are at %sNAME, metrics %s", r.Method, r.URL.Path, modelsPath, metrics))
 	})
 	return mux
 }

@@ -42,6 +42,8 @@ type Options struct {
 	Limits tfs.Limits
 	// TLS is the configuration of both listeners; nil: no TLS.
 	TLS *tls.Config
+	// Admin, if not nil, moves control and metrics to the address of ServeAdmin.
+	Admin *Admin
 	// Report, if not nil, is called with every change of a version.
 	Report func(versions.Event)
 	// Panicked, if not nil, is called with the first panic of each place, such as a request's.
@@ -96,19 +98,20 @@ type Server struct {
 	health   *health.Server
 	grpc     *grpc.Server
 	http     *http.Server
+	admin    *http.Server // nil without Options.Admin
 
-	mu   sync.Mutex
-	down bool
+	mu      sync.Mutex
+	healthy map[string]bool // the models of the health service
 }
 
 // New returns a server without models; see Set.
 func New(o Options) *Server {
 	o.fill()
-	s := &Server{options: o, gate: newGate(o.Threads, o.Queue), requests: newRequests(), health: health.NewServer()}
+	s := &Server{options: o, gate: newGate(o.Threads, o.Queue), requests: newRequests(), health: health.NewServer(), healthy: map[string]bool{}}
 	s.bodies.most = int64(o.BodyBytes)
 	s.metrics = newCounters(s)
 	s.registry = versions.New(versions.Options[*servable]{Open: s.open, Poll: o.Poll, Report: s.changed})
-	s.setHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	s.updateHealth()
 	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true),
 		grpc.NumStreamWorkers(uint32(o.Threads)), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
 		grpc.ReadBufferSize(readBytes), grpc.MaxConcurrentStreams(uint32(max(minStreams, 2*(o.Threads+o.Queue)))), grpc.ConnectionTimeout(headerWait)}
@@ -132,6 +135,9 @@ func New(o Options) *Server {
 	}
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	s.http = &http.Server{Handler: s.rest(), ReadHeaderTimeout: headerWait, ReadTimeout: bodyWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader}
+	if o.Admin != nil {
+		s.admin = s.newAdmin()
+	}
 	return s
 }
 
@@ -150,28 +156,40 @@ func (s *Server) changed(e versions.Event) {
 	})
 }
 
-// updateHealth reports SERVING if every model has a version.
+// updateHealth reports, by the name of each model, SERVING if it has a version. The server and its
+// services are SERVING if any model is.
 func (s *Server) updateHealth() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.down || s.registry == nil: // nil: New has not returned
-	case s.registry.Ready():
-		s.setHealth(grpc_health_v1.HealthCheckResponse_SERVING)
-	default:
-		s.setHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	of := map[bool]grpc_health_v1.HealthCheckResponse_ServingStatus{
+		true: grpc_health_v1.HealthCheckResponse_SERVING, false: grpc_health_v1.HealthCheckResponse_NOT_SERVING,
 	}
-}
-
-func (s *Server) setHealth(to grpc_health_v1.HealthCheckResponse_ServingStatus) {
+	ready, some := s.registry.Ready(), false
+	for name := range s.healthy {
+		if _, ok := ready[name]; !ok {
+			s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN)
+		}
+	}
+	for name, is := range ready {
+		s.health.SetServingStatus(name, of[is])
+		some = some || is
+	}
+	s.healthy = ready
 	for _, service := range []string{"", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"} {
-		s.health.SetServingStatus(service, to)
+		s.health.SetServingStatus(service, of[some])
 	}
 }
 
 // Set sets the models that are served; see versions.Registry.Set.
 func (s *Server) Set(ctx context.Context, all []versions.Config) error {
 	err := s.registry.Set(ctx, all)
+	s.updateHealth()
+	return err
+}
+
+// Replace sets the models that are served, all or none; see versions.Registry.Replace.
+func (s *Server) Replace(ctx context.Context, all []versions.Config) error {
+	err := s.registry.Replace(ctx, all)
 	s.updateHealth()
 	return err
 }
@@ -193,16 +211,13 @@ func (s *Server) ServeREST(l net.Listener) error {
 // Shutdown reports NOT_SERVING, accepts no more connections, answers the requests that
 // have arrived, and closes the models. Requests not answered when ctx ends are cancelled.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.down = true
-	s.setHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
-	s.mu.Unlock()
+	s.health.Shutdown() // all are NOT_SERVING from here
 	stopped := make(chan struct{})
 	go func() {
 		s.grpc.GracefulStop()
 		close(stopped)
 	}()
-	err := s.http.Shutdown(ctx)
+	err := errors.Join(s.http.Shutdown(ctx), s.closeAdmin(ctx))
 	select {
 	case <-stopped:
 	case <-ctx.Done():
