@@ -38,7 +38,8 @@ requests.
 -host 127.0.0.1, the default, accepts requests only from this machine. -host 0.0.0.0 accepts them
 from everywhere: use it with -ssl_config_file, or in a network that only clients can reach.
 
-Flags with underscores are TensorFlow Serving's. docs/serving.md lists the differences.
+Flags with underscores are TensorFlow Serving's. All its flags are accepted; serve names those that
+have no effect. docs/serving.md lists the differences.
 
 On SIGTERM or Ctrl-C, the health check reports NOT_SERVING, requests that have arrived are
 answered, and the server ends with exit code 0. A second signal ends it at once.
@@ -54,7 +55,7 @@ Examples:
 }
 
 func serveFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringSliceFlag{Name: "model", Usage: "serve the model `NAME=DIR`, where DIR holds its versions; may be repeated"},
 		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "listen on `ADDRESS`"},
 		&cli.IntFlag{Name: "port", Value: 8500, Usage: "serve gRPC on `PORT`; 0: no gRPC"},
@@ -76,9 +77,11 @@ func serveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "ssl_config_file", Usage: "read keys and certificates from `FILE`, an SSLConfig as text; a changed file is read again"},
 		&cli.StringFlag{Name: "admin", Usage: "move /metrics and the configuration of models to `ADDRESS`, such as 127.0.0.1:8502, which also has profiles"},
 		&cli.StringFlag{Name: "admin-token-file", Usage: "require the token in `FILE` for requests to -admin"},
-		&cli.BoolFlag{Name: "enable_batching", Usage: "accepted and ignored: each request is computed separately"},
-		&cli.StringFlag{Name: "batching_parameters_file", Usage: "`FILE`: accepted and ignored, as -enable_batching"},
-	}
+		&cli.StringFlag{Name: "invalid", Value: "missing", Usage: "treat numbers that are NaN, infinite or beyond 32 bits as `KIND`: missing values, or reject the request"},
+		&cli.IntFlag{Name: "rest_api_timeout_in_ms", Usage: "answer 504 to REST requests that wait for more than `N` ms", DefaultText: "none"},
+		&cli.BoolFlag{Name: "rest_api_enable_cors_support", Usage: "let web pages of every origin send REST requests"},
+		&cli.StringFlag{Name: "grpc_channel_arguments", Usage: "limit gRPC connections by `NAME=N,…`, such as grpc.max_connection_age_ms=60000"},
+	}, foreignFlags()...)
 }
 
 // servedModel is an open model for the server.
@@ -114,10 +117,14 @@ type serving struct {
 // run serves until a signal.
 func (p serving) run() error {
 	c := p.c
+	if c.Bool("version") {
+		p.printVersion(c)
+		return nil
+	}
 	if c.Args().Present() {
 		return fmt.Errorf("serve takes no arguments, but got %q; models are given as -model NAME=DIR", c.Args().First())
 	}
-	if err := positive(c, "threads", "max-bytes", "max-body-bytes", "drain"); err != nil {
+	if err := positive(c, "threads", "max-bytes", "max-body-bytes", "drain", "rest_api_timeout_in_ms"); err != nil {
 		return err
 	}
 	models, err := servedModels(c)
@@ -128,7 +135,12 @@ func (p serving) run() error {
 	if log.bf16, err = bf16(c.String("precision")); err != nil {
 		return err
 	}
+	invalid := c.String("invalid")
+	if invalid != "missing" && invalid != "reject" {
+		return fmt.Errorf("serve: -invalid %q is not known; there are missing and reject", invalid)
+	}
 	o := serve.Options{
+		RejectInvalid: invalid == "reject", RESTTimeout: time.Duration(c.Int("rest_api_timeout_in_ms")) * time.Millisecond, CORS: c.Bool("rest_api_enable_cors_support"),
 		Open: log.open, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), BodyBytes: c.Int("max-body-bytes"), Report: log.changed, Panicked: log.panicked,
 		Poll: time.Duration(c.Float64("file_system_poll_wait_seconds") * float64(time.Second)),
 	}
@@ -138,9 +150,10 @@ func (p serving) run() error {
 	if o.Admin, err = adminOf(c); err != nil {
 		return err
 	}
-	if c.Bool("enable_batching") || c.IsSet("batching_parameters_file") {
-		fmt.Fprintln(p.stderr, "wdlrun: serve: batching has no effect: each request is computed separately")
+	if err := errors.Join(channelArguments(c.String("grpc_channel_arguments"), &o, p.stderr), foreign(c, p.stderr)); err != nil {
+		return err
 	}
+	p.limitMemory()
 	p.ranks.Store(true) // the server ends by itself, without startGrace
 	s := serve.New(o)
 	listeners, err := listen(c, s)
@@ -218,8 +231,8 @@ func (p serving) announce(models []versions.Config, listeners []listener) {
 func servedModels(c *cli.Context) (all []versions.Config, err error) {
 	file := c.String("model_config_file")
 	if file != "" {
-		if c.IsSet("model") || c.IsSet("model_base_path") {
-			return nil, errors.New("serve: -model_config_file names the models: leave -model and -model_base_path out")
+		if c.IsSet("model") {
+			return nil, errors.New("serve: -model_config_file names the models: leave -model out")
 		}
 		return readModels(file)
 	}

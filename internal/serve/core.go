@@ -304,7 +304,7 @@ func (s *Server) open(name string, version int64, dir string, before *servable) 
 	}
 	var v *servable
 	err = rescue.Call(func() (err error) {
-		v, err = newServable(name, version, dir, m, s.options.Threads, s.metrics, pause)
+		v, err = newServable(name, version, dir, m, &s.options, s.metrics, pause)
 		return err
 	})
 	if err != nil {

@@ -22,6 +22,7 @@ type counters struct {
 	stages   *prometheus.HistogramVec // stage
 	rows     *prometheus.CounterVec   // model
 	missing  *prometheus.CounterVec   // model, input
+	invalid  *prometheus.CounterVec   // model, input
 	ignored  *prometheus.CounterVec   // model
 	unknown  *prometheus.CounterVec   // model, feature
 	loads    *prometheus.CounterVec   // model, result
@@ -52,6 +53,7 @@ func newCounters(s *Server) *counters {
 		stages:   histogram("stage_seconds", "Time of one stage of a request: queue, decode, features (inputs to batch), lookup (rows of tables), compute (network) or encode.", "stage"),
 		rows:     counter("rows_total", "Rows scored.", "model"),
 		missing:  counter("missing_values_total", "Rows that had no value of an input.", "model", "input"),
+		invalid:  counter("invalid_values_total", "Numbers that are NaN, infinite or beyond 32 bits and count as missing, once for each feature that uses them.", "model", "input"),
 		ignored:  counter("ignored_inputs_total", "Inputs of requests that the model does not have.", "model"),
 		unknown:  counter("unknown_keys_total", "Keys without a row in the model's tables, by feature.", "model", "feature"),
 		loads:    counter("loads_total", "Versions that were opened, by result.", "model", "result"),
@@ -60,7 +62,7 @@ func newCounters(s *Server) *counters {
 	for name, stage := range map[string]*prometheus.Observer{"queue": &c.queue, "decode": &c.decode, "features": &c.features, "lookup": &c.lookup, "compute": &c.compute, "encode": &c.encode} {
 		*stage = c.stages.WithLabelValues(name)
 	}
-	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.ignored, c.unknown, c.loads, c.loading, c.panics,
+	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.invalid, c.ignored, c.unknown, c.loads, c.loading, c.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_waiting_requests", Help: "Requests that wait for a thread."},
 			func() float64 { return float64(s.gate.waiting.Load()) }),
@@ -108,15 +110,17 @@ func (g *versionGauges) collect(name string, to chan<- prometheus.Metric) {
 
 // modelCounters are the metrics of one model.
 type modelCounters struct {
-	rows, ignored    prometheus.Counter
-	missing, unknown []prometheus.Counter
+	rows, ignored             prometheus.Counter
+	missing, invalid, unknown []prometheus.Counter
 }
 
 // ofModel returns the metrics of a model with these fields and sparse features.
 func (c *counters) ofModel(name string, fields []string, features []encode.SparseColumn) (m modelCounters) {
 	m.rows, m.ignored = c.rows.WithLabelValues(name), c.ignored.WithLabelValues(name)
 	for _, f := range fields {
-		m.missing = append(m.missing, c.missing.WithLabelValues(name, strings.ToValidUTF8(f, "\ufffd")))
+		f = strings.ToValidUTF8(f, "\ufffd")
+		m.missing = append(m.missing, c.missing.WithLabelValues(name, f))
+		m.invalid = append(m.invalid, c.invalid.WithLabelValues(name, f))
 	}
 	for _, f := range features {
 		m.unknown = append(m.unknown, c.unknown.WithLabelValues(name, strings.ToValidUTF8(f.Name, "\ufffd")))
@@ -134,6 +138,11 @@ func (c *counters) scored(m *servable, w *worker) {
 	for i, n := range w.counts.Missing {
 		if n > 0 {
 			m.counters.missing[i].Add(float64(n))
+		}
+	}
+	for i, n := range w.counts.Invalid {
+		if n > 0 {
+			m.counters.invalid[i].Add(float64(n))
 		}
 	}
 	for i, n := range w.scorer.Unknown() {

@@ -61,6 +61,7 @@ type servable struct {
 	counters   modelCounters
 	signatures []tfs.Signature
 	workers    chan *worker // nil: to be made, see worker
+	forgive    bool         // numbers that are not finite are missing values
 }
 
 // worker answers one request at a time.
@@ -77,12 +78,12 @@ type worker struct {
 // stages are the durations of the parts of a response.
 type stages struct{ features, lookup, compute time.Duration }
 
-// newServable prepares an open model for workers concurrent requests.
-func newServable(name string, version int64, dir string, m Model, workers int, metrics *counters, pause func()) (*servable, error) {
+// newServable prepares an open model for o.Threads concurrent requests.
+func newServable(name string, version int64, dir string, m Model, o *Options, metrics *counters, pause func()) (*servable, error) {
 	c := m.Config()
-	s := &servable{Model: m, name: name, version: version, outputs: outputsOf(c), workers: make(chan *worker, workers)}
+	s := &servable{Model: m, name: name, version: version, outputs: outputsOf(c), workers: make(chan *worker, o.Threads), forgive: !o.RejectInvalid}
 	var fields []string
-	for range workers {
+	for range o.Threads {
 		w, err := s.newWorker()
 		if err != nil {
 			return nil, err
@@ -98,7 +99,7 @@ func newServable(name string, version int64, dir string, m Model, workers int, m
 
 // newWorker makes a worker.
 func (s *servable) newWorker() (*worker, error) {
-	coder, err := rows.NewCoder(s.Encoder(), s.Config().Data)
+	coder, err := rows.NewCoder(s.Encoder(), s.Config().Data, s.forgive)
 	if err != nil {
 		return nil, err
 	}

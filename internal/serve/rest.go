@@ -42,7 +42,25 @@ func (s *Server) rest() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFault(w, status.Errorf(codes.NotFound, "serve: %s %s: models are at %sNAME, metrics %s", r.Method, r.URL.Path, modelsPath, metrics))
 	})
+	if s.options.CORS {
+		return allowOrigins(mux)
+	}
 	return mux
+}
+
+// allowOrigins lets web pages of every origin send requests.
+func allowOrigins(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", "*")
+		if r.Method == http.MethodOptions {
+			h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+			h.Set("Access-Control-Allow-Headers", "Content-Type, Content-Encoding, Authorization")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // parsePath parses NAME[/versions/N|/labels/L][:VERB|/metadata].
@@ -129,7 +147,13 @@ func (s *Server) restAnswer(r *http.Request, spec *tfs.ModelSpec, verb string) (
 	if err != nil {
 		return nil, err
 	}
-	return s.gated(func(_ context.Context, text []byte) ([]byte, error) { return answer(text, spec) })(r.Context(), text)
+	ctx := r.Context()
+	if s.options.RESTTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.options.RESTTimeout)
+		defer cancel()
+	}
+	return s.gated(func(_ context.Context, text []byte) ([]byte, error) { return answer(text, spec) })(ctx, text)
 }
 
 // read reads the body of a request. The caller gives back the capacity of the result to s.bodies,

@@ -110,7 +110,7 @@ func TestRoundingIsMeasured(t *testing.T) {
 		}
 		must(t, os.WriteFile(filepath.Join(dir, warmupName), file, 0o644))
 		s := New(Options{})
-		_, err := newServable("ctr", 1, dir, m, 2, s.metrics, func() {})
+		_, err := newServable("ctr", 1, dir, m, &Options{Threads: 2}, s.metrics, func() {})
 		must(t, err)
 		must(t, s.Shutdown(context.Background()))
 		if want := min(1, float64(records)); m.records != records || math.Abs(m.most-want) > 1e-6 {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/wdlrun/wdlrun/internal/serve/rescue"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
@@ -38,10 +39,22 @@ type Options struct {
 	// BodyBytes is the maximum memory of all REST bodies at once; default: 64 MiB, or 4 bodies
 	// of MaxBytes.
 	BodyBytes int
+	// RejectInvalid rejects numbers that are NaN, infinite or beyond float32. Otherwise they are
+	// missing values.
+	RejectInvalid bool
 	// Limits are the limits of the inputs of a request.
 	Limits tfs.Limits
 	// TLS is the configuration of both listeners; nil: no TLS.
 	TLS *tls.Config
+	// Streams is the maximum number of requests of one gRPC connection at once; default: 256, or twice
+	// the requests that compute and wait.
+	Streams int
+	// Keepalive limits the age and the idle time of gRPC connections.
+	Keepalive keepalive.ServerParameters
+	// RESTTimeout is the maximum time of a REST request after its body has arrived; 0: none.
+	RESTTimeout time.Duration
+	// CORS allows web pages of every origin to send REST requests.
+	CORS bool
 	// Admin, if not nil, moves control and metrics to the address of ServeAdmin.
 	Admin *Admin
 	// Report, if not nil, is called with every change of a version.
@@ -81,6 +94,9 @@ func (o *Options) fill() {
 	if o.BodyBytes == 0 {
 		o.BodyBytes = max(defaultBodies, 4*o.MaxBytes)
 	}
+	if o.Streams == 0 {
+		o.Streams = max(minStreams, 2*(o.Threads+o.Queue))
+	}
 	if o.Limits == (tfs.Limits{}) {
 		o.Limits = tfs.Limits{Inputs: 1 << 12, Rows: 1 << 16, Values: 1 << 22}
 	}
@@ -114,7 +130,7 @@ func New(o Options) *Server {
 	s.updateHealth()
 	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true),
 		grpc.NumStreamWorkers(uint32(o.Threads)), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
-		grpc.ReadBufferSize(readBytes), grpc.MaxConcurrentStreams(uint32(max(minStreams, 2*(o.Threads+o.Queue)))), grpc.ConnectionTimeout(headerWait)}
+		grpc.ReadBufferSize(readBytes), grpc.MaxConcurrentStreams(uint32(o.Streams)), grpc.ConnectionTimeout(headerWait), grpc.KeepaliveParams(o.Keepalive)}
 	options = append(options, // for the health service; the other methods count their panics by name
 		grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {
 			err = s.rescue("health", func() (err error) {

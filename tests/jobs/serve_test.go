@@ -324,7 +324,11 @@ func TestServeFlags(t *testing.T) {
 		"-model ctr=models/ctr/640":                "this folder is one version; give the folder that holds it: models/ctr",
 		"-model_config_file models.config":         "-model_config_file models.config: ",
 		"-model_config_file none.config":           "it names no model",
-		"-model ctr=x -model_config_file f":        "leave -model and -model_base_path out",
+		"-model ctr=x -model_config_file f":        "leave -model out",
+		"-model ctr=x -invalid drop":               "there are missing and reject",
+		"-model ctr=x -use_alts_credentials":       "-ssl_config_file",
+		"-model ctr=x -admin 0.0.0.0:0":            "open to other machines: give -admin-token-file",
+		"-model ctr=x -admin-token-file f":         "needs -admin ADDRESS",
 		"-model ctr=x -port 0 -rest-port 0":        "would listen nowhere",
 		"-model ctr=x -threads -1":                 "it must be above 0",
 		"-model ctr=x -precision int8":             `-precision "int8" is not known; there are fp32 and bf16`,
@@ -386,7 +390,7 @@ func TestServeSwitchesVersions(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond)
 	o := s.stop()
-	if o.code != 0 || strings.Count(o.stderr, "version 3: ") != 1 || !strings.Contains(o.stderr, "batching has no effect") {
+	if o.code != 0 || strings.Count(o.stderr, "version 3: ") != 1 || !strings.Contains(o.stderr, "-enable_batching has no effect") {
 		t.Errorf("serve with a damaged version: %+v", o)
 	}
 }

@@ -132,6 +132,9 @@ func (d *deriver) load(x *derived) *record.Flaw {
 		}
 		if f.Number {
 			y, why := number(l)
+			if d.parser.forgives(f.Name, why) {
+				continue
+			}
 			if why != "" {
 				return &record.Flaw{Column: f.Name, Value: string(record.CutLong(l.Append(nil, 0))), Want: why}
 			}

@@ -73,6 +73,11 @@ func (e *Encoder) InputCoder(src schema.Source, newDecoder func(fields []string)
 	return &RowCoder{parser: p, coder: newCoder(s, e.stats, p)}, nil
 }
 
+// Forgive makes numbers that are not finite missing values, instead of flaws. It calls count with the
+// name of the column of each. A record of several such values, or a value that several features
+// use, is counted several times.
+func (r *RowCoder) Forgive(count func(column string)) { r.parser.invalid = count }
+
 // noLabel is the name of a column that no file can have; anyLabel is its value in every
 // record.
 const (

@@ -122,14 +122,18 @@ func (p *parser) weight(column, k int, text []byte) (x float32, ok bool, fl *rec
 		if p.isMissingText(text) || isNaN(text) {
 			return 0, false, nil
 		}
-		if y, why = value.ParseNumber(text); why != "" {
+		if y, why = value.ParseNumber(text); p.forgives(p.columns[column].Name, why) {
+			return 0, false, nil
+		} else if why != "" {
 			return 0, false, &record.Flaw{Column: p.columns[column].Name, Value: string(record.CutLong(text)), Want: why}
 		}
 		return float32(y), true, nil
 	case p.isMissing(l, k), l.Kind != value.Int && l.Reals[k] != l.Reals[k]:
 		return 0, false, nil
 	}
-	if y, why = numberAt(l, k); why != "" {
+	if y, why = numberAt(l, k); p.forgives(p.columns[column].Name, why) {
+		return 0, false, nil
+	} else if why != "" {
 		return 0, false, p.flaw(column, why)
 	}
 	return float32(y), true, nil

@@ -31,6 +31,9 @@ type parser struct {
 	one     bool      // the label is 1
 
 	text []byte
+	// invalid, if not nil, is called for a number that is not finite, which then is missing. Otherwise
+	// it is a flaw.
+	invalid func(column string)
 }
 
 // newParser returns a parser of records with these fields, which include all that the
@@ -114,11 +117,24 @@ func (p *parser) parseColumn(i int) *record.Flaw {
 		return nil
 	}
 	x, why := number(l)
+	if p.forgives(p.columns[i].Name, why) {
+		p.absent[i] = true
+		return nil
+	}
 	if why != "" {
 		return p.flaw(i, why)
 	}
 	p.numbers[i] = x
 	return nil
+}
+
+// forgives reports whether a value with this fault is missing instead, and counts it.
+func (p *parser) forgives(column, why string) bool {
+	if p.invalid == nil || !value.IsNotFinite(why) {
+		return false
+	}
+	p.invalid(column)
+	return true
 }
 
 func (p *parser) parseLabel() *record.Flaw {

@@ -19,6 +19,10 @@ func CheckNumber(x float64) (float64, string) {
 	return x, ""
 }
 
+// IsNotFinite reports whether a fault that CheckNumber or ParseNumber returned is about a number
+// that is NaN, infinite or beyond float32.
+func IsNotFinite(why string) bool { return why == notFinite || why == tooLarge }
+
 // Faults of a number.
 const (
 	notFinite = "is not a finite number; if it means missing, list it in data.missing"

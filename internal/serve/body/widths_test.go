@@ -148,7 +148,7 @@ func TestNumbersOfAnyWidthAreEqual(t *testing.T) {
 		t.Run(from.name, func(t *testing.T) {
 			e, b := trainOnTenths(t, from.src, from.kind)
 			same(t, b)
-			c, err := rows.NewCoder(e, from.src)
+			c, err := rows.NewCoder(e, from.src, false)
 			fatal.If(t, err)
 			got := new(encode.Batch)
 			for _, kind := range []tfs.DataType{tfs.Float, tfs.Double, tfs.String} {

@@ -34,6 +34,7 @@ type Counts struct {
 	Rows    int
 	Ignored int     // inputs that the model does not have
 	Missing []int64 // by field: rows without a value; valid until the next request
+	Invalid []int64 // by field: uses of numbers that are not finite; valid until the next request
 	Unknown []int64 // by Encoder.Sparse: keys not in a vocabulary; valid until the next request
 }
 
@@ -58,8 +59,9 @@ type source interface {
 	missing(field, rows int) int64
 }
 
-// NewCoder returns a Coder with an encoder that was fitted to a source.
-func NewCoder(e *encode.Encoder, src schema.Source) (*Coder, error) {
+// NewCoder returns a Coder with an encoder that was fitted to a source. With forgive, numbers that are
+// NaN, infinite or beyond float32 are missing values; otherwise they are faults.
+func NewCoder(e *encode.Encoder, src schema.Source, forgive bool) (*Coder, error) {
 	c := &Coder{place: map[string]int{}}
 	r, err := e.InputCoder(src, func(fields []string) record.Decoder {
 		c.fields = fields
@@ -73,7 +75,14 @@ func NewCoder(e *encode.Encoder, src schema.Source) (*Coder, error) {
 	}
 	c.batcher, c.columns = encode.NewBatcher(r), r.ByColumn()
 	n := len(c.fields)
-	c.counts.Missing = make([]int64, n)
+	c.counts.Missing, c.counts.Invalid = make([]int64, n), make([]int64, n)
+	if forgive {
+		r.Forgive(func(column string) {
+			if k, ok := c.place[column]; ok { // no derived column
+				c.counts.Invalid[k]++
+			}
+		})
+	}
 	c.tensors.of, c.table.of = make([]tensor, n), make([]*Column, n)
 	c.example = examples{decoder: tfrecord.NewDecoder(c.fields), context: make([]value.List, n)}
 	return c, nil
@@ -85,6 +94,7 @@ func (c *Coder) Fields() []string { return c.fields }
 // begin resets the counts for a request.
 func (c *Coder) begin(rows, ignored int) {
 	clear(c.counts.Missing)
+	clear(c.counts.Invalid)
 	c.counts.Unknown = c.batcher.Unknowns()
 	clear(c.counts.Unknown)
 	c.counts.Rows, c.counts.Ignored = rows, ignored

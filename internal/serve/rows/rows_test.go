@@ -364,7 +364,7 @@ func TestEncodingAllocatesNothing(t *testing.T) {
 
 func coder(t *testing.T, x *trained) *Coder {
 	t.Helper()
-	c, err := NewCoder(x.encoder, testSource())
+	c, err := NewCoder(x.encoder, testSource(), false)
 	must(t, err)
 	return c
 }
