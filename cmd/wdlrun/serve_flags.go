@@ -141,3 +141,16 @@ func (p serving) limitMemory() {
 		debug.SetMemoryLimit(limit - limit/share)
 	}
 }
+
+// outputsOf parses -output.
+func outputsOf(flags []string) (all []serve.Output, err error) {
+	for _, text := range flags {
+		name, of, ok := strings.Cut(text, "=")
+		of, column := strings.CutSuffix(of, "[N,1]")
+		if !ok || name == "" || of == "" || slices.ContainsFunc(all, func(o serve.Output) bool { return o.Name == name }) {
+			return nil, fmt.Errorf("serve: -output %q: expected NAME=SOURCE with a new name, such as probabilities=score or probabilities=score[N,1]", text)
+		}
+		all = append(all, serve.Output{Name: name, Of: of, Column: column})
+	}
+	return all, nil
+}

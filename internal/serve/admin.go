@@ -28,9 +28,12 @@ type Admin struct {
 
 const configPath = "/v1/config"
 
-// newAdmin returns the server of the administrative address: metrics, profiles, the configuration
+// adminServer answers requests at the administrative address.
+type adminServer struct{ *Server }
+
+// server returns the server of the administrative address: metrics, profiles, the configuration
 // of models, and the services ModelService and Health over gRPC, on one port.
-func (s *Server) newAdmin() *http.Server {
+func (s adminServer) server() *http.Server {
 	control := grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(modelconfig.MaxBytes))
 	control.RegisterService(s.service("ModelService", map[string]method{"GetModelStatus": s.grpcStatus, "HandleReloadConfigRequest": s.grpcReload}), nil)
 	grpc_health_v1.RegisterHealthServer(control, s.health)
@@ -59,7 +62,7 @@ func (s *Server) newAdmin() *http.Server {
 }
 
 // authorised rejects requests without the token.
-func (s *Server) authorised(next http.Handler) http.Handler {
+func (s adminServer) authorised(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := s.options.Admin.Token()
 		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -77,7 +80,7 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 }
 
 // restReload replaces the models by those of the body, a ModelServerConfig as text.
-func (s *Server) restReload(w http.ResponseWriter, r *http.Request) {
+func (s adminServer) restReload(w http.ResponseWriter, r *http.Request) {
 	err := s.rescue("rest config", func() error {
 		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, modelconfig.MaxBytes))
 		if err != nil {
@@ -126,13 +129,13 @@ func withHTTP2(c *tls.Config) *tls.Config {
 	return c
 }
 
-// closeAdmin ends the administrative address.
-func (s *Server) closeAdmin(ctx context.Context) error {
-	if s.admin == nil {
+// closeAdmin ends the administrative address, if there is one.
+func closeAdmin(ctx context.Context, admin *http.Server) error {
+	if admin == nil {
 		return nil
 	}
-	if err := s.admin.Shutdown(ctx); err != nil {
-		return errors.Join(err, s.admin.Close())
+	if err := admin.Shutdown(ctx); err != nil {
+		return errors.Join(err, admin.Close())
 	}
 	return nil
 }

@@ -121,6 +121,8 @@ func TestREST(t *testing.T) {
 		{"POST", "ctr/versions/1:classify", `{"examples": [` + row + `]}`, 200, fmt.Sprintf(`{"results": [[["0", %v], ["1", %v]]]}`, 1-p1[0], p1[0])},
 		{"POST", "ctr:predict", `{"instances": [{"age": 1}, {"age": "x"}]}`, 400, `input \"age\": row 1: \"x\" is not a number`},
 		{"POST", "ctr:predict", `{"instances": [{"x": 1}]}`, 400, "none of the model's inputs"},
+		{"POST", "ctr:predict", `{"instances": [{"age": [[17]], "education": [["Masters"]], "hours-per-week": [[40]]}, {"age": [38], "education": ["HS-grad"], "hours-per-week": [0.5]}]}`, 200, `{"predictions": [` + prediction(0) + ", " + prediction(1) + "]}"},
+		{"GET", "", ``, 200, `"name": "ctr",`},
 		{"POST", "ctr:predict", `{"instances": [1]}`, 400, "values without names are for models of one input"},
 		{"POST", "ctr:predict", `{`, 400, "JSON: byte 1"},
 		{"POST", "ctr:predict", `{"signature_name": "x", "instances": [{}]}`, 400, `no signature \"x\"`},

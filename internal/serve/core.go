@@ -93,20 +93,21 @@ func (m *servable) resolved(signature string) *tfs.ModelSpec {
 	return &tfs.ModelSpec{Name: m.name, Version: m.version, HasVersion: true, Signature: signature}
 }
 
-// named returns the signature of a name, or the default one.
-func named(spec *tfs.ModelSpec, code codes.Code, other string) (string, error) {
+// named returns the signature of a name, or the default one. The others are names of one signature:
+// ours and TensorFlow's.
+func named(spec *tfs.ModelSpec, code codes.Code, others [2]string) (string, error) {
 	switch spec.Signature {
 	case "", defaultSignature:
 		return defaultSignature, nil
-	case other:
-		return other, nil
+	case others[0], others[1]:
+		return spec.Signature, nil
 	}
-	return "", status.Errorf(code, "serve: model %s has no signature %q for this method; there are %s and %s", spec.Name, spec.Signature, defaultSignature, other)
+	return "", status.Errorf(code, "serve: model %s has no signature %q for this method; there are %s, %s and %s", spec.Name, spec.Signature, defaultSignature, others[0], others[1])
 }
 
 // predict returns the requested outputs, or all if none are named.
 func (s *Server) predict(spec *tfs.ModelSpec, wanted []string, encode batching, with func(spec *tfs.ModelSpec, outputs []tfs.Output) error) error {
-	signature, err := named(spec, codes.FailedPrecondition, predictSignature)
+	signature, err := named(spec, codes.FailedPrecondition, predictSignatures)
 	if err != nil {
 		return err
 	}
@@ -124,6 +125,13 @@ func (m *servable) choose(w *worker, wanted []string) ([]tfs.Output, error) {
 	list := make([]tfs.Output, 0, 2*len(m.outputs))
 	for i, o := range m.outputs {
 		list = append(list, tfs.Output{Name: o.score, Values: w.scores[i]}, tfs.Output{Name: o.logit, Values: w.logit(i)})
+	}
+	if len(m.renamed) > 0 {
+		own := list
+		list = make([]tfs.Output, 0, len(m.renamed))
+		for _, r := range m.renamed {
+			list = append(list, tfs.Output{Name: r.name, Values: own[r.of].Values, Column: r.column})
+		}
 	}
 	if len(wanted) == 0 {
 		return list, nil
@@ -166,7 +174,7 @@ func (m *servable) classes(w *worker) ([]tfs.Class, error) {
 
 // classify returns the classes of each row.
 func (s *Server) classify(spec *tfs.ModelSpec, encode batching, with func(spec *tfs.ModelSpec, classes []tfs.Class) error) error {
-	signature, err := named(spec, codes.InvalidArgument, classifySignature)
+	signature, err := named(spec, codes.InvalidArgument, classifySignatures)
 	if err != nil {
 		return err
 	}
@@ -181,7 +189,7 @@ func (s *Server) classify(spec *tfs.ModelSpec, encode batching, with func(spec *
 
 // regress returns the score of the first label of each row.
 func (s *Server) regress(spec *tfs.ModelSpec, encode batching, with func(spec *tfs.ModelSpec, values []float32) error) error {
-	signature, err := named(spec, codes.InvalidArgument, regressSignature)
+	signature, err := named(spec, codes.InvalidArgument, regressSignatures)
 	if err != nil {
 		return err
 	}
@@ -210,9 +218,9 @@ func (s *Server) infer(r *tfs.MultiInferenceRequest) (results []tfs.Inference, e
 		}
 		switch t.Method {
 		case tfs.MethodClassify:
-			_, err = named(&t.Spec, codes.InvalidArgument, classifySignature)
+			_, err = named(&t.Spec, codes.InvalidArgument, classifySignatures)
 		case tfs.MethodRegress:
-			_, err = named(&t.Spec, codes.InvalidArgument, regressSignature)
+			_, err = named(&t.Spec, codes.InvalidArgument, regressSignatures)
 		default:
 			// TensorFlow Serving's code for an unknown method name.
 			err = status.Errorf(codes.Unimplemented, "serve: task %d: method %q; there are %s and %s", i, t.Method, tfs.MethodClassify, tfs.MethodRegress)

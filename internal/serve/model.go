@@ -58,6 +58,7 @@ type servable struct {
 	name       string
 	version    int64
 	outputs    []output
+	renamed    []renamed // instead of the outputs, if there are any
 	counters   modelCounters
 	signatures []tfs.Signature
 	workers    chan *worker // nil: to be made, see worker
@@ -93,7 +94,11 @@ func newServable(name string, version int64, dir string, m Model, o *Options, me
 		s.workers <- w
 	}
 	s.counters = metrics.ofModel(name, fields, m.Encoder().Sparse())
-	s.signatures = signaturesOf(m.Encoder().Inputs(c.Data), s.outputs)
+	var err error
+	if s.renamed, err = rename(o.Outputs, s.outputs); err != nil {
+		return nil, err
+	}
+	s.signatures = signaturesOf(m.Encoder().Inputs(c.Data), s.outputs, s.renamed)
 	return s, s.warmUp(dir, pause)
 }
 
@@ -297,16 +302,51 @@ func (w *worker) logit(i int) []float32 {
 	return w.logits[i*n : (i+1)*n]
 }
 
-// Names of the signatures.
-const (
-	defaultSignature  = "serving_default"
-	predictSignature  = "predict"
-	classifySignature = "classify"
-	regressSignature  = "regress"
+const defaultSignature = "serving_default"
+
+// Names of the signatures of each method, those of the metadata first. The others are TensorFlow's.
+var (
+	predictSignatures  = [2]string{"predict", "serve"}
+	classifySignatures = [2]string{"classify", "classification"}
+	regressSignatures  = [2]string{"regress", "regression"}
 )
 
+// Output names an output of Predict.
+type Output struct {
+	Name   string
+	Of     string // an output of the model, such as score or logit
+	Column bool   // its shape is [N,1] instead of [N]
+}
+
+// renamed is an Output of one model.
+type renamed struct {
+	name   string
+	of     int // index in the model's own outputs
+	column bool
+}
+
+// rename finds the outputs of Options.Outputs.
+func rename(wanted []Output, own []output) (all []renamed, err error) {
+	for _, o := range wanted {
+		found := -1
+		for i, x := range own {
+			switch o.Of {
+			case x.score:
+				found = 2 * i
+			case x.logit:
+				found = 2*i + 1
+			}
+		}
+		if found < 0 {
+			return nil, fmt.Errorf("serve: -output %s=%s: the model has no output %s; it has %s and %s", o.Name, o.Of, o.Of, own[0].score, own[0].logit)
+		}
+		all = append(all, renamed{o.Name, found, o.Column})
+	}
+	return all, nil
+}
+
 // signaturesOf returns the signatures of a model.
-func signaturesOf(inputs []encode.Input, outputs []output) (list []tfs.Signature) {
+func signaturesOf(inputs []encode.Input, outputs []output, renamed []renamed) (list []tfs.Signature) {
 	info := func(name string, t tfs.DataType, dims ...int64) tfs.TensorInfo {
 		return tfs.TensorInfo{Key: name, Name: name + ":0", Type: t, Dims: dims}
 	}
@@ -320,16 +360,25 @@ func signaturesOf(inputs []encode.Input, outputs []output) (list []tfs.Signature
 		}
 	}
 	for _, o := range outputs {
-		predict.Outputs = append(predict.Outputs, info(o.score, tfs.Float, -1), info(o.logit, tfs.Float, -1))
+		if len(renamed) == 0 {
+			predict.Outputs = append(predict.Outputs, info(o.score, tfs.Float, -1), info(o.logit, tfs.Float, -1))
+		}
+	}
+	for _, r := range renamed {
+		dims := []int64{-1, 1}
+		if !r.column {
+			dims = dims[:1]
+		}
+		predict.Outputs = append(predict.Outputs, info(r.name, tfs.Float, dims...))
 	}
 	again := predict
-	again.Name = predictSignature
+	again.Name = predictSignatures[0]
 	list = append(list, predict, again)
 	examples := []tfs.TensorInfo{info("inputs", tfs.String, -1)}
 	if !outputs[0].label.IsNumber() {
-		list = append(list, tfs.Signature{Name: classifySignature, Method: tfs.MethodClassify, Inputs: examples, Outputs: []tfs.TensorInfo{
+		list = append(list, tfs.Signature{Name: classifySignatures[0], Method: tfs.MethodClassify, Inputs: examples, Outputs: []tfs.TensorInfo{
 			info("classes", tfs.String, -1, 2), info("scores", tfs.Float, -1, 2),
 		}})
 	}
-	return append(list, tfs.Signature{Name: regressSignature, Method: tfs.MethodRegress, Inputs: examples, Outputs: []tfs.TensorInfo{info("outputs", tfs.Float, -1)}})
+	return append(list, tfs.Signature{Name: regressSignatures[0], Method: tfs.MethodRegress, Inputs: examples, Outputs: []tfs.TensorInfo{info("outputs", tfs.Float, -1)}})
 }

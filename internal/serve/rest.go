@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/serve/body"
 	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
 
 // gzipFrom is the size of a response from which it is compressed for clients that accept
@@ -27,10 +28,15 @@ const modelsPath = "/v1/models/"
 
 var metricsPaths = [...]string{"/metrics", "/monitoring/prometheus/metrics"}
 
-// rest returns the handler of all paths.
-func (s *Server) rest() http.Handler {
+// restServer answers HTTP requests of clients.
+type restServer struct{ *Server }
+
+// handler returns the handler of all paths.
+func (s restServer) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(modelsPath, s.restModel)
+	mux.HandleFunc("GET "+strings.TrimSuffix(modelsPath, "/"), s.restModels)
+	mux.HandleFunc("GET "+modelsPath+"{$}", s.restModels)
 	metrics := "at /metrics"
 	if s.options.Admin != nil {
 		metrics = "at the address of -admin"
@@ -63,6 +69,31 @@ func allowOrigins(next http.Handler) http.Handler {
 	})
 }
 
+// restModels lists the models, with the latest version of each.
+func (s restServer) restModels(w http.ResponseWriter, r *http.Request) {
+	type modelJSON struct {
+		Name    string `json:"name"`
+		Version *int64 `json:"version,string"` // null: none is available
+	}
+	all := struct {
+		Models []modelJSON `json:"models"`
+	}{[]modelJSON{}}
+	for _, name := range s.registry.Models() {
+		m := modelJSON{Name: name}
+		if v, err := s.registry.Acquire(versions.Want{Model: name}); err == nil {
+			m.Version = &v.Number
+			v.Release()
+		}
+		all.Models = append(all.Models, m)
+	}
+	answer, err := indented(all)
+	if err != nil {
+		writeFault(w, err)
+		return
+	}
+	writeAnswer(w, r, answer)
+}
+
 // parsePath parses NAME[/versions/N|/labels/L][:VERB|/metadata].
 func parsePath(path string) (spec tfs.ModelSpec, verb string, err error) {
 	path = strings.TrimPrefix(path, modelsPath)
@@ -89,7 +120,7 @@ func parsePath(path string) (spec tfs.ModelSpec, verb string, err error) {
 }
 
 // restModel handles all requests about a model.
-func (s *Server) restModel(w http.ResponseWriter, r *http.Request) {
+func (s restServer) restModel(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	spec, verb, err := parsePath(r.URL.Path)
 	var answer []byte
@@ -111,7 +142,7 @@ func (s *Server) restModel(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, r, answer)
 }
 
-func (s *Server) restAnswer(r *http.Request, spec *tfs.ModelSpec, verb string) ([]byte, error) {
+func (s restServer) restAnswer(r *http.Request, spec *tfs.ModelSpec, verb string) ([]byte, error) {
 	var answer func(text []byte, spec *tfs.ModelSpec) ([]byte, error)
 	method := http.MethodPost
 	switch verb {
@@ -158,7 +189,7 @@ func (s *Server) restAnswer(r *http.Request, spec *tfs.ModelSpec, verb string) (
 
 // read reads the body of a request. The caller gives back the capacity of the result to s.bodies,
 // also after an error.
-func (s *Server) read(r *http.Request) ([]byte, error) {
+func (s restServer) read(r *http.Request) ([]byte, error) {
 	var from io.Reader = http.MaxBytesReader(nil, r.Body, int64(s.options.MaxBytes))
 	switch e := r.Header.Get("Content-Encoding"); strings.ToLower(e) {
 	case "", "identity":
@@ -188,7 +219,7 @@ func (s *Server) read(r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-func (s *Server) restPredict(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
+func (s restServer) restPredict(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
 	r, err := body.Predict(text, s.options.Limits)
 	if err != nil {
 		return nil, broken(err)
@@ -231,7 +262,7 @@ func columns(r *body.Request) batching {
 	}
 }
 
-func (s *Server) restClassify(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
+func (s restServer) restClassify(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
 	r, err := body.Examples(text, s.options.Limits)
 	if err != nil {
 		return nil, broken(err)
@@ -244,7 +275,7 @@ func (s *Server) restClassify(text []byte, spec *tfs.ModelSpec) (out []byte, err
 	return out, err
 }
 
-func (s *Server) restRegress(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
+func (s restServer) restRegress(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
 	r, err := body.Examples(text, s.options.Limits)
 	if err != nil {
 		return nil, broken(err)
@@ -273,7 +304,7 @@ type (
 	}
 )
 
-func (s *Server) restStatus(spec *tfs.ModelSpec) ([]byte, error) {
+func (s restServer) restStatus(spec *tfs.ModelSpec) ([]byte, error) {
 	list, err := s.status(spec)
 	if err != nil {
 		return nil, err
@@ -319,7 +350,7 @@ type (
 	}
 )
 
-func (s *Server) restMetadata(spec *tfs.ModelSpec) ([]byte, error) {
+func (s restServer) restMetadata(spec *tfs.ModelSpec) ([]byte, error) {
 	spec, signatures, err := s.metadata(spec)
 	if err != nil {
 		return nil, err

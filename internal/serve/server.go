@@ -39,6 +39,8 @@ type Options struct {
 	// BodyBytes is the maximum memory of all REST bodies at once; default: 64 MiB, or 4 bodies
 	// of MaxBytes.
 	BodyBytes int
+	// Outputs, if any, replace the outputs of Predict.
+	Outputs []Output
 	// RejectInvalid rejects numbers that are NaN, infinite or beyond float32. Otherwise they are
 	// missing values.
 	RejectInvalid bool
@@ -98,7 +100,7 @@ func (o *Options) fill() {
 		o.Streams = max(minStreams, 2*(o.Threads+o.Queue))
 	}
 	if o.Limits == (tfs.Limits{}) {
-		o.Limits = tfs.Limits{Inputs: 1 << 12, Rows: 1 << 16, Values: 1 << 22}
+		o.Limits = tfs.Limits{Inputs: 1 << 12, Rows: tfs.MaxRows, Values: 1 << 22}
 	}
 }
 
@@ -150,9 +152,9 @@ func New(o Options) *Server {
 		s.grpc.RegisterService(d, nil)
 	}
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
-	s.http = &http.Server{Handler: s.rest(), ReadHeaderTimeout: headerWait, ReadTimeout: bodyWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader}
+	s.http = &http.Server{Handler: restServer{s}.handler(), ReadHeaderTimeout: headerWait, ReadTimeout: bodyWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader}
 	if o.Admin != nil {
-		s.admin = s.newAdmin()
+		s.admin = adminServer{s}.server()
 	}
 	return s
 }
@@ -233,7 +235,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.grpc.GracefulStop()
 		close(stopped)
 	}()
-	err := errors.Join(s.http.Shutdown(ctx), s.closeAdmin(ctx))
+	err := errors.Join(s.http.Shutdown(ctx), closeAdmin(ctx, s.admin))
 	select {
 	case <-stopped:
 	case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -85,6 +86,34 @@ assert (k == keys).all() and (r == rows).all() and len(keys) == 17
 	}
 	if out := inPython(t, interpreter, dir, st+same); !strings.HasPrefix(out, "17 (17, ") {
 		t.Error(out)
+	}
+}
+
+// TestTensorFlowClient runs the client of TensorFlow Serving: every method and signature, serialised and
+// sparse inputs, JSON, empty batches and faults. The scores equal the output of predict, to the bit.
+func TestTensorFlowClient(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	interpreter := python(t, "tensorflow_serving.apis.predict_pb2, tensorflow")
+	dir, model := clickLog(t, 500)
+	must(t, dir, "export -resume "+model+" -out models -name ctr")
+	s := startServer(t, dir, "-model", "ctr=models/ctr")
+	defer s.stop()
+	write(t, dir, "ask.csv", "city,age\nc1,38\nc2,25\n")
+	rows, err := csv.NewReader(strings.NewReader(must(t, dir, "predict -model models/ctr -data ask.csv -logit -out -").stdout)).ReadAll()
+	if err != nil || len(rows) != 3 {
+		t.Fatal(err, rows)
+	}
+	want := fmt.Sprintf(`{"cities": ["c1", "c2"], "ages": [38, 25], "scores": [%s, %s], "logits": [%s, %s]}`, rows[1][0], rows[2][0], rows[1][1], rows[2][1])
+	script, err := filepath.Abs("tensorflow_client.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(interpreter, script, s.grpc, s.rest, "ctr")
+	c.Stdin = strings.NewReader(want)
+	out, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "ok ") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

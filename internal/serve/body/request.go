@@ -168,14 +168,15 @@ func (r *reader) named(name string) {
 	r.skip(maxDeep)
 }
 
-// isNested reports whether a list begins with an object that is not {"b64": …}, or with a list.
+// isNested reports whether a list begins with an object that is not {"b64": …}, or with a list of
+// several values.
 func (s *scanner) isNested() bool {
 	if s.peek() != '[' {
 		return false
 	}
 	ahead := *s
 	ahead.i++
-	return ahead.peek() == '[' || ahead.peek() == '{' && !ahead.isBase64()
+	return ahead.peek() == '[' && !s.isOne() || ahead.peek() == '{' && !ahead.isBase64()
 }
 
 // within calls f with the name of each input in an object; f reads the value. As in training

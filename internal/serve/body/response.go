@@ -9,31 +9,50 @@ import (
 )
 
 // AppendPredictions appends the response to a predict request: row by row for instances,
-// column by column for inputs.
+// column by column for inputs. As in TensorFlow Serving, a single output has no name.
 func AppendPredictions(dst []byte, outputs []tfs.Output, instances bool) []byte {
+	single := len(outputs) == 1
 	if !instances {
-		dst = append(dst, `{"outputs": {`...)
-		for i, o := range outputs {
-			if i > 0 {
-				dst = append(dst, ", "...)
-			}
-			dst = append(appendName(dst, o.Name), '[')
-			for k, x := range o.Values {
-				dst = appendNumber(comma(dst, k), x)
-			}
-			dst = append(dst, ']')
+		dst = append(dst, `{"outputs": `...)
+		if single {
+			return append(appendColumn(dst, &outputs[0]), "}\n"...)
+		}
+		dst = append(dst, '{')
+		for i := range outputs {
+			dst = appendColumn(appendName(comma(dst, i), outputs[i].Name), &outputs[i])
 		}
 		return append(dst, "}}\n"...)
 	}
 	dst = append(dst, `{"predictions": [`...)
 	for row := range outputs[0].Values {
-		dst = append(comma(dst, row), '{')
-		for i, o := range outputs {
-			dst = appendNumber(appendName(comma(dst, i), o.Name), o.Values[row])
+		if dst = comma(dst, row); single {
+			dst = appendValue(dst, &outputs[0], row)
+			continue
+		}
+		dst = append(dst, '{')
+		for i := range outputs {
+			dst = appendValue(appendName(comma(dst, i), outputs[i].Name), &outputs[i], row)
 		}
 		dst = append(dst, '}')
 	}
 	return append(dst, "]}\n"...)
+}
+
+// appendColumn appends the values of all rows.
+func appendColumn(dst []byte, o *tfs.Output) []byte {
+	dst = append(dst, '[')
+	for row := range o.Values {
+		dst = appendValue(comma(dst, row), o, row)
+	}
+	return append(dst, ']')
+}
+
+// appendValue appends the value of one row.
+func appendValue(dst []byte, o *tfs.Output, row int) []byte {
+	if o.Column {
+		return append(appendNumber(append(dst, '['), o.Values[row]), ']')
+	}
+	return appendNumber(dst, o.Values[row])
 }
 
 // AppendClasses appends the response to a classify request: label and score of each class.

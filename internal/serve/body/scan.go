@@ -208,6 +208,14 @@ func (s *scanner) number(l *value.List) {
 func (s *scanner) cell(input string, l *value.List) {
 	s.input = input
 	defer func() { s.input = "" }()
+	if s.isOne() {
+		s.take('[')
+		s.take('[')
+		s.single(l)
+		s.take(']')
+		s.take(']')
+		return
+	}
 	if s.peek() == '[' {
 		s.elements(func() {
 			n := l.Len()
@@ -218,6 +226,29 @@ func (s *scanner) cell(input string, l *value.List) {
 		return
 	}
 	s.single(l)
+}
+
+// isOne reports whether a list of one list of one value follows, as clients send a value of shape
+// [1,1].
+func (s *scanner) isOne() bool {
+	ahead, l := *s, value.List{}
+	for range 2 {
+		if ahead.peek() != '[' {
+			return false
+		}
+		ahead.i++
+	}
+	if c := ahead.peek(); c == '[' || c == ']' || c == '{' && !ahead.isBase64() {
+		return false
+	}
+	ahead.single(&l)
+	for range 2 {
+		if ahead.peek() != ']' {
+			return false
+		}
+		ahead.i++
+	}
+	return ahead.err == nil
 }
 
 // skip skips any value.

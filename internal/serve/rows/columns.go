@@ -58,7 +58,7 @@ func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
 				return Counts{}, err
 			}
 			c.table.of[k] = col
-		case col.Name == ExamplesInput:
+		case isExamples(col.Name):
 			packed = col
 		default:
 			ignored++

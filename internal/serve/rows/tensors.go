@@ -7,19 +7,33 @@ import (
 )
 
 // ExamplesInput is the input of a PredictRequest with serialised tf.Examples, unless the
-// model has a field of this name.
+// model has a field of this name. TensorFlow's exporters also use the others.
 const ExamplesInput = "examples"
+
+func isExamples(name string) bool {
+	return name == ExamplesInput || name == "inputs" || name == "input_example_tensor"
+}
 
 // tensors is the source of a request with a tensor per field.
 type tensors struct{ of []tensor }
 
-type tensor struct{ *tfs.Tensor } // nil if the request does not have it
+type tensor struct {
+	*tfs.Tensor         // nil if the request does not have it
+	sparse      *sparse // instead of Tensor
+}
 
 func (s *tensors) IsShared(field int) bool {
+	if t := s.of[field]; t.sparse != nil {
+		return t.sparse.rows == 1
+	}
 	return s.of[field].Tensor == nil || s.of[field].Rows() == 1
 }
 
 func (s *tensors) List(field, i int, l *value.List) {
+	if t := s.of[field]; t.sparse != nil {
+		t.sparse.list(i, l)
+		return
+	}
 	if t := s.of[field]; t.Tensor != nil {
 		t.View(i, l)
 		return
@@ -35,6 +49,9 @@ func (s *tensors) Single(field int) *value.List {
 }
 
 func (s *tensors) missing(field, rows int) int64 {
+	if t := s.of[field]; t.sparse != nil {
+		return t.sparse.missing(rows)
+	}
 	if t := s.of[field]; t.Tensor == nil || t.Elements() == 0 {
 		return int64(rows)
 	}
@@ -46,19 +63,34 @@ func (c *Coder) Tensors(b *encode.Batch, in []tfs.NamedTensor) (Counts, error) {
 	clear(c.tensors.of)
 	rows, ignored, by := -1, 0, []byte(nil)
 	var packed *tfs.Tensor
+	var parts map[string]*[sparseParts]*tfs.Tensor
 	for i := range in {
 		t := &in[i]
 		k, ok := c.place[string(t.Name)]
+		field, part := c.sparsePart(t.Name)
 		switch {
 		case ok:
 			if err := sameRows(&rows, &by, t.Name, t.Rows()); err != nil {
 				return Counts{}, err
 			}
-			c.tensors.of[k] = tensor{&t.Tensor}
-		case string(t.Name) == ExamplesInput:
+			c.tensors.of[k] = tensor{Tensor: &t.Tensor}
+		case part >= 0:
+			if parts == nil {
+				parts = map[string]*[sparseParts]*tfs.Tensor{}
+			}
+			if parts[field] == nil {
+				parts[field] = new([sparseParts]*tfs.Tensor)
+			}
+			parts[field][part] = &t.Tensor
+		case isExamples(string(t.Name)):
 			packed = &t.Tensor
 		default:
 			ignored++
+		}
+	}
+	for field, of := range parts {
+		if err := c.sparseField(field, of, &rows, &by); err != nil {
+			return Counts{}, err
 		}
 	}
 	if packed != nil {

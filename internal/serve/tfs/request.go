@@ -6,6 +6,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+// MaxRows is the maximum number of rows of a request by default.
+const MaxRows = 1 << 16
+
 // Limits are the limits of a request. Decoding decrements Values.
 type Limits struct {
 	Inputs int // tensors

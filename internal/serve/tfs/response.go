@@ -10,6 +10,7 @@ import (
 type Output struct {
 	Name   string
 	Values []float32
+	Column bool // its shape is [N,1] instead of [N]
 }
 
 // PredictResponseBytes returns the maximum length of a PredictResponse.
@@ -28,16 +29,21 @@ func AppendPredictResponse(dst []byte, spec *ModelSpec, outputs []Output) []byte
 		o := &outputs[i]
 		dst = appendMessage(dst, 1, func(dst []byte) []byte {
 			dst = appendString(dst, 1, o.Name)
-			return appendMessage(dst, 2, func(dst []byte) []byte { return appendFloats(dst, o.Values) })
+			return appendMessage(dst, 2, func(dst []byte) []byte { return appendFloats(dst, o.Values, o.Column) })
 		})
 	}
 	return appendSpec(dst, 2, spec)
 }
 
-// appendFloats appends the TensorProto of a vector.
-func appendFloats(dst []byte, x []float32) []byte {
+// appendFloats appends the TensorProto of a vector, or of a matrix of one column.
+func appendFloats(dst []byte, x []float32, column bool) []byte {
 	dst = appendVarint(dst, 1, uint64(Float))
-	dst = appendMessage(dst, 2, func(dst []byte) []byte { return appendDim(dst, int64(len(x))) })
+	dst = appendMessage(dst, 2, func(dst []byte) []byte {
+		if dst = appendDim(dst, int64(len(x))); column {
+			dst = appendDim(dst, 1)
+		}
+		return dst
+	})
 	dst = protowire.AppendTag(dst, 5, protowire.BytesType)
 	dst = protowire.AppendVarint(dst, uint64(4*len(x)))
 	for _, v := range x {

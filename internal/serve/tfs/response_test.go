@@ -13,8 +13,13 @@ func TestResponses(t *testing.T) {
 		}
 		return obj{"dtype": int32(Float), "tensor_shape": shape(int64(len(x))), "float_val": l}
 	}
-	s.same(t, AppendPredictResponse(nil, &spec, []Output{{"score", []float32{.5, 1}}, {"logit", []float32{0, 2}}}), "tensorflow.serving.PredictResponse", obj{
-		"model_spec": wantSpec, "outputs": list{obj{"key": "score", "value": floats(.5, 1)}, obj{"key": "logit", "value": floats(0, 2)}},
+	column := func(x ...float32) obj {
+		o := floats(x...)
+		o["tensor_shape"] = shape(int64(len(x)), 1)
+		return o
+	}
+	s.same(t, AppendPredictResponse(nil, &spec, []Output{{"score", []float32{.5, 1}, false}, {"logit", []float32{0, 2}, true}}), "tensorflow.serving.PredictResponse", obj{
+		"model_spec": wantSpec, "outputs": list{obj{"key": "score", "value": floats(.5, 1)}, obj{"key": "logit", "value": column(0, 2)}},
 	})
 	classes := []Class{{"0", []float32{.25, .5}}, {"1", []float32{.75, .5}}}
 	result := obj{"classifications": list{

@@ -156,6 +156,31 @@ func (t *Tensor) Texts() [][]byte {
 	return t.values.Texts
 }
 
+// Ints returns the values of a tensor of integers, one per element; nil for other types.
+func (t *Tensor) Ints() []int64 {
+	if t.values.Kind != value.Int {
+		return nil
+	}
+	return appendRow(nil, t.values.Ints, 0, t.elements)
+}
+
+// Sorted sets l to the values of the elements in the given order, in other memory than that of t.
+func (t *Tensor) Sorted(order []int, l *value.List) {
+	l.Reset()
+	l.Begin(t.values.Kind)
+	last := t.values.Len() - 1
+	for _, i := range order {
+		switch i = min(i, last); l.Kind {
+		case value.Text:
+			l.Texts = append(l.Texts, t.values.Texts[i])
+		case value.Int:
+			l.Ints = append(l.Ints, t.values.Ints[i])
+		default:
+			l.Reals = append(l.Reals, t.values.Reals[i])
+		}
+	}
+}
+
 // decode decodes a TensorProto into t, which must be empty.
 func (t *Tensor) decode(b []byte, left *Limits, from *memory) error {
 	if err := eachField(b, t.head); err != nil {
