@@ -16,9 +16,9 @@ type activation struct {
 	y          []float32
 }
 
-// newActivation returns a layer of the given kind, one of activations. It panics for any
-// other kind.
-func newActivation(name, kind string) *activation {
+// NewActivation returns a layer that applies relu, tanh, sigmoid or identity to each element. It
+// panics for any other kind.
+func NewActivation(name, kind string) Layer {
 	switch kind {
 	case "relu", "tanh", "sigmoid", "identity":
 		return &activation{name: name, kind: kind}

@@ -173,7 +173,7 @@ func TestMisusePanics(t *testing.T) {
 		"dense: Arena.Apply":   func() { built.Apply(optim.Step{N: 1}) },
 		"dense: Arena.Save":    func() { _ = new(Arena).Save(nil) },
 		"dense: Arena.Load":    func() { _ = new(Arena).Load(nil) },
-		"dense: NewActivation": func() { newActivation("a", "swish") },
+		"dense: NewActivation": func() { NewActivation("a", "swish") },
 		"dense: NewDropout":    func() { newDropout(built, "d", 3, 1) },
 	} {
 		func() {

@@ -132,7 +132,7 @@ func (m *MLP) addHidden(a *Arena, s Spec, i, h int) {
 		m.layers, m.norms = append(m.layers, bn), append(m.norms, bn)
 	}
 	if !fused && s.Activation != "identity" {
-		m.layers = append(m.layers, newActivation(layer("activation"), s.Activation))
+		m.layers = append(m.layers, NewActivation(layer("activation"), s.Activation))
 	}
 	if s.Dropout > 0 {
 		d := newDropout(a, layer("dropout"), h, s.Dropout)

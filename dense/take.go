@@ -70,13 +70,17 @@ func (s *summed) floats(n int) (all []float32, err error) {
 }
 
 // Axes maps rows and columns of a parameter to rows and columns of a saved one. A nil axis is
-// unchanged; −1 stands for a row or column that the saved parameter does not have.
-type Axes struct{ Rows, Cols []int }
+// unchanged; −1 stands for a row or column that the saved parameter does not have. Such a row or
+// column becomes zero, or with Initial has its initial values.
+type Axes struct {
+	Rows, Cols []int
+	Initial    bool
+}
 
 // Take replaces parameters, their optimizer state and running statistics by those that Save
-// wrote for another model under the same names, as far as their shapes agree under axes, which may be nil. Rows and columns that
-// the saved parameter does not have become zero, with the state of an untrained parameter. The
-// state of another rule is not taken. Take returns the names of the parameters that keep their
+// wrote for another model under the same names, as far as their shapes agree under axes, which may
+// be nil. Rows and columns that the saved parameter does not have get the state of an untrained
+// parameter. The state of another rule is not taken. Take returns the names of the parameters that keep their
 // own values. On an error the arena is unchanged.
 func (a *Arena) Take(r io.Reader, axes func(name string) Axes) (own []string, err error) {
 	if !a.built {
@@ -137,7 +141,7 @@ func (e *entry) take(from *entry, by Axes, rule optim.Rule) bool {
 			}
 		}
 	}
-	scatter(e.values, from.values, true)
+	scatter(e.values, from.values, !by.Initial)
 	if e.rule == "" {
 		return true
 	}

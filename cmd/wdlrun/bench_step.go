@@ -13,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/bench/step"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
@@ -38,7 +39,7 @@ Examples:
 			&cli.StringFlag{Name: "workload", Value: "w1", Usage: "train on workload `NAME`: " + strings.Join(step.Workloads(), " or ")},
 			&cli.StringFlag{Name: "config", Usage: "measure the training of configuration `FILE` instead, on generated rows; -batch replaces its batch size"},
 			&cli.IntFlag{Name: "batch", Value: step.DefaultBatch, Usage: "use a global batch of `SAMPLES`"},
-			&cli.StringFlag{Name: "model", Value: "wide_deep", Usage: "train a model of `KIND`: wide_deep, deepfm, dcn_v2 or xdeepfm"},
+			&cli.StringFlag{Name: "model", Value: network.Default, Usage: "train a model of `KIND`: " + strings.Join(network.Names(), ", ")},
 			&cli.IntFlag{Name: "threads", Usage: "use `NUMBER` threads in each rank", DefaultText: "the configuration's; 1 for a workload"},
 			&cli.IntFlag{Name: "steps", Value: step.DefaultSteps, Usage: "measure `NUMBER` steps"},
 			&cli.BoolFlag{Name: "bf16", Usage: "multiply in bfloat16; needs a CPU with AVX512_BF16 or AMX"},

@@ -84,7 +84,7 @@ func (k checker) parts(path string, f schema.Feature) {
 	if k.doubt("model.wide") || k.doubt("model.deep") {
 		return
 	}
-	wide, deep := k.c.Model.wide(), on(k.c.Model.Deep)
+	wide, deep := k.c.Model.HasWide(), on(k.c.Model.Deep)
 	if !sparse(f.Encode) {
 		if !deep {
 			k.bad(path+".encode", "%s gives a dense input of the deep part, but model.deep is false: use quantile or leave the feature out", f.Encode)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
 	"github.com/wdlrun/wdlrun/optim"
@@ -126,7 +127,7 @@ func (k checker) init(path, kind string, scale float64) {
 // model checks that each part has inputs and that no setting belongs to a disabled part.
 func (k checker) model() {
 	m, o, l2 := k.c.Model, k.c.Train.Optimizer, k.c.Train.L2
-	wide, deep := m.wide(), on(m.Deep)
+	wide, deep := m.HasWide(), on(m.Deep)
 	if !wide && !deep {
 		k.later("model.wide", "model.deep", "both are false, which leaves no model")
 		return
@@ -190,19 +191,21 @@ func (k checker) kind() {
 		return
 	}
 	kind := k.full.Model.Kind
-	if m.Cross != (Cross{}) && kind != "dcn_v2" {
-		k.bad("model.cross", "has no meaning for %s: only dcn_v2 has cross layers", kind)
+	for _, other := range network.Kinds() {
+		switch {
+		case !m.Given(other):
+		case other.Name != kind:
+			k.bad("model."+other.Own.Name, "has no meaning for %s: only %s has %s", kind, other.Name, other.Terms)
+		case other.Check != nil:
+			if why := other.Check(&m); why != "" {
+				k.bad("model."+other.Own.Name, "%s", why)
+			}
+		}
 	}
-	if len(m.CIN) > 0 && kind != "xdeepfm" {
-		k.bad("model.cin", "has no meaning for %s: only xdeepfm has an interaction network", kind)
+	if kind != network.Default && !on(m.Deep) {
+		k.later("model.kind", "model.deep", kind+" is a network of embeddings; for only the wide part use "+network.Default)
 	}
-	if most := 16; len(m.CIN) > most {
-		k.bad("model.cin", "has %d layers, at most %d are possible", len(m.CIN), most)
-	}
-	if kind != "wide_deep" && !on(m.Deep) {
-		k.later("model.kind", "model.deep", kind+" is a network of embeddings; for only the wide part use wide_deep")
-	}
-	if kind != "deepfm" && kind != "xdeepfm" || k.crowded() {
+	if k.crowded() || k.operation(func(s network.Support) bool { return s.OneWidth }) == nil {
 		return
 	}
 	for i, t := range k.c.Tables {
@@ -217,24 +220,44 @@ func (k checker) bf16() {
 	if !k.c.Train.BF16OnCPU() {
 		return
 	}
-	m := k.c.Model
-	for _, x := range []struct {
-		path  string
-		given bool
-	}{
-		{"model.deep", !on(m.Deep)},
-		{"model.activation", m.Activation != "" && m.Activation != "relu"},
-		{"model.batch_norm", m.BatchNorm},
-		{"model.dropout", m.Dropout != 0},
-	} {
-		why := "bf16 is for an MLP of linear layers with relu"
-		if x.path == "model.deep" {
-			why = "bf16 is for the products of the MLP, and without the deep part there is none"
-		}
-		if x.given {
-			k.later(x.path, "train.precision", why)
+	if !on(k.c.Model.Deep) {
+		k.later("model.deep", "train.precision", "bf16 is for the products of the MLP, and without the deep part there is none")
+		return
+	}
+	for _, setting := range k.settings(func(s network.Support) bool { return !s.BF16 }) {
+		k.later(setting, "train.precision", "bf16 is for an MLP of linear layers with relu")
+	}
+}
+
+// operations returns the operations of the model. There are none
+// without a deep part, or if the kind or its settings are rejected.
+func (k checker) operations() *network.Network {
+	if !on(k.c.Model.Deep) {
+		return new(network.Network)
+	}
+	n, err := network.Nominal(k.full.Model)
+	if err != nil {
+		return new(network.Network)
+	}
+	return n
+}
+
+// operation returns the first operation of the model for which lacks returns true; nil if there is
+// none.
+func (k checker) operation(lacks func(network.Support) bool) *network.Op {
+	return k.operations().First(lacks)
+}
+
+// settings returns the settings that add operations for which lacks returns true.
+func (k checker) settings(lacks func(network.Support) bool) (all []string) {
+	n := k.operations()
+	for i := range n.Ops {
+		if o := &n.Ops[i]; o.Setting != "" && lacks(o.Supports()) && !slices.Contains(all, o.Setting) {
+			all = append(all, o.Setting)
 		}
 	}
+	slices.Sort(all)
+	return all
 }
 
 // gpu checks that the device can compute the model.
@@ -257,13 +280,18 @@ func (k checker) gpu() {
 			k.later(x.path, "train.device", x.why)
 		}
 	}
+	if o := k.operation(func(s network.Support) bool { return !s.Device }); o != nil {
+		k.later("model.kind", "train.device", fmt.Sprintf("%s has the operation %v, for which there is no kernel: use device: cpu", k.full.Model.Kind, o))
+	}
 }
 
 // train checks the settings of the training.
 func (k checker) train() {
 	t := k.c.Train
-	if t.Threads > 1 && k.c.Model.BatchNorm {
-		k.later("train.threads", "model.batch_norm", "its statistics need the whole batch in one thread")
+	if t.Threads > 1 {
+		for _, setting := range k.settings(func(s network.Support) bool { return !s.Threads }) {
+			k.later("train.threads", setting, "its statistics need the whole batch in one thread")
+		}
 	}
 	if t.Batch != 0 && t.GlobalBatch != 0 {
 		k.later("train.batch", "train.global_batch", "the batch is given per rank or for all ranks together")

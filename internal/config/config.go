@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
@@ -112,45 +113,14 @@ type TableL2 struct {
 	Wide *float64 `yaml:"wide"`
 }
 
+// Model is the network. A kind of network has its own keys in package network.
+type Model = network.Model
+
 // Init is the initialisation of embedding rows.
-type Init struct {
-	Kind  string  `yaml:"kind"`  // normal, uniform or zero
-	Scale float64 `yaml:"scale"` // normal: standard deviation; uniform: half the width
-}
+type Init = network.Init
 
-// Model is the network. Its output is the sum of the wide logit (one weight per key) and the
-// deep logit (embeddings and dense inputs through the network of its kind). Either part may
-// be left out: the wide part alone is logistic regression.
-type Model struct {
-	Kind         string  `yaml:"kind"` // wide_deep, deepfm, dcn_v2 or xdeepfm
-	Wide         *bool   `yaml:"wide"`
-	Deep         *bool   `yaml:"deep"`
-	EmbeddingDim int     `yaml:"embedding_dim"` // E
-	Pooling      string  `yaml:"pooling"`
-	Init         Init    `yaml:"init"`
-	Hidden       []int   `yaml:"hidden"` // H of each layer
-	Activation   string  `yaml:"activation"`
-	BatchNorm    bool    `yaml:"batch_norm"`
-	Dropout      float64 `yaml:"dropout"`
-	Weights      string  `yaml:"weights"` // initialisation of the MLP: he or pytorch
-	Cross        Cross   `yaml:"cross"`   // cross network of dcn_v2
-	CIN          []int   `yaml:"cin"`     // feature maps per layer of xdeepfm
-}
-
-// Cross is the cross network of DCN-v2.
-type Cross struct {
-	Layers    int    `yaml:"layers"`
-	Rank      int    `yaml:"rank"`      // 0: full
-	Structure string `yaml:"structure"` // stacked or parallel
-}
-
-// wide reports whether the model has a wide part. It is the default except for DCN-v2.
-func (m Model) wide() bool {
-	if m.Wide == nil {
-		return m.Kind != "dcn_v2"
-	}
-	return *m.Wide
-}
+// Cross is the own key of dcn_v2.
+type Cross = network.Cross
 
 // Train holds the settings of the training.
 type Train struct {

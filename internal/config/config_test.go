@@ -142,7 +142,7 @@ func TestTablesInUse(t *testing.T) {
 	for _, want := range []Table{
 		{Name: "C1", Pooling: "sum", Wide: &wide, L2: TableL2{Wide: ptr(0.0)}},
 		{Name: "C2", Pooling: "sum", Dim: 16, Init: c.Model.Init, Deep: &deep, L2: TableL2{Deep: ptr(0.0)}},
-		{Name: "C12", Pooling: "sum", Dim: 32, Init: Init{"uniform", 0.05}, Deep: &deep, Wide: &sgd, L2: TableL2{ptr(0.5), ptr(0.0)}},
+		{Name: "C12", Pooling: "sum", Dim: 32, Init: Init{Kind: "uniform", Scale: 0.05}, Deep: &deep, Wide: &sgd, L2: TableL2{ptr(0.5), ptr(0.0)}},
 		{Name: "C2_x_C17", Pooling: "sum", Wide: &wide, L2: TableL2{Wide: ptr(0.0)}},
 	} {
 		want.Values, want.Wire, want.Strategy = "float32", Wire{"float32", "float32"}, "auto"

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -12,7 +13,7 @@ import (
 // each with its reason. The names of features and tables depend on each other and are set by
 // fillNames and fillTables.
 func defaults(c *Config) (d Config) {
-	wide, deep := c.Model.wide(), on(c.Model.Deep)
+	wide, deep := c.Model.HasWide(), on(c.Model.Deep)
 	d.Data.Format = "csv"
 	switch {
 	case c.Data.Format == "tsv":
@@ -25,7 +26,7 @@ func defaults(c *Config) (d Config) {
 		d.Label = schema.Label{Positive: []string{"1"}, Negative: []string{"0"}}
 	}
 
-	d.Model.Kind, d.Model.Wide, d.Model.Deep = "wide_deep", ptr(wide), ptr(true)
+	d.Model.Kind, d.Model.Wide, d.Model.Deep = network.Default, ptr(wide), ptr(true)
 	d.Model.Pooling = "sum" // keeps the number of occurrences of a value in a bag
 	if deep {
 		d.Model.EmbeddingDim = 8        // enough for small data sets; benchmarks use 10 to 40
@@ -38,7 +39,9 @@ func defaults(c *Config) (d Config) {
 		}
 	}
 
-	d.Model.interactions(c.Model.Kind)
+	if kind, known := network.Of(c.Model.Kind); known && kind.Fill != nil {
+		kind.Fill(&d.Model)
+	}
 
 	t := &d.Train
 	t.Epochs = 1 // click models overfit from the second pass on
@@ -75,19 +78,6 @@ func defaults(c *Config) (d Config) {
 	t.Checkpoint = c.Train.Checkpoint.defaults()
 	t.Export = c.Train.Export.defaults()
 	return d
-}
-
-// interactions sets the defaults of settings that only one kind of model has.
-func (d *Model) interactions(kind string) {
-	switch kind {
-	case "dcn_v2":
-		d.Cross.Layers = 3            // the paper finds two or three best
-		d.Cross.Structure = "stacked" // better than parallel on Criteo in the paper
-	case "xdeepfm":
-		// The paper uses 100 to 200 maps and finds a depth of 2 or 3 best. A layer of 200 over 200
-		// maps costs 40 times as much as one of 32 over 32.
-		d.CIN = []int{32, 32}
-	}
 }
 
 func (c Export) defaults() (d Export) {
@@ -190,7 +180,7 @@ func (c *Config) fillFeature(f *schema.Feature) {
 		f.Table = f.Name
 	}
 	if f.Wide == nil {
-		f.Wide = ptr(c.Model.wide())
+		f.Wide = ptr(c.Model.HasWide())
 	}
 	if f.Deep == nil {
 		f.Deep = ptr(on(c.Model.Deep))

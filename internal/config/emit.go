@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -39,12 +40,17 @@ func present(v reflect.Value, k key) bool {
 	return k.shown || !v.IsZero()
 }
 
+// isOwn reports whether t is the own key of a kind of network.
+func isOwn(t reflect.Type) bool {
+	return slices.ContainsFunc(network.Kinds(), func(k network.Kind) bool { return k.Parts != nil && k.Parts.Type == t })
+}
+
 func (e *emitter) block(v reflect.Value, depth int) {
 	indent := strings.Repeat("  ", depth)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Tag.Get("yaml")
 		f := v.Field(i)
-		oneLine := slices.Contains([]reflect.Type{reflect.TypeFor[optim.Rule](), reflect.TypeFor[Init](), reflect.TypeFor[Cross](), reflect.TypeFor[Classes](), reflect.TypeFor[schema.Follow](), reflect.TypeFor[Gate](), reflect.TypeFor[Export]()}, f.Type())
+		oneLine := slices.Contains([]reflect.Type{reflect.TypeFor[optim.Rule](), reflect.TypeFor[Init](), reflect.TypeFor[Classes](), reflect.TypeFor[schema.Follow](), reflect.TypeFor[Gate](), reflect.TypeFor[Export]()}, f.Type()) || isOwn(f.Type())
 		switch {
 		case f.Kind() == reflect.Struct && !oneLine:
 			if depth == 0 {

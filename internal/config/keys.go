@@ -3,7 +3,9 @@ package config
 import (
 	"reflect"
 	"slices"
+	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -19,7 +21,6 @@ func sections() []section {
 func encodings() []string   { return schema.Encodings() }
 func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
 func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
-func kinds() []string       { return []string{"wide_deep", "deepfm", "dcn_v2", "xdeepfm"} }
 func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
 func strategies() []string  { return []string{"auto", "rows", "pooled", "replicated"} }
 func numbers() []string     { return []string{"float32", "bfloat16"} }
@@ -169,13 +170,48 @@ func inputSections() []section {
 	}
 }
 
-const modelAbout = "logit = wide weights of all keys + network(x), x = the embeddings and dense inputs. The network is, by kind,\n" +
-	"wide_deep (Cheng et al. 2016)  MLP(x)\n" +
-	"deepfm    (Guo et al. 2017)    MLP(x) + products of all pairs of embeddings\n" +
-	"dcn_v2    (Wang et al. 2021)   MLP(cross(x)) or MLP(x) + w cross(x)\n" +
-	"xdeepfm   (Lian et al. 2018)   MLP(x) + w CIN(embeddings)"
+const modelAbout = "logit = wide weights of all keys + network(x), x = the embeddings and dense inputs. The network is, by kind,"
+
+// networkKeys returns keys of a kind of network.
+func networkKeys(all ...network.Key) (keys []key) {
+	for _, k := range all {
+		keys = append(keys, key{name: k.Name, def: k.Default, about: k.About, rng: k.Range, choices: k.Choices, filled: k.Filled})
+	}
+	return keys
+}
+
+// noWide returns the kinds that have no wide part by default.
+func noWide() string {
+	var names []string
+	for _, k := range network.Kinds() {
+		if k.NoWide {
+			names = append(names, k.Name)
+		}
+	}
+	return strings.Join(names, " and ")
+}
 
 func modelSections() []section {
+	var own []key
+	var parts []section
+	for _, k := range network.Kinds() {
+		if k.Own == nil {
+			continue
+		}
+		own = append(own, networkKeys(*k.Own)...)
+		if k.Parts != nil {
+			parts = append(parts, section{"model." + k.Own.Name, k.Parts.Type, k.Parts.About, networkKeys(k.Parts.Keys...)})
+		}
+	}
+	return slices.Concat(tableSections(), []section{{"model", reflect.TypeFor[Model](), modelAbout + network.About(), append(modelKeys(), own...)}}, parts, []section{
+		{"model.init, tables[].init", reflect.TypeFor[Init](), "Initial values of embedding rows.", []key{
+			{name: "kind", def: "normal", about: "normal (deviation scale), uniform (within ±scale) or zero", choices: initKinds()},
+			{name: "scale", def: "0.05", about: "standard deviation or bound, see kind", rng: "(0, 1000]"},
+		}},
+	})
+}
+
+func tableSections() []section {
 	return []section{
 		{"tables[]", reflect.TypeFor[Table](), "Settings of one table, which features and crosses name in their key table. Other tables have the defaults.", []key{
 			{name: "name", def: "required", about: "the table"},
@@ -216,30 +252,22 @@ func modelSections() []section {
 			{name: "deep", def: "train.l2.deep", about: "L2 strength of its embeddings", rng: "[0, inf)"},
 			{name: "wide", def: "train.l2.wide", about: "L2 strength of its wide weights", rng: "[0, inf)"},
 		}},
-		{"model", reflect.TypeFor[Model](), modelAbout, []key{
-			{name: "kind", def: "wide_deep", about: "the architecture", choices: kinds(), shown: true},
-			{name: "wide", def: "true", about: "false removes the linear part; the default is false for dcn_v2, as in its paper"},
-			{name: "deep", def: "true", about: "false removes the MLP: logistic regression"},
-			{name: "embedding_dim", def: "8", about: "width of embeddings", rng: "[1, 4096]"},
-			{name: "pooling", def: "sum", about: "how several values of a sample become one: sum, mean, or sum / sqrt(n)", choices: poolings()},
-			{name: "init", about: "initial values of embeddings; wide weights start at 0"},
-			{name: "hidden", def: "[128, 64]", about: "widths of the MLP's hidden layers, at most 64 layers", rng: "[1, 65536]", filled: true},
-			{name: "activation", def: "relu", about: "after each hidden layer", choices: activations()},
-			{name: "batch_norm", def: "false", about: "normalise each hidden layer with the statistics of the global batch", shown: true},
-			{name: "dropout", def: "0", about: "fraction of hidden units dropped in training", rng: "[0, 1)", shown: true},
-			{name: "weights", def: "he", about: "initial values of the MLP's weights: he (uniform; variance 2/in before relu, otherwise Glorot's), pytorch (uniform within 1/sqrt(in), biases too)", choices: weights()},
-			{name: "cross", about: "dcn_v2: the cross layers"},
-			{name: "cin", about: "xdeepfm: feature maps of each layer of its interaction network, [32, 32] by default, up to 16 layers; the cost grows with the product of two layers' maps", rng: "[1, 4096]", filled: true},
-		}},
-		{"model.cross", reflect.TypeFor[Cross](), "Cross layers of dcn_v2: x' = x0 * (W x + b) + x, element by element, from x = x0, the input.", []key{
-			{name: "layers", def: "3", about: "number of cross layers", rng: "[1, 16]"},
-			{name: "rank", def: "0, full", about: "make W a product of two matrices of this inner width", rng: "[0, 65536]"},
-			{name: "structure", def: "stacked", about: "stacked: the MLP reads the output of the cross layers; parallel: both read the input", choices: []string{"stacked", "parallel"}},
-		}},
-		{"model.init, tables[].init", reflect.TypeFor[Init](), "Initial values of embedding rows.", []key{
-			{name: "kind", def: "normal", about: "normal (deviation scale), uniform (within ±scale) or zero", choices: initKinds()},
-			{name: "scale", def: "0.05", about: "standard deviation or bound, see kind", rng: "(0, 1000]"},
-		}},
+	}
+}
+
+func modelKeys() []key {
+	return []key{
+		{name: "kind", def: "wide_deep", about: "the architecture", choices: network.Names(), shown: true},
+		{name: "wide", def: "true", about: "false removes the linear part; the default is false for " + noWide() + ", as in its paper"},
+		{name: "deep", def: "true", about: "false removes the MLP: logistic regression"},
+		{name: "embedding_dim", def: "8", about: "width of embeddings", rng: "[1, 4096]"},
+		{name: "pooling", def: "sum", about: "how several values of a sample become one: sum, mean, or sum / sqrt(n)", choices: poolings()},
+		{name: "init", about: "initial values of embeddings; wide weights start at 0"},
+		{name: "hidden", def: "[128, 64]", about: "widths of the MLP's hidden layers, at most 64 layers", rng: "[1, 65536]", filled: true},
+		{name: "activation", def: "relu", about: "after each hidden layer", choices: activations()},
+		{name: "batch_norm", def: "false", about: "normalise each hidden layer with the statistics of the global batch", shown: true},
+		{name: "dropout", def: "0", about: "fraction of hidden units dropped in training", rng: "[0, 1)", shown: true},
+		{name: "weights", def: "he", about: "initial values of the MLP's weights: he (uniform; variance 2/in before relu, otherwise Glorot's), pytorch (uniform within 1/sqrt(in), biases too)", choices: weights()},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -258,15 +259,15 @@ func (c *Config) clearExcluded(path string, v reflect.Value) {
 
 // dropKind removes settings that the model's kind does not use.
 func (c *Config) dropKind() {
-	if c.Model.Kind != "dcn_v2" {
-		c.Model.Cross = Cross{}
-	} else if !c.Model.wide() {
+	for _, kind := range network.Kinds() {
+		if kind.Name != c.Model.Kind && kind.Own != nil {
+			c.Model.Value(kind).SetZero()
+		}
+	}
+	if !c.Model.HasWide() {
 		c.dropWide()
 	}
-	if c.Model.Kind != "xdeepfm" {
-		c.Model.CIN = nil
-	}
-	if c.Model.Kind != "wide_deep" && !on(c.Model.Deep) {
+	if c.Model.Kind != network.Default && !on(c.Model.Deep) {
 		c.Model.Deep = nil
 	}
 }

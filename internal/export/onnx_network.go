@@ -7,17 +7,20 @@ import (
 
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/kernel/norm"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 )
 
-// network adds one label's network to a graph.
-type network struct {
+// tower adds one label's network to a graph.
+type tower struct {
 	g      *graph
 	c      *config.Config
-	prefix string // of the names of its parameters
+	spec   *network.Network
+	values map[int]string // of operations
+	prefix string         // of the names of its parameters
 	params map[string]*dense.Param
 	stats  map[string][]float32
 
@@ -29,17 +32,19 @@ type network struct {
 
 // networks adds the networks of all labels and the outputs.
 func (g *graph) networks(c *config.Config, l layout.Layout, p *step.Parameters, b onnxBody) error {
-	n := network{g: g, c: c, params: map[string]*dense.Param{}, stats: map[string][]float32{}, fields: len(b.embeddings)}
+	n := tower{g: g, c: c, params: map[string]*dense.Param{}, stats: map[string][]float32{}, fields: len(b.embeddings)}
 	for _, x := range p.Params() {
 		n.params[x.Name] = x
 	}
 	for _, x := range p.Statistics() {
 		n.stats[x.Name] = x.Value
 	}
-	for _, f := range l.Features {
-		if f.DeepPart >= 0 {
-			n.embed = l.Tables[f.Table].Parts[f.DeepPart].Dim
+	if *c.Model.Deep {
+		var err error
+		if n.spec, err = network.New(c.Model, l.Shape()); err != nil {
+			return err
 		}
+		n.embed = n.spec.Shape.Embed()
 	}
 	n.join(b)
 	var logits, scores []string
@@ -75,7 +80,7 @@ func (g *graph) sigmoid(x string) string {
 }
 
 // join concatenates the networks' input.
-func (n *network) join(b onnxBody) {
+func (n *tower) join(b onnxBody) {
 	g := n.g
 	if !*n.c.Model.Deep {
 		return
@@ -90,7 +95,7 @@ func (n *network) join(b onnxBody) {
 }
 
 // logit returns the logit of label t, N×1.
-func (n *network) logit(t int, label schema.Label, wide []string) (string, error) {
+func (n *tower) logit(t int, label schema.Label, wide []string) (string, error) {
 	g, sum, bias := n.g, "", "wide/bias"
 	add := func(x string) {
 		if sum == "" {
@@ -122,88 +127,134 @@ func (n *network) logit(t int, label schema.Label, wide []string) (string, error
 }
 
 // output returns the output of the network, N×1.
-func (n *network) output() (string, error) {
-	g := n.g
-	switch n.c.Model.Kind {
-	case "wide_deep":
-		return n.mlp(n.x)
-	case "deepfm":
-		y, err := n.mlp(n.x)
-		if n.fields == 0 || err != nil {
-			return y, err
-		}
-		return g.on("Add", y, n.pairs()), nil
-	case "dcn_v2":
-		crossed, err := n.cross()
-		if err != nil {
-			return "", err
-		}
-		if n.c.Model.Cross.Structure != "parallel" {
-			return n.mlp(crossed)
-		}
-		linear, err := n.linear(crossed, "cross/out")
-		if err != nil {
-			return "", err
-		}
-		y, err := n.mlp(n.x)
-		return g.on("Add", linear, y), err
-	case "xdeepfm":
-		explicit, err := n.interactions()
-		if err != nil {
-			return "", err
-		}
-		y, err := n.mlp(n.x)
-		return g.on("Add", explicit, y), err
+func (n *tower) output() (string, error) {
+	n.values = map[int]string{network.Input: n.x}
+	return n.value(len(n.spec.Ops) - 1)
+}
+
+// value returns the value of an operation. It adds the operation after its inputs, once.
+func (n *tower) value(i int) (y string, err error) {
+	if y = n.values[i]; y != "" || i == network.Input {
+		return y, nil
 	}
-	return "", fmt.Errorf("the kind %s cannot be written", n.c.Model.Kind)
+	o := &n.spec.Ops[i]
+	if o.Kind == network.CINSums { // adds its layers as well
+		y, err = n.interactions(o)
+		n.values[i] = y
+		return y, err
+	}
+	var in []string
+	for _, v := range o.In {
+		x, err := n.value(v)
+		if err != nil {
+			return "", err
+		}
+		in = append(in, x)
+	}
+	y, err = n.operation(o, in)
+	n.values[i] = y
+	return y, err
+}
+
+// operation adds an operation over values.
+func (n *tower) operation(o *network.Op, in []string) (string, error) {
+	g := n.g
+	switch o.Kind {
+	case network.Linear:
+		return n.linear(in[0], o.Params)
+	case network.BatchNorm:
+		return n.normalise(in[0], o.Name), nil
+	case network.LayerNorm:
+		return n.layerNorm(in[0], o), nil
+	case network.Activation:
+		return n.activation(in[0], o.Act), nil
+	case network.Dropout:
+		return in[0], nil
+	case network.CrossLayer: // x₀ ⊙ (W·x + b) + x
+		u, params := in[1], o.Params
+		if o.Rank > 0 {
+			var err error
+			if u, err = n.linear(u, params[:1]); err != nil {
+				return "", err
+			}
+			params = params[1:]
+		}
+		u, err := n.linear(u, params)
+		return g.on("Add", g.on("Mul", in[0], u), in[1]), err
+	case network.FM:
+		return n.pairs(), nil
+	case network.Add:
+		return g.on("Add", in[0], in[1]), nil
+	case network.Multiply:
+		return g.on("Mul", in[0], in[1]), nil
+	case network.Concat:
+		return g.node("Concat", in, attr{"axis", 1}), nil
+	}
+	return "", fmt.Errorf("the operation %v cannot be written", o)
 }
 
 // weights adds the matrix of a layer, once.
-func (n *network) weights(layer string) (string, error) {
-	p := n.params[n.prefix+layer+"/weight"]
+func (n *tower) weights(name string) (string, error) {
+	p := n.params[n.prefix+name]
 	if p == nil {
-		return "", fmt.Errorf("the parameters of layer %s are missing", n.prefix+layer)
+		return "", fmt.Errorf("the parameter %s is missing", n.prefix+name)
 	}
 	return n.g.floats("dense/"+p.Name, []int{p.Rows, p.Cols}, p.Value), nil
 }
 
 // linear returns x·W + b, or x·W for a layer without biases.
-func (n *network) linear(x, layer string) (string, error) {
-	w, err := n.weights(layer)
+func (n *tower) linear(x string, params []network.Param) (string, error) {
+	w, err := n.weights(params[0].Name)
 	if err != nil {
 		return "", err
 	}
 	y := n.g.on("MatMul", x, w)
-	if b := n.params[n.prefix+layer+"/bias"]; b != nil {
+	if len(params) > 1 {
+		b := n.params[n.prefix+params[1].Name]
 		y = n.g.on("Add", y, n.g.floats("dense/"+b.Name, []int{b.Cols}, b.Value))
 	}
 	return y, nil
 }
 
-// mlp adds the perceptron.
-func (n *network) mlp(x string) (y string, err error) {
-	y = x
-	for i := range n.c.Model.Hidden {
-		if y, err = n.linear(y, fmt.Sprintf("deep/linear%d", i)); err != nil {
-			return "", err
-		}
-		if n.c.Model.BatchNorm {
-			y = n.normalise(y, fmt.Sprintf("deep/norm%d", i))
-		}
-		switch n.c.Model.Activation {
-		case "", "relu":
-			y = n.g.on("Relu", y)
-		case "tanh":
-			y = n.g.on("Tanh", y)
-		case "sigmoid":
-			y = n.g.sigmoid(y)
-		}
+// activation applies a function to each element.
+func (n *tower) activation(x, act string) string {
+	switch act {
+	case "relu":
+		return n.g.on("Relu", x)
+	case "tanh":
+		return n.g.on("Tanh", x)
+	case "sigmoid":
+		return n.g.sigmoid(x)
 	}
-	return n.linear(y, "deep/out")
+	return x
+}
+
+// layerNorm adds the normalisation of each group of columns. Columns after the groups are copied.
+func (n *tower) layerNorm(x string, o *network.Op) string {
+	g, name := n.g, n.prefix+o.Name
+	scale, shift := n.params[name+"/scale"].Value, n.params[name+"/shift"].Value
+	var parts []string
+	at := 0
+	slice := func(end int) string { return g.on("Slice", x, g.ints(int64(at)), g.ints(int64(end)), g.ints(1)) }
+	for i, width := range o.Groups {
+		end := at + width
+		of := func(kind string, all []float32) string {
+			return g.floats(fmt.Sprintf("dense/%s/%s%d", name, kind, i), []int{width}, all[at:end])
+		}
+		parts = append(parts, g.node("LayerNormalization", []string{slice(end), of("scale", scale), of("shift", shift)}, attr{"epsilon", float32(norm.Epsilon)}))
+		at = end
+	}
+	if at < o.Cols {
+		parts = append(parts, slice(o.Cols))
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return g.node("Concat", parts, attr{"axis", 1})
 }
 
 // normalise adds a batch normalisation with its running statistics: y·a + b.
-func (n *network) normalise(y, layer string) string {
+func (n *tower) normalise(y, layer string) string {
 	name := n.prefix + layer
 	mean, variance := n.stats[name+"/running_mean"], n.stats[name+"/running_variance"]
 	scale, shift := n.params[name+"/scale"].Value, n.params[name+"/shift"].Value
@@ -217,7 +268,7 @@ func (n *network) normalise(y, layer string) string {
 }
 
 // pairs adds the factorization machine: ½ Σ ((Σ e)² − Σ e²).
-func (n *network) pairs() string {
+func (n *tower) pairs() string {
 	g := n.g
 	e := g.on("Reshape", n.embeddings, g.ints(-1, int64(n.fields), int64(n.embed)))
 	sum := g.node("ReduceSum", []string{e, g.ints(1)}, attr{"keepdims", 0})
@@ -226,41 +277,23 @@ func (n *network) pairs() string {
 	return g.on("Unsqueeze", g.on("Mul", g.on("Sub", of, squares), g.scalar(0.5)), g.ints(1))
 }
 
-// cross adds the cross network: x ← x₀ ⊙ (W·x + b) + x.
-func (n *network) cross() (x string, err error) {
-	g := n.g
-	x = n.x
-	for i := range n.c.Model.Cross.Layers {
-		u := x
-		if n.c.Model.Cross.Rank > 0 {
-			if u, err = n.linear(u, fmt.Sprintf("cross/narrow%d", i)); err != nil {
-				return "", err
-			}
-		}
-		if u, err = n.linear(u, fmt.Sprintf("cross/cross%d", i)); err != nil {
-			return "", err
-		}
-		x = g.on("Add", g.on("Mul", n.x, u), x)
-	}
-	return x, nil
-}
-
-// interactions adds the compressed interaction network and its linear output.
-func (n *network) interactions() (string, error) {
+// interactions adds the compressed interaction network.
+func (n *tower) interactions(o *network.Op) (string, error) {
 	g, m, e := n.g, int64(n.fields), int64(n.embed)
 	x0 := g.on("Reshape", n.embeddings, g.ints(-1, 1, m, e))
 	x, maps := g.on("Reshape", n.embeddings, g.ints(-1, m, 1, e)), m
 	var sums []string
-	for i, h := range n.c.Model.CIN {
+	for _, i := range o.In {
+		layer := &n.spec.Ops[i]
 		z := g.on("Reshape", g.on("Mul", x, x0), g.ints(-1, maps*m, e))
-		w, err := n.weights(fmt.Sprintf("cin/layer%d", i))
+		w, err := n.weights(layer.Params[0].Name)
 		if err != nil {
 			return "", err
 		}
 		y := g.on("MatMul", g.node("Transpose", []string{z}, attr{"perm", []int{0, 2, 1}}), w) // N×E×H
 		sums = append(sums, g.node("ReduceSum", []string{y, g.ints(1)}, attr{"keepdims", 0}))
-		maps = int64(h)
+		maps = int64(layer.Maps)
 		x = g.on("Reshape", g.node("Transpose", []string{y}, attr{"perm", []int{0, 2, 1}}), g.ints(-1, maps, 1, e))
 	}
-	return n.linear(g.node("Concat", sums, attr{"axis", 1}), "cin/out")
+	return g.node("Concat", sums, attr{"axis", 1}), nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 )
@@ -20,9 +21,9 @@ func sourceConfig(path string) (*config.Config, error) {
 	return save.ReadConfig(c)
 }
 
-// fitsSource returns an error if a training cannot begin with the model of a path. In
-// a factorization machine, it makes the embeddings of new tables start at zero, so that they do
-// not change the scores of the model.
+// fitsSource returns an error if a training cannot begin with the model of a path. If an operation
+// reads embeddings without weights, such as a factorization machine, it makes the embeddings of new
+// tables start at zero, so that they do not change the scores of the model.
 func fitsSource(path string, c *config.Config) error {
 	if path == "" {
 		return nil
@@ -44,10 +45,11 @@ func fitsSource(path string, c *config.Config) error {
 	if len(faults) > 0 {
 		return fmt.Errorf("from %s: its model predicts another label or is another network; restore these settings, or start a new training without -from:\n  %s", path, strings.Join(faults, "\n  "))
 	}
-	if c.Model.Kind == "deepfm" {
+	n, err := network.Nominal(c.Model)
+	if err == nil && n.First(func(s network.Support) bool { return s.Unweighted }) != nil {
 		startAtZero(c, was)
 	}
-	return nil
+	return err
 }
 
 // startAtZero makes the embeddings of tables that was does not have start at zero.

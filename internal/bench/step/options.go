@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/model/step"
@@ -144,7 +145,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.Model == "" {
-		o.Model = "wide_deep"
+		o.Model = network.Default
 	}
 	return o
 }
@@ -165,7 +166,7 @@ func (w *Workload) config(o Options) (*config.Config, []encode.SparseColumn) {
 	if o.BF16 {
 		c.Train.Precision = "bf16"
 	}
-	wide := o.Model != "dcn_v2"
+	wide := c.Model.HasWide()
 	if wide {
 		c.Train.Optimizer.Wide = adagrad(w.Rate)
 	}

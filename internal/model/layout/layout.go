@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
@@ -60,6 +61,17 @@ func New(c *config.Config, columns []encode.SparseColumn, dense []string) Layout
 	}
 	l.Width += len(dense)
 	return l
+}
+
+// Shape returns the shape of the network's input.
+func (l Layout) Shape() network.Shape {
+	s := network.Shape{Dense: len(l.Dense)}
+	for _, f := range l.Features {
+		if f.DeepPart >= 0 {
+			s.Fields = append(s.Fields, network.Field{Name: f.Name, Cols: l.Tables[f.Table].Parts[f.DeepPart].Dim})
+		}
+	}
+	return s
 }
 
 func newTable(c *config.Config, s config.Table) sparse.Table {

@@ -32,14 +32,8 @@ type wide struct {
 	value, grad []float32 // by distinct row
 }
 
-// byRows is a network that can be computed by distinct rows: a perceptron and a
-// factorization machine over the same input.
-type byRows interface {
-	parts() (*dense.MLP, *dense.FM)
-}
-
 // newDistinct returns a distinct for the networks of the workers. It is never used unless
-// there is one label and the networks are perceptrons or implement byRows.
+// there is one label, and all operations that read the input support distinct rows.
 func newDistinct(workers []*worker) (s distinct) {
 	var mlps []*dense.MLP
 	var fm *dense.FM
@@ -47,14 +41,14 @@ func newDistinct(workers []*worker) (s distinct) {
 		if len(w.tower) > 1 {
 			return s
 		}
-		net := w.tower[0].net
-		mlp, ok := net.(*dense.MLP)
-		if n, both := net.(byRows); both {
-			mlp, fm = n.parts()
-		} else if !ok {
+		if w.tower[0].net == nil {
 			return s
 		}
-		mlps = append(mlps, mlp)
+		mlp, of, can := w.tower[0].net.byRows()
+		if !can {
+			return s
+		}
+		mlps, fm = append(mlps, mlp), of
 	}
 	if s.layer = dense.NewDistinct(mlps...); s.layer == nil {
 		return s
@@ -193,7 +187,7 @@ func (m *model) columns(i int) {
 }
 
 // through computes the outputs of net for rows lo to hi of the input.
-func (w *worker) through(net network, lo, hi int) ([]float32, error) {
+func (w *worker) through(net *layers, lo, hi int) ([]float32, error) {
 	s := &w.model.distinct
 	if !s.on {
 		return net.Forward(w.x, hi-lo, w.model.train)

@@ -3,8 +3,8 @@
 //
 //	logit = bias + Σ wide weights of the sample's keys + network([pooled embeddings, dense inputs])
 //
-// Trainer takes synchronous steps. A model is one file that makes a network (wide_deep.go,
-// deepfm.go, dcn.go, xdeepfm.go), and a line in model.go. Every rank of a group makes the
+// Trainer takes synchronous steps. Package network lists the operations of a
+// model's network; layers.go computes them with the layers of package dense. Every rank of a group makes the
 // same calls. No method is safe for concurrent use.
 //
 // # A step

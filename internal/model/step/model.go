@@ -41,57 +41,6 @@ func putRows(tail []float32, rows int) {
 // rowsIn returns the samples of all ranks from the sum of their tails.
 func rowsIn(tail []float32) int64 { return int64(tail[tailBlocks])*tailBlock + int64(tail[tailRows]) }
 
-// network is the part in which kinds of models differ. It computes logits from X, the
-// pooled embeddings and dense inputs of a chunk, in the columns given by the layout. It
-// keeps the activations of one chunk between Forward and Backward.
-type network interface {
-	// SetStep sets the step and the row ids of the next chunk. Only dropout reads them.
-	SetStep(step int64, rowIDs []uint64)
-	// Forward computes the logits of rows rows of x, rows×width.
-	Forward(x []float32, rows int, train bool) (logit []float32, err error)
-	// Backward adds the gradients of the parameters and returns the gradient with respect
-	// to x.
-	Backward(dlogit []float32, rows int) (dx []float32, err error)
-	// NonFinite returns the first place in the last Forward with a NaN or an infinity.
-	NonFinite() (place string, found bool)
-}
-
-// joined is a network of a perceptron and another part over the same input.
-type joined interface {
-	perceptron() *dense.MLP // nil: it reads another input
-	// join returns deep, the logits of the perceptron, plus the logits of the other part. It may
-	// change deep.
-	join(deep, x []float32, rows int, train bool) (logit []float32, err error)
-}
-
-// newNetwork declares a network's parameters on a. reduce sums over the ranks.
-func newNetwork(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]float32) error) (network, error) {
-	switch c.Model.Kind {
-	case "wide_deep":
-		return newWideDeep(a, c, l, reduce)
-	case "deepfm":
-		return newDeepFM(a, c, l, reduce)
-	case "dcn_v2":
-		return newDCN(a, c, l, reduce)
-	case "xdeepfm":
-		return newXDeepFM(a, c, l, reduce)
-	}
-	return nil, fmt.Errorf("model %q is not known", c.Model.Kind)
-}
-
-// newMLP declares the perceptron of a network, deep/…, over rows of in columns, with one output.
-func newMLP(a *dense.Arena, c *config.Config, in int, reduce func([]float32) error) (*dense.MLP, error) {
-	mlp, err := dense.NewMLP(a, "deep", dense.Spec{
-		In: in, Hidden: c.Model.Hidden, Out: 1, Activation: c.Model.Activation,
-		BatchNorm: c.Model.BatchNorm, Dropout: c.Model.Dropout, Init: c.Model.Weights, BF16: c.Train.BF16OnCPU(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	mlp.Synchronise(reduce)
-	return mlp, nil
-}
-
 // model is the part of a model on one rank that all kinds have in common. It pulls and
 // pools rows of tables and computes
 //

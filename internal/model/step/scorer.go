@@ -145,11 +145,9 @@ func newScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows, prec
 	}
 	a.View(p.arena)
 	for _, t := range s.towers {
-		mlp, ok := t.net.(*dense.MLP)
-		if j, joins := t.net.(joined); joins {
-			mlp, s.joins = j.perceptron(), true
-		} else if !ok {
-			mlp = nil
+		var mlp *dense.MLP
+		if t.net != nil {
+			mlp, s.joins = t.net.perceptron(), t.net.joins()
 		}
 		if mlp == nil || mlp.NewPrefix() == nil {
 			s.prefix = nil
@@ -249,15 +247,14 @@ func (s *Scorer) forward(t, rows int) ([]float32, error) {
 	if len(s.shared) == 0 {
 		return net.Forward(s.x, rows, false)
 	}
-	j, joins := net.(joined)
-	if !joins {
+	if !net.joins() {
 		return s.prefix[t].Forward(s.shared, s.x, rows)
 	}
 	deep, err := s.prefix[t].Forward(s.shared, s.rest, rows)
 	if err != nil {
 		return nil, err
 	}
-	return j.join(deep, s.x, rows, false)
+	return net.join(deep, s.x, rows, false)
 }
 
 // minShared is the least number of shared rows, and of shared columns, for which a

@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/sparse"
 )
@@ -74,7 +75,7 @@ func NewMatch(c *config.Config, l layout.Layout, from Origin) (m Match) {
 		}
 		m.Columns = append(m.Columns, at)
 	}
-	m.axes = m.inputAxes(c, was)
+	m.axes = m.inputAxes(c, l, was)
 	return m
 }
 
@@ -86,37 +87,50 @@ func sameRows(a, b sparse.Table) bool {
 }
 
 // inputAxes returns, by name, the axes of the parameters that belong to inputs of the networks.
-func (m *Match) inputAxes(c *config.Config, was layout.Layout) map[string]dense.Axes {
-	one := map[string]dense.Axes{"deep/linear0/weight": {Rows: m.Columns}}
-	if len(c.Model.Hidden) == 0 {
-		one = map[string]dense.Axes{"deep/out/weight": {Rows: m.Columns}}
+func (m *Match) inputAxes(c *config.Config, now, was layout.Layout) map[string]dense.Axes {
+	one := map[string]dense.Axes{}
+	spec, err := network.New(c.Model, now.Shape())
+	if err != nil {
+		return one
 	}
-	switch c.Model.Kind {
-	case "dcn_v2":
-		for i := range c.Model.Cross.Layers {
-			mix := dense.Axes{Rows: m.Columns, Cols: m.Columns}
-			if c.Model.Cross.Rank > 0 {
-				one[fmt.Sprintf("cross/narrow%d/weight", i)] = dense.Axes{Rows: m.Columns}
-				mix.Rows = nil
-			}
-			one[fmt.Sprintf("cross/cross%d/weight", i)] = mix
-			one[fmt.Sprintf("cross/cross%d/bias", i)] = dense.Axes{Cols: m.Columns}
+	of := make([][]int, len(spec.Ops)) // by operation: source of each column of its value; nil: unchanged
+	value := func(op int) []int {
+		if op == network.Input {
+			return m.Columns
 		}
-		one["cross/out/weight"] = dense.Axes{Rows: m.Columns}
-	case "xdeepfm":
-		fields := 0 // of the source
-		for _, f := range was.Features {
-			if f.DeepPart >= 0 {
-				fields++
+		return of[op]
+	}
+	for i := range spec.Ops {
+		o := &spec.Ops[i]
+		cols := value(o.In[0])
+		switch o.Kind {
+		case network.Linear:
+			if cols != nil {
+				one[o.Params[0].Name] = dense.Axes{Rows: cols}
 			}
-		}
-		below := m.Fields // of the layer below
-		for k, h := range c.Model.CIN {
-			one[fmt.Sprintf("cin/layer%d/weight", k)] = dense.Axes{Rows: pairs(below, m.Fields, fields)}
-			below = make([]int, h)
-			for i := range below {
-				below[i] = i
+		case network.CrossLayer:
+			mix := dense.Axes{Rows: cols, Cols: cols}
+			if o.Rank > 0 {
+				one[o.Params[0].Name], mix.Rows = dense.Axes{Rows: cols}, nil
 			}
+			one[o.Name+"/weight"], one[o.Name+"/bias"] = mix, dense.Axes{Cols: cols}
+			of[i] = cols
+		case network.CINLayer:
+			below := m.Fields
+			if op := o.In[1]; op != network.Input {
+				below = counted(spec.Ops[op].Maps)
+			}
+			one[o.Params[0].Name] = dense.Axes{Rows: pairs(below, m.Fields, len(was.Shape().Fields))}
+		case network.LayerNorm:
+			if of[i] = cols; cols != nil {
+				for _, p := range o.Params {
+					one[p.Name] = dense.Axes{Cols: cols[:p.Cols], Initial: true}
+				}
+			}
+		case network.Activation, network.Add:
+			of[i] = cols
+		case network.Multiply:
+			of[i] = m.factors(spec, o, value, one)
 		}
 	}
 	all := maps.Clone(one)
@@ -124,6 +138,35 @@ func (m *Match) inputAxes(c *config.Config, was layout.Layout) map[string]dense.
 		for name, axes := range one {
 			all[TowerPrefix(l)+name] = axes
 		}
+	}
+	return all
+}
+
+// factors returns the columns of a product in one's source. A linear layer that is a factor has the
+// columns of the other factor. Those of a new input have their initial values: a product that is 0
+// would have no gradients.
+func (m *Match) factors(spec *network.Network, o *network.Op, value func(int) []int, one map[string]dense.Axes) (cols []int) {
+	for _, v := range o.In {
+		if cols = value(v); cols != nil {
+			break
+		}
+	}
+	for _, v := range o.In {
+		if v == network.Input || value(v) != nil || spec.Ops[v].Kind != network.Linear || cols == nil {
+			continue
+		}
+		for _, p := range spec.Ops[v].Params {
+			one[p.Name] = dense.Axes{Rows: one[p.Name].Rows, Cols: cols, Initial: true}
+		}
+	}
+	return cols
+}
+
+// counted returns 0 … n−1.
+func counted(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
 	}
 	return all
 }

@@ -12,7 +12,7 @@ import (
 
 // tower predicts one label. All towers read the same embeddings.
 type tower struct {
-	net  network      // nil: wide model only
+	net  *layers      // nil: wide model only
 	bias *dense.Param // bias of the wide model; nil: deep model only
 }
 
@@ -34,7 +34,7 @@ func newTowers(m *model, a *dense.Arena, c *config.Config, start float32, reduce
 			a.SetPrefix(TowerPrefix(m.labels[t]))
 		}
 		var err error
-		if towers[t].net, err = newNetwork(a, c, m.layout, reduce); err != nil {
+		if towers[t].net, err = newLayers(a, c, m.layout, reduce); err != nil {
 			return nil, err
 		}
 	}

@@ -2,11 +2,13 @@ package tensorboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
@@ -27,6 +29,7 @@ type graph struct {
 	c     *config.Config
 	l     layout.Layout
 	names map[string]string // nodes of inputs and tables, by scope and name
+	added map[string]int    // number of each node
 	taken map[string]bool   // names of those nodes
 }
 
@@ -38,7 +41,7 @@ func graphOf(c *config.Config) []byte {
 	if err != nil {
 		return nil
 	}
-	g := &graph{c: c, l: layout.New(c, columns, dense), names: map[string]string{}, taken: map[string]bool{}}
+	g := &graph{c: c, l: layout.New(c, columns, dense), names: map[string]string{}, added: map[string]int{}, taken: map[string]bool{}}
 	g.inputs(s)
 	x := g.tables()
 	for t, label := range s.All() {
@@ -76,6 +79,7 @@ func (g *graph) add(name, op string, inputs []string, columns int, attrs ...attr
 		put("_output_shapes", message(nil, attrList, message(nil, listOfShapes, shape(-1, columns))))
 	}
 	g.def = message(g.def, graphNode, n)
+	g.added[name] = len(g.added)
 	return name
 }
 
@@ -193,45 +197,57 @@ func (g *graph) wide(table int) bool {
 	return false
 }
 
-// network adds the network of the kind of the model, and returns what adds to the logit.
+// network adds a node for each operation with a name, and returns what adds to the logit.
 func (g *graph) network(scope, x string) []string {
-	m := g.c.Model
-	switch m.Kind {
-	case "deepfm":
-		pairs := g.add(scope+"fm", "FactorizationMachine", []string{x}, 1)
-		return []string{pairs, g.mlp(scope, x)}
-	case "dcn_v2":
-		y := x
-		for i := range m.Cross.Layers {
-			y = g.add(fmt.Sprintf("%scross/cross%d", scope, i), "CrossLayer", []string{x, y}, g.l.Width, attr{"rank", m.Cross.Rank})
-		}
-		if m.Cross.Structure != "parallel" {
-			return []string{g.mlp(scope, y)}
-		}
-		return []string{g.add(scope+"cross/out", "Linear", []string{y}, 1), g.mlp(scope, x)}
-	case "xdeepfm":
-		y, maps := x, []string(nil)
-		for i, h := range m.CIN {
-			y = g.add(fmt.Sprintf("%scin/layer%d", scope, i), "CompressedInteraction", []string{x, y}, 0, attr{"feature_maps", h})
-			maps = append(maps, y)
-		}
-		return []string{g.add(scope+"cin/out", "Linear", maps, 1), g.mlp(scope, x)}
+	n, err := network.New(g.c.Model, g.l.Shape())
+	if err != nil {
+		return nil
 	}
-	return []string{g.mlp(scope, x)}
+	values := make([][]string, len(n.Ops))
+	for i := range n.Ops {
+		o := &n.Ops[i]
+		var in []string
+		for _, v := range o.In {
+			if v == network.Input {
+				in = append(in, x)
+			} else {
+				in = append(in, values[v]...)
+			}
+		}
+		if values[i] = in; o.Name != "" {
+			op, columns, attrs := nodeOf(o)
+			values[i] = []string{g.add(scope+o.Name, op, in, columns, attrs...)}
+		}
+	}
+	terms := values[len(n.Ops)-1]
+	slices.SortStableFunc(terms, func(a, b string) int { return g.added[a] - g.added[b] })
+	return terms
 }
 
-// mlp adds the perceptron.
-func (g *graph) mlp(scope, y string) string {
-	m := g.c.Model
-	for i, h := range m.Hidden {
-		y = g.add(fmt.Sprintf("%sdeep/linear%d", scope, i), "Linear", []string{y}, h)
-		if m.BatchNorm {
-			y = g.add(fmt.Sprintf("%sdeep/norm%d", scope, i), "BatchNorm", []string{y}, h)
-		}
-		y = g.add(fmt.Sprintf("%sdeep/%s%d", scope, m.Activation, i), strings.ToUpper(m.Activation[:1])+m.Activation[1:], []string{y}, h)
-		if m.Dropout > 0 {
-			y = g.add(fmt.Sprintf("%sdeep/dropout%d", scope, i), "Dropout", []string{y}, h, attr{"rate", m.Dropout})
-		}
+// nodeOf returns the kind of the node of an operation, its columns, which are 0 if the value is
+// no matrix, and its attributes.
+func nodeOf(o *network.Op) (op string, columns int, attrs []attr) {
+	switch columns = o.Cols; o.Kind {
+	case network.Linear:
+		return "Linear", columns, nil
+	case network.BatchNorm:
+		return "BatchNorm", columns, nil
+	case network.LayerNorm:
+		return "LayerNorm", columns, nil
+	case network.Activation:
+		return strings.ToUpper(o.Act[:1]) + o.Act[1:], columns, nil
+	case network.Dropout:
+		return "Dropout", columns, []attr{{"rate", o.Rate}}
+	case network.CrossLayer:
+		return "CrossLayer", columns, []attr{{"rank", o.Rank}}
+	case network.FM:
+		return "FactorizationMachine", columns, nil
+	case network.CINLayer:
+		return "CompressedInteraction", 0, []attr{{"feature_maps", o.Maps}}
+	case network.Multiply:
+		return "Mul", columns, nil
+	case network.Concat:
+		return "ConcatV2", columns, nil
 	}
-	return g.add(scope+"deep/out", "Linear", []string{y}, 1)
+	return "AddN", columns, nil
 }
