@@ -5,10 +5,12 @@ package device
 import (
 	"errors"
 	"fmt"
+	"path"
 	"unsafe"
 
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/kernel"
@@ -53,8 +55,8 @@ type upload struct{ values, states uint64 }
 
 // label computes one tower.
 type label struct {
-	net   *network // nil: wide model only
-	bias  *param   // bias of the wide model; nil: none
+	net   *layers // nil: wide model only
+	bias  *param  // bias of the wide model; nil: none
 	kind  kernel.LossKind
 	share float64
 }
@@ -204,52 +206,71 @@ func bagsOf(l layout.Layout) (b kernel.Bags, columns []uint32) {
 	return b, columns
 }
 
-func (b *builder) network(c *config.Config, l layout.Layout) *network {
-	m := c.Model
-	n := &network{mlp: b.mlp(m)}
-	switch m.Kind {
-	case "wide_deep":
-	case "deepfm":
-		fields, embed := embeddings(l)
-		n.fm = &fm{FM: kernel.FM{Fields: fields, Embed: embed, Width: l.Width}}
-	case "xdeepfm":
-		n.cin = b.cin(l, len(m.CIN))
-		n.out = b.linear("cin/out", true, kernel.Identity)
-	case "dcn_v2":
-		n.cross = b.cross(m.Cross.Layers, m.Cross.Rank, l.Width)
-		b.widest = max(b.widest, l.Width)
-		if m.Cross.Structure == "parallel" {
-			n.out = b.linear("cross/out", true, kernel.Identity)
+// network builds the layers of the operations of a network. The last one is a perceptron, or the
+// sum of one and another part.
+func (b *builder) network(c *config.Config, l layout.Layout) *layers {
+	n := &layers{}
+	spec, err := network.New(c.Model, l.Shape())
+	if err != nil {
+		b.err = err
+		return n
+	}
+	for i := 0; i < len(spec.Ops) && b.err == nil; {
+		o, end, fits := &spec.Ops[i], i+1, true
+		switch {
+		case !o.Supports().Device:
+			fits = false
+		case o.Part != "":
+			end = spec.Chain(i, func(x *network.Op) bool { return x.Part == o.Part })
+			stacked := n.cross != nil && n.out == nil && o.In[0] == i-1
+			fits = n.mlp == nil && (stacked || o.In[0] == network.Input)
+			n.mlp = b.mlp(spec.Ops[i:end])
+		case o.Kind == network.FM:
+			n.fm = &fm{FM: kernel.FM{Fields: len(spec.Shape.Fields), Embed: spec.Shape.Embed(), Width: l.Width}}
+		case o.Kind == network.CINLayer:
+			b.cinLayer(n, spec, o)
+		case o.Kind == network.CrossLayer:
+			b.crossLayer(n, o)
+		case o.Kind == network.Linear:
+			fits = n.out == nil
+			n.out = b.linear(o.Name, true, kernel.Identity)
+		default:
+			fits = o.Kind == network.CINSums || o.Kind == network.Add
 		}
-	default:
-		b.err = fmt.Errorf("device: there are no kernels of model %s", m.Kind)
+		if !fits && b.err == nil {
+			b.err = fmt.Errorf("device: there is no kernel for the operation %v of %s: use train.device: cpu", o, c.Model.Kind)
+		}
+		i = end
 	}
 	return n
 }
 
-// embeddings returns the number of features with embeddings and their common width.
-func embeddings(l layout.Layout) (fields, embed int) {
-	for _, f := range l.Features {
-		if f.DeepPart >= 0 {
-			fields++
-			embed = l.Tables[f.Table].Parts[f.DeepPart].Dim
-		}
+// layerOf returns the name of the layer of a parameter.
+func layerOf(p network.Param) string { return path.Dir(p.Name) }
+
+func (b *builder) cinLayer(n *layers, spec *network.Network, o *network.Op) {
+	in := len(spec.Shape.Fields)
+	if n.cin == nil {
+		n.cin = &cin{CIN: kernel.CIN{Fields: in, Embed: spec.Shape.Embed(), Width: spec.Shape.Width()}, most: cinProducts}
+	} else {
+		in = n.cin.layers[len(n.cin.layers)-1].out
 	}
-	return fields, embed
+	n.cin.layers = append(n.cin.layers, cinLayer{w: b.param(o.Params[0].Name), in: in, out: o.Maps})
+	n.cin.Out += o.Maps
 }
 
-func (b *builder) cin(l layout.Layout, layers int) *cin {
-	fields, embed := embeddings(l)
-	c, in := &cin{CIN: kernel.CIN{Fields: fields, Embed: embed, Width: l.Width}, most: cinProducts}, fields
-	for i := 0; i < layers && b.err == nil; i++ {
-		w := b.param(fmt.Sprintf("cin/layer%d/weight", i))
-		if b.err == nil {
-			c.layers = append(c.layers, cinLayer{w: w, in: in, out: w.of.Cols})
-			in = w.of.Cols
-			c.Out += in
-		}
+func (b *builder) crossLayer(n *layers, o *network.Op) {
+	if n.cross == nil {
+		n.cross = &cross{width: o.Cols}
+		b.widest = max(b.widest, o.Cols)
 	}
-	return c
+	var l crossLayer
+	if o.Rank > 0 {
+		l.narrow = b.linear(layerOf(o.Params[0]), false, kernel.Identity)
+	}
+	l.mix = b.linear(o.Name, false, kernel.Identity)
+	l.bias = b.param(o.Name + "/bias")
+	n.cross.layers = append(n.cross.layers, l)
 }
 
 // Close frees the memory on the device and closes the device.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/dense"
-	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/kernel"
 )
@@ -268,16 +268,16 @@ func (m *fm) room(rows int, take cut) {
 	m.sum, m.term = take(rows*m.Embed), take(rows*m.Embed)
 }
 
-// network computes the network of one label.
-type network struct {
+// layers computes the network of one label.
+type layers struct {
 	mlp   mlp
-	cross *cross  // dcn_v2
-	out   *linear // after cin, or cross in the parallel structure
-	fm    *fm     // deepfm
-	cin   *cin    // xdeepfm
+	cross *cross  // nil: none
+	out   *linear // after cin, or cross whose output mlp does not read; nil: none
+	fm    *fm     // nil: none
+	cin   *cin    // nil: none
 }
 
-func (n *network) room(rows int, take cut) {
+func (n *layers) room(rows int, take cut) {
 	n.mlp.room(rows, take)
 	if n.cross != nil {
 		n.cross.room(rows, take)
@@ -294,7 +294,7 @@ func (n *network) room(rows int, take cut) {
 }
 
 // forward returns the logits.
-func (n *network) forward(w *work, x cuda.Buffer) cuda.Buffer {
+func (n *layers) forward(w *work, x cuda.Buffer) cuda.Buffer {
 	switch {
 	case n.fm != nil:
 		y := n.mlp.forward(w, x)
@@ -312,14 +312,14 @@ func (n *network) forward(w *work, x cuda.Buffer) cuda.Buffer {
 }
 
 // parallel returns the sum of the logits of mlp over x and of out over terms.
-func (n *network) parallel(w *work, x, terms cuda.Buffer) cuda.Buffer {
+func (n *layers) parallel(w *work, x, terms cuda.Buffer) cuda.Buffer {
 	y := n.out.forward(w, terms)
 	w.do(w.Add(w.on, y, n.mlp.forward(w, x)))
 	return y
 }
 
 // back returns the gradient of the input for the gradient of the logits.
-func (n *network) back(w *work, dlogit cuda.Buffer) cuda.Buffer {
+func (n *layers) back(w *work, dlogit cuda.Buffer) cuda.Buffer {
 	dx := n.mlp.back(w, dlogit)
 	switch {
 	case n.fm != nil:
@@ -334,7 +334,7 @@ func (n *network) back(w *work, dlogit cuda.Buffer) cuda.Buffer {
 	return dx
 }
 
-func (n *network) gradients(w *work) {
+func (n *layers) gradients(w *work) {
 	n.mlp.gradients(w)
 	if n.out != nil {
 		n.out.gradients(w)
@@ -380,30 +380,22 @@ func acts(name string) kernel.Act {
 	return map[string]kernel.Act{"relu": kernel.ReLU, "tanh": kernel.Tanh, "sigmoid": kernel.Sigmoid}[name]
 }
 
-func (b *builder) mlp(c config.Model) (m mlp) {
-	for i, width := range c.Hidden {
-		l := b.linear(fmt.Sprintf("deep/linear%d", i), true, acts(c.Activation))
-		if c.BatchNorm {
-			l.norm = b.normal(i, width)
+// mlp builds a perceptron.
+func (b *builder) mlp(ops []network.Op) (m mlp) {
+	for i := range ops {
+		o := &ops[i]
+		if o.Kind == network.Linear {
+			m = append(m, b.linear(o.Name, true, kernel.Identity))
+			continue
 		}
-		if c.Dropout > 0 {
-			l.drop, l.rate = fmt.Sprintf("%sdeep/dropout%d", b.prefix, i), c.Dropout
+		switch l := m[len(m)-1]; o.Kind {
+		case network.BatchNorm:
+			l.norm = b.normal(o.Name, o.Cols)
+		case network.Activation:
+			l.act = acts(o.Act)
+		case network.Dropout:
+			l.drop, l.rate = b.prefix+o.Name, o.Rate
 		}
-		m = append(m, l)
 	}
-	return append(m, b.linear("deep/out", true, kernel.Identity))
-}
-
-func (b *builder) cross(layers, rank, width int) *cross {
-	c := &cross{width: width}
-	for i := range layers {
-		var l crossLayer
-		if rank > 0 {
-			l.narrow = b.linear(fmt.Sprintf("cross/narrow%d", i), false, kernel.Identity)
-		}
-		l.mix = b.linear(fmt.Sprintf("cross/cross%d", i), false, kernel.Identity)
-		l.bias = b.param(fmt.Sprintf("cross/cross%d/bias", i))
-		c.layers = append(c.layers, l)
-	}
-	return c
+	return m
 }

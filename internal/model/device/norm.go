@@ -26,8 +26,7 @@ type normal struct {
 	x     cuda.Buffer
 }
 
-func (b *builder) normal(i, width int) *normal {
-	name := fmt.Sprintf("deep/norm%d", i)
+func (b *builder) normal(name string, width int) *normal {
 	n := &normal{name: b.prefix + name, scale: b.param(name + "/scale"), shift: b.param(name + "/shift"), batch: norm.New(width)}
 	n.Cols = width
 	n.mean, n.variance = b.statistic(n.name+"/running_mean"), b.statistic(n.name+"/running_variance")

@@ -91,7 +91,7 @@ func uses() (all []use) {
 	return append(all, use{"pooling", fillBags, bags})
 }
 
-// interactions launches the kernels of xDeepFM.
+// interactions launches the kernels of the compressed interaction network.
 func interactions(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
 	const fields, embed, maps, out = 5, 6, 3, 4
 	c := kernel.CIN{Rows: rows, Fields: fields, Embed: embed, Width: cols, Out: out}
