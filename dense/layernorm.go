@@ -7,14 +7,14 @@ import (
 	"github.com/wdlrun/wdlrun/internal/kernel/norm"
 )
 
-// LayerNorm normalises groups of adjacent columns of each row to mean 0 and variance 1 and then
+// layerNorm normalises groups of adjacent columns of each row to mean 0 and variance 1 and then
 // applies a learned scale and shift (Ba et al. 2016, "Layer Normalization", §3):
 //
 //	y = scale·(x − mean)/√(var + 1e-5) + shift,   mean and var over the group's columns of the row
 //
 // A row does not depend on other rows, so evaluation equals training. Columns after the last group
 // are copied.
-type LayerNorm struct {
+type layerNorm struct {
 	Scale, Shift *Param
 
 	name   string
@@ -26,17 +26,17 @@ type LayerNorm struct {
 	y, dx  []float32
 }
 
-// NewLayerNorm declares a layer over rows of width columns, which begin with groups of the given
+// NewLayerNorm declares a layer that normalises groups of columns of each row (Ba et al. 2016), over rows of width columns, which begin with groups of the given
 // widths. The parameters name/scale (initially 1) and name/shift (initially 0) have no L2.
 // NewLayerNorm panics if the groups do not fit or one is empty.
-func NewLayerNorm(a *Arena, name string, width int, groups []int) *LayerNorm {
+func NewLayerNorm(a *Arena, name string, width int, groups []int) Layer {
 	sum := 0
 	for _, n := range groups {
 		if sum += n; n < 1 || sum > width {
 			panic(fmt.Sprintf("dense: NewLayerNorm: %s: groups of %v columns in rows of %d", name, groups, width))
 		}
 	}
-	return &LayerNorm{
+	return &layerNorm{
 		Scale: a.Add(Param{Name: name + "/scale", Rows: 1, Cols: sum, Init: Init{1, 1}}),
 		Shift: a.Add(Param{Name: name + "/shift", Rows: 1, Cols: sum}),
 		name:  name, width: width, groups: groups,
@@ -44,10 +44,10 @@ func NewLayerNorm(a *Arena, name string, width int, groups []int) *LayerNorm {
 }
 
 // Name implements Layer.
-func (l *LayerNorm) Name() string { return l.name }
+func (l *layerNorm) Name() string { return l.name }
 
 // Forward implements Layer; x and the result are rows×width.
-func (l *LayerNorm) Forward(x []float32, rows int, _ bool) ([]float32, error) {
+func (l *layerNorm) Forward(x []float32, rows int, _ bool) ([]float32, error) {
 	scale, shift := l.Scale.Value, l.Shift.Value
 	l.y, l.unit, l.invStd = grow(l.y, len(x)), grow(l.unit, rows*len(scale)), grow(l.invStd, rows*len(l.groups))
 	for r := range rows {
@@ -77,7 +77,7 @@ func (l *LayerNorm) Forward(x []float32, rows int, _ bool) ([]float32, error) {
 }
 
 // Backward implements Layer; dy and the result are rows×width.
-func (l *LayerNorm) Backward(dy []float32, rows int) ([]float32, error) {
+func (l *layerNorm) Backward(dy []float32, rows int) ([]float32, error) {
 	scale := l.Scale.Value
 	l.dx = grow(l.dx, len(dy))
 	for r := range rows {
@@ -104,6 +104,6 @@ func (l *LayerNorm) Backward(dy []float32, rows int) ([]float32, error) {
 }
 
 // NonFinite is MLP.NonFinite for the layer.
-func (l *LayerNorm) NonFinite() (place string, found bool) {
+func (l *layerNorm) NonFinite() (place string, found bool) {
 	return nonFinite([]*Param{l.Scale, l.Shift})
 }
