@@ -10,23 +10,32 @@ import (
 
 // labelSums are the sums of the numeric labels, in the order of schema.Targets. They are
 // exact, so means do not depend on the parts of a scan.
-type labelSums []exact.Sum
+type labelSums []labelSum
+
+type labelSum struct {
+	exact.Sum
+	known int64 // records with the label
+}
 
 // add adds the labels of one record.
 func (s *labelSums) add(values []float32) {
 	for len(*s) < len(values) {
-		*s = append(*s, exact.Sum{})
+		*s = append(*s, labelSum{})
 	}
 	for i, v := range values {
-		(*s)[i].Add(float64(v))
+		if v == v { // not missing
+			(*s)[i].Add(float64(v))
+			(*s)[i].known++
+		}
 	}
 }
 
 func (s *labelSums) merge(o labelSums) {
 	for len(*s) < len(o) {
-		*s = append(*s, exact.Sum{})
+		*s = append(*s, labelSum{})
 	}
 	for i := range o {
+		(*s)[i].known += o[i].known
 		for k, limb := range o[i].Limb {
 			(*s)[i].Limb[k] += limb
 		}
@@ -38,6 +47,7 @@ func (s labelSums) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s)))
 	for i := range s {
 		s[i].Carry()
+		b = binary.AppendUvarint(b, uint64(s[i].known))
 		for _, limb := range s[i].Limb {
 			b = binary.AppendVarint(b, limb)
 		}
@@ -47,7 +57,7 @@ func (s labelSums) append(b []byte) []byte {
 
 func labelSumsFrom(r *wire.Reader) (s labelSums) {
 	for range r.Length(schema.MaxLabels, exact.Limbs) {
-		var sum exact.Sum
+		sum := labelSum{known: r.Count()}
 		for k := range sum.Limb {
 			sum.Limb[k] = r.Varint()
 		}
@@ -56,7 +66,7 @@ func labelSumsFrom(r *wire.Reader) (s labelSums) {
 	return s
 }
 
-// LabelMeans returns the mean of each label over all records, 0 before Use.
+// LabelMeans returns the mean of each label over the records that have it, 0 before Use.
 func (d *Dataset) LabelMeans() (means []float64) {
 	rows := float64(max(d.rows, 1))
 	sums := d.sums
@@ -64,10 +74,24 @@ func (d *Dataset) LabelMeans() (means []float64) {
 		means = append(means, float64(d.positives)/rows)
 	}
 	for i := range sums {
-		means = append(means, sums[i].Float64()/rows)
+		means = append(means, sums[i].Float64()/float64(max(sums[i].known, 1)))
 	}
 	for len(means) < 1+len(d.schema.Labels) {
 		means = append(means, 0)
 	}
 	return means
+}
+
+// LabelsKnown returns the number of records with each label, 0 before Use.
+func (d *Dataset) LabelsKnown() (known []int64) {
+	if !d.schema.Label.IsNumber() {
+		known = append(known, d.rows)
+	}
+	for i := range d.sums {
+		known = append(known, d.sums[i].known)
+	}
+	for len(known) < 1+len(d.schema.Labels) {
+		known = append(known, 0)
+	}
+	return known
 }

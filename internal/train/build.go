@@ -51,9 +51,9 @@ func baseLogit(in *input.Input, c *config.Config) float64 {
 // startAtMeans sets the initial output of a new model so that it predicts the mean of each
 // label that is a number or follows the first label.
 func startAtMeans(t *step.Trainer, d *data.Dataset, labels schema.Schema) {
-	rows := float64(d.Rows(data.All))
+	known := d.LabelsKnown()
 	for i, mean := range d.LabelMeans() {
-		l := &labels.All()[i]
+		l, rows := &labels.All()[i], float64(known[i])
 		switch {
 		case l.IsPoisson():
 			t.Start(i, math.Log(max(mean, 1/(rows+1)))) // finite if all counts are 0

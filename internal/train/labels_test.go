@@ -78,3 +78,24 @@ func TestWeightsThatAreAllZero(t *testing.T) {
 		return nil
 	})
 }
+
+// TestPartialLabel: samples without a further label have no loss for it and do not occur in its
+// metrics.
+func TestPartialLabel(t *testing.T) {
+	t.Parallel()
+	c := traintest.LabelsConfig(t, "label: {field: click}")
+	c.Data.Where = "age > 40"
+	c.Train.Epochs = 1
+	some := runJob(t, 1, Options{Config: c}).Test
+	c = traintest.LabelsConfig(t, "label: {field: click}\nlabels: [{field: late}]")
+	c.Data.Derive = []schema.Derived{schema.NewDerived("late", "if(age > 40, click, 1 / 0)")}
+	c.Train.Epochs = 1
+	var warned []string
+	all := runJob(t, 2, Options{Config: c, Warn: func(line string) { warned = append(warned, line) }}).Test
+	if late := all.Labels[0]; all.Samples <= some.Samples || late.Samples != some.Samples || late.Positives != some.Positives || late.BaseLogLoss != some.BaseLogLoss || *late.NormalisedEntropy > 1.05 {
+		t.Errorf("of %d samples, %d have the label: %+v", all.Samples, some.Samples, late)
+	}
+	if !strings.Contains(strings.Join(warned, "\n"), "label late is missing in ") {
+		t.Errorf("warned: %q", warned)
+	}
+}

@@ -2,6 +2,7 @@ package encode
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
@@ -13,12 +14,14 @@ import (
 // Labels.
 type target struct {
 	schema.Target
-	column int // in the parser
+	column  int  // in the parser
+	further bool // a label after the first, which may be missing: it is then NaN
 }
 
 func newTargets(s schema.Schema, columns []schema.Column) (list []target) {
 	for _, t := range s.Targets() {
-		list = append(list, target{t, slices.IndexFunc(columns, func(c schema.Column) bool { return c.Name == t.Field })})
+		further := t.Label != nil && t.Field != s.Label.Field
+		list = append(list, target{t, slices.IndexFunc(columns, func(c schema.Column) bool { return c.Name == t.Field }), further})
 	}
 	return list
 }
@@ -47,10 +50,12 @@ func (t *target) value(x float64) (y float32, why string) {
 func (p *parser) checkTargets() *record.Flaw {
 	for i := range p.targets {
 		t := &p.targets[i]
-		if p.absent[t.column] {
-			if t.Label == nil {
-				return p.flaw(t.column, p.whyMissing(t.column)+"; every record needs a weight")
-			}
+		switch {
+		case p.absent[t.column] && t.further:
+			continue
+		case p.absent[t.column] && t.Label == nil:
+			return p.flaw(t.column, p.whyMissing(t.column)+"; every record needs a weight")
+		case p.absent[t.column]:
 			return p.flaw(t.column, p.whyMissing(t.column)+"; every record needs a label")
 		}
 		if _, why := t.value(p.numbers[t.column]); why != "" {
@@ -62,6 +67,9 @@ func (p *parser) checkTargets() *record.Flaw {
 
 // target returns target i of the parsed record.
 func (p *parser) target(i int) float32 {
+	if t := &p.targets[i]; t.further && p.absent[t.column] {
+		return float32(math.NaN())
+	}
 	y, _ := p.targets[i].value(p.numbers[p.targets[i].column])
 	return y
 }

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/wdlrun/wdlrun/dense"
@@ -158,6 +159,11 @@ func (m *model) computeOn(d *offload) (loss float64, err error) {
 		m.tail(0)
 		m.sums.ready(0)
 		return 0, nil
+	}
+	for t := range m.further {
+		if m.further[t].missing {
+			return 0, fmt.Errorf("label %s is missing in some samples, which a device cannot leave out: set train.device: cpu, or leave these records out with data.where", m.labels[t+1].Field)
+		}
 	}
 	spent, at := &m.workers[0].spent, time.Now()
 	if d.batch, err = d.to.Begin(d.index.measure(m)); err != nil {

@@ -2,6 +2,7 @@ package step
 
 import (
 	"math"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -56,6 +57,51 @@ type objective struct {
 	weight   []float32 // weights of the samples of the current batch; nil: all 1
 	total    float64   // sum of the weights
 	shift    float32   // added to the first label's logit in training
+	further  []partial // the labels after the first in the current batch
+}
+
+// partial is a label that some samples of a batch do not have: it is NaN there. They have the
+// label 0 and the weight 0 for it.
+type partial struct {
+	missing       bool // in some samples
+	label, weight []float32
+	logit         []float32 // of the samples that have it, for metrics
+}
+
+func isNaN(x float32) bool { return x != x }
+
+// fill reads the labels of a batch, whose samples have these weights; nil if all are 1.
+func (p *partial) fill(labels, weights []float32) {
+	if p.missing = slices.ContainsFunc(labels, isNaN); !p.missing {
+		return
+	}
+	p.label, p.weight = append(p.label[:0], labels...), slices.Grow(p.weight[:0], len(labels))[:len(labels)]
+	for i, y := range labels {
+		switch p.weight[i] = 1; {
+		case isNaN(y):
+			p.label[i], p.weight[i] = 0, 0
+		case weights != nil:
+			p.weight[i] = weights[i]
+		}
+	}
+}
+
+// known returns the samples of the filled batch that have the label. weights are as for fill.
+func (p *partial) known(logits, labels, weights []float32) (logit, label, weight []float32) {
+	p.logit, p.label, p.weight = p.logit[:0], p.label[:0], p.weight[:0]
+	for i, y := range labels {
+		if isNaN(y) {
+			continue
+		}
+		p.logit, p.label = append(p.logit, logits[i]), append(p.label, y)
+		if weights != nil {
+			p.weight = append(p.weight, weights[i])
+		}
+	}
+	if weights == nil {
+		return p.logit, p.label, nil
+	}
+	return p.logit, p.label, p.weight
 }
 
 func newObjective(c *config.Config) objective {
@@ -80,6 +126,7 @@ func (m *model) reads() columns {
 func (m *model) weigh() {
 	o, b := &m.objective, m.batch
 	o.total = float64(b.Rows)
+	defer m.weighFurther()
 	if !o.weighted {
 		return
 	}
@@ -100,8 +147,53 @@ func (m *model) weigh() {
 	}
 }
 
-// labelsOf returns the labels of the current batch for tower t.
+// weighFurther finds the labels after the first that are missing in the current batch.
+func (m *model) weighFurther() {
+	if m.batch.Rows == 0 {
+		return
+	}
+	if m.further == nil {
+		m.further = make([]partial, len(m.labels)-1)
+	}
+	var weight []float32
+	if m.weighted {
+		weight = m.weight
+	}
+	for t := range m.further {
+		m.further[t].fill(m.batch.Labels[t], weight)
+	}
+}
+
+// labelsOf returns the labels of the current batch for tower t, 0 where they are missing.
 func (m *model) labelsOf(t int) []float32 {
+	if t > 0 && m.batch.Rows > 0 && m.further[t-1].missing {
+		return m.further[t-1].label
+	}
+	return m.allLabelsOf(t)
+}
+
+// weightsOf returns the weights of the current batch for tower t; nil if all are 1.
+func (m *model) weightsOf(t int) []float32 {
+	switch {
+	case t > 0 && m.batch.Rows > 0 && m.further[t-1].missing:
+		return m.further[t-1].weight
+	case m.weighted:
+		return m.weight
+	}
+	return nil
+}
+
+// evaluated returns the samples of the current batch that metrics of tower t count.
+func (m *model) evaluated(t int) (logit, label, weight []float32) {
+	logit, label, weight = m.of(m.logit, t), m.allLabelsOf(t), m.weight
+	if t > 0 && m.batch.Rows > 0 && m.further[t-1].missing {
+		return m.further[t-1].known(logit, label, weight)
+	}
+	return logit, label, weight
+}
+
+// allLabelsOf returns the labels of the current batch for tower t, NaN where they are missing.
+func (m *model) allLabelsOf(t int) []float32 {
 	if t == 0 || m.batch.Rows == 0 { // an empty batch may have no further labels
 		return m.batch.Label
 	}
@@ -119,16 +211,16 @@ func (m *model) loss(t, lo, hi int) (sum float64) {
 	o := &m.objective
 	l := &o.labels[t]
 	grad, logit, label := m.of(m.dlogit, t)[lo:hi], m.of(m.logit, t)[lo:hi], m.labelsOf(t)[lo:hi]
-	var weight []float32
-	if o.weighted {
-		weight = o.weight[lo:hi]
+	weight := m.weightsOf(t)
+	if weight != nil {
+		weight = weight[lo:hi]
 	}
 	switch {
 	case l.IsPoisson():
 		sum = dense.PoissonLoss(grad, logit, label, weight)
 	case l.IsNumber():
 		sum = dense.SquaredLoss(grad, logit, label, weight)
-	case o.weighted:
+	case weight != nil:
 		sum = dense.WeightedLogLoss(grad, logit, label, weight)
 	default:
 		sum = dense.LogLoss(grad, logit, label)

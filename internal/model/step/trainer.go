@@ -279,7 +279,7 @@ func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics,
 			return metrics.Metrics{}, fmt.Errorf("evaluation: the loss is %v: %w", loss, t.model.nonFinite(b))
 		}
 		for i, tally := range t.tally {
-			tally.Add(t.model.of(t.model.logit, i), t.model.labelsOf(i), t.model.weight)
+			tally.Add(t.model.evaluated(i))
 		}
 		for f := range t.unknown {
 			t.unknown[f] += t.model.lookup.Unknown(f)

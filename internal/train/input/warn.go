@@ -17,6 +17,11 @@ func (in *Input) warnOfBad(d *data.Dataset) {
 	if n := d.Excluded(); n > 0 {
 		in.Warn(fmt.Sprintf("data.where leaves out %d of %d records of %s", n, n+d.Rows(data.All)+bad, FirstFew(d.Names())))
 	}
+	for i, n := range d.LabelsKnown() {
+		if all := d.Rows(data.All); i > 0 && n < all && !in.Use.Predicts {
+			in.Warn(fmt.Sprintf("label %s is missing in %d of %d records of %s: they have no loss for it, and its metrics leave them out", in.Config.Labels[i-1].Field, all-n, all, FirstFew(d.Names())))
+		}
+	}
 	if bad == 0 {
 		return
 	}
