@@ -114,11 +114,13 @@ func (k checker) source() {
 		for _, o := range []struct {
 			name  string
 			given bool
-		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}, {"multiline", s.Multiline}} {
+		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}, {"multiline", s.Multiline}, {"escape", s.Escape != ""}} {
 			if o.given {
 				k.later("data.format", "data."+o.name, s.Format+" defines the layout of its records")
 			}
 		}
+	case s.Escape == schema.EscapeQuoted && s.Format == "tsv":
+		k.later("data.format", "data.escape", "fields of tsv are not quoted; use format: csv with a delimiter, or escape: all")
 	case s.Header && len(s.Fields) > 0:
 		k.later("data.header", "data.fields", "names come from the header line or from fields")
 	case !s.Header && len(s.Fields) == 0 && !k.doubt("data.header"):

@@ -63,7 +63,8 @@ const topics = "Where the records are and how they become fields.\n" +
 
 const labelAbout = "The field to predict. labels adds more labels: each is a number, 0 or 1 unless it has a threshold or kind: number. Each\n" +
 	"label has its own network. The embeddings are shared, and the loss is the sum over the labels. Early stopping and\n" +
-	"schedules use the first label."
+	"schedules use the first label. A label of labels may be missing in some records: they have no loss for it, and its\n" +
+	"metrics leave them out."
 
 func dataSections() []section {
 	return []section{
@@ -78,7 +79,7 @@ func dataSections() []section {
 			{name: "train", about: "training"},
 		}},
 		{"data", reflect.TypeFor[schema.Source](), topics, []key{
-			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://, see above), remote files (https://, s3://, gs://), folders (the files directly in them in the order of their names, except those that begin with . or _) or builtin:NAME", filled: true},
+			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://, see above), remote files (https://, s3://, gs://), folders (all files below them, in the order of their names, except those whose names begin with . or _) or builtin:NAME", filled: true},
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "hosts", def: "shared", about: "which host has the local files of train, test and valid. shared: all hosts have the same ones (names, sizes and ends are compared). each: every host has its own, and the data is their union, ordered by host name; ranks read the files of other hosts over the network", choices: schema.Hosting()},
@@ -92,6 +93,7 @@ func dataSections() []section {
 			{name: "fields", def: "none", about: "names of the fields in file order, if there is no header", filled: true},
 			{name: "comment", def: "none", about: "skip lines that start with this"},
 			{name: "multiline", def: "false", about: "quoted fields of csv may hold line breaks; every rank then reads a file from its beginning"},
+			{name: "escape", def: "none", about: "csv and tsv: what a backslash escapes. quoted: quotes and backslashes in quoted fields, as Spark writes. all: any byte, as MySQL, MariaDB, PostgreSQL COPY and Hive write: \\t, \\n, \\\\, \\\", an escaped delimiter; \\N is missing. With multiline, an escaped line break too", choices: schema.Escapes()},
 			{name: "missing", def: "none", about: "values that mean missing, in addition to the empty one"},
 			{name: "derive", def: "none", about: "columns computed by expressions, usable like fields: {liked: \"rating >= 4\", tip_share: \"tips / fare\"}"},
 			{name: "where", def: "all", about: "condition, such as \"fare > 0\", for the records to train and evaluate on; the others are counted"},

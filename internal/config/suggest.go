@@ -191,9 +191,9 @@ func (s *suggestion) dataSection() {
 		s.missing()
 		return
 	}
-	switch s.Delimiter {
-	case "", ",":
-	case "\t":
+	switch {
+	case s.Delimiter == "", s.Delimiter == ",":
+	case s.Delimiter == "\t" && s.Format != "csv":
 		s.line("  format: tsv")
 	default:
 		s.line("  delimiter: %s", text(s.Delimiter))
@@ -211,8 +211,14 @@ func (s *suggestion) dataSection() {
 	if s.Comment != "" && !strings.ContainsAny(s.Comment, "\r\n") {
 		s.line("  comment: %s", text(strings.ToValidUTF8(s.Comment, "?")))
 	}
+	switch s.Escape {
+	case schema.EscapeQuoted:
+		s.line("  escape: quoted            # a backslash escapes quotes in quoted fields")
+	case schema.EscapeAll:
+		s.line("  escape: all               # a backslash escapes any byte; \\N is missing")
+	}
 	if s.Multiline {
-		s.line("  multiline: true           # quoted fields hold line breaks")
+		s.line("  multiline: true           # fields hold line breaks")
 	}
 	s.missing()
 }

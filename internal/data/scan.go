@@ -53,7 +53,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 		c.records += mixed(n.digest)
 		sp.records, sp.flawed, sp.groups = append(sp.records, n.records), append(sp.flawed, n.flawed), append(sp.groups, n.groups...)
 		c.held += n.held
-		c.bad += int64(n.flawed)
+		c.bad += int64(n.flawed) + n.inner
 		s.keeper.kept.end(int32(b), n.records)
 		s.dropped.end(int32(b), n.records)
 		if done += d.set.BytesOf(b); progress != nil {
@@ -103,6 +103,7 @@ func (d *Dataset) newScanner(s schema.Schema) (*scanner, error) {
 // tally holds the counts of one block.
 type tally struct {
 	records, flawed int32
+	inner           int64 // line breaks in unusable records: each line counts as one
 	groups          []group
 	held            int64  // bytes of the records in memory
 	digest          uint64 // depends on the content and the order of records
@@ -135,6 +136,7 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 				s.excluded++
 				continue
 			}
+			n.inner += int64(u.Inner)
 			if err := s.note(f, b, fl, u); err != nil {
 				return n, err
 			}

@@ -1,7 +1,6 @@
 package encode
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -191,7 +190,7 @@ func (t countTables) of(f *featureCode) *countTable {
 }
 
 func (x *plain) encode(to places, line []byte) (one, ok bool) {
-	if x.Quotes && bytes.IndexByte(line, '"') >= 0 || !x.cut(line) {
+	if !x.IsPlain(line) || !x.cut(line) {
 		return false, false
 	}
 	if one, ok = x.labelOf(line); !ok || !x.putCounts(to, line) || !x.putIDs(to, line) || !x.putTargets(to, line) {

@@ -22,8 +22,8 @@ type Column struct {
 	Missing  float64  // share of the records
 	Min, Max float64  // for numbers
 	Examples []string // the most frequent values, at most five
-	// Separator is the mark between several values of one field: "|", "^", ";", "," or " ", or
-	// "" if there is none.
+	// Separator is the mark between several values of one field: "|", "^", ";", ",", " " or
+	// "\x02", or "" if there is none.
 	Separator string
 	Parts     string        // kind of the values between separators: int, float or string
 	Many      bool          // records hold lists of values

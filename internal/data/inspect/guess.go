@@ -96,7 +96,7 @@ func IsTimeName(name string) bool {
 // one in five fields have one. Blanks, commas and semicolons also occur inside single
 // values: see isList.
 func guessSeparator(values []string, delimiter string) string {
-	for _, sep := range []string{"|", "^", ";", ",", " "} {
+	for _, sep := range []string{"\x02", "|", "^", ";", ",", " "} { // the first is Hive's
 		n := 0
 		for _, s := range values {
 			if strings.Contains(strings.Trim(s, sep), sep) {
@@ -106,7 +106,7 @@ func guessSeparator(values []string, delimiter string) string {
 		if n == 0 || 5*n < len(values) {
 			continue
 		}
-		if plain := sep == "|" || sep == "^"; plain && sep != delimiter || !plain && isList(values, sep) {
+		if plain := sep == "\x02" || sep == "|" || sep == "^"; plain && sep != delimiter || !plain && isList(values, sep) {
 			return sep
 		}
 	}
@@ -157,7 +157,7 @@ func once(counts map[string]int) (n int) {
 }
 
 // isBinary reports whether lines are binary data. Text in any encoding has hardly any zero
-// bytes or control characters.
+// bytes or control characters, except those between the fields, values and pairs of Hive.
 func isBinary(all []string) bool {
 	const inHundred = 1
 	bytes, odd := 0, 0
@@ -165,6 +165,7 @@ func isBinary(all []string) bool {
 		bytes += len(s)
 		for i := range len(s) {
 			switch c := s[i]; {
+			case c > 0 && c <= 3:
 			case c < ' ' && c != '\t' && c != '\r' && c != '\f' || c == 0x7f:
 				odd++
 			}

@@ -26,7 +26,8 @@ type Inspection struct {
 	Comment   string // mark of comment lines, "" if none was seen
 	Rows      int    // records read
 	Ragged    int    // lines with another number of fields, left out
-	Multiline bool   // quoted fields contain line breaks
+	Multiline bool   // fields contain line breaks, in quotes or escaped
+	Escape    string // what a backslash escapes, one of schema.Escapes; "": nothing
 	Missing   []string
 	Notes     []string // oddities of the files, with advice
 	Columns   []Column
@@ -162,6 +163,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 		return fmt.Errorf("%s: there are no records: every line is blank", first.Name)
 	}
 	in.sniffDelimiter(all[0].lines)
+	in.sniffDialect(all[0].lines)
 	if all, err = in.joinLines(s, all); err != nil {
 		return err
 	}
@@ -332,7 +334,7 @@ func mode(widths map[int]int) (width, n int) {
 // split splits lines into fields and leaves out lines of another width. Width 0 means the
 // width of most lines.
 func (in *Inspection) split(all []string, width int) [][]string {
-	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter})
+	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter, Escape: in.Escape})
 	widths, records := map[int]int{}, make([][]string, 0, len(all))
 	for _, line := range all {
 		fields, fl := form.Split([]byte(line), nil)
@@ -535,6 +537,7 @@ func (in *Inspection) Source() schema.Source {
 		return s
 	}
 	s.Delimiter, s.Header, s.Comment, s.Multiline = in.Delimiter, in.Header, in.Comment, in.Multiline
+	s.Escape = in.Escape
 	if !in.Header {
 		for _, c := range in.Columns {
 			if !c.Folder {

@@ -28,6 +28,7 @@ func For(s schema.Source, files []string) (schema.Source, error) {
 		}
 	}
 	s.Format, s.Delimiter, s.Header, s.Fields, s.Comment, s.Multiline = own.Format, own.Delimiter, own.Header, own.Fields, own.Comment, own.Multiline
+	s.Escape = own.Escape
 	return s, nil
 }
 

@@ -23,6 +23,9 @@ func sniff(f *record.File) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := f.OneValue(); err != nil {
+		return "", err
+	}
 	format := seenIn(head)
 	if format == "" && len(bytes.TrimLeft(bytes.TrimPrefix(head, []byte(record.BOM)), " \t\r\n")) > 0 {
 		format = namedBy(f.Name) // for a damaged file there is only the name

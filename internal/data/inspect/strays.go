@@ -139,7 +139,7 @@ func marksOf(values []string) string {
 
 // placeOf returns a function that finds the line of a value in the lines read.
 func (in *Inspection) placeOf(s *record.Sample, all []sampled, column, width int) func(string) string {
-	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter})
+	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter, Escape: in.Escape})
 	return func(stray string) string {
 		for file := range all {
 			for i, line := range all[file].lines {

@@ -10,11 +10,15 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
-// joinLines reads the sample again as records with line breaks in quotes, if a file has
-// such records: some of its lines have an unclosed quote, or too few fields.
+// joinLines reads the sample again as records with line breaks in quotes or behind a backslash,
+// if a file has such records: some of its lines have an unclosed quote, or too few fields.
 func (in *Inspection) joinLines(s *record.Sample, all []sampled) ([]sampled, error) {
+	escape := in.Escape
 	if in.Format != "csv" {
-		return all, nil
+		if !slices.ContainsFunc(all, func(x sampled) bool { return slices.ContainsFunc(x.lines, endsEscaped) }) {
+			return all, nil
+		}
+		in.Escape = schema.EscapeAll
 	}
 	in.Multiline = true
 	src := in.Source()
@@ -34,7 +38,7 @@ func (in *Inspection) joinLines(s *record.Sample, all []sampled) ([]sampled, err
 		s.Part = false // of the lines
 		return sample(s, form.Records(nil))
 	}
-	in.Multiline = false
+	in.Multiline, in.Escape = false, escape
 	return all, nil
 }
 

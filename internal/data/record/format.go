@@ -44,6 +44,7 @@ type Unit struct {
 	Flaw   *Flaw  // the record cannot be read, but the following ones can
 	Offset int64  // of its beginning
 	Number int32  // lines or records of the block before it
+	Inner  int32  // line breaks in it: if it is faulty, it may contain as many other records
 }
 
 // Decoder splits a record into the values of fields. It belongs to one goroutine.

@@ -7,11 +7,14 @@ import (
 	"io"
 )
 
-// quotes finds lines that end within a quoted field: the next line belongs to the same
-// record. It reads each byte once.
+// quotes finds lines that end within a quoted field, or with an escape: the next line belongs
+// to the same record. It reads each byte once.
 type quotes struct {
 	delim   byte
 	comment []byte
+	quoted  bool // fields may be in quotes
+	escapes escapes
+	escaped bool // after a backslash that escapes the next byte
 	state   quoteState
 	seen    int // bytes of the record already read
 	first   int // length of its first line
@@ -32,16 +35,16 @@ func (d *Delimited) newQuotes() *quotes {
 	if !d.multiline {
 		return nil
 	}
-	return &quotes{delim: d.Delim, comment: d.comment}
+	return &quotes{delim: d.Delim, comment: d.comment, quoted: d.quotes, escapes: d.escapes}
 }
 
 func (q *quotes) reset() {
 	if q != nil {
-		q.state, q.seen, q.first = fieldStart, 0, 0
+		q.state, q.escaped, q.seen, q.first = fieldStart, false, 0, 0
 	}
 }
 
-func (q *quotes) isOpen() bool { return q != nil && q.state == inQuotes }
+func (q *quotes) isOpen() bool { return q != nil && (q.state == inQuotes || q.escaped) }
 
 // open reads the rest of a record up to a line feed, and reports whether that line feed is
 // part of a field.
@@ -49,7 +52,7 @@ func (q *quotes) open(record []byte) bool {
 	rest := record[q.seen:]
 	if q.seen == 0 {
 		q.first = len(record)
-		if bytes.IndexByte(rest, '"') < 0 || len(q.comment) > 0 && bytes.HasPrefix(rest, q.comment) {
+		if isPlain(rest, q.quoted, q.escapes == allEscapes) || len(q.comment) > 0 && bytes.HasPrefix(rest, q.comment) {
 			return false
 		}
 	}
@@ -57,12 +60,22 @@ func (q *quotes) open(record []byte) bool {
 		q.state = q.next(c)
 	}
 	q.seen = len(record)
-	return q.state == inQuotes
+	return q.isOpen()
 }
 
 // next returns the state after a byte.
 func (q *quotes) next(c byte) quoteState {
 	switch {
+	case q.escaped:
+		q.escaped = false
+		return q.state
+	case c == '\\' && (q.escapes == allEscapes || q.escapes == quotedEscapes && q.state == inQuotes):
+		if q.escaped = true; q.state == inQuotes {
+			return inQuotes
+		}
+		return inPlain
+	case !q.quoted:
+		return inPlain
 	case q.state == inQuotes && c == '"':
 		return maybeClosed
 	case q.state == inQuotes:

@@ -92,7 +92,7 @@ func FuzzQuotes(f *testing.F) {
 	f.Add("\"\"\"\n\"\n \"x\n")
 	f.Fuzz(func(t *testing.T, content string) {
 		f := &File{Name: "f", size: int64(len(content)), content: []byte(content)}
-		l := lines{quotes: &quotes{delim: ','}}
+		l := lines{quotes: &quotes{quoted: true, delim: ','}}
 		fatal.If(t, l.begin(memory{bytes.NewReader(f.content)}, f, Block{0, 0, f.size}))
 		end := int64(0)
 		for end < f.size {

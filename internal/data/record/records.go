@@ -23,7 +23,7 @@ type Files struct {
 // Walked is the result of a walk over files.
 type Walked struct {
 	Records int64   // readable records
-	Bad     int64   // unreadable records
+	Bad     int64   // unreadable records; each line counts, because it may be a record
 	Faults  []Fault // the first faults
 	Strays  []Fault // the first records with a string in a numeric column
 }
@@ -217,7 +217,7 @@ func (k *walk) block(ctx context.Context, f *File, src Content, bl Block) error 
 			}
 			continue
 		}
-		k.Bad++
+		k.Bad += 1 + int64(u.Inner)
 		if err := k.note(f, fl, u); err != nil {
 			return err
 		}

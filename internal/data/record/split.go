@@ -14,13 +14,14 @@ type Delimited struct {
 	header    bool     // the first line of each file names the fields
 	names     []string // of the fields, if there is no header
 	criteo    bool     // the first record shows whether there is a label
-	multiline bool     // quoted fields may contain line breaks
+	multiline bool     // fields may contain line breaks
+	escapes   escapes  // of a backslash
 	plain     []byte   // buffer of fields without their quotes
 }
 
 // NewDelimited returns the format of a valid source.
 func NewDelimited(s schema.Source) *Delimited {
-	d := &Delimited{Delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields, multiline: s.Multiline}
+	d := &Delimited{Delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields, multiline: s.Multiline, escapes: escapesOf(s.Escape)}
 	if s.Format == "tsv" || s.Format == "criteo" {
 		d.Delim, d.quotes = '\t', false
 	}
@@ -29,6 +30,9 @@ func NewDelimited(s schema.Source) *Delimited {
 	}
 	if s.Delimiter != "" {
 		d.Delim = s.Delimiter[0]
+	}
+	if d.Delim < ' ' && d.Delim != '\t' {
+		d.quotes = false // as Hive writes
 	}
 	return d
 }
@@ -47,10 +51,16 @@ func (d *Delimited) isRecord(line []byte) bool {
 
 // Split appends the fields of a line to dst. They are valid until the next call.
 func (d *Delimited) Split(line []byte, dst [][]byte) ([][]byte, *Flaw) {
-	if d.quotes && bytes.IndexByte(line, '"') >= 0 {
-		return d.splitQuoted(line, dst)
+	if isPlain(line, d.quotes, d.escapes == allEscapes) {
+		return d.splitPlain(line, dst), nil
 	}
-	return d.splitPlain(line, dst), nil
+	return d.splitMarked(line, dst)
+}
+
+// isPlain reports whether a line has neither quotes nor, if they have a meaning outside of
+// quotes, escapes.
+func isPlain(line []byte, quotes, escapes bool) bool {
+	return !(quotes && bytes.IndexByte(line, '"') >= 0 || escapes && bytes.IndexByte(line, '\\') >= 0)
 }
 
 // splitPlain splits a line without quotes at its delimiters. The decoder finds the fields
@@ -65,16 +75,17 @@ func (d *Delimited) splitPlain(line []byte, dst [][]byte) [][]byte {
 	}
 }
 
-// splitQuoted is Split for lines with a quote. A quote inside a field that does not begin
-// with one is an ordinary byte.
-func (d *Delimited) splitQuoted(line []byte, dst [][]byte) ([][]byte, *Flaw) {
+// splitMarked is Split for lines with a quote or an escape. A quote inside a field that does
+// not begin with one is an ordinary byte.
+func (d *Delimited) splitMarked(line []byte, dst [][]byte) ([][]byte, *Flaw) {
 	d.plain = d.plain[:0]
 	for {
-		for len(line) > 0 && line[0] != d.Delim && (line[0] == ' ' || line[0] == '\t') {
+		for d.quotes && len(line) > 0 && line[0] != d.Delim && (line[0] == ' ' || line[0] == '\t') {
 			line = line[1:]
 		}
 		var field []byte
-		if len(line) > 0 && line[0] == '"' {
+		switch {
+		case d.quotes && len(line) > 0 && line[0] == '"':
 			n, ok := d.unquote(line)
 			if !ok {
 				return dst, &Flaw{Field: len(dst), Value: string(CutLong(line)),
@@ -86,9 +97,11 @@ func (d *Delimited) splitQuoted(line []byte, dst [][]byte) ([][]byte, *Flaw) {
 			}
 			if len(line) > 0 && line[0] != d.Delim {
 				return dst, &Flaw{Field: len(dst), Value: string(CutLong(line)),
-					Want: "text follows the closing quote of the field; write a quote inside a quoted field twice"}
+					Want: "text follows the closing quote of the field; write a quote inside a quoted field twice" + d.orEscaped(line)}
 			}
-		} else {
+		case d.escapes == allEscapes:
+			field, line = d.unescape(line)
+		default:
 			n := bytes.IndexByte(line, d.Delim)
 			if n < 0 {
 				n = len(line)
@@ -116,13 +129,24 @@ type span struct{ line, plain int }
 
 // unquote appends the field that begins line, without its quotes, to d.plain.
 func (d *Delimited) unquote(line []byte) (n span, closed bool) {
-	before, rest := len(d.plain), line[1:]
+	before, rest, marks := len(d.plain), line[1:], `"`
+	if d.escapes != noEscapes {
+		marks = `"\`
+	}
 	for {
-		i := bytes.IndexByte(rest, '"')
+		i := bytes.IndexAny(rest, marks)
 		if i < 0 {
 			return span{}, false
 		}
 		d.plain = append(d.plain, rest[:i]...)
+		if rest[i] == '\\' {
+			if len(rest) == i+1 {
+				return span{}, false
+			}
+			d.plain = d.escapes.append(d.plain, rest[i+1])
+			rest = rest[i+2:]
+			continue
+		}
 		rest = rest[i+1:]
 		if len(rest) == 0 || rest[0] != '"' {
 			return span{len(line) - len(rest), len(d.plain) - before}, true
@@ -145,5 +169,5 @@ func (d *Delimited) trim(b []byte) []byte {
 	return b
 }
 
-// Delimiters returns the delimiters that are recognised.
-func Delimiters() []string { return []string{",", "\t", ";", "|", " "} }
+// Delimiters returns the delimiters that are recognised. The last is Hive's.
+func Delimiters() []string { return []string{",", "\t", ";", "|", " ", "\x01"} }

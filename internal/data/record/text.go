@@ -42,6 +42,9 @@ func (t *textRecords) Next() (Unit, error) {
 		n := t.number
 		if t.number++; at >= t.body && t.isRecord(line) {
 			u := Unit{Record: line, Offset: at, Number: n}
+			if t.quotes != nil {
+				u.Inner = int32(bytes.Count(line, []byte{'\n'}))
+			}
 			switch {
 			case len(line) > 0 && bytes.Equal(line, t.header):
 				u.Flaw = headerAgain()
@@ -186,7 +189,7 @@ type delimitedDecoder struct {
 }
 
 func (x *delimitedDecoder) Decode(line []byte, lists []value.List) (fl *Flaw) {
-	if !x.quotes || bytes.IndexByte(line, '"') < 0 {
+	if isPlain(line, x.quotes, x.escapes == allEscapes) {
 		if fields, blanks := x.cutter.Cut(line, x.Delim); fields != nil {
 			x.take(line, fields, blanks, lists)
 			return nil
@@ -228,11 +231,16 @@ func IsMarked(line []byte) bool {
 
 // Layout describes the lines of a decoder of csv and tsv.
 type Layout struct {
-	Delim  byte
-	Quotes bool
-	Width  int   // number of fields of a record
-	At     []int // index in the record of each needed field
+	Delim   byte
+	Quotes  bool
+	Escapes bool  // a backslash has a meaning outside of quotes
+	Width   int   // number of fields of a record
+	At      []int // index in the record of each needed field
 }
+
+// IsPlain reports whether a line has neither quotes nor escapes: its fields are what is between
+// delimiters.
+func (l *Layout) IsPlain(line []byte) bool { return isPlain(line, l.Quotes, l.Escapes) }
 
 // LayoutOf returns the layout of a decoder. It returns false if d decodes another format.
 func LayoutOf(d Decoder) (Layout, bool) {
@@ -240,5 +248,5 @@ func LayoutOf(d Decoder) (Layout, bool) {
 	if !ok {
 		return Layout{}, false
 	}
-	return Layout{x.Delim, x.quotes, x.width, x.at}, true
+	return Layout{x.Delim, x.quotes, x.escapes == allEscapes, x.width, x.at}, true
 }

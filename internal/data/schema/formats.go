@@ -34,6 +34,15 @@ func (s Source) HasLayout() bool {
 	return s.FormatName() == "csv" || s.FormatName() == "tsv"
 }
 
+// What a backslash escapes in csv and tsv.
+const (
+	EscapeQuoted = "quoted" // quotes and backslashes in quotes, as Spark writes
+	EscapeAll    = "all"    // any byte, as MySQL, MariaDB, PostgreSQL and Hive write; \N is missing
+)
+
+// Escapes returns the choices of Source.Escape.
+func Escapes() []string { return []string{EscapeQuoted, EscapeAll} }
+
 // NamesFields reports whether files of the format contain the names of their fields.
 func NamesFields(format string) bool {
 	return format == "parquet" || format == "tfrecord" || format == "jsonl"

@@ -16,7 +16,8 @@ type Source struct {
 	Header        bool      `yaml:"header"`         // the first line names the fields
 	Fields        []string  `yaml:"fields"`         // names in file order where there is no header
 	Comment       string    `yaml:"comment"`        // lines that start with it are skipped
-	Multiline     bool      `yaml:"multiline"`      // of csv: quoted fields may hold line breaks
+	Multiline     bool      `yaml:"multiline"`      // of csv: quoted fields may hold line breaks; with EscapeAll: escaped ones too
+	Escape        string    `yaml:"escape"`         // of csv and tsv: what a backslash escapes, one of Escapes; empty: nothing
 	Missing       []string  `yaml:"missing"`        // values that mean missing, besides the empty one
 	Derive        []Derived `yaml:"derive"`         // columns computed from fields
 	Where         string    `yaml:"where"`          // condition of the records that are used; empty: all

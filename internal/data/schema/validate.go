@@ -408,7 +408,7 @@ func (v *validator) layout(s Source) {
 		for _, o := range []struct {
 			name  string
 			given bool
-		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}, {"multiline", s.Multiline}} {
+		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}, {"multiline", s.Multiline}, {"escape", s.Escape != ""}} {
 			if o.given {
 				v.Bad(o.name, "has no meaning with format: %s; remove it", s.Format)
 			}
@@ -418,8 +418,14 @@ func (v *validator) layout(s Source) {
 	if s.Header && len(s.Fields) > 0 {
 		v.Bad("fields", "are given with header: true; the header names them, keep one of the two")
 	}
-	if s.Multiline && s.FormatName() != "csv" {
+	if s.Multiline && s.FormatName() != "csv" && s.Escape != EscapeAll {
 		v.Bad("multiline", "has no meaning with format: %s, whose fields are not quoted; remove it", s.Format)
+	}
+	switch {
+	case s.Escape != "" && !slices.Contains(Escapes(), s.Escape):
+		v.Bad("escape", "is %q%s", s.Escape, v.instead(s.Escape, Escapes()))
+	case s.Escape == EscapeQuoted && s.FormatName() != "csv":
+		v.Bad("escape", "quoted has no meaning with format: %s, whose fields are not quoted; use format: csv with a delimiter, or escape: all", s.Format)
 	}
 	if !s.Header && len(s.Fields) == 0 {
 		v.Bad("fields", "are missing; name them in the order of the file, or set header: true if its first line does")
