@@ -51,7 +51,6 @@ func TestFaultyTargets(t *testing.T) {
 		{"Bern,4,2e6,0,1,100", "is not a weight"},
 		{"Bern,4,x,0,1,100", "a.csv:3: column w"},
 		{"Bern,4,1,0,2,100", "a.csv:3: column buy: \"2\" is neither 0 nor 1; give labels[].threshold"},
-		{"Bern,4,1,0,,100", "a.csv:3: column buy: \"\" is missing; every record needs a label"},
 		{"Bern,4,1,0,1,1e39", "a.csv:3: column watch: \"1e39\" is larger"},
 	} {
 		path := datatest.Write(t, "a.csv", "city,price,w,click,buy,watch\nBasel,1.5,2,1,0,-3.25\n"+x.record+"\n")

@@ -84,11 +84,11 @@ func TestWeightsThatAreAllZero(t *testing.T) {
 func TestPartialLabel(t *testing.T) {
 	t.Parallel()
 	c := traintest.LabelsConfig(t, "label: {field: click}")
-	c.Data.Where = "age > 40"
+	c.Data.Where = "age > 0.6"
 	c.Train.Epochs = 1
 	some := runJob(t, 1, Options{Config: c}).Test
 	c = traintest.LabelsConfig(t, "label: {field: click}\nlabels: [{field: late}]")
-	c.Data.Derive = []schema.Derived{schema.NewDerived("late", "if(age > 40, click, 1 / 0)")}
+	c.Data.Derive = []schema.Derived{schema.NewDerived("late", "if(age > 0.6, click, 1 / 0)")}
 	c.Train.Epochs = 1
 	var warned []string
 	all := runJob(t, 2, Options{Config: c, Warn: func(line string) { warned = append(warned, line) }}).Test
