@@ -44,7 +44,9 @@ func (k checker) options(path string, f schema.Feature) {
 		reads  bool
 		reader string
 	}{
-		{"separator", f.Separator != "", e.Text(), "vocabulary, hash and id"},
+		{"separator", f.Separator != "", e.Text() || e == schema.Vector, "vocabulary, hash, id and vector"},
+		{"size", f.Size != 0, e == schema.Vector, "vector"},
+		{"standardise", f.Standardise, e == schema.Vector, "vector; for numbers, use encode: standardise"},
 		{"weights", f.Weights != "", e.Text(), "vocabulary, hash and id"},
 		{"buckets", f.Buckets != 0, f.Encode == "hash" || f.Encode == "quantile", "hash and quantile"},
 		{"boundaries", len(f.Boundaries) > 0, f.Encode == "boundaries", "boundaries"},
@@ -65,6 +67,9 @@ func (k checker) options(path string, f schema.Feature) {
 	const maxQuantiles = 65536
 	if f.Encode == "quantile" && (f.Buckets == 1 || f.Buckets > maxQuantiles) {
 		k.bad(path+".buckets", "is %d; quantiles are from 2 to %d", f.Buckets, maxQuantiles)
+	}
+	if f.Encode == "vector" && f.Size == 0 {
+		k.bad(path+".size", "is missing: give the number of elements of the vector")
 	}
 	for key, why := range f.DateFaults() {
 		k.bad(path+"."+key, "%s", why)

@@ -140,7 +140,7 @@ func inputSections() []section {
 			"vocabulary (strings of the training data; all others share one key), hash (of the string), id (the 64-bit\n" +
 			"integer itself), quantile and boundaries (number of the interval), hour, weekday and month (of a date).\n" +
 			"Dense encodings (a number for the deep part): standardise ((x - mean) / deviation), log (sign(x) ln(1 + |x|)),\n" +
-			"raw, age (days before the newest date of the training data, or before reference, standardised).\n" +
+			"raw, vector (the numbers of a list, size of them), age (days before the newest date of the training data, or before reference, standardised).\n" +
 			"\n" +
 			"A date is iso (2024-05-31, 2024-05-31T12:30:00+02:00), unix, unix_ms, unix_us, unix_ns, or a pattern of\n" +
 			"%Y %y %m %b %d %H %I %p %M %S %f %z: %y%m%d%H is Avazu's 14102100. Without format, training uses iso, unix…,\n" +
@@ -149,8 +149,10 @@ func inputSections() []section {
 			{name: "name", def: "the field, or field_encode if that is taken", about: "name of the feature"},
 			{name: "field", def: "required", about: "the field that it is computed from"},
 			{name: "encode", def: "required", about: "the encoding", choices: encodings()},
-			{name: "separator", def: "none", about: "vocabulary, hash, id: separator of several values in a field"},
+			{name: "separator", def: "none", about: "vocabulary, hash, id, vector: separator of several values in a field"},
 			{name: "weights", def: "none", about: "vocabulary, hash, id: field with one number per value, in the same place of its list; embeddings are multiplied by it"},
+			{name: "size", def: "none", about: "vector: number of elements of the list", rng: "[1, 4096]"},
+			{name: "standardise", def: "false", about: "vector: standardise each element"},
 			{name: "buckets", def: "quantile 33, hash none", about: "quantile: number of intervals; hash: modulus", rng: "[1, inf)"},
 			{name: "boundaries", def: "none", about: "boundaries: ascending limits of the intervals", rng: "(-inf, inf)", filled: true},
 			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the unknown key; with 1, a tenth of the strings that occur once share it too", rng: "[1, inf)"},

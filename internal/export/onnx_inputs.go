@@ -27,6 +27,11 @@ type fitted struct {
 	Vocabulary []string  `json:"vocabulary"`
 	Bytes      [][]byte  `json:"vocabulary_base64"`
 	Buckets    uint64    `json:"buckets"`
+
+	Size        int64     `json:"size"` // of a vector
+	Standardise bool      `json:"standardise"`
+	Means       []float64 `json:"means"`
+	Deviations  []float64 `json:"deviations"`
 }
 
 func (f *fitted) encoding() schema.Encoding {
@@ -54,8 +59,9 @@ type OnnxInput struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"` // double, float, int64 or string
 	List    bool   `json:"list,omitempty"`
-	Missing string `json:"missing"`       // value of a missing input, and of the end of a list
-	Key     string `json:"key,omitempty"` // feature whose keys it takes, which ONNX cannot compute
+	Size    int64  `json:"size,omitempty"` // of a vector, which is a row of this many numbers
+	Missing string `json:"missing"`        // value of a missing input, and of the end of a list
+	Key     string `json:"key,omitempty"`  // feature whose keys it takes, which ONNX cannot compute
 }
 
 // inputSet declares the inputs of a graph, each once.
@@ -78,7 +84,9 @@ func (s *inputSet) add(in OnnxInput, feature string) string {
 		in.Name = feature + ":" + in.Type
 	}
 	dims := []any{"N"}
-	if in.List {
+	if in.Size > 0 {
+		dims = append(dims, int(in.Size))
+	} else if in.List {
 		dims = append(dims, "L_"+in.Name)
 	}
 	kind := map[string]int64{"double": onnxDouble, "float": onnxFloat, "int64": onnxInt64, "string": onnxString}[in.Type]
@@ -104,6 +112,9 @@ func (s *inputSet) dense(f *fitted) string {
 		x := s.add(OnnxInput{Name: f.Name + ":value", Type: "float", Missing: "0", Key: f.Name}, f.Name)
 		return g.on("Unsqueeze", x, last)
 	}
+	if f.encoding() == schema.Vector {
+		return s.vector(f)
+	}
 	in := s.number(f)
 	x := in
 	if f.Log || f.encoding() == schema.Log {
@@ -119,6 +130,26 @@ func (s *inputSet) dense(f *fitted) string {
 	x = g.on("Clip", x, g.scalarDouble(-math.MaxFloat32), g.scalarDouble(math.MaxFloat32))
 	x = g.on("Where", g.on("IsNaN", in), g.scalar(0), g.node("Cast", []string{x}, attr{"to", onnxFloat}))
 	return g.on("Unsqueeze", x, last)
+}
+
+// vector computes the dense inputs of a vector, N × its size.
+func (s *inputSet) vector(f *fitted) string {
+	g := s.g
+	in := s.add(OnnxInput{Name: f.Field, Type: "double", Size: f.Size, Missing: "NaN"}, f.Name)
+	x := in
+	if f.Standardise {
+		inverses := make([]float64, len(f.Deviations))
+		for i, d := range f.Deviations {
+			if d > 0 {
+				inverses[i] = 1 / d
+			}
+		}
+		row := []int{1, len(f.Means)}
+		x = g.on("Sub", x, g.constant(onnxDouble, row, raw.Bytes(f.Means)))
+		x = g.on("Mul", x, g.constant(onnxDouble, row, raw.Bytes(inverses)))
+	}
+	x = g.on("Clip", x, g.scalarDouble(-math.MaxFloat32), g.scalarDouble(math.MaxFloat32))
+	return g.on("Where", g.on("IsNaN", in), g.scalar(0), g.node("Cast", []string{x}, attr{"to", onnxFloat}))
 }
 
 // found locates the rows of a feature's values.

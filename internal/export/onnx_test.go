@@ -67,6 +67,8 @@ features:
   - {field: price, encode: log}
   - {field: price, name: price_part, encode: boundaries, boundaries: [1, 2.5, 10]}
   - {field: ratio, encode: raw}
+  - {field: emb, encode: vector, size: 3, separator: "|", standardise: true}
+  - {field: raws, encode: vector, size: 2, separator: "|"}
   - {field: day, encode: weekday}
   - {field: day, name: days, encode: age}
 crosses:
@@ -83,9 +85,13 @@ func clicks(n int) (rows [][]string) {
 	for i := range n {
 		row := []string{fmt.Sprint(i % 3 % 2), fmt.Sprint(i % 11), fmt.Sprint(i % 4), fmt.Sprintf("c%d", i*i%13),
 			strings.Join([]string{"a", "b", "c", "d"}[i%4:], "|"), "5|-7|12", "1|0.5|2", fmt.Sprint(i%40 - 5), fmt.Sprintf("w%d", i%70),
-			fmt.Sprint(float64(i%17) / 3), fmt.Sprint(i % 19), fmt.Sprint(float64(i%7) / 7), fmt.Sprintf("2026-11-%02d", i%28+1)}
+			fmt.Sprint(float64(i%17) / 3), fmt.Sprint(i % 19), fmt.Sprint(float64(i%7) / 7), fmt.Sprintf("2026-11-%02d", i%28+1),
+			fmt.Sprintf("%v|%v|7", float64(i%5)/3, i%13-6), fmt.Sprintf("%v|%v", float64(i%3)/3, i%2)}
 		if i%2 == 0 {
 			row[5], row[6] = "99", "3"
+		}
+		if i%4 == 1 {
+			row[13] = fmt.Sprintf("%v||7", float64(i%5)/3)
 		}
 		if i%9 == 0 {
 			row[3] = "5"
@@ -105,7 +111,7 @@ func clicks(n int) (rows [][]string) {
 	return rows
 }
 
-var clickFields = []string{"click", "watch", "count", "color", "tags", "seen", "often", "user", "word", "size", "price", "ratio", "day"}
+var clickFields = []string{"click", "watch", "count", "color", "tags", "seen", "often", "user", "word", "size", "price", "ratio", "day", "emb", "raws"}
 
 // tensor is an input of runONNX.
 type tensor struct {
@@ -210,6 +216,9 @@ func TestONNXInputs(t *testing.T) {
 		if in.List {
 			line += " list"
 		}
+		if in.Size > 0 {
+			line += fmt.Sprint(" ", in.Size)
+		}
 		if in.Key != "" {
 			line += " key of " + in.Key
 		}
@@ -217,7 +226,7 @@ func TestONNXInputs(t *testing.T) {
 	}
 	want := []string{
 		"color string", "tags string list", "seen int64 list", "often float list", "user int64", "word:key int64 key of word",
-		"size double", "price double", "day:key int64 key of day", "color_x_user:key int64 key of color_x_user", "ratio double", "days:value float key of days",
+		"size double", "price double", "day:key int64 key of day", "color_x_user:key int64 key of color_x_user", "ratio double", "emb double 3", "raws double 2", "days:value float key of days",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -309,7 +318,10 @@ func feeds(t *testing.T, m *onnxWritten, b *encode.Batch) map[string]tensor {
 			list := valuesOf(t, in, m, b.RowID[i])
 			lists, most = append(lists, list), max(most, len(list))
 		}
-		if in.List {
+		if in.Size > 0 {
+			most = int(in.Size)
+			x.Dims = append(x.Dims, most)
+		} else if in.List {
 			x.Dims = append(x.Dims, most)
 		} else {
 			most = 1
@@ -346,7 +358,7 @@ func valuesOf(t *testing.T, in export.OnnxInput, m *onnxWritten, id uint64) (lis
 			continue
 		}
 		pieces := []string{row[f]}
-		if in.List {
+		if in.List || in.Size > 0 {
 			pieces = strings.Split(row[f], "|")
 		}
 		for _, piece := range pieces {

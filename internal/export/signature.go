@@ -38,7 +38,7 @@ func inputs(c *config.Config) (all []Input) {
 	src := c.Data
 	src.Where = "" // it selects training records
 	for _, f := range c.Features {
-		in := Input{Field: f.Field, Features: []string{f.Name}, Type: typeOf(f), List: f.Separator != ""}
+		in := Input{Field: f.Field, Features: []string{f.Name}, Type: typeOf(f), List: f.Separator != "" || f.Size > 0}
 		if !slices.ContainsFunc(src.Derive, func(d schema.Derived) bool { return d.Name() == f.Field }) {
 			add(in)
 		} else {
@@ -59,7 +59,7 @@ func typeOf(f schema.Feature) string {
 		return typeInteger
 	case e.Date():
 		return typeDate
-	case e.Number():
+	case e.Number(), e == schema.Vector:
 		return typeNumber
 	}
 	return typeText

@@ -77,8 +77,8 @@ func (x *ColumnCoder) Encode(b *Batch, from Fields, rows int) (row int, fl *reco
 		}
 	}
 	b.Dense = extend(b.Dense, rows*len(x.coder.dense))
-	for i := range x.coder.dense {
-		if fl := x.numbers(b.Dense[i:], &x.coder.dense[i], rows); fl != nil {
+	for i := 0; i < len(x.coder.dense); i += x.coder.dense[i].Width() {
+		if fl := x.numbers(b.Dense[i:], i, rows); fl != nil {
 			return x.at, fl
 		}
 	}
@@ -248,9 +248,10 @@ func (x *ColumnCoder) finish(b *Batch, i, rows int) *record.Flaw {
 	return nil
 }
 
-// numbers encodes a dense input into its column of to.
-func (x *ColumnCoder) numbers(to []float32, f *featureCode, rows int) *record.Flaw {
-	d := len(x.coder.dense)
+// numbers encodes the feature of dense input i into its columns of to.
+func (x *ColumnCoder) numbers(to []float32, i, rows int) *record.Flaw {
+	d, f := len(x.coder.dense), &x.coder.dense[i]
+	all := x.coder.dense[i : i+f.Width()]
 	if x.singleNumbers(to, f, rows) {
 		return nil
 	}
@@ -262,10 +263,12 @@ func (x *ColumnCoder) numbers(to []float32, f *featureCode, rows int) *record.Fl
 		if fl := x.load(f.column, x.at); fl != nil {
 			return fl
 		}
-		to[x.at*d] = f.number(x.parser)
+		for k := range all {
+			to[x.at*d+k] = all[k].number(x.parser)
+		}
 	}
-	for i := n; i < rows; i++ {
-		to[i*d] = to[0]
+	for r := n; r < rows; r++ {
+		copy(to[r*d:r*d+len(all)], to)
 	}
 	return nil
 }
@@ -274,7 +277,7 @@ func (x *ColumnCoder) numbers(to []float32, f *featureCode, rows int) *record.Fl
 // number. It returns false if it cannot.
 func (x *ColumnCoder) singleNumbers(to []float32, f *featureCode, rows int) bool {
 	k, d := x.field[f.column], len(x.coder.dense)
-	if k < 0 || f.encoding == schema.Age {
+	if k < 0 || f.encoding == schema.Age || f.encoding == schema.Vector {
 		return false
 	}
 	l := x.fields.Single(k)

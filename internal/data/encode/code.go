@@ -64,6 +64,7 @@ type featureCode struct {
 	limits   []float64 // ascending; interval i is [limits[i−1], limits[i])
 	mean     float64
 	inverse  float64   // of the standard deviation; 0 for a constant
+	element  int       // vector: of the list
 	logs     []float64 // table for small counts, if logarithms are taken
 	forms    forms     // hash: forms of the values of the training data; 0: unknown
 	others   forms     // hash: forms.others
@@ -111,7 +112,11 @@ func newCoder(s schema.Schema, stats []statistics, p *parser) *coder {
 		if e.Sparse() {
 			place[f.Name] = len(c.sparse)
 			c.sparse = append(c.sparse, fc)
-		} else {
+		}
+		for fc.element = range f.Width() {
+			if e == schema.Vector && stats != nil {
+				fc.takeElement(&stats[i])
+			}
 			c.dense = append(c.dense, fc)
 		}
 	}
@@ -149,6 +154,15 @@ func (f *featureCode) take(s *statistics) {
 		}
 	}
 	f.dates = s.dates
+}
+
+// takeElement takes the statistics of an element of a vector.
+func (f *featureCode) takeElement(s *statistics) {
+	if f.mean, f.inverse = 0, 0; f.Standardise {
+		if f.mean = s.Means[f.element]; s.Deviations[f.element] > 0 {
+			f.inverse = 1 / s.Deviations[f.element]
+		}
+	}
 }
 
 // check returns faults of the parsed record other than faults of columns: ids that are not
@@ -363,6 +377,12 @@ func (f *featureCode) number(p *parser) float32 {
 		return 0
 	case f.encoding == schema.Age:
 		return f.age(p.textOf(l, 0))
+	case f.encoding == schema.Vector:
+		x := p.vectors[f.column][f.element]
+		if x != x {
+			return 0
+		}
+		return f.scaled(x)
 	}
 	return f.scaled(p.numbers[f.column])
 }
@@ -371,7 +391,7 @@ func (f *featureCode) scaled(x float64) float32 {
 	if f.Log || f.encoding == schema.Log {
 		x = f.log(x)
 	}
-	if f.encoding == schema.Standardise || f.encoding == schema.Age {
+	if f.encoding == schema.Standardise || f.encoding == schema.Age || f.Standardise {
 		x = (float64(x) - f.mean) * f.inverse
 	}
 	return float32(min(max(x, -math.MaxFloat32), math.MaxFloat32))

@@ -26,7 +26,7 @@ type fitConstant struct {
 // standardise, quantile and age show constants already. Weights may vary where keys do not.
 func comparesAll(ft *schema.Feature) bool {
 	switch e, _ := schema.EncodingOf(ft.Encode); e {
-	case schema.Standardise, schema.Quantile, schema.Age:
+	case schema.Standardise, schema.Quantile, schema.Age, schema.Vector:
 		return false
 	}
 	return ft.Weights == ""

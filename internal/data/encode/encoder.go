@@ -35,6 +35,8 @@ type SparseColumn struct {
 type statistics struct {
 	Mean       float64   // standardise; of the logarithm if Log is set
 	Deviation  float64   // standardise
+	Means      []float64 // vector: of each element
+	Deviations []float64 // vector
 	Limits     []float64 // quantile
 	Range      []float64 // standardise and quantile: least and greatest value; nil: unknown
 	Vocabulary []string  // sorted
@@ -58,6 +60,10 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 			}
 			s.Mean, s.Deviation = fit.numbersOf(f.Field).moments(scale)
 			s.Range = fit.numbersOf(f.Field).extent()
+		case schema.Vector:
+			if f.Standardise {
+				s.Means, s.Deviations = fit.vectorsOf(f.Field).moments()
+			}
 		case schema.Quantile:
 			s.Limits = fit.numbersOf(f.Field).limits(int64(f.Buckets))
 			s.Range = fit.numbersOf(f.Field).extent()
@@ -115,7 +121,12 @@ func Outputs(s schema.Schema) (sparse []SparseColumn, dense []string, err error)
 	multi := map[string]bool{}
 	for _, f := range s.Features {
 		if enc, _ := schema.EncodingOf(f.Encode); !enc.Sparse() {
-			dense = append(dense, f.Name)
+			if enc != schema.Vector {
+				dense = append(dense, f.Name)
+			}
+			for k := range f.Size {
+				dense = append(dense, fmt.Sprintf("%s[%d]", f.Name, k))
+			}
 			continue
 		}
 		multi[f.Name] = f.Separator != ""
@@ -250,6 +261,10 @@ type (
 		Newest     int64     `json:"newest,omitempty"`
 		Range      []float64 `json:"range,omitempty"`
 		Forms      []string  `json:"forms,omitempty"`
+		Size       int64     `json:"size,omitempty"`
+		Whitened   bool      `json:"standardise,omitempty"`
+		Means      []float64 `json:"means,omitempty"`
+		Deviations []float64 `json:"deviations,omitempty"`
 		// Words that are not valid UTF-8, which JSON strings cannot hold.
 		Bytes [][]byte `json:"vocabulary_base64,omitempty"`
 	}
@@ -281,6 +296,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
 			Format: f.Format, Zone: f.Zone, Reference: f.Reference, Date: s.Date, Newest: s.Newest, Range: s.Range,
 			Forms: s.Forms.names(),
+			Size:  f.Size, Whitened: f.Standardise, Means: s.Means, Deviations: s.Deviations,
 		}
 		for _, w := range s.Vocabulary {
 			if utf8.ValidString(w) {
@@ -330,14 +346,17 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 		s.Features = append(s.Features, schema.Feature{
 			Name: j.Name, Field: j.Field, Encode: j.Encode, Separator: j.Separator, Weights: j.Weights, Buckets: j.Buckets,
 			MinCount: j.MinCount, MaxSize: j.MaxSize, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
-			Format: j.Format, Zone: j.Zone, Reference: j.Reference,
+			Format: j.Format, Zone: j.Zone, Reference: j.Reference, Size: j.Size, Standardise: j.Whitened,
 		})
-		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range}
+		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range, Means: j.Means, Deviations: j.Deviations}
 		for _, w := range j.Bytes {
 			st.Vocabulary = append(st.Vocabulary, string(w))
 		}
 		slices.Sort(st.Vocabulary)
 		st.Forms = formsNamed(j.Forms)
+		if n := len(st.Means); n != len(st.Deviations) || j.Whitened && j.Encode == "vector" && int64(n) != j.Size {
+			return nil, fmt.Errorf("load encoder: features[%d]: %d means and %d deviations of %d elements", i, n, len(st.Deviations), j.Size)
+		}
 		if err := st.check(); err != nil {
 			return nil, fmt.Errorf("load encoder: features[%d]: %w", i, err)
 		}
@@ -352,6 +371,11 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 func (s *statistics) check() error {
 	if !isFinite(s.Mean) || !isFinite(s.Deviation) || s.Deviation < 0 || math.Abs(s.Mean) > math.MaxFloat32 {
 		return fmt.Errorf("mean %v, deviation %v", s.Mean, s.Deviation)
+	}
+	for i, x := range s.Means {
+		if d := s.Deviations[i]; !isFinite(x) || !isFinite(d) || d < 0 {
+			return fmt.Errorf("element %d: mean %v, deviation %v", i, x, d)
+		}
 	}
 	for i, x := range s.Limits {
 		if !isFinite(x) || i > 0 && x <= s.Limits[i-1] {

@@ -40,7 +40,9 @@ func (e *Encoder) Exchanger() *Exchanger {
 			place[f.Name] = len(sparse)
 			sparse = append(sparse, f.Field)
 		} else {
-			dense = append(dense, f.Field)
+			for range f.Width() {
+				dense = append(dense, f.Field)
+			}
 		}
 	}
 	for _, c := range e.schema.Crosses {

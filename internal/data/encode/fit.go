@@ -21,7 +21,8 @@ type Fit struct {
 	numbers []fitNumbers
 	words   []fitWords
 	dates   []fitDates
-	forms   []fitForms // one entry per field and separator of a hash
+	forms   []fitForms   // one entry per field and separator of a hash
+	vectors []fitVectors // one entry per field whose elements are standardised
 	// One entry per column of the other encodings.
 	constants []fitConstant
 
@@ -65,6 +66,10 @@ func NewFit(s schema.Schema) *Fit {
 				f.sketches[ft.Field] = newSketch()
 				f.numbers = append(f.numbers, fitNumbers{columnOf[ft.Field], f.sketches[ft.Field]})
 			}
+		case schema.Vector:
+			if ft.Standardise && f.vectorsOf(ft.Field) == nil {
+				f.vectors = append(f.vectors, fitVectors{columnOf[ft.Field], ft.Field, make([]fitElement, ft.Size)})
+			}
 		case schema.Vocabulary:
 			if f.wordsOf(ft.Field, ft.Separator) == nil {
 				v := newVocabulary()
@@ -83,7 +88,7 @@ func NewFit(s schema.Schema) *Fit {
 			}
 			f.calendars[key].ages = f.calendars[key].ages || e == schema.Age
 		}
-		fmt.Fprintf(h, "%q %q %q %q %q;", ft.Field, ft.Encode, ft.Separator, ft.Format, ft.Weights)
+		fmt.Fprintf(h, "%q %q %q %q %q %d %t;", ft.Field, ft.Encode, ft.Separator, ft.Format, ft.Weights, ft.Size, ft.Standardise)
 	}
 	f.digest = h.Sum64()
 	return f
@@ -140,6 +145,11 @@ func (f *Fit) Add(r *RowCoder) error {
 			x.add(p, &p.lists[x.column])
 		}
 	}
+	for i := range f.vectors {
+		if v := &f.vectors[i]; !p.absent[v.column] {
+			v.add(p)
+		}
+	}
 	for i := range f.constants {
 		if c := &f.constants[i]; !c.varies {
 			c.add(p)
@@ -164,7 +174,7 @@ func (w *fitWords) take(p *parser, text []byte) error {
 	}
 }
 
-const fitMagic = "wdlfit5\n"
+const fitMagic = "wdlfit6\n"
 
 // Marshal encodes f for Merge.
 func (f *Fit) Marshal() []byte {
@@ -180,6 +190,9 @@ func (f *Fit) Marshal() []byte {
 	}
 	for i := range f.forms {
 		b = append(b, byte(f.forms[i].seen))
+	}
+	for i := range f.vectors {
+		b = f.vectors[i].append(b)
 	}
 	for i := range f.constants {
 		b = f.constants[i].append(b)
@@ -216,6 +229,11 @@ func (f *Fit) Merge(b []byte) error {
 	for i := range f.forms {
 		if r.Err == nil {
 			f.forms[i].merge(r)
+		}
+	}
+	for i := range f.vectors {
+		if r.Err == nil {
+			f.vectors[i].merge(r)
 		}
 	}
 	for i := range f.constants {

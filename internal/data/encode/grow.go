@@ -73,6 +73,7 @@ func (e *Encoder) newWords(i int, was []string, fit *Fit) (added []string) {
 func sameCode(a, b *schema.Feature) bool {
 	return a.Name == b.Name && a.Encode == b.Encode && a.Separator == b.Separator && a.Weights == "" == (b.Weights == "") &&
 		a.Buckets == b.Buckets && slices.Equal(a.Boundaries, b.Boundaries) && a.Log == b.Log &&
+		a.Size == b.Size && a.Standardise == b.Standardise &&
 		a.Format == b.Format && a.Zone == b.Zone && a.Reference == b.Reference
 }
 

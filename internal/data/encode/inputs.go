@@ -42,6 +42,7 @@ func (e *Encoder) Inputs(src schema.Source) []Input {
 			}
 		case !enc.Date():
 			in.Kind = value.Float32
+			in.Many = in.Many || enc == schema.Vector
 		}
 		if f.Weights != "" {
 			w := at(f.Weights)

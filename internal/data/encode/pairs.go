@@ -110,13 +110,19 @@ func (c *coder) appendPairs(f *featureCode, to *Jagged) *record.Flaw {
 	}
 }
 
-// weight returns the weight with index k in a column, or in a piece of its text. It returns
-// false if it is missing: null, empty, NaN, or listed as missing.
+// weight returns the weight with index k in a column, as element does.
 func (p *parser) weight(column, k int, text []byte) (x float32, ok bool, fl *record.Flaw) {
+	y, ok, fl := p.element(column, k, text)
+	return float32(y), ok, fl
+}
+
+// element returns the number with index k in a column, or in a piece of its text. It returns
+// false if it is missing: null, empty, NaN, or listed as missing.
+func (p *parser) element(column, k int, text []byte) (y float64, ok bool, fl *record.Flaw) {
 	if k < 0 {
 		return 0, false, nil
 	}
-	l, y, why := &p.lists[column], 0.0, ""
+	l, why := &p.lists[column], ""
 	switch {
 	case l.Kind == value.Text:
 		if p.isMissingText(text) || isNaN(text) {
@@ -127,7 +133,7 @@ func (p *parser) weight(column, k int, text []byte) (x float32, ok bool, fl *rec
 		} else if why != "" {
 			return 0, false, &record.Flaw{Column: p.columns[column].Name, Value: string(record.CutLong(text)), Want: why}
 		}
-		return float32(y), true, nil
+		return y, true, nil
 	case p.isMissing(l, k), l.Kind != value.Int && l.Reals[k] != l.Reals[k]:
 		return 0, false, nil
 	}
@@ -136,7 +142,7 @@ func (p *parser) weight(column, k int, text []byte) (x float32, ok bool, fl *rec
 	} else if why != "" {
 		return 0, false, p.flaw(column, why)
 	}
-	return float32(y), true, nil
+	return y, true, nil
 }
 
 // isNaN reports whether a text is one of the spellings of NaN: nan, NaN.

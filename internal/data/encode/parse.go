@@ -26,9 +26,10 @@ type parser struct {
 
 	// By column, valid until the next record:
 	lists   []value.List
-	numbers []float64 // if the column is numeric
-	absent  []bool    // the value is missing
-	one     bool      // the label is 1
+	numbers []float64   // if the column is numeric
+	vectors [][]float64 // the elements, if the column is a vector, NaN where they are missing; otherwise nil
+	absent  []bool      // the value is missing
+	one     bool        // the label is 1
 
 	text []byte
 	// invalid, if not nil, is called for a number that is not finite, which then is missing. Otherwise
@@ -51,6 +52,11 @@ func newParserOf(src schema.Source, s schema.Schema, decoder func(reads []string
 	n := len(p.columns)
 	for _, c := range p.columns {
 		p.numeric = append(p.numeric, c.Number)
+		var v []float64
+		if c.Vector > 0 {
+			v = make([]float64, c.Vector)
+		}
+		p.vectors = append(p.vectors, v)
 	}
 	p.lists, p.numbers, p.absent = make([]value.List, n), make([]float64, n), make([]bool, n)
 	switch {
@@ -90,7 +96,7 @@ func (p *parser) parse(record []byte) *record.Flaw {
 	plain := len(p.missing) == 0
 	for i := range p.lists {
 		l := &p.lists[i]
-		if plain && l.Kind == value.Text && len(l.Texts) == 1 { // the common case
+		if plain && l.Kind == value.Text && len(l.Texts) == 1 && p.vectors[i] == nil { // the common case
 			text := l.Texts[0]
 			if p.absent[i] = len(text) == 0; p.absent[i] || !p.numeric[i] {
 				continue
@@ -113,7 +119,13 @@ func (p *parser) parse(record []byte) *record.Flaw {
 // parseColumn decides whether a column is missing, and parses its number.
 func (p *parser) parseColumn(i int) *record.Flaw {
 	l := &p.lists[i]
-	if p.absent[i] = p.isAbsent(l); p.absent[i] || !p.numeric[i] {
+	if p.absent[i] = p.isAbsent(l); p.absent[i] {
+		return nil
+	}
+	if p.vectors[i] != nil {
+		return p.parseVector(i)
+	}
+	if !p.numeric[i] {
 		return nil
 	}
 	x, why := number(l)

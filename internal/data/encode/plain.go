@@ -150,8 +150,14 @@ func (x *plain) addNumber(f *featureCode, field, i int, tables countTables) {
 	x.counts = append(x.counts, plainCount{field: field, number: i, dense: f, reals: reals})
 }
 
-// hasLists reports whether a feature may have several keys in a record, or weights.
+// hasLists reports whether a feature may have several keys in a record, weights, or several
+// numbers.
 func hasLists(c *coder) bool {
+	for i := range c.dense {
+		if c.dense[i].encoding == schema.Vector {
+			return true
+		}
+	}
 	for i := range c.sparse {
 		if c.sparse[i].weights != 0 || c.sparse[i].Separator != "" {
 			return true

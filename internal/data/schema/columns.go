@@ -5,6 +5,9 @@ type Column struct {
 	Name   string
 	Number bool // some encoding needs a number
 	Unused bool // no feature uses it
+
+	Vector    int    // elements of the vector that it contains, 0: it is none
+	Separator string // of these elements
 }
 
 // Columns returns the fields that a filled schema needs, each once; the label's first.
@@ -23,6 +26,8 @@ func (s Schema) Columns() []Column {
 		}
 		if e, _ := EncodingOf(f.Encode); e.Number() {
 			cols[i].Number = true
+		} else if e == Vector {
+			cols[i].Vector, cols[i].Separator = int(f.Size), f.Separator
 		}
 		if _, ok := at[f.Weights]; f.Weights != "" && !ok {
 			at[f.Weights] = len(cols)

@@ -15,6 +15,7 @@ const (
 	Standardise
 	Log
 	Raw
+	Vector
 	Age
 )
 
@@ -36,6 +37,7 @@ var encodings = [...]struct {
 	Standardise: {name: "standardise", number: true},
 	Log:         {name: "log", number: true},
 	Raw:         {name: "raw", number: true},
+	Vector:      {name: "vector"},
 	Age:         {name: "age", date: true},
 }
 
@@ -71,10 +73,21 @@ func (e Encoding) Date() bool { return encodings[e].date }
 // may have several.
 func (e Encoding) Text() bool { return e == Vocabulary || e == Hash || e == ID }
 
+// Width returns the number of dense inputs that the feature gives, 0 if it is sparse.
+func (f *Feature) Width() int {
+	switch e, _ := EncodingOf(f.Encode); {
+	case e.Sparse():
+		return 0
+	case e == Vector:
+		return int(f.Size)
+	}
+	return 1
+}
+
 // Fitted reports whether the feature needs statistics of training data.
 func (f *Feature) Fitted() bool {
 	e, ok := EncodingOf(f.Encode)
-	return ok && (e == Vocabulary || e == Quantile || e == Standardise || e == Age || e.Date() && f.Format == "")
+	return ok && (e == Vector && f.Standardise || e == Vocabulary || e == Quantile || e == Standardise || e == Age || e.Date() && f.Format == "")
 }
 
 // NeedsFit returns the features that need statistics from training data or a feature

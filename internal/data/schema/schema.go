@@ -55,28 +55,32 @@ type Label struct {
 //	standardise  dense: (x − mean) / standard deviation, from training data
 //	log          dense: sign(x)·ln(1 + |x|)
 //	raw          dense: x
+//	vector       dense: Size numbers, the elements of a list, standardised one by one if
+//	             Standardise is set
 //	age          dense: days from a date to Reference or, without one, to the newest
 //	             date of the training data, standardised
 //
 // Format is the format of dates, see package date. Without it, dates have the format that
 // reads most values of the training data. A value that is not a date is missing.
 type Feature struct {
-	Name       string    `yaml:"name"`       // default: the field, or field_encode if that is taken
-	Field      string    `yaml:"field"`      //
-	Encode     string    `yaml:"encode"`     // see above
-	Separator  string    `yaml:"separator"`  // several values in one field, split here (sparse)
-	Weights    string    `yaml:"weights"`    // field with a number for each of the values (sparse)
-	Buckets    uint64    `yaml:"buckets"`    // hash: modulus, 0 for none; quantile: default 33
-	Boundaries []float64 `yaml:"boundaries"` // ascending
-	MinCount   int64     `yaml:"min_count"`  // vocabulary: default 1
-	MaxSize    int64     `yaml:"max_size"`   // vocabulary: default 0, no bound
-	Log        bool      `yaml:"log"`        // standardise, age: take the log first
-	Format     string    `yaml:"format"`     // hour, weekday, month, age: how dates are written
-	Zone       string    `yaml:"zone"`       // hour, weekday, month: time zone; default UTC
-	Reference  string    `yaml:"reference"`  // age: a date in ISO 8601
-	Table      string    `yaml:"table"`      // sparse: table it is looked up in; default: its name
-	Wide       *bool     `yaml:"wide"`       // sparse: part of the wide model; default true
-	Deep       *bool     `yaml:"deep"`       // sparse: part of the deep model; default true
+	Name        string    `yaml:"name"`        // default: the field, or field_encode if that is taken
+	Field       string    `yaml:"field"`       //
+	Encode      string    `yaml:"encode"`      // see above
+	Separator   string    `yaml:"separator"`   // several values in one field, split here (sparse)
+	Weights     string    `yaml:"weights"`     // field with a number for each of the values (sparse)
+	Size        int64     `yaml:"size"`        // vector: number of elements
+	Standardise bool      `yaml:"standardise"` // vector: each element
+	Buckets     uint64    `yaml:"buckets"`     // hash: modulus, 0 for none; quantile: default 33
+	Boundaries  []float64 `yaml:"boundaries"`  // ascending
+	MinCount    int64     `yaml:"min_count"`   // vocabulary: default 1
+	MaxSize     int64     `yaml:"max_size"`    // vocabulary: default 0, no bound
+	Log         bool      `yaml:"log"`         // standardise, age: take the log first
+	Format      string    `yaml:"format"`      // hour, weekday, month, age: how dates are written
+	Zone        string    `yaml:"zone"`        // hour, weekday, month: time zone; default UTC
+	Reference   string    `yaml:"reference"`   // age: a date in ISO 8601
+	Table       string    `yaml:"table"`       // sparse: table it is looked up in; default: its name
+	Wide        *bool     `yaml:"wide"`        // sparse: part of the wide model; default true
+	Deep        *bool     `yaml:"deep"`        // sparse: part of the deep model; default true
 }
 
 // Cross is a sparse feature of the wide model made from several others: one key per

@@ -28,6 +28,7 @@ const (
 	MaxOf        = 8
 	MaxCrossed   = 1024 // combinations of one cross in one record
 	MaxInputs    = 1 << 14
+	MaxVector    = 1 << 12 // elements
 )
 
 // defaultQuantiles is the default number of intervals of a quantile feature. The published
@@ -249,7 +250,9 @@ func (v *validator) feature(i int) {
 		name         string
 		given, reads bool
 	}{
-		{"separator", f.Separator != "", e.Text()},
+		{"separator", f.Separator != "", e.Text() || e == Vector},
+		{"size", f.Size != 0, e == Vector},
+		{"standardise", f.Standardise, e == Vector},
 		{"weights", f.Weights != "", e.Text()},
 		{"buckets", f.Buckets != 0, e == Hash || e == Quantile},
 		{"boundaries", len(f.Boundaries) > 0, e == Boundaries},
@@ -296,6 +299,15 @@ func (v *validator) values(place string, f Feature, e Encoding) {
 	}
 	if e == Quantile && (f.Buckets == 1 || f.Buckets > maxQuantiles) {
 		v.Bad(place, "buckets is %d, quantiles are from 2 to %d", f.Buckets, maxQuantiles)
+	}
+	if e == Vector && (f.Size < 1 || f.Size > MaxVector) {
+		v.Bad(place, "size is %d; a vector has from 1 to %d elements", f.Size, MaxVector)
+	}
+	for _, o := range v.schema.Features {
+		if other, _ := EncodingOf(o.Encode); o.Field == f.Field && e == Vector && (other.Number() || other == Vector && (o.Size != f.Size || o.Separator != f.Separator)) {
+			v.Bad(place, "its field is also read with encode: %s, size %d and separator %q; a field contains vectors of one size and form", o.Encode, o.Size, o.Separator)
+			break
+		}
 	}
 	if e != Boundaries {
 		return

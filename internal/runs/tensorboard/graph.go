@@ -115,7 +115,7 @@ func (g *graph) inputs(s schema.Schema) {
 	for _, f := range s.Features {
 		width := 0 // a bag of keys
 		if enc, _ := schema.EncodingOf(f.Encode); !enc.Sparse() {
-			if width = 1; !*g.c.Model.Deep {
+			if width = f.Width(); !*g.c.Model.Deep {
 				continue // only networks read it
 			}
 		}

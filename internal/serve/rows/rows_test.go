@@ -23,7 +23,7 @@ import (
 )
 
 // names are the fields of the test's records, the label last.
-var names = []string{"id", "city", "tags", "shares", "age", "price", "day", "y"}
+var names = []string{"id", "city", "tags", "shares", "age", "price", "day", "emb", "raws", "y"}
 
 func testSchema() schema.Schema {
 	return schema.Schema{
@@ -36,6 +36,8 @@ func testSchema() schema.Schema {
 			{Field: "price", Encode: "standardise"},
 			{Field: "day", Encode: "weekday"},
 			{Field: "rate", Encode: "raw"},
+			{Field: "emb", Encode: "vector", Size: 3, Standardise: true},
+			{Field: "raws", Encode: "vector", Size: 2},
 		},
 		Crosses: []schema.Cross{{Of: []string{"city", "id"}, Buckets: 1000}},
 	}
@@ -62,7 +64,11 @@ func randomRecord(r *rand.Rand) []value.List {
 	l[4] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(80))}}
 	l[5].AddFloat32(float32(r.NormFloat64()))
 	l[6] = text(fmt.Sprintf("2024-05-%02d", 1+r.IntN(31)))
-	l[7] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(2))}}
+	for range 3 {
+		l[7].AddFloat32(float32(r.NormFloat64()))
+	}
+	l[8] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(9)), 7}}
+	l[9] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(2))}}
 	return l
 }
 
@@ -134,7 +140,7 @@ func none(*rand.Rand, []value.List) {}
 // some drops fields of a record, except those that data.where and the weight need.
 func some(r *rand.Rand, l []value.List) {
 	for i := range l {
-		if i != 4 && i != 7 && r.IntN(4) == 0 {
+		if i != 4 && i != 9 && r.IntN(4) == 0 {
 			if l[i] = (value.List{}); i == 2 || i == 3 {
 				l[2], l[3] = value.List{}, value.List{}
 			}
@@ -181,7 +187,7 @@ func TestExamplesAreRecordsOfTraining(t *testing.T) {
 func TestColumnsAreRecordsOfTraining(t *testing.T) {
 	x := train(t, 300, some)
 	var columns []Column
-	for k, name := range names[:7] {
+	for k, name := range names[:9] {
 		col := Column{Name: name}
 		for _, l := range x.records {
 			col.Rows = append(col.Rows, l[k])
@@ -218,11 +224,12 @@ func TestInputs(t *testing.T) {
 	want := []encode.Input{
 		{Name: "id", Kind: value.Int, Many: true}, {Name: "city", Kind: value.Text, Many: true}, {Name: "tags", Kind: value.Text, Many: true},
 		{Name: "shares", Kind: value.Float32, Many: true}, {Name: "age", Kind: value.Float32}, {Name: "price", Kind: value.Float32}, {Name: "day", Kind: value.Text},
+		{Name: "emb", Kind: value.Float32, Many: true}, {Name: "raws", Kind: value.Float32, Many: true},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	if c := coder(t, &x); !slices.Equal(c.Fields(), names[:7]) {
+	if c := coder(t, &x); !slices.Equal(c.Fields(), names[:9]) {
 		t.Errorf("fields %v", c.Fields())
 	}
 }
@@ -249,6 +256,7 @@ func TestFaults(t *testing.T) {
 		{[]testTensor{{"price", 2, floats(1, nan)}}, `input "price": row 1: "nan" is not a finite number`},
 		{[]testTensor{{"id", 1, texts("abc")}}, `input "id": row 0: "abc" is not a 64-bit integer`},
 		{[]testTensor{{"age", 1, int64s(1, 2)}}, `input "age": row 0: "1 2" has 2 values; a number has one`},
+		{[]testTensor{{"emb", 1, floats(1, 2)}}, `input "emb": row 0: "1.0 2.0" has 2 elements; the size of the feature is 3`},
 		{[]testTensor{{"tags", 1, texts("a", "b")}, {"shares", 1, floats(1)}}, `has 1 weights for 2 values`},
 		{[]testTensor{{"other", 1, int64s(1)}}, "the request has none of the model's inputs, such as id"},
 		{nil, "the request has none of the model's inputs"},

@@ -92,7 +92,7 @@ func decode(t testing.TB, b []byte) []tfs.NamedTensor {
 // tensorMessage returns a request with the records' fields, except the label.
 func (x *trained) tensorMessage() []byte {
 	var in []testTensor
-	for k, name := range names[:7] {
+	for k, name := range names[:9] {
 		all := testTensor{name, len(x.records), value.List{}}
 		for _, l := range x.records {
 			all.values.Begin(l[k].Kind)
@@ -109,7 +109,7 @@ func (x *trained) tensorMessage() []byte {
 // field, or invalid values.
 func randomTensor(r *rand.Rand, name string, rows int) testTensor {
 	x := testTensor{name, rows, value.List{}}
-	kind := map[string]value.Kind{"id": value.Int, "age": value.Int, "price": value.Float32, "shares": value.Float32}[name]
+	kind := map[string]value.Kind{"id": value.Int, "age": value.Int, "price": value.Float32, "shares": value.Float32, "emb": value.Float32, "raws": value.Int}[name]
 	if kind == value.None {
 		kind = value.Text
 	}
@@ -120,6 +120,7 @@ func randomTensor(r *rand.Rand, name string, rows int) testTensor {
 	if name == "tags" || name == "shares" {
 		values *= 2
 	}
+	values *= max(1, map[string]int{"emb": 3, "raws": 2}[name])
 	x.values.Begin(kind)
 	for range values {
 		switch k := r.IntN(100); kind {
@@ -149,7 +150,7 @@ func TestColumnsAreRows(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		rows := 1 + r.IntN(20)
 		in := []testTensor{randomTensor(r, "age", rows)}
-		for _, name := range names[:7] {
+		for _, name := range names[:9] {
 			switch k := r.IntN(4); {
 			case name == "age" || k == 0:
 			case k == 1:

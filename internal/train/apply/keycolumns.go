@@ -28,6 +28,9 @@ func keyColumns(c *config.Config) (all []keyColumn) {
 	s := input.SchemaOf(c)
 	encoding := func(name string) schema.Encoding {
 		i := slices.IndexFunc(s.Features, func(f schema.Feature) bool { return f.Name == name })
+		if i < 0 {
+			return schema.Vector // NAME[0], an element
+		}
 		e, _ := schema.EncodingOf(s.Features[i].Encode)
 		return e
 	}
