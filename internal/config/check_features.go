@@ -45,6 +45,9 @@ func (k checker) options(path string, f schema.Feature) {
 		reader string
 	}{
 		{"separator", f.Separator != "", e.Text() || e == schema.Vector, "vocabulary, hash, id and vector"},
+		{"pairs", f.Pairs != "", e.Text(), "vocabulary, hash and id"},
+		{"padding", f.Padding != "", e.Text(), "vocabulary, hash and id"},
+		{"max_len", f.MaxLen != 0, e.Text(), "vocabulary, hash and id"},
 		{"size", f.Size != 0, e == schema.Vector, "vector"},
 		{"standardise", f.Standardise, e == schema.Vector, "vector; for numbers, use encode: standardise"},
 		{"weights", f.Weights != "", e.Text(), "vocabulary, hash and id"},
@@ -67,6 +70,12 @@ func (k checker) options(path string, f schema.Feature) {
 	const maxQuantiles = 65536
 	if f.Encode == "quantile" && (f.Buckets == 1 || f.Buckets > maxQuantiles) {
 		k.bad(path+".buckets", "is %d; quantiles are from 2 to %d", f.Buckets, maxQuantiles)
+	}
+	if f.Pairs != "" && f.Weights != "" {
+		k.later(path+".pairs", path+".weights", "the weights are either in the field or in another one")
+	}
+	if f.Pairs != "" && f.Pairs == f.Separator {
+		k.bad(path+".pairs", "is the separator too")
 	}
 	if f.Encode == "vector" && f.Size == 0 {
 		k.bad(path+".size", "is missing: give the number of elements of the vector")

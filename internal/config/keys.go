@@ -101,7 +101,7 @@ func dataSections() []section {
 			{name: "index", def: "none", about: "feature index written by wdlrun data index; its vocabularies and statistics replace the ones computed from train"},
 			{name: "follow", about: "settings for training data that grows"},
 		}},
-		{"data.follow", reflect.TypeFor[schema.Follow](), "Trains on new files of the folders or globs of train as they arrive, in the order of their names, or on new records\n" +
+		{"data.follow", reflect.TypeFor[schema.Follow](), "Trains on new files of the folders or globs of train as they arrive, in the order of their paths, or on new records\n" +
 			"of its topics (kafka://HOST:PORT/TOPIC?group=G). Each is used once. A span contains what one poll finds. Move\n" +
 			"files into the folder when they are complete. There is one epoch.", []key{
 			{name: "on", def: "false", about: "train grows: follow it"},
@@ -150,6 +150,9 @@ func inputSections() []section {
 			{name: "field", def: "required", about: "the field that it is computed from"},
 			{name: "encode", def: "required", about: "the encoding", choices: encodings()},
 			{name: "separator", def: "none", about: "vocabulary, hash, id, vector: separator of several values in a field"},
+			{name: "pairs", def: "none", about: "vocabulary, hash, id: mark between each value and its weight, such as : in t1:1.5|t4:0.5; embeddings are multiplied by the weight"},
+			{name: "padding", def: "none", about: "vocabulary, hash, id: value that fills lists up to one length, such as -1; it is left out"},
+			{name: "max_len", def: "none", about: "vocabulary, hash, id: use only the first values of a list, at most this many; -50: the last 50"},
 			{name: "weights", def: "none", about: "vocabulary, hash, id: field with one number per value, in the same place of its list; embeddings are multiplied by it"},
 			{name: "size", def: "none", about: "vector: number of elements of the list", rng: "[1, 4096]"},
 			{name: "standardise", def: "false", about: "vector: standardise each element"},

@@ -134,7 +134,11 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	case s.index != "" && c.Grows && !inspect.IsIDName(c.Name):
 		return nil, arriveLater
 	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
-		return []string{s.entry(name, keysOf(c), c.Separator)}, ""
+		e := s.entry(name, keysOf(c), c.Separator)
+		if c.Pairs != "" {
+			e = strings.TrimSuffix(e, "}") + ", pairs: " + text(c.Pairs) + "}"
+		}
+		return []string{e}, ""
 	case c.Kind == "float" && !c.Integers && !inspect.IsIDName(c.Name):
 		return s.amount(name), ""
 	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || countsRows(c)):

@@ -267,21 +267,14 @@ func (f *Feed) nextFiles(ctx context.Context, at *stream.Position, quiet time.Du
 	return v, err
 }
 
-// look lists the files of a folder, or those that match a glob.
+// look lists the files of a folder and the folders in it, or those that match a glob. Only the
+// mark in the folder itself ends the stream: Spark also marks partitions.
 func (f *Feed) look(p string) (s stream.Seen, err error) {
 	if info, err := os.Stat(p); err == nil && info.IsDir() {
-		entries, err := os.ReadDir(p)
-		if err != nil {
-			return s, err
-		}
-		for _, e := range entries {
-			if e.Name() == f.follow.Mark {
-				s.Ended = true
-			} else if err := see(&s, filepath.Join(p, e.Name()), e.Info); err != nil {
-				return s, err
-			}
-		}
-		return s, nil
+		return s, f.lookIn(&s, p, 0)
+	}
+	if strings.Contains(p, "**") {
+		return s, fmt.Errorf("%s: a pattern with ** cannot be followed; name the folder, whose folders are followed too", p)
 	}
 	names, err := filepath.Glob(p)
 	if err != nil {
@@ -296,6 +289,38 @@ func (f *Feed) look(p string) (s stream.Seen, err error) {
 		}
 	}
 	return s, nil
+}
+
+// maxDeep is the maximum depth of folders in a followed folder.
+const maxDeep = 64
+
+// lookIn lists the files of a folder at some depth. It does not follow links to folders.
+func (f *Feed) lookIn(s *stream.Seen, p string, depth int) error {
+	if depth > maxDeep {
+		return fmt.Errorf("%s: folders are more than %d deep", p, maxDeep)
+	}
+	entries, err := os.ReadDir(p)
+	if errors.Is(err, fs.ErrNotExist) && depth > 0 {
+		return nil // removed since it was listed
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := filepath.Join(p, e.Name())
+		switch {
+		case e.Name() == f.follow.Mark:
+			s.Ended = s.Ended || depth == 0
+		case e.IsDir() && stream.Whole(name):
+			err = f.lookIn(s, name, depth+1)
+		default:
+			err = see(s, name, e.Info)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // see adds a file to s, unless it is not a file of records.

@@ -47,6 +47,48 @@ func TestFeedOfStrangeFolders(t *testing.T) {
 	}
 }
 
+// TestFeedOfFolders: files in folders are followed in the order of their paths, and their
+// partitions are fields. A mark in a folder does not end the stream.
+func TestFeedOfFolders(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name string) string {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		fatal.If(t, os.WriteFile(path, []byte("0,x,0\n"), 0o644))
+		return path
+	}
+	want := []string{put("dt=2026-11-01/hour=00/a.csv"), put("dt=2026-11-01/hour=03/a.csv"), put("dt=2026-11-02/hour=00/a.csv")}
+	put("dt=2026-11-01/_SUCCESS")
+	put("_temporary/0/a.csv")
+	put("dt=2026-11-02/.spark/a.csv")
+	src, s := numberedSource(), numberedSchema()
+	src.Train, src.Follow = []string{dir}, schema.Follow{On: true}
+	s.Features = append(slices.Clone(s.Features), schema.Feature{Field: "hour", Encode: "hash"})
+	var at stream.Position
+	f, err := NewFeed(src, at)
+	fatal.If(t, err)
+	for range 2 { // a file is taken when it has not changed since the last look
+		v, err := f.Next(context.Background(), &at, 0)
+		fatal.If(t, err)
+		if at.Span = v.Span; len(v.Span) > 0 && !slices.Equal(v.Span, want) || v.End != "" {
+			t.Fatalf("%q, %q; want %q", v.Span, v.End, want)
+		}
+	}
+	d, _ := prepare(t, numberedSource(), s, 1, at.Span...)
+	if d.Rows(All) != 3 {
+		t.Errorf("%d rows", d.Rows(All))
+	}
+	want = []string{put("dt=2026-11-02/hour=09/a.csv")}
+	for range 2 {
+		v, err := f.Next(context.Background(), &at, 0)
+		fatal.If(t, err)
+		at.Span = v.Span
+	}
+	if !slices.Equal(at.Span, want) {
+		t.Errorf("then %q, want %q", at.Span, want)
+	}
+}
+
 // TestFileGrowsInItsSpan: a span reads the bytes that its look found, even if more are
 // appended meanwhile; the next span reads those. A packed file cannot be read further.
 func TestFileGrowsInItsSpan(t *testing.T) {

@@ -133,6 +133,11 @@ func (g *graph) body(src Source, c *config.Config, l layout.Layout, index []byte
 	if err != nil {
 		return b, nil, err
 	}
+	for i := range fits {
+		if f := &fits[i]; f.MaxLen != 0 {
+			return b, nil, fmt.Errorf("feature %s: max_len is not part of an ONNX graph; train without it on lists that are cut before", f.Name)
+		}
+	}
 	for i, ft := range l.Features {
 		var x found
 		if j := slices.IndexFunc(fits, func(f fitted) bool { return f.Name == ft.Name && f.encoding().Sparse() }); j >= 0 {

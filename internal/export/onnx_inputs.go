@@ -28,6 +28,9 @@ type fitted struct {
 	Bytes      [][]byte  `json:"vocabulary_base64"`
 	Buckets    uint64    `json:"buckets"`
 
+	Pairs       string    `json:"pairs"`
+	Padding     string    `json:"padding"`
+	MaxLen      int64     `json:"max_len"`
 	Size        int64     `json:"size"` // of a vector
 	Standardise bool      `json:"standardise"`
 	Means       []float64 `json:"means"`
@@ -161,7 +164,7 @@ type found struct {
 
 // sparse returns the rows of a feature in a table.
 func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
-	g, list := s.g, f.Separator != ""
+	g, list := s.g, f.Separator != "" || f.Pairs != ""
 	var x found
 	var in string
 	switch e := f.encoding(); {
@@ -176,6 +179,9 @@ func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 		in = s.interval(s.number(f), limits)
 	case e == schema.ID:
 		in = s.add(OnnxInput{Name: f.Field, Type: "int64", List: list, Missing: strconv.FormatInt(missingKey(), 10)}, f.Name)
+		if n, err := strconv.ParseInt(f.Padding, 10, 64); err == nil {
+			in = g.on("Where", g.on("Equal", in, g.scalarInt(n)), g.scalarInt(missingKey()), in)
+		}
 	default:
 		in = s.keyed(f.Name, list)
 	}
@@ -186,13 +192,16 @@ func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 		return x
 	}
 	if f.encoding() == schema.Vocabulary {
-		x.mask = s.notEmpty(in)
+		x.mask = s.notEmpty(f, in)
 	} else {
 		x.mask = g.on("Not", g.on("Equal", in, g.scalarInt(missingKey())))
 	}
 	x.mask = g.first(x.mask)
-	if f.Weights != "" {
-		x.weights = s.add(OnnxInput{Name: f.Weights, Type: "float", List: true, Missing: "1"}, f.Name)
+	if name := f.Weights; name != "" || f.Pairs != "" {
+		if name == "" {
+			name = f.Field + ":weights"
+		}
+		x.weights = s.add(OnnxInput{Name: name, Type: "float", List: true, Missing: "1"}, f.Name)
 	}
 	return x
 }
@@ -219,6 +228,9 @@ func (s *inputSet) words(f *fitted, t *onnxTable, in string) string {
 	for _, w := range f.Bytes {
 		words = append(words, string(w))
 	}
+	if f.Padding != "" {
+		add(f.Padding, t.row(encode.KeyMissing))
+	}
 	slices.Sort(words) // of several spellings, the first counts
 	for _, w := range words {
 		add(w, t.row(encode.KeyOf([]byte(w))))
@@ -232,8 +244,12 @@ func (s *inputSet) words(f *fitted, t *onnxTable, in string) string {
 }
 
 // notEmpty returns which elements of a list are words.
-func (s *inputSet) notEmpty(in string) string {
-	n := s.g.node("LabelEncoder", []string{in}, attr{"keys_strings", []string{""}}, attr{"values_int64s", []int{0}}, attr{"default_int64", 1})
+func (s *inputSet) notEmpty(f *fitted, in string) string {
+	empty, zeros := []string{""}, []int{0}
+	if f.Padding != "" {
+		empty, zeros = append(empty, f.Padding), append(zeros, 0)
+	}
+	n := s.g.node("LabelEncoder", []string{in}, attr{"keys_strings", empty}, attr{"values_int64s", zeros}, attr{"default_int64", 1})
 	return s.g.on("Equal", n, s.g.scalarInt(1))
 }
 

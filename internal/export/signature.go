@@ -38,7 +38,7 @@ func inputs(c *config.Config) (all []Input) {
 	src := c.Data
 	src.Where = "" // it selects training records
 	for _, f := range c.Features {
-		in := Input{Field: f.Field, Features: []string{f.Name}, Type: typeOf(f), List: f.Separator != "" || f.Size > 0}
+		in := Input{Field: f.Field, Features: []string{f.Name}, Type: typeOf(f), List: f.Separator != "" || f.Pairs != "" || f.Size > 0}
 		if !slices.ContainsFunc(src.Derive, func(d schema.Derived) bool { return d.Name() == f.Field }) {
 			add(in)
 		} else {
@@ -55,7 +55,7 @@ func inputs(c *config.Config) (all []Input) {
 
 func typeOf(f schema.Feature) string {
 	switch e, _ := schema.EncodingOf(f.Encode); {
-	case e == schema.ID:
+	case e == schema.ID && f.Pairs == "":
 		return typeInteger
 	case e.Date():
 		return typeDate

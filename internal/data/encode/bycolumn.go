@@ -165,7 +165,7 @@ func (x *ColumnCoder) encodeKeys(b *Batch, i, rows int) *record.Flaw {
 // appendKeys. It returns false, and encodes nothing, if it cannot.
 func (x *ColumnCoder) encodeSingles(f *featureCode, to *Jagged) bool {
 	k, p := x.field[f.column], x.parser
-	if k < 0 || f.weights != 0 || f.Separator != "" {
+	if k < 0 || f.isList() {
 		return false
 	}
 	l := x.fields.Single(k)

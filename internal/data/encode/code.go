@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
 
 	"github.com/zeebo/xxh3"
@@ -171,7 +172,7 @@ func (c *coder) check() *record.Flaw {
 	for i := range c.sparse {
 		f := &c.sparse[i]
 		c.keys[i].Values, c.keys[i].Weights = c.keys[i].Values[:0], c.keys[i].Weights[:0]
-		if f.encoding != schema.ID && f.weights == 0 && !c.hasMany(f) {
+		if f.encoding != schema.ID && !f.isWeighted() && !c.hasMany(f) {
 			continue
 		}
 		if fl := c.appendKeys(i, &c.keys[i]); fl != nil {
@@ -239,6 +240,8 @@ func (c *coder) appendKeys(i int, to *Jagged) *record.Flaw {
 	var fl *record.Flaw
 	switch {
 	case c.parser.absent[f.column]:
+	case f.Pairs != "":
+		fl = c.appendMarked(f, to)
 	case f.weights != 0:
 		fl = c.appendPairs(f, to)
 	default:
@@ -247,9 +250,12 @@ func (c *coder) appendKeys(i int, to *Jagged) *record.Flaw {
 	if fl != nil {
 		return fl
 	}
+	if f.MaxLen != 0 {
+		f.shorten(to, before)
+	}
 	if len(to.Values) == before {
 		to.Values = append(to.Values, KeyMissing)
-		if f.weights != 0 {
+		if f.isWeighted() {
 			to.Weights = append(to.Weights, 1)
 		}
 	}
@@ -266,7 +272,9 @@ func (c *coder) appendValues(f *featureCode, to *Jagged) *record.Flaw {
 		return nil
 	case l.Kind == value.Int && f.encoding == schema.ID:
 		for _, x := range l.Ints {
-			to.Values = append(to.Values, uint64(x))
+			if f.Padding == "" || f.Padding != strconv.FormatInt(x, 10) {
+				to.Values = append(to.Values, uint64(x))
+			}
 		}
 		return nil
 	}
@@ -278,7 +286,7 @@ func (c *coder) appendValues(f *featureCode, to *Jagged) *record.Flaw {
 			if piece, text = nextPiece(text, f.Separator); piece == nil {
 				break
 			}
-			if many && p.isMissingText(piece) {
+			if many && p.isMissingText(piece) || f.isPadding(piece) {
 				continue
 			}
 			key, ok := f.key(piece)

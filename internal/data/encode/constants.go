@@ -29,7 +29,7 @@ func comparesAll(ft *schema.Feature) bool {
 	case schema.Standardise, schema.Quantile, schema.Age, schema.Vector:
 		return false
 	}
-	return ft.Weights == ""
+	return ft.Weights == "" && ft.Pairs == ""
 }
 
 // add compares the value in the record parsed last.

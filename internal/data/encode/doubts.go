@@ -63,9 +63,9 @@ func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
 			return fmt.Sprintf("all dates of field %s are the same, %s", ft.Field, leave)
 		}
 	case schema.Hash:
-		return f.formsOf(ft.Field, ft.Separator).doubt()
+		return f.formsOf(ft).doubt()
 	case schema.Vocabulary:
-		v := f.wordsOf(ft.Field, ft.Separator)
+		v := f.wordsOf(ft)
 		if len(s.Vocabulary) == 0 && len(v.counts) > 0 {
 			return fmt.Sprintf("none of the %d distinct values of field %s occurs %d times, so all share one key; lower min_count", len(v.counts), ft.Field, ft.MinCount)
 		}

@@ -152,7 +152,7 @@ func (c *coder) single(row []uint64) bool {
 		f := &c.sparse[i]
 		l := &p.lists[f.column]
 		switch {
-		case f.weights != 0:
+		case f.isWeighted(), f.Padding != "":
 			return false
 		case p.absent[f.column]:
 			keys[i] = KeyMissing

@@ -68,9 +68,9 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 			s.Limits = fit.numbersOf(f.Field).limits(int64(f.Buckets))
 			s.Range = fit.numbersOf(f.Field).extent()
 		case schema.Vocabulary:
-			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).own(f.MinCount, f.MaxSize)
+			s.Vocabulary = fit.wordsOf(&f).own(f.MinCount, f.MaxSize)
 		case schema.Hash:
-			s.Forms = fit.formsOf(f.Field, f.Separator).seen
+			s.Forms = fit.formsOf(&f).seen
 		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
 			if err := fit.calendars[datesKey{f.Field, f.Format}].take(&f, s); err != nil {
 				return nil, fmt.Errorf("encoder: %w", err)
@@ -129,9 +129,9 @@ func Outputs(s schema.Schema) (sparse []SparseColumn, dense []string, err error)
 			}
 			continue
 		}
-		multi[f.Name] = f.Separator != ""
+		multi[f.Name] = f.Separator != "" || f.Pairs != ""
 		sparse = append(sparse, SparseColumn{
-			Name: f.Name, Table: f.Table, Wide: *f.Wide, Deep: *f.Deep, Multi: f.Separator != "",
+			Name: f.Name, Table: f.Table, Wide: *f.Wide, Deep: *f.Deep, Multi: multi[f.Name],
 		})
 	}
 	for _, x := range s.Crosses {
@@ -261,6 +261,9 @@ type (
 		Newest     int64     `json:"newest,omitempty"`
 		Range      []float64 `json:"range,omitempty"`
 		Forms      []string  `json:"forms,omitempty"`
+		Pairs      string    `json:"pairs,omitempty"`
+		Padding    string    `json:"padding,omitempty"`
+		MaxLen     int64     `json:"max_len,omitempty"`
 		Size       int64     `json:"size,omitempty"`
 		Whitened   bool      `json:"standardise,omitempty"`
 		Means      []float64 `json:"means,omitempty"`
@@ -296,7 +299,8 @@ func (e *Encoder) Marshal() ([]byte, error) {
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
 			Format: f.Format, Zone: f.Zone, Reference: f.Reference, Date: s.Date, Newest: s.Newest, Range: s.Range,
 			Forms: s.Forms.names(),
-			Size:  f.Size, Whitened: f.Standardise, Means: s.Means, Deviations: s.Deviations,
+			Pairs: f.Pairs, Padding: f.Padding, MaxLen: f.MaxLen,
+			Size: f.Size, Whitened: f.Standardise, Means: s.Means, Deviations: s.Deviations,
 		}
 		for _, w := range s.Vocabulary {
 			if utf8.ValidString(w) {
@@ -347,6 +351,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 			Name: j.Name, Field: j.Field, Encode: j.Encode, Separator: j.Separator, Weights: j.Weights, Buckets: j.Buckets,
 			MinCount: j.MinCount, MaxSize: j.MaxSize, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
 			Format: j.Format, Zone: j.Zone, Reference: j.Reference, Size: j.Size, Standardise: j.Whitened,
+			Pairs: j.Pairs, Padding: j.Padding, MaxLen: j.MaxLen,
 		})
 		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range, Means: j.Means, Deviations: j.Deviations}
 		for _, w := range j.Bytes {

@@ -32,7 +32,11 @@ type Fit struct {
 }
 
 // wordsKey identifies a vocabulary.
-type wordsKey struct{ field, separator string }
+type wordsKey struct{ field, separator, pairs, padding string }
+
+func wordsKeyOf(f *schema.Feature) wordsKey {
+	return wordsKey{f.Field, f.Separator, f.Pairs, f.Padding}
+}
 
 type fitNumbers struct {
 	column int
@@ -40,9 +44,8 @@ type fitNumbers struct {
 }
 
 type fitWords struct {
-	column    int
-	field     string
-	separator string
+	column int
+	wordsKey
 	*vocabulary
 }
 
@@ -71,14 +74,14 @@ func NewFit(s schema.Schema) *Fit {
 				f.vectors = append(f.vectors, fitVectors{columnOf[ft.Field], ft.Field, make([]fitElement, ft.Size)})
 			}
 		case schema.Vocabulary:
-			if f.wordsOf(ft.Field, ft.Separator) == nil {
+			if f.wordsOf(&ft) == nil {
 				v := newVocabulary()
-				f.vocabularies[wordsKey{ft.Field, ft.Separator}] = v
-				f.words = append(f.words, fitWords{columnOf[ft.Field], ft.Field, ft.Separator, v})
+				f.vocabularies[wordsKeyOf(&ft)] = v
+				f.words = append(f.words, fitWords{columnOf[ft.Field], wordsKeyOf(&ft), v})
 			}
 		case schema.Hash:
-			if f.formsOf(ft.Field, ft.Separator) == nil {
-				f.forms = append(f.forms, fitForms{column: columnOf[ft.Field], field: ft.Field, separator: ft.Separator})
+			if f.formsOf(&ft) == nil {
+				f.forms = append(f.forms, fitForms{column: columnOf[ft.Field], wordsKey: wordsKeyOf(&ft)})
 			}
 		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
 			key := datesKey{ft.Field, ft.Format}
@@ -88,7 +91,7 @@ func NewFit(s schema.Schema) *Fit {
 			}
 			f.calendars[key].ages = f.calendars[key].ages || e == schema.Age
 		}
-		fmt.Fprintf(h, "%q %q %q %q %q %d %t;", ft.Field, ft.Encode, ft.Separator, ft.Format, ft.Weights, ft.Size, ft.Standardise)
+		fmt.Fprintf(h, "%q %q %q %q %q %d %t %q %q;", ft.Field, ft.Encode, ft.Separator, ft.Format, ft.Weights, ft.Size, ft.Standardise, ft.Pairs, ft.Padding)
 	}
 	f.digest = h.Sum64()
 	return f
@@ -100,8 +103,8 @@ func (f *Fit) Empty() *Fit { return NewFit(f.schema) }
 // numbersOf and wordsOf return the statistics of a field, or nil.
 func (f *Fit) numbersOf(field string) *sketch { return f.sketches[field] }
 
-func (f *Fit) wordsOf(field, separator string) *vocabulary {
-	return f.vocabularies[wordsKey{field, separator}]
+func (f *Fit) wordsOf(of *schema.Feature) *vocabulary {
+	return f.vocabularies[wordsKeyOf(of)]
 }
 
 // constantOf returns the constant of a field, or nil.
@@ -165,7 +168,7 @@ func (w *fitWords) take(p *parser, text []byte) error {
 		if piece, text = nextPiece(text, w.separator); piece == nil {
 			return nil
 		}
-		if p.isMissingText(piece) {
+		if piece = w.valueOf(piece); p.isMissingText(piece) {
 			continue
 		}
 		if err := w.vocabulary.add(piece, 1); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/wire"
 )
@@ -152,16 +153,15 @@ func (f *featureCode) hashOf(text []byte) uint64 {
 
 // fitForms collects the forms of the values of a hashed field.
 type fitForms struct {
-	column    int
-	field     string
-	separator string
-	seen      forms
+	column int
+	wordsKey
+	seen forms
 }
 
 // formsOf returns the forms of a field, or nil.
-func (f *Fit) formsOf(field, separator string) *fitForms {
+func (f *Fit) formsOf(of *schema.Feature) *fitForms {
 	for i := range f.forms {
-		if x := &f.forms[i]; x.field == field && x.separator == separator {
+		if x := &f.forms[i]; x.wordsKey == wordsKeyOf(of) {
 			return x
 		}
 	}
@@ -190,6 +190,9 @@ func (x *fitForms) add(p *parser, l *value.List) {
 			var piece []byte
 			if piece, text = nextPiece(text, x.separator); piece == nil {
 				break
+			}
+			if piece = x.valueOf(piece); len(piece) == 0 {
+				continue
 			}
 			if x.seen == 0 || (allForms &^ x.seen).mayHold(piece) {
 				if !p.isMissingText(piece) {

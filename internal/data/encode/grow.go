@@ -62,7 +62,7 @@ func (e *Encoder) newWords(i int, was []string, fit *Fit) (added []string) {
 		return added
 	}
 	if fit != nil {
-		v := fit.wordsOf(f.Field, f.Separator)
+		v := fit.wordsOf(f)
 		slices.SortStableFunc(added, func(a, b string) int { return cmp.Compare(v.count(b), v.count(a)) })
 	}
 	return added[:room]
@@ -73,7 +73,7 @@ func (e *Encoder) newWords(i int, was []string, fit *Fit) (added []string) {
 func sameCode(a, b *schema.Feature) bool {
 	return a.Name == b.Name && a.Encode == b.Encode && a.Separator == b.Separator && a.Weights == "" == (b.Weights == "") &&
 		a.Buckets == b.Buckets && slices.Equal(a.Boundaries, b.Boundaries) && a.Log == b.Log &&
-		a.Size == b.Size && a.Standardise == b.Standardise &&
+		a.Pairs == b.Pairs && a.Padding == b.Padding && a.MaxLen == b.MaxLen && a.Size == b.Size && a.Standardise == b.Standardise &&
 		a.Format == b.Format && a.Zone == b.Zone && a.Reference == b.Reference
 }
 

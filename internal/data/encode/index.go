@@ -76,7 +76,7 @@ func (f *Fit) Vocabularies() (all []VocabularySize) {
 		if e, _ := schema.EncodingOf(ft.Encode); e != schema.Vocabulary {
 			continue
 		}
-		v := f.wordsOf(ft.Field, ft.Separator)
+		v := f.wordsOf(&ft)
 		kept := v.own(ft.MinCount, ft.MaxSize)
 		s := VocabularySize{Feature: ft.Name, Field: ft.Field, Distinct: int64(len(v.counts)), Kept: int64(len(kept))}
 		for _, n := range v.counts {

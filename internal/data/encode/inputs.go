@@ -37,7 +37,7 @@ func (e *Encoder) Inputs(src schema.Source) []Input {
 		switch enc, _ := schema.EncodingOf(f.Encode); {
 		case enc == schema.Vocabulary || enc == schema.Hash || enc == schema.ID:
 			in.Many = true
-			if enc == schema.ID {
+			if enc == schema.ID && f.Pairs == "" {
 				in.Kind = value.Int
 			}
 		case !enc.Date():

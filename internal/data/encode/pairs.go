@@ -93,7 +93,7 @@ func (c *coder) appendPairs(f *featureCode, to *Jagged) *record.Flaw {
 		if i >= 0 && values.list.Kind != value.Text {
 			text = p.textOf(values.list, i)
 		}
-		key, valued := uint64(0), i >= 0 && !p.isMissingText(text)
+		key, valued := uint64(0), i >= 0 && !p.isMissingText(text) && !f.isPadding(text)
 		if valued {
 			if key, valued = f.key(text); !valued {
 				return f.notAnID(text)
@@ -106,6 +106,82 @@ func (c *coder) appendPairs(f *featureCode, to *Jagged) *record.Flaw {
 		apart = apart || valued && !also || weighs && !more
 		if valued && weighs {
 			to.Values, to.Weights = append(to.Values, key), append(to.Weights, x)
+		}
+	}
+}
+
+// appendMarked appends the keys and weights of a feature whose values have their weights behind a
+// mark. A value without a weight is left out, and so is a weight without a value.
+func (c *coder) appendMarked(f *featureCode, to *Jagged) *record.Flaw {
+	p, w := c.parser, newWalk(&c.parser.lists[f.column], f.Separator)
+	for {
+		i, text, more := w.step()
+		if !more {
+			return nil
+		}
+		if i >= 0 && w.list.Kind != value.Text {
+			text = p.textOf(w.list, i)
+		}
+		if i < 0 || p.isMissingText(text) || f.isPadding(text) {
+			continue
+		}
+		at := bytes.LastIndex(text, []byte(f.Pairs))
+		if at < 0 {
+			return &record.Flaw{Column: f.Field, Value: string(record.CutLong(text)), Want: fmt.Sprintf("has no %q between a value and its weight", f.Pairs)}
+		}
+		name, weight := bytes.TrimSpace(text[:at]), bytes.TrimSpace(text[at+len(f.Pairs):])
+		if p.isMissingText(name) || p.isMissingText(weight) || isNaN(weight) {
+			continue
+		}
+		key, ok := f.key(name)
+		if !ok {
+			return f.notAnID(name)
+		}
+		x, why := value.ParseNumber(weight)
+		if why != "" {
+			return &record.Flaw{Column: f.Field, Value: string(record.CutLong(weight)), Want: why}
+		}
+		to.Values, to.Weights = append(to.Values, key), append(to.Weights, float32(x))
+	}
+}
+
+// valueOf returns the value of a piece of a field, without its weight; nil for padding.
+func (k *wordsKey) valueOf(piece []byte) []byte {
+	if isPadding(piece, k.padding) {
+		return nil
+	}
+	if k.pairs == "" {
+		return piece
+	}
+	return bytes.TrimSpace(piece[:max(bytes.LastIndex(piece, []byte(k.pairs)), 0)])
+}
+
+func (f *featureCode) isPadding(text []byte) bool { return isPadding(text, f.Padding) }
+
+// isPadding reports whether a value is the padding, or the same number as a real one.
+func isPadding(text []byte, padding string) bool {
+	return padding != "" && string(bytes.TrimSuffix(text, []byte(".0"))) == padding
+}
+
+// isWeighted reports whether the keys of a feature have weights.
+func (f *featureCode) isWeighted() bool { return f.weights != 0 || f.Pairs != "" }
+
+// isList reports whether a field must be read as a list, also if it has one value.
+func (f *featureCode) isList() bool { return f.isWeighted() || f.Separator != "" || f.Padding != "" }
+
+// shorten leaves out the keys of a row, which begin at from, beyond the limit of their number.
+func (f *featureCode) shorten(to *Jagged, from int) {
+	n, most := len(to.Values)-from, f.MaxLen
+	if last := most < 0; last && int64(n) > -most {
+		skip := n + int(most)
+		to.Values = append(to.Values[:from], to.Values[from+skip:]...)
+		if f.isWeighted() {
+			to.Weights = append(to.Weights[:from], to.Weights[from+skip:]...)
+		}
+	} else if !last && int64(n) > most {
+		to.Values = to.Values[:from+int(most)]
+		if f.isWeighted() {
+			to.Weights = to.Weights[:from+int(most)]
 		}
 	}
 }

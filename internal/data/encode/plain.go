@@ -159,7 +159,7 @@ func hasLists(c *coder) bool {
 		}
 	}
 	for i := range c.sparse {
-		if c.sparse[i].weights != 0 || c.sparse[i].Separator != "" {
+		if c.sparse[i].isList() {
 			return true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/text/pattern"
 )
 
 // Column describes the values of one column.
@@ -25,6 +26,7 @@ type Column struct {
 	// Separator is the mark between several values of one field: "|", "^", ";", ",", " " or
 	// "\x02", or "" if there is none.
 	Separator string
+	Pairs     string        // mark between the values and their weights, if there is a separator; "": none
 	Parts     string        // kind of the values between separators: int, float or string
 	Many      bool          // records hold lists of values
 	Marks     string        // of formatted numbers: "$", "%", "," or several of these
@@ -168,8 +170,39 @@ func (c *Column) split(values []string, delimiter string) {
 			}
 		}
 	}
+	if c.Pairs = pairsOf(counts); c.Pairs != "" {
+		named := map[string]int{}
+		for piece, n := range counts {
+			named[piece[:strings.LastIndex(piece, c.Pairs)]] += n
+		}
+		counts = named
+	}
 	c.Distinct, c.Examples, c.Parts = len(counts), frequent(counts), kindOf(slices.Collect(maps.Keys(counts)))
 }
+
+// pairsOf returns the mark between names and numbers if every piece is such a pair, as in t1:1.5,
+// "" otherwise. Times such as 12:30 are no pairs. The first mark is Hive's.
+func pairsOf(pieces map[string]int) string {
+	for _, mark := range []string{"\x03", ":", "="} {
+		all, times := len(pieces) > 0, true
+		for piece := range pieces {
+			at := strings.LastIndex(piece, mark)
+			if at <= 0 {
+				all = false
+				break
+			}
+			_, why := value.ParseNumber([]byte(piece[at+len(mark):]))
+			all = all && why == ""
+			times = times && clock().MatchString(piece)
+		}
+		if all && !times {
+			return mark
+		}
+	}
+	return ""
+}
+
+var clock = pattern.Lazy(`^\d{1,2}:\d\d(:\d\d)?$`)
 
 // Numbers reports whether the records hold lists of numbers that are not integers, such as
 // weights.

@@ -50,3 +50,25 @@ func TestHiveLists(t *testing.T) {
 		t.Fatal(in, err)
 	}
 }
+
+func TestPairsOf(t *testing.T) {
+	for pieces, want := range map[string]string{
+		"t1:1.5 t4:0.5":     ":",
+		"a\x031.5 b\x030.5": "\x03",
+		"http://x:1 y:2":    ":",
+		"a=1 b=2":           "=",
+		"12:30 13:45":       "",
+		"12:30 t1:45":       ":",
+		"t1:1.5 t4":         "",
+		"t1:x t2:1":         "",
+		":1 :2":             "",
+	} {
+		all := map[string]int{}
+		for _, p := range strings.Fields(pieces) {
+			all[p]++
+		}
+		if got := pairsOf(all); got != want {
+			t.Errorf("%s: %q, want %q", pieces, got, want)
+		}
+	}
+}

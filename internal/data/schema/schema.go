@@ -67,6 +67,9 @@ type Feature struct {
 	Field       string    `yaml:"field"`       //
 	Encode      string    `yaml:"encode"`      // see above
 	Separator   string    `yaml:"separator"`   // several values in one field, split here (sparse)
+	Pairs       string    `yaml:"pairs"`       // mark between a value and its weight in one field (sparse)
+	Padding     string    `yaml:"padding"`     // value that fills up lists and means none (sparse)
+	MaxLen      int64     `yaml:"max_len"`     // of a list: that many first values, or if negative, last ones, are used (sparse)
 	Weights     string    `yaml:"weights"`     // field with a number for each of the values (sparse)
 	Size        int64     `yaml:"size"`        // vector: number of elements
 	Standardise bool      `yaml:"standardise"` // vector: each element

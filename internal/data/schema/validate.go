@@ -254,6 +254,9 @@ func (v *validator) feature(i int) {
 		{"size", f.Size != 0, e == Vector},
 		{"standardise", f.Standardise, e == Vector},
 		{"weights", f.Weights != "", e.Text()},
+		{"pairs", f.Pairs != "", e.Text()},
+		{"padding", f.Padding != "", e.Text()},
+		{"max_len", f.MaxLen != 0, e.Text()},
 		{"buckets", f.Buckets != 0, e == Hash || e == Quantile},
 		{"boundaries", len(f.Boundaries) > 0, e == Boundaries},
 		{"min_count", f.MinCount != 0, e == Vocabulary},
@@ -273,6 +276,13 @@ func (v *validator) feature(i int) {
 	if f.Weights != "" {
 		v.field(place+": weights", f.Weights)
 	}
+	switch {
+	case f.Pairs != "" && f.Weights != "":
+		v.Bad(place, "has pairs and weights; the weights are either in the field or in another one")
+	case f.Pairs != "" && f.Pairs == f.Separator:
+		v.Bad(place, "pairs and separator are both %q", f.Pairs)
+	}
+	v.text(place, f.Pairs, f.Padding)
 	v.text(place, f.Name, f.Field, f.Separator, f.Weights, f.Table, f.Format)
 	for key, why := range f.DateFaults() {
 		v.Bad(place, "%s: %s", key, why)

@@ -23,7 +23,7 @@ import (
 )
 
 // names are the fields of the test's records, the label last.
-var names = []string{"id", "city", "tags", "shares", "age", "price", "day", "emb", "raws", "y"}
+var names = []string{"id", "city", "tags", "shares", "age", "price", "day", "emb", "raws", "hist", "y"}
 
 func testSchema() schema.Schema {
 	return schema.Schema{
@@ -38,6 +38,8 @@ func testSchema() schema.Schema {
 			{Field: "rate", Encode: "raw"},
 			{Field: "emb", Encode: "vector", Size: 3, Standardise: true},
 			{Field: "raws", Encode: "vector", Size: 2},
+			{Field: "hist", Encode: "hash", Separator: "|", Pairs: ":"},
+			{Field: "tags", Name: "last", Encode: "vocabulary", Padding: "a", MaxLen: -1},
 		},
 		Crosses: []schema.Cross{{Of: []string{"city", "id"}, Buckets: 1000}},
 	}
@@ -68,7 +70,8 @@ func randomRecord(r *rand.Rand) []value.List {
 		l[7].AddFloat32(float32(r.NormFloat64()))
 	}
 	l[8] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(9)), 7}}
-	l[9] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(2))}}
+	l[9] = text(fmt.Sprintf("t%d:%v||x:0.5", r.IntN(5), r.Float32()))
+	l[10] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(2))}}
 	return l
 }
 
@@ -140,7 +143,7 @@ func none(*rand.Rand, []value.List) {}
 // some drops fields of a record, except those that data.where and the weight need.
 func some(r *rand.Rand, l []value.List) {
 	for i := range l {
-		if i != 4 && i != 9 && r.IntN(4) == 0 {
+		if i != 4 && i != 10 && r.IntN(4) == 0 {
 			if l[i] = (value.List{}); i == 2 || i == 3 {
 				l[2], l[3] = value.List{}, value.List{}
 			}
@@ -187,7 +190,7 @@ func TestExamplesAreRecordsOfTraining(t *testing.T) {
 func TestColumnsAreRecordsOfTraining(t *testing.T) {
 	x := train(t, 300, some)
 	var columns []Column
-	for k, name := range names[:9] {
+	for k, name := range names[:10] {
 		col := Column{Name: name}
 		for _, l := range x.records {
 			col.Rows = append(col.Rows, l[k])
@@ -224,12 +227,12 @@ func TestInputs(t *testing.T) {
 	want := []encode.Input{
 		{Name: "id", Kind: value.Int, Many: true}, {Name: "city", Kind: value.Text, Many: true}, {Name: "tags", Kind: value.Text, Many: true},
 		{Name: "shares", Kind: value.Float32, Many: true}, {Name: "age", Kind: value.Float32}, {Name: "price", Kind: value.Float32}, {Name: "day", Kind: value.Text},
-		{Name: "emb", Kind: value.Float32, Many: true}, {Name: "raws", Kind: value.Float32, Many: true},
+		{Name: "emb", Kind: value.Float32, Many: true}, {Name: "raws", Kind: value.Float32, Many: true}, {Name: "hist", Kind: value.Text, Many: true},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	if c := coder(t, &x); !slices.Equal(c.Fields(), names[:9]) {
+	if c := coder(t, &x); !slices.Equal(c.Fields(), names[:10]) {
 		t.Errorf("fields %v", c.Fields())
 	}
 }

@@ -92,7 +92,7 @@ func decode(t testing.TB, b []byte) []tfs.NamedTensor {
 // tensorMessage returns a request with the records' fields, except the label.
 func (x *trained) tensorMessage() []byte {
 	var in []testTensor
-	for k, name := range names[:9] {
+	for k, name := range names[:10] {
 		all := testTensor{name, len(x.records), value.List{}}
 		for _, l := range x.records {
 			all.values.Begin(l[k].Kind)
@@ -132,6 +132,8 @@ func randomTensor(r *rand.Rand, name string, rows int) testTensor {
 			s := []string{"?", "Bern", fmt.Sprintf("2024-05-%02d", 1+k%31), fmt.Sprint(k)}[r.IntN(4)]
 			if name == "tags" {
 				s = fmt.Sprint(k)
+			} else if name == "hist" {
+				s = fmt.Sprintf("t%d:%d", k, k)
 			}
 			x.values.Texts = append(x.values.Texts, []byte(s))
 		}
@@ -150,7 +152,7 @@ func TestColumnsAreRows(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		rows := 1 + r.IntN(20)
 		in := []testTensor{randomTensor(r, "age", rows)}
-		for _, name := range names[:9] {
+		for _, name := range names[:10] {
 			switch k := r.IntN(4); {
 			case name == "age" || k == 0:
 			case k == 1:
