@@ -63,7 +63,7 @@ type totals struct {
 // files, and every file has the same fields. All faults of source and schema
 // are reported at once.
 func Open(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
-	files, err := record.OpenSet(src, patterns)
+	files, err := record.OpenSelected(src, patterns)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func open(files *record.Set, s schema.Schema) (*Dataset, error) {
 // fields, a field of a feature may be in no record: its value is then missing in each, and
 // Absent returns it. The label must be present.
 func OpenEval(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
-	files, err := record.OpenSet(src, patterns)
+	files, err := record.OpenSelected(src, patterns)
 	if err != nil {
 		return nil, err
 	}
@@ -342,8 +342,9 @@ func (d *Dataset) Positives() int64 { return d.positives }
 // TrainPositives returns the number of records of Train whose label is 1; 0 before Use.
 func (d *Dataset) TrainPositives() int64 { return d.trainPositives }
 
-// Excluded returns the number of records that Source.Where excludes; 0 before Use.
-func (d *Dataset) Excluded() int64 { return d.excluded }
+// Excluded returns the number of records that Source.Where excludes, 0 before Use, and of files that
+// it excludes by the values of their folders. Those are not read.
+func (d *Dataset) Excluded() (records int64, files int) { return d.excluded, d.set.Unselected }
 
 // Bad returns the number of unusable records left out, at most Source.MaxBad, and the
 // first faults; 0 before Use.

@@ -66,32 +66,18 @@ func labelSumsFrom(r *wire.Reader) (s labelSums) {
 	return s
 }
 
-// LabelMeans returns the mean of each label over the records that have it, 0 before Use.
-func (d *Dataset) LabelMeans() (means []float64) {
-	rows := float64(max(d.rows, 1))
-	sums := d.sums
+// LabelMeans returns the mean of each label over the records that have it, and their number; 0
+// before Use.
+func (d *Dataset) LabelMeans() (means []float64, known []int64) {
 	if !d.schema.Label.IsNumber() {
-		means = append(means, float64(d.positives)/rows)
-	}
-	for i := range sums {
-		means = append(means, sums[i].Float64()/float64(max(sums[i].known, 1)))
-	}
-	for len(means) < 1+len(d.schema.Labels) {
-		means = append(means, 0)
-	}
-	return means
-}
-
-// LabelsKnown returns the number of records with each label, 0 before Use.
-func (d *Dataset) LabelsKnown() (known []int64) {
-	if !d.schema.Label.IsNumber() {
-		known = append(known, d.rows)
+		means, known = append(means, float64(d.positives)/float64(max(d.rows, 1))), append(known, d.rows)
 	}
 	for i := range d.sums {
-		known = append(known, d.sums[i].known)
+		n := d.sums[i].known
+		means, known = append(means, d.sums[i].Float64()/float64(max(n, 1))), append(known, n)
 	}
-	for len(known) < 1+len(d.schema.Labels) {
-		known = append(known, 0)
+	for len(means) < 1+len(d.schema.Labels) {
+		means, known = append(means, 0), append(known, 0)
 	}
-	return known
+	return means, known
 }

@@ -51,8 +51,8 @@ func baseLogit(in *input.Input, c *config.Config) float64 {
 // startAtMeans sets the initial output of a new model so that it predicts the mean of each
 // label that is a number or follows the first label.
 func startAtMeans(t *step.Trainer, d *data.Dataset, labels schema.Schema) {
-	known := d.LabelsKnown()
-	for i, mean := range d.LabelMeans() {
+	means, known := d.LabelMeans()
+	for i, mean := range means {
 		l, rows := &labels.All()[i], float64(known[i])
 		switch {
 		case l.IsPoisson():

@@ -66,6 +66,7 @@ type featureCode struct {
 	mean     float64
 	inverse  float64   // of the standard deviation; 0 for a constant
 	element  int       // vector: of the list
+	cut      []byte    // the separator
 	logs     []float64 // table for small counts, if logarithms are taken
 	forms    forms     // hash: forms of the values of the training data; 0: unknown
 	others   forms     // hash: forms.others
@@ -99,7 +100,7 @@ func newCoder(s schema.Schema, stats []statistics, p *parser) *coder {
 	place := map[string]int{}
 	for i, f := range s.Features {
 		e, _ := schema.EncodingOf(f.Encode)
-		fc := featureCode{Feature: f, encoding: e, limits: f.Boundaries, words: noKeys}
+		fc := featureCode{Feature: f, encoding: e, limits: f.Boundaries, words: noKeys, cut: []byte(f.Separator)}
 		fc.column = p.columnOf(f.Field)
 		if f.Log || e == schema.Log {
 			fc.logs = logs()

@@ -23,9 +23,9 @@ type walk struct {
 }
 
 // newWalk begins at the first place of a list. A list without places is one null.
-func newWalk(l *value.List, separator string) walk {
-	w := walk{list: l, separator: []byte(separator), nulls: l.Nulls}
-	w.blank = len(separator) > 0 && strings.TrimSpace(separator) == ""
+func newWalk(l *value.List, separator []byte) walk {
+	w := walk{list: l, separator: separator, nulls: l.Nulls}
+	w.blank = len(separator) > 0 && len(bytes.TrimSpace(separator)) == 0
 	if l.Places() == 0 {
 		w.nulls = noPlaces[:]
 	}
@@ -69,7 +69,7 @@ func (w *walk) step() (at int, text []byte, ok bool) {
 // without a value.
 func (c *coder) appendPairs(f *featureCode, to *Jagged) *record.Flaw {
 	p := c.parser
-	values, weights := newWalk(&p.lists[f.column], f.Separator), newWalk(&p.lists[f.weights], f.Separator)
+	values, weights := newWalk(&p.lists[f.column], f.cut), newWalk(&p.lists[f.weights], f.cut)
 	n, m, apart := 0, 0, false
 	for {
 		i, text, more := values.step()
@@ -113,7 +113,7 @@ func (c *coder) appendPairs(f *featureCode, to *Jagged) *record.Flaw {
 // appendMarked appends the keys and weights of a feature whose values have their weights behind a
 // mark. A value without a weight is left out, and so is a weight without a value.
 func (c *coder) appendMarked(f *featureCode, to *Jagged) *record.Flaw {
-	p, w := c.parser, newWalk(&c.parser.lists[f.column], f.Separator)
+	p, w := c.parser, newWalk(&c.parser.lists[f.column], f.cut)
 	for {
 		i, text, more := w.step()
 		if !more {

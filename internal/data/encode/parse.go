@@ -28,6 +28,7 @@ type parser struct {
 	lists   []value.List
 	numbers []float64   // if the column is numeric
 	vectors [][]float64 // the elements, if the column is a vector, NaN where they are missing; otherwise nil
+	cuts    [][]byte    // their separators
 	absent  []bool      // the value is missing
 	one     bool        // the label is 1
 
@@ -56,7 +57,7 @@ func newParserOf(src schema.Source, s schema.Schema, decoder func(reads []string
 		if c.Vector > 0 {
 			v = make([]float64, c.Vector)
 		}
-		p.vectors = append(p.vectors, v)
+		p.vectors, p.cuts = append(p.vectors, v), append(p.cuts, []byte(c.Separator))
 	}
 	p.lists, p.numbers, p.absent = make([]value.List, n), make([]float64, n), make([]bool, n)
 	switch {

@@ -13,7 +13,7 @@ import (
 // parseVector parses the elements of a column that contains vectors.
 func (p *parser) parseVector(column int) *record.Flaw {
 	v, n := p.vectors[column], 0
-	for w := newWalk(&p.lists[column], p.columns[column].Separator); ; n++ {
+	for w := newWalk(&p.lists[column], p.cuts[column]); ; n++ {
 		i, text, more := w.step()
 		if !more {
 			break

@@ -26,7 +26,7 @@ type Column struct {
 	// Separator is the mark between several values of one field: "|", "^", ";", ",", " " or
 	// "\x02", or "" if there is none.
 	Separator string
-	Pairs     string        // mark between the values and their weights, if there is a separator; "": none
+	Pairs     string        `json:",omitempty"` // mark between the values and their weights, if there is a separator; "": none
 	Parts     string        // kind of the values between separators: int, float or string
 	Many      bool          // records hold lists of values
 	Marks     string        // of formatted numbers: "$", "%", "," or several of these

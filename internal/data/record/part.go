@@ -58,16 +58,16 @@ func Probe(src schema.Source, name string, n int64) (p stream.Probe, err error) 
 // OpenParts is OpenSet for a span of a stream, whose local files may grow meanwhile.
 // parts, if not empty, are the bytes to read of each file.
 func OpenParts(src schema.Source, names []string, parts []stream.Part) (*Set, error) {
-	return openSet(src, names, func(files []File) error {
+	return openSet(src, names, func(files []File) ([]File, error) {
 		if len(parts) > 0 && len(parts) != len(files) {
-			return fmt.Errorf("%d parts of %d files", len(parts), len(files))
+			return nil, fmt.Errorf("%d parts of %d files", len(parts), len(files))
 		}
 		for i := range parts {
 			if err := files[i].limit(parts[i]); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
+		return files, nil
 	})
 }
 

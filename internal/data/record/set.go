@@ -20,17 +20,20 @@ type Set struct {
 	Blocks []Block
 	drifts bool // the tables have different columns
 
+	Unselected int // files that OpenSelected has left out
+	blank      int // files without any line
+
 	partitions []string // fields that folders give to records
 }
 
 // OpenSet opens the files that patterns name (paths, globs, folders and builtin:NAME) and
 // reads the beginning of each. Every file has the same fields.
 func OpenSet(src schema.Source, patterns []string) (*Set, error) {
-	return openSet(src, patterns, func([]File) error { return nil })
+	return openSet(src, patterns, func(files []File) ([]File, error) { return files, nil })
 }
 
-// openSet is OpenSet; limit is called with the files before they are read.
-func openSet(src schema.Source, patterns []string, limit func([]File) error) (*Set, error) {
+// openSet is OpenSet of the files that choose returns; it is called before they are read.
+func openSet(src schema.Source, patterns []string, choose func([]File) ([]File, error)) (*Set, error) {
 	if err := schema.Joined("source", src.Validate()); err != nil {
 		return nil, err
 	}
@@ -38,7 +41,7 @@ func openSet(src schema.Source, patterns []string, limit func([]File) error) (*S
 	if err != nil {
 		return nil, err
 	}
-	if err := limit(files); err != nil {
+	if files, err = choose(files); err != nil {
 		return nil, err
 	}
 	return openFiles(src, files)
@@ -76,7 +79,7 @@ func (s *Set) lookAll() (first error) {
 		s.Files = append(s.Files, all[i])
 		err := s.Look(len(s.Files) - 1)
 		if errors.Is(err, errNoLine) {
-			s.Files = s.Files[:len(s.Files)-1]
+			s.Files, s.blank = s.Files[:len(s.Files)-1], s.blank+1
 			first = cmp.Or(first, err)
 			continue
 		}

@@ -2,6 +2,7 @@ package write
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ type pairs struct {
 	label        int
 	list, values int // columns of indices and their values, −1: none
 	line         []byte
+	order        []int // of the pairs of a record, by index
 }
 
 func newPairs(w io.Writer, fields bool, t table) (*pairs, error) {
@@ -94,13 +96,20 @@ func appendShort(dst []byte, l *value.List, j int) []byte {
 	return bytes.TrimSuffix(l.Append(dst, j), []byte(".0"))
 }
 
-// listed writes the indices and values of a LibSVM record given as lists.
+// listed writes the indices and values of a LibSVM record given as lists, in ascending order.
 func (x *pairs) listed() error {
 	indices, values := &x.typed[x.list], &x.typed[x.values]
 	if indices.Len() != values.Len() {
 		return x.fault(x.list, fmt.Sprintf("has %d indices for %d values", indices.Len(), values.Len()))
 	}
+	x.order = x.order[:0]
 	for j := range indices.Len() {
+		x.order = append(x.order, j)
+	}
+	if indices.Kind == value.Int { // other programs read ascending indices only
+		slices.SortStableFunc(x.order, func(a, b int) int { return cmp.Compare(indices.Ints[a], indices.Ints[b]) })
+	}
+	for _, j := range x.order {
 		x.line = indices.Append(append(x.line, ' '), j)
 		x.line = appendShort(append(x.line, ':'), values, j)
 	}

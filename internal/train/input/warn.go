@@ -14,10 +14,15 @@ import (
 // warnOfBad warns of faulty records that are left out of a dataset.
 func (in *Input) warnOfBad(d *data.Dataset) {
 	bad, first := d.Bad()
-	if n := d.Excluded(); n > 0 {
+	excluded, unread := d.Excluded()
+	if n := excluded; n > 0 {
 		in.Warn(fmt.Sprintf("data.where leaves out %d of %d records of %s", n, n+d.Rows(data.All)+bad, FirstFew(d.Names())))
 	}
-	for i, n := range d.LabelsKnown() {
+	if n := unread; n > 0 {
+		in.Warn(fmt.Sprintf("data.where excludes %d of %d files by the values of their folders; they are not read", n, n+len(d.Names())))
+	}
+	_, known := d.LabelMeans()
+	for i, n := range known {
 		if all := d.Rows(data.All); i > 0 && n < all && !in.Use.Predicts {
 			in.Warn(fmt.Sprintf("label %s is missing in %d of %d records of %s: they have no loss for it, and its metrics leave them out", in.Config.Labels[i-1].Field, all-n, all, FirstFew(d.Names())))
 		}
