@@ -23,13 +23,13 @@ func TestFoldersSelectFiles(t *testing.T) {
 	}
 	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "x", Encode: "hash"}}}
 	for where, want := range map[string][2]int64{ // files that are not read, records
-		"dt != '2026-11-01'":                     {1, 4},
+		"dt != '2026-11-01'":                     {2, 4},
 		"dt == '2026-11-02' and x > 3":           {1, 2},
 		"x > 3 and dt == '2026-11-02'":           {1, 2},
 		"hour < 12":                              {1, 6},
 		"hour in (7, 13)":                        {2, 2},
 		"x > 3 or hour == 13":                    {0, 3},
-		"hour == 13 or dt == '2026-11-01'":       {1, 3},
+		"hour == 13 or dt == '2026-11-01'":       {2, 3},
 		"not (hour == 0) and not (x == 5)":       {2, 1},
 		"x > 1":                                  {0, 5},
 		"missing(x) and hour == 0":               {0, 1},

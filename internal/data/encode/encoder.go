@@ -237,21 +237,17 @@ type (
 		LossWeight float64 `json:"loss_weight,omitempty"`
 	}
 	featureJSON struct {
-		Name       string    `json:"name"`
-		Field      string    `json:"field"`
-		Encode     string    `json:"encode"`
-		Separator  string    `json:"separator,omitempty"`
-		Weights    string    `json:"weights,omitempty"`
-		Buckets    uint64    `json:"buckets,omitempty"`
-		MinCount   int64     `json:"min_count,omitempty"`
-		MaxSize    int64     `json:"max_size,omitempty"`
-		Log        bool      `json:"log,omitempty"`
-		Format     string    `json:"format,omitempty"`
-		Zone       string    `json:"zone,omitempty"`
-		Reference  string    `json:"reference,omitempty"`
-		Table      string    `json:"table,omitempty"`
-		Wide       *bool     `json:"wide,omitempty"`
-		Deep       *bool     `json:"deep,omitempty"`
+		Name      string `json:"name"`
+		Field     string `json:"field"`
+		Encode    string `json:"encode"`
+		Separator string `json:"separator,omitempty"`
+		Weights   string `json:"weights,omitempty"`
+		Buckets   uint64 `json:"buckets,omitempty"`
+		MinCount  int64  `json:"min_count,omitempty"`
+		MaxSize   int64  `json:"max_size,omitempty"`
+		Log       bool   `json:"log,omitempty"`
+		datesJSON
+		partsJSON
 		Boundaries []float64 `json:"boundaries,omitempty"`
 		Mean       float64   `json:"mean,omitempty"`
 		Deviation  float64   `json:"deviation,omitempty"`
@@ -261,15 +257,31 @@ type (
 		Newest     int64     `json:"newest,omitempty"`
 		Range      []float64 `json:"range,omitempty"`
 		Forms      []string  `json:"forms,omitempty"`
-		Pairs      string    `json:"pairs,omitempty"`
-		Padding    string    `json:"padding,omitempty"`
-		MaxLen     int64     `json:"max_len,omitempty"`
-		Size       int64     `json:"size,omitempty"`
-		Whitened   bool      `json:"standardise,omitempty"`
-		Means      []float64 `json:"means,omitempty"`
-		Deviations []float64 `json:"deviations,omitempty"`
+		listJSON
+		vectorJSON
 		// Words that are not valid UTF-8, which JSON strings cannot hold.
 		Bytes [][]byte `json:"vocabulary_base64,omitempty"`
+	}
+	datesJSON struct {
+		Format    string `json:"format,omitempty"`
+		Zone      string `json:"zone,omitempty"`
+		Reference string `json:"reference,omitempty"`
+	}
+	partsJSON struct {
+		Table string `json:"table,omitempty"`
+		Wide  *bool  `json:"wide,omitempty"`
+		Deep  *bool  `json:"deep,omitempty"`
+	}
+	listJSON struct {
+		Pairs   string `json:"pairs,omitempty"`
+		Padding string `json:"padding,omitempty"`
+		MaxLen  int64  `json:"max_len,omitempty"`
+	}
+	vectorJSON struct {
+		Size        int64     `json:"size,omitempty"`
+		Standardise bool      `json:"standardise,omitempty"`
+		Means       []float64 `json:"means,omitempty"`
+		Deviations  []float64 `json:"deviations,omitempty"`
 	}
 	crossJSON struct {
 		Name    string   `json:"name"`
@@ -295,12 +307,11 @@ func (e *Encoder) Marshal() ([]byte, error) {
 		s := &e.stats[i]
 		j := featureJSON{
 			Name: f.Name, Field: f.Field, Encode: f.Encode, Separator: f.Separator, Weights: f.Weights, Buckets: f.Buckets,
-			MinCount: f.MinCount, MaxSize: f.MaxSize, Log: f.Log, Table: f.Table, Wide: f.Wide, Deep: f.Deep,
+			MinCount: f.MinCount, MaxSize: f.MaxSize, Log: f.Log, partsJSON: partsJSON{f.Table, f.Wide, f.Deep},
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
-			Format: f.Format, Zone: f.Zone, Reference: f.Reference, Date: s.Date, Newest: s.Newest, Range: s.Range,
-			Forms: s.Forms.names(),
-			Pairs: f.Pairs, Padding: f.Padding, MaxLen: f.MaxLen,
-			Size: f.Size, Whitened: f.Standardise, Means: s.Means, Deviations: s.Deviations,
+			datesJSON: datesJSON{f.Format, f.Zone, f.Reference}, Date: s.Date, Newest: s.Newest, Range: s.Range,
+			Forms:    s.Forms.names(),
+			listJSON: listJSON{f.Pairs, f.Padding, f.MaxLen}, vectorJSON: vectorJSON{f.Size, f.Standardise, s.Means, s.Deviations},
 		}
 		for _, w := range s.Vocabulary {
 			if utf8.ValidString(w) {
@@ -350,7 +361,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 		s.Features = append(s.Features, schema.Feature{
 			Name: j.Name, Field: j.Field, Encode: j.Encode, Separator: j.Separator, Weights: j.Weights, Buckets: j.Buckets,
 			MinCount: j.MinCount, MaxSize: j.MaxSize, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
-			Format: j.Format, Zone: j.Zone, Reference: j.Reference, Size: j.Size, Standardise: j.Whitened,
+			Format: j.Format, Zone: j.Zone, Reference: j.Reference, Size: j.Size, Standardise: j.Standardise,
 			Pairs: j.Pairs, Padding: j.Padding, MaxLen: j.MaxLen,
 		})
 		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range, Means: j.Means, Deviations: j.Deviations}
@@ -359,7 +370,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 		}
 		slices.Sort(st.Vocabulary)
 		st.Forms = formsNamed(j.Forms)
-		if n := len(st.Means); n != len(st.Deviations) || j.Whitened && j.Encode == "vector" && int64(n) != j.Size {
+		if n := len(st.Means); n != len(st.Deviations) || j.Standardise && j.Encode == "vector" && int64(n) != j.Size {
 			return nil, fmt.Errorf("load encoder: features[%d]: %d means and %d deviations of %d elements", i, n, len(st.Deviations), j.Size)
 		}
 		if err := st.check(); err != nil {

@@ -63,7 +63,8 @@ func selected(src schema.Source, files []File) ([]File, error) {
 			}
 			row.Numbers[i] = x
 		}
-		return e.Value(&row) == 0
+		x := e.Value(&row)
+		return x == 0 || all && x != 1 // missing
 	})
 	if len(kept) == 0 {
 		return nil, fmt.Errorf("data.where, %q, excludes every file by the values of its folders, such as %s", src.Where, files[0].Name)
