@@ -26,7 +26,8 @@ type layerNorm struct {
 	y, dx  []float32
 }
 
-// NewLayerNorm declares a layer that normalises groups of columns of each row (Ba et al. 2016), over rows of width columns, which begin with groups of the given
+// NewLayerNorm declares a layer that normalises groups of columns of each row (Ba et al. 2016),
+// over rows of width columns that begin with groups of the given
 // widths. The parameters name/scale (initially 1) and name/shift (initially 0) have no L2.
 // NewLayerNorm panics if the groups do not fit or one is empty.
 func NewLayerNorm(a *Arena, name string, width int, groups []int) Layer {

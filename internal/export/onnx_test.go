@@ -126,6 +126,7 @@ var onnxModels = map[string]string{
 	"dcn":      "kind: dcn_v2, wide: true, cross: {layers: 2}",
 	"parallel": "kind: dcn_v2, wide: true, cross: {layers: 2, rank: 3, structure: parallel}",
 	"xdeepfm":  "kind: xdeepfm, cin: [4, 3]",
+	"masknet":  "kind: masknet, mask: {blocks: 2, width: 6}",
 }
 
 // TestONNXComputesTheScores: onnxruntime computes the logits and scores of every kind of

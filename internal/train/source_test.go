@@ -46,6 +46,7 @@ func firstScores(t testing.TB, size int, opt Options) (loss float64, logits []fl
 var networks = map[string]string{
 	"wide_deep": "", "deepfm": ", kind: deepfm", "dcn stacked": ", kind: dcn_v2, wide: true, cross: {layers: 2}",
 	"dcn low rank": ", kind: dcn_v2, wide: true, cross: {layers: 2, rank: 3, structure: parallel}", "xdeepfm": ", kind: xdeepfm, wide: true, cin: [3, 2]",
+	"masknet": ", kind: masknet, wide: true, mask: {blocks: 2, width: 5}",
 }
 
 // TestFromGivesTheSameScores: a training that begins with another model and has more features

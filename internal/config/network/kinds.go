@@ -39,7 +39,7 @@ type Key struct {
 const Default = "wide_deep"
 
 // Kinds returns all kinds, in the order of the reference.
-func Kinds() []Kind { return []Kind{wideDeep(), deepFM(), dcnV2(), xDeepFM()} }
+func Kinds() []Kind { return []Kind{wideDeep(), deepFM(), dcnV2(), xDeepFM(), maskNet()} }
 
 // Names returns the names of all kinds.
 func Names() (all []string) {

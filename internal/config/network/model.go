@@ -19,6 +19,7 @@ type Model struct {
 	// The own keys of kinds.
 	Cross Cross `yaml:"cross"`
 	CIN   []int `yaml:"cin"`
+	Mask  Mask  `yaml:"mask"`
 }
 
 // Init is the initialisation of embedding rows.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
@@ -23,13 +24,14 @@ var kinds = []config.Model{
 	{Kind: "dcn_v2", Cross: config.Cross{Layers: 2}},
 	{Kind: "dcn_v2", Cross: config.Cross{Layers: 2, Rank: 3, Structure: "parallel"}, Wide: new(bool)},
 	{Kind: "xdeepfm", CIN: []int{3, 2}}, // as in testdata/xdeepfm.py
+	{Kind: "masknet", Mask: network.Mask{Blocks: 2, Width: 7, Hidden: 5}},
 }
 
 // kindConfig returns the fixture's configuration for another kind of model, with an
 // activation whose slope is nowhere zero.
 func kindConfig(m config.Model) (*config.Config, []encode.SparseColumn) {
 	c, columns := parityConfig("sgd")
-	c.Model.Kind, c.Model.Cross, c.Model.CIN, c.Model.Activation = m.Kind, m.Cross, m.CIN, "tanh"
+	c.Model.Kind, c.Model.Cross, c.Model.CIN, c.Model.Mask, c.Model.Activation = m.Kind, m.Cross, m.CIN, m.Mask, "tanh"
 	c.Model.Init.Scale = 0.5 // large enough for products of embeddings to matter
 	if m.Wide != nil {
 		c.Model.Wide = m.Wide

@@ -190,6 +190,7 @@ crosses: [{of: [a/b, a_b], buckets: 100}]
 		features + "model: {kind: deepfm, hidden: [4]}\n",
 		features + "model: {kind: dcn_v2, wide: true, hidden: [4], cross: {layers: 2, structure: parallel}}\n",
 		features + "model: {kind: xdeepfm, hidden: [4], cin: [3, 2]}\nlabels: [{field: z, threshold: 1}]\n",
+		features + "model: {kind: masknet, hidden: [4], mask: {blocks: 2}}\n",
 		wideOnly + "model: {deep: false}\n",
 	} {
 		c, err := config.Parse("c.yaml", []byte(text))
