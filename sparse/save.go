@@ -167,6 +167,17 @@ func (x *Files) Forget(step int64) {
 	}
 }
 
+// Retire removes the rows of this rank, of the tables with Evict.Retires, whose last gradient was at
+// a step or before it, and returns their number. Call it on every rank after loading.
+func (x *Files) Retire(step int64) (n int) {
+	for i, t := range x.store.tables {
+		if x.store.cfg.Tables[i].Evict.Retires {
+			n += t.Retire(step)
+		}
+	}
+	return n
+}
+
 // OpenTier limits the memory of the rows of a table on this rank, in bytes. Rows that have
 // not been used for a long time move to files in dir.
 func (x *Files) OpenTier(table int, dir string, memory int64) error {

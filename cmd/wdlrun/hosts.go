@@ -293,6 +293,6 @@ func turned(p *program, c *cli.Context, command []string) func(launcher.Turn) []
 		}
 		p.hosts = hostFlags(c, t.Plan)
 		fmt.Fprintf(t.Stderr, "wdlrun: %s%s\n", what, resumesFrom(t.Status.RunDir, p.hosts != ""))
-		return append(slices.Clip(command), "-again", t.Status.RunDir)
+		return append(slices.Clip(command), "-into", t.Status.RunDir)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/machine/ports"
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/member"
@@ -104,7 +105,7 @@ func programs(app *cli.App) (names []string) {
 // executable.
 type launched struct {
 	print   printer   // prints the result of a command; nil for an executable
-	resumes bool      // has the flag -again, to resume in a run directory
+	resumes bool      // has the flag -into, to resume in a run directory
 	stdin   io.Reader // of rank 0; commands of wdlrun do not read it
 
 	replicas int  // of each shard; with more than one the job recovers from memory
@@ -155,12 +156,21 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	if err != nil {
 		return fmt.Errorf("the path of the program is unknown: %w", err)
 	}
-	command := append([]string{self, fmt.Sprintf("-json=%t", root.Bool("json"))}, root.Args().Slice()...)
-	return p.launch(root, command, launched{
-		print: print, resumes: defined(c.Command.Flags, "again"), replicas: c.Int("replicas"), needs: needed(c), chaos: c.String("chaos") != "",
+	return p.launch(root, ranksCommand(self, root), launchedAs(c, print))
+}
+
+// ranksCommand returns the command of the ranks of a command.
+func ranksCommand(self string, root *cli.Context) []string {
+	return append([]string{self, fmt.Sprintf("-json=%t", root.Bool("json"))}, root.Args().Slice()...)
+}
+
+// launchedAs describes a command of wdlrun that the launcher starts.
+func launchedAs(c *cli.Context, print printer) launched {
+	return launched{
+		print: print, resumes: defined(c.Command.Flags, "into"), replicas: c.Int("replicas"), needs: needed(c), chaos: c.String("chaos") != "",
 		perHost:  c.Command.Name == "doctor" || c.Command.Name == "gather",
 		verbatim: c.String("log-format") == jsonLog || c.Command.Name == "bench" || c.Command.Name == "predict" && c.String("out") == stdoutName, // only rank 0 writes: lines as they are measured, or predictions
-	})
+	}
 }
 
 // checkNested returns an error if another launcher started this process as one of several, each of
@@ -298,6 +308,9 @@ func (p *program) printAfter(out launcher.Outcome, w io.Writer) {
 func (p *program) printNext(v *rank.Verdict, command, runDir string) {
 	if runDir == "" {
 		return
+	}
+	if strings.Contains(v.String(), train.NothingLeft) {
+		return // the same command would end in the same way
 	}
 	own := v.Kind == rank.Failed // the cause contains advice, and recurs until the user follows it
 	switch found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); {
@@ -494,7 +507,7 @@ func (p *program) again(command []string, resumes bool) func(launcher.Failure) [
 		}
 		dir, from := f.Status.RunDir, ""
 		if resumes && dir != "" {
-			next, from = append(slices.Clip(command), "-again", dir), resumesFrom(dir, p.hosts != "")
+			next, from = append(slices.Clip(command), "-into", dir), resumesFrom(dir, p.hosts != "")
 		}
 		if f.Next.Plan == restart.Rejoin {
 			from = ", and training resumes from memory"

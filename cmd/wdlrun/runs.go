@@ -28,7 +28,7 @@ import (
 
 func runsCommand(p *program) *cli.Command {
 	return &cli.Command{
-		Name: "runs", Usage: "list the run directories of a folder, with their metrics and differing settings", UsageText: "wdlrun runs [flags] [DIR]",
+		Name: "runs", Usage: "list the run directories of a folder, with their metrics and differing settings", UsageText: "wdlrun runs [flags] [DIR]\n   wdlrun runs diff A B",
 		Description: `DIR is the folder of the run directories, by default runs. Each line shows the state of a run
 (running, finished, stopped, failed, killed or unreadable), its duration, its last metrics and
 the settings that differ between the listed runs. The metrics are computed on the test data, or on
@@ -36,11 +36,15 @@ the validation data if there is no test data.
 
 -where lists the runs that meet all CONDITIONS. A condition is NAME, one of = != < <= > >= or
 ~ (contains), and a value. NAME and the key of -sort are state, name, began, from (the run whose
-model a training began with), note, tags, a key of the configuration (wdlrun help config), or one of
+model a training began with), day (the partition of train -by), note, tags, a key of the configuration (wdlrun help config), or one of
    ` + strings.Join(runs.Names()[:8], " ") + `
    ` + strings.Join(runs.Names()[8:], " ") + `
 -sort by a metric lists the best run first. -tree lists each run below the one in from. The link
 latest, to the run that finished last, is no run of its own.
+
+For runs of train -by, day_auc and the other metrics of day_… show how the model before predicted the
+partition. runs diff A B compares two runs: rows, features, settings and metrics. A and B may also be
+outputs of eval -json, of which it compares the metrics, by slice if both have slices (eval -report -by).
 
 -web serves a page with the same table, and the curves and differing settings of selected
 runs. An address that other machines reach needs -web-token. -export mlflow
@@ -52,6 +56,7 @@ Examples:
    wdlrun runs -where 'auc>.92 model.kind=dcn_v2' -sort logloss
    wdlrun runs -where state=killed -json
    wdlrun runs -tree
+   wdlrun runs diff runs/20261121-101500 latest
    wdlrun runs -web 127.0.0.1:6061
    wdlrun runs -export mlflow -where tags=baseline`,
 		Flags: []cli.Flag{
@@ -71,6 +76,9 @@ Examples:
 }
 
 func (p *program) runs(c *cli.Context) error {
+	if c.Args().First() == "diff" {
+		return diffRuns(p, c)
+	}
 	if c.NArg() > 1 {
 		return errors.New("runs: give one folder; see: wdlrun runs --help")
 	}
@@ -189,6 +197,7 @@ type runLine struct {
 	State    runs.State         `json:"state"`
 	Began    *time.Time         `json:"began"`
 	Of       string             `json:"metrics_of,omitempty"` // test or valid
+	Day      string             `json:"day,omitempty"`        // partition of train -by
 	From     string             `json:"from,omitempty"`       // checkpoint that the training began with
 	Note     string             `json:"note,omitempty"`
 	Tags     []string           `json:"tags,omitempty"`
@@ -202,7 +211,7 @@ func runLines(all []*runs.Summary) []runLine {
 	lines, differ := []runLine{}, runs.Differing(all)
 	for _, r := range all {
 		l := runLine{
-			Dir: r.Dir, State: r.State, Of: r.EvaluatedOn, From: r.About.From, Note: r.About.Note, Tags: r.About.Tags,
+			Dir: r.Dir, State: r.State, Of: r.EvaluatedOn, Day: r.About.Day, From: r.About.From, Note: r.About.Note, Tags: r.About.Tags,
 			Metrics: r.Numbers, Settings: map[string]string{}, Failure: r.Failure, Faults: r.Faults,
 		}
 		if !r.Began.IsZero() {
@@ -219,9 +228,9 @@ func runLines(all []*runs.Summary) []runLine {
 func runsCSV(to io.Writer, all []*runs.Summary) error {
 	differ := runs.Differing(all)
 	w := csv.NewWriter(to)
-	w.Write(slices.Concat([]string{"dir", "state", "began", "from", "note", "tags"}, runs.Names(), differ))
+	w.Write(slices.Concat([]string{"dir", "state", "began", "day", "from", "note", "tags"}, runs.Names(), differ))
 	for _, r := range all {
-		line := []string{r.Dir, string(r.State), "", r.Text("from"), r.Text("note"), r.Text("tags")}
+		line := []string{r.Dir, string(r.State), "", r.Text("day"), r.Text("from"), r.Text("note"), r.Text("tags")}
 		if !r.Began.IsZero() {
 			line[2] = r.Began.Format(time.RFC3339)
 		}
@@ -248,7 +257,20 @@ const (
 )
 
 // runColumns are the metrics of the text table, with their format.
-var runColumns = []struct{ name, format string }{{"auc", "%.4f"}, {"logloss", "%.4f"}, {"train_logloss", "%.4f"}, {"steps", "%.0f"}, {"ranks", "%.0f"}}
+type runColumn struct{ name, format string }
+
+var runColumns = []runColumn{{"auc", "%.4f"}, {"logloss", "%.4f"}, {"train_logloss", "%.4f"}, {"steps", "%.0f"}, {"ranks", "%.0f"}}
+
+// dayColumns are the metrics of partitions of train -by.
+var dayColumns = []runColumn{{"day_rows", "%.0f"}, {"day_new_keys", "%.0f"}, {"day_auc", "%.4f"}, {"day_logloss", "%.4f"}, {"day_calibration", "%.4f"}, {"day_entropy", "%.4f"}}
+
+// columnsOf returns the metrics of a table of runs.
+func columnsOf(all []*runs.Summary) []runColumn {
+	if slices.ContainsFunc(all, func(r *runs.Summary) bool { return r.Text("day") != "" }) {
+		return slices.Concat(runColumns, dayColumns)
+	}
+	return runColumns
+}
 
 // runsTable prints the runs; depth tells how far to indent each.
 func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth []int) error {
@@ -261,7 +283,7 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "run\tstate\ttime")
 	var noted []string
-	for _, name := range []string{"from", "tags", "note"} {
+	for _, name := range []string{"day", "from", "tags", "note"} {
 		if slices.ContainsFunc(all, func(r *runs.Summary) bool { return r.Text(name) != "" }) {
 			noted = append(noted, name)
 		}
@@ -270,7 +292,8 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 	if mixed {
 		fmt.Fprint(t, "\tmetrics of")
 	}
-	for _, c := range runColumns {
+	columns := columnsOf(all)
+	for _, c := range columns {
 		fmt.Fprintf(t, "\t%s", c.name)
 	}
 	for _, head := range headings(shown) {
@@ -285,7 +308,7 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 		if mixed {
 			fmt.Fprintf(t, "\t%s", cmp.Or(r.EvaluatedOn, "-"))
 		}
-		for _, c := range runColumns {
+		for _, c := range columns {
 			text := "-"
 			if x := r.Number(c.name); !math.IsNaN(x) {
 				text = fmt.Sprintf(c.format, x)

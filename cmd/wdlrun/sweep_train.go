@@ -78,7 +78,7 @@ func (a *trainings) train(ctx context.Context, j sweep.Job) (x sweep.Outcome, er
 	}
 	defer end()
 	began := time.Now()
-	output, err := a.process(ctx, dir, append(args, "-again", dir))
+	output, err := a.process(ctx, dir, append(args, "-into", dir))
 	if ctx.Err() != nil {
 		return x, context.Cause(ctx) // it has written a checkpoint
 	}

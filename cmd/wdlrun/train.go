@@ -56,6 +56,7 @@ Examples:
    wdlrun -np 8 -restarts 3 -min-np 6 train     restart after failures
    wdlrun -np 8 train -replicas 2               continue from memory if a rank is lost
    wdlrun -np 8 train -backup 1                 do not wait for the slowest microbatch
+   wdlrun -np 4 train -config ctr.yaml -by dt       train on each new folder dt=VALUE
    mpirun -np 4 wdlrun train -config ctr.yaml`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE` (YAML); see: wdlrun help config"},
@@ -65,7 +66,10 @@ Examples:
 			&cli.StringFlag{Name: "resume", Usage: "continue the training in run directory `DIR`; a checkpoint DIR starts a new run directory; auto takes the newest run in -out, if it has a checkpoint; latest takes the one that finished last"},
 			&cli.StringFlag{Name: "from", Usage: "begin a new training with the model in run directory or checkpoint `DIR`, or latest, the run that finished last in -out; the configuration may have other data and features"},
 			replicasFlag(),
-			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
+			&cli.StringFlag{Name: "by", Usage: "train partition after partition by `COLUMN`, such as dt (folders dt=VALUE) or dt,hour, or FIELD=WIDTH of a time, such as time=1d; continues with the latest model in -out, and only on what is new"},
+			&cli.StringFlag{Name: "again", Usage: "with -by: first train on these partitions again, `VALUE,…`"},
+			&cli.StringFlag{Name: "day", Hidden: true, Usage: "the partition of this training, `JSON`, which train -by gives"},
+			&cli.StringFlag{Name: "into", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "survey", Hidden: true, Usage: "`DIR` of surveys that trainings of a sweep share"},
 			&cli.StringFlag{Name: "out", Value: runsFolder, Usage: "create the new run directory in `DIR`"},
 			&cli.StringFlag{Name: "note", Usage: "store `TEXT` with the run; wdlrun runs shows it"},
@@ -76,6 +80,12 @@ Examples:
 		Action: func(c *cli.Context) error {
 			if err := logRecords(p, c); err != nil {
 				return err
+			}
+			if c.IsSet("by") && !c.IsSet("day") {
+				return walkForward(p, c)
+			}
+			if c.IsSet("again") && !c.IsSet("day") {
+				return errors.New("-again names partitions that train -by trains on again: give -by too")
 			}
 			if c.Bool("plan") {
 				return p.planTrain(c)
@@ -406,12 +416,16 @@ func printTraining(w io.Writer, r report.Result) {
 		return
 	}
 	if r.Steps > r.Since {
-		since := ""
-		if r.Since > 0 {
+		since, steps, samples := "", r.Steps, r.Samples
+		switch {
+		case r.Began > 0 && r.Began == r.Since:
+			steps, samples = r.Steps-r.Began, r.NewSamples
+			since = fmt.Sprintf(", after the %s of the model that it began with", plural.Of(int(r.Began), "step"))
+		case r.Since > 0:
 			since = fmt.Sprintf(", of them %d after step %d", r.NewSamples, r.Since)
 		}
 		fmt.Fprintf(w, "trained %d samples in %s%s: %.1f s, %.0f samples/s on %s (%.1f %% waiting for input); %.1f s in all\n",
-			r.Samples, plural.Of(int(r.Steps), "step"), since, r.TrainSeconds, r.SamplesPerSecond, plural.Of(r.WorldSize, "rank"), 100*r.InputWaitShare, r.Seconds)
+			samples, plural.Of(int(steps), "step"), since, r.TrainSeconds, r.SamplesPerSecond, plural.Of(r.WorldSize, "rank"), 100*r.InputWaitShare, r.Seconds)
 		reading(w, r)
 	} else {
 		fmt.Fprintf(w, "nothing left to train after %s%s\n", plural.Of(int(r.Steps), "step"), nothingLeft(r))

@@ -21,7 +21,8 @@ import (
 // trainOptions parses all flags except -config.
 func trainOptions(c *cli.Context) (train.Options, error) {
 	out := pathOf(c, "out")
-	opt := train.Options{Out: out, Resume: runOf(c, "resume", out), From: runOf(c, "from", out), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
+	opt := train.Options{Out: out, Resume: runOf(c, "resume", out), From: runOf(c, "from", out), Again: c.String("into"), Survey: c.String("survey"), Set: settings(c)}
+	opt.Events = c.Bool("tensorboard")
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no arguments, but got %q; a configuration is given as -config FILE", c.Args().First())
 	}
@@ -39,6 +40,9 @@ func trainOptions(c *cli.Context) (train.Options, error) {
 		return opt, errors.New("-resume continues in the run directory that it names, so -out has no effect: remove -out, or resume from one checkpoint to start a new run directory")
 	}
 	var err error
+	if err = dayOf(c, &opt); err != nil {
+		return opt, err
+	}
 	if opt.About, err = about(c); err != nil {
 		return opt, err
 	}
@@ -86,11 +90,15 @@ func about(c *cli.Context) (a rundir.About, err error) {
 const resumeAuto = "auto"
 
 // runOf returns the run directory or checkpoint in a flag. The word latest means the run that
-// finished last in the folder out.
+// finished last in the folder out, and
+// a folder of runs the one that finished last in it.
 func runOf(c *cli.Context, flag, out string) string {
 	path := pathOf(c, flag)
 	if _, err := os.Lstat(path); err != nil && path == rundir.Latest {
 		path = filepath.Join(out, path)
+	}
+	if link := filepath.Join(path, rundir.Latest); path != "" && !runs.IsRun(path) && rundir.Real(link) != link { // a folder of runs
+		path = link
 	}
 	return rundir.Real(path)
 }

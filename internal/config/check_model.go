@@ -304,7 +304,7 @@ func (k checker) train() {
 	if t.Export.Dir == "" && t.Export != (Export{}) {
 		k.bad("train.export.dir", "is missing: it is the folder of the versions, such as models/ctr")
 	}
-	if t.Gate.Metric == "" && t.Gate.Tolerance != 0 {
+	if t.Gate.Metric == "" && (t.Gate.Tolerance != 0 || t.Gate.Data != "") {
 		k.bad("train.gate.metric", "is missing: name the metric to compare, logloss or auc")
 	}
 	if t.Gate.Metric != "" && t.Export.Dir != "" {
@@ -329,7 +329,7 @@ func (k checker) train() {
 		{"train.early_stop.patience", t.EarlyStop.Patience > 0},
 		{"train.eval_steps", t.EvalSteps > 0},
 		{"train.schedule.kind", t.Schedule.Kind == "plateau"},
-		{"train.gate.metric", t.Gate.Metric != ""},
+		{"train.gate.metric", t.Gate.Metric != "" && t.Gate.Data != "next"},
 	} {
 		if x.given {
 			k.bad(x.path, "needs validation data: give data.valid or data.valid_fraction")

@@ -145,6 +145,7 @@ type Train struct {
 	EvalSteps   int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: use EvalEvery
 	EarlyStop   EarlyStop  `yaml:"early_stop"`
 	Gate        Gate       `yaml:"gate"`
+	Retain      Retain     `yaml:"retain"`
 	Checkpoint  Checkpoint `yaml:"checkpoint"`
 	Export      Export     `yaml:"export"`
 }
@@ -176,7 +177,13 @@ type EarlyStop struct {
 // it.
 type Gate struct {
 	Metric    string  `yaml:"metric"` // auc or logloss
+	Data      string  `yaml:"data"`   // valid, which is the default, or next
 	Tolerance float64 `yaml:"tolerance"`
+}
+
+// Retain removes rows of tables by their age in event time.
+type Retain struct {
+	Days int `yaml:"days"` // 0: no limit
 }
 
 // Checkpoint holds the intervals of checkpoints during the training. One is always written at

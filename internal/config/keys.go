@@ -57,7 +57,7 @@ const topics = "Where the records are and how they become fields.\n" +
 	"contain no secret.\n" +
 	"\n" +
 	"An expression in derive or where consists of fields (`zip code` between backticks), numbers, 'strings', + - * / %,\n" +
-	"== != < <= > >=, in (1, 2), and, or, not, and log, floor, abs, min, max, missing(x), if(condition, x, y). A field that\n" +
+	"== != < <= > >=, in (1, 2), and, or, not, and log, floor, abs, min, max, missing(x), if(condition, x, y), seconds(x, \"iso\"). A field that\n" +
 	"== compares with a string or another field is a string, otherwise a number. A condition is 1 or 0. The result of a\n" +
 	"missing value, and of x / 0, is missing. where keeps the records for which its condition is 1."
 
@@ -97,6 +97,8 @@ func dataSections() []section {
 			{name: "missing", def: "none", about: "values that mean missing, in addition to the empty one"},
 			{name: "derive", def: "none", about: "columns computed by expressions, usable like fields: {liked: \"rating >= 4\", tip_share: \"tips / fare\"}"},
 			{name: "where", def: "all", about: "condition, such as \"fare > 0\", for the records to train and evaluate on; the others are counted"},
+			{name: "train_where", def: "all", about: "further condition for the records of train"},
+			{name: "valid_where", def: "all", about: "further condition for the records of valid"},
 			{name: "max_bad", def: "0", about: "how many unusable records to skip in each of train, valid and test; one more ends the job", rng: "[0, inf)"},
 			{name: "index", def: "none", about: "feature index written by wdlrun data index; its vocabularies and statistics replace the ones computed from train"},
 			{name: "follow", about: "settings for training data that grows"},
@@ -302,6 +304,7 @@ func trainSections() []section {
 			{name: "eval_steps", def: "none", about: "instead of eval_every: steps between evaluations, from the first step of the training; the end of the last epoch is also evaluated", rng: "[1, inf)"},
 			{name: "early_stop", about: "end when the metric of the validation data no longer improves; restore the best epoch"},
 			{name: "gate", about: "compare the model with the one that train -from began with"},
+			{name: "retain", about: "with train -by: which rows of tables are removed by event time"},
 			{name: "checkpoint", about: "when to write checkpoints"},
 			{name: "export", about: "where and how often to publish the model"},
 		}},
@@ -339,6 +342,7 @@ func trainSections() []section {
 		{"train.gate", reflect.TypeFor[Gate](), "With train -from, evaluates the model before it and the new one on the same validation rows: docs/daily.md. A new\n" +
 			"model that is worse is kept, does not become the latest run, and the exit code is 3. Without -from, it has no effect.", []key{
 			{name: "metric", def: "none: nothing is compared", about: "metric to compare; auc falls back to the log-loss if all samples have the same label", choices: []string{"auc", "logloss"}},
+			{name: "data", def: "valid", about: "rows on which the models are compared: the validation rows; or, next, with train -by, the rows of the next partition, on which neither was trained; the newest partition then waits for the one after it", choices: []string{"valid", "next"}},
 			{name: "tolerance", def: "0", about: "how much worse the new model may be", rng: "[0, 1]"},
 		}},
 	}
@@ -346,6 +350,10 @@ func trainSections() []section {
 
 func savingSections() []section {
 	return []section{
+		{"train.retain", reflect.TypeFor[Retain](), "Before the training on each partition of train -by, removes rows of tables that the partitions of the last days did\n" +
+			"not contain: docs/daily.md. Their values keep their places in vocabularies, and start again from initial values.", []key{
+			{name: "days", def: "0, no limit", about: "days of event time", rng: "[0, 36500]"},
+		}},
 		{"train.checkpoint", reflect.TypeFor[Checkpoint](), "A checkpoint is always written at the end, a full one at the end of each epoch, and one at the end of each span of a stream. If both intervals are set, the one that passes first counts.", []key{
 			{name: "every_steps", def: "none", about: "steps between checkpoints", rng: "[1, inf)"},
 			{name: "every_seconds", def: "600 without every_steps", about: "seconds between checkpoints", rng: "[1, 31536000]"},

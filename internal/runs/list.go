@@ -27,7 +27,7 @@ const (
 	// FileIndex has the summaries of the runs of a folder. It may be deleted at any time.
 	FileIndex = ".wdlrun-index.json"
 
-	indexFormat = 2 // other formats are ignored
+	indexFormat = 3 // other formats are ignored
 	maxIndex    = 1 << 30
 	minIndexed  = 50              // fewer runs are read without an index
 	settled     = 2 * time.Second // older files get another time when they change
@@ -68,7 +68,7 @@ type indexedRun struct {
 
 // stamped are the files that determine a summary. "" is the directory, in which a failure
 // report is a new entry.
-var stamped = []string{"", rundir.FileConfig, rundir.FileMetrics, rundir.FileResult, rundir.FileRun}
+var stamped = []string{"", rundir.FileConfig, rundir.FileMetrics, rundir.FileResult, rundir.FileRun, rundir.FileDays}
 
 // stampOf returns a hash of the sizes and times of the files of a run directory, 0 if dir
 // is not one, and the latest time.
@@ -84,7 +84,7 @@ func stampOf(dir string) (stamp uint64, latest time.Time) {
 		if err != nil {
 			continue
 		}
-		if i > 0 && info.Mode().IsRegular() && name != rundir.FileRun {
+		if i > 0 && info.Mode().IsRegular() && name != rundir.FileRun && name != rundir.FileDays {
 			found++
 		}
 		at := info.ModTime()

@@ -215,12 +215,29 @@ var totals = []struct {
 	{"samples", func(_ *Run, res *Result, last Point) float64 { return float64(max(res.Samples, last.Samples)) }},
 	{"steps", func(r *Run, _ *Result, _ Point) float64 { return float64(r.Step) }},
 	{"seconds", func(r *Run, _ *Result, _ Point) float64 { return r.Seconds }},
+	{"day_rows", ofDay(func(d *rundir.Day) float64 { return float64(d.Rows) })},
+	{"day_new_keys", ofDay(func(d *rundir.Day) float64 { return float64(d.Keys) })},
+	{"day_auc", ofDay(func(d *rundir.Day) float64 { return Value(d.AUC) })},
+	{"day_logloss", ofDay(func(d *rundir.Day) float64 { return Value(d.LogLoss) })},
+	{"day_calibration", ofDay(func(d *rundir.Day) float64 { return Value(d.Calib) })},
+	{"day_entropy", ofDay(func(d *rundir.Day) float64 { return Value(d.Entropy) })},
 	{"ranks", func(_ *Run, res *Result, _ Point) float64 {
 		if res.WorldSize > 0 {
 			return float64(res.WorldSize)
 		}
 		return math.NaN()
 	}},
+}
+
+// ofDay returns a metric of the partition that a run of train -by has trained on. Its AUC, loss and
+// calibration are of the model before.
+func ofDay(of func(d *rundir.Day) float64) func(*Run, *Result, Point) float64 {
+	return func(r *Run, _ *Result, _ Point) float64 {
+		if n := len(r.Days.Days); n > 0 && r.Days.Days[n-1].Run == r.Name {
+			return of(&r.Days.Days[n-1])
+		}
+		return math.NaN()
+	}
 }
 
 // Number returns a metric of a run by its name, NaN if it has none: one of Columns of its

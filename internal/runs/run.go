@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
@@ -71,6 +72,7 @@ type Run struct {
 	Valid  []Point
 	Test   []Point
 	Result *Result // may be nil
+	Days   rundir.Days
 }
 
 // Result holds the fields of result.json that are used.
@@ -171,6 +173,7 @@ func Read(dir string) (*Run, error) {
 	r.readAbout()
 	r.readMetrics()
 	r.readResult()
+	r.readDays()
 	r.judge(rundir.Locked(dir))
 	return r, nil
 }
@@ -210,6 +213,16 @@ func (r *Run) readAbout() {
 	for i := range r.About.Tags {
 		r.About.Tags[i] = short(r.About.Tags[i])
 	}
+}
+
+func (r *Run) readDays() {
+	d, err := rundir.ReadDays(r.Dir)
+	r.fault(rundir.FileDays, err)
+	for i := range d.Days {
+		d.Days[i].Day, d.Days[i].Run = short(d.Days[i].Day), short(d.Days[i].Run)
+	}
+	r.Days = d
+	r.About.Day = short(r.About.Day)
 }
 
 // short returns the first maxText bytes of a text of a run directory.
@@ -258,6 +271,9 @@ func (r *Run) judge(locked bool) {
 	}
 	if at, err := time.ParseInLocation("20060102-150405", r.Name[:min(len(r.Name), 15)], time.Local); err == nil {
 		r.Began = at
+	}
+	if found, err := checkpoint.List(filepath.Join(r.Dir, checkpoint.Folder)); err == nil && len(found) > 0 { // metrics are written less often
+		r.Step = max(r.Step, found[0].Step)
 	}
 	done := r.Result != nil && r.Result.Steps >= r.Step // otherwise it is the result of an earlier job
 	failures, _ := filepath.Glob(filepath.Join(escaped(r.Dir), "failure-*"))

@@ -46,7 +46,7 @@ func ParseWhere(text string) (all []Term, err error) {
 }
 
 // words are the text attributes of every run.
-var words = []string{"state", "name", "began", "from", "note", "tags"}
+var words = []string{"state", "name", "began", "from", "day", "note", "tags"}
 
 // Known returns an error if no run has a metric or setting of this name.
 func Known(all []*Summary, name string) error {
@@ -82,6 +82,8 @@ func (s *Summary) Text(name string) string {
 		return s.Began.Format("2006-01-02T15:04:05")
 	case "from":
 		return s.Parent()
+	case "day":
+		return s.About.Day
 	case "note":
 		return s.About.Note
 	case "tags":

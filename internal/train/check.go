@@ -70,6 +70,12 @@ func (o Options) fits(c *config.Config, size int) error {
 	if c.Train.Slots > 0 {
 		errs = append(errs, checkSlots(c, o.Replicas, size))
 	}
+	if c.Train.Gate.Data == "next" && o.Day == nil && o.From != "" {
+		errs = append(errs, errors.New("train.gate.data: next: needs train -by, which names the next partition; or validate on newer files: leave it out, and name them in data.valid"))
+	}
+	if c.Train.Retain.Days > 0 && o.Day == nil && o.From != "" {
+		errs = append(errs, errors.New("train.retain: needs train -by, which knows the dates of the data; tables[].evict.age counts steps"))
+	}
 	if c.Data.Follow.On && !how.Off() {
 		errs = append(errs, errors.New("data.follow: steps that do not wait for slow ranks need data that does not grow: leave out -backup and -mode (train.backup, train.mode)"))
 	}
@@ -109,7 +115,7 @@ func Check(ctx context.Context, o Options, ranks int) error {
 		feed.Close()
 	}
 	if !c.Data.EachHost() || !o.Away { // else the ranks find the files of their hosts
-		if _, err := input.Open(input.Setup{Config: c}); err != nil {
+		if _, err := input.Open(input.Setup{Config: c}); err != nil && !(o.Day != nil && isEmpty(err)) {
 			return err
 		}
 	}

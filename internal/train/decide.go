@@ -133,6 +133,11 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 			return err
 		}
 	}
+	if d.opt.Day != nil && from == nil {
+		if err := d.opt.Day.begin(b.RunDir, b.Source); err != nil {
+			return err
+		}
+	}
 	if d.opt.Again != "" && from == nil && c.Data.EachHost() {
 		d.warnOfLeftOut(b.RunDir)
 	}
@@ -140,6 +145,9 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 		about.Hosts = d.opt.Hosts
 		if b.Source != "" {
 			about.From = b.Source
+		}
+		if day := d.opt.Day; day != nil {
+			about.Day, about.Mark = day.Day, day.Mark
 		}
 		if err := rundir.WriteAbout(b.RunDir, about); err != nil {
 			d.opt.Warn(fmt.Sprintf("%s is not written: %v", rundir.FileRun, err))

@@ -27,7 +27,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	res := report.Result{
-		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Samples: j.cursor.Samples,
+		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Began: j.cursor.Began, Samples: j.cursor.Samples,
 		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healing.healed, Uncounted: j.healing.uncounted,
 	}
 	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())
@@ -68,6 +68,9 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		if err := j.warnOfFaults(); err != nil {
 			return report.Result{}, err
 		}
+	}
+	if err := (dayByDay{&j.run}).end(&res); err != nil {
+		return report.Result{}, err
 	}
 	if err := j.report.Leave(&res, j.volumes.Far()); err != nil {
 		return report.Result{}, err

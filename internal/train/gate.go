@@ -19,10 +19,10 @@ import (
 // gating compares the model of a training with its source on the validation rows, by train.gate.
 type gating struct{ *run }
 
-// judgeSource evaluates the source as it is, with its own features, before the new model is made.
-// The data is read once more.
+// judgeSource evaluates the source as it is, with its own features, before the new model is made:
+// on the partition of train -by, and on the validation rows. The data is read once more.
 func (g gating) judgeSource(ctx context.Context) error {
-	if g.source == nil || g.config.Train.Gate.Metric == "" {
+	if g.source == nil || g.config.Train.Gate.Metric == "" && g.opt.Day == nil {
 		return nil
 	}
 	c, err := g.settings()
@@ -40,13 +40,16 @@ func (g gating) judgeSource(ctx context.Context) error {
 	if old.trainer != nil {
 		defer old.trainer.Close()
 	}
-	if err == nil && !old.in.HasValid() {
+	if err == nil && g.opt.Day != nil {
+		err = (dayByDay{g.run}).judge(ctx, &old)
+	}
+	if err != nil {
+		return permanentAtStart(err)
+	}
+	if g.config.Train.Gate.Metric == "" || !old.in.HasValid() {
 		return nil // compare reports it
 	}
-	var m report.Evaluated
-	if err == nil {
-		m, err = old.evaluation().Over(ctx, old.in.Valid, old.in.ValidRows, evaluate.Pass{})
-	}
+	m, err := old.evaluation().Over(ctx, old.in.Valid, old.in.ValidRows, evaluate.Pass{})
 	if err != nil {
 		return permanentAtStart(fmt.Errorf("train.gate: %s cannot be evaluated on the validation data: %w", g.source.Dir(), err))
 	}

@@ -3,7 +3,9 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
@@ -78,6 +80,7 @@ func (l *Loader) Load(ctx context.Context, adapt func(*config.Config) error) (m 
 	if err := r.openTrained(ctx, from); err != nil {
 		return m, r.withLayout(err)
 	}
+	r.warnOfOwn(from)
 	m.Checkpoint, m.Step = from.Dir(), r.cursor.Step
 	best := r.cursor.Best
 	if r.opt.picked(from) || !r.done() || best == 0 || best == m.Step {
@@ -90,6 +93,21 @@ func (l *Loader) Load(ctx context.Context, adapt func(*config.Config) error) (m 
 		m.Step, m.Trained, m.Best = best, m.Step, r.cursor.Progress.BestEpoch
 	}
 	return m, err
+}
+
+// warnOfOwn warns if the model was trained on a file that it is applied to.
+func (r *run) warnOfOwn(from *checkpoint.Checkpoint) {
+	was, err := save.ReadConfig(from)
+	if err != nil || r.comm.Rank() != 0 || was.Data.TrainWhere != "" {
+		return
+	}
+	trained, err := record.List(was.Data.Train)
+	for _, f := range trained {
+		if err == nil && slices.Contains(r.in.Train.Names(), f.Name) {
+			r.warn(fmt.Sprintf("the model was trained on %s: on its rows, the predictions are better than on new ones", f.Name))
+			return
+		}
+	}
 }
 
 // openTrained surveys the data, makes the model and loads the checkpoint.

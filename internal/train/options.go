@@ -33,18 +33,24 @@ type Options struct {
 	Replay    string         // run directory whose steps are repeated with the microbatches that counted in them
 	Tolerance step.Tolerance // treatment of slow ranks
 	Peers
-	rundir.Owner              // its job is the same in all its generations, and stored in a new run directory
-	Chaos        chaos.Spec   // injected faults; train.seed is the seed of random ones
-	Survey       string       // folder of surveys shared by trainings of the same data; "": none
-	Here         int          // number of ranks on this machine, for Check
-	Devices      Devices      // GPUs of this machine; nil: the build does not support GPUs
-	OnGPU        []string     // given flags that only affect GPUs
-	Kill         func()       // ends this process at once, for Chaos; nil: kill faults are rejected
-	Board        *live.Board  // dashboard of the job, on rank 0; may be nil
-	Events       bool         // rank 0 writes event files of TensorBoard into the run directory
-	About        rundir.About // written to the run directory, with Hosts, unless its version is empty
+	rundir.Owner            // its job is the same in all its generations, and stored in a new run directory
+	Chaos        chaos.Spec // injected faults; train.seed is the seed of random ones
+	Survey       string     // folder of surveys shared by trainings of the same data; "": none
+	Here         int        // number of ranks on this machine, for Check
+	Devices      Devices    // GPUs of this machine; nil: the build does not support GPUs
+	OnGPU        []string   // given flags that only affect GPUs
+	Kill         func()     // ends this process at once, for Chaos; nil: kill faults are rejected
+	Display
+	About rundir.About // written to the run directory, with Hosts, unless its version is empty
 
-	Replicas int // ranks that hold each shard; 0 and 1: only its owner. It must be the same on all ranks
+	Day      *Day // partition of train -by; nil: none
+	Replicas int  // ranks that hold each shard; 0 and 1: only its owner. It must be the same on all ranks
+}
+
+// Display is where a job shows its progress while it runs.
+type Display struct {
+	Board  *live.Board // dashboard of the job, on rank 0; may be nil
+	Events bool        // rank 0 writes event files of TensorBoard into the run directory
 }
 
 // from opens the checkpoint to resume from. Without one it returns nil.

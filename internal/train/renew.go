@@ -155,6 +155,9 @@ func (r renewing) pastSteps() bool {
 	return r.config.Data.Follow.On && steps > 0 && r.cursor.Step >= steps
 }
 
+// NothingLeft begins the error of a training that would take no step.
+const NothingLeft = "nothing to train: "
+
 // noWork describes why no step is left, and what to change.
 func (r renewing) noWork() string {
 	c, t := &r.cursor, &r.config.Train
@@ -172,7 +175,7 @@ func (r renewing) noWork() string {
 		why = append(why, fmt.Sprintf("early stopping ended it after %s without improvement", plural.Of(n, "evaluation")))
 		cure = append(cure, fmt.Sprintf("-set train.early_stop.patience=N with N above %d", n))
 	}
-	return fmt.Sprintf("nothing to train: %s is complete at step %d: %s; to train more: %s; to train on other data: -set data.train=[FILES], or begin a new run with its model: train -from %s; to evaluate it: wdlrun eval -resume %s",
+	return fmt.Sprintf(NothingLeft+"%s is complete at step %d: %s; to train more: %s; to train on other data: -set data.train=[FILES], or begin a new run with its model: train -from %s; to evaluate it: wdlrun eval -resume %s",
 		r.runDir, c.Step, strings.Join(why, ", and "), strings.Join(cure, " and "), r.runDir, r.runDir)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/sparse"
 )
@@ -68,17 +69,29 @@ func (r taking) take() error {
 		return err
 	}
 	m := step.NewMatch(r.config, now, from)
+	if r.opt.Day != nil {
+		from.Retire = r.opt.Day.Retire
+	}
 	r.source.Watch(r.shown.Advance)
 	taken, err := step.Take(r.trainer, from, m)
 	if err != nil {
 		return err
 	}
 	c.Step, c.Samples, c.Began, c.Divergence = was.Step, was.Samples, was.Step, was.Divergence
-	if err := collective.AllReduce(r.comm, taken.Rows, collective.Sum); err != nil {
+	rows := append(taken.Rows, int64(taken.Retired))
+	if err := collective.AllReduce(r.comm, rows, collective.Sum); err != nil {
 		return err
+	}
+	retired := rows[len(rows)-1]
+	taken.Rows = rows[:len(rows)-1]
+	for _, rows := range taken.Rows {
+		c.Kept += rows
 	}
 	for _, line := range r.tookLines(from, now, m, taken) {
 		r.say(line)
+	}
+	if retired > 0 {
+		r.say(fmt.Sprintf("  train.retain: %s of tables removed, last seen more than %d days before the end of %s", plural.Of(int(retired), "row"), r.config.Train.Retain.Days, r.opt.Day.Day))
 	}
 	return nil
 }

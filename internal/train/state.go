@@ -34,6 +34,8 @@ type cursor struct {
 	Gate       *report.Gate      `json:"gate,omitempty"` // metrics of the model that the training began with; nil: they are not compared
 	Late       int64             `json:"late,omitempty"` // microbatches that did not count in the step in which they began
 
+	dayCursor
+
 	Stream *streamCursor `json:"stream,omitempty"` // position in training data that grows; nil: the data does not grow
 
 	// Queue holds the remaining microbatches of an epoch in which some were late.

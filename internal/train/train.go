@@ -62,6 +62,9 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	} else {
 		err = j.healing.heal(left)
 	}
+	if res, ok := (dayByDay{&j.run}).skip(err); ok {
+		return res, nil
+	}
 	if err != nil {
 		return report.Result{}, err
 	}
@@ -125,9 +128,15 @@ func (j *job) start(ctx context.Context) (err error) {
 // prepare surveys the data, makes the model and loads the checkpoint.
 func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
 	if err := j.survey(ctx, from); err != nil {
+		if j.opt.Day != nil && isEmpty(err) {
+			err = skipped{err}
+		}
 		return err
 	}
 	if err := j.startCursor(); err != nil {
+		if j.opt.Day != nil {
+			err = skipped{err}
+		}
 		return err
 	}
 	if from == nil && j.source == nil && j.in.Train != nil && j.opt.Tolerance.Off() {

@@ -81,6 +81,10 @@ type Evict struct {
 	// every multiple of HalfLife. 0: rows have no score.
 	HalfLife int
 	MinScore float64 // a row below this is removed; requires HalfLife
+
+	// Retires says that the caller removes rows by the step of their last gradient
+	// ([Table.Retire]), which is then saved with each row.
+	Retires bool
 }
 
 // Default returns c with every zero option replaced by its default.

@@ -157,6 +157,21 @@ func (t *eviction) giveUp(key uint64) {
 	t.epoch++
 }
 
+// Retire removes the rows whose last gradient was at a step or before it, and returns their number.
+// Rows that were saved without their step stay. Call it after loading, and before the first step.
+func (t *eviction) Retire(step int64) (n int) {
+	for shard := range t.index.shards {
+		for _, v := range t.candidates(shard) {
+			if t.now-int64(v.age) <= step {
+				t.giveUp(v.key)
+				n++
+			}
+		}
+	}
+	t.counters.Evicted += int64(n)
+	return n
+}
+
 // Delete removes the rows of keys and returns their number. It counts as a change of the
 // next step.
 func (t *eviction) Delete(keys []uint64) int {

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data/date"
 )
 
 // compiled computes a number; NaN is a missing value.
@@ -143,6 +145,7 @@ var functions = map[string]function{
 	"missing": {1, 1, "one value", func(p *parser, args []node) node {
 		return node{kind: condition, value: p.isMissing(args[0])}
 	}},
+	"seconds": {2, 2, "a field and the format of its dates, such as \"iso\" or \"unix\"", seconds},
 	"if": {3, 3, "a condition and two numbers", func(p *parser, args []node) node {
 		n := node{value: choice(p.condition(args[0], "if"), p.number(args[1], "if"), p.number(args[2], "if"))}
 		if args[1].kind == condition && args[2].kind == condition {
@@ -166,6 +169,28 @@ func ofOne(name string, f func(float64) float64) func(*parser, []node) node {
 		a := p.number(args[0], name)
 		return node{value: func(r *Row) float64 { return f(a(r)) }}
 	}
+}
+
+// seconds reads a date as seconds since 1970.
+func seconds(p *parser, args []node) node {
+	if args[1].kind != textual {
+		p.fail(args[1].at, "seconds needs the format of the dates as a text, such as \"iso\", \"unix\" or \"%%Y%%m%%d\"")
+		return node{}
+	}
+	format, err := date.NewFormat(args[1].text)
+	if err != nil {
+		p.fail(args[1].at, "%v", err)
+		return node{}
+	}
+	of := p.textOf(args[0], "seconds")
+	return node{value: func(r *Row) float64 {
+		if text := of(r); text != nil {
+			if s, ok := format.Seconds(text); ok {
+				return float64(s)
+			}
+		}
+		return missing
+	}}
 }
 
 // ofMany folds numbers; min and max return NaN if one of them is NaN.

@@ -12,7 +12,8 @@
 //
 // A field is a name of letters, digits, _ and . or any name between backticks. A text is
 // between " or '. The functions are log (natural), floor, abs, min and max (of two or
-// more), missing (is there no value?) and if (condition, then, else).
+// more), missing (is there no value?), if (condition, then, else) and seconds (field, format),
+// which reads a date as seconds since 1970 in a format of package date: seconds(time, "iso").
 //
 // A field is a number, unless it is compared with a text or with another field: then
 // both are texts, and only == and != are possible. Conditions are 1 or 0 as numbers.

@@ -31,7 +31,7 @@ func rowOf(e *Expr, fields map[string]string) *Row {
 }
 
 func TestValue(t *testing.T) {
-	fields := map[string]string{"rating": "4", "tips": "2", "fare": "8", "zero": "0", "city": "Rome", "home": "Bern", "work": "Bern", "zip code": "007", "größe": "1.5", "none": ""}
+	fields := map[string]string{"rating": "4", "tips": "2", "fare": "8", "zero": "0", "city": "Rome", "home": "Bern", "work": "Bern", "zip code": "007", "größe": "1.5", "none": "", "day": "2026-11-25", "ms": "1999"}
 	for s, want := range map[string]string{
 		"rating >= 4": "1", "rating>4": "0", "tips / fare": "0.25", "1 + 2 * 3 - 4": "3", "(1 + 2) * -3": "-9", "7 % 4": "3", "- -2": "2", "1.5e2": "150",
 		"2 - 3 - 4": "-5", "8 / 4 / 2": "1", "-rating + 5": "1", "größe * 2": "3", "(rating > 3) + (fare > 3)": "2",
@@ -40,6 +40,7 @@ func TestValue(t *testing.T) {
 		"rating in (1, 4)": "1", "rating in (-4)": "0", "`zip code` == '007'": "1", "`zip code` == 7": "1", `"Rome" == city`: "1",
 		"rating > 3 and fare > 3": "1", "rating > 9 or fare > 9": "0", "not rating > 9": "1", "not not (rating > 9)": "0", "rating > 3 && !(fare > 9) || 1 > 2": "1",
 		"missing(none)": "1", "missing(city)": "0", "missing(none + 1)": "1", "not missing(rating)": "1", "missing(tips / zero)": "1",
+		`seconds(day, "iso")`: "1.7955648e+09", `seconds(ms, "unix_ms") < 2`: "1", `seconds(city, "iso")`: "", `seconds(none, "unix")`: "",
 		// A missing value makes the result missing.
 		"none + 1": "", "none > 1": "", "none == 'x'": "", "none in (1)": "", "none in ('x')": "", "none not in ('x')": "", "not (none > 1)": "", "if(none > 1, 1, 2)": "",
 		"max(none, 1)": "", "tips / zero": "", "zero / zero": "", "log(zero)": "", "log(-1)": "", "1 % zero": "",

@@ -89,7 +89,7 @@ func firstNames(of Format, f *File, s Content) (names []string, err error) {
 		return g.unit(u)
 	})
 	if f.allRead = n < lookRecords; n == 0 && err == nil {
-		err = errNoLine
+		err = ErrNoLine
 	}
 	return g.all(), err
 }

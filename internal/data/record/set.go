@@ -66,8 +66,8 @@ func openFiles(src schema.Source, files []File) (s *Set, err error) {
 	return s, nil
 }
 
-// errNoLine means that a file has neither records nor a header.
-var errNoLine = errors.New("every line is blank or a comment")
+// ErrNoLine means that a file has neither records nor a header.
+var ErrNoLine = errors.New("every line is blank or a comment")
 
 // lookAll reads the beginning of each file. Files without any line are left out, unless all are:
 // programs that write parts leave some empty.
@@ -78,7 +78,7 @@ func (s *Set) lookAll() (first error) {
 	for i := range all {
 		s.Files = append(s.Files, all[i])
 		err := s.Look(len(s.Files) - 1)
-		if errors.Is(err, errNoLine) {
+		if errors.Is(err, ErrNoLine) {
 			s.Files, s.blank = s.Files[:len(s.Files)-1], s.blank+1
 			first = cmp.Or(first, err)
 			continue

@@ -113,7 +113,7 @@ func (d *Delimited) Look(f *File, src Content) ([]string, error) {
 	case err == io.EOF && d.criteo:
 		return d.names, nil
 	case err == io.EOF:
-		return nil, fmt.Errorf("%s: there is no header: %w", f.Name, errNoLine)
+		return nil, fmt.Errorf("%s: there is no header: %w", f.Name, ErrNoLine)
 	case err != nil && d.header:
 		return nil, fmt.Errorf("%s: header: %w", f.Name, err)
 	case err != nil:

@@ -92,8 +92,8 @@ func (s Source) Reads(columns []string) (fields []string) {
 	return fields
 }
 
-// DeriveFaults calls bad with every fault of Derive and Where, with the keys derive.NAME
-// and where. fields are the fields of a record; nil if not known yet.
+// DeriveFaults calls bad with every fault of Derive and the conditions, with the keys derive.NAME,
+// where, train_where and valid_where. fields are the fields of a record; nil if not known yet.
 func (s Source) DeriveFaults(fields []string, bad func(key, why string)) {
 	v := validator{}
 	check := func(key, expression string) *expr.Expr {
@@ -123,10 +123,26 @@ func (s Source) DeriveFaults(fields []string, bad func(key, why string)) {
 		names[name] = true
 		check(key, d.Expression())
 	}
-	if s.Where == "" {
-		return
+	for _, w := range []struct{ key, where string }{{"where", s.Where}, {"train_where", s.TrainWhere}, {"valid_where", s.ValidWhere}} {
+		if w.where == "" {
+			continue
+		}
+		if e := check(w.key, w.where); e != nil && !e.Condition {
+			bad(w.key, fmt.Sprintf("%q is a number; a condition is needed, such as %s > 0", w.where, w.where))
+		}
 	}
-	if e := check("where", s.Where); e != nil && !e.Condition {
-		bad("where", fmt.Sprintf("%q is a number; a condition is needed, such as %s > 0", s.Where, s.Where))
+}
+
+// With returns a source whose records also meet a condition; "" is none.
+func (s Source) With(where string) Source {
+	s.Where = And(s.Where, where)
+	return s
+}
+
+// And joins two conditions, of which each may be "".
+func And(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
 	}
+	return "(" + a + ") and (" + b + ")"
 }

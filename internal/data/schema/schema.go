@@ -21,6 +21,8 @@ type Source struct {
 	Missing       []string  `yaml:"missing"`        // values that mean missing, besides the empty one
 	Derive        []Derived `yaml:"derive"`         // columns computed from fields
 	Where         string    `yaml:"where"`          // condition of the records that are used; empty: all
+	TrainWhere    string    `yaml:"train_where"`    // further condition of the records of Train
+	ValidWhere    string    `yaml:"valid_where"`    // further condition of the records of Valid
 	MaxBad        int64     `yaml:"max_bad"`        // records that cannot be used and are left out; one more is an error
 	Index         string    `yaml:"index"`          // file of a feature index, whose statistics a training takes instead of fitting its own
 	Follow        Follow    `yaml:"follow"`         // Train grows

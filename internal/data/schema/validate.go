@@ -406,6 +406,12 @@ func (s Source) Validate() []error {
 	if s.EachHost() && s.Follow.On {
 		v.Bad("hosts", "is each, and rank 0 finds the new files of data.follow: use a shared folder, an object store or a topic, with hosts: shared")
 	}
+	if s.TrainWhere != "" && s.Follow.On {
+		v.Bad("train_where", "cannot be combined with data.follow: write the condition as where")
+	}
+	if s.ValidWhere != "" && len(s.Valid) == 0 {
+		v.Bad("valid_where", "has no effect without data.valid")
+	}
 	if !(s.ValidFraction >= 0 && s.ValidFraction < 1) {
 		v.Bad("valid_fraction", "is %v, a share from 0 up to, not including, 1 is needed", s.ValidFraction)
 	}

@@ -79,7 +79,7 @@ func newTable(c *config.Config, s config.Table) sparse.Table {
 		Name: s.Name, Values: s.Values,
 		Wire:  sparse.Wire{Rows: precision(s.Wire.Rows), Gradients: precision(s.Wire.Gradients)},
 		Admit: table.Admit{After: s.Admit.After, Counters: s.Admit.Counters},
-		Evict: table.Evict{Age: s.Evict.Age, MaxRows: s.Evict.MaxRows, HalfLife: s.Evict.HalfLife, MinScore: s.Evict.MinScore},
+		Evict: table.Evict{Age: s.Evict.Age, MaxRows: s.Evict.MaxRows, HalfLife: s.Evict.HalfLife, MinScore: s.Evict.MinScore, Retires: c.Train.Retain.Days > 0},
 	}, c.Train.L2.Mode == "dense"
 	if s.Deep != nil {
 		t.Parts = append(t.Parts, sparse.Part{

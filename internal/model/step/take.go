@@ -19,6 +19,7 @@ type Origin struct {
 	Checkpoint *checkpoint.Checkpoint
 	Layout     layout.Layout
 	Same       func(feature string) bool // the feature has the same keys or numbers in both models
+	Retire     int64                     // rows of tables with Evict.Retires whose last gradient was at this step or before are left; 0: none
 }
 
 // Match maps the features and tables of a layout to those of a source.
@@ -190,6 +191,8 @@ func pairs(maps, fields []int, of int) (all []int) {
 type Taken struct {
 	Rows []int64  // by table: rows on this rank
 	Own  []string // names of dense parameters that are new
+
+	Retired int // rows of the source on this rank that were left
 }
 
 // Take begins a new model with the rows and layers of a source, on any number of ranks. A new
@@ -221,6 +224,9 @@ func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 		if err := LoadTable(store, c.Chain(), table, from.Layout.Tables[was].Name); err != nil {
 			return taken, fmt.Errorf("from %s: %w", c.Dir(), err)
 		}
+	}
+	if from.Retire > 0 {
+		taken.Retired = store.Files().Retire(from.Retire)
 	}
 	for _, s := range store.Files().Sections() {
 		taken.Rows[s.Table] += int64(s.Rows)

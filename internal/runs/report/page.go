@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -222,8 +223,15 @@ func ranking(all []*runView) (best, second *runView, by string) {
 
 // charts draws the curves of all runs.
 func charts(all []*runView) (out []template.HTML) {
-	var loss, speed, validLoss, validAUC []curve
+	var loss, speed, validLoss, validAUC, days []curve
 	for i, r := range all {
+		if n := len(r.Days.Days); n > 1 {
+			c := curve{Name: r.Name, Color: i, Dots: true}
+			for k := range r.Days.Days {
+				c.X, c.Y = append(c.X, float64(k+1)), append(c.Y, runs.Value(r.Days.Days[k].Entropy))
+			}
+			days = append(days, c)
+		}
 		x, y, s := series(r.Train)
 		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: y, Faint: true})
 		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: smooth(y, max(1, min(len(y)/20, 200)))})
@@ -248,6 +256,7 @@ func charts(all []*runView) (out []template.HTML) {
 		chart("Training log-loss, of single steps and their moving mean", "samples", "log-loss", loss),
 		chart("Log-loss of evaluations"+rings(all), "samples", "log-loss", validLoss),
 		chart("AUC of evaluations"+rings(all), "samples", "AUC", validAUC),
+		chart("Partitions, predicted by the model before", "number of the partition", "normalised entropy", days),
 		chart("Mean speed since the start", "samples", "samples per second", speed),
 	} {
 		if c != "" {
@@ -256,6 +265,19 @@ func charts(all []*runView) (out []template.HTML) {
 	}
 	return out
 }
+
+// Days returns the partitions of train -by, the newest first, at most maxRows of them.
+func (v *runView) DayRows() (rows [][]string) {
+	all := v.Run.Days.Days
+	for i := len(all) - 1; i >= max(0, len(all)-maxDayRows); i-- {
+		d := &all[i]
+		rows = append(rows, []string{shortened(d.Day), strconv.FormatInt(d.Rows, 10), strconv.FormatInt(d.Keys, 10), decimals(d.AUC), decimals(d.LogLoss), decimals(d.Calib), decimals(d.Entropy), strconv.FormatFloat(d.Seconds, 'f', 1, 64)})
+	}
+	return rows
+}
+
+// maxDayRows is the number of partitions listed.
+const maxDayRows = 100
 
 // rings explains the marks of charts with both validation and test data.
 func rings(all []*runView) string {

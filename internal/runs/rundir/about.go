@@ -16,6 +16,8 @@ type About struct {
 	Command []string `json:"command"`        // command of a rank, without the launch flags
 	Hosts   []string `json:"hosts"`          // by rank
 	From    string   `json:"from,omitempty"` // checkpoint of the model that the training began with
+	Day     string   `json:"day,omitempty"`  // partition of train -by
+	Mark    string   `json:"mark,omitempty"` // identity of its files
 	Note    string   `json:"note,omitempty"`
 	Tags    []string `json:"tags,omitempty"`
 }

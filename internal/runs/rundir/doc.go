@@ -4,5 +4,6 @@
 //	directory   New, Of, CheckPlace, ResumeHint
 //	lock        Lock, Locked
 //	files       WriteFile, About
+//	ledger      Days: the partitions of train -by
 //	link        MarkLatest, Real, IsLatest: the run that finished last
 package rundir

@@ -24,6 +24,7 @@ const (
 	FileMetrics       = "metrics.jsonl"       // one JSON object a line, see metricLine
 	FileResult        = "result.json"         // the Result of the finished job
 	FileDistributions = "distributions.jsonl" // one metrics.Distributions a line
+	FileDays          = "days.json"           // partitions of train -by, see Days
 	FileCommits       = "commits.log"         // microbatches that counted, see slots.AppendLog
 	FileMode          = "mode.json"           // treatment of slow ranks, see Mode
 	FileTraces        = "trace-*.json"        // timeline of each rank

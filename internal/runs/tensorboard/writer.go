@@ -25,6 +25,7 @@ const maxRanks = 256
 const (
 	folderModel    = "model"
 	folderProgress = "progress"
+	folderDays     = "days"
 )
 
 // Writer writes the event files of one training: hyperparameters into DIR/model; metrics into
@@ -87,7 +88,7 @@ func (w *Writer) follow(r *runs.Run, keys []string) error {
 			return err
 		}
 	}
-	if err := w.Begin(&r.Config, keys, r.Began); err != nil {
+	if err := errors.Join(w.Begin(&r.Config, keys, r.Began), w.Days(&r.Days, r.Began)); err != nil {
 		return err
 	}
 	if r.State != runs.Finished && r.State != runs.Stopped {
@@ -123,9 +124,13 @@ func (w *Writer) in(folder string) (*file, error) {
 	if folder == folderModel { // hyperparameters have no step
 		return f, f.removeOlder()
 	}
-	if w.first > 0 {
+	first := w.first
+	if folder == folderDays { // all days are written again
+		first = min(first, 1)
+	}
+	if first > 0 {
 		start := protowire.AppendVarint(protowire.AppendTag(nil, sessionStatus, protowire.VarintType), sessionStart)
-		err = f.event(w.began, w.first, eventSession, start)
+		err = f.event(w.began, first, eventSession, start)
 	}
 	if folder == seriesFolder(runs.Train) && w.graph != nil && err == nil {
 		err = f.append(message(wallTime(nil, w.began), eventGraph, w.graph))
@@ -156,6 +161,24 @@ func (w *Writer) Point(series string, p *runs.Point) error {
 	}
 	return f.add(p.Time, p.Step, scalar{"epoch", float64(p.Epoch)}, scalar{"samples", float64(p.Samples)},
 		scalar{"rate", p.Rate}, scalar{"samples_per_second", p.Speed})
+}
+
+// Days writes the ledger of train -by: how each model predicted the next partition. The step is the
+// number of the partition.
+func (w *Writer) Days(l *rundir.Days, at time.Time) error {
+	if len(l.Days) == 0 {
+		return nil
+	}
+	f, err := w.in(folderDays)
+	for i := range l.Days {
+		d := &l.Days[i]
+		if err == nil {
+			err = f.add(at, int64(i+1), scalar{"auc_before", runs.Value(d.AUC)}, scalar{"logloss_before", runs.Value(d.LogLoss)},
+				scalar{"calibration_before", runs.Value(d.Calib)}, scalar{"normalised_entropy_before", runs.Value(d.Entropy)},
+				scalar{"rows", float64(d.Rows)}, scalar{"new_keys", float64(d.Keys)}, scalar{"seconds", d.Seconds})
+		}
+	}
+	return err
 }
 
 // Distributions appends the histograms and curves of an evaluation of validation data.

@@ -190,9 +190,15 @@ func (u union) serve() error {
 // open opens the files of a list: first those that are the same on every host, such as remote
 // files, then the local files of each host.
 func (u union) open(list int) (*record.Set, error) {
-	names := lists(u.Config)[list]
+	names, src := lists(u.Config)[list], u.Config.Data
+	switch {
+	case list == listTrain && !u.Use.Evaluates:
+		src = src.With(src.TrainWhere)
+	case list == listValid:
+		src = src.With(src.ValidWhere)
+	}
 	if u.hosts == nil {
-		return record.OpenSet(u.Config.Data, names)
+		return record.OpenSet(src, names)
 	}
 	var files []record.File
 	if common := slices.DeleteFunc(slices.Clone(names), record.IsLocal); len(common) > 0 {
@@ -215,5 +221,5 @@ func (u union) open(list int) (*record.Set, error) {
 			files = append(files, f)
 		}
 	}
-	return record.OpenFound(u.Config.Data, files)
+	return record.OpenFound(src, files)
 }

@@ -57,6 +57,12 @@ func (e *events) line(line []byte) {
 	e.check(err)
 }
 
+func (e *events) days(l *rundir.Days) {
+	if e.writes() {
+		e.check(e.to.Days(l, time.Now()))
+	}
+}
+
 func (e *events) ranks(t *runs.RankTimes) {
 	if e.writes() {
 		e.check(e.to.Ranks(t))

@@ -19,7 +19,7 @@ import (
 
 // Line is one line of metrics.jsonl; Write sets its time. See also runs.RankTimes.
 type Line struct {
-	Event   string           `json:"event"` // train, valid or test
+	Event   string           `json:"event"` // train, valid, test or day
 	Time    string           `json:"time"`
 	Step    int64            `json:"step"`
 	Epoch   int64            `json:"epoch"`
@@ -28,6 +28,7 @@ type Line struct {
 	Speed   float64          `json:"samples_per_second,omitempty"`
 	LogLoss float64          `json:"logloss"`
 	Metrics *metrics.Metrics `json:"metrics,omitempty"`
+	Day     *rundir.Day      `json:"day,omitempty"` // of an event day
 }
 
 // metricsLog appends lines to metrics.jsonl. An error does not fail the training. Lines that

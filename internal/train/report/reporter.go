@@ -152,6 +152,22 @@ func (r *Reporter) Write(l Line) {
 	}
 }
 
+// Days appends to metrics.jsonl, on rank 0, how the model before predicted the last partition of a
+// ledger, and writes the whole ledger as events. before may be nil.
+func (r *Reporter) Days(l *rundir.Days, before *metrics.Metrics, at Line) {
+	at.Event, at.Day, at.Metrics, at.Time = "day", &l.Days[len(l.Days)-1], before, time.Now().UTC().Format(time.RFC3339Nano)
+	if before != nil {
+		at.LogLoss = before.LogLoss
+	}
+	line, err := json.Marshal(at)
+	if err != nil {
+		r.warn(fmt.Sprintf("the line of %s is not kept: %v", at.Day.Day, err))
+	} else {
+		r.log.write(line)
+	}
+	r.events.days(l)
+}
+
 // Keep appends a line to distributions.jsonl, on rank 0. After the first error it warns and
 // writes no more.
 func (r *Reporter) Keep(d *metrics.Distributions) {

@@ -24,9 +24,10 @@ type Result struct {
 	Addresses        map[string]string `json:"addresses,omitempty"` // address of the ranks of each host, if there are several hosts
 	Steps            int64             `json:"steps"`
 	Samples          int64             `json:"samples"`
-	Since            int64             `json:"since_step"`    // step after which this job began
-	NewSamples       int64             `json:"new_samples"`   // samples since then
-	TrainSeconds     float64           `json:"train_seconds"` // time in steps since then
+	Began            int64             `json:"began_step,omitempty"` // step of the model that the training began with
+	Since            int64             `json:"since_step"`           // step after which this job began
+	NewSamples       int64             `json:"new_samples"`          // samples since then
+	TrainSeconds     float64           `json:"train_seconds"`        // time in steps since then
 	Seconds          float64           `json:"seconds"`
 	SamplesPerSecond float64           `json:"samples_per_second"`
 	InputWaitShare   float64           `json:"input_wait_share"` // share of the time in steps, mean of the ranks
@@ -42,6 +43,8 @@ type Result struct {
 	Valid            *metrics.Metrics  `json:"valid,omitempty"` // all metrics of that epoch
 	Test             *metrics.Metrics  `json:"test,omitempty"`
 	Gate             *Gate             `json:"gate,omitempty"`       // with train.gate: the comparison with the model before it
+	Day              *rundir.Day       `json:"day,omitempty"`        // with train -by: the partition
+	Skipped          string            `json:"skipped,omitempty"`    // why the partition was not trained on
 	BestEpoch        int               `json:"best_epoch,omitempty"` // epoch restored by early stopping
 	BestStep         int64             `json:"best_step,omitempty"`  // step restored by early stopping, with train.eval_steps
 	Improving        string            `json:"improving,omitempty"`  // validation metric that still improved when train.epochs ended the training

@@ -1,0 +1,391 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/walk"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// dayOptions is the content of -day, by which train -by starts the training on a partition.
+type dayOptions struct {
+	train.Day
+	From string   `json:",omitempty"` // run directory of the model before it
+	Into string   `json:",omitempty"` // run directory of this training, which was killed
+	Set  []string // settings of the partition
+}
+
+// dayOf adds the options of -day.
+func dayOf(c *cli.Context, opt *train.Options) error {
+	if !c.IsSet("day") {
+		return nil
+	}
+	var d dayOptions
+	if err := json.Unmarshal([]byte(c.String("day")), &d); err != nil {
+		return fmt.Errorf("-day: %w", err)
+	}
+	opt.Set, opt.From, opt.Day = slices.Concat(opt.Set, d.Set), d.From, &d.Day
+	if opt.Again == "" {
+		opt.Again = d.Into
+	}
+	return nil
+}
+
+// walking is a command train -by: one training for each partition that the model does not know.
+type walking struct {
+	p      *program
+	c      *cli.Context
+	root   *cli.Context
+	opt    train.Options
+	by     walk.By
+	config *config.Config // of the command, without a partition
+	ledger rundir.Days    // of the model
+	from   string         // run directory of the model; "": none yet
+	parts  *walk.Parts
+	plan   walk.Plan
+	done   []rundir.Day // by this command
+	skips  map[string]string
+}
+
+// walkForward trains partition after partition.
+func walkForward(p *program, c *cli.Context) error {
+	w := walking{p: p, c: c, root: c.Lineage()[len(c.Lineage())-2], skips: map[string]string{}, done: []rundir.Day{}}
+	if err := w.check(); err != nil {
+		return err
+	}
+	if !c.Bool("plan") && !w.root.Bool("plan") {
+		if err := os.MkdirAll(w.opt.Out, 0o755); err != nil {
+			return fmt.Errorf("-out: %w", err)
+		}
+		unlock, err := rundir.Lock(w.opt.Out)
+		if errors.Is(err, rundir.ErrInUse) {
+			return fmt.Errorf("another train -by runs in %s: %w", w.opt.Out, err)
+		}
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	if err := w.open(); err != nil {
+		return err
+	}
+	for _, line := range w.plan.Lines(w.late) {
+		fmt.Fprintf(p.stderr, "wdlrun: %s\n", line)
+	}
+	if c.Bool("plan") {
+		return w.print()
+	}
+	for i := range w.plan.Next {
+		if err := w.train(i); err != nil || w.root.Bool("plan") {
+			return err
+		}
+	}
+	return w.end()
+}
+
+// check rejects flags that cannot be combined with -by.
+func (w *walking) check() (err error) {
+	c := w.c
+	if w.by, err = walk.ParseBy(c.String("by")); err != nil {
+		return err
+	}
+	if c.IsSet("resume") {
+		return errors.New("-by continues with the next partition by itself: leave out -resume; to go back to an earlier model: -from RUN")
+	}
+	if _, found, err := rank.FromEnv(w.p.getenv); err != nil || found && !w.root.IsSet("np") {
+		return errors.Join(err, errors.New("-by starts one training after another: start it with wdlrun -np N, not with another launcher"))
+	}
+	if err := enter(w.root); err != nil {
+		return err
+	}
+	if w.opt, _, _, err = w.p.launchOptions(c); err != nil {
+		return err
+	}
+	if w.opt.From != "" && c.String("from") != rundir.Latest {
+		w.from = w.opt.From
+		return nil
+	}
+	if link := filepath.Join(w.opt.Out, rundir.Latest); rundir.Real(link) != link {
+		w.from = rundir.Real(link)
+	}
+	return nil
+}
+
+// open finds the model, its ledger, and the partitions of the data.
+func (w *walking) open() (err error) {
+	if w.from != "" {
+		if w.ledger, err = rundir.ReadDays(w.from); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(w.p.stderr, "wdlrun: no training has finished in %s: the first partition begins a new model\n", w.opt.Out)
+	}
+	if w.ledger.By != "" && w.ledger.By != w.by.String() {
+		return fmt.Errorf("-by %s: %s was trained -by %s: give the same, or another -out", w.by, w.from, w.ledger.By)
+	}
+	w.opt.From = w.from
+	own := w.opt.Config != nil // else the configuration is the one of the model, narrowed to its partition
+	opt := w.opt
+	opt.Set = nil
+	c, err := train.OpenConfig(w.c.Context, opt)
+	if err != nil {
+		return err
+	}
+	if !own && w.ledger.By != "" {
+		c.Data.Train, c.Data.TrainWhere = w.ledger.Train, w.ledger.Where
+		if c.Train.Gate.Data == "next" {
+			c.Data.Valid, c.Data.ValidWhere = nil, ""
+		}
+	}
+	if err := config.SetAll(c, w.opt.Set); err != nil {
+		return err
+	}
+	if w.config = c; c.Data.Follow.On {
+		return errors.New("-by: data.follow trains on a stream as it grows: set data.follow.on: false, or leave out -by")
+	}
+	if w.parts, err = walk.List(w.c.Context, c.Data, w.by, time.Now().Unix()); err != nil {
+		return err
+	}
+	if w.from != "" && w.ledger.By == "" {
+		if err := w.adopt(); err != nil {
+			return err
+		}
+	}
+	var again []string
+	if text := w.c.String("again"); text != "" {
+		again = strings.Split(text, ",")
+	}
+	if w.plan, err = w.parts.NewPlan(&w.ledger, again); err != nil {
+		return err
+	}
+	if c.Train.Retain.Days > 0 && len(w.plan.Next) > 0 && w.plan.Next[0].End == 0 {
+		return fmt.Errorf("train.retain: %s is no date: remove train.retain", w.plan.Name(w.plan.Next[0].Day))
+	}
+	return nil
+}
+
+// adopt makes a ledger for a model that was not trained with -by: the partitions that its training
+// data was in.
+func (w *walking) adopt() error {
+	was, err := train.OpenConfig(w.c.Context, train.Options{From: w.from})
+	if err != nil {
+		return err
+	}
+	known, err := walk.List(w.c.Context, was.Data, w.by, time.Now().Unix())
+	if err != nil || w.by.Columns == nil { // its files are gone or in other folders; or nothing tells which rows it was trained on
+		fmt.Fprintf(w.p.stderr, "wdlrun: %s was not trained -by %s, so all partitions are new to it\n", w.from, w.by)
+		return nil
+	}
+	for _, part := range known.All {
+		w.ledger.Days = append(w.ledger.Days, rundir.Day{Day: part.Day, End: part.End, Run: filepath.Base(w.from)})
+	}
+	return nil
+}
+
+// late returns how many rows a partition has more than when the model was trained on it.
+func (w *walking) late(l *walk.Late) (int64, bool) {
+	if n, ok := l.Rows(); ok {
+		return n, true
+	}
+	c := w.config.Clone()
+	c.Data.Train = l.Train
+	now, err := train.Rows(w.c.Context, c)
+	return now - l.Was.Rows, err == nil && l.Was.Rows > 0
+}
+
+// options returns the options of the training on a partition.
+func (w *walking) options(i int) (d dayOptions) {
+	part := &w.plan.Next[i]
+	c := &w.config.Data
+	d.Day.Day, d.End, d.Mark, d.From = part.Day, part.End, part.Mark, w.from
+	d.Ledger = rundir.Days{By: w.by.String(), Train: c.Train, Where: c.TrainWhere, Days: w.ledger.Days}
+	d.Set = []string{"data.train=" + flow(part.Train)}
+	if where := schema.And(c.TrainWhere, part.Where); where != "" {
+		d.Set = append(d.Set, "data.train_where="+where)
+	}
+	if w.config.Train.Gate.Data == "next" {
+		next := &w.plan.Next[i+1]
+		d.Set = append(d.Set, "data.valid_fraction=0", "data.valid="+flow(next.Train))
+		if next.Where != "" {
+			d.Set = append(d.Set, "data.valid_where="+next.Where)
+		}
+	}
+	if days := w.config.Train.Retain.Days; days > 0 {
+		d.Retire = train.Retires(&w.ledger, part.End, days)
+	}
+	if w.ledger.By != "" {
+		d.Ledger.Days = nil // the run directory of the model has them
+	}
+	return d
+}
+
+// flow returns a value of a setting.
+func flow(v any) string {
+	b, _ := json.Marshal(v) // strings: cannot fail
+	return string(b)
+}
+
+// unfinished returns the newest run directory, if it is of a training on the same partition, with
+// the same model and configuration, that was killed; "" otherwise.
+func (w *walking) unfinished(d *dayOptions) (string, error) {
+	dir, _ := newestRun(w.opt.Out)
+	if dir == "" || dir == w.from {
+		return "", nil
+	}
+	about, err := rundir.ReadAbout(dir)
+	from := ""
+	if about.From != "" {
+		from = filepath.Base(filepath.Dir(filepath.Dir(about.From)))
+	}
+	if err != nil || about.Day != d.Day.Day || about.Mark != d.Mark || from != strings.TrimPrefix(filepath.Base(w.from), ".") {
+		return "", nil
+	}
+	opt := w.opt
+	opt.From, opt.Set, opt.Day = w.from, slices.Concat(w.opt.Set, d.Set), &d.Day
+	c, err := train.OpenConfig(w.c.Context, opt)
+	if err != nil {
+		return "", err
+	}
+	was, err := regular.ReadFile(filepath.Join(dir, rundir.FileConfig), config.MaxBytes)
+	if err != nil || string(was) != string(c.YAML()) {
+		return "", nil
+	}
+	for range 100 { // its ranks end soon after their launcher
+		if !rundir.Locked(dir) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return dir, nil
+}
+
+// train trains on the i-th partition of the plan.
+func (w *walking) train(i int) error {
+	p, part := w.p, &w.plan.Next[i]
+	name := w.plan.Name(part.Day)
+	if w.config.Train.Gate.Data == "next" && i+1 == len(w.plan.Next) {
+		fmt.Fprintf(p.stderr, "wdlrun: %s waits for the partition after it, on which train.gate compares the models\n", name)
+		return nil
+	}
+	d := w.options(i)
+	var err error
+	if d.Into, err = w.unfinished(&d); err != nil {
+		return err
+	}
+	if d.Into != "" {
+		fmt.Fprintf(p.stderr, "wdlrun: %s: the training in %s was interrupted and continues\n", name, d.Into)
+	}
+	text := flow(d)
+	if err := w.c.Set("day", text); err != nil {
+		return err
+	}
+	p.progress.begin("train", 0, "")
+	if err := p.checkTrain(w.c); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("the path of the program is unknown: %w", err)
+	}
+	var r report.Result
+	print := func(_ io.Writer, np int, _ bool, result []byte) error {
+		if err := json.Unmarshal(result, &r); err != nil {
+			return err
+		}
+		if r.Skipped != "" {
+			return nil
+		}
+		return unfinished(p.starts(np), r)
+	}
+	err = p.launch(w.root, append(ranksCommand(self, w.root), "-day", text), launchedAs(w.c, print))
+	switch {
+	case r.Skipped != "":
+		w.skips[part.Day] = r.Skipped
+		fmt.Fprintf(p.stderr, "wdlrun: %s is not trained on: %s\n", name, r.Skipped)
+		return err
+	case r.Gate.Closed() && !asJSON(w.c):
+		fmt.Fprintf(p.stderr, "wdlrun: %s: %s: %s\n", name, r.RunDir, gated(r))
+	}
+	if err != nil || r.Day == nil {
+		return err
+	}
+	w.from, w.ledger.By = r.RunDir, w.by.String()
+	w.ledger.Days, w.done = append(w.ledger.Days, *r.Day), append(w.done, *r.Day)
+	if !asJSON(w.c) {
+		w.row(name, r.Day)
+	}
+	return nil
+}
+
+// row prints a line of the table of days.
+func (w *walking) row(name string, d *rundir.Day) {
+	const form = "%-20s %10s %9s %7s %8s %11s %7s %8s  %s\n"
+	if len(w.done) == 1 {
+		fmt.Fprintf(w.p.stdout, form, "partition", "rows", "new keys", "AUC", "log-loss", "calibration", "entropy", "seconds", "run")
+	}
+	of := func(x *float64) string {
+		if x == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.4f", *x)
+	}
+	fmt.Fprintf(w.p.stdout, form, clean(name, 64), fmt.Sprint(d.Rows), fmt.Sprint(d.Keys), of(d.AUC), of(d.LogLoss), of(d.Calib), of(d.Entropy), fmt.Sprintf("%.1f", d.Seconds), d.Run)
+}
+
+// print prints the partitions of -plan.
+func (w *walking) print() error {
+	if asJSON(w.c) {
+		return w.json(map[string]any{})
+	}
+	fmt.Fprintf(w.p.stdout, "%d partitions, of which %d are trained on next", len(w.parts.All), len(w.plan.Next))
+	if w.from != "" {
+		fmt.Fprintf(w.p.stdout, ", from %s", w.from)
+	}
+	fmt.Fprintln(w.p.stdout)
+	for i := range w.plan.Next {
+		part := &w.plan.Next[i]
+		fmt.Fprintf(w.p.stdout, "  %-20s %s\n", clean(w.plan.Name(part.Day), 64), clean(strings.Join(part.Train, " "), 200))
+	}
+	return nil
+}
+
+// end reports that no partition is left.
+func (w *walking) end() error {
+	if asJSON(w.c) {
+		return w.json(map[string]any{"trained": w.done, "skipped": w.skips, "run_dir": w.from})
+	}
+	if len(w.plan.Next) > 0 || len(w.ledger.Days) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w.p.stdout, "nothing new: %s was trained up to %s\n", w.from, w.plan.Name(w.ledger.Days[len(w.ledger.Days)-1].Day))
+	return err
+}
+
+// json prints the result of the command.
+func (w *walking) json(result map[string]any) error {
+	next, late := []string{}, []string{}
+	for i := range w.plan.Next {
+		next = append(next, w.plan.Next[i].Day)
+	}
+	for i := range w.plan.Late {
+		late = append(late, w.plan.Late[i].Day)
+	}
+	result["by"], result["partitions"], result["next"], result["late"], result["older"], result["missing"] = w.by.String(), len(w.parts.All), next, late, w.plan.Older, w.plan.Missing
+	return w.p.printJSON(result)
+}

@@ -1,0 +1,75 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+)
+
+// Days is the content of days.json: the partitions that a model has been trained on, in the order
+// of the trainings. A run of train -by has those of the model that it began with, and its own once
+// it has finished. The ledger belongs to the model: whoever goes back to an earlier run goes back to
+// its partitions.
+type Days struct {
+	By    string   `json:"by"`              // partition columns, or field=width
+	Train []string `json:"train"`           // data.train of the command, before it was narrowed to a partition
+	Where string   `json:"where,omitempty"` // data.where of the command
+	Days  []Day    `json:"days"`
+}
+
+// Day is a partition and how the model before it predicted it.
+type Day struct {
+	Day     string   `json:"day"`            // value of the partition columns, or the begin of a window
+	End     int64    `json:"end,omitempty"`  // end of its event time, Unix seconds; 0: it is no date
+	Mark    string   `json:"mark,omitempty"` // identity of its files, or of its rows; "": unknown
+	Rows    int64    `json:"rows"`
+	Keys    int64    `json:"new_keys"`      // rows of tables that the training added
+	AUC     *float64 `json:"auc,omitempty"` // of the model before it, as are the following metrics; null: none
+	LogLoss *float64 `json:"logloss,omitempty"`
+	Calib   *float64 `json:"calibration,omitempty"`
+	Entropy *float64 `json:"normalised_entropy,omitempty"`
+	Seconds float64  `json:"seconds"`       // of the last job of its training
+	Step    int64    `json:"step"`          // at its end
+	Run     string   `json:"run,omitempty"` // name of the run directory
+}
+
+// maxDays is the largest size of days.json, in bytes: about 100,000 partitions.
+const maxDays = 32 << 20
+
+// ReadDays reads days.json of a run directory. Without the file, By is "".
+func ReadDays(dir string) (d Days, err error) {
+	b, err := regular.ReadFile(filepath.Join(dir, FileDays), maxDays)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return d, nil
+	case err == nil:
+		err = json.Unmarshal(b, &d)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", filepath.Join(dir, FileDays), err)
+	}
+	return d, err
+}
+
+// WriteDays writes days.json.
+func WriteDays(dir string, d Days) error {
+	b, err := json.MarshalIndent(d, "", " ")
+	if err != nil {
+		return err
+	}
+	return WriteFile(dir, FileDays, append(b, '\n'))
+}
+
+// Last returns the last training on a partition; nil: there was none.
+func (d *Days) Last(day string) *Day {
+	for i := len(d.Days) - 1; i >= 0; i-- {
+		if d.Days[i].Day == day {
+			return &d.Days[i]
+		}
+	}
+	return nil
+}

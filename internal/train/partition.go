@@ -1,0 +1,88 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train/input"
+)
+
+// Day is the partition that a training of train -by is on.
+type Day struct {
+	Day    string
+	End    int64       // end of its event time, Unix seconds; 0: it is no date
+	Mark   string      // identity of its files or rows
+	Ledger rundir.Days // By, Train and Where of the command; Days if the source has no ledger
+	Retire int64       // train.retain: rows of tables whose last gradient was at this step or before are removed; 0: none
+}
+
+// begin writes the ledger of the source to the run directory of a new training, on rank 0.
+func (d *Day) begin(runDir, source string) error {
+	l := d.Ledger
+	if source != "" {
+		was, err := rundir.ReadDays(runOfCheckpoint(source))
+		if err != nil {
+			return err
+		}
+		if was.By != "" {
+			l.Days = was.Days
+		}
+	}
+	return rundir.WriteDays(runDir, l)
+}
+
+// Rows returns the number of rows of the training data of a configuration, which it reads in this
+// process.
+func Rows(ctx context.Context, c *config.Config) (int64, error) {
+	in, err := input.Open(input.Setup{Config: c})
+	if err != nil {
+		return 0, err
+	}
+	counts, err := in.Train.Scan(ctx, 0, 1, nil, nil)
+	if err == nil {
+		err = in.Train.Use(counts)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return in.Train.Rows(data.All), nil
+}
+
+// Retires returns the step up to which rows are removed by train.retain before the training on a
+// day that ends at a time: the end of the trainings of a ledger before the first of a later day.
+func Retires(done *rundir.Days, end int64, days int) (step int64) {
+	for i := range done.Days {
+		if done.Days[i].End > end-int64(days)*24*60*60 {
+			break
+		}
+		step = done.Days[i].Step
+	}
+	return step
+}
+
+// runOfCheckpoint returns the run directory of a checkpoint.
+func runOfCheckpoint(dir string) string {
+	if up := filepath.Dir(dir); filepath.Base(up) == checkpoint.Folder {
+		return filepath.Dir(up)
+	}
+	return dir
+}
+
+// isEmpty reports whether the training data has no rows.
+func isEmpty(err error) bool {
+	return errors.Is(err, data.ErrNoRecords) || errors.Is(err, record.ErrNoLine)
+}
+
+// dayCursor is the part of the cursor that is about the partition.
+type dayCursor struct {
+	Day       *rundir.Day      `json:"day,omitempty"`        // with train -by: how the source predicted the partition
+	DayBefore *metrics.Metrics `json:"day_before,omitempty"` // all its metrics
+	Kept      int64            `json:"kept,omitempty"`       // rows of tables that the training began with
+}

@@ -1,0 +1,156 @@
+package walk
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+)
+
+// Partition is a part of the training data.
+type Partition struct {
+	Day   string   // value of the partition columns, joined by slashes, or the begin of a window
+	End   int64    // end of its event time, Unix seconds; 0: it is no date
+	Train []string // data.train of it
+	Where string   // condition of its records; "": all of its files
+	Mark  string   // identity of its files, or of its rows
+
+	at int64 // place in the order
+}
+
+// Parts are the partitions of files, in order.
+type Parts struct {
+	By
+	order order
+	All   []Partition
+	Notes []string // what is not in a partition, one line each
+}
+
+// maxNames limits the names of a partition's files in a configuration.
+const maxNames = 4096
+
+// List lists the partitions of the training data of a source.
+func List(ctx context.Context, src schema.Source, by By, now int64) (p *Parts, err error) {
+	p = &Parts{By: by}
+	if by.Columns == nil {
+		err = p.windows(ctx, src, now)
+	} else {
+		err = p.folders(src.Train)
+	}
+	if err != nil {
+		return nil, err
+	}
+	values := make([]string, len(p.All))
+	for i := range p.All {
+		values[i] = p.All[i].Day
+	}
+	if len(values) == 0 {
+		return p, nil
+	}
+	if p.order, err = by.orderOf(values); err != nil {
+		return nil, err
+	}
+	for i := range p.All {
+		p.All[i].at, _ = p.order.at(p.All[i].Day)
+		p.All[i].End = p.order.end(p.All[i].Day)
+	}
+	slices.SortFunc(p.All, func(a, b Partition) int { return cmp.Compare(a.at, b.at) })
+	for i := range p.All {
+		if i > 0 && p.All[i].at == p.All[i-1].at {
+			return nil, fmt.Errorf("%s and %s are the same partition: rename one of the folders", by.name(p.All[i-1].Day), by.name(p.All[i].Day))
+		}
+	}
+	return p, nil
+}
+
+// folders groups files by the values of partition columns.
+func (p *Parts) folders(patterns []string) error {
+	at := map[string]int{}
+	marks := map[string][]string{}
+	outside, lacking := 0, ""
+	for _, pattern := range patterns {
+		files, err := record.Resolve([]string{pattern})
+		if err != nil {
+			return err
+		}
+		for i := range files {
+			day, missing := p.dayOf(&files[i])
+			if day == "" {
+				if outside++; lacking == "" {
+					lacking = missing
+				}
+				continue
+			}
+			if _, has := at[day]; !has {
+				at[day] = len(p.All)
+				p.All = append(p.All, Partition{Day: day})
+			}
+			part := &p.All[at[day]]
+			if name := p.narrowed(pattern, files[i].Name); !slices.Contains(part.Train[max(0, len(part.Train)-1):], name) {
+				part.Train = append(part.Train, name)
+			}
+			marks[day] = append(marks[day], fmt.Sprintf("%s %d", files[i].Name, files[i].Bytes))
+		}
+	}
+	if len(p.All) == 0 {
+		return fmt.Errorf("-by %s: no file of data.train is in a folder %s=VALUE", p.By, lacking)
+	}
+	if outside > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s without a value of %s: not trained on", plural.Of(outside, "file"), lacking))
+	}
+	for i := range p.All {
+		part := &p.All[i]
+		slices.Sort(part.Train)
+		part.Train = slices.Compact(part.Train)
+		if len(part.Train) > maxNames {
+			return fmt.Errorf("%s has %d files, and at most %d can be named: write data.train as a glob with a part %s=*", p.name(part.Day), len(part.Train), maxNames, p.Columns[0])
+		}
+		slices.Sort(marks[part.Day])
+		part.Mark = fmt.Sprintf("%d files %016x", len(marks[part.Day]), xxh3.HashString(strings.Join(marks[part.Day], "\n")))
+	}
+	return nil
+}
+
+// dayOf returns the values of the partition columns of a file; "" and the first column that it
+// lacks.
+func (p *Parts) dayOf(f *record.File) (day, missing string) {
+	values := make([]string, len(p.Columns))
+	for i, name := range p.Columns {
+		v, ok := f.Partition(name)
+		if !ok {
+			return "", name
+		}
+		values[i] = v
+	}
+	return strings.Join(values, "/"), ""
+}
+
+// narrowed returns a pattern that, of the files of a given pattern, only stands for files in the
+// folders of the partition columns of a file: clicks/dt=*/*.csv becomes clicks/dt=2026-11-22/*.csv,
+// so that hosts with other files (data.hosts: each) find theirs. If the pattern names no such
+// folders, it is the name of the file.
+func (p *Parts) narrowed(pattern, file string) string {
+	parts, names := strings.Split(filepath.ToSlash(pattern), "/"), strings.Split(filepath.ToSlash(file), "/")
+	if len(parts) > len(names) || slices.Contains(parts, "**") {
+		return file
+	}
+	for _, column := range p.Columns {
+		i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, column+"=") })
+		if i < 0 || i >= len(parts) || i == len(names)-1 || strings.ContainsAny(names[i], `*?[]\`) {
+			return file
+		}
+		if ok, err := filepath.Match(parts[i], names[i]); err != nil || !ok {
+			return file
+		}
+		parts[i] = names[i]
+	}
+	return strings.Join(parts, "/")
+}

@@ -1,0 +1,150 @@
+package walk
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+)
+
+// Plan is what a model is trained on next, and what it is not trained on.
+type Plan struct {
+	Next  []Partition // in order; those that are named again come first
+	Late  []Late      // partitions that changed after the model was trained on them
+	Older []string    // days before the newest of the model on which it was not trained
+	Known int         // partitions that have not changed since the model was trained on them
+
+	Missing []string // dates between the partitions of the model and the next, the first few
+	lacks   int
+	p       *Parts
+}
+
+// Late is a partition that changed after the model was trained on it.
+type Late struct {
+	Partition
+	Was rundir.Day
+}
+
+// maxListed is the number of partitions that a line names.
+const maxListed = 8
+
+// NewPlan decides which partitions a model with a ledger is trained on next: those that are newer
+// than its newest, and those of again.
+func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) {
+	pl.p = p
+	var newest *Partition // of the ledger
+	for i := range done.Days {
+		at, ok := p.order.at(done.Days[i].Day)
+		if !ok && len(p.All) > 0 {
+			return pl, fmt.Errorf("-by %s: the model was trained on %s, which is not a value like %s: give data.train with the folders of before, or another -out", p.By, p.name(done.Days[i].Day), p.name(p.All[0].Day))
+		}
+		if newest == nil || at > newest.at {
+			newest = &Partition{Day: done.Days[i].Day, at: at}
+		}
+	}
+	for _, day := range again {
+		i := slices.IndexFunc(p.All, func(q Partition) bool { return q.Day == day || p.name(q.Day) == day })
+		if i < 0 {
+			return pl, fmt.Errorf("-again %s: data.train has no such partition: %s", day, p.few(p.All))
+		}
+		pl.Next = append(pl.Next, p.All[i])
+	}
+	slices.SortFunc(pl.Next, func(a, b Partition) int { return cmp.Compare(a.at, b.at) })
+	pl.Next = slices.CompactFunc(pl.Next, func(a, b Partition) bool { return a.at == b.at })
+	repeated := len(pl.Next)
+	for _, part := range p.All {
+		was := done.Last(part.Day)
+		switch {
+		case slices.ContainsFunc(pl.Next[:repeated], func(q Partition) bool { return q.at == part.at }):
+		case was != nil && was.Mark != "" && was.Mark != part.Mark:
+			pl.Late = append(pl.Late, Late{part, *was})
+		case was != nil:
+			pl.Known++
+		case newest != nil && part.at < newest.at:
+			pl.Older = append(pl.Older, part.Day)
+		default:
+			pl.Next = append(pl.Next, part)
+		}
+	}
+	before := newest
+	for i := range pl.Next[repeated:] {
+		part := &pl.Next[repeated+i]
+		if before != nil {
+			some, n := p.order.between(before.Day, part.Day, maxListed-min(maxListed, len(pl.Missing)))
+			pl.Missing, pl.lacks = append(pl.Missing, some...), pl.lacks+n
+		}
+		before = part
+	}
+	return pl, nil
+}
+
+// few names partitions, a few of them.
+func (p *Parts) few(all []Partition) string {
+	days := make([]string, len(all))
+	for i := range all {
+		days[i] = all[i].Day
+	}
+	return p.fewDays(days, len(days))
+}
+
+// fewDays names the first of n days.
+func (p *Parts) fewDays(days []string, n int) string {
+	names := make([]string, min(len(days), maxListed))
+	for i := range names {
+		names[i] = p.name(days[i])
+	}
+	text := strings.Join(names, ", ")
+	if more := n - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// Lines describes what the model is not trained on, and why. late returns how many rows a
+// partition has more than when the model was trained on it; false: unknown.
+func (pl *Plan) Lines(late func(*Late) (int64, bool)) (lines []string) {
+	p := pl.p
+	lines = append(lines, p.Notes...)
+	if pl.lacks > 0 {
+		lines = append(lines, "missing: "+p.fewDays(pl.Missing, pl.lacks))
+	}
+	if n := len(pl.Older); n > 0 {
+		lines = append(lines, fmt.Sprintf("older than the model and not trained on: %s; to train on %s: -again %s", p.fewDays(pl.Older, n), it(n), pl.Older[0]))
+	}
+	for i := range pl.Late[:min(len(pl.Late), maxListed)] {
+		l := &pl.Late[i]
+		what := "its files have changed"
+		if n, ok := late(l); ok && n > 0 {
+			what = fmt.Sprintf("%s arrived", plural.Of(int(n), "row"))
+		} else if ok && n < 0 {
+			what = fmt.Sprintf("it has %s less", plural.Of(int(-n), "row"))
+		}
+		lines = append(lines, fmt.Sprintf("late: %s: %s after the training on it; to train on all of it again: -again %s", p.name(l.Day), what, l.Day))
+	}
+	if n := len(pl.Late) - maxListed; n > 0 {
+		lines = append(lines, fmt.Sprintf("late: %s more changed after the training on them", plural.Of(n, "partition")))
+	}
+	return lines
+}
+
+// it returns the pronoun of n things.
+func it(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+// Rows returns how many rows more a window has than when the model was trained on it; false for
+// folders, whose rows must be counted.
+func (l *Late) Rows() (int64, bool) {
+	now, ok := rowsOf(l.Mark)
+	was, same := rowsOf(l.Was.Mark)
+	return now - was, ok && same
+}
+
+// Name returns a partition as messages name it.
+func (pl *Plan) Name(day string) string { return pl.p.name(day) }

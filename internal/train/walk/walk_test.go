@@ -1,0 +1,137 @@
+package walk
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+)
+
+func TestParseBy(t *testing.T) {
+	for text, want := range map[string]string{"dt": "dt", "dt, hour": "dt,hour", "time=1d": "time=1d", "time=48h": "time=2d", "time=6h": "time=6h"} {
+		if b, err := ParseBy(text); err != nil || b.String() != want {
+			t.Errorf("%s: %v, %v; want %s", text, b, err, want)
+		}
+	}
+	for _, text := range []string{"", "dt,", "time=", "=1d", "time=d", "time=1w", "time=0d", "time=-1h", "time=99999999999h"} {
+		if b, err := ParseBy(text); err == nil {
+			t.Errorf("%q: %v, want an error", text, b)
+		}
+	}
+}
+
+// file writes a file of records.
+func file(t *testing.T, name, text string) {
+	fatal.If(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	fatal.If(t, os.WriteFile(name, []byte(text), 0o644))
+}
+
+// TestFoldersArePartitions: partitions are in the order of their dates, and data.train of each is
+// narrowed within the pattern, so that it stands for the files of other hosts too.
+func TestFoldersArePartitions(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"c/dt=2026-11-02/hour=5/a.csv", "c/dt=2026-11-02/hour=10/a.csv", "c/dt=2026-11-02/hour=10/b.csv", "c/dt=2026-10-31/hour=23/a.csv", "c/dt=2026-11-01/x/a.csv"} {
+		file(t, name, "1,2\n")
+	}
+	list := func(pattern, by string) (days []string, p *Parts) {
+		b, err := ParseBy(by)
+		fatal.If(t, err)
+		p, err = List(context.Background(), schema.Source{Train: []string{pattern}}, b, 0)
+		fatal.If(t, err)
+		for _, part := range p.All {
+			days = append(days, part.Day+" "+strings.Join(part.Train, "+"))
+		}
+		return days, p
+	}
+	days, p := list("c/*/*/*.csv", "dt,hour")
+	want := []string{"2026-10-31/23 c/dt=2026-10-31/hour=23/*.csv", "2026-11-02/5 c/dt=2026-11-02/hour=5/*.csv", "2026-11-02/10 c/dt=2026-11-02/hour=10/*.csv"}
+	if !slices.Equal(days, want) || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "1 file without a value of hour") {
+		t.Errorf("%q, notes %q; want %q", days, p.Notes, want)
+	}
+	if days, _ := list("c", "dt"); !slices.Equal(days[2:], []string{"2026-11-02 c/dt=2026-11-02/hour=10/a.csv+c/dt=2026-11-02/hour=10/b.csv+c/dt=2026-11-02/hour=5/a.csv"}) {
+		t.Errorf("of a folder: %q", days)
+	}
+	for _, other := range []string{"c/dt=oops/a.csv", "c/dt=2026-11-02%20/a.csv"} {
+		file(t, other, "1,2\n")
+		_, err := List(context.Background(), schema.Source{Train: []string{"c"}}, By{Columns: []string{"dt"}}, 0)
+		if err == nil || !strings.Contains(err.Error(), "rename its folder") {
+			t.Errorf("%s: %v", other, err)
+		}
+		fatal.If(t, os.RemoveAll(filepath.Dir(other)))
+	}
+	if _, err := List(context.Background(), schema.Source{Train: []string{"c"}}, By{Columns: []string{"day"}}, 0); err == nil {
+		t.Error("no folder of that column: no error")
+	}
+}
+
+// TestWindowsOfATime: records are counted by window, and a window that is not over waits.
+func TestWindowsOfATime(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file(t, "a.csv", "y,time\n1,2026-11-01T23:59:59Z\n0,2026-11-02T00:00:00Z\n1,\n")
+	file(t, "b.csv", "y,time\n1,2026-11-02T12:00:00Z\n1,2026-11-04T12:00:00Z\n")
+	b, err := ParseBy("time=1d")
+	fatal.If(t, err)
+	src := schema.Source{Train: []string{"a.csv", "b.csv"}, Header: true}
+	p, err := List(context.Background(), src, b, 1793750400) // 2026-11-04
+	fatal.If(t, err)
+	if len(p.All) != 2 || p.All[0].Day != "2026-11-01T00:00Z" || p.All[0].Mark != "1 rows" || p.All[1].Mark != "2 rows" || len(p.All[0].Train) != 1 || len(p.All[1].Train) != 2 || p.All[1].End != 1793664000 ||
+		p.All[0].Where != "seconds(`time`, 'iso') >= 1793491200 and seconds(`time`, 'iso') < 1793577600" {
+		t.Errorf("%+v", p.All)
+	}
+	if notes := strings.Join(p.Notes, "\n"); len(p.Notes) != 2 || !strings.Contains(notes, "1 record without a time") || !strings.Contains(notes, "2026-11-04T00:00Z is not over") {
+		t.Errorf("notes %q", p.Notes)
+	}
+	src.Train = []string{"a.csv"}
+	b.Field = "y"
+	if _, err := List(context.Background(), src, b, 1<<40); err == nil || !strings.Contains(err.Error(), "neither ISO dates nor Unix times") {
+		t.Errorf("a field without times: %v", err)
+	}
+}
+
+// TestPlan: new partitions are next, in order; older, changed and missing ones are named.
+func TestPlan(t *testing.T) {
+	p := &Parts{By: By{Columns: []string{"dt"}}}
+	for _, day := range []string{"20261028", "20261029", "20261030", "20261102", "20261105"} {
+		p.All = append(p.All, Partition{Day: day, Mark: day})
+	}
+	var err error
+	p.order, err = p.orderOf([]string{"20261028"})
+	fatal.If(t, err)
+	for i := range p.All {
+		p.All[i].at, _ = p.order.at(p.All[i].Day)
+	}
+	done := rundir.Days{Days: []rundir.Day{{Day: "20261028", Mark: "20261028"}, {Day: "20261030", Mark: "other", Rows: 5}}}
+	days := func(all []Partition) (names string) {
+		for _, part := range all {
+			names += part.Day + " "
+		}
+		return names
+	}
+	pl, err := p.NewPlan(&done, nil)
+	fatal.If(t, err)
+	if got := days(pl.Next); got != "20261102 20261105 " || pl.Known != 1 {
+		t.Errorf("next: %s, %d known", got, pl.Known)
+	}
+	lines := strings.Join(pl.Lines(func(*Late) (int64, bool) { return 7, true }), "\n")
+	for _, want := range []string{"missing: dt=20261031, dt=20261101, dt=20261103, dt=20261104", "not trained on: dt=20261029; to train on it: -again 20261029", "late: dt=20261030: 7 rows arrived"} {
+		if !strings.Contains(lines, want) {
+			t.Errorf("no line %q in\n%s", want, lines)
+		}
+	}
+	if pl, err = p.NewPlan(&done, []string{"dt=20261030", "20261029"}); err != nil || days(pl.Next) != "20261029 20261030 20261102 20261105 " || len(pl.Late)+len(pl.Older) != 0 {
+		t.Errorf("again: %s, %v", days(pl.Next), err)
+	}
+	if _, err = p.NewPlan(&done, []string{"20261101"}); err == nil {
+		t.Error("a partition that does not exist: no error")
+	}
+	done.Days[0].Day = "2026-10-28"
+	if _, err = p.NewPlan(&done, nil); err == nil {
+		t.Error("a ledger of other values: no error")
+	}
+}

@@ -1,0 +1,148 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/testkit/patient"
+)
+
+const walkConfig = `data: {train: ["clicks/dt=*/*.csv"], header: true}
+label: {field: clicked}
+features:
+  - {field: item, encode: vocabulary, min_count: 1}
+  - {field: user, encode: hash}
+model: {embedding_dim: 4, hidden: [8]}
+train: {epochs: 1, batch: 32, seed: 3, checkpoint: {every_steps: 2}}
+`
+
+// clicksOf writes days of clicks, each with some new items.
+func clicksOf(t testing.TB, dir string, days ...int) {
+	for _, day := range days {
+		r := rand.New(rand.NewPCG(1, uint64(day)))
+		var b strings.Builder
+		b.WriteString("clicked,item,user\n")
+		for range 200 {
+			item := day*5 + r.IntN(20)
+			fmt.Fprintf(&b, "%d,i%d,u%d\n", min(1, r.IntN(2+item%3)), item, r.IntN(30))
+		}
+		folder := filepath.Join(dir, "clicks", fmt.Sprintf("dt=2026-11-%02d", day))
+		fatal.If(t, os.MkdirAll(folder, 0o755))
+		write(t, folder, "part.csv", b.String())
+	}
+}
+
+// walked returns the ledger of the latest run, and the parts of its last checkpoint.
+func walked(t testing.TB, dir string) (d rundir.Days, last map[string]string) {
+	latest := rundir.Real(filepath.Join(dir, "runs", "latest"))
+	d, err := rundir.ReadDays(latest)
+	fatal.If(t, err)
+	if len(d.Days) == 0 {
+		t.Fatalf("no ledger in %s", latest)
+	}
+	return d, parts(t, dir, "runs/"+filepath.Base(latest), d.Days[len(d.Days)-1].Step)
+}
+
+// TestWalkForward: train -by trains on each partition from the model before it, evaluates that
+// model on it first, names what it leaves out, and continues only on what is new.
+func TestWalkForward(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir := t.TempDir()
+	clicksOf(t, dir, 1, 2, 4)
+	write(t, dir, "ctr.yaml", walkConfig)
+	for day, text := range map[string]string{"05": "clicked,item,user\n", "06": "clicked,item,user\n0,i1,u1\n0,i2,u2\n"} {
+		fatal.If(t, os.MkdirAll(filepath.Join(dir, "clicks/dt=2026-11-"+day), 0o755))
+		write(t, dir, "clicks/dt=2026-11-"+day+"/part.csv", text)
+	}
+	o := run(t, dir, "-np", "2", "train", "-config", "ctr.yaml", "-by", "dt", "-from", "latest")
+	for _, want := range []string{"missing: dt=2026-11-03", "dt=2026-11-05 is not trained on", "dt=2026-11-06 is not trained on: none of the 2 training rows has the label 1"} {
+		if o.code != 0 || !strings.Contains(o.stderr, want) {
+			t.Errorf("exit code %d, no line %q\n%s%s", o.code, want, o.stdout, o.stderr)
+		}
+	}
+	d, _ := walked(t, dir)
+	if len(d.Days) != 3 || d.Days[0].AUC != nil || d.Days[1].LogLoss == nil || d.Days[1].Rows != 200 || d.Days[1].Keys < 1 {
+		t.Errorf("the ledger: %+v", d.Days)
+	}
+	// The model before the last partition gives the same metrics in an evaluation.
+	eval := run(t, dir, "-json", "eval", "-resume", "runs/"+d.Days[1].Run, "-data", "clicks/dt=2026-11-04/*.csv")
+	var m struct{ LogLoss float64 }
+	if err := json.Unmarshal([]byte(eval.stdout), &m); err != nil || d.Days[2].LogLoss == nil || fmt.Sprintf("%.9f", m.LogLoss) != fmt.Sprintf("%.9f", *d.Days[2].LogLoss) {
+		t.Errorf("the model before has the log-loss %v, eval %v (%v)", d.Days[2].LogLoss, m.LogLoss, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "clicks/dt=2026-11-02/part.csv"), os.O_APPEND|os.O_WRONLY, 0)
+	fatal.If(t, err)
+	f.WriteString("1,late,u1\n")
+	fatal.If(t, f.Close())
+	if o = run(t, dir, "train", "-by", "dt"); o.code != 0 || !strings.Contains(o.stdout, "nothing new") || !strings.Contains(o.stderr, "late: dt=2026-11-02: 1 row arrived") {
+		t.Errorf("again: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	clicksOf(t, dir, 7)
+	o = run(t, dir, "-json", "train", "-by", "dt", "-again", "2026-11-02")
+	if d, _ = walked(t, dir); o.code != 0 || len(d.Days) != 5 || d.Days[3].Day != "2026-11-02" || d.Days[3].Rows != 201 || d.Days[4].Day != "2026-11-07" {
+		t.Errorf("exit code %d, ledger %+v\n%s", o.code, d.Days, o.stderr)
+	}
+	if o = run(t, dir, "runs"); !strings.Contains(o.stdout, "day_auc") || !strings.Contains(o.stdout, "2026-11-07") {
+		t.Errorf("runs:\n%s", o.stdout)
+	}
+	if o = run(t, dir, "runs", "diff", "runs/"+d.Days[0].Run, "latest"); o.code != 0 || !strings.Contains(o.stdout, "rows of table item") || !strings.Contains(o.stdout, "data.train") {
+		t.Errorf("runs diff: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+}
+
+// TestWalkKilledAnywhere: a walk whose launcher is killed at random moments, and started again,
+// ends with the bits and the ledger of an undisturbed one; the link latest always leads to a run.
+func TestWalkKilledAnywhere(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	calm, dir := t.TempDir(), t.TempDir()
+	for _, d := range []string{calm, dir} {
+		clicksOf(t, d, 1, 2, 3, 5)
+		write(t, d, "ctr.yaml", walkConfig)
+	}
+	flags := []string{"-np", "2", "train", "-config", "ctr.yaml", "-by", "dt"}
+	began := time.Now()
+	if o := run(t, calm, flags...); o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	usual := time.Since(began)
+	want, bits := walked(t, calm)
+	times := patient.Size(6, 50)
+	for i := range times {
+		cmd := command(t, dir, flags...)
+		fatal.If(t, cmd.Start())
+		time.Sleep(time.Duration(rand.Float64() * float64(usual) / 2))
+		cmd.Process.Signal(syscall.SIGKILL)
+		end(t, cmd)
+		link := filepath.Join(dir, "runs", "latest")
+		if _, err := os.Lstat(link); err == nil {
+			if _, err := os.Stat(filepath.Join(link, rundir.FileResult)); err != nil {
+				t.Fatalf("killed %d times: %v", i+1, err)
+			}
+		}
+	}
+	if o := run(t, dir, flags...); o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	got, last := walked(t, dir)
+	samePart(t, fmt.Sprintf("killed %d times", times), last, bits)
+	for i := range got.Days {
+		g, w := got.Days[i], want.Days[i]
+		g.Seconds, g.Run, w.Seconds, w.Run = 0, "", 0, ""
+		a, _ := json.Marshal(g)
+		b, _ := json.Marshal(w)
+		if string(a) != string(b) {
+			t.Errorf("day %d: %s, want %s", i, a, b)
+		}
+	}
+}
