@@ -21,7 +21,7 @@ func genCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "gen",
 		Usage:     "write synthetic click logs",
-		UsageText: "wdlrun gen [-profile criteo|meituan] [-rows N] [-start N] [-format FORMAT] [-out FILE]",
+		UsageText: "wdlrun gen [-profile criteo|meituan] [-rows N] [-start N] [-drift N] [-format FORMAT] [-out FILE]",
 		Description: `Writes lines in Criteo's layout: label, counts I1…, categories C1…. The labels come from a
 known logistic model with interactions, so the best possible AUC is known. Row n is always
 the same, so files can be written in pieces.
@@ -33,6 +33,7 @@ Examples:
    wdlrun gen -rows 200000 -out train.tsv
    wdlrun gen -rows 20000 -start 200000 -out test.tsv
    wdlrun gen -rows 10 | head -1
+   wdlrun gen -rows 10000 -start 20000 -drift 10000 -out clicks/dt=2026-11-03/part.tsv
    wdlrun gen -rows 200000 -out train.parquet
    wdlrun gen -rows 200000 -out train.tfrecord.gz
 
@@ -42,6 +43,7 @@ the number of its eight hexadecimal digits.`,
 			&cli.StringFlag{Name: "profile", Value: "criteo", Usage: strings.Join(synth.Profiles(), " or ")},
 			&cli.Int64Flag{Name: "rows", Value: 100_000, Usage: "write `N` rows"},
 			&cli.Int64Flag{Name: "start", Usage: "begin with row `N`"},
+			&cli.Int64Flag{Name: "drift", Usage: "after each `N` rows, a day, replace a twentieth of the values of large fields by new ones with other weights"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "write to `FILE`, which must not exist; - is standard output"},
 			&cli.StringFlag{Name: "format", Usage: "write `FORMAT`: " + strings.Join(write.Formats(), ", "), DefaultText: "by the name of -out, else tsv"},
 			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out"},
@@ -66,6 +68,10 @@ func (p *program) gen(c *cli.Context) (err error) {
 	if rows < 0 || start < 0 || start+rows > synth.MaxRow {
 		return fmt.Errorf("gen: %d rows from row %d: both must be at least 0 and end before row %d", rows, start, int64(synth.MaxRow))
 	}
+	if n := c.Int64("drift"); n < 0 || c.IsSet("drift") && n == 0 {
+		return fmt.Errorf("gen: -drift %d: give the rows of a day, such as 10000", n)
+	}
+	g.Drift(c.Int64("drift"))
 	to, err := genTarget(path, c.String("format"), c.String("compress"))
 	if err != nil {
 		return fmt.Errorf("gen: %w", err)

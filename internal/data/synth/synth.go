@@ -51,6 +51,7 @@ const (
 	seedClass = 0x5EED0003
 	seedPair  = 0x5EED0004
 	seedSlope = 0x5EED0005
+	seedDrift = 0x5EED0006
 )
 
 // The draws of a row, counted from 256 times its number.
@@ -160,6 +161,7 @@ type Generator struct {
 	paired  []bool     // per categorical field: whether its class matters
 	pairs   []pairing
 	slopes  []int64 // per dense field
+	drift   int64   // see Drift
 	click   [clickSteps]uint64
 }
 
@@ -199,6 +201,23 @@ func newGenerator(p profile) *Generator {
 		g.slopes = append(g.slopes, lanes(hash(seedSlope, uint64(j)))*g.c>>8)
 	}
 	return g
+}
+
+// driftDays is the number of days in which every value of a large field is replaced once.
+const driftDays = 20
+
+// Drift makes the rows drift: after each day of so many rows, a twentieth of the values of each field
+// of more than 128 values is replaced by new ones, with other weights. 0: no drift.
+func (g *Generator) Drift(rows int64) { g.drift = rows }
+
+// drifted returns the number of the value that has a rank in a field at a row.
+func (g *Generator) drifted(f int, rank uint64, n int64) uint64 {
+	if g.drift == 0 || g.vocab[f] <= smallest || rank == noRank {
+		return rank
+	}
+	phase := hash(seedDrift, uint64(f)<<32+rank) % driftDays
+	lives := (uint64(n/g.drift) + phase) / driftDays
+	return (rank + lives*uint64(g.vocab[f])) & (1<<32 - 1)
 }
 
 // Values returns the number of values of each categorical field.
@@ -243,7 +262,7 @@ func (g *Generator) Draw(n int64, s *Row) {
 	for f, octaves := range g.octaves {
 		rank := uint64(noRank)
 		if !g.gaps || f%5 != 4 || hash(seedRow, base+drawMissing+uint64(f))&15 != 0 {
-			rank = pick(octaves, hash(seedRow, base+drawValue+uint64(f)))
+			rank = g.drifted(f, pick(octaves, hash(seedRow, base+drawValue+uint64(f))), n)
 		}
 		s.rank[f] = uint32(rank)
 		key := uint64(f)<<32 + rank

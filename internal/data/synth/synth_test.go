@@ -204,3 +204,33 @@ func TestRowsAllocateNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestDrift: the first day is as without drift; later, a twentieth of the values is new each day, and
+// fields with few values stay.
+func TestDrift(t *testing.T) {
+	const day, few, many = 20_000, 100, 500
+	g, plain := Shaped([]int{few, many}, 0), Shaped([]int{few, many}, 0)
+	g.Drift(day)
+	seen := [2]map[uint32]bool{{}, {}}
+	for d := range int64(10) {
+		var fresh [2]int
+		for n := d * day; n < (d+1)*day; n++ {
+			var r, was Row
+			g.Draw(n, &r)
+			plain.Draw(n, &was)
+			for f := range 2 {
+				v, _ := r.Token(f)
+				if w, _ := was.Token(f); v != w && (d == 0 || f == 0) {
+					t.Fatalf("row %d: value %d of field %d, without drift %d", n, v, f, w)
+				}
+				if !seen[f][v] {
+					seen[f][v] = true
+					fresh[f]++
+				}
+			}
+		}
+		if d > 0 && (fresh[0] > 0 || fresh[1] < many/40 || fresh[1] > many/8) {
+			t.Errorf("day %d has %v new values", d, fresh)
+		}
+	}
+}
