@@ -227,7 +227,7 @@ func (w *walking) options(i int) (d dayOptions) {
 		}
 	}
 	if days := w.config.Train.Retain.Days; days > 0 {
-		d.Retire = train.Retires(&w.ledger, part.End, days)
+		d.Retire = train.Retires(&w.ledger, part.Begin(), days)
 	}
 	if w.ledger.By != "" {
 		d.Ledger.Days = nil // the run directory of the model has them

@@ -56,10 +56,11 @@ func Rows(ctx context.Context, c *config.Config) (int64, error) {
 }
 
 // Retires returns the step up to which rows are removed by train.retain before the training on a
-// day that ends at a time: the end of the trainings of a ledger before the first of a later day.
-func Retires(done *rundir.Days, end int64, days int) (step int64) {
+// partition that begins at a time: the end of the trainings of a ledger before the first on a
+// partition that ends within the days before it.
+func Retires(done *rundir.Days, begin int64, days int) (step int64) {
 	for i := range done.Days {
-		if done.Days[i].End > end-int64(days)*24*60*60 {
+		if done.Days[i].End > begin-int64(days)*24*60*60 {
 			break
 		}
 		step = done.Days[i].Step

@@ -91,7 +91,7 @@ func (r taking) take() error {
 		r.say(line)
 	}
 	if retired > 0 {
-		r.say(fmt.Sprintf("  train.retain: %s of tables removed, last seen more than %d days before the end of %s", plural.Of(int(retired), "row"), r.config.Train.Retain.Days, r.opt.Day.Day))
+		r.say(fmt.Sprintf("  train.retain: %s of tables removed, last seen more than %d days before %s", plural.Of(int(retired), "row"), r.config.Train.Retain.Days, r.opt.Day.Day))
 	}
 	return nil
 }

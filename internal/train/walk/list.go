@@ -26,6 +26,9 @@ type Partition struct {
 	at int64 // place in the order
 }
 
+// Begin returns the begin of the event time of a partition whose End is not 0, in Unix seconds.
+func (p *Partition) Begin() int64 { return p.at }
+
 // Parts are the partitions of files, in order.
 type Parts struct {
 	By
