@@ -121,7 +121,12 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	case c.Folder && ofMonths(c):
 		return nil, "it is the month of a folder, so records of the next month have a value that training has not seen"
 	case c.Numbers():
-		return nil, s.weightsOf(c)
+		why, size := s.weightsOf(c), c.Vector()
+		if why != loneNumbers || size < 2 || c.Separator != "" {
+			return nil, why
+		}
+		e := strings.TrimSuffix(s.entry(name, "vector", ""), "}")
+		return []string{fmt.Sprintf("%s, size: %d, standardise: true}", e, size)}, ""
 	case c.Many && c.Kind == "int":
 		return []string{s.weighted(name, s.weights(name))}, ""
 	case c.Dates.Mixed != "":
@@ -161,10 +166,11 @@ func ofMonths(c *inspect.Column) bool {
 	return len(c.Examples) > 0 && !slices.ContainsFunc(c.Examples, func(s string) bool { return !month().MatchString(s) })
 }
 
+const loneNumbers = "lists of numbers; they may be the weights of another field"
+
 // weightsOf returns why a column of lists of numbers is no feature. It names the lists that
 // are as long in each row: the numbers may be their weights.
 func (s *suggestion) weightsOf(c *inspect.Column) string {
-	const why = "lists of numbers; they may be the weights of another field"
 	of := -1
 	for i := range s.Columns {
 		o := &s.Columns[i]
@@ -172,12 +178,12 @@ func (s *suggestion) weightsOf(c *inspect.Column) string {
 			continue
 		}
 		if of >= 0 {
-			return why
+			return loneNumbers
 		}
 		of = i
 	}
 	if of < 0 {
-		return why
+		return loneNumbers
 	}
 	return fmt.Sprintf("lists of numbers, as many as values of %s in each row; if they are its weights, add weights: %s to that line", oneLine(s.names[of]), text(c.Name))
 }

@@ -210,6 +210,19 @@ func (c *Column) Numbers() bool {
 	return c.Many && c.Kind == "float" || c.Separator != "" && c.Parts == "float"
 }
 
+// Vector returns the number of places that every list of the column has, 0 if lists differ.
+// Records without a list do not count.
+func (c *Column) Vector() (size int) {
+	for i := range c.cells.ends {
+		n := c.length(i)
+		if n > 0 && size > 0 && n != size {
+			return 0
+		}
+		size = max(size, n)
+	}
+	return size
+}
+
 // LengthsEqual reports whether each record has as many values of a column as of another.
 func (c *Column) LengthsEqual(o *Column) bool {
 	for i := range c.cells.ends {
