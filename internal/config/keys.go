@@ -142,7 +142,8 @@ func inputSections() []section {
 			"vocabulary (strings of the training data; all others share one key), hash (of the string), id (the 64-bit\n" +
 			"integer itself), quantile and boundaries (number of the interval), hour, weekday and month (of a date).\n" +
 			"Dense encodings (a number for the deep part): standardise ((x - mean) / deviation), log (sign(x) ln(1 + |x|)),\n" +
-			"raw, vector (the numbers of a list, size of them), age (days before the newest date of the training data, or before reference, standardised).\n" +
+			"raw, vector (a list of size numbers), age (days before the newest date of the training data, or before reference,\n" +
+			"standardised).\n" +
 			"\n" +
 			"A date is iso (2024-05-31, 2024-05-31T12:30:00+02:00), unix, unix_ms, unix_us, unix_ns, or a pattern of\n" +
 			"%Y %y %m %b %d %H %I %p %M %S %f %z: %y%m%d%H is Avazu's 14102100. Without format, training uses iso, unix…,\n" +
