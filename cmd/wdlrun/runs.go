@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +22,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/history"
 	"github.com/wdlrun/wdlrun/internal/runs/mlflow"
+	"github.com/wdlrun/wdlrun/internal/runs/report"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
@@ -47,8 +52,12 @@ partition. runs diff A B compares two runs: rows, features, settings and metrics
 outputs of eval -json, of which it compares the metrics, by slice if both have slices (eval -report -by).
 
 -web serves a page with the same table, and the curves and differing settings of selected
-runs. An address that other machines reach needs -web-token. -export mlflow
-writes the runs as a file store of MLflow into the folder of -out: mlflow ui shows it.
+runs. An address that other machines reach needs -web-token.
+
+-export mlflow sends the runs to the tracking server of MLflow at -out, or MLFLOW_TRACKING_URI: settings, metrics, tags,
+the note, the configuration, the result and the report. The experiment is that of MLFLOW_EXPERIMENT_NAME, or has the name
+of the folder. A second export replaces a run. Credentials are MLflow's: MLFLOW_TRACKING_TOKEN, or
+MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
 
 Examples:
    wdlrun runs
@@ -58,7 +67,7 @@ Examples:
    wdlrun runs -tree
    wdlrun runs diff runs/20261121-101500 latest
    wdlrun runs -web 127.0.0.1:6061
-   wdlrun runs -export mlflow -where tags=baseline`,
+   wdlrun runs -export mlflow -out http://127.0.0.1:5000 -where tags=baseline`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "where", Usage: "list runs that meet `CONDITIONS`, separated by spaces"},
 			&cli.StringFlag{Name: "sort", Value: "name", Usage: "order by `KEY`"},
@@ -67,8 +76,8 @@ Examples:
 			&cli.BoolFlag{Name: "csv", Usage: "print comma-separated values"},
 			&cli.StringFlag{Name: "web", Usage: "serve a page about the runs at `ADDRESS`, such as 127.0.0.1:6061, until Ctrl-C"},
 			tokenFlag(),
-			&cli.StringFlag{Name: "export", Usage: "write the runs as `FORMAT`: mlflow"},
-			&cli.StringFlag{Name: "out", Value: "mlruns", Usage: "write -export into the folder `DIR`"},
+			&cli.StringFlag{Name: "export", Usage: "send the runs to another `PROGRAM`: mlflow"},
+			&cli.StringFlag{Name: "out", Usage: "send -export to the server at `URL`", DefaultText: "MLFLOW_TRACKING_URI"},
 			jsonFlag(),
 		},
 		Action: p.runs,
@@ -128,10 +137,10 @@ func listProgress(w io.Writer) func(done, of int) {
 // checkRuns rejects flags that cannot be combined.
 func checkRuns(c *cli.Context) error {
 	if format := c.String("export"); c.IsSet("export") && format != "mlflow" {
-		return fmt.Errorf("runs: -export %q: the only format is mlflow", format)
+		return fmt.Errorf("runs: -export %q: the only program is mlflow", format)
 	}
 	if c.IsSet("out") && !c.IsSet("export") {
-		return errors.New("runs: -out is the folder of -export: give -export mlflow too")
+		return errors.New("runs: -out is the server of -export: give -export mlflow too")
 	}
 	if err := checkWeb(c); err != nil {
 		return fmt.Errorf("runs: %w", err)
@@ -166,29 +175,57 @@ func runsPage(c *cli.Context, p *program, dir string) error {
 	return history.Serve(c.Context, ln, dir, token, listProgress(p.stderr))
 }
 
-// exportRuns writes the runs as a file store of MLflow.
+// exportRuns sends the runs to a tracking server of MLflow.
 func exportRuns(c *cli.Context, p *program, dir string, all []*runs.Summary) error {
-	out := pathOf(c, "out")
-	e, err := mlflow.NewExperiment(out, dir, time.Now())
+	address := cmp.Or(c.String("out"), os.Getenv("MLFLOW_TRACKING_URI"))
+	if address == "" {
+		return errors.New("runs: which server? -export mlflow -out http://127.0.0.1:5000, or set MLFLOW_TRACKING_URI; to start one: mlflow server --backend-store-uri sqlite:///mlflow.db")
+	}
+	server, err := mlflow.NewServer(address, os.Getenv)
 	if err != nil {
 		return err
 	}
-	written := 0
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(os.Getenv("MLFLOW_EXPERIMENT_NAME"), filepath.Base(abs))
+	e, err := server.Experiment(c.Context, name)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(all, func(a, b *runs.Summary) int { return a.Began.Compare(b.Began) }) // parents first
+	sent := 0
 	for _, s := range all {
 		r, err := runs.Read(s.Dir)
 		if err != nil {
 			continue // the run was removed
 		}
-		if err := e.Add(r); err != nil {
+		if err := e.Add(c.Context, r, artifacts(r)); err != nil {
 			return err
 		}
-		written++
+		sent++
 	}
 	if asJSON(c) {
-		return p.printJSON(map[string]any{"out": out, "runs": written})
+		return p.printJSON(map[string]any{"out": server.String(), "experiment": name, "runs": sent})
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s in %s; next: mlflow ui --backend-store-uri %s\n", plural.Of(written, "run"), out, quotedPath(out))
+	_, err = fmt.Fprintf(p.stdout, "%s in the experiment %q of %s\n", plural.Of(sent, "run"), name, server)
 	return err
+}
+
+// artifacts returns the files of a run that MLflow stores with it: the configuration, the result and the report.
+func artifacts(r *runs.Run) (files []mlflow.File) {
+	for _, name := range []string{rundir.FileConfig, rundir.FileResult} {
+		path := filepath.Join(r.Dir, name)
+		if _, err := os.Stat(path); err == nil {
+			files = append(files, mlflow.File{Name: name, Open: func() (io.ReadCloser, error) { return regular.Open(path) }})
+		}
+	}
+	return append(files, mlflow.File{Name: "report.html", Open: func() (io.ReadCloser, error) {
+		var page bytes.Buffer
+		err := report.Write(&page, reported([]string{r.Dir}), time.Now())
+		return io.NopCloser(&page), err
+	}})
 }
 
 // runLine is the JSON form of a run.

@@ -301,6 +301,20 @@ func (r *Run) judge(locked bool) {
 	r.Numbers = r.numbers()
 }
 
+// Ended returns the time of the last line of metrics, or the time when the run began if it has none. The
+// seconds of a result count from the start of the last job, which may have resumed the training.
+func (r *Run) Ended() time.Time {
+	end := r.Began
+	for _, points := range [][]Point{r.Train, r.Valid, r.Test} {
+		for _, p := range points {
+			if p.Time.After(end) {
+				end = p.Time
+			}
+		}
+	}
+	return end
+}
+
 // verdict returns the first line of a verdict.
 func (r *Run) verdict(folder string) string {
 	b, err := regular.ReadFile(filepath.Join(folder, FileVerdict), maxVerdict)

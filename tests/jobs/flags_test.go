@@ -68,7 +68,7 @@ var refusedFlags = []struct{ args, want string }{
 	{"sweep -resume a -trials 5", "leave out -trials"},
 	{"-np 2 sweep", "the ranks of each trial: wdlrun sweep -np N"},
 	{"runs -web 0.0.0.0:6061", "give -web-token FILE with a secret"},
-	{"runs -export csv", "the only format is mlflow"},
+	{"runs -export csv", "the only program is mlflow"},
 	{"eval -resume a -importance", "give -report FILE too"},
 	{"-np 1 train -backup 1", "give -np 2 or more"},
 	{"-np 4 serve -model ctr=models", "serve is one process, so -np has no effect: leave it out: wdlrun serve -model ctr=models; -threads N"},

@@ -1,151 +1,235 @@
-// Package mlflow writes run directories as a file store of MLflow, which `mlflow ui` and
-// MLflow's clients read:
+// Package mlflow sends run directories to a tracking server of MLflow, over its REST API.
 //
-//	STORE/EXPERIMENT/meta.yaml
-//	STORE/EXPERIMENT/RUN/meta.yaml
-//	STORE/EXPERIMENT/RUN/params/KEY     value of a setting
-//	STORE/EXPERIMENT/RUN/metrics/NAME   lines of milliseconds, value and step
-//	STORE/EXPERIMENT/RUN/tags/KEY       value
-//
-// A folder of runs is an experiment whose name is the folder's path. The ids of
-// experiments and runs are hashes of their paths: a second export replaces the first.
+// A run becomes a run of MLflow: settings are parameters, the lines of metrics.jsonl metrics with
+// steps, the note and the tags its description and tags. The run that a training began with is its
+// parent. The tag wdlrun.id, a hash of the run directory's path, names the run: a second export
+// replaces the first.
 package mlflow
 
 import (
+	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"math"
-	"net/url"
-	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"time"
 
-	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/text/cut"
 )
 
-// Values of MLflow.
+// Limits of the server: entries of a request, and bytes of names and values.
 const (
-	statusRunning, statusFinished, statusFailed, statusKilled = 1, 3, 4, 5
-
-	sourceLocal = 4
-	maxName     = 200 // bytes; a name is a file name
+	maxMetrics = 1000
+	maxPairs   = 100
+	maxName    = 200
+	maxValue   = 5900
 )
 
-// Experiment is the folder of an experiment in a store.
+// Experiment is an experiment of a server.
 type Experiment struct {
-	dir, id string
+	server *Server
+	id     string
 }
 
-// NewExperiment makes the experiment of a folder of runs.
-func NewExperiment(store, folder string, now time.Time) (*Experiment, error) {
-	store, err := filepath.Abs(store)
-	if err == nil {
-		folder, err = filepath.Abs(folder)
+// Experiment returns the experiment of a name, and creates it if it does not exist.
+func (s *Server) Experiment(ctx context.Context, name string) (*Experiment, error) {
+	var found struct {
+		Experiment struct {
+			ID    string `json:"experiment_id"`
+			Stage string `json:"lifecycle_stage"`
+		} `json:"experiment"`
 	}
-	if err != nil {
-		return nil, fmt.Errorf("mlflow: %w", err)
+	err := s.get(ctx, "experiments/get-by-name", "experiment_name", name, &found)
+	if isMissing(err) {
+		var made struct {
+			ID string `json:"experiment_id"`
+		}
+		err = s.post(ctx, "experiments/create", map[string]any{"name": name}, &made)
+		return &Experiment{s, made.ID}, err
 	}
-	sum := sha256.Sum256([]byte(folder))
-	e := &Experiment{id: strconv.FormatUint(1e17+binary.BigEndian.Uint64(sum[:])%(9*1e17), 10)}
-	e.dir = filepath.Join(store, e.id)
-	if err := os.MkdirAll(e.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("mlflow: %w", err)
+	if err == nil && found.Experiment.Stage == "deleted" {
+		return nil, fmt.Errorf("mlflow: %s: the experiment %q was deleted: restore it, or choose another name with MLFLOW_EXPERIMENT_NAME", s, name)
 	}
-	meta := document{
-		{"artifact_location", location(e.dir)}, {"creation_time", now.UnixMilli()}, {"experiment_id", e.id},
-		{"last_update_time", now.UnixMilli()}, {"lifecycle_stage", "active"}, {"name", folder},
-	}
-	if err := meta.write(e.dir); err != nil {
-		return nil, fmt.Errorf("mlflow: %w", err)
-	}
-	return e, nil
+	return &Experiment{s, found.Experiment.ID}, err
 }
 
-// Add writes a run. It replaces one of the same directory.
-func (e *Experiment) Add(r *runs.Run) error {
+// File is an artifact of a run.
+type File struct {
+	Name string
+	Open func() (io.ReadCloser, error)
+}
+
+// pair is a parameter or a tag.
+type pair struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// metric is a value of a metric.
+type metric struct {
+	Key   string  `json:"key"`
+	Value float64 `json:"value"`
+	Time  int64   `json:"timestamp"` // ms
+	Step  int64   `json:"step"`
+}
+
+// Add sends a run with its files. It replaces one of the same directory.
+func (e *Experiment) Add(ctx context.Context, r *runs.Run, files []File) error {
 	path, err := filepath.Abs(r.Dir)
 	if err != nil {
 		return fmt.Errorf("mlflow: %w", err)
 	}
-	sum := sha256.Sum256([]byte(path))
-	id := hex.EncodeToString(sum[:16])
-	part := filepath.Join(e.dir, ".part-"+id)
-	to := filepath.Join(e.dir, id)
-	err = errors.Join(os.RemoveAll(part), os.MkdirAll(filepath.Join(part, "artifacts"), 0o755))
-	if err == nil {
-		err = e.fill(part, to, id, r)
-	}
-	if err == nil {
-		err = os.RemoveAll(to)
-	}
-	if err == nil {
-		err = os.Rename(part, to)
-	}
+	earlier, err := e.find(ctx, idOf(path))
 	if err != nil {
-		os.RemoveAll(part)
-		return fmt.Errorf("mlflow: %s: %w", r.Name, err)
+		return err
+	}
+	tags, err := e.tags(ctx, r, path)
+	if err != nil {
+		return err
+	}
+	var made struct {
+		Run struct {
+			Info struct {
+				ID        string `json:"run_id"`
+				Artifacts string `json:"artifact_uri"`
+			} `json:"info"`
+		} `json:"run"`
+	}
+	began := max(0, r.Began.UnixMilli())
+	err = e.server.post(ctx, "runs/create", map[string]any{"experiment_id": e.id, "run_name": r.Name, "start_time": began, "tags": tags[:min(len(tags), maxPairs)]}, &made)
+	if err != nil {
+		return err
+	}
+	id := made.Run.Info.ID
+	if err := e.fill(ctx, id, r); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := e.server.upload(ctx, made.Run.Info.Artifacts, f); err != nil {
+			return err
+		}
+	}
+	end := map[string]any{"run_id": id, "status": status(r.State)}
+	if r.State != runs.Running {
+		end["end_time"] = r.Ended().UnixMilli()
+	}
+	if err := e.server.post(ctx, "runs/update", end, nil); err != nil {
+		return err
+	}
+	for _, old := range earlier { // last, so that the run is never missing
+		if err := e.server.post(ctx, "runs/delete", map[string]any{"run_id": old}, nil); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// fill writes the files of a run to dir, to be moved to another folder.
-func (e *Experiment) fill(dir, to, id string, r *runs.Run) error {
-	status := map[runs.State]int{runs.Running: statusRunning, runs.Finished: statusFinished, runs.Failed: statusFailed, runs.Unknown: statusFailed}[r.State]
-	if status == 0 {
-		status = statusKilled
-	}
-	began, end := max(0, r.Began.UnixMilli()), any(nil)
-	if r.State != runs.Running && !math.IsNaN(r.Seconds) {
-		end = began + int64(1000*r.Seconds)
-	}
-	err := document{
-		{"artifact_uri", location(filepath.Join(to, "artifacts"))}, {"end_time", end}, {"entry_point_name", ""}, {"experiment_id", e.id},
-		{"lifecycle_stage", "active"}, {"run_id", id}, {"run_name", r.Name}, {"run_uuid", id}, {"source_name", ""}, {"source_type", sourceLocal},
-		{"source_version", ""}, {"start_time", began}, {"status", status}, {"tags", []string{}}, {"user_id", "wdlrun"},
-	}.write(dir)
-	params := newFolder(filepath.Join(dir, "params"))
-	for _, key := range r.Config.Keys() {
-		params.write(key, r.Config.Of(key))
-	}
-	tags := newFolder(filepath.Join(dir, "tags"))
-	tags.write("mlflow.runName", r.Name)
-	tags.write("mlflow.user", "wdlrun")
-	tags.write("wdlrun.state", string(r.State))
-	if r.About.Version != "" {
-		tags.write("wdlrun.version", r.About.Version)
-		tags.write("mlflow.source.name", strings.Join(r.About.Command, " "))
-	}
-	if r.About.Note != "" {
-		tags.write("mlflow.note.content", r.About.Note)
-	}
-	for _, tag := range r.About.Tags {
-		tags.write(tag, "true")
-	}
-	all := newFolder(filepath.Join(dir, "metrics"))
-	for name, lines := range series(r) {
-		all.write(name, lines)
-	}
-	return errors.Join(err, params.err, tags.err, all.err)
+// idOf returns the value of the tag wdlrun.id of a run directory.
+func idOf(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:16])
 }
 
-// series returns the lines of each metric. Values that are not finite are omitted.
-func series(r *runs.Run) map[string]string {
-	text := map[string]*strings.Builder{}
+// find returns the runs of the experiment with a tag wdlrun.id.
+func (e *Experiment) find(ctx context.Context, id string) ([]string, error) {
+	var found struct {
+		Runs []struct {
+			Info struct {
+				ID string `json:"run_id"`
+			} `json:"info"`
+		} `json:"runs"`
+	}
+	err := e.server.post(ctx, "runs/search", map[string]any{"experiment_ids": []string{e.id}, "filter": "tags.`wdlrun.id` = '" + id + "'", "max_results": 100}, &found)
+	ids := make([]string, len(found.Runs))
+	for i, r := range found.Runs {
+		ids[i] = r.Info.ID
+	}
+	return ids, err
+}
+
+func (e *Experiment) tags(ctx context.Context, r *runs.Run, path string) ([]pair, error) {
+	tags := []pair{{"wdlrun.id", idOf(path)}, {"wdlrun.state", string(r.State)}, {"mlflow.user", "wdlrun"}}
+	if r.About.Version != "" {
+		tags = append(tags, pair{"wdlrun.version", r.About.Version}, pair{"mlflow.source.name", strings.Join(r.About.Command, " ")})
+	}
+	if r.About.Note != "" {
+		tags = append(tags, pair{"mlflow.note.content", r.About.Note})
+	}
+	if from := r.About.From; from != "" {
+		tags = append(tags, pair{"wdlrun.from", from})
+		parent, err := e.parent(ctx, from)
+		if err != nil {
+			return nil, err
+		}
+		if parent != "" {
+			tags = append(tags, pair{"mlflow.parentRunId", parent})
+		}
+	}
+	for _, tag := range r.About.Tags {
+		tags = append(tags, pair{tag, "true"})
+	}
+	return accepted(tags), nil
+}
+
+// parent returns the run of the directory that a training began with, or "" if the experiment does not
+// have it. from is a run directory or a checkpoint in one.
+func (e *Experiment) parent(ctx context.Context, from string) (string, error) {
+	path, err := filepath.Abs(from)
+	if err != nil {
+		return "", nil // it is on another machine
+	}
+	for range 3 {
+		found, err := e.find(ctx, idOf(path))
+		if err != nil || len(found) > 0 {
+			return append(found, "")[0], err
+		}
+		path = filepath.Dir(path)
+	}
+	return "", nil
+}
+
+// fill sends parameters and metrics.
+func (e *Experiment) fill(ctx context.Context, id string, r *runs.Run) error {
+	var params []pair
+	for _, key := range r.Config.Keys() {
+		params = append(params, pair{key, r.Config.Of(key)})
+	}
+	for some := range slices.Chunk(accepted(params), maxPairs) {
+		if err := e.server.post(ctx, "runs/log-batch", map[string]any{"run_id": id, "params": some}, nil); err != nil {
+			return err
+		}
+	}
+	for some := range slices.Chunk(series(r), maxMetrics) {
+		if err := e.server.post(ctx, "runs/log-batch", map[string]any{"run_id": id, "metrics": some}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// status returns MLflow's word for a state.
+func status(s runs.State) string {
+	switch s {
+	case runs.Running:
+		return "RUNNING"
+	case runs.Finished:
+		return "FINISHED"
+	case runs.Failed, runs.Unknown:
+		return "FAILED"
+	}
+	return "KILLED"
+}
+
+// series returns the values of each metric. Values that are not finite are omitted.
+func series(r *runs.Run) (all []metric) {
 	add := func(name string, p runs.Point, x float64) {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return
+		if !math.IsNaN(x) && !math.IsInf(x, 0) {
+			all = append(all, metric{accept(name), x, max(0, p.Time.UnixMilli()), p.Step})
 		}
-		if text[name] == nil {
-			text[name] = &strings.Builder{}
-		}
-		fmt.Fprintf(text[name], "%d %v %d\n", max(0, p.Time.UnixMilli()), x, p.Step)
 	}
 	for _, p := range r.Train {
 		add("train_logloss", p, p.LogLoss)
@@ -162,61 +246,26 @@ func series(r *runs.Run) map[string]string {
 			}
 		}
 	}
-	lines := map[string]string{}
-	for name, b := range text {
-		lines[name] = b.String()
-	}
-	return lines
+	return all
 }
 
-// document is a flat YAML mapping. Its values are written as JSON, which is valid YAML.
-type document []struct {
-	key   string
-	value any
-}
-
-func (d document) write(dir string) error {
-	var b strings.Builder
-	for _, line := range d {
-		v, err := json.Marshal(line.value)
-		if err != nil {
-			return err
+// accepted returns pairs with names and values that the server accepts, each name once.
+func accepted(pairs []pair) []pair {
+	seen := map[string]bool{}
+	for i, p := range pairs {
+		name := accept(p.Key)
+		for seen[strings.ToLower(name)] { // databases may ignore case
+			name += "_"
 		}
-		fmt.Fprintf(&b, "%s: %s\n", line.key, v)
+		seen[strings.ToLower(name)] = true
+		pairs[i] = pair{name, cut.To(maxValue, p.Value)}
 	}
-	return regular.WriteFile(filepath.Join(dir, "meta.yaml"), []byte(b.String()), 0o644)
+	return pairs
 }
 
-// location returns the URL of a folder.
-func location(dir string) string {
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String()
-}
-
-// folder writes one file per name.
-type folder struct {
-	dir  string
-	seen map[string]bool
-	err  error
-}
-
-func newFolder(dir string) *folder {
-	return &folder{dir, map[string]bool{}, os.Mkdir(dir, 0o755)}
-}
-
-func (f *folder) write(name, text string) {
-	name = fileName(name)
-	for f.seen[strings.ToLower(name)] { // file systems may ignore case
-		name += "_"
-	}
-	f.seen[strings.ToLower(name)] = true
-	if f.err == nil {
-		f.err = regular.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644)
-	}
-}
-
-// fileName returns a name that MLflow accepts and that stays in its folder: letters,
-// digits, _, - and dots. features[age].encode becomes features.age.encode.
-func fileName(name string) string {
+// accept returns a name that MLflow accepts: letters, digits, _, - and dots. features[age].encode
+// becomes features.age.encode.
+func accept(name string) string {
 	name = strings.ReplaceAll(strings.ReplaceAll(name, "[", "."), "]", "")
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r) {
@@ -225,8 +274,8 @@ func fileName(name string) string {
 		return '_'
 	}, name)
 	name = name[:min(len(name), maxName)]
-	if strings.Trim(name, ".") == "" {
-		return "_" + name
+	if strings.Trim(name, ".") == "" || strings.Contains(name, "..") {
+		return "_" + strings.ReplaceAll(name, "..", "__")
 	}
 	return name
 }

@@ -3,7 +3,6 @@ package tensorboard
 import (
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"time"
 
@@ -94,11 +93,7 @@ func (w *Writer) follow(r *runs.Run, keys []string) error {
 	if r.State != runs.Finished && r.State != runs.Stopped {
 		return nil
 	}
-	at := r.Began
-	if !math.IsNaN(r.Seconds) {
-		at = at.Add(time.Duration(float64(r.Seconds * float64(time.Second))))
-	}
-	return w.End(at)
+	return w.End(r.Ended())
 }
 
 // Model sets the configuration of the training, whose model TensorBoard draws as a graph. A
