@@ -23,8 +23,8 @@ var kinds = []config.Model{
 	{Kind: "deepfm"},
 	{Kind: "dcn_v2", Cross: config.Cross{Layers: 2}},
 	{Kind: "dcn_v2", Cross: config.Cross{Layers: 2, Rank: 3, Structure: "parallel"}, Wide: new(bool)},
-	{Kind: "xdeepfm", CIN: []int{3, 2}}, // as in testdata/xdeepfm.py
 	{Kind: "masknet", Mask: network.Mask{Blocks: 2, Width: 7, Hidden: 5}},
+	{Kind: "xdeepfm", CIN: []int{3, 2}}, // as in testdata/xdeepfm.py
 }
 
 // kindConfig returns the fixture's configuration for another kind of model, with an
