@@ -44,6 +44,9 @@ func (system) Create(path string) (file, error) {
 		return nil, regular.WithPath(path, err)
 	}
 	f, err := at.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) && at.Remove(name) == nil { // the server has received the request twice
+		f, err = at.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	}
 	if err != nil {
 		return nil, regular.WithPath(path, err)
 	}
@@ -68,7 +71,7 @@ func (system) Rename(from, to string) error {
 			return err
 		}
 	}
-	err = at.Rename(names[0], names[1])
+	err = regular.RenameIn(at, names[0], names[1])
 	if e := (*os.LinkError)(nil); errors.As(err, &e) {
 		err = &os.LinkError{Op: e.Op, Old: from, New: to, Err: e.Err}
 	}
@@ -84,7 +87,11 @@ func (system) Remove(path string) error {
 		return err
 	}
 	defer at.Close()
-	return regular.WithPath(path, at.RemoveAll(filepath.Base(path)))
+	err = at.RemoveAll(filepath.Base(path))
+	if _, e := at.Lstat(filepath.Base(path)); errors.Is(e, fs.ErrNotExist) {
+		return nil
+	}
+	return regular.WithPath(path, err)
 }
 
 // openFolder opens a root, or a folder of this package in a root, to change files in it. Other
@@ -147,7 +154,7 @@ func makeDir(dir string) error {
 // makeOne makes a directory if it does not exist.
 func makeOne(dir string) error {
 	err := os.Mkdir(dir, 0o755)
-	if errors.Is(err, fs.ErrExist) { // another rank has made it, or a file has its name
+	if err != nil { // another rank has made it, or the server has received the request twice, or a file has its name
 		if st, serr := os.Stat(dir); serr == nil && st.IsDir() {
 			return nil
 		}

@@ -1,11 +1,13 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Prune removes all checkpoints except the newest keep that open; keep ≥ 1. Checkpoints that
@@ -29,6 +31,12 @@ type Keeper struct {
 	// Unlinked, if not nil, is called for each removed link. What it leads to remains.
 	Unlinked func(Found)
 
+	// Patience is how long Commit waits for parts that are missing or short here: another host may
+	// have written them to a network file system, which shows names and sizes of some time ago.
+	// Waits, if not nil, is called from time to time meanwhile.
+	Patience time.Duration
+	Waits    func()
+
 	seen map[int64]opened
 	read int // number of checkpoints read, for tests
 }
@@ -45,6 +53,7 @@ const noBase = -1
 func (k *Keeper) Commit(root string, m Manifest) error { return k.commit(system{}, root, m) }
 
 func (k *Keeper) commit(d disk, root string, m Manifest) error {
+	k.await(root, m)
 	err := commit(d, root, m)
 	delete(k.seen, m.Step)
 	if err != nil {
@@ -61,6 +70,33 @@ func (k *Keeper) commit(d disk, root string, m Manifest) error {
 		k.note(m.Step, x)
 	}
 	return nil // it is committed, even if Stat failed
+}
+
+// await waits for at most Patience until the parts of m, and the checkpoint that it extends, can be
+// read. Commit reports what is missing then. To list the folder makes some file systems ask their
+// server again.
+func (k *Keeper) await(root string, m Manifest) {
+	dir := tmpDir(root, m.Step)
+	for begin, pause := time.Now(), 20*time.Millisecond; time.Since(begin) < k.Patience; pause = min(2*pause, time.Second) {
+		_, faults := readParts(dir, &m)
+		if m.Base != nil {
+			_, _, err := readManifest(dirOf(root, m.Base.Step))
+			faults = append(faults, err)
+		}
+		for p := range m.Files {
+			if len(m.Files[p].Hosts) > 0 { // it may be elsewhere
+				faults[p] = nil
+			}
+		}
+		if errors.Join(faults...) == nil || checkTurn(root) != nil {
+			return
+		}
+		os.ReadDir(dir)
+		if k.Waits != nil {
+			k.Waits()
+		}
+		time.Sleep(pause)
+	}
 }
 
 func (k *Keeper) note(step int64, x opened) {

@@ -2,6 +2,8 @@ package checkpoint
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,5 +98,36 @@ func TestKeeperLooksAgain(t *testing.T) {
 	}
 	if k.read == 0 {
 		t.Error("the replaced checkpoint was not read")
+	}
+}
+
+// TestCommitWaitsForParts: a part that the disk does not show yet is waited for, as long as the
+// keeper has patience.
+func TestCommitWaitsForParts(t *testing.T) {
+	for _, patience := range []time.Duration{0, time.Minute} {
+		root := t.TempDir()
+		var files []File
+		for part := range 2 {
+			w, err := Create(root, 7, part, 2)
+			fatal.If(t, err)
+			fatal.If(t, w.Section(fmt.Sprint("section-", part), func(out io.Writer) error { _, err := io.WriteString(out, "content"); return err }))
+			f, err := w.Close()
+			fatal.If(t, err)
+			files = append(files, f)
+		}
+		at, hidden := filepath.Join(tmpDir(root, 7), files[1].Name), filepath.Join(t.TempDir(), "hidden")
+		fatal.If(t, os.Rename(at, hidden))
+		waits := 0
+		k := Keeper{Patience: patience, Waits: func() {
+			if waits++; waits == 3 {
+				fatal.If(t, os.Rename(hidden, at))
+			}
+		}}
+		run, err := RunID(root)
+		fatal.If(t, err)
+		err = k.Commit(root, Manifest{Step: 7, Files: files, Run: run})
+		if found, _ := List(root); patience == 0 && (err == nil || waits > 0) || patience > 0 && (err != nil || waits != 3 || len(found) != 1) {
+			t.Errorf("patience %v: %v after %d waits, %v", patience, err, waits, found)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"github.com/wdlrun/wdlrun/collective"
@@ -70,6 +71,7 @@ Examples:
 			&cli.StringFlag{Name: "again", Usage: "with -by: first train on these partitions again, `VALUE,…`"},
 			&cli.StringFlag{Name: "day", Hidden: true, Usage: "the partition of this training, `JSON`, which train -by gives"},
 			&cli.StringFlag{Name: "into", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
+			&cli.DurationFlag{Name: "disk-patience", Value: time.Minute, Usage: "a disk that several hosts share may show what another host has written up to `DURATION` late"},
 			&cli.StringFlag{Name: "survey", Hidden: true, Usage: "`DIR` of surveys that trainings of a sweep share"},
 			&cli.StringFlag{Name: "out", Value: runsFolder, Usage: "create the new run directory in `DIR`"},
 			&cli.StringFlag{Name: "note", Usage: "store `TEXT` with the run; wdlrun runs shows it"},
@@ -247,6 +249,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	}
 	opt.Kill = func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 	opt.Peers = peers(m, p.getenv)
+	opt.DiskPatience = c.Duration("disk-patience")
 	if m.World.Launched {
 		opt.Job = m.World.Job
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 
@@ -25,6 +26,9 @@ func trainOptions(c *cli.Context) (train.Options, error) {
 	opt.Events = c.Bool("tensorboard")
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no arguments, but got %q; a configuration is given as -config FILE", c.Args().First())
+	}
+	if d := c.Duration("disk-patience"); d < 0 || d > time.Hour {
+		return opt, fmt.Errorf("-disk-patience %v: from 0 to 1h; most network file systems need at most 1m", d)
 	}
 	if opt.From != "" && opt.Resume != "" {
 		return opt, errors.New("-from begins a new training with the model of another, and -resume continues a training: give one of them")

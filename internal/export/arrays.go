@@ -20,6 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/sparse"
 )
@@ -293,5 +294,5 @@ func publish(path string, write func(tmp string) error) error {
 	if err := write(tmp); err != nil {
 		return fmt.Errorf("%s: %w; nothing was written", path, err)
 	}
-	return errors.Join(os.Rename(tmp, path), system{}.Sync(parent))
+	return errors.Join(regular.Rename(tmp, path), system{}.Sync(parent))
 }

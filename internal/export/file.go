@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // section is a part of a file with its checksum.
@@ -67,7 +68,7 @@ func (system) Sync(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-func (system) Rename(from, to string) error { return os.Rename(from, to) }
+func (system) Rename(from, to string) error { return regular.Rename(from, to) }
 
 // writer writes a file section by section. It keeps the first error; close returns it.
 type writer struct {

@@ -15,7 +15,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/train/publish"
 	"github.com/wdlrun/wdlrun/internal/train/save"
-	"github.com/wdlrun/wdlrun/internal/train/volumes"
 )
 
 // best identifies the best evaluation so far.
@@ -42,13 +41,9 @@ type saves struct {
 
 // open prepares the checkpoints of this job.
 func (s *saves) open() {
-	var several *volumes.Volumes
-	if s.volumes.Several() {
-		several = s.volumes
-	}
 	s.saver = save.Open(save.Setup{
-		Volumes: several,
-		Comm:    s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, TurnName: s.turnName,
+		Volumes: s.volumes, Patience: s.opt.DiskPatience,
+		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, TurnName: s.turnName,
 		Strategies: s.planned.Strategies(), Enough: s.enough,
 		Warn: s.opt.Warn, Say: s.opt.Say, Advance: s.shown.Advance, Fault: s.faults.diskFull,
 	})

@@ -20,7 +20,7 @@ import (
 // openVolumes starts the service for the other hosts. It does nothing if it has been started.
 func (r *run) openVolumes() (err error) {
 	if r.volumes == nil {
-		r.volumes, err = volumes.Open(volumes.Config{Comm: r.comm, Hosts: r.opt.Hosts, Key: r.opt.Key, Listen: r.opt.Listen})
+		r.volumes, err = volumes.Open(volumes.Config{Comm: r.comm, Hosts: r.opt.Hosts, Key: r.opt.Key, Listen: r.opt.Listen, Patience: r.opt.DiskPatience, Advance: r.shown.Advance})
 	}
 	return err
 }

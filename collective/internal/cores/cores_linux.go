@@ -1,12 +1,15 @@
 package cores
 
 import (
+	"math"
 	"runtime"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/machine/cgroup"
 )
 
 // moveTime is the least time between two moves of a thread to another core. A move takes
@@ -15,7 +18,8 @@ const moveTime = 5 * time.Millisecond
 
 // Count returns the number of cores on which the given processes or this one may run. A
 // process that cannot be inspected, for example in another container, is assumed to have
-// the cores of this one.
+// the cores of this one. A quota of CPU time of this process's control group counts as that
+// many cores, rounded up.
 func Count(pids []int) int {
 	var all unix.CPUSet
 	for _, pid := range append(pids, 0) { // 0 is this process
@@ -27,7 +31,11 @@ func Count(pids []int) int {
 			all[i] |= its[i]
 		}
 	}
-	return max(all.Count(), 1)
+	n := all.Count()
+	if quota := cgroup.CPUs(); quota > 0 {
+		n = min(n, int(math.Ceil(quota)))
+	}
+	return max(n, 1)
 }
 
 // Own returns the number of the core that this thread runs on, from 1, or 0 if it is

@@ -1,12 +1,14 @@
-// Package cgroup reads the memory limits of this process: the limits of its control groups
-// (versions 1 and 2), by which containers and batch systems limit a job, and the memory of
-// the machine. A limit that cannot be read is ignored.
+// Package cgroup reads the limits of memory and CPU time of this process: the limits of its
+// control groups (versions 1 and 2), by which containers and batch systems limit a job, and the
+// memory of the machine. A limit that cannot be read is ignored.
 package cgroup
 
 import (
 	"bufio"
+	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,6 +89,50 @@ func (m *Memory) bound(limit, used, cache int64) {
 	if used >= 0 {
 		m.Available = min(m.Available, max(limit-used+max(cache, 0), 0))
 	}
+}
+
+// CPUs returns the CPU time per second that the control groups of this process allow, in CPUs; 0:
+// unlimited.
+func CPUs() float64 { return quota("/") }
+
+func quota(root string) (least float64) {
+	bound := func(time, period int64) {
+		if time > 0 && period > 0 && (least == 0 || float64(time)/float64(period) < least) {
+			least = float64(time) / float64(period)
+		}
+	}
+	for _, line := range lines(filepath.Join(root, "proc/self/cgroup")) {
+		parts := strings.SplitN(line, ":", 3) // number:controllers:path
+		if len(parts) != 3 {
+			continue
+		}
+		mount, unified := filepath.Join(root, "sys/fs/cgroup"), parts[0] == "0" && parts[1] == ""
+		if !unified && !slices.Contains(strings.Split(parts[1], ","), "cpu") {
+			continue
+		}
+		for at := filepath.Clean("/" + parts[2]); ; at = filepath.Dir(at) {
+			if dir := filepath.Join(mount, at); unified {
+				bound(pair(filepath.Join(dir, "cpu.max")))
+			} else {
+				dir = filepath.Join(mount, "cpu", at) // a link to cpu,cpuacct where both are one
+				bound(number(filepath.Join(dir, "cpu.cfs_quota_us")), number(filepath.Join(dir, "cpu.cfs_period_us")))
+			}
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return least
+}
+
+// pair returns the two numbers of a line such as "150000 100000"; -1 for one that is missing.
+func pair(path string) (a, b int64) {
+	for _, line := range lines(path) {
+		if _, err := fmt.Sscan(line, &a, &b); err == nil {
+			return a, b
+		}
+	}
+	return -1, -1
 }
 
 // maxFile is the maximum size of the files read.

@@ -51,3 +51,28 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+func TestCPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  float64
+	}{
+		"no control group":                 {nil, 0},
+		"version 2, unlimited":             {map[string]string{"proc/self/cgroup": "0::/pod\n", "sys/fs/cgroup/pod/cpu.max": "max 100000\n"}, 0},
+		"version 2, bounded by the parent": {map[string]string{"proc/self/cgroup": "0::/pod/rank\n", "sys/fs/cgroup/pod/rank/cpu.max": "400000 100000\n", "sys/fs/cgroup/pod/cpu.max": "150000 100000\n"}, 1.5},
+		"version 1":                        {map[string]string{"proc/self/cgroup": "3:cpu,cpuacct:/job\n4:memory:/job\n", "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": "50000\n", "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000\n"}, 0.5},
+		"version 1, unlimited":             {map[string]string{"proc/self/cgroup": "3:cpu:/\n", "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 0},
+		"version 1 in a container":         {map[string]string{"proc/self/cgroup": "3:cpu:/docker/abc\n", "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "200000\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 2},
+		"garbage":                          {map[string]string{"proc/self/cgroup": "0::/../x\n3:cpu\n", "sys/fs/cgroup/x/cpu.max": "-5 0\n"}, 0},
+	} {
+		root := t.TempDir()
+		for path, text := range c.files {
+			path = filepath.Join(root, path)
+			fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
+		}
+		if got := quota(root); got != c.want {
+			t.Errorf("%s: %v CPUs, want %v", name, got, c.want)
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 )
 
 // Create makes a new file for writing in place of what has its name: a link itself is removed,
@@ -140,4 +142,46 @@ func WithPath(path string, err error) error {
 // other returns the error of a path that is not what is written to.
 func other(path string, m fs.FileMode, want string) error {
 	return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("it is %s, not %s: another user may have put it there; look at it, and remove it with rm (what a link leads to stays)", kind(m), want)}
+}
+
+// Rename is os.Rename, and looks for the result after an error: the server of a network file system
+// may receive a request twice, and answer that there is nothing to rename.
+func Rename(from, to string) error {
+	was, _ := os.Lstat(from)
+	err := os.Rename(from, to)
+	if err != nil && renamed(was, err, func() (fs.FileInfo, error) { return os.Lstat(to) }) {
+		return nil
+	}
+	return err
+}
+
+// RenameIn is Rename within a folder.
+func RenameIn(at *os.Root, from, to string) error {
+	was, _ := at.Lstat(from)
+	err := at.Rename(from, to)
+	if err != nil && renamed(was, err, func() (fs.FileInfo, error) { return at.Lstat(to) }) {
+		return nil
+	}
+	return err
+}
+
+// lookTime is how long a missing result is looked for. The system may still know from before the
+// operation that the new name did not exist.
+const lookTime = 5 * time.Second
+
+// renamed reports whether a file has its new name, although the operation failed with cause.
+func renamed(was fs.FileInfo, cause error, look func() (fs.FileInfo, error)) bool {
+	if was == nil {
+		return false
+	}
+	unclear := errors.Is(cause, fs.ErrNotExist) || errors.Is(cause, syscall.EIO) || errors.Is(cause, syscall.ESTALE)
+	for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		now, err := look()
+		if err == nil {
+			return os.SameFile(was, now)
+		}
+		if !unclear || !errors.Is(err, fs.ErrNotExist) || time.Since(begin) >= lookTime {
+			return false
+		}
+	}
 }

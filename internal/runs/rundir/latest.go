@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // Latest is the name of the link, in a folder of run directories, to the run that finished last.
@@ -36,7 +38,7 @@ func MarkLatest(dir string) error {
 	if err := os.Symlink(name, made); err != nil {
 		return err
 	}
-	if err := os.Rename(made, link); err != nil {
+	if err := regular.Rename(made, link); err != nil {
 		os.Remove(made)
 		return err
 	}

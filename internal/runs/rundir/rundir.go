@@ -65,9 +65,16 @@ func New(parent, job string, now time.Time) (string, error) {
 	}
 	part := filepath.Join(parent, ".run-"+job)
 	// The folder of a process of this job that was killed is made again: it may be a link.
-	err := errors.Join(os.MkdirAll(parent, 0o755), os.RemoveAll(part))
-	if err == nil {
-		err = os.Mkdir(part, 0o755)
+	err := os.MkdirAll(parent, 0o755)
+	for range 2 { // twice: the server of a network file system may find it made if it receives a request twice
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			if err = os.RemoveAll(part); err == nil {
+				err = os.Mkdir(part, 0o755)
+			}
+			if err == nil {
+				break
+			}
+		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("run directory: %w", err)
@@ -79,7 +86,7 @@ func New(parent, job string, now time.Time) (string, error) {
 		if i > 1 {
 			dir += fmt.Sprintf("-%d", i)
 		}
-		if err = os.Rename(part, dir); err == nil {
+		if err = regular.Rename(part, dir); err == nil {
 			return dir, nil
 		}
 		if errors.Is(err, fs.ErrExist) {
@@ -190,7 +197,7 @@ func WriteFileBy(dir, name string, mode fs.FileMode, write func(io.Writer) error
 		os.Remove(tmp)
 		return err
 	}
-	return os.Rename(tmp, filepath.Join(dir, name))
+	return regular.Rename(tmp, filepath.Join(dir, name))
 }
 
 // ResumeHint adds advice to an error about path if no checkpoint was found there.

@@ -58,7 +58,7 @@ func (in *Input) SaveSurvey(path string) error {
 		os.Remove(part)
 		return err
 	}
-	return os.Rename(part, path)
+	return regular.Rename(part, path)
 }
 
 // Recall loads a survey from a file, which rank 0 reads for all ranks. It reports whether the

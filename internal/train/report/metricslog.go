@@ -138,7 +138,7 @@ func dropLater(path string, step int64) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return os.Rename(out.Name(), path)
+	return regular.Rename(out.Name(), path)
 }
 
 // write appends a line without its line feed.

@@ -27,7 +27,7 @@ type pending struct {
 	keeper  *checkpoint.Keeper
 	since   int64            // step of the checkpoint that this one extends, or Full
 	protect []string         // checkpoints that are kept in addition to keep
-	volumes *volumes.Volumes // nil: all ranks share the run directory
+	volumes *volumes.Volumes // nil: all ranks are on one host
 	copies  int              // volumes that hold each part
 	place   Placement
 	owner   []int32 // rank by shard after this checkpoint; nil: unchanged
@@ -62,11 +62,14 @@ func (p *pending) start() {
 			return checkpoint.Create(p.root, p.step, p.rank, p.size)
 		})
 		close(p.written)
-		if p.volumes != nil {
+		switch {
+		case p.volumes.Several():
 			p.spread(ctx)
 			return
-		}
-		if p.rank != 0 || p.err != nil {
+		case p.volumes != nil:
+			p.gather(ctx)
+			return
+		case p.rank != 0 || p.err != nil:
 			return
 		}
 		if files, err := checkpoint.Written(ctx, p.root, p.step, p.size); err == nil {
@@ -94,7 +97,7 @@ func (p *pending) commit(files []checkpoint.File) {
 		return
 	}
 	p.published = true
-	if p.volumes == nil {
+	if !p.volumes.Several() {
 		p.valid()
 	}
 }
@@ -107,7 +110,7 @@ func (p *pending) valid() {
 	if p.say != nil {
 		p.say(Written(filepath.Dir(filepath.Dir(checkpoint.Dir(p.root, p.step))), p.step))
 	}
-	if p.volumes != nil {
+	if p.volumes.Several() {
 		return // see settled
 	}
 	if err := p.prune(); err != nil {
@@ -118,6 +121,23 @@ func (p *pending) valid() {
 // Written returns the message with the path of a checkpoint that the user requested.
 func Written(runDir string, step int64) string {
 	return fmt.Sprintf("checkpoint of step %d is written: %s", step, checkpoint.Dir(filepath.Join(runDir, checkpoint.Folder), step))
+}
+
+// gather commits the checkpoint of hosts that share the run directory. Ranks note their parts as
+// in spread. Rank 0 does not look for a part before that: a network file system shows names and
+// sizes of some time ago, and for longer to a host that has looked too early.
+func (p *pending) gather(ctx context.Context) {
+	own := partNote{partReport: partReport{File: p.file}}
+	if p.err != nil {
+		own.Fault = p.err.Error()
+	}
+	p.note(notePart, own)
+	if p.rank != 0 {
+		return
+	}
+	if files, err := p.parts(ctx); err == nil { // Wait reports errors
+		p.commit(files)
+	}
 }
 
 // stop waits until the goroutine has ended. Tables that were not copied are given up.

@@ -27,7 +27,8 @@ type Setup struct {
 	TurnName   string                     // of the group, see rundir.Turn
 	Strategies map[string]sparse.Strategy // by table
 	Enough     int64                      // requested keys per shard before shards may move, see EnoughKeys
-	Volumes    *volumes.Volumes           // nil: all ranks share the run directory
+	Volumes    *volumes.Volumes           // nil: all ranks are on one host
+	Patience   time.Duration              // how long a commit waits for parts that a shared disk does not show yet
 
 	Warn    func(line string)      // called on rank 0
 	Say     func(line string)      // the same
@@ -56,7 +57,11 @@ type Saver struct {
 
 // Open returns a Saver that has not saved a checkpoint.
 func Open(s Setup) *Saver {
-	return &Saver{Setup: s, yaml: s.Config.YAML(), keeper: newKeeper(s.Warn)}
+	k := newKeeper(s.Warn)
+	if s.Volumes != nil {
+		k.Patience, k.Waits = s.Patience, func() { s.Advance(1) }
+	}
+	return &Saver{Setup: s, yaml: s.Config.YAML(), keeper: k}
 }
 
 // newKeeper returns a Keeper that reports links it removes.
@@ -280,13 +285,16 @@ func (s *Saver) Wait() (o Outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	if p.volumes != nil {
+	if p.volumes.Several() {
 		<-p.done // all parts are written, so that the ranks soon agree
 	}
 	s.Rec.Enter(trace.Checkpoint)
 	p.stop()
 	s.pending = nil
-	if p.volumes == nil && p.rank == 0 && !p.committed {
+	if p.volumes != nil && !p.volumes.Several() {
+		p.forget() // all ranks have the reports
+	}
+	if !p.volumes.Several() && p.rank == 0 && !p.committed {
 		if err := p.conclude(all); err != nil {
 			return o, err
 		}

@@ -208,16 +208,11 @@ func (p *pending) fetch(in io.ReaderAt, out io.Writer, rank int, of partNote) er
 // collect waits for the notes of all ranks and returns the entries of their parts with the
 // hosts that hold them.
 func (p *pending) collect(ctx context.Context) (files []checkpoint.File, err error) {
-	for r := range p.size {
-		var of partNote
-		if err := p.await(ctx, notePart, r, &of); err != nil {
-			return nil, err
-		}
-		if of.Fault != "" {
-			return nil, fmt.Errorf("rank %d: %s", r, of.Fault)
-		}
-		of.File.Hosts = []string{p.volumes.Hosts[r]}
-		files = append(files, of.File)
+	if files, err = p.parts(ctx); err != nil {
+		return nil, err
+	}
+	for r := range files {
+		files[r].Hosts = []string{p.volumes.Hosts[r]}
 	}
 	for r := range p.size {
 		var n copyNote
@@ -233,6 +228,21 @@ func (p *pending) collect(ctx context.Context) (files []checkpoint.File, err err
 			}
 			files[of].Hosts = append(files[of].Hosts, p.volumes.Hosts[r])
 		}
+	}
+	return files, nil
+}
+
+// parts waits for the notes of all ranks about their parts and returns the entries.
+func (p *pending) parts(ctx context.Context) (files []checkpoint.File, err error) {
+	for r := range p.size {
+		var of partNote
+		if err := p.await(ctx, notePart, r, &of); err != nil {
+			return nil, err
+		}
+		if of.Fault != "" {
+			return nil, fmt.Errorf("rank %d: %s", r, of.Fault)
+		}
+		files = append(files, of.File)
 	}
 	return files, nil
 }
@@ -282,7 +292,7 @@ func (p *pending) adopt(ctx context.Context) string {
 
 // settled ends a checkpoint on a volume, when its outcome is known on all ranks.
 func (p *pending) settled(fault string) {
-	if p.volumes == nil || !p.volumes.Leads() {
+	if !p.volumes.Several() || !p.volumes.Leads() {
 		return
 	}
 	var err error
@@ -301,7 +311,7 @@ func (p *pending) settled(fault string) {
 // prune removes old checkpoints. If volumes differ, the one just written is protected: an
 // older one may be incomplete although it can be opened.
 func (p *pending) prune() error {
-	if p.volumes == nil {
+	if !p.volumes.Several() {
 		return p.keeper.Prune(p.root, p.keep, p.protect...)
 	}
 	return p.keeper.Prune(p.root, max(p.keep-1, 1), append(p.protect, checkpoint.Dir(p.root, p.step))...)

@@ -37,6 +37,9 @@ type Config struct {
 	Hosts  []string // host of each rank
 	Key    rank.Key
 	Listen func() (net.Listener, error) // opens a port of this rank for the others
+
+	Patience time.Duration // how long a shared disk may show names of some time ago
+	Advance  func(by int)  // if not nil, called while Split waits
 }
 
 // Volumes is the view of one rank.
@@ -120,13 +123,7 @@ func Token(runDir string) (name string, err error) {
 // Split finds the volumes of the ranks and makes the run directory where it is missing. token
 // is the file that rank 0 has written to it. Collective.
 func (p *Volumes) Split(runDir, token string) error {
-	sees := func(name string) (bool, error) {
-		_, err := os.Stat(filepath.Join(runDir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		return err == nil, err
-	}
+	sees := func(name string) (bool, error) { return p.sees(runDir, name) }
 	me, size := p.Comm.Rank(), p.Comm.Size()
 	groups := make([]int64, size) // by rank, the first rank of its volume
 	first, err := sees(token)
@@ -188,6 +185,30 @@ func (p *Volumes) Split(runDir, token string) error {
 		p.of[r] = slices.Index(distinct, g)
 	}
 	return nil
+}
+
+// sees reports whether the run directory has a file that another rank has made. A network file
+// system may not show it at once, nor the directory: only a file that is missing for longer than its
+// caches live proves that the disk is another one. Other file systems have one host.
+func (p *Volumes) sees(runDir, name string) (bool, error) {
+	for begin, pause := time.Now(), 20*time.Millisecond; ; pause = min(2*pause, time.Second) {
+		_, err := os.Stat(filepath.Join(runDir, name))
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return err == nil, err
+		}
+		if time.Since(begin) >= p.Patience || !mayBeShared(runDir) {
+			return false, nil
+		}
+		for dir := runDir; ; dir = filepath.Dir(dir) { // a listing makes some file systems ask their server
+			if _, err := os.ReadDir(dir); err == nil || dir == filepath.Dir(dir) {
+				break
+			}
+		}
+		if p.Advance != nil {
+			p.Advance(1)
+		}
+		time.Sleep(pause)
+	}
 }
 
 // meet sets all to the value of each rank.
