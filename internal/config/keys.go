@@ -87,7 +87,7 @@ func dataSections() []section {
 			{name: "valid_fraction", def: "0", about: "instead of valid: hold out this fraction of train, chosen at random unless valid_time or valid_group is set", rng: "[0, 1)"},
 			{name: "valid_time", def: "none", about: "instead of random records, hold out the newest by this field of numbers, of ISO dates, or of dates in the format of a feature of it; records of equal time stay together"},
 			{name: "valid_group", def: "none", about: "instead of random records, hold out all records of random values of this field, such as a user"},
-			{name: "format", def: "csv", about: "format of all files and topics; gzip, zstd and snappy files are decompressed", choices: schema.Formats()},
+			{name: "format", def: "csv", about: "format of all files and topics; compressed files are decompressed", choices: schema.Formats()},
 			{name: "delimiter", def: "comma for csv, tab for tsv", about: "one byte between fields"},
 			{name: "header", def: "false", about: "the first line of each file names the fields"},
 			{name: "fields", def: "none", about: "names of the fields in file order, if there is no header", filled: true},

@@ -41,14 +41,18 @@ func namedBy(name string) string {
 		return "tfrecord"
 	case ".jsonl", ".ndjson":
 		return "jsonl"
+	case ".arrow", ".arrows", ".feather":
+		return "arrow"
+	case ".avro":
+		return "avro"
 	}
 	return ""
 }
 
 // seenIn returns the format by the first bytes of a file, "" if it may be lines of fields.
 func seenIn(head []byte) string {
-	if bytes.HasPrefix(head, []byte("PAR1")) {
-		return "parquet"
+	if typed := record.TypedIn(head); typed != "" {
+		return typed
 	}
 	if len(head) >= tfrecord.HeaderBytes {
 		if _, err := tfrecord.Header(head[:tfrecord.HeaderBytes]); err == nil {
@@ -93,8 +97,8 @@ func pairsIn(head []byte) string {
 	return ""
 }
 
-// SelfDescribed returns the format of files that name their fields: parquet, tfrecord or
-// jsonl. It returns "" if one file does not, if they differ, or if one cannot be read,
+// SelfDescribed returns the format of files that name their fields: parquet, arrow, avro,
+// tfrecord or jsonl. It returns "" if one file does not, if they differ, or if one cannot be read,
 // which [Open] then reports.
 func SelfDescribed(patterns []string) (format string) {
 	files, err := record.Resolve(patterns)

@@ -23,7 +23,8 @@
 //	                  features and feature lists
 //	jsonl             a line: a JSON object; fields are its members, values or lists of
 //	                  them (see package jsonl). Members that are objects are skipped
-//	parquet           a row; fields are flat columns and lists of plain values
+//	parquet, arrow,
+//	avro              a row; fields are flat columns and lists of plain values
 //	libsvm, libffm    a line: [label] index:value …, [label] field:index:value …;
 //	                  see svm.go for the names of their fields
 //

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/delta"
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/remote"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
@@ -328,7 +329,7 @@ func (f *File) Begin(format string) error {
 	if err := f.foreign(format, head); err != nil {
 		return err
 	}
-	switch text := format != "parquet" && format != "tfrecord"; {
+	switch text := !schema.IsTyped(format) && format != "tfrecord"; {
 	case text && carriageReturns(head):
 		return fmt.Errorf("%s: its lines end only in CR; convert it first (tr '\\r' '\\n' < FILE > NEW)", f.Name)
 	case text && wideCharacters(head):

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/delta"
-	"github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
@@ -317,13 +316,13 @@ func (f *File) firstLine() (line string, more bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	if bytes.HasPrefix(head, []byte("PAR1")) {
+	if TypedIn(head) != "" {
 		src, err := g.Open()
 		if err != nil {
 			return "", false, err
 		}
 		defer src.Close()
-		t, err := table.Open(src, g.size)
+		t, err := openTable(src, g.size)
 		return "", err == nil && slices.ContainsFunc(t.Groups(), func(rows int64) bool { return rows > 0 }), err
 	}
 	first, rest, _ := bytes.Cut(bytes.TrimSpace(bytes.TrimPrefix(head, []byte(BOM))), []byte{'\n'})

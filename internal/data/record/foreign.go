@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/data/arrow"
+	"github.com/wdlrun/wdlrun/internal/data/avro"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 )
 
@@ -37,12 +39,8 @@ func foreigners() []foreign {
 		{kind: "Parquet", format: "parquet", magics: []string{"PAR1"}, advice: "set data.format: parquet"},
 		{kind: "encrypted Parquet", magics: []string{"PARE"}, advice: "decrypt it with the program that holds the keys, which one command does for files with one key: " +
 			`pip install duckdb; python3 -c "import duckdb as d; d.sql('pragma add_parquet_key(\'k\', \'KEY\'); copy (from read_parquet(\'FILE\', encryption_config = {footer_key: \'k\'})) to \'rows.parquet\'')"`},
-		{kind: "Avro", magics: []string{"Obj\x01"}, advice: toParquet("fastavro pyarrow",
-			"import fastavro as f, pyarrow as a, pyarrow.parquet as p; p.write_table(a.Table.from_pylist(list(f.reader(open('FILE', 'rb')))), 'rows.parquet')")},
-		{kind: "Arrow IPC", magics: []string{"ARROW1\x00\x00"}, advice: toParquet("pyarrow",
-			"import pyarrow as a, pyarrow.parquet as p; p.write_table(a.ipc.open_file('FILE').read_all(), 'rows.parquet')")},
-		{kind: "an Arrow IPC stream", magics: []string{"\xff\xff\xff\xff???\x00"}, advice: toParquet("pyarrow",
-			"import pyarrow as a, pyarrow.parquet as p; p.write_table(a.ipc.open_stream(open('FILE', 'rb')).read_all(), 'rows.parquet')")},
+		{kind: "Avro", format: "avro", magics: []string{avro.Magic}, advice: "set data.format: avro"},
+		{kind: "Arrow IPC", format: "arrow", magics: []string{arrow.Magic, "\xff\xff\xff\xff???\x00"}, advice: "set data.format: arrow"},
 		{kind: "Feather version 1", magics: []string{"FEA1"}, advice: toParquet("pyarrow==26.0.1",
 			"import pyarrow.feather as f, pyarrow.parquet as p; p.write_table(f.read_table('FILE'), 'rows.parquet')")},
 		{kind: "ORC", magics: []string{"ORC"}, at: -4, advice: toParquet("pyarrow",

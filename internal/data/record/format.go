@@ -142,8 +142,8 @@ func NewFormat(s schema.Source) Format {
 		return exampleFormat{}
 	case "jsonl":
 		return objectFormat{}
-	case "parquet":
-		return parquetFormat{}
+	case "parquet", "arrow", "avro":
+		return typedFormat{s.Format}
 	case "libsvm", "libffm":
 		svm := svmFormat{fields: s.Format == "libffm"}
 		if len(s.Fields) > 0 {

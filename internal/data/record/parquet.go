@@ -1,42 +1,83 @@
 package record
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/data/arrow"
+	"github.com/wdlrun/wdlrun/internal/data/avro"
 	"github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
-// parquetFormat is Parquet. A block is a row group; offsets are row numbers. Files are
-// read as streams: a page of a column must be unpacked as a whole.
-type parquetFormat struct{}
+// typedFormat is Parquet, Arrow IPC or Avro. A block is a group of rows; offsets are row numbers.
+// Files are read as streams: a page of a column must be unpacked as a whole.
+type typedFormat struct{ name string }
 
-func (parquetFormat) Look(f *File, s Content) ([]string, error) {
-	if f.Packing != nil {
-		return nil, fmt.Errorf("%s: a Parquet file in a %s file; unpack it first, its columns are packed already", f.Name, f.Packing.name)
+// openTable opens a file of any of these formats.
+func openTable(s Content, size int64) (*table.File, error) {
+	head := make([]byte, min(size, 16))
+	if _, err := s.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
 	}
-	t, err := table.Open(s, f.size)
+	var form table.Form
+	var err error
+	switch TypedIn(head) {
+	case "arrow":
+		form, err = arrow.Open(s, size)
+	case "avro":
+		form, err = avro.Open(s, size)
+	default:
+		return table.Open(s, size)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: no Parquet file, or a damaged one: %w", f.Name, err)
+		return nil, err
 	}
-	f.Groups = append([]int64{}, t.Groups()...)
-	names := f.readable(t)
+	return table.New(form)
+}
+
+// TypedIn returns the format of typed columns by the first bytes of a file, "" if there is none.
+func TypedIn(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		return "parquet"
+	case bytes.HasPrefix(head, []byte(arrow.Magic)), arrow.IsStream(head):
+		return "arrow"
+	case bytes.HasPrefix(head, []byte(avro.Magic)):
+		return "avro"
+	}
+	return ""
+}
+
+func (t typedFormat) Look(f *File, s Content) ([]string, error) {
+	title := map[string]string{"parquet": "Parquet", "arrow": "Arrow IPC", "avro": "Avro"}[t.name]
+	if f.Packing != nil {
+		return nil, fmt.Errorf("%s: %s in a %s file; unpack it first, its columns can be packed in the file", f.Name, title, f.Packing.name)
+	}
+	x, err := openTable(s, f.size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: no file of %s, or a damaged one: %w", f.Name, title, err)
+	}
+	f.Groups = append([]int64{}, x.Groups()...)
+	names := f.readable(x)
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%s: it has no column of plain values or lists of them: %s", f.Name, strings.Join(f.Unread(), "; "))
 	}
 	return names, nil
 }
 
-func (parquetFormat) Place(f *File, offset int64) (Fault, error) {
+func (typedFormat) Place(f *File, offset int64) (Fault, error) {
 	return Fault{File: f.Name, Row: offset + 1}, nil
 }
 
-func (parquetFormat) Records(names []string) Records { return &TableRecords{Names: names} }
+func (typedFormat) Records(names []string) Records { return &TableRecords{Names: names} }
 
-func (parquetFormat) Decoder(_, _ []string) (Decoder, error) { return tableDecoder{}, nil }
+func (typedFormat) Decoder(_, _ []string) (Decoder, error) { return tableDecoder{}, nil }
 
 type tableDecoder struct{}
 
@@ -111,15 +152,22 @@ type TableRecords struct {
 	row    []byte
 	Offset int64
 	Number int32
+	next   placed // the group read last
+}
+
+// placed is a group and its first row.
+type placed struct {
+	group int
+	lo    int64
 }
 
 func (r *TableRecords) Begin(s Content, f *File, b Block, offset int64, _ int32) (err error) {
 	if r.src != s {
 		r.Close()
-		if r.file, err = table.Open(s, f.size); err != nil {
+		if r.file, err = openTable(s, f.size); err != nil {
 			return err
 		}
-		r.src = s
+		r.src, r.next = s, placed{}
 		if c := f.carried; c != nil {
 			for i, name := range c.names {
 				r.file.Fix(name, c.values[i])
@@ -128,10 +176,14 @@ func (r *TableRecords) Begin(s Content, f *File, b Block, offset int64, _ int32)
 	}
 	r.Close()
 	group, first := 0, int64(0)
+	if r.next.lo <= b.Lo { // blocks are usually read in order
+		group, first = r.next.group, r.next.lo
+	}
 	for first != b.Lo || first+f.Groups[group] != b.Hi {
 		first += f.Groups[group]
 		group++
 	}
+	r.next = placed{group, first}
 	if r.Rows, err = r.file.Rows(group, f.inFile(r.file, r.Names), group == 0 || r.Check); err != nil {
 		return err
 	}
@@ -167,8 +219,8 @@ func (r *TableRecords) Close() error {
 // row group.
 func (f *File) Onwards() bool { return f.Packing != nil || f.Groups != nil || f.onwards }
 
-// IsTable reports whether f is a columnar format.
+// IsTable reports whether f is a format of typed columns.
 func IsTable(f Format) bool {
-	_, ok := f.(parquetFormat)
+	_, ok := f.(typedFormat)
 	return ok
 }

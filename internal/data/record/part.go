@@ -46,7 +46,7 @@ func Probe(src schema.Source, name string, n int64) (p stream.Probe, err error) 
 	got, _ := f.ReadAt(head, 0) // an error recurs when the file is read
 	packing, err := packingOf(name, head[:got])
 	format := src.FormatName()
-	p.Appends = err == nil && packing == nil && format != "parquet" && !src.Multiline
+	p.Appends = err == nil && packing == nil && !schema.IsTyped(format) && !src.Multiline
 	if at := [2]byte{}; format != "tfrecord" && n > 0 {
 		if got, _ := f.ReadAt(at[:], n-1); got == len(at) {
 			p.Cut = at[0] != '\n' && !bytes.ContainsRune([]byte("\r\n"), rune(at[1]))

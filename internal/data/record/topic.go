@@ -96,8 +96,8 @@ func formatFor(s schema.Source, files []File) (Format, error) {
 		return nil, errors.New("topics and files cannot be read together; train on one of them")
 	case s.Header:
 		return nil, errors.New("the records of a topic have no header: name their fields in data.fields")
-	case s.FormatName() == "parquet":
-		return nil, errors.New("a record of a topic cannot be parquet; it is a line of csv, tsv, criteo, libsvm or libffm, a JSON object (jsonl), or a tf.Example (tfrecord)")
+	case schema.IsTyped(s.FormatName()):
+		return nil, errors.New("a record of a topic cannot be " + s.Format + "; it is a line of csv, tsv, criteo, libsvm or libffm, a JSON object (jsonl), or a tf.Example (tfrecord)")
 	default:
 		return topicFormat{f}, nil
 	}

@@ -13,6 +13,8 @@ var formats = [...]string{
 	"tfrecord", // records are tf.Examples
 	"jsonl",    // JSON objects, one per line
 	"parquet",  // flat and list columns
+	"arrow",    // Arrow IPC file or stream, as parquet
+	"avro",     // Avro object container file, as parquet
 	"libsvm",   // [label] index:value …
 	"libffm",   // [label] field:index:value …
 }
@@ -45,8 +47,11 @@ func Escapes() []string { return []string{EscapeQuoted, EscapeAll} }
 
 // NamesFields reports whether files of the format contain the names of their fields.
 func NamesFields(format string) bool {
-	return format == "parquet" || format == "tfrecord" || format == "jsonl"
+	return IsTyped(format) || format == "tfrecord" || format == "jsonl"
 }
+
+// IsTyped reports whether files of the format have columns of types, in groups of rows.
+func IsTyped(format string) bool { return format == "parquet" || format == "arrow" || format == "avro" }
 
 // CriteoFields returns the fields of Criteo's display advertising logs.
 func CriteoFields() []string {

@@ -44,7 +44,7 @@ func as(e format.SchemaElement, logical format.LogicalTypeValue) format.SchemaEl
 // A value outside the statistics of its page or its column is an error that names both; values
 // within them, and statistics whose order is undefined, are none.
 func TestStatistics(t *testing.T) {
-	long, real, text, fixed := flat(format.Int64, false), flat(format.Double, false), flat(format.ByteArray, false), flat(format.FixedLenByteArray, false)
+	long, real, text, fixed := flatElement(format.Int64, false), flatElement(format.Double, false), flatElement(format.ByteArray, false), flatElement(format.FixedLenByteArray, false)
 	int64f := func(v ...int64) string { return string(int64s(v...)) }
 	f64 := func(v ...float64) string { return string(doubles(v...)) }
 	unsigned := as(long, &format.IntType{BitWidth: 64})
@@ -56,7 +56,7 @@ func TestStatistics(t *testing.T) {
 	}
 	unordered := func(m made) made { m.unordered = true; return m }
 	nulls := func(n int64) made {
-		m := made{element: flat(format.Int64, true), rows: 3, statistics: &statistics{Nulls: thrift.New(n)}}
+		m := made{element: flatElement(format.Int64, true), rows: 3, statistics: &statistics{Nulls: thrift.New(n)}}
 		m.pages = []page{first(format.Plain, 3, append([]byte{2, 0, 0, 0, 3, 0b101}, int64s(5, 7)...))}
 		return m
 	}
@@ -93,9 +93,9 @@ func TestStatistics(t *testing.T) {
 		"decimals, too great":   {claim(decimal, 2, []byte("\xff\xfe\x00\x05"), "\xff\xfe", "\x00\x04"), `value "0.5" is greater than "0.4"`},
 		"half, too small":       {claim(as(fixed, new(format.Float16Type)), 1, []byte("\x00\xbc"), "\x00\x00", "\x00\x3c"), "value -1 is less than 0"},
 		"half, within":          {claim(as(fixed, new(format.Float16Type)), 1, []byte("\x00\xbc"), "\x00\xbc", "\x00\x3c"), ""},
-		"INT96":                 {claim(flat(format.Int96, false), 1, make([]byte, 12), strings.Repeat("a", 12), strings.Repeat("b", 12)), ""},
+		"INT96":                 {claim(flatElement(format.Int96, false), 1, make([]byte, 12), strings.Repeat("a", 12), strings.Repeat("b", 12)), ""},
 		"of another width":      {claim(long, 1, int64s(5), "abc", ""), ""},
-		"boolean":               {claim(flat(format.Boolean, false), 2, []byte{3}, "\x00", "\x00"), `value "true" is greater than "false"`},
+		"boolean":               {claim(flatElement(format.Boolean, false), 2, []byte{3}, "\x00", "\x00"), `value "true" is greater than "false"`},
 		"nulls":                 {nulls(1), ""},
 		"other nulls":           {nulls(2), "the column has 1 nulls, its statistics state 2"},
 		"of a page":             {ofPage(statistics{Min: int64s(5), Max: int64s(6)}), "value 7 is greater than 6, the greatest of a page"},
@@ -127,7 +127,7 @@ func TestStatisticsOfDictionary(t *testing.T) {
 	for _, c := range []struct{ least, greatest, want string }{
 		{"a", "m", ""}, {"b", "m", `value "a" is less than "b"`}, {"a", "k", `value "m" is greater than "k"`},
 	} {
-		m := claim(flat(format.ByteArray, false), 4, []byte{2, 4, 0, 4, 1}, c.least, c.greatest)
+		m := claim(flatElement(format.ByteArray, false), 4, []byte{2, 4, 0, 4, 1}, c.least, c.greatest)
 		m.pages[0].head.V1.V.Encoding = format.RLEDictionary
 		dictionary := page{pageHeader{Type: format.DictionaryPage, Plain: int32(len(entries)), Dictionary: thrift.New(dictionaryPage{Values: 3})}, entries}
 		m.pages = []page{dictionary, m.pages[0]}
@@ -142,7 +142,7 @@ func TestStatisticsOfDictionary(t *testing.T) {
 func TestChecksum(t *testing.T) {
 	body := int64s(5)
 	for wrong := range uint32(2) {
-		m := made{element: flat(format.Int64, false), rows: 1, pages: []page{first(format.Plain, 1, body)}}
+		m := made{element: flatElement(format.Int64, false), rows: 1, pages: []page{first(format.Plain, 1, body)}}
 		m.pages[0].head.CRC = int32(crc32.ChecksumIEEE(body) + wrong)
 		if _, err := readAll(m.bytes(t), []string{"x"}); (err != nil) != (wrong != 0) {
 			t.Errorf("checksum %d off: %v", wrong, err)

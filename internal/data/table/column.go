@@ -47,7 +47,15 @@ type column struct {
 	row   []byte  // values of the row so far
 	nulls []int32 // places of nulls in the row
 
-	fixed bool // all rows have the same value; there are no pages
+	origin
+}
+
+// origin is where the values of a column are, if it has no pages of Parquet.
+type origin struct {
+	fixed bool    // all rows have the same value
+	form  *shared // pages of another format
+	of    int     // the column in form
+	turn  int     // number of pages taken from form
 }
 
 // decoded are values, as stored and converted. They share memory if nothing is converted.
@@ -93,6 +101,9 @@ func (c *column) load() error {
 	if c.fixed {
 		c.level, c.at = 0, 0
 		return nil
+	}
+	if c.form != nil {
+		return c.form.next(c)
 	}
 	for {
 		h, body, err := c.pages.next()
@@ -265,6 +276,9 @@ func (c *column) append(dst []byte) ([]byte, error) {
 		}
 		if c.level++; c.level < c.count {
 			continue
+		}
+		if c.form != nil {
+			break
 		}
 		// A row may continue in the next page.
 		if err := c.loadValues(); err == io.EOF {

@@ -76,7 +76,7 @@ func first(kind format.Encoding, n int, body []byte) page {
 	return page{pageHeader{Type: format.DataPage, Plain: int32(len(body)), V1: thrift.New(dataPage{Values: int32(n), Encoding: kind, Levels: format.RLE, Repeats: format.RLE})}, body}
 }
 
-func flat(kind format.Type, optional bool) format.SchemaElement {
+func flatElement(kind format.Type, optional bool) format.SchemaElement {
 	e := format.SchemaElement{Type: thrift.New(kind), RepetitionType: thrift.New(format.Required)}
 	if optional {
 		e.RepetitionType.V = format.Optional
@@ -262,16 +262,16 @@ func TestOddPages(t *testing.T) {
 		made
 		want string
 	}{
-		"INT96 with padding":      {made{element: flat(format.Int96, false), rows: 1, pages: []page{first(format.Plain, 1, append(int96, 0, 0, 0, 0, 0))}}, "[1970-01-01 00:00:00]"},
-		"INT64 with padding":      {made{element: flat(format.Int64, false), rows: 1, pages: []page{first(format.Plain, 1, int64s(5, 6))}}, "[5]"},
-		"text with padding":       {made{element: flat(format.ByteArray, false), rows: 1, pages: []page{first(format.Plain, 1, []byte("\x01\x00\x00\x00a\x01\x00\x00\x00bxx"))}}, "[a]"},
-		"V2, all null, empty":     {made{element: flat(format.Int64, true), codec: format.Snappy, rows: 3, pages: []page{v2(3, 3, []byte{6, 0}, true, nil)}}, "[] [] []"},
-		"V2, all null, one byte":  {made{element: flat(format.Int64, true), codec: format.Snappy, rows: 1, pages: []page{v2(1, 1, []byte{2, 0}, false, []byte{0})}}, "[]"},
-		"V2, not compressed":      {made{element: flat(format.Int64, true), codec: format.Zstd, rows: 1, pages: []page{v2(1, 0, []byte{2, 1}, false, int64s(9))}}, "[9]"},
-		"no dictionary, all null": {made{element: flat(format.ByteArray, true), rows: 2, pages: []page{first(format.RLEDictionary, 2, []byte{2, 0, 0, 0, 4, 0})}}, "[] []"},
-		"levels packed":           {made{element: flat(format.Int64, true), rows: 3, pages: []page{packedLevels}}, "[5] [] [7]"},
-		"an empty page":           {made{element: flat(format.Int64, false), rows: 1, pages: []page{first(format.Plain, 0, nil), first(format.Plain, 1, int64s(4))}}, "[4]"},
-		"an index page":           {made{element: flat(format.Int64, false), rows: 1, pages: []page{{head: pageHeader{Type: format.IndexPage}}, first(format.Plain, 1, int64s(4))}}, "[4]"},
+		"INT96 with padding":      {made{element: flatElement(format.Int96, false), rows: 1, pages: []page{first(format.Plain, 1, append(int96, 0, 0, 0, 0, 0))}}, "[1970-01-01 00:00:00]"},
+		"INT64 with padding":      {made{element: flatElement(format.Int64, false), rows: 1, pages: []page{first(format.Plain, 1, int64s(5, 6))}}, "[5]"},
+		"text with padding":       {made{element: flatElement(format.ByteArray, false), rows: 1, pages: []page{first(format.Plain, 1, []byte("\x01\x00\x00\x00a\x01\x00\x00\x00bxx"))}}, "[a]"},
+		"V2, all null, empty":     {made{element: flatElement(format.Int64, true), codec: format.Snappy, rows: 3, pages: []page{v2(3, 3, []byte{6, 0}, true, nil)}}, "[] [] []"},
+		"V2, all null, one byte":  {made{element: flatElement(format.Int64, true), codec: format.Snappy, rows: 1, pages: []page{v2(1, 1, []byte{2, 0}, false, []byte{0})}}, "[]"},
+		"V2, not compressed":      {made{element: flatElement(format.Int64, true), codec: format.Zstd, rows: 1, pages: []page{v2(1, 0, []byte{2, 1}, false, int64s(9))}}, "[9]"},
+		"no dictionary, all null": {made{element: flatElement(format.ByteArray, true), rows: 2, pages: []page{first(format.RLEDictionary, 2, []byte{2, 0, 0, 0, 4, 0})}}, "[] []"},
+		"levels packed":           {made{element: flatElement(format.Int64, true), rows: 3, pages: []page{packedLevels}}, "[5] [] [7]"},
+		"an empty page":           {made{element: flatElement(format.Int64, false), rows: 1, pages: []page{first(format.Plain, 0, nil), first(format.Plain, 1, int64s(4))}}, "[4]"},
+		"an index page":           {made{element: flatElement(format.Int64, false), rows: 1, pages: []page{{head: pageHeader{Type: format.IndexPage}}, first(format.Plain, 1, int64s(4))}}, "[4]"},
 	} {
 		rows, err := readAll(c.bytes(t), []string{"x"})
 		if got := strings.Join(rows, " "); err != nil || got != c.want {
@@ -283,7 +283,7 @@ func TestOddPages(t *testing.T) {
 // A list of unsigned integers may begin in a page in which all of them fit int64 and end in one
 // in which they do not, or the other way round.
 func TestUnsignedListOverPages(t *testing.T) {
-	e := flat(format.Int64, false)
+	e := flatElement(format.Int64, false)
 	e.RepetitionType.V, e.LogicalType.Value = format.Repeated, &format.IntType{BitWidth: 64}
 	part := func(repeat byte, values ...int64) page {
 		levels := func(level byte, n int) []byte { return []byte{2, 0, 0, 0, byte(n << 1), level} }

@@ -15,7 +15,7 @@ func (f *File) Fix(name string, text []byte) {
 
 // fixedColumn returns a column whose only page repeats: its dictionary has one entry.
 func fixedColumn(name string, text []byte) column {
-	c := column{name: name, fixed: true, level: fixedRows, count: fixedRows, dict: 1}
+	c := column{name: name, origin: origin{fixed: true}, level: fixedRows, count: fixedRows, dict: 1}
 	c.values = &Values{typed{kind: value.Text, bytes: text, offsets: []uint32{0, uint32(len(text))}}}
 	if text == nil {
 		c.most, c.levels = 1, make([]byte, fixedRows)

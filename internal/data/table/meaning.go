@@ -2,9 +2,10 @@ package table
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
+
+	"github.com/wdlrun/wdlrun/internal/data/flat"
 )
 
 // The type of a column in the schema of Parquet may be only how a writer stores it. Writers
@@ -23,7 +24,7 @@ func meaningsOf(keys []keyValue) meanings {
 			m.spark("", json.RawMessage(k.Value), 0)
 		case "ARROW:schema":
 			if b, err := base64.StdEncoding.DecodeString(k.Value); err == nil && len(b) > 8 {
-				m.arrow(flatBuffer(b[8:])) // after a mark and the length
+				m.arrow(flat.Buffer(b[8:])) // after a mark and the length
 			}
 		}
 	}
@@ -73,64 +74,6 @@ func (m meanings) spark(name string, b json.RawMessage, nesting int) {
 	}
 }
 
-// flatBuffer is a FlatBuffer: tables, each with the offset of a list of the offsets of its fields.
-// Offsets that lead out of it read as zero.
-type flatBuffer []byte
-
-func (b flatBuffer) u32(at int) int {
-	if at < 0 || at > len(b)-4 {
-		return 0
-	}
-	return int(binary.LittleEndian.Uint32(b[at:]))
-}
-
-// field returns the offset of field i of a table, 0 if it is absent.
-func (b flatBuffer) field(table, i int) int {
-	list := table - int(int32(b.u32(table)))
-	if list < 0 || list > len(b)-4 {
-		return 0
-	}
-	at := 4 + 2*i
-	if size := int(binary.LittleEndian.Uint16(b[list:])); at+2 > size || list+at > len(b)-2 {
-		return 0
-	}
-	if offset := int(binary.LittleEndian.Uint16(b[list+at:])); offset > 0 {
-		return table + offset
-	}
-	return 0
-}
-
-// ref follows the offset in field i of a table, 0 if it is absent.
-func (b flatBuffer) ref(table, i int) int {
-	at := b.field(table, i)
-	if at == 0 {
-		return 0
-	}
-	return at + b.u32(at)
-}
-
-// text returns the string in field i of a table.
-func (b flatBuffer) text(table, i int) string {
-	at := b.ref(table, i)
-	n := b.u32(at)
-	if at == 0 || n > len(b)-at-4 {
-		return ""
-	}
-	return string(b[at+4 : at+4+n])
-}
-
-// each calls f with the tables in field i of a table.
-func (b flatBuffer) each(table, i int, f func(table int)) {
-	at := b.ref(table, i)
-	if at == 0 {
-		return
-	}
-	for n := range min(b.u32(at), len(b)/4) {
-		element := at + 4 + 4*n
-		f(element + b.u32(element))
-	}
-}
-
 // Types of Arrow.
 const (
 	arrowInt      = 2
@@ -139,52 +82,53 @@ const (
 )
 
 // arrow reads a message with a schema of Arrow.
-func (m meanings) arrow(b flatBuffer) {
+func (m meanings) arrow(b flat.Buffer) {
 	left := len(b) // fields: a damaged schema may refer to a field again and again
-	b.each(b.ref(b.u32(0), 2), 1, func(field int) { m.arrowField(b, "", field, 0, &left) })
+	b.Each(b.Ref(b.Uint32(0), 2), 1, func(field int) { m.arrowField(b, "", field, 0, &left) })
 }
 
 // arrowField reads a field, which is a member of the struct within or the elements of a list
 // of that name.
-func (m meanings) arrowField(b flatBuffer, name string, field, nesting int, left *int) {
+func (m meanings) arrowField(b flat.Buffer, name string, field, nesting int, left *int) {
 	if *left--; *left < 0 || nesting > maxNesting {
 		return
 	}
 	if nesting == 0 {
-		name = b.text(field, 0)
+		name = b.Text(field, 0)
 	}
 	kind, width := byte(0), 0
-	if at := b.field(field, 2); at > 0 && at < len(b) {
+	if at := b.Field(field, 2); at > 0 && at < len(b) {
 		kind = b[at]
 	}
-	if at := b.field(b.ref(field, 3), 0); kind == arrowInt && at > 0 {
-		width = b.u32(at)
+	if at := b.Field(b.Ref(field, 3), 0); kind == arrowInt && at > 0 {
+		width = b.Uint32(at)
 	}
 	extension := ""
-	b.each(field, 6, func(pair int) {
-		if b.text(pair, 0) == "ARROW:extension:name" {
-			extension = b.text(pair, 1)
+	b.Each(field, 6, func(pair int) {
+		if b.Text(pair, 0) == "ARROW:extension:name" {
+			extension = b.Text(pair, 1)
 		}
 	})
 	switch {
-	case extension != "" && !sameAsStored(extension):
+	case extension != "" && !SameAsStored(extension):
 		m[name] = fmt.Sprintf("is of the Arrow extension type %s; write its values as a plain type", extension)
 	case kind == arrowDuration:
 		m[name] = "is a duration, stored without its unit; write it as a number (Polars, pandas: dt.total_seconds())"
 	case width > 64:
 		m[name] = fmt.Sprintf("is an integer of %d bits; write it as an integer of 64 bits or as text", width)
 	}
-	b.each(field, 5, func(child int) {
+	b.Each(field, 5, func(child int) {
 		of := name
 		if kind == arrowStruct {
-			of = joined(name, b.text(child, 0))
+			of = joined(name, b.Text(child, 0))
 		}
 		m.arrowField(b, of, child, nesting+1, left)
 	})
 }
 
-// sameAsStored reports whether the values of an extension type are what Parquet stores.
-func sameAsStored(extension string) bool {
+// SameAsStored reports whether the values of an extension type of Arrow are those of its storage
+// type.
+func SameAsStored(extension string) bool {
 	switch extension {
 	case "arrow.uuid", "arrow.json", "arrow.bool8", "arrow.fixed_shape_tensor":
 		return true

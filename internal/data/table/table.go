@@ -55,6 +55,7 @@ type File struct {
 	*layout
 	groups []int64
 	fixed  map[string][]byte // columns of one value
+	form   Form              // of another format than Parquet
 }
 
 // maxGroups is the maximum number of row groups of a file.
@@ -148,11 +149,34 @@ func (f *File) Rows(group int, names []string, check bool) (r *Reader, err error
 			r.columns[i] = fixedColumn(name, text)
 			continue
 		}
+		if f.form != nil {
+			if err := f.absent(&r.columns[i], name); err != nil {
+				return nil, fmt.Errorf("column %s: %w", name, err)
+			}
+			continue
+		}
 		if err := f.column(&r.columns[i], group, name, check); err != nil {
 			return nil, fmt.Errorf("column %s: %w", name, err)
 		}
 	}
-	return r, nil
+	if f.form != nil {
+		err = r.formed(f, group, names)
+	}
+	return r, err
+}
+
+// absent makes c a column of nulls if the file has none of this name.
+func (f *File) absent(c *column, name string) error {
+	if f.Has(name) {
+		return nil
+	}
+	for _, u := range f.unread {
+		if u.Name == name {
+			return errors.New("it " + u.Why)
+		}
+	}
+	*c = fixedColumn(name, nil)
+	return nil
 }
 
 // column prepares a column of a row group.
@@ -162,13 +186,7 @@ func (f *File) column(c *column, group int, name string, check bool) (err error)
 		leaf, ok = f.inside[name]
 	}
 	if !ok {
-		for _, u := range f.unread {
-			if u.Name == name {
-				return errors.New("it " + u.Why)
-			}
-		}
-		*c = fixedColumn(name, nil)
-		return nil
+		return f.absent(c, name)
 	}
 	stored := &f.footer.Groups[group].Chunks[leaf.index]
 	if err := stored.check(leaf.element, f.size); err != nil {

@@ -1,0 +1,160 @@
+package arrow_test
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/arrow"
+	"github.com/wdlrun/wdlrun/internal/data/table"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+)
+
+// rows returns the rows of some columns as text: values of a row are separated by |, a null in a list is
+// ∅, and a missing value or an empty list is "".
+func rows(b []byte, names []string) (all [][]string, err error) {
+	form, err := arrow.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	f, err := table.New(form)
+	if err != nil {
+		return nil, err
+	}
+	if names == nil {
+		names = f.Columns()
+	}
+	lists := make([]value.List, len(names))
+	for g := range f.Groups() {
+		r, err := f.Rows(g, names, true)
+		if err != nil {
+			return all, err
+		}
+		for {
+			row, err := r.Append(nil)
+			if err == io.EOF {
+				break
+			}
+			if err == nil {
+				err = table.Decode(row, lists)
+			}
+			if err != nil {
+				return all, err
+			}
+			texts := make([]string, len(lists))
+			for i := range lists {
+				var values []string
+				for j := range lists[i].All {
+					if j < 0 {
+						values = append(values, "∅")
+					} else {
+						values = append(values, string(lists[i].Append(nil, j)))
+					}
+				}
+				texts[i] = strings.Join(values, "|")
+			}
+			all = append(all, texts)
+		}
+	}
+	return all, nil
+}
+
+// pyarrow wrote the same random tables as Arrow IPC and as Parquet.
+func TestSameAsParquet(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.arrow*")
+	fatal.If(t, err)
+	if len(files) != 3 {
+		t.Fatalf("files %q", files)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		fatal.If(t, err)
+		want, columns := parquet(t, strings.TrimSuffix(strings.TrimSuffix(name, ".arrows"), ".arrow")+".parquet")
+		got, err := rows(b, columns)
+		if err != nil || len(got) != len(want) {
+			t.Errorf("%s: %d rows, want %d, %v", name, len(got), len(want), err)
+			continue
+		}
+		for i := range want {
+			for c := range columns {
+				if got[i][c] != want[i][c] {
+					t.Fatalf("%s: row %d: column %s is %q, want %q", name, i, columns[c], got[i][c], want[i][c])
+				}
+			}
+		}
+	}
+}
+
+// parquet reads the expected rows.
+func parquet(t *testing.T, name string) (all [][]string, names []string) {
+	b, err := os.ReadFile(name)
+	fatal.If(t, err)
+	f, err := table.Open(bytes.NewReader(b), int64(len(b)))
+	fatal.If(t, err)
+	names = f.Columns()
+	lists := make([]value.List, len(names))
+	for g := range f.Groups() {
+		r, err := f.Rows(g, names, true)
+		fatal.If(t, err)
+		for {
+			row, err := r.Append(nil)
+			if err == io.EOF {
+				break
+			}
+			fatal.If(t, err)
+			fatal.If(t, table.Decode(row, lists))
+			texts := make([]string, len(lists))
+			for i := range lists {
+				var values []string
+				for j := range lists[i].All {
+					if j < 0 {
+						values = append(values, "∅")
+					} else {
+						values = append(values, string(lists[i].Append(nil, j)))
+					}
+				}
+				texts[i] = strings.Join(values, "|")
+			}
+			all = append(all, texts)
+		}
+	}
+	return all, names
+}
+
+// A damaged file is an error. It neither panics nor states sizes that are allocated.
+func TestMutations(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 5))
+	for _, name := range []string{"testdata/lz4.arrow", "testdata/zstd.arrows", "testdata/plain.arrow"} {
+		b, err := os.ReadFile(name)
+		fatal.If(t, err)
+		n := 150
+		if !testing.Short() {
+			n = 300
+		}
+		for range n {
+			m := bytes.Clone(b)
+			for range 1 + r.IntN(3) {
+				m[r.IntN(len(m))] = byte(r.Uint32())
+			}
+			if r.IntN(4) == 0 {
+				m = m[:r.IntN(len(m))]
+			}
+			_, _ = rows(m, nil) // an error, or other values
+		}
+	}
+}
+
+// FuzzOpen: any bytes are an error or rows.
+func FuzzOpen(f *testing.F) {
+	for _, name := range []string{"testdata/lz4.arrow", "testdata/zstd.arrows", "testdata/plain.arrow"} {
+		b, err := os.ReadFile(name)
+		fatal.If(f, err)
+		f.Add(b)
+	}
+	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = rows(b, nil) })
+}

@@ -1,0 +1,184 @@
+package avro_test
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/avro"
+	"github.com/wdlrun/wdlrun/internal/data/table"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+)
+
+func open(b []byte) (*table.File, error) {
+	form, err := avro.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	return table.New(form)
+}
+
+// rows returns the rows of some columns as text: the values of a row with | between them, ∅ for a null in a
+// list, and "" for no value.
+func rows(f *table.File, names []string) (all [][]string, err error) {
+	lists := make([]value.List, len(names))
+	for g := range f.Groups() {
+		r, err := f.Rows(g, names, true)
+		if err != nil {
+			return all, err
+		}
+		for {
+			row, err := r.Append(nil)
+			if err == io.EOF {
+				break
+			}
+			if err == nil {
+				err = table.Decode(row, lists)
+			}
+			if err != nil {
+				return all, err
+			}
+			texts := make([]string, len(lists))
+			for i := range lists {
+				var values []string
+				for j := range lists[i].All {
+					if j < 0 {
+						values = append(values, "∅")
+					} else {
+						values = append(values, string(lists[i].Append(nil, j)))
+					}
+				}
+				texts[i] = strings.Join(values, "|")
+			}
+			all = append(all, texts)
+		}
+	}
+	return all, nil
+}
+
+// fastavro wrote random rows of every type and codec, and pyarrow the same as Parquet.
+func TestSameAsParquet(t *testing.T) {
+	b, err := os.ReadFile("testdata/rows.parquet")
+	fatal.If(t, err)
+	p, err := table.Open(bytes.NewReader(b), int64(len(b)))
+	fatal.If(t, err)
+	want, err := rows(p, p.Columns())
+	fatal.If(t, err)
+	for _, codec := range []string{"deflate", "snappy", "zstandard", "bzip2"} {
+		b, err := os.ReadFile("testdata/" + codec + ".avro")
+		fatal.If(t, err)
+		f, err := open(b)
+		fatal.If(t, err)
+		if u := f.Unread(); len(u) != 2 || u[0].Name != "m" || u[1].Name != "uu" {
+			t.Errorf("%s: unread columns %v, want the map and the union", codec, u)
+		}
+		got, err := rows(f, p.Columns())
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%s: %d rows, want %d, %v", codec, len(got), len(want), err)
+		}
+		for i := range want {
+			for c, name := range p.Columns() {
+				if got[i][c] != want[i][c] {
+					t.Errorf("%s: row %d: column %s is %q, want %q", codec, i, name, got[i][c], want[i][c])
+				}
+			}
+		}
+	}
+}
+
+// The record of Polars has the name "".
+func TestPolars(t *testing.T) {
+	b, err := os.ReadFile("testdata/polars.avro")
+	fatal.If(t, err)
+	f, err := open(b)
+	fatal.If(t, err)
+	got, err := rows(f, f.Columns())
+	if want := [][]string{{"0", "ios"}, {"1", ""}, {"", "web"}}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
+
+// container is a file with a schema and one block.
+func container(schema, codec string, n byte, block string) []byte {
+	text := func(s string) string {
+		b := []byte{}
+		for x := 2 * len(s); ; x >>= 7 {
+			if x < 128 {
+				return string(append(b, byte(x))) + s
+			}
+			b = append(b, byte(x)|128)
+		}
+	}
+	mark := strings.Repeat("m", 16)
+	return []byte(avro.Magic + "\x04" + text("avro.schema") + text(schema) + text("avro.codec") + text(codec) + "\x00" + mark + string(rune(2*n)) + text(block) + mark)
+}
+
+func TestFaults(t *testing.T) {
+	record := func(kind string) string {
+		return `{"type":"record","name":"r","fields":[{"name":"a","type":` + kind + `}]}`
+	}
+	for _, x := range []struct {
+		file []byte
+		want string
+	}{
+		{container(record(`"int"`), "xz", 1, "\x02"), `packed with "xz"`},
+		{container(`"int"`, "null", 1, "\x02"), "write records"},
+		{container(record(`"Other"`), "null", 1, "\x02"), `does not define the type "Other"`},
+		{container(record(`"int"`)+strings.Repeat(" ", 1<<20), "null", 1, "\x02"), "at most 1048576 are possible"},
+		{container(record(`"int"`), "null", 2, "\x02"), "block 0 at offset 119: record 1: its bytes end early"},
+		{container(record(`"int"`), "null", 1, "\x02\x02"), "1 bytes follow its 1 records"},
+		{container(record(`{"type":"enum","name":"e","symbols":["x"]}`), "null", 1, "\x02"), "symbol 1 of 1"},
+		{container(record(`["null","int"]`), "null", 1, "\x04\x02"), "its bytes end early"},
+		{container(record(`"int"`), "null", 1, "\x02")[:130], "was it copied whole?"},
+	} {
+		f, err := open(x.file)
+		if err == nil {
+			_, err = rows(f, f.Columns())
+		}
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%v, want %q", err, x.want)
+		}
+	}
+	f, err := open(container(`{"type":"record","name":"r","fields":[{"name":"id","type":"int"},{"name":"next","type":["null","r"]}]}`, "null", 1, "\x06\x02\x08\x00"))
+	fatal.If(t, err)
+	got, err := rows(f, f.Columns())
+	if err != nil || len(got) != 1 || got[0][0] != "3" || len(f.Unread()) != 1 {
+		t.Errorf("a record in itself: %q, %v, %v", got, f.Unread(), err)
+	}
+}
+
+// A damaged file is an error, or has other values.
+func TestMutations(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 5))
+	for _, codec := range []string{"deflate", "snappy", "zstandard", "bzip2"} {
+		b, err := os.ReadFile("testdata/" + codec + ".avro")
+		fatal.If(t, err)
+		for range 200 {
+			m := bytes.Clone(b)
+			for range 1 + r.IntN(3) {
+				m[r.IntN(len(m))] = byte(r.Uint32())
+			}
+			if r.IntN(4) == 0 {
+				m = m[:r.IntN(len(m))]
+			}
+			if f, err := open(m); err == nil {
+				_, _ = rows(f, f.Columns()) // must not panic
+			}
+		}
+	}
+}
+
+// FuzzOpen: any bytes are an error or rows.
+func FuzzOpen(f *testing.F) {
+	f.Add(container(`{"type":"record","name":"r","fields":[{"name":"a","type":["null",{"type":"array","items":"string"}]}]}`, "null", 1, "\x02\x02\x02x\x00"))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		if f, err := open(b); err == nil {
+			_, _ = rows(f, f.Columns())
+		}
+	})
+}

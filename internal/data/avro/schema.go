@@ -1,0 +1,283 @@
+package avro
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/table"
+)
+
+// Limits of a schema.
+const (
+	maxSchema  = 1 << 20 // bytes
+	maxNodes   = 1 << 16
+	maxNesting = 64
+)
+
+// node is a type.
+type node struct {
+	kind    string // a primitive type, record, enum, array, map, fixed or union
+	logical string
+	size    int // of fixed
+	scale   int
+	names   []string // of members, or symbols
+	of      []*node  // members, branches, or the type of the items
+}
+
+// parser reads a schema.
+type parser struct {
+	named map[string]*node
+	nodes int
+}
+
+type described struct {
+	Type      json.RawMessage   `json:"type"`
+	Name      string            `json:"name"`
+	Namespace *string           `json:"namespace"`
+	Logical   any               `json:"logicalType"`
+	Scale     any               `json:"scale"`
+	Size      any               `json:"size"`
+	Symbols   []string          `json:"symbols"`
+	Items     json.RawMessage   `json:"items"`
+	Values    json.RawMessage   `json:"values"`
+	Fields    []json.RawMessage `json:"fields"`
+}
+
+var primitives = " null boolean int long float double bytes string "
+
+func (p *parser) parse(b json.RawMessage, space string, nesting int) (*node, error) {
+	if p.nodes++; p.nodes > maxNodes || nesting > maxNesting {
+		return nil, fmt.Errorf("its schema has more than %d types, or %d in one another", maxNodes, maxNesting)
+	}
+	if b = json.RawMessage(strings.TrimSpace(string(b))); len(b) == 0 {
+		return nil, errors.New("its schema lacks a type")
+	}
+	switch b[0] {
+	case '"':
+		var name string
+		if err := json.Unmarshal(b, &name); err != nil {
+			return nil, err
+		}
+		return p.byName(name, space)
+	case '[':
+		var all []json.RawMessage
+		if err := json.Unmarshal(b, &all); err != nil {
+			return nil, err
+		}
+		n := &node{kind: "union"}
+		for _, one := range all {
+			branch, err := p.parse(one, space, nesting+1)
+			if err != nil {
+				return nil, err
+			}
+			n.of = append(n.of, branch)
+		}
+		return n, nil
+	}
+	var d described
+	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, fmt.Errorf("its schema: %w", err)
+	}
+	return p.described(&d, space, nesting)
+}
+
+// byName returns a primitive type, or one defined before.
+func (p *parser) byName(name, space string) (*node, error) {
+	if strings.Contains(primitives, " "+name+" ") {
+		return &node{kind: name}, nil
+	}
+	for _, full := range []string{space + "." + name, name} {
+		if n := p.named[full]; n != nil {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("its schema does not define the type %q", name)
+}
+
+// described reads an object.
+func (p *parser) described(d *described, space string, nesting int) (*node, error) {
+	var kind string
+	if json.Unmarshal(d.Type, &kind) != nil { // {"type": {"type": …}}
+		return p.parse(d.Type, space, nesting+1)
+	}
+	n := &node{kind: kind, names: d.Symbols, size: whole(d.Size), scale: whole(d.Scale)}
+	n.logical, _ = d.Logical.(string)
+	switch kind {
+	case "record", "error", "enum", "fixed":
+		n.kind = strings.Replace(kind, "error", "record", 1)
+		if d.Namespace != nil {
+			space = *d.Namespace
+		}
+		full := space + "." + d.Name
+		if i := strings.LastIndexByte(d.Name, '.'); i >= 0 {
+			full, space = d.Name, d.Name[:i]
+		}
+		p.named[full] = n
+		if n.size < 0 || n.size > maxBlock {
+			return nil, fmt.Errorf("its schema has a type of %d bytes", n.size)
+		}
+		return n, p.members(n, d.Fields, space, nesting)
+	case "array", "map":
+		items := d.Items
+		if kind == "map" {
+			items = d.Values
+		}
+		of, err := p.parse(items, space, nesting+1)
+		n.of = []*node{of}
+		return n, err
+	}
+	if strings.Contains(primitives, " "+kind+" ") {
+		return n, nil
+	}
+	return p.byName(kind, space)
+}
+
+func whole(x any) int {
+	f, _ := x.(float64)
+	return int(f)
+}
+
+// members reads the fields of a record.
+func (p *parser) members(n *node, fields []json.RawMessage, space string, nesting int) error {
+	for _, b := range fields {
+		var d described
+		if err := json.Unmarshal(b, &d); err != nil {
+			return fmt.Errorf("its schema: %w", err)
+		}
+		of, err := p.parse(d.Type, space, nesting+1)
+		if err != nil {
+			return err
+		}
+		n.names, n.of = append(n.names, d.Name), append(n.of, of)
+	}
+	return nil
+}
+
+// plain returns the type of a node that may be in a union with null; nil for other unions.
+func (n *node) plain() *node {
+	if n.kind != "union" {
+		return n
+	}
+	var one *node
+	for _, b := range n.of {
+		if b.kind == "null" {
+			continue
+		}
+		if one != nil {
+			return nil
+		}
+		one = b
+	}
+	if one == nil {
+		return &node{kind: "null"}
+	}
+	return one
+}
+
+// typeOf returns the type of plain values, and an error for others.
+func typeOf(n *node) (t table.Type, err error) {
+	t.Unit, t.UTC = unitOf(n.logical), strings.HasPrefix(n.logical, "timestamp-")
+	switch n.kind {
+	case "null", "string", "enum":
+		t.Kind = table.String
+	case "boolean":
+		t.Kind = table.Boolean
+	case "int":
+		switch t.Kind = table.Int; n.logical {
+		case "date":
+			t.Kind = table.Date
+		case "time-millis":
+			t.Kind = table.TimeOfDay
+		}
+	case "long":
+		switch t.Kind, t.Wide = table.Int, true; {
+		case n.logical == "time-micros", n.logical == "time-nanos":
+			t.Kind = table.TimeOfDay
+		case t.UTC, strings.HasPrefix(n.logical, "local-timestamp-"):
+			t.Kind = table.Timestamp
+		}
+	case "float":
+		t.Kind = table.Float
+	case "double":
+		t.Kind = table.Double
+	case "bytes", "fixed":
+		if t.Width = n.size; n.kind == "fixed" && n.size == 0 {
+			return t, errors.New("has strings of 0 bytes")
+		}
+		switch {
+		case n.logical == "decimal":
+			t.Kind, t.Scale = table.Decimal, n.scale
+		case n.logical == "uuid" && n.size == 16:
+			t.Kind = table.UUID
+		case n.logical == "duration" && n.size == 12:
+			t.Kind = table.Interval
+		}
+	default:
+		return t, errors.New("is of the type " + n.kind)
+	}
+	return t, nil
+}
+
+func unitOf(logical string) time.Duration {
+	switch {
+	case strings.HasSuffix(logical, "-millis"):
+		return time.Millisecond
+	case strings.HasSuffix(logical, "-nanos"):
+		return time.Nanosecond
+	}
+	return time.Microsecond
+}
+
+// columns finds the columns of a record. within are the records around it.
+func (x *File) columns(n *node, name string, within []*node) {
+	for _, around := range within {
+		if around == n {
+			x.drop(name, "is a record in itself; write its members as columns")
+			return
+		}
+	}
+	for i, member := range n.of {
+		of, full := member.plain(), n.names[i]
+		if len(within) > 0 {
+			full = name + "." + full
+		}
+		switch {
+		case of == nil:
+			x.drop(full, "is a union of several types; write a column for each")
+		case len(x.all) > maxNodes:
+			x.drop(full, fmt.Sprintf("is beyond %d columns", maxNodes))
+		case of.kind == "record":
+			x.columns(of, full, append(within[:len(within):len(within)], n))
+		case of.kind == "map":
+			x.drop(full, "is a map; write a column for each key that matters")
+		case of.kind == "array":
+			x.column(full, of.of[0].plain(), true)
+		default:
+			x.column(full, of, false)
+		}
+	}
+}
+
+func (x *File) drop(name, why string) {
+	x.unread = append(x.unread, table.Unread{Name: name, Why: why})
+}
+
+// column adds a column; n is nil for unions of several types.
+func (x *File) column(name string, n *node, list bool) {
+	if n == nil || list && (n.kind == "record" || n.kind == "map" || n.kind == "array") {
+		x.drop(name, "is a list of records, maps, lists or several types; write lists of plain values")
+		return
+	}
+	t, err := typeOf(n)
+	if err == nil {
+		_, err = table.NewConverter(t)
+	}
+	if err != nil {
+		x.drop(name, err.Error())
+		return
+	}
+	x.all = append(x.all, table.Column{Name: name, List: list, Type: t})
+}
