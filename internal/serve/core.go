@@ -294,7 +294,11 @@ func versionStatus(x versions.Status) tfs.VersionStatus {
 		versions.Loading: tfs.Loading, versions.Available: tfs.Available, versions.Unloading: tfs.Unloading, versions.Ended: tfs.End,
 	}[x.State]
 	if x.Err != nil {
-		to.Status = tfs.Status{Code: uint32(codes.DataLoss), Message: x.Err.Error()}
+		code := codes.DataLoss
+		if _, is := errors.AsType[*Unlike](x.Err); is {
+			code = codes.FailedPrecondition
+		}
+		to.Status = tfs.Status{Code: uint32(code), Message: x.Err.Error()}
 	}
 	return to
 }
@@ -313,8 +317,15 @@ func (s *Server) open(name string, version int64, dir string, before *servable) 
 	var v *servable
 	err = rescue.Call(func() (err error) {
 		v, err = newServable(name, version, dir, m, &s.options, s.metrics, pause)
+		if err == nil && before != nil {
+			err = s.guard(before, v, v.warmup, pause)
+			v.warmup = nil
+		}
 		return err
 	})
+	if _, is := errors.AsType[*Unlike](err); is {
+		return nil, errors.Join(err, m.Close())
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %s: %w", dir, err), m.Close())
 	}

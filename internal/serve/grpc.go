@@ -155,6 +155,7 @@ func (s *Server) decodedPredict(r *tfs.PredictRequest, b []byte) (out []byte, er
 	encode := func(w *worker) (rows.Counts, error) { return w.coder.Tensors(&w.batch, r.Inputs) }
 	err = s.predict(&r.Spec, r.Outputs, encode, func(spec *tfs.ModelSpec, outputs []tfs.Output) error {
 		start := time.Now()
+		s.live.note(r.Spec.Name, b, len(outputs[0].Values), predictAgain(s.options.Limits))
 		out = tfs.AppendPredictResponse(make([]byte, 0, tfs.PredictResponseBytes(spec, outputs)), spec, outputs)
 		s.metrics.encode.Observe(time.Since(start).Seconds())
 		return nil

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -165,7 +166,11 @@ func (c *counters) changed(e versions.Event) {
 		c.loads.WithLabelValues(e.Model, "ok").Inc()
 		c.loading.WithLabelValues(e.Model).Observe(e.Took.Seconds())
 	case e.State == versions.Ended && e.Err != nil:
-		c.loads.WithLabelValues(e.Model, "failed").Inc()
+		result := "failed"
+		if _, is := errors.AsType[*Unlike](e.Err); is {
+			result = "refused"
+		}
+		c.loads.WithLabelValues(e.Model, result).Inc()
 	}
 }
 

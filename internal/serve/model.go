@@ -62,6 +62,7 @@ type servable struct {
 	counters   modelCounters
 	signatures []tfs.Signature
 	workers    chan *worker // nil: to be made, see worker
+	warmup     [][]byte     // records for the guard
 	forgive    bool         // numbers that are not finite are missing values
 }
 
@@ -184,6 +185,7 @@ func (s *servable) warmUp(dir string, pause func()) error {
 	if err != nil {
 		return fmt.Errorf("serve: %s: %w", warmupName, err)
 	}
+	defer func() { s.warmup = examples[:records] }()
 	for i := range cap(s.workers) {
 		w := <-s.workers
 		for range warmupTimes {

@@ -225,22 +225,27 @@ func (s restServer) restPredict(text []byte, spec *tfs.ModelSpec) (out []byte, e
 		return nil, broken(err)
 	}
 	spec.Signature = r.Signature
-	encode := func(w *worker) (rows.Counts, error) {
+	err = s.predict(spec, nil, restBatch(&r), func(_ *tfs.ModelSpec, outputs []tfs.Output) error {
+		s.live.note(spec.Name, text, len(outputs[0].Values), restAgain(s.options.Limits))
+		out = body.AppendPredictions(nil, outputs, r.Instances)
+		return nil
+	})
+	return out, err
+}
+
+// restBatch encodes the body of a predict request.
+func restBatch(r *body.Request) batching {
+	return func(w *worker) (rows.Counts, error) {
 		if r.Instances && r.Rows == 0 { // no row, so no name of an input either
 			return w.coder.Examples(&w.batch, nil, nil)
 		}
 		if r.Unnamed {
-			if err := nameOnly(&r, w.coder.Fields()); err != nil {
+			if err := nameOnly(r, w.coder.Fields()); err != nil {
 				return rows.Counts{}, err
 			}
 		}
 		return w.coder.Columns(&w.batch, r.Columns)
 	}
-	err = s.predict(spec, nil, encode, func(_ *tfs.ModelSpec, outputs []tfs.Output) error {
-		out = body.AppendPredictions(nil, outputs, r.Instances)
-		return nil
-	})
-	return out, err
 }
 
 // nameOnly names the column of a request without names after the model's only input.
@@ -317,7 +322,7 @@ func (s restServer) restStatus(spec *tfs.ModelSpec) ([]byte, error) {
 }
 
 // codeNames are the names of the codes that a version's status can have.
-var codeNames = map[codes.Code]string{codes.OK: "OK", codes.DataLoss: "DATA_LOSS"}
+var codeNames = map[codes.Code]string{codes.OK: "OK", codes.DataLoss: "DATA_LOSS", codes.FailedPrecondition: "FAILED_PRECONDITION"}
 
 // The JSON of metadata.
 type (

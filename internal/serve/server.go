@@ -39,6 +39,10 @@ type Options struct {
 	// BodyBytes is the maximum memory of all REST bodies at once; default: 64 MiB, or 4 bodies
 	// of MaxBytes.
 	BodyBytes int
+	// Guard is the greatest change of the logits by a new version, on warm-up records and recent
+	// requests: of their mean in standard deviations, and the factor of their standard deviation. 0:
+	// logits must be finite. −1: no comparison.
+	Guard float64
 	// Outputs, if any, replace the outputs of Predict.
 	Outputs []Output
 	// RejectInvalid rejects numbers that are NaN, infinite or beyond float32. Otherwise they are
@@ -113,6 +117,7 @@ type Server struct {
 	requests *requests
 	panics   panics
 	bodies   budget
+	live     live
 	health   *health.Server
 	grpc     *grpc.Server
 	http     *http.Server

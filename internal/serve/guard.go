@@ -1,0 +1,216 @@
+package serve
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/serve/body"
+	"github.com/wdlrun/wdlrun/internal/serve/rows"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+)
+
+// The guard compares the logits of a new version with those of the current one, on the warm-up records
+// and on recent requests. A version whose logits differ too much does not replace the current one.
+
+const (
+	liveRows  = 1000                  // of recent requests
+	liveBytes = 256 << 10             // of a request; longer ones are not recorded
+	liveTotal = 8 << 20               // bytes of the recorded requests of a model
+	liveEvery = 20 * time.Millisecond // between two recorded requests
+	// floorSpread replaces a smaller standard deviation of the current version: a model at the
+	// beginning of its training has almost equal logits, and the next one may differ.
+	floorSpread = 1
+)
+
+// Unlike is the error of a version whose logits differ too much from the current one's.
+type Unlike struct{ why string }
+
+func (e *Unlike) Error() string { return e.why }
+
+// moments are the mean and the standard deviation of logits.
+type moments struct{ mean, spread float64 }
+
+// momentsOf returns the moments of logits. ok is false if one is not finite.
+func momentsOf(logits []float32) (m moments, ok bool) {
+	n, square := float64(len(logits)), 0.0
+	for _, z := range logits {
+		m.mean += float64(z) / n
+	}
+	for _, z := range logits {
+		square += (float64(z) - m.mean) * (float64(z) - m.mean) / n
+	}
+	m.spread = math.Sqrt(square)
+	return m, !math.IsNaN(m.spread) && !math.IsInf(m.spread, 0)
+}
+
+// compare returns why the logits of a new version differ too much from the current ones of the same
+// rows, "" if they do not. The limit is in standard deviations of the current logits for the mean, and
+// a factor for the standard deviation. A current version whose logits are not finite accepts any
+// other.
+func compare(current, next []float32, limit float64) string {
+	is, fine := momentsOf(next)
+	if !fine {
+		return "its logits are not finite"
+	}
+	was, ok := momentsOf(current)
+	if limit == 0 || !ok || len(next) == 0 {
+		return ""
+	}
+	unit := max(was.spread, floorSpread)
+	switch {
+	case math.Abs(is.mean-was.mean) > limit*unit:
+		return fmt.Sprintf("the mean of its logits is %.4g, the current version's is %.4g with standard deviation %.4g", is.mean, was.mean, was.spread)
+	case is.spread > limit*unit, was.spread > floorSpread && is.spread < was.spread/limit:
+		return fmt.Sprintf("the standard deviation of its logits is %.4g, the current version's is %.4g", is.spread, was.spread)
+	}
+	return ""
+}
+
+// guard compares a new version with the current one.
+func (s *Server) guard(current, next *servable, warmup [][]byte, pause func()) error {
+	if s.options.Guard < 0 {
+		return nil
+	}
+	recorded := s.live.requests(next.name)
+	for what, requests := range map[string][]liveRequest{"warm-up records": {{encode: examples(&tfs.Input{Examples: warmup, Given: true})}}, "recent requests": recorded} {
+		was, is, err := current.both(next, requests, pause)
+		if err != nil {
+			return fmt.Errorf("serve: guard: %s: %w", what, err)
+		}
+		for i := range min(len(was), len(is)) {
+			if why := compare(was[i], is[i], s.options.Guard); why != "" {
+				return &Unlike{fmt.Sprintf("serve: refused: on %d %s, %s; the limit is -guard %v", len(is[i]), what, why, s.options.Guard)}
+			}
+		}
+	}
+	return nil
+}
+
+// both returns the logits, by output, of both versions for the rows of requests. A request that one
+// of them cannot encode is left out.
+func (m *servable) both(next *servable, requests []liveRequest, pause func()) (was, is [][]float32, err error) {
+	was, is = make([][]float32, len(m.outputs)), make([][]float32, len(next.outputs))
+	for _, r := range requests {
+		before, err := m.logits(r.encode)
+		pause()
+		if err != nil {
+			return nil, nil, err
+		}
+		after, err := next.logits(r.encode)
+		pause()
+		if err != nil {
+			return nil, nil, err
+		}
+		if before == nil || after == nil {
+			continue
+		}
+		for i := range was {
+			was[i] = append(was[i], before[i]...)
+		}
+		for i := range is {
+			is[i] = append(is[i], after[i]...)
+		}
+	}
+	return was, is, nil
+}
+
+// logits returns the logits of a batch by output, nil if it cannot be encoded.
+func (m *servable) logits(encode batching) (all [][]float32, err error) {
+	w, err := m.worker()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { m.workers <- w }()
+	if w.counts, err = encode(w); err != nil {
+		return nil, nil // of another schema
+	}
+	if err := m.score(w); err != nil {
+		return nil, err
+	}
+	for i := range m.outputs {
+		all = append(all, slices.Clone(w.logit(i)))
+	}
+	return all, nil
+}
+
+// live holds recent requests of each model.
+type live struct {
+	mu     sync.Mutex
+	models map[string]*recent
+}
+
+type recent struct {
+	requests []liveRequest // the newest last
+	rows     int
+	bytes    int
+	at       time.Time
+}
+
+// liveRequest is a request that can be encoded again.
+type liveRequest struct {
+	rows, bytes int
+	encode      batching
+}
+
+// note records a request of some rows, at most one in liveEvery. again makes its batching from a copy
+// of its bytes.
+func (l *live) note(model string, request []byte, rows int, again func(copied []byte) (batching, error)) {
+	now := time.Now()
+	if len(request) > liveBytes || rows == 0 || !l.mu.TryLock() {
+		return
+	}
+	defer l.mu.Unlock()
+	r := l.models[model]
+	if r == nil {
+		r = &recent{}
+		if l.models == nil {
+			l.models = map[string]*recent{}
+		}
+		l.models[model] = r
+	}
+	if now.Sub(r.at) < liveEvery {
+		return
+	}
+	encode, err := again(slices.Clone(request))
+	if err != nil {
+		return
+	}
+	r.at = now
+	r.requests = append(r.requests, liveRequest{rows, len(request), encode})
+	r.rows, r.bytes = r.rows+rows, r.bytes+len(request)
+	for r.rows-r.requests[0].rows >= liveRows || r.bytes > liveTotal {
+		r.rows, r.bytes = r.rows-r.requests[0].rows, r.bytes-r.requests[0].bytes
+		r.requests[0] = liveRequest{}
+		r.requests = r.requests[1:]
+	}
+}
+
+// requests returns the recent requests of a model.
+func (l *live) requests(model string) []liveRequest {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.models[model]; r != nil {
+		return slices.Clone(r.requests)
+	}
+	return nil
+}
+
+// predictAgain decodes a PredictRequest that has been decoded before.
+func predictAgain(limits tfs.Limits) func([]byte) (batching, error) {
+	return func(b []byte) (batching, error) {
+		r := new(tfs.PredictRequest)
+		err := r.Decode(b, limits)
+		return func(w *worker) (rows.Counts, error) { return w.coder.Tensors(&w.batch, r.Inputs) }, err
+	}
+}
+
+// restAgain decodes the body of a predict request that has been decoded before.
+func restAgain(limits tfs.Limits) func([]byte) (batching, error) {
+	return func(b []byte) (batching, error) {
+		r, err := body.Predict(b, limits)
+		return restBatch(&r), err
+	}
+}

@@ -1,0 +1,121 @@
+package serve
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+	"github.com/wdlrun/wdlrun/internal/serve/versions"
+)
+
+// TestCompare: the mean may move by limit standard deviations, and the standard deviation change by
+// that factor. A model at the beginning of its training has room.
+func TestCompare(t *testing.T) {
+	nan := float32(math.NaN())
+	wide := []float32{-4, 0, 4}
+	for _, x := range []struct {
+		what          string
+		current, next []float32
+		limit         float64
+		want          string
+	}{
+		{"equal", wide, wide, 1, ""},
+		{"moved within the limit", wide, []float32{5, 9, 13}, 3, ""},
+		{"moved beyond it", wide, []float32{6, 10, 14}, 3, "the mean of its logits is 10, the current version's is 0 with standard deviation 3.266"},
+		{"moved down", wide, []float32{-14, -10, -6}, 3, "the mean of its logits is -10"},
+		{"exploded", wide, []float32{-4e5, 0, 4e5}, 3, "the standard deviation of its logits is 3.266e+05, the current version's is 3.266"},
+		{"collapsed", wide, []float32{.1, .1, .1}, 3, "the standard deviation of its logits is "},
+		{"grows from the beginning", []float32{0, .001, .002}, []float32{-2, 0, 2}, 3, ""},
+		{"explodes from the beginning", []float32{0, .001, .002}, []float32{-9, 0, 9}, 3, "the standard deviation"},
+		{"not finite", wide, []float32{0, nan}, 3, "its logits are not finite"},
+		{"infinite", wide, []float32{0, float32(math.Inf(-1))}, 0, "its logits are not finite"},
+		{"moved without a limit", wide, []float32{1e6, 1e6, 1e6}, 0, ""},
+		{"replaces one that is not finite", []float32{nan}, wide, 3, ""},
+		{"no rows", nil, nil, 3, ""},
+	} {
+		if got := compare(x.current, x.next, x.limit); x.want == "" && got != "" || !strings.HasPrefix(got, x.want) {
+			t.Errorf("%s: %q, want %q", x.what, got, x.want)
+		}
+	}
+}
+
+// TestLiveRows: at most one request per interval is recorded, and the rows and bytes are limited.
+func TestLiveRows(t *testing.T) {
+	var l live
+	again := func(b []byte) (batching, error) { return nil, nil }
+	for range 1500 {
+		l.note("ctr", make([]byte, 100), 3, again)
+		if r := l.models["ctr"]; r != nil {
+			r.at = time.Time{}
+		}
+	}
+	l.note("ctr", make([]byte, liveBytes+1), 3, again)
+	if r := l.models["ctr"]; r.rows != 1002 || len(r.requests) != 334 || r.bytes != 33400 {
+		t.Errorf("%d rows of %d requests, %d bytes", r.rows, len(r.requests), r.bytes)
+	}
+	for range 100 {
+		l.note("ctr", make([]byte, liveBytes), 1, again)
+		l.models["ctr"].at = time.Time{}
+	}
+	if r := l.models["ctr"]; r.bytes > liveTotal || r.rows != len(r.requests) {
+		t.Errorf("%d rows of %d requests, %d bytes", r.rows, len(r.requests), r.bytes)
+	}
+	l.note("ctr", nil, 1, again)
+	n := len(l.requests("ctr"))
+	l.note("ctr", nil, 1, again)
+	if got := len(l.requests("ctr")); got != n {
+		t.Error("a second request within the interval is recorded")
+	}
+}
+
+// TestGuard: a version that answers recent requests with other logits is refused with a reason in
+// status, event and counter, and the current version answers. The next good version is served.
+func TestGuard(t *testing.T) {
+	for _, rest := range []bool{false, true} {
+		r := start(t, Options{Guard: 3}, nil, 1)
+		if rest {
+			if status, text := r.http("POST", "/v1/models/ctr:predict", `{"instances": [{"age": 17}]}`); status != 200 {
+				t.Fatal(text)
+			}
+		} else {
+			_, err := r.call(t.Context(), "PredictionService/Predict", recorded(t, "predict_typed_and_content.bin"))
+			must(t, err)
+		}
+		r.write(100_000, "") // its logits are 100 higher
+		r.waitFor("failed", 100_000)
+		_, text := r.http(http.MethodGet, "/v1/models/ctr/versions/100000", "")
+		if !strings.Contains(text, "FAILED_PRECONDITION") || !strings.Contains(text, "recent requests, the mean of its logits is 1") || !strings.Contains(text, "the limit is -guard 3") {
+			t.Error(text)
+		}
+		_, text = r.http(http.MethodGet, "/metrics", "")
+		if want := `wdlrun_serve_loads_total{model="ctr",result="refused"} 1`; !strings.Contains(text, want) {
+			t.Errorf("/metrics has no %s", want)
+		}
+		served := func(want int64) {
+			t.Helper()
+			v, err := r.registry.Acquire(versions.Want{Model: "ctr"})
+			must(t, err)
+			defer v.Release()
+			if v.Number != want {
+				t.Errorf("version %d answers, want %d", v.Number, want)
+			}
+		}
+		served(1)
+		r.write(100_001, "")
+		r.waitFor("failed", 100_001)
+		served(1)
+		must(t, r.Shutdown(context.Background()))
+	}
+	// Without requests and records, nothing can be compared.
+	r := start(t, Options{Guard: 3}, nil, 1)
+	r.write(100_000, "")
+	r.waitFor("available", 100_000)
+	_, err := predictAgain(tfs.Limits{})([]byte{255})
+	if err == nil {
+		t.Error("a broken request is decoded again")
+	}
+}
