@@ -65,7 +65,7 @@ func serveFlags() []cli.Flag {
 		&cli.IntFlag{Name: "max-queue", Usage: "let `N` more requests wait and reject others with RESOURCE_EXHAUSTED; -1: none wait", DefaultText: "64 per thread"},
 		&cli.IntFlag{Name: "max-bytes", Value: 16 << 20, Usage: "reject requests of more than `N` bytes"},
 		&cli.IntFlag{Name: "max-body-bytes", Usage: "hold at most `N` bytes of REST requests at once and reject others with RESOURCE_EXHAUSTED", DefaultText: "64 MiB, or 4 requests of -max-bytes"},
-		&cli.Float64Flag{Name: "guard", Value: 3, Usage: "refuse a new version whose mean logit differs from the current version's by more than `N` standard deviations, or whose standard deviation differs N-fold; 0: only if logits are not finite; -1: never"},
+		&cli.Float64Flag{Name: "guard", Value: 3, Usage: "refuse a new version whose mean logit differs from the current version's by more than `N` standard deviations, or whose standard deviation differs N-fold; 0: never"},
 		&cli.BoolFlag{Name: "wait", Usage: "start even if there is no version yet, and wait for one"},
 		&cli.BoolFlag{Name: "reuse-port", Usage: "share the ports, and the memory of the model, with other servers of the same model"},
 		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second, Usage: "cancel requests that still run after `DURATION` when the server ends"},
@@ -137,8 +137,8 @@ func (p serving) run() error {
 	if log.bf16, err = bf16(c.String("precision")); err != nil {
 		return err
 	}
-	if g := c.Float64("guard"); !(g == -1 || g == 0 || g >= 1) {
-		return fmt.Errorf("serve: -guard %v: expected a number of at least 1, or 0 or -1", g)
+	if g := c.Float64("guard"); !(g == 0 || g >= 1) {
+		return fmt.Errorf("serve: -guard %v: expected a number of at least 1, or 0 for none", g)
 	}
 	invalid := c.String("invalid")
 	if invalid != "missing" && invalid != "reject" {

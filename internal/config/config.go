@@ -148,6 +148,7 @@ type Train struct {
 	Retain      Retain     `yaml:"retain"`
 	Checkpoint  Checkpoint `yaml:"checkpoint"`
 	Export      Export     `yaml:"export"`
+	Guard       Guard      `yaml:"guard"`
 }
 
 // Optimizer holds the update rules of the three kinds of parameters.
@@ -184,6 +185,15 @@ type Gate struct {
 // Retain removes rows of tables by their age in event time.
 type Retain struct {
 	Days int `yaml:"days"` // 0: no limit
+}
+
+// Guard stops publishing a model whose predictions become bad. An empty Action disables it.
+type Guard struct {
+	Window      int64   `yaml:"window"` // samples
+	LogLoss     float64 `yaml:"logloss"`
+	Calibration float64 `yaml:"calibration"`
+	AUCDrop     float64 `yaml:"auc_drop"`
+	Action      string  `yaml:"action"` // warn, hold or stop
 }
 
 // Checkpoint holds the intervals of checkpoints during the training. One is always written at

@@ -77,6 +77,7 @@ func defaults(c *Config) (d Config) {
 	t.EarlyStop.Metric = "logloss" // the loss that training minimises; AUC does not show that an overfitted model loses its calibration
 	t.Checkpoint = c.Train.Checkpoint.defaults()
 	t.Export = c.Train.Export.defaults()
+	t.Guard = c.Train.Guard.defaults()
 	return d
 }
 
@@ -84,6 +85,15 @@ func (c Export) defaults() (d Export) {
 	if c.Dir != "" {
 		d.EverySeconds, d.FullEvery = 2, 100 // a few minutes of changes need little memory and load quickly
 		d.Keep.Versions, d.Keep.Complete = 1, 2
+	}
+	return d
+}
+
+func (c Guard) defaults() (d Guard) {
+	if c.Action != "" {
+		// 10,000 samples with a rate of .1 have a log-loss within .009 and a calibration within .06, at two
+		// standard deviations.
+		d.Window, d.LogLoss, d.Calibration, d.AUCDrop = 10_000, .1, .2, .02
 	}
 	return d
 }

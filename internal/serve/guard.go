@@ -56,7 +56,7 @@ func compare(current, next []float32, limit float64) string {
 		return "its logits are not finite"
 	}
 	was, ok := momentsOf(current)
-	if limit == 0 || !ok || len(next) == 0 {
+	if !ok || len(next) == 0 {
 		return ""
 	}
 	unit := max(was.spread, floorSpread)
@@ -71,7 +71,7 @@ func compare(current, next []float32, limit float64) string {
 
 // guard compares a new version with the current one.
 func (s *Server) guard(current, next *servable, warmup [][]byte, pause func()) error {
-	if s.options.Guard < 0 {
+	if s.options.Guard == 0 {
 		return nil
 	}
 	recorded := s.live.requests(next.name)
@@ -82,7 +82,7 @@ func (s *Server) guard(current, next *servable, warmup [][]byte, pause func()) e
 		}
 		for i := range min(len(was), len(is)) {
 			if why := compare(was[i], is[i], s.options.Guard); why != "" {
-				return &Unlike{fmt.Sprintf("serve: refused: on %d %s, %s; the limit is -guard %v", len(is[i]), what, why, s.options.Guard)}
+				return &Unlike{fmt.Sprintf("serve: refused: on %d rows of %s, %s; the limit is -guard %v", len(is[i]), what, why, s.options.Guard)}
 			}
 		}
 	}

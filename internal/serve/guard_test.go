@@ -32,8 +32,7 @@ func TestCompare(t *testing.T) {
 		{"grows from the beginning", []float32{0, .001, .002}, []float32{-2, 0, 2}, 3, ""},
 		{"explodes from the beginning", []float32{0, .001, .002}, []float32{-9, 0, 9}, 3, "the standard deviation"},
 		{"not finite", wide, []float32{0, nan}, 3, "its logits are not finite"},
-		{"infinite", wide, []float32{0, float32(math.Inf(-1))}, 0, "its logits are not finite"},
-		{"moved without a limit", wide, []float32{1e6, 1e6, 1e6}, 0, ""},
+		{"infinite", wide, []float32{0, float32(math.Inf(-1))}, 3, "its logits are not finite"},
 		{"replaces one that is not finite", []float32{nan}, wide, 3, ""},
 		{"no rows", nil, nil, 3, ""},
 	} {
@@ -85,10 +84,10 @@ func TestGuard(t *testing.T) {
 			_, err := r.call(t.Context(), "PredictionService/Predict", recorded(t, "predict_typed_and_content.bin"))
 			must(t, err)
 		}
-		r.write(100_000, "") // its logits are 100 higher
-		r.waitFor("failed", 100_000)
-		_, text := r.http(http.MethodGet, "/v1/models/ctr/versions/100000", "")
-		if !strings.Contains(text, "FAILED_PRECONDITION") || !strings.Contains(text, "recent requests, the mean of its logits is 1") || !strings.Contains(text, "the limit is -guard 3") {
+		r.write(1_000_000, "") // its logits are 1000 higher
+		r.waitFor("failed", 1_000_000)
+		_, text := r.http(http.MethodGet, "/v1/models/ctr/versions/1000000", "")
+		if !strings.Contains(text, "FAILED_PRECONDITION") || !strings.Contains(text, "rows of recent requests, the mean of its logits is ") || !strings.Contains(text, "the limit is -guard 3") {
 			t.Error(text)
 		}
 		_, text = r.http(http.MethodGet, "/metrics", "")
@@ -105,15 +104,15 @@ func TestGuard(t *testing.T) {
 			}
 		}
 		served(1)
-		r.write(100_001, "")
-		r.waitFor("failed", 100_001)
+		r.write(1_000_001, "")
+		r.waitFor("failed", 1_000_001)
 		served(1)
 		must(t, r.Shutdown(context.Background()))
 	}
 	// Without requests and records, nothing can be compared.
 	r := start(t, Options{Guard: 3}, nil, 1)
-	r.write(100_000, "")
-	r.waitFor("available", 100_000)
+	r.write(1_000_000, "")
+	r.waitFor("available", 1_000_000)
 	_, err := predictAgain(tfs.Limits{})([]byte{255})
 	if err == nil {
 		t.Error("a broken request is decoded again")

@@ -41,7 +41,7 @@ type Options struct {
 	BodyBytes int
 	// Guard is the greatest change of the logits by a new version, on warm-up records and recent
 	// requests: of their mean in standard deviations, and the factor of their standard deviation. 0:
-	// logits must be finite. −1: no comparison.
+	// no comparison.
 	Guard float64
 	// Outputs, if any, replace the outputs of Predict.
 	Outputs []Output

@@ -75,6 +75,9 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		if n := len(c.Batches); n > 0 && j.comm.Rank() == 0 { // the logits are the last batch's
+			j.saves.publisher.Observe(j.trainer.Logits(), c.Batches[n-1].Label, c.Batches[n-1].Weight)
+		}
 		j.rounds.taken(out)
 		if stop, err := j.stepped(ctx, out, c.Rate, total); stop || err != nil {
 			return stop, err

@@ -319,7 +319,7 @@ func TestSmallFiles(t *testing.T) {
 		t.Error("a hold that nobody wrote")
 	}
 	seven := int64(7)
-	fatal.If(t, WriteHold(dir, Hold{"a reason", &seven}))
+	fatal.If(t, WriteHold(dir, Hold{Reason: "a reason", Rollback: &seven}))
 	if h := ReadHold(dir); h == nil || h.Reason != "a reason" || *h.Rollback != 7 {
 		t.Errorf("hold %+v", h)
 	}

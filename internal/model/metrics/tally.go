@@ -176,6 +176,9 @@ func (t *Tally) Reduce(c *collective.Comm) (Metrics, error) {
 	return t.metrics(), nil
 }
 
+// Local returns the metrics of this rank's samples.
+func (t *Tally) Local() Metrics { return t.metrics() }
+
 // metrics computes the metrics from the counts.
 func (t *Tally) metrics() Metrics {
 	m := Metrics{Samples: t.totals.samples, Positives: t.totals.positives}

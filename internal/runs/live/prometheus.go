@@ -51,7 +51,7 @@ var (
 	badTotal       = counter("input_bad_total", "Records that could not be used and were left out.")
 	badFilesTotal  = counter("stream_bad_files_total", "Files of a stream that could not be used and were left out in this job.")
 	lostTotal      = counter("stream_lost_total", "Records of a stream that no longer existed when they were to be read in this job.")
-	publishedTotal = counter("published_total", "Versions of the model that this job published or not, by outcome: changes, complete, repaired (complete because an earlier version is damaged), skipped, held.", "outcome")
+	publishedTotal = counter("published_total", "Versions of the model that this job published or not, by outcome: changes, complete, repaired (complete because an earlier version is damaged), skipped, held, guarded (train.guard found the predictions bad).", "outcome")
 	checkpointStep = gauge("checkpoint_step", "Step of the last checkpoint.")
 	checkpointTime = gauge("checkpoint_timestamp_seconds", "Time of the last checkpoint, in seconds since 1970.")
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -157,9 +158,10 @@ func (m *model[M]) forget(found map[int64]string) {
 func (m *model[M]) open(c *Config, found *listing) []int64 {
 	for {
 		usable := slices.DeleteFunc(slices.Clone(found.numbers), func(n int64) bool { _, bad := m.failed[n]; return bad })
+		usable = m.withRemoved(usable, found)
 		wanted, failed := m.withPinned(c.Policy.choose(usable), usable), false
 		for _, n := range slices.Backward(wanted) {
-			if v := m.loaded[n]; v != nil && v.dir == found.dirs[n] {
+			if v := m.loaded[n]; v != nil && (v.dir == found.dirs[n] || found.dirs[n] == "") {
 				continue
 			}
 			select {
@@ -173,6 +175,22 @@ func (m *model[M]) open(c *Config, found *listing) []int64 {
 			return wanted
 		}
 	}
+}
+
+// withRemoved adds the latest version, if its folder was removed and a newer version cannot be used. No
+// older version takes its place: a training that publishes bad versions also removes old ones.
+func (m *model[M]) withRemoved(usable []int64, found *listing) []int64 {
+	v := m.view.Load().latest
+	if v == nil || found.dirs[v.Number] != "" || filepath.Dir(v.dir) != filepath.Clean(found.base) {
+		return usable
+	}
+	for n := range m.failed {
+		if n > v.Number {
+			at, _ := slices.BinarySearch(usable, v.Number)
+			return slices.Insert(usable, at, v.Number)
+		}
+	}
+	return usable
 }
 
 // withPinned adds the usable pinned versions to those that the policy has chosen.

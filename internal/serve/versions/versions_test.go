@@ -213,6 +213,39 @@ func TestCorruptVersions(t *testing.T) {
 	})
 }
 
+// TestARemovedVersionStaysForABadOne: if the newest version cannot be opened and the current one is
+// removed, the current one answers on, instead of an older one. If only the current one is removed,
+// the older one answers.
+func TestARemovedVersionStaysForABadOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		defer s.Close()
+		for n := int64(1); n <= 5; n++ {
+			s.write(n, fmt.Sprint(n))
+		}
+		fatal.If(t, s.set(Config{Name: "m"}))
+		remove := func(n int64) {
+			fatal.If(t, os.RemoveAll(filepath.Join(s.base, fmt.Sprint(n))))
+			time.Sleep(5 * time.Second)
+		}
+		s.write(6, "corrupt")
+		time.Sleep(5 * time.Second)
+		s.serves(Want{}, 5)
+		remove(5)
+		s.serves(Want{}, 5)
+		s.serves(version(5), 5)
+		time.Sleep(time.Minute)
+		s.serves(Want{}, 5)
+		s.write(7, "seven")
+		time.Sleep(5 * time.Second)
+		s.serves(Want{}, 7)
+		s.serves(version(5), 0)
+		remove(6)
+		remove(7)
+		s.serves(Want{}, 4)
+	})
+}
+
 func TestNoVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -61,6 +61,7 @@ type Setup struct {
 const (
 	Skipped = "skipped" // it could not be written
 	Held    = "held"    // the folder is on hold
+	Guarded = "guarded" // train.guard found the predictions bad
 )
 
 // Publisher publishes the versions of a training. All ranks make the same calls between
@@ -83,6 +84,7 @@ type Publisher struct {
 	warned  bool
 	dense   bytes.Buffer
 	pending *pending
+	watch   *watch            // rank 0: see train.guard; nil: disabled
 	files   *export.Publisher // rank 0
 	older   chan older        // rank 0: receives the base of the first version; nil: not being prepared
 }
@@ -130,6 +132,7 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.last = max(at-1, 0)
 	if p.files != nil {
+		p.watch = newWatch(s.Config.Train.Guard)
 		if n := p.files.Highest(); p.files.Has(at) {
 			p.last = at
 		} else if n > at {
@@ -194,7 +197,8 @@ type report struct {
 	Busy  bool // its part of the previous version is not complete
 	Lost  bool // some changes are not known
 	Fault string
-	Ready bool // rank 0: a version can begin
+	Ready bool   // rank 0: a version can begin
+	Stop  string // rank 0: the training ends for this reason
 }
 
 // maxReport is the largest size of a report, in bytes.
@@ -217,11 +221,15 @@ func (p *Publisher) Boundary(step int64) error {
 	}
 	p.Rec.Enter(trace.Checkpoint)
 	p.at = time.Now()
-	own := report{Ready: p.prepared() && step > p.last && !p.onHold(), Lost: p.changes == nil || p.pending.lost()}
+	admitted, stop := p.guarded()
+	own := report{Ready: p.prepared() && step > p.last && admitted && !p.onHold(), Stop: stop, Lost: p.changes == nil || p.pending.lost()}
 	own.Busy, own.Fault = p.pending.state()
 	all, err := p.gather(own)
 	if err != nil {
 		return err
+	}
+	if all.Stop != "" {
+		return errors.New(all.Stop)
 	}
 	if all.Busy && all.Fault == "" {
 		return nil
@@ -306,6 +314,7 @@ func (p *Publisher) gather(own report) (sum report, err error) {
 		if err := json.Unmarshal(b, &r); err != nil {
 			return sum, fmt.Errorf("publish: report of rank %d: %w", rank, err)
 		}
+		sum.Stop += r.Stop
 		sum.Busy, sum.Lost, sum.Ready = sum.Busy || r.Busy, sum.Lost || r.Lost, sum.Ready || r.Ready
 		if r.Fault != "" && sum.Fault == "" {
 			sum.Fault = fmt.Sprintf("rank %d: %s", rank, r.Fault)
@@ -329,7 +338,9 @@ func (p *Publisher) recordOutcome(all report) error {
 	p.unnote(x.Part)
 	p.pending = nil
 	if all.Fault == "" {
-		p.last, p.warned = x.Step, false
+		if p.last, p.warned = x.Step, false; p.watch != nil {
+			p.watch.published()
+		}
 		return nil
 	}
 	p.report(x, all.Fault)
