@@ -157,7 +157,10 @@ func (m *model[M]) forget(found map[int64]string) {
 // their numbers. Instead of those that fail, the policy chooses others.
 func (m *model[M]) open(c *Config, found *listing) []int64 {
 	for {
-		usable := slices.DeleteFunc(slices.Clone(found.numbers), func(n int64) bool { _, bad := m.failed[n]; return bad })
+		usable := found.numbers
+		if len(m.failed) > 0 { // a poll of a large folder is cheap
+			usable = slices.DeleteFunc(slices.Clone(usable), func(n int64) bool { _, bad := m.failed[n]; return bad })
+		}
 		usable = m.withRemoved(usable, found)
 		wanted, failed := m.withPinned(c.Policy.choose(usable), usable), false
 		for _, n := range slices.Backward(wanted) {

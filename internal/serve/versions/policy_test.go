@@ -59,3 +59,18 @@ func TestFind(t *testing.T) {
 		t.Error("a link without a target is a version")
 	}
 }
+
+// BenchmarkPoll measures a poll of a folder of 100,000 versions that has not changed.
+func BenchmarkPoll(b *testing.B) {
+	base := b.TempDir()
+	for i := range 100_000 {
+		fatal.If(b, os.Mkdir(filepath.Join(base, fmt.Sprint(i)), 0o755))
+	}
+	old := time.Now().Add(-time.Hour)
+	fatal.If(b, os.Chtimes(base, old, old))
+	m := newModel(New(Options[*fake]{Open: func(string, int64, string, *fake) (*fake, error) { return &fake{}, nil }}), Config{Name: "m", Base: base})
+	fatal.If(b, m.settle(m.config))
+	for b.Loop() {
+		fatal.If(b, m.settle(m.config))
+	}
+}
