@@ -80,9 +80,9 @@ type Axes struct {
 // Take replaces parameters, their optimizer state and running statistics by those that Save
 // wrote for another model under the same names, as far as their shapes agree under axes, which may
 // be nil. Rows and columns that the saved parameter does not have get the state of an untrained
-// parameter. The state of another rule is not taken. Take returns the names of the parameters that keep their
+// parameter. The state of another rule is not taken, and none without states. Take returns the names of the parameters that keep their
 // own values. On an error the arena is unchanged.
-func (a *Arena) Take(r io.Reader, axes func(name string) Axes) (own []string, err error) {
+func (a *Arena) Take(r io.Reader, states bool, axes func(name string) Axes) (own []string, err error) {
 	if !a.built {
 		panic("dense: Arena.Take: comes before Build")
 	}
@@ -102,7 +102,7 @@ func (a *Arena) Take(r io.Reader, axes func(name string) Axes) (own []string, er
 		if axes != nil {
 			by = axes(e.name)
 		}
-		if from < 0 || !e.take(&saved[from], by, rules[e.name]) {
+		if from < 0 || !e.take(&saved[from], by, rules[e.name], states) {
 			own = append(own, e.name)
 		}
 	}
@@ -112,7 +112,7 @@ func (a *Arena) Take(r io.Reader, axes func(name string) Axes) (own []string, er
 }
 
 // take replaces the values of e and reports whether the shapes agree.
-func (e *entry) take(from *entry, by Axes, rule optim.Rule) bool {
+func (e *entry) take(from *entry, by Axes, rule optim.Rule, states bool) bool {
 	axis := func(list []int, now, was int) []int {
 		switch {
 		case list == nil && now == was:
@@ -146,7 +146,7 @@ func (e *entry) take(from *entry, by Axes, rule optim.Rule) bool {
 		return true
 	}
 	rule.InitState(e.values, e.state)
-	if e.rule != from.rule {
+	if e.rule != from.rule || !states {
 		return true
 	}
 	now, was := e.rows*e.cols, from.rows*from.cols

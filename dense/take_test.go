@@ -29,7 +29,7 @@ func takes(t testing.TB, a, from *Arena, axes func(name string) Axes) []string {
 	t.Helper()
 	var b bytes.Buffer
 	fatal.If(t, from.Save(&b))
-	own, err := a.Take(&b, axes)
+	own, err := a.Take(&b, true, axes)
 	fatal.If(t, err)
 	return own
 }
@@ -74,7 +74,7 @@ func FuzzTake(f *testing.F) {
 	f.Add(b.Bytes()[:b.Len()-9])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		to, was := taken(t, 2, 3, "adagrad", 7), taken(t, 2, 3, "adagrad", 7)
-		if own, err := to.Take(bytes.NewReader(b), nil); (err != nil || len(own) == 2) && !slices.Equal(to.values, was.values) {
+		if own, err := to.Take(bytes.NewReader(b), true, nil); (err != nil || len(own) == 2) && !slices.Equal(to.values, was.values) {
 			t.Errorf("%v, own %v, and the values are %v", err, own, to.values)
 		}
 	})

@@ -19,7 +19,10 @@ type Section struct {
 func SectionName(table string, shard int) string { return shardName("sparse/", table, shard) }
 
 // Files saves and loads the shards of this rank, and moves cold rows to disk.
-type Files struct{ store *Store }
+type Files struct {
+	store  *Store
+	record []float32 // scratch memory of Put
+}
 
 // Files returns the calls that save and load shards.
 func (s *Store) Files() *Files { return &s.files }
@@ -134,6 +137,28 @@ func (x *Files) LoadDelta(r io.Reader, table, shard int) (now int64, err error) 
 		return 0, fmt.Errorf("sparse: load: rank %d of %d: %w", s.rank, s.size, err)
 	}
 	return now, nil
+}
+
+// Put inserts the row of a key on the rank that owns it; other ranks ignore the call. fill gets its
+// record, V initial values and S zeros of state, and completes it. The table must be empty or
+// filled by Put.
+func (x *Files) Put(table int, key uint64, fill func(record []float32)) error {
+	s := x.store
+	t := s.tables[table]
+	if int(s.shards.owner[t.ShardOf(key)]) != s.rank {
+		return nil
+	}
+	if n := t.RecordLen(); cap(x.record) < n {
+		x.record = make([]float32, n)
+	}
+	rec := x.record[:t.RecordLen()]
+	clear(rec)
+	t.Initial(key, rec[:t.Width()])
+	fill(rec)
+	if err := t.Put(key, rec); err != nil {
+		return fmt.Errorf("sparse: put: rank %d of %d: %w", s.rank, s.size, err)
+	}
+	return nil
 }
 
 // SetNow sets the step to which the loaded shards and deltas of a table belong. Call it for

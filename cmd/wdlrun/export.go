@@ -22,7 +22,7 @@ import (
 )
 
 // exportFormats returns the formats of export.
-func exportFormats() []string { return []string{"model", "onnx", "safetensors", "npy"} }
+func exportFormats() []string { return []string{"model", "onnx", "safetensors", "npy", "table"} }
 
 func exportCommand(p *program) *cli.Command {
 	return &cli.Command{
@@ -45,9 +45,11 @@ the metrics change.
    -format onnx          a directory with an ONNX model: -out DIR
    -format safetensors   one file of all arrays: -out FILE
    -format npy           a directory with a .npy file for each array: -out DIR
+   -format table         a directory with a Parquet file for each table: value and vector: -out DIR
 
 safetensors and npy contain the dense parameters, and the keys and rows of each table by
-ascending key.
+ascending key. table names the values, for nearest-neighbour search: only tables of vocabularies
+and ids know them.
 ONNX needs opset 17 and ai.onnx.ml 3. Its inputs are the fields of a record. It cannot compute
 hashes of strings, crosses and dates: such an input is the key. inputs.json lists the inputs.
 
@@ -107,6 +109,7 @@ type exported struct {
 	Loss       *rounding `json:"rounding,omitempty"`
 
 	Inputs []export.OnnxInput `json:"inputs,omitempty"`
+	Tables []export.Vectors   `json:"tables,omitempty"`
 }
 
 // rounding is the metrics of the test data with exact and with rounded rows.
@@ -131,6 +134,8 @@ func runExport(p *program, c *cli.Context) error {
 		err = export.WriteSafetensors(c.Context, src, r.Out)
 	case "onnx":
 		err = exportONNX(c, src, &r)
+	case "table":
+		r.Tables, err = export.WriteTables(c.Context, src, r.Out)
 	case "npy":
 		err = export.WriteNPY(c.Context, src, r.Out)
 	default:
@@ -233,6 +238,13 @@ func printExported(w io.Writer, r *exported) error {
 		if in.Key != "" {
 			keyed = append(keyed, in.Name)
 		}
+	}
+	for _, t := range r.Tables {
+		if t.Why != "" {
+			fmt.Fprintf(w, "table  %s: not written: %s\n", t.Table, t.Why)
+			continue
+		}
+		fmt.Fprintf(w, "table  %s: %d values in %s; %d rows without a value of their own are left out\n", t.Table, t.Rows, t.File, t.Others)
 	}
 	if len(keyed) > 0 {
 		fmt.Fprintf(w, "inputs %s cannot be computed by ONNX; docs/serving.md describes how to compute them\n", strings.Join(keyed, ", "))

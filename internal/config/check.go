@@ -36,6 +36,7 @@ func (d *decoder) check(c *Config) {
 	k.features()
 	k.crosses()
 	k.names()
+	k.renamed()
 	k.tables()
 	k.model()
 	k.train()

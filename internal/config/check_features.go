@@ -150,6 +150,28 @@ func (k checker) crosses() {
 	}
 }
 
+// renamed checks that no two features claim one feature of the source.
+func (k checker) renamed() {
+	claims := map[string]string{} // by name in the source: path
+	for i, f := range k.full.Features {
+		if f.Was == "" {
+			continue
+		}
+		path := fmt.Sprintf("features[%d]", i)
+		if first, again := claims[f.Was]; again {
+			k.bad(path+".was", "is %s, as is %s.was: one feature of the source cannot become two; leave one of them out", quote(f.Was), first)
+			continue
+		}
+		claims[f.Was] = path
+	}
+	for i, f := range k.full.Features {
+		first, claimed := claims[f.Name]
+		if path := fmt.Sprintf("features[%d]", i); claimed && f.Was == "" && first != path {
+			k.bad(first+".was", "is %s, which is still the name of %s: rename that feature, or give its own was", quote(f.Name), path)
+		}
+	}
+}
+
 // names checks that the names of features and crosses are unique: their tables have the same
 // names.
 func (k checker) names() {

@@ -39,6 +39,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data"
@@ -145,6 +146,7 @@ type Train struct {
 	EvalSteps   int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: use EvalEvery
 	EarlyStop   EarlyStop  `yaml:"early_stop"`
 	Gate        Gate       `yaml:"gate"`
+	From        From       `yaml:"from"`
 	Retain      Retain     `yaml:"retain"`
 	Checkpoint  Checkpoint `yaml:"checkpoint"`
 	Export      Export     `yaml:"export"`
@@ -195,6 +197,28 @@ type Guard struct {
 	AUCDrop     float64 `yaml:"auc_drop"`
 	Action      string  `yaml:"action"` // warn, hold or stop
 }
+
+// From defines what a training takes from the model that it begins with.
+type From struct {
+	Optimizer  string   `yaml:"optimizer"`  // kept or reset
+	Statistics string   `yaml:"statistics"` // kept or new
+	Allow      []string `yaml:"allow"`      // differences that are otherwise rejected: dim, network
+	Names      []Named  `yaml:"names"`      // arrays of a source that is no model of this program
+	Inputs     []string `yaml:"inputs"`     // features in the order of the inputs of its first layer
+}
+
+// Named maps a table or a layer to an array of a model of another program.
+type Named struct {
+	Name    string `yaml:"name"`    // of the table or layer
+	Array   string `yaml:"array"`   // name of the array
+	Values  string `yaml:"values"`  // file with the value of each row of a table
+	Unknown string `yaml:"unknown"` // value in this file whose row stands for unknown values
+	Missing string `yaml:"missing"` // value in this file whose row stands for missing values
+	Order   string `yaml:"order"`   // of the dimensions of a weight: in_out or out_in
+}
+
+// Allows reports whether a difference between the model and its source is allowed.
+func (f From) Allows(what string) bool { return slices.Contains(f.Allow, what) }
 
 // Checkpoint holds the intervals of checkpoints during the training. One is always written at
 // the end.

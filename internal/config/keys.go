@@ -14,7 +14,7 @@ import (
 // Reference prints it, the checks use it, and a test compares it with the structs field by
 // field.
 func sections() []section {
-	return slices.Concat(dataSections(), inputSections(), modelSections(), trainSections(), savingSections())
+	return slices.Concat(dataSections(), inputSections(), modelSections(), trainSections(), sourceSections(), savingSections())
 }
 
 // The choices of keys.
@@ -170,6 +170,7 @@ func inputSections() []section {
 			{name: "table", def: "the feature's name", about: "sparse: its table; features may share a table"},
 			{name: "wide", def: "model.wide", about: "sparse: use in the wide part"},
 			{name: "deep", def: "model.deep", about: "sparse: use in the deep part"},
+			{name: "was", def: "none", about: "with train -from: name of the feature in the source, if the feature was renamed"},
 		}},
 		{"crosses[]", reflect.TypeFor[schema.Cross](), "A wide feature with one key per combination of the values of others.", []key{
 			{name: "name", def: "the features joined by _x_", about: "name of the cross"},
@@ -305,6 +306,7 @@ func trainSections() []section {
 			{name: "eval_steps", def: "none", about: "instead of eval_every: steps between evaluations, from the first step of the training; the end of the last epoch is also evaluated", rng: "[1, inf)"},
 			{name: "early_stop", about: "end when the metric of the validation data no longer improves; restore the best epoch"},
 			{name: "gate", about: "compare the model with the one that train -from began with"},
+			{name: "from", about: "what to take from the model that train -from begins with"},
 			{name: "retain", about: "with train -by: which rows of tables are removed by event time"},
 			{name: "checkpoint", about: "when to write checkpoints"},
 			{name: "export", about: "where and how often to publish the model"},
@@ -346,6 +348,27 @@ func trainSections() []section {
 			{name: "metric", def: "none: nothing is compared", about: "metric to compare; auc falls back to the log-loss if all samples have the same label", choices: []string{"auc", "logloss"}},
 			{name: "data", def: "valid", about: "rows on which the models are compared: the validation rows; or, next, with train -by, the rows of the next partition, on which neither was trained; the newest partition then waits for the one after it", choices: []string{"valid", "next"}},
 			{name: "tolerance", def: "0", about: "how much worse the new model may be", rng: "[0, 1]"},
+		}},
+	}
+}
+
+func sourceSections() []section {
+	return []section{
+		{"train.from", reflect.TypeFor[From](), "With train -from, what the training takes from the model that it begins with: docs/daily.md. Without -from, it has\n" +
+			"no effect.", []key{
+			{name: "optimizer", def: "kept", about: "kept: states of the optimizers and their step count continue; reset: they start again, and so do steps", choices: []string{"kept", "reset"}},
+			{name: "statistics", def: "kept", about: "means, quantiles and dates of kept features; new: computed from train, which shifts scores", choices: []string{"kept", "new"}},
+			{name: "allow", def: "none", about: "differences from the source that are otherwise rejected. dim: the embeddings of a table with another width start again. network: another model.kind, wide, deep, activation or batch_norm; all layers start again, and tables are kept", choices: []string{"dim", "network"}},
+			{name: "names", about: "tables and layers with the arrays of a source that is no model of this program"},
+			{name: "inputs", def: "the order of features, numbers last", about: "features in the order of the inputs of the first layer of such a source"},
+		}},
+		{"train.from.names[]", reflect.TypeFor[Named](), "An array of a source that is no model of this program: docs/daily.md. train -from -plan proposes this list.", []key{
+			{name: "name", def: "required", about: "name of a table, of its wide weights (TABLE/wide), or of a layer (deep/linear0/weight)"},
+			{name: "array", def: "none", about: "name of the array; none: zeros"},
+			{name: "values", def: "NAME.json or NAME.parquet of the folder", about: "file with the value of each row of a table: Parquet with the columns value and row, or JSON, an object {value: row} or a list of values in the order of the rows"},
+			{name: "unknown", def: "__OOV__ and other usual names", about: "value in this file whose row stands for all other values"},
+			{name: "missing", def: "__PAD__ and other usual names", about: "value in this file whose row stands for missing values"},
+			{name: "order", def: "by shape and name", about: "order of the dimensions of a weight: in_out as in Keras, out_in as in PyTorch", choices: []string{"in_out", "out_in"}},
 		}},
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/model/copies"
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/train/convert"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"
 )
@@ -60,7 +61,8 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 			b.From = from.Dir()
 		}
 	}
-	if d.opt.From != "" && from == nil {
+	foreign := d.opt.From != "" && from == nil && convert.Is(d.opt.From)
+	if d.opt.From != "" && from == nil && !foreign {
 		if b.Source, err = findSource(ctx, d.opt.From, d.opt.Warn); err != nil {
 			return b, err
 		}
@@ -91,7 +93,10 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 		b.Ring = copies.NewRing(d.size, d.opt.Hosts)
 	}
 	b.Config = string(c.YAML())
-	if err = d.openRunDir(&b, from, c, changed); err == nil && d.run.volumes != nil {
+	if err = d.openRunDir(&b, from, c, changed); err == nil && foreign {
+		b.Source, err = convertSource(ctx, d.opt.From, filepath.Join(b.RunDir, folderSource), c, true, d.opt.Say)
+	}
+	if err == nil && d.run.volumes != nil {
 		b.Here, err = volumes.Token(b.RunDir)
 	}
 	return b, err
@@ -143,8 +148,11 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 	}
 	if about := d.opt.About; about.Version != "" {
 		about.Hosts = d.opt.Hosts
-		if b.Source != "" {
+		switch {
+		case b.Source != "":
 			about.From = b.Source
+		case from == nil && d.opt.From != "":
+			about.From = d.opt.From // a model of another program
 		}
 		if day := d.opt.Day; day != nil {
 			about.Day, about.Mark = day.Day, day.Mark

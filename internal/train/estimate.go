@@ -3,11 +3,13 @@ package train
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
+	"github.com/wdlrun/wdlrun/internal/train/convert"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -36,7 +38,18 @@ func Estimate(ctx context.Context, o Options, ranks int, shared bool) (*plan.Pla
 	r := &run{config: c}
 	r.init(collective.New(mem.New(1, 1)[0]), trace.New(1), o)
 	if o.From != "" {
-		dir, err := findSource(ctx, o.From, r.opt.Warn)
+		find := findSource
+		if convert.Is(o.From) {
+			tmp, err := os.MkdirTemp("", "wdlrun-source-")
+			if err != nil {
+				return nil, err
+			}
+			defer os.RemoveAll(tmp)
+			find = func(ctx context.Context, path string, _ func(string)) (string, error) {
+				return convertSource(ctx, path, tmp, c, false, r.opt.Say)
+			}
+		}
+		dir, err := find(ctx, o.From, r.opt.Warn)
 		if err == nil {
 			r.source, err = openSource(dir)
 		}

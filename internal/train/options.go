@@ -84,9 +84,10 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 	case was != nil:
 		c = was
 	case o.From != "":
-		if c, err = sourceConfig(o.From); err != nil {
+		if c, err = sourceConfig(o.From, nil); err != nil {
 			return nil, nil, err
 		}
+		c.Train.From = config.From{} // described how the source took its own source
 	default:
 		c = config.Default()
 	}

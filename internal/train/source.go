@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train/convert"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/sparse"
 )
@@ -43,6 +48,28 @@ func encoderOf(c *checkpoint.Checkpoint) (*encode.Encoder, error) {
 	return encode.LoadEncoder(b)
 }
 
+// folderSource is the folder of a run directory in which a converted source is stored until the
+// training has begun.
+const folderSource = "source"
+
+// convertSource writes a source that is no run and no checkpoint as a checkpoint in a folder. Without
+// rows, its tables are empty, and matches that have to be confirmed are printed rather than refused.
+func convertSource(ctx context.Context, path, to string, c *config.Config, rows bool, say func(line string)) (string, error) {
+	m, err := convert.Open(path, c)
+	if err != nil {
+		return "", permanent(err)
+	}
+	defer m.Close()
+	switch {
+	case m.Guess != "" && rows:
+		return "", permanent(fmt.Errorf("from %s: these arrays fit by their shapes; if they are the right ones, add this to the configuration:\n\n%s", path, m.Guess))
+	case m.Guess != "":
+		say("these arrays fit by their shapes; if they are the right ones, add this to the configuration:\n\n" + m.Guess)
+	}
+	dir, err := m.Write(ctx, to, rows)
+	return dir, permanent(err)
+}
+
 // findSource verifies the model of a run directory or checkpoint and returns its checkpoint: the
 // best epoch if early stopping chose one.
 func findSource(ctx context.Context, path string, warn func(line string)) (string, error) {
@@ -57,7 +84,8 @@ func findSource(ctx context.Context, path string, warn func(line string)) (strin
 }
 
 // take begins the training with the model of the source, and prints what it took. Steps and
-// samples continue to count, so that optimizers do, and epochs start at the first.
+// samples continue to count, so that optimizers do, unless the optimizers are reset. Epochs start
+// at the first.
 func (r taking) take() error {
 	c := &r.cursor
 	var was cursor
@@ -69,6 +97,9 @@ func (r taking) take() error {
 		return err
 	}
 	m := step.NewMatch(r.config, now, from)
+	if err := r.checkWidths(from, now, m); err != nil {
+		return err
+	}
 	if r.opt.Day != nil {
 		from.Retire = r.opt.Day.Retire
 	}
@@ -77,7 +108,9 @@ func (r taking) take() error {
 	if err != nil {
 		return err
 	}
-	c.Step, c.Samples, c.Began, c.Divergence = was.Step, was.Samples, was.Step, was.Divergence
+	if !from.Reset {
+		c.Step, c.Samples, c.Began, c.Divergence = was.Step, was.Samples, was.Step, was.Divergence
+	}
 	rows := append(taken.Rows, int64(taken.Retired))
 	if err := collective.AllReduce(r.comm, rows, collective.Sum); err != nil {
 		return err
@@ -93,6 +126,9 @@ func (r taking) take() error {
 	if retired > 0 {
 		r.say(fmt.Sprintf("  train.retain: %s of tables removed, last seen more than %d days before %s", plural.Of(int(retired), "row"), r.config.Train.Retain.Days, r.opt.Day.Day))
 	}
+	if dir := filepath.Join(r.runDir, folderSource); r.comm.Rank() == 0 && filepath.Dir(r.source.Dir()) == dir {
+		return os.RemoveAll(dir) // all ranks have read it
+	}
 	return nil
 }
 
@@ -102,7 +138,11 @@ func (r taking) describe() error {
 	if err != nil {
 		return err
 	}
-	for _, line := range r.tookLines(from, now, step.NewMatch(r.config, now, from), step.Taken{}) {
+	m := step.NewMatch(r.config, now, from)
+	if err := r.checkWidths(from, now, m); err != nil {
+		return err
+	}
+	for _, line := range r.tookLines(from, now, m, step.Taken{}) {
 		r.say(line)
 	}
 	return nil
@@ -115,68 +155,171 @@ func (r taking) origin() (from step.Origin, now layout.Layout, err error) {
 		return from, now, err
 	}
 	was.Fill()
-	same := func(name string) bool { _, same := r.in.Same[name]; return same }
-	from = step.Origin{Checkpoint: r.source, Layout: layout.New(was, r.in.From.Sparse(), r.in.From.Dense()), Same: same}
+	same := func(name string) (string, bool) { g, same := r.in.Same[name]; return g.Was, same }
+	from = step.Origin{
+		Checkpoint: r.source, Layout: layout.New(was, r.in.From.Sparse(), r.in.From.Dense()), Same: same,
+		Reset: r.config.Train.From.Optimizer == "reset", Tables: isOtherNetwork(was, r.config),
+	}
+	if o, err := convert.ReadOrigin(r.source); err != nil || o != nil {
+		from.Reset = true // it has no states
+		from.Tables = from.Tables || o != nil && !o.Statistics && r.config.Train.From.Allows("network")
+		return from, layout.New(r.config, r.in.Encoder.Sparse(), r.in.Encoder.Dense()), err
+	}
 	return from, layout.New(r.config, r.in.Encoder.Sparse(), r.in.Encoder.Dense()), nil
+}
+
+// checkWidths returns an error if the embeddings of a kept table have another width than in the
+// source, unless the configuration allows it.
+func (r taking) checkWidths(from step.Origin, now layout.Layout, m step.Match) error {
+	if r.config.Train.From.Allows("dim") {
+		return nil
+	}
+	for i, t := range now.Tables {
+		if m.Tables[i] < 0 {
+			continue
+		}
+		for _, p := range t.Parts {
+			at := slices.IndexFunc(from.Layout.Tables[m.Tables[i]].Parts, func(o sparse.Part) bool { return o.Name == p.Name })
+			if at < 0 {
+				continue
+			}
+			if was := from.Layout.Tables[m.Tables[i]].Parts[at].Dim; was != p.Dim {
+				return permanent(fmt.Errorf("from %s: the embeddings of table %s have %d values there and %d here: restore embedding_dim or tables[].dim, or let them start again: -set train.from.allow=[dim]", from.Checkpoint.Dir(), t.Name, was, p.Dim))
+			}
+		}
+	}
+	return nil
 }
 
 // tookLines describes what a training takes from a source. Without rows, they have not been read.
 func (r taking) tookLines(from step.Origin, now layout.Layout, m step.Match, taken step.Taken) (lines []string) {
 	lines = append(lines, fmt.Sprintf("the training begins with the model of %s:", from.Checkpoint.Dir()))
+	if o, err := convert.ReadOrigin(from.Checkpoint); err == nil && o != nil {
+		lines[0] = fmt.Sprintf("the training begins with the model of %s:", o.Path)
+		for _, line := range o.Lines {
+			lines = append(lines, "  "+line)
+		}
+		if names := r.refitted(); !o.Statistics && names != "" {
+			lines = append(lines, "  statistics of the training data, because arrays have none: "+names)
+		}
+	}
 	add := func(name, format string, args ...any) {
 		lines = append(lines, fmt.Sprintf("  %s: ", name)+fmt.Sprintf(format, args...))
 	}
 	for i, t := range now.Tables {
-		at := slices.IndexFunc(from.Layout.Tables, func(o sparse.Table) bool { return o.Name == t.Name })
-		switch {
-		case m.Tables[i] >= 0 && taken.Rows == nil:
-			add("table "+t.Name, "rows kept")
-		case m.Tables[i] >= 0:
-			add("table "+t.Name, "%d rows kept", taken.Rows[i])
-		case at >= 0:
-			add("table "+t.Name, "new, because its columns or optimizers differ from those of the table with its name")
+		if m.Tables[i] < 0 {
+			continue
 		}
+		count := "rows"
+		if taken.Rows != nil {
+			count = fmt.Sprintf("%d rows", taken.Rows[i])
+		}
+		add("table "+t.Name, "%s kept%s", count, newParts(from, t, m, i))
 	}
 	for _, f := range now.Features {
 		switch g, same := r.in.Same[f.Name]; {
+		case !same && r.in.Was(f.Name) != "":
+			add(f.Name, "new, because its encoding differs")
 		case !same:
 			add(f.Name, "new")
 		case g.Words > 0:
-			add(f.Name, "kept, %d values and %d new", g.Words, g.New)
+			add(f.Name, "kept%s, %d values and %d new", renamed(f.Name, g.Was), g.Words, g.New)
+		case g.Was != f.Name:
+			add(f.Name, "kept%s", renamed(f.Name, g.Was))
 		}
 	}
 	for _, name := range now.Dense {
-		if _, same := r.in.Same[name]; !same {
+		switch g, same := r.in.Same[name]; {
+		case !same && r.in.Was(name) != "":
+			add(name, "new, because its encoding differs")
+		case !same:
 			add(name, "new")
+		case g.Was != name:
+			add(name, "kept%s", renamed(name, g.Was))
 		}
 	}
-	for _, name := range dropped(from.Layout, now) {
+	for _, name := range r.dropped(from.Layout) {
 		add(name, "dropped")
 	}
-	n := 0
-	for _, c := range m.Columns {
-		if c < 0 {
-			n++
+	return append(lines, r.layerLines(from, now, m, taken)...)
+}
+
+// refitted names the features whose keys or numbers depend on statistics.
+func (r taking) refitted() string {
+	var names []string
+	for _, f := range r.config.Features {
+		if slices.Contains([]string{"standardise", "quantile", "age"}, f.Encode) {
+			names = append(names, f.Name)
 		}
 	}
-	if n > 0 {
-		add("first layer", "%d of %d input columns new (zero)", n, now.Width)
+	return strings.Join(names, ", ")
+}
+
+// layerLines describes what a training takes of the layers and the optimizers.
+func (r taking) layerLines(from step.Origin, now layout.Layout, m step.Match, taken step.Taken) (lines []string) {
+	if from.Tables {
+		lines = append(lines, "  layers: new, by train.from.allow")
+	} else {
+		n := 0
+		for _, c := range m.Columns {
+			if c < 0 {
+				n++
+			}
+		}
+		if n > 0 {
+			lines = append(lines, fmt.Sprintf("  first layer: %d of %d input columns new (zero)", n, now.Width))
+		}
+		for _, name := range taken.Own {
+			lines = append(lines, fmt.Sprintf("  %s: new", name))
+		}
 	}
-	for _, name := range taken.Own {
-		add(name, "new")
+	if from.Reset {
+		lines = append(lines, "  optimizers: reset, steps count from 1")
 	}
 	return lines
 }
 
-// dropped returns the features of a source that a layout does not have.
-func dropped(was, now layout.Layout) (names []string) {
+// newParts describes the parts of the rows of a table that the source does not have, or whose
+// optimizer differs there.
+func newParts(from step.Origin, t sparse.Table, m step.Match, i int) string {
+	was, text := from.Layout.Tables[m.Tables[i]], ""
+	if was.Name != t.Name {
+		text = ", of table " + was.Name
+	}
+	for p, part := range t.Parts {
+		switch at := m.Parts[i][p]; {
+		case at < 0:
+			text += ", " + part.Name + " new"
+		case !from.Reset && was.Parts[at].Rule.Default().Kind != part.Rule.Default().Kind:
+			text += ", the optimizer of " + part.Name + " new"
+		}
+	}
+	return text
+}
+
+func renamed(name, was string) string {
+	if was == name {
+		return ""
+	}
+	return " (was " + was + ")"
+}
+
+// dropped returns the features of the source that the model does not have.
+func (r taking) dropped(was layout.Layout) (names []string) {
+	kept := map[string]bool{}
+	for name := range r.in.Same {
+		kept[r.in.Same[name].Was] = true
+	}
+	for _, f := range r.config.Features { // one with another encoding is reported as new
+		kept[r.in.Was(f.Name)] = true
+	}
 	for _, f := range was.Features {
-		if !slices.ContainsFunc(now.Features, func(o layout.Feature) bool { return o.Name == f.Name }) {
+		if !kept[f.Name] {
 			names = append(names, f.Name)
 		}
 	}
 	for _, name := range was.Dense {
-		if !slices.Contains(now.Dense, name) {
+		if !kept[name] {
 			names = append(names, name)
 		}
 	}

@@ -136,13 +136,101 @@ func TestFromTakesByName(t *testing.T) {
 	c.Model.Hidden = []int{16, 4}
 	c.Tables = []config.Table{{Name: "tags", Dim: 8}}
 	opt := Options{Config: c, From: old.RunDir}
+	if err := refused(t, 1, opt); !strings.Contains(err.Error(), "table tags have 4 values there and 8 here") {
+		t.Error(err)
+	}
+	c.Train.From.Allow = []string{"dim"}
 	said := listen(&opt)
 	runJob(t, 1, opt)
 	all := strings.Join(said(), "\n")
-	for _, want := range []string{"site: new\n", "table tags: new, because its columns or optimizers differ", "age: new\n", "site_x_age: dropped", "age_standardise: dropped", "deep/linear1/weight: new"} {
+	for _, want := range []string{"site: new, because its encoding differs\n", "rows kept, deep new\n", "age: new, because its encoding differs\n", "site_x_age: dropped", "age_standardise: dropped", "deep/linear1/weight: new"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no line %q in\n%s", want, all)
 		}
+	}
+}
+
+// TestFromRenames: with was, a renamed feature keeps its rows, its table, the table of its cross and
+// its place in the first layer, on any number of ranks; a further label gets layers of its own.
+func TestFromRenames(t *testing.T) {
+	path := traintest.Clicks(t, 600)
+	c, now := traintest.ClicksConfig(t, path, "", ""), traintest.ClicksConfig(t, path, "", "")
+	c.Data.Derive = []schema.Derived{schema.NewDerived("first", "site == 'site1'")}
+	now.Data.Derive = c.Data.Derive
+	old := runJob(t, 2, Options{Config: c})
+	_, want := firstScores(t, 1, Options{Resume: old.RunDir, Set: []string{"train.epochs=9"}})
+	now.Features[0].Name, now.Features[0].Was = "place", "site"
+	now.Features[3].Name, now.Features[3].Was = "years", "age_standardise"
+	now.Crosses[0].Of[0] = "place"
+	now.Labels = []schema.Label{{Field: "first"}}
+	for _, size := range []int{1, 3} {
+		opt := Options{Config: now, From: old.RunDir}
+		said := listen(&opt)
+		_, got := firstScores(t, size, opt)
+		all := strings.Join(said(), "\n")
+		for _, line := range []string{"table place: 40 rows kept, of table site, wide/first new\n", "place: kept (was site)\n", "years: kept (was age_standardise)\n", "rows kept, of table site_x_age, wide/first new\n", "tower/first/deep/linear0/weight: new"} {
+			if !strings.Contains(all, line) {
+				t.Errorf("no line %q in\n%s", line, all)
+			}
+		}
+		if strings.Contains(all, "dropped") || strings.Contains(all, "first layer") {
+			t.Error(all)
+		}
+		for i := range got {
+			if size == 1 && math.Abs(float64(got[i]-want[i])) > 1e-6*max(1, math.Abs(float64(want[i]))) {
+				t.Fatalf("logit %d is %v, before %v", i, got[i], want[i])
+			}
+		}
+	}
+	now.Labels = nil
+	opt := Options{Config: now, From: old.RunDir}
+	opt.Set = []string{"train.epochs=1"}
+	next := runJob(t, 1, opt) // and the day after, with the same configuration
+	opt.From = next.RunDir
+	said := listen(&opt)
+	runJob(t, 1, opt)
+	if all := strings.Join(said(), "\n"); strings.Contains(all, "dropped") || strings.Contains(all, ": new") || !strings.Contains(all, "table place: 40 rows kept\n") {
+		t.Error(all)
+	}
+}
+
+// TestFromStartsAgain: optimizer: reset takes values without states and counts steps from 1,
+// statistics: new takes the mean of the new data, and with another network the tables are kept.
+func TestFromStartsAgain(t *testing.T) {
+	path := traintest.Clicks(t, 600)
+	c := traintest.ClicksConfig(t, path, "", ", optimizer: {deep: {kind: adam}, wide: {kind: ftrl}}")
+	old := runJob(t, 1, Options{Config: c})
+	_, want := firstScores(t, 1, Options{Resume: old.RunDir, Set: []string{"train.epochs=9"}})
+	opt := Options{Config: c, From: old.RunDir, Set: []string{"train.from.optimizer=reset"}}
+	_, got := firstScores(t, 2, opt)
+	_, got = firstScores(t, 1, opt)
+	for i := range got {
+		if math.Abs(float64(got[i]-want[i])) > 1e-6*max(1, math.Abs(float64(want[i]))) {
+			t.Fatalf("logit %d is %v, before %v", i, got[i], want[i])
+		}
+	}
+	said := listen(&opt)
+	if r := runJob(t, 1, opt); r.Since != 0 || r.Steps != old.Steps || !strings.Contains(strings.Join(said(), "\n"), "optimizers: reset") {
+		t.Errorf("%+v, %s", r, said())
+	}
+	small := filepath.Join(t.TempDir(), "old.csv") // of another mean
+	fatal.If(t, os.WriteFile(small, []byte("click,site,tags,age\n"+strings.Repeat("1,site1,t1,90\n0,site2,t2,80\n0,site3,t2,70\n", 20)), 0o644))
+	set := []string{fmt.Sprintf("data.train=[%q]", small), "data.valid_fraction=0", "train.epochs=1"}
+	mean := func(more ...string) string {
+		r := runJob(t, 1, Options{Config: c, From: old.RunDir, Set: append(set, more...)})
+		trained, err := OpenTrained(context.Background(), r.RunDir, func(string) {})
+		fatal.If(t, err)
+		_, rest, _ := strings.Cut(string(trained.Encoder), `"mean":`)
+		return rest[:4]
+	}
+	if kept, renewed := mean(), mean("train.from.statistics=new"); kept == renewed || renewed[:2] != "80" {
+		t.Errorf("mean %s, renewed %s", kept, renewed)
+	}
+	opt = Options{Config: traintest.ClicksConfig(t, path, ", kind: dcn_v2, wide: true", ", from: {allow: [network]}, optimizer: {deep: {kind: adam}}"), From: old.RunDir}
+	said = listen(&opt)
+	runJob(t, 2, opt)
+	if all := strings.Join(said(), "\n"); !strings.Contains(all, "layers: new, by train.from.allow") || !strings.Contains(all, "table site: 40 rows kept\n") {
+		t.Error(all)
 	}
 }
 
@@ -153,7 +241,9 @@ func TestFromIsRefused(t *testing.T) {
 	other := traintest.ClicksConfig(t, path, ", kind: deepfm", "")
 	label := traintest.ClicksConfig(t, path, "", "")
 	label.Label.Positive = []string{"0"}
-	for want, c := range map[string]*config.Config{"model.kind: wide_deep → deepfm": other, "label.positive: ": label} {
+	typo := traintest.ClicksConfig(t, path, "", "")
+	typo.Features[0].Name, typo.Features[0].Was, typo.Crosses = "place", "sight", nil
+	for want, c := range map[string]*config.Config{"model.kind: wide_deep → deepfm": other, "label.positive: ": label, "the source has no such feature for place; its features are site, tags": typo} {
 		if err := Check(context.Background(), Options{Config: c, From: old.RunDir}, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -8,12 +8,24 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/config/network"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/text/pattern"
+	"github.com/wdlrun/wdlrun/internal/train/convert"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
-// sourceConfig returns the configuration of the model of a run directory or checkpoint.
-func sourceConfig(path string) (*config.Config, error) {
+// sourceConfig returns the configuration of the model of a run directory, a checkpoint or an exported
+// model. now, which may be nil, is the configuration of the training: arrays have no other.
+func sourceConfig(path string, now *config.Config) (*config.Config, error) {
+	if convert.Is(path) {
+		m, err := convert.Open(path, now)
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		return m.Config(), nil
+	}
 	c, _, err := checkpoint.Resolve(path, checkConfig)
 	if err != nil {
 		return nil, fmt.Errorf("from: %w", rundir.ResumeHint(err, path))
@@ -28,22 +40,31 @@ func fitsSource(path string, c *config.Config) error {
 	if path == "" {
 		return nil
 	}
-	was, err := sourceConfig(path)
+	was, err := sourceConfig(path, c)
 	if err != nil {
 		return err
 	}
 	was.Fill()
-	var faults []string
+	var labels, layers []string
 	for _, d := range config.Diff(was, c) {
-		for _, prefix := range []string{"label.field:", "label.kind:", "label.loss:", "label.positive:", "label.negative:", "label.threshold:", "labels", "model.kind:", "model.wide:", "model.deep:", "model.activation:", "model.batch_norm:"} {
-			if strings.HasPrefix(d, prefix) {
-				faults = append(faults, d)
-				break
-			}
+		switch {
+		case otherLabel().MatchString(d):
+			labels = append(labels, d)
+		case otherNetwork().MatchString(d):
+			layers = append(layers, d)
 		}
 	}
-	if len(faults) > 0 {
-		return fmt.Errorf("from %s: its model predicts another label or is another network; restore these settings, or start a new training without -from:\n  %s", path, strings.Join(faults, "\n  "))
+	refuse := func(what string, lines []string) error {
+		return fmt.Errorf("from %s: %s:\n  %s", path, what, strings.Join(lines, "\n  "))
+	}
+	_, missing := config.Renamed(was, c)
+	switch {
+	case len(labels) > 0:
+		return refuse("its model predicts another label; restore these settings, or start a new training without -from", labels)
+	case len(layers) > 0 && !c.Train.From.Allows("network"):
+		return refuse("its model is another network; restore these settings, start a new training without -from, or take only the tables: -set train.from.allow=[network]", layers)
+	case len(missing) > 0:
+		return fmt.Errorf("from %s: was: the source has no such feature for %s; its features are %s", path, strings.Join(missing, ", "), strings.Join(names(was.Features), ", "))
 	}
 	n, err := network.Nominal(c.Model)
 	if err == nil && n.First(func(s network.Support) bool { return s.Unweighted }) != nil {
@@ -52,11 +73,30 @@ func fitsSource(path string, c *config.Config) error {
 	return err
 }
 
-// startAtZero makes the embeddings of tables that was does not have start at zero.
+// otherLabel matches differences of labels that both configurations have, and of the first label.
+// Further labels may be added and removed.
+var otherLabel = pattern.Lazy(`^(label|labels\[\d+\])\.(field|kind|loss|positive|negative|threshold):`)
+
+// otherNetwork matches the settings that decide what the layers mean.
+var otherNetwork = pattern.Lazy(`^model\.(kind|wide|deep|activation|batch_norm):`)
+
+// isOtherNetwork reports whether two configurations have layers of another meaning.
+func isOtherNetwork(was, now *config.Config) bool {
+	return slices.ContainsFunc(config.Diff(was, now), otherNetwork().MatchString)
+}
+
+func names(features []schema.Feature) (all []string) {
+	for _, f := range features {
+		all = append(all, f.Name)
+	}
+	return all
+}
+
+// startAtZero makes the embeddings of tables of which was has no feature start at zero.
 func startAtZero(c, was *config.Config) {
-	old := was.TablesInUse()
+	of, _ := config.Renamed(was, c)
 	for _, t := range c.TablesInUse() {
-		if slices.ContainsFunc(old, func(o config.Table) bool { return o.Name == t.Name }) || t.Deep == nil {
+		if slices.ContainsFunc(c.Features, func(f schema.Feature) bool { return f.Table == t.Name && of(f.Name) != "" }) || t.Deep == nil {
 			continue
 		}
 		i := slices.IndexFunc(c.Tables, func(own config.Table) bool { return own.Name == t.Name })

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/train/convert"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/trace"
@@ -25,6 +27,17 @@ func (r *run) survey(ctx context.Context, from *checkpoint.Checkpoint) (err erro
 		if r.in.From, err = encoderOf(r.source); err != nil {
 			return err
 		}
+		was, err := save.ReadConfig(r.source)
+		if err != nil {
+			return err
+		}
+		was.Fill()
+		r.in.Was, _ = config.Renamed(was, r.config)
+		o, err := convert.ReadOrigin(r.source)
+		if err != nil {
+			return err
+		}
+		r.in.Renew = r.config.Train.From.Statistics == "new" || o != nil && !o.Statistics
 	}
 	var encoded []byte
 	if from != nil {

@@ -288,6 +288,9 @@ func (t *tiered) Put(key uint64, record []float32) error {
 	if len(record) != t.RecordLen() {
 		return fmt.Errorf("table %q: put: a record of %d values, want %d", t.cfg.Name, len(record), t.RecordLen())
 	}
+	if err := t.enforceLimit(); err != nil {
+		return err
+	}
 	r, err := t.hold(key)
 	if err != nil {
 		return err

@@ -8,27 +8,39 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
-// Grown describes how a feature of an earlier encoder lives on.
+// Grown describes what a feature has from an earlier encoder.
 type Grown struct {
-	Words int // size of the earlier vocabulary
-	New   int // words that were added
+	Was   string // name of the feature there
+	Words int    // size of the earlier vocabulary
+	New   int    // words that were added
 }
 
-// Grow returns e with the statistics of an earlier encoder for each feature that both have: by
-// name, with the same encoding. A vocabulary keeps its words and gets the new words of e;
-// with a limit (max_size), the most frequent by fit, which may be nil. same describes these
-// features by name.
-func (e *Encoder) Grow(from *Encoder, fit *Fit) (grown *Encoder, same map[string]Grown, err error) {
+// Growth defines how an encoder continues an earlier one.
+type Growth struct {
+	Fit   *Fit                     // counts of the words; may be nil
+	Was   func(name string) string // name that a feature of the schema has in the earlier encoder; "": none
+	Renew bool                     // take no statistics but vocabularies from the earlier encoder
+}
+
+// Grow returns e with the statistics of an earlier encoder for each feature that both have, with
+// the same encoding. A vocabulary keeps its words and gets the new words of e; with a limit
+// (max_size), the most frequent by the fit. same describes these features by name.
+func (e *Encoder) Grow(from *Encoder, how Growth) (grown *Encoder, same map[string]Grown, err error) {
 	same, stats := map[string]Grown{}, slices.Clone(e.stats)
 	for i := range e.schema.Features {
 		f := &e.schema.Features[i]
-		was := slices.IndexFunc(from.schema.Features, func(o schema.Feature) bool { return sameCode(&o, f) })
+		name := how.Was(f.Name)
+		was := slices.IndexFunc(from.schema.Features, func(o schema.Feature) bool { return o.Name == name && sameCode(&o, f) })
 		if was < 0 {
 			continue
 		}
 		old, forms := from.stats[was], stats[i].Forms
-		g := Grown{Words: len(old.Vocabulary)}
-		if added := e.newWords(i, old.Vocabulary, fit); len(added) > 0 {
+		g := Grown{Was: name, Words: len(old.Vocabulary)}
+		if how.Renew && f.Encode != "vocabulary" {
+			same[f.Name] = g
+			continue
+		}
+		if added := e.newWords(i, old.Vocabulary, how.Fit); len(added) > 0 {
 			g.New = len(added)
 			if g.Words+g.New > maxWords {
 				return nil, nil, fmt.Errorf("feature %s: %d values and %d new ones, at most %d are possible in a vocabulary: use encode: hash, or max_size", f.Name, g.Words, g.New, maxWords)
@@ -42,8 +54,8 @@ func (e *Encoder) Grow(from *Encoder, fit *Fit) (grown *Encoder, same map[string
 	}
 	grown, err = compile(e.schema, stats)
 	for _, x := range e.schema.Crosses {
-		if kept(x, from.schema.Crosses, same) {
-			same[x.Name] = Grown{}
+		if was := kept(x, from.schema.Crosses, same); was != "" {
+			same[x.Name] = Grown{Was: was}
 		}
 	}
 	return grown, same, err
@@ -68,23 +80,30 @@ func (e *Encoder) newWords(i int, was []string, fit *Fit) (added []string) {
 	return added[:room]
 }
 
-// sameCode reports whether two features of one name give equal values equal keys or numbers,
-// with equal statistics.
+// sameCode reports whether two features give equal values equal keys or numbers, with equal
+// statistics.
 func sameCode(a, b *schema.Feature) bool {
-	return a.Name == b.Name && a.Encode == b.Encode && a.Separator == b.Separator && a.Weights == "" == (b.Weights == "") &&
+	return a.Encode == b.Encode && a.Separator == b.Separator && a.Weights == "" == (b.Weights == "") &&
 		a.Buckets == b.Buckets && slices.Equal(a.Boundaries, b.Boundaries) && a.Log == b.Log &&
 		a.Pairs == b.Pairs && a.Padding == b.Padding && a.MaxLen == b.MaxLen && a.Size == b.Size && a.Standardise == b.Standardise &&
 		a.Format == b.Format && a.Zone == b.Zone && a.Reference == b.Reference
 }
 
-// kept reports whether a cross gives the same keys as one of an earlier schema.
-func kept(x schema.Cross, was []schema.Cross, same map[string]Grown) bool {
-	for _, of := range x.Of {
-		if _, ok := same[of]; !ok {
-			return false
+// kept returns the name of the cross of an earlier schema that gives the same keys; "": none. A
+// cross has another name if its features have been renamed.
+func kept(x schema.Cross, was []schema.Cross, same map[string]Grown) string {
+	var of []string
+	for _, name := range x.Of {
+		g, ok := same[name]
+		if !ok {
+			return ""
+		}
+		of = append(of, g.Was)
+	}
+	for _, o := range was {
+		if o.Buckets == x.Buckets && slices.Equal(o.Of, of) && (o.Name == x.Name || !slices.Equal(of, x.Of)) {
+			return o.Name
 		}
 	}
-	return slices.ContainsFunc(was, func(o schema.Cross) bool {
-		return o.Name == x.Name && o.Buckets == x.Buckets && slices.Equal(o.Of, x.Of)
-	})
+	return ""
 }

@@ -1,10 +1,12 @@
 package encode
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 )
 
@@ -40,4 +42,42 @@ func (r *RowCoder) AppendWords(dst []uint64) []uint64 {
 		}
 	}
 	return dst
+}
+
+// WithVocabularies returns an encoder of a filled schema without data: with the given words of each
+// feature, and no other statistics.
+func WithVocabularies(s schema.Schema, words map[string][]string) (*Encoder, error) {
+	stats := make([]statistics, len(s.Features))
+	for i, f := range s.Features {
+		stats[i].Vocabulary = slices.Compact(slices.Sorted(slices.Values(words[f.Name])))
+		if enc, _ := schema.EncodingOf(f.Encode); enc.Date() {
+			stats[i].Date = cmp.Or(f.Format, "iso")
+		}
+	}
+	return compile(s, stats)
+}
+
+// ValueKey returns the key of a value of a sparse feature; ok is false if its encoding cannot have
+// it. The values of intervals and dates are their numbers.
+func ValueKey(f *schema.Feature, text []byte) (key uint64, ok bool) {
+	switch e, _ := schema.EncodingOf(f.Encode); e {
+	case schema.Vocabulary:
+		return keyOf(text), true
+	case schema.Hash:
+		key = keyOf(text)
+		if f.Buckets > 0 {
+			key %= f.Buckets
+		}
+		return key, true
+	}
+	return idOf(text)
+}
+
+// Words returns the vocabulary of a feature, sorted. The caller must not change it.
+func (e *Encoder) Words(feature string) []string {
+	i := slices.IndexFunc(e.schema.Features, func(f schema.Feature) bool { return f.Name == feature })
+	if i < 0 {
+		return nil
+	}
+	return e.stats[i].Vocabulary
 }

@@ -86,6 +86,7 @@ type Feature struct {
 	Table       string    `yaml:"table"`       // sparse: table it is looked up in; default: its name
 	Wide        *bool     `yaml:"wide"`        // sparse: part of the wide model; default true
 	Deep        *bool     `yaml:"deep"`        // sparse: part of the deep model; default true
+	Was         string    `yaml:"was"`         // name of the feature in the model that a training begins with; default: its name
 }
 
 // Cross is a sparse feature of the wide model made from several others: one key per

@@ -13,11 +13,11 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// sectionDense is the section of a checkpoint with the dense parameters; see dense.Arena.
+// SectionDense is the section of a checkpoint with the dense parameters; see dense.Arena.
 // Rank 0 writes it. Each rank writes the shards that it owns: sparse.SectionName in a full
 // checkpoint, sparse.DeltaName in an incremental one. For tables that admit keys by count
 // it also writes the counts, sparse.SeenName.
-const sectionDense = "dense"
+const SectionDense = "dense"
 
 // sectionPast is the section with the record of past steps, sparse.Files.Past, if l2.mode
 // is dense.
@@ -36,7 +36,7 @@ const Full = sparse.Everything
 // Full all rows.
 func (t *Trainer) Save(w Sections, since int64) (*sparse.Snapshot, error) {
 	if t.comm.Rank() == 0 {
-		if err := w.Section(sectionDense, t.SaveDense); err != nil {
+		if err := w.Section(SectionDense, t.SaveDense); err != nil {
 			return nil, err
 		}
 		if past := t.model.store.Files().Past(); past != nil {
@@ -72,7 +72,7 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 	if err := t.forgetPrepared(); err != nil {
 		return err
 	}
-	if err := c.Read(sectionDense, t.model.arena.Load); err != nil {
+	if err := c.Read(SectionDense, t.model.arena.Load); err != nil {
 		return err
 	}
 	if d := t.model.device; d != nil {
@@ -182,6 +182,12 @@ func readLink(links []*checkpoint.Checkpoint, n int, name string, shard int, loa
 // shard and ascending key. It needs no group, and memory for one shard. The values are
 // valid until f returns.
 func EachRow(c *checkpoint.Checkpoint, t sparse.Table, f func(shard int, key uint64, values []float32) error) error {
+	width := widthOf(t.Parts)
+	return eachRecord(c, t, nil, func(shard int, key uint64, record []float32) error { return f(shard, key, record[:width]) })
+}
+
+// eachRecord is EachRow with the states of optimizers, for some of the shards; nil: all.
+func eachRecord(c *checkpoint.Checkpoint, t sparse.Table, of func(shard int) bool, f func(shard int, key uint64, record []float32) error) error {
 	rows, err := table.Open(table.Config{Name: t.Name, Parts: t.Parts, Values: t.Values, Admit: t.Admit, Evict: t.Evict}, 0, layout.Shards)
 	if err != nil {
 		return err
@@ -194,6 +200,9 @@ func EachRow(c *checkpoint.Checkpoint, t sparse.Table, f func(shard int, key uin
 		}
 	}
 	for shard := range layout.Shards {
+		if of != nil && !of(shard) {
+			continue
+		}
 		for n, link := range links {
 			if n == 0 {
 				rows.SetNow(link.Step())
@@ -208,8 +217,7 @@ func EachRow(c *checkpoint.Checkpoint, t sparse.Table, f func(shard int, key uin
 			}
 			rows.SetNow(link.Step())
 		}
-		width := rows.Width()
-		err := rows.Each(shard, func(key uint64, record []float32) error { return f(shard, key, record[:width]) })
+		err := rows.Each(shard, func(key uint64, record []float32) error { return f(shard, key, record) })
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func NewParameters(c *config.Config, l layout.Layout) (*Parameters, error) {
 }
 
 // Load reads the dense parameters of a checkpoint.
-func (p *Parameters) Load(c *checkpoint.Checkpoint) error { return c.Read(sectionDense, p.arena.Load) }
+func (p *Parameters) Load(c *checkpoint.Checkpoint) error { return c.Read(SectionDense, p.arena.Load) }
 
 // Read reads parameters that Save wrote.
 func (p *Parameters) Read(r io.Reader) error { return p.arena.Load(r) }

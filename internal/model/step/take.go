@@ -18,31 +18,47 @@ import (
 type Origin struct {
 	Checkpoint *checkpoint.Checkpoint
 	Layout     layout.Layout
-	Same       func(feature string) bool // the feature has the same keys or numbers in both models
-	Retire     int64                     // rows of tables with Evict.Retires whose last gradient was at this step or before are left; 0: none
+	Same       func(feature string) (was string, same bool) // a feature with the same keys or numbers in both models, and its name in this one
+
+	Reset  bool  // take no states of optimizers and no numbers of steps
+	Tables bool  // take the tables only
+	Retire int64 // rows of tables with Evict.Retires whose last gradient was at this step or before are left; 0: none
 }
 
 // Match maps the features and tables of a layout to those of a source.
 type Match struct {
-	Tables  []int // by table: the table of the source with the same rows, or −1
-	Fields  []int // by feature with embeddings: its place among those of the source, or −1
-	Columns []int // by column of the network's input: the column of the source, or −1
+	Tables  []int   // by table: the table of the source with its rows, or −1
+	Parts   [][]int // by table: for each part of a row the part of the source, or −1
+	Fields  []int   // by feature with embeddings: its place among those of the source, or −1
+	Columns []int   // by column of the network's input: the column of the source, or −1
 
 	axes map[string]dense.Axes // of the parameters that belong to inputs
 }
 
-// NewMatch matches by name. A table matches if its parts have the same widths and rules and a
-// feature uses it whose keys are the same. A feature matches if its table does and Same reports it.
+// NewMatch matches a layout with a source. A table gets the rows that its kept features have used;
+// if they used several tables, the one with its name. The parts of its rows are matched by name and
+// width. A feature matches if Same reports it and its table has its embeddings.
 func NewMatch(c *config.Config, l layout.Layout, from Origin) (m Match) {
 	was := from.Layout
-	for i := range l.Tables {
-		used := slices.ContainsFunc(l.Features, func(f layout.Feature) bool { return f.Table == i && from.Same(f.Name) })
-		m.Tables = append(m.Tables, slices.IndexFunc(was.Tables, func(t sparse.Table) bool { return used && sameRows(t, l.Tables[i]) }))
+	feature := func(name string) int {
+		old, same := from.Same(name)
+		return slices.IndexFunc(was.Features, func(o layout.Feature) bool { return same && o.Name == old })
 	}
-	fields, n := map[string]int{}, 0
-	for _, f := range was.Features {
+	for i := range l.Tables {
+		t := from.tableOf(l, i, feature)
+		m.Tables, m.Parts = append(m.Tables, t), append(m.Parts, nil)
+		for _, p := range l.Tables[i].Parts {
+			part := -1
+			if t >= 0 {
+				part = slices.IndexFunc(was.Tables[t].Parts, func(o sparse.Part) bool { return o.Name == p.Name && o.Dim == p.Dim })
+			}
+			m.Parts[i] = append(m.Parts[i], part)
+		}
+	}
+	fields, n := map[int]int{}, 0
+	for i, f := range was.Features {
 		if f.DeepPart >= 0 {
-			fields[f.Name] = n
+			fields[i] = n
 			n++
 		}
 	}
@@ -51,28 +67,25 @@ func NewMatch(c *config.Config, l layout.Layout, from Origin) (m Match) {
 		if f.DeepPart < 0 {
 			continue
 		}
-		dim := l.Tables[f.Table].Parts[f.DeepPart].Dim
-		at := slices.IndexFunc(was.Features, func(o layout.Feature) bool {
-			return o.Name == f.Name && o.DeepPart >= 0 && o.Table == m.Tables[f.Table] && from.Same(f.Name)
-		})
-		field := -1
-		if at >= 0 {
-			field = fields[f.Name]
+		at, field, first := feature(f.Name), -1, 0
+		if at >= 0 && was.Features[at].Table == m.Tables[f.Table] && was.Features[at].DeepPart >= 0 && m.Parts[f.Table][f.DeepPart] >= 0 {
+			field, first = fields[at], was.Features[at].DeepCol
 		}
 		m.Fields = append(m.Fields, field)
-		for c := range dim {
-			if at < 0 {
-				c = -1
+		for col := range l.Tables[f.Table].Parts[f.DeepPart].Dim {
+			if field < 0 {
+				m.Columns = append(m.Columns, -1)
 			} else {
-				c += was.Features[at].DeepCol
+				m.Columns = append(m.Columns, first+col)
 			}
-			m.Columns = append(m.Columns, c)
 		}
 	}
 	for _, name := range l.Dense {
 		at := -1
-		if i := slices.Index(was.Dense, name); i >= 0 && from.Same(name) {
-			at = was.Width - len(was.Dense) + i
+		if old, same := from.Same(name); same {
+			if i := slices.Index(was.Dense, old); i >= 0 {
+				at = was.Width - len(was.Dense) + i
+			}
 		}
 		m.Columns = append(m.Columns, at)
 	}
@@ -80,9 +93,26 @@ func NewMatch(c *config.Config, l layout.Layout, from Origin) (m Match) {
 	return m
 }
 
-// sameRows reports whether the records of two tables have the same keys and shape.
+// tableOf returns the table of the source whose rows table i of a layout gets; −1: none.
+func (from Origin) tableOf(l layout.Layout, i int, feature func(name string) int) int {
+	of := -1
+	for _, f := range l.Features {
+		if f.Table != i {
+			continue
+		}
+		if at := feature(f.Name); at >= 0 {
+			t := from.Layout.Features[at].Table
+			if of < 0 || from.Layout.Tables[t].Name == l.Tables[i].Name {
+				of = t
+			}
+		}
+	}
+	return of
+}
+
+// sameRows reports whether the records of two tables can be copied as they are.
 func sameRows(a, b sparse.Table) bool {
-	return a.Name == b.Name && slices.EqualFunc(a.Parts, b.Parts, func(x, y sparse.Part) bool {
+	return a.Name == b.Name && a.Values == b.Values && slices.EqualFunc(a.Parts, b.Parts, func(x, y sparse.Part) bool {
 		return x.Name == y.Name && x.Dim == y.Dim && x.Rule.Default().Kind == y.Rule.Default().Kind
 	})
 }
@@ -196,33 +226,45 @@ type Taken struct {
 }
 
 // Take begins a new model with the rows and layers of a source, on any number of ranks. A new
-// input of a layer has zero weights. The optimizer continues after the steps of the source.
+// input of a layer has zero weights. Unless it is reset, the optimizer continues after the steps of
+// the source.
 func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 	c := from.Checkpoint
-	if err := c.Read(sectionDense, func(r io.Reader) (err error) {
-		taken.Own, err = t.model.arena.Take(r, func(name string) dense.Axes { return m.axes[name] })
-		return err
-	}); err != nil {
-		return taken, err
+	if !from.Tables {
+		if err := c.Read(SectionDense, func(r io.Reader) (err error) {
+			taken.Own, err = t.model.arena.Take(r, !from.Reset, func(name string) dense.Axes { return m.axes[name] })
+			return err
+		}); err != nil {
+			return taken, err
+		}
 	}
 	if d := t.model.device; d != nil {
 		d.newer = false
 	}
 	store := t.model.store
-	t.first = c.Step()
-	if past := store.Files().Past(); past != nil && c.Has(sectionPast) {
-		if err := c.Read(sectionPast, past.Load); err != nil {
-			return taken, err
+	step := int64(0)
+	if !from.Reset {
+		step = c.Step()
+		if past := store.Files().Past(); past != nil && c.Has(sectionPast) {
+			if err := c.Read(sectionPast, past.Load); err != nil {
+				return taken, err
+			}
 		}
 	}
+	t.first = step
 	taken.Rows = make([]int64, len(m.Tables))
 	for table, was := range m.Tables {
-		if was < 0 {
-			store.Files().SetNow(table, c.Step())
-			continue
+		switch {
+		case was >= 0 && !from.Reset && sameRows(from.Layout.Tables[was], t.model.layout.Tables[table]):
+			err = LoadTable(store, c.Chain(), table, from.Layout.Tables[was].Name)
+		case was >= 0:
+			err = copyTable(store, from, table, from.Layout.Tables[was], m.Parts[table])
 		}
-		if err := LoadTable(store, c.Chain(), table, from.Layout.Tables[was].Name); err != nil {
+		if err != nil {
 			return taken, fmt.Errorf("from %s: %w", c.Dir(), err)
+		}
+		if was < 0 || from.Reset {
+			store.Files().SetNow(table, step)
 		}
 	}
 	if from.Retire > 0 {
@@ -232,4 +274,57 @@ func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 		taken.Rows[s.Table] += int64(s.Rows)
 	}
 	return taken, copyLoaded(t)
+}
+
+// copyTable inserts the rows of a table of the source, on the ranks that own them. Parts that the
+// source does not have get initial values. An optimizer state is taken if its rule is the same. The
+// age of the rows starts again.
+func copyTable(store *sparse.Store, from Origin, table int, was sparse.Table, parts []int) error {
+	now := store.Config().Tables[table]
+	of := func(t sparse.Table) (all []place) {
+		at, width := place{}, widthOf(t.Parts)
+		for _, p := range t.Parts {
+			at.value.end = at.value.begin + p.Dim
+			at.state.end = at.state.begin + p.Rule.StateLen(p.Dim)
+			all = append(all, place{at.value, span{width + at.state.begin, width + at.state.end}})
+			at.value.begin, at.state.begin = at.value.end, at.state.end
+		}
+		return all
+	}
+	to, old := of(now), of(was)
+	shards := store.Shards().Owned()
+	var mine func(shard int) bool // nil: the shards of the source have other keys
+	if was.Name == now.Name {
+		mine = func(shard int) bool { _, found := slices.BinarySearch(shards, shard); return found }
+	}
+	store.Files().SetNow(table, from.Checkpoint.Step())
+	return eachRecord(from.Checkpoint, was, mine, func(_ int, key uint64, record []float32) error {
+		return store.Files().Put(table, key, func(rec []float32) {
+			for i, p := range now.Parts {
+				values, state := to[i].value.of(rec), to[i].state.of(rec)
+				if parts[i] >= 0 {
+					copy(values, old[parts[i]].value.of(record))
+				}
+				if parts[i] >= 0 && !from.Reset && was.Parts[parts[i]].Rule.Default().Kind == p.Rule.Default().Kind {
+					copy(state, old[parts[i]].state.of(record))
+				} else {
+					p.Rule.InitState(values, state)
+				}
+			}
+		})
+	})
+}
+
+// place is the place of a part in a record.
+type place struct{ value, state span }
+
+type span struct{ begin, end int }
+
+func (s span) of(record []float32) []float32 { return record[s.begin:s.end] }
+
+func widthOf(parts []sparse.Part) (n int) {
+	for _, p := range parts {
+		n += p.Dim
+	}
+	return n
 }

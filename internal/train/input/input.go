@@ -61,8 +61,10 @@ type Input struct {
 	ValidRows   data.Select   // rows of Valid to use
 	Shares      []Share       // files of Train by host, with data.hosts: each on several hosts
 
-	From *encode.Encoder         // of the model that a new training begins with; nil: none
-	Same map[string]encode.Grown // features and crosses that keep the keys and numbers of From
+	From  *encode.Encoder          // of the model that a new training begins with; nil: none
+	Was   func(name string) string // name of a feature in that model; "": it has none
+	Renew bool                     // take no statistics but vocabularies from From
+	Same  map[string]encode.Grown  // features and crosses that keep the keys and numbers of From
 
 	Encoder *encode.Encoder
 	Encoded []byte   // the Encoder as stored in checkpoints

@@ -176,7 +176,7 @@ func (in *Input) encode(fit *encode.Fit, encoded []byte) (err error) {
 		in.Encoder, err = in.indexed()
 	}
 	if err == nil && in.From != nil {
-		in.Encoder, in.Same, err = in.Encoder.Grow(in.From, fit)
+		in.Encoder, in.Same, err = in.Encoder.Grow(in.From, encode.Growth{Fit: fit, Was: in.Was, Renew: in.Renew})
 	}
 	if err == nil {
 		in.Encoded, err = in.Encoder.Marshal()
