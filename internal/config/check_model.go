@@ -304,14 +304,10 @@ func (k checker) train() {
 	if t.Export.Dir == "" && t.Export != (Export{}) {
 		k.bad("train.export.dir", "is missing: it is the folder of the versions, such as models/ctr")
 	}
-	if t.Guard.Action == "" && t.Guard != (Guard{}) {
-		k.bad("train.guard.action", "is missing: choose hold, warn or stop")
-	}
-	if t.Guard.Action != "" && t.Export.Dir == "" {
-		k.bad("train.guard.action", "needs train.export.dir: the guard decides which versions are published")
-	}
-	if t.Guard.Action != "" && k.c.Label.IsNumber() {
-		k.later("train.guard.action", "label.kind", "the guard needs a label that is 0 or 1")
+	if g := t.Export.Guard; g.Action == "" && g != (Guard{}) {
+		k.bad("train.export.guard.action", "is missing: choose hold, warn or stop")
+	} else if g.Action != "" && k.c.Label.IsNumber() {
+		k.later("train.export.guard.action", "label.kind", "the guard needs a label that is 0 or 1")
 	}
 	if t.Gate.Metric == "" && (t.Gate.Tolerance != 0 || t.Gate.Data != "") {
 		k.bad("train.gate.metric", "is missing: name the metric to compare, logloss or auc")

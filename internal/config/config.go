@@ -150,7 +150,6 @@ type Train struct {
 	Retain      Retain     `yaml:"retain"`
 	Checkpoint  Checkpoint `yaml:"checkpoint"`
 	Export      Export     `yaml:"export"`
-	Guard       Guard      `yaml:"guard"`
 }
 
 // Optimizer holds the update rules of the three kinds of parameters.
@@ -237,6 +236,7 @@ type Export struct {
 	EverySeconds int64  `yaml:"every_seconds"`
 	FullEvery    int    `yaml:"full_every"`
 	Keep         Kept   `yaml:"keep"`
+	Guard        Guard  `yaml:"guard"`
 }
 
 // Kept says which published versions are not removed.

@@ -77,7 +77,7 @@ func defaults(c *Config) (d Config) {
 	t.EarlyStop.Metric = "logloss" // the loss that training minimises; AUC does not show that an overfitted model loses its calibration
 	t.Checkpoint = c.Train.Checkpoint.defaults()
 	t.Export = c.Train.Export.defaults()
-	t.Guard = c.Train.Guard.defaults()
+	t.Export.Guard = c.Train.Export.Guard.defaults()
 	return d
 }
 

@@ -310,7 +310,6 @@ func trainSections() []section {
 			{name: "retain", about: "with train -by: which rows of tables are removed by event time"},
 			{name: "checkpoint", about: "when to write checkpoints"},
 			{name: "export", about: "where and how often to publish the model"},
-			{name: "guard", about: "which versions are not published"},
 		}},
 		{"train.optimizer", reflect.TypeFor[Optimizer](), "Update rules, each with the keys of a rule, below.", []key{
 			{name: "dense", def: "kind adam", about: "rule of the MLP and its biases"},
@@ -391,20 +390,21 @@ func savingSections() []section {
 			{name: "every_seconds", def: "2", about: "seconds between versions", rng: "[1, 31536000]"},
 			{name: "full_every", def: "100", about: "one version in this many is complete, the others contain the changes since the previous one", rng: "[1, 1000]"},
 			{name: "keep", about: "which versions are not removed"},
-		}},
-		{"train.guard", reflect.TypeFor[Guard](), "Publishes no version of train.export while the predictions are bad: docs/serving.md. Compares windows of the samples\n" +
-			"of rank 0, predicted before the step that learns from them, with the window before the last published version.", []key{
-			{name: "window", def: "10000 with action", about: "samples of a window", rng: "[100, 1000000000]"},
-			{name: "logloss", def: "0.1 with action", about: "relative increase of the log-loss, also above that of the base rate", rng: "(0, 1000]"},
-			{name: "calibration", def: "0.2 with action", about: "difference of the calibration from 1", rng: "(0, 1000]"},
-			{name: "auc_drop", def: "0.02 with action", about: "decrease of the AUC", rng: "(0, 1]"},
-			{name: "action", def: "none: nothing is compared", about: "what a bad window causes: a warning; a hold of the folder until three windows in a row are good; or the end of the training", choices: []string{"warn", "hold", "stop"}},
+			{name: "guard", about: "which versions are not published"},
 		}},
 		{"train.export.keep", reflect.TypeFor[Kept](), "Versions that the training does not remove, in addition to pinned ones, those of other programs, and those on which\n" +
 			"a kept version depends. Versions are removed when one has become complete.", []key{
 			{name: "versions", def: "1", about: "how many of the newest versions to keep", rng: "[1, 1000000]"},
 			{name: "complete", def: "2", about: "how many of the newest complete versions to keep", rng: "[1, 10000]"},
 			{name: "hours", def: "0", about: "the last complete version of each of this many hours is kept", rng: "[0, 100000]"},
+		}},
+		{"train.export.guard", reflect.TypeFor[Guard](), "Publishes no version while the predictions are bad: docs/serving.md. Compares windows of the samples\n" +
+			"of rank 0, predicted before the step that learns from them, with the window before the last published version.", []key{
+			{name: "window", def: "10000 with action", about: "samples of a window", rng: "[100, 1000000000]"},
+			{name: "logloss", def: "0.1 with action", about: "relative increase of the log-loss, also above that of the base rate", rng: "(0, 1000]"},
+			{name: "calibration", def: "0.2 with action", about: "difference of the calibration from 1", rng: "(0, 1000]"},
+			{name: "auc_drop", def: "0.02 with action", about: "decrease of the AUC", rng: "(0, 1]"},
+			{name: "action", def: "none: nothing is compared", about: "what a bad window causes: a warning; a hold of the folder until three windows in a row are good; or the end of the training", choices: []string{"warn", "hold", "stop"}},
 		}},
 	}
 }

@@ -171,6 +171,7 @@ func TestEveryKeyIsAccepted(t *testing.T) {
 			path := strings.ReplaceAll(sec.path, "[]", "[0]") + "." + k.name
 			c := Default()
 			c.Tables = []Table{{Name: "sex"}}
+			c.Train.From.Names = []Named{{Name: "sex"}}
 			d := &decoder{schema: s, place: map[string]place{}}
 			_, found, ok := d.find(reflect.ValueOf(c).Elem(), path)
 			if !ok || fmt.Sprint(found) != fmt.Sprint(k) {

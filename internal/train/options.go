@@ -109,7 +109,7 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 // and how fast it learns, what travels between ranks, where its data is stored, and how many
 // bad records it accepts. The content of the data is checked by its fingerprint. All other
 // settings decide what the parameters mean or which samples are left in the epoch.
-var free = pattern.Lazy(`^(data\.(train|test|valid|hosts|follow|max_bad)\b|train\.(epochs|threads|precision|device|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|gate|checkpoint|export|guard|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
+var free = pattern.Lazy(`^(data\.(train|test|valid|hosts|follow|max_bad)\b|train\.(epochs|threads|precision|device|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|gate|checkpoint|export|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
 	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|weight_decay|l1|l2):)`)
 
 func checkChanges(changed []string) error {

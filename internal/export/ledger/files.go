@@ -30,7 +30,7 @@ const (
 type Hold struct {
 	Reason   string `json:"reason"`
 	Rollback *int64 `json:"rollback,omitempty"` // the version whose rows a rollback published
-	Guard    bool   `json:"guard,omitempty"`    // train.guard holds the folder, and ends the hold
+	Guard    bool   `json:"guard,omitempty"`    // train.export.guard holds the folder, and ends the hold
 }
 
 // CheckLabel rejects labels that cannot name a file or be part of a URL.

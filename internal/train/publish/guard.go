@@ -119,7 +119,7 @@ func (p *Publisher) guarded() (ok bool, stop string) {
 	case w.held && hold == nil:
 		w.held = false
 		w.released()
-		p.Warn("train.guard: the hold was released: versions are published again")
+		p.Warn("train.export.guard: the hold was released: versions are published again")
 	case !w.held && hold != nil && hold.Guard: // of a job before
 		w.held, w.reason, w.said = true, hold.Reason, hold.Reason
 	}
@@ -129,18 +129,18 @@ func (p *Publisher) guarded() (ok bool, stop string) {
 		w.said = ""
 		if w.held && hold.Guard {
 			if _, err := ledger.RemoveHold(dir); err != nil {
-				p.Warn("train.guard: the hold does not end: " + err.Error())
+				p.Warn("train.export.guard: the hold does not end: " + err.Error())
 				return false, ""
 			}
 			w.held = false
-			p.Warn(fmt.Sprintf("train.guard: %d windows are good: versions are published again", goodWindows))
+			p.Warn(fmt.Sprintf("train.export.guard: %d windows are good: versions are published again", goodWindows))
 		}
 		return true, ""
 	case w.limits.Action == "warn":
 		p.warnOnce(why)
 		return true, ""
 	case w.limits.Action == "stop":
-		return false, "train.guard: " + why
+		return false, "train.export.guard: " + why
 	case w.reason == "": // of an incomplete window: decided when it is complete
 		p.Count(Guarded)
 		return false, ""
@@ -148,7 +148,7 @@ func (p *Publisher) guarded() (ok bool, stop string) {
 	p.Count(Guarded)
 	if !w.held && hold == nil {
 		if err := ledger.WriteHold(dir, ledger.Hold{Reason: why, Guard: true}); err != nil {
-			p.Warn("train.guard: the folder is not held: " + err.Error())
+			p.Warn("train.export.guard: the folder is not held: " + err.Error())
 			return false, ""
 		}
 		w.held = true
@@ -160,7 +160,7 @@ func (p *Publisher) guarded() (ok bool, stop string) {
 // warnOnce reports the first reason of a series.
 func (p *Publisher) warnOnce(why string) {
 	if p.watch.said == "" {
-		p.Warn("train.guard: " + why)
+		p.Warn("train.export.guard: " + why)
 		p.watch.said = why
 	}
 }

@@ -61,7 +61,7 @@ type Setup struct {
 const (
 	Skipped = "skipped" // it could not be written
 	Held    = "held"    // the folder is on hold
-	Guarded = "guarded" // train.guard found the predictions bad
+	Guarded = "guarded" // train.export.guard found the predictions bad
 )
 
 // Publisher publishes the versions of a training. All ranks make the same calls between
@@ -84,7 +84,7 @@ type Publisher struct {
 	warned  bool
 	dense   bytes.Buffer
 	pending *pending
-	watch   *watch            // rank 0: see train.guard; nil: disabled
+	watch   *watch            // rank 0: see train.export.guard; nil: disabled
 	files   *export.Publisher // rank 0
 	older   chan older        // rank 0: receives the base of the first version; nil: not being prepared
 }
@@ -132,7 +132,7 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.last = max(at-1, 0)
 	if p.files != nil {
-		p.watch = newWatch(s.Config.Train.Guard)
+		p.watch = newWatch(s.Config.Train.Export.Guard)
 		if n := p.files.Highest(); p.files.Has(at) {
 			p.last = at
 		} else if n > at {
