@@ -99,6 +99,33 @@ func TestFromGivesTheSameScores(t *testing.T) {
 	}
 }
 
+// TestFromKeepsVectors: the numbers of a vector keep their inputs of the first layer, also under another name.
+func TestFromKeepsVectors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vectors.csv")
+	var rows strings.Builder
+	rows.WriteString("click,u,v\n")
+	for i := range 300 {
+		fmt.Fprintf(&rows, "%d,u%d,%d|%d|1\n", i%2, i%7, i%2*3, i%5)
+	}
+	fatal.If(t, os.WriteFile(path, []byte(rows.String()), 0o644))
+	text := "data: {train: [%q], test: [%[1]q], header: true}\nlabel: {field: click}\nfeatures: [{field: u, encode: vocabulary}, {field: v, %s encode: vector, size: 3, separator: '|'}%s]\ntrain: {epochs: 2, global_batch: 32, optimizer: {dense: {kind: adam, learning_rate: 0.01}}}\n"
+	was, err := config.Parse("was", []byte(fmt.Sprintf(text, path, "", "")))
+	fatal.If(t, err)
+	now, err := config.Parse("now", []byte(fmt.Sprintf(text, path, "name: w, was: v,", ", {field: u, name: more, encode: hash}")))
+	fatal.If(t, err)
+	old := runJob(t, 1, Options{Config: was})
+	want, _ := firstScores(t, 1, Options{Resume: old.RunDir, Set: []string{"train.epochs=9"}})
+	opt := Options{Config: now, From: old.RunDir}
+	said := listen(&opt)
+	got, _ := firstScores(t, 1, opt)
+	if math.Abs(got-want) > 1e-6 {
+		t.Errorf("log-loss %.9f, before %.9f", got, want)
+	}
+	if all := strings.Join(said(), "\n"); strings.Contains(all, "w[0]: new") || strings.Contains(all, "dropped") {
+		t.Errorf("said %s", all)
+	}
+}
+
 // TestFromNextDay: a new training begins with yesterday's model, gives values of the new day rows
 // of their own and keeps the old ones, and counts steps from there.
 func TestFromNextDay(t *testing.T) {

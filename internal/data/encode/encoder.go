@@ -125,7 +125,7 @@ func Outputs(s schema.Schema) (sparse []SparseColumn, dense []string, err error)
 				dense = append(dense, f.Name)
 			}
 			for k := range f.Size {
-				dense = append(dense, fmt.Sprintf("%s[%d]", f.Name, k))
+				dense = append(dense, element(f.Name, k))
 			}
 			continue
 		}
@@ -141,6 +141,9 @@ func Outputs(s schema.Schema) (sparse []SparseColumn, dense []string, err error)
 	}
 	return sparse, dense, nil
 }
+
+// element returns the name of one number of a vector.
+func element(vector string, k int64) string { return fmt.Sprintf("%s[%d]", vector, k) }
 
 // index hashes the vocabulary.
 func (s *statistics) index() error {

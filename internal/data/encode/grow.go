@@ -34,6 +34,9 @@ func (e *Encoder) Grow(from *Encoder, how Growth) (grown *Encoder, same map[stri
 		if was < 0 {
 			continue
 		}
+		for k := range f.Size {
+			same[element(f.Name, k)] = Grown{Was: element(name, k)}
+		}
 		old, forms := from.stats[was], stats[i].Forms
 		g := Grown{Was: name, Words: len(old.Vocabulary)}
 		if how.Renew && f.Encode != "vocabulary" {
