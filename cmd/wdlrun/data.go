@@ -18,8 +18,8 @@ import (
 func dataCommand(p *program) *cli.Command {
 	d := &cli.Command{
 		Name:      "data",
-		Usage:     "show, summarise, check, convert and index files of records",
-		UsageText: "wdlrun data show|stats|check|convert|index [flags] [FILE]…",
+		Usage:     "show, summarise, check, convert, compare and index files of records",
+		UsageText: "wdlrun data show|stats|check|convert|diff|index [flags] [FILE]…",
 		Description: `FILE is a path, a file:// URL, a glob, a folder, builtin:adult.data or a topic
 (kafka://HOST:PORT/TOPIC). A program built with -tags remote also reads https://, s3:// and
 gs:// addresses. The formats are CSV, TSV, Criteo's layout, TFRecord of tf.Example, JSON
@@ -32,11 +32,12 @@ Examples:
    wdlrun data stats clicks.csv              types, distinct and missing values, range
    wdlrun data check 'part-*.tfrecord.gz'    reads all records, lists those that cannot be used
    wdlrun data convert -out clicks.parquet clicks.csv
+   wdlrun data diff clicks.csv clicks.parquet
    wdlrun -np 4 data index -config ctr.yaml -out ctr.index`,
-		Subcommands: []*cli.Command{showCommand(p), statsCommand(p), checkCommand(p), convertCommand(p), indexCommand(p)},
+		Subcommands: []*cli.Command{showCommand(p), statsCommand(p), checkCommand(p), convertCommand(p), diffCommand(p), indexCommand(p)},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return fmt.Errorf("data: there is no %q; there are show, stats, check, convert and index", c.Args().First())
+				return fmt.Errorf("data: there is no %q; there are show, stats, check, convert, diff and index", c.Args().First())
 			}
 			return cli.ShowSubcommandHelp(c)
 		},
@@ -75,8 +76,13 @@ type table struct {
 func records(c *cli.Context) (table, error) { return recordsAs(c, nil) }
 
 // recordsAs is records with settings that override the configuration.
-func recordsAs(c *cli.Context, set []string) (t table, err error) {
-	t.patterns = append(c.StringSlice("data"), c.Args().Slice()...)
+func recordsAs(c *cli.Context, set []string) (table, error) {
+	return tableOf(c, append(c.StringSlice("data"), c.Args().Slice()...), set)
+}
+
+// tableOf is recordsAs for these files.
+func tableOf(c *cli.Context, patterns, set []string) (t table, err error) {
+	t.patterns = patterns
 	if path := pathOf(c, "config"); path != "" {
 		if t.config, err = config.Load(path); err != nil {
 			return t, err

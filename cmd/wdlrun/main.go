@@ -103,7 +103,7 @@ func (p *program) main(args []string) int {
 	code := p.code(err, args)
 	if lost := out.fault(); lost != nil {
 		fmt.Fprintf(p.stderr, "wdlrun: the output is lost: %v\n", lost)
-		code = max(code, 1)
+		code = max(code, failureCode(args))
 	}
 	return code
 }
@@ -127,7 +127,7 @@ func (p *program) code(err error, args []string) int {
 	var verdict *rank.Verdict
 	var late afterwards
 	var stopped launcher.Interrupted
-	rc := 1
+	rc := failureCode(args)
 	if errors.As(err, &stopped) {
 		rc = stopped.Code()
 	}
