@@ -123,6 +123,7 @@ func TestDiff(t *testing.T) {
 	}{
 		{`["x","y"]`, `["y","x"]`, diffed{"tags", 1, 1. / 3, 0, 1, []any{"x", "y"}, []any{"y", "x"}}},
 		{`["x",null,"y"]`, `["x","y"]`, diffed{"tags", 1, 1. / 3, 0, 2, []any{"x", nil, "y"}, []any{"x", "y"}}},
+		{`["a","b"]`, `["a","c"]`, diffed{"tags", 1, 1. / 3, 0, 3, []any{"a", "b"}, []any{"a", "c"}}},
 		{`["a","b"]`, `["a,b"]`, diffed{"tags", 1, 1. / 3, 0, 3, []any{"a", "b"}, []any{"a,b"}}},
 		{`"r":1.5`, `"r":NaN`, diffed{"r", 1, 1. / 3, 0, 2, []any{"1.5"}, []any{}}},
 	} {
@@ -135,14 +136,14 @@ func TestDiff(t *testing.T) {
 		}
 	}
 	// NaN is missing, unless a configuration says otherwise.
-	write(t, dir, "n.jsonl", `{"id":1,"r":NaN}`+"\n"+`{"id":2,"r":1.5}`+"\n")
-	write(t, dir, "null.csv", "id,r\n1,\n2,1.5\n")
+	write(t, dir, "n.jsonl", `{"id":1,"r":NaN,"w":[0.5,NaN]}`+"\n"+`{"id":2,"r":1.5}`+"\n")
+	write(t, dir, "null.csv", "id,r,w\n1,,0.5|\n2,1.5,\n")
 	if d := diffOf(t, dir, "n.jsonl", "null.csv", 0); d.Compared != 2 {
 		t.Errorf("NaN and missing: %+v", d)
 	}
-	write(t, dir, "null.jsonl", `{"id":1,"r":null}`+"\n"+`{"id":2,"r":1.5}`+"\n")
+	write(t, dir, "null.jsonl", `{"id":1,"r":null,"w":[0.5,null]}`+"\n"+`{"id":2,"r":1.5}`+"\n")
 	write(t, dir, "c.yaml", "data:\n  format: jsonl\n  train: [n.jsonl]\n  missing: []\nlabel: {field: r}\nfeatures: [{field: id, encode: vocabulary}]\n")
-	if o := run(t, dir, "data", "diff", "-config", "c.yaml", "n.jsonl", "null.jsonl"); o.code != 1 || !strings.Contains(o.stdout, "r      1          50.00 %  0            1      nan      ·\n") {
+	if o := run(t, dir, "data", "diff", "-config", "c.yaml", "n.jsonl", "null.jsonl"); o.code != 1 || !strings.Contains(o.stdout, "\nr      1          50.00 %  0            1      nan            ·\nw      1          50.00 %  0            1      [\"0.5\",\"nan\"]  [\"0.5\",null]\n") {
 		t.Errorf("NaN is not missing: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 }
