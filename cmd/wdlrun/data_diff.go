@@ -333,7 +333,11 @@ func (d *tableDiff) print(w io.Writer, show int) error {
 			text += fmt.Sprintf("only in %s: %s, from record %d on\n", o.Name, plural.Of(int(o.Records-d.Compared), "record"), d.Compared+1)
 		}
 	}
-	_, err := fmt.Fprintln(w, text+cmp.Or(d.Error, "they are equal"))
+	equal := "they are equal"
+	if len(a.Unread)+len(b.Unread) > 0 {
+		equal += " in the fields that can be read"
+	}
+	_, err := fmt.Fprintln(w, text+cmp.Or(d.Error, equal))
 	return err
 }
 

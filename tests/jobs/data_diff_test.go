@@ -169,6 +169,11 @@ they differ in the numbers of records, the names of fields, the values of 2 of 3
 	if o := run(t, dir, "data", "diff", "a.csv", "-show", "1", "b.csv"); o.code != 1 || o.stderr != "" || o.stdout != want {
 		t.Errorf("exit code %d\n%s%s\nwant\n%s", o.code, o.stdout, o.stderr, want)
 	}
+	nested, err := filepath.Abs("../../internal/data/table/testdata/nested.parquet")
+	fatal.If(t, err)
+	if o := must(t, dir, "data diff "+nested+" "+nested); !strings.Contains(o.stdout, "they are equal in the fields that can be read\n") || !strings.Contains(o.stderr, "not read: m is a map") {
+		t.Errorf("%s%s", o.stdout, o.stderr)
+	}
 	write(t, dir, "bad.csv", "id,url,d,e,f\n1,u\n2,u,2,2,2\n3,u,2,2,2\n4,u,2,2,2\n")
 	for args, want := range map[string]string{
 		"a.csv":               "data diff: give two tables, not 1",
