@@ -6,6 +6,27 @@ import (
 	"testing"
 )
 
+// TestNaNOfAString: NaN in a field of strings is a missing value, alone and in a list, as it is for numbers. Tables of
+// pandas have it where other rows have a string.
+func TestNaNOfAString(t *testing.T) {
+	r := start(t, Options{}, nil, 1)
+	r.model.bias = .001
+	want := fmt.Sprintf(`"logit": %v}`, r.model.logit(t, "17,,40")[0])
+	r.model.bias = 0
+	for _, body := range []string{
+		`{"instances": [{"age": 17, "education": NaN, "hours-per-week": 40}]}`,
+		`{"instances": [{"age": 17, "education": [NaN], "hours-per-week": 40}]}`,
+		`{"inputs": {"age": [17], "education": [NaN], "hours-per-week": [40]}}`,
+	} {
+		if status, text := r.http("POST", "/v1/models/ctr:predict", body); status != 200 || !strings.Contains(strings.ReplaceAll(text, "[", ""), strings.TrimSuffix(want, "}")) {
+			t.Errorf("%s: %d %s, want %s", body, status, text, want)
+		}
+	}
+	if _, text := r.http("GET", "/metrics", ""); !strings.Contains(text, `wdlrun_serve_invalid_values_total{input="education",model="ctr"} 3`) {
+		t.Error(text)
+	}
+}
+
 // TestNumbersThatAreNotFinite: a value that is NaN, infinite or beyond float32 is missing and counted,
 // and the other rows have their scores, in every kind of request. With RejectInvalid, it is a fault
 // that names row and input. A text that is no number is always a fault.

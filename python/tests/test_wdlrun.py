@@ -103,9 +103,11 @@ def test_categories_and_missing_values(trained):
 
 def test_server(trained):
     rows = clicks(5, 20).drop(columns=["click", "time"])
+    rows.loc[3, "city"] = np.nan
+    rows.loc[4, "visits"] = pd.NA
     with trained.serve(name="ctr") as server:
-        sent = [{k: v for k, v in r.items() if not (isinstance(v, float) and np.isnan(v))} for r in rows.to_dict("records")]
-        answered = [p["score"] for p in server.predict(sent)]
+        answered = [p["score"] for p in server.predict(rows)]
+        assert answered == [p["score"] for p in server.predict(rows.to_dict("records"))]
         with pytest.raises(wdlrun.Error, match="price"):
             server.predict([{"price": "cheap"}])
     assert answered == pytest.approx(trained.predict(rows.assign(time=pd.NaT)).tolist(), abs=1e-6)
@@ -125,8 +127,19 @@ def test_configuration():
     run = wdlrun.train(config=config, verbose=False, model__hidden=[8])
     assert run.result["epochs"] == 1 if "epochs" in run.result else run.history.epoch.max() == 1
     assert "hidden: [8]" in run.config or "- 8" in run.config
-    again = wdlrun.train(clicks(7), config=config, start=run, verbose=False)
-    assert again.path != run.path
+    again = wdlrun.train(clicks(7), start=run, verbose=False)
+    assert again.path != run.path and again.history.epoch.max() == 1  # the settings of the first apply
+    assert wdlrun.train(clicks(7), config=run.config, verbose=False).history.epoch.max() == 1
+
+
+def test_model_of_a_text_file(tmp_path):
+    """A model that was trained on CSV scores DataFrames, and the next training on one begins with it."""
+    clicks(1, 600).drop(columns=["tags", "time"]).to_csv(tmp_path / "clicks.csv", index=False)
+    run = wdlrun.train(tmp_path / "clicks.csv", "click", verbose=False, train__epochs=1)
+    rows = clicks(2, 50).drop(columns=["tags", "time"])
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    assert run.predict(rows).tolist() == pytest.approx(run.predict(tmp_path / "rows.csv"), abs=1e-6)
+    assert wdlrun.train(clicks(3, 600).drop(columns=["tags", "time"]), start=run, verbose=False).result["steps"] > run.result["steps"]
 
 
 def test_output_is_printed(capsys):

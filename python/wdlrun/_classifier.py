@@ -78,7 +78,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 path.write_bytes(content)
             rows, scores = Path(folder, "rows.parquet"), Path(folder, "scores.csv")
             X.to_parquet(rows, index=False)
-            call(binary(), ["-np", str(self.processes), "predict", "-model", str(model), "-data", str(rows), "-set", "data.format=parquet", "-out", str(scores)], verbose=False)
+            call(binary(), ["-np", str(self.processes), "predict", "-model", str(model), "-data", str(rows), "-out", str(scores)], verbose=False)
             one = numpy.loadtxt(scores, skiprows=1, ndmin=1)
         return numpy.column_stack([1 - one, one])
 

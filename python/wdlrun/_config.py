@@ -61,9 +61,11 @@ def _meaning(proposed):
 
 
 def load(config):
-    """Returns a Config from a path, a Config or None."""
+    """Returns a Config from YAML, a path, a Config or None."""
     if config is None or isinstance(config, Config):
         return config
+    if isinstance(config, str) and "\n" in config:
+        return Config(config)
     return Config(Path(os.fspath(config)).read_text(encoding="utf-8"))
 
 

@@ -25,8 +25,8 @@ def train(data=None, label=None, *, valid=None, test=None, np=1, config=None, st
     valid    rows for early stopping; by default a tenth of data
     test     rows to evaluate at the end
     np       number of processes: one per core is best
-    config   a Config, or the path of a YAML file; by default it is proposed from data, as wdlrun.init does
-    start    a Run or a run directory with whose model the training begins (train -from)
+    config   a Config, YAML, or the path of a YAML file; by default it is proposed from data, as wdlrun.init does
+    start    a Run or a run directory with whose model the training begins (train -from). Without config, its settings apply
     out      the folder of run directories
     settings keys of the configuration, such as train__epochs=3 or model__kind="dcn_v2"
     """
@@ -36,17 +36,17 @@ def train(data=None, label=None, *, valid=None, test=None, np=1, config=None, st
     if data is None and config is None:
         raise Error("no data: wdlrun.train(df, label=...)")
     with tempfile.TemporaryDirectory(prefix="wdlrun-") as folder:
-        keys = dict(config.settings) if config else {}
+        keys, command = dict(config.settings) if config else {}, ["-np", str(np), "train", "-json", "-out", os.fspath(out)]
         if data is not None:
             written = Written(data, folder, "train")
-            if config is None:
+            if config is None and start is None:
                 config = propose(written, data, label)
                 label = None
                 if verbose:
                     print(f"label {config.label}; wdlrun.init(data) shows the configuration", flush=True)
             keys["data.train"] = written.files
             if written.kind != "paths":
-                keys["data.format"] = "parquet"
+                keys.update({"data.format": "parquet", "data.header": "", "data.delimiter": ""})
         if label is not None:
             keys["label.field"] = label
         for key, table in (("valid", valid), ("test", test)):
@@ -55,12 +55,13 @@ def train(data=None, label=None, *, valid=None, test=None, np=1, config=None, st
         if valid is not None:
             keys["data.valid_fraction"] = 0
         keys.update(named(settings))
-        path = Path(folder, "config.yaml")
-        path.write_text(config.text, encoding="utf-8")
-        command = ["-np", str(np), "train", "-json", "-config", str(path), "-out", os.fspath(out), *flags(keys)]
+        if config is not None:
+            path = Path(folder, "config.yaml")
+            path.write_text(config.text, encoding="utf-8")
+            command += ["-config", str(path)]
         if start is not None:
             command += ["-from", os.fspath(start)]
-        return _trained(call(binary(), command, verbose=verbose))
+        return _trained(call(binary(), command + flags(keys), verbose=verbose))
 
 
 def _trained(output):
@@ -174,8 +175,7 @@ class Report:
 
 
 def _inputs(table):
-    words = [word for file in table.files for word in ("-data", file)]
-    return words + ([] if table.kind == "paths" else flags({"data.format": "parquet"}))
+    return [word for file in table.files for word in ("-data", file)]  # Parquet is recognised
 
 
 def _frame(rows):

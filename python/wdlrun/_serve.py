@@ -51,8 +51,11 @@ class Server:
                 time.sleep(0.05)
 
     def predict(self, rows):
-        """Returns the scores of rows: a list of dicts from field to value."""
-        request = urllib.request.Request(self.url + ":predict", json.dumps({"instances": list(rows)}).encode(), {"Content-Type": "application/json"})
+        """Returns the scores of rows: a DataFrame, or a list of dicts from field to value. A value that is None or NaN is missing."""
+        rows = rows.to_dicts() if hasattr(rows, "to_dicts") else rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+        instances = [{name: value for name, value in row.items() if not _is_missing(value)} for row in rows]
+        body = json.dumps({"instances": instances}, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
+        request = urllib.request.Request(self.url + ":predict", body.encode(), {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request) as answer:
                 return json.load(answer)["predictions"]
@@ -81,6 +84,11 @@ class Server:
     def __del__(self):
         if getattr(self, "_folder", None) is not None:
             self.close()
+
+
+def _is_missing(value):
+    """Tells whether a value is None, NaN, or the missing value of pandas."""
+    return value is None or isinstance(value, float) and value != value or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _free_ports(n):

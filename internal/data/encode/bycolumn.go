@@ -177,6 +177,7 @@ func (x *ColumnCoder) encodeSingles(f *featureCode, to *Jagged) bool {
 		key, ok := KeyMissing, true
 		switch {
 		case p.isMissing(l, i):
+		case !p.numeric[f.column] && p.isInvalid(f.column, l, i):
 		case f.encoding.Number():
 			v, why := numberAt(l, i)
 			key, ok = uint64(interval(f.limits, v)), why == ""

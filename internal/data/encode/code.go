@@ -281,6 +281,9 @@ func (c *coder) appendValues(f *featureCode, to *Jagged) *record.Flaw {
 	}
 	many := c.hasMany(f)
 	for k := range l.Len() {
+		if p.isInvalid(f.column, l, k) {
+			continue
+		}
 		text := p.textOf(l, k)
 		for {
 			var piece []byte

@@ -2,6 +2,7 @@ package encode
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,6 +128,7 @@ func (p *parser) parseColumn(i int) *record.Flaw {
 		return p.parseVector(i)
 	}
 	if !p.numeric[i] {
+		p.absent[i] = l.Len() == 1 && p.isInvalid(i, l, 0)
 		return nil
 	}
 	x, why := number(l)
@@ -139,6 +141,16 @@ func (p *parser) parseColumn(i int) *record.Flaw {
 	}
 	p.numbers[i] = x
 	return nil
+}
+
+// isInvalid reports whether value k of a column of strings is a number that is not finite, which then is missing, and
+// counts it. Its text would be a word like any other.
+func (p *parser) isInvalid(column int, l *value.List, k int) bool {
+	if p.invalid == nil || l.Kind != value.Float32 && l.Kind != value.Float64 || !math.IsNaN(l.Reals[k]-l.Reals[k]) {
+		return false
+	}
+	p.invalid(p.columns[column].Name)
+	return true
 }
 
 // forgives reports whether a value with this fault is missing instead, and counts it.
