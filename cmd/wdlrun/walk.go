@@ -289,7 +289,7 @@ func (w *walking) train(i int) error {
 		return err
 	}
 	if d.Into != "" {
-		fmt.Fprintf(p.stderr, "wdlrun: %s: the training in %s was interrupted and continues\n", name, d.Into)
+		fmt.Fprintf(p.stderr, "wdlrun: %s: the training in %s did not become the latest and continues\n", name, d.Into)
 	}
 	text := flow(d)
 	if err := w.c.Set("day", text); err != nil {

@@ -44,7 +44,7 @@ func (g gating) judgeSource(ctx context.Context) error {
 		err = (dayByDay{g.run}).judge(ctx, &old)
 	}
 	if err != nil {
-		return permanentAtStart(err)
+		return permanentAtStart(fmt.Errorf("the model before it, %s, cannot be evaluated with its own features: %w", g.source.Dir(), err))
 	}
 	if g.config.Train.Gate.Metric == "" || !old.in.HasValid() {
 		return nil // compare reports it
