@@ -370,7 +370,7 @@ func (w *walking) end() error {
 	if asJSON(w.c) {
 		return w.json(map[string]any{"trained": w.done, "skipped": w.skips, "run_dir": w.from})
 	}
-	if len(w.plan.Next) > 0 || len(w.ledger.Days) == 0 {
+	if len(w.done) > 0 || len(w.ledger.Days) == 0 {
 		return nil
 	}
 	_, err := fmt.Fprintf(w.p.stdout, "nothing new: %s was trained up to %s\n", w.from, w.plan.Name(w.ledger.Days[len(w.ledger.Days)-1].Day))
