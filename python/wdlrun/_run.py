@@ -45,6 +45,8 @@ def train(data=None, label=None, *, valid=None, test=None, np=1, config=None, st
                 if verbose:
                     print(f"label {config.label}; wdlrun.init(data) shows the configuration", flush=True)
             keys["data.train"] = written.files
+            if config is None:  # rows of the source's DataFrames are gone; a tenth of the new ones is held out instead
+                keys.update({"data.test": [], "data.valid": [], "data.valid_fraction": 0.1})
             if written.kind != "paths":
                 keys.update({"data.format": "parquet", "data.header": "", "data.delimiter": ""})
         if label is not None:
