@@ -146,3 +146,48 @@ func TestWalkKilledAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestWalkOverHosts: -by trains over two hosts. One of them leaves during a partition; that partition
+// and those after it are trained on the other, and the models have the bits of a walk on one host.
+func TestWalkOverHosts(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	c := newCluster(t, 2)
+	clicksOf(t, c.folder, 1, 2, 3)
+	write(t, c.folder, "ctr.yaml", strings.Replace(walkConfig, "epochs: 1, batch: 32", "epochs: 20, slots: 4, global_batch: 32", 1))
+	flags := []string{"train", "-config", "ctr.yaml", "-by", "dt"}
+	if o := run(t, c.folder, append(append([]string{"-np", "2"}, flags...), "-out", "calm")...); o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	cmd := c.launch(t, append([]string{"-H", "a:2,b:2", "-restarts", "3", "-min-np", "2"}, flags...)...)
+	fatal.If(t, cmd.Start())
+	eventually(t, "steps of the second partition", func() bool {
+		found, _ := filepath.Glob(filepath.Join(c.folder, "runs", "2*", "metrics.jsonl"))
+		return len(found) > 1
+	})
+	for _, pid := range c.ranksOn(1) {
+		kill(t, pid, syscall.SIGTERM)
+	}
+	o := end(t, cmd)
+	if o.code != 0 || !strings.Contains(o.stderr, "host b leaves: 2 ranks continue without it") {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	var days, scores [2]string
+	for i, out := range []string{"calm", "runs"} {
+		d, err := rundir.ReadDays(rundir.Real(filepath.Join(c.folder, out, "latest")))
+		fatal.If(t, err)
+		for j := range d.Days {
+			d.Days[j].Seconds, d.Days[j].Run = 0, ""
+		}
+		b, _ := json.Marshal(d.Days)
+		days[i] = string(b)
+		o := run(t, c.folder, "predict", "-resume", out+"/latest", "-data", "clicks/dt=2026-11-03/*.csv", "-out", "-")
+		if scores[i] = o.stdout; o.code != 0 {
+			t.Errorf("predict: %s", o.stderr)
+		}
+	}
+	if days[0] != days[1] || len(scores[0]) < 1000 || scores[0] != scores[1] {
+		t.Errorf("the days are %s, on one host %s; equal scores: %v", days[1], days[0], scores[0] == scores[1])
+	}
+	c.empty(t)
+}
