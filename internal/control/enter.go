@@ -56,7 +56,11 @@ func Enter(ctx context.Context, w rank.World, addr string, opts Options) (*Sessi
 	s, err := join(ctx, w, addr, opts, here, server)
 	if err != nil {
 		server.Close()
-		if v := (*rank.Verdict)(nil); errors.As(err, &v) && v.Kind == rank.Absent && w.Coordinator != "" {
+		switch v := (*rank.Verdict)(nil); {
+		case !errors.As(err, &v) || v.Kind != rank.Absent:
+		case w.Coordinator == "":
+			err = fmt.Errorf("%w%s", err, started(w))
+		default:
 			err = fmt.Errorf("%w; rank 0 waited for them at %s: read their output, and check that %s, their WDLRUN_COORDINATOR, reaches that address", err, server.Addr(), w.Coordinator)
 		}
 		return nil, err

@@ -18,7 +18,7 @@ import (
 
 // mpiWorld returns the World of rank r of a job that another launcher started on this host.
 func mpiWorld(dir string, r, size int) rank.World {
-	return rank.World{Rank: r, Size: size, LocalRank: r, LocalSize: size, Host: "here", By: "openmpi", Job: "openmpi-7", Rendezvous: dir}
+	return rank.World{Rank: r, Size: size, LocalRank: r, LocalSize: size, Host: "here", By: "openmpi", Named: fmt.Sprintf("RANK=%d", r), Job: "openmpi-7", Rendezvous: dir}
 }
 
 // enterAll runs a job of size ranks to its end. It fails the test if any rank fails.
@@ -104,8 +104,8 @@ func TestEnterFails(t *testing.T) {
 		w    rank.World
 		want []string
 	}{
-		{mpiWorld(dir, 1, 2), []string{"rank 1: no coordinator within TIMEOUT", filepath.Join(dir, "openmpi-7.0"), "set WDLRUN_RENDEZVOUS"}},
-		{mpiWorld(dir, 0, 2), []string{"1 of 2 ranks did not join within TIMEOUT of the last that did: rank 1"}},
+		{mpiWorld(dir, 1, 2), []string{"rank 1: no coordinator within TIMEOUT", filepath.Join(dir, "openmpi-7.0"), "set WDLRUN_RENDEZVOUS", "by the variables of openmpi, this is rank 1 of 2 (RANK=1): if nothing starts the others, set WDLRUN_SIZE=1"}},
+		{mpiWorld(dir, 0, 2), []string{"1 of 2 ranks did not join within TIMEOUT of the last that did: rank 1; by the variables of openmpi, this is rank 0 of 2 (RANK=0): if nothing"}},
 		{rank.World{Size: 2, LocalSize: 2, By: "mpich"}, []string{"set WDLRUN_JOB"}},
 		{rank.World{Size: 2, LocalSize: 2, Coordinator: taken.Addr().String(), Key: rank.NewKey()}, []string{"address already in use", "choose another port in WDLRUN_COORDINATOR"}},
 		{rank.World{Size: 2, LocalSize: 1, Coordinator: free.Addr().String(), Key: rank.NewKey()}, []string{"did not join within TIMEOUT of the last that did: rank 1", "waited for them at " + free.Addr().String(), "WDLRUN_COORDINATOR, reaches that address"}},

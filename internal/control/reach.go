@@ -140,7 +140,16 @@ func unreachable(w rank.World, timeout time.Duration, err, why error) error {
 	case errors.Is(err, rank.ErrWrongKey):
 		next = "; another job listens there: give all ranks the same WDLRUN_KEY and the port of this job"
 	}
-	return fmt.Errorf("control: join: rank %d: no coordinator within %s (%w): %w%s", w.Rank, timeout, why, err, next)
+	return fmt.Errorf("control: join: rank %d: no coordinator within %s (%w): %w%s%s", w.Rank, timeout, why, err, next, started(w))
+}
+
+// started says which variables of another launcher made this process a rank: they may be left over in
+// a shell, and the other ranks may not exist.
+func started(w rank.World) string {
+	if w.Named == "" || w.Launched || w.Coordinator != "" {
+		return ""
+	}
+	return fmt.Sprintf("; by the variables of %s, this is rank %d of %d (%s): if nothing starts the others, set WDLRUN_SIZE=1 to train alone", w.By, w.Rank, w.Size, w.Named)
 }
 
 // local reports whether the other side is on this host. Then the kernel reports the end of
