@@ -234,6 +234,19 @@ func TestPublishingContinuesAfterAResume(t *testing.T) {
 	}
 }
 
+// TestTheLastModelOfAShortTrainingIsPublished: a training that begins with a model has no checkpoint of its
+// own at first, and it may end before it looks for one again.
+func TestTheLastModelOfAShortTrainingIsPublished(t *testing.T) {
+	opt, models := publishing(t, traintest.Clicks(t, 300), recipes["plain"], 1000)
+	opt.Set = append(opt.Set, "train.export.every_seconds=3600")
+	first := runJob(t, 2, opt)
+	opt.From = first.RunDir
+	second := runJob(t, 2, opt)
+	if all := published(t, models); second.Steps <= first.Steps || !slices.Equal(all, []int64{first.Steps, second.Steps}) {
+		t.Errorf("versions %v after trainings that ended with steps %d and %d", all, first.Steps, second.Steps)
+	}
+}
+
 // TestPublishingRecovers: when the versions are removed, or the mapped tables of the complete one are
 // overwritten, a complete version follows. In the second case the training writes a checkpoint at once
 // for that. The last version is the model at the end.

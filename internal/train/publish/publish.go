@@ -511,12 +511,18 @@ func (p *Publisher) prepared() bool {
 	return p.ready
 }
 
-// awaitOlder waits on rank 0 until the checkpoint that prepared reads is complete.
+// awaitOlder waits on rank 0 until the last checkpoint is read. A look that began earlier may have found
+// none, so it looks twice.
 func (p *Publisher) awaitOlder() {
-	if !p.prepared() && p.older != nil {
-		x := <-p.older
-		p.older = nil
-		p.restart(x)
+	for range 2 {
+		if p.prepared() {
+			return
+		}
+		if p.older != nil {
+			x := <-p.older
+			p.older = nil
+			p.restart(x)
+		}
 	}
 }
 
@@ -578,7 +584,11 @@ func (p *Publisher) Finish(step int64) error {
 	if err := p.conclude(); err != nil {
 		return err
 	}
-	if p.held && p.last < step {
+	switch {
+	case p.files == nil || p.last >= step:
+	case !p.ready:
+		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published, because no checkpoint since step %d could be read; wdlrun export writes a version of it", step, p.since))
+	case p.held:
 		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published: the folder is on hold; to publish it, release the hold and resume the training", step))
 	}
 	return nil
