@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func readFolder(root string, look func(dir string, m *Manifest) error) (f ledger
 			err = fmt.Errorf("%s is of version %d", manifestName, m.Version)
 		}
 		if err == nil {
-			all[n], v.Taken = m, m.Taken
+			all[n], v.Taken, v.Lineage = m, m.Taken, cmp.Or(m.Lineage, m.Run)
 			if d := m.Delta; d != nil {
 				v.Delta = &ledger.Delta{Previous: d.Previous, Taken: d.Taken}
 			}
@@ -141,10 +142,7 @@ func List(dir string, verify bool) (l Listing, err error) {
 	for _, n := range f.Numbers() {
 		x := Listed{Version: n, Kind: "unknown", State: "ok"}
 		if m := all[n]; m != nil {
-			x.Kind, x.Lineage, x.Step, x.Taken, x.Rollback = "complete", m.Lineage, m.Step, m.Taken, m.Rollback
-			if x.Lineage == "" {
-				x.Lineage = m.Run
-			}
+			x.Kind, x.Lineage, x.Step, x.Taken, x.Rollback = "complete", f.Versions[n].Lineage, m.Step, m.Taken, m.Rollback
 			if m.Delta != nil {
 				x.Kind, x.Previous = "changes", &m.Delta.Previous
 			}

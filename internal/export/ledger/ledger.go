@@ -19,10 +19,11 @@ import (
 
 // Version is what the ledger knows of one version.
 type Version struct {
-	Number int64
-	Taken  int64  // when the training had done the step, Unix nanoseconds; 0: another program wrote it
-	Delta  *Delta // nil: it is complete
-	Fault  string // why it cannot be opened; "" if no fault is known
+	Number  int64
+	Taken   int64  // when the training had done the step, Unix nanoseconds; 0: another program wrote it
+	Lineage string // id of the training
+	Delta   *Delta // nil: it is complete
+	Fault   string // why it cannot be opened; "" if no fault is known
 }
 
 // Delta names the version that another one changes.
@@ -37,8 +38,8 @@ type Folder struct {
 	Pins     map[string]int64 // by label
 }
 
-// Keep says which versions a training keeps. Pinned versions, versions of other programs and
-// all versions that a kept one builds upon are kept in any case.
+// Keep says which versions a training keeps. Pinned versions, the last one of the training before,
+// versions of other programs and all versions that a kept one builds upon are kept in any case.
 type Keep struct {
 	Versions int // the newest ones
 	Complete int // the newest complete ones
@@ -125,11 +126,15 @@ func (f *Folder) Remove(k Keep, last int64, now time.Time) (all []int64) {
 		keep(n)
 	}
 	versions, complete, hours := max(k.Versions, 1), max(k.Complete, 1), map[int64]bool{}
-	numbers := f.Numbers()
+	numbers, before := f.Numbers(), 1
 	for _, n := range slices.Backward(numbers) {
 		v := f.Versions[n]
 		if _, err := f.Chain(n); err != nil || v.Taken == 0 {
 			continue
+		}
+		if before > 0 && n < last && v.Lineage != f.Versions[last].Lineage {
+			before--
+			keep(n)
 		}
 		if versions > 0 {
 			versions--

@@ -277,6 +277,19 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+// TestTheLastModelOfTheTrainingBeforeIsKept, so that one can roll back to it, but not those of earlier
+// trainings.
+func TestTheLastModelOfTheTrainingBeforeIsKept(t *testing.T) {
+	f := Folder{Versions: map[int64]Version{}}
+	for n, of := range []string{"a", "a", "b", "b", "b", "c", "c", "c"} {
+		f.Versions[int64(n)] = Version{Number: int64(n), Taken: int64(n) + 1, Lineage: of}
+	}
+	f.Versions[4] = Version{Number: 4, Taken: 5, Lineage: "b", Delta: &Delta{3, 4}}
+	if got := fmt.Sprint(f.Remove(Keep{}, 7, time.Unix(1, 0))); got != "[0 1 2 5 6]" {
+		t.Errorf("%s are removed", got)
+	}
+}
+
 func TestNext(t *testing.T) {
 	for _, x := range [][3]int64{{5, -1, 5}, {5, 4, 5}, {5, 5, 6}, {5, 1700000000, 1700000001}, {1, math.MaxInt64 - 1, math.MaxInt64}} {
 		if n, err := Next(x[0], x[1]); err != nil || n != x[2] {
