@@ -210,10 +210,13 @@ func (w *walking) late(l *walk.Late) (int64, bool) {
 }
 
 // options returns the options of the training on a partition.
-func (w *walking) options(i int) (d dayOptions) {
+func (w *walking) options(i int) (d dayOptions, err error) {
 	part := &w.plan.Next[i]
 	c := &w.config.Data
 	d.Day.Day, d.End, d.Mark, d.From = part.Day, part.End, part.Mark, w.from
+	if d.Times, d.Content, err = part.Stamp(); err != nil {
+		return d, err
+	}
 	d.Ledger = rundir.Days{By: w.by.String(), Train: c.Train, Where: c.TrainWhere, Days: w.ledger.Days}
 	d.Set = []string{"data.train=" + flow(part.Train)}
 	if where := schema.And(c.TrainWhere, part.Where); where != "" {
@@ -232,7 +235,7 @@ func (w *walking) options(i int) (d dayOptions) {
 	if w.ledger.By != "" {
 		d.Ledger.Days = nil // the run directory of the model has them
 	}
-	return d
+	return d, nil
 }
 
 // flow returns a value of a setting.
@@ -283,8 +286,10 @@ func (w *walking) train(i int) error {
 		fmt.Fprintf(p.stderr, "wdlrun: %s waits for the partition after it, on which train.gate compares the models\n", name)
 		return nil
 	}
-	d := w.options(i)
-	var err error
+	d, err := w.options(i)
+	if err != nil {
+		return err
+	}
 	if d.Into, err = w.unfinished(&d); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (d dayByDay) end(res *report.Result) error {
 	for _, t := range res.Tables {
 		rows += t.Rows
 	}
-	day.Day, day.End, day.Mark, day.Run = o.Day, o.End, o.Mark, filepath.Base(d.runDir)
+	day.Day, day.End, day.Mark, day.Times, day.Content, day.Run = o.Day, o.End, o.Mark, o.Times, o.Content, filepath.Base(d.runDir)
 	day.Rows, day.Keys, day.Seconds, day.Step = d.in.Train.Rows(data.All), max(0, rows), res.Seconds, res.Steps
 	res.Day = &day
 	if d.comm.Rank() != 0 {

@@ -16,11 +16,13 @@ import (
 
 // Day is the partition that a training of train -by is on.
 type Day struct {
-	Day    string
-	End    int64       // end of its event time, Unix seconds; 0: it is no date
-	Mark   string      // identity of its files or rows
-	Ledger rundir.Days // By, Train and Where of the command; Days if the source has no ledger
-	Retire int64       // train.retain: rows of tables whose last gradient was at this step or before are removed; 0: none
+	Day     string
+	End     int64  // end of its event time, Unix seconds; 0: it is no date
+	Mark    string // identity of its files or rows, as are the next two; see rundir.Day
+	Times   string
+	Content string
+	Ledger  rundir.Days // By, Train and Where of the command; Days if the source has no ledger
+	Retire  int64       // train.retain: rows of tables whose last gradient was at this step or before are removed; 0: none
 }
 
 // begin writes the ledger of the source to the run directory of a new training, on rank 0.

@@ -87,6 +87,14 @@ func TestWalkForward(t *testing.T) {
 	if o = run(t, dir, "train", "-by", "dt"); o.code != 0 || !strings.Contains(o.stdout, "nothing new") || !strings.Contains(o.stderr, "late: dt=2026-11-02: 1 row arrived") {
 		t.Errorf("again: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
+	path := filepath.Join(dir, "clicks/dt=2026-11-04/part.csv")
+	b, err := os.ReadFile(path)
+	fatal.If(t, err)
+	b[len(b)-1-len("1,i9,u9")] ^= 1 // a digit
+	fatal.If(t, os.WriteFile(path, b, 0o644))
+	if o = run(t, dir, "train", "-by", "dt", "-plan"); o.code != 0 || !strings.Contains(o.stderr, "late: dt=2026-11-04: its files have changed") {
+		t.Errorf("a corrected label: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
 	clicksOf(t, dir, 7)
 	o = run(t, dir, "-json", "train", "-by", "dt", "-again", "2026-11-02")
 	if d, _ = walked(t, dir); o.code != 0 || len(d.Days) != 5 || d.Days[3].Day != "2026-11-02" || d.Days[3].Rows != 201 || d.Days[4].Day != "2026-11-07" {
@@ -138,7 +146,7 @@ func TestWalkKilledAnywhere(t *testing.T) {
 	samePart(t, fmt.Sprintf("killed %d times", times), last, bits)
 	for i := range got.Days {
 		g, w := got.Days[i], want.Days[i]
-		g.Seconds, g.Run, w.Seconds, w.Run = 0, "", 0, ""
+		g.Seconds, g.Run, g.Times, w.Seconds, w.Run, w.Times = 0, "", "", 0, "", ""
 		a, _ := json.Marshal(g)
 		b, _ := json.Marshal(w)
 		if string(a) != string(b) {

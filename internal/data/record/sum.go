@@ -49,6 +49,37 @@ func Sums(files []File) ([]Sum, error) {
 	return all, nil
 }
 
+// Times identifies files by names and times of modification; "" if not all of them are local.
+func Times(files []File) string {
+	h := xxh3.New()
+	for i := range files {
+		f := &files[i]
+		if f.remote != nil || f.content != nil || f.Log != nil || f.away != nil {
+			return ""
+		}
+		fmt.Fprintf(h, "%s %d\n", f.Name, f.time.UnixNano())
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// Hash identifies files by all of their bytes, as stored.
+func Hash(files []File) (string, error) {
+	h, buf := xxh3.New(), make([]byte, 1<<20)
+	for i := range files {
+		f := &files[i]
+		src, err := f.raw()
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\n", f.Name, f.Bytes)
+		_, err = io.CopyBuffer(struct{ io.Writer }{h}, io.NewSectionReader(src, 0, f.Bytes), buf)
+		if err = errors.Join(err, src.Close()); err != nil {
+			return "", fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	return fmt.Sprintf("%016x", h.Sum64()), nil
+}
+
 // ends returns the hash of both ends of a file as stored.
 func (f *File) ends() (uint64, error) {
 	src, err := f.raw()

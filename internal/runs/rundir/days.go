@@ -23,9 +23,11 @@ type Days struct {
 
 // Day is a partition and how the model before it predicted it.
 type Day struct {
-	Day     string   `json:"day"`            // value of the partition columns, or the begin of a window
-	End     int64    `json:"end,omitempty"`  // end of its event time, Unix seconds; 0: it is no date
-	Mark    string   `json:"mark,omitempty"` // identity of its files, or of its rows; "": unknown
+	Day     string   `json:"day"`               // value of the partition columns, or the begin of a window
+	End     int64    `json:"end,omitempty"`     // end of its event time, Unix seconds; 0: it is no date
+	Mark    string   `json:"mark,omitempty"`    // identity of its files, by names and sizes, or of its rows; "": unknown
+	Times   string   `json:"times,omitempty"`   // identity of the times of its files; "": unknown
+	Content string   `json:"content,omitempty"` // identity of the bytes of its files; "": unknown
 	Rows    int64    `json:"rows"`
 	Keys    int64    `json:"new_keys"`      // rows of tables that the training added
 	AUC     *float64 `json:"auc,omitempty"` // of the model before it, as are the following metrics; null: none

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
@@ -23,11 +24,37 @@ type Partition struct {
 	Where string   // condition of its records; "": all of its files
 	Mark  string   // identity of its files, or of its rows
 
-	at int64 // place in the order
+	at    int64         // place in the order
+	files []record.File // nil: a window
 }
 
 // Begin returns the begin of the event time of a partition whose End is not 0, in Unix seconds.
 func (p *Partition) Begin() int64 { return p.at }
+
+// Stamp returns the identities of the times and the bytes of a partition's files, which it reads; "" if
+// they are not all local.
+func (p *Partition) Stamp() (times, content string, err error) {
+	if p.files == nil {
+		return "", "", nil
+	}
+	if times = record.Times(p.files); times != "" {
+		content, err = record.Hash(p.files)
+	}
+	return times, content, err
+}
+
+// changed reports whether a partition is no longer the one that a model was trained on. Its bytes are
+// read only if the times of its files have changed.
+func (p *Partition) changed(was *rundir.Day) (bool, error) {
+	if was.Mark != p.Mark || was.Content == "" || p.files == nil {
+		return was.Mark != "" && was.Mark != p.Mark, nil
+	}
+	if times := record.Times(p.files); times == "" || times == was.Times {
+		return false, nil
+	}
+	now, err := record.Hash(p.files)
+	return now != was.Content, err
+}
 
 // Parts are the partitions of files, in order.
 type Parts struct {
@@ -100,6 +127,7 @@ func (p *Parts) folders(patterns []string) error {
 			if name := p.narrowed(pattern, files[i].Name); !slices.Contains(part.Train[max(0, len(part.Train)-1):], name) {
 				part.Train = append(part.Train, name)
 			}
+			part.files = append(part.files, files[i])
 			marks[day] = append(marks[day], fmt.Sprintf("%s %d", files[i].Name, files[i].Bytes))
 		}
 	}

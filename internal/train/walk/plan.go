@@ -56,10 +56,15 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 	pl.Next = slices.CompactFunc(pl.Next, func(a, b Partition) bool { return a.at == b.at })
 	repeated := len(pl.Next)
 	for _, part := range p.All {
-		was := done.Last(part.Day)
+		was, changed := done.Last(part.Day), false
+		if was != nil {
+			if changed, err = part.changed(was); err != nil {
+				return pl, err
+			}
+		}
 		switch {
 		case slices.ContainsFunc(pl.Next[:repeated], func(q Partition) bool { return q.at == part.at }):
-		case was != nil && was.Mark != "" && was.Mark != part.Mark:
+		case changed:
 			pl.Late = append(pl.Late, Late{part, *was})
 		case was != nil:
 			pl.Known++

@@ -2,11 +2,13 @@ package walk
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
@@ -133,5 +135,50 @@ func TestPlan(t *testing.T) {
 	done.Days[0].Day = "2026-10-28"
 	if _, err = p.NewPlan(&done, nil); err == nil {
 		t.Error("a ledger of other values: no error")
+	}
+}
+
+// TestPartitionsAreComparedByTheirBytes: a file of the same size with other bytes is another one, a copy
+// with another time is not.
+func TestPartitionsAreComparedByTheirBytes(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "dt=2026-11-01", "part.csv")
+	fatal.If(t, errors.Join(os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("y,x\n0,a\n1,b\n"), 0o644)))
+	at := time.Unix(1_800_000_000, 0)
+	fatal.If(t, os.Chtimes(path, at, at))
+	plan := func(done *rundir.Days) (*Parts, Plan) {
+		t.Helper()
+		by, err := ParseBy("dt")
+		fatal.If(t, err)
+		p, err := List(t.Context(), schema.Source{Train: []string{filepath.Join(dir, "dt=*", "*.csv")}}, by, 0)
+		fatal.If(t, err)
+		pl, err := p.NewPlan(done, nil)
+		fatal.If(t, err)
+		return p, pl
+	}
+	p, _ := plan(&rundir.Days{})
+	times, content, err := p.All[0].Stamp()
+	fatal.If(t, err)
+	done := &rundir.Days{Days: []rundir.Day{{Day: p.All[0].Day, Mark: p.All[0].Mark, Times: times, Content: content}}}
+	later := func(text string) {
+		t.Helper()
+		at = at.Add(time.Hour)
+		fatal.If(t, errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, at, at)))
+	}
+	for _, x := range []struct {
+		text string
+		late int
+	}{{"y,x\n0,a\n1,b\n", 0}, {"y,x\n1,a\n1,b\n", 1}, {"y,x\n0,a\n1,b\n0,c\n", 1}} {
+		later(x.text)
+		if _, pl := plan(done); len(pl.Late) != x.late || len(pl.Next) != 0 || pl.Known != 1-x.late {
+			t.Errorf("%q: late %+v, next %+v, known %d", x.text, pl.Late, pl.Next, pl.Known)
+		}
+	}
+	if done.Days[0].Content = ""; times == "" || content == "" {
+		t.Errorf("times %q, content %q", times, content)
+	}
+	later("y,x\n1,a\n1,b\n") // a ledger of an earlier version has no content
+	if _, pl := plan(done); len(pl.Late) != 0 {
+		t.Errorf("without content: late %+v", pl.Late)
 	}
 }
