@@ -102,7 +102,7 @@ func (j *job) chooseModel(res *report.Result) error {
 	if res.Stopped {
 		valid = nil
 		if j.cursor.Consumed > 0 {
-			res.TrainLogLoss = j.cursor.LossSum / float64(j.cursor.Consumed)
+			res.TrainLogLoss = j.cursor.meanLoss()
 		}
 	} else if restored, err := j.restoreBest(); err != nil {
 		return err

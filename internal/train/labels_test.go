@@ -79,6 +79,27 @@ func TestWeightsThatAreAllZero(t *testing.T) {
 	})
 }
 
+// TestTrainingLossCountsWeights: the training loss of a model that learns next to nothing is its loss
+// on the same file, although the weights of batches differ.
+func TestTrainingLossCountsWeights(t *testing.T) {
+	t.Parallel()
+	c := traintest.LabelsConfig(t, "label: {field: click, weight: heavy}")
+	c.Data.Derive = []schema.Derived{schema.NewDerived("heavy", "if(click > 0.5, 2, 0.01)")}
+	c.Data.Test = c.Data.Train
+	c.Train.Epochs, c.Train.GlobalBatch = 1, 16
+	still := optim.Rule{Kind: "sgd", LearningRate: 1e-9}
+	c.Train.Optimizer.Dense, c.Train.Optimizer.Deep, c.Train.Optimizer.Wide = still, still, still
+	for _, slots := range []int{0, 4} {
+		c.Train.Slots = slots
+		for ranks := 1; ranks <= 2; ranks++ {
+			r := runJob(t, ranks, Options{Config: c, Warn: func(string) {}})
+			if math.Abs(r.TrainLogLoss-r.Test.LogLoss) > 1e-5 {
+				t.Errorf("%d slots, %d ranks: training loss %v, loss on the same file %v", slots, ranks, r.TrainLogLoss, r.Test.LogLoss)
+			}
+		}
+	}
+}
+
 // TestPartialLabel: samples without a further label have no loss for it and do not occur in its
 // metrics.
 func TestPartialLabel(t *testing.T) {

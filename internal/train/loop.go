@@ -117,8 +117,9 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 	c.Consumed += out.Rows
 	c.Samples += out.Rows
 	c.LossSum += out.Loss
+	c.WeightSum += out.Weight
 	j.show(out, rate, total)
-	c.Divergence.Observe(c.Step, out)
+	c.Divergence.Observe(out)
 	if err := j.diverged(false); err != nil {
 		return false, err
 	}
@@ -191,12 +192,12 @@ func (j *job) requests() step.Requests {
 func (j *job) endEpoch(ctx context.Context) error {
 	closed := j.cursor // replaces the cursor at the end: if a rank is lost before, the others end the epoch again
 	c := &closed
-	if field := j.config.Label.Weight; field != "" && c.Consumed > 0 && c.LossSum == 0 {
+	if field := j.config.Label.Weight; field != "" && c.Consumed > 0 && c.WeightSum == 0 {
 		return fmt.Errorf("train: every sample of the epoch has the weight 0, by label.weight: %s: nothing is learnt; correct the field or remove label.weight", field)
 	}
-	c.LastLoss = c.LossSum / float64(max(c.Consumed, 1))
+	c.LastLoss = c.meanLoss()
 	c.Epoch++
-	c.Consumed, c.LossSum = 0, 0
+	c.Consumed, c.LossSum, c.WeightSum = 0, 0, 0
 	line := fmt.Sprintf("epoch %d of %d: train %s %.4f", c.Epoch, j.config.Train.Epochs, j.config.LossName(), c.LastLoss)
 	if j.stream != nil {
 		line = j.spans.endSpan(c)
@@ -228,7 +229,7 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 	if !due {
 		return
 	}
-	loss, speed := out.Loss/float64(max(out.Rows, 1)), j.report.Speed(c.Samples)
+	loss, speed := out.Mean(), j.report.Speed(c.Samples)
 	s := rank.Status{Steps: total, Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir}
 	if j.stream != nil {
 		s.Span = c.Stream.Spans

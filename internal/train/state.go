@@ -12,11 +12,12 @@ import (
 // cursor is the state of a training job except for the parameters. It determines how the job
 // continues and is the same on every rank.
 type cursor struct {
-	Epoch      int64             `json:"epoch"`    // epochs completed
-	Consumed   int64             `json:"consumed"` // rows of the current epoch that are trained on
-	Step       int64             `json:"step"`     // steps taken
-	Samples    int64             `json:"samples"`  // samples trained on, over all epochs
-	LossSum    float64           `json:"loss_sum"` // over the samples of the current epoch so far
+	Epoch      int64             `json:"epoch"`      // epochs completed
+	Consumed   int64             `json:"consumed"`   // rows of the current epoch that are trained on
+	Step       int64             `json:"step"`       // steps taken
+	Samples    int64             `json:"samples"`    // samples trained on, over all epochs
+	LossSum    float64           `json:"loss_sum"`   // weighted losses of the current epoch so far
+	WeightSum  float64           `json:"weight_sum"` // of the weights of their samples
 	LastLoss   float64           `json:"last_loss"`
 	Rows       int64             `json:"rows"`                 // training rows per epoch
 	Data       string            `json:"data"`                 // fingerprint of the training data
@@ -45,6 +46,15 @@ type cursor struct {
 // in returns the position in the training data.
 func (c *cursor) in() input.At {
 	return input.At{Epoch: c.Epoch, Consumed: c.Consumed, Before: c.Samples - c.Consumed}
+}
+
+// meanLoss returns the weighted mean of the losses of the current epoch so far, 0 if all weights are
+// 0.
+func (c *cursor) meanLoss() float64 {
+	if c.WeightSum == 0 {
+		return 0
+	}
+	return c.LossSum / c.WeightSum
 }
 
 // streamCursor is the position of a job in a stream.

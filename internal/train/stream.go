@@ -87,9 +87,9 @@ func (s *spans) curtail(was stream.Position) {
 		left := c.Rows - c.Consumed
 		s.warn(fmt.Sprintf("the other records of span %d are left out: %d of its %d rows have been trained on, and which ones is not known any more", was.Spans, c.Consumed, c.Rows))
 		c.Stream.Lost, c.Stream.Span = was.Lost+left, nil
-		c.LastLoss = c.LossSum / float64(c.Consumed)
+		c.LastLoss = c.meanLoss()
 		c.Epoch++
-		c.Consumed, c.LossSum, c.Queue = 0, 0, nil
+		c.Consumed, c.LossSum, c.WeightSum, c.Queue = 0, 0, 0, nil
 	}
 	if len(c.Stream.Span) == 0 {
 		s.endSpan(c)
@@ -302,7 +302,7 @@ func (s *spans) endSpan(c *cursor) string {
 func (s *spans) endStream(ctx context.Context) error {
 	c := &s.cursor
 	if c.Consumed > 0 {
-		c.LastLoss = c.LossSum / float64(c.Consumed)
+		c.LastLoss = c.meanLoss()
 	}
 	line := "the stream has ended: " + c.Stream.Ended
 	if s.in.HasValid() && c.Progress.Step != c.Step {

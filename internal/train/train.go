@@ -24,6 +24,9 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 	if err := save.ReadJSON(c, save.SectionCursor, &j.cursor); err != nil {
 		return err
 	}
+	if j.cursor.WeightSum == 0 && j.cursor.LossSum != 0 {
+		j.cursor.WeightSum = float64(j.cursor.Consumed) // an earlier version added means of batches, each times its rows
+	}
 	renewed, err := (renewing{&j.run}).renew(c, &was, j.orders.again)
 	if err != nil {
 		return err

@@ -42,10 +42,10 @@ func (v *validation) evaluateStep(ctx context.Context) error {
 		return err
 	}
 	if c.Enough {
-		c.LastLoss = c.LossSum / float64(c.Consumed)
+		c.LastLoss = c.meanLoss()
 	}
 	v.cursor = c
-	v.say(fmt.Sprintf("step %d: train %s %.4f in this epoch so far, %s", c.Step, v.config.LossName(), c.LossSum/float64(c.Consumed), line))
+	v.say(fmt.Sprintf("step %d: train %s %.4f in this epoch so far, %s", c.Step, v.config.LossName(), c.meanLoss(), line))
 	if c.Best != c.Step && !c.Enough {
 		return nil
 	}

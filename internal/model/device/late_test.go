@@ -101,7 +101,7 @@ func (r *late) tolerate(t *step.Trainer, all batches, size int) (*step.Tolerant,
 
 // note records a step on rank 0.
 func (r *late) note(out step.Outcome, x *step.Tolerant) {
-	r.loss = append(r.loss, out.Loss/float64(out.Rows))
+	r.loss = append(r.loss, out.Mean())
 	if x != nil {
 		record := x.Record()
 		record.Pieces = slices.Clone(record.Pieces)

@@ -32,8 +32,17 @@ func requestsIn(tail []float32) Requests {
 // Outcome is the result of a step, the same on all ranks.
 type Outcome struct {
 	Rows     int64   // samples of the step, over all ranks
-	Loss     float64 // sum of their losses; with weights, their weighted mean times Rows
+	Weight   float64 // sum of their weights; Rows if samples have no weights
+	Loss     float64 // sum of their losses, each multiplied by the weight of its sample
 	Requests         // true if at least one rank made the request
+}
+
+// Mean returns the weighted mean of the losses, 0 if all weights are 0.
+func (o *Outcome) Mean() float64 {
+	if o.Weight == 0 {
+		return 0
+	}
+	return o.Loss / o.Weight
 }
 
 // Input describes the next step. Number and rate must be the same on every rank.
@@ -164,8 +173,8 @@ func (t *Trainer) copyRows() error {
 func (t *Trainer) outcome() Outcome {
 	tail := t.model.arena.Tail()
 	out := Outcome{Rows: rowsIn(tail), Loss: float64(tail[tailLoss]), Requests: requestsIn(tail)}
-	if t.model.weighted {
-		out.Loss *= float64(out.Rows) / t.weight()
+	if out.Weight = float64(out.Rows); t.model.weighted {
+		out.Weight = float64(tail[tailWeight])
 	}
 	return out
 }

@@ -98,7 +98,7 @@ func TestWeightsCountSamples(t *testing.T) {
 			t.Fatalf("value %d is %v with weights, %v with samples repeated", i, got[i], want[i])
 		}
 	}
-	if a, b := plain.Loss/float64(plain.Rows), weighted.Loss/float64(weighted.Rows); math.Abs(a-b) > 1e-5 {
+	if a, b := plain.Mean(), weighted.Mean(); math.Abs(a-b) > 1e-5 {
 		t.Errorf("mean loss %v with weights, %v with samples repeated", b, a)
 	}
 }

@@ -115,7 +115,7 @@ func Train(comm *collective.Comm, c *config.Config, l layout.Layout, steps int, 
 		if err != nil {
 			return r, fmt.Errorf("step %d: %w", n+1, err)
 		}
-		r.loss = append(r.loss, out.Loss/float64(out.Rows))
+		r.loss = append(r.loss, out.Mean())
 		r.logits = append(r.logits, t.Logits()...)
 		if n == steps/2 {
 			if err := r.evaluate(t, all[0]); err != nil {
