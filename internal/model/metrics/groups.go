@@ -156,39 +156,44 @@ const groupedWords = 3
 // exchange sends each sample to the rank that computes its group.
 func (g *Groups) exchange(c *collective.Comm) ([]grouped, error) {
 	size := uint64(c.Size())
-	counts := make([]int64, size)
+	counts, at := make([]int64, size), make([]int64, size)
 	for _, s := range g.samples {
 		counts[s.group%size] += groupedWords
 	}
-	theirs := make([]int64, size)
-	if err := collective.AllToAll(c, counts, theirs); err != nil {
-		return nil, err
+	for r := range at[1:] {
+		at[r+1] = at[r] + counts[r]
 	}
-	send, total := make([]int, size), 0
-	at, receive := make([]int, size), make([]int, size)
-	for r := range size {
-		at[r] = total
-		send[r], receive[r] = int(counts[r]), int(theirs[r])
-		total += send[r]
-	}
-	words := make([]int64, total)
+	words := make([]int64, groupedWords*len(g.samples))
 	for _, s := range g.samples {
 		to := &at[s.group%size]
 		words[*to], words[*to+1], words[*to+2] = int64(s.group), int64(s.place), int64(s.units)
 		*to += groupedWords
 	}
-	g.samples, total = nil, 0
-	for _, n := range receive {
-		total += n
-	}
-	mine := make([]int64, total)
-	if err := collective.AllToAllV(c, words, send, mine, receive); err != nil {
+	g.samples = nil
+	mine, err := exchange(c, words, counts)
+	if err != nil {
 		return nil, err
 	}
-	own := make([]grouped, total/groupedWords)
+	own := make([]grouped, len(mine)/groupedWords)
 	for i := range own {
 		w := mine[groupedWords*i:]
 		own[i] = grouped{uint64(w[0]), uint64(w[1]), uint64(w[2])}
 	}
 	return own, nil
+}
+
+// exchange sends to each rank its number of the words, which follow each other by rank, and returns
+// what the others have sent to this rank.
+func exchange(c *collective.Comm, words, counts []int64) ([]int64, error) {
+	theirs := make([]int64, c.Size())
+	if err := collective.AllToAll(c, counts, theirs); err != nil {
+		return nil, err
+	}
+	send, receive, total := make([]int, c.Size()), make([]int, c.Size()), 0
+	for r := range send {
+		send[r], receive[r] = int(counts[r]), int(theirs[r])
+		total += receive[r]
+	}
+	mine := make([]int64, total)
+	return mine, collective.AllToAllV(c, words, send, mine, receive)
 }

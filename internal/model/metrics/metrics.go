@@ -4,7 +4,7 @@
 //
 // A Tally counts predictions on one rank; Reduce adds the tallies of all ranks. All counts
 // are integers, so the results have the same bits however the samples are divided among the
-// ranks. A Tally takes at most 16 MiB, usually a few hundred KiB. Groups does the same for
+// ranks. A Tally takes at most 6 MiB, and as much again during a Reduce. Groups does the same for
 // samples that belong to groups, such as users.
 //
 // A sample of weight w counts as w samples in every metric except Samples and Positives.

@@ -11,7 +11,7 @@ import (
 )
 
 // Quality holds the curves and intervals in a report about a model. They are computed from
-// counts of logits, with a relative error of a logit of at most one part in 2,000.
+// counts of logits (see maxBins).
 type Quality struct {
 	ROC       []Point     `json:"roc"`         // X: false positive rate, Y: true positive rate
 	PR        []Point     `json:"pr"`          // X: recall, Y: precision
@@ -61,17 +61,9 @@ type ofBin struct {
 
 // bins returns the non-empty bins in the order of logits.
 func (t *Tally) bins() (all []ofBin) {
-	for k, p := range t.pages {
-		if p == nil {
-			continue
-		}
-		for i := range p[0] {
-			if p[0][i]+p[1][i] == 0 {
-				continue
-			}
-			middle := uint32(k<<pageBits|i)<<(32-aucBits) | 1<<(31-aucBits)
-			all = append(all, ofBin{[2]int64{p[0][i], p[1][i]}, Probability(float64(unordered(middle)))})
-		}
+	for _, b := range t.sorted() {
+		middle := b.key<<t.drop | 1<<t.drop>>1
+		all = append(all, ofBin{b.class, Probability(float64(unordered(middle)))})
 	}
 	return all
 }

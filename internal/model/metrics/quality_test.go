@@ -83,7 +83,7 @@ func TestQualityIsThatOfTheDefinitions(t *testing.T) {
 		a, b := first.ROC[i-1], first.ROC[i]
 		area += (b.X - a.X) * (a.Y + b.Y) / 2
 	}
-	var tally Tally
+	tally := NewTally()
 	tally.Add(logit, label, weight)
 	auc := *tally.metrics().AUC
 	if math.Abs(area-auc) > 0.003 {
@@ -179,7 +179,7 @@ func TestSlices(t *testing.T) {
 	counted := first.Rest.Samples + first.Missing
 	for k, s := range first.Top {
 		counted += s.Samples
-		var tally Tally
+		tally := NewTally()
 		samples := int64(0)
 		for i := range n {
 			if i%7 != 0 && key(i) == s.Key {

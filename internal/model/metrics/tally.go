@@ -1,23 +1,29 @@
 package metrics
 
 import (
+	"cmp"
 	"math"
+	"math/bits"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
-// aucBits is the resolution of the histogram behind the AUC. Logits are counted by the upper
-// bits of their float32 order: sign, exponent and eleven bits of fraction. Two logits in the
-// same bin differ by less than one part in 2,000 and count as a tie (half a correct pair).
-const aucBits = 20
+// maxBins limits the bins of a Tally. There is one bin for each distinct logit, until there are more.
+// Then all logits lose as many low bits of their float32 order as it takes: bins become twice as wide
+// each time. So the precision follows the logits that occur, however narrow their range is and however
+// far from 0. The bins depend only on the samples, not on their order or their division among ranks.
+const maxBins = 1 << 17
 
-// pageBits is the number of these bits that select a bin within a page. A page covers half a
-// power of two of logits. One model needs a few dozen of the 1,024 pages.
-const pageBits = 10
+// bin holds the weights of the negatives and the positives with one logit, or with neighbouring ones,
+// in units. It is empty if both are 0.
+type bin struct {
+	key   uint32 // ordered, without the bits that are dropped
+	class [2]int64
+}
 
-// page holds the weights of the negatives and the positives of neighbouring bins.
-type page [2][1 << pageBits]int64
+func (b *bin) empty() bool { return b.class[0]|b.class[1] == 0 }
 
 // One is the integer that represents a weight of 1. Weights are rounded to multiples of
 // 1/One.
@@ -28,10 +34,11 @@ func unitsOf(weight float32) int64 { return int64(math.Round(float64(weight) * O
 
 // Tally counts the predictions of an evaluation on one rank.
 type Tally struct {
-	pages  [1 << (aucBits - pageBits)]*page // nil: the page is empty
+	limit  int   // of bins
+	drop   uint  // lower bits of logits that bins ignore
+	table  []bin // hash table with open addressing; a power of 2
+	used   int   // bins that are not empty; at most half of the table
 	totals totals
-	sums   []int64 // over all ranks: the number of ranks with each page, then totals
-	flat   []int64 // buffer for the sum of the pages that some rank has
 }
 
 // totals are the counts of a Tally that need no histogram.
@@ -67,28 +74,78 @@ func NewCounter(l schema.Label) Counter {
 }
 
 // NewTally returns an empty Tally.
-func NewTally() *Tally {
-	t := new(Tally)
-	t.sums = make([]int64, len(t.pages)+totalsWidth)
-	return t
-}
+func NewTally() *Tally { return newTally(maxBins) }
+
+// NewSmallTally returns an empty Tally for one of many evaluations, which takes at most 400 KiB.
+func NewSmallTally() *Tally { return newTally(maxBins / 16) }
+
+func newTally(limit int) *Tally { return &Tally{limit: limit, table: make([]bin, 64)} }
 
 // Reset removes all counts.
 func (t *Tally) Reset() {
-	for _, p := range t.pages {
-		if p != nil {
-			*p = page{}
-		}
-	}
-	t.totals = totals{}
+	clear(t.table)
+	t.drop, t.used, t.totals = 0, 0, totals{}
 }
 
-// page returns page i and allocates it if it does not exist.
-func (t *Tally) page(i int) *page {
-	if t.pages[i] == nil {
-		t.pages[i] = new(page)
+// count adds units of a class to the bin of an ordered logit.
+func (t *Tally) count(key uint32, class int, units int64) {
+	if units == 0 {
+		return
 	}
-	return t.pages[i]
+	b := t.find(key >> t.drop)
+	b.class[class] += units
+	if t.used > t.limit || 2*t.used > len(t.table) {
+		t.rebuild(t.drop)
+	}
+}
+
+// find returns the bin of a key. The caller adds to it if it is new.
+func (t *Tally) find(key uint32) *bin {
+	mask := uint32(len(t.table) - 1)
+	for i := key * 0x9e3779b1 >> bits.LeadingZeros32(mask); ; i = (i + 1) & mask {
+		b := &t.table[i]
+		if b.empty() {
+			b.key = key
+			t.used++
+			return b
+		}
+		if b.key == key {
+			return b
+		}
+	}
+}
+
+// rebuild makes room for more bins, or drops bits until there are at most as many as the limit.
+func (t *Tally) rebuild(drop uint) {
+	old, was, size := t.table, t.drop, len(t.table)
+	if size < 2*t.limit && 2*t.used > size {
+		size *= 2
+	}
+	for ; ; drop++ {
+		t.table, t.drop, t.used = make([]bin, size), drop, 0
+		for _, b := range old {
+			if !b.empty() {
+				to := t.find(b.key >> (drop - was))
+				to.class[0] += b.class[0]
+				to.class[1] += b.class[1]
+			}
+		}
+		if t.used <= t.limit {
+			return
+		}
+	}
+}
+
+// sorted returns the bins that are not empty in the order of logits.
+func (t *Tally) sorted() []bin {
+	bins := make([]bin, 0, t.used)
+	for _, b := range t.table {
+		if !b.empty() {
+			bins = append(bins, b)
+		}
+	}
+	slices.SortFunc(bins, func(a, b bin) int { return cmp.Compare(a.key, b.key) })
+	return bins
 }
 
 // Add counts B predictions. A nil weight means weights of 1. Weights are from 0 to 2^20.
@@ -99,11 +156,11 @@ func (t *Tally) Add(logit, label, weight []float32) {
 			units = unitsOf(weight[i])
 			w = float64(units) / One
 		}
-		class, bin := 0, order(z)
+		class := 0
 		if label[i] > 0.5 {
 			class = 1
 		}
-		t.page(bin >> pageBits)[class][bin&(1<<pageBits-1)] += units
+		t.count(ordered(z), class, units)
 		if (class == 1) == (z > 0) {
 			t.totals.right += units
 		}
@@ -131,9 +188,6 @@ func lossOf(z float64, class int) (loss, p float64) {
 	return max(z, 0) - float64(z*float64(class)) + math.Log(1+e), p // exact to 2^-52
 }
 
-// order maps a float32 to the upper aucBits bits of ordered.
-func order(z float32) int { return int(ordered(z) >> (32 - aucBits)) }
-
 // ordered maps a float32 to an integer that sorts as the floats do.
 func ordered(z float32) uint32 {
 	b := math.Float32bits(z + 0) // no -0
@@ -143,37 +197,79 @@ func ordered(z float32) uint32 {
 	return b | 1<<31
 }
 
-// Reduce sums the tallies of all ranks and returns the same metrics on each rank. It first
-// sums the number of ranks with each page and the totals, then the pages that some rank has.
+// Reduce sums the tallies of all ranks and returns the same metrics on each rank. The bins are merged
+// in pairs of ranks, then in pairs of pairs, and so on, and the result goes to all.
 func (t *Tally) Reduce(c *collective.Comm) (Metrics, error) {
-	clear(t.sums)
-	for i, p := range t.pages {
-		if p != nil {
-			t.sums[i] = 1
-		}
-	}
-	t.totals.put(t.sums[len(t.pages):])
-	if err := collective.AllReduce(c, t.sums, collective.Sum); err != nil {
+	sums := make([]int64, totalsWidth)
+	t.totals.put(sums)
+	if err := collective.AllReduce(c, sums, collective.Sum); err != nil {
 		return Metrics{}, err
 	}
-	t.flat = t.flat[:0]
-	for i, ranks := range t.sums[:len(t.pages)] {
-		if ranks > 0 {
-			t.flat = append(append(t.flat, t.page(i)[0][:]...), t.page(i)[1][:]...)
+	t.totals = totalsFrom(sums)
+	for gap := 1; gap < c.Size(); gap *= 2 {
+		var words []int64
+		counts := make([]int64, c.Size())
+		if c.Rank()&(2*gap-1) == gap {
+			words = t.words()
+			counts[c.Rank()-gap] = int64(len(words))
+		}
+		got, err := exchange(c, words, counts)
+		if err != nil {
+			return Metrics{}, err
+		}
+		t.merge(got)
+	}
+	if c.Size() > 1 {
+		if err := t.spread(c); err != nil {
+			return Metrics{}, err
 		}
 	}
-	if err := collective.AllReduce(c, t.flat, collective.Sum); err != nil {
-		return Metrics{}, err
-	}
-	from := t.flat
-	for i, ranks := range t.sums[:len(t.pages)] {
-		if ranks > 0 {
-			from = from[copy(t.pages[i][0][:], from):]
-			from = from[copy(t.pages[i][1][:], from):]
-		}
-	}
-	t.totals = totalsFrom(t.sums[len(t.pages):])
 	return t.metrics(), nil
+}
+
+const binWords = 3
+
+// words returns the number of dropped bits and the bins as integers.
+func (t *Tally) words() []int64 {
+	words := append(make([]int64, 0, 1+binWords*t.used), int64(t.drop))
+	for _, b := range t.sorted() {
+		words = append(words, int64(b.key), b.class[0], b.class[1])
+	}
+	return words
+}
+
+// merge adds the words of another tally; none if words is empty.
+func (t *Tally) merge(words []int64) {
+	if len(words) == 0 {
+		return
+	}
+	drop := uint(words[0])
+	if drop > t.drop {
+		t.rebuild(drop)
+	}
+	for w := words[1:]; len(w) > 0; w = w[binWords:] {
+		t.count(uint32(w[0])<<drop, 0, w[1])
+		t.count(uint32(w[0])<<drop, 1, w[2])
+	}
+}
+
+// spread replaces the bins of every rank by those of rank 0.
+func (t *Tally) spread(c *collective.Comm) error {
+	words := t.words()
+	n := []int64{int64(len(words))}
+	if err := collective.Broadcast(c, n, 0); err != nil {
+		return err
+	}
+	if c.Rank() > 0 {
+		words = make([]int64, n[0])
+	}
+	if err := collective.Broadcast(c, words, 0); err != nil || c.Rank() == 0 {
+		return err
+	}
+	clear(t.table)
+	t.drop, t.used = 0, 0
+	t.merge(words)
+	return nil
 }
 
 // Local returns the metrics of this rank's samples.
@@ -182,7 +278,8 @@ func (t *Tally) Local() Metrics { return t.metrics() }
 // metrics computes the metrics from the counts.
 func (t *Tally) metrics() Metrics {
 	m := Metrics{Samples: t.totals.samples, Positives: t.totals.positives}
-	negatives, positives, pairs := t.ranking()
+	bins := t.sorted()
+	negatives, positives, pairs := ranking(bins)
 	all := negatives + positives
 	if all == 0 {
 		return m
@@ -195,7 +292,7 @@ func (t *Tally) metrics() Metrics {
 	if negatives == 0 || positives == 0 {
 		return m
 	}
-	auc, pr := pairs/(float64(negatives)*float64(positives)), t.averagePrecision(positives)
+	auc, pr := pairs/(float64(negatives)*float64(positives)), averagePrecision(bins, positives)
 	entropy, calibration := m.LogLoss/m.BaseLogLoss, t.totals.prediction.value()/weight/m.BaseRate
 	m.AUC, m.PRAUC, m.NormalisedEntropy, m.Calibration = &auc, &pr, &entropy, &calibration
 	return m
@@ -204,33 +301,22 @@ func (t *Tally) metrics() Metrics {
 // ranking sums the weights of both classes, and the weights of the pairs of one positive and
 // one negative whose logits are in the right order. Ties count half (Hanley and McNeil 1982).
 // The AUC is the share of the right pairs.
-func (t *Tally) ranking() (negatives, positives int64, pairs float64) {
-	for _, p := range t.pages {
-		if p == nil {
-			continue
-		}
-		for i, n := range p[0] {
-			pairs += float64(float64(p[1][i]) * (float64(negatives) + float64(n)/2))
-			negatives += n
-			positives += p[1][i]
-		}
+func ranking(bins []bin) (negatives, positives int64, pairs float64) {
+	for _, b := range bins {
+		pairs += float64(float64(b.class[1]) * (float64(negatives) + float64(b.class[0])/2))
+		negatives += b.class[0]
+		positives += b.class[1]
 	}
 	return negatives, positives, pairs
 }
 
 // averagePrecision computes the average precision from the highest threshold to the lowest.
-func (t *Tally) averagePrecision(positives int64) (area float64) {
+func averagePrecision(bins []bin, positives int64) (area float64) {
 	var found, all int64
-	for k := len(t.pages) - 1; k >= 0; k-- {
-		p := t.pages[k]
-		if p == nil {
-			continue
-		}
-		for i := len(p[1]) - 1; i >= 0; i-- {
-			n := p[1][i]
-			if found, all = found+n, all+n+p[0][i]; n > 0 {
-				area += float64(n) / float64(positives) * float64(found) / float64(all)
-			}
+	for _, b := range slices.Backward(bins) {
+		n := b.class[1]
+		if found, all = found+n, all+n+b.class[0]; n > 0 {
+			area += float64(n) / float64(positives) * float64(found) / float64(all)
 		}
 	}
 	return area

@@ -85,7 +85,7 @@ func (e Evaluation) importance(ctx context.Context, d *data.Dataset, rows data.S
 	e.Rec.Enter(trace.Eval)
 	x := &importance{Evaluation: e, exchange: e.In.Encoder.Exchanger(), scored: below(maxScored, d.Rows(rows))}
 	for range 1 + importanceRepeats*len(x.exchange.Fields) {
-		x.tallies = append(x.tallies, metrics.NewTally())
+		x.tallies = append(x.tallies, metrics.NewSmallTally())
 	}
 	x.covered = make([]int64, len(x.exchange.Fields)+1)
 	if err := x.fillPool(ctx, d, rows); err != nil {
