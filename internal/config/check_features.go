@@ -56,6 +56,7 @@ func (k checker) options(path string, f schema.Feature) {
 		{"min_count", f.MinCount != 0, f.Encode == "vocabulary", "vocabulary"},
 		{"max_size", f.MaxSize != 0, f.Encode == "vocabulary", "vocabulary"},
 		{"log", f.Log, f.Encode == "standardise" || f.Encode == "age", "standardise and age"},
+		{"clip", f.Clip != nil, f.Standardised(), "standardise, and vector with standardise"},
 		{"format", f.Format != "", e.Date(), "dates"},
 		{"zone", f.Zone != "", e.Date() && e.Sparse(), "hour, weekday and month"},
 		{"reference", f.Reference != "", f.Encode == "age", "age"},

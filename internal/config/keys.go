@@ -164,6 +164,7 @@ func inputSections() []section {
 			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the unknown key; with 1, a tenth of the strings that occur once share it too", rng: "[1, inf)"},
 			{name: "max_size", def: "none", about: "vocabulary: maximum number of strings with their own key, the most frequent ones", rng: "[1, inf)"},
 			{name: "log", def: "false", about: "standardise, age: apply sign(x) ln(1 + |x|) first"},
+			{name: "clip", def: "true", about: "standardise, vector with standardise: clip numbers to the range of the training data"},
 			{name: "format", def: "detected in the training data", about: "hour, weekday, month, age: format of the dates"},
 			{name: "zone", def: "UTC", about: "hour, weekday, month: time zone, such as Europe/Berlin (if hosts have tzdata) or +02:00"},
 			{name: "reference", def: "the newest date of train", about: "age: days before this date, in the iso format"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -235,6 +236,52 @@ func TestEncoderWithoutRanges(t *testing.T) {
 		if err != nil || !slices.Equal(ranges, x.want) || first != 4 || len(with.Sparse()) != len(e.Sparse())+len(x.want) || !slices.Equal(with.Dense(), e.Dense()) {
 			t.Errorf("ranges %v from entry %d of %v, error %v; want %v", ranges, first, with.Sparse(), err, x.want)
 		}
+	}
+}
+
+// TestNumbersAreClipped: a number outside the range of the training data is encoded as the nearest
+// number of the range, unless the feature or an earlier version of the encoder does not clip.
+func TestNumbersAreClipped(t *testing.T) {
+	no := false
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{
+		{Field: "x", Encode: "standardise"}, {Field: "x", Name: "log", Encode: "standardise", Log: true}, {Field: "x", Name: "not", Encode: "standardise", Clip: &no},
+		{Field: "v", Encode: "vector", Size: 2, Separator: "|", Standardise: true}, {Field: "v", Name: "plain", Encode: "vector", Size: 2, Separator: "|"},
+	}}
+	src := schema.Source{Header: true}
+	_, fit := prepare(t, src, s, 2, datatest.Write(t, "train.csv", "x,v,y\n1,1|0,1\n4,2|-5,0\n-2,3|5,1\n,,1\n"))
+	e := newEncoder(t, fit)
+	_, fit = prepare(t, src, s, 1, datatest.Write(t, "more.csv", "x,v,y\n20,2|9,1\n3,0|0,0\n"))
+	grown, _, err := newEncoder(t, fit).Grow(e, encode.Growth{Was: func(name string) string { return name }})
+	fatal.If(t, err)
+	saved, err := e.Marshal()
+	fatal.If(t, err)
+	loaded, err := encode.LoadEncoder(saved)
+	fatal.If(t, err)
+	old, err := encode.LoadEncoder(regexp.MustCompile(`,"(least|most)":[^]]*]`).ReplaceAll(saved, nil))
+	fatal.If(t, err)
+	d, _ := prepare(t, src, s, 1, datatest.Write(t, "test.csv", "x,v,y\n11820,11820|-7,0\n-50,0.5|7,1\n4,3|-5,0\n-2,1|5,1\n,,1\n20,0|9,1\n"))
+	rows := func(e *encode.Encoder) (rows [][]float32) {
+		for x := range slices.Chunk(readAll(t, d, e, ReaderConfig{GlobalBatch: 10})[0].Dense, 7) {
+			rows = append(rows, x)
+		}
+		return rows
+	}
+	got, without := rows(e), rows(old)
+	for i, same := range []int{2, 3} { // as the greatest and the least value of training
+		for k, clipped := range []bool{true, true, false, true, true, false, false} {
+			if (got[i][k] == got[same][k]) != clipped || got[same][k] != without[same][k] || without[i][k] == without[same][k] || !clipped && got[i][k] != without[i][k] {
+				t.Errorf("row %d, number %d: %v, the bound is %v; of the earlier version %v and %v", i, k, got[i][k], got[same][k], without[i][k], without[same][k])
+			}
+		}
+	}
+	if again := rows(loaded); !reflect.DeepEqual(again, got) || !slices.Equal(got[4], make([]float32, 7)) {
+		t.Errorf("%v, of the loaded encoder %v", got, again)
+	}
+	if g := rows(grown); g[0][0] != without[5][0] || g[1][0] != got[1][0] || g[5][3] != without[5][3] || g[5][4] != without[5][4] {
+		t.Errorf("with more data %v, without bounds %v", g, without)
+	}
+	if _, err := encode.LoadEncoder(bytes.Replace(saved, []byte(`"most":[4]`), []byte(`"most":[-4]`), 1)); err == nil {
+		t.Error("bounds that do not ascend are accepted")
 	}
 }
 

@@ -35,6 +35,8 @@ type fitted struct {
 	Standardise bool      `json:"standardise"`
 	Means       []float64 `json:"means"`
 	Deviations  []float64 `json:"deviations"`
+	Least       []float64 `json:"least"` // bounds to which numbers are clipped; nil: none
+	Most        []float64 `json:"most"`
 }
 
 func (f *fitted) encoding() schema.Encoding {
@@ -120,6 +122,9 @@ func (s *inputSet) dense(f *fitted) string {
 	}
 	in := s.number(f)
 	x := in
+	if len(f.Least) > 0 {
+		x = g.on("Clip", x, g.scalarDouble(f.Least[0]), g.scalarDouble(f.Most[0]))
+	}
 	if f.Log || f.encoding() == schema.Log {
 		x = g.on("Mul", g.on("Sign", x), g.on("Log", g.on("Add", g.on("Abs", x), g.scalarDouble(1))))
 	}
@@ -148,6 +153,10 @@ func (s *inputSet) vector(f *fitted) string {
 			}
 		}
 		row := []int{1, len(f.Means)}
+		if len(f.Least) > 0 {
+			x = g.on("Max", x, g.constant(onnxDouble, row, raw.Bytes(f.Least)))
+			x = g.on("Min", x, g.constant(onnxDouble, row, raw.Bytes(f.Most)))
+		}
 		x = g.on("Sub", x, g.constant(onnxDouble, row, raw.Bytes(f.Means)))
 		x = g.on("Mul", x, g.constant(onnxDouble, row, raw.Bytes(inverses)))
 	}

@@ -65,6 +65,8 @@ type featureCode struct {
 	limits   []float64 // ascending; interval i is [limits[i−1], limits[i])
 	mean     float64
 	inverse  float64   // of the standard deviation; 0 for a constant
+	least    float64   // numbers are clipped to this
+	most     float64   // and this
 	element  int       // vector: of the list
 	cut      []byte    // the separator
 	logs     []float64 // table for small counts, if logarithms are taken
@@ -156,6 +158,14 @@ func (f *featureCode) take(s *statistics) {
 		}
 	}
 	f.dates = s.dates
+	f.bound(s)
+}
+
+// bound takes the bounds of a number or an element.
+func (f *featureCode) bound(s *statistics) {
+	if f.least, f.most = math.Inf(-1), math.Inf(1); len(s.Least) > 0 {
+		f.least, f.most = s.Least[f.element], s.Most[f.element]
+	}
 }
 
 // takeElement takes the statistics of an element of a vector.
@@ -165,6 +175,7 @@ func (f *featureCode) takeElement(s *statistics) {
 			f.inverse = 1 / s.Deviations[f.element]
 		}
 	}
+	f.bound(s)
 }
 
 // check returns faults of the parsed record other than faults of columns: ids that are not
@@ -400,6 +411,7 @@ func (f *featureCode) number(p *parser) float32 {
 }
 
 func (f *featureCode) scaled(x float64) float32 {
+	x = min(max(x, f.least), f.most)
 	if f.Log || f.encoding == schema.Log {
 		x = f.log(x)
 	}

@@ -39,12 +39,37 @@ type statistics struct {
 	Deviations []float64 // vector
 	Limits     []float64 // quantile
 	Range      []float64 // standardise and quantile: least and greatest value; nil: unknown
-	Vocabulary []string  // sorted
-	Date       string    // format of the dates
-	Newest     int64     // of the dates, in seconds since 1970
-	Forms      forms     // hash: forms of the values; 0: unknown
+	bounds
+	Vocabulary []string // sorted
+	Date       string   // format of the dates
+	Newest     int64    // of the dates, in seconds since 1970
+	Forms      forms    // hash: forms of the values; 0: unknown
 	set        *keySet
 	dates      *dateCode
+}
+
+// bounds are the least and the greatest value, of a vector by element, to which numbers are clipped
+// before they are standardised. Without them numbers are not clipped, as in models of earlier versions.
+type bounds struct {
+	Least []float64 `json:"least,omitempty"`
+	Most  []float64 `json:"most,omitempty"`
+}
+
+// boundsOf returns the bounds of a range, none if it is nil.
+func boundsOf(r []float64) (b bounds) {
+	if r != nil {
+		b = bounds{r[:1:1], r[1:]}
+	}
+	return b
+}
+
+// with returns bounds that include others.
+func (b bounds) with(o bounds) bounds {
+	b = bounds{slices.Clone(b.Least), slices.Clone(b.Most)}
+	for i := range min(len(b.Least), len(o.Least)) {
+		b.Least[i], b.Most[i] = min(b.Least[i], o.Least[i]), max(b.Most[i], o.Most[i])
+	}
+	return b
 }
 
 // NewEncoder returns an Encoder with the statistics of fit, merged over all parts.
@@ -60,9 +85,11 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 			}
 			s.Mean, s.Deviation = fit.numbersOf(f.Field).moments(scale)
 			s.Range = fit.numbersOf(f.Field).extent()
+			s.bounds = boundsOf(s.Range)
 		case schema.Vector:
-			if f.Standardise {
-				s.Means, s.Deviations = fit.vectorsOf(f.Field).moments()
+			if v := fit.vectorsOf(f.Field); f.Standardise {
+				s.Means, s.Deviations = v.moments()
+				s.bounds = v.bounds()
 			}
 		case schema.Quantile:
 			s.Limits = fit.numbersOf(f.Field).limits(int64(f.Buckets))
@@ -76,9 +103,15 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 				return nil, fmt.Errorf("encoder: %w", err)
 			}
 		}
+		if !clips(&f) {
+			s.bounds = bounds{}
+		}
 	}
 	return compile(fit.schema, stats)
 }
+
+// clips reports whether numbers of a feature are clipped.
+func clips(f *schema.Feature) bool { return f.Standardised() && (f.Clip == nil || *f.Clip) }
 
 // compile derives the rest of an encoder from a filled schema and statistics.
 func compile(s schema.Schema, stats []statistics) (*Encoder, error) {
@@ -260,6 +293,7 @@ type (
 		Newest     int64     `json:"newest,omitempty"`
 		Range      []float64 `json:"range,omitempty"`
 		Forms      []string  `json:"forms,omitempty"`
+		bounds
 		listJSON
 		vectorJSON
 		// Words that are not valid UTF-8, which JSON strings cannot hold.
@@ -313,7 +347,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 			MinCount: f.MinCount, MaxSize: f.MaxSize, Log: f.Log, partsJSON: partsJSON{f.Table, f.Wide, f.Deep},
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
 			datesJSON: datesJSON{f.Format, f.Zone, f.Reference}, Date: s.Date, Newest: s.Newest, Range: s.Range,
-			Forms:    s.Forms.names(),
+			Forms: s.Forms.names(), bounds: s.bounds,
 			listJSON: listJSON{f.Pairs, f.Padding, f.MaxLen}, vectorJSON: vectorJSON{f.Size, f.Standardise, s.Means, s.Deviations},
 		}
 		for _, w := range s.Vocabulary {
@@ -367,7 +401,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 			Format: j.Format, Zone: j.Zone, Reference: j.Reference, Size: j.Size, Standardise: j.Standardise,
 			Pairs: j.Pairs, Padding: j.Padding, MaxLen: j.MaxLen,
 		})
-		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range, Means: j.Means, Deviations: j.Deviations}
+		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range, Means: j.Means, Deviations: j.Deviations, bounds: j.bounds}
 		for _, w := range j.Bytes {
 			st.Vocabulary = append(st.Vocabulary, string(w))
 		}
@@ -403,6 +437,11 @@ func (s *statistics) check() error {
 	}
 	if r := s.Range; r != nil && (len(r) != 2 || !isFinite(r[0]) || !isFinite(r[1]) || r[0] > r[1]) {
 		return fmt.Errorf("range %v", r)
+	}
+	for i, x := range s.Least {
+		if len(s.Most) != len(s.Least) || len(s.Least) != max(len(s.Means), 1) || !isFinite(x) || !isFinite(s.Most[i]) || x > s.Most[i] {
+			return fmt.Errorf("bounds %v and %v", s.Least, s.Most)
+		}
 	}
 	return nil
 }

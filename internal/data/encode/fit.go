@@ -177,7 +177,7 @@ func (w *fitWords) take(p *parser, text []byte) error {
 	}
 }
 
-const fitMagic = "wdlfit6\n"
+const fitMagic = "wdlfit7\n"
 
 // Marshal encodes f for Merge.
 func (f *Fit) Marshal() []byte {

@@ -52,7 +52,11 @@ func (e *Encoder) Grow(from *Encoder, how Growth) (grown *Encoder, same map[stri
 			slices.Sort(old.Vocabulary)
 			old.set = nil // compile indexes it
 		}
-		old.Forms |= forms
+		if old.Forms |= forms; clips(f) {
+			old.bounds = old.with(e.stats[i].bounds)
+		} else {
+			old.bounds = bounds{}
+		}
 		stats[i], same[f.Name] = old, g
 	}
 	grown, err = compile(e.schema, stats)

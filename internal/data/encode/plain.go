@@ -176,6 +176,7 @@ type countScale struct {
 	encoding      schema.Encoding
 	log           bool
 	mean, inverse float64
+	least, most   float64
 }
 
 // of returns nil for dates, which are encoded from their text.
@@ -183,7 +184,7 @@ func (t countTables) of(f *featureCode) *countTable {
 	if f.encoding.Date() {
 		return nil
 	}
-	s := countScale{f.encoding, f.Log, f.mean, f.inverse}
+	s := countScale{f.encoding, f.Log, f.mean, f.inverse, f.least, f.most}
 	x := t[s]
 	if x == nil {
 		x = new(countTable)

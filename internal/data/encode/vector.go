@@ -46,6 +46,7 @@ type fitVectors struct {
 type fitElement struct {
 	known        int64 // values that are not missing
 	sum, squares exact.Sum
+	least, most  float64 // 0 if no value is known
 }
 
 // vectorsOf returns the statistics of a field, or nil.
@@ -65,10 +66,28 @@ func (v *fitVectors) add(p *parser) {
 			continue
 		}
 		e := &v.elements[i]
+		e.span(e.known == 0, x, x)
 		e.known++
 		e.sum.Add(x)
 		e.squares.Add(x * x)
 	}
+}
+
+// span extends the range of the values; first if it is still empty.
+func (e *fitElement) span(first bool, least, most float64) {
+	if first {
+		e.least, e.most = least, most
+	} else {
+		e.least, e.most = min(e.least, least), max(e.most, most)
+	}
+}
+
+// bounds returns the ranges of the elements.
+func (v *fitVectors) bounds() (b bounds) {
+	for i := range v.elements {
+		b.Least, b.Most = append(b.Least, v.elements[i].least), append(b.Most, v.elements[i].most)
+	}
+	return b
 }
 
 // moments returns the means and standard deviations of the elements.
@@ -91,6 +110,8 @@ func (v *fitVectors) append(b []byte) []byte {
 	for i := range v.elements {
 		e := &v.elements[i]
 		b = binary.AppendUvarint(b, uint64(e.known))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.least))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.most))
 		for _, s := range []*exact.Sum{&e.sum, &e.squares} {
 			s.Carry()
 			for _, limb := range s.Limb {
@@ -105,7 +126,14 @@ func (v *fitVectors) append(b []byte) []byte {
 func (v *fitVectors) merge(r *wire.Reader) {
 	for i := range v.elements {
 		e := &v.elements[i]
-		e.known += r.Count()
+		known, least, most := r.Count(), math.Float64frombits(r.Uint64()), math.Float64frombits(r.Uint64())
+		if !(least <= most && math.Abs(least) < 1e39 && math.Abs(most) < 1e39) {
+			r.Fail("an element ranges from %v to %v", least, most)
+		}
+		if known > 0 {
+			e.span(e.known == 0, least, most)
+		}
+		e.known += known
 		for _, s := range []*exact.Sum{&e.sum, &e.squares} {
 			for k := range s.Limb {
 				s.Limb[k] += r.Varint()

@@ -73,6 +73,12 @@ func (e Encoding) Date() bool { return encodings[e].date }
 // may have several.
 func (e Encoding) Text() bool { return e == Vocabulary || e == Hash || e == ID }
 
+// Standardised reports whether the feature gives numbers that are standardised, other than ages.
+func (f *Feature) Standardised() bool {
+	e, _ := EncodingOf(f.Encode)
+	return e == Standardise || e == Vector && f.Standardise
+}
+
 // Width returns the number of dense inputs that the feature gives, 0 if it is sparse.
 func (f *Feature) Width() int {
 	switch e, _ := EncodingOf(f.Encode); {

@@ -62,6 +62,9 @@ type Label struct {
 //	age          dense: days from a date to Reference or, without one, to the newest
 //	             date of the training data, standardised
 //
+// Numbers that are standardised, other than ages, are clipped to the range of the training data unless
+// Clip is false.
+//
 // Format is the format of dates, see package date. Without it, dates have the format that
 // reads most values of the training data. A value that is not a date is missing.
 type Feature struct {
@@ -80,6 +83,7 @@ type Feature struct {
 	MinCount    int64     `yaml:"min_count"`   // vocabulary: default 1
 	MaxSize     int64     `yaml:"max_size"`    // vocabulary: default 0, no bound
 	Log         bool      `yaml:"log"`         // standardise, age: take the log first
+	Clip        *bool     `yaml:"clip"`        // standardise, vector: to the range of the training data; default true
 	Format      string    `yaml:"format"`      // hour, weekday, month, age: how dates are written
 	Zone        string    `yaml:"zone"`        // hour, weekday, month: time zone; default UTC
 	Reference   string    `yaml:"reference"`   // age: a date in ISO 8601

@@ -262,6 +262,7 @@ func (v *validator) feature(i int) {
 		{"min_count", f.MinCount != 0, e == Vocabulary},
 		{"max_size", f.MaxSize != 0, e == Vocabulary},
 		{"log", f.Log, e == Standardise || e == Age},
+		{"clip", f.Clip != nil, f.Standardised()},
 		{"format", f.Format != "", e.Date()},
 		{"zone", f.Zone != "", e.Date() && e.Sparse()},
 		{"reference", f.Reference != "", e == Age},
