@@ -145,13 +145,13 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		}
 		return []string{e}, ""
 	case c.Kind == "float" && !c.Integers && !inspect.IsIDName(c.Name):
-		return s.amount(name), ""
+		return s.amount(c, name), ""
 	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || countsRows(c)):
 		return nil, "nearly every row has its own value, so it carries no information about new rows"
 	case s.mayName(c) && s.both(c):
-		return append(s.amount(name), s.entry(name, keysOf(c), "")), ""
+		return append(s.amount(c, name), s.entry(name, keysOf(c), "")), ""
 	case s.mayName(c) && c.Shape != inspect.Identifier:
-		return s.amount(name), ""
+		return s.amount(c, name), ""
 	case 2*c.Distinct > max(s.Rows, 2*fewValues):
 		return []string{s.entry(name, "hash", "")}, ""
 	}
@@ -195,8 +195,12 @@ func countsRows(c *inspect.Column) bool {
 }
 
 // amount returns the features of numbers whose order has a meaning.
-func (s *suggestion) amount(name string) []string {
-	return []string{s.entry(name, "quantile", ""), s.entry(name, "standardise", "")}
+func (s *suggestion) amount(c *inspect.Column, name string) []string {
+	all := []string{s.entry(name, "quantile", ""), s.entry(name, "standardise", "")}
+	if c.LongTail {
+		all[1] = strings.TrimSuffix(all[1], "}") + ", log: true}"
+	}
+	return all
 }
 
 // dates returns the features of dates. The age of a date is informative unless the records

@@ -176,6 +176,7 @@ func TestSuggestColumns(t *testing.T) {
 		"{field: movie, encode: hash}   # CHECK: identifiers or amounts? rows of the same": {Name: "movie", Kind: "int", Integers: true, Distinct: 1500, Likeness: 5.7, Single: 0.2},
 		"{field: weight, encode: standardise}   # integers, 1500":                          {Name: "weight", Kind: "int", Integers: true, Distinct: 1500, Likeness: 7.9, Single: 0.7},
 		"{field: many, encode: standardise}   # integers":                                  {Name: "many", Kind: "int", Integers: true, Distinct: 1500},
+		"{field: amount, encode: standardise, log: true}   # integers, 1500":               {Name: "amount", Kind: "int", Integers: true, Distinct: 1500, LongTail: true},
 		"{field: hour, encode: weekday}   # dates (%y%m%d%H)":                              {Name: "hour", Kind: "int", Integers: true, Distinct: 240, Dates: inspect.Dates{Format: "%y%m%d%H", Hours: true, Days: 9, Ordered: true}},
 		"{field: joined, encode: age}   # dates (iso)":                                     {Name: "joined", Kind: "string", Distinct: 900, Dates: inspect.Dates{Format: "iso", Days: 900}},
 		"# - {field: empty, encode: hash}   # left out: it has no value":                   {Name: "empty", Kind: "string", Missing: 1},

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -31,6 +32,7 @@ type Column struct {
 	Many      bool          // records hold lists of values
 	Marks     string        // of formatted numbers: "$", "%", "," or several of these
 	Integers  bool          // all numbers are integers
+	LongTail  bool          `json:",omitempty"` // some numbers are far from the others
 	Grows     bool          // the numbers grow from record to record, as times in a log do
 	Shape     Shape         // for integers
 	Likeness  float64       // of the labels of equal integers, if their shape is unclear: see likenessOf
@@ -119,17 +121,51 @@ func lookAt(name string, all cells, delimiter string) Column {
 // numbers computes the range and the shape of numbers.
 func (c *Column) numbers(counts map[string]int) {
 	c.Min, c.Max = math.Inf(1), math.Inf(-1)
-	integers := map[float64]int{}
+	integers, all := map[float64]int{}, make([]weighted, 0, len(counts))
 	for s, n := range counts {
 		x, _ := value.ParseNumber([]byte(s))
+		all = append(all, weighted{x, n})
 		c.Min, c.Max = min(c.Min, x), max(c.Max, x)
 		if x == math.Trunc(x) {
 			integers[x] += n
 		}
 	}
+	c.LongTail = hasLongTail(all)
 	if c.Integers = len(integers) == len(counts); c.Integers && !c.Many {
 		c.Shape = shapeOf(integers)
 	}
+}
+
+// weighted is a number and how often it occurs.
+type weighted struct {
+	x float64
+	n int
+}
+
+// hasLongTail reports whether the number farthest from the median is more than ten times as far as the
+// middle 80 % of the numbers. Of a normal distribution it is 3 times as far in 10,000 rows, of an
+// exponential one 5 times, of a log-normal one 15 times.
+func hasLongTail(all []weighted) bool {
+	const far = 10
+	slices.SortFunc(all, func(a, b weighted) int { return cmp.Compare(a.x, b.x) })
+	total := 0
+	for _, w := range all {
+		total += w.n
+	}
+	at := func(q float64) float64 {
+		seen := 0
+		for _, w := range all {
+			if seen += w.n; float64(seen) >= q*float64(total) {
+				return w.x
+			}
+		}
+		return 0
+	}
+	if total == 0 {
+		return false
+	}
+	low, middle, high := at(0.1), at(0.5), at(0.9)
+	return max(middle-all[0].x, all[len(all)-1].x-middle) > far*max(middle-low, high-middle)
 }
 
 // grows reports whether numbers that differ from the previous one are nearly always larger, and
