@@ -28,7 +28,7 @@ type Counts struct {
 	content       uint64           // sum of digests of the blocks and their numbers: independent of the order of merging
 	records       uint64           // sum of the digests of the blocks: independent of the order of the files
 	late          []string         // watched fields that occurred
-	kept          map[int32][]byte // by block: records held out by the value of a field; see rowBits
+	kept          map[int32][]byte // by block: records held out by class or by the value of a field; see rowBits
 	dropped       map[int32][]byte // by block: negatives left out of training
 	valued        []byte           // one bit per column of the schema: some record has a value
 	sample        *signal.Sample   // of all columns except the label; nil if no block was counted

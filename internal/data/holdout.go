@@ -17,11 +17,12 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/wire"
 )
 
-// holdOut selects records for validation: by position, by a field that groups them, or the
-// newest by a field.
+// holdOut selects records for validation: by position, a share of each class, by a field that groups
+// them, or the newest by a field.
 type holdOut struct {
 	seed   uint64
 	limit  uint64 // share · 2^64
+	label  bool   // by class
 	group  string
 	time   string
 	newest float64 // share of the records
@@ -33,7 +34,7 @@ type holdOut struct {
 type selection struct {
 	hold  holdOut
 	times *Times   // of the records; nil before UseTimes
-	kept  [][]byte // by block, the records held out by the value of a field; see rowBits
+	kept  [][]byte // by block, the records held out by class or by the value of a field; see rowBits
 
 	drop    holdOut  // selects the negatives left out of Train
 	dropped [][]byte // by block
@@ -46,8 +47,32 @@ func (h *holdOut) holds(b int, r int32) bool {
 	return h.limit > 0 && mixed(h.seed, uint64(b), uint64(r)) < h.limit
 }
 
+// picks reports whether record n of a class in block b is held out. The records of a class in a block
+// are divided into cells of 1/share records each, and one record of each cell is drawn.
+func (h *holdOut) picks(b, class int, n int64) bool {
+	share := math.Ldexp(float64(h.limit), -64)
+	for cell := int64(float64(n) * share); float64(cell) <= float64(n+1)*share; cell++ {
+		drawn := math.Ldexp(float64(mixed(h.seed, uint64(b), uint64(class), uint64(cell))), -64)
+		if int64((float64(cell)+drawn)/share) == n {
+			return true
+		}
+	}
+	return false
+}
+
 // field returns the field by whose value records are selected, "" for none.
 func (h *holdOut) field() string { return h.group + h.time }
+
+// maxByLabel is the size in bytes up to which records are held out by class, for which a bit for each
+// record is kept in memory. Larger data have enough records of each class.
+const maxByLabel = 4 << 30
+
+// HoldOutByLabel is HoldOut of the same share of the records of each class.
+func HoldOutByLabel(d *Dataset, share float64, seed uint64) error {
+	err := d.HoldOut(share, seed)
+	d.hold.label = !d.schema.Label.IsNumber() && d.Bytes() <= maxByLabel
+	return err
+}
 
 // HoldOutGroups is HoldOut of a share of the groups: of the records with one value of a
 // field, all or none are held out. Records without a value are not held out. The schema of
@@ -84,7 +109,7 @@ func (d *selection) holdsOut() bool { return d.hold.limit > 0 || d.hold.time != 
 
 // holds reports whether row r of block b is held out.
 func (d *selection) holds(b int, r int32) bool {
-	if d.hold.field() == "" {
+	if d.hold.field() == "" && !d.hold.label {
 		return d.hold.holds(b, r)
 	}
 	return hasBit(d.kept[b], r)
@@ -97,6 +122,7 @@ type keeper struct {
 	times  *Times // to be gathered; nil: records are held out by value
 	cut    *Times
 	kept   rowBits
+	seen   [2]int64 // records of each class in the current block
 }
 
 // newKeeper returns the keeper of a scan whose records c checks. If times is not nil, the
@@ -110,15 +136,35 @@ func (d *selection) newKeeper(c *encode.RowCoder, times *Times) (keeper, error) 
 		if k.column = c.Column(field); k.column < 0 {
 			return k, fmt.Errorf("hold out: the schema does not name field %s", field)
 		}
-		k.kept = newRowBits()
 	}
+	k.kept = newRowBits()
 	return k, nil
+}
+
+// end ends a block.
+func (k *keeper) end(b, records int32) {
+	k.kept.end(b, records)
+	k.seen = [2]int64{}
+}
+
+// byLabel reports whether the next record of a class, row r of block b, is held out.
+func (k *keeper) byLabel(b int, r int32, class int) bool {
+	ok := k.hold.limit > 0 && k.hold.picks(b, class, k.seen[class])
+	if k.seen[class]++; ok {
+		k.kept.add(r)
+	}
+	return ok
 }
 
 // holdOut reports whether the record checked last, row r of block b, is held out.
 func (s *scanner) holdOut(b int, r int32) bool {
 	k := &s.keeper
-	if k.column < 0 {
+	switch {
+	case k.hold.label && s.Positive():
+		return k.byLabel(b, r, 1)
+	case k.hold.label:
+		return k.byLabel(b, r, 0)
+	case k.column < 0:
 		return k.hold.holds(b, r)
 	}
 	text, ok := s.Text(k.column)

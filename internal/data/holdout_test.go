@@ -237,3 +237,52 @@ func FuzzTimes(f *testing.F) {
 		}
 	})
 }
+
+// TestAShareOfEachClassIsHeldOut: whatever the order of the classes, and the same records for any number
+// of parts.
+func TestAShareOfEachClassIsHeldOut(t *testing.T) {
+	const n, rare = 20_000, 40 // one positive in 40 records
+	for name, label := range map[string]func(i int) bool{
+		"mixed":  func(i int) bool { return i*i%1009%rare == 0 },
+		"apart":  func(i int) bool { return i < n/rare },
+		"cycles": func(i int) bool { return i%rare == 0 },
+	} {
+		for _, share := range []float64{0.1, 0.03, 0.5, 0.37} {
+			var b strings.Builder
+			positives := 0
+			for i := range n {
+				y := 0
+				if label(i) {
+					y = 1
+					positives++
+				}
+				fmt.Fprintf(&b, "%d,u,t,%d\n", y, i)
+			}
+			file := filepath.Join(t.TempDir(), "x")
+			fatal.If(t, os.WriteFile(file, []byte(b.String()), 0o644))
+			first := []float32(nil)
+			for _, parts := range []int{1, 4} {
+				held, trained := heldOut(t, []string{file}, parts, "", func(d *Dataset) error { return HoldOutByLabel(d, share, 5) })
+				ones := 0
+				for _, x := range held {
+					if label(int(x)) {
+						ones++
+					}
+				}
+				if len(held)+len(trained) != n || math.Abs(float64(ones)-share*float64(positives)) > 0.03*share*float64(positives)+2 || math.Abs(float64(len(held))-share*n) > 0.03*share*n+4 {
+					t.Errorf("%s, share %g: %d records and %d of %d positives", name, share, len(held), ones, positives)
+				}
+				if first == nil {
+					first = held
+				}
+				if !slices.Equal(held, first) {
+					t.Errorf("%s, share %g: %d parts hold out other records", name, share, parts)
+				}
+			}
+			other, _ := heldOut(t, []string{file}, 1, "", func(d *Dataset) error { return HoldOutByLabel(d, share, 6) })
+			if slices.Equal(other, first) {
+				t.Errorf("%s, share %g: another seed holds out the same records", name, share)
+			}
+		}
+	}
+}

@@ -54,7 +54,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 		sp.records, sp.flawed, sp.groups = append(sp.records, n.records), append(sp.flawed, n.flawed), append(sp.groups, n.groups...)
 		c.held += n.held
 		c.bad += int64(n.flawed) + n.inner
-		s.keeper.kept.end(int32(b), n.records)
+		s.keeper.end(int32(b), n.records)
 		s.dropped.end(int32(b), n.records)
 		if done += d.set.BytesOf(b); progress != nil {
 			progress(done)

@@ -248,6 +248,7 @@ func (h *healing) takeOver(b knowledge) (err error) {
 	if err := h.faults.draw(b.Brief.Chaos, b.Brief.Injected, h.config.Train.Seed, h.comm.Rank(), h.runDir, &h.opt); err != nil {
 		return err
 	}
+	h.cursor.ByLabel = b.Cursor.ByLabel
 	if h.in, err = input.Open(h.inputSetup()); err != nil {
 		return err
 	}

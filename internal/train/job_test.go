@@ -292,19 +292,19 @@ func TestAdvice(t *testing.T) {
 	all := strings.Join(warned, "\n")
 	for _, want := range []string{`fields that may reveal the label: "age" (as the only feature it has an AUC of 1.0000); remove those`, "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age",
 		`features[1] (tags): all values of field tags are "t1", so the feature carries no information`,
-		"the AUC of the validation data is 1.0000", "the AUC of the test data is 1.0000", "data.train and data.test both have the file "} {
+		"the AUC of the validation data is 1.0000", "the AUC of the test data is 1.0000", "data.train and data.test both have the file ", "10 of 20 validation rows have the label 1, fewer than 50"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in %q", want, warned)
 		}
 	}
-	if len(warned) != 7 {
+	if len(warned) != 8 {
 		t.Errorf("warnings: %q", warned)
 	}
 }
 
 // TestOneClassIsAnError: training data of one class has nothing to learn.
 func TestOneClassIsAnError(t *testing.T) {
-	for label, want := range map[string]string{"1": "all 38 training rows have the label 1, by field click: label.positive is ", "0": "none of the 38 training rows has the label 1, by field click: "} {
+	for label, want := range map[string]string{"1": "all 40 training rows have the label 1, by field click: label.positive is ", "0": "none of the 40 training rows has the label 1, by field click: "} {
 		path := filepath.Join(t.TempDir(), "same.csv")
 		fatal.If(t, os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat(label+",a,t1,30\n", 50)), 0o644))
 		opt := Options{Config: traintest.ClicksConfig(t, path, "", ""), Out: t.TempDir(), Warn: func(string) {}}

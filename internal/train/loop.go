@@ -197,7 +197,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 	}
 	c.LastLoss = c.meanLoss()
 	c.Epoch++
-	c.Consumed, c.LossSum, c.WeightSum = 0, 0, 0
+	c.Consumed, c.losses = 0, losses{}
 	line := fmt.Sprintf("epoch %d of %d: train %s %.4f", c.Epoch, j.config.Train.Epochs, j.config.LossName(), c.LastLoss)
 	if j.stream != nil {
 		line = j.spans.endSpan(c)

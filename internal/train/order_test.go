@@ -14,7 +14,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/train/traintest"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
@@ -36,8 +38,8 @@ func TestBatchNormOnASortedFile(t *testing.T) {
 	}
 }
 
-// formerCheckpoint converts a checkpoint to the form of a version before data.Order.
-func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
+// formerCheckpoint converts a checkpoint to the form of a version whose cursor did not have a key.
+func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint, key string) (dir string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), checkpoint.Folder)
 	w, err := checkpoint.Create(root, from.Step(), 0, 1)
@@ -48,10 +50,10 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
 		switch name {
 		case save.SectionCursor:
 			var c map[string]any
-			if err := json.Unmarshal(b, &c); err != nil || c["order"] == nil {
+			if err := json.Unmarshal(b, &c); err != nil || c[key] == nil {
 				t.Fatal(c, err)
 			}
-			delete(c, "order")
+			delete(c, key)
 			c["lanes"] = 256
 			if b, err = json.Marshal(c); err != nil {
 				t.Fatal(err)
@@ -72,6 +74,32 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
 	return checkpoint.Dir(root, from.Step())
 }
 
+// TestCheckpointsKeepTheirValidationRows: a checkpoint of a version that held out records by position
+// alone is resumed with the same validation rows, and a new one with a share of each class.
+func TestCheckpointsKeepTheirValidationRows(t *testing.T) {
+	t.Parallel()
+	path := traintest.Clicks(t, 1000)
+	c := traintest.ClicksConfig(t, path, "", "")
+	c.Data.ValidFraction, c.Data.Valid = 0.2, nil
+	whole := runJob(t, 1, Options{Config: c})
+	file := filepath.Join(whole.RunDir, checkpoint.Folder)
+	dir := checkpoint.Dir(file, whole.Steps/3)
+	samples := map[string]int64{}
+	for what, from := range map[string]string{"new": dir, "former": formerCheckpoint(t, open(t, dir), "by_label")} {
+		r := runJob(t, 2, Options{Resume: from, Out: t.TempDir()})
+		samples[what] = r.Valid.Samples
+	}
+	d, err := data.Open(c.Data, input.SchemaOf(c), []string{path})
+	fatal.If(t, err)
+	fatal.If(t, d.HoldOut(0.2, c.Train.Seed))
+	counts, err := d.Scan(t.Context(), 0, 1, nil, nil)
+	fatal.If(t, err)
+	fatal.If(t, d.Use(counts))
+	if all := d.Rows(data.All); samples["new"] != whole.Valid.Samples || samples["former"] != d.Rows(data.Valid) || samples["new"] == samples["former"] || samples["new"] < all/5-2 || samples["new"] > all/5+2 {
+		t.Errorf("%v of %d rows, want %d and %d", samples, all, whole.Valid.Samples, d.Rows(data.Valid))
+	}
+}
+
 // TestCheckpointsOfTheFormerOrder: a checkpoint of a version that ordered samples differently
 // can be resumed at the end of an epoch and is rejected inside one.
 func TestCheckpointsOfTheFormerOrder(t *testing.T) {
@@ -79,7 +107,7 @@ func TestCheckpointsOfTheFormerOrder(t *testing.T) {
 	whole := runJob(t, 1, Options{Config: traintest.ClicksConfig(t, path, "", "")})
 	steps := whole.Steps / 3
 	root := filepath.Join(whole.RunDir, checkpoint.Folder)
-	end := formerCheckpoint(t, open(t, checkpoint.Dir(root, steps)))
+	end := formerCheckpoint(t, open(t, checkpoint.Dir(root, steps)), "order")
 	if err := Check(t.Context(), Options{Resume: end}, 1); err != nil {
 		t.Error(err)
 	}
@@ -87,7 +115,7 @@ func TestCheckpointsOfTheFormerOrder(t *testing.T) {
 	if again.Steps != whole.Steps || *again.TestLogLoss != *whole.TestLogLoss {
 		t.Errorf("%d steps, log-loss %v, want %d and %v", again.Steps, *again.TestLogLoss, whole.Steps, *whole.TestLogLoss)
 	}
-	inside := formerCheckpoint(t, open(t, checkpoint.Dir(root, 20)))
+	inside := formerCheckpoint(t, open(t, checkpoint.Dir(root, 20)), "order")
 	if c := open(t, inside); steps == 20 || c.Step() != 20 {
 		t.Fatalf("%d steps per epoch", steps)
 	}

@@ -76,7 +76,7 @@ func (n renewal) evaluations() bool { return n.train || n.valid || n.metric }
 // apply removes the state that does not belong to the data from the cursor of a checkpoint.
 func (n renewal) apply(c *cursor) {
 	if n.train && !n.less {
-		c.Epoch, c.Consumed, c.LossSum, c.WeightSum, c.LastLoss, c.Queue = 0, 0, 0, 0, 0, nil
+		c.Epoch, c.Consumed, c.losses, c.LastLoss, c.Queue = 0, 0, losses{}, 0, nil
 		c.Began = c.Step
 	}
 	if n.evaluations() {

@@ -169,7 +169,7 @@ func TestOrderOfFiles(t *testing.T) {
 		opt := Options{Resume: dir, Set: []string{x.files, "train.epochs=4", "train.early_stop.min_delta=1"}}
 		said := listen(&opt)
 		res := runJob(t, 2, opt)
-		if res.NewSamples*3 != first.Samples || (res.BestEpoch < 4) != x.best {
+		if more := res.NewSamples - first.Samples/3; x.best && more != 0 || more < -5 || more > 5 || (res.BestEpoch < 4) != x.best {
 			t.Errorf("%s: %d new samples, best epoch %d", x.files, res.NewSamples, res.BestEpoch)
 		}
 		if all := strings.Join(said(), "\n"); !strings.Contains(all, x.line) || x.best && strings.Contains(all, "order") {

@@ -71,6 +71,7 @@ func (r *run) init(comm *collective.Comm, rec *trace.Recorder, opt Options) {
 	if opt.Say == nil {
 		opt.Say = func(string) {}
 	}
+	r.cursor.ByLabel = true // unless a checkpoint says otherwise
 	r.comm, r.rec, r.opt, r.report, r.began = comm, rec, opt, report.New(comm, rec, opt.Warn), time.Now()
 	r.faults.held = new(atomic.Int64)
 }
@@ -102,7 +103,7 @@ func (r *run) warn(line string) {
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
 		Config: r.config, Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
-		Hosts: r.opt.Hosts, Volumes: r.volumes, Keep: r.opt.Replicas > 1 || r.opt.Survey != "", Warn: r.warn, Say: r.say,
+		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, Keep: r.opt.Replicas > 1 || r.opt.Survey != "", Warn: r.warn, Say: r.say,
 	}
 }
 

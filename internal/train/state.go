@@ -12,18 +12,17 @@ import (
 // cursor is the state of a training job except for the parameters. It determines how the job
 // continues and is the same on every rank.
 type cursor struct {
-	Epoch      int64             `json:"epoch"`      // epochs completed
-	Consumed   int64             `json:"consumed"`   // rows of the current epoch that are trained on
-	Step       int64             `json:"step"`       // steps taken
-	Samples    int64             `json:"samples"`    // samples trained on, over all epochs
-	LossSum    float64           `json:"loss_sum"`   // weighted losses of the current epoch so far
-	WeightSum  float64           `json:"weight_sum"` // of the weights of their samples
+	Epoch      int64             `json:"epoch"`    // epochs completed
+	Consumed   int64             `json:"consumed"` // rows of the current epoch that are trained on
+	Step       int64             `json:"step"`     // steps taken
+	Samples    int64             `json:"samples"`  // samples trained on, over all epochs
 	LastLoss   float64           `json:"last_loss"`
 	Rows       int64             `json:"rows"`                 // training rows per epoch
 	Data       string            `json:"data"`                 // fingerprint of the training data
 	Shares     []input.Share     `json:"shares,omitempty"`     // its files by host, with data.hosts: each
 	TrainData  string            `json:"train_data,omitempty"` // identity of the training data; "": of an earlier version
 	ValidData  string            `json:"valid_data,omitempty"` // identity of the validation data; "": none
+	ByLabel    bool              `json:"by_label,omitempty"`   // random validation rows are a share of each class; false in checkpoints of earlier versions
 	Began      int64             `json:"began,omitempty"`      // step at which the training on this data began
 	Order      int               `json:"order"`                // data.Order of the current epoch, 0 in checkpoints of earlier versions
 	Progress   config.Progress   `json:"progress"`
@@ -35,6 +34,7 @@ type cursor struct {
 	Gate       *report.Gate      `json:"gate,omitempty"` // metrics of the model that the training began with; nil: they are not compared
 	Late       int64             `json:"late,omitempty"` // microbatches that did not count in the step in which they began
 
+	losses
 	dayCursor
 
 	Stream *streamCursor `json:"stream,omitempty"` // position in training data that grows; nil: the data does not grow
@@ -48,13 +48,18 @@ func (c *cursor) in() input.At {
 	return input.At{Epoch: c.Epoch, Consumed: c.Consumed, Before: c.Samples - c.Consumed}
 }
 
-// meanLoss returns the weighted mean of the losses of the current epoch so far, 0 if all weights are
-// 0.
-func (c *cursor) meanLoss() float64 {
-	if c.WeightSum == 0 {
+// losses are sums over the samples of the current epoch so far.
+type losses struct {
+	LossSum   float64 `json:"loss_sum"` // weighted losses
+	WeightSum float64 `json:"weight_sum"`
+}
+
+// meanLoss returns the weighted mean of the losses, 0 if all weights are 0.
+func (l losses) meanLoss() float64 {
+	if l.WeightSum == 0 {
 		return 0
 	}
-	return c.LossSum / c.WeightSum
+	return l.LossSum / l.WeightSum
 }
 
 // streamCursor is the position of a job in a stream.

@@ -89,7 +89,7 @@ func (s *spans) curtail(was stream.Position) {
 		c.Stream.Lost, c.Stream.Span = was.Lost+left, nil
 		c.LastLoss = c.meanLoss()
 		c.Epoch++
-		c.Consumed, c.LossSum, c.WeightSum, c.Queue = 0, 0, 0, nil
+		c.Consumed, c.losses, c.Queue = 0, losses{}, nil
 	}
 	if len(c.Stream.Span) == 0 {
 		s.endSpan(c)

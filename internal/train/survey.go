@@ -17,6 +17,13 @@ import (
 // checkpoint or another training.
 func (r *run) survey(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
 	r.rec.Enter(trace.Scan)
+	if from != nil {
+		var was cursor
+		if err := save.ReadJSON(from, save.SectionCursor, &was); err != nil {
+			return err
+		}
+		r.cursor.ByLabel = was.ByLabel
+	}
 	if r.in, err = input.Open(r.inputSetup()); err != nil {
 		return err
 	}
@@ -53,7 +60,7 @@ func (r *run) survey(ctx context.Context, from *checkpoint.Checkpoint) (err erro
 
 // recall loads the survey that another training of the same data has saved.
 func (r *run) recall(encoded []byte) (found bool, err error) {
-	if r.opt.Survey == "" || !input.Shareable(r.config) {
+	if r.opt.Survey == "" || !r.cursor.ByLabel || !input.Shareable(r.config) {
 		return false, nil
 	}
 	return r.in.Recall(filepath.Join(r.opt.Survey, input.SurveyName(r.config)), encoded)
@@ -61,7 +68,7 @@ func (r *run) recall(encoded []byte) (found bool, err error) {
 
 // keepSurvey saves the survey for other trainings. If that fails, it warns.
 func (r *run) keepSurvey() {
-	if r.opt.Survey == "" || r.comm.Rank() != 0 || !input.Shareable(r.config) {
+	if r.opt.Survey == "" || !r.cursor.ByLabel || r.comm.Rank() != 0 || !input.Shareable(r.config) {
 		return
 	}
 	if err := r.in.SaveSurvey(filepath.Join(r.opt.Survey, input.SurveyName(r.config))); err != nil {

@@ -181,7 +181,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 
 // startCursor sets the cursor of a new training.
 func (j *job) startCursor() error {
-	j.cursor = cursor{Order: data.Order}
+	j.cursor = cursor{Order: data.Order, ByLabel: j.cursor.ByLabel}
 	if j.in.Train == nil {
 		return nil // a stream
 	}
@@ -204,6 +204,9 @@ func (j *job) startCursor() error {
 func (j *job) advise() {
 	if _, line := report.Rates(j.config.Train, j.comm.Size()); !j.done() {
 		j.opt.Say(line)
+	}
+	if line := input.FewPositives(j.in); line != "" && !j.done() {
+		j.opt.Warn(line)
 	}
 	for i, t := range j.config.Tables {
 		if n := t.Evict.MaxRows; n > 0 && n < layout.Shards {

@@ -176,3 +176,18 @@ func encoderIn(t *testing.T, r report.Result) []byte {
 	fatal.If(t, err)
 	return b
 }
+
+// TestFewPositives: a training with few validation rows of a class warns, and names the remedy.
+func TestFewPositives(t *testing.T) {
+	t.Parallel()
+	path := traintest.Clicks(t, 600)
+	for fraction, want := range map[float64]string{0.05: "raise data.valid_fraction, now 0.05, or name files in data.valid", 0.4: ""} {
+		c := traintest.ClicksConfig(t, path, "", "")
+		c.Data.ValidFraction, c.Data.Valid, c.Train.Epochs = fraction, nil, 1
+		var warned []string
+		runJob(t, 2, Options{Config: c, Warn: func(line string) { warned = append(warned, line) }})
+		if all := strings.Join(warned, "\n"); strings.Contains(all, "validation rows have the label") != (want != "") || !strings.Contains(all, want) {
+			t.Errorf("%v: warned %q, want %q", fraction, warned, want)
+		}
+	}
+}

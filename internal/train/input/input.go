@@ -48,6 +48,7 @@ type Setup struct {
 	Shown   *report.Status
 	Hosts   []string          // host of each rank; nil: unknown
 	Volumes *volumes.Volumes  // reads files of other hosts; nil: all ranks are on one host
+	ByLabel bool              // random validation rows are the same share of each class
 	Keep    bool              // keep Counts, for ranks that restart without state
 	Warn    func(line string) // prints a warning on rank 0
 	Say     func(line string) // prints a line of progress on rank 0
@@ -126,21 +127,23 @@ func Open(x Setup) (*Input, error) {
 	}
 	if err == nil && c.Data.ValidFraction > 0 {
 		in.Valid, in.ValidRows = in.Train, data.Valid
-		err = holdOut(in.Train, c)
+		err = holdOut(in)
 	}
 	return in, err
 }
 
 // holdOut selects the validation rows of the training data.
-func holdOut(d *data.Dataset, c *config.Config) error {
-	s := &c.Data
+func holdOut(in *Input) error {
+	d, s, seed := in.Train, &in.Config.Data, in.Config.Train.Seed
 	switch {
 	case s.ValidTime != "":
 		return d.HoldOutNewest(s.ValidTime, s.ValidFraction)
 	case s.ValidGroup != "":
-		return d.HoldOutGroups(s.ValidGroup, s.ValidFraction, c.Train.Seed)
+		return d.HoldOutGroups(s.ValidGroup, s.ValidFraction, seed)
+	case in.ByLabel:
+		return data.HoldOutByLabel(d, s.ValidFraction, seed)
 	}
-	return d.HoldOut(s.ValidFraction, c.Train.Seed)
+	return d.HoldOut(s.ValidFraction, seed)
 }
 
 // keepNegatives removes negative samples from training data, by data.negative_rate.
@@ -190,6 +193,31 @@ func (in *Input) Over(x Setup) *Input {
 
 // HasValid reports whether there are validation rows.
 func (in *Input) HasValid() bool { return in.Valid != nil && in.Valid.Rows(in.ValidRows) > 0 }
+
+// fewPositives is the number of validation rows of the rarer class below which a training warns: with
+// 50, the standard error of an AUC is up to 0.04 (Hanley and McNeil 1982).
+const fewPositives = 50
+
+// FewPositives returns a warning if the validation rows have few of a class, "" otherwise.
+func FewPositives(in *Input) string {
+	if !in.HasValid() || in.Config.Label.IsNumber() {
+		return ""
+	}
+	rows, ones := in.Valid.Rows(in.ValidRows), in.Valid.Positives()
+	advice := "name more files in data.valid"
+	if in.ValidRows == data.Valid {
+		ones -= in.Valid.TrainPositives()
+		advice = fmt.Sprintf("raise data.valid_fraction, now %v, or name files in data.valid", in.Config.Data.ValidFraction)
+	}
+	label := 1
+	if 2*ones > rows {
+		label, ones = 0, rows-ones
+	}
+	if ones >= fewPositives {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d validation rows have the label %d, fewer than %d: validation metrics, and early stopping by them, depend on chance: %s; or set train.epochs, and compare several seeds (wdlrun sweep -repeats 3)", ones, rows, label, fewPositives, advice)
+}
 
 // Bad returns the number of faulty records left out, over all data.
 func (in *Input) Bad() (n int64) {

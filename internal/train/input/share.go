@@ -35,7 +35,8 @@ func SurveyName(c *config.Config) string {
 		Data schema.Source
 		By   schema.Schema
 		Seed uint64
-	}{c.Data, SchemaOf(c), 0}
+		How  int // how random rows are held out; counts the versions
+	}{c.Data, SchemaOf(c), 0, 1}
 	if c.Data.ValidFraction > 0 || c.Data.NegativeRate > 0 {
 		of.Seed = c.Train.Seed // it determines the selected records
 	}
