@@ -282,7 +282,7 @@ train:
   l2: {deep: 0.001}
 `)
 	if s.index == "" {
-		s.line("  early_stop: {patience: 2}")
+		s.line("  early_stop: {patience: 4}")
 	}
 }
 
