@@ -6,15 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -27,26 +24,11 @@ const (
 	onnxScore = "score"
 )
 
-// onnxTable is a table in a graph: sorted keys and, by part, the rows, followed by a row
-// of zeros for missing keys.
+// onnxTable is a table in a graph: keys and, by part, their rows, followed by a row of zeros
+// for other keys.
 type onnxTable struct {
-	keys   []uint64 // ascending as int64
-	name   string
-	sorted string   // 2ᵇ keys, padded with the greatest int64; "" if not added yet
-	parts  []string // rows+1 × dim
-}
-
-// search returns the keys to search in. The first call adds them to the graph.
-func (t *onnxTable) search(g *graph) string {
-	if t.sorted == "" {
-		n := 1 << bits.Len(uint(len(t.keys)))
-		padded := append(make([]uint64, 0, n), t.keys...)
-		for len(padded) < n {
-			padded = append(padded, math.MaxInt64)
-		}
-		t.sorted = g.tensor("table/"+t.name+"/keys", onnxInt64, []int{n}, raw.Bytes(padded))
-	}
-	return t.sorted
+	keys  []uint64 // ascending as int64
+	parts []string // rows+1 × dim
 }
 
 // row returns the row number of a key, or the row of zeros if it has none.
@@ -66,7 +48,7 @@ func (g *graph) table(src Source, of sparse.Table) (*onnxTable, error) {
 	if err := s.load(src.Checkpoint, compareSigned); err != nil {
 		return nil, err
 	}
-	t, n, width := &onnxTable{keys: s.keys, name: of.Name}, len(s.keys), widthOf(of)
+	t, n, width := &onnxTable{keys: s.keys}, len(s.keys), widthOf(of)
 	from := 0
 	for _, p := range of.Parts {
 		part := make([]float32, 0, (n+1)*p.Dim)
@@ -78,6 +60,41 @@ func (g *graph) table(src Source, of sparse.Table) (*onnxTable, error) {
 		from += p.Dim
 	}
 	return t, g.err
+}
+
+// find returns the rows of the keys of several inputs, each in the shape of the input. The keys of
+// the table are written once, so the inputs are looked up together.
+func (g *graph) find(t *onnxTable, inputs []string) []string {
+	if len(inputs) < 2 {
+		return g.encode(t, inputs)
+	}
+	var flat, sizes, rows []string
+	for _, in := range inputs {
+		x := g.on("Reshape", in, g.ints(-1))
+		flat, sizes = append(flat, x), append(sizes, g.on("Shape", x))
+		rows = append(rows, g.name())
+	}
+	at := g.encode(t, []string{g.node("Concat", flat, attr{"axis", 0})})
+	g.append("Split", append(at, g.node("Concat", sizes, attr{"axis", 0})), rows, []attr{{"axis", 0}})
+	for i, in := range inputs {
+		rows[i] = g.node("Reshape", []string{rows[i], g.on("Shape", in)}, attr{"allowzero", 1})
+	}
+	return rows
+}
+
+// encode returns the row of each key of the inputs.
+func (g *graph) encode(t *onnxTable, inputs []string) (rows []string) {
+	keys, places := make([]int, len(t.keys), len(t.keys)+1), make([]int, len(t.keys), len(t.keys)+1)
+	for i, key := range t.keys {
+		keys[i], places[i] = int(key), i
+	}
+	if len(keys) == 0 { // the operator needs a key
+		keys, places = append(keys, 0), append(places, 0)
+	}
+	for _, in := range inputs {
+		rows = append(rows, g.node("LabelEncoder", []string{in}, attr{"keys_int64s", keys}, attr{"values_int64s", places}, attr{"default_int64", len(t.keys)}))
+	}
+	return rows
 }
 
 // pool sums the rows of a part for each sample: N×dim.
@@ -126,9 +143,6 @@ func (g *graph) body(src Source, c *config.Config, l layout.Layout, index []byte
 		}
 		tables = append(tables, t)
 	}
-	s := &inputSet{g: g}
-	labels := 1 + len(c.Labels)
-	b.wide = make([][]string, labels)
 	_, e, _, err := parse(src.Config, src.Encoder)
 	if err != nil {
 		return b, nil, err
@@ -138,19 +152,17 @@ func (g *graph) body(src Source, c *config.Config, l layout.Layout, index []byte
 			return b, nil, fmt.Errorf("feature %s: max_len is not part of an ONNX graph; train without it on lists that are cut before", f.Name)
 		}
 	}
+	s := &inputSet{g: g}
+	labels := 1 + len(c.Labels)
+	b.wide = make([][]string, labels)
+	all := s.locate(l, fits, e.Sparse(), tables)
 	for i, ft := range l.Features {
-		var x found
-		if j := slices.IndexFunc(fits, func(f fitted) bool { return f.Name == ft.Name && f.encoding().Sparse() }); j >= 0 {
-			x = s.sparse(&fits[j], tables[ft.Table])
-		} else {
-			x = s.cross(e.Sparse()[i], tables[ft.Table])
-		}
 		parts := tables[ft.Table].parts
 		if ft.DeepPart >= 0 && *c.Model.Deep {
-			b.embeddings = append(b.embeddings, g.pool(parts[ft.DeepPart], x, ft.Pooling))
+			b.embeddings = append(b.embeddings, g.pool(parts[ft.DeepPart], all[i], ft.Pooling))
 		}
 		for label := 0; ft.WidePart >= 0 && *c.Model.Wide && label < labels; label++ {
-			b.wide[label] = append(b.wide[label], g.pool(parts[ft.WidePart+label], x, ft.Pooling))
+			b.wide[label] = append(b.wide[label], g.pool(parts[ft.WidePart+label], all[i], ft.Pooling))
 		}
 	}
 	for _, f := range fits {
@@ -234,7 +246,7 @@ func writeGraph(src Source, dir string) ([]OnnxInput, error) {
 	text := g.model(name, [][2]string{{"step", fmt.Sprint(src.Checkpoint.Step())}, {"kind", c.Model.Kind}})
 	const most = 1 << 31 // bytes of a protocol buffer
 	if len(text) >= most {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are possible: use encode: hash for large vocabularies", onnxModel, len(text), most-1)
+		return nil, fmt.Errorf("%s has %d bytes with the keys of all tables, at most %d are possible: use encode: hash with fewer buckets", onnxModel, len(text), most-1)
 	}
 	_, err = whole(system{}, dir, onnxModel, func(w io.Writer) error {
 		_, err := w.Write(text)

@@ -3,13 +3,13 @@ package export
 import (
 	"encoding/json"
 	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
 )
 
 // fitted is a feature in a feature index.
@@ -166,12 +166,38 @@ func (s *inputSet) vector(f *fitted) string {
 
 // found locates the rows of a feature's values.
 type found struct {
+	keys    string // int64 N, or N×L; "" if at is known without them
 	at      string // int64 N, or N×L: row numbers
 	mask    string // bool N×L: valid values; "" if each sample has one
 	weights string // float N×L; "" if there are none
 }
 
-// sparse returns the rows of a feature in a table.
+// locate returns the rows of all features.
+func (s *inputSet) locate(l layout.Layout, fits []fitted, columns []encode.SparseColumn, tables []*onnxTable) []found {
+	all, sharing := make([]found, len(l.Features)), make([][]int, len(tables))
+	for i, ft := range l.Features {
+		if j := slices.IndexFunc(fits, func(f fitted) bool { return f.Name == ft.Name && f.encoding().Sparse() }); j >= 0 {
+			all[i] = s.sparse(&fits[j], tables[ft.Table])
+		} else {
+			all[i] = s.cross(columns[i])
+		}
+		if all[i].keys != "" {
+			sharing[ft.Table] = append(sharing[ft.Table], i)
+		}
+	}
+	for t, features := range sharing {
+		var keys []string
+		for _, i := range features {
+			keys = append(keys, all[i].keys)
+		}
+		for k, at := range s.g.find(tables[t], keys) {
+			all[features[k]].at = at
+		}
+	}
+	return all
+}
+
+// sparse returns the rows of a vocabulary in a table, and the keys of another feature.
 func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 	g, list := s.g, f.Separator != "" || f.Pairs != ""
 	var x found
@@ -195,7 +221,7 @@ func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 		in = s.keyed(f.Name, list)
 	}
 	if x.at == "" {
-		x.at = g.search(t, in)
+		x.keys = in
 	}
 	if !list {
 		return x
@@ -215,12 +241,11 @@ func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 	return x
 }
 
-// cross returns the rows of a cross, whose keys are an input.
-func (s *inputSet) cross(c encode.SparseColumn, t *onnxTable) found {
-	in := s.keyed(c.Name, c.Multi)
-	x := found{at: s.g.search(t, in)}
+// cross returns the keys of a cross, which are an input.
+func (s *inputSet) cross(c encode.SparseColumn) found {
+	x := found{keys: s.keyed(c.Name, c.Multi)}
 	if c.Multi {
-		x.mask = s.g.first(s.g.on("Not", s.g.on("Equal", in, s.g.scalarInt(missingKey()))))
+		x.mask = s.g.first(s.g.on("Not", s.g.on("Equal", x.keys, s.g.scalarInt(missingKey()))))
 	}
 	return x
 }
@@ -281,18 +306,4 @@ func (g *graph) first(mask string) string {
 	isFirst := g.on("Equal", g.on("Range", g.scalarInt(0), length, g.scalarInt(1)), g.scalarInt(0))
 	none := g.on("Equal", most, g.scalarInt(0))
 	return g.on("Or", mask, g.on("And", none, isFirst))
-}
-
-// search finds the rows of keys by binary search: cnt is the number of keys of the table
-// that are smaller. For 2ᵇ keys it takes b levels.
-func (g *graph) search(t *onnxTable, keys string) string {
-	cnt, sorted := g.on("Mul", keys, g.scalarInt(0)), t.search(g)
-	for b := bits.Len(uint(len(t.keys))) - 1; b >= 0; b-- {
-		at := g.on("Add", cnt, g.scalarInt(int64(1)<<b-1))
-		less := g.on("Less", g.on("Gather", sorted, at), keys)
-		cnt = g.on("Add", cnt, g.on("Mul", g.node("Cast", []string{less}, attr{"to", onnxInt64}), g.scalarInt(int64(1)<<b)))
-	}
-	n := g.scalarInt(int64(len(t.keys)))
-	held := g.on("And", g.on("Equal", g.on("Gather", sorted, cnt), keys), g.on("Less", cnt, n))
-	return g.on("Where", held, cnt, n)
 }

@@ -67,7 +67,7 @@ func (g *graph) networks(c *config.Config, l layout.Layout, p *step.Parameters, 
 		name string
 		of   []string
 	}{{onnxLogit, logits}, {onnxScore, scores}} {
-		g.append("Concat", out.of, out.name, []attr{{"axis", 1}})
+		g.append("Concat", out.of, []string{out.name}, []attr{{"axis", 1}})
 		g.outputs.bytes(graphOut, valueInfo(out.name, onnxFloat, "N", len(out.of)))
 	}
 	return g.err

@@ -72,9 +72,11 @@ func (a attr) encode() (m message) {
 		m.float(attrFloat, v)
 		m.number(attrType, typeFloat)
 	case []int:
+		var packed message
 		for _, x := range v {
-			m.number(attrInts, int64(x))
+			packed = protowire.AppendVarint(packed, uint64(x))
 		}
+		m.bytes(attrInts, packed)
 		m.number(attrType, typeInts)
 	case []string:
 		for _, x := range v {
@@ -101,19 +103,26 @@ type graph struct {
 
 // node appends a node and returns the name of its output.
 func (g *graph) node(op string, in []string, attrs ...attr) string {
-	g.names++
-	out := valuePrefix + strconv.Itoa(g.names)
-	g.append(op, in, out, attrs)
+	out := g.name()
+	g.append(op, in, []string{out}, attrs)
 	return out
 }
 
-func (g *graph) append(op string, in []string, out string, attrs []attr) {
+// name returns a name for a value.
+func (g *graph) name() string {
+	g.names++
+	return valuePrefix + strconv.Itoa(g.names)
+}
+
+func (g *graph) append(op string, in, out []string, attrs []attr) {
 	var m message
 	for _, x := range in {
 		m.text(nodeInput, x)
 	}
-	m.text(nodeOutput, out)
-	m.text(nodeName, "node_"+out)
+	for _, x := range out {
+		m.text(nodeOutput, x)
+	}
+	m.text(nodeName, "node_"+out[0])
 	m.text(nodeOp, op)
 	for _, a := range attrs {
 		m.bytes(nodeAttr, a.encode())
@@ -167,8 +176,7 @@ func (g *graph) constant(kind int64, dims []int, b []byte) string {
 	if name, ok := g.consts[id]; ok {
 		return name
 	}
-	g.names++
-	g.consts[id] = g.tensor(valuePrefix+strconv.Itoa(g.names), kind, dims, b)
+	g.consts[id] = g.tensor(g.name(), kind, dims, b)
 	return g.consts[id]
 }
 

@@ -61,6 +61,7 @@ features:
   - {field: tags, encode: vocabulary, separator: "|", table: tags}
   - {field: seen, encode: id, separator: "|", weights: often, table: seen}
   - {field: user, encode: id}
+  - {field: user, name: user_seen, encode: id, table: seen}
   - {field: word, encode: hash, buckets: 50, wide: false}
   - {field: size, encode: standardise}
   - {field: size, name: size_part, encode: quantile, buckets: 4}
@@ -298,6 +299,9 @@ func writeONNX(t *testing.T, model string) (m onnxWritten) {
 			b.WriteString(strings.Join(row, ",") + "\n")
 		}
 		fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
+		for i := 3; i < len(m.rows); i += 10 { // the test data has ids that training has not seen
+			m.rows[i][5], m.rows[i][7] = strings.Replace(m.rows[i][5], "12", "77", 1), fmt.Sprint(1000+i)
+		}
 	}
 	c, err := config.Parse("onnx.yaml", []byte(fmt.Sprintf(onnxYAML, file, test, model)))
 	fatal.If(t, err)
