@@ -107,6 +107,7 @@ func sameCoded(t *testing.T, path string, missing []string, s schema.Schema, con
 	if err != nil {
 		return 0
 	}
+	sameSurveys(t, path, missing, s)
 	fit := encode.NewFit(s)
 	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
 	if err != nil {

@@ -37,6 +37,7 @@ type Dataset struct {
 	memory *memory                         // of the records, if they fit
 	limits limits                          // of memory
 	letter func(at record.Fault, b []byte) // called by Scan with each unusable record; nil: none
+	byRow  bool                            // Scan checks tables row by row, for tests
 	chosen [3]func() []int32               // selected rows of each group, by Select
 }
 

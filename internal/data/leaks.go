@@ -22,13 +22,15 @@ type sampler struct {
 	words []uint64
 }
 
-// look offers the record checked last, row r of block b, to the sample.
-func (s *sampler) look(c *encode.RowCoder, b int, r int32) {
-	key, one := mixed(sampleSeed, uint64(b), uint64(r)), c.Positive()
-	if s.Wants(key, one) {
-		s.words = c.AppendWords(s.words[:0])
-		s.Add(key, one, s.words)
-	}
+// wants counts row r of block b, and reports whether it belongs to the sample.
+func (s *sampler) wants(b int, r int32, one bool) bool {
+	return s.Wants(mixed(sampleSeed, uint64(b), uint64(r)), one)
+}
+
+// add adds the record checked last, row r of block b.
+func (s *sampler) add(c *encode.RowCoder, b int, r int32) {
+	s.words = c.AppendWords(s.words[:0])
+	s.Add(mixed(sampleSeed, uint64(b), uint64(r)), c.Positive(), s.words)
 }
 
 // Leak is a field that reveals the label.

@@ -34,6 +34,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 	if s.keeper, err = d.newKeeper(s.RowCoder, nil); err != nil {
 		return nil, err
 	}
+	s.byColumn()
 	defer s.Close()
 	c := &Counts{dataset: d.digest}
 	if first == end {
@@ -86,8 +87,9 @@ type scanner struct {
 	excluded      int64          // faulty records that data.where excludes
 	faults        []record.Fault // the first faults
 	keeper        keeper
-	dropped       rowBits // negatives
-	groupBytes    int64   // in memory, of a group
+	dropped       rowBits        // negatives
+	groupBytes    int64          // in memory, of a group
+	survey        *encode.Survey // nil: records are checked one by one
 }
 
 // newScanner returns a scanner that checks records by a filled schema.
@@ -102,6 +104,10 @@ func (d *Dataset) newScanner(s schema.Schema) (*scanner, error) {
 
 // tally holds the counts of one block.
 type tally struct {
+	block           int
+	file            *record.File
+	units           int64 // read so far
+	full            int64 // held at the end of the last group
 	records, flawed int32
 	inner           int64 // line breaks in unusable records: each line counts as one
 	groups          []group
@@ -112,6 +118,13 @@ type tally struct {
 // recordsAtOnce is the number of records read between two checks of the context.
 const recordsAtOnce = 1 << 14
 
+// byColumn makes s check the rows of tables column by column, if that is possible.
+func (s *scanner) byColumn() {
+	if _, ok := s.Reader.(*record.TableRecords); ok && !s.byRow {
+		s.survey = encode.NewSurvey(s.RowCoder, s.watch, s.fit, s.keeper.column)
+	}
+}
+
 // block checks the records that begin in block b.
 func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 	bl := s.set.Blocks[b]
@@ -119,49 +132,95 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 	if err := s.OpenFile(int(bl.File)); err != nil {
 		return n, err
 	}
+	n.block, n.file = b, f
+	if err = s.Reader.Begin(s.Content, f, bl, -1, 0); err == nil && s.survey != nil {
+		var read bool
+		if read, err = s.columns(ctx, &n); err != nil || n.units == bl.Hi-bl.Lo {
+			return n, err
+		}
+		if read {
+			err = s.Reader.Begin(s.Content, f, bl, bl.Lo+n.units, 0)
+		}
+	}
 	var u record.Unit
-	full := int64(0) // held at the end of the last group
-	for err = s.Reader.Begin(s.Content, f, bl, -1, 0); err == nil; {
+	for err == nil {
 		if u, err = s.Reader.Next(); err != nil {
 			break
 		}
-		fl := u.Flaw
-		if fl == nil {
-			n.digest = mix(n.digest + increment ^ xxh3.Hash(u.Record))
-			fl = s.Check(u.Record)
-		}
-		if fl != nil {
-			n.flawed++
-			if fl == encode.Excluded {
-				s.excluded++
-				continue
-			}
-			n.inner += int64(u.Inner)
-			if err := s.note(f, b, fl, u); err != nil {
-				return n, err
-			}
-			continue
-		}
-		if err := s.take(b, n.records); err != nil {
+		if err := s.unit(ctx, &n, u, -1); err != nil {
 			return n, err
-		}
-		if n.held >= full {
-			full = n.held + s.groupBytes
-			n.groups = append(n.groups, group{offset: u.Offset, block: int32(b), row: n.records})
-		}
-		n.groups[len(n.groups)-1].rows++
-		n.held += int64(len(u.Record)) + keptBytes
-		if n.records++; n.records%recordsAtOnce == 0 && ctx.Err() != nil {
-			return n, ctx.Err()
-		}
-		if u.Number == math.MaxInt32-1 {
-			return n, fmt.Errorf("%s: a packed file of more than 2^31 lines; split it", f.Name)
 		}
 	}
 	if err == io.EOF {
 		return n, nil
 	}
 	return n, s.broken(f, u, err)
+}
+
+// columns checks the rows of a row group column by column, as far as possible. read is false if it
+// has read nothing.
+func (s *scanner) columns(ctx context.Context, n *tally) (read bool, err error) {
+	rows, bl := s.Reader.(*record.TableRecords).Rows, s.set.Blocks[n.block]
+	if !rows.Flat() || !rows.Lasting() {
+		return false, nil
+	}
+	s.survey.Begin()
+	for n.units < bl.Hi-bl.Lo {
+		loaded, ok := s.survey.Load(rows)
+		if !ok {
+			break
+		}
+		for i := range loaded {
+			u := record.Unit{Record: s.survey.Record(i), Offset: bl.Lo + n.units, Number: int32(n.units)}
+			if err := s.unit(ctx, n, u, i); err != nil {
+				return true, err
+			}
+		}
+		if err := s.survey.End(); err != nil {
+			return true, err
+		}
+	}
+	return true, s.survey.Finish()
+}
+
+// unit checks and counts a record, row i of those that the survey has loaded, if i is not negative.
+func (s *scanner) unit(ctx context.Context, n *tally, u record.Unit, i int) error {
+	n.units++
+	fl := u.Flaw
+	if fl == nil {
+		n.digest = mix(n.digest + increment ^ xxh3.Hash(u.Record))
+		if i >= 0 && (s.watch.Waits() || !s.survey.Row(i)) {
+			i = -1
+		}
+		if i < 0 {
+			fl = s.Check(u.Record)
+		}
+	}
+	if fl != nil {
+		n.flawed++
+		if fl == encode.Excluded {
+			s.excluded++
+			return nil
+		}
+		n.inner += int64(u.Inner)
+		return s.note(n.file, n.block, fl, u)
+	}
+	if err := s.take(n.block, n.records, u.Record, i); err != nil {
+		return err
+	}
+	if n.held >= n.full {
+		n.full = n.held + s.groupBytes
+		n.groups = append(n.groups, group{offset: u.Offset, block: int32(n.block), row: n.records})
+	}
+	n.groups[len(n.groups)-1].rows++
+	n.held += int64(len(u.Record)) + keptBytes
+	if n.records++; n.records%recordsAtOnce == 0 && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if u.Number == math.MaxInt32-1 {
+		return fmt.Errorf("%s: a packed file of more than 2^31 lines; split it", n.file.Name)
+	}
+	return nil
 }
 
 // broken returns the error for a file that cannot be read further.
@@ -196,25 +255,36 @@ func (s *scanner) valued() []byte {
 	return bits
 }
 
-// take counts the checked record, row r of block b.
-func (s *scanner) take(b int, r int32) error {
-	if s.Positive() {
+// take counts the checked record, row r of block b. It is row i of those that the survey has
+// loaded, if i is not negative.
+func (s *scanner) take(b int, r int32, record []byte, i int) error {
+	one := s.Positive()
+	if one {
 		s.positives++
 	}
 	if labels := s.Labels(); len(labels) > 0 {
 		s.sums.add(labels)
 	}
-	s.watch.Look()
-	s.sample.look(s.RowCoder, b, r)
 	held := s.holdOut(b, r)
-	if held && s.Positive() {
+	if s.sample.wants(b, r, one) {
+		if i >= 0 {
+			s.Check(record) // the parser takes all columns
+		}
+		s.sample.add(s.RowCoder, b, r)
+	}
+	if held && one {
 		s.heldPositives++
 	}
-	if !held && !s.Positive() && s.drop.holds(b, r) {
+	dropped := !held && !one && s.drop.holds(b, r)
+	if dropped {
 		s.dropped.add(r)
+	}
+	keep := s.fit != nil && !held && !dropped
+	if i >= 0 {
+		s.survey.Take(i, keep)
 		return nil
 	}
-	if s.fit != nil && !held {
+	if s.watch.Look(); keep {
 		return s.fit.Add(s.RowCoder)
 	}
 	return nil

@@ -158,6 +158,7 @@ func (d *Dataset) ScanTimes(ctx context.Context, part, parts int, progress func(
 	if s.keeper, err = d.newKeeper(s.RowCoder, t); err != nil {
 		return nil, err
 	}
+	s.byColumn()
 	n, done := len(d.set.Blocks), int64(0)
 	for b := n * part / parts; b < n*(part+1)/parts; b++ {
 		if err := ctx.Err(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/wire"
 )
 
@@ -29,6 +30,19 @@ type Fit struct {
 	sketches     map[string]*sketch // of numbers, by field
 	vocabularies map[wordsKey]*vocabulary
 	calendars    map[datesKey]*dateStats
+
+	columns []fitColumn // the entries by column
+}
+
+// fitColumn are the entries of one column.
+type fitColumn struct {
+	column    int
+	numbers   []fitNumbers
+	words     []fitWords
+	dates     []fitDates
+	forms     []*fitForms
+	vectors   []*fitVectors
+	constants []*fitConstant
 }
 
 // wordsKey identifies a vocabulary.
@@ -94,7 +108,48 @@ func NewFit(s schema.Schema) *Fit {
 		fmt.Fprintf(h, "%q %q %q %q %q %d %t %q %q;", ft.Field, ft.Encode, ft.Separator, ft.Format, ft.Weights, ft.Size, ft.Standardise, ft.Pairs, ft.Padding)
 	}
 	f.digest = h.Sum64()
+	for i := range cols {
+		if c := f.entriesOf(i); len(c.numbers)+len(c.words)+len(c.dates)+len(c.forms)+len(c.vectors)+len(c.constants) > 0 {
+			f.columns = append(f.columns, c)
+		}
+	}
 	return f
+}
+
+// entriesOf returns the entries of a column.
+func (f *Fit) entriesOf(column int) fitColumn {
+	c := fitColumn{column: column}
+	for _, x := range f.numbers {
+		if x.column == column {
+			c.numbers = append(c.numbers, x)
+		}
+	}
+	for _, x := range f.words {
+		if x.column == column {
+			c.words = append(c.words, x)
+		}
+	}
+	for _, x := range f.dates {
+		if x.column == column {
+			c.dates = append(c.dates, x)
+		}
+	}
+	for i := range f.forms {
+		if x := &f.forms[i]; x.column == column {
+			c.forms = append(c.forms, x)
+		}
+	}
+	for i := range f.vectors {
+		if x := &f.vectors[i]; x.column == column {
+			c.vectors = append(c.vectors, x)
+		}
+	}
+	for i := range f.constants {
+		if x := &f.constants[i]; x.column == column {
+			c.constants = append(c.constants, x)
+		}
+	}
+	return c
 }
 
 // Empty returns an empty Fit of the same schema.
@@ -119,50 +174,74 @@ func (f *Fit) constantOf(field string) *fitConstant {
 
 // Add adds the record that r checked last.
 func (f *Fit) Add(r *RowCoder) error {
-	p := r.parser
-	for _, n := range f.numbers {
-		if p.absent[n.column] {
-			n.missing++
-		} else {
-			n.sketch.add(p.numbers[n.column])
-		}
-	}
-	for _, w := range f.words {
-		if p.absent[w.column] {
-			continue
-		}
-		l := &p.lists[w.column]
-		for i := range l.Len() {
-			if err := w.take(p, p.textOf(l, i)); err != nil {
-				return fmt.Errorf("column %s: %w", w.field, err)
-			}
-		}
-	}
-	for _, d := range f.dates {
-		if !p.absent[d.column] {
-			d.addDates(p, &p.lists[d.column])
-		}
-	}
-	for i := range f.forms {
-		if x := &f.forms[i]; !p.absent[x.column] {
-			x.add(p, &p.lists[x.column])
-		}
-	}
-	for i := range f.vectors {
-		if v := &f.vectors[i]; !p.absent[v.column] {
-			v.add(p)
-		}
-	}
-	for i := range f.constants {
-		if c := &f.constants[i]; !c.varies {
-			c.add(p)
+	for i := range f.columns {
+		if err := f.columns[i].add(r.parser, 1); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// take counts the values in one string.
-func (w *fitWords) take(p *parser, text []byte) error {
+// add adds n records whose value of the column is the one that the parser holds.
+func (c *fitColumn) add(p *parser, n int64) error {
+	absent, l := p.absent[c.column], &p.lists[c.column]
+	for _, x := range c.numbers {
+		if absent {
+			x.missing += n
+		} else {
+			x.sketch.addMany(p.numbers[c.column], n)
+		}
+	}
+	for _, x := range c.constants {
+		if !x.varies {
+			x.add(p)
+		}
+	}
+	if absent {
+		return nil
+	}
+	for _, w := range c.words {
+		for i := range l.Len() {
+			if err := w.take(p, p.textOf(l, i), n); err != nil {
+				return fmt.Errorf("column %s: %w", w.field, err)
+			}
+		}
+	}
+	for _, x := range c.forms {
+		x.add(p, l)
+	}
+	for range n {
+		for _, x := range c.dates {
+			x.addDates(p, l)
+		}
+		for _, x := range c.vectors {
+			x.add(p)
+		}
+	}
+	return nil
+}
+
+// learnsNothing reports whether further values of a kind, of a column that has no lists, change
+// nothing.
+func (c *fitColumn) learnsNothing(kind value.Kind) bool {
+	if len(c.numbers)+len(c.words)+len(c.dates)+len(c.vectors) > 0 {
+		return false
+	}
+	for _, x := range c.constants {
+		if !x.varies {
+			return false
+		}
+	}
+	for _, x := range c.forms {
+		if kind != value.Int || x.seen != formText|formInteger {
+			return false
+		}
+	}
+	return true
+}
+
+// take counts the values in one string of n records.
+func (w *fitWords) take(p *parser, text []byte, n int64) error {
 	for {
 		var piece []byte
 		if piece, text = nextPiece(text, w.separator); piece == nil {
@@ -171,7 +250,7 @@ func (w *fitWords) take(p *parser, text []byte) error {
 		if piece = w.valueOf(piece); p.isMissingText(piece) {
 			continue
 		}
-		if err := w.vocabulary.add(piece, 1); err != nil {
+		if err := w.vocabulary.add(piece, n); err != nil {
 			return err
 		}
 	}

@@ -51,9 +51,11 @@ func roundDown(x float64, drop uint) uint64 {
 	return u &^ low
 }
 
-func (s *sketch) add(x float64) {
+func (s *sketch) add(x float64) { s.addMany(x, 1) }
+
+func (s *sketch) addMany(x float64, n int64) {
 	s.span(x, x)
-	s.addRounded(roundDown(x, s.drop), 1)
+	s.addRounded(roundDown(x, s.drop), n)
 }
 
 // span extends the range of the values to include least and most.

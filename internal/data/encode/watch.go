@@ -32,6 +32,9 @@ func (w *Watch) Look() {
 	}
 }
 
+// Waits reports whether a field has not occurred yet: then Look must see every record.
+func (w *Watch) Waits() bool { return len(w.columns) > 0 }
+
 // Came returns the watched fields that occurred.
 func (w *Watch) Came() (names []string) {
 	for _, name := range w.names {

@@ -144,7 +144,7 @@ func (k *checker) page(c *column, there int, s *thrift.Null[statistics]) error {
 	}
 	k.seen, k.nulls = k.seen+int64(c.count), k.nulls+nulls
 	if k.order != noOrder && (s.Valid || k.chunk.Valid) {
-		e := k.extentOf(c, there)
+		e := k.extentOf(c, there, s.Valid)
 		if err := k.within(&e, s, "a page"); err != nil {
 			return err
 		}
@@ -306,8 +306,9 @@ func (k *checker) show(v *bound) string {
 	return fmt.Sprint(out.Real(0))
 }
 
-// extentOf returns the least and the greatest value of a page.
-func (k *checker) extentOf(c *column, there int) (e extent) {
+// extentOf returns the least and the greatest value of a page. If the page has no statistics, it
+// leaves out entries of the dictionary that earlier pages contain.
+func (k *checker) extentOf(c *column, there int, stated bool) (e extent) {
 	if c.index != nil {
 		k.pages++
 		t := &c.dictionary.stored
@@ -316,7 +317,7 @@ func (k *checker) extentOf(c *column, there int) (e extent) {
 			k.marks = make([]int32, n)
 		}
 		for _, i := range c.index {
-			if i >= 0 && int(i) < n && k.marks[i] != k.pages {
+			if i >= 0 && int(i) < n && k.marks[i] != k.pages && (stated || k.marks[i] == 0) {
 				k.marks[i] = k.pages
 				e.add(k.order, k.value(t, int(i)))
 			}

@@ -51,6 +51,16 @@ func (r *Reader) Flat() bool {
 	return true
 }
 
+// Lasting reports whether a dictionary lasts until the end of the row group.
+func (r *Reader) Lasting() bool {
+	for i := range r.columns {
+		if r.columns[i].form != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // Next advances by up to most rows, as many as are in the current pages, and fills
 // spans, one per column; io.EOF after the last row of the group. The columns must be flat.
 func (r *Reader) Next(most int, spans []Span) (n int, err error) {
