@@ -238,10 +238,11 @@ func (x *Survey) count(s *surveyed, span *table.Span, all bool) error {
 		if s.dict = span.Values; len(s.counts) < s.dict.Len() {
 			s.counts = append(s.counts, make([]int64, s.dict.Len()-len(s.counts))...)
 		}
-		if all && span.There == nil {
+		if all {
 			for _, k := range span.Index {
 				s.counts[k]++
 			}
+			s.missing += int64(x.rows - len(span.Index))
 			return nil
 		}
 	}

@@ -317,8 +317,10 @@ func (k *checker) extentOf(c *column, there int, stated bool) (e extent) {
 			k.marks = make([]int32, n)
 		}
 		for _, i := range c.index {
-			if i >= 0 && int(i) < n && k.marks[i] != k.pages && (stated || k.marks[i] == 0) {
-				k.marks[i] = k.pages
+			if i < 0 || int(i) >= n || k.marks[i] == k.pages || !stated && k.marks[i] > 0 {
+				continue
+			}
+			if k.marks[i] = k.pages; k.order != byBytes || !e.surrounds(t.text(int(i))) {
 				e.add(k.order, k.value(t, int(i)))
 			}
 		}
@@ -339,6 +341,16 @@ func (k *checker) extentOf(c *column, there int, stated bool) (e extent) {
 		}
 	}
 	return e
+}
+
+// surrounds reports whether the first bytes of a string show that it is between the least and the
+// greatest.
+func (e *extent) surrounds(text []byte) bool {
+	if len(text) < 8 || len(e.lo.b) < 8 || len(e.hi.b) < 8 {
+		return false
+	}
+	x := binary.BigEndian.Uint64(text)
+	return binary.BigEndian.Uint64(e.lo.b) < x && x < binary.BigEndian.Uint64(e.hi.b)
 }
 
 func ends[T cmp.Ordered](values []T) (lo, hi T) {
