@@ -50,7 +50,7 @@ Examples:
    wdlrun data check -config clicks.yaml && wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data", Usage: "read `FILE`, glob or folder; at most 16 files are read"},
-			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half from all files; of a compressed file only the beginning, of files with line breaks in quotes only the first 64 MiB"},
+			&cli.IntFlag{Name: "rows", DefaultText: "40000, or 10000 if there are more than 100 fields", Usage: "read `N` rows: half from the beginning of the first file, half from all files; of a compressed file only the beginning, of files with line breaks in quotes only the first 64 MiB"},
 			&cli.StringFlag{Name: "label", Usage: "the label is `FIELD`", DefaultText: "guessed by names and values"},
 			&cli.BoolFlag{Name: "follow", Usage: "for a folder, glob or topic that grows: train on new files or records as they arrive"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "write to `FILE`, which must not exist; - is standard output"},
@@ -69,6 +69,10 @@ func (p *program) init(c *cli.Context) error {
 		return errors.New("init: which file? wdlrun init -data FILE")
 	}
 	seen, err := inspect.All(files, c.Int("rows"))
+	const many, most = 40_000, 100 // rows, of so many fields
+	if err == nil && !c.IsSet("rows") && !seen.All && len(seen.Columns) <= most {
+		seen, err = inspect.All(files, many)
+	}
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ func Suggest(in *inspect.Inspection, index string) []byte {
 	s.dataSection()
 	s.labelSection()
 	s.featureSection()
+	s.crossSection()
 	s.rest()
 	b := []byte(s.out.String())
 	if Marked(b) == 0 {
@@ -99,6 +100,9 @@ type suggestion struct {
 	weight int             // index of the column with the weights of samples; -1: none
 	taken  map[string]bool // names of features
 	index  string          // feature index of files that are followed; "": they are not
+
+	column   int        // index of the column whose entries are being written
+	features []proposed // written ones
 }
 
 func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
@@ -262,10 +266,6 @@ func (s *suggestion) validTime() {
 
 func (s *suggestion) rest() {
 	s.out.WriteString(`
-# Combinations of sparse features for the wide part. Try some:
-# crosses:
-#   - {of: [A, B], buckets: 100000}
-
 model:
   embedding_dim: 8
   hidden: [128, 64]

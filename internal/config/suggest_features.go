@@ -27,6 +27,7 @@ func (s *suggestion) featureSection() {
 		if i == s.label || i == s.weight {
 			continue
 		}
+		s.column = i
 		entries, why := s.entries(i)
 		for k, e := range entries {
 			note := s.leak(c)
@@ -261,13 +262,13 @@ func (s *suggestion) both(c *inspect.Column) bool {
 // is constant, its values are a number.
 func (s *suggestion) ofIndices(name string, c *inspect.Column, every bool) (entries []string, why string, ok bool) {
 	if field, isValues := strings.CutSuffix(name, "_values"); isValues {
-		if i := s.column(field); i >= 0 && s.Columns[i].Distinct > 1 {
+		if i := s.columnOf(field); i >= 0 && s.Columns[i].Distinct > 1 {
 			return nil, "the weights of field " + field, true
 		}
 		return nil, "", false
 	}
 	values := ""
-	if i := s.column(name + "_values"); i >= 0 {
+	if i := s.columnOf(name + "_values"); i >= 0 {
 		values = s.Columns[i].Name
 	}
 	switch {
@@ -281,8 +282,8 @@ func (s *suggestion) ofIndices(name string, c *inspect.Column, every bool) (entr
 	return []string{s.weighted(name, values)}, "", true
 }
 
-// column returns the index of a column; −1 if there is none.
-func (s *suggestion) column(name string) int {
+// columnOf returns the index of a column; −1 if there is none.
+func (s *suggestion) columnOf(name string) int {
 	return slices.IndexFunc(s.Columns, func(c inspect.Column) bool { return c.Name == name })
 }
 
@@ -316,6 +317,7 @@ func (s *suggestion) entry(field, encode, separator string) string {
 	for _, name := range []string{field, field + "_" + encode} {
 		if !s.taken[name] {
 			s.taken[name] = true
+			s.propose(name, encode, separator)
 			return "{field: " + text(field) + how + "}"
 		}
 	}
@@ -323,6 +325,7 @@ func (s *suggestion) entry(field, encode, separator string) string {
 		name := fmt.Sprintf("%s_%s_%d", field, encode, n)
 		if !s.taken[name] && !among(name, s.names) {
 			s.taken[name] = true
+			s.propose(name, encode, separator)
 			return "{name: " + text(name) + ", field: " + text(field) + how + "}"
 		}
 	}

@@ -269,6 +269,14 @@ func (c *Column) LengthsEqual(o *Column) bool {
 	return len(c.cells.ends) > 0
 }
 
+// Longest returns the number of places of the longest list.
+func (c *Column) Longest() (n int) {
+	for i := range c.cells.ends {
+		n = max(n, c.length(i))
+	}
+	return n
+}
+
 // length returns the number of places in the list of a record: values, nulls, and empty values
 // between separators.
 func (c *Column) length(record int) int {

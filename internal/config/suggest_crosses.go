@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/pairs"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+)
+
+// proposed is a feature of a suggestion.
+type proposed struct {
+	name string
+	inspect.Part
+}
+
+// propose notes a feature of the column whose entries are being written.
+func (s *suggestion) propose(name, encode, separator string) {
+	const longest = 32 // values of a list: a pair of such lists has at most schema.MaxCrossed combinations
+	c := &s.Columns[s.column]
+	listed := c.Many || separator != "" && c.Longest() > longest
+	keyed := slices.Contains([]string{"vocabulary", "hash", "hour", "weekday", "month"}, encode)
+	s.features = append(s.features, proposed{name, inspect.Part{Column: s.column, Encode: encode, Single: listed || !keyed}})
+}
+
+// crossSection writes the pairs of features that say more about the label than their parts.
+func (s *suggestion) crossSection() {
+	var parts []inspect.Part
+	var names []string
+	for _, f := range s.features {
+		if f.Encode != "standardise" && f.Encode != "vector" && !s.Columns[f.Column].Signal.Leaks() {
+			parts, names = append(parts, f.Part), append(names, f.name)
+		}
+	}
+	found := s.Pairs(parts, s.weight)
+	of := func(x pairs.Pair) string { return list([]string{names[x.A], names[x.B]}) }
+	s.line("\n# Combinations of sparse features for the wide part.")
+	for _, line := range s.tried(&found, names) {
+		s.line("# %s", line)
+	}
+	for i, x := range found.Leaks {
+		if i == fewLeaks {
+			s.line("# and %d more such pairs", len(found.Leaks)-fewLeaks)
+			break
+		}
+		s.line("# CHECK: the pair %s may reveal the label: alone it predicts nearly every row; remove a field of it if it is known only after the event", of(x))
+	}
+	if len(found.Pairs) == 0 {
+		s.line("# crosses:\n#   - {of: [A, B]}")
+		return
+	}
+	s.line("crosses:")
+	for _, x := range found.Pairs {
+		s.line("  - {of: %s}   # lowers the log-loss by %.2g, %d combinations", of(x), x.Gain, x.Combinations)
+	}
+}
+
+const fewLeaks = 4 // pairs named as leaks
+
+// tried describes in lines what was tried.
+func (s *suggestion) tried(f *pairs.Found, names []string) (lines []string) {
+	switch {
+	case f.Few:
+		return []string{fmt.Sprintf("Fewer than %d of these rows have one of the classes: too few to find good ones.", pairs.Fewest)}
+	case f.Tried == 0:
+		return []string{"There are no two features of categories."}
+	case len(f.Pairs) == 0:
+		lines = append(lines, fmt.Sprintf("None of %s says more about the label than its parts, beyond chance.", plural.Of(f.Tried, "pair")))
+	default:
+		lines = append(lines, fmt.Sprintf("Of %s, these say more about the label than their parts, on rows that did not fit them.", plural.Of(f.Tried, "pair")),
+			fmt.Sprintf("The log-loss of the parts alone is %.4g:", f.Loss))
+	}
+	if n := len(f.Skipped); n > 0 {
+		var some []string
+		for _, i := range f.Skipped[:min(n, 3)] {
+			some = append(some, text(names[i]))
+		}
+		lines = slices.Insert(lines, 0, fmt.Sprintf("%s were not tried in pairs, because there are too many: those that say least about the label alone, such as %s.", plural.Of(n, "feature"), strings.Join(some, ", ")))
+	}
+	return lines
+}

@@ -1,0 +1,119 @@
+package inspect
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/date"
+	"github.com/wdlrun/wdlrun/internal/data/pairs"
+	"github.com/wdlrun/wdlrun/internal/data/signal"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// Part is a feature of one column, for Pairs.
+type Part struct {
+	Column int    // index in Columns
+	Encode string // of schema.Feature
+	Single bool   // no pair contains it
+}
+
+// Pairs finds the pairs of some features that say more about the label than their parts. The rows
+// are those with a label, and with a weight above 0 if a column has weights (weight ≥ 0). If a
+// column contains times, only earlier rows predict a row: a newer row may reveal what happened
+// before.
+func (in *Inspection) Pairs(parts []Part, weight int) pairs.Found {
+	label := in.column(in.Label)
+	if label == nil || len(label.cells.ends) < in.Rows {
+		return pairs.Found{Few: true}
+	}
+	var rows []int
+	for i := range in.Rows {
+		if len(label.cells.of(i)) == 1 && (weight < 0 || !in.Columns[weight].isZero(i)) {
+			rows = append(rows, i)
+		}
+	}
+	t := pairs.Table{Ordered: in.sortByTime(rows)}
+	for _, i := range rows {
+		t.Ones = append(t.Ones, in.isOne(label.cells.of(i)[0]))
+	}
+	words := make([]uint64, len(rows))
+	for _, p := range parts {
+		word := in.Columns[p.Column].wordsBy(p.Encode)
+		for k, i := range rows {
+			words[k] = word(i)
+		}
+		c := pairs.Column{}
+		if p.Encode == "quantile" || p.Encode == "age" {
+			c = pairs.Ranges(words)
+		} else {
+			c = pairs.Values(words)
+		}
+		c.Part = p.Single
+		t.Columns = append(t.Columns, c)
+	}
+	return pairs.Search(&t)
+}
+
+// isZero reports whether the value of a record is the number 0.
+func (c *Column) isZero(record int) bool {
+	own := c.cells.of(record)
+	if len(own) != 1 {
+		return false
+	}
+	x, why := value.ParseNumber([]byte(own[0]))
+	return why == "" && x == 0
+}
+
+// sortByTime sorts rows by the first column of times. It returns false if there is none.
+func (in *Inspection) sortByTime(rows []int) bool {
+	i := slices.IndexFunc(in.Columns, func(c Column) bool { return c.HasTimes() && c.Name != in.Label })
+	if i < 0 {
+		return false
+	}
+	seconds := make([]int64, in.Rows)
+	read := in.Columns[i].seconds()
+	for _, r := range rows {
+		seconds[r], _ = read(r)
+	}
+	slices.SortStableFunc(rows, func(a, b int) int { return int(min(1, max(-1, seconds[a]-seconds[b]))) })
+	return true
+}
+
+// HasTimes reports whether the column contains dates with hours.
+func (c *Column) HasTimes() bool { return c.Dates.Hours && c.Dates.Format != "" }
+
+// seconds returns a function that returns the time of a record in seconds, and whether it has one.
+func (c *Column) seconds() func(record int) (int64, bool) {
+	f, _ := date.NewFormat(c.Dates.Format)
+	return func(record int) (int64, bool) {
+		if own := c.cells.of(record); len(own) == 1 {
+			return f.Seconds([]byte(own[0]))
+		}
+		return 0, false
+	}
+}
+
+// wordsBy returns a function that returns the word of package signal for a feature of a record.
+func (c *Column) wordsBy(encode string) func(record int) uint64 {
+	clock := date.NewClock(time.UTC)
+	var of func(seconds int64) int
+	switch encode {
+	case "hour":
+		of = clock.Hour
+	case "weekday":
+		of = clock.Weekday
+	case "month":
+		of = clock.Month
+	case "age":
+		of = func(s int64) int { return int(s) }
+	default:
+		return c.word
+	}
+	read := c.seconds()
+	return func(record int) uint64 {
+		if s, ok := read(record); ok {
+			return signal.Word(float64(of(s)))
+		}
+		return signal.Missing
+	}
+}
