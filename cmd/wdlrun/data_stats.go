@@ -9,6 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/pairs"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/signal"
@@ -30,6 +32,11 @@ the AUC of a model with no other feature, and the mutual information. They are m
 to 32,768 records of each class. With -index, or with an index in the configuration, the values
 of each field that are not in the index are counted.
 
+Pairs of fields that say more about the label than their parts are candidates for crosses. The
+parts are a logistic regression on all fields. Gains are measured on records that did not fit
+them, of the same sample; at most 12 are printed, and only those beyond chance. init uses older
+records only to predict newer ones, stats does not.
+
 Keys of the JSON line (-json):
    files, format            files that were read, and their format
    records, bad             number of records; number of those that cannot be read
@@ -41,6 +48,8 @@ Keys of the JSON line (-json):
                             auc and information (bits) if both classes have enough records; leak
                             (an AUC above .99, or missing for only one class); unknown (values
                             that are not in the index)
+   pairs                    of (two fields), gain (log-loss per record), combinations, leak (alone it
+                            predicts nearly every label); also pairs_tried, parts_log_loss
 
 Examples:
    wdlrun data stats clicks.csv
@@ -81,6 +90,17 @@ type tableStats struct {
 	Ones      []string      `json:"label_ones,omitempty"`    // those values, where they are guessed
 	From      *float64      `json:"label_from,omitempty"`    // or the number from which on they are
 	Columns   []columnStats `json:"columns"`
+	Pairs     []pairStats   `json:"pairs,omitempty"` // that say more about the label than their parts
+	Tried     int           `json:"pairs_tried,omitempty"`
+	Loss      float64       `json:"parts_log_loss,omitempty"`
+}
+
+// pairStats is one pair of fields.
+type pairStats struct {
+	Of           [2]string `json:"of"`
+	Gain         float64   `json:"gain,omitempty"` // in log-loss per row
+	Combinations int       `json:"combinations"`
+	Leak         bool      `json:"leak,omitempty"` // it may reveal the label
 }
 
 // indexOf returns the vocabularies of the requested index, by field; nil for none.
@@ -110,6 +130,7 @@ type described struct {
 	columns []*stats.Column
 	ones    int64           // labels that are 1
 	signals []signal.Signal // of the first columns, if the label is known
+	pairs   pairs.Found     // of the first columns, if the label is known
 	walked  record.Walked
 }
 
@@ -171,6 +192,9 @@ func (p *program) describe(c *cli.Context, what string, t table, f *record.Files
 				d.signals = append(d.signals, s)
 			}
 		}
+		if err == nil && label >= 0 {
+			d.pairs = pairsOf(d.columns, d.signals, names, label, sample.Sample)
+		}
 		return w, late, err
 	}
 	var late []string
@@ -180,6 +204,30 @@ func (p *program) describe(c *cli.Context, what string, t table, f *record.Files
 	d.files, d.fields = f.With(late), slices.Concat(fields, late)
 	_, _, err = pass(late)
 	return d, err
+}
+
+// pairsOf finds pairs of columns that say more about the label than their parts. Columns of
+// numbers, unless they are few or named like identifiers, and of lists are only parts.
+func pairsOf(columns []*stats.Column, signals []signal.Signal, names []string, label int, sample *signal.Sample) pairs.Found {
+	const few = 20 // distinct numbers
+	var t pairs.Table
+	words, ones := sample.Columns()
+	t.Ones = ones
+	for i, c := range columns {
+		n, _ := c.Distinct()
+		of := pairs.Column{Codes: make([]int32, len(ones)), Size: 1}
+		switch {
+		case i == label || signals[i].Leaks():
+		case c.Kind() == value.Text, c.Kind() == value.Int && (n <= few || inspect.IsIDName(names[i])):
+			of = pairs.Values(words[i])
+			of.Part = c.Most > 1
+		case c.Most <= 1:
+			of = pairs.Ranges(words[i])
+			of.Part = true
+		}
+		t.Columns = append(t.Columns, of)
+	}
+	return pairs.Search(&t)
 }
 
 // isOne reports whether the value of a field means label 1.
@@ -236,6 +284,10 @@ func (p *program) dataStats(c *cli.Context) error {
 		if v := index[name]; v != nil {
 			s.Columns[i].Unknown = &v.Unknown
 		}
+	}
+	s.Tried, s.Loss = d.pairs.Tried, d.pairs.Loss
+	for i, x := range slices.Concat(d.pairs.Pairs, d.pairs.Leaks) {
+		s.Pairs = append(s.Pairs, pairStats{[2]string{d.fields[x.A], d.fields[x.B]}, x.Gain, x.Combinations, i >= len(d.pairs.Pairs)})
 	}
 	if asJSON(c) {
 		return p.printJSON(s)
@@ -296,8 +348,25 @@ func (p *program) printStats(s tableStats) error {
 	for _, c := range s.Columns {
 		rows = append(rows, rowOf(c)[:len(head)])
 	}
-	_, err := fmt.Fprint(p.stdout, aligned(rows))
+	_, err := fmt.Fprint(p.stdout, aligned(rows), pairsText(s))
 	return err
+}
+
+// pairsText describes the pairs of fields; "" if none says more than its parts.
+func pairsText(s tableStats) string {
+	if len(s.Pairs) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("pairs that say more than their parts, of %d (the log-loss of the parts alone is %.4g):\n", s.Tried, s.Loss)
+	rows := [][]string{{"fields", "combinations", "log-loss"}}
+	for _, x := range s.Pairs {
+		gain := fmt.Sprintf("−%.2g", x.Gain)
+		if x.Leak {
+			gain = "(leak?)"
+		}
+		rows = append(rows, []string{x.Of[0] + " × " + x.Of[1], fmt.Sprint(x.Combinations), gain})
+	}
+	return text + aligned(rows)
 }
 
 // rowOf returns the cells of a column.

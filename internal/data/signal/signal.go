@@ -101,6 +101,21 @@ func (c *class) cut() {
 	}
 }
 
+// Columns returns the words of the sampled records by column, and their labels.
+func (s *Sample) Columns() (words [][]uint64, ones []bool) {
+	words = make([][]uint64, s.columns)
+	for c := range s.class {
+		s.class[c].cut()
+		for _, r := range s.class[c].rows {
+			for j, w := range r.words {
+				words[j] = append(words[j], w)
+			}
+			ones = append(ones, c == 1)
+		}
+	}
+	return words, ones
+}
+
 // Merge adds the records of another part of the same table.
 func (s *Sample) Merge(o *Sample) error {
 	if s.columns != o.columns {
