@@ -28,6 +28,7 @@ func Word(x float64) uint64 { return math.Float64bits(x) }
 const (
 	maxWords  = 1 << 22 // of a sample
 	fewest    = 20      // minimum records of each class for a Signal
+	perfect   = 10      // the same for a Signal of AUC 1
 	maxRanges = 64      // intervals of the numbers of a column
 	leaking   = 0.99    // AUC above which a single column counts as a leak
 )
@@ -196,6 +197,7 @@ func (s *Sample) Of(column int, numbers bool) Signal {
 	best := s.by(column, false)
 	if numbers {
 		ranges := s.by(column, true)
+		best.Known, best.Absence = best.Known || ranges.Known, best.Absence || ranges.Absence
 		best.AUC, best.Bits = max(best.AUC, ranges.AUC), max(best.Bits, ranges.Bits)
 	}
 	return best
@@ -204,7 +206,7 @@ func (s *Sample) Of(column int, numbers bool) Signal {
 // by measures a column by ranges of its numbers or by their values.
 func (s *Sample) by(column int, ranges bool) Signal {
 	for i := range s.class {
-		if s.class[i].cut(); len(s.class[i].rows) < fewest {
+		if s.class[i].cut(); len(s.class[i].rows) < perfect {
 			return Signal{}
 		}
 	}
@@ -227,6 +229,9 @@ func (s *Sample) by(column int, ranges bool) Signal {
 	signal := Signal{Known: true, Absence: absent[0] == n0 && absent[1] == 0 || absent[1] == n1 && absent[0] == 0}
 	rate := float64(s.class[1].seen) / float64(s.class[0].seen+s.class[1].seen)
 	signal.AUC, signal.Bits = measure(half, rate)
+	if min(n0, n1) < fewest && signal.AUC < 1 && !signal.Absence {
+		return Signal{}
+	}
 	return signal
 }
 

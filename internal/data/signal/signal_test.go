@@ -101,6 +101,24 @@ func TestFew(t *testing.T) {
 	}
 }
 
+// TestFewPerfect: a column that separates few records perfectly is a leak; one that nearly does is
+// not known.
+func TestFewPerfect(t *testing.T) {
+	for n, want := range map[uint64]bool{perfect - 1: false, 18: true} {
+		s := New(2, 1000)
+		for i := range uint64(1000) {
+			one, nearly := i < n, i < n+3
+			s.Add(i, one, []uint64{map[bool]uint64{true: 1}[one], map[bool]uint64{true: 1}[nearly]})
+		}
+		if got := s.Of(0, false); got.Leaks() != want {
+			t.Errorf("%d ones: %+v", n, got)
+		}
+		if got := s.Of(1, false); got.Known {
+			t.Errorf("%d ones, another column: %+v", n, got)
+		}
+	}
+}
+
 // FuzzFrom: a malformed message is an error.
 func FuzzFrom(f *testing.F) {
 	s := New(columns, 20)
