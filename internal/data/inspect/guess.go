@@ -13,6 +13,10 @@ var (
 	labelNames = []string{"y", "class", "isclick"}
 )
 
+// flagWords are last words of names of columns that are a label if they have two values. Other
+// columns with such a name may be dates or amounts.
+var flagWords = []string{"attributed", "buy", "purchase", "like", "liked", "install", "installed", "finish", "finished"}
+
 // ratingWords are last words of names of ratings, which become a label by a threshold.
 var ratingWords = []string{"rating", "ratings", "score", "stars"}
 
@@ -51,6 +55,16 @@ func endsWith(name string, list []string) bool {
 // IsLabelName reports whether a column of that name is most likely the label.
 func IsLabelName(name string) bool {
 	return endsWith(name, labelWords) || slices.Contains(labelNames, strings.ToLower(name))
+}
+
+// isFlagName reports whether a column of that name is most likely the label if it has two values.
+func isFlagName(name string) bool { return endsWith(name, flagWords) }
+
+// isRatings reports whether a name has no other word than one of ratings, so that it is not a
+// property of an item, such as the rating of a hotel.
+func isRatings(name string) bool {
+	w := words(name)
+	return len(w) == 1 && slices.Contains([]string{"rating", "ratings", "stars"}, w[0])
 }
 
 // IsRatingName reports whether a column of that name contains ratings, which become a

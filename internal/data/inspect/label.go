@@ -20,9 +20,10 @@ var positiveWords = []string{"1", "1.0", "true", "t", "yes", "y", "pos", "positi
 var negativeWords = []string{"0", "0.0", "false", "f", "no", "n", "neg", "negative", "not clicked"}
 
 // guessLabel finds the label, and what the other columns reveal about it. The candidates,
-// in order: a column with the name of a label, preferably with two values; the first or
-// the last column if it has two values, preferably 0 and 1; any column with two; a column
-// named like a rating; the last column. Identifiers, times and columns with only one value
+// in order: a column with the name of a label, preferably with two values; one of two values
+// named like an action; ratings; the first or the last column if it has two values, preferably 0
+// and 1; any column with two; a column named like a rating; the last column. Identifiers, times,
+// columns with only one value and those that an identifier determines, such as the sex of users,
 // are chosen only if there is nothing else. Without a name the guess is not sure.
 func (in *Inspection) guessLabel(s *record.Sample) {
 	in.All = !s.Part
@@ -36,12 +37,16 @@ func (in *Inspection) guessLabel(s *record.Sample) {
 		}
 	}
 	for i, c := range columns {
-		if n := c.likely(i == 0 || i == last, in.All); n > score {
+		n := c.likely(i == 0 || i == last, in.All)
+		if n > score && n <= unnamed && slices.ContainsFunc(columns, func(id Column) bool { return id.determines(&c) }) {
+			n = -1
+		}
+		if n > score {
 			best, score = i, n
 		}
 	}
 	c := &in.Columns[best]
-	in.Label, in.Sure = c.Name, IsLabelName(c.Name)
+	in.Label, in.Sure = c.Name, score >= flagged
 	for i := range columns {
 		x := &in.Columns[i]
 		if why := x.unsuitable(i == 0 || i == last); why != "" && x != c && !in.Sure {
@@ -107,6 +112,13 @@ func (c *Column) unsuitable(outer bool) string {
 	return ""
 }
 
+// Scores of likely: from flagged on, the name of the column is one of a label; up to unnamed, only
+// its values and place count.
+const (
+	flagged = 8
+	unnamed = 6
+)
+
 // likely scores a column as the label. all reports that all records were read. If scores
 // are equal, the first column wins.
 func (c *Column) likely(outer, all bool) int {
@@ -116,13 +128,17 @@ func (c *Column) likely(outer, all bool) int {
 	case c.Distinct < 2 && (all || c.Distinct == 0):
 		return -1 // of one class
 	case named && binary:
-		return 8
+		return 10
 	case named:
+		return 9
+	case binary && isFlagName(c.Name):
+		return flagged
+	case isRatings(c.Name) && c.Kind != "string" && c.Distinct > 2:
 		return 7
 	case IsIDName(c.Name) || IsTimeName(c.Name):
 		return -1
 	case flag && outer:
-		return 6
+		return unnamed
 	case binary && outer:
 		return 5
 	case flag:
@@ -133,6 +149,36 @@ func (c *Column) likely(outer, all bool) int {
 		return 2
 	}
 	return -1
+}
+
+// determines reports whether each value of a column of many values has one value of another
+// column of two: then the other is a property of what the column identifies.
+func (c *Column) determines(two *Column) bool {
+	const many, enough = 50, 20 // values; repeated records of each value of the other column
+	if c.Distinct <= many || c.Many || two.Many || len(c.cells.ends) != len(two.cells.ends) {
+		return false
+	}
+	of, repeated := map[string]string{}, map[string]int{}
+	for i := range c.cells.ends {
+		id, value := c.cells.of(i), two.cells.of(i)
+		if len(id) != 1 || len(value) != 1 {
+			continue
+		}
+		was, again := of[id[0]]
+		if again && was != value[0] {
+			return false
+		}
+		of[id[0]] = value[0]
+		if again {
+			repeated[value[0]]++
+		}
+	}
+	for _, n := range repeated {
+		if n < enough {
+			return false
+		}
+	}
+	return len(repeated) == 2
 }
 
 // guessRule decides which values of the label mean 1, so that the records have both

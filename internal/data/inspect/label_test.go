@@ -177,3 +177,38 @@ func TestSpoiltLabel(t *testing.T) {
 		}
 	}
 }
+
+// TestLabelByEvidence: a column named like an action, and ratings, precede other columns of two
+// values. A property of users is no label.
+func TestLabelByEvidence(t *testing.T) {
+	for header, want := range map[string]string{
+		"sex,is_attributed,user": "is_attributed", "sex,buy,user": "buy", "sex,like,user": "like", "sex,install,user": "install", "finish,sex,user": "finish", "sex,last_purchase,user": "last_purchase",
+		"sex,seen,user": "seen", // since each user has one sex
+		"seen,sex,kind": "seen",
+	} {
+		in, err := First(datatest.Write(t, "x.csv", tableOf(header+",size\n", 600, func(i int) string {
+			user := i * 7 % 60
+			value := map[string]int{"user": 1000 + user, "sex": user % 2, "kind": i % 5}
+			var row []string
+			for _, name := range strings.Split(header, ",") {
+				x, ok := value[name]
+				if !ok {
+					x = i % 11 % 2
+				}
+				row = append(row, fmt.Sprint(x))
+			}
+			return fmt.Sprintf("%s,%d.5", strings.Join(row, ","), i%9)
+		})), 0)
+		if err != nil || in.Label != want || in.Sure != isFlagName(want) {
+			t.Errorf("%s: label %s, sure %v; %v", header, in.Label, in.Sure, err)
+		}
+	}
+	for header, want := range map[string]string{"user,rating,sex": "rating", "stars,user,sex": "stars", "user,hotel_rating,sex": "sex", "user,last_purchase,sex": "sex"} {
+		in, err := First(datatest.Write(t, "x.csv", tableOf(header+"\n", 600, func(i int) string {
+			return strings.NewReplacer("user", fmt.Sprint(i), "sex", fmt.Sprint(i%2), "stars", fmt.Sprint(1+i%5), "hotel_rating", fmt.Sprint(1+i%5), "rating", fmt.Sprint(1+i%5), "last_purchase", fmt.Sprint(i%90)).Replace(header)
+		})), 0)
+		if err != nil || in.Label != want || in.Sure {
+			t.Errorf("%s: label %s, sure %v; %v", header, in.Label, in.Sure, err)
+		}
+	}
+}

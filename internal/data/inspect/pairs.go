@@ -66,7 +66,7 @@ func (c *Column) isZero(record int) bool {
 
 // sortByTime sorts rows by the first column of times. It returns false if there is none.
 func (in *Inspection) sortByTime(rows []int) bool {
-	i := slices.IndexFunc(in.Columns, func(c Column) bool { return c.HasTimes() && c.Name != in.Label })
+	i := slices.IndexFunc(in.Columns, func(c Column) bool { return c.hasTimes() && c.Name != in.Label })
 	if i < 0 {
 		return false
 	}
@@ -79,8 +79,8 @@ func (in *Inspection) sortByTime(rows []int) bool {
 	return true
 }
 
-// HasTimes reports whether the column contains dates with hours.
-func (c *Column) HasTimes() bool { return c.Dates.Hours && c.Dates.Format != "" }
+// hasTimes reports whether the column contains dates with hours, or dates of folders.
+func (c *Column) hasTimes() bool { return c.Dates.Format != "" && (c.Dates.Hours || c.Folder) }
 
 // seconds returns a function that returns the time of a record in seconds, and whether it has one.
 func (c *Column) seconds() func(record int) (int64, bool) {
