@@ -133,10 +133,13 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	case c.Dates.Mixed != "":
 		return nil, "the field mixes date formats: " + c.Dates.Mixed + "; write all values in one"
 	case c.Dates.Format != "" && c.Distinct > 1:
-		if entries = s.dates(name, c.Dates); len(entries) == 0 {
-			why = arriveLater
+		if entries = s.dates(name, c); len(entries) > 0 {
+			return entries, ""
 		}
-		return entries, why
+		if c.Folder {
+			return nil, "it is the date of a folder, so records of later folders have a value that training has not seen"
+		}
+		return nil, arriveLater
 	case s.index != "" && c.Grows && !inspect.IsIDName(c.Name):
 		return nil, arriveLater
 	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
@@ -205,8 +208,9 @@ func (s *suggestion) amount(c *inspect.Column, name string) []string {
 }
 
 // dates returns the features of dates. The age of a date is informative unless the records
-// are in the order of the date: then all records to be predicted are newer.
-func (s *suggestion) dates(name string, d inspect.Dates) (entries []string) {
+// are in the order of the date, as those of folders are: then all records to be predicted are newer.
+func (s *suggestion) dates(name string, c *inspect.Column) (entries []string) {
+	d := c.Dates
 	const week, year = 7, 366
 	add := func(encode string) { entries = append(entries, s.dateEntry(name, encode, d.Format)) }
 	if d.Hours {
@@ -218,7 +222,7 @@ func (s *suggestion) dates(name string, d inspect.Dates) (entries []string) {
 	if d.Days >= year && !d.Hours {
 		add("month")
 	}
-	if !d.Ordered || len(entries) == 0 && s.index == "" {
+	if !c.Folder && (!d.Ordered || len(entries) == 0 && s.index == "") {
 		add("age")
 	}
 	return entries

@@ -181,6 +181,8 @@ func TestSuggestColumns(t *testing.T) {
 		"{field: joined, encode: age}   # dates (iso)":                                     {Name: "joined", Kind: "string", Distinct: 900, Dates: inspect.Dates{Format: "iso", Days: 900}},
 		"# - {field: empty, encode: hash}   # left out: it has no value":                   {Name: "empty", Kind: "string", Missing: 1},
 		"# - {field: ym, encode: hash}   # left out: it is the month of a folder":          {Name: "ym", Kind: "string", Distinct: 3, Folder: true, Examples: []string{"2000-05", "2000-06"}},
+		"# - {field: dt, encode: hash}   # left out: it is the date of a folder":           {Name: "dt", Kind: "string", Distinct: 3, Folder: true, Dates: inspect.Dates{Format: "iso", Days: 3, Ordered: true}},
+		"{field: day, encode: weekday}   # from the names of folders: dates (iso)":         {Name: "day", Kind: "string", Distinct: 30, Folder: true, Dates: inspect.Dates{Format: "iso", Days: 29}},
 		"{field: region, encode: vocabulary}   # from the names of folders":                {Name: "region", Kind: "string", Distinct: 3, Folder: true, Examples: []string{"eu", "2000-06"}},
 		"# - {field: one, encode: hash}   # left out: it has only one value":               {Name: "one", Kind: "int", Integers: true, Distinct: 1},
 		"{field: refund, encode: vocabulary}   # CHECK: may reveal the label: it is missing exactly where": {
