@@ -335,9 +335,25 @@ func (s *suggestion) entry(field, encode, separator string) string {
 	}
 }
 
-// commas returns a comment about strings that are numbers with a comma as the decimal point.
-// If the comma also separates fields, no short command can correct the file.
+// Times that no format reads: of a clock, and dates with the day of the week, as in mail and HTTP.
+var (
+	clockTime = pattern.Lazy(`^\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?$`)
+	withDay   = pattern.Lazy(`^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? \d{1,2}[ -][A-Z][a-z]{2}[ -]\d{2,4}\b`)
+)
+
+// commas returns a comment about strings that are times which no format reads, or numbers with a
+// comma as the decimal point. If the comma also separates fields, no short command can correct the
+// file.
 func (s *suggestion) commas(c *inspect.Column) string {
+	all := func(is func(string) bool) bool {
+		return len(c.Examples) > 0 && !slices.ContainsFunc(c.Examples, func(e string) bool { return !is(e) })
+	}
+	switch {
+	case all(clockTime().MatchString):
+		return "CHECK: times of day are strings: write them as dates with the time, or the hour as a number; "
+	case all(withDay().MatchString):
+		return "CHECK: dates with the day of the week are strings: write them without it; "
+	}
 	if c.Marks != "" {
 		return fmt.Sprintf("CHECK: numbers written with %q are strings: write them with digits and a point only, then run init again; ", c.Marks)
 	}
