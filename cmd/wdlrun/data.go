@@ -94,8 +94,12 @@ func tableOf(c *cli.Context, patterns, set []string) (t table, err error) {
 		return t, fmt.Errorf("-set %s replaces a setting of a configuration: give -config FILE; wdlrun init -data FILE writes one", set[0])
 	}
 	if t.config != nil {
-		if err := config.SetAll(t.config, set); err != nil {
+		removed, err := config.SetAll(t.config, set)
+		if err != nil {
 			return t, err
+		}
+		for _, line := range removed {
+			t.notes = append(t.notes, "-set "+line)
 		}
 		filled := t.config.Clone()
 		filled.Fill()

@@ -130,7 +130,8 @@ func openSweep(c *cli.Context) (s *sweeping, err error) {
 			return nil, err
 		}
 	}
-	if err := config.SetAll(s.base, c.StringSlice("set")); err != nil {
+	removed, err := config.SetAll(s.base, c.StringSlice("set"))
+	if err != nil {
 		return nil, err
 	}
 	text, err := regular.ReadFile(pathOf(c, "space"), sweep.MaxBytes)
@@ -150,6 +151,9 @@ func openSweep(c *cli.Context) (s *sweeping, err error) {
 		return nil, err
 	}
 	s.Sweep = sweep.New(version, o, settings)
+	for _, line := range removed {
+		s.Removed = append(s.Removed, "in all trials, "+line)
+	}
 	if err := s.check(c.Context, c.Int("np")); err != nil {
 		return nil, err
 	}
@@ -238,13 +242,15 @@ func (s *sweeping) check(ctx context.Context, np int) error {
 		return errors.New("sweep: -method asha decides on train.epochs, which the space has too: leave it out")
 	}
 	for _, t := range s.Trials {
-		c, err := s.config(t)
+		c := s.base.Clone()
+		removed, err := config.SetAll(c, t.Pairs())
 		if err != nil {
-			var settings []string
-			for _, x := range t.Settings {
-				settings = append(settings, x.Key+"="+x.Value)
+			return fmt.Errorf("sweep: trial %d of the space (%s) is impossible: %w", t.Number, strings.Join(t.Pairs(), " "), err)
+		}
+		for _, line := range removed {
+			if line = s.removal(line); !slices.Contains(s.Removed, line) && len(s.Removed) < maxShown {
+				s.Removed = append(s.Removed, line)
 			}
-			return fmt.Errorf("sweep: trial %d of the space (%s) is impossible: %w", t.Number, strings.Join(settings, " "), err)
 		}
 		if t.Number == 1 {
 			if err := train.Check(ctx, train.Options{Config: c, Out: "runs"}, np); err != nil {
@@ -255,14 +261,21 @@ func (s *sweeping) check(ctx context.Context, np int) error {
 	return nil
 }
 
+// removal describes what a setting of trials removes. A number has one line for all its values.
+func (s *sweeping) removal(line string) string {
+	key, _, _ := strings.Cut(line, "=")
+	if slices.ContainsFunc(s.space, func(p sweep.Param) bool { return p.Key == key && p.Numeric() }) {
+		_, gone, _ := strings.Cut(line, " removes ")
+		line = key + " removes " + gone
+	}
+	return "in trials, " + line
+}
+
 // config returns the configuration of a trial.
 func (s *sweeping) config(t *sweep.Trial) (*config.Config, error) {
 	c := s.base.Clone()
-	var all []string
-	for _, x := range t.Settings {
-		all = append(all, x.Key+"="+x.Value)
-	}
-	return c, config.SetAll(c, all)
+	_, err := config.SetAll(c, t.Pairs())
+	return c, err
 }
 
 func (s *sweeping) save() error {
@@ -294,6 +307,9 @@ func (s *sweeping) run(c *cli.Context, p *program) error {
 	}
 	p.ranks.Store(true) // trainings write checkpoints before they end
 	fmt.Fprintf(p.stderr, "sweep %s: %s\n", s.dir, plural.Of(len(s.Trials), "trial"))
+	for _, line := range s.Removed {
+		fmt.Fprintf(p.stderr, "%s\n", line)
+	}
 	if n := s.Retry(); n > 0 { // of an earlier process
 		fmt.Fprintf(p.stderr, "failed trainings to repeat: %d\n", n)
 	}
@@ -354,14 +370,11 @@ func (s *sweeping) verdict() []string {
 	}
 	best, m := s.Trials[s.Best-1], s.Options.Metric
 	peak := s.Peak(best)
-	var settings []string
-	for _, x := range best.Settings {
-		settings = append(settings, x.Key+"="+x.Value)
-	}
 	lines := []string{
 		fmt.Sprintf("trial %d is the best by %s of the validation data: %s", best.Number, m, spread(sweep.Of(peak, m, false))),
-		strings.Join(settings, " "),
+		strings.Join(best.Pairs(), " "),
 	}
+	lines = append(lines, s.Removed...)
 	if near := s.Near(); len(near) > 0 {
 		lines = append(lines, fmt.Sprintf("trials that differ from it by no more than its seeds do: %d: %s", len(near), some(near)))
 	}

@@ -153,8 +153,12 @@ func (w *walking) open() (err error) {
 			c.Data.Valid, c.Data.ValidWhere = nil, ""
 		}
 	}
-	if err := config.SetAll(c, w.opt.Set); err != nil {
+	removed, err := config.SetAll(c, w.opt.Set)
+	if err != nil {
 		return err
+	}
+	for _, line := range removed {
+		fmt.Fprintf(w.p.stderr, "wdlrun: -set %s\n", line)
 	}
 	if w.config = c; c.Data.Follow.On {
 		return errors.New("-by: data.follow trains on a stream as it grows: set data.follow.on: false, or leave out -by")

@@ -211,7 +211,7 @@ func TestNumbers(t *testing.T) {
 // PyTorch's and DLRM's Adagrad starts at 0, which is not the default.
 func TestAnAccumulatorOfZeroIsGiven(t *testing.T) {
 	c := Default()
-	fatal.If(t, SetAll(c, []string{"train.optimizer.deep={kind: adagrad, accumulator: 0}"}))
+	fatal.If(t, Set(c, "train.optimizer.deep", "{kind: adagrad, accumulator: 0}"))
 	for range 2 {
 		if a := c.Train.Optimizer.Deep.Accumulator; a == nil || *a != 0 {
 			t.Fatalf("the accumulator is %v, want 0", a)

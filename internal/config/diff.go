@@ -13,19 +13,29 @@ import (
 //
 // Features, crosses and tables are matched by name. Their indexes are from now, or from was
 // for entries that only was has. The list is empty if both describe the same training.
-func Diff(was, now *Config) []string {
+func Diff(was, now *Config) (lines []string) {
+	for _, x := range changes(was, now) {
+		lines = append(lines, x.path+": "+x.was+" → "+x.now)
+	}
+	return lines
+}
+
+// difference is a setting that differs between two Configs, with both values as in the file.
+type difference struct{ path, was, now string }
+
+func changes(was, now *Config) []difference {
 	d := differ{emitter: emitter{schema: newGrammar()}}
 	d.value("", reflect.ValueOf(was).Elem(), reflect.ValueOf(now).Elem())
-	return d.lines
+	return d.changes
 }
 
 type differ struct {
 	emitter
-	lines []string
+	changes []difference
 }
 
 func (d *differ) add(path, was, now string) {
-	d.lines = append(d.lines, path+": "+was+" → "+now)
+	d.changes = append(d.changes, difference{path, was, now})
 }
 
 // show formats a value; a missing one is "none".

@@ -14,10 +14,11 @@ import (
 func full(t *testing.T) *Config {
 	t.Helper()
 	c := Default()
-	fatal.If(t, SetAll(c, []string{
+	_, err := SetAll(c, []string{
 		"tables=[{name: sex, deep: {kind: sgd}, wide: {kind: ftrl, l1: 1}, l2: {deep: 1, wide: 2}}]",
 		"label.threshold=0.5", "data.valid=[v.csv]", "data.missing=[NA]",
-	}))
+	})
+	fatal.If(t, err)
 	c.Fill()
 	return c
 }

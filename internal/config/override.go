@@ -13,18 +13,10 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// Set changes one key, as a flag or a sweep does. The path is written as in Reference, with an
-// index for entries of lists (train.seed, features[3].encode). The text is YAML ([256, 128],
-// {kind: sgd}), except that a key of type text takes it literally. The empty text restores
-// the default. The result is checked like a file. On an error (*Error) c is unchanged.
-//
-// A key replaces the keys that it excludes: train.batch clears train.global_batch and vice
-// versa. The same holds for data.valid and data.valid_fraction, data.valid_time and
-// data.valid_group, train.eval_every and train.eval_steps, label.positive and
-// label.threshold, data.header and data.fields. model.wide=false and model.deep=false clear
-// what only that part uses, including dense features and crosses. Call Set before Fill.
+// Set is SetAll for one key whose path and value are known apart, such as by a sweep.
 func Set(c *Config, path, text string) error {
-	return apply(c, nil, []setting{{path, text}}, false)
+	_, err := apply(c, nil, []setting{{path, text}}, false)
+	return err
 }
 
 // Check returns the faults of a key and its value that other settings cannot remove: the key
@@ -43,17 +35,31 @@ func Check(c *Config, path, text string) error {
 	return errors.New(d.faults[0].Msg)
 }
 
-// SetAll changes keys in the order of the settings, each written KEY=VALUE; see Set. The
-// result is checked after the last setting, so settings may depend on each other. An *Error
-// holds the faults of all settings and leaves c unchanged. Two settings that exclude each
-// other are a fault.
-func SetAll(c *Config, settings []string) error { return setAll(c, settings, false) }
+// SetAll changes keys, as flags and sweeps do, each written KEY=VALUE. A path is written as in
+// Reference, with an index for entries of lists (train.seed, features[3].encode). The text is
+// YAML ([256, 128], {kind: sgd}), except that a key of type text takes it literally. The empty
+// text restores the default. Of two settings of one key the last one counts; otherwise their
+// order has no effect. All values are set, then the result is checked like a file. An *Error
+// holds the faults of all settings and leaves c unchanged. Call SetAll before Fill.
+//
+// A setting removes the keys of c that it excludes: train.batch removes train.global_batch and
+// vice versa. The same holds for data.valid and data.valid_fraction, data.valid_time and
+// data.valid_group, train.eval_every and train.eval_steps, label.positive and label.threshold,
+// data.header and data.fields. data.format removes the layout of another format. model.kind,
+// model.wide=false and model.deep=false remove what only other models use, including dense
+// features and crosses. removed describes the removed keys, one line per setting. Two settings
+// that exclude each other are a fault.
+func SetAll(c *Config, settings []string) (removed []string, err error) {
+	return setAll(c, settings, false)
+}
 
 // SetUnlabelled is SetAll for data whose labels are not read: data.fields need not have
 // them.
-func SetUnlabelled(c *Config, settings []string) error { return setAll(c, settings, true) }
+func SetUnlabelled(c *Config, settings []string) (removed []string, err error) {
+	return setAll(c, settings, true)
+}
 
-func setAll(c *Config, settings []string, unlabelled bool) error {
+func setAll(c *Config, settings []string, unlabelled bool) (removed []string, err error) {
 	var unread []Fault
 	var all []setting
 	for _, s := range settings {
@@ -78,19 +84,32 @@ type setting struct{ path, text string }
 
 // apply changes a copy of c and stores it in c if there are no faults. unread holds the
 // faults known before.
-func apply(c *Config, unread []Fault, all []setting, unlabelled bool) error {
+func apply(c *Config, unread []Fault, all []setting, unlabelled bool) (removed []string, err error) {
 	next := c.Clone()
 	d := &decoder{schema: newGrammar(), place: map[string]place{}, unlabelled: unlabelled}
-	var given []string // paths of settings with a value
+	var given []setting // settings with a value
 	for _, s := range all {
 		// Decode each setting separately, so that it is not stopped by the faults of another.
 		one := &decoder{schema: d.schema, place: map[string]place{}}
 		one.set(next, s.path, s.text)
 		d.faults, d.meant = append(d.faults, one.faults...), append(d.meant, one.meant...)
-		given = slices.DeleteFunc(given, func(e string) bool { return within(e, s.path) || within(s.path, e) }) // the last one wins
-		d.faults = append(d.faults, dropped(next, given, s.path)...)
-		if isSet(next, s.path) {
-			given = append(given, s.path)
+		given = slices.DeleteFunc(given, func(e setting) bool { return within(e.path, s.path) || within(s.path, e.path) }) // the last one wins
+		if len(one.faults) == 0 && isSet(next, s.path) {
+			given = append(given, s)
+		}
+	}
+	for i, s := range given {
+		before := next.Clone()
+		before.fillNames() // so that entries of lists are matched by their names
+		next.clearExcluded(s.path, c)
+		after := next.Clone()
+		after.fillNames()
+		faults := contradicted(next, given, i)
+		if d.faults = append(d.faults, faults...); len(faults) > 0 {
+			break // what the others exclude is no longer known
+		}
+		if gone := goneOf(before, after); gone != "" {
+			removed = append(removed, fmt.Sprintf("%s=%s removes %s", s.path, clip(s.text), gone))
 		}
 	}
 	d.check(next)
@@ -100,21 +119,51 @@ func apply(c *Config, unread []Fault, all []setting, unlabelled bool) error {
 	}
 	d.faults = append(unread, d.faults...)
 	if err := d.err(); err != nil {
-		return err
+		return nil, err
 	}
 	*c = *next
-	return nil
+	return removed, nil
 }
 
-// dropped returns a fault for each earlier setting whose value was cleared by the last one,
-// of the key at path: one of the two had no effect.
-func dropped(c *Config, earlier []string, path string) (faults []Fault) {
-	for _, e := range earlier {
-		if !isSet(c, e) {
-			faults = append(faults, Fault{Path: path, Msg: "contradicts " + e + ", which is set too; leave one of them out"})
+// contradicted returns a fault for each setting whose value was cleared by setting i: one of
+// the two had no effect.
+func contradicted(c *Config, given []setting, i int) (faults []Fault) {
+	for k, s := range given {
+		if !isSet(c, s.path) {
+			first, later := given[min(i, k)], given[max(i, k)]
+			faults = append(faults, Fault{Path: later.path, Msg: "contradicts " + first.path + ", which is set too; leave one of them out"})
 		}
 	}
 	return faults
+}
+
+// goneOf describes the keys of was that now does not have: crosses (2 entries), model.kind (deepfm).
+func goneOf(was, now *Config) string {
+	var keys []string
+	entries := map[string]int{}
+	for _, x := range changes(was, now) {
+		key, rest, inList := strings.Cut(x.path, "[")
+		if inList {
+			_, rest, _ = strings.Cut(rest, "]")
+			key += rest
+			entries[key]++
+		} else {
+			key += " (" + clip(x.was) + ")"
+		}
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	for i, key := range keys {
+		switch n := entries[key]; n {
+		case 0:
+		case 1:
+			keys[i] += " (1 entry)"
+		default:
+			keys[i] += fmt.Sprintf(" (%d entries)", n)
+		}
+	}
+	return strings.Join(keys, ", ")
 }
 
 // isSet reports whether the value at path differs from the zero value that means the default.
@@ -129,9 +178,6 @@ func (d *decoder) set(c *Config, path, text string) {
 	v, k, ok := d.find(reflect.ValueOf(c).Elem(), path)
 	if ok {
 		d.override(v, k, path, text)
-	}
-	if len(d.faults) == 0 {
-		c.clearExcluded(path, v)
 	}
 	for i := range d.faults {
 		if d.faults[i].Path == "" {
@@ -207,12 +253,9 @@ func noEntry(at string, v reflect.Value) string {
 	return fmt.Sprintf("%s has %d entries; they are counted from 0, as %s[0]", at, v.Len(), at)
 }
 
-// clearExcluded clears the settings that the key at path, just set to v, excludes.
-func (c *Config) clearExcluded(path string, v reflect.Value) {
-	if v.IsZero() {
-		return // the default excludes nothing
-	}
-	off := v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Bool && !v.Elem().Bool()
+// clearExcluded clears the settings that the key at path excludes, which is set. was is the
+// Config before all settings.
+func (c *Config) clearExcluded(path string, was *Config) {
 	switch path {
 	case "train.batch":
 		c.Train.GlobalBatch = 0
@@ -240,6 +283,8 @@ func (c *Config) clearExcluded(path string, v reflect.Value) {
 		} else {
 			c.Label.Loss = ""
 		}
+	case "data.format":
+		c.dropLayout(was.Data)
 	case "data.header":
 		c.Data.Fields = nil
 	case "data.fields":
@@ -247,13 +292,24 @@ func (c *Config) clearExcluded(path string, v reflect.Value) {
 	case "model.kind":
 		c.dropKind()
 	case "model.wide":
-		if off {
+		if !on(c.Model.Wide) {
 			c.dropWide()
 		}
 	case "model.deep":
-		if off {
+		if !on(c.Model.Deep) {
 			c.dropDeep()
 		}
+	}
+}
+
+// dropLayout removes the layout of the records of another format.
+func (c *Config) dropLayout(was schema.Source) {
+	d := &c.Data
+	if d.FormatName() != was.FormatName() && d.Delimiter == was.Delimiter {
+		d.Delimiter = ""
+	}
+	if !d.HasLayout() {
+		d.Delimiter, d.Header, d.Fields, d.Comment, d.Multiline, d.Escape = "", false, nil, "", false, ""
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,13 +118,14 @@ func TestCheck(t *testing.T) {
 // TestSetAll: settings are applied in order, and all their faults come at once.
 func TestSetAll(t *testing.T) {
 	c := Default()
-	fatal.If(t, SetAll(c, []string{"train.epochs=3", "train.epochs = 4", "data.comment=a=b", "train.schedule.kind=step",
-		"train.schedule.every_steps=10", "model.hidden=[8]", "train.batch=32"}))
+	_, err := SetAll(c, []string{"train.epochs=3", "train.epochs = 4", "data.comment=a=b", "train.schedule.kind=step",
+		"train.schedule.every_steps=10", "model.hidden=[8]", "train.batch=32"})
+	fatal.If(t, err)
 	if c.Train.Epochs != 4 || c.Data.Comment != "a=b" || c.Train.Schedule.EverySteps != 10 || c.Train.Batch != 32 || c.Train.GlobalBatch != 0 {
 		t.Errorf("got\n%s", c.YAML())
 	}
 	before := c.Clone()
-	err := SetAll(c, []string{"model.hidden=[16]", "train.epochs", "=3", "", "train.sed=1", "model.dropout=2", "train.batch=many", "label.field="})
+	_, err = SetAll(c, []string{"model.hidden=[16]", "train.epochs", "=3", "", "train.sed=1", "model.dropout=2", "train.batch=many", "label.field="})
 	want := `config: 7 faults:
   "train.epochs" has no =: write KEY=VALUE, such as train.epochs=3
   "=3" has no key before the =: write KEY=VALUE, such as train.epochs=3
@@ -141,19 +143,45 @@ func TestSetAll(t *testing.T) {
 	for _, both := range [][]string{
 		{"train.batch=64", "train.global_batch=512"}, {"train.global_batch=512", "train.batch=64"},
 		{"label.threshold=1", "label.positive=[a]"}, {"model.cross.layers=2", "model.kind=deepfm"},
-		{"model.cin=[4, 4]", "model.kind=deepfm"},
+		{"model.cin=[4, 4]", "model.kind=deepfm"}, {"model.kind=deepfm", "model.cross.layers=2"},
+		{"model.wide=false", "features[0].wide=true"},
 	} {
-		err := SetAll(c, both)
+		_, err := SetAll(c, both)
 		first, _, _ := strings.Cut(both[0], "=")
 		if err == nil || !strings.Contains(err.Error(), "contradicts "+first+", which is set too") || !reflect.DeepEqual(c, before) {
 			t.Errorf("%q: %v", both, err)
 		}
 	}
-	if err := SetAll(c.Clone(), []string{"train.batch=64", "train.batch=", "train.global_batch=512"}); err != nil {
+	if _, err := SetAll(c.Clone(), []string{"train.batch=64", "train.batch=", "train.global_batch=512"}); err != nil {
 		t.Errorf("a setting taken back: %v", err)
 	}
-	if err := SetAll(c, nil); err != nil {
+	if _, err := SetAll(c, nil); err != nil {
 		t.Errorf("no settings: %v", err)
+	}
+}
+
+// TestSetRemoves: a setting that removes keys of the configuration names them, and the order of
+// settings has no effect.
+func TestSetRemoves(t *testing.T) {
+	for _, x := range []struct {
+		set  []string
+		want []string
+		kept int // crosses
+	}{
+		{[]string{"train.epochs=2"}, nil, 3},
+		{[]string{"model.kind=dcn_v2"}, []string{"model.kind=dcn_v2 removes crosses (3 entries)"}, 0},
+		{[]string{"model.kind=dcn_v2", "model.wide=true"}, nil, 3},
+		{[]string{"model.wide=true", "model.kind=dcn_v2"}, nil, 3},
+		{[]string{"model.kind=dcn_v2", "crosses=[]"}, nil, 0},
+		{[]string{"train.batch=32"}, []string{"train.batch=32 removes train.global_batch (256)"}, 3},
+		{[]string{"data.format=parquet"}, []string{"data.format=parquet removes data.fields ([age, workclass, fnlwgt, education, education_num, marital_s…), data.comment (\"|\")"}, 3},
+	} {
+		c := Default()
+		c.Train.GlobalBatch = 256
+		removed, err := SetAll(c, x.set)
+		if err != nil || !slices.Equal(removed, x.want) || len(c.Crosses) != x.kept {
+			t.Errorf("%q: %d crosses, removed %q, %v, want %d and %q", x.set, len(c.Crosses), removed, err, x.kept, x.want)
+		}
 	}
 }
 

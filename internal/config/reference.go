@@ -35,7 +35,8 @@ func Reference() string {
 // fileAbout is the introduction of the reference.
 const fileAbout = `wdlrun init -data FILE writes a configuration for your records. Paths are relative to the working
 directory. -set train.epochs=3 replaces a key for one job; -set features[0].encode=hash replaces a key
-of the first entry of a list. An example; only data, label and features are required:
+of the first entry of a list. All -set are applied before the result is checked. One that excludes other
+keys, such as model.kind=dcn_v2 the crosses, removes them and names them. An example; only data, label and features are required:
 
   data:
     train: [clicks/day_*.csv]

@@ -263,7 +263,9 @@ func (d *decision) acceptable(from *checkpoint.Checkpoint) error {
 	if err := at.checkOrder(); err != nil || at.Queue == nil {
 		return err
 	}
-	c, _, err := d.opt.config(from)
+	opt := *d.opt
+	opt.Warn = nil // decide reports the settings
+	c, _, err := opt.config(from)
 	if err == nil {
 		_, err = recordAt(&at, d.size, int64(c.Train.Global(d.size)))
 	}

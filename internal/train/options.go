@@ -92,8 +92,14 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 		c = config.Default()
 	}
 	c = c.Clone()
-	if err := config.SetAll(c, o.Set); err != nil {
+	removed, err := config.SetAll(c, o.Set)
+	if err != nil {
 		return nil, nil, err
+	}
+	if o.Warn != nil && o.Day == nil { // train -by has reported them
+		for _, line := range removed {
+			o.Warn("-set " + line)
+		}
 	}
 	o.Tolerance.Write(c)
 	c.Fill()

@@ -93,7 +93,7 @@ func TestTierInSlots(t *testing.T) {
 			tier = ""
 		}
 		c := wordsConfig(t, path, tier, "")
-		fatal.If(t, config.SetAll(c, []string{"train.slots=4"}))
+		fatal.If(t, config.Set(c, "train.slots", "4"))
 		r := runJob(t, size, Options{Config: c})
 		if want == nil {
 			want = contents(t, r)
@@ -149,7 +149,7 @@ func TestAdmissionInAJob(t *testing.T) {
 	b, err := os.ReadFile(path)
 	fatal.If(t, err)
 	c := wordsConfig(t, path, fmt.Sprintf(", admit: {after: %d}", after), "")
-	if err := config.SetAll(c, []string{"train.shuffle=false"}); err != nil { // so that steps consist of consecutive lines of the file
+	if err := config.Set(c, "train.shuffle", "false"); err != nil { // so that steps consist of consecutive lines of the file
 		t.Fatal(err)
 	}
 	for range 2 { // epochs

@@ -306,9 +306,8 @@ func TestShardsMoveAtCheckpoints(t *testing.T) {
 func shiftedConfig(t *testing.T, table string, every int) *config.Config {
 	t.Helper()
 	c := wordsConfig(t, shifted(t), ", strategy: rows"+table, "")
-	for _, set := range []string{"train.epochs=1", "train.shuffle=false", fmt.Sprint("train.checkpoint.every_steps=", every)} {
-		fatal.If(t, config.SetAll(c, []string{set}))
-	}
+	_, err := config.SetAll(c, []string{"train.epochs=1", "train.shuffle=false", fmt.Sprint("train.checkpoint.every_steps=", every)})
+	fatal.If(t, err)
 	return c
 }
 

@@ -144,7 +144,8 @@ func TestHoldOutByAField(t *testing.T) {
 	path := traintest.Clicks(t, 600)
 	for _, by := range []string{"valid_time=age", "valid_group=site"} {
 		c := traintest.ClicksConfig(t, path, "", "")
-		fatal.If(t, config.SetAll(c, []string{"data." + by}))
+		_, err := config.SetAll(c, []string{"data." + by})
+		fatal.If(t, err)
 		var said []string
 		want := runJob(t, 1, Options{Config: c, Say: func(line string) { said = append(said, line) }})
 		if n := want.Valid.Samples; n < 60 || n > 180 || want.Samples != 3*(600-n) {

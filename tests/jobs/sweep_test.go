@@ -18,7 +18,7 @@ import (
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	space := "train.optimizer.dense.learning_rate: [0.001, 1.0e+30]\nmodel.kind: [wide_deep]\n"
+	space := "train.optimizer.dense.learning_rate: [0.001, 1.0e+30]\nmodel.kind: [dcn_v2]\n"
 	fatal.If(t, os.WriteFile(filepath.Join(dir, "space.yaml"), []byte(space), 0o644))
 	args := append([]string{"sweep", "-space", "space.yaml", "-method", "grid", "-parallel", "2", "-np", "1", "-set", "data.valid_fraction=0.2", "-json"}, few(t)...)
 	var got struct {
@@ -41,6 +41,9 @@ func TestSweep(t *testing.T) {
 	s := got.Sweep
 	if !got.Finished || s.Best != 1 || len(s.Trials) != 2 || s.Trials[0].Outcomes[0].Valid["auc"] < .5 || s.Trials[0].Outcomes[0].Test["auc"] < .5 || !strings.Contains(s.Trials[1].Outcomes[0].Error, "NaN") {
 		t.Errorf("sweep -json: %+v\n%s", got, o.stderr)
+	}
+	if !strings.Contains(o.stderr, "\nin trials, model.kind=dcn_v2 removes crosses (3 entries)\n") {
+		t.Errorf("removed crosses are not reported:\n%s", o.stderr)
 	}
 	if found, err := filepath.Glob(filepath.Join(dir, got.Dir, "surveys", "*")); err != nil || len(found) != 1 {
 		t.Errorf("surveys %v, %v", found, err)

@@ -106,7 +106,8 @@ type Sweep struct {
 	Version string   `json:"version"` // version of the program
 	Options Options  `json:"options"`
 	Trials  []*Trial `json:"trials"`
-	Best    int      `json:"best,omitempty"` // number of the best trial so far
+	Removed []string `json:"removed,omitempty"` // keys of the configuration that settings remove
+	Best    int      `json:"best,omitempty"`    // number of the best trial so far
 }
 
 const format = 1
@@ -335,6 +336,14 @@ func (s *Sweep) rank() {
 	if best := s.Ranking()[0]; s.Peak(best) != nil {
 		s.Best = best.Number
 	}
+}
+
+// Pairs returns the settings as KEY=VALUE.
+func (t *Trial) Pairs() (all []string) {
+	for _, x := range t.Settings {
+		all = append(all, x.Key+"="+x.Value)
+	}
+	return all
 }
 
 // Value returns the value of a key; "" if the trial has none.

@@ -131,18 +131,17 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 			return fmt.Errorf("%s: -set %s: it takes no other setting than where its records are and how they are written (data.hosts, data.format, …), which of their labels are 1 (label.positive, …), and data.max_bad", o.name(), key)
 		}
 	}
-	format, set := c.Data.FormatName(), config.SetAll
+	set := config.SetAll
 	if o.unlabelled {
 		set = config.SetUnlabelled
 	}
-	before := c.Data.Delimiter
-	if err := set(c, o.Set); err != nil {
-		return err
+	removed, err := set(c, o.Set)
+	for _, line := range removed {
+		if o.Warn != nil {
+			o.Warn("-set " + line)
+		}
 	}
-	if c.Data.FormatName() != format && c.Data.Delimiter == before {
-		c.Data.Delimiter = "" // the other format's
-	}
-	return nil
+	return err
 }
 
 // readSetting matches the keys that an evaluation may set differently from the training.
