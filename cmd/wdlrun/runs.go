@@ -44,7 +44,8 @@ the validation data if there is no test data.
 model a training began with), day (the partition of train -by), note, tags, a key of the configuration (wdlrun help config), or one of
    ` + strings.Join(runs.Names()[:8], " ") + `
    ` + strings.Join(runs.Names()[8:], " ") + `
--sort by a metric lists the best run first. -tree lists each run below the one in from. The link
+-sort by a metric lists the best run first. Runs with other labels or evaluated rows are not
+comparable and listed after the largest group of comparable ones. -tree lists each run below the one in from. The link
 latest, to the run that finished last, is no run of its own.
 
 For runs of train -by, day_auc and the other metrics of day_… show how the model before predicted the
@@ -234,6 +235,7 @@ type runLine struct {
 	State    runs.State         `json:"state"`
 	Began    *time.Time         `json:"began"`
 	Of       string             `json:"metrics_of,omitempty"` // test or valid
+	Group    int                `json:"group,omitempty"`      // metrics of one group can be compared; 0: no evaluation
 	Day      string             `json:"day,omitempty"`        // partition of train -by
 	From     string             `json:"from,omitempty"`       // checkpoint that the training began with
 	Note     string             `json:"note,omitempty"`
@@ -241,15 +243,17 @@ type runLine struct {
 	Metrics  map[string]float64 `json:"metrics"`  // those that it has
 	Settings map[string]string  `json:"settings"` // those that differ
 	Failure  string             `json:"failure,omitempty"`
+	Rejected string             `json:"rejected,omitempty"` // why train.gate rejected the model
 	Faults   []string           `json:"faults,omitempty"`
 }
 
 func runLines(all []*runs.Summary) []runLine {
 	lines, differ := []runLine{}, runs.Differing(all)
-	for _, r := range all {
+	group, _ := runs.Groups(all)
+	for i, r := range all {
 		l := runLine{
 			Dir: r.Dir, State: r.State, Of: r.EvaluatedOn, Day: r.About.Day, From: r.About.From, Note: r.About.Note, Tags: r.About.Tags,
-			Metrics: r.Numbers, Settings: map[string]string{}, Failure: r.Failure, Faults: r.Faults,
+			Metrics: r.Numbers, Settings: map[string]string{}, Failure: r.Failure, Rejected: r.Rejected, Faults: r.Faults, Group: group[i] + 1,
 		}
 		if !r.Began.IsZero() {
 			l.Began = &r.Began
@@ -325,7 +329,8 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 			noted = append(noted, name)
 		}
 	}
-	mixed := slices.ContainsFunc(all, evaluatedOn("test")) && slices.ContainsFunc(all, evaluatedOn("valid"))
+	group, groups := runs.Groups(all)
+	mixed := len(groups) > 1
 	if mixed {
 		fmt.Fprint(t, "\tmetrics of")
 	}
@@ -341,9 +346,9 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 	}
 	fmt.Fprintln(t)
 	for i, r := range all {
-		fmt.Fprintf(t, "%s%s\t%s\t%s", strings.Repeat("  ", depth[i]), clean(r.Name, 64), r.State, lasted(r.Seconds))
+		fmt.Fprintf(t, "%s%s\t%s\t%s", strings.Repeat("  ", depth[i]), clean(r.Name, 64), stateOf(r), lasted(r.Seconds))
 		if mixed {
-			fmt.Fprintf(t, "\t%s", cmp.Or(r.EvaluatedOn, "-"))
+			fmt.Fprintf(t, "\t%s", dataOf(r, group[i]))
 		}
 		for _, c := range columns {
 			text := "-"
@@ -369,7 +374,19 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 	if n := len(differ) - len(shown); n > 0 {
 		fmt.Fprintf(to, "%d more settings differ, of %s: see -json or -csv\n", n, strings.Join(sections(differ[len(shown):]), ", "))
 	}
+	notes(to, all, groups)
+	return nil
+}
+
+// notes prints what the table does not show of runs and of their groups.
+func notes(to io.Writer, all, groups []*runs.Summary) {
+	for i := 1; i < len(groups) && i <= maxDiffering; i++ {
+		fmt.Fprintf(to, "note: metrics of %s are not comparable with %s: %s\n", dataOf(groups[i], i), dataOf(groups[0], 0), runs.Incomparable(groups[0], groups[i]))
+	}
 	for _, r := range all {
+		if r.Rejected != "" {
+			fmt.Fprintf(to, "note: %s: rejected by train.gate: %s\n", clean(r.Name, 64), clean(r.Rejected, 300))
+		}
 		if r.Failure != "" {
 			fmt.Fprintf(to, "note: %s: %s\n", clean(r.Name, 64), clean(r.Failure, 300))
 		}
@@ -377,13 +394,22 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 			fmt.Fprintf(to, "note: %s: %s\n", clean(r.Name, 64), clean(f, 300))
 		}
 	}
-	return nil
 }
 
-// evaluatedOn returns a function that reports whether a run was evaluated on the given data, test
-// or valid.
-func evaluatedOn(what string) func(*runs.Summary) bool {
-	return func(r *runs.Summary) bool { return r.EvaluatedOn == what }
+// stateOf returns the state of a run, and whether its model was rejected.
+func stateOf(r *runs.Summary) string {
+	if r.Rejected != "" {
+		return string(r.State) + ", rejected"
+	}
+	return string(r.State)
+}
+
+// dataOf names the rows on which the metrics of a run were computed, by the number of its group.
+func dataOf(r *runs.Summary, group int) string {
+	if group < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%d)", r.EvaluatedOn, group+1)
 }
 
 // sections returns the sections of the configuration that have these keys.

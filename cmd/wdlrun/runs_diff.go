@@ -146,15 +146,10 @@ func diffRunDirs(dirA, dirB string) (d difference, err error) {
 	for _, name := range tablesOf(a, b) {
 		d.add("rows of table "+name, rows(a, name), rows(b, name))
 	}
-	if a.EvaluatedOn != b.EvaluatedOn || d.differs("data.valid") || d.differs("data.test") || d.differs("data.train") && a.EvaluatedOn == "valid" {
-		d.Note = "their metrics are of different rows: to compare the models, evaluate both on the same files: wdlrun -json eval -resume RUN -data FILE > A.json, and give runs diff the two outputs"
+	if why := runs.Incomparable(&a.Summary, &b.Summary); why != "" {
+		d.Note = "their metrics are not comparable: " + why + ": to compare the models, evaluate both on the same files: wdlrun -json eval -resume RUN -data FILE > A.json, and give runs diff the two outputs"
 	}
 	return d, nil
-}
-
-// differs reports whether a setting differs.
-func (d *difference) differs(key string) bool {
-	return slices.ContainsFunc(d.Settings, func(s settingDiffer) bool { return s.Key == key })
 }
 
 // without returns the names that others do not have.

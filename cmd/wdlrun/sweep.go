@@ -154,7 +154,8 @@ func openSweep(c *cli.Context) (s *sweeping, err error) {
 	for _, line := range removed {
 		s.Removed = append(s.Removed, "in all trials, "+line)
 	}
-	if err := s.check(c.Context, c.Int("np")); err != nil {
+	warn := func(line string) { fmt.Fprintf(c.App.ErrWriter, "wdlrun: %s\n", line) }
+	if err := s.check(c.Context, c.Int("np"), warn); err != nil {
 		return nil, err
 	}
 	if s.dir, err = rundir.New(pathOf(c, "out"), "", time.Now()); err != nil {
@@ -229,8 +230,9 @@ func sweepOptions(c *cli.Context, base *config.Config) (o sweep.Options, err err
 	return o, nil
 }
 
-// check rejects settings that no training accepts, before the first trial.
-func (s *sweeping) check(ctx context.Context, np int) error {
+// check rejects settings that no training accepts, before the first trial. It warns about data on
+// which trials cannot be compared.
+func (s *sweeping) check(ctx context.Context, np int, warn func(string)) error {
 	own := map[string]bool{}
 	for _, p := range s.space {
 		own[p.Key] = true
@@ -253,7 +255,7 @@ func (s *sweeping) check(ctx context.Context, np int) error {
 			}
 		}
 		if t.Number == 1 {
-			if err := train.Check(ctx, train.Options{Config: c, Out: "runs"}, np); err != nil {
+			if err := train.Check(ctx, train.Options{Config: c, Out: "runs", Warn: warn}, np); err != nil {
 				return err
 			}
 		}

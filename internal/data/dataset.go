@@ -378,8 +378,19 @@ func (d *Dataset) Fingerprint() string {
 
 // IdentityOf identifies the same data in any order of its files, wherever they are stored: by the
 // partitions and sizes of files and, after Use, by the content of every record.
-func IdentityOf(d *Dataset) string {
-	sum := d.anyOrder
+func IdentityOf(d *Dataset) string { return fmt.Sprintf("%016x", mix(d.anyOrder+filesOf(d))) }
+
+// RowsOf identifies the rows of an evaluation, whichever of their fields are read: by the partitions
+// and sizes of files, the numbers of records and of positive labels, and by chosen, which says
+// which of the records are evaluated. Call it after Use.
+func RowsOf(d *Dataset, chosen string) string {
+	h := xxh3.New()
+	fmt.Fprintf(h, "%016x %d %d %q", filesOf(d), d.Rows(All), d.Positives(), chosen)
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// filesOf returns a hash of the partitions and sizes of the files, in any order.
+func filesOf(d *Dataset) (sum uint64) {
 	for i := range d.set.Files {
 		f := &d.set.Files[i]
 		h := xxh3.New()
@@ -391,5 +402,5 @@ func IdentityOf(d *Dataset) string {
 		fmt.Fprintf(h, "%d %d", f.Bytes, f.From())
 		sum += h.Sum64()
 	}
-	return fmt.Sprintf("%016x", mix(sum))
+	return sum
 }

@@ -27,7 +27,7 @@ const (
 	// FileIndex has the summaries of the runs of a folder. It may be deleted at any time.
 	FileIndex = ".wdlrun-index.json"
 
-	indexFormat = 3 // other formats are ignored
+	indexFormat = 4 // other formats are ignored
 	maxIndex    = 1 << 30
 	minIndexed  = 50              // fewer runs are read without an index
 	settled     = 2 * time.Second // older files get another time when they change
@@ -57,12 +57,14 @@ type indexedRun struct {
 	Step        int64              `json:"step"`
 	Epoch       int64              `json:"epoch"`
 	EvaluatedOn string             `json:"on"`
+	Data        string             `json:"data,omitempty"`
 	Numbers     map[string]float64 `json:"numbers"`
 	Shape       int                `json:"shape"` // -1: the configuration could not be read
 	At          []int              `json:"at,omitempty"`
 	To          []string           `json:"to,omitempty"`
 	About       rundir.About       `json:"about"`
 	Failure     string             `json:"failure,omitempty"`
+	Rejected    string             `json:"rejected,omitempty"`
 	Faults      []string           `json:"faults,omitempty"`
 }
 
@@ -253,7 +255,7 @@ func (l *listing) shared(s *Settings) {
 func (k *indexedRun) summary(dir string, bases []Settings) *Summary {
 	s := &Summary{
 		Dir: dir, Name: k.Name, State: k.State, Began: k.Began, Seconds: Value(k.Seconds), Step: k.Step, Epoch: k.Epoch,
-		EvaluatedOn: k.EvaluatedOn, Numbers: k.Numbers, About: k.About, Failure: k.Failure, Faults: k.Faults,
+		EvaluatedOn: k.EvaluatedOn, Data: k.Data, Numbers: k.Numbers, About: k.About, Failure: k.Failure, Rejected: k.Rejected, Faults: k.Faults,
 	}
 	if k.Shape >= 0 {
 		base := bases[k.Shape]
@@ -291,7 +293,7 @@ func (x *index) add(r listed, number map[*shape]int) {
 	s := r.summary
 	k := &indexedRun{
 		Name: s.Name, Stamp: r.stamp, State: s.State, Began: s.Began, Step: s.Step, Epoch: s.Epoch,
-		EvaluatedOn: s.EvaluatedOn, Numbers: s.Numbers, Shape: -1, About: s.About, Failure: s.Failure, Faults: s.Faults,
+		EvaluatedOn: s.EvaluatedOn, Data: s.Data, Numbers: s.Numbers, Shape: -1, About: s.About, Failure: s.Failure, Rejected: s.Rejected, Faults: s.Faults,
 	}
 	if !math.IsNaN(s.Seconds) {
 		k.Seconds = &s.Seconds

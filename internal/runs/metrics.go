@@ -27,6 +27,7 @@ type Point struct {
 	Rate    float64
 	Speed   float64
 	Metrics *Metrics // of an evaluation
+	Data    string   // identity of the evaluated rows
 }
 
 // Series of points in metrics.jsonl.
@@ -121,11 +122,12 @@ func ParsePoint(line []byte) (p Point, series string, err error) {
 		Speed   *float64  `json:"samples_per_second"`
 		LogLoss *float64  `json:"logloss"`
 		Metrics *Metrics  `json:"metrics"`
+		Data    string    `json:"data"`
 	}
 	if err := json.Unmarshal(line, &l); err != nil {
 		return p, "", fmt.Errorf("no metrics: %w", err)
 	}
-	return Point{l.Time, l.Step, l.Epoch, l.Samples, Value(l.LogLoss), Value(l.Rate), Value(l.Speed), l.Metrics}, l.Event, nil
+	return Point{l.Time, l.Step, l.Epoch, l.Samples, Value(l.LogLoss), Value(l.Rate), Value(l.Speed), l.Metrics, short(l.Data)}, l.Event, nil
 }
 
 // Series is a series of at most Most points. Beyond that, every second point is dropped,

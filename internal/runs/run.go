@@ -58,10 +58,12 @@ type Summary struct {
 	Epoch   int64
 
 	EvaluatedOn string             // test or valid, "" without metrics of an evaluation
+	Data        string             // identity of the evaluated rows; "" if an earlier version did not record it
 	Numbers     map[string]float64 // metrics by name, see Names
 	Config      Settings
 	About       rundir.About
 	Failure     string   // the last verdict, if State is Failed
+	Rejected    string   // why train.gate rejected the model; "" if it did not
 	Faults      []string // what could not be read
 }
 
@@ -87,17 +89,21 @@ type Result struct {
 	TrainLogLoss     *float64 `json:"train_logloss"`
 	Valid            *Metrics `json:"valid"`
 	Test             *Metrics `json:"test"`
-	BestEpoch        int      `json:"best_epoch"`
-	BestStep         int64    `json:"best_step"`
-	Improving        string   `json:"improving"`
-	EarlyStopped     int      `json:"early_stopped"`
-	Stopped          bool     `json:"stopped"`
-	Checkpoint       string   `json:"checkpoint"`
-	Lost             []string `json:"lost"`
-	Imbalance        float64  `json:"imbalance"`
-	SparseBytesSent  int64    `json:"sparse_bytes_sent"`
-	Tables           []Table  `json:"tables"`
-	Input            struct {
+	EvaluatedRows
+	Gate *struct {
+		Rejected string `json:"rejected"`
+	} `json:"gate"`
+	BestEpoch       int      `json:"best_epoch"`
+	BestStep        int64    `json:"best_step"`
+	Improving       string   `json:"improving"`
+	EarlyStopped    int      `json:"early_stopped"`
+	Stopped         bool     `json:"stopped"`
+	Checkpoint      string   `json:"checkpoint"`
+	Lost            []string `json:"lost"`
+	Imbalance       float64  `json:"imbalance"`
+	SparseBytesSent int64    `json:"sparse_bytes_sent"`
+	Tables          []Table  `json:"tables"`
+	Input           struct {
 		Bad int64 `json:"bad"`
 	} `json:"input"`
 	SlowRanks []struct {
@@ -108,6 +114,12 @@ type Result struct {
 		Share  float64 `json:"share"`
 	} `json:"slow_ranks"`
 	TestUnknown map[string]int64 `json:"test_unknown"`
+}
+
+// EvaluatedRows identifies the rows of Valid and Test.
+type EvaluatedRows struct {
+	ValidData string `json:"valid_data"`
+	TestData  string `json:"test_data"`
 }
 
 // Table is the state of a table at the end.
@@ -243,6 +255,10 @@ func (r *Run) readResult() {
 // cut cuts long texts of a result.
 func (res *Result) cut() {
 	res.Improving, res.Checkpoint = short(res.Improving), short(res.Checkpoint)
+	res.ValidData, res.TestData = short(res.ValidData), short(res.TestData)
+	if res.Gate != nil {
+		res.Gate.Rejected = short(res.Gate.Rejected)
+	}
 	for i := range res.Lost {
 		res.Lost[i] = short(res.Lost[i])
 	}
@@ -297,7 +313,10 @@ func (r *Run) judge(locked bool) {
 	if !done && r.State != Running {
 		r.Result = nil
 	}
-	_, r.EvaluatedOn = r.Evaluation()
+	_, r.EvaluatedOn, r.Data = r.evaluation()
+	if done && r.Result.Gate != nil {
+		r.Rejected = r.Result.Gate.Rejected
+	}
 	r.Numbers = r.numbers()
 }
 
@@ -330,21 +349,26 @@ func escaped(dir string) string {
 // Evaluation returns the last metrics of the test data, or of the validation data, and of
 // is "test", "valid" or "".
 func (r *Run) Evaluation() (m *Metrics, of string) {
+	m, of, _ = r.evaluation()
+	return m, of
+}
+
+func (r *Run) evaluation() (m *Metrics, of, data string) {
 	if r.Result != nil && r.Result.Test != nil {
-		return r.Result.Test, "test"
+		return r.Result.Test, "test", r.Result.TestData
 	}
 	if r.Result != nil && r.Result.Valid != nil {
-		return r.Result.Valid, "valid"
+		return r.Result.Valid, "valid", r.Result.ValidData
 	}
 	for _, s := range []struct {
 		points []Point
 		of     string
 	}{{r.Test, "test"}, {r.Valid, "valid"}} {
 		if n := len(s.points); n > 0 && s.points[n-1].Metrics != nil {
-			return s.points[n-1].Metrics, s.of
+			return s.points[n-1].Metrics, s.of, s.points[n-1].Data
 		}
 	}
-	return nil, ""
+	return nil, "", ""
 }
 
 // Differing returns the settings that differ between runs: first the settings of the model, of

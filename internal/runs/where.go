@@ -162,7 +162,8 @@ func Select(all []*Summary, where, order string, reverse bool) ([]*Summary, erro
 var falling = []string{"logloss", "train_logloss", "normalised_entropy", "rmse", "mae", "seconds"}
 
 // Sort sorts runs by a metric, the best first, or by anything else, ascending. Runs
-// without it come last.
+// without it come last. Runs sorted by a metric of evaluations are ordered by their groups first, see
+// Groups.
 func Sort(all []*Summary, name string, reverse bool) {
 	type keyed struct {
 		run    *Summary
@@ -195,5 +196,8 @@ func Sort(all []*Summary, name string, reverse bool) {
 	})
 	for i, k := range keys {
 		all[i] = k.run
+	}
+	if slices.ContainsFunc(columns, func(c Column) bool { return c.Name == name }) {
+		grouped(all)
 	}
 }

@@ -115,7 +115,7 @@ func Check(ctx context.Context, o Options, ranks int) error {
 		feed.Close()
 	}
 	if !c.Data.EachHost() || !o.Away { // else the ranks find the files of their hosts
-		if _, err := input.Open(input.Setup{Config: c}); err != nil && !(o.Day != nil && isEmpty(err)) {
+		if _, err := input.Open(input.Setup{Config: c, Warn: o.Warn}); err != nil && !(o.Day != nil && isEmpty(err)) {
 			return err
 		}
 	}

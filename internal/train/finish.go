@@ -119,6 +119,7 @@ func (j *job) chooseModel(res *report.Result) error {
 		last.Metrics = *valid
 		j.evaluation().WarnOfDoubts(last, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
+		res.ValidData = j.validation.rows()
 	}
 	if model != j.cursor.Step || j.saves.saver.Last() == model {
 		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
@@ -134,8 +135,9 @@ func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
 	if err != nil {
 		return err
 	}
-	j.report.Write(report.Line{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics})
+	j.report.Write(report.Line{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics, Data: data.RowsOf(j.in.Test, "")})
 	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
+	res.TestData = data.RowsOf(j.in.Test, "")
 	res.TestUnknown, res.TestOutside = m.Unknown, m.Outside
 	j.evaluation().WarnOfDoubts(&m, "the test data")
 	return nil

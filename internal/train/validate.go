@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/internal/train/report"
@@ -64,7 +65,7 @@ func (v *validation) validate(ctx context.Context, c *cursor, epoch int64) (line
 	if d := &v.config.Data; d.ValidFraction > 0 && d.ValidTime == "" && d.ValidGroup == "" {
 		v.last.Held, v.last.Unknown = true, e.Unknown
 	}
-	v.report.Write(report.Line{Event: "valid", Step: c.Step, Epoch: epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
+	v.report.Write(report.Line{Event: "valid", Step: c.Step, Epoch: epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m, Data: v.rows()})
 	if err := v.keepDistributions(c.Step); err != nil {
 		return "", err
 	}
@@ -79,6 +80,19 @@ func (v *validation) validate(ctx context.Context, c *cursor, epoch int64) (line
 		line += fmt.Sprintf("; no better for %d evaluations: %s was the best", progress.Waited, v.bestText(progress))
 	}
 	return line, nil
+}
+
+// rows identifies the validation rows; "" if there are none. Rows held out at random count as the
+// same for every train.seed.
+func (v *validation) rows() string {
+	d := &v.config.Data
+	switch v.in.Valid {
+	case nil:
+		return ""
+	case v.in.Train:
+		return data.RowsOf(v.in.Valid, fmt.Sprint(d.ValidFraction, d.ValidTime, d.ValidGroup))
+	}
+	return data.RowsOf(v.in.Valid, "")
 }
 
 // bestText names the best evaluation: its step or its epoch, depending on train.eval_steps.

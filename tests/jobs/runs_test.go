@@ -61,6 +61,12 @@ func TestRuns(t *testing.T) {
 	if o.code != 0 || err != nil || !bytes.Contains(page, []byte(" is the best by AUC of the test data")) || !bytes.Contains(page, []byte("train.seed")) {
 		t.Errorf("report: exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
 	}
+	if o = run(t, dir, append(append([]string{"train"}, few(t)...), "-set", "data.test=[\"builtin:adult.test\"]")...); o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	if o = run(t, dir, "runs", "-sort", "auc"); !strings.Contains(o.stdout, "note: metrics of test (2) are not comparable with test (1): other data\n") || strings.Index(o.stdout, "test (2)") < strings.LastIndex(o.stdout, "  test (1)  ") {
+		t.Errorf("runs on other test data:\n%s", o.stdout)
+	}
 	if o = run(t, dir, "runs", "-where", "ac>1"); o.code != 1 || !strings.Contains(o.stderr, "did you mean auc?") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}

@@ -104,7 +104,11 @@ func TestASweepWithoutAFinishedTrial(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "space.yaml", "train.optimizer.dense.learning_rate: [1.0e+30, 1.0e+31]\n")
-	o := run(t, dir, append([]string{"sweep", "-space", "space.yaml", "-trials", "3", "-np", "2", "-set", "data.valid_fraction=0.2"}, few(t)...)...)
+	args := append([]string{"sweep", "-space", "space.yaml", "-trials", "3", "-np", "2", "-set", "data.valid_fraction=0.2"}, few(t)...)
+	o := run(t, dir, append(args, "-set", strings.Replace(few(t)[1], "data.train", "data.test", 1))...)
+	if !strings.HasPrefix(o.stderr, "wdlrun: data.train and data.test both have the file ") {
+		t.Errorf("test data that the trials train on is not reported:\n%s", o.stderr)
+	}
 	if o.code != 1 || !strings.Contains(o.stderr, ": 2 trials\nthe space has no more combinations for -trials 3\n") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}

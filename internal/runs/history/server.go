@@ -101,7 +101,9 @@ type row struct {
 	Name     string             `json:"name"`
 	State    runs.State         `json:"state"`
 	Began    *time.Time         `json:"began"`
-	On       string             `json:"on"` // test or valid
+	On       string             `json:"on"`              // test or valid
+	Group    int                `json:"group,omitempty"` // metrics of one group can be compared; 0: no evaluation
+	Rejected string             `json:"rejected,omitempty"`
 	Note     string             `json:"note,omitempty"`
 	Tags     []string           `json:"tags,omitempty"`
 	Metrics  map[string]float64 `json:"metrics"`
@@ -133,8 +135,11 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	if err != nil || most < 1 {
 		most = 100
 	}
-	for _, r := range some[:min(len(some), most, maxRows)] {
-		t.Rows = append(t.Rows, newRow(r, t.Differ))
+	group, _ := runs.Groups(some)
+	for i, r := range some[:min(len(some), most, maxRows)] {
+		x := newRow(r, t.Differ)
+		x.Group, x.Rejected = group[i]+1, short(r.Rejected)
+		t.Rows = append(t.Rows, x)
 	}
 	answer(w, t)
 }

@@ -34,6 +34,7 @@ type runView struct {
 	Color  int
 	Dashed bool
 	Best   bool
+	Other  string // why its metrics are not compared with those of the best run
 	Split  template.HTML
 	Waits  string // which ranks waited for which
 	Tables []runs.Table
@@ -122,6 +123,9 @@ func verdict(all []*runView, found []*warning) (lines []string) {
 	if len(all) == 1 {
 		r := all[0]
 		lines = append(lines, fmt.Sprintf("%s: %s after %d steps%s", r.State, quality(r.Run), r.Step, taking(r.Run)))
+		if r.Rejected != "" {
+			lines = append(lines, "the model was rejected by train.gate: "+r.Rejected)
+		}
 	} else if best, second, by := ranking(all); best != nil {
 		best.Best = true
 		lines = append(lines, fmt.Sprintf("%s is the best by %s: %s", best.Name, by, quality(best.Run)))
@@ -130,6 +134,11 @@ func verdict(all []*runView, found []*warning) (lines []string) {
 		}
 	} else {
 		lines = append(lines, "no run has comparable metrics, so there is no best run")
+	}
+	for _, r := range all {
+		if r.Other != "" {
+			lines = append(lines, fmt.Sprintf("%s is not comparable: %s", r.Name, r.Other))
+		}
 	}
 	if n := len(found); n > 0 {
 		lines = append(lines, plural.Of(n, "warning")+", see below")
@@ -188,20 +197,26 @@ func or(value string) string {
 	return value
 }
 
-// ranking returns the two best runs by AUC, or by loss if one of them has no AUC, on the
-// kind of data on which most runs were evaluated.
+// ranking returns the two best runs by AUC, or by loss if one of them has no AUC, of the largest
+// group of comparable runs.
 func ranking(all []*runView) (best, second *runView, by string) {
-	count := map[string]int{}
+	var summaries []*runs.Summary
 	for _, r := range all {
-		if _, of := r.Evaluation(); of != "" {
-			count[of]++
+		summaries = append(summaries, &r.Summary)
+	}
+	of, first := runs.Groups(summaries)
+	var some []*runView
+	for i, r := range all {
+		switch {
+		case of[i] == 0:
+			some = append(some, r)
+		case of[i] > 0:
+			r.Other = runs.Incomparable(first[0], &r.Summary)
 		}
 	}
-	kind := "test"
-	if count["valid"] > count["test"] {
-		kind = "valid"
+	if len(some) == 0 {
+		return nil, nil, ""
 	}
-	some := slices.DeleteFunc(slices.Clone(all), func(r *runView) bool { _, of := r.Evaluation(); return of != kind })
 	name, sign := "auc", -1.0
 	if slices.ContainsFunc(some, func(r *runView) bool { return !finite(r.Number("auc")) }) {
 		name, sign = "logloss", 1
@@ -211,7 +226,7 @@ func ranking(all []*runView) (best, second *runView, by string) {
 		d := float64(sign*a.Number(name)) - float64(sign*b.Number(name))
 		return int(max(-1, min(1, math.Copysign(math.Ceil(math.Abs(d)), d))))
 	})
-	by = map[string]string{"auc": "AUC", "logloss": "log-loss"}[name] + " of the " + kind + " data"
+	by = map[string]string{"auc": "AUC", "logloss": "log-loss"}[name] + " of the " + first[0].EvaluatedOn + " data"
 	switch len(some) {
 	case 0:
 		return nil, nil, ""

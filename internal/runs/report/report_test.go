@@ -70,6 +70,27 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 	}
 }
 
+// TestOtherDataIsNotRanked: a run evaluated on other rows is not the best, and a model that the gate
+// rejected is named.
+func TestOtherDataIsNotRanked(t *testing.T) {
+	a, b, c := write(t, "a", "0.8", 40), write(t, "b", "0.9", 40), write(t, "c", "0.95", 40)
+	for dir, more := range map[string]string{a: `"test_data":"1"`, b: `"test_data":"1","gate":{"rejected":"its log-loss is worse"}`, c: `"test_data":"2"`} {
+		path := filepath.Join(dir, "result.json")
+		text, err := os.ReadFile(path)
+		fatal.If(t, err)
+		fatal.If(t, os.WriteFile(path, bytes.Replace(text, []byte("{"), []byte("{"+more+","), 1), 0o644))
+	}
+	s := pageOf(t, a, c, b)
+	for _, want := range []string{"<p>b is the best by AUC", "<p>next is a: ", "<p>c is not comparable: other data</p>", "finished, rejected"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	if s := pageOf(t, b); !strings.Contains(s, "the model was rejected by train.gate: its log-loss is worse") {
+		t.Error("the rejection of the only run is not reported")
+	}
+}
+
 // TestWarningsAreGrouped: a warning about several runs is printed once, with their names, and
 // those that differ only in a number share one advice.
 func TestWarningsAreGrouped(t *testing.T) {

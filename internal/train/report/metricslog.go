@@ -28,7 +28,8 @@ type Line struct {
 	Speed   float64          `json:"samples_per_second,omitempty"`
 	LogLoss float64          `json:"logloss"`
 	Metrics *metrics.Metrics `json:"metrics,omitempty"`
-	Day     *rundir.Day      `json:"day,omitempty"` // of an event day
+	Data    string           `json:"data,omitempty"` // identity of the evaluated rows
+	Day     *rundir.Day      `json:"day,omitempty"`  // of an event day
 }
 
 // metricsLog appends lines to metrics.jsonl. An error does not fail the training. Lines that

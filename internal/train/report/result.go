@@ -42,6 +42,8 @@ type Result struct {
 	ValidLogLoss     *float64          `json:"valid_logloss,omitempty"`
 	Valid            *metrics.Metrics  `json:"valid,omitempty"` // all metrics of that epoch
 	Test             *metrics.Metrics  `json:"test,omitempty"`
+	ValidData        string            `json:"valid_data,omitempty"` // identity of the rows of Valid
+	TestData         string            `json:"test_data,omitempty"`  // identity of the rows of Test
 	Gate             *Gate             `json:"gate,omitempty"`       // with train.gate: the comparison with the model before it
 	Day              *rundir.Day       `json:"day,omitempty"`        // with train -by: the partition
 	Skipped          string            `json:"skipped,omitempty"`    // why the partition was not trained on

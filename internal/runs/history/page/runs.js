@@ -88,16 +88,16 @@ function head(name, title, kind) {
 function rows() {
   const t = table, metrics = t.metrics.filter(m => view.every || few.includes(m)), noted = t.rows.some(r => r.note), tagged = t.rows.some(r => r.tags);
   const top = node("tr");
-  top.append(node("th", ""), head("name", "run", "text"), head("state", "state", "text"), ...metrics.map(m => head(m, m.replaceAll("_", " "))));
+  top.append(node("th", ""), head("name", "run", "text"), head("state", "state", "text"), ...(mixed ? [node("th", "metrics of", "text")] : []), ...metrics.map(m => head(m, m.replaceAll("_", " "))));
   top.append(...t.differ.map(k => head(k, k, "text")));
   if (tagged) top.append(head("tags", "tags", "text"));
   if (noted) top.append(head("note", "note", "text"));
   if (t.more) top.append(node("th", t.more + " more settings differ", "text"));
   document.querySelector("#runs thead").replaceChildren(top);
-  const best = {};
+  const best = {}, mixed = t.rows.some(r => r.group > 1);
   for (const m of ["auc", "logloss"]) for (const r of t.rows) {
     const x = r.metrics[m];
-    if (x !== undefined && (best[m] === undefined || (falling.includes(m) ? x < best[m] : x > best[m]))) best[m] = x;
+    if (r.group === 1 && x !== undefined && (best[m] === undefined || (falling.includes(m) ? x < best[m] : x > best[m]))) best[m] = x;
   }
   document.querySelector("#runs tbody").replaceChildren(...t.rows.map(r => {
     const row = node("tr", undefined, view.runs.includes(r.name) ? "on" : ""), pick = node("input"), cell = node("td"), name = node("td", r.name, "text");
@@ -108,14 +108,16 @@ function rows() {
     cell.append(pick);
     if (r.began) name.title = "began " + new Date(r.began).toLocaleString("en-GB");
     const state = node("td", r.state, "text " + r.state);
+    if (r.rejected) { state.textContent += ", rejected"; state.title = "train.gate: " + r.rejected; }
     if (r.faults) { state.textContent += " (!)"; state.title = r.faults.join("\n"); }
-    row.append(cell, name, state, ...metrics.map(m => node("td", value(m, r.metrics[m]), t.met > 1 && best[m] !== undefined && best[m] === r.metrics[m] ? "best" : "")));
+    row.append(cell, name, state, ...(mixed ? [node("td", r.group ? r.on + " (" + r.group + ")" : "–", "text")] : []), ...metrics.map(m => node("td", value(m, r.metrics[m]), t.met > 1 && r.group === 1 && best[m] !== undefined && best[m] === r.metrics[m] ? "best" : "")));
     row.append(...r.settings.map(s => { const c = node("td", s || "–", "text"); c.title = s; return c; }));
     if (tagged) { const c = node("td", undefined, "text"); c.append(...(r.tags || []).map(x => node("span", x, "tag"))); row.append(c); }
     if (noted) row.append(node("td", r.note || "", "text note"));
     if (t.more) row.append(node("td", ""));
     return row;
   }));
+  $("groups").textContent = mixed ? "Metrics are comparable between runs with the same number in “metrics of”: the others have another label or other evaluated rows." : "";
   $("more").hidden = t.rows.length >= t.met || most >= 2000;
   $("more").textContent = "show more: " + count(t.met - t.rows.length) + " are not shown";
 }
