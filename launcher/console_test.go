@@ -145,7 +145,7 @@ func TestProgressLine(t *testing.T) {
 		{rank.Status{Step: 1, Steps: math.MaxInt64}, time.Hour, "step 1/9223372036854775807 · 1:00:00"},
 		{rank.Status{Step: 9, Steps: 4, Loss: math.NaN()}, time.Second, "step 9/4 · loss NaN · 0:01"},
 	} {
-		if got := progressLine(c.s, c.at, pace{}); got != c.want || !utf8.ValidString(got) {
+		if got := progressLine(c.s, c.at, &progressPace{}); got != c.want || !utf8.ValidString(got) {
 			t.Errorf("got  %q\nwant %q", got, c.want)
 		}
 	}
@@ -159,11 +159,11 @@ func TestProgressLine(t *testing.T) {
 // TestPace: the remaining time follows from the steps done, without the steps before a resume.
 // It does not grow while a rank makes no progress, which is reported.
 func TestPace(t *testing.T) {
-	var p pace
+	var p progressPace
 	status := func(step int64) rank.Status { return rank.Status{Step: step, Steps: 1400, Phase: "compute"} }
 	line := func(step int64, at time.Duration) string {
-		p.see(step, at)
-		return progressLine(status(step), at, p)
+		p.see(status(step), at)
+		return progressLine(status(step), at, &p)
 	}
 	for _, c := range []struct {
 		step int64
@@ -180,6 +180,27 @@ func TestPace(t *testing.T) {
 		if got := line(c.step, c.at); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.at, got, c.want)
 		}
+	}
+}
+
+// TestTimeLeftIsRecent: with a speed, the remaining time follows from the recent speed and the samples
+// of recent steps. An evaluation between steps does not change it.
+func TestTimeLeftIsRecent(t *testing.T) {
+	var p progressPace
+	at, s := time.Duration(0), rank.Status{Steps: 100_000, SamplesPerSecond: 2560, MayEnd: true}
+	for range 100 {
+		at, s.Step, s.Samples = at+time.Second, s.Step+100, s.Samples+25_600 // 100 steps per second
+		p.see(s, at)
+	}
+	for range 20 {
+		at, s.Step, s.Samples = at+time.Second, s.Step+10, s.Samples+2560 // 10 steps per second
+		p.see(s, at)
+	}
+	at += time.Minute
+	s.Step, s.Samples = s.Step+10, s.Samples+2560
+	p.see(s, at)
+	if got := progressLine(s, at, &p); got != "step 10210/100000 · 2.56k samples/s · at most 2:29:39 left" {
+		t.Error(got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/wdlrun/wdlrun/internal/runs/pace"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -21,7 +22,7 @@ type display struct {
 	width    func() int
 	begin    time.Time
 	next     time.Duration // time of the next plain line
-	pace     pace
+	pace     progressPace
 
 	latest chan rank.Status // status to show next; a newer one replaces it
 	ended  chan struct{}
@@ -55,9 +56,9 @@ func (d *display) update(now time.Time, s rank.Status) {
 		return // the program reports no progress
 	}
 	at := now.Sub(d.begin)
-	d.pace.see(s.Step, at)
+	d.pace.see(s, at)
 	if d.terminal {
-		line := progressLine(s, at, d.pace)
+		line := progressLine(s, at, &d.pace)
 		if width := d.width() - 1; utf8.RuneCountInString(line) > width {
 			line = string([]rune(line)[:width])
 		}
@@ -68,7 +69,7 @@ func (d *display) update(now time.Time, s rank.Status) {
 		return
 	}
 	d.next = time.Duration(float64(at) * spacing)
-	d.console.write(d.console.stderr, []byte(progressLine(s, at, d.pace)+"\n"))
+	d.console.write(d.console.stderr, []byte(progressLine(s, at, &d.pace)+"\n"))
 }
 
 // run shows the statuses of offer until close. It runs in its own goroutine, so that a
@@ -107,7 +108,7 @@ func (d *display) end() {
 }
 
 // progressLine formats a status, without the parts that are "".
-func progressLine(s rank.Status, elapsed time.Duration, p pace) string {
+func progressLine(s rank.Status, elapsed time.Duration, p *progressPace) string {
 	parts := []string{}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	switch {
@@ -132,7 +133,9 @@ func progressLine(s rank.Status, elapsed time.Duration, p pace) string {
 	if s.Loss != 0 {
 		add("loss %.4f", s.Loss)
 	}
-	if eta, ok := p.remaining(s); ok {
+	if eta, ok := p.remaining(s); ok && s.MayEnd {
+		add("at most %s left", clock(eta))
+	} else if ok {
 		add("%s left", clock(eta))
 	} else {
 		add("%s", clock(elapsed))
@@ -143,31 +146,43 @@ func progressLine(s rank.Status, elapsed time.Duration, p pace) string {
 	return strings.Join(parts, " · ")
 }
 
-// pace is the rate of steps, from the first step seen to the latest new one. Before the
+// progressPace is the rate of steps, from the first step seen to the latest new one. Before the
 // first, ranks started and may have restored a checkpoint. The rate does not change while a
 // rank makes no progress.
-type pace struct {
+type progressPace struct {
 	first, last     int64
 	firstAt, lastAt time.Duration
+	steps, samples  pace.Pace
 }
 
 // see records the step of a status.
-func (p *pace) see(step int64, at time.Duration) {
-	switch {
+func (p *progressPace) see(s rank.Status, at time.Duration) {
+	switch step := s.Step; {
 	case step <= 0:
+		return
 	case p.first == 0 || step < p.last: // the first step, or steps that are repeated
-		*p = pace{step, step, at, at}
+		*p = progressPace{first: step, last: step, firstAt: at, lastAt: at}
 	case step > p.last:
 		p.last, p.lastAt = step, at
+	default:
+		return
 	}
+	p.steps.See(at, s.Step)
+	p.samples.See(at, s.Samples)
 }
 
-// remaining estimates the time to the last step.
-func (p *pace) remaining(s rank.Status) (time.Duration, bool) {
+// remaining estimates the time to the last step: by the program's speed and the samples of recent
+// steps, or by the mean duration of a step if the program does not report them.
+func (p *progressPace) remaining(s rank.Status) (time.Duration, bool) {
 	if s.Steps <= 0 || p.last <= p.first || p.last > s.Steps {
 		return 0, false
 	}
-	eta := float64(p.lastAt-p.firstAt) / float64(p.last-p.first) * float64(s.Steps-p.last)
+	step := float64(p.lastAt-p.firstAt) / float64(p.last-p.first)
+	steps, _ := p.steps.Recent()
+	if samples, _ := p.samples.Recent(); samples > 0 && s.SamplesPerSecond > 0 {
+		step = float64(samples) / float64(steps) / s.SamplesPerSecond * float64(time.Second)
+	}
+	eta := step * float64(s.Steps-p.last)
 	if math.IsNaN(eta) || eta > float64(1000*time.Hour) {
 		return 0, false
 	}
@@ -179,7 +194,7 @@ func (p *pace) remaining(s rank.Status) (time.Duration, bool) {
 const stillness = 5 * time.Second
 
 // still returns the time since the last step, or 0 if it is usual.
-func (p *pace) still(at time.Duration) time.Duration {
+func (p *progressPace) still(at time.Duration) time.Duration {
 	if p.last <= p.first || at-p.lastAt < max(stillness, 10*(p.lastAt-p.firstAt)/time.Duration(p.last-p.first)) {
 		return 0
 	}

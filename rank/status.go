@@ -13,6 +13,8 @@ type Status struct {
 	// scanned or evaluated. It shows that a long phase is not stuck.
 	Progress int64
 
+	MayEnd bool // the program may end before Steps
+
 	Samples          int64
 	SamplesPerSecond float64
 	Loss             float64

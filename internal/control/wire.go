@@ -22,7 +22,7 @@ func statusToWire(s rank.Status) *controlpb.Status {
 	return &controlpb.Status{
 		Step: s.Step, Steps: s.Steps, Epoch: s.Epoch, Epochs: s.Epochs, Span: s.Span,
 		Phase: text(s.Phase), Waits: s.Waits, Position: text(s.Position), Progress: s.Progress,
-		Samples: s.Samples, SamplesPerSecond: s.SamplesPerSecond, Loss: s.Loss, RunDir: text(s.RunDir),
+		Samples: s.Samples, SamplesPerSecond: s.SamplesPerSecond, Loss: s.Loss, RunDir: text(s.RunDir), MayEnd: s.MayEnd,
 	}
 }
 
@@ -30,7 +30,7 @@ func statusFromWire(s *controlpb.Status) rank.Status {
 	return rank.Status{
 		Step: s.GetStep(), Steps: s.GetSteps(), Epoch: s.GetEpoch(), Epochs: s.GetEpochs(), Span: s.GetSpan(),
 		Phase: text(s.GetPhase()), Waits: s.GetWaits(), Position: text(s.GetPosition()), Progress: s.GetProgress(),
-		Samples: s.GetSamples(), SamplesPerSecond: s.GetSamplesPerSecond(), Loss: s.GetLoss(), RunDir: text(s.GetRunDir()),
+		Samples: s.GetSamples(), SamplesPerSecond: s.GetSamplesPerSecond(), Loss: s.GetLoss(), RunDir: text(s.GetRunDir()), MayEnd: s.GetMayEnd(),
 	}
 }
 

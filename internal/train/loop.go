@@ -230,7 +230,7 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 		return
 	}
 	loss, speed := out.Mean(), j.report.Speed(c.Samples)
-	s := rank.Status{Steps: total, Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir}
+	s := rank.Status{Steps: total, Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir, MayEnd: j.config.Train.EarlyStop.Patience > 0}
 	if j.stream != nil {
 		s.Span = c.Stream.Spans
 	} else {

@@ -485,7 +485,8 @@ type Status struct {
 	SamplesPerSecond float64                `protobuf:"fixed64,10,opt,name=samples_per_second,json=samplesPerSecond,proto3" json:"samples_per_second,omitempty"`
 	Loss             float64                `protobuf:"fixed64,11,opt,name=loss,proto3" json:"loss,omitempty"`
 	RunDir           string                 `protobuf:"bytes,12,opt,name=run_dir,json=runDir,proto3" json:"run_dir,omitempty"`
-	Span             int64                  `protobuf:"varint,13,opt,name=span,proto3" json:"span,omitempty"` // of a stream, instead of an epoch
+	Span             int64                  `protobuf:"varint,13,opt,name=span,proto3" json:"span,omitempty"`                   // of a stream, instead of an epoch
+	MayEnd           bool                   `protobuf:"varint,14,opt,name=may_end,json=mayEnd,proto3" json:"may_end,omitempty"` // before the last step
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -609,6 +610,13 @@ func (x *Status) GetSpan() int64 {
 		return x.Span
 	}
 	return 0
+}
+
+func (x *Status) GetMayEnd() bool {
+	if x != nil {
+		return x.MayEnd
+	}
+	return false
 }
 
 // Traffic follows a heartbeat of a rank if a message on its links makes no progress, if
@@ -1486,7 +1494,7 @@ const file_control_proto_rawDesc = "" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x10\n" +
 	"\x03pid\x18\x06 \x01(\x03R\x03pid\x12\x18\n" +
 	"\aaddress\x18\a \x01(\tR\aaddress\x12\x12\n" +
-	"\x04note\x18\b \x01(\tR\x04note\"\xcd\x02\n" +
+	"\x04note\x18\b \x01(\tR\x04note\"\xe6\x02\n" +
 	"\x06Status\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x03R\x05steps\x12\x14\n" +
@@ -1501,7 +1509,8 @@ const file_control_proto_rawDesc = "" +
 	" \x01(\x01R\x10samplesPerSecond\x12\x12\n" +
 	"\x04loss\x18\v \x01(\x01R\x04loss\x12\x17\n" +
 	"\arun_dir\x18\f \x01(\tR\x06runDir\x12\x12\n" +
-	"\x04span\x18\r \x01(\x03R\x04span\"\x97\x01\n" +
+	"\x04span\x18\r \x01(\x03R\x04span\x12\x17\n" +
+	"\amay_end\x18\x0e \x01(\bR\x06mayEnd\"\x97\x01\n" +
 	"\aTraffic\x12-\n" +
 	"\x05waits\x18\x01 \x03(\v2\x17.wdlrun.control.v1.WaitR\x05waits\x12.\n" +
 	"\x05begun\x18\x02 \x03(\v2\x18.wdlrun.control.v1.BegunR\x05begun\x12-\n" +

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/runs/pace"
 	"github.com/wdlrun/wdlrun/internal/text/cut"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
@@ -115,6 +116,7 @@ type Board struct {
 	updates     int64
 	history     [recent][]Rank // of the last updates
 	update      Update
+	pace        pace.Pace // of steps, on the clock of steps
 	slow        []Slow    // of the last update that named a slow rank
 	slowAt      time.Time // when that update came
 	runDir      string
@@ -155,14 +157,18 @@ func (b *Board) Step(took time.Duration, rows int64) {
 	b.steps.Observe(took.Seconds())
 }
 
-// Trained records the loss and the speed at a step.
+// Trained records the loss and the speed at a step; speed is 0 if it is not known yet.
 func (b *Board) Trained(step int64, loss, speed, rate float64) {
 	if b == nil {
 		return
 	}
+	if speed == 0 {
+		speed = math.NaN()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq++
+	b.pace.See(time.Duration(b.spent.Load()), b.taken.Load())
 	b.train.Add(trained{b.seq, step, time.Now(), loss, speed, rate})
 }
 

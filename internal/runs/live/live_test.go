@@ -32,8 +32,10 @@ func shown() *Board {
 	})
 	for i := range 40 {
 		b.Step(time.Duration(i+1)*time.Millisecond, 50)
+		if i == 0 {
+			b.Trained(1, math.NaN(), 0, 1)
+		}
 	}
-	b.Trained(1, math.NaN(), 900, 1)
 	b.Trained(20, 0.5, 1000, 0.5)
 	auc := 0.875
 	b.Evaluated(30, &metrics.Metrics{AUC: &auc, LogLoss: 0.25}, false)
@@ -175,7 +177,7 @@ func TestEvents(t *testing.T) {
 	if got := first.Ranks; len(got.Total) != 2 || got.Total[1][0] != number(2*trace.Input) || got.Tables[0].Rows != 7 || got.Slow[0].Factor != 2.5 {
 		t.Errorf("ranks: %+v", got)
 	}
-	if want := number(0.0205 * 60); math.Abs(float64(first.Status.Left-want)) > 1e-9 {
+	if want := number(0.021 * 60); math.Abs(float64(first.Status.Left-want)) > 1e-9 {
 		t.Errorf("%v seconds are left, want %v", first.Status.Left, want)
 	}
 	if last.All || len(last.Train) != 1 || last.Train[0][1] != 60 || len(last.Log) > 0 || last.Ranks != nil || last.End == nil || !last.End.Good {

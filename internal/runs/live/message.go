@@ -58,6 +58,7 @@ type statusMessage struct {
 	Speed   number `json:"speed"`
 	Loss    number `json:"loss"`
 	Left    number `json:"left"` // seconds of steps, null: not known
+	Most    bool   `json:"most"` // early stopping may end the training before
 	Dir     string `json:"dir"`
 	Time    int64  `json:"time"`
 }
@@ -109,7 +110,7 @@ func (b *Board) since(at cursor) (message, cursor) {
 	defer b.mu.Unlock()
 	m := message{Checkpoints: b.checkpoints, Status: statusMessage{
 		Step: status.Step, Steps: status.Steps, Epoch: status.Epoch, Epochs: status.Epochs, Span: status.Span, Phase: status.Phase, Samples: status.Samples,
-		Speed: number(status.SamplesPerSecond), Loss: number(status.Loss), Left: number(b.left(status.Step, status.Steps)), Dir: status.RunDir, Time: time.Now().UnixMilli(),
+		Most: status.MayEnd, Speed: number(status.SamplesPerSecond), Loss: number(status.Loss), Left: number(b.left(status.Step, status.Steps)), Dir: status.RunDir, Time: time.Now().UnixMilli(),
 	}}
 	if !at.begun || at.merged != b.merged {
 		at = cursor{}
@@ -147,13 +148,14 @@ func (b *Board) since(at cursor) (message, cursor) {
 	return m, cursor{seq: b.seq, merged: b.merged, update: b.updates, begun: true}
 }
 
-// left returns the estimated seconds of the remaining steps, NaN if unknown.
+// left returns the estimated seconds of the remaining steps by the pace of recent ones, NaN if
+// unknown.
 func (b *Board) left(step, steps int64) float64 {
-	taken := b.taken.Load()
-	if steps == 0 || taken == 0 {
+	rate := b.pace.Rate()
+	if steps == 0 || rate == 0 {
 		return math.NaN()
 	}
-	return time.Duration(b.spent.Load()).Seconds() / float64(taken) * float64(max(steps-step, 0))
+	return float64(max(steps-step, 0)) / rate
 }
 
 // split returns the message about ranks and tables.

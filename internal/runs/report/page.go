@@ -272,7 +272,7 @@ func charts(all []*runView) (out []template.HTML) {
 		chart("Log-loss of evaluations"+rings(all), "samples", "log-loss", validLoss),
 		chart("AUC of evaluations"+rings(all), "samples", "AUC", validAUC),
 		chart("Partitions, predicted by the model before", "number of the partition", "normalised entropy", days),
-		chart("Mean speed since the start", "samples", "samples per second", speed),
+		chart("Speed, mean of ten seconds", "samples", "samples per second", speed),
 	} {
 		if c != "" {
 			out = append(out, c)

@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/runs/live"
+	"github.com/wdlrun/wdlrun/internal/runs/pace"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -32,6 +33,7 @@ type Reporter struct {
 	slow       *lookout
 	board      *live.Board   // dashboard of the job; nil: none
 	spent      time.Duration // time in the steps that the board shows
+	pace       pace.Pace     // of samples, on the clock of steps
 	shown      time.Time     // time at which Due last returned true
 	tight      map[int]bool  // tables that WarnTierLimit has warned about
 	spreadLost bool          // Keep has failed
@@ -51,7 +53,7 @@ func New(comm *collective.Comm, rec *trace.Recorder, warn func(line string)) *Re
 }
 
 // Begin sets the state from which the job counts.
-func (r *Reporter) Begin(s Since) { r.since = s }
+func (r *Reporter) Begin(s Since) { r.since, r.pace = s, pace.Pace{} }
 
 // Show sets the dashboard of rank 0; nil: none.
 func (r *Reporter) Show(b *live.Board) { r.board = b }
@@ -108,10 +110,11 @@ func (r *Reporter) Usual(step int64) time.Duration {
 	return time.Duration(r.Seconds() / float64(n) * float64(time.Second))
 }
 
-// Speed returns the samples per second of this job. samples counts from the beginning of the
-// training.
+// Speed returns the samples per second in about the last ten seconds of steps, 0 at the first call.
+// samples counts from the beginning of the training.
 func (r *Reporter) Speed(samples int64) float64 {
-	return float64(samples-r.since.Samples) / r.Seconds()
+	r.pace.See(r.Spent(), samples)
+	return r.pace.Rate()
 }
 
 const (

@@ -37,7 +37,7 @@ function tiles() {
   const all = [
     ["step", count(s.step), s.steps ? "of " + count(s.steps) : ""],
     s.span ? ["span", count(s.span)] : ["epoch", s.epochs ? count(Math.min(s.epoch, s.epochs)) : "–", s.epochs ? "of " + count(s.epochs) : ""],
-    ["time left", data.end ? "–" : duration(s.left)],
+    ["time left", data.end ? "–" : duration(s.left), !data.end && s.most ? "at most" : ""],
     ["training loss", s.step ? short(s.loss, 4) : "–"],
     ["validation AUC", valid ? short(valid[3], 4) : "–"],
     ["samples/s", s.speed ? count(s.speed) : "–"],
