@@ -1,14 +1,19 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/runs/timeline"
+	"github.com/wdlrun/wdlrun/internal/train/report"
 )
 
 func traceCommand(p *program) *cli.Command {
@@ -37,6 +42,19 @@ Examples:
 	}
 }
 
+// rowsOf returns the rows that each rank of a finished training owns, nil if they are not known.
+func rowsOf(dir string) (rows []int64) {
+	var r report.Result
+	b, err := regular.ReadFile(filepath.Join(dir, rundir.FileResult), rundir.MaxFile)
+	if err != nil || json.Unmarshal(b, &r) != nil {
+		return nil
+	}
+	for i := range r.Ranks {
+		rows = append(rows, r.Ranks[i].Rows)
+	}
+	return rows
+}
+
 func (p *program) trace(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return errors.New("trace: give one run directory; see: wdlrun trace --help")
@@ -48,6 +66,7 @@ func (p *program) trace(c *cli.Context) error {
 		return err
 	}
 	a := t.Analyse()
+	a.Rows = rowsOf(c.Args().First())
 	if out := pathOf(c, "out"); out != "" {
 		cut := 0
 		_, err := writeWhole(out, func(w io.Writer) (err error) {

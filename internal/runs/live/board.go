@@ -3,6 +3,7 @@ package live
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,8 @@ type Slow struct {
 	Rank   int
 	Cause  string
 	Factor float64 // ratio to the median
+
+	Probable bool // it is not certain
 }
 
 // Update is gathered from all ranks, about once a second.
@@ -197,8 +200,8 @@ func (b *Board) Gathered(u Update) {
 	b.history[b.updates%recent] = u.Ranks
 	b.updates++
 	b.update = u
-	if len(u.Slow) > 0 {
-		b.slow, b.slowAt = u.Slow, time.Now()
+	if sure := slices.DeleteFunc(slices.Clone(u.Slow), func(s Slow) bool { return s.Probable }); len(sure) > 0 {
+		b.slow, b.slowAt = sure, time.Now()
 	}
 }
 

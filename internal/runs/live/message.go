@@ -85,6 +85,8 @@ type slowMessage struct {
 	Rank   int    `json:"rank"`
 	Cause  string `json:"cause"`
 	Factor number `json:"factor"`
+
+	Probable bool `json:"probable,omitempty"`
 }
 
 type tableMessage struct {
@@ -175,10 +177,10 @@ func (b *Board) split() *ranksMessage {
 		m.Total, m.Recent = append(m.Total, total), append(m.Recent, late)
 	}
 	for _, s := range b.update.Slow {
-		m.Slow = append(m.Slow, slowMessage{s.Rank, s.Cause, number(s.Factor)})
+		m.Slow = append(m.Slow, slowMessage{s.Rank, s.Cause, number(s.Factor), s.Probable})
 	}
 	for _, s := range b.slow {
-		m.Last, m.LastAt = append(m.Last, slowMessage{s.Rank, s.Cause, number(s.Factor)}), b.slowAt.UnixMilli()
+		m.Last, m.LastAt = append(m.Last, slowMessage{s.Rank, s.Cause, number(s.Factor), false}), b.slowAt.UnixMilli()
 	}
 	for _, t := range b.update.Tables {
 		m.Tables = append(m.Tables, tableMessage{t.Name, t.Rows, t.Bytes, t.Evicted, t.Sent})

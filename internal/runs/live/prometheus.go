@@ -109,6 +109,9 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		add(cpuSeconds, r.CPU.Seconds(), n)
 	}
 	for _, s := range u.Slow {
+		if s.Probable {
+			continue
+		}
 		add(slowRatio, s.Factor, strconv.Itoa(s.Rank), s.Cause)
 	}
 	for _, t := range u.Tables {

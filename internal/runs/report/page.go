@@ -144,7 +144,11 @@ func verdict(all []*runView, found []*warning) (lines []string) {
 		lines = append(lines, plural.Of(n, "warning")+", see below")
 	}
 	if len(all) == 1 && all[0].Waits != "" {
-		lines = append(lines, all[0].Waits)
+		r := all[0]
+		if r.Result != nil && len(r.Result.SlowRanks) > 0 && !r.split.Stands() {
+			r.Waits += "; in the whole job, ranks were slow for some of the time, see the warnings"
+		}
+		lines = append(lines, r.Waits)
 	}
 	return lines
 }

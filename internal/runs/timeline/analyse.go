@@ -25,6 +25,7 @@ type Analysis struct {
 	Between []PhaseShares `json:"between_steps"` // phases outside of steps, mean over the ranks
 	Faults  []string      `json:"faults,omitempty"`
 	LeftOut string        `json:"left_out,omitempty"` // steps that the timelines do not have
+	Rows    []int64       `json:"-"`                  // rows of tables by rank, for Advice; nil: not known
 }
 
 // Late is a rank that the others waited for.

@@ -3,6 +3,7 @@ package timeline
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -17,6 +18,10 @@ func (a *Analysis) Verdict() string {
 	}
 	if len(a.Ranks) == 1 {
 		return fmt.Sprintf("%d steps of one rank: it has no other to wait for", a.Steps)
+	}
+	if a.Probable() {
+		l := a.Late[0]
+		return fmt.Sprintf("probably rank %d%s: %.0f %% of %d steps waited for it (%s), and %.0f %% for rank %d", l.Rank, on(l.Host), 100*l.Share, a.Steps, l.causes(), 100*a.Late[1].Share, a.Late[1].Rank)
 	}
 	if !a.Stands() {
 		return fmt.Sprintf("no rank stands out in %d steps: ranks wait for each other in %.0f %% of their time", a.Steps, 100*a.WaitShare())
@@ -52,9 +57,21 @@ func (l *Late) causes() string {
 	return strings.Join(all[:min(len(all), 4)], ", ")
 }
 
+// Multiples of the next rank's delays by which a rank stands out, and probably does.
+const (
+	standsFactor   = 2
+	probableFactor = 1.3
+)
+
 // Stands reports whether one rank delays the others far more than the next one does.
-func (a *Analysis) Stands() bool {
-	const least, factor = 0.03, 2 // share of the time of the steps; multiple of the next rank's delays
+func (a *Analysis) Stands() bool { return a.leads(standsFactor) }
+
+// Probable reports whether one rank delays the others more than the next one does, though it does
+// not stand out.
+func (a *Analysis) Probable() bool { return !a.Stands() && a.leads(probableFactor) }
+
+func (a *Analysis) leads(factor float64) bool {
+	const least = 0.03 // share of the time of the steps
 	if len(a.Late) == 0 || a.Late[0].Seconds < float64(least*a.Seconds) || len(a.Late[0].Causes) == 0 {
 		return false
 	}
@@ -73,19 +90,34 @@ func (a *Analysis) WaitShare() float64 {
 // advice holds the advice for a rank that is late in a phase.
 var advice = map[string]string{
 	"input":      "its input is slow: compare the load of its disk and cores with the other hosts; plain files are read faster than packed ones",
-	"compute":    "its cores are slower or shared: look at the load of its host, or use -backup 1, which does not wait for the slowest rank",
+	"compute":    busy + "; -backup 1 does not wait for the slowest rank",
 	"checkpoint": "it writes checkpoints: write them less often (train.checkpoint) or to a faster disk",
 	"pull":       "it has more keys in its batch, or owns more rows, than the others: train -plan estimates both",
 	"push":       "it has more keys in its batch, or owns more rows, than the others: train -plan estimates both",
 	"update":     "it owns more rows than the others: train -plan estimates the rows of each rank",
 }
 
-// Advice returns what to do about the rank of the verdict, or "".
+const busy = "its cores are slower, or other programs use them: wdlrun doctor shows the load of each host"
+
+// moreRows is the share of the mean number of rows from which a rank owns more than the others.
+const moreRows = 1.1
+
+// Advice returns what to do about the rank of the verdict, or "". It does not name a cause that the
+// numbers of rows refute.
 func (a *Analysis) Advice() string {
-	if !a.Stands() {
+	if !a.Stands() && !a.Probable() {
 		return ""
 	}
-	return advice[a.Late[0].Causes[0].Phase]
+	phase, sum := a.Late[0].Causes[0].Phase, int64(0)
+	for _, n := range a.Rows {
+		sum += n
+	}
+	if of := a.Late[0].Rank; of < len(a.Rows) && sum > 0 && slices.Contains([]string{"pull", "push", "update"}, phase) {
+		if load := float64(a.Rows[of]) * float64(len(a.Rows)) / float64(sum); load < moreRows {
+			return fmt.Sprintf("it owns %.2f times the mean number of rows, which does not explain it: %s", load, busy)
+		}
+	}
+	return advice[phase]
 }
 
 func on(host string) string {

@@ -284,6 +284,30 @@ func TestBalancedRanksStandOutNowhere(t *testing.T) {
 	}
 }
 
+// TestAProbableRankIsNamed: a rank that delays the others more than the next one, but less than twice
+// as much, is probably the one. The numbers of rows can refute a cause.
+func TestAProbableRankIsNamed(t *testing.T) {
+	j := straggler()
+	j.work = func(rank, step int, p trace.Phase) float64 {
+		if p == trace.Update && (rank == 1 && step%5 < 3 || rank == 2 && step%5 >= 3) {
+			return 500
+		}
+		return 100
+	}
+	a := analysed(t, j)
+	if want := "probably rank 1 on host one: 60 % of 500 steps waited for it (update 60 %), and 40 % for rank 2"; a.Stands() || a.Verdict() != want {
+		t.Errorf("%q, want %q", a.Verdict(), want)
+	}
+	for _, c := range []struct {
+		rows []int64
+		want string
+	}{{nil, "it owns more rows"}, {[]int64{100, 150, 100, 100}, "it owns more rows"}, {[]int64{100, 102, 100, 100}, "it owns 1.01 times the mean number of rows, which does not explain it: "}} {
+		if a.Rows = c.rows; !strings.HasPrefix(a.Advice(), c.want) {
+			t.Errorf("rows %v: %q, want %q", c.rows, a.Advice(), c.want)
+		}
+	}
+}
+
 // TestFaultyFiles: each is named with what is wrong, and the others are used.
 func TestFaultyFiles(t *testing.T) {
 	dir := t.TempDir()

@@ -30,18 +30,22 @@ func (e Effort) minus(o Effort) Effort {
 	return Effort{e.Input - o.Input, e.Compute - o.Compute, e.CPU - o.CPU, e.Batches - o.Batches}
 }
 
-// A rank is slow if it exceeds the median by a factor and by a least time, in several
+// A rank is slow if it exceeds the median by slowFactor and by a least time, in several
 // consecutive windows of a least duration and number of steps. So two ranks on a busy
-// machine, or steps of microseconds, do not cause reports.
+// machine, or steps of microseconds, do not cause reports. It is probably slow if it exceeds the
+// median by probableFactor in more windows. Either ends after slowStreak consecutive windows below
+// probableFactor.
 const (
-	slowWindow   = time.Second
-	slowSteps    = 8
-	slowStreak   = 4
-	slowFactor   = 1.5
-	slowLeast    = time.Millisecond // least excess per step, and
-	slowOfStep   = 0.1              // least excess as a share of the step
-	slowAgain    = time.Minute      // least time between two reports of the same rank and cause
-	starvedBelow = 0.6              // CPU time below this share of the compute time: the host is the cause
+	slowWindow     = time.Second
+	slowSteps      = 8
+	slowStreak     = 4
+	slowFactor     = 1.5
+	probableFactor = 1.2
+	probableStreak = 8
+	slowLeast      = time.Millisecond // least excess per step, and
+	slowOfStep     = 0.1              // least excess as a share of the step
+	slowAgain      = time.Minute      // least time between two reports of the same rank and cause
+	starvedBelow   = 0.6              // CPU time below this share of the compute time: the host is the cause
 )
 
 // The causes, in the order in which they are checked.
@@ -57,12 +61,38 @@ var slowNames = [slowCauses]string{"input", "compute", "host"}
 // watch finds slow ranks. It has no clock and no I/O.
 type watch struct {
 	hosts   []string // host of each rank; nil: unknown
-	streak  [][slowCauses]int
+	states  [][slowCauses]slowness
 	named   [][slowCauses]time.Duration // watched time at the last report; 0: never reported
-	last    [][slowCauses]float64       // factor in the last window; 0: not slow
 	seen    [][slowCauses]seen
 	at      time.Duration // watched time: sum of the windows
 	ordered []float64
+}
+
+// slowness is the state of a rank and a cause.
+type slowness struct {
+	slow, probable     bool
+	strong, weak, calm int     // consecutive windows with at least slowFactor, at least probableFactor, and less
+	factor             float64 // in the last window with at least probableFactor
+}
+
+// add adds a window with a factor, which is 0 below probableFactor.
+func (s *slowness) add(factor float64) {
+	if factor == 0 {
+		s.strong, s.weak = 0, 0
+		if s.calm++; s.calm >= slowStreak {
+			s.slow, s.probable = false, false
+		}
+		return
+	}
+	s.factor, s.calm = factor, 0
+	if s.weak++; s.weak >= probableStreak {
+		s.probable = true
+	}
+	if factor < slowFactor {
+		s.strong = 0
+	} else if s.strong++; s.strong >= slowStreak {
+		s.slow = true
+	}
 }
 
 // seen sums windows in which a rank was slow.
@@ -72,7 +102,7 @@ type seen struct {
 }
 
 func newWatch(size int, hosts []string) *watch {
-	return &watch{hosts: hosts, streak: make([][slowCauses]int, size), named: make([][slowCauses]time.Duration, size), last: make([][slowCauses]float64, size), seen: make([][slowCauses]seen, size)}
+	return &watch{hosts: hosts, states: make([][slowCauses]slowness, size), named: make([][slowCauses]time.Duration, size), seen: make([][slowCauses]seen, size)}
 }
 
 // look adds a window of the given steps with the effort of each rank. It returns messages
@@ -94,7 +124,6 @@ func (w *watch) look(length time.Duration, steps int64, by []Effort) (lines []st
 		if factors[slowCompute] > 0 && e.CPU.Seconds() < starvedBelow*e.Compute.Seconds() {
 			factors[slowHost], factors[slowCompute] = factors[slowCompute], 0
 		}
-		w.last[rank] = factors
 		for cause, x := range factors {
 			if cause != slowInput && e.Batches == 0 {
 				continue // unknown in this window: a very slow rank may end no microbatch in it
@@ -107,8 +136,8 @@ func (w *watch) look(length time.Duration, steps int64, by []Effort) (lines []st
 	return lines
 }
 
-// behind returns a rank's value divided by the median of all ranks; 0 if the rank is not
-// slow. For an even number of ranks it uses the lower median: with two ranks, the other
+// behind returns a rank's value divided by the median of all ranks; 0 if it is below
+// probableFactor. For an even number of ranks it uses the lower median: with two ranks, the other
 // rank's value.
 func (w *watch) behind(figure func(Effort) float64, by []Effort, rank int, step float64) float64 {
 	w.ordered = w.ordered[:0]
@@ -118,7 +147,7 @@ func (w *watch) behind(figure func(Effort) float64, by []Effort, rank int, step 
 	mine := w.ordered[rank]
 	slices.Sort(w.ordered)
 	median := w.ordered[(len(by)-1)/2]
-	if mine < slowFactor*median || mine-median < max(slowLeast.Seconds(), slowOfStep*step) {
+	if mine < probableFactor*median || mine-median < max(slowLeast.Seconds(), slowOfStep*step) {
 		return 0
 	}
 	return mine / max(median, mine/999)
@@ -127,15 +156,15 @@ func (w *watch) behind(figure func(Effort) float64, by []Effort, rank int, step 
 // count records whether a rank was slow in a window and returns a message if it is to be
 // reported.
 func (w *watch) count(rank, cause int, factor float64, length time.Duration) string {
-	if factor == 0 {
-		w.streak[rank][cause] = 0
+	state := &w.states[rank][cause]
+	if state.add(factor); factor < slowFactor {
 		return ""
 	}
 	s := &w.seen[rank][cause]
 	s.time += length
 	s.factor += float64(factor * length.Seconds())
 	named := &w.named[rank][cause]
-	if w.streak[rank][cause]++; w.streak[rank][cause] < slowStreak || *named > 0 && w.at-*named < slowAgain {
+	if state.strong < slowStreak || *named > 0 && w.at-*named < slowAgain {
 		return ""
 	}
 	*named = w.at
@@ -170,12 +199,12 @@ func (w *watch) report() (all []SlowRank) {
 	return all
 }
 
-// now returns the ranks that have been slow for enough consecutive windows to be reported.
+// now returns the ranks that are slow, and those that probably are.
 func (w *watch) now() (all []live.Slow) {
-	for rank := range w.last {
-		for cause, x := range w.last[rank] {
-			if x > 0 && w.streak[rank][cause] >= slowStreak {
-				all = append(all, live.Slow{Rank: rank, Cause: slowNames[cause], Factor: x})
+	for rank := range w.states {
+		for cause := range w.states[rank] {
+			if s := &w.states[rank][cause]; s.slow || s.probable {
+				all = append(all, live.Slow{Rank: rank, Cause: slowNames[cause], Factor: s.factor, Probable: !s.slow})
 			}
 		}
 	}

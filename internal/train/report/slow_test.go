@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -53,6 +54,42 @@ func TestSlowRanksAreNamed(t *testing.T) {
 			if r := w.report(); len(r) != 1 || r[0].Rank != 2 || r[0].Host != "c" || r[0].Cause != c.name || r[0].Share != 0.5 || r[0].Factor < 2.49 {
 				t.Errorf("%s: %+v", c.name, r)
 			}
+		}
+	}
+}
+
+// TestSlowRanksDoNotFlicker: a rank is slow until several windows are below the lower factor, and a
+// rank that is always a little slower is probably slow.
+func TestSlowRanksDoNotFlicker(t *testing.T) {
+	w := newWatch(3, nil)
+	step := func(n int, compute time.Duration) string {
+		windows(w, n, func(rank int) Effort {
+			x := 600 * ms
+			if rank == 1 {
+				x = compute
+			}
+			return Effort{Compute: x, CPU: x}
+		}, 3)
+		switch now := w.now(); {
+		case len(now) == 1 && now[0].Rank == 1 && now[0].Probable:
+			return fmt.Sprintf("probably %.1f", now[0].Factor)
+		case len(now) == 1 && now[0].Rank == 1:
+			return fmt.Sprintf("slow %.1f", now[0].Factor)
+		case len(now) > 0:
+			return fmt.Sprint(now)
+		}
+		return ""
+	}
+	for i, c := range []struct {
+		windows int
+		compute time.Duration
+		want    string
+	}{
+		{slowStreak, 1200 * ms, "slow 2.0"}, {1, 630 * ms, "slow 2.0"}, {50, 780 * ms, "slow 1.3"}, {slowStreak - 1, 630 * ms, "slow 1.3"}, {1, 630 * ms, ""},
+		{probableStreak - 1, 780 * ms, ""}, {1, 780 * ms, "probably 1.3"}, {slowStreak - 1, 600 * ms, "probably 1.3"}, {1, 600 * ms, ""},
+	} {
+		if got := step(c.windows, c.compute); got != c.want {
+			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}
 	}
 }

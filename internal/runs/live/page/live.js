@@ -115,8 +115,9 @@ function ranks() {
   const r = data.ranks, names = data.run.phases;
   if (!r) return;
   const named = (all, is) => all.map(s => "rank " + s.rank + (data.run.hosts[s.rank] ? " on host " + data.run.hosts[s.rank] : "") + " " + is + " " + short(s.factor, 1) + "× slower in " + (s.cause === "host" ? "compute" : s.cause) + " than the median of the ranks" + (s.cause === "host" ? ": its host does not let it compute" : "")).join("; ");
-  $("slow").textContent = r.slow.length ? "slow: " + named(r.slow, "is") : r.last ? "no rank stands out now; until " + new Date(r.last_at).toLocaleTimeString("en-GB") + ", " + named(r.last, "was") : data.run.hosts.length > 1 ? "no rank stands out" : "";
-  $("slow").className = r.slow.length ? "verdict warn" : "verdict";
+  const sure = r.slow.filter(s => !s.probable);
+  $("slow").textContent = sure.length ? "slow: " + named(sure, "is") : r.slow.length ? "probably slow: " + named(r.slow, "is") : r.last ? "no rank stands out now; until " + new Date(r.last_at).toLocaleTimeString("en-GB") + ", " + named(r.last, "was") : data.run.hosts.length > 1 ? "no rank stands out" : "";
+  $("slow").className = sure.length ? "verdict warn" : "verdict";
   $("legend").replaceChildren(...names.map((n, i) => { const s = node("span"); s.append(node("i", "", "f" + i), n + (["pull", "push", "sync"].includes(n) ? " (with waiting)" : "")); return s; }));
   const head = node("tr");
   head.append(node("th", "rank"), node("th", "share of the step", "split"), ...names.map(n => node("th", n + " %")), node("th", "host"));
@@ -129,7 +130,7 @@ function ranks() {
       bar.append(part);
     });
     cell.append(bar);
-    const mark = r.slow.some(s => s.rank === i) ? " (slow)" : "";
+    const mark = sure.some(s => s.rank === i) ? " (slow)" : r.slow.some(s => s.rank === i) ? " (probably slow)" : "";
     row.append(node("td", i + mark), cell, ...parts.map(p => node("td", short(100 * p / sum, 1))), node("td", data.run.hosts[i] || ""));
     if (mark) row.className = "slow";
     return row;
