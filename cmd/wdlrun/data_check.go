@@ -84,7 +84,7 @@ type faultAt struct {
 	Row     int64  `json:"row,omitempty"`
 	Offset  *int64 `json:"offset,omitempty"` // where there is neither
 	Reason  string `json:"reason"`
-	Records int64  `json:"records"` // with this reason, of which this is the first
+	Records int64  `json:"records"` // of this kind, of which this is the first
 }
 
 func (p *program) dataCheck(c *cli.Context) error {
@@ -288,11 +288,8 @@ func (t *table) isMissing(value string) bool {
 func (p *program) printChecked(r checked, faults []record.Fault, t table) {
 	more, labels := r.Bad, false
 	for i := range faults {
-		line, n := faults[i].Place()+": "+faults[i].Reason(), 1+faults[i].Same
-		if n > 1 {
-			line += fmt.Sprintf(" (the first of %d such records)", n)
-		}
-		fmt.Fprintln(p.stdout, line)
+		n := 1 + faults[i].Same
+		fmt.Fprintln(p.stdout, &faults[i])
 		more -= n
 		labels = labels || r.Config && n > 1 && faults[i].Column == t.label.Field && !t.isMissing(faults[i].Value) && float64(n) > maxMislabelled*float64(r.Records+r.Bad)
 	}

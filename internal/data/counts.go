@@ -83,8 +83,8 @@ func (c *Counts) Records() (n int64) {
 // Positives returns the number of records whose label is 1.
 func (c *Counts) Positives() int64 { return c.positives }
 
-// Bad returns the number of records that cannot be used, and the first faults, one for
-// each reason.
+// Bad returns the number of records that cannot be used, and the first faults, one of
+// each kind.
 func (c *Counts) Bad() (n int64, first []record.Fault) { return c.bad, c.faults }
 
 // Excluded returns the number of records that Source.Where excludes.
@@ -95,14 +95,12 @@ func (c *Counts) tooBad(most int64) error {
 	if c.bad <= most {
 		return nil
 	}
-	f := c.faults[0]
-	f.More = c.bad - 1
-	return &f
+	return record.Together(c.faults, c.bad)
 }
 
 const (
 	countsMagic = "wdlcnt13\n"
-	maxFaults   = 8 // reasons kept per dataset
+	maxFaults   = 8 // kinds kept per dataset
 	maxText     = 1 << 12
 	maxGroups   = 1 << 26                                   // of a span
 	maxColumns  = schema.MaxLabels + 1 + 2*schema.MaxInputs // labels, the sample weight, the fields of features, and their weights

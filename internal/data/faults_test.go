@@ -205,7 +205,7 @@ func TestScanFaultIsAFault(t *testing.T) {
 	fatal.If(t, err)
 	_, err = d.Scan(context.Background(), 0, 1, nil, nil)
 	var f *record.Fault
-	if !errors.As(err, &f) || f.Line != 2 || f.Column != "age" || f.Value != "old" || f.File != path || f.More != 0 {
+	if !errors.As(err, &f) || f.Line != 2 || f.Column != "age" || f.Value != "old" || f.File != path || f.Same != 0 || f.Others != nil {
 		t.Errorf("Scan: %+v", err)
 	}
 }
@@ -270,16 +270,22 @@ func TestFileThatChanges(t *testing.T) {
 	}
 }
 
-// The faults of all parts are one error, with the first in file order and the number of the
-// others.
+// The faults of all parts are one error, with the first of each kind in file order and its number.
 func TestFaultsOfAllParts(t *testing.T) {
 	lines := strings.Repeat("1,7\n", 60_000)
-	path := datatest.Write(t, "a.csv", lines+"1,x\n"+lines+"1,x\n1,x\n"+lines)
-	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "raw"}}}
+	path := datatest.Write(t, "a.csv", lines+"1,x\n"+lines+"1,y\n1,z\n"+lines+"7,7\n"+strings.Repeat("1\n", 9))
+	s := schema.Schema{Label: schema.Label{Field: "y", Positive: []string{"1"}, Negative: []string{"0"}}, Features: []schema.Feature{{Field: "n", Encode: "raw"}}}
 	d, err := Open(schema.Source{Fields: []string{"y", "n"}}, s, []string{path})
 	fatal.If(t, err)
 	_, c := scanAll(t, d, s, 3)
-	if err := d.Use(c); err == nil || !strings.Contains(err.Error(), "a.csv:60001: ") || !strings.Contains(err.Error(), "and 2 more faulty records") {
-		t.Error(err)
+	err = d.Use(c)
+	if err == nil {
+		t.Fatal("faults are no error")
+	}
+	want := `a.csv:60001: column n: "x" is not a number; if it means missing, list it in data.missing (the first of 3 such records); ` +
+		`a.csv:180004: column y: "7" is not a value of the label; expected one of "1", "0" (set label.positive, or label.threshold for numbers); ` +
+		`a.csv:180005: the record has 1 field, expected 2 (the first of 9 such records)`
+	if got := strings.ReplaceAll(err.Error(), filepath.Dir(path)+"/", ""); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

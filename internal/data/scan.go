@@ -290,7 +290,7 @@ func (s *scanner) take(b int, r int32, record []byte, i int) error {
 	return nil
 }
 
-// note keeps the first fault of each reason, up to maxFaults, and counts the others of
+// note keeps the first fault of each kind, up to maxFaults, and counts the others of
 // these reasons.
 func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) error {
 	const hint = "; if this line is not a record, set data.comment or data.header"

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // maxShown is the maximum number of bytes of a value in a message.
@@ -28,8 +30,8 @@ type Fault struct {
 	Column string // name of the field; "" if the fault concerns the whole record
 	Value  string // the value found, cut at 40 bytes
 	Want   string // what is wrong with it, or was expected
-	More   int64  // number of further faulty records in the part that was scanned
-	Same   int64  // number of these with the same Column, Value and Want
+	Same   int64  // number of further records of the same kind, see Like
+	Others *Others
 
 	Block int32 // in the dataset; faults are ordered by it
 }
@@ -53,19 +55,52 @@ func (f *Fault) Reason() string {
 	return fmt.Sprintf("column %s: %s %s", f.Column, strconv.Quote(f.Value), f.Want)
 }
 
-// Like reports whether two faults have the same reason.
-func (f *Fault) Like(o *Fault) bool {
-	return f.Column == o.Column && f.Value == o.Value && f.Want == o.Want
+// Like reports whether two faults are of the same kind: the same is wrong with the same column.
+func (f *Fault) Like(o *Fault) bool { return f.Column == o.Column && f.Want == o.Want }
+
+// Others are faults of other kinds in the part that was scanned.
+type Others struct {
+	First   []Fault // one for each kind
+	Records int64   // number of all these records
 }
 
-// Error returns the place and the reason, in the form of compiler errors.
+// Together returns the first of faults of several kinds with the others. n is the number of faulty
+// records.
+func Together(faults []Fault, n int64) *Fault {
+	f := faults[0]
+	if rest := n - 1 - f.Same; rest > 0 {
+		f.Others = &Others{First: faults[1:], Records: rest}
+	}
+	return &f
+}
+
+// maxKinds is the number of kinds of faults in one message.
+const maxKinds = 4
+
+// Error returns the place and the reason, in the form of compiler errors, followed by one example
+// of each other kind of fault.
 func (f *Fault) Error() string {
+	text := f.line()
+	if f.Others == nil {
+		return text
+	}
+	rest := f.Others.Records
+	for i := range f.Others.First[:min(len(f.Others.First), maxKinds-1)] {
+		o := &f.Others.First[i]
+		text += "; " + o.line()
+		rest -= 1 + o.Same
+	}
+	if rest > 0 {
+		text += fmt.Sprintf("; and %s of other kinds", plural.Of(int(rest), "faulty record"))
+	}
+	return text
+}
+
+// line describes the fault, and how many records are of its kind.
+func (f *Fault) line() string {
 	text := fmt.Sprintf("%s: %s", f.Place(), f.Reason())
-	switch {
-	case f.More == 1:
-		text += " (and 1 more faulty record)"
-	case f.More > 1:
-		text += fmt.Sprintf(" (and %d more faulty records)", f.More)
+	if f.Same > 0 {
+		text += fmt.Sprintf(" (the first of %d such records)", 1+f.Same)
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
 )
@@ -35,7 +36,7 @@ func (in *Input) warnOfBad(d *data.Dataset) {
 		line = fmt.Sprintf("records without a prediction because they cannot be used: %d", bad)
 	}
 	if len(first) > 0 {
-		line += fmt.Sprintf("; the first: %v", &first[0])
+		line += fmt.Sprintf("; the first: %v", record.Together(first, bad))
 	}
 	in.Warn(line)
 }
