@@ -155,12 +155,28 @@ func (v *validator) summarised() []error {
 		return text
 	}
 	all := []error{fmt.Errorf("%d fields are missing: %s; the file has %d: %s; is it the right one?", len(v.absent), first(v.absent), len(v.fields), first(v.fields))}
+	if other := v.otherCase(); other != nil {
+		all[0] = fmt.Errorf("%d fields are missing: %s; the names in the file differ only in case: %s; write them so in the configuration, or rename the columns", len(v.absent), first(v.absent), first(other))
+	}
 	for i, err := range v.Faults {
 		if !slices.Contains(v.alone, i) {
 			all = append(all, err)
 		}
 	}
 	return all
+}
+
+// otherCase returns the fields of the file that differ from the missing ones only in case, nil if
+// some do not exist.
+func (v *validator) otherCase() (names []string) {
+	for _, name := range v.absent {
+		i := slices.IndexFunc(v.fields, func(f string) bool { return strings.EqualFold(f, name) })
+		if i < 0 {
+			return nil
+		}
+		names = append(names, v.fields[i])
+	}
+	return names
 }
 
 // instead returns a hint for an unknown word. Each list of candidates appears only in the

@@ -28,6 +28,7 @@ func TestValidate(t *testing.T) {
 		{"unknown fields", Schema{Label: label, Features: []Feature{{Field: "citty", Encode: "hash"}, {Encode: "hash"}, {Field: "click", Encode: "raw"}}}},
 		{"three missing fields", Schema{Label: Label{Field: "clik"}, Features: []Feature{{Field: "a", Encode: "hash"}, {Name: "a2", Field: "a", Encode: "raw"}, {Field: "b", Encode: "hash"}, {Encode: "hash"}}}},
 		{"many missing fields", Schema{Label: label, Features: []Feature{{Field: "a", Encode: "hash"}, {Field: "b", Encode: "hash"}, {Field: "c", Encode: "hash"}, {Field: "d", Encode: "hash"}}}},
+		{"names in other case", Schema{Label: Label{Field: "Click"}, Features: []Feature{{Field: "AGE", Encode: "hash"}, {Field: "City", Encode: "hash"}}}},
 		{"encodings", Schema{Label: label, Features: []Feature{{Field: "age", Encode: "qantile"}, {Field: "city"}, {Field: "age", Encode: "standardize"}}}},
 		{"settings without meaning", Schema{Label: label, Features: []Feature{
 			{Field: "age", Encode: "raw", Separator: "|", Buckets: 3, Boundaries: []float64{1}, MinCount: 2, Log: true, Table: "t", Wide: &yes, Deep: &yes},
