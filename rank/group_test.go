@@ -249,6 +249,30 @@ func TestForGood(t *testing.T) {
 	}
 }
 
+// TestOnOneHostTheRankDoesNotMatter: an error that a restart would repeat, such as a faulty record, is
+// reported without the ranks that met it if they are on one host.
+func TestOnOneHostTheRankDoesNotMatter(t *testing.T) {
+	for hosts, want := range map[string]string{
+		"aa": "a.csv:7: no number",
+		"ab": "a.csv:7: no number; reported by rank 0 (host a, pid 40) in phase scan, step 0; 1 other rank failed too",
+	} {
+		g := NewGroup(GroupConfig{Size: 2})
+		for r := range 2 {
+			if _, err := g.Join(0, Member{Rank: r, Size: 2, Host: hosts[r : r+1], Pid: 40 + r}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.Fail(1, 0, "a.csv:7: no number", ForGood, Status{Phase: "scan"})
+		d := g.Fail(1, 1, "a.csv:7: no number", ForGood, Status{Phase: "scan"})
+		if d.Verdict == nil {
+			d = g.Tick(time.Minute)
+		}
+		if d.Verdict == nil || d.Verdict.String() != want || len(d.Verdict.Others) != strings.Count(want, "failed too") {
+			t.Errorf("hosts %s: %v\nwant %s", hosts, d.Verdict, want)
+		}
+	}
+}
+
 // TestHintsOfSignals: only a signal that ends a process with a stack refers to one.
 func TestHintsOfSignals(t *testing.T) {
 	for signal, want := range map[syscall.Signal]string{

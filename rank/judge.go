@@ -216,7 +216,7 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	v := &Verdict{
 		Kind: s.sign(), Rank: root, Host: s.member.Host, Pid: s.member.Pid,
 		Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position,
-		Cause: s.cause, Permanent: s.failed && s.blamed == ForGood, Alone: len(g.states) == 1, Code: s.code, Signal: s.signal,
+		Cause: s.cause, Permanent: s.failed && s.blamed == ForGood, Alone: !slices.ContainsFunc(g.states, func(o rankState) bool { return o.member.Host != s.member.Host }), Code: s.code, Signal: s.signal,
 	}
 	switch v.Kind {
 	case Silent:
@@ -255,7 +255,7 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	}
 	for i := range g.states {
 		o := &g.states[i]
-		if i == root || o.sign() == "" || v.Together != "" && o.member.Host == s.member.Host {
+		if i == root || o.sign() == "" || v.Together != "" && o.member.Host == s.member.Host || v.repeats(o) {
 			continue
 		}
 		if o.blames && o.blamed == root {
@@ -265,6 +265,12 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	}
 	v.Others = g.others(root, v)
 	return v
+}
+
+// repeats reports whether a rank on the same host failed with the same permanent cause, which says
+// nothing more.
+func (v *Verdict) repeats(o *rankState) bool {
+	return v.Kind == Failed && v.Permanent && v.Alone && o.sign() == Failed && o.cause == v.Cause
 }
 
 // silentHost returns the working ranks on root's host, if there are several, all of them

@@ -21,7 +21,7 @@ func (g *Group) others(root int, v *Verdict) []string {
 	for i := range g.states {
 		o := &g.states[i]
 		k := o.sign()
-		if i == root || k == "" || v.Together != "" && o.member.Host == v.Host || v.Kind != Blamed && (k == Blamed || k == Lost) {
+		if i == root || k == "" || v.Together != "" && o.member.Host == v.Host || v.Kind != Blamed && (k == Blamed || k == Lost) || v.repeats(o) {
 			continue
 		}
 		text := o.shows()

@@ -46,7 +46,7 @@ type Verdict struct {
 	Position  string        `json:"position,omitempty"`
 	Cause     string        `json:"cause,omitempty"`
 	Permanent bool          `json:"permanent,omitempty"` // a restart would repeat the cause
-	Alone     bool          `json:"alone,omitempty"`     // the group has one rank
+	Alone     bool          `json:"alone,omitempty"`     // all ranks are on one host
 	Code      int           `json:"code,omitempty"`      // exit code of the process
 	Signal    int           `json:"signal,omitempty"`    // signal that ended the process
 	Quiet     time.Duration `json:"quiet,omitempty"`     // how long it was silent, stuck or waiting

@@ -212,7 +212,10 @@ func TestBadSpan(t *testing.T) {
 		t.Fatalf("run directories %q, %v\n%s", runs, err, o.stderr)
 	}
 	name := filepath.Join("runs", filepath.Base(runs[0]))
-	for _, w := range []string{"wdlrun: in/b002.csv:42: ", "; reported by rank ", "data check -config " + filepath.Join(name, "config.yaml") + ";", "after you fix this, resume from the last checkpoint: ", "/wdlrun -np 2 train -resume " + name + "\n"} {
+	if strings.Contains(o.stderr, "reported by rank") { // which does not matter on one host
+		t.Errorf("%s", o.stderr)
+	}
+	for _, w := range []string{"wdlrun: in/b002.csv:42: ", "data check -config " + filepath.Join(name, "config.yaml") + ";", "after you fix this, resume from the last checkpoint: ", "/wdlrun -np 2 train -resume " + name + "\n"} {
 		if o.code == 0 || !strings.Contains(o.stderr, w) {
 			t.Errorf("exit code %d, no %q in\n%s", o.code, w, o.stderr)
 		}
