@@ -226,3 +226,16 @@ func TestASweepFolderIsNoForeignLink(t *testing.T) {
 	}
 	fatal.If(t, makeFolder(filepath.Join(sweep, "trial-0002")))
 }
+
+// TestADivergedTrainingIsNotResumed: no command is proposed that resumes from the checkpoints of a
+// diverged training.
+func TestADivergedTrainingIsNotResumed(t *testing.T) {
+	for cause, want := range map[string]bool{"the disk is full": true, "step 101: " + report.Diverges + ": the loss was 0.1": false} {
+		var b bytes.Buffer
+		p := &program{stderr: &b}
+		p.printNext(&rank.Verdict{Kind: rank.Exited, Cause: cause}, "wdlrun", t.TempDir())
+		if (b.Len() > 0) != want {
+			t.Errorf("%s: %s", cause, &b)
+		}
+	}
+}

@@ -309,7 +309,7 @@ func (p *program) printNext(v *rank.Verdict, command, runDir string) {
 	if runDir == "" {
 		return
 	}
-	if strings.Contains(v.String(), train.NothingLeft) {
+	if text := v.String(); strings.Contains(text, train.NothingLeft) || strings.Contains(text, report.Diverges) {
 		return // the same command would end in the same way
 	}
 	own := v.Kind == rank.Failed // the cause contains advice, and recurs until the user follows it

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// called returns the word with which a proposed command begins, for a program that was
+// called returns the words with which a proposed command begins, for a program that was
 // called as arg: arg, or "wdlrun" if PATH finds it there. The binary that go run builds is
-// deleted when it ends, so its path is not proposed.
+// deleted when it ends, so go run is proposed again.
 func called(arg string) string {
 	const plain = "wdlrun"
-	if strings.Contains(arg, "/go-build") {
-		return plain
-	}
-	if found, err := exec.LookPath(plain); err == nil && sameFile(found, arg) {
+	found, err := exec.LookPath(plain)
+	switch {
+	case strings.Contains(arg, "/go-build") && err != nil && isDir("cmd/wdlrun"):
+		return "go run ./cmd/wdlrun"
+	case strings.Contains(arg, "/go-build"), err == nil && sameFile(found, arg):
 		return plain
 	}
 	return quoted(arg)

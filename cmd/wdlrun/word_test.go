@@ -26,6 +26,11 @@ func TestCalled(t *testing.T) {
 			t.Errorf("called as %s: %s, want %s", arg, got, want)
 		}
 	}
+	t.Setenv("PATH", "")
+	t.Chdir("../..")
+	if got := called("/tmp/go-build7/b001/exe/wdlrun"); got != "go run ./cmd/wdlrun" {
+		t.Errorf("called by go run: %s", got)
+	}
 }
 
 func TestWordsForAShell(t *testing.T) {

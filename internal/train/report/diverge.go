@@ -17,6 +17,9 @@ const (
 	divergedSteps = 100 // count at which a training fails; at its end, half of its steps
 )
 
+// Diverges is part of the error of a training that diverges. Its last checkpoints have diverged too.
+const Diverges = "the training diverges"
+
 // Divergence counts the steps with a loss far above the first step's.
 type Divergence struct {
 	First  float64 `json:"first"` // mean loss of the first step with a weight
@@ -53,6 +56,6 @@ func (d *Divergence) Err(n int64, ended bool) error {
 	if d.Steps < float64(max(limit, 1)) {
 		return nil
 	}
-	return fmt.Errorf("step %d: the training diverges: the loss was %.4g in the first step and above %.4g in at least %d of the latest steps; lower train.optimizer.*.learning_rate or set train.clip_norm, and train again",
+	return fmt.Errorf("step %d: "+Diverges+": the loss was %.4g in the first step and above %.4g in at least %d of the latest steps; lower train.optimizer.*.learning_rate or set train.clip_norm, and train again",
 		n, d.First, d.limit(), int64(d.Steps))
 }
