@@ -97,6 +97,9 @@ Examples:
    wdlrun -H a,b ckpt gather runs/20261121-101500`,
 		Subcommands: subs,
 		Action: func(c *cli.Context) error {
+			if path := c.Args().First(); isDir(path) {
+				return fmt.Errorf("ckpt: what to do with %s? to list its checkpoints: %s ckpt show %s", path, called(os.Args[0]), quotedPath(path))
+			}
 			if c.Args().Present() {
 				return fmt.Errorf("%q is none of show, verify, diff, prune and gather; see: wdlrun ckpt --help", c.Args().First())
 			}

@@ -23,8 +23,8 @@ func dataCommand(p *program) *cli.Command {
 		Description: `FILE is a path, a file:// URL, a glob, a folder, builtin:adult.data or a topic
 (kafka://HOST:PORT/TOPIC). A program built with -tags remote also reads https://, s3:// and
 gs:// addresses. The formats are CSV, TSV, Criteo's layout, TFRecord of tf.Example, JSON
-objects (one per line), Parquet, LibSVM and LibFFM, plain or compressed with gzip, zstd or
-snappy. The format is detected from the beginning of the file. -config FILE sets it, if the
+objects (one per line), Parquet, Arrow IPC, Avro, LibSVM and LibFFM, plain or compressed with
+gzip, zstd, snappy, lz4 or bzip2. The format is detected from the beginning of the file. -config FILE sets it, if the
 detection is wrong or the records of a topic are lines without names.
 
 Examples:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/runs/report"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/apply"
 	"github.com/wdlrun/wdlrun/member"
@@ -130,7 +131,7 @@ func printEvaluation(c *cli.Context) printer {
 		if err := print(w, np, asJSON, result); err != nil {
 			return err
 		}
-		e := report.Evaluation{Model: modelText(r.Model), Data: strings.Join(r.Data, " "), Metrics: r.Metrics, Groups: r.Groups, Quality: r.Quality}
+		e := report.Evaluation{Model: modelText(r.Model), Data: fewNames(r.Data), Metrics: r.Metrics, Groups: r.Groups, Quality: r.Quality}
 		for _, i := range r.Importance {
 			e.Importance = append(e.Importance, report.Importance{Field: i.Field, Features: i.Features, Coverage: i.Coverage, AUC: i.AUC, AUCDeviation: i.AUCDeviation, LogLoss: i.LogLoss, LogLossDeviation: i.LogLossDeviation})
 		}
@@ -143,6 +144,15 @@ func printEvaluation(c *cli.Context) printer {
 		}
 		return err
 	}
+}
+
+// fewNames joins the first of many file names.
+func fewNames(names []string) string {
+	const few = 3
+	if n := len(names) - few; n > 0 {
+		return fmt.Sprintf("%s and %s", strings.Join(names[:few], " "), plural.Of(n, "more file"))
+	}
+	return strings.Join(names, " ")
 }
 
 // modelText describes a model in one line.
@@ -160,7 +170,7 @@ func printEvaluated(w io.Writer, _ int, result []byte) error {
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "model  %s\ndata   %s, %d samples\n", modelText(r.Model), strings.Join(r.Data, " "), r.Samples)
+	fmt.Fprintf(w, "model  %s\ndata   %s, %d samples\n", modelText(r.Model), fewNames(r.Data), r.Samples)
 	fmt.Fprintf(w, "%s\n%s\n", r.Metrics, r.Base())
 	for i := range r.Labels {
 		evaluated(w, r.Labels[i].Label, &r.Labels[i].Metrics, "")

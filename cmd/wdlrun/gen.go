@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -81,6 +82,11 @@ func (p *program) gen(c *cli.Context) (err error) {
 	}
 	if path == "-" && asJSON(c) {
 		return fmt.Errorf("gen: -json and the rows would share standard output: give -out FILE")
+	}
+	if path != "-" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("gen: -out: %w", err)
+		}
 	}
 	began := time.Now()
 	size, err := p.writeLog(c.Context, g, to, start, rows)

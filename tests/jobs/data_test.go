@@ -237,11 +237,11 @@ func TestConvertCodesOfTheLabel(t *testing.T) {
 func TestBenchInputOfFewRecords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	must(t, dir, "gen -rows 800 -out c.tsv")
-	if o := run(t, dir, "bench", "input", "-data", "c.tsv"); o.code != 1 || !strings.Contains(o.stderr, "-batch N below 100") {
+	must(t, dir, "gen -rows 800 -out new/folder/c.tsv")
+	if o := run(t, dir, "bench", "input", "-data", "new/folder/c.tsv"); o.code != 1 || !strings.Contains(o.stderr, "-batch N below 100") {
 		t.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
-	must(t, dir, "bench input -batch 99 -time 1ms -data c.tsv")
+	must(t, dir, "bench input -batch 99 -time 1ms -data new/folder/c.tsv")
 }
 
 // TestGenInEveryFormat: gen writes the same rows in every format.

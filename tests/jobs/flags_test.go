@@ -77,6 +77,7 @@ var refusedFlags = []struct{ args, want string }{
 	{"hosts add runs/a", "hosts add: give a run directory and hosts, such as: wdlrun hosts add RUN c:8"},
 	{"hosts drop runs/a c", "hosts drop: runs: stat runs/a: no such file or directory"},
 	{"gen -rows 5 -out taken.tsv", "gen: taken.tsv exists"},
+	{"ckpt .", "ckpt: what to do with .? to list its checkpoints: "},
 	{"init -data builtin:adult.test -out taken.tsv", "init: taken.tsv exists; remove it first"},
 	{"train -set train.global_batch=67108865", "train.global_batch: is 67108865; it must be from 1 to 67108864"},
 	{"-np 5 -oversubscribe train -set train.batch=16777216", "train.batch: 16777216 samples of each of 5 ranks are 83886080, and a step may have 67108864: give at most 13421772"},
