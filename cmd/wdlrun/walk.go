@@ -75,7 +75,7 @@ func walkForward(p *program, c *cli.Context) error {
 		}
 		unlock, err := rundir.Lock(w.opt.Out)
 		if errors.Is(err, rundir.ErrInUse) {
-			return fmt.Errorf("another train -by runs in %s: %w", w.opt.Out, err)
+			return fmt.Errorf("another train -by runs in %s: wait for it, or give another -out", w.opt.Out)
 		}
 		if err != nil {
 			return err
@@ -89,6 +89,9 @@ func walkForward(p *program, c *cli.Context) error {
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", line)
 	}
 	if c.Bool("plan") {
+		if err := w.checkNext(); err != nil {
+			return err
+		}
 		return w.print()
 	}
 	for i := range w.plan.Next {
@@ -214,12 +217,12 @@ func (w *walking) late(l *walk.Late) (int64, bool) {
 }
 
 // options returns the options of the training on a partition.
-func (w *walking) options(i int) (d dayOptions, err error) {
+func (w *walking) options(i int) (d dayOptions) {
 	part := &w.plan.Next[i]
 	c := &w.config.Data
 	d.Day.Day, d.End, d.Mark, d.From = part.Day, part.End, part.Mark, w.from
-	if d.Times, d.Content, err = part.Stamp(); err != nil {
-		return d, err
+	if i < w.plan.Again {
+		d.Again = w.c.String("again")
 	}
 	d.Ledger = rundir.Days{By: w.by.String(), Train: c.Train, Where: c.TrainWhere, Days: w.ledger.Days}
 	d.Set = []string{"data.train=" + flow(part.Train)}
@@ -239,7 +242,7 @@ func (w *walking) options(i int) (d dayOptions, err error) {
 	if w.ledger.By != "" {
 		d.Ledger.Days = nil // the run directory of the model has them
 	}
-	return d, nil
+	return d
 }
 
 // flow returns a value of a setting.
@@ -290,8 +293,9 @@ func (w *walking) train(i int) error {
 		fmt.Fprintf(p.stderr, "wdlrun: %s waits for the partition after it, on which train.gate compares the models\n", name)
 		return nil
 	}
-	d, err := w.options(i)
-	if err != nil {
+	d := w.options(i)
+	var err error
+	if d.Times, d.Content, err = part.Stamp(); err != nil {
 		return err
 	}
 	if d.Into, err = w.unfinished(&d); err != nil {
@@ -342,11 +346,30 @@ func (w *walking) train(i int) error {
 	return nil
 }
 
+// checkNext checks the training on the next partition as it would begin.
+func (w *walking) checkNext() error {
+	if len(w.plan.Next) == 0 || w.config.Train.Gate.Data == "next" && len(w.plan.Next) == 1 {
+		return nil
+	}
+	d := w.options(0)
+	if err := w.c.Set("day", flow(d)); err != nil {
+		return err
+	}
+	if err := w.p.checkTrain(w.c); err != nil {
+		return fmt.Errorf("%s: %w", w.plan.Name(w.plan.Next[0].Day), err)
+	}
+	return nil
+}
+
 // row prints a line of the table of days.
 func (w *walking) row(name string, d *rundir.Day) {
 	const form = "%-20s %10s %9s %7s %8s %11s %7s %8s  %s\n"
 	if len(w.done) == 1 {
 		fmt.Fprintf(w.p.stdout, form, "partition", "rows", "new keys", "AUC", "log-loss", "calibration", "entropy", "seconds", "run")
+	}
+	seen := ""
+	if d.Seen {
+		seen = " (metrics of rows that the model before was trained on)"
 	}
 	of := func(x *float64) string {
 		if x == nil {
@@ -354,7 +377,7 @@ func (w *walking) row(name string, d *rundir.Day) {
 		}
 		return fmt.Sprintf("%.4f", *x)
 	}
-	fmt.Fprintf(w.p.stdout, form, clean(name, 64), fmt.Sprint(d.Rows), fmt.Sprint(d.Keys), of(d.AUC), of(d.LogLoss), of(d.Calib), of(d.Entropy), fmt.Sprintf("%.1f", d.Seconds), d.Run)
+	fmt.Fprintf(w.p.stdout, form, clean(name, 64), fmt.Sprint(d.Rows), fmt.Sprint(d.Keys), of(d.AUC), of(d.LogLoss), of(d.Calib), of(d.Entropy), fmt.Sprintf("%.1f", d.Seconds), d.Run+seen)
 }
 
 // print prints the partitions of -plan.

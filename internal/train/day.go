@@ -28,7 +28,18 @@ func (d dayByDay) judge(ctx context.Context, old *run) error {
 	}
 	day.AUC, day.LogLoss, day.Calib, day.Entropy = m.AUC, &m.LogLoss, m.Calibration, m.NormalisedEntropy
 	d.cursor.Day, d.cursor.DayBefore = &day, &m.Metrics
-	d.say(fmt.Sprintf("%s: the model before it has %s", d.opt.Day.Day, m.Brief()))
+	if d.comm.Rank() == 0 {
+		l, err := rundir.ReadDays(d.runDir)
+		if err != nil {
+			return err
+		}
+		day.Seen = l.Last(d.opt.Day.Day) != nil
+	}
+	seen := ""
+	if day.Seen {
+		seen = ", and was trained on it"
+	}
+	d.say(fmt.Sprintf("%s: the model before it has %s%s", d.opt.Day.Day, m.Brief(), seen))
 	return nil
 }
 
@@ -43,7 +54,7 @@ func (d dayByDay) end(res *report.Result) error {
 	for _, t := range res.Tables {
 		rows += t.Rows
 	}
-	day.Day, day.End, day.Mark, day.Times, day.Content, day.Run = o.Day, o.End, o.Mark, o.Times, o.Content, filepath.Base(d.runDir)
+	day.Day, day.End, day.Mark, day.Times, day.Content, day.Again, day.Run = o.Day, o.End, o.Mark, o.Times, o.Content, o.Again, filepath.Base(d.runDir)
 	day.Rows, day.Keys, day.Seconds, day.Step = d.in.Train.Rows(data.All), max(0, rows), res.Seconds, res.Steps
 	res.Day = &day
 	if d.comm.Rank() != 0 {

@@ -23,6 +23,7 @@ type Day struct {
 	Content string
 	Ledger  rundir.Days // By, Train and Where of the command; Days if the source has no ledger
 	Retire  int64       // train.retain: rows of tables whose last gradient was at this step or before are removed; 0: none
+	Again   string      `json:",omitempty"` // value of -again that names it
 }
 
 // begin writes the ledger of the source to the run directory of a new training, on rank 0.

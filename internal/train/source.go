@@ -120,7 +120,7 @@ func (r taking) take() error {
 	for _, rows := range taken.Rows {
 		c.Kept += rows
 	}
-	for _, line := range r.tookLines(from, now, m, taken) {
+	for _, line := range r.changed(r.tookLines(from, now, m, taken)) {
 		r.say(line)
 	}
 	if retired > 0 {
@@ -130,6 +130,19 @@ func (r taking) take() error {
 		return os.RemoveAll(dir) // all ranks have read it
 	}
 	return nil
+}
+
+// changed returns the lines of tookLines that train -by prints for a partition: not what is kept, which
+// is nearly everything.
+func (r taking) changed(lines []string) []string {
+	if r.opt.Day == nil {
+		return lines
+	}
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, " kept") && !strings.HasSuffix(line, " new") })
+	if len(lines) == 1 {
+		return nil // only the heading
+	}
+	return lines
 }
 
 // describe prints what the training would take, without reading rows.

@@ -70,6 +70,9 @@ func TestWalkForward(t *testing.T) {
 			t.Errorf("exit code %d, no line %q\n%s%s", o.code, want, o.stdout, o.stderr)
 		}
 	}
+	if strings.Contains(o.stderr, " rows kept") {
+		t.Errorf("lines about what is kept:\n%s", o.stderr)
+	}
 	d, _ := walked(t, dir)
 	if len(d.Days) != 3 || d.Days[0].AUC != nil || d.Days[1].LogLoss == nil || d.Days[1].Rows != 200 || d.Days[1].Keys < 1 {
 		t.Errorf("the ledger: %+v", d.Days)
@@ -95,9 +98,15 @@ func TestWalkForward(t *testing.T) {
 	if o = run(t, dir, "train", "-by", "dt", "-plan"); o.code != 0 || !strings.Contains(o.stderr, "late: dt=2026-11-04: its files have changed") {
 		t.Errorf("a corrected label: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
+	if strings.Contains(o.stderr, " rows kept") {
+		t.Errorf("lines about what is kept:\n%s", o.stderr)
+	}
 	clicksOf(t, dir, 7)
+	if o = run(t, dir, "train", "-by", "dt", "-plan", "-set", "data.test=[none.csv]"); o.code != 1 || !strings.Contains(o.stderr, "none.csv") {
+		t.Errorf("-plan with a missing file: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
 	o = run(t, dir, "-json", "train", "-by", "dt", "-again", "2026-11-02")
-	if d, _ = walked(t, dir); o.code != 0 || len(d.Days) != 5 || d.Days[3].Day != "2026-11-02" || d.Days[3].Rows != 201 || d.Days[4].Day != "2026-11-07" {
+	if d, _ = walked(t, dir); o.code != 0 || len(d.Days) != 5 || d.Days[3].Day != "2026-11-02" || d.Days[3].Rows != 201 || d.Days[4].Day != "2026-11-07" || !d.Days[3].Seen || d.Days[4].Seen || d.Days[3].Again != "2026-11-02" {
 		t.Errorf("exit code %d, ledger %+v\n%s", o.code, d.Days, o.stderr)
 	}
 	if o = run(t, dir, "runs"); !strings.Contains(o.stdout, "day_auc") || !strings.Contains(o.stdout, "2026-11-07") {

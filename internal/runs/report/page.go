@@ -247,7 +247,11 @@ func charts(all []*runView) (out []template.HTML) {
 		if n := len(r.Days.Days); n > 1 {
 			c := curve{Name: r.Name, Color: i, Dots: true}
 			for k := range r.Days.Days {
-				c.X, c.Y = append(c.X, float64(k+1)), append(c.Y, runs.Value(r.Days.Days[k].Entropy))
+				y := runs.Value(r.Days.Days[k].Entropy)
+				if r.Days.Days[k].Seen {
+					y = math.NaN() // it does not show how the model predicts new rows
+				}
+				c.X, c.Y = append(c.X, float64(k+1)), append(c.Y, y)
 			}
 			days = append(days, c)
 		}
@@ -290,7 +294,11 @@ func (v *runView) DayRows() (rows [][]string) {
 	all := v.Run.Days.Days
 	for i := len(all) - 1; i >= max(0, len(all)-maxDayRows); i-- {
 		d := &all[i]
-		rows = append(rows, []string{shortened(d.Day), strconv.FormatInt(d.Rows, 10), strconv.FormatInt(d.Keys, 10), decimals(d.AUC), decimals(d.LogLoss), decimals(d.Calib), decimals(d.Entropy), strconv.FormatFloat(d.Seconds, 'f', 1, 64)})
+		name := shortened(d.Day)
+		if d.Seen {
+			name += " (trained on it before)"
+		}
+		rows = append(rows, []string{name, strconv.FormatInt(d.Rows, 10), strconv.FormatInt(d.Keys, 10), decimals(d.AUC), decimals(d.LogLoss), decimals(d.Calib), decimals(d.Entropy), strconv.FormatFloat(d.Seconds, 'f', 1, 64)})
 	}
 	return rows
 }

@@ -37,6 +37,9 @@ type Day struct {
 	Seconds float64  `json:"seconds"`       // of the last job of its training
 	Step    int64    `json:"step"`          // at its end
 	Run     string   `json:"run,omitempty"` // name of the run directory
+
+	Seen  bool   `json:"seen,omitempty"`  // the model before it was trained on it too: the metrics are of rows that it knew
+	Again string `json:"again,omitempty"` // value of -again by which it was trained on again
 }
 
 // maxDays is the largest size of days.json, in bytes: about 100,000 partitions.

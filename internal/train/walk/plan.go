@@ -13,12 +13,14 @@ import (
 // Plan is what a model is trained on next, and what it is not trained on.
 type Plan struct {
 	Next  []Partition // in order; those that are named again come first
+	Again int         // number of these
 	Late  []Late      // partitions that changed after the model was trained on them
 	Older []string    // days before the newest of the model on which it was not trained
 	Known int         // partitions that have not changed since the model was trained on them
 
 	Missing []string // dates between the partitions of the model and the next, the first few
 	lacks   int
+	done    int // partitions of again that are left out
 	p       *Parts
 }
 
@@ -33,6 +35,9 @@ const maxListed = 8
 
 // NewPlan decides which partitions a model with a ledger is trained on next: those that are newer
 // than its newest, and those of again.
+//
+// Partitions that have been trained on by the same again since they changed are left out, because an
+// interrupted command continues, unless nothing else is to be done.
 func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) {
 	pl.p = p
 	var newest *Partition // of the ledger
@@ -45,16 +50,17 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 			newest = &Partition{Day: done.Days[i].Day, at: at}
 		}
 	}
+	var named []Partition
 	for _, day := range again {
 		i := slices.IndexFunc(p.All, func(q Partition) bool { return q.Day == day || p.name(q.Day) == day })
 		if i < 0 {
 			return pl, fmt.Errorf("-again %s: data.train has no such partition: %s", day, p.few(p.All))
 		}
-		pl.Next = append(pl.Next, p.All[i])
+		named = append(named, p.All[i])
 	}
-	slices.SortFunc(pl.Next, func(a, b Partition) int { return cmp.Compare(a.at, b.at) })
-	pl.Next = slices.CompactFunc(pl.Next, func(a, b Partition) bool { return a.at == b.at })
-	repeated := len(pl.Next)
+	slices.SortFunc(named, func(a, b Partition) int { return cmp.Compare(a.at, b.at) })
+	named = slices.CompactFunc(named, func(a, b Partition) bool { return a.at == b.at })
+	var fresh []Partition
 	for _, part := range p.All {
 		was, changed := done.Last(part.Day), false
 		if was != nil {
@@ -63,7 +69,7 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 			}
 		}
 		switch {
-		case slices.ContainsFunc(pl.Next[:repeated], func(q Partition) bool { return q.at == part.at }):
+		case slices.ContainsFunc(named, func(q Partition) bool { return q.at == part.at }):
 		case changed:
 			pl.Late = append(pl.Late, Late{part, *was})
 		case was != nil:
@@ -71,12 +77,21 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 		case newest != nil && part.at < newest.at:
 			pl.Older = append(pl.Older, part.Day)
 		default:
-			pl.Next = append(pl.Next, part)
+			fresh = append(fresh, part)
 		}
 	}
+	pl.Next = slices.DeleteFunc(slices.Clone(named), func(part Partition) bool {
+		was := done.Last(part.Day)
+		return was != nil && was.Again == strings.Join(again, ",") && was.Mark == part.Mark
+	})
+	if len(pl.Next) == 0 && len(fresh) == 0 {
+		pl.Next = named
+	}
+	pl.Again, pl.done = len(pl.Next), len(named)-len(pl.Next)
+	pl.Next = append(pl.Next, fresh...)
 	before := newest
-	for i := range pl.Next[repeated:] {
-		part := &pl.Next[repeated+i]
+	for i := range fresh {
+		part := &fresh[i]
 		if before != nil {
 			some, n := p.order.between(before.Day, part.Day, maxListed-min(maxListed, len(pl.Missing)))
 			pl.Missing, pl.lacks = append(pl.Missing, some...), pl.lacks+n
@@ -113,6 +128,9 @@ func (p *Parts) fewDays(days []string, n int) string {
 func (pl *Plan) Lines(late func(*Late) (int64, bool)) (lines []string) {
 	p := pl.p
 	lines = append(lines, p.Notes...)
+	if pl.done > 0 {
+		lines = append(lines, fmt.Sprintf("%s of -again left out: an earlier command with the same -again has trained on them, and they have not changed", plural.Of(pl.done, "partition")))
+	}
 	if pl.lacks > 0 {
 		lines = append(lines, "missing: "+p.fewDays(pl.Missing, pl.lacks))
 	}

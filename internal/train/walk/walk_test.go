@@ -129,6 +129,23 @@ func TestPlan(t *testing.T) {
 	if pl, err = p.NewPlan(&done, []string{"dt=20261030", "20261029"}); err != nil || days(pl.Next) != "20261029 20261030 20261102 20261105 " || len(pl.Late)+len(pl.Older) != 0 {
 		t.Errorf("again: %s, %v", days(pl.Next), err)
 	}
+	again := []string{"20261028", "20261030"}
+	for days1, want := range map[string]string{"": "20261028 20261030 ", "20261028": "20261030 ", "20261028 20261030": ""} {
+		killed := done
+		for day := range strings.FieldsSeq(days1) { // the command was killed after these
+			killed.Days = append(slices.Clip(killed.Days), rundir.Day{Day: day, Mark: day, Again: strings.Join(again, ",")})
+		}
+		if pl, err = p.NewPlan(&killed, again); err != nil || pl.Again != len(strings.Fields(want)) || !strings.HasPrefix(days(pl.Next), want) || len(pl.Next) != len(strings.Fields(want))+2 {
+			t.Errorf("again after %q: %s, %v, want %s", days1, days(pl.Next), err, want)
+		}
+	}
+	all := rundir.Days{}
+	for _, part := range p.All {
+		all.Days = append(all.Days, rundir.Day{Day: part.Day, Mark: part.Mark, Again: strings.Join(again, ",")})
+	}
+	if pl, err = p.NewPlan(&all, again); err != nil || days(pl.Next) != "20261028 20261030 " {
+		t.Errorf("again, with nothing else to do: %s, %v", days(pl.Next), err)
+	}
 	if _, err = p.NewPlan(&done, []string{"20261101"}); err == nil {
 		t.Error("a partition that does not exist: no error")
 	}
