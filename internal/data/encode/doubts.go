@@ -2,7 +2,9 @@ package encode
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
@@ -68,6 +70,9 @@ func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
 		v := f.wordsOf(ft)
 		if len(s.Vocabulary) == 0 && len(v.counts) > 0 {
 			return fmt.Sprintf("none of the %d distinct values of field %s occurs %d times, so all share one key; lower min_count", len(v.counts), ft.Field, ft.MinCount)
+		}
+		if i := slices.IndexFunc(s.Vocabulary, func(word string) bool { return !utf8.ValidString(word) }); i >= 0 {
+			return fmt.Sprintf("field %s has values such as %q, which are not UTF-8 but probably Latin-1, so they differ from the same words in other files; convert the files (iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW)", ft.Field, s.Vocabulary[i])
 		}
 		if padded, bare := v.padded(); padded != "" {
 			return fmt.Sprintf("field %s has values such as %q and %q, which encode: vocabulary treats as different; write them without blanks at their ends", ft.Field, padded, bare)

@@ -32,6 +32,7 @@ func TestDoubts(t *testing.T) {
 		{schema.Feature{Encode: "vocabulary", MinCount: 2}, []string{"a", "b", "b"}, nil},
 		{schema.Feature{Encode: "vocabulary"}, []string{"b", "a", `" b"`, `"a "`, "a"}, []string{`features[0] (x): field x has values such as " b" and "b", which encode: vocabulary treats as different; write them without blanks at their ends`}},
 		{schema.Feature{Encode: "vocabulary"}, []string{"a", `" b"`}, nil},
+		{schema.Feature{Encode: "vocabulary"}, []string{"Zürich", "Z\xfcrich"}, []string{`features[0] (x): field x has values such as "Z\xfcrich", which are not UTF-8 but probably Latin-1, so they differ from the same words in other files; convert the files (iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW)`}},
 		{schema.Feature{Encode: "vocabulary"}, []string{"a b", "a b"}, []string{`features[0] (x): all values of field x are "a b", so the feature carries no information; remove it`}},
 		{schema.Feature{Encode: "vocabulary", MinCount: 9}, []string{"a", "a"}, []string{`features[0] (x): all values of field x are "a", so the feature carries no information; remove it`}},
 		{schema.Feature{Encode: "hash"}, []string{"7", "7"}, []string{"features[0] (x): all values of field x are 7, so the feature carries no information; remove it"}},
