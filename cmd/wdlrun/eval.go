@@ -30,7 +30,7 @@ func evalCommand(p *program) *cli.Command {
 checkpoint. After early stopping, a run directory means its best epoch. The metrics are the same on
 any number of ranks. docs/data.md explains them.
 
-Files are read in the format of the training data. Parquet, TFRecord and JSON are recognised.
+Files are read in the format of the training data. Parquet, Arrow, Avro, TFRecord and JSON are recognised.
 For files in another format, or with other labels, use -set: data.format, data.delimiter,
 data.header, data.fields, data.comment, data.missing, label.field, label.positive,
 label.negative, label.threshold.

@@ -50,7 +50,7 @@ The name of -out determines format and compression: scores.csv, scores.tsv.gz, s
 scores.parquet. The file gets its name when it is complete. -out - writes to standard output.
 In jsonl and parquet, copied fields are integers, numbers or strings, whichever fits all values.
 
-Files are read in the format of the training data. Parquet, TFRecord and JSON are recognised.
+Files are read in the format of the training data. Parquet, Arrow, Avro, TFRecord and JSON are recognised.
 For files in another format use -set: data.format, data.delimiter, data.header, data.fields,
 data.comment, data.missing.
 

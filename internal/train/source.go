@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,10 +14,13 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train/convert"
+	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/sparse"
 )
@@ -155,10 +159,34 @@ func (r taking) describe() error {
 	if err := r.checkWidths(from, now, m); err != nil {
 		return err
 	}
-	for _, line := range r.tookLines(from, now, m, step.Taken{}) {
+	rows, sum := sourceRows(from, m)
+	for _, line := range r.tookLines(from, now, m, step.Taken{Rows: rows}) {
 		r.say(line)
 	}
+	if sum > 0 {
+		r.say(fmt.Sprintf("  the plan counts the rows that this data uses; of the %d rows that are kept, add those that it does not use", sum))
+	}
 	return nil
+}
+
+// sourceRows returns the rows that the source has of each table of the model, from the result of its
+// training, and their sum; nil if that is not known.
+func sourceRows(from step.Origin, m step.Match) (rows []int64, sum int64) {
+	b, err := regular.ReadFile(filepath.Join(runOfCheckpoint(from.Checkpoint.Dir()), rundir.FileResult), rundir.MaxFile)
+	var was report.Result
+	if err != nil || json.Unmarshal(b, &was) != nil {
+		return nil, 0
+	}
+	rows = make([]int64, len(m.Tables))
+	for i, at := range m.Tables {
+		for k := range was.Tables {
+			if at >= 0 && was.Tables[k].Name == from.Layout.Tables[at].Name {
+				rows[i] = was.Tables[k].Rows
+				sum += rows[i]
+			}
+		}
+	}
+	return rows, sum
 }
 
 // origin returns the source and the layout of the new model.

@@ -259,6 +259,12 @@ func TestFromStartsAgain(t *testing.T) {
 	if all := strings.Join(said(), "\n"); !strings.Contains(all, "layers: new, by train.from.allow") || !strings.Contains(all, "table site: 40 rows kept\n") {
 		t.Error(all)
 	}
+	said = listen(&opt)
+	_, err := Estimate(t.Context(), opt, 2, false)
+	fatal.If(t, err)
+	if all := strings.Join(said(), "\n"); !strings.Contains(all, "table site: 40 rows kept\n") || !strings.Contains(all, "rows that are kept, add those that it does not use") {
+		t.Errorf("the plan:\n%s", all)
+	}
 }
 
 // TestFromIsRefused: another label or network, and a damaged source.
