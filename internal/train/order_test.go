@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,6 +98,21 @@ func TestCheckpointsKeepTheirValidationRows(t *testing.T) {
 	fatal.If(t, d.Use(counts))
 	if all := d.Rows(data.All); samples["new"] != whole.Valid.Samples || samples["former"] != d.Rows(data.Valid) || samples["new"] == samples["former"] || samples["new"] < all/5-2 || samples["new"] > all/5+2 {
 		t.Errorf("%v of %d rows, want %d and %d", samples, all, whole.Valid.Samples, d.Rows(data.Valid))
+	}
+}
+
+// TestLossOfAFormerCheckpoint: the training loss of an epoch that an earlier version began, which did not
+// keep the sum of the weights, counts the batches before.
+func TestLossOfAFormerCheckpoint(t *testing.T) {
+	t.Parallel()
+	whole := runJob(t, 1, Options{Config: traintest.ClicksConfig(t, traintest.Clicks(t, 1000), "", ""), Set: []string{"train.epochs=2"}})
+	inside := open(t, checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 20))
+	var loss []float64
+	for _, key := range []string{"last_loss", "weight_sum"} { // the first is not needed
+		loss = append(loss, runJob(t, 1, Options{Resume: formerCheckpoint(t, inside, key), Out: t.TempDir()}).TrainLogLoss)
+	}
+	if whole.Steps/2 >= 20 || math.Abs(loss[0]-loss[1]) > 1e-12 {
+		t.Errorf("training loss %v without the sum of the weights, want %v", loss[1], loss[0])
 	}
 }
 
