@@ -84,7 +84,7 @@ func dataSections() []section {
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "hosts", def: "shared", about: "which host has the local files of train, test and valid. shared: all hosts have the same ones (names, sizes and ends are compared). each: every host has its own, and the data is their union, ordered by host name; ranks read the files of other hosts over the network", choices: schema.Hosting()},
 			{name: "negative_rate", def: "1", about: "fraction of the training records with label 0 to use; predicted probabilities remain calibrated for all records", rng: "[1e-06, 1]"},
-			{name: "valid_fraction", def: "0", about: "instead of valid: hold out this fraction of train, chosen at random unless valid_time or valid_group is set", rng: "[0, 1)"},
+			{name: "valid_fraction", def: "0", about: "instead of valid: hold out this fraction of train: of each class at random, unless valid_time or valid_group is set", rng: "[0, 1)"},
 			{name: "valid_time", def: "none", about: "instead of random records, hold out the newest by this field of numbers, of ISO dates, or of dates in the format of a feature of it; records of equal time stay together"},
 			{name: "valid_group", def: "none", about: "instead of random records, hold out all records of random values of this field, such as a user"},
 			{name: "format", def: "csv", about: "format of all files and topics; compressed files are decompressed", choices: schema.Formats()},
