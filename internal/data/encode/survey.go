@@ -234,7 +234,8 @@ func (x *Survey) hasValue(column int) bool {
 
 // count adds the kept rows, all of them or some, to the statistics of a column.
 func (x *Survey) count(s *surveyed, span *table.Span, all bool) error {
-	if span.Dict != 0 {
+	counted := span.Dict != 0 && span.Values.Len() <= table.MaxEntries
+	if counted {
 		if s.dict = span.Values; len(s.counts) < s.dict.Len() {
 			s.counts = append(s.counts, make([]int64, s.dict.Len()-len(s.counts))...)
 		}
@@ -251,7 +252,7 @@ func (x *Survey) count(s *surveyed, span *table.Span, all bool) error {
 		case !x.kept[r]:
 		case k < 0:
 			s.missing++
-		case span.Dict != 0:
+		case counted:
 			s.counts[k]++
 		default:
 			if err := x.addValue(s, span.Values, k, 1); err != nil {

@@ -23,12 +23,16 @@ type entry [16]byte
 const (
 	entryBytes = len(entry{}) - 1 // at most
 	maxRecords = 16 << 20         // bytes of all rows
+
+	// MaxEntries is the maximum number of entries of a dictionary about which something should be
+	// kept for each: a file may have 2^26 in a page.
+	MaxEntries = 1 << 20
 )
 
 // entries are the encoded dictionary of a column.
 type entries struct {
 	known bool
-	all   []entry // nil: some are longer
+	all   []entry // nil: some are longer, or there are many
 }
 
 // Begin prepares x for rows of other dictionaries.
@@ -51,7 +55,7 @@ func (x *Records) Set(spans []Span, n int) bool {
 	clear(x.end)
 	most := len(entry{})
 	for i := range spans {
-		if s := &spans[i]; s.Dict == 0 && s.Values.kind != value.Text || x.entriesOf(i, s) != nil {
+		if s := &spans[i]; s.Values.kind != value.Text || x.entriesOf(i, s) != nil {
 			most += entryBytes
 		} else if !s.measure(x.end) {
 			return false
@@ -66,15 +70,16 @@ func (x *Records) Set(spans []Span, n int) bool {
 	}
 	x.bytes = sized(x.bytes, total)
 	for i := range spans {
-		s := &spans[i]
+		s, sound := &spans[i], true
 		if all := x.entriesOf(i, s); all != nil {
-			if !s.putEntries(all, x.bytes, x.end) {
-				return false
-			}
+			sound = s.putEntries(all, x.bytes, x.end)
 		} else if s.Values.kind == value.Text {
 			s.putTexts(x.bytes, x.end)
 		} else {
-			s.putNumbers(x.bytes, x.end)
+			sound = s.putNumbers(x.bytes, x.end)
+		}
+		if !sound {
+			return false
 		}
 	}
 	return true
@@ -83,7 +88,8 @@ func (x *Records) Set(spans []Span, n int) bool {
 // Row returns row i, valid until the next call of Set.
 func (x *Records) Row(i int) []byte { return x.bytes[x.begin[i]:x.end[i]] }
 
-// entriesOf returns the encoded dictionary of a span; nil if it has none or some are long.
+// entriesOf returns the encoded dictionary of a span; nil if it has none, or the entries are long or
+// many.
 func (x *Records) entriesOf(column int, s *Span) []entry {
 	if s.Dict == 0 {
 		return nil
@@ -95,6 +101,10 @@ func (x *Records) entriesOf(column int, s *Span) []entry {
 	e.known, e.all = true, e.all[:0]
 	v := s.Values
 	for i := range v.len() {
+		if i == MaxEntries {
+			e.all = nil
+			break
+		}
 		var to entry
 		to[0], to[1] = byte(v.kind), 1
 		if v.kind != value.Text {
@@ -193,23 +203,35 @@ func (s *Span) putTexts(dst []byte, at []int) {
 	}
 }
 
-// putNumbers writes a column of numbers without a dictionary, and advances at.
-func (s *Span) putNumbers(dst []byte, at []int) {
+// putNumbers writes a column of numbers, and advances at. It returns false if the span is damaged.
+func (s *Span) putNumbers(dst []byte, at []int) bool {
 	v, next := s.Values, s.First
+	n := v.len()
+	if s.Index != nil {
+		next = 0
+	}
 	for r, a := range at {
 		if s.isNull(r) {
 			dst[a] = byte(value.None)
 			at[r]++
 			continue
 		}
+		i := next
+		next++
+		if s.Index != nil {
+			i = int(s.Index[i])
+		}
+		if uint(i) >= uint(n) {
+			return false
+		}
 		to := dst[a : a+2+8]
 		to[0], to[1] = byte(v.kind), 1
 		if v.int64s != nil {
-			binary.LittleEndian.PutUint64(to[2:], uint64(v.int64s[next]))
+			binary.LittleEndian.PutUint64(to[2:], uint64(v.int64s[i]))
 		} else {
-			binary.LittleEndian.PutUint64(to[2:], v.word(next))
+			binary.LittleEndian.PutUint64(to[2:], v.word(i))
 		}
-		next++
 		at[r] = a + len(to)
 	}
+	return true
 }
