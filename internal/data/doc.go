@@ -7,7 +7,7 @@
 //	        and the fields to read (package schema)
 //	Scan    one pass, shared by the ranks: checks every record, counts records
 //	        per block and digests every line (Counts), gathers statistics of the
-//	        training data (encode.Fit)
+//	        training data (encode.Fit); Parquet column by column (encode.Survey)
 //	Merge   Counts and Fit of all parts become one, the same for any number of
 //	        parts and any order of merging
 //	Reader  batches of one rank, encoded by an encode.Encoder, read ahead of the

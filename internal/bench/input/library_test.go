@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	file    = flag.String("file", "", "BenchmarkLibrary: read `FILE`, such as one that wdlrun gen wrote")
+	file    = flag.String("file", "", "BenchmarkLibrary, BenchmarkScan: read `FILE`, such as one that wdlrun gen wrote")
 	shuffle = flag.Bool("shuffled", false, "BenchmarkLibrary: read in shuffled order")
 )
 
@@ -31,18 +31,11 @@ var (
 //
 //	go test ./internal/bench/input -run - -bench Library -cpu 1 -benchtime 5x -file /tmp/c.tsv
 func BenchmarkLibrary(b *testing.B) {
-	if *file == "" {
-		b.Skip("-file FILE")
-	}
-	seen, err := inspect.First(*file, 0)
-	fatal.If(b, err)
-	cfg, err := config.Parse(*file, config.Suggest(seen, ""))
-	fatal.If(b, err)
-	read := libraryFor(cfg.Data)
+	o := optionsOf(b)
+	read := libraryFor(o.Source)
 	if read == nil {
 		b.Skip("no library for this format")
 	}
-	o := Options{Source: cfg.Data, Schema: schema.Schema{Label: cfg.Label, Labels: cfg.Labels, Features: cfg.Features, Crosses: cfg.Crosses}, Files: []string{*file}, Batch: 1024, Shuffle: *shuffle}
 	d, e, err := prepare(b.Context(), o)
 	fatal.If(b, err)
 	m := meter{dataset: d, encoder: e, options: o}
@@ -59,6 +52,33 @@ func BenchmarkLibrary(b *testing.B) {
 	slices.Sort(ratios)
 	b.ReportMetric(ratios[len(ratios)/2], "ratio")
 	b.ReportMetric(float64(m.records)/m.spent.Seconds(), "records/s")
+}
+
+// BenchmarkScan scans the file of -file, as before the first step of a training. The metric is the
+// CPU time of a record.
+//
+//	go test ./internal/bench/input -run - -bench Scan -cpu 1 -benchtime 5x -file /tmp/c.parquet
+func BenchmarkScan(b *testing.B) {
+	o := optionsOf(b)
+	began, records := report.ProcessTime(), int64(0)
+	for b.Loop() {
+		d, _, err := prepare(b.Context(), o)
+		fatal.If(b, err)
+		records += d.Rows(data.All)
+	}
+	b.ReportMetric(float64((report.ProcessTime()-began).Nanoseconds())/float64(records), "ns/record")
+}
+
+// optionsOf returns the options of the file of -file.
+func optionsOf(b *testing.B) Options {
+	if *file == "" {
+		b.Skip("-file FILE")
+	}
+	seen, err := inspect.First(*file, 0)
+	fatal.If(b, err)
+	cfg, err := config.Parse(*file, config.Suggest(seen, ""))
+	fatal.If(b, err)
+	return Options{Source: cfg.Data, Schema: schema.Schema{Label: cfg.Label, Labels: cfg.Labels, Features: cfg.Features, Crosses: cfg.Crosses}, Files: []string{*file}, Batch: 1024, Shuffle: *shuffle}
 }
 
 // libraryFor returns a function that reads the values of a file without using them, or nil if

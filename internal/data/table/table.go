@@ -25,7 +25,8 @@
 // column of its own, struct.member. Maps, lists of lists or structs, BSON, VARIANT and
 // geometries are not read; Unread lists such columns.
 //
-// Rows are read one by one (Append), or column by column as spans of pages (Next).
+// Rows are read one by one (Append), or column by column as spans of pages (Next), of which Records
+// makes rows.
 //
 // Pages are read, decompressed and split into levels and values here; values are decoded by
 // parquet-go, except booleans in runs, which it decodes wrong. A page has at most 256 MiB,
