@@ -93,7 +93,12 @@ func (p *program) init(c *cli.Context) error {
 			return err
 		}
 	}
-	text := config.Suggest(seen, index)
+	var crosses config.Crosses
+	text := config.SuggestWith(seen, index, &crosses)
+	if len(crosses.Found.Pairs) > 0 {
+		tryCrosses(c.Context, seen, &crosses, index != "")
+		text = config.SuggestWith(seen, index, &crosses)
+	}
 	if path != "-" {
 		if err := writeNew(path, text); err != nil {
 			return err

@@ -17,7 +17,12 @@ import (
 // the label. Parse accepts it. Guesses are marked CHECK. If index is not empty, the files are
 // followed as they grow, with this feature index.
 func Suggest(in *inspect.Inspection, index string) []byte {
-	s := &suggestion{Inspection: *in, index: index, taken: map[string]bool{}}
+	return SuggestWith(in, index, new(Crosses))
+}
+
+// SuggestWith is Suggest with crosses that may be known. It sets crosses.Found if it is nil.
+func SuggestWith(in *inspect.Inspection, index string, crosses *Crosses) []byte {
+	s := &suggestion{Inspection: *in, index: index, taken: map[string]bool{}, crosses: crosses}
 	s.columns()
 	s.pickLabel()
 	s.pickWeight()
@@ -103,6 +108,7 @@ type suggestion struct {
 
 	column   int        // index of the column whose entries are being written
 	features []proposed // written ones
+	crosses  *Crosses
 }
 
 func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }

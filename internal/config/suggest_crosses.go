@@ -10,6 +10,13 @@ import (
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
+// Crosses are pairs of features for the wide part.
+type Crosses struct {
+	Found *pairs.Found // nil: not searched
+	Note  string       // result of a short training with and without them
+	Worse bool         // they are worse there: the suggestion has them in comments only
+}
+
 // proposed is a feature of a suggestion.
 type proposed struct {
 	name string
@@ -34,10 +41,14 @@ func (s *suggestion) crossSection() {
 			parts, names = append(parts, f.Part), append(names, f.name)
 		}
 	}
-	found := s.Pairs(parts, s.weight)
+	if s.crosses.Found == nil {
+		found := s.Pairs(parts, s.weight)
+		s.crosses.Found = &found
+	}
+	found := s.crosses.Found
 	of := func(x pairs.Pair) string { return list([]string{names[x.A], names[x.B]}) }
 	s.line("\n# Combinations of sparse features for the wide part.")
-	for _, line := range s.tried(&found, names) {
+	for _, line := range s.tried(found, names) {
 		s.line("# %s", line)
 	}
 	for i, x := range found.Leaks {
@@ -47,13 +58,19 @@ func (s *suggestion) crossSection() {
 		}
 		s.line("# CHECK: the pair %s may reveal the label: alone it predicts nearly every row; remove a field of it if it is known only after the event", of(x))
 	}
-	if len(found.Pairs) == 0 {
-		s.line("# crosses:\n#   - {of: [A, B]}")
-		return
+	if s.crosses.Note != "" {
+		s.line("# %s", s.crosses.Note)
 	}
-	s.line("crosses:")
+	out := ""
+	if s.crosses.Worse || len(found.Pairs) == 0 {
+		out = "# "
+	}
+	s.line("%scrosses:", out)
 	for _, x := range found.Pairs {
-		s.line("  - {of: %s}   # lowers the log-loss by %.2g, %d combinations", of(x), x.Gain, x.Combinations)
+		s.line("%s  - {of: %s}   # lowers the log-loss by %.2g, %d combinations", out, of(x), x.Gain, x.Combinations)
+	}
+	if len(found.Pairs) == 0 {
+		s.line("#   - {of: [A, B]}")
 	}
 }
 

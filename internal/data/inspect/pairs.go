@@ -54,6 +54,38 @@ func (in *Inspection) Pairs(parts []Part, weight int) pairs.Found {
 	return pairs.Search(&t)
 }
 
+// Records returns the names of the columns and then the values of each record, for a file of
+// delimited records. It returns nil if records hold lists or numbers of features.
+func (in *Inspection) Records() [][]string {
+	if in.Format == "libsvm" || in.Format == "libffm" {
+		return nil
+	}
+	rows := make([][]string, in.Rows+1)
+	for i := range in.Columns {
+		c := &in.Columns[i]
+		if c.Many || len(c.cells.ends) < in.Rows {
+			return nil
+		}
+		rows[0] = append(rows[0], c.Name)
+		for r := range in.Rows {
+			value := ""
+			if own := c.cells.of(r); len(own) > 0 {
+				value = own[0]
+			}
+			rows[r+1] = append(rows[r+1], value)
+		}
+	}
+	return rows
+}
+
+// Sampled returns the inspection of a CSV file of Records.
+func (in *Inspection) Sampled(path string) *Inspection {
+	x := *in
+	x.Path, x.More, x.Names, x.Files, x.Format, x.Delimiter, x.Header = path, nil, []string{path}, 1, "csv", ",", true
+	x.Comment, x.Escape, x.Multiline, x.Unread = "", "", true, nil
+	return &x
+}
+
 // isZero reports whether the value of a record is the number 0.
 func (c *Column) isZero(record int) bool {
 	own := c.cells.of(record)

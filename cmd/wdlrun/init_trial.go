@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+)
+
+// tryCrosses trains on the sampled rows with and without the crosses found, and sets the result in
+// crosses. The scan cannot see what the deep part learns of a pair by
+// itself; a training can.
+func tryCrosses(ctx context.Context, seen *inspect.Inspection, crosses *config.Crosses, followed bool) {
+	const limit = time.Minute
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	rows := seen.Records()
+	switch {
+	case followed:
+		crosses.Note = "They were not tried in a training, because these files are followed."
+		return
+	case rows == nil:
+		crosses.Note = "They were not tried in a training, because records hold lists."
+		return
+	}
+	dir, err := os.MkdirTemp("", "wdlrun-init-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = tryIn(ctx, dir, rows, seen.Sampled, crosses)
+	}
+	if err != nil {
+		crosses.Note = fmt.Sprintf("They were not tried in a training (%.100q).", err.Error())
+	}
+}
+
+// tryIn is tryCrosses with files in dir.
+func tryIn(ctx context.Context, dir string, rows [][]string, sampled func(path string) *inspect.Inspection, crosses *config.Crosses) error {
+	data := filepath.Join(dir, "sample.csv")
+	f, err := os.Create(data)
+	if err != nil {
+		return err
+	}
+	err = csv.NewWriter(f).WriteAll(rows)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	in, none := sampled(data), *crosses.Found
+	with, err := trialLoss(ctx, filepath.Join(dir, "with.yaml"), config.SuggestWith(in, "", crosses))
+	if err != nil {
+		return err
+	}
+	none.Pairs = nil
+	without, err := trialLoss(ctx, filepath.Join(dir, "without.yaml"), config.SuggestWith(in, "", &config.Crosses{Found: &none}))
+	if err != nil {
+		return err
+	}
+	verdict := "agrees"
+	if crosses.Worse = with > without; crosses.Worse {
+		verdict = "disagrees, so they are left out"
+	}
+	crosses.Note = fmt.Sprintf("A short training on these rows %s: its validation log-loss is %.4f with them, %.4f without.", verdict, with, without)
+	return nil
+}
+
+// trialLoss returns the validation log-loss of a training.
+func trialLoss(ctx context.Context, path string, text []byte) (float64, error) {
+	if err := writeNew(path, text); err != nil {
+		return 0, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(ctx, self, "-np", "1", "train", "-config", path, "-out", filepath.Join(filepath.Dir(path), "runs"), "-json",
+		"-set", "data.valid_fraction=0.3", "-set", "train.epochs=10")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return 0, errors.New(string(lastLine(exit.Stderr)))
+	}
+	if err != nil {
+		return 0, err
+	}
+	var got struct {
+		Valid struct {
+			LogLoss float64 `json:"logloss"`
+		} `json:"valid"`
+	}
+	if err := json.Unmarshal(lastLine(out), &got); err != nil || got.Valid.LogLoss == 0 {
+		return 0, fmt.Errorf("no validation log-loss: %w", err)
+	}
+	return got.Valid.LogLoss, nil
+}
+
+func lastLine(b []byte) []byte {
+	b = bytes.TrimSpace(b)
+	return b[bytes.LastIndexByte(b, '\n')+1:]
+}
