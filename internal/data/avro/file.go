@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/wdlrun/wdlrun/internal/data/table"
 )
 
 // Magic is the beginning of a file.
@@ -37,11 +35,9 @@ type group struct{ lo, hi int }
 
 // File is an open file. It implements table.Form.
 type File struct {
-	src    io.ReaderAt
-	size   int64
-	root   *node
-	all    []table.Column
-	unread []table.Unread
+	src  io.ReaderAt
+	size int64
+	Schema
 	blocks []block
 	groups []group
 	unpack unpacker
@@ -66,7 +62,6 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.columns(x.root, "", nil)
 	return x, x.find(at, mark)
 }
 
@@ -102,19 +97,14 @@ func (x *File) header(b []byte) (at int64, mark []byte, err error) {
 	if mark = r.take(markBytes); r.short {
 		return 0, nil, errShort
 	}
-	if len(text) > maxSchema {
-		return 0, nil, fmt.Errorf("its schema has %d bytes, at most %d are possible", len(text), maxSchema)
-	}
 	if err := x.unpack.choose(string(codec)); err != nil {
 		return 0, nil, err
 	}
-	p := &parser{named: map[string]*node{}}
-	if x.root, err = p.parse(text, "", 0); err != nil {
+	s, err := ParseSchema(text)
+	if err != nil {
 		return 0, nil, err
 	}
-	if x.root.kind != "record" {
-		return 0, nil, fmt.Errorf("its schema is of the type %s; write records", x.root.kind)
-	}
+	x.Schema = *s
 	return int64(len(b) - len(r.b)), mark, nil
 }
 
@@ -154,12 +144,6 @@ func (x *File) find(at int64, mark []byte) error {
 	}
 	return nil
 }
-
-// Columns implements table.Form.
-func (x *File) Columns() []table.Column { return x.all }
-
-// Unread implements table.Form.
-func (x *File) Unread() []table.Unread { return x.unread }
 
 // Groups implements table.Form.
 func (x *File) Groups() []int64 {

@@ -90,15 +90,15 @@ func (r *reader) skip(n *node, nesting int) {
 
 // skipItems skips an array or a map.
 func (r *reader) skipItems(n *node, nesting int) {
-	for !r.short {
+	for total := int64(0); !r.short; {
 		count := r.long()
-		switch {
+		switch total += max(count, 0); {
 		case count == 0:
 			return
 		case count < 0:
 			r.bytes()
 			continue
-		case count > maxRecords:
+		case count > maxRecords || total > maxRecords: // items may have no bytes
 			r.fail()
 		}
 		for ; count > 0 && !r.short; count-- {
@@ -208,9 +208,8 @@ type plan struct {
 // pages are the blocks of a group. It implements table.Pages.
 type pages struct {
 	*File
-	at, hi  int
-	plan    *plan
-	columns []*builder
+	at, hi int
+	rows
 }
 
 // Open implements table.Form.
@@ -219,12 +218,23 @@ func (x *File) Open(g int, columns []int) (table.Pages, error) {
 		return nil, fmt.Errorf("there is no group %d of %d", g, len(x.groups))
 	}
 	p := &pages{File: x, at: x.groups[g].lo, hi: x.groups[g].hi}
+	return p, p.open(&x.Schema, columns)
+}
+
+// rows are the values of some columns in some records.
+type rows struct {
+	plan    *plan
+	columns []*builder
+}
+
+// open prepares p for columns of a schema.
+func (p *rows) open(x *Schema, columns []int) error {
 	wanted := map[string]*builder{}
 	for _, i := range columns {
 		c := &builder{column: x.all[i]}
 		var err error
 		if c.convert, err = table.NewConverter(c.column.Type); err != nil {
-			return nil, err
+			return err
 		}
 		p.columns = append(p.columns, c)
 		if wanted[c.column.Name] == nil {
@@ -234,10 +244,10 @@ func (x *File) Open(g int, columns []int) (table.Pages, error) {
 	p.plan = planOf(x.root, "", wanted, nil)
 	for _, c := range p.columns {
 		if wanted[c.column.Name] != nil {
-			return nil, fmt.Errorf("column %s: it is not in the schema", c.column.Name)
+			return fmt.Errorf("column %s: it is not in the schema", c.column.Name)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // planOf returns the plan of a type. It takes the columns that it finds out of wanted.
@@ -291,11 +301,16 @@ func (p *pages) block(b block) error {
 	if err != nil {
 		return err
 	}
+	return p.decode(plain, b.rows)
+}
+
+// decode reads n records.
+func (p *rows) decode(b []byte, n int32) error {
 	for _, c := range p.columns {
 		c.reset()
 	}
-	r := &reader{b: plain}
-	for i := range b.rows {
+	r := &reader{b: b}
+	for i := range n {
 		if err := p.plan.read(r); err != nil {
 			return fmt.Errorf("record %d: %w", i, err)
 		}
@@ -304,10 +319,10 @@ func (p *pages) block(b block) error {
 		}
 	}
 	if len(r.b) > 0 {
-		return fmt.Errorf("%d bytes follow its %d records", len(r.b), b.rows)
+		return fmt.Errorf("%d bytes follow its %d records", len(r.b), n)
 	}
 	for _, c := range p.columns {
-		if c.page.Rows = int(b.rows); c.column.Type.Width > 0 {
+		if c.page.Rows = int(n); c.column.Type.Width > 0 {
 			c.stored.Offsets = nil
 		}
 		if err := c.convert.Convert(&c.page.Values, &c.stored, c.count); err != nil {
@@ -318,7 +333,7 @@ func (p *pages) block(b block) error {
 }
 
 // Page implements table.Pages.
-func (p *pages) Page(i int) *table.Page { return &p.columns[i].page }
+func (p *rows) Page(i int) *table.Page { return &p.columns[i].page }
 
 // read reads a value of the type of the plan.
 func (p *plan) read(r *reader) error {

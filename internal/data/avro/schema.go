@@ -17,6 +17,41 @@ const (
 	maxNesting = 64
 )
 
+// Schema is the schema of records. It does not change.
+type Schema struct {
+	root   *node
+	all    []table.Column
+	unread []table.Unread
+	seen   int // members
+}
+
+// ParseSchema parses a schema. The named types of others can be used in it.
+func ParseSchema(text []byte, others ...[]byte) (s *Schema, err error) {
+	s = new(Schema)
+	p := &parser{named: map[string]*node{}}
+	for _, one := range append(others[:len(others):len(others)], text) {
+		if len(one) > maxSchema {
+			return nil, fmt.Errorf("its schema has %d bytes, at most %d are possible", len(one), maxSchema)
+		}
+		if s.root, err = p.parse(one, "", 0); err != nil {
+			return nil, err
+		}
+	}
+	if s.root.kind != "record" {
+		return nil, fmt.Errorf("its schema is of the type %s; write records", s.root.kind)
+	}
+	if s.columns(s.root, "", nil); s.seen > maxNodes { // records that contain one another can be more than any number
+		return nil, fmt.Errorf("its records have more than %d columns", maxNodes)
+	}
+	return s, nil
+}
+
+// Columns returns the columns that can be read. The caller must not change the slice.
+func (s *Schema) Columns() []table.Column { return s.all }
+
+// Unread returns the columns that cannot be read. The caller must not change the slice.
+func (s *Schema) Unread() []table.Unread { return s.unread }
+
 // node is a type.
 type node struct {
 	kind    string // a primitive type, record, enum, array, map, fixed or union
@@ -232,7 +267,7 @@ func unitOf(logical string) time.Duration {
 }
 
 // columns finds the columns of a record. within are the records around it.
-func (x *File) columns(n *node, name string, within []*node) {
+func (x *Schema) columns(n *node, name string, within []*node) {
 	for _, around := range within {
 		if around == n {
 			x.drop(name, "is a record in itself; write its members as columns")
@@ -241,14 +276,15 @@ func (x *File) columns(n *node, name string, within []*node) {
 	}
 	for i, member := range n.of {
 		of, full := member.plain(), n.names[i]
+		if x.seen++; x.seen > maxNodes {
+			return
+		}
 		if len(within) > 0 {
 			full = name + "." + full
 		}
 		switch {
 		case of == nil:
 			x.drop(full, "is a union of several types; write a column for each")
-		case len(x.all) > maxNodes:
-			x.drop(full, fmt.Sprintf("is beyond %d columns", maxNodes))
 		case of.kind == "record":
 			x.columns(of, full, append(within[:len(within):len(within)], n))
 		case of.kind == "map":
@@ -261,12 +297,12 @@ func (x *File) columns(n *node, name string, within []*node) {
 	}
 }
 
-func (x *File) drop(name, why string) {
+func (x *Schema) drop(name, why string) {
 	x.unread = append(x.unread, table.Unread{Name: name, Why: why})
 }
 
 // column adds a column; n is nil for unions of several types.
-func (x *File) column(name string, n *node, list bool) {
+func (x *Schema) column(name string, n *node, list bool) {
 	if n == nil || list && (n.kind == "record" || n.kind == "map" || n.kind == "array") {
 		x.drop(name, "is a list of records, maps, lists or several types; write lists of plain values")
 		return

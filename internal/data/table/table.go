@@ -249,6 +249,40 @@ func decodeNulls(row []byte, l *value.List) ([]byte, bool) {
 	return row, true
 }
 
+// AppendRow appends lists, one per column, as a row.
+func AppendRow(row []byte, lists []value.List) []byte {
+	for i := range lists {
+		l := &lists[i]
+		if len(l.Nulls) == 0 {
+			row = append(row, byte(l.Kind))
+		} else {
+			row = binary.AppendUvarint(append(row, byte(l.Kind)|hasNulls), uint64(len(l.Nulls)))
+			for _, place := range l.Nulls {
+				row = binary.AppendUvarint(row, uint64(place))
+			}
+		}
+		if l.Kind == value.None {
+			continue
+		}
+		row = binary.AppendUvarint(row, uint64(l.Len()))
+		switch l.Kind {
+		case value.Text:
+			for _, text := range l.Texts {
+				row = append(binary.AppendUvarint(row, uint64(len(text))), text...)
+			}
+		case value.Int:
+			for _, n := range l.Ints {
+				row = binary.LittleEndian.AppendUint64(row, uint64(n))
+			}
+		default:
+			for _, x := range l.Reals {
+				row = binary.LittleEndian.AppendUint64(row, math.Float64bits(x))
+			}
+		}
+	}
+	return row
+}
+
 // Decode fills lists from a row, one per column. Texts refer to the row.
 func Decode(row []byte, lists []value.List) error {
 	for i := range lists {

@@ -201,12 +201,15 @@ func appendBool(dst []byte, v *typed, i int) ([]byte, error) {
 	return strconv.AppendBool(dst, v.bits[i/8]>>(i%8)&1 != 0), nil
 }
 
-// appendBytes writes bytes without a string type: unchanged if they are valid text,
-// otherwise as DuckDB writes a BLOB.
 func appendBytes(dst []byte, v *typed, i int) ([]byte, error) {
-	b := v.text(i)
+	return AppendBytes(dst, v.text(i)), nil
+}
+
+// AppendBytes writes bytes without a string type: unchanged if they are valid text,
+// otherwise as DuckDB writes a BLOB.
+func AppendBytes(dst, b []byte) []byte {
 	if isText(b) {
-		return append(dst, b...), nil
+		return append(dst, b...)
 	}
 	for _, c := range b {
 		if c < ' ' || c > '~' || c == '\\' || c == '\'' || c == '"' {
@@ -215,7 +218,7 @@ func appendBytes(dst []byte, v *typed, i int) ([]byte, error) {
 			dst = append(dst, c)
 		}
 	}
-	return dst, nil
+	return dst
 }
 
 const hexUpper, hexLower = "0123456789ABCDEF", "0123456789abcdef"
