@@ -32,6 +32,7 @@ func (d *decoder) check(c *Config) {
 	k.source()
 	k.holdOut()
 	k.follow()
+	k.registry()
 	k.label()
 	k.features()
 	k.crosses()

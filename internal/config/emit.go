@@ -50,7 +50,7 @@ func (e *emitter) block(v reflect.Value, depth int) {
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Tag.Get("yaml")
 		f := v.Field(i)
-		oneLine := slices.Contains([]reflect.Type{reflect.TypeFor[optim.Rule](), reflect.TypeFor[Init](), reflect.TypeFor[Classes](), reflect.TypeFor[schema.Follow](), reflect.TypeFor[Gate](), reflect.TypeFor[From](), reflect.TypeFor[Retain](), reflect.TypeFor[Export](), reflect.TypeFor[Guard]()}, f.Type()) || isOwn(f.Type())
+		oneLine := slices.Contains([]reflect.Type{reflect.TypeFor[optim.Rule](), reflect.TypeFor[Init](), reflect.TypeFor[Classes](), reflect.TypeFor[schema.Follow](), reflect.TypeFor[schema.Registry](), reflect.TypeFor[Gate](), reflect.TypeFor[From](), reflect.TypeFor[Retain](), reflect.TypeFor[Export](), reflect.TypeFor[Guard]()}, f.Type()) || isOwn(f.Type())
 		switch {
 		case f.Kind() == reflect.Struct && !oneLine:
 			if depth == 0 {

@@ -33,8 +33,9 @@ func schedules() []string   { return []string{"constant", "linear", "cosine", "s
 const topics = "Where the records are and how they become fields.\n" +
 	"\n" +
 	"A topic is kafka://HOST:PORT[,HOST:PORT...]/TOPIC[?OPTION=VALUE&...]. format determines what its records are: lines of\n" +
-	"csv, tsv, criteo, libsvm or libffm (without a header: fields names the fields), JSON objects (jsonl), or tf.Examples\n" +
-	"(tfrecord). The default is no TLS and no authentication. Options:\n" +
+	"csv, tsv, criteo, libsvm or libffm (without a header: fields names the fields), JSON objects (jsonl), tf.Examples\n" +
+	"(tfrecord), or messages of avro or protobuf, whose schemas registry has. The default is no TLS and no authentication.\n" +
+	"Options:\n" +
 	"\n" +
 	"  group=G           commits offsets under this group name when a checkpoint contains them\n" +
 	"  start=latest      with follow: start with the next new record; earliest (the default): with the oldest. If the group\n" +
@@ -46,6 +47,8 @@ const topics = "Where the records are and how they become fields.\n" +
 	"                    limit once it has read some of it\n" +
 	"  tls=true          TLS with the certificate authorities of the system\n" +
 	"  ca=FILE           TLS with the certificate authorities of a PEM file\n" +
+	"  cert=FILE         PEM file of a client certificate; read at each handshake, so it may change\n" +
+	"  key=FILE          PEM file of the key of cert\n" +
 	"  sasl=MECHANISM    plain, scram-sha-256 or scram-sha-512, with credentials; plain requires TLS or tls=false\n" +
 	"  credentials=FILE  contains the lines username=NAME and password=SECRET; read at each handshake, so it may change\n" +
 	"\n" +
@@ -65,6 +68,16 @@ const labelAbout = "The field to predict. labels adds more labels: each is a num
 	"label has its own network. The embeddings are shared, and the loss is the sum over the labels. Early stopping and\n" +
 	"schedules use the first label. A label of labels may be missing in some records: they have no loss for it, and its\n" +
 	"metrics leave them out."
+
+const registryAbout = "Where the schemas of the records of topics are, with format: avro or protobuf. A record begins with the byte 0 and the\n" +
+	"id of its schema, as the serializers of Confluent, Karapace, Redpanda and Apicurio write it. Each schema is fetched\n" +
+	"once. Fields are found by name in the schema with which a record was written; a field that this schema does not have is\n" +
+	"missing. Members are named record.member. A record with an unknown id is unusable (max_bad, follow.bad). A registry\n" +
+	"that does not answer is waited for: 20 seconds, or without limit with follow. JSON records (jsonl) may begin in the\n" +
+	"same way and need no registry.\n" +
+	"\n" +
+	"A registry must support format=serialized for Protobuf (Confluent, Karapace, Redpanda 25.2). For others, write descriptors\n" +
+	"with protoc --include_imports -o ID.desc CLICK.proto, and name their folder in files."
 
 func dataSections() []section {
 	return []section{
@@ -102,6 +115,7 @@ func dataSections() []section {
 			{name: "max_bad", def: "0", about: "how many unusable records to skip in each of train, valid and test; one more ends the job", rng: "[0, inf)"},
 			{name: "index", def: "none", about: "feature index written by wdlrun data index; its vocabularies and statistics replace the ones computed from train"},
 			{name: "follow", about: "settings for training data that grows"},
+			{name: "registry", about: "schemas of topics in avro or protobuf"},
 		}},
 		{"data.follow", reflect.TypeFor[schema.Follow](), "Trains on new files of the folders or globs of train as they arrive, in the order of their paths, or on new records\n" +
 			"of its topics (kafka://HOST:PORT/TOPIC?group=G). Each is used once. A span contains what one poll finds. Move\n" +
@@ -122,6 +136,16 @@ func dataSections() []section {
 			"unusable file ends the job.", []key{
 			{name: "per", def: "10000", about: "number of records", rng: "[1, 1000000]"},
 			{name: "most", def: "0, off", about: "how many of them may be unusable on average; the job ends if there are more than twice as many at once. A file counts as one", rng: "[0, 1000000]"},
+		}},
+		{"data.registry", reflect.TypeFor[schema.Registry](), registryAbout, []key{
+			{name: "url", def: "none", about: "address of a schema registry, http:// or https://"},
+			{name: "credentials", def: "none", about: "file with the lines username=NAME and password=SECRET, which are sent to url; over http:// anyone who listens can read them"},
+			{name: "ca", def: "the system's", about: "PEM file of the authorities that sign the certificate of url"},
+			{name: "cert", def: "none", about: "PEM file of a client certificate for url"},
+			{name: "key", def: "none", about: "PEM file of the key of cert"},
+			{name: "files", def: "none", about: "instead of url: a folder with ID.avsc (Avro) or ID.desc (Protobuf), or one file for the records of all ids. All hosts need it at the same path"},
+			{name: "message", def: "the one that the record names", about: "Protobuf: full name of the message"},
+			{name: "bare", def: "false", about: "records have no schema id, and are messages of files, which is one file"},
 		}},
 	}
 }

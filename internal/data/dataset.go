@@ -15,6 +15,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/registry"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
@@ -359,6 +360,18 @@ func (d *Dataset) Wait(ctx context.Context, notify func(cause error, lasted time
 			f.Log.Wait(ctx, notify)
 		}
 	}
+	if x := d.set.Schemas(); x != nil {
+		x.Wait(ctx, notify)
+	}
+}
+
+// ShareSchemas makes readers of topics use the schemas that were fetched for an earlier span, nil for
+// the first, and returns those that they use. Call it before Wait.
+func ShareSchemas(d *Dataset, before *registry.Schemas) *registry.Schemas {
+	if before != nil {
+		d.set.UseSchemas(before)
+	}
+	return d.set.Schemas()
 }
 
 // OnBad makes Scan call do with each unusable record, its bytes, and its offset as its place.

@@ -186,7 +186,11 @@ func inspectTopic(path string, s *record.Sample) (*Inspection, error) {
 	case n > 0 && examples == n:
 		return inspectRecords(path, s, "tfrecord", record.OfTopic("tfrecord"))
 	}
-	return nil, fmt.Errorf("%s: the format of a topic is only detected if its records are JSON objects or tf.Examples; otherwise give -config FILE", path)
+	why := record.FirstFlaw(record.OfTopic("jsonl"), f, src)
+	if n > 0 || why == "" {
+		why = " the format of a topic is only detected if its records are JSON objects or tf.Examples; otherwise give -config FILE"
+	}
+	return nil, fmt.Errorf("%s:%s", path, why)
 }
 
 // inspectRecords inspects records of files, or of ranges of a topic, that are not lines of

@@ -14,6 +14,7 @@
 //
 //	tls=true                 TLS, by the system's authorities
 //	ca=FILE                  TLS, by the authorities of a PEM file instead
+//	cert=FILE, key=FILE      TLS with a client certificate: PEM files of it and of its key
 //	sasl=MECHANISM           plain, scram-sha-256 or scram-sha-512, with
 //	credentials=FILE         the lines username=NAME and password=SECRET
 //
@@ -70,6 +71,7 @@ type Address struct {
 
 	TLS         bool
 	CA          string // PEM file of trusted authorities; "": the system's
+	Cert, Key   string // PEM files of a client certificate and its key; "": none
 	SASL        string // mechanism: plain, scram-sha-256, scram-sha-512; "" for none
 	Credentials string // file of user and password
 
@@ -162,12 +164,16 @@ func (a *Address) parseQuery(query string) error {
 			a.TLS, err = x == "true", oneOf(k, x, "true", "false")
 		case "ca":
 			a.CA = x
+		case "cert":
+			a.Cert = x
+		case "key":
+			a.Key = x
 		case "sasl":
 			a.SASL, err = x, oneOf(k, x, saslPlain, saslSHA256, saslSHA512)
 		case "credentials":
 			a.Credentials = x
 		default:
-			err = fmt.Errorf("%q is unknown; there are group, start, reset, timeout, tls, ca, sasl and credentials", k)
+			err = fmt.Errorf("%q is unknown; there are group, start, reset, timeout, tls, ca, cert, key, sasl and credentials", k)
 		}
 		if err != nil {
 			return err
@@ -177,16 +183,18 @@ func (a *Address) parseQuery(query string) error {
 	switch {
 	case a.Reset != "" && a.Group == "":
 		return fmt.Errorf("reset=%s is about the offset that a group has committed, and no group=G is given", a.Reset)
-	case a.CA != "" && given && !a.TLS:
-		return errors.New("ca=FILE is for TLS, and tls=false is without; leave one of them out")
+	case (a.CA != "" || a.Cert != "") && given && !a.TLS:
+		return errors.New("ca=FILE and cert=FILE are for TLS, and tls=false is without; leave one of them out")
+	case (a.Cert == "") != (a.Key == ""):
+		return errors.New("a client certificate needs both cert=FILE and key=FILE")
 	case a.SASL != "" && a.Credentials == "":
 		return fmt.Errorf("sasl=%s needs credentials=FILE, a file with the lines username=NAME and password=SECRET", a.SASL)
 	case a.SASL == "" && a.Credentials != "":
 		return errors.New("credentials=FILE needs sasl=plain, sasl=scram-sha-256 or sasl=scram-sha-512")
-	case a.SASL == saslPlain && !a.TLS && a.CA == "" && !given:
+	case a.SASL == saslPlain && !a.TLS && a.CA == "" && a.Cert == "" && !given:
 		return errors.New("sasl=plain without TLS shows the password to anyone who listens; add tls=true, or tls=false if that is meant")
 	}
-	a.TLS = a.TLS || a.CA != ""
+	a.TLS = a.TLS || a.CA != "" || a.Cert != ""
 	return nil
 }
 
@@ -233,7 +241,7 @@ func (a Address) String() string {
 	if a.TLS || a.SASL == saslPlain {
 		q.Set("tls", strconv.FormatBool(a.TLS))
 	}
-	for k, v := range map[string]string{"id": a.ID, "ca": a.CA, "sasl": a.SASL, "credentials": a.Credentials} {
+	for k, v := range map[string]string{"id": a.ID, "ca": a.CA, "cert": a.Cert, "key": a.Key, "sasl": a.SASL, "credentials": a.Credentials} {
 		if v != "" {
 			q.Set(k, v)
 		}

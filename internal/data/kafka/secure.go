@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -32,11 +33,9 @@ const maxSecurity = 1 << 20 // bytes of a file of credentials or authorities
 // security returns the options for TLS and SASL.
 func (a Address) security() (options []kgo.Opt, err error) {
 	if a.TLS {
-		c := &tls.Config{MinVersion: tls.VersionTLS12}
-		if a.CA != "" {
-			if c.RootCAs, err = readAuthorities(a.CA); err != nil {
-				return nil, err
-			}
+		c, err := TLSConfig(a.CA, a.Cert, a.Key)
+		if err != nil {
+			return nil, err
 		}
 		options = append(options, kgo.DialTLSConfig(c))
 	}
@@ -47,6 +46,50 @@ func (a Address) security() (options []kgo.Opt, err error) {
 		return nil, err
 	}
 	return append(options, kgo.SASL(a.mechanism())), nil
+}
+
+// TLSConfig returns the settings of TLS with the authorities of a file and a client certificate, which
+// may be "". The files of the certificate are read again at each handshake: it may be replaced while
+// a training runs.
+func TLSConfig(ca, cert, key string) (c *tls.Config, err error) {
+	c = &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		if c.RootCAs, err = readAuthorities(ca); err != nil {
+			return nil, err
+		}
+	}
+	if cert == "" {
+		return c, nil
+	}
+	if _, err := readCertificate(cert, key); err != nil { // report it now, not at the first request
+		return nil, err
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return readCertificate(cert, key)
+	}
+	return c, nil
+}
+
+func readCertificate(cert, key string) (*tls.Certificate, error) {
+	chain, err := regular.ReadFile(cert, maxSecurity)
+	if err != nil {
+		return nil, final{fmt.Errorf("cert: %w", err)}
+	}
+	secret, err := regular.ReadFile(key, maxSecurity)
+	if err != nil {
+		return nil, final{fmt.Errorf("key: %w", err)}
+	}
+	pair, err := tls.X509KeyPair(chain, secret)
+	if err != nil {
+		return nil, final{fmt.Errorf("cert %s and key %s: %w", cert, key, err)}
+	}
+	return &pair, nil
+}
+
+// ReadCredentials reads user and password from a file.
+func ReadCredentials(path string) (user, password string, err error) {
+	c, err := readCredentials(path)
+	return c.user, c.password, err
 }
 
 // mechanism reads the credentials at each handshake, because they may be replaced while a
@@ -131,7 +174,13 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 func aboutTLS(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var header tls.RecordHeaderError
-	return errors.As(err, &certificate) || errors.As(err, &header)
+	return errors.As(err, &certificate) || errors.As(err, &header) || isAlert(err)
+}
+
+// isAlert reports whether the broker ended a handshake of TLS.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 // advise adds advice to an error of the handshake.
@@ -147,6 +196,8 @@ func (a Address) advise(err error) error {
 		return fmt.Errorf("%s: %w; give in sasl= a mechanism of this port of the broker: plain, scram-sha-256, scram-sha-512, or leave it out", name, err)
 	case errors.As(err, &certificate):
 		return fmt.Errorf("TLS: %w; give ca=FILE with the authority that signed the broker's certificate, and the broker's name as in the certificate", err)
+	case isAlert(err):
+		return fmt.Errorf("TLS: %w; give cert=FILE and key=FILE of a client certificate that the broker accepts", err)
 	case errors.As(err, &header):
 		return fmt.Errorf("TLS: %w; this port of the broker does not use TLS: leave tls and ca out, or give another port", err)
 	case a.SASL != "" && (errors.Is(err, io.EOF) || errors.As(err, &first)):

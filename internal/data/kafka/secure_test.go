@@ -102,6 +102,35 @@ func refusal(a Address, parts ...string) (faults error) {
 	return faults
 }
 
+// TestClientCertificate: the certificate is read again at each handshake, and a broker that wants one
+// is named.
+func TestClientCertificate(t *testing.T) {
+	server, ca := certificate(t)
+	mine, authority := certificate(t)
+	pool, err := readAuthorities(authority)
+	fatal.If(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(mine.PrivateKey)
+	fatal.If(t, err)
+	_, a := broker(t, 1, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{server}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}))
+	a.TLS, a.CA, a.Timeout = true, ca, time.Minute
+	refused(t, a, "TLS: ", "certificate required", "give cert=FILE and key=FILE")
+	a.Cert, a.Key = authority, file(t, "key.pem", "none")
+	refused(t, a, "cert "+authority+" and key ", "PEM")
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+	fatal.If(t, os.WriteFile(a.Key, text, 0o600))
+	l := open(t, a)
+	if marks, err := l.Marks(context.Background()); err != nil || len(marks) != 1 {
+		t.Errorf("%v: %v", marks, err)
+	}
+	a.Cert, a.Key = file(t, "other.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate[0]}))), file(t, "other.key", "")
+	secret, err = x509.MarshalPKCS8PrivateKey(server.PrivateKey)
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(a.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	refused(t, a, "TLS: ", "certificate", "give cert=FILE and key=FILE")
+	fatal.If(t, os.WriteFile(a.Key, nil, 0o600))
+	refused(t, a, "cert "+a.Cert)
+}
+
 // web answers every connection as a web server without TLS does.
 func web(t *testing.T) string {
 	t.Helper()

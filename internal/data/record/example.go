@@ -22,7 +22,7 @@ func (e exampleFormat) Look(f *File, s Content) ([]string, error) {
 		if why := firstFault(e, f, s); why != nil {
 			return nil, fmt.Errorf("%s: offset 0: %w", f.Name, why)
 		}
-		return nil, fmt.Errorf("%s: none of its first records is a tf.Example; is it TFRecord?%s", f.Name, firstFlaw(e, f, s))
+		return nil, fmt.Errorf("%s: none of its first records is a tf.Example; is it TFRecord?%s", f.Name, FirstFlaw(e, f, s))
 	}
 	return names, nil
 }

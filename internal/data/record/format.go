@@ -142,7 +142,7 @@ func NewFormat(s schema.Source) Format {
 		return exampleFormat{}
 	case "jsonl":
 		return objectFormat{}
-	case "parquet", "arrow", "avro":
+	case "parquet", "arrow", "avro", "protobuf":
 		return typedFormat{s.Format}
 	case "libsvm", "libffm":
 		svm := svmFormat{fields: s.Format == "libffm"}
@@ -154,8 +154,8 @@ func NewFormat(s schema.Source) Format {
 	panic(fmt.Sprintf("data: format %q was not validated", s.Format))
 }
 
-// firstFlaw returns place and reason of the first unreadable record; "" if there is none.
-func firstFlaw(form Format, f *File, s Content) (why string) {
+// FirstFlaw returns place and reason of the first unreadable record; "" if there is none.
+func FirstFlaw(form Format, f *File, s Content) (why string) {
 	_ = allUnits(form, nil, f, s, lookRecords, func(u Unit) error {
 		if why != "" || u.Flaw == nil {
 			return nil

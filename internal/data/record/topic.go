@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/wdlrun/wdlrun/internal/data/jsonl"
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
+	"github.com/wdlrun/wdlrun/internal/data/registry"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
@@ -90,14 +92,21 @@ func formatFor(s schema.Source, files []File) (Format, error) {
 		}
 	}
 	switch f := NewFormat(s); {
+	case n == 0 && s.Format == "protobuf":
+		return nil, errors.New("protobuf is a format of topics; write files as tfrecord, jsonl, parquet or avro")
 	case n == 0:
 		return f, nil
 	case n < len(files):
 		return nil, errors.New("topics and files cannot be read together; train on one of them")
 	case s.Header:
 		return nil, errors.New("the records of a topic have no header: name their fields in data.fields")
+	case s.Format == "avro", s.Format == "protobuf":
+		if !s.Registry.On() {
+			return nil, fmt.Errorf("records of a topic in %s need their schemas: set data.registry.url, the address of a schema registry, or data.registry.files", s.Format)
+		}
+		return topicFormat{newMessageFormat(s.Format, registry.New(s.Registry, s.Format))}, nil
 	case schema.IsTyped(s.FormatName()):
-		return nil, errors.New("a record of a topic cannot be " + s.Format + "; it is a line of csv, tsv, criteo, libsvm or libffm, a JSON object (jsonl), or a tf.Example (tfrecord)")
+		return nil, errors.New("a record of a topic cannot be " + s.Format + "; it is a line of csv, tsv, criteo, libsvm or libffm, a JSON object (jsonl), a tf.Example (tfrecord), or a message of avro or protobuf")
 	default:
 		return topicFormat{f}, nil
 	}
@@ -114,6 +123,13 @@ func (t topicFormat) Look(f *File, s Content) ([]string, error) {
 
 func (t topicFormat) Records(names []string) Records {
 	r := &topicRecords{isRecord: func([]byte) bool { return true }}
+	switch f := t.Format.(type) {
+	case *messageFormat:
+		r.messages = f.schemas.NewDecoder(names)
+		return r
+	case objectFormat:
+		r.json = true
+	}
 	if text, ok := t.Format.Records(names).(*textRecords); ok {
 		r.isRecord, r.text = text.isRecord, true
 	}
@@ -128,6 +144,9 @@ func (topicFormat) Place(f *File, offset int64) (Fault, error) {
 type topicRecords struct {
 	isRecord func([]byte) bool
 	text     bool
+	json     bool
+	messages *registry.Decoder // of messages; nil: the format has its own decoder
+	row      []byte            // of a message
 
 	src    topicSource
 	at, hi int64 // next range to fetch
@@ -168,17 +187,37 @@ func (r *topicRecords) Next() (Unit, error) {
 		r.held = r.held[1:]
 		u := Unit{Record: x.Value, Offset: x.Offset, Number: r.number}
 		r.number++
-		if r.text {
-			u.Record = trimLine(u.Record)
-			if len(u.Record) > MaxLine {
-				u.Record, u.Flaw = nil, &Flaw{Field: -1, Want: "the record is longer than 1 MiB"}
-				return u, nil
-			}
+		if x.Value == nil {
+			continue
 		}
-		if x.Value != nil && r.isRecord(u.Record) {
-			return u, nil
+		var err error
+		if u.Record, u.Flaw, err = r.take(x.Value); err != nil || u.Flaw != nil || r.isRecord(u.Record) {
+			return u, err
 		}
 	}
+}
+
+// take returns the record in a value.
+func (r *topicRecords) take(b []byte) (record []byte, fl *Flaw, err error) {
+	if r.messages != nil {
+		r.row, err = r.messages.AppendRow(context.Background(), r.row[:0], b)
+		if flaw, ok := errors.AsType[registry.Flaw](err); ok {
+			return nil, &Flaw{Field: -1, Want: string(flaw)}, nil
+		}
+		return r.row, nil, err
+	}
+	if id, rest, framed := registry.Cut(b); framed { // no text and no tf.Example begins with a zero byte
+		if b = rest; !r.json || !jsonl.Is(rest) {
+			return nil, &Flaw{Field: -1, Want: fmt.Sprintf("the value begins with the magic byte 0 and schema id %d, as serializers of a schema registry write Avro and Protobuf: set data.format: avro or protobuf, and data.registry.url", id)}, nil
+		}
+	}
+	if r.text {
+		b = trimLine(b)
+		if len(b) > MaxLine {
+			return nil, &Flaw{Field: -1, Want: "the record is longer than 1 MiB"}, nil
+		}
+	}
+	return b, nil, nil
 }
 
 // trimLine removes a line end.

@@ -14,7 +14,8 @@ var formats = [...]string{
 	"jsonl",    // JSON objects, one per line
 	"parquet",  // flat and list columns
 	"arrow",    // Arrow IPC file or stream, as parquet
-	"avro",     // Avro object container file, as parquet
+	"avro",     // Avro object container file, as parquet; of topics, records
+	"protobuf", // of topics: messages
 	"libsvm",   // [label] index:value …
 	"libffm",   // [label] field:index:value …
 }
@@ -47,7 +48,7 @@ func Escapes() []string { return []string{EscapeQuoted, EscapeAll} }
 
 // NamesFields reports whether files of the format contain the names of their fields.
 func NamesFields(format string) bool {
-	return IsTyped(format) || format == "tfrecord" || format == "jsonl"
+	return IsTyped(format) || format == "tfrecord" || format == "jsonl" || format == "protobuf"
 }
 
 // IsTyped reports whether files of the format have columns of types, in groups of rows.

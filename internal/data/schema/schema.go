@@ -26,6 +26,7 @@ type Source struct {
 	MaxBad        int64     `yaml:"max_bad"`        // records that cannot be used and are left out; one more is an error
 	Index         string    `yaml:"index"`          // file of a feature index, whose statistics a training takes instead of fitting its own
 	Follow        Follow    `yaml:"follow"`         // Train grows
+	Registry      Registry  `yaml:"registry"`       // schemas of topics
 }
 
 // Label names the field of the label and maps it to 0 or 1.

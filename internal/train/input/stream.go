@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/registry"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 )
@@ -21,6 +22,8 @@ type Stream struct {
 	since time.Time       // time at which the last span began or ended
 	away  time.Time       // time at which the broker was found to be away; zero: it is there
 	known map[string]bool // fields that have had values or whose absence was reported
+
+	schemas *registry.Schemas // of the messages of topics; nil: none were needed
 
 	dir     string // run directory
 	source  schema.Source
@@ -161,6 +164,7 @@ func (in *Input) OpenSpan(ctx context.Context, s *Stream, at stream.Position, ba
 	if src.Follow.Bad.On() {
 		s.letters = letters(in.Train, at.Spans)
 	}
+	s.schemas = data.ShareSchemas(in.Train, s.schemas)
 	in.waitFor(ctx, in.Train)
 	return in.count(ctx, in.Train, nil)
 }

@@ -1,0 +1,38 @@
+// Package registry decodes values of topics in the wire format of schema registries, by schemas that
+// it fetches once.
+//
+//	Avro      0 · schema id, 4 bytes, highest first · record
+//	Protobuf  0 · schema id · indexes · message
+//	indexes   number of them · the index of a message in the file, then of the one in it, and so
+//	          on; each a varint in zigzag. 0 alone is the first message
+//	JSON      0 · schema id · JSON; the schema is not needed
+//
+// Schemas are fetched from a registry with the interface of Confluent's (also Karapace, Redpanda,
+// Apicurio), or are files: a folder with ID.avsc and ID.desc, or one file for all values. Protobuf
+// needs descriptors: the registry is asked for format=serialized, and a file is a FileDescriptorSet,
+// as protoc --include_imports -o writes it.
+//
+// # Fields
+//
+// A record's fields are found by their names in the schema with which it was written. A field that
+// this schema does not have is None. Members of records and messages are named record.member. Avro has
+// the values that package table defines. Protobuf:
+//
+//	integers                   Int; Text from 2^63 on
+//	float, double              Float64; a narrow number is its shortest decimal
+//	bool, enum, string, bytes  Text: true, the name of the value (else its number), bytes as table has them
+//	Timestamp                  Text: 2024-05-01 12:34:56.5+00
+//	Duration                   Float64, in seconds
+//	Int64Value and so on       their value, or None
+//	repeated                   a list
+//	not set                    None, if the field has presence and no default; else the default
+//
+// Maps and lists of messages are not read; a record that is to be read with such a field is faulty.
+//
+// # Errors, limits and concurrency
+//
+// A value that cannot be read is a Flaw: no frame, an id or message that does not exist, a damaged
+// message. A registry that does not answer is waited for, 20 seconds or, after Wait, without limit.
+// An answer has at most 4 MiB, 4,096 schemas are kept, and a schema has at most 256 references.
+// Several goroutines may use Schemas; a Decoder belongs to one. Nothing panics on data.
+package registry
