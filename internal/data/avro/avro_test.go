@@ -182,3 +182,25 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// Items without bytes are limited, and records in themselves: 40 bytes could have any number of them.
+func TestItemsWithoutBytes(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"record","name":"r","fields":[{"name":"a","type":{"type":"array","items":"null"}}]}`,
+		`{"type":"record","name":"r","fields":[{"name":"u","type":{"type":"array","items":{"type":"array","items":"null"}}},{"name":"a","type":"int"}]}`,
+		`{"type":"record","name":"r","fields":[{"name":"u","type":{"type":"array","items":"r"}},{"name":"s","type":"r"},{"name":"a","type":"int"}]}`,
+		`{"type":"record","name":"r","fields":[{"name":"s","type":{"type":"record","name":"q","fields":[{"name":"x","type":"q"},{"name":"y","type":"q"}]}},{"name":"a","type":"int"}]}`,
+	} {
+		s, err := avro.ParseSchema([]byte(schema))
+		fatal.If(t, err)
+		m := avro.NewMessage(s)
+		m.Set([]byte("\x08" + strings.Repeat("\xfe\xff\xff\x1f\x00", 4) + "\x00\x02"))
+		f, err := table.New(m)
+		fatal.If(t, err)
+		r, err := f.Rows(0, []string{"a"}, false)
+		fatal.If(t, err)
+		if _, err := r.Append(nil); err == nil || !strings.Contains(err.Error(), "end early") {
+			t.Errorf("%s: %v", schema, err)
+		}
+	}
+}

@@ -82,7 +82,7 @@ func (x *File) header(b []byte) (at int64, mark []byte, err error) {
 	if !bytes.HasPrefix(b, []byte(Magic)) {
 		return 0, nil, errors.New("it does not begin with Obj 1")
 	}
-	r := &reader{b: b[len(Magic):]}
+	r := &reader{b: b[len(Magic):], left: int64(len(b))}
 	var text, codec []byte
 	for n := r.items(); n > 0; n = r.items() {
 		for ; n > 0 && !r.short; n-- {

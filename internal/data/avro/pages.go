@@ -16,7 +16,11 @@ var errShort = errors.New("its bytes end early")
 type reader struct {
 	b     []byte
 	short bool
+	left  int64 // most items of arrays and maps, and skipped records: they may have no bytes
 }
+
+// maxEmpty is the number of items and skipped records without bytes in a record.
+const maxEmpty = 1 << 16
 
 func (r *reader) fail() { r.b, r.short = nil, true }
 
@@ -50,7 +54,7 @@ func (r *reader) items() int64 {
 		r.long() // the bytes of the part
 		n = -n
 	}
-	if n < 0 || n > maxRecords {
+	if r.left -= n; n < 0 || n > maxRecords || r.left < 0 {
 		r.fail()
 		return 0
 	}
@@ -61,6 +65,9 @@ func (r *reader) items() int64 {
 func (r *reader) skip(n *node, nesting int) {
 	if nesting > 2*maxNesting {
 		r.fail()
+	}
+	if r.short {
+		return
 	}
 	switch n.kind {
 	case "boolean":
@@ -76,6 +83,9 @@ func (r *reader) skip(n *node, nesting int) {
 	case "fixed":
 		r.take(int64(n.size))
 	case "record":
+		if r.left--; r.left < 0 {
+			r.fail()
+		}
 		for _, of := range n.of {
 			r.skip(of, nesting+1)
 		}
@@ -90,15 +100,15 @@ func (r *reader) skip(n *node, nesting int) {
 
 // skipItems skips an array or a map.
 func (r *reader) skipItems(n *node, nesting int) {
-	for total := int64(0); !r.short; {
+	for !r.short {
 		count := r.long()
-		switch total += max(count, 0); {
+		switch r.left -= max(count, 0); {
 		case count == 0:
 			return
 		case count < 0:
 			r.bytes()
 			continue
-		case count > maxRecords || total > maxRecords: // items may have no bytes
+		case count > maxRecords || r.left < 0:
 			r.fail()
 		}
 		for ; count > 0 && !r.short; count-- {
@@ -309,7 +319,7 @@ func (p *rows) decode(b []byte, n int32) error {
 	for _, c := range p.columns {
 		c.reset()
 	}
-	r := &reader{b: b}
+	r := &reader{b: b, left: int64(len(b)) + maxEmpty*int64(n)}
 	for i := range n {
 		if err := p.plan.read(r); err != nil {
 			return fmt.Errorf("record %d: %w", i, err)
