@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 )
 
-// registry checks the settings of schemas.
+// registry checks the settings of schemas, and others that only topics have.
 func (k checker) registry() {
 	d, r := k.c.Data, k.c.Data.Registry
 	messages := d.Format == "avro" || d.Format == "protobuf"
@@ -32,6 +32,9 @@ func (k checker) registry() {
 		if x.given && !x.effect && !k.doubt("data.format") {
 			k.bad("data.registry."+x.name, "has no effect without %s", x.needs)
 		}
+	}
+	if d.Explode != "" && (d.Format != "jsonl" || !topic) && !k.doubt("data.format") {
+		k.bad("data.explode", "has no effect without a topic and format: jsonl")
 	}
 	if r.URL != "" && r.Files != "" {
 		k.later("data.registry.url", "data.registry.files", "schemas are fetched, or read from files")

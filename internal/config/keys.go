@@ -14,7 +14,7 @@ import (
 // Reference prints it, the checks use it, and a test compares it with the structs field by
 // field.
 func sections() []section {
-	return slices.Concat(dataSections(), inputSections(), modelSections(), trainSections(), sourceSections(), savingSections())
+	return slices.Concat(dataSections(), registrySections(), inputSections(), modelSections(), trainSections(), sourceSections(), savingSections())
 }
 
 // The choices of keys.
@@ -34,8 +34,10 @@ const topics = "Where the records are and how they become fields.\n" +
 	"\n" +
 	"A topic is kafka://HOST:PORT[,HOST:PORT...]/TOPIC[?OPTION=VALUE&...]. format determines what its records are: lines of\n" +
 	"csv, tsv, criteo, libsvm or libffm (without a header: fields names the fields), JSON objects (jsonl), tf.Examples\n" +
-	"(tfrecord), or messages of avro or protobuf, whose schemas registry has. The default is no TLS and no authentication.\n" +
-	"Options:\n" +
+	"(tfrecord), or messages of avro or protobuf, whose schemas registry has. A value may have several lines. The fields _key,\n" +
+	"_time and _header.NAME are those of the record around the value; for lines, name them last in fields.\n" +
+	"\n" +
+	"The default is no TLS and no authentication. Options:\n" +
 	"\n" +
 	"  group=G           commits offsets under this group name when a checkpoint contains them\n" +
 	"  start=latest      with follow: start with the next new record; earliest (the default): with the oldest. If the group\n" +
@@ -116,6 +118,7 @@ func dataSections() []section {
 			{name: "index", def: "none", about: "feature index written by wdlrun data index; its vocabularies and statistics replace the ones computed from train"},
 			{name: "follow", about: "settings for training data that grows"},
 			{name: "registry", about: "schemas of topics in avro or protobuf"},
+			{name: "explode", def: "none", about: "topics of jsonl: a member that is a list. Each element is a record, with the other members: {op: u, data: [{id: 1}, {id: 2}]} has two, with the fields op and data.id. null and an empty list have none"},
 		}},
 		{"data.follow", reflect.TypeFor[schema.Follow](), "Trains on new files of the folders or globs of train as they arrive, in the order of their paths, or on new records\n" +
 			"of its topics (kafka://HOST:PORT/TOPIC?group=G). Each is used once. A span contains what one poll finds. Move\n" +
@@ -137,6 +140,11 @@ func dataSections() []section {
 			{name: "per", def: "10000", about: "number of records", rng: "[1, 1000000]"},
 			{name: "most", def: "0, off", about: "how many of them may be unusable on average; the job ends if there are more than twice as many at once. A file counts as one", rng: "[0, 1000000]"},
 		}},
+	}
+}
+
+func registrySections() []section {
+	return []section{
 		{"data.registry", reflect.TypeFor[schema.Registry](), registryAbout, []key{
 			{name: "url", def: "none", about: "address of a schema registry, http:// or https://"},
 			{name: "credentials", def: "none", about: "file with the lines username=NAME and password=SECRET, which are sent to url; over http:// anyone who listens can read them"},

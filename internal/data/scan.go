@@ -208,7 +208,7 @@ func (s *scanner) unit(ctx context.Context, n *tally, u record.Unit, i int) erro
 	if err := s.take(n.block, n.records, u.Record, i); err != nil {
 		return err
 	}
-	if n.held >= n.full {
+	if n.held >= n.full && (!u.Rest || len(n.groups) == 0) { // Begin passes over what is unusable before a first record with Rest
 		n.full = n.held + s.groupBytes
 		n.groups = append(n.groups, group{offset: u.Offset, block: int32(n.block), row: n.records})
 	}

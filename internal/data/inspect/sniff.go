@@ -167,30 +167,31 @@ func inspectTopic(path string, s *record.Sample) (*Inspection, error) {
 	}
 	defer src.Close()
 	const enough = 20
-	n, objects, examples := 0, 0, 0
-	err = record.FirstUnits(record.OfTopic("jsonl"), nil, f, src, enough, func(record []byte) error {
-		n++
-		named := 0
-		if jsonl.Names(record, func([]byte) {}) == nil {
-			objects++
-		} else if tfrecord.Names(record, func([]byte) { named++ }) == nil && named > 0 {
-			examples++
+	first := ""
+	for _, name := range []string{"jsonl", "tfrecord"} {
+		form, n, good := record.OfTopic(name), 0, 0
+		err := record.FirstUnits(form, nil, f, src, enough, func(record []byte) error {
+			n++
+			named := 0
+			names := map[string]func([]byte, func([]byte)) error{"jsonl": jsonl.Names, "tfrecord": tfrecord.Names}[name]
+			if names(record, func([]byte) { named++ }) == nil && (named > 0 || name == "jsonl") {
+				good++
+			}
+			return nil
+		})
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		case n > 0 && good == n:
+			return inspectRecords(path, s, name, form)
+		case n == 0 && first == "":
+			first = record.FirstFlaw(form, f, src)
 		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", f.Name, err)
-	case n > 0 && objects == n:
-		return inspectRecords(path, s, "jsonl", record.OfTopic("jsonl"))
-	case n > 0 && examples == n:
-		return inspectRecords(path, s, "tfrecord", record.OfTopic("tfrecord"))
 	}
-	why := record.FirstFlaw(record.OfTopic("jsonl"), f, src)
-	if n > 0 || why == "" {
-		why = " the format of a topic is only detected if its records are JSON objects or tf.Examples; otherwise give -config FILE"
+	if first == "" {
+		first = " the format of a topic is only detected if its records are JSON objects or tf.Examples; otherwise give -config FILE"
 	}
-	return nil, fmt.Errorf("%s:%s", path, why)
+	return nil, fmt.Errorf("%s:%s", path, first)
 }
 
 // inspectRecords inspects records of files, or of ranges of a topic, that are not lines of

@@ -30,7 +30,11 @@ const (
 // Record is one record of a partition.
 type Record struct {
 	Offset int64
-	Value  []byte // must not be changed; nil for a tombstone
+	Value  []byte // must not be changed, as the others; nil for a tombstone
+
+	Key     []byte // nil: none
+	Millis  int64  // since 1970; −1: none
+	Headers []kgo.RecordHeader
 }
 
 // Log is a topic on its brokers. Its connections live while a user has it open. The last
@@ -363,8 +367,11 @@ func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes in
 	}
 	c.hi, c.records = next, make([]Record, len(got.Records))
 	for i, r := range got.Records {
-		c.records[i] = Record{r.Offset, r.Value}
-		c.bytes += len(r.Value) + 64
+		c.records[i] = Record{r.Offset, r.Value, r.Key, r.Timestamp.UnixMilli(), r.Headers}
+		c.bytes += len(r.Value) + len(r.Key) + 128
+		for _, h := range r.Headers {
+			c.bytes += len(h.Key) + len(h.Value) + 40
+		}
 		r.Recycle()
 	}
 	if len(c.records) > 0 {

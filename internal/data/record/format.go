@@ -45,6 +45,7 @@ type Unit struct {
 	Offset int64  // of its beginning
 	Number int32  // lines or records of the block before it
 	Inner  int32  // line breaks in it: if it is faulty, it may contain as many other records
+	Rest   bool   // Begin cannot position a reader at it, but at the record before it without Rest, which has the same Offset
 }
 
 // Decoder splits a record into the values of fields. It belongs to one goroutine.

@@ -38,6 +38,6 @@ func (s *Set) Schemas() *registry.Schemas {
 // UseSchemas makes the set use schemas that another set of the same source has fetched.
 func (s *Set) UseSchemas(x *registry.Schemas) {
 	if s.Schemas() != nil {
-		s.Format = topicFormat{newMessageFormat(s.Source.Format, x)}
+		s.Format = topicFormat{Format: newMessageFormat(s.Source.Format, x)}
 	}
 }

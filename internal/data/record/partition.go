@@ -105,13 +105,21 @@ func newCarried(form Format, f *File, names []string) (*carried, error) {
 		return nil, nil
 	}
 	c := &carried{names: names, values: make([][]byte, len(names))}
-	lists := make([]value.List, len(names))
 	for i, name := range names {
 		if text, ok := f.Partition(name); ok {
 			c.values[i] = []byte(text)
-			lists[i].SetText(c.values[i])
 		}
 	}
+	if i := c.write(form); i >= 0 {
+		return nil, fmt.Errorf("%s: the value %q of the folder %s= contains the delimiter, which tsv cannot hold: rename the folder", f.Name, c.values[i], names[i])
+	}
+	return c, nil
+}
+
+// write writes added from values. It returns the index of a value that a line cannot hold, -1 if there
+// is none.
+func (c *carried) write(form Format) int {
+	c.added = c.added[:0]
 	switch form := form.(type) {
 	case *Delimited:
 		for i, v := range c.values {
@@ -121,12 +129,12 @@ func newCarried(form Format, f *File, names []string) (*carried, error) {
 			}
 			text, ok := form.quoted(v)
 			if !ok {
-				return nil, fmt.Errorf("%s: the value %q of the folder %s= contains the delimiter, which tsv cannot hold: rename the folder", f.Name, v, names[i])
+				return i
 			}
 			c.added = append(c.added, text...)
 		}
 	case objectFormat:
-		c.object, c.added = true, []byte{'{'}
+		c.object, c.added = true, append(c.added, '{')
 		for i, v := range c.values {
 			if v == nil {
 				continue
@@ -134,18 +142,24 @@ func newCarried(form Format, f *File, names []string) (*carried, error) {
 			if len(c.added) > 1 {
 				c.added = append(c.added, ',')
 			}
-			c.added, _ = jsonl.AppendString(c.added, []byte(names[i])) // both are UTF-8: they are printable
+			c.added, _ = jsonl.AppendString(c.added, []byte(c.names[i])) // both are UTF-8: they are printable
 			c.added, _ = jsonl.AppendString(append(c.added, ':'), v)
 		}
 	case exampleFormat:
-		c.added = tfrecord.AppendExample(nil, names, lists)
+		lists := make([]value.List, len(c.names))
+		for i, v := range c.values {
+			if v != nil {
+				lists[i].SetText(v)
+			}
+		}
+		c.added = tfrecord.AppendExample(c.added, c.names, lists)
 	case svmFormat:
 		c.added = append(c.added, svmTail)
 		for _, v := range c.values {
 			c.added = append(append(c.added, svmNext), v...)
 		}
 	}
-	return c, nil
+	return -1
 }
 
 // quoted returns a value as a field of a line. It returns false for one that tsv cannot hold.
