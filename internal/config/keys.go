@@ -51,8 +51,10 @@ const topics = "Where the records are and how they become fields.\n" +
 	"  ca=FILE           TLS with the certificate authorities of a PEM file\n" +
 	"  cert=FILE         PEM file of a client certificate; read at each handshake, so it may change\n" +
 	"  key=FILE          PEM file of the key of cert\n" +
-	"  sasl=MECHANISM    plain, scram-sha-256 or scram-sha-512, with credentials; plain requires TLS or tls=false\n" +
-	"  credentials=FILE  contains the lines username=NAME and password=SECRET; read at each handshake, so it may change\n" +
+	"  sasl=MECHANISM    plain, scram-sha-256, scram-sha-512 or oauthbearer, with credentials; plain and oauthbearer require TLS\n" +
+	"                    or tls=false\n" +
+	"  credentials=FILE  contains the lines username=NAME and password=SECRET; read at each handshake, so it may change. For\n" +
+	"                    oauthbearer: token=TOKEN, or token_url=URL, client_id=ID, client_secret=SECRET and scope=SCOPE\n" +
 	"\n" +
 	"  train: [\"kafka://broker-1:9092,broker-2:9092/clicks?group=ctr&start=latest\"]\n" +
 	"  train: [\"kafka://broker:9093/clicks?group=ctr&ca=/etc/ctr/ca.pem&sasl=scram-sha-512&credentials=/etc/ctr/kafka\"]\n" +

@@ -15,13 +15,14 @@
 //	tls=true                 TLS, by the system's authorities
 //	ca=FILE                  TLS, by the authorities of a PEM file instead
 //	cert=FILE, key=FILE      TLS with a client certificate: PEM files of it and of its key
-//	sasl=MECHANISM           plain, scram-sha-256 or scram-sha-512, with
-//	credentials=FILE         the lines username=NAME and password=SECRET
+//	sasl=MECHANISM           plain, scram-sha-256, scram-sha-512 or oauthbearer, with
+//	credentials=FILE         the lines username=NAME and password=SECRET; for oauthbearer token=TOKEN,
+//	                         or token_url=URL, client_id=ID, client_secret=SECRET and scope=SCOPE
 //
 // An address is written into run directories and shown in errors. It therefore names the
 // file with the secret and never contains one. The file is read again at each handshake, so
 // it can be replaced while a job runs. All hosts of a job need it at the same path. Without
-// TLS, plain sends the password in the clear, so tls=false must be given explicitly.
+// TLS, plain and oauthbearer send the secret in the clear, so tls=false must be given explicitly.
 //
 // # Reading
 //
@@ -72,8 +73,8 @@ type Address struct {
 	TLS         bool
 	CA          string // PEM file of trusted authorities; "": the system's
 	Cert, Key   string // PEM files of a client certificate and its key; "": none
-	SASL        string // mechanism: plain, scram-sha-256, scram-sha-512; "" for none
-	Credentials string // file of user and password
+	SASL        string // mechanism: plain, scram-sha-256, scram-sha-512, oauthbearer; "" for none
+	Credentials string // file of user and password, or of a token
 
 	ID    string // of the topic of Range; "": any
 	Range *Range // nil: the whole topic
@@ -169,7 +170,7 @@ func (a *Address) parseQuery(query string) error {
 		case "key":
 			a.Key = x
 		case "sasl":
-			a.SASL, err = x, oneOf(k, x, saslPlain, saslSHA256, saslSHA512)
+			a.SASL, err = x, oneOf(k, x, saslPlain, saslSHA256, saslSHA512, saslOAuth)
 		case "credentials":
 			a.Credentials = x
 		default:
@@ -188,15 +189,18 @@ func (a *Address) parseQuery(query string) error {
 	case (a.Cert == "") != (a.Key == ""):
 		return errors.New("a client certificate needs both cert=FILE and key=FILE")
 	case a.SASL != "" && a.Credentials == "":
-		return fmt.Errorf("sasl=%s needs credentials=FILE, a file with the lines username=NAME and password=SECRET", a.SASL)
+		return fmt.Errorf("sasl=%s needs credentials=FILE, a file with the lines username=NAME and password=SECRET, or token=TOKEN for oauthbearer", a.SASL)
 	case a.SASL == "" && a.Credentials != "":
-		return errors.New("credentials=FILE needs sasl=plain, sasl=scram-sha-256 or sasl=scram-sha-512")
-	case a.SASL == saslPlain && !a.TLS && a.CA == "" && a.Cert == "" && !given:
-		return errors.New("sasl=plain without TLS shows the password to anyone who listens; add tls=true, or tls=false if that is meant")
+		return errors.New("credentials=FILE needs sasl=plain, sasl=scram-sha-256, sasl=scram-sha-512 or sasl=oauthbearer")
+	case a.isPlain() && !a.TLS && a.CA == "" && a.Cert == "" && !given:
+		return fmt.Errorf("sasl=%s without TLS shows the password to anyone who listens; add tls=true, or tls=false if that is meant", a.SASL)
 	}
 	a.TLS = a.TLS || a.CA != "" || a.Cert != ""
 	return nil
 }
+
+// isPlain reports whether the mechanism sends a secret that only TLS conceals.
+func (a Address) isPlain() bool { return a.SASL == saslPlain || a.SASL == saslOAuth }
 
 // idOf returns the id of a topic as the tools of Kafka print it; "" if the broker has none.
 func idOf(id [16]byte) string {
@@ -238,7 +242,7 @@ func parseRange(s string) (*Range, error) {
 func (a Address) String() string {
 	s := Scheme + strings.Join(a.Brokers, ",") + "/" + a.Topic
 	q := url.Values{}
-	if a.TLS || a.SASL == saslPlain {
+	if a.TLS || a.isPlain() {
 		q.Set("tls", strconv.FormatBool(a.TLS))
 	}
 	for k, v := range map[string]string{"id": a.ID, "ca": a.CA, "cert": a.Cert, "key": a.Key, "sasl": a.SASL, "credentials": a.Credentials} {

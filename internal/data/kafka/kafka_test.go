@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
 	"github.com/wdlrun/wdlrun/internal/data/stream"
@@ -80,7 +81,7 @@ func TestRangesOfATopic(t *testing.T) {
 	marks, err := l.Marks(context.Background())
 	fatal.If(t, err)
 	id := marks[0].ID
-	if got, want := strings.ReplaceAll(fmt.Sprint(marks), id, "ID"), "[{clicks ID 0 0 30 0   } {clicks ID 1 0 30 0   } {clicks ID 2 0 0 0   }]"; got != want || checkID(id) != nil {
+	if got, want := strings.ReplaceAll(fmt.Sprint(marks), id, "ID"), "[{clicks ID 0 0 30 30 0   } {clicks ID 1 0 30 30 0   } {clicks ID 2 0 0 0 0   }]"; got != want || checkID(id) != nil {
 		t.Errorf("marks %s, want %s", got, want)
 	}
 	for range 2 { // the second time from the kept chunks
@@ -330,7 +331,9 @@ func TestAddresses(t *testing.T) {
 		{"kafka://a:1/c?sasl=plain&credentials=f&tls=true", "kafka://a:1/c?credentials=f&sasl=plain&tls=true"},
 		{"kafka://a:1/c?sasl=plain&credentials=f&tls=false", "kafka://a:1/c?credentials=f&sasl=plain&tls=false"},
 		{"kafka://a:1/c?sasl=plain&credentials=f", "shows the password to anyone who listens"},
-		{"kafka://a:1/c?sasl=gssapi&credentials=f", "sasl=gssapi has no meaning; it is plain or scram-sha-256 or scram-sha-512"},
+		{"kafka://a:1/c?sasl=gssapi&credentials=f", "sasl=gssapi has no meaning; it is plain or scram-sha-256 or scram-sha-512 or oauthbearer"},
+		{"kafka://a:1/c?sasl=oauthbearer&credentials=f&tls=false", "kafka://a:1/c?credentials=f&sasl=oauthbearer&tls=false"},
+		{"kafka://a:1/c?sasl=oauthbearer&credentials=f", "sasl=oauthbearer without TLS"},
 		{"kafka://a:1/c?sasl=scram-sha-256", "needs credentials=FILE"},
 		{"kafka://a:1/c?credentials=f", "credentials=FILE needs sasl="},
 		{"kafka://a:1/c?cert=c.pem&key=k.pem", "kafka://a:1/c?cert=c.pem&key=k.pem&tls=true"},
@@ -373,4 +376,49 @@ func FuzzAddress(f *testing.F) {
 			t.Fatalf("%q: %+v is written as %s, which reads as %+v: %v", s, a, a, b, err)
 		}
 	})
+}
+
+// TestOpenTransactions: Marks has the end of the records that can be read, and that of all.
+func TestOpenTransactions(t *testing.T) {
+	_, a := broker(t, 1)
+	produce(t, a, 0, 0, 5)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Brokers...), kgo.DefaultProduceTopic(a.Topic), kgo.TransactionalID("t"))
+	fatal.If(t, err)
+	defer cl.Close()
+	fatal.If(t, cl.BeginTransaction())
+	fatal.If(t, cl.ProduceSync(t.Context(), &kgo.Record{Value: []byte("a")}, &kgo.Record{Value: []byte("b")}).FirstErr())
+	l := open(t, a)
+	marks, err := l.Marks(t.Context())
+	if err != nil || marks[0].High != 5 || marks[0].Written != 7 {
+		t.Errorf("%+v, %v", marks, err)
+	}
+	fatal.If(t, cl.EndTransaction(t.Context(), kgo.TryAbort))
+	if marks, err = l.Marks(t.Context()); err != nil || marks[0].High != 8 || marks[0].Written != 8 {
+		t.Errorf("after its end: %+v, %v", marks, err)
+	}
+}
+
+// TestAdvertisedAddress: a broker that answers, and advertises an address that does not, is the most
+// frequent fault of brokers in containers.
+func TestAdvertisedAddress(t *testing.T) {
+	c, a := broker(t, 1)
+	a.Brokers, a.Timeout = a.Brokers[:1], time.Second
+	c.ControlKey(kmsg.NewPtrMetadataRequest().Key(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := r.ResponseKind().(*kmsg.MetadataResponse)
+		b, topic, p := kmsg.NewMetadataResponseBroker(), kmsg.NewMetadataResponseTopic(), kmsg.NewMetadataResponseTopicPartition()
+		b.NodeID, b.Host, b.Port = 7, "kafka.invalid", 9092
+		topic.Topic, p.Leader = kmsg.StringPtr(a.Topic), 7
+		topic.Partitions = append(topic.Partitions, p)
+		resp.Brokers, resp.Topics = append(resp.Brokers, b), append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	_, err := open(t, a).Marks(t.Context())
+	if want := "broker 7 advertises the address kafka.invalid:9092 (advertised.listeners), which cannot be reached from here: "; err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	none := Address{Brokers: []string{"127.0.0.1:1"}, Topic: "clicks", Timeout: time.Second}
+	if _, err := open(t, none).Marks(t.Context()); err == nil || strings.Contains(err.Error(), "advertises") {
+		t.Errorf("no broker: %v", err)
+	}
 }

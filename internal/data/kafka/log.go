@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,6 +52,8 @@ type Log struct {
 	users  int
 	kept   []*chunk // fetched last, the oldest first; kept after Close
 	bytes  int      // in kept
+
+	advertised advertised
 
 	waits func(cause error, lasted time.Duration) // called while From waits; nil: From has the patience of the log
 	stop  context.Context                         // ends the waiting
@@ -117,7 +122,7 @@ func (l *Log) Open() error {
 	if l.client == nil {
 		options := []kgo.Opt{
 			kgo.SeedBrokers(l.address.Brokers...), kgo.ClientID("wdlrun"), kgo.RetryTimeout(tryTimeout), kgo.DialTimeout(tryTimeout),
-			kgo.BrokerMaxReadBytes(maxAnswer), kgo.MetadataMinAge(250 * time.Millisecond),
+			kgo.BrokerMaxReadBytes(maxAnswer), kgo.MetadataMinAge(250 * time.Millisecond), kgo.WithHooks(&l.advertised),
 		}
 		secure, err := l.address.security()
 		if err != nil {
@@ -174,11 +179,48 @@ func (l *Log) insist(ctx context.Context, what string, do func(ctx context.Conte
 		}
 		select {
 		case <-limit.Done():
-			return l.fault(what, away{fmt.Errorf("given up after %v: %w", l.patience, last)})
+			return l.fault(what, away{fmt.Errorf("given up after %v: %w%s", l.patience, last, l.advertised.unreachable(l.address.Brokers))})
 		case <-time.After(pause):
 			pause = min(2*pause, time.Second)
 		}
 	}
+}
+
+// advertised remembers brokers to which the last connection failed, by the address that they advertise.
+// It is a hook of the client.
+type advertised struct {
+	mu     sync.Mutex
+	failed map[string]string // address: broker and cause
+}
+
+// OnBrokerConnect implements the client's hook.
+func (a *advertised) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := net.JoinHostPort(meta.Host, strconv.Itoa(int(meta.Port)))
+	if err == nil {
+		delete(a.failed, at)
+		return
+	}
+	if a.failed == nil || len(a.failed) == maxFailed {
+		a.failed = map[string]string{}
+	}
+	a.failed[at] = fmt.Sprintf("broker %d advertises the address %s (advertised.listeners), which cannot be reached from here: %v", meta.NodeID, at, err)
+}
+
+const maxFailed = 1 << 10 // brokers
+
+// unreachable describes a broker whose advertised address is not one of these, and cannot be reached; "" if
+// there is none.
+func (a *advertised) unreachable(seeds []string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, at := range slices.Sorted(maps.Keys(a.failed)) {
+		if !slices.Contains(seeds, at) {
+			return "; " + a.failed[at]
+		}
+	}
+	return ""
 }
 
 // passing reports whether an error may be temporary: of the network, or of a broker that
@@ -218,6 +260,10 @@ func (l *Log) marks(ctx context.Context) (marks []stream.Mark, err error) {
 	if err = errors.Join(err, low.Error()); err != nil {
 		return nil, noTopic(err)
 	}
+	written, err := admin.ListEndOffsets(ctx, l.address.Topic) // before the others, so that what is written meanwhile is no transaction
+	if err = errors.Join(err, written.Error()); err != nil {
+		return nil, noTopic(err)
+	}
 	high, err := admin.ListCommittedOffsets(ctx, l.address.Topic)
 	if err = errors.Join(err, high.Error()); err != nil {
 		return nil, noTopic(err)
@@ -226,6 +272,9 @@ func (l *Log) marks(ctx context.Context) (marks []stream.Mark, err error) {
 		m := stream.Mark{Topic: l.address.Topic, ID: idOf(id), Number: h.Partition, High: h.Offset}
 		if x, ok := low.Lookup(l.address.Topic, h.Partition); ok {
 			m.Low = x.Offset
+		}
+		if x, ok := written.Lookup(l.address.Topic, h.Partition); ok {
+			m.Written = x.Offset
 		}
 		if m.Begin = m.Low; l.address.Latest {
 			m.Begin = m.High

@@ -10,22 +10,25 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
-// Mechanisms of SASL: RFC 4616, and RFC 5802 with the hashes of RFC 7677.
+// Mechanisms of SASL: RFC 4616, RFC 5802 with the hashes of RFC 7677, and RFC 7628.
 const (
 	saslPlain  = "plain"
 	saslSHA256 = "scram-sha-256"
 	saslSHA512 = "scram-sha-512"
+	saslOAuth  = "oauthbearer"
 )
 
 const maxSecurity = 1 << 20 // bytes of a file of credentials or authorities
@@ -42,7 +45,12 @@ func (a Address) security() (options []kgo.Opt, err error) {
 	if a.SASL == "" {
 		return options, nil
 	}
-	if _, err := readCredentials(a.Credentials); err != nil { // report it now, not at the first request
+	if a.SASL == saslOAuth {
+		_, err = readOAuth(a.Credentials)
+	} else {
+		_, err = readCredentials(a.Credentials)
+	}
+	if err != nil { // report it now, not at the first request
 		return nil, err
 	}
 	return append(options, kgo.SASL(a.mechanism())), nil
@@ -104,6 +112,14 @@ func (a Address) mechanism() sasl.Mechanism {
 		return scram.Sha256(challenge)
 	case saslSHA512:
 		return scram.Sha512(challenge)
+	case saslOAuth:
+		return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
+			c, err := readOAuth(a.Credentials)
+			if err == nil && c["token"] == "" {
+				c["token"], err = grant(ctx, c)
+			}
+			return oauth.Auth{Token: c["token"]}, err
+		})
 	}
 	return plain.Plain(func(context.Context) (plain.Auth, error) {
 		c, err := readCredentials(a.Credentials)
@@ -115,45 +131,55 @@ func (a Address) mechanism() sasl.Mechanism {
 type credentials struct{ user, password string }
 
 func readCredentials(path string) (credentials, error) {
+	c, err := readPairs(path, parseCredentials)
+	if err != nil {
+		err = fmt.Errorf("%w; the file has the lines username=NAME and password=SECRET", err)
+	}
+	return credentials{c["username"], c["password"]}, err
+}
+
+// readPairs reads a file of credentials.
+func readPairs(path string, parse func(b []byte) (map[string]string, error)) (map[string]string, error) {
 	b, err := regular.ReadFile(path, maxSecurity)
 	if err != nil {
-		return credentials{}, final{fmt.Errorf("credentials: %w", err)}
+		return nil, final{fmt.Errorf("credentials: %w", err)}
 	}
-	c, err := parseCredentials(b)
+	c, err := parse(b)
 	if err != nil {
-		return credentials{}, final{fmt.Errorf("credentials: %s: %w; the file has the lines username=NAME and password=SECRET", path, err)}
+		return nil, final{fmt.Errorf("credentials: %s: %w", path, err)}
 	}
 	return c, nil
 }
 
-// parseCredentials parses lines KEY=VALUE. A value extends to the end of the line, because
+func parseCredentials(b []byte) (map[string]string, error) {
+	c, err := parsePairs(b, "username", "password")
+	if err == nil && (c["username"] == "" || c["password"] == "") {
+		return nil, errors.New("user or password is missing")
+	}
+	return c, err
+}
+
+// parsePairs parses lines KEY=VALUE with some keys. A value extends to the end of the line, because
 // a password may contain blanks. Blank lines and lines that begin with # are skipped.
 // Errors contain line numbers but no contents.
-func parseCredentials(b []byte) (c credentials, err error) {
+func parsePairs(b []byte, keys ...string) (map[string]string, error) {
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	lines.Buffer(nil, maxSecurity+1)
+	c := map[string]string{}
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
 		if t := strings.TrimSpace(line); t == "" || t[0] == '#' {
 			continue
 		}
 		k, v, _ := strings.Cut(line, "=")
-		var to *string
-		switch strings.TrimSpace(k) {
-		case "username":
-			to = &c.user
-		case "password":
-			to = &c.password
-		default:
-			return credentials{}, fmt.Errorf("line %d is neither", n)
+		k = strings.TrimSpace(k)
+		if !slices.Contains(keys, k) {
+			return nil, fmt.Errorf("line %d is neither", n)
 		}
-		if *to != "" {
-			return credentials{}, fmt.Errorf("line %d repeats a key", n)
+		if c[k] != "" {
+			return nil, fmt.Errorf("line %d repeats a key", n)
 		}
-		*to = v
-	}
-	if c.user == "" || c.password == "" {
-		return credentials{}, errors.New("user or password is missing")
+		c[k] = v
 	}
 	return c, lines.Err()
 }
@@ -193,7 +219,7 @@ func (a Address) advise(err error) error {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("%s: %w; check user and password in %s, and that the user has credentials of this mechanism", name, err, a.Credentials)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
-		return fmt.Errorf("%s: %w; give in sasl= a mechanism of this port of the broker: plain, scram-sha-256, scram-sha-512, or leave it out", name, err)
+		return fmt.Errorf("%s: %w; give in sasl= a mechanism of this port of the broker: plain, scram-sha-256, scram-sha-512, oauthbearer, or leave it out", name, err)
 	case errors.As(err, &certificate):
 		return fmt.Errorf("TLS: %w; give ca=FILE with the authority that signed the broker's certificate, and the broker's name as in the certificate", err)
 	case isAlert(err):

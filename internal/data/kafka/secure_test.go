@@ -12,10 +12,14 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,6 +231,52 @@ func TestNewCredentials(t *testing.T) {
 	}
 }
 
+// TestOAuth: a token is in the file, or comes from an authorization server.
+func TestOAuth(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, secret, _ := r.BasicAuth()
+		if r.FormValue("grant_type") != "client_credentials" || r.FormValue("scope") != "kafka" || id != "ctr" || secret != url.QueryEscape("a b") {
+			http.Error(w, `{"error": "hunter2"}`, http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"access_token": "issued", "token_type": "Bearer"}`)
+	}))
+	t.Cleanup(server.Close)
+	client := "token_url=" + server.URL + "\nclient_id=ctr\nscope=kafka\nclient_secret="
+	for _, x := range []struct{ file, token string }{{"token=given\n", "given"}, {client + "a b\n", "issued"}, {client + "hunter2\n", ""}} {
+		c, a := broker(t, 1)
+		c.ControlKey(kmsg.NewPtrSASLHandshakeRequest().Key(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			resp := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
+			resp.SupportedMechanisms = []string{r.(*kmsg.SASLHandshakeRequest).Mechanism}
+			return resp, nil, true
+		})
+		var sent atomic.Value
+		c.ControlKey(kmsg.NewPtrSASLAuthenticateRequest().Key(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			sent.Store(string(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes))
+			return r.ResponseKind(), nil, true
+		})
+		a.SASL, a.Credentials, a.Timeout = saslOAuth, file(t, "oauth", x.file), time.Minute
+		if x.token == "" {
+			refused(t, a, "issues no token: 401 Unauthorized; check client_id")
+			continue
+		}
+		_, err := open(t, a).Marks(t.Context())
+		if got, _ := sent.Load().(string); err != nil || !strings.Contains(got, "auth=Bearer "+x.token+"\x01") {
+			t.Errorf("%s: sent %q, %v", x.token, got, err)
+		}
+	}
+	for in, want := range map[string]string{
+		"token=a\ntoken_url=https://b\nclient_id=c\nclient_secret=d": "both are given", "client_id=c": "is missing", "username=a": "line 1 is neither",
+		"token_url=b\nclient_id=c\nclient_secret=d": "is no URL",
+	} {
+		if _, err := parseOAuth([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", in, err, want)
+		}
+	}
+}
+
 func TestCredentials(t *testing.T) {
 	for _, x := range []struct{ in, user, password, want string }{
 		{"username=a\npassword=b=c ", "a", "b=c ", ""},
@@ -237,8 +287,8 @@ func TestCredentials(t *testing.T) {
 		{"password=a\npassword=b\n", "", "", "line 2 repeats a key"},
 	} {
 		c, err := parseCredentials([]byte(x.in))
-		if c != (credentials{x.user, x.password}) || fmt.Sprint(err) != x.want && err != nil || err == nil && x.want != "" {
-			t.Errorf("%q: %q %q, %v; want %q", x.in, c.user, c.password, err, x.want)
+		if c["username"] != x.user || c["password"] != x.password || fmt.Sprint(err) != x.want && err != nil || err == nil && x.want != "" {
+			t.Errorf("%q: %q %q, %v; want %q", x.in, c["username"], c["password"], err, x.want)
 		}
 	}
 	if _, err := readCredentials(file(t, "long", strings.Repeat("#", maxSecurity+1))); err == nil || !strings.Contains(err.Error(), "more than") {
@@ -266,7 +316,7 @@ func FuzzCredentials(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := parseCredentials(b)
-		if (err == nil) != (c.user != "" && c.password != "") {
+		if (err == nil) != (c["username"] != "" && c["password"] != "") {
 			t.Errorf("%q: %v", b, err)
 		}
 	})

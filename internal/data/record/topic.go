@@ -62,13 +62,17 @@ func (r *resolver) topic(p string) ([]File, error) {
 		return nil, fmt.Errorf("%s: %w", p, err)
 	}
 	var files []File
+	why := "the topic holds no record"
 	for _, m := range marks {
+		if m.Written > m.High {
+			why = m.Open()
+		}
 		if m.High > m.Low {
 			files = append(files, topicFile(log, a.Of(kafka.Range{Partition: m.Number, Lo: m.Low, Hi: m.High}, "")))
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: the topic holds no record", p)
+		return nil, fmt.Errorf("%s: %s", p, why)
 	}
 	return files, nil
 }

@@ -301,3 +301,30 @@ func FuzzPosition(f *testing.F) {
 }
 
 func probeNothing(string, int64) (Probe, error) { return Probe{}, nil }
+
+// TestOpenTransaction: a transaction that holds up a partition is reported once, and not while others come
+// and go.
+func TestOpenTransaction(t *testing.T) {
+	topics := NewTopics(Rules{}, Position{})
+	look := func(high, written int64) Ranges {
+		v, err := topics.Next([]Mark{{Topic: "t", High: high, Written: written}, {Topic: "t", Number: 1, High: 3, Written: 3}}, time.Hour)
+		fatal.If(t, err)
+		return v
+	}
+	for high := range int64(3 * heldLooks) { // each is complete at the next look
+		if v := look(high+1, high+2); len(v.Reports) > 0 {
+			t.Fatalf("%q", v.Reports)
+		}
+	}
+	const high = 3 * heldLooks
+	var reports []string
+	for range 3 * heldLooks {
+		reports = append(reports, look(high, high+15).Reports...)
+	}
+	if want := "the records 90 to 104 cannot be read yet: a transaction is open since offset 90 (high watermark 105, last stable offset 90)"; len(reports) != 1 || !strings.Contains(reports[0], want) {
+		t.Errorf("%q, want once %q", reports, want)
+	}
+	if v := look(high+15, high+15); len(v.Span) != 1 || v.Span[0].Lo != high {
+		t.Errorf("after its end: %+v", v)
+	}
+}

@@ -31,6 +31,7 @@ type Mark struct {
 	ID        string // distinguishes the topic from others that had its name; "": the broker does not know ids
 	Number    int32
 	Low, High int64
+	Written   int64 // offset behind all records: those from High on belong to, or follow, a transaction that is not complete; 0: unknown
 
 	Begin   int64  // where a stream begins that has not read the topic; -1: Group has committed offsets of other partitions only
 	Group   string // consumer group that has committed offsets of the topic; "": none has
@@ -68,11 +69,15 @@ type Ranges struct {
 type Topics struct {
 	rules Rules // Most: records of a partition
 	at    []Partition
+	held  map[Partition]int // number of looks that have found an incomplete transaction at a position
 }
+
+// heldLooks is the number of looks at an incomplete transaction after which it is reported.
+const heldLooks = 30
 
 // NewTopics returns a stream from a position on, which may be the zero one.
 func NewTopics(rules Rules, at Position) *Topics {
-	return &Topics{rules, slices.Clone(at.Partitions)}
+	return &Topics{rules, slices.Clone(at.Partitions), map[Partition]int{}}
 }
 
 // At returns the point up to which each partition has been read.
@@ -99,6 +104,13 @@ func (t *Topics) Next(marks []Mark, quiet time.Duration) (v Ranges, err error) {
 		if t.rules.Most > 0 {
 			hi = min(hi, p.Next+int64(t.rules.Most))
 		}
+		if m.Written > m.High && p.Next == m.High {
+			if t.held[*p]++; t.held[*p] == heldLooks {
+				v.Reports = append(v.Reports, m.Open())
+			}
+			continue
+		}
+		delete(t.held, *p)
 		if hi > p.Next {
 			v.Span = append(v.Span, Range{m.Topic, m.ID, m.Number, p.Next, hi})
 			p.Next = hi
@@ -108,6 +120,12 @@ func (t *Topics) Next(marks []Mark, quiet time.Duration) (v Ranges, err error) {
 		v.End = fmt.Sprintf("nothing new for %v", t.rules.Idle)
 	}
 	return v, nil
+}
+
+// Open describes the transaction that is not complete, if Written is above High.
+func (m Mark) Open() string {
+	return fmt.Sprintf("partition %d of topic %s: the records %d to %d cannot be read yet: a transaction is open since offset %d (high watermark %d, last stable offset %d). Its producer must commit or abort it; kafka-transactions.sh find-hanging shows it",
+		m.Number, m.Topic, m.High, m.Written-1, m.High, m.Written, m.High)
 }
 
 // settle makes the position of a topic agree with its marks: it adds new partitions, and decides
