@@ -114,6 +114,10 @@ func TestMagicByteIsNamed(t *testing.T) {
 	if _, err := inspect.First(topic(t, []string{framedRecord(1, 0)}), 0); err == nil || !strings.Contains(err.Error(), "magic byte 0 and schema id 1") {
 		t.Errorf("init: %v", err)
 	}
+	avro := messageSource(t, new(standIn))
+	if src, err := inspect.For(avro, []string{topic(t, []string{framedRecord(1, 0)})}); err != nil || src.Format != "avro" {
+		t.Errorf("evaluated on a topic: %+v, %v", src, err)
+	}
 	frame := "\x00\x00\x00\x00\x05"
 	d, fit := prepare(t, schema.Source{Format: "jsonl"}, numberedSchema(), 1, topic(t, []string{frame + `{"n": 0, "y": 0}`, frame + ` {"n": 1, "y": 1}` + "\n", `{"n": 2, "y": 0}`}))
 	if rows := rowsOf(t, readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 9})); len(rows) != 3 {

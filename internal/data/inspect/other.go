@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
@@ -16,7 +17,7 @@ func For(s schema.Source, files []string) (schema.Source, error) {
 	switch {
 	case own.Format == s.Format || len(files) == 0:
 		return s, nil
-	case own.Format == "" && !schema.NamesFields(s.Format):
+	case own.Format == "" && (!schema.NamesFields(s.Format) || s.Registry.On() && slices.ContainsFunc(files, record.IsTopic)):
 		return s, nil
 	case own.Format == "":
 		var err error

@@ -185,13 +185,13 @@ func inspectTopic(path string, s *record.Sample) (*Inspection, error) {
 		case n > 0 && good == n:
 			return inspectRecords(path, s, name, form)
 		case n == 0 && first == "":
-			first = record.FirstFlaw(form, f, src)
+			first = strings.TrimSpace(record.FirstFlaw(form, f, src))
 		}
 	}
 	if first == "" {
-		first = " the format of a topic is only detected if its records are JSON objects or tf.Examples; otherwise give -config FILE"
+		first = path + ": the format of a topic is only detected if its records are JSON objects or tf.Examples; otherwise give -config FILE"
 	}
-	return nil, fmt.Errorf("%s:%s", path, first)
+	return nil, errors.New(first)
 }
 
 // inspectRecords inspects records of files, or of ranges of a topic, that are not lines of

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/registry"
@@ -90,6 +91,9 @@ type topicFormat struct {
 	fields  []string // of lines, in their order
 }
 
+// IsTopic reports whether a name is the address of a topic, or of a range of one.
+func IsTopic(name string) bool { return strings.HasPrefix(name, kafka.Scheme) }
+
 // formatFor returns the format of some files.
 func formatFor(s schema.Source, files []File) (Format, error) {
 	n := 0
@@ -99,8 +103,6 @@ func formatFor(s schema.Source, files []File) (Format, error) {
 		}
 	}
 	switch f := NewFormat(s); {
-	case n == 0 && s.Explode != "":
-		return nil, errors.New("data.explode is for topics; flatten the objects of files where they are written, e.g. with jq")
 	case n == 0 && s.Format == "protobuf":
 		return nil, errors.New("protobuf is a format of topics; write files as tfrecord, jsonl, parquet or avro")
 	case n == 0:
