@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -452,4 +455,22 @@ func FuzzSchemas(f *testing.F) {
 			fatal.If(t, err)
 		}
 	})
+}
+
+// TestTLS: a certificate that cannot be verified is an error at once; its authority is a file.
+func TestTLS(t *testing.T) {
+	c := readConfluent(t)
+	server := httptest.NewUnstartedServer(c)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	from := schema.Registry{URL: server.URL}
+	if _, err := decode(New(from, "avro"), c.Records[0].Value, fields); err == nil || !strings.Contains(err.Error(), "give in data.registry.ca the file") {
+		t.Errorf("unknown authority: %v", err)
+	}
+	from.CA = filepath.Join(t.TempDir(), "ca.pem")
+	fatal.If(t, os.WriteFile(from.CA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	if _, err := decode(New(from, "avro"), c.Records[0].Value, fields); err != nil {
+		t.Error(err)
+	}
 }
