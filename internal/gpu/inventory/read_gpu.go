@@ -100,12 +100,26 @@ func (d *Device) read(h nvml.Device, has func(symbol string) bool) {
 	if has("nvmlDeviceGetMemoryAffinity") {
 		d.NUMA = node(h)
 	}
-	if mask, rc := h.GetCurrentClocksThrottleReasons(); rc == nvml.SUCCESS {
-		d.Throttled = reasons(mask)
-	}
+	d.Throttled = throttling(h, has)
 	if all, rc := h.GetComputeRunningProcesses(); rc == nvml.SUCCESS {
 		d.Processes = usage(all)
 	}
+}
+
+// throttling asks for the reasons by the name of CUDA 12.2 and later, or else by the earlier name,
+// which CUDA 13 deprecates.
+func throttling(h nvml.Device, has func(symbol string) bool) *[]string {
+	ask := h.GetCurrentClocksEventReasons
+	if !has("nvmlDeviceGetCurrentClocksEventReasons") {
+		if ask = h.GetCurrentClocksThrottleReasons; !has("nvmlDeviceGetCurrentClocksThrottleReasons") {
+			return nil
+		}
+	}
+	mask, rc := ask()
+	if rc != nvml.SUCCESS {
+		return nil
+	}
+	return reasons(mask)
 }
 
 // bus returns the address on the PCI bus.

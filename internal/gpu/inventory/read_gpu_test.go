@@ -54,8 +54,11 @@ func machine() *dgxa100.Server {
 			set[0] = 1 << 3
 			return set, known
 		}
+		d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) {
+			return nvml.ClocksEventReasonGpuIdle | nvml.ClocksEventReasonSwPowerCap, known
+		}
 		d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) {
-			return nvml.ClocksThrottleReasonGpuIdle | nvml.ClocksThrottleReasonSwPowerCap, known
+			return nvml.ClocksThrottleReasonHwSlowdown, known
 		}
 		d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
 			return []nvml.ProcessInfo{{Pid: 17, UsedGpuMemory: 1 << 30}, {Pid: 18, UsedGpuMemory: math.MaxUint64}}, known
@@ -121,13 +124,31 @@ func cells(line string) (all []string) {
 	return all
 }
 
-// TestOldDriver has no function for NUMA nodes, which must not be called then.
-func TestOldDriver(t *testing.T) {
-	s := machine()
-	s.LookupSymbolFunc = func(symbol string) error { return errors.New(symbol) }
-	v, err := read(s)
-	if err != nil || v.GPUs[0].NUMA != nil || v.GPUs[0].NVLinks == nil {
-		t.Errorf("%+v, %v", v.GPUs[0], err)
+// TestDriversWithoutFunctions: a function that a driver lacks is not called, which would end the
+// process. Reasons for reduced clocks have two names.
+func TestDriversWithoutFunctions(t *testing.T) {
+	const event, throttle = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+	for _, x := range []struct {
+		has  []string
+		want *[]string
+	}{
+		{[]string{event, throttle}, &[]string{"power limit"}},
+		{[]string{event}, &[]string{"power limit"}},
+		{[]string{throttle}, &[]string{"hardware slowdown"}},
+		{nil, nil},
+	} {
+		s := machine()
+		s.LookupSymbolFunc = func(symbol string) error {
+			if slices.Contains(x.has, symbol) {
+				return nil
+			}
+			return errors.New(symbol)
+		}
+		v, err := read(s)
+		if err != nil || v.GPUs[0].NUMA != nil || v.GPUs[0].NVLinks == nil || (v.GPUs[0].Throttled == nil) != (x.want == nil) ||
+			x.want != nil && !slices.Equal(*v.GPUs[0].Throttled, *x.want) {
+			t.Errorf("%q: %+v, %v", x.has, v.GPUs[0], err)
+		}
 	}
 }
 
