@@ -194,7 +194,7 @@ struct pool_grad_args {
 };
 
 KERNEL(pool_grad) {
-	enum { ahead = 32 };
+	enum { ahead = 24 };
 	EACH(i, a.keys * a.widest) {
 		u32 row = i / a.widest, col = i % a.widest;
 		const struct table *t = ON(a.table) + last_upto(&ON(a.table)->row, sizeof(struct table) / sizeof(u32), a.tables, row);
