@@ -85,6 +85,8 @@ func (c *Comm) Launch(stream Stream, calls ...Call) error {
 		return err
 	}
 	c.note(stream, calls)
+	runtime.LockOSThread() // until the call is done: another call on the thread would be rejected
+	defer runtime.UnlockOSThread()
 	var rc int
 	if len(calls) == 1 {
 		rc = c.native.launch(stream, &calls[0])
@@ -226,7 +228,8 @@ func (c *Comm) pending() string {
 // Split parts the ranks of c into smaller groups: those that give the same color form one,
 // ordered by key and, where keys are equal, by their rank in c. A rank with a negative
 // color is in none and gets nil. Every rank of c calls Split. The parts are communicators
-// of their own, whose calls are compared among their ranks.
+// of their own, whose calls are compared among their ranks. After an error, also if ctx has ended,
+// c launches nothing any more.
 func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,23 +241,41 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	c.note(0, []Call{doing})
 	c.splits++
 	n := c.owner.lib.native.newComm(c.owner.device)
+	if err := onThread(func() error { return c.split(ctx, n, doing, color, key) }); err != nil {
+		c.stop(err)
+		n.drop()
+		return nil, err
+	}
+	if !n.exists() {
+		n.free()
+		return nil, nil
+	}
+	part := &Comm{owner: c.owner, native: n, part: partID(c.part, c.splits, color)}
+	var rc int
+	if part.rank, part.size, rc = n.world(); rc != success {
+		n.drop()
+		return nil, c.fail(doing.String(), rc, n.text())
+	}
+	return part, c.owner.add(part)
+}
+
+// split makes n a part of c, and waits until both are ready.
+func (c *Comm) split(ctx context.Context, n nativeComm, doing Call, color, key int) error {
 	rc, err := c.settle(ctx, c.native, c.native.split(color, key, n))
 	err = c.ended(doing.String(), c.native, rc, err)
 	if err == nil && n.exists() {
 		rc, err = c.settle(ctx, n, n.state())
 		err = c.ended(doing.String(), n, rc, err)
 	}
-	if err != nil || !n.exists() {
-		c.owner.drop(n)
-		return nil, err
+	return err
+}
+
+// drop ends a communicator that was given up. Its memory is not freed, because NCCL may still
+// write to it.
+func (n nativeComm) drop() {
+	if n.exists() {
+		go n.abort()
 	}
-	part := &Comm{owner: c.owner, native: n, part: partID(c.part, c.splits, color)}
-	if part.rank, part.size, rc = n.world(); rc != success {
-		err := c.fail(doing.String(), rc, n.text())
-		c.owner.drop(n)
-		return nil, err
-	}
-	return part, c.owner.add(part)
 }
 
 // partID distinguishes the calls of one part from the calls of others.
@@ -274,6 +295,8 @@ func (c *Comm) Close(ctx context.Context) error {
 	if c.freed {
 		return nil
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	err := c.Err()
 	if err == nil {
 		rc, interrupted := c.settle(ctx, c.native, c.native.finalize())

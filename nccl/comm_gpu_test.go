@@ -21,17 +21,20 @@ import (
 func TestOpenNamesWhatIsMissing(t *testing.T) {
 	lacks, _, err := nccltest.Build(t.TempDir(), "-DLACKS_RECV")
 	fatal.If(t, err)
+	newer, _, err := nccltest.Build(t.TempDir(), `-DCUDA="13.0"`)
+	fatal.If(t, err)
 	for _, k := range []struct {
 		cfg    Config
 		option string
 		want   []string
 	}{
-		{Config{Path: "/nowhere/libnccl.so.2", Cuda: where.Cuda}, "", []string{"nccl: open: ", "/nowhere/libnccl.so.2", "install the driver and NCCL 2.18.0 or later"}},
+		{Config{Path: "/nowhere/libnccl.so.2", Cuda: where.Cuda}, "", []string{"nccl: open: ", "/nowhere/libnccl.so.2", "install NCCL for CUDA 12, or name its folder in WDLRUN_CUDA_PATH"}},
+		{Config{Path: newer, Cuda: where.Cuda}, "", []string{"nccl: open: NCCL 2.19.3 (" + newer + ") needs a driver for CUDA 13, and this one supports CUDA 12.4: install NCCL for CUDA 12, or driver 580 or later"}},
 		{Config{Path: where.Path, Cuda: "/nowhere/libcuda.so.1"}, "", []string{"/nowhere/libcuda.so.1"}},
 		{Config{Path: where.Cuda, Cuda: where.Cuda}, "", []string{where.Cuda + " has no function ncclGetVersion"}},
 		{Config{Path: lacks, Cuda: where.Cuda}, "", []string{lacks + " has no function ncclRecv"}},
-		{Config{Path: lacks, Cuda: where.Cuda}, "version=21705", []string{lacks + " is NCCL 2.17.5; install 2.18.0 or later"}},
-		{where, "version=2708", []string{where.Path + " is NCCL 2.7.8; install 2.18.0 or later"}},
+		{Config{Path: lacks, Cuda: where.Cuda}, "version=21705", []string{lacks + " is NCCL 2.17.5; install 2.19.0 or later"}},
+		{where, "version=21805", []string{where.Path + " is NCCL 2.18.5; install 2.19.0 or later"}},
 	} {
 		t.Setenv(nccltest.Env, k.option)
 		_, err := Open(k.cfg)
@@ -280,10 +283,58 @@ func TestConnectGivesUp(t *testing.T) {
 	defer cancel()
 	_, errs := connect(t, ctx, 2)
 	for r, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "the moon is full") || !strings.Contains(err.Error(), "NCCL 2.18.5, "+where.Path) {
+		if err == nil || !strings.Contains(err.Error(), "the moon is full") || !strings.Contains(err.Error(), "NCCL 2.19.3, "+where.Path) {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
+	noneLeft(t)
+}
+
+// TestThreadsOfCalls has two ranks on one thread of Go at a time, where NCCL rejects a call before
+// the last one of a thread is done, and a goroutine whose first initialisation fails, after which
+// NCCL leaves a group open on the thread.
+func TestThreadsOfCalls(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for range 20 {
+		closeAll(t, connected(t, 3))
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		l := library(t)
+		id, err := l.NewID()
+		fatal.If(t, err)
+		t.Setenv(nccltest.Env, "init=fail")
+		if _, err := l.Connect(soon(t), id, 0, 1, device(0)); err == nil || !strings.Contains(err.Error(), "the stand-in does not initialise") {
+			t.Errorf("%v", err)
+		}
+		t.Setenv(nccltest.Env, "")
+		c, err := l.Connect(soon(t), id, 0, 1, device(0))
+		if err == nil {
+			err = c.Close(soon(t))
+		}
+		done <- err
+	}()
+	fatal.If(t, <-done)
+	noneLeft(t)
+}
+
+// TestSplitGivesUp: a Split whose context ends stops the communicator, and the memory of the part
+// outlives it.
+func TestSplitGivesUp(t *testing.T) {
+	t.Setenv(nccltest.Env, "abort=together")
+	comms, errs := connected(t, 2), make([]error, 2)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, errors.New("the moon is full"))
+	defer cancel()
+	if _, err := comms[0].Split(ctx, 0, 0); err == nil || !strings.Contains(err.Error(), "the moon is full") {
+		t.Errorf("%v", err)
+	}
+	if err := comms[0].Launch(stream(t), Call{Kind: AllReduce, Type: Float32}); err == nil || err != comms[0].Err() {
+		t.Errorf("after it: %v", err)
+	}
+	onAll(2, func(r int) { errs[r] = comms[r].owner.lib.Abort(errors.New("the end")) })
+	fatal.If(t, errors.Join(errs...))
 	noneLeft(t)
 }
 

@@ -3,7 +3,7 @@
 // It needs the build tag gpu and cgo, but no SDK: libnccl.so.2 and libcuda.so.1 are
 // opened at run time. Without the tag the package compiles, and Open returns ErrNotBuilt.
 //
-//	lib, err := nccl.Open(nccl.Config{})                // libnccl, 2.18 or later
+//	lib, err := nccl.Open(nccl.Config{})                // libnccl, 2.19 or later
 //	comm, err := lib.Join(ctx, m, device)               // m is a *member.Member
 //	err = comm.Launch(stream, nccl.Call{Kind: nccl.AllReduce, Send: p, Recv: p, Count: n, Type: nccl.Float32})
 //	err = comm.Wait(ctx, stream)
@@ -22,7 +22,7 @@
 // # Joining
 //
 // Join is a collective call of all ranks of a member. They exchange versions and the
-// unique id over the member's Comm. A library older than 2.18, or another major or minor
+// unique id over the member's Comm. A library older than 2.19, or another major or minor
 // version on another rank, is an error on every rank that names path and version.
 // Initialisation does not block: Join polls it until it ends, the group gets its verdict,
 // the context ends, or the timeout of the job has passed. NCCL's sockets use the network

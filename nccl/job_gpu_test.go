@@ -194,13 +194,13 @@ func TestLateErrorsEndTheJob(t *testing.T) {
 func TestJoinRejects(t *testing.T) {
 	for r, err := range job(t, 2, nil, func(m *member.Member, l *Library, s Stream) error {
 		if m.World.Rank == 1 {
-			l.version, l.path = 21903, "/opt/libnccl.so.2"
+			l.version, l.path = 22003, "/opt/libnccl.so.2"
 		}
 		_, err := l.Join(soon(t), m, device(m.World.Rank))
 		return err
 	}) {
-		for _, want := range []string{"has NCCL 2.18.5 (" + where.Path + ")", "has 2.19.3 (/opt/libnccl.so.2)"} {
-			if err == nil || !strings.Contains(strings.Replace(err.Error(), "has NCCL 2.19.3 (/opt/libnccl.so.2), rank 0 has 2.18.5 ("+where.Path+")", "has NCCL 2.18.5 ("+where.Path+"), rank 1 has 2.19.3 (/opt/libnccl.so.2)", 1), want) {
+		for _, want := range []string{"has NCCL 2.19.3 (" + where.Path + ")", "has 2.20.3 (/opt/libnccl.so.2)"} {
+			if err == nil || !strings.Contains(strings.Replace(err.Error(), "has NCCL 2.20.3 (/opt/libnccl.so.2), rank 0 has 2.19.3 ("+where.Path+")", "has NCCL 2.19.3 ("+where.Path+"), rank 1 has 2.20.3 (/opt/libnccl.so.2)", 1), want) {
 				t.Errorf("rank %d: %v, want %q", r, err, want)
 			}
 		}

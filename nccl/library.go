@@ -3,12 +3,12 @@ package nccl
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 	"github.com/wdlrun/wdlrun/member"
 )
 
@@ -27,8 +27,12 @@ const (
 // Config has the paths of the libraries and the reaction when they hang. The zero value is the
 // default.
 type Config struct {
-	Path string // of libnccl; default libnccl.so.2, as the system's loader finds it
-	Cuda string // of libcuda; default libcuda.so.1
+	Path string // of libnccl; default libnccl.so.2 in Folders
+	Cuda string // of libcuda; default libcuda.so.1, as the system's loader finds it
+
+	// Folders are searched in this order for an NCCL that the driver can run. "" is the
+	// system's loader, and the only one by default.
+	Folders []string
 
 	// Stuck, if not nil, is called with a *StuckError if communicators were not aborted in
 	// time. The program must end then: it cannot free what they hold.
@@ -48,18 +52,28 @@ type Library struct {
 	owners []*owner // with communicators
 }
 
-// Open opens NCCL and the driver. The error names the path, and what is missing or too old.
+// Open opens the driver and NCCL. The error names the path, and what is missing, too old, or for
+// another driver.
 func Open(cfg Config) (*Library, error) {
+	if !built {
+		return nil, ErrNotBuilt
+	}
 	cfg.abortTime = cmp.Or(cfg.abortTime, abortTime)
-	cfg.Path, cfg.Cuda = cmp.Or(cfg.Path, "libnccl.so.2"), cmp.Or(cfg.Cuda, "libcuda.so.1")
-	n, version, path, err := openNative(cfg.Path, cfg.Cuda)
+	files := libraries.Files{CUDA: cfg.Cuda, NCCL: cfg.Path, Folders: cfg.Folders}
+	driver, err := libraries.Driver(files)
+	if err != nil {
+		return nil, fmt.Errorf("nccl: open: %w", err)
+	}
+	found, err := libraries.NCCL(files, driver.CUDA)
+	if err != nil {
+		return nil, fmt.Errorf("nccl: open: %w", err)
+	}
+	n, version, path, err := openNative(found.Path, driver.Path)
 	switch {
-	case errors.Is(err, ErrNotBuilt):
-		return nil, err
 	case version != 0 && version < oldest:
 		return nil, fmt.Errorf("nccl: open: %s is NCCL %v; install %v or later", path, version, oldest)
 	case err != nil:
-		return nil, fmt.Errorf("nccl: open: %w; install the driver and NCCL %v or later, or add their folders to LD_LIBRARY_PATH", err, oldest)
+		return nil, fmt.Errorf("nccl: open: %w; install NCCL %v or later", err, oldest)
 	}
 	return &Library{cfg: cfg, native: n, version: version, path: path}, nil
 }
@@ -147,15 +161,6 @@ func (o *owner) all() []*Comm {
 	return append([]*Comm(nil), o.comms...)
 }
 
-// drop frees a communicator that was not completed.
-func (o *owner) drop(n nativeComm) {
-	if n.exists() {
-		go func() { n.abort(); n.free() }()
-		return
-	}
-	n.free()
-}
-
 // Connect makes this process a rank of a communicator that is no part of a job. device is
 // the context of the rank's device. It returns when all ranks have called it, or when ctx
 // has ended.
@@ -186,8 +191,26 @@ func (c *Comm) initialise(ctx context.Context, id ID) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	rc, err := c.settle(ctx, c.native, c.native.init(id, c.size, c.rank))
-	return c.ended("initialisation", c.native, rc, err)
+	return onThread(func() error {
+		rc, err := c.settle(ctx, c.native, c.native.init(id, c.size, c.rank))
+		return c.ended("initialisation", c.native, rc, err)
+	})
+}
+
+// onThread runs f on an operating system thread of its own. NCCL keeps the state of groups per
+// thread: a thread may begin nothing before its last non-blocking call is done, and after a failed
+// initialisation its group stays open, so the thread ends then.
+func onThread(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		err := f()
+		if err == nil {
+			runtime.UnlockOSThread()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // Abort ends all communicators of the library: no call is launched after it, and pending

@@ -7,58 +7,21 @@
 #include "native.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The part of ncclConfig_t that exists since NCCL 2.18. Later versions append to it and
-   read the size, so this prefix is valid for all of them. */
-struct config {
-	size_t size;
-	unsigned magic, version;
-	int blocking, cgaClusterSize, minCTAs, maxCTAs;
-	const char *netName;
-	int splitShare;
-};
-
-struct unique_id {
-	char internal[128];
-};
-
 enum { KIND_ALL_REDUCE, KIND_REDUCE_SCATTER, KIND_ALL_GATHER, KIND_BROADCAST, KIND_SEND, KIND_RECV };
-
-/* CUDA_ERROR_NOT_READY: the stream has work left. */
-enum { CUDA_NOT_READY = 600 };
 
 /* How often a launch asks whether a non-blocking call is done before it returns to Go. */
 enum { POLLS = 64 };
 
 struct native_library {
-	int (*get_version)(int *);
-	int (*get_unique_id)(struct unique_id *);
-	int (*init)(void **, int, struct unique_id, int, struct config *);
-	int (*split)(void *, int, int, void **, struct config *);
-	int (*finalize)(void *);
-	int (*destroy)(void *);
-	int (*abort)(void *);
-	int (*async_error)(void *, int *);
-	int (*count)(void *, int *);
-	int (*user_rank)(void *, int *);
+#define FIELD(field, name, parameters) int (*field) parameters;
+	NCCL_CALLS(FIELD)
+	NCCL_CUDA_CALLS(FIELD)
 	const char *(*error_string)(int);
 	const char *(*last_error)(void *);
-	int (*group_start)(void);
-	int (*group_end)(void);
-	int (*all_reduce)(const void *, void *, size_t, int, int, void *, void *);
-	int (*reduce_scatter)(const void *, void *, size_t, int, int, void *, void *);
-	int (*all_gather)(const void *, void *, size_t, int, void *, void *);
-	int (*broadcast)(const void *, void *, size_t, int, int, void *, void *);
-	int (*send)(const void *, size_t, int, int, void *, void *);
-	int (*recv)(void *, size_t, int, int, void *, void *);
-
-	int (*set_context)(void *);
-	int (*query)(void *);
-	int (*cuda_error_string)(int, const char **);
 };
 
 struct symbol {
@@ -66,36 +29,15 @@ struct symbol {
 	size_t at;
 };
 
-#define AT(field) offsetof(struct native_library, field)
-
+#define SYMBOL(field, name, parameters) {#name, offsetof(struct native_library, field)},
 static const struct symbol nccl_symbols[] = {
-	{"ncclGetVersion", AT(get_version)},
-	{"ncclGetUniqueId", AT(get_unique_id)},
-	{"ncclCommInitRankConfig", AT(init)},
-	{"ncclCommSplit", AT(split)},
-	{"ncclCommFinalize", AT(finalize)},
-	{"ncclCommDestroy", AT(destroy)},
-	{"ncclCommAbort", AT(abort)},
-	{"ncclCommGetAsyncError", AT(async_error)},
-	{"ncclCommCount", AT(count)},
-	{"ncclCommUserRank", AT(user_rank)},
-	{"ncclGetErrorString", AT(error_string)},
-	{"ncclGetLastError", AT(last_error)},
-	{"ncclGroupStart", AT(group_start)},
-	{"ncclGroupEnd", AT(group_end)},
-	{"ncclAllReduce", AT(all_reduce)},
-	{"ncclReduceScatter", AT(reduce_scatter)},
-	{"ncclAllGather", AT(all_gather)},
-	{"ncclBroadcast", AT(broadcast)},
-	{"ncclSend", AT(send)},
-	{"ncclRecv", AT(recv)},
+	NCCL_CALLS(SYMBOL)
+	SYMBOL(error_string, ncclGetErrorString, )
+	SYMBOL(last_error, ncclGetLastError, )
 	{NULL, 0},
 };
-
 static const struct symbol cuda_symbols[] = {
-	{"cuCtxSetCurrent", AT(set_context)},
-	{"cuStreamQuery", AT(query)},
-	{"cuGetErrorString", AT(cuda_error_string)},
+	NCCL_CUDA_CALLS(SYMBOL)
 	{NULL, 0},
 };
 
@@ -200,14 +142,14 @@ static int enter(struct native_comm *c)
 	const char *text = NULL;
 	c->lib->cuda_error_string(rc, &text);
 	snprintf(c->error, NATIVE_ERROR, "cuCtxSetCurrent: %s", text ? text : "unknown error");
-	return 1; /* ncclUnhandledCudaError */
+	return NATIVE_CUDA_ERROR;
 }
 
 static struct config configuration(void)
 {
 	struct config k = {
-		.size = sizeof k, .magic = 0xcafebeef, .version = 21800, .blocking = 0,
-		.cgaClusterSize = INT_MIN, .minCTAs = INT_MIN, .maxCTAs = INT_MIN, .splitShare = INT_MIN,
+		.size = sizeof k, .magic = NATIVE_MAGIC, .version = 21900, .blocking = 0,
+		.cgaClusterSize = NATIVE_UNDEFINED, .minCTAs = NATIVE_UNDEFINED, .maxCTAs = NATIVE_UNDEFINED, .splitShare = NATIVE_UNDEFINED, .trafficClass = NATIVE_UNDEFINED,
 	};
 	return k;
 }
@@ -327,7 +269,7 @@ int native_query(struct native_comm *c, uintptr_t stream)
 	if (enter(c))
 		return -1;
 	int rc = c->lib->query((void *)stream);
-	if (rc == 0 || rc == CUDA_NOT_READY)
+	if (rc == 0 || rc == NATIVE_NOT_READY)
 		return rc != 0;
 	const char *text = NULL;
 	c->lib->cuda_error_string(rc, &text);

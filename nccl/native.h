@@ -1,16 +1,14 @@
 #ifndef WDLRUN_NCCL_NATIVE_H
 #define WDLRUN_NCCL_NATIVE_H
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "calls.h"
+
 /* Room for an error text. */
 #define NATIVE_ERROR 512
-
-/* Results of NCCL that the Go code distinguishes. */
-#define NATIVE_SUCCESS 0
-#define NATIVE_REMOTE_ERROR 6
-#define NATIVE_IN_PROGRESS 7
 
 struct native_library;
 

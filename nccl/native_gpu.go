@@ -18,6 +18,8 @@ import (
 	"unsafe"
 )
 
+const built = true
+
 // native is the opened libraries.
 type native struct{ lib *C.struct_native_library }
 

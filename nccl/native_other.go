@@ -2,6 +2,8 @@
 
 package nccl
 
+const built = false
+
 // native is what the build with the tag gpu binds. Without it there is no way to make one.
 type native struct{}
 

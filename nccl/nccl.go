@@ -149,12 +149,12 @@ func (k Call) check(size int) {
 	}
 }
 
-// Version is the version of a library, as NCCL encodes it: 21805 is 2.18.5.
+// Version is the version of a library, as NCCL encodes it: 21903 is 2.19.3.
 type Version int
 
-// oldest is the first version with a non-blocking Split and the configuration that this
-// package passes.
-const oldest Version = 21800
+// oldest is the first version that frees all of a communicator which is aborted while it is
+// initialised.
+const oldest Version = 21900
 
 func (v Version) String() string {
 	if v < 10000 { // before 2.9

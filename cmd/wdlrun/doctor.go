@@ -29,7 +29,7 @@ then one line with advice for each problem. An error is a problem with which a j
 launch flags would fail, such as too little memory for -mem, too few free ports, or a directory
 that cannot be written. A warning is a host or link that is slower than the others, for example.
 The exit code is 1 if there is an error or a host cannot be reached. A build with the tag gpu also
-prints the GPUs of each host.
+prints the GPUs of each host and their libraries.
 
 Examples:
    wdlrun doctor
@@ -101,7 +101,11 @@ func examine(m *member.Member, getenv func(string) string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := doctor.Here(m.World.Host, version, work, filepath.Join(getenv("HOME"), ".cache", "wdlrun", "bin"), within)
+	files, err := gpuFiles(getenv)
+	if err != nil {
+		return nil, err
+	}
+	own := doctor.Here(m.World.Host, version, work, filepath.Join(getenv("HOME"), ".cache", "wdlrun", "bin"), within, files)
 	if within != (ports.Range{}) && m.World.Size > 1 {
 		own.FreePorts++ // this rank listens on one
 	}

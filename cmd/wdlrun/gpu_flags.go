@@ -49,5 +49,6 @@ func devicesOf(c *cli.Context, choice gpuChoice) (d train.Devices, given []strin
 			given = append(given, "-"+name)
 		}
 	}
-	return gpus(choice), given, nil
+	d, err = gpus(choice)
+	return d, given, err
 }

@@ -4,12 +4,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 	"github.com/wdlrun/wdlrun/internal/model/device"
 	"github.com/wdlrun/wdlrun/internal/model/device/check"
 	"github.com/wdlrun/wdlrun/internal/train"
@@ -17,23 +18,37 @@ import (
 )
 
 // gpus returns the devices of this machine.
-func gpus(c gpuChoice) train.Devices {
+func gpus(c gpuChoice) (train.Devices, error) {
+	files, err := gpuFiles(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
 	// An abort that hangs holds memory of the device, and later calls would hang too.
 	stuck := func(err error) {
 		fmt.Fprintln(os.Stderr, "wdlrun:", err)
 		os.Exit(1)
 	}
 	_, ordered := os.LookupEnv("CUDA_VISIBLE_DEVICES")
-	return device.Machine{Member: c.member, Assigned: c.assigned, Ordered: ordered, Share: c.share, Sum: c.sum, NCCL: nccl.Config{Stuck: stuck}}
+	return device.Machine{Member: c.member, Assigned: c.assigned, Ordered: ordered, Share: c.share, Sum: c.sum, Files: files, NCCL: nccl.Config{Stuck: stuck, Folders: files.Folders}}, nil
+}
+
+// gpuFiles selects the libraries by the environment.
+func gpuFiles(getenv func(string) string) (f libraries.Files, err error) {
+	f.Folders, err = libraries.Folders(getenv)
+	return f, err
 }
 
 // checkGPUs is gpu-check.
 func checkGPUs(p *program, c *cli.Context) error {
-	r, err := check.Run(version, cuda.Files{}, nccl.Config{}, func(x check.Result) {
+	files, err := gpuFiles(p.getenv)
+	if err != nil {
+		return fmt.Errorf("gpu-check: %w", err)
+	}
+	r, err := check.Run(version, files, nccl.Config{Folders: files.Folders}, func(x check.Result) {
 		fmt.Fprintf(p.stderr, "wdlrun: %v\n", x)
 	})
 	if err != nil {
-		return fmt.Errorf("gpu-check: %w", err)
+		return errors.Join(fmt.Errorf("gpu-check: %w", err), libraries.Write(p.stdout, libraries.Find(files)))
 	}
 	if r.Count(check.Failed) > 0 {
 		r.ExitCode = 1

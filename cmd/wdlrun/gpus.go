@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 )
 
 func gpusCommand(p *program) *cli.Command {
@@ -15,6 +16,8 @@ func gpusCommand(p *program) *cli.Command {
 		Description: `Prints model, memory, PCI address and link, NUMA node, NVLinks, ECC, the reasons for
 reduced clocks, and the processes that use the GPU, as NVML reports them. --json adds the CPUs near
 each device. Values that NVML does not report are "unknown", and null in JSON. CUDA_VISIBLE_DEVICES has no effect.
+Then it prints the driver, each cuBLAS and NCCL that it finds, and whether the driver can run them. It searches
+WDLRUN_CUDA_PATH, LD_LIBRARY_PATH, the folders of the system and the active environment of Python, in this order.
 
 The command runs wdlrun-gpu, which must be built from the same source and be in the same
 directory as wdlrun. Build it with
@@ -29,15 +32,24 @@ Examples:
 				return fmt.Errorf("gpus takes no arguments, but got %q", c.Args().First())
 			}
 			v, err := inventory.Here()
-			switch {
-			case errors.Is(err, inventory.ErrNotBuilt):
+			if errors.Is(err, inventory.ErrNotBuilt) {
 				return continueOnGPU(c.Context, "gpus")
-			case err != nil:
-				return fmt.Errorf("gpus: %w", err)
-			case asJSON(c):
-				return p.printJSON(v)
 			}
-			return inventory.Write(p.stdout, v)
+			files, fault := gpuFiles(p.getenv)
+			if fault != nil {
+				return fmt.Errorf("gpus: %w", fault)
+			}
+			all := libraries.Find(files)
+			switch {
+			case err != nil:
+				return errors.Join(fmt.Errorf("gpus: %w", err), libraries.Write(p.stdout, all))
+			case asJSON(c):
+				return p.printJSON(struct {
+					inventory.Inventory
+					Libraries []libraries.Library `json:"libraries"`
+				}{v, all})
+			}
+			return errors.Join(inventory.Write(p.stdout, v), libraries.Write(p.stdout, all))
 		},
 	}
 }

@@ -152,21 +152,28 @@ func TestGPUJobsRestart(t *testing.T) {
 func TestGPUFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	_, err := wdlrunGPU()
-	old := t.TempDir() // with the driver and a cuBLAS of another major version
+	old, newer := t.TempDir(), t.TempDir() // with the driver and a cuBLAS of another major version
 	fatal.If(t, errors.Join(err, os.Symlink(filepath.Join(built, "libcuda.so.1"), filepath.Join(old, "libcuda.so.1")),
-		os.Symlink(filepath.Join(built, "libcublas.so.12"), filepath.Join(old, "libcublas.so.11"))))
+		os.Symlink(filepath.Join(built, "libcublas.so.12"), filepath.Join(old, "libcublas.so.11")),
+		os.Symlink(filepath.Join(built, "libcuda.so.1"), filepath.Join(newer, "libcuda.so.1")),
+		cudatest.FilesIn(built).BuildCUBLAS(newer, 13)))
+	_, err = nccltest.BuildOver(newer, filepath.Join(built, "libcuda.so.1"), `-DCUDA="13.0"`)
+	fatal.If(t, err)
 	const ask = "-np 2 train -device gpu"
 	for _, x := range []struct{ environment, args, want string }{
 		{"STANDIN_DEVICES=1", ask, "each rank needs its own device, and this machine has 1 for 2 ranks: start at most 1 rank on it, or give -share-gpu"},
 		{"CUDA_VISIBLE_DEVICES=1", ask, "this machine has 1 for 2 ranks"},
-		{"STANDIN_DEVICES=2", ask + " -collective nccl", "-collective nccl: nccl: open: libnccl.so.2: cannot open shared object file: No such file or directory; install"},
+		{"STANDIN_DEVICES=2", ask + " -collective nccl", "-collective nccl: nccl: open: libnccl.so.2: cannot open shared object file: No such file or directory: install NCCL for CUDA 12"},
 		{"STANDIN_DEVICES=2", ask + " -collective nccl -share-gpu", "-collective nccl cannot be combined with -share-gpu"},
 		{"STANDIN_DEVICES=2", ask + " -collective nccl -set train.slots=2", "-collective nccl cannot be combined with train.slots"},
 		{"STANDIN_DEVICES=0", ask, "CUDA_ERROR_NO_DEVICE (100)"},
-		{"STANDIN_VERSION=10010", ask, "the driver supports CUDA 10.1, at least 11.0 is needed"},
+		{"STANDIN_VERSION=11040", ask, "the driver supports CUDA 11.4, at least 12.0 is needed: install driver 525 or later"},
 		{"LD_LIBRARY_PATH=", ask, "libcuda.so.1: cannot open shared object file: No such file or directory: install the NVIDIA driver"},
-		{"LD_LIBRARY_PATH=" + old, ask, "libcublas.so.12: cannot open shared object file: No such file or directory: install the NVIDIA driver and cuBLAS 12 or 13"},
-		{"STANDIN_CAPABILITY=61", ask, "kernel: load: cuda: cuModuleLoadDataEx: CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)"},
+		{"LD_LIBRARY_PATH=" + old, ask, "libcublas.so.12: cannot open shared object file: No such file or directory: install cuBLAS 12, or name its folder in WDLRUN_CUDA_PATH or LD_LIBRARY_PATH"},
+		{"LD_LIBRARY_PATH=" + newer, ask, "cuBLAS 13.1.3 (" + newer + "/libcublas.so.13) needs a driver for CUDA 13, and this one supports CUDA 12.4: install cuBLAS 12, or driver 580 or later"},
+		{"WDLRUN_CUDA_PATH=" + newer, ask + " -collective nccl", "-collective nccl: nccl: open: NCCL 2.19.3 (" + newer + "/libnccl.so.2) needs a driver for CUDA 13, and this one supports CUDA 12.4: install NCCL for CUDA 12, or driver 580 or later"},
+		{"WDLRUN_CUDA_PATH=" + old, ask, "WDLRUN_CUDA_PATH: " + old + " has no cuBLAS 12 or 13 and no NCCL"},
+		{"STANDIN_CAPABILITY=61", ask, "device 0 (Stand-in 0) has compute capability 6.1, and the kernels need 7.5 (Turing) or later"},
 		{"STANDIN_MEMORY=50000", ask, "device 0 (Stand-in 0): cuda: out of memory: "},
 		{"STANDIN_FAULT=~cuLaunchKernel 2000 214", ask, "CUDA_ERROR_ECC_UNCORRECTABLE (214): uncorrectable ECC error encountered"},
 		{"STANDIN_OTHERS=17179800000", ask, "device 0 (Stand-in 0): cuda: out of memory: "},
@@ -193,7 +200,7 @@ func TestGPUsSumByNCCL(t *testing.T) {
 	dir, nccl := t.TempDir(), "LD_LIBRARY_PATH="+built+":"+withNCCL()
 	var all []trained
 	for _, x := range []struct{ environment, args, want string }{
-		{"CUDA_VISIBLE_DEVICES=1,0", "", "gradients are summed between GPUs by NCCL 2.18.5 (" + withNCCL()},
+		{"CUDA_VISIBLE_DEVICES=1,0", "", "gradients are summed between GPUs by NCCL 2.19.3 (" + withNCCL()},
 		{"", "-collective host", "gradients are summed in the memory of the hosts: -collective host"},
 		{"STANDIN_DEVICES=1", "-share-gpu", "gradients are summed in the memory of the hosts: ranks 0 and 1 have the same device 0 (Stand-in 0)"},
 	} {
@@ -281,8 +288,15 @@ func TestWdlrunExecutesTheGPUBuild(t *testing.T) {
 	if o := runGPU(t, dir, nil, "doctor"); o.code != 0 || strings.Count(o.stdout, "GPUs of ") != 1 {
 		t.Errorf("doctor: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
-	if o := runOnGPU(t, wdlrun, dir, nil, "gpus"); o.code == 0 && !strings.HasPrefix(o.stdout, "driver ") || o.code != 0 && !strings.Contains(o.stderr, "libnvidia-ml.so.1") {
+	o = runOnGPU(t, wdlrun, dir, []string{"WDLRUN_CUDA_PATH=" + withNCCL()}, "gpus")
+	if o.code == 0 && !strings.HasPrefix(o.stdout, "driver ") || o.code != 0 && !strings.Contains(o.stderr, "libnvidia-ml.so.1") {
 		t.Errorf("gpus: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	table := strings.Join(strings.Fields(o.stdout), " ")
+	for _, row := range []string{"driver CUDA 12.4 " + built + "/libcuda.so.1 yes", "cuBLAS 12.1.3 " + built + "/libcublas.so.12 yes", "NCCL 2.19.3 " + withNCCL() + "/libnccl.so.2 yes"} {
+		if !strings.Contains(table, row) {
+			t.Errorf("gpus: no row %q in\n%s", row, o.stdout)
+		}
 	}
 }
 
@@ -318,7 +332,7 @@ func TestGPUCheck(t *testing.T) {
 		dir := t.TempDir()
 		o := runGPU(t, dir, append(x.environment, "STANDIN_MEMORY=20000000"), "gpu-check", "-report", "r.json")
 		var r struct {
-			Libraries []string
+			Libraries []struct{ Name, Path, Fault string }
 			Checks    []struct{ Check, Device, Outcome, Text string }
 			Exit_code int
 		}
@@ -395,7 +409,7 @@ func TestGPUPlan(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, x := range []struct{ environment, args, want string }{
-		{"STANDIN_DEVICES=2", "-device gpu", "without the memory of CUDA, cuBLAS and NCCL; 17.2 GB are free\n"},
+		{"STANDIN_DEVICES=2", "-device gpu", "without the memory of CUDA, cuBLAS and NCCL; 17.2 GB are free\nLIBRARY"},
 		{"STANDIN_MEMORY=50000", "-device gpu", "50.0 kB are free, so it does not fit: use a smaller batch or model\n"},
 		{"STANDIN_DEVICES=2", "-device auto", "17.2 GB are free\n"},
 		{"LD_LIBRARY_PATH=", "-device auto", ""},

@@ -8,6 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "calls.h"
+
+#define NUMBER(own, name, value) own = value,
+enum { CUDA_NUMBERS(NUMBER) CUBLAS_NUMBERS(NUMBER) };
+#undef NUMBER
+
 typedef void *context;
 typedef void *stream;
 typedef void *event;
@@ -26,9 +32,10 @@ void cuda_name(int status, const char **name, const char **text);
 // cuda_nothing calls no library: benchmarks measure the crossing from Go to C by it.
 int cuda_nothing(context c);
 
-int cuda_version(int *version, int *devices);
-int cuda_device(int ordinal, context *c, blas *b, char *name, int size, int *sms, int *major, int *minor);
-int cuda_uuid(int ordinal, char uuid[16]);
+int cuda_init(int *devices);
+int cuda_describe(int ordinal, char *name, int size, int *sms, int *major, int *minor);
+int cuda_device(int ordinal, context *c, blas *b);
+int cuda_uuid(int ordinal, char uuid[16], char gpu[16]);
 int cuda_device_close(int ordinal, context c, blas b);
 int cuda_memory(context c, size_t *available, size_t *total);
 int cuda_alloc(context c, address *at, size_t size);

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -83,19 +84,40 @@ func TestLibrariesThatAreMissing(t *testing.T) {
 		}
 		return
 	}
-	for _, f := range []cuda.Files{{CUDA: "/none/libcuda.so.1"}, {CUDA: "libm.so.6"}, {CUDA: standin.CUDA, CUBLAS: "libm.so.6"}} {
-		_, err := cuda.Open(f)
-		if err == nil || !strings.Contains(err.Error(), "cuBLAS 12 or 13") {
-			t.Errorf("%+v: %v", f, err)
+	newer := t.TempDir() // with a cuBLAS that the stand-in driver cannot run
+	fatal.If(t, standin.BuildCUBLAS(newer, 13))
+	blas13 := filepath.Join(newer, "libcublas.so.13")
+	for _, x := range []struct {
+		f       cuda.Files
+		version string
+		want    string
+	}{
+		{cuda.Files{CUDA: "/none/libcuda.so.1"}, "", "cuda: open: /none/libcuda.so.1: cannot open shared object file: No such file or directory: install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH"},
+		{cuda.Files{CUDA: "libm.so.6"}, "", "/libm.so.6 reports no version: it is not the NVIDIA driver"},
+		{cuda.Files{CUDA: standin.CUDA, CUBLAS: "libm.so.6"}, "", "is no cuBLAS 12 or 13"},
+		{cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS}, "10020", "cuda: open: the driver supports CUDA 10.2, at least 12.0 is needed: install driver 525 or later"},
+		{cuda.Files{CUDA: standin.CUDA, Folders: []string{newer}}, "", "cuda: open: cuBLAS 13.1.3 (" + blas13 + ") needs a driver for CUDA 13, and this one supports CUDA 12.4: install cuBLAS 12, or driver 580 or later"},
+	} {
+		t.Setenv("STANDIN_VERSION", x.version)
+		if _, err := cuda.Open(x.f); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%+v: %v, want %s", x.f, err, x.want)
 		}
 	}
-	t.Setenv("STANDIN_VERSION", "10020")
-	f := cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS}
-	if _, err := cuda.Open(f); err == nil || !strings.Contains(err.Error(), "CUDA 10.2, at least 11.0") {
+	f := cuda.Files{CUDA: standin.CUDA, Folders: []string{newer, standin.Folder}}
+	t.Setenv("STANDIN_VERSION", "")
+	t.Setenv("STANDIN_CAPABILITY", "70")
+	l, err := cuda.Open(f)
+	if err != nil || l.CUBLAS.Path != standin.CUBLAS {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	want := "cuda: device 0 (Stand-in 0) has compute capability 7.0, and the kernels need 7.5 (Turing) or later: leave it out of CUDA_VISIBLE_DEVICES"
+	if _, err := l.Device(0); err == nil || err.Error() != want {
 		t.Error(err)
 	}
-	t.Setenv("STANDIN_VERSION", "")
-	if _, err := cuda.Open(f); err != nil {
+	t.Setenv("STANDIN_CAPABILITY", "")
+	t.Setenv("STANDIN_VERSION", "11080") // the driver was replaced: cuBLAS finds out
+	want = "cuda: device 0: the library was not initialized (1) (cuBLAS 12.1.3 (" + standin.CUBLAS + "), CUDA 12.4)"
+	if _, err := l.Device(0); err == nil || err.Error() != want {
 		t.Error(err)
 	}
 }

@@ -41,25 +41,32 @@ func (l *Library) Device(ordinal int) (*Device, error) {
 	var name [128]C.char
 	var sms, major, minor C.int
 	d := &Device{Ordinal: ordinal}
-	code := C.cuda_device(C.int(ordinal), &d.context, &d.blas, &name[0], C.int(len(name)), &sms, &major, &minor)
-	if err := status(fmt.Sprintf("device %d", ordinal), code); err != nil {
+	if err := status(fmt.Sprintf("device %d", ordinal), C.cuda_describe(C.int(ordinal), &name[0], C.int(len(name)), &sms, &major, &minor)); err != nil {
 		return nil, err
 	}
 	d.Name, d.sms, d.Major, d.Minor = C.GoString(&name[0]), int(sms), int(major), int(minor)
+	if d.Major < minMajor || d.Major == minMajor && d.Minor < minMinor {
+		return nil, fmt.Errorf("cuda: %v has compute capability %d.%d, and the kernels need %d.%d (Turing) or later: leave it out of CUDA_VISIBLE_DEVICES", d, d.Major, d.Minor, minMajor, minMinor)
+	}
+	if err := status(fmt.Sprintf("device %d", ordinal), C.cuda_device(C.int(ordinal), &d.context, &d.blas)); err != nil {
+		return nil, fmt.Errorf("%w (%v, %s)", err, l.CUBLAS, l.Driver.Version)
+	}
 	return d, nil
 }
 
+// minMajor and minMinor are the least compute capability: that of the PTX of the kernels.
+const minMajor, minMinor = 7, 5
+
 func (d *Device) String() string { return fmt.Sprintf("device %d (%s)", d.Ordinal, d.Name) }
 
-// UUID returns an identifier that is unique among all machines. Instances of one GPU (MIG)
-// have the same.
-func (d *Device) UUID() (id [16]byte, err error) { return uuid(d.Ordinal) }
+// Identity has identifiers that are unique among all machines. They differ for an instance of a GPU
+// (MIG): NVML and NCCL know the GPU.
+type Identity struct{ Device, GPU [16]byte }
 
-// UUID returns the UUID of a device, which need not be open.
-func (l *Library) UUID(ordinal int) (id [16]byte, err error) { return uuid(ordinal) }
-
-func uuid(ordinal int) (id [16]byte, err error) {
-	err = status("cuDeviceGetUuid", C.cuda_uuid(C.int(ordinal), (*C.char)(unsafe.Pointer(&id[0]))))
+// Identity returns the identity of a device, which need not be open.
+func (l *Library) Identity(ordinal int) (id Identity, err error) {
+	at := func(b *[16]byte) *C.char { return (*C.char)(unsafe.Pointer(b)) }
+	err = status("cuDeviceGetUuid", C.cuda_uuid(C.int(ordinal), at(&id.Device), at(&id.GPU)))
 	return id, err
 }
 
@@ -215,7 +222,9 @@ const (
 )
 
 // compute returns the cublasComputeType_t.
-func (o Operands) compute() C.int { return [...]C.int{FP32: 68, TF32: 77, BF16: 75}[o] }
+func (o Operands) compute() C.int {
+	return [...]C.int{FP32: C.compute_fp32, TF32: C.compute_tf32, BF16: C.compute_bf16}[o]
+}
 
 // Multiplies returns an error if the device has no units for products of such operands.
 func (d *Device) Multiplies(o Operands) error {
@@ -258,7 +267,7 @@ func (s *Stream) Multiply(c Buffer, a, b Factor, m, k, n int, add bool) error {
 
 func flag(b bool) C.int {
 	if b {
-		return 1
+		return C.transposed
 	}
-	return 0
+	return C.not_transposed
 }

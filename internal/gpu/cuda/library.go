@@ -3,7 +3,7 @@
 package cuda
 
 // #cgo CFLAGS: -O2 -Wall
-// #cgo LDFLAGS: -ldl -lpthread
+// #cgo LDFLAGS: -ldl
 // #include <stdlib.h>
 // #include "cuda.h"
 import "C"
@@ -11,65 +11,67 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"unsafe"
+
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 )
 
-// Files are the paths or names of the two libraries. The zero value: where the system finds
-// libcuda.so.1, and libcublas.so.13 or else .12.
-type Files struct{ CUDA, CUBLAS string }
-
-// minVersion is CUDA 11.0: its drivers compile the PTX of the kernels, and its cuBLAS has the
-// same functions as cuBLAS 12 and 13.
-const minVersion = 11000
+// Files selects the libraries.
+type Files = libraries.Files
 
 // Library is the opened driver.
 type Library struct {
 	Version int // of CUDA that the driver supports: 12040 for 12.4
 	Devices int // that this process may use
+	Driver  libraries.Library
+	CUBLAS  libraries.Library
 }
 
-// Open opens the libraries. A process opens them once; further calls ignore the files.
+// process holds the libraries of this process. It has one driver: a second copy would have contexts
+// of its own.
+var process struct {
+	sync.Mutex
+	open         bool
+	driver, blas libraries.Library
+}
+
+// Open opens the driver, and the newest cuBLAS that the driver can run. A process opens them once;
+// further calls ignore the files.
 func Open(f Files) (*Library, error) {
-	if err := open(f); err != nil {
+	process.Lock()
+	defer process.Unlock()
+	if !process.open {
+		if err := open(f); err != nil {
+			return nil, fmt.Errorf("cuda: open: %w", err)
+		}
+	}
+	var devices C.int
+	if err := status("cuInit", C.cuda_init(&devices)); err != nil {
 		return nil, err
 	}
-	var version, devices C.int
-	if err := status("cuInit", C.cuda_version(&version, &devices)); err != nil {
-		return nil, err
-	}
-	l := &Library{int(version), int(devices)}
-	if l.Version < minVersion {
-		return nil, fmt.Errorf("cuda: the driver supports CUDA %d.%d, at least %d.%d is needed: install a newer driver",
-			l.Version/1000, l.Version%1000/10, minVersion/1000, minVersion%1000/10)
-	}
-	return l, nil
+	return &Library{Version: process.driver.CUDA, Devices: int(devices), Driver: process.driver, CUBLAS: process.blas}, nil
 }
 
-func open(f Files) error {
-	if f.CUDA == "" {
-		f.CUDA = "libcuda.so.1"
+// open fills process. The caller holds its lock.
+func open(f Files) (err error) {
+	driver, err := libraries.Driver(f)
+	if err != nil {
+		return err
 	}
-	names := []string{f.CUBLAS}
-	if f.CUBLAS == "" {
-		names = []string{"libcublas.so.13", "libcublas.so.12"}
+	blas, err := libraries.CUBLAS(f, driver.CUDA)
+	if err != nil {
+		return err
 	}
-	cuda := C.CString(f.CUDA)
-	defer C.free(unsafe.Pointer(cuda))
-	var faults []string
-	for _, name := range names {
-		var reason [512]C.char
-		blas := C.CString(name)
-		failed := C.cuda_open(cuda, blas, &reason[0], C.size_t(len(reason)))
-		C.free(unsafe.Pointer(blas))
-		if failed == 0 {
-			return nil
-		}
-		if text := C.GoString(&reason[0]); len(faults) == 0 || faults[len(faults)-1] != text {
-			faults = append(faults, text)
-		}
+	paths := [2]*C.char{C.CString(driver.Path), C.CString(blas.Path)}
+	defer C.free(unsafe.Pointer(paths[0]))
+	defer C.free(unsafe.Pointer(paths[1]))
+	var reason [512]C.char
+	if C.cuda_open(paths[0], paths[1], &reason[0], C.size_t(len(reason))) != 0 {
+		return errors.New(C.GoString(&reason[0]))
 	}
-	return fmt.Errorf("cuda: open: %s: install the NVIDIA driver and cuBLAS 12 or 13, or add their folder to LD_LIBRARY_PATH", strings.Join(faults, "; "))
+	process.open, process.driver, process.blas = true, driver, blas
+	return nil
 }
 
 // Error is the status of a call of a library.
@@ -86,9 +88,6 @@ func (e *Error) Error() string {
 	}
 	return text
 }
-
-// outOfMemory is the driver's status of an allocation that does not fit.
-const outOfMemory = 2
 
 // status is the error of a status, nil for 0.
 func status(call string, code C.int) error {

@@ -45,7 +45,7 @@ func Room(n int) int { return (n + aligned - 1) / aligned * aligned }
 func (d *Device) Pool(floats int) (*Pool, error) {
 	p := &Pool{device: d, floats: Room(max(floats, 1))}
 	code := C.cuda_alloc(d.context, &p.at, C.size_t(4*p.floats))
-	if code == outOfMemory {
+	if code == C.out_of_memory {
 		if free, total, err := d.Memory(); err == nil {
 			return nil, &MemoryError{4 * int64(p.floats), free, total}
 		}

@@ -51,16 +51,24 @@ func Build(folder, kernels string) (f Files, err error) {
 	if err := os.WriteFile(filepath.Join(folder, "kernels.c"), []byte(kernels), 0o600); err != nil {
 		return f, err
 	}
-	flags := []string{"-shared", "-fPIC", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"}
-	for _, args := range [][]string{
-		{"-Wl,-soname,libcuda.so.1", "-o", f.CUDA, "cuda.c", "kernels.c", "-lpthread", "-ldl", "-lm"},
-		{"-Wl,-soname,libcublas.so.12", "-Wl,-rpath,$ORIGIN", "-o", f.CUBLAS, "cublas.c", "-L.", "-l:libcuda.so.1"},
-	} {
-		command := exec.Command("gcc", append(flags, args...)...)
-		command.Dir = folder
-		if out, err := command.CombinedOutput(); err != nil {
-			return f, fmt.Errorf("cudatest: gcc: %w\n%s", err, out)
-		}
+	if err := f.compile("-Wl,-soname,libcuda.so.1", "-o", f.CUDA, "cuda.c", "kernels.c", "-lpthread", "-ldl", "-lm"); err != nil {
+		return f, err
 	}
-	return f, nil
+	return f, f.BuildCUBLAS(folder, 12)
+}
+
+// BuildCUBLAS compiles a cuBLAS of a major version into a folder. It needs a driver of this version.
+func (f Files) BuildCUBLAS(folder string, major int) error {
+	name := fmt.Sprintf("libcublas.so.%d", major)
+	return f.compile(fmt.Sprintf("-DMAJOR=%d", major), "-Wl,-soname,"+name, "-Wl,-rpath,"+f.Folder, "-o", filepath.Join(folder, name), "cublas.c", "-L.", "-l:libcuda.so.1")
+}
+
+// compile runs gcc in the folder of the sources.
+func (f Files) compile(args ...string) error {
+	command := exec.Command("gcc", append([]string{"-shared", "-fPIC", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"}, args...)...)
+	command.Dir = f.Folder
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("cudatest: gcc: %w\n%s", err, out)
+	}
+	return nil
 }

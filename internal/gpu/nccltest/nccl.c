@@ -8,13 +8,16 @@
    It is as unforgiving as NCCL is: a call without the communicator's context is an error,
    ranks that make different calls wait forever, the text of the last error is that of the
    thread's last failed call and is lost with its next call. After each call no context is
-   current, because a goroutine may find itself on another thread at any time.
+   current, because a goroutine may find itself on another thread at any time. The state of groups
+   is that of a thread: a thread cannot begin anything before its last call is done, and the group of
+   an initialisation that fails stays open.
 
    WDLRUN_STANDIN_NCCL is read when a communicator is made. It is a list, separated by
    spaces, of
 
      version=21705    what ncclGetVersion returns (also read there)
      init=hang        initialisation never ends
+     init=fail        initialisation fails
      fail=R@N         the N-th call of rank R, from 1, is rejected
      late=R@N         the N-th call of rank R succeeds, and fails asynchronously
      hang=R@N         the N-th call of rank R does not end until it is aborted
@@ -58,7 +61,7 @@ struct config {
 	unsigned magic, version;
 	int blocking, cgaClusterSize, minCTAs, maxCTAs;
 	const char *netName;
-	int splitShare;
+	int splitShare, trafficClass;
 };
 
 struct unique_id {
@@ -97,6 +100,7 @@ struct comm {
 	int init_hangs, abort_hangs, abort_together, nothing;
 	pthread_t starter;
 	int started;
+	struct progress *progress; /* of initialisation */
 	struct comm *parent;
 	int color, key, split;
 	_Atomic int parting; /* threads of parts that still read this communicator */
@@ -123,6 +127,12 @@ static __thread char last_error[256];
 static __thread int depth;
 static __thread struct group *open_group;
 static __thread void *open_stream;
+
+/* The progress of a call of a thread, which outlives the communicator. */
+struct progress {
+	_Atomic int done;
+};
+static __thread struct progress *begun;
 
 static _Atomic int aborting, alive; /* communicators of this process */
 
@@ -190,10 +200,19 @@ static int leave(int rc)
 	return rc;
 }
 
+/* busy reports that the last call of this thread is not done. */
+static int busy(void) { return begun && !atomic_load(&begun->done); }
+
+/* How the real library says which CUDA it was compiled with. */
+#ifndef CUDA
+#define CUDA "12.3"
+#endif
+__attribute__((used)) static const char compiled[] = "NCCL version 2.19.3+cuda" CUDA;
+
 int ncclGetVersion(int *version)
 {
 	const char *v = option("version=");
-	*version = v ? atoi(v) : 21805;
+	*version = v ? atoi(v) : 21903;
 	return SUCCESS;
 }
 
@@ -242,14 +261,16 @@ static void meet(struct comm *c)
 	atomic_store(&c->shared->pid[c->rank], (int)getpid());
 	if (atomic_fetch_add(&c->shared->joined, 1) == c->size - 1)
 		unlink(c->name);
-	while ((c->init_hangs || atomic_load(&c->shared->joined) < c->size) && !atomic_load(&c->aborted))
+	while ((c->init_hangs || atomic_load(&c->shared->joined) < c->size) && !atomic_load(&c->aborted) && !(c->parent && atomic_load(&c->parent->aborted)))
 		nap(&n);
-	atomic_store(&c->state, SUCCESS);
 }
 
 static void *start(void *x)
 {
-	meet(x);
+	struct comm *c = x;
+	meet(c);
+	atomic_store(&c->state, SUCCESS);
+	atomic_store(&c->progress->done, 1);
 	return NULL;
 }
 
@@ -276,19 +297,26 @@ static int colors(struct comm *c, struct comm *p)
 	return 1;
 }
 
-/* part meets the ranks of a part. */
+/* part meets the ranks of a part, and then writes to the memory of the caller, who may have given
+   up. An abort of the parent ends it. */
 static void *part(void *x)
 {
-	struct comm *c = x;
-	int ok = colors(c, c->parent);
-	atomic_fetch_sub(&c->parent->parting, 1);
-	if (!ok)
-		return NULL;
-	if (!share(c)) {
-		atomic_store(&c->state, SYSTEM_ERROR);
-		return NULL;
+	struct comm *c = x, *p = c->parent;
+	int found = colors(c, p), shares = found && share(c);
+	if (shares)
+		meet(c);
+	if (atomic_load(&p->aborted)) {
+		if (shares)
+			unlink(c->name);
+		*c->made = NULL;
+	} else {
+		atomic_store(&c->state, shares ? SUCCESS : SYSTEM_ERROR);
+		atomic_fetch_add(&alive, 1);
+		*c->made = c;
 	}
-	meet(c);
+	atomic_store(&p->state, SUCCESS);
+	atomic_store(&c->progress->done, 1);
+	atomic_fetch_sub(&p->parting, 1);
 	return NULL;
 }
 
@@ -304,7 +332,7 @@ static struct comm *new_comm(void)
 	c->abort_hangs = is("abort=", "hang");
 	c->abort_together = is("abort=", "together");
 	c->nothing = option("nothing") != NULL;
-	atomic_fetch_add(&alive, 1);
+	begun = c->progress = calloc(1, sizeof *begun); /* never freed: threads refer to it */
 	return c;
 }
 
@@ -315,9 +343,15 @@ int ncclCommInitRankConfig(void **out, int size, struct unique_id id, int rank, 
 	last_error[0] = 0;
 	if (!context)
 		return fails(CUDA_ERROR, "no context is current");
-	if (k->magic != 0xcafebeef || k->size < 48 || k->version < 21800 || k->version > 21805)
+	if (busy() || depth)
+		return leave(fails(INVALID_USAGE, busy() ? "an earlier call of this thread is not done" : "a group is open"));
+	if (is("init=", "fail")) {
+		depth++;
+		return leave(fails(SYSTEM_ERROR, "the stand-in does not initialise"));
+	}
+	if (k->magic != 0xcafebeef || k->size < 48 || k->version < 21900 || k->version > 21903)
 		return leave(fails(INVALID_ARGUMENT, "the configuration is not initialised"));
-	if (k->blocking != 0 || k->minCTAs != INT_MIN || k->splitShare != INT_MIN)
+	if (k->blocking != 0 || k->minCTAs != INT_MIN || k->splitShare != INT_MIN || k->trafficClass != INT_MIN)
 		return leave(fails(INVALID_ARGUMENT, "the configuration is not that of a communicator that does not block"));
 	if (size > MAX_RANKS || strlen(id.internal) != 32)
 		return leave(fails(INVALID_ARGUMENT, "an id that ncclGetUniqueId did not make, or too many ranks"));
@@ -329,6 +363,7 @@ int ncclCommInitRankConfig(void **out, int size, struct unique_id id, int rank, 
 	if (!share(c))
 		return leave(fails(SYSTEM_ERROR, "no shared memory"));
 	*out = c;
+	atomic_fetch_add(&alive, 1);
 	c->started = !pthread_create(&c->starter, NULL, start, c);
 	return leave(IN_PROGRESS);
 }
@@ -339,6 +374,8 @@ int ncclCommSplit(void *parent, int color, int key, void **out, struct config *k
 	int rc = enter(p);
 	if (rc)
 		return rc;
+	if (busy())
+		return leave(fails(INVALID_USAGE, "an earlier call of this thread is not done"));
 	int slot = ++p->splits % SPLITS;
 	p->shared->splits[slot][p->rank].color = color;
 	p->shared->splits[slot][p->rank].key = key;
@@ -353,10 +390,11 @@ int ncclCommSplit(void *parent, int color, int key, void **out, struct config *k
 	c->key = key;
 	if (asprintf(&c->name, "%s-%d-%d", p->name, p->splits, color) < 0)
 		abort();
-	*out = c;
+	c->made = out;
+	atomic_store(&p->state, IN_PROGRESS);
 	atomic_fetch_add(&p->parting, 1);
 	if (!(c->started = !pthread_create(&c->starter, NULL, part, c)))
-		atomic_fetch_sub(&p->parting, 1);
+		abort();
 	return leave(IN_PROGRESS);
 }
 
@@ -384,6 +422,7 @@ static void release(struct comm *c)
 {
 	if (c->started)
 		pthread_join(c->starter, NULL);
+	atomic_store(&c->progress->done, 1);
 	int n = 0;
 	while (atomic_load(&c->running) || atomic_load(&c->parting))
 		nap(&n);
@@ -727,6 +766,8 @@ static int call(struct comm *c, void *stream, struct op o)
 		return SUCCESS;
 	if (atomic_load(&c->state) == IN_PROGRESS)
 		return leave(fails(INVALID_USAGE, "the communicator is not ready"));
+	if (busy())
+		return leave(fails(INVALID_USAGE, "an earlier call of this thread is not done"));
 	c->calls++;
 	if (is_at(c, c->fail))
 		return leave(fails(INVALID_ARGUMENT, "the stand-in rejects this call"));

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 )
 
 // Host describes one host.
@@ -43,8 +44,9 @@ type Host struct {
 	FreePorts    int     `json:"free_ports,omitempty"` // of those that -ports allows
 	ClockSeconds float64 `json:"clock_seconds"`        // ahead of the median host
 
-	GPUs     *inventory.Inventory `json:"gpus,omitempty"`      // nil: unknown
-	GPUFault string               `json:"gpu_fault,omitempty"` // why NVML cannot be read, in builds that read it
+	GPUs      *inventory.Inventory `json:"gpus,omitempty"`      // nil: unknown
+	GPUFault  string               `json:"gpu_fault,omitempty"` // why NVML cannot be read, in builds that read it
+	Libraries []libraries.Library  `json:"gpu_libraries,omitempty"`
 }
 
 // Disk is a directory that jobs write to.

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 	"github.com/wdlrun/wdlrun/internal/machine/ports"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
@@ -162,7 +163,7 @@ func slowHost(r *Report, name string, rate, trip float64) {
 
 // TestHere: the description of this host is complete.
 func TestHere(t *testing.T) {
-	h := Here("me", "1", t.TempDir(), t.TempDir()+"/not/there", ports.Range{})
+	h := Here("me", "1", t.TempDir(), t.TempDir()+"/not/there", ports.Range{}, libraries.Files{})
 	if h.Name != "me" || h.CPUs < 1 || h.Kernels == "" || len(h.Disks) != 3 || h.Disks[0].Fault != "" || h.Disks[2].Fault != "" || strings.Contains(h.Disks[2].Path, "not") {
 		t.Errorf("%+v", h)
 	}
@@ -177,6 +178,7 @@ func TestWrite(t *testing.T) {
 	gpus := inventory.Inventory{Driver: &driver, GPUs: []inventory.Device{{Model: &model, Memory: &memory}, {}, {Model: &model, Memory: &memory}}}
 	r := Report{Hosts: hosts(2), Pairs: []Pair{{[2]string{"a", "b"}, 50e-6, [2]float64{2e9, 1e9}}}}
 	r.Hosts[0].GPUs, r.Hosts[1].GPUFault = &gpus, "no driver"
+	r.Hosts[0].Libraries = []libraries.Library{{Name: "NCCL", Version: "2.19.3", Path: "/lib/libnccl.so.2"}}
 	for _, x := range []struct {
 		found []Finding
 		want  string
@@ -186,7 +188,7 @@ func TestWrite(t *testing.T) {
 	} {
 		var b strings.Builder
 		fatal.If(t, Write(&b, r, x.found))
-		want := "GPUs of a: 2 × A100 (40.0 GiB), 1 × unknown (unknown), driver 550.54, CUDA unknown\nGPUs of b: unknown: no driver\n" +
+		want := "GPUs of a: 2 × A100 (40.0 GiB), 1 × unknown (unknown), driver 550.54, CUDA unknown\nLIBRARY  VERSION  PATH               FITS\nNCCL     2.19.3   /lib/libnccl.so.2  yes\nGPUs of b: unknown: no driver\n" +
 			"1 links: round trips take 50 µs (median) to 50 µs (a and b); the slower direction carries 1 GB/s (median) to 1 GB/s (a and b)\n" + x.want
 		if !strings.HasSuffix(b.String(), want) || !strings.Contains(b.String(), "32 GiB of 64 GiB") {
 			t.Errorf("got  %s\nwant %s", b.String(), want)

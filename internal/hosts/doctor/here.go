@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/machine/cgroup"
 	"github.com/wdlrun/wdlrun/internal/machine/ports"
 )
 
 // Here returns the description of this host. work is the directory of the ranks, cache
-// that of binaries.
-func Here(name, version, work, cache string, within ports.Range) Host {
+// that of binaries, and gpu selects the libraries of GPUs.
+func Here(name, version, work, cache string, within ports.Range, gpu libraries.Files) Host {
 	h := Host{Name: name, Version: version, System: runtime.GOOS + " " + runtime.GOARCH, Kernels: f32.Backend(), BFloat16: f32.NoBF16() == nil, CPUs: runtime.NumCPU(), GFLOPS: gflops()}
 	m := cgroup.Read()
 	if m.Available != math.MaxInt64 {
@@ -31,7 +32,7 @@ func Here(name, version, work, cache string, within ports.Range) Host {
 		h.FreePorts = free(within)
 	}
 	if v, err := inventory.Here(); err == nil {
-		h.GPUs = &v
+		h.GPUs, h.Libraries = &v, libraries.Find(gpu)
 	} else if !errors.Is(err, inventory.ErrNotBuilt) {
 		h.GPUFault = err.Error()
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 )
 
 // Write prints a report and its findings as text.
@@ -22,6 +24,9 @@ func Write(to io.Writer, r Report, found []Finding) error {
 		switch {
 		case h.GPUs != nil:
 			fmt.Fprintf(to, "GPUs of %s: %v\n", h.Name, h.GPUs)
+			if err := libraries.Write(to, h.Libraries); err != nil {
+				return err
+			}
 		case h.GPUFault != "":
 			fmt.Fprintf(to, "GPUs of %s: unknown: %s\n", h.Name, h.GPUFault)
 		}

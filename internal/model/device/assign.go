@@ -18,14 +18,8 @@ import (
 
 // candidate is a device that a rank may use.
 type candidate struct {
-	identity
+	cuda.Identity
 	inventory.Near
-}
-
-// identity identifies a device among all machines.
-type identity struct {
-	UUID [16]byte
-	Part int // instances of one GPU (MIG) have the same UUID
 }
 
 // candidates is the message of a rank to the others.
@@ -44,17 +38,11 @@ const (
 // nearness, as far as it is known.
 func (m Machine) candidates(library *cuda.Library) (all candidates, err error) {
 	for i := range min(library.Devices, maxCandidates) {
-		id, err := library.UUID(i)
+		id, err := library.Identity(i)
 		if err != nil {
 			return all, err
 		}
-		of := identity{UUID: id}
-		for _, other := range all.Devices {
-			if other.UUID == id {
-				of.Part++
-			}
-		}
-		all.Devices = append(all.Devices, candidate{of, inventory.Near{}})
+		all.Devices = append(all.Devices, candidate{id, inventory.Near{}})
 	}
 	if m.Ordered {
 		all.By = "in the order of CUDA_VISIBLE_DEVICES"
@@ -83,7 +71,7 @@ func (m Machine) candidates(library *cuda.Library) (all candidates, err error) {
 func (c candidates) near(v inventory.Inventory, ids []int, network string) (by string) {
 	var sum inventory.Near
 	for i := range c.Devices {
-		of := slices.IndexFunc(v.GPUs, func(d inventory.Device) bool { return sameUUID(d.UUID, c.Devices[i].UUID) })
+		of := slices.IndexFunc(v.GPUs, func(d inventory.Device) bool { return sameUUID(d.UUID, c.Devices[i].GPU) })
 		if of < 0 {
 			continue
 		}
@@ -117,16 +105,16 @@ func sameUUID(text *string, id [16]byte) bool {
 // that the fewest ranks have, of these the one that most of their CPUs are near to, then the
 // one nearest to their network card, then the first.
 func assign(all []candidates) (devices []int) {
-	users := map[identity]int{}
+	users := map[[16]byte]int{}
 	for _, c := range all {
 		best := 0
 		for i, d := range c.Devices {
-			if x := c.Devices[best]; cmp.Or(cmp.Compare(users[d.identity], users[x.identity]), cmp.Compare(x.CPUs, d.CPUs), cmp.Compare(x.Card, d.Card)) < 0 {
+			if x := c.Devices[best]; cmp.Or(cmp.Compare(users[d.Device], users[x.Device]), cmp.Compare(x.CPUs, d.CPUs), cmp.Compare(x.Card, d.Card)) < 0 {
 				best = i
 			}
 		}
 		if len(c.Devices) > 0 {
-			users[c.Devices[best].identity]++
+			users[c.Devices[best].Device]++
 		}
 		devices = append(devices, best)
 	}

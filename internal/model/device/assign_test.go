@@ -26,11 +26,14 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
+// identity is that of a whole GPU.
+func identity(n byte) cuda.Identity { return cuda.Identity{Device: [16]byte{n}, GPU: [16]byte{n}} }
+
 // dgx returns the candidates of a rank on a machine with 8 devices: 0 to 3 are near CPUs of
 // node 0, the others of node 1. The network card is behind the bridge of device 6.
 func dgx(on0, on1 int) (c candidates) {
 	for i := range 8 {
-		d := candidate{identity{UUID: [16]byte{byte(i)}}, inventory.Near{CPUs: on0, Card: 1}}
+		d := candidate{identity(byte(i)), inventory.Near{CPUs: on0, Card: 1}}
 		if i >= 4 {
 			d.CPUs = on1
 		}
@@ -45,14 +48,14 @@ func dgx(on0, on1 int) (c candidates) {
 func TestAssign(t *testing.T) {
 	var plain, one, other candidates
 	for i := range 2 {
-		plain.Devices = append(plain.Devices, candidate{identity: identity{UUID: [16]byte{byte(i)}}})
+		plain.Devices = append(plain.Devices, candidate{Identity: identity(byte(i))})
 	}
-	instances := candidates{Devices: []candidate{{}, {identity: identity{Part: 1}}}}
+	instances := candidates{Devices: []candidate{{Identity: cuda.Identity{Device: [16]byte{1}}}, {Identity: cuda.Identity{Device: [16]byte{2}}}}}
 	one.Devices, other.Devices = plain.Devices[:1], plain.Devices[1:]
 	far := dgx(0, 0)
 	far.Devices = slices.Clone(far.Devices)
 	for i := range far.Devices {
-		far.Devices[i].UUID[1] = 1 // another machine
+		far.Devices[i].Device[1] = 1 // another machine
 	}
 	for name, x := range map[string]struct {
 		all  []candidates
@@ -84,11 +87,11 @@ func TestChoiceByTopology(t *testing.T) {
 	fatal.If(t, err)
 	machine := func() (v inventory.Inventory, err error) {
 		for i := range 4 {
-			id, err := library.UUID(3 - i) // NVML has another order than CUDA
+			id, err := library.Identity(3 - i) // NVML has another order than CUDA
 			if err != nil {
 				return v, err
 			}
-			text := hex.EncodeToString(id[:])
+			text := hex.EncodeToString(id.GPU[:])
 			text = fmt.Sprintf("GPU-%s-%s-%s-%s-%s", text[:8], text[8:12], text[12:16], text[16:20], text[20:])
 			d := inventory.Device{Index: i, UUID: &text, CPUs: []int{1 << 20}}
 			if i == 1 {
@@ -138,9 +141,9 @@ func TestOtherUsersOfADeviceAreNamed(t *testing.T) {
 	t.Setenv("STANDIN_OTHERS", "100000")
 	library, err := cuda.Open(cuda.Files{CUDA: standin.CUDA, CUBLAS: standin.CUBLAS})
 	fatal.If(t, err)
-	id, err := library.UUID(0)
+	id, err := library.Identity(0)
 	fatal.If(t, err)
-	text, memory := hex.EncodeToString(id[:]), uint64(1<<30)
+	text, memory := hex.EncodeToString(id.GPU[:]), uint64(1<<30)
 	processes := []inventory.Usage{{PID: uint32(os.Getpid())}, {PID: 17, Memory: &memory}, {PID: 18}}
 	m := Machine{Inventory: func() (inventory.Inventory, error) {
 		return inventory.Inventory{GPUs: []inventory.Device{{UUID: &text, Processes: &processes}}}, nil

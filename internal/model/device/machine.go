@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/model/step"
@@ -71,7 +72,9 @@ func (m Machine) Need(c *config.Config, l layout.Layout, rows int) (*plan.Device
 	if err != nil {
 		return nil, err
 	}
-	p := &plan.Device{FreeBytes: math.MaxInt64}
+	files := m.Files
+	files.NCCL = m.NCCL.Path
+	p := &plan.Device{FreeBytes: math.MaxInt64, Libraries: libraries.Find(files)}
 	if p.MemoryBytes, err = need(a, c, l, rows); err != nil {
 		return nil, err
 	}
@@ -136,7 +139,7 @@ func (m Machine) Open(a *dense.Arena, c *config.Config, l layout.Layout) (_ step
 	if err != nil {
 		return nil, nil, err
 	}
-	summed, err := m.join(d, on, needsHost(c))
+	summed, err := m.join(library, d, on, needsHost(c))
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("train.device: gpu: %w", err), d.Close())
 	}
@@ -166,13 +169,13 @@ func (m Machine) open(library *cuda.Library, device int, a *dense.Arena, c *conf
 
 // users lists the other processes on a device, after an error; "" if they are unknown.
 func (m Machine) users(library *cuda.Library, device int) string {
-	id, failed := library.UUID(device)
+	id, failed := library.Identity(device)
 	v, err := m.inventory()
 	if failed != nil || err != nil {
 		return ""
 	}
 	for _, d := range v.GPUs {
-		if others := d.Others(os.Getpid()); others != "" && sameUUID(d.UUID, id) {
+		if others := d.Others(os.Getpid()); others != "" && sameUUID(d.UUID, id.GPU) {
 			return "; it is also used by " + others
 		}
 	}
@@ -189,7 +192,7 @@ func (m Machine) inventory() (inventory.Inventory, error) {
 
 // choice is the message of a rank to the others about its device.
 type choice struct {
-	UUID   [16]byte
+	ID     cuda.Identity
 	Device string
 	Share  bool
 	Sum    string
@@ -201,19 +204,19 @@ const maxChoice = 4 << 10
 
 // join agrees with the other ranks on how to sum gradients, and prepares the device for it.
 // needsHost is the result of the function of that name.
-func (m Machine) join(d *Device, on *cuda.Device, needsHost string) (line string, err error) {
+func (m Machine) join(library *cuda.Library, d *Device, on *cuda.Device, needsHost string) (line string, err error) {
 	own := choice{Device: on.String(), Share: m.Share, Sum: m.Sum, Fault: "-collective host"}
-	if own.UUID, err = on.UUID(); err != nil {
+	if own.ID, err = library.Identity(on.Ordinal); err != nil {
 		return "", err
 	}
-	var library *nccl.Library
+	var collectives *nccl.Library
 	switch {
 	case m.Sum == overHost:
 	case needsHost != "":
 		own.Fault = needsHost
 	default:
 		own.Fault = ""
-		if library, err = nccl.Open(m.NCCL); err != nil {
+		if collectives, err = nccl.Open(m.NCCL); err != nil {
 			text := err.Error()
 			own.Fault = text[:min(len(text), maxChoice/8)] // JSON may need 6 bytes for one
 		}
@@ -241,26 +244,24 @@ func (m Machine) join(d *Device, on *cuda.Device, needsHost string) (line string
 	case fault != "":
 		return "gradients are summed in the memory of the hosts: " + fault, nil
 	}
-	comm, err := library.Join(context.Background(), m.Member, nccl.Context(on.Context()))
+	comm, err := collectives.Join(context.Background(), m.Member, nccl.Context(on.Context()))
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("gradients are summed between GPUs by NCCL %v (%s)", library.Version(), library.Path()), d.SumOver(comm)
+	return fmt.Sprintf("gradients are summed between GPUs by NCCL %v (%s)", collectives.Version(), collectives.Path()), d.SumOver(comm)
 }
 
 // decide returns the reason why the ranks with these choices sum gradients in host memory, or
 // "" if they use NCCL. All ranks return the same. The flags of rank 0 apply.
 func decide(all []choice) (fault string, err error) {
-	first := map[[16]byte]int{}
-	for r, x := range all {
-		if other, used := first[x.UUID]; used && fault == "" {
-			fault = fmt.Sprintf("ranks %d and %d have the same %s", other, r, x.Device)
-		} else if !used {
-			first[x.UUID] = r
-		}
+	if a, b, found := twice(all, func(x choice) [16]byte { return x.ID.Device }); found {
+		fault = fmt.Sprintf("ranks %d and %d have the same %s", a, b, all[b].Device)
 	}
 	if fault != "" && !all[0].Share {
 		return "", fmt.Errorf("%s: start fewer ranks on its machine, or give -share-gpu", fault)
+	}
+	if a, b, found := twice(all, func(x choice) [16]byte { return x.ID.GPU }); found && fault == "" {
+		fault = fmt.Sprintf("ranks %d and %d have instances of one GPU (MIG), which NCCL does not connect", a, b)
 	}
 	for r, x := range all {
 		if fault == "" && x.Fault != "" {
@@ -276,4 +277,16 @@ func decide(all []choice) (fault string, err error) {
 		}
 	}
 	return fault, nil
+}
+
+// twice returns the first two ranks with the same identifier.
+func twice(all []choice, of func(choice) [16]byte) (a, b int, found bool) {
+	first := map[[16]byte]int{}
+	for r, x := range all {
+		if a, found = first[of(x)]; found {
+			return a, r, true
+		}
+		first[of(x)] = r
+	}
+	return 0, 0, false
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/cudatest"
 	"github.com/wdlrun/wdlrun/internal/gpu/nccltest"
 	"github.com/wdlrun/wdlrun/internal/model/device/parity"
@@ -195,19 +196,22 @@ func TestSumsOverlapBackward(t *testing.T) {
 }
 
 func TestChoiceOfDevices(t *testing.T) {
-	a, b := [16]byte{1}, [16]byte{2}
+	a, b := identity(1), identity(2)
+	part := cuda.Identity{Device: [16]byte{3}, GPU: a.GPU}
 	const device = "device 0 (A)"
 	for _, x := range []struct {
 		all         []choice
 		fault, fail string
 	}{
-		{all: []choice{{UUID: a}, {UUID: b}}},
-		{all: []choice{{UUID: a, Sum: "nccl"}, {UUID: b, Sum: "nccl"}}},
-		{all: []choice{{UUID: a, Device: device}, {UUID: a, Device: device}}, fail: "ranks 0 and 1 have the same device 0 (A): start fewer ranks on its machine, or give -share-gpu"},
-		{all: []choice{{UUID: a, Share: true}, {UUID: b}, {UUID: a, Device: device}}, fault: "ranks 0 and 2 have the same device 0 (A)"},
-		{all: []choice{{UUID: a}, {UUID: b, Fault: "no library"}}, fault: "rank 1: no library"},
-		{all: []choice{{UUID: a, Sum: "nccl"}, {UUID: b, Fault: "no library"}}, fail: "-collective nccl: rank 1: no library"},
-		{all: []choice{{UUID: a, Sum: "host"}, {UUID: b}}, fault: "-collective host"},
+		{all: []choice{{ID: a}, {ID: b}}},
+		{all: []choice{{ID: a, Sum: "nccl"}, {ID: b, Sum: "nccl"}}},
+		{all: []choice{{ID: a, Device: device}, {ID: a, Device: device}}, fail: "ranks 0 and 1 have the same device 0 (A): start fewer ranks on its machine, or give -share-gpu"},
+		{all: []choice{{ID: a, Share: true}, {ID: b}, {ID: a, Device: device}}, fault: "ranks 0 and 2 have the same device 0 (A)"},
+		{all: []choice{{ID: a}, {ID: b, Fault: "no library"}}, fault: "rank 1: no library"},
+		{all: []choice{{ID: a, Sum: "nccl"}, {ID: b, Fault: "no library"}}, fail: "-collective nccl: rank 1: no library"},
+		{all: []choice{{ID: part}, {ID: b}, {ID: a}}, fault: "ranks 0 and 2 have instances of one GPU (MIG), which NCCL does not connect"},
+		{all: []choice{{ID: part, Sum: "nccl"}, {ID: a}}, fail: "-collective nccl: ranks 0 and 1 have instances of one GPU (MIG), which NCCL does not connect"},
+		{all: []choice{{ID: a, Sum: "host"}, {ID: b}}, fault: "-collective host"},
 	} {
 		fault, err := decide(x.all)
 		if fault != x.fault || x.fail == "" && err != nil || x.fail != "" && (err == nil || err.Error() != x.fail) {

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
@@ -47,8 +48,9 @@ type Dense struct {
 
 // Device holds the needs of a rank on its GPU, and what the GPUs of this machine have.
 type Device struct {
-	MemoryBytes int64 `json:"memory_bytes"` // without the memory of CUDA, cuBLAS and NCCL
-	FreeBytes   int64 `json:"free_bytes"`   // of the GPU with the least
+	MemoryBytes int64               `json:"memory_bytes"` // without the memory of CUDA, cuBLAS and NCCL
+	FreeBytes   int64               `json:"free_bytes"`   // of the GPU with the least
+	Libraries   []libraries.Library `json:"libraries"`
 }
 
 // NewDense returns the needs of a dense part of the given size. An allreduce of n bytes sends

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/sparse"
 )
@@ -24,6 +25,7 @@ func (p *Plan) String() string {
 	fmt.Fprintf(&b, "dense part: %v, %s a step between ranks for the allreduce\n", p.Dense, Bytes(p.Dense.StepBytes))
 	if p.Device != nil {
 		fmt.Fprintf(&b, "GPU: %v\n", *p.Device)
+		libraries.Write(&b, p.Device.Libraries)
 	}
 	fmt.Fprintln(&b)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

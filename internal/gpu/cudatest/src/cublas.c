@@ -18,8 +18,20 @@ const char *cublasGetStatusString(int status) {
 	return "unknown";
 }
 
+// The version that cuBLAS reports. MAJOR is that of CUDA too.
+#ifndef MAJOR
+#define MAJOR 12
+#endif
+
+int cublasGetProperty(int which, int *value) {
+	static const int version[] = {MAJOR, 1, 3};
+	return which < 0 || which > 2 ? invalid_value : (*value = version[which], success);
+}
+
+// A driver of an older CUDA is not enough, as for the real library.
 int cublasCreate_v2(void **out) {
-	if (standin_enter("cublasCreate", 1))
+	int version = 0;
+	if (standin_enter("cublasCreate", 1) || cuDriverGetVersion(&version) || version / 1000 < MAJOR)
 		return not_initialized;
 	return *out = calloc(1, sizeof(struct handle)), success;
 }

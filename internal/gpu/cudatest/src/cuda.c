@@ -10,7 +10,7 @@
 //
 // The environment describes the machine: STANDIN_DEVICES (1), STANDIN_MEMORY (16 GiB),
 // STANDIN_OTHERS (bytes of it that other processes use, 0), STANDIN_VERSION (12040),
-// STANDIN_CAPABILITY (75) and STANDIN_FAULT, as of standin_fault: "CALL AFTER CODE". CUDA_VISIBLE_DEVICES is a list of numbers, as the driver's is.
+// STANDIN_CAPABILITY (75), STANDIN_MIG (1: all devices are instances of one GPU) and STANDIN_FAULT, as of standin_fault: "CALL AFTER CODE". CUDA_VISIBLE_DEVICES is a list of numbers, as the driver's is.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -213,10 +213,15 @@ int cuDeviceGet(int *device, int ordinal) {
 	return ordinal < 0 || ordinal >= visible(list) ? invalid_device : (*device = list[ordinal], ok);
 }
 
-int cuDeviceGetUuid(char uuid[16], int device) {
+int cuDeviceGetUuid_v2(char uuid[16], int device) {
 	ENTER("cuDeviceGetUuid", 0);
 	memcpy(uuid, "stand-in device ", 16);
 	return uuid[15] = (char)device, ok;
+}
+
+// Instances of a GPU (MIG) have its identifier here.
+int cuDeviceGetUuid(char uuid[16], int device) {
+	return cuDeviceGetUuid_v2(uuid, number("STANDIN_MIG", 0) ? 0 : device);
 }
 
 int cuDeviceGetName(char *name, int size, int device) {

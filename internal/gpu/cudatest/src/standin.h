@@ -15,6 +15,8 @@ int standin_enter(const char *call, int needs_context);
 // standin_enqueue gives a stream work: a function and a copy of its data.
 int standin_enqueue(void *stream, int (*work)(void *data), const void *data, size_t size);
 
+int cuDriverGetVersion(int *version);
+
 // standin_note records that work was enqueued, with the address of its result or 0.
 void standin_note(const char *what, address at);
 

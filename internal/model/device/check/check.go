@@ -6,23 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
-	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 	"github.com/wdlrun/wdlrun/nccl"
 )
 
-const (
-	// limit bounds one check.
-	limit = 5 * time.Minute
-	// maxMaps bounds the list of the memory of this process, in bytes.
-	maxMaps = 16 << 20
-)
+// limit bounds one check.
+const limit = 5 * time.Minute
 
 // errLate ends a run.
 var errLate = fmt.Errorf("it did not end within %s; the remaining checks were not run", limit)
@@ -49,6 +43,7 @@ func Run(program string, files cuda.Files, libnccl nccl.Config, progress func(Re
 	host, _ := os.Hostname()
 	r := &run{progress: progress, Report: Report{
 		Program: program, Host: host, Time: time.Now().UTC(), CUDA: fmt.Sprintf("%d.%d", library.Version/1000, library.Version%1000/10),
+		Libraries: libraries.Find(files),
 	}}
 	if v, err := inventory.Here(); err == nil {
 		r.Inventory = &v
@@ -59,7 +54,6 @@ func Run(program string, files cuda.Files, libnccl nccl.Config, progress func(Re
 		r.device(library, i)
 	}
 	r.between(library, libnccl)
-	r.Libraries = loaded()
 	return r.Report, nil
 }
 
@@ -132,23 +126,4 @@ func (r *run) check(name, on string, f func() (measured, error)) error {
 	}
 	r.add(x)
 	return err
-}
-
-// loaded returns the files of the libraries that this process has opened. The names of most
-// contain the version.
-func loaded() (all []string) {
-	maps, err := regular.ReadFile("/proc/self/maps", maxMaps)
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(maps)) {
-		_, path, found := strings.Cut(line, "/")
-		path = "/" + strings.TrimSuffix(path, "\n")
-		name := filepath.Base(path)
-		if found && slices.ContainsFunc([]string{"libcuda.", "libcublas", "libnccl.", "libnvidia-ml."}, func(s string) bool { return strings.HasPrefix(name, s) }) {
-			all = append(all, path)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }

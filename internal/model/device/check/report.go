@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
+	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
 )
 
 // The outcomes of a check.
@@ -25,7 +26,7 @@ type Report struct {
 	Host      string               `json:"host"`
 	Time      time.Time            `json:"time"`
 	CUDA      string               `json:"cuda"` // the latest version that the driver supports
-	Libraries []string             `json:"libraries"`
+	Libraries []libraries.Library  `json:"libraries"`
 	Inventory *inventory.Inventory `json:"inventory"` // null: NVML does not report it
 	Results   []Result             `json:"checks"`
 	ExitCode  int                  `json:"exit_code"`
@@ -61,8 +62,8 @@ func (r Report) Count(outcome string) (n int) {
 // Write prints the report for a reader.
 func Write(w io.Writer, r Report) error {
 	fmt.Fprintf(w, "wdlrun %s on %s, %s, CUDA %s\n", r.Program, r.Host, r.Time.Format(time.RFC3339), r.CUDA)
-	for _, path := range r.Libraries {
-		fmt.Fprintln(w, path)
+	if err := libraries.Write(w, r.Libraries); err != nil {
+		return err
 	}
 	if r.Inventory != nil {
 		if err := inventory.Write(w, *r.Inventory); err != nil {
