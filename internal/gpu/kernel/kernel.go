@@ -21,7 +21,7 @@ var names = [...]string{
 	fmForward: "fm_forward", fmTotal: "fm_total", fmBackward: "fm_backward",
 	cinTranspose: "cin_transpose", cinAddTransposed: "cin_add_transposed", cinProducts: "cin_products", cinMapsGrad: "cin_maps_grad",
 	cinFieldsGrad: "cin_fields_grad", cinSums: "cin_sums", cinSpread: "cin_spread",
-	sgd: "sgd", adagrad: "adagrad", adam: "adam", ftrl: "ftrl", squareSums: "square_sums",
+	sgd: "sgd", adagrad: "adagrad", adam: "adam", ftrl: "ftrl", squareSums: "square_sums", doubleSums: "double_sums",
 }
 
 const (
@@ -57,6 +57,7 @@ const (
 	adam
 	ftrl
 	squareSums
+	doubleSums
 	count
 )
 
@@ -309,8 +310,15 @@ func (s *Set) Update(on *cuda.Stream, r f32.Rule, c f32.Constants, w, g, state c
 	return launch(s, on, k, w.Len, updateArgs{w: w.At, g: g.At, state: state.At, n: size(w.Len), constants: c})
 }
 
-// NormSums is how many sums SquareSums stores, of two floats each.
-const NormSums = 1024
+// A thread of SquareSums adds squareEach squares, and then one of doubleEach threads their sums.
+const squareEach, doubleEach = 32, 64
+
+// NormSums returns the numbers of sums, of two floats each, that SquareSums stores for n numbers: in
+// partial and in total.
+func NormSums(n int) (partial, total int) {
+	partial = max(1, (n+squareEach-1)/squareEach)
+	return partial, (partial + doubleEach - 1) / doubleEach
+}
 
 type squareSumsArgs struct {
 	partial, g, w cuda.Address
@@ -318,7 +326,20 @@ type squareSumsArgs struct {
 	scale, decay  float32
 }
 
-// SquareSums stores NormSums partial sums, in float64, of the squares of scale·g + decay·w.
-func (s *Set) SquareSums(on *cuda.Stream, partial, g, w cuda.Buffer, scale, decay float32) error {
-	return launch(s, on, squareSums, NormSums, squareSumsArgs{partial.At, g.At, w.At, size(g.Len), NormSums, scale, decay})
+type doubleSumsArgs struct {
+	total, partial cuda.Address
+	n, count       uint32
+}
+
+// SquareSums stores partial sums, in float64, of the squares of scale·g + decay·w in total. NormSums
+// has the sizes.
+func (s *Set) SquareSums(on *cuda.Stream, total, partial, g, w cuda.Buffer, scale, decay float32) error {
+	partials, totals := NormSums(g.Len)
+	if partial.Len < 2*partials || total.Len < 2*totals {
+		panic(fmt.Sprintf("kernel: SquareSums: %d and %d floats for %d numbers", total.Len, partial.Len, g.Len))
+	}
+	if err := launch(s, on, squareSums, partials, squareSumsArgs{partial.At, g.At, w.At, size(g.Len), size(partials), scale, decay}); err != nil {
+		return err
+	}
+	return launch(s, on, doubleSums, totals, doubleSumsArgs{total.At, partial.At, size(partials), size(totals)})
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -136,6 +137,11 @@ func TestPTX(t *testing.T) {
 			t.Errorf("the PTX has %q", found)
 		}
 	}
+	// A division in double precision takes about 20 instructions, which most devices run slowly. The
+	// loss has two for each sample.
+	if n := strings.Count(PTX, "div.rn.f64"); n > 2 {
+		t.Errorf("%d divisions in double precision", n)
+	}
 	sizes := map[string]uintptr{
 		"bag_index": unsafe.Sizeof(bagIndexArgs{}), "pool": unsafe.Sizeof(poolArgs{}), "pool_wide": unsafe.Sizeof(poolWideArgs{}), "pool_grad": unsafe.Sizeof(poolGradArgs{}),
 		"bias_act": unsafe.Sizeof(biasActArgs{}), "act_grad": unsafe.Sizeof(actGradArgs{}), "dropout": unsafe.Sizeof(dropoutArgs{}),
@@ -147,7 +153,7 @@ func TestPTX(t *testing.T) {
 		"cin_maps_grad": unsafe.Sizeof(cinProductsArgs{}), "cin_fields_grad": unsafe.Sizeof(cinProductsArgs{}),
 		"cin_sums": unsafe.Sizeof(cinSumsArgs{}), "cin_spread": unsafe.Sizeof(cinSumsArgs{}),
 		"sgd": unsafe.Sizeof(updateArgs{}), "adagrad": unsafe.Sizeof(updateArgs{}), "adam": unsafe.Sizeof(updateArgs{}), "ftrl": unsafe.Sizeof(updateArgs{}),
-		"square_sums": unsafe.Sizeof(squareSumsArgs{}),
+		"square_sums": unsafe.Sizeof(squareSumsArgs{}), "double_sums": unsafe.Sizeof(doubleSumsArgs{}),
 	}
 	entries := regexp.MustCompile(`\.entry (\w+)\(\s*\.param \.align 8 \.b8 \w+\[(\d+)\]`).FindAllStringSubmatch(PTX, -1)
 	if len(entries) != len(names) {
@@ -340,19 +346,26 @@ func TestFM(t *testing.T) {
 }
 
 func TestSquareSums(t *testing.T) {
-	g, w := random(5000, 1), random(5000, 1)
-	mem := newMemory(t, 20_000)
-	partial := mem.pool.Cut(2 * NormSums)
-	mem.do(gpu.set.SquareSums(gpu.stream, partial, mem.in(g...), mem.in(w...), .5, .25))
-	out, got, want := mem.out(partial), 0., 0.
-	for i := range NormSums {
-		got += *(*float64)(unsafe.Pointer(&out[2*i]))
+	for _, n := range []int{1, 32, 33, 5000, 70_001} {
+		g, w := random(n, 1), random(n, 1)
+		mem := newMemory(t, 4*n+1000)
+		partials, totals := NormSums(n)
+		partial, total := mem.pool.Cut(2*partials), mem.pool.Cut(2*totals)
+		mem.do(gpu.set.SquareSums(gpu.stream, total, partial, mem.in(g...), mem.in(w...), .5, .25))
+		out, got, want := mem.out(total), 0., 0.
+		for i := range totals {
+			got += *(*float64)(unsafe.Pointer(&out[2*i]))
+		}
+		for i := range g {
+			v := float64(.5*g[i] + .25*w[i])
+			want += v * v
+		}
+		if math.Abs(got/want-1) > 1e-7 {
+			t.Errorf("%d numbers: %v, want %v", n, got, want)
+		}
 	}
-	for i := range g {
-		v := float64(.5*g[i] + .25*w[i])
-		want += v * v
-	}
-	if math.Abs(got/want-1) > 1e-7 {
-		t.Errorf("%v, want %v", got, want)
+	// Of a large parameter, the sums are enough to occupy a device.
+	if partial, total := NormSums(10_000_000); partial < 1024*256 || total > 8192 {
+		t.Errorf("%d partial sums, %d in total", partial, total)
 	}
 }

@@ -20,7 +20,7 @@ static const struct {
 	TWIN(norm_sums), TWIN(norm_total), TWIN(norm_forward), TWIN(norm_backward), TWIN(loss),
 	TWIN(cross_forward), TWIN(cross_backward), TWIN(fm_forward), TWIN(fm_total), TWIN(fm_backward),
 	TWIN(cin_transpose), TWIN(cin_add_transposed), TWIN(cin_products), TWIN(cin_maps_grad), TWIN(cin_fields_grad),
-	TWIN(cin_sums), TWIN(cin_spread), TWIN(sgd), TWIN(adagrad), TWIN(adam), TWIN(ftrl), TWIN(square_sums),
+	TWIN(cin_sums), TWIN(cin_spread), TWIN(sgd), TWIN(adagrad), TWIN(adam), TWIN(ftrl), TWIN(square_sums), TWIN(double_sums),
 };
 
 int kernel_twin(const char *name, const void *args, unsigned threads, long shift) {

@@ -33,7 +33,10 @@ type Device struct {
 	values region // of all parameters
 	states region // of the optimizer; only Apply reads them
 	grads  region
-	norms  region
+	norms  struct {
+		region
+		partial cuda.Buffer // sums of one parameter
+	}
 	upload upload
 	summed bool // the device has the sum of this step's gradients
 	bucket int  // least number of floats that one call of NCCL sums
@@ -102,19 +105,23 @@ func Open(on *cuda.Device, a *dense.Arena, c *config.Config, l layout.Layout) (_
 
 // lengthsOf returns the numbers of floats that the parameters need on a device, and rest for norms
 // of gradients and the statistics of batches.
-func lengthsOf(a *dense.Arena, c *config.Config) (values, states, norms, rest int) {
+func lengthsOf(a *dense.Arena, c *config.Config) (values, states, norms, partials, rest int) {
 	for _, p := range a.Params() {
 		values += cuda.Room(len(p.Value))
 		states += cuda.Room(len(p.State))
 	}
 	if c.Train.ClipNorm != 0 {
-		norms = len(a.Params()) * cuda.Room(2*kernel.NormSums)
+		for _, p := range a.Params() {
+			partial, total := kernel.NormSums(len(p.Value))
+			norms += cuda.Room(2 * total)
+			partials = max(partials, cuda.Room(2*partial))
+		}
 	}
-	rest = norms
+	rest = norms + partials
 	for _, x := range a.Statistics() { // two for each layer
 		rest += normFloats / 2 * cuda.Room(len(x.Value))
 	}
-	return values, states, norms, rest
+	return values, states, norms, partials, rest
 }
 
 // need returns the bytes that a Device needs for batches of this number of rows, in which each
@@ -127,18 +134,19 @@ func need(a *dense.Arena, c *config.Config, l layout.Layout, rows int) (int64, e
 	if err := d.build(c, l); err != nil {
 		return 0, err
 	}
-	values, states, _, rest := lengthsOf(a, c)
+	values, states, _, _, rest := lengthsOf(a, c)
 	batch, _ := d.sizes(larger(step.LikelySize(l, rows)))
 	return 4 * (int64(2*values+states+rest) + int64(batch.device)), nil
 }
 
 // place allocates memory of the device and divides the part that the parameters use.
 func (d *Device) place(c *config.Config) (err error) {
-	values, states, norms, rest := lengthsOf(d.arena, c)
+	values, states, norms, partials, rest := lengthsOf(d.arena, c)
 	if d.own, err = newMemory(d.device, 2*values+states+rest); err != nil {
 		return err
 	}
-	d.values, d.states, d.grads, d.norms = d.own.cut(values), d.own.cut(states), d.own.cut(values), d.own.cut(norms)
+	d.values, d.states, d.grads, d.norms.region = d.own.cut(values), d.own.cut(states), d.own.cut(values), d.own.cut(norms)
+	d.norms.partial = d.own.pool.Cut(partials)
 	at, of := 0, 0
 	for _, p := range d.arena.Params() {
 		end, stateEnd := at+len(p.Value), of+len(p.State)
@@ -380,10 +388,11 @@ func (d *Device) sum() error {
 // NormSq implements step.Device.
 func (d *Device) NormSq(scale float32) (float64, error) {
 	d.work.do(d.sum())
-	size := cuda.Room(2 * kernel.NormSums)
-	for i, p := range d.params {
-		part := d.norms.on.Part(i*size, i*size+2*kernel.NormSums)
-		d.work.do(d.work.SquareSums(d.compute, part, p.grad, p.value, scale, d.arena.L2(p.of)))
+	at := 0
+	for _, p := range d.params {
+		_, n := kernel.NormSums(p.grad.Len)
+		d.work.do(d.work.SquareSums(d.compute, d.norms.on.Part(at, at+2*n), d.norms.partial, p.grad, p.value, scale, d.arena.L2(p.of)))
+		at += cuda.Room(2 * n)
 	}
 	d.work.do(d.compute.CopyOut(d.norms.at, d.norms.on))
 	d.work.do(d.compute.Wait())
@@ -391,10 +400,13 @@ func (d *Device) NormSq(scale float32) (float64, error) {
 		return 0, err
 	}
 	sum := 0.0
-	for i := range d.params {
-		for _, x := range unsafe.Slice((*float64)(unsafe.Pointer(&d.norms.at[i*size])), kernel.NormSums) {
+	at = 0
+	for _, p := range d.params {
+		_, n := kernel.NormSums(p.grad.Len)
+		for _, x := range unsafe.Slice((*float64)(unsafe.Pointer(&d.norms.at[at])), n) {
 			sum += x
 		}
+		at += cuda.Room(2 * n)
 	}
 	return sum, nil
 }

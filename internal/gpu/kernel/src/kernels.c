@@ -62,7 +62,7 @@ INLINE double power2(int n) {
 }
 
 // exponential is eˣ within 2 units in the last place: a Taylor polynomial of the rest
-// after whole powers of 2.
+// after whole powers of 2, whose coefficients are constants, as most devices divide slowly.
 INLINE double exponential(double x) {
 	if (x != x)
 		return x;
@@ -71,9 +71,20 @@ INLINE double exponential(double x) {
 	if (x < -745.2)
 		return 0;
 	int n = (int)(x * 1.4426950408889634 + (x < 0 ? -.5 : .5));
-	double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10, p = 1;
-	for (int k = 14; k > 0; k--)
-		p = 1 + p * r / k;
+	double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10, p = 1. / 6227020800;
+	p = p * r + 1. / 479001600;
+	p = p * r + 1. / 39916800;
+	p = p * r + 1. / 3628800;
+	p = p * r + 1. / 362880;
+	p = p * r + 1. / 40320;
+	p = p * r + 1. / 5040;
+	p = p * r + 1. / 720;
+	p = p * r + 1. / 120;
+	p = p * r + 1. / 24;
+	p = p * r + 1. / 6;
+	p = p * r + .5;
+	p = p * r + 1;
+	p = p * r + 1;
 	return p * power2(n / 2) * power2(n - n / 2);
 }
 
@@ -84,6 +95,12 @@ INLINE double log_1plus(double x) {
 	for (int k = 37; k > 0; k -= 2)
 		p = p * q + 1. / k;
 	return 2 * s * p;
+}
+
+// quotient is x/d for d from 1 to 2, within 2⁻⁴⁵: enough for a result that becomes a float.
+INLINE double quotient(double x, double d) {
+	double y = 1 / (float)d;
+	return x * (y * (2 - d * y));
 }
 
 INLINE double logistic(double z) {
@@ -233,10 +250,12 @@ KERNEL(bias_act) {
 		if (a.act == act_relu)
 			v = v < 0 ? 0 : v;
 		else if (a.act == act_tanh) {
-			double e = exponential(v < 0 ? 2 * (double)v : -2 * (double)v), t = (1 - e) / (1 + e);
+			double e = exponential(v < 0 ? 2 * (double)v : -2 * (double)v), t = quotient(1 - e, 1 + e);
 			v = (float)(v < 0 ? -t : t);
-		} else if (a.act == act_sigmoid)
-			v = (float)logistic(v);
+		} else if (a.act == act_sigmoid) {
+			double e = exponential(v < 0 ? v : -(double)v);
+			v = (float)quotient(v < 0 ? e : 1, 1 + e);
+		}
 		ON(a.y)[i] = v;
 	}
 }
@@ -631,7 +650,8 @@ KERNEL(ftrl) {
 	}
 }
 
-// square_sums stores count partial sums of the squares of scale·g + decay·w.
+// square_sums stores count partial sums of the squares of scale·g + decay·w. double_sums adds numbers
+// to fewer partial sums. Both have orders that only depend on count.
 struct square_sums_args { double *partial; const float *g, *w; u32 n, count; float scale, decay; };
 
 KERNEL(square_sums) {
@@ -642,5 +662,16 @@ KERNEL(square_sums) {
 			sum = sum + v * v;
 		}
 		ON(a.partial)[p] = sum;
+	}
+}
+
+struct double_sums_args { double *total; const double *partial; u32 n, count; };
+
+KERNEL(double_sums) {
+	EACH(p, a.count) {
+		double sum = 0;
+		for (u32 i = p; i < a.n; i += a.count)
+			sum = sum + ON(a.partial)[i];
+		ON(a.total)[p] = sum;
 	}
 }

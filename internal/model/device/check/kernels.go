@@ -86,7 +86,7 @@ func uses() (all []use) {
 		})
 	}
 	add("sums of squares", func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
-		return s.SquareSums(on, b[0], matrix(b[1]), matrix(b[2]), .5, .25)
+		return s.SquareSums(on, b[0], b[3], matrix(b[1]), matrix(b[2]), .5, .25)
 	})
 	return append(all, use{"pooling", fillBags, bags})
 }
