@@ -129,7 +129,20 @@ func collectives[T raw.Number](t *testing.T, comms []*Comm, streams []Stream, n 
 
 // TestGroup exchanges with both neighbours at once, which without a group would wait
 // forever, while collective calls run on another stream.
-func TestGroup(t *testing.T) {
+func TestGroup(t *testing.T) { exchange(t) }
+
+// TestLaunchesInProgress has a library that launches on another thread, and answers "in progress".
+// The next call waits for it.
+func TestLaunchesInProgress(t *testing.T) {
+	t.Setenv(nccltest.Env, "launch=later")
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines share a thread
+	for range 5 {
+		exchange(t)
+	}
+}
+
+func exchange(t *testing.T) {
+	t.Helper()
 	const size, n = 3, 100000
 	comms := connected(t, size)
 	errs := make([]error, size)

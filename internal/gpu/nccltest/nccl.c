@@ -18,6 +18,7 @@
      version=21705    what ncclGetVersion returns (also read there)
      init=hang        initialisation never ends
      init=fail        initialisation fails
+     launch=later     each launch is done by another thread, as by NCCL from 2.23 on
      fail=R@N         the N-th call of rank R, from 1, is rejected
      late=R@N         the N-th call of rank R succeeds, and fails asynchronously
      hang=R@N         the N-th call of rank R does not end until it is aborted
@@ -97,13 +98,13 @@ struct comm {
 	_Atomic uint64_t launched, turn; /* calls run in the order in which they were launched */
 	int calls, splits;
 	struct at fail, late, hang;
-	int init_hangs, abort_hangs, abort_together, nothing;
+	int init_hangs, abort_hangs, abort_together, nothing, later;
 	pthread_t starter;
 	int started;
 	struct progress *progress; /* of initialisation */
 	struct comm *parent;
 	int color, key, split;
-	_Atomic int parting; /* threads of parts that still read this communicator */
+	_Atomic int parting; /* threads that still use this communicator */
 	void **made;
 };
 
@@ -118,6 +119,8 @@ struct op {
 struct group {
 	struct comm *comm;
 	uint64_t turn;
+	void *stream;
+	struct progress *progress; /* of a launch on another thread */
 	int hangs, late;
 	int n;
 	struct op ops[];
@@ -332,6 +335,7 @@ static struct comm *new_comm(void)
 	c->abort_hangs = is("abort=", "hang");
 	c->abort_together = is("abort=", "together");
 	c->nothing = option("nothing") != NULL;
+	c->later = is("launch=", "later");
 	begun = c->progress = calloc(1, sizeof *begun); /* never freed: threads refer to it */
 	return c;
 }
@@ -745,16 +749,48 @@ static int find(struct comm *c, struct op *o)
 
 static int is_at(struct comm *c, struct at a) { return a.rank == c->rank && a.call == c->calls; }
 
-static int launch(struct group *g, void *stream)
+static int enqueue(struct group *g)
 {
 	struct comm *c = g->comm;
-	g->turn = atomic_fetch_add(&c->launched, 1);
-	atomic_fetch_add(&c->running, 1);
-	if (cuLaunchHostFunc(stream, run, g)) {
+	if (cuLaunchHostFunc(g->stream, run, g)) {
 		atomic_fetch_sub(&c->running, 1);
 		return fails(CUDA_ERROR, "the stream takes no work");
 	}
 	return SUCCESS;
+}
+
+/* enqueue_later is enqueue on a thread of its own. */
+static void *enqueue_later(void *x)
+{
+	struct group *g = x;
+	struct comm *c = g->comm;
+	struct progress *p = g->progress;
+	struct timespec t = {0, 1000000};
+	nanosleep(&t, NULL);
+	cuCtxSetCurrent(c->context);
+	int rc = enqueue(g); /* g may be gone */
+	atomic_store(&c->state, rc);
+	atomic_fetch_sub(&c->parting, 1);
+	atomic_store(&p->done, 1);
+	return NULL;
+}
+
+static int launch(struct group *g, void *stream)
+{
+	struct comm *c = g->comm;
+	g->turn = atomic_fetch_add(&c->launched, 1);
+	g->stream = stream;
+	atomic_fetch_add(&c->running, 1);
+	if (!c->later)
+		return enqueue(g);
+	pthread_t thread;
+	begun = g->progress = calloc(1, sizeof *begun);
+	atomic_store(&c->state, IN_PROGRESS);
+	atomic_fetch_add(&c->parting, 1);
+	if (pthread_create(&thread, NULL, enqueue_later, g))
+		abort();
+	pthread_detach(thread);
+	return IN_PROGRESS;
 }
 
 static int call(struct comm *c, void *stream, struct op o)
