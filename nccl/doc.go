@@ -17,7 +17,9 @@
 // (BenchmarkLaunch) and allocates nothing. Send, Recv and Stream are addresses on the
 // device. They are not checked.
 //
-// One goroutine at a time may call Launch and Wait on a Comm. Any may call Abort.
+// One goroutine at a time may call Launch and Wait on a Comm. Any may call Abort. NCCL keeps the state
+// of groups per operating system thread, so a goroutine is locked to its thread until its call is
+// done, and initialisation and Split have threads of their own.
 //
 // # Joining
 //

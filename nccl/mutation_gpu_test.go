@@ -32,6 +32,8 @@ func TestMutationsAreCaught(t *testing.T) {
 			"	if rc == success {\n		return nil\n	}\n	rc, err := c.settle(context.Background()", "	if rc == success || rc == inProgress {\n		return nil\n	}\n	rc, err := c.settle(context.Background()", "TestLaunchesInProgress"},
 		{"launches share their thread", "comm.go",
 			"	runtime.LockOSThread() // until", "	// until", "TestLaunchesInProgress"},
+		{"the memory of a part that is given up is freed", "comm.go",
+			"		n.drop()\n		return nil, err\n", "		n.free()\n		return nil, err\n", "TestSplitGivesUp"},
 		{"initialisation shares its thread", "library.go",
 			"		runtime.LockOSThread()\n		err := f()\n", "		err := f()\n", "TestThreadsOfCalls"},
 		{"the thread of a failed initialisation is used again", "library.go",

@@ -40,7 +40,7 @@ func Mutant(t *testing.T, file, from, to, test string) {
 	cmd := exec.Command("go", "test", "-tags", "gpu", "-overlay", overlay, "-count", "1", "-short", "-timeout", "20s", "-run", "^"+test+"$", ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "TMPDIR="+dir) // a process that panics does not remove its folder
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "--- FAIL: "+test) && !strings.Contains(string(out), "panic: ") {
+	if err == nil || !strings.Contains(string(out), "--- FAIL: "+test) && !strings.Contains(string(out), "panic: ") && !strings.Contains(string(out), "signal: ") {
 		t.Errorf("%s passes, or does not run: %v\n%s", test, err, out)
 	}
 }
