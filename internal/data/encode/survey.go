@@ -36,7 +36,7 @@ type surveyed struct {
 	bad     []bool
 	someBad bool
 	dict    *table.Values // the dictionary, if entries of it are in counts
-	counts  []int64       // by entry: rows to be added to the Fit
+	counts  []int32       // by entry: rows to be added to the Fit
 	missing int64         // rows without a value to be added to the Fit
 }
 
@@ -237,7 +237,7 @@ func (x *Survey) count(s *surveyed, span *table.Span, all bool) error {
 	counted := span.Dict != 0 && span.Values.Len() <= table.MaxEntries
 	if counted {
 		if s.dict = span.Values; len(s.counts) < s.dict.Len() {
-			s.counts = append(s.counts, make([]int64, s.dict.Len()-len(s.counts))...)
+			s.counts = append(s.counts, make([]int32, s.dict.Len()-len(s.counts))...)
 		}
 		if all {
 			for _, k := range span.Index {
@@ -283,7 +283,7 @@ func (x *Survey) Finish() error {
 		}
 		for k, n := range s.counts {
 			if n > 0 {
-				if err := x.addValue(s, s.dict, k, n); err != nil {
+				if err := x.addValue(s, s.dict, k, int64(n)); err != nil {
 					return err
 				}
 				s.counts[k] = 0

@@ -16,8 +16,8 @@ type Records struct {
 	entries []entries // by column
 }
 
-// entry is an encoded value, followed in its last byte by its length. A row takes all of an entry;
-// the next value overwrites what is not of the value, and rows have a gap between them.
+// entry is an encoded string, followed in its last byte by the length of both. A row takes all of an
+// entry; the next value overwrites the end, and rows have a gap between them.
 type entry [16]byte
 
 const (
@@ -29,7 +29,7 @@ const (
 	MaxEntries = 1 << 20
 )
 
-// entries are the encoded dictionary of a column.
+// entries are the encoded strings of a dictionary.
 type entries struct {
 	known bool
 	all   []entry // nil: some are longer, or there are many
@@ -88,10 +88,10 @@ func (x *Records) Set(spans []Span, n int) bool {
 // Row returns row i, valid until the next call of Set.
 func (x *Records) Row(i int) []byte { return x.bytes[x.begin[i]:x.end[i]] }
 
-// entriesOf returns the encoded dictionary of a span; nil if it has none, or the entries are long or
-// many.
+// entriesOf returns the encoded strings of the dictionary of a span; nil if there are none, or if
+// they are long or many.
 func (x *Records) entriesOf(column int, s *Span) []entry {
-	if s.Dict == 0 {
+	if s.Dict == 0 || s.Values.kind != value.Text {
 		return nil
 	}
 	e := &x.entries[column]
@@ -101,33 +101,17 @@ func (x *Records) entriesOf(column int, s *Span) []entry {
 	e.known, e.all = true, e.all[:0]
 	v := s.Values
 	for i := range v.len() {
-		if i == MaxEntries {
+		text := v.text(i)
+		if i == MaxEntries || 3+len(text) > entryBytes {
 			e.all = nil
 			break
 		}
 		var to entry
-		to[0], to[1] = byte(v.kind), 1
-		if v.kind != value.Text {
-			binary.LittleEndian.PutUint64(to[2:], v.word(i))
-			to[entryBytes] = 2 + 8
-		} else if text := v.text(i); 3+len(text) > entryBytes {
-			e.all = nil
-			break
-		} else {
-			to[2], to[entryBytes] = byte(len(text)), byte(3+len(text))
-			copy(to[3:], text)
-		}
+		to[0], to[1], to[2], to[entryBytes] = byte(value.Text), 1, byte(len(text)), byte(3+len(text))
+		copy(to[3:], text)
 		e.all = append(e.all, to)
 	}
 	return e.all
-}
-
-// word returns the encoding of a number.
-func (t *typed) word(i int) uint64 {
-	if t.kind == value.Int {
-		return uint64(t.integer(i))
-	}
-	return math.Float64bits(t.doubles[i])
 }
 
 // isNull reports whether row r is null.
@@ -226,10 +210,10 @@ func (s *Span) putNumbers(dst []byte, at []int) bool {
 		}
 		to := dst[a : a+2+8]
 		to[0], to[1] = byte(v.kind), 1
-		if v.int64s != nil {
-			binary.LittleEndian.PutUint64(to[2:], uint64(v.int64s[i]))
+		if v.kind == value.Int {
+			binary.LittleEndian.PutUint64(to[2:], uint64(v.integer(i)))
 		} else {
-			binary.LittleEndian.PutUint64(to[2:], v.word(i))
+			binary.LittleEndian.PutUint64(to[2:], math.Float64bits(v.doubles[i]))
 		}
 		at[r] = a + len(to)
 	}
