@@ -3,8 +3,10 @@ package table
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +148,42 @@ func TestChecksum(t *testing.T) {
 		m.pages[0].head.CRC = int32(crc32.ChecksumIEEE(body) + wrong)
 		if _, err := readAll(m.bytes(t), []string{"x"}); (err != nil) != (wrong != 0) {
 			t.Errorf("checksum %d off: %v", wrong, err)
+		}
+	}
+}
+
+// The extent of a page is that of its strings; without statistics of the page, that of the strings
+// which are in no page before.
+func TestExtentOfStrings(t *testing.T) {
+	var c column
+	var words []string
+	d := &c.dictionary.stored
+	element := &format.SchemaElement{Type: thrift.New(format.ByteArray)}
+	d.prepare(element)
+	d.offsets = []uint32{0}
+	for i := range 500 {
+		words = append(words, fmt.Sprintf("%0*x", 6+i%7, uint32(i)*0x9e3779b1>>(i%3*8))) // some are shorter than 8 bytes
+		d.bytes = append(d.bytes, words[i]...)
+		d.offsets = append(d.offsets, uint32(len(d.bytes)))
+	}
+	for _, stated := range []bool{true, false} {
+		k, before := checker{order: byBytes, element: element}, map[int32]bool{}
+		for page := range int32(40) {
+			c.index = c.index[:0]
+			var in []string
+			for i := range int32(60) {
+				at := (page*37 + i*i*7) % 500
+				if c.index = append(c.index, at); stated || !before[at] {
+					in = append(in, words[at])
+				}
+			}
+			for _, at := range c.index {
+				before[at] = true
+			}
+			e := k.extentOf(&c, len(c.index), stated)
+			if e.any != (len(in) > 0) || e.any && (string(e.lo.b) != slices.Min(in) || string(e.hi.b) != slices.Max(in)) {
+				t.Fatalf("page %d, statistics %v: %q to %q, want those of %q", page, stated, e.lo.b, e.hi.b, in)
+			}
 		}
 	}
 }
