@@ -56,21 +56,36 @@ func tryIn(ctx context.Context, dir string, rows [][]string, sampled func(path s
 	if err != nil {
 		return err
 	}
-	in, none := sampled(data), *crosses.Found
-	with, err := trialLoss(ctx, filepath.Join(dir, "with.yaml"), config.SuggestWith(in, "", crosses))
+	in, all := sampled(data), crosses.Found.Pairs
+	try := func(n int) (float64, error) {
+		found := *crosses.Found
+		found.Pairs = all[:n]
+		return trialLoss(ctx, filepath.Join(dir, fmt.Sprintf("%d.yaml", n)), config.SuggestWith(in, "", &config.Crosses{Found: &found}))
+	}
+	without, err := try(0)
 	if err != nil {
 		return err
 	}
-	none.Pairs = nil
-	without, err := trialLoss(ctx, filepath.Join(dir, "without.yaml"), config.SuggestWith(in, "", &config.Crosses{Found: &none}))
-	if err != nil {
-		return err
+	what, first := "agrees", 0.0 // and the log-loss with all
+	for n := len(all); n > 0; n /= 2 {
+		with, err := try(n)
+		if err != nil {
+			return err
+		}
+		if n == len(all) {
+			first = with
+		}
+		if with <= without {
+			if n < len(all) {
+				what = fmt.Sprintf("agrees with the first %d", n)
+			}
+			crosses.Left = len(all) - n
+			crosses.Note = fmt.Sprintf("A short training on these rows %s: its validation log-loss is %.4f with them, %.4f without.", what, with, without)
+			return nil
+		}
 	}
-	verdict := "agrees"
-	if crosses.Worse = with > without; crosses.Worse {
-		verdict = "disagrees, so they are left out"
-	}
-	crosses.Note = fmt.Sprintf("A short training on these rows %s: its validation log-loss is %.4f with them, %.4f without.", verdict, with, without)
+	crosses.Left = len(all)
+	crosses.Note = fmt.Sprintf("A short training on these rows disagrees, so they are left out: its validation log-loss is %.4f with them, %.4f without.", first, without)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/pairs"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
@@ -59,6 +60,20 @@ func TestSuggestCrosses(t *testing.T) {
 			if !strings.Contains(string(text), w) {
 				t.Errorf("%s: no %s in\n%s", kind, w, text)
 			}
+		}
+	}
+}
+
+// TestSuggestLeftCrosses: crosses that a training did not confirm are comments.
+func TestSuggestLeftCrosses(t *testing.T) {
+	for left, want := range []string{
+		"# note\ncrosses:\n  - {of: [country, ad_id]}", "# note\ncrosses:\n  - {of: [country, ad_id]}", "# note\n# crosses:\n#   - {of: [country, ad_id]}",
+	} {
+		x := &Crosses{Note: "note", Left: left, Found: &pairs.Found{Tried: 3, Pairs: []pairs.Pair{{A: 0, B: 1}, {A: 0, B: 2}}}}
+		text := SuggestWith(clicks(), "", x)
+		c, err := Parse("clicks.yaml", text)
+		if err != nil || len(c.Crosses) != 2-left || !strings.Contains(string(text), want) {
+			t.Errorf("%d left: %v\n%s", left, err, text)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Crosses struct {
 	Found *pairs.Found // nil: not searched
 	Note  string       // result of a short training with and without them
-	Worse bool         // they are worse there: the suggestion has them in comments only
+	Left  int          // number of the last ones that are only comments, because of this result
 }
 
 // proposed is a feature of a suggestion.
@@ -61,13 +61,16 @@ func (s *suggestion) crossSection() {
 	if s.crosses.Note != "" {
 		s.line("# %s", s.crosses.Note)
 	}
-	out := ""
-	if s.crosses.Worse || len(found.Pairs) == 0 {
-		out = "# "
+	out := func(keep bool) string {
+		if keep {
+			return ""
+		}
+		return "# "
 	}
-	s.line("%scrosses:", out)
-	for _, x := range found.Pairs {
-		s.line("%s  - {of: %s}   # lowers the log-loss by %.2g, %d combinations", out, of(x), x.Gain, x.Combinations)
+	kept := len(found.Pairs) - s.crosses.Left
+	s.line("%scrosses:", out(kept > 0))
+	for i, x := range found.Pairs {
+		s.line("%s  - {of: %s}   # lowers the log-loss by %.2g, %d combinations", out(i < kept), of(x), x.Gain, x.Combinations)
 	}
 	if len(found.Pairs) == 0 {
 		s.line("#   - {of: [A, B]}")

@@ -125,6 +125,6 @@ for name in sys.argv[3:] or SETS:
     found = re.search(r'\n(# )?crosses:\n((?:(?:# )?  - .*by.*\n)+)', text)
     open('without.yaml', 'w').write(text.replace(found[0], '\n') if found else text)
     open('with.yaml', 'w').write(text.replace(found[0], found[0].replace('# ', '', 1 + found[2].count('\n')) if found[1] else found[0]) if found else text)
-    crosses = [f'{of.replace(", ", " × ")} ({gain.lstrip("0")})' for of, gain in re.findall(r'of: \[(.*?)\]\}.*?by ([\d.]+)', found[2])] if found else ['none']
-    left = '[{}]' if found and found[1] else '{}'
-    print('|', name, '|', metrics('without.yaml', test), '|', metrics('with.yaml', test) if found else '–', '|', left.format(' · '.join(crosses)), '|', flush=True)
+    crosses = [(f'[{x}]' if left else x) for left, x in ((l, f'{of.replace(", ", " × ")} ({gain.lstrip("0")})') for l, of, gain in
+               re.findall(r'(# )?  - \{of: \[(.*?)\]\}.*?by ([\d.]+)', found[2]))] if found else ['none']
+    print('|', name, '|', metrics('without.yaml', test), '|', metrics('with.yaml', test) if found else '–', '|', ' · '.join(crosses), '|', flush=True)
