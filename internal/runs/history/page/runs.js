@@ -87,6 +87,7 @@ function head(name, title, kind) {
 }
 function rows() {
   const t = table, metrics = t.metrics.filter(m => view.every || few.includes(m)), noted = t.rows.some(r => r.note), tagged = t.rows.some(r => r.tags);
+  const mixed = t.rows.some(r => r.group > 1);
   const top = node("tr");
   top.append(node("th", ""), head("name", "run", "text"), head("state", "state", "text"), ...(mixed ? [node("th", "metrics of", "text")] : []), ...metrics.map(m => head(m, m.replaceAll("_", " "))));
   top.append(...t.differ.map(k => head(k, k, "text")));
@@ -94,7 +95,7 @@ function rows() {
   if (noted) top.append(head("note", "note", "text"));
   if (t.more) top.append(node("th", t.more + " more settings differ", "text"));
   document.querySelector("#runs thead").replaceChildren(top);
-  const best = {}, mixed = t.rows.some(r => r.group > 1);
+  const best = {};
   for (const m of ["auc", "logloss"]) for (const r of t.rows) {
     const x = r.metrics[m];
     if (r.group === 1 && x !== undefined && (best[m] === undefined || (falling.includes(m) ? x < best[m] : x > best[m]))) best[m] = x;
@@ -166,7 +167,7 @@ function draw(id, of, digits) {
   if (y0 === y1) { const d = Math.abs(y0) * .01 || 1; y0 -= d; y1 += d; }
   const px = x => L + (x - x0) / (x1 - x0) * (W - L - R), py = y => T + (y1 - y) / (y1 - y0) * (H - T - B), out = [];
   for (const v of ticks(y0, y1, 5)) out.push(svg("line", { class: "grid", x1: L, x2: W - R, y1: py(v), y2: py(v) }), svg("text", { x: L - 6, y: py(v) + 4, "text-anchor": "end" }, label(v)));
-  for (const v of ticks(x0, x1, 6)) out.push(svg("text", { x: px(v), y: H - 15, "text-anchor": "middle" }, label(v)));
+  for (const v of ticks(x0, x1, 6).filter(Number.isInteger)) out.push(svg("text", { x: px(v), y: H - 15, "text-anchor": "middle" }, label(v)));
   out.push(svg("text", { x: W - R, y: H - 2, "text-anchor": "end" }, "step"));
   all.forEach((points, i) => {
     let d = "", open = false, n = 0;
