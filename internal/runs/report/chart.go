@@ -17,6 +17,7 @@ type curve struct {
 	Faint bool // drawn behind the others, not in the legend
 	Dots  bool // mark the points, because there are few
 	Rings bool // mark them with rings, not in the legend
+	Best  int  // 1 + index of the point of the model that was kept; 0: none
 }
 
 // Size of a chart, in its own units.
@@ -111,8 +112,12 @@ func (c *curve) draw(b *strings.Builder, x, y extent) {
 	}
 	for i := range c.X {
 		if (c.Dots || c.Rings) && len(c.X) <= maxPoints && finite(c.X[i]) && finite(c.Y[i]) {
-			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3"><title>%s: %s at %s</title></circle>`, x.place(c.X[i], left, left+plotWidth),
-				y.place(c.Y[i], top+plotHeight, top), html.EscapeString(shortened(c.Name)), exact(c.Y[i]), exact(c.X[i]))
+			radius, what := 3, ""
+			if i+1 == c.Best {
+				radius, what = 6, ", the model that was kept"
+			}
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="%d"><title>%s: %s at %s%s</title></circle>`, x.place(c.X[i], left, left+plotWidth),
+				y.place(c.Y[i], top+plotHeight, top), radius, html.EscapeString(shortened(c.Name)), exact(c.Y[i]), exact(c.X[i]), what)
 		}
 	}
 	b.WriteString("</g>")

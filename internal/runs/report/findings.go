@@ -96,8 +96,8 @@ func resultFindings(r *runs.Run, res *runs.Result) (all []finding) {
 	if res.Improving != "" {
 		add("raise train.epochs", "the validation %s still improved when train.epochs ended the training", res.Improving)
 	}
-	if best, last, rises := overfits(r); rises {
-		add("set train.early_stop, or fewer train.epochs", "the validation log-loss rose from %.4f to %.4f: the model overfits", best, last)
+	if best, last, epoch, rises := overfits(r); rises {
+		add("set train.early_stop, or fewer train.epochs", "the validation log-loss rose from %.4f to %.4f: the model overfits since epoch %d", best, last, epoch)
 	}
 	if m, of := r.Evaluation(); m != nil {
 		if c := runs.Value(m.Calibration); finite(c) && (c < 0.9 || c > 1.1) {
@@ -140,13 +140,15 @@ func resultFindings(r *runs.Run, res *runs.Result) (all []finding) {
 }
 
 // overfits reports whether the validation loss rose by more than a hundredth after its
-// minimum.
-func overfits(r *runs.Run) (best, last float64, rises bool) {
+// minimum, in which epoch.
+func overfits(r *runs.Run) (best, last float64, epoch int64, rises bool) {
 	best, last = math.Inf(1), math.NaN()
 	for _, p := range r.Valid {
 		if finite(p.LogLoss) {
-			best, last = math.Min(best, p.LogLoss), p.LogLoss
+			if last = p.LogLoss; last < best {
+				best, epoch = last, p.Epoch
+			}
 		}
 	}
-	return best, last, last > float64(best*1.01) && r.Result.BestEpoch == 0 && r.Result.BestStep == 0
+	return best, last, epoch, last > float64(best*1.01) && r.Result.BestEpoch == 0 && r.Result.BestStep == 0
 }

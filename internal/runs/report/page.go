@@ -269,6 +269,9 @@ func charts(all []*runView) (out []template.HTML) {
 			}
 			if len(x) > 0 {
 				c := curve{Name: r.Name, Color: i, X: x, Y: y, Dots: !test, Rings: test}
+				if !test {
+					c.Best = keptPoint(r)
+				}
 				validLoss = append(validLoss, c)
 				c.Y = auc
 				validAUC = append(validAUC, c)
@@ -287,6 +290,20 @@ func charts(all []*runView) (out []template.HTML) {
 		}
 	}
 	return out
+}
+
+// keptPoint returns 1 + the index of the evaluation of validation data whose model early stopping kept, 0
+// if it was the last one.
+func keptPoint(r *runView) int {
+	if r.Result == nil || r.Result.BestEpoch == 0 && r.Result.BestStep == 0 {
+		return 0
+	}
+	return 1 + slices.IndexFunc(r.Valid, func(p runs.Point) bool {
+		if r.Result.BestStep > 0 {
+			return p.Step == r.Result.BestStep
+		}
+		return p.Epoch == int64(r.Result.BestEpoch)
+	})
 }
 
 // Days returns the partitions of train -by, the newest first, at most maxRows of them.
@@ -312,13 +329,17 @@ func rings(all []*runView) string {
 	for _, r := range all {
 		valid, test = valid+len(r.Valid), test+len(r.Test)
 	}
+	kept := ""
+	if slices.ContainsFunc(all, func(r *runView) bool { return keptPoint(r) > 0 }) {
+		kept = ", the large dot the model that was kept"
+	}
 	switch {
 	case valid == 0:
 		return ", test data"
 	case test == 0:
-		return ", validation data"
+		return ", validation data" + kept
 	}
-	return ": dots validation data, rings test data"
+	return ": dots validation data, rings test data" + kept
 }
 
 // series returns the samples, losses and speeds of points.

@@ -91,6 +91,28 @@ func TestOtherDataIsNotRanked(t *testing.T) {
 	}
 }
 
+// TestTheKeptModelIsMarked: the evaluation whose model early stopping kept has a large dot, and a
+// validation loss that rises is named with its best epoch.
+func TestTheKeptModelIsMarked(t *testing.T) {
+	dir := write(t, "a", "0.8", 40)
+	path := filepath.Join(dir, "metrics.jsonl")
+	text, err := os.ReadFile(path)
+	fatal.If(t, err)
+	for epoch, loss := range []float64{.5, .4, .45} {
+		text = fmt.Appendf(text, `{"event":"valid","step":%d,"epoch":%d,"samples":%d,"logloss":%v,"metrics":{"auc":0.7}}`+"\n", epoch+1, epoch+1, epoch+1, loss)
+	}
+	fatal.If(t, os.WriteFile(path, text, 0o644))
+	if s := pageOf(t, dir); !strings.Contains(s, "the validation log-loss rose from 0.4000 to 0.4500: the model overfits since epoch 2") || strings.Contains(s, `r="6"`) {
+		t.Error("no warning about a rising loss, or a model is marked")
+	}
+	result, err := os.ReadFile(filepath.Join(dir, "result.json"))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "result.json"), bytes.Replace(result, []byte("{"), []byte(`{"best_epoch":2,`), 1), 0o644))
+	if s := pageOf(t, dir); strings.Count(s, `r="6"`) != 2 || !strings.Contains(s, "the large dot the model that was kept") {
+		t.Errorf("%d marks, want one in each chart of evaluations", strings.Count(s, `r="6"`))
+	}
+}
+
 // TestWarningsAreGrouped: a warning about several runs is printed once, with their names, and
 // those that differ only in a number share one advice.
 func TestWarningsAreGrouped(t *testing.T) {

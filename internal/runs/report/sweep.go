@@ -54,7 +54,7 @@ func WriteSweep(w io.Writer, name string, s *sweep.Sweep, space sweep.Space, ver
 		v.Keys = append(v.Keys, p.Key)
 		e := effectView{Key: p.Key}
 		for _, x := range s.Effects(p) {
-			e.Rows = append(e.Rows, []string{x.Value, fmt.Sprint(x.Trials), fmt.Sprintf("%.5f", x.Mean), fmt.Sprintf("%.5f", x.Best)})
+			e.Rows = append(e.Rows, []string{x.Value, trialsOf(x), fmt.Sprintf("%.5f", x.Mean), fmt.Sprintf("%.5f", x.Best)})
 		}
 		if len(e.Rows) > 0 {
 			v.Effects = append(v.Effects, e)
@@ -69,6 +69,17 @@ func WriteSweep(w io.Writer, name string, s *sweep.Sweep, space sweep.Space, ver
 		}
 	}
 	return pages().ExecuteTemplate(w, "sweep.html", v)
+}
+
+// fewTrials is the number of trials below which a mean says little.
+const fewTrials = 5
+
+// trialsOf returns the number of trials of an effect, and whether they are few.
+func trialsOf(x sweep.Effect) string {
+	if x.Trials < fewTrials {
+		return fmt.Sprintf("%d (few)", x.Trials)
+	}
+	return fmt.Sprint(x.Trials)
 }
 
 func trialRow(s *sweep.Sweep, t *sweep.Trial, keys []string) []string {

@@ -71,7 +71,7 @@ function draw(id, points, dots, digits) {
   const px = x => L + (x - x0) / (x1 - x0) * (W - L - R), py = y => T + (y1 - y) / (y1 - y0) * (H - T - B);
   const all = [];
   for (const v of ticks(y0, y1, 5)) all.push(svg("line", { class: "grid", x1: L, x2: W - R, y1: py(v), y2: py(v) }), svg("text", { x: L - 6, y: py(v) + 4, "text-anchor": "end" }, label(v)));
-  for (const v of ticks(x0, x1, 6)) all.push(svg("text", { x: px(v), y: H - 15, "text-anchor": "middle" }, label(v)));
+  for (const v of ticks(x0, x1, 6).filter(Number.isInteger)) all.push(svg("text", { x: px(v), y: H - 15, "text-anchor": "middle" }, label(v)));
   all.push(svg("text", { x: W - R, y: H - 2, "text-anchor": "end" }, "step"));
   const path = (ps, kind) => {
     const stride = Math.max(1, Math.ceil(ps.length / 600));
