@@ -17,6 +17,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/registry"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
@@ -113,6 +114,9 @@ func TestMagicByteIsNamed(t *testing.T) {
 	}
 	if _, err := inspect.First(topic(t, []string{framedRecord(1, 0)}), 0); err == nil || !strings.Contains(err.Error(), "magic byte 0 and schema id 1") {
 		t.Errorf("init: %v", err)
+	}
+	if files, err := record.List([]string{topic(t, []string{framedRecord(1, 0)}), "message_test.go"}); err != nil || len(files) != 1 {
+		t.Errorf("local files: %v, %v", files, err)
 	}
 	avro := messageSource(t, new(standIn))
 	if src, err := inspect.For(avro, []string{topic(t, []string{framedRecord(1, 0)})}); err != nil || src.Format != "avro" {

@@ -25,9 +25,12 @@ type Listed struct {
 }
 
 // List returns the local files of names, globs and folders, as Resolve does. Names that stand
-// for no file are left out.
+// for no local file are left out.
 func List(patterns []string) (files []File, err error) {
 	for _, p := range patterns {
+		if IsTopic(p) {
+			continue
+		}
 		more, err := new(resolver).one(p)
 		if _, none := errors.AsType[noFile](err); none {
 			continue
