@@ -145,7 +145,7 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 }
 
 // readSetting matches the keys that an evaluation may set differently from the training.
-var readSetting = pattern.Lazy(`^(data\.(test|hosts|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
+var readSetting = pattern.Lazy(`^(data\.(test|hosts|format|delimiter|header|fields|comment|missing|max_bad|registry)|label\.(field|positive|negative|threshold))\b`)
 
 // Run evaluates the model. It returns the same result on all ranks and writes no files.
 func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
