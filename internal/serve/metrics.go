@@ -69,6 +69,10 @@ func newCounters(s *Server) *counters {
 			func() float64 { return float64(s.gate.waiting.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_body_bytes", Help: "Memory of the bodies of REST requests."},
 			func() float64 { return float64(s.bodies.held.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_message_bytes", Help: "Memory of gRPC messages that have arrived in part."},
+			func() float64 { n, _ := s.inflow.held(); return float64(n) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "wdlrun_serve_stalled_connections_total", Help: "gRPC connections that were closed because their clients stalled and others needed the memory."},
+			func() float64 { _, n := s.inflow.held(); return float64(n) }),
 		&versionGauges{s})
 	return c
 }

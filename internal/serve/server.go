@@ -36,8 +36,8 @@ type Options struct {
 	// MaxBytes is the maximum size of a request, and of a decompressed REST body; default:
 	// 16 MiB.
 	MaxBytes int
-	// BodyBytes is the maximum memory of all REST bodies at once; default: 64 MiB, or 4 bodies
-	// of MaxBytes.
+	// BodyBytes is the maximum memory of all REST bodies at once, and of all gRPC messages that have
+	// arrived in part; default: 64 MiB, or 4 bodies of MaxBytes.
 	BodyBytes int
 	// Guard is the greatest change of the logits by a new version, on warm-up records and recent
 	// requests: of their mean in standard deviations, and the factor of their standard deviation. 0:
@@ -117,6 +117,7 @@ type Server struct {
 	requests *requests
 	panics   panics
 	bodies   budget
+	inflow   *inflow
 	live     live
 	health   *health.Server
 	grpc     *grpc.Server
@@ -132,12 +133,13 @@ func New(o Options) *Server {
 	o.fill()
 	s := &Server{options: o, gate: newGate(o.Threads, o.Queue), requests: newRequests(), health: health.NewServer(), healthy: map[string]bool{}}
 	s.bodies.most = int64(o.BodyBytes)
+	s.inflow = newInflow(int64(o.BodyBytes))
 	s.metrics = newCounters(s)
 	s.registry = versions.New(versions.Options[*servable]{Open: s.open, Poll: o.Poll, Report: s.changed})
 	s.updateHealth()
 	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true),
 		grpc.NumStreamWorkers(uint32(o.Threads)), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
-		grpc.ReadBufferSize(readBytes), grpc.MaxConcurrentStreams(uint32(o.Streams)), grpc.ConnectionTimeout(headerWait), grpc.KeepaliveParams(o.Keepalive)}
+		grpc.ReadBufferSize(readBytes), grpc.MaxConcurrentStreams(uint32(o.Streams)), grpc.ConnectionTimeout(headerWait), grpc.KeepaliveParams(o.Keepalive), grpc.StatsHandler(s.inflow)}
 	options = append(options, // for the health service; the other methods count their panics by name
 		grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {
 			err = s.rescue("health", func() (err error) {
@@ -218,7 +220,7 @@ func (s *Server) Replace(ctx context.Context, all []versions.Config) error {
 }
 
 // ServeGRPC answers gRPC requests until Shutdown.
-func (s *Server) ServeGRPC(l net.Listener) error { return s.grpc.Serve(l) }
+func (s *Server) ServeGRPC(l net.Listener) error { return s.grpc.Serve(s.inflow.listener(l)) }
 
 // ServeREST answers HTTP requests until Shutdown.
 func (s *Server) ServeREST(l net.Listener) error {
