@@ -35,7 +35,7 @@ const topics = "Where the records are and how they become fields.\n" +
 	"A topic is kafka://HOST:PORT[,HOST:PORT...]/TOPIC[?OPTION=VALUE&...]. format determines what its records are: lines of\n" +
 	"csv, tsv, criteo, libsvm or libffm (without a header: fields names the fields), JSON objects (jsonl), tf.Examples\n" +
 	"(tfrecord), or messages of avro or protobuf, whose schemas registry has. A value may have several lines. The fields _key,\n" +
-	"_time and _header.NAME are those of the record around the value; for lines, name them last in fields.\n" +
+	"_time and _header.NAME come from the record around the value; for lines, name them last in fields.\n" +
 	"\n" +
 	"The default is no TLS and no authentication. Options:\n" +
 	"\n" +

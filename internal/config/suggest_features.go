@@ -208,7 +208,7 @@ func (s *suggestion) amount(c *inspect.Column, name string) []string {
 }
 
 // dates returns the features of dates. The age of a date is informative unless the records
-// are in the order of the date, as those of folders are: then all records to be predicted are newer.
+// are in the order of the date, as the dates of folders are: then all records to be predicted are newer.
 func (s *suggestion) dates(name string, c *inspect.Column) (entries []string) {
 	d := c.Dates
 	const week, year = 7, 366

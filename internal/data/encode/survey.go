@@ -10,7 +10,7 @@ import (
 )
 
 // Survey checks the rows of a table, and gathers their statistics, column by column: an entry of
-// a dictionary once, however many rows have it. Its results are those of RowCoder.Check and
+// a dictionary once, however many rows have it. Its results equal the results of RowCoder.Check and
 // Fit.Add for each row. It belongs to one goroutine, and so does its RowCoder.
 type Survey struct {
 	*RowCoder

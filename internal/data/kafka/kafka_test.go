@@ -378,7 +378,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// TestOpenTransactions: Marks has the end of the records that can be read, and that of all.
+// TestOpenTransactions: Marks has the end of the records that can be read, and the end of all.
 func TestOpenTransactions(t *testing.T) {
 	_, a := broker(t, 1)
 	produce(t, a, 0, 0, 5)

@@ -181,7 +181,7 @@ func (s *scan) codes(x *tried) (codes []int32, size int) {
 	return codes, len(of) + 1
 }
 
-// corrections returns the correction of each code for each fold. That of code 0 is 0.
+// corrections returns the correction of each code for each fold. Code 0 has the correction 0.
 func (s *scan) corrections(codes []int32, size int) [][folds]float64 {
 	cells := make([]cell, size)
 	for i, v := range codes {

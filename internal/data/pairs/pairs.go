@@ -26,7 +26,7 @@ const Fewest = 50
 const (
 	folds      = 5             // parts of the rows
 	prior      = 3             // pseudo-information of each coefficient of the additive model
-	shrink     = 10            // the same of each correction: it shrinks those of few rows
+	shrink     = 10            // the same of each correction: it shrinks corrections of few rows
 	most       = 12            // pairs chosen
 	candidates = 100           // pairs measured exactly
 	alpha      = 0.05          // probability that a table without interactions gives any pair
@@ -169,7 +169,7 @@ func (s *scan) update(i int) {
 }
 
 // score sets the logits of fold k by a model of the folds that may fit it. If the rows are
-// ordered, the intercept is that of fold k, since rates drift.
+// ordered, the intercept of fold k is used, since rates drift.
 func (s *scan) score(k int) {
 	var fit, own []int32
 	for i, j := range s.fold {

@@ -12,13 +12,13 @@ import (
 
 const headerPrefix = "_header."
 
-// isAround reports whether a field of a topic is beside the values of its records: their key, their time
+// isAround reports whether a field of a topic is outside of the values of its records: their key, their time
 // or one of their headers.
 func isAround(name string) bool {
 	return name == "_key" || name == "_time" || strings.HasPrefix(name, headerPrefix) && name != headerPrefix
 }
 
-// envelope adds fields from beside a value to its records, as partitions of files are added; see carried.
+// envelope adds fields from around a value to its records, as partitions of files are added; see carried.
 // Of a message they are columns of its row.
 type envelope struct {
 	carrier
@@ -47,7 +47,7 @@ func newEnvelope(form Format, fields []string) *envelope {
 	return e
 }
 
-// add returns a record with the fields beside its value, valid until the next call.
+// add returns a record with the fields around its value, valid until the next call.
 func (e *envelope) add(record []byte, x *kafka.Record) ([]byte, *Flaw) {
 	e.text = slices.Grow(e.text[:0], len(x.Key)+64)
 	for i, name := range e.of.names {

@@ -152,7 +152,7 @@ func trimLine(b []byte) []byte {
 // OfTopic returns the format of the records of a topic written in format name.
 func OfTopic(name string) Format { return topicFormat{Format: NewFormat(schema.Source{Format: name})} }
 
-// misplaced reports whether a field of lines follows one that is beside them.
+// misplaced reports whether a field of lines follows one from around the value.
 func misplaced(fields []string) bool {
 	i := slices.IndexFunc(fields, isAround)
 	return i >= 0 && slices.ContainsFunc(fields[i:], func(name string) bool { return !isAround(name) })

@@ -33,7 +33,7 @@ const (
 	noSchema = 40403 // error code of the registry: there is no schema of the id
 )
 
-// answer is what the registry tells of a schema.
+// answer describes a schema, as the registry sends it.
 type answer struct {
 	Schema     string      `json:"schema"`
 	Type       string      `json:"schemaType"` // "": AVRO

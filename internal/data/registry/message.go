@@ -16,7 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
-// message is a message of Protobuf with its fields and those of the messages in it.
+// message is a message of Protobuf with its fields and the fields of the messages in it.
 type message struct {
 	of     protoreflect.MessageDescriptor
 	names  []string // of fields that can be read

@@ -86,7 +86,7 @@ func (d *Decoder) AppendRow(ctx context.Context, dst, value []byte) ([]byte, err
 	return dst, nil
 }
 
-// avroDecoder decodes records as those of a table.
+// avroDecoder decodes records as rows of a table.
 type avroDecoder struct {
 	message *avro.Message
 	names   []string

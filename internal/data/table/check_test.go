@@ -152,7 +152,7 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// The extent of a page is that of its strings; without statistics of the page, that of the strings
+// The extent of a page covers its strings; without statistics of the page, that of the strings
 // which are in no page before.
 func TestExtentOfStrings(t *testing.T) {
 	var c column

@@ -277,7 +277,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestTheLastModelOfTheTrainingBeforeIsKept, so that one can roll back to it, but not those of earlier
+// TestTheLastModelOfTheTrainingBeforeIsKept, so that one can roll back to it, but not the models of earlier
 // trainings.
 func TestTheLastModelOfTheTrainingBeforeIsKept(t *testing.T) {
 	f := Folder{Versions: map[int64]Version{}}

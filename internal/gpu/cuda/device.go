@@ -54,7 +54,7 @@ func (l *Library) Device(ordinal int) (*Device, error) {
 	return d, nil
 }
 
-// minMajor and minMinor are the least compute capability: that of the PTX of the kernels.
+// minMajor and minMinor are the least compute capability, for which the PTX of the kernels is made.
 const minMajor, minMinor = 7, 5
 
 func (d *Device) String() string { return fmt.Sprintf("device %d (%s)", d.Ordinal, d.Name) }

@@ -19,8 +19,8 @@ var (
 	patterns = append([]string{".", "lib", "lib64", "nvidia/*/lib", "*/lib"}, packages...)
 )
 
-// Folders returns the folders to search: those of Variable, those of LD_LIBRARY_PATH, which are
-// examined before their libraries are opened, the system's loader, and those of the active environment
+// Folders returns the folders to search: from Variable and from LD_LIBRARY_PATH, which are
+// examined before their libraries are opened, the system's loader, and from the active environment
 // of Python. Variable may name folders of libraries, site-packages or environments
 // of Python; a folder without any library is an error.
 func Folders(getenv func(string) string) (all []string, err error) {

@@ -26,7 +26,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// identity is that of a whole GPU.
+// identity identifies a whole GPU.
 func identity(n byte) cuda.Identity { return cuda.Identity{Device: [16]byte{n}, GPU: [16]byte{n}} }
 
 // dgx returns the candidates of a rank on a machine with 8 devices: 0 to 3 are near CPUs of

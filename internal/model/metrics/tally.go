@@ -253,7 +253,7 @@ func (t *Tally) merge(words []int64) {
 	}
 }
 
-// spread replaces the bins of every rank by those of rank 0.
+// spread replaces the bins of every rank by the bins of rank 0.
 func (t *Tally) spread(c *collective.Comm) error {
 	words := t.words()
 	n := []int64{int64(len(words))}

@@ -269,7 +269,7 @@ func sortedAreas(logit, label []float32) (auc, pr float64) {
 	return auc / positives / (float64(len(logit)) - positives), pr / positives
 }
 
-// TestRareEventsKeepTheirDigits compares AUC and PR-AUC with those of the sorted samples, and each
+// TestRareEventsKeepTheirDigits compares AUC and PR-AUC with the values from sorted samples, and each
 // number of ranks with one. With at most maxBins distinct logits, they agree exactly.
 func TestRareEventsKeepTheirDigits(t *testing.T) {
 	for _, c := range []struct {

@@ -34,7 +34,7 @@ type runView struct {
 	Color  int
 	Dashed bool
 	Best   bool
-	Other  string // why its metrics are not compared with those of the best run
+	Other  string // why its metrics are not compared with the metrics of the best run
 	Split  template.HTML
 	Waits  string // which ranks waited for which
 	Tables []runs.Table
