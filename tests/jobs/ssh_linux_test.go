@@ -127,7 +127,7 @@ func TestHostsLeaveNoTrace(t *testing.T) {
 		{"launcher", func(launcher int, _ []int) int { return launcher }, -1, ""},
 		{"ssh", func(launcher int, all []int) int { return find(all, "cmdline", "login\x00a\x00") }, 1, "wdlrun: host a (ranks 0, 1) was lost"},
 		{"host process", func(_ int, all []int) int { return find(hostA(all), "cmdline", "\x00__host\x00") }, 1, "wdlrun: host a (ranks 0, 1) was lost"},
-		{"rank", func(_ int, all []int) int { return find(all, "environ", "WDLRUN_RANK=1\x00") }, 137, "wdlrun: rank 1 (host a, pid "},
+		{"rank", func(_ int, all []int) int { return rankIn(all, 1) }, 137, "wdlrun: rank 1 (host a, pid "},
 		{"guard", func(_ int, all []int) int { return find(all, "cmdline", "\x00__guard\x00") }, 0, ""},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -165,6 +165,26 @@ func find(pids []int, file, text string) int {
 		}
 	}
 	return 0
+}
+
+// rankIn returns the process of a rank, whose children have its environment too, or 0.
+func rankIn(pids []int, rank int) int {
+	text := fmt.Sprintf("WDLRUN_RANK=%d\x00", rank)
+	for _, pid := range pids {
+		if countOf([]int{pid}, "environ", text) == 1 && countOf([]int{parent(pid)}, "environ", text) == 0 {
+			return pid
+		}
+	}
+	return 0
+}
+
+// parent returns the parent of a process, or 0.
+func parent(pid int) (id int) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if _, rest, found := strings.Cut(string(b), "\nPPid:"); found {
+		fmt.Sscan(rest, &id)
+	}
+	return id
 }
 
 // countOf counts the processes whose file in /proc contains a string.

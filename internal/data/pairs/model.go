@@ -101,7 +101,7 @@ func recentre(logit []float64, ones []bool, rows []int32) {
 		for _, i := range rows {
 			p := 1 / (1 + math.Exp(-logit[i]))
 			r -= p
-			v += p * (1 - p)
+			v += float64(p * (1 - p))
 			if ones[i] {
 				r++
 			}

@@ -252,7 +252,7 @@ func (s *scan) says(column int) float64 {
 	rate, chi, values := all/float64(len(c.Codes)), 0.0, 0.0
 	for v, n := range rows {
 		if n > 0 {
-			d := ones[v] - n*rate
+			d := ones[v] - float64(n*rate)
 			chi += d * d / (n * rate * (1 - rate))
 			values++
 		}
