@@ -385,14 +385,22 @@ func (w *walking) print() error {
 	if asJSON(w.c) {
 		return w.json(map[string]any{})
 	}
-	fmt.Fprintf(w.p.stdout, "%d partitions, of which %d are trained on next", len(w.parts.All), len(w.plan.Next))
+	n := len(w.plan.Next)
+	if n > 0 && w.config.Train.Gate.Data == "next" {
+		n-- // it waits
+	}
+	fmt.Fprintf(w.p.stdout, "%d partitions, of which %d are trained on next", len(w.parts.All), n)
 	if w.from != "" {
 		fmt.Fprintf(w.p.stdout, ", from %s", w.from)
 	}
 	fmt.Fprintln(w.p.stdout)
 	for i := range w.plan.Next {
 		part := &w.plan.Next[i]
-		fmt.Fprintf(w.p.stdout, "  %-20s %s\n", clean(w.plan.Name(part.Day), 64), clean(strings.Join(part.Train, " "), 200))
+		waits := ""
+		if i >= n {
+			waits = "  waits for the partition after it"
+		}
+		fmt.Fprintf(w.p.stdout, "  %-20s %s%s\n", clean(w.plan.Name(part.Day), 64), clean(strings.Join(part.Train, " "), 200), waits)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -180,7 +181,7 @@ func TestTimesWithoutATail(t *testing.T) {
 		"soon": "none of the 20 values of field time is a number or an ISO date",
 		"":     "no record has a value of field time",
 	} {
-		var times Times
+		times := Times{Usable: 20}
 		for range 20 {
 			if values != "" {
 				times.add([]byte(values))
@@ -190,6 +191,29 @@ func TestTimesWithoutATail(t *testing.T) {
 		if err := d.UseTimes(&times); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", values, err, want)
 		}
+	}
+}
+
+// TestNoRecordsToHoldOut: without records, the reason is what left them out, not their times.
+func TestNoRecordsToHoldOut(t *testing.T) {
+	files := visits(t, 10, func(i int) string { return fmt.Sprint(i) })
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "raw"}}, HoldOut: "time"}
+	d, err := Open(schema.Source{Fields: []string{"y", "user", "time", "n"}, Where: "time < 0"}, s, files)
+	if err == nil {
+		err = d.HoldOutNewest("time", 0.1)
+	}
+	fatal.If(t, err)
+	times, err := d.ScanTimes(t.Context(), 0, 1, nil)
+	if err == nil {
+		err = d.UseTimes(times)
+	}
+	fatal.If(t, err)
+	c, err := d.Scan(t.Context(), 0, 1, nil, nil)
+	if err == nil {
+		err = d.Use(c)
+	}
+	if !errors.Is(err, ErrNoRecords) || !strings.Contains(err.Error(), "data.where") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -24,6 +25,7 @@ type Times struct {
 	pattern        *date.Format // nil: numbers and ISO dates
 	cut            uint64       // order-preserving code of the oldest held-out time
 	Unread         int64        // values that are not a time
+	Usable         int64        // records, with or without a time
 	Held, All      int64        // held-out records, and records with a time; set by UseTimes
 }
 
@@ -164,9 +166,11 @@ func (d *Dataset) ScanTimes(ctx context.Context, part, parts int, progress func(
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if _, err := s.block(ctx, b); err != nil {
+		n, err := s.block(ctx, b)
+		if err != nil {
 			return nil, err
 		}
+		t.Usable += int64(n.records)
 		if done += d.set.BytesOf(b); progress != nil {
 			progress(done)
 		}
@@ -174,7 +178,11 @@ func (d *Dataset) ScanTimes(ctx context.Context, part, parts int, progress func(
 	return t, nil
 }
 
-// UseTimes sets which records are held out, from the merged times of all parts.
+// ErrOneTime means that no records can be held out as the newest.
+var ErrOneTime = errors.New("have the same time")
+
+// UseTimes sets which records are held out, from the merged times of all parts. If there are no
+// records, Use reports that.
 func (d *selection) UseTimes(t *Times) error {
 	t.pattern = d.hold.pattern
 	s, dates := t.kind()
@@ -185,6 +193,7 @@ func (d *selection) UseTimes(t *Times) error {
 	}
 	var ok bool
 	switch t.cut, t.Held, ok = s.newest(d.hold.newest); {
+	case t.Usable == 0:
 	case s.all == 0 && t.Unread > 0 && t.pattern != nil:
 		return fmt.Errorf("hold out: none of the %d values of field %s is a date in the format of its features", t.Unread, d.hold.time)
 	case s.all == 0 && t.Unread > 0:
@@ -192,7 +201,7 @@ func (d *selection) UseTimes(t *Times) error {
 	case s.all == 0:
 		return fmt.Errorf("hold out: no record has a value of field %s", d.hold.time)
 	case !ok:
-		return fmt.Errorf("hold out: all %d records have the same time, field %s", s.all, d.hold.time)
+		return fmt.Errorf("hold out: all %d records %w, field %s", s.all, ErrOneTime, d.hold.time)
 	}
 	t.All = s.all
 	d.times = t
@@ -204,6 +213,7 @@ const timesMagic = "wdltim1\n"
 // Marshal encodes t for Merge.
 func (t *Times) Marshal() []byte {
 	b := binary.AppendUvarint([]byte(timesMagic), uint64(t.Unread))
+	b = binary.AppendUvarint(b, uint64(t.Usable))
 	for _, s := range []*spread{&t.numbers, &t.dates} {
 		b = append(b, byte(s.shift))
 		b = binary.AppendUvarint(b, uint64(len(s.n)))
@@ -222,6 +232,7 @@ func (t *Times) Merge(b []byte) error {
 	r := &wire.Reader{B: b}
 	r.Magic(timesMagic)
 	t.Unread += r.Count()
+	t.Usable += r.Count()
 	for _, s := range []*spread{&t.numbers, &t.dates} {
 		shift := r.Byte()
 		if shift > 63 {

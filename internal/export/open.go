@@ -290,6 +290,9 @@ func (m *Model) Dir() string { return m.dir }
 // The caller must not change what it points to.
 func (m *Model) Manifest() Manifest { return m.manifest }
 
+// Chosen reports whether a rollback published the version.
+func (m *Model) Chosen() bool { return m.manifest.Rollback != nil }
+
 // Version returns the number of the version.
 func (m *Model) Version() int64 { return m.manifest.Version }
 

@@ -317,7 +317,8 @@ func (s *Server) open(name string, version int64, dir string, before *servable) 
 	var v *servable
 	err = rescue.Call(func() (err error) {
 		v, err = newServable(name, version, dir, m, &s.options, s.metrics, pause)
-		if err == nil && before != nil {
+		c, _ := m.(chosen)
+		if err == nil && before != nil && (c == nil || !c.Chosen()) {
 			err = s.guard(before, v, v.warmup, pause)
 			v.warmup = nil
 		}

@@ -107,6 +107,9 @@ func TestGuard(t *testing.T) {
 		r.write(1_000_001, "")
 		r.waitFor("failed", 1_000_001)
 		served(1)
+		r.write(1_000_002, "chosen") // a rollback
+		r.waitFor("available", 1_000_002)
+		served(1_000_002)
 		must(t, r.Shutdown(context.Background()))
 	}
 	// Without requests and records, nothing can be compared.

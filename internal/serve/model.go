@@ -164,6 +164,9 @@ type published interface {
 	Taken() time.Time // when the training had finished its step; zero if unknown
 }
 
+// chosen is a model that somebody may have chosen, by a rollback. The guard does not refuse it.
+type chosen interface{ Chosen() bool }
+
 // warmUp answers some requests with every worker, so that memory is touched and grown
 // before clients wait for it. A version without examples is warmed up with missing values.
 func (s *servable) warmUp(dir string, pause func()) error {

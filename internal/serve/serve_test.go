@@ -70,7 +70,10 @@ type fakeModel struct {
 	closed  chan struct{}
 	fault   func() // called by each Score
 	taken   func() // called by Taken
+	chosen  bool
 }
+
+func (m *fakeModel) Chosen() bool { return m.chosen }
 
 func (m *fakeModel) Config() *config.Config     { return m.config }
 func (m *fakeModel) Encoder() *encode.Encoder   { return m.encoder }
@@ -270,7 +273,7 @@ func (r *running) load(dir string, _ Model, _ func()) (Model, error) {
 	if string(b) == "panic" {
 		panic("the opening panics")
 	}
-	if err == nil && len(b) > 0 {
+	if err == nil && len(b) > 0 && string(b) != "chosen" {
 		err = errors.New(string(b))
 	}
 	if err != nil {
@@ -279,7 +282,7 @@ func (r *running) load(dir string, _ Model, _ func()) (Model, error) {
 	var n int
 	fmt.Sscan(filepath.Base(dir), &n)
 	m := *r.model
-	m.bias, m.closed, m.gate = float32(n)/1000, make(chan struct{}), r.hold
+	m.bias, m.closed, m.gate, m.chosen = float32(n)/1000, make(chan struct{}), r.hold, string(b) == "chosen"
 	return &m, nil
 }
 

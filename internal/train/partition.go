@@ -79,9 +79,9 @@ func runOfCheckpoint(dir string) string {
 	return dir
 }
 
-// isEmpty reports whether the training data has no rows.
+// isEmpty reports whether the training data has no rows, or none that can be held out as the newest.
 func isEmpty(err error) bool {
-	return errors.Is(err, data.ErrNoRecords) || errors.Is(err, record.ErrNoLine)
+	return errors.Is(err, data.ErrNoRecords) || errors.Is(err, data.ErrOneTime) || errors.Is(err, record.ErrNoLine)
 }
 
 // dayCursor is the part of the cursor that is about the partition.

@@ -368,9 +368,15 @@ func (v *runView) Of() string {
 	return of
 }
 
-// Command returns the command of the run, Version the program's version, and Hosts the names
-// of the hosts, all cut to maxText.
-func (v *runView) Command() string { return clipped(strings.Join(v.About.Command, " "), maxText) }
+// Command returns the command of the run, without -day, which only train -by gives, Version the
+// program's version, and Hosts the names of the hosts, all cut to maxText.
+func (v *runView) Command() string {
+	words := v.About.Command
+	if i := slices.Index(words, "-day"); i >= 0 {
+		words = words[:i]
+	}
+	return clipped(strings.Join(words, " "), maxText)
+}
 func (v *runView) Version() string { return clipped(v.About.Version, maxText) }
 func (v *runView) Hosts() string {
 	all := slices.Compact(slices.Sorted(slices.Values(v.About.Hosts)))

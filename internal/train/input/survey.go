@@ -62,6 +62,9 @@ func (in *Input) scanTimes(ctx context.Context, d *data.Dataset) error {
 	if err := d.UseTimes(&merged); err != nil {
 		return err
 	}
+	if merged.Usable == 0 {
+		return nil // the scan says why
+	}
 	field := in.Config.Data.ValidTime
 	if merged.Unread > 0 {
 		in.Warn(fmt.Sprintf("%d values of field %s are not times; their records are trained on", merged.Unread, field))

@@ -589,7 +589,7 @@ func (p *Publisher) Finish(step int64) error {
 	case !p.ready:
 		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published, because no checkpoint since step %d could be read; wdlrun export writes a version of it", step, p.since))
 	case p.held:
-		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published: the folder is on hold; to publish it, release the hold and resume the training", step))
+		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published: the folder is on hold; to publish it, release the hold and export the run: wdlrun export -resume", step))
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (pl *Plan) Lines(late func(*Late) (int64, bool)) (lines []string) {
 		lines = append(lines, "missing: "+p.fewDays(pl.Missing, pl.lacks))
 	}
 	if n := len(pl.Older); n > 0 {
-		lines = append(lines, fmt.Sprintf("older than the model and not trained on: %s; to train on %s: -again %s", p.fewDays(pl.Older, n), it(n), pl.Older[0]))
+		lines = append(lines, fmt.Sprintf("older than the model and not trained on: %s; to train on %s: -again %s", p.fewDays(pl.Older, n), it(n), strings.Join(pl.Older[:min(n, maxListed)], ",")))
 	}
 	for i := range pl.Late[:min(len(pl.Late), maxListed)] {
 		l := &pl.Late[i]
