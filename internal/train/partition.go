@@ -44,6 +44,8 @@ func (d *Day) begin(runDir, source string) error {
 // Rows returns the number of rows of the training data of a configuration, which it reads in this
 // process.
 func Rows(ctx context.Context, c *config.Config) (int64, error) {
+	c = c.Clone()
+	c.Data.ValidTime, c.Data.ValidGroup = "", "" // held-out rows count, whichever they are
 	in, err := input.Open(input.Setup{Config: c})
 	if err != nil {
 		return 0, err

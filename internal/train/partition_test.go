@@ -1,9 +1,14 @@
 package train
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestRetires: rows that were last seen in partitions that ended days before the next one are
@@ -19,6 +24,19 @@ func TestRetires(t *testing.T) {
 	}{{3 * day, 3, 0}, {3 * day, 2, 4}, {3 * day, 1, 8}, {4 * day, 2, 8}, {9 * day, 2, 16}} {
 		if got := Retires(done, x.begin, x.days); got != x.want {
 			t.Errorf("begin %d, %d days: step %d, want %d", x.begin/day, x.days, got, x.want)
+		}
+	}
+}
+
+// TestRowsOfAPartition: the rows of a partition are counted, however some of them are held out.
+func TestRowsOfAPartition(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.csv")
+	fatal.If(t, os.WriteFile(path, []byte("y,x,t\n0,a,1\n1,b,2\n0,a,3\n1,c,4\n"), 0o644))
+	for _, hold := range []string{"valid_fraction: 0", "valid_fraction: 0.5", "valid_fraction: 0.5, valid_time: t", "valid_fraction: 0.5, valid_group: x"} {
+		c, err := config.Parse("c.yaml", fmt.Appendf(nil, "data: {train: [%q], header: true, %s}\nlabel: {field: y}\nfeatures: [{field: x, encode: hash}]\n", path, hold))
+		fatal.If(t, err)
+		if n, err := Rows(t.Context(), c); n != 4 || err != nil {
+			t.Errorf("%s: %d rows, %v", hold, n, err)
 		}
 	}
 }

@@ -210,7 +210,7 @@ func ResumeHint(err error, path string) error {
 		}
 		advice = "; give the run directory of a training that has saved, or one of its checkpoints"
 		if _, absent := os.Lstat(path); absent != nil && filepath.Base(path) == Latest {
-			advice = "; no training has finished in this folder: " + strings.TrimPrefix(advice, "; ")
+			advice = "; no training in this folder has become the latest: " + strings.TrimPrefix(advice, "; ")
 		}
 		if run := newestRun(path); run != "" {
 			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
