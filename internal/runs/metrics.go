@@ -219,16 +219,27 @@ var totals = []struct {
 	{"seconds", func(r *Run, _ *Result, _ Point) float64 { return r.Seconds }},
 	{"day_rows", ofDay(func(d *rundir.Day) float64 { return float64(d.Rows) })},
 	{"day_new_keys", ofDay(func(d *rundir.Day) float64 { return float64(d.Keys) })},
-	{"day_auc", ofDay(func(d *rundir.Day) float64 { return Value(d.AUC) })},
-	{"day_logloss", ofDay(func(d *rundir.Day) float64 { return Value(d.LogLoss) })},
-	{"day_calibration", ofDay(func(d *rundir.Day) float64 { return Value(d.Calib) })},
-	{"day_entropy", ofDay(func(d *rundir.Day) float64 { return Value(d.Entropy) })},
+	{"day_auc", ofNewDay(func(d *rundir.Day) *float64 { return d.AUC })},
+	{"day_logloss", ofNewDay(func(d *rundir.Day) *float64 { return d.LogLoss })},
+	{"day_calibration", ofNewDay(func(d *rundir.Day) *float64 { return d.Calib })},
+	{"day_entropy", ofNewDay(func(d *rundir.Day) *float64 { return d.Entropy })},
 	{"ranks", func(_ *Run, res *Result, _ Point) float64 {
 		if res.WorldSize > 0 {
 			return float64(res.WorldSize)
 		}
 		return math.NaN()
 	}},
+}
+
+// ofNewDay is ofDay for a metric of the model before. On rows that it was trained on, the metric says
+// nothing and is missing.
+func ofNewDay(of func(d *rundir.Day) *float64) func(*Run, *Result, Point) float64 {
+	return ofDay(func(d *rundir.Day) float64 {
+		if d.Seen {
+			return math.NaN()
+		}
+		return Value(of(d))
+	})
 }
 
 // ofDay returns a metric of the partition that a run of train -by has trained on. Its AUC, loss and
