@@ -157,7 +157,11 @@ func (k checker) model() {
 		{"crosses", len(k.c.Crosses) > 0, "wide", wide},
 	} {
 		if x.given && !x.on {
-			k.bad(x.path, "has no meaning with model.%s: false", x.part)
+			reason := ""
+			if x.part == "wide" && m.Wide == nil {
+				reason = fmt.Sprintf(", the default of model.kind: %s; set model.wide: true, or remove it", m.Kind)
+			}
+			k.bad(x.path, "has no meaning with model.%s: false%s", x.part, reason)
 		}
 	}
 	k.init("model.init", m.Init.Kind, m.Init.Scale)
