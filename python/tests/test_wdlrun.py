@@ -27,7 +27,8 @@ def in_a_folder(tmp_path, monkeypatch):
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     yield
-    assert list(temporary.iterdir()) == []
+    # Scikit-learn's checks of estimators remove their own folders when the process ends.
+    assert [p for p in temporary.iterdir() if not p.name.startswith("sklearn_testing_")] == []
     assert _children() == []
 
 
