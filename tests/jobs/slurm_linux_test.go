@@ -290,9 +290,10 @@ func (s *slurm) requeue(t *testing.T, script string) {
 	}
 	var step string
 	eventually(t, "a checkpoint", func() bool {
-		_, after, found := strings.Cut(s.printed(job), "\nstopped after step ")
-		step, _, _ = strings.Cut(after, ",")
-		return found
+		_, after, _ := strings.Cut(s.printed(job), "\nstopped after step ")
+		var whole bool // the line may be written in part
+		step, _, whole = strings.Cut(after, ",")
+		return whole
 	})
 	want := "training resumes after step " + step + ","
 	eventually(t, want, func() bool {
