@@ -169,7 +169,7 @@ func (x *Survey) isSound(s *surveyed, v *table.Values, k int) bool {
 	return true
 }
 
-// load makes a value, or none if k is negative, that of a column in the parser.
+// load sets the value of a column in the parser to value k; a negative k means no value.
 func (x *Survey) load(column int, v *table.Values, k int) *record.Flaw {
 	l := &x.parser.lists[column]
 	l.Reset()

@@ -89,7 +89,7 @@ func serve(t testing.TB, h http.Handler) schema.Registry {
 
 var fields = []string{"click", "site", "tags", "user.id", "user.kind", "at", "price", "extra", "nothing"}
 
-// decode returns the values of fields as text: with | between those of a list, - for none.
+// decode returns the values of fields as text: | separates the values of a list, - means no value.
 func decode(s *Schemas, b []byte, names []string) ([]string, error) {
 	row, err := s.NewDecoder(names).AppendRow(context.Background(), nil, b)
 	if err != nil {

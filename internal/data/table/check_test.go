@@ -152,8 +152,8 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// The extent of a page covers its strings; without statistics of the page, that of the strings
-// which are in no page before.
+// TestExtentOfStrings: the extent of a page covers its strings. If the page has no statistics, it covers
+// the strings that are in no earlier page.
 func TestExtentOfStrings(t *testing.T) {
 	var c column
 	var words []string
@@ -182,7 +182,7 @@ func TestExtentOfStrings(t *testing.T) {
 			}
 			e := k.extentOf(&c, len(c.index), stated)
 			if e.any != (len(in) > 0) || e.any && (string(e.lo.b) != slices.Min(in) || string(e.hi.b) != slices.Max(in)) {
-				t.Fatalf("page %d, statistics %v: %q to %q, want those of %q", page, stated, e.lo.b, e.hi.b, in)
+				t.Fatalf("page %d, statistics %v: %q to %q, want the extent of %q", page, stated, e.lo.b, e.hi.b, in)
 			}
 		}
 	}

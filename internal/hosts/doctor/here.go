@@ -17,7 +17,7 @@ import (
 )
 
 // Here returns the description of this host. work is the directory of the ranks, cache
-// that of binaries, and gpu selects the libraries of GPUs.
+// is the directory of binaries, and gpu selects the libraries of GPUs.
 func Here(name, version, work, cache string, within ports.Range, gpu libraries.Files) Host {
 	h := Host{Name: name, Version: version, System: runtime.GOOS + " " + runtime.GOARCH, Kernels: f32.Backend(), BFloat16: f32.NoBF16() == nil, CPUs: runtime.NumCPU(), GFLOPS: gflops()}
 	m := cgroup.Read()
