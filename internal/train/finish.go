@@ -41,7 +41,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	if j.saves.publisher != nil && res.BestEpoch > 0 && j.comm.Rank() == 0 {
-		j.warn(fmt.Sprintf("train.export published the model of the last step, %d; the best one, of step %d, is in %s: wdlrun export -resume %s writes a version of it", j.cursor.Step, j.cursor.Best, res.Checkpoint, j.runDir))
+		j.warn(fmt.Sprintf("train.export publishes the model of the last step, %d; the best one, of step %d, is in %s: wdlrun export -resume %s writes a version of it", j.cursor.Step, j.cursor.Best, res.Checkpoint, j.runDir))
 	}
 	if !stopped {
 		res.Gate = (gating{&j.run}).compare(res.Valid)

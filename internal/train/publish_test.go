@@ -247,6 +247,27 @@ func TestTheLastModelOfAShortTrainingIsPublished(t *testing.T) {
 	}
 }
 
+// TestTheBestEpochIsNotTheOnePublished: after early stopping, a line says that the published model is not the
+// best one.
+func TestTheBestEpochIsNotTheOnePublished(t *testing.T) {
+	c := traintest.ClicksConfig(t, traintest.Clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
+	for _, dir := range []string{"", filepath.Join(t.TempDir(), "ctr")} {
+		var warned []string
+		res := runJob(t, 2, Options{Config: c, Out: t.TempDir(), Set: []string{"train.epochs=40", "train.export.dir=" + dir}, Warn: func(line string) { warned = append(warned, line) }})
+		want := fmt.Sprintf("the best one, of step %d, is in", checkpointStep(t, res.Checkpoint))
+		if said := strings.Contains(strings.Join(warned, "\n"), want); res.EarlyStopped == 0 || said != (dir != "") {
+			t.Errorf("train.export.dir %q: stopped early after %d, warned %q", dir, res.EarlyStopped, warned)
+		}
+	}
+}
+
+// checkpointStep returns the step of a checkpoint.
+func checkpointStep(t *testing.T, dir string) int64 {
+	c, err := checkpoint.Open(dir)
+	fatal.If(t, err)
+	return c.Step()
+}
+
 // TestPublishingRecovers: when the versions are removed, or the mapped tables of the complete one are
 // overwritten, a complete version follows. In the second case the training writes a checkpoint at once
 // for that. The last version is the model at the end.

@@ -208,3 +208,40 @@ func TestWalkOverHosts(t *testing.T) {
 	}
 	c.empty(t)
 }
+
+// TestWalkPassesOverTimelessPartitions: with data.valid_time, a partition without rows, or whose rows have
+// one time, is named, and the next one follows. -plan says which partition waits for a gate.
+func TestWalkPassesOverTimelessPartitions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for day := range 4 {
+		var b strings.Builder
+		b.WriteString("clicked,item,user,at\n")
+		for i := range 300 {
+			at := i
+			if day == 2 {
+				at = 7
+			}
+			if day != 1 {
+				fmt.Fprintf(&b, "%d,i%d,u%d,%d\n", i*i%3%2, i%20, i%7, at)
+			}
+		}
+		folder := filepath.Join(dir, "clicks", fmt.Sprintf("dt=2026-11-%02d", day+1))
+		fatal.If(t, os.MkdirAll(folder, 0o755))
+		write(t, folder, "part.csv", b.String())
+	}
+	write(t, dir, "ctr.yaml", strings.Replace(walkConfig, "header: true", "header: true, valid_fraction: 0.2, valid_time: at", 1))
+	o := run(t, dir, "train", "-config", "ctr.yaml", "-by", "dt", "-plan", "-set", "train.gate.metric=logloss", "-set", "train.gate.data=next")
+	if o.code != 0 || !strings.Contains(o.stdout, "of which 3 are trained on next") || strings.Count(o.stdout, "waits for the partition after it") != 1 {
+		t.Errorf("-plan: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	o = run(t, dir, "train", "-config", "ctr.yaml", "-by", "dt")
+	for _, want := range []string{"dt=2026-11-02 is not trained on: ", "dt=2026-11-03 is not trained on: hold out: all 300 records have the same time"} {
+		if o.code != 0 || !strings.Contains(o.stderr, want) {
+			t.Errorf("exit code %d, no line %q\n%s%s", o.code, want, o.stdout, o.stderr)
+		}
+	}
+	if d, _ := walked(t, dir); len(d.Days) != 2 {
+		t.Errorf("the ledger: %+v", d.Days)
+	}
+}

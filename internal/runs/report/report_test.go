@@ -22,6 +22,21 @@ import (
 
 const evil = `<script>alert(1)</script>"'&\u0007`
 
+// TestTablesOfAModelThatContinues: a table has more rows than planned if the training began with a model,
+// which is no reason to plan anew. The command leaves out the flag that train -by adds.
+func TestTablesOfAModelThatContinues(t *testing.T) {
+	for _, from := range []string{"", "runs/a/checkpoints/step-000000001"} {
+		r := &runs.Run{Result: &runs.Result{Tables: []runs.Table{{Name: "item", Rows: 100}}}}
+		r.Result.Tables[0].Planned.Rows = 10
+		r.About.From, r.About.Command = from, []string{"train", "-by", "dt", "-day", "{}"}
+		v := &runView{Run: r}
+		planned := strings.Contains(fmt.Sprint(v.findings()), "times the planned 10")
+		if planned != (from == "") || v.Command() != "train -by dt" {
+			t.Errorf("from %q: planned %v, command %q", from, planned, v.Command())
+		}
+	}
+}
+
 // write makes a run directory of a run with hostile names and a gap in its losses.
 func write(t testing.TB, name, auc string, size int) string {
 	t.Helper()
