@@ -37,6 +37,18 @@ const (
 	Test  = "test"
 )
 
+// ThinEvent is the event of the line that counts the lines that a training has removed from
+// metrics.jsonl, so that the file does not grow without limit.
+const ThinEvent = "thinned"
+
+// Thinned is that line.
+type Thinned struct {
+	Event string    `json:"event"`
+	Time  time.Time `json:"time"`
+	Step  int64     `json:"step"` // of the last one
+	Lines int       `json:"lines"`
+}
+
 // maxPoints is the maximum number of points of a series. In a longer one, every
 // second point is dropped, as often as needed. The last point is kept.
 const maxPoints = 1 << 14
@@ -75,9 +87,11 @@ func (r *Run) scan(from io.Reader) {
 			continue // see RankTimes
 		} else if p, event, err := ParsePoint(line); err != nil {
 			why = err.Error()
-		} else if s := series[event]; s != nil { // otherwise an event of another version
+		} else if s := series[event]; s != nil {
 			s.Add(p)
-		}
+		} else if event == ThinEvent && json.Unmarshal(line, &r.Thinned) != nil {
+			r.Thinned = Thinned{}
+		} // otherwise an event of another version
 		if why != "" && whole {
 			if faults++; faults <= maxFaults {
 				r.Faults = append(r.Faults, fmt.Sprintf("%s: line %d: %s", rundir.FileMetrics, n, why))

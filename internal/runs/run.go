@@ -75,6 +75,8 @@ type Run struct {
 	Test   []Point
 	Result *Result // may be nil
 	Days   rundir.Days
+
+	Thinned Thinned // lines that metrics.jsonl no longer has
 }
 
 // Result holds the fields of result.json that are used.

@@ -21,7 +21,7 @@ import (
 
 // Limits.
 const (
-	fileLimit    = 16 << 20 // bytes of a file
+	fileLimit    = 4 << 20  // bytes of a file
 	pendingLimit = 1 << 20  // bytes kept until there is a folder
 	lineLimit    = 64 << 10 // maximum length of a line in Lines
 )

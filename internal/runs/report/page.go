@@ -126,6 +126,9 @@ func verdict(all []*runView, found []*warning) (lines []string) {
 		if r.Rejected != "" {
 			lines = append(lines, "the model was rejected by train.gate: "+r.Rejected)
 		}
+		if r.Thinned.Lines > 0 {
+			lines = append(lines, fmt.Sprintf("the curves have fewer points up to step %d: %s of metrics.jsonl had to make room", r.Thinned.Step, plural.Of(r.Thinned.Lines, "line")))
+		}
 	} else if best, second, by := ranking(all); best != nil {
 		best.Best = true
 		lines = append(lines, fmt.Sprintf("%s is the best by %s: %s", best.Name, by, quality(best.Run)))

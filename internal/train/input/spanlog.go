@@ -2,10 +2,12 @@ package input
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,14 +23,22 @@ const FileSpans = "spans.jsonl"
 // spanLog records the spans of a stream. A checkpoint holds the current span. A job that is
 // killed later and resumes takes the following spans from this log, so that it reads the same
 // spans again. An error of the log does not fail the training: without the file, spans are
-// decided again.
+// decided again. The log keeps the latest spans only, since a stream may last for ever: beyond
+// maxSpans, the older half is removed.
 type spanLog struct {
+	path string
 	file *os.File
+	size int64             // of the file
+	most int64             // size at which it is cut
 	past []stream.Position // spans of the previous run up to the checkpoint
 	done []stream.Position // spans of the previous run after the checkpoint
 	last int64             // number of the span in the last line
 	warn func(string)
 }
+
+// maxSpans is the size of the file, in bytes, above which older spans are removed: some 20,000 of
+// one file each.
+const maxSpans = 4 << 20
 
 // maxSpanLine is the largest size of a line of the file, in bytes.
 const maxSpanLine = 1 << 28
@@ -40,21 +50,66 @@ func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream: %s: %w; remove the file to divide the stream again", path, err)
 	}
-	l := &spanLog{warn: warn}
+	l := &spanLog{path: path, most: maxSpans, warn: warn}
 	behind := slices.IndexFunc(all, func(at stream.Position) bool { return at.Spans > n })
 	if behind < 0 {
 		behind = len(all)
 	}
+	if behind == 0 && len(all) > 0 && all[0].Spans > n+1 { // what follows n was removed
+		warn(fmt.Sprintf("%s begins with span %d: the stream is divided again after span %d, where the checkpoint ends", path, all[0].Spans, n))
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("stream: %w", err)
+		}
+		all = nil
+	}
 	if l.past, l.done = all[:behind:behind], all[behind:]; len(all) > 0 {
 		l.last = all[len(all)-1].Spans
 	}
-	f, err := regular.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
+	if err := l.open(); err != nil {
 		warn(fmt.Sprintf("the spans of the stream are not kept: %v", err))
-		return l, nil
 	}
-	l.file = f
 	return l, nil
+}
+
+// open opens the file to append to it.
+func (l *spanLog) open() error {
+	f, err := regular.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	l.file, l.size = f, info.Size()
+	return nil
+}
+
+// cut removes the oldest spans of the file, so that half of the permitted size is left.
+func (l *spanLog) cut() error {
+	b, err := regular.ReadFile(l.path, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	from := len(b) - int(l.most/2)
+	from += bytes.IndexByte(b[from:], '\n') + 1
+	if from == len(b) { // the last span alone is larger
+		from = bytes.LastIndexByte(b[:from-1], '\n') + 1
+	}
+	b = b[from:]
+	if err := regular.WriteFile(l.path+".new", b, 0o644); err != nil {
+		return err
+	}
+	if err := regular.Rename(l.path+".new", l.path); err != nil {
+		return err
+	}
+	l.close()
+	if err := l.open(); err != nil {
+		return err
+	}
+	l.most = max(l.most, 2*l.size)
+	return nil
 }
 
 // ReadSpans returns the positions in a file. It ignores an incomplete last line, written by a
@@ -122,7 +177,12 @@ func (l *spanLog) append(at stream.Position) {
 	l.last = at.Spans
 	b, err := json.Marshal(at)
 	if err == nil {
-		_, err = l.file.Write(append(b, '\n'))
+		var n int
+		n, err = l.file.Write(append(b, '\n'))
+		l.size += int64(n)
+	}
+	if err == nil && l.size > l.most {
+		err = l.cut()
 	}
 	if err != nil {
 		l.warn(fmt.Sprintf("the spans of the stream are no longer kept: %v", err))

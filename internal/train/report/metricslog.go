@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
@@ -40,6 +41,9 @@ type metricsLog struct {
 	config []byte
 	is     fs.FileInfo // info of dir when the file was opened
 	file   *os.File
+	size   int64  // of the file
+	limit  int64  // size at which it is thinned
+	least  int64  // and at least this size
 	unlock func() // unlocks the directory made by restore
 	lost   int    // lines that could not be written since the last one that could
 	warn   func(string)
@@ -52,14 +56,48 @@ func openMetrics(dir string, config []byte, step int64, warn func(string)) *metr
 	if err := dropLater(path, step); err != nil {
 		warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", path, step, err))
 	}
-	f, err := regular.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
-	if err != nil {
+	m := &metricsLog{dir: dir, config: config, limit: maxMetrics, unlock: func() {}, warn: warn}
+	if err := m.open(os.O_CREATE); err != nil {
 		warn(fmt.Sprintf("metrics are not kept: %v", err))
 		return &metricsLog{}
 	}
-	m := &metricsLog{dir: dir, config: config, file: f, unlock: func() {}, warn: warn}
 	m.is, _ = os.Stat(dir) // nil: the directory is not watched
 	return m
+}
+
+// open opens the file. After an error, the file that was open before remains.
+func (m *metricsLog) open(flag int) error {
+	f, err := regular.OpenFile(filepath.Join(m.dir, rundir.FileMetrics), flag|os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	if m.file != nil {
+		m.file.Close()
+	}
+	m.file, m.size = f, info.Size()
+	return nil
+}
+
+// thin makes the file smaller, if it has reached its limit. After an error the file grows, and
+// metrics are kept.
+func (m *metricsLog) thin() {
+	if m.size <= max(m.limit, m.least) {
+		return
+	}
+	size, err := thin(m.file.Name(), m.limit, true)
+	if err == nil {
+		err = m.open(0)
+	}
+	if err != nil {
+		m.warn(fmt.Sprintf("%s has %d bytes and cannot be made smaller: %v", m.file.Name(), m.size, err))
+		size = m.size
+	}
+	m.least = size + size/4 // above the limit if all that is left is needed
 }
 
 // restore makes the run directory again if it was deleted or moved, with the configuration
@@ -92,12 +130,9 @@ func (m *metricsLog) again() error {
 	if err := rundir.WriteFile(m.dir, rundir.FileMetrics, before); err != nil {
 		return err
 	}
-	f, err := regular.OpenFile(filepath.Join(m.dir, rundir.FileMetrics), os.O_APPEND|os.O_RDWR, 0)
-	if err != nil {
+	if err := m.open(0); err != nil {
 		return err
 	}
-	m.file.Close()
-	m.file = f
 	m.unlock()
 	if m.unlock, err = rundir.Lock(m.dir); err != nil {
 		m.unlock = func() {}
@@ -132,7 +167,7 @@ func dropLater(path string, step int64) error {
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
 		var l Line
-		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Step <= step {
+		if json.Unmarshal(lines.Bytes(), &l) == nil && (l.Step <= step || l.Event == runs.ThinEvent) {
 			w.Write(append(lines.Bytes(), '\n'))
 		}
 	}
@@ -155,6 +190,10 @@ func (m *metricsLog) write(line []byte) {
 	case m.lost > 0:
 		m.warn(fmt.Sprintf("metrics are kept again; %s lacks %s", m.file.Name(), plural.Of(m.lost, "line")))
 		m.lost = 0
+	}
+	if err == nil {
+		m.size += int64(n)
+		m.thin()
 	}
 }
 

@@ -37,6 +37,7 @@ type Reporter struct {
 	shown      time.Time     // time at which Due last returned true
 	tight      map[int]bool  // tables that WarnTierLimit has warned about
 	spreadLost bool          // Keep has failed
+	spreadLeft int64         // least size of distributions.jsonl at which it is thinned again
 }
 
 // Since is the state from which a job counts samples, steps and time.
@@ -180,7 +181,7 @@ func (r *Reporter) Keep(d *metrics.Distributions) {
 	}
 	line, err := json.Marshal(d)
 	if err == nil {
-		err = appendTo(filepath.Join(r.dir, rundir.FileDistributions), append(line, '\n'))
+		err = r.appendDistributions(append(line, '\n'))
 	}
 	if err != nil {
 		r.spreadLost = true
@@ -188,13 +189,21 @@ func (r *Reporter) Keep(d *metrics.Distributions) {
 	}
 }
 
-func appendTo(path string, b []byte) error {
+// appendDistributions appends a line to distributions.jsonl, and thins the file at its limit.
+func (r *Reporter) appendDistributions(line []byte) error {
+	path := filepath.Join(r.dir, rundir.FileDistributions)
 	f, err := regular.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Close())
+	_, err = f.Write(line)
+	info, err2 := f.Stat()
+	if err = errors.Join(err, err2, f.Close()); err == nil && info.Size() > max(maxDistributions, r.spreadLeft) {
+		var size int64
+		size, err = thin(path, maxDistributions, false)
+		r.spreadLeft = size + size/4
+	}
+	return err
 }
 
 // WarnTierLimit warns once about a table whose tier has less memory than least bytes, the size of
