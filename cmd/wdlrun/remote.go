@@ -44,7 +44,7 @@ func remoteOf(c *cli.Context, self string, getenv func(string) string) (*launche
 
 // peers returns the hosts of a job, and how their ranks read each other's files.
 func peers(m *member.Member, getenv func(string) string) train.Peers {
-	return train.Peers{Hosts: memberHosts(m), Addresses: addresses(m.Session.Members()), Key: m.World.Key, Listen: func() (net.Listener, error) {
+	return train.Peers{Hosts: memberHosts(m), Addresses: addresses(m.Session.Members()), Key: m.World.Key, Resent: m.Resent, Listen: func() (net.Listener, error) {
 		ip, err := m.World.ListenIP()
 		if err != nil {
 			return nil, err

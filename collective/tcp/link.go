@@ -28,6 +28,8 @@ type link struct {
 	conn  net.Conn
 	under *pipe
 
+	packets, again uint32 // counters of sock at the last call of Resent
+
 	jobs    chan struct{} // a value makes the writer send vec
 	done    chan error    // result of the writer; holds one
 	stopped chan struct{} // closed when the writer has ended

@@ -98,6 +98,15 @@ func (s *socket) ready(out bool) bool {
 	return err == nil && n > 0
 }
 
+// packets returns how many packets were sent, and sent again, in this socket's life, modulo 2^32.
+func (s *socket) packets() (sent, again uint32) {
+	info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, 0
+	}
+	return info.Data_segs_out, info.Total_retrans
+}
+
 // events returns the poll events that end a wait.
 func events(out bool) int16 {
 	if out {

@@ -14,6 +14,7 @@ func (*socket) receive(a, b []byte) (int, error) { panic("tcp: no such socket") 
 
 func (*socket) push(b []byte, more bool) (int, error) { panic("tcp: no such socket") }
 func (*socket) ready(bool) bool                       { return false }
+func (*socket) packets() (sent, again uint32)         { return 0, 0 }
 func (*socket) interrupt()                            {}
 func (*socket) close()                                {}
 

@@ -90,3 +90,26 @@ func (t *Transport) Begun() (all []collective.Begun) {
 	}
 	return all
 }
+
+// Resent reports for each peer on another host the packets that were sent to it since the last call,
+// and those of them that were sent again because they were not acknowledged. Only one goroutine may
+// call it. Other systems than Linux do not count packets.
+func (t *Transport) Resent(report func(peer int, packets, again uint64)) {
+	t.linksMu.Lock()
+	defer t.linksMu.Unlock()
+	for _, p := range t.peers {
+		if t.gone || p == nil || p.near {
+			continue
+		}
+		var packets, again uint64
+		for _, l := range p.data {
+			if l.sock == nil {
+				continue
+			}
+			p, a := l.sock.packets()
+			packets, again = packets+uint64(p-l.packets), again+uint64(a-l.again)
+			l.packets, l.again = p, a
+		}
+		report(p.rank, packets, again)
+	}
+}

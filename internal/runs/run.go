@@ -108,6 +108,12 @@ type Result struct {
 	Input           struct {
 		Bad int64 `json:"bad"`
 	} `json:"input"`
+	Delays
+	TestUnknown map[string]int64 `json:"test_unknown"`
+}
+
+// Delays are the slow ranks and the links that lost packets.
+type Delays struct {
 	SlowRanks []struct {
 		Rank   int     `json:"rank"`
 		Host   string  `json:"host"`
@@ -115,7 +121,12 @@ type Result struct {
 		Factor float64 `json:"factor"`
 		Share  float64 `json:"share"`
 	} `json:"slow_ranks"`
-	TestUnknown map[string]int64 `json:"test_unknown"`
+	LossyLinks []struct {
+		From   string  `json:"from"`
+		To     string  `json:"to"`
+		Resent float64 `json:"resent_share"`
+		Share  float64 `json:"share"`
+	} `json:"lossy_links"`
 }
 
 // EvaluatedRows identifies the rows of Valid and Test.
@@ -269,6 +280,10 @@ func (res *Result) cut() {
 	}
 	for i := range res.SlowRanks {
 		res.SlowRanks[i].Host, res.SlowRanks[i].Cause = short(res.SlowRanks[i].Host), short(res.SlowRanks[i].Cause)
+	}
+	for i := range res.LossyLinks {
+		l := &res.LossyLinks[i]
+		l.From, l.To = short(l.From), short(l.To)
 	}
 	for name, n := range res.TestUnknown {
 		if kept := short(name); kept != name {

@@ -124,7 +124,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 		return false, err
 	}
 	if out.Compare {
-		lines, err := j.report.Compare(c.Step, report.Own{Effort: j.effort(), Store: j.trainer.Store(), Plan: j.planned, LeftOut: leftOut(&j.run)})
+		lines, err := j.report.Compare(c.Step, report.Own{Effort: j.effort(), Store: j.trainer.Store(), Plan: j.planned, LeftOut: leftOut(&j.run), Resent: j.opt.Resent})
 		if err != nil {
 			return false, err
 		}

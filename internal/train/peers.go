@@ -4,6 +4,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -14,5 +15,6 @@ type Peers struct {
 	Key          rank.Key                     // of the job
 	Listen       func() (net.Listener, error) // opens a port for the other hosts; nil: the hosts must share the run directory
 	DiskPatience time.Duration                // how late a shared disk may show what another host has written
+	Resent       report.Resenter              // packets of this rank to other hosts since the last call; nil: not counted
 	Away         bool                         // ranks run on other hosts, for Check
 }

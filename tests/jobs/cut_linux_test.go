@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -175,4 +176,29 @@ func overHosts(t *testing.T, dir string, hosts []host, args ...string) *exec.Cmd
 	}
 	client, _ := fakeSSH(t, enter)
 	return command(t, dir, append([]string{"-H", strings.Join(names, ","), "-ssh", client}, args...)...)
+}
+
+// TestALossyLinkIsNamed loses one in twenty packets from one of three hosts to another. The job
+// continues, and names that link and no other in its output, and in the result.
+func TestALossyLinkIsNamed(t *testing.T) {
+	t.Parallel()
+	dir, hosts := t.TempDir(), mesh(t, 3)
+	hosts[2].run(t, "nft", fmt.Sprintf("table inet wdlrun { chain in { type filter hook input priority 0; ip saddr %s meta l4proto tcp numgen random mod 100 < 5 drop; }; }", hosts[1].ip))
+	cmds := onHosts(t, dir, hosts, 1, false, "-log-format", "json", "-set", "train.epochs=1000", "-set", "model.hidden=[256]")
+	const want = "the link from host wdlrun-host-1 to host wdlrun-host-2 loses packets: "
+	inRun := func(name string) string {
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", name))
+		b, _ := os.ReadFile(strings.Join(found, ""))
+		return string(b)
+	}
+	eventually(t, "the line about the link", func() bool { return strings.Contains(inRun("log-0000.jsonl"), want) })
+	fatal.If(t, cmds[0].Process.Signal(os.Interrupt))
+	for r, cmd := range cmds {
+		if o := end(t, cmd); strings.Count(o.stderr, " loses packets: ") != strings.Count(o.stderr, want) {
+			t.Errorf("rank %d: %s", r, o.stderr)
+		}
+	}
+	if b := inRun("result.json"); !strings.Contains(b, `"lossy_links": [`) {
+		t.Errorf("the result: %s", b)
+	}
 }

@@ -119,6 +119,9 @@ func resultFindings(r *runs.Run, res *runs.Result) (all []finding) {
 		}
 		add("look at the load of its host, or use -backup 1", "rank %d was %.1f times slower than the others in %s for %.0f %% of the time", s.Rank, s.Factor, phase, 100*s.Share)
 	}
+	for _, l := range res.LossyLinks {
+		add("check the cables, network cards and switch ports of both, or choose another network with -net", "the link from host %s to host %s lost packets: %.1f %% were sent again, for %.0f %% of the time", l.From, l.To, 100*l.Resent, 100*l.Share)
+	}
 	if res.Imbalance > 1.5 {
 		add("compare the plan: train -plan", "the busiest owner of rows carries %.2f times the mean", res.Imbalance)
 	}

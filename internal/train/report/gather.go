@@ -23,6 +23,7 @@ type lookout struct {
 	first Effort // effort of this rank when the job began
 	was   Effort // effort of this rank at the last window
 	words []int64
+	links losses
 	lines rankLines
 }
 
@@ -55,6 +56,7 @@ type Own struct {
 	Effort Effort
 	Store  *sparse.Store
 	Plan   *plan.Plan
+	Resent Resenter
 	live.LeftOut
 }
 
@@ -68,6 +70,7 @@ func (r *Reporter) Compare(step int64, own Own) (lines []string, err error) {
 	l := r.slow
 	if len(by) > 1 {
 		lines = l.look(time.Since(l.since), step-l.step, by)
+		lines = append(lines, l.links.look(time.Since(l.since), r.lost())...)
 	}
 	l.since, l.step, l.was = time.Now(), step, own.Effort
 	r.show(step, own, false)
@@ -78,7 +81,8 @@ func (r *Reporter) Compare(step int64, own Own) (lines []string, err error) {
 // the words of each table.
 const (
 	effortWords = 4
-	ownWords    = effortWords + 1 + trace.Phases // effort in the window, CPU time and phases since the job began
+	lossAt      = effortWords + 1 + trace.Phases // effort in the window, CPU time and phases since the job began
+	ownWords    = lossAt + lossWords
 	sharedWords = 5
 )
 
@@ -93,6 +97,8 @@ func (r *Reporter) gather(own Own) ([]Effort, error) {
 	for p, total := range r.rec.Totals() {
 		mine[effortWords+1+p] = int64(total - r.since.Totals[p])
 	}
+	lost := own.Resent.worst(l.hosts)
+	copy(mine[lossAt:], lost[:])
 	for i := range own.Plan.Tables {
 		c := own.Store.Table(i)
 		copy(l.words[ownWords*size+sharedWords*i:], []int64{c.Rows, c.Bytes, c.Inserted, c.Evicted, c.CarriedBytes})
@@ -106,6 +112,14 @@ func (r *Reporter) gather(own Own) ([]Effort, error) {
 		by[i] = Effort{time.Duration(x[0]), time.Duration(x[1]), time.Duration(x[2]), time.Duration(x[3])}
 	}
 	return by, nil
+}
+
+// lost returns the words about losses of all ranks in the window that was gathered last.
+func (r *Reporter) lost() (by [][lossWords]int64) {
+	for rank := range r.comm.Size() {
+		by = append(by, [lossWords]int64(r.slow.words[ownWords*rank+lossAt:]))
+	}
+	return by
 }
 
 // show updates the dashboard and metrics.jsonl with the gathered values of a step.

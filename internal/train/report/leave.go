@@ -33,7 +33,7 @@ func (r *Reporter) Times(res *Result, read, waited time.Duration) error {
 	}
 	ranks := float64(r.comm.Size())
 	res.InputWaitShare, res.Input.WorkShare = shares[0]/ranks, shares[1]/ranks
-	res.SlowRanks = r.slow.report()
+	res.SlowRanks, res.LossyLinks = r.slow.report(), r.slow.links.report()
 	return nil
 }
 

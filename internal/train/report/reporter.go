@@ -79,7 +79,7 @@ func (r *Reporter) Open(dir string, yaml []byte, hosts []string, step int64, fir
 			r.events = openEvents(dir, yaml, step, r.warn)
 		}
 	}
-	r.slow = &lookout{watch: newWatch(r.comm.Size(), hosts), since: time.Now(), step: step, first: first, was: first}
+	r.slow = &lookout{watch: newWatch(r.comm.Size(), hosts), since: time.Now(), step: step, first: first, was: first, links: losses{hosts: hosts}}
 	r.slow.lines = rankLines{opened: r.slow.since, at: r.slow.since, step: step}
 }
 

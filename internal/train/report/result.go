@@ -84,7 +84,8 @@ type Result struct {
 	LateSlots      int64   `json:"late_slots,omitempty"`
 	EffectiveBatch float64 `json:"effective_batch,omitempty"`
 
-	SlowRanks []SlowRank `json:"slow_ranks,omitempty"` // ranks that were reported as slow
+	SlowRanks  []SlowRank  `json:"slow_ranks,omitempty"`  // ranks that were reported as slow
+	LossyLinks []LossyLink `json:"lossy_links,omitempty"` // links that were reported for lost packets
 
 	// By feature: values of the training data of this job that share the key of unknown values,
 	// and values of the test data that training has not seen.
