@@ -39,12 +39,13 @@ type Member struct {
 	Session   *control.Session
 	Transport string // what carries the calls of Comm: TCP, Shared or Hosts
 
-	opts   Options
-	links  collective.Transport
-	local  collective.Transport // with Hosts: transport inside this host
-	calls  *traffic             // nil: a group of one rank
-	closed chan struct{}
-	left   bool // Close was called
+	opts     Options
+	links    collective.Transport
+	local    collective.Transport // with Hosts: transport inside this host
+	calls    *traffic             // nil: a group of one rank
+	closed   chan struct{}
+	left     bool // Close was called
+	siblings siblings
 }
 
 // Join reads the rank of this process from getenv, meets the other ranks and connects
@@ -98,7 +99,10 @@ func (m *Member) enter(ctx context.Context) error {
 		m.calls = newTraffic(m.Comm, m.links)
 		m.Session.WatchLinks(m.calls.report)
 	}
-	go abortOnVerdict(m.Session, m.Comm, m.closed)
+	if !m.World.Launched { // wdlrun ends its ranks itself
+		m.siblings = newSiblings(session.Members(), near.place, m.World.Rank)
+	}
+	go abortOnVerdict(m.Session, m.Comm, m.siblings, m.closed)
 	return nil
 }
 
@@ -183,9 +187,11 @@ func (m *Member) weigh() error {
 }
 
 // abortOnVerdict ends the pending calls of a rank when the group gets its verdict.
-func abortOnVerdict(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
+func abortOnVerdict(s *control.Session, c *collective.Comm, near siblings, closed <-chan struct{}) {
+	defer near.release()
 	select {
 	case <-s.Aborted():
+		near.end(s.Err())
 		c.Abort(s.Err())
 	case <-closed:
 	}
