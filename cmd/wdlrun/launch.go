@@ -204,6 +204,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 		join.Streams = c.Int("streams")
 	}
 	join.Control.Ports = c.String("ports")
+	defer p.followLauncher(world)()
 	m, err := member.Join(c.Context, p.getenv, join)
 	if err != nil {
 		return err

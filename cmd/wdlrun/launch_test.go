@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/rank"
 
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/train"
@@ -40,20 +41,20 @@ func TestLikeRank0(t *testing.T) {
 func TestNothingToResume(t *testing.T) {
 	out := t.TempDir()
 	opt := train.Options{Out: out}
-	if got, want := nothingToResume(resumeAuto, opt), "-resume auto: there is no run in "+out+": starting a new training"; got != want {
+	if got, want := nothingToResume(resumeAuto, rank.World{}, opt), "-resume auto: there is no run in "+out+": starting a new training"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	run := filepath.Join(out, "20261124-010203")
 	fatal.If(t, os.Mkdir(run, 0o700))
 	fatal.If(t, os.WriteFile(filepath.Join(run, rundir.FileConfig), []byte("train: {seed: 1}\n"), 0o600))
-	if got, want := nothingToResume(resumeAuto, opt), "-resume auto: the newest run, "+run+", has no checkpoint: starting a new training"; got != want {
+	if got, want := nothingToResume(resumeAuto, rank.World{}, opt), "-resume auto: the newest run, "+run+", has no checkpoint: starting a new training"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for _, x := range []struct {
 		resume string
 		opt    train.Options
 	}{{"", opt}, {run, opt}, {resumeAuto, train.Options{Out: out, Resume: run}}, {resumeAuto, train.Options{Out: out, Again: run}}} {
-		if got := nothingToResume(x.resume, x.opt); got != "" {
+		if got := nothingToResume(x.resume, rank.World{Generation: 1, Launched: true}, x.opt); got != "" {
 			t.Errorf("%q, %+v: %q", x.resume, x.opt, got)
 		}
 	}

@@ -257,7 +257,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 		opt.Again = rundir.Of(opt.Out, opt.Job) // rank 0 died before the launcher received it
 	}
 	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
-	if line := nothingToResume(c.String("resume"), opt); line != "" && m.World.Rank == 0 {
+	if line := nothingToResume(c.String("resume"), m.World, opt); line != "" && m.World.Rank == 0 {
 		opt.Say(line)
 	}
 	log, err := logged(p, c, m, &opt)

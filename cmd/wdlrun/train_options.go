@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/rank"
 )
 
 // trainOptions parses all flags except -config.
@@ -110,9 +111,12 @@ func runOf(c *cli.Context, flag, out string) string {
 // runsFolder is the folder in which train makes run directories by default.
 const runsFolder = "runs"
 
-// nothingToResume returns the line that reports that -resume auto starts a new training, ""
-// if it resumes one.
-func nothingToResume(resume string, opt train.Options) string {
+// nothingToResume returns the line that reports that -resume auto, or a restart by another launcher,
+// begins a new training, "" if it resumes one.
+func nothingToResume(resume string, w rank.World, opt train.Options) string {
+	if resume == "" && w.Generation > 0 && !w.Launched {
+		return fmt.Sprintf("wdlrun: %s has started this job again (restart %d): it begins at step 0; to resume from the last checkpoint after a restart: train -resume auto", w.By, w.Generation)
+	}
 	if resume != resumeAuto || opt.Resume != "" || opt.Again != "" {
 		return ""
 	}

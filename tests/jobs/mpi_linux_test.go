@@ -53,3 +53,36 @@ func withVariable(t *testing.T, dir, variable string) (pid int) {
 	})
 	return pid
 }
+
+// TestRanksEndWithTheirLauncher: a stand-in for torchrun, which starts two ranks, is killed. The ranks write
+// a checkpoint and end. When it starts them again without -resume, a line says so.
+func TestRanksEndWithTheirLauncher(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir := t.TempDir()
+	const script = `export TORCHELASTIC_RUN_ID=none MASTER_ADDR=localhost MASTER_PORT=$$ WORLD_SIZE=2 LOCAL_WORLD_SIZE=2
+for r in 0 1; do RANK=$r LOCAL_RANK=$r "$0" "$@" & done
+wait`
+	start := func(restarts string, args ...string) *exec.Cmd {
+		cmd := command(t, dir, append([]string{"train", "-set", "model.hidden=[32]"}, args...)...)
+		cmd.Args, cmd.Path = append([]string{"sh", "-c", script}, cmd.Args...), "/bin/sh"
+		cmd.Env = append(os.Environ(), "TORCHELASTIC_RESTART_COUNT="+restarts)
+		fatal.If(t, cmd.Start())
+		return cmd
+	}
+	cmd := start("0", "-set", "train.epochs=1000")
+	waitRun(t, dir, cmd)
+	pids := map[int]int{0: withVariable(t, dir, "RANK=0"), 1: withVariable(t, dir, "RANK=1")}
+	kill(t, cmd.Process.Pid, syscall.SIGKILL)
+	gone(t, pids)
+	cmd.Wait() // the ranks hold its output
+	if said := fmt.Sprint(cmd.Stderr); strings.Count(said, "wdlrun: torchrun, process ") != 1 {
+		t.Error(said)
+	}
+	waitCheckpoint(t, dir)
+
+	cmd = start("1")
+	if o := end(t, cmd); o.code != 0 || !strings.Contains(o.stderr, "wdlrun: torchrun has started this job again (restart 1): it begins at step 0; ") {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
+	}
+}
