@@ -193,7 +193,10 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	opts := control.Options{Version: version, Timeout: c.Duration("timeout")}
 	hosts := world.Rank == 0 && !world.Launched
 	if hosts {
-		opts.Host, opts.Word = launcher.NewProgress(p.stderr), func(line string) { go printObservation(line, p.stderr) }
+		opts.Host = launcher.NewProgress(p.stderr)
+	}
+	if p.foreign {
+		opts.Word = func(line string) { go printObservation(line, p.stderr) }
 	}
 	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
 	join := member.Options{Control: opts, Encrypt: c.Bool("encrypt"), Warn: warn}
@@ -204,7 +207,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 		join.Streams = c.Int("streams")
 	}
 	join.Control.Ports = c.String("ports")
-	defer p.followLauncher(world)()
+	defer followLauncher(world, p.getenv, p.stderr)()
 	m, err := member.Join(c.Context, p.getenv, join)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,10 +20,10 @@ const (
 
 // endsWith reports whether the ranks of a launcher end with it: it is the parent of those of a host, and
 // does not end before them. The variables of others may be left over in a shell.
-func (p *program) endsWith(w rank.World) bool {
+func endsWith(w rank.World, getenv func(string) string) bool {
 	switch w.By {
 	case "torchrun":
-		return p.getenv("TORCHELASTIC_RUN_ID") != ""
+		return getenv("TORCHELASTIC_RUN_ID") != ""
 	case "openmpi", "mpich", "mvapich", "mvapich 3":
 		return true
 	}
@@ -32,9 +33,9 @@ func (p *program) endsWith(w rank.World) bool {
 // followLauncher sends SIGTERM to this rank when the launcher that started it has ended, for example by
 // SIGKILL: nothing else would end its ranks. Until stop is called, a pipe that the launcher has read
 // does not end this process either.
-func (p *program) followLauncher(w rank.World) (stop func()) {
+func followLauncher(w rank.World, getenv func(string) string, to io.Writer) (stop func()) {
 	parent := os.Getppid()
-	if parent <= 1 || !p.endsWith(w) {
+	if parent <= 1 || !endsWith(w, getenv) {
 		return func() {}
 	}
 	signal.Ignore(syscall.SIGPIPE)
@@ -54,7 +55,7 @@ func (p *program) followLauncher(w rank.World) (stop func()) {
 				continue
 			}
 			if w.LocalRank == 0 {
-				fmt.Fprintf(p.stderr, "wdlrun: %s, process %d, which started this rank, has ended: the ranks end as after SIGTERM, a training with a checkpoint\n", w.By, parent)
+				fmt.Fprintf(to, "wdlrun: %s, process %d, which started this rank, has ended: the ranks end as after SIGTERM, a training with a checkpoint\n", w.By, parent)
 			}
 			syscall.Kill(os.Getpid(), syscall.SIGTERM)
 			return

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/wdlrun/wdlrun/internal/machine/ports"
 	"github.com/wdlrun/wdlrun/rank"
@@ -24,6 +26,7 @@ func Enter(ctx context.Context, w rank.World, addr string, opts Options) (*Sessi
 	if w.Launched {
 		return Join(ctx, w, addr, opts)
 	}
+	defer sayWaiting(w, opts)()
 	meets := w.Coordinator == "" && w.Size > 1
 	var meeting rank.Meeting
 	if meets {
@@ -66,6 +69,23 @@ func Enter(ctx context.Context, w rank.World, addr string, opts Options) (*Sessi
 		return nil, err
 	}
 	return s, nil
+}
+
+// waitNotice is how long a rank waits for the others before it reports what it knows about them.
+const waitNotice = 3 * time.Second
+
+// sayWaiting reports that this rank waits, if it does so for a while: the variables that make it a
+// rank may be left over in a shell, and the other ranks may not exist. At most two ranks of a host
+// report it.
+func sayWaiting(w rank.World, opts Options) (stop func()) {
+	if w.Size == 1 || opts.Word == nil || w.LocalRank > 1 {
+		return func() {}
+	}
+	timeout := cmp.Or(opts.Timeout, defaultTimeout)
+	t := time.AfterFunc(min(waitNotice, timeout/2), func() {
+		opts.Word(fmt.Sprintf("rank %d of %d waits for the others to join, for up to %s%s", w.Rank, w.Size, timeout, started(w)))
+	})
+	return func() { t.Stop() }
 }
 
 // host starts the coordinator in this process.

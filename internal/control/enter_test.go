@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -265,4 +267,29 @@ func TestMPI(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitingIsReported: a rank whose variables are left over in a shell says at once what it waits for, and
+// one that joins in time says nothing.
+func TestWaitingIsReported(t *testing.T) {
+	for r := range 2 {
+		dir := t.TempDir()
+		fatal.If(t, os.Chmod(dir, 0o700))
+		w := mpiWorld(dir, r, 2)
+		w.By, w.Named = "openmpi", "OMPI_COMM_WORLD_RANK=1"
+		var mu sync.Mutex
+		var lines []string
+		opts := Options{Timeout: time.Second, Word: func(line string) { mu.Lock(); lines = append(lines, line); mu.Unlock() }}
+		if _, err := Enter(t.Context(), w, "", opts); err == nil {
+			t.Error("a rank joined alone")
+		}
+		want := fmt.Sprintf("rank %d of 2 waits for the others to join, for up to 1s; by the variables of openmpi, this is rank %[1]d of 2 (OMPI_COMM_WORLD_RANK=1): if nothing starts the others, set WDLRUN_SIZE=1 to train alone", r)
+		mu.Lock()
+		if !slices.Contains(lines, want) {
+			t.Errorf("%q, want %q", lines, want)
+		}
+		mu.Unlock()
+	}
+	stop := sayWaiting(rank.World{Size: 2}, Options{Timeout: time.Hour, Word: func(line string) { t.Error(line) }})
+	stop()
 }

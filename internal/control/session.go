@@ -38,8 +38,8 @@ type Options struct {
 	// Host observes the group if this process hosts the coordinator.
 	Host Host
 
-	// Word is called, in the same case, with one line about something that may lead to a
-	// verdict; see Config.
+	// Word is called with one line about something that may lead to a verdict: in the process that
+	// hosts the coordinator, see Config; in others, while they wait for it to be reachable.
 	Word func(line string)
 }
 
