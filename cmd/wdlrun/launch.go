@@ -196,6 +196,9 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 		opts.Host = launcher.NewProgress(p.stderr)
 	}
 	if p.foreign {
+		if world.LocalRank == 0 { // each rank may be bound to CPUs of its own
+			sayRoom(cpus.Room{Quota: cpus.RoomHere().Quota}, world.LocalSize, p.stderr)
+		}
 		opts.Word = func(line string) { go printObservation(line, p.stderr) }
 	}
 	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
@@ -350,11 +353,14 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 			_, err = fmt.Fprintf(p.stdout, "%s\n", plan.JSON())
 			return err
 		}
+		sayRoom(cpus.RoomHere(), localRanks(plan), p.stderr)
 		_, err = fmt.Fprint(p.stdout, plan)
 		return err
 	}
 	if what.perHost {
 		plan = oneEach(plan)
+	} else {
+		sayRoom(cpus.RoomHere(), localRanks(plan), p.stderr)
 	}
 	if err := crowded(c, plan); err != nil {
 		return err
@@ -420,6 +426,23 @@ func withLinks(c *cli.Context, env []string) []string {
 		}
 	}
 	return env
+}
+
+// localRanks returns the number of ranks of a plan on this machine.
+func localRanks(plan launcher.Plan) (n int) {
+	for _, r := range plan.Ranks {
+		if (launcher.Host{Name: r.Host}).Local() {
+			n++
+		}
+	}
+	return n
+}
+
+// sayRoom prints limits of CPU time that ranks on this machine will notice.
+func sayRoom(r cpus.Room, ranks int, w io.Writer) {
+	for _, note := range r.Notes(ranks) {
+		fmt.Fprintf(w, "wdlrun: %s\n", note)
+	}
 }
 
 // crowded rejects more ranks than this host can run well, unless flags name hosts and

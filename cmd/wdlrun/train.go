@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/machine/cpus"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/model/slots"
@@ -26,7 +27,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/report"
-	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/member"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
@@ -183,12 +183,7 @@ func (p *program) world(root *cli.Context) (ranks int, oneHost bool, here int, e
 	if err != nil {
 		return 0, false, 0, err
 	}
-	for _, r := range placed.Ranks {
-		if (launcher.Host{Name: r.Host}).Local() {
-			here++
-		}
-	}
-	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), here, nil
+	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), localRanks(placed), nil
 }
 
 // planTrain plans, in one process, a training on the ranks of the launch flags or the
@@ -204,6 +199,7 @@ func (p *program) planTrain(c *cli.Context) error {
 	if world, found, _ := rank.FromEnv(p.getenv); found && world.Rank != 0 {
 		return nil
 	}
+	sayRoom(cpus.RoomHere(), opt.Here, p.stderr)
 	opt.Warn = func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
 	opt.Say = func(line string) { fmt.Fprintln(p.stderr, line) }
 	planned, err := train.Estimate(c.Context, opt, ranks, oneHost && c.String("transport") != member.TCP)

@@ -19,6 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/gpu/inventory"
 	"github.com/wdlrun/wdlrun/internal/gpu/libraries"
+	"github.com/wdlrun/wdlrun/internal/machine/cpus"
 )
 
 // Host describes one host.
@@ -43,6 +44,8 @@ type Host struct {
 	LockedMemory uint64  `json:"locked_memory_limit_bytes"`
 	FreePorts    int     `json:"free_ports,omitempty"` // of those that -ports allows
 	ClockSeconds float64 `json:"clock_seconds"`        // ahead of the median host
+
+	cpus.Room
 
 	GPUs      *inventory.Inventory `json:"gpus,omitempty"`      // nil: unknown
 	GPUFault  string               `json:"gpu_fault,omitempty"` // why NVML cannot be read, in builds that read it

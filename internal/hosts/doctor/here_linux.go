@@ -23,6 +23,7 @@ func (h *Host) system() {
 		}
 		h.CPUs, h.NUMANodes = len(all), len(nodes)
 	}
+	h.Room = cpus.RoomHere()
 	h.CPU = strings.TrimPrefix(field("/proc/cpuinfo", "model name"), ": ")
 	h.Load, _ = strconv.ParseFloat(field("/proc/loadavg", ""), 64)
 	kilobytes, _ := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal:"), " kB"), 10, 54)

@@ -102,7 +102,11 @@ func (h Host) needs(job Job, ranks int) (all []Finding) {
 			all = append(all, warning("host %s: %s are free in %s: remove files there", h.Name, size(d.Free), d.Path))
 		}
 	}
-	if h.CPUs > 0 && h.Ranks > h.CPUs {
+	notes := h.Notes(h.Ranks)
+	for _, note := range notes {
+		all = append(all, warning("host %s: %s", h.Name, note))
+	}
+	if len(notes) == 0 && h.CPUs > 0 && h.Ranks > h.CPUs {
 		all = append(all, warning("host %s: %d ranks share %s: one rank per core is fastest", h.Name, h.Ranks, plural.Of(h.CPUs, "CPU")))
 	}
 	if h.CPUs > 0 && h.Load > max(1, float64(h.CPUs)/4) {

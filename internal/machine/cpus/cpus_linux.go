@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wdlrun/wdlrun/internal/machine/cgroup"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
@@ -73,4 +74,38 @@ func On(cpus []int, start func() error) error {
 	}
 	defer unix.SchedSetaffinity(0, &before)
 	return start()
+}
+
+// RoomHere returns the CPU time of this process.
+func RoomHere() Room {
+	r := Room{Quota: cgroup.CPUs()}
+	all, err := Here()
+	if err != nil {
+		return r
+	}
+	for _, c := range all {
+		r.Allowed = append(r.Allowed, c.ID)
+	}
+	if b, err := regular.ReadFile("/sys/devices/system/cpu/online", 4096); err == nil {
+		r.Online = countList(strings.TrimSpace(string(b)))
+	}
+	r.Online = max(r.Online, len(all))
+	return r
+}
+
+// countList counts the CPUs of a list such as 0-3,8; 0 if it cannot be read.
+func countList(list string) (n int) {
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, several := strings.Cut(part, "-")
+		lo, err := strconv.Atoi(from)
+		hi := lo
+		if several && err == nil {
+			hi, err = strconv.Atoi(to)
+		}
+		if err != nil || hi < lo {
+			return 0
+		}
+		n += hi - lo + 1
+	}
+	return n
 }
