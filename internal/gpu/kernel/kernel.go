@@ -93,9 +93,13 @@ func (s *Set) Close() error {
 	return s.module.Close()
 }
 
-// size is a length as the kernels read it.
+// MaxElements is the largest number of elements of a launch and of a buffer. Kernels count in 32 bits, and
+// the sum of an index and the number of threads must fit too.
+const MaxElements = math.MaxInt32
+
+// size is a length as the kernels read it. The caller has compared it with MaxElements.
 func size(n int) uint32 {
-	if n < 0 || n > math.MaxInt32 {
+	if n < 0 || n > MaxElements {
 		panic(fmt.Sprintf("kernel: %d elements", n))
 	}
 	return uint32(n)

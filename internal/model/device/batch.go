@@ -78,19 +78,23 @@ const (
 	tableWords   = int(unsafe.Sizeof(step.DeviceTable{})) / 4
 )
 
-// capacity holds numbers of floats for a batch: on the device and in pinned memory.
-type capacity struct{ device, pinned int }
+// capacity holds numbers of floats for a batch: on the device, in pinned memory, and in the largest
+// buffer or launch.
+type capacity struct{ device, pinned, largest int }
 
 // sizes returns the memory of a batch, and of what is copied the part other than the gradients.
 func (d *Device) sizes(z step.DeviceSize) (c capacity, copied int) {
 	for _, n := range d.lengths(z) {
 		copied += cuda.Room(n)
+		c.largest = max(c.largest, n)
 	}
 	copied += 2 * cuda.Room(z.Rows*len(d.labels))
 	d.alone(z, func(n int) cuda.Buffer {
 		c.device += cuda.Room(n)
+		c.largest = max(c.largest, n)
 		return cuda.Buffer{}
 	})
+	c.largest = max(c.largest, z.Keys*d.bags.Widest)
 	c.device += copied + cuda.Room(z.Floats)
 	c.pinned = copied + cuda.Room(z.Floats)
 	return c, copied
@@ -128,6 +132,9 @@ func (d *Device) alone(z step.DeviceSize, take cut) {
 // Begin implements step.Device.
 func (d *Device) Begin(z step.DeviceSize) (*step.DeviceBatch, error) {
 	c, copied := d.sizes(z)
+	if c.largest > kernel.MaxElements {
+		return nil, fmt.Errorf("train.device: gpu: %v: %w", d.device, d.tooLarge(z, c))
+	}
 	if c.device > d.have.device || c.pinned > d.have.pinned {
 		if err := d.grow(z); err != nil {
 			return nil, fmt.Errorf("train.device: gpu: %v: %w", d.device, err)
@@ -174,6 +181,24 @@ func as[T any](x []float32, n int) []T {
 
 func words(x []float32) []uint32 { return as[uint32](x, len(x)) }
 
+// tooLarge is the error of a batch with more elements than a kernel counts.
+func (d *Device) tooLarge(z step.DeviceSize, c capacity) error {
+	fit := d.fit(z, float64(kernel.MaxElements)/float64(c.largest), func(c capacity) bool { return c.largest <= kernel.MaxElements })
+	return fmt.Errorf("a batch of %d rows needs a buffer of %d elements, and the kernels count to %d: give train.batch at most %d", z.Rows, c.largest, kernel.MaxElements, fit)
+}
+
+// fit returns about the most rows with which a batch fits, given the share that probably does.
+func (d *Device) fit(z step.DeviceSize, share float64, fits func(capacity) bool) int {
+	rows := int(float64(z.Rows) * share)
+	for rows > 0 {
+		if c, _ := d.sizes(larger(scaled(z, rows, rows, z.Rows))); fits(c) {
+			break
+		}
+		rows -= max(1, rows/64)
+	}
+	return rows
+}
+
 // grow allocates memory for batches of up to a size, and somewhat more values.
 func (d *Device) grow(z step.DeviceSize) (err error) {
 	if err := errors.Join(d.compute.Wait(), d.copies.Wait(), d.batch.close()); err != nil {
@@ -183,14 +208,7 @@ func (d *Device) grow(z step.DeviceSize) (err error) {
 	need, _ := d.sizes(larger(z))
 	d.batch.pool, err = d.device.Pool(need.device)
 	if short, ok := cuda.IsMemory(err); ok {
-		fits := func(rows int) bool {
-			c, _ := d.sizes(larger(scaled(z, rows, rows, z.Rows)))
-			return 4*int64(c.device) <= short.Free
-		}
-		fit := int(float64(z.Rows) * float64(short.Free) / float64(short.Requested))
-		for fit > 0 && !fits(fit) {
-			fit -= max(1, fit/64)
-		}
+		fit := d.fit(z, float64(short.Free)/float64(short.Requested), func(c capacity) bool { return 4*int64(c.device) <= short.Free })
 		users := ""
 		if d.users != nil {
 			users = d.users()

@@ -134,13 +134,33 @@ func need(a *dense.Arena, c *config.Config, l layout.Layout, rows int) (int64, e
 	if err := d.build(c, l); err != nil {
 		return 0, err
 	}
+	if err := countable(a); err != nil {
+		return 0, err
+	}
+	z := step.LikelySize(l, rows)
+	if c, _ := d.sizes(z); c.largest > kernel.MaxElements {
+		return 0, d.tooLarge(z, c)
+	}
 	values, states, _, _, rest := lengthsOf(a, c)
-	batch, _ := d.sizes(larger(step.LikelySize(l, rows)))
+	batch, _ := d.sizes(larger(z))
 	return 4 * (int64(2*values+states+rest) + int64(batch.device)), nil
+}
+
+// countable returns an error for a parameter with more elements than a kernel counts.
+func countable(a *dense.Arena) error {
+	for _, p := range a.Params() {
+		if n := p.Rows * p.Cols; n > kernel.MaxElements {
+			return fmt.Errorf("parameter %s has %d elements, and the kernels count to %d: use train.device: cpu, or narrower layers", p.Name, n, kernel.MaxElements)
+		}
+	}
+	return nil
 }
 
 // place allocates memory of the device and divides the part that the parameters use.
 func (d *Device) place(c *config.Config) (err error) {
+	if err := countable(d.arena); err != nil {
+		return err
+	}
 	values, states, norms, partials, rest := lengthsOf(d.arena, c)
 	if d.own, err = newMemory(d.device, 2*values+states+rest); err != nil {
 		return err

@@ -309,6 +309,45 @@ func TestABatchThatDoesNotFit(t *testing.T) {
 	}
 }
 
+// TestSizesThatKernelsCannotCount: a training and a plan name the batch or the parameter.
+func TestSizesThatKernelsCannotCount(t *testing.T) {
+	c, l := parity.Model(nil)
+	a, err := step.DenseArena(c, l)
+	fatal.If(t, err)
+	d, err := openFor(a, 0, c, l)
+	fatal.If(t, err)
+	defer d.Close()
+	hidden := 0
+	for _, n := range c.Model.Hidden {
+		hidden = max(hidden, n)
+	}
+	most := kernel.MaxElements / max(hidden, l.Width)
+	for name, x := range map[string]struct {
+		size step.DeviceSize
+		want string
+	}{
+		"rows":   {step.DeviceSize{Rows: most + 1}, fmt.Sprintf("a batch of %d rows needs a buffer of %d elements, and the kernels count to 2147483647: give train.batch at most %d", most+1, (most+1)*max(hidden, l.Width), most)},
+		"values": {step.DeviceSize{Rows: 1000, Values: kernel.MaxElements + 1}, "a batch of 1000 rows needs a buffer of 2147483648 elements"},
+		"keys":   {step.DeviceSize{Rows: 1000, Keys: kernel.MaxElements/d.bags.Widest + 1}, "a batch of 1000 rows needs a buffer of "},
+	} {
+		if _, err := d.Begin(x.size); err == nil || !strings.HasPrefix(err.Error(), "train.device: gpu: device 0 (Stand-in 0): "+x.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := need(a, c, l, most+1); err == nil || !strings.HasPrefix(err.Error(), "a batch of ") {
+		t.Errorf("a plan: %v", err)
+	}
+	p := a.Params()[0]
+	p.Rows = kernel.MaxElements/p.Cols + 1
+	want := fmt.Sprintf("parameter %s has %d elements, and the kernels count to 2147483647: use train.device: cpu, or narrower layers", p.Name, p.Rows*p.Cols)
+	if _, err := need(a, c, l, 10); err == nil || err.Error() != want {
+		t.Errorf("a parameter: %v", err)
+	}
+	if _, err := openFor(a, 0, c, l); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("a parameter of a training: %v", err)
+	}
+}
+
 // TestNeedIsWhatIsAllocated: a plan has the bytes that a training allocates.
 func TestNeedIsWhatIsAllocated(t *testing.T) {
 	off := false
