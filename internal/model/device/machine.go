@@ -148,8 +148,11 @@ func (m Machine) Open(a *dense.Arena, c *config.Config, l layout.Layout) (_ step
 			lines = append(lines, line)
 		}
 	}
-	return d, lines, nil
+	return d, append(lines, libraries.Settings(os.Getenv, c.Train.Precision, d.Sums() && m.neighbours())...), nil
 }
+
+// neighbours reports whether other ranks run on this machine.
+func (m Machine) neighbours() bool { return m.Member.World.LocalSize > 1 }
 
 // open opens a device for an arena.
 func (m Machine) open(library *cuda.Library, device int, a *dense.Arena, c *config.Config, l layout.Layout) (d *Device, on *cuda.Device, err error) {
@@ -246,6 +249,9 @@ func (m Machine) join(library *cuda.Library, d *Device, on *cuda.Device, needsHo
 	}
 	comm, err := collectives.Join(context.Background(), m.Member, nccl.Context(on.Context()))
 	if err != nil {
+		if cause := libraries.Shared(m.neighbours()); cause != "" {
+			err = fmt.Errorf("%w; %s", err, cause)
+		}
 		return "", err
 	}
 	return fmt.Sprintf("gradients are summed between GPUs by NCCL %v (%s)", collectives.Version(), collectives.Path()), d.SumOver(comm)
