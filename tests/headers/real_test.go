@@ -31,7 +31,7 @@ func TestRealLibraries(t *testing.T) {
 	}
 	blas12, blas13 := found(t, "oldest", "*/lib/libcublas.so.12"), found(t, "newest", "*/lib/libcublas.so.13")
 	nccl12, nccl13 := found(t, "oldest", "*/lib/libnccl.so.2"), found(t, "newest", "*/lib/libnccl.so.2")
-	standin, err := cudatest.Build(t.TempDir(), kernel.Source)
+	standin, err := cudatest.Build(t.TempDir(), kernel.PTX)
 	fatal.If(t, err)
 	const (
 		failed = "device: cuda: device 0: the library was not initialized (1) (cuBLAS %s (%s), CUDA %s)\n"

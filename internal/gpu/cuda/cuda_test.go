@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		standin = cudatest.FilesIn(folder)
 		os.Exit(m.Run())
 	}
-	os.Exit(cudatest.Main(kernel.Source, func(f cudatest.Files) int {
+	os.Exit(cudatest.Main(kernel.PTX, func(f cudatest.Files) int {
 		standin = f
 		return m.Run()
 	}))

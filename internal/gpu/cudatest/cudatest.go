@@ -22,13 +22,13 @@ func FilesIn(folder string) Files {
 }
 
 // Main builds the libraries in a temporary folder and returns the exit code of run. It is the
-// TestMain of packages whose tests use them.
-func Main(kernels string, run func(Files) int) int {
+// TestMain of packages whose tests use them. kernels and flags are as in Build.
+func Main(kernels string, run func(Files) int, flags ...string) int {
 	folder, err := os.MkdirTemp("", "cudatest-")
 	defer os.RemoveAll(folder)
 	if err == nil {
 		var f Files
-		if f, err = Build(folder, kernels); err == nil {
+		if f, err = Build(folder, kernels, flags...); err == nil {
 			return run(f)
 		}
 	}
@@ -36,9 +36,18 @@ func Main(kernels string, run func(Files) int) int {
 	return 1
 }
 
-// Build compiles the libraries into a folder. kernels is the source of the kernels, whose twins run.
-func Build(folder, kernels string) (f Files, err error) {
+// Watched is a flag of Build: tests can break an instruction of the PTX, and ask which were executed.
+const Watched = "-DWATCHED"
+
+// Build compiles the libraries into a folder. kernels is the PTX of the kernels, which is what runs
+// and the only PTX that the driver loads, or their C source, whose twins run. flags are passed to the compiler.
+func Build(folder, kernels string, flags ...string) (f Files, err error) {
 	f = FilesIn(folder)
+	if isPTX(kernels) {
+		if kernels, err = translate(kernels); err != nil {
+			return f, err
+		}
+	}
 	for _, name := range []string{"standin.h", "cuda.c", "cublas.c"} {
 		text, err := sources.ReadFile("src/" + name)
 		if err != nil {
@@ -51,7 +60,7 @@ func Build(folder, kernels string) (f Files, err error) {
 	if err := os.WriteFile(filepath.Join(folder, "kernels.c"), []byte(kernels), 0o600); err != nil {
 		return f, err
 	}
-	if err := f.compile("-Wl,-soname,libcuda.so.1", "-o", f.CUDA, "cuda.c", "kernels.c", "-lpthread", "-ldl", "-lm"); err != nil {
+	if err := f.compile(append(flags, "-Wl,-soname,libcuda.so.1", "-o", f.CUDA, "cuda.c", "kernels.c", "-lpthread", "-ldl", "-lm")...); err != nil {
 		return f, err
 	}
 	return f, f.BuildCUBLAS(folder, 12)

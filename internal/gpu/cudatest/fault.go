@@ -50,6 +50,28 @@ package cudatest
 //	return f ? (long long)f() : -1;
 // }
 //
+// // watched returns instruction i and clears whether it ran. It returns NULL after the last.
+// static const char *watched(const char *library, int i, int *ran) {
+//	void *l = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+//	const char *const *texts = l ? dlsym(l, "standin_texts") : NULL;
+//	unsigned char *all = l ? dlsym(l, "standin_ran") : NULL;
+//	if (!texts || !all || !texts[i])
+//		return NULL;
+//	*ran = all[i], all[i] = 0;
+//	return texts[i];
+// }
+//
+// static int set_broken(const char *library, int i) {
+//	void *l = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+//	int *broken = l ? dlsym(l, "standin_broken") : NULL;
+//	void (*heal)(void) = l ? (void (*)(void))dlsym(l, "standin_heal") : NULL;
+//	if (!broken || !heal)
+//		return 0;
+//	*broken = i;
+//	heal();
+//	return 1;
+// }
+//
 // // touch reads a byte of the host at an address.
 // static int touch(unsigned long long at) { return *(volatile char *)at; }
 import "C"
@@ -130,6 +152,38 @@ func (f Files) Allocated() int64 {
 		panic("cudatest: Allocated: " + f.CUDA + " is not open")
 	}
 	return n
+}
+
+// Instruction is an instruction of the PTX: "KERNEL: OPCODE OPERANDS;".
+type Instruction struct {
+	Text string
+	Ran  bool // since the last call of Instructions
+}
+
+// Instructions returns the instructions of the PTX that the opened stand-in was built with, which must be
+// Watched. No kernel may run.
+func (f Files) Instructions() (all []Instruction) {
+	library := C.CString(f.CUDA)
+	defer C.free(unsafe.Pointer(library))
+	for {
+		var ran C.int
+		text := C.watched(library, C.int(len(all)), &ran)
+		if text == nil {
+			return all
+		}
+		all = append(all, Instruction{C.GoString(text), ran != 0})
+	}
+}
+
+// Break makes an instruction give a wrong result, or none, and ends the effect of an earlier call and of
+// its faults. -1 only does the latter. No kernel may run. It panics if the stand-in is not open or does
+// not run PTX.
+func (f Files) Break(instruction int) {
+	library := C.CString(f.CUDA)
+	defer C.free(unsafe.Pointer(library))
+	if C.set_broken(library, C.int(instruction)) == 0 {
+		panic("cudatest: Break: " + f.CUDA + " is not open, or was not built with PTX")
+	}
 }
 
 // Touch reads a byte at an address of the device as the host, which must fault.

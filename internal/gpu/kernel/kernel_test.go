@@ -43,7 +43,7 @@ func open(files cudatest.Files) error {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(cudatest.Main(Source, func(f cudatest.Files) int {
+	os.Exit(cudatest.Main(PTX, func(f cudatest.Files) int {
 		err, code := open(f), 1
 		if err == nil {
 			code = m.Run()

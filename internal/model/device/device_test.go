@@ -30,15 +30,15 @@ import (
 var standin cudatest.Files
 
 func TestMain(m *testing.M) {
-	source := kernel.Source
-	if from, to, broken := strings.Cut(os.Getenv(mutant), "\n"); broken && strings.Count(source, from) == 1 {
-		source = strings.Replace(source, from, to, 1)
+	kernels := kernel.PTX
+	if from, to, broken := strings.Cut(os.Getenv(mutant), "\n"); broken && strings.Count(kernel.Source, from) == 1 {
+		kernels = strings.Replace(kernel.Source, from, to, 1)
 	} else if broken {
-		fmt.Fprintf(os.Stderr, "the kernels have this %d times: %s\n", strings.Count(source, from), from)
+		fmt.Fprintf(os.Stderr, "the kernels have this %d times: %s\n", strings.Count(kernel.Source, from), from)
 		os.Exit(1)
 	}
 	os.Setenv("STANDIN_DEVICES", "4")
-	os.Exit(cudatest.Main(source, func(f cudatest.Files) int {
+	os.Exit(cudatest.Main(kernels, func(f cudatest.Files) int {
 		standin = f
 		return m.Run()
 	}))

@@ -5,8 +5,11 @@
 //   - A stream is a thread; copies read and write pinned memory when their turn comes.
 //   - A call on a thread without a context, an address outside an allocation, host memory
 //     that is not pinned, and a kernel that the PTX does not declare are errors.
-//   - Kernels run as their twins for the CPU, every second launch from the last thread to
-//     the first.
+//   - A kernel reads and writes only memory that is allocated, at addresses that are multiples of the
+//     size of what it reads or writes.
+//   - Every second launch runs its threads from the last to the first. Kernels run as C that cudatest
+//     has translated from the PTX that is loaded, or, if it was built with the C source of kernels, as
+//     their twins.
 //
 // The environment describes the machine: STANDIN_DEVICES (1), STANDIN_MEMORY (16 GiB),
 // STANDIN_OTHERS (bytes of it that other processes use, 0), STANDIN_VERSION (12040),
@@ -37,6 +40,8 @@ enum {
 	not_found = 500,
 	not_ready = 600,
 	illegal_address = 700,
+	launch_timeout = 702,
+	misaligned_address = 716,
 	launch_failed = 719,
 };
 
@@ -53,6 +58,8 @@ static const struct { int code; const char *name, *text; } statuses[] = {
 	{invalid_handle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
 	{not_found, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
 	{illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+	{launch_timeout, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
+	{misaligned_address, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
 	{launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
 };
 
@@ -273,6 +280,7 @@ static char *device_space, *device_bytes;
 static size_t space_used;
 
 enum { page = 4096, most_ranges = 4096 };
+static unsigned char *mapped; // by page of the device's memory: whether it is allocated
 static struct range { address at; size_t size; int pinned; struct context *of; } ranges[most_ranges];
 
 static int reserve(void) {
@@ -280,9 +288,10 @@ static int reserve(void) {
 		return 1;
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	char *a = mmap(NULL, space, PROT_NONE, flags, -1, 0), *b = mmap(NULL, space, PROT_NONE, flags, -1, 0);
-	if (a == MAP_FAILED || b == MAP_FAILED)
+	void *m = mmap(NULL, space / page, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (a == MAP_FAILED || b == MAP_FAILED || m == MAP_FAILED)
 		return 0;
-	device_space = a, device_bytes = b, device_shift = b - a;
+	mapped = m, device_space = a, device_bytes = b, device_shift = b - a;
 	return 1;
 }
 
@@ -298,6 +307,12 @@ int standin_range(address at, size_t size) {
 	int found = range_of(at, size, 0) != NULL;
 	pthread_mutex_unlock(&lock);
 	return found;
+}
+
+// standin_bad is the status of an access of a kernel to size bytes, 0 if they may be accessed.
+int standin_bad(address at, size_t size) {
+	address offset = at - (address)device_space;
+	return offset >= space || !mapped[offset / page] ? illegal_address : at % size ? misaligned_address : ok;
 }
 
 // standin_bytes returns the host's address of bytes of the device, for the stand-in of NCCL.
@@ -353,6 +368,7 @@ int cuMemAlloc_v2(address *at, size_t size) {
 		// memory follows.
 		size_t begin = (pages - size) / 256 * 256;
 		memset(device_bytes + space_used, 0xA5, pages);
+		memset(mapped + space_used / page, 1, pages / page);
 		*at = (address)(device_space + space_used + begin);
 		*r = (struct range){*at, size, 0, current};
 		space_used += pages + page;
@@ -369,6 +385,7 @@ int cuMemFree_v2(address at) {
 	int code = r && r->at == at ? ok : invalid_value;
 	if (!code) {
 		char *from = (char *)(at / page * page) + device_shift, *to = (char *)at + device_shift + r->size;
+		memset(mapped + (from - device_bytes) / page, 0, (to - from + page - 1) / page);
 		mmap(from, to - from, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		r->of->used -= r->size;
 		r->size = 0;
@@ -649,8 +666,17 @@ int cuMemcpyDtoHAsync_v2(void *to, address from, size_t size, void *stream) {
 // ---- Modules. PTX is read for its entries and the size of their argument.
 
 typedef void twin(const void *args, unsigned threads, int backwards);
-struct function { char name[64]; size_t size; twin *run; };
+typedef int thread(const void *args, unsigned block, unsigned self, unsigned blocks, unsigned threads);
+struct function { char name[64]; size_t size; twin *run; thread *thread; };
 struct module { int n; struct function functions[64]; };
+
+// fingerprint is FNV-1a.
+static unsigned long long fingerprint(const char *text) {
+	unsigned long long h = 14695981039346656037ull;
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 1099511628211ull;
+	return h;
+}
 
 static int load(struct module *m, const char *ptx) {
 	int target = 0;
@@ -662,6 +688,9 @@ static int load(struct module *m, const char *ptx) {
 	Dl_info own;
 	dladdr((void *)load, &own);
 	void *twins = dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+	const unsigned long long *translated = dlsym(twins, "standin_fingerprint");
+	if (translated && *translated != fingerprint(ptx))
+		return invalid_image;
 	while ((at = strstr(at, ".visible .entry "))) {
 		struct function *f = &m->functions[m->n];
 		char parameter[96], wanted[96], symbol[96];
@@ -671,7 +700,9 @@ static int load(struct module *m, const char *ptx) {
 		snprintf(wanted, sizeof wanted, "%s_param_0", f->name);
 		snprintf(symbol, sizeof symbol, "%s_twin", f->name);
 		f->run = (twin *)dlsym(twins, symbol);
-		if (strcmp(parameter, wanted) || !f->run)
+		snprintf(symbol, sizeof symbol, "%s_thread", f->name);
+		f->thread = (thread *)dlsym(twins, symbol);
+		if (strcmp(parameter, wanted) || (!f->run && !f->thread))
 			return invalid_image;
 		m->n++;
 	}
@@ -701,14 +732,28 @@ int cuModuleGetFunction(void **out, void *module, const char *name) {
 	return not_found;
 }
 
-struct launch { twin *run; unsigned threads; int backwards, code; _Alignas(8) char args[256]; };
+struct launch { struct function f; unsigned blocks, threads; int backwards, code; _Alignas(8) char args[256]; };
 
 static int launches(void *data) {
 	struct launch *l = data;
 	if (l->code)
 		return l->code;
-	l->run(l->args, l->threads, l->backwards);
-	return ok;
+	unsigned n = l->blocks * l->threads;
+	if (l->f.run)
+		return l->f.run(l->args, n, l->backwards), ok;
+	int code = ok;
+	for (unsigned i = 0; i < n && !code; i++) {
+		unsigned k = l->backwards ? n - 1 - i : i;
+		code = l->f.thread(l->args, k / l->threads, k % l->threads, l->blocks, l->threads);
+	}
+	return code;
+}
+
+// standin_heal makes the device usable after a fault.
+void standin_heal(void) {
+	pthread_mutex_lock(&lock);
+	sticky = ok;
+	pthread_mutex_unlock(&lock);
 }
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -716,7 +761,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	static int turn;
 	ENTER("cuLaunchKernel", 1);
 	struct function *f = function;
-	struct launch l = {.run = f->run, .threads = gx * bx};
+	struct launch l = {.f = *f, .blocks = gx, .threads = bx};
 	if (!gx || gx > 2147483647u || !bx || bx > 1024 || gy * gz * by * bz != 1 || shared || extra || f->size > sizeof l.args)
 		return invalid_value;
 	memcpy(l.args, parameters[0], f->size);

@@ -22,3 +22,6 @@ void standin_note(const char *what, address at);
 
 // standin_range reports whether bytes are of one allocation of the device.
 int standin_range(address at, size_t size);
+
+// standin_bad is the status of an access of a kernel to size bytes, 0 if they may be accessed.
+int standin_bad(address at, size_t size);

@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// areas are the buffers of a comparison, of areaFloats each. The last one contains no
-	// negative numbers, as the state of optimizers.
-	areas, areaFloats = 8, 1 << 14
-	// rows and cols are the shape of most arguments: several blocks of threads, and an odd
-	// number of partial sums.
-	rows, cols = 150, 37
+	// areas are the buffers of a comparison, of areaFloats each.
+	areas, areaFloats = 8, 1 << 15
+	// rows and cols are the shape of most arguments: several blocks of threads, and more partial sums
+	// than the compiler adds at a time, in an odd number.
+	rows, cols = 570, 37
+	// updated is the number of parameters of an update.
+	updated = areaFloats/2 - 7
 )
 
 // use launches kernels on buffers. Their contents before and after are compared.
@@ -70,8 +71,8 @@ func uses() (all []use) {
 			s.CrossBackward(on, matrix(b[5]), matrix(b[6]), matrix(b[0]), matrix(b[3]), matrix(b[1]), false))
 	})
 	add("factorization machine", func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
-		f := kernel.FM{Rows: rows, Fields: 5, Embed: 6, Width: cols}
-		return errors.Join(f.Forward(s, on, column(b[0]), b[1], b[2], matrix(b[3])), f.Backward(s, on, matrix(b[4]), column(b[0]), matrix(b[3]), b[1]))
+		f := kernel.FM{Rows: 300, Fields: 9, Embed: 9, Width: 83}
+		return errors.Join(f.Forward(s, on, column(b[0]), b[1], b[2], b[3]), f.Backward(s, on, b[4], column(b[0]), b[3], b[1]))
 	})
 	add("interaction network", interactions)
 	for _, u := range []f32.Update{
@@ -81,9 +82,19 @@ func uses() (all []use) {
 		{Rule: f32.FTRL, Rate: .1, Beta: 1, L1: .5, L2: .25},
 	} {
 		constants := u.Constants(f32.Gradient{Scale: 1. / 3, Decay: .01, Clip: .9})
-		add(fmt.Sprint("update rule ", u.Rule), func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
-			return s.Update(on, u.Rule, constants, matrix(b[0]), matrix(b[1]), b[areas-1])
-		})
+		x := use{name: fmt.Sprint("update rule ", u.Rule), run: func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
+			return s.Update(on, u.Rule, constants, b[1].Part(0, updated), b[2].Part(0, updated), b[0])
+		}}
+		signed := 0
+		if u.Rule == f32.FTRL {
+			signed = updated // the other half has squares
+		}
+		x.fill = func(state []float32) {
+			for i := range state[signed:] {
+				state[signed+i] = max(state[signed+i], -state[signed+i])
+			}
+		}
+		all = append(all, x)
 	}
 	add("sums of squares", func(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
 		return s.SquareSums(on, b[0], b[3], matrix(b[1]), matrix(b[2]), .5, .25)
@@ -93,57 +104,81 @@ func uses() (all []use) {
 
 // interactions launches the kernels of the compressed interaction network.
 func interactions(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
-	const fields, embed, maps, out = 5, 6, 3, 4
-	c := kernel.CIN{Rows: rows, Fields: fields, Embed: embed, Width: cols, Out: out}
+	const fields, embed, maps, out, lines = 5, 9, 5, 6, 60 * 9
+	c := kernel.CIN{Rows: 60, Fields: fields, Embed: embed, Width: 47, Out: out}
 	return errors.Join(
 		c.Transpose(s, on, b[0], b[1]),
-		c.Products(s, on, b[2], b[3], b[0], rows*embed, maps),
+		c.Products(s, on, b[2], b[3], b[0], lines, maps),
 		c.Sums(s, on, b[4], b[3], maps, 1),
 		c.Spread(s, on, b[3], b[4], maps, 1, true),
-		c.MapsGrad(s, on, b[5], b[2], b[0], rows*embed, maps, true),
-		c.FieldsGrad(s, on, b[6], b[2], b[3], rows*embed, maps, false),
+		c.MapsGrad(s, on, b[5], b[2], b[0], lines, maps, true),
+		c.FieldsGrad(s, on, b[6], b[2], b[3], lines, maps, false),
+		c.FieldsGrad(s, on, b[5], b[2], b[3], lines, maps, true),
 		c.AddTransposed(s, on, b[1], b[6]),
 	)
 }
 
-// kernels compares the bits that each kernel leaves in memory with its twin's.
+// comparison runs kernels on a device and their twins on the CPU.
+type comparison struct {
+	room *room
+	set  *kernel.Set
+	own  []float32 // the twins' memory
+	cpu  *kernel.Set
+}
+
+func newComparison(d *cuda.Device) (c comparison, err error) {
+	if c.set, err = kernel.Load(d); err != nil {
+		return c, err
+	}
+	if c.room, err = newRoom(d, areas*areaFloats); err != nil {
+		return c, err
+	}
+	c.own = make([]float32, len(c.room.host))
+	c.cpu = kernel.Twins(c.room.device.At, c.own)
+	return c, nil
+}
+
+// compare compares the bits that the kernels of a use leave in memory with the twins'.
+func (c comparison) compare(u use) error {
+	m := c.room
+	fill(m.host)
+	if u.fill != nil {
+		u.fill(m.host[:areaFloats])
+	}
+	copy(c.own, m.host)
+	var b []cuda.Buffer
+	for i := range areas {
+		b = append(b, m.device.Part(i*areaFloats, (i+1)*areaFloats))
+	}
+	err := errors.Join(m.stream.CopyIn(m.device, m.host), u.run(c.set, m.stream, b), m.stream.CopyOut(m.host, m.device), m.stream.Wait())
+	if err == nil {
+		err = u.run(c.cpu, nil, b)
+	}
+	if err == nil {
+		err = sameBits(m.host, c.own)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", u.name, err)
+	}
+	return nil
+}
+
+// kernels compares all kernels with their twins.
 func kernels(d *cuda.Device) (is measured, err error) {
-	set, err := kernel.Load(d)
+	c, err := newComparison(d)
 	if err != nil {
 		return is, err
 	}
-	m, err := newRoom(d, areas*areaFloats)
-	if err != nil {
-		return is, err
-	}
-	own := make([]float32, len(m.host))
-	twins := kernel.Twins(m.device.At, own)
-	all := uses()
-	for _, u := range all {
-		fill(m.host)
-		if u.fill != nil {
-			u.fill(m.host[:areaFloats])
-		}
-		copy(own, m.host)
-		var b []cuda.Buffer
-		for i := range areas {
-			b = append(b, m.device.Part(i*areaFloats, (i+1)*areaFloats))
-		}
-		if err := errors.Join(m.stream.CopyIn(m.device, m.host), u.run(set, m.stream, b), m.stream.CopyOut(m.host, m.device), m.stream.Wait()); err != nil {
-			return is, fmt.Errorf("%s: %w", u.name, err)
-		}
-		if err := u.run(twins, nil, b); err != nil {
+	for _, u := range uses() {
+		if err := c.compare(u); err != nil {
 			return is, err
 		}
-		if err := sameBits(m.host, own); err != nil {
-			return is, fmt.Errorf("%s: %w", u.name, err)
-		}
 	}
-	if unused := twins.Unused(); len(unused) > 0 {
+	if unused := c.cpu.Unused(); len(unused) > 0 {
 		return is, fmt.Errorf("not compared: %s", strings.Join(unused, ", "))
 	}
 	is.text = "all kernels give the same bits as their CPU versions"
-	return is, errors.Join(m.close(), set.Close())
+	return is, errors.Join(c.room.close(), c.set.Close())
 }
 
 // fill sets x to the same random numbers each time.
@@ -151,9 +186,6 @@ func fill(x []float32) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
-		if i >= (areas-1)*areaFloats {
-			x[i] = max(x[i], -x[i])
-		}
 	}
 }
 

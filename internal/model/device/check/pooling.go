@@ -73,10 +73,13 @@ func bags(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
 		Row: b[1].Part(0, floats), Factors: b[1].Part(floats, floats+n), At: of(0), Deep: of(1), Wide: of(2), Factor: of(3),
 	}
 	input, logit := rows*x.Width, rows
+	plain := x
+	plain.Factor = cuda.Buffer{}
 	return errors.Join(
 		x.Index(s, on),
 		x.Pool(s, on, b[3].Part(0, input), b[2]),
 		x.PoolWide(s, on, b[7].Part(0, logit)),
 		x.Grad(s, on, b[5].Part(0, floats), b[4], b[2].Part(logit, 2*logit)),
+		plain.Grad(s, on, b[5].Part(floats, 2*floats), b[4], b[2].Part(logit, 2*logit)),
 	)
 }

@@ -35,10 +35,10 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Setenv("STANDIN_MEMORY", "20000000") // few samples are measured
-	os.Exit(cudatest.Main(kernel.Source, func(f cudatest.Files) int {
+	os.Exit(cudatest.Main(kernel.PTX, func(f cudatest.Files) int {
 		standin = f
 		return m.Run()
-	}))
+	}, cudatest.Watched))
 }
 
 // fake answers as the script does.
