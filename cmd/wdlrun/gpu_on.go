@@ -3,10 +3,12 @@
 package main
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -44,29 +46,48 @@ func checkGPUs(p *program, c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("gpu-check: %w", err)
 	}
-	r, err := check.Run(version, files, nccl.Config{Folders: files.Folders}, func(x check.Result) {
-		fmt.Fprintf(p.stderr, "wdlrun: %v\n", x)
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("gpu-check: %w", err), libraries.Write(p.stdout, libraries.Find(files)))
+	file := ""
+	if dir := c.String("report"); dir != "" {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return fmt.Errorf("gpu-check: -report: %w", err)
+		}
+		host, _ := os.Hostname()
+		file = filepath.Join(dir, "gpu-check-"+filepath.Base(host)+".txt")
 	}
-	if r.Count(check.Failed) > 0 {
-		r.ExitCode = 1
+	var failed error
+	save := func(r check.Report) { // before and after each check: a driver may end the program
+		if x := len(r.Results); r.Running == "" && x > 0 && r.Next == nil {
+			fmt.Fprintf(p.stderr, "wdlrun: %v\n", r.Results[x-1])
+		}
+		if file != "" && failed == nil {
+			failed = writeReport(file, r)
+		}
 	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(c.String("report"), append(b, '\n'), 0o644); err != nil {
-		return fmt.Errorf("gpu-check: %w", err)
-	}
+	r := check.Run(check.Setup{Program: version, Files: files, NCCL: nccl.Config{Folders: files.Folders}, Getenv: p.getenv, File: file, Progress: save})
 	if asJSON(c) {
 		err = p.printJSON(r)
 	} else {
 		err = check.Write(p.stdout, r)
 	}
-	if err == nil && r.ExitCode != 0 {
+	if err = errors.Join(failed, err); err != nil {
+		return fmt.Errorf("gpu-check: %w", err)
+	}
+	if r.ExitCode != 0 {
 		return exit(r.ExitCode)
 	}
-	return err
+	return nil
+}
+
+// writeReport writes a report, and the variables that NVIDIA's libraries read, to a file.
+func writeReport(file string, r check.Report) error {
+	var b bytes.Buffer
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); name == "LD_LIBRARY_PATH" || strings.HasPrefix(name, "CUDA_") || strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "NVIDIA_") || strings.HasPrefix(name, "WDLRUN_CUDA_") {
+			fmt.Fprintln(&b, v)
+		}
+	}
+	if err := check.Write(&b, r); err != nil {
+		return err
+	}
+	return os.WriteFile(file, b.Bytes(), 0o644)
 }

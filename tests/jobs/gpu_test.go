@@ -41,7 +41,7 @@ var wdlrunGPU = sync.OnceValues(func() (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
-	files, err := cudatest.Build(built, kernel.Source)
+	files, err := cudatest.Build(built, kernel.PTX)
 	if err == nil {
 		err = os.Mkdir(withNCCL(), 0o755)
 	}
@@ -218,7 +218,12 @@ func TestGPUsSumByNCCL(t *testing.T) {
 			t.Errorf("log-loss and AUC are %v and %v, with NCCL %v and %v", r.TrainLogLoss, r.AUC, all[0].TrainLogLoss, all[0].AUC)
 		}
 	}
-	o := runGPU(t, dir, []string{nccl}, strings.Fields("-np 2 train -device gpu -set train.epochs=1 -set train.slots=2")...)
+	o := runGPU(t, dir, []string{nccl, "NVIDIA_TF32_OVERRIDE=1", "CUDA_CACHE_DISABLE=1"}, strings.Fields("-np 2 train -device gpu -set train.epochs=1 -set train.slots=2")...)
+	for _, line := range []string{"NVIDIA_TF32_OVERRIDE=1 may make cuBLAS round", "CUDA_CACHE_DISABLE=1: each process compiles the kernels"} {
+		if strings.Count(o.stderr, line) != 1 {
+			t.Errorf("this is not printed once: %s\n%s", line, o.stderr)
+		}
+	}
 	if o.code != 0 || !strings.Contains(o.stderr, "gradients are summed in the memory of the hosts: rank 0: train.slots: the host sums") {
 		t.Errorf("with train.slots: exit code %d\n%s", o.code, o.stderr)
 	}
@@ -322,44 +327,50 @@ func TestGPUCheck(t *testing.T) {
 		passed      int
 		failed      []string
 	}{
-		{[]string{sound, "PATH=" + wrong}, 9, nil}, // without python3
-		{[]string{"LD_LIBRARY_PATH=" + wrong, "STANDIN_DEVICES=1"}, 1, []string{"kernels on device 0 (Stand-in 0): update rule 1: 5550 values differ from the CPU's: value 0 of buffer 0 is ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
-		{[]string{"LD_LIBRARY_PATH=" + short, "STANDIN_DEVICES=1"}, 1, []string{"kernels on device 0 (Stand-in 0): pooling: ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
-		{[]string{sound, "STANDIN_DEVICES=1", "STANDIN_FAULT=~cuLaunchKernel 2500 719"}, 2, []string{"parity on device 0 (Stand-in 0): wide_deep: step "}},
-		{[]string{sound, nccltest.Env + "=fail=1@3"}, 6, []string{"collectives on : nccl: rank 1: "}},
-		{[]string{sound, nccltest.Env + "=abort=hang"}, 8, []string{"abort on : nccl: rank "}},
+		{[]string{sound, "PATH=" + wrong}, 10, nil}, // without python3
+		{[]string{sound, "STANDIN_VERSION=11040"}, 0, []string{"libraries on : cuda: open: the driver supports CUDA 11.4, at least 12.0 is needed"}},
+		{[]string{"LD_LIBRARY_PATH=" + wrong, "STANDIN_DEVICES=1"}, 2, []string{"kernels on device 0 (Stand-in 0): update rule 1: 16377 values differ from the CPU's: value 0 of buffer 1 is ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
+		{[]string{"LD_LIBRARY_PATH=" + short, "STANDIN_DEVICES=1"}, 2, []string{"kernels on device 0 (Stand-in 0): pooling: ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
+		{[]string{sound, "STANDIN_DEVICES=1", "STANDIN_FAULT=~cuLaunchKernel 2500 719"}, 3, []string{"parity on device 0 (Stand-in 0): wide_deep: step "}},
+		{[]string{sound, nccltest.Env + "=fail=1@3"}, 7, []string{"collectives on : nccl: rank 1: "}},
+		{[]string{sound, nccltest.Env + "=abort=hang"}, 9, []string{"abort on : nccl: rank "}},
 	} {
 		dir := t.TempDir()
-		o := runGPU(t, dir, append(x.environment, "STANDIN_MEMORY=20000000"), "gpu-check", "-report", "r.json")
+		o := runGPU(t, dir, append(x.environment, "STANDIN_MEMORY=20000000"), "gpu-check", "-report", "a/b", "--json")
 		var r struct {
 			Libraries []struct{ Name, Path, Fault string }
 			Checks    []struct{ Check, Device, Outcome, Text string }
+			Next      []string
 			Exit_code int
 		}
-		b, err := os.ReadFile(filepath.Join(dir, "r.json"))
-		if err == nil {
-			err = json.Unmarshal(b, &r)
+		err := json.Unmarshal([]byte(o.stdout), &r)
+		host, _ := os.Hostname()
+		report, failed := os.ReadFile(filepath.Join(dir, "a/b/gpu-check-"+host+".txt"))
+		text := string(report)
+		if err = errors.Join(err, failed); len(r.Next) != 3 || !strings.HasSuffix(text, "\n3. Send a/b/gpu-check-"+host+".txt.\n") || !strings.Contains(text, "LD_LIBRARY_PATH=") {
+			t.Errorf("%s: next %q, and the report is\n%s", x.environment, r.Next, text)
 		}
 		if err != nil || o.code != min(len(x.failed), 1) || r.Exit_code != o.code || len(r.Libraries) < 2 {
 			t.Errorf("%s: exit code %d, %v, %+v\n%s%s", x.environment, o.code, err, r, o.stdout, o.stderr)
 		}
-		if len(x.failed) == 0 && !strings.Contains(o.stdout, "there is no python3 in PATH\n") {
-			t.Errorf("the check of PyTorch was not skipped:\n%s", o.stdout)
+		if len(x.failed) == 0 && !strings.Contains(text, "there is no python3 in PATH\n") {
+			t.Errorf("the check of PyTorch was not skipped:\n%s", text)
 		}
-		passed, failed := 0, x.failed
+		passed, missing := 0, x.failed
 		for _, c := range r.Checks {
 			text := fmt.Sprintf("%s on %s: %s", c.Check, c.Device, c.Text)
 			switch {
+			case c.Check == "settings" || c.Check == "inventory": // of the machine that runs the test
 			case c.Outcome == "passed":
 				passed++
-			case c.Outcome == "failed" && len(failed) > 0 && strings.HasPrefix(text, failed[0]):
-				failed = failed[1:]
+			case c.Outcome == "failed" && len(missing) > 0 && strings.HasPrefix(text, missing[0]):
+				missing = missing[1:]
 			case c.Outcome == "failed":
 				t.Errorf("%s: %s", x.environment, text)
 			}
 		}
-		if passed != x.passed || len(failed) > 0 {
-			t.Errorf("%s: %d checks passed, want %d, and %q\n%s", x.environment, passed, x.passed, failed, o.stdout)
+		if passed != x.passed || len(missing) > 0 {
+			t.Errorf("%s: %d checks passed, want %d, and %q\n%s", x.environment, passed, x.passed, missing, o.stdout)
 		}
 	}
 }

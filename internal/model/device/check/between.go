@@ -24,21 +24,18 @@ type group struct {
 	comms   []*nccl.Comm
 }
 
-// between runs the checks over all devices.
-func (r *run) between(library *cuda.Library, cfg nccl.Config) {
-	g := &group{}
+// connect runs the checks over all devices, except abort. It returns whether there are communicators.
+func (r *run) connect(g *group, library *cuda.Library) bool {
 	err := r.check("collectives", "", func() (measured, error) {
 		if library.Devices < 2 {
 			return measured{}, skip("collectives need at least 2 devices, and there is 1")
 		}
-		if err := g.open(library, cfg); err != nil {
+		if err := g.open(library, r.NCCL); err != nil {
 			return measured{}, err
 		}
 		return g.collectives()
 	})
-	if err == nil && r.check("NCCL bandwidth", "", g.bandwidth) == nil {
-		r.check("abort", "", g.abort)
-	}
+	return err == nil && r.check("NCCL bandwidth", "", g.bandwidth) == nil
 }
 
 // onAll calls f for each rank concurrently. The first error aborts all communicators, so that

@@ -15,51 +15,132 @@ import (
 	"github.com/wdlrun/wdlrun/nccl"
 )
 
-// limit bounds one check.
-const limit = 5 * time.Minute
+// limits bound the checks.
+var limits = map[string]time.Duration{
+	"libraries": time.Minute, "settings": time.Minute, "inventory": time.Minute, "open": time.Minute,
+	"kernels": 2 * time.Minute, "collectives": 2 * time.Minute, "NCCL bandwidth": 2 * time.Minute,
+	"memory": 2 * time.Minute, "parity": 5 * time.Minute, "PyTorch": 5 * time.Minute, "abort": time.Minute,
+}
 
-// errLate ends a run.
-var errLate = fmt.Errorf("it did not end within %s; the remaining checks were not run", limit)
+// errLate is wrapped by the error of a check that did not end.
+var errLate = errors.New("it did not end")
 
-// errSkipped is wrapped by the error of a check that cannot run here.
-var errSkipped = errors.New("skipped")
+// errSkipped is wrapped by the error of a check that cannot run here. errAdvice is wrapped by one that only
+// has advice.
+var errSkipped, errAdvice = errors.New("skipped"), errors.New("advice")
 
 func skip(reason string) error { return fmt.Errorf("%w: %s", errSkipped, reason) }
 
-// run is a run of all checks.
-type run struct {
-	Report
-	progress func(Result)
-	late     bool
+// Setup describes a run.
+type Setup struct {
+	Program  string // version of wdlrun
+	Files    cuda.Files
+	NCCL     nccl.Config
+	Getenv   func(string) string
+	File     string       // where the caller writes the report; "": nowhere
+	Progress func(Report) // called before and after each check
 }
 
-// Run runs all checks. progress is called after each. An error means that there is no device
-// to check.
-func Run(program string, files cuda.Files, libnccl nccl.Config, progress func(Result)) (Report, error) {
-	library, err := cuda.Open(files)
-	if err != nil {
-		return Report{}, err
-	}
+// run is a run of all checks.
+type run struct {
+	Setup
+	Report
+	late bool
+}
+
+// Run runs all checks, in the order in which they are likely to fail on a machine that has not trained
+// before. After one that does not end, no others are run.
+func Run(s Setup) Report {
 	host, _ := os.Hostname()
-	r := &run{progress: progress, Report: Report{
-		Program: program, Host: host, Time: time.Now().UTC(), CUDA: fmt.Sprintf("%d.%d", library.Version/1000, library.Version%1000/10),
-		Libraries: libraries.Find(files),
-	}}
-	if v, err := inventory.Here(); err == nil {
+	r := &run{Setup: s, Report: Report{Program: s.Program, Host: host, Time: time.Now().UTC()}}
+	var library *cuda.Library
+	err := r.check("libraries", "", func() (is measured, err error) {
+		r.Libraries = libraries.Find(s.Files)
+		if library, err = cuda.Open(s.Files); err != nil {
+			return is, err
+		}
+		is.text = fmt.Sprintf("%v fits the driver", library.CUBLAS)
+		return is, nil
+	})
+	devices := 0
+	if err == nil {
+		devices = library.Devices
+		r.CUDA = fmt.Sprintf("%d.%d", library.Version/1000, library.Version%1000/10)
+	}
+	r.check("settings", "", func() (measured, error) {
+		lines := libraries.Settings(s.Getenv, "fp32", devices > 1)
+		if len(lines) > 0 {
+			return measured{}, fmt.Errorf("%w: %s", errAdvice, strings.Join(lines, "; "))
+		}
+		return measured{text: "nothing is to be changed"}, nil
+	})
+	r.check("inventory", "", func() (is measured, err error) {
+		v, err := inventory.Here()
+		if err != nil {
+			return is, skip(err.Error())
+		}
 		r.Inventory = &v
-	} else {
-		r.add(Result{Name: "inventory", Outcome: Skipped, Text: err.Error()})
+		return measured{text: v.String()}, nil
+	})
+	if err == nil {
+		r.devices(library)
 	}
-	for i := range library.Devices {
-		r.device(library, i)
+	if r.Next = r.next(s.File); r.Count(Failed) > 0 {
+		r.ExitCode = 1
 	}
-	r.between(library, libnccl)
-	return r.Report, nil
+	r.Progress(r.Report)
+	return r.Report
+}
+
+// devices runs the checks of devices.
+func (r *run) devices(library *cuda.Library) {
+	var sound []int
+	opened := make([]*cuda.Device, library.Devices)
+	for i := range opened {
+		if r.open(library, i, &opened[i]) && r.each(opened[i], "kernels", kernels) {
+			sound = append(sound, i)
+		}
+	}
+	g := &group{}
+	connected := r.connect(g, library)
+	for _, i := range sound {
+		d := opened[i]
+		ok := r.each(d, "memory", memory) && r.each(d, "parity", func(*cuda.Device) (measured, error) { return trainings(library, i) }) &&
+			(i > 0 || r.each(d, "PyTorch", func(*cuda.Device) (measured, error) { return torch(library, i) }))
+		if ok {
+			if err := d.Close(); err != nil {
+				r.add(Result{Name: "close", On: d.String(), Outcome: Failed, Text: err.Error()})
+			}
+		}
+	}
+	if connected {
+		r.check("abort", "", g.abort) // last: an abort that hangs uses the devices
+	}
+}
+
+// open opens a device.
+func (r *run) open(library *cuda.Library, i int, d **cuda.Device) bool {
+	if r.late {
+		return false
+	}
+	var err error
+	if *d, err = library.Device(i); err != nil {
+		r.add(Result{Name: "open", On: fmt.Sprint("device ", i), Outcome: Failed, Text: err.Error()})
+	}
+	return err == nil
+}
+
+// each runs a check of one device. It returns false if the device can no longer be used: its memory
+// cannot be freed.
+func (r *run) each(d *cuda.Device, name string, f func(*cuda.Device) (measured, error)) bool {
+	err := r.check(name, d.String(), func() (measured, error) { return f(d) })
+	failed := new(cuda.Error)
+	return !errors.As(err, &failed) && !r.late
 }
 
 func (r *run) add(x Result) {
-	r.Results = append(r.Results, x)
-	r.progress(x)
+	r.Results, r.Running = append(r.Results, x), ""
+	r.Progress(r.Report)
 }
 
 // measured is what a check returns: a line for the reader, and measurements.
@@ -68,41 +149,13 @@ type measured struct {
 	values map[string]float64
 }
 
-// device runs the checks of one device until it fails.
-func (r *run) device(library *cuda.Library, i int) {
-	d, err := library.Device(i)
-	if err != nil {
-		r.add(Result{Name: "open", On: fmt.Sprint("device ", i), Outcome: Failed, Text: err.Error()})
-		return
-	}
-	type check struct {
-		name string
-		f    func() (measured, error)
-	}
-	all := []check{
-		{"kernels", func() (measured, error) { return kernels(d) }},
-		{"memory", func() (measured, error) { return memory(d) }},
-		{"parity", func() (measured, error) { return trainings(library, i) }},
-	}
-	if i == 0 {
-		all = append(all, check{"PyTorch", func() (measured, error) { return torch(library, i) }})
-	}
-	for _, x := range all {
-		err := r.check(x.name, d.String(), x.f)
-		if failed := new(cuda.Error); errors.As(err, &failed) || r.late {
-			return // its memory cannot be freed
-		}
-	}
-	if err := d.Close(); err != nil {
-		r.add(Result{Name: "close", On: d.String(), Outcome: Failed, Text: err.Error()})
-	}
-}
-
 // check runs one check and adds its result.
 func (r *run) check(name, on string, f func() (measured, error)) error {
 	if r.late {
 		return errLate
 	}
+	r.Running = strings.TrimSpace(name + " " + on)
+	r.Progress(r.Report)
 	began, done := time.Now(), make(chan func() (measured, error), 1)
 	go func() {
 		m, err := f()
@@ -113,16 +166,18 @@ func (r *run) check(name, on string, f func() (measured, error)) error {
 	select {
 	case result := <-done:
 		m, err = result()
-	case <-time.After(limit):
-		err, r.late = errLate, true
+	case <-time.After(limits[name]):
+		err, r.late = fmt.Errorf("%w within %s; the remaining checks were not run", errLate, limits[name]), true
 	}
 	x := Result{Name: name, On: on, Outcome: Passed, Seconds: time.Since(began).Seconds(), Text: m.text, Values: m.values}
 	switch {
 	case errors.Is(err, errSkipped):
 		x.Outcome, x.Text = Skipped, strings.TrimPrefix(err.Error(), errSkipped.Error()+": ")
+	case errors.Is(err, errAdvice):
+		x.Outcome, x.Text = Advice, strings.TrimPrefix(err.Error(), errAdvice.Error()+": ")
 	case err != nil:
 		x.Outcome = Failed
-		x.Text, _, _ = strings.Cut(err.Error(), "\n") // others follow from the first
+		x.Text, x.Detail, _ = strings.Cut(err.Error(), "\n") // others follow from the first
 	}
 	r.add(x)
 	return err
