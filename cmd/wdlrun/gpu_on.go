@@ -31,7 +31,7 @@ func gpus(c gpuChoice) (train.Devices, error) {
 		os.Exit(1)
 	}
 	_, ordered := os.LookupEnv("CUDA_VISIBLE_DEVICES")
-	return device.Machine{Member: c.member, Assigned: c.assigned, Ordered: ordered, Share: c.share, Sum: c.sum, Files: files, NCCL: nccl.Config{Stuck: stuck, Folders: files.Folders}}, nil
+	return device.Machine{Member: c.member, Assigned: c.assigned, Ordered: ordered, Share: c.share, Sum: c.sum, Files: files, Getenv: os.Getenv, NCCL: nccl.Config{Stuck: stuck, Folders: files.Folders}}, nil
 }
 
 // gpuFiles selects the libraries by the environment.

@@ -39,6 +39,7 @@ type Machine struct {
 	Sum       string         // nccl, host, or "": nccl if all ranks can use it
 	Files     cuda.Files
 	NCCL      nccl.Config
+	Getenv    func(string) string                 // nil: settings are not examined
 	Inventory func() (inventory.Inventory, error) // nil: inventory.Here
 }
 
@@ -148,7 +149,10 @@ func (m Machine) Open(a *dense.Arena, c *config.Config, l layout.Layout) (_ step
 			lines = append(lines, line)
 		}
 	}
-	return d, append(lines, libraries.Settings(os.Getenv, c.Train.Precision, d.Sums() && m.neighbours())...), nil
+	if m.Getenv != nil {
+		lines = append(lines, libraries.Settings(m.Getenv, c.Train.Precision, d.Sums() && m.neighbours())...)
+	}
+	return d, lines, nil
 }
 
 // neighbours reports whether other ranks run on this machine.
