@@ -20,18 +20,19 @@ var opcodes = map[string][2]string{
 	"add.s64": {"dd", "a + b"}, "mul.lo.s64": {"dd", "a * b"}, "mul.wide.u32": {"rr", "(u64)a * b"}, "xor.b64": {"dd", "a ^ b"},
 	"shl.b64": {"dr", "b < 64 ? a << b : 0"}, "shr.u64": {"dr", "b < 64 ? a >> b : 0"},
 	"add.rn.f32": {"ff", "a + b"}, "sub.rn.f32": {"ff", "a - b"}, "mul.rn.f32": {"ff", "a * b"}, "div.rn.f32": {"ff", "a / b"},
-	"neg.f32": {"f", "-a"}, "rcp.rn.f32": {"f", "1 / a"}, "sqrt.rn.f32": {"f", "__builtin_sqrtf(a)"},
+	"neg.f32": {"f", "-a"}, "sqrt.rn.f32": {"f", "__builtin_sqrtf(a)"},
 	"add.rn.f64": {"ee", "a + b"}, "sub.rn.f64": {"ee", "a - b"}, "mul.rn.f64": {"ee", "a * b"}, "div.rn.f64": {"ee", "a / b"},
 	"neg.f64": {"e", "-a"}, "rcp.rn.f64": {"e", "1 / a"},
 	"setp.eq.b32": {"rr", "a == b"}, "setp.eq.s32": {"rr", "a == b"}, "setp.ne.s32": {"rr", "a != b"}, "setp.eq.s64": {"dd", "a == b"},
 	"setp.lt.u32": {"rr", "a < b"}, "setp.le.u32": {"rr", "a <= b"}, "setp.gt.u32": {"rr", "a > b"}, "setp.ge.u32": {"rr", "a >= b"},
-	"setp.eq.f32": {"ff", "a == b"}, "setp.lt.f32": {"ff", "a < b"}, "setp.le.f32": {"ff", "a <= b"}, "setp.nan.f32": {"ff", "a != a || b != b"},
+	"setp.eq.f32": {"ff", "a == b"}, "setp.lt.f32": {"ff", "a < b"}, "setp.le.f32": {"ff", "a <= b"}, "setp.geu.f32": {"ff", "!(a < b)"}, "setp.nan.f32": {"ff", "a != a || b != b"},
 	"setp.lt.f64": {"ee", "a < b"}, "setp.gt.f64": {"ee", "a > b"}, "setp.nan.f64": {"ee", "a != a || b != b"},
 	"selp.b32": {"rrp", "c ? a : b"}, "selp.b64": {"ddp", "c ? a : b"}, "selp.f32": {"ffp", "c ? a : b"}, "selp.f64": {"eep", "c ? a : b"},
 	"not.pred": {"p", "!a"}, "xor.pred": {"pp", "a != b"}, "mov.pred": {"p", "a"},
 	"mov.u32": {"r", "a"}, "mov.u64": {"d", "a"}, "mov.f32": {"f", "a"}, "mov.f64": {"e", "a"},
 	"cvta.to.global.u64": {"d", "a"}, "cvt.u64.u32": {"r", "a"}, "cvt.u32.u64": {"d", "(u32)a"},
-	"cvt.f64.f32": {"f", "a"}, "cvt.rn.f32.f64": {"e", "(float)a"}, "cvt.rn.f64.s32": {"r", "(int)a"}, "cvt.rzi.s32.f64": {"e", "(u32)to_int(a)"},
+	"cvt.f64.f32": {"f", "a"}, "cvt.rn.f32.f64": {"e", "(float)a"}, "cvt.rn.f32.s32": {"r", "(int)a"}, "cvt.rzi.s32.f32": {"f", "(u32)to_int(a)"},
+	"cvt.rn.f64.s32": {"r", "(int)a"}, "cvt.rzi.s32.f64": {"e", "(u32)to_int(a)"},
 }
 
 // ctypes are the types of operands, and of what .reg declares and ld and st move.

@@ -142,6 +142,9 @@ func TestPTX(t *testing.T) {
 	if n := strings.Count(PTX, "div.rn.f64"); n > 2 {
 		t.Errorf("%d divisions in double precision", n)
 	}
+	if _, bias, _ := strings.Cut(PTX, ".entry bias_act("); strings.Contains(bias[:strings.Index(bias, "\n}")], ".f64") {
+		t.Error("an activation is computed in double precision")
+	}
 	sizes := map[string]uintptr{
 		"bag_index": unsafe.Sizeof(bagIndexArgs{}), "pool": unsafe.Sizeof(poolArgs{}), "pool_wide": unsafe.Sizeof(poolWideArgs{}), "pool_grad": unsafe.Sizeof(poolGradArgs{}),
 		"bias_act": unsafe.Sizeof(biasActArgs{}), "act_grad": unsafe.Sizeof(actGradArgs{}), "dropout": unsafe.Sizeof(dropoutArgs{}),
@@ -236,6 +239,32 @@ func TestActivations(t *testing.T) {
 			dx[3] = 0
 		}
 		mem.near(fmt.Sprint("gradient of activation ", act), grad, dx, 1e-6)
+	}
+}
+
+// TestActivationsAreAccurate computes tanh and sigmoid of floats of all magnitudes, and compares with
+// double precision in units in the last place.
+func TestActivationsAreAccurate(t *testing.T) {
+	var x []float32
+	for bits := uint64(0); bits < 1<<32; bits += 35_003 {
+		if v := math.Float32frombits(uint32(bits)); v == v {
+			x = append(x, v)
+		}
+	}
+	mem := newMemory(t, 2*len(x)+200)
+	for act, f := range map[Act]func(float64) float64{Tanh: math.Tanh, Sigmoid: func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }} {
+		mem.pool.Reset()
+		mem.host.Reset()
+		y := mem.in(x...)
+		mem.do(gpu.set.BiasAct(gpu.stream, y, cuda.Buffer{}, 1, act))
+		most := map[Act]float64{Tanh: 2, Sigmoid: 3}[act]
+		for i, got := range mem.out(y) {
+			want := f(float64(x[i]))
+			unit := float64(math.Nextafter32(float32(math.Abs(want)), 2)) - math.Abs(float64(float32(want)))
+			if e := math.Abs(float64(got)-want) / unit; !(e <= most) {
+				t.Fatalf("activation %d of %v is %v, want %v: an error of %.1f units", act, x[i], got, want, e)
+			}
+		}
 	}
 }
 
