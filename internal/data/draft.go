@@ -16,6 +16,7 @@ type draft struct {
 	err   error         // returned by Next instead of the batch
 	more  bool          // batches follow, despite the error
 	made  bool          // the batch is complete: there are no records to encode
+	parts []int         // see Reader.Parts; empty: none
 	took  time.Duration // reading time
 	ready chan struct{}
 }

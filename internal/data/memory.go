@@ -22,6 +22,10 @@ type memory struct {
 
 // recall makes all selected records the window of the deck.
 func (f *filler) recall(ctx context.Context, k *deck) error {
+	if first := &f.decks[0]; first != k && first.hi > 0 { // another share of the same deck
+		k.window = first.window
+		return nil
+	}
 	m := f.memory
 	m.Lock()
 	defer m.Unlock()

@@ -25,6 +25,8 @@ type filler struct {
 
 	order      *order
 	rank, size int64
+	split      int64      // ranks whose shares follow each other in a batch; 0: only this rank's
+	last       []int      // with split, by rank: the last of its decks; empty: shares are equal runs of rows
 	turns      [2][]int32 // of the decks in the first and in the last round of a step
 	decks      []deck     // of the rank
 	deckMemory []byte     // memory of their windows
@@ -88,7 +90,7 @@ func (d *Dataset) newFiller(e *encode.Encoder, c ReaderConfig) (*filler, error) 
 	if err != nil {
 		return nil, err
 	}
-	f := &filler{Dataset: d, code: code, encoder: e, sel: c.Select, rank: int64(c.Rank), size: int64(c.Size)}
+	f := &filler{Dataset: d, code: code, encoder: e, sel: c.Select, rank: int64(c.Rank), size: int64(c.Size), split: int64(c.Split)}
 	const spare = 16 // records more than the mean, for groups of longer ones
 	f.bytes = int(d.held/d.rows-keptBytes)*(spare+1)/spare + 1
 	f.source = f.newSource()
@@ -151,11 +153,14 @@ func (f *filler) begin(o *order) {
 		for s := range f.turns {
 			f.turns[s] = make([]int32, o.decks)
 		}
-		for i, s := range o.shares(f.rank, f.size) {
-			f.decks = append(f.decks, deck{share: s, source: f.source})
-			if o.mode == onwards && i > 0 {
-				f.decks[i].source = f.newSource()
+		if o.mode == inMemory || !o.mode.ordered() && f.split <= o.decks {
+			for rank := range f.split {
+				f.addDecks(o.shares(rank, f.split))
+				f.last = append(f.last, len(f.decks)-1)
 			}
+		}
+		if f.last == nil {
+			f.addDecks(o.shares(f.rank, f.size))
 		}
 	}
 	for i := range f.decks {
@@ -165,9 +170,22 @@ func (f *filler) begin(o *order) {
 	}
 }
 
+// addDecks adds the decks of shares.
+func (f *filler) addDecks(all []share) {
+	for _, s := range all {
+		f.decks = append(f.decks, deck{share: s, source: f.source})
+		if i := len(f.decks) - 1; f.order.mode == onwards && i > 0 {
+			f.decks[i].source = f.newSource()
+		}
+	}
+}
+
 // fill reads the rows of this rank between positions x and y of the epoch.
 func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
-	d.raw, d.kept, d.at, d.more, d.made = d.raw[:0], d.kept[:0], place{}, false, false
+	d.raw, d.kept, d.at, d.more, d.made, d.parts = d.raw[:0], d.kept[:0], place{}, false, false, d.parts[:0]
+	for rank := int64(0); f.split > 0 && len(f.last) == 0 && rank <= f.split; rank++ {
+		d.parts = append(d.parts, int((y-x)*rank/f.split))
+	}
 	f.order.round(x, f.turns[0])
 	f.order.round(y, f.turns[1])
 	f.fetch.to, f.fetch.n, f.fetch.rows = d, 0, 0
@@ -184,6 +202,12 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 		if err := f.take(ctx, k, first, end); err != nil {
 			return err
 		}
+		if n := len(d.parts); n < len(f.last) && f.last[n] == i {
+			d.parts = append(d.parts, len(d.kept))
+		}
+	}
+	if len(f.last) > 0 {
+		d.parts = slices.Insert(d.parts, 0, 0)
 	}
 	f.fetch.flush()
 	if len(d.kept) > 0 {

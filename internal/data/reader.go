@@ -25,6 +25,7 @@ type ReaderConfig struct {
 	Growth      Growth
 	Trained     int64 // records trained on before the first epoch, for Growth
 	Rank, Size  int   // Size 0: 1
+	Split       int   // with Size 1: the rows of a batch are grouped by the rank that would read them, of Split ranks; see Parts
 	Shuffle     bool
 	Apart       bool   // each rank reads a part of the data in its order: the records of a step depend on Size
 	Select      Select // which records
@@ -73,6 +74,9 @@ func (c ReaderConfig) validate(rows int64) error {
 	if c.Start < 0 || c.Start > rows {
 		v.Bad("start", "is record %d of an epoch of %d; was the position taken on other data?", c.Start, rows)
 	}
+	if c.Split < 0 || c.Split > 0 && (c.Size > 1 || c.Apart) {
+		v.Bad("split", "is %d, and needs a reader of all rows", c.Split)
+	}
 	if c.Apart && (c.Shuffle || c.Start > 0) {
 		v.Bad("apart", "is not possible with shuffling or a start")
 	}
@@ -99,7 +103,8 @@ type Reader struct {
 	ahead
 	done       error  // returned by Next from now on
 	head       *draft // the next draft, while it is not ready
-	unreturned int    // tokens of returned drafts, not yet in tokens
+	peeked     []*draft
+	unreturned int // tokens of returned drafts, not yet in tokens
 
 	unknown []atomic.Int64
 	place   struct {
@@ -144,7 +149,13 @@ func (r *Reader) Next(ctx context.Context) (*encode.Batch, error) {
 	if r.done != nil {
 		return nil, r.done
 	}
+	if len(r.peeked) > 0 {
+		d := r.peeked[0]
+		r.peeked = r.peeked[1:]
+		return r.deliver(d)
+	}
 	if d := r.poll(); d != nil {
+		r.took()
 		return r.deliver(d)
 	}
 	r.returnTokens()
@@ -155,8 +166,38 @@ func (r *Reader) Next(ctx context.Context) (*encode.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.took()
 	return r.deliver(d)
 }
+
+// Peek returns the batch that Next will return after i others, nil if the epoch ends before or
+// it cannot be read. The batch is valid until Recycle. Batches that have been peeked are held in
+// memory in addition to the batches read ahead.
+func (r *Reader) Peek(ctx context.Context, i int) (*encode.Batch, error) {
+	for len(r.peeked) <= i {
+		if n := len(r.peeked); r.done != nil || n > 0 && r.peeked[n-1].err != nil {
+			return nil, nil
+		}
+		d := r.poll()
+		if d == nil {
+			var err error
+			if d, err = r.await(ctx); err != nil {
+				return nil, err
+			}
+		}
+		r.took()
+		r.returnTokens()
+		r.peeked = append(r.peeked, d)
+	}
+	if r.peeked[i].err != nil {
+		return nil, nil
+	}
+	return &r.peeked[i].Batch, nil
+}
+
+// Parts returns the bounds of the parts of a batch with ReaderConfig.Split: rank r would read
+// rows Parts[r] to Parts[r+1].
+func (r *Reader) Parts(b *encode.Batch) []int { return b.Owner.(*draft).parts }
 
 // poll returns the next draft if it is ready.
 func (r *Reader) poll() *draft {
@@ -205,12 +246,17 @@ func (r *Reader) returnTokens() {
 	}
 }
 
-// deliver returns a ready draft.
-func (r *Reader) deliver(d *draft) (*encode.Batch, error) {
-	r.head, r.given = nil, true
+// took takes the head off the queue.
+func (r *Reader) took() {
+	r.head = nil
 	if r.unreturned++; 2*r.unreturned >= int(r.depth.Load()) {
 		r.returnTokens()
 	}
+}
+
+// deliver returns a ready draft.
+func (r *Reader) deliver(d *draft) (*encode.Batch, error) {
+	r.given = true
 	if err := d.err; err != nil {
 		if !d.more {
 			r.done = err

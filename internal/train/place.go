@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/model/step"
@@ -17,9 +18,17 @@ import (
 // maxPlan bounds a plan as JSON.
 const maxPlan = 1 << 30
 
+// maxCounts bounds the counts of a rank in a sample.
+const maxCounts = 1 << 36
+
 // plan plans the training on rank 0, sends the plan to all ranks and prints the chosen
-// exchange. For enough see save.Setup.Enough.
-func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, enough int64) error {
+// exchange. The sample is the first batches of feed, or, if it is nil, rank 0 reads it. For
+// enough see save.Setup.Enough.
+func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, feed *data.Reader, enough int64) error {
+	counts, err := r.sample(ctx, feed)
+	if err != nil {
+		return err
+	}
 	var b []byte
 	if r.comm.Rank() == 0 {
 		r.rec.Enter(trace.Plan)
@@ -27,7 +36,7 @@ func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, enough int6
 		if err != nil {
 			return err
 		}
-		g.Step = func() { r.shown.Advance(1) }
+		g.Counts, g.Step = counts, func() { r.shown.Advance(1) }
 		p, err := plan.Estimate(ctx, r.config, r.in.Encoder, r.in.Train, r.comm.Size(), g)
 		if err != nil {
 			return err
@@ -37,7 +46,7 @@ func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, enough int6
 		}
 	}
 	r.rec.Enter(trace.Wait)
-	b, err := collective.BroadcastBytes(r.comm, b, 0, maxPlan)
+	b, err = collective.BroadcastBytes(r.comm, b, 0, maxPlan)
 	if err != nil {
 		return err
 	}
@@ -49,6 +58,31 @@ func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, enough int6
 		r.say(line)
 	}
 	return nil
+}
+
+// sample counts the first batches of feed, which training then takes, and returns the counts of
+// all ranks on rank 0. Without a feed, or if the first batches are smaller than the others, it
+// returns nil.
+func (r *run) sample(ctx context.Context, feed *data.Reader) ([][]byte, error) {
+	size := r.comm.Size()
+	if batch := r.config.Train.Global(size); feed == nil || r.config.Train.Growth().Batch(0, batch) != batch {
+		return nil, nil
+	}
+	r.rec.Enter(trace.Plan)
+	s := plan.NewSampler(r.config, r.in.Encoder, size)
+	for i, more := 0, true; more; i++ {
+		b, err := feed.Peek(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if b == nil {
+			break
+		}
+		more = s.Add(b)
+		r.shown.Advance(1)
+	}
+	r.rec.Enter(trace.Wait)
+	return collective.GatherBytes(r.comm, s.Counts(), 0, maxCounts)
 }
 
 // given returns the inputs of a plan that the planner cannot choose. shared reports that the

@@ -142,8 +142,9 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 		}
 		return err
 	}
-	if from == nil && j.source == nil && j.in.Train != nil && j.opt.Tolerance.Off() {
-		if _, err := j.in.Feed(j.cursor.in()); err != nil { // reads ahead while other data is counted and the model is made
+	var feed *data.Reader
+	if from == nil && j.source == nil && j.in.Train != nil && j.opt.Tolerance.Off() && j.config.Train.Slots == 0 {
+		if feed, err = j.in.Feed(j.cursor.in()); err != nil { // reads ahead while other data is counted and the model is made
 			return err
 		}
 	}
@@ -156,7 +157,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 			return err
 		}
 	}
-	if err := j.plan(ctx, from, j.saves.enough); err != nil {
+	if err := j.plan(ctx, from, feed, j.saves.enough); err != nil {
 		return err
 	}
 	if j.trainer, err = j.newTrainer(nil); err != nil {

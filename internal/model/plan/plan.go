@@ -107,7 +107,8 @@ type Given struct {
 	Dense      Dense                      // dense part of the model
 	Backup     int                        // microbatches of a step that do not count
 	Copies     bool                       // each rank keeps copies of another's rows
-	Step       func()                     // called after each step of the sample; may be nil
+	Counts     [][]byte                   // sample, from the Sampler of each rank; nil: Estimate reads one
+	Step       func()                     // called after each step of a sample that Estimate reads; may be nil
 }
 
 // Estimate plans a training of a filled configuration on the given number of ranks. Without
@@ -118,7 +119,13 @@ func Estimate(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.
 	rows := int64(0)
 	if d != nil {
 		rows = d.Rows(data.Train)
-		if err := s.take(ctx, c, e, d, g.Step); err != nil {
+		err := error(nil)
+		if g.Counts != nil {
+			err = s.merge(g.Counts)
+		} else {
+			err = s.take(ctx, c, e, d, g.Step)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
@@ -15,22 +16,13 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-const (
-	// sampleValues is the largest number of keys in a sample. It bounds the time to some tenths
-	// of a second.
-	sampleValues = 1 << 20
-	// sampleSteps is the number of steps in a sample: the demand of steps varies by a few
-	// percent.
-	sampleSteps = 64
-)
-
 // sample measures the demand of a part of the input for each table.
 type sample struct {
-	layout layout.Layout
-	ranks  int
+	counter
 	shards int
 	tables []tableSample
 	rows   int64
+	read   []int64 // keys, by rank
 	halves []int64 // samples after each step
 }
 
@@ -39,78 +31,61 @@ type tableSample struct {
 	sums   float64
 	total  *table.Set // distinct keys
 	union  *table.Set // distinct keys of a step
-	own    *table.Set // distinct keys of a rank's part of a step
 	asked  []int64    // demand.Unique by shard
 	growth []int64    // distinct keys after each step
 }
 
 func newSample(l layout.Layout, ranks, shards int) *sample {
-	s := &sample{layout: l, ranks: ranks, shards: shards, tables: make([]tableSample, len(l.Tables))}
+	s := &sample{counter: newCounter(l, ranks), shards: shards, tables: make([]tableSample, len(l.Tables)), read: make([]int64, ranks)}
 	for t := range s.tables {
 		x, salt := &s.tables[t], sparse.Salt(l.Tables[t].Name)
-		x.total, x.union, x.own = table.NewSet(salt, nil, 1), table.NewSet(salt, nil, 1), table.NewSet(salt, nil, 1)
+		x.total, x.union = table.NewSet(salt, nil, 1), table.NewSet(salt, nil, 1)
 		x.asked = make([]int64, shards)
 	}
 	return s
 }
 
-// values returns the number of keys read.
-func (s *sample) values() (n int64) {
-	for t := range s.tables {
-		n += s.tables[t].demand.Values
+// add adds a global batch. Rank r would read rows bounds[r] to bounds[r+1].
+func (s *sample) add(b *encode.Batch, bounds []int) {
+	s.begin()
+	for r := range s.ranks {
+		s.addShare(r, s.count(b, bounds[r], bounds[r+1]))
 	}
-	return n
+	s.end()
 }
 
-// add adds a global batch, divided as the ranks would divide it.
-func (s *sample) add(b *encode.Batch) {
-	var ids []uint32
-	number := func(set *table.Set, keys []uint64) {
-		if len(keys) > len(ids) {
-			ids = make([]uint32, 2*len(keys))
-		}
-		set.Add(keys, ids[:len(keys)])
-	}
+// begin begins a step.
+func (s *sample) begin() {
 	for t := range s.tables {
 		s.tables[t].union.Reset()
 		s.tables[t].demand.Steps++
 	}
-	for r := range s.ranks {
-		lo, hi := b.Rows*r/s.ranks, b.Rows*(r+1)/s.ranks
-		for f, ft := range s.layout.Features {
-			x, j := &s.tables[ft.Table], b.Sparse[f]
-			keys := j.Values[j.Offsets[lo]:j.Offsets[hi]]
-			number(x.own, keys)
-			x.demand.Values += int64(len(keys))
-			x.demand.Bags += int64(hi - lo)
-			for i := lo; i < hi; i++ {
-				x.sums += s.otherOwners(int(j.Offsets[i+1] - j.Offsets[i]))
-			}
+}
+
+// addShare adds the share of a rank.
+func (s *sample) addShare(rank int, c *share) {
+	s.rows += c.rows
+	s.read[rank] += c.values()
+	for t := range s.tables {
+		x, y := &s.tables[t], &c.tables[t]
+		x.demand.Values, x.demand.Bags, x.sums = x.demand.Values+y.values, x.demand.Bags+y.bags, x.sums+y.sums
+		x.demand.Unique += int64(len(y.keys))
+		for _, key := range y.keys {
+			x.asked[sparse.ShardOf(sparse.Salt(s.layout.Tables[t].Name), key, s.shards)]++
 		}
-		for t := range s.tables {
-			x := &s.tables[t]
-			x.demand.Unique += int64(x.own.Len())
-			for _, key := range x.own.Keys() {
-				x.asked[sparse.ShardOf(sparse.Salt(s.layout.Tables[t].Name), key, s.shards)]++
-			}
-			number(x.union, x.own.Keys())
-			x.own.Reset()
-		}
+		s.number(x.union, y.keys)
 	}
-	s.rows += int64(b.Rows)
+}
+
+// end ends the step.
+func (s *sample) end() {
 	s.halves = append(s.halves, s.rows)
 	for t := range s.tables {
 		x := &s.tables[t]
 		x.demand.Union += int64(x.union.Len())
-		number(x.total, x.union.Keys())
+		s.number(x.total, x.union.Keys())
 		x.growth = append(x.growth, int64(x.total.Len()))
 	}
-}
-
-// otherOwners returns the expected number of other ranks that own at least one of n keys.
-func (s *sample) otherOwners(n int) float64 {
-	p := float64(s.ranks)
-	return float64((p - 1) * (1 - math.Pow(1-1/p, float64(n))))
 }
 
 // grown returns the expected number of distinct keys of a table after the given number of
@@ -168,12 +143,14 @@ func filled(mean, capacity float64) (rows float64) {
 // take reads the sample: the first steps of the first epoch. It calls step after each of
 // them, if step is not nil.
 func (s *sample) take(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset, step func()) error {
-	r, err := data.NewReader(d, e, data.ReaderConfig{GlobalBatch: c.Train.Global(s.ranks), Seed: c.Train.Seed, Shuffle: *c.Train.Shuffle, Select: data.Train})
+	r, err := data.NewReader(d, e, data.ReaderConfig{
+		GlobalBatch: c.Train.Global(s.ranks), Seed: c.Train.Seed, Shuffle: *c.Train.Shuffle, Select: data.Train, Split: s.ranks,
+	})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	for range sampleSteps {
+	for !isEnough(len(s.halves), slices.Max(s.read), s.ranks) {
 		b, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) || err == nil && b == nil {
 			return nil
@@ -181,13 +158,10 @@ func (s *sample) take(ctx context.Context, c *config.Config, e *encode.Encoder, 
 		if err != nil {
 			return fmt.Errorf("plan: %w", err)
 		}
-		s.add(b)
+		s.add(b, r.Parts(b))
 		r.Recycle(b)
 		if step != nil {
 			step()
-		}
-		if s.values() >= sampleValues {
-			return nil
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func TestRowsOfASample(t *testing.T) {
 				seen[j.Values[n]] = true
 			}
 			if i < part {
-				s.add(&encode.Batch{Rows: batch, Sparse: []encode.Jagged{j}})
+				s.add(&encode.Batch{Rows: batch, Sparse: []encode.Jagged{j}}, []int{0, batch / 2, batch})
 			}
 		}
 		if got, want := float64(s.grown(0, all)), float64(len(seen)); math.Abs(got/want-1) > 0.2 {
@@ -160,7 +160,7 @@ func TestRowsOfALimitedTable(t *testing.T) {
 				j.Values, j.Offsets = append(j.Values, rng.Uint64N(c.keys)), append(j.Offsets, int32(n+1))
 			}
 			if i < c.sample {
-				s.add(&encode.Batch{Rows: batch, Sparse: []encode.Jagged{j}})
+				s.add(&encode.Batch{Rows: batch, Sparse: []encode.Jagged{j}}, []int{0, batch / 2, batch})
 			}
 			l := store.NewLookup()
 			b := sparse.Bags{Values: j.Values, Offsets: j.Offsets}
