@@ -32,7 +32,7 @@
 //
 //	brief       rank 0 resolves configuration and options for all
 //	survey      each rank scans a part of the data; features are fitted
-//	plan        rank 0 reads a sample and chooses strategies and owners
+//	plan        each rank counts its first batches, rank 0 chooses strategies and owners
 //	loop        epochs of steps, with checkpoints and validation
 //	finish      restores the best epoch, evaluates the test data, writes result.json and the timeline
 //
