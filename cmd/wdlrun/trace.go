@@ -23,6 +23,8 @@ func traceCommand(p *program) *cli.Command {
 prints which rank most steps waited for, and in which phases it was late. Tables show the work
 and the waiting of each rank, and the ten slowest steps with their causes. A rank counts as
 delaying a step if it enters the exchanges later than all others, by at least 5 % of the step.
+The last table divides the whole job into its parts, and shows in which of them one rank worked
+while the others waited.
 
 Ranks write timelines at the end, after a failure, and when the launcher receives SIGUSR2. They
 contain about the last ten thousand steps.

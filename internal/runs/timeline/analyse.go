@@ -23,6 +23,7 @@ type Analysis struct {
 	Ranks   []Row         `json:"ranks"`                   // time of each rank
 	Slowest []SlowStep    `json:"slowest_steps"`
 	Between []PhaseShares `json:"between_steps"` // phases outside of steps, mean over the ranks
+	Job     *Job          `json:"job,omitempty"` // nil: the timelines do not have all of it
 	Faults  []string      `json:"faults,omitempty"`
 	LeftOut string        `json:"left_out,omitempty"` // steps that the timelines do not have
 	Rows    []int64       `json:"-"`                  // rows of tables by rank, for Advice; nil: not known
@@ -251,7 +252,7 @@ func (a *analysis) endStep(s *step) {
 }
 
 func (a *analysis) result() Analysis {
-	all := Analysis{Steps: len(a.Timeline.steps), Exchanges: a.count, Faults: a.Faults, Missing: a.Missing, Late: []Late{}, Slowest: []SlowStep{}, Between: a.between()}
+	all := Analysis{Steps: len(a.Timeline.steps), Exchanges: a.count, Faults: a.Faults, Missing: a.Missing, Late: []Late{}, Slowest: []SlowStep{}, Between: a.between(), Job: a.job()}
 	for r, rank := range a.Ranks {
 		all.ClockError = max(all.ClockError, seconds(rank.Error))
 		all.Ranks = append(all.Ranks, a.row(r))

@@ -147,6 +147,9 @@ func (a *Analysis) Write(w io.Writer) error {
 		a.later(&b)
 		a.slow(&b)
 	}
+	if a.Job != nil {
+		a.Job.write(&b, len(a.Ranks))
+	}
 	if a.LeftOut != "" {
 		fmt.Fprintf(&b, "note: %s\n", a.LeftOut)
 	}
