@@ -33,6 +33,8 @@ type Dataset struct {
 	onwards bool           // some file can only be read from its beginning
 	digest  uint64
 
+	compared []bool // by file: Scan has compared the first row group with its statistics
+
 	selection
 	totals
 	memory *memory                         // of the records, if they fit
@@ -121,7 +123,7 @@ func OpenSet(files *record.Set, s schema.Schema, evaluates bool) (*Dataset, erro
 // look makes a dataset of files, without checking the schema by their fields. It fails if
 // a field has a type that cannot be read.
 func look(files *record.Set, s schema.Schema) (*Dataset, error) {
-	d := &Dataset{set: files, schema: s.Fill(), memory: new(memory), limits: limits{minGroup, maxHeld}}
+	d := &Dataset{set: files, schema: s.Fill(), memory: new(memory), limits: limits{minGroup, maxHeld}, compared: make([]bool, len(files.Files))}
 	if s.Label.IsNone() { // what labels and weights are computed from need not exist
 		d.set.Source = d.set.Source.For(d.schema.Fields())
 	}

@@ -105,8 +105,9 @@ func (d *Dataset) newFiller(e *encode.Encoder, c ReaderConfig) (*filler, error) 
 
 func (f *filler) newSource() *source {
 	s := &source{Input: f.set.NewInput(f.code.FieldsRead()), live: -1}
-	if record.IsTable(f.set.Format) && f.bad == 0 {
-		if x := encode.NewCodedRows(f.code); x != nil {
+	if t, ok := s.Reader.(*record.TableRecords); ok {
+		t.Compared = f.compared
+		if x := encode.NewCodedRows(f.code, t); f.bad == 0 && x != nil {
 			s.Reader = x
 		}
 	}

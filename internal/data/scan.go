@@ -50,6 +50,9 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 		if err != nil {
 			return nil, err
 		}
+		if bl := &d.set.Blocks[b]; bl.Lo == 0 {
+			d.compared[bl.File] = true
+		}
 		c.content += mixed(n.digest, uint64(b))
 		c.records += mixed(n.digest)
 		sp.records, sp.flawed, sp.groups = append(sp.records, n.records), append(sp.flawed, n.flawed), append(sp.groups, n.groups...)

@@ -82,14 +82,15 @@ type cells struct {
 	at    []int32   // by row: index in keys or reals
 }
 
-// NewCodedRows returns nil if the schema has features whose values are lists.
-func NewCodedRows(r *RowCoder) *CodedRows {
+// NewCodedRows returns a reader of the rows that t would read. It returns nil if the schema has
+// features whose values are lists.
+func NewCodedRows(r *RowCoder, t *record.TableRecords) *CodedRows {
 	c := r.coder
 	if hasLists(c) || c.parser.derives {
 		return nil
 	}
-	x := &CodedRows{TableRecords: record.TableRecords{Names: c.parser.names()}, coder: c, stride: 1 + c.shape.plainWords()}
-	x.rest.Names = x.Names
+	x := &CodedRows{TableRecords: record.TableRecords{Names: c.parser.names(), Compared: t.Compared}, coder: c, stride: 1 + c.shape.plainWords()}
+	x.rest.Names, x.rest.Compared = x.Names, x.Compared
 	x.uses = append(x.uses, use{})
 	for i := range c.sparse {
 		x.uses = append(x.uses, use{code: &c.sparse[i], column: c.sparse[i].column, sparse: true, at: i})

@@ -144,8 +144,11 @@ func (s *Set) Partial(names []string) (all []string) {
 
 // TableRecords reads the rows of row groups.
 type TableRecords struct {
-	Names  []string
-	Check  bool // compare all row groups with their statistics, not only the first of a file
+	Names []string
+	Check bool // compare all row groups with their statistics, not only the first of a file
+	// Compared reports, by file, that the first row group has been compared before; nil: none has.
+	Compared []bool
+
 	src    Content
 	file   *table.File
 	Rows   *table.Reader
@@ -184,7 +187,8 @@ func (r *TableRecords) Begin(s Content, f *File, b Block, offset int64, _ int32)
 		group++
 	}
 	r.next = placed{group, first}
-	if r.Rows, err = r.file.Rows(group, f.inFile(r.file, r.Names), group == 0 || r.Check); err != nil {
+	check := r.Check || group == 0 && (r.Compared == nil || !r.Compared[b.File])
+	if r.Rows, err = r.file.Rows(group, f.inFile(r.file, r.Names), check); err != nil {
 		return err
 	}
 	for r.Offset, r.Number = b.Lo, 0; r.Offset < offset; {

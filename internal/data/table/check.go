@@ -32,7 +32,7 @@ type checker struct {
 
 	seen, nulls int64 // so far
 	all         extent
-	marks       []int32 // by entry of the dictionary: the last page that contains it
+	marks       []mark // by entry of the dictionary
 	pages       int32
 }
 
@@ -306,22 +306,57 @@ func (k *checker) show(v *bound) string {
 	return fmt.Sprint(out.Real(0))
 }
 
+// mark is what the checker knows of an entry of a dictionary, in one place: entries are looked up
+// in any order, and most are in no near cache.
+type mark struct {
+	head uint64 // its first bytes, if it is a string
+	page int32  // the last page that contains it
+}
+
+// head returns the first bytes of a string as a number: of two strings with different heads, the one
+// with the smaller head is less.
+func head(text []byte) uint64 {
+	if len(text) >= 8 {
+		return binary.BigEndian.Uint64(text)
+	}
+	var b [8]byte
+	copy(b[:], text)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// markAll prepares the marks of a dictionary.
+func (k *checker) markAll(t *typed) {
+	k.marks = make([]mark, t.len())
+	for i := range k.marks {
+		if k.order == byBytes {
+			k.marks[i].head = head(t.text(i))
+		}
+	}
+}
+
 // extentOf returns the least and the greatest value of a page. If the page has no statistics, it
 // leaves out entries of the dictionary that earlier pages contain.
 func (k *checker) extentOf(c *column, there int, stated bool) (e extent) {
 	if c.index != nil {
 		k.pages++
 		t := &c.dictionary.stored
-		n := t.len()
 		if k.marks == nil {
-			k.marks = make([]int32, n)
+			k.markAll(t)
 		}
+		var lo, hi uint64 // heads of the extent
 		for _, i := range c.index {
-			if i < 0 || int(i) >= n || k.marks[i] == k.pages || !stated && k.marks[i] > 0 {
+			if i < 0 || int(i) >= len(k.marks) {
 				continue
 			}
-			if k.marks[i] = k.pages; k.order != byBytes || !e.surrounds(t.text(int(i))) {
-				e.add(k.order, k.value(t, int(i)))
+			m := &k.marks[i]
+			if m.page == k.pages || !stated && m.page > 0 {
+				continue
+			}
+			if m.page = k.pages; lo < m.head && m.head < hi {
+				continue // strictly within the extent
+			}
+			if e.add(k.order, k.value(t, int(i))); k.order == byBytes {
+				lo, hi = head(e.lo.b), head(e.hi.b)
 			}
 		}
 		return e
@@ -341,16 +376,6 @@ func (k *checker) extentOf(c *column, there int, stated bool) (e extent) {
 		}
 	}
 	return e
-}
-
-// surrounds reports whether the first bytes of a string show that it is between the least and the
-// greatest.
-func (e *extent) surrounds(text []byte) bool {
-	if len(text) < 8 || len(e.lo.b) < 8 || len(e.hi.b) < 8 {
-		return false
-	}
-	x := binary.BigEndian.Uint64(text)
-	return binary.BigEndian.Uint64(e.lo.b) < x && x < binary.BigEndian.Uint64(e.hi.b)
 }
 
 func ends[T cmp.Ordered](values []T) (lo, hi T) {
