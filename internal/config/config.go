@@ -167,6 +167,16 @@ type L2 struct {
 	Mode  string  `yaml:"mode"` // lazy: rows of the batch; dense: every row, every step
 }
 
+// Schedule determines the factor of all learning rates at each step.
+type Schedule struct {
+	Kind       string  `yaml:"kind"`        // constant, linear, cosine, step or plateau
+	Warmup     int64   `yaml:"warmup"`      // steps
+	Min        float64 `yaml:"min"`         // lower bound of the factor
+	Factor     float64 `yaml:"factor"`      // step, plateau
+	EverySteps int64   `yaml:"every_steps"` // step
+	Patience   int     `yaml:"patience"`    // plateau: evaluations
+}
+
 // EarlyStop ends a training whose validation metric no longer improves, and restores the best
 // epoch. Patience 0 disables it.
 type EarlyStop struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/train/progress"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
@@ -104,8 +105,8 @@ func (j *job) total() int64 {
 
 // rate returns the factor of the next step's learning rates.
 func (j *job) rate(total int64) float64 {
-	began := j.cursor.Began
-	return j.config.Train.Schedule.Rate(j.cursor.Step+1-began, max(total-began, 0)) * j.cursor.Progress.RateFactor(j.config.Train.Schedule)
+	s, began := j.config.Train.Schedule, j.cursor.Began
+	return progress.Rate(s, j.cursor.Step+1-began, max(total-began, 0)) * j.cursor.Progress.RateFactor(s)
 }
 
 // stepped updates the cursor after a step and does what is due: messages, evaluation,

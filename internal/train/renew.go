@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train/input"
+	"github.com/wdlrun/wdlrun/internal/train/progress"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 )
@@ -80,7 +81,7 @@ func (n renewal) apply(c *cursor) {
 		c.Began = c.Step
 	}
 	if n.evaluations() {
-		c.Progress, c.Valid, c.Best, c.AtBest, c.Enough = config.Progress{}, nil, 0, nil, false
+		c.Progress, c.Valid, c.Best, c.AtBest, c.Enough = progress.State{}, nil, 0, nil, false
 	}
 	if c.Gate != nil && (n.train || n.valid) {
 		c.Gate = &report.Gate{From: c.Gate.From}

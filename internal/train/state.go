@@ -1,11 +1,11 @@
 package train
 
 import (
-	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/slots"
 	"github.com/wdlrun/wdlrun/internal/train/input"
+	"github.com/wdlrun/wdlrun/internal/train/progress"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 )
 
@@ -25,7 +25,7 @@ type cursor struct {
 	ByLabel    bool              `json:"by_label,omitempty"`   // random validation rows are a share of each class; false in checkpoints of earlier versions
 	Began      int64             `json:"began,omitempty"`      // step at which the training on this data began
 	Order      int               `json:"order"`                // data.Order of the current epoch, 0 in checkpoints of earlier versions
-	Progress   config.Progress   `json:"progress"`
+	Progress   progress.State    `json:"progress"`
 	Valid      *metrics.Metrics  `json:"valid,omitempty"`   // metrics of the last evaluation of validation data
 	Best       int64             `json:"best"`              // step of the checkpoint of the best epoch, 0 for none
 	AtBest     *metrics.Metrics  `json:"at_best,omitempty"` // metrics of the validation data at the best epoch

@@ -8,6 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
+	"github.com/wdlrun/wdlrun/internal/train/progress"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 )
 
@@ -71,13 +72,13 @@ func (v *validation) validate(ctx context.Context, c *cursor, epoch int64) (line
 	}
 	metric, instead := judged(v.config.Train, &m)
 	line = fmt.Sprintf("validation %s%s", m.Brief(), instead)
-	progress, verdict := c.Progress.Observe(&v.config.Train, int(epoch), c.Step, metric)
-	c.Progress, c.Enough = progress, verdict.Stop
+	observed, verdict := c.Progress.Observe(&v.config.Train, int(epoch), c.Step, metric)
+	c.Progress, c.Enough = observed, verdict.Stop
 	if verdict.Improved && v.config.Train.EarlyStop.Patience > 0 {
 		c.Best, c.AtBest = c.Step, &m // the next checkpoint is the best so far
 	}
 	if verdict.Stop {
-		line += fmt.Sprintf("; no better for %d evaluations: %s was the best", progress.Waited, v.bestText(progress))
+		line += fmt.Sprintf("; no better for %d evaluations: %s was the best", observed.Waited, v.bestText(observed))
 	}
 	return line, nil
 }
@@ -96,7 +97,7 @@ func (v *validation) rows() string {
 }
 
 // bestText names the best evaluation: its step or its epoch, depending on train.eval_steps.
-func (v *validation) bestText(p config.Progress) string {
+func (v *validation) bestText(p progress.State) string {
 	if v.config.Train.EvalSteps > 0 {
 		return fmt.Sprintf("step %d", p.BestStep)
 	}

@@ -1,28 +1,22 @@
-package config
+package progress
 
-import "math"
+import (
+	"math"
 
-// Schedule determines the factor of all learning rates at each step.
-type Schedule struct {
-	Kind       string  `yaml:"kind"`        // constant, linear, cosine, step or plateau
-	Warmup     int64   `yaml:"warmup"`      // steps
-	Min        float64 `yaml:"min"`         // lower bound of the factor
-	Factor     float64 `yaml:"factor"`      // step, plateau
-	EverySteps int64   `yaml:"every_steps"` // step
-	Patience   int     `yaml:"patience"`    // plateau: evaluations
-}
+	"github.com/wdlrun/wdlrun/internal/config"
+)
 
-// Rate returns the factor of one training step; steps count from 1 to stepsTotal. In the
+// Rate returns the factor of all learning rates at one training step; steps count from 1 to stepsTotal. In the
 // warm-up of w steps it is step/w. The n steps after the warm-up are t = 0 … n−1:
 //
-//	constant, plateau  1 (a plateau's falls are Progress.RateFactor)
+//	constant, plateau  1 (a plateau's falls are State.RateFactor)
 //	linear             1 − (1−min)·t/(n−1)
 //	cosine             min + (1−min)·(1 + cos(π·t/(n−1)))/2    Loshchilov and Hutter 2017, eq. 5
 //	step               max(min, factor^⌊t/every_steps⌋)
 //
 // So linear and cosine start at 1 and end at min, which also holds after the last step. Rate
 // is a pure function: a resumed training needs no state for it.
-func (s Schedule) Rate(step, stepsTotal int64) float64 {
+func Rate(s config.Schedule, step, stepsTotal int64) float64 {
 	step = max(0, step)
 	if s.Warmup > 0 && step <= s.Warmup {
 		return float64(step) / float64(s.Warmup)

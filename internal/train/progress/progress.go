@@ -1,11 +1,18 @@
-package config
+// Package progress decides from the metrics of evaluations when a training has improved and when
+// it ends, and computes the learning rate of each step. Its functions are pure: every rank that
+// passes the same metrics gets the same decisions.
+package progress
 
-import "math"
+import (
+	"math"
 
-// Progress is the state of early stopping and of a plateau schedule between evaluations of
+	"github.com/wdlrun/wdlrun/internal/config"
+)
+
+// State is the state of early stopping and of a plateau schedule between evaluations of
 // the validation data. It is plain data for a checkpoint; its zero value is the start of a
-// training. Every rank that observes the same metrics has the same Progress.
-type Progress struct {
+// training.
+type State struct {
 	Evaluations int     `json:"evaluations"`
 	BestEpoch   int     `json:"best_epoch"` // 0: none yet
 	BestStep    int64   `json:"best_step"`
@@ -25,8 +32,8 @@ type Verdict struct {
 // Observe adds the metric of one evaluation, made after the given step, in or after the given
 // epoch (counted from 1). The metric is the one that EarlyStop.Metric names: a higher AUC or
 // a lower log-loss is an improvement. A metric that is not finite never improves. t must be
-// filled (Config.Fill).
-func (p Progress) Observe(t *Train, epoch int, step int64, metric float64) (Progress, Verdict) {
+// filled (config.Config.Fill).
+func (p State) Observe(t *config.Train, epoch int, step int64, metric float64) (State, Verdict) {
 	p.Evaluations++
 	p.Step = step
 	if p.improves(t.EarlyStop, metric) {
@@ -45,14 +52,14 @@ func (p Progress) Observe(t *Train, epoch int, step int64, metric float64) (Prog
 
 // RateFactor returns the current factor of the learning rates under a plateau schedule; 1 for
 // every other schedule.
-func (p Progress) RateFactor(s Schedule) float64 {
+func (p State) RateFactor(s config.Schedule) float64 {
 	if s.Kind != "plateau" {
 		return 1
 	}
 	return max(s.Min, math.Pow(s.Factor, float64(p.Falls)))
 }
 
-func (p Progress) improves(e EarlyStop, metric float64) bool {
+func (p State) improves(e config.EarlyStop, metric float64) bool {
 	if math.IsNaN(metric) || math.IsInf(metric, 0) {
 		return false
 	}
