@@ -66,9 +66,6 @@ Examples:
 			Flags: []cli.Flag{jsonFlag()}, Action: a.list,
 		},
 	}
-	for _, s := range subs {
-		s.OnUsageError, s.HideHelpCommand = usageError, true
-	}
 	return &cli.Command{
 		Name: "agent", Usage: "start ranks on this machine for others, without ssh", UsageText: "wdlrun agent [flags] | wdlrun agent id|allow|remove|list",
 		Description: `Run an agent on each machine. Jobs then start with wdlrun -H @a:8,@b:8 train. An agent

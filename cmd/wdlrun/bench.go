@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -50,7 +49,7 @@ Examples:
 	b.Action = func(c *cli.Context) error {
 		c, ops, err := wordsFirst(c, b.Flags)
 		if err != nil {
-			return usageError(c, err, false)
+			return c.App.OnUsageError(c, err, false)
 		}
 		if err := positive(c, "time"); err != nil {
 			return err
@@ -75,7 +74,7 @@ Examples:
 			return nil, err
 		}
 		shown := func(io.Writer, int, bool, []byte) error { return nil }
-		return p.everywhere(c, func(*cli.Context) error { return opt.Validate() }, work, shown)
+		return p.onRanks(c, func(*cli.Context) error { return opt.Validate() }, work, shown)
 	}
 	return b
 }
@@ -143,25 +142,6 @@ func algorithmNames() (names []string) {
 		names = append(names, a.String())
 	}
 	return names
-}
-
-// maxBytes is the maximum that bytesOf accepts.
-const maxBytes = 1 << 45
-
-// bytesOf parses 8, 16k, 16KiB, 16Ki, 4m, 1g: powers of 1024.
-func bytesOf(s string) (int64, error) {
-	text := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "b"), "i")
-	shift := 0
-	for i, unit := range []string{"k", "m", "g", "t"} {
-		if t, ok := strings.CutSuffix(text, unit); ok {
-			text, shift = t, 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > maxBytes>>shift {
-		return 0, fmt.Errorf("%q is not a number of bytes such as 8, 16k or 4m", s)
-	}
-	return n << shift, nil
 }
 
 // measure runs the benchmark; rank 0 shows each line as soon as it is measured.

@@ -62,7 +62,7 @@ Examples:
 				}
 				return step.Run(m.Comm, opt)
 			}
-			return p.everywhere(c, func(c *cli.Context) error { return p.checkStep(c, opt) }, work, printBenchStep)
+			return p.onRanks(c, func(c *cli.Context) error { return p.checkStep(c, opt) }, work, printBenchStep)
 		},
 	}
 }

@@ -80,9 +80,6 @@ Examples:
 
 func ckptCommand(p *program) *cli.Command {
 	subs := ckptSubcommands(p)
-	for _, c := range subs {
-		c.OnUsageError, c.HideHelpCommand = usageError, true
-	}
 	return &cli.Command{
 		Name: "ckpt", Usage: "show, verify, compare, prune and collect checkpoints", UsageText: "wdlrun ckpt show|verify|diff|prune|gather [flags] RUN",
 		Description: `A checkpoint is a folder RUN/checkpoints/step-N with one file per rank that wrote it. Any
@@ -165,11 +162,6 @@ func ckptDirs(at string) ([]checkpoint.Found, error) {
 		return nil, fmt.Errorf("%s holds no checkpoint: %s", at, wanted)
 	}
 	return found, nil
-}
-
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
 }
 
 func describe(f checkpoint.Found, c *checkpoint.Checkpoint, err error) ckptLine {

@@ -41,7 +41,7 @@ Examples:
 				m.Session.Watch(job.Status)
 				return job.Gather(ctx)
 			}
-			return p.everywhere(c, check, work, either(printGathered))
+			return p.onRanks(c, check, work, jsonOr(printGathered))
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"runtime"
@@ -312,4 +313,23 @@ func (p *program) printChecked(r checked, faults []record.Fault, t table) {
 	case r.Bad == 0 && !r.Config:
 		fmt.Fprintln(p.stdout, "the records can be read; data check -config FILE also checks labels and numbers")
 	}
+}
+
+// printLabel prints the share of ones, and the values if all labels are the same.
+func (r *checked) printLabel(w io.Writer, field string) {
+	if r.Ones != nil && r.Records > 0 {
+		fmt.Fprintf(w, "the label is 1 in %d of the good ones, %.3g %%\n", *r.Ones, 100*float64(*r.Ones)/float64(r.Records))
+	}
+	if len(r.Labels) == 0 {
+		return
+	}
+	var all []string
+	hint := ""
+	for _, v := range r.Labels {
+		if v.Value == "" {
+			hint = fmt.Sprintf(`; if a missing value means 0, add data.derive: {label: "if(missing(%s), 0, 1)"} and label.field: label`, field)
+		}
+		all = append(all, strconv.Quote(v.Value)+" in "+plural.Of(int(v.Records), "record"))
+	}
+	fmt.Fprintf(w, "the most frequent values of field %s: %s; see label.positive, label.negative and label.threshold%s\n", field, strings.Join(all, ", "), hint)
 }

@@ -388,3 +388,15 @@ func (v *conversion) writeCodes() error {
 	}
 	return err
 }
+
+// counter counts bytes written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}

@@ -60,15 +60,6 @@ Examples:
 	}
 }
 
-// failureCode returns the exit code of a command that fails: 2 for data diff, whose 1 means that
-// the tables differ.
-func failureCode(args []string) int {
-	if i := slices.Index(args, "data"); i > 0 && i+1 < len(args) && args[i+1] == "diff" {
-		return 2
-	}
-	return 1
-}
-
 // operand is one of two tables that are compared.
 type operand struct {
 	Name    string   `json:"name"`

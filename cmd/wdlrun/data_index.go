@@ -50,7 +50,7 @@ Examples:
 				}
 				return err
 			}
-			return p.everywhere(c, check, indexRank(p.getenv), either(printIndexed(pathOf(c, "config"), p.starts)))
+			return p.onRanks(c, check, indexRank(p.getenv), jsonOr(printIndexed(pathOf(c, "config"), p.starts)))
 		},
 	}
 }

@@ -60,22 +60,9 @@ Examples:
 			work := func(_ context.Context, _ *cli.Context, m *member.Member, _ func(string)) (any, error) {
 				return examine(m, p.getenv)
 			}
-			return p.everywhere(c, check, work, shown)
+			return p.onRanks(c, check, work, shown)
 		},
 	}
-}
-
-// oneEach returns a plan with the first rank of each host and no requirements.
-func oneEach(plan launcher.Plan) launcher.Plan {
-	var first []int
-	for _, r := range plan.Ranks {
-		if r.LocalRank == 0 {
-			first = append(first, r.Rank)
-		}
-	}
-	one := plan.Only(first)
-	one.Each = launcher.Each{}
-	return one
 }
 
 func ranksOn(plan launcher.Plan, host string) (n int) {

@@ -53,7 +53,7 @@ Examples:
 			maxBadFlag(),
 			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return p.everywhere(c, checkEval, p.evalRank, printEvaluation(c)) },
+		Action: func(c *cli.Context) error { return p.onRanks(c, checkEval, p.evalRank, printEvaluation(c)) },
 	}
 }
 
@@ -82,12 +82,6 @@ func checkEval(c *cli.Context) error {
 	opt := evalOptions(c)
 	opt.Away = elsewhere(c)
 	return apply.CheckEval(c.Context, opt)
-}
-
-// elsewhere reports whether the launch flags of a command place ranks on other hosts.
-func elsewhere(c *cli.Context) bool {
-	plan, err := place(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
-	return err == nil && plan.Remote() != ""
 }
 
 func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
@@ -119,7 +113,7 @@ func withBadRecordHint(err error, command, effect string) error {
 // printEvaluation returns a printer of the result of an evaluation, which also writes the
 // page of -report.
 func printEvaluation(c *cli.Context) printer {
-	print, out := either(printEvaluated), pathOf(c, "report")
+	print, out := jsonOr(printEvaluated), pathOf(c, "report")
 	if out == "" {
 		return print
 	}

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/chaos"
+	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/nccl"
 	"github.com/wdlrun/wdlrun/rank"
@@ -156,4 +158,54 @@ func ofRanks(ranks []int) string {
 		return fmt.Sprintf("%d ranks", n)
 	}
 	return "ranks " + strings.ReplaceAll(strings.Trim(fmt.Sprint(ranks), "[]"), " ", ", ")
+}
+
+// printVerdict prints why a group ended, as soon as that is known.
+func printVerdict(v *rank.Verdict, w io.Writer) {
+	fmt.Fprintf(w, "wdlrun: %v\n", v)
+	for _, line := range v.Others {
+		fmt.Fprintf(w, "wdlrun:   %s\n", line)
+	}
+}
+
+// printObservation prints an observation that may lead to a verdict.
+func printObservation(line string, w io.Writer) { fmt.Fprintf(w, "wdlrun: %s\n", line) }
+
+// printHint prints the probable cause of a verdict, after the output of the ranks: the
+// injected fault, if there was one.
+func printHint(v *rank.Verdict, purpose string, w io.Writer) {
+	if purpose != "" {
+		fmt.Fprintf(w, "wdlrun: this fault was injected: %s\n", purpose)
+	} else if hint := v.Hint(); hint != "" {
+		fmt.Fprintf(w, "wdlrun: %s\n", hint)
+	}
+}
+
+// printAfter prints which files of a failed group are kept, and the hint.
+func (p *program) printAfter(out launcher.Outcome, w io.Writer) {
+	if kept := keepFailure(out, w); kept != "" {
+		fmt.Fprintf(w, "wdlrun: kept: %s\n", kept)
+	}
+	printHint(out.Verdict, p.injectedFault(out), w)
+}
+
+// printNext prints the command that resumes a failed job.
+func (p *program) printNext(v *rank.Verdict, command, runDir string) {
+	if runDir == "" {
+		return
+	}
+	if text := v.String(); strings.Contains(text, train.NothingLeft) || strings.Contains(text, report.Diverges) {
+		return // the same command would end in the same way
+	}
+	own := v.Kind == rank.Failed // the cause contains advice, and recurs until the user follows it
+	switch found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); {
+	case own && len(found) > 0:
+		fmt.Fprintf(p.stderr, "wdlrun: after you fix this, resume from the last checkpoint: %s train -resume %s\n", command, quotedPath(runDir))
+	case len(found) > 0:
+		fmt.Fprintf(p.stderr, "wdlrun: to resume from the last checkpoint: %s train -resume %s\n", command, quotedPath(runDir))
+	case p.hosts != "" && !isDir(filepath.Join(runDir, checkpoint.Folder)): // the ranks may have it on disks of their own
+		fmt.Fprintf(p.stderr, "wdlrun: to resume from the last checkpoint on the hosts, if there is one: %s train -resume %s\n", command, quotedPath(runDir))
+	case !own:
+		fmt.Fprintf(p.stderr, "wdlrun: there is no checkpoint yet in %s: start again; -set train.checkpoint.every_steps=N saves more often\n", runDir)
+	}
 }

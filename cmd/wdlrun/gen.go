@@ -216,15 +216,3 @@ func (r *rowWriter) Write(b []byte) (int, error) {
 	}
 	return n, nil
 }
-
-// counter counts bytes written.
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	return n, err
-}

@@ -6,16 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/train"
-	"github.com/wdlrun/wdlrun/member"
 )
-
-// gpuChoice specifies how ranks use the GPUs of a machine.
-type gpuChoice struct {
-	member   *member.Member // of this rank; nil in a launcher
-	assigned bool           // another launcher started this rank and may have assigned devices to it
-	share    bool
-	sum      string
-}
 
 func gpuFlags() []cli.Flag {
 	return []cli.Flag{

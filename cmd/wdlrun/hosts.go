@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/machine/usersock"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
-	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -50,9 +47,6 @@ Examples:
    wdlrun hosts drop runs/20261121-101500 localhost:1`,
 			Flags: []cli.Flag{jsonFlag()}, Action: h.change,
 		},
-	}
-	for _, s := range subs {
-		s.OnUsageError, s.HideHelpCommand = usageError, true
 	}
 	return &cli.Command{
 		Name: "hosts", Usage: "add hosts to a running training, or remove them", UsageText: "wdlrun hosts add|drop [flags] RUN HOST[:RANKS]…",
@@ -273,26 +267,4 @@ func (s *steering) close() {
 	}
 	s.mu.Unlock()
 	s.serves.Wait()
-}
-
-// turned returns the function that reports a change of hosts and returns the command that
-// continues the training, nil if it has ended before the change.
-func turned(p *program, c *cli.Context, command []string) func(launcher.Turn) []string {
-	return func(t launcher.Turn) []string {
-		what := fmt.Sprintf("the hosts change: %s on %s", plural.Of(len(t.Plan.Ranks), "rank"), t.Plan.Hosts())
-		if t.Failed != nil {
-			if t.Verdict != nil {
-				p.printAfter(t.Outcome, t.Stderr)
-			}
-			what = fmt.Sprintf("the training returns to its previous hosts: %s", t.Plan.Hosts())
-			if t.Verdict == nil { // verdicts are printed when they are given
-				what += ": " + t.Failed.Error()
-			}
-		} else if r := (report.Result{}); json.Unmarshal(t.Result, &r) != nil || !r.Stopped {
-			return nil
-		}
-		p.hosts = hostFlags(c, t.Plan)
-		fmt.Fprintf(t.Stderr, "wdlrun: %s%s\n", what, resumesFrom(t.Status.RunDir, p.hosts != ""))
-		return append(slices.Clip(command), "-into", t.Status.RunDir)
-	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -201,29 +200,6 @@ func withUnread(unread []string) string {
 		return ""
 	}
 	return "; not read: " + strings.Join(unread, "; ")
-}
-
-// writeNew writes a file that must not exist: edits of the user are never overwritten.
-func writeNew(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("init: %s exists; remove it first or choose another name", path)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("init: -out %s: there is no folder %s: make it, or choose another name", path, filepath.Dir(path))
-	}
-	if err != nil {
-		return fmt.Errorf("init: %w", err)
-	}
-	_, err = f.Write(b)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		os.Remove(path) // a partial configuration is useless
-		return fmt.Errorf("init: %w", err)
-	}
-	return nil
 }
 
 // configHelp returns the command help; help config lists the keys of a configuration.

@@ -171,3 +171,7 @@ func recorder(c *cli.Context) (*trace.Recorder, error) {
 	rec.Only(first, last)
 	return rec, nil
 }
+
+// traceSpans is the number of spans kept of a rank's timeline: about the last ten thousand
+// steps, 1.5 MB of which .9 MB are used.
+const traceSpans = 1 << 16

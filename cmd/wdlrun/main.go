@@ -8,30 +8,23 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/config"
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
 	"github.com/wdlrun/wdlrun/internal/text/pattern"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 )
-
-// guardWord starts the launcher's guard process instead of a command.
-const guardWord = "__guard"
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == guardWord {
@@ -52,30 +45,6 @@ func main() {
 	cli.VersionPrinter = p.printVersion
 	os.Exit(p.main(os.Args))
 }
-
-// program is one run of the command.
-type program struct {
-	stdout, stderr io.Writer
-	getenv         func(string) string
-
-	ranks    atomic.Bool // the launcher or a sweep is running, which ends its ranks or trainings itself
-	hosts    hostWords   // the launch flags that name hosts and how to reach them
-	progress progress    // of a command without ranks
-	foreign  bool        // this rank was started by mpirun, srun or torchrun
-	chaos    bool        // faults are injected
-	runDir   string      // of the training of this rank, once it has one
-	faults   int         // injected faults that verdicts have reported
-}
-
-// exit is an error that only sets the exit code; messages have been printed.
-type exit int
-
-func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// afterwards is an error that occurred after the command's result was printed.
-type afterwards struct{ error }
-
-func (a afterwards) Unwrap() error { return a.error }
 
 // main returns the exit code. Lost output is a failure, reported once.
 func (p *program) main(args []string) int {
@@ -147,24 +116,6 @@ func (p *program) code(err error, args []string) int {
 	return rc
 }
 
-// prefixes are package and operation at the beginning of errors of package launcher. They
-// help other programs that import it.
-var prefixes = pattern.Lazy(`^launcher: (run|hosts|place|start|host): `)
-
-// unprefixed returns a message without such a prefix.
-func unprefixed(text string) string { return prefixes().ReplaceAllString(text, "") }
-
-// asksJSON finds -json among arguments that may not parse.
-func asksJSON(args []string) bool {
-	return slices.Contains(args, "-json") || slices.Contains(args, "--json")
-}
-
-// launched reports whether wdlrun started this process as a rank.
-func (p *program) launched() bool {
-	w, found, err := rank.FromEnv(p.getenv)
-	return err == nil && found && w.Launched
-}
-
 // signals returns a context that the first SIGINT or SIGTERM ends. Ranks handle signals
 // themselves: see program.requests.
 func (p *program) signals() (context.Context, func()) {
@@ -231,7 +182,7 @@ Examples:
 		c.OnUsageError = usageError
 		c.HideHelpCommand = true
 		for _, s := range c.Subcommands {
-			s.OnUsageError = usageError
+			s.OnUsageError, s.HideHelpCommand = usageError, true
 		}
 		switch c.Name {
 		case "init", "data", "export", "report", "trace", "ckpt", "gen":
@@ -314,58 +265,4 @@ func badValue(err error, flags []cli.Flag) error {
 		return nil
 	}
 	return fmt.Errorf("-%s %q: expected %s", m[2], m[1], takes)
-}
-
-// names returns all names of flags.
-func names(flags []cli.Flag) (all []string) {
-	for _, f := range flags {
-		all = append(all, f.Names()...)
-	}
-	return all
-}
-
-func defined(flags []cli.Flag, name string) bool {
-	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
-}
-
-// positive rejects flags that are given and not above 0, because 0 means not given.
-func positive(c *cli.Context, names ...string) error {
-	for _, name := range names {
-		above := true
-		switch v := c.Value(name).(type) {
-		case int:
-			above = v > 0
-		case uint64:
-			above = v > 0
-		case float64:
-			above = v > 0
-		case time.Duration:
-			above = v > 0
-		}
-		if c.IsSet(name) && !above {
-			return fmt.Errorf("%s: -%s %v: it must be above 0", strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), name, c.Value(name))
-		}
-	}
-	return nil
-}
-
-// pathOf returns the path in a flag, given as a path or a file:// URL.
-func pathOf(c *cli.Context, flag string) string { return record.LocalPath(c.String(flag)) }
-
-func jsonFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line"}
-}
-
-// asJSON reports whether -json is given before or after a command's name.
-func asJSON(c *cli.Context) bool {
-	return slices.ContainsFunc(c.Lineage(), func(k *cli.Context) bool { return k.Bool("json") })
-}
-
-func (p *program) printJSON(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s\n", b)
-	return err
 }

@@ -22,9 +22,6 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// stdoutName is the file name that means standard output.
-const stdoutName = "-"
-
 func predictCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "predict",
@@ -80,7 +77,7 @@ Examples:
 				if c.String("out") == stdoutName {
 					w = p.stderr
 				}
-				return either(printPredicted(pathOf(c, "out")))(w, np, asJSON, result)
+				return jsonOr(printPredicted(pathOf(c, "out")))(w, np, asJSON, result)
 			}
 			check := func(c *cli.Context) error {
 				err := p.checkPredict(c)
@@ -90,7 +87,7 @@ Examples:
 				return err
 			}
 			defer func() { os.Remove(unfinished) }() // left by a rank that was killed
-			return p.everywhere(c, check, p.predictRank, print)
+			return p.onRanks(c, check, p.predictRank, print)
 		},
 	}
 }

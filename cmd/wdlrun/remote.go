@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/collective/tcp"
 	"github.com/wdlrun/wdlrun/internal/hosts"
 	"github.com/wdlrun/wdlrun/internal/hosts/agent"
 	"github.com/wdlrun/wdlrun/internal/machine/cpus"
@@ -120,9 +121,6 @@ func variables(given []string, lookup func(string) (string, bool)) (all []string
 	return all, nil
 }
 
-// hostWords are the host flags of a job as given, each after a space; "" on one host.
-type hostWords string
-
 // starts returns the beginning of a proposed command for np ranks on the same hosts. The words
 // of mpirun, srun and torchrun are unknown, so … takes their place.
 func (p *program) starts(np int) string {
@@ -187,4 +185,88 @@ func enter(c *cli.Context) error {
 		return fmt.Errorf("-wdir: %w", err)
 	}
 	return c.Set("wdir", dir)
+}
+
+// place checks the launch flags and assigns ranks to hosts.
+func place(c *cli.Context) (plan launcher.Plan, err error) {
+	hosts, err := hostsOf(c)
+	if err != nil {
+		return plan, err
+	}
+	if np := c.Int("np"); c.IsSet("np") && np < 1 {
+		return plan, fmt.Errorf("-np %d: at least one rank is needed", np)
+	}
+	by, each, err := shareOf(c)
+	if err != nil {
+		return plan, err
+	}
+	if plan, err = launcher.Place(c.Int("np"), hosts, c.Bool("oversubscribe"), by); err != nil {
+		return plan, err
+	}
+	plan.Each = each
+	if n := c.Int("min-np"); c.IsSet("min-np") && (n < 1 || n > len(plan.Ranks)) {
+		return plan, fmt.Errorf("-min-np %d: must be within 1 … %d, the number of ranks", n, len(plan.Ranks))
+	}
+	if n := c.Int("restarts"); n < 0 {
+		return plan, fmt.Errorf("-restarts %d: must not be negative", n)
+	}
+	if d := c.Duration("restart-wait"); d <= 0 {
+		return plan, fmt.Errorf("-restart-wait %v: must be positive, such as 10m", d)
+	}
+	if err := rank.CheckTimeout(c.Duration("timeout")); err != nil {
+		return plan, fmt.Errorf("-timeout: %w, such as 30s", err)
+	}
+	if t := c.String("transport"); (member.Options{Transport: t}).Validate() != nil {
+		return plan, fmt.Errorf("-transport %q: there are %s, %s and %s", t, member.Auto, member.Shared, member.TCP)
+	}
+	if n := c.Int("streams"); n < 1 || n > tcp.MaxStreams {
+		return plan, fmt.Errorf("-streams %d: 1 to %d", n, tcp.MaxStreams)
+	}
+	if _, err := ports.Parse(c.String("ports")); err != nil {
+		return plan, fmt.Errorf("-ports %w", err)
+	}
+	if c.Bool("encrypt") && c.String("transport") == member.Shared {
+		return plan, errors.New("-encrypt encrypts tcp links, and -transport shm uses none: leave one of them out")
+	}
+	if out := c.String("output"); out != "prefixed" && out != "merged" {
+		return plan, fmt.Errorf("-output %q is neither prefixed nor merged", out)
+	}
+	return plan, nil
+}
+
+// memberHosts returns the host of each rank.
+func memberHosts(m *member.Member) (all []string) {
+	for _, member := range m.Session.Members() {
+		all = append(all, member.Host)
+	}
+	return all
+}
+
+// oneEach returns a plan with the first rank of each host and no requirements.
+func oneEach(plan launcher.Plan) launcher.Plan {
+	var first []int
+	for _, r := range plan.Ranks {
+		if r.LocalRank == 0 {
+			first = append(first, r.Rank)
+		}
+	}
+	one := plan.Only(first)
+	one.Each = launcher.Each{}
+	return one
+}
+
+// elsewhere reports whether the launch flags of a command place ranks on other hosts.
+func elsewhere(c *cli.Context) bool {
+	plan, err := place(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
+	return err == nil && plan.Remote() != ""
+}
+
+// checkNested returns an error if another launcher started this process as one of several, each of
+// which would start a job of its own.
+func checkNested(getenv func(string) string) error {
+	w, found, err := rank.FromEnv(getenv)
+	if err != nil || !found || w.Size == 1 {
+		return err
+	}
+	return fmt.Errorf("this process is rank %d of %d that %s started (%s), and each would start a job of its own: leave out -np, and start programs other than wdlrun's commands without wdlrun; or set WDLRUN_SIZE=1 if that many jobs are meant", w.Rank, w.Size, w.By, w.Named)
 }

@@ -57,7 +57,7 @@ Example:
 				defer p.requests(m.Session, job)()
 				return job.Run(ctx)
 			}
-			return p.everywhere(c, check, work, trained(p))
+			return p.onRanks(c, check, work, trained(p))
 		},
 	}
 }

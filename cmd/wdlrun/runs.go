@@ -457,18 +457,3 @@ func lasted(seconds float64) string {
 	}
 	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
-
-// clean makes a string from a file safe for a terminal, and cuts it.
-func clean(text string, longest int) string {
-	var b strings.Builder
-	for i, r := range text {
-		if i >= longest {
-			return b.String() + "…"
-		}
-		if !strconv.IsPrint(r) {
-			r = '\uFFFD'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -16,8 +18,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+	"github.com/wdlrun/wdlrun/internal/machine/cgroup"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/serve"
 	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
@@ -84,36 +86,6 @@ func serveFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "rest_api_enable_cors_support", Usage: "let web pages of every origin send REST requests"},
 		&cli.StringFlag{Name: "grpc_channel_arguments", Usage: "limit gRPC connections by `NAME=N,…`, such as grpc.max_connection_age_ms=60000"},
 	}, foreignFlags()...)
-}
-
-// servedModel is an open model for the server.
-type servedModel struct {
-	*export.Model
-	log *versionLog
-}
-
-func (m servedModel) NewScorer() (serve.Scorer, error) {
-	if m.log.bf16 {
-		return m.Model.NewScorerBF16()
-	}
-	return m.Model.NewScorer()
-}
-
-// Exact returns a scorer in float32 if the others compute in bfloat16.
-func (m servedModel) Exact() (serve.Scorer, error) {
-	if !m.log.bf16 {
-		return nil, nil
-	}
-	return m.Model.NewScorer()
-}
-
-// Differs records the error of bfloat16.
-func (m servedModel) Differs(records int, most float64) { m.log.rounds(m.Dir(), records, most) }
-
-// serving is one run of the command serve.
-type serving struct {
-	*program
-	c *cli.Context
 }
 
 // run serves until a signal.
@@ -410,4 +382,13 @@ func removeStale(path string) error {
 		return fmt.Errorf("serve: -grpc_socket_path %s: another server listens there", path)
 	}
 	return os.Remove(path)
+}
+
+// limitMemory makes the garbage collector work harder near the memory limit of the container, unless
+// GOMEMLIMIT is set. The tables of models are mapped files, which the limit does not count.
+func (p serving) limitMemory() {
+	const share = 10 // 1/10 is left for mapped files and the stacks of threads
+	if limit := cgroup.Read().Limit; limit < math.MaxInt64 && p.getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit - limit/share)
+	}
 }

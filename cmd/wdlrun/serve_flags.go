@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/machine/cgroup"
 	"github.com/wdlrun/wdlrun/internal/serve"
 )
 
@@ -131,15 +128,6 @@ func channelArguments(text string, o *serve.Options, to io.Writer) error {
 		fmt.Fprintf(to, "wdlrun: serve: -grpc_channel_arguments: no effect: %s\n", strings.Join(lost, ", "))
 	}
 	return nil
-}
-
-// limitMemory makes the garbage collector work harder near the memory limit of the container, unless
-// GOMEMLIMIT is set. The tables of models are mapped files, which the limit does not count.
-func (p serving) limitMemory() {
-	const share = 10 // 1/10 is left for mapped files and the stacks of threads
-	if limit := cgroup.Read().Limit; limit < math.MaxInt64 && p.getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit - limit/share)
-	}
 }
 
 // outputsOf parses -output.

@@ -136,3 +136,27 @@ func (l *versionLog) summarise(model string, m *modelLog) {
 	fmt.Fprintf(l.stdout, "serve: model %s: version %d is available; updates since version %d: %d (at most %.2g s to open one)\n", model, m.latest, m.printed, m.updates, m.longest.Seconds())
 	m.printed, m.updates, m.longest = m.latest, 0, 0
 }
+
+// servedModel is an open model for the server.
+type servedModel struct {
+	*export.Model
+	log *versionLog
+}
+
+func (m servedModel) NewScorer() (serve.Scorer, error) {
+	if m.log.bf16 {
+		return m.Model.NewScorerBF16()
+	}
+	return m.Model.NewScorer()
+}
+
+// Exact returns a scorer in float32 if the others compute in bfloat16.
+func (m servedModel) Exact() (serve.Scorer, error) {
+	if !m.log.bf16 {
+		return nil, nil
+	}
+	return m.Model.NewScorer()
+}
+
+// Differs records the error of bfloat16.
+func (m servedModel) Differs(records int, most float64) { m.log.rounds(m.Dir(), records, most) }

@@ -148,3 +148,9 @@ func adminOf(c *cli.Context) (*serve.Admin, error) {
 	_, err = read()
 	return &serve.Admin{Token: read}, err
 }
+
+// serving is one run of the command serve.
+type serving struct {
+	*program
+	c *cli.Context
+}

@@ -2,17 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -20,11 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/machine/cpus"
-	"github.com/wdlrun/wdlrun/internal/model/metrics"
-	"github.com/wdlrun/wdlrun/internal/model/plan"
-	"github.com/wdlrun/wdlrun/internal/model/slots"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/member"
@@ -92,98 +83,9 @@ Examples:
 			if c.Bool("plan") {
 				return p.planTrain(c)
 			}
-			return p.everywhere(c, p.checkTrain, p.trainRank, trained(p))
+			return p.onRanks(c, p.checkTrain, p.trainRank, trained(p))
 		},
 	}
-}
-
-// checkTrain rejects invalid flags before any rank is started.
-func (p *program) checkTrain(c *cli.Context) error {
-	opt, ranks, _, err := p.launchOptions(c)
-	if err != nil {
-		return err
-	}
-	if opt.Here > 0 {
-		if err := rundir.CheckPlace(opt.Out, opt.Resume); err != nil {
-			return err
-		}
-	}
-	if err := checkOptions(c, opt, ranks, train.Check); err != nil || opt.Here == 0 {
-		return err
-	}
-	return train.CheckTiers(opt)
-}
-
-// checkOptions calls check, which is train.Check or train.CheckReplay. If the training may use GPUs and only wdlrun-gpu supports them, it
-// continues as wdlrun-gpu. If there is none, train.device: gpu is an error, and with auto the
-// training continues here.
-func checkOptions(c *cli.Context, opt train.Options, ranks int, check func(context.Context, train.Options, int) error) error {
-	err := check(c.Context, opt, ranks)
-	if !errors.Is(err, train.ErrNoDevices) {
-		return err
-	}
-	asked := "train.device: gpu"
-	if c.IsSet("device") {
-		asked = "-device gpu"
-	}
-	opt.Devices = train.NoDevices{Reason: continueOnGPU(c.Context, asked)}
-	return check(c.Context, opt, ranks)
-}
-
-// assigned reports whether another launcher started the ranks and may have assigned devices to each.
-func assigned(getenv func(string) string, root *cli.Context) bool {
-	_, launched, _ := rank.FromEnv(getenv) // world has checked the environment
-	return launched && !root.IsSet("np")
-}
-
-// launchOptions parses the flags of a training and of its launch before any rank runs. It returns
-// the number of ranks and whether all are on one host.
-func (p *program) launchOptions(c *cli.Context) (opt train.Options, ranks int, oneHost bool, err error) {
-	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	ranks, oneHost, here, err := p.world(root)
-	if err != nil {
-		return opt, 0, false, err
-	}
-	if err := tolerable(c, ranks); err != nil {
-		return opt, 0, false, err
-	}
-	if err := checkLive(c); err != nil {
-		return opt, 0, false, err
-	}
-	if _, err := recorder(c); err != nil {
-		return opt, 0, false, err
-	}
-	if opt, err = trainOptions(c); err == nil {
-		err = tolerant(c, &opt)
-	}
-	if err == nil {
-		opt.Config, err = loadConfig(c)
-	}
-	if err != nil {
-		return opt, 0, false, err
-	}
-	opt.Replicas, opt.Here, opt.Away = c.Int("replicas"), here, here < ranks
-	return opt, ranks, oneHost, useGPUs(c, &opt, gpuChoice{assigned: assigned(p.getenv, root)})
-}
-
-// world returns, by the launch flags or the environment, the number of ranks of a launch,
-// whether all are on one host, and how many are on this one.
-func (p *program) world(root *cli.Context) (ranks int, oneHost bool, here int, err error) {
-	world, found, err := rank.FromEnv(p.getenv)
-	if err != nil {
-		return 0, false, 0, err
-	}
-	if found && !root.IsSet("np") {
-		return world.Size, world.LocalSize == world.Size, max(world.LocalSize, 1), nil
-	}
-	if err := checkNested(p.getenv); err != nil {
-		return 0, false, 0, err
-	}
-	placed, err := place(root)
-	if err != nil {
-		return 0, false, 0, err
-	}
-	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), localRanks(placed), nil
 }
 
 // planTrain plans, in one process, a training on the ranks of the launch flags or the
@@ -211,14 +113,6 @@ func (p *program) planTrain(c *cli.Context) error {
 	}
 	_, err = fmt.Fprint(p.stdout, planned)
 	return err
-}
-
-// memberHosts returns the host of each rank.
-func memberHosts(m *member.Member) (all []string) {
-	for _, member := range m.Session.Members() {
-		all = append(all, member.Host)
-	}
-	return all
 }
 
 // trainRank runs one rank of the job.
@@ -341,256 +235,3 @@ func plain(err error) bool {
 // failureSpans is the number of trace spans per rank that are saved after a failure, about
 // a hundred steps.
 const failureSpans = 1000
-
-// traceSpans is the number of spans kept of a rank's timeline: about the last ten thousand
-// steps, 1.5 MB of which .9 MB are used.
-const traceSpans = 1 << 16
-
-// trained returns the printer of the result of a training.
-func trained(p *program) printer {
-	return func(w io.Writer, np int, asJSON bool, result []byte) error {
-		return printTrained(p, w, np, asJSON, result)
-	}
-}
-
-// printTrained prints a report.Result. A model that could not be saved is an error in both
-// formats.
-func printTrained(p *program, w io.Writer, np int, asJSON bool, result []byte) error {
-	var r report.Result
-	if err := json.Unmarshal(result, &r); err != nil {
-		return err
-	}
-	err := unfinished(p.starts(np), r)
-	switch {
-	case !asJSON:
-		printTraining(w, r)
-		printRunDir(w, p.starts(np), r)
-	case r.Stopped:
-		fmt.Fprintf(w, "%s\n", withCode(result, stoppedCode, fmt.Sprintf("stopped after step %d, as asked", r.Steps)))
-	case errors.Is(err, exit(gateCode)):
-		fmt.Fprintf(w, "%s\n", withCode(result, gateCode, gated(r)))
-	case err != nil:
-		fmt.Fprintf(w, "%s\n", withCode(result, 1, err.Error()))
-	default:
-		fmt.Fprintf(w, "%s\n", result)
-	}
-	return err
-}
-
-// unfinished returns why a training with a result is not finished. launcher is the
-// beginning of the command that resumes it.
-func unfinished(launcher string, r report.Result) error {
-	switch {
-	case r.LastCheckpoint != "":
-		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last one: free some space and resume from it: %s train -resume %s",
-			filepath.Base(r.LastCheckpoint), launcher, quotedPath(r.RunDir))}
-	case r.Checkpoint == "":
-		return afterwards{errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again")}
-	case r.Stopped:
-		return exit(stoppedCode)
-	case r.Gate.Closed():
-		return exit(gateCode)
-	}
-	return nil
-}
-
-// gateCode is the exit code of a training whose model train.gate rejects.
-const gateCode = 3
-
-// gated describes the comparison of a model with the one before it.
-func gated(r report.Result) string {
-	if g := r.Gate; g.Closed() {
-		return fmt.Sprintf("rejected by train.gate: %s; the run is kept, and latest is not moved", g.Rejected)
-	}
-	return fmt.Sprintf("accepted by train.gate: no worse than %s", r.Gate.From)
-}
-
-// stoppedCode is the exit code of a training stopped by a signal to a rank: 128 + SIGTERM,
-// so that other launchers do not count the rank as finished.
-const stoppedCode = 143
-
-func printTraining(w io.Writer, r report.Result) {
-	if r.Stopped {
-		fmt.Fprintf(w, "stopped after step %d, as asked\n", r.Steps)
-		return
-	}
-	if r.Steps > r.Since {
-		since, steps, samples := "", r.Steps, r.Samples
-		switch {
-		case r.Began > 0 && r.Began == r.Since:
-			steps, samples = r.Steps-r.Began, r.NewSamples
-			since = fmt.Sprintf(", after the %s of the model that it began with", plural.Of(int(r.Began), "step"))
-		case r.Since > 0:
-			since = fmt.Sprintf(", of them %d after step %d", r.NewSamples, r.Since)
-		}
-		fmt.Fprintf(w, "trained %d samples in %s%s: %.1f s, %.0f samples/s on %s (%.1f %% waiting for input); %.1f s in all\n",
-			samples, plural.Of(int(steps), "step"), since, r.TrainSeconds, r.SamplesPerSecond, plural.Of(r.WorldSize, "rank"), 100*r.InputWaitShare, r.Seconds)
-		reading(w, r)
-	} else {
-		fmt.Fprintf(w, "nothing left to train after %s%s\n", plural.Of(int(r.Steps), "step"), nothingLeft(r))
-	}
-	if r.Spans > 0 {
-		fmt.Fprintf(w, "stream %s, ended: %s\n", plural.Of(int(r.Spans), "span"), r.Ended)
-		fmt.Fprintf(w, "train  %s %.4f in the last span\n", lossName(r), r.TrainLogLoss)
-	} else {
-		fmt.Fprintf(w, "train  %s %.4f in the last epoch\n", lossName(r), r.TrainLogLoss)
-	}
-	if r.Improving != "" {
-		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)
-	}
-	unknown(w, r.TrainUnknown, 0, "are treated as unknown, because they are rare")
-	if r.Valid != nil {
-		epoch := ""
-		if r.BestEpoch > 0 {
-			epoch = fmt.Sprintf("   (epoch %d, the best)", r.BestEpoch)
-		}
-		if r.BestStep > 0 {
-			epoch = fmt.Sprintf("   (step %d, the best)", r.BestStep)
-		}
-		evaluated(w, "valid", r.Valid, epoch)
-	}
-	printGate(w, r)
-	if r.Test != nil {
-		evaluated(w, "test", r.Test, "")
-		unknown(w, r.TestUnknown, r.Test.Samples, notTrained)
-	}
-	switch {
-	case r.Mode == slots.Drop.String():
-		fmt.Fprintf(w, "mode   %s, backup %d: %d late microbatches; %.1f samples per step\n", r.Mode, r.Backup, r.LateSlots, r.EffectiveBatch)
-	case r.Mode != "":
-		fmt.Fprintf(w, "mode   %s; %.1f samples per step\n", r.Mode, r.EffectiveBatch)
-	}
-	tables(w, r)
-}
-
-// printGate prints the metrics of the model before, and the verdict.
-func printGate(w io.Writer, r report.Result) {
-	if r.Gate == nil {
-		return
-	}
-	if r.Gate.Source != nil {
-		evaluated(w, "before", r.Gate.Source, "   ("+r.Gate.From+")")
-	}
-	fmt.Fprintf(w, "gate   %s\n", gated(r))
-}
-
-// lossName returns the name of the minimised loss.
-func lossName(r report.Result) string {
-	for _, m := range []*metrics.Metrics{r.Test, r.Valid} {
-		if m != nil && (m.RMSE != nil || len(m.Labels) > 0) {
-			return "loss"
-		}
-	}
-	return "log-loss"
-}
-
-// evaluated prints the metrics of an evaluation.
-func evaluated(w io.Writer, what string, m *metrics.Metrics, note string) {
-	fmt.Fprintf(w, "%-6s %s%s\n", what, m, note)
-	if base := m.Base(); base != "" {
-		fmt.Fprintf(w, "       %s\n", base)
-	}
-	for i := range m.Labels {
-		l := &m.Labels[i]
-		evaluated(w, "  "+l.Label, &l.Metrics, "")
-	}
-}
-
-// nothingLeft returns why nothing was left to train, and how to continue.
-func nothingLeft(r report.Result) string {
-	switch {
-	case r.EarlyStopped > 0:
-		return fmt.Sprintf(": early stopping ended it after %s without improvement; to continue: -set train.early_stop.patience=N with N above %d",
-			plural.Of(r.EarlyStopped, "evaluation"), r.EarlyStopped)
-	case r.Ended != "":
-		return "; to continue: add data to the stream, or raise data.follow.steps if it is set"
-	}
-	return "; to continue: -set train.epochs=N with more epochs"
-}
-
-// reading prints how rows were read during the steps.
-func reading(w io.Writer, r report.Result) {
-	in := r.Input
-	if in.Threads > 0 {
-		fmt.Fprintf(w, "input  %s read up to %d batches ahead, in %.1f s of work\n", plural.Of(in.Threads, "thread"), in.Depth, in.WorkShare*r.TrainSeconds)
-	}
-	if in.Bad > 0 {
-		fmt.Fprintf(w, "input  %s left out\n", plural.Of(int(in.Bad), "bad record"))
-	}
-	if in.BadFiles > 0 {
-		fmt.Fprintf(w, "input  %s left out\n", plural.Of(int(in.BadFiles), "bad file"))
-	}
-	if in.Lost > 0 {
-		fmt.Fprintf(w, "input  %s did not exist any more (data.follow.lost: skip)\n", plural.Of(int(in.Lost), "record"))
-	}
-}
-
-// tables prints one line with the rows of all tables and the effects of policies.
-func tables(w io.Writer, r report.Result) {
-	var sum report.TableReport
-	for _, t := range r.Tables {
-		sum.Rows, sum.Bytes = sum.Rows+t.Rows, sum.Bytes+t.Bytes
-		sum.Refused, sum.Evicted, sum.ToDisk = sum.Refused+t.Refused, sum.Evicted+t.Evicted, sum.ToDisk+t.ToDisk
-	}
-	fmt.Fprintf(w, "tables %d rows, %s; %s of keys, rows and gradients sent", sum.Rows, plan.Bytes(sum.Bytes), plan.Bytes(r.SparseBytesSent))
-	for _, x := range []struct {
-		n    int64
-		what string
-	}{{sum.Refused, "gradients of keys not admitted yet"}, {sum.Evicted, "rows evicted"}, {sum.ToDisk, "rows moved to disk"}} {
-		if x.n > 0 {
-			fmt.Fprintf(w, "; %d %s", x.n, x.what)
-		}
-	}
-	fmt.Fprintf(w, "\n       %s\n", r.Differs())
-}
-
-// notTrained is the reason why values of an evaluation are unknown.
-const notTrained = "training has not seen"
-
-// maxUnknown is the number of features that unknown names.
-const maxUnknown = 8
-
-// unknown prints the number of unknown values of the features that have most, also as a
-// share of the samples, and the reason.
-func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
-	if len(counts) == 0 {
-		return
-	}
-	var all []string
-	most := func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) }
-	names := slices.SortedFunc(maps.Keys(counts), most)
-	for _, name := range names[:min(len(names), maxUnknown)] {
-		n := fmt.Sprintf("%s %d", name, counts[name])
-		if samples > 0 {
-			n += fmt.Sprintf(" (%.3g %%)", 100*float64(counts[name])/float64(samples))
-		}
-		all = append(all, n)
-	}
-	if n := len(names) - len(all); n > 0 {
-		all = append(all, plural.Of(n, "more feature"))
-	}
-	fmt.Fprintf(w, "values that %s: %s\n", why, strings.Join(all, ", "))
-}
-
-// printRunDir prints the files of the run directory and the next commands, which begin with
-// launcher.
-func printRunDir(w io.Writer, launcher string, r report.Result) {
-	fmt.Fprintf(w, "\nrun directory  %s\n", r.RunDir)
-	for _, f := range r.RunFiles() {
-		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)
-	}
-	next := fmt.Sprintf("%s eval -resume %s", launcher, quotedPath(r.RunDir))
-	predict := fmt.Sprintf("%s predict -resume %s -data FILE -out scores.csv", launcher, quotedPath(r.RunDir))
-	switch {
-	case r.Checkpoint == "":
-		return
-	case r.Stopped:
-		next, predict = fmt.Sprintf("%s train -resume %s", launcher, quotedPath(r.RunDir)), ""
-	case r.TestLogLoss == nil:
-		next += " -data FILE"
-	}
-	fmt.Fprintf(w, "next           %s\n", next)
-	if predict != "" {
-		fmt.Fprintf(w, "               %s\n", predict)
-	}
-}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -156,4 +157,28 @@ func settings(c *cli.Context) []string {
 		set = append(set, fmt.Sprintf("data.max_bad=%d", c.Int64("max-bad")))
 	}
 	return set
+}
+
+// dayOptions is the content of -day, by which train -by starts the training on a partition.
+type dayOptions struct {
+	train.Day
+	From string   `json:",omitempty"` // run directory of the model before it
+	Into string   `json:",omitempty"` // run directory of this training, which was killed
+	Set  []string // settings of the partition
+}
+
+// dayOf adds the options of -day.
+func dayOf(c *cli.Context, opt *train.Options) error {
+	if !c.IsSet("day") {
+		return nil
+	}
+	var d dayOptions
+	if err := json.Unmarshal([]byte(c.String("day")), &d); err != nil {
+		return fmt.Errorf("-day: %w", err)
+	}
+	opt.Set, opt.From, opt.Day = slices.Concat(opt.Set, d.Set), d.From, &d.Day
+	if opt.Again == "" {
+		opt.Again = d.Into
+	}
+	return nil
 }

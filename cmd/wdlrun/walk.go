@@ -23,30 +23,6 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// dayOptions is the content of -day, by which train -by starts the training on a partition.
-type dayOptions struct {
-	train.Day
-	From string   `json:",omitempty"` // run directory of the model before it
-	Into string   `json:",omitempty"` // run directory of this training, which was killed
-	Set  []string // settings of the partition
-}
-
-// dayOf adds the options of -day.
-func dayOf(c *cli.Context, opt *train.Options) error {
-	if !c.IsSet("day") {
-		return nil
-	}
-	var d dayOptions
-	if err := json.Unmarshal([]byte(c.String("day")), &d); err != nil {
-		return fmt.Errorf("-day: %w", err)
-	}
-	opt.Set, opt.From, opt.Day = slices.Concat(opt.Set, d.Set), d.From, &d.Day
-	if opt.Again == "" {
-		opt.Again = d.Into
-	}
-	return nil
-}
-
 // walking is a command train -by: one training for each partition that the model does not know.
 type walking struct {
 	p      *program
@@ -243,12 +219,6 @@ func (w *walking) options(i int) (d dayOptions) {
 		d.Ledger.Days = nil // the run directory of the model has them
 	}
 	return d
-}
-
-// flow returns a value of a setting.
-func flow(v any) string {
-	b, _ := json.Marshal(v) // strings: cannot fail
-	return string(b)
 }
 
 // unfinished returns the newest run directory, if it is of a training on the same partition, with

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // called returns the words with which a proposed command begins, for a program that was
@@ -52,4 +55,52 @@ func quotedPaths(paths []string) string {
 		all[i] = quotedPath(p)
 	}
 	return strings.Join(all, " ")
+}
+
+// clean makes a string from a file safe for a terminal, and cuts it.
+func clean(text string, longest int) string {
+	var b strings.Builder
+	for i, r := range text {
+		if i >= longest {
+			return b.String() + "…"
+		}
+		if !strconv.IsPrint(r) {
+			r = '\uFFFD'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// aligned formats rows of cells as aligned columns.
+func aligned(rows [][]string) string {
+	var widths []int
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		var line strings.Builder
+		for i, cell := range r {
+			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+// flow returns a value of a setting.
+func flow(v any) string {
+	b, _ := json.Marshal(v) // strings: cannot fail
+	return string(b)
 }

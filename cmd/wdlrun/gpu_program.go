@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wdlrun/wdlrun/member"
 )
 
 const (
@@ -87,4 +89,12 @@ func compareSources(path, own, output string) error {
 		return fmt.Errorf("%s is of another version: it is %s, and wdlrun is %s; build both from the same files with the same GOFLAGS", path, clean(other, 200), own)
 	}
 	return nil
+}
+
+// gpuChoice specifies how ranks use the GPUs of a machine.
+type gpuChoice struct {
+	member   *member.Member // of this rank; nil in a launcher
+	assigned bool           // another launcher started this rank and may have assigned devices to it
+	share    bool
+	sum      string
 }

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/data/record"
+)
+
+// asksJSON finds -json among arguments that may not parse.
+func asksJSON(args []string) bool {
+	return slices.Contains(args, "-json") || slices.Contains(args, "--json")
+}
+
+// pathOf returns the path in a flag, given as a path or a file:// URL.
+func pathOf(c *cli.Context, flag string) string { return record.LocalPath(c.String(flag)) }
+
+func jsonFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line"}
+}
+
+// asJSON reports whether -json is given before or after a command's name.
+func asJSON(c *cli.Context) bool {
+	return slices.ContainsFunc(c.Lineage(), func(k *cli.Context) bool { return k.Bool("json") })
+}
+
+// positive rejects flags that are given and not above 0, because 0 means not given.
+func positive(c *cli.Context, names ...string) error {
+	for _, name := range names {
+		above := true
+		switch v := c.Value(name).(type) {
+		case int:
+			above = v > 0
+		case uint64:
+			above = v > 0
+		case float64:
+			above = v > 0
+		case time.Duration:
+			above = v > 0
+		}
+		if c.IsSet(name) && !above {
+			return fmt.Errorf("%s: -%s %v: it must be above 0", strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), name, c.Value(name))
+		}
+	}
+	return nil
+}
+
+func defined(flags []cli.Flag, name string) bool {
+	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+}
+
+// names returns all names of flags.
+func names(flags []cli.Flag) (all []string) {
+	for _, f := range flags {
+		all = append(all, f.Names()...)
+	}
+	return all
+}
+
+// programs returns the names of wdlrun's commands.
+func programs(app *cli.App) (names []string) {
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// maxBytes is the maximum that bytesOf accepts.
+const maxBytes = 1 << 45
+
+// bytesOf parses 8, 16k, 16KiB, 16Ki, 4m, 1g: powers of 1024.
+func bytesOf(s string) (int64, error) {
+	text := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "b"), "i")
+	shift := 0
+	for i, unit := range []string{"k", "m", "g", "t"} {
+		if t, ok := strings.CutSuffix(text, unit); ok {
+			text, shift = t, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > maxBytes>>shift {
+		return 0, fmt.Errorf("%q is not a number of bytes such as 8, 16k or 4m", s)
+	}
+	return n << shift, nil
+}
+
+// stdoutName is the file name that means standard output.
+const stdoutName = "-"
+
+// failureCode returns the exit code of a command that fails: 2 for data diff, whose 1 means that
+// the tables differ.
+func failureCode(args []string) int {
+	if i := slices.Index(args, "data"); i > 0 && i+1 < len(args) && args[i+1] == "diff" {
+		return 2
+	}
+	return 1
+}

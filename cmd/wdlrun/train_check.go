@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// checkTrain rejects invalid flags before any rank is started.
+func (p *program) checkTrain(c *cli.Context) error {
+	opt, ranks, _, err := p.launchOptions(c)
+	if err != nil {
+		return err
+	}
+	if opt.Here > 0 {
+		if err := rundir.CheckPlace(opt.Out, opt.Resume); err != nil {
+			return err
+		}
+	}
+	if err := checkOptions(c, opt, ranks, train.Check); err != nil || opt.Here == 0 {
+		return err
+	}
+	return train.CheckTiers(opt)
+}
+
+// checkOptions calls check, which is train.Check or train.CheckReplay. If the training may use GPUs and only wdlrun-gpu supports them, it
+// continues as wdlrun-gpu. If there is none, train.device: gpu is an error, and with auto the
+// training continues here.
+func checkOptions(c *cli.Context, opt train.Options, ranks int, check func(context.Context, train.Options, int) error) error {
+	err := check(c.Context, opt, ranks)
+	if !errors.Is(err, train.ErrNoDevices) {
+		return err
+	}
+	asked := "train.device: gpu"
+	if c.IsSet("device") {
+		asked = "-device gpu"
+	}
+	opt.Devices = train.NoDevices{Reason: continueOnGPU(c.Context, asked)}
+	return check(c.Context, opt, ranks)
+}
+
+// assigned reports whether another launcher started the ranks and may have assigned devices to each.
+func assigned(getenv func(string) string, root *cli.Context) bool {
+	_, launched, _ := rank.FromEnv(getenv) // world has checked the environment
+	return launched && !root.IsSet("np")
+}
+
+// launchOptions parses the flags of a training and of its launch before any rank runs. It returns
+// the number of ranks and whether all are on one host.
+func (p *program) launchOptions(c *cli.Context) (opt train.Options, ranks int, oneHost bool, err error) {
+	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
+	ranks, oneHost, here, err := p.world(root)
+	if err != nil {
+		return opt, 0, false, err
+	}
+	if err := tolerable(c, ranks); err != nil {
+		return opt, 0, false, err
+	}
+	if err := checkLive(c); err != nil {
+		return opt, 0, false, err
+	}
+	if _, err := recorder(c); err != nil {
+		return opt, 0, false, err
+	}
+	if opt, err = trainOptions(c); err == nil {
+		err = tolerant(c, &opt)
+	}
+	if err == nil {
+		opt.Config, err = loadConfig(c)
+	}
+	if err != nil {
+		return opt, 0, false, err
+	}
+	opt.Replicas, opt.Here, opt.Away = c.Int("replicas"), here, here < ranks
+	return opt, ranks, oneHost, useGPUs(c, &opt, gpuChoice{assigned: assigned(p.getenv, root)})
+}
+
+// world returns, by the launch flags or the environment, the number of ranks of a launch,
+// whether all are on one host, and how many are on this one.
+func (p *program) world(root *cli.Context) (ranks int, oneHost bool, here int, err error) {
+	world, found, err := rank.FromEnv(p.getenv)
+	if err != nil {
+		return 0, false, 0, err
+	}
+	if found && !root.IsSet("np") {
+		return world.Size, world.LocalSize == world.Size, max(world.LocalSize, 1), nil
+	}
+	if err := checkNested(p.getenv); err != nil {
+		return 0, false, 0, err
+	}
+	placed, err := place(root)
+	if err != nil {
+		return 0, false, 0, err
+	}
+	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), localRanks(placed), nil
+}
