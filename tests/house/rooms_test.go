@@ -45,10 +45,7 @@ func TestFilesOfTheJobGoOneWay(t *testing.T) {
 	var wrong []string
 	for id, x := range uses(fset, files) {
 		from, to := fileOf(id.Pos()), fileOf(x.Pos())
-		if v, isVar := x.(*types.Var); isVar && !v.IsField() && v.Parent() != v.Pkg().Scope() {
-			continue // local
-		}
-		if from != to && place[from] >= place[to] {
+		if from != to && !isLocal(x) && place[from] >= place[to] {
 			wrong = append(wrong, fmt.Sprintf("%s uses %s of %s, which tests/house/rooms.txt does not put below it", from, x.Name(), to))
 		}
 	}
