@@ -108,16 +108,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	}
 	asJSON := wantsJSON(c, what.print != nil)
 	if c.Bool("plan") {
-		if plan, err = plan.Here(); err != nil {
-			return err
-		}
-		if asJSON {
-			_, err = fmt.Fprintf(p.stdout, "%s\n", plan.JSON())
-			return err
-		}
-		sayRoom(cpus.RoomHere(), localRanks(plan), p.stderr)
-		_, err = fmt.Fprint(p.stdout, plan)
-		return err
+		return p.showPlan(plan, asJSON)
 	}
 	if what.perHost {
 		plan = oneEach(plan)
@@ -188,6 +179,21 @@ func withLinks(c *cli.Context, env []string) []string {
 		}
 	}
 	return env
+}
+
+// showPlan prints where the ranks would run.
+func (p *program) showPlan(plan launcher.Plan, asJSON bool) error {
+	plan, err := plan.Here()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		_, err = fmt.Fprintf(p.stdout, "%s\n", plan.JSON())
+		return err
+	}
+	sayRoom(cpus.RoomHere(), localRanks(plan), p.stderr)
+	_, err = fmt.Fprint(p.stdout, plan)
+	return err
 }
 
 // localRanks returns the number of ranks of a plan on this machine.
