@@ -293,3 +293,11 @@ func (m *Member) closeLinks() {
 		m.local.Close()
 	}
 }
+
+// Resent reports the packets that this rank has sent to other hosts since the last call, as
+// [tcp.Transport.Resent] does. It is for the goroutine that makes the collective calls.
+func (m *Member) Resent(report func(peer int, packets, again uint64)) {
+	if t, ok := m.links.(*tcp.Transport); ok {
+		t.Resent(report)
+	}
+}

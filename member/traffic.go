@@ -59,14 +59,6 @@ func (t *traffic) report(begun bool) (all rank.Traffic) {
 	return all
 }
 
-// Resent reports the packets that this rank has sent to other hosts since the last call, as
-// [tcp.Transport.Resent] does. It is for the goroutine that makes the collective calls.
-func (m *Member) Resent(report func(peer int, packets, again uint64)) {
-	if t, ok := m.links.(*tcp.Transport); ok {
-		t.Resent(report)
-	}
-}
-
 // calls returns the last calls of the channels that have stalled.
 func (t *traffic) calls(now time.Time) (all []rank.Call) {
 	for i := range t.channels {

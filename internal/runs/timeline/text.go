@@ -120,13 +120,6 @@ func (a *Analysis) Advice() string {
 	return advice[phase]
 }
 
-func on(host string) string {
-	if host == "" {
-		return ""
-	}
-	return " on host " + host
-}
-
 // Write prints the analysis as text.
 func (a *Analysis) Write(w io.Writer) error {
 	var b strings.Builder
@@ -237,15 +230,4 @@ func (a *Analysis) slow(b *strings.Builder) {
 		fmt.Fprintf(t, "%d\t%s\t%.1f×\t  %s\n", s.Step, short(s.Seconds), s.Factor, cause)
 	}
 	t.Flush()
-}
-
-// short formats a time with three digits.
-func short(s float64) string {
-	switch {
-	case s >= 1:
-		return fmt.Sprintf("%.3g s", s)
-	case s >= 1e-3:
-		return fmt.Sprintf("%.3g ms", 1e3*s)
-	}
-	return fmt.Sprintf("%.3g µs", 1e6*s)
 }
