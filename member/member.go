@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/tcp"
@@ -299,5 +300,15 @@ func (m *Member) closeLinks() {
 func (m *Member) Resent(report func(peer int, packets, again uint64)) {
 	if t, ok := m.links.(*tcp.Transport); ok {
 		t.Resent(report)
+	}
+}
+
+// WatchCalls sets f to be called at each heartbeat of this generation. f returns at most
+// limit collective calls that this rank has begun outside Comm, on other channels than those
+// of Comm. The coordinator compares them with the calls of the other ranks (rank.Calls). f must
+// not block, and reports each standstill once.
+func (m *Member) WatchCalls(f func(now time.Time, limit int) []rank.Call) {
+	if m.calls != nil {
+		m.calls.watch(f)
 	}
 }

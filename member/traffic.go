@@ -89,15 +89,9 @@ func call(m collective.Made) rank.Call {
 	return rank.Call{Channel: int(m.Tag.Channel), Part: m.Tag.Group, Seq: m.Tag.Seq, Hash: m.Hash(), Name: m.Tag.Describe(), Last: m.Last}
 }
 
-// WatchCalls sets f to be called at each heartbeat of this generation. f returns at most
-// limit collective calls that this rank has begun outside Comm, on other channels than those
-// of Comm. The coordinator compares them with the calls of the other ranks (rank.Calls). f must
-// not block, and reports each standstill once.
-func (m *Member) WatchCalls(f func(now time.Time, limit int) []rank.Call) {
-	if m.calls == nil {
-		return
-	}
-	m.calls.mu.Lock()
-	defer m.calls.mu.Unlock()
-	m.calls.more = append(m.calls.more, f)
+// watch adds the calls of f to each report.
+func (t *traffic) watch(f func(now time.Time, limit int) []rank.Call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.more = append(t.more, f)
 }
