@@ -183,8 +183,12 @@ func (t *typed) decode(e *format.SchemaElement, kind format.Encoding, src []byte
 	if err != nil {
 		return err
 	}
-	if err := checkDelta(kind, src); err != nil {
+	widest, err := checkDelta(kind, src)
+	if err != nil {
 		return err
+	}
+	if e.Type.V == format.Int32 && widest > 32 {
+		return t.wideDifferences(enc, src, n)
 	}
 	switch e.Type.V {
 	case format.Boolean:
@@ -294,63 +298,4 @@ func decoderOf(e *format.SchemaElement, kind format.Encoding) (encoding.Encoding
 		}
 	}
 	return nil, fmt.Errorf("its values of %s are encoded as %v, which is not supported; write them PLAIN", typeName(e), kind)
-}
-
-// checkDelta checks the numbers of values that blocks of differences state, because the
-// library allocates them.
-func checkDelta(kind format.Encoding, src []byte) (err error) {
-	switch kind {
-	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
-		_, err = skipDelta(src)
-	case format.DeltaByteArray:
-		if src, err = skipDelta(src); err == nil {
-			_, err = skipDelta(src)
-		}
-	}
-	return err
-}
-
-// skipDelta returns what follows blocks of differences:
-//
-//	values per block · parts per block · number of values, uvarints · first value, varint
-//	per block: least difference, varint · width of each part, 1 byte · parts, packed
-func skipDelta(src []byte) ([]byte, error) {
-	var head [3]uint64
-	size := 0
-	for i := range head {
-		if head[i], size = binary.Uvarint(src); size <= 0 {
-			return nil, errShort
-		}
-		src = src[size:]
-	}
-	if _, size = binary.Varint(src); size <= 0 {
-		return nil, errShort
-	}
-	src = src[size:]
-	block, parts, left := head[0], head[1], int64(head[2])
-	if left > maxPageValues || left < 0 || parts == 0 || parts > block || block > maxPageValues {
-		return nil, fmt.Errorf("blocks of %d differences in %d parts for %d values, at most %d are possible", block, parts, head[2], maxPageValues)
-	}
-	for left--; left > 0; {
-		if _, size = binary.Varint(src); size <= 0 || len(src)-size < int(parts) {
-			return nil, errShort
-		}
-		widths := src[size : size+int(parts)]
-		src = src[size+int(parts):]
-		for _, width := range widths {
-			if left <= 0 {
-				break
-			}
-			left -= int64(block / parts)
-			bytes := int(block/parts) * int(width) / 8
-			if bytes > len(src) {
-				if left <= 0 {
-					return nil, nil // some writers cut the last part
-				}
-				return nil, errShort
-			}
-			src = src[bytes:]
-		}
-	}
-	return src, nil
 }

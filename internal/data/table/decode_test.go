@@ -221,6 +221,52 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
+// The deprecated framing of LZ4 is that of Hadoop, in one or several parts, or none.
+func TestDeprecatedLZ4(t *testing.T) {
+	plain := bytes.Repeat([]byte("abcdefgh"), 1000)
+	block := func(b []byte) []byte {
+		packed, err := parquet.Lz4Raw.Encode(nil, b)
+		fatal.If(t, err)
+		return packed
+	}
+	sized := func(n int, b []byte) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(n)), b...) }
+	part := func(b []byte) []byte { return sized(len(block(b)), block(b)) }
+	twice := slices.Concat(sized(len(plain), nil), part(plain[:5000]), part(plain[5000:]))
+	for name, packed := range map[string][]byte{
+		"no framing": block(plain),
+		"one part":   sized(len(plain), part(plain)),
+		"two parts":  twice,
+		"two blocks": slices.Concat(sized(5000, part(plain[:5000])), sized(3000, part(plain[5000:]))),
+	} {
+		var u unpacker
+		if got, err := u.unpack(format.Lz4, packed, len(plain)); err != nil || !bytes.Equal(got, plain) {
+			t.Errorf("%s: %v, equal %v", name, err, bytes.Equal(got, plain))
+		}
+		if _, err := u.unpack(format.Lz4, packed[:len(packed)-1], len(plain)); err == nil {
+			t.Errorf("%s, cut: no error", name)
+		}
+	}
+}
+
+// wide are the differences of two blocks' integers of 32 bits in 33 bits, as DuckDB 2.0.0 writes
+// them: from −2^31 to 2^31−1 and back.
+func wide() []byte {
+	b := binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(nil, 128), 4), 3)
+	b = binary.AppendVarint(b, math.MinInt32)
+	b = binary.AppendVarint(b, math.MinInt32-int64(math.MaxInt32))
+	b = append(b, 34, 0, 0, 0) // differences less the least: 2 × (2^32−1), 0
+	part := make([]byte, 32*34/8)
+	binary.LittleEndian.PutUint64(part, 2*(1<<32-1))
+	return append(b, part...)
+}
+
+func TestWideDifferences(t *testing.T) {
+	m := made{element: flatElement(format.Int32, false), rows: 3, pages: []page{first(format.DeltaBinaryPacked, 3, wide())}}
+	if got := fmt.Sprint(cells(t, m.bytes(t), []string{"x"})); got != "[[-2147483648] [2147483647] [-2147483648]]" {
+		t.Error(got)
+	}
+}
+
 // Damaged runs and blocks of differences do not allocate what they state.
 func TestDamagedRuns(t *testing.T) {
 	huge := binary.AppendUvarint(nil, 1<<40)
@@ -230,10 +276,12 @@ func TestDamagedRuns(t *testing.T) {
 		"width":    func() error { _, err := indexes(nil, []byte{33, 3, 1, 1, 1, 1}, 10); return err },
 		"booleans": func() error { _, err := booleans(nil, append([]byte{7, 0, 0, 0}, append(huge, 1)...), 10); return err },
 		"delta": func() error {
-			return checkDelta(format.DeltaBinaryPacked, append([]byte{128, 1, 4}, append(huge, 0)...))
+			_, err := checkDelta(format.DeltaBinaryPacked, append([]byte{128, 1, 4}, append(huge, 0)...))
+			return err
 		},
 		"second delta": func() error {
-			return checkDelta(format.DeltaByteArray, append([]byte{128, 1, 4, 1, 0, 128, 1, 4}, append(huge, 0)...))
+			_, err := checkDelta(format.DeltaByteArray, append([]byte{128, 1, 4, 1, 0, 128, 1, 4}, append(huge, 0)...))
+			return err
 		},
 	} {
 		if err := f(); err == nil {

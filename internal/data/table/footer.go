@@ -185,9 +185,7 @@ func (m *chunkMeta) begin() int64 {
 // checkCodec returns an error for compressions that are not read.
 func checkCodec(c format.CompressionCodec) error {
 	switch c {
-	case format.Lz4:
-		return errors.New("it is compressed with LZ4 in the deprecated framing, which differs between writers; write it with ZSTD, SNAPPY or LZ4_RAW")
-	case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd, format.Lz4Raw:
+	case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd, format.Lz4Raw, format.Lz4:
 		return nil
 	}
 	return fmt.Errorf("it is compressed with %v, which is not supported; write it with ZSTD, SNAPPY or LZ4_RAW", c)

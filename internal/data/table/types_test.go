@@ -141,13 +141,13 @@ func TestOtherTypes(t *testing.T) {
 	}
 }
 
-// The deprecated LZ4, and codecs that the format does not define, are named in the error.
+// Codecs that are not read are named in the error.
 func TestCodecs(t *testing.T) {
 	b := small(t)
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
 	fatal.If(t, err)
 	for codec, want := range map[format.CompressionCodec]string{
-		format.Lz4: "column text: it is compressed with LZ4 in the deprecated framing", format.LZO: "column text: it is compressed with LZO",
+		format.LZO: "column text: it is compressed with LZO",
 	} {
 		f.footer.Groups[0].Chunks[f.found["text"].index].Meta.Codec = codec
 		if _, err := f.Rows(0, []string{"i32", "text"}, true); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "LZ4_RAW") {

@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 
@@ -53,6 +54,11 @@ func (u *unpacker) into(dst []byte, codec format.CompressionCodec, packed []byte
 		return n, err
 	case format.Lz4Raw:
 		return lz4.UncompressBlock(packed, dst)
+	case format.Lz4:
+		if n, ok := hadoopBlocks(dst, packed); ok {
+			return n, nil
+		}
+		return lz4.UncompressBlock(packed, dst) // as early versions of Arrow and fastparquet write it
 	case format.Zstd:
 		if u.zstd == nil {
 			if u.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true)); err != nil {
@@ -79,6 +85,45 @@ func (u *unpacker) into(dst []byte, codec format.CompressionCodec, packed []byte
 		return 0, err
 	}
 	return all(u.brotli, dst)
+}
+
+// hadoopBlocks unpacks a page in the deprecated framing of LZ4, which Spark and Hive write. It
+// returns false if the sizes do not fit: other writers use no framing.
+//
+//	bytes of a block, unpacked, 4 bytes · parts, until these are complete
+//	part: its bytes packed, 4 bytes · a block of LZ4
+//
+// Numbers have the highest byte first.
+func hadoopBlocks(dst, packed []byte) (n int, ok bool) {
+	for end := 0; len(packed) > 0 || n < end; {
+		if n == end {
+			size, rest, ok := bigEndian(packed, len(dst)-n)
+			if !ok {
+				return 0, false
+			}
+			end, packed = n+size, rest
+			continue
+		}
+		size, rest, ok := bigEndian(packed, len(packed))
+		if !ok || size > len(rest) {
+			return 0, false
+		}
+		m, err := lz4.UncompressBlock(rest[:size], dst[n:end])
+		if err != nil || m == 0 {
+			return 0, false
+		}
+		n, packed = n+m, rest[size:]
+	}
+	return n, n == len(dst)
+}
+
+// bigEndian reads a number from 1 to most.
+func bigEndian(b []byte, most int) (n int, rest []byte, ok bool) {
+	if len(b) < 4 {
+		return 0, nil, false
+	}
+	size := binary.BigEndian.Uint32(b)
+	return int(size), b[4:], size > 0 && uint64(size) <= uint64(most)
 }
 
 // all reads r to its end into dst, and counts one byte more if there are more.
