@@ -36,7 +36,8 @@ unquoted field are dropped.
 
 Words that mean missing become missing values: the words of data.missing in -config. Without
 -config these are ?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A, if they occur in the
-first 10,000 lines of CSV or TSV. In other formats such words are ordinary strings.
+first 10,000 lines of CSV or TSV. In other formats such words are ordinary strings, and NaN and
+infinities are numbers, unless the output is LibSVM or LibFFM. An empty string is missing.
 Columns of Parquet that cannot be read, such as maps, and lists of objects are left out and
 reported.
 
@@ -237,6 +238,9 @@ func (p *program) planConversion(c *cli.Context) (v conversion, err error) {
 			return v, fmt.Errorf("%s exists; remove it first or choose another name", path)
 		}
 	}
+	if v.config == nil && !v.source.HasLayout() && !v.target.pairs() && c.String("codes") == "" {
+		v.source.Missing = nil // other formats have values of their own that are missing
+	}
 	if v.files, err = v.open(); err != nil {
 		return v, err
 	}
@@ -326,7 +330,7 @@ func (p *program) typesOf(c *cli.Context, v *conversion) error {
 	numbersAlone := v.target.pairs() || v.codesTo != ""
 	for i, name := range v.fields {
 		seen := d.columns[i]
-		col := write.Column{Name: name, Kind: seen.Faithful(), Many: seen.Most > 1}
+		col := write.Column{Name: name, Kind: seen.Faithful(), Many: seen.Most > 1, Truth: seen.Truth()}
 		switch {
 		case numbersAlone:
 			col.Kind = seen.Kind()
@@ -334,7 +338,7 @@ func (p *program) typesOf(c *cli.Context, v *conversion) error {
 			col.Kind = value.Text // its numbers have 32 bits
 		}
 		if untyped {
-			col.Kind = value.Text
+			col.Kind, col.Truth = value.Text, false
 		}
 		v.columns = append(v.columns, col)
 	}

@@ -158,6 +158,26 @@ func TestConvertKeepsTypes(t *testing.T) {
 	}
 }
 
+// TestConvertKeepsNumbersThatAreNone: NaN, infinities and words such as NULL are values of formats
+// that have nulls, and a truth value stays one.
+func TestConvertKeepsNumbersThatAreNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var rows strings.Builder
+	for range 60 {
+		rows.WriteString("{\"x\":1.5,\"w\":\"a\",\"b\":true,\"l\":[0.5,NaN]}\n{\"x\":NaN,\"w\":\"NULL\",\"b\":null,\"l\":null}\n{\"x\":-Infinity,\"w\":\"nan\",\"b\":false,\"l\":[null,2.5]}\n")
+	}
+	write(t, dir, "a.jsonl", rows.String())
+	const want = `{"x":1.5,"w":"a","b":true,"l":[0.5,"nan"]} {"x":"nan","w":"NULL","b":null,"l":null} {"x":"-inf","w":"nan","b":false,"l":[null,2.5]}`
+	must(t, dir, "data convert -out a.parquet a.jsonl")
+	must(t, dir, "data convert -out b.jsonl a.parquet")
+	b, err := os.ReadFile(filepath.Join(dir, "b.jsonl"))
+	fatal.If(t, err)
+	if got := strings.Join(strings.Split(string(b), "\n")[177:180], " "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // csvOf returns the records of a CSV file.
 func csvOf(t *testing.T, path string) [][]string {
 	t.Helper()

@@ -8,15 +8,12 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
-// Values that JSON cannot represent.
-var (
-	ErrNotFinite = errors.New("is not a finite number, which JSON cannot hold")
-	ErrNotUTF8   = errors.New("is not UTF-8, which JSON must be")
-)
+// ErrNotUTF8 means that JSON cannot hold a string.
+var ErrNotUTF8 = errors.New("is not UTF-8, which JSON must be")
 
 // AppendList appends the values of a field: an array if many is set, null if there is
-// none.
-func AppendList(dst []byte, l *value.List, many bool) ([]byte, error) {
+// none. If truth is set, all are true or false. NaN and infinities are strings.
+func AppendList(dst []byte, l *value.List, many, truth bool) ([]byte, error) {
 	n := l.Places()
 	if n == 0 || l.Len() == 0 && !many {
 		return append(dst, "null"...), nil
@@ -37,7 +34,7 @@ func AppendList(dst []byte, l *value.List, many bool) ([]byte, error) {
 			continue
 		}
 		var err error
-		if dst, err = appendValue(dst, l, i); err != nil {
+		if dst, err = appendValue(dst, l, i, truth); err != nil {
 			return dst, err
 		}
 	}
@@ -47,14 +44,12 @@ func AppendList(dst []byte, l *value.List, many bool) ([]byte, error) {
 	return dst, nil
 }
 
-func appendValue(dst []byte, l *value.List, i int) ([]byte, error) {
-	switch l.Kind {
-	case value.Text:
+func appendValue(dst []byte, l *value.List, i int, truth bool) ([]byte, error) {
+	switch {
+	case l.Kind == value.Text && !truth:
 		return AppendString(dst, l.Texts[i])
-	case value.Float32, value.Float64:
-		if !finite(l.Reals[i]) {
-			return dst, ErrNotFinite
-		}
+	case (l.Kind == value.Float32 || l.Kind == value.Float64) && !finite(l.Reals[i]):
+		return append(l.Append(append(dst, '"'), i), '"'), nil
 	}
 	return l.Append(dst, i), nil
 }

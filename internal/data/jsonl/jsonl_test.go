@@ -352,7 +352,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		record, err := AppendString([]byte("{"), []byte(name))
 		if err == nil {
-			record, err = AppendList(append(record, ':'), &l, true)
+			record, err = AppendList(append(record, ':'), &l, true, false)
 		}
 		if err != nil {
 			if l.Kind == value.Float64 && slices.ContainsFunc(l.Reals, func(x float64) bool { return math.IsInf(x, 0) }) {

@@ -30,6 +30,8 @@ type Column struct {
 	Most    int   // maximum values of one record
 	Texts   int64 // values that are not numbers
 	Reals   int64 // numbers that are not 64-bit integers
+	Truths  int64 // of these, true and false
+	Limits  int64 // of these, numbers stored as NaN or infinite
 	// Coded counts integers in a non-canonical form: 007, +1. They are most likely not
 	// amounts, and would change if they were written as integers.
 	Coded int64
@@ -116,6 +118,9 @@ func (c *Column) isMissing(b []byte) bool {
 // read parses a text as a number.
 func (c *Column) read() {
 	integer := true
+	if t := string(c.text); t == "true" || t == "false" {
+		c.Truths++
+	}
 	for i, b := range c.text {
 		switch {
 		case b >= '0' && b <= '9', i == 0 && (b == '-' || b == '+') && len(c.text) > 1:
@@ -152,6 +157,7 @@ func (c *Column) read() {
 func (c *Column) real(x float64) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		c.Texts++ // no model accepts it as a number
+		c.Limits++
 		return
 	}
 	c.Reals++
@@ -233,10 +239,17 @@ func (c *Column) Kind() value.Kind {
 }
 
 // Faithful returns Kind, or Text if a number would change its form when written and read
-// back. Integers among other numbers would become 39.0.
+// back. Integers among other numbers would become 39.0. A column of numbers may have NaN and
+// infinities.
 func (c *Column) Faithful() value.Kind {
-	if c.Respelt > 0 || c.Reals > 0 && c.Reals < c.numbers {
+	switch integers := c.Reals < c.numbers; {
+	case c.Respelt > 0 || integers && (c.Reals > 0 || c.Limits > 0):
 		return value.Text
+	case c.Limits > 0 && c.Limits == c.Texts && c.Coded == 0:
+		return value.Float64
 	}
 	return c.Kind()
 }
+
+// Truth reports whether all values are true or false.
+func (c *Column) Truth() bool { return c.Values > 0 && c.Truths == c.Values }

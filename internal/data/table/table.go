@@ -29,10 +29,10 @@
 // makes rows.
 //
 // Pages are read, decompressed and split into levels and values here; values are decoded by
-// parquet-go, except booleans in runs and 32-bit integers whose differences are wider, which it decodes
-// wrong. A page has at most 256 MiB,
-// decompressed, and 2^26 values. Faults of a file are errors. This includes faults for which
-// the library panics. A File and its Readers belong to one goroutine.
+// parquet-go, except booleans in runs and 32-bit integers with wider differences, which it
+// decodes wrong. A page has at most 256 MiB, decompressed, and 2^26 values. Faults of a file are
+// errors. This includes faults for which the library panics. A File and its Readers belong to
+// one goroutine.
 package table
 
 import (

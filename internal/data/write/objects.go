@@ -35,7 +35,7 @@ func (x *objects) Write(lists []value.List) error {
 	x.line = x.line[:0]
 	for i := range x.typed {
 		var err error
-		if x.line, err = jsonl.AppendList(append(x.line, x.keys[i]...), &x.typed[i], x.columns[i].Many); err != nil {
+		if x.line, err = jsonl.AppendList(append(x.line, x.keys[i]...), &x.typed[i], x.columns[i].Many, x.columns[i].Truth); err != nil {
 			return x.fault(i, err.Error())
 		}
 	}

@@ -55,6 +55,10 @@ func newParquet(w io.Writer, codec string, t table) (*parquetRows, error) {
 		case value.Float64:
 			n = parquet.Leaf(parquet.DoubleType)
 		default:
+			if column.Truth {
+				n = parquet.Leaf(parquet.BooleanType)
+				break
+			}
 			n = parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
 		}
 		if n = parquet.Compressed(n, c); column.Many {
@@ -100,7 +104,7 @@ func (x *parquetRows) Write(lists []value.List) error {
 			if j < 0 {
 				x.row = append(x.row, parquet.NullValue().Level(repeated, level-1, i))
 			} else {
-				x.row = append(x.row, parquetValue(l, j, x.columns[i].Kind).Level(repeated, level, i))
+				x.row = append(x.row, parquetValue(l, j, &x.columns[i]).Level(repeated, level, i))
 			}
 			repeated = 1
 		}
@@ -111,14 +115,17 @@ func (x *parquetRows) Write(lists []value.List) error {
 	return nil
 }
 
-func parquetValue(l *value.List, j int, kind value.Kind) parquet.Value {
+func parquetValue(l *value.List, j int, c *Column) parquet.Value {
 	switch l.Kind {
 	case value.Int:
 		return parquet.Int64Value(l.Ints[j])
 	case value.Text:
+		if c.Truth {
+			return parquet.BooleanValue(string(l.Texts[j]) == "true")
+		}
 		return parquet.ByteArrayValue(l.Texts[j])
 	}
-	if kind == value.Float32 {
+	if c.Kind == value.Float32 {
 		return parquet.FloatValue(float32(l.Reals[j]))
 	}
 	return parquet.DoubleValue(l.Reals[j])

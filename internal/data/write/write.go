@@ -15,6 +15,8 @@ type Column struct {
 	Name string
 	Kind value.Kind // of all values; None: no values, written as Text
 	Many bool       // records have lists of values
+	// Truth means that every string is true or false. Formats with such a type use it.
+	Truth bool
 }
 
 // Layout configures the format.
