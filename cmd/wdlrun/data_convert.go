@@ -38,8 +38,7 @@ Words that mean missing become missing values: the words of data.missing in -con
 -config these are ?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A, if they occur in the
 first 10,000 lines of CSV or TSV. In other formats such words are ordinary strings, and NaN and
 infinities are numbers, unless the output is LibSVM or LibFFM. An empty string is missing.
-Columns of Parquet that cannot be read, such as maps, and lists of objects are left out and
-reported.
+Columns of Parquet that cannot be read, such as lists of lists, are left out and reported.
 
 LibSVM and LibFFM contain only numbers, so 52.60 becomes 52.6. -codes FILE replaces the
 strings of each field by 1, 2, 3, … and lists the numbers in FILE. Strings of the label become

@@ -44,9 +44,9 @@ func TestTableOfDuckDBIsTheSameBatch(t *testing.T) {
 
 // A feature of a column that cannot be read is an error that names the column.
 func TestUnreadableColumn(t *testing.T) {
-	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "m", Encode: "hash"}}}
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "ll", Encode: "hash"}}}
 	_, err := Open(schema.Source{Format: "parquet"}, s, []string{"table/testdata/nested.parquet"})
-	if err == nil || !strings.Contains(err.Error(), "nested.parquet: column m is a map; write a column") {
+	if err == nil || !strings.Contains(err.Error(), "nested.parquet: column ll is a list of lists or maps; write lists") {
 		t.Error(err)
 	}
 }

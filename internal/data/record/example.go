@@ -66,11 +66,13 @@ type exampleRecords struct {
 	buffer
 	number int32
 	done   bool // the end of the block is reached
+	lists  tfrecord.Lists
+	open   int64 // offset of the record of several examples that lists has more of; −1: none
 	carrier
 }
 
 func (r *exampleRecords) Begin(s Content, f *File, b Block, offset int64, number int32) error {
-	r.number, r.done, r.of = number, false, f.carried
+	r.number, r.done, r.of, r.open = number, false, f.carried, -1
 	if offset >= 0 {
 		r.seek(s, f.size, offset, b.Hi)
 		return nil
@@ -107,6 +109,13 @@ func (r *exampleRecords) search() error {
 // searches for the next frame. It also checks the first frame behind the block, because
 // the next block would skip damage at its beginning.
 func (r *exampleRecords) Next() (Unit, error) {
+	if r.open >= 0 {
+		if record, ok := r.lists.Next(); ok {
+			r.number++
+			return Unit{Record: r.join(record), Offset: r.open, Number: r.number - 1, Rest: true}, nil
+		}
+		r.open = -1
+	}
 	u := Unit{Offset: r.off, Number: r.number}
 	if r.done {
 		return u, io.EOF
@@ -141,11 +150,25 @@ func (r *exampleRecords) Next() (Unit, error) {
 	if err := tfrecord.Verify(u.Record, frame[tfrecord.HeaderBytes+n:]); err != nil {
 		u.Flaw = &Flaw{Field: -1, Want: err.Error()}
 	} else {
-		u.Record = r.join(u.Record)
+		r.set(&u)
 	}
 	r.number++
 	r.skip(len(frame))
 	return u, nil
+}
+
+// set sets the record of u to that of the frame, or to the first of its examples.
+func (r *exampleRecords) set(u *Unit) {
+	if !r.lists.Begin(u.Record) {
+		u.Record = r.join(u.Record)
+		return
+	}
+	record, ok := r.lists.Next()
+	if !ok {
+		u.Flaw = &Flaw{Field: -1, Want: "the list has a context and no example"}
+		return
+	}
+	u.Record, r.open = r.join(record), u.Offset
 }
 
 // lost continues after a position where no complete frame begins. Damage that reaches the

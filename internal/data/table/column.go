@@ -19,16 +19,17 @@ import (
 
 // column reads the values of one column of a row group.
 type column struct {
-	name     string
-	pages    pages
-	leaf     leaf
-	codec    format.CompressionCodec
-	unpack   *unpacker
-	most     byte // definition level of a value that is not null
-	list     bool
-	nullable bool       // a list may contain nulls; their definition level is most − 1
-	convert  conversion // nil: values are used as stored
-	check    *checker   // nil: statistics are not checked
+	name    string
+	parts   []column // of a vector, which has no pages of its own
+	members []value.List
+	pages   pages
+	leaf    leaf
+	codec   format.CompressionCodec
+	unpack  *unpacker
+	most    byte // definition level of a value that is not null
+	list    bool
+	convert conversion // nil: values are used as stored
+	check   *checker   // nil: statistics are not checked
 
 	levels, repeats []byte // of the page; nil: no nulls, one value per row
 	level           int    // of the next value
@@ -244,6 +245,9 @@ func (c *column) decode(d *decoded, kind format.Encoding, body []byte, n int) er
 
 // append appends the values of the next row.
 func (c *column) append(dst []byte) ([]byte, error) {
+	if c.parts != nil {
+		return c.appendVector(dst)
+	}
 	for c.level == c.count {
 		if err := c.load(); err != nil {
 			return dst, short(err)
@@ -271,7 +275,7 @@ func (c *column) append(dst []byte) ([]byte, error) {
 			if n++; kind != c.values.kind {
 				c.row = asTexts(c.row, begin)
 			}
-		} else if c.nullable && c.levels[c.level] == c.most-1 {
+		} else if c.levels[c.level] >= c.leaf.place {
 			c.nulls = append(c.nulls, int32(n+len(c.nulls)))
 		}
 		if c.level++; c.level < c.count {

@@ -233,7 +233,7 @@ func (r *Reader) formed(f *File, group int, names []string) error {
 		}
 		r.columns[i] = column{name: name, list: columns[leaf.index].List, origin: origin{form: shared, of: len(of)}}
 		if r.columns[i].most = 1; r.columns[i].list {
-			r.columns[i].most, r.columns[i].nullable = 2, true
+			r.columns[i].most, r.columns[i].leaf.place = 2, 1
 		}
 		of = append(of, leaf.index)
 	}

@@ -16,7 +16,9 @@ type leaf struct {
 	index    int  // among the column chunks of a row group
 	maxLevel byte // definition level of a value that is not null
 	repeats  byte // 1 in a list, otherwise 0
+	place    byte // in a list: definition level from which there is a value or a null
 	element  *format.SchemaElement
+	vector   []leaf // instead of the other members: those of a vector of Spark
 }
 
 // layout finds the columns of a schema, which the format stores as a tree in
@@ -30,22 +32,21 @@ type layout struct {
 	meant  meanings
 	names  []string
 	found  map[string]leaf
-	inside map[string]leaf // keys and values of maps, which are not among names
 	unread []Unread
 }
 
 var errSchema = errors.New("its schema is damaged")
 
 // columnsOf returns the layout of a schema. Members of a struct are columns named
-// struct.member.
+// struct.member, and so are those of a list of structs, which are lists.
 func columnsOf(schema []format.SchemaElement, meant meanings) (*layout, error) {
-	l := &layout{schema: schema, meant: meant, found: map[string]leaf{}, inside: map[string]leaf{}}
+	l := &layout{schema: schema, meant: meant, found: map[string]leaf{}}
 	root, err := l.next()
 	if err != nil {
 		return nil, err
 	}
 	for range children(root) {
-		if err := l.walk("", 0, 0); err != nil {
+		if err := l.walk("", above{}); err != nil {
 			return nil, err
 		}
 	}
@@ -67,34 +68,43 @@ func children(e *format.SchemaElement) int {
 	return int(e.NumChildren.V)
 }
 
-// walk reads the next element and its members. within is the name of the enclosing struct;
-// level and repeats count the optional and repeated elements above it.
-func (l *layout) walk(within string, level, repeats int) error {
+// walk reads the next element and its members. within is the name of the enclosing struct.
+func (l *layout) walk(within string, up above) error {
 	e, err := l.next()
 	if err != nil {
 		return err
 	}
 	name := joined(within, e.Name)
-	level, repeats = levels(e, level, repeats)
+	up = up.and(e)
 	switch why := unreadable(e); {
 	case e.Type.Valid:
-		l.add(name, e, level, repeats)
+		l.add(name, e, up)
 		return nil
 	case why != "":
-		l.entries(name, level, repeats)
+		if l.entries(name, up) {
+			return nil
+		}
 		return l.skip(name, why, e)
+	case l.meant[name] == sparkVector && l.vector(name, e, up):
+		return nil
 	case l.meant[name] != "":
 		return l.skip(name, l.meant[name], e)
-	case repeats > 0:
-		return l.skip(name, notPlain, e)
 	case l.isList(e):
-		return l.list(name, e, level, repeats)
+		return l.list(name, e, up)
+	}
+	return l.members(name, e, up)
+}
+
+// members reads the members of a struct.
+func (l *layout) members(name string, e *format.SchemaElement, up above) error {
+	if up.repeats > 1 {
+		return l.skip(name, notPlain, e)
 	}
 	if l.depth++; l.depth > maxDepth {
 		return fmt.Errorf("%w: %d structs in one another, at most %d are possible", errSchema, l.depth, maxDepth)
 	}
 	for range children(e) {
-		if err := l.walk(name, level, repeats); err != nil {
+		if err := l.walk(name, up); err != nil {
 			return err
 		}
 	}
@@ -105,15 +115,26 @@ func (l *layout) walk(within string, level, repeats int) error {
 // maxDepth is the maximum number of structs in one another.
 const maxDepth = 100
 
-// levels returns the levels of an element below others.
-func levels(e *format.SchemaElement, level, repeats int) (int, int) {
+// above counts the optional and repeated elements (level) and the repeated ones above a member.
+// place is the level of the last repeated one.
+type above struct{ level, repeats, place int }
+
+// and adds an element.
+func (a above) and(e *format.SchemaElement) above {
 	switch e.RepetitionType.V {
 	case format.Optional:
-		return level + 1, repeats
+		a.level++
 	case format.Repeated:
-		return level + 1, repeats + 1
+		a.level++
+		a.repeats++
+		a.place = a.level
 	}
-	return level, repeats
+	return a
+}
+
+// leaf returns a column of plain values below a.
+func (a above) leaf(index int, e *format.SchemaElement) leaf {
+	return leaf{index: index, maxLevel: byte(a.level), repeats: byte(a.repeats), place: byte(a.place), element: e}
 }
 
 // unreadable returns why a group cannot be read, "" if its members may be readable.
@@ -130,24 +151,46 @@ func unreadable(e *format.SchemaElement) string {
 	return ""
 }
 
-// entries finds the keys and values of a map, just read. They are lists named NAME.key and
-// NAME.value, which only callers that know of them read.
-func (l *layout) entries(name string, level, repeats int) {
-	if l.at+2 >= len(l.schema) || repeats > 0 {
-		return
+// entries reads a map of plain values, whose group was just read, as the lists NAME.key and
+// NAME.value. It returns false if the element is none.
+func (l *layout) entries(name string, up above) bool {
+	if l.at+2 >= len(l.schema) || up.repeats > 0 {
+		return false
 	}
 	pair, key, of := &l.schema[l.at], &l.schema[l.at+1], &l.schema[l.at+2]
 	if children(pair) != 2 || pair.RepetitionType.V != format.Repeated || !key.Type.Valid || !of.Type.Valid {
-		return
+		return false
 	}
-	level, repeats = levels(pair, level, repeats)
-	for i, e := range []*format.SchemaElement{key, of} {
-		most, again := levels(e, level, repeats)
-		if _, err := conversionOf(e); err != nil || again != 1 {
-			return
+	up = up.and(pair)
+	l.add(name+".key", key, up.and(key))
+	l.add(name+".value", of, up.and(of))
+	l.at += 3
+	return true
+}
+
+// vector reads a vector of Spark, whose group was just read. It returns false if its members are
+// others than those of both classes of vectors:
+//
+//	type 0: size, indices and values of the elements that are not 0
+//	type 1: values
+func (l *layout) vector(name string, e *format.SchemaElement, up above) bool {
+	begin, index := l.at, l.leaves
+	of := &layout{schema: l.schema, at: l.at, leaves: l.leaves, found: map[string]leaf{}}
+	if up.repeats > 0 || of.members("", e, up) != nil {
+		return false
+	}
+	v := leaf{index: index, repeats: 1}
+	for _, member := range []string{"type", "size", "indices", "values"} {
+		m, ok := of.found[member]
+		if !ok || (m.repeats == 1) != (len(v.vector) > 1) {
+			l.at, l.leaves = begin, index
+			return false
 		}
-		l.inside[name+[]string{".key", ".value"}[i]] = leaf{index: l.leaves + i, maxLevel: byte(most), repeats: 1, element: e}
+		v.vector = append(v.vector, m)
 	}
+	l.at, l.leaves = of.at, of.leaves
+	l.found[name], l.names = v, append(l.names, name)
+	return true
 }
 
 // isList reports whether a group, just read, is a list: its only member is repeated.
@@ -156,7 +199,7 @@ func (l *layout) isList(e *format.SchemaElement) bool {
 }
 
 // list reads a list: its values are the repeated member, or the only member of that.
-func (l *layout) list(name string, e *format.SchemaElement, level, repeats int) error {
+func (l *layout) list(name string, e *format.SchemaElement, up above) error {
 	for range 2 {
 		if children(e) != 1 || unreadable(e) != "" {
 			break
@@ -165,16 +208,19 @@ func (l *layout) list(name string, e *format.SchemaElement, level, repeats int) 
 		if err != nil {
 			return err
 		}
-		level, repeats = levels(member, level, repeats)
+		up = up.and(member)
 		if e = member; e.Type.Valid {
-			l.add(name, e, level, repeats)
+			l.add(name, e, up)
 			return nil
 		}
 	}
-	return l.skip(name, notPlain, e)
+	if unreadable(e) != "" || l.isList(e) {
+		return l.skip(name, notPlain, e)
+	}
+	return l.members(name, e, up)
 }
 
-const notPlain = "is a list of structs, maps or lists; write lists of plain values (DuckDB: flatten, list_transform)"
+const notPlain = "is a list of lists or maps; write lists of plain values or of structs of them (DuckDB: flatten, list_transform)"
 
 // skip skips the members of a group that cannot be read.
 func (l *layout) skip(name, why string, e *format.SchemaElement) error {
@@ -192,8 +238,8 @@ func (l *layout) skip(name, why string, e *format.SchemaElement) error {
 }
 
 // add adds a column.
-func (l *layout) add(name string, e *format.SchemaElement, level, repeats int) {
-	c := leaf{index: l.leaves, maxLevel: byte(level), repeats: byte(repeats), element: e}
+func (l *layout) add(name string, e *format.SchemaElement, up above) {
+	c := up.leaf(l.leaves, e)
 	l.leaves++
 	var why string
 	if _, twice := l.found[name]; twice {
@@ -201,7 +247,7 @@ func (l *layout) add(name string, e *format.SchemaElement, level, repeats int) {
 		return
 	}
 	switch {
-	case repeats > 1:
+	case up.repeats > 1:
 		why = notPlain
 	case l.meant[name] != "":
 		why = l.meant[name]

@@ -39,6 +39,9 @@ func joined(within, name string) string {
 	return within + "." + name
 }
 
+// sparkVector is why a vector that is not stored as four fields, or is in a list, is not read.
+const sparkVector = "is a vector of Spark; write it as a list of numbers (pyspark.ml.functions.vector_to_array)"
+
 // spark reads a type of Spark, which is a name or an object.
 func (m meanings) spark(name string, b json.RawMessage, nesting int) {
 	var t struct {
@@ -68,7 +71,7 @@ func (m meanings) spark(name string, b json.RawMessage, nesting int) {
 		}
 		why := "is stored as the type " + class + " of Spark; write its values as plain columns"
 		if class == "org.apache.spark.ml.linalg.VectorUDT" || class == "org.apache.spark.mllib.linalg.VectorUDT" {
-			why = "is a vector of Spark, stored as four fields; write it as a list of numbers (pyspark.ml.functions.vector_to_array)"
+			why = sparkVector
 		}
 		m[name] = why
 	}

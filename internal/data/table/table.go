@@ -22,7 +22,9 @@
 //	                          and others are written \x00\xFF
 //
 // A null and an empty list are None. Nulls in a list keep their places. A member of a struct is a
-// column of its own, struct.member. Maps, lists of lists or structs, BSON, VARIANT and
+// column of its own, struct.member. So are the members of a list of structs, and keys and values
+// of a map, which are lists of equal length: list.member, map.key, map.value. A vector of Spark is
+// a list of numbers. Lists of lists or maps, maps of other than plain values, BSON, VARIANT and
 // geometries are not read; Unread lists such columns.
 //
 // Rows are read one by one (Append), or column by column as spans of pages (Next), of which Records
@@ -93,8 +95,10 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 // leaveEncrypted makes columns that are encrypted unreadable.
 func (f *File) leaveEncrypted() {
 	f.names = slices.DeleteFunc(f.names, func(name string) bool {
-		leaf := f.found[name]
-		if !slices.ContainsFunc(f.footer.Groups, func(g rowGroup) bool { return g.Chunks[leaf.index].isEncrypted() }) {
+		leaves := append([]leaf{f.found[name]}, f.found[name].vector...)
+		if !slices.ContainsFunc(f.footer.Groups, func(g rowGroup) bool {
+			return slices.ContainsFunc(leaves, func(l leaf) bool { return g.Chunks[l.index].isEncrypted() })
+		}) {
 			return false
 		}
 		delete(f.found, name)
@@ -114,13 +118,9 @@ func caught(err *error) {
 // the slice.
 func (f *File) Columns() []string { return f.names }
 
-// Has reports whether Rows reads a column of this name: one of Columns, or NAME.key or
-// NAME.value of a map of plain values, which are lists.
+// Has reports whether Rows reads a column of this name.
 func (f *File) Has(name string) bool {
 	_, ok := f.found[name]
-	if !ok {
-		_, ok = f.inside[name]
-	}
 	return ok
 }
 
@@ -182,14 +182,25 @@ func (f *File) absent(c *column, name string) error {
 }
 
 // column prepares a column of a row group.
-func (f *File) column(c *column, group int, name string, check bool) (err error) {
+func (f *File) column(c *column, group int, name string, check bool) error {
 	leaf, ok := f.found[name]
-	if !ok {
-		leaf, ok = f.inside[name]
-	}
 	if !ok {
 		return f.absent(c, name)
 	}
+	if leaf.vector != nil {
+		*c = column{name: name, list: true, parts: make([]column, len(leaf.vector))}
+		for i := range leaf.vector {
+			if err := f.stored(&c.parts[i], group, name, leaf.vector[i], check); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return f.stored(c, group, name, leaf, check)
+}
+
+// stored prepares a column as it is in the file.
+func (f *File) stored(c *column, group int, name string, leaf leaf, check bool) (err error) {
 	stored := &f.footer.Groups[group].Chunks[leaf.index]
 	if err := stored.check(leaf.element, f.size); err != nil {
 		return err
@@ -203,7 +214,6 @@ func (f *File) column(c *column, group int, name string, check bool) (err error)
 			_, c.check.defined = orders[leaf.index].Value.(*format.TypeDefinedOrder)
 		}
 	}
-	c.nullable = c.list && leaf.element.RepetitionType.V == format.Optional
 	c.convert, err = conversionOf(leaf.element)
 	return err
 }

@@ -21,8 +21,8 @@
 //	…List     { repeated value = 1 }          numbers packed or not
 //
 // A tf.SequenceExample is a tf.Example with FeatureLists { map<string, FeatureList> = 1 } as field
-// 2. A feature list is a field too: a list with one value, or a null, for each step. Lists of
-// examples with a context (ExampleListWithContext) are an error.
+// 2. A feature list is a field too: a list with one value, or a null, for each step. Lists
+// makes an Example of each of a list of examples with a context (ExampleListWithContext).
 //
 // Decoder decodes the features of its names directly from the wire format, without
 // building a message: into a value.List per feature, or for simple records into single values. It looks

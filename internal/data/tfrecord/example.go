@@ -15,7 +15,7 @@ import (
 var (
 	errWire  = errors.New("the record is not a tf.Example: its protobuf encoding is broken")
 	errField = errors.New("the record is not a tf.Example: a field has another type")
-	errLists = errors.New("the record is a list of examples with a context (ExampleListWithContext), which is not read: write one tf.Example for each example, with the features of the context in it")
+	errLists = errors.New("the record is a list of examples with a context (ExampleListWithContext), which is only read from files; in topics and requests, write one tf.Example for each example, with the features of the context in it")
 )
 
 // Decoder decodes some features of tf.Examples.
