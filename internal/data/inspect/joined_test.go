@@ -23,11 +23,11 @@ func TestInspectJoinedFiles(t *testing.T) {
 	}
 }
 
-// Members of objects are columns. Lists of objects or lists are listed as unread.
+// Members of objects are columns, also in lists. Lists of lists are listed as unread.
 func TestInspectNested(t *testing.T) {
 	text := `{"y":1,"user":{"id":1},"tags":["a"],"items":[{"id":1}],"t":null}` + "\n" + `{"y":0,"geo":[[1],[2]]}` + "\n"
 	in, err := First(datatest.Write(t, "nested.jsonl", text), 0)
-	if err != nil || len(in.Columns) != 4 || in.Columns[1].Name != "user.id" || len(in.Unread) != 2 || in.Unread[0] != "items is a list of objects or lists; flatten it (e.g. with jq)" {
+	if err != nil || len(in.Columns) != 5 || in.Columns[1].Name != "user.id" || in.Columns[3].Name != "items.id" || len(in.Unread) != 1 || in.Unread[0] != "geo is a list of objects or lists; flatten it (e.g. with jq)" {
 		t.Errorf("%+v, %v", in, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
@@ -11,14 +12,15 @@ import (
 // Decoder decodes some fields of records.
 type Decoder struct {
 	place map[string]int
-	holds map[string]bool // names of objects in which fields are needed
-	last  []expected      // members in the order of earlier records
-	path  []byte          // name of the object being decoded and a point; empty: the record
-	deep  int             // nesting depth of that object
-	text  []byte          // texts that differ from the record's bytes
+	under map[string][]int // fields by the name of an object in which they are
+	last  []expected       // members in the order of earlier records
+	path  []byte           // name of the object being decoded and a point; empty: the record
+	deep  int              // nesting depth of that object
+	text  []byte           // texts that differ from the record's bytes
 	scan  scanner
 	lists []value.List
-	at    int // index in last
+	many  bool // the object being decoded is in a list
+	at    int  // index in last
 	each  func(name []byte) error
 }
 
@@ -30,8 +32,8 @@ type expected struct {
 
 // use is what a member is needed for.
 type use struct {
-	place int  // as a field; −1: not needed
-	holds bool // as an object in which fields are needed
+	place int   // as a field; −1: not needed
+	under []int // fields of its members, if it is an object
 }
 
 const (
@@ -42,16 +44,16 @@ const (
 
 // NewDecoder returns a decoder of the fields of these names, in this order.
 func NewDecoder(names []string) *Decoder {
-	d := &Decoder{place: make(map[string]int, len(names)), holds: map[string]bool{}}
+	d := &Decoder{place: make(map[string]int, len(names)), under: map[string][]int{}}
 	for i, n := range names {
 		d.place[n] = i
 		for k := range n {
 			if n[k] == '.' {
-				d.holds[n[:k]] = true
+				d.under[n[:k]] = append(d.under[n[:k]], i)
 			}
 		}
 	}
-	if d.each = d.named; len(d.holds) > 0 {
+	if d.each = d.named; len(d.under) > 0 {
 		d.each = d.member
 	}
 	return d
@@ -64,7 +66,7 @@ func (d *Decoder) Decode(record []byte, lists []value.List) error {
 		lists[i].Reset()
 	}
 	d.scan, d.lists, d.text, d.at, d.path = scanner{b: record}, lists, d.text[:0], 0, d.path[:0]
-	d.deep = 1
+	d.deep, d.many = 1, false
 	return d.scan.record(&d.text, d.each)
 }
 
@@ -77,7 +79,7 @@ func (d *Decoder) find(name []byte) use {
 			return d.last[i].use
 		}
 	}
-	u := use{place: -1, holds: d.holds[string(name)]}
+	u := use{place: -1, under: d.under[string(name)]}
 	if place, ok := d.place[string(name)]; ok {
 		u.place = place
 	}
@@ -103,25 +105,91 @@ func (d *Decoder) member(name []byte) error {
 // named decodes the value of a member with its complete name.
 func (d *Decoder) named(name []byte) error {
 	u, s := d.find(name), &d.scan
-	if u.holds && s.peek() == '{' {
-		d.path = append(append(d.path[:0], name...), '.')
-		d.deep++
-		err := s.object(&d.text, d.deep, d.each)
-		d.deep--
-		return err
+	if u.under != nil && s.peek() == '{' {
+		return d.object(name)
+	}
+	if u.under != nil && s.peek() == '[' && (scanner{b: s.b, i: s.i}).listsObjects() {
+		return d.objects(name, u.under)
 	}
 	if u.place < 0 {
 		return s.skip(d.deep)
 	}
 	l := &d.lists[u.place]
-	l.Reset()
+	if !d.many {
+		l.Reset()
+	}
 	switch s.peek() {
 	case '{':
 		return fmt.Errorf("field %q is an object; its members are fields: %s.MEMBER", name, name)
 	case '[':
+		if d.many {
+			return nested(name, "a list in a list of objects")
+		}
 		return d.array(name, l)
 	}
 	return d.single(l)
+}
+
+// object decodes the members of an object.
+func (d *Decoder) object(name []byte) error {
+	d.path = append(append(d.path[:0], name...), '.')
+	d.deep++
+	err := d.scan.object(&d.text, d.deep, d.each)
+	d.deep--
+	return err
+}
+
+// objects decodes a list of objects. Each of their members is a list with a place for each object:
+// a null where it has no value.
+func (d *Decoder) objects(name []byte, fields []int) error {
+	if d.many {
+		return nested(name, "a list in a list of objects")
+	}
+	for _, i := range fields {
+		d.lists[i].Reset()
+	}
+	s, at := &d.scan, d.at
+	s.i++
+	d.many = true
+	defer func() { d.many = false }()
+	for places := 1; ; places++ {
+		var err error
+		d.at = at // objects have their members in one order
+		switch s.peek() {
+		case '{':
+			err = d.object(name)
+		case 'n':
+			err = s.word("null")
+		default:
+			err = nested(name, "a list of objects and other values")
+		}
+		if err != nil {
+			return err
+		}
+		for _, i := range fields {
+			switch n := d.lists[i].Places(); {
+			case n < places:
+				d.lists[i].AddNull()
+			case n > places:
+				return fmt.Errorf("an object in the list %q has a member twice", name)
+			}
+		}
+		if s.peek() != ',' {
+			return s.take(']')
+		}
+		s.i++
+	}
+}
+
+// listsObjects reports whether a list, which may be damaged, begins with an object, or with nulls
+// and an object.
+func (s scanner) listsObjects() bool {
+	for s.i++; s.peek() == 'n'; {
+		if s.word("null") != nil || s.take(',') != nil {
+			return false
+		}
+	}
+	return s.peek() == '{'
 }
 
 // nested returns the error for a needed field that is a list of objects or lists.
@@ -207,11 +275,11 @@ func (d *Decoder) unescaped(b []byte, escaped bool) []byte {
 
 var errLarge = errors.New("is a number past 1.8e308, the range of 64 bits")
 
-// Names calls f with the name of each field of a record: of every member except objects,
-// lists of objects and lists of lists.
+// Names calls f with the name of each field of a record: of every member except objects and
+// lists of lists. Members of objects in a list are fields.
 func Names(record []byte, f func(name []byte)) error { return each(record, f, func([]byte) {}) }
 
-// Nested calls f with the name of each list of objects or lists, which cannot be a field.
+// Nested calls f with the name of each list of lists, which cannot be a field.
 func Nested(record []byte, f func(name []byte)) error { return each(record, func([]byte) {}, f) }
 
 func each(record []byte, plain, nested func(name []byte)) error {
@@ -224,6 +292,7 @@ type namer struct {
 	scan          scanner
 	path, text    []byte
 	deep          int
+	many          bool // in a list of objects
 	plain, nested func(name []byte)
 }
 
@@ -241,14 +310,56 @@ func (n *namer) member(name []byte) (err error) {
 		if err = s.skip(n.deep + 1); err != nil || c == '{' {
 			break
 		}
-		if in := (scanner{b: s.b[lo:s.i]}); in.listsNested() {
-			n.nested(n.path)
-		} else {
+		switch in := (scanner{b: s.b[lo:s.i]}); {
+		case c != '[' || !in.listsNested():
 			n.plain(n.path)
+		case !n.many && len(n.path) < maxPath && in.onlyObjects():
+			n.objects(s.b[lo:s.i])
+		default:
+			n.nested(n.path)
 		}
 	}
 	n.path = n.path[:outer]
 	return err
+}
+
+// objects finds the fields of a list of objects, which is valid. path is its name.
+func (n *namer) objects(list []byte) {
+	seen := map[string]bool{}
+	once := func(f func([]byte)) func([]byte) {
+		return func(name []byte) {
+			if !seen[string(name)] {
+				seen[string(name)] = true
+				f(name)
+			}
+		}
+	}
+	in := namer{scan: scanner{b: list, i: 1}, path: append(slices.Clone(n.path), '.'), deep: n.deep + 1, many: true, plain: once(n.plain), nested: once(n.nested)}
+	for s := &in.scan; s.peek() != ']'; {
+		if s.peek() == '{' {
+			_ = s.object(&in.text, in.deep+1, in.member)
+		} else {
+			_ = s.skip(1)
+		}
+		if s.peek() == ',' {
+			s.i++
+		}
+	}
+}
+
+// onlyObjects reports whether a valid list contains only objects and nulls.
+func (s *scanner) onlyObjects() bool {
+	s.i = 1
+	for s.peek() != ']' {
+		if c := s.peek(); c != '{' && c != 'n' {
+			return false
+		}
+		_ = s.skip(1)
+		if s.peek() == ',' {
+			s.i++
+		}
+	}
+	return true
 }
 
 // listsNested reports whether a valid value is a list with an object or a list in it.

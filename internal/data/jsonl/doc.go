@@ -17,7 +17,8 @@
 //	null, an empty array              None
 //	array                             a list of these; List.Nulls has the places of nulls
 //	object                            its members; an error if a field has its name
-//	object or array in an array       an error if the field is needed
+//	objects in an array               lists of their members, with a null for each without one
+//	array in either                   an error if the field is needed
 //
 // The values of a list have one kind. Integers among numbers become numbers if that is
 // exact. Any other mixture becomes Text, written as value.List.Append does.

@@ -84,6 +84,7 @@ func TestValues(t *testing.T) {
 		{`{"x": [0.5, 9007199254740993]}`, `text "0.5" "9007199254740993"`},
 		{`{"x": {"y": 1}}`, `field "x" is an object; its members are fields: x.MEMBER`},
 		{`{"x": [{}]}`, `field "x" is a list of objects; a field is a value or a list of plain values: flatten it where the records are written`},
+		{`{"x": [1, {"x": 2}, []]}`, `field "x" is a list of objects; a field is a value or a list of plain values: flatten it where the records are written`},
 		{`{"x": [1, []]}`, `field "x" is a list of lists; a field is a value or a list of plain values: flatten it where the records are written`},
 		{`{"x": 1e999}`, "1e999 is a number past 1.8e308, the range of 64 bits"},
 		{``, "the record is not a JSON object: byte 0: it ends here"},
@@ -111,6 +112,41 @@ func TestValues(t *testing.T) {
 	}
 	if got := decoded(`{"y":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`); !strings.HasSuffix(got, "more than 128 deep") {
 		t.Error(got)
+	}
+}
+
+// The members of objects in a list are lists, with a null where an object has no value.
+func TestObjectsInLists(t *testing.T) {
+	d, lists := NewDecoder([]string{"h.id", "u.h.w", "h.w", "x"}), make([]value.List, 4)
+	for range 2 {
+		for _, x := range [][2]string{
+			{`{"h": [{"id": "a", "w": 1.5}, {"w": 2.0, "z": {"id": 7}}, null, {"id": null}, {"w": 0.5, "id": "e"}], "x": 1}`, `text "a" null null null "e", none, float64 "1.5" "2.0" null null "0.5", int "1"`},
+			{`{"u": {"h": [null, {"w": 3}, {}]}, "x": 2, "h": [{"id": 4, "w": 1}]}`, `int "4", int null "3" null, int "1", int "2"`},
+			{`{"h": [], "u": {"h": null}, "x": 3}`, `none, none, none, int "3"`},
+			{`{"h": [null], "x": 3}`, `none, none, none, int "3"`},
+			{`{"h": {"id": 5}, "x": 3}`, `int "5", none, none, int "3"`},
+			{`{"h": [{"id": 1}], "h": [{"w": 2}, {"id": 3}]}`, `int null "3", none, int "2" null, none`},
+			{`{"h": [{"id": 1, "id": 2}]}`, `an object in the list "h" has a member twice`},
+			{`{"h": [{"id": [1, 2]}]}`, `field "h.id" is a list in a list of objects; a field is a value or a list of plain values: flatten it where the records are written`},
+			{`{"h": [{"id": {"a": 1}}]}`, `field "h.id" is an object; its members are fields: h.id.MEMBER`},
+			{`{"h": [{"id": 1}, 2]}`, `field "h" is a list of objects and other values; a field is a value or a list of plain values: flatten it where the records are written`},
+			{`{"h": [{"id": 1}`, "the record is not a JSON object: byte 16: it ends here"},
+			{`{"h": [{"w": [{"id": 1}]}]}`, `field "h.w" is a list in a list of objects; a field is a value or a list of plain values: flatten it where the records are written`},
+		} {
+			got := ""
+			if err := d.Decode([]byte(x[0]), lists); err != nil {
+				got = err.Error()
+			} else {
+				var all []string
+				for i := range lists {
+					all = append(all, shown(&lists[i]))
+				}
+				got = strings.Join(all, ", ")
+			}
+			if got != x[1] {
+				t.Errorf("%s\n got %s\nwant %s", x[0], got, x[1])
+			}
+		}
 	}
 }
 
@@ -156,13 +192,13 @@ func TestMembersOfObjects(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	var names, nested []string
-	record := []byte(`{"a": 1, "o": {}, "b": null, "l": ["x", 1], "e": [], "lo": [1, {}], "ll": [[]], "u": {"i": 1, "g": {"c": 2}, "l": [{}]}, "\u0063": true}`)
+	record := []byte(`{"a": 1, "o": {}, "b": null, "l": ["x", 1], "e": [], "lo": [1, {}], "ll": [[]], "u": {"i": 1, "g": {"c": 2}, "l": [{"k": 1}, null, {"m": 2, "k": [3], "o": [{}]}, {"k": {}}]}, "\u0063": true}`)
 	err := Names(record, func(name []byte) { names = append(names, string(name)) })
-	if want := []string{"a", "b", "l", "e", "u.i", "u.g.c", "c"}; err != nil || !slices.Equal(names, want) {
+	if want := []string{"a", "b", "l", "e", "u.i", "u.g.c", "u.l.k", "u.l.m", "c"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v; want %q", names, err, want)
 	}
 	err = Nested(record, func(name []byte) { nested = append(nested, string(name)) })
-	if want := []string{"lo", "ll", "u.l"}; err != nil || !slices.Equal(nested, want) {
+	if want := []string{"lo", "ll", "u.l.o"}; err != nil || !slices.Equal(nested, want) {
 		t.Errorf("%q, %v; want %q", nested, err, want)
 	}
 }
