@@ -44,7 +44,7 @@ func (k checker) options(path string, f schema.Feature) {
 		reads  bool
 		reader string
 	}{
-		{"separator", f.Separator != "", e.Text() || e == schema.Vector, "vocabulary, hash, id and vector"},
+		{"separator", f.Separator != "", e.Text() || e == schema.Vector || e == schema.Rate, "vocabulary, hash, id, vector and rate"},
 		{"pairs", f.Pairs != "", e.Text(), "vocabulary, hash and id"},
 		{"padding", f.Padding != "", e.Text(), "vocabulary, hash and id"},
 		{"max_len", f.MaxLen != 0, e.Text(), "vocabulary, hash and id"},
@@ -67,6 +67,13 @@ func (k checker) options(path string, f schema.Feature) {
 		if x.given && !x.reads {
 			k.bad(path+"."+x.name, "has no meaning with encode: %s; it is for %s", f.Encode, x.reader)
 		}
+	}
+	switch {
+	case e != schema.Rate:
+	case k.c.Label.IsNumber():
+		k.bad(path+".encode", "is rate, the share of positive records, and the label is a number: use vocabulary or hash")
+	case k.c.Data.Follow.On:
+		k.bad(path+".encode", "is rate, for which the training records are counted before the first step, and data.follow has no whole to count: use vocabulary or hash")
 	}
 	const maxQuantiles = 65536
 	if f.Encode == "quantile" && (f.Buckets == 1 || f.Buckets > maxQuantiles) {

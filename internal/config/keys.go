@@ -177,7 +177,8 @@ func inputSections() []section {
 			"integer itself), quantile and boundaries (number of the interval), hour, weekday and month (of a date).\n" +
 			"Dense encodings (a number for the deep part): standardise ((x - mean) / deviation), log (sign(x) ln(1 + |x|)),\n" +
 			"raw, vector (a list of size numbers), age (days before the newest date of the training data, or before reference,\n" +
-			"standardised).\n" +
+			"standardised), rate (two numbers of a value: the log-odds of its share of positive training records, smoothed, and\n" +
+			"the logarithm of their number, standardised; see docs/data.md).\n" +
 			"\n" +
 			"A date is iso (2024-05-31, 2024-05-31T12:30:00+02:00), unix, unix_ms, unix_us, unix_ns, or a pattern of\n" +
 			"%Y %y %m %b %d %H %I %p %M %S %f %z: %y%m%d%H is Avazu's 14102100. Without format, training uses iso, unix…,\n" +
@@ -186,7 +187,7 @@ func inputSections() []section {
 			{name: "name", def: "the field, or field_encode if that is taken", about: "name of the feature"},
 			{name: "field", def: "required", about: "the field that it is computed from"},
 			{name: "encode", def: "required", about: "the encoding", choices: encodings()},
-			{name: "separator", def: "none", about: "vocabulary, hash, id, vector: separator of several values in a field"},
+			{name: "separator", def: "none", about: "vocabulary, hash, id, vector, rate: separator of several values in a field"},
 			{name: "pairs", def: "none", about: "vocabulary, hash, id: mark between each value and its weight, such as : in t1:1.5|t4:0.5; embeddings are multiplied by the weight"},
 			{name: "padding", def: "none", about: "vocabulary, hash, id: value that fills lists up to one length, such as -1; it is left out"},
 			{name: "max_len", def: "none", about: "vocabulary, hash, id: use only the first values of a list, at most this many; -50: the last 50"},

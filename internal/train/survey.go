@@ -52,18 +52,18 @@ func (r *run) survey(ctx context.Context, from *checkpoint.Checkpoint) (err erro
 			return err
 		}
 	}
-	if r.surveyed, err = r.recall(encoded); err != nil || r.surveyed {
+	if r.surveyed, err = r.recall(ctx, encoded); err != nil || r.surveyed {
 		return err
 	}
 	return r.in.Survey(ctx, encoded)
 }
 
 // recall loads the survey that another training of the same data has saved.
-func (r *run) recall(encoded []byte) (found bool, err error) {
+func (r *run) recall(ctx context.Context, encoded []byte) (found bool, err error) {
 	if r.opt.Survey == "" || !r.cursor.ByLabel || !input.Shareable(r.config) {
 		return false, nil
 	}
-	return r.in.Recall(filepath.Join(r.opt.Survey, input.SurveyName(r.config)), encoded)
+	return r.in.Recall(ctx, filepath.Join(r.opt.Survey, input.SurveyName(r.config)), encoded)
 }
 
 // keepSurvey saves the survey for other trainings. If that fails, it warns.

@@ -30,11 +30,13 @@ type Batch struct {
 	lists bool
 
 	targets [][]float32 // memory of Weight and Labels
+	hidden  int         // entries behind Sparse, which hold its memory
 }
 
 // reset empties the batch and allocates memory for the given number of rows.
 func (b *Batch) reset(rows, dense, sparse int) {
 	b.Rows = 0
+	b.Sparse, b.hidden = b.Sparse[:len(b.Sparse)+b.hidden], 0
 	if cap(b.Dense) < rows*dense {
 		b.Dense = make([]float32, 0, rows*dense)
 	}

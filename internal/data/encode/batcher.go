@@ -59,7 +59,7 @@ func (x *Batcher) Add(b *Batch, row []uint64) *record.Flaw {
 
 // Unknowns returns, per entry of Batch.Sparse, the number of keys so far that are not in
 // its vocabulary. The caller resets them.
-func (x *Batcher) Unknowns() []int64 { return x.unknown }
+func (x *Batcher) Unknowns() []int64 { return x.unknown[:len(x.unknown)-len(x.rated)] }
 
 // RowWords returns the length of a row of single keys.
 func (x *Batcher) RowWords() int { return x.plainWords() }

@@ -78,6 +78,9 @@ func (x *ColumnCoder) Encode(b *Batch, from Fields, rows int) (row int, fl *reco
 	}
 	b.Dense = extend(b.Dense, rows*len(x.coder.dense))
 	for i := 0; i < len(x.coder.dense); i += x.coder.dense[i].Width() {
+		if x.coder.dense[i].encoding == schema.Rate {
+			continue
+		}
 		if fl := x.numbers(b.Dense[i:], i, rows); fl != nil {
 			return x.at, fl
 		}
@@ -87,6 +90,7 @@ func (x *ColumnCoder) Encode(b *Batch, from Fields, rows int) (row int, fl *reco
 		b.Label[i] = 1 // as in records that a RowCoder of inputs reads
 	}
 	b.Rows = rows
+	x.shape.rate(b)
 	return 0, nil
 }
 

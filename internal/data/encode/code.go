@@ -100,6 +100,7 @@ type crossCode struct {
 func newCoder(s schema.Schema, stats []statistics, p *parser) *coder {
 	c := &coder{parser: p}
 	place := map[string]int{}
+	var keys []featureCode // of rates
 	for i, f := range s.Features {
 		e, _ := schema.EncodingOf(f.Encode)
 		fc := featureCode{Feature: f, encoding: e, limits: f.Boundaries, words: noKeys, cut: []byte(f.Separator)}
@@ -117,6 +118,15 @@ func newCoder(s schema.Schema, stats []statistics, p *parser) *coder {
 			place[f.Name] = len(c.sparse)
 			c.sparse = append(c.sparse, fc)
 		}
+		if e == schema.Rate {
+			r := rated{dense: len(c.dense)}
+			if stats != nil {
+				r.rates = stats[i].rates
+			}
+			key := fc
+			key.encoding = schema.Hash
+			c.shape.rated, keys = append(c.shape.rated, r), append(keys, key)
+		}
 		for fc.element = range f.Width() {
 			if e == schema.Vector && stats != nil {
 				fc.takeElement(&stats[i])
@@ -124,6 +134,8 @@ func newCoder(s schema.Schema, stats []statistics, p *parser) *coder {
 			c.dense = append(c.dense, fc)
 		}
 	}
+	c.shape.firstRated = len(c.sparse)
+	c.sparse = append(c.sparse, keys...)
 	for _, x := range s.Crosses {
 		cc := crossCode{name: x.Name, buckets: x.Buckets}
 		for _, name := range x.Of {
@@ -132,7 +144,7 @@ func newCoder(s schema.Schema, stats []statistics, p *parser) *coder {
 		c.crosses = append(c.crosses, cc)
 	}
 	c.keys = make([]Jagged, len(c.sparse)+len(c.crosses))
-	c.shape = shape{dense: len(c.dense) + len(p.targets), sparse: len(c.keys), targets: p.targets, number: s.Label.IsNumber()}
+	c.shape.dense, c.shape.sparse, c.shape.targets, c.shape.number = len(c.dense)+len(p.targets), len(c.keys), p.targets, s.Label.IsNumber()
 	for i := range c.sparse {
 		if c.sparse[i].encoding == schema.Vocabulary {
 			c.shape.vocabs = append(c.shape.vocabs, i)
@@ -146,7 +158,7 @@ func (f *featureCode) take(s *statistics) {
 	switch f.encoding {
 	case schema.Vocabulary:
 		f.words = s.set
-	case schema.Hash:
+	case schema.Hash, schema.Rate:
 		if f.forms = s.Forms; f.forms != 0 {
 			f.others = f.forms.others()
 		}
@@ -396,7 +408,7 @@ func (j *Jagged) end(row int) int {
 func (f *featureCode) number(p *parser) float32 {
 	l := &p.lists[f.column]
 	switch {
-	case p.absent[f.column], f.encoding == schema.Age && l.Len() != 1:
+	case p.absent[f.column], f.encoding == schema.Rate, f.encoding == schema.Age && l.Len() != 1:
 		return 0
 	case f.encoding == schema.Age:
 		return f.age(p.textOf(l, 0))

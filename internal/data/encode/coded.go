@@ -97,6 +97,9 @@ func NewCodedRows(r *RowCoder, t *record.TableRecords) *CodedRows {
 	}
 	tables := countTables{}
 	for i := range c.dense {
+		if c.dense[i].encoding == schema.Rate {
+			continue
+		}
 		x.uses = append(x.uses, use{code: &c.dense[i], column: c.dense[i].column, at: i, counts: tables.of(&c.dense[i])})
 	}
 	for i := range c.parser.targets {

@@ -92,6 +92,7 @@ func (t *Columns) End(b *Batch, n int) {
 	for i := range b.Sparse {
 		b.Sparse[i].Values, b.Sparse[i].Offsets = b.Sparse[i].Values[:n], b.offsetSteps(n)
 	}
+	t.rows.coder.shape.rate(b)
 }
 
 // cross fills the crosses of n rows.

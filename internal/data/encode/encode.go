@@ -63,7 +63,11 @@ func NewChecker(src schema.Source, fields []string, s schema.Schema) (*RowCoder,
 
 // Coder returns a RowCoder of records with these fields.
 func (e *Encoder) Coder(src schema.Source, fields []string) (*RowCoder, error) {
-	return newRowCoder(src, fields, e.schema, e.stats)
+	r, err := newRowCoder(src, fields, e.schema, e.stats)
+	if err == nil {
+		r.coder.shape.outOfFold, r.coder.shape.keepRated = e.outOfFold, e.keepRated
+	}
+	return r, err
 }
 
 func newRowCoder(src schema.Source, fields []string, s schema.Schema, stats []statistics) (*RowCoder, error) {

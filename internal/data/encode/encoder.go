@@ -19,6 +19,8 @@ type Encoder struct {
 	stats  []statistics
 	sparse []SparseColumn
 	dense  []string
+
+	outOfFold, keepRated bool // of rates
 }
 
 // SparseColumn describes one entry of Batch.Sparse.
@@ -44,6 +46,7 @@ type statistics struct {
 	Date       string   // format of the dates
 	Newest     int64    // of the dates, in seconds since 1970
 	Forms      forms    // hash: forms of the values; 0: unknown
+	rates      *rates   // nil: not counted
 	set        *keySet
 	dates      *dateCode
 }
@@ -96,7 +99,7 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 			s.Range = fit.numbersOf(f.Field).extent()
 		case schema.Vocabulary:
 			s.Vocabulary = fit.wordsOf(&f).own(f.MinCount, f.MaxSize)
-		case schema.Hash:
+		case schema.Hash, schema.Rate:
 			s.Forms = fit.formsOf(&f).seen
 		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
 			if err := fit.calendars[datesKey{f.Field, f.Format}].take(&f, s); err != nil {
@@ -133,6 +136,9 @@ func compile(s schema.Schema, stats []statistics) (*Encoder, error) {
 			}
 			stats[i].dates = c
 		}
+		if r := stats[i].rates; r != nil && r.at == nil {
+			r.index(stats[i].Means, stats[i].Deviations)
+		}
 		if enc == schema.Vocabulary && stats[i].set == nil {
 			if err := stats[i].index(); err != nil {
 				return nil, fmt.Errorf("encoder: feature %s: %w", f.Name, err)
@@ -154,12 +160,7 @@ func Outputs(s schema.Schema) (sparse []SparseColumn, dense []string, err error)
 	multi := map[string]bool{}
 	for _, f := range s.Features {
 		if enc, _ := schema.EncodingOf(f.Encode); !enc.Sparse() {
-			if enc != schema.Vector {
-				dense = append(dense, f.Name)
-			}
-			for k := range f.Size {
-				dense = append(dense, element(f.Name, k))
-			}
+			dense = append(dense, numbersOf(&f)...)
 			continue
 		}
 		multi[f.Name] = f.Separator != "" || f.Pairs != ""
@@ -175,7 +176,19 @@ func Outputs(s schema.Schema) (sparse []SparseColumn, dense []string, err error)
 	return sparse, dense, nil
 }
 
-// element returns the name of one number of a vector.
+// numbersOf returns the names of the numbers of a dense feature.
+func numbersOf(f *schema.Feature) (names []string) {
+	e, _ := schema.EncodingOf(f.Encode)
+	if e != schema.Vector && e != schema.Rate {
+		return []string{f.Name}
+	}
+	for k := range f.Width() {
+		names = append(names, element(f.Name, int64(k)))
+	}
+	return names
+}
+
+// element returns the name of one number of a vector or a rate.
 func element(vector string, k int64) string { return fmt.Sprintf("%s[%d]", vector, k) }
 
 // index hashes the vocabulary.
@@ -296,6 +309,7 @@ type (
 		bounds
 		listJSON
 		vectorJSON
+		Rates *rates `json:"rates,omitempty"`
 		// Words that are not valid UTF-8, which JSON strings cannot hold.
 		Bytes [][]byte `json:"vocabulary_base64,omitempty"`
 	}
@@ -348,7 +362,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
 			datesJSON: datesJSON{f.Format, f.Zone, f.Reference}, Date: s.Date, Newest: s.Newest, Range: s.Range,
 			Forms: s.Forms.names(), bounds: s.bounds,
-			listJSON: listJSON{f.Pairs, f.Padding, f.MaxLen}, vectorJSON: vectorJSON{f.Size, f.Standardise, s.Means, s.Deviations},
+			listJSON: listJSON{f.Pairs, f.Padding, f.MaxLen}, vectorJSON: vectorJSON{f.Size, f.Standardise, s.Means, s.Deviations}, Rates: s.rates,
 		}
 		for _, w := range s.Vocabulary {
 			if utf8.ValidString(w) {
@@ -401,12 +415,15 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 			Format: j.Format, Zone: j.Zone, Reference: j.Reference, Size: j.Size, Standardise: j.Standardise,
 			Pairs: j.Pairs, Padding: j.Padding, MaxLen: j.MaxLen,
 		})
-		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range, Means: j.Means, Deviations: j.Deviations, bounds: j.bounds}
+		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range, Means: j.Means, Deviations: j.Deviations, bounds: j.bounds, rates: j.Rates}
 		for _, w := range j.Bytes {
 			st.Vocabulary = append(st.Vocabulary, string(w))
 		}
 		slices.Sort(st.Vocabulary)
 		st.Forms = formsNamed(j.Forms)
+		if j.Encode == rateName && (st.rates != nil) != (len(st.Means) == schema.RateWidth) {
+			return nil, fmt.Errorf("load encoder: features[%d]: counts of rates without their means, or means without counts", i)
+		}
 		if n := len(st.Means); n != len(st.Deviations) || j.Standardise && j.Encode == "vector" && int64(n) != j.Size {
 			return nil, fmt.Errorf("load encoder: features[%d]: %d means and %d deviations of %d elements", i, n, len(st.Deviations), j.Size)
 		}

@@ -93,7 +93,7 @@ func NewFit(s schema.Schema) *Fit {
 				f.vocabularies[wordsKeyOf(&ft)] = v
 				f.words = append(f.words, fitWords{columnOf[ft.Field], wordsKeyOf(&ft), v})
 			}
-		case schema.Hash:
+		case schema.Hash, schema.Rate:
 			if f.formsOf(&ft) == nil {
 				f.forms = append(f.forms, fitForms{column: columnOf[ft.Field], wordsKey: wordsKeyOf(&ft)})
 			}

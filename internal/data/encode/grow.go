@@ -34,10 +34,13 @@ func (e *Encoder) Grow(from *Encoder, how Growth) (grown *Encoder, same map[stri
 		if was < 0 {
 			continue
 		}
-		for k := range f.Size {
-			same[element(f.Name, k)] = Grown{Was: element(name, k)}
+		for k, own := range numbersOf(f) {
+			if own != f.Name {
+				same[own] = Grown{Was: element(name, int64(k))}
+			}
 		}
 		old, forms := from.stats[was], stats[i].Forms
+		old.rates = old.rates.past()
 		g := Grown{Was: name, Words: len(old.Vocabulary)}
 		if how.Renew && f.Encode != "vocabulary" {
 			same[f.Name] = g

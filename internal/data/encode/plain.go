@@ -116,6 +116,9 @@ func newPlain(c *coder) *plain {
 	}
 	tables := countTables{}
 	for i := range c.dense {
+		if c.dense[i].encoding == schema.Rate {
+			continue
+		}
 		x.addNumber(&c.dense[i], d.At[c.dense[i].column], i, tables)
 	}
 	return x
@@ -181,7 +184,7 @@ type countScale struct {
 
 // of returns nil for dates, which are encoded from their text.
 func (t countTables) of(f *featureCode) *countTable {
-	if f.encoding.Date() {
+	if f.encoding.Date() || f.encoding == schema.Rate {
 		return nil
 	}
 	s := countScale{f.encoding, f.Log, f.mean, f.inverse, f.least, f.most}

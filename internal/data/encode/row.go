@@ -41,6 +41,10 @@ type shape struct {
 
 	targets []target // the last numbers of a row
 	number  bool     // the first target is the first label
+
+	rated                []rated // the last sparse features
+	firstRated           int     // index of the first
+	outOfFold, keepRated bool    // of Encoder
 }
 
 // firstKey returns the index of the first key of a row.
@@ -217,12 +221,12 @@ func (g *gather) Finish(b *Batch) {
 	g.flush(b)
 	g.Count(b)
 	g.shape.split(b)
-	if b.lists {
-		return
-	}
 	for i := range b.Sparse {
-		b.Sparse[i].Offsets = b.offsetSteps(b.Rows)
+		if !b.lists {
+			b.Sparse[i].Offsets = b.offsetSteps(b.Rows)
+		}
 	}
+	g.shape.rate(b)
 }
 
 // lists moves one row of lists. It returns false if the batch would hold too many keys.

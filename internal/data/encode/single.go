@@ -49,6 +49,9 @@ func (x *singles) encode(to places, record []byte) (one, ok bool) {
 	}
 	for i := range x.coder.dense {
 		f := &x.coder.dense[i]
+		if f.encoding == schema.Rate {
+			continue
+		}
 		v, y := &x.values[f.column], float32(0)
 		if f.encoding.Date() {
 			text, ok := x.text(v, record)

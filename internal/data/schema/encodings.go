@@ -17,6 +17,7 @@ const (
 	Raw
 	Vector
 	Age
+	Rate
 )
 
 // encodings lists the names used in a configuration.
@@ -39,6 +40,7 @@ var encodings = [...]struct {
 	Raw:         {name: "raw", number: true},
 	Vector:      {name: "vector"},
 	Age:         {name: "age", date: true},
+	Rate:        {name: "rate"},
 }
 
 // Encodings returns the names of the encodings, the sparse ones first.
@@ -79,6 +81,9 @@ func (f *Feature) Standardised() bool {
 	return e == Standardise || e == Vector && f.Standardise
 }
 
+// RateWidth is the number of dense inputs of a rate: its log-odds and the logarithm of its count.
+const RateWidth = 2
+
 // Width returns the number of dense inputs that the feature gives, 0 if it is sparse.
 func (f *Feature) Width() int {
 	switch e, _ := EncodingOf(f.Encode); {
@@ -86,6 +91,8 @@ func (f *Feature) Width() int {
 		return 0
 	case e == Vector:
 		return int(f.Size)
+	case e == Rate:
+		return RateWidth
 	}
 	return 1
 }

@@ -63,6 +63,9 @@ type Label struct {
 //	             Standardise is set
 //	age          dense: days from a date to Reference or, without one, to the newest
 //	             date of the training data, standardised
+//	rate         dense: two numbers of the value, standardised: the log-odds of the smoothed
+//	             share of positives among the training records that have it, and the
+//	             logarithm of 1 + their number; see package encode
 //
 // Numbers that are standardised, other than ages, are clipped to the range of the training data unless
 // Clip is false.

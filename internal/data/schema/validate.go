@@ -266,7 +266,7 @@ func (v *validator) feature(i int) {
 		name         string
 		given, reads bool
 	}{
-		{"separator", f.Separator != "", e.Text() || e == Vector},
+		{"separator", f.Separator != "", e.Text() || e == Vector || e == Rate},
 		{"size", f.Size != 0, e == Vector},
 		{"standardise", f.Standardise, e == Vector},
 		{"weights", f.Weights != "", e.Text()},

@@ -49,12 +49,12 @@ func (in *Input) Reader(at At, epochs int64) (*data.Reader, error) {
 	size := in.Comm.Size()
 	c := in.reading(at, epochs, in.Comm.Rank(), size, in.Config.Train.Global(size))
 	c.Worked = func(from, to time.Time, batches int) { in.Rec.Background(trace.Input, batches, 0, from, to) }
-	return data.NewReader(in.Train, in.Encoder, c)
+	return data.NewReader(in.Train, in.Encoder.OutOfFold(), c)
 }
 
 // PartReader returns a reader of one of size parts of each global batch.
 func (in *Input) PartReader(at At, epochs int64, part, size, batch int) (*data.Reader, error) {
-	return data.NewReader(in.Train, in.Encoder, in.reading(at, epochs, part, size, batch))
+	return data.NewReader(in.Train, in.Encoder.OutOfFold(), in.reading(at, epochs, part, size, batch))
 }
 
 func (in *Input) reading(at At, epochs int64, part, size, batch int) data.ReaderConfig {

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -65,7 +66,7 @@ func (in *Input) SaveSurvey(path string) error {
 // Recall loads a survey from a file, which rank 0 reads for all ranks. It reports whether the
 // file exists. encoded, if not nil, is the encoder of a checkpoint, which replaces the encoder of
 // the survey.
-func (in *Input) Recall(path string, encoded []byte) (found bool, err error) {
+func (in *Input) Recall(ctx context.Context, path string, encoded []byte) (found bool, err error) {
 	var b []byte
 	fault, err := save.First(in.Comm, in.Rec, func() (err error) {
 		if b, err = regular.ReadFile(path, maxShare); errors.Is(err, fs.ErrNotExist) {
@@ -91,6 +92,9 @@ func (in *Input) Recall(path string, encoded []byte) (found bool, err error) {
 	}
 	if err == nil {
 		err = in.encode(nil, encoded)
+	}
+	if err == nil {
+		err = in.countRates(ctx)
 	}
 	if err != nil {
 		return false, fmt.Errorf("survey %s does not fit the data: %w; if the data has changed, delete the file", path, err)

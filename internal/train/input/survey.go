@@ -22,7 +22,10 @@ func (in *Input) Survey(ctx context.Context, encoded []byte) error {
 			return err
 		}
 	}
-	return in.encode(fit, encoded)
+	if err := in.encode(fit, encoded); err != nil {
+		return err
+	}
+	return in.countRates(ctx)
 }
 
 // SurveyOthers counts the records of the datasets to which features are not fitted.
