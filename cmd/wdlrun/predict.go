@@ -37,7 +37,7 @@ early stopping, a run directory means its best epoch.
    -columns NAMES   copies fields of the records, in front of the score
    -label, -logit   add the label, and the score before the sigmoid
    -keys            adds the inputs that an ONNX model cannot compute from fields: FEATURE:key for
-                    hashes, dates and crosses, FEATURE:value for encode: age
+                    hashes, dates and crosses, FEATURE:value for encode: age and rate
 
 A model of several labels has these columns for each label: score_click, prediction_watch.
 data.where of the configuration is not applied. With -max-bad N, up to N records that cannot be

@@ -52,7 +52,7 @@ train:
 	// Output:
 	// config: 3 faults:
 	//   ctr.yaml:3:11: data.header: is the string "yes"; it must be true or false
-	//   ctr.yaml:6:27: features[0].encode: "hsh" is unknown; did you mean hash? (valid: vocabulary, hash, id, quantile, boundaries, hour, weekday, month, standardise, log, raw, vector, age)
+	//   ctr.yaml:6:27: features[0].encode: "hsh" is unknown; did you mean hash? (valid: vocabulary, hash, id, quantile, boundaries, hour, weekday, month, standardise, log, raw, vector, age, rate)
 	//   ctr.yaml:8:11: train.epochs: is the string "3"; it must be an integer
 }
 

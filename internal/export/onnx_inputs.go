@@ -2,6 +2,7 @@ package export
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -119,6 +120,14 @@ func (s *inputSet) dense(f *fitted) string {
 	}
 	if f.encoding() == schema.Vector {
 		return s.vector(f)
+	}
+	if f.encoding() == schema.Rate { // computed from the counts of the training data
+		var both []string
+		for k := range schema.RateWidth {
+			name := fmt.Sprintf("%s[%d]", f.Name, k)
+			both = append(both, g.on("Unsqueeze", s.add(OnnxInput{Name: name + ":value", Type: "float", Missing: "0", Key: f.Name}, name), last))
+		}
+		return g.node("Concat", both, attr{"axis", 1})
 	}
 	in := s.number(f)
 	x := in

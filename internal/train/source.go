@@ -289,7 +289,7 @@ func (r taking) tookLines(from step.Origin, now layout.Layout, m step.Match, tak
 func (r taking) refitted() string {
 	var names []string
 	for _, f := range r.config.Features {
-		if slices.Contains([]string{"standardise", "quantile", "age"}, f.Encode) {
+		if slices.Contains([]string{"standardise", "quantile", "age", "rate"}, f.Encode) {
 			names = append(names, f.Name)
 		}
 	}

@@ -167,6 +167,7 @@ func Schemas() []schema.Schema {
 		{Label: schema.Label{Field: "y", Threshold: &on}, Features: append([]schema.Feature{{Name: "i", Field: "c", Encode: "id"}}, all[1])},
 		{Label: schema.Label{Field: "y", Kind: "number", Weight: "b"}, Labels: []schema.Label{{Field: "c", Threshold: &on}}, Features: all[:5]},
 		{Label: schema.Label{Field: "y", Weight: "c"}, Labels: []schema.Label{{Field: "b"}, {Field: "a", Kind: "number", Loss: "poisson"}}, Features: all[5:6]},
+		{Label: schema.Label{Field: "y", Weight: "c"}, Features: []schema.Feature{all[0], {Name: "k", Field: "c", Encode: "boundaries", Boundaries: []float64{2}}, all[4], {Name: "t", Field: "a", Encode: "rate"}, {Name: "u", Field: "b", Encode: "rate"}}, Crosses: []schema.Cross{{Name: "x", Of: []string{"h", "k"}}}},
 	}
 }
 

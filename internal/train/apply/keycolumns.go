@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
@@ -48,7 +49,8 @@ func keyColumns(c *config.Config) (all []keyColumn) {
 		}
 	}
 	for i, name := range dense {
-		if encoding(name) == schema.Age {
+		of, _, element := strings.Cut(name, "[")
+		if encoding(name) == schema.Age || element && encoding(of) == schema.Rate {
 			all = append(all, keyColumn{name + ":value", i, value.Float32})
 		}
 	}
