@@ -94,7 +94,7 @@ func (p *program) init(c *cli.Context) error {
 	}
 	var crosses config.Crosses
 	text := config.SuggestWith(seen, index, &crosses)
-	if len(crosses.Found.Pairs) > 0 {
+	if len(crosses.Found.Pairs)+len(crosses.Rates.Columns) > 0 {
 		tryCrosses(c.Context, seen, &crosses, index != "")
 		text = config.SuggestWith(seen, index, &crosses)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 )
 
-// tryCrosses trains on the sampled rows with and without the crosses found, and sets the result in
-// crosses. The scan cannot see what the deep part learns of a pair by
+// tryCrosses trains on the sampled rows with and without the rates and the crosses found, and sets the
+// result in crosses. The scan cannot see what the deep part learns of a pair by
 // itself; a training can.
 func tryCrosses(ctx context.Context, seen *inspect.Inspection, crosses *config.Crosses, followed bool) {
 	const limit = time.Minute
@@ -56,15 +56,33 @@ func tryIn(ctx context.Context, dir string, rows [][]string, sampled func(path s
 	if err != nil {
 		return err
 	}
-	in, all := sampled(data), crosses.Found.Pairs
+	in, all, rates := sampled(data), crosses.Found.Pairs, &crosses.Rates
 	try := func(n int) (float64, error) {
 		found := *crosses.Found
 		found.Pairs = all[:n]
-		return trialLoss(ctx, filepath.Join(dir, fmt.Sprintf("%d.yaml", n)), config.SuggestWith(in, "", &config.Crosses{Found: &found}))
+		name := fmt.Sprintf("%d%t.yaml", n, rates.Used)
+		return trialLoss(ctx, filepath.Join(dir, name), config.SuggestWith(in, "", &config.Crosses{Found: &found, Rates: *rates}))
 	}
 	without, err := try(0)
 	if err != nil {
 		return err
+	}
+	if len(rates.Columns) > 0 {
+		rates.Used = true
+		with, err := try(0)
+		if err != nil {
+			rates.Used = false
+			return err
+		}
+		what := "agrees with"
+		if rates.Used = with < without; !rates.Used {
+			what = "disagrees with"
+		}
+		rates.Note = fmt.Sprintf("A short training on these rows %s encode: rate for fields of many values: its validation log-loss is %.4f with them, %.4f without.", what, with, without)
+		without = min(with, without)
+	}
+	if len(all) == 0 {
+		return nil
 	}
 	what, first := "agrees", 0.0 // and the log-loss with all
 	for n := len(all); n > 0; n /= 2 {

@@ -109,6 +109,7 @@ type suggestion struct {
 	column   int        // index of the column whose entries are being written
 	features []proposed // written ones
 	crosses  *Crosses
+	asIDs    map[int]bool // columns of numbers that may be identifiers, and are better than amounts; nil: not measured
 }
 
 func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }

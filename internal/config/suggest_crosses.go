@@ -15,6 +15,38 @@ type Crosses struct {
 	Found *pairs.Found // nil: not searched
 	Note  string       // result of a short training with and without them
 	Left  int          // number of the last ones that are only comments, because of this result
+
+	Rates Rates
+}
+
+// Rates are proposals of encode: rate.
+type Rates struct {
+	Columns []int  // of the inspection, the values of which predict the label; nil: not searched
+	Used    bool   // a training confirmed them
+	Note    string // its result
+}
+
+// rated reports whether a column gets a feature with encode: rate.
+func (s *suggestion) rated(column int) bool {
+	return s.crosses.Rates.Used && slices.Contains(s.crosses.Rates.Columns, column)
+}
+
+// ratable returns the columns of categories of many values, the rates of which predict the label.
+func (s *suggestion) ratable() []int {
+	columns := []int{}
+	for _, f := range s.features {
+		c := &s.Columns[f.Column]
+		if (f.Encode == "vocabulary" || f.Encode == "hash") && c.Distinct > fewValues && c.Separator == "" && !c.Many && !c.Signal.Leaks() {
+			columns = append(columns, f.Column)
+		}
+	}
+	gains, kept := s.Alone(columns, s.weight), []int{}
+	for k, i := range columns {
+		if gains != nil && gains[k] > 0 {
+			kept = append(kept, i)
+		}
+	}
+	return kept
 }
 
 // proposed is a feature of a suggestion.
@@ -37,7 +69,7 @@ func (s *suggestion) crossSection() {
 	var parts []inspect.Part
 	var names []string
 	for _, f := range s.features {
-		if f.Encode != "standardise" && f.Encode != "vector" && !s.Columns[f.Column].Signal.Leaks() {
+		if f.Encode != "standardise" && f.Encode != "vector" && f.Encode != "rate" && !s.Columns[f.Column].Signal.Leaks() {
 			parts, names = append(parts, f.Part), append(names, f.name)
 		}
 	}

@@ -37,9 +37,18 @@ func (s *suggestion) featureSection() {
 			s.line("  - %s   # %s%s", e, note, seen(c))
 			written++
 		}
+		if s.rated(i) && len(entries) > 0 && !strings.Contains(entries[len(entries)-1], "encode: rate") {
+			s.line("  - %s   # its share of positives and its count, out of fold", s.entry(s.names[i], "rate", ""))
+		}
 		if len(entries) == 0 {
 			s.line("  # - {field: %s, encode: hash}   # %sleft out: %s; %s", text(c.Name), s.commas(c), why, seen(c))
 		}
+	}
+	if s.crosses.Rates.Columns == nil && s.index == "" {
+		s.crosses.Rates.Columns = s.ratable()
+	}
+	if note := s.crosses.Rates.Note; note != "" {
+		s.line("  # %s", note)
 	}
 	for _, field := range s.Unread {
 		s.line("  # not read: %s", field)
@@ -153,7 +162,11 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || countsRows(c)):
 		return nil, "nearly every row has its own value, so it carries no information about new rows"
 	case s.mayName(c) && s.both(c):
-		return append(s.amount(c, name), s.entry(name, keysOf(c), "")), ""
+		keys := keysOf(c)
+		if keys == "hash" && s.rated(i) {
+			keys = "rate" // it cannot learn rows by heart, as a key of few rows each can
+		}
+		return append(s.amount(c, name), s.entry(name, keys, "")), ""
 	case s.mayName(c) && c.Shape != inspect.Identifier:
 		return s.amount(c, name), ""
 	case 2*c.Distinct > max(s.Rows, 2*fewValues):
@@ -255,9 +268,33 @@ func (s *suggestion) mayName(c *inspect.Column) bool {
 }
 
 // both reports whether integers are encoded both as amounts and as keys: their meaning is
-// unclear, and there are enough rows of each value, or each value has labels of its own and
-// most future rows have a value seen before.
+// unclear, and they predict the label better as keys.
 func (s *suggestion) both(c *inspect.Column) bool {
+	return s.unclear(c) && s.better(c)
+}
+
+// better reports whether the numbers of a column predict the label better as identifiers than as
+// amounts. It returns true if there are too few rows to measure it.
+func (s *suggestion) better(c *inspect.Column) bool {
+	if s.asIDs == nil {
+		s.asIDs = map[int]bool{}
+		var columns []int
+		for i := range s.Columns {
+			if x := &s.Columns[i]; i != s.label && i != s.weight && s.mayName(x) && s.unclear(x) {
+				columns = append(columns, i)
+			}
+		}
+		gains := s.AsIDs(columns, s.weight)
+		for k, i := range columns {
+			s.asIDs[i] = gains == nil || gains[k] > 0
+		}
+	}
+	return s.asIDs[s.column] || c.Shape != inspect.Unclear
+}
+
+// unclear reports whether the numbers of a column may be amounts or identifiers, and there are enough
+// rows of each value, or each value has labels of its own and most future rows have a value seen before.
+func (s *suggestion) unclear(c *inspect.Column) bool {
 	const each, maxSingle = 5, 0.5 // rows per value; share of the values that occur once
 	return c.Shape == inspect.Unclear && (c.Distinct <= vocabularyValues && each*c.Distinct <= s.Rows || c.Likeness >= inspect.SureLikeness && c.Single < maxSingle)
 }

@@ -1,7 +1,9 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -122,7 +124,8 @@ const (
 // likely scores a column as the label. all reports that all records were read. If scores
 // are equal, the first column wins.
 func (c *Column) likely(outer, all bool) int {
-	binary := c.Distinct == 2 && c.Missing == 0 && c.Separator == "" && !c.Many
+	one, _ := c.writtenTwice()
+	binary := (c.Distinct == 2 || one != nil) && c.Missing == 0 && c.Separator == "" && !c.Many
 	flag := binary && c.Min == 0 && c.Max == 1 && c.Kind == "int"
 	switch named := IsLabelName(c.Name); {
 	case c.Distinct < 2 && (all || c.Distinct == 0):
@@ -192,6 +195,9 @@ func (in *Inspection) guessRule(c *Column) {
 	if in.Positive, in.Negative = c.formatsOfTwo(); in.Positive != nil {
 		return
 	}
+	if in.Positive, in.Negative = c.writtenTwice(); in.Positive != nil {
+		return
+	}
 	byName := slices.Sorted(slices.Values(c.Examples))
 	for _, s := range byName {
 		if slices.Contains(positiveWords, strings.ToLower(strings.TrimSpace(s))) {
@@ -207,6 +213,30 @@ func (in *Inspection) guessRule(c *Column) {
 	default:
 		in.Positive = []string{"1"}
 	}
+}
+
+// writtenTwice returns the values of a column of two strings that are written in several ways: they
+// differ in case, or in points or blanks at the end, such as ">50K" and ">50K." of two files. The
+// rarer string comes first. It returns nil for other columns.
+func (c *Column) writtenTwice() (rarer, other []string) {
+	const most = 8 // ways
+	if c.Kind != "string" || c.Distinct < 3 || c.Distinct > most || c.Many || c.Separator != "" {
+		return nil, nil
+	}
+	counts, ways := map[string]int{}, map[string][]string{}
+	for _, s := range c.cells.values {
+		bare := strings.ToLower(strings.TrimRight(strings.TrimSpace(s), ". "))
+		if counts[bare]++; !slices.Contains(ways[bare], s) {
+			ways[bare] = append(ways[bare], s)
+		}
+	}
+	if len(ways) != 2 {
+		return nil, nil
+	}
+	bare := slices.SortedFunc(maps.Keys(ways), func(a, b string) int { return cmp.Or(cmp.Compare(counts[a], counts[b]), cmp.Compare(b, a)) })
+	slices.Sort(ways[bare[0]])
+	slices.Sort(ways[bare[1]])
+	return ways[bare[0]], ways[bare[1]]
 }
 
 // formatsOfTwo returns the values of a label whose two classes have several formats, such as

@@ -26,6 +26,7 @@ func TestGuessRule(t *testing.T) {
 		"formats":        {"target", func(i int) string { return []string{"0", "1", "True", "false", "1.0", "0.0"}[i%6] }, "1 1.0 True", false},
 		"three classes":  {"target", func(i int) string { return []string{"yes", "no", "maybe"}[i%3] }, "yes", false},
 		"other words":    {"target", func(i int) string { return []string{">50K", "<=50K", "<=50K"}[i%3] }, ">50K", false},
+		"two files":      {"income", func(i int) string { return []string{">50K", "<=50K", "<=50K", "<=50K", ">50K.", "<=50K."}[i%6] }, ">50K >50K.", false},
 		"stars":          {"rating", func(i int) string { return fmt.Sprint(1 + i%5) }, "from 4", false},
 		"half stars":     {"rating", func(i int) string { return fmt.Sprint(0.5 * float64(1+i%10)) }, "from 4", false},
 		"negative score": {"score", func(i int) string { return fmt.Sprint(-i % 7) }, "from -3", false},

@@ -22,36 +22,78 @@ type Part struct {
 // column contains times, only earlier rows predict a row: a newer row may reveal what happened
 // before.
 func (in *Inspection) Pairs(parts []Part, weight int) pairs.Found {
+	t, rows := in.table(weight)
+	for _, p := range parts {
+		t.Columns = append(t.Columns, in.coded(p, rows))
+	}
+	return pairs.Search(&t)
+}
+
+// table returns the rows that Pairs measures, without columns.
+func (in *Inspection) table(weight int) (t pairs.Table, rows []int) {
 	label := in.column(in.Label)
 	if label == nil || len(label.cells.ends) < in.Rows {
-		return pairs.Found{Few: true}
+		return t, nil
 	}
-	var rows []int
 	for i := range in.Rows {
 		if len(label.cells.of(i)) == 1 && (weight < 0 || !in.Columns[weight].isZero(i)) {
 			rows = append(rows, i)
 		}
 	}
-	t := pairs.Table{Ordered: in.sortByTime(rows)}
+	t.Ordered = in.sortByTime(rows)
 	for _, i := range rows {
 		t.Ones = append(t.Ones, in.isOne(label.cells.of(i)[0]))
 	}
-	words := make([]uint64, len(rows))
-	for _, p := range parts {
-		word := in.Columns[p.Column].wordsBy(p.Encode)
-		for k, i := range rows {
-			words[k] = word(i)
-		}
-		c := pairs.Column{}
-		if p.Encode == "quantile" || p.Encode == "age" {
-			c = pairs.Ranges(words)
-		} else {
-			c = pairs.Values(words)
-		}
-		c.Part = p.Single
-		t.Columns = append(t.Columns, c)
+	return t, rows
+}
+
+// coded returns the column of a feature.
+func (in *Inspection) coded(p Part, rows []int) (c pairs.Column) {
+	words, word := make([]uint64, len(rows)), in.Columns[p.Column].wordsBy(p.Encode)
+	for k, i := range rows {
+		words[k] = word(i)
 	}
-	return pairs.Search(&t)
+	if p.Encode == "quantile" || p.Encode == "age" {
+		c = pairs.Ranges(words)
+	} else {
+		c = pairs.Values(words)
+	}
+	c.Part = p.Single
+	return c
+}
+
+// Alone returns what the rates of the values of some columns gain in log-loss per row, compared with
+// the mean rate; 0 if chance explains it. It returns nil if there are too few rows of a class.
+func (in *Inspection) Alone(columns []int, weight int) []float64 {
+	t, rows := in.table(weight)
+	var of []pairs.Column
+	for _, c := range columns {
+		of = append(of, in.coded(Part{Column: c}, rows))
+	}
+	return pairs.Beyond(&t, of)
+}
+
+// AsIDs returns what the values of some columns of numbers gain in log-loss per row if each has a
+// weight of its own, beyond a model of all columns in which these are divided into ranges; 0 if chance
+// explains it. It returns nil if there are too few rows of a class.
+func (in *Inspection) AsIDs(columns []int, weight int) []float64 {
+	t, rows := in.table(weight)
+	var of []pairs.Column
+	for i := range in.Columns {
+		c := &in.Columns[i]
+		if c.Name == in.Label || i == weight || c.Distinct < 2 || c.Many || c.Signal.Leaks() {
+			continue
+		}
+		p := Part{Column: i}
+		if c.Kind != "string" && c.Distinct > fewShapes {
+			p.Encode = "quantile"
+		}
+		t.Columns = append(t.Columns, in.coded(p, rows))
+	}
+	for _, c := range columns {
+		of = append(of, in.coded(Part{Column: c}, rows))
+	}
+	return pairs.Beyond(&t, of)
 }
 
 // Records returns the names of the columns and then the values of each record, for a file of

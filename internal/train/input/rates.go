@@ -15,7 +15,7 @@ import (
 // countRates counts the training records by value for the features with encode: rate, unless the
 // encoder has the counts of these records in this order. The counts of earlier trainings (train
 // -from) stay. All ranks read a part of the records and get the counts of all.
-func (in *Input) countRates(ctx context.Context) error {
+func countRates(ctx context.Context, in *Input) error {
 	was, rated := in.Encoder.Rated()
 	if !rated || in.Use.Evaluates || in.Train == nil {
 		return nil
@@ -29,7 +29,7 @@ func (in *Input) countRates(ctx context.Context) error {
 	}
 	in.Rec.Enter(trace.Scan)
 	t := in.Encoder.Tally(order)
-	if err := in.tally(ctx, t); err != nil {
+	if err := tally(ctx, in, t); err != nil {
 		return err
 	}
 	in.Rec.Enter(trace.Wait)
@@ -53,7 +53,7 @@ func (in *Input) countRates(ctx context.Context) error {
 }
 
 // tally counts this rank's part of the training records.
-func (in *Input) tally(ctx context.Context, t *encode.Tally) error {
+func tally(ctx context.Context, in *Input, t *encode.Tally) error {
 	const batch = 4096
 	size := in.Comm.Size()
 	r, err := data.NewReader(in.Train, t.Encoder, data.ReaderConfig{GlobalBatch: batch * size, Rank: in.Comm.Rank(), Size: size, Select: data.Train, Apart: true})

@@ -94,7 +94,7 @@ func (in *Input) Recall(ctx context.Context, path string, encoded []byte) (found
 		err = in.encode(nil, encoded)
 	}
 	if err == nil {
-		err = in.countRates(ctx)
+		err = countRates(ctx, in)
 	}
 	if err != nil {
 		return false, fmt.Errorf("survey %s does not fit the data: %w; if the data has changed, delete the file", path, err)

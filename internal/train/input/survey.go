@@ -25,7 +25,7 @@ func (in *Input) Survey(ctx context.Context, encoded []byte) error {
 	if err := in.encode(fit, encoded); err != nil {
 		return err
 	}
-	return in.countRates(ctx)
+	return countRates(ctx, in)
 }
 
 // SurveyOthers counts the records of the datasets to which features are not fitted.
