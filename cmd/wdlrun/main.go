@@ -130,6 +130,7 @@ func commands(p *program) []*cli.Command {
 	return []*cli.Command{
 		initCommand(p),
 		dataCommand(p),
+		joinCommand(p),
 		trainCommand(p),
 		evalCommand(p),
 		predictCommand(p),

@@ -286,6 +286,7 @@ func (c *Column) threshold() float64 {
 	slices.Sort(numbers)
 	n := len(numbers)
 	second, _ := slices.BinarySearch(numbers, math.Nextafter(numbers[0], math.Inf(1)))
+	second = min(second, n-1) // 0, 00 and 000 are one number
 	if IsRatingName(c.Name) {
 		if x := math.Round(80*c.Max) / 100; c.Min >= 0 && x > c.Min && x <= c.Max {
 			return x

@@ -213,3 +213,13 @@ func TestLabelByEvidence(t *testing.T) {
 		}
 	}
 }
+
+// TestZerosOfSeveralLengths: values that are different texts of one number have no second number.
+func TestZerosOfSeveralLengths(t *testing.T) {
+	text := tableOf("a,target\n", 120, func(i int) string { return fmt.Sprintf("%d.5,%s", i%7, strings.Repeat("0", 1+i%5)) })
+	in, err := First(datatest.Write(t, "x.csv", text), 0)
+	fatal.If(t, err)
+	if in.Threshold == nil || *in.Threshold != 0 {
+		t.Errorf("threshold %v", in.Threshold)
+	}
+}

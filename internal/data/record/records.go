@@ -71,6 +71,11 @@ func (f *Files) Walk(ctx context.Context, names []string, most int, each func([]
 
 // walk is Walk. late, if not nil, collects the names of fields of the records.
 func (f *Files) walk(ctx context.Context, names []string, most int, each func([]value.List) error, progress func(bytes int64), late *lateNames) (w Walked, err error) {
+	return f.walkRecords(ctx, names, most, func(_ []byte, lists []value.List) error { return each(lists) }, progress, late)
+}
+
+// walkRecords is walk for an each that also takes the record.
+func (f *Files) walkRecords(ctx context.Context, names []string, most int, each func([]byte, []value.List) error, progress func(bytes int64), late *lateNames) (w Walked, err error) {
 	dec, err := f.set.Format.Decoder(f.set.Fields, names)
 	if err != nil {
 		return w, err
@@ -105,7 +110,7 @@ func (f *Files) Check(ctx context.Context, threads, most int, numbers []string, 
 			return w, err
 		}
 		k := &parts[i]
-		*k = walk{Files: f, most: most, each: func([]value.List) error { return nil }, dec: dec}
+		*k = walk{Files: f, most: most, each: func([]byte, []value.List) error { return nil }, dec: dec}
 		for i, name := range f.set.Fields {
 			if slices.Contains(numbers, name) {
 				k.numbers = append(k.numbers, i)
@@ -160,7 +165,7 @@ type walk struct {
 	*Files
 	Walked
 	most     int
-	each     func([]value.List) error
+	each     func(record []byte, lists []value.List) error
 	progress func(int64)
 	dec      Decoder
 	numbers  []int      // fields that should be numeric
@@ -209,7 +214,7 @@ func (k *walk) block(ctx context.Context, f *File, src Content, bl Block) error 
 			if k.late != nil {
 				k.late.record(u.Record)
 			}
-			if err := k.each(k.lists); err != nil {
+			if err := k.each(u.Record, k.lists); err != nil {
 				return err
 			}
 			if err := k.noteStrays(f, u); err != nil {
