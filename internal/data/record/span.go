@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
@@ -35,6 +36,11 @@ func OpenName(src schema.Source, name string, part *stream.Part) (*Files, error)
 // record does not have are missing.
 func (f *Files) Objects(ctx context.Context, names []string, most int, each func(object []byte, lists []value.List) error) (Walked, error) {
 	return f.With(names).walkRecords(ctx, names, most, each, nil, nil)
+}
+
+// Has reports whether a field is in the first records, or around the records of a topic.
+func (f *Files) Has(name string) bool {
+	return slices.Contains(f.set.Fields, name) || f.set.Files[0].Log != nil && isAround(name)
 }
 
 // AreObjects reports whether the records are JSON objects.

@@ -387,14 +387,14 @@ func (in *input) check(files *record.Files) error {
 		return fmt.Errorf("impressions have a field %q, the name of the label of samples: give another one with -label", l)
 	}
 	for _, name := range in.decoder.needed() {
-		if slices.Contains(has, name) {
+		if files.Has(name) {
 			continue
 		}
-		meant := ""
+		meant := "."
 		if near := nearest.Of(name, has); near != "" {
 			meant = fmt.Sprintf("; did you mean %q?", near)
 		}
-		return fmt.Errorf("its records have no field %q%s There are %s", name, strings.TrimSuffix(meant+".", "?."), strings.Join(has, ", "))
+		return fmt.Errorf("its records have no field %q%s There are %s", name, meant, strings.Join(has, ", "))
 	}
 	return nil
 }
