@@ -76,6 +76,7 @@ type Input struct {
 	pace    data.Pace     // counters of the readers that have ended
 	giveUp  func()        // ends the waiting for the broker of a span; nil: no span
 	waited  *atomic.Int64 // time in ns that Sources waited for their readers
+	early   map[*data.Dataset]early
 }
 
 // maxShare bounds the bytes that one rank sends after a scan: statistics and vocabularies.

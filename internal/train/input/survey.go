@@ -83,7 +83,39 @@ func (in *Input) Scan(ctx context.Context, d *data.Dataset, fit *encode.Fit) err
 	if err != nil {
 		return err
 	}
+	if d == in.Train && own.Records() == 0 {
+		in.early = scanEarly(ctx, in)
+	}
 	return in.share(d, own, fit)
+}
+
+// early is the result of a rank's scan of its part of a dataset.
+type early struct {
+	counts *data.Counts
+	err    error
+}
+
+// scanEarly scans this rank's part of the other datasets while other ranks scan the training data:
+// a file of one row group, for example, is scanned by one rank.
+func scanEarly(ctx context.Context, in *Input) map[*data.Dataset]early {
+	all := map[*data.Dataset]early{}
+	for _, d := range in.datasets() {
+		if d != in.Train && !d.NeedsTimes() {
+			counts, err := d.Scan(ctx, partOf(in, d, in.Comm.Rank()), in.Comm.Size(), nil, in.Shown.Reached)
+			all[d] = early{counts, err}
+		}
+	}
+	return all
+}
+
+// partOf returns which part of a dataset a rank scans, and which rank scans a part. Parts of the
+// other datasets are in the opposite order, because the last ranks scan more of a few blocks. With
+// data.hosts, ranks scan the files of their hosts.
+func partOf(in *Input, d *data.Dataset, rank int) int {
+	if d == in.Train || len(in.Shares) > 0 {
+		return rank
+	}
+	return in.Comm.Size() - 1 - rank
 }
 
 // count reads this rank's part of a dataset.
@@ -98,7 +130,11 @@ func (in *Input) count(ctx context.Context, d *data.Dataset, fit *encode.Fit) (*
 	for _, text := range data.Partial(d) {
 		in.Warn(text)
 	}
-	return d.Scan(ctx, in.Comm.Rank(), in.Comm.Size(), fit, in.Shown.Reached)
+	if x, ok := in.early[d]; ok {
+		delete(in.early, d)
+		return x.counts, x.err
+	}
+	return d.Scan(ctx, partOf(in, d, in.Comm.Rank()), in.Comm.Size(), fit, in.Shown.Reached)
 }
 
 // share sums the counts of all ranks.
@@ -112,8 +148,9 @@ func (in *Input) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error
 	defer in.Rec.Enter(trace.Wait)
 	in.Rec.Enter(trace.Plan)
 	var merged data.Counts
-	for rank, b := range all {
-		if err := merged.Merge(b); err != nil {
+	for part := range all {
+		rank := partOf(in, d, part)
+		if err := merged.Merge(all[rank]); err != nil {
 			return fmt.Errorf("counts of rank %d: %w", rank, err)
 		}
 		in.Shown.Advance(1)
