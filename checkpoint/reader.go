@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/zeebo/xxh3"
 
@@ -42,6 +43,14 @@ type Checkpoint struct {
 	byName   map[string]place
 	held     int64           // heldBytes, or less in tests
 	watch    func(bytes int) // see Watch; may be nil
+	files    files
+}
+
+// files holds parts open between reads.
+type files struct {
+	sync.Mutex
+	holds int        // calls of Hold without their release
+	open  []*os.File // by part; nil: not open
 }
 
 // place is the part of a section and its index there.
@@ -162,14 +171,57 @@ func (c *Checkpoint) head(part int) head {
 
 // open opens a part for reading.
 func (c *Checkpoint) open(part int) (r io.ReaderAt, done func() error, err error) {
+	kept := func() error { return nil }
 	if r := c.attached[part]; r != nil {
-		return r, func() error { return nil }, nil
+		return r, kept, nil
+	}
+	c.files.Lock()
+	defer c.files.Unlock()
+	if part < len(c.files.open) && c.files.open[part] != nil {
+		return c.files.open[part], kept, nil
 	}
 	f, err := regular.Open(filepath.Join(c.dir, c.manifest.Files[part].Name))
 	if err != nil {
 		return nil, nil, err
 	}
-	return f, f.Close, nil
+	if c.files.holds == 0 {
+		return f, f.Close, nil
+	}
+	if c.files.open == nil {
+		c.files.open = make([]*os.File, len(c.parts))
+	}
+	c.files.open[part] = f
+	return f, kept, nil
+}
+
+// Hold makes Read keep the files of c and its bases open until release is called, which must follow
+// the last Read. A model has thousands of sections, and each would open its file again.
+func (c *Checkpoint) Hold() (release func()) {
+	for _, link := range c.Chain() {
+		link.files.Lock()
+		link.files.holds++
+		link.files.Unlock()
+	}
+	return func() {
+		for _, link := range c.Chain() {
+			link.files.release()
+		}
+	}
+}
+
+// release closes all files at the end of the last hold.
+func (f *files) release() {
+	f.Lock()
+	defer f.Unlock()
+	if f.holds--; f.holds > 0 {
+		return
+	}
+	for _, open := range f.open {
+		if open != nil {
+			open.Close() // opened to read: nothing can be lost
+		}
+	}
+	f.open = nil
 }
 
 // noManifest returns the reason why the manifest of dir could not be read.
@@ -446,16 +498,23 @@ func unread(n, length int64) error {
 	return fmt.Errorf("its reader left the last %d of %d bytes unread", n, length)
 }
 
+// heldMemory holds the memory of payloads between reads.
+var heldMemory = sync.Pool{New: func() any { return new([]byte) }}
+
 // readHeld reads and checks the payload, then calls read.
 func readHeld(in *checked, s section, read func(io.Reader) error) error {
-	b := make([]byte, s.length)
-	if _, err := io.ReadFull(in, b); err != nil {
+	b := heldMemory.Get().(*[]byte)
+	defer heldMemory.Put(b)
+	if int64(cap(*b)) < s.length {
+		*b = make([]byte, s.length)
+	}
+	if _, err := io.ReadFull(in, (*b)[:s.length]); err != nil {
 		return err
 	}
 	if err := in.sum(s); err != nil {
 		return err
 	}
-	r := bytes.NewReader(b)
+	r := bytes.NewReader((*b)[:s.length])
 	if err := read(r); err != nil {
 		return err
 	}

@@ -230,6 +230,23 @@ func TestAnythingComesBack(t *testing.T) {
 }
 
 // TestReadersMustConsumeEverything: a reader that does not consume its section is an error.
+func TestHeldFilesStayOpen(t *testing.T) {
+	dir := mustSave(t, t.TempDir(), 3, sample("x"))
+	c, err := Open(dir)
+	fatal.If(t, err)
+	outer, inner := c.Hold(), c.Hold()
+	if _, err := load(c); err != nil {
+		t.Fatal(err)
+	}
+	fatal.If(t, os.RemoveAll(dir))
+	inner()
+	mustEqual(t, c, sample("x"))
+	outer()
+	if _, err := load(c); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after the last release: %v, want that the files do not exist", err)
+	}
+}
+
 func TestReadersMustConsumeEverything(t *testing.T) {
 	root := t.TempDir()
 	c, err := Open(mustSave(t, root, 1, sample("x")))

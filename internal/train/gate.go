@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/internal/train/report"
@@ -34,12 +35,11 @@ func (g gating) judgeSource(ctx context.Context) error {
 	opt.Warn, opt.Say, opt.Survey, opt.Replicas = nil, nil, "", 0 // the data has been described
 	old.init(g.comm, g.rec, opt)
 	old.config, old.runDir, old.volumes = c, g.runDir, g.volumes
+	old.planned = &plan.Plan{Owner: g.planned.Owner} // so that the new model can take its tables
 	g.shown.During(&old.shown)
 	defer g.shown.During(nil)
 	err = old.openTrained(ctx, g.source)
-	if old.trainer != nil {
-		defer old.trainer.Close()
-	}
+	defer func() { g.keep(&old) }()
 	if err == nil && g.opt.Day != nil {
 		err = (dayByDay{g.run}).judge(ctx, &old)
 	}
@@ -60,6 +60,20 @@ func (g gating) judgeSource(ctx context.Context) error {
 	g.cursor.Gate = &report.Gate{From: g.source.Dir(), Source: &m.Metrics}
 	g.say(fmt.Sprintf("gate: %s has %s on the validation data", g.source.Dir(), m.Brief()))
 	return nil
+}
+
+// keep keeps the evaluated source until its tables are taken. Tables with files of
+// cold rows are not taken.
+func (g gating) keep(old *run) {
+	if old.trainer == nil {
+		return
+	}
+	tiered := func(t config.Table) bool { return t.Tier != config.Tier{} }
+	if slices.ContainsFunc(old.config.Tables, tiered) || slices.ContainsFunc(g.config.Tables, tiered) {
+		old.trainer.Close()
+		return
+	}
+	g.judged = old.trainer
 }
 
 // settings returns the configuration of the source, with the data of this training.

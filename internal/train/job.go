@@ -70,6 +70,7 @@ func (j *Job) Starting() bool {
 // calls in which other goroutines may still wait. The job must not be used afterwards.
 func (j *Job) Leave(cause error) *Memory {
 	j.comm.Abort(cause)
+	j.closeJudged()
 	m, t := &Memory{was: &j.healing}, j.trainer
 	if before := j.healing.memory; !j.trains && before != nil && before.left != nil {
 		if t != nil {
@@ -91,5 +92,14 @@ func (j *job) close() {
 	if j.trainer != nil {
 		j.trainer.Close()
 	}
+	j.closeJudged()
 	j.turn.Close()
+}
+
+// closeJudged frees the model of the source.
+func (j *job) closeJudged() {
+	if j.judged != nil {
+		j.judged.Close()
+		j.judged = nil
+	}
 }

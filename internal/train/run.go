@@ -37,6 +37,7 @@ type run struct {
 	stream  *input.Stream          // nil: the training data does not grow
 	planned *plan.Plan             // nil in an evaluation
 	trainer *step.Trainer
+	judged  *step.Trainer // the model of source, after it was evaluated and until the new one is made
 	report  *report.Reporter
 	faults  faults
 

@@ -108,7 +108,12 @@ func (r taking) take() error {
 		from.Retire = r.opt.Day.Retire
 	}
 	r.source.Watch(r.shown.Advance)
+	from.Loaded = r.judged
 	taken, err := step.Take(r.trainer, from, m)
+	if r.judged != nil {
+		err = errors.Join(err, r.judged.Close())
+		r.judged = nil
+	}
 	if err != nil {
 		return err
 	}

@@ -152,13 +152,13 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 		return err
 	}
 	(renewing{&j.run}).identify()
+	if err := j.plan(ctx, from, feed, j.saves.enough); err != nil {
+		return err
+	}
 	if from == nil {
 		if err := (gating{&j.run}).judgeSource(ctx); err != nil {
 			return err
 		}
-	}
-	if err := j.plan(ctx, from, feed, j.saves.enough); err != nil {
-		return err
 	}
 	if j.trainer, err = j.newTrainer(nil); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"sync"
 
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
@@ -251,6 +252,9 @@ func (t *Table) readVersion(in io.Reader, magic string, newest uint32, shard int
 	return version, nil
 }
 
+// loading holds memory of loadRows between shards, most of which are small.
+var loading = sync.Pool{New: func() any { return new([]byte) }}
+
 // loadRows reads the number of rows and the rows.
 func (t *Table) loadRows(in io.Reader, shard, notes int) error {
 	le := binary.LittleEndian
@@ -263,7 +267,12 @@ func (t *Table) loadRows(in io.Reader, shard, notes int) error {
 		return fmt.Errorf("%d rows in addition to %d; one rank can hold %d of a table: use more ranks", n, t.Rows(), maxRows)
 	}
 	size := 8 + 4*(t.RecordLen()+notes)
-	buf := make([]byte, max(1, chunkBytes/size)*size)
+	memory := loading.Get().(*[]byte)
+	defer loading.Put(memory)
+	if cap(*memory) < max(chunkBytes, size) {
+		*memory = make([]byte, max(chunkBytes, size))
+	}
+	buf := (*memory)[:max(1, chunkBytes/size)*size]
 	order := ascending{t: t, shard: shard, of: n}
 	for i := uint64(0); i < n; {
 		part := buf[:size*int(min(n-i, uint64(len(buf)/size)))]

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
@@ -114,6 +115,40 @@ func TestWalkForward(t *testing.T) {
 	}
 	if o = run(t, dir, "runs", "diff", "runs/"+d.Days[0].Run, "latest"); o.code != 0 || !strings.Contains(o.stdout, "rows of table item") || !strings.Contains(o.stdout, "data.train") {
 		t.Errorf("runs diff: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+}
+
+// TestWalkTakesTheModelInMemory: a partition begins with the tables that the evaluation of the model
+// before it has loaded. It gives the model of train -from, which loads them from the checkpoint.
+func TestWalkTakesTheModelInMemory(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	for np := 1; np <= patient.Size(2, 4); np *= 2 {
+		dir := t.TempDir()
+		clicksOf(t, dir, 1, 2)
+		write(t, dir, "ctr.yaml", walkConfig)
+		ranks := []string{"-np", fmt.Sprint(np), "train", "-config", "ctr.yaml"}
+		if o := run(t, dir, append(ranks, "-by", "dt")...); o.code != 0 {
+			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+		}
+		d, _ := walked(t, dir)
+		from := []string{"-from", "runs/" + d.Days[0].Run, "-set", "data.train=[clicks/dt=2026-11-02/*.csv]", "-out", "single"}
+		if o := run(t, dir, append(ranks, from...)...); o.code != 0 {
+			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+		}
+		var sums [2]string
+		for i, out := range []string{"runs", "single"} {
+			c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(rundir.Real(filepath.Join(dir, out, "latest")), checkpoint.Folder), d.Days[1].Step))
+			fatal.If(t, err)
+			for _, name := range c.Names() {
+				if name == "dense" || strings.HasPrefix(name, "sparse/") {
+					sums[i] += name + " " + c.Checksum(name) + "\n"
+				}
+			}
+		}
+		if sums[0] != sums[1] || strings.Count(sums[0], "\n") < 20 {
+			t.Errorf("%d ranks: the walk has\n%sbut train -from\n%s", np, sums[0], sums[1])
+		}
 	}
 }
 

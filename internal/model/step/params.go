@@ -72,6 +72,7 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 	if err := t.forgetPrepared(); err != nil {
 		return err
 	}
+	defer c.Hold()()
 	if err := c.Read(SectionDense, t.model.arena.Load); err != nil {
 		return err
 	}
@@ -193,6 +194,7 @@ func eachRecord(c *checkpoint.Checkpoint, t sparse.Table, of func(shard int) boo
 		return err
 	}
 	defer rows.Close()
+	defer c.Hold()()
 	links := c.Chain()
 	for _, link := range links { // the shards of a part on another host would count as empty
 		if away := link.Away(); len(away) > 0 {

@@ -20,6 +20,8 @@ type Origin struct {
 	Layout     layout.Layout
 	Same       func(feature string) (was string, same bool) // a feature with the same keys or numbers in both models, and its name in this one
 
+	Loaded *Trainer // the model of the checkpoint, from which tables are taken where that is possible; nil: from the checkpoint
+
 	Reset  bool  // take no states of optimizers and no numbers of steps
 	Tables bool  // take the tables only
 	Retire int64 // rows of tables with Evict.Retires whose last gradient was at this step or before are left; 0: none
@@ -230,6 +232,7 @@ type Taken struct {
 // the source.
 func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 	c := from.Checkpoint
+	defer c.Hold()()
 	if !from.Tables {
 		if err := c.Read(SectionDense, func(r io.Reader) (err error) {
 			taken.Own, err = t.model.arena.Take(r, !from.Reset, func(name string) dense.Axes { return m.axes[name] })
@@ -255,6 +258,7 @@ func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 	taken.Rows = make([]int64, len(m.Tables))
 	for table, was := range m.Tables {
 		switch {
+		case was >= 0 && !from.Reset && from.Loaded != nil && store.Files().Adopt(table, from.Loaded.model.store, was):
 		case was >= 0 && !from.Reset && sameRows(from.Layout.Tables[was], t.model.layout.Tables[table]):
 			err = LoadTable(store, c.Chain(), table, from.Layout.Tables[was].Name)
 		case was >= 0:

@@ -1,0 +1,22 @@
+package timeline
+
+import "fmt"
+
+// on names a host in a sentence; "" is this one.
+func on(host string) string {
+	if host == "" {
+		return ""
+	}
+	return " on host " + host
+}
+
+// short formats a time with three digits.
+func short(s float64) string {
+	switch {
+	case s >= 1:
+		return fmt.Sprintf("%.3g s", s)
+	case s >= 1e-3:
+		return fmt.Sprintf("%.3g ms", 1e3*s)
+	}
+	return fmt.Sprintf("%.3g µs", 1e6*s)
+}
