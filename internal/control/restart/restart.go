@@ -110,7 +110,7 @@ func New(c Config) *Policy {
 // not progress.
 func (p *Policy) Progress(step int64) {
 	if step > p.step {
-		p.step, p.left, p.tries = step, p.cfg.Budget, 0
+		p.step, p.left, p.tries, p.asked = step, p.cfg.Budget, 0, 0
 	}
 }
 
