@@ -308,3 +308,31 @@ func Names() (all []string) {
 	}
 	return all
 }
+
+// The speed in a line is that of about the last ten seconds, but less in the first seconds of a job,
+// whose few steps say little.
+const (
+	startTime = 10 * time.Second
+	longTime  = 2 * startTime
+)
+
+// Speeds returns the speed of each point of training, NaN in the first ten seconds of a job that has
+// lasted for twenty. The first line of a job has no speed.
+func (r *Run) Speeds() []float64 {
+	all := make([]float64, len(r.Train))
+	from, long := 0, false // first point of the job; it has lasted for longTime
+	for i, p := range r.Train {
+		all[i] = p.Speed
+		if i > 0 && math.IsNaN(p.Speed) {
+			from, long = i, false
+		}
+		if long || p.Time.Sub(r.Train[from].Time) < longTime {
+			continue
+		}
+		long = true
+		for k := from; k < i && r.Train[k].Time.Sub(r.Train[from].Time) < startTime; k++ {
+			all[k] = math.NaN()
+		}
+	}
+	return all
+}

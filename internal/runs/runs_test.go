@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
@@ -202,4 +203,28 @@ func FuzzRun(f *testing.F) {
 		}
 		Differing([]*Summary{&r.Summary, {}})
 	})
+}
+
+// TestSpeeds: the speed of the first ten seconds of each job is left out, unless the job is short.
+func TestSpeeds(t *testing.T) {
+	var r Run
+	begin := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	point := func(second int, speed float64) {
+		r.Train = append(r.Train, Point{Time: begin.Add(time.Duration(second) * time.Second), Speed: speed})
+	}
+	missing := math.NaN()
+	point(0, missing)
+	point(1, 900)
+	point(9, 500)
+	point(10, 100)
+	point(21, 101)
+	point(100, missing) // a job that resumes
+	point(104, 800)
+	point(111, 102)
+	point(125, 103)
+	point(200, missing) // a short one
+	point(201, 700)
+	if got, want := fmt.Sprint(r.Speeds()), "[NaN NaN NaN 100 101 NaN NaN 102 103 NaN 700]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }

@@ -95,6 +95,11 @@ func TestHistoryPage(t *testing.T) {
 	b.shoot("history.png", 1300, false)
 	b.shoot("history-dark.png", 1300, true)
 	b.shoot("history-phone.png", 390, false)
+	b.resize(1280, false)
+	wide := b.eval("(() => { table.rows.forEach(r => { for (let i = 0; i < 12; i++) r.settings.push('value ' + i) }); for (let i = 0; i < 12; i++) table.differ.push('train.optimizer.deep.long_name_' + i); rows(); const e = document.querySelector('#runs').parentElement; return e.scrollWidth - e.clientWidth + ' ' + document.querySelector('#runs thead').textContent })()")
+	if !strings.HasPrefix(wide, "0 ") || !strings.Contains(wide, "more settings differ") || !strings.Contains(wide, "auc") {
+		t.Errorf("pixels beyond 1280, and the columns: %q", wide)
+	}
 	b.eval("(w => { w.value = 'model.knd=x'; w.dispatchEvent(new Event('input')) })(document.querySelector('#where'))")
 	eventually(t, "what is wrong with the condition", func() bool { return strings.Contains(b.text("#state"), "did you mean model.kind?") })
 	b.mu.Lock()

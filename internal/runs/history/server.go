@@ -242,7 +242,8 @@ func newCurves(r *runs.Run) curves {
 	}
 	loss := func(p runs.Point) float64 { return p.LogLoss }
 	c.Train, c.Loss = of(r.Train, loss), of(evaluated, loss)
-	c.Speed = of(r.Train, func(p runs.Point) float64 { return p.Speed })
+	speeds := r.Speeds()
+	c.Speed = of(r.Train, func(p runs.Point) float64 { x := speeds[0]; speeds = speeds[1:]; return x })
 	c.AUC = of(evaluated, func(p runs.Point) float64 {
 		if p.Metrics == nil {
 			return math.NaN()

@@ -258,12 +258,12 @@ func charts(all []*runView) (out []template.HTML) {
 			}
 			days = append(days, c)
 		}
-		x, y, s := series(r.Train)
+		x, y := series(r.Train)
 		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: y, Faint: true})
 		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: smooth(y, max(1, min(len(y)/20, 200)))})
-		speed = append(speed, curve{Name: r.Name, Color: i, X: x, Y: s})
+		speed = append(speed, curve{Name: r.Name, Color: i, X: x, Y: r.Speeds()})
 		for k, points := range [][]runs.Point{r.Valid, r.Test} {
-			x, y, _ := series(points)
+			x, y := series(points)
 			auc, test := make([]float64, len(y)), k == 1
 			for k, p := range points {
 				if auc[k] = math.NaN(); p.Metrics != nil {
@@ -345,12 +345,12 @@ func rings(all []*runView) string {
 	return ": dots validation data, rings test data" + kept
 }
 
-// series returns the samples, losses and speeds of points.
-func series(points []runs.Point) (x, loss, speed []float64) {
+// series returns the samples and losses of points.
+func series(points []runs.Point) (x, loss []float64) {
 	for _, p := range points {
-		x, loss, speed = append(x, float64(p.Samples)), append(loss, p.LogLoss), append(speed, p.Speed)
+		x, loss = append(x, float64(p.Samples)), append(loss, p.LogLoss)
 	}
-	return x, loss, speed
+	return x, loss
 }
 
 // Metric formats a metric, "" if it is missing.

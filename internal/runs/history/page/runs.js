@@ -85,15 +85,25 @@ function head(name, title, kind) {
   th.append(b);
   return th;
 }
+// rows shows as many settings as fit beside the metrics, but at least a few.
 function rows() {
-  const t = table, metrics = t.metrics.filter(m => view.every || few.includes(m)), noted = t.rows.some(r => r.note), tagged = t.rows.some(r => r.tags);
+  const box = document.querySelector("#runs").parentElement;
+  for (let n = table.differ.length; ; n--) {
+    fill(n);
+    if (view.every || n <= 2 || box.scrollWidth <= box.clientWidth) return;
+  }
+}
+// broken lets a name break after dots and underscores.
+function broken(name) { return name.replace(/[._]/g, "$&\u200b"); }
+function fill(settings) {
+  const t = table, more = t.more + t.differ.length - settings, metrics = t.metrics.filter(m => view.every || few.includes(m)), noted = t.rows.some(r => r.note), tagged = t.rows.some(r => r.tags);
   const mixed = t.rows.some(r => r.group > 1);
   const top = node("tr");
   top.append(node("th", ""), head("name", "run", "text"), head("state", "state", "text"), ...(mixed ? [node("th", "metrics of", "text")] : []), ...metrics.map(m => head(m, m.replaceAll("_", " "))));
-  top.append(...t.differ.map(k => head(k, k, "text")));
+  top.append(...t.differ.slice(0, settings).map(k => head(k, broken(k), "text")));
   if (tagged) top.append(head("tags", "tags", "text"));
   if (noted) top.append(head("note", "note", "text"));
-  if (t.more) top.append(node("th", t.more + " more settings differ", "text"));
+  if (more) top.append(node("th", more + " more settings differ", "text"));
   document.querySelector("#runs thead").replaceChildren(top);
   const best = {};
   for (const m of ["auc", "logloss"]) for (const r of t.rows) {
@@ -112,10 +122,10 @@ function rows() {
     if (r.rejected) { state.textContent += ", rejected"; state.title = "train.gate: " + r.rejected; }
     if (r.faults) { state.textContent += " (!)"; state.title = r.faults.join("\n"); }
     row.append(cell, name, state, ...(mixed ? [node("td", r.group ? r.on + " (" + r.group + ")" : "–", "text")] : []), ...metrics.map(m => node("td", value(m, r.metrics[m]), t.met > 1 && r.group === 1 && best[m] !== undefined && best[m] === r.metrics[m] ? "best" : "")));
-    row.append(...r.settings.map(s => { const c = node("td", s || "–", "text"); c.title = s; return c; }));
-    if (tagged) { const c = node("td", undefined, "text"); c.append(...(r.tags || []).map(x => node("span", x, "tag"))); row.append(c); }
+    row.append(...r.settings.slice(0, settings).map(s => { const c = node("td", s || "–", "text"); c.title = s; return c; }));
+    if (tagged) { const c = node("td", undefined, "text tags"); c.append(...(r.tags || []).map(x => node("span", x, "tag"))); row.append(c); }
     if (noted) row.append(node("td", r.note || "", "text note"));
-    if (t.more) row.append(node("td", ""));
+    if (more) row.append(node("td", ""));
     return row;
   }));
   $("groups").textContent = mixed ? "Metrics are comparable between runs with the same number in “metrics of”: the others have another label or other evaluated rows." : "";
