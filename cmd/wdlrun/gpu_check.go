@@ -13,11 +13,12 @@ func gpuCheckCommand(p *program) *cli.Command {
    libraries    the driver can run cuBLAS
    settings     nothing makes NVIDIA's libraries fail, slow or inexact
    inventory    NVML lists the devices
+   open         each device can be used
    kernels      on each device, each kernel computes the same bits as its counterpart on the CPU
    collectives  NCCL's results between all devices are exact
    NCCL bandwidth
    memory       on each device, copies arrive unchanged; bandwidth of pinned copies and within the device
-   parity       on each device, 200 steps of four models agree with the CPU, and have the same bits twice
+   parity       on each device, 50 steps of four models agree with the CPU, and have the same bits twice
    PyTorch      on the first device, a step has the same results; its time is compared
    abort        a sum that only one rank has begun is aborted
 Checks of NCCL need at least 2 devices and NCCL, and that of PyTorch a python3 that can import torch with

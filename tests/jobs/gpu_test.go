@@ -327,13 +327,13 @@ func TestGPUCheck(t *testing.T) {
 		passed      int
 		failed      []string
 	}{
-		{[]string{sound, "PATH=" + wrong}, 10, nil}, // without python3
+		{[]string{sound, "PATH=" + wrong}, 12, nil}, // without python3
 		{[]string{sound, "STANDIN_VERSION=11040"}, 0, []string{"libraries on : cuda: open: the driver supports CUDA 11.4, at least 12.0 is needed"}},
-		{[]string{"LD_LIBRARY_PATH=" + wrong, "STANDIN_DEVICES=1"}, 2, []string{"kernels on device 0 (Stand-in 0): update rule 1: 16377 values differ from the CPU's: value 0 of buffer 1 is ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
-		{[]string{"LD_LIBRARY_PATH=" + short, "STANDIN_DEVICES=1"}, 2, []string{"kernels on device 0 (Stand-in 0): pooling: ", "parity on device 0 (Stand-in 0): wide_deep: after 200 steps the "}},
-		{[]string{sound, "STANDIN_DEVICES=1", "STANDIN_FAULT=~cuLaunchKernel 2500 719"}, 3, []string{"parity on device 0 (Stand-in 0): wide_deep: step "}},
-		{[]string{sound, nccltest.Env + "=fail=1@3"}, 7, []string{"collectives on : nccl: rank 1: "}},
-		{[]string{sound, nccltest.Env + "=abort=hang"}, 9, []string{"abort on : nccl: rank "}},
+		{[]string{"LD_LIBRARY_PATH=" + wrong, "STANDIN_DEVICES=1"}, 3, []string{"kernels on device 0 (Stand-in 0): update rule 1: 16377 values differ from the CPU's: value 0 of buffer 1 is ", "parity on device 0 (Stand-in 0): wide_deep: after 50 steps the "}},
+		{[]string{"LD_LIBRARY_PATH=" + short, "STANDIN_DEVICES=1"}, 3, []string{"kernels on device 0 (Stand-in 0): pooling: ", "parity on device 0 (Stand-in 0): wide_deep: after 50 steps the "}},
+		{[]string{sound, "STANDIN_DEVICES=1", "STANDIN_FAULT=~cuLaunchKernel 1000 719"}, 4, []string{"parity on device 0 (Stand-in 0): wide_deep: step "}},
+		{[]string{sound, nccltest.Env + "=fail=1@3"}, 9, []string{"collectives on : nccl: rank 1: "}},
+		{[]string{sound, nccltest.Env + "=abort=hang"}, 11, []string{"abort on : nccl: rank "}},
 	} {
 		dir := t.TempDir()
 		o := runGPU(t, dir, append(x.environment, "STANDIN_MEMORY=20000000"), "gpu-check", "-report", "a/b", "--json")

@@ -120,14 +120,13 @@ func (r *run) devices(library *cuda.Library) {
 
 // open opens a device.
 func (r *run) open(library *cuda.Library, i int, d **cuda.Device) bool {
-	if r.late {
-		return false
-	}
-	var err error
-	if *d, err = library.Device(i); err != nil {
-		r.add(Result{Name: "open", On: fmt.Sprint("device ", i), Outcome: Failed, Text: err.Error()})
-	}
-	return err == nil
+	return r.check("open", fmt.Sprint("device ", i), func() (is measured, err error) {
+		x, err := library.Device(i)
+		if err == nil {
+			*d, is.text = x, x.String()
+		}
+		return is, err
+	}) == nil
 }
 
 // each runs a check of one device. It returns false if the device can no longer be used: its memory
