@@ -234,7 +234,10 @@ func (l *Library) compare(cuda int) {
 	if l.Name == cuBLAS {
 		other = fmt.Sprintf("%s %d", l.Name, has)
 	}
-	l.Fault = fmt.Sprintf("%v needs a driver for CUDA %d, and this one supports CUDA %s: install %s, or %s", *l, needs, version(cuda), other, remedy)
+	if has >= oldest {
+		remedy = other + ", or " + remedy
+	}
+	l.Fault = fmt.Sprintf("%v needs a driver for CUDA %d, and this one supports CUDA %s: install %s", *l, needs, version(cuda), remedy)
 }
 
 // version formats the encoding of a version of CUDA.

@@ -118,6 +118,11 @@ func TestTable(t *testing.T) {
 	if all := Find(Files{CUDA: filepath.Join(cut, "libcublas.so.12")}); !strings.Contains(all[0].Fault, "is damaged: EOF: install it again") {
 		t.Errorf("%+v", all)
 	}
+	// An older cuBLAS, which is not supported, is no remedy.
+	l, err := CUBLAS(Files{Folders: []string{blas12}}, 11080)
+	if want := "and this one supports CUDA 11.8: install driver 525 or later"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, %v, want %s", l, err, want)
+	}
 	if l, err := CUBLAS(Files{CUBLAS: "libm.so.6"}, 12040); err == nil || !strings.Contains(err.Error(), "is no cuBLAS 12 or 13") {
 		t.Errorf("%v, %v", l, err)
 	}

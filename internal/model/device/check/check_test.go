@@ -43,7 +43,7 @@ func TestNext(t *testing.T) {
 		{nil, []string{"Train with your configuration", "Measure a step"}},
 		{[]Result{{Name: "settings", Outcome: Advice}}, []string{"Change the settings", "Train with your"}},
 		{[]Result{{Name: "collectives", Outcome: Skipped, Text: "there is one device"}}, []string{"Train with your", "Measure a step"}},
-		{[]Result{{Name: "libraries", Outcome: Failed}, {Name: "inventory", Outcome: Skipped, Text: "no NVML"}}, []string{"Do what the check `libraries` names", "Make the check `inventory` possible: no NVML."}},
+		{[]Result{{Name: "libraries", Outcome: Failed}, {Name: "inventory", Outcome: Skipped, Text: "no NVML"}}, []string{"Do what the check `libraries` names", "Make the check `inventory` possible (no NVML)."}},
 		{[]Result{{Name: "kernels", Outcome: Failed}, {Name: "kernels", Outcome: Failed}}, []string{"Do not train on this device", "Run gpu-check again: a failure"}},
 	} {
 		got := Report{Results: x.results}.next("a.txt")

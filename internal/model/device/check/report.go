@@ -131,7 +131,7 @@ func (r Report) next(file string) (all []string) {
 	}
 	for _, x := range r.Results {
 		if x.Outcome == Skipped && x.Name != "PyTorch" && r.Count(Failed) > 0 {
-			add("Make the check `" + x.Name + "` possible: " + x.Text + ".")
+			add("Make the check `" + x.Name + "` possible (" + x.Text + ").")
 		}
 	}
 	if r.Count(Failed) == 0 {
