@@ -407,6 +407,49 @@ func TestEventsOrderStreams(t *testing.T) {
 	}
 }
 
+// TestLazyStreams: work starts when something waits for it. Until then, the memory that it copies is not
+// freed, and a kernel fails that finds its memory freed or is given an odd address.
+func TestLazyStreams(t *testing.T) {
+	if os.Getenv("STANDIN_LAZY") == "" {
+		if out, err := again(t, "STANDIN_LAZY=1"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	d := must(library(t).Device(0))
+	first, second, e := must(d.Stream()), must(d.Stream()), must(d.Event())
+	pool, host := must(d.Pool(64)), must(d.Pin(128))
+	b, in, out := pool.Cut(64), host.Cut(64), host.Cut(64)
+	clear(out)
+	fatal.If(t, errors.Join(first.CopyIn(b, in), e.Record(first)))
+	for _, x := range []interface{ Close() error }{pool, host} {
+		if err := x.Close(); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") {
+			t.Errorf("memory of a copy is freed: %v", err)
+		}
+	}
+	in[5] = 5 // the copy has not begun
+	fatal.If(t, errors.Join(second.After(e), second.CopyOut(out, b), second.Wait()))
+	if out[5] != 5 {
+		t.Errorf("%v: the copy did not wait", out[5])
+	}
+	k := must(must(d.Module(kernel.PTX)).Kernel("add"))
+	for _, x := range []struct {
+		at    uint64
+		freed bool
+		want  string
+	}{{uint64(b.At) + 2, false, "CUDA_ERROR_MISALIGNED_ADDRESS (716)"}, {uint64(b.At), true, "CUDA_ERROR_ILLEGAL_ADDRESS (700)"}} {
+		args := [4]uint64{x.at, x.at, 8}
+		fatal.If(t, first.Launch(k, 8, pointer(&args)))
+		if x.freed {
+			fatal.If(t, pool.Close())
+		}
+		if err := first.Wait(); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%v, want %s", err, x.want)
+		}
+		standin.Break(-1) // ends the fault
+	}
+}
+
 func TestCallsAllocateNothing(t *testing.T) {
 	d, s := open(t)
 	p, h := room(t, d, 64)

@@ -7,14 +7,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
-// Mutant breaks a C file of the package in the current directory, replacing from by to, and
-// fails the test t if another test of the package still passes.
-func Mutant(t *testing.T, file, from, to, test string) {
+// Mutant breaks a file, given relative to the package in the current directory, replacing from by to, and
+// fails the test t if another test of the package still passes. Without a limit, a test that does not end
+// within 20 s has found the change too.
+func Mutant(t *testing.T, file, from, to, test string, limit ...time.Duration) {
 	t.Helper()
+	timeout := append(limit, 20*time.Second)[0]
 	source, err := regular.ReadFile(file, 1<<20)
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +30,7 @@ func Mutant(t *testing.T, file, from, to, test string) {
 		t.Fatalf("%s has this %d times: %s", file, n, from)
 	}
 	dir := t.TempDir()
-	mutant, overlay := filepath.Join(dir, file), filepath.Join(dir, "overlay.json")
+	mutant, overlay := filepath.Join(dir, filepath.Base(file)), filepath.Join(dir, "overlay.json")
 	text, err := json.Marshal(map[string]map[string]string{"Replace": {own: mutant}})
 	if err != nil {
 		t.Fatal(err)
@@ -37,10 +40,11 @@ func Mutant(t *testing.T, file, from, to, test string) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "test", "-tags", "gpu", "-overlay", overlay, "-count", "1", "-short", "-timeout", "20s", "-run", "^"+test+"$", ".")
+	cmd := exec.Command("go", "test", "-tags", "gpu", "-overlay", overlay, "-count", "1", "-short", "-timeout", timeout.String(), "-run", "^"+test+"$", ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "TMPDIR="+dir) // a process that panics does not remove its folder
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "--- FAIL: "+test) && !strings.Contains(string(out), "panic: ") && !strings.Contains(string(out), "signal: ") {
+	hangs := limit != nil && strings.Contains(string(out), "panic: test timed out")
+	if err == nil || hangs || !strings.Contains(string(out), "--- FAIL: "+test) && !strings.Contains(string(out), "panic: ") && !strings.Contains(string(out), "signal: ") {
 		t.Errorf("%s passes, or does not run: %v\n%s", test, err, out)
 	}
 }

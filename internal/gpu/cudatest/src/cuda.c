@@ -2,7 +2,10 @@
 //
 //   - Memory of the device starts as bytes 0xA5 and faults when the host touches it: its
 //     addresses map nothing, and its bytes are device_shift further.
-//   - A stream is a thread; copies read and write pinned memory when their turn comes.
+//   - A stream is a thread; copies read and write pinned memory when their turn comes. With
+//     STANDIN_LAZY=1, a stream does nothing until a call, or another stream, waits for it: what
+//     depends on its work without a wait always reads what was there before.
+//   - Memory is not freed while a stream has a copy of it to make.
 //   - A call on a thread without a context, an address outside an allocation, host memory
 //     that is not pinned, and a kernel that the PTX does not declare are errors.
 //   - A kernel reads and writes only memory that is allocated, at addresses that are multiples of the
@@ -13,7 +16,7 @@
 //
 // The environment describes the machine: STANDIN_DEVICES (1), STANDIN_MEMORY (16 GiB),
 // STANDIN_OTHERS (bytes of it that other processes use, 0), STANDIN_VERSION (12040),
-// STANDIN_CAPABILITY (75), STANDIN_MIG (1: all devices are instances of one GPU) and STANDIN_FAULT, as of standin_fault: "CALL AFTER CODE". CUDA_VISIBLE_DEVICES is a list of numbers, as the driver's is.
+// STANDIN_CAPABILITY (75), STANDIN_LAZY (0), STANDIN_MIG (1: all devices are instances of one GPU) and STANDIN_FAULT, as of standin_fault: "CALL AFTER CODE". CUDA_VISIBLE_DEVICES is a list of numbers, as the driver's is.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -82,6 +85,7 @@ int cuGetErrorString(int code, const char **text) {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int initialized;
 static int sticky; // the fault of an operation: every later call reports it
+static int lazy;   // STANDIN_LAZY
 
 static long number(const char *name, long otherwise) {
 	const char *text = getenv(name);
@@ -202,7 +206,7 @@ int cuInit(unsigned flags) {
 	pthread_mutex_lock(&lock);
 	if (!initialized && text)
 		sscanf(text, "%63s %d %d", fault.call, &fault.after, &fault.code);
-	initialized = 1;
+	initialized = 1, lazy = (int)number("STANDIN_LAZY", 0);
 	pthread_mutex_unlock(&lock);
 	return flags ? invalid_value : devices() > 0 ? ok : no_device;
 }
@@ -273,6 +277,8 @@ int cuCtxGetCurrent(void **c) {
 }
 
 // ---- Memory. No address is used twice.
+
+static int copied_later(const char *at, size_t size);
 
 long device_shift;
 static const size_t space = 1ul << 36;
@@ -382,7 +388,7 @@ int cuMemFree_v2(address at) {
 	ENTER("cuMemFree", 1);
 	pthread_mutex_lock(&lock);
 	struct range *r = range_of(at, 1, 0);
-	int code = r && r->at == at ? ok : invalid_value;
+	int code = !r || r->at != at ? invalid_value : copied_later((char *)at + device_shift, r->size) ? illegal_address : ok;
 	if (!code) {
 		char *from = (char *)(at / page * page) + device_shift, *to = (char *)at + device_shift + r->size;
 		memset(mapped + (from - device_bytes) / page, 0, (to - from + page - 1) / page);
@@ -413,10 +419,11 @@ int cuMemFreeHost(void *at) {
 	ENTER("cuMemFreeHost", 1);
 	pthread_mutex_lock(&lock);
 	struct range *r = range_of((address)at, 1, 1);
-	if (r)
+	int code = !r ? invalid_value : copied_later(at, r->size) ? illegal_address : ok;
+	if (!code)
 		r->size = 0, free(at);
 	pthread_mutex_unlock(&lock);
-	return r ? ok : invalid_value;
+	return code;
 }
 
 // ---- Streams.
@@ -430,20 +437,51 @@ struct stream {
 	pthread_cond_t changed;
 	struct work *first, **last;
 	int busy, ends;
+	long given, run, wanted; // numbers of pieces of work; a lazy stream runs those that are wanted
+	struct stream *next;
 };
+
+static struct stream *streams; // of the process, behind lock
+
+// want makes a lazy stream run work up to a number.
+static void want(struct stream *s, long upto) {
+	if (!s || !lazy)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->wanted = upto > s->wanted ? upto : s->wanted;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+struct copy { char *to; const char *from; size_t size; };
+static int copies(void *data);
+
+// copied_later reports whether a stream has a copy of bytes to make. It is called with lock.
+static int copied_later(const char *at, size_t size) {
+	int n = 0;
+	for (struct stream *s = streams; s; s = s->next) {
+		pthread_mutex_lock(&s->lock);
+		for (struct work *w = s->first; w; w = w->next) {
+			const struct copy *c = (struct copy *)w->data;
+			n += w->run == copies && ((c->to < at + size && at < c->to + c->size) || (c->from < at + size && at < c->from + c->size));
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+	return n > 0;
+}
 
 static void *serve(void *self) {
 	struct stream *s = self;
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
-		while (!s->first && !s->ends)
+		while ((!s->first || (lazy && s->run >= s->wanted)) && !s->ends)
 			pthread_cond_wait(&s->changed, &s->lock);
 		struct work *w = s->first;
 		if (!w)
 			break;
 		if (!(s->first = w->next))
 			s->last = &s->first;
-		s->busy = 1;
+		s->busy = 1, s->run++;
 		pthread_mutex_unlock(&s->lock);
 		pthread_mutex_lock(&lock);
 		int code = sticky;
@@ -470,6 +508,9 @@ int cuStreamCreate(void **out, unsigned flags) {
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	pthread_create(&s->thread, NULL, serve, s);
+	pthread_mutex_lock(&lock);
+	s->next = streams, streams = s;
+	pthread_mutex_unlock(&lock);
 	return *out = s, ok;
 }
 
@@ -480,14 +521,14 @@ int cuStreamDestroy_v2(void *stream) {
 	s->ends = 1;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	pthread_join(s->thread, NULL);
-	free(s);
+	pthread_join(s->thread, NULL); // s stays: events may name it
 	return ok;
 }
 
 int cuStreamSynchronize(void *stream) {
 	ENTER("cuStreamSynchronize", 1);
 	struct stream *s = stream;
+	want(s, s->given);
 	pthread_mutex_lock(&s->lock);
 	while (s->first || s->busy)
 		pthread_cond_wait(&s->changed, &s->lock);
@@ -498,6 +539,7 @@ int cuStreamSynchronize(void *stream) {
 int cuStreamQuery(void *stream) {
 	ENTER("cuStreamQuery", 1);
 	struct stream *s = stream;
+	want(s, s->given);
 	pthread_mutex_lock(&s->lock);
 	int left = s->first || s->busy;
 	pthread_mutex_unlock(&s->lock);
@@ -512,7 +554,7 @@ static int enqueue(void *stream, int (*run)(void *), int always, const void *dat
 	w->run = run, w->always = always, w->next = NULL;
 	memcpy(w->data, data, size);
 	pthread_mutex_lock(&s->lock);
-	*s->last = w, s->last = &w->next;
+	*s->last = w, s->last = &w->next, s->given++;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 	return ok;
@@ -542,8 +584,8 @@ int cuLaunchHostFunc(void *stream, void (*run)(void *), void *with) {
 // ---- Events: how often one was recorded, and which of these has happened. An event that is
 // destroyed stays until the streams have run the work that refers to it, as the driver's does.
 
-struct event { pthread_mutex_t lock; pthread_cond_t changed; long recorded, happened, users; };
-struct moment { struct event *event; long number; };
+struct event { pthread_mutex_t lock; pthread_cond_t changed; long recorded, happened, users; struct stream *on; long at; };
+struct moment { struct event *event; long number; struct stream *on; long at; }; // recorded as work at of the stream on
 
 static void release(struct event *e) {
 	pthread_mutex_lock(&e->lock);
@@ -565,6 +607,7 @@ static int happens(void *data) {
 
 static int awaits(void *data) {
 	struct moment *m = data;
+	want(m->on, m->at);
 	pthread_mutex_lock(&m->event->lock);
 	while (m->event->happened < m->number) {
 		struct timespec soon;
@@ -598,7 +641,7 @@ int cuEventDestroy_v2(void *event) {
 static struct moment moment_of(struct event *e, int new) {
 	pthread_mutex_lock(&e->lock);
 	e->users++;
-	struct moment m = {e, e->recorded += new};
+	struct moment m = {e, e->recorded += new, e->on, e->at};
 	pthread_mutex_unlock(&e->lock);
 	return m;
 }
@@ -612,7 +655,13 @@ static int enqueue_moment(void *stream, int (*run)(void *), struct moment m) {
 
 int cuEventRecord(void *event, void *stream) {
 	ENTER("cuEventRecord", 1);
-	return enqueue_moment(stream, happens, moment_of(event, 1));
+	struct event *e = event;
+	struct stream *s = stream;
+	int code = enqueue_moment(stream, happens, moment_of(e, 1));
+	pthread_mutex_lock(&e->lock);
+	e->on = s, e->at = s->given;
+	pthread_mutex_unlock(&e->lock);
+	return code;
 }
 
 int cuEventSynchronize(void *event) {
@@ -629,7 +678,6 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
 
 // ---- Copies.
 
-struct copy { char *to; const char *from; size_t size; };
 static struct { unsigned long long in, out; } copied; // bytes since the library was loaded
 
 // standin_copied returns the bytes that were copied to devices and from them.
