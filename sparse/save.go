@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -139,10 +140,10 @@ func (x *Files) LoadDelta(r io.Reader, table, shard int) (now int64, err error) 
 	return now, nil
 }
 
-// Put inserts the row of a key on the rank that owns it; other ranks ignore the call. fill gets its
-// record, V initial values and S zeros of state, and completes it. The table must be empty or
-// filled by Put.
-func (x *Files) Put(table int, key uint64, fill func(record []float32)) error {
+// Put inserts or changes the row of a key on the rank that owns it; other ranks ignore the call. fill
+// gets its record: of a key without a row, V initial values and S zeros of state, which it completes.
+// Call it before the first step.
+func (x *Files) Put(table int, key uint64, fill func(record []float32, held bool)) error {
 	s := x.store
 	t := s.tables[table]
 	if int(s.shards.owner[t.ShardOf(key)]) != s.rank {
@@ -152,10 +153,13 @@ func (x *Files) Put(table int, key uint64, fill func(record []float32)) error {
 		x.record = make([]float32, n)
 	}
 	rec := x.record[:t.RecordLen()]
-	clear(rec)
-	t.Initial(key, rec[:t.Width()])
-	fill(rec)
-	if err := t.Put(key, rec); err != nil {
+	held, err := t.Get(key, rec)
+	if !held {
+		clear(rec)
+		t.Initial(key, rec[:t.Width()])
+	}
+	fill(rec, held)
+	if err = errors.Join(err, t.Put(key, rec)); err != nil {
 		return fmt.Errorf("sparse: put: rank %d of %d: %w", s.rank, s.size, err)
 	}
 	return nil

@@ -61,6 +61,7 @@ func (k checker) options(path string, f schema.Feature) {
 		{"zone", f.Zone != "", e.Date() && e.Sparse(), "hour, weekday and month"},
 		{"reference", f.Reference != "", f.Encode == "age", "age"},
 		{"table", f.Table != "", sparse(f.Encode), "sparse encodings"},
+		{"init", f.Init != "", e.Text(), "vocabulary, hash and id"},
 		{"wide", f.Wide != nil, sparse(f.Encode), "sparse encodings; dense ones feed the deep part"},
 		{"deep", f.Deep != nil, sparse(f.Encode), "sparse encodings; dense ones feed the deep part"},
 	} {
@@ -74,6 +75,9 @@ func (k checker) options(path string, f schema.Feature) {
 		k.bad(path+".encode", "is rate, the share of positive records, and the label is a number: use vocabulary or hash")
 	case k.c.Data.Follow.On:
 		k.bad(path+".encode", "is rate, for which the training records are counted before the first step, and data.follow has no whole to count: use vocabulary or hash")
+	}
+	if f.Init != "" && f.Buckets > 0 {
+		k.later(path+".init", path+".buckets", "values share buckets, so a bucket has no vector of its own")
 	}
 	const maxQuantiles = 65536
 	if f.Encode == "quantile" && (f.Buckets == 1 || f.Buckets > maxQuantiles) {
@@ -115,6 +119,9 @@ func (k checker) parts(path string, f schema.Feature) {
 	}
 	if f.Wide != nil && *f.Wide && !wide {
 		k.bad(path+".wide", "contradicts model.wide: false")
+	}
+	if f.Init != "" && !(deep && on(f.Deep)) {
+		k.bad(path+".init", "gives embeddings, which the feature has only in the deep part")
 	}
 	if f.Deep != nil && *f.Deep && !deep {
 		k.bad(path+".deep", "contradicts model.deep: false")

@@ -173,6 +173,9 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	if j.source != nil && err == nil {
 		err = (taking{&j.run}).take()
 	}
+	if from == nil && err == nil {
+		err = (pretrained{&j.run}).begin()
+	}
 	if err == nil {
 		err = j.spans.open()
 	}

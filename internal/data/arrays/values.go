@@ -9,6 +9,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/data/value"
@@ -125,7 +126,54 @@ func vectors(r io.ReaderAt, size int64, name string) ([]*Array, error) {
 	a := &Array{Name: name, Values: []string{}}
 	a.kind, _ = kindNamed("F32")
 	var data []byte
-	width := -1
+	width, err := eachVector(r, size, func(value []byte, vector []float32) error {
+		a.Values = append(a.Values, string(value))
+		for _, x := range vector {
+			data = le.AppendUint32(data, math.Float32bits(x))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.Shape = []int{len(a.Values), width}
+	a.parts = []part{{from: bytes.NewReader(data), origin: []int{0, 0}, shape: a.Shape, strides: dense(a.Shape, false)}}
+	return []*Array{a}, nil
+}
+
+// EachVector calls f with the value and the vector of every row of a Parquet file with the columns
+// value and vector. All vectors have one width, and all numbers are finite. Both slices are valid
+// until f returns.
+func EachVector(path string, f func(value []byte, vector []float32) error) error {
+	file, err := regular.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	n := -1
+	_, err = eachVector(file, info.Size(), func(value []byte, vector []float32) error {
+		n++
+		for i, x := range vector {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				return fmt.Errorf("row %d: number %d of the vector of %q is %v: correct or remove this row", n, i, value, x)
+			}
+		}
+		return f(value, vector)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// eachVector calls f with the value and the vector of every row of a Parquet file, and returns the
+// width of the vectors.
+func eachVector(r io.ReaderAt, size int64, f func(value []byte, vector []float32) error) (int, error) {
+	width, text, vector := -1, []byte(nil), []float32(nil)
 	err := rows(r, size, []string{"value", "vector"}, func(i int, lists []value.List) error {
 		if lists[0].Len() != 1 {
 			return fmt.Errorf("row %d: its value is missing", i)
@@ -140,22 +188,17 @@ func vectors(r io.ReaderAt, size int64, name string) ([]*Array, error) {
 		if v.Len() != width || width == 0 {
 			return fmt.Errorf("row %d: its vector has %d numbers, that of row 0 has %d", i, v.Len(), width)
 		}
-		a.Values = append(a.Values, string(textOf(&lists[0], 0)))
+		text, vector = lists[0].Append(text[:0], 0), vector[:0]
 		for k := range width {
 			x, ok := numberOf(v, k)
 			if !ok {
 				return fmt.Errorf("row %d: its vector is not made of numbers", i)
 			}
-			data = le.AppendUint32(data, math.Float32bits(float32(x)))
+			vector = append(vector, float32(x))
 		}
-		return nil
+		return f(text, vector)
 	})
-	if err != nil {
-		return nil, err
-	}
-	a.Shape = []int{len(a.Values), max(0, width)}
-	a.parts = []part{{from: bytes.NewReader(data), origin: []int{0, 0}, shape: a.Shape, strides: dense(a.Shape, false)}}
-	return []*Array{a}, nil
+	return max(0, width), err
 }
 
 // rows calls f with two columns of every row of a Parquet file.
@@ -166,7 +209,7 @@ func rows(r io.ReaderAt, size int64, columns []string, f func(i int, lists []val
 	}
 	for _, c := range columns {
 		if !slices.Contains(t.Columns(), c) {
-			return errNoVectors
+			return fmt.Errorf("%w; it has %s", errNoVectors, strings.Join(t.Columns(), ", "))
 		}
 	}
 	i, lists, row := 0, make([]value.List, len(columns)), []byte(nil)

@@ -95,6 +95,7 @@ type Feature struct {
 	Table       string    `yaml:"table"`       // sparse: table it is looked up in; default: its name
 	Wide        *bool     `yaml:"wide"`        // sparse: part of the wide model; default true
 	Deep        *bool     `yaml:"deep"`        // sparse: part of the deep model; default true
+	Init        string    `yaml:"init"`        // file of vectors with which its embeddings begin (sparse)
 	Was         string    `yaml:"was"`         // name of the feature in the model that a training begins with; default: its name
 }
 

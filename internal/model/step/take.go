@@ -285,17 +285,7 @@ func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 // age of the rows starts again.
 func copyTable(store *sparse.Store, from Origin, table int, was sparse.Table, parts []int) error {
 	now := store.Config().Tables[table]
-	of := func(t sparse.Table) (all []place) {
-		at, width := place{}, widthOf(t.Parts)
-		for _, p := range t.Parts {
-			at.value.end = at.value.begin + p.Dim
-			at.state.end = at.state.begin + p.Rule.StateLen(p.Dim)
-			all = append(all, place{at.value, span{width + at.state.begin, width + at.state.end}})
-			at.value.begin, at.state.begin = at.value.end, at.state.end
-		}
-		return all
-	}
-	to, old := of(now), of(was)
+	to, old := places(now.Parts), places(was.Parts)
 	shards := store.Shards().Owned()
 	var mine func(shard int) bool // nil: the shards of the source have other keys
 	if was.Name == now.Name {
@@ -303,7 +293,7 @@ func copyTable(store *sparse.Store, from Origin, table int, was sparse.Table, pa
 	}
 	store.Files().SetNow(table, from.Checkpoint.Step())
 	return eachRecord(from.Checkpoint, was, mine, func(_ int, key uint64, record []float32) error {
-		return store.Files().Put(table, key, func(rec []float32) {
+		return store.Files().Put(table, key, func(rec []float32, _ bool) {
 			for i, p := range now.Parts {
 				values, state := to[i].value.of(rec), to[i].state.of(rec)
 				if parts[i] >= 0 {
@@ -321,6 +311,18 @@ func copyTable(store *sparse.Store, from Origin, table int, was sparse.Table, pa
 
 // place is the place of a part in a record.
 type place struct{ value, state span }
+
+// places returns the places of the parts of a record: their values, followed by their states.
+func places(parts []sparse.Part) (all []place) {
+	at, width := place{}, widthOf(parts)
+	for _, p := range parts {
+		at.value.end = at.value.begin + p.Dim
+		at.state.end = at.state.begin + p.Rule.StateLen(p.Dim)
+		all = append(all, place{at.value, span{width + at.state.begin, width + at.state.end}})
+		at.value.begin, at.state.begin = at.value.end, at.state.end
+	}
+	return all
+}
 
 type span struct{ begin, end int }
 

@@ -138,7 +138,7 @@ func bare(c *config.Config) *config.Config {
 		t.Deep, t.Wide, t.L2, t.Admit, t.Evict, t.Tier = nil, nil, config.TableL2{}, config.Admit{}, config.Evict{}, config.Tier{}
 	}
 	for i := range b.Features {
-		b.Features[i].Was = ""
+		b.Features[i].Was, b.Features[i].Init = "", ""
 	}
 	b.Fill()
 	return b

@@ -128,7 +128,7 @@ func appendJSON(dst []byte, l *value.List) ([]byte, error) {
 	if (l.Kind == value.Float32 || l.Kind == value.Float64) && l.Places() == 1 && math.IsNaN(l.Reals[0]) {
 		return append(dst, "null"...), nil
 	}
-	return jsonl.AppendList(dst, l, l.Places() > 1)
+	return jsonl.AppendList(dst, l, l.Places() > 1, false)
 }
 
 // oneLine returns a JSON object without line breaks around or in it.

@@ -59,3 +59,12 @@ table = torch.arange(20, dtype=torch.float32).reshape(5, 4)
 for rank, (lo, hi) in enumerate([(0, 3), (3, 5)]):
     info = {"emb": {"saved_offsets": [lo, 0]}}
     save_file({"emb": table[lo:hi].contiguous()}, f"sharded/shard-0000{rank + 1}-model-00001-of-00001.safetensors", metadata={"DCP_SHARDING_INFO": json.dumps(info), "DCP_VERSION": "1.0", "format": "pt"})
+
+# vectors of items, as pyarrow writes them: lists of doubles, and lists of a fixed size
+import pyarrow as pa
+import pyarrow.parquet as pq
+values = ["i1", "i2", "i3", "i4", "naïve\nline", "never seen"]
+vectors = [[i + 0.5, -i, 0.25 * i] for i in range(6)]
+pq.write_table(pa.table({"value": values, "vector": vectors}), "items.parquet")
+pq.write_table(pa.table({"value": pa.array([3, 1, 40]), "vector": pa.array(vectors[:3], pa.list_(pa.float32(), 3)), "more": [1, 2, 3]}), "ids.parquet", compression="zstd")
+pq.write_table(pa.table({"value": ["i1", "i2"], "vector": [[1.0, 2.0, 3.0], [1.0, float("nan"), 3.0]]}), "nan.parquet")

@@ -1,0 +1,120 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train/traintest"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// itemsConfig returns a configuration with the given keys of its feature item.
+func itemsConfig(t *testing.T, keys string) *config.Config {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "items.csv")
+	rows := strings.Builder{}
+	rows.WriteString("click,item\n")
+	for i := range 60 {
+		fmt.Fprintf(&rows, "%d,%s\n", i%2, []string{"i1", "i2", "i3", "new", "\"naïve\nline\""}[i%5])
+	}
+	if strings.Contains(keys, "encode: id") {
+		rows.Reset()
+		rows.WriteString("click,item\n" + strings.Repeat("1,1\n0,2\n1,3\n0,4\n", 15))
+	}
+	fatal.If(t, os.WriteFile(path, []byte(rows.String()), 0o644))
+	c, err := config.Parse("items.yaml", []byte(fmt.Sprintf("data: {train: [%q], header: true, multiline: true}\nlabel: {field: click}\nfeatures: [{field: item, %s}]\nmodel: {embedding_dim: 3, hidden: [4]}\ntrain: {epochs: 2, global_batch: 16, seed: 5, optimizer: {deep: {kind: adagrad}}}\n", path, keys)))
+	fatal.If(t, err)
+	return c
+}
+
+// embeddingsAtStart returns the embeddings of values before the first step; nil: no row.
+func embeddingsAtStart(t *testing.T, size int, opt Options, values []string) map[string][]float32 {
+	t.Helper()
+	opt.Out = t.TempDir()
+	all := make([]map[string][]float32, size)
+	traintest.OnRanks(t, size, func(comm *collective.Comm) error {
+		j := NewJob(comm, trace.New(100), opt)
+		if err := j.start(context.Background()); err != nil {
+			return err
+		}
+		defer j.close()
+		own := map[string][]float32{}
+		for _, v := range values {
+			key, _ := encode.ValueKey(&j.config.Features[0], []byte(v))
+			err := j.trainer.Store().Files().Put(0, key, func(rec []float32, held bool) {
+				if held {
+					own[v] = slices.Clone(rec[:3])
+				}
+			})
+			if err != nil {
+				return err
+			}
+		}
+		all[comm.Rank()] = own
+		return nil
+	})
+	for _, own := range all[1:] {
+		for v, x := range own {
+			all[0][v] = x
+		}
+	}
+	return all[0]
+}
+
+// TestEmbeddingsBeginWithVectors: on any number of ranks, embeddings begin with the vectors of a file
+// that pyarrow wrote. Values without a vector start as usual, vectors without a value are counted.
+func TestEmbeddingsBeginWithVectors(t *testing.T) {
+	const folder = "../data/arrays/testdata/"
+	for _, size := range []int{1, 2, 4} {
+		opt := Options{Config: itemsConfig(t, "encode: vocabulary, init: "+folder+"items.parquet")}
+		said := listen(&opt)
+		got := embeddingsAtStart(t, size, opt, []string{"i1", "i3", "naïve\nline", "new", "i4", "never seen"})
+		if want := map[string][]float32{"i1": {.5, 0, 0}, "i3": {2.5, -2, .5}, "naïve\nline": {4.5, -4, 1}}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%d ranks: %v, want %v", size, got, want)
+		}
+		if all := strings.Join(said(), "\n"); !strings.Contains(all, "item: 4 of 5 values begin with vectors of "+folder+"items.parquet; 2 vectors of it are left out, because their values are not in the vocabulary") {
+			t.Errorf("said %s", all)
+		}
+		got = embeddingsAtStart(t, size, Options{Config: itemsConfig(t, "encode: id, init: "+folder+"ids.parquet")}, []string{"1", "2", "3", "40"})
+		if want := map[string][]float32{"3": {.5, 0, 0}, "1": {1.5, -1, .25}, "40": {2.5, -2, .5}}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%d ranks: %v, want %v", size, got, want)
+		}
+	}
+	c := itemsConfig(t, "encode: vocabulary, init: "+folder+"items.parquet")
+	first := runJob(t, 2, Options{Config: c})
+	plain := runJob(t, 2, Options{Config: itemsConfig(t, "encode: vocabulary")})
+	if first.TrainLogLoss == plain.TrainLogLoss {
+		t.Error("the vectors have no effect on the training")
+	}
+	opt := Options{Config: c, From: first.RunDir}
+	said := listen(&opt)
+	if got := embeddingsAtStart(t, 2, opt, []string{"i1", "i2", "i3", "naïve\nline"}); fmt.Sprint(got["i1"], got["i2"], got["i3"], got["naïve\nline"]) == "[0.5 0 0] [1.5 -1 0.25] [2.5 -2 0.5] [4.5 -4 1]" || !strings.Contains(strings.Join(said(), "\n"), "; 4 have a row already and keep it") {
+		t.Errorf("trained rows are replaced: %v; said %q", got, said())
+	}
+	for keys, want := range map[string]string{
+		"encode: vocabulary, init: " + folder + "nan.parquet":           "number 1 of the vector of \"i2\" is NaN",
+		"encode: id, init: " + folder + "items.parquet":                 "value \"i1\" is no integer, which encode: id needs",
+		"encode: hash, init: none.parquet":                              "no such file",
+		"encode: hash, init: ../data/record/testdata/x.parquet":         "x.parquet",
+		"encode: hash, init: " + folder + "item.json":                   "item.json",
+		"encode: vocabulary, table: t, init: " + folder + "ids.parquet": "",
+	} {
+		opt := Options{Config: itemsConfig(t, keys)}
+		if want == "" {
+			opt.Config.Model.EmbeddingDim = 5
+			want = "its vectors have 3 numbers, the embeddings of table t have 5"
+		}
+		if err := refused(t, 2, opt); !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "features[0].init") {
+			t.Errorf("%s: %v, want %s", keys, err, want)
+		}
+	}
+}
