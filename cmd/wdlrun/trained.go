@@ -110,7 +110,11 @@ func printTraining(w io.Writer, r report.Result) {
 	if r.Improving != "" {
 		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)
 	}
-	unknown(w, r.TrainUnknown, 0, "are treated as unknown, because they are rare")
+	why := "are treated as unknown, because they are rare"
+	if r.TrainNewer {
+		why = "are treated as unknown, because they are rare or newer than the vocabulary (train -from gives new values rows)"
+	}
+	unknown(w, r.TrainUnknown, 0, why)
 	if r.Valid != nil {
 		epoch := ""
 		if r.BestEpoch > 0 {

@@ -200,7 +200,7 @@ func (w *walking) options(i int) (d dayOptions) {
 	if i < w.plan.Again {
 		d.Again = w.c.String("again")
 	}
-	d.Ledger = rundir.Days{By: w.by.String(), Train: c.Train, Where: c.TrainWhere, Days: w.ledger.Days}
+	d.Ledger = rundir.Days{By: w.by.String(), Train: c.Train, Where: c.TrainWhere, Days: w.ledger.Days, Skipped: w.ledger.Skipped}
 	d.Set = []string{"data.train=" + flow(part.Train)}
 	if where := schema.And(c.TrainWhere, part.Where); where != "" {
 		d.Set = append(d.Set, "data.train_where="+where)
@@ -300,6 +300,7 @@ func (w *walking) train(i int) error {
 	switch {
 	case r.Skipped != "":
 		w.skips[part.Day] = r.Skipped
+		w.ledger.Skipped = append(w.ledger.Skipped, rundir.Day{Day: part.Day, Mark: part.Mark})
 		fmt.Fprintf(p.stderr, "wdlrun: %s is not trained on: %s\n", name, r.Skipped)
 		return err
 	case r.Gate.Closed() && !asJSON(w.c):
@@ -308,7 +309,7 @@ func (w *walking) train(i int) error {
 	if err != nil || r.Day == nil {
 		return err
 	}
-	w.from, w.ledger.By = r.RunDir, w.by.String()
+	w.from, w.ledger.By, w.ledger.Skipped = r.RunDir, w.by.String(), nil // its run directory has them
 	w.ledger.Days, w.done = append(w.ledger.Days, *r.Day), append(w.done, *r.Day)
 	if !asJSON(w.c) {
 		w.row(name, r.Day)

@@ -35,7 +35,7 @@ func (d *Day) begin(runDir, source string) error {
 			return err
 		}
 		if was.By != "" {
-			l.Days = was.Days
+			l.Days, l.Skipped = was.Days, append(was.Skipped, l.Skipped...)
 		}
 	}
 	return rundir.WriteDays(runDir, l)
@@ -86,9 +86,10 @@ func isEmpty(err error) bool {
 	return errors.Is(err, data.ErrNoRecords) || errors.Is(err, data.ErrOneTime) || errors.Is(err, record.ErrNoLine)
 }
 
-// dayCursor is the part of the cursor that is about the partition.
+// dayCursor is the part of the cursor that is about the partition, and about the model before it.
 type dayCursor struct {
 	Day       *rundir.Day      `json:"day,omitempty"`        // with train -by: how the source predicted the partition
 	DayBefore *metrics.Metrics `json:"day_before,omitempty"` // all its metrics
 	Kept      int64            `json:"kept,omitempty"`       // rows of tables that the training began with
+	Newer     bool             `json:"newer,omitempty"`      // the training data has changed since the vocabularies were made
 }

@@ -75,6 +75,9 @@ func TestNextDay(t *testing.T) {
 			if *second.TestAUC < .82 {
 				t.Errorf("AUC of day 2: %.4f", *second.TestAUC)
 			}
+			if !second.TrainNewer || first.TrainNewer {
+				t.Error("the result does not have that the vocabulary is older than the data")
+			}
 			if n := second.NewSamples / 20; n < 500 || n > 599 || second.NewSamples%20 != 0 {
 				t.Errorf("%d samples in 20 epochs of about 540", second.NewSamples)
 			}

@@ -147,7 +147,9 @@ func (r taking) changed(lines []string) []string {
 	if r.opt.Day == nil {
 		return lines
 	}
-	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, " kept") && !strings.HasSuffix(line, " new") })
+	lines = slices.DeleteFunc(lines, func(line string) bool {
+		return strings.Contains(line, " kept") && (!strings.HasSuffix(line, " new") || strings.HasSuffix(line, " and 0 new"))
+	})
 	if len(lines) == 1 {
 		return nil // only the heading
 	}

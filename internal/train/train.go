@@ -32,6 +32,7 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 		return err
 	}
 	j.renewed = renewed.evaluations()
+	j.cursor.Newer = j.cursor.Newer || renewed.train && !renewed.less
 	if err := j.cursor.checkOrder(); err != nil {
 		return fmt.Errorf("%w%s", err, lastEnd(c.Dir()))
 	}

@@ -110,6 +110,9 @@ func TestWalkForward(t *testing.T) {
 	if d, _ = walked(t, dir); o.code != 0 || len(d.Days) != 5 || d.Days[3].Day != "2026-11-02" || d.Days[3].Rows != 201 || d.Days[4].Day != "2026-11-07" || !d.Days[3].Seen || d.Days[4].Seen || d.Days[3].Again != "2026-11-02" {
 		t.Errorf("exit code %d, ledger %+v\n%s", o.code, d.Days, o.stderr)
 	}
+	if o = run(t, dir, "train", "-by", "dt"); o.code != 0 || !strings.Contains(o.stdout, "nothing new") || strings.Contains(o.stderr, "older than the model") {
+		t.Errorf("partitions that were skipped are named again: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
 	if o = run(t, dir, "runs"); !strings.Contains(o.stdout, "day_auc") || !strings.Contains(o.stdout, "2026-11-07") {
 		t.Errorf("runs:\n%s", o.stdout)
 	}

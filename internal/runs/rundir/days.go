@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
@@ -19,6 +20,8 @@ type Days struct {
 	Train []string `json:"train"`           // data.train of the command, before it was narrowed to a partition
 	Where string   `json:"where,omitempty"` // data.where of the command
 	Days  []Day    `json:"days"`
+
+	Skipped []Day `json:"skipped,omitempty"` // partitions on which no model could be trained: Day and Mark
 }
 
 // Day is a partition and how the model before it predicted it.
@@ -67,6 +70,11 @@ func WriteDays(dir string, d Days) error {
 		return err
 	}
 	return WriteFile(dir, FileDays, append(b, '\n'))
+}
+
+// Skips reports whether no model could be trained on a partition, which has not changed since.
+func (d *Days) Skips(day, mark string) bool {
+	return slices.ContainsFunc(d.Skipped, func(s Day) bool { return s.Day == day && s.Mark == mark })
 }
 
 // Last returns the last training on a partition; nil: there was none.

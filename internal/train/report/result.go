@@ -91,6 +91,7 @@ type Result struct {
 	// and values of the test data that training has not seen.
 	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
 	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
+	TrainNewer   bool             `json:"train_newer,omitempty"` // the training data has changed since the vocabularies were made
 
 	// By field: numbers outside the range of the training data. Validation data is included only
 	// if this job evaluated it.

@@ -16,7 +16,7 @@ type Plan struct {
 	Again int         // number of these
 	Late  []Late      // partitions that changed after the model was trained on them
 	Older []string    // days before the newest of the model on which it was not trained
-	Known int         // partitions that have not changed since the model was trained on them
+	Known int         // partitions that have not changed since the model was trained on them, or could not be
 
 	Missing []string // dates between the partitions of the model and the next, the first few
 	lacks   int
@@ -73,6 +73,8 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 		case changed:
 			pl.Late = append(pl.Late, Late{part, *was})
 		case was != nil:
+			pl.Known++
+		case newest != nil && part.at < newest.at && done.Skips(part.Day, part.Mark):
 			pl.Known++
 		case newest != nil && part.at < newest.at:
 			pl.Older = append(pl.Older, part.Day)
@@ -143,7 +145,7 @@ func (pl *Plan) Lines(late func(*Late) (int64, bool)) (lines []string) {
 		if n, ok := late(l); ok && n > 0 {
 			what = fmt.Sprintf("%s arrived", plural.Of(int(n), "row"))
 		} else if ok && n < 0 {
-			what = fmt.Sprintf("it has %s less", plural.Of(int(-n), "row"))
+			what = fmt.Sprintf("it has %s fewer", plural.Of(int(-n), "row"))
 		}
 		lines = append(lines, fmt.Sprintf("late: %s: %s after the training on it; to train on all of it again: -again %s", p.name(l.Day), what, l.Day))
 	}
