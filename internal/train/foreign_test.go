@@ -90,6 +90,21 @@ func TestFromPyTorch(t *testing.T) {
 	}
 }
 
+// TestFromTensorFlow: a training that begins with a checkpoint of TensorFlow with the same arrays, of which one
+// is partitioned, gives these scores too.
+func TestFromTensorFlow(t *testing.T) {
+	from := strings.NewReplacer("mlp.0.", "mlp/0/", "mlp.2.", "mlp/2/", "mlp.4.", "mlp/4/").Replace(torchNames(""))
+	from = strings.ReplaceAll(from, `weight"}`, `weight", order: in_out}`)
+	for _, table := range []string{"item", "user"} {
+		from = strings.ReplaceAll(from, table+`.weight", order: in_out}`, table+`/weight", values: "`+torchFolder+table+`.json"}`)
+	}
+	for _, path := range []string{"partitioned", "partitioned/model.ckpt"} {
+		for _, size := range []int{1, 2} {
+			checkTorchScores(t, Options{Config: torchConfig(t, from), From: torchFolder + path}, size)
+		}
+	}
+}
+
 // TestFromArraysIsConfirmed: what fits by its shape is proposed as a configuration, which then gives
 // the same scores.
 func TestFromArraysIsConfirmed(t *testing.T) {

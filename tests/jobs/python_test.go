@@ -2,14 +2,17 @@ package jobs
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/data/arrays"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
@@ -144,5 +147,46 @@ want = np.array([[%s, %s], [%s, %s]], np.float32)
 		code = "import numpy as np\nanswer = None\ndef keep(x):\n    global answer\n    answer = x\n" + strings.Replace(code, "print(", "keep(", 1) +
 			same + check + "\nassert (np.array(got, np.float32) == want).all(), (got, want)\n"
 		inPython(t, interpreter, dir, code)
+	}
+}
+
+// TestTensorFlowCheckpoint: checkpoints that TensorFlow writes now, of objects and of a graph with a
+// partitioned variable, have its numbers.
+func TestTensorFlowCheckpoint(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	interpreter := python(t, "tensorflow, safetensors.numpy")
+	dir, source := t.TempDir(), filepath.Join("..", "..", "internal", "data", "arrays", "testdata")
+	for _, name := range []string{"make_tensorflow.py", "model.safetensors"} {
+		b, err := os.ReadFile(filepath.Join(source, name))
+		fatal.If(t, err)
+		write(t, dir, name, string(b))
+	}
+	c := exec.Command(interpreter, "make_tensorflow.py")
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, folder := range []string{"tensorflow", "partitioned"} {
+		now, err := arrays.Open(filepath.Join(dir, folder))
+		fatal.If(t, err)
+		defer now.Close()
+		recorded, err := arrays.Open(filepath.Join(source, folder))
+		fatal.If(t, err)
+		defer recorded.Close()
+		if len(now.Arrays) != len(recorded.Arrays) || len(now.Arrays) < 4 {
+			t.Errorf("%s: %d arrays, recorded are %d", folder, len(now.Arrays), len(recorded.Arrays))
+		}
+		for _, a := range now.Arrays {
+			b := recorded.Find(a.Name)
+			if b == nil || !slices.Equal(a.Shape, b.Shape) {
+				t.Fatalf("%s: %s %v: %+v", folder, a.Name, a.Shape, b)
+			}
+			x, y := make([]float32, a.Rows()*a.Width()), make([]float32, a.Rows()*a.Width())
+			fatal.If(t, errors.Join(a.Read(x, 0), b.Read(y, 0)))
+			if !slices.Equal(x, y) {
+				t.Errorf("%s: %s is %v, recorded is %v", folder, a.Name, x, y)
+			}
+		}
 	}
 }

@@ -1,5 +1,6 @@
 // Package arrays reads named arrays from the files of other programs: safetensors, also sharded,
-// .npy, .npz, state dicts of PyTorch, and Parquet with a value and a vector in each row.
+// .npy, .npz, state dicts of PyTorch, checkpoints of TensorFlow, and Parquet with a value and a vector in
+// each row.
 //
 // Files are untrusted: sizes are compared with the file before memory is allocated, and no code of a
 // file is executed. An array is read a few rows at a time, whatever its size.

@@ -4,6 +4,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -51,6 +53,10 @@ func TestFilesOfOtherPrograms(t *testing.T) {
 		{"two.npz", "a", []int{2, 3}, counted(6)},
 		{"two.npz", "b", []int{2, 3}, counted(6)},
 		{"packed.npz", "a", []int{2, 3}, counted(6)},
+		{"tensorflow", "model/item", []int{6, 4}, counted(24)},
+		{"tensorflow/ckpt", "model/kernel", []int{2, 3}, counted(6)},
+		{"tensorflow/ckpt.index", "model/half", []int{2, 3}, counted(6)},
+		{"tensorflow", "model/step", nil, []float32{5}},
 	} {
 		f, err := Open(filepath.Join("testdata", c.path))
 		fatal.If(t, err)
@@ -64,6 +70,57 @@ func TestFilesOfOtherPrograms(t *testing.T) {
 			}
 		}
 		fatal.If(t, f.Close())
+	}
+}
+
+// TestTensorFlow: a partitioned variable has the elements of its slices; what is no number is counted, and
+// each damage is found.
+func TestTensorFlow(t *testing.T) {
+	f, err := Open("testdata/partitioned")
+	fatal.If(t, err)
+	defer f.Close()
+	want, err := Open("testdata/model.safetensors")
+	fatal.If(t, err)
+	defer want.Close()
+	for _, name := range []string{"item", "user"} {
+		a, b := f.Find(name+"/weight"), want.Find(name+".weight")
+		if got := values(t, a, 3); !slices.Equal(got, values(t, b, 100)) || name == "item" && len(a.parts) != 3 {
+			t.Errorf("%s: %v in %d parts", name, got, len(a.parts))
+		}
+	}
+	other, err := Open("testdata/tensorflow")
+	fatal.If(t, err)
+	defer other.Close()
+	if len(other.Notes) != 1 || other.Notes[0] != "ckpt.index: 1 tensors that are not made of numbers are left out" {
+		t.Errorf("notes %q", other.Notes)
+	}
+	index, err := os.ReadFile("testdata/partitioned/model.ckpt.index")
+	fatal.If(t, err)
+	data, err := os.ReadFile("testdata/partitioned/model.ckpt.data-00000-of-00001")
+	fatal.If(t, err)
+	read := func(index, data []byte) error {
+		_, _, err := bundle(index, func(int, int) (io.ReaderAt, int64, error) { return bytes.NewReader(data), int64(len(data)), nil })
+		return err
+	}
+	fatal.If(t, read(index, data))
+	unused, _, err := handle(index[len(index)-bundleFooter:])
+	fatal.If(t, err)
+	for i := range uint64(len(index) - bundleFooter) {
+		damaged := bytes.Clone(index)
+		damaged[i] ^= 1
+		if used := i < unused[0] || i >= unused[0]+unused[1]+5; used && read(damaged, data) == nil {
+			t.Errorf("byte %d of the index is damaged: no error", i)
+		}
+	}
+	for i := range data {
+		damaged := bytes.Clone(data)
+		damaged[i] ^= 1
+		if err := read(index, damaged); err == nil || !strings.Contains(err.Error(), "checksum") {
+			t.Fatalf("byte %d of the data is damaged: %v", i, err)
+		}
+	}
+	if err := read(index, data[:len(data)-1]); err == nil {
+		t.Error("the data is cut short: no error")
 	}
 }
 
@@ -232,8 +289,28 @@ func readDamaged(ext string, b []byte) {
 	}
 }
 
+// eachInBlockOf reads a block with a checksum that fits.
+func eachInBlockOf(b []byte) error {
+	block := append(bytes.Clone(b), 0)
+	sum := crc32.Checksum(block, castagnoli)
+	block = le.AppendUint32(block, (sum>>15|sum<<17)+0xa282ead8)
+	return eachInBlock(block, [2]uint64{0, uint64(len(b))}, func(key, _ []byte) error {
+		if len(key) > 0 {
+			sliceOf(key)
+		}
+		return nil
+	})
+}
+
 func FuzzArrays(f *testing.F) {
 	for _, name := range []string{"model.pt", "views.pt", "model.safetensors", "two.npz", "packed.npz"} {
+		b, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	for _, name := range []string{"tensorflow/ckpt.index", "partitioned/model.ckpt.index"} {
 		b, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			f.Fatal(err)
@@ -245,6 +322,11 @@ func FuzzArrays(f *testing.F) {
 			readDamaged(ext, b)
 		}
 		_, _ = npy(bytes.NewReader(b), int64(len(b)), "x")
+		_, _, _ = bundle(b, func(int, int) (io.ReaderAt, int64, error) { return bytes.NewReader(b), int64(len(b)), nil })
+		for _, cut := range [][]byte{b, b[len(b)/2:]} { // behind the checksums
+			e := &bundleEntry{}
+			_, _ = e.parse(cut), eachInBlockOf(cut)
+		}
 		_, _ = unpickle(b)
 		_, _ = valuesIn(b)
 	})

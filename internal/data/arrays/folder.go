@@ -36,6 +36,7 @@ func Open(path string) (*Folder, error) {
 }
 
 func (f *Folder) open(path string) error {
+	path = prefixed(path)
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -62,8 +63,23 @@ func (f *Folder) open(path string) error {
 	return nil
 }
 
+// prefixed returns the index of a checkpoint of TensorFlow that is named without its ending, or the
+// folder of the variables of a SavedModel; otherwise the path.
+func prefixed(path string) string {
+	if _, err := os.Stat(filepath.Join(path, "saved_model.pb")); err == nil {
+		return filepath.Join(path, "variables")
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(path + ".index"); err == nil {
+			return path + ".index"
+		}
+	}
+	return path
+}
+
 // Readable reports whether a path is a file of arrays, or a folder with one.
 func Readable(path string) bool {
+	path = prefixed(path)
 	info, err := os.Stat(path)
 	if err != nil {
 		return false
@@ -76,7 +92,7 @@ func Readable(path string) bool {
 }
 
 func endings() []string {
-	return []string{".safetensors", ".npy", ".npz", ".pt", ".pth", ".parquet"}
+	return []string{".safetensors", ".npy", ".npz", ".pt", ".pth", ".parquet", ".index"}
 }
 
 // candidates lists the files of a folder that may hold arrays, or that show that the folder cannot
@@ -95,6 +111,10 @@ dcp_to_torch_save(%q, "model.pt")`, dir))
 		case slices.Contains(endings(), filepath.Ext(name)) || slices.Contains(convertible(), filepath.Ext(name)):
 			names = append(names, filepath.Join(dir, name))
 		}
+	}
+	index := func(name string) bool { return filepath.Ext(name) == ".index" }
+	if first := slices.IndexFunc(names, index); first >= 0 && slices.ContainsFunc(names[first+1:], index) {
+		return nil, fmt.Errorf("%s has several checkpoints of TensorFlow: name one of them, such as %s", dir, strings.TrimSuffix(names[first], ".index"))
 	}
 	if len(names) > maxFiles {
 		return nil, fmt.Errorf("%s: %d files, at most %d are possible", dir, len(names), maxFiles)
@@ -164,6 +184,8 @@ numpy.savez("model.npz", **{w.path.replace("/", "."): w.numpy() for w in model.w
 		if skipped > 0 {
 			f.Notes = append(f.Notes, fmt.Sprintf("%s: %d values that are no tensors are left out", base, skipped))
 		}
+	case ".index":
+		all, err = f.bundle(path, file, size)
 	default:
 		return fmt.Errorf("its name ends with none of %s", strings.Join(endings(), ", "))
 	}
@@ -171,6 +193,33 @@ numpy.savez("model.npz", **{w.path.replace("/", "."): w.numpy() for w in model.w
 		return err
 	}
 	return f.take(base, all)
+}
+
+// bundle reads the index of a checkpoint of TensorFlow, and opens its files of data.
+func (f *Folder) bundle(path string, index io.ReaderAt, size int64) ([]*Array, error) {
+	if size > maxHeader {
+		return nil, fmt.Errorf("an index of %d bytes, at most %d are possible", size, maxHeader)
+	}
+	b := make([]byte, size)
+	if err := readAt(index, b, 0); err != nil {
+		return nil, err
+	}
+	all, skipped, err := bundle(b, func(shard, shards int) (io.ReaderAt, int64, error) {
+		file, err := regular.Open(fmt.Sprintf("%s.data-%05d-of-%05d", strings.TrimSuffix(path, ".index"), shard, shards))
+		if err != nil {
+			return nil, 0, err
+		}
+		f.files = append(f.files, file)
+		info, err := file.Stat()
+		if err != nil {
+			return nil, 0, err
+		}
+		return file, info.Size(), nil
+	})
+	if skipped > 0 {
+		f.Notes = append(f.Notes, fmt.Sprintf("%s: %d tensors that are not made of numbers are left out", filepath.Base(path), skipped))
+	}
+	return all, err
 }
 
 func isZip(r io.ReaderAt) bool {

@@ -258,7 +258,7 @@ func (x *matcher) valuesOf(n config.Named, table string) string {
 		return n.Values
 	}
 	dir := x.path
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() { // or the prefix of several files
 		dir = filepath.Dir(dir)
 	}
 	for _, ext := range []string{".json", ".parquet"} {
