@@ -3,7 +3,6 @@ package member
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/tcp"
 	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/rank"
@@ -78,15 +77,4 @@ func (o Options) Completed(getenv func(string) string) (Options, error) {
 		o.Control.Ports = env.Ports
 	}
 	return o, o.Validate()
-}
-
-// Memory returns the number of bytes that this rank shares on its host, and how many of
-// them are in preallocated huge pages.
-func (m *Member) Memory() (bytes, huge int64) {
-	for _, t := range []collective.Transport{m.links, m.local} {
-		if s, ok := t.(interface{ Memory() (bytes, huge int64) }); ok {
-			return s.Memory()
-		}
-	}
-	return 0, 0
 }

@@ -20,7 +20,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -32,13 +31,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "embedding:", err)
 		os.Exit(1)
 	}
-}
-
-type options struct {
-	ratings       string
-	dim           int
-	epochs, batch int
-	rate, l2      float64
 }
 
 func parse(args []string) (o options, err error) {
@@ -101,13 +93,4 @@ func trainAll(comm *collective.Comm, o options, out io.Writer) error {
 		fmt.Fprintf(out, "epoch %2d  RMSE %.4f on training ratings, %.4f on test ratings\n", epoch+1, trained, tested)
 	}
 	return model.report(out)
-}
-
-// rmse is the root of the mean of squares over all ranks.
-func rmse(comm *collective.Comm, squares float64, n int) (float64, error) {
-	x := []float64{squares, float64(n)}
-	if err := collective.AllReduce(comm, x, collective.Sum); err != nil {
-		return 0, err
-	}
-	return math.Sqrt(x[0] / math.Max(x[1], 1)), nil
 }

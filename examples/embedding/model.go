@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/optim"
@@ -180,4 +181,20 @@ func (m *model) report(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%d rows; %d bytes on the wire: of %d keys looked up, %d were of another rank and distinct in their batch\n", x[0], x[1], x[2], x[3])
 	return nil
+}
+
+type options struct {
+	ratings       string
+	dim           int
+	epochs, batch int
+	rate, l2      float64
+}
+
+// rmse is the root of the mean of squares over all ranks.
+func rmse(comm *collective.Comm, squares float64, n int) (float64, error) {
+	x := []float64{squares, float64(n)}
+	if err := collective.AllReduce(comm, x, collective.Sum); err != nil {
+		return 0, err
+	}
+	return math.Sqrt(x[0] / math.Max(x[1], 1)), nil
 }

@@ -215,3 +215,27 @@ func runForm(l *loop, o Options, t turn, x call, emit func(Line)) error {
 	emit(line)
 	return nil
 }
+
+// runTurns measures one line per turn.
+func runTurns(l *loop, b *buffers, o Options, most int, emit func(Line)) error {
+	checked := map[string]bool{}
+	for {
+		t, err := nextTurn(o.Turns, most)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		call := t.op.prepare(b, t.bytes)
+		if key := fmt.Sprint(t.op.name, t.bytes); !checked[key] {
+			if err := checkCall(call); err != nil {
+				return failed(l, t.op, t.bytes, err)
+			}
+			checked[key] = true
+		}
+		if err := runForm(l, o, t, call, emit); err != nil {
+			return failed(l, t.op, t.bytes, err)
+		}
+	}
+}

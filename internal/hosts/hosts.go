@@ -73,9 +73,6 @@ type Starter interface {
 	Start(ctx context.Context, host string) (*Process, error)
 }
 
-// Run starts a command that ends when the launcher ends, for any reason.
-type Run func(*exec.Cmd) error
-
 // Local starts the host process on this machine.
 type Local struct {
 	Command []string // the host process

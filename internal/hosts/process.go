@@ -226,3 +226,6 @@ func (t *tail) last() string {
 
 // errSilent is the error of a start without an answer.
 var errSilent = errors.New("no answer")
+
+// Run starts a command that ends when the launcher ends, for any reason.
+type Run func(*exec.Cmd) error

@@ -300,3 +300,24 @@ func (l *Link) Gone() <-chan struct{} { return l.gone }
 
 // Close closes the link and its connection. Reads of the connection must then return.
 func (l *Link) Close() error { return l.session.Close() }
+
+// Address is one address of a host.
+type Address struct {
+	IP        string
+	Net       string // its network, such as 10.0.0.0/8
+	Interface string
+	Mbits     int `json:",omitempty"` // of the interface; 0: unknown
+}
+
+// Target is an address of another host to connect to.
+type Target struct {
+	Host string
+	Addr string // with the port of its Listener
+}
+
+// Trial is the result of an attempt to reach a Target.
+type Trial struct {
+	Target
+	Micros int    `json:",omitempty"` // from the first packet to the proof
+	Fault  string `json:",omitempty"` // "": the target is its host
+}

@@ -17,19 +17,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
-// Point is one line of metrics.jsonl. A missing number is NaN.
-type Point struct {
-	Time    time.Time
-	Step    int64
-	Epoch   int64
-	Samples int64
-	LogLoss float64
-	Rate    float64
-	Speed   float64
-	Metrics *Metrics // of an evaluation
-	Data    string   // identity of the evaluated rows
-}
-
 // Series of points in metrics.jsonl.
 const (
 	Train = "train"
@@ -336,3 +323,10 @@ func (r *Run) Speeds() []float64 {
 	}
 	return all
 }
+func isRankTimes(line []byte) bool { return bytes.HasPrefix(line, rankPrefix) }
+
+// rankPrefix is the beginning of a line with RankTimes.
+var rankPrefix = []byte(`{"event":"` + RankEvent + `"`)
+
+// RankEvent is the event of RankTimes.
+const RankEvent = "ranks"

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,9 +25,6 @@ type RankTimes struct {
 	Ranks  [][]float64 `json:"seconds"` // by rank and phase: seconds per step
 }
 
-// RankEvent is the event of RankTimes.
-const RankEvent = "ranks"
-
 // Limits of RankTimes.
 const (
 	MaxRanks     = 4096 // later ranks are left out
@@ -36,11 +32,6 @@ const (
 	longestPhase = 32
 	maxRankTimes = 1024 // lines; of more, some are left out
 )
-
-// rankPrefix is the beginning of a line with RankTimes.
-var rankPrefix = []byte(`{"event":"` + RankEvent + `"`)
-
-func isRankTimes(line []byte) bool { return bytes.HasPrefix(line, rankPrefix) }
 
 // Seconds returns the time of a rank per step.
 func (t *RankTimes) Seconds(rank int) (sum float64) {

@@ -13,11 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
-	"github.com/wdlrun/wdlrun/internal/text/cut"
 )
 
 // State is the state of a training.
@@ -36,16 +34,6 @@ const (
 // FileVerdict is the file of a folder failure-TIME in a run directory with the reason for
 // the failure in its first line.
 const FileVerdict = "verdict.txt"
-
-// Limits of files, in bytes.
-const (
-	maxVerdict = 1 << 20
-	maxResult  = 64 << 20
-	maxConfig  = 1 << 20
-	maxMetrics = 1 << 30
-	maxText    = 1 << 10 // kept of a name, a note or a reason
-	maxTags    = 32
-)
 
 // Summary is the entry of a run in a list.
 type Summary struct {
@@ -184,25 +172,6 @@ func IsRun(dir string) bool {
 	return false
 }
 
-// Read reads a run directory. It fails if dir is not one.
-func Read(dir string) (*Run, error) {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return nil, fmt.Errorf("runs: %w; to list the run directories in DIR: wdlrun runs DIR", err)
-	}
-	if !info.IsDir() || !IsRun(dir) {
-		return nil, fmt.Errorf("runs: %s is not a run directory: it has no %s, %s or %s; to list the run directories in DIR: wdlrun runs DIR", dir, rundir.FileConfig, rundir.FileMetrics, rundir.FileResult)
-	}
-	r := &Run{Summary: Summary{Dir: dir, Name: filepath.Base(absolute(dir)), Seconds: math.NaN()}}
-	r.readConfig()
-	r.readAbout()
-	r.readMetrics()
-	r.readResult()
-	r.readDays()
-	r.judge(rundir.Locked(dir))
-	return r, nil
-}
-
 func absolute(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		return abs
@@ -250,9 +219,6 @@ func (r *Run) readDays() {
 	r.About.Day = short(r.About.Day)
 }
 
-// short returns the first maxText bytes of a text of a run directory.
-func short(text string) string { return cut.To(maxText, text) }
-
 func (r *Run) readResult() {
 	b, err := regular.ReadFile(filepath.Join(r.Dir, rundir.FileResult), maxResult)
 	if err == nil {
@@ -291,50 +257,6 @@ func (res *Result) cut() {
 			res.TestUnknown[kept] = n
 		}
 	}
-}
-
-// judge determines the state, from the files and from whether a training holds the lock of
-// the directory.
-func (r *Run) judge(locked bool) {
-	if n := len(r.Train); n > 0 {
-		r.Step, r.Epoch, r.Began = r.Train[n-1].Step, r.Train[n-1].Epoch, r.Train[0].Time
-		if d := r.Train[n-1].Time.Sub(r.Began); d > 0 {
-			r.Seconds = d.Seconds()
-		}
-	}
-	if at, err := time.ParseInLocation("20060102-150405", r.Name[:min(len(r.Name), 15)], time.Local); err == nil {
-		r.Began = at
-	}
-	if found, err := checkpoint.List(filepath.Join(r.Dir, checkpoint.Folder)); err == nil && len(found) > 0 { // metrics are written less often
-		r.Step = max(r.Step, found[0].Step)
-	}
-	done := r.Result != nil && r.Result.Steps >= r.Step // otherwise it is the result of an earlier job
-	failures, _ := filepath.Glob(filepath.Join(escaped(r.Dir), "failure-*"))
-	switch {
-	case locked:
-		r.State = Running
-	case done && r.Result.Stopped:
-		r.State = Stopped
-	case done:
-		r.State = Finished
-	case len(failures) > 0:
-		r.State, r.Failure = Failed, r.verdict(failures[len(failures)-1])
-	case len(r.Train) == 0 && len(r.Faults) > 0:
-		r.State = Unknown
-	default:
-		r.State = Killed
-	}
-	if done {
-		r.Step, r.Seconds = r.Result.Steps, r.Result.Seconds
-	}
-	if !done && r.State != Running {
-		r.Result = nil
-	}
-	_, r.EvaluatedOn, r.Data = r.evaluation()
-	if done && r.Result.Gate != nil {
-		r.Rejected = r.Result.Gate.Rejected
-	}
-	r.Numbers = r.numbers()
 }
 
 // Ended returns the time of the last line of metrics, or the time when the run began if it has none. The
@@ -455,4 +377,17 @@ func place(key string) int {
 		}
 	}
 	return len(first)
+}
+
+// Point is one line of metrics.jsonl. A missing number is NaN.
+type Point struct {
+	Time    time.Time
+	Step    int64
+	Epoch   int64
+	Samples int64
+	LogLoss float64
+	Rate    float64
+	Speed   float64
+	Metrics *Metrics // of an evaluation
+	Data    string   // identity of the evaluated rows
 }

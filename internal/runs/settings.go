@@ -179,3 +179,16 @@ func entryName(n ast.Node, i int) string {
 	}
 	return strings.Trim(pairs[at].Value.String(), `"`)
 }
+
+// short returns the first maxText bytes of a text of a run directory.
+func short(text string) string { return cut.To(maxText, text) }
+
+// Limits of files, in bytes.
+const (
+	maxVerdict = 1 << 20
+	maxResult  = 64 << 20
+	maxConfig  = 1 << 20
+	maxMetrics = 1 << 30
+	maxText    = 1 << 10 // kept of a name, a note or a reason
+	maxTags    = 32
+)

@@ -13,17 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Latencies from 1 µs to 100 s are distinguished by three digits.
-const (
-	minLatency = int64(time.Microsecond)
-	maxLatency = int64(100 * time.Second)
-	digits     = 3
-)
-
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(minLatency, maxLatency, digits)
-}
-
 // tally counts the requests to one server.
 type tally struct {
 	mu       sync.Mutex
@@ -37,10 +26,6 @@ type tally struct {
 
 func newTally() *tally {
 	return &tally{latency: newHistogram(), lateness: newHistogram(), failed: map[string]int64{}}
-}
-
-func count(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(max(int64(d), minLatency), maxLatency)) // the value is in the histogram's range
 }
 
 // answered records the result of a request.
@@ -58,14 +43,6 @@ func (t *tally) answered(due time.Time, answer int, err error) {
 	if t.first == nil {
 		t.first = err
 	}
-}
-
-// Load describes how requests are sent.
-type Load struct {
-	Rate       float64       // requests per second
-	Arrivals   string        // one of Arrivals
-	Timeout    time.Duration // per request, from when it is due
-	MaxPending int           // unanswered requests; further ones fail
 }
 
 var errPending = errors.New("too many requests have no answer yet")

@@ -6,33 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // maxWarmup is the time for which each server is loaded before the first turn, or a turn if that
 // is shorter.
 const maxWarmup = 2 * time.Second
-
-// Options describe what is measured.
-type Options struct {
-	Load
-	Target      string
-	Requests    [][]byte // sent in turn
-	Connections int      // per server
-	Time        time.Duration
-	Turn        time.Duration // duration of a turn; then the other server is measured
-
-	// Swap is the interval at which the target switches between the versions in Base, the
-	// folder of Model, which the requests name; 0: never. Afterwards the target serves no
-	// other model.
-	Swap        time.Duration
-	Model, Base string
-
-	// StartEcho starts an echo server that answers with the given number of bytes. It
-	// returns the address and a function that stops it. nil: no echo server is measured.
-	StartEcho func(bytes int) (address string, stop func(), err error)
-}
 
 // Validate returns an error if the options cannot be used.
 func (o *Options) Validate() error {
@@ -53,20 +31,6 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("bench serve: at most %d requests without an answer: at least 1 is needed", o.MaxPending)
 	}
 	return nil
-}
-
-// Quantiles are latencies in milliseconds.
-type Quantiles struct {
-	P50  float64 `json:"p50_ms"`
-	P90  float64 `json:"p90_ms"`
-	P99  float64 `json:"p99_ms"`
-	P999 float64 `json:"p99_9_ms"`
-	Max  float64 `json:"max_ms"`
-}
-
-func quantilesOf(h *hdrhistogram.Histogram) Quantiles {
-	at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e6 }
-	return Quantiles{at(50), at(90), at(99), at(99.9), float64(h.Max()) / 1e6}
 }
 
 // Server is the result for one server.

@@ -21,20 +21,6 @@ const reloadMethod = "/tensorflow.serving.ModelService/HandleReloadConfigRequest
 // version is being closed and the caches are cold.
 const swapSettle = time.Second
 
-// Swap is the result for switches of versions. Switched are the requests that were in
-// progress or due during a switch or up to a second after it. Calm are the others.
-type Swap struct {
-	Switches []Switch  `json:"switches"`
-	Calm     Quantiles `json:"calm"`
-	Switched Quantiles `json:"switched"`
-}
-
-// Switch is a change of the version that answers.
-type Switch struct {
-	Version int64   `json:"version"`
-	Seconds float64 `json:"seconds"` // until the server serves it
-}
-
 // swapper makes a server switch between the versions of a folder during the measurement. A
 // nil swapper does nothing.
 type swapper struct {

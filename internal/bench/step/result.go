@@ -2,10 +2,10 @@ package step
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/dense"
-	"github.com/wdlrun/wdlrun/internal/bench"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
@@ -64,48 +64,6 @@ type Moved struct {
 	Unique    int64 `json:"keys_per_step"`  // unique keys
 	CopiedIn  int64 `json:"copied_to_device_per_step,omitempty"`
 	CopiedOut int64 `json:"copied_from_device_per_step,omitempty"`
-}
-
-// report fills in the measurements between two snapshots.
-func (m *meter) report(r *Result, before, after snapshot) {
-	steps := int64(len(m.seconds))
-	for k, name := range partNames {
-		median := bench.Median(m.parts[k])
-		r.Parts = append(r.Parts, Part{Name: name, MS: median * 1e3, P10MS: m.parts[k][steps/10] * 1e3})
-	}
-	r.CoreShare = m.coreShare()
-	median := bench.Median(m.seconds)
-	r.StepMS, r.P10MS, r.P90MS, r.Speed = median*1e3, m.seconds[steps/10]*1e3, m.seconds[(steps*9)/10]*1e3, float64(m.o.Batch)/median
-	if cores := bench.Median(m.cores); r.NP == 1 && cores > 0 {
-		r.Cores = float64(m.o.Batch) / cores
-	}
-	r.Spared = (after.spared - before.spared) / steps
-	r.skipped(before.zeros, after.zeros, steps)
-	r.FLOP = m.flop() - r.Spared - r.Skipped
-	b, a := before.traffic, after.traffic
-	r.Unique = (a.UniqueKeys - b.UniqueKeys) / steps
-	record := int64(8 * (m.w.Dim + 1)) // values and Adagrad's state
-	r.Bytes = 2*record*(a.StepsOfRows-b.StepsOfRows)/steps + 8*(a.KeysPulled-b.KeysPulled)/steps
-	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
-	r.CopiedIn, r.CopiedOut = (after.in-before.in)/steps, (after.out-before.out)/steps
-	floats, _ := m.trainer.Buckets()
-	r.Buckets, r.OverlapMS = floats, (after.overlap-before.overlap).Seconds()*1e3/float64(steps)
-	if m.device == nil {
-		r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = bench.Median(m.peaks), bench.Median(m.halfPeaks)
-		r.Machine.PeakP10, r.Machine.PeakP90 = m.peaks[len(m.peaks)/10], m.peaks[(len(m.peaks)*9)/10]
-		least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
-		r.Bound, r.Share = bound, least/median
-		r.account(m.shapes(a.KeysPulled-b.KeysPulled, a.StepsOfRows-b.StepsOfRows, r.Unique, r.FLOP, steps))
-	}
-	made, took := 0.0, 0.0
-	for i, n := range m.objects {
-		made, took = made+n, took+m.seconds[i]
-	}
-	r.Allocs, r.AllocRate = ptr(bench.Median(m.objects)), ptr(made/took)
-	if cpu := after.runtime[1] - before.runtime[1]; cpu > 0 {
-		r.GC, r.Locks = (after.runtime[0]-before.runtime[0])/cpu, (after.runtime[2]-before.runtime[2])/cpu
-	}
-	r.Busy = r.signs()
 }
 
 // Saved counts operations of the model that a rank's step did not need.
@@ -204,4 +162,49 @@ func (r Result) table(b *strings.Builder) {
 		fmt.Fprintf(b, "%-16s %8.3f %8.3f %6.1f%% %8.3f %5.1f MB %5.1f MB %8.3f %6.1f%%  %s\n", p.Name, p.MS, p.P10MS, 100*p.MS/total,
 			float64(p.FLOP)*1e-9, float64(p.Memory)*1e-6, float64(p.Cache)*1e-6, p.FloorMS, 100*p.FloorMS/max(p.MS, 1e-9), p.Bound)
 	}
+}
+
+// signs lists the signs of other work on the machine during the measurement, none on a
+// quiet machine. The times can then be compared only with times of the same run.
+func (r Result) signs() (all []string) {
+	all = []string{} // in JSON a list, even if empty
+	say := func(is bool, format string, args ...any) {
+		if is {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	say(r.CoreShare > 0 && r.CoreShare < quietCores, "for %.0f %% of the steps' time others had the core", 100*(1-r.CoreShare))
+	say(r.P90MS > quietSteps*r.P10MS, "of ten steps one took %.1f times as long as the fastest", r.P90MS/r.P10MS)
+	m := r.Machine
+	say(m.PeakP90 > quietPeaks*m.PeakP10, "multiply-adds went at %.0f to %.0f GFLOP/s", m.PeakP10*1e-9, m.PeakP90*1e-9)
+	say(r.Share > 1, "the step took %.0f %% of its bound: they were measured at different speeds", 100/r.Share)
+	return all
+}
+
+// writeBusy prints the signs.
+func (r Result) writeBusy(b *strings.Builder) {
+	if len(r.Busy) > 0 {
+		fmt.Fprintf(b, "busy machine    %s: compare only with what ran at the same time\n", strings.Join(r.Busy, "; "))
+	}
+}
+
+// account fills in the costs and floors of the parts.
+func (r *Result) account(s shapes) {
+	for i, c := range s.costs() {
+		p := &r.Parts[i]
+		floor, bound := r.Machine.Floor(c, r.Threads)
+		p.Cost, p.FloorMS, p.Bound = c, floor*1e3, bound
+		r.FloorMS += p.FloorMS
+	}
+}
+
+// furthest returns the part with the most time above its floor.
+func (r *Result) furthest() (far Part) {
+	most := math.Inf(-1)
+	for _, p := range r.Parts {
+		if gap := p.MS - p.FloorMS; gap > most {
+			most, far = gap, p
+		}
+	}
+	return far
 }

@@ -1,7 +1,5 @@
 package step
 
-import "math"
-
 // Cost is the least work of a part of a step on one rank: operations, and bytes moved from
 // or to memory or a cache. Every matrix counts once for each part that reads or writes it,
 // regardless of the passes. Moves between registers and the first-level cache do not count.
@@ -72,23 +70,5 @@ func (s shapes) costs() [len(partNames)]Cost {
 	}
 }
 
-// account fills in the costs and floors of the parts.
-func (r *Result) account(s shapes) {
-	for i, c := range s.costs() {
-		p := &r.Parts[i]
-		floor, bound := r.Machine.Floor(c, r.Threads)
-		p.Cost, p.FloorMS, p.Bound = c, floor*1e3, bound
-		r.FloorMS += p.FloorMS
-	}
-}
-
-// furthest returns the part with the most time above its floor.
-func (r *Result) furthest() (far Part) {
-	most := math.Inf(-1)
-	for _, p := range r.Parts {
-		if gap := p.MS - p.FloorMS; gap > most {
-			most, far = gap, p
-		}
-	}
-	return far
-}
+// partNames are the parts of a step in their order.
+var partNames = [...]string{"pull", "pool", "forward", "backward", "key gradients", "rest of compute", "push", "sync", "update"}

@@ -155,9 +155,6 @@ func (m *meter) reserve(n int) {
 	}
 }
 
-// partNames are the parts of a step in their order.
-var partNames = [...]string{"pull", "pool", "forward", "backward", "key gradients", "rest of compute", "push", "sync", "update"}
-
 // times returns how long this rank has spent in each part since the start.
 func (m *meter) times() [len(partNames)]time.Duration {
 	p, c := m.rec.Totals(), m.trainer.Spent()
@@ -289,4 +286,59 @@ func (m *meter) snapshot() (s snapshot) {
 		s.in, s.out = d.Copied()
 	}
 	return s
+}
+
+// report fills in the measurements between two snapshots.
+func (m *meter) report(r *Result, before, after snapshot) {
+	steps := int64(len(m.seconds))
+	for k, name := range partNames {
+		median := bench.Median(m.parts[k])
+		r.Parts = append(r.Parts, Part{Name: name, MS: median * 1e3, P10MS: m.parts[k][steps/10] * 1e3})
+	}
+	r.CoreShare = m.coreShare()
+	median := bench.Median(m.seconds)
+	r.StepMS, r.P10MS, r.P90MS, r.Speed = median*1e3, m.seconds[steps/10]*1e3, m.seconds[(steps*9)/10]*1e3, float64(m.o.Batch)/median
+	if cores := bench.Median(m.cores); r.NP == 1 && cores > 0 {
+		r.Cores = float64(m.o.Batch) / cores
+	}
+	r.Spared = (after.spared - before.spared) / steps
+	r.skipped(before.zeros, after.zeros, steps)
+	r.FLOP = m.flop() - r.Spared - r.Skipped
+	b, a := before.traffic, after.traffic
+	r.Unique = (a.UniqueKeys - b.UniqueKeys) / steps
+	record := int64(8 * (m.w.Dim + 1)) // values and Adagrad's state
+	r.Bytes = 2*record*(a.StepsOfRows-b.StepsOfRows)/steps + 8*(a.KeysPulled-b.KeysPulled)/steps
+	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
+	r.CopiedIn, r.CopiedOut = (after.in-before.in)/steps, (after.out-before.out)/steps
+	floats, _ := m.trainer.Buckets()
+	r.Buckets, r.OverlapMS = floats, (after.overlap-before.overlap).Seconds()*1e3/float64(steps)
+	if m.device == nil {
+		r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = bench.Median(m.peaks), bench.Median(m.halfPeaks)
+		r.Machine.PeakP10, r.Machine.PeakP90 = m.peaks[len(m.peaks)/10], m.peaks[(len(m.peaks)*9)/10]
+		least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
+		r.Bound, r.Share = bound, least/median
+		r.account(m.shapes(a.KeysPulled-b.KeysPulled, a.StepsOfRows-b.StepsOfRows, r.Unique, r.FLOP, steps))
+	}
+	made, took := 0.0, 0.0
+	for i, n := range m.objects {
+		made, took = made+n, took+m.seconds[i]
+	}
+	r.Allocs, r.AllocRate = ptr(bench.Median(m.objects)), ptr(made/took)
+	if cpu := after.runtime[1] - before.runtime[1]; cpu > 0 {
+		r.GC, r.Locks = (after.runtime[0]-before.runtime[0])/cpu, (after.runtime[2]-before.runtime[2])/cpu
+	}
+	r.Busy = r.signs()
+}
+
+// coreShare returns the share of the steps' time for which the only thread had a core. It
+// returns 0 if that is unknown, as for ranks and threads that wait for each other.
+func (m *meter) coreShare() float64 {
+	had, took := 0.0, 0.0
+	for i, s := range m.seconds {
+		had, took = had+m.cores[i], took+s
+	}
+	if m.comm.Size() > 1 || m.o.Threads > 1 || took == 0 {
+		return 0
+	}
+	return had / took
 }

@@ -71,23 +71,6 @@ func NewFormat(s string) (Format, error) {
 // String returns the name or the pattern.
 func (f Format) String() string { return f.name }
 
-// Seconds parses a date. ok is false if b is not a date in this format.
-func (f Format) Seconds(b []byte) (seconds int64, ok bool) {
-	const longest = 64
-	if b = bytes.TrimSpace(b); len(b) == 0 || len(b) > longest {
-		return 0, false
-	}
-	switch {
-	case f.pattern != "":
-		return f.match(b)
-	case f.perUnit > 0:
-		return unixSeconds(b, f.perUnit)
-	case f.name == ISO:
-		return iso(b)
-	}
-	return 0, false
-}
-
 // The years 1 to 9999, the range of four digits.
 const (
 	minSeconds = -62135596800

@@ -1,7 +1,6 @@
 package date
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -46,29 +45,6 @@ func NewTally(known string) (*Tally, error) {
 	}
 	f, err := NewFormat(known)
 	return &Tally{all: []Format{f}, Read: make([]int64, 1)}, err
-}
-
-// NewTallyOf returns a tally of Guesses, followed by patterns that some of the texts may be
-// written in.
-func NewTallyOf(texts []string) *Tally {
-	const most = 16 // patterns
-	t := &Tally{all: Guesses()}
-	known := len(t.all)
-	for _, s := range texts {
-		if len(t.all) == known+most {
-			break
-		}
-		if slices.ContainsFunc(t.all[known:], func(f Format) bool { _, ok := f.Seconds([]byte(s)); return ok }) {
-			continue
-		}
-		for _, p := range Patterns(s) {
-			if f, err := NewFormat(p); err == nil && len(t.all) < known+most {
-				t.all = append(t.all, f)
-			}
-		}
-	}
-	t.Read = make([]int64, len(t.all))
-	return t
 }
 
 // Format returns the format of that index.

@@ -1,6 +1,7 @@
 package date
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -141,4 +142,21 @@ func unixSeconds(b []byte, per int64) (int64, bool) {
 		seconds--
 	}
 	return seconds, seconds >= minSeconds && seconds <= maxSeconds
+}
+
+// Seconds parses a date. ok is false if b is not a date in this format.
+func (f Format) Seconds(b []byte) (seconds int64, ok bool) {
+	const longest = 64
+	if b = bytes.TrimSpace(b); len(b) == 0 || len(b) > longest {
+		return 0, false
+	}
+	switch {
+	case f.pattern != "":
+		return f.match(b)
+	case f.perUnit > 0:
+		return unixSeconds(b, f.perUnit)
+	case f.name == ISO:
+		return iso(b)
+	}
+	return 0, false
 }

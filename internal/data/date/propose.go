@@ -156,3 +156,26 @@ func clockPart(text string) (pattern string, ok bool) {
 	}
 	return pattern, after != "" || blank == ""
 }
+
+// NewTallyOf returns a tally of Guesses, followed by patterns that some of the texts may be
+// written in.
+func NewTallyOf(texts []string) *Tally {
+	const most = 16 // patterns
+	t := &Tally{all: Guesses()}
+	known := len(t.all)
+	for _, s := range texts {
+		if len(t.all) == known+most {
+			break
+		}
+		if slices.ContainsFunc(t.all[known:], func(f Format) bool { _, ok := f.Seconds([]byte(s)); return ok }) {
+			continue
+		}
+		for _, p := range Patterns(s) {
+			if f, err := NewFormat(p); err == nil && len(t.all) < known+most {
+				t.all = append(t.all, f)
+			}
+		}
+	}
+	t.Read = make([]int64, len(t.all))
+	return t
+}

@@ -7,28 +7,6 @@ import (
 	"slices"
 )
 
-// Part is the bytes [Lo, Hi) of a file.
-type Part struct {
-	Lo     int64  `json:"lo,omitempty"`
-	Hi     int64  `json:"hi"`
-	Digest uint64 `json:"digest"` // of the bytes before Hi
-}
-
-// Probe describes the first bytes of a file.
-type Probe struct {
-	Digest  uint64 // of the bytes
-	Appends bool   // bytes after them can be read without them
-	Cut     bool   // they end inside a line
-}
-
-// Past is how much was read of files before a resume, by their names. Complete means that
-// files without a part were empty when they were taken; otherwise their length is unknown.
-type Past struct {
-	Parts    map[string]Part
-	Skipped  map[string]bool // files that are not read
-	Complete bool
-}
-
 // PastOf returns the past of a stream at position now. all are the known positions of
 // consecutive spans up to it. key maps a name of a span to the name in a look.
 func PastOf(all []Position, now Position, key func(string) string) Past {
@@ -43,14 +21,6 @@ func PastOf(all []Position, now Position, key func(string) string) Past {
 		p.Complete = p.Complete && len(at.Parts) == len(at.Span)
 	}
 	return p
-}
-
-// taken is the last known state of a file that was taken.
-type taken struct {
-	bytes  int64
-	stamp  string // "" if unknown
-	digest uint64 // of its bytes
-	closed bool   // it was replaced and is no longer read
 }
 
 // remember returns the state in which a file was taken before a resume.

@@ -1,28 +1,10 @@
 package stream
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
 )
-
-// Partition is the offset up to which one partition of a topic has been read.
-type Partition struct {
-	Topic  string `json:"topic"`
-	Number int32  `json:"number"`
-	Next   int64  `json:"next"`         // offset of the first record that was not taken
-	ID     string `json:"id,omitempty"` // of the topic that has been read; "" in positions of earlier versions and without Mark.ID
-}
-
-const (
-	maxPartitions = 1 << 16
-	maxID         = 64 // bytes of the id of a topic
-)
-
-func comparePartitions(a, b Partition) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Number, b.Number))
-}
 
 // Mark is the state of a partition on the broker: it contains records of offsets [Low,
 // High), with possible gaps.

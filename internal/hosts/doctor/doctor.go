@@ -60,16 +60,6 @@ type Disk struct {
 	Fault string `json:"fault,omitempty"` // why it cannot be written
 }
 
-// Pair is the speed between two hosts.
-type Pair struct {
-	Hosts     [2]string  `json:"hosts"`
-	RoundTrip float64    `json:"round_trip_seconds"` // the fastest of several
-	Rates     [2]float64 `json:"bytes_per_second"`   // from the first to the second, and back
-}
-
-// rate returns the rate of the slower direction.
-func (p Pair) rate() float64 { return min(p.Rates[0], p.Rates[1]) }
-
 // Report describes all hosts.
 type Report struct {
 	Hosts []Host `json:"hosts"` // by rank

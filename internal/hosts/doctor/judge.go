@@ -189,14 +189,6 @@ func (r *Report) links() (all []Finding) {
 
 func far(trip, usual float64) bool { return trip > farther*usual && trip > usual+fartherBy }
 
-// median returns the median, the lower one of two, 0 for no values.
-func median[T cmp.Ordered](values []T) (m T) {
-	if len(values) == 0 {
-		return m
-	}
-	return slices.Sorted(slices.Values(values))[(len(values)-1)/2]
-}
-
 // size formats a number of bytes, and speed bytes per second.
 func size(n int64) string       { return scaled(float64(n), 1024, "iB") }
 func speed(rate float64) string { return scaled(rate, 1000, "B/s") }

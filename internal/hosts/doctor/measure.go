@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -115,3 +117,21 @@ func fastest(c *collective.Comm, tries int, out, back []byte) (seconds float64, 
 	}
 	return seconds, nil
 }
+
+// median returns the median, the lower one of two, 0 for no values.
+func median[T cmp.Ordered](values []T) (m T) {
+	if len(values) == 0 {
+		return m
+	}
+	return slices.Sorted(slices.Values(values))[(len(values)-1)/2]
+}
+
+// Pair is the speed between two hosts.
+type Pair struct {
+	Hosts     [2]string  `json:"hosts"`
+	RoundTrip float64    `json:"round_trip_seconds"` // the fastest of several
+	Rates     [2]float64 `json:"bytes_per_second"`   // from the first to the second, and back
+}
+
+// rate returns the rate of the slower direction.
+func (p Pair) rate() float64 { return min(p.Rates[0], p.Rates[1]) }

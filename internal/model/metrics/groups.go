@@ -125,11 +125,6 @@ func compareGrouped(a, b grouped) int {
 	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.place, b.place), cmp.Compare(a.units, b.units))
 }
 
-// largestFirst orders slices by samples.
-func largestFirst(a, b sliceSums) int {
-	return cmp.Or(cmp.Compare(b.samples, a.samples), cmp.Compare(a.key, b.key))
-}
-
 // groupAUC returns the AUC of samples in the order of their logits, with ties counting half,
 // and their weight. The weight is 0 if the samples are of one class.
 func groupAUC(samples []grouped) (auc float64, units int64) {
@@ -180,20 +175,4 @@ func (g *Groups) exchange(c *collective.Comm) ([]grouped, error) {
 		own[i] = grouped{uint64(w[0]), uint64(w[1]), uint64(w[2])}
 	}
 	return own, nil
-}
-
-// exchange sends to each rank its number of the words, which follow each other by rank, and returns
-// what the others have sent to this rank.
-func exchange(c *collective.Comm, words, counts []int64) ([]int64, error) {
-	theirs := make([]int64, c.Size())
-	if err := collective.AllToAll(c, counts, theirs); err != nil {
-		return nil, err
-	}
-	send, receive, total := make([]int, c.Size()), make([]int, c.Size()), 0
-	for r := range send {
-		send[r], receive[r] = int(counts[r]), int(theirs[r])
-		total += receive[r]
-	}
-	mine := make([]int64, total)
-	return mine, collective.AllToAllV(c, words, send, mine, receive)
 }

@@ -136,3 +136,26 @@ func entropy(rate float64) float64 {
 	}
 	return float64(-rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
 }
+
+// numbersBase implements Base for a label that is a number.
+func (m Metrics) numbersBase() string {
+	s := fmt.Sprintf("mean %.4g (RMSE %.4g, loss %.4g)", m.BaseRate, *m.BaseRMSE, m.BaseLogLoss)
+	if m.Calibration != nil {
+		s += fmt.Sprintf("   calibration %.4f", *m.Calibration)
+	}
+	return s
+}
+
+// numbers implements String for a label that is a number.
+func (m Metrics) numbers() string {
+	return fmt.Sprintf("RMSE %.4g   MAE %.4g   loss %.4g", *m.RMSE, *m.MAE, m.LogLoss)
+}
+
+// numbersWarning implements Warning for a label that is a number.
+func (m Metrics) numbersWarning(what string) string {
+	if m.LogLoss <= m.BaseLogLoss+float64((worse-1)*math.Abs(m.BaseLogLoss)) {
+		return ""
+	}
+	return fmt.Sprintf("the loss of %s, %.4g, is worse than %.4g, which predicting the mean %.4g for every sample gives: lower train.optimizer.*.learning_rate, or use train.early_stop or train.l2",
+		what, m.LogLoss, m.BaseLogLoss, m.BaseRate)
+}

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -96,27 +95,4 @@ func (n *Numbers) metrics() Metrics {
 		m.Calibration = &calibration
 	}
 	return m
-}
-
-// numbers implements String for a label that is a number.
-func (m Metrics) numbers() string {
-	return fmt.Sprintf("RMSE %.4g   MAE %.4g   loss %.4g", *m.RMSE, *m.MAE, m.LogLoss)
-}
-
-// numbersBase implements Base for a label that is a number.
-func (m Metrics) numbersBase() string {
-	s := fmt.Sprintf("mean %.4g (RMSE %.4g, loss %.4g)", m.BaseRate, *m.BaseRMSE, m.BaseLogLoss)
-	if m.Calibration != nil {
-		s += fmt.Sprintf("   calibration %.4f", *m.Calibration)
-	}
-	return s
-}
-
-// numbersWarning implements Warning for a label that is a number.
-func (m Metrics) numbersWarning(what string) string {
-	if m.LogLoss <= m.BaseLogLoss+float64((worse-1)*math.Abs(m.BaseLogLoss)) {
-		return ""
-	}
-	return fmt.Sprintf("the loss of %s, %.4g, is worse than %.4g, which predicting the mean %.4g for every sample gives: lower train.optimizer.*.learning_rate, or use train.early_stop or train.l2",
-		what, m.LogLoss, m.BaseLogLoss, m.BaseRate)
 }

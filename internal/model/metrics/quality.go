@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -323,4 +324,9 @@ func (g *Groups) Slices(c *collective.Comm) (SliceList, error) {
 	}
 	list.Rest = rest.slice()
 	return list, nil
+}
+
+// largestFirst orders slices by samples.
+func largestFirst(a, b sliceSums) int {
+	return cmp.Or(cmp.Compare(b.samples, a.samples), cmp.Compare(a.key, b.key))
 }

@@ -321,3 +321,19 @@ func averagePrecision(bins []bin, positives int64) (area float64) {
 	}
 	return area
 }
+
+// exchange sends to each rank its number of the words, which follow each other by rank, and returns
+// what the others have sent to this rank.
+func exchange(c *collective.Comm, words, counts []int64) ([]int64, error) {
+	theirs := make([]int64, c.Size())
+	if err := collective.AllToAll(c, counts, theirs); err != nil {
+		return nil, err
+	}
+	send, receive, total := make([]int, c.Size()), make([]int, c.Size()), 0
+	for r := range send {
+		send[r], receive[r] = int(counts[r]), int(theirs[r])
+		total += receive[r]
+	}
+	mine := make([]int64, total)
+	return mine, collective.AllToAllV(c, words, send, mine, receive)
+}

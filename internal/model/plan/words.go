@@ -91,28 +91,6 @@ func (p *Plan) columns() (ranks []int) {
 	return ranks
 }
 
-// fewest returns the reason for choosing the strategy with the least traffic.
-func (t *Table) fewest() string {
-	switch rows := t.would(sparse.Rows); {
-	case t.ByStrategy[sparse.Rows].StepBytes == 0:
-		return "nothing travels"
-	case t.Strategy == sparse.Rows:
-		return rows + " a step, and no other way saves a fifth"
-	default:
-		return fmt.Sprintf("%s a step, %s as rows", t.would(t.Strategy), rows)
-	}
-}
-
-// would formats the traffic of a step with a strategy; – if the table cannot have it.
-func (t *Table) would(how sparse.Strategy) string {
-	for _, x := range t.ByStrategy {
-		if x.Strategy == how {
-			return Bytes(x.StepBytes)
-		}
-	}
-	return "–"
-}
-
 // InPlace is the reason for the strategy rows if ranks share memory.
 const InPlace = "the ranks share memory and read rows in place"
 
@@ -146,23 +124,4 @@ func (p *Plan) Exchange() string {
 		line += "; "
 	}
 	return line + strings.Join(others, "; ")
-}
-
-// Bytes formats a number of bytes with three significant digits.
-func Bytes(n int64) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	x, unit := float64(n), -1
-	for x >= 999.5 {
-		x, unit = x/1e3, unit+1
-	}
-	digits := 2
-	switch {
-	case x >= 99.95:
-		digits = 0
-	case x >= 9.995:
-		digits = 1
-	}
-	return fmt.Sprintf("%.*f %cB", digits, x, "kMGTPE"[unit])
 }

@@ -1,7 +1,6 @@
 package slots
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -130,29 +129,3 @@ const (
 	worthMore  = 1.02
 	worthFewer = 1.1
 )
-
-// adapt changes b after each window of steps if that increases the speed.
-func (m *Machine) adapt() {
-	g := &m.gaps
-	if !m.cfg.Auto || g.steps < window || len(g.sums) != m.cfg.Ranks {
-		return
-	}
-	old, s := m.cfg.Backup, m.cfg.Ranks
-	mean := func(k int) float64 { return 1000 * g.sums[k-1] / float64(g.steps) }
-	most := max(1, s/4)
-	b, gain := g.best(old, most)
-	switch {
-	case b > old && gain > worthMore || b < old && gain > worthFewer:
-		m.cfg.Backup = b
-		m.out.Text = fmt.Sprintf(
-			"backups %d → %d: over %d steps slot %d of %d came after %.3g ms on average, slot %d after %.3g ms: %.2f× the samples per second",
-			old, b, g.steps, s-old, s, mean(s-old), s-b, mean(s-b), gain)
-	case !g.weighed && old < min(most, s-1):
-		m.out.Text = fmt.Sprintf(
-			"backups stay %d: over %d steps slot %d of %d came after %.3g ms on average, slot %d after %.3g ms: without waiting for the last, a step would have %d of %d microbatches, %.2f× the samples per second, and %.2f is worth a change",
-			old, g.steps, s-old, s, mean(s-old), s-old-1, mean(s-old-1), s-old-1, s-old, g.speed(old+1)/g.speed(old), worthMore)
-	}
-	g.weighed = true
-	clear(g.sums)
-	g.steps = 0
-}

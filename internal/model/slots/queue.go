@@ -110,3 +110,8 @@ func (q Queue) Left() int64 {
 func (q Queue) NextEpoch() Queue {
 	return Queue{Epoch: q.Epoch + 1, Total: q.Total, Size: q.Size}
 }
+
+// Batch is a microbatch: Rows consecutive samples in the order of an epoch.
+type Batch struct {
+	Epoch, First, Rows int64
+}

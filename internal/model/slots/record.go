@@ -6,11 +6,6 @@ import (
 	"fmt"
 )
 
-// Batch is a microbatch: Rows consecutive samples in the order of an epoch.
-type Batch struct {
-	Epoch, First, Rows int64
-}
-
 // Piece is a slot that counts and the attempt that computed it.
 type Piece struct {
 	Slot, Attempt int

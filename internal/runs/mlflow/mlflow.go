@@ -11,7 +11,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -55,12 +54,6 @@ func (s *Server) Experiment(ctx context.Context, name string) (*Experiment, erro
 		return nil, fmt.Errorf("mlflow: %s: the experiment %q was deleted: restore it, or choose another name with MLFLOW_EXPERIMENT_NAME", s, name)
 	}
 	return &Experiment{s, found.Experiment.ID}, err
-}
-
-// File is an artifact of a run.
-type File struct {
-	Name string
-	Open func() (io.ReadCloser, error)
 }
 
 // pair is a parameter or a tag.

@@ -130,3 +130,9 @@ func (s *Server) send(ctx context.Context, verb, to, query string, body io.Reade
 	}
 	return nil
 }
+
+// File is an artifact of a run.
+type File struct {
+	Name string
+	Open func() (io.ReadCloser, error)
+}

@@ -238,3 +238,18 @@ func smooth(y []float64, n int) []float64 {
 	}
 	return all
 }
+
+// decimals formats a number with four decimals, or a dash.
+func decimals(x *float64) string {
+	if x == nil || !finite(*x) {
+		return "–"
+	}
+	return strconv.FormatFloat(*x, 'f', 4, 64)
+}
+
+func clipped(text string, n int) string {
+	if r := []rune(text); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return text
+}

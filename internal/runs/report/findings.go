@@ -16,15 +16,6 @@ import (
 // and names.
 type finding struct{ Kind, What, Do string }
 
-// warning holds the findings of one kind, of all runs, with the same advice.
-type warning struct {
-	Lines []warningLine
-	Do    string
-}
-
-// warningLine is what was found, in which runs.
-type warningLine struct{ Runs, What string }
-
 // warnings groups the findings of all runs.
 func warnings(all []*runView) (out []*warning) {
 	groups := map[finding]*warning{} // by Kind and Do

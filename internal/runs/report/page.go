@@ -4,14 +4,12 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/runs"
@@ -64,34 +62,6 @@ const maxText = 500
 
 // maxTables is the maximum number of tables shown of a run, the largest ones.
 const maxTables = 40
-
-// Write reads run directories and writes the page. now is the date on the page.
-func Write(w io.Writer, dirs []string, now time.Time) error {
-	if len(dirs) == 0 || len(dirs) > MaxRuns {
-		return fmt.Errorf("report: %d run directories: give 1 to %d", len(dirs), MaxRuns)
-	}
-	v := pageView{Made: now.Format("2006-01-02 15:04"), Several: len(dirs) > 1}
-	var all []*runs.Summary
-	for i, dir := range dirs {
-		r, err := runs.Read(dir)
-		if err != nil {
-			return err
-		}
-		all = append(all, &r.Summary)
-		v.Runs = append(v.Runs, view(r, i))
-	}
-	v.Title = "wdlrun: " + all[0].Name
-	if v.Several {
-		v.Title = fmt.Sprintf("wdlrun: %d runs", len(all))
-		v.Differ = runs.Differing(all)
-		n := min(len(v.Differ), maxDiffering)
-		v.Differ, v.Follow = v.Differ[:n], v.Differ[n:]
-	}
-	v.Warnings = warnings(v.Runs)
-	v.Verdict = verdict(v.Runs, v.Warnings)
-	v.Charts = charts(v.Runs)
-	return pages().ExecuteTemplate(w, "page.html", v)
-}
 
 func view(r *runs.Run, i int) *runView {
 	v := &runView{Run: r, Color: i % colors, Dashed: i/colors%2 == 1}
@@ -385,3 +355,12 @@ func (v *runView) Hosts() string {
 	all := slices.Compact(slices.Sorted(slices.Values(v.About.Hosts)))
 	return clipped(strings.Join(all, ", "), maxText)
 }
+
+// warning holds the findings of one kind, of all runs, with the same advice.
+type warning struct {
+	Lines []warningLine
+	Do    string
+}
+
+// warningLine is what was found, in which runs.
+type warningLine struct{ Runs, What string }

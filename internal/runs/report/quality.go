@@ -209,11 +209,3 @@ func signed(x *float64) string {
 	}
 	return strconv.FormatFloat(*x, 'f', 5, 64)
 }
-
-// decimals formats a number with four decimals, or a dash.
-func decimals(x *float64) string {
-	if x == nil || !finite(*x) {
-		return "–"
-	}
-	return strconv.FormatFloat(*x, 'f', 4, 64)
-}

@@ -230,13 +230,6 @@ func lastPart(key string) string {
 	return clipped(key, 22)
 }
 
-func clipped(text string, n int) string {
-	if r := []rune(text); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return text
-}
-
 func paramAxis(p sweep.Param) axis {
 	if !p.Numeric() {
 		at := func(i int) float64 { return (float64(i) + .5) / float64(len(p.Values)) }

@@ -100,32 +100,6 @@ func New(parent, job string, now time.Time) (string, error) {
 	return "", fmt.Errorf("run directory: %s and its successors exist", name)
 }
 
-// CheckPlace returns why a training cannot have a run directory: none can be created below
-// out, or another training is using the directory to resume in. It is called on the host of
-// rank 0 before any rank starts.
-func CheckPlace(out, resume string) error {
-	if resume == "" || checkpoint.IsCheckpoint(resume) {
-		return writable(out)
-	}
-	if _, err := os.Stat(filepath.Join(resume, fileLock)); err != nil {
-		return nil // no training has begun in it
-	}
-	t := &Turn{dir: resume}
-	defer t.Close()
-	names, err := checkpoint.Turns(t.root())
-	if err != nil {
-		return nil // it is reported when it is read
-	}
-	by, err := t.lockedBy(names)
-	switch {
-	case by != "":
-		return inUse(resume, by)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("run directory: nothing can be written in %s: %w: to train on in a new one, resume one of its checkpoints, %s", resume, Cause(err), filepath.Join(resume, checkpoint.Folder, "step-…"))
-	}
-	return nil // other processes only read it
-}
-
 // writable creates a directory with a file below parent, or below the part of its path that
 // exists, and removes both.
 func writable(parent string) error {

@@ -188,3 +188,26 @@ func (f *file) value(s scalar) []byte {
 	m = protowire.AppendVarint(protowire.AppendTag(m, metadataClass, protowire.VarintType), classScalar)
 	return protowire.AppendBytes(protowire.AppendTag(v, valueMetadata, protowire.BytesType), m)
 }
+
+func message(to []byte, field protowire.Number, m []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(to, field, protowire.BytesType), m)
+}
+
+func double(to []byte, field protowire.Number, x float64) []byte {
+	return protowire.AppendFixed64(protowire.AppendTag(to, field, protowire.Fixed64Type), math.Float64bits(x))
+}
+
+// Field numbers, see the package comment.
+const (
+	valueTensor, pluginContent                  = 8, 2
+	tensorType, tensorShape, tensorFloats       = 1, 2, 5
+	shapeDim, dimSize                           = 2, 1
+	pluginStart, pluginEnd                      = 3, 4
+	startHParams, startTime                     = 1, 5
+	mapKey, mapValue, numberValue, textValue    = 1, 2, 2, 3
+	boolValue                                   = 4
+	endStatus, endTime                          = 1, 2
+	statusSuccess                               = 1
+	typeFloat                                   = 1
+	startTag, endTag, hparamsPlugin, maxHParams = "_hparams_/session_start_info", "_hparams_/session_end_info", "hparams", 200
+)

@@ -12,21 +12,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
 
-// Field numbers, see the package comment.
-const (
-	valueTensor, pluginContent                  = 8, 2
-	tensorType, tensorShape, tensorFloats       = 1, 2, 5
-	shapeDim, dimSize                           = 2, 1
-	pluginStart, pluginEnd                      = 3, 4
-	startHParams, startTime                     = 1, 5
-	mapKey, mapValue, numberValue, textValue    = 1, 2, 2, 3
-	boolValue                                   = 4
-	endStatus, endTime                          = 1, 2
-	statusSuccess                               = 1
-	typeFloat                                   = 1
-	startTag, endTag, hparamsPlugin, maxHParams = "_hparams_/session_start_info", "_hparams_/session_end_info", "hparams", 200
-)
-
 // Keys returns the settings of runs that are written as hyperparameters: the settings of the
 // model and of training, and all that differ.
 func Keys(all []*runs.Summary) []string {
@@ -39,33 +24,6 @@ func Keys(all []*runs.Summary) []string {
 		}
 	}
 	return keys[:min(len(keys), maxHParams)]
-}
-
-// Begin writes the settings of keys as the hyperparameters of the training.
-func (w *Writer) Begin(settings *runs.Settings, keys []string, at time.Time) error {
-	f, err := w.in(folderModel)
-	if err != nil {
-		return err
-	}
-	var start []byte
-	for _, key := range keys {
-		if v := settings.Of(key); v != "" {
-			entry := protowire.AppendString(protowire.AppendTag(nil, mapKey, protowire.BytesType), key)
-			start = message(start, startHParams, message(entry, mapValue, structValue(v)))
-		}
-	}
-	return f.plugin(at, startTag, message(nil, pluginStart, double(start, startTime, seconds(at))))
-}
-
-// End writes the end of a training that has a result. A training without one has no end, as
-// it can be resumed: TensorBoard shows the first end that it reads, whatever follows.
-func (w *Writer) End(at time.Time) error {
-	f, err := w.in(folderModel)
-	if err != nil {
-		return err
-	}
-	end := protowire.AppendVarint(protowire.AppendTag(nil, endStatus, protowire.VarintType), statusSuccess)
-	return f.plugin(at, endTag, message(nil, pluginEnd, double(end, endTime, seconds(at))))
 }
 
 // plugin appends an event with a value for the plugin, and a tensor, which every value
@@ -88,12 +46,4 @@ func structValue(text string) []byte {
 		return protowire.AppendVarint(protowire.AppendTag(nil, boolValue, protowire.VarintType), protowire.EncodeBool(text == "true"))
 	}
 	return protowire.AppendString(protowire.AppendTag(nil, textValue, protowire.BytesType), text)
-}
-
-func message(to []byte, field protowire.Number, m []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(to, field, protowire.BytesType), m)
-}
-
-func double(to []byte, field protowire.Number, x float64) []byte {
-	return protowire.AppendFixed64(protowire.AppendTag(to, field, protowire.Fixed64Type), math.Float64bits(x))
 }

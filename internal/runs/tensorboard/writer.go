@@ -212,3 +212,30 @@ func (w *Writer) Close() (err error) {
 	w.files, w.order = map[string]*file{}, nil
 	return err
 }
+
+// Begin writes the settings of keys as the hyperparameters of the training.
+func (w *Writer) Begin(settings *runs.Settings, keys []string, at time.Time) error {
+	f, err := w.in(folderModel)
+	if err != nil {
+		return err
+	}
+	var start []byte
+	for _, key := range keys {
+		if v := settings.Of(key); v != "" {
+			entry := protowire.AppendString(protowire.AppendTag(nil, mapKey, protowire.BytesType), key)
+			start = message(start, startHParams, message(entry, mapValue, structValue(v)))
+		}
+	}
+	return f.plugin(at, startTag, message(nil, pluginStart, double(start, startTime, seconds(at))))
+}
+
+// End writes the end of a training that has a result. A training without one has no end, as
+// it can be resumed: TensorBoard shows the first end that it reads, whatever follows.
+func (w *Writer) End(at time.Time) error {
+	f, err := w.in(folderModel)
+	if err != nil {
+		return err
+	}
+	end := protowire.AppendVarint(protowire.AppendTag(nil, endStatus, protowire.VarintType), statusSuccess)
+	return f.plugin(at, endTag, message(nil, pluginEnd, double(end, endTime, seconds(at))))
+}

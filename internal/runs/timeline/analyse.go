@@ -76,9 +76,6 @@ type SlowStep struct {
 	Longest string  `json:"longest_phase"` // if no rank was late: the phase that exceeds its median most
 }
 
-// DelayShare is the least delay, as a share of the step, for which a rank is named.
-const DelayShare = 0.05
-
 // slowestSteps is the number of slowest steps listed.
 const slowestSteps = 10
 

@@ -13,15 +13,6 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// The lanes of a merged trace, counted from trace.First. Files have no lane of waiting.
-const (
-	lanePhases = 0
-	laneWaits  = 2
-)
-
-// lanes names the lanes.
-var lanes = [...]string{"phases", "buckets", "waiting", "reader", "checkpoint"}
-
 // maxMerged bounds the events of a merged trace.
 const maxMerged = 1 << 24
 

@@ -334,3 +334,19 @@ func (p *parser) finish(r *Rank) {
 }
 
 func ns(micros float64) int64 { return int64(math.Round(micros * 1e3)) }
+
+func on(host string) string {
+	if host == "" {
+		return ""
+	}
+	return " on host " + host
+}
+
+// The lanes of a merged trace, counted from trace.First. Files have no lane of waiting.
+const (
+	lanePhases = 0
+	laneWaits  = 2
+)
+
+// lanes names the lanes.
+var lanes = [...]string{"phases", "buckets", "waiting", "reader", "checkpoint"}

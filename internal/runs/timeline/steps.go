@@ -14,31 +14,6 @@ type Timeline struct {
 	steps   []step
 }
 
-// Open reads and aligns the trace files of a run directory.
-func Open(dir string) (*Timeline, error) {
-	ranks, faults, err := Read(dir)
-	if err != nil {
-		return nil, err
-	}
-	return newTimeline(ranks, faults), nil
-}
-
-func newTimeline(ranks []*Rank, faults []string) *Timeline {
-	t := &Timeline{Ranks: ranks, Faults: faults}
-	has := map[int]bool{}
-	for _, r := range ranks {
-		has[r.Rank] = true
-	}
-	for r := range ranks[0].Size {
-		if !has[r] {
-			t.Missing = append(t.Missing, r)
-		}
-	}
-	t.steps = commonSteps(ranks)
-	t.align()
-	return t
-}
-
 // step is a training step that every rank has recorded.
 type step struct {
 	number int64
@@ -194,3 +169,6 @@ func (x *exchange) rate() {
 func (x *exchange) waited(r int) int64 {
 	return max(0, min(x.enters, x.of[r].leave)-x.of[r].at)
 }
+
+// DelayShare is the least delay, as a share of the step, for which a rank is named.
+const DelayShare = 0.05

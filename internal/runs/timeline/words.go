@@ -2,14 +2,6 @@ package timeline
 
 import "fmt"
 
-// on names a host in a sentence; "" is this one.
-func on(host string) string {
-	if host == "" {
-		return ""
-	}
-	return " on host " + host
-}
-
 // short formats a time with three digits.
 func short(s float64) string {
 	switch {

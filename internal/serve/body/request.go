@@ -8,11 +8,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 )
 
-const (
-	maxDeep = 32  // levels of objects, and of lists of unknown members
-	maxPath = 256 // bytes of the name of an object in a row, which is part of each input's name
-)
-
 // Request is a decoded body.
 type Request struct {
 	Signature string
@@ -219,13 +214,6 @@ func (r *reader) instance() {
 		r.to.Unnamed = true
 		r.cell("", r.last(r.column("")))
 	}
-}
-
-// isBase64 reports whether an object is {"b64": …}.
-func (s *scanner) isBase64() bool {
-	ahead := *s
-	ahead.i++
-	return ahead.peek() == '"' && string(ahead.text()) == "b64"
 }
 
 // inputs parses columns: an object of them, or the only one.

@@ -265,3 +265,15 @@ func (s *scanner) skip(depth int) {
 		s.single(&l)
 	}
 }
+
+// isBase64 reports whether an object is {"b64": …}.
+func (s *scanner) isBase64() bool {
+	ahead := *s
+	ahead.i++
+	return ahead.peek() == '"' && string(ahead.text()) == "b64"
+}
+
+const (
+	maxDeep = 32  // levels of objects, and of lists of unknown members
+	maxPath = 256 // bytes of the name of an object in a row, which is part of each input's name
+)

@@ -9,13 +9,6 @@ import (
 // MaxRows is the maximum number of rows of a request by default.
 const MaxRows = 1 << 16
 
-// Limits are the limits of a request. Decoding decrements Values.
-type Limits struct {
-	Inputs int // tensors
-	Rows   int // of a tensor, or examples
-	Values int // of all tensors
-}
-
 // ModelSpec names a model and, by number or by label, optionally a version.
 type ModelSpec struct {
 	Name       string

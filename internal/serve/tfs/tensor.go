@@ -460,3 +460,10 @@ func fromHalf(h uint16) float32 {
 	}
 	return x
 }
+
+// Limits are the limits of a request. Decoding decrements Values.
+type Limits struct {
+	Inputs int // tensors
+	Rows   int // of a tensor, or examples
+	Values int // of all tensors
+}

@@ -6,20 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
-	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/text/pattern"
 	"github.com/wdlrun/wdlrun/internal/train"
-	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/trace"
@@ -147,37 +144,6 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 // readSetting matches the keys that an evaluation may set differently from the training.
 var readSetting = pattern.Lazy(`^(data\.(test|hosts|format|delimiter|header|fields|comment|missing|max_bad|registry)|label\.(field|positive|negative|threshold))\b`)
 
-// Run evaluates the model. It returns the same result on all ranks and writes no files.
-func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
-	defer e.Close()
-	if res.Model, err = e.Load(ctx, e.eval.evaluating); err != nil {
-		return res, err
-	}
-	if err := e.eval.checkBy(e.In.Train); err != nil {
-		return res, err
-	}
-	kept := evaluate.NewBreakdown(e.eval.Group, e.eval.Report, e.eval.By, e.In.Train.Rows(data.All), e.In.Encoder)
-	p := evaluate.Pass{Kept: kept}
-	if e.eval.Each != nil {
-		p.Take = func(b *encode.Batch) error { return e.eval.Each(b, e.Trainer.LogitsOf(0)) }
-	}
-	m, err := e.Over(ctx, e.In.Train, data.All, p)
-	if err == nil {
-		err = e.reduce(ctx, kept, &m, &res)
-	}
-	if err == nil && e.eval.Importance {
-		res.Importance, err = e.importance(ctx, e.In.Train, data.All)
-	}
-	if err != nil {
-		return res, err
-	}
-	e.WarnOfDoubts(&m, input.FirstFew(e.In.Train.Names()))
-	res.WorldSize, res.Data, res.Metrics, res.Unknown = e.Comm.Size(), e.In.Train.Names(), m.Metrics, m.Unknown
-	res.Outside = m.Outside
-	res.Seconds = math.Round(time.Since(e.began).Seconds()*1e3) / 1e3
-	return res, nil
-}
-
 // CheckEval finds the faults of an evaluation that one process can find before any rank
 // starts.
 func CheckEval(ctx context.Context, o EvalOptions) error {
@@ -204,4 +170,18 @@ func (o *EvalOptions) check(ctx context.Context) (*input.Input, error) {
 		return nil, err
 	}
 	return input.Open(input.Setup{Config: c, Use: o.use()})
+}
+
+// Importance measures how much worse a model becomes without the information of a field: each
+// sample gets the values of the field from another sample, drawn at random. All inputs
+// computed from the field change together, including crosses. Changes are means of five
+// draws.
+type Importance struct {
+	Field            string   `json:"field"`
+	Features         []string `json:"features"`
+	Coverage         float64  `json:"coverage"` // share of samples with a value
+	AUC              *float64 `json:"auc_loss"` // AUC minus the AUC without the field; null if samples are of one class
+	AUCDeviation     *float64 `json:"auc_loss_deviation"`
+	LogLoss          float64  `json:"logloss_gain"` // log-loss without the field minus log-loss
+	LogLossDeviation float64  `json:"logloss_gain_deviation"`
 }

@@ -26,20 +26,6 @@ const (
 	donorPool         = 1 << 13 // approximate number of samples to draw values from
 )
 
-// Importance measures how much worse a model becomes without the information of a field: each
-// sample gets the values of the field from another sample, drawn at random. All inputs
-// computed from the field change together, including crosses. Changes are means of five
-// draws.
-type Importance struct {
-	Field            string   `json:"field"`
-	Features         []string `json:"features"`
-	Coverage         float64  `json:"coverage"` // share of samples with a value
-	AUC              *float64 `json:"auc_loss"` // AUC minus the AUC without the field; null if samples are of one class
-	AUCDeviation     *float64 `json:"auc_loss_deviation"`
-	LogLoss          float64  `json:"logloss_gain"` // log-loss without the field minus log-loss
-	LogLossDeviation float64  `json:"logloss_gain_deviation"`
-}
-
 // importance evaluates the model without each field. Draws depend only on record numbers, so
 // the result has the same bits on any number of ranks.
 type importance struct {

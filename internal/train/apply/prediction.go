@@ -1,10 +1,8 @@
 package apply
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -13,9 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
-	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/train"
-	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/internal/train/save"
@@ -141,63 +137,6 @@ func (o *PredictOptions) columns(c *config.Config) (columns []write.Column) {
 		}
 	}
 	return columns
-}
-
-// CheckPredict finds the faults of a prediction that one process can find before any rank
-// starts.
-func CheckPredict(ctx context.Context, o PredictOptions) error {
-	o.predict()
-	if len(o.Eval.Data) == 0 {
-		return errors.New("predict: -data FILE names the records to predict")
-	}
-	if o.Model != "" {
-		return o.checkModel()
-	}
-	in, err := o.Eval.check(ctx)
-	if errors.Is(err, train.ErrElsewhere) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return o.check(in.Config, in.Train)
-}
-
-// Run predicts. It returns the same result on all ranks. Rank 0 writes the output.
-func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
-	o := p.options
-	res.WorldSize = p.Comm.Size()
-	defer p.Close()
-	by, end, err := p.openScores(ctx, &res)
-	if data.IsEmpty(err) {
-		p.Warn(fmt.Sprintf("%v; the output has no rows", err))
-		return res, p.predictNothing(&res)
-	}
-	if err != nil {
-		return res, err
-	}
-	defer end()
-	s, err := p.newPredictions(ctx, by)
-	if err != nil {
-		return res, err
-	}
-	defer s.abandon()
-	m, err := p.Over(ctx, p.In.Train, data.All, evaluate.Pass{By: by, Complete: s.complete, Take: s.take})
-	if err != nil {
-		return res, err
-	}
-	if err := s.finish(); err != nil {
-		return res, err
-	}
-	m.Metrics = metrics.Metrics{Samples: m.Samples} // metrics without labels have no meaning
-	p.WarnOfDoubts(&m, input.FirstFew(p.In.Train.Names()))
-	res.Data, res.Unknown, res.Outside = p.In.Train.Names(), m.Unknown, m.Outside
-	res.Bad, _ = p.In.Train.Bad()
-	res.Rows = p.In.Train.Rows(data.All) + res.Bad
-	res.Columns = names(o.columns(p.Config))
-	res.Seconds = math.Round(time.Since(p.began).Seconds()*1e3) / 1e3
-	res.RowsPerSecond = math.Round(float64(res.Rows) / max(res.Seconds, 1e-3))
-	return res, nil
 }
 
 // predictNothing writes an output without rows.

@@ -19,35 +19,6 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
-// matcher matches tables and layers with arrays.
-type matcher struct {
-	*Model
-	path    string
-	from    config.From
-	used    map[*arrays.Array]bool
-	tables  []tableRows
-	guesses []string
-	words   map[string][]string
-}
-
-// tableRows are the arrays of a table, with the keys of their rows.
-type tableRows struct {
-	parts []partRows
-}
-
-// partRows are the values of a part of the rows, or of several parts.
-type partRows struct {
-	array *arrays.Array
-	at    int // first value in a row of the table
-	keys  []rowKey
-}
-
-// rowKey is a key and its row; a row of −1 is zero.
-type rowKey struct {
-	key uint64
-	row int
-}
-
 func (x *matcher) match() error {
 	if err := x.setUp(nil); err != nil { // the layout does not depend on vocabularies
 		return err

@@ -6,7 +6,6 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
-	"github.com/wdlrun/wdlrun/internal/train/report"
 )
 
 // Breakdown collects the samples of an evaluation for curves and for metrics by group.
@@ -100,39 +99,6 @@ func (f *byField) add(key uint64, batch *encode.Batch, i int, logit []float32) {
 	default:
 		f.groups.Add(key, logit[0], batch.Label[i], 1)
 	}
-}
-
-// Reduce sums the breakdowns of all ranks after the evaluation m. groups and q are nil if the
-// breakdown does not have them, or is nil.
-func (b *Breakdown) Reduce(s *Setup, m *report.Evaluated) (groups *metrics.GroupMetrics, q *metrics.Quality, err error) {
-	if b == nil {
-		return nil, nil, nil
-	}
-	if b.group != nil {
-		all, err := b.group.groups.Reduce(s.Comm)
-		if err != nil {
-			return nil, nil, err
-		}
-		all.Field, groups = b.fields[b.group.entry].name, &all
-	}
-	if b.tally == nil {
-		return groups, nil, nil
-	}
-	if _, err := b.tally.Reduce(s.Comm); err != nil {
-		return nil, nil, err
-	}
-	all := b.tally.Quality()
-	for _, f := range b.slices {
-		list, err := f.slices(s.Comm)
-		if err != nil {
-			return nil, nil, err
-		}
-		list.Field = b.fields[f.entry].name
-		all.Slices = append(all.Slices, list)
-	}
-	all.DenseInputs = b.dense
-	all.Features, err = s.features(&b.covers, m)
-	return groups, &all, err
 }
 
 // slices returns the metrics by value or by interval.

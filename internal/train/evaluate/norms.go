@@ -7,7 +7,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/step"
-	"github.com/wdlrun/wdlrun/internal/train/report"
 )
 
 // measuredRows is the approximate number of rows measured per table.
@@ -69,36 +68,4 @@ func (s *Setup) Distributions(at int64, gradients []metrics.NormCounts) (d metri
 		d.Tables = append(d.Tables, metrics.TableNorms{Table: t.Name, Embeddings: metrics.HistogramOf(n.of[i]), Gradients: metrics.HistogramOf(n.grads[i])})
 	}
 	return d, nil
-}
-
-// features returns the reports about the sparse columns of the evaluation m.
-func (s *Setup) features(c *coverage, m *report.Evaluated) (all []metrics.Feature, err error) {
-	columns := s.In.Encoder.Sparse()
-	sums := make([]int64, 2*len(columns))
-	copy(sums, c.covered)
-	copy(sums[len(columns):], c.values)
-	if err := collective.AllReduce(s.Comm, sums, collective.Sum); err != nil {
-		return nil, err
-	}
-	n, err := s.norms(nil)
-	if err != nil {
-		return nil, err
-	}
-	table := map[string]int{}
-	for i, t := range s.Trainer.Store().Config().Tables {
-		table[t.Name] = i
-	}
-	for i, col := range columns {
-		at := table[col.Table]
-		f := metrics.Feature{Feature: col.Name, Table: col.Table, Values: sums[len(columns)+i], Unknown: m.Unknown[col.Name], Rows: n.rows[at]}
-		if !col.Cross {
-			share := float64(sums[i]) / float64(max(1, m.Samples))
-			f.Coverage = &share
-		}
-		if h := metrics.HistogramOf(n.of[at]); len(h.Counts) > 0 {
-			f.Norms = []float64{h.Quantile(0.1), h.Quantile(0.5), h.Quantile(0.9)}
-		}
-		all = append(all, f)
-	}
-	return all, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -12,10 +11,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// ErrOtherFiles means that the files of the hosts do not suit data.hosts. A restart would find
-// the same files.
-var ErrOtherFiles = errors.New("all hosts need the same files: use a shared file system, or copy the files")
 
 // Agree compares the data files of the hosts of a job: names, sizes, and hashes of the first and
 // last bytes. If a host has other files than rank 0, its first rank returns an error that names

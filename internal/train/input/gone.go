@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/zeebo/xxh3"
 )
 
 // Share describes the files of data.train that one host has, with data.hosts: each.
@@ -14,16 +12,6 @@ type Share struct {
 	Files int      `json:"files"`
 	First []string `json:"first"` // the first few paths
 	Sum   string   `json:"sum"`   // hash of all paths and sizes
-}
-
-// share returns the share of a host.
-func (h *hostFiles) share() Share {
-	sum := xxh3.New()
-	for _, f := range h.Files[listTrain] {
-		fmt.Fprintf(sum, "%q %d\n", f.Path, f.Bytes)
-	}
-	all := h.paths(listTrain)
-	return Share{h.host, len(all), all[:min(len(all), fewNames)], fmt.Sprintf("%016x", sum.Sum64())}
 }
 
 // Gone describes the files that a training had before and now lacks, with the cure; "": none.

@@ -1,7 +1,6 @@
 package input
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -10,7 +9,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"
@@ -81,57 +79,6 @@ type Input struct {
 
 // maxShare bounds the bytes that one rank sends after a scan: statistics and vocabularies.
 const maxShare = 1 << 30
-
-// Open opens the data that a configuration names. Validation rows are read from their own
-// files or held out of the training files.
-func Open(x Setup) (*Input, error) {
-	in, c := &Input{Setup: x, ValidRows: data.All, waited: new(atomic.Int64)}, x.Config
-	train := "training"
-	if x.Use.Evaluates {
-		train = "test"
-	}
-	all, err := in.union()
-	open := func(what string, list int) (d *data.Dataset) {
-		if len(lists(c)[list]) == 0 || err != nil {
-			return nil
-		}
-		by := x.Use.Schema(c)
-		if what == "training" {
-			by.HoldOut = c.Data.ValidTime + c.Data.ValidGroup // at most one of them is set
-		} else if x.Use.Evaluates {
-			by.HoldOut = x.Use.Group // read like a field that holds rows out
-		}
-		var files *record.Set
-		if files, err = all.open(list); err == nil {
-			d, err = data.OpenSet(files, by, what != "training")
-		}
-		if err != nil {
-			err = fmt.Errorf("%s data: %w", what, err)
-		}
-		return d
-	}
-	if !c.Data.Follow.On {
-		in.Train = open(train, listTrain)
-	}
-	if err == nil && in.Train != nil && !x.Use.Evaluates {
-		err = keepNegatives(in.Train, c)
-	}
-	in.Valid, in.Test = open("validation", listValid), open("test", listTest)
-	for i, d := range []*data.Dataset{in.Valid, in.Test} {
-		if file := sharedFile(in.Train, d); file != "" && c.Data.TrainWhere == "" && in.Warn != nil {
-			key := []string{"data.valid", "data.test"}[i]
-			in.Warn(fmt.Sprintf("data.train and %s both have the file %s: metrics of records that the model was trained on are too good; remove the file from one of them", key, file))
-		}
-	}
-	if err == nil && in.Train == nil && !c.Data.Follow.On {
-		err = errors.New("training data: data.train names no file")
-	}
-	if err == nil && c.Data.ValidFraction > 0 {
-		in.Valid, in.ValidRows = in.Train, data.Valid
-		err = holdOut(in)
-	}
-	return in, err
-}
 
 // holdOut selects the validation rows of the training data.
 func holdOut(in *Input) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/trace"
+	"github.com/zeebo/xxh3"
 )
 
 // Lists of files in a configuration.
@@ -222,4 +223,18 @@ func (u union) open(list int) (*record.Set, error) {
 		}
 	}
 	return record.OpenFound(src, files)
+}
+
+// ErrOtherFiles means that the files of the hosts do not suit data.hosts. A restart would find
+// the same files.
+var ErrOtherFiles = errors.New("all hosts need the same files: use a shared file system, or copy the files")
+
+// share returns the share of a host.
+func (h *hostFiles) share() Share {
+	sum := xxh3.New()
+	for _, f := range h.Files[listTrain] {
+		fmt.Fprintf(sum, "%q %d\n", f.Path, f.Bytes)
+	}
+	all := h.paths(listTrain)
+	return Share{h.host, len(all), all[:min(len(all), fewNames)], fmt.Sprintf("%016x", sum.Sum64())}
 }

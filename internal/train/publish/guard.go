@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/wdlrun/wdlrun/internal/config"
-	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 )
 
@@ -89,78 +88,4 @@ func newWatch(c config.Guard) *watch {
 		return nil
 	}
 	return &watch{guard: guard{limits: c}, tally: metrics.NewTally()}
-}
-
-// Observe takes the logits of the last step's samples, which were computed before the step. It is
-// called on rank 0.
-func (p *Publisher) Observe(logit, label, weight []float32) {
-	if p == nil || p.watch == nil || len(logit) != len(label) {
-		return
-	}
-	w := p.watch
-	w.tally.Add(logit, label, weight)
-	if w.seen += int64(len(logit)); w.seen >= w.limits.Window {
-		w.window(w.tally.Local())
-		w.tally.Reset()
-		w.seen = 0
-	}
-}
-
-// guarded reports on rank 0 whether the guard admits a version. stop is the reason to end the
-// training.
-func (p *Publisher) guarded() (ok bool, stop string) {
-	w := p.watch
-	if w == nil || p.files == nil {
-		return true, ""
-	}
-	dir := p.Config.Train.Export.Dir
-	hold := ledger.ReadHold(dir)
-	switch {
-	case w.held && hold == nil:
-		w.held = false
-		w.released()
-		p.Warn("train.export.guard: the hold was released: versions are published again")
-	case !w.held && hold != nil && hold.Guard: // of a job before
-		w.held, w.reason, w.said = true, hold.Reason, hold.Reason
-	}
-	why := w.verdict(w.tally.Local())
-	switch {
-	case why == "":
-		w.said = ""
-		if w.held && hold.Guard {
-			if _, err := ledger.RemoveHold(dir); err != nil {
-				p.Warn("train.export.guard: the hold does not end: " + err.Error())
-				return false, ""
-			}
-			w.held = false
-			p.Warn(fmt.Sprintf("train.export.guard: %d windows are good: versions are published again", goodWindows))
-		}
-		return true, ""
-	case w.limits.Action == "warn":
-		p.warnOnce(why)
-		return true, ""
-	case w.limits.Action == "stop":
-		return false, "train.export.guard: " + why
-	case w.reason == "": // of an incomplete window: decided when it is complete
-		p.Count(Guarded)
-		return false, ""
-	}
-	p.Count(Guarded)
-	if !w.held && hold == nil {
-		if err := ledger.WriteHold(dir, ledger.Hold{Reason: why, Guard: true}); err != nil {
-			p.Warn("train.export.guard: the folder is not held: " + err.Error())
-			return false, ""
-		}
-		w.held = true
-	}
-	p.warnOnce(why + fmt.Sprintf("; nothing is published until %d windows in a row are good, or: wdlrun publish %s -release", goodWindows, dir))
-	return false, ""
-}
-
-// warnOnce reports the first reason of a series.
-func (p *Publisher) warnOnce(why string) {
-	if p.watch.said == "" {
-		p.Warn("train.export.guard: " + why)
-		p.watch.said = why
-	}
 }

@@ -19,7 +19,6 @@
 package publish
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,81 +29,13 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/export/ledger"
-	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/train/save"
-	"github.com/wdlrun/wdlrun/internal/train/volumes"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// Setup configures a Publisher.
-type Setup struct {
-	Comm    *collective.Comm
-	Rec     *trace.Recorder
-	Trainer *step.Trainer
-	Config  *config.Config
-	Encoder []byte
-	RunDir  string
-	Offsets func() []export.Offset // positions in a stream at the current step, on rank 0; nil: none are known
-	Every   time.Duration          // time between versions
-	Volumes *volumes.Volumes       // reads files of other hosts; nil: all ranks are on one host
-	Wait    bool                   // boundaries wait for versions under way; for tests
-	Warn    func(line string)      // called on rank 0
-	Count   func(outcome string)   // called on rank 0 with an outcome of package export, Skipped or Held
-}
-
-// Outcomes of a version that is not published.
-const (
-	Skipped = "skipped" // it could not be written
-	Held    = "held"    // the folder is on hold
-	Guarded = "guarded" // train.export.guard found the predictions bad
-)
-
-// Publisher publishes the versions of a training. All ranks make the same calls between
-// steps, except for Due and Turn. A nil Publisher does nothing.
-type Publisher struct {
-	Setup
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	changes *sparse.Changes
-	since   int64     // step after which all changes are known
-	last    int64     // step of the last version, of this Publisher
-	parts   int64     // versions begun
-	wants   bool      // rank 0: a checkpoint is needed as the base of the first version
-	asked   bool      // wants was set since the last begin
-	held    bool      // rank 0: the hold of the folder is reported
-	looked  time.Time // when prepared was called
-	at      time.Time
-	turned  time.Time
-	ready   bool // rank 0: the base of the first version is known
-	warned  bool
-	dense   bytes.Buffer
-	pending *pending
-	watch   *watch            // rank 0: see train.export.guard; nil: disabled
-	files   *export.Publisher // rank 0
-	older   chan older        // rank 0: receives the base of the first version; nil: not being prepared
-}
-
-// older is the model of an earlier checkpoint.
-type older struct {
-	model *export.Model
-	step  int64
-	err   error
-}
-
-// pending is a version that is being written.
-type pending struct {
-	export.Point
-	copied bool // the changes are copied and are being written
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	done   chan struct{}
-	err    error // set before done is closed
-}
 
 // Open starts publishing a training at a step. It returns nil if publishing is disabled. All
 // ranks call it after the parameters are loaded. All ranks return the same error about the

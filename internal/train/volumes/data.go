@@ -21,12 +21,6 @@ func (p *Volumes) Serve(paths []string) error {
 	return collective.Barrier(p.Comm)
 }
 
-// serves reports whether this rank serves a file.
-func (p *Volumes) serves(path string) bool {
-	_, isData := p.data.Load(path)
-	return isData || served().MatchString(path)
-}
-
 // Data opens a data file of another host. A failed read is repeated for 20 s: if the host is
 // lost, the group notices that first and ends the job.
 func (p *Volumes) Data(host string, f record.Listed) record.Content {

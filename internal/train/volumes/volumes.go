@@ -321,3 +321,9 @@ func (p *Volumes) Open(ctx context.Context, rank int, path string) (*peerfile.Fi
 	}
 	return f, nil
 }
+
+// serves reports whether this rank serves a file.
+func (p *Volumes) serves(path string) bool {
+	_, isData := p.data.Load(path)
+	return isData || served().MatchString(path)
+}
