@@ -78,3 +78,6 @@ func countBlocks(files []File) (n int64) {
 	}
 	return n
 }
+
+// topicBlock is the number of offsets of a partition in a block.
+const topicBlock = 1 << 10

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/wdlrun/wdlrun/internal/data/delta"
-	"github.com/wdlrun/wdlrun/internal/data/table"
 )
 
 // delta returns the current files of a Delta table. A partition is a field whose value the log
@@ -59,55 +58,6 @@ func (r *resolver) delta(dir string) ([]File, error) {
 	return files, nil
 }
 
-// absent is the name of no column: its values are missing.
-const absent = "\x00"
-
-// inFile returns the names of columns in a file. A column that was added to the table after the
-// file was written has no values in it.
-func (f *File) inFile(t *table.File, names []string) []string {
-	if f.named == nil {
-		return names
-	}
-	known := make(map[string]string, len(f.named))
-	for _, c := range f.named {
-		known[c.Name] = c.In
-	}
-	all := make([]string, len(names))
-	for i, name := range names {
-		switch in, ok := known[name]; {
-		case !ok:
-			all[i] = name // a partition
-		case t.Has(in):
-			all[i] = in
-		default:
-			all[i] = absent
-		}
-	}
-	return all
-}
-
-// readable returns the columns of a file that can be read, and sets those that cannot.
-func (f *File) readable(t *table.File) []string {
-	f.unread = t.Unread()
-	if f.named == nil {
-		return t.Columns()
-	}
-	why := map[string]string{}
-	for _, u := range t.Unread() {
-		why[u.Name] = u.Why
-	}
-	f.unread = nil
-	names := make([]string, 0, len(f.named))
-	for _, c := range f.named {
-		if reason, ok := why[c.In]; ok {
-			f.unread = append(f.unread, table.Unread{Name: c.Name, Why: reason})
-		} else {
-			names = append(names, c.Name)
-		}
-	}
-	return names
-}
-
 // ofDelta returns the first file of a Delta table among some files, "" if there is none.
 func ofDelta(files []File) string {
 	for i := range files {
@@ -116,10 +66,4 @@ func ofDelta(files []File) string {
 		}
 	}
 	return ""
-}
-
-// inside is the error for a file or folder in a Delta table.
-func inside(name, root string) error {
-	return fmt.Errorf("%s belongs to the Delta table %s, whose folder also contains rows that the table no longer has; name the folder of the table, whose log lists its current files (data.follow and data.hosts: each cannot read it)",
-		name, root)
 }

@@ -8,10 +8,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
-// exampleFormat is TFRecord of tf.Example. A block is a byte range; its first record is
-// found by the checksum of its header.
-type exampleFormat struct{}
-
 // Look returns the union of the names of features in the first records.
 func (e exampleFormat) Look(f *File, s Content) ([]string, error) {
 	names, err := firstNames(e, f, s)

@@ -2,9 +2,7 @@ package record
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/delta"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // walker lists the files of folders.
@@ -250,21 +247,6 @@ func isDocument(path string) bool {
 	return slices.Contains([]string{".md", ".yaml", ".yml", ".html", ".pdf"}, ext)
 }
 
-// startOf returns the first bytes of a local file.
-func startOf(path string) ([]byte, error) {
-	h, err := regular.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer h.Close()
-	head := make([]byte, headBytes)
-	n, err := h.ReadAt(head, 0)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return head[:n], err
-}
-
 // Full returns those of some files that show what their records are, or all if none does. A file
 // without records does not, nor one whose only line is the header of another.
 func Full(files []File) []File {
@@ -327,4 +309,17 @@ func (f *File) firstLine() (line string, more bool, err error) {
 	}
 	first, rest, _ := bytes.Cut(bytes.TrimSpace(bytes.TrimPrefix(head, []byte(BOM))), []byte{'\n'})
 	return string(bytes.TrimSpace(first)), len(rest) > 0 || len(head) == headBytes, nil
+}
+
+func (r *resolver) local(name string, info fs.FileInfo) (File, error) {
+	if !info.Mode().IsRegular() {
+		return File{}, fmt.Errorf("%s is not a regular file; copy its content to one, because ranks read it at several places", name)
+	}
+	if err := r.outside(name, false); err != nil {
+		return File{}, err
+	}
+	f := File{Name: name, Bytes: info.Size(), size: info.Size(), time: info.ModTime()}
+	var err error
+	f.Partitions, err = partitionsOf(name)
+	return f, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/arrow"
 	"github.com/wdlrun/wdlrun/internal/data/avro"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 )
 
@@ -77,19 +78,6 @@ func zips() []foreign {
 			"import numpy as n, pandas as p; p.DataFrame(dict(n.load('FILE'))).to_parquet('rows.parquet')")},
 		{kind: "a file of PyTorch", magics: []string{"/data.pkl"}, advice: "write its columns as Parquet with the program that reads it"},
 	}
-}
-
-// isMagic reports whether b begins with a magic, whose question marks stand for any byte.
-func isMagic(b []byte, magic string) bool {
-	if len(b) < len(magic) {
-		return false
-	}
-	for i := range len(magic) {
-		if magic[i] != '?' && b[i] != magic[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // is reports whether a file, which begins with head and ends with tail, is of this kind.
@@ -170,4 +158,48 @@ func (f *File) tail() ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	return b, nil
+}
+
+// Begin reads the start of a file: it finds the packing, rejects files that cannot have
+// the format and skips the byte order mark.
+func (f *File) Begin(format string) error {
+	f.Packing = nil
+	head, err := f.head()
+	if err != nil {
+		return err
+	}
+	if f.Packing, err = packingOf(f.Name, head); err != nil {
+		return err
+	}
+	if f.Packing != nil {
+		f.size = unknownSize
+		if head, err = f.head(); err != nil {
+			return err
+		}
+	}
+	if err := f.foreign(format, head); err != nil {
+		return err
+	}
+	switch text := !schema.IsTyped(format) && format != "tfrecord"; {
+	case text && carriageReturns(head):
+		return fmt.Errorf("%s: its lines end only in CR; convert it first (tr '\\r' '\\n' < FILE > NEW)", f.Name)
+	case text && wideCharacters(head):
+		return fmt.Errorf("%s is UTF-16 text, not %s; %s", f.Name, format, inName(fromUTF16, f.Name))
+	}
+	if strings.HasPrefix(string(head), BOM) {
+		f.mark = int64(len(BOM))
+		f.body = f.mark
+	}
+	return nil
+}
+
+// wideCharacters reports whether a text begins with ASCII in UTF-16 without a byte order
+// mark.
+func wideCharacters(head []byte) bool {
+	return len(head) > 3 && (head[0] != 0 && head[1] == 0 && head[2] != 0 && head[3] == 0 || head[0] == 0 && head[1] != 0 && head[2] == 0 && head[3] != 0)
+}
+
+// carriageReturns reports whether lines end in CR without LF.
+func carriageReturns(head []byte) bool {
+	return bytes.IndexByte(head, '\n') < 0 && bytes.Count(head, []byte{'\r'}) > 1
 }

@@ -1,10 +1,6 @@
 package record
 
 import (
-	"fmt"
-	"slices"
-
-	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
@@ -76,95 +72,14 @@ func Named(f Format) bool {
 	return named
 }
 
-// lookRecords is the number of records of a file that are read for the names of its
-// fields.
-const lookRecords = 1000
-
-// firstNames returns the union of the names of fields in the first records of a file. of
-// is a format returned by NewFormat or formatFor.
-func firstNames(of Format, f *File, s Content) (names []string, err error) {
-	n := 0
-	g := gatherNames(of)
-	err = allUnits(of, nil, f, s, lookRecords, func(u Unit) error {
-		n++
-		return g.unit(u)
-	})
-	if f.allRead = n < lookRecords; n == 0 && err == nil {
-		err = ErrNoLine
-	}
-	return g.all(), err
+// topicFormat is a format of the records of a topic: a line of a text format, a JSON
+// object, a tf.Example without the frame of a TFRecord, or a message.
+type topicFormat struct {
+	Format
+	explode string   // member whose elements are records; "": none
+	fields  []string // of lines, in their order
 }
 
-// SomeNames returns the union of the names of fields in the records of a sample.
-func SomeNames(of Format, s *Sample) (names []string, err error) {
-	g := gatherNames(of)
-	err = s.Units(of.Records(nil), func(_ int, u Unit) error { return g.unit(u) })
-	return g.all(), err
-}
-
-// namesGathered collects names of fields, in order of occurrence.
-type namesGathered struct {
-	naming
-	seen  map[string]bool
-	names []string
-}
-
-func gatherNames(of Format) *namesGathered {
-	form, _ := namingOf(of)
-	return &namesGathered{naming: form, seen: map[string]bool{}}
-}
-
-func (g *namesGathered) unit(u Unit) error {
-	if u.Flaw != nil {
-		return nil
-	}
-	g.naming.names(u.Record, func(name []byte) {
-		if !g.seen[string(name)] {
-			g.seen[string(name)] = true
-			g.names = append(g.names, string(name))
-		}
-	})
-	return nil
-}
-
-func (g *namesGathered) all() []string {
-	if _, ok := g.naming.(exampleFormat); ok {
-		slices.Sort(g.names) // they come from a map and have no order
-	}
-	return g.names
-}
-
-// NewFormat returns the format of a valid source.
-func NewFormat(s schema.Source) Format {
-	switch s.FormatName() {
-	case "csv", "tsv", "criteo":
-		return NewDelimited(s)
-	case "tfrecord":
-		return exampleFormat{}
-	case "jsonl":
-		return objectFormat{}
-	case "parquet", "arrow", "avro", "protobuf":
-		return typedFormat{s.Format}
-	case "libsvm", "libffm":
-		svm := svmFormat{fields: s.Format == "libffm"}
-		if len(s.Fields) > 0 {
-			svm.partitions = &s.Fields
-		}
-		return svm
-	}
-	panic(fmt.Sprintf("data: format %q was not validated", s.Format))
-}
-
-// FirstFlaw returns place and reason of the first unreadable record; "" if there is none.
-func FirstFlaw(form Format, f *File, s Content) (why string) {
-	_ = allUnits(form, nil, f, s, lookRecords, func(u Unit) error {
-		if why != "" || u.Flaw == nil {
-			return nil
-		}
-		at, err := form.Place(f, u.Offset)
-		at.Want = u.Flaw.Want
-		why = " " + at.Place() + ": " + at.Reason()
-		return err
-	})
-	return why
-}
+// exampleFormat is TFRecord of tf.Example. A block is a byte range; its first record is
+// found by the checksum of its header.
+type exampleFormat struct{}

@@ -95,3 +95,6 @@ func (l *lines) begin(src Content, f *File, b Block) error {
 	}
 	return l.start(src, f.size, b.Lo, b.Hi, false)
 }
+
+// ErrNoLine means that a file has neither records nor a header.
+var ErrNoLine = errors.New("every line is blank or a comment")

@@ -24,20 +24,3 @@ func (m *messageFormat) Look(*File, Content) ([]string, error) {
 
 // names calls each with the fields in all schemas so far, since a record has only those that are needed.
 func (m *messageFormat) names(_ []byte, each func([]byte)) { m.schemas.Names(each) }
-
-// Schemas returns the schemas of messages of a topic; nil for other records.
-func (s *Set) Schemas() *registry.Schemas {
-	if t, ok := s.Format.(topicFormat); ok {
-		if m, ok := t.Format.(*messageFormat); ok {
-			return m.schemas
-		}
-	}
-	return nil
-}
-
-// UseSchemas makes the set use schemas that another set of the same source has fetched.
-func (s *Set) UseSchemas(x *registry.Schemas) {
-	if s.Schemas() != nil {
-		s.Format = topicFormat{Format: newMessageFormat(s.Source.Format, x)}
-	}
-}

@@ -174,11 +174,21 @@ func UnpackedName(name string) string {
 	return name
 }
 
-// FindPacking sets the packing of a file.
-func (f *File) FindPacking() error {
-	head, err := f.head()
-	if err == nil {
-		f.Packing, err = packingOf(f.Name, head)
+// isMagic reports whether b begins with a magic, whose question marks stand for any byte.
+func isMagic(b []byte, magic string) bool {
+	if len(b) < len(magic) {
+		return false
 	}
-	return err
+	for i := range len(magic) {
+		if magic[i] != '?' && b[i] != magic[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Content is a file open for reading.
+type Content interface {
+	io.ReaderAt
+	io.Closer
 }

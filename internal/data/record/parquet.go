@@ -2,11 +2,9 @@ package record
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/arrow"
@@ -88,60 +86,6 @@ func (tableDecoder) Decode(record []byte, lists []value.List) *Flaw {
 	return nil
 }
 
-// Unread lists the columns of a table that cannot be read, with reasons.
-func (f *File) Unread() []string {
-	all := make([]string, len(f.unread))
-	for i, u := range f.unread {
-		all[i] = fmt.Sprintf("%s %s", u.Name, u.Why)
-	}
-	return all
-}
-
-// Unreadable returns the error for a field of these names that exists but cannot be read;
-// nil if there is none.
-func (s *Set) Unreadable(names []string) error {
-	for i := range s.Files {
-		for _, u := range s.Files[i].unread {
-			if slices.Contains(names, u.Name) {
-				return fmt.Errorf("%s: column %s %s", s.Files[i].Name, u.Name, u.Why)
-			}
-		}
-	}
-	return nil
-}
-
-// Unread lists the columns that cannot be read, with reasons.
-func (f *Files) Unread() (all []string) {
-	for i := range f.set.Files {
-		all = union(all, f.set.Files[i].Unread())
-	}
-	return all
-}
-
-// Partial describes the columns of tables that some files do not have.
-func (f *Files) Partial() []string { return f.set.Partial(f.set.Fields) }
-
-// Partial describes those of some columns that a file, but not every file, has. Their values
-// are missing in the other files.
-func (s *Set) Partial(names []string) (all []string) {
-	if !s.drifts {
-		return nil
-	}
-	for _, name := range names {
-		without, example := 0, ""
-		for i := range s.Files {
-			if !slices.Contains(s.Files[i].columns, name) {
-				without++
-				example = cmp.Or(example, s.Files[i].Name)
-			}
-		}
-		if without > 0 && without < len(s.Files) {
-			all = append(all, fmt.Sprintf("column %s is not in %d of %d files, such as %s: its values are missing there", name, without, len(s.Files), example))
-		}
-	}
-	return all
-}
-
 // TableRecords reads the rows of row groups.
 type TableRecords struct {
 	Names []string
@@ -219,12 +163,57 @@ func (r *TableRecords) Close() error {
 	return nil
 }
 
-// Onwards reports whether a file can only be read from its beginning, or from that of a
-// row group.
-func (f *File) Onwards() bool { return f.Packing != nil || f.Groups != nil || f.onwards }
-
 // IsTable reports whether f is a format of typed columns.
 func IsTable(f Format) bool {
 	_, ok := f.(typedFormat)
 	return ok
 }
+
+// inFile returns the names of columns in a file. A column that was added to the table after the
+// file was written has no values in it.
+func (f *File) inFile(t *table.File, names []string) []string {
+	if f.named == nil {
+		return names
+	}
+	known := make(map[string]string, len(f.named))
+	for _, c := range f.named {
+		known[c.Name] = c.In
+	}
+	all := make([]string, len(names))
+	for i, name := range names {
+		switch in, ok := known[name]; {
+		case !ok:
+			all[i] = name // a partition
+		case t.Has(in):
+			all[i] = in
+		default:
+			all[i] = absent
+		}
+	}
+	return all
+}
+
+// readable returns the columns of a file that can be read, and sets those that cannot.
+func (f *File) readable(t *table.File) []string {
+	f.unread = t.Unread()
+	if f.named == nil {
+		return t.Columns()
+	}
+	why := map[string]string{}
+	for _, u := range t.Unread() {
+		why[u.Name] = u.Why
+	}
+	f.unread = nil
+	names := make([]string, 0, len(f.named))
+	for _, c := range f.named {
+		if reason, ok := why[c.In]; ok {
+			f.unread = append(f.unread, table.Unread{Name: c.Name, Why: reason})
+		} else {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// absent is the name of no column: its values are missing.
+const absent = "\x00"

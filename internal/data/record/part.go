@@ -2,10 +2,7 @@ package record
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/zeebo/xxh3"
 
@@ -13,23 +10,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
-
-// digestBytes is the length of the beginning, and of the end, that a digest covers.
-const digestBytes = 4 << 10
-
-// digest identifies the first n bytes of a file by their beginning and their end.
-func digest(r io.ReaderAt, n int64) (uint64, error) {
-	h, b := xxh3.New(), make([]byte, min(n, digestBytes))
-	fmt.Fprint(h, n)
-	for _, off := range []int64{0, n - int64(len(b))} {
-		got, err := r.ReadAt(b, off)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		h.Write(b[:got])
-	}
-	return h.Sum64(), nil
-}
 
 // Probe returns the digest of the first n bytes of a local file of a stream, and how they
 // end.
@@ -95,15 +75,3 @@ func (f *File) limit(p stream.Part) error {
 	f.Bytes, f.size, f.lo = p.Hi, p.Hi, p.Lo
 	return nil
 }
-
-// From returns the offset of the first byte to read of a file.
-func (f *File) From() int64 { return f.lo }
-
-// begins reports whether a file still has the bytes up to the end of a part.
-func begins(h *os.File, p stream.Part) bool {
-	d, err := digest(h, p.Hi)
-	return err == nil && d == p.Digest
-}
-
-// ErrReplaced means that the bytes of a file that a span reads have been replaced.
-var ErrReplaced = errors.New("the bytes that the span reads were replaced; give new files of a stream new names")

@@ -2,9 +2,6 @@ package record
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
 )
 
 // quotes finds lines that end within a quoted field, or with an escape: the next line belongs
@@ -90,44 +87,4 @@ func (q *quotes) next(c byte) quoteState {
 		return fieldStart
 	}
 	return inPlain
-}
-
-// ReadOnwards marks a file as readable only from its beginning.
-func (f *File) ReadOnwards() { f.onwards = true }
-
-// HasLineBreaks reports whether a quoted field among the first bytes of a file, at most
-// most, contains a line break such that the record has as many fields as the first one. An
-// unclosed quote does not count.
-func (d *Delimited) HasLineBreaks(f *File, most int64) (found bool, err error) {
-	src, err := f.Open()
-	if err != nil {
-		return false, err
-	}
-	defer src.Close()
-	l := lines{quotes: d.newQuotes()}
-	if err := l.start(src, f.size, f.mark, min(f.size, most), true); err != nil {
-		return false, fmt.Errorf("%s: %w", f.Name, err)
-	}
-	var fields [][]byte
-	for width := 0; ; {
-		line, _, err := l.next()
-		if err == io.EOF || errors.Is(err, ErrLongLine) {
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("%s: %w", f.Name, err)
-		}
-		breaks := bytes.IndexByte(line, '\n') >= 0
-		if !breaks && width > 0 || !d.isRecord(line) {
-			continue
-		}
-		var fl *Flaw
-		fields, fl = d.Split(line, fields[:0])
-		if width == 0 && fl == nil {
-			width = len(fields)
-		}
-		if breaks && fl == nil && len(fields) == width {
-			return true, nil
-		}
-	}
 }

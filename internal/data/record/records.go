@@ -278,3 +278,14 @@ func (k *walk) note(f *File, fl *Flaw, u Unit) error {
 
 // unitsAtOnce is the number of units read between two checks of the context.
 const unitsAtOnce = 1 << 14
+
+// Partial describes the columns of tables that some files do not have.
+func (f *Files) Partial() []string { return f.set.Partial(f.set.Fields) }
+
+// Unread lists the columns that cannot be read, with reasons.
+func (f *Files) Unread() (all []string) {
+	for i := range f.set.Files {
+		all = union(all, f.set.Files[i].Unread())
+	}
+	return all
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Sample is a limited number of records of some files; fewer if they are long.
@@ -240,3 +241,75 @@ func within(blocks []Block, rows, places int, shift float64, read readBlocks) (n
 
 // DefaultLook is the default number of records of a sample.
 const DefaultLook = 10000
+
+// FirstFlaw returns place and reason of the first unreadable record; "" if there is none.
+func FirstFlaw(form Format, f *File, s Content) (why string) {
+	_ = allUnits(form, nil, f, s, lookRecords, func(u Unit) error {
+		if why != "" || u.Flaw == nil {
+			return nil
+		}
+		at, err := form.Place(f, u.Offset)
+		at.Want = u.Flaw.Want
+		why = " " + at.Place() + ": " + at.Reason()
+		return err
+	})
+	return why
+}
+
+// SomeNames returns the union of the names of fields in the records of a sample.
+func SomeNames(of Format, s *Sample) (names []string, err error) {
+	g := gatherNames(of)
+	err = s.Units(of.Records(nil), func(_ int, u Unit) error { return g.unit(u) })
+	return g.all(), err
+}
+
+// firstNames returns the union of the names of fields in the first records of a file. of
+// is a format returned by NewFormat or formatFor.
+func firstNames(of Format, f *File, s Content) (names []string, err error) {
+	n := 0
+	g := gatherNames(of)
+	err = allUnits(of, nil, f, s, lookRecords, func(u Unit) error {
+		n++
+		return g.unit(u)
+	})
+	if f.allRead = n < lookRecords; n == 0 && err == nil {
+		err = ErrNoLine
+	}
+	return g.all(), err
+}
+
+// namesGathered collects names of fields, in order of occurrence.
+type namesGathered struct {
+	naming
+	seen  map[string]bool
+	names []string
+}
+
+func (g *namesGathered) unit(u Unit) error {
+	if u.Flaw != nil {
+		return nil
+	}
+	g.naming.names(u.Record, func(name []byte) {
+		if !g.seen[string(name)] {
+			g.seen[string(name)] = true
+			g.names = append(g.names, string(name))
+		}
+	})
+	return nil
+}
+
+func (g *namesGathered) all() []string {
+	if _, ok := g.naming.(exampleFormat); ok {
+		slices.Sort(g.names) // they come from a map and have no order
+	}
+	return g.names
+}
+
+func gatherNames(of Format) *namesGathered {
+	form, _ := namingOf(of)
+	return &namesGathered{naming: form, seen: map[string]bool{}}
+}
+
+// lookRecords is the number of records of a file that are read for the names of its
+// fields.
+const lookRecords = 1000

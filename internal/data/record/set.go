@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
+	"github.com/wdlrun/wdlrun/internal/data/registry"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
 // Set is a list of files of records in one format, with the names of their fields.
@@ -65,9 +68,6 @@ func openFiles(src schema.Source, files []File) (s *Set, err error) {
 	s.Blocks = cut(s.Files)
 	return s, nil
 }
-
-// ErrNoLine means that a file has neither records nor a header.
-var ErrNoLine = errors.New("every line is blank or a comment")
 
 // lookAll reads the beginning of each file. Files without any line are left out, unless all are:
 // programs that write parts leave some empty.
@@ -252,4 +252,123 @@ func (s *Set) AnyName() bool {
 	_, named := namingOf(s.Format)
 	_, svm := svmOf(s.Format)
 	return s.Fields == nil && (named || svm)
+}
+
+// Partial describes those of some columns that a file, but not every file, has. Their values
+// are missing in the other files.
+func (s *Set) Partial(names []string) (all []string) {
+	if !s.drifts {
+		return nil
+	}
+	for _, name := range names {
+		without, example := 0, ""
+		for i := range s.Files {
+			if !slices.Contains(s.Files[i].columns, name) {
+				without++
+				example = cmp.Or(example, s.Files[i].Name)
+			}
+		}
+		if without > 0 && without < len(s.Files) {
+			all = append(all, fmt.Sprintf("column %s is not in %d of %d files, such as %s: its values are missing there", name, without, len(s.Files), example))
+		}
+	}
+	return all
+}
+
+// Unreadable returns the error for a field of these names that exists but cannot be read;
+// nil if there is none.
+func (s *Set) Unreadable(names []string) error {
+	for i := range s.Files {
+		for _, u := range s.Files[i].unread {
+			if slices.Contains(names, u.Name) {
+				return fmt.Errorf("%s: column %s %s", s.Files[i].Name, u.Name, u.Why)
+			}
+		}
+	}
+	return nil
+}
+
+// Schemas returns the schemas of messages of a topic; nil for other records.
+func (s *Set) Schemas() *registry.Schemas {
+	if t, ok := s.Format.(topicFormat); ok {
+		if m, ok := t.Format.(*messageFormat); ok {
+			return m.schemas
+		}
+	}
+	return nil
+}
+
+// UseSchemas makes the set use schemas that another set of the same source has fetched.
+func (s *Set) UseSchemas(x *registry.Schemas) {
+	if s.Schemas() != nil {
+		s.Format = topicFormat{Format: newMessageFormat(s.Source.Format, x)}
+	}
+}
+
+// carry makes the readers of a file add its partitions to records. names are the fields of the
+// file; carry returns them with the partitions that it adds. A field that the file has too is
+// read from the file, but the two must not contradict each other.
+func (s *Set) carry(f *File, src Content, names []string) ([]string, error) {
+	if len(s.partitions) == 0 {
+		return names, nil
+	}
+	var own, added []string
+	for _, name := range s.partitions {
+		if slices.Contains(names, name) {
+			own = append(own, name)
+		} else {
+			added = append(added, name)
+		}
+	}
+	if err := s.agree(f, src, names, own); err != nil {
+		return nil, err
+	}
+	var err error
+	if f.carried, err = newCarried(s.Format, f, added); err != nil || names == nil {
+		return nil, err
+	}
+	return append(slices.Clip(names), added...), nil
+}
+
+// agree returns an error if one of the first records of a file has another value in a field
+// than the folder of the file.
+func (s *Set) agree(f *File, src Content, fields, names []string) error {
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, ok := f.Partition(name)
+		return !ok
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	d, err := s.Format.Decoder(fields, names)
+	if err != nil {
+		return err
+	}
+	lists, text := make([]value.List, len(names)), []byte(nil)
+	return FirstUnits(s.Format, names, f, src, lookRecords, func(record []byte) error {
+		if d.Decode(record, lists) != nil {
+			return nil // the scan reports faults
+		}
+		for i, name := range names {
+			want, _ := f.Partition(name)
+			if lists[i].Len() == 0 {
+				continue
+			}
+			if text = lists[i].Append(text[:0], 0); lists[i].Len() > 1 || !sameValue(text, []byte(want)) {
+				return fmt.Errorf("%s: its column %s contains %q, but its folder is %s=%s: move the file, or remove or rename the column",
+					f.Name, name, CutLong(text), name, want)
+			}
+		}
+		return nil
+	})
+}
+
+// sameValue reports whether two texts are equal, or are equal numbers.
+func sameValue(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, why := value.ParseNumber(a)
+	y, whyNot := value.ParseNumber(b)
+	return why == "" && whyNot == "" && x == y
 }

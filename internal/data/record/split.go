@@ -171,3 +171,43 @@ func (d *Delimited) trim(b []byte) []byte {
 
 // Delimiters returns the delimiters that are recognised. The last is Hive's.
 func Delimiters() []string { return []string{",", "\t", ";", "|", " ", "\x01"} }
+
+// unescape returns the field without quotes that begins line, and the rest of the line. Blanks
+// around a field with escapes belong to it. The field \N is empty, which is missing.
+func (d *Delimited) unescape(line []byte) (field, rest []byte) {
+	n, escaped := 0, false
+	for n < len(line) && line[n] != d.Delim {
+		if line[n] == '\\' {
+			escaped = true
+			n++
+		}
+		n++
+	}
+	n = min(n, len(line))
+	field, rest = line[:n], line[n:]
+	switch {
+	case !escaped:
+		return d.trim(field), rest
+	case string(d.trim(field)) == `\N`:
+		return field[:0], rest
+	}
+	at := len(d.plain)
+	for i := 0; i < n; i++ {
+		if field[i] == '\\' && i+1 < n {
+			i++
+			d.plain = d.escapes.append(d.plain, field[i])
+			continue
+		}
+		d.plain = append(d.plain, field[i])
+	}
+	return d.plain[at:], rest
+}
+
+// orEscaped returns the advice for a quoted field whose quotes seem to be escaped; line begins
+// behind the quote that closes it.
+func (d *Delimited) orEscaped(line []byte) string {
+	if d.escapes == noEscapes && bytes.Contains(line, []byte(`\"`)) {
+		return ", or set data.escape: quoted if a backslash escapes it"
+	}
+	return ""
+}

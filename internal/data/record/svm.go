@@ -286,3 +286,9 @@ func NumbersIn(form Format, s *Sample) (names []string, ones bool, err error) {
 	}
 	return names, ones, err
 }
+
+// The bytes that separate the partitions of a record of LibSVM. A value has no control character.
+const (
+	svmTail = '\x1d'
+	svmNext = '\x1f'
+)

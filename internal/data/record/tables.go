@@ -2,11 +2,15 @@ package record
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // tableFormat is a format of tables that consist of data files and a log. Only the log
@@ -178,4 +182,25 @@ func (r *resolver) inTable(name, folder string) error {
 		r.plain[p] = true
 	}
 	return nil
+}
+
+// inside is the error for a file or folder in a Delta table.
+func inside(name, root string) error {
+	return fmt.Errorf("%s belongs to the Delta table %s, whose folder also contains rows that the table no longer has; name the folder of the table, whose log lists its current files (data.follow and data.hosts: each cannot read it)",
+		name, root)
+}
+
+// startOf returns the first bytes of a local file.
+func startOf(path string) ([]byte, error) {
+	h, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	head := make([]byte, headBytes)
+	n, err := h.ReadAt(head, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return head[:n], err
 }

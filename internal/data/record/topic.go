@@ -12,28 +12,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
-// topicBlock is the number of offsets of a partition in a block.
-const topicBlock = 1 << 10
-
-// topicSource is a range of a partition, open for reading. Its positions are offsets of
-// records, not of bytes.
-type topicSource struct {
-	log  *kafka.Log
-	part kafka.Range
-}
-
-func (s topicSource) ReadAt([]byte, int64) (int, error) {
-	return 0, errors.New("records of a topic are not bytes of a file") // unreachable
-}
-
-func (s topicSource) Close() error { return s.log.Close() }
-
-// resolver finds the files of names. Ranges of one topic share its connections.
-type resolver struct {
-	logs  map[string]*kafka.Log
-	plain map[string]bool // folders that belong to no table
-}
-
 // topic returns one file per range of a topic: the range in the address, or the current
 // contents of each partition.
 func (r *resolver) topic(p string) ([]File, error) {
@@ -81,14 +59,6 @@ func (r *resolver) topic(p string) ([]File, error) {
 func topicFile(log *kafka.Log, a kafka.Address) File {
 	r := *a.Range
 	return File{Name: a.String(), Bytes: r.Hi - r.Lo, size: r.Hi, Log: log, part: r}
-}
-
-// topicFormat is a format of the records of a topic: a line of a text format, a JSON
-// object, a tf.Example without the frame of a TFRecord, or a message.
-type topicFormat struct {
-	Format
-	explode string   // member whose elements are records; "": none
-	fields  []string // of lines, in their order
 }
 
 // IsTopic reports whether a name is the address of a topic, or of a range of one.
