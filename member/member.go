@@ -15,6 +15,35 @@
 // Options.Transport overrides this choice. Ranks that use TCP then measure the costs of
 // calls, which determine the algorithms. Results do not depend on them.
 //
+// # How ranks meet
+//
+//	rank r                   coordinator                       rank q < r
+//	 │ listens: a TCP port; a Unix socket if all are on one host      │
+//	 ├─ TLS 1.3 with the job's key ►│                                 │
+//	 ├─ Hello(address, note) ──────►│                                 │
+//	 │◄────────── Welcome(timeout) ─┤                                 │
+//	 │ … until all ranks have joined, as q does …                     │
+//	 │◄────────── Roster of addresses and notes ─────────────────────►│
+//	 │ choose: the notes determine the same transport on every rank   │
+//	 │                                                                │
+//	 │ shared memory (collective/shm), if chosen                      │
+//	 ├─ hello(nonce) ────────────────────────────────────────────────►│
+//	 │◄──────────────────────────────────────────────── hello(nonce) ─┤
+//	 ├─ proof, then memory ──────────────────────────────────────────►│
+//	 │◄────────────────────────────────────────── proof, then memory ─┤
+//	 │                                                                │
+//	 │ or TCP (collective/tcp), for each connection                   │
+//	 ├─ hello(nonce) ────────────────────────────────────────────────►│
+//	 │◄──────────────────────────────────────── answer(nonce, proof) ─┤
+//	 ├─ proof ───────────────────────────────────────────────────────►│
+//	 │◄───────────────────────────────────────────────────── verdict ─┤
+//	 │ with Encrypt, TLS 1.3 (internal/machine/peertls)               │
+//	 │                                                                │
+//	 │ ranks that use TCP measure the costs of calls                  │
+//
+// A proof authenticates both nonces with a key derived from the job's. A process without the key
+// is rejected.
+//
 // When a rank is lost, every pending call returns an error at once. Fail returns the
 // verdict, the same on every rank.
 package member
