@@ -73,7 +73,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 // TestStrategiesAllocateNothing counts the allocations of two ranks in a hundred steps. A few
 // are allowed, because the runtime allocates too.
 func TestStrategiesAllocateNothing(t *testing.T) {
-	for _, how := range []Strategy{Rows, Pooled, Replicated} {
+	for _, how := range []Strategy{Rows, Pooled} {
 		cfg := steadyConfig()
 		cfg.Tables[1].Parts[0].DenseL2 = false
 		for i := range cfg.Tables {
@@ -89,10 +89,6 @@ func TestStrategiesAllocateNothing(t *testing.T) {
 				return err
 			}
 			err := steps(10)
-			if _, chosen := s.Copies().Refresh(); chosen != nil {
-				return chosen
-			}
-			err = errors.Join(err, steps(10))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			err = errors.Join(err, steps(100))

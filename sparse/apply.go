@@ -32,7 +32,6 @@ func (s *Store) Apply(at Step) error {
 	if err := s.pipeline.endPush(); err != nil {
 		return err
 	}
-	s.copies.joinGuests()
 	if err := s.check(at); err != nil {
 		return fault(err)
 	}

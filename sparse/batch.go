@@ -28,9 +28,7 @@ type batch struct {
 	send  sendBuffers
 	tally Counters // counts of the exchange
 
-	touched []uint64   // bits: copied keys of the batch
-	copyAt  [][]uint32 // by table and number: offset of its row, if it is touched
-	bagged  *pooler    // nil if no table is Pooled
+	bagged *pooler // nil if no table is Pooled
 
 	onTake, onPlace func(worker int) error // method values, kept so that a step allocates nothing
 }
@@ -38,7 +36,7 @@ type batch struct {
 func newBatch(s *Store) batch {
 	tables := len(s.tables)
 	l := batch{
-		store: s, place: make([][]uint32, tables), copyAt: make([][]uint32, tables),
+		store: s, place: make([][]uint32, tables),
 		want: newSide(s.size, tables), rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
 	}
 	for _, t := range s.tables {
@@ -252,7 +250,6 @@ func (l *batch) partition(background bool) error {
 			l.want.counts[owner*len(s.tables)+t] = int64(n)
 		}
 	}
-	l.notice()
 	n := l.want.layout(s)
 	l.want.keys = wordsOf(l.send.keys.take(8 * n))
 	for r := range s.size {
@@ -278,12 +275,7 @@ func (l *batch) placeTables(worker int) error {
 			continue
 		}
 		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
-		copied := s.copies.sets[t]
-		some := copied.Len() > 0
 		for id, key := range keys {
-			if some && copied.Has(key) {
-				continue
-			}
 			c := &l.next[int(owners[id])*len(s.tables)+t]
 			l.want.keys[c.key] = key
 			l.place[t][id] = uint32(c.row)
@@ -305,8 +297,8 @@ func (l *batch) placeTables(worker int) error {
 	return nil
 }
 
-// keepOrder is placeTables for a single rank. It owns all keys and none is copied, so rows
-// are in the order of the numbers of their keys.
+// keepOrder is placeTables for a single rank. It owns all keys, so rows are
+// in the order of the numbers of their keys.
 func (l *batch) keepOrder(worker int) {
 	s := l.store
 	for t, x := range s.tables {
@@ -347,7 +339,6 @@ func (l *batch) placeRows() error {
 		at += int(n) * tables[i%len(tables)].Width()
 	}
 	l.rowAt[len(l.want.counts)] = at
-	at = l.touch(at)
 	if l.bagged != nil {
 		at = l.bagged.place(at)
 	}

@@ -67,38 +67,11 @@ func (c *Changes) Copy(n int) (more bool) {
 // rank. Call it after Copy has returned false. The result is valid until the next Take
 // or Again.
 func (c *Changes) Taken(i int) (*table.Taken, error) {
-	s := c.store
 	x, err := c.watches[i].Taken()
 	if err != nil {
 		return nil, c.fault(err)
 	}
-	if s.how[i] != Replicated || s.size == 1 {
-		return x, nil
-	}
-	width, n := s.tables[i].Width(), 0
-	for j, key := range x.Keys {
-		if c.owns(i, key) {
-			x.Keys[n] = key
-			copy(x.Values[n*width:(n+1)*width], x.Values[j*width:])
-			n++
-		}
-	}
-	x.Keys, x.Values = x.Keys[:n], x.Values[:n*width]
-	n = 0
-	for _, key := range x.Removed {
-		if c.owns(i, key) {
-			x.Removed[n] = key
-			n++
-		}
-	}
-	x.Removed = x.Removed[:n]
 	return x, nil
-}
-
-// owns reports whether a key of a table is in a shard of this rank.
-func (c *Changes) owns(i int, key uint64) bool {
-	s := c.store
-	return int(s.shards.owner[s.tables[i].ShardOf(key)]) == s.rank
 }
 
 // Again makes the next Take include the rows of the last one.

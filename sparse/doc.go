@@ -62,11 +62,6 @@
 // of shards is fixed for the life of a model, and checkpoints store shards separately, so any number
 // of ranks can load them in any placement.
 //
-// [Copies.Refresh] gives every rank the rows of [Replicated] tables, so that reading them sends
-// nothing. One rank per key, its home, sums the gradients in rank order. Every rank takes the same
-// optimizer step with the sum, so results equal the results of [Rows] to the bit. A Pull sends each peer one
-// bit per copied key, and a Push is three all-to-alls.
-//
 // A batch requests a key once, however often it occurs, so even Zipf's law leaves little imbalance.
 // Bytes of the busiest rank over the mean, 8 ranks, dim 8, Zipf(1.2) keys (TestPlacementEvensOutZipf):
 //
@@ -85,14 +80,12 @@
 //
 // [Table.Strategy] selects what is sent for a table. Rows suits every table. Pooled suits
 // bags of hundreds of keys that rarely repeat: keys go to their owners, and each owner
-// returns one sum per bag. Replicated suits small tables of which most rows are in every
-// step: no keys are sent. For n values in B bags, with o owners per bag other than the
-// reader, u distinct keys per rank, U of all ranks, and R rows of V values of b bytes, all
-// P ranks together send in a step:
+// returns one sum per bag. For n values in B bags, with o owners per bag other than the
+// reader, u distinct keys per rank, and rows of V values of b bytes, all P ranks together
+// send in a step:
 //
-//	Rows        (8 + b·V + b·V) Σu (P−1)/P
-//	Pooled      12 n (P−1)/P + 4 B (P−1) + 8 V Σo
-//	Replicated  b·V Σu (P−1)/P + 4 V U (P−1) + R/8 P (P−1)
+//	Rows    (8 + b·V + b·V) Σu (P−1)/P
+//	Pooled  12 n (P−1)/P + 4 B (P−1) + 8 V Σo
 //
 // [Strategy.Bytes] computes these, and [Choose] decides by them. Pooled adds the sums of owners in rank
 // order. It equals Rows up to rounding, and to the bit if no bag has more than two keys.

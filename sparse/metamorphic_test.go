@@ -120,15 +120,14 @@ type stage struct {
 	size     int
 	cfg      Config
 	owner    []int32
-	tier     int   // table whose rows go to disk, −1 for none
-	choices  int64 // bits: steps after which replicated rows are copied
-	ahead    bool  // batches are prepared and pushed concurrently
-	slots    bool  // gradients are staged by slot until they are committed
+	tier     int  // table whose rows go to disk, −1 for none
+	ahead    bool // batches are prepared and pushed concurrently
+	slots    bool // gradients are staged by slot until they are committed
 }
 
 func (c stage) String() string {
-	return fmt.Sprintf("steps %d to %d on %d ranks, strategies %v, copies after %b, tier %d, ahead %t, slots %t",
-		c.from, c.to, c.size, strategies(c.cfg), c.choices, c.tier, c.ahead, c.slots)
+	return fmt.Sprintf("steps %d to %d on %d ranks, strategies %v, tier %d, ahead %t, slots %t",
+		c.from, c.to, c.size, strategies(c.cfg), c.tier, c.ahead, c.slots)
 }
 
 // strategies returns the strategies of the tables of a configuration.
@@ -146,12 +145,12 @@ func (x *scenario) stages(rng *rand.Rand) (all []stage) {
 		c.cfg.Tables = slices.Clone(x.cfg.Tables)
 		for i := range c.cfg.Tables {
 			t, how := &c.cfg.Tables[i], Strategy(rng.IntN(len(strategyNames())))
-			if how.Refuses(*t) == nil && (how != Replicated || c.tier != i) {
+			if how.Refuses(*t) == nil {
 				t.Strategy = how
 			}
 		}
-		if c.choices = rng.Int64(); rng.IntN(3) == 0 {
-			c.slots, c.ahead, c.choices = true, false, 0
+		if rng.IntN(3) == 0 {
+			c.slots, c.ahead = true, false
 		}
 		if rng.IntN(2) == 0 {
 			for range x.cfg.Shards {
@@ -194,7 +193,7 @@ func (x *scenario) run(c stage, before *saved, dir string) (*saved, []map[uint64
 		if err := x.train(s, c); err != nil {
 			return err
 		}
-		rows[s.rank] = owned(s)
+		rows[s.rank] = records(s)
 		return after.save(s)
 	})...)
 	if err != nil {
@@ -206,9 +205,6 @@ func (x *scenario) run(c stage, before *saved, dir string) (*saved, []map[uint64
 
 func (x *scenario) train(s *Store, c stage) error {
 	now, next, prepared := s.NewLookup(), s.NewLookup(), false
-	if _, err := s.Copies().Refresh(); err != nil {
-		return err
-	}
 	for n := c.from; n < c.to; n++ {
 		bags, dy := x.of(n, s.rank, c.size)
 		err := error(nil)
@@ -218,8 +214,7 @@ func (x *scenario) train(s *Store, c stage) error {
 		} else {
 			err = s.Pull(now, bags, true)
 		}
-		chooses := c.choices>>(n%63)&1 == 1
-		if prepared = c.ahead && !chooses && n+1 < c.to; prepared && err == nil {
+		if prepared = c.ahead && n+1 < c.to; prepared && err == nil {
 			bags, _ := x.of(n+1, s.rank, c.size)
 			err = s.Pipeline().Prepare(next, bags, true)
 		}
@@ -237,18 +232,13 @@ func (x *scenario) train(s *Store, c stage) error {
 		if err := s.Apply(Step{N: int64(n + 1), Scale: 0.5, Rate: 1}); err != nil {
 			return err
 		}
-		if chooses {
-			if _, err := s.Copies().Refresh(); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
 
 func (c stage) push(s *Store, l *Lookup, n int64) error {
 	switch {
-	case c.slots && !s.Copies().Any():
+	case c.slots:
 		var all []int
 		for r := range c.size {
 			all = append(all, r)
@@ -291,7 +281,7 @@ func TestAnySetupGivesTheSameRows(t *testing.T) {
 			}
 		}
 	}
-	for _, some := range []string{"pooled", "replicated", "slots true", "ahead true", "tier 2", "4 ranks"} {
+	for _, some := range []string{"pooled", "slots true", "ahead true", "tier 2", "4 ranks"} {
 		if !slices.ContainsFunc(ran, func(c string) bool { return strings.Contains(c, some) }) {
 			t.Errorf("no stage had %q", some)
 		}

@@ -47,10 +47,7 @@ func (s *Store) observeGradients(table int, at Step) {
 	}
 	t, g, scale := s.tables[table], s.staged[table].gradients(), float64(at.Default().Scale)
 	lo, hi := t.Part(0)
-	for i, key := range g.Keys {
-		if s.how[table] == Replicated && int(s.shards.owner[t.ShardOf(key)]) != s.rank {
-			continue // its owner reports it
-		}
+	for i := range g.Keys {
 		s.norms.observe(table, scale*norm(g.Values[i*t.Width():][lo:hi]))
 	}
 }

@@ -112,9 +112,6 @@ func (x *Shards) Loads(into []ShardLoad) []ShardLoad {
 	for _, t := range s.tables {
 		rows, bytes := int64(t.Rows()), t.Bytes()
 		for shard := range loads {
-			if int(x.owner[shard]) != s.rank {
-				continue // its rows here are guests
-			}
 			n := int64(t.ShardRows(shard))
 			if n == 0 {
 				continue

@@ -114,7 +114,7 @@ func zipfBags(zipf *rand.Zipf, n int) []Bags {
 // bytesReceived returns the payload bytes that a rank received. Key counts have the same
 // size in both directions.
 func bytesReceived(c Counters) int64 {
-	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived + c.MarkBytesReceived + c.CopyBytesReceived
+	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived + c.MarkBytesReceived
 }
 
 // trainZipf trains steps with Zipf(1.2) keys and returns the bytes that the rank has sent and

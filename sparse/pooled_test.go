@@ -111,7 +111,7 @@ func TestLongBagsCostLessPooled(t *testing.T) {
 				}
 			}
 			demand.Steps = 1
-			expected := how.Bytes(demand, cfg.Tables[0], 100_000, size)
+			expected := how.Bytes(demand, cfg.Tables[0], size)
 			if x := float64(expected) / float64(sent[i]); x < 0.85 || x > 1.15 {
 				t.Errorf("bags of %d, %v: %d bytes estimated, %d sent", n, how, expected, sent[i])
 			}
@@ -123,7 +123,7 @@ func TestLongBagsCostLessPooled(t *testing.T) {
 		if n > 1 {
 			want = Pooled
 		}
-		if got := Choose([]Strategy{Pooled, Replicated}, demand, plainConfig(16).Tables[0], 100_000, 100, size); got != want {
+		if got := Choose(demand, plainConfig(16).Tables[0], size); got != want {
 			t.Errorf("bags of %d: strategy %v is chosen", n, got)
 		}
 	}
@@ -235,12 +235,8 @@ func TestStrategiesAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"strategy 7 is not one of":        func(c *Config) { c.Tables[0].Strategy = 7 },
 		"pooled table sends sums as fp32": func(c *Config) { c.Tables[0].Strategy, c.Tables[0].Wire = Pooled, Wire{Rows: BF16} },
-		"admits every key":                func(c *Config) { c.Tables[0].Admit.After = 2 },
-		"cannot evict rows":               func(c *Config) { c.Tables[0].Evict.Age = 2 },
-		`part "deep" cannot have DenseL2`: func(c *Config) { c.Tables[0].Parts[0].DenseL2 = true },
 	} {
 		c := plainConfig(1)
-		c.Tables[0].Strategy = Replicated
 		change(&c)
 		if err := c.validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

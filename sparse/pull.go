@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // announceWords is the number of words before the counts that a Pull sends to each peer.
 // The words are the fingerprint of the configuration, the number of the Pull with its kind,
 // and the number of the last step applied with the request for longer windows. The sizes of
-// requests for pooled bags, and the copied keys, follow the counts.
+// requests for pooled bags follow the counts.
 const announceWords = 3
 
 // pull is the exchange of a batch: the rows that this rank requests, and those that it
@@ -46,7 +45,6 @@ type pull struct {
 type picked struct {
 	keys []uint64
 	held []table.Row
-	ids  []uint32
 }
 
 // init sets the method values; the pull must not be copied afterwards.
@@ -235,7 +233,7 @@ func (l *pull) rest() error {
 			return err
 		}
 	}
-	return l.readCopied()
+	return nil
 }
 
 // fetchTables reads the rows of this rank's own shards, for the tables of a worker.
@@ -264,7 +262,7 @@ func (l *pull) fetchTables(worker int) error {
 func (l *pull) announceCounts(k *link) error {
 	s := l.store
 	tables := len(s.tables)
-	words := announceWords + tables + len(l.touched)
+	words := announceWords + tables
 	if s.pools {
 		words += pooledWords
 	}
@@ -276,7 +274,6 @@ func (l *pull) announceCounts(k *link) error {
 			a[2] |= 1
 		}
 		copy(a[announceWords:], l.want.counts[r*tables:(r+1)*tables])
-		copy(raw.Bytes(a[words-len(l.touched):]), raw.Bytes(l.touched))
 		if s.pools {
 			l.bagged.announce(r, a[announceWords+tables:])
 		}
@@ -341,9 +338,6 @@ func (l *pull) hear(r int, a []int64) error {
 		if err := l.bagged.hear(r, a[announceWords+len(s.tables):]); err != nil {
 			return err
 		}
-	}
-	if !s.copies.valid(a[len(a)-s.copies.words():]) {
-		return fmt.Errorf("rank %d announces copied keys that there are not", r)
 	}
 	var sum int64
 	limit := int64(s.cfg.MaxKeysPerExchange)

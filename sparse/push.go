@@ -61,11 +61,9 @@ func (s *Store) push(l *Lookup, k *link) error {
 		return err
 	}
 	if l.bagged != nil {
-		if err := l.bagged.push(k, false, l.onStage); err != nil {
-			return err
-		}
+		return l.bagged.push(k, false, l.onStage)
 	}
-	return s.copies.exchange(l, k)
+	return nil
 }
 
 // mayPush returns an error if l cannot be pushed.

@@ -52,8 +52,6 @@ func (c *Replica) Start(buddy []int) error {
 	switch {
 	case s.size < 2:
 		return fault(errors.New("a copy needs a second rank"))
-	case slices.Contains(s.how, Replicated):
-		return fault(errors.New("rows that every rank keeps have no buddy: open the store without Replicated tables"))
 	case c.tables != nil:
 		return fault(errors.New("it was called before"))
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -234,15 +233,8 @@ func TestReplicaRefusals(t *testing.T) {
 	says(open(t, cfg).Replica().Start(nil), "second rank")
 	says(open(t, cfg).Replica().Rejoin(member{newGroup(2), 0}), "same place")
 	onGroup(t, 3, func(m member) error {
-		all := cfg
-		all.Tables = slices.Clone(cfg.Tables)
-		all.Tables[0].Strategy = Replicated
-		s, err := Open(m, all)
+		s, err := Open(m, cfg)
 		if err != nil {
-			return err
-		}
-		says(s.Replica().Start(nil), "Replicated")
-		if s, err = Open(m, cfg); err != nil {
 			return err
 		}
 		if err := s.Replica().Start(nil); err != nil {

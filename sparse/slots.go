@@ -97,9 +97,6 @@ func (x *Slots) Push(l *Lookup, slot int) error {
 	if slot < 0 {
 		return fault("slot %d: slots count from 0", slot)
 	}
-	if s.copies.words() > 0 {
-		return fault("there are copied keys, whose gradients are not staged by slot: open the store without Replicated tables")
-	}
 	l.state = pushed
 	s.pipeline.wait()
 	if err := x.announce(slot); err != nil {

@@ -13,13 +13,13 @@ import (
 // Store is one rank's part of the sharded tables. A trainer needs Open, NewLookup,
 // Pull, Push, Apply and Close. The other groups of calls are optional: Pipeline works
 // ahead, Slots keeps microbatches separate, Files saves and loads, Shards moves shards
-// between ranks, Copies reads small tables without messages, RowNorms and
-// ObserveGradients measure rows and gradients, and Replica survives the loss of a rank.
+// between ranks, RowNorms and ObserveGradients measure rows and gradients, and Replica
+// survives the loss of a rank.
 type Store struct {
 	link
 	rank, size int
 	cfg        Config
-	print      uint64 // fingerprint of cfg, the owners and the copied keys
+	print      uint64 // fingerprint of cfg and the owners
 	tables     []*table.Table
 	exchanged
 	update
@@ -38,7 +38,6 @@ type Store struct {
 	slots    Slots
 	replica  Replica
 	shards   Shards
-	copies   Copies
 	files    Files
 	norms    norms
 }
@@ -81,7 +80,7 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 	}
 	cfg = cfg.withDefaults()
 	s := &Store{link: newLink(ex), rank: rank, size: size, cfg: cfg}
-	s.pipeline.store, s.slots.store, s.replica.store, s.shards.store, s.copies.store, s.files.store = s, s, s, s, s, s
+	s.pipeline.store, s.slots.store, s.replica.store, s.shards.store, s.files.store = s, s, s, s, s
 	for _, c := range cfg.Tables {
 		t, err := table.Open(c.engine(), cfg.Seed, cfg.Shards)
 		if err != nil {
@@ -97,7 +96,6 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 	s.onCheck, s.onApply = s.checkTables, s.applyTables
 	s.Share(1, nil)
 	s.shards.init(cfg.Shards, len(s.tables))
-	s.copies.clear()
 	s.print = s.fingerprint()
 	return s, nil
 }
@@ -108,7 +106,7 @@ func (s *Store) Config() Config { return s.cfg.withDefaults() }
 // Rows returns the number of rows of a table that this rank holds.
 func (s *Store) Rows(table int) int {
 	s.pipeline.wait()
-	return s.tables[table].Rows() - s.copies.foreign[table]
+	return s.tables[table].Rows()
 }
 
 // Reset removes every row and every staged gradient, as if the store had just been opened.
@@ -118,7 +116,6 @@ func (s *Store) Reset() error {
 	s.pipeline.wait()
 	s.inFlight = s.inFlight[:0]
 	s.slots.clear()
-	s.copies.clear()
 	s.print = s.fingerprint()
 	s.generation++
 	s.past = table.Past{}
@@ -145,12 +142,11 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// fingerprint returns a hash of the configuration, the owners and the copied keys.
+// fingerprint returns a hash of the configuration and the owners.
 func (s *Store) fingerprint() uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, s.cfg.fingerprint())
 	h.Write(raw.Bytes(s.shards.owner))
-	s.copies.hash(h)
 	return h.Sum64()
 }
 
@@ -172,9 +168,6 @@ type Counters struct {
 	GradBytesReceived int64
 	MarkBytesSent     int64 // one eighth per key of another rank that was or could have been answered ahead
 	MarkBytesReceived int64
-
-	CopyBytesSent     int64 // rows and gradients of copied keys
-	CopyBytesReceived int64
 
 	ReplicaBytesSent int64 // sent by Mirror and Heal; summed over ranks, as many are received
 
@@ -200,11 +193,10 @@ func (c *Counters) add(x Counters) {
 
 // BytesSent returns the payload bytes sent to other ranks.
 func (c Counters) BytesSent() int64 {
-	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent + c.CopyBytesSent + c.ReplicaBytesSent
+	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent + c.ReplicaBytesSent
 }
 
-// TableCounters counts the operations and contents of one table on this rank. Inserted may
-// count a copied key on several ranks.
+// TableCounters counts the operations and contents of one table on this rank.
 type TableCounters struct {
 	table.Counters
 	Rows  int64 // current
@@ -220,7 +212,7 @@ type TableCounters struct {
 func (s *Store) Table(i int) TableCounters {
 	s.pipeline.wait()
 	t := s.tables[i]
-	c := TableCounters{Counters: t.Counters(), Rows: int64(t.Rows() - s.copies.foreign[i]), Bytes: t.Bytes(), CarriedBytes: s.shards.carried[i]}
+	c := TableCounters{Counters: t.Counters(), Rows: int64(t.Rows()), Bytes: t.Bytes(), CarriedBytes: s.shards.carried[i]}
 	if s.replica.tables != nil {
 		c.Bytes += s.replica.tables[i].Bytes()
 	}
@@ -234,7 +226,7 @@ func (s *Store) Counters() Counters {
 	c := s.counters
 	c.MemoryBytes = s.slots.bytes()
 	for i, t := range s.tables {
-		c.RowsHeld += int64(t.Rows() - s.copies.foreign[i])
+		c.RowsHeld += int64(t.Rows())
 		c.MemoryBytes += t.Bytes() + s.staged[i].bytes()
 	}
 	for _, t := range s.replica.tables {

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Strategy selects what is sent for a table. All strategies give the results of Rows:
-// Replicated to the bit, Pooled up to the rounding of sums (to the bit if no bag has more
-// than two keys, or on one rank).
+// Strategy selects what is sent for a table. Pooled gives the results of Rows up to the
+// rounding of sums, and to the bit if no bag has more than two keys, or on one rank.
 type Strategy uint8
 
 const (
@@ -18,24 +17,21 @@ const (
 	// per occurrence, then one sum and one gradient per bag and owner. It suits long bags
 	// of keys that rarely repeat.
 	Pooled
-	// Replicated keeps every row on every rank. Reading sends nothing; the gradients of a
-	// step are summed and sent to all ranks. It suits small tables of which most rows are
-	// in every step.
-	Replicated
 )
 
-// maxReplicated bounds the rows of a table that are replicated. Further rows are held by
-// their owners only.
-const maxReplicated = 1 << 20
-
 // strategyNames returns the names of the strategies in order.
-func strategyNames() []string { return []string{"rows", "pooled", "replicated"} }
+func strategyNames() []string { return []string{"rows", "pooled"} }
 
 // MarshalText writes the name of s.
 func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the name of a strategy.
+// UnmarshalText reads the name of a strategy. Checkpoints of earlier versions may name
+// replicated, which gave the bits of Rows.
 func (s *Strategy) UnmarshalText(b []byte) error {
+	if string(b) == "replicated" {
+		*s = Rows
+		return nil
+	}
 	i := slices.Index(strategyNames(), string(b))
 	if i < 0 {
 		return fmt.Errorf("sparse: strategy %q is not one of %v", b, strategyNames())
@@ -54,19 +50,10 @@ func (s Strategy) String() string {
 // Refuses returns the reason why a table cannot use the strategy, or nil.
 func (s Strategy) Refuses(t Table) error {
 	switch {
-	case s > Replicated:
+	case s > Pooled:
 		return fmt.Errorf("%v is not one of %v", s, strategyNames())
 	case s == Pooled && t.Wire != Wire{}:
 		return fmt.Errorf("a pooled table sends sums as fp32: remove the wire precisions (rows %v, gradients %v)", t.Wire.Rows, t.Wire.Gradients)
-	case s == Replicated && t.Admit.After > 1:
-		return fmt.Errorf("a replicated table admits every key: remove the admission after %d occurrences", t.Admit.After)
-	case s == Replicated && t.Evict != Table{}.Evict:
-		return fmt.Errorf("a replicated table cannot evict rows")
-	}
-	for _, p := range t.Parts {
-		if s == Replicated && p.DenseL2 {
-			return fmt.Errorf("a replicated table changes rows by their gradients only: part %q cannot have DenseL2", p.Name)
-		}
 	}
 	return nil
 }
@@ -81,10 +68,10 @@ type Demand struct {
 	Union  int64 `json:"union"`  // distinct keys of all ranks in each step
 }
 
-// Bytes returns the bytes that all ranks together send in a training step for a table of
-// rows rows, as Counters would count them. It assumes that keys are spread evenly over the
+// Bytes returns the bytes that all ranks together send in a training step for a table, as
+// Counters would count them. It assumes that keys are spread evenly over the
 // ranks.
-func (s Strategy) Bytes(d Demand, t Table, rows int64, ranks int) int64 {
+func (s Strategy) Bytes(d Demand, t Table, ranks int) int64 {
 	if d.Steps == 0 || ranks < 2 {
 		return 0
 	}
@@ -93,47 +80,30 @@ func (s Strategy) Bytes(d Demand, t Table, rows int64, ranks int) int64 {
 		width += p.Dim
 	}
 	away := others / float64(ranks)
-	switch s {
-	case Pooled:
+	if s == Pooled {
 		return int64((float64(12*float64(d.Values)*away) + float64(4*float64(d.Bags)*others) + float64(float64(8*width)*float64(d.Sums))) / steps)
-	case Replicated:
-		bits := float64(8 * float64((rows+63)/64) * others * float64(ranks))
-		return int64((float64(away*float64(d.Unique)*float64(w.Gradients.section(width)))+float64(others*float64(d.Union)*float64(4*width)))/steps + bits)
 	}
 	return int64(float64(d.Unique) * away * float64(8+(w.Rows.bytes()+w.Gradients.bytes())*width) / steps)
 }
 
 // Exchanges returns the number of additional all-to-alls per step if tables use the
 // strategy. Each message of an all-to-all costs as much as MessageBytes: the bytes that a
-// fast link moves in its latency of some ten microseconds. Over loopback with 2 ranks,
-// replicating three small tables to save 5 % of the bytes made a step of Adult a tenth
-// slower.
-func (s Strategy) Exchanges() int { return [...]int{Rows: 0, Pooled: 3, Replicated: 2}[s] }
+// fast link moves in its latency of some ten microseconds.
+func (s Strategy) Exchanges() int { return [...]int{Rows: 0, Pooled: 3}[s] }
 
 // MessageBytes is the cost of a message in bytes; see Exchanges.
 const MessageBytes = 16 << 10
 
-const (
-	// saves is the share of the bytes of Rows that another strategy must save to be chosen.
-	// The demand is measured on a sample, and only Rows can be sent ahead.
-	saves = 0.2
-	// replicaBytes is the most memory that replicas of a table may take on each rank.
-	replicaBytes = 16 << 20
-)
+// saves is the share of the bytes of Rows that Pooled must save to be chosen. The demand is
+// measured on a sample, and only Rows can be sent ahead.
+const saves = 0.2
 
-// Choose returns the strategy with the fewest bytes, Rows or one of others, for a table
-// that grows to rows rows of rowBytes bytes. Another strategy must save a fifth of the
-// bytes of Rows, and only tables of at most 16 MiB are replicated.
-func Choose(others []Strategy, d Demand, t Table, rows, rowBytes int64, ranks int) (best Strategy) {
-	unique := Rows.Bytes(d, t, rows, ranks)
-	least := unique
-	for _, s := range others {
-		if s.Refuses(t) != nil || s == Replicated && (rows > maxReplicated || rows*rowBytes > replicaBytes) {
-			continue
-		}
-		if n := s.Bytes(d, t, rows, ranks); n < least && float64(n) <= (1-saves)*float64(unique) {
-			best, least = s, n
-		}
+// Choose returns the strategy of a table: Pooled if the table can have it and it saves a fifth
+// of the bytes of Rows, else Rows.
+func Choose(d Demand, t Table, ranks int) Strategy {
+	rows, pooled := Rows.Bytes(d, t, ranks), Pooled.Bytes(d, t, ranks)
+	if Pooled.Refuses(t) == nil && pooled < rows && float64(pooled) <= (1-saves)*float64(rows) {
+		return Pooled
 	}
-	return best
+	return Rows
 }

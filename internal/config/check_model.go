@@ -95,25 +95,8 @@ func (k checker) rows(path string, t Table) {
 
 // strategy checks that a table can be exchanged with its strategy.
 func (k checker) strategy(path string, t Table) {
-	switch t.Strategy {
-	case "pooled":
-		if t.Wire.Rows == "bfloat16" || t.Wire.Gradients == "bfloat16" {
-			k.later(path+".strategy", path+".wire", "sums that owners pool travel as float32")
-		}
-	case "replicated":
-		const why = "replicated rows change only by gradients, equally on every rank"
-		if t.Admit.After > 1 {
-			k.later(path+".strategy", path+".admit", why)
-		}
-		if t.Evict != (Evict{}) {
-			k.later(path+".strategy", path+".evict", why)
-		}
-		if t.Tier != (Tier{}) {
-			k.later(path+".strategy", path+".tier", "a table that does not fit the memory of a rank is not to be on all of them")
-		}
-		if k.c.Train.L2.Mode == "dense" {
-			k.later(path+".strategy", "train.l2.mode", why)
-		}
+	if t.Strategy == "pooled" && (t.Wire.Rows == "bfloat16" || t.Wire.Gradients == "bfloat16") {
+		k.later(path+".strategy", path+".wire", "sums that owners pool travel as float32")
 	}
 }
 

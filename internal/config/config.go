@@ -77,7 +77,7 @@ type Table struct {
 	Admit   Admit       `yaml:"admit"`
 	Evict   Evict       `yaml:"evict"`
 	Wire    Wire        `yaml:"wire"`
-	// Strategy is auto, rows, pooled or replicated.
+	// Strategy is auto, rows or pooled.
 	Strategy string `yaml:"strategy"`
 	Tier     Tier   `yaml:"tier"`
 }
@@ -304,6 +304,9 @@ func parsed(d *decoder, b []byte) (*Config, error) {
 	if root := d.document(b); root != nil {
 		d.decode(root, c)
 	}
+	if d.saved {
+		c.restoreStrategies()
+	}
 	if d.readable {
 		d.check(c)
 	}
@@ -311,6 +314,15 @@ func parsed(d *decoder, b []byte) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// restoreStrategies replaces replicated, a strategy of earlier versions that gave the bits of rows.
+func (c *Config) restoreStrategies() {
+	for i := range c.Tables {
+		if t := &c.Tables[i]; t.Strategy == "replicated" {
+			t.Strategy = "rows"
+		}
+	}
 }
 
 // Validate returns every fault of a Config as an *Error without lines, or nil.

@@ -29,7 +29,7 @@ type decoder struct {
 // deleted maps keys of earlier versions to what replaces them.
 var deleted = map[string]string{
 	"train.shuffle_window": "records are shuffled as a whole up to 64 MiB, and drawn from 1,024 random groups of 64 KiB beyond; leave it out",
-	"train.hot":            "hot keys were removed in favour of shards placed by load, which needs no key, and tables[].strategy: replicated; leave it out",
+	"train.hot":            "hot keys were removed in favour of shards placed by load, which needs no key; leave it out",
 	"train.lanes":          "the order does not depend on the number of ranks; leave it out, and set train.shuffle to false for the order of the files",
 }
 

@@ -22,7 +22,7 @@ func encodings() []string   { return schema.Encodings() }
 func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
 func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
 func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
-func strategies() []string  { return []string{"auto", "rows", "pooled", "replicated"} }
+func strategies() []string  { return []string{"auto", "rows", "pooled"} }
 func numbers() []string     { return []string{"float32", "bfloat16"} }
 func weights() []string     { return []string{"he", "pytorch"} }
 func precisions() []string  { return []string{"fp32", "tf32", "bf16"} }
@@ -273,7 +273,7 @@ func tableSections() []section {
 			{name: "admit", about: "which keys get a row"},
 			{name: "evict", about: "which rows are evicted; their keys start again from initial values"},
 			{name: "wire", about: "precision in which its rows and gradients are sent"},
-			{name: "strategy", def: "auto", about: "what is sent: rows of distinct keys (rows), sums of bags computed by the owners (pooled), or only the gradients of rows that every rank holds (replicated); auto chooses the fewest bytes, estimated from a sample of the data", choices: strategies()},
+			{name: "strategy", def: "auto", about: "what is sent: rows of distinct keys (rows), or sums of bags computed by the owners (pooled); auto chooses the fewest bytes, estimated from a sample of the data", choices: strategies()},
 			{name: "tier", about: "memory limit, and where cold rows are stored"},
 		}},
 		{"tables[].admit", reflect.TypeFor[Admit](), "A key gets a row in the step of its after-th occurrence. Checkpoints contain the counts; counting restarts if counters changes.", []key{

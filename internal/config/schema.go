@@ -163,7 +163,7 @@ func (k key) odd(s string) string {
 
 // meant returns the choice for which s is a common other name, or s if there is none.
 func (k key) meant(s string) string {
-	for _, alike := range [][]string{{"fp32", "float32", "f32", "single"}, {"bf16", "bfloat16"}} {
+	for _, alike := range [][]string{{"fp32", "float32", "f32", "single"}, {"bf16", "bfloat16"}, {"rows", "replicated"}} {
 		for _, c := range k.choices {
 			if slices.Contains(alike, c) && slices.Contains(alike, strings.ToLower(s)) {
 				return c

@@ -21,7 +21,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/train/input"
-	"github.com/wdlrun/wdlrun/sparse"
 )
 
 // CheckTiers returns an error for each tier folder that does not exist or is not writable. It
@@ -197,11 +196,6 @@ func replicable(c *config.Config, replicas, size int) (err error) {
 		err = errors.New("2 replicas: data.hosts: each: a host that is replaced has other files: remove -replicas; -restarts 3 resumes from the last checkpoint")
 	case c.Model.BatchNorm:
 		err = errors.New("2 replicas: model.batch_norm changes its statistics within a step, which then cannot be taken again: turn it off")
-	}
-	for i, x := range c.Tables {
-		if replicas > 1 && x.Strategy == sparse.Replicated.String() {
-			err = errors.Join(err, fmt.Errorf("2 replicas: tables[%d].strategy: every rank keeps all of table %q anyway: choose auto, rows or pooled", i, x.Name))
-		}
 	}
 	return err
 }

@@ -34,8 +34,8 @@ func checkSlots(c *config.Config, replicas, size int) error {
 		fault("cannot be combined with -replicas or data.follow")
 	}
 	for i, x := range c.Tables {
-		if x.Strategy == "pooled" || x.Strategy == "replicated" {
-			fault("tables[%d].strategy: %s sums by rank: choose rows", i, x.Strategy)
+		if x.Strategy == "pooled" {
+			fault("tables[%d].strategy: pooled sums by rank: choose rows", i)
 		}
 	}
 	return errors.Join(errs...)

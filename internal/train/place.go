@@ -99,10 +99,6 @@ func (r *run) given(from *checkpoint.Checkpoint, ranks int, shared bool, enough 
 		g.Even = "rows are what is summed in the order of slots"
 	case shared:
 		g.Even = plan.InPlace
-	case r.opt.Replicas > 1:
-		g.Owned = "rows of every rank have no second rank to keep a copy"
-	case !r.opt.Tolerance.Off():
-		g.Owned = "its gradients are not kept apart by microbatch, which -backup and -mode need"
 	}
 	if from == nil {
 		return g, nil

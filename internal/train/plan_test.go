@@ -180,7 +180,7 @@ label: {field: income, positive: [">50K", ">50K."], negative: ["<=50K", "<=50K."
 features:
   - {field: education, encode: vocabulary}
   - {field: age, encode: id, deep: false}
-tables: [{name: education, strategy: replicated}]
+tables: [{name: education, strategy: pooled}]
 `))
 	fatal.If(t, err)
 	p, err := Estimate(context.Background(), Options{Config: c}, 6, false)

@@ -249,7 +249,7 @@ func TestGradientsThatAreNotFinite(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "factors.csv")
 	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
-	for _, strategy := range []string{"rows", "pooled", "replicated"} {
+	for _, strategy := range []string{"rows", "pooled"} {
 		c, err := config.Parse("factors.yaml", fmt.Appendf(nil, `
 data: {train: [%q], header: true}
 label: {field: click}

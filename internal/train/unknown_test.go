@@ -40,7 +40,7 @@ func TestNewKeysAreNotScoredByNoise(t *testing.T) {
 	train := write("train.csv", func(rng *rand.Rand, _ int) string { return fmt.Sprint("u", rng.IntN(100)) })
 	many := write("many.csv", func(_ *rand.Rand, i int) string { return fmt.Sprint("new", i) })
 	one := write("one.csv", func(*rand.Rand, int) string { return "new" })
-	for _, strategy := range []string{"rows", "pooled", "replicated"} {
+	for _, strategy := range []string{"rows", "pooled"} {
 		for size := 1; size <= 2; size++ {
 			var res [2]report.Result
 			for i, test := range []string{many, one} {

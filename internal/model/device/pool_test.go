@@ -234,9 +234,9 @@ func TestPoolingHasTheBitsOfTheCPU(t *testing.T) {
 	}
 }
 
-// TestPoolingOnSeveralRanks: the parity of tables whose rows are pooled by owners or copied.
+// TestPoolingOnSeveralRanks: the parity of tables whose rows are pooled by owners.
 func TestPoolingOnSeveralRanks(t *testing.T) {
-	for _, strategy := range []string{"rows", "pooled", "replicated"} {
+	for _, strategy := range []string{"rows", "pooled"} {
 		c, l := parity.Model(func(c *config.Config) {
 			c.Tables = []config.Table{{Name: "f0", Strategy: strategy}, {Name: "f2", Strategy: strategy, Pooling: "mean"}}
 		})

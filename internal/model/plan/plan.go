@@ -103,7 +103,6 @@ type Given struct {
 	Strategies map[string]sparse.Strategy // previous strategies by table name
 	Owner      []int32                    // rank by shard; nil: the plan's choice
 	Even       string                     // why tables with strategy auto use rows; "": they need not
-	Owned      string                     // why such tables are not replicated; "": they may be
 	Dense      Dense                      // dense part of the model
 	Backup     int                        // microbatches of a step that do not count
 	Copies     bool                       // each rank keeps copies of another's rows
@@ -165,9 +164,9 @@ func (s *sample) plan(t int, epoch int64, g Given) Table {
 	x, tb := &s.tables[t], s.layout.Tables[t]
 	x.demand.Sums = int64(x.sums)
 	p := Table{Name: tb.Name, Asked: s.layout.Asked[t], Demand: x.demand, Rows: s.kept(t, s.grown(t, epoch))}
-	for _, how := range []sparse.Strategy{sparse.Rows, sparse.Pooled, sparse.Replicated} {
+	for _, how := range []sparse.Strategy{sparse.Rows, sparse.Pooled} {
 		if how.Refuses(tb) == nil {
-			p.ByStrategy = append(p.ByStrategy, StrategyBytes{how, how.Bytes(x.demand, tb, p.Rows, s.ranks)})
+			p.ByStrategy = append(p.ByStrategy, StrategyBytes{how, how.Bytes(x.demand, tb, s.ranks)})
 		}
 	}
 	was, kept := g.Strategies[tb.Name]
@@ -176,43 +175,37 @@ func (s *sample) plan(t int, epoch int64, g Given) Table {
 		p.Strategy, p.Why = forced, "as configured"
 	case g.Even != "":
 		p.Strategy, p.Why = sparse.Rows, g.Even
-	case kept && (was != sparse.Replicated || g.Owned == ""):
+	case kept:
 		p.Strategy, p.Why = was, asBefore
 	default:
-		choose := func(others ...sparse.Strategy) sparse.Strategy {
-			return sparse.Choose(others, x.demand, tb, p.Rows, sparse.MemoryBytes(tb, p.Rows, s.shards)/max(p.Rows, 1), s.ranks)
-		}
-		p.Strategy = choose(sparse.Pooled, sparse.Replicated)
+		p.Strategy = sparse.Choose(x.demand, tb, s.ranks)
 		p.Why = p.fewest()
-		if p.Strategy == sparse.Replicated && g.Owned != "" {
-			p.Strategy = choose(sparse.Pooled)
-			p.Why = fmt.Sprintf("%s a step; %s", p.would(p.Strategy), g.Owned)
-		}
 	}
-	p.StepBytes = p.Strategy.Bytes(x.demand, tb, p.Rows, s.ranks)
+	p.StepBytes = p.Strategy.Bytes(x.demand, tb, s.ranks)
 	return p
 }
 
 // asBefore is the reason given if a resumed training keeps its strategies.
 const asBefore = "as before the checkpoint"
 
-// weigh withdraws a strategy from the tables that chose it if their total saving does not
-// justify the additional exchanges in a step. If some table has that strategy anyway, the
-// exchanges take place in any case.
+// weigh withdraws Pooled from the tables that chose it if their total saving does not justify
+// the additional exchanges in a step. If some table is pooled anyway, the exchanges take place
+// in any case.
 func (p *Plan) weigh() {
-	for _, how := range []sparse.Strategy{sparse.Pooled, sparse.Replicated} {
-		cost, saved, anyway := int64(how.Exchanges()*p.WorldSize*(p.WorldSize-1)*sparse.MessageBytes), int64(0), false
-		for _, t := range p.Tables {
-			if t.Strategy == how {
-				saved += t.ByStrategy[sparse.Rows].StepBytes - t.StepBytes
-				anyway = anyway || t.Asked != "auto" || t.Why == asBefore
+	const how = sparse.Pooled
+	cost, saved := int64(how.Exchanges()*p.WorldSize*(p.WorldSize-1)*sparse.MessageBytes), int64(0)
+	for _, t := range p.Tables {
+		if t.Strategy == how {
+			if t.Asked != "auto" || t.Why == asBefore {
+				return
 			}
+			saved += t.ByStrategy[sparse.Rows].StepBytes - t.StepBytes
 		}
-		for i := range p.Tables {
-			if t := &p.Tables[i]; t.Strategy == how && saved < cost && !anyway {
-				t.Strategy, t.StepBytes = sparse.Rows, t.ByStrategy[sparse.Rows].StepBytes
-				t.Why = fmt.Sprintf("%s a step; %v tables would save %s and cost %d more exchanges, worth %s", Bytes(t.StepBytes), how, Bytes(saved), how.Exchanges(), Bytes(cost))
-			}
+	}
+	for i := range p.Tables {
+		if t := &p.Tables[i]; t.Strategy == how && saved < cost {
+			t.Strategy, t.StepBytes = sparse.Rows, t.ByStrategy[sparse.Rows].StepBytes
+			t.Why = fmt.Sprintf("%s a step; %v tables would save %s and cost %d more exchanges, worth %s", Bytes(t.StepBytes), how, Bytes(saved), how.Exchanges(), Bytes(cost))
 		}
 	}
 }
@@ -286,9 +279,6 @@ func (s *sample) spread(p *Plan) {
 			own := Share{Rows: part(tp.Rows, rows[r], all), StepBytes: part(tp.StepBytes, asked[r], x.demand.Unique)}
 			own.MemoryBytes = sparse.MemoryBytes(s.layout.Tables[t], own.Rows, p.Ranks[r].Shards)
 			whole[r] = own.MemoryBytes
-			if tp.Strategy == sparse.Replicated {
-				own.MemoryBytes, own.StepBytes = sparse.MemoryBytes(s.layout.Tables[t], tp.Rows, s.shards), tp.StepBytes/ranks
-			}
 			if most := s.layout.Tiers[t].Memory << 20; most > 0 {
 				if least := table.TierLeast(sparse.IndexBytes(s.layout.Tables[t], own.Rows, p.Ranks[r].Shards)); most < least && most < own.MemoryBytes {
 					tp.TierLeast, most = max(tp.TierLeast, least), least

@@ -105,11 +105,11 @@ func TestBytesHaveThreeDigits(t *testing.T) {
 // TestStrategiesPayForTheirExchanges: the total saving of the tables counts, and a table that
 // has the strategy anyway pays for the exchanges of all.
 func TestStrategiesPayForTheirExchanges(t *testing.T) {
-	const cost = 2 * 2 * sparse.MessageBytes // two ranks, two additional exchanges
+	const cost = 3 * 2 * sparse.MessageBytes // two ranks
 	tables := func(n int, saved int64, first string) *Plan {
 		p := &Plan{WorldSize: 2}
 		for range n {
-			p.Tables = append(p.Tables, Table{Asked: "auto", Strategy: sparse.Replicated, StepBytes: 1000,
+			p.Tables = append(p.Tables, Table{Asked: "auto", Strategy: sparse.Pooled, StepBytes: 1000,
 				ByStrategy: []StrategyBytes{{sparse.Rows, 1000 + saved}}})
 		}
 		p.Tables[0].Asked = first
@@ -122,15 +122,15 @@ func TestStrategiesPayForTheirExchanges(t *testing.T) {
 		first string
 		want  sparse.Strategy
 	}{
-		{1, cost, "auto", sparse.Replicated}, {1, cost - 1, "auto", sparse.Rows}, {4, cost / 4, "auto", sparse.Replicated},
-		{4, cost/4 - 1, "auto", sparse.Rows}, {2, 1, "replicated", sparse.Replicated},
+		{1, cost, "auto", sparse.Pooled}, {1, cost - 1, "auto", sparse.Rows}, {4, cost / 4, "auto", sparse.Pooled},
+		{4, cost/4 - 1, "auto", sparse.Rows}, {2, 1, "pooled", sparse.Pooled},
 	} {
 		p := tables(c.n, c.saved, c.first)
 		last := p.Tables[c.n-1]
 		if last.Strategy != c.want {
 			t.Errorf("%+v: %v: %s", c, last.Strategy, last.Why)
 		}
-		if last.Strategy == sparse.Rows && (last.StepBytes != 1000+c.saved || !strings.Contains(last.Why, "2 more exchanges")) {
+		if last.Strategy == sparse.Rows && (last.StepBytes != 1000+c.saved || !strings.Contains(last.Why, "3 more exchanges")) {
 			t.Errorf("%+v: %d bytes a step: %s", c, last.StepBytes, last.Why)
 		}
 	}

@@ -29,10 +29,10 @@ func (p *Plan) String() string {
 	}
 	fmt.Fprintln(&b)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "table\tstrategy\trows\tmemory\ta step\tas rows\tpooled\treplicated\t  why\n")
+	fmt.Fprint(w, "table\tstrategy\trows\tmemory\ta step\tas rows\tpooled\t  why\n")
 	for _, t := range p.Tables {
-		fmt.Fprintf(w, "%s\t%v\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", t.Name, t.Strategy, t.Rows, Bytes(t.MemoryBytes), Bytes(t.StepBytes),
-			t.would(sparse.Rows), t.would(sparse.Pooled), t.would(sparse.Replicated), t.Why)
+		fmt.Fprintf(w, "%s\t%v\t%d\t%s\t%s\t%s\t%s\t  %s\n", t.Name, t.Strategy, t.Rows, Bytes(t.MemoryBytes), Bytes(t.StepBytes),
+			t.would(sparse.Rows), t.would(sparse.Pooled), t.Why)
 	}
 	w.Flush()
 	for _, t := range p.Tables {

@@ -13,7 +13,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
-	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -39,9 +38,9 @@ func repeating(seed uint64, rows int) *encode.Batch {
 
 // distinctRun is one way to train by distinct rows.
 type distinctRun struct {
-	kind                  string
-	size, copied, threads int
-	half                  bool
+	kind          string
+	size, threads int
+	half          bool
 }
 
 // config returns the configuration of the run.
@@ -58,11 +57,7 @@ func (x distinctRun) config() (*config.Config, []encode.SparseColumn) {
 // number of these steps whose first layer was computed by distinct rows.
 func trainedDistinct(t *testing.T, comm *collective.Comm, x distinctRun, by bool) (values []float32, rows []byte, distinct int, err error) {
 	c, columns := x.config()
-	how := map[string]sparse.Strategy{}
-	for _, column := range columns[:min(x.copied, len(columns))] {
-		how[column.Table] = sparse.Replicated
-	}
-	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{Strategies: how})
+	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -101,12 +96,12 @@ func distance(x, y []float32) (most, rms float64) {
 
 // TestDistinctRowsTrainTheSame: with the first layer computed by distinct rows, training
 // gives the model of computing by samples, except for rounding, and repeats bit for bit: on
-// one rank and on two, with threads, and with and without replicated tables.
+// one rank and on two, and with threads.
 func TestDistinctRowsTrainTheSame(t *testing.T) {
 	for _, x := range []distinctRun{
-		{"wide_deep", 1, 0, 1, false}, {"wide_deep", 2, 0, 1, false}, {"wide_deep", 2, 4, 1, false}, {"wide_deep", 1, 0, 2, false},
-		{"wide_deep", 1, 0, 5, false}, {"wide_deep", 2, 4, 3, false}, {"wide_deep", 1, 0, 1, true}, {"wide_deep", 2, 4, 3, true},
-		{"deepfm", 1, 0, 1, false}, {"deepfm", 1, 0, 3, false}, {"deepfm", 2, 4, 2, false}, {"deepfm", 1, 0, 2, true},
+		{"wide_deep", 1, 1, false}, {"wide_deep", 2, 1, false}, {"wide_deep", 1, 2, false}, {"wide_deep", 1, 5, false},
+		{"wide_deep", 2, 3, false}, {"wide_deep", 1, 1, true}, {"wide_deep", 2, 3, true},
+		{"deepfm", 1, 1, false}, {"deepfm", 1, 3, false}, {"deepfm", 2, 2, false}, {"deepfm", 1, 2, true},
 	} {
 		if x.half && !f32.TilesBF16() {
 			continue

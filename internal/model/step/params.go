@@ -105,13 +105,7 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 // copyLoaded makes the copies of the rows of a rank after they were loaded.
 func copyLoaded(t *Trainer) error {
 	t.rec.Enter(trace.Wait)
-	if err := t.model.store.Replica().Rebuild(); err != nil {
-		return err
-	}
-	if !t.model.store.Copies().Any() {
-		return nil
-	}
-	return t.copyRows()
+	return t.model.store.Replica().Rebuild()
 }
 
 // LoadTable fills an empty table of this rank from a chain of checkpoints, whose first link

@@ -111,11 +111,7 @@ func (t *Trainer) Step(c Input) (Outcome, error) {
 		return Outcome{}, err
 	}
 	out := t.outcome()
-	err := t.update(c.N, c.Rate, t.weight())
-	if err == nil && t.copiesAfter(c.N) {
-		err = t.copyRows()
-	}
-	return out, err
+	return out, t.update(c.N, c.Rate, t.weight())
 }
 
 // pull requests the rows of the keys of a work's batch.
@@ -145,28 +141,6 @@ func (t *Trainer) forgetPrepared() error {
 	}
 	t.prepared = nil
 	return t.model.store.Pipeline().Complete(w.lookup)
-}
-
-// Replicated rows are copied after firstCopy steps of a job, then after twice as many steps
-// each time up to copyEvery, then every copyEvery steps. A copy takes as long as several
-// steps.
-const firstCopy, copyEvery = 16, 1024
-
-// copiesAfter reports whether replicated rows are copied after step n. The next batch is
-// then not prepared ahead.
-func (t *Trainer) copiesAfter(n int64) bool {
-	if !t.model.store.Copies().Any() {
-		return false
-	}
-	n -= t.first
-	return n%copyEvery == 0 || n < copyEvery && n >= firstCopy && n&(n-1) == 0
-}
-
-// copyRows copies replicated rows to every rank.
-func (t *Trainer) copyRows() error {
-	n, err := t.model.store.Copies().Refresh()
-	t.replicated.rows, t.replicated.times = int64(n), t.replicated.times+1
-	return err
 }
 
 // outcome reads the sums in the tail of the dense gradients.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/model/slots"
-	"github.com/wdlrun/wdlrun/sparse"
 )
 
 // Tolerance configures how a training treats slow ranks; see package slots. The zero value
@@ -62,11 +61,6 @@ func (t Tolerance) Validate(c *config.Config, size int) error {
 	err := t.machine(size).Validate()
 	if c.Model.BatchNorm {
 		err = errors.Join(err, fmt.Errorf("mode %v: model.batch_norm sums over all ranks in the middle of a batch and cannot leave slow ones behind: turn it off, or use mode wait", t.Mode))
-	}
-	for i, x := range c.Tables {
-		if x.Strategy == sparse.Replicated.String() {
-			err = errors.Join(err, fmt.Errorf("mode %v: tables[%d].strategy: gradients of replicated table %q are not kept apart by microbatch: choose rows or pooled, or use mode wait", t.Mode, i, x.Name))
-		}
 	}
 	return err
 }

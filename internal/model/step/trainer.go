@@ -24,19 +24,18 @@ import (
 // and has one slot for each; InSlots, Tolerate or Replay change this before the first step.
 // Close ends its threads and frees its tables.
 type Trainer struct {
-	comm       *collective.Comm
-	rec        *trace.Recorder
-	model      *model
-	clip       float64
-	scaled     bool                        // learning rates grow with the batch
-	image      func() (*model, error)      // makes another model over the same store
-	late       *model                      // the image if a device computes it; else nil
-	tally      []metrics.Counter           // by label
-	unknown    []int64                     // by feature: values of the last evaluation whose keys had no row
-	norm       []float64                   // one number, for the norm of the sharded gradients
-	ahead      bool                        // the next batch is prepared during compute, or announced so that tiers read ahead
-	first      int64                       // number of steps before this job
-	replicated struct{ rows, times int64 } // rows of replicated tables; how often they were copied
+	comm    *collective.Comm
+	rec     *trace.Recorder
+	model   *model
+	clip    float64
+	scaled  bool                   // learning rates grow with the batch
+	image   func() (*model, error) // makes another model over the same store
+	late    *model                 // the image if a device computes it; else nil
+	tally   []metrics.Counter      // by label
+	unknown []int64                // by feature: values of the last evaluation whose keys had no row
+	norm    []float64              // one number, for the norm of the sharded gradients
+	ahead   bool                   // the next batch is prepared during compute, or announced so that tiers read ahead
+	first   int64                  // number of steps before this job
 
 	mode     mode
 	coming   Input
@@ -189,10 +188,6 @@ func (t *Trainer) Buckets() (floats []int, hidden time.Duration) {
 
 // Store returns the tables. They must not be used during a step.
 func (t *Trainer) Store() *sparse.Store { return t.model.store }
-
-// Copies returns the number of replicated rows on every rank after the last copy, and the
-// number of copies in this job.
-func (t *Trainer) Copies() (rows, times int64) { return t.replicated.rows, t.replicated.times }
 
 // Traffic returns the counters of this rank's share of the tables.
 func (t *Trainer) Traffic() sparse.Counters { return t.model.store.Counters() }

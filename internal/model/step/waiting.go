@@ -58,7 +58,7 @@ func (x *waiting) next(c *Input) (*work, error) {
 // rows that the current step does not change.
 func (x *waiting) compute(w *work) error {
 	m := x.t.model
-	if x.t.ahead && x.after != nil && !x.t.copiesAfter(x.step) {
+	if x.t.ahead && x.after != nil {
 		next := x.works[x.turn]
 		x.t.prepared, next.batch = next, x.after
 		if err := m.store.Pipeline().Prepare(next.lookup, m.keys(x.bags, x.after), true); err != nil {

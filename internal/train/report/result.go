@@ -52,7 +52,6 @@ type Result struct {
 	Improving        string            `json:"improving,omitempty"`  // validation metric that still improved when train.epochs ended the training
 	Tables           []TableReport     `json:"tables"`
 	Ranks            []RankReport      `json:"ranks"`                  // ranks as owners of rows, measured and planned
-	Hot              *HotReport        `json:"hot,omitempty"`          // with replicated tables
 	MovedShards      int64             `json:"moved_shards,omitempty"` // shards moved to other ranks at checkpoints of this job
 	Imbalance        float64           `json:"imbalance"`              // bytes of the busiest owner divided by the mean
 	PlannedImbalance float64           `json:"planned_imbalance"`      // planned Imbalance
@@ -159,9 +158,6 @@ func (r Result) Differs() string {
 		rows[0], plan.Bytes(bytes[0]), plan.Bytes(sent[0]), r.PlannedImbalance, plan.Bytes(sent[1]), r.Imbalance)
 	if rows[0] == 0 { // a stream has no sample to plan from
 		line = fmt.Sprintf("%s sent in steps; busiest rank %.2f × the mean", plan.Bytes(sent[1]), r.Imbalance)
-	}
-	if r.Hot != nil {
-		line += fmt.Sprintf("; %d rows on every rank, copied %d times", r.Hot.Rows, r.Hot.Choices)
 	}
 	if len(others) > 0 {
 		line += "; " + strings.Join(others, ", ")

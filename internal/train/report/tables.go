@@ -43,13 +43,6 @@ type Needs struct {
 	Sent  int64 `json:"bytes_sent"`
 }
 
-// HotReport describes the copies of rows of other ranks.
-type HotReport struct {
-	Rows    int64 `json:"rows"`       // rows of replicated tables when they were last copied
-	Choices int64 `json:"choices"`    // number of copies in this job
-	Sent    int64 `json:"bytes_sent"` // gradients and new rows, over all ranks
-}
-
 // tableWords is the number of values per table that the ranks sum; rankWords is the number of
 // values that each rank sends.
 const (
@@ -66,7 +59,7 @@ func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
 	r.show(res.Steps, Own{Plan: p, LeftOut: live.LeftOut{Bad: res.Input.Bad, Files: res.Input.BadFiles, Lost: res.Input.Lost}}, true)
 	store, size, steps := t.Store(), r.comm.Size(), res.Steps-r.since.Step
 	at := tableWords * len(p.Tables)
-	sums := make([]int64, at+rankWords*size+2)
+	sums := make([]int64, at+rankWords*size+1)
 	own := sums[at+rankWords*r.comm.Rank():][:rankWords]
 	own[0] = int64(len(store.Shards().Owned()))
 	for i := range p.Tables {
@@ -74,8 +67,7 @@ func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
 		copy(sums[tableWords*i:], []int64{c.Rows, c.Bytes, c.CarriedBytes, c.Inserted, c.Refused, c.Evicted, c.ToDisk, c.FromDisk, c.ReadAhead})
 		own[1], own[2], own[3] = own[1]+c.Rows, own[2]+c.Bytes, own[3]+c.CarriedBytes
 	}
-	c := store.Counters()
-	sums[len(sums)-2], sums[len(sums)-1] = c.BytesSent(), c.CopyBytesSent
+	sums[len(sums)-1] = store.Counters().BytesSent()
 	if err := collective.AllReduce(r.comm, sums, collective.Sum); err != nil {
 		return err
 	}
@@ -91,10 +83,7 @@ func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
 		s := sums[at+rankWords*rank:]
 		res.Ranks = append(res.Ranks, RankReport{int(s[0]), s[1], s[2], s[3], Needs{plan.Rows, plan.MemoryBytes, plan.WireBytes * steps}})
 	}
-	res.SparseBytesSent = sums[len(sums)-2]
-	if rows, choices := t.Copies(); choices > 0 {
-		res.Hot = &HotReport{rows, choices, sums[len(sums)-1]}
-	}
+	res.SparseBytesSent = sums[len(sums)-1]
 	res.Imbalance, res.PlannedImbalance = uneven(res.Ranks), p.Imbalance
 	return nil
 }
