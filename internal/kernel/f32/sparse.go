@@ -34,7 +34,9 @@ type Zeros struct {
 
 const (
 	// sparseFrom is the share of zeros, in percent, from which skipping them is faster; see
-	// BenchmarkSparse.
+	// BenchmarkSparse. It is not measured at the start: on a Zen 4 the products are 1.04 to 1.15
+	// times as fast with 40 % zeros, 1.2 to 1.35 with 50 % and 1.5 to 1.65 with 60 %, with AVX-512
+	// and with AVX2 alike, so that a measurement would choose the same.
 	sparseFrom = 40
 	// sparseDepth is the number of panel rows that are multiplied before the next. They are
 	// TileColumns wide and take half of a first-level cache.
