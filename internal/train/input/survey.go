@@ -101,7 +101,11 @@ func scanEarly(ctx context.Context, in *Input) map[*data.Dataset]early {
 	all := map[*data.Dataset]early{}
 	for _, d := range in.datasets() {
 		if d != in.Train && !d.NeedsTimes() {
-			counts, err := d.Scan(ctx, partOf(in, d, in.Comm.Rank()), in.Comm.Size(), nil, in.Shown.Reached)
+			before := int64(0)
+			counts, err := d.Scan(ctx, partOf(in, d, in.Comm.Rank()), in.Comm.Size(), nil, func(bytes int64) {
+				in.Shown.Advance(int(bytes - before))
+				before = bytes
+			})
 			all[d] = early{counts, err}
 		}
 	}
