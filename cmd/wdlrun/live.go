@@ -13,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/live"
+	"github.com/wdlrun/wdlrun/internal/runs/mlflow"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/report"
@@ -27,6 +28,7 @@ func liveFlags() []cli.Flag {
 		tokenFlag(),
 		&cli.StringFlag{Name: "trace", Value: "on", Usage: "record a timeline of each rank: on (about the last ten thousand steps), off, or `STEPS` such as steps=100-200"},
 		&cli.BoolFlag{Name: "tensorboard", Usage: "write event files for TensorBoard into tb of the run directory"},
+		&cli.StringFlag{Name: "mlflow", Usage: "send settings and metrics to the tracking server of MLflow at `ADDRESS` while training, such as http://127.0.0.1:5000, and at the end the report"},
 		&cli.StringFlag{Name: "metrics", Usage: "serve metrics for Prometheus at `ADDRESS` of rank 0's host, path /metrics"},
 	}
 }
@@ -70,6 +72,11 @@ func checkLive(c *cli.Context) error {
 	if err := checkWeb(c); err != nil {
 		return err
 	}
+	if c.IsSet("mlflow") {
+		if _, err := mlflow.NewServer(c.String("mlflow"), os.Getenv); err != nil {
+			return fmt.Errorf("-mlflow: %w", err)
+		}
+	}
 	if c.IsSet("metrics") {
 		if err := live.Check(c.String("metrics"), true); err != nil {
 			return fmt.Errorf("-metrics: %w", err)
@@ -92,16 +99,20 @@ func reachable(at net.Addr, hostname func() (string, error)) string {
 	return net.JoinHostPort(name, strconv.Itoa(tcp.Port))
 }
 
-// shown is the live display of a training. The zero value shows nothing.
+// shown is the live display of a training, and what sends it to MLflow. The zero value shows nothing.
 type shown struct {
 	board  *live.Board
 	server *live.Server
+	track  *tracked
 }
 
 // showLive serves the requested page and metrics on rank 0, and adds to opt the functions
 // that fill them. If it cannot listen on an address, it warns and the training continues.
 func showLive(c *cli.Context, m *member.Member, opt *train.Options) (s shown, err error) {
-	if err := checkLive(c); err != nil || m.World.Rank != 0 || !c.IsSet("web") && !c.IsSet("metrics") {
+	if err := checkLive(c); err != nil || m.World.Rank != 0 {
+		return s, err
+	}
+	if s.track, err = trackLive(c, opt); err != nil || !c.IsSet("web") && !c.IsSet("metrics") {
 		return s, err
 	}
 	token, err := secret(c)
@@ -132,10 +143,14 @@ func showLive(c *cli.Context, m *member.Member, opt *train.Options) (s shown, er
 }
 
 // watch makes the page show the status of a job.
-func (s shown) watch(status func() rank.Status) { s.board.Watch(status) }
+func (s shown) watch(status func() rank.Status) {
+	s.board.Watch(status)
+	s.track.watch(status)
+}
 
 // end shows the end of the training, and stops serving.
 func (s shown) end(r report.Result, err error) {
+	s.track.end(r, err)
 	switch {
 	case err != nil:
 		s.board.End(err.Error(), false)

@@ -3,7 +3,7 @@
 // A run becomes a run of MLflow: settings are parameters, the lines of metrics.jsonl metrics with
 // steps, the note and the tags its description and tags. The run that a training began with is its
 // parent. The tag wdlrun.id, a hash of the run directory's path, names the run: a second export
-// replaces the first.
+// replaces the first, and a training that is followed continues it.
 package mlflow
 
 import (
@@ -72,37 +72,29 @@ type metric struct {
 
 // Add sends a run with its files. It replaces one of the same directory.
 func (e *Experiment) Add(ctx context.Context, r *runs.Run, files []File) error {
-	path, err := filepath.Abs(r.Dir)
+	path, err := absolute(r)
 	if err != nil {
-		return fmt.Errorf("mlflow: %w", err)
+		return err
 	}
 	earlier, err := e.find(ctx, idOf(path))
 	if err != nil {
 		return err
 	}
-	tags, err := e.tags(ctx, r, path)
+	made, err := e.create(ctx, r, path)
 	if err != nil {
 		return err
 	}
-	var made struct {
-		Run struct {
-			Info struct {
-				ID        string `json:"run_id"`
-				Artifacts string `json:"artifact_uri"`
-			} `json:"info"`
-		} `json:"run"`
-	}
-	began := max(0, r.Began.UnixMilli())
-	err = e.server.post(ctx, "runs/create", map[string]any{"experiment_id": e.id, "run_name": r.Name, "start_time": began, "tags": tags[:min(len(tags), maxPairs)]}, &made)
-	if err != nil {
+	id := made.ID
+	if err := e.params(ctx, id, r); err != nil {
 		return err
 	}
-	id := made.Run.Info.ID
-	if err := e.fill(ctx, id, r); err != nil {
-		return err
+	for some := range slices.Chunk(series(r), maxMetrics) {
+		if err := e.server.post(ctx, "runs/log-batch", map[string]any{"run_id": id, "metrics": some}, nil); err != nil {
+			return err
+		}
 	}
 	for _, f := range files {
-		if err := e.server.upload(ctx, made.Run.Info.Artifacts, f); err != nil {
+		if err := e.server.upload(ctx, made.Artifacts, f); err != nil {
 			return err
 		}
 	}
@@ -119,6 +111,31 @@ func (e *Experiment) Add(ctx context.Context, r *runs.Run, files []File) error {
 		}
 	}
 	return nil
+}
+
+// absolute returns the path of a run directory.
+func absolute(r *runs.Run) (string, error) {
+	path, err := filepath.Abs(r.Dir)
+	if err != nil {
+		return "", fmt.Errorf("mlflow: %w", err)
+	}
+	return path, nil
+}
+
+// create makes a run of MLflow with its tags.
+func (e *Experiment) create(ctx context.Context, r *runs.Run, path string) (info, error) {
+	var made struct {
+		Run struct {
+			Info info `json:"info"`
+		} `json:"run"`
+	}
+	tags, err := e.tags(ctx, r, path)
+	if err != nil {
+		return info{}, err
+	}
+	began := max(0, r.Began.UnixMilli())
+	err = e.server.post(ctx, "runs/create", map[string]any{"experiment_id": e.id, "run_name": r.Name, "start_time": began, "tags": tags[:min(len(tags), maxPairs)]}, &made)
+	return made.Run.Info, err
 }
 
 // idOf returns the value of the tag wdlrun.id of a run directory.
@@ -185,19 +202,14 @@ func (e *Experiment) parent(ctx context.Context, from string) (string, error) {
 	return "", nil
 }
 
-// fill sends parameters and metrics.
-func (e *Experiment) fill(ctx context.Context, id string, r *runs.Run) error {
+// params sends the parameters of a run.
+func (e *Experiment) params(ctx context.Context, id string, r *runs.Run) error {
 	var params []pair
 	for _, key := range r.Config.Keys() {
 		params = append(params, pair{key, r.Config.Of(key)})
 	}
 	for some := range slices.Chunk(accepted(params), maxPairs) {
 		if err := e.server.post(ctx, "runs/log-batch", map[string]any{"run_id": id, "params": some}, nil); err != nil {
-			return err
-		}
-	}
-	for some := range slices.Chunk(series(r), maxMetrics) {
-		if err := e.server.post(ctx, "runs/log-batch", map[string]any{"run_id": id, "metrics": some}, nil); err != nil {
 			return err
 		}
 	}
