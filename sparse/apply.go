@@ -99,3 +99,15 @@ func (s *Store) GradNormSq(scale float32) float64 {
 	}
 	return s.norm.Total()
 }
+
+// observeGradients reports the staged gradients of a table before a step applies them.
+func (s *Store) observeGradients(table int, at Step) {
+	if s.norms.every == 0 || at.N%s.norms.every != 0 {
+		return
+	}
+	t, g, scale := s.tables[table], s.staged[table].gradients(), float64(at.Default().Scale)
+	lo, hi := t.Part(0)
+	for i := range g.Keys {
+		s.norms.observe(table, scale*norm(g.Values[i*t.Width():][lo:hi]))
+	}
+}

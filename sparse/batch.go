@@ -124,16 +124,6 @@ func (d *side) layout(s *Store) int {
 	return d.at[len(d.counts)]
 }
 
-// resize returns n elements, in the memory of x if it suffices; their values are
-// unspecified. It allocates a quarter more, so that batches of nearly equal size do not
-// each allocate.
-func resize[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n, n+n/4)
-	}
-	return x[:n]
-}
-
 // take checks the bags, copies what backward needs of them, and numbers the distinct keys
 // of each table.
 func (l *batch) take(bags []Bags, background bool) error {

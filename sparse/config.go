@@ -137,3 +137,56 @@ func (c Config) fingerprint() uint64 {
 	}
 	return h.Sum64()
 }
+
+// Strategy selects what is sent for a table. Pooled gives the results of Rows up to the
+// rounding of sums, and to the bit if no bag has more than two keys, or on one rank.
+type Strategy uint8
+
+// MarshalText writes the name of s.
+func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the name of a strategy. Checkpoints of earlier versions may name
+// replicated, which gave the bits of Rows.
+func (s *Strategy) UnmarshalText(b []byte) error {
+	if string(b) == "replicated" {
+		*s = Rows
+		return nil
+	}
+	i := slices.Index(strategyNames(), string(b))
+	if i < 0 {
+		return fmt.Errorf("sparse: strategy %q is not one of %v", b, strategyNames())
+	}
+	*s = Strategy(i)
+	return nil
+}
+
+func (s Strategy) String() string {
+	if names := strategyNames(); int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("strategy %d", uint8(s))
+}
+
+// Refuses returns the reason why a table cannot use the strategy, or nil.
+func (s Strategy) Refuses(t Table) error {
+	switch {
+	case s > Pooled:
+		return fmt.Errorf("%v is not one of %v", s, strategyNames())
+	case s == Pooled && t.Wire != Wire{}:
+		return fmt.Errorf("a pooled table sends sums as fp32: remove the wire precisions (rows %v, gradients %v)", t.Wire.Rows, t.Wire.Gradients)
+	}
+	return nil
+}
+
+const (
+	// Rows sends each distinct key of a rank to its owner, the row back and one gradient to
+	// the owner. It suits every table.
+	Rows Strategy = iota
+	// Pooled makes the owners pool their part of each bag. Keys and factors are sent once
+	// per occurrence, then one sum and one gradient per bag and owner. It suits long bags
+	// of keys that rarely repeat.
+	Pooled
+)
+
+// strategyNames returns the names of the strategies in order.
+func strategyNames() []string { return []string{"rows", "pooled"} }

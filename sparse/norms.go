@@ -40,18 +40,6 @@ func (s *Store) ObserveGradients(k int64, f func(table int, norm float64)) {
 	s.norms = norms{k, f}
 }
 
-// observeGradients reports the staged gradients of a table before a step applies them.
-func (s *Store) observeGradients(table int, at Step) {
-	if s.norms.every == 0 || at.N%s.norms.every != 0 {
-		return
-	}
-	t, g, scale := s.tables[table], s.staged[table].gradients(), float64(at.Default().Scale)
-	lo, hi := t.Part(0)
-	for i := range g.Keys {
-		s.norms.observe(table, scale*norm(g.Values[i*t.Width():][lo:hi]))
-	}
-}
-
 func norm(x []float32) float64 {
 	sum := 0.0
 	for _, v := range x {

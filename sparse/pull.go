@@ -366,3 +366,12 @@ func (l *pull) numbers(rank, t int) []uint32 {
 	i := rank*len(l.store.tables) + t
 	return l.ids[l.give.at[i]:l.give.at[i+1]]
 }
+
+// fresh returns the keys that read as their initial rows if they have none: all keys of a
+// training batch, unless the table first counts occurrences.
+func (l *pull) fresh(t int, keys []uint64) []uint64 {
+	if !l.insert || l.store.cfg.Tables[t].Admit.After > 1 {
+		return nil
+	}
+	return keys
+}

@@ -1,6 +1,8 @@
 package sparse
 
-import "github.com/wdlrun/wdlrun/internal/kernel/raw"
+import (
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
+)
 
 // sendBuffer is a send buffer, aligned to 8 bytes: a window that the other ranks read in place,
 // if it is long enough, else memory of this rank.
@@ -39,7 +41,3 @@ func (r *sendBuffers) grow(a Allocator) error {
 	}
 	return nil
 }
-
-func bytesOf(x []uint64) []byte   { return raw.Bytes(x) }
-func wordsOf(b []byte) []uint64   { return raw.Of[uint64](b) }
-func floatsOf(b []byte) []float32 { return raw.Of[float32](b) }

@@ -234,3 +234,12 @@ func (s *Store) Counters() Counters {
 	}
 	return c
 }
+
+// Share divides the work of Pull, Complete and Apply on tables among n goroutines. each
+// calls f(0) to f(n−1) concurrently and returns when all have returned. The goroutine of a
+// Pipeline does its work by itself. The results do not change. Call Share before NewLookup.
+func (s *Store) Share(n int, each func(f func(i int))) {
+	w := &s.workers
+	w.n, w.each, w.errs = max(1, n), each, make([]error, max(1, n))
+	w.run = func(i int) { w.errs[i] = w.task(i) }
+}

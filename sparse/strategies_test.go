@@ -2,9 +2,7 @@ package sparse_test
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,7 +11,6 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
-	"github.com/wdlrun/wdlrun/internal/testkit/golden"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
 )
@@ -71,13 +68,14 @@ func poolSteps(c *collective.Comm, how sparse.Strategy) (time.Duration, error) {
 	return time.Since(begin) / steps, nil
 }
 
-// TestPooledSavesTime records what owner-side pooling saves of the exchange of long bags of rare
-// keys: most of it on a slow network, a tenth on a fast one.
+// TestPooledSavesTime: owner-side pooling saves most of the exchange of long bags of rare keys on
+// a slow network, and some of it on a fast one. Modelled times vary by a few percent with the
+// order of messages.
 func TestPooledSavesTime(t *testing.T) {
-	var b strings.Builder
-	for _, gigabits := range []float64{1, 10} {
+	for gigabits, least := range map[float64]float64{1: 0.6, 10: 0.05} {
 		rows, pooled := poolTime(t, sparse.Rows, gigabits), poolTime(t, sparse.Pooled, gigabits)
-		fmt.Fprintf(&b, "%v Gbit/s: rows %v, pooled %v, saved %.0f %%\n", gigabits, rows.Round(time.Microsecond), pooled.Round(time.Microsecond), 100*(1-float64(pooled)/float64(rows)))
+		if saved := 1 - float64(pooled)/float64(rows); saved < least {
+			t.Errorf("%v Gbit/s: rows %v, pooled %v: saved %.0f %%, want at least %.0f %%", gigabits, rows, pooled, 100*saved, 100*least)
+		}
 	}
-	golden.Check(t, "strategies.txt", b.String())
 }

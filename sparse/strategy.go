@@ -1,63 +1,5 @@
 package sparse
 
-import (
-	"fmt"
-	"slices"
-)
-
-// Strategy selects what is sent for a table. Pooled gives the results of Rows up to the
-// rounding of sums, and to the bit if no bag has more than two keys, or on one rank.
-type Strategy uint8
-
-const (
-	// Rows sends each distinct key of a rank to its owner, the row back and one gradient to
-	// the owner. It suits every table.
-	Rows Strategy = iota
-	// Pooled makes the owners pool their part of each bag. Keys and factors are sent once
-	// per occurrence, then one sum and one gradient per bag and owner. It suits long bags
-	// of keys that rarely repeat.
-	Pooled
-)
-
-// strategyNames returns the names of the strategies in order.
-func strategyNames() []string { return []string{"rows", "pooled"} }
-
-// MarshalText writes the name of s.
-func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads the name of a strategy. Checkpoints of earlier versions may name
-// replicated, which gave the bits of Rows.
-func (s *Strategy) UnmarshalText(b []byte) error {
-	if string(b) == "replicated" {
-		*s = Rows
-		return nil
-	}
-	i := slices.Index(strategyNames(), string(b))
-	if i < 0 {
-		return fmt.Errorf("sparse: strategy %q is not one of %v", b, strategyNames())
-	}
-	*s = Strategy(i)
-	return nil
-}
-
-func (s Strategy) String() string {
-	if names := strategyNames(); int(s) < len(names) {
-		return names[s]
-	}
-	return fmt.Sprintf("strategy %d", uint8(s))
-}
-
-// Refuses returns the reason why a table cannot use the strategy, or nil.
-func (s Strategy) Refuses(t Table) error {
-	switch {
-	case s > Pooled:
-		return fmt.Errorf("%v is not one of %v", s, strategyNames())
-	case s == Pooled && t.Wire != Wire{}:
-		return fmt.Errorf("a pooled table sends sums as fp32: remove the wire precisions (rows %v, gradients %v)", t.Wire.Rows, t.Wire.Gradients)
-	}
-	return nil
-}
-
 // Demand is what batches request of a table, summed over ranks and steps.
 type Demand struct {
 	Steps  int64 `json:"steps"`
@@ -66,6 +8,23 @@ type Demand struct {
 	Sums   int64 `json:"sums"`   // pairs of a bag and another rank that owns keys of it
 	Unique int64 `json:"unique"` // distinct keys of each rank in each step
 	Union  int64 `json:"union"`  // distinct keys of all ranks in each step
+}
+
+// MessageBytes is the cost of a message in bytes; see Exchanges.
+const MessageBytes = 16 << 10
+
+// saves is the share of the bytes of Rows that Pooled must save to be chosen. The demand is
+// measured on a sample, and only Rows can be sent ahead.
+const saves = 0.2
+
+// Choose returns the strategy of a table: Pooled if the table can have it and it saves a fifth
+// of the bytes of Rows, else Rows.
+func Choose(d Demand, t Table, ranks int) Strategy {
+	rows, pooled := Rows.Bytes(d, t, ranks), Pooled.Bytes(d, t, ranks)
+	if Pooled.Refuses(t) == nil && pooled < rows && float64(pooled) <= (1-saves)*float64(rows) {
+		return Pooled
+	}
+	return Rows
 }
 
 // Bytes returns the bytes that all ranks together send in a training step for a table, as
@@ -90,20 +49,3 @@ func (s Strategy) Bytes(d Demand, t Table, ranks int) int64 {
 // strategy. Each message of an all-to-all costs as much as MessageBytes: the bytes that a
 // fast link moves in its latency of some ten microseconds.
 func (s Strategy) Exchanges() int { return [...]int{Rows: 0, Pooled: 3}[s] }
-
-// MessageBytes is the cost of a message in bytes; see Exchanges.
-const MessageBytes = 16 << 10
-
-// saves is the share of the bytes of Rows that Pooled must save to be chosen. The demand is
-// measured on a sample, and only Rows can be sent ahead.
-const saves = 0.2
-
-// Choose returns the strategy of a table: Pooled if the table can have it and it saves a fifth
-// of the bytes of Rows, else Rows.
-func Choose(d Demand, t Table, ranks int) Strategy {
-	rows, pooled := Rows.Bytes(d, t, ranks), Pooled.Bytes(d, t, ranks)
-	if Pooled.Refuses(t) == nil && pooled < rows && float64(pooled) <= (1-saves)*float64(rows) {
-		return Pooled
-	}
-	return Rows
-}

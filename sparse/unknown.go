@@ -11,15 +11,6 @@ import (
 // yet in a table that admits keys after several occurrences. A zero counts in the
 // denominator of its bag.
 
-// fresh returns the keys that read as their initial rows if they have none: all keys of a
-// training batch, unless the table first counts occurrences.
-func (l *pull) fresh(t int, keys []uint64) []uint64 {
-	if !l.insert || l.store.cfg.Tables[t].Admit.After > 1 {
-		return nil
-	}
-	return keys
-}
-
 // Unknown returns how many values of feature f had no row and were read as zeros. For a
 // Pooled table it counts the values that this rank pooled as an owner; the sum over all
 // ranks is the same. Use it for batches pulled with insert=false.

@@ -9,15 +9,6 @@ type workers struct {
 	run  func(i int)
 }
 
-// Share divides the work of Pull, Complete and Apply on tables among n goroutines. each
-// calls f(0) to f(n−1) concurrently and returns when all have returned. The goroutine of a
-// Pipeline does its work by itself. The results do not change. Call Share before NewLookup.
-func (s *Store) Share(n int, each func(f func(i int))) {
-	w := &s.workers
-	w.n, w.each, w.errs = max(1, n), each, make([]error, max(1, n))
-	w.run = func(i int) { w.errs[i] = w.task(i) }
-}
-
 // all runs a task for every worker. If background is set, the caller runs concurrently with
 // the workers and makes the task for all of them by itself.
 func (w *workers) all(background bool, task func(i int) error) error {

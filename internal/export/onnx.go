@@ -1,14 +1,12 @@
 package export
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
@@ -16,31 +14,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/sparse"
 )
-
-const (
-	onnxModel = "model.onnx"
-	onnxData  = "model.data"
-	onnxLogit = "logit"
-	onnxScore = "score"
-)
-
-// onnxTable is a table in a graph: keys and, by part, their rows, followed by a row of zeros
-// for other keys.
-type onnxTable struct {
-	keys  []uint64 // ascending as int64
-	parts []string // rows+1 × dim
-}
-
-// row returns the row number of a key, or the row of zeros if it has none.
-func (t *onnxTable) row(key uint64) int {
-	i, ok := slices.BinarySearchFunc(t.keys, key, compareSigned)
-	if !ok {
-		return len(t.keys)
-	}
-	return i
-}
-
-func compareSigned(a, b uint64) int { return cmp.Compare(int64(a), int64(b)) }
 
 // table adds a table to the graph.
 func (g *graph) table(src Source, of sparse.Table) (*onnxTable, error) {
@@ -60,41 +33,6 @@ func (g *graph) table(src Source, of sparse.Table) (*onnxTable, error) {
 		from += p.Dim
 	}
 	return t, g.err
-}
-
-// find returns the rows of the keys of several inputs, each in the shape of the input. The keys of
-// the table are written once, so the inputs are looked up together.
-func (g *graph) find(t *onnxTable, inputs []string) []string {
-	if len(inputs) < 2 {
-		return g.encode(t, inputs)
-	}
-	var flat, sizes, rows []string
-	for _, in := range inputs {
-		x := g.on("Reshape", in, g.ints(-1))
-		flat, sizes = append(flat, x), append(sizes, g.on("Shape", x))
-		rows = append(rows, g.name())
-	}
-	at := g.encode(t, []string{g.node("Concat", flat, attr{"axis", 0})})
-	g.append("Split", append(at, g.node("Concat", sizes, attr{"axis", 0})), rows, []attr{{"axis", 0}})
-	for i, in := range inputs {
-		rows[i] = g.node("Reshape", []string{rows[i], g.on("Shape", in)}, attr{"allowzero", 1})
-	}
-	return rows
-}
-
-// encode returns the row of each key of the inputs.
-func (g *graph) encode(t *onnxTable, inputs []string) (rows []string) {
-	keys, places := make([]int, len(t.keys), len(t.keys)+1), make([]int, len(t.keys), len(t.keys)+1)
-	for i, key := range t.keys {
-		keys[i], places[i] = int(key), i
-	}
-	if len(keys) == 0 { // the operator needs a key
-		keys, places = append(keys, 0), append(places, 0)
-	}
-	for _, in := range inputs {
-		rows = append(rows, g.node("LabelEncoder", []string{in}, attr{"keys_int64s", keys}, attr{"values_int64s", places}, attr{"default_int64", len(t.keys)}))
-	}
-	return rows
 }
 
 // pool sums the rows of a part for each sample: N×dim.
@@ -120,13 +58,6 @@ func (g *graph) pool(rows string, x found, pooling sparse.Pooling) string {
 		w = g.on("Where", none, g.scalar(0), g.on("Div", w, g.on("Where", none, g.scalar(1), of)))
 	}
 	return g.node("ReduceSum", []string{g.on("Mul", got, g.on("Unsqueeze", w, g.ints(2))), g.ints(1)}, attr{"keepdims", 0})
-}
-
-// onnxBody are the values of a graph before its networks.
-type onnxBody struct {
-	embeddings []string   // by feature in the network, N×dim
-	dense      []string   // N×1
-	wide       [][]string // by label: N×1 of each feature
 }
 
 // body adds inputs, tables and pooling.

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -315,4 +316,57 @@ func (g *graph) first(mask string) string {
 	isFirst := g.on("Equal", g.on("Range", g.scalarInt(0), length, g.scalarInt(1)), g.scalarInt(0))
 	none := g.on("Equal", most, g.scalarInt(0))
 	return g.on("Or", mask, g.on("And", none, isFirst))
+}
+
+// onnxTable is a table in a graph: keys and, by part, their rows, followed by a row of zeros
+// for other keys.
+type onnxTable struct {
+	keys  []uint64 // ascending as int64
+	parts []string // rows+1 × dim
+}
+
+// row returns the row number of a key, or the row of zeros if it has none.
+func (t *onnxTable) row(key uint64) int {
+	i, ok := slices.BinarySearchFunc(t.keys, key, compareSigned)
+	if !ok {
+		return len(t.keys)
+	}
+	return i
+}
+
+func compareSigned(a, b uint64) int { return cmp.Compare(int64(a), int64(b)) }
+
+// find returns the rows of the keys of several inputs, each in the shape of the input. The keys of
+// the table are written once, so the inputs are looked up together.
+func (g *graph) find(t *onnxTable, inputs []string) []string {
+	if len(inputs) < 2 {
+		return g.encode(t, inputs)
+	}
+	var flat, sizes, rows []string
+	for _, in := range inputs {
+		x := g.on("Reshape", in, g.ints(-1))
+		flat, sizes = append(flat, x), append(sizes, g.on("Shape", x))
+		rows = append(rows, g.name())
+	}
+	at := g.encode(t, []string{g.node("Concat", flat, attr{"axis", 0})})
+	g.append("Split", append(at, g.node("Concat", sizes, attr{"axis", 0})), rows, []attr{{"axis", 0}})
+	for i, in := range inputs {
+		rows[i] = g.node("Reshape", []string{rows[i], g.on("Shape", in)}, attr{"allowzero", 1})
+	}
+	return rows
+}
+
+// encode returns the row of each key of the inputs.
+func (g *graph) encode(t *onnxTable, inputs []string) (rows []string) {
+	keys, places := make([]int, len(t.keys), len(t.keys)+1), make([]int, len(t.keys), len(t.keys)+1)
+	for i, key := range t.keys {
+		keys[i], places[i] = int(key), i
+	}
+	if len(keys) == 0 { // the operator needs a key
+		keys, places = append(keys, 0), append(places, 0)
+	}
+	for _, in := range inputs {
+		rows = append(rows, g.node("LabelEncoder", []string{in}, attr{"keys_int64s", keys}, attr{"values_int64s", places}, attr{"default_int64", len(t.keys)}))
+	}
+	return rows
 }

@@ -297,3 +297,10 @@ func (n *tower) interactions(o *network.Op) (string, error) {
 	}
 	return g.node("Concat", sums, attr{"axis", 1}), nil
 }
+
+// onnxBody are the values of a graph before its networks.
+type onnxBody struct {
+	embeddings []string   // by feature in the network, N×dim
+	dense      []string   // N×1
+	wide       [][]string // by label: N×1 of each feature
+}

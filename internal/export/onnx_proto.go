@@ -236,3 +236,10 @@ func (g *graph) model(name string, meta [][2]string) []byte {
 	}
 	return m
 }
+
+const (
+	onnxModel = "model.onnx"
+	onnxData  = "model.data"
+	onnxLogit = "logit"
+	onnxScore = "score"
+)

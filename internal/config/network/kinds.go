@@ -1,42 +1,10 @@
 package network
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 )
-
-// Kind is one kind of network.
-type Kind struct {
-	Name    string // model.kind
-	Paper   string // such as Guo et al. 2017
-	Formula string
-	NoWide  bool // model.wide is false by default
-
-	Own   *Key                  // its own key of model; nil: none
-	Terms string                // what the own key describes, in a message: cross layers
-	Parts *Section              // keys of a mapping as own key; nil: the key is a list
-	Fill  func(m *Model)        // sets the defaults of the own key; nil: none
-	Check func(m *Model) string // returns why the own key is rejected, or ""; nil: no check
-	Build func(b *Builder, m Model) error
-}
-
-// Section describes the keys of a mapping.
-type Section struct {
-	Type  reflect.Type
-	About string
-	Keys  []Key
-}
-
-// Key describes a key of a configuration.
-type Key struct {
-	Name, Default, About string
-	Range                string   // interval of a number, or of each number of a list: [1, 4096]
-	Choices              []string // accepted strings
-	Filled               bool     // an empty list is rejected
-}
-
-// Default is the kind of a model that names none. It is the only one that may lack the deep part.
-const Default = "wide_deep"
 
 // Kinds returns all kinds, in the order of the reference.
 func Kinds() []Kind { return []Kind{wideDeep(), deepFM(), dcnV2(), xDeepFM(), maskNet()} }
@@ -90,4 +58,32 @@ func (m *Model) Given(k Kind) bool {
 	}
 	v := m.Value(k)
 	return v.Kind() == reflect.Slice && v.Len() > 0 || v.Kind() != reflect.Slice && !v.IsZero()
+}
+
+// New returns the network of a filled model. It fails if the kind cannot read such an input.
+func New(m Model, s Shape) (*Network, error) {
+	k, known := Of(m.Kind)
+	if !known {
+		return nil, fmt.Errorf("model %q is not known", m.Kind)
+	}
+	b := &Builder{Network: Network{Shape: s}, model: m}
+	if err := k.Build(b, m); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Kind, err)
+	}
+	return &b.Network, nil
+}
+
+// HasWide reports whether the model has a wide part.
+func (m *Model) HasWide() bool {
+	if m.Wide == nil {
+		k, _ := Of(m.Kind)
+		return !k.NoWide
+	}
+	return *m.Wide
+}
+
+// Nominal returns the network of a model over one embedding and one dense input, for what does not
+// depend on the input.
+func Nominal(m Model) (*Network, error) {
+	return New(m, Shape{Fields: []Field{{Cols: 1}}, Dense: 1})
 }

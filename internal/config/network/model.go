@@ -27,12 +27,3 @@ type Init struct {
 	Kind  string  `yaml:"kind"`  // normal, uniform or zero
 	Scale float64 `yaml:"scale"` // normal: standard deviation; uniform: half the width
 }
-
-// HasWide reports whether the model has a wide part.
-func (m *Model) HasWide() bool {
-	if m.Wide == nil {
-		k, _ := Of(m.Kind)
-		return !k.NoWide
-	}
-	return *m.Wide
-}

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -126,25 +125,6 @@ func (s Shape) Embed() int {
 type Network struct {
 	Shape Shape
 	Ops   []Op
-}
-
-// New returns the network of a filled model. It fails if the kind cannot read such an input.
-func New(m Model, s Shape) (*Network, error) {
-	k, known := Of(m.Kind)
-	if !known {
-		return nil, fmt.Errorf("model %q is not known", m.Kind)
-	}
-	b := &Builder{Network: Network{Shape: s}, model: m}
-	if err := k.Build(b, m); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Kind, err)
-	}
-	return &b.Network, nil
-}
-
-// Nominal returns the network of a model over one embedding and one dense input, for what does not
-// depend on the input.
-func Nominal(m Model) (*Network, error) {
-	return New(m, Shape{Fields: []Field{{Cols: 1}}, Dense: 1})
 }
 
 // Cols returns the columns of the value of an operation, or of the input.

@@ -3,28 +3,12 @@ package schema
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/expr"
 )
 
-// Derived is a column that an expression computes: NAME = EXPRESSION.
-type Derived string
-
 // NewDerived returns the column of a name and an expression.
 func NewDerived(name, expression string) Derived { return Derived(name + " = " + expression) }
-
-// Name returns the name of the column.
-func (d Derived) Name() string {
-	name, _, _ := strings.Cut(string(d), " = ")
-	return name
-}
-
-// Expression returns the expression; see package expr.
-func (d Derived) Expression() string {
-	_, e, _ := strings.Cut(string(d), " = ")
-	return e
-}
 
 // derived returns the expression of a derived column. It returns false for any other name.
 func (s Source) derived(name string) (*expr.Expr, bool) {

@@ -102,14 +102,3 @@ func (f *Feature) Fitted() bool {
 	e, ok := EncodingOf(f.Encode)
 	return ok && (e == Vector && f.Standardise || e == Vocabulary || e == Quantile || e == Standardise || e == Age || e.Date() && f.Format == "")
 }
-
-// NeedsFit returns the features that need statistics from training data or a feature
-// index.
-func (s Schema) NeedsFit() (names []string) {
-	for _, f := range s.Fill().Features {
-		if f.Fitted() {
-			names = append(names, f.Name)
-		}
-	}
-	return names
-}

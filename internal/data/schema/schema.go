@@ -1,5 +1,9 @@
 package schema
 
+import (
+	"strings"
+)
+
 // Source describes where records are and how a line is split into fields. The yaml tags
 // are the keys of the configuration's data section.
 type Source struct {
@@ -106,4 +110,28 @@ type Cross struct {
 	Of      []string `yaml:"of"`      // names of two or more sparse features
 	Buckets uint64   `yaml:"buckets"` // modulus of the combined hash, 0 for none
 	Table   string   `yaml:"table"`   // default: its name
+}
+
+// Derived is a column that an expression computes: NAME = EXPRESSION.
+type Derived string
+
+// Name returns the name of the column.
+func (d Derived) Name() string {
+	name, _, _ := strings.Cut(string(d), " = ")
+	return name
+}
+
+// Expression returns the expression; see package expr.
+func (d Derived) Expression() string {
+	_, e, _ := strings.Cut(string(d), " = ")
+	return e
+}
+
+// Schema maps the fields of a record to the label and the inputs of the model.
+type Schema struct {
+	Label    Label
+	Labels   []Label // after the first
+	Features []Feature
+	Crosses  []Cross
+	HoldOut  string // field whose values select the held-out records; "" for none
 }

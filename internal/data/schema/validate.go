@@ -3,23 +3,10 @@ package schema
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/wdlrun/wdlrun/internal/text/nearest"
 )
-
-// Schema maps the fields of a record to the label and the inputs of the model.
-type Schema struct {
-	Label    Label
-	Labels   []Label // after the first
-	Features []Feature
-	Crosses  []Cross
-	HoldOut  string // field whose values select the held-out records; "" for none
-}
 
 // Limits of a schema.
 const (
@@ -126,16 +113,6 @@ func (s Schema) Validate(fields []string) []error {
 	return v.summarised()
 }
 
-type validator struct {
-	fields       []string
-	times        map[string]int // number of fields of a name
-	schema, full Schema
-	Faults
-	listed map[string]bool // lists of candidates that a fault has shown
-	absent []string        // missing fields, each once
-	alone  []int           // indices of their faults
-}
-
 // maxAlone is the maximum number of missing fields that are reported one by one. If more
 // are missing, the file is probably the wrong one.
 const maxAlone = 2
@@ -177,43 +154,6 @@ func (v *validator) otherCase() (names []string) {
 		names = append(names, v.fields[i])
 	}
 	return names
-}
-
-// instead returns a hint for an unknown word. Each list of candidates appears only in the
-// first fault that needs it.
-func (v *validator) instead(word string, candidates []string) string {
-	text := nearest.Instead(word, candidates)
-	at := strings.LastIndex(text, " (valid: ")
-	if at < 0 {
-		return text
-	}
-	if v.listed[text[at:]] {
-		return text[:at]
-	}
-	if v.listed == nil {
-		v.listed = map[string]bool{}
-	}
-	v.listed[text[at:]] = true
-	return text
-}
-
-// field checks that a field exists exactly once.
-func (v *validator) field(place, name string) {
-	if name == "" {
-		v.Bad(place, "field is missing")
-		return
-	}
-	if v.fields == nil {
-		return
-	}
-	switch n := v.times[name]; {
-	case n == 0 && slices.Contains(v.absent, name):
-	case n == 0:
-		v.absent, v.alone = append(v.absent, name), append(v.alone, len(v.Faults))
-		v.Bad(place, "there is no field %q%s", name, v.instead(name, v.fields))
-	case n > 1:
-		v.Bad(place, "%d fields are called %q; rename all but one", n, name)
-	}
 }
 
 func (v *validator) label() {
@@ -305,15 +245,6 @@ func (v *validator) feature(i int) {
 		v.Bad(place, "%s: %s", key, why)
 	}
 	v.values(place, f, e)
-}
-
-// text checks that strings are valid UTF-8, because the feature index is JSON.
-func (v *validator) text(place string, strs ...string) {
-	for _, s := range strs {
-		if !utf8.ValidString(s) {
-			v.Bad(place, "%q is not UTF-8 text", s)
-		}
-	}
 }
 
 // values checks the numbers of a feature.
@@ -477,20 +408,21 @@ func (v *validator) layout(s Source) {
 	}
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
-// Faults is a list of faults of settings.
-type Faults []error
-
-// Bad adds a fault, with its place.
-func (f *Faults) Bad(place, format string, args ...any) {
-	*f = append(*f, fmt.Errorf("%s: %s", place, fmt.Sprintf(format, args...)))
-}
-
 // Joined joins faults into one error; nil if there are none.
 func Joined(prefix string, faults []error) error {
 	if len(faults) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", prefix, errors.Join(faults...))
+}
+
+// NeedsFit returns the features that need statistics from training data or a feature
+// index.
+func (s Schema) NeedsFit() (names []string) {
+	for _, f := range s.Fill().Features {
+		if f.Fitted() {
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
