@@ -26,6 +26,7 @@ type vector struct {
 	StorageType    string `json:"storageType"`
 	PathOrInlineDv string `json:"pathOrInlineDv"`
 	Offset         *int32 `json:"offset"`
+	Cardinality    int64  `json:"cardinality"`
 }
 
 // key identifies a file with its deleted rows.
@@ -54,8 +55,7 @@ func (p *protocol) check() error {
 	}
 	for _, f := range p.ReaderFeatures {
 		switch f {
-		case "columnMapping", "timestampNtz", "vacuumProtocolCheck", "v2Checkpoint":
-		case "deletionVectors": // only if a current file has one
+		case "columnMapping", "timestampNtz", "vacuumProtocolCheck", "v2Checkpoint", "deletionVectors":
 		default:
 			return unsupported(fmt.Sprintf("it needs the table feature %q, which is not supported", f))
 		}

@@ -18,6 +18,7 @@ const (
 	addVector
 	addVectorIn
 	addVectorAt
+	addVectorRows
 	minReader
 	features
 	schemaString
@@ -33,7 +34,7 @@ var errMap = errors.New("a map with more keys than values")
 // columnNames returns the names of the columns of a checkpoint.
 func columnNames() [numColumns]string {
 	return [numColumns]string{"add.path", "add.partitionValues.key", "add.partitionValues.value", "add.deletionVector.storageType",
-		"add.deletionVector.pathOrInlineDv", "add.deletionVector.offset",
+		"add.deletionVector.pathOrInlineDv", "add.deletionVector.offset", "add.deletionVector.cardinality",
 		"protocol.minReaderVersion", "protocol.readerFeatures", "metaData.schemaString", "metaData.partitionColumns",
 		"metaData.configuration.key", "metaData.configuration.value", "metaData.format.provider"}
 }
@@ -104,6 +105,9 @@ func (s *state) applyRow(lists []value.List) (err error) {
 			if at := &lists[addVectorAt]; at.Kind == value.Int && at.Len() > 0 {
 				offset := int32(at.Ints[0])
 				v.Offset = &offset
+			}
+			if n := &lists[addVectorRows]; n.Kind == value.Int && n.Len() > 0 {
+				v.Cardinality = n.Ints[0]
 			}
 			a.Add.DeletionVector = v
 		}

@@ -24,7 +24,7 @@ const (
 	maxNesting    = 64 // structs in one another
 )
 
-// Table is the current version of a table.
+// Table is a version of a table.
 type Table struct {
 	Version    int64
 	Files      []File   // by path
@@ -34,8 +34,9 @@ type Table struct {
 
 // File is a data file.
 type File struct {
-	Path   string    // of the file
-	Values []*string // by partition; nil: missing
+	Path    string    // of the file
+	Values  []*string // by partition; nil: missing
+	Deleted []uint32  // rows, ascending
 }
 
 // Column is a column of plain values, lists or maps. Members of structs are columns of their own,
@@ -54,19 +55,28 @@ type unsupported string
 func (e unsupported) Error() string        { return string(e) }
 func (e unsupported) Is(target error) bool { return target == ErrUnsupported }
 
-// Read reads the log of the table in a folder.
-func Read(dir string) (*Table, error) {
-	t, err := read(dir)
+// Current is the newest version of a table.
+const Current = -1
+
+// Read reads a version of the table in a folder.
+func Read(dir string, version int64) (*Table, error) {
+	t, err := read(dir, version)
 	if err != nil {
 		return nil, fmt.Errorf("%s: Delta log: %w", dir, err)
 	}
 	return t, nil
 }
 
-func read(dir string) (*Table, error) {
+func read(dir string, version int64) (*Table, error) {
 	l, err := list(filepath.Join(dir, Log))
 	if err != nil {
 		return nil, err
+	}
+	if version > l.last {
+		return nil, fmt.Errorf("there is no version %d, the newest is %d", version, l.last)
+	}
+	if version != Current {
+		l.last = version
 	}
 	s := state{files: map[string]add{}}
 	from, err := l.checkpoint(&s)
@@ -124,12 +134,14 @@ func (s *state) table(dir string, version int64) (*Table, error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.files)) {
 		a := s.files[key]
-		if a.DeletionVector != nil {
-			return nil, unsupported("deletion vectors, which mark deleted rows of files, are not read; REORG TABLE … APPLY (PURGE) removes them")
-		}
 		f := File{Values: make([]*string, len(physical))}
 		if f.Path, err = a.in(dir); err != nil {
 			return nil, err
+		}
+		if v := a.DeletionVector; v != nil {
+			if f.Deleted, err = v.rows(dir); err != nil {
+				return nil, fmt.Errorf("the deletion vector of %s: %w", a.Path, err)
+			}
 		}
 		for i, name := range physical {
 			v, ok := a.PartitionValues[name]

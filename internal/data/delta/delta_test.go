@@ -2,7 +2,9 @@ package delta
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +24,7 @@ const small = `{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}
 func TestState(t *testing.T) {
 	s := state{files: map[string]add{}}
 	fatal.If(t, s.read(strings.NewReader(strings.Replace(small, `{"remove"`, "", 0))))
-	if _, err := s.table("T", 0); err == nil || !strings.Contains(err.Error(), "deletion vectors") {
+	if _, err := s.table("T", 0); err == nil || !strings.Contains(err.Error(), "the deletion vector of 3.parquet: the set of rows is damaged") {
 		t.Fatalf("a file that the same commit removes and adds is current: %v", err)
 	}
 	fatal.If(t, s.read(strings.NewReader(`{"remove":{"path":"3.parquet","deletionVector":{"storageType":"u","pathOrInlineDv":"v","offset":1}}}`)))
@@ -34,6 +36,51 @@ func TestState(t *testing.T) {
 	if len(got.Columns) != 3 || got.Columns[1] != (Column{"s.x", "s.x"}) || got.Columns[2] != (Column{"s.l", "s.l"}) {
 		t.Errorf("columns %+v", got.Columns)
 	}
+}
+
+// The sets were written by pyroaring 1.0: an array, runs, and a bitmap.
+func TestRowSets(t *testing.T) {
+	b, err := os.ReadFile("testdata/sets.txt")
+	fatal.If(t, err)
+	for line := range strings.Lines(string(b)) {
+		var set string
+		var n, sum uint64
+		if _, err := fmt.Sscan(line, &n, &sum, &set); err != nil {
+			t.Fatal(err)
+		}
+		v := vector{StorageType: "i", PathOrInlineDv: set, Cardinality: int64(n)}
+		rows, err := v.rows("")
+		fatal.If(t, err)
+		for _, row := range rows {
+			sum -= uint64(row)
+		}
+		if uint64(len(rows)) != n || sum != 0 {
+			t.Errorf("%d rows, want %d; the sum differs by %d", len(rows), n, sum)
+		}
+		for i := 0; i < len(set)-10; i += 5 {
+			v.PathOrInlineDv = set[:i]
+			if _, err := v.rows(""); err == nil {
+				t.Errorf("no error for %d digits of %d", i, len(set))
+			}
+		}
+	}
+}
+
+// FuzzRowSet: no set makes the reader panic, and rows ascend.
+func FuzzRowSet(f *testing.F) {
+	b, err := os.ReadFile("testdata/sets.txt")
+	fatal.If(f, err)
+	for line := range strings.Lines(string(b)) {
+		set, err := base85(strings.Fields(line)[2])
+		fatal.If(f, err)
+		f.Add(set)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		rows, err := rowSet(b)
+		if err == nil && !slices.IsSorted(rows) || len(rows) > 1<<17+64*len(b)*1024 {
+			t.Errorf("%d rows of %d bytes", len(rows), len(b))
+		}
+	})
 }
 
 // FuzzCommit: no commit makes the reader panic, and every path stays in the table.

@@ -1,5 +1,5 @@
-// Package delta reads the log of a Delta table: which files belong to its current version, with
-// their partition values, and the names of their columns. It follows the protocol
+// Package delta reads the log of a Delta table: which files belong to a version, with their
+// partition values and deleted rows, and the names of their columns. It follows the protocol
 // https://github.com/delta-io/delta/blob/master/PROTOCOL.md:
 //
 //	_delta_log/00000000000000000010.checkpoint.parquet    the state at version 10
@@ -11,6 +11,5 @@
 // readers. The newest checkpoint whose parts are all there is read first, then every later commit.
 //
 // A table that needs a feature that this package does not know is an error that names it. So is a
-// log with a gap, and a current file with a deletion vector. Everything that the log names is
-// bounded: see limits.
+// log with a gap. Everything that the log names is bounded: see limits.
 package delta

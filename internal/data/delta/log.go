@@ -74,7 +74,7 @@ func (l *files) add(name string) {
 func (l *files) checkpoint(s *state) (next int64, err error) {
 	at := int64(-1)
 	for v, parts := range l.parts {
-		if v > at && int64(len(parts)) == l.of[v] {
+		if v > at && v <= l.last && int64(len(parts)) == l.of[v] {
 			at = v
 		}
 	}

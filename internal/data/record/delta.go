@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/delta"
 )
 
 // delta returns the current files of a Delta table. A partition is a field whose value the log
 // contains; folders NAME=VALUE in the table have no meaning.
-func (r *resolver) delta(dir string) ([]File, error) {
-	t, err := delta.Read(dir)
+func (r *resolver) delta(dir string, version int64) ([]File, error) {
+	t, err := delta.Read(dir, version)
 	if errors.Is(err, delta.ErrUnsupported) {
 		root, absent := filepath.Abs(dir)
 		if absent != nil {
@@ -39,7 +41,7 @@ func (r *resolver) delta(dir string) ([]File, error) {
 		if err := printable(t.Files[i].Path); err != nil {
 			return nil, err
 		}
-		f := File{Name: t.Files[i].Path, Bytes: info.Size(), size: info.Size(), time: info.ModTime(), Partitions: outer, named: t.Columns}
+		f := File{Name: t.Files[i].Path, Bytes: info.Size(), size: info.Size(), time: info.ModTime(), Partitions: outer, logged: logged{t.Columns, t.Files[i].Deleted}}
 		for k, name := range t.Partitions {
 			p := Partition{Name: name, Missing: t.Files[i].Values[k] == nil}
 			if !p.Missing {
@@ -56,6 +58,22 @@ func (r *resolver) delta(dir string) ([]File, error) {
 		return nil, noFile{fmt.Errorf("%s: version %d of the Delta table has no rows", dir, t.Version)}
 	}
 	return files, nil
+}
+
+// versionOf splits the name of a version of a Delta table, DIR@vN, as Databricks writes it. dir is
+// empty if the name is none.
+func versionOf(name string) (dir string, version int64) {
+	dir, number, _ := strings.Cut(name, "@v")
+	version, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || version < 0 || !delta.IsTable(dir) {
+		return "", 0
+	}
+	return dir, version
+}
+
+func isVersion(name string) bool {
+	dir, _ := versionOf(name)
+	return dir != ""
 }
 
 // ofDelta returns the first file of a Delta table among some files, "" if there is none.

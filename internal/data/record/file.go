@@ -44,12 +44,18 @@ type File struct {
 	away   func() Content // opens a file of another host; nil: none
 	path   string         // of a local file whose Name has its host; "": Name
 
-	Partitions []Partition    // fields that its folders give to records
-	carried    *carried       // those that readers add; nil: none
-	named      []delta.Column // columns and their names in the file, of a Delta table; nil: as in the file
+	Partitions []Partition // fields that its folders give to records
+	carried    *carried    // those that readers add; nil: none
+	logged
 
 	Log  *kafka.Log  // a range of a topic: size is its end, Bytes the number of its offsets
 	part kafka.Range // of Log
+}
+
+// logged is what the log of a Delta table says of a file.
+type logged struct {
+	named   []delta.Column // columns and their names in the file; nil: as in the file
+	deleted []uint32       // rows that the table no longer has, ascending
 }
 
 type memory struct{ *bytes.Reader }

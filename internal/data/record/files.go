@@ -109,7 +109,7 @@ func (r *resolver) one(p string) ([]File, error) {
 	info, err := os.Stat(p)
 	switch {
 	case err == nil && info.IsDir() && delta.IsTable(p):
-		return r.delta(p)
+		return r.delta(p, delta.Current)
 	case err == nil && info.IsDir():
 		return r.folder(p)
 	case err == nil:
@@ -118,6 +118,9 @@ func (r *resolver) one(p string) ([]File, error) {
 			return nil, noFile{fmt.Errorf("%s: the file is empty; check the program that wrote it", p)}
 		}
 		return []File{f}, err
+	case errors.Is(err, fs.ErrNotExist) && isVersion(p):
+		dir, version := versionOf(p)
+		return r.delta(dir, version)
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?["):
 		return r.glob(p)
 	case errors.Is(err, fs.ErrNotExist) && p == "-":

@@ -69,7 +69,7 @@ func (r *resolver) glob(p string) ([]File, error) {
 	var tables []File
 	for _, name := range names {
 		if w.match == nil && delta.IsTable(name) {
-			more, err := r.delta(name)
+			more, err := r.delta(name, delta.Current)
 			if err != nil {
 				return nil, err
 			}

@@ -52,12 +52,21 @@ func TypedIn(head []byte) string {
 	return ""
 }
 
+// table opens a file without its deleted rows.
+func (f *File) table(s Content) (*table.File, error) {
+	x, err := openTable(s, f.size)
+	if err == nil {
+		err = x.Leave(f.deleted)
+	}
+	return x, err
+}
+
 func (t typedFormat) Look(f *File, s Content) ([]string, error) {
 	title := map[string]string{"parquet": "Parquet", "arrow": "Arrow IPC", "avro": "Avro"}[t.name]
 	if f.Packing != nil {
 		return nil, fmt.Errorf("%s: %s in a %s file; unpack it first, its columns can be packed in the file", f.Name, title, f.Packing.name)
 	}
-	x, err := openTable(s, f.size)
+	x, err := f.table(s)
 	if err != nil {
 		return nil, fmt.Errorf("%s: no file of %s, or a damaged one: %w", f.Name, title, err)
 	}
@@ -111,7 +120,7 @@ type placed struct {
 func (r *TableRecords) Begin(s Content, f *File, b Block, offset int64, _ int32) (err error) {
 	if r.src != s {
 		r.Close()
-		if r.file, err = openTable(s, f.size); err != nil {
+		if r.file, err = f.table(s); err != nil {
 			return err
 		}
 		r.src, r.next = s, placed{}

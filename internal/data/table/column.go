@@ -19,9 +19,8 @@ import (
 
 // column reads the values of one column of a row group.
 type column struct {
-	name    string
-	parts   []column // of a vector, which has no pages of its own
-	members []value.List
+	name string
+	composed
 	pages   pages
 	leaf    leaf
 	codec   format.CompressionCodec
@@ -49,6 +48,12 @@ type column struct {
 	nulls []int32 // places of nulls in the row
 
 	origin
+}
+
+// composed is a vector, which has no pages of its own.
+type composed struct {
+	parts   []column // nil: no vector
+	members []value.List
 }
 
 // origin is where the values of a column are, if it has no pages of Parquet.

@@ -65,6 +65,23 @@ func (r *Reader) Lasting() bool {
 // spans, one per column; io.EOF after the last row of the group. The columns must be flat.
 func (r *Reader) Next(most int, spans []Span) (n int, err error) {
 	defer caught(&err)
+	for r.isGone() {
+		if n, err = r.spans(r.goneRows(), spans); err != nil {
+			return 0, err
+		}
+		r.pass(n)
+	}
+	if len(r.gone) > 0 {
+		most = int(min(int64(most), int64(r.gone[0])-r.row))
+	}
+	if n, err = r.spans(most, spans); err == nil {
+		r.pass(n)
+	}
+	return n, err
+}
+
+// spans fills spans with up to most rows, which pass does not count yet.
+func (r *Reader) spans(most int, spans []Span) (n int, err error) {
 	if r.left == 0 {
 		return 0, io.EOF
 	}
@@ -84,7 +101,6 @@ func (r *Reader) Next(most int, spans []Span) (n int, err error) {
 			return 0, fmt.Errorf("column %s: %w", c.name, err)
 		}
 	}
-	r.left -= int64(n)
 	return n, nil
 }
 

@@ -59,6 +59,7 @@ type File struct {
 	*layout
 	groups []int64
 	fixed  map[string][]byte // columns of one value
+	gone   [][]uint32        // by group, rows of the file that Leave leaves out; nil: none
 	form   Form              // of another format than Parquet
 }
 
@@ -135,6 +136,8 @@ func (f *File) Groups() []int64 { return f.groups }
 type Reader struct {
 	columns []column
 	left    int64 // rows of the group
+	gone    []uint32
+	row     int64 // of the file, the next one
 }
 
 // Rows returns a Reader of the columns of these names in a row group. A column that the file
@@ -146,6 +149,12 @@ func (f *File) Rows(group int, names []string, check bool) (r *Reader, err error
 		return nil, fmt.Errorf("there is no row group %d of %d", group, len(f.groups))
 	}
 	r = &Reader{left: f.groups[group], columns: make([]column, len(names))}
+	if f.gone != nil {
+		r.left, r.gone = f.footer.Groups[group].Rows, f.gone[group]
+		for i := range group {
+			r.row += f.footer.Groups[i].Rows
+		}
+	}
 	for i, name := range names {
 		if text, ok := f.fixed[name]; ok {
 			r.columns[i] = fixedColumn(name, text)
@@ -188,7 +197,7 @@ func (f *File) column(c *column, group int, name string, check bool) error {
 		return f.absent(c, name)
 	}
 	if leaf.vector != nil {
-		*c = column{name: name, list: true, parts: make([]column, len(leaf.vector))}
+		*c = column{name: name, list: true, composed: composed{parts: make([]column, len(leaf.vector))}}
 		for i := range leaf.vector {
 			if err := f.stored(&c.parts[i], group, name, leaf.vector[i], check); err != nil {
 				return err
@@ -224,17 +233,22 @@ func (r *Reader) Close() { r.columns, r.left = nil, 0 }
 // Append appends the next row to dst; io.EOF after the last of the group.
 func (r *Reader) Append(dst []byte) (b []byte, err error) {
 	defer caught(&err)
-	if r.left == 0 {
-		return dst, io.EOF
-	}
-	r.left--
-	for i := range r.columns {
-		c := &r.columns[i]
-		if dst, err = c.append(dst); err != nil {
-			return dst, fmt.Errorf("column %s: %w", c.name, err)
+	begin := len(dst)
+	for r.left > 0 {
+		for i := range r.columns {
+			c := &r.columns[i]
+			if dst, err = c.append(dst); err != nil {
+				return dst, fmt.Errorf("column %s: %w", c.name, err)
+			}
 		}
+		if !r.isGone() {
+			r.pass(1)
+			return dst, nil
+		}
+		r.pass(1)
+		dst = dst[:begin]
 	}
-	return dst, nil
+	return dst, io.EOF
 }
 
 // errRow means that bytes are not a row made by Append.
