@@ -26,10 +26,10 @@ func tryCrosses(ctx context.Context, seen *inspect.Inspection, crosses *config.C
 	rows := seen.Records()
 	switch {
 	case followed:
-		crosses.Note = "They were not tried in a training, because these files are followed."
+		crosses.Untried(", because these files are followed")
 		return
 	case rows == nil:
-		crosses.Note = "They were not tried in a training, because records hold lists."
+		crosses.Untried(", because records hold lists")
 		return
 	}
 	dir, err := os.MkdirTemp("", "wdlrun-init-")
@@ -38,7 +38,7 @@ func tryCrosses(ctx context.Context, seen *inspect.Inspection, crosses *config.C
 		err = tryIn(ctx, dir, rows, seen.Sampled, crosses)
 	}
 	if err != nil {
-		crosses.Note = fmt.Sprintf("They were not tried in a training (%.100q).", err.Error())
+		crosses.Untried(fmt.Sprintf(" (%.100q)", err.Error()))
 	}
 }
 

@@ -40,6 +40,11 @@ func TestSuggestRates(t *testing.T) {
 		if hashed := strings.Contains(text, "{field: level, encode: hash}"); hashed == random || random != (len(x.Rates.Columns) == 0) {
 			t.Errorf("random %t: columns %v\n%s", random, x.Rates.Columns, text)
 		}
+		x.Untried(", because it rains")
+		note := "  # encode: rate may help fields of many values, and was not tried in a training, because it rains.\n"
+		if has := strings.Contains(string(SuggestWith(in, "", x)), note); has == random {
+			t.Errorf("random %t: note %t", random, has)
+		}
 		if random {
 			continue
 		}

@@ -31,6 +31,16 @@ func (s *suggestion) rated(column int) bool {
 	return s.crosses.Rates.Used && slices.Contains(s.crosses.Rates.Columns, column)
 }
 
+// Untried notes that the proposals were not tried in a training. Crosses stay, rates do not.
+func (x *Crosses) Untried(why string) {
+	if len(x.Found.Pairs) > 0 {
+		x.Note = "They were not tried in a training" + why + "."
+	}
+	if len(x.Rates.Columns) > 0 && x.Rates.Note == "" {
+		x.Rates.Note = "encode: rate may help fields of many values, and was not tried in a training" + why + "."
+	}
+}
+
 // ratable returns the columns of categories of many values, the rates of which predict the label.
 func (s *suggestion) ratable() []int {
 	columns := []int{}

@@ -343,6 +343,9 @@ func FuzzLoadEncoder(f *testing.F) {
 	b, err := newEncoder(f, fit).Marshal()
 	fatal.If(f, err)
 	f.Add(b)
+	b, err = ratedPeople(f).Marshal()
+	fatal.If(f, err)
+	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := encode.LoadEncoder(b)
 		if err != nil {

@@ -63,7 +63,7 @@ func formatsOf(t *testing.T, all []visit) map[string]string {
 }
 
 // tallied counts all records of a dataset in two parts, and returns the encoder with their rates.
-func tallied(t *testing.T, d *Dataset, e *encode.Encoder, order encode.RateOrder) *encode.Encoder {
+func tallied(t testing.TB, d *Dataset, e *encode.Encoder, order encode.RateOrder) *encode.Encoder {
 	t.Helper()
 	all := e.Tally(order)
 	for rank := range 2 {
@@ -240,4 +240,31 @@ func TestRatesGrow(t *testing.T) {
 		}
 	}
 	compareAffine(t, "grown", got, want)
+}
+
+// ratedPeople returns an encoder with rates of ages and tags.
+func ratedPeople(t testing.TB) *encode.Encoder {
+	s := schema.Schema{Label: schema.Label{Field: "label"}, Features: []schema.Feature{{Field: "age", Encode: "rate"}, {Field: "tags", Encode: "rate", Separator: "|"}}}
+	d, fit := prepare(t, peopleSource(), s, 1, datatest.Write(t, "people.csv", datatest.People))
+	return tallied(t, d, newEncoder(t, fit), encode.RateOrder{Data: "people", Rows: 4})
+}
+
+func FuzzMergeRates(f *testing.F) {
+	e := ratedPeople(f)
+	of := e.Tally(encode.RateOrder{})
+	d, _ := prepare(f, peopleSource(), schema.Schema{Label: schema.Label{Field: "label"}, Features: []schema.Feature{{Field: "age", Encode: "rate"}, {Field: "tags", Encode: "rate", Separator: "|"}}}, 1, datatest.Write(f, "people.csv", datatest.People))
+	for _, b := range readAll(f, d, of.Encoder, ReaderConfig{GlobalBatch: 9}) {
+		fatal.If(f, of.Add(b))
+	}
+	f.Add(of.Marshal())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		one := e.Tally(encode.RateOrder{})
+		if one.Merge(b) != nil {
+			return
+		}
+		again := e.Tally(encode.RateOrder{})
+		if err := again.Merge(one.Marshal()); err != nil || !bytes.Equal(again.Marshal(), one.Marshal()) {
+			t.Fatalf("what was accepted is refused: %v", err)
+		}
+	})
 }

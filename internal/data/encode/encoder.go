@@ -421,7 +421,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 		}
 		slices.Sort(st.Vocabulary)
 		st.Forms = formsNamed(j.Forms)
-		if j.Encode == rateName && (st.rates != nil) != (len(st.Means) == schema.RateWidth) {
+		if has := st.rates != nil; has && j.Encode != rateName || j.Encode == rateName && len(st.Means) != map[bool]int{true: schema.RateWidth}[has] {
 			return nil, fmt.Errorf("load encoder: features[%d]: counts of rates without their means, or means without counts", i)
 		}
 		if n := len(st.Means); n != len(st.Deviations) || j.Standardise && j.Encode == "vector" && int64(n) != j.Size {

@@ -26,6 +26,8 @@ const (
 	ratePrior = 10            // records with the mean share of positives, which are added to each value
 	maxRated  = maxWords      // values of a feature
 	rateMagic = "wdlrate1"
+
+	mostCounted = 1 << 48 // records: sums cannot overflow
 )
 
 // tally counts records.
@@ -319,7 +321,9 @@ func (t *Tally) Merge(b []byte) error {
 				counts[key] = c
 			}
 			for k := range c {
-				c[k] = c[k].plus(own[k])
+				if c[k] = c[k].plus(own[k]); c[k].all > mostCounted {
+					r.Fail("counts of more than %d records", int64(mostCounted))
+				}
 			}
 		}
 		if len(counts) > maxRated {
@@ -412,6 +416,9 @@ func (r *rates) UnmarshalJSON(b []byte) error {
 		}
 		if in.Err != nil {
 			return fmt.Errorf("rates: %w", in.Err)
+		}
+		if r.total.all > mostCounted {
+			return fmt.Errorf("rates: counts of more than %d records", int64(mostCounted))
 		}
 		r.keys, r.counts, r.total = append(r.keys, key), append(r.counts, c), r.total.plus(sumOf(&c))
 	}
