@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,11 +58,11 @@ func tryIn(ctx context.Context, dir string, rows [][]string, sampled func(path s
 		return err
 	}
 	in, all, rates := sampled(data), crosses.Found.Pairs, &crosses.Rates
-	try := func(n int) (float64, error) {
+	try := func(n int) (trial, error) {
 		found := *crosses.Found
 		found.Pairs = all[:n]
 		name := fmt.Sprintf("%d%t.yaml", n, rates.Used)
-		return trialLoss(ctx, filepath.Join(dir, name), config.SuggestWith(in, "", &config.Crosses{Found: &found, Rates: *rates}))
+		return tried(ctx, filepath.Join(dir, name), config.SuggestWith(in, "", &config.Crosses{Found: &found, Rates: *rates}))
 	}
 	without, err := try(0)
 	if err != nil {
@@ -74,12 +75,14 @@ func tryIn(ctx context.Context, dir string, rows [][]string, sampled func(path s
 			rates.Used = false
 			return err
 		}
-		what := "agrees with"
-		if rates.Used = with < without; !rates.Used {
-			what = "disagrees with"
+		what := "confirms"
+		if rates.Used = with.beats(without); !rates.Used {
+			what = "does not confirm"
 		}
-		rates.Note = fmt.Sprintf("A short training on these rows %s encode: rate for fields of many values: its validation log-loss is %.4f with them, %.4f without.", what, with, without)
-		without = min(with, without)
+		rates.Note = fmt.Sprintf("A short training on these rows %s encode: rate for fields of many values: its validation log-loss is %.4f with them, %.4f without.", what, with.loss, without.loss)
+		if rates.Used {
+			without = with
+		}
 	}
 	if len(all) == 0 {
 		return nil
@@ -91,30 +94,43 @@ func tryIn(ctx context.Context, dir string, rows [][]string, sampled func(path s
 			return err
 		}
 		if n == len(all) {
-			first = with
+			first = with.loss
 		}
-		if with <= without {
+		if with.loss <= without.loss {
 			if n < len(all) {
 				what = fmt.Sprintf("agrees with the first %d", n)
 			}
 			crosses.Left = len(all) - n
-			crosses.Note = fmt.Sprintf("A short training on these rows %s: its validation log-loss is %.4f with them, %.4f without.", what, with, without)
+			crosses.Note = fmt.Sprintf("A short training on these rows %s: its validation log-loss is %.4f with them, %.4f without.", what, with.loss, without.loss)
 			return nil
 		}
 	}
 	crosses.Left = len(all)
-	crosses.Note = fmt.Sprintf("A short training on these rows disagrees, so they are left out: its validation log-loss is %.4f with them, %.4f without.", first, without)
+	crosses.Note = fmt.Sprintf("A short training on these rows disagrees, so they are left out: its validation log-loss is %.4f with them, %.4f without.", first, without.loss)
 	return nil
 }
 
-// trialLoss returns the validation log-loss of a training.
-func trialLoss(ctx context.Context, path string, text []byte) (float64, error) {
+// trial is the validation of a short training.
+type trial struct {
+	loss  float64
+	rarer int64 // rows of the rarer class
+}
+
+// beats reports whether x is better than y by more than the chance of two trainings explains, which is
+// larger the fewer rows of a class there are: docs/design/0020.
+func (x trial) beats(y trial) bool {
+	const share = 0.1 // of the relative standard error of the number of rows of the rarer class
+	return x.loss < y.loss*(1-share/math.Sqrt(float64(max(y.rarer, 1))))
+}
+
+// tried trains and returns the validation.
+func tried(ctx context.Context, path string, text []byte) (x trial, err error) {
 	if err := writeNew(path, text); err != nil {
-		return 0, err
+		return x, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return x, err
 	}
 	cmd := exec.CommandContext(ctx, self, "-np", "1", "train", "-config", path, "-out", filepath.Join(filepath.Dir(path), "runs"), "-json",
 		"-set", "data.valid_fraction=0.3", "-set", "train.epochs=10")
@@ -122,20 +138,23 @@ func trialLoss(ctx context.Context, path string, text []byte) (float64, error) {
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && len(exit.Stderr) > 0 {
-		return 0, errors.New(string(lastLine(exit.Stderr)))
+		return x, errors.New(string(lastLine(exit.Stderr)))
 	}
 	if err != nil {
-		return 0, err
+		return x, err
 	}
 	var got struct {
 		Valid struct {
-			LogLoss float64 `json:"logloss"`
+			LogLoss   float64 `json:"logloss"`
+			Samples   int64   `json:"samples"`
+			Positives int64   `json:"positives"`
 		} `json:"valid"`
 	}
 	if err := json.Unmarshal(lastLine(out), &got); err != nil || got.Valid.LogLoss == 0 {
-		return 0, fmt.Errorf("no validation log-loss: %w", err)
+		return x, fmt.Errorf("no validation log-loss: %w", err)
 	}
-	return got.Valid.LogLoss, nil
+	v := got.Valid
+	return trial{v.LogLoss, min(v.Positives, v.Samples-v.Positives)}, nil
 }
 
 func lastLine(b []byte) []byte {
