@@ -42,6 +42,7 @@ type rates struct {
 	keys   []uint64 // ascending
 	counts [][rateSlots]tally
 	total  tally
+	grown  bool // of an earlier training: unless the records are the same, all its counts stay
 
 	at     map[uint64]int32
 	values []rateValue // by key and slot: from all records, then for each fold from the others
@@ -167,11 +168,9 @@ func (r *rates) past() *rates {
 	if r == nil {
 		return nil
 	}
-	p := &rates{keys: r.keys, total: r.total, counts: make([][rateSlots]tally, len(r.keys))}
-	for i := range r.counts {
-		p.counts[i][0] = sumOf(&r.counts[i])
-	}
-	return p
+	p := *r
+	p.grown = true
+	return &p
 }
 
 // rated is a feature with encode: rate in the batches of a coder.
@@ -351,7 +350,9 @@ func (e *Encoder) WithRates(t *Tally) (*Encoder, error) {
 				if own := counts[key]; own != nil {
 					c = *own
 				}
-				c[0] = s.rates.counts[k][0]
+				if c[0] = s.rates.counts[k][0]; s.rates.grown {
+					c[0] = sumOf(&s.rates.counts[k])
+				}
 				if c != [rateSlots]tally{} {
 					counts[key] = &c
 				}
