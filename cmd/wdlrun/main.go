@@ -137,6 +137,7 @@ func commands(p *program) []*cli.Command {
 		exportCommand(p),
 		publishCommand(p),
 		serveCommand(p),
+		onlineCommand(p),
 		runsCommand(p),
 		reportCommand(p),
 		traceCommand(p),

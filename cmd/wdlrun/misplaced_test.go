@@ -59,7 +59,7 @@ func TestOneProcess(t *testing.T) {
 			}
 		}
 	}
-	want := "init data data show data stats data check data convert data diff join export publish serve runs report trace sweep ckpt ckpt show ckpt verify ckpt diff ckpt prune hosts hosts add hosts drop agent agent id agent allow agent remove agent list gpus gpu-check gen bench input bench serve help"
+	want := "init data data show data stats data check data convert data diff join export publish serve online runs report trace sweep ckpt ckpt show ckpt verify ckpt diff ckpt prune hosts hosts add hosts drop agent agent id agent allow agent remove agent list gpus gpu-check gen bench input bench serve help"
 	if got := strings.Join(one, " "); got != want {
 		t.Errorf("one process are %s\nwant %s", got, want)
 	}

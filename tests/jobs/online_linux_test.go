@@ -1,0 +1,149 @@
+package jobs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+)
+
+const onlineYAML = `
+join: {impressions: shown, feedback: clicks, out: samples, key: id, time: ts, window: 2s, poll: 20ms}
+train: {config: ctr.yaml}
+serve: {model: ctr=models/ctr, port: 0, rest-port: %d, file_system_poll_wait_seconds: 0.1}
+`
+
+const onlineTrainYAML = `
+data: {train: [samples], format: jsonl, follow: {on: true, poll: 0.05}}
+label: {field: label}
+features: [{field: site, encode: hash}]
+model: {embedding_dim: 4, hidden: [8]}
+train: {global_batch: 32, checkpoint: {every_steps: 10}, export: {dir: models/ctr, every_seconds: 1}}
+`
+
+// onlineStatus is status.json of a loop.
+type onlineStatus struct {
+	Parts []struct {
+		Name, State, Error string
+		Process, Restarts  int
+	}
+	Freshness struct {
+		Version int64
+		Total   float64 `json:"event_to_loaded"`
+	}
+	Loop struct{ Samples, Served, Version int64 }
+}
+
+// TestOnline: events become answers. A part that is killed is named and started again, while the server answers
+// all requests, and each impression becomes one sample. SIGTERM ends the parts in their order.
+func TestOnline(t *testing.T) {
+	t.Parallel()
+	dir, want := t.TempDir(), map[string]int{}
+	port := freePort(t)
+	write(t, dir, "online.yaml", fmt.Sprintf(onlineYAML, port))
+	write(t, dir, "ctr.yaml", onlineTrainYAML)
+	joinLog(t, dir, 0, 10, want)
+	cmd := command(t, dir, "online", "-config", "online.yaml")
+	said := &notes{}
+	cmd.Stderr = said
+	fatal.If(t, cmd.Start())
+	status := func() (s onlineStatus) {
+		b, err := os.ReadFile(filepath.Join(dir, "online", "status.json"))
+		if err == nil {
+			fatal.If(t, json.Unmarshal(b, &s))
+		}
+		return s
+	}
+	model := fmt.Sprintf("http://127.0.0.1:%d/v1/models/ctr:predict", port)
+	ask := func() error {
+		a, err := http.Post(model, "application/json", strings.NewReader(`{"instances": [{"site": "s1"}]}`))
+		if err != nil {
+			return err
+		}
+		defer a.Body.Close()
+		b, err := io.ReadAll(a.Body)
+		if err == nil && (a.StatusCode != http.StatusOK || !bytes.Contains(b, []byte("score"))) {
+			err = fmt.Errorf("%s: %s", a.Status, b)
+		}
+		return err
+	}
+	eventually(t, "an answer", func() bool {
+		if strings.Contains(said.String(), "has ended") {
+			t.Fatal(said)
+		}
+		return ask() == nil
+	})
+	for round, name := range []string{"join", "train"} {
+		served := status().Loop.Served
+		eventually(t, "the processes", func() bool { s := status(); return len(s.Parts) == 3 && s.Parts[round].Process != 0 })
+		fatal.If(t, syscall.Kill(status().Parts[round].Process, syscall.SIGKILL))
+		joinLog(t, dir, 10*(round+1), 10, want)
+		eventually(t, name+" to continue", func() bool {
+			fatal.If(t, ask())
+			s := status()
+			return s.Parts[round].Restarts == 1 && s.Parts[round].State == "running" && s.Loop.Served > served
+		})
+		if !strings.Contains(said.String(), "online: "+name+" ended: signal: killed") {
+			t.Errorf("%s is not named:\n%s", name, said)
+		}
+	}
+	for _, folder := range []string{"shown", "clicks"} {
+		write(t, filepath.Join(dir, folder), "_SUCCESS", "")
+	}
+	eventually(t, "the end of the training", func() bool { return strings.Contains(said.String(), "online: train has finished") })
+	eventually(t, "the last version", func() bool { s := status(); return s.Loop.Served == s.Loop.Version && s.Freshness.Total > 0 })
+	fatal.If(t, ask())
+	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "online: serve has ended") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	checkSamples(t, dir, want)
+	var result struct{ Samples int }
+	fatal.If(t, json.Unmarshal([]byte(readText(t, filepath.Join(dir, "online", "run", "result.json"))), &result))
+	if result.Samples != len(want) {
+		t.Errorf("the training had %d samples of %d", result.Samples, len(want))
+	}
+}
+
+// TestOnlineEndsInOrder: SIGTERM ends the join, then the training, then the server. A part whose flags are wrong
+// ends the loop with its error.
+func TestOnlineEndsInOrder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	yaml := fmt.Sprintf(onlineYAML, freePort(t))
+	write(t, dir, "online.yaml", yaml)
+	write(t, dir, "ctr.yaml", onlineTrainYAML)
+	joinLog(t, dir, 0, 10, map[string]int{})
+	cmd := command(t, dir, "online", "-config", "online.yaml")
+	said := &notes{}
+	cmd.Stderr = said
+	fatal.If(t, cmd.Start())
+	eventually(t, "a version", func() bool {
+		if strings.Contains(said.String(), "has ended") {
+			t.Fatal(said)
+		}
+		found, _ := filepath.Glob(filepath.Join(dir, "models", "ctr", "*", "MANIFEST.json"))
+		return len(found) > 0
+	})
+	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "online: join has ended\nonline: train has ended\nonline: serve has ended\n") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	write(t, dir, "wrong.yaml", strings.Replace(yaml, "key: id", "keys: id", 1))
+	o := run(t, dir, "online", "-config", "wrong.yaml")
+	if o.code == 0 || !containsAll(o.stderr, "online: join: ", `did you mean -key`, "online/join.log") {
+		t.Errorf("a wrong flag: %+v", o)
+	}
+	write(t, dir, "wrong.yaml", "join: {out: x}\ntrian: {}\n")
+	if o := run(t, dir, "online", "-config", "wrong.yaml"); o.code == 0 || !strings.Contains(o.stderr, `unknown field "trian"`) {
+		t.Errorf("a wrong section: %+v", o)
+	}
+}
