@@ -105,7 +105,11 @@ func printTraining(w io.Writer, r report.Result) {
 		fmt.Fprintf(w, "stream %s, ended: %s\n", plural.Of(int(r.Spans), "span"), r.Ended)
 		fmt.Fprintf(w, "train  %s %.4f in the last span\n", lossName(r), r.TrainLogLoss)
 	} else {
-		fmt.Fprintf(w, "train  %s %.4f in the last epoch\n", lossName(r), r.TrainLogLoss)
+		in := "the last epoch"
+		if r.BestEpoch > 0 {
+			in = fmt.Sprintf("epoch %d", r.BestEpoch)
+		}
+		fmt.Fprintf(w, "train  %s %.4f in %s\n", lossName(r), r.TrainLogLoss, in)
 	}
 	if r.Improving != "" {
 		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)

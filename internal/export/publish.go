@@ -173,6 +173,12 @@ func (p *Publisher) Has(step int64) bool {
 	return err == nil && m.Step == step && m.Lineage == p.o.Lineage && m.Lineage != "" && m.Rollback == nil
 }
 
+// Follows reports whether the highest version is of the training with an id.
+func (p *Publisher) Follows(lineage string) bool {
+	m, err := readManifest(versionDir(p.o.Dir, p.highest))
+	return err == nil && lineage != "" && m.Lineage == lineage
+}
+
 // Held returns the hold of the folder, nil for none. While there is one, Publish fails.
 func (p *Publisher) Held() *ledger.Hold { return ledger.ReadHold(p.o.Dir) }
 

@@ -110,7 +110,7 @@ func (j *job) chooseModel(res *report.Result) error {
 	} else if restored, err := j.restoreBest(); err != nil {
 		return err
 	} else if restored {
-		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
+		model, valid, res.BestEpoch, res.TrainLogLoss = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch, j.cursor.LastLoss
 		if j.config.Train.EvalSteps > 0 {
 			res.BestStep = model
 		}

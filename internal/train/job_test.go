@@ -151,7 +151,9 @@ func TestEarlyStop(t *testing.T) {
 	t.Parallel()
 	c := traintest.ClicksConfig(t, traintest.Clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
 	fatal.If(t, config.Set(c, "train.epochs", "50"))
-	res := runJob(t, 2, Options{Config: c})
+	opt := Options{Config: c}
+	said := listen(&opt)
+	res := runJob(t, 2, opt)
 	valid := lines(t, res.RunDir, "valid")
 	best := slices.MinFunc(valid, func(a, b report.Line) int {
 		if a.LogLoss < b.LogLoss {
@@ -161,6 +163,9 @@ func TestEarlyStop(t *testing.T) {
 	})
 	if len(valid) == 50 || len(valid) != int(best.Epoch)+2 {
 		t.Fatalf("%d epochs, the best was epoch %d, and the patience is 2", len(valid), best.Epoch)
+	}
+	if line := fmt.Sprintf("epoch %d of 50: train log-loss %.4f", best.Epoch, res.TrainLogLoss); !strings.Contains(strings.Join(said(), "\n"), line) {
+		t.Errorf("no line %q in %q", line, said())
 	}
 	if res.EarlyStopped != 2 {
 		t.Errorf("ended after %d evaluations without a better one", res.EarlyStopped)

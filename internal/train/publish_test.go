@@ -348,3 +348,26 @@ func TestPublishingIsOneWarning(t *testing.T) {
 		t.Errorf("%d steps, warned %q", run.Steps, warned)
 	}
 }
+
+// TestNextDayContinuesVersions: a training that begins with the model of another one publishes its
+// versions after that one's without a warning, also if its steps count from 1. A training of its own warns.
+func TestNextDayContinuesVersions(t *testing.T) {
+	opt, models := publishing(t, traintest.Clicks(t, 300), [2]string{}, 4)
+	opt.Out = t.TempDir()
+	last := runPublishing(t, 2, opt)
+	for _, optimizer := range []string{"kept", "reset"} {
+		next := opt
+		next.From, next.Set = last.RunDir, append(slices.Clip(opt.Set), "train.from.optimizer="+optimizer)
+		before := slices.Max(published(t, models))
+		if last = runPublishing(t, 2, next); slices.Max(published(t, models)) <= before {
+			t.Errorf("%s: no version after %d", optimizer, before)
+		}
+	}
+	var warned []string
+	opt.Warn = func(line string) { warned = append(warned, line) }
+	opt.Out = t.TempDir()
+	runPublishing(t, 1, opt)
+	if !strings.Contains(strings.Join(warned, "\n"), "of another training or program") {
+		t.Errorf("another training: warnings %q", warned)
+	}
+}

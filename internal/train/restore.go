@@ -17,6 +17,7 @@ func (r *run) restoreBest() (restored bool, err error) {
 	if best == 0 || best == r.cursor.Step {
 		return best > 0, nil
 	}
+	var was cursor
 	c, fault, err := r.restorable(context.Background(), checkpoint.Dir(filepath.Join(r.runDir, checkpoint.Folder), best), true)
 	if err != nil {
 		return false, err
@@ -26,6 +27,10 @@ func (r *run) restoreBest() (restored bool, err error) {
 		return false, nil
 	}
 	c.Watch(r.shown.Advance)
+	if err := save.ReadJSON(c, save.SectionCursor, &was); err != nil {
+		return false, err
+	}
+	r.cursor.LastLoss = was.LastLoss
 	return true, r.trainer.Load(c, nil)
 }
 

@@ -52,7 +52,12 @@ func (s *saves) open() {
 // publish starts publishing the model if the configuration requires it.
 func (s *saves) publish(ctx context.Context) (err error) {
 	every := cmp.Or(s.every, time.Duration(s.config.Train.Export.EverySeconds)*time.Second)
+	before := ""
+	if s.source != nil && runOfCheckpoint(s.source.Dir()) != s.source.Dir() {
+		before = runOfCheckpoint(s.source.Dir())
+	}
 	s.publisher, err = publish.Open(ctx, publish.Setup{
+		Before: before,
 		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
 		Volumes: s.volumes, Warn: s.opt.Warn, Count: s.opt.Board.Published, Offsets: s.offsets,
 	}, s.cursor.Step)

@@ -66,7 +66,7 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 		p.watch = newWatch(s.Config.Train.Export.Guard)
 		if n := p.files.Highest(); p.files.Has(at) {
 			p.last = at
-		} else if n > at {
+		} else if n > at && (s.Before == "" || !p.files.Follows(lineage(s.Before))) {
 			s.Warn(fmt.Sprintf("train.export: %s has versions up to %d of another training or program: the versions of this training continue at %d, and servers switch to them at once; wdlrun publish %s -hold prevents that", c.Dir, n, n+1, c.Dir))
 		}
 	}

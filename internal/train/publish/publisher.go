@@ -49,6 +49,7 @@ type Setup struct {
 	Config  *config.Config
 	Encoder []byte
 	RunDir  string
+	Before  string                 // run directory of the model that the training began with; "": none
 	Offsets func() []export.Offset // positions in a stream at the current step, on rank 0; nil: none are known
 	Every   time.Duration          // time between versions
 	Volumes *volumes.Volumes       // reads files of other hosts; nil: all ranks are on one host

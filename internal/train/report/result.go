@@ -34,7 +34,7 @@ type Result struct {
 	Input            InputReport       `json:"input"`
 	StepSeconds      float64           `json:"step_seconds"` // mean duration of this job's steps
 	Rates            RatesReport       `json:"learning_rates"`
-	TrainLogLoss     float64           `json:"train_logloss"` // mean over the last epoch, during the training
+	TrainLogLoss     float64           `json:"train_logloss"` // mean over the last epoch, during the training; if BestEpoch is set, over that one
 	TestAUC          *float64          `json:"test_auc"`      // null without test data, or if it has one class only
 	TestLogLoss      *float64          `json:"test_logloss"`
 	TestAccuracy     *float64          `json:"test_accuracy"`
