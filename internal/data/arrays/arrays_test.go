@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -121,6 +122,43 @@ func TestTensorFlow(t *testing.T) {
 	}
 	if err := read(index, data[:len(data)-1]); err == nil {
 		t.Error("the data is cut short: no error")
+	}
+}
+
+// TestHugeCTR: the files key and emb_vector of a folder, or of its folders, are a table with its values.
+func TestHugeCTR(t *testing.T) {
+	dir := t.TempDir()
+	table := filepath.Join(dir, "0_sparse_9.model")
+	put := func(name string, b []byte) { fatal.If(t, os.WriteFile(filepath.Join(table, name), b, 0o644)) }
+	fatal.If(t, os.Mkdir(table, 0o755))
+	var keys, vectors []byte
+	for i := range 2000 {
+		keys = le.AppendUint64(keys, uint64(int64(i*3-5)))
+		for k := range 3 {
+			vectors = le.AppendUint32(vectors, math.Float32bits(float32(3*i+k)))
+		}
+	}
+	put("key", keys)
+	put("emb_vector", vectors)
+	for _, path := range []string{dir, table} {
+		f, err := Open(path)
+		fatal.If(t, err)
+		if a := f.Find("0_sparse_9.model"); !Readable(path) || a == nil || !slices.Equal(a.Shape, []int{2000, 3}) || len(a.Values) != 2000 || a.Values[0] != "-5" || a.Values[1999] != "5992" || !slices.Equal(values(t, a, 7), counted(6000)) {
+			t.Errorf("%s: %+v", path, a)
+		}
+		fatal.If(t, f.Close())
+	}
+	for name, b := range map[string][]byte{"key": keys[:len(keys)-1], "emb_vector": vectors[:len(vectors)-4]} {
+		put("key", keys)
+		put("emb_vector", vectors)
+		put(name, b)
+		if _, err := Open(table); err == nil || !strings.Contains(err.Error(), name+" has") {
+			t.Errorf("%s is cut short: %v", name, err)
+		}
+	}
+	put("key", nil)
+	if _, err := Open(dir); err == nil {
+		t.Error("no keys: no error")
 	}
 }
 

@@ -42,12 +42,21 @@ func (f *Folder) open(path string) error {
 		return err
 	}
 	names := []string{path}
+	if isPair(path) {
+		return f.pair(path, filepath.Base(path))
+	}
 	if info.IsDir() {
 		if names, err = candidates(path); err != nil {
 			return err
 		}
 	}
 	for _, name := range names {
+		if isPair(name) {
+			if err := f.pair(name, filepath.Base(name)); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := f.add(name); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -84,7 +93,7 @@ func Readable(path string) bool {
 	if err != nil {
 		return false
 	}
-	if !info.IsDir() {
+	if !info.IsDir() || isPair(path) {
 		return true
 	}
 	names, err := candidates(path)
@@ -108,6 +117,8 @@ func candidates(dir string) (names []string, err error) {
 		case name == ".metadata":
 			return nil, convert(fmt.Errorf("%s is a distributed checkpoint with pickled metadata", dir), fmt.Sprintf(`from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 dcp_to_torch_save(%q, "model.pt")`, dir))
+		case isPair(filepath.Join(dir, name)):
+			names = append(names, filepath.Join(dir, name))
 		case slices.Contains(endings(), filepath.Ext(name)) || slices.Contains(convertible(), filepath.Ext(name)):
 			names = append(names, filepath.Join(dir, name))
 		}
