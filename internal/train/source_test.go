@@ -139,6 +139,9 @@ func TestFromNextDay(t *testing.T) {
 	opt.About.Version = "1"
 	said := listen(&opt)
 	second := runJob(t, 3, opt)
+	if second.Kept < 1 || second.Kept > second.Tables[0].Rows || !strings.Contains(second.Differs(), fmt.Sprintf("not all %d that the training began with", second.Kept)) || strings.Contains(first.Differs(), "began with") {
+		t.Errorf("%d rows kept: %s", second.Kept, second.Differs())
+	}
 	if second.RunDir == first.RunDir || second.NewSamples != 120 || second.Steps <= second.Since || second.Since == 0 {
 		t.Errorf("%+v", second)
 	}

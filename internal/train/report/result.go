@@ -90,6 +90,7 @@ type Result struct {
 	// and values of the test data that training has not seen.
 	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
 	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
+	Kept         int64            `json:"kept_rows,omitempty"`   // rows of tables that the training began with (-from)
 	TrainNewer   bool             `json:"train_newer,omitempty"` // the training data has changed since the vocabularies were made
 
 	// By field: numbers outside the range of the training data. Validation data is included only
@@ -158,6 +159,9 @@ func (r Result) Differs() string {
 		rows[0], plan.Bytes(bytes[0]), plan.Bytes(sent[0]), r.PlannedImbalance, plan.Bytes(sent[1]), r.Imbalance)
 	if rows[0] == 0 { // a stream has no sample to plan from
 		line = fmt.Sprintf("%s sent in steps; busiest rank %.2f × the mean", plan.Bytes(sent[1]), r.Imbalance)
+	}
+	if r.Kept > 0 {
+		line += fmt.Sprintf("; the plan has the rows of this data, not all %d that the training began with", r.Kept)
 	}
 	if len(others) > 0 {
 		line += "; " + strings.Join(others, ", ")
