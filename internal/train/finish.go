@@ -28,7 +28,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	}
 	res := report.Result{
 		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Began: j.cursor.Began, Samples: j.cursor.Samples,
-		Kept: j.cursor.Kept, TrainNewer: j.cursor.Newer, TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healing.healed, Uncounted: j.healing.uncounted,
+		Inherited: report.Inherited{Kept: j.cursor.Kept, TrainNewer: j.cursor.Newer}, TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healing.healed, Uncounted: j.healing.uncounted,
 	}
 	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())
 	if s := j.cursor.Stream; s != nil && j.stream != nil {

@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
+	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 )
@@ -38,7 +41,10 @@ func (g gating) judgeSource(ctx context.Context) error {
 	old.planned = &plan.Plan{Owner: g.planned.Owner} // so that the new model can take its tables
 	g.shown.During(&old.shown)
 	defer g.shown.During(nil)
-	err = old.openTrained(ctx, g.source)
+	counts, err := g.counts(c)
+	if err == nil {
+		err = old.openTrained(ctx, g.source, counts)
+	}
 	defer func() { g.keep(&old) }()
 	if err == nil && g.opt.Day != nil {
 		err = (dayByDay{g.run}).judge(ctx, &old)
@@ -60,6 +66,27 @@ func (g gating) judgeSource(ctx context.Context) error {
 	g.cursor.Gate = &report.Gate{From: g.source.Dir(), Source: &m.Metrics}
 	g.say(fmt.Sprintf("gate: %s has %s on the validation data", g.source.Dir(), m.Brief()))
 	return nil
+}
+
+// counts returns the counts of the data, if they are those of the source too, because it reads the
+// same fields in the same way; nil: the data must be read for it.
+func (g gating) counts(of *config.Config) ([][]byte, error) {
+	var was cursor
+	if err := save.ReadJSON(g.source, save.SectionCursor, &was); err != nil {
+		return nil, err
+	}
+	read := func(c *config.Config) schema.Schema {
+		s := input.SchemaOf(c)
+		s.Features = slices.Clone(s.Features)
+		for i := range s.Features {
+			s.Features[i].Was, s.Features[i].Init = "", ""
+		}
+		return s
+	}
+	if was.ByLabel != g.cursor.ByLabel || of.Data.ValidTime != "" || of.Data.ValidGroup != "" || !reflect.DeepEqual(read(of), read(g.config)) {
+		return nil, nil
+	}
+	return g.in.Counts, nil
 }
 
 // keep keeps the evaluated source until its tables are taken. Tables with files of

@@ -77,7 +77,7 @@ func (l *Loader) Load(ctx context.Context, adapt func(*config.Config) error) (m 
 		return m, err
 	}
 	from := o.from
-	if err := r.openTrained(ctx, from); err != nil {
+	if err := r.openTrained(ctx, from, nil); err != nil {
 		return m, r.withLayout(err)
 	}
 	r.warnOfOwn(from)
@@ -110,12 +110,14 @@ func (r *run) warnOfOwn(from *checkpoint.Checkpoint) {
 	}
 }
 
-// openTrained surveys the data, makes the model and loads the checkpoint.
-func (r *run) openTrained(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
-	if err := r.survey(ctx, from); err != nil {
-		return err
+// openTrained surveys the data, unless its counts are given, makes the model and loads the checkpoint.
+func (r *run) openTrained(ctx context.Context, from *checkpoint.Checkpoint, counts [][]byte) (err error) {
+	if counts != nil {
+		err = r.recount(from, counts)
+	} else if err = r.survey(ctx, from); err == nil {
+		err = r.surveyOthers(ctx)
 	}
-	if err := r.surveyOthers(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	if r.trainer, err = r.newTrainer(nil); err != nil {

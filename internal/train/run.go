@@ -104,7 +104,7 @@ func (r *run) warn(line string) {
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
 		Config: r.config, Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
-		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, Keep: r.opt.Replicas > 1 || r.opt.Survey != "", Warn: r.warn, Say: r.say,
+		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, Keep: r.opt.Replicas > 1 || r.opt.Survey != "" || r.opt.Day != nil, Warn: r.warn, Say: r.say,
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *saves) publish(ctx context.Context) (err error) {
 	}
 	s.publisher, err = publish.Open(ctx, publish.Setup{
 		Before: before,
-		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
+		Comm:   s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
 		Volumes: s.volumes, Warn: s.opt.Warn, Count: s.opt.Board.Published, Offsets: s.offsets,
 	}, s.cursor.Step)
 	return permanent(err)

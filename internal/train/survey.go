@@ -88,3 +88,19 @@ func (r *run) surveyOthers(ctx context.Context) error {
 	r.keepSurvey()
 	return nil
 }
+
+// recount opens the data with counts of its records.
+func (r *run) recount(from *checkpoint.Checkpoint, counts [][]byte) (err error) {
+	r.rec.Enter(trace.Scan)
+	if r.in, err = input.Open(r.inputSetup()); err != nil {
+		return err
+	}
+	if err := r.in.Agree(); err != nil {
+		return err
+	}
+	encoded, err := save.Read(from, save.SectionEncoder)
+	if err != nil {
+		return err
+	}
+	return r.in.Restore(counts, encoded)
+}

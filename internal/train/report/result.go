@@ -90,8 +90,7 @@ type Result struct {
 	// and values of the test data that training has not seen.
 	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
 	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
-	Kept         int64            `json:"kept_rows,omitempty"`   // rows of tables that the training began with (-from)
-	TrainNewer   bool             `json:"train_newer,omitempty"` // the training data has changed since the vocabularies were made
+	Inherited
 
 	// By field: numbers outside the range of the training data. Validation data is included only
 	// if this job evaluated it.
@@ -141,6 +140,12 @@ func (r Result) RunFiles() []RunFile {
 	return slices.DeleteFunc(files, func(f RunFile) bool {
 		return slices.Contains(r.Lost, f.Name) || r.NoTimeline && f.Name == rundir.FileTraces
 	})
+}
+
+// Inherited is about the model that a training began with.
+type Inherited struct {
+	Kept       int64 `json:"kept_rows,omitempty"`   // rows of tables that the training began with (-from)
+	TrainNewer bool  `json:"train_newer,omitempty"` // the training data has changed since the vocabularies were made
 }
 
 // Differs returns a line that compares measured with planned values.
