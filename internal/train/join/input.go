@@ -153,6 +153,9 @@ func (in *input) read(ctx context.Context) (news bool, err error) {
 		in.away, in.quiet = true, time.Time{}
 		return false, in.feed.Resume(in.at)
 	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", sideNames[in.side], plain(err))
 	}

@@ -185,8 +185,6 @@ func labels(t *testing.T, c Config) map[string]int {
 	return got
 }
 
-var errCut = errors.New("cut")
-
 // TestEachSampleOnce: a join that is ended anywhere, and whose files lose what was not synced, makes each
 // sample once when it is continued.
 func TestEachSampleOnce(t *testing.T) {
@@ -262,5 +260,28 @@ func damage(t *testing.T, c Config, r *rand.Rand) {
 		if err := os.Rename(last, last+partSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestEndWhileLooking: a request to end, wherever it comes, is no error.
+func TestEndWhileLooking(t *testing.T) {
+	c := setup(t)
+	c.Follow = true
+	for n := range 200 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*20*time.Microsecond)
+		_, err := Run(ctx, c)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := &input{j: &joiner{Config: c}, pattern: c.Impressions[0], sources: map[string]int{}}
+	in.j.machine = NewMachine(Rules{}, discard{})
+	fatal.If(t, in.watch())
+	defer in.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := in.read(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a look that is ended: %v", err)
 	}
 }
