@@ -108,7 +108,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	}
 	asJSON := wantsJSON(c, what.print != nil)
 	if c.Bool("plan") {
-		return p.showPlan(plan, asJSON)
+		return showPlan(plan, asJSON, p.stdout, p.stderr)
 	}
 	if what.perHost {
 		plan = oneEach(plan)
@@ -182,17 +182,17 @@ func withLinks(c *cli.Context, env []string) []string {
 }
 
 // showPlan prints where the ranks would run.
-func (p *program) showPlan(plan launcher.Plan, asJSON bool) error {
+func showPlan(plan launcher.Plan, asJSON bool, stdout, stderr io.Writer) error {
 	plan, err := plan.Here()
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		_, err = fmt.Fprintf(p.stdout, "%s\n", plan.JSON())
+		_, err = fmt.Fprintf(stdout, "%s\n", plan.JSON())
 		return err
 	}
-	sayRoom(cpus.RoomHere(), localRanks(plan), p.stderr)
-	_, err = fmt.Fprint(p.stdout, plan)
+	sayRoom(cpus.RoomHere(), localRanks(plan), stderr)
+	_, err = fmt.Fprint(stdout, plan)
 	return err
 }
 
