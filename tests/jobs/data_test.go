@@ -682,7 +682,7 @@ func TestLeaksAreNamed(t *testing.T) {
 		fmt.Fprintf(&b, "%d,c%d,%s,%d\n", click, i%11, refund, 20+i%37)
 	}
 	write(t, dir, "clicks.csv", b.String())
-	if o := must(t, dir, "init -data clicks.csv -out c.yaml"); !regexp.MustCompile(`\nnext: check the 2 lines marked CHECK, then run: \S+ data check -config c.yaml; then: \S+ -np 2 train -config c.yaml\n$`).MatchString(o.stderr) {
+	if o := must(t, dir, "init -data clicks.csv -out c.yaml"); !regexp.MustCompile(`\nnext: check the line marked CHECK, then run: \S+ data check -config c.yaml; then: \S+ -np 2 train -config c.yaml\n$`).MatchString(o.stderr) {
 		t.Error(o.stderr)
 	}
 	write(t, dir, "ragged.csv", b.String()+"1,c3\n")
