@@ -24,18 +24,6 @@ const (
 	Test  = "test"
 )
 
-// ThinEvent is the event of the line that counts the lines that a training has removed from
-// metrics.jsonl, so that the file does not grow without limit.
-const ThinEvent = "thinned"
-
-// Thinned is that line.
-type Thinned struct {
-	Event string    `json:"event"`
-	Time  time.Time `json:"time"`
-	Step  int64     `json:"step"` // of the last one
-	Lines int       `json:"lines"`
-}
-
 // maxPoints is the maximum number of points of a series. In a longer one, every
 // second point is dropped, as often as needed. The last point is kept.
 const maxPoints = 1 << 14

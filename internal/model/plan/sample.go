@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/wire"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
@@ -181,4 +182,29 @@ func (s *sample) held(t int) (rows []int64, total int64) {
 		total += rows[shard]
 	}
 	return rows, total
+}
+
+// merge adds the counts of all ranks: the steps that all of them have counted.
+func (s *sample) merge(counts [][]byte) error {
+	if len(counts) != s.ranks {
+		return fmt.Errorf("plan: counts of %d ranks, there are %d", len(counts), s.ranks)
+	}
+	readers, steps := make([]wire.Reader, s.ranks), int64(sampleSteps)
+	for i, b := range counts {
+		readers[i].B = b
+		steps = min(steps, readers[i].Count())
+	}
+	x := share{tables: make([]tableShare, len(s.tables))}
+	for range steps {
+		s.begin()
+		for i := range readers {
+			r := &readers[i]
+			if x.decode(r); r.Err != nil {
+				return fmt.Errorf("plan: counts of rank %d: %w", i, r.Err)
+			}
+			s.addShare(i, &x)
+		}
+		s.end()
+	}
+	return nil
 }

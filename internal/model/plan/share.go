@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -160,29 +159,4 @@ func (x *share) decode(r *wire.Reader) {
 			t.keys = append(t.keys, r.Uint64())
 		}
 	}
-}
-
-// merge adds the counts of all ranks: the steps that all of them have counted.
-func (s *sample) merge(counts [][]byte) error {
-	if len(counts) != s.ranks {
-		return fmt.Errorf("plan: counts of %d ranks, there are %d", len(counts), s.ranks)
-	}
-	readers, steps := make([]wire.Reader, s.ranks), int64(sampleSteps)
-	for i, b := range counts {
-		readers[i].B = b
-		steps = min(steps, readers[i].Count())
-	}
-	x := share{tables: make([]tableShare, len(s.tables))}
-	for range steps {
-		s.begin()
-		for i := range readers {
-			r := &readers[i]
-			if x.decode(r); r.Err != nil {
-				return fmt.Errorf("plan: counts of rank %d: %w", i, r.Err)
-			}
-			s.addShare(i, &x)
-		}
-		s.end()
-	}
-	return nil
 }

@@ -14,12 +14,6 @@ type Live struct {
 	sent          map[string]int64 // last step by metric
 }
 
-// info describes a run in answers of the server.
-type info struct {
-	ID        string `json:"run_id"`
-	Artifacts string `json:"artifact_uri"`
-}
-
 // Follow returns the run of MLflow for a training that runs. A training that was resumed, or restarted,
 // continues the run of its directory after the steps that the server has.
 func (e *Experiment) Follow(ctx context.Context, r *runs.Run) (*Live, error) {

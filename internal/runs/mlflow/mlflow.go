@@ -284,3 +284,9 @@ func accept(name string) string {
 	}
 	return name
 }
+
+// info describes a run in answers of the server.
+type info struct {
+	ID        string `json:"run_id"`
+	Artifacts string `json:"artifact_uri"`
+}

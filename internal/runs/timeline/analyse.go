@@ -365,5 +365,3 @@ func (a *analysis) longest(step int64, usual [trace.Phases]int64) trace.Phase {
 	}
 	return worst
 }
-
-func seconds(ns int64) float64 { return float64(ns) / 1e9 }

@@ -12,3 +12,5 @@ func short(s float64) string {
 	}
 	return fmt.Sprintf("%.3g µs", 1e6*s)
 }
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
