@@ -175,3 +175,9 @@ func (in *Input) Bad() (n int64) {
 	}
 	return n
 }
+
+// early is the result of a rank's scan of its part of a dataset.
+type early struct {
+	counts *data.Counts
+	err    error
+}

@@ -89,12 +89,6 @@ func (in *Input) Scan(ctx context.Context, d *data.Dataset, fit *encode.Fit) err
 	return in.share(d, own, fit)
 }
 
-// early is the result of a rank's scan of its part of a dataset.
-type early struct {
-	counts *data.Counts
-	err    error
-}
-
 // scanEarly scans this rank's part of the other datasets while other ranks scan the training data:
 // a file of one row group, for example, is scanned by one rank.
 func scanEarly(ctx context.Context, in *Input) map[*data.Dataset]early {
