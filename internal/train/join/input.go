@@ -24,22 +24,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
 )
 
-// input is a folder, a glob or a topic.
-type input struct {
-	j       *joiner
-	number  int
-	side    int
-	pattern string
-	feed    *data.Feed
-	at      stream.Position
-	quiet   time.Time // of the first look without anything new since there was something
-	away    bool      // the broker does not answer
-	sources map[string]int
-	decoder decoder
-	spans   *os.File // of folders: what was read of each file
-	names   []string // of fields, in objects of other formats
-}
-
 // spanFiles is the number of files of a span: few, so that one input is not far ahead of the others.
 const spanFiles = 16
 

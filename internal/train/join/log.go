@@ -429,3 +429,17 @@ func syncFolder(dir string) error {
 	}
 	return errors.Join(err, d.Close())
 }
+
+// restore adds a record of the state, as it was added before.
+func (m *Machine) restore(kind byte, key Key, time int64, ref Ref) {
+	i, open := m.open[key]
+	switch {
+	case kind == entryImpression && !open:
+		m.opens(key, time, ref)
+	case kind == entryImpression:
+	case open && m.covers(&m.slots[i], time):
+		m.match(&m.slots[i], time, ref)
+	default:
+		m.hold(key, time, ref)
+	}
+}

@@ -209,20 +209,6 @@ func (m *Machine) hold(key Key, time int64, ref Ref) {
 	m.holding++
 }
 
-// restore adds a record of the state, as it was added before.
-func (m *Machine) restore(kind byte, key Key, time int64, ref Ref) {
-	i, open := m.open[key]
-	switch {
-	case kind == entryImpression && !open:
-		m.opens(key, time, ref)
-	case kind == entryImpression:
-	case open && m.covers(&m.slots[i], time):
-		m.match(&m.slots[i], time, ref)
-	default:
-		m.hold(key, time, ref)
-	}
-}
-
 // Advance raises the watermark as far as the sources permit, and writes the samples that it passes.
 func (m *Machine) Advance() { m.reach(max(m.watermark, m.least())) }
 
