@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/mlflow"

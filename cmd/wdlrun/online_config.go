@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/goccy/go-yaml"
+
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 

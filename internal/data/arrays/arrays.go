@@ -21,6 +21,7 @@ const (
 	maxDims   = 8
 	maxHeader = 64 << 20
 	maxName   = 1 << 10
+	maxFiles  = 4096 // of a folder
 )
 
 // Array is a named array of numbers.

@@ -28,9 +28,6 @@ const (
 	allForms    = formText | formInteger | formReal | formTruth | formPadded
 )
 
-// blanks are the bytes that the ends of a value may have.
-const blanks = " \t"
-
 // formNames are the names of the forms in a feature index, by bit.
 var formNames = [...]string{"text", "integer", "real", "TRUE", "True", "true", "padded"}
 

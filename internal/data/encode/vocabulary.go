@@ -132,3 +132,6 @@ func (v *vocabulary) merge(r *wire.Reader) error {
 	}
 	return r.Err
 }
+
+// blanks are the bytes that the ends of a value may have.
+const blanks = " \t"
