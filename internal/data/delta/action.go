@@ -3,6 +3,8 @@ package delta
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"path/filepath"
 	"strings"
 )
 
@@ -163,4 +165,25 @@ func (w *schemaWalk) walk(b json.RawMessage, name, in string, depth int) error {
 		w.columns = append(w.columns, Column{name + f.Name, in + physical})
 	}
 	return nil
+}
+
+// in returns the path of a file: the log contains a URL, usually relative to the table.
+func (a *add) in(dir string) (string, error) {
+	path, err := url.PathUnescape(a.Path)
+	if err != nil {
+		return "", fmt.Errorf("the path %q is not a URL: %w", a.Path, err)
+	}
+	if scheme, rest, ok := strings.Cut(path, ":/"); ok && !strings.Contains(scheme, "/") {
+		if scheme != "file" {
+			return "", unsupported("the file " + path + " is in another store")
+		}
+		path = "/" + strings.TrimLeft(rest, "/")
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	if !filepath.IsLocal(path) {
+		return "", fmt.Errorf("the path %q leads out of the table", a.Path)
+	}
+	return filepath.Join(dir, path), nil
 }

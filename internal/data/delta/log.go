@@ -1,7 +1,6 @@
 package delta
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -113,36 +112,6 @@ func (l *files) commit(v int64, s *state) error {
 	}
 	if err := s.read(io.LimitReader(f, maxCommit)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
-
-// read applies the actions of a commit. Files that it removes are removed from earlier versions,
-// also if it adds them again.
-func (s *state) read(r io.Reader) error {
-	d := json.NewDecoder(r)
-	var added []action
-	for n := 1; ; n++ {
-		var a action
-		err := d.Decode(&a)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("action %d: %w", n, err)
-		}
-		if a.Add != nil {
-			added = append(added, a)
-			continue
-		}
-		if err := s.apply(&a); err != nil {
-			return fmt.Errorf("action %d: %w", n, err)
-		}
-	}
-	for i := range added {
-		if err := s.apply(&added[i]); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package delta
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/bits"
 )
@@ -12,7 +13,8 @@ const (
 	cookiePlain  = 12346
 	mostInArray  = 4096 // values of a container; more are a bitmap
 	bitmapBytes  = 8192
-	offsetsSince = 4 // containers, if some have runs
+	offsetsSince = 4       // containers, if some have runs
+	maxDeleted   = 1 << 26 // rows of a file
 )
 
 // cursor reads little-endian numbers. After the end they are 0, and short is set.
@@ -33,35 +35,6 @@ func (c *cursor) take(n int) []byte {
 
 func (c *cursor) uint16() uint16 { return binary.LittleEndian.Uint16(c.take(2)) }
 func (c *cursor) uint32() uint32 { return binary.LittleEndian.Uint32(c.take(4)) }
-
-// rowSet decodes a set of rows. Files have fewer than 2^32 rows.
-func rowSet(b []byte) (rows []uint32, err error) {
-	c := &cursor{b: b}
-	if magic := c.uint32(); magic != vectorMagic {
-		return nil, fmt.Errorf("%w: it begins with %d", errVector, magic)
-	}
-	n := binary.LittleEndian.Uint64(c.take(8))
-	if n > 1 {
-		return nil, fmt.Errorf("%w: %d bitmaps of 2^32 rows", errVector, n)
-	}
-	if n == 1 {
-		if upper := c.uint32(); upper != 0 {
-			return nil, fmt.Errorf("%w: rows from 2^32 on", errVector)
-		}
-		if rows, err = c.bitmap(); err != nil {
-			return nil, err
-		}
-	}
-	if c.short {
-		return nil, errVector
-	}
-	for i := 1; i < len(rows); i++ {
-		if rows[i] <= rows[i-1] {
-			return nil, errVector
-		}
-	}
-	return rows, nil
-}
 
 // bitmap decodes a roaring bitmap.
 func (c *cursor) bitmap() (rows []uint32, err error) {
@@ -137,3 +110,5 @@ func (c *cursor) container(rows []uint32, upper uint32, size int) []uint32 {
 	}
 	return rows
 }
+
+var errVector = errors.New("the set of rows is damaged")

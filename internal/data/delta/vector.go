@@ -2,7 +2,6 @@ package delta
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -27,10 +26,7 @@ import (
 const (
 	vectorMagic   = 1681511377
 	maxVectorFile = 64 << 20 // bytes of a set
-	maxDeleted    = 1 << 26  // rows of a file
 )
-
-var errVector = errors.New("the set of rows is damaged")
 
 // rows returns the deleted rows, ascending.
 func (v *vector) rows(dir string) (rows []uint32, err error) {
@@ -127,4 +123,33 @@ func base85(s string) ([]byte, error) {
 		b = binary.BigEndian.AppendUint32(b, uint32(n))
 	}
 	return b, nil
+}
+
+// rowSet decodes a set of rows. Files have fewer than 2^32 rows.
+func rowSet(b []byte) (rows []uint32, err error) {
+	c := &cursor{b: b}
+	if magic := c.uint32(); magic != vectorMagic {
+		return nil, fmt.Errorf("%w: it begins with %d", errVector, magic)
+	}
+	n := binary.LittleEndian.Uint64(c.take(8))
+	if n > 1 {
+		return nil, fmt.Errorf("%w: %d bitmaps of 2^32 rows", errVector, n)
+	}
+	if n == 1 {
+		if upper := c.uint32(); upper != 0 {
+			return nil, fmt.Errorf("%w: rows from 2^32 on", errVector)
+		}
+		if rows, err = c.bitmap(); err != nil {
+			return nil, err
+		}
+	}
+	if c.short {
+		return nil, errVector
+	}
+	for i := 1; i < len(rows); i++ {
+		if rows[i] <= rows[i-1] {
+			return nil, errVector
+		}
+	}
+	return rows, nil
 }

@@ -10,7 +10,6 @@ import (
 	"math/bits"
 	"strconv"
 
-	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
@@ -69,37 +68,6 @@ type decoded struct {
 	present bool // of a dictionary: it was read
 	stored  typed
 	values  Values
-}
-
-// typed are the values of a page in one of these forms.
-type typed struct {
-	kind    value.Kind
-	bits    []byte
-	int32s  []int32
-	int64s  []int64
-	int96s  []deprecated.Int96
-	floats  []float32
-	doubles []float64
-	bytes   []byte // with the offset or the length of each string
-	offsets []uint32
-	width   int // of a string; of an integer: 4 if it is unsigned and has 32 bits
-}
-
-// prepare prepares t for values of a column.
-func (t *typed) prepare(e *format.SchemaElement) {
-	switch e.Type.V {
-	case format.Float, format.Double:
-		t.kind = value.Float64
-	case format.ByteArray:
-		t.kind = value.Text
-	case format.FixedLenByteArray:
-		t.kind, t.width = value.Text, int(e.TypeLength.V)
-	default:
-		t.kind = value.Int
-		if kindOf(e) == "UINT" {
-			t.width = 4
-		}
-	}
 }
 
 // load reads the next page; io.EOF after the last.
@@ -374,21 +342,4 @@ func (c *column) value(dst []byte) ([]byte, error) {
 		return binary.LittleEndian.AppendUint64(dst, uint64(t.integer(i))), nil
 	}
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(t.doubles[i])), nil
-}
-
-func (t *typed) len() int {
-	switch {
-	case t.kind == value.Text && t.width > 0:
-		return len(t.bytes) / t.width
-	case t.kind == value.Text:
-		return len(t.offsets) - 1
-	}
-	return max(8*len(t.bits), len(t.int32s), len(t.int64s), len(t.int96s), len(t.floats), len(t.doubles))
-}
-
-func (t *typed) text(i int) []byte {
-	if t.width > 0 {
-		return t.bytes[i*t.width : (i+1)*t.width]
-	}
-	return t.bytes[t.offsets[i]:t.offsets[i+1]]
 }

@@ -2,7 +2,6 @@ package table
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/bits"
 
@@ -14,8 +13,6 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/rle"
 	"github.com/parquet-go/parquet-go/format"
 )
-
-var errShort = errors.New("a page has fewer values than its header states")
 
 // appendLevels decodes the n levels of a page, at most most, and returns the rest of src.
 func appendLevels(dst []byte, kind format.Encoding, most byte, n int, src []byte) (levels, rest []byte, err error) {
@@ -230,32 +227,6 @@ func plainBytes(e *format.SchemaElement, n int) int {
 		return int(e.TypeLength.V) * n
 	}
 	return 8 * n
-}
-
-// trim drops what follows the first n values: decoders return whole groups of values.
-func (t *typed) trim(kind format.Type, n int) error {
-	if t.len() < n {
-		return errShort
-	}
-	switch kind {
-	case format.Boolean:
-		t.bits = t.bits[:(n+7)/8]
-	case format.Int32:
-		t.int32s = t.int32s[:n]
-	case format.Int64:
-		t.int64s = t.int64s[:n]
-	case format.Int96:
-		t.int96s = t.int96s[:n]
-	case format.Float:
-		t.floats = t.floats[:n]
-	case format.Double:
-		t.doubles = t.doubles[:n]
-	case format.FixedLenByteArray:
-		t.bytes = t.bytes[:n*t.width]
-	default:
-		t.offsets = t.offsets[:n+1]
-	}
-	return nil
 }
 
 // plainTexts decodes n strings, each after its length.

@@ -264,11 +264,3 @@ func (l *layout) add(name string, e *format.SchemaElement, up above) {
 	}
 	l.found[name], l.names = c, append(l.names, name)
 }
-
-// typeName returns the name of the physical type.
-func typeName(e *format.SchemaElement) string {
-	if e.Type.V == format.FixedLenByteArray {
-		return fmt.Sprintf("%v(%d)", e.Type.V, e.TypeLength.V)
-	}
-	return e.Type.V.String()
-}

@@ -192,11 +192,6 @@ func texts(one func(dst []byte, v *typed, i int) ([]byte, error)) conversion {
 	}
 }
 
-// begin makes t an empty list of strings.
-func (t *typed) begin() {
-	*t = typed{kind: value.Text, bytes: t.bytes[:0], offsets: append(t.offsets[:0], 0)}
-}
-
 func appendBool(dst []byte, v *typed, i int) ([]byte, error) {
 	return strconv.AppendBool(dst, v.bits[i/8]>>(i%8)&1 != 0), nil
 }
@@ -367,13 +362,27 @@ func (d *decimal) read(b []byte) error {
 	return nil
 }
 
-// integer returns value i of a column of integers.
-func (t *typed) integer(i int) int64 {
-	switch {
-	case t.int64s != nil:
-		return t.int64s[i]
-	case t.width == 4:
-		return int64(uint32(t.int32s[i]))
+// prepare prepares t for values of a column.
+func (t *typed) prepare(e *format.SchemaElement) {
+	switch e.Type.V {
+	case format.Float, format.Double:
+		t.kind = value.Float64
+	case format.ByteArray:
+		t.kind = value.Text
+	case format.FixedLenByteArray:
+		t.kind, t.width = value.Text, int(e.TypeLength.V)
+	default:
+		t.kind = value.Int
+		if kindOf(e) == "UINT" {
+			t.width = 4
+		}
 	}
-	return int64(t.int32s[i])
+}
+
+// typeName returns the name of the physical type.
+func typeName(e *format.SchemaElement) string {
+	if e.Type.V == format.FixedLenByteArray {
+		return fmt.Sprintf("%v(%d)", e.Type.V, e.TypeLength.V)
+	}
+	return e.Type.V.String()
 }
