@@ -37,9 +37,9 @@ all their members; from other formats they have all fields.
 Times are those in the records. A sample is written when no source (folder or partition) can have earlier
 feedback: when the greatest time of each, less -delay, has passed the end of the window. Without -follow,
 all samples are written at the end. Records that are not used are counted, and written to STATE/rejected
-with the reason: late, without impression, or unusable. STATE/status.json has the counts.
+with the reason: late, without open impression, or unusable. STATE/status.json has the counts.
 
-A join that was killed continues with the same command. Each impression becomes one sample.
+A join that was killed, or has ended, continues with the same command. Each impression becomes one sample.
 
 Examples:
    wdlrun join -impressions shown/ -feedback clicks/ -out samples/ -key request_id
@@ -157,8 +157,8 @@ func joinLine(s join.Status) string {
 		n    int64
 		what string
 	}{
-		{s.Duplicates, "duplicates"}, {s.LateImpressions, "late impressions"}, {s.LateFeedback, "late feedback"},
-		{s.Unmatched, "feedback without impression"}, {s.Bad, "unusable records"}, {s.BadFiles, "unusable files"},
+		{s.Duplicates, "duplicates"}, {s.Repeated, "repeated feedback"}, {s.LateImpressions, "late impressions"}, {s.LateFeedback, "late feedback"},
+		{s.Unmatched, "feedback without open impression"}, {s.Bad, "unusable records besides"}, {s.BadFiles, "unusable files"},
 	} {
 		if x.n > 0 {
 			line += fmt.Sprintf("; %d %s", x.n, x.what)

@@ -27,6 +27,24 @@ import (
 // spanFiles is the number of files of a span: few, so that one input is not far ahead of the others.
 const spanFiles = 16
 
+// inputsExist returns an error if a folder does not exist, before anything is written.
+func (j *joiner) inputsExist() error {
+	for side, patterns := range [2][]string{j.Impressions, j.Feedback} {
+		for _, p := range patterns {
+			if record.IsTopic(p) {
+				continue
+			}
+			in := &input{j: j, side: side, pattern: p}
+			feed, err := data.NewFeed(in.source(), in.at)
+			if err != nil {
+				return fmt.Errorf("%s: %w", sideNames[side], plain(err))
+			}
+			feed.Close()
+		}
+	}
+	return nil
+}
+
 // open opens the inputs at their positions.
 func (j *joiner) open() error {
 	for side, patterns := range [2][]string{j.Impressions, j.Feedback} {
@@ -191,6 +209,7 @@ func (in *input) nothing(at stream.Position) error {
 	if in.quiet.IsZero() {
 		in.quiet = time.Now()
 	}
+	in.first()
 	if in.j.Idle == 0 || in.idle() < in.j.Idle {
 		return nil
 	}
@@ -201,6 +220,27 @@ func (in *input) nothing(at stream.Position) error {
 		}
 	}
 	return nil
+}
+
+// firstWait is the number of looks without a first record, while the other side has records, after
+// which the input is named.
+const firstWait = 10
+
+// first names an input that holds up the join because it has had no record yet.
+func (in *input) first() {
+	others := in.j.Counts.Feedback
+	if in.side == feedbacks {
+		others = in.j.Counts.Impressions
+	}
+	if !in.j.Follow || in.named || others == 0 || in.reached() != Never || in.idle() < firstWait*in.j.Poll {
+		return
+	}
+	in.named = true
+	idle := "it has no -idle"
+	if in.j.Idle > 0 {
+		idle = fmt.Sprintf("idle %v", in.j.Idle)
+	}
+	in.j.Warn(fmt.Sprintf("waiting for %s %s (%s)", sideNames[in.side], in.pattern, idle))
 }
 
 // badFile reports a file that is left out.

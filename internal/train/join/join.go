@@ -22,6 +22,9 @@ func Run(ctx context.Context, c Config) (s Status, err error) {
 	if j.label, err = jsonl.AppendString(nil, []byte(c.On[impressions].Label)); err != nil {
 		return s, fmt.Errorf("the name of the label %w", err)
 	}
+	if err := j.inputsExist(); err != nil {
+		return s, err
+	}
 	if err := os.MkdirAll(c.State, 0o755); err != nil {
 		return s, err
 	}
@@ -34,10 +37,11 @@ func Run(ctx context.Context, c Config) (s Status, err error) {
 	}
 	defer unlock()
 	defer j.close()
-	if err = j.restore(); err == nil && j.Ended {
-		err = j.finish()
-	} else if err == nil {
-		err = j.run(ctx)
+	if err = j.restore(); err == nil {
+		ended, before := j.Ended, j.Counts
+		if err = j.run(ctx); err == nil {
+			j.remark(ended && j.Counts == before)
+		}
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil // what is not committed is read again
@@ -67,7 +71,7 @@ func (j *joiner) restore() (err error) {
 		if err := json.Unmarshal(b, &j.commit); err != nil {
 			return fmt.Errorf("%w: %w", err, errDamaged)
 		}
-		j.machine.sources = slices.Clone(j.Sources)
+		j.machine.sources, j.machine.repeated = slices.Clone(j.Sources), j.Repeated
 		j.machine.reach(j.Watermark)
 		return nil
 	}})
@@ -80,7 +84,14 @@ func (j *joiner) restore() (err error) {
 		}
 		j.commit = commit{Settings: own, Watermark: Never, Newest: Never}
 	} else if err := j.Settings.differ(own); err != nil {
-		return fmt.Errorf("%s: %w", j.State, err)
+		if !j.unused() {
+			return fmt.Errorf("%s: %w; give the old value, or another -state and -out", j.State, err)
+		}
+		j.Warn(fmt.Sprintf("%s: %v; it has no samples, and is begun again", j.State, err))
+		if err := j.forget(); err != nil {
+			return err
+		}
+		return j.restore()
 	}
 	for _, o := range []*output{&j.samples, &j.rejected} {
 		if err := o.settle(j.Number); err != nil {
@@ -88,6 +99,9 @@ func (j *joiner) restore() (err error) {
 		}
 	}
 	j.machine.out = j
+	if err := j.reopenEnded(); err != nil {
+		return err
+	}
 	if err := j.open(); err != nil {
 		return err
 	}
@@ -111,7 +125,7 @@ func (j *joiner) encode() []byte {
 		at.Span, at.Parts = nil, nil // they have been read
 		j.Positions = append(j.Positions, at)
 	}
-	j.Sources, j.Watermark = j.machine.sources, j.machine.watermark
+	j.Sources, j.Watermark, j.Repeated = j.machine.sources, j.machine.watermark, j.machine.repeated
 	b, err := json.Marshal(&j.commit)
 	if err != nil {
 		panic(err) // it has no value that JSON cannot hold
@@ -215,6 +229,9 @@ func (j *joiner) finish() error {
 }
 
 func (j *joiner) status() Status {
+	if j.machine != nil {
+		j.Repeated = j.machine.repeated
+	}
 	s := Status{Counts: j.Counts, Commits: j.Number, Sources: slices.Clone(j.Sources), Ended: j.Ended, Time: time.Now()}
 	if j.machine != nil {
 		s.Open, s.Held = j.machine.Open()

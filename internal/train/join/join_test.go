@@ -95,12 +95,12 @@ func TestJoin(t *testing.T) {
 	if got := lines(t, c.Out); !slices.Equal(got, want) {
 		t.Errorf("samples:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	counts := Counts{Impressions: 4, Feedback: 4, Samples: 3, Positives: 1, Duplicates: 1, Repeated: 0, Unmatched: 2, Bad: 5}
+	counts := Counts{Impressions: 4, Feedback: 4, Samples: 3, Positives: 1, Duplicates: 1, Repeated: 1, Unmatched: 2, Bad: 5}
 	if s.Counts != counts || !s.Ended || s.Open != 0 {
 		t.Errorf("status %+v, want %+v", s, counts)
 	}
 	rejected := strings.Join(lines(t, filepath.Join(c.State, "rejected")), "\n")
-	for _, part := range []string{"no key", "no time", `label of samples`, `"place"`, "in the future", "a.json:8", `"reason":"no impression","record":{"id":"9","ts":"1700000004"}`} {
+	for _, part := range []string{"no key", "no time", `label of samples`, `"place"`, "in the future", "a.json:8", `"reason":"no open impression: none with this key, or its window had ended","record":{"id":"9","ts":"1700000004"}`} {
 		if !strings.Contains(rejected, part) {
 			t.Errorf("rejected records lack %q:\n%s", part, rejected)
 		}

@@ -65,6 +65,7 @@ type Machine struct {
 	held      map[Key][]*feedback
 	expiring  queue[*feedback]
 	holding   int
+	repeated  int64 // feedback about an impression that has other feedback, earlier or later
 }
 
 // slot is an open impression and its first feedback.
@@ -179,8 +180,11 @@ func (m *Machine) covers(s *slot, time int64) bool {
 // match makes feedback the label of an impression, unless earlier feedback is. A sample that has been
 // written does not change.
 func (m *Machine) match(s *slot, time int64, ref Ref) Outcome {
-	if s.feedback != 0 && (m.rules.Early || s.fed <= time) {
-		return Repeated
+	if s.feedback != 0 {
+		m.repeated++ // one of the two is not used
+		if m.rules.Early || s.fed <= time {
+			return Repeated
+		}
 	}
 	s.feedback, s.fed = ref, time
 	if m.rules.Early {

@@ -27,8 +27,7 @@ func (j *joiner) add(side, source int, e *event) error {
 		err = j.log.feedback(e.key, e.time, e.value, e.object)
 	case outcome == Duplicate:
 		j.Duplicates++
-	case outcome == Repeated:
-		j.Repeated++
+	case outcome == Repeated: // the machine counts it
 	case side == impressions:
 		j.LateImpressions++
 		err = j.reject(side, "late", "", e.object)
@@ -85,10 +84,13 @@ func (j *joiner) Unmatched(ref Ref) {
 	_, object, err := j.log.read(ref)
 	if err == nil {
 		j.Counts.Unmatched++
-		err = j.reject(feedbacks, "no impression", "", bytes.Clone(object))
+		err = j.reject(feedbacks, noImpression, "", bytes.Clone(object))
 	}
 	j.fault = err
 }
+
+// noImpression is the reason of feedback about no open impression. The keys of closed ones are not kept.
+const noImpression = "no open impression: none with this key, or its window had ended"
 
 // reject writes a record that is not used to the folder of rejected ones.
 func (j *joiner) reject(side int, reason, place string, object []byte) error {

@@ -3,6 +3,8 @@ package join
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data"
@@ -92,22 +94,34 @@ type settings struct {
 	Out    string      `json:"out"`
 }
 
-// differ returns the error for a state that was begun with other settings.
+// differ returns the error for a state that was begun with other settings. It names the flag.
 func (s *settings) differ(now settings) error {
+	both := func(shown, clicked []string) string {
+		a, b := strings.Join(shown, ","), strings.Join(clicked, ",")
+		if a != b {
+			a += "=" + b
+		}
+		return strconv.Quote(a)
+	}
 	for _, x := range []struct{ flag, was, is string }{
 		{"impressions", fmt.Sprint(s.Inputs[0]), fmt.Sprint(now.Inputs[0])},
 		{"feedback", fmt.Sprint(s.Inputs[1]), fmt.Sprint(now.Inputs[1])},
 		{"out", s.Out, now.Out},
-		{"key, -time, -label or -value", fmt.Sprint(s.On), fmt.Sprint(now.On)},
+		{"key", both(s.On[0].Key, s.On[1].Key), both(now.On[0].Key, now.On[1].Key)},
+		{"time", both([]string{s.On[0].Time}, []string{s.On[1].Time}), both([]string{now.On[0].Time}, []string{now.On[1].Time})},
+		{"label", strconv.Quote(s.On[0].Label), strconv.Quote(now.On[0].Label)},
+		{"value", strconv.Quote(s.On[1].Value), strconv.Quote(now.On[1].Value)},
 		{"window", fmt.Sprint(time.Duration(s.Window) * time.Millisecond), fmt.Sprint(time.Duration(now.Window) * time.Millisecond)},
-		{"emit", fmt.Sprint("early ", s.Early), fmt.Sprint("early ", now.Early)},
+		{"emit", emitted[s.Early], emitted[now.Early]},
 	} {
 		if x.was != x.is {
-			return fmt.Errorf("the state was begun with another -%s: %s, now: %s; give the old value, or another -state and -out", x.flag, x.was, x.is)
+			return fmt.Errorf("the state was begun with another -%s: %s, now: %s", x.flag, x.was, x.is)
 		}
 	}
 	return nil
 }
+
+var emitted = map[bool]string{false: "window", true: "early"}
 
 // joiner runs a join.
 type joiner struct {
@@ -139,6 +153,7 @@ type input struct {
 	at      stream.Position
 	quiet   time.Time // of the first look without anything new since there was something
 	away    bool      // the broker does not answer
+	named   bool      // as one that holds up the join
 	sources map[string]int
 	decoder decoder
 	spans   *os.File // of folders: what was read of each file
