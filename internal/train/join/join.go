@@ -217,9 +217,6 @@ func (j *joiner) save() error {
 	return rundir.WriteFile(j.State, StatusFile, append(b, '\n'))
 }
 
-// StatusFile is the name of the file with the Status of the last commit.
-const StatusFile = "status.json"
-
 // finish marks the end of the samples, for a training that follows them.
 func (j *joiner) finish() error {
 	if err := rundir.WriteFile(j.Out, schema.Follow{On: true}.Filled().Mark, nil); err != nil {

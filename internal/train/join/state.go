@@ -72,6 +72,9 @@ type Status struct {
 	Ended     bool       `json:"ended,omitempty"`
 }
 
+// StatusFile is the name of the file with the Status of the last commit.
+const StatusFile = "status.json"
+
 // commit is the durable state beside the records in the log.
 type commit struct {
 	Number    int64             `json:"number"`
