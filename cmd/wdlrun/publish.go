@@ -29,14 +29,14 @@ can be opened.
 
    -pin stable=N   the label "stable" names version N. A server of the folder has the version and
                    the label; the training does not remove the version and makes it complete
-   -unpin stable   removes the label
+   -unpin stable   removes the label, which must exist
    -rollback N     publishes the rows of version N, or of the version with the label N, as a new
                    version, which servers load, and holds the folder
    -hold           the training publishes nothing, its changes are part of the version after -release
    -release        ends the hold
    -verify         reads all files and compares their checksums; exits with 1 if a version is damaged
 
-A repeated command changes nothing. A training and servers may run.
+A command that is repeated changes nothing. A training and servers may run.
 
 Examples:
    wdlrun publish models/ctr
@@ -104,15 +104,30 @@ func runPublish(p *program, c *cli.Context) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w; give the folder that contains the versions", err)
+		return fmt.Errorf("%w; give the folder that contains the versions", ofPublish(err))
 	case err != nil:
-		return err
+		return ofPublish(err)
 	case asJSON(c):
 		return p.printJSON(done)
 	}
 	_, err = fmt.Fprintln(p.stdout, done.text)
 	return err
 }
+
+// publishError is an error of the package export, which names its own actions.
+type publishError struct{ error }
+
+func (e publishError) Unwrap() error { return e.error }
+
+func (e publishError) Error() string {
+	text, ok := strings.CutPrefix(e.error.Error(), "export: ")
+	if ok {
+		_, text, _ = strings.Cut(text, ": ") // the action
+	}
+	return "publish: " + strings.TrimPrefix(text, "publish: ")
+}
+
+func ofPublish(err error) error { return publishError{err} }
 
 func pinVersion(ctx context.Context, dir, pin string) (*change, error) {
 	label, number, ok := strings.Cut(pin, "=")
@@ -140,6 +155,9 @@ func unpinLabel(ctx context.Context, dir, label string) (*change, error) {
 	was, err := export.Unpin(ctx, dir, label)
 	if err != nil {
 		return nil, err
+	}
+	if !was {
+		return nil, fmt.Errorf("publish: %s has no label %q; the labels: wdlrun publish %s", dir, label, dir)
 	}
 	done := &change{Dir: dir, Action: "unpin", Label: label, Changed: was, text: fmt.Sprintf("%s names no version of %s", label, dir)}
 	return done, nil
@@ -191,10 +209,10 @@ func releaseFolder(ctx context.Context, dir string) (*change, error) {
 func listVersions(p *program, c *cli.Context, dir string) error {
 	l, err := export.List(dir, c.Bool("verify"))
 	if err != nil {
-		return err
+		return ofPublish(err)
 	}
 	if len(l.Versions) == 0 {
-		fmt.Fprintf(p.stderr, "wdlrun: warning: %s has no versions: give the folder that contains them, such as models/ctr\n", dir)
+		fmt.Fprintf(p.stderr, "wdlrun: warning: %s has no versions: give train.export.dir of a training that has published, or OUT/NAME of wdlrun export\n", dir)
 	}
 	if asJSON(c) {
 		err = p.printJSON(l)

@@ -52,8 +52,8 @@ func TestPublishCommand(t *testing.T) {
 		if x.Changed != changed {
 			t.Errorf("release: %v", x)
 		}
-		must(t, dir, "publish models/ctr -unpin stable")
 	}
+	must(t, dir, "publish models/ctr -unpin stable")
 	if list(); l.Hold != nil || len(l.Pins) > 0 {
 		t.Errorf("%+v", l)
 	}
@@ -63,8 +63,10 @@ func TestPublishCommand(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"models/ctr -pin stable":          "give a label and the number",
-		"models/ctr -pin stable=5":        "version 5 is not there: the folder has 3 versions from 3 to 8",
+		"models/ctr -pin stable=5":        "wdlrun: publish: models/ctr: version 5 is not there: the folder has 3 versions from 3 to 8",
 		"models/ctr -pin ../../x=3":       "the label",
+		"models/ctr -unpin nosuch":        `wdlrun: publish: models/ctr has no label "nosuch"`,
+		"nowhere":                         "wdlrun: publish: nowhere: ",
 		"models/ctr -rollback canary":     "neither the number of a version nor a label",
 		"models/ctr -hold -release":       "give one of",
 		"models/ctr -reason x":            "no effect without -hold",
