@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 )
@@ -100,7 +102,8 @@ func runOnline(p *program, c *cli.Context) error {
 	if o.self, err = os.Executable(); err != nil {
 		return fmt.Errorf("the path of the program is unknown: %w", err)
 	}
-	for _, dir := range []string{config.Dir, filepath.Join(config.Dir, "run"), valueOf(config.Join, "out", config.Dir)} {
+	out := valueOf(config.Join, "out", config.Dir)
+	for _, dir := range []string{config.Dir, filepath.Join(config.Dir, "run"), out} {
 		if err := makeFolder(dir); err != nil {
 			return err
 		}
@@ -120,11 +123,30 @@ func runOnline(p *program, c *cli.Context) error {
 		x.log, x.done = filepath.Join(config.Dir, x.Name+".log"), make(chan struct{})
 	}
 	o.watch = newLoopWatch(config, run)
+	if err := o.again(filepath.Join(out, schema.Follow{On: true}.Filled().Mark)); err != nil {
+		return err
+	}
+	if o.watch.apart != "" {
+		fmt.Fprintln(p.stderr, "wdlrun: online: "+o.watch.apart)
+	}
 	if err := o.run(c.Context); err != nil {
 		return err
 	}
 	if asJSON(c) {
 		return p.printJSON(o.status())
+	}
+	return nil
+}
+
+// again says that an earlier run has ended the join, and removes the mark of that end from its samples, which
+// would end the training.
+func (o *online) again(mark string) error {
+	if s, err := o.watch.joinStatus(); err != nil || !s.Ended {
+		return nil // the join reports what it cannot read
+	}
+	fmt.Fprintln(o.p.stderr, "online: the join had ended in an earlier run; it continues with what is new. If its input folders still have _SUCCESS, it ends again: remove them to go on")
+	if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }
@@ -190,7 +212,7 @@ func (o *online) keep(ctx context.Context, x *part) error {
 			fmt.Fprintf(o.p.stderr, "online: %s has finished\n", x.Name)
 			return nil
 		case first && lasted < firstStart && !killed:
-			return fmt.Errorf("%s: %w (%s)", x.Name, err, x.log)
+			return fmt.Errorf("%s: %s (%s)", x.Name, strings.TrimPrefix(err.Error(), x.Name+": "), x.log)
 		case lasted > lastBackOff:
 			wait = firstBackOff
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
@@ -43,7 +44,8 @@ type loopState struct {
 type loopWatch struct {
 	dir, joined, metrics, versions string
 	server, model                  string
-	read                           int64 // of metrics
+	apart                          string // that the training does not read the samples of the join; "": it does
+	read                           int64  // of metrics
 	state                          loopState
 	fresh                          freshness
 	client                         http.Client
@@ -55,6 +57,7 @@ func newLoopWatch(c onlineConfig, run string) *loopWatch {
 	w.client.Timeout = lookEvery
 	if t, err := config.Load(valueOf(c.Train, "config", "")); err == nil { // otherwise the training reports it
 		w.versions = t.Train.Export.Dir
+		w.apart = apart(t.Data.Train, out)
 	}
 	w.model, _, _ = strings.Cut(valueOf(c.Serve, "model", "default="), "=")
 	host, port := valueOf(c.Serve, "host", "127.0.0.1"), valueOf(c.Serve, "rest-port", "8501")
@@ -67,9 +70,7 @@ func newLoopWatch(c onlineConfig, run string) *loopWatch {
 
 // look reads what is new.
 func (w *loopWatch) look(ctx context.Context) {
-	const most = 1 << 20
-	var s join.Status
-	if b, err := regular.ReadFile(w.joined, most); err == nil && json.Unmarshal(b, &s) == nil {
+	if s, err := w.joinStatus(); err == nil {
 		w.state.Samples, w.state.Open, w.state.Rejected = s.Samples, s.Open, s.Rejected()
 		if s.Newest != nil {
 			w.fresh.join(joinedAt{s.Samples, *s.Newest, s.Time})
@@ -77,6 +78,7 @@ func (w *loopWatch) look(ctx context.Context) {
 	}
 	w.readMetrics()
 	v, ok := w.newest()
+	w.state.Step = max(w.state.Step, v.step) // the log has not every step
 	now := time.Now()
 	if served, rows, err := w.served(ctx); err == nil {
 		w.state.Served = served
@@ -85,6 +87,34 @@ func (w *loopWatch) look(ctx context.Context) {
 		}
 		w.fresh.answer(rows, now)
 	}
+}
+
+// joinStatus reads the status of the join.
+func (w *loopWatch) joinStatus() (s join.Status, err error) {
+	const most = 1 << 20
+	b, err := regular.ReadFile(w.joined, most)
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	return s, err
+}
+
+// apart returns a line if none of the inputs of the training is the folder of samples, or a glob in it.
+func apart(inputs []string, out string) string {
+	out = absolute(out)
+	for _, in := range inputs {
+		if in = absolute(record.LocalPath(in)); in == out || filepath.Dir(in) == out {
+			return ""
+		}
+	}
+	return fmt.Sprintf("the join writes samples to %s, and the training reads %s: make data.train the folder of join.out", out, strings.Join(inputs, ", "))
+}
+
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
 }
 
 // readMetrics reads the lines that the training has appended.

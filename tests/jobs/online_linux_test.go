@@ -39,7 +39,10 @@ type onlineStatus struct {
 		Version int64
 		Total   float64 `json:"event_to_loaded"`
 	}
-	Loop struct{ Samples, Served, Version int64 }
+	Loop struct {
+		Samples, Served, Version int64
+		Step                     int
+	}
 }
 
 // TestOnline: events become answers. A part that is killed is named and started again, while the server answers
@@ -106,11 +109,45 @@ func TestOnline(t *testing.T) {
 		t.Errorf("%v\n%s", err, said)
 	}
 	checkSamples(t, dir, want)
-	var result struct{ Samples int }
+	if step, steps := status().Loop.Step, trainedOnAll(t, dir, want); step != steps {
+		t.Errorf("the status has step %d, the training ended at step %d", step, steps)
+	}
+	onlineAgain(t, dir, want)
+}
+
+// onlineAgain starts a loop that had ended again: it says so, and joins and trains on what came since. A
+// training that reads other samples than those of the join is named.
+func onlineAgain(t *testing.T, dir string, want map[string]int) {
+	t.Helper()
+	for _, folder := range []string{"shown", "clicks"} {
+		fatal.If(t, os.Remove(filepath.Join(dir, folder, "_SUCCESS")))
+	}
+	joinLog(t, dir, 30, 5, want)
+	cmd := command(t, dir, "online", "-config", "online.yaml")
+	said := &notes{}
+	cmd.Stderr = said
+	fatal.If(t, cmd.Start())
+	for _, folder := range []string{"shown", "clicks"} {
+		write(t, filepath.Join(dir, folder), "_SUCCESS", "")
+	}
+	eventually(t, "the end of the training", func() bool { return strings.Contains(said.String(), "online: train has finished") })
+	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "the join had ended in an earlier run") || strings.Contains(said.String(), "make data.train") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	checkSamples(t, dir, want)
+	trainedOnAll(t, dir, want)
+}
+
+// trainedOnAll compares the samples of the result of the training with the impressions, and returns its steps.
+func trainedOnAll(t *testing.T, dir string, want map[string]int) int {
+	t.Helper()
+	var result struct{ Samples, Steps int }
 	fatal.If(t, json.Unmarshal([]byte(readText(t, filepath.Join(dir, "online", "run", "result.json"))), &result))
 	if result.Samples != len(want) {
 		t.Errorf("the training had %d samples of %d", result.Samples, len(want))
 	}
+	return result.Steps
 }
 
 // TestOnlineEndsInOrder: SIGTERM ends the join, then the training, then the server. A part whose flags are wrong
@@ -137,9 +174,10 @@ func TestOnlineEndsInOrder(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "online: join has ended\nonline: train has ended\nonline: serve has ended\n") {
 		t.Errorf("%v\n%s", err, said)
 	}
-	write(t, dir, "wrong.yaml", strings.Replace(yaml, "key: id", "keys: id", 1))
+	write(t, dir, "other.yaml", strings.Replace(onlineTrainYAML, "[samples]", "[shown]", 1))
+	write(t, dir, "wrong.yaml", strings.NewReplacer("key: id", "keys: id", "ctr.yaml", "other.yaml").Replace(yaml))
 	o := run(t, dir, "online", "-config", "wrong.yaml")
-	if o.code == 0 || !containsAll(o.stderr, "online: join: ", `did you mean -key`, "online/join.log") {
+	if o.code == 0 || !containsAll(o.stderr, "online: join: ", `did you mean -key`, "online/join.log") || !containsAll(o.stderr, "the training reads shown: make data.train") || strings.Contains(o.stderr, "join: join:") {
 		t.Errorf("a wrong flag: %+v", o)
 	}
 	write(t, dir, "wrong.yaml", "join: {out: x}\ntrian: {}\n")
