@@ -17,6 +17,16 @@ type collected struct {
 func (c *collected) Sample(s Sample)   { c.samples = append(c.samples, s) }
 func (c *collected) Unmatched(ref Ref) { c.unmatched = append(c.unmatched, ref) }
 
+// fed returns the number of samples with feedback.
+func (c *collected) fed() (n int) {
+	for _, s := range c.samples {
+		if s.Feedback != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // happened is a record in the order of arrival.
 type happened struct {
 	feedback bool
@@ -261,6 +271,9 @@ func TestSamplesDoNotDependOnTheOrder(t *testing.T) {
 			m.End(i)
 		}
 		m.Advance()
+		if fed := len(slices.DeleteFunc(slices.Clone(all), func(h happened) bool { return !h.feedback })); fed != out.fed()+len(out.unmatched)+int(m.repeated) {
+			t.Fatalf("seed %d: %d feedback; %d are with a sample, %d without, %d repeated", seed, fed, out.fed(), len(out.unmatched), m.repeated)
+		}
 		if len(out.samples) != keys {
 			t.Fatalf("seed %d: %d samples of %d impressions", seed, len(out.samples), keys)
 		}
