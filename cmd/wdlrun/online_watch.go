@@ -78,7 +78,7 @@ func (w *loopWatch) look(ctx context.Context) {
 	}
 	w.readMetrics()
 	v, ok := w.newest()
-	w.state.Step = max(w.state.Step, v.step) // the log has not every step
+	w.readResult()
 	now := time.Now()
 	if served, rows, err := w.served(ctx); err == nil {
 		w.state.Served = served
@@ -146,6 +146,16 @@ func (w *loopWatch) readMetrics() {
 			w.fresh.train(trainedAt{x.Step, x.Samples})
 			w.state.Step, w.state.Trained = x.Step, x.Samples
 		}
+	}
+}
+
+// readResult reads the last step of a training that has ended, which its log may lack.
+func (w *loopWatch) readResult() {
+	const most = 64 << 20
+	var x struct{ Steps, Samples int64 }
+	b, err := regular.ReadFile(filepath.Join(filepath.Dir(w.metrics), rundir.FileResult), most)
+	if err == nil && json.Unmarshal(b, &x) == nil && x.Steps > w.state.Step {
+		w.state.Step, w.state.Trained = x.Steps, x.Samples
 	}
 }
 
