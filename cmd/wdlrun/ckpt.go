@@ -124,7 +124,7 @@ func eachCheckpoint(c *cli.Context, each func(f checkpoint.Found, c *checkpoint.
 	if c.NArg() != 1 {
 		return fmt.Errorf("give one run directory or checkpoint; see: wdlrun ckpt %s --help", c.Command.Name)
 	}
-	all, err := ckptDirs(c.Args().First())
+	all, err := ckptDirs(runAt(c.Args().First(), runsFolder))
 	if err != nil {
 		return err
 	}
@@ -356,11 +356,11 @@ func (p *program) ckptDiff(c *cli.Context) error {
 	if c.NArg() != 2 {
 		return errors.New("give two checkpoints; see: wdlrun ckpt diff --help")
 	}
-	a, _, err := checkpoint.Resolve(c.Args().Get(0))
+	a, _, err := checkpoint.Resolve(runAt(c.Args().Get(0), runsFolder))
 	if err != nil {
 		return err
 	}
-	b, _, err := checkpoint.Resolve(c.Args().Get(1))
+	b, _, err := checkpoint.Resolve(runAt(c.Args().Get(1), runsFolder))
 	if err != nil {
 		return err
 	}
@@ -443,10 +443,14 @@ func (p *program) ckptPrune(c *cli.Context) error {
 	if c.Int("keep") < 1 {
 		return fmt.Errorf("-keep %d: at least one checkpoint stays", c.Int("keep"))
 	}
-	if at := c.Args().First(); !isDir(at) {
+	at := c.Args().First()
+	if !isDir(at) { // a folder of runs is not pruned by a run in it
+		at = runAt(at, runsFolder)
+	}
+	if !isDir(at) {
 		return fmt.Errorf("there is no directory %s: give a run directory, such as runs/20261121-101500", at)
 	}
-	old, damaged, err := save.Prune(c.Context, c.Args().First(), c.Int("keep"), c.Bool("dry-run"))
+	old, damaged, err := save.Prune(c.Context, at, c.Int("keep"), c.Bool("dry-run"))
 	if err != nil {
 		return err
 	}

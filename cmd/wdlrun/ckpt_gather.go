@@ -37,7 +37,7 @@ Examples:
 				return nil
 			}
 			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
-				job := train.NewJob(m.Comm, trace.New(0), train.Options{Resume: c.Args().First(), Peers: peers(m, p.getenv), Warn: warn})
+				job := train.NewJob(m.Comm, trace.New(0), train.Options{Resume: runAt(c.Args().First(), runsFolder), Peers: peers(m, p.getenv), Warn: warn})
 				m.Session.Watch(job.Status)
 				return job.Gather(ctx)
 			}

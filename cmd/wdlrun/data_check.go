@@ -21,6 +21,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train"
 )
 
 func checkCommand(p *program) *cli.Command {
@@ -165,6 +166,9 @@ func (p *program) checkRecords(c *cli.Context, t table) (r checked, _ []record.F
 func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []record.Fault, err error) {
 	full := t.config.Clone()
 	full.Fill()
+	if err := train.CheckVectors(full); err != nil {
+		return r, nil, err
+	}
 	src := t.source
 	src.MaxBad = math.MaxInt64
 	s := schema.Schema{Label: full.Label, Labels: full.Labels, Features: full.Features, Crosses: full.Crosses}

@@ -93,7 +93,7 @@ func (p hostsProgram) change(c *cli.Context) error {
 	if c.NArg() < 2 {
 		return fmt.Errorf("%s: give a run directory and hosts, such as: wdlrun %s RUN c:8", what, what)
 	}
-	dir, r := c.Args().First(), hostsRequest{What: c.Command.Name, Hosts: c.Args().Tail()}
+	dir, r := runAt(c.Args().First(), runsFolder), hostsRequest{What: c.Command.Name, Hosts: c.Args().Tail()}
 	run, err := runs.Read(dir)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

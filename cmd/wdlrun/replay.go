@@ -38,7 +38,7 @@ Example:
 				if err != nil {
 					return err
 				}
-				opt := train.Options{Replay: c.Args().First(), Here: here}
+				opt := train.Options{Replay: runAt(c.Args().First(), pathOf(c, "out")), Here: here}
 				if err := useGPUs(c, &opt, gpuChoice{assigned: assigned(p.getenv, root)}); err != nil {
 					return err
 				}
@@ -46,7 +46,7 @@ Example:
 			}
 			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
 				opt := train.Options{
-					Out: pathOf(c, "out"), Replay: c.Args().First(), Warn: warn,
+					Out: pathOf(c, "out"), Replay: runAt(c.Args().First(), pathOf(c, "out")), Warn: warn,
 					Say: func(line string) { fmt.Fprintln(p.stderr, line) },
 				}
 				if err := useGPUs(c, &opt, gpuChoice{member: m}); err != nil {

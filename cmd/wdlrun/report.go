@@ -68,7 +68,7 @@ Examples:
 // finds it too for runs/*.
 func reported(given []string) (some []string) {
 	for _, path := range given {
-		if to := rundir.Real(path); to == path || !slices.Contains(given, to) {
+		if to := runAt(path, runsFolder); to == path || !slices.Contains(given, to) && !slices.Contains(some, to) {
 			some = append(some, to)
 		}
 	}
@@ -86,7 +86,7 @@ func eventFiles(c *cli.Context, p *program, dir string) error {
 	for _, path := range reported(c.Args().Slice()) {
 		r, err := runs.Read(path)
 		if err != nil {
-			return err
+			return fmt.Errorf("report: %w", err)
 		}
 		if other, twice := from[r.Name]; twice {
 			return fmt.Errorf("report: -tensorboard: %s and %s have the same name, so their files would be the same: write them into two folders", other, path)

@@ -320,8 +320,12 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 
 // notes prints what the table does not show of runs and of their groups.
 func notes(to io.Writer, all, groups []*runs.Summary) {
-	for i := 1; i < len(groups) && i <= maxDiffering; i++ {
+	const most = 3 // of groups that are named, such as one for each day of train -by
+	for i := 1; i < len(groups) && len(groups) <= most+1; i++ {
 		fmt.Fprintf(to, "note: metrics of %s are not comparable with %s: %s\n", dataOf(groups[i], i), dataOf(groups[0], 0), runs.Incomparable(groups[0], groups[i]))
+	}
+	if n := len(groups); n > most+1 {
+		fmt.Fprintf(to, "note: the metrics of the %d groups, %s to %s, are not comparable with each other: each has other data or another label\n", n, dataOf(groups[0], 0), dataOf(groups[n-1], n-1))
 	}
 	for _, r := range all {
 		if r.Rejected != "" {

@@ -97,10 +97,7 @@ func (d *difference) add(name string, a, b float64) {
 func diffRunDirs(dirA, dirB string) (d difference, err error) {
 	var both [2]*runs.Run
 	for i, dir := range []string{dirA, dirB} {
-		if _, err := os.Lstat(dir); err != nil && dir == rundir.Latest {
-			dir = runsFolder + "/" + rundir.Latest
-		}
-		if both[i], err = runs.Read(rundir.Real(dir)); err != nil {
+		if both[i], err = runs.Read(runAt(dir, runsFolder)); err != nil {
 			return d, err
 		}
 	}

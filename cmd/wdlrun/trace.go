@@ -61,14 +61,15 @@ func (p *program) trace(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return errors.New("trace: give one run directory; see: wdlrun trace --help")
 	}
-	t, err := timeline.Open(c.Args().First())
+	dir := runAt(c.Args().First(), runsFolder)
+	t, err := timeline.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("trace: %w; to list the run directories in DIR: wdlrun runs DIR", err)
 	} else if err != nil {
 		return err
 	}
 	a := t.Analyse()
-	a.Rows = rowsOf(c.Args().First())
+	a.Rows = rowsOf(dir)
 	if out := pathOf(c, "out"); out != "" {
 		cut := 0
 		_, err := writeWhole(out, func(w io.Writer) (err error) {

@@ -95,13 +95,17 @@ func about(c *cli.Context) (a rundir.About, err error) {
 // resumeAuto is the value of -resume that selects the newest run.
 const resumeAuto = "auto"
 
-// runOf returns the run directory or checkpoint in a flag. The word latest means the run that
-// finished last in the folder out, and
-// a folder of runs the one that finished last in it.
-func runOf(c *cli.Context, flag, out string) string {
-	path := pathOf(c, flag)
-	if _, err := os.Lstat(path); err != nil && path == rundir.Latest {
-		path = filepath.Join(out, path)
+// runOf returns the run directory or checkpoint in a flag.
+func runOf(c *cli.Context, flag, out string) string { return runAt(pathOf(c, flag), out) }
+
+// runAt returns the run directory or checkpoint that a user names. The word latest means the run that
+// finished last in the folder out, a name without a folder a run in out, and a folder of runs the one
+// that finished last in it.
+func runAt(path, out string) string {
+	if _, err := os.Lstat(path); err != nil && path != "" && filepath.Base(path) == path {
+		if in := filepath.Join(out, path); path == rundir.Latest || runs.IsRun(in) {
+			path = in
+		}
 	}
 	if link := filepath.Join(path, rundir.Latest); path != "" && !runs.IsRun(path) && rundir.Real(link) != link { // a folder of runs
 		path = link

@@ -112,8 +112,6 @@ func (w *walking) open() (err error) {
 		if w.ledger, err = rundir.ReadDays(w.from); err != nil {
 			return err
 		}
-	} else {
-		fmt.Fprintf(w.p.stderr, "wdlrun: no training has finished in %s: the first partition begins a new model\n", w.opt.Out)
 	}
 	if w.ledger.By != "" && w.ledger.By != w.by.String() {
 		return fmt.Errorf("-by %s: %s was trained -by %s: give the same, or another -out", w.by, w.from, w.ledger.By)
@@ -144,6 +142,9 @@ func (w *walking) open() (err error) {
 	}
 	if w.parts, err = walk.List(w.c.Context, c.Data, w.by, time.Now().Unix()); err != nil {
 		return err
+	}
+	if w.from == "" {
+		fmt.Fprintf(w.p.stderr, "wdlrun: no training has finished in %s: the first partition begins a new model\n", w.opt.Out)
 	}
 	if w.from != "" && w.ledger.By == "" {
 		if err := w.adopt(); err != nil {
@@ -384,7 +385,7 @@ func (w *walking) end() error {
 	if len(w.done) > 0 || len(w.ledger.Days) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w.p.stdout, "nothing new: %s was trained up to %s\n", w.from, w.plan.Name(w.ledger.Days[len(w.ledger.Days)-1].Day))
+	_, err := fmt.Fprintf(w.p.stdout, "nothing new: %s was trained up to %s\n", w.from, w.plan.Name(w.plan.Newest))
 	return err
 }
 

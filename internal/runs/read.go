@@ -15,10 +15,10 @@ import (
 func Read(dir string) (*Run, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return nil, fmt.Errorf("runs: %w; to list the run directories in DIR: wdlrun runs DIR", err)
+		return nil, fmt.Errorf("%w; to list the run directories in DIR: wdlrun runs DIR", err)
 	}
 	if !info.IsDir() || !IsRun(dir) {
-		return nil, fmt.Errorf("runs: %s is not a run directory: it has no %s, %s or %s; to list the run directories in DIR: wdlrun runs DIR", dir, rundir.FileConfig, rundir.FileMetrics, rundir.FileResult)
+		return nil, fmt.Errorf("%s is not a run directory: it has no %s, %s or %s; to list the run directories in DIR: wdlrun runs DIR", dir, rundir.FileConfig, rundir.FileMetrics, rundir.FileResult)
 	}
 	r := &Run{Summary: Summary{Dir: dir, Name: filepath.Base(absolute(dir)), Seconds: math.NaN()}}
 	r.readConfig()

@@ -102,6 +102,11 @@ func Check(ctx context.Context, o Options, ranks int) error {
 		if err := input.CheckIndexed(c); err != nil {
 			return err
 		}
+		if o.Here > 0 { // else the ranks find the files on their hosts
+			if err := CheckVectors(c); err != nil {
+				return err
+			}
+		}
 		if c.Data.Follow.On && o.From != "" {
 			return errors.New("from: a stream has no whole to take statistics of new features from: train on files with -from, then follow the stream with -resume")
 		}

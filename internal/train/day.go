@@ -46,16 +46,16 @@ func (d dayByDay) judge(ctx context.Context, old *run) error {
 // end adds the partition to the ledger of a finished training.
 func (d dayByDay) end(res *report.Result) error {
 	o := d.opt.Day
-	if o == nil || res.Stopped {
+	if res.Stopped {
+		return nil
+	}
+	if o == nil {
+		carried{d.run}.end(res)
 		return nil
 	}
 	day := *cmp.Or(d.cursor.Day, &rundir.Day{})
-	rows := -d.cursor.Kept
-	for _, t := range res.Tables {
-		rows += t.Rows
-	}
 	day.Day, day.End, day.Mark, day.Times, day.Content, day.Again, day.Run = o.Day, o.End, o.Mark, o.Times, o.Content, o.Again, filepath.Base(d.runDir)
-	day.Rows, day.Keys, day.Seconds, day.Step = d.in.Train.Rows(data.All), max(0, rows), res.Seconds, res.Steps
+	day.Rows, day.Keys, day.Seconds, day.Step = d.in.Train.Rows(data.All), addedRows(d.cursor.Kept, res), res.Seconds, res.Steps
 	res.Day = &day
 	if d.comm.Rank() != 0 {
 		return nil

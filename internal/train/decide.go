@@ -138,10 +138,8 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 			return err
 		}
 	}
-	if d.opt.Day != nil && from == nil {
-		if err := d.opt.Day.begin(b.RunDir, b.Source); err != nil {
-			return err
-		}
+	if err := d.beginDays(b, from); err != nil {
+		return err
 	}
 	if d.opt.Again != "" && from == nil && c.Data.EachHost() {
 		d.warnOfLeftOut(b.RunDir)
@@ -165,6 +163,22 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 		err = save.Inherit(from, d.turn.Root, d.opt.Warn)
 	}
 	return err
+}
+
+// beginDays writes the ledger of train -by to a new run directory. It is the source's also without
+// -by.
+func (d *decision) beginDays(b *brief, from *checkpoint.Checkpoint) error {
+	source := b.Source
+	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
+		source = from.Dir()
+	}
+	switch {
+	case d.opt.Day != nil && from == nil:
+		return d.opt.Day.begin(b.RunDir, b.Source)
+	case d.opt.Day == nil && source != "":
+		(carried{d.run}).begin(b.RunDir, source, b.Config)
+	}
+	return nil
 }
 
 // warnOfLeftOut warns if a job with data.hosts: each, which restarts without a checkpoint, lacks

@@ -26,7 +26,7 @@ func Estimate(ctx context.Context, o Options, ranks int, shared bool) (*plan.Pla
 	if err != nil {
 		return nil, err
 	}
-	if err := o.fits(c, ranks); err != nil {
+	if err := errors.Join(o.fits(c, ranks), checkVectors(from, c)); err != nil {
 		return nil, err
 	}
 	if c.Data.Follow.On {

@@ -32,29 +32,34 @@ func (r pretrained) begin() error {
 // outside of it are left out: no row of the model stands for one.
 func (r pretrained) fill(f *schema.Feature) error {
 	words, vectors, known := r.in.Encoder.Words(f.Name), 0, 0
-	vocabulary := f.Encode == "vocabulary"
+	vocabulary, example := f.Encode == "vocabulary", ""
 	seen := make(map[uint64]struct{})
 	e := step.NewEmbeddings(r.trainer, f.Name)
 	err := arrays.EachVector(f.Init, func(value []byte, vector []float32) error {
-		vectors++
+		if vectors++; vectors == 1 {
+			example = string(value)
+		}
 		key, ok := encode.ValueKey(f, value)
 		if !ok {
 			return fmt.Errorf("value %q is no integer, which encode: %s needs", value, f.Encode)
-		}
-		if vocabulary {
-			if _, ok = slices.BinarySearch(words, string(value)); !ok {
-				return e.Check(vector)
-			}
 		}
 		if _, again := seen[key]; again {
 			return fmt.Errorf("value %q occurs twice: give each value one vector", value)
 		}
 		seen[key] = struct{}{}
+		if vocabulary {
+			if _, ok = slices.BinarySearch(words, string(value)); !ok {
+				return e.Check(vector)
+			}
+		}
 		known++
 		return e.Set(key, vector)
 	})
 	if err != nil {
 		return err
+	}
+	if vocabulary && known == 0 && vectors > 0 && len(words) > 0 {
+		return fmt.Errorf("none of the %d values of the data, such as %q, is among the %d of %s, such as %q: the file is probably of another column, or writes values in another form; correct it, or remove init", len(words), words[len(words)-1], vectors, f.Init, example)
 	}
 	if err := e.End(); err != nil {
 		return err
@@ -65,7 +70,7 @@ func (r pretrained) fill(f *schema.Feature) error {
 	}
 	line := fmt.Sprintf("%s: %d of %s begin with vectors of %s", f.Name, known, plural.Of(len(words), "value"), f.Init)
 	if !vocabulary {
-		line = fmt.Sprintf("%s: %s begin with vectors of %s", f.Name, plural.Of(known, "value"), f.Init)
+		line = fmt.Sprintf("%s: %s begin with vectors of %s; how many of them occur in the data is not known, because encode: %s keeps no list of values", f.Name, plural.Of(known, "value"), f.Init, f.Encode)
 	}
 	if counts[1] > 0 {
 		line += fmt.Sprintf("; %d have a row already and keep it", counts[1])

@@ -103,6 +103,7 @@ func TestEmbeddingsBeginWithVectors(t *testing.T) {
 	for keys, want := range map[string]string{
 		"encode: vocabulary, init: " + folder + "nan.parquet":           "number 1 of the vector of \"i2\" is NaN",
 		"encode: id, init: " + folder + "items.parquet":                 "value \"i1\" is no integer, which encode: id needs",
+		"encode: vocabulary, init: " + folder + "ids.parquet":           "none of the 5 values of the data, such as",
 		"encode: hash, init: none.parquet":                              "no such file",
 		"encode: hash, init: ../data/record/testdata/x.parquet":         "x.parquet",
 		"encode: hash, init: " + folder + "item.json":                   "item.json",
@@ -117,4 +118,30 @@ func TestEmbeddingsBeginWithVectors(t *testing.T) {
 			t.Errorf("%s: %v, want %s", keys, err, want)
 		}
 	}
+}
+
+// TestVectorsAreCheckedBeforeATraining: the plan, and the check before any rank starts, name a file that does
+// not fit.
+func TestVectorsAreCheckedBeforeATraining(t *testing.T) {
+	const folder = "../data/arrays/testdata/"
+	for file, want := range map[string]string{"none.parquet": "no such file", folder + "item.json": "item.json", folder + "items.parquet": "its vectors have 3 numbers, the embeddings of table item have 5"} {
+		opt := Options{Config: itemsConfig(t, "encode: vocabulary, init: "+file), Here: 1}
+		opt.Config.Model.EmbeddingDim = 5
+		_, planned := Estimate(context.Background(), opt, 1, true)
+		for _, err := range []error{Check(context.Background(), opt, 1), planned} {
+			if err == nil || !strings.Contains(err.Error(), "features[0].init") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", file, err, want)
+			}
+		}
+		opt.Config.Model.EmbeddingDim = 3
+		if err := CheckVectors(filled(opt.Config)); (err == nil) != strings.HasSuffix(file, "items.parquet") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func filled(c *config.Config) *config.Config {
+	c = c.Clone()
+	c.Fill()
+	return c
 }

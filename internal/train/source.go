@@ -141,11 +141,39 @@ func (r taking) take() error {
 	return nil
 }
 
-// changed returns the lines of tookLines that train -by prints for a partition: not what is kept, which
-// is nearly everything.
+// maxQuiet is the number of lines about parts that are kept as they are from which their sum is printed.
+const maxQuiet = 8
+
+// summed replaces lines of tookLines about tables and features that are kept as they are by one, if there
+// are many of them.
+func summed(lines []string, kept int64) []string {
+	tables, features := 0, 0
+	short := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		switch {
+		case strings.HasPrefix(line, "  table ") && strings.HasSuffix(line, " rows kept"):
+			tables++
+		case strings.Contains(line, ": kept, ") && strings.HasSuffix(line, " and 0 new"):
+			features++
+		default:
+			return false
+		}
+		return true
+	})
+	if tables+features <= maxQuiet {
+		return lines
+	}
+	line := fmt.Sprintf("  kept as they are: %s", plural.Of(tables, "table"))
+	if features > 0 {
+		line += " and the vocabularies of " + plural.Of(features, "feature")
+	}
+	return append(short, fmt.Sprintf("%s; all tables that are kept have %s", line, plural.Of(int(kept), "row")))
+}
+
+// changed returns the lines of tookLines that a training prints. With train -by they are not about what
+// is kept, which is nearly everything.
 func (r taking) changed(lines []string) []string {
 	if r.opt.Day == nil {
-		return lines
+		return summed(lines, r.cursor.Kept)
 	}
 	lines = slices.DeleteFunc(lines, func(line string) bool {
 		return strings.Contains(line, " kept") && (!strings.HasSuffix(line, " new") || strings.HasSuffix(line, " and 0 new"))

@@ -28,7 +28,7 @@ func sourceConfig(path string, now *config.Config) (*config.Config, error) {
 	}
 	c, _, err := checkpoint.Resolve(path, checkConfig)
 	if err != nil {
-		return nil, fmt.Errorf("from: %w", rundir.ResumeHint(err, path))
+		return nil, fmt.Errorf("from: %w", rundir.Hint(err, path))
 	}
 	return save.ReadConfig(c)
 }

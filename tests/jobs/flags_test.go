@@ -75,7 +75,7 @@ var refusedFlags = []struct{ args, want string }{
 	{"-np 2 gen -rows 5", "gen is one process, so -np has no effect: leave it out: wdlrun gen -rows 5\n"},
 	{"hosts", "hosts: give add or drop, a run directory and hosts"},
 	{"hosts add runs/a", "hosts add: give a run directory and hosts, such as: wdlrun hosts add RUN c:8"},
-	{"hosts drop runs/a c", "hosts drop: runs: stat runs/a: no such file or directory"},
+	{"hosts drop runs/a c", "hosts drop: stat runs/a: no such file or directory"},
 	{"gen -rows 5 -out taken.tsv", "gen: taken.tsv exists"},
 	{"ckpt .", "ckpt: what to do with .? to list its checkpoints: "},
 	{"init -data builtin:adult.test -out taken.tsv", "init: taken.tsv exists; remove it first"},

@@ -56,6 +56,18 @@ func TestRuns(t *testing.T) {
 	}
 	made, err := filepath.Glob(filepath.Join(dir, "runs", "2*"))
 	fatal.If(t, err)
+	for _, name := range []string{"latest", filepath.Base(made[0])} {
+		for _, args := range [][]string{{"trace", name}, {"report", name}, {"ckpt", "show", name}, {"runs", "diff", made[0], name}} {
+			if o := run(t, dir, args...); o.code != 0 {
+				t.Errorf("%q: exit code %d\n%s", args, o.code, o.stderr)
+			}
+		}
+	}
+	for want, args := range map[string][]string{"report: stat nosuch": {"report", "nosuch"}, "from: checkpoint: ": {"train", "-from", "runs/nosuch"}} {
+		if o := run(t, dir, args...); o.code != 1 || !strings.HasPrefix(o.stderr, "wdlrun: "+want) {
+			t.Errorf("%q: exit code %d\n%s", args, o.code, o.stderr)
+		}
+	}
 	o = run(t, dir, append([]string{"report", "-out", "all.html"}, made...)...)
 	page, err := os.ReadFile(filepath.Join(dir, "all.html"))
 	if o.code != 0 || err != nil || !bytes.Contains(page, []byte(" is the best by AUC of the test data")) || !bytes.Contains(page, []byte("train.seed")) {

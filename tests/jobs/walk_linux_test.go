@@ -121,6 +121,51 @@ func TestWalkForward(t *testing.T) {
 	}
 }
 
+// TestWalkGoesOnAfterOtherTrainings: a training -from a model of -by, without -by, takes its ledger over and
+// adds its own partitions, so -by neither names those before it as new nor trains on them again.
+func TestWalkGoesOnAfterOtherTrainings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	clicksOf(t, dir, 1, 2)
+	write(t, dir, "ctr.yaml", walkConfig)
+	train := func(args ...string) outcome {
+		t.Helper()
+		o := run(t, dir, append([]string{"train"}, args...)...)
+		if o.code != 0 {
+			t.Fatalf("%q: exit code %d\n%s", args, o.code, o.stderr)
+		}
+		return o
+	}
+	train("-config", "ctr.yaml", "-by", "dt")
+	clicksOf(t, dir, 3, 4, 5)
+	train("-from", "latest", "-set", "data.train=[clicks/dt=2026-11-03/*.csv]")
+	d, _ := walked(t, dir)
+	if n := len(d.Days); n != 3 || d.By != "dt" || d.Days[2].Day != "2026-11-03" || d.Days[2].Rows != 200 || d.Days[2].Step <= d.Days[1].Step || d.Days[2].Mark == "" || d.Days[2].Run == d.Days[1].Run {
+		t.Fatalf("the ledger: %+v", d)
+	}
+	train("-from", "latest", "-set", "data.train=[clicks/dt=2026-11-03/*.csv,clicks/dt=2026-11-04/*.csv]")
+	o := train("-config", "ctr.yaml", "-by", "dt")
+	if d, _ = walked(t, dir); len(d.Days) != 6 || !d.Days[3].Seen || d.Days[3].Rows != 0 || d.Days[3].Step == 0 || d.Days[5].Day != "2026-11-05" || strings.Contains(o.stderr, "older than the model") || strings.Contains(o.stderr, "late:") {
+		t.Errorf("the ledger: %+v\n%s", d.Days, o.stderr)
+	}
+	train("-config", "ctr.yaml", "-by", "dt", "-again", "2026-11-01")
+	if o = train("-config", "ctr.yaml", "-by", "dt"); !strings.Contains(o.stdout, "was trained up to dt=2026-11-05\n") {
+		t.Errorf("%s%s", o.stdout, o.stderr)
+	}
+	o = run(t, dir, "report", "latest")
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	fatal.If(t, err)
+	if text := string(page); o.code != 0 || !strings.Contains(text, "2026-11-02</td>") || !strings.Contains(text, "The training began with the model of another run") {
+		t.Errorf("report: exit code %d\n%s", o.code, o.stderr)
+	}
+	if o = run(t, dir, "runs"); strings.Count(o.stdout, "not comparable") > 1 {
+		t.Errorf("runs:\n%s", o.stdout)
+	}
+	if o = run(t, dir, "train", "-config", "ctr.yaml", "-by", "dx", "-out", "others"); o.code != 1 || strings.Contains(o.stderr, "begins a new model") {
+		t.Errorf("without such folders: exit code %d\n%s", o.code, o.stderr)
+	}
+}
+
 // TestWalkTakesTheModelInMemory: a partition begins with the tables that the evaluation of the model
 // before it has loaded. It gives the model of train -from, which loads them from the checkpoint.
 func TestWalkTakesTheModelInMemory(t *testing.T) {

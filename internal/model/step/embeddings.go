@@ -29,9 +29,14 @@ func NewEmbeddings(t *Trainer, feature string) *Embeddings {
 // Check returns an error if a vector has another width.
 func (e *Embeddings) Check(vector []float32) error {
 	if len(vector) != e.part.Dim {
-		return fmt.Errorf("its vectors have %d numbers, the embeddings of table %s have %d: set embedding_dim or tables[].dim", len(vector), e.t.model.layout.Tables[e.table].Name, e.part.Dim)
+		return WidthError(len(vector), e.t.model.layout.Tables[e.table].Name, e.part.Dim)
 	}
 	return nil
+}
+
+// WidthError is the error about vectors of another width than the embeddings of a table.
+func WidthError(width int, table string, dim int) error {
+	return fmt.Errorf("its vectors have %d numbers, the embeddings of table %s have %d: set embedding_dim or tables[].dim", width, table, dim)
 }
 
 // Set sets the embedding of a key that has no row, on the rank that owns it. Every rank calls it

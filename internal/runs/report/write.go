@@ -18,7 +18,7 @@ func Write(w io.Writer, dirs []string, now time.Time) error {
 	for i, dir := range dirs {
 		r, err := runs.Read(dir)
 		if err != nil {
-			return err
+			return fmt.Errorf("report: %w", err)
 		}
 		all = append(all, &r.Summary)
 		v.Runs = append(v.Runs, view(r, i))

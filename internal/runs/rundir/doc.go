@@ -1,7 +1,7 @@
 // Package rundir keeps the directory of a run: its name, its lock, its small files, which are
 // written atomically, and run.json.
 //
-//	directory   New, Of, CheckPlace, ResumeHint
+//	directory   New, Of, CheckPlace, Hint
 //	lock        Lock, Locked
 //	files       WriteFile, About
 //	ledger      Days: the partitions of train -by

@@ -174,8 +174,11 @@ func WriteFileBy(dir, name string, mode fs.FileMode, write func(io.Writer) error
 	return regular.Rename(tmp, filepath.Join(dir, name))
 }
 
-// ResumeHint adds advice to an error about path if no checkpoint was found there.
-func ResumeHint(err error, path string) error {
+// ResumeHint is Hint for an error of -resume.
+func ResumeHint(err error, path string) error { return fmt.Errorf("resume: %w", Hint(err, path)) }
+
+// Hint adds advice to an error about path if no checkpoint was found there.
+func Hint(err error, path string) error {
 	advice := ""
 	if errors.Is(err, fs.ErrNotExist) && !checkpoint.IsCheckpoint(path) {
 		config := filepath.Join(path, FileConfig)
@@ -190,7 +193,7 @@ func ResumeHint(err error, path string) error {
 			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
 		}
 	}
-	return fmt.Errorf("resume: %w%s", err, advice)
+	return fmt.Errorf("%w%s", err, advice)
 }
 
 // unsavedError replaces an error about a run directory without a checkpoint.
@@ -200,7 +203,7 @@ type unsavedError struct {
 }
 
 func (e *unsavedError) Error() string {
-	return fmt.Sprintf("resume: %s has no checkpoint: its training ended before the first; start it again with -config %s", e.path, e.config)
+	return fmt.Sprintf("%s has no checkpoint: its training ended before the first; start it again with -config %s", e.path, e.config)
 }
 
 func (e *unsavedError) Unwrap() error { return e.err }

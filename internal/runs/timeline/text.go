@@ -19,6 +19,9 @@ func (a *Analysis) Verdict() string {
 	if len(a.Ranks) == 1 {
 		return fmt.Sprintf("%d steps of one rank: it has no other to wait for", a.Steps)
 	}
+	if a.few() {
+		return fmt.Sprintf("%d steps are too few to tell which rank the others waited for: it takes %d", a.Steps, fewSteps)
+	}
 	if a.Probable() {
 		l := a.Late[0]
 		return fmt.Sprintf("probably rank %d%s: %.0f %% of %d steps waited for it (%s), and %.0f %% for rank %d", l.Rank, on(l.Host), 100*l.Share, a.Steps, l.causes(), 100*a.Late[1].Share, a.Late[1].Rank)
@@ -63,6 +66,11 @@ const (
 	probableFactor = 1.3
 )
 
+// fewSteps is the number of steps below which a delayed one may be chance.
+const fewSteps = 20
+
+func (a *Analysis) few() bool { return a.Steps < fewSteps }
+
 // Stands reports whether one rank delays the others far more than the next one does.
 func (a *Analysis) Stands() bool { return a.leads(standsFactor) }
 
@@ -72,7 +80,7 @@ func (a *Analysis) Probable() bool { return !a.Stands() && a.leads(probableFacto
 
 func (a *Analysis) leads(factor float64) bool {
 	const least = 0.03 // share of the time of the steps
-	if len(a.Late) == 0 || a.Late[0].Seconds < float64(least*a.Seconds) || len(a.Late[0].Causes) == 0 {
+	if a.few() || len(a.Late) == 0 || a.Late[0].Seconds < float64(least*a.Seconds) || len(a.Late[0].Causes) == 0 {
 		return false
 	}
 	return len(a.Late) == 1 || a.Late[0].Seconds >= float64(factor*a.Late[1].Seconds)
@@ -203,7 +211,7 @@ func (a *Analysis) table(b *strings.Builder) {
 
 // later prints the ranks that came last.
 func (a *Analysis) later(b *strings.Builder) {
-	if len(a.Late) == 0 {
+	if len(a.Late) == 0 || a.few() {
 		return
 	}
 	fmt.Fprintf(b, "\nsteps that waited for a rank (a delay of at least %.0f %% of the step), and for its phases:\n", 100*DelayShare)

@@ -284,6 +284,20 @@ func TestBalancedRanksStandOutNowhere(t *testing.T) {
 	}
 }
 
+// TestFewStepsNameNoRank: in a few steps any rank may be late.
+func TestFewStepsNameNoRank(t *testing.T) {
+	for steps, want := range map[int]string{2: "2 steps are too few to tell", 19: "19 steps are too few to tell", 20: "steps waited for rank 1"} {
+		j := straggler()
+		j.steps = steps
+		a := analysed(t, j)
+		var b strings.Builder
+		fatal.If(t, a.Write(&b))
+		if few := steps < 20; !strings.Contains(a.Verdict(), want) || few == strings.Contains(b.String(), "times as fast") || few == strings.Contains(b.String(), "steps that waited for a rank") {
+			t.Errorf("%d steps: %s", steps, b.String())
+		}
+	}
+}
+
 // TestAProbableRankIsNamed: a rank that delays the others more than the next one, but less than twice
 // as much, is probably the one. The numbers of rows can refute a cause.
 func TestAProbableRankIsNamed(t *testing.T) {

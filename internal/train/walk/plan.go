@@ -18,6 +18,7 @@ type Plan struct {
 	Older []string    // days before the newest of the model on which it was not trained
 	Known int         // partitions that have not changed since the model was trained on them, or could not be
 
+	Newest  string   // day of the model; "": it has none
 	Missing []string // dates between the partitions of the model and the next, the first few
 	lacks   int
 	done    int // partitions of again that are left out
@@ -46,8 +47,8 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 		if !ok && len(p.All) > 0 {
 			return pl, fmt.Errorf("-by %s: the model was trained on %s, which is not a value like %s: give data.train with the folders of before, or another -out", p.By, p.name(done.Days[i].Day), p.name(p.All[0].Day))
 		}
-		if newest == nil || at > newest.at {
-			newest = &Partition{Day: done.Days[i].Day, at: at}
+		if newest == nil || at >= newest.at {
+			pl.Newest, newest = done.Days[i].Day, &Partition{Day: done.Days[i].Day, at: at}
 		}
 	}
 	var named []Partition

@@ -109,6 +109,9 @@ func TestPlan(t *testing.T) {
 		p.All[i].at, _ = p.order.at(p.All[i].Day)
 	}
 	done := rundir.Days{Days: []rundir.Day{{Day: "20261028", Mark: "20261028"}, {Day: "20261030", Mark: "other", Rows: 5}}}
+	if pl, err := p.NewPlan(&rundir.Days{Days: append(slices.Clip(done.Days), done.Days[0])}, nil); err != nil || pl.Newest != "20261030" {
+		t.Errorf("after the first again: newest %q, %v", pl.Newest, err)
+	}
 	days := func(all []Partition) (names string) {
 		for _, part := range all {
 			names += part.Day + " "
