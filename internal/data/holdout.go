@@ -172,7 +172,7 @@ func (s *scanner) holdOut(b int, r int32) bool {
 	case !ok:
 		return false
 	case k.times != nil:
-		k.times.add(text)
+		k.times.add(text, b, r, s.Positive())
 		return false
 	case k.hold.group != "":
 		ok = mixed(k.hold.seed, xxh3.Hash(text)) < k.hold.limit

@@ -184,7 +184,7 @@ func TestTimesWithoutATail(t *testing.T) {
 		times := Times{Usable: 20}
 		for range 20 {
 			if values != "" {
-				times.add([]byte(values))
+				times.add([]byte(values), 0, 0, false)
 			}
 		}
 		d := &selection{hold: holdOut{time: "time", newest: 0.1}}
@@ -250,8 +250,8 @@ func TestSpreadIsNearTheExactTail(t *testing.T) {
 
 func FuzzTimes(f *testing.F) {
 	var t Times
-	for _, text := range []string{"1", "2026-11-22", "x", "-5e300"} {
-		t.add([]byte(text))
+	for i, text := range []string{"1", "2026-11-22", "x", "-5e300"} {
+		t.add([]byte(text), 0, int32(i), i == 2)
 	}
 	f.Add(t.Marshal())
 	f.Fuzz(func(_ *testing.T, b []byte) {

@@ -27,6 +27,7 @@ type Times struct {
 	Unread         int64        // values that are not a time
 	Usable         int64        // records, with or without a time
 	Held, All      int64        // held-out records, and records with a time; set by UseTimes
+	drawn          timeSample   // some records
 }
 
 // spread counts values by their code of placeOf. It keeps at most maxPlaces distinct
@@ -113,16 +114,19 @@ func (t *Times) read(text []byte) (x float64, isDate, ok bool) {
 	return float64(seconds), true, ok
 }
 
-// add adds a value.
-func (t *Times) add(text []byte) {
-	switch x, isDate, ok := t.read(text); {
+// add adds the value of a record at a position.
+func (t *Times) add(text []byte, block int, row int32, positive bool) {
+	x, isDate, ok := t.read(text)
+	switch {
 	case !ok:
 		t.Unread++
+		return
 	case isDate:
 		t.dates.add(placeOf(x), 1)
 	default:
 		t.numbers.add(placeOf(x), 1)
 	}
+	t.drawn.add(timed{block, row, placeOf(x), isDate, positive})
 }
 
 // kind returns the spread of the kind of time that more records have.
@@ -208,7 +212,19 @@ func (d *selection) UseTimes(t *Times) error {
 	return nil
 }
 
-const timesMagic = "wdltim1\n"
+// InTimeOrder reports whether the records of d are in the order of their times, but for differences of
+// less than a tenth of the records, such as those of a day in several files. Of each class, nearly all
+// records must be: records sorted by their label are not in the order of time, however few are positive.
+// It needs UseTimes.
+func InTimeOrder(d *Dataset) bool {
+	if d.times == nil {
+		return false
+	}
+	_, dates := d.times.kind()
+	return d.times.drawn.ordered(dates)
+}
+
+const timesMagic = "wdltim2\n"
 
 // Marshal encodes t for Merge.
 func (t *Times) Marshal() []byte {
@@ -224,7 +240,7 @@ func (t *Times) Marshal() []byte {
 			last = place
 		}
 	}
-	return b
+	return t.drawn.marshal(b)
 }
 
 // Merge adds the encoded times of another part. After an error t must not be used.
@@ -253,6 +269,7 @@ func (t *Times) Merge(b []byte) error {
 			s.merge(&o)
 		}
 	}
+	t.drawn.merge(r)
 	if err := r.End(); err != nil {
 		return fmt.Errorf("merge: broken times: %w", err)
 	}

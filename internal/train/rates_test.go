@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,4 +70,54 @@ func TestRatesOnAnyRanks(t *testing.T) {
 	if math.Abs(r.Test.LogLoss-one.Test.LogLoss) > 1e-4 {
 		t.Errorf("log-loss %v after a resume, %v without", r.Test.LogLoss, one.Test.LogLoss)
 	}
+}
+
+// TestRatesInAnyOrder: with data.valid_time, records in another order than that of time give a model that
+// is nearly as good as records in the order of time, and a line that says what happens.
+func TestRatesInAnyOrder(t *testing.T) {
+	t.Parallel()
+	const rows = 8000
+	r := rand.New(rand.NewPCG(5, 1))
+	var lines []string
+	for at := range rows {
+		user, y := int(r.ExpFloat64()*300), 0
+		if r.Float64() < 1/(1+math.Exp(2-2*math.Sin(float64(user)))) {
+			y = 1
+		}
+		lines = append(lines, fmt.Sprintf("u%d,%d,%d", user, 1000000+at, y))
+	}
+	label := func(a, b string) int { return int(a[len(a)-1]) - int(b[len(b)-1]) }
+	auc := map[string]float64{}
+	for _, order := range []string{"time", "near", "shuffled", "label"} {
+		own, said := slices.Clone(lines), ""
+		switch order {
+		case "near":
+			for i := 0; i+100 <= rows; i += 100 {
+				r.Shuffle(100, func(a, b int) { own[i+a], own[i+b] = own[i+b], own[i+a] })
+			}
+		case "shuffled":
+			r.Shuffle(rows, func(a, b int) { own[a], own[b] = own[b], own[a] })
+		case "label":
+			slices.SortStableFunc(own, label)
+		}
+		c, err := config.Parse("rates.yaml", []byte(fmt.Sprintf(`
+data: {train: [%q], valid_fraction: 0.2, valid_time: at, header: true}
+label: {field: label}
+features: [{field: user, encode: rate}, {field: user, encode: hash, name: key, buckets: 2}]
+model: {embedding_dim: 4, hidden: [8]}
+train: {global_batch: 128, epochs: 3}
+`, datatest.Write(t, order+".csv", "user,at,label\n"+strings.Join(own, "\n")+"\n"))))
+		fatal.If(t, err)
+		got := runJob(t, 2, Options{Config: c, Say: func(line string) { said += line + "\n" }})
+		auc[order] = *got.Valid.AUC
+		if note, want := strings.Contains(said, "are not in the order of field at, so"), order == "shuffled" || order == "label"; note != want {
+			t.Errorf("%s: %s", order, said)
+		}
+	}
+	for order, x := range auc {
+		if math.Abs(x-auc["time"]) > .015 || x < .6 {
+			t.Errorf("%s: AUC %.4f, %.4f in the order of time", order, x, auc["time"])
+		}
+	}
+	t.Log(auc)
 }

@@ -21,8 +21,12 @@ func countRates(ctx context.Context, in *Input) error {
 		return nil
 	}
 	order := encode.RateOrder{Data: in.Train.Fingerprint()}
-	if in.Config.Data.ValidTime != "" {
+	switch field := in.Config.Data.ValidTime; {
+	case field == "":
+	case data.InTimeOrder(in.Train):
 		order.Rows = in.Train.Rows(data.All)
+	default:
+		in.Say(fmt.Sprintf("encode: rate: the records are not in the order of field %s, so a training record gets its rates from nine random tenths of the training records, later ones among them; sort the records by %s for rates of earlier records only", field, field))
 	}
 	if was == order {
 		return nil
