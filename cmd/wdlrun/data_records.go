@@ -121,7 +121,11 @@ func tableOf(c *cli.Context, patterns, set []string) (t table, err error) {
 	if len(t.patterns) == 0 {
 		return t, fmt.Errorf("which file? wdlrun data %s FILE", c.Command.Name)
 	}
-	seen, err := inspect.First(t.patterns[0], 0)
+	look := func() (*inspect.Inspection, error) { return inspect.First(t.patterns[0], 0) }
+	if c.Command.Name == "stats" { // guesses the label, as init does
+		look = func() (*inspect.Inspection, error) { return inspect.All(t.patterns, 0) }
+	}
+	seen, err := look()
 	if err != nil {
 		return t, err
 	}
@@ -130,6 +134,9 @@ func tableOf(c *cli.Context, patterns, set []string) (t table, err error) {
 		if c := &seen.Columns[i]; c.Kind != "string" && t.source.HasLayout() {
 			t.numbers = append(t.numbers, c.Name)
 		}
+	}
+	if seen.OneClass() != nil {
+		return t, nil // no other column is a guess
 	}
 	t.guess = schema.Label{Field: seen.Label, Positive: seen.Positive, Threshold: seen.Threshold}
 	if slices.ContainsFunc(seen.Columns, func(c inspect.Column) bool { return c.Name == seen.Label && c.Distinct == 2 }) {

@@ -68,10 +68,6 @@ func (p *program) init(c *cli.Context) error {
 		return errors.New("init: which file? wdlrun init -data FILE")
 	}
 	seen, err := inspect.All(files, c.Int("rows"))
-	const many, most = 40_000, 100 // rows, of so many fields
-	if err == nil && !c.IsSet("rows") && !seen.All && len(seen.Columns) <= most {
-		seen, err = inspect.All(files, many)
-	}
 	if err != nil {
 		return err
 	}
@@ -79,12 +75,14 @@ func (p *program) init(c *cli.Context) error {
 		if err := seen.SetLabel(label); err != nil {
 			return fmt.Errorf("init: -label: %w", err)
 		}
+	} else if err := seen.OneClass(); err != nil {
+		return fmt.Errorf("init: %w", err)
 	}
 	if len(seen.Columns) == 1 && len(seen.Unread) == 0 {
 		return fmt.Errorf("init: %s: its records have one field, %q, and no other to learn from; is it csv or tsv?", seen.Names[0], seen.Columns[0].Name)
 	}
 	if !config.Learnable(seen) {
-		return fmt.Errorf("init: %s: no field other than %s has values to learn from%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
+		return fmt.Errorf("init: %s: no field other than %s has two values, or some missing values, so none can predict it%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
 	}
 	path, index := pathOf(c, "out"), ""
 	if c.Bool("follow") {

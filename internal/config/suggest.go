@@ -47,14 +47,14 @@ const (
 // Marked returns the number of lines of a suggestion that are marked CHECK.
 func Marked(suggestion []byte) int { return bytes.Count(suggestion, []byte("# CHECK: ")) }
 
-// Learnable reports whether any column other than the label has values.
+// Learnable reports whether any column other than the label differs between records.
 func Learnable(in *inspect.Inspection) bool {
 	s := &suggestion{Inspection: *in, taken: map[string]bool{}}
 	s.columns()
 	s.pickLabel()
 	s.pickWeight()
 	for i, c := range in.Columns {
-		if i != s.label && i != s.weight && s.names[i] != "" && c.Distinct > 0 {
+		if i != s.label && i != s.weight && s.names[i] != "" && (c.Distinct > 1 || c.Distinct == 1 && c.Missing > 0) {
 			return true
 		}
 	}

@@ -38,7 +38,7 @@ func (s *suggestion) featureSection() {
 			written++
 		}
 		if s.rated(i) && len(entries) > 0 && !strings.Contains(entries[len(entries)-1], "encode: rate") {
-			s.line("  - %s   # its share of positives and its count, out of fold", s.entry(s.names[i], "rate", ""))
+			s.line("  - %s   # its share of positives and its count; for a training record, counted on other records than its own", s.entry(s.names[i], "rate", ""))
 		}
 		if len(entries) == 0 {
 			s.line("  # - {field: %s, encode: hash}   # %sleft out: %s; %s", text(c.Name), s.commas(c), why, seen(c))

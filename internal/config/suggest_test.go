@@ -282,6 +282,10 @@ func TestSuggestWithoutValues(t *testing.T) {
 	if b := string(Suggest(l, "")); Learnable(l) || strings.Contains(b, "  - {field") || !strings.Contains(b, "# not read: items is a list of objects or lists; flatten it") {
 		t.Errorf("%s", b)
 	}
+	l.Columns = append(l.Columns, inspect.Column{Name: "constant", Kind: "int", Distinct: 1, Examples: []string{"7"}})
+	if Learnable(l) {
+		t.Error("a constant column predicts something")
+	}
 	l.Columns = append(l.Columns, inspect.Column{Name: "price", Kind: "string", Distinct: 9, Examples: []string{"0,7", "1,25"}})
 	if b := string(Suggest(l, "")); !Learnable(l) || !strings.Contains(b, "{field: price, encode: vocabulary}   # CHECK: numbers with a comma are strings; write them with a point; strings") {
 		t.Errorf("%s", b)

@@ -58,9 +58,15 @@ func First(path string, rows int) (*Inspection, error) { return inspectSome([]st
 
 // All is First for all files of some paths, or for 16 of them if there are more. At most
 // half of the records are from the beginning of the first file. The others are from
-// throughout it and from the other files.
+// throughout it and from the other files. If rows is 0, there are 40,000 records, or 10,000 of more than
+// 100 columns.
 func All(paths []string, rows int) (*Inspection, error) {
-	return inspectSome(paths, rows, record.MaxFiles)
+	const many, most = 40_000, 100
+	in, err := inspectSome(paths, rows, record.MaxFiles)
+	if err == nil && rows == 0 && !in.All && len(in.Columns) <= most {
+		return inspectSome(paths, many, record.MaxFiles)
+	}
+	return in, err
 }
 
 // someFiles is the number of files among which a full one is searched, as the first.

@@ -59,6 +59,26 @@ func (in *Inspection) guessLabel(s *record.Sample) {
 	in.measure()
 }
 
+// OneClass returns an error if a column with the name of a label has only one value, and no other name
+// indicates the label: another column would be a wrong guess.
+func (in *Inspection) OneClass() error {
+	if in.Sure {
+		return nil
+	}
+	for i := range in.Columns {
+		c := &in.Columns[i]
+		if c.Folder || !IsLabelName(c.Name) || c.Distinct != 1 || len(c.Examples) == 0 || c.Many || c.Separator != "" {
+			continue
+		}
+		which, missing := "all rows have the value", ""
+		if c.Missing > 0 {
+			which, missing = "all rows with a value have", fmt.Sprintf(", or with -label %s if a missing value means another class", c.Name)
+		}
+		return fmt.Errorf("%s: the field %s is the label by its name, but %s %q, and training needs both classes: name files that have both%s; or name another label with -label FIELD", in.Names[0], c.Name, which, c.Examples[0], missing)
+	}
+	return nil
+}
+
 // SetLabel makes a field the label, instead of the guessed one.
 func (in *Inspection) SetLabel(field string) error {
 	c := in.column(field)

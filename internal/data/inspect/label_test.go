@@ -63,10 +63,28 @@ func TestIsWeightName(t *testing.T) {
 	}
 }
 
-// TestNoLabelOfOneClass: a column with one value is not a label, whatever its name.
+// TestNoLabelOfOneClass: a column with one value is not a label, and if it has the name of one, the
+// others are not either, unless their name is one too.
 func TestNoLabelOfOneClass(t *testing.T) {
-	in, err := First(datatest.Write(t, "x.csv", tableOf("click,size,wide\n", 50, func(i int) string { return fmt.Sprintf("1,%d,%d", i, i%2) })), 0)
-	if err != nil || in.Label != "wide" {
+	for header, want := range map[string]string{
+		"click,size,wide":   `x.csv: the field click is the label by its name, but all rows have the value "1", and training needs both classes: name files that have both; or name another label with -label FIELD`,
+		"click,size,bought": "",
+		"code,size,wide":    "",
+	} {
+		path := datatest.Write(t, "x.csv", tableOf(header+"\n", 50, func(i int) string { return fmt.Sprintf("1,%d,%d", i, i%2) }))
+		in, err := First(path, 0)
+		fatal.If(t, err)
+		got := ""
+		if err := in.OneClass(); err != nil {
+			got = strings.TrimPrefix(err.Error(), strings.TrimSuffix(path, "x.csv"))
+		}
+		if in.Label != strings.Split(header, ",")[2] || got != want {
+			t.Errorf("%s: label %s, %s", header, in.Label, got)
+		}
+	}
+	// the positives are in another file than the first
+	a, b := datatest.Write(t, "a.csv", tableOf("id,x,label\n", 50, func(i int) string { return fmt.Sprintf("%d,%d,0", i%2, i%7) })), datatest.Write(t, "b.csv", tableOf("id,x,label\n", 50, func(i int) string { return fmt.Sprintf("%d,%d,1", i%2, i%7) }))
+	if in, err := All([]string{a, b}, 0); err != nil || in.Label != "label" || in.OneClass() != nil {
 		t.Errorf("%+v, %v", in, err)
 	}
 }
