@@ -93,8 +93,12 @@ func (m Metrics) Base() string {
 		m.BaseRate, m.BaseLogLoss, *m.NormalisedEntropy, *m.Calibration, *m.PRAUC)
 }
 
-// perfect is the AUC above which a feature probably contains the label.
-const perfect = 0.9999
+// perfect is the AUC above which a feature probably contains the label, if there are enough samples of
+// each class: of few ones, a model may rank all correctly by chance.
+const (
+	perfect = 0.9999
+	enough  = 50
+)
 
 // worse is the normalised entropy above which a log-loss counts as worse than the log-loss of the
 // base rate. It exceeds 1 because a model cannot know the base rate of the evaluated samples.
@@ -107,7 +111,7 @@ func (m Metrics) Warning(what string) string {
 		return m.numbersWarning(what)
 	}
 	var lines []string
-	if m.AUC != nil && *m.AUC >= perfect {
+	if m.AUC != nil && *m.AUC >= perfect && min(m.Positives, m.Samples-m.Positives) >= enough {
 		lines = append(lines, fmt.Sprintf("the AUC of %s is %.4f: some feature probably contains the label; wdlrun data stats shows how much each column reveals about it", what, *m.AUC))
 	}
 	if m.NormalisedEntropy != nil && *m.NormalisedEntropy >= worse {
