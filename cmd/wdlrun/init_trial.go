@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,40 +23,31 @@ func tryCrosses(ctx context.Context, seen *inspect.Inspection, crosses *config.C
 	const limit = time.Minute
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	rows := seen.Records()
+	sample, format := seen.Sample()
 	switch {
 	case followed:
 		crosses.Untried(", because these files are followed")
 		return
-	case rows == nil:
-		crosses.Untried(", because records hold lists")
+	case sample == nil:
+		crosses.Untried(", because records hold numbers of features, or lists with missing elements")
 		return
 	}
 	dir, err := os.MkdirTemp("", "wdlrun-init-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = tryIn(ctx, dir, rows, seen.Sampled, crosses)
+		path := filepath.Join(dir, "sample."+format)
+		if err = writeNew(path, sample); err == nil {
+			err = tryIn(ctx, dir, seen.Sampled(path, format), crosses)
+		}
 	}
 	if err != nil {
 		crosses.Untried(fmt.Sprintf(" (%.100q)", err.Error()))
 	}
 }
 
-// tryIn is tryCrosses with files in dir.
-func tryIn(ctx context.Context, dir string, rows [][]string, sampled func(path string) *inspect.Inspection, crosses *config.Crosses) error {
-	data := filepath.Join(dir, "sample.csv")
-	f, err := os.Create(data)
-	if err != nil {
-		return err
-	}
-	err = csv.NewWriter(f).WriteAll(rows)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	in, all, rates := sampled(data), crosses.Found.Pairs, &crosses.Rates
+// tryIn is tryCrosses of a sample, with files in dir.
+func tryIn(ctx context.Context, dir string, in *inspect.Inspection, crosses *config.Crosses) error {
+	all, rates := crosses.Found.Pairs, &crosses.Rates
 	try := func(n int) (trial, error) {
 		found := *crosses.Found
 		found.Pairs = all[:n]

@@ -231,7 +231,7 @@ const notTrained = "training has not seen"
 const maxUnknown = 8
 
 // unknown prints the number of unknown values of the features that have most, also as a
-// share of the samples, and the reason.
+// share of the samples unless lists have more of them, and the reason.
 func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
 	if len(counts) == 0 {
 		return
@@ -241,7 +241,7 @@ func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
 	names := slices.SortedFunc(maps.Keys(counts), most)
 	for _, name := range names[:min(len(names), maxUnknown)] {
 		n := fmt.Sprintf("%s %d", name, counts[name])
-		if samples > 0 {
+		if samples >= counts[name] && samples > 0 {
 			n += fmt.Sprintf(" (%.3g %%)", 100*float64(counts[name])/float64(samples))
 		}
 		all = append(all, n)

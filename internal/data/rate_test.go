@@ -268,3 +268,15 @@ func FuzzMergeRates(f *testing.F) {
 		}
 	})
 }
+
+// TestRateOf: the numbers of a missing and of an unknown value are those of records.
+func TestRateOf(t *testing.T) {
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "a", Encode: "rate"}}}
+	d, fit := prepare(t, schema.Source{Format: "csv", Header: true}, s, 1, datatest.Write(t, "a.csv", "y,a,b\n1,u,1\n0,v,2\n1,,1\n1,,2\n0,u,3\n"))
+	e := tallied(t, d, newEncoder(t, fit), encode.RateOrder{})
+	b := readAll(t, d, e, ReaderConfig{GlobalBatch: 9})[0]
+	missing, unknown := e.RateOf("a")
+	if missing[0] != b.Dense[4] || missing[1] != b.Dense[5] || unknown == missing || unknown == [schema.RateWidth]float32{} {
+		t.Errorf("missing %v, want %v; unknown %v", missing, b.Dense[4:6], unknown)
+	}
+}

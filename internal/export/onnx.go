@@ -83,7 +83,7 @@ func (g *graph) body(src Source, c *config.Config, l layout.Layout, index []byte
 			return b, nil, fmt.Errorf("feature %s: max_len is not part of an ONNX graph; train without it on lists that are cut before", f.Name)
 		}
 	}
-	s := &inputSet{g: g}
+	s := &inputSet{g: g, e: e}
 	labels := 1 + len(c.Labels)
 	b.wide = make([][]string, labels)
 	all := s.locate(l, fits, e.Sparse(), tables)

@@ -66,14 +66,16 @@ type OnnxInput struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"` // double, float, int64 or string
 	List    bool   `json:"list,omitempty"`
-	Size    int64  `json:"size,omitempty"` // of a vector, which is a row of this many numbers
-	Missing string `json:"missing"`        // value of a missing input, and of the end of a list
-	Key     string `json:"key,omitempty"`  // feature whose keys it takes, which ONNX cannot compute
+	Size    int64  `json:"size,omitempty"`    // of a vector, which is a row of this many numbers
+	Missing string `json:"missing"`           // value of a missing input, and of the end of a list
+	Unknown string `json:"unknown,omitempty"` // of encode: rate, the number of a value that training has not seen
+	Key     string `json:"key,omitempty"`     // feature whose keys it takes, which ONNX cannot compute
 }
 
 // inputSet declares the inputs of a graph, each once.
 type inputSet struct {
 	g   *graph
+	e   *encode.Encoder
 	all []OnnxInput
 }
 
@@ -124,9 +126,11 @@ func (s *inputSet) dense(f *fitted) string {
 	}
 	if f.encoding() == schema.Rate { // computed from the counts of the training data
 		var both []string
+		missing, unknown := s.e.RateOf(f.Name)
 		for k := range schema.RateWidth {
 			name := fmt.Sprintf("%s[%d]", f.Name, k)
-			both = append(both, g.on("Unsqueeze", s.add(OnnxInput{Name: name + ":value", Type: "float", Missing: "0", Key: f.Name}, name), last))
+			in := OnnxInput{Name: name + ":value", Type: "float", Missing: fmt.Sprint(missing[k]), Unknown: fmt.Sprint(unknown[k]), Key: f.Name}
+			both = append(both, g.on("Unsqueeze", s.add(in, name), last))
 		}
 		return g.node("Concat", both, attr{"axis", 1})
 	}

@@ -224,6 +224,17 @@ func (e *Encoder) Rated() (order RateOrder, is bool) {
 
 const rateName = "rate"
 
+// RateOf returns the numbers of a missing value of a feature with encode: rate, and those of a value
+// that training has not seen.
+func (e *Encoder) RateOf(feature string) (missing, unknown [schema.RateWidth]float32) {
+	for i, f := range e.schema.Features {
+		if r := e.stats[i].rates; f.Name == feature && r != nil {
+			return *r.valueOf(KeyMissing, 0), r.none
+		}
+	}
+	return missing, unknown
+}
+
 // OutOfFold returns e for the batches of training records: their rates are those of the other folds.
 func (e *Encoder) OutOfFold() *Encoder {
 	other := *e

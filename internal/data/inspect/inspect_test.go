@@ -276,3 +276,18 @@ func TestStrays(t *testing.T) {
 		}
 	}
 }
+
+// TestSampleOfLists: records with lists are written as JSON lines, without the lists that are missing, and
+// others as CSV.
+func TestSampleOfLists(t *testing.T) {
+	for content, want := range map[string]string{
+		`{"y":0,"a":"x","l":["p","q"]}` + "\n" + `{"y":1,"a":null,"l":null}` + "\n" + `{"y":1,"a":"z","l":["p"]}` + "\n": `{"a":"x","l":["p","q"],"y":"0"}` + "\n" + `{"l":[],"y":"1"}` + "\n" + `{"a":"z","l":["p"],"y":"1"}` + "\n",
+		`{"y":0,"a":"x"}` + "\n" + `{"y":1,"a":"u,v"}` + "\n":                                                            "y,a\n0,x\n1,\"u,v\"\n",
+	} {
+		in, err := First(datatest.Write(t, "x.jsonl", content), 0)
+		fatal.If(t, err)
+		if b, format := in.Sample(); string(b) != want {
+			t.Errorf("%s: %s, want %s", format, b, want)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package inspect
 
 import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -96,35 +99,67 @@ func (in *Inspection) AsIDs(columns []int, weight int) []float64 {
 	return pairs.Beyond(&t, of)
 }
 
-// Records returns the names of the columns and then the values of each record, for a file of
-// delimited records. It returns nil if records hold lists or numbers of features.
-func (in *Inspection) Records() [][]string {
+// Sample returns the values of the records as a file: of CSV, or of JSON lines if records hold lists. It
+// returns nil for numbers of features, and for lists with missing elements.
+func (in *Inspection) Sample() (b []byte, format string) {
 	if in.Format == "libsvm" || in.Format == "libffm" {
-		return nil
+		return nil, ""
 	}
-	rows := make([][]string, in.Rows+1)
+	many := slices.ContainsFunc(in.Columns, func(c Column) bool { return c.Many })
 	for i := range in.Columns {
 		c := &in.Columns[i]
-		if c.Many || len(c.cells.ends) < in.Rows {
-			return nil
+		if len(c.cells.ends) < in.Rows {
+			return nil, ""
 		}
-		rows[0] = append(rows[0], c.Name)
-		for r := range in.Rows {
-			value := ""
-			if own := c.cells.of(r); len(own) > 0 {
-				value = own[0]
+		for r := range c.cells.places {
+			if own := len(c.cells.of(r)); c.Many && own > 0 && c.length(r) != own {
+				return nil, ""
 			}
-			rows[r+1] = append(rows[r+1], value)
 		}
 	}
-	return rows
+	var out bytes.Buffer
+	if many {
+		for r := range in.Rows {
+			record := map[string]any{}
+			for i := range in.Columns {
+				c := &in.Columns[i]
+				if own := c.cells.of(r); c.Many {
+					record[c.Name] = own
+				} else if len(own) > 0 {
+					record[c.Name] = own[0]
+				}
+			}
+			line, _ := json.Marshal(record) // strings only
+			out.Write(append(line, '\n'))
+		}
+		return out.Bytes(), "jsonl"
+	}
+	w := csv.NewWriter(&out)
+	row := make([]string, len(in.Columns))
+	for i := range in.Columns {
+		row[i] = in.Columns[i].Name
+	}
+	w.Write(row)
+	for r := range in.Rows {
+		for i := range in.Columns {
+			if row[i] = ""; len(in.Columns[i].cells.of(r)) > 0 {
+				row[i] = in.Columns[i].cells.of(r)[0]
+			}
+		}
+		w.Write(row)
+	}
+	w.Flush()
+	return out.Bytes(), "csv"
 }
 
-// Sampled returns the inspection of a CSV file of Records.
-func (in *Inspection) Sampled(path string) *Inspection {
+// Sampled returns the inspection of a file of Sample.
+func (in *Inspection) Sampled(path, format string) *Inspection {
 	x := *in
-	x.Path, x.More, x.Names, x.Files, x.Format, x.Delimiter, x.Header = path, nil, []string{path}, 1, "csv", ",", true
-	x.Comment, x.Escape, x.Multiline, x.Unread = "", "", true, nil
+	x.Path, x.More, x.Names, x.Files, x.Format, x.Delimiter, x.Header = path, nil, []string{path}, 1, format, "", format == "csv"
+	if format == "csv" {
+		x.Delimiter = ","
+	}
+	x.Comment, x.Escape, x.Multiline, x.Unread = "", "", format == "csv", nil
 	return &x
 }
 
