@@ -1,6 +1,7 @@
 package body
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -53,7 +54,9 @@ func TestPredict(t *testing.T) {
 		{`{"instances": [{"x": 18446744073709551615}]}`, "x=t18446744073709551615"},
 		{` { "more" : {"a": [[1], {}]}, "signature_name": "s", "instances": [ { "x" : 1 } ] } `, "x=i1"},
 		{`{"instances": []}`, ""},
-		{`{"instances": [{"x": [{"a": 1}, {"a": [2]}], "n": 1}, {"n": 2, "x": [[1], 2]}, {"x": [{"b64": "QQ=="}]}]}`, "x=-,-,tA n=i1,i2,-"},
+		{`{"instances": [{"x": [{"a": 1}, {"a": [2]}], "n": 1}, {"n": 2, "x": [[1], 2]}, {"x": [{"b64": "QQ=="}]}]}`, "x=-,-,tA x.a=--,-,- n=i1,i2,-"},
+		{`{"instances": [{"n": 1}, {"h": [null, {"id": 5, "z": {"k": "a"}}, {}, {"w": 0.5, "id": null}, {"id": 7}]}, {"h": [{"w": 1}], "n": 2}, {"h": []}]}`,
+			"n=i1,-,i2,- h=-,-,-,- h.id=-,i-+5+-+-+7,-,- h.z.k=-,t-+a+-+-+-,-,- h.w=-,d-+-+-+0.5+-,i1,-"},
 		{`{"instances": [{"user": {"id": 7, "geo": {"city": "Bern"}}, "n": 1}, {"n": 2, "user": {"age": {"b64": "QQ=="}}, "w": {}}]}`, "user.id=i7,- user.geo.city=tBern,- n=i1,i2 user.age=-,tA"},
 	} {
 		r, err := Predict([]byte(x.text), roomy)
@@ -63,6 +66,31 @@ func TestPredict(t *testing.T) {
 		if r.Instances == strings.Contains(x.text, "inputs") {
 			t.Errorf("%s: instances %v", x.text, r.Instances)
 		}
+	}
+}
+
+// TestRefused: columns that cannot be an input say why, and in which row.
+func TestRefused(t *testing.T) {
+	const a = `; an input is a number, a string, a list of these, or {"b64": "…"}`
+	for text, want := range map[string]string{
+		`{"h": [{"id": 1}]}`:              `input "h": row 1: is a list of objects, whose members are inputs: h.MEMBER` + a,
+		`{"h": [{"id": 1}, 2, {"w": 3}]}`: `input "h.w": row 1: is in a list of objects and other values` + a,
+		`{"h": [{"id": [1, 2]}]}`:         `input "h.id": row 1: is a list in a list of objects` + a,
+		`{"h": [{"id": 1, "id": 2}]}`:     `input "h.id": row 1: occurs twice in an object` + a,
+		`{"h": [[1, 2]]}`:                 `input "h": row 1: is a list of lists` + a,
+	} {
+		r, err := Predict([]byte(`{"instances": [{}, `+text+`]}`), roomy)
+		found := false
+		for _, c := range r.Columns {
+			found = found || c.Fault != nil && c.Fault.Error() == want
+		}
+		if err != nil || !found {
+			t.Errorf("%s: %v, %+v; want %s", text, err, r.Columns, want)
+		}
+	}
+	wide := `{"instances": [{"h": [{"a":1,"b":1,"c":1}` + strings.Repeat(",{}", 400) + `]}]}`
+	if _, err := Predict([]byte(wide), roomy); err == nil || !strings.Contains(err.Error(), "too many values") {
+		t.Error(err)
 	}
 }
 
@@ -83,7 +111,7 @@ func TestFaults(t *testing.T) {
 		"b64: illegal base64":             `{"inputs": {"x": {"b64": "?"}}}`,
 		`member "b": a value is`:          `{"inputs": [{"b": 1}]}`,
 		`member "user": a value is`:       `{"instances": [[{"user": 1}]]}`,
-		`input "x" has an object with the member "b" in its values; a value is a number`: `{"inputs": {"x": {"b": 1}}}`,
+		`input "x" has an object with the member "b" in its values; send its members as inputs: "x.b"; a value is a number`: `{"inputs": {"x": {"b": 1}}}`,
 		`more than 32 levels`:                           `{"instances": [` + strings.Repeat(`{"x": `, 40),
 		`the name of an object has more than 256 bytes`: `{"instances": [{"` + strings.Repeat("x", 256) + `": {"y": 1}}]}`,
 		`input "c" has an object with the member "age"`: `{"instances": [{"id": 1, "c": [1, {"age": 38}]}]}`,
@@ -127,7 +155,7 @@ func TestAnswers(t *testing.T) {
 // A value of a request equals the value of the same JSON in training data. Every accepted text
 // is JSON, except for NaN, infinities and a bare b64.
 func FuzzPredict(f *testing.F) {
-	for _, s := range []string{`{"instances": [{"x": [1, 2.5, "a"]}]}`, `{"instances": [{"x": "\u0041", "y": null}, {"x": true}]}`, `{"inputs": {"x": [1]}}`, `{"instances": [{"x": {"b64": "QQ=="}}]}`, "{\"instances\":[{\"\xcf\":[\"\"]}]}"} {
+	for _, s := range []string{`{"instances": [{"x": [1, 2.5, "a"]}]}`, `{"instances": [{"x": "\u0041", "y": null}, {"x": true}]}`, `{"inputs": {"x": [1]}}`, `{"instances": [{"x": {"b64": "QQ=="}}]}`, "{\"instances\":[{\"\xcf\":[\"\"]}]}", `{"instances":[{"h":[null,{"a":1},{"b":true}]}]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -142,12 +170,12 @@ func FuzzPredict(f *testing.F) {
 		}
 		for i, in := range like.Instances { // compare bytes, because names may not be UTF-8
 			var members map[string]json.RawMessage
-			if json.Unmarshal(in, &members) != nil || len(members) != 1 {
+			if json.Unmarshal(in, &members) != nil || len(members) != 1 || hasTwice(in) {
 				continue
 			}
 			for _, c := range r.Columns {
 				lists := make([]value.List, 1)
-				if jsonl.NewDecoder([]string{c.Name}).Decode(in, lists) != nil {
+				if c.Fault != nil || jsonl.NewDecoder([]string{c.Name}).Decode(in, lists) != nil {
 					continue
 				}
 				if got, want := written([]rows.Column{{Rows: c.Rows[i : i+1]}}), written([]rows.Column{{Rows: lists}}); got != want {
@@ -156,4 +184,12 @@ func FuzzPredict(f *testing.F) {
 			}
 		}
 	})
+}
+
+// hasTwice reports whether an object may have a member twice.
+func hasTwice(object []byte) bool {
+	var all map[string]any
+	_ = json.Unmarshal(object, &all)
+	once, err := json.Marshal(all)
+	return err != nil || bytes.Count(once, []byte{':'}) != bytes.Count(object, []byte{':'})
 }

@@ -25,7 +25,9 @@ type reader struct {
 	limits tfs.Limits
 	to     Request
 	place  map[string]int
-	cells  int // number of rows over all columns
+	cells  int   // number of rows over all columns
+	lists  int   // number of lists of objects
+	listOf []int // by column: the last list of objects with a member of this name
 }
 
 func newReader(b []byte, limits tfs.Limits) *reader {
@@ -150,28 +152,126 @@ func (r *reader) object() {
 	}
 }
 
-// named parses the values of an input in the current row. A list of objects or of lists is not an
-// input, as in training data. It is a fault only if the model has an input of that name.
+// named parses the values of an input in the current row.
 func (r *reader) named(name string) {
-	c := r.column(name)
-	l := r.last(c)
-	if !r.isNested() {
-		r.cell(name, l)
-		return
+	switch {
+	case r.listsObjects():
+		r.objects(name)
+	case r.listsLists() && !r.isOne():
+		r.refuse(r.column(name), "is a list of lists")
+		r.skip(maxDeep)
+	default:
+		r.cell(name, r.last(r.column(name)))
 	}
-	c.Fault = "is a list of objects or of lists; a value is a number, a string, a list of these, or {\"b64\": \"…\"}"
-	r.skip(maxDeep)
 }
 
-// isNested reports whether a list begins with an object that is not {"b64": …}, or with a list of
-// several values.
-func (s *scanner) isNested() bool {
+// listsLists reports whether a list begins with a list.
+func (s scanner) listsLists() bool {
 	if s.peek() != '[' {
 		return false
 	}
-	ahead := *s
-	ahead.i++
-	return ahead.peek() == '[' && !s.isOne() || ahead.peek() == '{' && !ahead.isBase64()
+	s.i++
+	return s.peek() == '['
+}
+
+// listsObjects reports whether a list begins with an object that is not {"b64": …}, or with nulls
+// and such an object.
+func (s scanner) listsObjects() bool {
+	if s.peek() != '[' {
+		return false
+	}
+	for s.i++; s.peek() == 'n'; s.i++ {
+		if !s.word("null") || s.peek() != ',' {
+			return false
+		}
+	}
+	return s.peek() == '{' && !s.isBase64()
+}
+
+// refuse marks a column that cannot be an input, which is a fault only if the model has an input of
+// that name.
+func (r *reader) refuse(c *rows.Column, is string) {
+	if r.last(c); c.Fault == nil {
+		c.Fault = &rows.Fault{Input: c.Name, Row: r.to.Rows - 1, Why: is + "; an input is a number, a string, a list of these, or {\"b64\": \"…\"}"}
+	}
+}
+
+// objects reads a list of objects. As in training data, each of their members is an input, a list
+// with a place for each object: a null where it has no value.
+func (r *reader) objects(name string) {
+	whole := r.column(name)
+	r.refuse(whole, "is a list of objects, whose members are inputs: "+name+".MEMBER")
+	whole.Parts = true
+	r.lists++
+	var in []int // columns
+	places, mixed := 0, false
+	r.elements(func() {
+		switch {
+		case r.peek() == '{':
+			r.within(name+".", maxDeep-1, func(member string) { r.member(member, &in, places) })
+		case !r.word("null"):
+			mixed = true
+			r.skip(maxDeep)
+		}
+		places++
+		for _, i := range in {
+			if l := r.current(i); l.Places() < places {
+				r.null(l)
+			}
+		}
+	})
+	for _, i := range in {
+		if mixed {
+			r.refuse(&r.to.Columns[i], "is in a list of objects and other values")
+		}
+	}
+}
+
+// current returns the list of the current row of a column that has it.
+func (r *reader) current(column int) *value.List {
+	if r.err != nil {
+		return new(value.List)
+	}
+	of := r.to.Columns[column].Rows
+	return &of[len(of)-1]
+}
+
+// null appends a null, which counts as a value.
+func (r *reader) null(l *value.List) {
+	if r.left--; r.left < 0 {
+		r.fail("too many values; send fewer rows")
+		return
+	}
+	l.AddNull()
+}
+
+// member reads a member of an object in a list, after a number of other objects.
+func (r *reader) member(name string, in *[]int, places int) {
+	c := r.column(name)
+	if r.err != nil {
+		return
+	}
+	i := r.place[name]
+	r.listOf = append(r.listOf, make([]int, max(i+1-len(r.listOf), 0))...)
+	if r.listOf[i] != r.lists {
+		r.listOf[i] = r.lists
+		*in = append(*in, i)
+		l := r.last(c)
+		for range places {
+			r.null(l)
+		}
+	}
+	switch l := r.current(i); {
+	case r.err != nil:
+	case l.Places() > places:
+		r.refuse(c, "occurs twice in an object")
+		r.skip(maxDeep)
+	case r.peek() == '[':
+		r.refuse(c, "is a list in a list of objects")
+		r.skip(maxDeep)
+	default:
+		r.single(l)
+	}
 }
 
 // within calls f with the name of each input in an object; f reads the value. As in training

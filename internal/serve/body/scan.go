@@ -170,7 +170,7 @@ func (s *scanner) base64(l *value.List) {
 			s.fail("member %q: a value is a number, a string, a list, or {\"b64\": \"…\"}", name)
 			return
 		default:
-			s.fail("input %q has an object with the member %q in its values; a value is a number, a string, a list, or {\"b64\": \"…\"}", s.input, name)
+			s.fail("input %q has an object with the member %q in its values; send its members as inputs: %q; a value is a number, a string, a list, or {\"b64\": \"…\"}", s.input, name, s.input+"."+name)
 			return
 		}
 		text := s.text()

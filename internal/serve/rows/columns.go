@@ -10,7 +10,8 @@ import (
 type Column struct {
 	Name  string
 	Rows  []value.List
-	Fault string // why the values cannot be an input, "" if they can
+	Fault *Fault // if the values cannot be an input
+	Parts bool   // the members of its values are columns
 }
 
 // columns is the source of a request that is not encoded as tensors.
@@ -51,8 +52,8 @@ func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
 		col := &in[i]
 		k, ok := c.place[col.Name]
 		switch {
-		case ok && col.Fault != "":
-			return Counts{}, &Fault{Input: col.Name, Row: -1, Why: col.Fault}
+		case ok && col.Fault != nil:
+			return Counts{}, col.Fault
 		case ok:
 			if err := sameRows(&rows, &by, []byte(col.Name), len(col.Rows)); err != nil {
 				return Counts{}, err
@@ -60,7 +61,7 @@ func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
 			c.table.of[k] = col
 		case isExamples(col.Name):
 			packed = col
-		default:
+		case !col.Parts:
 			ignored++
 		}
 	}

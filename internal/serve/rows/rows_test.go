@@ -312,12 +312,12 @@ func TestNoRows(t *testing.T) {
 func TestFaultyColumn(t *testing.T) {
 	x := train(t, 50, none)
 	row := []value.List{{Kind: value.Int, Ints: []int64{7}}}
-	in := []Column{{Name: "age", Rows: row}, {Name: "items", Rows: make([]value.List, 1), Fault: "is a list of lists"}}
+	in := []Column{{Name: "age", Rows: row}, {Name: "items", Rows: make([]value.List, 1), Fault: &Fault{Input: "items", Row: 2, Why: "is a list of lists"}}, {Name: "clicks", Rows: make([]value.List, 1), Parts: true, Fault: &Fault{}}}
 	if counts, err := coder(t, &x).Columns(new(encode.Batch), in); err != nil || counts.Ignored != 1 {
 		t.Errorf("%+v, %v", counts, err)
 	}
-	in[1].Name = "price"
-	if _, err := coder(t, &x).Columns(new(encode.Batch), in); err == nil || err.Error() != `input "price": is a list of lists` {
+	in[1].Name, in[1].Fault.Input = "price", "price"
+	if _, err := coder(t, &x).Columns(new(encode.Batch), in); err == nil || err.Error() != `input "price": row 2: is a list of lists` {
 		t.Error(err)
 	}
 }
