@@ -277,23 +277,34 @@ var errLarge = errors.New("is a number past 1.8e308, the range of 64 bits")
 
 // Names calls f with the name of each field of a record: of every member except objects and
 // lists of lists. Members of objects in a list are fields.
-func Names(record []byte, f func(name []byte)) error { return each(record, f, func([]byte) {}) }
+func Names(record []byte, f func(name []byte)) error {
+	return Fields(record, func(name []byte, _ bool) { f(name) })
+}
+
+// Fields is Names. valued is false for a null and for a list without values, which other records may
+// have in the place of an object or a list of objects.
+func Fields(record []byte, f func(name []byte, valued bool)) error {
+	return each(record, f, func([]byte) {})
+}
 
 // Nested calls f with the name of each list of lists, which cannot be a field.
-func Nested(record []byte, f func(name []byte)) error { return each(record, func([]byte) {}, f) }
+func Nested(record []byte, f func(name []byte)) error {
+	return each(record, func([]byte, bool) {}, f)
+}
 
-func each(record []byte, plain, nested func(name []byte)) error {
+func each(record []byte, plain func(name []byte, valued bool), nested func(name []byte)) error {
 	n := namer{scan: scanner{b: record}, plain: plain, nested: nested}
 	return n.scan.record(&n.text, n.member)
 }
 
 // namer finds the names of the fields of a record.
 type namer struct {
-	scan          scanner
-	path, text    []byte
-	deep          int
-	many          bool // in a list of objects
-	plain, nested func(name []byte)
+	scan       scanner
+	path, text []byte
+	deep       int
+	many       bool // in a list of objects
+	plain      func(name []byte, valued bool)
+	nested     func(name []byte)
 }
 
 // member calls plain or nested with the complete name of a member of the object at path.
@@ -312,7 +323,7 @@ func (n *namer) member(name []byte) (err error) {
 		}
 		switch in := (scanner{b: s.b[lo:s.i]}); {
 		case c != '[' || !in.listsNested():
-			n.plain(n.path)
+			n.plain(n.path, c != 'n' && (c != '[' || !in.onlyNulls()))
 		case !n.many && len(n.path) < maxPath && in.onlyObjects():
 			n.objects(s.b[lo:s.i])
 		default:
@@ -325,16 +336,20 @@ func (n *namer) member(name []byte) (err error) {
 
 // objects finds the fields of a list of objects, which is valid. path is its name.
 func (n *namer) objects(list []byte) {
-	seen := map[string]bool{}
-	once := func(f func([]byte)) func([]byte) {
-		return func(name []byte) {
-			if !seen[string(name)] {
-				seen[string(name)] = true
-				f(name)
-			}
+	seen := map[string]bool{} // by name: with a value
+	plain := func(name []byte, valued bool) {
+		if before, ok := seen[string(name)]; !ok || valued && !before {
+			seen[string(name)] = valued
+			n.plain(name, valued)
 		}
 	}
-	in := namer{scan: scanner{b: list, i: 1}, path: append(slices.Clone(n.path), '.'), deep: n.deep + 1, many: true, plain: once(n.plain), nested: once(n.nested)}
+	nested := func(name []byte) {
+		if !seen[string(name)] {
+			seen[string(name)] = true
+			n.nested(name)
+		}
+	}
+	in := namer{scan: scanner{b: list, i: 1}, path: append(slices.Clone(n.path), '.'), deep: n.deep + 1, many: true, plain: plain, nested: nested}
 	for s := &in.scan; s.peek() != ']'; {
 		if s.peek() == '{' {
 			_ = s.object(&in.text, in.deep+1, in.member)
@@ -345,6 +360,14 @@ func (n *namer) objects(list []byte) {
 			s.i++
 		}
 	}
+}
+
+// onlyNulls reports whether a valid list has no value.
+func (s scanner) onlyNulls() bool {
+	for s.i = 1; s.peek() == 'n' && s.word("null") == nil && s.peek() == ','; {
+		s.i++
+	}
+	return s.peek() == ']'
 }
 
 // onlyObjects reports whether a valid list contains only objects and nulls.

@@ -197,6 +197,11 @@ func TestNames(t *testing.T) {
 	if want := []string{"a", "b", "l", "e", "u.i", "u.g.c", "u.l.k", "u.l.m", "c"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v; want %q", names, err, want)
 	}
+	blank := ""
+	err = Fields([]byte(`{"a": null, "b": [], "c": [null, null], "d": [null, 1], "e": [{"x": null}, {"x": 2}, {"y": []}, {"x": null}]}`), func(name []byte, valued bool) { blank += fmt.Sprintf("%s %v ", name, valued) })
+	if want := "a false b false c false d true e.x false e.x true e.y false "; err != nil || blank != want {
+		t.Errorf("%q, %v; want %q", blank, err, want)
+	}
 	err = Nested(record, func(name []byte) { nested = append(nested, string(name)) })
 	if want := []string{"lo", "ll", "u.l.o"}; err != nil || !slices.Equal(nested, want) {
 		t.Errorf("%q, %v; want %q", nested, err, want)

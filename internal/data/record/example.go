@@ -34,8 +34,8 @@ func firstFault(e exampleFormat, f *File, s Content) (why error) {
 	return why
 }
 
-func (exampleFormat) names(record []byte, each func([]byte)) {
-	_ = tfrecord.Names(record, each) // the scan reports faults
+func (exampleFormat) names(record []byte, each func([]byte, bool)) {
+	_ = tfrecord.Names(record, func(name []byte) { each(name, true) }) // the scan reports faults
 }
 
 func (exampleFormat) Records([]string) Records { return &exampleRecords{} }

@@ -53,8 +53,9 @@ type Decoder interface {
 // naming is a format whose records name their fields.
 type naming interface {
 	Format
-	// names calls each with the readable fields of a record.
-	names(record []byte, each func(name []byte))
+	// names calls each with the readable fields of a record. valued is false for a field that may
+	// have no value and be no field: one whose place a group of fields has in other records.
+	names(record []byte, each func(name []byte, valued bool))
 }
 
 // namingOf returns f, or the format of a topic's records, as a naming.

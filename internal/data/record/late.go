@@ -10,7 +10,8 @@ import (
 type lateNames struct {
 	form  Format
 	known map[string]bool
-	found []string // in order of occurrence
+	group map[string]bool // names of objects whose members are known
+	found []string        // in order of occurrence
 	text  []byte
 }
 
@@ -20,11 +21,20 @@ func (s *Set) newLate() *lateNames {
 	if _, named := namingOf(s.Format); !named && !(svm && lines.fields) {
 		return nil
 	}
-	l := &lateNames{form: s.Format, known: map[string]bool{}}
+	l := &lateNames{form: s.Format, known: map[string]bool{}, group: map[string]bool{}}
 	for _, name := range s.Fields {
-		l.known[name] = true
+		l.know(name)
 	}
 	return l
+}
+
+func (l *lateNames) know(name string) {
+	l.known[name] = true
+	for k := range name {
+		if name[k] == '.' {
+			l.group[name[:k]] = true
+		}
+	}
 }
 
 // record adds the names of the readable fields of a record.
@@ -35,15 +45,15 @@ func (l *lateNames) record(record []byte) {
 	}
 	eachNumber(record, func(n uint64, _ []byte) {
 		l.text = strconv.AppendUint(l.text[:0], n, 10)
-		l.name(l.text)
+		l.name(l.text, true)
 		l.text = append(l.text, ValuesSuffix...)
-		l.name(l.text)
+		l.name(l.text, true)
 	})
 }
 
-func (l *lateNames) name(name []byte) {
-	if !l.known[string(name)] {
-		l.known[string(name)] = true
+func (l *lateNames) name(name []byte, valued bool) {
+	if !l.known[string(name)] && (valued || !l.group[string(name)]) {
+		l.know(string(name))
 		l.found = append(l.found, string(name))
 	}
 }

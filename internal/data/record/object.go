@@ -29,8 +29,8 @@ func (o objectFormat) Look(f *File, s Content) ([]string, error) {
 	return names, nil
 }
 
-func (objectFormat) names(record []byte, each func([]byte)) {
-	_ = jsonl.Names(record, each) // the scan reports faults
+func (objectFormat) names(record []byte, each func([]byte, bool)) {
+	_ = jsonl.Fields(record, each) // the scan reports faults
 }
 
 func (objectFormat) Records([]string) Records {

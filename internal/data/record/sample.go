@@ -281,24 +281,43 @@ func firstNames(of Format, f *File, s Content) (names []string, err error) {
 // namesGathered collects names of fields, in order of occurrence.
 type namesGathered struct {
 	naming
-	seen  map[string]bool
-	names []string
+	valued map[string]bool // by name
+	names  []string
 }
 
 func (g *namesGathered) unit(u Unit) error {
 	if u.Flaw != nil {
 		return nil
 	}
-	g.naming.names(u.Record, func(name []byte) {
-		if !g.seen[string(name)] {
-			g.seen[string(name)] = true
+	g.naming.names(u.Record, func(name []byte, valued bool) {
+		before, known := g.valued[string(name)]
+		if !known {
 			g.names = append(g.names, string(name))
+		}
+		if !known || valued && !before {
+			g.valued[string(name)] = valued
 		}
 	})
 	return nil
 }
 
+// withoutGroups removes names that have no value in any record and whose members are fields.
+func (g *namesGathered) withoutGroups() {
+	groups := map[string]bool{}
+	for _, name := range g.names {
+		for k := range name {
+			if name[k] == '.' {
+				if valued, known := g.valued[name[:k]]; known && !valued {
+					groups[name[:k]] = true
+				}
+			}
+		}
+	}
+	g.names = slices.DeleteFunc(g.names, func(name string) bool { return groups[name] })
+}
+
 func (g *namesGathered) all() []string {
+	g.withoutGroups()
 	if _, ok := g.naming.(exampleFormat); ok {
 		slices.Sort(g.names) // they come from a map and have no order
 	}
@@ -307,7 +326,7 @@ func (g *namesGathered) all() []string {
 
 func gatherNames(of Format) *namesGathered {
 	form, _ := namingOf(of)
-	return &namesGathered{naming: form, seen: map[string]bool{}}
+	return &namesGathered{naming: form, valued: map[string]bool{}}
 }
 
 // lookRecords is the number of records of a file that are read for the names of its
