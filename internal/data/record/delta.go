@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -33,7 +34,11 @@ func (r *resolver) delta(dir string, version int64) ([]File, error) {
 	for i := range t.Files {
 		info, err := os.Stat(t.Files[i].Path)
 		if err != nil {
-			return nil, fmt.Errorf("%s: a file of version %d of the Delta table: %w; restore it, or the table", dir, t.Version, err)
+			why := "restore it, or the table"
+			if version != delta.Current && errors.Is(err, fs.ErrNotExist) {
+				why = "VACUUM has probably removed the files of this version; name a later one, or the table without a version"
+			}
+			return nil, fmt.Errorf("%s: a file of version %d of the Delta table: %w; %s", dir, t.Version, err, why)
 		}
 		if !info.Mode().IsRegular() {
 			return nil, fmt.Errorf("%s is not a regular file", t.Files[i].Path)
@@ -69,6 +74,16 @@ func versionOf(name string) (dir string, version int64) {
 		return "", 0
 	}
 	return dir, version
+}
+
+// noVersion returns the error for the name of a Delta table, @ and something else than a version; nil
+// for other names.
+func noVersion(name string) error {
+	at := strings.LastIndexByte(name, '@')
+	if at < 0 || !delta.IsTable(name[:at]) {
+		return nil
+	}
+	return fmt.Errorf("%s: %q is no version of the Delta table; one is written as %s@v12", name, name[at+1:], name[:at])
 }
 
 func isVersion(name string) bool {

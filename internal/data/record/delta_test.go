@@ -98,6 +98,22 @@ func TestDeletionVectors(t *testing.T) {
 	if _, err := Resolve([]string{"testdata/delta/vectors@v5"}); err == nil || !strings.Contains(err.Error(), "there is no version 5, the newest is 4") {
 		t.Error(err)
 	}
+	for _, x := range []string{"vx", "v-1", "5", ""} {
+		want := fmt.Sprintf("testdata/delta/vectors@%s: %q is no version of the Delta table; one is written as testdata/delta/vectors@v12", x, x)
+		if _, err := Resolve([]string{"testdata/delta/vectors@" + x}); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "t")
+	fatal.If(t, os.CopyFS(dir, os.DirFS("testdata/delta/overwritten")))
+	before, err := Resolve([]string{dir + "@v0"})
+	fatal.If(t, err)
+	fatal.If(t, os.Remove(before[0].Name))
+	if _, err := Resolve([]string{dir + "@v0"}); err == nil || !strings.Contains(err.Error(), "VACUUM has probably removed the files of this version") {
+		t.Error(err)
+	}
+	_, err = Resolve([]string{dir})
+	fatal.If(t, err)
 }
 
 // A checkpoint, later commits, deleted files and partitions with special characters.

@@ -123,6 +123,8 @@ func (r *resolver) one(p string) ([]File, error) {
 		return r.delta(dir, version)
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?["):
 		return r.glob(p)
+	case errors.Is(err, fs.ErrNotExist) && noVersion(p) != nil:
+		return nil, noVersion(p)
 	case errors.Is(err, fs.ErrNotExist) && p == "-":
 		return nil, noFile{errors.New("-: records are not read from standard input, which every rank would need more than once; give the name of the file, also of a compressed one, or write the records to a file first")}
 	case errors.Is(err, fs.ErrNotExist):
