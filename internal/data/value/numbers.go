@@ -2,6 +2,7 @@ package value
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -41,6 +42,21 @@ func withComma(b []byte) bool {
 	return err == nil
 }
 
+// markOf returns the mark between the numbers of a list that is one text, 0 if b begins with no such
+// list.
+func markOf(b []byte) rune {
+	for _, mark := range "|;^ " {
+		first, rest, _ := strings.Cut(string(b), string(mark))
+		second, _, _ := strings.Cut(rest, string(mark))
+		_, no := strconv.ParseFloat(first, 64)
+		_, nor := strconv.ParseFloat(second, 64)
+		if no == nil && nor == nil {
+			return mark
+		}
+	}
+	return 0
+}
+
 // ParseNumber parses a decimal number. why is the fault, "" for none. Numbers beyond the
 // range of float32, the precision of the model, are rejected.
 func ParseNumber(b []byte) (x float64, why string) {
@@ -59,6 +75,9 @@ func ParseNumber(b []byte) (x float64, why string) {
 			}
 			if withComma(b) {
 				return 0, commaNumber
+			}
+			if mark := markOf(b); mark != 0 {
+				return 0, fmt.Sprintf("is not a number, but numbers with %q between them; set separator: %q and encode: vector", mark, string(mark))
 			}
 			return 0, want
 		}

@@ -30,6 +30,17 @@ func TestParseNumber(t *testing.T) {
 	if _, why := ParseNumber([]byte("nan")); !strings.Contains(why, "data.missing") {
 		t.Errorf("nan: %s", why)
 	}
+	for text, want := range map[string]string{
+		"-0.27|-2.03|1": "is not a number, but numbers with '|' between them; set separator: \"|\" and encode: vector",
+		"1;2":           "is not a number, but numbers with ';' between them; set separator: \";\" and encode: vector",
+		"1|x":           "is not a number; if it means missing, list it in data.missing",
+		"|1":            "is not a number; if it means missing, list it in data.missing",
+		"5 kg":          "is not a number; if it means missing, list it in data.missing",
+	} {
+		if _, why := ParseNumber([]byte(text)); why != want {
+			t.Errorf("%s: %s, want %s", text, why, want)
+		}
+	}
 	for text, comma := range map[string]bool{"7,16": true, "-1,234,567.5": true, ",": false, "a,1": false, "7.1.6": false, "1,5 kg": false} {
 		if _, why := ParseNumber([]byte(text)); !strings.HasPrefix(why, "is not a number") || strings.Contains(why, "commas") != comma {
 			t.Errorf("%s: %s", text, why)
