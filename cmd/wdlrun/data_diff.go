@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
@@ -35,8 +36,8 @@ to a list of a and b. Missing values are equal, and so are the empty string and 
 mean missing (see wdlrun data convert --help).
 
 For each field that differs, the table shows in how many records, in how many of these both
-values are the same number in another form (39 and 39.0), and the first record with both
-values. A missing value is shown as ·.
+values are the same number in another form (39 and 39.0, true and True), and the first record
+with both values. A missing value is shown as ·.
 
 The exit code is 0 if the tables are equal, 1 if they differ, and 2 if they cannot be compared,
 for example because a record cannot be read.
@@ -88,6 +89,8 @@ type fieldDiff struct {
 	First   int64   `json:"first"`       // the first record that differs, from 1
 	A       []any   `json:"a"`           // its values, nil for a null
 	B       []any   `json:"b"`
+
+	truths [2]string // the first truth value that is written in two ways
 }
 
 // tableDiff is how two tables differ, and the JSON form of data diff.
@@ -256,6 +259,12 @@ func (f *fieldDiff) add(name string, d *tableDiff) {
 	y, errY := strconv.ParseFloat(string(d.B.cells[0]), 64)
 	if errX == nil && errY == nil && (x == y && math.Abs(x) < exact || math.IsNaN(x) && math.IsNaN(y)) {
 		f.Number++
+		return
+	}
+	if a, b := string(d.A.cells[0]), string(d.B.cells[0]); (errX != nil || errY != nil) && slices.Contains(encode.Spellings([]byte(a)), b) {
+		if f.Number++; f.truths[0] == "" {
+			f.truths = [2]string{a, b}
+		}
 	}
 }
 
@@ -315,7 +324,13 @@ func (d *tableDiff) print(w io.Writer, show int) error {
 			x, y := shownPair(f.A, f.B)
 			rows = append(rows, []string{f.Field, fmt.Sprint(f.Records), fmt.Sprintf("%.2f %%", 100*f.Share), fmt.Sprint(f.Number), fmt.Sprint(f.First), x, y})
 		}
-		if text += aligned(rows); n > show {
+		text += aligned(rows)
+		for _, f := range d.Differing[:min(n, show)] {
+			if f.truths[0] != "" {
+				text += fmt.Sprintf("%s: a truth value is written as %s and %s: one number or label, but two keys of a vocabulary that has both\n", f.Field, f.truths[0], f.truths[1])
+			}
+		}
+		if n > show {
 			text += fmt.Sprintf("fields that differ%s; -show %d prints all\n", further(n-show), n)
 		}
 	}
@@ -360,8 +375,8 @@ func shownPair(a, b []any) (string, string) {
 	}
 	from := same - width/2
 	if from <= 0 || max(len(x), len(y)) <= width {
-		return shownValue([]string{string(x)}, width), shownValue([]string{string(y)}, width)
+		return shownValue(string(x), width), shownValue(string(y), width)
 	}
-	cut := func(r []rune) string { return shownValue([]string{"…" + string(r[from:])}, width) }
+	cut := func(r []rune) string { return shownValue("…" + string(r[from:]), width) }
 	return cut(x), cut(y)
 }

@@ -17,8 +17,8 @@ func showCommand(p *program) *cli.Command {
 		Name:      "show",
 		Usage:     "print the first records: one line per field, one column per record",
 		UsageText: "wdlrun data show [-records N] [flags] FILE…",
-		Description: `A missing value is shown as ·. The values of a list are separated by commas. Long values are
-cut, except with -json: {"fields": […], "records": [[[value, …], …], …]}.
+		Description: `A missing value is shown as ·, also in a list. The values of a list are separated by commas. Long
+values are cut, except with -json: {"fields": […], "records": [[[value or null, …], …], …]}.
 
 Examples:
    wdlrun data show clicks.csv
@@ -65,7 +65,7 @@ func (p *program) dataShow(c *cli.Context) error {
 	for i, name := range fields {
 		row := []string{name}
 		for _, r := range all {
-			row = append(row, shownValue(r[i], c.Int("width")))
+			row = append(row, shownList(r[i], c.Int("width")))
 		}
 		rows = append(rows, row)
 	}
@@ -76,7 +76,7 @@ func (p *program) dataShow(c *cli.Context) error {
 
 // firstRecords returns the values of the first n records, by record and field. late are
 // further fields that these records have.
-func firstRecords(c *cli.Context, f *record.Files, fields []string, n int) (all [][][]string, late []string, w record.Walked, err error) {
+func firstRecords(c *cli.Context, f *record.Files, fields []string, n int) (all [][][]any, late []string, w record.Walked, err error) {
 	w, late, err = f.Survey(c.Context, fields, 1, func(lists []value.List) error {
 		all = append(all, valuesOf(lists))
 		if len(all) == n {
@@ -94,21 +94,35 @@ func formatName(s schema.Source) string {
 	return s.Format
 }
 
-// valuesOf returns the values of each field, as text.
-func valuesOf(lists []value.List) [][]string {
-	record := make([][]string, len(lists))
+// valuesOf returns the values of each field, as text, and nil for a null in a list.
+func valuesOf(lists []value.List) [][]any {
+	record := make([][]any, len(lists))
 	for i := range lists {
-		record[i] = make([]string, lists[i].Len())
-		for j := range record[i] {
-			record[i][j] = string(lists[i].Append(nil, j))
+		record[i] = []any{}
+		for j := range lists[i].All {
+			if j < 0 {
+				record[i] = append(record[i], nil)
+				continue
+			}
+			record[i] = append(record[i], string(lists[i].Append(nil, j)))
 		}
 	}
 	return record
 }
 
-// shownValue formats a field as one word of at most width characters.
-func shownValue(values []string, width int) string {
-	s := strings.Join(values, ",")
+// shownList formats the values of a field as one word of at most width characters.
+func shownList(values []any, width int) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		if texts[i] = "·"; v != nil {
+			texts[i] = v.(string)
+		}
+	}
+	return shownValue(strings.Join(texts, ","), width)
+}
+
+// shownValue formats a text as one word of at most width characters.
+func shownValue(s string, width int) string {
 	if s == "" {
 		return "·"
 	}

@@ -48,6 +48,7 @@ func TestDiffOfEqualTables(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.csv", "id,price,rate,note\n1,52.6,0.5,x\n2,7.25,NA,\n9007199254740993,0.1,3.5,\" y \"\n")
 	write(t, dir, "l.jsonl", `{"id":1,"tags":["x",null,"y"],"w":[1.5,2.0],"r":NaN}`+"\n"+`{"id":2,"tags":[],"w":[3.5],"r":0.5}`+"\n"+`{"id":3,"tags":null,"w":[0.1,0.2,0.3]}`+"\n")
+	write(t, dir, "h.jsonl", `{"id":1,"h":null,"u":null}`+"\n"+`{"id":2,"h":[{"k":1},{"k":3}],"u":{"v":[]}}`+"\n"+`{"id":3,"h":[],"u":{"v":[4,5]}}`+"\n")
 	fatal.If(t, os.Mkdir(filepath.Join(dir, "parts"), 0o755))
 	write(t, dir, "parts/0.csv", "id,price,rate,note\n1,52.6,0.5,x\n")
 	write(t, dir, "parts/1.csv", "id,price,rate,note\n2,7.25,,\n9007199254740993,0.1,3.5,\" y \"\n")
@@ -56,7 +57,7 @@ func TestDiffOfEqualTables(t *testing.T) {
 	write(t, dir, "late.jsonl", late)
 	for _, pair := range [][2]string{
 		{"a.csv", "a.parquet"}, {"a.csv", "a.tfrecord.gz"}, {"a.csv", "a.jsonl"}, {"l.jsonl", "l.csv"}, {"a.csv", "parts"}, {"a.csv", "order.csv"},
-		{"l.jsonl", "l.parquet"}, {"l.jsonl", "l.jsonl.zst"}, {"late.jsonl", "late.csv"}, {"late.jsonl", "late.parquet"},
+		{"l.jsonl", "l.parquet"}, {"l.jsonl", "l.jsonl.zst"}, {"h.jsonl", "h.parquet"}, {"late.jsonl", "late.csv"}, {"late.jsonl", "late.parquet"},
 	} {
 		a, b := pair[0], pair[1]
 		if _, err := os.Stat(filepath.Join(dir, b)); err != nil {

@@ -188,8 +188,7 @@ func csvOf(t *testing.T, path string) [][]string {
 	return all
 }
 
-// TestLateFieldsAreKept: a field that first occurs in the last record is converted, shown and
-// described like any other.
+// TestShowOfNulls: a null in a list keeps its place, also between members of objects.
 func TestLateFieldsAreKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
