@@ -288,10 +288,14 @@ func (v *conversion) code() error {
 		label = max(slices.Index(v.fields, "label"), 0) // as package write does
 	}
 	if v.codesTo == "" {
+		var texts []string
 		for i, c := range v.columns {
 			if v.target.pairs() && i != label && c.Kind == value.Text {
-				return fmt.Errorf("column %s has strings, but %s holds only numbers: -codes FILE replaces strings by numbers and lists them in FILE; or leave the column out of -fields", c.Name, v.target.format)
+				texts = append(texts, c.Name)
 			}
+		}
+		if len(texts) > 0 {
+			return fmt.Errorf("%s holds only numbers, but these columns have strings: %s; -codes FILE replaces strings by numbers and lists them in FILE; or name the other columns in -fields", v.target.format, strings.Join(texts, ", "))
 		}
 		return nil
 	}

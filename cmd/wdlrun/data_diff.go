@@ -377,6 +377,6 @@ func shownPair(a, b []any) (string, string) {
 	if from <= 0 || max(len(x), len(y)) <= width {
 		return shownValue(string(x), width), shownValue(string(y), width)
 	}
-	cut := func(r []rune) string { return shownValue("…" + string(r[from:]), width) }
+	cut := func(r []rune) string { return shownValue("…"+string(r[from:]), width) }
 	return cut(x), cut(y)
 }

@@ -241,7 +241,7 @@ func TestConvertCodesOfTheLabel(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"-out a.libsvm c.csv":                              "column city has strings, but libsvm holds only numbers: -codes FILE",
+		"-out a.libsvm c.csv":                              "libsvm holds only numbers, but these columns have strings: city; -codes FILE",
 		"-out a.libsvm -codes a.codes odd.csv":             "column city is the label and has strings: set label.field",
 		"-out a.csv -codes a.codes -config c.yaml odd.csv": `column clicked: "perhaps" is neither`,
 	} {

@@ -77,7 +77,7 @@ func (x *lines) fieldOf(i int) ([]byte, error) {
 		at := len(x.field)
 		x.field = l.Append(x.field, j)
 		if many && bytes.IndexByte(x.field[at:], Separator) >= 0 {
-			return nil, x.fault(i, fmt.Sprintf("is a list and one of its values, %q, holds %q, which separates them in a line", x.field[at:], Separator))
+			return nil, x.fault(i, fmt.Sprintf("is a list and one of its values, %q, holds %q, which separates them in a line; write parquet or jsonl, or name the other columns in -fields", x.field[at:], Separator))
 		}
 	}
 	return x.field, nil

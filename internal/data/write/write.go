@@ -3,6 +3,7 @@ package write
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
@@ -114,10 +115,14 @@ func (t *table) convert(i int, from *value.List) error {
 // checkNulls returns an error if lists of the current record have nulls, for a format that
 // cannot write them.
 func (t *table) checkNulls() error {
+	var names []string
 	for i := range t.typed {
 		if len(t.typed[i].Nulls) > 0 {
-			return t.fault(i, "is a list with a null, which this format cannot hold; write jsonl, parquet or csv")
+			names = append(names, t.columns[i].Name)
 		}
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("write: record %d: lists with a null, which this format cannot hold: %s; write jsonl, parquet or csv, or name the other columns in -fields", t.rows, strings.Join(names, ", "))
 	}
 	return nil
 }
