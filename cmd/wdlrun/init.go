@@ -85,6 +85,11 @@ func (p *program) init(c *cli.Context) error {
 		return fmt.Errorf("init: %s: no field other than %s has two values, or some missing values, so none can predict it%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
 	}
 	path, index := pathOf(c, "out"), ""
+	if path != "-" { // the trial below takes a while
+		if err := creatable(path); err != nil {
+			return err
+		}
+	}
 	if c.Bool("follow") {
 		if index, err = indexFor(path, files); err != nil {
 			return err
