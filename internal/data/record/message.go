@@ -23,4 +23,6 @@ func (m *messageFormat) Look(*File, Content) ([]string, error) {
 }
 
 // names calls each with the fields in all schemas so far, since a record has only those that are needed.
-func (m *messageFormat) names(_ []byte, each func([]byte)) { m.schemas.Names(each) }
+func (m *messageFormat) names(_ []byte, each func([]byte, bool)) {
+	m.schemas.Names(func(name []byte) { each(name, true) })
+}
