@@ -64,7 +64,7 @@ func (m *Member) enter(ctx context.Context) error {
 	if !m.World.Launched { // wdlrun ends its ranks itself
 		m.siblings = newSiblings(session.Members(), near.place, m.World.Rank)
 	}
-	go abortOnVerdict(m.Session, m.Comm, m.siblings, m.closed)
+	go abortOnVerdict(m.Session, m.Comm, m.closed)
 	return nil
 }
 

@@ -93,11 +93,9 @@ func (m *Member) untilVerdict(ctx context.Context) (_ context.Context, stop func
 }
 
 // abortOnVerdict ends the pending calls of a rank when the group gets its verdict.
-func abortOnVerdict(s *control.Session, c *collective.Comm, near siblings, closed <-chan struct{}) {
-	defer near.release()
+func abortOnVerdict(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
 	select {
 	case <-s.Aborted():
-		near.end(s.Err())
 		c.Abort(s.Err())
 	case <-closed:
 	}
@@ -188,8 +186,11 @@ func (m *Member) Close() error {
 	}
 	m.left = true
 	close(m.closed)
+	verdict := m.Session.Err()
 	err := m.Session.Close()
 	m.closeLinks()
+	m.siblings.end(verdict) // now that it is printed: Hydra ends all ranks with this one
+	m.siblings.release()
 	return err
 }
 

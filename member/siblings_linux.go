@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/rank"
 )
+
+// grace is the time in which the other ranks reach the same verdict, if the lost rank has the coordinator.
+// Those that find it killed report that instead.
+const grace = 2 * time.Second
 
 // siblings are the processes of other ranks that the same launcher has started on this host.
 type siblings map[int]*os.Process
@@ -47,7 +52,15 @@ func (s siblings) end(err error) {
 	if p == nil {
 		return
 	}
-	if state, parent := processState(p.Pid); state == 'T' && parent == os.Getppid() {
+	stopped := func() bool {
+		state, parent := processState(p.Pid)
+		return state == 'T' && parent == os.Getppid()
+	}
+	if !stopped() {
+		return
+	}
+	time.Sleep(grace)
+	if stopped() {
 		p.Kill() // an error means that it has ended
 	}
 }

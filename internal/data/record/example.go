@@ -34,6 +34,8 @@ func firstFault(e exampleFormat, f *File, s Content) (why error) {
 	return why
 }
 
+var _ naming = exampleFormat{}
+
 func (exampleFormat) names(record []byte, each func([]byte, bool)) {
 	_ = tfrecord.Names(record, func(name []byte) { each(name, true) }) // the scan reports faults
 }

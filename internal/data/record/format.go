@@ -58,8 +58,6 @@ type naming interface {
 	names(record []byte, each func(name []byte, valued bool))
 }
 
-var _, _, _ naming = objectFormat{}, exampleFormat{}, (*messageFormat)(nil)
-
 // namingOf returns f, or the format of a topic's records, as a naming.
 func namingOf(f Format) (naming, bool) {
 	if topic, ok := f.(topicFormat); ok {

@@ -22,6 +22,8 @@ func (m *messageFormat) Look(*File, Content) ([]string, error) {
 	return nil, errors.New(m.name + " is a format of topics")
 }
 
+var _ naming = (*messageFormat)(nil)
+
 // names calls each with the fields in all schemas so far, since a record has only those that are needed.
 func (m *messageFormat) names(_ []byte, each func([]byte, bool)) {
 	m.schemas.Names(func(name []byte) { each(name, true) })

@@ -29,6 +29,8 @@ func (o objectFormat) Look(f *File, s Content) ([]string, error) {
 	return names, nil
 }
 
+var _ naming = objectFormat{}
+
 func (objectFormat) names(record []byte, each func([]byte, bool)) {
 	_ = jsonl.Fields(record, each) // the scan reports faults
 }
