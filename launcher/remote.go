@@ -251,6 +251,9 @@ func (h *remoteHost) connect(ctx context.Context, from hosts.Starter, m hosts.Me
 		return err
 	}
 	if h.link, err = hosts.Call(h.process); err != nil {
+		if why := h.process.Why(); why != "" { // it ended before it could be called
+			err = errors.New(why)
+		}
 		return err
 	}
 	late := time.AfterFunc(readyTime, func() { h.process.Kill() })
