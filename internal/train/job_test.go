@@ -297,12 +297,12 @@ func TestAdvice(t *testing.T) {
 	all := strings.Join(warned, "\n")
 	for _, want := range []string{`fields that may reveal the label: "age" (as the only feature it has an AUC of 1.0000); remove those`, "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age",
 		`features[1] (tags): all values of field tags are "t1", so the feature carries no information`,
-		"the AUC of the validation data is 1.0000", "the AUC of the test data is 1.0000", "data.train and data.test both have the file ", "10 of 20 validation rows have the label 1, fewer than 50"} {
+		"the AUC of the test data is 1.0000", "data.train and data.test both have the file ", "10 of 20 validation rows have the label 1, fewer than 50"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in %q", want, warned)
 		}
 	}
-	if len(warned) != 8 {
+	if len(warned) != 7 { // the validation data has too few samples for a word about its AUC
 		t.Errorf("warnings: %q", warned)
 	}
 }

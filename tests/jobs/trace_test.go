@@ -21,7 +21,7 @@ import (
 func TestTraceNamesASlowRank(t *testing.T) {
 	patient.Try(t, time.Second, func(time.Duration) error { // on a busy machine any rank may be late
 		dir := t.TempDir()
-		r := trainWith(t, dir, three, "train", "--json", "-chaos", "slow:40x@1", "-set", "train.global_batch=4096", "-set", "train.scaling=none", "-set", "train.epochs=1")
+		r := trainWith(t, dir, three, "train", "--json", "-chaos", "slow:40x@1", "-set", "train.global_batch=1024", "-set", "train.scaling=none", "-set", "train.epochs=1")
 		o := run(t, dir, "trace", "-json", "-out", "all.json.gz", r.RunDir)
 		if o.code != 0 {
 			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
