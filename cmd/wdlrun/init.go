@@ -67,6 +67,12 @@ func (p *program) init(c *cli.Context) error {
 	if len(files) == 0 {
 		return errors.New("init: which file? wdlrun init -data FILE")
 	}
+	path := pathOf(c, "out")
+	if path != "-" { // what follows takes a while
+		if err := creatable(path); err != nil {
+			return err
+		}
+	}
 	seen, err := inspect.All(files, c.Int("rows"))
 	if err != nil {
 		return err
@@ -84,12 +90,7 @@ func (p *program) init(c *cli.Context) error {
 	if !config.Learnable(seen) {
 		return fmt.Errorf("init: %s: no field other than %s has two values, or some missing values, so none can predict it%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
 	}
-	path, index := pathOf(c, "out"), ""
-	if path != "-" { // the trial below takes a while
-		if err := creatable(path); err != nil {
-			return err
-		}
-	}
+	index := ""
 	if c.Bool("follow") {
 		if index, err = indexFor(path, files); err != nil {
 			return err
