@@ -134,7 +134,7 @@ func printEvaluation(c *cli.Context) printer {
 			_, err = fmt.Fprintf(w, "report %s: %d kB\n", out, (size+999)/1000)
 		}
 		if err != nil {
-			err = afterwards{fmt.Errorf("eval: -report: %w", err)}
+			err = afterwards(fmt.Errorf("eval: -report: %w", err))
 		}
 		return err
 	}

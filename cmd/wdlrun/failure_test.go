@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +12,8 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 
-	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
-	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/nccl"
@@ -74,45 +69,6 @@ func TestPlainErrorsLeaveTheVerdict(t *testing.T) {
 			t.Errorf("%q", files)
 		}
 	}
-	for err, want := range map[error]bool{
-		&record.Fault{File: "a.csv", Line: 3}: true, errors.New("the loss is not a finite number"): true,
-		fmt.Errorf("step 3: %w", &collective.MismatchError{}): false, fmt.Errorf("step 3: %w", &collective.LostError{}): false, &collective.AbortError{}: false,
-	} {
-		if plain(err) != want {
-			t.Errorf("%v is reported with all details: %v", err, !want)
-		}
-	}
-}
-
-// TestBadRecordsArePermanent: a restart would read a faulty record again.
-func TestBadRecordsArePermanent(t *testing.T) {
-	bad := fmt.Errorf("span 2: %w", &record.Fault{File: "a.csv", Line: 3, Want: "is wrong"})
-	lasts := (*rank.PermanentError)(nil)
-	if err := withBadRecordHint(bad, "eval", "skip"); !errors.As(err, &lasts) || !strings.HasPrefix(err.Error(), "span 2: a.csv:3: is wrong; to skip: eval -max-bad N") {
-		t.Error(err)
-	}
-	if err := withBadRecordHint(bad, "predict", "skip"); !strings.HasSuffix(err.Error(), "predict -set data.fields=[…]") {
-		t.Error(err)
-	}
-	layout := &train.LayoutError{What: "b.csv looks like csv, but the configuration is for tsv", Settings: []string{"data.format=csv"}, Err: bad}
-	if err := withBadRecordHint(layout, "eval", "skip"); err.Error() != "b.csv looks like csv, but the configuration is for tsv; add: eval -set data.format=csv (span 2: a.csv:3: is wrong)" {
-		t.Error(err)
-	}
-	if other := errors.New("link: reset"); withBadRecordHint(other, "eval", "skip") != other {
-		t.Error("another error is changed")
-	}
-}
-
-// TestNoPackageInMessages: errors of package launcher are printed without its name, also
-// as JSON.
-func TestNoPackageInMessages(t *testing.T) {
-	for _, args := range [][]string{{"wdlrun", "-hostfile", "none", "train"}, {"wdlrun", "-json", "-hostfile", "none", "train"}} {
-		var stdout, stderr bytes.Buffer
-		p := &program{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }}
-		if code := p.main(args); code != 1 || !strings.HasPrefix(stderr.String(), "wdlrun: -hostfile: open none: ") || strings.Contains(stdout.String(), "launcher:") {
-			t.Errorf("%q: exit code %d: %s%s", args, code, &stdout, &stderr)
-		}
-	}
 }
 
 // TestResultsOfWhatEndedOtherwise: the JSON result of a failed job contains exit code and
@@ -128,19 +84,6 @@ func TestResultsOfWhatEndedOtherwise(t *testing.T) {
 	} {
 		if got := string(withCode([]byte(x.result), 1, "full")); got != x.want {
 			t.Errorf("%s becomes %s, want %s", x.result, got, x.want)
-		}
-	}
-	for np, r := range map[int]report.Result{1: {Stopped: true, Checkpoint: "x"}, 2: {}, 3: {LastCheckpoint: "x"}} {
-		b, err := json.Marshal(r)
-		fatal.If(t, err)
-		var line bytes.Buffer
-		var got struct {
-			Code  int `json:"exit_code"`
-			Error string
-		}
-		err = trained(&program{})(&line, np, true, b)
-		if json.Unmarshal(line.Bytes(), &got); err == nil || got.Code == 0 || got.Error == "" {
-			t.Errorf("%v: %s", err, &line)
 		}
 	}
 }
@@ -212,19 +155,6 @@ func TestAFailureFolderIsNoLink(t *testing.T) {
 	if all, _ := os.ReadDir(away); len(all) > 0 {
 		t.Errorf("written through the link: %v", all)
 	}
-}
-
-// TestASweepFolderIsNoForeignLink: a folder of a sweep is no link that another user can have made.
-func TestASweepFolderIsNoForeignLink(t *testing.T) {
-	sweep, away := t.TempDir(), t.TempDir()
-	trial := filepath.Join(sweep, "trial-0001")
-	fatal.If(t, os.Symlink(away, trial))
-	fatal.If(t, makeFolder(trial)) // a trial that this user keeps on another disk
-	fatal.If(t, os.Chmod(sweep, 0o777))
-	if err := makeFolder(trial); err == nil || !strings.Contains(err.Error(), "another user may have made") {
-		t.Error(err)
-	}
-	fatal.If(t, makeFolder(filepath.Join(sweep, "trial-0002")))
 }
 
 // TestADivergedTrainingIsNotResumed: no command is proposed that resumes from the checkpoints of a

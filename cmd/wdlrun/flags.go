@@ -100,3 +100,16 @@ func failureCode(args []string) int {
 	}
 	return 1
 }
+
+func maxBadFlag() cli.Flag {
+	return &cli.Int64Flag{Name: "max-bad", Usage: "skip up to `NUMBER` records that cannot be used: sets data.max_bad", DefaultText: "the configuration's"}
+}
+
+// settings returns the settings of -set and -max-bad.
+func settings(c *cli.Context) []string {
+	set := c.StringSlice("set")
+	if c.IsSet("max-bad") {
+		set = append(set, fmt.Sprintf("data.max_bad=%d", c.Int64("max-bad")))
+	}
+	return set
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/rank"
 )
 
 func gpuFlags() []cli.Flag {
@@ -42,4 +43,10 @@ func devicesOf(c *cli.Context, choice gpuChoice) (d train.Devices, given []strin
 	}
 	d, err = gpus(choice)
 	return d, given, err
+}
+
+// assigned reports whether another launcher started the ranks and may have assigned devices to each.
+func assigned(getenv func(string) string, root *cli.Context) bool {
+	_, launched, _ := rank.FromEnv(getenv) // world has checked the environment
+	return launched && !root.IsSet("np")
 }

@@ -279,3 +279,23 @@ func wantsJSON(c *cli.Context, ours bool) bool {
 	}
 	return false
 }
+
+// world returns, by the launch flags or the environment, the number of ranks of a launch,
+// whether all are on one host, and how many are on this one.
+func (p *program) world(root *cli.Context) (ranks int, oneHost bool, here int, err error) {
+	world, found, err := rank.FromEnv(p.getenv)
+	if err != nil {
+		return 0, false, 0, err
+	}
+	if found && !root.IsSet("np") {
+		return world.Size, world.LocalSize == world.Size, max(world.LocalSize, 1), nil
+	}
+	if err := checkNested(p.getenv); err != nil {
+		return 0, false, 0, err
+	}
+	placed, err := place(root)
+	if err != nil {
+		return 0, false, 0, err
+	}
+	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), localRanks(placed), nil
+}

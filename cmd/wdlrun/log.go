@@ -14,12 +14,6 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// Values of -log-format.
-const (
-	textLog = "text"
-	jsonLog = "json"
-)
-
 func logFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "log-format", Value: textLog, Usage: "text, or json: one record per line on stderr and in log-RANK.jsonl of the run directory"},

@@ -94,7 +94,7 @@ func (p *program) endBlocked(ctx context.Context) {
 func (p *program) code(err error, args []string) int {
 	var code exit
 	var verdict *rank.Verdict
-	var late afterwards
+	var printed late
 	var stopped launcher.Interrupted
 	rc := failureCode(args)
 	if errors.As(err, &stopped) {
@@ -109,7 +109,7 @@ func (p *program) code(err error, args []string) int {
 		if errors.As(err, &verdict) || errors.Is(err, rank.ErrEnded) {
 			return 1 // the launcher prints it once for all ranks
 		}
-	case asksJSON(args) && !errors.As(err, &late):
+	case asksJSON(args) && !errors.As(err, &printed):
 		p.printJSON(map[string]any{"exit_code": rc, "error": unprefixed(err.Error())})
 	}
 	fmt.Fprintf(p.stderr, "wdlrun: %s\n", unprefixed(err.Error()))

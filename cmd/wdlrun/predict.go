@@ -114,9 +114,6 @@ func predictTarget(c *cli.Context) (target, error) {
 	return o, nil
 }
 
-// isText reports whether values are written as text.
-func (o target) isText() bool { return o.format == "csv" || o.format == "tsv" }
-
 func predictOptions(c *cli.Context) (o apply.PredictOptions, to target, err error) {
 	if to, err = predictTarget(c); err != nil {
 		return o, to, err
@@ -143,11 +140,11 @@ func (p *program) checkPredict(c *cli.Context) error {
 	if err := apply.CheckPredict(c.Context, o); err != nil || o.Eval.Away { // then rank 0 checks the output on its host
 		return err
 	}
-	return to.isWritable()
+	return writable(to)
 }
 
-// isWritable fails if the output file exists or cannot be created.
-func (o target) isWritable() error {
+// writable fails if the output file exists or cannot be created.
+func writable(o target) error {
 	if o.path == stdoutName {
 		return nil
 	}
@@ -169,7 +166,7 @@ func (p *program) predictRank(ctx context.Context, c *cli.Context, m *member.Mem
 	}
 	opt.Eval.Warn, opt.Eval.Read, opt.Eval.Peers = warn, m.World.Launched, peers(m, p.getenv)
 	if m.World.Rank == 0 {
-		if err := to.isWritable(); err != nil {
+		if err := writable(to); err != nil {
 			return nil, &rank.PermanentError{Err: err}
 		}
 	}

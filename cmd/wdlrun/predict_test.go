@@ -10,7 +10,7 @@ import (
 func TestOutputNeedsAFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	path, want := filepath.Join(dir, "x.csv"), "cannot create a file in "+dir+": no such file or directory: choose another place"
-	if err := (target{path: path}).isWritable(); err == nil || err.Error() != "predict: -out: "+want {
+	if err := writable(target{path: path}); err == nil || err.Error() != "predict: -out: "+want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if _, err := writeWhole(path, func(io.Writer) error { return nil }); err == nil || err.Error() != want {

@@ -62,3 +62,9 @@ func why(out launcher.Outcome) string {
 	}
 	return fmt.Sprintf("ended with exit code %d", out.Code)
 }
+
+// Values of -log-format.
+const (
+	textLog = "text"
+	jsonLog = "json"
+)

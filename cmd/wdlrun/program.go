@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/urfave/cli/v2"
 	"github.com/wdlrun/wdlrun/internal/text/pattern"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -29,10 +30,13 @@ type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// afterwards is an error that occurred after the command's result was printed.
-type afterwards struct{ error }
+// late is an error that occurred after the command's result was printed.
+type late struct{ error }
 
-func (a afterwards) Unwrap() error { return a.error }
+func (l late) Unwrap() error { return l.error }
+
+// afterwards marks an error that occurred after the command's result was printed.
+func afterwards(err error) error { return late{err} }
 
 // launched reports whether wdlrun started this process as a rank.
 func (p *program) launched() bool {
@@ -61,3 +65,8 @@ var prefixes = pattern.Lazy(`^launcher: (run|hosts|place|start|host): `)
 
 // unprefixed returns a message without such a prefix.
 func unprefixed(text string) string { return prefixes().ReplaceAllString(text, "") }
+
+// Action returns a function of a command for this program.
+func (p *program) Action(f func(*program, *cli.Context) error) func(*cli.Context) error {
+	return func(c *cli.Context) error { return f(p, c) }
+}

@@ -220,7 +220,7 @@ func listVersions(p *program, c *cli.Context, dir string) error {
 		err = printVersions(p.stdout, &l, time.Now())
 	}
 	if bad := l.Bad(); err == nil && c.Bool("verify") && len(bad) > 0 {
-		return afterwards{fmt.Errorf("publish: %s: %s of %d cannot be opened: %v", dir, plural.Of(len(bad), "version"), len(l.Versions), bad)}
+		return afterwards(fmt.Errorf("publish: %s: %s of %d cannot be opened: %v", dir, plural.Of(len(bad), "version"), len(l.Versions), bad))
 	}
 	return err
 }

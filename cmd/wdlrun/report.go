@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 
 	"github.com/urfave/cli/v2"
 
@@ -110,72 +104,4 @@ func eventFiles(c *cli.Context, p *program, dir string) error {
 	}
 	_, err := fmt.Fprintf(p.stdout, "%s in %s; next: tensorboard --logdir %s\n", plural.Of(len(all), "event file"), dir, quotedPath(dir))
 	return err
-}
-
-// createNextTo creates a temporary file in the folder of a file.
-func createNextTo(path string) (*os.File, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".wdlrun-")
-	if err != nil {
-		return nil, fmt.Errorf("cannot create a file in %s: %w: choose another place", filepath.Dir(path), rundir.Cause(err))
-	}
-	return f, nil
-}
-
-// writeWhole writes a file atomically: after an error nothing is left.
-func writeWhole(path string, write func(io.Writer) error) (size int64, err error) {
-	f, err := createNextTo(path)
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(f.Name())
-	b := bufio.NewWriter(f)
-	if err = write(b); err == nil {
-		err = errors.Join(b.Flush(), f.Chmod(0o644))
-	}
-	if info, e := f.Stat(); e == nil {
-		size = info.Size()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return 0, err
-	}
-	return size, os.Rename(f.Name(), path)
-}
-
-// writeNew writes a file that must not exist: edits of the user are never overwritten.
-func writeNew(path string, b []byte) error {
-	f, err := create(path)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		os.Remove(path) // a partial configuration is useless
-		return fmt.Errorf("init: %w", err)
-	}
-	return nil
-}
-
-// creatable returns why writeNew cannot write a file, before there is anything to write.
-func creatable(path string) error {
-	f, err := create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(path))
-}
-
-func create(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return nil, fmt.Errorf("init: %s exists; remove it first or choose another name", path)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("init: -out %s: there is no folder %s: make it, or choose another name", path, filepath.Dir(path))
-	case err != nil:
-		return nil, fmt.Errorf("init: %w", err)
-	}
-	return f, nil
 }

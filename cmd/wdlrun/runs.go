@@ -231,11 +231,8 @@ func runsCSV(to io.Writer, all []*runs.Summary) error {
 	return w.Error()
 }
 
-// Columns of the text table.
-const (
-	maxDiffering  = 6
-	widestSetting = 32
-)
+// maxDiffering is the number of settings in the text table.
+const maxDiffering = 6
 
 // runColumns are the metrics of the text table, with their format.
 type runColumn struct{ name, format string }

@@ -149,11 +149,6 @@ func diffRunDirs(dirA, dirB string) (d difference, err error) {
 	return d, nil
 }
 
-// without returns the names that others do not have.
-func without(names, others []string) []string {
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(others, name) })
-}
-
 // tablesOf returns the tables of the results of runs.
 func tablesOf(all ...*runs.Run) (names []string) {
 	for _, r := range all {

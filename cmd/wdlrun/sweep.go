@@ -132,9 +132,9 @@ func (s *sweeping) run(c *cli.Context, p *program) error {
 		fmt.Fprintf(p.stderr, "wdlrun: %v; %s\n", err, next)
 		return nil
 	case err != nil:
-		return afterwards{fmt.Errorf("%w; %s", err, next)}
+		return afterwards(fmt.Errorf("%w; %s", err, next))
 	case s.Best == 0:
-		return afterwards{fmt.Errorf("sweep: no trial has finished: trial 1: %s", s.Trials[0].Error())}
+		return afterwards(fmt.Errorf("sweep: no trial has finished: trial 1: %s", s.Trials[0].Error()))
 	}
 	return nil
 }

@@ -21,9 +21,8 @@ import (
 )
 
 const (
-	surveyDir  = "surveys"
-	trialLog   = "train.log"
-	stopWithin = 2 * time.Minute // for a training to write its checkpoint after SIGTERM
+	surveyDir = "surveys"
+	trialLog  = "train.log"
 )
 
 // trainings starts the trainings of a sweep, as processes.
@@ -89,18 +88,6 @@ func (a *trainings) train(ctx context.Context, j sweep.Job) (x sweep.Outcome, er
 	}
 	a.read(dir, &x)
 	return x, nil
-}
-
-// makeFolder makes a folder of a sweep and rejects a link that another user may have put there.
-func makeFolder(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	root, err := regular.OpenFolder(dir)
-	if err == nil {
-		err = root.Close()
-	}
-	return err
 }
 
 // turn waits while another training surveys the same data, so that data is scanned once.

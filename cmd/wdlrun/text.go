@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -104,3 +105,11 @@ func flow(v any) string {
 	b, _ := json.Marshal(v) // strings: cannot fail
 	return string(b)
 }
+
+// without returns the names that others do not have.
+func without(names, others []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(others, name) })
+}
+
+// widestSetting is the width of a setting in a table.
+const widestSetting = 32

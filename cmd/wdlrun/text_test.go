@@ -33,15 +33,6 @@ func TestCalled(t *testing.T) {
 	}
 }
 
-// TestFewNames: a data set of many files is one short line.
-func TestFewNames(t *testing.T) {
-	for want, names := range map[string][]string{"": nil, "a b c": {"a", "b", "c"}, "a b c and 1 more file": {"a", "b", "c", "d"}, "a b c and 2 more files": {"a", "b", "c", "d", "e"}} {
-		if got := fewNames(names); got != want {
-			t.Errorf("%q: %q, want %q", names, got, want)
-		}
-	}
-}
-
 func TestWordsForAShell(t *testing.T) {
 	for path, want := range map[string]string{
 		"runs/20261121-101500": "runs/20261121-101500", "s3://b/a.csv": "s3://b/a.csv", "": "''", "my runs": "'my runs'", "day_*.csv": "'day_*.csv'",

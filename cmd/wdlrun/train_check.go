@@ -8,7 +8,6 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train"
-	"github.com/wdlrun/wdlrun/rank"
 )
 
 // checkTrain rejects invalid flags before any rank is started.
@@ -44,12 +43,6 @@ func checkOptions(c *cli.Context, opt train.Options, ranks int, check func(conte
 	return check(c.Context, opt, ranks)
 }
 
-// assigned reports whether another launcher started the ranks and may have assigned devices to each.
-func assigned(getenv func(string) string, root *cli.Context) bool {
-	_, launched, _ := rank.FromEnv(getenv) // world has checked the environment
-	return launched && !root.IsSet("np")
-}
-
 // launchOptions parses the flags of a training and of its launch before any rank runs. It returns
 // the number of ranks and whether all are on one host.
 func (p *program) launchOptions(c *cli.Context) (opt train.Options, ranks int, oneHost bool, err error) {
@@ -78,24 +71,4 @@ func (p *program) launchOptions(c *cli.Context) (opt train.Options, ranks int, o
 	}
 	opt.Replicas, opt.Here, opt.Away = c.Int("replicas"), here, here < ranks
 	return opt, ranks, oneHost, useGPUs(c, &opt, gpuChoice{assigned: assigned(p.getenv, root)})
-}
-
-// world returns, by the launch flags or the environment, the number of ranks of a launch,
-// whether all are on one host, and how many are on this one.
-func (p *program) world(root *cli.Context) (ranks int, oneHost bool, here int, err error) {
-	world, found, err := rank.FromEnv(p.getenv)
-	if err != nil {
-		return 0, false, 0, err
-	}
-	if found && !root.IsSet("np") {
-		return world.Size, world.LocalSize == world.Size, max(world.LocalSize, 1), nil
-	}
-	if err := checkNested(p.getenv); err != nil {
-		return 0, false, 0, err
-	}
-	placed, err := place(root)
-	if err != nil {
-		return 0, false, 0, err
-	}
-	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), localRanks(placed), nil
 }

@@ -92,30 +92,6 @@ func about(c *cli.Context) (a rundir.About, err error) {
 	return a, nil
 }
 
-// resumeAuto is the value of -resume that selects the newest run.
-const resumeAuto = "auto"
-
-// runOf returns the run directory or checkpoint in a flag.
-func runOf(c *cli.Context, flag, out string) string { return runAt(pathOf(c, flag), out) }
-
-// runAt returns the run directory or checkpoint that a user names. The word latest means the run that
-// finished last in the folder out, a name without a folder a run in out, and a folder of runs the one
-// that finished last in it.
-func runAt(path, out string) string {
-	if _, err := os.Lstat(path); err != nil && path != "" && filepath.Base(path) == path {
-		if in := filepath.Join(out, path); path == rundir.Latest || runs.IsRun(in) {
-			path = in
-		}
-	}
-	if link := filepath.Join(path, rundir.Latest); path != "" && !runs.IsRun(path) && rundir.Real(link) != link { // a folder of runs
-		path = link
-	}
-	return rundir.Real(path)
-}
-
-// runsFolder is the folder in which train makes run directories by default.
-const runsFolder = "runs"
-
 // nothingToResume returns the line that reports that -resume auto, or a restart by another launcher,
 // begins a new training, "" if it resumes one.
 func nothingToResume(resume string, w rank.World, opt train.Options) string {
@@ -148,19 +124,6 @@ func newestRun(out string) (dir string, saved bool) {
 		return dir, err == nil && len(found) > 0
 	}
 	return "", false
-}
-
-func maxBadFlag() cli.Flag {
-	return &cli.Int64Flag{Name: "max-bad", Usage: "skip up to `NUMBER` records that cannot be used: sets data.max_bad", DefaultText: "the configuration's"}
-}
-
-// settings returns the settings of -set and -max-bad.
-func settings(c *cli.Context) []string {
-	set := c.StringSlice("set")
-	if c.IsSet("max-bad") {
-		set = append(set, fmt.Sprintf("data.max_bad=%d", c.Int64("max-bad")))
-	}
-	return set
 }
 
 // dayOptions is the content of -day, by which train -by starts the training on a partition.

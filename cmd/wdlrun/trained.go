@@ -1,15 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
@@ -48,38 +43,6 @@ func printTrained(p *program, w io.Writer, np int, asJSON bool, result []byte) e
 	}
 	return err
 }
-
-// unfinished returns why a training with a result is not finished. launcher is the
-// beginning of the command that resumes it.
-func unfinished(launcher string, r report.Result) error {
-	switch {
-	case r.LastCheckpoint != "":
-		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last one: free some space and resume from it: %s train -resume %s",
-			filepath.Base(r.LastCheckpoint), launcher, quotedPath(r.RunDir))}
-	case r.Checkpoint == "":
-		return afterwards{errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again")}
-	case r.Stopped:
-		return exit(stoppedCode)
-	case r.Gate.Closed():
-		return exit(gateCode)
-	}
-	return nil
-}
-
-// gateCode is the exit code of a training whose model train.gate rejects.
-const gateCode = 3
-
-// gated describes the comparison of a model with the one before it.
-func gated(r report.Result) string {
-	if g := r.Gate; g.Closed() {
-		return fmt.Sprintf("rejected by train.gate: %s; the run is kept, and latest is not moved", g.Rejected)
-	}
-	return fmt.Sprintf("accepted by train.gate: no worse than %s", r.Gate.From)
-}
-
-// stoppedCode is the exit code of a training stopped by a signal to a rank: 128 + SIGTERM,
-// so that other launchers do not count the rank as finished.
-const stoppedCode = 143
 
 func printTraining(w io.Writer, r report.Result) {
 	if r.Stopped {
@@ -164,18 +127,6 @@ func lossName(r report.Result) string {
 	return "log-loss"
 }
 
-// evaluated prints the metrics of an evaluation.
-func evaluated(w io.Writer, what string, m *metrics.Metrics, note string) {
-	fmt.Fprintf(w, "%-6s %s%s\n", what, m, note)
-	if base := m.Base(); base != "" {
-		fmt.Fprintf(w, "       %s\n", base)
-	}
-	for i := range m.Labels {
-		l := &m.Labels[i]
-		evaluated(w, "  "+l.Label, &l.Metrics, "")
-	}
-}
-
 // nothingLeft returns why nothing was left to train, and how to continue.
 func nothingLeft(r report.Result) string {
 	switch {
@@ -222,34 +173,6 @@ func tables(w io.Writer, r report.Result) {
 		}
 	}
 	fmt.Fprintf(w, "\n       %s\n", r.Differs())
-}
-
-// notTrained is the reason why values of an evaluation are unknown.
-const notTrained = "training has not seen"
-
-// maxUnknown is the number of features that unknown names.
-const maxUnknown = 8
-
-// unknown prints the number of unknown values of the features that have most, also as a
-// share of the samples unless lists have more of them, and the reason.
-func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
-	if len(counts) == 0 {
-		return
-	}
-	var all []string
-	most := func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) }
-	names := slices.SortedFunc(maps.Keys(counts), most)
-	for _, name := range names[:min(len(names), maxUnknown)] {
-		n := fmt.Sprintf("%s %d", name, counts[name])
-		if samples >= counts[name] && samples > 0 {
-			n += fmt.Sprintf(" (%.3g %%)", 100*float64(counts[name])/float64(samples))
-		}
-		all = append(all, n)
-	}
-	if n := len(names) - len(all); n > 0 {
-		all = append(all, plural.Of(n, "more feature"))
-	}
-	fmt.Fprintf(w, "values that %s: %s\n", why, strings.Join(all, ", "))
 }
 
 // printRunDir prints the files of the run directory and the next commands, which begin with

@@ -1,0 +1,19 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestNoPackageInMessages: errors of package launcher are printed without its name, also
+// as JSON.
+func TestNoPackageInMessages(t *testing.T) {
+	for _, args := range [][]string{{"wdlrun", "-hostfile", "none", "train"}, {"wdlrun", "-json", "-hostfile", "none", "train"}} {
+		var stdout, stderr bytes.Buffer
+		p := &program{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }}
+		if code := p.main(args); code != 1 || !strings.HasPrefix(stderr.String(), "wdlrun: -hostfile: open none: ") || strings.Contains(stdout.String(), "launcher:") {
+			t.Errorf("%q: exit code %d: %s%s", args, code, &stdout, &stderr)
+		}
+	}
+}
