@@ -43,8 +43,8 @@ Requires-Dist: scikit-learn>=1.6; extra == "sklearn"
 
 
 def wheel(program, platform, folder):
-    source = (HERE.parent / "cmd/wdlrun/version.go").read_text(encoding="utf-8")
-    version = re.search(r'^const version = "(.*)"$', source, re.M).group(1)
+    source = (HERE.parent / "cmd/wdlrun/internal/command/version.go").read_text(encoding="utf-8")
+    version = re.search(r'^const Version = "(.*)"$', source, re.M).group(1)
     tag = "py3-none-" + TAGS[platform]
     about, out = f"wdlrun-{version}.dist-info", Path(folder, f"wdlrun-{version}-{tag}.whl")
     files = {"wdlrun/" + p.name: p.read_bytes() for p in sorted((HERE / "wdlrun").iterdir()) if p.suffix == ".py" or p.name == "py.typed"}

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 )
 
 // TestHelpHasExamples: the help of every command has an example.
 func TestHelpHasExamples(t *testing.T) {
-	p := &program{stdout: io.Discard, stderr: io.Discard, getenv: os.Getenv}
+	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv}
 	var walk func(path string, all []*cli.Command)
 	walk = func(path string, all []*cli.Command) {
 		for _, c := range all {
@@ -21,5 +23,5 @@ func TestHelpHasExamples(t *testing.T) {
 			}
 		}
 	}
-	walk("wdlrun", p.app().Commands)
+	walk("wdlrun", app(p).Commands)
 }

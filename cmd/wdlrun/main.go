@@ -19,6 +19,18 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/bench"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/ckpt"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/eval"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/gpu"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/hosts"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/online"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/serve"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/sweep"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
 	"github.com/wdlrun/wdlrun/internal/text/pattern"
@@ -27,7 +39,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == guardWord {
+	if len(os.Args) == 2 && os.Args[1] == command.GuardWord {
 		launcher.Guard(os.Stdin)
 		return
 	}
@@ -37,25 +49,25 @@ func main() {
 		}
 		return
 	}
-	if b, ok := debug.ReadBuildInfo(); ok && len(os.Args) == 2 && os.Args[1] == sourceWord {
-		fmt.Println(describeSource(b))
+	if b, ok := debug.ReadBuildInfo(); ok && len(os.Args) == 2 && os.Args[1] == gpu.SourceWord {
+		fmt.Println(gpu.DescribeSource(b))
 		return
 	}
-	p := &program{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
-	cli.VersionPrinter = p.printVersion
-	os.Exit(p.main(os.Args))
+	p := &command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
+	cli.VersionPrinter = p.PrintVersion
+	os.Exit(run(p, os.Args))
 }
 
-// main returns the exit code. Lost output is a failure, reported once.
-func (p *program) main(args []string) int {
-	ctx, stop := p.signals()
+// run returns the exit code. Lost output is a failure, reported once.
+func run(p *command.Program, args []string) int {
+	ctx, stop := signals(p)
 	defer stop()
-	defer context.AfterFunc(ctx, func() { p.endBlocked(ctx) })()
-	out := &printed{to: p.stdout}
-	p.stdout = out
-	p.progress.writeTo(p.stderr)
-	defer p.progress.end()
-	app := p.app()
+	defer context.AfterFunc(ctx, func() { endBlocked(ctx, p) })()
+	out := &printed{to: p.Stdout}
+	p.Stdout = out
+	p.Progress.SetWriter(p.Stderr)
+	defer p.Progress.End()
+	app := app(p)
 	err := misplaced(app, args)
 	if err == nil {
 		err = oneProcess(app, args)
@@ -69,34 +81,34 @@ func (p *program) main(args []string) int {
 	if stopped := (launcher.Interrupted{}); errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &stopped) {
 		err = stopped // of a command without ranks
 	}
-	code := p.code(err, args)
+	code := code(p, err, args)
 	if lost := out.fault(); lost != nil {
-		fmt.Fprintf(p.stderr, "wdlrun: the output is lost: %v\n", lost)
-		code = max(code, failureCode(args))
+		fmt.Fprintf(p.Stderr, "wdlrun: the output is lost: %v\n", lost)
+		code = max(code, command.FailureCode(args))
 	}
 	return code
 }
 
-// endBlocked exits if a signal has not ended a command without ranks within startGrace.
-func (p *program) endBlocked(ctx context.Context) {
+// endBlocked exits if a signal has not ended a command without ranks within StartGrace.
+func endBlocked(ctx context.Context, p *command.Program) {
 	var stopped launcher.Interrupted
 	if !errors.As(context.Cause(ctx), &stopped) {
 		return
 	}
-	time.Sleep(startGrace)
-	if !p.ranks.Load() {
-		fmt.Fprintf(p.stderr, "wdlrun: %v; a read or a write does not return\n", stopped)
+	time.Sleep(command.StartGrace)
+	if !p.OwnsRanks.Load() {
+		fmt.Fprintf(p.Stderr, "wdlrun: %v; a read or a write does not return\n", stopped)
 		os.Exit(stopped.Code())
 	}
 }
 
 // code prints an error, and returns the exit code.
-func (p *program) code(err error, args []string) int {
-	var code exit
+func code(p *command.Program, err error, args []string) int {
+	var code command.Exit
 	var verdict *rank.Verdict
-	var printed late
+	var printed command.Late
 	var stopped launcher.Interrupted
-	rc := failureCode(args)
+	rc := command.FailureCode(args)
 	if errors.As(err, &stopped) {
 		rc = stopped.Code()
 	}
@@ -105,63 +117,63 @@ func (p *program) code(err error, args []string) int {
 		return 0
 	case errors.As(err, &code):
 		return int(code)
-	case p.launched():
+	case p.Launched():
 		if errors.As(err, &verdict) || errors.Is(err, rank.ErrEnded) {
 			return 1 // the launcher prints it once for all ranks
 		}
-	case asksJSON(args) && !errors.As(err, &printed):
-		p.printJSON(map[string]any{"exit_code": rc, "error": unprefixed(err.Error())})
+	case command.AsksJSON(args) && !errors.As(err, &printed):
+		p.PrintJSON(map[string]any{"exit_code": rc, "error": command.Unprefixed(err.Error())})
 	}
-	fmt.Fprintf(p.stderr, "wdlrun: %s\n", unprefixed(err.Error()))
+	fmt.Fprintf(p.Stderr, "wdlrun: %s\n", command.Unprefixed(err.Error()))
 	return rc
 }
 
 // signals returns a context that the first SIGINT or SIGTERM ends. Ranks handle signals
-// themselves: see program.requests.
-func (p *program) signals() (context.Context, func()) {
-	if _, found, _ := rank.FromEnv(p.getenv); found {
+// themselves: see package train.
+func signals(p *command.Program) (context.Context, func()) {
+	if _, found, _ := rank.FromEnv(p.Getenv); found {
 		return context.Background(), func() {}
 	}
 	return launcher.WithSignals(context.Background())
 }
 
 // commands returns the programs, in the order of the help.
-func commands(p *program) []*cli.Command {
+func commands(p *command.Program) []*cli.Command {
 	return []*cli.Command{
-		initCommand(p),
-		dataCommand(p),
-		joinCommand(p),
-		trainCommand(p),
-		evalCommand(p),
-		predictCommand(p),
-		exportCommand(p),
-		publishCommand(p),
-		serveCommand(p),
-		onlineCommand(p),
-		runsCommand(p),
-		reportCommand(p),
-		traceCommand(p),
-		sweepCommand(p),
-		ckptCommand(p),
-		replayCommand(p),
-		hostsCommand(p),
-		doctorCommand(p),
-		agentCommand(p),
-		manifestCommand(p),
-		gpusCommand(p),
-		gpuCheckCommand(p),
-		genCommand(p),
-		benchCommand(p),
-		configHelp(p),
+		data.InitCommand(p),
+		data.Command(p),
+		data.JoinCommand(p),
+		train.Command(p),
+		eval.Command(p),
+		eval.PredictCommand(p),
+		serve.ExportCommand(p),
+		serve.PublishCommand(p),
+		serve.Command(p),
+		online.Command(p),
+		runs.Command(p),
+		runs.ReportCommand(p),
+		runs.TraceCommand(p),
+		sweep.Command(p),
+		ckpt.Command(p),
+		train.ReplayCommand(p),
+		hosts.Command(p),
+		hosts.DoctorCommand(p),
+		hosts.AgentCommand(p),
+		hosts.ManifestCommand(p),
+		gpu.Command(p),
+		gpu.CheckCommand(p),
+		data.GenCommand(p),
+		bench.Command(p),
+		data.ConfigHelp(p),
 	}
 }
 
-func (p *program) app() *cli.App {
+func app(p *command.Program) *cli.App {
 	app := &cli.App{
 		Name:      "wdlrun",
 		Usage:     "train Wide & Deep models on many processes, with no parameter server",
 		UsageText: "wdlrun [launch flags] PROGRAM [program flags]",
-		Version:   version,
+		Version:   command.Version,
 		Description: `PROGRAM is one of the commands below or any executable, which wdlrun starts on every rank. To
 begin with your own data: wdlrun init -data FILE. For a command: wdlrun COMMAND --help.
 
@@ -170,11 +182,11 @@ Examples:
    wdlrun -np 4 train -config ctr.yaml      train on your own data
    wdlrun -np 4 ./trainer -lr 0.1           start your own program on 4 ranks
    wdlrun -H localhost:8 -plan train        print where each rank would run`,
-		Flags:                     append(launchFlags(), cli.HelpFlag), // help is a separate command
+		Flags:                     append(command.LaunchFlags(), cli.HelpFlag), // help is a separate command
 		Commands:                  commands(p),
-		Action:                    p.executable,
-		Writer:                    p.stdout,
-		ErrWriter:                 p.stderr,
+		Action:                    p.Executable,
+		Writer:                    p.Stdout,
+		ErrWriter:                 p.Stderr,
 		HideHelpCommand:           true,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              usageError,
@@ -188,7 +200,7 @@ Examples:
 		}
 		switch c.Name {
 		case "init", "data", "export", "report", "trace", "ckpt", "gen":
-			c.Before = p.progress.command
+			c.Before = p.Progress.Command
 		}
 	}
 	return app
@@ -196,7 +208,7 @@ Examples:
 
 // usageError prints a fault of the flags in one line, with a hint.
 func usageError(c *cli.Context, err error, _ bool) error {
-	name, ours, known := c.App.Name, launchFlags(), c.App.Flags
+	name, ours, known := c.App.Name, command.LaunchFlags(), c.App.Flags
 	program := c.Command != nil && c.Command.Name != "" && c.Command.Name != name
 	if program {
 		name, known = c.Command.HelpName, c.Command.Flags
@@ -207,19 +219,19 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	short := strings.TrimPrefix(name, c.App.Name+" ")
 	switch {
-	case program && defined(ours, flag) && !takesLaunchFlag(short, flag):
+	case program && command.Defined(ours, flag) && !takesLaunchFlag(short, flag):
 		return fmt.Errorf("%s is one process, so -%s has no effect: leave it out", short, flag)
-	case program && defined(ours, flag):
+	case program && command.Defined(ours, flag):
 		return fmt.Errorf("-%s is a launch flag: put it before the program: wdlrun -%s … %s", flag, flag, short)
-	case !program && slices.ContainsFunc(c.App.Commands, func(k *cli.Command) bool { return defined(k.Flags, flag) }):
+	case !program && slices.ContainsFunc(c.App.Commands, func(k *cli.Command) bool { return command.Defined(k.Flags, flag) }):
 		return fmt.Errorf("-%s is a flag of a program: put it after the program: wdlrun [launch flags] PROGRAM -%s …", flag, flag)
 	}
 	meant := ""
 	if unknown && short == "train" && flag == "data" {
 		meant = "; the configuration names the files: wdlrun init -data FILE -out ctr.yaml writes one for wdlrun train -config ctr.yaml"
-	} else if set := setting(flag); program && unknown && set != "" && defined(known, "set") {
+	} else if set := setting(flag); program && unknown && set != "" && command.Defined(known, "set") {
 		meant = "; did you mean -set " + set + "?"
-	} else if near := nearest.Of(flag, names(known)); unknown && near != "" {
+	} else if near := nearest.Of(flag, command.FlagNames(known)); unknown && near != "" {
 		meant = "; did you mean -" + near + "?"
 	}
 	return fmt.Errorf("%w%s; see: %s --help", err, meant, name)

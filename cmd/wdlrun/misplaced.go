@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 )
 
 // misplaced finds flags of a command before its name, where only launch flags are allowed,
@@ -13,14 +15,14 @@ import (
 func misplaced(app *cli.App, args []string) error {
 	all := programFlags(app.Commands)
 	launch, moved, names, rest := splitFlags(args[1:], append(slices.Clip(app.Flags), all...), func(name string) bool {
-		return defined(app.Flags, name) || !defined(all, name)
+		return command.Defined(app.Flags, name) || !command.Defined(all, name)
 	})
 	if len(names) == 0 || len(rest) == 0 {
 		return nil // without a program the parser reports them
 	}
 	program, flags := programOf(app, rest)
 	for _, name := range names {
-		if !defined(flags, name) {
+		if !command.Defined(flags, name) {
 			return fmt.Errorf("%s has no flag -%s: it belongs to %s", strings.Join(program, " "), name, strings.Join(owners(app.Commands, "", name), " and "))
 		}
 	}
@@ -39,9 +41,9 @@ func oneProcess(app *cli.App, args []string) error {
 		return nil
 	}
 	program, _ := programOf(app, rest)
-	name, launch := strings.Join(program, " "), launchFlags()
+	name, launch := strings.Join(program, " "), command.LaunchFlags()
 	kept, _, idle, _ := splitFlags(args[1:], app.Flags, func(flag string) bool {
-		return !defined(launch, flag) || takesLaunchFlag(name, flag)
+		return !command.Defined(launch, flag) || takesLaunchFlag(name, flag)
 	})
 	if len(idle) == 0 {
 		return nil
@@ -107,7 +109,7 @@ func programOf(app *cli.App, words []string) (program []string, flags []cli.Flag
 func commandLine(app *cli.App, parts ...[]string) string {
 	line := app.Name
 	for _, w := range slices.Concat(parts...) {
-		line += " " + quoted(w)
+		line += " " + command.Quoted(w)
 	}
 	return line
 }
@@ -123,7 +125,7 @@ func programFlags(commands []*cli.Command) (all []cli.Flag) {
 // owners returns the commands and subcommands that have a flag.
 func owners(commands []*cli.Command, prefix, flag string) (have []string) {
 	for _, k := range commands {
-		if defined(k.Flags, flag) {
+		if command.Defined(k.Flags, flag) {
 			have = append(have, prefix+k.Name)
 		}
 		have = append(have, owners(k.Subcommands, prefix+k.Name+" ", flag)...)

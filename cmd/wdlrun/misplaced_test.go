@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 )
 
 // TestMisplacedFlags: a correct command line is not changed.
 func TestMisplacedFlags(t *testing.T) {
-	app := new(program).app()
+	app := app(new(command.Program))
 	for _, line := range []string{
 		"wdlrun", "wdlrun -h", "wdlrun -np 2 train -backup 1", "wdlrun -np 2 -plan train", "wdlrun -json eval -resume a", "wdlrun -timeout 5s ./prog -backup 1",
 		"wdlrun -np 2 -- train", "wdlrun -np", "wdlrun -backup", "wdlrun -nosuchflag train",
@@ -32,7 +34,7 @@ func TestMisplacedFlags(t *testing.T) {
 // TestOneProcess: every command either starts ranks or rejects all launch flags except
 // -json.
 func TestOneProcess(t *testing.T) {
-	app := new(program).app()
+	app := app(new(command.Program))
 	for _, line := range []string{
 		"wdlrun", "wdlrun -np 2", "wdlrun -np", "wdlrun -np 2 ./prog", "wdlrun -np 2 -plan train", "wdlrun -H a:2 data index", "wdlrun -np 2 bench allreduce",
 		"wdlrun -n 2 manifest", "wdlrun -json gen", "wdlrun gen -np 2", "wdlrun -h gen",

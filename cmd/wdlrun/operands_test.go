@@ -4,10 +4,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 )
 
 func TestFlagsMayFollowOperands(t *testing.T) {
-	p := &program{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+	p := &command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
 	for args, want := range map[string]string{
 		"init -data a.csv b.csv -out x.yaml":     "init -data a.csv -out x.yaml b.csv",
 		"init a.csv -rows=5 b.csv --json":        "init -rows=5 --json a.csv b.csv",
@@ -26,7 +28,7 @@ func TestFlagsMayFollowOperands(t *testing.T) {
 		"data nosuchthing a.csv -out b":          "data nosuchthing a.csv -out b",
 		"-np 2":                                  "-np 2",
 	} {
-		got := strings.Join(flagsFirst(p.app(), append([]string{"wdlrun"}, strings.Fields(args)...)), " ")
+		got := strings.Join(flagsFirst(app(p), append([]string{"wdlrun"}, strings.Fields(args)...)), " ")
 		if got != "wdlrun "+want {
 			t.Errorf("%s\nbecomes %s\nwant    wdlrun %s", args, got, want)
 		}

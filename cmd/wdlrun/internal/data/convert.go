@@ -1,0 +1,265 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/write"
+)
+
+func convertCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "convert",
+		Usage:     "write records in another format",
+		UsageText: "wdlrun data convert -out FILE [flags] FILE…",
+		Description: `The name of -out determines format and compression: clicks.tsv.gz, clicks.parquet,
+clicks.tfrecord.zst, clicks.jsonl, clicks.libsvm. -format and -compress override it.
+
+The first pass finds the fields of all records and their types, the second one writes. In
+formats with types, a field is written as integers or numbers if every value reads back in its
+original form. A field with 007 or 52.60, or with 1 among numbers such as 2.5, is written as
+strings. In TFRecord, so is a field of numbers that are not exact in 32 bits. Blanks around an
+unquoted field are dropped.
+
+Words that mean missing become missing values: the words of data.missing in -config. Without
+-config these are ?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A, if they occur in the
+first 10,000 lines of CSV or TSV. In other formats such words are ordinary strings, and NaN and
+infinities are numbers, unless the output is LibSVM or LibFFM. An empty string is missing.
+Columns of Parquet that cannot be read, such as lists of lists, are left out and reported.
+
+LibSVM and LibFFM contain only numbers, so 52.60 becomes 52.6. -codes FILE replaces the
+strings of each field by 1, 2, 3, … and lists the numbers in FILE. Strings of the label become
+1 or 0. label.positive of -config names those that become 1; without it they are guessed. The
+first field of these formats is the label: without -fields it is the label of -config, or the
+field that looks like one.
+
+Examples:
+   wdlrun data convert -out clicks.parquet clicks.csv
+   wdlrun data convert -out clicks.csv.zst 'part-*.tfrecord.gz'
+   wdlrun data convert -out adult.libsvm -codes adult.codes builtin:adult.data
+   wdlrun data convert -fields label,I1,C1 -out few.csv day_0.tsv`,
+		Flags: recordFlags(
+			&cli.StringFlag{Name: "out", Usage: "write to `FILE`, which must not exist"},
+			&cli.StringFlag{Name: "format", Usage: "write `FORMAT`: " + strings.Join(write.Formats(), ", "), DefaultText: "by the name of -out"},
+			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out; snappy for parquet"},
+			&cli.StringFlag{Name: "fields", Usage: "write the fields `NAMES`, in this order, separated by commas", DefaultText: "all"},
+			&cli.StringFlag{Name: "codes", Usage: "replace strings by numbers, and write the strings to `FILE`"},
+			&cli.Int64Flag{Name: "max-bad", Usage: "skip up to `N` records that cannot be read"},
+		),
+		Action: p.Action(dataConvert),
+	}
+}
+
+// conversion holds the settings of data convert.
+type conversion struct {
+	table
+	files   *record.Files
+	fields  []string
+	columns []write.Column
+	target  Target
+	codes   *write.Codes // nil if not requested
+	codesTo string
+}
+
+func dataConvert(p *command.Program, c *cli.Context) error {
+	v, err := planConversion(p, c)
+	if err != nil {
+		return fmt.Errorf("data convert: %w", err)
+	}
+	began := time.Now()
+	w, bytes, err := convertRecords(c.Context, p, c.Int64("max-bad"), v)
+	if err != nil {
+		return fmt.Errorf("data convert: %w", err)
+	}
+	if command.AsJSON(c) {
+		return p.PrintJSON(map[string]any{
+			"files": v.files.Names(), "from": formatName(v.source), "to": v.target.Format, "out": v.target.Path,
+			"records": w.Records, "bad": w.Bad, "bytes": bytes, "fields": v.fields, "seconds": time.Since(began).Seconds(),
+		})
+	}
+	if err := warnBad(p, w, v.patterns); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.Stderr, "wrote %d records of %d fields, %d bytes, to %s\nnext: %s data show %s\n", w.Records, len(v.fields), bytes, v.target.Path, command.Called(os.Args[0]), command.QuotedPath(v.target.Path))
+	return nil
+}
+
+// planConversion determines input and output.
+func planConversion(p *command.Program, c *cli.Context) (v conversion, err error) {
+	if v.table, err = records(c); err != nil {
+		return v, err
+	}
+	if v.target, err = TargetOf(command.PathOf(c, "out"), c.String("format"), c.String("compress")); err != nil {
+		return v, err
+	}
+	for _, path := range []string{v.target.Path, command.PathOf(c, "codes")} {
+		if _, err := os.Lstat(path); path != "" && err == nil {
+			return v, fmt.Errorf("%s exists; remove it first or choose another name", path)
+		}
+	}
+	if v.config == nil && !v.source.HasLayout() && !v.target.pairs() && c.String("codes") == "" {
+		v.source.Missing = nil // other formats have values of their own that are missing
+	}
+	if v.files, err = v.open(); err != nil {
+		return v, err
+	}
+	if c.String("fields") == "" {
+		warnUnread(p, v.table)
+	}
+	v.codesTo = command.PathOf(c, "codes")
+	if err := chooseFields(p, c, &v); err != nil {
+		return v, err
+	}
+	if err := typesOf(p, c, &v); err != nil {
+		return v, err
+	}
+	if v.target.Format == "criteo" && !slices.Equal(v.fields, schema.CriteoFields()) {
+		return v, errors.New("criteo is the layout label, I1 … I13, C1 … C26, and these records have other fields; write tsv")
+	}
+	return v, v.code()
+}
+
+// chooseFields determines the fields to write, except those that typesOf finds late.
+func chooseFields(p *command.Program, c *cli.Context, v *conversion) (err error) {
+	var wanted []string
+	if names := c.String("fields"); names != "" {
+		wanted = strings.Split(names, ",")
+	} else if v.target.pairs() && v.label.Field != "" {
+		wanted = []string{v.label.Field}
+	}
+	if v.files, err = v.files.Learn(c.Context, wanted, p.Progress.Read("convert: fields", v.files.Bytes())); err != nil {
+		return err
+	}
+	if v.fields = v.files.Fields(); c.String("fields") != "" {
+		v.fields = wanted
+	} else if i := slices.Index(v.fields, v.label.Field); i > 0 && v.target.pairs() {
+		v.fields = append([]string{v.label.Field}, slices.Delete(v.fields, i, i+1)...) // the label begins a line
+	}
+	return nil
+}
+
+// code prepares the numbers of strings, if they are needed.
+func (v *conversion) code() error {
+	label := slices.Index(v.fields, v.label.Field)
+	if v.target.pairs() {
+		label = max(slices.Index(v.fields, "label"), 0) // as package write does
+	}
+	if v.codesTo == "" {
+		var texts []string
+		for i, c := range v.columns {
+			if v.target.pairs() && i != label && c.Kind == value.Text {
+				texts = append(texts, c.Name)
+			}
+		}
+		if len(texts) > 0 {
+			return fmt.Errorf("%s holds only numbers, but these columns have strings: %s; -codes FILE replaces strings by numbers and lists them in FILE; or name the other columns in -fields", v.target.Format, strings.Join(texts, ", "))
+		}
+		return nil
+	}
+	ofTexts := label >= 0 && v.columns[label].Kind == value.Text
+	v.codes = write.NewCodes(v.columns)
+	if v.columns = v.codes.Columns(); !ofTexts {
+		return nil
+	}
+	rule := v.label
+	if rule.Field != v.fields[label] || len(rule.Positive) == 0 {
+		return fmt.Errorf("column %s is the label and has strings: set label.field and label.positive in -config FILE to say which of them mean 1", v.fields[label])
+	}
+	v.codes.Label(label, func(text string) (one, ok bool) {
+		one = slices.Contains(rule.Positive, text)
+		return one, one || len(rule.Negative) == 0 || slices.Contains(rule.Negative, text)
+	})
+	return nil
+}
+
+// typesOf finds the types of the fields. If the output needs them it reads all records.
+func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
+	lines := []string{"csv", "tsv", "criteo"}
+	untyped := slices.Contains(lines, v.target.Format) && v.codesTo == ""
+	if untyped && slices.Contains(lines, formatName(v.source)) {
+		for _, name := range v.fields {
+			v.columns = append(v.columns, write.Column{Name: name, Kind: value.Text})
+		}
+		return nil
+	}
+	d, err := describe(p, c, "convert: types", v.table, v.files, v.fields, c.String("fields") == "", nil)
+	if err != nil {
+		return err
+	}
+	v.files, v.fields = d.files, d.fields
+	numbersAlone := v.target.pairs() || v.codesTo != ""
+	for i, name := range v.fields {
+		seen := d.columns[i]
+		col := write.Column{Name: name, Kind: seen.Faithful(), Many: seen.Most > 1, Truth: seen.Truth()}
+		switch {
+		case numbersAlone:
+			col.Kind = seen.Kind()
+		case v.target.Format == "tfrecord" && seen.Wide > 0:
+			col.Kind = value.Text // its numbers have 32 bits
+		}
+		if untyped {
+			col.Kind, col.Truth = value.Text, false
+		}
+		v.columns = append(v.columns, col)
+	}
+	return nil
+}
+
+// convertRecords writes the records.
+func convertRecords(ctx context.Context, p *command.Program, maxBad int64, v conversion) (w record.Walked, bytes int64, err error) {
+	out, err := v.target.Create(v.columns, v.source.Missing)
+	if err != nil {
+		return w, 0, err
+	}
+	w, err = v.files.Walk(ctx, v.fields, 1, func(lists []value.List) error {
+		if v.codes != nil {
+			if lists, err = v.codes.Replace(lists, v.source.Missing); err != nil {
+				return err
+			}
+		}
+		return out.Write(lists)
+	}, p.Progress.Read("convert", v.files.Bytes()))
+	if err == nil && w.Bad > maxBad {
+		err = fmt.Errorf("%d records cannot be read, -max-bad is %d; the first: %w", w.Bad, maxBad, &w.Faults[0])
+	}
+	if err != nil {
+		out.Abandon()
+		return w, 0, err
+	}
+	if err := v.writeCodes(); err != nil {
+		out.Abandon()
+		return w, 0, err
+	}
+	err = out.Finish()
+	return w, out.counted.n, err
+}
+
+// writeCodes writes the table of strings and their numbers.
+func (v *conversion) writeCodes() error {
+	if v.codes == nil {
+		return nil
+	}
+	f, err := os.Create(v.codesTo)
+	if err != nil {
+		return err
+	}
+	_, err = v.codes.WriteTo(f)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		os.Remove(v.codesTo)
+	}
+	return err
+}

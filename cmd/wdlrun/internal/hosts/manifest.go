@@ -1,0 +1,90 @@
+package hosts
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/hosts/kube"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+func ManifestCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "manifest",
+		Usage:     "print the Kubernetes manifests of a training",
+		UsageText: "wdlrun -np N manifest -as job|jobset -hosts H -image IMAGE [flags]",
+		Description: `Prints a Secret with a new key for the ranks, a ConfigMap with the configuration, a Service and
+an Indexed Job, or a JobSet. A host is a pod with a container for each of its ranks. The ranks
+wait for each other, and for the DNS name of the first pod. A restarted training resumes from its
+last checkpoint in -out.
+
+Examples:
+   wdlrun -np 8 manifest -hosts 8 -image registry.example/wdlrun:1 -config ctr.yaml -claim clicks
+   wdlrun -np 32 manifest -as jobset -hosts 4 -image registry.example/wdlrun:1 -memory 8Gi -claim clicks`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "as", Value: kube.Job, Usage: "print a `KIND`: job, or jobset, which replaces all pods after a failure"},
+			&cli.StringFlag{Name: "name", Value: "wdlrun", Usage: "call all objects `NAME`"},
+			&cli.IntFlag{Name: "hosts", Value: 1, Usage: "use `H` pods, with -np/H ranks each"},
+			&cli.StringFlag{Name: "image", Usage: "run `IMAGE`, which has wdlrun in its PATH"},
+			&cli.IntFlag{Name: "cpus", Value: 1, Usage: "request `N` CPUs for each rank"},
+			&cli.StringFlag{Name: "memory", Value: "2Gi", Usage: "request `BYTES` of memory for each rank, such as 8Gi"},
+			&cli.StringFlag{Name: "claim", Usage: "mount PersistentVolumeClaim `NAME` at /data of all pods"},
+			&cli.StringFlag{Name: "config", Usage: "use configuration `FILE` (YAML), with paths as the pods see them"},
+			&cli.StringSliceFlag{Name: "set", Usage: "override one key of the configuration: `KEY=VALUE`; may be repeated"},
+			&cli.StringFlag{Name: "out", Value: "/data/runs", Usage: "create the run directory in `DIR` of the pods"},
+			&cli.DurationFlag{Name: "grace", Value: 2 * time.Minute, Usage: "give a pod that is to end `DURATION` for its last checkpoint"},
+			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "let ranks wait `DURATION` for each other and for progress"},
+		},
+		Action: func(c *cli.Context) error {
+			s, err := manifestOf(c)
+			if err != nil {
+				return err
+			}
+			b, err := kube.Manifest(s)
+			if err != nil {
+				return err
+			}
+			_, err = p.Stdout.Write(b)
+			return err
+		},
+	}
+}
+
+// manifestOf parses the flags.
+func manifestOf(c *cli.Context) (s kube.Spec, err error) {
+	if c.Args().Present() {
+		return s, fmt.Errorf("manifest takes no arguments, but got %q", c.Args().First())
+	}
+	np := c.Int("hosts")
+	if root := c.Lineage()[len(c.Lineage())-2]; root.IsSet("np") {
+		np = root.Int("np")
+	}
+	if np < 1 || np > rank.MaxSize {
+		return s, fmt.Errorf("-np %d: must be within 1 … %d", np, rank.MaxSize)
+	}
+	if err := rank.CheckTimeout(c.Duration("wait")); err != nil {
+		return s, fmt.Errorf("-wait: %w, such as 5m", err)
+	}
+	s = kube.Spec{
+		Kind: c.String("as"), Name: c.String("name"), Image: c.String("image"), Ranks: np, Hosts: c.Int("hosts"), CPUs: c.Int("cpus"), Memory: c.String("memory"),
+		Claim: c.String("claim"), Grace: c.Duration("grace"), Wait: c.Duration("wait"), Key: rank.NewKey(),
+		Train: []string{"-out", c.String("out"), "-resume", command.ResumeAuto},
+	}
+	for _, v := range c.StringSlice("set") {
+		s.Train = append(s.Train, "-set", v)
+	}
+	if path := command.PathOf(c, "config"); path != "" {
+		if _, err := config.Load(path); err != nil {
+			return s, err
+		}
+		if s.Config, err = regular.ReadFile(path, 1<<20); err != nil {
+			return s, fmt.Errorf("-config: %w", err)
+		}
+	}
+	return s, nil
+}

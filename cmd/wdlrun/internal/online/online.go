@@ -1,0 +1,334 @@
+// Package online has the command online, which joins, trains, publishes and serves at once.
+package online
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+)
+
+func Command(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "online",
+		Usage:     "join, train and serve under one supervisor",
+		UsageText: "wdlrun online -config FILE",
+		Description: `FILE names the flags of wdlrun join, train and serve, without the minus:
+
+   dir: online                        # logs, the run of the training, status.json
+   join: {impressions: shown, feedback: clicks, out: samples, key: request, window: 30m}
+   launch: {np: 2}                    # flags before the program
+   train: {config: ctr.yaml}          # whose data.train is samples, with data.follow and train.export.dir
+   serve: {model: ctr=models/ctr}
+
+A flag that may be repeated takes a list. Online adds -follow, -wait and the run directory of the training.
+Each part is an ordinary process with its own log. A part that ends with an error is named and started again
+after 1 s, twice as long each time, at most 60 s. If it fails within 10 s of its first start,
+everything ends. A line every 10 s has the time that the newest samples of the served version took, by stage.
+
+SIGTERM or Ctrl-C ends the join, then the training, which writes a checkpoint and publishes a last version,
+then the server. The same command continues.
+
+Examples:
+   wdlrun online -config online.yaml
+   wdlrun publish models/ctr -rollback stable       while it runs`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "read the flags of the parts from `FILE`"},
+			command.JSONFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			if err := runOnline(p, c); err != nil {
+				return fmt.Errorf("online: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// part is a process of the loop.
+type part struct {
+	Name     string `json:"name"`
+	State    string `json:"state"` // running, waiting (to be started again), ended
+	Process  int    `json:"process,omitempty"`
+	Restarts int    `json:"restarts"`
+	Error    string `json:"error,omitempty"` // of its last end
+
+	args []string
+	log  string
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+const (
+	firstStart   = 10 * time.Second // within which an end means that the flags are wrong
+	firstBackOff = time.Second
+	lastBackOff  = time.Minute
+)
+
+// online is the supervisor.
+type online struct {
+	p     *command.Program
+	self  string
+	watch *loopWatch
+
+	mu    sync.Mutex
+	parts []*part
+}
+
+func runOnline(p *command.Program, c *cli.Context) error {
+	if !c.IsSet("config") || c.Args().Present() {
+		return errors.New("give -config FILE with the flags of join, train and serve; see: wdlrun online --help")
+	}
+	config, err := readOnline(command.PathOf(c, "config"))
+	if err != nil {
+		return err
+	}
+	o := &online{p: p}
+	if o.self, err = os.Executable(); err != nil {
+		return fmt.Errorf("the path of the program is unknown: %w", err)
+	}
+	out := valueOf(config.Join, "out", config.Dir)
+	for _, dir := range []string{config.Dir, filepath.Join(config.Dir, "run"), out} {
+		if err := command.MakeFolder(dir); err != nil {
+			return err
+		}
+	}
+	unlock, err := rundir.Lock(config.Dir)
+	if err != nil {
+		return fmt.Errorf("%s is in use by another wdlrun online: %w", config.Dir, err)
+	}
+	defer unlock()
+	run := filepath.Join(config.Dir, "run")
+	o.parts = []*part{
+		{Name: "join", args: append([]string{"join", "-follow"}, flagsOf(config.Join)...)},
+		{Name: "train", args: append(append(flagsOf(config.Launch), "train", "-into="+run), flagsOf(config.Train)...)},
+		{Name: "serve", args: append([]string{"serve", "-wait"}, flagsOf(config.Serve)...)},
+	}
+	for _, x := range o.parts {
+		x.log, x.done = filepath.Join(config.Dir, x.Name+".log"), make(chan struct{})
+	}
+	o.watch = newLoopWatch(config, run)
+	if err := o.again(filepath.Join(out, schema.Follow{On: true}.Filled().Mark)); err != nil {
+		return err
+	}
+	if o.watch.apart != "" {
+		fmt.Fprintln(p.Stderr, "wdlrun: online: "+o.watch.apart)
+	}
+	if err := o.run(c.Context); err != nil {
+		return err
+	}
+	if command.AsJSON(c) {
+		return p.PrintJSON(o.status())
+	}
+	return nil
+}
+
+// again says that an earlier run has ended the join, and removes the mark of that end from its samples, which
+// would end the training.
+func (o *online) again(mark string) error {
+	if s, err := o.watch.joinStatus(); err != nil || !s.Ended {
+		return nil // the join reports what it cannot read
+	}
+	fmt.Fprintln(o.p.Stderr, "online: the join had ended in an earlier run; it continues with what is new. If its input folders still have _SUCCESS, it ends again: remove them to go on")
+	if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// run runs the parts until ctx ends, or one cannot be started, and ends them in their order.
+func (o *online) run(ctx context.Context) error {
+	life, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	for _, x := range o.parts {
+		var own context.Context
+		own, x.stop = context.WithCancel(context.Background())
+		go func() {
+			defer close(x.done)
+			if err := o.keep(own, x); err != nil {
+				fail(err)
+			}
+		}()
+	}
+	ticks := time.NewTicker(lookEvery)
+	defer ticks.Stop()
+	shown := time.Now()
+	for life.Err() == nil {
+		select {
+		case <-life.Done():
+		case <-ticks.C:
+			o.watch.look(life)
+			o.write()
+			const often = 10 * time.Second
+			if time.Since(shown) >= often {
+				shown = time.Now()
+				fmt.Fprintln(o.p.Stderr, "online: "+o.line())
+			}
+		}
+	}
+	for _, x := range o.parts {
+		select {
+		case <-x.done: // it has finished
+			continue
+		default:
+		}
+		x.stop()
+		<-x.done
+		fmt.Fprintf(o.p.Stderr, "online: %s has ended\n", x.Name)
+	}
+	o.write()
+	if err := context.Cause(life); ctx.Err() == nil {
+		return err
+	}
+	return nil // as requested
+}
+
+// keep runs a part and starts it again after failures. It returns an error if the first start fails.
+func (o *online) keep(ctx context.Context, x *part) error {
+	wait := firstBackOff
+	for first := true; ; first = false {
+		began := time.Now()
+		killed, err := o.process(ctx, x)
+		switch lasted := time.Since(began); {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			o.set(x, "ended", "")
+			fmt.Fprintf(o.p.Stderr, "online: %s has finished\n", x.Name)
+			return nil
+		case first && lasted < firstStart && !killed:
+			return fmt.Errorf("%s: %s (%s)", x.Name, strings.TrimPrefix(err.Error(), x.Name+": "), x.log)
+		case lasted > lastBackOff:
+			wait = firstBackOff
+		}
+		o.set(x, "waiting", err.Error())
+		fmt.Fprintf(o.p.Stderr, "online: %s ended: %v (%s); it starts again in %v\n", x.Name, err, x.log, wait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		o.mu.Lock()
+		x.Restarts++
+		o.mu.Unlock()
+		wait = min(2*wait, lastBackOff)
+	}
+}
+
+func (o *online) set(x *part, state, fault string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	x.State, x.Error, x.Process = state, fault, 0
+}
+
+// process runs a part once. Its output goes to its log; the error is its last line. killed reports that a
+// signal ended it, so that its flags may be right.
+func (o *online) process(ctx context.Context, x *part) (killed bool, err error) {
+	log, err := regular.OpenFile(x.log, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		return false, err
+	}
+	defer log.Close()
+	from, err := log.Seek(0, 2)
+	if err != nil {
+		return false, err
+	}
+	cmd := exec.CommandContext(ctx, o.self, x.args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	command.Separate(cmd)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = command.StopWithin
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	o.mu.Lock()
+	x.State, x.Process = "running", cmd.Process.Pid
+	o.mu.Unlock()
+	if err = cmd.Wait(); err == nil {
+		return false, nil
+	}
+	killed = cmd.ProcessState.ExitCode() < 0
+	end, seek := log.Seek(0, 2)
+	if killed || seek != nil {
+		return killed, err
+	}
+	tail := make([]byte, min(end-from, 1<<14))
+	n, _ := log.ReadAt(tail, end-int64(len(tail))) // without it, the error is the exit code
+	return false, errors.New(lastFault(tail[:n], err))
+}
+
+// lastFault returns the last line of an output that begins with wdlrun; without one, the error.
+func lastFault(output []byte, err error) string {
+	text := err.Error()
+	for line := range bytes.Lines(output) {
+		if rest, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("wdlrun: ")); ok {
+			text = string(rest)
+		}
+	}
+	return command.Clean(strings.TrimSpace(text), 300)
+}
+
+// loopStatus is status.json.
+type loopStatus struct {
+	Time      time.Time `json:"time"`
+	Parts     []part    `json:"parts"`
+	Freshness *stages   `json:"freshness,omitempty"` // of the last version that has answered a request
+	Loop      loopState `json:"loop"`
+}
+
+func (o *online) status() loopStatus {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := loopStatus{Time: time.Now(), Loop: o.watch.state}
+	for _, x := range o.parts {
+		s.Parts = append(s.Parts, part{Name: x.Name, State: x.State, Process: x.Process, Restarts: x.Restarts, Error: x.Error})
+	}
+	if f := o.watch.fresh.known(); f.Version != 0 {
+		s.Freshness = &f
+	}
+	return s
+}
+
+// write writes status.json. Without it, the line has the same.
+func (o *online) write() {
+	b, err := json.Marshal(o.status())
+	if err == nil {
+		_ = rundir.WriteFile(o.watch.dir, "status.json", append(b, '\n'))
+	}
+}
+
+// line describes the state of the loop.
+func (o *online) line() string {
+	s := o.status()
+	var parts []string
+	for _, x := range s.Parts {
+		text := x.Name + " " + cmp.Or(x.State, "starts")
+		if x.Restarts > 0 {
+			text += fmt.Sprintf(" (started again %d times)", x.Restarts)
+		}
+		parts = append(parts, text)
+	}
+	l := s.Loop
+	text := fmt.Sprintf("%s; %d samples, %d impressions are open; step %d", strings.Join(parts, ", "), l.Samples, l.Open, l.Step)
+	if l.Hold != "" {
+		text += "; versions are on hold: " + l.Hold
+	}
+	return text + "; " + o.watch.fresh.known().line()
+}

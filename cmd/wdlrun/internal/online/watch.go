@@ -1,0 +1,234 @@
+package online
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train/join"
+)
+
+const lookEvery = 500 * time.Millisecond
+
+// loopState is what the parts of an online loop report.
+type loopState struct {
+	Samples  int64            `json:"samples"`
+	Open     int              `json:"open"`
+	Rejected int64            `json:"rejected"`
+	Step     int64            `json:"step"`
+	Trained  int64            `json:"trained"` // samples
+	Version  int64            `json:"version"` // newest that was published
+	Served   int64            `json:"served"`
+	Pins     map[string]int64 `json:"pins,omitempty"`
+	Hold     string           `json:"hold,omitempty"`
+}
+
+// loopWatch reads what the parts of an online loop write: the status of the join, the log of the training,
+// the folder of versions, and the state of the model in the server. What cannot be read now is read at
+// the next look.
+type loopWatch struct {
+	dir, joined, metrics, versions string
+	server, model                  string
+	apart                          string // that the training does not read the samples of the join; "": it does
+	read                           int64  // of metrics
+	state                          loopState
+	fresh                          freshness
+	client                         http.Client
+}
+
+func newLoopWatch(c onlineConfig, run string) *loopWatch {
+	out := valueOf(c.Join, "out", "")
+	w := &loopWatch{dir: c.Dir, joined: filepath.Join(valueOf(c.Join, "state", filepath.Clean(out)+".state"), join.StatusFile), metrics: filepath.Join(run, rundir.FileMetrics)}
+	w.client.Timeout = lookEvery
+	if t, err := config.Load(valueOf(c.Train, "config", "")); err == nil { // otherwise the training reports it
+		w.versions = t.Train.Export.Dir
+		w.apart = apart(t.Data.Train, out)
+	}
+	w.model, _, _ = strings.Cut(valueOf(c.Serve, "model", "default="), "=")
+	host, port := valueOf(c.Serve, "host", "127.0.0.1"), valueOf(c.Serve, "rest-port", "8501")
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	w.server = "http://" + net.JoinHostPort(host, port)
+	return w
+}
+
+// look reads what is new.
+func (w *loopWatch) look(ctx context.Context) {
+	if s, err := w.joinStatus(); err == nil {
+		w.state.Samples, w.state.Open, w.state.Rejected = s.Samples, s.Open, s.Rejected()
+		if s.Newest != nil {
+			w.fresh.join(joinedAt{s.Samples, *s.Newest, s.Time})
+		}
+	}
+	w.readMetrics()
+	v, ok := w.newest()
+	w.readResult()
+	now := time.Now()
+	if served, rows, err := w.served(ctx); err == nil {
+		w.state.Served = served
+		if ok && served == v.number {
+			w.fresh.load(v, now, rows)
+		}
+		w.fresh.answer(rows, now)
+	}
+}
+
+// joinStatus reads the status of the join.
+func (w *loopWatch) joinStatus() (s join.Status, err error) {
+	const most = 1 << 20
+	b, err := regular.ReadFile(w.joined, most)
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	return s, err
+}
+
+// apart returns a line if none of the inputs of the training is the folder of samples, or a glob in it.
+func apart(inputs []string, out string) string {
+	out = absolute(out)
+	for _, in := range inputs {
+		if in = absolute(record.LocalPath(in)); in == out || filepath.Dir(in) == out {
+			return ""
+		}
+	}
+	return fmt.Sprintf("the join writes samples to %s, and the training reads %s: make data.train the folder of join.out", out, strings.Join(inputs, ", "))
+}
+
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
+
+// readMetrics reads the lines that the training has appended.
+func (w *loopWatch) readMetrics() {
+	f, err := regular.Open(w.metrics)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return
+	}
+	if info.Size() < w.read {
+		w.read = 0 // a resumed training has removed lines
+	}
+	r := bufio.NewReader(io.NewSectionReader(f, w.read, info.Size()-w.read))
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		w.read += int64(len(line))
+		var x struct {
+			Event         string
+			Step, Samples int64
+		}
+		if json.Unmarshal(line, &x) == nil && x.Event == "train" {
+			w.fresh.train(trainedAt{x.Step, x.Samples})
+			w.state.Step, w.state.Trained = x.Step, x.Samples
+		}
+	}
+}
+
+// readResult reads the last step of a training that has ended, which its log may lack.
+func (w *loopWatch) readResult() {
+	const most = 64 << 20
+	var x struct{ Steps, Samples int64 }
+	b, err := regular.ReadFile(filepath.Join(filepath.Dir(w.metrics), rundir.FileResult), most)
+	if err == nil && json.Unmarshal(b, &x) == nil && x.Steps > w.state.Step {
+		w.state.Step, w.state.Trained = x.Steps, x.Samples
+	}
+}
+
+// newest returns the newest version that can be opened.
+func (w *loopWatch) newest() (v publishedAt, ok bool) {
+	if w.versions == "" {
+		return v, false
+	}
+	l, err := export.List(w.versions, false)
+	if err != nil {
+		return v, false
+	}
+	w.state.Pins, w.state.Hold = l.Pins, ""
+	if l.Hold != nil {
+		w.state.Hold = l.Hold.Reason
+	}
+	if len(l.Versions) == 0 {
+		return v, false
+	}
+	last := l.Versions[len(l.Versions)-1]
+	info, err := os.Stat(filepath.Join(w.versions, strconv.FormatInt(last.Version, 10)))
+	if err != nil {
+		return v, false
+	}
+	w.state.Version = last.Version
+	return publishedAt{last.Version, last.Step, time.Unix(0, last.Taken), info.ModTime()}, last.Taken != 0
+}
+
+// served returns the newest version that the server answers with, and the rows that it has scored.
+func (w *loopWatch) served(ctx context.Context) (version int64, rows float64, err error) {
+	b, err := w.get(ctx, "/v1/models/"+w.model)
+	if err != nil {
+		return 0, 0, err
+	}
+	var s struct {
+		Versions []struct {
+			Version int64 `json:"version,string"`
+			State   string
+		} `json:"model_version_status"`
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return 0, 0, err
+	}
+	for _, v := range s.Versions {
+		if v.State == "AVAILABLE" {
+			version = max(version, v.Version)
+		}
+	}
+	if b, err = w.get(ctx, "/metrics"); err != nil {
+		return version, 0, err
+	}
+	prefix := fmt.Appendf(nil, "wdlrun_serve_rows_total{model=%q} ", w.model)
+	for line := range bytes.Lines(b) {
+		if rest, ok := bytes.CutPrefix(line, prefix); ok {
+			rows, err = strconv.ParseFloat(string(bytes.TrimSpace(rest)), 64)
+		}
+	}
+	return version, rows, err
+}
+
+func (w *loopWatch) get(ctx context.Context, path string) ([]byte, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, w.server+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	a, err := w.client.Do(q)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Body.Close()
+	if a.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", path, a.Status)
+	}
+	const most = 16 << 20
+	return io.ReadAll(io.LimitReader(a.Body, most))
+}

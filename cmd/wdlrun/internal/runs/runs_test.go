@@ -1,0 +1,42 @@
+package runs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+)
+
+// TestRunsNameTheirData: if runs were evaluated on different data, the table says which.
+func TestRunsNameTheirData(t *testing.T) {
+	for of, want := range map[string]bool{"test": false, "valid": true, "": false} {
+		var b strings.Builder
+		all := []*runs.Summary{{Name: "a", EvaluatedOn: "test"}, {Name: "b", EvaluatedOn: of}}
+		fatal.If(t, runsTable(&b, "runs", len(all), all, make([]int, len(all))))
+		if got := strings.Contains(b.String(), "metrics of"); got != want {
+			t.Errorf("test and %q:\n%s", of, &b)
+		}
+	}
+}
+
+// TestALinkIsNoSecondRun: the link latest is not reported beside the run that it leads to.
+func TestALinkIsNoSecondRun(t *testing.T) {
+	out := t.TempDir()
+	for _, name := range []string{"20261121-020000", "20261122-020000"} {
+		fatal.If(t, os.Mkdir(filepath.Join(out, name), 0o755))
+		fatal.If(t, os.WriteFile(filepath.Join(out, name, rundir.FileConfig), nil, 0o644))
+	}
+	fatal.If(t, rundir.MarkLatest(filepath.Join(out, "20261121-020000")))
+	given := []string{filepath.Join(out, "20261121-020000"), filepath.Join(out, "20261122-020000"), filepath.Join(out, rundir.Latest)}
+	if got := reported(given); !slices.Equal(got, given[:2]) {
+		t.Errorf("report of %q: %q", given, got)
+	}
+	if got := reported(given[1:]); !slices.Equal(got, []string{given[1], given[0]}) {
+		t.Errorf("report of %q: %q", given[1:], got)
+	}
+}

@@ -1,0 +1,404 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/walk"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// walking is a command train -by: one training for each partition that the model does not know.
+type walking struct {
+	p      *command.Program
+	c      *cli.Context
+	root   *cli.Context
+	opt    train.Options
+	by     walk.By
+	config *config.Config // of the command, without a partition
+	ledger rundir.Days    // of the model
+	from   string         // run directory of the model; "": none yet
+	parts  *walk.Parts
+	plan   walk.Plan
+	done   []rundir.Day // by this command
+	skips  map[string]string
+}
+
+// walkForward trains partition after partition.
+func walkForward(p *command.Program, c *cli.Context) error {
+	w := walking{p: p, c: c, root: c.Lineage()[len(c.Lineage())-2], skips: map[string]string{}, done: []rundir.Day{}}
+	if err := w.check(); err != nil {
+		return err
+	}
+	if !c.Bool("plan") && !w.root.Bool("plan") {
+		if err := os.MkdirAll(w.opt.Out, 0o755); err != nil {
+			return fmt.Errorf("-out: %w", err)
+		}
+		unlock, err := rundir.Lock(w.opt.Out)
+		if errors.Is(err, rundir.ErrInUse) {
+			return fmt.Errorf("another train -by runs in %s: wait for it, or give another -out", w.opt.Out)
+		}
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	if err := w.open(); err != nil {
+		return err
+	}
+	for _, line := range w.plan.Lines(w.late) {
+		fmt.Fprintf(p.Stderr, "wdlrun: %s\n", line)
+	}
+	if c.Bool("plan") {
+		if err := w.checkNext(); err != nil {
+			return err
+		}
+		return w.print()
+	}
+	for i := range w.plan.Next {
+		if err := w.train(i); err != nil || w.root.Bool("plan") {
+			return err
+		}
+	}
+	return w.end()
+}
+
+// check rejects flags that cannot be combined with -by.
+func (w *walking) check() (err error) {
+	c := w.c
+	if w.by, err = walk.ParseBy(c.String("by")); err != nil {
+		return err
+	}
+	if c.IsSet("resume") {
+		return errors.New("-by continues with the next partition by itself: leave out -resume; to go back to an earlier model: -from RUN")
+	}
+	if _, found, err := rank.FromEnv(w.p.Getenv); err != nil || found && !w.root.IsSet("np") {
+		return errors.Join(err, errors.New("-by starts one training after another: start it with wdlrun -np N, not with another launcher"))
+	}
+	if err := command.Enter(w.root); err != nil {
+		return err
+	}
+	if w.opt, _, _, err = launchOptions(w.p, c); err != nil {
+		return err
+	}
+	if w.opt.From != "" && c.String("from") != rundir.Latest {
+		w.from = w.opt.From
+		return nil
+	}
+	if link := filepath.Join(w.opt.Out, rundir.Latest); rundir.Real(link) != link {
+		w.from = rundir.Real(link)
+	}
+	return nil
+}
+
+// open finds the model, its ledger, and the partitions of the data.
+func (w *walking) open() (err error) {
+	if w.from != "" {
+		if w.ledger, err = rundir.ReadDays(w.from); err != nil {
+			return err
+		}
+	}
+	if w.ledger.By != "" && w.ledger.By != w.by.String() {
+		return fmt.Errorf("-by %s: %s was trained -by %s: give the same, or another -out", w.by, w.from, w.ledger.By)
+	}
+	w.opt.From = w.from
+	own := w.opt.Config != nil // else the configuration is the one of the model, narrowed to its partition
+	opt := w.opt
+	opt.Set = nil
+	c, err := train.OpenConfig(w.c.Context, opt)
+	if err != nil {
+		return err
+	}
+	if !own && w.ledger.By != "" {
+		c.Data.Train, c.Data.TrainWhere = w.ledger.Train, w.ledger.Where
+		if c.Train.Gate.Data == "next" {
+			c.Data.Valid, c.Data.ValidWhere = nil, ""
+		}
+	}
+	removed, err := config.SetAll(c, w.opt.Set)
+	if err != nil {
+		return err
+	}
+	for _, line := range removed {
+		fmt.Fprintf(w.p.Stderr, "wdlrun: -set %s\n", line)
+	}
+	if w.config = c; c.Data.Follow.On {
+		return errors.New("-by: data.follow trains on a stream as it grows: set data.follow.on: false, or leave out -by")
+	}
+	if w.parts, err = walk.List(w.c.Context, c.Data, w.by, time.Now().Unix()); err != nil {
+		return err
+	}
+	if w.from == "" {
+		fmt.Fprintf(w.p.Stderr, "wdlrun: no training has finished in %s: the first partition begins a new model\n", w.opt.Out)
+	}
+	if w.from != "" && w.ledger.By == "" {
+		if err := w.adopt(); err != nil {
+			return err
+		}
+	}
+	var again []string
+	if text := w.c.String("again"); text != "" {
+		again = strings.Split(text, ",")
+	}
+	if w.plan, err = w.parts.NewPlan(&w.ledger, again); err != nil {
+		return err
+	}
+	if c.Train.Retain.Days > 0 && len(w.plan.Next) > 0 && w.plan.Next[0].End == 0 {
+		return fmt.Errorf("train.retain: %s is no date: remove train.retain", w.plan.Name(w.plan.Next[0].Day))
+	}
+	return nil
+}
+
+// adopt makes a ledger for a model that was not trained with -by: the partitions that its training
+// data was in.
+func (w *walking) adopt() error {
+	was, err := train.OpenConfig(w.c.Context, train.Options{From: w.from})
+	if err != nil {
+		return err
+	}
+	known, err := walk.List(w.c.Context, was.Data, w.by, time.Now().Unix())
+	if err != nil || w.by.Columns == nil { // its files are gone or in other folders; or nothing tells which rows it was trained on
+		fmt.Fprintf(w.p.Stderr, "wdlrun: %s was not trained -by %s, so all partitions are new to it\n", w.from, w.by)
+		return nil
+	}
+	for _, part := range known.All {
+		w.ledger.Days = append(w.ledger.Days, rundir.Day{Day: part.Day, End: part.End, Run: filepath.Base(w.from)})
+	}
+	return nil
+}
+
+// late returns how many rows a partition has more than when the model was trained on it.
+func (w *walking) late(l *walk.Late) (int64, bool) {
+	if n, ok := l.Rows(); ok {
+		return n, true
+	}
+	c := w.config.Clone()
+	c.Data.Train = l.Train
+	now, err := train.Rows(w.c.Context, c)
+	return now - l.Was.Rows, err == nil && l.Was.Rows > 0
+}
+
+// options returns the options of the training on a partition.
+func (w *walking) options(i int) (d dayOptions) {
+	part := &w.plan.Next[i]
+	c := &w.config.Data
+	d.Day.Day, d.End, d.Mark, d.From = part.Day, part.End, part.Mark, w.from
+	if i < w.plan.Again {
+		d.Again = w.c.String("again")
+	}
+	d.Ledger = rundir.Days{By: w.by.String(), Train: c.Train, Where: c.TrainWhere, Days: w.ledger.Days, Skipped: w.ledger.Skipped}
+	d.Set = []string{"data.train=" + command.Flow(part.Train)}
+	if where := schema.And(c.TrainWhere, part.Where); where != "" {
+		d.Set = append(d.Set, "data.train_where="+where)
+	}
+	if w.config.Train.Gate.Data == "next" {
+		next := &w.plan.Next[i+1]
+		d.Set = append(d.Set, "data.valid_fraction=0", "data.valid="+command.Flow(next.Train))
+		if next.Where != "" {
+			d.Set = append(d.Set, "data.valid_where="+next.Where)
+		}
+	}
+	if days := w.config.Train.Retain.Days; days > 0 {
+		d.Retire = train.Retires(&w.ledger, part.Begin(), days)
+	}
+	if w.ledger.By != "" {
+		d.Ledger.Days = nil // the run directory of the model has them
+	}
+	return d
+}
+
+// unfinished returns the newest run directory, if it is of a training on the same partition, with
+// the same model and configuration, that was killed; "" otherwise.
+func (w *walking) unfinished(d *dayOptions) (string, error) {
+	dir, _ := newestRun(w.opt.Out)
+	if dir == "" || dir == w.from {
+		return "", nil
+	}
+	about, err := rundir.ReadAbout(dir)
+	from := ""
+	if about.From != "" {
+		from = filepath.Base(filepath.Dir(filepath.Dir(about.From)))
+	}
+	if err != nil || about.Day != d.Day.Day || about.Mark != d.Mark || from != strings.TrimPrefix(filepath.Base(w.from), ".") {
+		return "", nil
+	}
+	opt := w.opt
+	opt.From, opt.Set, opt.Day = w.from, slices.Concat(w.opt.Set, d.Set), &d.Day
+	c, err := train.OpenConfig(w.c.Context, opt)
+	if err != nil {
+		return "", err
+	}
+	was, err := regular.ReadFile(filepath.Join(dir, rundir.FileConfig), config.MaxBytes)
+	if err != nil || string(was) != string(c.YAML()) {
+		return "", nil
+	}
+	for range 100 { // its ranks end soon after their launcher
+		if !rundir.Locked(dir) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return dir, nil
+}
+
+// train trains on the i-th partition of the plan.
+func (w *walking) train(i int) error {
+	p, part := w.p, &w.plan.Next[i]
+	name := w.plan.Name(part.Day)
+	if w.config.Train.Gate.Data == "next" && i+1 == len(w.plan.Next) {
+		fmt.Fprintf(p.Stderr, "wdlrun: %s waits for the partition after it, on which train.gate compares the models\n", name)
+		return nil
+	}
+	d := w.options(i)
+	var err error
+	if d.Times, d.Content, err = part.Stamp(); err != nil {
+		return err
+	}
+	if d.Into, err = w.unfinished(&d); err != nil {
+		return err
+	}
+	if d.Into != "" {
+		fmt.Fprintf(p.Stderr, "wdlrun: %s: the training in %s did not become the latest and continues\n", name, d.Into)
+	}
+	text := command.Flow(d)
+	if err := w.c.Set("day", text); err != nil {
+		return err
+	}
+	p.Progress.Begin("train", 0, "")
+	if err := checkTrain(p, w.c); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("the path of the program is unknown: %w", err)
+	}
+	var r report.Result
+	print := func(_ io.Writer, np int, _ bool, result []byte) error {
+		if err := json.Unmarshal(result, &r); err != nil {
+			return err
+		}
+		if r.Skipped != "" {
+			return nil
+		}
+		return command.Unfinished(p.Starts(np), r)
+	}
+	err = p.Launch(w.root, append(command.RanksCommand(self, w.root), "-day", text), command.LaunchedAs(w.c, print))
+	switch {
+	case r.Skipped != "":
+		w.skips[part.Day] = r.Skipped
+		w.ledger.Skipped = append(w.ledger.Skipped, rundir.Day{Day: part.Day, Mark: part.Mark})
+		fmt.Fprintf(p.Stderr, "wdlrun: %s is not trained on: %s\n", name, r.Skipped)
+		return err
+	case r.Gate.Closed() && !command.AsJSON(w.c):
+		fmt.Fprintf(p.Stderr, "wdlrun: %s: %s: %s\n", name, r.RunDir, command.Gated(r))
+	}
+	if err != nil || r.Day == nil {
+		return err
+	}
+	w.from, w.ledger.By, w.ledger.Skipped = r.RunDir, w.by.String(), nil // its run directory has them
+	w.ledger.Days, w.done = append(w.ledger.Days, *r.Day), append(w.done, *r.Day)
+	if !command.AsJSON(w.c) {
+		w.row(name, r.Day)
+	}
+	return nil
+}
+
+// checkNext checks the training on the next partition as it would begin.
+func (w *walking) checkNext() error {
+	if len(w.plan.Next) == 0 || w.config.Train.Gate.Data == "next" && len(w.plan.Next) == 1 {
+		return nil
+	}
+	d := w.options(0)
+	if err := w.c.Set("day", command.Flow(d)); err != nil {
+		return err
+	}
+	if err := checkTrain(w.p, w.c); err != nil {
+		return fmt.Errorf("%s: %w", w.plan.Name(w.plan.Next[0].Day), err)
+	}
+	return nil
+}
+
+// row prints a line of the table of days.
+func (w *walking) row(name string, d *rundir.Day) {
+	const form = "%-20s %10s %9s %7s %8s %11s %7s %8s  %s\n"
+	if len(w.done) == 1 {
+		fmt.Fprintf(w.p.Stdout, form, "partition", "rows", "new keys", "AUC", "log-loss", "calibration", "entropy", "seconds", "run")
+	}
+	seen := ""
+	if d.Seen {
+		seen = " (metrics of rows that the model before was trained on)"
+	}
+	of := func(x *float64) string {
+		if x == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.4f", *x)
+	}
+	fmt.Fprintf(w.p.Stdout, form, command.Clean(name, 64), fmt.Sprint(d.Rows), fmt.Sprint(d.Keys), of(d.AUC), of(d.LogLoss), of(d.Calib), of(d.Entropy), fmt.Sprintf("%.1f", d.Seconds), d.Run+seen)
+}
+
+// print prints the partitions of -plan.
+func (w *walking) print() error {
+	if command.AsJSON(w.c) {
+		return w.json(map[string]any{})
+	}
+	n := len(w.plan.Next)
+	if n > 0 && w.config.Train.Gate.Data == "next" {
+		n-- // it waits
+	}
+	fmt.Fprintf(w.p.Stdout, "%d partitions, of which %d are trained on next", len(w.parts.All), n)
+	if w.from != "" {
+		fmt.Fprintf(w.p.Stdout, ", from %s", w.from)
+	}
+	fmt.Fprintln(w.p.Stdout)
+	for i := range w.plan.Next {
+		part := &w.plan.Next[i]
+		waits := ""
+		if i >= n {
+			waits = "  waits for the partition after it"
+		}
+		fmt.Fprintf(w.p.Stdout, "  %-20s %s%s\n", command.Clean(w.plan.Name(part.Day), 64), command.Clean(strings.Join(part.Train, " "), 200), waits)
+	}
+	return nil
+}
+
+// end reports that no partition is left.
+func (w *walking) end() error {
+	if command.AsJSON(w.c) {
+		return w.json(map[string]any{"trained": w.done, "skipped": w.skips, "run_dir": w.from})
+	}
+	if len(w.done) > 0 || len(w.ledger.Days) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w.p.Stdout, "nothing new: %s was trained up to %s\n", w.from, w.plan.Name(w.plan.Newest))
+	return err
+}
+
+// json prints the result of the command.
+func (w *walking) json(result map[string]any) error {
+	next, late := []string{}, []string{}
+	for i := range w.plan.Next {
+		next = append(next, w.plan.Next[i].Day)
+	}
+	for i := range w.plan.Late {
+		late = append(late, w.plan.Late[i].Day)
+	}
+	result["by"], result["partitions"], result["next"], result["late"], result["older"], result["missing"] = w.by.String(), len(w.parts.All), next, late, w.plan.Older, w.plan.Missing
+	return w.p.PrintJSON(result)
+}

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package main
-
-import "syscall"
-
-// reusePort is nil on systems without SO_REUSEPORT.
-var reusePort func(network, address string, c syscall.RawConn) error
