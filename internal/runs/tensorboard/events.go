@@ -37,6 +37,9 @@ type file struct {
 	known map[string]bool // tags whose metadata has been written
 }
 
+// holds is the number of bytes that are collected when many events are written at once.
+const holds = 1 << 16
+
 // fileNames formats the name of an event file from its second.
 const fileNames = "events.out.tfevents.%s.wdlrun"
 
@@ -51,7 +54,7 @@ func create(dir, folder string, at time.Time, replace bool) (*file, error) {
 	defer in.Close()
 	f := &file{known: map[string]bool{}}
 	if replace {
-		f.hold = 1 << 16
+		f.hold = holds
 	}
 	const tries = 1000
 	for second := max(0, at.Unix()); ; second++ {

@@ -3,6 +3,7 @@ package tensorboard
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -41,13 +42,56 @@ type Writer struct {
 	graph   []byte // of the first event of DIR/model/train; nil: none
 	files   map[string]*file
 	order   []*file
+	older   int64 // bytes of the files that earlier jobs left
+	replays bool  // events of earlier steps are written, many at once
 }
 
 // New returns a Writer for a training that begins now with step first. The files have new
 // names. TensorBoard discards events of the older files of a folder from step first on, as
 // a resumed training repeats them.
 func New(dir string, now time.Time, first int64) *Writer {
-	return &Writer{dir: dir, began: now, first: first, files: map[string]*file{}}
+	w := &Writer{dir: dir, began: now, first: first, files: map[string]*file{}}
+	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				w.older += info.Size()
+			}
+		}
+		return nil // what cannot be read is not counted
+	})
+	return w
+}
+
+// Size returns the bytes of the files of this job and of the jobs before.
+func (w *Writer) Size() int64 {
+	sum := w.older
+	for _, f := range w.order {
+		sum += f.size
+	}
+	return sum
+}
+
+// Again writes into new files what the run directory still has, and removes all older files of their
+// folders. TensorBoard discards what it has read of these. The Writer then follows the training in the
+// new files.
+func (w *Writer) Again(r *runs.Run, now time.Time) error {
+	if err := w.Close(); err != nil {
+		return err
+	}
+	w.began, w.first, w.older = now, 1, 0
+	w.replays = true
+	err := w.follow(r, Keys([]*runs.Summary{&r.Summary}))
+	w.replays = false
+	for _, f := range w.order {
+		f.hold = 0
+		if err == nil {
+			err = f.flush()
+		}
+		if err == nil { // until here, the older files have what the new ones have
+			err = f.removeOlder()
+		}
+	}
+	return err
 }
 
 // Write writes the event files of a run into DIR/NAME, and the settings of keys as
@@ -116,6 +160,9 @@ func (w *Writer) in(folder string) (*file, error) {
 		return nil, err
 	}
 	w.files[folder], w.order = f, append(w.order, f)
+	if w.replays {
+		f.hold = holds
+	}
 	if folder == folderModel { // hyperparameters have no step
 		return f, f.removeOlder()
 	}

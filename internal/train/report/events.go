@@ -15,15 +15,22 @@ import (
 // events writes what metrics.jsonl and distributions.jsonl get as event files of
 // TensorBoard, too. After the first error it warns and writes no more. nil: none.
 type events struct {
-	to   *tensorboard.Writer
-	warn func(string)
+	to    *tensorboard.Writer
+	warn  func(string)
+	dir   string // the run directory
+	limit int64  // bytes at which the files are written again
+	least int64  // and at least these bytes
 }
+
+// maxEvents is the limit of the event files, in bytes. They have what the thinned files of lines have, in up
+// to four times as many bytes.
+const maxEvents = 20 << 20
 
 // openEvents starts event files in the run directory dir after a step. yaml is the
 // configuration.
 func openEvents(dir string, yaml []byte, step int64, warn func(string)) *events {
 	now := time.Now()
-	e := &events{to: tensorboard.New(filepath.Join(dir, rundir.FolderEvents), now, step+1), warn: warn}
+	e := &events{to: tensorboard.New(filepath.Join(dir, rundir.FolderEvents), now, step+1), warn: warn, dir: dir, limit: maxEvents}
 	e.to.Model(yaml)
 	settings, err := runs.ParseSettings(yaml)
 	if err == nil {
@@ -54,7 +61,21 @@ func (e *events) line(line []byte) {
 	if err == nil {
 		err = e.to.Point(series, &p)
 	}
+	if err == nil && e.to.Size() > max(e.limit, e.least) {
+		err = e.again()
+	}
 	e.check(err)
+}
+
+// again writes the event files again, from metrics.jsonl and distributions.jsonl, which are thinned.
+func (e *events) again() error {
+	r, err := runs.Read(e.dir)
+	if err == nil {
+		err = e.to.Again(r, time.Now())
+	}
+	size := e.to.Size()
+	e.least = size + size/4 // above the limit if all that is left is needed
+	return err
 }
 
 func (e *events) days(l *rundir.Days) {

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -89,5 +91,65 @@ func TestDistributionsAreThinned(t *testing.T) {
 	b, _ := os.ReadFile(path)
 	if s := string(b); !strings.HasPrefix(s, `{"step":0,`) || !strings.Contains(s, fmt.Sprintf(`{"step":%d,`, lines-1)) {
 		t.Errorf("it begins with %.20q and lacks the last line", s)
+	}
+}
+
+// TestEventFilesAreBounded: the event files of a training that writes for ever stay below a limit, also when it
+// is resumed. They keep the first step and the last one, and no step twice.
+func TestEventFilesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	warn := func(line string) { t.Error(line) }
+	tb := filepath.Join(dir, rundir.FolderEvents)
+	size := func() (sum int64) {
+		filepath.WalkDir(tb, func(_ string, d os.DirEntry, err error) error {
+			if info, err := d.Info(); err == nil && !d.IsDir() {
+				sum += info.Size()
+			}
+			return err
+		})
+		return sum
+	}
+	const limit, steps = 300 << 10, 10000
+	var most int64
+	for job := range int64(2) {
+		m, e := openMetrics(dir, nil, job*steps, warn), openEvents(dir, nil, job*steps, warn)
+		m.limit, e.limit = 50<<10, limit
+		for step := job*steps + 1; step <= (job+1)*steps; step++ {
+			b, err := json.Marshal(Line{Event: "train", Time: "2026-11-20T10:00:00Z", Step: step, Samples: 250 * step, LogLoss: .5})
+			fatal.If(t, err)
+			m.write(b)
+			e.line(b)
+			if step%100 == 0 {
+				most = max(most, size())
+			}
+		}
+		m.close()
+		e.close()
+	}
+	if most > limit+1000 || most < limit/2 {
+		t.Errorf("the event files have up to %d bytes", most)
+	}
+	paths, err := filepath.Glob(filepath.Join(tb, "*/train/*"))
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("%q, %v", paths, err)
+	}
+	b, err := os.ReadFile(paths[0])
+	fatal.If(t, err)
+	seen := map[uint64]int{}
+	for len(b) > 0 {
+		n := binary.LittleEndian.Uint64(b)
+		if event := b[12 : 12+n]; event[9] == 2<<3 && bytes.Contains(event, []byte("logloss")) { // after the time
+			step, _ := binary.Uvarint(event[10:])
+			seen[step]++
+		}
+		b = b[16+n:]
+	}
+	if len(seen) < 256 || seen[1] != 1 || seen[2*steps] != 1 {
+		t.Errorf("%d steps; the first %d times, the last %d times", len(seen), seen[1], seen[2*steps])
+	}
+	for step, n := range seen {
+		if n > 1 {
+			t.Errorf("step %d is there %d times", step, n)
+		}
 	}
 }
