@@ -216,3 +216,41 @@ func TestKernelsAssemble(t *testing.T) {
 		}
 	}
 }
+
+// maxDoubles is the most instructions in double precision that an activation may take: a layer calls one for
+// each output, and many devices compute in double precision 64 times slower.
+const maxDoubles = 12
+
+// double matches an instruction in double precision of a disassembled kernel.
+var double = regexp.MustCompile(`\b(D(FMA|ADD|MUL|SETP|MNMX)|MUFU\.\w*64H|(F2F|F2I|I2F)\S*F64)\b`)
+
+// TestActivationsTakeFewDoubles disassembles the kernels for compute capability 8.9.
+func TestActivationsTakeFewDoubles(t *testing.T) {
+	folder, set := t.TempDir(), sets[1]
+	ptx, binary := filepath.Join(folder, "kernels.ptx"), filepath.Join(folder, "kernels.cubin")
+	fatal.If(t, os.WriteFile(ptx, []byte(kernel.PTX), 0o600))
+	out, err := exec.Command(found(t, set, "*/bin/ptxas"), "-arch=sm_89", "-o", binary, ptx).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	code, err := exec.Command(found(t, set, "*/bin/nvdisasm"), "-c", binary).Output()
+	fatal.If(t, err)
+	doubles, lines, name := map[string]int{}, map[string]int{}, ""
+	for line := range strings.Lines(string(code)) {
+		if _, after, ok := strings.Cut(line, ".section\t.text."); ok {
+			name, _, _ = strings.Cut(after, ",")
+		}
+		lines[name]++
+		if double.MatchString(line) {
+			doubles[name]++
+		}
+	}
+	if lines["bias_act"] < 100 || doubles["loss"] == 0 { // the loss is computed in double precision
+		t.Fatalf("the output is not understood: %d lines of bias_act, instructions in double precision: %v", lines["bias_act"], doubles)
+	}
+	for _, k := range []string{"bias_act", "act_grad"} {
+		if doubles[k] > maxDoubles {
+			t.Errorf("%s has %d instructions in double precision, at most %d", k, doubles[k], maxDoubles)
+		}
+	}
+}

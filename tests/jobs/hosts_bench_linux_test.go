@@ -43,6 +43,30 @@ func BenchmarkHosts(b *testing.B) {
 			return map[string]float64{"ms": ms(measured.Sub(begin)), "network-ms": ms(chosen.Sub(begin)), "user-ms": ms(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())}
 		})
 	})
+	b.Run("start-128", func(b *testing.B) {
+		medians(b, func() map[string]float64 {
+			times := map[string]float64{}
+			for name, where := range map[string][]string{"local-ms": {"-np", "128", "-oversubscribe"}, "hosts-ms": {"-ssh", c.client, "-H", "a:32,b:32,c:32,d:32"}} {
+				begin := time.Now()
+				cmd := c.inside(b, append(where, "bench", "barrier", "-plain", "-time", "1ms")...)
+				line, _ := watch(b, cmd, "^barrier ", "")
+				measured := <-line
+				if err := cmd.Wait(); err != nil || measured.IsZero() {
+					b.Fatalf("no barrier was measured: %v", err)
+				}
+				times[name] = ms(measured.Sub(begin))
+			}
+			return times
+		})
+	})
+	b.Run("train-32", func(b *testing.B) {
+		job := []string{"train", "-set", "train.epochs=1", "-set", "train.global_batch=2048"}
+		medians(b, func() map[string]float64 {
+			local := c.timed(b, c.inside(b, append([]string{"-np", "32", "-oversubscribe"}, job...)...))
+			hosts := c.timed(b, c.launch(b, append([]string{"-H", all}, job...)...))
+			return map[string]float64{"local-ms": ms(local), "hosts-ms": ms(hosts), "ratio": float64(hosts) / float64(local)}
+		})
+	})
 	b.Run("sending", func(b *testing.B) {
 		packed := filepath.Join(c.folder, "packed.gz")
 		bin, err := wdlrun()

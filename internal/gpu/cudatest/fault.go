@@ -104,7 +104,7 @@ func (f Files) Nothing(on bool) {
 }
 
 // Work is work that was given to a stream: a kernel, "product" or "host function", as NCCL's
-// calls are. At is the address of the result of a product.
+// calls are. At is the address of the result of a product, and the number of blocks of a kernel.
 type Work struct {
 	Name string
 	At   uint64

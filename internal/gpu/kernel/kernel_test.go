@@ -22,6 +22,7 @@ import (
 )
 
 var gpu struct {
+	files  cudatest.Files
 	device *cuda.Device
 	stream *cuda.Stream
 	set    *Set
@@ -33,6 +34,7 @@ func open(files cudatest.Files) error {
 	if err != nil {
 		return err
 	}
+	gpu.files = files
 	if gpu.device, err = library.Device(0); err != nil {
 		return err
 	}
@@ -393,8 +395,28 @@ func TestSquareSums(t *testing.T) {
 			t.Errorf("%d numbers: %v, want %v", n, got, want)
 		}
 	}
-	// Of a large parameter, the sums are enough to occupy a device.
-	if partial, total := NormSums(10_000_000); partial < 1024*256 || total > 8192 {
-		t.Errorf("%d partial sums, %d in total", partial, total)
+}
+
+// TestSquareSumsOccupyADevice: the sums of a large parameter are as many blocks as an H100 can run at once.
+func TestSquareSumsOccupyADevice(t *testing.T) {
+	t.Setenv("STANDIN_MULTIPROCESSORS", "132")
+	library, err := cuda.Open(cuda.Files{CUDA: gpu.files.CUDA, CUBLAS: gpu.files.CUBLAS})
+	fatal.If(t, err)
+	device, err := library.Device(0)
+	fatal.If(t, err)
+	set, err := Load(device)
+	stream, failed := device.Stream()
+	fatal.If(t, errors.Join(err, failed))
+	const n = 10_000_000
+	partials, totals := NormSums(n)
+	pool, err := device.Pool(n + 2*partials + 2*totals + 1000)
+	fatal.If(t, err)
+	g := pool.Cut(n)
+	work := gpu.files.Enqueued(func() {
+		fatal.If(t, errors.Join(set.SquareSums(stream, pool.Cut(2*totals), pool.Cut(2*partials), g, g, 1, 0), stream.Wait()))
+	})
+	if len(work) != 2 || work[0].Name != "square_sums" || work[0].At < 1024 || work[1].Name != "double_sums" || totals > 8192 {
+		t.Errorf("%v; %d sums in total, which the host adds", work, totals)
 	}
+	fatal.If(t, errors.Join(pool.Close(), stream.Close(), set.Close(), device.Close()))
 }

@@ -45,7 +45,7 @@ func TestMutationsAreCaught(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cudatest.Mutant(t, x.file, x.from, x.to, "TestLazyStreams", 2*time.Minute)
+			cudatest.Mutant(t, x.file, x.from, x.to, "TestLazyStreams")
 		})
 	}
 }

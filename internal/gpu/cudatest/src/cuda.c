@@ -16,7 +16,7 @@
 //
 // The environment describes the machine: STANDIN_DEVICES (1), STANDIN_MEMORY (16 GiB),
 // STANDIN_OTHERS (bytes of it that other processes use, 0), STANDIN_VERSION (12040),
-// STANDIN_CAPABILITY (75), STANDIN_LAZY (0), STANDIN_MIG (1: all devices are instances of one GPU) and STANDIN_FAULT, as of standin_fault: "CALL AFTER CODE". CUDA_VISIBLE_DEVICES is a list of numbers, as the driver's is.
+// STANDIN_CAPABILITY (75), STANDIN_MULTIPROCESSORS (2), STANDIN_LAZY (0), STANDIN_MIG (1: all devices are instances of one GPU) and STANDIN_FAULT, as of standin_fault: "CALL AFTER CODE". CUDA_VISIBLE_DEVICES is a list of numbers, as the driver's is.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -245,7 +245,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 	int capability = (int)number("STANDIN_CAPABILITY", 75);
 	(void)device;
 	switch (attribute) {
-	case 16: return *value = 2, ok; // multiprocessors
+	case 16: return *value = (int)number("STANDIN_MULTIPROCESSORS", 2), ok;
 	case 75: return *value = capability / 10, ok;
 	case 76: return *value = capability % 10, ok;
 	}
@@ -817,6 +817,6 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	l.backwards = turn++ & 1;
 	l.code = injected("~cuLaunchKernel");
 	pthread_mutex_unlock(&lock);
-	standin_note(f->name, 0);
+	standin_note(f->name, gx);
 	return standin_enqueue(stream, launches, &l, sizeof l);
 }
