@@ -54,7 +54,11 @@ func stream(t testing.TB) Stream {
 	t.Helper()
 	s, destroy, err := nccltest.NewStream(where.Cuda)
 	fatal.If(t, err)
-	t.Cleanup(destroy)
+	t.Cleanup(func() {
+		if !t.Failed() { // otherwise its work may never end
+			destroy()
+		}
+	})
 	return Stream(s)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,39 +39,51 @@ func TestRealLibraries(t *testing.T) {
 		needs  = "needs a driver for CUDA 13, and this one supports CUDA %s: install %s, or driver 580 or later\n"
 		older  = "cuda: open: the driver supports CUDA 11.4, at least 12.0 is needed: install driver 525 or later\n"
 	)
-	for _, x := range []struct {
-		driver string
-		files  []string
-		blas   string
-		nccl   string // its version, or the text for none
-		path   string
-	}{
-		{"11040", []string{blas12, nccl12}, older, older[len("cuda: "):], ""},
-		{"12000", []string{blas12, nccl12}, fmt.Sprintf(failed, "12.0.1", blas12, "12.0"), "2.19.3", nccl12},
-		{"12090", []string{blas13, nccl13}, "cuda: open: cuBLAS 13.10.0 (" + blas13 + ") " + fmt.Sprintf(needs, "12.9", "cuBLAS 12"),
-			"nccl: open: NCCL 2.32.3 (" + nccl13 + ") " + fmt.Sprintf(needs, "12.9", "NCCL for CUDA 12"), ""},
-		{"12090", []string{blas13, blas12, nccl13, nccl12}, fmt.Sprintf(failed, "12.0.1", blas12, "12.9"), "2.19.3", nccl12},
-		{"13050", []string{blas12, blas13, nccl13, nccl12}, fmt.Sprintf(failed, "13.10.0", blas13, "13.5"), "2.32.3", nccl13},
-		{"13050", []string{blas12, nccl12}, fmt.Sprintf(failed, "12.0.1", blas12, "13.5"), "2.19.3", nccl12},
-	} {
-		var folders []string
-		for _, file := range x.files {
-			folders = append(folders, filepath.Dir(file))
+	for _, version := range []int{11040, 12000, 12090, 13050} {
+		for _, files := range [][]string{{blas12, nccl12}, {blas12, nccl13}, {blas13, nccl12}, {blas13, nccl13}, {blas13, blas12, nccl13, nccl12}, {blas12, blas13, nccl12, nccl13}} {
+			has := fmt.Sprintf("%d.%d", version/1000, version%1000/10)
+			device, sums, path := older, older[len("cuda: "):], ""
+			if version >= 12000 {
+				device = "cuda: open: cuBLAS 13.10.0 (" + blas13 + ") " + fmt.Sprintf(needs, has, "cuBLAS 12")
+				sums = "nccl: open: NCCL 2.32.3 (" + nccl13 + ") " + fmt.Sprintf(needs, has, "NCCL for CUDA 12")
+				switch {
+				case version >= 13000 && slices.Contains(files, blas13):
+					device = fmt.Sprintf(failed, "13.10.0", blas13, has)
+				case slices.Contains(files, blas12):
+					device = fmt.Sprintf(failed, "12.0.1", blas12, has)
+				}
+				for _, file := range files { // the first that the driver can run
+					if path == "" && (file == nccl12 || file == nccl13 && version >= 13000) {
+						path, sums = file, map[string]string{nccl12: "2.19.3", nccl13: "2.32.3"}[file]
+					}
+				}
+			}
+			pair(t, fmt.Sprint(version), files, standin.CUDA, device, sums, path)
 		}
-		cmd := exec.Command(os.Args[0], "-test.run=^TestRealLibraries$")
-		cmd.Env = append(os.Environ(), driver+"="+standin.CUDA, "FOLDERS="+strings.Join(folders, ":"), "STANDIN_VERSION="+x.driver, "LD_LIBRARY_PATH=", "NCCL_DEBUG=")
-		out, err := cmd.CombinedOutput()
-		fatal.If(t, err)
-		ok := strings.Contains(string(out), x.nccl)
-		if x.path != "" {
-			// Of NCCL 2.32, each failure leaves a group open on its thread.
-			const connects = "connect: nccl: rank 0: initialisation: unhandled cuda error (run with NCCL_DEBUG=INFO for details): Cuda failure "
-			ok = strings.Contains(string(out), "NCCL "+x.nccl+" ("+x.path+")\n") && strings.Count(string(out), connects) == 2 &&
-				strings.Count(string(out), " (error 1) (initialisation of NCCL "+x.nccl+", "+x.path+")\n") == 2
-		}
-		if !ok || !strings.Contains(string(out), x.blas) {
-			t.Errorf("driver %s with %q: want %q and %q in\n%s", x.driver, x.files, x.blas, x.nccl, out)
-		}
+	}
+}
+
+// pair opens libraries in a process of its own, and looks for the line about the device, and for the line about NCCL, or
+// its version if path is that of the library that is used.
+func pair(t *testing.T, version string, files []string, standin, device, sums, path string) {
+	t.Helper()
+	var folders []string
+	for _, file := range files {
+		folders = append(folders, filepath.Dir(file))
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestRealLibraries$")
+	cmd.Env = append(os.Environ(), driver+"="+standin, "FOLDERS="+strings.Join(folders, ":"), "STANDIN_VERSION="+version, "LD_LIBRARY_PATH=", "NCCL_DEBUG=")
+	out, err := cmd.CombinedOutput()
+	fatal.If(t, err)
+	ok := strings.Contains(string(out), sums)
+	if path != "" {
+		// Of NCCL 2.32, each failure leaves a group open on its thread.
+		const connects = "connect: nccl: rank 0: initialisation: unhandled cuda error (run with NCCL_DEBUG=INFO for details): Cuda failure "
+		ok = strings.Contains(string(out), "NCCL "+sums+" ("+path+")\n") && strings.Count(string(out), connects) == 2 &&
+			strings.Count(string(out), " (error 1) (initialisation of NCCL "+sums+", "+path+")\n") == 2
+	}
+	if !ok || !strings.Contains(string(out), device) {
+		t.Errorf("driver %s with %q: want %q and %q in\n%s", version, files, device, sums, out)
 	}
 }
 

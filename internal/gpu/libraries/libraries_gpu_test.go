@@ -4,9 +4,11 @@ package libraries
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +82,70 @@ func TestPairsOfDriverAndLibrary(t *testing.T) {
 		if filepath.Dir(n.Path) != filepath.Dir(filepath.Join(x.nccl, "x")) || text(err) != x.ncclFault {
 			t.Errorf("driver %d: %v, %v, want %s %s", x.driver, n, err, x.nccl, x.ncclFault)
 		}
+	}
+}
+
+// TestEveryPairing has each driver with each set of cuBLAS and NCCL, in each order of their folders, and two
+// libraries of one name. Chosen is the newest major version of cuBLAS, and the first NCCL, that the driver can run.
+func TestEveryPairing(t *testing.T) {
+	cuda := filepath.Join(compile(t, "libcuda.so.1", driverSource), "libcuda.so.1")
+	blas, sums := map[string]int{}, map[string]int{} // the major version of CUDA by folder
+	for range 2 {
+		for _, major := range []int{12, 13} {
+			blas[compile(t, fmt.Sprintf("libcublas.so.%d", major), cublasSource, fmt.Sprintf("-DMAJOR=%d", major))] = major
+			sums[compile(t, "libnccl.so.2", ncclSource, fmt.Sprintf(`-DCUDA="%d.1"`, major))] = major
+		}
+	}
+	blasFolders, sumFolders := slices.Sorted(maps.Keys(blas)), slices.Sorted(maps.Keys(sums))
+	for _, driver := range []int{11040, 12000, 12090, 13050} {
+		t.Setenv("CUDA_OF_TEST", fmt.Sprint(driver))
+		for _, b := range orders(blasFolders) {
+			for _, n := range orders(sumFolders) {
+				f := Files{CUDA: cuda, Folders: append(slices.Clone(b), n...)}
+				d, err := Driver(f)
+				if (err == nil) != (driver >= MinCUDA) || d.CUDA != driver {
+					t.Fatalf("driver %d: %v, %v", driver, d, err)
+				}
+				if err != nil {
+					break
+				}
+				expect(t, f, driver, b, blas, true, func() (Library, error) { return CUBLAS(f, driver) })
+				expect(t, f, driver, n, sums, false, func() (Library, error) { return NCCL(f, driver) })
+			}
+		}
+	}
+}
+
+// orders returns the ordered choices of up to two folders.
+func orders(folders []string) (all [][]string) {
+	all = append(all, nil)
+	for _, a := range folders {
+		all = append(all, []string{a})
+		for _, b := range folders {
+			if b != a {
+				all = append(all, []string{a, b})
+			}
+		}
+	}
+	return all
+}
+
+// expect compares the choice from folders with the rule.
+func expect(t *testing.T, f Files, driver int, folders []string, majors map[string]int, newestFirst bool, choose func() (Library, error)) {
+	t.Helper()
+	want := ""
+	for _, folder := range folders {
+		if m := majors[folder]; m <= driver/1000 && (want == "" || newestFirst && m > majors[want]) {
+			want = folder
+		}
+	}
+	l, err := choose()
+	ok := err == nil && filepath.Dir(l.Path) == want
+	if want == "" {
+		ok = err != nil && strings.Contains(err.Error(), ": install ") && l.Path == ""
+	}
+	if !ok {
+		t.Errorf("driver %d, folders %q: %v, %v, want that of %q", driver, f.Folders, l, err, want)
 	}
 }
 
