@@ -183,7 +183,7 @@ func (t *Tensor) Sorted(order []int, l *value.List) {
 
 // decode decodes a TensorProto into t, which must be empty.
 func (t *Tensor) decode(b []byte, left *Limits, from *memory) error {
-	if err := eachField(b, t.head); err != nil {
+	if err := t.heads(b); err != nil {
 		return err
 	}
 	is, ok := types[t.Type]
@@ -200,7 +200,29 @@ func (t *Tensor) decode(b []byte, left *Limits, from *memory) error {
 	return t.typed(b, is)
 }
 
-// head decodes the fields of type and shape.
+// stringTag begins a value of a DT_STRING tensor.
+const stringTag = 8<<3 | byte(protowire.BytesType)
+
+// heads decodes the fields of type and shape, which may be anywhere in a message.
+func (t *Tensor) heads(b []byte) error {
+	for len(b) > 0 {
+		var short bool
+		if _, b, short = nextShort(b, stringTag); short {
+			continue
+		}
+		f, rest, err := nextField(b)
+		if err == nil {
+			err = t.head(f)
+		}
+		if err != nil {
+			return err
+		}
+		b = rest
+	}
+	return nil
+}
+
+// head decodes a field of type or shape.
 func (t *Tensor) head(f field) error {
 	switch f.number {
 	case 1:
@@ -324,19 +346,18 @@ func (t *Tensor) takeStrings(b []byte) error {
 
 // typed decodes the field of the tensor's type.
 func (t *Tensor) typed(b []byte, is typeOf) error {
-	count := 0
-	err := eachField(b, func(f field) error {
-		if int(f.number) != is.field {
-			return nil
-		}
-		if t.Type == String {
-			t.values.Begin(value.Text)
-			t.values.Texts = append(t.values.Texts, f.bytes[:len(f.bytes):len(f.bytes)])
-			count++
-			return f.isBytes("string_val")
-		}
-		return t.numbers(f, is, &count)
-	})
+	var count int
+	var err error
+	if t.Type == String {
+		count, err = t.strings(b, is.field)
+	} else {
+		err = eachField(b, func(f field) error {
+			if int(f.number) != is.field {
+				return nil
+			}
+			return t.numbers(f, is, &count)
+		})
+	}
 	switch {
 	case err != nil:
 		return err
@@ -351,6 +372,31 @@ func (t *Tensor) typed(b []byte, is typeOf) error {
 		}
 	}
 	return nil
+}
+
+// strings decodes the values of a DT_STRING tensor and counts them.
+func (t *Tensor) strings(b []byte, number int) (count int, err error) {
+	t.values.Begin(value.Text)
+	all := t.values.Texts
+	defer func() { t.values.Texts = all }()
+	for len(b) > 0 {
+		text, rest, short := nextShort(b, stringTag)
+		if !short {
+			f, after, err := nextField(b)
+			if err != nil {
+				return len(all), err
+			}
+			if b = after; int(f.number) != number {
+				continue
+			}
+			if err := f.isBytes("string_val"); err != nil {
+				return len(all), err
+			}
+			text, rest = f.bytes[:len(f.bytes):len(f.bytes)], after
+		}
+		all, b = append(all, text), rest
+	}
+	return len(all), nil
 }
 
 // numbers decodes a field of numbers, packed or not.

@@ -44,6 +44,16 @@ func nextField(b []byte) (f field, rest []byte, err error) {
 	return f, b[n:], nil
 }
 
+// nextShort splits a field of BytesType with this tag of one byte off b, if its length fits one byte. It
+// is nextField for fields that a message repeats thousands of times.
+func nextShort(b []byte, tag byte) (value, rest []byte, ok bool) {
+	if len(b) < 2 || b[0] != tag || b[1] > 127 || int(b[1]) > len(b)-2 {
+		return nil, b, false
+	}
+	end := 2 + int(b[1])
+	return b[2:end:end], b[end:], true
+}
+
 // eachField calls each with every field of a message, until it fails.
 func eachField(b []byte, each func(f field) error) error {
 	for len(b) > 0 {
