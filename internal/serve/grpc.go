@@ -34,9 +34,12 @@ func (f *frame) free() {
 }
 
 // rawCodec passes frames unchanged, and other messages to protobuf.
-type rawCodec struct{ encoding.CodecV2 }
+type rawCodec struct {
+	encoding.CodecV2
+	received *received
+}
 
-func newCodec() rawCodec { return rawCodec{encoding.GetCodecV2(proto.Name)} }
+func newCodec() rawCodec { return rawCodec{encoding.GetCodecV2(proto.Name), new(received)} }
 
 func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	if f, ok := v.(*frame); ok {
@@ -47,7 +50,7 @@ func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 
 func (c rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if f, ok := v.(*frame); ok {
-		f.held = data.MaterializeToBuffer(mem.DefaultBufferPool())
+		f.held = data.MaterializeToBuffer(c.received)
 		f.b = f.held.ReadOnlyData()
 		return nil
 	}
