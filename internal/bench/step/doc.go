@@ -48,14 +48,15 @@
 // step has. The longer time is the bound. The share is the bound divided by the step's time.
 //
 // Each part of a step has a floor, by the roofline model (Williams, Waterman and Patterson
-// 2009). Cost is the least number of operations, bytes of memory and bytes of the second-level
-// cache of the part. Its floor is the longest of their times at the machine's rates
+// 2009). Cost is the least number of operations, bytes of memory, cache lines at random places of
+// memory and bytes of the second-level cache of the part. Its floor is the longest of their times at
+// the machine's rates
 // (Machine.Floor). Parts run one after the other, so their floors are summed. Rates are
 // those of one thread and count once per thread. Bounds exclude the operations that the
 // first layer saves by computing with distinct rows (Result.Spared), and the
-// multiplications by zeros that products skip (Result.Skipped). A floor is not always
-// attainable: rows at random places are read at less than the bandwidth of a copy. With
-// bfloat16, all products count at its rate, including those of cross layers, which stay in
+// multiplications by zeros that products skip (Result.Skipped). Machine.Lines is measured
+// without the memory of tables, in which other processes and the step's own products displace
+// lines from the caches. With bfloat16, all products count at its rate, including those of cross layers, which stay in
 // float32.
 //
 // # Errors

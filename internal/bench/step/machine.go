@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -15,12 +16,15 @@ type Machine struct {
 	PeakP90        float64 `json:"peak_flops_p90"`            // ninth decile
 	PeakBF16FLOPS  float64 `json:"peak_bf16_flops,omitempty"` // of bfloat16 products in tiles or vectors; 0 unless the step uses them
 	Bandwidth      float64 `json:"bandwidth"`                 // bytes per second, read and written by a copy in memory
+	Lines          float64 `json:"lines"`                     // cache lines per second, read at random places in memory, as many at once as a core can wait for
 	CacheBandwidth float64 `json:"cache_bandwidth"`           // the same in the second-level cache
 }
 
 const (
 	peakEvery  = 4 // interval in steps
 	copyBytes  = 64 << 20
+	linesBytes = 128 << 20 // exceeds the third-level cache
+	linesRead  = 1 << 16 // in a try that is short enough for few interruptions
 	cacheBytes = 256 << 10 // exceeds the first-level cache, fits in the second
 	tries      = 5         // the best counts, because other work only slows it down
 )
@@ -57,11 +61,34 @@ func bandwidth(size int) (best float64) {
 	return best
 }
 
+// lineRate reads cache lines at random places of memory in huge pages, like the rows of a table. No
+// read depends on another one, so a core waits for as many at once as it can.
+func lineRate() (best float64) {
+	mem, free := hugeMemory(linesBytes)
+	defer free()
+	for i := 0; i < len(mem); i += 1 << 12 { // touches each page
+		mem[i] = 1
+	}
+	x, sum := uint64(1), 0
+	for range 4 * tries {
+		start := time.Now()
+		for range linesRead {
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+			sum += int(mem[x%linesBytes])
+		}
+		best = max(best, linesRead/time.Since(start).Seconds())
+	}
+	runtime.KeepAlive(sum)
+	return best
+}
+
 // write prints the rates.
 func (m Machine) write(b *strings.Builder) {
 	fmt.Fprintf(b, "a thread's peak %.0f GFLOP/s of float32", m.PeakFLOPS*1e-9)
 	if m.PeakBF16FLOPS > 0 {
 		fmt.Fprintf(b, ", %.0f of bfloat16", m.PeakBF16FLOPS*1e-9)
 	}
-	fmt.Fprintf(b, "; %.1f GB/s in memory, %.1f in the second-level cache\n", m.Bandwidth*1e-9, m.CacheBandwidth*1e-9)
+	fmt.Fprintf(b, "; %.1f GB/s in memory, %.1f in the second-level cache; %.0f million random cache lines/s\n", m.Bandwidth*1e-9, m.CacheBandwidth*1e-9, m.Lines*1e-6)
 }

@@ -6,6 +6,7 @@ package step
 type Cost struct {
 	FLOP   int64 `json:"flop"`         // of products; a multiply-add counts as two
 	Memory int64 `json:"memory_bytes"` // rows of tables and keys of the batch, which no cache holds from step to step
+	Lines  int64 `json:"lines"`        // cache lines of the index and of records: they are anywhere in memory
 	Cache  int64 `json:"cache_bytes"`  // activations, gradients, weights, and rows once they have been pulled
 }
 
@@ -18,6 +19,7 @@ func (m Machine) Floor(c Cost, threads int) (seconds float64, bound string) {
 	}{
 		{"multiply-adds", float64(c.FLOP), m.products()},
 		{"memory", float64(c.Memory), m.Bandwidth},
+		{"lines", float64(c.Lines), m.Lines},
 		{"cache", float64(c.Cache), m.CacheBandwidth},
 	} {
 		if t := x.amount / (x.rate * float64(threads)); x.rate > 0 && t > seconds {
@@ -58,15 +60,15 @@ func (s shapes) costs() [len(partNames)]Cost {
 	away := func(bytes int64) int64 { return bytes * (s.ranks - 1) / s.ranks }
 	input, hidden := s.rows*s.width, s.rows*s.hidden
 	return [...]Cost{
-		{Memory: 8*s.keys + s.unique*(line+record), Cache: (8+row)*s.unique + 4*s.keys},                     // pull: a line of the index, the record
-		{Cache: (4+row)*s.keys + 4*input},                                                                   // pool
+		{Memory: 8*s.keys + s.unique*(line+record), Lines: s.unique * (1 + record/line), Cache: (8+row)*s.unique + 4*s.keys}, // pull: a line of the index, the record
+		{Cache: (4+row)*s.keys + 4*input}, // pool
 		{FLOP: s.flop / 3, Cache: 4*input + s.element*(2*hidden+s.parameters) + 4*s.parameters},             // forward
 		{FLOP: s.flop / 3 * 2, Cache: 4*input + s.element*(input+4*hidden+s.parameters) + 2*4*s.parameters}, // backward
-		{Cache: 4*input + (4+2*row)*s.keys},                                                                 // key gradients
-		{Cache: 4 * s.parameters},                                                                           // rest of compute: gradients set to 0
-		{Cache: 2 * away(row*s.unique)},                                                                     // push
-		{Cache: 2 * 2 * away(4*s.parameters)},                                                               // sync
-		{Memory: 2 * record * s.updated, Cache: row*s.unique + 5*4*s.parameters},                            // update
+		{Cache: 4*input + (4+2*row)*s.keys},   // key gradients
+		{Cache: 4 * s.parameters},             // rest of compute: gradients set to 0
+		{Cache: 2 * away(row*s.unique)},       // push
+		{Cache: 2 * 2 * away(4*s.parameters)}, // sync
+		{Memory: 2 * record * s.updated, Lines: s.updated * record / line, Cache: row*s.unique + 5*4*s.parameters}, // update
 	}
 }
 

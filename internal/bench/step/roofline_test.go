@@ -8,8 +8,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
-func TestFloorIsTheLongestOfThree(t *testing.T) {
-	m := Machine{PeakFLOPS: 100, Bandwidth: 10, CacheBandwidth: 50}
+func TestFloorIsTheLongestOfAll(t *testing.T) {
+	m := Machine{PeakFLOPS: 100, Bandwidth: 10, Lines: 5, CacheBandwidth: 50}
 	for _, x := range []struct {
 		c       Cost
 		threads int
@@ -20,6 +20,7 @@ func TestFloorIsTheLongestOfThree(t *testing.T) {
 		{Cost{FLOP: 200, Memory: 10, Cache: 10}, 1, 2, "multiply-adds"},
 		{Cost{FLOP: 200, Memory: 40, Cache: 10}, 1, 4, "memory"},
 		{Cost{FLOP: 200, Memory: 10, Cache: 400}, 2, 4, "cache"},
+		{Cost{FLOP: 200, Memory: 10, Lines: 15}, 1, 3, "lines"},
 	} {
 		if s, b := m.Floor(x.c, x.threads); s != x.seconds || b != x.bound {
 			t.Errorf("%+v on %d threads: %v, %q; want %v, %q", x.c, x.threads, s, b, x.seconds, x.bound)
@@ -41,7 +42,7 @@ func TestCosts(t *testing.T) {
 		parameters: 100, flop: 600, ranks: 2, element: 2,
 	}
 	want := [...]Cost{
-		{Memory: 8*30 + 20*(64+64), Cache: 20*8 + 20*16 + 30*4},
+		{Memory: 8*30 + 20*(64+64), Lines: 20 * 2, Cache: 20*8 + 20*16 + 30*4},
 		{Cache: 30*4 + 30*16 + 4*90},
 		{FLOP: 200, Cache: 4*90 + 2*(2*70) + 2*100 + 4*100},
 		{FLOP: 400, Cache: 4*90 + 2*90 + 2*(4*70) + 2*100 + 8*100},
@@ -49,7 +50,7 @@ func TestCosts(t *testing.T) {
 		{Cache: 400},
 		{Cache: 20 * 16},
 		{Cache: 2 * 400},
-		{Memory: 2 * 64 * 12, Cache: 20*16 + 20*100},
+		{Memory: 2 * 64 * 12, Lines: 12, Cache: 20*16 + 20*100},
 	}
 	for i, c := range s.costs() {
 		if c != want[i] {

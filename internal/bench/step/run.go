@@ -59,7 +59,7 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 	r := Result{Workload: m.w.Name, Model: m.o.Model, NP: comm.Size(), BF16: m.o.BF16, Threads: m.o.Threads, Batch: m.o.Batch}
 	r.Machine.Device = "gpu"
 	if m.device == nil {
-		r.Machine = Machine{Device: "cpu", Bandwidth: bandwidth(copyBytes), CacheBandwidth: bandwidth(cacheBytes)}
+		r.Machine = Machine{Device: "cpu", Bandwidth: bandwidth(copyBytes), Lines: lineRate(), CacheBandwidth: bandwidth(cacheBytes)}
 	}
 	if o.Epoch {
 		err = m.epoch(&r)
