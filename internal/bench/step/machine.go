@@ -24,7 +24,7 @@ const (
 	peakEvery  = 4 // interval in steps
 	copyBytes  = 64 << 20
 	linesBytes = 128 << 20 // exceeds the third-level cache
-	linesRead  = 1 << 16 // in a try that is short enough for few interruptions
+	linesRead  = 1 << 16   // in a try that is short enough for few interruptions
 	cacheBytes = 256 << 10 // exceeds the first-level cache, fits in the second
 	tries      = 5         // the best counts, because other work only slows it down
 )
