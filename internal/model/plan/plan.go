@@ -32,8 +32,12 @@ type Plan struct {
 	Dense       Dense             `json:"dense"`
 	Device      *Device           `json:"device,omitempty"` // if the training may use GPUs
 	Tables      []Table           `json:"tables"`
-	Ranks       []sparse.RankLoad `json:"ranks"` // wire_bytes are per step
-	Owner       []int32           `json:"owner"` // rank by shard
+	Ranks       []sparse.RankLoad `json:"ranks"`           // wire_bytes are per step
+	Owner       []int32           `json:"owner"`           // rank by shard
+	Scale       *Scale            `json:"scale,omitempty"` // needs on a cluster, if one was given
+
+	batch  int            // global batch
+	shapes []sparse.Table // by table
 }
 
 // Dense holds the needs of the dense part of the model, which every rank holds completely.
@@ -131,6 +135,7 @@ func Estimate(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.
 	p := &Plan{
 		WorldSize: ranks, Samples: s.rows, EpochRows: rows,
 		Steps: int64(c.Train.Epochs) * data.Steps(rows, c.Train.Global(ranks)), Copies: g.Copies, Dense: g.Dense,
+		batch: c.Train.Global(ranks), shapes: l.Tables,
 	}
 	if g.Backup > 0 {
 		microbatches := int64(ranks) * data.Steps(rows, c.Train.Global(ranks))
