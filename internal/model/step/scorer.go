@@ -159,7 +159,7 @@ func newScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows, prec
 }
 
 // Unknown returns by feature how many values of the last batch had keys without a row. They
-// were read as zeros. The slice is the Scorer's own.
+// were read as zeros. A missing value is not unknown. The slice is the Scorer's own.
 func (s *Scorer) Unknown() []int64 { return s.unknown }
 
 // LookUp returns the time that the last Score took to look up and pool rows.
@@ -389,7 +389,7 @@ func (s *Scorer) pool(b *encode.Batch, q *Query, f, lo, hi int) {
 func (s *Scorer) poolShared(b *encode.Batch, q *Query, f, lo, hi int) {
 	ft, rows := s.layout.Features[f], hi-lo
 	s.at = append(s.at[:0], 0)
-	if table.IsUnknown(q.Values) {
+	if table.IsUnknown(q.Values) && q.Keys[0] != encode.KeyMissing {
 		s.unknown[f] += int64(rows)
 	}
 	part, bag := 0, f32.Bags{At: s.at}
@@ -440,7 +440,7 @@ func (s *Scorer) bags(j encode.Jagged, q *Query, f, lo, hi int) f32.Bags {
 		if i == 0 || key != values[i-1] {
 			row += width
 			isUnknown = 0
-			if table.IsUnknown(q.Values[row : row+width]) {
+			if key != encode.KeyMissing && table.IsUnknown(q.Values[row:row+width]) {
 				isUnknown = 1
 			}
 		}
