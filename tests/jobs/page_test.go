@@ -65,3 +65,27 @@ func TestLivePageIsBounded(t *testing.T) {
 		t.Errorf("the page uses %.0f MB of memory", used/1e6)
 	}
 }
+
+// TestLivePageSaysThatTheModelOverfits: a validation loss that rises by more than a hundredth is named, and its
+// best evaluation has a large dot in both charts. One that falls is not.
+func TestLivePageSaysThatTheModelOverfits(t *testing.T) {
+	t.Parallel()
+	b := browse(t)
+	board := live.NewBoard(live.Info{Hosts: make([]string, 2)})
+	board.Watch(func() rank.Status { return rank.Status{Step: 1} })
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	fatal.If(t, err)
+	server := live.Serve(board, "", []net.Listener{ln}, nil)
+	defer server.Close()
+	b.open("http://" + ln.Addr().String())
+	eventually(t, "the data", func() bool { return b.eval("data.run.hosts.length") == "2" })
+	shown := func(losses string) string {
+		return b.eval("(() => { take({status: {...data.status, step: 30, steps: 100, epochs: 10}, train: [[1, 1, .3, 1e5, 1], [2, 2, .3, 1e5, 1]], log: [], valid: " + losses + "}); render(); return $('fit').textContent + document.querySelectorAll('circle[r=\"6\"]').length })()")
+	}
+	if got := shown("[[1, 10, .5, .8, 0], [2, 20, .4, .9, 0]]"); got != "0" {
+		t.Errorf("a loss that falls: %q", got)
+	}
+	if got, want := shown("[[3, 30, .41, .89, 0]]"), "the validation log-loss rises: the model overfits since epoch 2, the large dot2"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -17,7 +17,7 @@ type curve struct {
 	Faint bool // drawn behind the others, not in the legend
 	Dots  bool // mark the points, because there are few
 	Rings bool // mark them with rings, not in the legend
-	Best  int  // 1 + index of the point of the model that was kept; 0: none
+	Best  int  // 1 + index of the point of the best model; 0: none
 }
 
 // Size of a chart, in its own units.

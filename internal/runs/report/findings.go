@@ -144,5 +144,5 @@ func overfits(r *runs.Run) (best, last float64, epoch int64, rises bool) {
 			}
 		}
 	}
-	return best, last, epoch, last > float64(best*1.01) && r.Result.BestEpoch == 0 && r.Result.BestStep == 0
+	return best, last, epoch, last > float64(best*1.01) && (r.Result == nil || r.Result.BestEpoch == 0 && r.Result.BestStep == 0)
 }

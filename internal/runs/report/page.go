@@ -21,7 +21,24 @@ import (
 var texts embed.FS
 
 // pages are parsed when the first is written, not in every process of wdlrun.
-var pages = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(texts, "*.html")) })
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"grouped": grouped}).ParseFS(texts, "*.html"))
+})
+
+// grouped writes a whole number in groups of three digits.
+func grouped(n any) string {
+	switch n := n.(type) {
+	case int:
+		return plural.Grouped(int64(n))
+	case int64:
+		return plural.Grouped(n)
+	case float64:
+		if finite(n) {
+			return plural.Grouped(int64(math.Round(n)))
+		}
+	}
+	return ""
+}
 
 // MaxRuns is the maximum number of runs of one report.
 const MaxRuns = 32
@@ -243,7 +260,7 @@ func charts(all []*runView) (out []template.HTML) {
 			if len(x) > 0 {
 				c := curve{Name: r.Name, Color: i, X: x, Y: y, Dots: !test, Rings: test}
 				if !test {
-					c.Best = keptPoint(r)
+					c.Best = bestPoint(r)
 				}
 				validLoss = append(validLoss, c)
 				c.Y = auc
@@ -265,10 +282,18 @@ func charts(all []*runView) (out []template.HTML) {
 	return out
 }
 
-// keptPoint returns 1 + the index of the evaluation of validation data whose model early stopping kept, 0
-// if it was the last one.
-func keptPoint(r *runView) int {
-	if r.Result == nil || r.Result.BestEpoch == 0 && r.Result.BestStep == 0 {
+// isKept reports whether early stopping kept the model of another evaluation than the last.
+func isKept(r *runView) bool {
+	return r.Result != nil && (r.Result.BestEpoch != 0 || r.Result.BestStep != 0)
+}
+
+// bestPoint returns 1 + the index of the evaluation of validation data whose model early stopping kept, or
+// before which the model began to overfit, 0 for none.
+func bestPoint(r *runView) int {
+	if !isKept(r) {
+		if best, _, _, rises := overfits(r.Run); rises {
+			return 1 + slices.IndexFunc(r.Valid, func(p runs.Point) bool { return p.LogLoss == best })
+		}
 		return 0
 	}
 	return 1 + slices.IndexFunc(r.Valid, func(p runs.Point) bool {
@@ -307,8 +332,11 @@ func rings(all []*runView) string {
 		valid, test = valid+len(r.Valid), test+len(r.Test)
 	}
 	kept := ""
-	if slices.ContainsFunc(all, func(r *runView) bool { return keptPoint(r) > 0 }) {
+	switch best := func(r *runView) bool { return bestPoint(r) > 0 }; {
+	case slices.ContainsFunc(all, isKept):
 		kept = ", the large dot the model that was kept"
+	case slices.ContainsFunc(all, best):
+		kept = ", the large dot the best epoch"
 	}
 	switch {
 	case valid == 0:

@@ -1,7 +1,10 @@
 // Package plural writes numbers of things in messages.
 package plural
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Of returns n with a regular noun, such as "1 rank" or "2 ranks".
 func Of(n int, noun string) string {
@@ -9,4 +12,17 @@ func Of(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Grouped returns n with a comma between groups of three digits, such as 1,234,567.
+func Grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	first := 0 // a sign
+	if n < 0 {
+		first = 1
+	}
+	for i := len(text) - 3; i > first; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }

@@ -86,10 +86,10 @@ function draw(id, points, dots, digits) {
   };
   if (dots) {
     path(points.filter(p => !p[2]), "line");
-    for (const p of real.slice(-300)) all.push(svg("circle", { class: p[2] ? "dot test" : "dot", cx: px(p[0]), cy: py(p[1]), r: 3 }));
+    for (const p of real.slice(-300)) all.push(svg("circle", { class: p[2] ? "dot test" : "dot", cx: px(p[0]), cy: py(p[1]), r: p[3] ? 6 : 3 }));
   } else {
     path(points, "line faint");
-    path(smooth(points, 15), "line smooth");
+    path(smooth(points, 15), "line");
   }
   let at = points.length - 1;
   while (at > 0 && points[at][1] === null) at--;
@@ -97,18 +97,29 @@ function draw(id, points, dots, digits) {
     at = Math.max(0, Math.min(points.length - 1, cursor.at));
     all.push(svg("line", { class: "cursor", x1: px(points[at][0]), x2: px(points[at][0]), y1: T, y2: H - B }));
   }
-  const p = points[at], text = "step " + count(p[0]) + ": " + (p[1] === null ? "not a number" : short(p[1], digits)) + (p[2] ? " (test data)" : "");
+  const p = points[at], text = "step " + count(p[0]) + ": " + (p[1] === null ? "not a number" : digits ? short(p[1], digits) : count(p[1])) + (p[2] ? " (test data)" : "");
   caption.textContent = text;
   box.setAttribute("aria-label", figure.textContent.trim());
   names[id].x = v => x0 + (v - L) / (W - L - R) * (x1 - x0);
   box.replaceChildren(...all);
 }
 
+// least returns the evaluation of validation data with the least log-loss, if the log-loss has risen by more than a
+// hundredth since: the model overfits.
+function least() {
+  const valid = data.valid.filter(v => !v[4] && v[2] !== null);
+  if (!valid.length) return null;
+  const best = valid.reduce((a, b) => b[2] < a[2] ? b : a);
+  return valid.at(-1)[2] > 1.01 * best[2] ? best : null;
+}
+
 function charts() {
+  const best = least(), s = data.status;
+  $("fit").textContent = best ? "the validation log-loss rises: the model overfits since " + (s.epochs && s.steps ? "epoch " + count(best[1] * s.epochs / s.steps) : "step " + count(best[1])) + ", the large dot" : "";
   draw("loss", data.train.map(p => [p[1], p[2]]), false, 4);
   draw("speed", data.train.map(p => [p[1], p[3]]), false, 0);
-  draw("vloss", data.valid.map(p => [p[1], p[2], p[4]]), true, 4);
-  draw("auc", data.valid.map(p => [p[1], p[3], p[4]]), true, 4);
+  draw("vloss", data.valid.map(p => [p[1], p[2], p[4], p === best]), true, 4);
+  draw("auc", data.valid.map(p => [p[1], p[3], p[4], p === best]), true, 4);
 }
 
 function ranks() {
