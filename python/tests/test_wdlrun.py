@@ -189,6 +189,19 @@ def test_two_trainings_in_one_folder():
     assert len({run.path for run in runs}) == 2
 
 
+def test_two_notebooks_in_one_folder(tmp_path):
+    """Two kernels train in one folder at the same time: each has a run of its own, and latest is one of them."""
+    clicks(1, 500).to_parquet(tmp_path / "clicks.parquet", index=False)
+    program = "import wdlrun; print(wdlrun.train('clicks.parquet', 'click', verbose=False, train__epochs=2).path)"
+    kernels = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    done = [kernel.communicate(timeout=120) for kernel in kernels]
+    assert [k.returncode for k in kernels] == [0, 0], done
+    paths = {Path(out.strip()).resolve() for out, _ in done}
+    assert len(paths) == 2 and Path("runs/latest").resolve() in paths
+    for path in paths:
+        assert len(wdlrun.open(path).predict("clicks.parquet")) == 500
+
+
 @pytest.mark.parametrize("interrupts", [1, 2])
 def test_interrupted(tmp_path, interrupts):
     """An interrupt leaves a run with a checkpoint; a second one ends the job. Nothing keeps running."""
@@ -218,6 +231,22 @@ def test_the_program_is_the_installed_one(tmp_path, monkeypatch):
     printed = subprocess.run([sys.executable, "-m", "wdlrun", "--version"], capture_output=True, text=True, check=True).stdout
     assert wdlrun.version() in printed
     assert subprocess.run([sys.executable, "-m", "wdlrun", "nosuch"], capture_output=True).returncode not in (0, 1)
+
+
+def test_a_wheel_of_another_platform(tmp_path, monkeypatch):
+    """pip refuses the wheel, and a program of another platform, which was copied, says what to install."""
+    program = tmp_path / "program"
+    program.write_bytes(b"\xcf\xfa\xed\xfe" + bytes(1 << 21))  # the head of a program of macOS
+    program.chmod(0o755)
+    other = "linux-amd64" if sys.platform == "darwin" else "darwin-arm64"
+    maker = Path(__file__).resolve().parents[1] / "wheel.py"
+    subprocess.run([sys.executable, str(maker), str(program), other, str(tmp_path)], check=True, capture_output=True)
+    wheel = next(tmp_path.glob("*.whl"))
+    pip = subprocess.run([sys.executable, "-m", "pip", "install", "--no-deps", "--target", str(tmp_path / "into"), str(wheel)], capture_output=True, text=True)
+    assert pip.returncode != 0 and "not a supported wheel on this platform" in pip.stdout + pip.stderr
+    monkeypatch.setenv("WDLRUN_BINARY", str(program))
+    with pytest.raises(wdlrun.Error, match="Install the wheel of this platform"):
+        wdlrun.train(clicks(9, 100), "click", verbose=False)
 
 
 # What does not apply to a training in random order with adaptive optimizers.

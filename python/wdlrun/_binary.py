@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import os
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
-from ._process import Error
+from ._process import Error, call
 
 
 @functools.lru_cache(maxsize=None)
@@ -41,5 +40,4 @@ def binary() -> str:
 @functools.lru_cache(maxsize=None)
 def version() -> str:
     """Returns the version of the program, such as 0.2.0."""
-    printed = subprocess.run([binary(), "--version", "--json"], capture_output=True, text=True, check=True).stdout
-    return json.loads(printed)["version"]
+    return json.loads(call(binary(), ["--version", "--json"], verbose=False))["version"]

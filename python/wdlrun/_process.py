@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def call(path, arguments, *, verbose=True):
     one ends it at once. No process is left behind.
     """
     # A session of its own: an interrupt of the terminal reaches only this process, which passes it on.
-    process = subprocess.Popen([path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = started([path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     printed, messages, interrupts = [], deque(maxlen=LAST_LINES), 0
     reader = threading.Thread(target=lambda: printed.append(process.stdout.read()), daemon=True)
     reader.start()
@@ -69,6 +70,14 @@ def call(path, arguments, *, verbose=True):
     if code != 0:
         raise _failure(code, _result(output), log)
     return output
+
+
+def started(command, **pipes):
+    """Starts the program in a session of its own, with a reason if the system cannot."""
+    try:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **pipes)
+    except OSError as e:
+        raise Error(f"{command[0]} does not start: {e.strerror}: is it the program for {platform.system()} on {platform.machine()}? Install the wheel of this platform") from None
 
 
 def _end(process):

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 from ._binary import binary
-from ._process import Error
+from ._process import Error, started
 
 START_SECONDS = 60
 END_SECONDS = 35  # the server answers open requests for up to 30
@@ -37,7 +37,7 @@ class Server:
         self.grpc, self.url = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{rest}/v1/models/{self.name}"
         self._log = tempfile.TemporaryFile()
         model = f"{self.name}={os.path.join(self._folder.name, self.name)}"
-        self._process = subprocess.Popen([binary(), "serve", "-model", model, "-port", str(grpc), "-rest-port", str(rest)], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, start_new_session=True)
+        self._process = started([binary(), "serve", "-model", model, "-port", str(grpc), "-rest-port", str(rest)], stdout=self._log, stderr=self._log)
         end = time.monotonic() + START_SECONDS
         while True:
             try:
