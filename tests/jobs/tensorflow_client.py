@@ -6,6 +6,7 @@ import base64, gzip, json, sys, urllib.error, urllib.request
 import grpc
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import classification_pb2, get_model_metadata_pb2, inference_pb2, model_management_pb2
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc, predict_pb2, prediction_service_pb2_grpc, regression_pb2
 from tensorflow_serving.config import model_server_config_pb2
@@ -46,7 +47,7 @@ def predict(signature="", **inputs):
     r = predict_pb2.PredictRequest()
     r.model_spec.name, r.model_spec.signature_name = model, signature
     for name, value in inputs.items():
-        r.inputs[name.replace("__", "/")].CopyFrom(tf.make_tensor_proto(value) if not isinstance(value, tf.TensorShape) else value)
+        r.inputs[name.replace("__", "/")].CopyFrom(value if isinstance(value, tensor_pb2.TensorProto) else tf.make_tensor_proto(value))
     return {name: tf.make_ndarray(t) for name, t in stub.Predict(r, 10).outputs.items()}
 
 
@@ -58,6 +59,33 @@ for signature in ["", "serving_default", "predict", "serve"]:
 same(predict(city=[[c] for c in cities], age=np.array(ages, np.float32)[:, None])["score"], want["scores"], "columns")
 for name in ["examples", "inputs", "input_example_tensor"]:
     same(predict(**{name: serialised})["score"], want["scores"], name)
+
+# Every type of a number, as bytes (tensor_content) and as typed values; text too.
+numbers = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"]
+for name in numbers:
+    packed = tf.make_tensor_proto(np.array(ages), getattr(tf, name))
+    typed = tensor_pb2.TensorProto(dtype=packed.dtype, tensor_shape=packed.tensor_shape)
+    values = tf.make_ndarray(packed)
+    if name in ("float16", "bfloat16"):
+        typed.half_val.extend(values.view(np.uint16).tolist())
+    else:
+        field = {"int64": "int64_val", "uint32": "uint32_val", "uint64": "uint64_val", "float32": "float_val", "float64": "double_val"}.get(name, "int_val")
+        getattr(typed, field).extend(values.tolist())
+    for tensor in packed, typed:
+        same(predict(city=cities, age=tensor)["score"], want["scores"], name)
+same(predict(city=cities, age=[str(a) for a in ages])["score"], want["scores"], "text")
+
+# What tf.sparse and tf.ragged make; a value that all rows share.
+of = tf.sparse.from_dense([[c] for c in cities])
+same(predict(city__indices=of.indices.numpy(), city__values=of.values.numpy(), city__shape=of.dense_shape.numpy(), age=ages)["score"], want["scores"], "tf.sparse")
+ragged = tf.ragged.constant([[cities[0]], []], dtype=tf.string)
+of = ragged.to_sparse()
+alone = predict(city=[cities[0], ""], age=ages)["score"]
+same(predict(city__indices=of.indices.numpy(), city__values=of.values.numpy(), city__shape=of.dense_shape.numpy(), age=ages)["score"], alone, "tf.ragged")
+same(predict(city=ragged.to_tensor(default_value="").numpy(), age=ages)["score"], alone, "tf.ragged, padded")
+shared = predict(city=[cities[0]] * 2, age=ages)["score"]
+for value in cities[0], [cities[0]]:
+    same(predict(city=value, age=ages)["score"], shared, "a shared value")
 
 # A sparse input, as the exporters of feature columns name it: row 0 has the second value.
 n = len(cities)
@@ -130,6 +158,15 @@ for value in [lambda v: v, lambda v: [v], lambda v: [[v]]]:
     same([x["score"] for x in answer], want["scores"], "instances")
 answer = post(path, {"inputs": {"city": [[c] for c in cities], "age": [[a] for a in ages]}})["outputs"]
 same(answer["score"], want["scores"], "inputs")
+for city in cities[0], [cities[0]]:
+    same(post(path, {"inputs": {"city": city, "age": ages}})["outputs"]["score"], shared, "inputs that rows share")
+for signature in ["", "classify"]:
+    answer = post("/v1/models/%s:classify" % model, {"signature_name": signature, "examples": rows} if signature else {"examples": rows})["results"]
+    same([dict(x)["1"] for x in answer], want["scores"], "classify")
+    answer = post("/v1/models/%s:regress" % model, {"examples": [{"age": a} for a in ages], "context": {"city": cities[0]}})["results"]
+    same(answer, shared, "regress with a context")
+described = json.load(urllib.request.urlopen(rest + "/v1/models/%s/metadata" % model))["metadata"]["signature_def"]["signature_def"]
+assert {"serving_default", "predict", "classify", "regress"} == set(described), described
 for padding in ["=", ""]:
     examples = [{"b64": base64.b64encode(x).decode().rstrip("=" if padding == "" else " ")} for x in serialised]
     same([x["score"] for x in post(path, {"instances": [{"examples": x} for x in examples]})["predictions"]], want["scores"], "b64")
