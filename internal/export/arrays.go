@@ -29,6 +29,7 @@ import (
 const (
 	typeF32 = "F32"
 	typeU64 = "U64"
+	typeI64 = "I64"
 )
 
 // array is one exported array.
@@ -262,7 +263,7 @@ func fileName(name string) string {
 // npyHead returns the header of a .npy file of version 1.0, padded to a multiple of 64
 // bytes.
 func npyHead(a *array) []byte {
-	kind := map[string]string{typeF32: "<f4", typeU64: "<u8"}[a.kind]
+	kind := map[string]string{typeF32: "<f4", typeU64: "<u8", typeI64: "<i8"}[a.kind]
 	var shape strings.Builder
 	for _, d := range a.shape {
 		fmt.Fprintf(&shape, "%d, ", d)

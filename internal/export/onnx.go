@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
@@ -16,12 +16,9 @@ import (
 )
 
 // table adds a table to the graph.
-func (g *graph) table(src Source, of sparse.Table) (*onnxTable, error) {
-	s := sorted{of: of}
-	if err := s.load(src.Checkpoint, compareSigned); err != nil {
-		return nil, err
-	}
-	t, n, width := &onnxTable{keys: s.keys}, len(s.keys), widthOf(of)
+func (g *graph) table(s *sorted) (*onnxTable, error) {
+	of := s.of
+	t, n, width := &onnxTable{name: of.Name, keys: s.keys}, len(s.keys), widthOf(of)
 	from := 0
 	for _, p := range of.Parts {
 		part := make([]float32, 0, (n+1)*p.Dim)
@@ -60,21 +57,9 @@ func (g *graph) pool(rows string, x found, pooling sparse.Pooling) string {
 	return g.node("ReduceSum", []string{g.on("Mul", got, g.on("Unsqueeze", w, g.ints(2))), g.ints(1)}, attr{"keepdims", 0})
 }
 
-// body adds inputs, tables and pooling.
-func (g *graph) body(src Source, c *config.Config, l layout.Layout, index []byte) (b onnxBody, in []OnnxInput, err error) {
-	fits, err := features(index)
-	if err != nil {
-		return b, nil, err
-	}
-	var tables []*onnxTable
-	for _, of := range l.Tables {
-		t, err := g.table(src, of)
-		if err != nil {
-			return b, nil, err
-		}
-		tables = append(tables, t)
-	}
-	_, e, _, err := parse(src.Config, src.Encoder)
+// body adds inputs, tables and pooling. Records that are to be scored are scored with the rows of the tables.
+func (g *graph) body(src Source, c *config.Config, e *encode.Encoder, l layout.Layout, records *sample) (b onnxBody, s *inputSet, err error) {
+	fits, err := features(src.Encoder)
 	if err != nil {
 		return b, nil, err
 	}
@@ -83,7 +68,23 @@ func (g *graph) body(src Source, c *config.Config, l layout.Layout, index []byte
 			return b, nil, fmt.Errorf("feature %s: max_len is not part of an ONNX graph; train without it on lists that are cut before", f.Name)
 		}
 	}
-	s := &inputSet{g: g, e: e}
+	var tables []*onnxTable
+	for i, of := range l.Tables {
+		rows := sorted{of: of}
+		if err := rows.load(src.Checkpoint, compareSigned); err != nil {
+			return b, nil, err
+		}
+		t, err := g.table(&rows)
+		if err != nil {
+			return b, nil, err
+		}
+		tables = append(tables, t)
+		records.keep(i, &rows)
+	}
+	s = &inputSet{g: g, e: e, fits: fits, features: map[string][]string{}, tables: map[string]*onnxTable{}}
+	for _, ft := range l.Features {
+		s.tables[ft.Name] = tables[ft.Table]
+	}
 	labels := 1 + len(c.Labels)
 	b.wide = make([][]string, labels)
 	all := s.locate(l, fits, e.Sparse(), tables)
@@ -101,25 +102,33 @@ func (g *graph) body(src Source, c *config.Config, l layout.Layout, index []byte
 			b.dense = append(b.dense, s.dense(&f))
 		}
 	}
-	return b, s.all, g.err
+	return b, s, g.err
+}
+
+// OnnxOptions configure WriteONNX.
+type OnnxOptions struct {
+	// Rows makes numbers of rows, int32, the inputs of categorical features, and float the type of
+	// numbers: for runtimes without LabelEncoder, int64 or double.
+	Rows bool
+	// Warn, if not nil, is called with the reason if there are no records to check the model with.
+	Warn func(line string)
 }
 
 // OnnxResult describes the output of WriteONNX.
 type OnnxResult struct {
-	Inputs []OnnxInput
+	Inputs  []OnnxInput
+	Checked int // records in check.json
 }
 
 // WriteONNX writes a model as DIR/model.onnx, opset 17 with ai.onnx.ml 3, and DIR/model.data.
-// Its outputs are logit and score, N × labels.
-func WriteONNX(ctx context.Context, src Source, dir string) (r OnnxResult, err error) {
+// Its outputs are logit and score, N × labels. DIR/check.json has records with their logits, with
+// which DIR/check.py checks a runtime.
+func WriteONNX(ctx context.Context, src Source, dir string, opt OnnxOptions) (r OnnxResult, err error) {
 	err = publish(dir, func(tmp string) error {
 		if err := os.Mkdir(tmp, 0o755); err != nil {
 			return err
 		}
-		r.Inputs, err = writeGraph(src, tmp)
-		if err == nil {
-			err = writeJSON(tmp, "inputs.json", r.Inputs)
-		}
+		r, err = writeGraph(ctx, src, tmp, opt)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -143,23 +152,28 @@ func writeJSON(dir, name string, x any) error {
 	return err
 }
 
-func writeGraph(src Source, dir string) ([]OnnxInput, error) {
-	c, _, l, err := parse(src.Config, src.Encoder)
+// writeGraph writes the files of a model.
+func writeGraph(ctx context.Context, src Source, dir string, opt OnnxOptions) (r OnnxResult, err error) {
+	c, e, l, err := parse(src.Config, src.Encoder)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	p, err := step.NewParameters(c, l)
 	if err == nil {
 		err = p.Load(src.Checkpoint)
 	}
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	g := &graph{consts: map[string]string{}, data: newWriter(system{}, dir, onnxData)}
+	records, none := takeSample(ctx, c, e, len(l.Tables))
+	if none != nil && ctx.Err() == nil && opt.Warn != nil {
+		opt.Warn(fmt.Sprintf("the model has no %s, records of the training data to check it with: %v", onnxCheck, none))
+	}
+	g := &graph{consts: map[string]string{}, rows: opt.Rows, data: newWriter(system{}, dir, onnxData)}
 	if g.err = g.data.err; g.err != nil {
-		return nil, g.err
+		return r, g.err
 	}
-	body, inputs, err := g.body(src, c, l, src.Encoder)
+	body, inputs, err := g.body(src, c, e, l, records)
 	if err == nil {
 		err = g.networks(c, l, p, body)
 	}
@@ -170,18 +184,30 @@ func writeGraph(src Source, dir string) ([]OnnxInput, error) {
 	if err == nil {
 		err = g.err
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = g.save(dir, [][2]string{{"step", fmt.Sprint(src.Checkpoint.Step())}, {"kind", c.Model.Kind}})
 	}
-	name := filepath.Base(dir)
-	text := g.model(name, [][2]string{{"step", fmt.Sprint(src.Checkpoint.Step())}, {"kind", c.Model.Kind}})
+	if err == nil && opt.Rows {
+		err = inputs.lookups(dir)
+	}
+	if err == nil {
+		err = writeJSON(dir, "inputs.json", inputs.all)
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Inputs = inputs.all
+	r.Checked, err = records.write(dir, c, l, p, inputs)
+	return r, err
+}
+
+// save writes the graph.
+func (g *graph) save(dir string, meta [][2]string) error {
+	text := g.model(filepath.Base(dir), meta)
 	const most = 1 << 31 // bytes of a protocol buffer
 	if len(text) >= most {
-		return nil, fmt.Errorf("%s has %d bytes with the keys of all tables, at most %d are possible: use encode: hash with fewer buckets", onnxModel, len(text), most-1)
+		return fmt.Errorf("%s has %d bytes with the keys of all tables, at most %d are possible: use encode: hash with fewer buckets", onnxModel, len(text), most-1)
 	}
-	_, err = whole(system{}, dir, onnxModel, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
-	return inputs, err
+	_, err := whole(system{}, dir, onnxModel, content(text))
+	return err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 )
 
@@ -46,6 +45,14 @@ func (f *fitted) encoding() schema.Encoding {
 	return e
 }
 
+// edges returns the limits between the intervals of a number.
+func (f *fitted) edges() []float64 {
+	if f.encoding() == schema.Boundaries {
+		return f.Boundaries
+	}
+	return f.Limits
+}
+
 // features parses the features of a feature index.
 func features(index []byte) ([]fitted, error) {
 	var x struct {
@@ -64,19 +71,23 @@ func missingKey() int64 {
 // OnnxInput is an input of an ONNX model.
 type OnnxInput struct {
 	Name    string `json:"name"`
-	Type    string `json:"type"` // double, float, int64 or string
+	Type    string `json:"type"` // double, float, int32, int64 or string
 	List    bool   `json:"list,omitempty"`
 	Size    int64  `json:"size,omitempty"`    // of a vector, which is a row of this many numbers
 	Missing string `json:"missing"`           // value of a missing input, and of the end of a list
-	Unknown string `json:"unknown,omitempty"` // of encode: rate, the number of a value that training has not seen
-	Key     string `json:"key,omitempty"`     // feature whose keys it takes, which ONNX cannot compute
+	Unknown string `json:"unknown,omitempty"` // of encode: rate and of rows, the number of a value that training has not seen
+	Key     string `json:"key,omitempty"`     // feature whose keys or rows it takes, which ONNX cannot compute
+	Rows    string `json:"rows,omitempty"`    // file with the row of each word, or of each key
 }
 
 // inputSet declares the inputs of a graph, each once.
 type inputSet struct {
-	g   *graph
-	e   *encode.Encoder
-	all []OnnxInput
+	g        *graph
+	e        *encode.Encoder
+	fits     []fitted
+	all      []OnnxInput
+	features map[string][]string   // by input: the features that read it
+	tables   map[string]*onnxTable // by feature
 }
 
 // add declares an input and returns its name: the field's, or the feature's if the field
@@ -88,17 +99,19 @@ func (s *inputSet) add(in OnnxInput, feature string) string {
 	same := func(x OnnxInput) bool { return x.Name == in.Name }
 	if i := slices.IndexFunc(s.all, same); i >= 0 {
 		if s.all[i] == in {
+			s.features[in.Name] = append(s.features[in.Name], feature)
 			return in.Name
 		}
 		in.Name = feature + ":" + in.Type
 	}
+	s.features[in.Name] = append(s.features[in.Name], feature)
 	dims := []any{"N"}
 	if in.Size > 0 {
 		dims = append(dims, int(in.Size))
 	} else if in.List {
 		dims = append(dims, "L_"+in.Name)
 	}
-	kind := map[string]int64{"double": onnxDouble, "float": onnxFloat, "int64": onnxInt64, "string": onnxString}[in.Type]
+	kind := map[string]int64{"double": onnxDouble, "float": onnxFloat, "int32": onnxInt32, "int64": onnxInt64, "string": onnxString}[in.Type]
 	s.all = append(s.all, in)
 	s.g.inputs.bytes(graphInput, valueInfo(in.Name, kind, dims...))
 	return in.Name
@@ -106,7 +119,7 @@ func (s *inputSet) add(in OnnxInput, feature string) string {
 
 // number declares the input of a numeric field.
 func (s *inputSet) number(f *fitted) string {
-	return s.add(OnnxInput{Name: f.Field, Type: "double", Missing: "NaN"}, f.Name)
+	return s.add(OnnxInput{Name: f.Field, Type: s.g.numberType(), Missing: "NaN"}, f.Name)
 }
 
 // keyed declares the input of the keys of a feature.
@@ -137,19 +150,19 @@ func (s *inputSet) dense(f *fitted) string {
 	in := s.number(f)
 	x := in
 	if len(f.Least) > 0 {
-		x = g.on("Clip", x, g.scalarDouble(f.Least[0]), g.scalarDouble(f.Most[0]))
+		x = g.on("Clip", x, g.scalarNumber(f.Least[0]), g.scalarNumber(f.Most[0]))
 	}
 	if f.Log || f.encoding() == schema.Log {
-		x = g.on("Mul", g.on("Sign", x), g.on("Log", g.on("Add", g.on("Abs", x), g.scalarDouble(1))))
+		x = g.on("Mul", g.on("Sign", x), g.on("Log", g.on("Add", g.on("Abs", x), g.scalarNumber(1))))
 	}
 	if f.encoding() == schema.Standardise {
 		inverse := 0.0
 		if f.Deviation > 0 {
 			inverse = 1 / f.Deviation
 		}
-		x = g.on("Mul", g.on("Sub", x, g.scalarDouble(f.Mean)), g.scalarDouble(inverse))
+		x = g.on("Mul", g.on("Sub", x, g.scalarNumber(f.Mean)), g.scalarNumber(inverse))
 	}
-	x = g.on("Clip", x, g.scalarDouble(-math.MaxFloat32), g.scalarDouble(math.MaxFloat32))
+	x = g.on("Clip", x, g.scalarNumber(-math.MaxFloat32), g.scalarNumber(math.MaxFloat32))
 	x = g.on("Where", g.on("IsNaN", in), g.scalar(0), g.node("Cast", []string{x}, attr{"to", onnxFloat}))
 	return g.on("Unsqueeze", x, last)
 }
@@ -157,7 +170,7 @@ func (s *inputSet) dense(f *fitted) string {
 // vector computes the dense inputs of a vector, N × its size.
 func (s *inputSet) vector(f *fitted) string {
 	g := s.g
-	in := s.add(OnnxInput{Name: f.Field, Type: "double", Size: f.Size, Missing: "NaN"}, f.Name)
+	in := s.add(OnnxInput{Name: f.Field, Type: g.numberType(), Size: f.Size, Missing: "NaN"}, f.Name)
 	x := in
 	if f.Standardise {
 		inverses := make([]float64, len(f.Deviations))
@@ -168,13 +181,13 @@ func (s *inputSet) vector(f *fitted) string {
 		}
 		row := []int{1, len(f.Means)}
 		if len(f.Least) > 0 {
-			x = g.on("Max", x, g.constant(onnxDouble, row, raw.Bytes(f.Least)))
-			x = g.on("Min", x, g.constant(onnxDouble, row, raw.Bytes(f.Most)))
+			x = g.on("Max", x, g.numbers(row, f.Least))
+			x = g.on("Min", x, g.numbers(row, f.Most))
 		}
-		x = g.on("Sub", x, g.constant(onnxDouble, row, raw.Bytes(f.Means)))
-		x = g.on("Mul", x, g.constant(onnxDouble, row, raw.Bytes(inverses)))
+		x = g.on("Sub", x, g.numbers(row, f.Means))
+		x = g.on("Mul", x, g.numbers(row, inverses))
 	}
-	x = g.on("Clip", x, g.scalarDouble(-math.MaxFloat32), g.scalarDouble(math.MaxFloat32))
+	x = g.on("Clip", x, g.scalarNumber(-math.MaxFloat32), g.scalarNumber(math.MaxFloat32))
 	return g.on("Where", g.on("IsNaN", in), g.scalar(0), g.node("Cast", []string{x}, attr{"to", onnxFloat}))
 }
 
@@ -217,15 +230,15 @@ func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 	var x found
 	var in string
 	switch e := f.encoding(); {
+	case g.rows && e.Number():
+		x.at = s.intervalRow(f, t)
+	case g.rows:
+		x = s.row(f.Name, list)
 	case e == schema.Vocabulary:
 		in = s.add(OnnxInput{Name: f.Field, Type: "string", List: list, Missing: ""}, f.Name)
 		x.at = s.words(f, t, in)
 	case e.Number():
-		limits := f.Limits
-		if e == schema.Boundaries {
-			limits = f.Boundaries
-		}
-		in = s.interval(s.number(f), limits)
+		in = s.interval(s.number(f), f.edges())
 	case e == schema.ID:
 		in = s.add(OnnxInput{Name: f.Field, Type: "int64", List: list, Missing: strconv.FormatInt(missingKey(), 10)}, f.Name)
 		if n, err := strconv.ParseInt(f.Padding, 10, 64); err == nil {
@@ -240,12 +253,13 @@ func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 	if !list {
 		return x
 	}
-	if f.encoding() == schema.Vocabulary {
-		x.mask = s.notEmpty(f, in)
-	} else {
-		x.mask = g.on("Not", g.on("Equal", in, g.scalarInt(missingKey())))
+	switch {
+	case g.rows:
+	case f.encoding() == schema.Vocabulary:
+		x.mask = g.first(s.notEmpty(f, in))
+	default:
+		x.mask = g.first(g.on("Not", g.on("Equal", in, g.scalarInt(missingKey()))))
 	}
-	x.mask = g.first(x.mask)
 	if name := f.Weights; name != "" || f.Pairs != "" {
 		if name == "" {
 			name = f.Field + ":weights"
@@ -257,6 +271,9 @@ func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 
 // cross returns the keys of a cross, which are an input.
 func (s *inputSet) cross(c encode.SparseColumn) found {
+	if s.g.rows {
+		return s.row(c.Name, c.Multi)
+	}
 	x := found{keys: s.keyed(c.Name, c.Multi)}
 	if c.Multi {
 		x.mask = s.g.first(s.g.on("Not", s.g.on("Equal", x.keys, s.g.scalarInt(missingKey()))))
@@ -266,6 +283,12 @@ func (s *inputSet) cross(c encode.SparseColumn) found {
 
 // words maps the words of a vocabulary to rows.
 func (s *inputSet) words(f *fitted, t *onnxTable, in string) string {
+	keys, rows := t.words(f)
+	return s.g.node("LabelEncoder", []string{in}, attr{"keys_strings", keys}, attr{"values_int64s", rows}, attr{"default_int64", t.row(encode.KeyUnknown)})
+}
+
+// words lists the words of a vocabulary, the empty one first, with their rows.
+func (t *onnxTable) words(f *fitted) ([]string, []int) {
 	keys, rows, known := []string{""}, []int{t.row(encode.KeyMissing)}, map[string]bool{}
 	add := func(w string, row int) {
 		if !known[w] {
@@ -288,7 +311,7 @@ func (s *inputSet) words(f *fitted, t *onnxTable, in string) string {
 			add(other, t.row(encode.KeyOf([]byte(w))))
 		}
 	}
-	return s.g.node("LabelEncoder", []string{in}, attr{"keys_strings", keys}, attr{"values_int64s", rows}, attr{"default_int64", t.row(encode.KeyUnknown)})
+	return keys, rows
 }
 
 // notEmpty returns which elements of a list are words.
@@ -304,13 +327,18 @@ func (s *inputSet) notEmpty(f *fitted, in string) string {
 // interval returns the number of limits that are at most x, or the key of a missing value.
 func (s *inputSet) interval(x string, limits []float64) string {
 	g := s.g
+	return g.on("Where", g.on("IsNaN", x), g.scalarInt(missingKey()), s.count(x, limits))
+}
+
+// count returns the number of limits that are at most x.
+func (s *inputSet) count(x string, limits []float64) string {
+	g := s.g
 	if len(limits) == 0 {
 		limits = []float64{math.Inf(1)}
 	}
-	of := g.constant(onnxDouble, []int{1, len(limits)}, raw.Bytes(limits))
+	of := g.numbers([]int{1, len(limits)}, limits)
 	below := g.on("LessOrEqual", of, g.on("Unsqueeze", x, g.ints(1)))
-	n := g.node("ReduceSum", []string{g.node("Cast", []string{below}, attr{"to", onnxInt64}), g.ints(1)}, attr{"keepdims", 0})
-	return g.on("Where", g.on("IsNaN", x), g.scalarInt(missingKey()), n)
+	return g.node("ReduceSum", []string{g.node("Cast", []string{below}, attr{"to", onnxInt64}), g.ints(1)}, attr{"keepdims", 0})
 }
 
 // first makes the first value of an empty list valid: it is the missing one.
@@ -325,6 +353,7 @@ func (g *graph) first(mask string) string {
 // onnxTable is a table in a graph: keys and, by part, their rows, followed by a row of zeros
 // for other keys.
 type onnxTable struct {
+	name  string
 	keys  []uint64 // ascending as int64
 	parts []string // rows+1 × dim
 }

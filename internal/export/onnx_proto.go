@@ -24,7 +24,7 @@ const (
 	valueName, valueType                                          = 1, 2
 	entryKey, entryValue                                          = 1, 2
 
-	onnxFloat, onnxInt64, onnxString, onnxDouble = 1, 7, 8, 11
+	onnxFloat, onnxInt32, onnxInt64, onnxString, onnxDouble = 1, 6, 7, 8, 11
 
 	onnxIR, onnxOpset, onnxML = 8, 17, 3
 	mlDomain                  = "ai.onnx.ml"
@@ -97,6 +97,7 @@ type graph struct {
 	nodes, inits, inputs, outputs message
 	names                         int
 	consts                        map[string]string // by content
+	rows                          bool              // OnnxOptions.Rows
 	data                          *writer           // of large tensors
 	err                           error
 }
@@ -190,8 +191,30 @@ func (g *graph) scalarInt(x int64) string {
 	return g.constant(onnxInt64, nil, binary.LittleEndian.AppendUint64(nil, uint64(x)))
 }
 
-func (g *graph) scalarDouble(x float64) string {
-	return g.constant(onnxDouble, nil, binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)))
+// numberType is the type of inputs of numbers.
+func (g *graph) numberType() string {
+	if g.rows {
+		return "float"
+	}
+	return "double"
+}
+
+func (g *graph) scalarNumber(x float64) string { return g.numbers(nil, []float64{x}) }
+
+// numbers adds a small tensor of the type of inputs of numbers.
+func (g *graph) numbers(dims []int, x []float64) string {
+	if !g.rows {
+		return g.constant(onnxDouble, dims, raw.Bytes(x))
+	}
+	short := make([]float32, len(x))
+	for i, v := range x {
+		short[i] = float32(v)
+	}
+	return g.constant(onnxFloat, dims, raw.Bytes(short))
+}
+
+func (g *graph) scalarRow(x int) string {
+	return g.constant(onnxInt32, nil, binary.LittleEndian.AppendUint32(nil, uint32(int32(x))))
 }
 
 // valueInfo describes an input or output: dims are numbers or names of dimensions.
@@ -240,6 +263,7 @@ func (g *graph) model(name string, meta [][2]string) []byte {
 const (
 	onnxModel = "model.onnx"
 	onnxData  = "model.data"
+	onnxCheck = "check.json"
 	onnxLogit = "logit"
 	onnxScore = "score"
 )

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -157,12 +158,32 @@ func TestONNXComputesTheScores(t *testing.T) {
 			}
 		})
 	}
-	t.Run("rare events", scoresOfRareEvents)
+	t.Run("rare events", func(t *testing.T) { scoresOfRareEvents(t, computeONNX) })
+}
+
+// runOpenVINO is runONNX for inputs of float.
+const runOpenVINO = `
+import json, sys
+import numpy, openvino
+job = json.load(sys.stdin)
+feeds = {k: numpy.array([float(v) for v in x["data"]], "f4").reshape(x["dims"]) for k, x in job["inputs"].items()}
+got = openvino.Core().compile_model(job["dir"] + "/model.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(feeds)
+print(json.dumps({"logit": got["logit"].ravel().tolist(), "score": got["score"].ravel().tolist(), "dims": got["logit"].shape}))
+`
+
+// TestOpenVINOComputesRareEvents as onnxruntime does.
+func TestOpenVINOComputesRareEvents(t *testing.T) {
+	if exec.Command("python3", "-c", "import numpy, openvino").Run() != nil {
+		t.Skip("python3 finds no openvino: pip install numpy openvino")
+	}
+	scoresOfRareEvents(t, func(t *testing.T, dir string, inputs map[string]tensor) onnxOutput {
+		return compute(t, dir, inputs, "python3", "-c", runOpenVINO)
+	})
 }
 
 // scoresOfRareEvents: scores have seven correct digits, however rare the event. A score that
 // float32 cannot represent is 0 or 1.
-func scoresOfRareEvents(t *testing.T) {
+func scoresOfRareEvents(t *testing.T, compute func(*testing.T, string, map[string]tensor) onnxOutput) {
 	x := tensor{Type: "float"}
 	for i := -3000; i <= 3000; i++ {
 		x.Data = append(x.Data, float32(i)/100)
@@ -172,7 +193,7 @@ func scoresOfRareEvents(t *testing.T) {
 	x.Dims = []int{len(x.Data), 1}
 	dir := t.TempDir()
 	fatal.If(t, os.WriteFile(filepath.Join(dir, "model.onnx"), export.WideModel(t), 0o644))
-	got := computeONNX(t, dir, map[string]tensor{"x": x})
+	got := compute(t, dir, map[string]tensor{"x": x})
 	if len(got.Score) != len(x.Data) {
 		t.Fatalf("%d scores of %d rows", len(got.Score), len(x.Data))
 	}
@@ -243,9 +264,96 @@ func TestONNXInputs(t *testing.T) {
 	}
 }
 
+// TestONNXCheck: check.json has the records of the training data with the logits that the model has, and check.py
+// finds them in onnxruntime, and with numbers of rows as inputs in OpenVINO too.
+func TestONNXCheck(t *testing.T) {
+	runtimes := []string{"onnxruntime", "openvino"}
+	for _, name := range runtimes {
+		if exec.Command("python3", "-c", "import numpy, "+name).Run() != nil {
+			runtimes = slices.DeleteFunc(slices.Clone(runtimes), func(x string) bool { return x == name })
+		}
+	}
+	equal := func(t *testing.T, m *onnxWritten, runtimes []string) {
+		checkIsTrue(t, m)
+		for _, name := range runtimes {
+			if out, code := checkWith(t, m.dir, name); code != 0 || !strings.Contains(out, ": 0 of 32 records differ") {
+				t.Errorf("exit code %d: %s", code, out)
+			}
+		}
+	}
+	warn := func(line string) { t.Error(line) }
+	for name, model := range onnxModels {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := writeONNXFor(t, model, export.OnnxOptions{Rows: true, Warn: warn})
+			equal(t, &m, runtimes)
+		})
+	}
+	t.Run("values", func(t *testing.T) {
+		m := writeONNXFor(t, onnxModels["wide_deep"], export.OnnxOptions{Warn: warn})
+		equal(t, &m, slices.DeleteFunc(slices.Clone(runtimes), func(x string) bool { return x == "openvino" })) // it has no LabelEncoder
+		path := filepath.Join(m.dir, "check.json")
+		text, err := os.ReadFile(path)
+		fatal.If(t, err)
+		wrong := regexp.MustCompile(`("logit": \[\s*\[\s*)[^,\s]+`).ReplaceAll(text, []byte("${1}9"))
+		fatal.If(t, os.WriteFile(path, wrong, 0o644))
+		for _, name := range runtimes {
+			if out, code := checkWith(t, m.dir, name); code != 1 || !strings.Contains(out, ": 1 of 32 records differ") && name != "openvino" {
+				t.Errorf("a wrong logit: exit code %d: %s", code, out)
+			}
+		}
+	})
+	t.Run("runtimes", func(t *testing.T) {
+		if len(runtimes) < 2 {
+			t.Skip("python3 finds not both: pip install numpy onnxruntime openvino")
+		}
+	})
+}
+
+// checkWith runs check.py.
+func checkWith(t *testing.T, dir, runtime string) (string, int) {
+	t.Helper()
+	cmd := exec.Command("python3", filepath.Join(dir, "check.py"), runtime)
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// checkIsTrue compares check.json with the logits of the model.
+func checkIsTrue(t *testing.T, m *onnxWritten) {
+	t.Helper()
+	var x struct{ Logit, Score [][]float64 }
+	text, err := os.ReadFile(filepath.Join(m.dir, "check.json"))
+	fatal.If(t, err)
+	fatal.If(t, json.Unmarshal(text, &x))
+	scorer, err := m.model.NewScorer()
+	fatal.If(t, err)
+	if m.checked != 32 || len(x.Logit) != 32 || len(x.Score) != 32 {
+		t.Fatalf("%d records, %d in the file", m.checked, len(x.Logit))
+	}
+	train := filepath.Join(filepath.Dir(m.dir), "clicks.csv")
+	o := apply.EvalOptions{Resume: m.run, Data: []string{train}, Warn: func(string) {}}
+	o.Each = func(b *encode.Batch, _ []float32) error {
+		want, err := scorer.Score(b)
+		for i, id := range b.RowID {
+			for label := range 3 {
+				if id < 32 && float32(x.Logit[id][label]) != want[label*b.Rows+i] {
+					t.Errorf("record %d, label %d: logit %v, want %v", id, label, x.Logit[id][label], want[label*b.Rows+i])
+				}
+			}
+		}
+		return err
+	}
+	_, err = apply.NewEvaluation(collective.New(mem.New(1, 2)[0]), trace.New(0), o).Run(t.Context())
+	fatal.If(t, err)
+}
+
 // onnxWritten is a model written as ONNX, with its training rows.
 type onnxWritten struct {
 	dir, run string
+	checked  int
 	inputs   []export.OnnxInput
 	model    *export.Model
 	rows     [][]string
@@ -286,6 +394,11 @@ func (m *memory) Abandon()      {}
 
 func writeONNX(t *testing.T, model string) (m onnxWritten) {
 	t.Helper()
+	return writeONNXFor(t, model, export.OnnxOptions{Warn: func(line string) { t.Error(line) }})
+}
+
+func writeONNXFor(t *testing.T, model string, opt export.OnnxOptions) (m onnxWritten) {
+	t.Helper()
 	dir := t.TempDir()
 	m.rows, m.dir = clicks(600), filepath.Join(dir, "onnx")
 	file, test := filepath.Join(dir, "clicks.csv"), filepath.Join(dir, "test.csv") // an evaluation of a training's own file warns
@@ -309,8 +422,9 @@ func writeONNX(t *testing.T, model string) (m onnxWritten) {
 	fatal.If(t, err)
 	trained, err := train.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
 	fatal.If(t, err)
-	w, err := export.WriteONNX(context.Background(), source(trained), m.dir)
+	w, err := export.WriteONNX(context.Background(), source(trained), m.dir, opt)
 	fatal.If(t, err)
+	m.checked = w.Checked
 	m.run, m.inputs, m.model = r.RunDir, w.Inputs, write(t, trained, "")
 	m.keys = predictKeys(t, m.run, test)
 	return m
@@ -397,11 +511,17 @@ type onnxOutput struct {
 }
 
 // computeONNX runs the model of a folder in onnxruntime.
-func computeONNX(t *testing.T, dir string, inputs map[string]tensor) (got onnxOutput) {
+func computeONNX(t *testing.T, dir string, inputs map[string]tensor) onnxOutput {
+	t.Helper()
+	return compute(t, dir, inputs, "node", "-e", runONNX)
+}
+
+// compute runs a model with a program that reads it and the inputs.
+func compute(t *testing.T, dir string, inputs map[string]tensor, program ...string) (got onnxOutput) {
 	t.Helper()
 	job, err := json.Marshal(map[string]any{"dir": dir, "inputs": inputs})
 	fatal.If(t, err)
-	cmd := exec.Command("node", "-e", runONNX)
+	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Stdin = bytes.NewReader(job)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"math"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/data/expr"
@@ -72,6 +73,26 @@ func (e *Encoder) InputCoder(src schema.Source, newDecoder func(fields []string)
 		return nil, err
 	}
 	return &RowCoder{parser: p, coder: newCoder(s, e.stats, p)}, nil
+}
+
+// Number returns the number that the record encoded last has in a column, NaN if it has none.
+func (r *RowCoder) Number(column string) float64 {
+	p := r.parser
+	if i := slices.IndexFunc(p.columns, func(c schema.Column) bool { return c.Name == column }); i >= 0 && p.numeric[i] && !p.absent[i] {
+		return p.numbers[i]
+	}
+	return math.NaN()
+}
+
+// Vector returns the numbers of a vector of the record encoded last, NaN where it has none. They are
+// valid until the next record.
+func (r *RowCoder) Vector(column string) []float64 {
+	p := r.parser
+	i := slices.IndexFunc(p.columns, func(c schema.Column) bool { return c.Name == column })
+	if i < 0 || p.absent[i] {
+		return nil
+	}
+	return p.vectors[i]
 }
 
 // Forgive makes numbers that are not finite missing values, instead of flaws. It calls count with the

@@ -153,7 +153,7 @@ func runExport(p *command.Program, c *cli.Context) error {
 
 // exportONNX writes an ONNX model.
 func exportONNX(c *cli.Context, src export.Source, r *exported) error {
-	w, err := export.WriteONNX(c.Context, src, r.Out)
+	w, err := export.WriteONNX(c.Context, src, r.Out, export.OnnxOptions{})
 	r.Inputs = w.Inputs
 	return err
 }
