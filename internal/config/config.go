@@ -232,21 +232,21 @@ func (f From) Allows(what string) bool { return slices.Contains(f.Allow, what) }
 // Checkpoint holds the intervals of checkpoints during the training. One is always written at
 // the end.
 type Checkpoint struct {
-	EverySteps   int64 `yaml:"every_steps"`
-	EverySeconds int64 `yaml:"every_seconds"`
-	FullEvery    int   `yaml:"full_every"`
-	Keep         int   `yaml:"keep"`
-	Copies       int   `yaml:"copies"`
+	EverySteps   int64   `yaml:"every_steps"`
+	EverySeconds float64 `yaml:"every_seconds"`
+	FullEvery    int     `yaml:"full_every"`
+	Keep         int     `yaml:"keep"`
+	Copies       int     `yaml:"copies"`
 }
 
 // Export holds the folder and the interval for publishing the model. An empty Dir disables
 // it.
 type Export struct {
-	Dir          string `yaml:"dir"`
-	EverySeconds int64  `yaml:"every_seconds"`
-	FullEvery    int    `yaml:"full_every"`
-	Keep         Kept   `yaml:"keep"`
-	Guard        Guard  `yaml:"guard"`
+	Dir          string  `yaml:"dir"`
+	EverySeconds float64 `yaml:"every_seconds"`
+	FullEvery    int     `yaml:"full_every"`
+	Keep         Kept    `yaml:"keep"`
+	Guard        Guard   `yaml:"guard"`
 }
 
 // Kept says which published versions are not removed.

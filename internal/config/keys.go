@@ -417,14 +417,14 @@ func savingSections() []section {
 		}},
 		{"train.checkpoint", reflect.TypeFor[Checkpoint](), "A checkpoint is always written at the end, a full one at the end of each epoch, and one at the end of each span of a stream. If both intervals are set, the one that passes first counts.", []key{
 			{name: "every_steps", def: "none", about: "steps between checkpoints", rng: "[1, inf)"},
-			{name: "every_seconds", def: "600 without every_steps", about: "seconds between checkpoints", rng: "[1, 31536000]"},
+			{name: "every_seconds", def: "600 without every_steps", about: "seconds between checkpoints, also fractions", rng: "[0.1, 31536000]"},
 			{name: "full_every", def: "10", about: "one in this many is full, the others contain the changes since the previous one; 1: all are full", rng: "[1, 1000]"},
 			{name: "keep", def: "3", about: "how many of the newest checkpoints to keep", rng: "[1, 10000]"},
 			{name: "copies", def: "1", about: "hosts that hold each part of a checkpoint, if the hosts do not share the run directory; with 2, the loss of a host loses no checkpoint", rng: "[1, 2]"},
 		}},
 		{"train.export", reflect.TypeFor[Export](), "Publishes the model while it is trained, for wdlrun serve: docs/serving.md. Cannot be combined with l2.mode: dense, which changes every row in every step.", []key{
 			{name: "dir", def: "none: nothing is published", about: "folder of the versions on the host of rank 0, such as models/ctr"},
-			{name: "every_seconds", def: "2", about: "seconds between versions", rng: "[1, 31536000]"},
+			{name: "every_seconds", def: "2", about: "seconds between versions, also fractions", rng: "[0.05, 31536000]"},
 			{name: "full_every", def: "100", about: "one version in this many is complete, the others contain the changes since the previous one", rng: "[1, 1000]"},
 			{name: "keep", about: "which versions are not removed"},
 			{name: "guard", about: "which versions are not published"},
@@ -438,8 +438,8 @@ func savingSections() []section {
 		{"train.export.guard", reflect.TypeFor[Guard](), "Publishes no version while the predictions are bad: docs/serving.md. Compares windows of the samples\n" +
 			"of rank 0, predicted before the step that learns from them, with the window before the last published version.", []key{
 			{name: "window", def: "10000 with action", about: "samples of a window", rng: "[100, 1000000000]"},
-			{name: "logloss", def: "0.1 with action", about: "relative increase of the log-loss, also above that of the base rate", rng: "(0, 1000]"},
-			{name: "calibration", def: "0.2 with action", about: "difference of the calibration from 1", rng: "(0, 1000]"},
+			{name: "logloss", def: "0.1 with action", about: "relative increase of the log-loss", rng: "(0, 1000]"},
+			{name: "calibration", def: "0.2 with action", about: "difference of the calibration from 1, and relative change of the share of positive labels", rng: "(0, 1000]"},
 			{name: "auc_drop", def: "0.02 with action", about: "decrease of the AUC", rng: "(0, 1]"},
 			{name: "action", def: "none: nothing is compared", about: "what a bad window causes: a warning; a hold of the folder until three windows in a row are good; or the end of the training", choices: []string{"warn", "hold", "stop"}},
 		}},

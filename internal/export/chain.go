@@ -46,7 +46,11 @@ func (m *Model) openChain(before *Model) error {
 		deltas, next = append(deltas, *was), *was
 	}
 	for _, d := range slices.Backward(deltas) {
-		if err := m.apply(versionDir(root, d.Version), d); err != nil {
+		dir := versionDir(root, d.Version)
+		if d.Version == m.manifest.Version {
+			dir = m.dir // perhaps not visible yet
+		}
+		if err := m.apply(dir, d); err != nil {
 			return fmt.Errorf("changes of version %d: %w", d.Version, err)
 		}
 	}

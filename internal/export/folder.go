@@ -114,6 +114,7 @@ type Listed struct {
 	Taken    int64    `json:"taken,omitempty"` // when the training had done the step, Unix nanoseconds
 	Rollback *int64   `json:"rollback,omitempty"`
 	Pins     []string `json:"pins,omitempty"`
+	Window   *Window  `json:"window,omitempty"`
 	State    string   `json:"state"` // ok, or why it cannot be opened
 }
 
@@ -142,7 +143,7 @@ func List(dir string, verify bool) (l Listing, err error) {
 	for _, n := range f.Numbers() {
 		x := Listed{Version: n, Kind: "unknown", State: "ok"}
 		if m := all[n]; m != nil {
-			x.Kind, x.Lineage, x.Step, x.Taken, x.Rollback = "complete", f.Versions[n].Lineage, m.Step, m.Taken, m.Rollback
+			x.Kind, x.Lineage, x.Step, x.Taken, x.Rollback, x.Window = "complete", f.Versions[n].Lineage, m.Step, m.Taken, m.Rollback, m.Window
 			if m.Delta != nil {
 				x.Kind, x.Previous = "changes", &m.Delta.Previous
 			}

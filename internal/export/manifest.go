@@ -59,6 +59,20 @@ type Manifest struct {
 	Lineage  string   `json:"lineage,omitempty"`  // id of the training that published it; its resumed jobs keep it
 	Offsets  []Offset `json:"offsets,omitempty"`  // of the stream: where records that are not in the model begin
 	Rollback *int64   `json:"rollback,omitempty"` // the version whose rows a rollback published as this one
+	Window   *Window  `json:"window,omitempty"`   // the predictions before it; nil: train.export.guard was disabled
+}
+
+// Window describes the predictions of a window of samples before the steps that learned from them.
+type Window struct {
+	Samples     int64    `json:"samples"`
+	Positives   int64    `json:"positives"`
+	LogLoss     float64  `json:"logloss"`
+	BaseLogLoss float64  `json:"base_logloss"`
+	BaseRate    float64  `json:"base_rate"`
+	AUC         *float64 `json:"auc,omitempty"`
+	Calibration *float64 `json:"calibration,omitempty"`
+	Spread      float64  `json:"logloss_spread"`   // standard deviation of a sample's log-loss
+	Reason      string   `json:"reason,omitempty"` // what the guard found bad before this version: of the hold that ended, or of a warning
 }
 
 // Offset is a position in a partition of a topic.

@@ -34,6 +34,9 @@ type PublishOptions struct {
 
 	// Count is called with the outcome of each version: Changes, Complete or Repaired. nil: never.
 	Count func(outcome string)
+	// Try is called with the folder of a version before it becomes visible. An error prevents that. nil:
+	// never.
+	Try func(dir string) error
 
 	disk disk // nil for the operating system's
 }
@@ -86,6 +89,7 @@ type Point struct {
 	Taken   int64    // when the step was done, Unix nanoseconds
 	Part    int64    // by which other ranks name their pieces
 	Offsets []Offset // of a stream
+	Window  *Window
 }
 
 const publishPrefix = ".publish-"
@@ -304,7 +308,7 @@ func (p *Publisher) manifest(at Point) (m Manifest, err error) {
 	return Manifest{
 		Format: formatName, FormatVersion: formatVersion, Name: filepath.Base(p.o.Dir), Version: next, Step: at.Step,
 		Rows: Precisions()[float32s], Inputs: inputs(p.config), Outputs: outputs(p.config), Tables: []Table{}, Taken: at.Taken,
-		Lineage: p.o.Lineage, Offsets: at.Offsets,
+		Lineage: p.o.Lineage, Offsets: at.Offsets, Window: at.Window,
 	}, err
 }
 
@@ -318,6 +322,11 @@ func (p *Publisher) commit(ctx context.Context, m *Manifest, write func(dir stri
 	defer os.RemoveAll(tmp) // does nothing after the rename
 	if err := write(tmp); err != nil {
 		return err
+	}
+	if p.o.Try != nil {
+		if err := p.o.Try(tmp); err != nil {
+			return err
+		}
 	}
 	unlock, err := lockLedger(ctx, p.o.Dir)
 	if err != nil {

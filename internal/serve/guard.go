@@ -2,11 +2,11 @@ package serve
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/serve/body"
 	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
@@ -20,54 +20,12 @@ const (
 	liveBytes = 256 << 10             // of a request; longer ones are not recorded
 	liveTotal = 8 << 20               // bytes of the recorded requests of a model
 	liveEvery = 20 * time.Millisecond // between two recorded requests
-	// floorSpread replaces a smaller standard deviation of the current version: a model at the
-	// beginning of its training has almost equal logits, and the next one may differ.
-	floorSpread = 1
 )
 
 // Unlike is the error of a version whose logits differ too much from the current one's.
 type Unlike struct{ why string }
 
 func (e *Unlike) Error() string { return e.why }
-
-// moments are the mean and the standard deviation of logits.
-type moments struct{ mean, spread float64 }
-
-// momentsOf returns the moments of logits. ok is false if one is not finite.
-func momentsOf(logits []float32) (m moments, ok bool) {
-	n, square := float64(len(logits)), 0.0
-	for _, z := range logits {
-		m.mean += float64(z) / n
-	}
-	for _, z := range logits {
-		square += (float64(z) - m.mean) * (float64(z) - m.mean) / n
-	}
-	m.spread = math.Sqrt(square)
-	return m, !math.IsNaN(m.spread) && !math.IsInf(m.spread, 0)
-}
-
-// compare returns why the logits of a new version differ too much from the current ones of the same
-// rows, "" if they do not. The limit is in standard deviations of the current logits for the mean, and
-// a factor for the standard deviation. A current version whose logits are not finite accepts any
-// other.
-func compare(current, next []float32, limit float64) string {
-	is, fine := momentsOf(next)
-	if !fine {
-		return "its logits are not finite"
-	}
-	was, ok := momentsOf(current)
-	if !ok || len(next) == 0 {
-		return ""
-	}
-	unit := max(was.spread, floorSpread)
-	switch {
-	case math.Abs(is.mean-was.mean) > limit*unit:
-		return fmt.Sprintf("the mean of its logits is %.4g, the current version's is %.4g with standard deviation %.4g", is.mean, was.mean, was.spread)
-	case is.spread > limit*unit, was.spread > floorSpread && is.spread < was.spread/limit:
-		return fmt.Sprintf("the standard deviation of its logits is %.4g, the current version's is %.4g", is.spread, was.spread)
-	}
-	return ""
-}
 
 // guard compares a new version with the current one.
 func (s *Server) guard(current, next *servable, warmup [][]byte, pause func()) error {
@@ -81,7 +39,7 @@ func (s *Server) guard(current, next *servable, warmup [][]byte, pause func()) e
 			return fmt.Errorf("serve: guard: %s: %w", what, err)
 		}
 		for i := range min(len(was), len(is)) {
-			if why := compare(was[i], is[i], s.options.Guard); why != "" {
+			if why := metrics.CompareLogits(was[i], is[i], s.options.Guard); why != "" {
 				return &Unlike{fmt.Sprintf("serve: refused: on %d rows of %s, %s; the limit is -guard %v", len(is[i]), what, why, s.options.Guard)}
 			}
 		}

@@ -77,7 +77,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 			return false, err
 		}
 		if n := len(c.Batches); n > 0 && j.comm.Rank() == 0 { // the logits are the last batch's
-			j.saves.publisher.Observe(j.trainer.Logits(), c.Batches[n-1].Label, c.Batches[n-1].Weight)
+			j.saves.publisher.Observe(j.trainer.Logits(), c.Batches[n-1])
 		}
 		j.rounds.taken(out)
 		if stop, err := j.stepped(ctx, out, c.Rate, total); stop || err != nil {

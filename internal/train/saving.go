@@ -51,7 +51,7 @@ func (s *saves) open() {
 
 // publish starts publishing the model if the configuration requires it.
 func (s *saves) publish(ctx context.Context) (err error) {
-	every := cmp.Or(s.every, time.Duration(s.config.Train.Export.EverySeconds)*time.Second)
+	every := cmp.Or(s.every, time.Duration(s.config.Train.Export.EverySeconds*float64(time.Second)))
 	before := ""
 	if s.source != nil && runOfCheckpoint(s.source.Dir()) != s.source.Dir() {
 		before = runOfCheckpoint(s.source.Dir())
@@ -59,7 +59,7 @@ func (s *saves) publish(ctx context.Context) (err error) {
 	s.publisher, err = publish.Open(ctx, publish.Setup{
 		Before: before,
 		Comm:   s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
-		Volumes: s.volumes, Warn: s.opt.Warn, Count: s.opt.Board.Published, Offsets: s.offsets,
+		Volumes: s.volumes, Warn: s.opt.Warn, Count: s.opt.Board.Published, Guard: s.opt.Board.Guard, Offsets: s.offsets,
 	}, s.cursor.Step)
 	return permanent(err)
 }
@@ -215,6 +215,6 @@ func (s *saves) overdue() bool {
 	if s.publisher.NeedsCheckpoint() {
 		return true
 	}
-	every := time.Duration(s.config.Train.Checkpoint.EverySeconds) * time.Second
+	every := time.Duration(s.config.Train.Checkpoint.EverySeconds * float64(time.Second))
 	return s.comm.Rank() == 0 && every > 0 && time.Since(s.at) >= every
 }

@@ -123,9 +123,9 @@ type Board struct {
 	slow        []Slow    // of the last update that named a slow rank
 	slowAt      time.Time // when that update came
 	runDir      string
-	checkpoints []int64          // steps, newest first
-	saved       time.Time        // when the last checkpoint was found
-	published   map[string]int64 // versions by outcome
+	checkpoints []int64   // steps, newest first
+	saved       time.Time // when the last checkpoint was found
+	versions    versions
 	ended       *verdict
 	done        chan struct{} // closed by End
 }
@@ -133,7 +133,7 @@ type Board struct {
 // NewBoard returns an empty board.
 func NewBoard(info Info) *Board {
 	return &Board{
-		info: info, made: time.Now(), published: map[string]int64{}, done: make(chan struct{}), train: runs.Series[trained]{Most: maxPoints}, valid: runs.Series[evaluated]{Most: maxPoints},
+		info: info, made: time.Now(), versions: versions{published: map[string]int64{}}, done: make(chan struct{}), train: runs.Series[trained]{Most: maxPoints}, valid: runs.Series[evaluated]{Most: maxPoints},
 		steps: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "wdlrun_step_seconds", Help: "Time of a training step on rank 0, waiting for other ranks included.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
@@ -220,6 +220,26 @@ func (b *Board) Log(text string, warning bool) {
 	}
 }
 
+// versions are the published versions of the job.
+type versions struct {
+	published map[string]int64 // by outcome
+	guard     *guarded         // nil: train.export.guard is disabled
+}
+
+// guarded is what train.export.guard finds bad now; empty: nothing.
+type guarded struct{ check, why string }
+
+// Guard records what train.export.guard finds bad: the name of its check, and the reason. Empty strings
+// mean that versions are published.
+func (b *Board) Guard(check, why string) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.versions.guard = &guarded{check, cut.To(longestLine, why)}
+}
+
 // Published counts a version of the model by its outcome.
 func (b *Board) Published(outcome string) {
 	if b == nil {
@@ -227,7 +247,7 @@ func (b *Board) Published(outcome string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.published[outcome]++
+	b.versions.published[outcome]++
 }
 
 // End records the outcome of the job.

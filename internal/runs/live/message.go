@@ -37,6 +37,7 @@ type message struct {
 	Log         []logMessage   `json:"log,omitempty"`
 	Ranks       *ranksMessage  `json:"ranks,omitempty"`
 	Checkpoints []int64        `json:"checkpoints"`
+	Guard       *string        `json:"guard,omitempty"` // why no version is published, "" if versions are; absent: no guard
 	End         *verdictOfPage `json:"end,omitempty"`
 }
 
@@ -143,6 +144,9 @@ func (b *Board) since(at cursor) (message, cursor) {
 	}
 	if b.updates != at.update {
 		m.Ranks = b.split()
+	}
+	if g := b.versions.guard; g != nil {
+		m.Guard = &g.why
 	}
 	if b.ended != nil {
 		m.End = &verdictOfPage{b.ended.good, b.ended.text}

@@ -51,13 +51,17 @@ var (
 	badTotal       = counter("input_bad_total", "Records that could not be used and were left out.")
 	badFilesTotal  = counter("stream_bad_files_total", "Files of a stream that could not be used and were left out in this job.")
 	lostTotal      = counter("stream_lost_total", "Records of a stream that no longer existed when they were to be read in this job.")
-	publishedTotal = counter("published_total", "Versions of the model that this job published or not, by outcome: changes, complete, repaired (complete because an earlier version is damaged), skipped, held, guarded (train.guard found the predictions bad).", "outcome")
+	publishedTotal = counter("published_total", "Versions of the model that this job published or not, by outcome: changes, complete, repaired (complete because an earlier version is damaged), skipped, held, guarded (train.export.guard found the predictions bad).", "outcome")
+	guardBad       = gauge("guard_bad", "1 while train.export.guard finds the predictions bad, by check: finite, logloss, auc, calibration, rate (of positive labels), feed (the last version is bad on the new samples too), logits (of the next version), hold (of an earlier job).", "check")
 	checkpointStep = gauge("checkpoint_step", "Step of the last checkpoint.")
 	checkpointTime = gauge("checkpoint_timestamp_seconds", "Time of the last checkpoint, in seconds since 1970.")
 )
 
 var exported = []metric{buildInfo, runInfo, rankCount, samplesTotal, stepsTotal, samplesNow, stepNow, stepsPlanned, epoch, loss, rateFactor, validationLoss, validationAUC, phaseSeconds, cpuSeconds, slowRatio,
-	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, badFilesTotal, lostTotal, publishedTotal, checkpointStep, checkpointTime}
+	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, badFilesTotal, lostTotal, publishedTotal, guardBad, checkpointStep, checkpointTime}
+
+// guardChecks are the checks of train.export.guard; see package publish.
+var guardChecks = []string{"finite", "logloss", "auc", "calibration", "rate", "feed", "logits", "hold"}
 
 // registry returns the metrics of the board and of this process.
 func (b *Board) registry() *prometheus.Registry {
@@ -124,8 +128,17 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	add(badTotal, float64(u.Bad))
 	add(badFilesTotal, float64(u.Files))
 	add(lostTotal, float64(u.Lost))
-	for outcome, n := range c.published {
+	for outcome, n := range c.versions.published {
 		add(publishedTotal, float64(n), outcome)
+	}
+	if g := c.versions.guard; g != nil {
+		for _, check := range guardChecks {
+			bad := 0.
+			if check == g.check {
+				bad = 1
+			}
+			add(guardBad, bad, check)
+		}
 	}
 	c.mu.Unlock()
 	for _, m := range all {

@@ -10,60 +10,108 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 )
 
-// talks are windows and what the guard says. Each line is a window (log-loss, base log-loss, AUC,
-// calibration), "part" an incomplete one, "publish" a version, or "release"; then follows the verdict.
+// talks are windows and what the guard says. Each line is a window of 10,000 samples (log-loss, base log-loss, AUC,
+// calibration, rate of positives if it is not .3), "published AUC" the same with the AUC of the last version on it,
+// "recent N" the samples since the last version, "publish" a version, or "release"; then follows the verdict.
 var talks = map[string]string{
 	"a stream that improves": `
 		.60 .65 .70 1.1: publish
 		publish: publish
 		.50 .65 .75 1.0: publish
 		publish: publish`,
+	"a new training is far from calibrated": `
+		.69 .50 .50 2.5: publish
+		publish: publish
+		.64 .50 .55 2.4: publish
+		publish: publish
+		.55 .50 .60 1.5: publish
+		publish: publish
+		.49 .50 .70 1.1: publish
+		publish: publish
+		.49 .50 .70 1.5: the calibration of 10000 samples is 1.5`,
 	"the log-loss rises and falls": `
 		.50 .65 .75 1: publish
 		publish: publish
-		.56 .65 .75 1: the log-loss of 1000 samples is 0.56, before the last version it was 0.5
-		.50 .65 .75 1: the log-loss of 1000 samples is 0.56
-		.50 .65 .75 1: the log-loss of 1000 samples is 0.56
-		.56 .65 .75 1: the log-loss of 1000 samples is 0.56
+		.58 .65 .75 1: the log-loss of 10000 samples is 0.58, before the last version it was 0.5
+		.50 .65 .75 1: the log-loss of 10000 samples is 0.58
+		.50 .65 .75 1: the log-loss of 10000 samples is 0.58
+		.58 .65 .75 1: the log-loss of 10000 samples is 0.58
 		.50 .65 .75 1: the log-loss
 		.50 .65 .75 1: the log-loss
 		.50 .65 .75 1: publish`,
 	"slowly worse without a version in between": `
 		.50 .65 .75 1: publish
 		publish: publish
-		.53 .65 .75 1: publish
 		.54 .65 .75 1: publish
-		.56 .65 .75 1: the log-loss`,
+		.56 .65 .75 1: publish
+		.60 .65 .75 1: the log-loss`,
+	"slowly worse with versions": `
+		.50 .51 .75 1: publish
+		publish: publish
+		.54 .51 .75 1: publish
+		publish: publish
+		.59 .51 .75 1: the log-loss of 10000 samples is 0.59; predicting their base rate`,
 	"a rate that explodes, first window": `
-		40 .65 .5 1: the log-loss of 1000 samples is 40; predicting their base rate for each has 0.65`,
+		40 .65 .5 1: the log-loss of 10000 samples is 40; a model without training has 0.6931`,
 	"not finite": `
-		nan .65 .75 1: the log-loss of 1000 samples is not finite
-		inf .65 .75 1: the log-loss of 1000 samples is not finite`,
+		nan .65 .75 1: the log-loss of 10000 samples is not finite
+		inf .65 .75 1: the log-loss of 10000 samples is not finite`,
 	"flipped labels": `
 		.50 .65 .75 1: publish
 		publish: publish
 		.70 .65 .30 1: the log-loss
 		.70 .65 .30 1: the log-loss`,
+	"flipped labels that are learned": `
+		.50 .65 .75 1: publish
+		publish: publish
+		.70 .65 .30 1 .7: the log-loss
+		.50 .65 .75 1 .7: the rate of positive labels of 10000 samples is 0.7, before the last version it was 0.3
+		.50 .65 .75 1 .7: the rate
+		.50 .65 .75 1 .7: the rate
+		.50 .65 .75 1 .7: the rate`,
+	"flipped labels of balanced classes": `
+		.50 .69 .75 1 .5: publish
+		publish: publish
+		.70 .69 .30 1 .5: the log-loss
+		published .25 .50 .69 .75 1 .5: the last version has the AUC 0.25 on 10000 samples, before it was published it was 0.75
+		published .25 .50 .69 .75 1 .5: the last version
+		published .25 .50 .69 .75 1 .5: the last version
+		published .75 .70 .69 .30 1 .5: the log-loss
+		published .75 .50 .69 .75 1 .5: the log-loss
+		published .70 .50 .69 .75 1 .5: the log-loss
+		published .75 .50 .69 .75 1 .5: publish`,
+	"clicks stop": `
+		.50 .65 .75 1: publish
+		publish: publish
+		.40 .50 .75 1 .2: the rate of positive labels of 10000 samples is 0.2
+		.01 0 nil nil 0: the rate of positive labels of 10000 samples is 0,`,
+	"the rate of positives changes slowly": `
+		.50 .65 .75 1 .3: publish
+		publish: publish
+		.50 .65 .75 1 .25: publish
+		publish: publish
+		.50 .65 .75 1 .2: publish`,
 	"the ranking is lost": `
 		.50 .65 .75 1: publish
 		publish: publish
-		.52 .65 .74 1: publish
-		.52 .65 .72 1: the AUC of 1000 samples is 0.72, before the last version it was 0.75`,
-	"calibration": `
-		.50 .65 .75 1.3: the calibration of 1000 samples is 1.3, more than 0.2 from 1
-		.50 .65 .75 .75: the calibration of 1000 samples is 0.75`,
+		.50 .65 .73 1: publish
+		.50 .65 .68 1: the AUC of 10000 samples is 0.68, before the last version it was 0.75`,
 	"released by hand": `
 		.50 .65 .75 1: publish
 		publish: publish
 		.60 .65 .75 1: the log-loss
 		release: publish
 		.60 .65 .75 1: publish`,
-	"an incomplete window": `
+	"samples since the last version": `
 		.50 .65 .75 1: publish
 		publish: publish
-		part 99 9 .65 .5 1: publish
-		part 100 9 .65 .5 1: the log-loss of 100 samples is 9
-		part 100 .5 .65 .75 1: publish`,
+		recent 20 .9 .65 .5 1: publish
+		recent 200 .9 .65 .3 1: the log-loss of 200 samples is 0.9
+		recent 200 .5 .65 .6 1: publish
+		recent 200 .5 .65 .3 1: the AUC of 200 samples is 0.3
+		recent 20 .1 0 nil nil 0: publish
+		recent 200 .1 0 nil nil 0: the rate
+		recent 100 .5 .65 .75 1: publish`,
 }
 
 func TestGuardConversations(t *testing.T) {
@@ -71,20 +119,25 @@ func TestGuardConversations(t *testing.T) {
 		g := guard{limits: config.Guard{Window: 1000, LogLoss: .1, Calibration: .2, AUCDrop: .02, Action: "hold"}}
 		for _, line := range strings.Split(strings.TrimSpace(talk), "\n") {
 			input, want, _ := strings.Cut(strings.TrimSpace(line), ": ")
-			part := metrics.Metrics{}
+			recent := &evidence{}
 			words := strings.Fields(input)
 			switch words[0] {
 			case "publish":
 				g.published()
 			case "release":
 				g.released()
-			case "part":
-				part = windowOf(t, words[2:])
-				fmt.Sscan(words[1], &part.Samples)
+			case "recent":
+				var n int64
+				fmt.Sscan(words[1], &n)
+				recent = windowOf(t, n, words[2:])
+			case "published":
+				old := windowOf(t, 10_000, words[2:])
+				fmt.Sscan(words[1], old.AUC)
+				g.window(windowOf(t, 10_000, words[2:]), old)
 			default:
-				g.window(windowOf(t, words))
+				g.window(windowOf(t, 10_000, words), nil)
 			}
-			got := g.verdict(part)
+			got := g.verdict(recent).text
 			if want == "publish" && got != "" || want != "publish" && !strings.HasPrefix(got, want) {
 				t.Errorf("%s: %s: %q, want %q", name, input, got, want)
 			}
@@ -92,11 +145,14 @@ func TestGuardConversations(t *testing.T) {
 	}
 }
 
-func windowOf(t *testing.T, words []string) metrics.Metrics {
+func windowOf(t *testing.T, samples int64, words []string) *evidence {
 	t.Helper()
-	var x [4]float64
+	x := [5]float64{4: .3}
+	e := &evidence{Metrics: metrics.Metrics{Samples: samples, AUC: &x[2], Calibration: &x[3]}, spread: .5}
 	for i, w := range words {
 		switch w {
+		case "nil":
+			e.AUC, e.Calibration = nil, nil
 		case "nan":
 			x[i] = math.NaN()
 		case "inf":
@@ -107,5 +163,7 @@ func windowOf(t *testing.T, words []string) metrics.Metrics {
 			}
 		}
 	}
-	return metrics.Metrics{Samples: 1000, LogLoss: x[0], BaseLogLoss: x[1], AUC: &x[2], Calibration: &x[3]}
+	e.LogLoss, e.BaseLogLoss, e.BaseRate = x[0], x[1], x[4]
+	e.Positives = int64(float64(samples) * x[4])
+	return e
 }

@@ -46,10 +46,14 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 		return nil, nil
 	}
 	p := &Publisher{Setup: s, at: time.Now()}
+	var try func(dir string) error
+	if c.Guard.Action != "" {
+		try = p.tryVersion
+	}
 	fault, err := save.First(s.Comm, s.Rec, func() (err error) {
 		p.files, err = export.OpenPublisher(ctx, export.PublishOptions{
 			Dir: c.Dir, Config: s.Config.YAML(), Encoder: s.Encoder, Size: s.Comm.Size(), FullEvery: c.FullEvery, Keep: ledger.Keep(c.Keep), Fetch: p.fetcher(),
-			Lineage: lineage(s.RunDir), Count: s.Count,
+			Lineage: lineage(s.RunDir), Count: s.Count, Try: try,
 			Warn: func(line string) { s.Warn("train.export: " + line) },
 		})
 		return err
@@ -63,7 +67,7 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.last = max(at-1, 0)
 	if p.files != nil {
-		p.watch = newWatch(s.Config.Train.Export.Guard)
+		p.watch = newWatch(c.Guard, c.Dir)
 		if n := p.files.Highest(); p.files.Has(at) {
 			p.last = at
 		} else if n > at && (s.Before == "" || !p.files.Follows(lineage(s.Before))) {
@@ -270,7 +274,8 @@ func (p *Publisher) recordOutcome(all report) error {
 	p.pending = nil
 	if all.Fault == "" {
 		if p.last, p.warned = x.Step, false; p.watch != nil {
-			p.watch.published()
+			p.watch.guard.published()
+			p.watch.after = ""
 		}
 		return nil
 	}
@@ -290,6 +295,13 @@ func (p *Publisher) report(x *pending, fault string) {
 	switch {
 	case p.Comm.Rank() != 0:
 	case errors.As(x.err, &held): // the next boundary reports and counts it
+	case errors.Is(x.err, errUnlike):
+		p.Count(Guarded)
+		p.Guard("logits", x.err.Error())
+		if !p.warned {
+			p.Warn(fmt.Sprintf("%v: the version of step %d was not published; the next version has its changes", x.err, x.Step))
+		}
+		p.warned = true
 	default:
 		p.Count(Skipped)
 		if !p.warned {
@@ -322,6 +334,12 @@ func (p *Publisher) take(step int64) error {
 	x := &pending{Point: export.Point{Step: step, Taken: p.at.UnixNano(), Part: p.parts}, done: make(chan struct{})}
 	if p.files != nil && p.Offsets != nil {
 		x.Offsets = p.Offsets()
+	}
+	if w := p.watch; w != nil {
+		if x.Window = w.latest.window(); x.Window != nil {
+			x.Window.Reason = w.after
+		}
+		w.recent.reset()
 	}
 	x.ctx, x.cancel = context.WithCancelCause(p.ctx)
 	p.pending, p.turned = x, time.Now()
@@ -574,6 +592,7 @@ func (p *Publisher) Stop() {
 			x.model.Close() // nothing was written
 		}
 	}
+	p.watch.close()
 	if p.files != nil {
 		if err := p.files.Close(); err != nil {
 			p.Warn(err.Error())

@@ -3,11 +3,13 @@ package publish
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/model/step"
@@ -49,32 +51,46 @@ type Setup struct {
 	Config  *config.Config
 	Encoder []byte
 	RunDir  string
-	Before  string                 // run directory of the model that the training began with; "": none
-	Offsets func() []export.Offset // positions in a stream at the current step, on rank 0; nil: none are known
-	Every   time.Duration          // time between versions
-	Volumes *volumes.Volumes       // reads files of other hosts; nil: all ranks are on one host
-	Wait    bool                   // boundaries wait for versions under way; for tests
-	Warn    func(line string)      // called on rank 0
-	Count   func(outcome string)   // called on rank 0 with an outcome of package export, Skipped or Held
+	Before  string                  // run directory of the model that the training began with; "": none
+	Offsets func() []export.Offset  // positions in a stream at the current step, on rank 0; nil: none are known
+	Every   time.Duration           // time between versions
+	Volumes *volumes.Volumes        // reads files of other hosts; nil: all ranks are on one host
+	Wait    bool                    // boundaries wait for versions under way; for tests
+	Warn    func(line string)       // called on rank 0
+	Count   func(outcome string)    // called on rank 0 with an outcome of package export, or of this one
+	Guard   func(check, why string) // called on rank 0 with what train.export.guard finds bad, empty for nothing
 }
 
-// Observe takes the logits of the last step's samples, which were computed before the step. It is
-// called on rank 0.
-func (p *Publisher) Observe(logit, label, weight []float32) {
-	if p == nil || p.watch == nil || len(logit) != len(label) {
+func (p *Publisher) Observe(logit []float32, b *encode.Batch) {
+	if p == nil || p.watch == nil || len(logit) != b.Rows || b.Rows == 0 {
 		return
 	}
 	w := p.watch
-	w.tally.Add(logit, label, weight)
-	if w.seen += int64(len(logit)); w.seen >= w.limits.Window {
-		w.window(w.tally.Local())
-		w.tally.Reset()
-		w.seen = 0
+	w.whole.add(logit, b)
+	w.recent.add(logit, b)
+	w.keep(logit, b)
+	w.job += int64(b.Rows)
+	if w.published != nil {
+		if z, err := w.published.scorer.Score(b); err == nil { // of the same layout, so that it can score
+			w.old.add(z[:b.Rows], b)
+		}
+	}
+	m := w.whole.evidence
+	if int64(w.whole.n) < w.limits.Window {
+		return
+	}
+	var old *evidence
+	if w.old.n > 0 {
+		old = w.old.evidence()
+	}
+	w.window(m(), old)
+	w.whole.reset()
+	w.old.reset()
+	if w.reason != (fault{}) {
+		p.Guard(w.reason.check, w.reason.text)
 	}
 }
 
-// guarded reports on rank 0 whether the guard admits a version. stop is the reason to end the
-// training.
 func (p *Publisher) guarded() (ok bool, stop string) {
 	w := p.watch
 	if w == nil || p.files == nil {
@@ -84,52 +100,84 @@ func (p *Publisher) guarded() (ok bool, stop string) {
 	hold := ledger.ReadHold(dir)
 	switch {
 	case w.held && hold == nil:
-		w.held = false
 		w.released()
+		w.endHold()
 		p.Warn("train.export.guard: the hold was released: versions are published again")
 	case !w.held && hold != nil && hold.Guard: // of a job before
-		w.held, w.reason, w.said = true, hold.Reason, hold.Reason
+		w.held, w.reason, w.said = true, fault{"hold", hold.Reason}, hold.Reason
 	}
-	why := w.verdict(w.tally.Local())
+	if w.held {
+		w.openPublished(dir)
+	}
+	why := w.verdict(w.recent.evidence())
+	if why == (fault{}) && w.reference != nil && w.job < w.limits.Window/firstShare {
+		return false, "" // too few samples to compare
+	}
+	p.Guard(why.check, why.text)
 	switch {
-	case why == "":
-		w.said = ""
-		if w.held && hold.Guard {
-			if _, err := ledger.RemoveHold(dir); err != nil {
-				p.Warn("train.export.guard: the hold does not end: " + err.Error())
-				return false, ""
-			}
-			w.held = false
-			p.Warn(fmt.Sprintf("train.export.guard: %d windows are good: versions are published again", goodWindows))
-		}
-		return true, ""
+	case why == (fault{}):
+		return p.admitted(dir, hold), ""
 	case w.limits.Action == "warn":
-		p.warnOnce(why)
+		w.after = why.text
+		p.warnOnce(why.text)
 		return true, ""
 	case w.limits.Action == "stop":
-		return false, "train.export.guard: " + why
-	case w.reason == "": // of an incomplete window: decided when it is complete
-		p.Count(Guarded)
-		return false, ""
+		return false, "train.export.guard: " + why.text
 	}
 	p.Count(Guarded)
+	if w.reason == (fault{}) { // of the samples since the last version: a hold is decided when the window is complete
+		return false, ""
+	}
 	if !w.held && hold == nil {
-		if err := ledger.WriteHold(dir, ledger.Hold{Reason: why, Guard: true}); err != nil {
+		if err := ledger.WriteHold(dir, ledger.Hold{Reason: why.text, Guard: true}); err != nil {
 			p.Warn("train.export.guard: the folder is not held: " + err.Error())
 			return false, ""
 		}
 		w.held = true
+		w.openPublished(dir)
 	}
-	p.warnOnce(why + fmt.Sprintf("; nothing is published until %d windows in a row are good, or: wdlrun publish %s -release", goodWindows, dir))
+	p.warnOnce(why.text + fmt.Sprintf("; nothing is published until %d windows in a row are good, or: wdlrun publish %s -release", goodWindows, dir))
 	return false, ""
 }
 
-// warnOnce reports the first reason of a series.
+func (p *Publisher) admitted(dir string, hold *ledger.Hold) bool {
+	w := p.watch
+	if w.held && hold != nil && hold.Guard {
+		if _, err := ledger.RemoveHold(dir); err != nil {
+			p.Warn("train.export.guard: the hold does not end: " + err.Error())
+			return false
+		}
+		w.after = hold.Reason
+		w.endHold()
+		p.Warn(fmt.Sprintf("train.export.guard: %d windows are good: versions are published again", goodWindows))
+	}
+	w.said = ""
+	return true
+}
+
 func (p *Publisher) warnOnce(why string) {
 	if p.watch.said == "" {
 		p.Warn("train.export.guard: " + why)
 		p.watch.said = why
 	}
+}
+
+func (p *Publisher) tryVersion(dir string) error {
+	w := p.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m, err := export.OpenAfter(dir, w.model, nil)
+	if err != nil {
+		return err
+	}
+	if why := w.unlike(m); why != "" {
+		return errors.Join(fmt.Errorf("%w: %s", errUnlike, why), m.Close())
+	}
+	before := w.model
+	if w.model = m; before != nil {
+		return before.Close()
+	}
+	return nil
 }
 
 // Outcomes of a version that is not published.

@@ -16,6 +16,7 @@ function take(m) {
   if (data.log.length > lines) data.log = data.log.slice(-lines);
   if (m.ranks) data.ranks = m.ranks;
   data.checkpoints = m.checkpoints || [];
+  data.guard = m.guard;
   data.end = m.end || null;
   dirty = true;
 }
@@ -159,6 +160,8 @@ function rest() {
   document.title = (s.step ? "step " + s.step + " – " : "") + $("title").textContent;
   const c = data.checkpoints;
   $("checkpoints").textContent = c.length ? c.length + (c.length === 1 ? " checkpoint: step " : " checkpoints: steps ") + c.slice(0, 20).map(count).join("; ") + (c.length > 20 ? "; …" : "") : "none yet";
+  $("versions").hidden = data.guard === undefined;
+  $("guard").textContent = data.guard ? "on hold: " + data.guard : "the guard finds the predictions good";
   const log = $("log"), low = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
   log.replaceChildren(...data.log.map(l => {
     const e = node("li");
