@@ -15,9 +15,11 @@ import (
 // impressions are closed, and one that is not later than the last sample is late, since it may be one
 // of them.
 func (j *joiner) reopenEnded() error {
-	mark := filepath.Join(j.Out, schema.Follow{On: true}.Filled().Mark)
-	if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if j.samples.topic == nil {
+		mark := filepath.Join(j.Out, schema.Follow{On: true}.Filled().Mark)
+		if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	for i := range j.Positions {
 		j.Positions[i].Ended = ""

@@ -3,6 +3,7 @@ package join
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,13 +13,14 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data/jsonl"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 )
 
 // Run joins until the inputs end, or ctx does, and returns the state of the last commit.
 func Run(ctx context.Context, c Config) (s Status, err error) {
-	j := &joiner{Config: c, samples: output{dir: c.Out}, rejected: output{dir: filepath.Join(c.State, "rejected")}}
+	j := &joiner{Config: c, samples: output{dir: c.Out}, rejected: output{dir: filepath.Join(c.State, "rejected")}, late: output{dir: c.Late}}
 	if j.label, err = jsonl.AppendString(nil, []byte(c.On[impressions].Label)); err != nil {
 		return s, fmt.Errorf("the name of the label %w", err)
 	}
@@ -37,7 +39,7 @@ func Run(ctx context.Context, c Config) (s Status, err error) {
 	}
 	defer unlock()
 	defer j.close()
-	if err = j.restore(); err == nil {
+	if err = j.restore(ctx); err == nil {
 		ended, before := j.Ended, j.Counts
 		if err = j.run(ctx); err == nil {
 			j.remark(ended && j.Counts == before)
@@ -52,6 +54,7 @@ func Run(ctx context.Context, c Config) (s Status, err error) {
 func (j *joiner) close() {
 	j.samples.close()
 	j.rejected.close()
+	j.late.close()
 	for _, in := range j.inputs {
 		in.close()
 	}
@@ -61,10 +64,10 @@ func (j *joiner) close() {
 }
 
 // restore continues the state of the state directory, or begins one.
-func (j *joiner) restore() (err error) {
+func (j *joiner) restore(ctx context.Context) (err error) {
 	rules := Rules{Window: j.Window.Milliseconds(), Delay: j.Delay.Milliseconds(), Early: j.Early}
 	j.machine = NewMachine(rules, discard{})
-	own := settings{Inputs: [2][]string{j.Impressions, j.Feedback}, On: j.On, Window: rules.Window, Early: j.Early, Out: j.Out}
+	own := settings{Inputs: [2][]string{j.Impressions, j.Feedback}, On: j.On, Window: rules.Window, Early: j.Early, Out: j.Out, Late: j.Late}
 	fresh := false
 	j.log, fresh, err = openLog(j.State, restored{j.machine.restore, func(b []byte) error {
 		j.commit = commit{}
@@ -79,10 +82,10 @@ func (j *joiner) restore() (err error) {
 		return err
 	}
 	if fresh {
-		if err := j.samples.empty(); err != nil {
+		j.commit = commit{ID: rand.Text(), Settings: own, Watermark: Never, Newest: Never}
+		if err := cmp.Or(j.topics(), j.samples.empty()); err != nil {
 			return err
 		}
-		j.commit = commit{Settings: own, Watermark: Never, Newest: Never}
 	} else if err := j.Settings.differ(own); err != nil {
 		if !j.unused() {
 			return fmt.Errorf("%s: %w; give the old value, or another -state and -out", j.State, err)
@@ -91,10 +94,13 @@ func (j *joiner) restore() (err error) {
 		if err := j.forget(); err != nil {
 			return err
 		}
-		return j.restore()
+		return j.restore(ctx)
 	}
-	for _, o := range []*output{&j.samples, &j.rejected} {
-		if err := o.settle(j.Number); err != nil {
+	if err := j.topics(); err != nil {
+		return err
+	}
+	for _, o := range j.outputs() {
+		if err := o.settle(ctx, j.Number); err != nil {
 			return err
 		}
 	}
@@ -107,6 +113,33 @@ func (j *joiner) restore() (err error) {
 	}
 	if fresh {
 		return j.log.begin(j.encode())
+	}
+	return nil
+}
+
+// outputs returns the outputs that are used.
+func (j *joiner) outputs() []*output {
+	all := []*output{&j.samples, &j.rejected}
+	if j.Late != "" {
+		all = append(all, &j.late)
+	}
+	return all
+}
+
+// topics makes the outputs that are addresses of topics write to them.
+func (j *joiner) topics() error {
+	for _, x := range []struct {
+		what, to string
+		o        *output
+	}{{"samples", j.Out, &j.samples}, {"late", j.Late, &j.late}} {
+		if !kafka.IsTopic(x.to) {
+			continue
+		}
+		a, err := kafka.ParseAddress(x.to)
+		if err != nil {
+			return err
+		}
+		*x.o = output{dir: filepath.Join(j.State, x.what), topic: &topic{address: a, name: "wdlrun-join-" + j.ID + "-" + x.what, warn: j.Warn}}
 	}
 	return nil
 }
@@ -142,7 +175,7 @@ func (j *joiner) run(ctx context.Context) error {
 		}
 		j.machine.Advance()
 		j.Ended = !slices.ContainsFunc(j.inputs, func(in *input) bool { return !in.ended() })
-		if err := cmp.Or(j.fault, j.save()); err != nil {
+		if err := cmp.Or(j.fault, j.save(ctx)); err != nil {
 			return err
 		}
 		if j.Ended {
@@ -175,18 +208,20 @@ func (j *joiner) step(ctx context.Context) (news bool, err error) {
 }
 
 // save commits, if there is something to commit.
-func (j *joiner) save() error {
+func (j *joiner) save(ctx context.Context) error {
 	if !j.dirty && !j.Ended && j.machine.watermark == j.Watermark {
 		return nil
 	}
 	j.Number++
-	some, err := j.samples.sync()
-	if err != nil {
-		return err
-	}
-	letters, err := j.rejected.sync()
-	if err != nil {
-		return err
+	var written []*output
+	for _, o := range j.outputs() {
+		some, err := o.sync()
+		if err != nil {
+			return err
+		}
+		if some {
+			written = append(written, o)
+		}
 	}
 	for _, in := range j.inputs {
 		if err := in.log(); err != nil {
@@ -196,14 +231,10 @@ func (j *joiner) save() error {
 	if err := j.log.commit(j.encode(), j.machine.watermark, j.machine.rules.Window); err != nil {
 		return err
 	}
-	if some {
-		err = j.samples.publish(j.Number)
-	}
-	if letters {
-		err = errors.Join(err, j.rejected.publish(j.Number))
-	}
-	if err != nil {
-		return err
+	for _, o := range written {
+		if err := o.publish(ctx, j.Number); err != nil {
+			return err
+		}
 	}
 	j.dirty = false
 	s := j.status()
@@ -219,6 +250,9 @@ func (j *joiner) save() error {
 
 // finish marks the end of the samples, for a training that follows them.
 func (j *joiner) finish() error {
+	if j.samples.topic != nil {
+		return nil
+	}
 	if err := rundir.WriteFile(j.Out, schema.Follow{On: true}.Filled().Mark, nil); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 )
 
 // add adds a record of one side.
@@ -30,10 +31,10 @@ func (j *joiner) add(side, source int, e *event) error {
 	case outcome == Repeated: // the machine counts it
 	case side == impressions:
 		j.LateImpressions++
-		err = j.reject(side, "late", "", e.object)
+		err = j.reject(side, late, "", e.object)
 	default:
 		j.LateFeedback++
-		err = j.reject(side, "late", "", e.object)
+		err = j.reject(side, late, "", e.object)
 	}
 	for _, s := range j.pending {
 		err = cmp.Or(err, j.write(s))
@@ -92,8 +93,20 @@ func (j *joiner) Unmatched(ref Ref) {
 // noImpression is the reason of feedback about no open impression. The keys of closed ones are not kept.
 const noImpression = "no open impression: none with this key, or its window had ended"
 
+// late is the reason of a record before the watermark.
+const late = "late"
+
 // reject writes a record that is not used to the folder of rejected ones.
 func (j *joiner) reject(side int, reason, place string, object []byte) error {
+	if j.Late != "" && (reason == late && side == feedbacks || reason == noImpression) {
+		out, err := j.late.writer(j.Number + 1)
+		if err != nil {
+			return err
+		}
+		j.dirty = true
+		_, err = out.Write(append(slices.Clip(object), '\n'))
+		return err
+	}
 	out, err := j.rejected.writer(j.Number + 1)
 	if err != nil {
 		return err

@@ -15,7 +15,8 @@ import (
 // Config configures a join.
 type Config struct {
 	Impressions, Feedback []string // folders, globs or topics
-	Out, State            string   // folders of samples and of the state
+	Out, State            string   // folders of samples and of the state; Out may be a topic
+	Late                  string   // folder or topic of late feedback and of feedback without open impression; "": Rejected
 	On                    [2]Fields
 	Window, Delay         time.Duration
 	Early                 bool
@@ -77,6 +78,7 @@ const StatusFile = "status.json"
 
 // commit is the durable state beside the records in the log.
 type commit struct {
+	ID        string            `json:"id,omitempty"` // of the state, for the names of transactions
 	Number    int64             `json:"number"`
 	Settings  settings          `json:"settings"`
 	Positions []stream.Position `json:"positions"` // by input
@@ -95,6 +97,7 @@ type settings struct {
 	Window int64       `json:"window"`
 	Early  bool        `json:"early,omitempty"`
 	Out    string      `json:"out"`
+	Late   string      `json:"late,omitempty"`
 }
 
 // differ returns the error for a state that was begun with other settings. It names the flag.
@@ -110,6 +113,7 @@ func (s *settings) differ(now settings) error {
 		{"impressions", fmt.Sprint(s.Inputs[0]), fmt.Sprint(now.Inputs[0])},
 		{"feedback", fmt.Sprint(s.Inputs[1]), fmt.Sprint(now.Inputs[1])},
 		{"out", s.Out, now.Out},
+		{"late", s.Late, now.Late},
 		{"key", both(s.On[0].Key, s.On[1].Key), both(now.On[0].Key, now.On[1].Key)},
 		{"time", both([]string{s.On[0].Time}, []string{s.On[1].Time}), both([]string{now.On[0].Time}, []string{now.On[1].Time})},
 		{"label", strconv.Quote(s.On[0].Label), strconv.Quote(now.On[0].Label)},
@@ -134,6 +138,7 @@ type joiner struct {
 	log      *stateLog
 	samples  output
 	rejected output
+	late     output
 	inputs   []*input
 	label    []byte // its name, JSON
 
