@@ -136,7 +136,7 @@ func dataSections() []section {
 			{name: "bad", about: "unusable records and files of train to leave out, by their rate"},
 		}},
 		{"data.follow.bad", reflect.TypeFor[schema.Bad](), "Leaves out unusable records of train, and files that are unusable as a whole: without the label or a field, with\n" +
-			"other columns than the other files of a span, or with a name that sorts before one that was read. They are counted, and\n" +
+			"a header unlike that of the other files of a span, or with a name that sorts before one that was read. They are counted, and\n" +
 			"bad.jsonl in the run directory has their places and reasons. Without most, max_bad is the limit for records, and an\n" +
 			"unusable file ends the job.", []key{
 			{name: "per", def: "10000", about: "number of records", rng: "[1, 1000000]"},

@@ -174,6 +174,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 		return err
 	}
 	in.noteEncoding(s, all)
+	in.arrange(all)
 	records := in.split(all[0].lines, 0)
 	if len(records) == 0 {
 		return fmt.Errorf("%s: no two lines have the same number of fields; is it csv or tsv?", first.Name)
@@ -228,6 +229,55 @@ func (in *Inspection) oneHeader(s *record.Sample) error {
 		}
 	}
 	return nil
+}
+
+// arrange gives the lines of files whose headers differ the columns of all of them, in one order.
+func (in *Inspection) arrange(all []sampled) {
+	ragged := in.Ragged
+	defer func() { in.Ragged = ragged }() // lines left out here are counted again
+	headers, names, differ := make([][]string, len(all)), []string(nil), false
+	for i := range all {
+		own := in.split(all[i].lines[:min(1, len(all[i].lines))], 0)
+		if len(own) == 0 {
+			continue // no line, or a damaged one, which the reader reports
+		}
+		if headers[i] = headerNames(own[0]); i == 0 {
+			names = headers[0]
+		} else if !record.Related(headers[i], headers[0]) {
+			return
+		}
+		differ = differ || !slices.Equal(headers[i], headers[0])
+		for _, name := range headers[i] {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if !differ {
+		return
+	}
+	if _, _, err := in.named(in.split(all[0].lines, len(headers[0]))); err != nil || !in.Header {
+		return
+	}
+	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter, Escape: in.Escape})
+	for i := range all {
+		if order := record.NewArranged(form, headers[i], names); headers[i] != nil && order != nil {
+			all[i] = all[i].arranged(order, strings.Join(names, string(form.Delim)))
+		}
+	}
+}
+
+// arranged returns the lines with their fields in another order, and another header. Lines of another
+// width stay as they are.
+func (x sampled) arranged(order *record.Arranged, header string) sampled {
+	y := sampled{make([]string, len(x.lines)), x.offsets}
+	for i, line := range x.lines {
+		text, _ := order.Line([]byte(line))
+		if y.lines[i] = string(text); i == 0 {
+			y.lines[i] = header
+		}
+	}
+	return y
 }
 
 // isJSON reports whether the first line of a text begins JSON of any layout.

@@ -32,7 +32,7 @@ type File struct {
 	mark    int64          // length of the byte order mark, 0 or 3
 	body    int64          // offset of the first record, after byte order mark and header
 	header  []byte         // the line that names the fields, nil if there is none
-	columns []string       // of a table
+	columns []string       // of a table, or of the header
 	unread  []table.Unread // columns that no reader can read
 	onwards bool           // must be read from the beginning to find records
 	allRead bool           // the records read for the names of fields are all records
@@ -46,6 +46,7 @@ type File struct {
 
 	Partitions []Partition // fields that its folders give to records
 	carried    *carried    // those that readers add; nil: none
+	arranged   *Arranged   // the order of the fields of a line; nil: that of the set
 	logged
 
 	Log  *kafka.Log  // a range of a topic: size is its end, Bytes the number of its offsets

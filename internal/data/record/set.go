@@ -21,7 +21,7 @@ type Set struct {
 	Fields []string // nil: any name is possible
 	Files  []File
 	Blocks []Block
-	drifts bool // the tables have different columns
+	drifts bool // the files have different columns, or the same in another order
 
 	Unselected int // files that OpenSelected has left out
 	blank      int // files without any line
@@ -97,6 +97,7 @@ func (s *Set) lookAll() (first error) {
 	if len(s.Files) == 0 {
 		return first
 	}
+	s.arrange()
 	return nil
 }
 
@@ -143,15 +144,15 @@ func (s *Set) Look(i int) error {
 	case named && s.Source.Follow.On: // later files may have more
 	case i == 0:
 		s.Fields, f.columns = names, names
-	case IsTable(s.Format):
+	case s.Source.Header && !slices.Equal(names, s.Files[0].columns) && !Related(names, s.Files[0].columns):
+		return fmt.Errorf("%s: its header differs from the header of %s: %s, there: %s; columns are found by name, but too few names are equal, or one is repeated",
+			f.Name, s.Files[0].Name, strings.Join(names, ","), strings.Join(s.Files[0].columns, ","))
+	case IsTable(s.Format) || s.Source.Header:
 		if f.columns = s.Files[0].columns; !slices.Equal(names, f.columns) { // else one list for all files
 			s.Fields, f.columns, s.drifts = union(slices.Clip(s.Fields), names), names, true
 		}
 	case named:
 		s.Fields = union(s.Fields, names)
-	case s.Source.Header && !slices.Equal(names, s.Fields):
-		return fmt.Errorf("%s: its header differs from the header of %s: %s, there: %s; write the same columns in the same order to all files",
-			f.Name, s.Files[0].Name, strings.Join(names, ","), strings.Join(s.Fields, ","))
 	}
 	return nil
 }

@@ -21,13 +21,19 @@ type textRecords struct {
 	isRecord func(line []byte) bool
 	text     bool // a record with a zero byte is faulty
 	carrier
+	arranged *Arranged // nil: the fields of lines are in their order
 }
 
 // LinesOf returns a reader of the lines for which isRecord returns true.
 func LinesOf(isRecord func(line []byte) bool) Records { return &textRecords{isRecord: isRecord} }
 
 func (t *textRecords) Begin(s Content, f *File, b Block, offset int64, number int32) error {
-	t.body, t.header, t.number, t.of = f.body, f.header, number, f.carried
+	t.body, t.header, t.number, t.of, t.arranged = f.body, f.header, number, f.carried, nil
+	if f.arranged != nil {
+		own := *f.arranged // other readers of the file have their own buffers
+		own.cuts, own.line = nil, nil
+		t.arranged = &own
+	}
 	if offset < 0 {
 		return t.lines.begin(s, f, b)
 	}
@@ -53,6 +59,9 @@ func (t *textRecords) Next() (Unit, error) {
 				u.Flaw = zeroByte()
 			default:
 				u.Record = t.join(line)
+				if t.arranged != nil {
+					u.Record, u.Flaw = t.arranged.Line(u.Record)
+				}
 			}
 			return u, nil
 		}
@@ -200,11 +209,7 @@ func (x *delimitedDecoder) Decode(line []byte, lists []value.List) (fl *Flaw) {
 		return fl
 	}
 	if len(x.fields) != x.width {
-		noun := "fields"
-		if len(x.fields) == 1 {
-			noun = "field"
-		}
-		return &Flaw{Field: -1, Width: true, Want: fmt.Sprintf("the record has %d %s, expected %d", len(x.fields), noun, x.width)}
+		return wrongWidth(len(x.fields), x.width)
 	}
 	for i, at := range x.at {
 		lists[i].SetText(x.fields[at])
