@@ -108,17 +108,3 @@ func Related(a, b []string) bool {
 	}
 	return len(own) == len(a) && len(known) == len(b) && 2*both >= len(a) && both > 0
 }
-
-// arrange makes the readers of files put the fields of lines in the order of the fields of the set.
-func (s *Set) arrange() {
-	form, ok := s.Format.(*Delimited)
-	if !ok || !s.drifts {
-		return
-	}
-	for i := range s.Files {
-		f := &s.Files[i]
-		if f.arranged = NewArranged(form, f.columns, s.Fields); f.arranged != nil && f.carried != nil {
-			f.arranged.added = len(f.carried.names)
-		}
-	}
-}

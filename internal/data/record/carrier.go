@@ -4,6 +4,12 @@ import (
 	"bytes"
 )
 
+// reshaped is what readers change in the records of a file.
+type reshaped struct {
+	carried  *carried  // partitions that they add; nil: none
+	arranged *Arranged // the order of the fields of a line; nil: that of the set
+}
+
 // carrier adds the partitions of the current file to records.
 type carrier struct {
 	of     *carried // nil: none

@@ -45,8 +45,7 @@ type File struct {
 	path   string         // of a local file whose Name has its host; "": Name
 
 	Partitions []Partition // fields that its folders give to records
-	carried    *carried    // those that readers add; nil: none
-	arranged   *Arranged   // the order of the fields of a line; nil: that of the set
+	reshaped
 	logged
 
 	Log  *kafka.Log  // a range of a topic: size is its end, Bytes the number of its offsets

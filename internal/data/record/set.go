@@ -101,6 +101,20 @@ func (s *Set) lookAll() (first error) {
 	return nil
 }
 
+// arrange makes the readers of files put the fields of lines in the order of the fields of the set.
+func (s *Set) arrange() {
+	form, ok := s.Format.(*Delimited)
+	if !ok || !s.drifts {
+		return
+	}
+	for i := range s.Files {
+		f := &s.Files[i]
+		if f.arranged = NewArranged(form, f.columns, s.Fields); f.arranged != nil && f.carried != nil {
+			f.arranged.added = len(f.carried.names)
+		}
+	}
+}
+
 // Uncut returns the error for a header that is not split, but that another delimiter would
 // split into fields of the schema. Otherwise each of them would be reported as missing.
 func (s *Set) Uncut(names []string) error {
