@@ -303,7 +303,8 @@ func TestOddPages(t *testing.T) {
 		h := dataPageV2{Values: int32(n), Nulls: int32(nulls), Encoding: format.Plain, LevelBytes: int32(len(levels)), IsCompressed: thrift.New(codec)}
 		return page{pageHeader{Type: format.DataPageV2, Plain: int32(len(levels) + len(body)), V2: thrift.New(h)}, append(levels, body...)}
 	}
-	int96 := append(make([]byte, 8), 0x8c, 0x3d, 0x25, 0) // 1970-01-01
+	int96 := append(make([]byte, 8), 0x8c, 0x3d, 0x25, 0)          // 1970-01-01
+	far := append(int64s(-32509551616000), 0xa8, 0xab, 0xb0, 0xf9) // as parquet-mr 1.13.1 writes it: both overflow
 	packedLevels := first(format.Plain, 3, append([]byte{0b10100000}, int64s(5, 7)...))
 	packedLevels.head.V1.V.Levels = format.BitPacked
 	for name, c := range map[string]struct {
@@ -311,6 +312,7 @@ func TestOddPages(t *testing.T) {
 		want string
 	}{
 		"INT96 with padding":      {made{element: flatElement(format.Int96, false), rows: 1, pages: []page{first(format.Plain, 1, append(int96, 0, 0, 0, 0, 0))}}, "[1970-01-01 00:00:00]"},
+		"INT96 of a far year":     {made{element: flatElement(format.Int96, false), rows: 1, pages: []page{first(format.Plain, 1, far)}}, "[290000-12-30 23:00:00]"},
 		"INT64 with padding":      {made{element: flatElement(format.Int64, false), rows: 1, pages: []page{first(format.Plain, 1, int64s(5, 6))}}, "[5]"},
 		"text with padding":       {made{element: flatElement(format.ByteArray, false), rows: 1, pages: []page{first(format.Plain, 1, []byte("\x01\x00\x00\x00a\x01\x00\x00\x00bxx"))}}, "[a]"},
 		"V2, all null, empty":     {made{element: flatElement(format.Int64, true), codec: format.Snappy, rows: 3, pages: []page{v2(3, 3, []byte{6, 0}, true, nil)}}, "[] [] []"},
@@ -347,5 +349,35 @@ func TestUnsignedListOverPages(t *testing.T) {
 	rows, err := readAll(m.bytes(t), []string{"x"})
 	if got, want := strings.Join(rows, " "), "[1 2 18446744073709551615 3] [18446744073709551614 4 5] [6]"; err != nil || got != want {
 		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+}
+
+// A group without the mark of a list is a struct, also if its only member is repeated.
+func TestRepeatedMemberOfStruct(t *testing.T) {
+	type phone struct {
+		Number int64   `parquet:"number"`
+		Kind   *string `parquet:"kind,optional"`
+	}
+	type row struct {
+		Phones *struct {
+			Phone []phone `parquet:"phone"`
+		} `parquet:"phones,optional"`
+	}
+	home := "home"
+	var rows [3]row
+	rows[1].Phones = &struct {
+		Phone []phone `parquet:"phone"`
+	}{}
+	rows[2].Phones = &struct {
+		Phone []phone `parquet:"phone"`
+	}{[]phone{{1, &home}, {2, nil}}}
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[row](&b)
+	_, err := w.Write(rows[:])
+	fatal.If(t, err)
+	fatal.If(t, w.Close())
+	got, err := readAll(b.Bytes(), []string{"phones.phone.number", "phones.phone.kind"})
+	if want := "[][] [][] [1 2][home]"; err != nil || strings.Join(got, " ") != want {
+		t.Errorf("%q, %v, want %s", got, err, want)
 	}
 }

@@ -193,9 +193,11 @@ func (l *layout) vector(name string, e *format.SchemaElement, up above) bool {
 	return true
 }
 
-// isList reports whether a group, just read, is a list: its only member is repeated.
+// isList reports whether a group, just read, is a list: it is marked as one, and its only member
+// is repeated. Without the mark, the group is a struct, and the member a list.
 func (l *layout) isList(e *format.SchemaElement) bool {
-	return children(e) == 1 && l.at < len(l.schema) && l.schema[l.at].RepetitionType.V == format.Repeated
+	_, marked := e.LogicalType.Value.(*format.ListType)
+	return (marked || e.ConvertedType.Valid && e.ConvertedType.V == deprecated.List) && children(e) == 1 && l.at < len(l.schema) && l.schema[l.at].RepetitionType.V == format.Repeated
 }
 
 // list reads a list: its values are the repeated member, or the only member of that.

@@ -114,13 +114,15 @@ func (c clock) moment(dst []byte, seconds, nanos int64) []byte {
 }
 
 // appendInt96 writes a timestamp as Impala and Spark stored it: nanoseconds of the day,
-// then the Julian day.
+// then the Julian day. For a year beyond 294,247 both overflow, so that only their sum in
+// microseconds of 64 bits is right.
 func appendInt96(dst []byte, v *typed, i int) ([]byte, error) {
 	const epoch = 2440588 // Julian day of 1970-01-01
 	x := v.int96s[i]
-	nanos := int64(uint64(x[1])<<32 | uint64(x[0]))
-	seconds, rest := floored(nanos, int64(time.Second))
-	return clock{}.moment(dst, (int64(x[2])-epoch)*secondsADay+seconds, rest), nil
+	micros, below := floored(int64(uint64(x[1])<<32|uint64(x[0])), int64(time.Microsecond))
+	micros += (int64(int32(x[2])) - epoch) * secondsADay * 1_000_000
+	seconds, rest := floored(micros, 1_000_000)
+	return clock{}.moment(dst, seconds, rest*int64(time.Microsecond)+below), nil
 }
 
 // appendInterval writes months, days and milliseconds, each of four bytes.
