@@ -224,11 +224,21 @@ def check_parquet(program, folder):
         file = folder / f"nested-{version}.parquet"
         pa.parquet.write_table(nested, file, data_page_version=version, data_page_size=300)
         check_rows(program, file, want, list(want[0]))
+    with pa.OSFile(str(folder / "nested.arrow"), "wb") as sink, pa.ipc.new_file(sink, nested.schema) as writer:
+        for batch in nested.to_batches(max_chunksize=97):
+            writer.write_batch(batch)
+    check_rows(program, folder / "nested.arrow", want, list(want[0]))
+    pair = {"type": "record", "name": "pair", "fields": [{"name": "id", "type": ["null", "string"]}, {"name": "w", "type": ["null", "double"]}]}
+    fields = [{"name": "h", "type": ["null", {"type": "array", "items": ["null", pair]}]}, {"name": "m", "type": ["null", {"type": "map", "values": ["null", "long"]}]}]
+    with open(folder / "nested.avro", "wb") as sink:
+        records = [{"h": row["h"], "m": None if row["m"] is None else dict(row["m"])} for row in nested.to_pylist()]
+        fastavro.writer(sink, fastavro.parse_schema({"type": "record", "name": "row", "fields": fields}), records, sync_interval=4000)
+    check_rows(program, folder / "nested.avro", want, list(want[0]))
     deltalake.write_deltalake(str(folder / "delta"), table)
     deltalake.DeltaTable(str(folder / "delta")).delete("i32 < 0")
     check_rows(program, folder / "delta", [row for row in rows if row["i32"] >= 0], names)
     check_rows(program, folder / "delta@v0", rows, names)
-    return next(done) + 3
+    return next(done) + 5
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ func rows(b []byte, names []string) (all [][]string, err error) {
 func TestSameAsParquet(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.arrow*")
 	fatal.If(t, err)
-	if len(files) != 3 {
+	if len(files) != 4 {
 		t.Fatalf("files %q", files)
 	}
 	for _, name := range files {

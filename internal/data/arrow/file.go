@@ -92,7 +92,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	for _, f := range x.fields {
-		x.columns(f, f.name, nil)
+		x.columns(f, f.name, column{})
 	}
 	x.join()
 	return x, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/data/table"
 )
@@ -52,7 +53,7 @@ func (b *batch) column(c *column, number int, p *table.Page) error {
 	if c.list != nil {
 		outer = c.list
 	}
-	rows, err := b.valid(append(c.within[:len(c.within):len(c.within)], outer))
+	rows, err := b.valid(append(slices.Clip(c.within), outer), b.rows)
 	if err != nil {
 		return err
 	}
@@ -63,16 +64,16 @@ func (b *batch) column(c *column, number int, p *table.Page) error {
 	return b.listed(c, number, rows, p)
 }
 
-// valid returns for each row whether none of some fields, each a member of the one before, is
-// null; nil: none is in any row.
-func (b *batch) valid(fields []*field) (rows []byte, err error) {
+// valid returns for each of n values whether none of some fields, each a member of the one before, is
+// null; nil: none is anywhere.
+func (b *batch) valid(fields []*field, n int) (rows []byte, err error) {
 	for _, f := range fields {
-		n, _, err := b.node(f)
+		has, _, err := b.node(f)
 		if err != nil {
 			return nil, err
 		}
-		if n != b.rows {
-			return nil, fmt.Errorf("it has %d values, the batch has %d rows", n, b.rows)
+		if has != n {
+			return nil, fmt.Errorf("it has %d values, and what it is in has %d", has, n)
 		}
 		bits, err := b.validity(f, n)
 		if err != nil {
@@ -96,7 +97,7 @@ func (b *batch) valid(fields []*field) (rows []byte, err error) {
 
 // listed decodes a column of lists; rows says which are not null.
 func (b *batch) listed(c *column, number int, rows []byte, p *table.Page) error {
-	n, _, err := b.node(c.leaf)
+	n, _, err := b.node(c.list.children[0])
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (b *batch) listed(c *column, number int, rows []byte, p *table.Page) error 
 	if err != nil {
 		return err
 	}
-	bits, err := b.validity(c.leaf, n)
+	there, err := b.valid(append(slices.Clip(c.items), c.leaf), n)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (b *batch) listed(c *column, number int, rows []byte, p *table.Page) error 
 		}
 		for k := lo; k < hi; k++ {
 			level, again := byte(2), byte(1)
-			if bits != nil && bit(bits, k) == 0 {
+			if there != nil && there[k] == 0 {
 				level = 1
 			} else {
 				take = append(take, int32(k))

@@ -1,8 +1,8 @@
 package arrow
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data/flat"
@@ -130,47 +130,67 @@ func (s *schema) parameters(f *field, t int) {
 type column struct {
 	table.Column
 	within     []*field // structs
-	list       *field   // nil: flat
+	list       *field   // or map; nil: flat
+	items      []*field // structs in the list
 	leaf       *field
 	convert    *table.Converter
 	dictionary dictionary
 }
 
-// columns finds the columns in a field.
-func (x *File) columns(f *field, name string, within []*field) {
-	if why := unread(f); why != "" {
-		x.unread = append(x.unread, table.Unread{Name: name, Why: why})
-		return
-	}
-	c := column{within: within, leaf: f}
-	switch f.kind {
-	case typeStruct:
+// columns finds the columns in a field. up has the structs and the list around it.
+func (x *File) columns(f *field, name string, up column) {
+	why := unread(f)
+	switch {
+	case why != "":
+	case f.kind == typeStruct:
+		if up.list == nil {
+			up.within = append(slices.Clip(up.within), f)
+		} else {
+			up.items = append(slices.Clip(up.items), f)
+		}
 		for _, child := range f.children {
-			x.columns(child, name+"."+child.name, append(within[:len(within):len(within)], f))
+			x.columns(child, name+"."+child.name, up)
 		}
 		return
-	case typeList, typeLargeList, typeFixedList, typeListView, typeLargeListView:
-		c.list, c.leaf = f, f.children[0]
-		if isNested(c.leaf) {
-			x.unread = append(x.unread, table.Unread{Name: name, Why: notPlain})
-			return
+	case f.kind == typeMap:
+		up.list, up.items = f, f.children[:1:1]
+		for i, part := range []string{".key", ".value"} {
+			x.columns(f.children[0].children[i], name+part, up)
 		}
+		return
+	case isNested(f) && up.list != nil:
+		why = notPlain
+	case isNested(f):
+		if item := f.children[0]; isNested(item) && item.kind != typeStruct {
+			why = notPlain
+			break
+		}
+		up.list = f
+		x.columns(f.children[0], name, up)
+		return
+	default:
+		why = x.column(f, name, up)
 	}
-	c.Name, c.List = name, c.list != nil
+	if why != "" {
+		x.unread = append(x.unread, table.Unread{Name: name, Why: why})
+	}
+}
+
+// column adds a column of plain values, or returns why they cannot be read.
+func (x *File) column(f *field, name string, c column) (why string) {
+	c.Name, c.List, c.leaf = name, c.list != nil, f
 	var err error
-	if why := unread(c.leaf); why != "" {
-		err = errors.New(why)
-	} else if c.Type, err = typeOf(c.leaf); err == nil {
+	if c.Type, err = typeOf(f); err == nil {
 		c.convert, err = table.NewConverter(c.Type)
 	}
 	if err != nil {
-		x.unread = append(x.unread, table.Unread{Name: name, Why: err.Error()})
-		return
+		return err.Error()
 	}
 	x.all = append(x.all, c)
+	return ""
 }
 
-const notPlain = "is a list of structs, maps or lists; write lists of plain values"
+const notPlain = "is a list of lists or maps; write lists of plain values or of structs of them (DuckDB: flatten, list_transform)"
 
 // unread returns why the values of a field are not read, "" if they may be.
 func unread(f *field) string {
@@ -179,8 +199,8 @@ func unread(f *field) string {
 		return "is a dictionary of lists or structs; write it without dictionary"
 	case f.extension != "" && !table.SameAsStored(f.extension):
 		return fmt.Sprintf("is of the Arrow extension type %s; write its values as a plain type", f.extension)
-	case f.kind == typeMap:
-		return "is a map; write a column for each key that matters"
+	case f.kind == typeMap && !hasPlainEntries(f):
+		return "is a map of other than plain values; write a column for each key that matters (DuckDB: SELECT m['key'] AS key)"
 	case f.kind == typeUnion:
 		return "is a union; write a column for each of its types"
 	case f.kind == typeRunEnds:
@@ -191,10 +211,18 @@ func unread(f *field) string {
 		return "is a duration; write it as a number (Polars, pandas: dt.total_seconds())"
 	case f.kind == typeInt && f.width > 64:
 		return fmt.Sprintf("is an integer of %d bits; write it as an integer of 64 bits or as text", f.width)
-	case isNested(f) && f.kind != typeStruct && children != 1:
+	case isNested(f) && f.kind != typeStruct && f.kind != typeMap && children != 1:
 		return fmt.Sprintf("is a list of %d types", children)
 	}
 	return ""
+}
+
+// hasPlainEntries reports whether the keys and values of a map are plain.
+func hasPlainEntries(f *field) bool {
+	if len(f.children) != 1 || f.children[0].kind != typeStruct || len(f.children[0].children) != 2 {
+		return false
+	}
+	return !slices.ContainsFunc(f.children[0].children, func(c *field) bool { return isNested(c) || unread(c) != "" })
 }
 
 // isNested reports whether a field has members or elements.

@@ -208,12 +208,18 @@ func (c *builder) read(r *reader, n *node) error {
 	return nil
 }
 
-// plan says what to do with a type: read it into a column, go into its members, or skip it.
+// plan says what to do with a type: read it into a column, go into its members or items, or skip it.
 type plan struct {
 	node    *node
-	column  *builder // of plain values or lists
-	members []*plan  // of a record; nil: skip it
+	column  *builder // of plain values or lists of them
+	members []*plan  // of a record
+	items   *plan    // of an array of records, or of a map
+	under   []*builder
 }
+
+// spot is where values are put: how a value and a null are marked, and whether an item before is in the
+// same row.
+type spot struct{ value, null, repeats byte }
 
 // pages are the blocks of a group. It implements table.Pages.
 type pages struct {
@@ -266,10 +272,21 @@ func planOf(n *node, name string, wanted map[string]*builder, within []*node) *p
 	of := n.plain()
 	if c := wanted[name]; c != nil && of != nil && of.kind != "record" {
 		delete(wanted, name)
-		p.column = c
+		p.column, p.under = c, []*builder{c}
 		return p
 	}
-	if of == nil || of.kind != "record" || len(within) > maxNesting {
+	if of == nil || len(within) > maxNesting {
+		return p
+	}
+	if item := of.items(); item != nil {
+		if p.items = planOf(item, name, wanted, within); len(p.items.under) == 0 {
+			p.items = nil
+			return p
+		}
+		p.under = p.items.under
+		return p
+	}
+	if of.kind != "record" {
 		return p
 	}
 	for _, around := range within {
@@ -282,7 +299,8 @@ func planOf(n *node, name string, wanted map[string]*builder, within []*node) *p
 		if len(within) > 0 {
 			full = name + "." + full
 		}
-		p.members = append(p.members, planOf(member, full, wanted, append(within[:len(within):len(within)], of)))
+		m := planOf(member, full, wanted, append(within[:len(within):len(within)], of))
+		p.members, p.under = append(p.members, m), append(p.under, m.under...)
 	}
 	return p
 }
@@ -321,7 +339,7 @@ func (p *rows) decode(b []byte, n int32) error {
 	}
 	r := &reader{b: b, left: int64(len(b)) + maxEmpty*int64(n)}
 	for i := range n {
-		if err := p.plan.read(r); err != nil {
+		if err := p.plan.read(r, spot{value: 1}); err != nil {
 			return fmt.Errorf("record %d: %w", i, err)
 		}
 		if r.short {
@@ -346,8 +364,8 @@ func (p *rows) decode(b []byte, n int32) error {
 func (p *rows) Page(i int) *table.Page { return &p.columns[i].page }
 
 // read reads a value of the type of the plan.
-func (p *plan) read(r *reader) error {
-	if p.column == nil && p.members == nil {
+func (p *plan) read(r *reader, at spot) error {
+	if len(p.under) == 0 {
 		r.skip(p.node, 0)
 		return nil
 	}
@@ -359,11 +377,13 @@ func (p *plan) read(r *reader) error {
 	}
 	switch {
 	case n.kind == "null":
-		p.missing()
+		p.missing(at)
 		return nil
+	case p.items != nil:
+		return p.list(r)
 	case p.column == nil:
 		for _, m := range p.members {
-			if err := m.read(r); err != nil {
+			if err := m.read(r, at); err != nil {
 				return err
 			}
 		}
@@ -371,7 +391,7 @@ func (p *plan) read(r *reader) error {
 	case n.kind == "array":
 		return p.column.list(r, n.of[0])
 	}
-	p.column.place(1, 0)
+	p.column.place(at.value, at.repeats)
 	if err := p.column.read(r, n); err != nil {
 		return fmt.Errorf("column %s: %w", p.column.column.Name, err)
 	}
@@ -379,14 +399,30 @@ func (p *plan) read(r *reader) error {
 }
 
 // missing adds a null to the columns of the plan.
-func (p *plan) missing() {
-	if p.column != nil {
-		p.column.place(0, 0)
-		return
+func (p *plan) missing(at spot) {
+	for _, c := range p.under {
+		c.place(at.null, at.repeats)
 	}
-	for _, m := range p.members {
-		m.missing()
+}
+
+// list reads an array of records, or a map.
+func (p *plan) list(r *reader) error {
+	at := spot{value: 2, null: 1}
+	for n := r.items(); n > 0; n = r.items() {
+		if len(p.under[0].page.Levels)+int(n) > maxRecords {
+			return fmt.Errorf("column %s: its lists have more than %d values in a block", p.under[0].column.Name, maxRecords)
+		}
+		for ; n > 0 && !r.short; n-- {
+			if err := p.items.read(r, at); err != nil {
+				return err
+			}
+			at.repeats = 1
+		}
 	}
+	if at.repeats == 0 {
+		p.missing(spot{})
+	}
+	return nil
 }
 
 // list reads an array.

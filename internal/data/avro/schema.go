@@ -40,7 +40,7 @@ func ParseSchema(text []byte, others ...[]byte) (s *Schema, err error) {
 	if s.root.kind != "record" {
 		return nil, fmt.Errorf("its schema is of the type %s; write records", s.root.kind)
 	}
-	if s.columns(s.root, "", nil); s.seen > maxNodes { // records that contain one another can be more than any number
+	if s.columns(s.root, "", nil, false); s.seen > maxNodes { // records that contain one another can be more than any number
 		return nil, fmt.Errorf("its records have more than %d columns", maxNodes)
 	}
 	return s, nil
@@ -60,6 +60,7 @@ type node struct {
 	scale   int
 	names   []string // of members, or symbols
 	of      []*node  // members, branches, or the type of the items
+	entry   *node    // of a map
 }
 
 // parser reads a schema.
@@ -161,7 +162,9 @@ func (p *parser) described(d *described, space string, nesting int) (*node, erro
 			items = d.Values
 		}
 		of, err := p.parse(items, space, nesting+1)
-		n.of = []*node{of}
+		if n.of = []*node{of}; kind == "map" {
+			n.entry = &node{kind: "record", names: []string{"key", "value"}, of: []*node{{kind: "string"}, of}}
+		}
 		return n, err
 	}
 	if strings.Contains(primitives, " "+kind+" ") {
@@ -266,8 +269,9 @@ func unitOf(logical string) time.Duration {
 	return time.Microsecond
 }
 
-// columns finds the columns of a record. within are the records around it.
-func (x *Schema) columns(n *node, name string, within []*node) {
+// columns finds the columns of a record. within are the records around it; list says that it is the item
+// of an array.
+func (x *Schema) columns(n *node, name string, within []*node, list bool) {
 	for _, around := range within {
 		if around == n {
 			x.drop(name, "is a record in itself; write its members as columns")
@@ -282,31 +286,67 @@ func (x *Schema) columns(n *node, name string, within []*node) {
 		if len(within) > 0 {
 			full = name + "." + full
 		}
+		inner := append(within[:len(within):len(within)], n)
 		switch {
 		case of == nil:
-			x.drop(full, "is a union of several types; write a column for each")
+			x.drop(full, severalTypes)
 		case of.kind == "record":
-			x.columns(of, full, append(within[:len(within):len(within)], n))
-		case of.kind == "map":
-			x.drop(full, "is a map; write a column for each key that matters")
-		case of.kind == "array":
-			x.column(full, of.of[0].plain(), true)
+			x.columns(of, full, inner, list)
+		case of.items() == nil:
+			x.column(full, of, list)
+		case list:
+			x.drop(full, notPlain)
 		default:
-			x.column(full, of, false)
+			x.list(full, of, inner)
 		}
 	}
+}
+
+const (
+	severalTypes = "is a union of several types; write a column for each, or one of text"
+	notPlain     = "is a list of lists or maps; write lists of plain values or of records of them"
+)
+
+// list finds the columns of an array or a map.
+func (x *Schema) list(name string, n *node, within []*node) {
+	switch item := n.items().plain(); {
+	case item == nil:
+		x.drop(name, "is a list of several types; write lists of one")
+	case n.kind == "map" && !item.of[1].isPlain():
+		x.drop(name, "is a map of other than plain values; write a column for each key that matters")
+	case item.kind == "record":
+		x.columns(item, name, within, true)
+	case item.items() != nil:
+		x.drop(name, notPlain)
+	default:
+		x.column(name, item, true)
+	}
+}
+
+// items returns the type of the items of an array, or of the entries of a map, which are stored like
+// records; nil for other types.
+func (n *node) items() *node {
+	switch n.kind {
+	case "array":
+		return n.of[0]
+	case "map":
+		return n.entry
+	}
+	return nil
+}
+
+// isPlain reports whether values of a type are plain, or null.
+func (n *node) isPlain() bool {
+	of := n.plain()
+	return of != nil && of.kind != "record" && of.items() == nil
 }
 
 func (x *Schema) drop(name, why string) {
 	x.unread = append(x.unread, table.Unread{Name: name, Why: why})
 }
 
-// column adds a column; n is nil for unions of several types.
+// column adds a column of plain values, or of lists of them.
 func (x *Schema) column(name string, n *node, list bool) {
-	if n == nil || list && (n.kind == "record" || n.kind == "map" || n.kind == "array") {
-		x.drop(name, "is a list of records, maps, lists or several types; write lists of plain values")
-		return
-	}
 	t, err := typeOf(n)
 	if err == nil {
 		_, err = table.NewConverter(t)
