@@ -27,6 +27,9 @@ import pyarrow.parquet
 
 SHOWN = 3  # wrong values of a column
 
+# Values that pyarrow reads wrong, by file, column and row, as the file is described by those who made it.
+OTHERS = {("int96_from_spark.parquet", "a", 5): "290000-12-30 23:00:00"}
+
 
 def columns(name, kind, values):
     """The columns that wdlrun makes of one: members of structs and maps, and lists of them."""
@@ -257,7 +260,7 @@ class Report:
                 if not known and name.split(".")[0] in messages:
                     self.say("named", file, f"{name} ({kind})")
                     continue
-                different = [(j, row.get(name), v) for j, (row, v) in enumerate(zip(rows, want)) if wrong(kind, row.get(name), v)]
+                different = [(j, row.get(name), v) for j, (row, v) in enumerate(zip(rows, want)) if wrong(kind, row.get(name), v) and row.get(name) != OTHERS.get((file.name, name, j), "")]
                 if different:
                     self.say("WRONG", file, f"{name} ({kind}): {len(different)} of {len(rows)} values, such as (row, read, want) {different[:SHOWN]}")
 

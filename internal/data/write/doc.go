@@ -7,6 +7,8 @@
 //	jsonl      one JSON object per line, with every column; a missing value is null,
 //	           a column of lists is an array
 //	parquet    optional and list columns, row groups of 65,536 rows
+//	arrow      an Arrow IPC file of such columns, in batches of 65,536 rows
+//	avro       an Avro file of such columns, in blocks of 1 MiB; gzip means deflate
 //	libsvm     label index:value …; the index is the number of the column, counted
 //	           from 1 without the label; the integers of a column "features" are
 //	           written as indices of the values in a column "values"
@@ -22,5 +24,5 @@
 // libffm cannot hold them; such a list is an error.
 //
 // A Writer belongs to one goroutine, retains none of its arguments, and allocates nothing per
-// record, except for Parquet.
+// record, except for Parquet, Arrow and Avro.
 package write

@@ -33,6 +33,10 @@ func New(w io.Writer, l Layout, columns []Column) (Writer, error) {
 		return newPairs(w, l.Format == "libffm", t)
 	case "parquet":
 		return newParquet(w, l.Codec, t)
+	case "arrow":
+		return newArrow(w, l.Codec, t)
+	case "avro":
+		return newAvro(w, l.Codec, t)
 	}
 	return nil, fmt.Errorf("write: there is no format %q; there are %s", l.Format, strings.Join(Formats(), ", "))
 }

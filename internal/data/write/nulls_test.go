@@ -26,6 +26,8 @@ func TestNullsKeepTheirPlaces(t *testing.T) {
 	for format, want := range map[string]string{
 		"jsonl":    "[x null y] [null 2.0 3.0]; [null null] [4.0 null null]; [null z] []",
 		"parquet":  "[x null y] [null 2.0 3.0]; [null null] [4.0 null null]; [null z] []",
+		"arrow":    "[x null y] [null 2.0 3.0]; [null null] [4.0 null null]; [null z] []",
+		"avro":     "[x null y] [null 2.0 3.0]; [null null] [4.0 null null]; [null z] []",
 		"csv":      "[x||y] [|2.0|3.0]; [|] [4.0||]; [|z] []",
 		"tfrecord": "record 1: lists with a null, which this format cannot hold: tags, ws; write jsonl, parquet or csv, or name the other columns in -fields",
 		"libffm":   "column tags has strings",

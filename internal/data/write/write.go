@@ -22,7 +22,7 @@ type Layout struct {
 	Format    string   // one of Formats
 	Delimiter byte     // of csv and tsv; 0: the default of the format
 	NoHeader  bool     // of csv and tsv
-	Codec     string   // of the pages of Parquet: one of Packings; default snappy
+	Codec     string   // in the file, if IsPackedInside: one of Packings; default snappy, zstd of Arrow, gzip of Avro
 	Missing   []string // strings that mean missing, besides the empty one
 }
 
@@ -43,7 +43,12 @@ const maxLine = 1 << 20
 
 // Formats returns the formats that can be written.
 func Formats() []string {
-	return []string{"csv", "tsv", "criteo", "tfrecord", "jsonl", "parquet", "libsvm", "libffm"}
+	return []string{"csv", "tsv", "criteo", "tfrecord", "jsonl", "parquet", "arrow", "avro", "libsvm", "libffm"}
+}
+
+// IsPackedInside reports whether a format is compressed in the file, and not as a whole.
+func IsPackedInside(format string) bool {
+	return format == "parquet" || format == "arrow" || format == "avro"
 }
 
 // table converts the values of records to the kinds of its columns.

@@ -151,12 +151,15 @@ func drawPacking(t *rapid.T) string { return rapid.SampledFrom(write.Packings())
 
 // TestTypedFormatsGiveBackWhatWasWritten: typed formats hold any string.
 func TestTypedFormatsGiveBackWhatWasWritten(t *testing.T) {
-	for _, format := range []string{"tfrecord", "parquet", "jsonl"} {
+	for _, format := range []string{"tfrecord", "parquet", "jsonl", "arrow", "avro"} {
 		t.Run(format, func(t *testing.T) {
 			dir := t.TempDir()
 			rapid.Check(t, func(t *rapid.T) {
 				columns, records := drawTable(t, false, true, rapid.StringN(1, 20, -1))
 				l, packing := write.Layout{Format: format, Codec: drawPacking(t)}, "none"
+				if format == "arrow" {
+					l.Codec = rapid.SampledFrom([]string{"", "zstd", "none"}).Draw(t, "codec")
+				}
 				if format == "tfrecord" {
 					packing = drawPacking(t)
 					for i := range columns {
@@ -350,7 +353,10 @@ func TestWhatAFormatCannotHold(t *testing.T) {
 		{"libsvm", one("n", value.Int, false), []value.List{text("a b"), text("3")}, "no line can begin"},
 		{"csv", one("label", value.Text, false), nil, "two columns"},
 		{"csv", nil, nil, "needs a column"},
-		{"avro", one("n", value.Int, false), nil, "there is no format"},
+		{"avro", one("user.id", value.Int, false), nil, `Avro has no place for the name "user.id"`},
+		{"avro", one("city", value.Text, false), []value.List{text("1"), text("a\xff")}, "column city: it holds \"a\\xff\", which is not UTF-8"},
+		{"arrow", one("city", value.Text, false), []value.List{text("1"), text("a\xff")}, "column city: it holds \"a\\xff\", which is not UTF-8"},
+		{"orc", one("n", value.Int, false), nil, "there is no format"},
 	} {
 		w, err := write.New(&bytes.Buffer{}, write.Layout{Format: tc.format}, tc.columns)
 		if err == nil {
@@ -358,6 +364,31 @@ func TestWhatAFormatCannotHold(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.format, err, tc.want)
+		}
+	}
+}
+
+// TestManyBatches: rows of several batches and blocks, with truth values and nulls, in the formats of
+// columns.
+func TestManyBatches(t *testing.T) {
+	columns := []write.Column{{Name: "n", Kind: value.Int}, {Name: "yes", Kind: value.Text, Truth: true}, {Name: "l", Kind: value.Text, Truth: true, Many: true}}
+	var records [][]value.List
+	for i := range int64(150_000) {
+		r := []value.List{{Kind: value.Int, Ints: []int64{i}}, text([]string{"true", "false"}[i%2]), text("true", "false")}
+		if i%7 == 0 {
+			r[1], r[2] = value.List{}, value.List{}
+		}
+		records = append(records, r)
+	}
+	for _, format := range []string{"parquet", "arrow", "avro"} {
+		path, err := written(t.TempDir(), write.Layout{Format: format}, "none", columns, records)
+		fatal.If(t, err)
+		got, err := read(path, schema.Source{Format: format}, names(columns))
+		fatal.If(t, err)
+		for i, r := range records {
+			if want := texts(r); i >= len(got) || got[i] != want {
+				t.Fatalf("%s: record %d is %q, want %q", format, i, got[i], want)
+			}
 		}
 	}
 }
