@@ -136,7 +136,7 @@ func NewReader(d *Dataset, e *encode.Encoder, c ReaderConfig) (*Reader, error) {
 		return nil, err
 	}
 	b.coded = f.coded()
-	r := &Reader{config: c, ahead: newAhead(d, e, c), unknown: make([]atomic.Int64, len(e.Sparse()))}
+	r := &Reader{config: c, ahead: newAhead(d, e, c), unknown: make([]atomic.Int64, encode.Reasons*len(e.Sparse()))}
 	r.start(f, b)
 	return r, nil
 }
@@ -298,7 +298,7 @@ func (r *Reader) Position() string {
 	return fmt.Sprintf("%s offset %d, row %d", strings.TrimPrefix(p.file.Name, record.Builtin), p.offset, p.row)
 }
 
-// Unknown returns, for each entry of Encoder.Sparse, the number of values read so far that
+// Unknown returns, for each entry of Encoder.Sparse and reason, the number of values read so far that
 // are not in its vocabulary. It may be called at any time.
 func (r *Reader) Unknown() []int64 {
 	n := make([]int64, len(r.unknown))

@@ -26,6 +26,7 @@ type counters struct {
 	invalid  *prometheus.CounterVec   // model, input
 	ignored  *prometheus.CounterVec   // model
 	unknown  *prometheus.CounterVec   // model, feature
+	why      *prometheus.CounterVec   // model, feature, why
 	loads    *prometheus.CounterVec   // model, result
 	loading  *prometheus.HistogramVec // model
 	panics   *prometheus.CounterVec   // in
@@ -57,13 +58,14 @@ func newCounters(s *Server) *counters {
 		invalid:  counter("invalid_values_total", "Numbers that are NaN, infinite or beyond 32 bits and count as missing, once for each feature that uses them.", "model", "input"),
 		ignored:  counter("ignored_inputs_total", "Inputs of requests that the model does not have.", "model"),
 		unknown:  counter("unknown_keys_total", "Keys without a row in the model's tables, by feature.", "model", "feature"),
+		why:      counter("unknown_values_total", "Values that the model does not know, by feature and reason: rare (in the training data, but too rarely for the vocabulary), newer (than the model) or other_format (a form that no value of the vocabulary has).", "model", "feature", "why"),
 		loads:    counter("loads_total", "Versions that were opened, by result.", "model", "result"),
 		loading:  histogram("load_seconds", "Time to open, verify and warm up a version.", "model"),
 	}
 	for name, stage := range map[string]*prometheus.Observer{"queue": &c.queue, "decode": &c.decode, "features": &c.features, "lookup": &c.lookup, "compute": &c.compute, "encode": &c.encode} {
 		*stage = c.stages.WithLabelValues(name)
 	}
-	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.invalid, c.ignored, c.unknown, c.loads, c.loading, c.panics,
+	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.invalid, c.ignored, c.unknown, c.why, c.loads, c.loading, c.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_waiting_requests", Help: "Requests that wait for a thread."},
 			func() float64 { return float64(s.gate.waiting.Load()) }),
@@ -117,6 +119,7 @@ func (g *versionGauges) collect(name string, to chan<- prometheus.Metric) {
 type modelCounters struct {
 	rows, ignored             prometheus.Counter
 	missing, invalid, unknown []prometheus.Counter
+	why                       []prometheus.Counter // by feature and reason
 }
 
 // ofModel returns the metrics of a model with these fields and sparse features.
@@ -128,7 +131,11 @@ func (c *counters) ofModel(name string, fields []string, features []encode.Spars
 		m.invalid = append(m.invalid, c.invalid.WithLabelValues(name, f))
 	}
 	for _, f := range features {
-		m.unknown = append(m.unknown, c.unknown.WithLabelValues(name, strings.ToValidUTF8(f.Name, "\ufffd")))
+		of := strings.ToValidUTF8(f.Name, "\ufffd")
+		m.unknown = append(m.unknown, c.unknown.WithLabelValues(name, of))
+		for reason := range encode.Reasons {
+			m.why = append(m.why, c.why.WithLabelValues(name, of, encode.ReasonName(reason)))
+		}
 	}
 	return m
 }
@@ -153,6 +160,14 @@ func (c *counters) scored(m *servable, w *worker) {
 	for i, n := range w.scorer.Unknown() {
 		if n > 0 {
 			m.counters.unknown[i].Add(float64(n))
+		}
+		total := int64(0)
+		for reason, values := range w.counts.Unknown[encode.Reasons*i:][:encode.Reasons] {
+			m.counters.why[encode.Reasons*i+reason].Add(float64(values))
+			total += values
+		}
+		if n > total { // words of the vocabulary, and hashes, without a row
+			m.counters.why[encode.Reasons*i+encode.Newer].Add(float64(n - total))
 		}
 	}
 }

@@ -57,9 +57,9 @@ func (x *Batcher) Add(b *Batch, row []uint64) *record.Flaw {
 	return nil
 }
 
-// Unknowns returns, per entry of Batch.Sparse, the number of keys so far that are not in
-// its vocabulary. The caller resets them.
-func (x *Batcher) Unknowns() []int64 { return x.unknown[:len(x.unknown)-len(x.rated)] }
+// Unknowns returns, per entry of Batch.Sparse and reason, the number of keys so far that are not
+// in its vocabulary. The caller resets them.
+func (x *Batcher) Unknowns() []int64 { return x.unknown[:len(x.unknown)-Reasons*len(x.rated)] }
 
 // RowWords returns the length of a row of single keys.
 func (x *Batcher) RowWords() int { return x.plainWords() }

@@ -375,7 +375,7 @@ func (c *coder) appendCross(x *crossCode, sparse []Jagged, row int, to *Jagged) 
 	buf := c.buf[:8*len(x.of)]
 	for {
 		for d, f := range x.of {
-			binary.LittleEndian.PutUint64(buf[8*d:], sparse[f].Values[c.digits[d]])
+			binary.LittleEndian.PutUint64(buf[8*d:], plainKey(sparse[f].Values[c.digits[d]]))
 		}
 		key := keyOf(buf)
 		if x.buckets > 0 {

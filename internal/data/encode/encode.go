@@ -199,7 +199,7 @@ func (c *coder) putCrosses(to places) {
 func (c *coder) cross(x *crossCode, in places) uint64 {
 	buf := c.buf[:8*len(x.of)]
 	for d, f := range x.of {
-		binary.LittleEndian.PutUint64(buf[8*d:], in.keys[f*in.step])
+		binary.LittleEndian.PutUint64(buf[8*d:], plainKey(in.keys[f*in.step]))
 	}
 	key := keyOf(buf)
 	if x.buckets > 0 {

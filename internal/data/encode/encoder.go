@@ -42,11 +42,12 @@ type statistics struct {
 	Limits     []float64 // quantile
 	Range      []float64 // standardise and quantile: least and greatest value; nil: unknown
 	bounds
-	Vocabulary []string // sorted
-	Date       string   // format of the dates
-	Newest     int64    // of the dates, in seconds since 1970
-	Forms      forms    // hash: forms of the values; 0: unknown
-	rates      *rates   // nil: not counted
+	Vocabulary []string  // sorted
+	Rare       rareWords // strings that the vocabulary leaves out; nil: none or unknown
+	Date       string    // format of the dates
+	Newest     int64     // of the dates, in seconds since 1970
+	Forms      forms     // hash: forms of the values; 0: unknown
+	rates      *rates    // nil: not counted
 	set        *keySet
 	dates      *dateCode
 }
@@ -99,6 +100,7 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 			s.Range = fit.numbersOf(f.Field).extent()
 		case schema.Vocabulary:
 			s.Vocabulary = fit.wordsOf(&f).own(f.MinCount, f.MaxSize)
+			s.Rare = fit.wordsOf(&f).rare(f.MinCount, f.MaxSize, s.Vocabulary)
 		case schema.Hash, schema.Rate:
 			s.Forms = fit.formsOf(&f).seen
 		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
@@ -194,6 +196,7 @@ func element(vector string, k int64) string { return fmt.Sprintf("%s[%d]", vecto
 // index hashes the vocabulary.
 func (s *statistics) index() error {
 	s.set = newKeySet(len(s.Vocabulary))
+	s.set.rare, s.set.forms = s.Rare, formsOfWords(s.Vocabulary)
 	for _, w := range s.Vocabulary {
 		s.set.add(keyOf([]byte(w)))
 	}
@@ -311,7 +314,8 @@ type (
 		vectorJSON
 		Rates *rates `json:"rates,omitempty"`
 		// Words that are not valid UTF-8, which JSON strings cannot hold.
-		Bytes [][]byte `json:"vocabulary_base64,omitempty"`
+		Bytes [][]byte  `json:"vocabulary_base64,omitempty"`
+		Rare  rareWords `json:"rare_base64,omitempty"`
 	}
 	datesJSON struct {
 		Format    string `json:"format,omitempty"`
@@ -362,7 +366,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
 			datesJSON: datesJSON{f.Format, f.Zone, f.Reference}, Date: s.Date, Newest: s.Newest, Range: s.Range,
 			Forms: s.Forms.names(), bounds: s.bounds,
-			listJSON: listJSON{f.Pairs, f.Padding, f.MaxLen}, vectorJSON: vectorJSON{f.Size, f.Standardise, s.Means, s.Deviations}, Rates: s.rates,
+			listJSON: listJSON{f.Pairs, f.Padding, f.MaxLen}, vectorJSON: vectorJSON{f.Size, f.Standardise, s.Means, s.Deviations}, Rates: s.rates, Rare: s.Rare,
 		}
 		for _, w := range s.Vocabulary {
 			if utf8.ValidString(w) {
@@ -415,7 +419,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 			Format: j.Format, Zone: j.Zone, Reference: j.Reference, Size: j.Size, Standardise: j.Standardise,
 			Pairs: j.Pairs, Padding: j.Padding, MaxLen: j.MaxLen,
 		})
-		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range, Means: j.Means, Deviations: j.Deviations, bounds: j.bounds, rates: j.Rates}
+		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range, Means: j.Means, Deviations: j.Deviations, bounds: j.bounds, rates: j.Rates, Rare: j.Rare}
 		for _, w := range j.Bytes {
 			st.Vocabulary = append(st.Vocabulary, string(w))
 		}
@@ -441,6 +445,9 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 func (s *statistics) check() error {
 	if !isFinite(s.Mean) || !isFinite(s.Deviation) || s.Deviation < 0 || math.Abs(s.Mean) > math.MaxFloat32 {
 		return fmt.Errorf("mean %v, deviation %v", s.Mean, s.Deviation)
+	}
+	if err := s.Rare.check(); err != nil {
+		return err
 	}
 	for i, x := range s.Means {
 		if d := s.Deviations[i]; !isFinite(x) || !isFinite(d) || d < 0 {

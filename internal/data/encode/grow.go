@@ -55,6 +55,9 @@ func (e *Encoder) Grow(from *Encoder, how Growth) (grown *Encoder, same map[stri
 			slices.Sort(old.Vocabulary)
 			old.set = nil // compile indexes it
 		}
+		if e.stats[i].Rare != nil || old.Rare != nil {
+			old.Rare, old.set = e.stats[i].Rare.with(old.Rare), nil
+		}
 		if old.Forms |= forms; clips(f) {
 			old.bounds = old.with(e.stats[i].bounds)
 		} else {

@@ -125,7 +125,7 @@ func (v *Vocabulary) Count(l *value.List, missing []string) {
 				continue
 			}
 			v.Values++
-			if v.words.find(keyOf(piece), piece) == KeyUnknown {
+			if plainKey(v.words.find(keyOf(piece), piece)) == KeyUnknown {
 				v.Unknown++
 			}
 		}

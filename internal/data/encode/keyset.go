@@ -8,6 +8,9 @@ type keySet struct {
 	slots []uint64 // length is a power of two, some empty; 0: empty
 	n     int
 	zero  bool // the set contains key 0, which no slot can hold
+
+	rare  rareWords // strings that the vocabulary leaves out
+	forms forms     // of the words; 0: none
 }
 
 // fewKeys is the number of keys up to which each has four slots, so that most are found in
@@ -64,8 +67,8 @@ func (s *keySet) has(key uint64) bool {
 }
 
 // find returns the key of a value with the given hash. If the vocabulary lacks the value, find
-// returns the key of another spelling of it, without blanks at its ends, and KeyUnknown if it
-// lacks all spellings.
+// returns the key of another spelling of it, without blanks at its ends. If it lacks all spellings,
+// it returns KeyUnknown, or the key of a reason.
 func (s *keySet) find(hash uint64, value []byte) uint64 {
 	if s.has(hash) {
 		return hash
@@ -86,5 +89,5 @@ func (s *keySet) find(hash uint64, value []byte) uint64 {
 			}
 		}
 	}
-	return KeyUnknown
+	return s.reasonOf(hash, value)
 }

@@ -101,7 +101,7 @@ const tileStep = tile + 8
 // gather collects rows, or single keys, and moves them into a batch.
 type gather struct {
 	shape
-	unknown []int64 // per entry of Batch.Sparse: keys not in its vocabulary
+	unknown []int64 // per entry of Batch.Sparse and reason: keys not in its vocabulary
 	rows    [tile][]uint64
 	n       int
 	keys    []uint64 // key i of record t at i·tileStep + t
@@ -110,7 +110,7 @@ type gather struct {
 
 // newGather returns a gather for rows of a shape.
 func newGather(s shape) gather {
-	return gather{shape: s, unknown: make([]int64, s.sparse), keys: make([]uint64, s.sparse*tileStep+tile)}
+	return gather{shape: s, unknown: make([]int64, Reasons*s.sparse), keys: make([]uint64, s.sparse*tileStep+tile)}
 }
 
 // begin returns the places of the next record, which has one key per feature. Follow it
@@ -204,13 +204,14 @@ func (g *gather) flush(b *Batch) {
 	}
 }
 
-// Count counts the keys of a batch, one per feature and row, that are not in their
-// vocabularies.
+// Count counts the keys of a batch that are not in their vocabularies, and replaces them by
+// KeyUnknown.
 func (g *gather) Count(b *Batch) {
 	for _, i := range g.vocabs {
-		for _, k := range b.Sparse[i].Values {
-			if k == KeyUnknown {
-				g.unknown[i]++
+		for at, k := range b.Sparse[i].Values {
+			if reason := k - KeyUnknown; reason < Reasons {
+				g.unknown[Reasons*i+int(reason)]++
+				b.Sparse[i].Values[at] = KeyUnknown
 			}
 		}
 	}

@@ -35,7 +35,7 @@ type Counts struct {
 	Ignored int     // inputs that the model does not have
 	Missing []int64 // by field: rows without a value; valid until the next request
 	Invalid []int64 // by field: uses of numbers that are not finite; valid until the next request
-	Unknown []int64 // by Encoder.Sparse: keys not in a vocabulary; valid until the next request
+	Unknown []int64 // by Encoder.Sparse and reason: keys not in a vocabulary; valid until the next request
 }
 
 // Coder encodes requests for one model.

@@ -51,11 +51,12 @@ type EvalResult struct {
 	Data    []string `json:"data"`
 	Seconds float64  `json:"seconds"`
 	metrics.Metrics
-	Groups     *metrics.GroupMetrics `json:"groups,omitempty"`
-	Quality    *metrics.Quality      `json:"quality,omitempty"`
-	Importance []Importance          `json:"importance,omitempty"`
-	Unknown    map[string]int64      `json:"unknown,omitempty"` // by feature: values that training has not seen
-	Outside    []report.Outside      `json:"outside_range,omitempty"`
+	Groups     *metrics.GroupMetrics      `json:"groups,omitempty"`
+	Quality    *metrics.Quality           `json:"quality,omitempty"`
+	Importance []Importance               `json:"importance,omitempty"`
+	Unknown    map[string]int64           `json:"unknown,omitempty"`     // by feature: values that training has not seen
+	Why        map[string]metrics.Unknown `json:"unknown_why,omitempty"` // the same by reason
+	Outside    []report.Outside           `json:"outside_range,omitempty"`
 }
 
 // Evaluation is an evaluation on one rank of a group.

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
@@ -43,15 +44,16 @@ type PredictOutput interface {
 type PredictResult struct {
 	WorldSize int `json:"world_size"`
 	train.Model
-	Version       int64            `json:"version,omitempty"` // version of the exported model in Checkpoint
-	Data          []string         `json:"data"`
-	Columns       []string         `json:"columns"` // columns of the output
-	Rows          int64            `json:"rows"`    // rows of the output
-	Bad           int64            `json:"bad"`     // rows without a prediction
-	Seconds       float64          `json:"seconds"`
-	RowsPerSecond float64          `json:"rows_per_second"`
-	Unknown       map[string]int64 `json:"unknown,omitempty"` // by feature: values that training has not seen
-	Outside       []report.Outside `json:"outside_range,omitempty"`
+	Version       int64                      `json:"version,omitempty"` // version of the exported model in Checkpoint
+	Data          []string                   `json:"data"`
+	Columns       []string                   `json:"columns"` // columns of the output
+	Rows          int64                      `json:"rows"`    // rows of the output
+	Bad           int64                      `json:"bad"`     // rows without a prediction
+	Seconds       float64                    `json:"seconds"`
+	RowsPerSecond float64                    `json:"rows_per_second"`
+	Unknown       map[string]int64           `json:"unknown,omitempty"`     // by feature: values that training has not seen
+	Why           map[string]metrics.Unknown `json:"unknown_why,omitempty"` // the same by reason
+	Outside       []report.Outside           `json:"outside_range,omitempty"`
 }
 
 // Prediction is a prediction on one rank of a group.

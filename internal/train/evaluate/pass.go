@@ -78,14 +78,17 @@ func (s *Setup) Over(ctx context.Context, d *data.Dataset, rows data.Select, p P
 	if m.Metrics, err = p.By.Evaluate(func() (*encode.Batch, error) { return p.next(ctx) }); err != nil {
 		return m, err
 	}
-	if m.Unknown, err = s.In.Unknown(probe.unknown(reader.Unknown())); err != nil {
+	if m.Why, err = s.In.Unknown(probe.unknown(reader.Unknown())); err != nil {
 		return m, err
 	}
 	for i, n := range p.By.Unknown() {
-		if name := s.In.Encoder.Sparse()[i].Name; n > m.Unknown[name] {
-			m.Unknown[name] = n
+		name := s.In.Encoder.Sparse()[i].Name
+		if u := m.Why[name]; n > u.Total() {
+			u.Newer += n - u.Total()
+			m.Why[name] = u
 		}
 	}
+	m.Unknown = metrics.Totals(m.Why)
 	if m.Outside, err = probe.outside(s.Comm); err == nil && p.Kept != nil {
 		p.Kept.dense = probe.dense(s.Config.Features, m.Samples)
 	}

@@ -58,7 +58,9 @@ func (p *probe) without(b *encode.Batch) *encode.Batch {
 }
 
 // unknown removes the counts of the probe's entries from n, the counts of all entries.
-func (p *probe) unknown(n []int64) []int64 { return slices.Delete(n, p.first, p.end) }
+func (p *probe) unknown(n []int64) []int64 {
+	return slices.Delete(n, encode.Reasons*p.first, encode.Reasons*p.end)
+}
 
 // add adds a batch and its logits.
 func (p *probe) add(b *encode.Batch, logit []float32) {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -87,23 +89,33 @@ func (in *Input) Pace() data.Pace { return in.pace }
 func (in *Input) Waited() time.Duration { return time.Duration(in.waited.Load()) }
 
 // TrainUnknown returns, by feature, the number of values of the training data outside the
-// feature's vocabulary, over all ranks.
-func (in *Input) TrainUnknown() (map[string]int64, error) { return in.Unknown(in.unknown) }
+// feature's vocabulary, over all ranks. newer is false if the vocabularies were made of this data:
+// all these values are then rare.
+func (in *Input) TrainUnknown(newer bool) (map[string]metrics.Unknown, error) {
+	all, err := in.Unknown(in.unknown)
+	for name, u := range all {
+		if !newer {
+			all[name] = metrics.Unknown{Rare: u.Total()}
+		}
+	}
+	return all, err
+}
 
-// Unknown sums over the ranks the counts of values outside the vocabulary and returns them by
-// feature.
-func (in *Input) Unknown(counts []int64) (map[string]int64, error) {
+// Unknown sums over the ranks the counts of values outside the vocabulary, by encode.Reasons, and
+// returns them by feature.
+func (in *Input) Unknown(counts []int64) (map[string]metrics.Unknown, error) {
 	columns := in.Encoder.Sparse()
 	if counts == nil {
-		counts = make([]int64, len(columns))
+		counts = make([]int64, encode.Reasons*len(columns))
 	}
 	if err := collective.AllReduce(in.Comm, counts, collective.Sum); err != nil {
 		return nil, err
 	}
-	unknown := map[string]int64{}
+	unknown := map[string]metrics.Unknown{}
 	for i, c := range columns {
-		if counts[i] > 0 {
-			unknown[c.Name] = counts[i]
+		n := counts[encode.Reasons*i:]
+		if u := (metrics.Unknown{Rare: n[encode.Rare], Newer: n[encode.Newer], OtherFormat: n[encode.OtherFormat]}); u.Total() > 0 {
+			unknown[c.Name] = u
 		}
 	}
 	return unknown, nil

@@ -14,7 +14,8 @@ import (
 // Evaluated is the result of evaluating some rows.
 type Evaluated struct {
 	metrics.Metrics
-	Unknown map[string]int64 // by feature or cross: values outside the vocabulary or without a row for their key
+	Unknown map[string]int64           // by feature or cross: values outside the vocabulary or without a row for their key
+	Why     map[string]metrics.Unknown // Unknown by reason
 	Outside []Outside
 	Absent  []string // fields of which no record has a value
 	Held    bool     // the rows are a random part of the training data
