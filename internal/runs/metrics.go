@@ -208,6 +208,7 @@ var totals = []struct {
 	{"seconds", func(r *Run, _ *Result, _ Point) float64 { return r.Seconds }},
 	{"day_rows", ofDay(func(d *rundir.Day) float64 { return float64(d.Rows) })},
 	{"day_new_keys", ofDay(func(d *rundir.Day) float64 { return float64(d.Keys) })},
+	{"day_retired_rows", ofDay(func(d *rundir.Day) float64 { return float64(d.Retired) })},
 	{"day_auc", ofNewDay(func(d *rundir.Day) *float64 { return d.AUC })},
 	{"day_logloss", ofNewDay(func(d *rundir.Day) *float64 { return d.LogLoss })},
 	{"day_calibration", ofNewDay(func(d *rundir.Day) *float64 { return d.Calib })},

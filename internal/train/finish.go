@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/trace"
@@ -53,9 +54,10 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if err := j.times(&res); err != nil {
 		return report.Result{}, err
 	}
-	if res.TrainUnknown, err = j.in.TrainUnknown(); err != nil {
+	if res.TrainWhy, err = j.in.TrainUnknown(res.TrainNewer); err != nil {
 		return report.Result{}, err
 	}
+	res.TrainUnknown = metrics.Totals(res.TrainWhy)
 	if !stopped && j.in.Test != nil {
 		if err := j.evaluateTest(ctx, &res); err != nil {
 			return report.Result{}, err
@@ -141,7 +143,7 @@ func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
 	j.report.Write(report.Line{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics, Data: data.RowsOf(j.in.Test, "")})
 	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
 	res.TestData = data.RowsOf(j.in.Test, "")
-	res.TestUnknown, res.TestOutside = m.Unknown, m.Outside
+	res.TestUnknown, res.TestWhy, res.TestOutside = m.Unknown, m.Why, m.Outside
 	j.evaluation().WarnOfDoubts(&m, "the test data")
 	return nil
 }

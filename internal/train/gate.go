@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -187,7 +188,10 @@ func (g gating) markLatest(res *report.Result) {
 	if g.comm.Rank() != 0 || res.Stopped || res.Checkpoint == "" || g.opt.Survey != "" || g.opt.Replay != "" || res.Gate.Closed() {
 		return
 	}
-	if err := rundir.MarkLatest(g.runDir); err != nil {
+	err := rundir.MarkLatest(g.runDir)
+	if err != nil && !errors.Is(err, rundir.ErrNotALink) {
+		res.NotLatest = err.Error()
+	} else if err != nil {
 		g.warn(fmt.Sprintf("the link %s to this run is not made: %v", filepath.Join(filepath.Dir(g.runDir), rundir.Latest), err))
 	}
 }

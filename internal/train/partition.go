@@ -91,5 +91,6 @@ type dayCursor struct {
 	Day       *rundir.Day      `json:"day,omitempty"`        // with train -by: how the source predicted the partition
 	DayBefore *metrics.Metrics `json:"day_before,omitempty"` // all its metrics
 	Kept      int64            `json:"kept,omitempty"`       // rows of tables that the training began with
+	Retired   int64            `json:"retired,omitempty"`    // rows of tables that train.retain removed
 	Newer     bool             `json:"newer,omitempty"`      // the training data has changed since the vocabularies were made
 }

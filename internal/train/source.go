@@ -125,6 +125,7 @@ func (r taking) take() error {
 		return err
 	}
 	retired := rows[len(rows)-1]
+	c.Retired = retired
 	taken.Rows = rows[:len(rows)-1]
 	for _, rows := range taken.Rows {
 		c.Kept += rows

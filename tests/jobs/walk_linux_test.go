@@ -328,3 +328,82 @@ func TestWalkPassesOverTimelessPartitions(t *testing.T) {
 		t.Errorf("the ledger: %+v", d.Days)
 	}
 }
+
+// TestWalkRetires: with train.retain, the rows that no partition of the last days contained are removed
+// before each partition, on 1 and 2 ranks, and the ledger, runs and the report count them. A value that
+// returns gets a new row.
+func TestWalkRetires(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	const last, span, keep = 7, 6, 2
+	seen := func(day int) (users []int) { // each day one user is new; user 0 returns on day 6
+		for u := day; u < day+span; u++ {
+			users = append(users, u)
+		}
+		if day == 6 {
+			users = append(users, 0)
+		}
+		return users
+	}
+	for np := 1; np <= 2; np++ {
+		dir := t.TempDir()
+		for day := range last {
+			var b strings.Builder
+			b.WriteString("clicked,user\n")
+			for i := range 40 {
+				for _, u := range seen(day) {
+					fmt.Fprintf(&b, "%d,u%d\n", i*u%3&1, u)
+				}
+			}
+			folder := filepath.Join(dir, "clicks", fmt.Sprintf("dt=2026-11-%02d", day+1))
+			fatal.If(t, os.MkdirAll(folder, 0o755))
+			write(t, folder, "part.csv", b.String())
+		}
+		write(t, dir, "ctr.yaml", fmt.Sprintf(`data: {train: ["clicks/dt=*/*.csv"], header: true}
+label: {field: clicked}
+features: [{field: user, encode: hash}]
+model: {embedding_dim: 4, hidden: [8]}
+train: {epochs: 1, batch: 32, seed: 3, retain: {days: %d}}
+`, keep))
+		if o := run(t, dir, "-np", fmt.Sprint(np), "train", "-config", "ctr.yaml", "-by", "dt"); o.code != 0 {
+			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+		}
+		d, _ := walked(t, dir)
+		at := map[int]int{} // by user with a row: its last day
+		for day := range last {
+			retired, added := 0, 0
+			for u, of := range at {
+				if of+1 <= day-keep { // that day ended as many days before
+					delete(at, u)
+					retired++
+				}
+			}
+			for _, u := range seen(day) {
+				if _, has := at[u]; !has {
+					added++
+				}
+				at[u] = day
+			}
+			if got := d.Days[day]; got.Retired != int64(retired) || got.Keys != int64(added) {
+				t.Errorf("%d ranks, day %d: %d rows retired, %d new, want %d and %d", np, day+1, got.Retired, got.Keys, retired, added)
+			}
+			if day == 6 && (retired == 0 || added != 2) {
+				t.Errorf("the test expects %d rows retired, %d new", retired, added)
+			}
+		}
+		var r struct{ Tables []struct{ Rows int64 } }
+		b, err := os.ReadFile(filepath.Join(dir, "runs", "latest", rundir.FileResult))
+		fatal.If(t, err)
+		if fatal.If(t, json.Unmarshal(b, &r)); len(r.Tables) != 1 || r.Tables[0].Rows != int64(len(at)) {
+			t.Errorf("%d ranks: tables %+v, want %d rows", np, r.Tables, len(at))
+		}
+		if o := run(t, dir, "report", "latest"); o.code != 0 {
+			t.Fatalf("report: %s", o.stderr)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+		fatal.If(t, err)
+		if !strings.Contains(string(page), "<th>retired rows</th>") {
+			t.Error("the report does not count retired rows")
+		}
+	}
+}

@@ -313,11 +313,11 @@ func (v *runView) DayRows() (rows [][]string) {
 		if d.Seen {
 			name += " (trained on it before)"
 		}
-		count, keys := "-", "-" // of a training on several partitions
+		count, keys, retired := "-", "-", "-" // of a training on several partitions
 		if d.Rows > 0 {
-			count, keys = strconv.FormatInt(d.Rows, 10), strconv.FormatInt(d.Keys, 10)
+			count, keys, retired = strconv.FormatInt(d.Rows, 10), strconv.FormatInt(d.Keys, 10), strconv.FormatInt(d.Retired, 10)
 		}
-		rows = append(rows, []string{name, count, keys, decimals(d.AUC), decimals(d.LogLoss), decimals(d.Calib), decimals(d.Entropy), strconv.FormatFloat(d.Seconds, 'f', 1, 64)})
+		rows = append(rows, []string{name, count, keys, retired, decimals(d.AUC), decimals(d.LogLoss), decimals(d.Calib), decimals(d.Entropy), strconv.FormatFloat(d.Seconds, 'f', 1, 64)})
 	}
 	return rows
 }

@@ -32,8 +32,9 @@ type Day struct {
 	Times   string   `json:"times,omitempty"`   // identity of the times of its files; "": unknown
 	Content string   `json:"content,omitempty"` // identity of the bytes of its files; "": unknown
 	Rows    int64    `json:"rows"`
-	Keys    int64    `json:"new_keys"`      // rows of tables that the training added
-	AUC     *float64 `json:"auc,omitempty"` // of the model before it, as are the following metrics; null: none
+	Keys    int64    `json:"new_keys"`               // rows of tables that the training added
+	Retired int64    `json:"retired_rows,omitempty"` // rows of tables that train.retain removed before it
+	AUC     *float64 `json:"auc,omitempty"`          // of the model before it, as are the following metrics; null: none
 	LogLoss *float64 `json:"logloss,omitempty"`
 	Calib   *float64 `json:"calibration,omitempty"`
 	Entropy *float64 `json:"normalised_entropy,omitempty"`

@@ -19,6 +19,19 @@ func IsLatest(e fs.DirEntry) bool { return e.Name() == Latest && e.Type()&fs.Mod
 // MarkLatest makes the link Latest beside a run directory lead to it. The link is replaced by a
 // rename, so that a process that is killed leaves the old or the new one.
 func MarkLatest(dir string) error {
+	return links{os.Remove, os.Symlink, regular.Rename}.markLatest(dir)
+}
+
+// ErrNotALink is the error of MarkLatest if Latest is a file or folder of the user.
+var ErrNotALink = errors.New("is not a link: give it another name")
+
+// links are the operations that change a folder.
+type links struct {
+	remove          func(name string) error
+	symlink, rename func(from, to string) error
+}
+
+func (by links) markLatest(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -30,16 +43,16 @@ func MarkLatest(dir string) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink == 0:
-		return fmt.Errorf("%s is not a link: give it another name", link)
+		return fmt.Errorf("%s %w", link, ErrNotALink)
 	}
-	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+	if err := by.remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
 		return err
 	}
-	if err := os.Symlink(name, made); err != nil {
+	if err := by.symlink(name, made); err != nil {
 		return err
 	}
-	if err := regular.Rename(made, link); err != nil {
-		os.Remove(made)
+	if err := by.rename(made, link); err != nil {
+		by.remove(made)
 		return err
 	}
 	return nil

@@ -217,7 +217,7 @@ func (w *Writer) Days(l *rundir.Days, at time.Time) error {
 		if err == nil {
 			err = f.add(at, int64(i+1), scalar{"auc_before", runs.Value(d.AUC)}, scalar{"logloss_before", runs.Value(d.LogLoss)},
 				scalar{"calibration_before", runs.Value(d.Calib)}, scalar{"normalised_entropy_before", runs.Value(d.Entropy)},
-				scalar{"rows", float64(d.Rows)}, scalar{"new_keys", float64(d.Keys)}, scalar{"seconds", d.Seconds})
+				scalar{"rows", float64(d.Rows)}, scalar{"new_keys", float64(d.Keys)}, scalar{"retired_rows", float64(d.Retired)}, scalar{"seconds", d.Seconds})
 		}
 	}
 	return err

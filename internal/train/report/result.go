@@ -64,6 +64,7 @@ type Result struct {
 	Events           bool              `json:"events,omitempty"`          // event files of TensorBoard were written
 	Spans            int64             `json:"spans,omitempty"`           // spans of a stream
 	Ended            string            `json:"ended,omitempty"`           // why the stream ended
+	NotLatest        string            `json:"not_latest,omitempty"`      // why the link latest does not lead to this run
 	Stopped          bool              `json:"stopped,omitempty"`         // stopped on request; it can be resumed
 	EarlyStopped     int               `json:"early_stopped,omitempty"`   // number of evaluations without improvement before early stopping
 	Healed           int               `json:"healed,omitempty"`          // number of times that training resumed from memory after the loss of ranks
@@ -90,6 +91,9 @@ type Result struct {
 	// and values of the test data that training has not seen.
 	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
 	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
+
+	TrainWhy map[string]metrics.Unknown `json:"train_unknown_why,omitempty"` // the same by reason
+	TestWhy  map[string]metrics.Unknown `json:"test_unknown_why,omitempty"`
 	Inherited
 
 	// By field: numbers outside the range of the training data. Validation data is included only
