@@ -207,6 +207,15 @@ func (x *Files) Retire(step int64) (n int) {
 	return n
 }
 
+// Freeze keeps the values of a part of a table as they are in the steps up to the given one, also in
+// copies. Call it on every rank, after Start.
+func (x *Files) Freeze(table, part int, until int64) {
+	x.store.tables[table].Freeze(part, until)
+	if copies := x.store.replica.tables; copies != nil {
+		copies[table].Freeze(part, until)
+	}
+}
+
 // OpenTier limits the memory of the rows of a table on this rank, in bytes. Rows that have
 // not been used for a long time move to files in dir.
 func (x *Files) OpenTier(table int, dir string, memory int64) error {

@@ -207,6 +207,7 @@ func inputSections() []section {
 			{name: "wide", def: "model.wide", about: "sparse: use in the wide part"},
 			{name: "deep", def: "model.deep", about: "sparse: use in the deep part"},
 			{name: "init", def: "none", about: "vocabulary, hash, id: Parquet file with the columns value and vector, with which new embeddings begin"},
+			{name: "freeze", def: "0", about: "with init: number of steps of the training in which the embeddings of its table do not change; wide weights do", rng: "[0, inf)"},
 			{name: "was", def: "none", about: "with train -from: name of the feature in the source, if the feature was renamed"},
 		}},
 		{"crosses[]", reflect.TypeFor[schema.Cross](), "A wide feature with one key per combination of the values of others.", []key{

@@ -47,7 +47,7 @@ func TestIndexOfCities(t *testing.T) {
 	if got := b.Sparse[0].Values; !slices.Equal(got, []uint64{key("Bern"), encode.KeyUnknown, key("Bern"), key("Genf"), encode.KeyMissing, key("Genf")}) {
 		t.Errorf("cities have the keys %v", got)
 	}
-	if got := r.Unknown(); got[0] != 1 || got[1] != 2 {
+	if got := r.Unknown(); got[encode.Rare] != 1 || got[encode.Reasons+encode.Rare] != 2 {
 		t.Errorf("%v values are unknown to the reader", got)
 	}
 	counted := e.Vocabularies()

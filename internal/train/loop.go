@@ -56,6 +56,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		return false, err
 	}
 	defer j.rounds.close()
+	(pretrained{&j.run}).freeze()
 	if err := j.validation.evaluateStep(ctx); err != nil || j.done() {
 		return false, err
 	}

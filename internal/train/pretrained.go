@@ -8,8 +8,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/arrays"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/sparse"
 )
 
 // pretrained begins embeddings of a new training with the vectors of files (features[].init).
@@ -26,6 +28,21 @@ func (r pretrained) begin() error {
 		}
 	}
 	return nil
+}
+
+// freeze keeps the embeddings of tables as they are in the first steps of the training (features[].freeze).
+func (r pretrained) freeze() {
+	l := layout.New(r.config, r.in.Encoder.Sparse(), r.in.Encoder.Dense())
+	until := map[int]int64{} // by table
+	for i := range r.config.Features {
+		f := &r.config.Features[i]
+		if at := slices.IndexFunc(l.Tables, func(t sparse.Table) bool { return t.Name == f.Table }); f.Freeze > 0 && at >= 0 {
+			until[at] = max(until[at], r.cursor.Began+f.Freeze)
+		}
+	}
+	for table, step := range until {
+		r.trainer.Store().Files().Freeze(table, slices.IndexFunc(l.Tables[table].Parts, func(p sparse.Part) bool { return p.Name == layout.Deep }), step)
+	}
 }
 
 // fill sets the embeddings of the values of a feature that a file has. With a vocabulary, values

@@ -120,6 +120,47 @@ func TestEmbeddingsBeginWithVectors(t *testing.T) {
 	}
 }
 
+// TestEmbeddingsAreFrozen: with features[].freeze, embeddings keep the vectors of their file for that many
+// steps of the training, also after a resume and after -from, and change afterwards. Wide weights change at
+// once.
+func TestEmbeddingsAreFrozen(t *testing.T) {
+	const file = "../data/arrays/testdata/items.parquet"
+	const vectors = "[0.5 0 0] [2.5 -2 0.5]"
+	after := func(size int, run string) string {
+		got := embeddingsAtStart(t, size, Options{Config: itemsConfig(t, "encode: vocabulary"), From: run}, []string{"i1", "i3"})
+		return fmt.Sprint(got["i1"], got["i3"])
+	}
+	for _, size := range []int{1, 2} {
+		for _, values := range []string{"float32", "bfloat16"} {
+			of := func(freeze int) *config.Config { // of 8 steps
+				c := itemsConfig(t, fmt.Sprintf("encode: vocabulary, freeze: %d, init: %s", freeze, file))
+				c.Tables = []config.Table{{Name: "item", Values: values}}
+				return c
+			}
+			whole := runJob(t, size, Options{Config: of(8)})
+			if got := after(size, whole.RunDir); got != vectors {
+				t.Errorf("%d ranks, %s: frozen embeddings became %s", size, values, got)
+			}
+			some := runJob(t, size, Options{Config: of(6)})
+			if got := after(size, some.RunDir); got == vectors || some.TrainLogLoss == whole.TrainLogLoss {
+				t.Errorf("%d ranks, %s: embeddings that are frozen for 6 of 8 steps stay %s", size, values, got)
+			}
+			half := of(6)
+			half.Train.Epochs = 1
+			opt := Options{Config: half}
+			first := runJob(t, size, opt)
+			again := runJob(t, size, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}})
+			if got := after(size, again.RunDir); got != after(size, some.RunDir) || again.TrainLogLoss != some.TrainLogLoss {
+				t.Errorf("%d ranks, %s: resumed, embeddings are %s and the loss %v, want %v", size, values, got, again.TrainLogLoss, some.TrainLogLoss)
+			}
+			next := runJob(t, size, Options{Config: of(8), From: whole.RunDir})
+			if got := after(size, next.RunDir); got != vectors {
+				t.Errorf("%d ranks, %s: frozen again, embeddings became %s", size, values, got)
+			}
+		}
+	}
+}
+
 // TestVectorsAreCheckedBeforeATraining: the plan, and the check before any rank starts, name a file that does
 // not fit.
 func TestVectorsAreCheckedBeforeATraining(t *testing.T) {

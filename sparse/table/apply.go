@@ -237,12 +237,23 @@ func held(rows []Row) []Row {
 	return rows
 }
 
+// Freeze keeps the values of a part as they are in the steps up to the given one. These steps insert,
+// stamp and remove rows as others do. Checkpoints do not contain it.
+func (t *steps) Freeze(part int, until int64) {
+	t.parts[part].frozen = until
+	t.runs = runs(t.parts)
+}
+
 // stepRows updates and stamps the first n records, only their DenseL2 parts if dense is
 // set. The other records belong to the next call. With stride 0 all rows get the same
 // gradient.
 func (t *steps) stepRows(records []optim.Record, n int, grads []float32, stride int, dense bool) {
 	for _, run := range t.runs {
-		if p := &t.parts[run.first]; p.DenseL2 || !dense {
+		if p := &t.parts[run.first]; p.frozen >= t.now && p.frozen > 0 {
+			for i := range records[:n] {
+				*records[i].Mark = uint32(t.now)
+			}
+		} else if p.DenseL2 || !dense {
 			place := optim.Part{Dim: run.dim, Value: p.lo, State: p.stateLo}
 			t.updates[run.first].ApplyRows(float32(p.L2), records, n, uint32(t.now), place, grads[p.lo:], stride)
 		}
@@ -263,7 +274,7 @@ func runs(parts []part) (all []run) {
 		if n := len(all); n > 0 {
 			q := &parts[all[n-1].first]
 			each := p.Rule.Kind == "sgd" || p.Rule.Kind == "adagrad"
-			if each && p.Rule.Equal(q.Rule) && p.L2 == q.L2 && p.DenseL2 == q.DenseL2 {
+			if each && p.Rule.Equal(q.Rule) && p.L2 == q.L2 && p.DenseL2 == q.DenseL2 && p.frozen == q.frozen {
 				all[n-1].dim += p.Dim
 				continue
 			}
@@ -282,6 +293,9 @@ func (t *steps) stepPacked(keys []uint64, records []optim.Record, n int, grads [
 		w, grad := t.values(rec), grads[i*t.width:(i+1)*t.width]
 		for j := range t.parts {
 			p := &t.parts[j]
+			if p.frozen >= t.now && p.frozen > 0 {
+				continue
+			}
 			t.updates[j].Apply(float32(p.L2), w[p.lo:p.hi], grad[p.lo:p.hi], rec[p.stateLo:p.stateHi])
 		}
 		stochastic(rec, w, mix(keys[i]^t.salt)+mix(uint64(t.now)))

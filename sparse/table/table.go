@@ -98,6 +98,7 @@ type part struct {
 	stateLo, stateHi int // range of words in the record
 	initial          initial
 	stateOfValues    bool // a new row's state depends on its values
+	frozen           int64
 }
 
 // Counters counts the operations of a table since Open.

@@ -329,6 +329,22 @@ func TestWalkPassesOverTimelessPartitions(t *testing.T) {
 	}
 }
 
+// usersOf writes days of clicks of the users that seen returns for each.
+func usersOf(t testing.TB, dir string, days int, seen func(day int) []int) {
+	for day := range days {
+		var b strings.Builder
+		b.WriteString("clicked,user\n")
+		for i := range 40 {
+			for _, u := range seen(day) {
+				fmt.Fprintf(&b, "%d,u%d\n", i*u%3&1, u)
+			}
+		}
+		folder := filepath.Join(dir, "clicks", fmt.Sprintf("dt=2026-11-%02d", day+1))
+		fatal.If(t, os.MkdirAll(folder, 0o755))
+		write(t, folder, "part.csv", b.String())
+	}
+}
+
 // TestWalkRetires: with train.retain, the rows that no partition of the last days contained are removed
 // before each partition, on 1 and 2 ranks, and the ledger, runs and the report count them. A value that
 // returns gets a new row.
@@ -347,18 +363,7 @@ func TestWalkRetires(t *testing.T) {
 	}
 	for np := 1; np <= 2; np++ {
 		dir := t.TempDir()
-		for day := range last {
-			var b strings.Builder
-			b.WriteString("clicked,user\n")
-			for i := range 40 {
-				for _, u := range seen(day) {
-					fmt.Fprintf(&b, "%d,u%d\n", i*u%3&1, u)
-				}
-			}
-			folder := filepath.Join(dir, "clicks", fmt.Sprintf("dt=2026-11-%02d", day+1))
-			fatal.If(t, os.MkdirAll(folder, 0o755))
-			write(t, folder, "part.csv", b.String())
-		}
+		usersOf(t, dir, last, seen)
 		write(t, dir, "ctr.yaml", fmt.Sprintf(`data: {train: ["clicks/dt=*/*.csv"], header: true}
 label: {field: clicked}
 features: [{field: user, encode: hash}]

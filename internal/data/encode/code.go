@@ -22,6 +22,20 @@ const (
 	KeyUnknown uint64 = 0xFDB4_5E1C_8A07_93D3
 )
 
+// Keys of unknown values between the encoding of a row and Count, which replaces them by KeyUnknown.
+const (
+	keyRare        = KeyUnknown + Rare
+	keyOtherFormat = KeyUnknown + OtherFormat
+)
+
+// plainKey returns KeyUnknown for the key of an unknown value, and other keys unchanged.
+func plainKey(key uint64) uint64 {
+	if key-KeyUnknown < Reasons {
+		return KeyUnknown
+	}
+	return key
+}
+
 // keySeed seeds the hash of strings and crosses. Changing it invalidates every trained
 // model.
 const keySeed = 0x7764_6C72_756E_0001

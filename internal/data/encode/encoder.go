@@ -115,6 +115,25 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 	return compile(fit.schema, stats)
 }
 
+// rare returns the filter of the strings that the vocabulary of a feature leaves out; nil if neither
+// min_count nor max_size applies.
+func (v *vocabulary) rare(least, most int64, kept []string) rareWords {
+	if least <= 1 && most == 0 || len(kept) == len(v.counts) {
+		return nil
+	}
+	own := make(map[string]bool, len(kept))
+	for _, w := range kept {
+		own[w] = true
+	}
+	r := newRareWords(len(v.counts) - len(kept))
+	for w := range v.index {
+		if !own[w] {
+			r.add(keyOf([]byte(w)))
+		}
+	}
+	return r
+}
+
 // clips reports whether numbers of a feature are clipped.
 func clips(f *schema.Feature) bool { return f.Standardised() && (f.Clip == nil || *f.Clip) }
 
@@ -313,6 +332,9 @@ type (
 		listJSON
 		vectorJSON
 		Rates *rates `json:"rates,omitempty"`
+		wordsJSON
+	}
+	wordsJSON struct {
 		// Words that are not valid UTF-8, which JSON strings cannot hold.
 		Bytes [][]byte  `json:"vocabulary_base64,omitempty"`
 		Rare  rareWords `json:"rare_base64,omitempty"`
@@ -366,7 +388,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
 			datesJSON: datesJSON{f.Format, f.Zone, f.Reference}, Date: s.Date, Newest: s.Newest, Range: s.Range,
 			Forms: s.Forms.names(), bounds: s.bounds,
-			listJSON: listJSON{f.Pairs, f.Padding, f.MaxLen}, vectorJSON: vectorJSON{f.Size, f.Standardise, s.Means, s.Deviations}, Rates: s.rates, Rare: s.Rare,
+			listJSON: listJSON{f.Pairs, f.Padding, f.MaxLen}, vectorJSON: vectorJSON{f.Size, f.Standardise, s.Means, s.Deviations}, Rates: s.rates, wordsJSON: wordsJSON{Rare: s.Rare},
 		}
 		for _, w := range s.Vocabulary {
 			if utf8.ValidString(w) {

@@ -208,3 +208,13 @@ func (x *fitForms) merge(r *wire.Reader) {
 		r.Fail("a hashed field has forms %x", f)
 	}
 }
+
+// formsOfWords returns the forms of the strings of a vocabulary.
+func formsOfWords(words []string) (seen forms) {
+	for _, w := range words {
+		if b := bytes.Trim([]byte(w), blanks); len(b) > 0 && (seen&formText == 0 || (allForms &^ seen).mayHold(b)) {
+			seen |= max(formOf(b), formText)
+		}
+	}
+	return seen
+}

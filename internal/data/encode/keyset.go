@@ -91,3 +91,14 @@ func (s *keySet) find(hash uint64, value []byte) uint64 {
 	}
 	return s.reasonOf(hash, value)
 }
+
+// reasonOf returns the key of a value that the vocabulary does not have, without blanks at its ends.
+func (s *keySet) reasonOf(hash uint64, value []byte) uint64 {
+	switch {
+	case s.rare.has(hash):
+		return keyRare
+	case s.forms != 0 && s.forms&max(formOf(value), formText) == 0:
+		return keyOtherFormat
+	}
+	return KeyUnknown
+}

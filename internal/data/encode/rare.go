@@ -1,7 +1,6 @@
 package encode
 
 import (
-	"bytes"
 	"errors"
 	"math/bits"
 )
@@ -17,20 +16,6 @@ const (
 // ReasonName returns the name of a reason in results and metrics.
 func ReasonName(reason int) string { return [Reasons]string{"newer", "rare", "other_format"}[reason] }
 
-// Keys of unknown values between the encoding of a row and Count, which replaces them by KeyUnknown.
-const (
-	keyRare        = KeyUnknown + Rare
-	keyOtherFormat = KeyUnknown + OtherFormat
-)
-
-// plainKey returns KeyUnknown for the key of an unknown value, and other keys unchanged.
-func plainKey(key uint64) uint64 {
-	if key-KeyUnknown < Reasons {
-		return KeyUnknown
-	}
-	return key
-}
-
 // rareWords is a Bloom filter of the keys of strings that a vocabulary leaves out because of min_count
 // or max_size: about one string in a hundred that was not added is found all the same. Its bytes are
 // the bits; their number is a power of two.
@@ -39,6 +24,7 @@ type rareWords []byte
 const (
 	rareBits   = 10 // per string, at least
 	rareProbes = 7
+	maxRare    = 1 << 24 // bytes
 )
 
 // newRareWords returns a filter for n strings.
@@ -85,48 +71,8 @@ func (r rareWords) with(older rareWords) rareWords {
 }
 
 func (r rareWords) check() error {
-	if n := len(r); n&(n-1) != 0 || n > 2*maxWords*rareBits/8 {
+	if n := len(r); n&(n-1) != 0 || n > maxRare {
 		return errors.New("the filter of rare values is damaged")
 	}
 	return nil
-}
-
-// rare returns the filter of the strings that the vocabulary of a feature leaves out; nil if neither
-// min_count nor max_size applies.
-func (v *vocabulary) rare(least, most int64, kept []string) rareWords {
-	if least <= 1 && most == 0 || len(kept) == len(v.counts) {
-		return nil
-	}
-	own := make(map[string]bool, len(kept))
-	for _, w := range kept {
-		own[w] = true
-	}
-	r := newRareWords(len(v.counts) - len(kept))
-	for w := range v.index {
-		if !own[w] {
-			r.add(keyOf([]byte(w)))
-		}
-	}
-	return r
-}
-
-// reasonOf returns the key of a value that the vocabulary does not have, without blanks at its ends.
-func (s *keySet) reasonOf(hash uint64, value []byte) uint64 {
-	switch {
-	case s.rare.has(hash):
-		return keyRare
-	case s.forms != 0 && s.forms&max(formOf(value), formText) == 0:
-		return keyOtherFormat
-	}
-	return KeyUnknown
-}
-
-// formsOfWords returns the forms of the strings of a vocabulary.
-func formsOfWords(words []string) (seen forms) {
-	for _, w := range words {
-		if b := bytes.Trim([]byte(w), blanks); len(b) > 0 && (seen&formText == 0 || (allForms &^ seen).mayHold(b)) {
-			seen |= max(formOf(b), formText)
-		}
-	}
-	return seen
 }

@@ -100,6 +100,7 @@ type Feature struct {
 	Wide        *bool     `yaml:"wide"`        // sparse: part of the wide model; default true
 	Deep        *bool     `yaml:"deep"`        // sparse: part of the deep model; default true
 	Init        string    `yaml:"init"`        // file of vectors with which its embeddings begin (sparse)
+	Freeze      int64     `yaml:"freeze"`      // with init: steps in which the embeddings of its table do not change
 	Was         string    `yaml:"was"`         // name of the feature in the model that a training begins with; default: its name
 }
 

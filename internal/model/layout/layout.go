@@ -74,6 +74,9 @@ func (l Layout) Shape() network.Shape {
 	return s
 }
 
+// Deep is the name of the part of a table with the embeddings.
+const Deep = "deep"
+
 func newTable(c *config.Config, s config.Table) sparse.Table {
 	t, everyRow := sparse.Table{
 		Name: s.Name, Values: s.Values,
@@ -83,7 +86,7 @@ func newTable(c *config.Config, s config.Table) sparse.Table {
 	}, c.Train.L2.Mode == "dense"
 	if s.Deep != nil {
 		t.Parts = append(t.Parts, sparse.Part{
-			Name: "deep", Dim: s.Dim, Rule: *s.Deep, L2: *s.L2.Deep, DenseL2: everyRow,
+			Name: Deep, Dim: s.Dim, Rule: *s.Deep, L2: *s.L2.Deep, DenseL2: everyRow,
 			Init: sparse.Init{Kind: s.Init.Kind, Scale: s.Init.Scale},
 		})
 	}

@@ -64,7 +64,6 @@ type Result struct {
 	Events           bool              `json:"events,omitempty"`          // event files of TensorBoard were written
 	Spans            int64             `json:"spans,omitempty"`           // spans of a stream
 	Ended            string            `json:"ended,omitempty"`           // why the stream ended
-	NotLatest        string            `json:"not_latest,omitempty"`      // why the link latest does not lead to this run
 	Stopped          bool              `json:"stopped,omitempty"`         // stopped on request; it can be resumed
 	EarlyStopped     int               `json:"early_stopped,omitempty"`   // number of evaluations without improvement before early stopping
 	Healed           int               `json:"healed,omitempty"`          // number of times that training resumed from memory after the loss of ranks
@@ -87,13 +86,7 @@ type Result struct {
 	SlowRanks  []SlowRank  `json:"slow_ranks,omitempty"`  // ranks that were reported as slow
 	LossyLinks []LossyLink `json:"lossy_links,omitempty"` // links that were reported for lost packets
 
-	// By feature: values of the training data of this job that share the key of unknown values,
-	// and values of the test data that training has not seen.
-	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
-	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
-
-	TrainWhy map[string]metrics.Unknown `json:"train_unknown_why,omitempty"` // the same by reason
-	TestWhy  map[string]metrics.Unknown `json:"test_unknown_why,omitempty"`
+	UnknownValues
 	Inherited
 
 	// By field: numbers outside the range of the training data. Validation data is included only
@@ -146,10 +139,20 @@ func (r Result) RunFiles() []RunFile {
 	})
 }
 
+// UnknownValues counts, by feature, values of the training data of this job that share the key of
+// unknown values, and values of the test data that training has not seen.
+type UnknownValues struct {
+	TrainUnknown map[string]int64           `json:"train_unknown,omitempty"`
+	TestUnknown  map[string]int64           `json:"test_unknown,omitempty"`
+	TrainWhy     map[string]metrics.Unknown `json:"train_unknown_why,omitempty"` // the same by reason
+	TestWhy      map[string]metrics.Unknown `json:"test_unknown_why,omitempty"`
+}
+
 // Inherited is about the model that a training began with.
 type Inherited struct {
-	Kept       int64 `json:"kept_rows,omitempty"`   // rows of tables that the training began with (-from)
-	TrainNewer bool  `json:"train_newer,omitempty"` // the training data has changed since the vocabularies were made
+	Kept       int64  `json:"kept_rows,omitempty"`   // rows of tables that the training began with (-from)
+	NotLatest  string `json:"not_latest,omitempty"`  // why the link latest does not lead to this run
+	TrainNewer bool   `json:"train_newer,omitempty"` // the training data has changed since the vocabularies were made
 }
 
 // Differs returns a line that compares measured with planned values.
