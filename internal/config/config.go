@@ -145,6 +145,7 @@ type Train struct {
 	EvalEvery   int        `yaml:"eval_every"` // epochs
 	EvalSteps   int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: use EvalEvery
 	EarlyStop   EarlyStop  `yaml:"early_stop"`
+	Refit       bool       `yaml:"refit"` // train again on all rows
 	Gate        Gate       `yaml:"gate"`
 	From        From       `yaml:"from"`
 	Retain      Retain     `yaml:"retain"`

@@ -343,6 +343,7 @@ func trainSections() []section {
 			{name: "eval_every", def: "1", about: "epochs, or spans of a stream, between evaluations of the validation data", rng: "[1, 1000000]"},
 			{name: "eval_steps", def: "none", about: "instead of eval_every: steps between evaluations, from the first step of the training; the end of the last epoch is also evaluated", rng: "[1, inf)"},
 			{name: "early_stop", about: "end when the metric of the validation data no longer improves; restore the best epoch"},
+			{name: "refit", def: "false", about: "after the training, train once more on all rows, with those of data.valid_fraction, for the best number of epochs; validation metrics are those of the first training"},
 			{name: "gate", about: "compare the model with the one that train -from began with"},
 			{name: "from", about: "what to take from the model that train -from begins with"},
 			{name: "retain", about: "with train -by: which rows of tables are removed by event time"},

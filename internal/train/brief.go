@@ -72,6 +72,7 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 		return o, err
 	}
 	r.config.Fill()
+	r.written = r.config
 	if err := r.split(brief.Here); err != nil {
 		return o, err
 	}

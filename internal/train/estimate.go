@@ -35,7 +35,7 @@ func Estimate(ctx context.Context, o Options, ranks int, shared bool) (*plan.Pla
 	if o.Tolerance, err = o.Tolerance.Of(c); err != nil {
 		return nil, err
 	}
-	r := &run{config: c}
+	r := &run{settings: settings{config: c}}
 	r.init(collective.New(mem.New(1, 1)[0]), trace.New(1), o)
 	if o.From != "" {
 		find := findSource

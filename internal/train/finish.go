@@ -28,7 +28,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	res := report.Result{
-		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Began: j.cursor.Began, Samples: j.cursor.Samples,
+		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Began: j.cursor.source(), Samples: j.cursor.Samples,
 		Inherited: report.Inherited{Kept: j.cursor.Kept, TrainNewer: j.cursor.Newer}, TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healing.healed, Uncounted: j.healing.uncounted,
 	}
 	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())
@@ -109,6 +109,11 @@ func (j *job) chooseModel(res *report.Result) error {
 		if j.cursor.Consumed > 0 {
 			res.TrainLogLoss = j.cursor.meanLoss()
 		}
+	} else if f := j.cursor.Refit; f != nil {
+		valid, res.BestEpoch, res.Refit = f.Valid, int(f.Epochs), f.describe(j.cursor.Rows)
+		if f.Enough {
+			res.EarlyStopped = f.Progress.Waited
+		}
 	} else if restored, err := j.restoreBest(); err != nil {
 		return err
 	} else if restored {
@@ -119,12 +124,15 @@ func (j *job) chooseModel(res *report.Result) error {
 	}
 	if valid != nil {
 		res.Improving = j.validation.improving()
+		res.ValidData = j.validation.rows()
+		if f := j.cursor.Refit; f != nil {
+			res.Improving, res.ValidData = f.Improves, f.Data
+		}
 		last := &j.validation.last
 		res.ValidOutside = last.Outside
 		last.Metrics = *valid
 		j.evaluation().WarnOfDoubts(last, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
-		res.ValidData = j.validation.rows()
 	}
 	if model != j.cursor.Step || j.saves.saver.Last() == model {
 		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)

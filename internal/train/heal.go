@@ -231,7 +231,7 @@ func (h *healing) splitAgain() error {
 // restore takes over the state of this rank in the previous group.
 func (h *healing) restore(m *Memory) {
 	was := m.was
-	h.config, h.planned = was.config, was.planned
+	h.config, h.written, h.planned = was.config, was.written, was.planned
 	h.in = was.in.Over(h.inputSetup())
 	h.report.Begin(was.report.Since())
 	h.faults, h.turn = was.faults, was.turn
@@ -245,6 +245,7 @@ func (h *healing) takeOver(b knowledge) (err error) {
 		return err
 	}
 	h.config.Fill()
+	h.written = h.config
 	if err := h.faults.draw(b.Brief.Chaos, b.Brief.Injected, h.config.Train.Seed, h.comm.Rank(), h.runDir, &h.opt); err != nil {
 		return err
 	}

@@ -61,16 +61,16 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		return false, err
 	}
 	for total := j.total(); ; {
-		c := step.Input{N: j.cursor.Step + 1, Rate: j.rate(total)}
+		c := step.Input{N: j.cursor.taken() + 1, Rate: j.rate(total)}
 		more, err := j.rounds.next(ctx, &c)
 		if err != nil || !more {
 			return false, err
 		}
-		if err := j.faults.inject(c.N); err != nil {
+		if err := j.faults.inject(j.cursor.Step + 1); err != nil {
 			return false, err
 		}
 		c.Requests = j.requests()
-		if j.evaluatesAfter(c.N) { // do not pull the rows of the next batch before the evaluation
+		if j.evaluatesAfter(j.cursor.Step + 1) { // do not pull the rows of the next batch before the evaluation
 			c.Next = nil
 		}
 		out, err := j.trainer.Step(c)
@@ -101,7 +101,7 @@ func (j *job) total() int64 {
 	if left == 0 {
 		return c.Step
 	}
-	return c.Step + j.config.Train.Growth().Steps(c.Samples-c.Consumed, c.Consumed, c.Rows, left, batch)
+	return c.Step + j.config.Train.Growth().Steps(c.before(), c.Consumed, c.Rows, left, batch)
 }
 
 // rate returns the factor of the next step's learning rates.

@@ -93,4 +93,6 @@ type dayCursor struct {
 	Kept      int64            `json:"kept,omitempty"`       // rows of tables that the training began with
 	Retired   int64            `json:"retired,omitempty"`    // rows of tables that train.retain removed
 	Newer     bool             `json:"newer,omitempty"`      // the training data has changed since the vocabularies were made
+
+	refitCursor
 }

@@ -167,6 +167,9 @@ func (r renewing) noWork() string {
 	case r.pastSteps():
 		why = append(why, fmt.Sprintf("it has taken %d steps, the limit of data.follow.steps", c.Step))
 		cure = append(cure, fmt.Sprintf("-set data.follow.steps=N with N above %d", c.Step))
+	case c.Refit != nil:
+		return fmt.Sprintf(NothingLeft+"%s is complete at step %d: it has trained again on all rows, for %s (train.refit); to train more, on these files or others, begin a new run with its model: train -from %s; to evaluate it: wdlrun eval -resume %s",
+			r.runDir, c.Step, plural.Of(int(c.Epoch), "epoch"), r.runDir, r.runDir)
 	case r.stream == nil && c.Epoch >= int64(t.Epochs):
 		why = append(why, fmt.Sprintf("it has trained %s of this data, and train.epochs is %d", plural.Of(int(c.Epoch), "epoch"), t.Epochs))
 		cure = append(cure, fmt.Sprintf("-set train.epochs=N with N above %d", c.Epoch))
@@ -190,6 +193,9 @@ func (r renewing) renew(from *checkpoint.Checkpoint, fresh *cursor, again bool) 
 	was.Fill()
 	now := &r.cursor
 	n = now.renewal(fresh, was, r.config)
+	if n.train && !again && now.Refit != nil {
+		return n, permanent(fmt.Errorf("resume: the training data has changed since the checkpoint of step %d, which is of a training on all rows (train.refit): begin a new training with its model: train -from %s", now.Step, runOfCheckpoint(from.Dir())))
+	}
 	n.less = n.train && (again || slices.Equal(was.Data.Train, r.config.Data.Train) && r.lacksHosts(now.Shares))
 	if r.in.Train != nil && now.Data != fresh.Data {
 		ended := n.train && !n.less && (now.Enough || now.Consumed == now.Rows)

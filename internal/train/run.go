@@ -29,7 +29,7 @@ type run struct {
 	opt  Options
 	use  input.Use // how the data is used; the zero value is a training
 
-	config  *config.Config
+	settings
 	runDir  string
 	volumes *volumes.Volumes // nil: all ranks are on one host, or Options.Listen is not set
 	in      *input.Input
@@ -53,6 +53,12 @@ type run struct {
 	gradients []metrics.NormCounts // norms by table since the last evaluation; nil: none are counted
 
 	wants wants
+}
+
+// settings are the configuration of a run.
+type settings struct {
+	config  *config.Config // in effect
+	written *config.Config // as given, and stored in checkpoints; it differs in the second training of train.refit
 }
 
 // wants are requests from outside the training loop.
@@ -104,7 +110,7 @@ func (r *run) warn(line string) {
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
 		Config: r.config, Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
-		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, Keep: r.opt.Replicas > 1 || r.opt.Survey != "" || r.opt.Day != nil, Warn: r.warn, Say: r.say,
+		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, InTime: r.cursor.Refit != nil && r.cursor.Refit.InTime, Keep: r.opt.Replicas > 1 || r.opt.Survey != "" || r.opt.Day != nil, Warn: r.warn, Say: r.say,
 	}
 }
 

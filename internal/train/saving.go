@@ -43,7 +43,7 @@ type saves struct {
 func (s *saves) open() {
 	s.saver = save.Open(save.Setup{
 		Volumes: s.volumes, Patience: s.opt.DiskPatience,
-		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, TurnName: s.turnName,
+		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.written, Encoder: s.in.Encoded, RunDir: s.runDir, TurnName: s.turnName, Before: s.cursor.Refit.steps(),
 		Strategies: s.planned.Strategies(), Enough: s.enough,
 		Warn: s.opt.Warn, Say: s.opt.Say, Advance: s.shown.Advance, Fault: s.faults.diskFull,
 	})

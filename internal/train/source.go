@@ -118,7 +118,11 @@ func (r taking) take() error {
 		return err
 	}
 	if !from.Reset {
-		c.Step, c.Samples, c.Began, c.Divergence = was.Step, was.Samples, was.Step, was.Divergence
+		c.Step, c.Samples, c.Divergence = c.Step+was.taken(), c.Samples+was.Samples-was.Refit.samples(), was.Divergence
+		c.Began = c.Step
+	}
+	if r.config.Train.Refit {
+		c.Source = r.source.Dir()
 	}
 	rows := append(taken.Rows, int64(taken.Retired))
 	if err := collective.AllReduce(r.comm, rows, collective.Sum); err != nil {
@@ -136,7 +140,7 @@ func (r taking) take() error {
 	if retired > 0 {
 		r.say(fmt.Sprintf("  train.retain: %s of tables removed, last seen more than %d days before %s", plural.Of(int(retired), "row"), r.config.Train.Retain.Days, r.opt.Day.Day))
 	}
-	if dir := filepath.Join(r.runDir, folderSource); r.comm.Rank() == 0 && filepath.Dir(r.source.Dir()) == dir {
+	if dir := filepath.Join(r.runDir, folderSource); r.comm.Rank() == 0 && filepath.Dir(r.source.Dir()) == dir && (c.Refit != nil || !r.config.Train.Refit) {
 		return os.RemoveAll(dir) // all ranks have read it
 	}
 	return nil

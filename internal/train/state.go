@@ -45,8 +45,17 @@ type cursor struct {
 
 // in returns the position in the training data.
 func (c *cursor) in() input.At {
-	return input.At{Epoch: c.Epoch, Consumed: c.Consumed, Before: c.Samples - c.Consumed}
+	return input.At{Epoch: c.Epoch, Consumed: c.Consumed, Before: c.before()}
 }
+
+// before returns the number of samples of the model in earlier epochs.
+func (c *cursor) before() int64 { return c.Samples - c.Consumed - c.Refit.samples() }
+
+// taken returns the number of steps of the model.
+func (c *cursor) taken() int64 { return c.Step - c.Refit.steps() }
+
+// source returns the step of the model that the training began with; 0: none.
+func (c *cursor) source() int64 { return c.Began - c.Refit.steps() }
 
 // losses are sums over the samples of the current epoch so far.
 type losses struct {

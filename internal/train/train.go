@@ -90,14 +90,52 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	if j.comm.Rank() == 0 {
 		j.advise()
 	}
-	j.report.Open(j.runDir, j.config.YAML(), j.opt.Hosts, j.cursor.Step, j.effort())
+	j.report.Open(j.runDir, j.written.YAML(), j.opt.Hosts, j.cursor.Step, j.effort())
 	defer j.report.Close()
 	stopped, err := j.loop(ctx)
+	if err == nil && !stopped {
+		stopped, err = j.refit(ctx)
+	}
 	if err != nil {
 		return report.Result{}, err
 	}
 	j.leaveDevices()
 	return j.finish(ctx, stopped)
+}
+
+// refit trains again on all rows if train.refit asks for it: with a new model, statistics of all rows,
+// and the number of epochs that was the best for the first training. It writes no checkpoint before the
+// first step, so a job that ends earlier begins again from the end of the first training.
+func (j *job) refit(ctx context.Context) (stopped bool, err error) {
+	r := refitting{&j.run}
+	if !r.due() {
+		return false, nil
+	}
+	if err := j.saves.wait(); err != nil {
+		return false, err
+	}
+	if ok, err := r.reopen(); !ok || err != nil {
+		return false, err
+	}
+	was, saver := j.cursor, j.saves.saver
+	f := r.keep(j.validation.rows(), j.validation.improving())
+	j.leaveDevices()
+	if err := j.trainer.Close(); err != nil {
+		return false, err
+	}
+	j.trainer, j.device = nil, nil
+	j.in.CloseFeed()
+	j.cursor.Refit, j.config = f, f.of(j.written)
+	if err := j.prepare(ctx, nil); err != nil {
+		return false, permanentAtStart(err)
+	}
+	c := &j.cursor
+	c.Gate, c.Day, c.DayBefore = was.Gate, was.Day, was.DayBefore
+	j.saves.saver.Heal(saver, saver.Last(), j.report.Spent())
+	j.saves.at = time.Now()
+	j.rounds = j.chooseRounds()
+	j.say(fmt.Sprintf("training again on all %d rows, %d epochs (train.refit); the validation metrics are those of the first training", c.Rows, f.Epochs))
+	return j.loop(ctx)
 }
 
 // start starts a training or resumes it from a checkpoint.
@@ -106,6 +144,11 @@ func (j *job) start(ctx context.Context) (err error) {
 		return permanentAtStart(err)
 	}
 	from := j.orders.from
+	if from != nil {
+		if err := (refitting{&j.run}).resume(from); err != nil {
+			return permanentAtStart(err)
+		}
+	}
 	j.healing.ring = j.orders.ring
 	j.announce()
 	if err := j.prepare(ctx, from); err != nil {
@@ -116,15 +159,17 @@ func (j *job) start(ctx context.Context) (err error) {
 	before.Bad -= j.in.Bad() // which this job has found
 	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals(), LeftOut: before})
 	j.trains = j.opt.Replicas > 1
-	if err := (renewing{&j.run}).checkWork(from, j.orders.settings, j.renewed); err != nil {
-		return err
+	if !(refitting{&j.run}).due() {
+		if err := (renewing{&j.run}).checkWork(from, j.orders.settings, j.renewed); err != nil {
+			return err
+		}
 	}
 	if from == nil || j.done() {
 		return nil
 	}
 	j.say("training resumes " + j.at())
 	if j.comm.Rank() == 0 {
-		return keepConfig(j.runDir, j.config)
+		return keepConfig(j.runDir, j.written)
 	}
 	return nil
 }
@@ -156,7 +201,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	if err := j.plan(ctx, from, feed, j.saves.enough); err != nil {
 		return err
 	}
-	if from == nil {
+	if from == nil && j.cursor.Refit == nil {
 		if err := (gating{&j.run}).judgeSource(ctx); err != nil {
 			return err
 		}
@@ -186,7 +231,8 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 
 // startCursor sets the cursor of a new training.
 func (j *job) startCursor() error {
-	j.cursor = cursor{Order: data.Order, ByLabel: j.cursor.ByLabel}
+	f := j.cursor.Refit
+	j.cursor = cursor{Order: data.Order, ByLabel: j.cursor.ByLabel, dayCursor: dayCursor{refitCursor: refitCursor{Refit: f}}, Step: f.steps(), Samples: f.samples(), Began: f.steps()}
 	if j.in.Train == nil {
 		return nil // a stream
 	}
@@ -209,6 +255,9 @@ func (j *job) startCursor() error {
 func (j *job) advise() {
 	if _, line := report.Rates(j.config.Train, j.comm.Size()); !j.done() {
 		j.opt.Say(line)
+	}
+	if why := (refitting{&j.run}).hindrance(); why != "" && !j.done() {
+		j.opt.Warn("train.refit has no effect, so the model is that of the best epoch: " + why)
 	}
 	if line := input.FewPositives(j.in); line != "" && !j.done() {
 		j.opt.Warn(line)

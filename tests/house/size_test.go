@@ -22,6 +22,7 @@ var manyMethods = map[string]exception{
 
 var manyFields = map[string]exception{
 	"internal/bench/step.Result":   {32, "stays: a field for each key of the JSON line"},
+	"internal/config.Train":        {26, "stays: a field for each key of the section train"},
 	"internal/train/report.Result": {60, "stays: a field for each key of result.json"},
 	"launcher.Job":                 {32, "stays: a field for each option, with its default"},
 	"rank.rankState":               {32, "stays: a plain record of what a rank reported, with times; no code of its own"},

@@ -23,8 +23,9 @@ func countRates(ctx context.Context, in *Input) error {
 	order := encode.RateOrder{Data: in.Train.Fingerprint()}
 	switch field := in.Config.Data.ValidTime; {
 	case field == "":
-	case data.InTimeOrder(in.Train):
+	case in.InTime || data.InTimeOrder(in.Train):
 		order.Rows = in.Train.Rows(data.All)
+	case in.Valid == nil: // train.refit, whose first training has said it
 	default:
 		in.Say(fmt.Sprintf("encode: rate: the records are not in the order of field %s, so a training record gets its rates from nine random tenths of the training records, later ones among them; sort the records by %s for rates of earlier records only", field, field))
 	}

@@ -47,26 +47,24 @@ type Result struct {
 	Gate             *Gate             `json:"gate,omitempty"`       // with train.gate: the comparison with the model before it
 	Day              *rundir.Day       `json:"day,omitempty"`        // with train -by: the partition
 	Skipped          string            `json:"skipped,omitempty"`    // why the partition was not trained on
-	BestEpoch        int               `json:"best_epoch,omitempty"` // epoch restored by early stopping
-	BestStep         int64             `json:"best_step,omitempty"`  // step restored by early stopping, with train.eval_steps
-	Improving        string            `json:"improving,omitempty"`  // validation metric that still improved when train.epochs ended the training
-	Tables           []TableReport     `json:"tables"`
-	Ranks            []RankReport      `json:"ranks"`                  // ranks as owners of rows, measured and planned
-	MovedShards      int64             `json:"moved_shards,omitempty"` // shards moved to other ranks at checkpoints of this job
-	Imbalance        float64           `json:"imbalance"`              // bytes of the busiest owner divided by the mean
-	PlannedImbalance float64           `json:"planned_imbalance"`      // planned Imbalance
-	SparseBytesSent  int64             `json:"sparse_bytes_sent"`      // over all ranks: keys, rows and gradients
-	RunDir           string            `json:"run_dir"`
-	Checkpoint       string            `json:"checkpoint"`                // checkpoint of the model; empty if it could not be written
-	LastCheckpoint   string            `json:"last_checkpoint,omitempty"` // in that case, the last good checkpoint
-	Lost             []string          `json:"lost,omitempty"`            // files of RunFiles that could not be written by some rank
-	NoTimeline       bool              `json:"no_timeline,omitempty"`     // no timeline was requested
-	Events           bool              `json:"events,omitempty"`          // event files of TensorBoard were written
-	Spans            int64             `json:"spans,omitempty"`           // spans of a stream
-	Ended            string            `json:"ended,omitempty"`           // why the stream ended
-	Stopped          bool              `json:"stopped,omitempty"`         // stopped on request; it can be resumed
-	EarlyStopped     int               `json:"early_stopped,omitempty"`   // number of evaluations without improvement before early stopping
-	Healed           int               `json:"healed,omitempty"`          // number of times that training resumed from memory after the loss of ranks
+	Chosen
+	Tables           []TableReport `json:"tables"`
+	Ranks            []RankReport  `json:"ranks"`                  // ranks as owners of rows, measured and planned
+	MovedShards      int64         `json:"moved_shards,omitempty"` // shards moved to other ranks at checkpoints of this job
+	Imbalance        float64       `json:"imbalance"`              // bytes of the busiest owner divided by the mean
+	PlannedImbalance float64       `json:"planned_imbalance"`      // planned Imbalance
+	SparseBytesSent  int64         `json:"sparse_bytes_sent"`      // over all ranks: keys, rows and gradients
+	RunDir           string        `json:"run_dir"`
+	Checkpoint       string        `json:"checkpoint"`                // checkpoint of the model; empty if it could not be written
+	LastCheckpoint   string        `json:"last_checkpoint,omitempty"` // in that case, the last good checkpoint
+	Lost             []string      `json:"lost,omitempty"`            // files of RunFiles that could not be written by some rank
+	NoTimeline       bool          `json:"no_timeline,omitempty"`     // no timeline was requested
+	Events           bool          `json:"events,omitempty"`          // event files of TensorBoard were written
+	Spans            int64         `json:"spans,omitempty"`           // spans of a stream
+	Ended            string        `json:"ended,omitempty"`           // why the stream ended
+	Stopped          bool          `json:"stopped,omitempty"`         // stopped on request; it can be resumed
+	EarlyStopped     int           `json:"early_stopped,omitempty"`   // number of evaluations without improvement before early stopping
+	Healed           int           `json:"healed,omitempty"`          // number of times that training resumed from memory after the loss of ranks
 
 	// Ranks that were lost during the job. Their work is in the model and in the numbers of
 	// steps and samples. It is not in the counters of ranks: the bytes, inserted, rejected and
@@ -93,6 +91,23 @@ type Result struct {
 	// if this job evaluated it.
 	ValidOutside []Outside `json:"valid_outside_range,omitempty"`
 	TestOutside  []Outside `json:"test_outside_range,omitempty"`
+}
+
+// Chosen is what early stopping has chosen. With Refit, the model is that of a second training, and the
+// other fields, EarlyStopped and the validation metrics are of the first one.
+type Chosen struct {
+	BestEpoch int    `json:"best_epoch,omitempty"` // epoch restored by early stopping
+	BestStep  int64  `json:"best_step,omitempty"`  // step restored by early stopping, with train.eval_steps
+	Refit     *Refit `json:"refit,omitempty"`      // with train.refit
+	Improving string `json:"improving,omitempty"`  // validation metric that still improved when train.epochs ended the training
+}
+
+// Refit describes the second training of a job, on all rows.
+type Refit struct {
+	Epochs     int64 `json:"epochs"`
+	Rows       int64 `json:"rows"`
+	FirstRows  int64 `json:"first_rows"` // training rows of the first training
+	FirstSteps int64 `json:"first_steps"`
 }
 
 // Gate is the comparison of a model with the model that its training began with, on the same

@@ -26,6 +26,7 @@ type Setup struct {
 	RunDir     string
 	TurnName   string                     // of the group, see rundir.Turn
 	Strategies map[string]sparse.Strategy // by table
+	Before     int64                      // steps before the first one of the model, which its tables do not count
 	Enough     int64                      // requested keys per shard before shards may move, see EnoughKeys
 	Volumes    *volumes.Volumes           // nil: all ranks are on one host
 	Patience   time.Duration              // how long a commit waits for parts that a shared disk does not show yet
@@ -194,6 +195,9 @@ func (s *Saver) copy(w *checkpoint.Buffer, cursor any, since int64) (*sparse.Sna
 			}
 		}
 	}
+	if since != step.Full {
+		since -= s.Before
+	}
 	return s.Trainer.Save(w, since)
 }
 
@@ -318,7 +322,7 @@ func (s *Saver) note(o Outcome, since int64) {
 		if s.links++; since == step.Full {
 			s.links = 0
 		}
-		s.Trainer.Store().Files().Forget(o.Step) // the next checkpoint extends this one
+		s.Trainer.Store().Files().Forget(o.Step - s.Before) // the next checkpoint extends this one
 		return
 	}
 	s.full = since != step.Full // the cause may be the checkpoint that it extends
