@@ -64,5 +64,5 @@ func ExampleSet() {
 	fmt.Println(config.Set(c, "train.epoch", "3"))
 	// Output:
 	// 0 <nil>
-	// config: train.epoch: unknown key; did you mean train.epochs? (valid: epochs, batch, global_batch, seed, shuffle, slots, threads, precision, device, mode, backup, optimizer, scaling, l2, class_weight, clip_norm, schedule, eval_every, eval_steps, early_stop, gate, from, retain, checkpoint, export)
+	// config: train.epoch: unknown key; did you mean train.epochs? (valid: epochs, batch, global_batch, seed, shuffle, slots, threads, precision, device, mode, backup, optimizer, scaling, l2, class_weight, clip_norm, schedule, eval_every, eval_steps, early_stop, refit, gate, from, retain, checkpoint, export)
 }

@@ -130,7 +130,7 @@ func TestSetAll(t *testing.T) {
   "train.epochs" has no =: write KEY=VALUE, such as train.epochs=3
   "=3" has no key before the =: write KEY=VALUE, such as train.epochs=3
   "" has no =: write KEY=VALUE, such as train.epochs=3
-  train.sed: unknown key; did you mean train.seed? (valid: epochs, batch, global_batch, seed, shuffle, slots, threads, precision, device, mode, backup, optimizer, scaling, l2, class_weight, clip_norm, schedule, eval_every, eval_steps, early_stop, gate, from, retain, checkpoint, export)
+  train.sed: unknown key; did you mean train.seed? (valid: epochs, batch, global_batch, seed, shuffle, slots, threads, precision, device, mode, backup, optimizer, scaling, l2, class_weight, clip_norm, schedule, eval_every, eval_steps, early_stop, refit, gate, from, retain, checkpoint, export)
   train.batch: is the string "many"; it must be an integer
   model.dropout: is 2; it must be at least 0 and less than 1
   label.field: is missing: name a field of the data`

@@ -290,6 +290,12 @@ train:
 `)
 	if s.index == "" {
 		s.line("  early_stop: {patience: 4}")
+		const most = 1_000_000
+		if s.Records <= most {
+			s.line("  refit: true               # then trains again on all rows, for the best number of epochs")
+		} else {
+			s.line("  # refit: true             # then trains again on all rows; about as long as the first training")
+		}
 	}
 }
 

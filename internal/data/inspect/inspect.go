@@ -25,6 +25,7 @@ type Inspection struct {
 	Header    bool   // the first line names the fields
 	Comment   string // mark of comment lines, "" if none was seen
 	Rows      int    // records read
+	Records   int64  // estimate of the records of all files
 	Ragged    int    // lines with another number of fields, left out
 	Multiline bool   // fields contain line breaks, in quotes or escaped
 	Escape    string // what a backslash escapes, one of schema.Escapes; "": nothing
@@ -98,7 +99,33 @@ func inspectSome(paths []string, rows, most int) (*Inspection, error) {
 		in.Names = append(in.Names, s.Files[i].Name)
 		in.Packed = in.Packed || s.Files[i].Packing != nil
 	}
+	in.Records = in.estimate(files)
 	return in, nil
+}
+
+// estimate returns the number of records of all files, estimated by their bytes and by the
+// text of the records read. Packed files and those of Parquet are assumed to hold a record in a quarter of its text.
+func (in *Inspection) estimate(files []record.File) int64 {
+	if in.All || in.Rows == 0 {
+		return int64(in.Rows)
+	}
+	stored, text := int64(0), int64(1)
+	for i := range files {
+		stored += files[i].Bytes
+	}
+	for i := range in.Columns {
+		text += int64(in.Rows) // a separator after each value
+		if in.Format == "jsonl" {
+			text += int64(in.Rows * (len(in.Columns[i].Name) + len(`"": `)))
+		}
+		for _, v := range in.Columns[i].cells.values {
+			text += int64(len(v))
+		}
+	}
+	if in.Packed || in.Format == "parquet" {
+		stored *= 4
+	}
+	return max(int64(in.Rows), int64(float64(stored)/float64(text)*float64(in.Rows)))
 }
 
 // inspect reads a sample of files.

@@ -164,6 +164,9 @@ func TestInspectLooksAllOver(t *testing.T) {
 		if in.Columns[0].Distinct != 2 || in.Columns[1].Kind != "float" || last.Distinct != 1 || last.Missing < .5 || last.Missing > .99 {
 			t.Errorf("%s: what comes late was not seen: %+v", name, in.Columns)
 		}
+		if in.Records < rows*3/4 || in.Records > rows*3/2 {
+			t.Errorf("%s: %d records estimated, of %d", name, in.Records, rows)
+		}
 		if in, err := First(write(name, 9_990, record), 0); err != nil || in.Rows != 9_990 {
 			t.Errorf("%s: %d rows of a small file, %v", name, in.Rows, err)
 		}
