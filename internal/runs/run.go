@@ -86,6 +86,7 @@ type Result struct {
 	BestEpoch       int      `json:"best_epoch"`
 	BestStep        int64    `json:"best_step"`
 	Improving       string   `json:"improving"`
+	Refit           *Refit   `json:"refit"` // nil: the model is that of the evaluations
 	EarlyStopped    int      `json:"early_stopped"`
 	Stopped         bool     `json:"stopped"`
 	Checkpoint      string   `json:"checkpoint"`
@@ -98,6 +99,12 @@ type Result struct {
 	} `json:"input"`
 	Delays
 	TestUnknown map[string]int64 `json:"test_unknown"`
+}
+
+// Refit is the second training of a run, on all rows (train.refit).
+type Refit struct {
+	Epochs int64 `json:"epochs"`
+	Rows   int64 `json:"rows"`
 }
 
 // Delays are the slow ranks and the links that lost packets.

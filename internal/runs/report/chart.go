@@ -114,7 +114,7 @@ func (c *curve) draw(b *strings.Builder, x, y extent) {
 		if (c.Dots || c.Rings) && len(c.X) <= maxPoints && finite(c.X[i]) && finite(c.Y[i]) {
 			radius, what := 3, ""
 			if i+1 == c.Best {
-				radius, what = 6, ", the model that was kept"
+				radius, what = 6, ", the best one"
 			}
 			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="%d"><title>%s: %s at %s%s</title></circle>`, x.place(c.X[i], left, left+plotWidth),
 				y.place(c.Y[i], top+plotHeight, top), radius, html.EscapeString(shortened(c.Name)), exact(c.Y[i]), exact(c.X[i]), what)

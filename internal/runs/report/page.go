@@ -113,6 +113,10 @@ func verdict(all []*runView, found []*warning) (lines []string) {
 		if r.Rejected != "" {
 			lines = append(lines, "the model was rejected by train.gate: "+r.Rejected)
 		}
+		if r.Result != nil && r.Result.Refit != nil {
+			f := r.Result.Refit
+			lines = append(lines, fmt.Sprintf("the model was then trained again on all %d rows, for %s (train.refit): the validation metrics are those of the first training", f.Rows, plural.Of(int(f.Epochs), "epoch")))
+		}
 		if r.Thinned.Lines > 0 {
 			lines = append(lines, fmt.Sprintf("the curves have fewer points up to step %d: %s of metrics.jsonl had to make room", r.Thinned.Step, plural.Of(r.Thinned.Lines, "line")))
 		}
@@ -282,15 +286,10 @@ func charts(all []*runView) (out []template.HTML) {
 	return out
 }
 
-// isKept reports whether early stopping kept the model of another evaluation than the last.
-func isKept(r *runView) bool {
-	return r.Result != nil && (r.Result.BestEpoch != 0 || r.Result.BestStep != 0)
-}
-
 // bestPoint returns 1 + the index of the evaluation of validation data whose model early stopping kept, or
 // before which the model began to overfit, 0 for none.
 func bestPoint(r *runView) int {
-	if !isKept(r) {
+	if r.Result == nil || r.Result.BestEpoch == 0 && r.Result.BestStep == 0 {
 		if best, _, _, rises := overfits(r.Run); rises {
 			return 1 + slices.IndexFunc(r.Valid, func(p runs.Point) bool { return p.LogLoss == best })
 		}
@@ -332,11 +331,8 @@ func rings(all []*runView) string {
 		valid, test = valid+len(r.Valid), test+len(r.Test)
 	}
 	kept := ""
-	switch best := func(r *runView) bool { return bestPoint(r) > 0 }; {
-	case slices.ContainsFunc(all, isKept):
-		kept = ", the large dot the model that was kept"
-	case slices.ContainsFunc(all, best):
-		kept = ", the large dot the best epoch"
+	if slices.ContainsFunc(all, func(r *runView) bool { return bestPoint(r) > 0 }) {
+		kept = ", the large dot the best one"
 	}
 	switch {
 	case valid == 0:

@@ -123,8 +123,12 @@ func TestTheKeptModelIsMarked(t *testing.T) {
 	result, err := os.ReadFile(filepath.Join(dir, "result.json"))
 	fatal.If(t, err)
 	fatal.If(t, os.WriteFile(filepath.Join(dir, "result.json"), bytes.Replace(result, []byte("{"), []byte(`{"best_epoch":2,`), 1), 0o644))
-	if s := pageOf(t, dir); strings.Count(s, `r="6"`) != 2 || !strings.Contains(s, "the large dot the model that was kept") {
+	if s := pageOf(t, dir); strings.Count(s, `r="6"`) != 2 || !strings.Contains(s, "the large dot the best one") {
 		t.Errorf("%d marks, want one in each chart of evaluations", strings.Count(s, `r="6"`))
+	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "result.json"), bytes.Replace(result, []byte("{"), []byte(`{"best_epoch":2,"refit":{"epochs":2,"rows":500},`), 1), 0o644))
+	if s := pageOf(t, dir); !strings.Contains(s, "trained again on all 500 rows, for 2 epochs (train.refit)") {
+		t.Error("the page does not name the second training")
 	}
 }
 
