@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/internal/train/save"
@@ -134,7 +135,7 @@ func (j *job) refit(ctx context.Context) (stopped bool, err error) {
 	j.saves.saver.Heal(saver, saver.Last(), j.report.Spent())
 	j.saves.at = time.Now()
 	j.rounds = j.chooseRounds()
-	j.say(fmt.Sprintf("training again on all %d rows, %d epochs (train.refit); the validation metrics are those of the first training", c.Rows, f.Epochs))
+	j.say(fmt.Sprintf("training again on all %d rows, for %s (train.refit); the validation metrics are those of the first training", c.Rows, plural.Of(int(f.Epochs), "epoch")))
 	return j.loop(ctx)
 }
 
