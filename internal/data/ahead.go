@@ -241,11 +241,7 @@ func (r *Reader) step(ctx context.Context, f *filler, b *draftCoder, x, y int64)
 func (r *Reader) encode(b *draftCoder, d *draft) {
 	began := time.Now()
 	d.err = b.encode(d)
-	for i, n := range b.Unknowns() {
-		if n > 0 {
-			r.unknown[i].Add(n)
-		}
-	}
+	d.unknown = append(d.unknown[:0], b.Unknowns()...)
 	clear(b.Unknowns())
 	if b.spare != nil {
 		d.stored, *b.spare = *b.spare, d.stored

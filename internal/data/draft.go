@@ -12,13 +12,14 @@ import (
 type draft struct {
 	encode.Batch
 	stored
-	at    place         // of the first record
-	err   error         // returned by Next instead of the batch
-	more  bool          // batches follow, despite the error
-	made  bool          // the batch is complete: there are no records to encode
-	parts []int         // see Reader.Parts; empty: none
-	took  time.Duration // reading time
-	ready chan struct{}
+	at      place         // of the first record
+	err     error         // returned by Next instead of the batch
+	more    bool          // batches follow, despite the error
+	made    bool          // the batch is complete: there are no records to encode
+	parts   []int         // see Reader.Parts; empty: none
+	unknown []int64       // by entry of Sparse: values that are not in its vocabulary
+	took    time.Duration // reading time
+	ready   chan struct{}
 }
 
 // stored are records as drafts and windows hold them.

@@ -338,6 +338,32 @@ func TestUnknownIsCounted(t *testing.T) {
 	}
 }
 
+// TestUnknownOfReturnedBatches: batches that are read ahead do not count before Next returns them.
+func TestUnknownOfReturnedBatches(t *testing.T) {
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "x", Encode: "vocabulary"}}}
+	src := schema.Source{Fields: []string{"x", "y"}}
+	_, fit := prepare(t, src, s, 1, datatest.Write(t, "train.csv", "a,1\n"))
+	d, _ := prepare(t, src, s, 1, datatest.Write(t, "test.csv", strings.Repeat("b,1\n", 40)))
+	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 1})
+	fatal.If(t, err)
+	defer r.Close()
+	for i := range int64(40) {
+		if _, err := r.Peek(t.Context(), 3); err != nil { // so many have been read
+			t.Fatal(err)
+		}
+		got := int64(0)
+		for _, n := range r.Unknown() {
+			got += n
+		}
+		if got != i {
+			t.Fatalf("%d unknown values of %d batches", got, i)
+		}
+		if _, err := r.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func FuzzLoadEncoder(f *testing.F) {
 	_, fit := prepare(f, peopleSource(), peopleSchema(), 1, datatest.Write(f, "people.csv", datatest.People))
 	b, err := newEncoder(f, fit).Marshal()

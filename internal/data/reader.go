@@ -264,6 +264,11 @@ func (r *Reader) deliver(d *draft) (*encode.Batch, error) {
 		r.Recycle(&d.Batch)
 		return nil, err
 	}
+	for i, n := range d.unknown {
+		if n > 0 {
+			r.unknown[i].Add(n)
+		}
+	}
 	r.place.Lock()
 	r.place.given = d.at
 	r.place.Unlock()
@@ -298,8 +303,8 @@ func (r *Reader) Position() string {
 	return fmt.Sprintf("%s offset %d, row %d", strings.TrimPrefix(p.file.Name, record.Builtin), p.offset, p.row)
 }
 
-// Unknown returns, for each entry of Encoder.Sparse and reason, the number of values read so far that
-// are not in its vocabulary. It may be called at any time.
+// Unknown returns, for each entry of Encoder.Sparse and reason, the number of values of the batches
+// that Next has returned that are not in its vocabulary. It may be called at any time.
 func (r *Reader) Unknown() []int64 {
 	n := make([]int64, len(r.unknown))
 	for i := range r.unknown {

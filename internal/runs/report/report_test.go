@@ -117,7 +117,7 @@ func TestTheKeptModelIsMarked(t *testing.T) {
 		text = fmt.Appendf(text, `{"event":"valid","step":%d,"epoch":%d,"samples":%d,"logloss":%v,"metrics":{"auc":0.7}}`+"\n", epoch+1, epoch+1, epoch+1, loss)
 	}
 	fatal.If(t, os.WriteFile(path, text, 0o644))
-	if s := pageOf(t, dir); !strings.Contains(s, "the validation log-loss rose from 0.4000 to 0.4500: the model overfits since epoch 2") || strings.Count(s, `r="6"`) != 2 || !strings.Contains(s, "the large dot the best epoch") {
+	if s := pageOf(t, dir); !strings.Contains(s, "the validation log-loss rose from 0.4000 to 0.4500: the model overfits since epoch 2") || strings.Count(s, `r="6"`) != 2 || !strings.Contains(s, "the large dot the best one") {
 		t.Error("no warning about a rising loss, or its best epoch is not marked")
 	}
 	result, err := os.ReadFile(filepath.Join(dir, "result.json"))
