@@ -150,6 +150,8 @@ func exchange(t *testing.T) {
 	for r := range streams {
 		streams[r] = [2]Stream{stream(t), stream(t)}
 	}
+	ctx, cancel := context.WithCancel(soon(t)) // the calls of the others do not end after one that fails
+	defer cancel()
 	onAll(size, func(r int) {
 		own, left, right, sum := memory[float32](n), memory[float32](n), memory[float32](n), numbers(1)
 		for i := range own {
@@ -162,8 +164,12 @@ func exchange(t *testing.T) {
 				Call{Kind: Send, Type: Float32, Count: n, Peer: next, Send: p}, Call{Kind: Send, Type: Float32, Count: n, Peer: before, Send: p},
 				Call{Kind: Recv, Type: Float32, Count: n, Peer: before, Recv: pointer(left)}, Call{Kind: Recv, Type: Float32, Count: n, Peer: next, Recv: pointer(right)}),
 			c.Launch(streams[r][1], Call{Kind: AllReduce, Type: Float32, Count: 1, Send: pointer(sum), Recv: pointer(sum)}),
-			c.Launch(streams[r][1]),
-			c.Wait(soon(t), streams[r][1]), c.Wait(soon(t), streams[r][0]))
+			c.Launch(streams[r][1]))
+		if errs[r] != nil {
+			cancel()
+			return
+		}
+		errs[r] = errors.Join(c.Wait(ctx, streams[r][1]), c.Wait(ctx, streams[r][0]))
 		if errs[r] == nil && (sum[0] != size || left[n-1] != float32(before) || right[0] != float32(next)) {
 			errs[r] = fmt.Errorf("rank %d: sum %v, from %d: %v, from %d: %v", r, sum[0], before, left[n-1], next, right[0])
 		}

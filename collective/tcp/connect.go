@@ -65,7 +65,11 @@ func (l *Listener) Connect(ctx context.Context, cfg Config) (*Transport, error) 
 	f := newForming(cfg)
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
-	if err := f.gather(ctx, l); err != nil {
+	err := f.fits()
+	if err == nil {
+		err = f.gather(ctx, l)
+	}
+	if err != nil {
 		f.abandon(err)
 		return nil, fmt.Errorf("tcp: connect: rank %d of %d: %w", cfg.Rank, len(cfg.Peers), err)
 	}
@@ -107,6 +111,16 @@ func (c Config) links() []uint16 {
 		all = append(all, uint16(i))
 	}
 	return append(all, linkControl)
+}
+
+// fits returns an error if this process may not open as many files as it has links: the connections
+// would only come to nothing after a time limit.
+func (f *forming) fits() error {
+	spare, limit := spareFiles()
+	if need := len(f.missing); limit > 0 && need > spare {
+		return fmt.Errorf("%d connections are needed, and this process may open %d more files, %d in all: raise the limit (ulimit -n), or give a smaller -streams", need, max(spare, 0), limit)
+	}
+	return nil
 }
 
 // gather dials the lower ranks and accepts the higher ones until all links are made. All

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"net"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,4 +25,18 @@ func onSocket(conn *net.TCPConn, set func(fd int)) {
 	if raw, err := conn.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { set(int(fd)) })
 	}
+}
+
+// spareFiles returns how many more files this process may open, and its limit; 0 if it is unknown.
+func spareFiles() (spare, limit int) {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return 0, 0
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0, 0
+	}
+	limit = int(min(l.Cur, 1<<30))
+	return limit - len(open) + 1, limit // one was that of the folder
 }

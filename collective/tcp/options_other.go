@@ -11,3 +11,5 @@ import (
 func setUserTimeout(*net.TCPConn, time.Duration) {}
 
 func setUnpaced(*net.TCPConn) {}
+
+func spareFiles() (spare, limit int) { return 0, 0 }

@@ -55,3 +55,16 @@ func TestOutOfMemoryIsNamed(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
 }
+
+// TestFewFiles: ranks that may open fewer files than they have connections report it at once.
+func TestFewFiles(t *testing.T) {
+	t.Parallel()
+	cmd := command(t, t.TempDir(), "-np", "4", "-oversubscribe", "-transport", "tcp", "-streams", "16", "train")
+	cmd.Args, cmd.Path = append([]string{"sh", "-c", `ulimit -n 50; exec "$0" "$@"`}, cmd.Args...), "/bin/sh"
+	fatal.If(t, cmd.Start())
+	o := end(t, cmd)
+	const want = "of 4: 99 connections are needed, and this process may open "
+	if o.code != 1 || !strings.Contains(o.stderr, want) || !strings.Contains(o.stderr, "raise the limit (ulimit -n), or give a smaller -streams") || strings.Contains(o.stderr, "timeout") {
+		t.Errorf("exit code %d, want %q\n%s", o.code, want, o.stderr)
+	}
+}
