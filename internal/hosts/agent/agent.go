@@ -57,6 +57,7 @@ type Request struct {
 	Hash  string     `json:",omitempty"` // SHA-256 of the program, in hexadecimal digits
 	Ship  hosts.Ship `json:",omitempty"`
 	Peers []Peer     `json:",omitempty"`
+	Twins string     `json:",omitempty"` // why the ID of the agent that is asked is not used
 }
 
 // Answer is the answer to a Request.
@@ -67,6 +68,7 @@ type Answer struct {
 	CPU      string    `json:",omitempty"`
 	Machines []Machine `json:",omitempty"`
 	Peers    []Peer    `json:",omitempty"`
+	Twins    string    `json:",omitempty"` // why the ID of the agent that asks is not used
 }
 
 // Size is the number of bytes of a compressed program that follows.
@@ -76,6 +78,7 @@ type Size struct{ Bytes int64 }
 type Peer struct {
 	ID    string
 	Addrs []string // multiaddresses
+	Life  string   `json:",omitempty"` // of the sender itself: differs in each process of an agent
 }
 
 // Machine describes a machine with an agent.

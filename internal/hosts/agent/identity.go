@@ -17,8 +17,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
-// keyFile is the file of the private key.
-const keyFile = "host.key"
+// KeyFile is the file of the private key.
+const KeyFile = "host.key"
 
 // maxKey is the maximum size of that file.
 const maxKey = 4 << 10
@@ -61,7 +61,7 @@ func Key(folder string) (crypto.PrivKey, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(folder, keyFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(folder, KeyFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) { // another process has made it meanwhile
 		return loadKey(folder)
 	}
@@ -77,7 +77,7 @@ func Key(folder string) (crypto.PrivKey, error) {
 }
 
 func loadKey(folder string) (crypto.PrivKey, error) {
-	path := filepath.Join(folder, keyFile)
+	path := filepath.Join(folder, KeyFile)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errNoKey

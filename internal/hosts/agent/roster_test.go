@@ -39,7 +39,7 @@ func TestKey(t *testing.T) {
 	if err != nil || !key.Equals(again) {
 		t.Errorf("another key the second time, %v", err)
 	}
-	path := filepath.Join(folder, keyFile)
+	path := filepath.Join(folder, KeyFile)
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Error(info.Mode(), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,6 +49,8 @@ type known struct {
 	wait      time.Duration  // after the next failed attempt
 	next      time.Time      // of the next attempt
 	dialing   bool
+	twins     string  // why several machines seem to have this ID; "": one has it
+	toldBy    peer.ID // of this machine's own ID: who has reported twins
 }
 
 // book has the state of each machine.
@@ -88,7 +91,7 @@ func (b *book) keep(r agent.Roster) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id := range b.of {
-		if !r.Has(id) {
+		if !r.Has(id) && b.of[id].toldBy == "" {
 			delete(b.of, id)
 		}
 	}
@@ -117,7 +120,10 @@ func (m *Mesh) find(ctx context.Context) {
 	defer all.Wait()
 	m.swarm.Notify(&network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
 		id := c.RemotePeer()
-		go m.exchange(ctx, id)
+		go func() {
+			m.examine(ctx, id)
+			m.exchange(ctx, id)
+		}()
 	}})
 	announcer := announcer{m: m}
 	defer announcer.close()
@@ -140,6 +146,10 @@ func (m *Mesh) find(ctx context.Context) {
 				})
 			}
 		}
+		for _, id := range m.several() {
+			m.examine(ctx, id)
+		}
+		m.askAgain(ctx)
 		if peers := m.swarm.Peers(); alone && len(peers) > 0 {
 			id := peers[rand.IntN(len(peers))]
 			all.Go(func() { m.exchange(ctx, id) })
@@ -251,6 +261,7 @@ func (m *Mesh) exchange(ctx context.Context, id peer.ID) (agent.Machine, error) 
 		return agent.Machine{}, err
 	}
 	m.learn(a.Peers)
+	m.hearOwn(id, a.Twins)
 	m.book.with(id, func(k *known) { k.fault, k.wait, k.host = "", minWait, a.Machines[0].Host })
 	return a.Machines[0], nil
 }
@@ -295,7 +306,7 @@ func (m *Mesh) learn(peers []agent.Peer) {
 
 // peers returns this machine and those that it knows, with their addresses.
 func (m *Mesh) peers() []agent.Peer {
-	all := []agent.Peer{{ID: m.id.String(), Addrs: texts(m.addrs())}}
+	all := []agent.Peer{{ID: m.id.String(), Addrs: texts(m.addrs()), Life: m.life}}
 	m.book.mu.Lock()
 	defer m.book.mu.Unlock()
 	for id, k := range m.book.of {
@@ -315,8 +326,117 @@ func texts(addrs []ma.Multiaddr) (all []string) {
 
 // HandlePeerFound implements mdns.Notifee.
 func (m *Mesh) HandlePeerFound(p peer.AddrInfo) {
-	if p.ID != m.id && m.gate.admits(p.ID) {
+	if p.ID == m.id {
+		m.announced(p)
+	} else if m.gate.admits(p.ID) {
 		m.book.add(p.ID, p.Addrs[:min(len(p.Addrs), agent.MaxAddrs)])
+	}
+}
+
+// A cloned image or a shared home gives two machines one key, and so one ID. Each process of an agent has
+// a random Life. If several connections of one ID lead to different lives that answer, these are several
+// machines: neither is used, and neither may start jobs here, until one of them is gone.
+
+// examine compares the machines behind the connections of an ID, if there are several.
+func (m *Mesh) examine(ctx context.Context, id peer.ID) {
+	conns := m.swarm.ConnsToPeer(id)
+	twins := ""
+	if len(conns) > 1 {
+		twins = m.compare(ctx, id, conns)
+	}
+	m.book.with(id, func(k *known) {
+		if k.twins != twins && twins != "" {
+			m.cfg.Log("%s: %s", m.nameOf(id), twins)
+		} else if k.twins != twins {
+			m.cfg.Log("%s: one machine has this ID again", m.nameOf(id))
+		}
+		k.twins = twins
+	})
+}
+
+// compare returns a sentence if different machines answer on connections of one ID.
+func (m *Mesh) compare(ctx context.Context, id peer.ID, conns []network.Conn) string {
+	at := map[string]string{} // address and host by life
+	for _, c := range conns {
+		a, err := m.askOn(ctx, id, c.NewStream)
+		if err != nil || len(a.Machines) != 1 || len(a.Peers) == 0 || a.Peers[0].Life == "" {
+			continue // it is about to be closed, or the agent is of an earlier version
+		}
+		at[a.Peers[0].Life] = fmt.Sprintf("%s (host %s)", hostPort(c.RemoteMultiaddr()), a.Machines[0].Host)
+	}
+	if len(at) < 2 {
+		return ""
+	}
+	var all []string
+	for _, place := range at {
+		all = append(all, place)
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("several machines have its ID, at %s: none of them is used; on all but one, remove ~/.config/wdlrun/%s and start the agent again, then allow the new ID",
+		strings.Join(all, " and "), agent.KeyFile)
+}
+
+// several are the machines to examine: those with several connections, or with several machines at the last look.
+func (m *Mesh) several() (ids []peer.ID) {
+	for _, e := range m.gate.current() {
+		twins := ""
+		m.book.with(e.ID, func(k *known) { twins = k.twins })
+		if e.ID != m.id && (twins != "" || len(m.swarm.ConnsToPeer(e.ID)) > 1) {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// twinsOf returns why the ID of a machine is not used, or "".
+func (m *Mesh) twinsOf(id peer.ID) (twins string) {
+	m.book.with(id, func(k *known) { twins = k.twins })
+	return twins
+}
+
+// hearOwn remembers what another agent reports about the ID of this machine.
+func (m *Mesh) hearOwn(from peer.ID, twins string) {
+	was := m.twinsOf(m.id)
+	if twins != "" && was == "" {
+		m.cfg.Log("%s reports about this machine: %s", m.nameOf(from), twins)
+	}
+	m.book.with(m.id, func(k *known) {
+		if twins != "" || k.toldBy == from {
+			k.twins, k.toldBy = twins, from
+		}
+	})
+}
+
+// askAgain asks whether the ID of this machine is that of one machine again.
+func (m *Mesh) askAgain(ctx context.Context) {
+	var from peer.ID
+	m.book.with(m.id, func(k *known) {
+		if k.twins != "" {
+			from = k.toldBy
+		}
+	})
+	if from == "" {
+		return
+	}
+	if _, err := m.exchange(ctx, from); err != nil && !m.connected(from) {
+		m.hearOwn(from, "")
+	}
+}
+
+// announced reports, once for an address, that another machine announces the ID of this one by mDNS.
+func (m *Mesh) announced(p peer.AddrInfo) {
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return
+	}
+	for _, a := range p.Addrs {
+		ip, err := manet.ToIP(a)
+		if err != nil || slices.ContainsFunc(own, func(o net.Addr) bool { n, ok := o.(*net.IPNet); return ok && n.IP.Equal(ip) }) {
+			return // this machine
+		}
+	}
+	if len(p.Addrs) > 0 && m.gate.reports(m.id) {
+		m.cfg.Log("the ID of this machine is announced at %s too: if that is another machine, remove ~/.config/wdlrun/%s on one of them, start its agent again, and allow the new ID", hostPort(p.Addrs[0]), agent.KeyFile)
 	}
 }
 

@@ -24,6 +24,7 @@ package mesh
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -72,6 +73,7 @@ const Nowhere = "none"
 type Mesh struct {
 	cfg   Config
 	id    peer.ID
+	life  string // of this process, see examine
 	host  string
 	swarm *swarm.Swarm
 	gate  *gate
@@ -91,6 +93,10 @@ func New(cfg Config) (*Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newWith(cfg, key)
+}
+
+func newWith(cfg Config, key crypto.PrivKey) (*Mesh, error) {
 	roster, err := agent.LoadRoster(cfg.Folder)
 	if err != nil {
 		return nil, err
@@ -103,7 +109,7 @@ func New(cfg Config) (*Mesh, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	m := &Mesh{cfg: cfg, id: id, host: host, gate: newGate(id, roster, cfg.Log), book: newBook(), every: findEvery, jobs: map[*exec.Cmd]peer.ID{}, idle: make(chan struct{})}
+	m := &Mesh{cfg: cfg, id: id, life: rand.Text(), host: host, gate: newGate(id, roster, cfg.Log), book: newBook(), every: findEvery, jobs: map[*exec.Cmd]peer.ID{}, idle: make(chan struct{})}
 	if m.local, err = agent.Listen(cfg.Folder); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ import (
 type machine struct {
 	*Mesh
 	home, folder string
+	as           crypto.PrivKey // in place of the key of folder; may be nil
 	ended        chan error
 	stop         context.CancelFunc
 
@@ -82,8 +83,12 @@ func (m *machine) allow(t testing.TB, name string, o *machine) {
 // serve starts the agent on loopback, or Nowhere.
 func (m *machine) serve(t testing.TB, listen string, bootstrap ...string) {
 	t.Helper()
-	var err error
-	m.Mesh, err = New(Config{Folder: m.folder, Listen: listen, Bootstrap: bootstrap, Home: m.home, Version: "test", Command: []string{"word"}, Log: m.log})
+	key, err := agent.Key(m.folder)
+	if m.as != nil {
+		key = m.as
+	}
+	fatal.If(t, err)
+	m.Mesh, err = newWith(Config{Folder: m.folder, Listen: listen, Bootstrap: bootstrap, Home: m.home, Version: "test", Command: []string{"word"}, Log: m.log}, key)
 	fatal.If(t, err)
 	m.every = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -202,6 +207,51 @@ func TestStart(t *testing.T) {
 		if files, err := os.ReadDir(filepath.Join(m.home, ".cache", "wdlrun", "bin")); err != nil || len(files) != 1 || len(files[0].Name()) != 64 {
 			t.Errorf("%v, %v", files, err)
 		}
+	}
+}
+
+// TestTwins: two machines with one key, as of a cloned image, are not used and start nothing, until one has
+// ended. All three agents name both. Before and after, and if its agent is started again, the machine is used.
+func TestTwins(t *testing.T) {
+	a, b := pair(t)
+	begins := func(from *machine, host string) error {
+		p, err := from.begin(t, host, hosts.Auto, "echo here\n")
+		if err == nil {
+			io.ReadAll(p)
+		}
+		return err
+	}
+	b.stop()
+	<-b.ended
+	b.serve(t, loopback, a.at(t, "a"))
+	eventually(t, "a job on b, whose agent was started again", func() bool { return begins(a, "@b") == nil })
+	if said := a.logged(); strings.Contains(said, "several machines") {
+		t.Errorf("one machine is taken for two: %s", said)
+	}
+
+	twin := newMachine(t) // its own key only names the socket of its launchers
+	var err error
+	twin.as, err = agent.Key(b.folder)
+	fatal.If(t, err)
+	twin.allow(t, "a", a)
+	twin.serve(t, loopback, a.at(t, "a"))
+	const want = "several machines have its ID, at "
+	eventually(t, "the report", func() bool { return strings.Contains(a.find1(t, "b").Fault, want) })
+	if err := begins(a, "@b"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a job on b: %v", err)
+	}
+	for name, m := range map[string]*machine{"b": b, "its twin": twin} {
+		eventually(t, "the report at "+name, func() bool { return strings.Contains(m.logged(), "a reports about this machine: "+want) })
+		if err := begins(m, "@a"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a job of %s on a: %v", name, err)
+		}
+	}
+	twin.stop()
+	<-twin.ended
+	eventually(t, "a job on b, which is alone again", func() bool { return begins(a, "@b") == nil })
+	eventually(t, "a job of b on a", func() bool { return begins(b, "@a") == nil })
+	if said := a.logged(); strings.Count(said, want) != 1 || strings.Count(said, "b: one machine has this ID again") != 1 {
+		t.Errorf("a said: %s", said)
 	}
 }
 

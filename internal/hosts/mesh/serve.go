@@ -58,7 +58,8 @@ func (m *Mesh) answer(s network.Stream) {
 		return
 	case agent.Status:
 		m.learn(r.Peers)
-		a = agent.Answer{What: agent.Done, Machines: []agent.Machine{m.self()}, Peers: m.peers()}
+		m.hearOwn(s.Conn().RemotePeer(), r.Twins)
+		a = agent.Answer{What: agent.Done, Twins: m.twinsOf(s.Conn().RemotePeer()), Machines: []agent.Machine{m.self()}, Peers: m.peers()}
 	default:
 		a = agent.Fail("its agent (wdlrun %s) does not know the request %.40q: start the same wdlrun there", m.cfg.Version, r.What)
 	}
@@ -99,16 +100,21 @@ func (m *Mesh) self() agent.Machine {
 }
 
 // askStatus asks another agent to describe itself.
-func (m *Mesh) askStatus(ctx context.Context, id peer.ID) (a agent.Answer, err error) {
+func (m *Mesh) askStatus(ctx context.Context, id peer.ID) (agent.Answer, error) {
+	return m.askOn(ctx, id, func(ctx context.Context) (network.Stream, error) { return m.swarm.NewStream(ctx, id) })
+}
+
+// askOn is askStatus on a stream of one of the connections.
+func (m *Mesh) askOn(ctx context.Context, id peer.ID, open func(context.Context) (network.Stream, error)) (a agent.Answer, err error) {
 	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "connected"), askTime)
 	defer cancel()
-	s, err := m.swarm.NewStream(ctx, id)
+	s, err := open(ctx)
 	if err != nil {
 		return a, err
 	}
 	defer s.Close()
 	s.SetDeadline(time.Now().Add(askTime))
-	if err := hosts.WriteJSON(s, agent.Request{What: agent.Status, Peers: m.peers()}, agent.MaxMessage); err != nil {
+	if err := hosts.WriteJSON(s, agent.Request{What: agent.Status, Twins: m.twinsOf(id), Peers: m.peers()}, agent.MaxMessage); err != nil {
 		s.Reset()
 		return a, err
 	}
@@ -132,7 +138,9 @@ func (m *Mesh) list() []agent.Machine {
 				return
 			}
 			x := agent.Machine{}
-			if !m.connected(e.ID) {
+			if twins := m.twinsOf(e.ID); twins != "" {
+				x.Fault = twins
+			} else if !m.connected(e.ID) {
 				x.Fault, x.Host = m.fault(e.ID)
 			} else if a, err := m.exchange(context.Background(), e.ID); err != nil {
 				x.Fault = err.Error()
@@ -204,6 +212,9 @@ func (m *Mesh) pass(conn *net.UnixConn, r agent.Request) {
 	case err != nil:
 		fail(err)
 		return
+	case m.twinsOf(id) != "":
+		fail(errors.New(m.twinsOf(id)))
+		return
 	case id == m.id:
 		m.start(conn, r, m.id)
 		return
@@ -244,6 +255,10 @@ func (m *Mesh) start(s hosts.Stream, r agent.Request, from peer.ID) {
 	fail := func(err error) {
 		s.SetWriteDeadline(time.Now().Add(askTime))
 		hosts.WriteJSON(s, agent.Fail("%s", err), agent.MaxMessage)
+	}
+	if twins := m.twinsOf(from); twins != "" {
+		fail(fmt.Errorf("%s asks for a job: %s", m.nameOf(from), twins))
+		return
 	}
 	path, err := m.program(s, r)
 	if err != nil {
