@@ -107,3 +107,31 @@ func TestPlanHeedsTheLaunch(t *testing.T) {
 		t.Errorf("rejected and planned trainings leave files: %v, %v", left, err)
 	}
 }
+
+// TestPlanOnACluster: -cluster computes the needs on hosts that need not exist, of which the plan of
+// a training takes no notice.
+func TestPlanOnACluster(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const hosts = "hosts=4,memory_gib=8,step_ms=20,keys=1e9"
+	if o := run(t, dir, "-np", "8", "train", "-plan", "-cluster", hosts); o.code != 0 || !strings.Contains(o.stdout, "on 4 hosts of 8 GiB, 25 Gbit/s and 1 GB/s of disk, 2 ranks each") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	o := run(t, dir, "-np", "8", "train", "-plan", "-json", "-cluster", hosts)
+	var planned struct {
+		Batch int         `json:"global_batch"`
+		Scale *plan.Scale `json:"scale"`
+	}
+	if err := json.Unmarshal([]byte(o.stdout), &planned); err != nil || planned.Scale == nil || planned.Scale.Rows != 1e9 || planned.Scale.Speed != float64(planned.Batch)/.02 {
+		t.Errorf("exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
+	}
+	for flags, want := range map[string]string{
+		"-cluster hosts=4":       "give -plan too",
+		"-plan -cluster hosts=3": "8 ranks cannot be divided",
+		"-plan -cluster host=4":  "did you mean hosts?",
+	} {
+		if o := run(t, dir, append([]string{"-np", "8", "train"}, strings.Fields(flags)...)...); o.code == 0 || !strings.Contains(o.stderr, want) {
+			t.Errorf("%s: exit code %d, want %q\n%s%s", flags, o.code, want, o.stdout, o.stderr)
+		}
+	}
+}

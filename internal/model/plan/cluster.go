@@ -10,9 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
-	"github.com/wdlrun/wdlrun/sparse"
 )
 
 // Cluster describes hosts that need not exist. The ranks of a plan are divided among them evenly.
@@ -102,14 +100,12 @@ func (p *Plan) On(c Cluster) (*Scale, error) {
 		s.Rows = c.Keys
 	}
 	memory, index := 0.0, 0.0
-	for i, t := range p.Tables {
-		rows, of := float64(t.Rows)*grown, p.shapes[i]
-		all, notMoved := sparse.MemoryBytes(of, int64(rows), layout.Shards), sparse.IndexBytes(of, int64(rows), layout.Shards)
-		memory, index = memory+float64(all), index+float64(notMoved)
-		s.CheckpointBytes += 8*rows + float64(all-notMoved)
-		for _, part := range of.Parts {
-			s.Parameters += rows * float64(part.Dim)
-		}
+	for _, t := range p.Tables {
+		rows := float64(t.Rows) * grown
+		index += rows * float64(t.Row.IndexBytes)
+		memory += rows * float64(t.Row.IndexBytes+t.Row.RecordBytes)
+		s.CheckpointBytes += rows * float64(8+t.Row.RecordBytes)
+		s.Parameters += rows * float64(t.Row.Values)
 	}
 	if p.Copies {
 		memory, index = 2*memory, 2*index
@@ -140,7 +136,7 @@ func (s *Scale) links(p *Plan) {
 	s.LinkTime = s.LinkBytes * 8 / (s.Cluster.Network * 1e9)
 	s.StepTime = max(s.LinkTime, s.Cluster.Step/1e3)
 	if s.StepTime > 0 {
-		s.Speed = float64(p.batch) / s.StepTime
+		s.Speed = float64(p.Batch) / s.StepTime
 	}
 }
 
@@ -155,7 +151,7 @@ func (s *Scale) String() string {
 	long := func(x float64) string { return time.Duration(x * 1e9).Round(time.Microsecond).String() }
 	line("rows", fmt.Sprintf("%.4g", s.Rows), "of all tables")
 	line("parameters", fmt.Sprintf("%.4g", s.Parameters), "rows × values of a row + dense part")
-	line("memory of a host", size(s.HostBytes), fmt.Sprintf("(record + stamp + 28 bytes of index) × rows / hosts + dense part of each rank; %s are for it", size(forRows*c.Memory*(1<<30))))
+	line("memory of a host", size(s.HostBytes), fmt.Sprintf("(record + index of a row) × rows / hosts + dense part of each rank; %s are for it", size(forRows*c.Memory*(1<<30))))
 	switch {
 	case !s.IndexFits:
 		line("on disk", "impossible", fmt.Sprintf("the index alone does not fit in memory; %.0f hosts hold everything", s.LeastHosts))

@@ -15,8 +15,8 @@ import (
 func hundredG() *Plan {
 	shape := sparse.Table{Values: table.BFloat16, Parts: []sparse.Part{{Dim: 16, Rule: optim.Rule{Kind: "rowwise_adagrad"}}}}
 	return &Plan{
-		WorldSize: 512, StepBytes: 511_000_000, batch: 65536, shapes: []sparse.Table{shape},
-		Tables: []Table{{Name: "ids", Rows: 1000}},
+		WorldSize: 512, StepBytes: 511_000_000, Batch: 65536,
+		Tables: []Table{{Name: "ids", Rows: 1000, Row: rowOf(shape)}},
 		Dense:  Dense{Parameters: 1000, ValueBytes: 4000, GradientBytes: 4000, OptimizerBytes: 4000, StepBytes: 2 * 511 * 4000},
 	}
 }

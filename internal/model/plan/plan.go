@@ -22,8 +22,9 @@ import (
 // which it reads a sample.
 type Plan struct {
 	WorldSize   int               `json:"world_size"`
-	Samples     int64             `json:"samples"`          // samples read
-	EpochRows   int64             `json:"epoch_rows"`       // samples of an epoch
+	Samples     int64             `json:"samples"`    // samples read
+	EpochRows   int64             `json:"epoch_rows"` // samples of an epoch
+	Batch       int               `json:"global_batch"`
 	Steps       int64             `json:"steps"`            // steps of the training in whole batches, without early stopping
 	StepBytes   int64             `json:"bytes_per_step"`   // over all ranks: keys, rows and gradients
 	MemoryBytes int64             `json:"memory_bytes"`     // over all ranks, at the end
@@ -32,12 +33,8 @@ type Plan struct {
 	Dense       Dense             `json:"dense"`
 	Device      *Device           `json:"device,omitempty"` // if the training may use GPUs
 	Tables      []Table           `json:"tables"`
-	Ranks       []sparse.RankLoad `json:"ranks"`           // wire_bytes are per step
-	Owner       []int32           `json:"owner"`           // rank by shard
-	Scale       *Scale            `json:"scale,omitempty"` // needs on a cluster, if one was given
-
-	batch  int            // global batch
-	shapes []sparse.Table // by table
+	Ranks       []sparse.RankLoad `json:"ranks"` // wire_bytes are per step
+	Owner       []int32           `json:"owner"` // rank by shard
 }
 
 // Dense holds the needs of the dense part of the model, which every rank holds completely.
@@ -78,14 +75,32 @@ type Table struct {
 	Asked         string          `json:"asked"`    // tables[].strategy
 	Strategy      sparse.Strategy `json:"strategy"` // chosen strategy
 	Why           string          `json:"why"`
-	Demand        sparse.Demand   `json:"demand"`                   // demand of the sample
-	Rows          int64           `json:"rows"`                     // at the end; an upper bound with limits or admission
+	Demand        sparse.Demand   `json:"demand"` // demand of the sample
+	Rows          int64           `json:"rows"`   // at the end; an upper bound with limits or admission
+	Row           Row             `json:"row"`
 	MemoryBytes   int64           `json:"memory_bytes"`             // over all ranks
 	SightingBytes int64           `json:"sighting_bytes,omitempty"` // part of MemoryBytes: counters of keys that are not admitted yet
 	StepBytes     int64           `json:"bytes_per_step"`           // over all ranks
 	ByStrategy    []StrategyBytes `json:"by_strategy"`              // strategies that the table could have
 	TierLeast     int64           `json:"tier_least,omitempty"`     // if the tier is too small for the index: least memory of a rank in bytes
 	Ranks         []Share         `json:"ranks"`
+}
+
+// Row holds the needs of a row of a table.
+type Row struct {
+	Values      int   `json:"values"`
+	RecordBytes int64 `json:"record_bytes"` // values and optimizer state, which a tier moves to disk
+	IndexBytes  int64 `json:"index_bytes"`  // always in memory; without the bytes of a shard
+}
+
+func rowOf(t sparse.Table) (r Row) {
+	for _, p := range t.Parts {
+		r.Values += p.Dim
+	}
+	const many = 1 << 20 // beside them, the bytes of a shard vanish
+	r.IndexBytes = sparse.IndexBytes(t, many, 1) / many
+	r.RecordBytes = (sparse.MemoryBytes(t, many, 1) - sparse.IndexBytes(t, many, 1)) / many
+	return r
 }
 
 // StrategyBytes is the traffic of a step with a strategy.
@@ -133,9 +148,8 @@ func Estimate(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.
 		}
 	}
 	p := &Plan{
-		WorldSize: ranks, Samples: s.rows, EpochRows: rows,
+		WorldSize: ranks, Samples: s.rows, EpochRows: rows, Batch: c.Train.Global(ranks),
 		Steps: int64(c.Train.Epochs) * data.Steps(rows, c.Train.Global(ranks)), Copies: g.Copies, Dense: g.Dense,
-		batch: c.Train.Global(ranks), shapes: l.Tables,
 	}
 	if g.Backup > 0 {
 		microbatches := int64(ranks) * data.Steps(rows, c.Train.Global(ranks))
@@ -168,7 +182,7 @@ func Estimate(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.
 func (s *sample) plan(t int, epoch int64, g Given) Table {
 	x, tb := &s.tables[t], s.layout.Tables[t]
 	x.demand.Sums = int64(x.sums)
-	p := Table{Name: tb.Name, Asked: s.layout.Asked[t], Demand: x.demand, Rows: s.kept(t, s.grown(t, epoch))}
+	p := Table{Name: tb.Name, Asked: s.layout.Asked[t], Demand: x.demand, Rows: s.kept(t, s.grown(t, epoch)), Row: rowOf(tb)}
 	for _, how := range []sparse.Strategy{sparse.Rows, sparse.Pooled} {
 		if how.Refuses(tb) == nil {
 			p.ByStrategy = append(p.ByStrategy, StrategyBytes{how, how.Bytes(x.demand, tb, s.ranks)})

@@ -64,9 +64,6 @@ func (p *Plan) String() string {
 	if n := p.WorldSize - len(columns); n > 0 {
 		fmt.Fprintf(&b, "and %d more ranks: -json has them\n", n)
 	}
-	if p.Scale != nil {
-		fmt.Fprintf(&b, "\n%v", p.Scale)
-	}
 	return b.String()
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/machine/cpus"
+	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/report"
@@ -48,6 +49,7 @@ Examples:
    wdlrun -np 4 train -config ctr.yaml -set train.epochs=3 -set train.seed=7
    wdlrun -np 8 train -resume runs/20261121-101500
    wdlrun -np 64 -H a:32,b:32 train -config ctr.yaml -plan
+   wdlrun -np 512 train -config ctr.yaml -plan -cluster hosts=64,memory_gib=16,keys=6.25e9
    wdlrun -np 8 -restarts 3 -min-np 6 train     restart after failures
    wdlrun -np 8 train -replicas 2               continue from memory if a rank is lost
    wdlrun -np 8 train -backup 1                 do not wait for the slowest microbatch
@@ -71,6 +73,7 @@ Examples:
 			&cli.StringFlag{Name: "note", Usage: "store `TEXT` with the run; wdlrun runs shows it"},
 			&cli.StringFlag{Name: "tag", Usage: "store `TAGS`, separated by commas, with the run; wdlrun runs -where tags=TAG selects by them"},
 			&cli.BoolFlag{Name: "plan", Usage: "estimate the rows, memory and network traffic of every table and rank; do not train"},
+			&cli.StringFlag{Name: "cluster", Usage: "with -plan: also compute memory, traffic, checkpoints and cost on hosts that need not exist, `NAME=NUMBER,…`: hosts, memory_gib, network_gbit, disk_gb, step_ms, price, keys"},
 			command.JSONFlag(),
 		}, slices.Concat(gpu.Flags(), liveFlags(), logFlags(), command.ToleranceFlags())...),
 		Action: func(c *cli.Context) error {
@@ -85,6 +88,9 @@ Examples:
 			}
 			if c.Bool("plan") {
 				return planTrain(p, c)
+			}
+			if c.IsSet("cluster") {
+				return errors.New("-cluster describes hosts for -plan: give -plan too")
 			}
 			return p.OnRanks(c, p.Action(checkTrain), p.Work(trainRank), trained(p))
 		},
@@ -107,15 +113,35 @@ func planTrain(p *command.Program, c *cli.Context) error {
 	command.SayRoom(cpus.RoomHere(), opt.Here, p.Stderr)
 	opt.Warn = func(line string) { fmt.Fprintf(p.Stderr, "wdlrun: %s\n", line) }
 	opt.Say = func(line string) { fmt.Fprintln(p.Stderr, line) }
-	planned, err := train.Estimate(c.Context, opt, ranks, oneHost && c.String("transport") != member.TCP)
+	shared := oneHost && c.String("transport") != member.TCP
+	var cluster *plan.Cluster
+	if c.IsSet("cluster") {
+		if cluster, err = plan.ParseCluster(c.String("cluster")); err != nil {
+			return err
+		}
+		shared = cluster.Hosts == 1
+	}
+	planned, err := train.Estimate(c.Context, opt, ranks, shared)
 	if err != nil {
 		return err
 	}
-	if command.AsJSON(c) {
-		return p.PrintJSON(planned)
+	var scale *plan.Scale
+	if cluster != nil {
+		if scale, err = planned.On(*cluster); err != nil {
+			return err
+		}
 	}
-	_, err = fmt.Fprint(p.Stdout, planned)
-	return err
+	if command.AsJSON(c) {
+		return p.PrintJSON(struct {
+			*plan.Plan
+			Scale *plan.Scale `json:"scale,omitempty"`
+		}{planned, scale})
+	}
+	fmt.Fprint(p.Stdout, planned)
+	if scale != nil {
+		fmt.Fprintf(p.Stdout, "\n%v", scale)
+	}
+	return nil
 }
 
 // trainRank runs one rank of the job.
