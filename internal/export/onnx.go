@@ -2,7 +2,6 @@ package export
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -141,15 +140,6 @@ func WriteONNX(ctx context.Context, src Source, dir string, opt OnnxOptions) (r 
 		err = fmt.Errorf("export: onnx: %w", err)
 	}
 	return r, err
-}
-
-// writeJSON writes x as JSON.
-func writeJSON(dir, name string, x any) error {
-	text, err := json.MarshalIndent(x, "", "  ")
-	if err == nil {
-		_, err = whole(system{}, dir, name, content(append(text, '\n')))
-	}
-	return err
 }
 
 // writeGraph writes the files of a model.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 )
 
@@ -402,4 +403,64 @@ func (g *graph) encode(t *onnxTable, inputs []string) (rows []string) {
 		rows = append(rows, g.node("LabelEncoder", []string{in}, attr{"keys_int64s", keys}, attr{"values_int64s", places}, attr{"default_int64", len(t.keys)}))
 	}
 	return rows
+}
+
+// With OnnxOptions.Rows, the caller looks values up, and the graph takes the numbers of rows: −1 is a
+// missing value and the end of a list, and the last row, of zeros, an unknown value.
+
+// noRow is the number of a missing value.
+const noRow = -1
+
+// row declares the input of the rows of a feature.
+func (s *inputSet) row(feature string, list bool) (x found) {
+	g, t := s.g, s.tables[feature]
+	in := s.add(OnnxInput{
+		Name: feature + ":row", Type: "int32", List: list, Missing: strconv.Itoa(noRow), Unknown: strconv.Itoa(s.unknownRow(feature)),
+		Key: feature, Rows: s.lookup(feature),
+	}, feature)
+	none := g.on("Equal", in, g.scalarRow(noRow))
+	x.at = g.on("Where", none, g.scalarRow(t.row(encode.KeyMissing)), in)
+	if list {
+		x.mask = g.first(g.on("Not", none))
+	}
+	return x
+}
+
+// unknownRow returns the row of a value that training has not seen.
+func (s *inputSet) unknownRow(feature string) int {
+	t := s.tables[feature]
+	if s.vocabulary(feature) != nil {
+		return t.row(encode.KeyUnknown)
+	}
+	return len(t.keys)
+}
+
+// vocabulary returns a feature if it has words.
+func (s *inputSet) vocabulary(feature string) *fitted {
+	i := slices.IndexFunc(s.fits, func(f fitted) bool { return f.Name == feature && f.encoding() == schema.Vocabulary })
+	if i < 0 {
+		return nil
+	}
+	return &s.fits[i]
+}
+
+// lookup returns the name of the file with the rows of a feature.
+func (s *inputSet) lookup(feature string) string {
+	if s.vocabulary(feature) != nil {
+		return fileName("words/"+feature) + ".json"
+	}
+	return fileName("keys/"+s.tables[feature].name) + ".npy"
+}
+
+// intervalRow returns the row of the interval of a number.
+func (s *inputSet) intervalRow(f *fitted, t *onnxTable) string {
+	g, in, limits := s.g, s.number(f), f.edges()
+	var rows []int32
+	for i := range len(limits) + 1 {
+		rows = append(rows, int32(t.row(uint64(i))))
+	}
+	missing := int64(len(rows))
+	rows = append(rows, int32(t.row(encode.KeyMissing)))
+	at := g.on("Where", g.on("IsNaN", in), g.scalarInt(missing), s.count(in, limits))
+	return g.on("Gather", g.constant(onnxInt32, []int{len(rows)}, raw.Bytes(rows)), at)
 }

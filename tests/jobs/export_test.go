@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"encoding/json"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,6 +45,9 @@ func TestExport(t *testing.T) {
 		"-out x.npy -format npy -rows int8":           "has no effect",
 		"-out x -format pickle":                       "there are model",
 		"-out models -name ctr -version -3":           "at least 0",
+		"-out x -format npy -ids rows":                "has no effect",
+		"-out models -name ctr -check":                "has no effect",
+		"-out x -format onnx -ids numbers":            "there are values, rows",
 	} {
 		o := run(t, dir, append(strings.Fields("export -resume "+model), strings.Fields(args)...)...)
 		if o.code != 1 || !strings.Contains(o.stderr, want) {
@@ -87,5 +92,36 @@ func TestPythonReadsTables(t *testing.T) {
 	out := strings.Fields(inPython(t, interpreter, dir, code))
 	if len(out) != 6 || !strings.HasPrefix(out[0], "deep:") || out[1] != "wide:1" || out[2] != "(17," || out[4] != "True" {
 		t.Error(out)
+	}
+}
+
+// TestExportChecksONNX: -check compares the model in the runtimes that are installed, and says what to install if there are
+// none. It needs the records of the training.
+func TestExportChecksONNX(t *testing.T) {
+	t.Parallel()
+	dir, model := clickLog(t, 500)
+	for _, ids := range []string{"values", "rows"} {
+		o := must(t, dir, "export -resume "+model+" -format onnx -ids "+ids+" -out "+ids)
+		if want := "check  32 records with their logits: python3 " + filepath.Join(ids, "check.py"); !strings.Contains(o.stdout, want) {
+			t.Errorf("no %q in %s", want, o.stdout)
+		}
+	}
+	inputs, err := os.ReadFile(filepath.Join(dir, "rows", "inputs.json"))
+	fatal.If(t, err)
+	if !strings.Contains(string(inputs), `"city:row"`) {
+		t.Errorf("inputs of -ids rows: %s", inputs)
+	}
+	o := run(t, dir, strings.Fields("export -resume "+model+" -format onnx -check -out checked")...)
+	if exec.Command("python3", "-c", "import numpy, onnxruntime").Run() == nil {
+		if o.code != 0 || !strings.Contains(o.stdout, "0 of 32 records differ") {
+			t.Errorf("exit code %d: %s %s", o.code, o.stdout, o.stderr)
+		}
+	} else if o.code != 1 || !strings.Contains(o.stderr, "pip install numpy onnxruntime, then: python3 checked/check.py") {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
+	}
+	fatal.If(t, os.Remove(filepath.Join(dir, "clicks.csv")))
+	o = run(t, dir, strings.Fields("export -resume "+model+" -format onnx -check -out none")...)
+	if o.code != 1 || !strings.Contains(o.stderr, "has no records to check") || !strings.Contains(o.stderr, "the model has no check.json") {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
 }

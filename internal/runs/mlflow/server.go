@@ -16,8 +16,9 @@ import (
 
 // Limits of the exchange with a server.
 const (
-	maxAnswer = 16 << 20 // bytes
-	patience  = time.Minute
+	maxAnswer      = 16 << 20 // bytes
+	patience       = time.Minute
+	uploadPatience = 5 * time.Minute // of a file
 )
 
 // artifactScheme is that of artifacts which the server itself receives.
@@ -106,7 +107,11 @@ func (s *Server) send(ctx context.Context, verb, to, query string, body io.Reade
 		request.Header.Set("Content-Type", "application/json")
 	}
 	s.sign(request)
-	answer, err := s.client.Do(request)
+	client := *s.client
+	if verb == http.MethodPut {
+		client.Timeout = uploadPatience
+	}
+	answer, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("mlflow: %s does not answer: %w", s, errors.Unwrap(err))
 	}

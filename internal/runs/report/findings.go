@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -131,18 +130,4 @@ func resultFindings(r *runs.Run, res *runs.Result) (all []finding) {
 		}
 	}
 	return all
-}
-
-// overfits reports whether the validation loss rose by more than a hundredth after its
-// minimum, in which epoch.
-func overfits(r *runs.Run) (best, last float64, epoch int64, rises bool) {
-	best, last = math.Inf(1), math.NaN()
-	for _, p := range r.Valid {
-		if finite(p.LogLoss) {
-			if last = p.LogLoss; last < best {
-				best, epoch = last, p.Epoch
-			}
-		}
-	}
-	return best, last, epoch, last > float64(best*1.01) && (r.Result == nil || r.Result.BestEpoch == 0 && r.Result.BestStep == 0)
 }

@@ -264,7 +264,7 @@ func charts(all []*runView) (out []template.HTML) {
 			if len(x) > 0 {
 				c := curve{Name: r.Name, Color: i, X: x, Y: y, Dots: !test, Rings: test}
 				if !test {
-					c.Best = bestPoint(r)
+					c.Best = bestPoint(r.Run)
 				}
 				validLoss = append(validLoss, c)
 				c.Y = auc
@@ -284,23 +284,6 @@ func charts(all []*runView) (out []template.HTML) {
 		}
 	}
 	return out
-}
-
-// bestPoint returns 1 + the index of the evaluation of validation data whose model early stopping kept, or
-// before which the model began to overfit, 0 for none.
-func bestPoint(r *runView) int {
-	if r.Result == nil || r.Result.BestEpoch == 0 && r.Result.BestStep == 0 {
-		if best, _, _, rises := overfits(r.Run); rises {
-			return 1 + slices.IndexFunc(r.Valid, func(p runs.Point) bool { return p.LogLoss == best })
-		}
-		return 0
-	}
-	return 1 + slices.IndexFunc(r.Valid, func(p runs.Point) bool {
-		if r.Result.BestStep > 0 {
-			return p.Step == r.Result.BestStep
-		}
-		return p.Epoch == int64(r.Result.BestEpoch)
-	})
 }
 
 // Days returns the partitions of train -by, the newest first, at most maxRows of them.
@@ -331,7 +314,7 @@ func rings(all []*runView) string {
 		valid, test = valid+len(r.Valid), test+len(r.Test)
 	}
 	kept := ""
-	if slices.ContainsFunc(all, func(r *runView) bool { return bestPoint(r) > 0 }) {
+	if slices.ContainsFunc(all, func(r *runView) bool { return bestPoint(r.Run) > 0 }) {
 		kept = ", the large dot the best one"
 	}
 	switch {

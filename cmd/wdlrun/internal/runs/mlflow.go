@@ -3,6 +3,7 @@ package runs
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,12 +15,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/mlflow"
 	"github.com/wdlrun/wdlrun/internal/runs/report"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train"
 )
 
 // exportRuns sends the runs to a tracking server of MLflow.
@@ -48,7 +51,10 @@ func exportRuns(c *cli.Context, p *command.Program, dir string, all []*runs.Summ
 		if err != nil {
 			continue // the run was removed
 		}
-		if err := e.Add(c.Context, r, Artifacts(r)); err != nil {
+		files, done := Artifacts(c.Context, r, func(line string) { fmt.Fprintln(p.Stderr, "wdlrun: warning: "+line) })
+		err = e.Add(c.Context, r, files)
+		done()
+		if err != nil {
 			return err
 		}
 		sent++
@@ -60,17 +66,59 @@ func exportRuns(c *cli.Context, p *command.Program, dir string, all []*runs.Summ
 	return err
 }
 
-// Artifacts returns the files of a run that MLflow stores with it: the configuration, the result and the report.
-func Artifacts(r *runs.Run) (files []mlflow.File) {
+// Artifacts returns the files of a run that MLflow stores with it: the configuration, the result, the report and, of a
+// run with a checkpoint, the model as ONNX. done removes temporary files.
+func Artifacts(ctx context.Context, r *runs.Run, warn func(string)) (files []mlflow.File, done func()) {
+	add := func(name, path string) {
+		files = append(files, mlflow.File{Name: name, Open: func() (io.ReadCloser, error) { return regular.Open(path) }})
+	}
 	for _, name := range []string{rundir.FileConfig, rundir.FileResult} {
 		path := filepath.Join(r.Dir, name)
 		if _, err := os.Stat(path); err == nil {
-			files = append(files, mlflow.File{Name: name, Open: func() (io.ReadCloser, error) { return regular.Open(path) }})
+			add(name, path)
 		}
 	}
-	return append(files, mlflow.File{Name: "report.html", Open: func() (io.ReadCloser, error) {
+	files = append(files, mlflow.File{Name: "report.html", Open: func() (io.ReadCloser, error) {
 		var page bytes.Buffer
 		err := report.Write(&page, reported([]string{r.Dir}), time.Now())
 		return io.NopCloser(&page), err
 	}})
+	dir, err := os.MkdirTemp("", "wdlrun-mlflow-")
+	if err != nil {
+		warn(fmt.Sprintf("the model of %s is not sent: %v", r.Name, err))
+		return files, func() {}
+	}
+	if err := modelOf(ctx, r, filepath.Join(dir, "onnx")); err != nil && ctx.Err() == nil {
+		warn(fmt.Sprintf("the model of %s is not sent: %v", r.Name, err))
+	}
+	written, _ := filepath.Glob(filepath.Join(dir, "onnx", "*")) // none after an error
+	for _, path := range written {
+		add("onnx/"+filepath.Base(path), path)
+	}
+	return files, func() { os.RemoveAll(dir) }
+}
+
+// maxModel is the size of the tables up to which a model is sent, in bytes.
+const maxModel = 1 << 30
+
+// modelOf writes the model of a run as ONNX. A run without a checkpoint has none.
+func modelOf(ctx context.Context, r *runs.Run, dir string) error {
+	if found, _ := filepath.Glob(filepath.Join(r.Dir, "checkpoints", "step-*")); len(found) == 0 {
+		return nil
+	}
+	size := int64(0)
+	if r.Result != nil {
+		for _, t := range r.Result.Tables {
+			size += t.Bytes
+		}
+	}
+	if size > maxModel {
+		return fmt.Errorf("its tables have %d bytes, at most %d are sent: wdlrun export -resume %s -format onnx", size, maxModel, r.Dir)
+	}
+	t, err := train.OpenTrained(ctx, r.Dir, func(string) {})
+	if err != nil {
+		return err
+	}
+	_, err = export.WriteONNX(ctx, export.Source{Checkpoint: t.Checkpoint, Config: t.Config, Encoder: t.Encoder}, dir, export.OnnxOptions{})
+	return err
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -53,11 +55,16 @@ ascending key. table names the values, for nearest-neighbour search: only tables
 and ids know them.
 ONNX needs opset 17 and ai.onnx.ml 3. Its inputs are the fields of a record. It cannot compute
 hashes of strings, crosses and dates: such an input is the key. inputs.json lists the inputs.
+-ids rows makes numbers of rows (int32) the inputs of categorical features and float32 the type of
+numbers, for runtimes without LabelEncoder or 64-bit numbers, such as OpenVINO; files beside the model have
+the row of each value. check.json has some records of the training data with their logits. -check
+compares them in onnxruntime and openvino, as python3 DIR/check.py does anywhere.
 
 Examples:
    wdlrun export -resume runs/20261121-101500 -out models -name ctr
    wdlrun export -resume runs/20261121-101500 -out models -name ctr -version 7 -rows int8
-   wdlrun export -resume runs/20261121-101500 -format safetensors -out ctr.safetensors`,
+   wdlrun export -resume runs/20261121-101500 -format safetensors -out ctr.safetensors
+   wdlrun export -resume runs/20261121-101500 -format onnx -ids rows -check -out onnx`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`; latest is runs/latest"},
 			&cli.StringFlag{Name: "out", Usage: "write the model below `DIR`; for other formats, write DIR itself, which must not exist"},
@@ -65,11 +72,16 @@ Examples:
 			&cli.Int64Flag{Name: "version", Value: -1, Usage: "number the version `N`", DefaultText: "the step"},
 			&cli.StringFlag{Name: "rows", Value: "float32", Usage: "store rows as `TYPE`: " + strings.Join(export.Precisions(), ", ")},
 			&cli.StringFlag{Name: "format", Value: "model", Usage: "write `FORMAT`: " + strings.Join(exportFormats(), ", ")},
+			&cli.StringFlag{Name: "ids", Value: "values", Usage: "onnx: take categories as `KIND`: " + strings.Join(onnxIDs(), ", ")},
+			&cli.BoolFlag{Name: "check", Usage: "onnx: compare the logits of some records in the runtimes that python3 finds"},
 			command.JSONFlag(),
 		},
 		Action: func(c *cli.Context) error { return runExport(p, c) },
 	}
 }
+
+// onnxIDs returns the values of -ids.
+func onnxIDs() []string { return []string{"values", "rows"} }
 
 // checkExport rejects invalid flags.
 func checkExport(c *cli.Context) error {
@@ -88,8 +100,11 @@ func checkExport(c *cli.Context) error {
 	case c.IsSet("version") && c.Int64("version") < 0:
 		return fmt.Errorf("export: -version %d: it must be at least 0", c.Int64("version"))
 	}
-	for _, flag := range []string{"name", "version", "rows"} {
-		if format != "model" && c.IsSet(flag) {
+	if ids := c.String("ids"); !slices.Contains(onnxIDs(), ids) {
+		return fmt.Errorf("export: -ids %s: there are %s", ids, strings.Join(onnxIDs(), ", "))
+	}
+	for flag, of := range map[string]string{"name": "model", "version": "model", "rows": "model", "ids": "onnx", "check": "onnx"} {
+		if format != of && c.IsSet(flag) {
 			return fmt.Errorf("export: -%s has no effect with -format %s: leave it out", flag, format)
 		}
 	}
@@ -109,8 +124,10 @@ type exported struct {
 	Bytes      int64     `json:"bytes,omitempty"`
 	Loss       *rounding `json:"rounding,omitempty"`
 
-	Inputs []export.OnnxInput `json:"inputs,omitempty"`
-	Tables []export.Vectors   `json:"tables,omitempty"`
+	Inputs  []export.OnnxInput `json:"inputs,omitempty"`
+	Records int                `json:"check_records,omitempty"`
+	Check   []string           `json:"check,omitempty"` // what check.py printed
+	Tables  []export.Vectors   `json:"tables,omitempty"`
 }
 
 // rounding is the metrics of the test data with exact and with rounded rows.
@@ -134,7 +151,7 @@ func runExport(p *command.Program, c *cli.Context) error {
 	case "safetensors":
 		err = export.WriteSafetensors(c.Context, src, r.Out)
 	case "onnx":
-		err = exportONNX(c, src, &r)
+		err = exportONNX(c, src, &r, warn)
 	case "table":
 		r.Tables, err = export.WriteTables(c.Context, src, r.Out)
 	case "npy":
@@ -151,11 +168,33 @@ func runExport(p *command.Program, c *cli.Context) error {
 	return printExported(p.Stdout, &r)
 }
 
-// exportONNX writes an ONNX model.
-func exportONNX(c *cli.Context, src export.Source, r *exported) error {
-	w, err := export.WriteONNX(c.Context, src, r.Out, export.OnnxOptions{})
-	r.Inputs = w.Inputs
+// exportONNX writes an ONNX model, and checks it with -check.
+func exportONNX(c *cli.Context, src export.Source, r *exported, warn func(string)) error {
+	w, err := export.WriteONNX(c.Context, src, r.Out, export.OnnxOptions{Rows: c.String("ids") == "rows", Warn: warn})
+	r.Inputs, r.Records = w.Inputs, w.Checked
+	if err == nil && c.Bool("check") {
+		err = checkONNX(c.Context, r)
+	}
 	return err
+}
+
+// checkONNX runs check.py.
+func checkONNX(ctx context.Context, r *exported) error {
+	if r.Records == 0 {
+		return fmt.Errorf("export: -check: %s has no records to check: the training data is not there any more", r.Out)
+	}
+	script := filepath.Join(r.Out, "check.py")
+	const none = 2 // exit code: no runtime
+	cmd := exec.CommandContext(ctx, "python3", script)
+	out, err := cmd.CombinedOutput()
+	r.Check = strings.Split(strings.TrimSpace(string(out)), "\n")
+	switch exit, _ := errors.AsType[*exec.ExitError](err); {
+	case err == nil:
+		return nil
+	case exit == nil || exit.ExitCode() == none:
+		return fmt.Errorf("export: -check: python3 finds neither onnxruntime nor openvino: pip install numpy onnxruntime, then: python3 %s; the model was written", script)
+	}
+	return fmt.Errorf("export: -check: %s; the model was written to %s", strings.Join(r.Check, "; "), r.Out)
 }
 
 // exportModel writes a version, and evaluates it if its rows are rounded.
@@ -249,6 +288,12 @@ func printExported(w io.Writer, r *exported) error {
 	}
 	if len(keyed) > 0 {
 		fmt.Fprintf(w, "inputs %s cannot be computed by ONNX; docs/serving.md describes how to compute them\n", strings.Join(keyed, ", "))
+	}
+	for _, line := range r.Check {
+		fmt.Fprintf(w, "check  %s\n", line)
+	}
+	if r.Records > 0 && r.Check == nil {
+		fmt.Fprintf(w, "check  %d records with their logits: python3 %s\n", r.Records, filepath.Join(r.Out, "check.py"))
 	}
 	_, err := fmt.Fprintf(w, "wrote  %s\n", r.Out)
 	return err

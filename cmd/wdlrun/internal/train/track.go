@@ -22,7 +22,7 @@ import (
 // Times of the tracking of a training.
 const (
 	trackPause = 5 * time.Second
-	trackEnd   = time.Minute // for the rest, at the end
+	trackEnd   = 5 * time.Minute // for the rest and the model, at the end
 )
 
 // tracked sends a training to a tracking server of MLflow while it runs. nil sends nothing.
@@ -154,6 +154,8 @@ func (t *tracked) end(result report.Result, err error) {
 		if err != nil {
 			return err
 		}
-		return t.live.End(ctx, r, state, runscmd.Artifacts(r))
+		files, done := runscmd.Artifacts(ctx, r, t.warn)
+		defer done()
+		return t.live.End(ctx, r, state, files)
 	}(), "to send the run later: wdlrun runs -export mlflow")
 }
