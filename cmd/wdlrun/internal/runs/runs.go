@@ -24,6 +24,7 @@ import (
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/history"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 func Command(p *command.Program) *cli.Command {
@@ -239,6 +240,14 @@ const maxDiffering = 6
 // runColumns are the metrics of the text table, with their format.
 type runColumn struct{ name, format string }
 
+// text formats a value; whole numbers get groups of three digits.
+func (c runColumn) text(x float64) string {
+	if c.format == "%.0f" {
+		return plural.Grouped(int64(math.Round(x)))
+	}
+	return fmt.Sprintf(c.format, x)
+}
+
 var runColumns = []runColumn{{"auc", "%.4f"}, {"logloss", "%.4f"}, {"train_logloss", "%.4f"}, {"steps", "%.0f"}, {"ranks", "%.0f"}}
 
 // dayColumns are the metrics of partitions of train -by.
@@ -292,7 +301,7 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 		for _, c := range columns {
 			text := "-"
 			if x := r.Number(c.name); !math.IsNaN(x) {
-				text = fmt.Sprintf(c.format, x)
+				text = c.text(x)
 			}
 			fmt.Fprintf(t, "\t%s", text)
 		}

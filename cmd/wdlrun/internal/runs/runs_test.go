@@ -24,6 +24,21 @@ func TestRunsNameTheirData(t *testing.T) {
 	}
 }
 
+// TestWholeNumbersAreGrouped, and metrics are not.
+func TestWholeNumbersAreGrouped(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "20261121-020000")
+	fatal.If(t, os.Mkdir(dir, 0o755))
+	fatal.If(t, os.WriteFile(filepath.Join(dir, rundir.FileConfig), nil, 0o644))
+	fatal.If(t, os.WriteFile(filepath.Join(dir, rundir.FileResult), []byte(`{"world_size":2,"steps":1234567,"train_logloss":0.25}`), 0o644))
+	r, err := runs.Read(dir)
+	fatal.If(t, err)
+	var b strings.Builder
+	fatal.If(t, runsTable(&b, "runs", 1, []*runs.Summary{&r.Summary}, []int{0}))
+	if !strings.Contains(b.String(), " 1,234,567 ") || !strings.Contains(b.String(), " 0.2500 ") {
+		t.Error(b.String())
+	}
+}
+
 // TestALinkIsNoSecondRun: the link latest is not reported beside the run that it leads to.
 func TestALinkIsNoSecondRun(t *testing.T) {
 	out := t.TempDir()
