@@ -1,5 +1,7 @@
 package config
 
+import "github.com/wdlrun/wdlrun/internal/data/kafka"
+
 // follow checks the settings of data that grows, and the settings that cannot be combined
 // with it.
 func (k checker) follow() {
@@ -17,6 +19,14 @@ func (k checker) follow() {
 	}
 	if f.Bad.Per != 0 && !f.Bad.On() {
 		k.bad("data.follow.bad.per", "has no effect without most")
+	}
+	if f.Bad.To != "" && !f.Bad.On() {
+		k.bad("data.follow.bad.to", "has no effect without most")
+	}
+	if kafka.IsTopic(f.Bad.To) {
+		if _, err := kafka.ParseAddress(f.Bad.To); err != nil {
+			k.bad("data.follow.bad.to", "%v", err)
+		}
 	}
 	if f.Mark != "" {
 		k.name("data.follow.mark", f.Mark)

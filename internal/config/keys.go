@@ -141,6 +141,7 @@ func dataSections() []section {
 			"unusable file ends the job.", []key{
 			{name: "per", def: "10000", about: "number of records", rng: "[1, 1000000]"},
 			{name: "most", def: "0, off", about: "how many of them may be unusable on average; the job ends if there are more than twice as many at once. A file counts as one", rng: "[0, 1000000]"},
+			{name: "to", def: "bad.jsonl in the run directory", about: "folder, or topic (kafka://HOST:PORT/TOPIC), for unusable records, each a JSON object with its place (file, offset), the reason and the first 4 KiB. A folder gets a file for each span that has some; at most 1,000 records of a span and rank are kept"},
 		}},
 	}
 }

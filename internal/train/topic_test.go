@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -44,6 +45,23 @@ func (b *brokers) send(t testing.TB, partition int32, n int) {
 	for i := range n {
 		r := &kgo.Record{Partition: partition, Value: fmt.Appendf(nil, "%d,site%d", i*7%5/4, i%11)}
 		fatal.If(t, b.client.ProduceSync(context.Background(), r).FirstErr())
+	}
+}
+
+// committed returns the values of the committed records.
+func (b *brokers) committed(t testing.TB) (all []string) {
+	t.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.ConsumeTopics("clicks"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100*time.Millisecond))
+	fatal.If(t, err)
+	defer c.Close()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		f := c.PollFetches(ctx)
+		cancel()
+		if f.NumRecords() == 0 {
+			return all
+		}
+		f.EachRecord(func(r *kgo.Record) { all = append(all, string(r.Value)) })
 	}
 }
 

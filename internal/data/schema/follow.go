@@ -20,8 +20,9 @@ type Follow struct {
 // Bad is the rate of unusable records of a stream that are left out. An unusable file counts as a
 // record.
 type Bad struct {
-	Per  int64 `yaml:"per"`  // records
-	Most int64 `yaml:"most"` // unusable ones of them; 0: Source.MaxBad is the limit, and an unusable file is an error
+	Per  int64  `yaml:"per"`  // records
+	Most int64  `yaml:"most"` // unusable ones of them; 0: Source.MaxBad is the limit, and an unusable file is an error
+	To   string `yaml:"to"`   // folder or topic for them; "": a file of the run directory
 }
 
 // On reports whether there is a rate.

@@ -1,6 +1,10 @@
 package input
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,10 +16,13 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/zeebo/xxh3"
 )
 
 // FileBad is the file of a run directory with the unusable records and files of a stream that were
@@ -67,43 +74,76 @@ func (s *Stream) keepBad(in *Input, at stream.Position) error {
 	if err != nil || s.log == nil || at.Spans <= s.log.last {
 		return err
 	}
+	var whole []letter
 	for rank, b := range all {
 		var some []letter
 		if err := json.Unmarshal(b, &some); err != nil {
 			return fmt.Errorf("unusable records of rank %d: %w", rank, err)
 		}
-		s.write(some)
+		whole = append(whole, some...)
 	}
+	s.write(at.Spans, whole)
 	return nil
 }
 
-// write appends letters to the file. A fault of the file is reported once.
-func (s *Stream) write(some []letter) {
+// write keeps letters about a span. A fault is reported once.
+func (s *Stream) write(span int64, some []letter) {
 	if len(some) == 0 || s.mute {
 		return
 	}
-	err := func() error {
-		f, err := regular.OpenFile(filepath.Join(s.dir, FileBad), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		if err != nil {
-			return err
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	err := error(nil)
+	for i := range some {
+		err = cmp.Or(err, e.Encode(&some[i]))
+	}
+	to := s.source.Follow.Bad.To
+	switch {
+	case err != nil:
+	case kafka.IsTopic(to):
+		err = s.writeTopic(to, b.Bytes())
+	case to != "":
+		if err = os.MkdirAll(to, 0o755); err == nil {
+			err = rundir.WriteFile(to, fmt.Sprintf("%012d-%016x.jsonl", span, xxh3.Hash(b.Bytes())), b.Bytes())
 		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err == nil && info.Size() > maxBadFile {
-			err = fmt.Errorf("%s has %d bytes: remove it or move it away", f.Name(), info.Size())
-		}
-		for i := 0; i < len(some) && err == nil; i++ {
-			var b []byte
-			if b, err = json.Marshal(some[i]); err == nil {
-				_, err = f.Write(append(b, '\n'))
-			}
-		}
-		return err
-	}()
+	default:
+		err = s.appendBad(b.Bytes())
+	}
 	if err != nil {
 		s.mute = true
 		s.log.warn(fmt.Sprintf("unusable records of the stream are counted, and no longer kept: %v", err))
 	}
+}
+
+// appendBad appends lines to the file of the run directory.
+func (s *Stream) appendBad(lines []byte) error {
+	f, err := regular.OpenFile(filepath.Join(s.dir, FileBad), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && info.Size() > maxBadFile {
+		err = fmt.Errorf("%s has %d bytes: remove it or move it away", f.Name(), info.Size())
+	}
+	if err == nil {
+		_, err = f.Write(lines)
+	}
+	return err
+}
+
+// writeTopic writes lines to a topic.
+func (s *Stream) writeTopic(to string, lines []byte) error {
+	a, err := kafka.ParseAddress(to)
+	if err != nil {
+		return err
+	}
+	if s.badTopic == nil {
+		if s.badTopic, err = kafka.OpenWriter(context.Background(), a, "wdlrun-bad-"+rand.Text()); err != nil {
+			return err
+		}
+	}
+	return s.badTopic.Write(context.Background(), s.badTopic.Last()+1, bytes.NewReader(lines))
 }
 
 // examine removes the files from a new span that are unusable as a whole, and returns them.
@@ -152,8 +192,8 @@ func (in *Input) TooBad(debt int64) (int64, error) {
 	if !over {
 		return next, nil
 	}
-	return next, fmt.Errorf("training data: %d of %d records of the span cannot be used, and data.follow.bad permits %d of %d; the first: %w; %s in the run directory has the others of earlier spans",
-		n, n+in.Train.Rows(data.All), b.Most, b.Per, &first[0], FileBad)
+	return next, fmt.Errorf("training data: %d of %d records of the span cannot be used, and data.follow.bad permits %d of %d; the first: %w; %s has those of earlier spans",
+		n, n+in.Train.Rows(data.All), b.Most, b.Per, &first[0], keptIn(b))
 }
 
 // TooBadFiles is TooBad for unusable files.
@@ -162,7 +202,15 @@ func TooBadFiles(b schema.Bad, debt, files int64) (int64, error) {
 	if !over {
 		return next, nil
 	}
-	return next, fmt.Errorf("training data: too many files cannot be used: data.follow.bad permits %d of %d records, and a file counts as one; %s in the run directory names them", b.Most, b.Per, FileBad)
+	return next, fmt.Errorf("training data: too many files cannot be used: data.follow.bad permits %d of %d records, and a file counts as one; %s names them", b.Most, b.Per, keptIn(b))
+}
+
+// keptIn names the place of unusable records.
+func keptIn(b schema.Bad) string {
+	if b.To != "" {
+		return b.To
+	}
+	return FileBad + " in the run directory"
 }
 
 // unlimited is the number of unusable records that a scan permits if TooBad decides.

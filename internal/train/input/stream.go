@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/registry"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
@@ -30,6 +31,8 @@ type Stream struct {
 	schema  schema.Schema
 	letters *[]letter // unusable records that this rank has found in the span
 	mute    bool      // they are no longer written
+
+	badTopic *kafka.Writer // nil: not open
 }
 
 // OpenStream opens the stream at a position.
@@ -52,6 +55,7 @@ func (s *Stream) Close() {
 	if s != nil && s.feed != nil {
 		s.log.close()
 		s.feed.Close()
+		s.badTopic.Close()
 	}
 }
 
@@ -116,7 +120,7 @@ func (s *Stream) leaveOut(span int64, files []stream.Bad, warn func(line string)
 		warn(fmt.Sprintf("%s is left out: %s", x.Name, x.Why))
 		some = append(some, letter{Span: span, File: x.Name, Reason: x.Why})
 	}
-	s.write(some)
+	s.write(span, some)
 }
 
 // Began records that a span begins or has ended.

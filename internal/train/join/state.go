@@ -3,11 +3,13 @@ package join
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 )
@@ -29,6 +31,14 @@ type Config struct {
 
 	Warn   func(line string)
 	Commit func(Status) // called after each commit; nil: not
+}
+
+// StateOf returns the default folder of the state of a join into a folder or topic.
+func StateOf(out string) string {
+	if _, name, ok := strings.Cut(strings.TrimPrefix(out, kafka.Scheme), "/"); ok && kafka.IsTopic(out) {
+		out, _, _ = strings.Cut(name, "?")
+	}
+	return filepath.Clean(out) + ".state"
 }
 
 // Sides of a join.

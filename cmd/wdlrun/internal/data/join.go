@@ -32,7 +32,8 @@ most -window after the impression's. A sample is the impression with the field -
 feedback. Samples are JSON lines in files of -out, which a training can follow (data.follow).
 
 DIR is a folder or a glob, to which complete files are moved under ascending names, or a topic
-(kafka://HOST:PORT/TOPIC). All formats of wdlrun data are read. Samples of JSON objects have
+(kafka://HOST:PORT/TOPIC). Samples are written to a topic in transactions: consumers must read committed records
+(isolation.level=read_committed), as wdlrun does. All formats of wdlrun data are read. Samples of JSON objects have
 all their members; from other formats they have all fields.
 
 Times are those in the records. A sample is written when no source (folder or partition) can have earlier
@@ -49,8 +50,9 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "impressions", Usage: "read impressions from `DIR`; may be repeated"},
 			&cli.StringSliceFlag{Name: "feedback", Usage: "read feedback from `DIR`; may be repeated"},
-			&cli.StringFlag{Name: "out", Usage: "write samples to the folder `DIR`"},
-			&cli.StringFlag{Name: "state", Usage: "keep open impressions in the folder `DIR`", DefaultText: "the name of -out and .state"},
+			&cli.StringFlag{Name: "out", Usage: "write samples to `DIR`: a folder or a topic"},
+			&cli.StringFlag{Name: "late", Usage: "write late feedback, and feedback without open impression, to `DIR`: a folder or a topic", DefaultText: "STATE/rejected"},
+			&cli.StringFlag{Name: "state", Usage: "keep open impressions in the folder `DIR`", DefaultText: "the name of -out or its topic, and .state"},
 			&cli.StringFlag{Name: "key", Usage: "join by `FIELDS`, separated by commas; SHOWN=CLICKED if feedback has another name for a field"},
 			&cli.StringFlag{Name: "time", Value: "time", Usage: "take the time from `FIELD`, or SHOWN=CLICKED: ISO 8601 or a Unix time"},
 			&cli.StringFlag{Name: "label", Value: "label", Usage: "write the label as `FIELD`"},
@@ -87,7 +89,7 @@ func bothSides(text string) (shown, clicked string) {
 // joinConfig returns the join that flags describe.
 func joinConfig(c *cli.Context) (j join.Config, err error) {
 	j = join.Config{
-		Impressions: c.StringSlice("impressions"), Feedback: c.StringSlice("feedback"), Out: command.PathOf(c, "out"), State: command.PathOf(c, "state"),
+		Impressions: c.StringSlice("impressions"), Feedback: c.StringSlice("feedback"), Out: command.PathOf(c, "out"), State: command.PathOf(c, "state"), Late: command.PathOf(c, "late"),
 		Window: c.Duration("window"), Delay: c.Duration("delay"), Early: c.String("emit") == "early",
 		Follow: c.Bool("follow"), Poll: c.Duration("poll"), Idle: c.Duration("idle"), Ahead: c.Duration("ahead"), Lost: c.String("lost"),
 	}
@@ -97,7 +99,7 @@ func joinConfig(c *cli.Context) (j join.Config, err error) {
 		}
 	}
 	if j.State == "" {
-		j.State = filepath.Clean(j.Out) + ".state"
+		j.State = join.StateOf(j.Out)
 	}
 	j.On[0].Time, j.On[1].Time = bothSides(c.String("time"))
 	j.On[0].Label, j.On[1].Value = c.String("label"), c.String("value")
@@ -115,12 +117,17 @@ func joinConfig(c *cli.Context) (j join.Config, err error) {
 		return j, fmt.Errorf("-emit %s: there are window and early", c.String("emit"))
 	case j.Lost != schema.LostStop && j.Lost != schema.LostSkip:
 		return j, fmt.Errorf("-lost %s: there are stop and skip", j.Lost)
+	case j.Late != "" && filepath.Clean(j.Late) == filepath.Clean(j.Out):
+		return j, errors.New("-late is the same as -out: give another one")
 	case j.Window < 0 || j.Delay < 0 || j.Idle < 0 || j.Ahead < 0 || j.Poll < time.Millisecond:
 		return j, errors.New("-window, -delay, -idle and -ahead must not be negative, and -poll must be at least 1ms")
 	}
 	for _, in := range slices.Concat(j.Impressions, j.Feedback) {
 		if filepath.Clean(record.LocalPath(in)) == filepath.Clean(j.Out) {
 			return j, fmt.Errorf("%s is an input and the folder of samples: give another -out", in)
+		}
+		if filepath.Clean(record.LocalPath(in)) == filepath.Clean(j.Late) {
+			return j, fmt.Errorf("%s is an input and the folder of late feedback: give another -late", in)
 		}
 	}
 	return j, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
@@ -106,6 +107,9 @@ func runOnline(p *command.Program, c *cli.Context) error {
 	}
 	out := valueOf(config.Join, "out", config.Dir)
 	for _, dir := range []string{config.Dir, filepath.Join(config.Dir, "run"), out} {
+		if kafka.IsTopic(dir) {
+			continue
+		}
 		if err := command.MakeFolder(dir); err != nil {
 			return err
 		}
@@ -125,7 +129,7 @@ func runOnline(p *command.Program, c *cli.Context) error {
 		x.log, x.done = filepath.Join(config.Dir, x.Name+".log"), make(chan struct{})
 	}
 	o.watch = newLoopWatch(config, run)
-	if err := o.again(filepath.Join(out, schema.Follow{On: true}.Filled().Mark)); err != nil {
+	if err := o.again(out); err != nil {
 		return err
 	}
 	if o.watch.apart != "" {
@@ -142,12 +146,15 @@ func runOnline(p *command.Program, c *cli.Context) error {
 
 // again says that an earlier run has ended the join, and removes the mark of that end from its samples, which
 // would end the training.
-func (o *online) again(mark string) error {
+func (o *online) again(out string) error {
 	if s, err := o.watch.joinStatus(); err != nil || !s.Ended {
 		return nil // the join reports what it cannot read
 	}
 	fmt.Fprintln(o.p.Stderr, "online: the join had ended in an earlier run; it continues with what is new. If its input folders still have _SUCCESS, it ends again: remove them to go on")
-	if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if kafka.IsTopic(out) {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(out, schema.Follow{On: true}.Filled().Mark)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

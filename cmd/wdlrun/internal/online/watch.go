@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
@@ -53,7 +54,7 @@ type loopWatch struct {
 
 func newLoopWatch(c onlineConfig, run string) *loopWatch {
 	out := valueOf(c.Join, "out", "")
-	w := &loopWatch{dir: c.Dir, joined: filepath.Join(valueOf(c.Join, "state", filepath.Clean(out)+".state"), join.StatusFile), metrics: filepath.Join(run, rundir.FileMetrics)}
+	w := &loopWatch{dir: c.Dir, joined: filepath.Join(valueOf(c.Join, "state", join.StateOf(out)), join.StatusFile), metrics: filepath.Join(run, rundir.FileMetrics)}
 	w.client.Timeout = lookEvery
 	if t, err := config.Load(valueOf(c.Train, "config", "")); err == nil { // otherwise the training reports it
 		w.versions = t.Train.Export.Dir
@@ -101,6 +102,13 @@ func (w *loopWatch) joinStatus() (s join.Status, err error) {
 
 // apart returns a line if none of the inputs of the training is the folder of samples, or a glob in it.
 func apart(inputs []string, out string) string {
+	if a, err := kafka.ParseAddress(out); err == nil {
+		for _, in := range inputs {
+			if b, err := kafka.ParseAddress(in); err == nil && b.Topic == a.Topic {
+				return ""
+			}
+		}
+	}
 	out = absolute(out)
 	for _, in := range inputs {
 		if in = absolute(record.LocalPath(in)); in == out || filepath.Dir(in) == out {
