@@ -62,13 +62,13 @@ func TestJoinIntoATopicIsKilled(t *testing.T) {
 		brokers = append(brokers, address)
 	}
 	for _, broker := range brokers {
-		joinIntoATopic(t, broker)
+		joinIntoATopic(t, broker, patient.Size(8, 50))
 	}
 }
 
-func joinIntoATopic(t *testing.T, broker string) {
+func joinIntoATopic(t *testing.T, broker string, kills int) {
 	t.Helper()
-	dir, kills, want := t.TempDir(), patient.Size(8, 50), map[string]int{}
+	dir, want := t.TempDir(), map[string]int{}
 	samples, late := fmt.Sprintf("samples.%d", time.Now().UnixNano()), fmt.Sprintf("late.%d", time.Now().UnixNano())
 	for _, topic := range []string{samples, late} {
 		eventually(t, "a topic", func() bool { return onBroker(t, broker, topic, kadmCreate) == nil })

@@ -16,6 +16,7 @@ import (
 )
 
 const onlineYAML = `
+web: 127.0.0.1:%d
 join: {impressions: shown, feedback: clicks, out: samples, key: id, time: ts, window: 2s, poll: 20ms}
 train: {config: ctr.yaml}
 serve: {model: ctr=models/ctr, port: 0, rest-port: %d, file_system_poll_wait_seconds: 0.1}
@@ -50,8 +51,8 @@ type onlineStatus struct {
 func TestOnline(t *testing.T) {
 	t.Parallel()
 	dir, want := t.TempDir(), map[string]int{}
-	port := freePort(t)
-	write(t, dir, "online.yaml", fmt.Sprintf(onlineYAML, port))
+	port, page := freePort(t), freePort(t)
+	write(t, dir, "online.yaml", fmt.Sprintf(onlineYAML, page, port))
 	write(t, dir, "ctr.yaml", onlineTrainYAML)
 	joinLog(t, dir, 0, 10, want)
 	cmd := command(t, dir, "online", "-config", "online.yaml")
@@ -84,13 +85,15 @@ func TestOnline(t *testing.T) {
 		}
 		return ask() == nil
 	})
-	for round, name := range []string{"join", "train"} {
+	for round, name := range []string{"join", "train", "serve"} {
 		served := status().Loop.Served
 		eventually(t, "the processes", func() bool { s := status(); return len(s.Parts) == 3 && s.Parts[round].Process != 0 })
 		fatal.If(t, syscall.Kill(status().Parts[round].Process, syscall.SIGKILL))
 		joinLog(t, dir, 10*(round+1), 10, want)
 		eventually(t, name+" to continue", func() bool {
-			fatal.If(t, ask())
+			if err := ask(); name != "serve" { // its clients need another server meanwhile
+				fatal.If(t, err)
+			}
 			s := status()
 			return s.Parts[round].Restarts == 1 && s.Parts[round].State == "running" && s.Loop.Served > served
 		})
@@ -98,6 +101,7 @@ func TestOnline(t *testing.T) {
 			t.Errorf("%s is not named:\n%s", name, said)
 		}
 	}
+	onlinePage(t, page)
 	for _, folder := range []string{"shown", "clicks"} {
 		write(t, filepath.Join(dir, folder), "_SUCCESS", "")
 	}
@@ -113,6 +117,35 @@ func TestOnline(t *testing.T) {
 	}
 	checkSamples(t, dir, want)
 	onlineAgain(t, dir, want)
+}
+
+// onlinePage reads the page: it has the sources, the versions and the freshness of the loop.
+func onlinePage(t *testing.T, port int) {
+	t.Helper()
+	get := func(path string) []byte {
+		a, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+		fatal.If(t, err)
+		defer a.Body.Close()
+		b, err := io.ReadAll(a.Body)
+		fatal.If(t, err)
+		return b
+	}
+	for path, want := range map[string]string{"/": `id="guard"`, "/online.js": "/status.json", "/live.css": "body"} {
+		if b := get(path); !bytes.Contains(b, []byte(want)) {
+			t.Errorf("%s has no %s:\n%s", path, want, b)
+		}
+	}
+	var s struct {
+		Freshness struct{ Version int64 }
+		Loop      struct {
+			Sources  []struct{ Name string }
+			Versions []struct{ State string }
+		}
+	}
+	eventually(t, "the status", func() bool {
+		fatal.If(t, json.Unmarshal(get("/status.json"), &s))
+		return s.Freshness.Version > 0 && len(s.Loop.Sources) == 2 && len(s.Loop.Versions) > 0 && s.Loop.Versions[0].State == "ok"
+	})
 }
 
 // onlineAgain starts a loop that had ended again: it says so, and joins and trains on what came since. A
@@ -155,7 +188,7 @@ func trainedOnAll(t *testing.T, dir string, want map[string]int) int {
 func TestOnlineEndsInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	yaml := fmt.Sprintf(onlineYAML, freePort(t))
+	yaml := fmt.Sprintf(onlineYAML, freePort(t), freePort(t))
 	write(t, dir, "online.yaml", yaml)
 	write(t, dir, "ctr.yaml", onlineTrainYAML)
 	joinLog(t, dir, 0, 10, map[string]int{})

@@ -13,6 +13,7 @@ import (
 // onlineConfig is the file of wdlrun online.
 type onlineConfig struct {
 	Dir    string        `yaml:"dir"`
+	Web    string        `yaml:"web"`
 	Join   yaml.MapSlice `yaml:"join"`
 	Launch yaml.MapSlice `yaml:"launch"`
 	Train  yaml.MapSlice `yaml:"train"`

@@ -34,6 +34,7 @@ func Command(p *command.Program) *cli.Command {
 		Description: `FILE names the flags of wdlrun join, train and serve, without the minus:
 
    dir: online                        # logs, the run of the training, status.json
+   web: 127.0.0.1:6062                # a page with the state of the loop
    join: {impressions: shown, feedback: clicks, out: samples, key: request, window: 30m}
    launch: {np: 2}                    # flags before the program
    train: {config: ctr.yaml}          # whose data.train is samples, with data.follow and train.export.dir
@@ -91,6 +92,7 @@ type online struct {
 
 	mu    sync.Mutex
 	parts []*part
+	last  []byte // status.json
 }
 
 func runOnline(p *command.Program, c *cli.Context) error {
@@ -134,6 +136,14 @@ func runOnline(p *command.Program, c *cli.Context) error {
 	}
 	if o.watch.apart != "" {
 		fmt.Fprintln(p.Stderr, "wdlrun: online: "+o.watch.apart)
+	}
+	if config.Web != "" {
+		o.write()
+		closePage, err := o.servePage(c.Context, config.Web)
+		if err != nil {
+			return err
+		}
+		defer closePage()
 	}
 	if err := o.run(c.Context); err != nil {
 		return err
@@ -316,9 +326,13 @@ func (o *online) status() loopStatus {
 // write writes status.json. Without it, the line has the same.
 func (o *online) write() {
 	b, err := json.Marshal(o.status())
-	if err == nil {
-		_ = rundir.WriteFile(o.watch.dir, "status.json", append(b, '\n'))
+	if err != nil {
+		return
 	}
+	o.mu.Lock()
+	o.last = append(b, '\n')
+	o.mu.Unlock()
+	_ = rundir.WriteFile(o.watch.dir, "status.json", o.last)
 }
 
 // line describes the state of the loop.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +38,12 @@ type loopState struct {
 	Served   int64            `json:"served"`
 	Pins     map[string]int64 `json:"pins,omitempty"`
 	Hold     string           `json:"hold,omitempty"`
+	Versions []export.Listed  `json:"versions,omitempty"` // the newest first
+	Sources  []join.Source    `json:"sources,omitempty"`  // of the join
 }
+
+// shownVersions is the number of versions in the state.
+const shownVersions = 20
 
 // loopWatch reads what the parts of an online loop write: the status of the join, the log of the training,
 // the folder of versions, and the state of the model in the server. What cannot be read now is read at
@@ -72,7 +78,7 @@ func newLoopWatch(c onlineConfig, run string) *loopWatch {
 // look reads what is new.
 func (w *loopWatch) look(ctx context.Context) {
 	if s, err := w.joinStatus(); err == nil {
-		w.state.Samples, w.state.Open, w.state.Rejected = s.Samples, s.Open, s.Rejected()
+		w.state.Samples, w.state.Open, w.state.Rejected, w.state.Sources = s.Samples, s.Open, s.Rejected(), s.Sources
 		if s.Newest != nil {
 			w.fresh.join(joinedAt{s.Samples, *s.Newest, s.Time})
 		}
@@ -180,6 +186,8 @@ func (w *loopWatch) newest() (v publishedAt, ok bool) {
 	if l.Hold != nil {
 		w.state.Hold = l.Hold.Reason
 	}
+	w.state.Versions = slices.Clone(l.Versions[max(0, len(l.Versions)-shownVersions):])
+	slices.Reverse(w.state.Versions)
 	if len(l.Versions) == 0 {
 		return v, false
 	}
