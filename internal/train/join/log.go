@@ -432,13 +432,13 @@ func syncFolder(dir string) error {
 
 // restore adds a record of the state, as it was added before.
 func (m *Machine) restore(kind byte, key Key, time int64, ref Ref) {
-	i, open := m.open[key]
+	i, open := m.open.find(key)
 	switch {
 	case kind == entryImpression && !open:
 		m.opens(key, time, ref)
 	case kind == entryImpression:
-	case open && m.covers(&m.slots[i], time):
-		m.match(&m.slots[i], time, ref)
+	case open && m.covers(i, time):
+		m.match(i, time, ref)
 	default:
 		m.hold(key, time, ref)
 	}

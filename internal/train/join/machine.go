@@ -58,23 +58,11 @@ type Machine struct {
 	out       Output
 	sources   []Source
 	watermark int64
-	slots     []slot
-	free      []int32
-	open      map[Key]int32 // index in slots
-	due       queue[int32]
+	open      *opened
 	held      map[Key][]*feedback
 	expiring  queue[*feedback]
 	holding   int
 	repeated  int64 // feedback about an impression that has other feedback, earlier or later
-}
-
-// slot is an open impression and its first feedback.
-type slot struct {
-	key      Key
-	time     int64
-	ref      Ref
-	feedback Ref   // 0: none
-	fed      int64 // time of the feedback
 }
 
 // feedback waits for its impression.
@@ -92,7 +80,7 @@ const (
 
 // NewMachine returns a machine without open impressions. out must not call it.
 func NewMachine(rules Rules, out Output) *Machine {
-	return &Machine{rules: rules, out: out, watermark: Never, open: map[Key]int32{}, held: map[Key][]*feedback{}}
+	return &Machine{rules: rules, out: out, watermark: Never, open: newOpened(), held: map[Key][]*feedback{}}
 }
 
 // Source returns the number of a source, which is added if it is new.
@@ -116,7 +104,7 @@ func (m *Machine) End(source int) { m.sources[source].Ended = true }
 func (m *Machine) Watermark() int64 { return m.watermark }
 
 // Open returns the number of impressions and of feedback that wait.
-func (m *Machine) Open() (impressions, feedback int) { return len(m.open), m.holding }
+func (m *Machine) Open() (impressions, feedback int) { return m.open.count, m.holding }
 
 // seen records the time of a record.
 func (m *Machine) seen(source int, time int64) {
@@ -129,7 +117,7 @@ func (m *Machine) seen(source int, time int64) {
 // Impression adds an impression.
 func (m *Machine) Impression(source int, key Key, time int64, ref Ref) Outcome {
 	m.seen(source, time)
-	if _, open := m.open[key]; open {
+	if _, open := m.open.find(key); open {
 		return Duplicate
 	}
 	if time < m.watermark {
@@ -140,16 +128,7 @@ func (m *Machine) Impression(source int, key Key, time int64, ref Ref) Outcome {
 }
 
 func (m *Machine) opens(key Key, time int64, ref Ref) {
-	i := int32(len(m.slots))
-	if n := len(m.free); n > 0 {
-		i, m.free = m.free[n-1], m.free[:n-1]
-	} else {
-		m.slots = append(m.slots, slot{})
-	}
-	s := &m.slots[i]
-	*s = slot{key: key, time: time, ref: ref}
-	m.open[key] = i
-	m.due.push(time, i)
+	i := m.open.add(slot{key, time, ref})
 	if m.rules.Early {
 		m.out.Sample(Sample{ref, 0, time})
 	}
@@ -159,11 +138,11 @@ func (m *Machine) opens(key Key, time int64, ref Ref) {
 	}
 	rest := waiting[:0]
 	for _, f := range waiting {
-		if !m.covers(s, f.time) {
+		if !m.covers(i, f.time) {
 			rest = append(rest, f)
 			continue
 		}
-		m.match(s, f.time, f.ref)
+		m.match(i, f.time, f.ref)
 		f.ref = 0
 		m.holding--
 	}
@@ -173,21 +152,23 @@ func (m *Machine) opens(key Key, time int64, ref Ref) {
 }
 
 // covers reports whether feedback at a time is about an impression.
-func (m *Machine) covers(s *slot, time int64) bool {
+func (m *Machine) covers(impression int32, time int64) bool {
+	s := m.open.at(impression)
 	return time >= s.time && time <= s.time+m.rules.Window
 }
 
 // match makes feedback the label of an impression, unless earlier feedback is. A sample that has been
 // written does not change.
-func (m *Machine) match(s *slot, time int64, ref Ref) Outcome {
-	if s.feedback != 0 {
+func (m *Machine) match(impression int32, time int64, ref Ref) Outcome {
+	if fed, has := m.open.fed[impression]; has {
 		m.repeated++ // one of the two is not used
-		if m.rules.Early || s.fed <= time {
+		if m.rules.Early || fed.time <= time {
 			return Repeated
 		}
 	}
-	s.feedback, s.fed = ref, time
+	m.open.fed[impression] = given{ref, time}
 	if m.rules.Early {
+		s := m.open.at(impression)
 		m.out.Sample(Sample{s.ref, ref, s.time})
 	}
 	return Matched
@@ -196,8 +177,8 @@ func (m *Machine) match(s *slot, time int64, ref Ref) Outcome {
 // Feedback adds feedback.
 func (m *Machine) Feedback(source int, key Key, time int64, ref Ref) Outcome {
 	m.seen(source, time)
-	if i, open := m.open[key]; open && m.covers(&m.slots[i], time) {
-		return m.match(&m.slots[i], time, ref)
+	if i, open := m.open.find(key); open && m.covers(i, time) {
+		return m.match(i, time, ref)
 	}
 	if time < m.watermark {
 		return Late
@@ -239,14 +220,15 @@ func (m *Machine) least() int64 {
 // reach sets the watermark.
 func (m *Machine) reach(watermark int64) {
 	m.watermark = watermark
-	for len(m.due) > 0 && (watermark == Always || m.due[0].time+m.rules.Window < watermark) {
-		i := m.due.pop()
-		s := &m.slots[i]
-		if !m.rules.Early {
-			m.out.Sample(Sample{s.ref, s.feedback, s.time})
+	for {
+		i, some := m.open.first()
+		if !some || watermark != Always && m.open.at(i).time+m.rules.Window >= watermark {
+			break
 		}
-		delete(m.open, s.key)
-		m.free = append(m.free, i)
+		if s := m.open.at(i); !m.rules.Early {
+			m.out.Sample(Sample{s.ref, m.open.fed[i].ref, s.time})
+		}
+		m.open.removeFirst()
 	}
 	for len(m.expiring) > 0 && m.expiring[0].time < watermark {
 		f := m.expiring.pop()

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/zeebo/xxh3"
 )
 
 // collected is an Output that keeps everything.
@@ -202,7 +205,7 @@ func TestMachineEqualsItsTwin(t *testing.T) {
 		}
 		slices.Sort(out.unmatched)
 		slices.Sort(w.unmatched)
-		if open, held := m.Open(); !slices.Equal(out.unmatched, w.unmatched) || open+held+len(m.open)+len(m.held) > 0 {
+		if open, held := m.Open(); !slices.Equal(out.unmatched, w.unmatched) || open+held+m.open.count+len(m.open.fed)+len(m.held) > 0 {
 			t.Fatalf("seed %d: unmatched %v, twin %v; open %d, held %d", seed, out.unmatched, w.unmatched, open, held)
 		}
 	}
@@ -284,4 +287,26 @@ func TestSamplesDoNotDependOnTheOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOpenImpressionsAreSmall: an open impression takes less than 80 bytes of memory.
+func TestOpenImpressionsAreSmall(t *testing.T) {
+	const n = 400_000
+	size := func() int64 {
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	before := size()
+	m := NewMachine(Rules{Window: 1 << 40}, discard{})
+	source := m.Source("x")
+	for i := range uint64(n) {
+		m.Impression(source, xxh3.HashString128(fmt.Sprint(i)), int64(i), Ref(i+1))
+	}
+	each := (size() - before) / n
+	if impressions, _ := m.Open(); impressions != n || each > 80 {
+		t.Errorf("%d impressions, %d bytes each", impressions, each)
+	}
+	runtime.KeepAlive(m)
 }
