@@ -90,6 +90,32 @@ func WeightedLogLoss(grad, logit, label, weight []float32) (sum float64) {
 	return sum
 }
 
+// FakeNegativeLoss is WeightedLogLoss for samples that are negatives first, and are repeated as positives when
+// their feedback arrives. The weights are importance weights from the predictions p: (1 + p)(1 − p) for
+// negatives and 1 + p for positives, so that the expected gradient is zero where p is the rate of feedback, not
+// the share of positives among the samples. The gradient does not pass through the weights. See Ktena et al.
+// (2019), "Addressing Delayed Feedback for Continuous Training with Neural Networks in CTR Prediction", §3.2. A nil weight is
+// 1.
+func FakeNegativeLoss(grad, logit, label, weight []float32) (sum float64) {
+	for i, z := range logit {
+		e := math.Exp(-math.Abs(float64(z)))
+		p := 1 / (1 + e)
+		if z < 0 {
+			p = e / (1 + e)
+		}
+		y, w := float64(label[i]), 1+p
+		if y < .5 {
+			w *= 1 - p
+		}
+		if weight != nil {
+			w *= float64(weight[i])
+		}
+		sum += float64(w * (max(float64(z), 0) - float64(float64(z)*y) + math.Log1p(e)))
+		grad[i] = float32(w * (p - y))
+	}
+	return sum
+}
+
 // SquaredLoss returns the sum over the batch of ½·(logit − label)² times the weights, and
 // stores the gradients in grad. Nil weights are 1.
 func SquaredLoss(grad, logit, label, weight []float32) (sum float64) {

@@ -237,8 +237,14 @@ func (k checker) label() {
 				k.later("label.kind", x.path, "a number has no classes")
 			}
 		}
-	} else if l.Loss != "" {
-		k.bad("label.loss", "has no meaning without kind: number; a binary label has the log-loss")
+		if l.Loss == schema.FakeNegative {
+			k.later("label.kind", "label.loss", "fake_negative is for a binary label")
+		}
+	} else if l.Loss != "" && !l.IsFakeNegative() {
+		k.bad("label.loss", "has no meaning without kind: number; a binary label has the log-loss, or fake_negative")
+	}
+	if l.IsFakeNegative() && k.c.Data.NegativeRate != 0 && k.c.Data.NegativeRate != 1 {
+		k.later("data.negative_rate", "label.loss", "fake_negative needs the first, negative sample of each positive one")
 	}
 	if rate := k.c.Data.NegativeRate; rate != 0 && rate != 1 {
 		if l.IsNumber() {
@@ -273,7 +279,7 @@ func (k checker) labels() {
 			{"negative", len(l.Negative) > 0, "is for label; this one is a number"},
 			{"weight", l.Weight != "", "is for label, and counts for all labels"},
 			{"threshold", l.Threshold != nil && l.IsNumber(), "has no meaning with kind: number"},
-			{"loss", l.Loss != "" && !l.IsNumber(), "has no meaning without kind: number"},
+			{"loss", l.Loss != "" && !l.IsNumber() && !l.IsFakeNegative(), "has no meaning without kind: number"},
 		} {
 			if x.given {
 				k.bad(path+"."+x.name, "%s", x.why)

@@ -262,6 +262,7 @@ func (k checker) gpu() {
 	}{
 		{"train.optimizer.dense.kind", "there is no kernel of rowwise_adagrad: use adagrad", t.Optimizer.Dense.Kind == "rowwise_adagrad"},
 		{"train.optimizer.wide.kind", "the bias is on the device, where there is no kernel of rowwise_adagrad: use adagrad", t.Optimizer.Wide.Kind == "rowwise_adagrad"},
+		{"label.loss", "there is no kernel of fake_negative: use device: cpu", k.c.Label.IsFakeNegative() || slices.ContainsFunc(k.c.Labels, func(l schema.Label) bool { return l.IsFakeNegative() })},
 	} {
 		if x.given {
 			k.later(x.path, "train.device", x.why)

@@ -169,7 +169,7 @@ func inputSections() []section {
 			{name: "negative", def: "every other value", about: "values that are 0; any other value is then an error"},
 			{name: "threshold", def: "none", about: "instead of positive: 1 if the number is at least this", rng: "(-inf, inf)"},
 			{name: "kind", def: "binary", about: "binary: predict a probability; number: predict a number", choices: []string{"binary", "number"}},
-			{name: "loss", def: "squared", about: "loss of a number: squared, or poisson for counts, with exp(logit) as the prediction", choices: []string{"squared", "poisson"}},
+			{name: "loss", def: "squared for a number, otherwise the log-loss", about: "loss of a number: squared, or poisson for counts, with exp(logit) as the prediction. Of a binary label: fake_negative, for samples that are negatives first and are repeated as positives when feedback arrives (wdlrun join -emit early): importance weights make the model predict the rate of feedback; docs/online.md", choices: []string{"squared", "poisson", schema.FakeNegative}},
 			{name: "weight", def: "none", about: "only in label: field with the weight of each sample in training and in metrics, from 0 to 1048576"},
 			{name: "loss_weight", def: "1", about: "factor of the label's loss if there are several labels", rng: "(0, 1e+06]"},
 		}},

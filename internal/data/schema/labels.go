@@ -19,6 +19,12 @@ func (l *Label) IsNumber() bool { return l.Kind == "number" }
 // IsPoisson reports whether the label is a count whose logarithm the model predicts.
 func (l *Label) IsPoisson() bool { return l.IsNumber() && l.Loss == "poisson" }
 
+// FakeNegative is the loss of a binary label whose samples are negatives first, and are repeated as positives.
+const FakeNegative = "fake_negative"
+
+// IsFakeNegative reports whether the loss has importance weights for delayed feedback.
+func (l *Label) IsFakeNegative() bool { return !l.IsNumber() && l.Loss == FakeNegative }
+
 // noLabel is the kind of a label that is not read: every record has the label 0.
 const noLabel = "none"
 
@@ -104,8 +110,8 @@ func (l *Label) faults(further bool) (list []string) {
 		why   string
 	}{
 		{l.Kind != "" && l.Kind != "binary" && !l.IsNumber(), "kind is neither binary nor number"},
-		{l.Loss != "" && !l.IsNumber(), "loss is for kind: number; a binary label has the log-loss"},
-		{l.Loss != "" && l.Loss != "squared" && l.Loss != "poisson", "loss is neither squared nor poisson"},
+		{l.Loss != "" && l.Loss != FakeNegative && !l.IsNumber(), "loss " + l.Loss + " is for kind: number; a binary label has the log-loss or fake_negative"},
+		{l.Loss != "" && l.Loss != "squared" && l.Loss != "poisson" && l.IsNumber(), "loss of a number is neither squared nor poisson"},
 		{l.IsNumber() && (listed || l.Threshold != nil), "a number has no positive and negative values and no threshold"},
 		{!(l.LossWeight >= 0) || !finite(l.LossWeight), "loss_weight is not a number above 0"},
 		{further && listed, "positive and negative are for the first label; this one is a number that is 0 or 1, or has a threshold"},

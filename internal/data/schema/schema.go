@@ -42,7 +42,7 @@ type Label struct {
 	Threshold *float64 `yaml:"threshold"` // instead of Positive: 1 where the number is at least this
 
 	Kind       string  `yaml:"kind"`        // binary, which is the default, or number
-	Loss       string  `yaml:"loss"`        // of a number: squared, which is the default, or poisson
+	Loss       string  `yaml:"loss"`        // of a number: squared, which is the default, or poisson; of a binary label: FakeNegative, "" for the log-loss
 	Weight     string  `yaml:"weight"`      // field with the weight of the sample
 	LossWeight float64 `yaml:"loss_weight"` // factor of this label's loss; 0 is 1
 }

@@ -220,6 +220,8 @@ func (m *model) loss(t, lo, hi int) (sum float64) {
 		sum = dense.PoissonLoss(grad, logit, label, weight)
 	case l.IsNumber():
 		sum = dense.SquaredLoss(grad, logit, label, weight)
+	case l.IsFakeNegative():
+		sum = dense.FakeNegativeLoss(grad, logit, label, weight)
 	case weight != nil:
 		sum = dense.WeightedLogLoss(grad, logit, label, weight)
 	default:
