@@ -54,7 +54,7 @@ func TestAdultInEveryFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files := []string{"builtin:adult.data"}
-	for _, to := range []string{"a.csv", "a.tsv.gz", "a.parquet", "a.jsonl.gz", "a.tfrecord.zst", "a.ndjson"} {
+	for _, to := range []string{"a.csv", "a.tsv.gz", "a.parquet", "a.arrow", "a.avro", "a.jsonl.gz", "a.tfrecord.zst", "a.ndjson"} {
 		must(t, dir, "data convert -out "+to+" "+files[len(files)-1]) // each file is converted from the one before
 		files = append(files, to)
 	}
@@ -92,6 +92,33 @@ func TestAdultInEveryFormat(t *testing.T) {
 	}
 }
 
+// TestConvertSaysWhatChanges: a column whose values a format has no place for is named once, with the form in
+// which they are written; the compression in the file is that of -compress.
+func TestConvertSaysWhatChanges(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "a.csv", "y,price,tags,plain\n1,52.60,a|b,7\n0,7.00,c,8\n")
+	write(t, dir, "l.jsonl", `{"y": 1, "tags": ["a", "b"], "x": 1.5, "ok": true}`+"\n"+`{"y": 0, "tags": ["c"], "x": NaN, "ok": false}`+"\n")
+	for _, x := range []struct{ args, want string }{
+		{"-out a.parquet a.csv", "field  in parquet\nprice  numbers are texts: some are in a form of their own, such as 52.60 or 007, or integers next to others\ntags   texts with | are no lists: keep separator: \"|\"\nwrote"},
+		{"-out a.libsvm -fields y,price,plain a.csv", "field  in libsvm\nprice  numbers lose their form: 52.60 is 52.6\nwrote"},
+		{"-out l.csv l.jsonl", "field  in csv\ntags   lists are texts: read them with separator: \"|\"\nwrote"},
+		{"-out m.jsonl l.jsonl", "field  in jsonl\nx      NaN and infinities are texts\nwrote"},
+		{"-out l.arrow -compress none l.jsonl", "wrote"},
+		{"-out l.avro -compress snappy l.jsonl", "wrote"},
+	} {
+		if o := must(t, dir, "data convert "+x.args); !strings.HasPrefix(o.stderr, x.want) {
+			t.Errorf("%s: %s, want %s", x.args, o.stderr, x.want)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "l.avro")); err != nil || !strings.Contains(string(b), "snappy") {
+		t.Errorf("%q, %v", b, err)
+	}
+	if o := run(t, dir, "data", "convert", "-out", "z.avro.gz", "a.csv"); o.code != 1 || !strings.Contains(o.stderr, "Avro is compressed inside") {
+		t.Error(o.stderr)
+	}
+}
+
 // TestConvertKeepsValues: every format that stores strings preserves each field byte for byte,
 // including numbers not in their shortest form, codes, and blanks in quotes. Blanks around an
 // unquoted field are dropped.
@@ -100,7 +127,7 @@ func TestConvertKeepsValues(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.csv", "y,price,rate,code,title\n1,52.60,0.5,007,\" Toy Story \"\n0,7.00,2.25,12,Heat (1995) \n0,1e3,3,5,Casino\n")
 	const want = "y,price,rate,code,title\n1,52.60,0.5,007,\" Toy Story \"\n0,7.00,2.25,12,Heat (1995)\n0,1e3,3,5,Casino\n"
-	for _, through := range []string{"b.csv", "b.parquet", "b.tfrecord", "b.jsonl"} {
+	for _, through := range []string{"b.csv", "b.parquet", "b.arrow", "b.avro", "b.tfrecord", "b.jsonl"} {
 		must(t, dir, "data convert -out "+through+" a.csv")
 		back := "back-" + through + ".csv"
 		must(t, dir, "data convert -out "+back+" -fields y,price,rate,code,title "+through)

@@ -32,6 +32,7 @@ type Column struct {
 	Reals   int64 // numbers that are not 64-bit integers
 	Truths  int64 // of these, true and false
 	Limits  int64 // of these, numbers stored as NaN or infinite
+	Marked  int64 // of these, texts with a |
 	// Coded counts integers in a non-canonical form: 007, +1. They are most likely not
 	// amounts, and would change if they were written as integers.
 	Coded int64
@@ -128,6 +129,9 @@ func (c *Column) read() {
 			integer = false
 		default:
 			c.Texts++ // ParseFloat accepts more: 0x1p3, 1_000, inf
+			if bytes.IndexByte(c.text, '|') >= 0 {
+				c.Marked++
+			}
 			return
 		}
 	}

@@ -62,7 +62,7 @@ func newAvro(w io.Writer, codec string, t table) (*avroRows, error) {
 		return nil, err
 	}
 	x.mark = xxh3.Hash128(schema).Bytes() // the same table is written as the same bytes
-	head := append([]byte("Obj\x01"), 4) // two entries
+	head := append([]byte("Obj\x01"), 4)  // two entries
 	for _, s := range []string{"avro.schema", string(schema), "avro.codec", name} {
 		head = appendBytes(head, s)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/stats"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
 )
@@ -24,7 +25,7 @@ func convertCommand(p *command.Program) *cli.Command {
 		Usage:     "write records in another format",
 		UsageText: "wdlrun data convert -out FILE [flags] FILE…",
 		Description: `The name of -out determines format and compression: clicks.tsv.gz, clicks.parquet,
-clicks.tfrecord.zst, clicks.jsonl, clicks.libsvm. -format and -compress override it.
+clicks.tfrecord.zst, clicks.jsonl, clicks.arrow, clicks.avro, clicks.libsvm. -format and -compress override it.
 
 The first pass finds the fields of all records and their types, the second one writes. In
 formats with types, a field is written as integers or numbers if every value reads back in its
@@ -52,7 +53,7 @@ Examples:
 		Flags: recordFlags(
 			&cli.StringFlag{Name: "out", Usage: "write to `FILE`, which must not exist"},
 			&cli.StringFlag{Name: "format", Usage: "write `FORMAT`: " + strings.Join(write.Formats(), ", "), DefaultText: "by the name of -out"},
-			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out; snappy for parquet"},
+			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out; snappy for parquet, zstd for arrow, gzip for avro"},
 			&cli.StringFlag{Name: "fields", Usage: "write the fields `NAMES`, in this order, separated by commas", DefaultText: "all"},
 			&cli.StringFlag{Name: "codes", Usage: "replace strings by numbers, and write the strings to `FILE`"},
 			&cli.Int64Flag{Name: "max-bad", Usage: "skip up to `N` records that cannot be read"},
@@ -67,6 +68,7 @@ type conversion struct {
 	files   *record.Files
 	fields  []string
 	columns []write.Column
+	changed [][]string // columns, and in what form their values are written
 	target  Target
 	codes   *write.Codes // nil if not requested
 	codesTo string
@@ -85,8 +87,16 @@ func dataConvert(p *command.Program, c *cli.Context) error {
 	if command.AsJSON(c) {
 		return p.PrintJSON(map[string]any{
 			"files": v.files.Names(), "from": formatName(v.source), "to": v.target.Format, "out": v.target.Path,
-			"records": w.Records, "bad": w.Bad, "bytes": bytes, "fields": v.fields, "seconds": time.Since(began).Seconds(),
+			"records": w.Records, "bad": w.Bad, "bytes": bytes, "fields": v.fields, "changed": v.changed, "seconds": time.Since(began).Seconds(),
 		})
+	}
+	if n := len(v.changed); n > 0 {
+		const shown = 30
+		rows := append([][]string{{"field", "in " + v.target.Format}}, v.changed[:min(n, shown)]...)
+		if n > shown {
+			rows = append(rows, []string{fmt.Sprintf("%d more", n-shown), "see --json"})
+		}
+		fmt.Fprint(p.Stderr, command.Aligned(rows))
 	}
 	if err := warnBad(p, w, v.patterns); err != nil {
 		return err
@@ -212,8 +222,39 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 			col.Kind, col.Truth = value.Text, false
 		}
 		v.columns = append(v.columns, col)
+		if form := formIn(v.target.Format, &col, seen, slices.Contains(lines, formatName(v.source))); form != "" {
+			v.changed = append(v.changed, []string{name, form})
+		}
 	}
 	return nil
+}
+
+// formIn describes in what form a format has the values of a column that it has no place for; "" if it has
+// one for all. ofLines says that the values come from lines.
+func formIn(format string, col *write.Column, seen *stats.Column, ofLines bool) string {
+	lines, pairs := format == "csv" || format == "tsv" || format == "criteo", strings.HasPrefix(format, "lib")
+	const often = 5 // a fifth of the values
+	switch {
+	case lines && col.Many:
+		return "lists are texts: read them with separator: \"|\""
+	case lines:
+		return ""
+	case ofLines && !pairs && !col.Many && often*seen.Marked >= seen.Values && seen.Marked > 0:
+		return "texts with | are no lists: keep separator: \"|\""
+	case pairs && seen.Limits > 0:
+		return "NaN and infinities are missing"
+	case pairs && seen.Respelt > 0:
+		return "numbers lose their form: 52.60 is 52.6"
+	case format == "jsonl" && seen.Limits > 0 && col.Kind != value.Text:
+		return "NaN and infinities are texts"
+	case col.Kind == value.Text && format == "tfrecord" && seen.Texts == 0 && seen.Wide > 0:
+		return "numbers are texts: some are not exact in 32 bits"
+	case col.Kind == value.Text && seen.Texts == seen.Limits && seen.Values > 0 && !col.Truth:
+		return "numbers are texts: some are in a form of their own, such as 52.60 or 007, or integers next to others"
+	case col.Truth && format == "tfrecord":
+		return "truth values are the texts true and false"
+	}
+	return ""
 }
 
 // convertRecords writes the records.

@@ -34,11 +34,11 @@ func TargetOf(path, format, packing string) (o Target, err error) {
 		return o, fmt.Errorf("-format %s: there are %s", format, strings.Join(write.Formats(), ", "))
 	case packing != "" && !slices.Contains(write.Packings(), packing):
 		return o, fmt.Errorf("-compress %s: there are %s", packing, strings.Join(write.Packings(), ", "))
-	case format == "parquet" && promised != "none":
-		return o, fmt.Errorf("%s: a Parquet file is compressed inside: leave the suffix out and give -compress %s", path, promised)
+	case write.IsPackedInside(format) && promised != "none":
+		return o, fmt.Errorf("%s: a file of %s is compressed inside: leave the suffix out and give -compress %s", path, map[string]string{"parquet": "Parquet", "arrow": "Arrow IPC", "avro": "Avro"}[format], promised)
 	case packing != "" && promised != "none" && packing != promised:
 		return o, fmt.Errorf("-compress %s contradicts the file name %s (%s)", packing, path, promised)
-	case packing == "" && format != "parquet":
+	case packing == "" && !write.IsPackedInside(format):
 		packing = promised
 	}
 	return Target{Path: path, Format: format, Packing: packing}, nil
@@ -58,7 +58,7 @@ func (o Target) Begin(w io.Writer, columns []write.Column, missing []string) (ou
 	out = &Stream{Target: o, counted: &counter{w: w}}
 	out.buffer = bufio.NewWriterSize(out.counted, 1<<20)
 	packing, codec := o.Packing, ""
-	if o.Format == "parquet" {
+	if write.IsPackedInside(o.Format) {
 		packing, codec = "none", o.Packing
 	}
 	if out.pack, err = write.Pack(out.buffer, packing); err != nil {

@@ -64,7 +64,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "data", Usage: "read records from `FILE` or glob; may be repeated"},
 			&cli.StringFlag{Name: "out", Usage: "write to `FILE`, which must not exist; - is standard output"},
 			&cli.StringFlag{Name: "format", Usage: "write `FORMAT`: csv, tsv, jsonl or parquet", DefaultText: "by the name of -out; csv for -"},
-			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out; snappy for parquet"},
+			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out; snappy for parquet, zstd for arrow, gzip for avro"},
 			&cli.StringFlag{Name: "columns", Usage: "copy the fields `NAMES`, separated by commas"},
 			&cli.BoolFlag{Name: "keys", Usage: "also write the keys that an ONNX model (export -format onnx) needs as inputs"},
 			&cli.BoolFlag{Name: "label", Usage: "also read and write the labels"},
