@@ -4,11 +4,15 @@
 //
 //	https://HOST/PATH, http://HOST/PATH        one file
 //	s3://BUCKET/KEY, gs://BUCKET/KEY           one object
-//	s3://BUCKET/FOLDER/, s3://BUCKET/part-*    the objects directly in a folder; those that match
-//	…?endpoint=URL&region=NAME                 s3 only: another store with the same API
+//	s3a://, oss://, cosn://                    the same, of S3, Alibaba's and Tencent's store
+//	webhdfs://HOST:PORT/PATH, swebhdfs://…     one file of HDFS, by HTTP or HTTPS
+//	s3://BUCKET/FOLDER/, s3://BUCKET/part-*    the objects in a folder and below; those that match
+//	…?endpoint=URL&region=NAME&style=host      s3, oss, cosn: another store with the same API, and
+//	                                           whether the bucket is in the host or the path
+//	…?user=NAME                                webhdfs: the user; default HADOOP_USER_NAME
 //
 // A server must support ranges and report the length of the file. Google's store is read
-// through its S3-compatible interface, with HMAC keys. Keys are searched in the order of the
+// through its S3-compatible interface, with HMAC keys, and so are those of Alibaba and Tencent. Keys are searched in the order of the
 // AWS command line: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, MINIO_ACCESS_KEY and
 // MINIO_SECRET_KEY, ~/.aws/credentials, the role of the machine. Without keys, requests are
 // anonymous.
@@ -65,7 +69,7 @@ func (o *Object) Address() string { return o.Name + o.Query }
 
 // Is reports whether a name is the name of a remote file.
 func Is(name string) bool {
-	for _, s := range []string{"https://", "http://", "s3://", "gs://"} {
+	for _, s := range []string{"https://", "http://", "s3://", "gs://", "s3a://", "oss://", "cosn://", "webhdfs://", "swebhdfs://"} {
 		if strings.HasPrefix(name, s) {
 			return true
 		}
@@ -73,13 +77,13 @@ func Is(name string) bool {
 	return false
 }
 
-// store is a bucket or a web server.
+// store is a bucket, a web server or HDFS.
 type store interface {
 	// stat returns an object.
 	stat(ctx context.Context, key string) (*Object, error)
-	// list returns the objects whose keys begin with prefix and have no further slash after
-	// it.
-	list(ctx context.Context, prefix string) ([]*Object, error)
+	// list returns the objects whose keys begin with prefix. Unless below is set, they have no further
+	// slash after it.
+	list(ctx context.Context, prefix string, below bool) ([]*Object, error)
 	// get reads n bytes of an object from an offset.
 	get(ctx context.Context, o *Object, off, n int64) (io.ReadCloser, error)
 }

@@ -38,35 +38,58 @@ func open(name string) (s store, key string, err error) {
 		return web{newTransport()}, name, nil
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	bucket, key, ok := strings.Cut(rest, "/")
-	if !ok || bucket == "" || key == "" {
+	first, key, ok := strings.Cut(rest, "/")
+	if !ok || first == "" || key == "" {
 		return bad("it names no bucket and key, such as " + scheme + "://bucket/clicks.csv")
-	}
-	b := bucketOf{scheme: scheme, bucket: bucket, endpoint: "https://s3.amazonaws.com"}
-	if scheme == "gs" {
-		b.endpoint = "https://storage.googleapis.com"
 	}
 	q, err := url.ParseQuery(query)
 	if err != nil {
 		return bad(err.Error())
 	}
-	for k, v := range q {
-		switch {
-		case k == "endpoint" && scheme == "s3":
-			b.endpoint = v[0]
-		case k == "region" && scheme == "s3":
-			b.region = v[0]
-		default:
-			return bad(k + " has no meaning there; s3 has endpoint=URL and region=NAME")
+	if isHDFS(scheme) {
+		h, err := newHDFS(scheme, first, q)
+		if err != nil {
+			return bad(err.Error())
 		}
+		return h, key, nil
+	}
+	b, err := newBucket(scheme, first, q)
+	if err != nil {
+		return bad(err.Error())
+	}
+	return b, key, nil
+}
+
+// newBucket returns the bucket of an address with these settings.
+func newBucket(scheme, bucket string, q url.Values) (b bucketOf, err error) {
+	b = bucketOf{scheme: scheme, bucket: bucket, region: q.Get("region"), style: q.Get("style"), endpoint: "https://s3.amazonaws.com"}
+	for k := range q {
+		if scheme == "gs" || k != "endpoint" && k != "region" && k != "style" {
+			return b, fmt.Errorf("%s has no meaning there; s3, oss and cosn have endpoint=URL, region=NAME and style=host or path", k)
+		}
+	}
+	switch {
+	case b.style != "" && b.style != "host" && b.style != "path":
+		return b, fmt.Errorf("style=%s: the bucket is in the host or in the path of addresses: style=host or style=path", b.style)
+	case q.Has("endpoint"):
+		b.endpoint = q.Get("endpoint")
+	case scheme == "gs":
+		b.endpoint = "https://storage.googleapis.com"
+	case (scheme == "oss" || scheme == "cosn") && b.region == "":
+		return b, fmt.Errorf("the region of the bucket is missing: %s://%s/…?region=NAME, or endpoint=URL", scheme, bucket)
+	case scheme == "oss":
+		b.endpoint = "https://oss-" + b.region + ".aliyuncs.com"
+	case scheme == "cosn":
+		b.endpoint = "https://cos." + b.region + ".myqcloud.com"
+	}
+	if b.style == "" && (scheme == "oss" || scheme == "cosn") {
+		b.style = "host" // the only one that they have
 	}
 	if len(q) > 0 {
 		b.query = "?" + q.Encode()
 	}
-	if b.client, err = b.connect(q.Has("endpoint")); err != nil {
-		return bad(err.Error())
-	}
-	return b, key, nil
+	b.client, err = b.connect(q.Has("endpoint"))
+	return b, err
 }
 
 // newTransport returns the transport of one object or listing: requests to a host share
@@ -102,19 +125,20 @@ func Find(ctx context.Context, name string) ([]*Object, error) {
 
 // isPattern reports whether a key is a folder or a glob. A web server has neither.
 func isPattern(s store, key string) bool {
-	_, bucket := s.(bucketOf)
-	return bucket && (strings.HasSuffix(key, "/") || strings.ContainsAny(key, "*?["))
+	_, isWeb := s.(web)
+	return !isWeb && (strings.HasSuffix(key, "/") || strings.ContainsAny(key, "*?["))
 }
 
-// List returns the objects directly in a folder, or those that match a glob, sorted by
-// name. Only the last part of a glob may have wildcards.
+// List returns the objects in a folder and in folders in it, except hidden ones, or those that match a
+// glob, sorted by name. Only the last part of a glob may have wildcards. A hidden object of the folder
+// itself is listed: it may be a mark.
 func List(ctx context.Context, name string) (all []*Object, err error) {
 	s, key, err := open(name)
 	if err != nil {
 		return nil, err
 	}
 	if !isPattern(s, key) {
-		return nil, fmt.Errorf("remote: %s is neither a folder of a bucket, whose name ends in /, nor a glob", name)
+		return nil, fmt.Errorf("remote: %s is neither a folder, whose name ends in /, nor a glob", name)
 	}
 	folder, last := path.Split(key)
 	prefix := key[:len(folder)+max(0, strings.IndexAny(last, `*?[\`))]
@@ -125,7 +149,7 @@ func List(ctx context.Context, name string) (all []*Object, err error) {
 		return nil, fmt.Errorf("remote: %s: %w", name, err)
 	}
 	err = insist(ctx, name, func(ctx context.Context) (err error) {
-		all, err = s.list(ctx, prefix)
+		all, err = s.list(ctx, prefix, last == "")
 		return err
 	})
 	if err != nil {
@@ -133,10 +157,16 @@ func List(ctx context.Context, name string) (all []*Object, err error) {
 	}
 	all = slices.DeleteFunc(all, func(o *Object) bool {
 		match, _ := path.Match(key, o.key)
-		return last != "" && !match || strings.HasSuffix(o.key, "/")
+		return last != "" && !match || strings.HasSuffix(o.key, "/") || last == "" && isHidden(o.key[len(folder):])
 	})
 	slices.SortFunc(all, func(a, b *Object) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// isHidden reports whether an object below a folder is in a hidden folder, or is hidden in a folder in it.
+func isHidden(below string) bool {
+	parts := strings.Split(below, "/")
+	return len(parts) > 1 && slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part, ".") || strings.HasPrefix(part, "_") })
 }
 
 // insist is Insist, and errors name the file.
@@ -191,7 +221,7 @@ func (w web) stat(ctx context.Context, address string) (*Object, error) {
 	return o, nil
 }
 
-func (w web) list(context.Context, string) ([]*Object, error) {
+func (w web) list(context.Context, string, bool) ([]*Object, error) {
 	return nil, fmt.Errorf("%w: a web server cannot list files", ErrFinal)
 }
 
@@ -222,8 +252,8 @@ func (w web) get(ctx context.Context, o *Object, off, n int64) (io.ReadCloser, e
 
 // bucketOf is a bucket of S3 or of a compatible store.
 type bucketOf struct {
-	scheme, bucket, endpoint, region, query string
-	client                                  *minio.Core
+	scheme, bucket, endpoint, region, style, query string
+	client                                         *minio.Core
 }
 
 func (b bucketOf) connect(own bool) (*minio.Core, error) {
@@ -237,11 +267,14 @@ func (b bucketOf) connect(own bool) (*minio.Core, error) {
 			&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: 2 * time.Second}},
 		}),
 	}
-	if own {
+	if own && options.Region == "" {
+		options.Region = "us-east-1" // compatible stores accept it for any region
+	}
+	switch {
+	case b.style == "host":
+		options.BucketLookup = minio.BucketLookupDNS
+	case own || b.style == "path":
 		options.BucketLookup = minio.BucketLookupPath
-		if options.Region == "" {
-			options.Region = "us-east-1" // compatible stores accept it for any region
-		}
 	}
 	return minio.NewCore(u.Host, options)
 }
@@ -270,14 +303,14 @@ func (b bucketOf) stat(ctx context.Context, key string) (*Object, error) {
 	return b.object(i), nil
 }
 
-func (b bucketOf) list(ctx context.Context, prefix string) (all []*Object, err error) {
-	for i := range b.client.ListObjectsIter(ctx, b.bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+func (b bucketOf) list(ctx context.Context, prefix string, below bool) (all []*Object, err error) {
+	for i := range b.client.ListObjectsIter(ctx, b.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: below}) {
 		switch {
 		case i.Err != nil:
 			return nil, b.fault(i.Err)
 		case len(all) == maxObjects:
 			return nil, fmt.Errorf("%w: more than %d objects; name fewer", ErrFinal, maxObjects)
-		case len(i.Key) > maxName || !strings.HasPrefix(i.Key, prefix) || strings.Contains(i.Key[len(prefix):len(i.Key)-min(1, len(i.Key)-len(prefix))], "/"):
+		case len(i.Key) > maxName || !strings.HasPrefix(i.Key, prefix) || !below && strings.Contains(i.Key[len(prefix):len(i.Key)-min(1, len(i.Key)-len(prefix))], "/"):
 			return nil, fmt.Errorf("%w: it lists %.100q below %q", ErrFinal, i.Key, prefix)
 		}
 		all = append(all, b.object(i))
