@@ -379,7 +379,7 @@ func TestUnknownValuesAreCounted(t *testing.T) {
 	if err != nil || len(runs) != 1 {
 		t.Fatal(runs, err)
 	}
-	if o := must(t, dir, "-np 3 eval -resume runs/"+filepath.Base(runs[0])+" -data new.csv"); !strings.Contains(o.stdout, "values that training has not seen: city 4 (80 %)") {
+	if o := must(t, dir, "-np 3 eval -resume runs/"+filepath.Base(runs[0])+" -data new.csv"); !strings.Contains(o.stdout, "values that are newer than the model (train -from gives them rows): city 4 (80 %)") {
 		t.Error(o.stdout)
 	}
 }

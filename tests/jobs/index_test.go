@@ -34,7 +34,7 @@ func TestFeatureIndex(t *testing.T) {
 	}
 	r := train(t, dir, 2, "-config", "ctr.yaml", "-set", "train.batch=1")
 	os.Remove(filepath.Join(dir, "ctr.index"))
-	if o := must(t, dir, "-np 2 eval -resume "+r.RunDir); !containsAll(o.stdout, "values that training has not seen: site 3 (75 %), all 2 (50 %)") {
+	if o := must(t, dir, "-np 2 eval -resume "+r.RunDir); !containsAll(o.stdout, "values that are too rare for the vocabulary (min_count, max_size): site 1 (25 %)\n", "values that are newer than the model (train -from gives them rows): all 2 (50 %), site 2 (50 %)\n") {
 		t.Errorf("eval prints\n%s", o.stdout)
 	}
 }

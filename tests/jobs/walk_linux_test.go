@@ -91,6 +91,9 @@ func TestWalkForward(t *testing.T) {
 	if o = run(t, dir, "train", "-by", "dt"); o.code != 0 || !strings.Contains(o.stdout, "nothing new") || !strings.Contains(o.stderr, "late: dt=2026-11-02: 1 row arrived") {
 		t.Errorf("again: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
+	if o = run(t, dir, "train", "-by", "dt"); o.code != 0 || strings.Contains(o.stderr, "late:") {
+		t.Errorf("a late row is named again: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
 	path := filepath.Join(dir, "clicks/dt=2026-11-04/part.csv")
 	b, err := os.ReadFile(path)
 	fatal.If(t, err)

@@ -207,6 +207,7 @@ func (c *Column) determines(two *Column) bool {
 // guessRule decides which values of the label mean 1, so that the records have both
 // classes.
 func (in *Inspection) guessRule(c *Column) {
+	defer in.asInTest(c)
 	if c.Kind != "string" && c.Distinct > 2 && !c.Many {
 		x := c.threshold()
 		in.Threshold = &x
@@ -232,6 +233,14 @@ func (in *Inspection) guessRule(c *Column) {
 		in.Positive = byName[n-1:]
 	default:
 		in.Positive = []string{"1"}
+	}
+}
+
+// asInTest adds the values of the label as the built-in file adult.test writes them: with a full stop at
+// the end.
+func (in *Inspection) asInTest(c *Column) {
+	if in.builtin && c.Distinct == 2 && len(in.Positive) == 1 && slices.Contains(c.Examples, ">50K") {
+		in.Positive, in.Negative = []string{">50K", ">50K."}, []string{"<=50K", "<=50K."}
 	}
 }
 

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -239,5 +240,19 @@ func TestZerosOfSeveralLengths(t *testing.T) {
 	fatal.If(t, err)
 	if in.Threshold == nil || *in.Threshold != 0 {
 		t.Errorf("threshold %v", in.Threshold)
+	}
+}
+
+// TestBuiltinTestFile: the configuration of the built-in adult.data also reads adult.test, which begins with a
+// comment and ends its labels with a full stop.
+func TestBuiltinTestFile(t *testing.T) {
+	in, err := First("builtin:adult.data", 500)
+	fatal.If(t, err)
+	if in.Comment != "|" || !slices.Equal(in.Positive, []string{">50K", ">50K."}) || !slices.Equal(in.Negative, []string{"<=50K", "<=50K."}) {
+		t.Errorf("comment %q, label %q and %q", in.Comment, in.Positive, in.Negative)
+	}
+	fatal.If(t, in.SetLabel(in.Columns[9].Name))
+	if slices.Contains(in.Positive, ">50K.") {
+		t.Errorf("another label has the values %q", in.Positive)
 	}
 }

@@ -43,6 +43,7 @@ type Day struct {
 	Run     string   `json:"run,omitempty"` // name of the run directory
 
 	Seen  bool   `json:"seen,omitempty"`  // the model before it was trained on it too: the metrics are of rows that it knew
+	Named string `json:"named,omitempty"` // state of its files, changed since, that a command has named
 	Again string `json:"again,omitempty"` // value of -again by which it was trained on again
 }
 

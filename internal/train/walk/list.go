@@ -56,6 +56,14 @@ func (p *Partition) changed(was *rundir.Day) (bool, error) {
 	return now != was.Content, err
 }
 
+// state identifies the files of a partition by names, sizes and times.
+func (p *Partition) state() string {
+	if p.files == nil {
+		return p.Mark
+	}
+	return p.Mark + " " + record.Times(p.files)
+}
+
 // Parts are the partitions of files, in order.
 type Parts struct {
 	By

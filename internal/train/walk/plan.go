@@ -140,8 +140,9 @@ func (pl *Plan) Lines(late func(*Late) (int64, bool)) (lines []string) {
 	if n := len(pl.Older); n > 0 {
 		lines = append(lines, fmt.Sprintf("older than the model and not trained on: %s; to train on %s: -again %s", p.fewDays(pl.Older, n), it(n), strings.Join(pl.Older[:min(n, maxListed)], ",")))
 	}
-	for i := range pl.Late[:min(len(pl.Late), maxListed)] {
-		l := &pl.Late[i]
+	unnamed := slices.DeleteFunc(slices.Clone(pl.Late), func(l Late) bool { return l.Was.Named == l.state() })
+	for i := range unnamed[:min(len(unnamed), maxListed)] {
+		l := &unnamed[i]
 		what := "its files have changed"
 		if n, ok := late(l); ok && n > 0 {
 			what = fmt.Sprintf("%s arrived", plural.Of(int(n), "row"))
@@ -150,10 +151,21 @@ func (pl *Plan) Lines(late func(*Late) (int64, bool)) (lines []string) {
 		}
 		lines = append(lines, fmt.Sprintf("late: %s: %s after the training on it; to train on all of it again: -again %s", p.name(l.Day), what, l.Day))
 	}
-	if n := len(pl.Late) - maxListed; n > 0 {
+	if n := len(unnamed) - maxListed; n > 0 {
 		lines = append(lines, fmt.Sprintf("late: %s more changed after the training on them", plural.Of(n, "partition")))
 	}
 	return lines
+}
+
+// Named notes in a ledger that the partitions that changed have been named, and reports whether the ledger
+// has changed. Lines leaves them out until they change again.
+func (pl *Plan) Named(done *rundir.Days) (changed bool) {
+	for i := range pl.Late {
+		was, state := done.Last(pl.Late[i].Day), pl.Late[i].state()
+		changed = changed || was.Named != state
+		was.Named = state
+	}
+	return changed
 }
 
 // it returns the pronoun of n things.

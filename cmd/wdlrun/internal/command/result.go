@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 )
 
@@ -19,6 +20,9 @@ func Unfinished(launcher string, r report.Result) error {
 		return Afterwards(errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again"))
 	case r.Stopped:
 		return Exit(StoppedCode)
+	case r.NotLatest != "":
+		return Afterwards(fmt.Errorf("the model is saved, but the link %s could not be moved to it and leads to an earlier run or none: %s; free some space, and: ln -sfn %s %s",
+			rundir.Latest, r.NotLatest, QuotedPath(filepath.Base(r.RunDir)), QuotedPath(filepath.Join(filepath.Dir(r.RunDir), rundir.Latest))))
 	case r.Gate.Closed():
 		return Exit(GateCode)
 	}

@@ -174,6 +174,6 @@ func printEvaluated(w io.Writer, _ int, result []byte) error {
 	if r.Groups != nil {
 		fmt.Fprintln(w, r.Groups)
 	}
-	Unknown(w, r.Unknown, r.Samples, NotTrained)
+	Unknown(w, r.Why, r.Samples)
 	return nil
 }

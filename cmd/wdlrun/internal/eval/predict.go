@@ -291,7 +291,7 @@ func printPredicted(path string) func(w io.Writer, _ int, result []byte) error {
 		}
 		fmt.Fprintf(w, "data   %s\nrows   %d%s (%s) written to %s: %.1f s, %.0f rows/s\n",
 			strings.Join(r.Data, " "), r.Rows, bad, strings.Join(r.Columns, ", "), path, r.Seconds, r.RowsPerSecond)
-		Unknown(w, r.Unknown, r.Rows-r.Bad, NotTrained)
+		Unknown(w, r.Why, r.Rows-r.Bad)
 		return nil
 	}
 }

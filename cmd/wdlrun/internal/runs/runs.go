@@ -251,7 +251,7 @@ func (c runColumn) text(x float64) string {
 var runColumns = []runColumn{{"auc", "%.4f"}, {"logloss", "%.4f"}, {"train_logloss", "%.4f"}, {"steps", "%.0f"}, {"ranks", "%.0f"}}
 
 // dayColumns are the metrics of partitions of train -by.
-var dayColumns = []runColumn{{"day_rows", "%.0f"}, {"day_new_keys", "%.0f"}, {"day_auc", "%.4f"}, {"day_logloss", "%.4f"}, {"day_calibration", "%.4f"}, {"day_entropy", "%.4f"}}
+var dayColumns = []runColumn{{"day_rows", "%.0f"}, {"day_new_keys", "%.0f"}, {"day_retired_rows", "%.0f"}, {"day_auc", "%.4f"}, {"day_logloss", "%.4f"}, {"day_calibration", "%.4f"}, {"day_entropy", "%.4f"}}
 
 // columnsOf returns the metrics of a table of runs.
 func columnsOf(all []*runs.Summary) []runColumn {

@@ -79,11 +79,7 @@ func printTraining(w io.Writer, r report.Result) {
 	if r.Improving != "" {
 		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)
 	}
-	why := "are treated as unknown, because they are rare"
-	if r.TrainNewer {
-		why = "are treated as unknown, because they are rare or newer than the vocabulary (train -from gives new values rows)"
-	}
-	eval.Unknown(w, r.TrainUnknown, 0, why)
+	eval.Unknown(w, r.TrainWhy, 0)
 	if r.Valid != nil {
 		epoch := ""
 		if r.BestEpoch > 0 {
@@ -97,7 +93,7 @@ func printTraining(w io.Writer, r report.Result) {
 	printGate(w, r)
 	if r.Test != nil {
 		eval.Evaluated(w, "test", r.Test, "")
-		eval.Unknown(w, r.TestUnknown, r.Test.Samples, eval.NotTrained)
+		eval.Unknown(w, r.TestWhy, r.Test.Samples)
 	}
 	switch {
 	case r.Mode == slots.Drop.String():

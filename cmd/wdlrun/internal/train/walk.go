@@ -71,6 +71,11 @@ func walkForward(p *command.Program, c *cli.Context) error {
 		}
 		return w.print()
 	}
+	if w.plan.Named(&w.ledger) && w.ledger.By != "" && !w.root.Bool("plan") {
+		if err := rundir.WriteDays(w.from, w.ledger); err != nil {
+			fmt.Fprintf(p.Stderr, "wdlrun: the next command names them again: %v\n", err)
+		}
+	}
 	for i := range w.plan.Next {
 		if err := w.train(i); err != nil || w.root.Bool("plan") {
 			return err
@@ -336,9 +341,9 @@ func (w *walking) checkNext() error {
 
 // row prints a line of the table of days.
 func (w *walking) row(name string, d *rundir.Day) {
-	const form = "%-20s %10s %9s %7s %8s %11s %7s %8s  %s\n"
+	const form = "%-20s %10s %9s %9s %7s %8s %11s %7s %8s  %s\n"
 	if len(w.done) == 1 {
-		fmt.Fprintf(w.p.Stdout, form, "partition", "rows", "new keys", "AUC", "log-loss", "calibration", "entropy", "seconds", "run")
+		fmt.Fprintf(w.p.Stdout, form, "partition", "rows", "new keys", "retired", "AUC", "log-loss", "calibration", "entropy", "seconds", "run")
 	}
 	seen := ""
 	if d.Seen {
@@ -350,7 +355,7 @@ func (w *walking) row(name string, d *rundir.Day) {
 		}
 		return fmt.Sprintf("%.4f", *x)
 	}
-	fmt.Fprintf(w.p.Stdout, form, command.Clean(name, 64), fmt.Sprint(d.Rows), fmt.Sprint(d.Keys), of(d.AUC), of(d.LogLoss), of(d.Calib), of(d.Entropy), fmt.Sprintf("%.1f", d.Seconds), d.Run+seen)
+	fmt.Fprintf(w.p.Stdout, form, command.Clean(name, 64), fmt.Sprint(d.Rows), fmt.Sprint(d.Keys), fmt.Sprint(d.Retired), of(d.AUC), of(d.LogLoss), of(d.Calib), of(d.Entropy), fmt.Sprintf("%.1f", d.Seconds), d.Run+seen)
 }
 
 // print prints the partitions of -plan.
