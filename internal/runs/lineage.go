@@ -2,6 +2,7 @@ package runs
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 )
@@ -18,9 +19,15 @@ func (s *Summary) Parent() string {
 	return filepath.Base(from)
 }
 
-// Tree orders runs so that each follows the run whose model it began with. It returns how far to
-// indent each run: by one more than its parent if several runs began with the parent's model.
-func Tree(all []*Summary) (ordered []*Summary, depth []int) {
+// Tree orders runs so that each follows the run whose model it began with. branch has what is drawn before
+// each: nothing, unless several runs began with one. These are its branches, and the runs after each of
+// them are drawn in its column:
+//
+//	a
+//	├─ b
+//	│  c
+//	└─ d
+func Tree(all []*Summary) (ordered []*Summary, branch []string) {
 	parents, children := map[string]bool{}, map[string][]*Summary{}
 	for _, r := range all {
 		parents[r.Name] = true
@@ -33,22 +40,26 @@ func Tree(all []*Summary) (ordered []*Summary, depth []int) {
 		children[p] = append(children[p], r)
 	}
 	seen := map[*Summary]bool{}
-	var add func(some []*Summary, d int)
-	add = func(some []*Summary, d int) {
-		for _, r := range some {
+	var add func(some []*Summary, before string, forks bool)
+	add = func(some []*Summary, before string, forks bool) {
+		some = slices.DeleteFunc(slices.Clone(some), func(r *Summary) bool { return seen[r] })
+		for i, r := range some {
 			if seen[r] {
 				continue
 			}
 			seen[r] = true
-			ordered, depth = append(ordered, r), append(depth, d)
-			below, in := children[r.Name], d
-			if len(below) > 1 {
-				in++
+			own, below := before, before
+			switch {
+			case forks && i+1 < len(some):
+				own, below = before+"├─ ", before+"│  "
+			case forks:
+				own, below = before+"└─ ", before+"   "
 			}
-			add(below, in)
+			ordered, branch = append(ordered, r), append(branch, own)
+			add(children[r.Name], below, len(children[r.Name]) > 1)
 		}
 	}
-	add(children[""], 0)
-	add(all, 0) // files that were changed by hand may name each other
-	return ordered, depth
+	add(children[""], "", false)
+	add(all, "", false) // files that were changed by hand may name each other
+	return ordered, branch
 }

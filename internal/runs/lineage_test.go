@@ -13,19 +13,19 @@ import (
 // TestTree: a run follows the one whose model it began with, and no run is lost or listed twice.
 func TestTree(t *testing.T) {
 	var all []*Summary
-	for _, r := range [][2]string{{"a", ""}, {"b", "runs/a/checkpoints/step-000000008"}, {"c", ""}, {"d", "runs/b/checkpoints/step-000000016"}, {"e", "runs/b"}, {"f", "../gone"}, {"x", "runs/y"}, {"y", "runs/x"}, {"z", "runs/z"}} {
+	for _, r := range [][2]string{{"a", ""}, {"b", "runs/a/checkpoints/step-000000008"}, {"c", ""}, {"d", "runs/b/checkpoints/step-000000016"}, {"d2", "runs/d"}, {"e", "runs/b"}, {"f", "../gone"}, {"x", "runs/y"}, {"y", "runs/x"}, {"z", "runs/z"}} {
 		all = append(all, &Summary{Name: r[0], About: rundir.About{From: r[1]}})
 	}
-	ordered, depth := Tree(all)
+	ordered, branch := Tree(all)
 	var names []string
 	for _, r := range ordered {
 		names = append(names, r.Name)
 	}
-	if want := []string{"a", "b", "d", "e", "c", "f", "x", "y", "z"}; !slices.Equal(names, want) {
+	if want := []string{"a", "b", "d", "d2", "e", "c", "f", "x", "y", "z"}; !slices.Equal(names, want) {
 		t.Errorf("order %q, want %q", names, want)
 	}
-	if want := []int{0, 0, 1, 1, 0, 0, 0, 0, 0}; !slices.Equal(depth, want) {
-		t.Errorf("depth %v, want %v", depth, want)
+	if want := []string{"", "", "├─ ", "│  ", "└─ ", "", "", "", "", ""}; !slices.Equal(branch, want) {
+		t.Errorf("branches %q, want %q", branch, want)
 	}
 }
 

@@ -3,6 +3,7 @@
 package rundir
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,5 +42,25 @@ func TestTheLinkLatestMoves(t *testing.T) {
 	}
 	if got := Real("latest"); got != "latest" {
 		t.Errorf("a folder of the user leads to %q", got)
+	}
+}
+
+// TestHintOfAFolderOfRuns: an error about a folder of runs names the newest that has saved, and says so if none
+// has.
+func TestHintOfAFolderOfRuns(t *testing.T) {
+	out := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		fatal.If(t, os.MkdirAll(filepath.Join(out, name), 0o755))
+		fatal.If(t, os.WriteFile(filepath.Join(out, name, FileConfig), nil, 0o644))
+	}
+	if err := Hint(fs.ErrNotExist, out); err.Error() != out+" is a folder of runs, none of which has saved a model: train there first, or give another run directory" {
+		t.Error(err)
+	}
+	fatal.If(t, os.MkdirAll(checkpoint.Dir(filepath.Join(out, "a", checkpoint.Folder), 1), 0o755))
+	if err := Hint(fs.ErrNotExist, out); !strings.HasSuffix(err.Error(), "of which a is the newest that has saved") {
+		t.Error(err)
+	}
+	if err := Hint(fs.ErrNotExist, filepath.Join(out, Latest)); !strings.Contains(err.Error(), "no training in this folder has become the latest") {
+		t.Error(err)
 	}
 }

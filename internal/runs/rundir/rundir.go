@@ -191,6 +191,8 @@ func Hint(err error, path string) error {
 		}
 		if run := newestRun(path); run != "" {
 			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
+		} else if found, _ := filepath.Glob(filepath.Join(path, "*", FileConfig)); len(found) > 0 {
+			return fmt.Errorf("%s is a folder of runs, none of which has saved a model: train there first, or give another run directory", path)
 		}
 	}
 	return fmt.Errorf("%w%s", err, advice)

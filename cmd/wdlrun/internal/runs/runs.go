@@ -115,12 +115,12 @@ func list(p *command.Program, c *cli.Context) error {
 	case c.Bool("csv"):
 		return runsCSV(p.Stdout, all)
 	}
-	depth := make([]int, len(all))
+	branch := make([]string, len(all))
 	if c.Bool("tree") {
-		all, depth = runs.Tree(all)
+		all, branch = runs.Tree(all)
 	}
 	out := bufio.NewWriter(p.Stdout) // a tabwriter writes each cell
-	if err := runsTable(out, dir, found, all, depth); err != nil {
+	if err := runsTable(out, dir, found, all, branch); err != nil {
 		return err
 	}
 	return out.Flush()
@@ -261,8 +261,8 @@ func columnsOf(all []*runs.Summary) []runColumn {
 	return runColumns
 }
 
-// runsTable prints the runs; depth tells how far to indent each.
-func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth []int) error {
+// runsTable prints the runs; branch is printed before the name of each.
+func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, branch []string) error {
 	if found == 0 {
 		fmt.Fprintf(to, "%s has no run directories: wdlrun train makes them\n", command.Clean(dir, 1<<10))
 		return nil
@@ -294,7 +294,7 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, depth [
 	}
 	fmt.Fprintln(t)
 	for i, r := range all {
-		fmt.Fprintf(t, "%s%s\t%s\t%s", strings.Repeat("  ", depth[i]), command.Clean(r.Name, 64), stateOf(r), lasted(r.Seconds))
+		fmt.Fprintf(t, "%s%s\t%s\t%s", branch[i], command.Clean(r.Name, 64), stateOf(r), lasted(r.Seconds))
 		if mixed {
 			fmt.Fprintf(t, "\t%s", dataOf(r, group[i]))
 		}
