@@ -105,6 +105,48 @@ func TestFromTensorFlow(t *testing.T) {
 	}
 }
 
+// TestFromFuxiCTR: the state dict of a FuxiCTR model (*.model) next to its feature_vocab.json, in which the
+// unknown value is not the last, gives the scores of PyTorch.
+func TestFromFuxiCTR(t *testing.T) {
+	dir := t.TempDir()
+	all := map[string]json.RawMessage{}
+	for _, name := range []string{"item", "user"} {
+		b, err := os.ReadFile(torchFolder + name + ".json")
+		fatal.If(t, err)
+		if b[0] == '[' {
+			var words []*string
+			fatal.If(t, json.Unmarshal(b, &words))
+			rows := map[string]int{}
+			for i, w := range words {
+				if w != nil {
+					rows[*w] = i
+				}
+			}
+			b, err = json.Marshal(rows)
+			fatal.If(t, err)
+		}
+		all[name] = b
+	}
+	b, err := json.Marshal(all)
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "feature_vocab.json"), b, 0o644))
+	model, err := os.ReadFile(torchFolder + "model.pt")
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "DNN.model"), model, 0o644))
+	opt := Options{Config: torchConfig(t, torchNames("model.")), From: filepath.Join(dir, "DNN.model")}
+	said := listen(&opt)
+	for _, size := range []int{1, 2} {
+		checkTorchScores(t, opt, size)
+	}
+	if all := strings.Join(said(), "\n"); !strings.Contains(all, "row 1 (__OOV__) is the row of unknown values") {
+		t.Error(all)
+	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "feature_vocab.json"), []byte(`{"city": {"a": 1}}`), 0o644))
+	if err := refused(t, 1, opt); !strings.Contains(err.Error(), "it has vocabularies of city, and none of item or items") && !strings.Contains(err.Error(), "and none of user") {
+		t.Error(err)
+	}
+}
+
 // TestFromArraysIsConfirmed: what fits by its shape is proposed as a configuration, which then gives
 // the same scores.
 func TestFromArraysIsConfirmed(t *testing.T) {

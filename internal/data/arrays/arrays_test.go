@@ -92,7 +92,7 @@ func TestTensorFlow(t *testing.T) {
 	other, err := Open("testdata/tensorflow")
 	fatal.If(t, err)
 	defer other.Close()
-	if len(other.Notes) != 1 || other.Notes[0] != "ckpt.index: 1 tensors that are not made of numbers are left out" {
+	if len(other.Notes) != 0 {
 		t.Errorf("notes %q", other.Notes)
 	}
 	index, err := os.ReadFile("testdata/partitioned/model.ckpt.index")
@@ -100,7 +100,7 @@ func TestTensorFlow(t *testing.T) {
 	data, err := os.ReadFile("testdata/partitioned/model.ckpt.data-00000-of-00001")
 	fatal.If(t, err)
 	read := func(index, data []byte) error {
-		_, _, err := bundle(index, func(int, int) (io.ReaderAt, int64, error) { return bytes.NewReader(data), int64(len(data)), nil })
+		_, _, _, err := bundle(index, func(int, int) (io.ReaderAt, int64, error) { return bytes.NewReader(data), int64(len(data)), nil })
 		return err
 	}
 	fatal.If(t, read(index, data))
@@ -270,10 +270,48 @@ func TestValues(t *testing.T) {
 	if len(all) != 2 || string(all[0].Text) != "x" || all[0].Row != 4 || all[1].Text != nil || all[1].Row != 2 {
 		t.Errorf("%v", all)
 	}
-	for text, want := range map[string]string{`["a", null, 7]`: "", `{"a": 1.5}`: "its row is no integer", `[[1]]`: "entry 0 of the list is no value", `3`: "must be an object", `["a"`: "EOF"} {
-		got, err := valuesIn([]byte(text))
+	for text, want := range map[string]string{`["a", null, 7]`: "", `{"a": 1.5}`: "its row is no integer", `[[1]]`: "entry 0 of the list is no value", `3`: "must be an object", `["a"`: "EOF",
+		`{"x": {"b": 1}, "item": {"a": 1, "7": 2}}`: "", `{"x": {"a": 1}, "y": {}}`: "it has vocabularies of x, y, and none of user or item"} {
+		got, err := valuesIn([]byte(text), "user", "item")
 		if want == "" && (err != nil || len(got) != 2 || got[1].Row != 2 || string(got[1].Text) != "7") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}
+
+// TestStringsOfTensorFlow: lists of strings of a checkpoint are read, and a damaged byte of one is an error.
+func TestStringsOfTensorFlow(t *testing.T) {
+	f, err := Open("testdata/tensorflow")
+	fatal.If(t, err)
+	defer f.Close()
+	if got := f.Texts["model/names"]; !slices.Equal(got, []string{"a", "bc"}) || len(f.Notes) != 0 {
+		t.Errorf("%q, notes %q", f.Texts, f.Notes)
+	}
+	index, err := os.ReadFile("testdata/tensorflow/ckpt.index")
+	fatal.If(t, err)
+	b, err := os.ReadFile("testdata/tensorflow/ckpt.data-00000-of-00001")
+	fatal.If(t, err)
+	at := bytes.Index(b, []byte("abc"))
+	for i := at - 6; i < at+3; i++ { // two lengths, their checksum, and the bytes
+		b[i] ^= 1
+		if _, _, _, err := bundle(index, func(int, int) (io.ReaderAt, int64, error) { return bytes.NewReader(b), int64(len(b)), nil }); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("byte %d: %v", i-at, err)
+		}
+		b[i] ^= 1
+	}
+}
+
+// TestVocabularyOfFuxiCTR: the vocabulary of each feature is found in the file that FuxiCTR has written.
+func TestVocabularyOfFuxiCTR(t *testing.T) {
+	for name, want := range map[string]string{"seen": "__PAD__0 i11 i22 i33 i94 i85 __OOV__6", "user": "__PAD__0 u11 u22 __OOV__3"} {
+		all, err := ReadValues("testdata/fuxictr/feature_vocab.json", "other", name, "item")
+		fatal.If(t, err)
+		var got []string
+		for _, v := range all {
+			got = append(got, fmt.Sprint(string(v.Text), v.Row))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
@@ -360,12 +398,12 @@ func FuzzArrays(f *testing.F) {
 			readDamaged(ext, b)
 		}
 		_, _ = npy(bytes.NewReader(b), int64(len(b)), "x")
-		_, _, _ = bundle(b, func(int, int) (io.ReaderAt, int64, error) { return bytes.NewReader(b), int64(len(b)), nil })
+		_, _, _, _ = bundle(b, func(int, int) (io.ReaderAt, int64, error) { return bytes.NewReader(b), int64(len(b)), nil })
 		for _, cut := range [][]byte{b, b[len(b)/2:]} { // behind the checksums
 			e := &bundleEntry{}
 			_, _ = e.parse(cut), eachInBlockOf(cut)
 		}
 		_, _ = unpickle(b)
-		_, _ = valuesIn(b)
+		_, _ = valuesIn(b, "item")
 	})
 }

@@ -30,6 +30,9 @@ var bundleKinds = map[uint64]string{
 	1: "F32", 2: "F64", 3: "I32", 4: "U8", 5: "I16", 6: "I8", 9: "I64", 10: "BOOL", 14: "BF16", 17: "U16", 19: "F16", 22: "U32", 23: "U64",
 }
 
+// bundleText is the type of strings.
+const bundleText = 7
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // unmasked returns the checksum of a stored one.
@@ -49,9 +52,9 @@ type bundleEntry struct {
 	slices              []part // origin and shape only
 }
 
-// bundle reads the index of a checkpoint. open opens a file of data. It returns the number of tensors
-// that are left out, because they are not made of numbers.
-func bundle(index []byte, open func(shard, shards int) (io.ReaderAt, int64, error)) (all []*Array, skipped int, err error) {
+// bundle reads the index of a checkpoint. open opens a file of data. texts are the lists of strings. It
+// returns the number of tensors that are left out, because they are made of neither numbers nor strings.
+func bundle(index []byte, open func(shard, shards int) (io.ReaderAt, int64, error)) (all []*Array, texts map[string][]string, skipped int, err error) {
 	names, entries, pieces, shards := []string(nil), map[string]*bundleEntry{}, map[string][]*bundleEntry{}, 0
 	err = eachEntry(index, func(key, value []byte) error {
 		if len(key) == 0 {
@@ -77,11 +80,18 @@ func bundle(index []byte, open func(shard, shards int) (io.ReaderAt, int64, erro
 		err = fmt.Errorf("%w: it has no header", errBundle)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
+	texts = map[string][]string{}
 	files := bundleFiles{open: open, shards: shards, opened: map[int64]bundleFile{}}
 	for _, name := range names {
 		e := entries[name]
+		if e.kind == bundleText && len(e.shape) == 1 && len(e.slices) == 0 {
+			if texts[strings.TrimSuffix(name, valueSuffix)], err = files.texts(e); err != nil {
+				return nil, nil, 0, fmt.Errorf("tensor %s: %w", name, err)
+			}
+			continue
+		}
 		if bundleKinds[e.kind] == "" {
 			if name != "_CHECKPOINTABLE_OBJECT_GRAPH" {
 				skipped++
@@ -90,11 +100,11 @@ func bundle(index []byte, open func(shard, shards int) (io.ReaderAt, int64, erro
 		}
 		a, err := files.array(name, e, pieces[name])
 		if err != nil {
-			return nil, 0, fmt.Errorf("tensor %s: %w", name, err)
+			return nil, nil, 0, fmt.Errorf("tensor %s: %w", name, err)
 		}
 		all = append(all, a)
 	}
-	return all, skipped, nil
+	return all, texts, skipped, nil
 }
 
 type bundleFile struct {
@@ -167,17 +177,69 @@ func (f *bundleFiles) array(name string, e *bundleEntry, pieces []*bundleEntry) 
 	return a, nil
 }
 
-// part returns the place of the elements of an entry, after their checksum was checked.
-func (f *bundleFiles) part(e *bundleEntry, k kind) (p part, err error) {
+// file opens the file of an entry.
+func (f *bundleFiles) file(e *bundleEntry) (file bundleFile, err error) {
 	file, ok := f.opened[e.shard]
 	if !ok {
 		if e.shard < 0 || e.shard >= int64(f.shards) {
-			return p, fmt.Errorf("it is in file %d of %d", e.shard, f.shards)
+			return file, fmt.Errorf("it is in file %d of %d", e.shard, f.shards)
 		}
 		if file.ReaderAt, file.size, err = f.open(int(e.shard), f.shards); err != nil {
-			return p, err
+			return file, err
 		}
 		f.opened[e.shard] = file
+	}
+	return file, nil
+}
+
+var errBundleSum = errors.New("its checksum does not fit its elements: the checkpoint is damaged")
+
+// texts returns the strings of an entry: their lengths as varints, a masked checksum of the lengths, and
+// their bytes. The checksum of the entry is of the lengths as uint32, of that checksum, and of the bytes.
+func (f *bundleFiles) texts(e *bundleEntry) ([]string, error) {
+	file, err := f.file(e)
+	if err != nil {
+		return nil, err
+	}
+	n, err := elements(e.shape)
+	if err != nil {
+		return nil, err
+	}
+	if e.offset < 0 || e.offset > file.size || e.size < n+4 || e.size > min(maxValues, file.size-e.offset) {
+		return nil, fmt.Errorf("%d strings in %d bytes from %d on, its file has %d bytes", n, e.size, e.offset, file.size)
+	}
+	b := make([]byte, e.size)
+	if err := readAt(file, b, e.offset); err != nil {
+		return nil, err
+	}
+	sum, lengths := uint32(0), make([]uint64, n)
+	for i := range lengths {
+		length, used := protowire.ConsumeVarint(b)
+		if used < 0 || length > uint64(len(b)) {
+			return nil, errBundleSum
+		}
+		lengths[i], b = length, b[used:]
+		sum = crc32.Update(sum, castagnoli, le.AppendUint32(nil, uint32(length)))
+	}
+	if len(b) < 4 || unmasked(le.Uint32(b)) != sum || unmasked(e.sum) != crc32.Update(sum, castagnoli, b) {
+		return nil, errBundleSum
+	}
+	b = b[4:]
+	all := make([]string, n)
+	for i, length := range lengths {
+		if length > uint64(len(b)) {
+			return nil, errBundleSum
+		}
+		all[i], b = string(b[:length]), b[length:]
+	}
+	return all, nil
+}
+
+// part returns the place of the elements of an entry, after their checksum was checked.
+func (f *bundleFiles) part(e *bundleEntry, k kind) (p part, err error) {
+	file, err := f.file(e)
+	if err != nil {
+		return p, err
 	}
 	n, err := elements(e.shape)
 	if err != nil {
@@ -191,7 +253,7 @@ func (f *bundleFiles) part(e *bundleEntry, k kind) (p part, err error) {
 		return p, err
 	}
 	if sum.Sum32() != unmasked(e.sum) {
-		return p, errors.New("its checksum does not fit its elements: the checkpoint is damaged")
+		return p, errBundleSum
 	}
 	return part{from: file, at: e.offset, shape: e.shape, strides: dense(e.shape, false)}, nil
 }

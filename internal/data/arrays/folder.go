@@ -11,7 +11,8 @@ import (
 // Folder holds the arrays of a file or of all files of a folder.
 type Folder struct {
 	Arrays []*Array
-	Notes  []string // what has been left out
+	Texts  map[string][]string // lists of strings, by name
+	Notes  []string            // what has been left out
 	files  []*os.File
 }
 

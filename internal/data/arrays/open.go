@@ -91,7 +91,7 @@ func Readable(path string) bool {
 }
 
 func endings() []string {
-	return []string{".safetensors", ".npy", ".npz", ".pt", ".pth", ".parquet", ".index"}
+	return []string{".safetensors", ".npy", ".npz", ".pt", ".pth", ".model", ".parquet", ".index"}
 }
 
 // candidates lists the files of a folder that may hold arrays, or that show that the folder cannot
@@ -170,7 +170,7 @@ numpy.savez("model.npz", **{w.path.replace("/", "."): w.numpy() for w in model.w
 		}
 	case ".safetensors":
 		all, err = safetensors(file, size)
-	case ".pt", ".pth", ".bin":
+	case ".pt", ".pth", ".model", ".bin": // .model: of FuxiCTR
 		skipped := 0
 		all, skipped, err = torch(file, size)
 		var x refused
@@ -203,7 +203,7 @@ func (f *Folder) bundle(path string, index io.ReaderAt, size int64) ([]*Array, e
 	if err := readAt(index, b, 0); err != nil {
 		return nil, err
 	}
-	all, skipped, err := bundle(b, func(shard, shards int) (io.ReaderAt, int64, error) {
+	all, texts, skipped, err := bundle(b, func(shard, shards int) (io.ReaderAt, int64, error) {
 		file, err := regular.Open(fmt.Sprintf("%s.data-%05d-of-%05d", strings.TrimSuffix(path, ".index"), shard, shards))
 		if err != nil {
 			return nil, 0, err
@@ -215,8 +215,9 @@ func (f *Folder) bundle(path string, index io.ReaderAt, size int64) ([]*Array, e
 		}
 		return file, info.Size(), nil
 	})
+	f.Texts = texts
 	if skipped > 0 {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s: %d tensors that are not made of numbers are left out", filepath.Base(path), skipped))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s: %d tensors that are made of neither numbers nor strings are left out", filepath.Base(path), skipped))
 	}
 	return all, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -27,8 +28,9 @@ type Value struct {
 
 // ReadValues reads the values of the rows of a table from Parquet with the columns value and row, or
 // from JSON: an object of value and row, or a list of the values in the order of the rows, in which
-// null is no value.
-func ReadValues(path string) (all []Value, err error) {
+// null is no value. An object may have such an object for each of several names, as the feature_vocab.json of
+// FuxiCTR has: the first of names that it has is read.
+func ReadValues(path string, names ...string) (all []Value, err error) {
 	if filepath.Ext(path) == ".parquet" {
 		f, err := regular.Open(path)
 		if err != nil {
@@ -47,7 +49,7 @@ func ReadValues(path string) (all []Value, err error) {
 	}
 	b, err := regular.ReadFile(path, maxValues)
 	if err == nil {
-		if all, err = valuesIn(b); err != nil {
+		if all, err = valuesIn(b, names...); err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -75,7 +77,10 @@ func valuesOf(r io.ReaderAt, size int64) (all []Value, err error) {
 
 func textOf(l *value.List, i int) []byte { return append([]byte{}, l.Append(nil, i)...) }
 
-func valuesIn(b []byte) (all []Value, err error) {
+func valuesIn(b []byte, names ...string) (all []Value, err error) {
+	if b, err = vocabularyIn(b, names); err != nil {
+		return nil, err
+	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	t, err := d.Token()
@@ -116,6 +121,25 @@ func valuesIn(b []byte) (all []Value, err error) {
 	}
 	_, err = d.Token() // the end
 	return all, err
+}
+
+// vocabularyIn returns the object of the first of some names, if b is an object of objects; b otherwise.
+func vocabularyIn(b []byte, names []string) ([]byte, error) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(b, &all) != nil || len(all) == 0 {
+		return b, nil
+	}
+	for _, x := range all {
+		if len(x) == 0 || x[0] != '{' {
+			return b, nil
+		}
+	}
+	for _, name := range names {
+		if x, ok := all[name]; ok {
+			return x, nil
+		}
+	}
+	return nil, fmt.Errorf("it has vocabularies of %s, and none of %s", strings.Join(slices.Sorted(maps.Keys(all)), ", "), strings.Join(names, " or "))
 }
 
 // errNoVectors means that a Parquet file has no columns value and vector.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/arrays"
@@ -88,14 +90,52 @@ func (x *matcher) values(n config.Named, a *arrays.Array, f *schema.Feature) (al
 			all = append(all, arrays.Value{Text: []byte(v), Row: i})
 		}
 		return all, nil
+	case x.folder.Texts[n.Values] != nil || n.Values != "" && x.folder.Find(n.Values) != nil:
+		return x.lookup(n, a, f)
 	case n.Values != "":
-		return arrays.ReadValues(n.Values)
+		return arrays.ReadValues(n.Values, f.Name, f.Field, f.Table)
 	case f.Encode == "vocabulary" || f.Encode == "hash":
 		return nil, fmt.Errorf("which value does a row of %s stand for? Name a file with the values in train.from.names, such as {name: %s, array: %s, values: %s.json}", a.Name, n.Name, a.Name, n.Name)
 	}
 	x.Lines = append(x.Lines, fmt.Sprintf("table %s: the number of a row is the value", n.Name))
 	for i := range a.Rows() {
 		all = append(all, arrays.Value{Text: fmt.Append(nil, i), Row: i})
+	}
+	return all, nil
+}
+
+// lookup returns the values that a lookup table in the source stands for: NAME-keys with the rows in
+// NAME-values, as hash tables of TensorFlow are saved, or a list in the order of the rows. Row 0 of such a
+// table, if no value has it, is the row of unknown values, as in the lookup layers of Keras.
+func (x *matcher) lookup(n config.Named, a *arrays.Array, f *schema.Feature) (all []arrays.Value, err error) {
+	texts := x.folder.Texts[n.Values]
+	if keys := x.folder.Find(n.Values); texts == nil {
+		ids := make([]uint64, keys.Rows())
+		if err := keys.Ints(ids, 0); err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			texts = append(texts, strconv.FormatInt(int64(id), 10))
+		}
+	}
+	for i, text := range texts {
+		all = append(all, arrays.Value{Text: []byte(text), Row: i})
+	}
+	name, paired := strings.CutSuffix(n.Values, "-keys")
+	places := x.folder.Find(name + "-values")
+	if !paired || places == nil {
+		return all, nil
+	}
+	rows := make([]uint64, places.Rows())
+	if err := places.Ints(rows, 0); err != nil || len(rows) != len(all) {
+		return nil, errors.Join(err, fmt.Errorf("%s has %d keys, %s-values has %d rows", n.Values, len(all), name, len(rows)))
+	}
+	zero := false
+	for i, row := range rows {
+		all[i].Row, zero = int(row), zero || row == 0
+	}
+	if !zero && f.Encode == "vocabulary" && n.Unknown == "" && !slices.ContainsFunc(texts, func(t string) bool { return slices.Contains(unknownNames, t) }) {
+		all = append(all, arrays.Value{Text: []byte(unknownNames[0]), Row: 0})
 	}
 	return all, nil
 }

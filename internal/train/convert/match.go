@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -236,6 +237,16 @@ func (x *matcher) valuesOf(n config.Named, table string) string {
 		path := filepath.Join(dir, table+ext)
 		if _, err := os.Stat(path); err == nil && x.folder.Find(table) == nil {
 			return path
+		}
+	}
+	if path := filepath.Join(dir, "feature_vocab.json"); x.folder.Find(table) == nil { // of FuxiCTR
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.folder.Texts)) {
+		if parts := nameParts(name); parts[strings.ToLower(table)] {
+			return name
 		}
 	}
 	return ""
