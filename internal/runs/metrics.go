@@ -205,6 +205,12 @@ var totals = []struct {
 	}},
 	{"samples", func(_ *Run, res *Result, last Point) float64 { return float64(max(res.Samples, last.Samples)) }},
 	{"steps", func(r *Run, _ *Result, _ Point) float64 { return float64(r.Step) }},
+	{"refit_epochs", func(_ *Run, res *Result, _ Point) float64 {
+		if res.Refit == nil {
+			return math.NaN()
+		}
+		return float64(res.Refit.Epochs)
+	}},
 	{"seconds", func(r *Run, _ *Result, _ Point) float64 { return r.Seconds }},
 	{"day_rows", ofDay(func(d *rundir.Day) float64 { return float64(d.Rows) })},
 	{"day_new_keys", ofDay(func(d *rundir.Day) float64 { return float64(d.Keys) })},

@@ -83,10 +83,7 @@ type Result struct {
 	Gate *struct {
 		Rejected string `json:"rejected"`
 	} `json:"gate"`
-	BestEpoch       int      `json:"best_epoch"`
-	BestStep        int64    `json:"best_step"`
-	Improving       string   `json:"improving"`
-	Refit           *Refit   `json:"refit"` // nil: the model is that of the evaluations
+	Chosen
 	EarlyStopped    int      `json:"early_stopped"`
 	Stopped         bool     `json:"stopped"`
 	Checkpoint      string   `json:"checkpoint"`
@@ -99,6 +96,14 @@ type Result struct {
 	} `json:"input"`
 	Delays
 	TestUnknown map[string]int64 `json:"test_unknown"`
+}
+
+// Chosen is what early stopping has chosen.
+type Chosen struct {
+	BestEpoch int    `json:"best_epoch"`
+	BestStep  int64  `json:"best_step"`
+	Improving string `json:"improving"`
+	Refit     *Refit `json:"refit"` // nil: the model is that of the evaluations
 }
 
 // Refit is the second training of a run, on all rows (train.refit).

@@ -12,20 +12,25 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
+// Stored is about the files as a whole.
+type Stored struct {
+	Packed  bool  // a file is compressed: only its beginning was read
+	Records int64 // estimate of the records of all files
+}
+
 // Inspection describes some records of files.
 type Inspection struct {
-	Path      string
+	Path string
+	Stored
 	More      []string // further paths
 	Names     []string // files that were read, the first of all first; for a topic, ranges
 	Files     int      // number of files of the paths; for a topic, of partitions
 	All       bool     // every record was read
-	Packed    bool     // a file is compressed: only its beginning was read
 	Format    string   // one of Formats
 	Delimiter string
 	Header    bool   // the first line names the fields
 	Comment   string // mark of comment lines, "" if none was seen
 	Rows      int    // records read
-	Records   int64  // estimate of the records of all files
 	Ragged    int    // lines with another number of fields, left out
 	Multiline bool   // fields contain line breaks, in quotes or escaped
 	Escape    string // what a backslash escapes, one of schema.Escapes; "": nothing

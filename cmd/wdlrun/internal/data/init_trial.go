@@ -123,7 +123,7 @@ func tried(ctx context.Context, path string, text []byte) (x trial, err error) {
 		return x, err
 	}
 	cmd := exec.CommandContext(ctx, self, "-np", "1", "train", "-config", path, "-out", filepath.Join(filepath.Dir(path), "runs"), "-json",
-		"-set", "data.valid_fraction=0.3", "-set", "train.epochs=10")
+		"-set", "data.valid_fraction=0.3", "-set", "train.epochs=10", "-set", "train.refit=false")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.Output()

@@ -328,6 +328,9 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary, branch 
 
 // notes prints what the table does not show of runs and of their groups.
 func notes(to io.Writer, all, groups []*runs.Summary) {
+	if slices.ContainsFunc(all, func(r *runs.Summary) bool { return r.Number("refit_epochs") > 0 }) {
+		fmt.Fprintln(to, "note: with train.refit, validation metrics are of the first training; the model has also trained on those rows")
+	}
 	const most = 3 // of groups that are named, such as one for each day of train -by
 	for i := 1; i < len(groups) && len(groups) <= most+1; i++ {
 		fmt.Fprintf(to, "note: metrics of %s are not comparable with %s: %s\n", dataOf(groups[i], i), dataOf(groups[0], 0), runs.Incomparable(groups[0], groups[i]))

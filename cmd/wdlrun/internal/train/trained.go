@@ -74,6 +74,9 @@ func printTraining(w io.Writer, r report.Result) {
 		if r.BestEpoch > 0 {
 			in = fmt.Sprintf("epoch %d", r.BestEpoch)
 		}
+		if f := r.Refit; f != nil {
+			in = fmt.Sprintf("the last of %s of the second training, on all %d rows (train.refit)", plural.Of(int(f.Epochs), "epoch"), f.Rows)
+		}
 		fmt.Fprintf(w, "train  %s %.4f in %s\n", lossName(r), r.TrainLogLoss, in)
 	}
 	if r.Improving != "" {
@@ -84,6 +87,9 @@ func printTraining(w io.Writer, r report.Result) {
 		epoch := ""
 		if r.BestEpoch > 0 {
 			epoch = fmt.Sprintf("   (epoch %d, the best)", r.BestEpoch)
+		}
+		if r.Refit != nil {
+			epoch = fmt.Sprintf("   (epoch %d, the best, of the first training, on %d rows)", r.BestEpoch, r.Refit.FirstRows)
 		}
 		if r.BestStep > 0 {
 			epoch = fmt.Sprintf("   (step %d, the best)", r.BestStep)
@@ -128,6 +134,8 @@ func lossName(r report.Result) string {
 // nothingLeft returns why nothing was left to train, and how to continue.
 func nothingLeft(r report.Result) string {
 	switch {
+	case r.Refit != nil:
+		return ": it has trained again on all rows (train.refit); to continue, begin a new run with its model: train -from " + r.RunDir
 	case r.EarlyStopped > 0:
 		return fmt.Sprintf(": early stopping ended it after %s without improvement; to continue: -set train.early_stop.patience=N with N above %d",
 			plural.Of(r.EarlyStopped, "evaluation"), r.EarlyStopped)
