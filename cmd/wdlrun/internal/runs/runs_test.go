@@ -17,7 +17,7 @@ func TestRunsNameTheirData(t *testing.T) {
 	for of, want := range map[string]bool{"test": false, "valid": true, "": false} {
 		var b strings.Builder
 		all := []*runs.Summary{{Name: "a", EvaluatedOn: "test"}, {Name: "b", EvaluatedOn: of}}
-		fatal.If(t, runsTable(&b, "runs", len(all), all, make([]int, len(all))))
+		fatal.If(t, runsTable(&b, "runs", len(all), all, make([]string, len(all))))
 		if got := strings.Contains(b.String(), "metrics of"); got != want {
 			t.Errorf("test and %q:\n%s", of, &b)
 		}
@@ -33,7 +33,7 @@ func TestWholeNumbersAreGrouped(t *testing.T) {
 	r, err := runs.Read(dir)
 	fatal.If(t, err)
 	var b strings.Builder
-	fatal.If(t, runsTable(&b, "runs", 1, []*runs.Summary{&r.Summary}, []int{0}))
+	fatal.If(t, runsTable(&b, "runs", 1, []*runs.Summary{&r.Summary}, []string{""}))
 	if !strings.Contains(b.String(), " 1,234,567 ") || !strings.Contains(b.String(), " 0.2500 ") {
 		t.Error(b.String())
 	}
