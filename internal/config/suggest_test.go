@@ -15,7 +15,7 @@ import (
 // clicks is the inspection of a typical click log.
 func clicks() *inspect.Inspection {
 	return &inspect.Inspection{
-		Path: "clicks.csv", All: true, Header: true, Rows: 1000, Label: "click", Sure: true, Certain: true, Positive: []string{"1"}, Missing: []string{"?"}, Comment: "#",
+		Path: "clicks.csv", Stored: inspect.Stored{All: true}, Header: true, Rows: 1000, Label: "click", Sure: true, Certain: true, Positive: []string{"1"}, Missing: []string{"?"}, Comment: "#",
 		Columns: []inspect.Column{
 			{Name: "request", Kind: "string", Distinct: 1000, Examples: []string{"9f3c", "77ab"}},
 			{Name: "row", Kind: "int", Integers: true, Distinct: 1000, Examples: []string{"1", "2", "3", "4"}},
@@ -258,13 +258,13 @@ func TestSuggestParses(t *testing.T) {
 func TestLookedAt(t *testing.T) {
 	same := func(path string) string { return path }
 	for want, l := range map[string]*inspect.Inspection{
-		"all 9 rows of a":                          {Path: "a", Rows: 9, All: true},
+		"all 9 rows of a":                          {Path: "a", Rows: 9, Stored: inspect.Stored{All: true}},
 		"9 rows of a":                              {Path: "a", Rows: 9, Files: 1},
-		"1 row of a":                               {Path: "a", Rows: 1, Files: 1, All: true},
-		"9 rows (2 more could not be read) of a":   {Path: "a", Rows: 9, Ragged: 2, All: true},
+		"1 row of a":                               {Path: "a", Rows: 1, Files: 1, Stored: inspect.Stored{All: true}},
+		"9 rows (2 more could not be read) of a":   {Path: "a", Rows: 9, Ragged: 2, Stored: inspect.Stored{All: true}},
 		"9 rows of 2 of the 3 files of a*":         {Path: "a*", Rows: 9, Files: 3, Names: []string{"a1", "a3"}},
-		"all 9 rows of the 2 files of a*":          {Path: "a*", Rows: 9, Files: 2, Names: []string{"a1", "a3"}, All: true},
-		"all 9 rows of the 2 files a, b":           {Path: "a", More: []string{"b"}, Rows: 9, Files: 2, Names: []string{"a", "b"}, All: true},
+		"all 9 rows of the 2 files of a*":          {Path: "a*", Rows: 9, Files: 2, Names: []string{"a1", "a3"}, Stored: inspect.Stored{All: true}},
+		"all 9 rows of the 2 files a, b":           {Path: "a", More: []string{"b"}, Rows: 9, Files: 2, Names: []string{"a", "b"}, Stored: inspect.Stored{All: true}},
 		"9 rows of 2 of the 5 files a … e":         {Path: "a", More: []string{"b", "c", "d", "e"}, Rows: 9, Files: 5, Names: []string{"a", "e"}},
 		"9 rows of the 2 partitions of kafka://b/": {Path: "kafka://b/", Rows: 9, Files: 2, Names: []string{"0", "1"}},
 	} {

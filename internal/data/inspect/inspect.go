@@ -16,6 +16,7 @@ import (
 type Stored struct {
 	Packed  bool  // a file is compressed: only its beginning was read
 	Records int64 // estimate of the records of all files
+	All     bool  // every record was read
 }
 
 // Inspection describes some records of files.
@@ -25,7 +26,6 @@ type Inspection struct {
 	More      []string // further paths
 	Names     []string // files that were read, the first of all first; for a topic, ranges
 	Files     int      // number of files of the paths; for a topic, of partitions
-	All       bool     // every record was read
 	Format    string   // one of Formats
 	Delimiter string
 	Header    bool   // the first line names the fields
