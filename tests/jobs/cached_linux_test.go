@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bufio"
+	"flag"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
+
+// cacheTime is how old names and attributes of TestCachedDisk may be. docs/running.md has the result of 30 s.
+var cacheTime = flag.String("cache", "8s", "TestCachedDisk: how old names and attributes may be")
 
 // cached mounts one folder on all hosts and the launcher's, each with its own caches, and returns
 // where.
@@ -50,7 +54,7 @@ func TestCachedDisk(t *testing.T) {
 		name  string
 		flags []string
 	}{
-		{"old names and attributes", []string{"-cache", "8s"}},
+		{"old names and attributes", []string{"-cache", *cacheTime}},
 		{"operations that were done before", []string{"-cache", "1s", "-repeat", "3"}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
