@@ -273,9 +273,11 @@ func printExported(w io.Writer, r *exported) error {
 	if l := r.Loss; l != nil {
 		fmt.Fprintf(w, "test   float32 %s; %s %s\n", fine(l.Exact), r.Rows, fine(l.Rounded))
 	}
-	var keyed []string
+	var keyed, rows []string
 	for _, in := range r.Inputs {
-		if in.Key != "" {
+		if in.Rows != "" {
+			rows = append(rows, in.Name)
+		} else if in.Key != "" {
 			keyed = append(keyed, in.Name)
 		}
 	}
@@ -288,6 +290,9 @@ func printExported(w io.Writer, r *exported) error {
 	}
 	if len(keyed) > 0 {
 		fmt.Fprintf(w, "inputs %s cannot be computed by ONNX; docs/serving.md describes how to compute them\n", strings.Join(keyed, ", "))
+	}
+	if len(rows) > 0 {
+		fmt.Fprintf(w, "inputs %s are numbers of rows; inputs.json names the files with the row of each value, see docs/serving.md\n", strings.Join(rows, ", "))
 	}
 	for _, line := range r.Check {
 		fmt.Fprintf(w, "check  %s\n", line)
