@@ -52,7 +52,7 @@ outputs of eval -json, of which it compares the metrics, by slice if both have s
 runs. An address that other machines reach needs -web-token.
 
 -export mlflow sends the runs to the tracking server of MLflow at -out, or MLFLOW_TRACKING_URI: settings, metrics, tags,
-the note, the configuration, the result and the report. The experiment is that of MLFLOW_EXPERIMENT_NAME, or has the name
+the note, the configuration, the result, the report and the ONNX model. The experiment is that of MLFLOW_EXPERIMENT_NAME, or has the name
 of the folder. A second export replaces a run. Credentials are MLflow's: MLFLOW_TRACKING_TOKEN, or
 MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
 

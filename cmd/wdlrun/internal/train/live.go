@@ -27,7 +27,7 @@ func liveFlags() []cli.Flag {
 		runs.TokenFlag(),
 		&cli.StringFlag{Name: "trace", Value: "on", Usage: "record a timeline of each rank: on (about the last ten thousand steps), off, or `STEPS` such as steps=100-200"},
 		&cli.BoolFlag{Name: "tensorboard", Usage: "write event files for TensorBoard into tb of the run directory"},
-		&cli.StringFlag{Name: "mlflow", Usage: "send settings and metrics to the tracking server of MLflow at `ADDRESS` while training, such as http://127.0.0.1:5000, and at the end the report"},
+		&cli.StringFlag{Name: "mlflow", Usage: "send settings and metrics to the tracking server of MLflow at `ADDRESS` while training, such as http://127.0.0.1:5000, and at the end the report and the ONNX model"},
 		&cli.StringFlag{Name: "metrics", Usage: "serve metrics for Prometheus at `ADDRESS` of rank 0's host, path /metrics"},
 	}
 }
