@@ -33,7 +33,8 @@ def score(rows):
 def main():
     r, begin, n, pending = random.Random(), time.time(), 0, []
     for folder in ('shown', 'clicks'): os.makedirs(folder, exist_ok=True)
-    born = hot = first = None
+    born = hot = first = clicked = None
+    new_requests = set()
     while time.time() < begin + SECONDS:
         step, shown = time.time(), []
         for _ in range(RATE // 2):
@@ -44,17 +45,19 @@ def main():
             request = f'{int(begin)}-{n}'
             shown.append({'request': request, 'time': round(now * 1000), 'user': f'u{user}', 'item': item, 'hour': time.gmtime(now).tm_hour})
             if r.random() < likes(user, item): pending.append((now + 3 * r.random() ** 2, request))
+            if new: new_requests.add(request)
             if new and born is None: born = now
         move('shown', f'{int(step * 1000)}.json', shown)
         done = [p for p in pending if p[0] <= time.time()]
         pending = [p for p in pending if p[0] > time.time()]
+        clicked = clicked or min((at for at, q in done if q in new_requests), default=None)
         move('clicks', f'{int(step * 1000)}.json', [{'request': q, 'time': round(at * 1000)} for at, q in done])
         scores = score(shown[:10] + [{'user': 'u1', 'item': 'hot', 'hour': time.gmtime().tm_hour}])
-        if born and hot is None and scores:
+        if clicked and hot is None and scores:
             first = first or scores[-1]
             if scores[-1] > 1.5 * first:
-                hot = time.time() - born
-                print(f'events: the score of the item "hot" is {scores[-1]:.3f}, {hot:.1f} s after it was shown first, with {first:.3f}', flush=True)
+                hot = time.time() - clicked
+                print(f'events: the score of the item "hot" is {scores[-1]:.3f}, {hot:.1f} s after its first click, with {first:.3f}', flush=True)
         time.sleep(max(0, step + .5 - time.time()))
     time.sleep(3)
     move('clicks', f'{int(time.time() * 1000)}.json', [{'request': q, 'time': round(at * 1000)} for at, q in pending])
