@@ -124,9 +124,17 @@ func (f *Feed) Commit(ctx context.Context, at []stream.Partition) error {
 // short, because the ranks agree on requests to stop between two looks.
 const lookPatience = 5 * time.Second
 
-// IsAway reports whether an error of Next may be over at the next look: the broker or the topic of a
-// stream that has been read before is not there.
-func IsAway(err error) bool { return kafka.IsAway(err) }
+// IsAway reports whether an error of Next may be over at the next look: the broker, the topic, the folder or the object
+// store of a stream that has been read before is not there.
+func IsAway(err error) bool {
+	var a away
+	return kafka.IsAway(err) || errors.As(err, &a)
+}
+
+// away is the error of a folder or an object store that cannot be listed now.
+type away struct{ error }
+
+func (e away) Unwrap() error { return e.error }
 
 // Remember sets the spans that a run has read up to the position from which it resumes.
 // The feed uses them to find files that have changed since.
@@ -147,6 +155,13 @@ func (f *Feed) probe(name string, n int64) (stream.Probe, error) {
 		return stream.Probe{Digest: record.TagDigest(f.tags[name])}, nil
 	}
 	return record.Probe(f.source, name, n)
+}
+
+// Retry makes the feed continue from the position before an error that IsAway.
+func (f *Feed) Retry(at stream.Position) {
+	if f.logs != nil {
+		f.topics = stream.NewTopics(f.rules, at)
+	} // what is known of folders did not change
 }
 
 // Resume makes the feed continue from another position.
@@ -248,7 +263,9 @@ func (f *Feed) nextFiles(ctx context.Context, at *stream.Position, quiet time.Du
 			return v, err
 		}
 		if remote.Is(p) {
-			seen[i], err = f.lookRemote(ctx, p)
+			if seen[i], err = f.lookRemote(ctx, p); err != nil && ctx.Err() == nil && len(at.Folders) > 0 {
+				err = away{err}
+			}
 		} else {
 			seen[i], err = f.look(p)
 		}
@@ -281,7 +298,7 @@ func (f *Feed) look(p string) (s stream.Seen, err error) {
 		return s, fmt.Errorf("%s: %w", p, err)
 	}
 	if len(names) == 0 && !strings.ContainsAny(p, "*?[") {
-		return s, fmt.Errorf("%s: the folder is gone", p)
+		return s, away{fmt.Errorf("%s: the folder is gone", p)}
 	}
 	for _, name := range names {
 		if err := see(&s, name, func() (fs.FileInfo, error) { return os.Stat(name) }); err != nil {
@@ -304,7 +321,7 @@ func (f *Feed) lookIn(s *stream.Seen, p string, depth int) error {
 		return nil // removed since it was listed
 	}
 	if err != nil {
-		return err
+		return away{err}
 	}
 	for _, e := range entries {
 		name := filepath.Join(p, e.Name())

@@ -111,6 +111,7 @@ func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 			if err != nil {
 				return false, err
 			}
+			s.opt.Board.Waiting(s.stream.Away())
 			if at != nil {
 				if b, err = json.Marshal(at); err != nil {
 					return false, err

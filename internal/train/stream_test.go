@@ -642,6 +642,42 @@ func TestStreamRefuses(t *testing.T) {
 	}
 }
 
+// TestStreamFolderIsAway: a folder that cannot be listed for some time, such as that of a file server, does not end
+// the training. One line says so, and another when it is there again.
+func TestStreamFolderIsAway(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "feed")
+	fatal.If(t, os.Mkdir(dir, 0o755))
+	drop(t, dir, "1.csv", 50, 1)
+	var mu sync.Mutex
+	var warned []string
+	gone, back := false, false
+	opt := Options{Config: streamConfig(t, dir, "", "")}
+	opt.Say = func(line string) {
+		if mu.Lock(); !gone && strings.HasPrefix(line, "span 1") {
+			gone = true
+			fatal.If(t, os.Rename(dir, dir+".away"))
+		}
+		mu.Unlock()
+	}
+	opt.Warn = func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if warned = append(warned, line); !back && strings.Contains(line, "waits until it is there again") {
+			back = true
+			drop(t, dir+".away", "2.csv", 50, 2)
+			mark(t, dir+".away")
+			fatal.If(t, os.Rename(dir+".away", dir))
+		}
+	}
+	if r := runJob(t, 2, opt); r.Samples != 100 {
+		t.Errorf("%d samples", r.Samples)
+	}
+	if text := strings.Join(warned, "\n"); strings.Count(text, "waits until it is there again") != 1 || !strings.Contains(text, "can be read again after") {
+		t.Errorf("warnings:\n%s", text)
+	}
+}
+
 // TestBadOfAStream: unusable records, files without the label or with another column, and late files
 // are left out up to a rate, counted and written to a file, a folder or a topic. Beyond it, the training ends.
 func TestBadOfAStream(t *testing.T) {

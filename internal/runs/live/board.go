@@ -120,8 +120,8 @@ type Board struct {
 	history     [recent][]Rank // of the last updates
 	update      Update
 	pace        pace.Pace // of steps, on the clock of steps
-	slow        []Slow    // of the last update that named a slow rank
-	slowAt      time.Time // when that update came
+	slow        lastSlow
+	away        time.Time // since then the stream has not been there; zero: it is
 	runDir      string
 	checkpoints []int64   // steps, newest first
 	saved       time.Time // when the last checkpoint was found
@@ -201,7 +201,7 @@ func (b *Board) Gathered(u Update) {
 	b.updates++
 	b.update = u
 	if sure := slices.DeleteFunc(slices.Clone(u.Slow), func(s Slow) bool { return s.Probable }); len(sure) > 0 {
-		b.slow, b.slowAt = sure, time.Now()
+		b.slow = lastSlow{sure, time.Now()}
 	}
 }
 
@@ -218,6 +218,22 @@ func (b *Board) Log(text string, warning bool) {
 	if len(b.log) > 2*maxLines {
 		b.log = append([]line(nil), b.log[len(b.log)-maxLines:]...)
 	}
+}
+
+// lastSlow is the last update that named a slow rank.
+type lastSlow struct {
+	ranks []Slow
+	at    time.Time
+}
+
+// Waiting records since when the training has been waiting for its stream to be there again; zero: it is there.
+func (b *Board) Waiting(since time.Time) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away = since
 }
 
 // versions are the published versions of the job.

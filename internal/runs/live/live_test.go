@@ -106,6 +106,29 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestWaitingAndGuard: /metrics has how long the stream has been away, and what the guard finds bad.
+func TestWaitingAndGuard(t *testing.T) {
+	b := shown()
+	_, url := served(t, b, "")
+	b.Waiting(time.Now().Add(-time.Minute))
+	b.Guard("auc", "the AUC is low")
+	_, text := get(t, url+"/metrics", nil)
+	for _, want := range []string{"wdlrun_waiting_seconds 6", `wdlrun_guard_bad{check="auc"} 1`, `wdlrun_guard_bad{check="rate"} 0`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
+	if m, _ := b.since(cursor{}); m.Guard == nil || *m.Guard != "the AUC is low" {
+		t.Errorf("the page has the guard %v", m.Guard)
+	}
+	b.Waiting(time.Time{})
+	b.Guard("", "")
+	_, text = get(t, url+"/metrics", nil)
+	if !strings.Contains(text, "wdlrun_waiting_seconds 0\n") || !strings.Contains(text, `wdlrun_guard_bad{check="auc"} 0`) {
+		t.Error("after that, they are not 0")
+	}
+}
+
 // TestDashboardAndAlerts use metrics that exist.
 func TestDashboardAndAlerts(t *testing.T) {
 	known, err := os.ReadFile(filepath.Join("testdata", "metrics.txt"))

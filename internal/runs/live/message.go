@@ -183,8 +183,8 @@ func (b *Board) split() *ranksMessage {
 	for _, s := range b.update.Slow {
 		m.Slow = append(m.Slow, slowMessage{s.Rank, s.Cause, number(s.Factor), s.Probable})
 	}
-	for _, s := range b.slow {
-		m.Last, m.LastAt = append(m.Last, slowMessage{s.Rank, s.Cause, number(s.Factor), false}), b.slowAt.UnixMilli()
+	for _, s := range b.slow.ranks {
+		m.Last, m.LastAt = append(m.Last, slowMessage{s.Rank, s.Cause, number(s.Factor), false}), b.slow.at.UnixMilli()
 	}
 	for _, t := range b.update.Tables {
 		m.Tables = append(m.Tables, tableMessage{t.Name, t.Rows, t.Bytes, t.Evicted, t.Sent})

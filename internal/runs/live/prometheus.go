@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -52,13 +53,14 @@ var (
 	badFilesTotal  = counter("stream_bad_files_total", "Files of a stream that could not be used and were left out in this job.")
 	lostTotal      = counter("stream_lost_total", "Records of a stream that no longer existed when they were to be read in this job.")
 	publishedTotal = counter("published_total", "Versions of the model that this job published or not, by outcome: changes, complete, repaired (complete because an earlier version is damaged), skipped, held, guarded (train.export.guard found the predictions bad).", "outcome")
+	waitingSeconds = gauge("waiting_seconds", "How long the training has been waiting for the broker, folder or object store of its stream to be there again; 0: it is there.")
 	guardBad       = gauge("guard_bad", "1 while train.export.guard finds the predictions bad, by check: finite, logloss, auc, calibration, rate (of positive labels), feed (the last version is bad on the new samples too), logits (of the next version), hold (of an earlier job).", "check")
 	checkpointStep = gauge("checkpoint_step", "Step of the last checkpoint.")
 	checkpointTime = gauge("checkpoint_timestamp_seconds", "Time of the last checkpoint, in seconds since 1970.")
 )
 
 var exported = []metric{buildInfo, runInfo, rankCount, samplesTotal, stepsTotal, samplesNow, stepNow, stepsPlanned, epoch, loss, rateFactor, validationLoss, validationAUC, phaseSeconds, cpuSeconds, slowRatio,
-	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, badFilesTotal, lostTotal, publishedTotal, guardBad, checkpointStep, checkpointTime}
+	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, badFilesTotal, lostTotal, publishedTotal, waitingSeconds, guardBad, checkpointStep, checkpointTime}
 
 // guardChecks are the checks of train.export.guard; see package publish.
 var guardChecks = []string{"finite", "logloss", "auc", "calibration", "rate", "feed", "logits", "hold"}
@@ -131,6 +133,11 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	for outcome, n := range c.versions.published {
 		add(publishedTotal, float64(n), outcome)
 	}
+	waited := 0.
+	if !c.away.IsZero() {
+		waited = time.Since(c.away).Seconds()
+	}
+	add(waitingSeconds, waited)
 	if g := c.versions.guard; g != nil {
 		for _, check := range guardChecks {
 			bad := 0.

@@ -21,7 +21,7 @@ type Stream struct {
 	feed  *data.Feed      // nil except on rank 0
 	log   *spanLog        // nil except on rank 0
 	since time.Time       // time at which the last span began or ended
-	away  time.Time       // time at which the broker was found to be away; zero: it is there
+	away  time.Time       // time at which the broker or the folder was found to be away; zero: it is there
 	known map[string]bool // fields that have had values or whose absence was reported
 
 	schemas *registry.Schemas // of the messages of topics; nil: none were needed
@@ -91,12 +91,13 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 		}
 	}
 	s.leaveOut(next.Spans, v.Bad, warn)
-	if len(next.Partitions) > 0 && data.IsAway(err) {
+	if len(next.Partitions)+len(at.Folders) > 0 && data.IsAway(err) {
 		if s.away.IsZero() {
 			s.away = time.Now()
 			warn(fmt.Sprintf("%v; the training waits until it is there again", err))
 		}
-		return nil, s.feed.Resume(at)
+		s.feed.Retry(at)
+		return nil, nil
 	}
 	if err == nil && !s.away.IsZero() {
 		lasted := time.Since(s.away)
@@ -112,6 +113,9 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 	}
 	return &next, err
 }
+
+// Away returns the time since the stream has not been there, zero if it is.
+func (s *Stream) Away() time.Time { return s.away }
 
 // leaveOut reports files that are left out.
 func (s *Stream) leaveOut(span int64, files []stream.Bad, warn func(line string)) {

@@ -148,12 +148,13 @@ func (in *input) read(ctx context.Context) (news bool, err error) {
 	}
 	next := in.at.Clone()
 	v, err := in.feed.Next(ctx, &next, in.idle())
-	if data.IsAway(err) && len(in.at.Partitions) > 0 {
+	if data.IsAway(err) && len(in.at.Partitions)+len(in.at.Folders) > 0 {
 		if !in.away {
 			in.j.Warn(fmt.Sprintf("%v; the join waits until it is there again", err))
 		}
 		in.away, in.quiet = true, time.Time{}
-		return false, in.feed.Resume(in.at)
+		in.feed.Retry(in.at)
+		return false, nil
 	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()
