@@ -127,6 +127,10 @@ func TestDates(t *testing.T) {
 	if got := fit.Dates(); !slices.Equal(got, want) {
 		t.Errorf("dates %+v, want %+v", got, want)
 	}
+	_, none := prepare(t, src, s, 2, datatest.Write(t, "none.csv", lines("never;ever;;")))
+	if got := fmt.Sprint(none.Doubts(nil)); got != `[field t: none of 2 values, such as "ever", is a date in a format that is recognised, and all count as missing; features[].format names another, or remove the features]` {
+		t.Error(got)
+	}
 	e := newEncoder(t, fit)
 	saved, err := e.Marshal()
 	fatal.If(t, err)

@@ -24,6 +24,7 @@ type counters struct {
 	rows     *prometheus.CounterVec   // model
 	missing  *prometheus.CounterVec   // model, input
 	invalid  *prometheus.CounterVec   // model, input
+	undated  *prometheus.CounterVec   // model, input
 	ignored  *prometheus.CounterVec   // model
 	unknown  *prometheus.CounterVec   // model, feature
 	why      *prometheus.CounterVec   // model, feature, why
@@ -56,6 +57,7 @@ func newCounters(s *Server) *counters {
 		rows:     counter("rows_total", "Rows scored.", "model"),
 		missing:  counter("missing_values_total", "Rows that had no value of an input.", "model", "input"),
 		invalid:  counter("invalid_values_total", "Numbers that are NaN, infinite or beyond 32 bits and count as missing, once for each feature that uses them.", "model", "input"),
+		undated:  counter("undated_values_total", "Values that are no dates in the format of the input and count as missing, once for each feature that uses them.", "model", "input"),
 		ignored:  counter("ignored_inputs_total", "Inputs of requests that the model does not have.", "model"),
 		unknown:  counter("unknown_keys_total", "Keys without a row in the model's tables, by feature.", "model", "feature"),
 		why:      counter("unknown_values_total", "Values that the model does not know, by feature and reason: rare (in the training data, but too rarely for the vocabulary), newer (than the model) or other_format (a form that no value of the vocabulary has).", "model", "feature", "why"),
@@ -65,7 +67,7 @@ func newCounters(s *Server) *counters {
 	for name, stage := range map[string]*prometheus.Observer{"queue": &c.queue, "decode": &c.decode, "features": &c.features, "lookup": &c.lookup, "compute": &c.compute, "encode": &c.encode} {
 		*stage = c.stages.WithLabelValues(name)
 	}
-	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.invalid, c.ignored, c.unknown, c.why, c.loads, c.loading, c.panics,
+	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.invalid, c.undated, c.ignored, c.unknown, c.why, c.loads, c.loading, c.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_waiting_requests", Help: "Requests that wait for a thread."},
 			func() float64 { return float64(s.gate.waiting.Load()) }),
@@ -117,9 +119,9 @@ func (g *versionGauges) collect(name string, to chan<- prometheus.Metric) {
 
 // modelCounters are the metrics of one model.
 type modelCounters struct {
-	rows, ignored             prometheus.Counter
-	missing, invalid, unknown []prometheus.Counter
-	why                       []prometheus.Counter // by feature and reason
+	rows, ignored                      prometheus.Counter
+	missing, invalid, undated, unknown []prometheus.Counter
+	why                                []prometheus.Counter // by feature and reason
 }
 
 // ofModel returns the metrics of a model with these fields and sparse features.
@@ -129,6 +131,7 @@ func (c *counters) ofModel(name string, fields []string, features []encode.Spars
 		f = strings.ToValidUTF8(f, "\ufffd")
 		m.missing = append(m.missing, c.missing.WithLabelValues(name, f))
 		m.invalid = append(m.invalid, c.invalid.WithLabelValues(name, f))
+		m.undated = append(m.undated, c.undated.WithLabelValues(name, f))
 	}
 	for _, f := range features {
 		of := strings.ToValidUTF8(f.Name, "\ufffd")
@@ -155,6 +158,11 @@ func (c *counters) scored(m *servable, w *worker) {
 	for i, n := range w.counts.Invalid {
 		if n > 0 {
 			m.counters.invalid[i].Add(float64(n))
+		}
+	}
+	for i, n := range w.counts.Undated {
+		if n > 0 {
+			m.counters.undated[i].Add(float64(n))
 		}
 	}
 	for i, n := range w.scorer.Unknown() {

@@ -188,7 +188,9 @@ func (x *ColumnCoder) encodeSingles(f *featureCode, to *Jagged) bool {
 		case l.Kind == value.Int && f.encoding == schema.ID:
 			key = uint64(l.Ints[i])
 		default:
-			key, ok = f.key(p.textOf(l, i))
+			text := p.textOf(l, i)
+			key, ok = f.key(text)
+			p.noteUndated(f, text)
 		}
 		if !ok {
 			to.Values = to.Values[:0]

@@ -331,6 +331,7 @@ func (c *coder) appendValues(f *featureCode, to *Jagged) *record.Flaw {
 				continue
 			}
 			key, ok := f.key(piece)
+			p.noteUndated(f, piece)
 			if !ok {
 				return f.notAnID(piece)
 			}
@@ -425,7 +426,9 @@ func (f *featureCode) number(p *parser) float32 {
 	case p.absent[f.column], f.encoding == schema.Rate, f.encoding == schema.Age && l.Len() != 1:
 		return 0
 	case f.encoding == schema.Age:
-		return f.age(p.textOf(l, 0))
+		text := p.textOf(l, 0)
+		p.noteUndated(f, text)
+		return f.age(text)
 	case f.encoding == schema.Vector:
 		x := p.vectors[f.column][f.element]
 		if x != x {

@@ -256,6 +256,9 @@ func (f *Fit) Dates() (all []Dates) {
 				x.Mixed = err == nil && !reads(f, d.read[i])
 			}
 			all = append(all, x)
+		} else if d.tally.Values > 0 {
+			example := record.CutLong([]byte(d.unread))
+			all = append(all, Dates{Field: d.field, Values: d.tally.Values, Unread: d.tally.Values, Example: string(example)})
 		}
 	}
 	return all

@@ -33,6 +33,8 @@ func (f *Fit) Doubts(e *Encoder) (lines []string) {
 func (d *Dates) doubt() string {
 	advice := "features[].format names another"
 	switch {
+	case d.Format == "":
+		return fmt.Sprintf("field %s: none of %d values, such as %q, is a date in a format that is recognised, and all count as missing; %s, or remove the features", d.Field, d.Values, d.Example, advice)
 	case d.Mixed:
 		return fmt.Sprintf("the field %s mixes date formats: %d of %d values, such as %q (%s), are not dates in the format %s and count as missing; write all values in one format", d.Field, d.Unread, d.Values, d.Example, d.Other, d.Format)
 	case d.Other != "":

@@ -100,6 +100,10 @@ func (r *RowCoder) Vector(column string) []float64 {
 // use, is counted several times.
 func (r *RowCoder) Forgive(count func(column string)) { r.parser.invalid = count }
 
+// CountUndated calls count with the name of the column of each value that should be a date and is none:
+// it counts as missing.
+func (r *RowCoder) CountUndated(count func(column string)) { r.parser.undated = count }
+
 // noLabel is the name of a column that no file can have; anyLabel is its value in every
 // record.
 const (

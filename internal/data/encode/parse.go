@@ -37,6 +37,7 @@ type parser struct {
 	// invalid, if not nil, is called for a number that is not finite, which then is missing. Otherwise
 	// it is a flaw.
 	invalid func(column string)
+	undated func(column string) // counts values that should be dates and are none; nil: nothing does
 }
 
 // newParser returns a parser of records with these fields, which include all that the
@@ -151,6 +152,16 @@ func (p *parser) isInvalid(column int, l *value.List, k int) bool {
 	}
 	p.invalid(p.columns[column].Name)
 	return true
+}
+
+// noteUndated counts a value of a feature that should be a date and is none.
+func (p *parser) noteUndated(f *featureCode, text []byte) {
+	if p.undated == nil || !f.encoding.Date() || f.dates == nil {
+		return
+	}
+	if _, ok := f.dates.format.Seconds(text); !ok {
+		p.undated(p.columns[f.column].Name)
+	}
 }
 
 // forgives reports whether a value with this fault is missing instead, and counts it.

@@ -35,6 +35,7 @@ type Counts struct {
 	Ignored int     // inputs that the model does not have
 	Missing []int64 // by field: rows without a value; valid until the next request
 	Invalid []int64 // by field: uses of numbers that are not finite; valid until the next request
+	Undated []int64 // by field: uses of values that should be dates and are none; valid until the next request
 	Unknown []int64 // by Encoder.Sparse and reason: keys not in a vocabulary; valid until the next request
 }
 
@@ -75,7 +76,12 @@ func NewCoder(e *encode.Encoder, src schema.Source, forgive bool) (*Coder, error
 	}
 	c.batcher, c.columns = encode.NewBatcher(r), r.ByColumn()
 	n := len(c.fields)
-	c.counts.Missing, c.counts.Invalid = make([]int64, n), make([]int64, n)
+	c.counts.Missing, c.counts.Invalid, c.counts.Undated = make([]int64, n), make([]int64, n), make([]int64, n)
+	r.CountUndated(func(column string) {
+		if k, ok := c.place[column]; ok {
+			c.counts.Undated[k]++
+		}
+	})
 	if forgive {
 		r.Forgive(func(column string) {
 			if k, ok := c.place[column]; ok { // no derived column
@@ -95,6 +101,7 @@ func (c *Coder) Fields() []string { return c.fields }
 func (c *Coder) begin(rows, ignored int) {
 	clear(c.counts.Missing)
 	clear(c.counts.Invalid)
+	clear(c.counts.Undated)
 	c.counts.Unknown = c.batcher.Unknowns()
 	clear(c.counts.Unknown)
 	c.counts.Rows, c.counts.Ignored = rows, ignored

@@ -379,3 +379,30 @@ func coder(t *testing.T, x *trained) *Coder {
 	must(t, err)
 	return c
 }
+
+// TestUndated: values that should be dates and are none are missing and counted, whatever the kind of request.
+func TestUndated(t *testing.T) {
+	x := train(t, 100, none)
+	c := coder(t, &x)
+	texts := []string{"2024-11-28", "garbage", "28.11.2024", ""}
+	var all [][]byte
+	for _, text := range texts {
+		all = append(all, tfrecord.AppendExample(nil, []string{"day"}, []value.List{{Kind: value.Text, Texts: [][]byte{[]byte(text)}}}))
+	}
+	day := slices.Index(c.Fields(), "day")
+	var b encode.Batch
+	n, err := c.Examples(&b, all, nil)
+	must(t, err)
+	if n.Undated[day] != 2 {
+		t.Errorf("%d undated of %q", n.Undated[day], texts)
+	}
+	column := Column{Name: "day"}
+	for _, text := range texts {
+		column.Rows = append(column.Rows, value.List{Kind: value.Text, Texts: [][]byte{[]byte(text)}})
+	}
+	n, err = c.Columns(&b, []Column{column})
+	must(t, err)
+	if n.Undated[day] != 2 {
+		t.Errorf("%d undated of the column %q", n.Undated[day], texts)
+	}
+}
