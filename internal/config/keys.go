@@ -96,7 +96,7 @@ func dataSections() []section {
 			{name: "train", about: "training"},
 		}},
 		{"data", reflect.TypeFor[schema.Source](), topics, []key{
-			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://, see above), remote files (https://, s3://, gs://), folders (all files below them, in the order of their names, except those whose names begin with . or _) or builtin:NAME", filled: true},
+			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://, see above), remote files (https://, s3://, gs://, webhdfs:// and others), folders (all files below them, in the order of their names, except those whose names begin with . or _) or builtin:NAME", filled: true},
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "hosts", def: "shared", about: "which host has the local files of train, test and valid. shared: all hosts have the same ones (names, sizes and ends are compared). each: every host has its own, and the data is their union, ordered by host name; ranks read the files of other hosts over the network", choices: schema.Hosting()},

@@ -189,9 +189,28 @@ def check_rows(program, file, rows, names):
             assert have == value or missing and have in (None, "nan"), f"{file.name}, row {i}, {name}: {have!r}, want {value!r}"
 
 
+def check_written(program, folder, table):
+    """What wdlrun writes as Arrow IPC and Avro is what others read."""
+    pa.parquet.write_table(table, folder / "source.parquet")
+    rows = [{name: shown(value) for name, value in row.items()} for row in table.to_pylist()]
+    for codec in "none", "zstd":
+        file = folder / f"written-{codec}.arrow"
+        subprocess.run([program, "data", "convert", "-compress", codec, "-out", str(file), str(folder / "source.parquet")], check=True, capture_output=True)
+        written = pa.ipc.open_file(file).read_all()
+        written.validate(full=True)
+        assert [{name: shown(value) for name, value in row.items()} for row in written.to_pylist()] == rows, file.name
+        assert polars.read_ipc(file).height == len(rows)
+    for codec in "none", "gzip", "snappy", "zstd":
+        file = folder / f"written-{codec}.avro"
+        subprocess.run([program, "data", "convert", "-compress", codec, "-out", str(file), str(folder / "source.parquet")], check=True, capture_output=True)
+        with open(file, "rb") as source:
+            assert [{name: shown(value) for name, value in row.items()} for row in fastavro.reader(source)] == rows, file.name
+
+
 def check_parquet(program, folder):
     table, done = plain_table(), itertools.count(1)
     duckdb.register("written", table)
+    check_written(program, folder, table)
     rows, names = table.to_pylist(), table.column_names
 
     def check(file):
