@@ -9,7 +9,7 @@
 //	s3://BUCKET/FOLDER/, s3://BUCKET/part-*    the objects in a folder and below; those that match
 //	…?endpoint=URL&region=NAME&style=host      s3, oss, cosn: another store with the same API, and
 //	                                           whether the bucket is in the host or the path
-//	…?user=NAME                                webhdfs: the user; default HADOOP_USER_NAME
+//	…?user=NAME                                webhdfs: the user; default none
 //
 // A server must support ranges and report the length of the file. Google's store is read
 // through its S3-compatible interface, with HMAC keys, and so are those of Alibaba and Tencent. Keys are searched in the order of the

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -28,7 +27,7 @@ type hdfs struct {
 func isHDFS(scheme string) bool { return scheme == "webhdfs" || scheme == "swebhdfs" }
 
 func newHDFS(scheme, host string, q url.Values) (h hdfs, err error) {
-	h = hdfs{web{newTransport()}, scheme, host, os.Getenv("HADOOP_USER_NAME"), ""}
+	h = hdfs{web{newTransport()}, scheme, host, "", ""}
 	for k := range q {
 		if k != "user" {
 			return h, fmt.Errorf("%s has no meaning there; HDFS has user=NAME", k)
