@@ -63,6 +63,9 @@ func (h hdfs) call(ctx context.Context, op, key string, more url.Values) (*http.
 	}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // the status says enough without it
 	_ = json.Unmarshal(b, &fault)
+	if e := fault.RemoteException.Exception; e == "RetriableException" || e == "StandbyException" { // with the status 403
+		return nil, fmt.Errorf("the name node is not ready: %s: %s", e, fault.RemoteException.Message)
+	}
 	line, _, _ := strings.Cut(fault.RemoteException.Message, "\n")
 	return nil, status(resp.StatusCode, strings.TrimSpace(fault.RemoteException.Exception+" "+line))
 }

@@ -25,6 +25,7 @@ type nameNode struct {
 	name, data *httptest.Server
 	files      map[string][]byte // by path
 	changed    int64             // time
+	starting   int               // requests that it refuses because it is starting
 	users      map[string]bool
 }
 
@@ -51,6 +52,10 @@ func (n *nameNode) serve(w http.ResponseWriter, r *http.Request) {
 	at, ok := strings.CutPrefix(r.URL.Path, "/webhdfs/v1")
 	if r.Method != http.MethodGet || !ok || r.Header.Get("Range") != "" {
 		refuse(w, http.StatusMethodNotAllowed, "Unsupported", r.Method)
+		return
+	}
+	if n.starting--; n.starting >= 0 {
+		refuse(w, http.StatusForbidden, "RetriableException", "Namenode is in startup mode")
 		return
 	}
 	type status map[string]any
@@ -103,6 +108,7 @@ func TestHDFS(t *testing.T) {
 	n := newNameNode(t, map[string][]byte{
 		"/day/dt=1/a b%3A+ü.csv": want, "/day/dt=2/b.csv": want[:7], "/day/_temporary/0/c.csv": want[:5], "/day/_SUCCESS": nil, "/day/x.csv": want[:9], "/other": want[:3],
 	})
+	n.starting = 2
 	all, err := List(t.Context(), n.address("/day/"))
 	fatal.If(t, err)
 	var names []string
