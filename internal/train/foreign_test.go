@@ -266,3 +266,42 @@ func TestVectorsOfTables(t *testing.T) {
 		}
 	}
 }
+
+// TestFromLookupTables: a checkpoint of TensorFlow with embeddings and the hash tables of their values, with
+// strings and with integers as keys. Row 0, which no string has, is the row of unknown values.
+func TestFromLookupTables(t *testing.T) {
+	const folder = "../data/arrays/testdata/lookup"
+	rows := filepath.Join(t.TempDir(), "rows.csv")
+	fatal.If(t, os.WriteFile(rows, []byte("click,item,shop\n"+strings.Repeat("1,i1,3\n0,i3,40\n1,new,3\n0,new,40\n", 10)), 0o644))
+	const suffix = "/.ATTRIBUTES/table-keys"
+	for values, fault := range map[string]string{"model/item_table" + suffix: "", "model/item_table": "no such file"} {
+		c, err := config.Parse("lookup.yaml", fmt.Appendf(nil, `
+data: {train: [%q], header: true}
+label: {field: click}
+features: [{field: item, encode: vocabulary}, {field: shop, encode: vocabulary}]
+model: {wide: false, embedding_dim: 3, hidden: [4]}
+train: {epochs: 1, global_batch: 8, from: {allow: [network], names: [{name: item, array: model/item, values: %q}, {name: shop, array: model/shop, values: "model/shop_table%s"}]}}
+`, rows, values, suffix))
+		fatal.If(t, err)
+		opt := Options{Config: c, From: folder}
+		if fault != "" {
+			if err := refused(t, 1, opt); !strings.Contains(err.Error(), fault) {
+				t.Errorf("%s: %v", values, err)
+			}
+			continue
+		}
+		said := listen(&opt)
+		for _, size := range []int{1, 2} {
+			got := embeddingsAtStart(t, size, opt, []string{"i1", "i3", "naïve\nline", "never"})
+			if want := map[string][]float32{"i1": {9, 10, 11}, "i3": {3, 4, 5}, "naïve\nline": {6, 7, 8}}; fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%d ranks: %v, want %v", size, got, want)
+			}
+		}
+		all := strings.Join(said(), "\n")
+		for _, want := range []string{"table item: row 0 (__OOV__) is the row of unknown values", "shop: kept, 2 values and 0 new", "item: kept, 3 values and 1 new"} {
+			if !strings.Contains(all, want) {
+				t.Errorf("no %q in\n%s", want, all)
+			}
+		}
+	}
+}

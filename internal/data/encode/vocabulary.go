@@ -15,7 +15,7 @@ import (
 
 // Limits of one vocabulary.
 const (
-	maxWords     = 4 << 20
+	maxWords     = 16 << 20
 	maxWordBytes = 256 << 20
 )
 

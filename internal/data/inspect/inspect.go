@@ -45,8 +45,6 @@ type Inspection struct {
 	Negative  []string // values of Label that mean 0, if both classes have several formats
 	Threshold *float64 // for a numeric label, instead of Positive: from this value on it is 1
 	Certain   bool     // Positive are common words for 1
-
-	builtin bool // the files are built in
 }
 
 const (
@@ -199,9 +197,8 @@ func orText(format string) string {
 // inspectLines inspects lines of fields, some of each file.
 func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) {
 	first := &s.Files[0]
-	in.Comment, in.builtin = uncomment(all), strings.HasPrefix(first.Name, record.Builtin)
-	if in.builtin && in.Comment == "" {
-		in.Comment = "|" // adult.test begins with such a line, adult.data has none
+	if in.Comment = uncomment(all); in.Comment == "" && strings.HasPrefix(first.Name, record.Builtin) {
+		in.Comment = adultComment
 	}
 	if len(all[0].lines) == 0 {
 		return fmt.Errorf("%s: there are no records: every line is blank", first.Name)

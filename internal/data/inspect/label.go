@@ -236,10 +236,13 @@ func (in *Inspection) guessRule(c *Column) {
 	}
 }
 
+// adultComment begins the first line of the built-in file adult.test; adult.data has no comments.
+const adultComment = "|"
+
 // asInTest adds the values of the label as the built-in file adult.test writes them: with a full stop at
 // the end.
 func (in *Inspection) asInTest(c *Column) {
-	if in.builtin && c.Distinct == 2 && len(in.Positive) == 1 && slices.Contains(c.Examples, ">50K") {
+	if in.Comment == adultComment && c.Distinct == 2 && len(in.Positive) == 1 && slices.Contains(c.Examples, ">50K") {
 		in.Positive, in.Negative = []string{">50K", ">50K."}, []string{"<=50K", "<=50K."}
 	}
 }
