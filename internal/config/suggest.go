@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -286,8 +287,12 @@ train:
 	s.out.WriteString(`  global_batch: 256         # samples of all ranks per step; 1024 is faster, and as good for millions of rows
   # eval_steps: 10000       # for many rows: evaluate more than once per epoch
   seed: 1
-  l2: {deep: 0.001}
 `)
+	if s.index == "" && s.fewRows() {
+		s.line("  l2: {deep: 0.001, mode: dense} # each step on every row, so that rare values stay small; lazy is faster for large tables")
+	} else {
+		s.line("  l2: {deep: 0.001}")
+	}
 	if s.index == "" {
 		s.line("  early_stop: {patience: 4}")
 		const most = 1_000_000
@@ -297,6 +302,19 @@ train:
 			s.line("  # refit: true             # then trains again on all rows; about as long as the first training")
 		}
 	}
+}
+
+// fewRows reports whether every row of the tables can take a step in every step without much time: they
+// are not many compared with the rows of a batch, nor are the steps.
+func (s *suggestion) fewRows() bool {
+	const records, rows = 300_000, 50_000
+	n := 0
+	for _, f := range s.features {
+		if slices.Contains([]string{"vocabulary", "hash", "id"}, f.Encode) {
+			n += s.Columns[f.Column].Distinct
+		}
+	}
+	return s.Records <= records && n <= rows
 }
 
 // list formats texts as a YAML list.

@@ -144,6 +144,31 @@ func TestSuggestSampleWeight(t *testing.T) {
 	}
 }
 
+// TestSuggestBySize: settings that cost time for each record, or for each row of the tables in each step, depend
+// on the numbers of both.
+func TestSuggestBySize(t *testing.T) {
+	for _, x := range []struct {
+		records  int64
+		distinct int
+		want     []string
+	}{
+		{200_000, 90, []string{"  refit: true  ", "mode: dense"}},
+		{200_000, 70_000, []string{"  refit: true  ", "{deep: 0.001}"}},
+		{900_000, 90, []string{"  refit: true  ", "{deep: 0.001}"}},
+		{2_000_000, 90, []string{"  # refit: true  ", "{deep: 0.001}"}},
+	} {
+		b := Suggest(&inspect.Inspection{Path: "x.csv", Format: "csv", Delimiter: ",", Header: true, Rows: 200_000, Label: "y", Positive: []string{"1"}, Stored: inspect.Stored{Records: x.records}, Columns: []inspect.Column{
+			{Name: "y", Kind: "int", Integers: true, Distinct: 2, Examples: []string{"0", "1"}},
+			{Name: "site", Kind: "string", Distinct: x.distinct, Examples: []string{"a", "b"}}}}, "")
+		_, err := Parse("x.yaml", b)
+		for _, want := range x.want {
+			if err != nil || !strings.Contains(string(b), want) {
+				t.Errorf("%d records, %d values: no %q in %s, %v", x.records, x.distinct, want, b, err)
+			}
+		}
+	}
+}
+
 // TestSuggestWeights: real numbers of LibSVM are weights of the indices.
 func TestSuggestWeights(t *testing.T) {
 	for distinct, want := range map[int]string{1: "{field: features, encode: id}", 9: "{field: features, encode: id, weights: values}"} {
