@@ -148,17 +148,6 @@ func removeOtherFiles(d disk, dir string, m *Manifest) error {
 	return nil
 }
 
-func writeFile(d disk, path string, b []byte) error {
-	f, err := d.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close()) // both errors contain the path
-}
-
 // publish renames the finished directory to its final name.
 func publish(d disk, root string, step int64) error {
 	if err := checkTurn(root); err != nil {
@@ -256,18 +245,6 @@ func Rest(path string) string {
 		return "a checkpoint that was written again"
 	}
 	return "an unfinished checkpoint"
-}
-
-// isTemporary reports whether this package gives a name to directories that are not
-// checkpoints.
-func isTemporary(name string) bool {
-	for _, prefix := range []string{tmpPrefix, oldPrefix, delPrefix} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok {
-			_, ok = parseStep(rest)
-			return ok
-		}
-	}
-	return false
 }
 
 // Remove removes the checkpoint of a step, like Prune. A missing one is not an error.

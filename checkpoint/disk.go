@@ -218,3 +218,31 @@ func advice(err error) string {
 	}
 	return ""
 }
+
+func writeFile(d disk, path string, b []byte) error {
+	f, err := d.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close()) // both errors contain the path
+}
+
+// openTurn opens the folder of a turn. If the root has none, because a user has removed it, it is
+// made with create.
+func openTurn(dir string, create bool) (*os.Root, error) {
+	if err := checkTurn(dir); err != nil {
+		return nil, err
+	}
+	root, err := openFolder(home(dir), create)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if create && !there(dir) {
+		return regular.MakeFolder(root, filepath.Base(dir))
+	}
+	return regular.Subfolder(root, filepath.Base(dir))
+}

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,6 +24,8 @@ const (
 	tmpPrefix     = ".tmp-"
 	oldPrefix     = ".old-"
 	delPrefix     = ".del-"
+
+	runDigits = 16 // of the id of a run
 
 	maxParts = 1 << 16 // ranks; more than in any job, few enough to allocate memory for
 	maxName  = 1 << 10 // bytes of a section's name
@@ -134,78 +137,6 @@ func List(root string) ([]Found, error) {
 	return found, nil
 }
 
-// Latest opens the newest checkpoint below root that opens and that every accept function
-// accepts; such a function can call Verify. rejected holds an error for each newer
-// checkpoint.
-//
-// If there are no checkpoints, the error is fs.ErrNotExist. If there are some and none is
-// good, it is another error, since restarting from the beginning would lose work.
-func Latest(root string, accept ...func(*Checkpoint) error) (c *Checkpoint, rejected []error, err error) {
-	found, err := List(root)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, f := range found {
-		c, err := openAccepted(f.Dir, accept)
-		if err == nil {
-			return c, rejected, nil
-		}
-		rejected = append(rejected, err)
-	}
-	if len(rejected) == 0 {
-		return nil, nil, fmt.Errorf("checkpoint: latest: %s %w", root, notThere("holds no checkpoint"))
-	}
-	return nil, rejected, fmt.Errorf("checkpoint: latest: %s: none of %d checkpoints is usable (move them away to start afresh): newest: %v",
-		root, len(rejected), rejected[0])
-}
-
-func openAccepted(dir string, accept []func(*Checkpoint) error) (*Checkpoint, error) {
-	c, err := Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, ok := range accept {
-		if err := ok(c); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-// Resolve opens the checkpoint that a user names by path. For a run directory or a checkpoint
-// root it opens the latest one (see Latest); for a single checkpoint, that one only.
-func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, rejected []error, err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = absent(path)
-		}
-		return nil, nil, fmt.Errorf("checkpoint: %s: %w", path, withoutPath(path, err))
-	}
-	if !info.IsDir() {
-		return nil, nil, fmt.Errorf("checkpoint: %s is %w", path, notThere("a file, neither a run directory nor a checkpoint"))
-	}
-	if IsCheckpoint(path) {
-		c, err := openAccepted(path, accept)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%w (give the directory above it to use the newest undamaged one)", err)
-		}
-		return c, nil, nil
-	}
-	if sub := filepath.Join(path, Folder); exists(sub) {
-		return Latest(sub, accept...)
-	}
-	found, err := List(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(found) == 0 {
-		return nil, nil, fmt.Errorf("checkpoint: %s is %w", path,
-			notThere(fmt.Sprintf("neither a run directory (it has no %s) nor a checkpoint (no %s), and contains none (no step-…)", Folder, manifestName)))
-	}
-	return Latest(path, accept...)
-}
-
 // notThere is an error for which errors.Is(err, fs.ErrNotExist) holds.
 type notThere string
 
@@ -248,8 +179,22 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// there reports whether a name is in use, also by a link that leads nowhere.
-func there(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+// isTemporary reports whether this package gives a name to directories that are not
+// checkpoints.
+func isTemporary(name string) bool {
+	for _, prefix := range []string{tmpPrefix, oldPrefix, delPrefix} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			_, ok = parseStep(rest)
+			return ok
+		}
+	}
+	return false
+}
+
+// checkRun returns an error if run is not the id of a run.
+func checkRun(run string) error {
+	if _, err := hex.DecodeString(run); err != nil || len(run) != runDigits {
+		return fmt.Errorf("%.40q is not the id of a run, %d hexadecimal digits", run, runDigits)
+	}
+	return nil
 }

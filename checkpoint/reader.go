@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -620,4 +621,76 @@ func verifySection(ctx context.Context, f io.ReaderAt, s section, buf []byte, re
 		}
 	}
 	return in.sum(s)
+}
+
+// Latest opens the newest checkpoint below root that opens and that every accept function
+// accepts; such a function can call Verify. rejected holds an error for each newer
+// checkpoint.
+//
+// If there are no checkpoints, the error is fs.ErrNotExist. If there are some and none is
+// good, it is another error, since restarting from the beginning would lose work.
+func Latest(root string, accept ...func(*Checkpoint) error) (c *Checkpoint, rejected []error, err error) {
+	found, err := List(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range found {
+		c, err := openAccepted(f.Dir, accept)
+		if err == nil {
+			return c, rejected, nil
+		}
+		rejected = append(rejected, err)
+	}
+	if len(rejected) == 0 {
+		return nil, nil, fmt.Errorf("checkpoint: latest: %s %w", root, notThere("holds no checkpoint"))
+	}
+	return nil, rejected, fmt.Errorf("checkpoint: latest: %s: none of %d checkpoints is usable (move them away to start afresh): newest: %v",
+		root, len(rejected), rejected[0])
+}
+
+// Resolve opens the checkpoint that a user names by path. For a run directory or a checkpoint
+// root it opens the latest one (see Latest); for a single checkpoint, that one only.
+func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, rejected []error, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = absent(path)
+		}
+		return nil, nil, fmt.Errorf("checkpoint: %s: %w", path, withoutPath(path, err))
+	}
+	if !info.IsDir() {
+		return nil, nil, fmt.Errorf("checkpoint: %s is %w", path, notThere("a file, neither a run directory nor a checkpoint"))
+	}
+	if IsCheckpoint(path) {
+		c, err := openAccepted(path, accept)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w (give the directory above it to use the newest undamaged one)", err)
+		}
+		return c, nil, nil
+	}
+	if sub := filepath.Join(path, Folder); exists(sub) {
+		return Latest(sub, accept...)
+	}
+	found, err := List(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(found) == 0 {
+		return nil, nil, fmt.Errorf("checkpoint: %s is %w", path,
+			notThere(fmt.Sprintf("neither a run directory (it has no %s) nor a checkpoint (no %s), and contains none (no step-…)", Folder, manifestName)))
+	}
+	return Latest(path, accept...)
+}
+
+func openAccepted(dir string, accept []func(*Checkpoint) error) (*Checkpoint, error) {
+	c, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, ok := range accept {
+		if err := ok(c); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }

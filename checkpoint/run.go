@@ -22,9 +22,8 @@ import (
 const runFile = "RUN"
 
 const (
-	runDigits = 16
-	maxRuns   = 1 << 10 // ids in one file
-	runSum    = "checksum "
+	maxRuns = 1 << 10 // ids in one file
+	runSum  = "checksum "
 )
 
 // runIDs is the content of a run file.
@@ -150,14 +149,6 @@ func writeRuns(d disk, root string, runs []string) error {
 		return err
 	}
 	return d.Sync(root)
-}
-
-// checkRun returns an error if run is not the id of a run.
-func checkRun(run string) error {
-	if _, err := hex.DecodeString(run); err != nil || len(run) != runDigits {
-		return fmt.Errorf("%.40q is not the id of a run, %d hexadecimal digits", run, runDigits)
-	}
-	return nil
 }
 
 // checkOrigin rejects a checkpoint whose directory is named after another step, or whose run

@@ -2,13 +2,10 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 // turnPrefix begins the name of a folder below a root that holds what one group of processes
@@ -44,36 +41,6 @@ func Turns(root string) (names []string, err error) {
 	return names, err
 }
 
-// FirstTurn returns names, or makes a turn of a fixed name if there are none.
-func FirstTurn(root string, names []string) ([]string, error) {
-	if len(names) > 0 {
-		return names, nil
-	}
-	err := makeDir(root)
-	if err == nil {
-		err = makeOne(InTurn(root, "none"))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint: turn: %w%s", err, advice(err))
-	}
-	return []string{"none"}, nil
-}
-
-// TakeTurn renames turns, which Turns or FirstTurn has returned, to one of a new name. Clean then
-// removes what was being written. If another group was faster, errors.Is(err, fs.ErrNotExist) holds.
-func TakeTurn(root string, from []string, to string) error {
-	for i, name := range from {
-		at := InTurn(root, to)
-		if i > 0 {
-			at = delDir(at, int64(i))
-		}
-		if err := (system{}).Rename(InTurn(root, name), at); err != nil {
-			return fmt.Errorf("checkpoint: turn: %w%s", err, advice(err))
-		}
-	}
-	return system{}.Sync(root)
-}
-
 // isTurn reports whether a path is a root with a turn.
 func isTurn(root string) bool { return strings.HasPrefix(filepath.Base(root), turnPrefix) }
 
@@ -96,19 +63,8 @@ func checkTurn(root string) error {
 	return ErrTurn
 }
 
-// openTurn opens the folder of a turn. If the root has none, because a user has removed it, it is
-// made with create.
-func openTurn(dir string, create bool) (*os.Root, error) {
-	if err := checkTurn(dir); err != nil {
-		return nil, err
-	}
-	root, err := openFolder(home(dir), create)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	if create && !there(dir) {
-		return regular.MakeFolder(root, filepath.Base(dir))
-	}
-	return regular.Subfolder(root, filepath.Base(dir))
+// there reports whether a name is in use, also by a link that leads nowhere.
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

@@ -1,6 +1,8 @@
 package collective
 
-import "github.com/wdlrun/wdlrun/internal/kernel/raw"
+import (
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
+)
 
 // Broadcast copies the x of rank root to every rank. All ranks pass the same length and
 // root.
@@ -57,4 +59,44 @@ func (c *Comm) meetAll(tag Tag) error {
 	}
 	c.steps = barrierDissemination(c.steps[:0], c.rank, c.size)
 	return run[uint8](c, &tag, nil, nil)
+}
+
+// copyRails is a broadcast on root's host, then between hosts, then on the other hosts.
+func copyRails[T Number](c *Comm, tag Tag, x []T, root int) error {
+	h := c.hosts
+	home := h.where[root]
+	if h.host == home {
+		at := 0
+		for i, r := range h.ranks[home] {
+			if r == root {
+				at = i
+			}
+		}
+		if err := copyFrom(h.local, tag, x, at); err != nil {
+			return c.recordError(err)
+		}
+	}
+	if h.index == 0 {
+		if err := copyFrom(h.rail, tag, x, home); err != nil {
+			return c.recordError(err)
+		}
+	}
+	if h.host == home {
+		return nil
+	}
+	return c.recordError(copyFrom(h.local, tag, x, 0))
+}
+
+// meetRails is a barrier on each host, then between hosts, then on each host again.
+func meetRails(c *Comm, tag Tag) error {
+	h := c.hosts
+	if err := h.local.meetAll(tag); err != nil {
+		return c.recordError(err)
+	}
+	if h.index == 0 {
+		if err := h.rail.meetAll(tag); err != nil {
+			return c.recordError(err)
+		}
+	}
+	return c.recordError(h.local.meetAll(tag))
 }

@@ -51,26 +51,6 @@ type group struct {
 
 type failure struct{ err error }
 
-// New returns the Comm of channel 0 of t.
-func New(t Transport) *Comm {
-	rank, size, channels := t.World()
-	if size < 1 || size > MaxSize || rank < 0 || rank >= size || channels < 1 {
-		panic(fmt.Sprintf("collective: New: rank %d of %d with %d channels", rank, size, channels))
-	}
-	g := &group{channels: make([]*Comm, channels), costs: DefaultCosts()}
-	for i := range g.channels {
-		c := &Comm{at: make([]int, size+1), to: make([]int, size+1)}
-		c.endpoint = endpoint{t: t, rank: rank, name: rank, size: size, channel: i, group: g, shape: Shape{Size: size}, line: &line{}}
-		c.made = c.line.part(0)
-		c.joiner, c.poster, c.near = joinerOf(t), posterOf(t), oneHost(t)
-		g.channels[i] = c
-		if size > 1 {
-			c.sh, c.shape.Windows = t.(Sharer)
-		}
-	}
-	return g.channels[0]
-}
-
 // After makes c continue the call numbers of old, and returns c, on which no call has
 // been made yet. Every rank calls it for a Comm that takes over the transport of old.
 // If both counted from 1, the call of a late rank would be compared with a different
@@ -241,4 +221,145 @@ func (c *endpoint) fail(tag Tag, err error) error {
 	err = fmt.Errorf("collective: %v: rank %d: %w", tag, c.name, err)
 	c.group.err.CompareAndSwap(nil, &failure{err})
 	return err
+}
+
+// relay holds the buffers that a Comm needs to forward parts.
+type relay struct {
+	hops   []hop
+	moving []int    // distances of the parts that move in a round
+	parts  [][]byte // parts held by this rank, by distance
+
+	one     int        // length of every part; negative: lengths vary, see lengths
+	lengths [][]uint64 // by number of distance bits already covered, then by distance
+
+	words   []uint64 // buffer for lengths in transit
+	out, in []uint64 // outgoing parts, and parts that wait for the next round
+}
+
+// hop is one round. Parts whose distance has this digit at this weight move by digit·weight
+// ranks.
+type hop struct{ weight, digit int }
+
+// hosts describes the hosts of a Comm made by NewHosts.
+//
+// A rail is one rank of every host: rail l has the ranks with local rank l. There are as
+// many rails as the smallest host has ranks. Each rail carries its own part of a reduction
+// between hosts, so that all ranks drive the links.
+type hosts struct {
+	ranks [][]int // ranks of every host, by local rank
+	host  int     // this rank's host
+	index int     // this rank's local rank
+	rails int
+	where []int // host of every rank
+
+	local *Comm // group of the ranks of this host
+	rail  *Comm // group of the ranks of this rail, by host; nil if this rank is in no rail
+
+	sums  [][]byte // headers of the partial sums of each host, in words
+	words []uint64
+}
+
+// sharing reads and writes the memory of other ranks and meets them. sh is nil if the ranks
+// share no memory.
+type sharing struct {
+	endpoint
+	sh     Sharer
+	stage  [][]byte // staging window of every rank, with two halves
+	count  uint64   // windows made by Alloc
+	turn   int      // the half to use next; the same on all ranks
+	notes  []Note   // by rank
+	length []int    // bytes of each rank's part
+	into   [][]byte // destination of each rank's part; nil: not wanted
+
+	crowded bool // more ranks than cores available to them
+
+	peers [][]byte // the elements of each rank, in place
+	rows  [][]byte // headers for rowsOf
+}
+
+// Sharer is a Transport whose ranks can access each other's memory. One goroutine at a
+// time makes its calls on a channel, as with Exchange.
+type Sharer interface {
+	// Share allocates zeroed memory of the given length that all ranks see. It returns the
+	// memory of every rank in this call, by rank; lengths may differ. If a rank cannot
+	// allocate its memory, every rank returns a *ShareError and the group stays usable. The
+	// memory is aligned at least to a cache line and stays until Close.
+	Share(tag Tag, bytes int) (windows [][]byte, err error)
+
+	// Meet sends note to all ranks and returns when every rank has called it. What a rank
+	// has written to shared memory before the meeting is visible to all ranks after it.
+	// Ranks that call Meet with different tags get a *MismatchError.
+	Meet(tag Tag, note Note) error
+
+	// Met returns the note of rank in the last meeting on channel.
+	Met(channel, rank int) Note
+
+	// Leave states that this rank will not access shared memory for channel until its next
+	// Meet. Close waits for that.
+	Leave(channel int)
+}
+
+// Note is the message that a rank sends to the others in a meeting.
+type Note struct {
+	Where uint64 // place of its buffer, which a Transport passes on unread; 0: not in a window
+	Bytes uint64 // length of its part
+}
+
+// Post is one exchange of several: Send goes to rank To, and rank From fills Recv. Either
+// is absent if its rank is negative.
+type Post struct {
+	To   int
+	Send []byte
+	From int
+	Recv []byte
+}
+
+// Poster is a Transport that makes several exchanges of one call at once.
+type Poster interface {
+	// ExchangeEach makes an Exchange for every post, the k-th with k added to the step of
+	// tag, all at once. Each message leaves as soon as possible, and messages of other
+	// ranks are received in any order. No two posts send to the same rank or receive from
+	// the same rank. Other ranks may make the same exchanges one after the other. The
+	// transport owns posts until ExchangeEach returns.
+	ExchangeEach(tag Tag, posts []Post) error
+}
+
+// recordError records the error of a stage and returns it.
+func (c *Comm) recordError(err error) error {
+	if err != nil {
+		c.group.err.CompareAndSwap(nil, &failure{err})
+	}
+	return err
+}
+
+// Made returns the last calls of this rank on a channel: up to four calls of all ranks,
+// or of the subset that called last, oldest first, and the last call of every other
+// subset that Split made. It returns false if a call begins at the same time. Any
+// goroutine may call it.
+func (c *Comm) Made(channel int) (all []Made, ok bool) {
+	l := c.Channel(channel).line
+	last, parts := l.last.Load(), *l.parts.Load()
+	if last == nil {
+		return nil, true
+	}
+	parts = parts[:min(len(parts), madeParts)]
+	before := make([]uint64, len(parts))
+	for i, p := range parts {
+		before[i] = p.seq.Load()
+		first := before[i]
+		if p == last {
+			first -= min(first, madeShown) - 1
+		}
+		for seq := first; seq <= before[i]; seq++ {
+			m := p.at(channel, seq)
+			m.Last = p == last && seq == before[i]
+			all = append(all, m)
+		}
+	}
+	for i, p := range parts {
+		if p.seq.Load() != before[i] {
+			return nil, false
+		}
+	}
+	return all, l.last.Load() == last
 }

@@ -6,21 +6,6 @@ import (
 	"math/bits"
 )
 
-// Level is the cost of an exchange round between some ranks. A round in which each rank
-// sends and receives b bytes at once takes Alpha + b·Beta seconds, and b·Gamma more if the
-// b bytes are summed or copied. (Hockney, "The communication challenge for MPP", 1994; with
-// the reduction added as in Thakur, Rabenseifner and Gropp, "Optimization of collective
-// communication operations in MPICH", 2005.)
-type Level struct {
-	Alpha float64 // seconds per round
-	Beta  float64 // seconds per byte exchanged; between hosts, for all ranks of a host together
-	Gamma float64 // seconds per byte reduced
-
-	// Post replaces Alpha for each message except the first if a rank posts small messages
-	// to several ranks at once. 0: messages are not posted. See Poster.
-	Post float64
-}
-
 func (l Level) String() string {
 	text := fmt.Sprintf("round %.2f µs, exchange %.2f GB/s, reduction %.2f GB/s", l.Alpha*1e6, rate(l.Beta), rate(l.Gamma))
 	if l.Post > 0 {
@@ -37,16 +22,6 @@ func rate(secondsPerByte float64) float64 {
 	return 1e-9 / secondsPerByte
 }
 
-// Costs is the cost model by which algorithms are chosen.
-type Costs struct {
-	Local Level // between the ranks of a host; of windows if they share memory
-	Links Level // between hosts, or between all ranks if the hosts are unknown
-
-	// Take, if it is not Windows, is the algorithm of every call by messages that supports
-	// it. It is for comparing algorithms.
-	Take Algorithm
-}
-
 // DefaultCosts returns the costs of a common cluster: 10 Gbit/s and 50 µs between
 // hosts. They are the same on every rank, so all ranks choose the same algorithms
 // without communication.
@@ -55,15 +30,6 @@ func DefaultCosts() Costs {
 		Local: Level{Alpha: 2e-6, Beta: 0.1e-9, Gamma: 0.1e-9},
 		Links: Level{Alpha: 50e-6, Beta: 0.8e-9, Gamma: 0.1e-9},
 	}
-}
-
-// Shape is the number of ranks of a group and their distribution over hosts.
-type Shape struct {
-	Size    int  // number of ranks
-	Hosts   int  // number of hosts; 0: unknown
-	Most    int  // ranks of the largest host
-	Least   int  // ranks of the smallest host
-	Windows bool // all ranks share memory; if the hosts are known, all ranks of each host do
 }
 
 // candidates returns the algorithms of a call, the preferred one first.
@@ -311,20 +277,6 @@ func (k Costs) rails(s Shape, call Call, op Op, typ Type, bytes int) float64 {
 
 // log2 returns ⌈log2 p⌉.
 func log2(p int) float64 { return float64(bits.Len(uint(p - 1))) }
-
-// SetCosts sets the costs for calls on every channel of c's group. All ranks call it with
-// the same costs, at the same place in the order of calls, while no call is in progress.
-func (c *Comm) SetCosts(k Costs) {
-	c.group.costs, c.group.weighed = k, k.fingerprint()
-	for _, ch := range c.group.channels {
-		if h := ch.hosts; h != nil {
-			h.local.group.costs = Costs{Local: k.Local, Links: k.Local, Take: k.Take}
-			if h.rail != nil {
-				h.rail.group.costs = k.rail(h.rails)
-			}
-		}
-	}
-}
 
 // fingerprint returns a 24-bit hash of the costs.
 func (k Costs) fingerprint() uint64 {

@@ -21,10 +21,6 @@ import (
 // largest buffer that the sender knows. In the end this is the maximum of all ranks, so
 // that all ranks choose the same algorithm.
 
-// hop is one round. Parts whose distance has this digit at this weight move by digit·weight
-// ranks.
-type hop struct{ weight, digit int }
-
 // hopsBruck appends the rounds of an all-to-all to dst.
 func hopsBruck(dst []hop, size, radix int) []hop {
 	for weight := 1; weight < size; weight *= radix {
@@ -43,19 +39,6 @@ func (h hop) distances(dst []int, size, radix int) []int {
 		}
 	}
 	return dst
-}
-
-// relay holds the buffers that a Comm needs to forward parts.
-type relay struct {
-	hops   []hop
-	moving []int    // distances of the parts that move in a round
-	parts  [][]byte // parts held by this rank, by distance
-
-	one     int        // length of every part; negative: lengths vary, see lengths
-	lengths [][]uint64 // by number of distance bits already covered, then by distance
-
-	words   []uint64 // buffer for lengths in transit
-	out, in []uint64 // outgoing parts, and parts that wait for the next round
 }
 
 // relaying returns c.relay, which it allocates on the first call.

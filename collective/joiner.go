@@ -13,23 +13,6 @@ type Joiner interface {
 	ExchangeJoin(tag Tag, to int, send []byte, from int, own []byte) error
 }
 
-// joinerOf returns t as a Joiner. It returns nil if t, or a transport that t wraps, is not
-// one.
-func joinerOf(t Transport) Joiner {
-	switch w := t.(type) {
-	case *subset:
-		if joinerOf(w.t) == nil {
-			return nil
-		}
-	case *outside:
-		if joinerOf(w.Transport) == nil {
-			return nil
-		}
-	}
-	j, _ := t.(Joiner)
-	return j
-}
-
 // Join combines the elements of a message of a reduction with those of own: own[i] =
 // partial[i] op own[i]. Both slices have the same length and are aligned for their
 // element type. tag is the tag of the message.

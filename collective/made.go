@@ -70,38 +70,6 @@ func (l *line) record(p *ledger, tag Tag, weighed uint64) {
 	}
 }
 
-// Made returns the last calls of this rank on a channel: up to four calls of all ranks,
-// or of the subset that called last, oldest first, and the last call of every other
-// subset that Split made. It returns false if a call begins at the same time. Any
-// goroutine may call it.
-func (c *Comm) Made(channel int) (all []Made, ok bool) {
-	l := c.Channel(channel).line
-	last, parts := l.last.Load(), *l.parts.Load()
-	if last == nil {
-		return nil, true
-	}
-	parts = parts[:min(len(parts), madeParts)]
-	before := make([]uint64, len(parts))
-	for i, p := range parts {
-		before[i] = p.seq.Load()
-		first := before[i]
-		if p == last {
-			first -= min(first, madeShown) - 1
-		}
-		for seq := first; seq <= before[i]; seq++ {
-			m := p.at(channel, seq)
-			m.Last = p == last && seq == before[i]
-			all = append(all, m)
-		}
-	}
-	for i, p := range parts {
-		if p.seq.Load() != before[i] {
-			return nil, false
-		}
-	}
-	return all, l.last.Load() == last
-}
-
 // at returns a recorded call.
 func (p *ledger) at(channel int, seq uint64) Made {
 	m := Made{Tag: Tag{Channel: uint16(channel), Group: p.group, Seq: seq}}

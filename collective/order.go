@@ -91,3 +91,41 @@ func joinBlocks[T Number](tag Tag, dst, rows [][]T) {
 		}
 	}
 }
+
+// joinHosts is joinSpan in the order of summation of NewHosts: the ranks of each host in
+// the order of a flat group, then the hosts, separately for the chunk of each rail.
+func joinHosts[T Number](c *Comm, tag Tag, n, lo, hi, base int, dst []T) {
+	h := c.hosts
+	words := grow[T](&h.words, len(h.ranks)*(hi-lo))
+	for host, mates := range h.ranks {
+		sum := words[host*(hi-lo):][:hi-lo]
+		h.sums[host] = raw.Bytes(sum)
+		for i := range mates {
+			a, b := Chunk(n, len(mates), i)
+			if a, b = max(a, lo), min(b, hi); a >= b {
+				continue
+			}
+			rows := rowsOf[T](c, len(mates)+1)
+			for k := range mates {
+				rows[k] = raw.Of[T](c.peers[mates[(i+1+k)%len(mates)]])[a-base : b-base]
+			}
+			rows[len(mates)] = sum[a-lo : b-lo]
+			joinRows(tag, rows[len(mates):], rows[:len(mates)])
+		}
+	}
+	rows := rowsOf[T](c, len(h.ranks)+1)
+	for rail := range h.rails {
+		from, to := Chunk(n, h.rails, rail)
+		for i := range h.ranks {
+			a, b := Chunk(to-from, len(h.ranks), i)
+			if a, b = max(from+a, lo), min(from+b, hi); a >= b {
+				continue
+			}
+			for k := range h.ranks {
+				rows[k] = raw.Of[T](h.sums[(i+1+k)%len(h.ranks)])[a-lo : b-lo]
+			}
+			rows[len(h.ranks)] = dst[a-lo : b-lo]
+			joinRows(tag, rows[len(h.ranks):], rows[:len(h.ranks)])
+		}
+	}
+}

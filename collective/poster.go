@@ -2,42 +2,6 @@ package collective
 
 import "github.com/wdlrun/wdlrun/internal/kernel/raw"
 
-// Poster is a Transport that makes several exchanges of one call at once.
-type Poster interface {
-	// ExchangeEach makes an Exchange for every post, the k-th with k added to the step of
-	// tag, all at once. Each message leaves as soon as possible, and messages of other
-	// ranks are received in any order. No two posts send to the same rank or receive from
-	// the same rank. Other ranks may make the same exchanges one after the other. The
-	// transport owns posts until ExchangeEach returns.
-	ExchangeEach(tag Tag, posts []Post) error
-}
-
-// Post is one exchange of several: Send goes to rank To, and rank From fills Recv. Either
-// is absent if its rank is negative.
-type Post struct {
-	To   int
-	Send []byte
-	From int
-	Recv []byte
-}
-
-// posterOf returns t as a Poster. It returns nil if t, or a transport that t wraps, is not
-// one.
-func posterOf(t Transport) Poster {
-	switch w := t.(type) {
-	case *subset:
-		if posterOf(w.t) == nil {
-			return nil
-		}
-	case *outside:
-		if posterOf(w.Transport) == nil {
-			return nil
-		}
-	}
-	p, _ := t.(Poster)
-	return p
-}
-
 // postBytes is the largest message that is posted with others at once. Larger messages go
 // in turns, so that not all ranks send to the same one and the data stays in a core's
 // cache.

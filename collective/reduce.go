@@ -1,6 +1,8 @@
 package collective
 
-import "github.com/wdlrun/wdlrun/internal/kernel/raw"
+import (
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
+)
 
 // AllReduce combines the x of all ranks element by element with op and stores the
 // result in x on every rank. All ranks pass the same length.
@@ -110,4 +112,33 @@ func reduceDirect[T Number](c *Comm, tag *Tag, x []T) error {
 	}
 	joinSpan(c, *tag, len(x), lo, hi, lo, x[lo:hi])
 	return nil
+}
+
+// reduceRails is AllReduce over the hosts. The ranks of each host reduce among themselves,
+// and each rail reduces its chunk between the hosts:
+//
+//	even hosts   reduce-scatter of n | allreduce of n/L over H hosts | all-gather of n
+//	otherwise    allreduce of n      | the same with L the number of rails | all-gather of n
+func reduceRails[T Number](c *Comm, tag Tag, x []T) error {
+	h := c.hosts
+	first := reduceAll[T]
+	if c.even() {
+		first = reduceChunk[T]
+	}
+	if err := first(h.local, tag, x); err != nil {
+		return c.recordError(err)
+	}
+	at := h.local.at
+	for i := range at[1:] {
+		at[i], at[i+1] = len(x), len(x)
+		if i < h.rails {
+			at[i], at[i+1] = Chunk(len(x), h.rails, i)
+		}
+	}
+	if h.rail != nil {
+		if err := reduceAll(h.rail, tag, x[at[h.index]:at[h.index+1]]); err != nil {
+			return c.recordError(err)
+		}
+	}
+	return c.recordError(gatherAll(h.local, tag, x, at))
 }

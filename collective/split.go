@@ -1,48 +1,9 @@
 package collective
 
 import (
-	"cmp"
 	"encoding/binary"
 	"hash/fnv"
-	"slices"
 )
-
-// Split divides the ranks of c into smaller groups. Ranks with the same color form one
-// group, numbered by key and, for equal keys, by their rank in c. A rank with a
-// negative color is in no group and gets nil. Every rank of c calls Split.
-//
-// The new Comm has one channel. It makes its calls on the channel of c, in one order
-// with those of c, by messages and not in shared memory. An error that ends one of them
-// ends the other. Errors use the rank numbers of the transport.
-func (c *Comm) Split(color, key int) (*Comm, error) {
-	all := make([]int64, 2*c.size)
-	all[2*c.rank], all[2*c.rank+1] = int64(color), int64(key)
-	for i := range c.at {
-		c.at[i] = 2 * i
-	}
-	tag, err := c.begin(callSplit, Sum, Int64, 0, len(all))
-	if err != nil {
-		return nil, err
-	}
-	if err := gatherAll(c, tag, all, c.at); err != nil {
-		return nil, err
-	}
-	if color < 0 {
-		return nil, nil
-	}
-	var ranks []int
-	for r := range c.size {
-		if all[2*r] == int64(color) {
-			ranks = append(ranks, r)
-		}
-	}
-	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
-	s := &subset{t: c.t, channel: tag.Channel, id: groupID(tag, color), ranks: ranks, rank: slices.Index(ranks, c.rank)}
-	part := New(s)
-	part.line = c.line
-	part.made = c.line.part(s.id)
-	return part, nil
-}
 
 // groupID returns the ID of a subset, which separates its calls from others on the channel.
 func groupID(tag Tag, color int) uint32 {

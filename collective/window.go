@@ -9,34 +9,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
-// Sharer is a Transport whose ranks can access each other's memory. One goroutine at a
-// time makes its calls on a channel, as with Exchange.
-type Sharer interface {
-	// Share allocates zeroed memory of the given length that all ranks see. It returns the
-	// memory of every rank in this call, by rank; lengths may differ. If a rank cannot
-	// allocate its memory, every rank returns a *ShareError and the group stays usable. The
-	// memory is aligned at least to a cache line and stays until Close.
-	Share(tag Tag, bytes int) (windows [][]byte, err error)
-
-	// Meet sends note to all ranks and returns when every rank has called it. What a rank
-	// has written to shared memory before the meeting is visible to all ranks after it.
-	// Ranks that call Meet with different tags get a *MismatchError.
-	Meet(tag Tag, note Note) error
-
-	// Met returns the note of rank in the last meeting on channel.
-	Met(channel, rank int) Note
-
-	// Leave states that this rank will not access shared memory for channel until its next
-	// Meet. Close waits for that.
-	Leave(channel int)
-}
-
-// Note is the message that a rank sends to the others in a meeting.
-type Note struct {
-	Where uint64 // place of its buffer, which a Transport passes on unread; 0: not in a window
-	Bytes uint64 // length of its part
-}
-
 const (
 	// halfBytes is the length of one half of a staging window. A rank fills one half while
 	// others read the other. Both fit into a core's cache.
@@ -56,63 +28,6 @@ type window struct {
 	id  uint64
 	own []byte
 	all [][]byte // by rank
-}
-
-// sharing reads and writes the memory of other ranks and meets them. sh is nil if the ranks
-// share no memory.
-type sharing struct {
-	endpoint
-	sh     Sharer
-	stage  [][]byte // staging window of every rank, with two halves
-	count  uint64   // windows made by Alloc
-	turn   int      // the half to use next; the same on all ranks
-	notes  []Note   // by rank
-	length []int    // bytes of each rank's part
-	into   [][]byte // destination of each rank's part; nil: not wanted
-
-	crowded bool // more ranks than cores available to them
-
-	peers [][]byte // the elements of each rank, in place
-	rows  [][]byte // headers for rowsOf
-}
-
-// Alloc returns n zeroed elements in a window: memory that the ranks of one host share,
-// so that calls on it copy less or nothing. If the ranks share no memory, or none is
-// left, it returns ordinary memory, which works the same. Every rank calls Alloc in the
-// same order as the other calls of the channel; n may differ. Once all ranks have the
-// memory, it may be used on every channel, whole or in parts. It is freed when the
-// transport is closed.
-func Alloc[T Number](c *Comm, n int) ([]T, error) {
-	if n < 0 || n > maxWindow/raw.Size[T]() {
-		panic(fmt.Sprintf("collective: Alloc: %d elements", n))
-	}
-	tag, err := c.begin(callAlloc, Sum, typeOf[T](), 0, 0)
-	if err != nil {
-		return nil, err
-	}
-	if c.hosts != nil {
-		x, err := alloc[T](c.hosts.local, tag, n)
-		if err != nil {
-			return nil, c.recordError(err)
-		}
-		return x, c.meetAll(tag)
-	}
-	return alloc[T](c, tag, n)
-}
-
-func alloc[T Number](c *Comm, tag Tag, n int) ([]T, error) {
-	size := raw.Size[T]()
-	if !c.shares() { // all ranks must meet, as if memory were shared
-		return make([]T, n), c.meetAll(tag)
-	}
-	own, err := c.share(tag, n*size)
-	if err != nil {
-		return nil, err
-	}
-	if own == nil {
-		return make([]T, n), nil
-	}
-	return raw.Of[T](own[: n*size : n*size]), nil
 }
 
 // InWindow reports whether x is in memory of Alloc that other ranks can read.

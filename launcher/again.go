@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -13,100 +12,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
-
-// Failure is the end of a generation after which the job is restarted.
-type Failure struct {
-	Outcome
-	Generation int              // the generation that failed
-	Next       restart.Recovery // ranks to start again, and when
-	Stderr     io.Writer        // for whole lines about it
-}
-
-// generations carries a job over failures. Each generation has its own processes, key and
-// coordinator, so that no earlier generation can reach it.
-type generations struct {
-	job    Job
-	policy *restart.Policy
-	whole  Plan  // plan of the first generation
-	places []int // by rank of the current generation: its index in whole
-	begin  time.Time
-	healed int
-	failed *rank.Verdict     // verdict of the previous generation, if a rank reported its own error
-	judged *restart.Recovery // decision on the current failure, if run has made it
-
-	runDir    string // directory that rank 0 reported last
-	leaving   []int  // ranks whose hosts asked them to end in this generation
-	forgotten string // why the job cannot resume from memory; "": it can
-
-	excluded []string // hosts that were lost again and again
-
-	changes // of hosts
-}
-
-// again runs a job until it succeeds, is interrupted, or the policy gives up. It also
-// carries out changes of hosts.
-func again(ctx context.Context, job Job) (Outcome, error) {
-	if job.Stderr == nil {
-		job.Stderr = io.Discard
-	}
-	g := &generations{job: job, whole: job.Plan, begin: time.Now()}
-	g.policy = restart.New(restart.Config{Size: len(job.Plan.Ranks), Min: job.MinRanks, Least: least(job), Budget: job.Restarts, Wait: job.RestartWait, Seed: uint64(g.begin.UnixNano())})
-	for r := range job.Plan.Ranks {
-		g.places = append(g.places, r)
-	}
-	defer g.open(ctx)()
-	for n := 0; ; {
-		out, err := once(ctx, g.job, g)
-		if g.turn(ctx, out, err) {
-			g.healed += out.Heals
-			continue
-		}
-		lost := g.unreached(ctx, err)
-		if lost != nil {
-			out.Verdict, err = lost, nil
-			g.wait(lost)
-		}
-		out.Restarts, out.Elapsed = n, time.Since(g.begin)
-		out.Heals, g.healed = out.Heals+g.healed, out.Heals+g.healed
-		left := g.left(ctx, out, err)
-		if err != nil || out.Verdict == nil && !left || g.job.Restarts == 0 {
-			return out, err
-		}
-		if g.judged == nil {
-			g.judge(out, false)
-		}
-		next := *g.judged
-		g.judged = nil
-		if next.Plan != restart.Restore {
-			out.GaveUp = next.Text
-			return out, nil
-		}
-		if g.job.Again != nil && next.Text != "" {
-			command := g.job.Again(Failure{out, g.job.Generation, next, job.Stderr})
-			if command == nil {
-				return out, nil
-			}
-			g.job.Command = command
-		}
-		select {
-		case <-time.After(next.After):
-		case <-ctx.Done():
-			out.Verdict, out.Code = nil, interruptCode(context.Cause(ctx))
-			return out, nil
-		}
-		if lost == nil && !left {
-			n++
-		}
-		if next.Exclude != "" {
-			plan, _ := g.moved(next.Exclude)
-			g.excluded = append(g.excluded, next.Exclude)
-			g.proceed(g.job.Command, plan)
-			continue
-		}
-		g.places, g.job.Plan = next.Ranks, g.whole.Only(next.Ranks)
-		g.job.Generation++
-	}
-}
 
 // least returns the number of ranks with which a job continues when a host leaves in order; 0: as
 // after a failure. The ranks of a job that recovers from memory need one another, not all.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -13,26 +12,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
-
-// Change asks a running job to continue on other hosts. The ranks write a checkpoint at the
-// end of their step and end, and the next generation starts with the new plan. If it fails
-// before its first step, the job returns to its previous hosts.
-type Change struct {
-	Add  []string // hosts, with the number of ranks to add, such as a:4; a host that is new to the job gets one without a number
-	Drop []string // hosts, with the number of ranks to remove; a host without a number loses all
-
-	// Done is called with the plan of the ranks that continue, or why the job continues on its
-	// previous hosts or has ended.
-	Done func(Plan, error)
-}
-
-// Turn describes the start of a generation on other hosts, as opposed to a restart.
-type Turn struct {
-	Outcome           // of the generation that ended
-	Plan    Plan      // of the next one
-	Failed  error     // why the job returns to its previous hosts; nil: it begins on other hosts
-	Stderr  io.Writer // for whole lines about it
-}
 
 // with returns the plan after a change. Hosts keep their order; new ones are added at the
 // end.
@@ -123,20 +102,7 @@ func (p Plan) except(old Plan) (Plan, bool) {
 	return p.Only(ranks), len(ranks) > 0
 }
 
-// transition is a change that the ranks carry out.
-type transition struct {
-	before, next Plan
-	done         chan error // has room for one
-}
-
 var errJobEnds = errors.New("the job has ended or is ending")
-
-// changes carries out the changes that a job receives, one after the other.
-type changes struct {
-	calls chan func(*run) // run by the goroutine that watches the ranks, after their first step
-	asked *transition     // the ranks received an order to end for it
-	trial *transition     // the generation is the first after it, and has done no step yet
-}
 
 // serve answers changes until ctx ends. job is as it was at the start.
 func (c *changes) serve(ctx context.Context, job Job) {

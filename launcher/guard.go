@@ -2,12 +2,15 @@ package launcher
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -166,4 +169,27 @@ func (g *guard) close() {
 	late := time.AfterFunc(reapTime, func() { process.Kill() })
 	defer late.Stop()
 	<-g.done
+}
+
+// explain adds advice to an error of starting a program.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, exec.ErrDot):
+		return fmt.Errorf("%w; write ./ before a program of this directory", err)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w; give the path of a program, or a name found in PATH", err)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%w; give the path of the program in it", err)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w; it is not a program for this machine, or a script without a #! line", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; make it executable (chmod +x)", err)
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("%w; raise the limit of open files (ulimit -n)", err)
+	case errors.Is(err, syscall.EAGAIN):
+		return fmt.Errorf("%w; raise the limit of processes (ulimit -u), or start fewer ranks", err)
+	case errors.Is(err, syscall.ENOMEM):
+		return fmt.Errorf("%w; start fewer ranks, or on more hosts", err)
+	}
+	return err
 }

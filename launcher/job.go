@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,15 +9,13 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/control/restart"
 	"github.com/wdlrun/wdlrun/internal/hosts"
-	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -126,52 +123,6 @@ type Outcome struct {
 	GaveUp   string // why the job was not restarted; "" if restarts are not allowed
 }
 
-// Run starts the ranks of a job and returns when all have ended and the job is not
-// restarted. If ctx ends first, Run ends all ranks, and the outcome has exit code 1 and no
-// verdict. With the cause Interrupted (see WithSignals), it has the exit code of the signal.
-// The error is set only if the job could not be run. Failures of ranks are in the outcome.
-func Run(ctx context.Context, job Job) (Outcome, error) {
-	if err := job.check(); err != nil {
-		return Outcome{Code: startCode(err)}, err
-	}
-	front, err := listen(job.Listen)
-	if err != nil {
-		return Outcome{Code: 1}, err
-	}
-	defer front.Close()
-	job.front = front
-	if job.Restarts > 0 || job.Changes != nil {
-		return again(ctx, job)
-	}
-	return once(ctx, job, nil)
-}
-
-// once runs the processes of a job: one generation, or with Heals as many as continue from
-// memory.
-func once(ctx context.Context, job Job, of *generations) (Outcome, error) {
-	r, err := newRun(job)
-	if err != nil {
-		return Outcome{Code: 1}, err
-	}
-	r.of = of
-	defer r.close()
-	if job.Suspends { // before a rank runs
-		stop := suspends(r.crew)
-		defer stop()
-	}
-	if err := r.start(ctx); err != nil {
-		r.crew.signal(killSign, everyone)
-		r.reap()
-		if ctx.Err() != nil {
-			r.interrupt = context.Cause(ctx)
-			return r.outcome(), nil
-		}
-		return Outcome{Code: startCode(err)}, err
-	}
-	err = r.watch(ctx)
-	return r.outcome(), err
-}
-
 func (job *Job) check() error {
 	if len(job.Command) == 0 || job.Command[0] == "" {
 		return errors.New("launcher: run: no program is given")
@@ -274,49 +225,6 @@ type run struct {
 	fresh  []int        // ranks that were started for the present group
 }
 
-func newRun(job Job) (*run, error) {
-	if job.Stdout == nil {
-		job.Stdout = io.Discard
-	}
-	if job.Stderr == nil {
-		job.Stderr = io.Discard
-	}
-	if job.Grace == 0 {
-		job.Grace = grace
-	}
-	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}, pids: map[int]int{}}
-	r.console = &console{stderr: job.Stderr}
-	r.relay = &relay{next: job.Host, free: maxReports, stepped: make(chan struct{})}
-	if !job.Quiet {
-		r.relay.display = newDisplay(r.console, r.begin)
-	}
-	var err error
-	if r.server, err = r.serve(); err != nil {
-		return nil, err
-	}
-	if r.guard, err = startGuard(job.Guard, "WDLRUN_KEY="+r.key.Hex(), r.word); err != nil {
-		r.server.Close()
-		return nil, err
-	}
-	if job.Plan.Remote() == "" {
-		f, err := newFleet(len(job.Plan.Ranks), job.Plan.Each.wire(), r.guard)
-		if err != nil {
-			r.server.Close()
-			r.guard.close()
-			return nil, fmt.Errorf("launcher: start: host %s: %w", hostname(), err)
-		}
-		r.crew = f
-	} else {
-		r.remote = newRemote(job, r.console, r.guard, job.front.Addr().String())
-		r.remote.left = r.relay.hostLeaves
-		r.crew = r.remote
-	}
-	if r.relay.display != nil {
-		go r.relay.display.run()
-	}
-	return r, nil
-}
-
 // listen opens the port of a job's coordinators, at a free one of this host without an
 // address. It stays open for all generations: ranks that come early wait in its queue,
 // and no other program can take the port between two of them.
@@ -367,37 +275,6 @@ func (r *run) close() {
 	}
 }
 
-// start starts all ranks, or fails with some started. A host starts its ranks one after the
-// other, and all hosts do so concurrently: a start takes a round trip, which a thousand hosts
-// must not add up.
-func (r *run) start(ctx context.Context) error {
-	if r.remote != nil {
-		if err := r.remote.connect(ctx); err != nil {
-			return err
-		}
-	}
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	var hosts sync.WaitGroup
-	for i, p := range r.job.Plan.Ranks {
-		if p.LocalRank > 0 {
-			continue
-		}
-		hosts.Go(func() {
-			for _, p := range r.job.Plan.Ranks[i : i+p.LocalSize] {
-				if ctx.Err() != nil {
-					return
-				}
-				if err := r.startRank(p); err != nil {
-					fail(err)
-				}
-			}
-		})
-	}
-	hosts.Wait()
-	return context.Cause(ctx)
-}
-
 // startRank starts the process of a rank. Input is for the first process of rank 0. It may be
 // called for ranks of several hosts at once.
 func (r *run) startRank(p Placed) (err error) {
@@ -444,100 +321,6 @@ func (r *run) world(p Placed) rank.World {
 		Generation: r.job.Generation, Job: r.job.Name, Coordinator: r.server.Addr(), Launched: true, Key: r.key}
 }
 
-// environment is base without the variables that make a rank see its job.
-func environment(base []string) []string {
-	own := rank.Variables()
-	return slices.DeleteFunc(slices.Clone(base), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(own, name)
-	})
-}
-
-// watch waits for all ranks to end and ends them when it is time.
-func (r *run) watch(ctx context.Context) error {
-	var term, kill, lost, heal <-chan time.Time
-	var calls <-chan func(*run)
-	done, ended, orders, stepped := ctx.Done(), r.server.Ended(), r.job.Orders, r.stepped()
-	for r.left > 0 {
-		select {
-		case e := <-r.crew.ended():
-			r.ended(e)
-		case o, ok := <-orders:
-			if !ok {
-				orders = nil
-				continue
-			}
-			r.server.Order(o)
-		case f := <-calls:
-			f(r)
-		case <-stepped:
-			stepped, calls = nil, r.of.calls
-			r.of.confirm()
-		case <-ended:
-			ended = nil
-			if v := r.judge(); v != nil && term == nil {
-				if pause, ok := r.heal(v); ok {
-					heal, calls = time.After(pause), nil
-					continue
-				}
-				r.crew.signal(wakeSign, everyone) // a stopped rank reports its stacks too
-				term = time.After(r.patience())
-			}
-		case <-heal:
-			var err error
-			if heal, err = r.regroup(); err != nil {
-				return err
-			}
-			if heal == nil {
-				ended, stepped = r.server.Ended(), r.stepped()
-			}
-		case <-done:
-			done = nil
-			if r.server.Verdict() == nil || heal != nil {
-				r.interrupt, r.asked = context.Cause(ctx), time.Now()
-			}
-			term, heal = time.After(0), nil
-		case <-term:
-			term, r.ending = nil, true
-			r.relay.ends()
-			r.crew.signal(termSign, everyone)
-			if kill == nil {
-				kill = time.After(r.job.Grace)
-			}
-		case <-kill:
-			if r.spares() {
-				kill = time.After(r.job.Grace)
-				continue
-			}
-			r.crew.signal(killSign, everyone)
-			lost = time.After(reapTime)
-		case <-lost:
-			return fmt.Errorf("launcher: run: %s did not end although killed: stuck in the kernel, on a file system that does not answer?", plural.Of(r.left, "rank"))
-		}
-	}
-	select { // the end of the last process ends the group
-	case <-r.server.Ended():
-	case <-time.After(reapTime):
-	}
-	r.judge()
-	return nil
-}
-
-// judge returns the verdict on the group, nil for none. It calls Judged once, unless the
-// ranks were interrupted.
-func (r *run) judge() *rank.Verdict {
-	v := r.server.Verdict()
-	if v == nil || r.judged || r.interrupt != nil {
-		return v
-	}
-	r.judged = true
-	if r.job.Judged == nil {
-		return v
-	}
-	r.printLine(func() { r.job.Judged(v, lineWriter{r.console}) })
-	return v
-}
-
 // patience is how long ranks may take to end by themselves after the verdict:
 // no time for programs that could not hear it.
 func (r *run) patience() time.Duration {
@@ -573,24 +356,6 @@ func (r *run) reap() {
 	}
 }
 
-func (r *run) outcome() Outcome {
-	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict(), Size: len(r.job.Plan.Ranks), Heals: r.heals}
-	o.Result, o.Status, o.Reports = r.relay.got()
-	if r.of != nil { // a generation that ends early has reported nothing yet
-		r.of.runDir = cmp.Or(o.Status.RunDir, r.of.runDir)
-		o.Status.RunDir = r.of.runDir
-		r.of.leaving = r.relay.left()
-	}
-	switch {
-	case r.interrupt != nil:
-		o.Verdict = nil // it names a rank that the launcher has ended
-		o.Code = interruptCode(r.interrupt)
-	case o.Verdict != nil:
-		o.Code = r.code(o.Verdict)
-	}
-	return o
-}
-
 // interruptCode is the exit code of a job whose context has ended.
 func interruptCode(cause error) int {
 	if i, ok := cause.(Interrupted); ok {
@@ -612,4 +377,142 @@ func (r *run) code(v *rank.Verdict) int {
 		return e.status()
 	}
 	return 1
+}
+
+// Failure is the end of a generation after which the job is restarted.
+type Failure struct {
+	Outcome
+	Generation int              // the generation that failed
+	Next       restart.Recovery // ranks to start again, and when
+	Stderr     io.Writer        // for whole lines about it
+}
+
+// generations carries a job over failures. Each generation has its own processes, key and
+// coordinator, so that no earlier generation can reach it.
+type generations struct {
+	job    Job
+	policy *restart.Policy
+	whole  Plan  // plan of the first generation
+	places []int // by rank of the current generation: its index in whole
+	begin  time.Time
+	healed int
+	failed *rank.Verdict     // verdict of the previous generation, if a rank reported its own error
+	judged *restart.Recovery // decision on the current failure, if run has made it
+
+	runDir    string // directory that rank 0 reported last
+	leaving   []int  // ranks whose hosts asked them to end in this generation
+	forgotten string // why the job cannot resume from memory; "": it can
+
+	excluded []string // hosts that were lost again and again
+
+	changes // of hosts
+}
+
+// Change asks a running job to continue on other hosts. The ranks write a checkpoint at the
+// end of their step and end, and the next generation starts with the new plan. If it fails
+// before its first step, the job returns to its previous hosts.
+type Change struct {
+	Add  []string // hosts, with the number of ranks to add, such as a:4; a host that is new to the job gets one without a number
+	Drop []string // hosts, with the number of ranks to remove; a host without a number loses all
+
+	// Done is called with the plan of the ranks that continue, or why the job continues on its
+	// previous hosts or has ended.
+	Done func(Plan, error)
+}
+
+// Turn describes the start of a generation on other hosts, as opposed to a restart.
+type Turn struct {
+	Outcome           // of the generation that ended
+	Plan    Plan      // of the next one
+	Failed  error     // why the job returns to its previous hosts; nil: it begins on other hosts
+	Stderr  io.Writer // for whole lines about it
+}
+
+// changes carries out the changes that a job receives, one after the other.
+type changes struct {
+	calls chan func(*run) // run by the goroutine that watches the ranks, after their first step
+	asked *transition     // the ranks received an order to end for it
+	trial *transition     // the generation is the first after it, and has done no step yet
+}
+
+// transition is a change that the ranks carry out.
+type transition struct {
+	before, next Plan
+	done         chan error // has room for one
+}
+
+// Remote is how ranks on other hosts are started. The zero value of every field but
+// Self is the default.
+type Remote struct {
+	Self   string   // the launcher's executable, whose main calls RunHost for HostWord
+	SSH    string   // the ssh client and its flags, default "ssh"
+	Ship   string   // when executables are sent: auto, always or never
+	Agents string   // the folder of this machine's agent, which starts host processes on hosts such as @a
+	Slurm  bool     // srun starts host processes within the present allocation, in place of SSH
+	Net    string   // the network between hosts: 10.0.0.0/8, eth1 or ^docker0, "" for the fastest that all reach
+	Pass   []string // variables that the ranks get in addition to their host's, NAME=VALUE
+}
+
+// remote runs the ranks of a job on several hosts, with a host process on each.
+type remote struct {
+	forker
+	job     Job
+	console *console
+	guard   *guard
+	front   string // at which the coordinator listens
+	exits   chan exit
+	left    func(rank int) // reports that the host of a rank ends its ranks
+
+	key rank.Key // of the attempts of hosts to reach each other
+
+	hosts []*remoteHost
+	of    map[string]*remoteHost // by name of the host
+}
+
+// remoteHost is the launcher's side of one host.
+type remoteHost struct {
+	name    string
+	ranks   []int
+	process *hosts.Process
+	link    *hosts.Link
+	ready   hosts.Message
+	ip      string             // at which its ranks listen
+	answers chan hosts.Message // to a start order
+	sends   chan hosts.Message
+
+	mu      sync.Mutex
+	live    map[int]*remoteRank // ranks whose processes have not ended
+	waiting map[int]bool        // ranks whose start has not been ordered
+	lost    *loss               // of the host, nil while it is connected
+	leaving bool
+}
+
+// remoteRank is a rank on another host.
+type remoteRank struct {
+	out  [2]*lines
+	open sync.WaitGroup // outputs
+}
+
+// startError is an error in starting a program, with its exit code.
+type startError struct {
+	error
+	code int
+}
+
+func (r *run) outcome() Outcome {
+	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict(), Size: len(r.job.Plan.Ranks), Heals: r.heals}
+	o.Result, o.Status, o.Reports = r.relay.got()
+	if r.of != nil { // a generation that ends early has reported nothing yet
+		r.of.runDir = cmp.Or(o.Status.RunDir, r.of.runDir)
+		o.Status.RunDir = r.of.runDir
+		r.of.leaving = r.relay.left()
+	}
+	switch {
+	case r.interrupt != nil:
+		o.Verdict = nil // it names a rank that the launcher has ended
+		o.Code = interruptCode(r.interrupt)
+	case o.Verdict != nil:
+		o.Code = r.code(o.Verdict)
+	}
+	return o
 }

@@ -20,60 +20,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// Remote is how ranks on other hosts are started. The zero value of every field but
-// Self is the default.
-type Remote struct {
-	Self   string   // the launcher's executable, whose main calls RunHost for HostWord
-	SSH    string   // the ssh client and its flags, default "ssh"
-	Ship   string   // when executables are sent: auto, always or never
-	Agents string   // the folder of this machine's agent, which starts host processes on hosts such as @a
-	Slurm  bool     // srun starts host processes within the present allocation, in place of SSH
-	Net    string   // the network between hosts: 10.0.0.0/8, eth1 or ^docker0, "" for the fastest that all reach
-	Pass   []string // variables that the ranks get in addition to their host's, NAME=VALUE
-}
-
 // passed are the prefixes of variables that hosts get without -x.
 var passed = []string{"WDLRUN_", "NCCL_", "GOMEMLIMIT=", "GOMAXPROCS="}
-
-// remote runs the ranks of a job on several hosts, with a host process on each.
-type remote struct {
-	forker
-	job     Job
-	console *console
-	guard   *guard
-	front   string // at which the coordinator listens
-	exits   chan exit
-	left    func(rank int) // reports that the host of a rank ends its ranks
-
-	key rank.Key // of the attempts of hosts to reach each other
-
-	hosts []*remoteHost
-	of    map[string]*remoteHost // by name of the host
-}
-
-// remoteHost is the launcher's side of one host.
-type remoteHost struct {
-	name    string
-	ranks   []int
-	process *hosts.Process
-	link    *hosts.Link
-	ready   hosts.Message
-	ip      string             // at which its ranks listen
-	answers chan hosts.Message // to a start order
-	sends   chan hosts.Message
-
-	mu      sync.Mutex
-	live    map[int]*remoteRank // ranks whose processes have not ended
-	waiting map[int]bool        // ranks whose start has not been ordered
-	lost    *loss               // of the host, nil while it is connected
-	leaving bool
-}
-
-// remoteRank is a rank on another host.
-type remoteRank struct {
-	out  [2]*lines
-	open sync.WaitGroup // outputs
-}
 
 // newRemote prepares the hosts of a job. Call connect before start, and close at the end.
 func newRemote(job Job, c *console, g *guard, front string) *remote {
@@ -98,56 +46,6 @@ func (a *remote) startGuarded(cmd *exec.Cmd) error {
 		return explain(err)
 	}
 	a.guard.watch(cmd.Process.Pid)
-	return nil
-}
-
-// connect starts the host processes, all at once, and has them prepare the job.
-func (a *remote) connect(ctx context.Context) error {
-	image, err := hosts.NewOwnImage(ownImage(a.job.Remote.Self))
-	if err != nil {
-		return fmt.Errorf("launcher: start: own executable: %w", err)
-	}
-	first, err := a.first(image)
-	if err != nil {
-		return err
-	}
-	stderr := lineWriter{a.console}
-	here := hosts.Local{Command: []string{a.job.Remote.Self, HostWord}, Run: a.startGuarded, Stderr: stderr}
-	agents := agent.NewStarter(a.job.Remote.Agents, hosts.Ship(first.Ship), image, stderr)
-	away, err := a.starter(hosts.Ship(first.Ship), image, stderr)
-	if err != nil {
-		return err
-	}
-	program := sync.OnceValues(func() (*hosts.Image, error) { return hosts.NewImage(a.job.Command[0]) })
-	var all sync.WaitGroup
-	faults := make([]error, len(a.hosts))
-	for i, h := range a.hosts {
-		all.Go(func() {
-			m, from := first, away
-			switch {
-			case (Host{Name: h.name}).Local():
-				m.Ship, from = string(hosts.Auto), here
-			case strings.HasPrefix(h.name, agent.Prefix):
-				from = agents
-			}
-			m.Host, m.Size = h.name, len(h.ranks)
-			if err := h.connect(ctx, from, m, program); err != nil {
-				faults[i] = &hostError{h.name, err}
-			}
-		})
-	}
-	all.Wait()
-	if err := foldFaults(a.hosts, faults); err != nil {
-		return err
-	}
-	if err := a.choose(); err != nil {
-		return err
-	}
-	for _, h := range a.hosts {
-		go h.send()
-		go a.receive(h)
-		go a.accept(h)
-	}
 	return nil
 }
 
@@ -207,40 +105,6 @@ func ownImage(self string) string {
 	return self
 }
 
-// first is the first message to each host.
-func (a *remote) first(own *hosts.Image) (m hosts.Message, err error) {
-	m = hosts.Message{What: hosts.Job, Key: a.shared(), Protocol: hosts.Protocol, Own: own.Hash, Each: a.job.Plan.Each.wire(), Ship: cmp.Or(a.job.Remote.Ship, string(hosts.Auto)), Dir: a.job.Dir}
-	if m.Dir == "" {
-		if m.Dir, err = os.Getwd(); err != nil {
-			return m, fmt.Errorf("launcher: start: working directory: %w; name one with -wdir", err)
-		}
-	}
-	if len(a.job.Guard) > 1 {
-		m.Guard = a.job.Guard[1:]
-	}
-	env := a.job.Env
-	if env == nil {
-		env = os.Environ()
-	}
-	for _, v := range environment(env) {
-		if !strings.HasPrefix(v, markName+"=") && slices.ContainsFunc(passed, func(p string) bool { return strings.HasPrefix(v, p) }) {
-			m.Env = append(m.Env, v)
-		}
-	}
-	m.Env = append(m.Env, a.job.Remote.Pass...)
-	name := a.job.Command[0]
-	switch {
-	case name == a.job.Remote.Self:
-		name = ""
-	case strings.ContainsRune(name, '/'):
-		if m.Hash, err = hosts.Hash(name); err != nil {
-			return m, fmt.Errorf("launcher: start: %w", err)
-		}
-	}
-	m.Command = []string{name}
-	return m, nil
-}
-
 // readyTime bounds how long a host process may take to answer, without the time in which
 // the program is sent.
 const readyTime = 20 * time.Second
@@ -285,12 +149,6 @@ func (h *remoteHost) connect(ctx context.Context, from hosts.Starter, m hosts.Me
 			return &startError{errors.New(answer.Text), answer.Code}
 		}
 	}
-}
-
-// startError is an error in starting a program, with its exit code.
-type startError struct {
-	error
-	code int
 }
 
 func (e *startError) Unwrap() error { return e.error }

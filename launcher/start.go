@@ -1,37 +1,20 @@
 package launcher
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/hosts"
 	"github.com/wdlrun/wdlrun/internal/machine/cpus"
 	"github.com/wdlrun/wdlrun/rank"
 )
-
-// exit describes how the process of a rank ended.
-type exit struct {
-	rank, code, signal int
-	why                string // reason, if known
-
-	lost *loss // the process was lost with its host
-}
-
-// loss is a lost host and its ranks whose processes had not ended.
-type loss struct {
-	host  string
-	ranks []int
-}
 
 // status returns the exit code in the convention of shells.
 func (e exit) status() int {
@@ -49,28 +32,6 @@ type process struct {
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
-
-// crew is the set of processes of a job's ranks, on any host.
-type crew interface {
-	start(o order) (pid int, err error)
-	signal(s sign, rank int) // to one rank, or everyone
-	ended() <-chan exit      // one exit for each process
-	close()                  // called when all processes have ended
-}
-
-// order describes how to start a rank.
-type order struct {
-	placed  Placed
-	command []string
-	dir     string
-	world   rank.World // place of the rank in the job
-	base    []string   // rest of its environment; nil: the launcher's
-	out     [2]*lines
-	input   *input // nil: none
-}
-
-// sign is a request to processes.
-type sign string
 
 const (
 	termSign  sign = "tell"  // asks to end; the string is part of the protocol
@@ -328,25 +289,11 @@ func (f *fleet) close() {
 	close(f.forks)
 }
 
-// explain adds advice to an error of starting a program.
-func explain(err error) error {
-	switch {
-	case errors.Is(err, exec.ErrDot):
-		return fmt.Errorf("%w; write ./ before a program of this directory", err)
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w; give the path of a program, or a name found in PATH", err)
-	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("%w; give the path of the program in it", err)
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w; it is not a program for this machine, or a script without a #! line", err)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; make it executable (chmod +x)", err)
-	case errors.Is(err, syscall.EMFILE):
-		return fmt.Errorf("%w; raise the limit of open files (ulimit -n)", err)
-	case errors.Is(err, syscall.EAGAIN):
-		return fmt.Errorf("%w; raise the limit of processes (ulimit -u), or start fewer ranks", err)
-	case errors.Is(err, syscall.ENOMEM):
-		return fmt.Errorf("%w; start fewer ranks, or on more hosts", err)
-	}
-	return err
+// environment is base without the variables that make a rank see its job.
+func environment(base []string) []string {
+	own := rank.Variables()
+	return slices.DeleteFunc(slices.Clone(base), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(own, name)
+	})
 }

@@ -20,30 +20,6 @@ type checker struct {
 	fields  map[string]int // names of data.fields with their indexes
 }
 
-// check adds every fault of a decoded Config: first the faults of single values, then the faults of
-// combinations.
-func (d *decoder) check(c *Config) {
-	d.decoded = len(d.faults)
-	d.schema.walk(reflect.ValueOf(c).Elem(), "", key{}, d.checkValue)
-	d.decoded = len(d.faults)
-	full := c.Clone()
-	full.Fill()
-	k := checker{d, c, full, map[string]int{}}
-	k.source()
-	k.holdOut()
-	k.follow()
-	k.registry()
-	k.label()
-	k.features()
-	k.crosses()
-	k.names()
-	k.renamed()
-	k.tables()
-	k.model()
-	k.train()
-	k.schedule()
-}
-
 // checkValue checks one value of the file.
 func (d *decoder) checkValue(path string, k key, v reflect.Value) {
 	switch {

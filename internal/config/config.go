@@ -35,16 +35,11 @@
 package config
 
 import (
-	_ "embed"
-	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/config/network"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -257,82 +252,6 @@ type Kept struct {
 	Hours    int `yaml:"hours"`
 }
 
-//go:embed adult.yaml
-var adult []byte
-
-// Default returns the configuration of the embedded example, UCI Adult.
-func Default() *Config {
-	c, err := Parse("adult.yaml", adult)
-	if err != nil {
-		panic(err) // the embedded file is part of the program
-	}
-	return c
-}
-
-// Load reads and parses a file. Paths of data are not changed: relative paths are relative to
-// the working directory.
-func Load(path string) (*Config, error) {
-	b, err := regular.ReadFile(path, MaxBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("config: %w (`wdlrun init -data FILE` writes one for your files)", err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	return Parse(path, b)
-}
-
-// Parse parses a configuration; faults contain name. An error is always an *Error.
-func Parse(name string, b []byte) (*Config, error) {
-	return parsed(&decoder{file: name}, b)
-}
-
-// ParseUnlabelled is Parse for data whose labels are not read: data.fields need not have
-// them.
-func ParseUnlabelled(name string, b []byte) (*Config, error) {
-	return parsed(&decoder{file: name, unlabelled: true}, b)
-}
-
-// ParseSaved parses a configuration that an earlier version may have saved. It ignores keys
-// that have been deleted since.
-func ParseSaved(name string, b []byte) (*Config, error) {
-	return parsed(&decoder{file: name, saved: true}, b)
-}
-
-func parsed(d *decoder, b []byte) (*Config, error) {
-	d.schema, d.place = newGrammar(), map[string]place{}
-	c := new(Config)
-	if root := d.document(b); root != nil {
-		d.decode(root, c)
-	}
-	if d.saved {
-		c.restoreStrategies()
-	}
-	if d.readable {
-		d.check(c)
-	}
-	if err := d.err(); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// restoreStrategies replaces replicated, a strategy of earlier versions that gave the bits of rows.
-func (c *Config) restoreStrategies() {
-	for i := range c.Tables {
-		if t := &c.Tables[i]; t.Strategy == "replicated" {
-			t.Strategy = "rows"
-		}
-	}
-}
-
-// Validate returns every fault of a Config as an *Error without lines, or nil.
-func (c *Config) Validate() error {
-	d := &decoder{schema: newGrammar(), place: map[string]place{}}
-	d.check(c)
-	return d.err()
-}
-
 // batchShare limits a growing batch to 1/batchShare of the samples trained on before. An
 // epoch of few whole batches then has as many steps as a model needs.
 const batchShare = 32
@@ -359,4 +278,11 @@ func (t Train) Global(worldSize int) int {
 		return t.GlobalBatch
 	}
 	return t.Batch * worldSize
+}
+
+// Classes holds the factors of sample weights in training, by the class of the first label; 0
+// means 1.
+type Classes struct {
+	Positive float64 `yaml:"positive"`
+	Negative float64 `yaml:"negative"`
 }

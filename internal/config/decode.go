@@ -9,36 +9,14 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/text/cut"
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
 )
-
-// decoder converts a tree into a Config and collects the faults.
-type decoder struct {
-	file       string
-	schema     grammar
-	place      map[string]place // by path: of a scalar, or of a collection's key
-	meant      []string         // paths that an unknown key probably meant
-	faults     []Fault
-	decoded    int  // number of faults of single values, which come first
-	readable   bool // the file has a document to check
-	saved      bool // possibly written by an earlier version
-	unlabelled bool // labels are not read, so that data.fields need not have them
-}
 
 // deleted maps keys of earlier versions to what replaces them.
 var deleted = map[string]string{
 	"train.shuffle_window": "records are shuffled as a whole up to 64 MiB, and drawn from 1,024 random groups of 64 KiB beyond; leave it out",
 	"train.hot":            "hot keys were removed in favour of shards placed by load, which needs no key; leave it out",
 	"train.lanes":          "the order does not depend on the number of ranks; leave it out, and set train.shuffle to false for the order of the files",
-}
-
-// decode fills c from the document.
-func (d *decoder) decode(root ast.Node, c *Config) {
-	if s, ok := scalarOf(root); ok && s.kind == "null" {
-		return
-	}
-	d.value(root, reflect.ValueOf(c).Elem(), "")
 }
 
 // value fills v from a node. It rejects a node of the wrong kind.
@@ -290,14 +268,3 @@ func begin(n ast.Node) place {
 	}
 	return placeOf(n.GetToken())
 }
-
-// join appends a key to a path.
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
-
-// clip shortens a word for use in a path.
-func clip(s string) string { return cut.To(60, s) }

@@ -199,11 +199,3 @@ func refused(t token.Type, begun bool) string {
 	}
 	return ""
 }
-
-// placeOf returns the place of a token.
-func placeOf(tk *token.Token) place {
-	if tk == nil || tk.Position == nil {
-		return place{1, 1}
-	}
-	return place{max(1, tk.Position.Line), max(1, tk.Position.Column)}
-}

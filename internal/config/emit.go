@@ -2,10 +2,8 @@ package config
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -103,17 +101,6 @@ func (e *emitter) line(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// number formats x as the shortest decimal that parses to x.
-func number(x float64) string {
-	if x == 0 {
-		return "0" // -0 is the same setting
-	}
-	if a := math.Abs(x); a < 1e-4 || a >= 1e9 {
-		return strconv.FormatFloat(x, 'e', -1, 64)
-	}
-	return strconv.FormatFloat(x, 'f', -1, 64)
-}
-
 // text formats a string so that it parses to the same string, without quotes if it is
 // unambiguous.
 func text(s string) string {
@@ -148,34 +135,4 @@ func text(s string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
-}
-
-// Clone returns a copy that shares no memory with c.
-func (c *Config) Clone() *Config {
-	d := new(Config)
-	copyInto(reflect.ValueOf(d).Elem(), reflect.ValueOf(c).Elem())
-	return d
-}
-
-func copyInto(to, from reflect.Value) {
-	switch from.Kind() {
-	case reflect.Pointer:
-		if !from.IsNil() {
-			to.Set(reflect.New(from.Type().Elem()))
-			copyInto(to.Elem(), from.Elem())
-		}
-	case reflect.Slice:
-		if !from.IsNil() {
-			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
-			for i := range from.Len() {
-				copyInto(to.Index(i), from.Index(i))
-			}
-		}
-	case reflect.Struct:
-		for i := range from.NumField() {
-			copyInto(to.Field(i), from.Field(i))
-		}
-	default:
-		to.Set(from)
-	}
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"sort"
 	"strings"
 )
 
@@ -69,34 +68,6 @@ func (e *Error) Error() string {
 // place is the position of a value in the file; zero if there is no file.
 type place struct{ line, column int }
 
-// fault records a fault at a place of the file.
-func (d *decoder) fault(at place, path, format string, args ...any) {
-	if d.crowded() {
-		return
-	}
-	d.faults = append(d.faults, Fault{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
-}
-
-// crowded reports that no more faults are kept. Callers then skip the search for similar
-// names, the costly part of a fault.
-func (d *decoder) crowded() bool { return len(d.faults) >= keptFaults }
-
-// where returns the place of a path, or of the nearest enclosing value.
-func (d *decoder) where(path string) place {
-	for p := path; ; p = parent(p) {
-		if at, ok := d.place[p]; ok {
-			return at
-		}
-		if p == "" {
-			break
-		}
-	}
-	if d.file == "" {
-		return place{}
-	}
-	return place{1, 1}
-}
-
 // parent returns a path without its last key or index.
 func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
@@ -106,37 +77,6 @@ func parent(path string) string {
 func within(path, root string) bool {
 	rest, ok := strings.CutPrefix(path, root)
 	return ok && (rest == "" || root == "" || rest[0] == '.' || rest[0] == '[')
-}
-
-// doubt reports whether a fault is already known at path, inside it, or at a value that
-// contains it. Another fault would only repeat it.
-func (d *decoder) doubt(path string) bool {
-	for _, f := range d.faults[:d.decoded] {
-		if within(f.Path, path) || within(path, f.Path) {
-			return true
-		}
-	}
-	for _, p := range d.meant {
-		if within(path, p) {
-			return true
-		}
-	}
-	return false
-}
-
-func (d *decoder) err() error {
-	if len(d.faults) == 0 {
-		return nil
-	}
-	sort.SliceStable(d.faults, func(i, j int) bool {
-		a, b := d.faults[i], d.faults[j]
-		if u := a.unknownKey(); u != b.unknownKey() && d.file != "" {
-			return u
-		}
-		return a.Line < b.Line || a.Line == b.Line && a.Column < b.Column
-	})
-	listOnce(d.faults)
-	return &Error{d.faults}
 }
 
 // listOnce keeps a list of alternatives only in the first fault that has it. Otherwise many

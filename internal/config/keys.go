@@ -486,3 +486,37 @@ func byKind(of func(optim.Rule) float64) string {
 	}
 	return text
 }
+
+// fileAbout is the introduction of the reference.
+const fileAbout = `wdlrun init -data FILE writes a configuration for your records. Paths are relative to the working
+directory. -set train.epochs=3 replaces a key for one job; -set features[0].encode=hash replaces a key
+of the first entry of a list. All -set are applied before the result is checked. One that excludes other
+keys, such as model.kind=dcn_v2 the crosses, removes them and names them. An example; only data, label and features are required:
+
+  data:
+    train: [clicks/day_*.csv]
+    test: [clicks/last.csv]
+    header: true
+  label: {field: clicked, positive: ["1"]}
+  features:
+    - {field: user_id, encode: hash}
+    - {field: hour, encode: vocabulary}
+    - {field: interests, encode: vocabulary, separator: "|"}
+    - {field: price, encode: standardise, log: true}
+  crosses:
+    - {of: [hour, interests], buckets: 100000}
+  tables:
+    - {name: user_id, admit: {after: 2}, evict: {age: 100000}}
+  model: {kind: deepfm, embedding_dim: 8, hidden: [256, 128]}
+  train:
+    epochs: 2
+    global_batch: 4096
+    optimizer: {deep: {kind: rowwise_adagrad}}`
+
+func newGrammar() grammar {
+	s := grammar{sections: sections(), byType: map[reflect.Type]int{}}
+	for i, sec := range s.sections {
+		s.byType[sec.typ] = i
+	}
+	return s
+}

@@ -1,11 +1,12 @@
 package config
 
 import (
-	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/text/nearest"
 	"reflect"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/text/nearest"
 )
 
 // Reference returns every key with its type, default and meaning, in the order
@@ -31,32 +32,6 @@ func Reference() string {
 	}
 	return b.String()
 }
-
-// fileAbout is the introduction of the reference.
-const fileAbout = `wdlrun init -data FILE writes a configuration for your records. Paths are relative to the working
-directory. -set train.epochs=3 replaces a key for one job; -set features[0].encode=hash replaces a key
-of the first entry of a list. All -set are applied before the result is checked. One that excludes other
-keys, such as model.kind=dcn_v2 the crosses, removes them and names them. An example; only data, label and features are required:
-
-  data:
-    train: [clicks/day_*.csv]
-    test: [clicks/last.csv]
-    header: true
-  label: {field: clicked, positive: ["1"]}
-  features:
-    - {field: user_id, encode: hash}
-    - {field: hour, encode: vocabulary}
-    - {field: interests, encode: vocabulary, separator: "|"}
-    - {field: price, encode: standardise, log: true}
-  crosses:
-    - {of: [hour, interests], buckets: 100000}
-  tables:
-    - {name: user_id, admit: {after: 2}, evict: {age: 100000}}
-  model: {kind: deepfm, embedding_dim: 8, hidden: [256, 128]}
-  train:
-    epochs: 2
-    global_batch: 4096
-    optimizer: {deep: {kind: rowwise_adagrad}}`
 
 // Key is the documentation of one key, for programs.
 type Key struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+	"github.com/wdlrun/wdlrun/internal/text/cut"
 )
 
 // scalar is a value that is neither a mapping nor a sequence. Its kind follows the core
@@ -160,4 +161,18 @@ func (s scalar) number() (float64, bool) {
 	}
 	v, err := strconv.ParseFloat(s.text, 64)
 	return v, err == nil && !math.IsInf(v, 0)
+}
+
+// clip shortens a word for use in a path.
+func clip(s string) string { return cut.To(60, s) }
+
+// number formats x as the shortest decimal that parses to x.
+func number(x float64) string {
+	if x == 0 {
+		return "0" // -0 is the same setting
+	}
+	if a := math.Abs(x); a < 1e-4 || a >= 1e9 {
+		return strconv.FormatFloat(x, 'e', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
 }

@@ -41,14 +41,6 @@ type key struct {
 	shown   bool     // printed in the effective configuration even when zero
 }
 
-func newGrammar() grammar {
-	s := grammar{sections: sections(), byType: map[reflect.Type]int{}}
-	for i, sec := range s.sections {
-		s.byType[sec.typ] = i
-	}
-	return s
-}
-
 // field returns the key of t called name and the index of its field; -1 if there is none.
 func (c grammar) field(t reflect.Type, name string) (key, int) {
 	i := fieldOf(t, name)
@@ -251,4 +243,12 @@ func (c grammar) walk(v reflect.Value, path string, k key, visit func(path strin
 	default:
 		visit(path, k, v)
 	}
+}
+
+// join appends a key to a path.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
 }

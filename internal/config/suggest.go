@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
@@ -96,25 +94,6 @@ func LookedAt(l *inspect.Inspection, text func(string) string) string {
 	}
 }
 
-// suggestion builds a configuration from an Inspection.
-type suggestion struct {
-	inspect.Inspection
-	out    strings.Builder
-	names  []string        // names of the columns in the configuration; "" if unusable
-	why    []string        // why a name is unusable
-	label  int             // index of the label's column; -1: none
-	weight int             // index of the column with the weights of samples; -1: none
-	taken  map[string]bool // names of features
-	index  string          // feature index of files that are followed; "": they are not
-
-	column   int        // index of the column whose entries are being written
-	features []proposed // written ones
-	crosses  *Crosses
-	asIDs    map[int]bool // columns of numbers that may be identifiers, and are better than amounts; nil: not measured
-}
-
-func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
-
 // columns chooses the names of columns. An unusable name is replaced if the file has no
 // header; otherwise the column is left out.
 func (s *suggestion) columns() {
@@ -135,21 +114,6 @@ func (s *suggestion) columns() {
 		taken[name] = true
 		s.names, s.why = append(s.names, name), append(s.why, why)
 	}
-}
-
-// unusable returns why a name cannot be used in a configuration.
-func unusable(name string) string {
-	switch {
-	case name == "":
-		return "the column has no name"
-	case !utf8.ValidString(name):
-		return "its name is not UTF-8"
-	case len(name) > 200:
-		return "its name has more than 200 bytes"
-	case strings.IndexFunc(name, unicode.IsControl) >= 0:
-		return "its name has control characters"
-	}
-	return ""
 }
 
 // sampled describes a sample.
@@ -241,16 +205,6 @@ func (s *suggestion) missing() {
 	}
 }
 
-// oneLine replaces characters that a comment cannot contain.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-}
-
 // validTime holds out the newest records of a log. If the records are not in the order of a
 // date, the setting is only proposed in a comment: they may have been collected in another
 // way.
@@ -315,13 +269,4 @@ func (s *suggestion) fewRows() bool {
 		}
 	}
 	return s.Records <= records && n <= rows
-}
-
-// list formats texts as a YAML list.
-func list(values []string) string {
-	quoted := make([]string, 0, len(values))
-	for _, v := range values {
-		quoted = append(quoted, text(strings.ToValidUTF8(v, "?")))
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
 }

@@ -10,22 +10,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
-// Crosses are pairs of features for the wide part.
-type Crosses struct {
-	Found *pairs.Found // nil: not searched
-	Note  string       // result of a short training with and without them
-	Left  int          // number of the last ones that are only comments, because of this result
-
-	Rates Rates
-}
-
-// Rates are proposals of encode: rate.
-type Rates struct {
-	Columns []int  // of the inspection, the values of which predict the label; nil: not searched
-	Used    bool   // a training confirmed them
-	Note    string // its result
-}
-
 // rated reports whether a column gets a feature with encode: rate.
 func (s *suggestion) rated(column int) bool {
 	return s.crosses.Rates.Used && slices.Contains(s.crosses.Rates.Columns, column)
@@ -57,12 +41,6 @@ func (s *suggestion) ratable() []int {
 		}
 	}
 	return kept
-}
-
-// proposed is a feature of a suggestion.
-type proposed struct {
-	name string
-	inspect.Part
 }
 
 // propose notes a feature of the column whose entries are being written.

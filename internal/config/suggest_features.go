@@ -15,7 +15,6 @@ import (
 
 const (
 	maxHours         = 53   // distinct values of a cyclic column: weeks of a year
-	fewValues        = 20   // distinct integers: at most this many are categories rather than amounts
 	vocabularyValues = 1000 // distinct strings: more are hashed, as their number grows with the file
 )
 

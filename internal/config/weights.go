@@ -1,12 +1,5 @@
 package config
 
-// Classes holds the factors of sample weights in training, by the class of the first label; 0
-// means 1.
-type Classes struct {
-	Positive float64 `yaml:"positive"`
-	Negative float64 `yaml:"negative"`
-}
-
 // Of returns the factor of a class.
 func (w Classes) Of(positive bool) float64 {
 	x := w.Negative

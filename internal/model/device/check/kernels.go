@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/gpu/cuda"
@@ -17,9 +16,6 @@ import (
 const (
 	// areas are the buffers of a comparison, of areaFloats each.
 	areas, areaFloats = 8, 1 << 15
-	// rows and cols are the shape of most arguments: several blocks of threads, and more partial sums
-	// than the compiler adds at a time, in an odd number.
-	rows, cols = 570, 37
 	// updated is the number of parameters of an update.
 	updated = areaFloats/2 - 7
 )
@@ -179,14 +175,6 @@ func kernels(d *cuda.Device) (is measured, err error) {
 	}
 	is.text = "all kernels give the same bits as their CPU versions"
 	return is, errors.Join(c.room.close(), c.set.Close())
-}
-
-// fill sets x to the same random numbers each time.
-func fill(x []float32) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range x {
-		x[i] = float32(rng.NormFloat64())
-	}
 }
 
 // sameBits compares the memory of a device with the twins'.

@@ -5,6 +5,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -98,4 +99,12 @@ func median(f func() error) (float64, error) {
 	}
 	slices.Sort(all)
 	return all[times/2], nil
+}
+
+// fill sets x to the same random numbers each time.
+func fill(x []float32) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
 }

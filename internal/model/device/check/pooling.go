@@ -83,3 +83,7 @@ func bags(s *kernel.Set, on *cuda.Stream, b []cuda.Buffer) error {
 		plain.Grad(s, on, b[5].Part(floats, 2*floats), b[4], b[2].Part(logit, 2*logit)),
 	)
 }
+
+// rows and cols are the shape of most arguments: several blocks of threads, and more partial sums
+// than the compiler adds at a time, in an odd number.
+const rows, cols = 570, 37
