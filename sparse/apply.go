@@ -1,58 +1,5 @@
 package sparse
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/wdlrun/wdlrun/optim"
-	"github.com/wdlrun/wdlrun/sparse/table"
-)
-
-// Step is [optim.Step]: the number of the step and the factors of its gradients.
-type Step = optim.Step
-
-// update is the optimizer step in progress.
-type update struct {
-	at      Step
-	applied []table.Applied // by table
-	past    table.Past      // previous steps, for tables with DenseL2 parts
-	norm    table.Sum
-
-	onCheck, onApply func(worker int) error // method values, kept so that a step allocates nothing
-}
-
-// Apply takes one optimizer step for each distinct key with a staged gradient, and for
-// every other row of DenseL2 parts. It inserts keys that have no row. It does not
-// communicate. On an error, such as [*table.NonFiniteError], no row has changed and the
-// gradients are still staged.
-func (s *Store) Apply(at Step) error {
-	fault := func(err error) error {
-		return fmt.Errorf("sparse: apply: step %d: rank %d of %d: %w", at.N, s.rank, s.size, err)
-	}
-	if err := s.pipeline.endPush(); err != nil {
-		return err
-	}
-	if err := s.check(at); err != nil {
-		return fault(err)
-	}
-	if s.decays {
-		s.past.Add(at)
-	}
-	if err := s.workers.all(false, s.onApply); err != nil {
-		return fault(err)
-	}
-	for _, done := range s.applied {
-		s.counters.RowsInserted += int64(done.Inserted)
-		s.counters.StepsOfRows += int64(done.Steps)
-	}
-	s.inFlight = slices.DeleteFunc(s.inFlight, func(l *Lookup) bool { return l.state == pushed })
-	if err := s.replica.apply(at); err != nil {
-		return fault(err)
-	}
-	s.stepped = at.N
-	return nil
-}
-
 // check returns the error that a table's Apply would return, before any table changes. It
 // does not check gradients again that were found to be finite.
 func (s *Store) check(at Step) error {

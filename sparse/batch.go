@@ -8,31 +8,6 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// batch holds the keys of a Lookup: the distinct ones by table, and in sections by owner.
-type batch struct {
-	store    *Store
-	features []feature
-	sets     []*table.Set // by table: unique keys
-	place    [][]uint32   // by table: offset in rows of each unique key's row
-	offsets  []int32      // offsets of all features except those with one value per bag
-	ones     []int32      // 0, 1, 2, …: the offsets of features with one value per bag
-	at       []uint32     // of all features, by value: offset of its row
-	ids      []uint32     // of all features, by value: number of its key
-	coefs    []float32    // of the features that need them
-	taken    []Bags       // bags being taken
-
-	want  side      // keys that this rank requests from the owners
-	rowAt []int     // by section of want, plus the end: offset of its rows
-	rows  []float32 // by unique key, in the order of want
-	next  []cursor  // by section of want
-	send  sendBuffers
-	tally Counters // counts of the exchange
-
-	bagged *pooler // nil if no table is Pooled
-
-	onTake, onPlace func(worker int) error // method values, kept so that a step allocates nothing
-}
-
 func newBatch(s *Store) batch {
 	tables := len(s.tables)
 	l := batch{
@@ -52,17 +27,6 @@ func newBatch(s *Store) batch {
 // init sets the method values; the batch must not be copied afterwards.
 func (l *batch) init() { l.onTake, l.onPlace = l.takeTables, l.placeTables }
 
-// feature is one feature of the batch: slices of the Lookup's arenas.
-type feature struct {
-	table   int
-	single  bool      // each bag is one value with factor 1
-	plain   bool      // all factors are 1: no coefs
-	offsets []int32   // B+1 offsets, or none
-	at      []uint32  // by value
-	ids     []uint32  // by value, unless owners pool the bags
-	coefs   []float32 // by value; nil: all 1
-}
-
 func (f *feature) bags() int { return max(0, len(f.offsets)-1) }
 
 // between returns bags from ≤ b < to.
@@ -74,26 +38,6 @@ func (f *feature) between(from, to int) f32.Bags {
 		return f32.Bags{At: f.at[from:to]}
 	}
 	return f32.Bags{Offsets: f.offsets[from : to+1], At: f.at, Coefs: f.coefs}
-}
-
-// cursor is the next position to fill in a section.
-type cursor struct {
-	key int
-	row int
-}
-
-// side is one end of an exchange of keys. It has a section for each (rank, table), with all
-// tables of rank 0 first.
-type side struct {
-	counts    []int64 // by section: number of keys
-	at        []int   // by section, plus the end: index of its first key
-	keys      []uint64
-	keyBytes  []int  // by rank
-	rowBytes  []int  // by rank: bytes of the rows sent in the current phase
-	gradBytes []int  // by rank
-	markBytes []int  // by rank
-	markAt    []int  // by rank: offset of its first byte in marks
-	marks     []byte // a bit for each key of other ranks
 }
 
 func newSide(ranks, tables int) side {

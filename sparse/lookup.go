@@ -6,50 +6,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
-// Lookup holds the unique keys, rows and gradients of one batch in flight. Its buffers
-// grow to the largest batch and are reused. Several Lookups may be in flight at once.
-// Store.NewLookup makes a Lookup for that store; Pull panics if it gets the zero
-// Lookup.
-type Lookup struct {
-	pull
-	state      lookupState
-	generation int64     // of the store at the Pull or Prepare
-	grads      []float32 // by unique key, in the order of want
-	pending    []Bags    // bags being prepared
-	err        error     // error of preparing them
-	delivery   delivery
-	first      bool // its gradients are the first to be staged for the next Apply
-
-	onPrepare, onPush func()                            // run by the goroutine of a Pipeline
-	onGrads           func(from int, part []byte) error // method value, kept so that a step allocates nothing
-	onStage           sink
-}
-
-type lookupState uint8
-
-const (
-	idle     lookupState = iota // nothing pulled, or the pull failed
-	prepared                    // Prepare was called, Complete not yet
-	reading                     // pulled with insert=false
-	training
-	pushed
-)
-
-// NewLookup returns an empty Lookup of this store.
-func (s *Store) NewLookup() *Lookup {
-	l := &Lookup{pull: pull{batch: newBatch(s)}}
-	l.pull.init()
-	l.batch.init()
-	l.onGrads, l.onStage = l.takeGrads, l.stage
-	l.delivery.init(l)
-	if s.pools {
-		l.bagged = newPooler(l)
-	}
-	l.onPrepare = func() { l.err = l.prepare(&s.pipeline.link, l.pending) }
-	l.onPush = func() { s.pipeline.err = s.push(l, &s.pipeline.link) }
-	return l
-}
-
 // Counters returns the counts of this batch's Pull. GradBytesSent is the size of the
 // gradients that a Push sends, except for pooled tables.
 func (l *Lookup) Counters() Counters {
@@ -150,28 +106,5 @@ func (l *Lookup) NonFinite() (table string, key uint64, found bool) {
 	return "", 0, false
 }
 
-// finite reports whether all x are finite: 0·x is 0 if x is finite, otherwise NaN.
-func finite(x []float32) bool {
-	var sum float32
-	for _, v := range x {
-		sum += float32(0 * v)
-	}
-	return sum == 0
-}
-
 // The float32 conversions keep products from being fused with sums where the
 // processor could, so that every machine gives the same bits.
-
-func addTo(dst, x []float32) {
-	x = x[:len(dst)]
-	for i, v := range x {
-		dst[i] += v
-	}
-}
-
-func addScaled(dst, x []float32, c float32) {
-	x = x[:len(dst)]
-	for i, v := range x {
-		dst[i] += float32(c * v)
-	}
-}

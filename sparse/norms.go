@@ -5,12 +5,6 @@ import (
 	"math"
 )
 
-// norms calls observe with the norms of gradients.
-type norms struct {
-	every   int64 // steps; 0: no gradients are observed
-	observe func(table int, norm float64)
-}
-
 // RowNorms calls f with the Euclidean norm of one part of the rows of a table, in those of
 // the first shards that this rank owns. The shard of a key is a hash, so the first shards
 // are a random sample. All ranks together report each row once. Call it between steps.

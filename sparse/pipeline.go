@@ -4,20 +4,6 @@ import (
 	"fmt"
 )
 
-// Pipeline prepares and pushes batches in a background goroutine. The results are those
-// of Pull and Push, to the bit.
-type Pipeline struct {
-	store   *Store
-	link    // the exchanger of the goroutine, if there is one
-	work    chan func()
-	done    chan struct{}
-	busy    int     // tasks that have not been waited for
-	waiting *Lookup // prepared and not completed
-
-	pushing bool  // a push has begun and no Apply has waited for it
-	err     error // error of that push
-}
-
 // Pipeline returns the calls that overlap the exchange of one batch with the compute of
 // another.
 func (s *Store) Pipeline() *Pipeline { return &s.pipeline }
@@ -114,13 +100,6 @@ func (p *Pipeline) Push(l *Lookup) error {
 	l.state = pushed
 	p.begin(l.onPush)
 	return nil
-}
-
-// wait waits until the goroutine uses no table.
-func (p *Pipeline) wait() {
-	for ; p.busy > 0; p.busy-- {
-		<-p.done
-	}
 }
 
 // endPush waits for a push in the background and returns its error.

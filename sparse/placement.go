@@ -3,50 +3,11 @@ package sparse
 import (
 	"errors"
 	"fmt"
-	"math"
+	"hash/fnv"
 	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
-
-// loadEvery is the interval, in Pulls, at which the loads of shards are measured. Counting
-// every key of every batch would cost a tenth of the lookup.
-const loadEvery = 8
-
-// measured reports whether a Pull is measured. Multiples of the golden ratio are spread
-// evenly and have no period. If a step makes two or eight Pulls of different kinds, every
-// eighth would always be of the same kind.
-func measured(pull int64) bool {
-	return uint64(pull)*0x9e3779b97f4a7c15 < math.MaxUint64/loadEvery
-}
-
-// measure counts the requested keys, if the Pull is measured.
-func (l *pull) measure() {
-	if !l.insert || !measured(l.number) {
-		return
-	}
-	s := l.store
-	if l.bagged != nil {
-		l.bagged.measure()
-	}
-	for r := range s.size {
-		for t, x := range s.tables {
-			keys, _ := l.section(r, t)
-			bytes := int64(8 + (s.wire[t].Rows.bytes()+s.wire[t].Gradients.bytes())*x.Width())
-			for _, key := range keys {
-				load := &s.shards.loads[x.ShardOf(key)]
-				load.Keys += loadEvery
-				load.WireBytes += loadEvery * bytes
-			}
-		}
-	}
-}
-
-// Shards is the assignment of shards to ranks, with the measured load of each shard.
-type Shards struct {
-	store   *Store
-	owner   []int32     // by shard
-	loads   []ShardLoad // by shard: requested keys
-	carried []int64     // by table: bytes
-}
 
 // Shards returns the assignment of shards to ranks.
 func (s *Store) Shards() *Shards { return &s.shards }
@@ -123,20 +84,10 @@ func (x *Shards) Loads(into []ShardLoad) []ShardLoad {
 	return loads
 }
 
-// carry counts the bytes that this rank exchanges as an owner for a training batch, by
-// table.
-func (x *Shards) carry(l *Lookup) {
-	s := x.store
-	for r := range s.size {
-		if r == s.rank {
-			continue
-		}
-		for t, of := range s.tables {
-			n := int(l.give.counts[r*len(s.tables)+t])
-			x.carried[t] += int64(8*n + s.wire[t].Rows.section(n*of.Width()) + s.wire[t].Gradients.section(n*of.Width()))
-		}
-		if l.bagged != nil {
-			l.bagged.carry(r)
-		}
-	}
+// fingerprint returns a hash of the configuration and the owners.
+func (s *Store) fingerprint() uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, s.cfg.fingerprint())
+	h.Write(raw.Bytes(s.shards.owner))
+	return h.Sum64()
 }

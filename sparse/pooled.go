@@ -9,44 +9,6 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// pooler is the part of a Lookup for Pooled tables. An owner sends one sum for each bag
-// that has keys of its shards, and receives one gradient for it. The Lookup stores the
-// pooled bags among its rows, each as one value, so that Pool and PoolGrad work as for
-// other features.
-//
-// The sum of a bag adds the sums of its owners in rank order. Each owner sums its values
-// first to last. An owner converts the gradients of a rank's bags to gradients of its
-// distinct keys, in the order of features, bags and values. From then on they are treated
-// like the gradients that a rank sends for rows. All numbers are sent as float32.
-type pooler struct {
-	l        *Lookup
-	features []int    // features of the batch with pooled tables
-	ask      []stream // requests, by owner
-	asked    []stream // requests received, by rank
-	wire     sendBuffer
-	sizes    [2][]int // bytes by rank: of the sums that this rank requests, of those requested from it
-	rows     []float32
-	held     []table.Row
-	sets     []*table.Set // by table: distinct keys of one rank; nil for other tables
-	grads    [][]float32  // by table: gradients of these keys
-	notFound []table.Row  // zeros: Apply finds these rows
-	unknown  []int64      // by feature of the batch: values pooled here without a row
-	sink     sink
-
-	onAsked, onSums, onGrads func(from int, part []byte) error // method values, kept so that a step allocates nothing
-}
-
-// sink receives the gradients of a rank's distinct keys for a table.
-type sink func(from, t int, keys []uint64, held []table.Row, grads []float32)
-
-// stream is the request to one owner: for each feature its table and bags, and the number
-// of keys of each bag; then all keys, then all factors.
-type stream struct {
-	counts []uint32
-	keys   []uint64
-	coefs  []float32
-}
-
 func (x *stream) reset() { x.counts, x.keys, x.coefs = x.counts[:0], x.keys[:0], x.coefs[:0] }
 
 // pooledWords is the number of words announced to each peer: the counts and keys of a

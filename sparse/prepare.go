@@ -84,8 +84,3 @@ func anyHas(lookups []*Lookup, t int, key uint64) bool {
 	}
 	return false
 }
-
-func (l *pull) takeMarks(from int, part []byte) error {
-	copy(l.want.marks[l.want.markAt[from]:], part)
-	return nil
-}

@@ -3,6 +3,7 @@ package sparse
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/sparse/table"
@@ -13,39 +14,6 @@ import (
 // and the number of the last step applied with the request for longer windows. The sizes of
 // requests for pooled bags follow the counts.
 const announceWords = 3
-
-// pull is the exchange of a batch: the rows that this rank requests, and those that it
-// sends as an owner.
-type pull struct {
-	batch
-	insert bool
-	number int64 // number of its Pull or Prepare
-	step   int64 // last step applied before it
-	early  bool  // rows marked in want and give are sent ahead
-	phase  phase
-
-	give    side        // keys that the ranks request from this owner
-	held    []table.Row // by key of give: its row, 0 if not held
-	epoch   []uint64    // by table: its Epoch before held was filled
-	foundIn []uint64    // by table: its Epoch when the rows sent early were marked
-
-	announce, announced []int64
-	asked               []*table.Set  // by table: distinct keys of give, if there are other ranks
-	ids                 []uint32      // by key of give: its number in asked
-	found               [][]table.Row // by table and number in asked: the row; scratch
-	picked              picked
-	floats              []float32
-	coming              []uint64 // keys of one table that ranks will request
-
-	onIndex, onFind, onFetch func(worker int) error
-	onKeys, onMarks, onRows  func(from int, part []byte) error // method values, kept so that a step allocates nothing
-}
-
-// picked holds some keys of a table.
-type picked struct {
-	keys []uint64
-	held []table.Row
-}
 
 // init sets the method values; the pull must not be copied afterwards.
 func (l *pull) init() {
@@ -354,24 +322,60 @@ func (l *pull) hear(r int, a []int64) error {
 	return nil
 }
 
-// section returns the keys that rank requests of a table of this owner, and their rows.
-func (l *pull) section(rank, t int) ([]uint64, []table.Row) {
-	i := rank*len(l.store.tables) + t
-	lo, hi := l.give.at[i], l.give.at[i+1]
-	return l.give.keys[lo:hi], l.held[lo:hi]
-}
-
 // numbers returns the numbers in asked of the keys of a section.
 func (l *pull) numbers(rank, t int) []uint32 {
 	i := rank*len(l.store.tables) + t
 	return l.ids[l.give.at[i]:l.give.at[i+1]]
 }
 
-// fresh returns the keys that read as their initial rows if they have none: all keys of a
-// training batch, unless the table first counts occurrences.
-func (l *pull) fresh(t int, keys []uint64) []uint64 {
-	if !l.insert || l.store.cfg.Tables[t].Admit.After > 1 {
-		return nil
+// measured reports whether a Pull is measured. Multiples of the golden ratio are spread
+// evenly and have no period. If a step makes two or eight Pulls of different kinds, every
+// eighth would always be of the same kind.
+func measured(pull int64) bool {
+	return uint64(pull)*0x9e3779b97f4a7c15 < math.MaxUint64/loadEvery
+}
+
+// measure counts the requested keys, if the Pull is measured.
+func (l *pull) measure() {
+	if !l.insert || !measured(l.number) {
+		return
 	}
-	return keys
+	s := l.store
+	if l.bagged != nil {
+		l.bagged.measure()
+	}
+	for r := range s.size {
+		for t, x := range s.tables {
+			keys, _ := l.section(r, t)
+			bytes := int64(8 + (s.wire[t].Rows.bytes()+s.wire[t].Gradients.bytes())*x.Width())
+			for _, key := range keys {
+				load := &s.shards.loads[x.ShardOf(key)]
+				load.Keys += loadEvery
+				load.WireBytes += loadEvery * bytes
+			}
+		}
+	}
+}
+
+// carry counts the bytes that this rank exchanges as an owner for a training batch, by
+// table.
+func (x *Shards) carry(l *Lookup) {
+	s := x.store
+	for r := range s.size {
+		if r == s.rank {
+			continue
+		}
+		for t, of := range s.tables {
+			n := int(l.give.counts[r*len(s.tables)+t])
+			x.carried[t] += int64(8*n + s.wire[t].Rows.section(n*of.Width()) + s.wire[t].Gradients.section(n*of.Width()))
+		}
+		if l.bagged != nil {
+			l.bagged.carry(r)
+		}
+	}
+}
+
+func (l *pull) takeMarks(from int, part []byte) error {
+	copy(l.want.marks[l.want.markAt[from]:], part)
+	return nil
 }

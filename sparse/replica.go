@@ -11,28 +11,6 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// Replica is this rank's copy of the shards of another rank, its ward. The copy takes
-// every optimizer step of the ward with the same gradients in the same order, so it is
-// equal bit for bit. Another rank, the buddy, holds the copy of this rank's shards.
-type Replica struct {
-	store  *Store
-	tables []*table.Table // nil: no copies are kept
-	buddy  []int          // by rank
-	ward   int            // the ward of this rank
-	staged []forwarded    // by table: gradients of the ward for the next Apply
-
-	sizes, received []int64 // keys by rank and table
-	sent, got       []int   // bytes by rank
-	wire            sendBuffer
-	onSums          func(from int, part []byte) error
-}
-
-// forwarded holds the summed gradients of a table of the ward.
-type forwarded struct {
-	keys  []uint64
-	grads []float32
-}
-
 // Replica returns the calls that keep and restore copies of shards on other ranks.
 func (s *Store) Replica() *Replica { return &s.replica }
 

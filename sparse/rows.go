@@ -7,10 +7,6 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// phase selects the rows of a batch to send: all at once, or first those that no batch in
-// flight will change and then the others.
-type phase uint8
-
 const (
 	all   phase = iota
 	early       // the marked ones
@@ -190,4 +186,20 @@ func (l *pull) takeRows(from int, part []byte) error {
 		}
 	}
 	return nil
+}
+
+// fresh returns the keys that read as their initial rows if they have none: all keys of a
+// training batch, unless the table first counts occurrences.
+func (l *pull) fresh(t int, keys []uint64) []uint64 {
+	if !l.insert || l.store.cfg.Tables[t].Admit.After > 1 {
+		return nil
+	}
+	return keys
+}
+
+// section returns the keys that rank requests of a table of this owner, and their rows.
+func (l *pull) section(rank, t int) ([]uint64, []table.Row) {
+	i := rank*len(l.store.tables) + t
+	lo, hi := l.give.at[i], l.give.at[i+1]
+	return l.give.keys[lo:hi], l.held[lo:hi]
 }

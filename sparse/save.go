@@ -19,12 +19,6 @@ type Section struct {
 // SectionName returns the name of the checkpoint section with the rows of a shard.
 func SectionName(table string, shard int) string { return shardName("sparse/", table, shard) }
 
-// Files saves and loads the shards of this rank, and moves cold rows to disk.
-type Files struct {
-	store  *Store
-	record []float32 // scratch memory of Put
-}
-
 // Files returns the calls that save and load shards.
 func (s *Store) Files() *Files { return &s.files }
 

@@ -8,32 +8,8 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// Slots keeps the gradients of the microbatches of a step separate until it is decided
-// which of them count. A slot is the number of a microbatch within its step.
-type Slots struct {
-	store    *Store
-	waiting  []*slot // ascending
-	free     []*slot
-	tags     []int64  // by rank: the slot of this rank
-	received []int64  // by rank
-	nothing  []uint64 // gradients that PushNone sends
-}
-
 // Slots returns the calls that keep the gradients of microbatches separate.
 func (s *Store) Slots() *Slots { return &s.slots }
-
-// slot holds the gradients of one microbatch for this owner.
-type slot struct {
-	number int
-	tables []slotTable
-}
-
-type slotTable struct {
-	keys   []uint64
-	held   []table.Row // as of epoch
-	epoch  uint64
-	values []float32
-}
 
 func (x *Slots) find(number int) (int, bool) {
 	return slices.BinarySearchFunc(x.waiting, number, func(a *slot, n int) int { return cmp.Compare(a.number, n) })
@@ -140,15 +116,6 @@ func (x *Slots) announce(slot int) error {
 	}
 	s.counters.CountBytesSent += int64(8 * (s.size - 1))
 	return s.ex.AllToAll(x.tags, x.received)
-}
-
-// delivery stores the gradients that arrive with a batch in the slots of their ranks.
-type delivery struct {
-	l      *Lookup
-	opened []*slot // by rank: slot of its gradients, nil if they do not count
-
-	onGrads func(from int, part []byte) error // method value, kept so that a step allocates nothing
-	onKeep  sink
 }
 
 func (d *delivery) init(l *Lookup) {

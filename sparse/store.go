@@ -3,67 +3,10 @@ package sparse
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 
-	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
-
-// Store is one rank's part of the sharded tables. A trainer needs Open, NewLookup,
-// Pull, Push, Apply and Close. The other groups of calls are optional: Pipeline works
-// ahead, Slots keeps microbatches separate, Files saves and loads, Shards moves shards
-// between ranks, RowNorms and ObserveGradients measure rows and gradients, and Replica
-// survives the loss of a rank.
-type Store struct {
-	link
-	rank, size int
-	cfg        Config
-	print      uint64 // fingerprint of cfg and the owners
-	tables     []*table.Table
-	exchanged
-	update
-
-	pulls      int64     // number of Pulls; a difference shows ranks out of step
-	stepped    int64     // last step applied; likewise
-	generation int64     // number of Resets, to detect stale Lookups
-	closed     bool      // Close was called
-	inFlight   []*Lookup // pulled for training, and not applied yet
-	staged     []*staged // by table
-	ids        []uint32  // scratch memory: numbers of keys
-	workers    workers
-	counters   Counters
-
-	pipeline Pipeline
-	slots    Slots
-	replica  Replica
-	shards   Shards
-	files    Files
-	norms    norms
-}
-
-// exchanged holds how the tables are exchanged, from their configurations.
-type exchanged struct {
-	wire    []Wire     // by table
-	how     []Strategy // by table
-	still   []bool     // by table: a step only changes the rows of its keys
-	early   bool       // any table is still: rows can be sent ahead
-	pools   bool       // a table is pooled by its owners
-	encodes bool       // the gradients of any table are encoded
-	decays  bool       // any table has DenseL2 parts
-}
-
-// add adds a table and reports whether it has DenseL2 parts.
-func (x *exchanged) add(c Table) (decays bool) {
-	decays = slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 })
-	still := c.Evict == table.Evict{} && !decays
-	x.wire, x.how, x.still = append(x.wire, c.Wire), append(x.how, c.Strategy), append(x.still, still)
-	x.early = x.early || still
-	x.pools = x.pools || c.Strategy == Pooled
-	x.encodes = x.encodes || c.Wire.Gradients != FP32
-	x.decays = x.decays || decays
-	return decays
-}
 
 // Open makes an empty store on this rank. It does not communicate. If configurations
 // differ between ranks, the first Pull returns an error.
@@ -142,72 +85,6 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// fingerprint returns a hash of the configuration and the owners.
-func (s *Store) fingerprint() uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, s.cfg.fingerprint())
-	h.Write(raw.Bytes(s.shards.owner))
-	return h.Sum64()
-}
-
-// name returns the name of a table.
-func (s *Store) name(table int) string { return s.cfg.Tables[table].Name }
-
-// Counters counts the operations of a store since Open and its current contents. Bytes are
-// payload sent between different ranks.
-type Counters struct {
-	KeysPulled        int64 // values of all bags
-	UniqueKeys        int64 // distinct keys of each batch and table
-	RemoteUniqueKeys  int64 // of these, keys owned by other ranks
-	CountBytesSent    int64 // 8·(3+tables) per peer and Pull; as many are received
-	KeyBytesSent      int64 // 8 per remote unique key
-	KeyBytesReceived  int64
-	RowBytesSent      int64
-	RowBytesReceived  int64 // 4·V per remote unique key
-	GradBytesSent     int64 // 4·V per remote unique key
-	GradBytesReceived int64
-	MarkBytesSent     int64 // one eighth per key of another rank that was or could have been answered ahead
-	MarkBytesReceived int64
-
-	ReplicaBytesSent int64 // sent by Mirror and Heal; summed over ranks, as many are received
-
-	RowsInserted int64
-	RowsHeld     int64 // current, on this rank
-	StepsOfRows  int64 // optimizer steps taken, counted by row
-	MemoryBytes  int64 // rows, indexes and staged gradients, current
-}
-
-// add adds the counts of one exchange.
-func (c *Counters) add(x Counters) {
-	c.KeysPulled += x.KeysPulled
-	c.UniqueKeys += x.UniqueKeys
-	c.RemoteUniqueKeys += x.RemoteUniqueKeys
-	c.CountBytesSent += x.CountBytesSent
-	c.KeyBytesSent += x.KeyBytesSent
-	c.KeyBytesReceived += x.KeyBytesReceived
-	c.RowBytesSent += x.RowBytesSent
-	c.RowBytesReceived += x.RowBytesReceived
-	c.MarkBytesSent += x.MarkBytesSent
-	c.MarkBytesReceived += x.MarkBytesReceived
-}
-
-// BytesSent returns the payload bytes sent to other ranks.
-func (c Counters) BytesSent() int64 {
-	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent + c.ReplicaBytesSent
-}
-
-// TableCounters counts the operations and contents of one table on this rank.
-type TableCounters struct {
-	table.Counters
-	Rows  int64 // current
-	Bytes int64 // current memory of rows and index, including a copy's
-
-	// CarriedBytes is the number of bytes that this rank has received and sent as an owner
-	// for training batches: keys, rows or sums, gradients of other ranks, and copies for
-	// Mirror.
-	CarriedBytes int64
-}
-
 // Table returns the counters of a table on this rank.
 func (s *Store) Table(i int) TableCounters {
 	s.pipeline.wait()
@@ -242,4 +119,51 @@ func (s *Store) Share(n int, each func(f func(i int))) {
 	w := &s.workers
 	w.n, w.each, w.errs = max(1, n), each, make([]error, max(1, n))
 	w.run = func(i int) { w.errs[i] = w.task(i) }
+}
+
+// NewLookup returns an empty Lookup of this store.
+func (s *Store) NewLookup() *Lookup {
+	l := &Lookup{pull: pull{batch: newBatch(s)}}
+	l.pull.init()
+	l.batch.init()
+	l.onGrads, l.onStage = l.takeGrads, l.stage
+	l.delivery.init(l)
+	if s.pools {
+		l.bagged = newPooler(l)
+	}
+	l.onPrepare = func() { l.err = l.prepare(&s.pipeline.link, l.pending) }
+	l.onPush = func() { s.pipeline.err = s.push(l, &s.pipeline.link) }
+	return l
+}
+
+// Apply takes one optimizer step for each distinct key with a staged gradient, and for
+// every other row of DenseL2 parts. It inserts keys that have no row. It does not
+// communicate. On an error, such as [*table.NonFiniteError], no row has changed and the
+// gradients are still staged.
+func (s *Store) Apply(at Step) error {
+	fault := func(err error) error {
+		return fmt.Errorf("sparse: apply: step %d: rank %d of %d: %w", at.N, s.rank, s.size, err)
+	}
+	if err := s.pipeline.endPush(); err != nil {
+		return err
+	}
+	if err := s.check(at); err != nil {
+		return fault(err)
+	}
+	if s.decays {
+		s.past.Add(at)
+	}
+	if err := s.workers.all(false, s.onApply); err != nil {
+		return fault(err)
+	}
+	for _, done := range s.applied {
+		s.counters.RowsInserted += int64(done.Inserted)
+		s.counters.StepsOfRows += int64(done.Steps)
+	}
+	s.inFlight = slices.DeleteFunc(s.inFlight, func(l *Lookup) bool { return l.state == pushed })
+	if err := s.replica.apply(at); err != nil {
+		return fault(err)
+	}
+	s.stepped = at.N
+	return nil
 }
