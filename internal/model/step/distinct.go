@@ -8,30 +8,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
-// distinct computes the first layer of a network once for each distinct row of a batch.
-// Keys follow Zipf's law, so most values of most features repeat. It is used in training
-// only: in an evaluation, the logit of a sample must not depend on the other samples, not
-// even by rounding.
-type distinct struct {
-	layer   *dense.Distinct   // with as many workers as the model; nil: never used
-	fm      *dense.DistinctFM // factorization machine over the same input; nil: none
-	on      bool              // used for this batch
-	deep    []int             // features of the network computed by distinct rows
-	other   []int             // the other features of the network, computed by sample
-	columns []dense.Columns   // input columns of deep
-	rest    []float32         // B×R: the input in the other columns
-	wide    []wide            // by feature; used for features of deep that are also wide
-	values  []float32         // distinct rows and wide weights, followed by their gradients
-	spared  int64             // operations saved in matrix products since NewTrainer
-}
-
-// wide holds the wide weights of a feature's distinct rows contiguously. In the rows
-// themselves, each weight would need its own cache line.
-type wide struct {
-	of          []uint32  // by row of the batch: the index of its distinct row; empty: none
-	value, grad []float32 // by distinct row
-}
-
 // newDistinct returns a distinct for the networks of the workers. It is never used unless
 // there is one label, and all operations that read the input support distinct rows.
 func newDistinct(workers []*worker) (s distinct) {
@@ -60,28 +36,6 @@ func newDistinct(workers []*worker) (s distinct) {
 		s.fm = dense.NewDistinctFM(s.layer, fm)
 	}
 	return s
-}
-
-// wideOf returns the wide weights of feature f's distinct rows; nil if there are none.
-func (s *distinct) wideOf(f int) *wide {
-	if !s.on || len(s.wide[f].of) == 0 {
-		return nil
-	}
-	return &s.wide[f]
-}
-
-// add adds the wide weights of the rows from lo on to their logits.
-func (x *wide) add(logit []float32, lo int) {
-	for i, n := range x.of[lo : lo+len(logit)] {
-		logit[i] += x.value[n]
-	}
-}
-
-// addGrad adds the gradients of the logits to the gradients of their weights.
-func (x *wide) addGrad(dlogit []float32) {
-	for i, n := range x.of[:len(dlogit)] {
-		x.grad[n] += dlogit[i]
-	}
 }
 
 // choose selects the features of the batch that are computed by distinct rows.
@@ -186,30 +140,6 @@ func (m *model) columns(i int) {
 	w.distinct.Sum()
 }
 
-// through computes the outputs of net for rows lo to hi of the input.
-func (w *worker) through(net *layers, lo, hi int) ([]float32, error) {
-	s := &w.model.distinct
-	if !s.on {
-		return net.Forward(w.x, hi-lo, w.model.train)
-	}
-	y, err := w.distinct.Forward(lo, hi, w.model.train)
-	if err == nil && s.fm != nil {
-		s.fm.Forward(w.i, y, lo, hi)
-	}
-	return y, err
-}
-
-// back computes the gradients of rows lo to hi from the gradients of their logits, except for the
-// first layer.
-func (w *worker) back(lo, hi int) error {
-	m := w.model
-	err := w.distinct.Backward(m.dlogit[lo:hi], lo, hi)
-	if err == nil && m.distinct.fm != nil {
-		m.distinct.fm.Backward(m.dlogit[lo:hi], lo, hi)
-	}
-	return err
-}
-
 // end is phaseEnd of worker i. It computes the gradients of its share of the first layer
 // and of its input, and then sums its share of all other gradients over the workers.
 func (m *model) end(i int) {
@@ -220,47 +150,6 @@ func (m *model) end(i int) {
 		m.distinct.fm.End(i)
 	}
 	m.sum(i)
-}
-
-// keyGradients is model.tables for a batch whose first layer was computed by distinct rows.
-func (s *distinct) keyGradients(m *model, i int) {
-	for k, f := range s.deep {
-		ft := m.layout.Features[f]
-		if ft.Table%len(m.workers) != i {
-			continue
-		}
-		m.lookup.AddDistinct(f, ft.DeepPart, s.columns[k].Grad)
-		if x := s.wideOf(f); x != nil {
-			x.addGrad(m.dlogit)
-			m.lookup.AddDistinct(f, ft.WidePart, x.grad)
-		}
-	}
-	dx := s.layer.Rest()
-	r, col := len(dx)/m.batch.Rows, 0
-	for _, f := range s.other {
-		ft := m.layout.Features[f]
-		if ft.Table%len(m.workers) == i {
-			m.lookup.PoolGradRange(f, ft.DeepPart, 0, m.batch.Rows, from(dx, col), r)
-		}
-		col += m.layout.Tables[ft.Table].Parts[ft.DeepPart].Dim
-	}
-	for f, ft := range m.layout.Features {
-		if ft.WidePart >= 0 && ft.Table%len(m.workers) == i && s.wideOf(f) == nil {
-			m.lookup.PoolGradRange(f, ft.WidePart, 0, m.batch.Rows, m.dlogit, 1)
-		}
-	}
-}
-
-// zero clears the worker's gradients, except for those that phaseEnd sets for all workers in
-// the first worker's arena.
-func (w *worker) zero() {
-	grads := w.arena.Grads()
-	if w.model.distinct.on && w != w.model.workers[0] {
-		from, to := w.model.distinct.layer.Own()
-		clear(grads[:from])
-		grads = grads[to:]
-	}
-	clear(grads)
 }
 
 // sum is phaseSum of worker i. It adds the gradients of all workers to the arena, in the

@@ -8,24 +8,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 )
 
-// forwardBuffers holds the buffers of the microbatches and gradients that ranks exchange.
-type forwardBuffers struct {
-	sendCounts, recvCounts []int
-	sendSizes, recvSizes   []int64
-	sendBytes, recvBytes   []byte
-	sendFloats, recvFloats []float32
-}
-
-func (p *forwardBuffers) init(size int) {
-	p.sendCounts, p.recvCounts = make([]int, size), make([]int, size)
-	p.sendSizes, p.recvSizes = make([]int64, size), make([]int64, size)
-}
-
-func (p *forwardBuffers) reset() {
-	clear(p.sendCounts)
-	clear(p.recvCounts)
-}
-
 // maxParcel is the largest size of a microbatch sent to another rank, in bytes.
 const maxParcel = 1 << 30
 
@@ -100,3 +82,7 @@ func emptyBatch(features int) encode.Batch {
 	}
 	return b
 }
+
+// home returns the rank that reads the samples of a microbatch. Its gradients take the
+// place of that rank in the sum.
+func (x *Tolerant) home(item int64) int { return int(item % int64(x.size)) }

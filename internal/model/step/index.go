@@ -1,73 +1,10 @@
 package step
 
 import (
-	"math"
-
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/sparse"
 )
-
-// DeviceSize contains the numbers that determine the memory of a batch on a device.
-type DeviceSize struct {
-	Rows    int // B: samples, at least 1
-	Values  int // N: values of all features
-	Keys    int // K: distinct rows of all tables
-	Floats  int // V: values of the distinct rows
-	Offsets int // of the features whose bags do not all have one value: B+1 each
-	Factors int // of the values of features whose factors are not all 1
-}
-
-// LikelySize returns the size of a batch of some rows in which each feature has one value and
-// no key repeats.
-func LikelySize(l layout.Layout, rows int) DeviceSize {
-	s := DeviceSize{Rows: rows, Values: rows * len(l.Features), Keys: rows * len(l.Features)}
-	for _, f := range l.Features {
-		s.Floats += rows * tableWidth(l.Tables[f.Table])
-	}
-	return s
-}
-
-// DeviceIndex connects the values of a batch with its distinct rows. Values are numbered by
-// feature, bag and place in the bag; rows are numbered by table.
-type DeviceIndex struct {
-	Features []DeviceFeature
-	Tables   []DeviceTable
-	Offsets  []uint32  // of the features that have any
-	Factors  []float32 // of the features that have any
-	Place    []uint32  // K: where a row begins in the rows of the batch
-	Start    []uint32  // K+1: where the values of a row begin in Order
-	Order    []uint32  // N: values by row; the values of one row ascend
-}
-
-// None is a number that does not exist.
-const None = math.MaxUint32
-
-// DeviceFeature describes the values of a feature.
-type DeviceFeature struct {
-	First   uint32 // its first value
-	Offsets uint32 // place of its offsets, which count from its first value; None: each bag has one value
-	Factors uint32 // place of the factor of its first value; None: all are 1
-	Deep    uint32 // first column of its embedding in the input; None: not in the networks
-	Wide    uint32 // place of the wide weight of the first label in its rows; None: not in the wide model
-}
-
-// DeviceTable describes the distinct rows of a table.
-type DeviceTable struct {
-	Row   uint32 // number of the first
-	Width uint32 // values of a row
-	Deep  uint32 // values of the embedding, with which a row begins
-}
-
-// indexer makes the DeviceIndex of batches.
-type indexer struct {
-	size     DeviceSize
-	features []DeviceFeature
-	tables   []DeviceTable
-	values   []sparse.Values // by feature
-	own      []uint32        // by feature whose values have rows of their own: the first, among the values of its table
-	order    []uint32        // by table: place of its values in Order
-}
 
 // measure returns the size of the pulled batch and plans its index.
 func (x *indexer) measure(m *model) DeviceSize {
@@ -201,4 +138,14 @@ func deepWidth(t sparse.Table) int {
 		return t.Parts[0].Dim
 	}
 	return 0
+}
+
+// LikelySize returns the size of a batch of some rows in which each feature has one value and
+// no key repeats.
+func LikelySize(l layout.Layout, rows int) DeviceSize {
+	s := DeviceSize{Rows: rows, Values: rows * len(l.Features), Keys: rows * len(l.Features)}
+	for _, f := range l.Features {
+		s.Floats += rows * tableWidth(l.Tables[f.Table])
+	}
+	return s
 }

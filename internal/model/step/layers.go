@@ -405,3 +405,12 @@ func (n *layers) NonFinite() (place string, found bool) {
 	}
 	return "", false
 }
+
+// resized returns a slice of n elements with undefined values. It uses the memory of x if
+// that suffices.
+func resized[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return slices.Grow(x[:0], n)[:n]
+	}
+	return x[:n]
+}

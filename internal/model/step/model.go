@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/wdlrun/wdlrun/dense"
@@ -14,110 +13,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/sparse"
 )
-
-// The scalars behind the dense gradients in their allreduce. Changing their number would
-// move the bounds of its chunks, and so change the bits of a training on 3 ranks.
-const (
-	tailRows    = iota // samples of the step, modulo tailBlock
-	tailBlocks         // samples of the step, divided by tailBlock
-	tailLoss           // sum of the losses of the samples
-	tailSave           // > 0: at least one rank requests a checkpoint
-	tailStop           // > 0: at least one rank requests a stop
-	tailCompare        // ranks that request a search for slow ranks + tailBlock × ranks that request to publish the model
-	tailWidth   = iota
-
-	tailWeight = tailWidth // index of the sum of the weights, a further float if samples have weights
-)
-
-// tailBlock splits a number of samples into two integers that float32 sums exactly, below
-// 2²⁴. This suffices for 4096 ranks and 2³⁶ samples.
-const tailBlock = 1 << 12
-
-// putRows stores the number of a rank's samples in its tail.
-func putRows(tail []float32, rows int) {
-	tail[tailRows], tail[tailBlocks] = float32(rows%tailBlock), float32(rows/tailBlock)
-}
-
-// rowsIn returns the samples of all ranks from the sum of their tails.
-func rowsIn(tail []float32) int64 { return int64(tail[tailBlocks])*tailBlock + int64(tail[tailRows]) }
-
-// model is the part of a model on one rank that all kinds have in common. It pulls and
-// pools rows of tables and computes
-//
-//	logit = bias + Σ wide weights of the sample's keys + network([pooled embeddings, dense inputs])
-//
-// It works through a batch in chunks, on one or more threads (see worker).
-type model struct {
-	layout layout.Layout
-	objective
-	store    *sparse.Store
-	lookup   *sparse.Lookup // lookup of the current batch
-	arena    *dense.Arena
-	workers  []*worker // the first runs on the goroutine of the caller
-	crew     *crew
-	chunk    int // rows that a worker takes at once
-	distinct distinct
-
-	device *offload // nil: the CPU computes the dense part
-	alone  bool     // this rank repeats a batch, so that statistics are not summed over the ranks
-	pauses
-
-	sums     *buckets // sums dense gradients over the ranks; nil: the caller sums
-	requests Requests // stored behind them
-	last     bool     // this backward pass is for the last rows, so gradients become final
-
-	bags   []sparse.Bags // by feature: keys of the batch to pull
-	batch  *encode.Batch
-	train  bool
-	step   int64
-	logit  []float32 // B values for each label
-	dlogit []float32 // like logit: gradient of the summed loss with respect to the logits
-	dx     []float32 // B × width, with several workers: gradient with respect to the networks' input
-}
-
-// pauses contains what delays or stops the computation of a model.
-type pauses struct {
-	// hold, if not nil, returns how long to sleep after a chunk of training that took the
-	// given time. halt is true if the batch must be given up. gone, if not nil, is closed
-	// when the model is closed.
-	hold      func(step int64, took time.Duration) time.Duration
-	halt      *atomic.Bool
-	gone      chan struct{}
-	gaveUp    bool          // this batch was given up
-	overslept time.Duration // by how much sleeps took longer than they should have
-	seen      int           // rows computed until then
-
-	pace  func(Progress) time.Duration // if not nil, the modelled time from the beginning of compute to a place
-	began time.Time                    // beginning of compute, for pace
-}
-
-// newModel builds the model. start is the initial output for the first label. memory
-// allocates the buffer of the dense gradients. reduce sums the statistics of batch
-// normalisation over the ranks.
-func newModel(c *config.Config, l layout.Layout, store *sparse.Store, start float64, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
-	m := &model{layout: l, objective: newObjective(c), store: store, lookup: store.NewLookup(), bags: make([]sparse.Bags, len(l.Features)), chunk: chunkRows}
-	if c.Model.BatchNorm {
-		m.chunk = math.MaxInt // its statistics need the whole batch
-	}
-	for range c.Train.Threads {
-		w, err := newWorker(m, c, float32(start), reduce)
-		if err != nil {
-			return nil, err
-		}
-		m.workers = append(m.workers, w)
-	}
-	m.arena = m.workers[0].arena
-	m.arena.Final(m.final)
-	m.distinct = newDistinct(m.workers)
-	if err := m.arena.Build(m.arenaConfig(c, memory)); err != nil {
-		return nil, err
-	}
-	for _, w := range m.workers[1:] {
-		w.arena.Attach(m.arena)
-	}
-	m.crew = newCrew(len(m.workers), m.fill, m.columns, m.rows, m.end, m.sum, m.tables, m.fillDevice, m.takeGrads)
-	return m, nil
-}
 
 func (m *model) arenaConfig(c *config.Config, memory func(n int) []float32) dense.Config {
 	o, tail := c.Train.Optimizer, tailWidth
@@ -217,17 +112,6 @@ func (m *model) gather(loss float64) {
 	}
 }
 
-// tail writes the scalars behind the dense gradients.
-func (m *model) tail(loss float64) {
-	tail := m.arena.Tail()
-	putRows(tail, m.batch.Rows)
-	tail[tailLoss] = float32(loss)
-	if m.weighted {
-		tail[tailWeight] = float32(m.total)
-	}
-	m.requests.write(tail)
-}
-
 // final is called when the dense gradients from index from on are complete.
 func (m *model) final(from int) {
 	if !m.last || m.chunk == math.MaxInt { // a batch normalisation may still make calls
@@ -238,20 +122,6 @@ func (m *model) final(from int) {
 	}
 	m.reached(Progress{Rows: m.batch.Rows, Of: m.batch.Rows, Final: from})
 	m.sums.ready(from)
-}
-
-// Progress is a place in the compute of a step.
-type Progress struct {
-	Rows, Of int  // rows whose forward pass is complete; all rows of the batch
-	Final    int  // dense gradients from here on are final
-	Done     bool // the gradients of keys are complete as well
-}
-
-// reached sleeps until the modelled machine would have reached p.
-func (m *model) reached(p Progress) {
-	if m.pace != nil {
-		m.sleep(time.Until(m.began.Add(m.pace(p))))
-	}
 }
 
 // gradients is compute for step n of training. It fails if the loss is not finite; the
@@ -275,8 +145,6 @@ func (m *model) gradients(b *encode.Batch, n int64) error {
 	}
 	return nil
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 func (m *model) grow(rows int) {
 	all := rows * len(m.labels)

@@ -13,12 +13,6 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// SectionDense is the section of a checkpoint with the dense parameters; see dense.Arena.
-// Rank 0 writes it. Each rank writes the shards that it owns: sparse.SectionName in a full
-// checkpoint, sparse.DeltaName in an incremental one. For tables that admit keys by count
-// it also writes the counts, sparse.SeenName.
-const SectionDense = "dense"
-
 // sectionPast is the section with the record of past steps, sparse.Files.Past, if l2.mode
 // is dense.
 const sectionPast = "past"
@@ -220,4 +214,11 @@ func eachRecord(c *checkpoint.Checkpoint, t sparse.Table, of func(shard int) boo
 		rows.Discard(shard)
 	}
 	return nil
+}
+
+func widthOf(parts []sparse.Part) (n int) {
+	for _, p := range parts {
+		n += p.Dim
+	}
+	return n
 }

@@ -3,7 +3,6 @@ package step
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
@@ -465,11 +464,8 @@ func (s *Scorer) bags(j encode.Jagged, q *Query, f, lo, hi int) f32.Bags {
 	return f32.Bags{Offsets: s.offsets, At: s.at, Coefs: bags.Factors(s.coefs)}
 }
 
-// resized returns a slice of n elements with undefined values. It uses the memory of x if
-// that suffices.
-func resized[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return slices.Grow(x[:0], n)[:n]
-	}
-	return x[:n]
-}
+// SectionDense is the section of a checkpoint with the dense parameters; see dense.Arena.
+// Rank 0 writes it. Each rank writes the shards that it owns: sparse.SectionName in a full
+// checkpoint, sparse.DeltaName in an incremental one. For tables that admit keys by count
+// it also writes the counts, sparse.SeenName.
+const SectionDense = "dense"

@@ -6,13 +6,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/slots"
 )
 
-// script is a log to replay.
-type script struct {
-	records []slots.Record // remaining steps
-	now     *slots.Record  // current step; nil: it has not begun
-	left    []slots.Piece  // microbatches of the current step to compute
-}
-
 // Replay makes the trainer repeat the steps of a log. The log determines which microbatches
 // count, so replayed steps do not depend on timing.
 func (t *Trainer) Replay(how Tolerance, record slots.Record, log []slots.Record, source Source) (*Tolerant, error) {

@@ -4,30 +4,9 @@ import (
 	"math"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/optim"
-	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// Requests holds what a rank requests of the group at the end of a step.
-type Requests struct {
-	Save, Stop bool
-	Compare    bool // search for slow ranks
-	Publish    bool // publish a version of the model
-}
-
-// write stores the requests in the tail of a rank's dense gradients.
-func (w Requests) write(tail []float32) {
-	tail[tailSave], tail[tailStop] = flag(w.Save), flag(w.Stop)
-	tail[tailCompare] = flag(w.Compare) + float32(tailBlock*flag(w.Publish))
-}
-
-// requestsIn returns the requests of all ranks from the sum of their tails.
-func requestsIn(tail []float32) Requests {
-	n := int(tail[tailCompare])
-	return Requests{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Compare: n%tailBlock > 0, Publish: n/tailBlock > 0}
-}
 
 // Outcome is the result of a step, the same on all ranks.
 type Outcome struct {
@@ -43,47 +22,6 @@ func (o *Outcome) Mean() float64 {
 		return 0
 	}
 	return o.Loss / o.Weight
-}
-
-// Input describes the next step. Number and rate must be the same on every rank.
-type Input struct {
-	N        int64   // steps count from 1
-	Rate     float64 // the schedule's factor of the learning rates
-	Requests Requests
-
-	// Batches are the batches of this rank's slots; empty if a Source provides them. Next
-	// are those of the following step, and must not change before it. Next is empty if they
-	// are not known, and then on every rank.
-	Batches, Next []*encode.Batch
-
-	taken int // slots begun
-}
-
-// mode determines which slots of a step a rank computes, and when it is decided which of
-// them count.
-type mode interface {
-	// next returns the work for the next slot of the step, for which all ranks pull
-	// together. It returns nil when it is decided which slots count.
-	next(*Input) (*work, error)
-	// compute computes the gradients of a work, or starts another goroutine that does. They
-	// are stored in its lookup and in the arena or in the work.
-	compute(*work) error
-	// push sends gradients of rows to their owners, unless it is still undecided whether
-	// they count.
-	push(*work) error
-	// sumGradients sums the gradients of the slots that count: the gradients of rows at their owners,
-	// dense ones in the arena.
-	sumGradients(*Input) error
-}
-
-// work is one pull on this rank, with the batch of this rank's slot.
-type work struct {
-	lookup *sparse.Lookup
-	batch  *encode.Batch // without rows if this rank has no slot
-	own    int           // index among this rank's slots, in modes with fixed slots
-	lease
-
-	gradients int64 // bytes of gradients of rows that push sends
 }
 
 // Step takes a step.
@@ -197,11 +135,4 @@ func (t *Trainer) update(n int64, rate, weight float64) error {
 		return err
 	}
 	return m.apply(at)
-}
-
-func flag(b bool) float32 {
-	if b {
-		return 1
-	}
-	return 0
 }

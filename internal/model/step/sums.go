@@ -9,10 +9,6 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// home returns the rank that reads the samples of a microbatch. Its gradients take the
-// place of that rank in the sum.
-func (x *Tolerant) home(item int64) int { return int(item % int64(x.size)) }
-
 // sumGradients sums the gradients of the slots that count. The order of the sums depends only on
 // the microbatches, not on the ranks that computed them: gradients of rows are summed by
 // slot, dense ones by home rank.

@@ -327,10 +327,3 @@ func places(parts []sparse.Part) (all []place) {
 type span struct{ begin, end int }
 
 func (s span) of(record []float32) []float32 { return record[s.begin:s.end] }
-
-func widthOf(parts []sparse.Part) (n int) {
-	for _, p := range parts {
-		n += p.Dim
-	}
-	return n
-}

@@ -7,82 +7,9 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/model/slots"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// Source returns the microbatches of a rank in one epoch. Number n is the rank's part of
-// global batch n.
-type Source interface {
-	// Batch returns microbatch n, which does not change before Done. Numbers ascend, except
-	// for microbatches that were requested before.
-	Batch(n int64) (*encode.Batch, error)
-	// Done reports that microbatch n counts and will not be requested again.
-	Done(n int64)
-}
-
-// Tolerant is the mode in which slow ranks do not delay the steps of a Trainer. Every rank
-// makes the same calls. The goroutine of the caller only makes collective
-// calls, so it always answers. Another goroutine computes and may be late; see asyncWorker.
-//
-// All ranks run the same state machine of package slots. They pass it the same reports in the
-// same order, from an all-gather, so they make the same decisions. No rank leads, and all
-// messages are collective calls.
-type Tolerant struct {
-	t       *Trainer
-	rank    int
-	size    int
-	machine *slots.Machine
-	source  Source
-	async   *asyncWorker
-	say     func(string)
-
-	leases    []slots.Lease // not yet begun
-	leased    []slots.Lease // begun in this step
-	pulls     []*work       // works of this step, one per group of leases
-	spare     []*work
-	current   *work // work of the asyncWorker; nil: it is idle
-	cancelled bool  // the current work was cancelled
-	undone    []int64
-	empty     encode.Batch
-
-	clock          clock
-	words          []int64
-	reports        []slots.Report
-	ask            func(n int64) error // obtains further leases of step n, or its commit set
-	decided        *slots.Record
-	last           slots.Record
-	ended          bool
-	script         *script // nil: ranks decide
-	forwardBuffers forwardBuffers
-}
-
-// clock decides when a rank enters a round.
-type clock struct {
-	start  time.Time       // origin of the clock; all ranks use the clock of rank 0
-	now    time.Duration   // time on that clock at the last round
-	begun  time.Time       // when the first leases of the step began
-	looked time.Time       // when the last round ended
-	usual  time.Duration   // time of a microbatch: moving mean of the medians of steps
-	times  []time.Duration // times of the microbatches computed in this step
-	timer  *time.Timer
-}
-
-// lease is the state of a work that the worker and the caller share. In the zero
-// value this rank has no slot.
-type lease struct {
-	slots.Lease
-	assigned bool
-	received encode.Batch // the batch, if another rank sent it
-	grads    []float32    // dense gradients and the tail
-	step     int64
-
-	complete bool
-	done     uint8 // computed part, in 1/255
-	took     time.Duration
-	err      error
-}
 
 // Tolerate makes the trainer's steps tolerant. Training continues after record, whose queue
 // must be one of Microbatches. say, if not nil, is called on rank 0 with messages for

@@ -11,12 +11,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 )
 
-// tower predicts one label. All towers read the same embeddings.
-type tower struct {
-	net  *layers      // nil: wide model only
-	bias *dense.Param // bias of the wide model; nil: deep model only
-}
-
 // newTowers declares a tower for each label: the biases, then the networks. Parameter names
 // of the first have no prefix. Its output starts at start, so before training it predicts
 // the label's mean.
@@ -46,26 +40,6 @@ func newTowers(m *model, a *dense.Arena, c *config.Config, start float32, reduce
 		}
 	}
 	return towers, nil
-}
-
-// objective is the loss that a model minimises: the sum of the losses of its labels, each
-// multiplied by its share, over weighted samples.
-type objective struct {
-	labels   []schema.Label
-	classes  config.Classes
-	weighted bool
-	weight   []float32 // weights of the samples of the current batch; nil: all 1
-	total    float64   // sum of the weights
-	shift    float32   // added to the first label's logit in training
-	further  []partial // the labels after the first in the current batch
-}
-
-// partial is a label that some samples of a batch do not have: it is NaN there. They have the
-// label 0 and the weight 0 for it.
-type partial struct {
-	missing       bool // in some samples
-	label, weight []float32
-	logit         []float32 // of the samples that have it, for metrics
 }
 
 func isNaN(x float32) bool { return x != x }

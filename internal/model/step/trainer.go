@@ -3,6 +3,7 @@ package step
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,34 +17,6 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// Trainer takes synchronous steps of one model with the other ranks of its group. All ranks
-// call Step and Evaluate in the same order. Their batches may have different sizes or be
-// empty. After every step all ranks hold the same dense parameters, bit for bit, and each
-// row of a table has been updated once, by its owner. By default a step waits for all ranks
-// and has one slot for each; InSlots, Tolerate or Replay change this before the first step.
-// Close ends its threads and frees its tables.
-type Trainer struct {
-	comm    *collective.Comm
-	rec     *trace.Recorder
-	model   *model
-	clip    float64
-	scaled  bool                   // learning rates grow with the batch
-	image   func() (*model, error) // makes another model over the same store
-	late    *model                 // the image if a device computes it; else nil
-	tally   []metrics.Counter      // by label
-	unknown []int64                // by feature: values of the last evaluation whose keys had no row
-	norm    []float64              // one number, for the norm of the sharded gradients
-	ahead   bool                   // the next batch is prepared during compute, or announced so that tiers read ahead
-	first   int64                  // number of steps before this job
-
-	mode     mode
-	coming   Input
-	prepared *work // work of the prepared batch; nil: none
-
-	copies bool        // another rank keeps a copy of this rank's shards
-	ready  sparse.Step // last step whose data are complete here; other ranks may not have taken it
-}
 
 // Tables is the initial state of the tables of a new trainer. In the zero value they are
 // empty, tables with strategy auto are partitioned by rows, and ranks own equal ranges of
@@ -142,15 +115,6 @@ func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin T
 		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
-}
-
-// WorksAhead reports whether batches are prepared and pushed during the computation, which
-// is done if ranks are connected by links. If all ranks share memory, the same cores would
-// move the rows, and nothing is saved: on 2 cores with np 2, workload w1 takes 21.3 ms per
-// step either way (bench step). docs/benchmarks.md shows the gain over links.
-func WorksAhead(comm *collective.Comm) bool {
-	shape := comm.Shape()
-	return comm.Size() > 1 && (!shape.Windows || shape.Hosts > 1)
 }
 
 // Close ends the trainer's threads and frees the memory of its tables. No goroutine may
@@ -286,3 +250,57 @@ func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics,
 // has trained, summed over all ranks. They were read as zeros. The caller must not modify
 // the slice.
 func (t *Trainer) Unknown() []int64 { return t.unknown }
+
+// newModel builds the model. start is the initial output for the first label. memory
+// allocates the buffer of the dense gradients. reduce sums the statistics of batch
+// normalisation over the ranks.
+func newModel(c *config.Config, l layout.Layout, store *sparse.Store, start float64, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
+	m := &model{layout: l, objective: newObjective(c), store: store, lookup: store.NewLookup(), bags: make([]sparse.Bags, len(l.Features)), chunk: chunkRows}
+	if c.Model.BatchNorm {
+		m.chunk = math.MaxInt // its statistics need the whole batch
+	}
+	for range c.Train.Threads {
+		w, err := newWorker(m, c, float32(start), reduce)
+		if err != nil {
+			return nil, err
+		}
+		m.workers = append(m.workers, w)
+	}
+	m.arena = m.workers[0].arena
+	m.arena.Final(m.final)
+	m.distinct = newDistinct(m.workers)
+	if err := m.arena.Build(m.arenaConfig(c, memory)); err != nil {
+		return nil, err
+	}
+	for _, w := range m.workers[1:] {
+		w.arena.Attach(m.arena)
+	}
+	m.crew = newCrew(len(m.workers), m.fill, m.columns, m.rows, m.end, m.sum, m.tables, m.fillDevice, m.takeGrads)
+	return m, nil
+}
+
+// ComputeOn has a device compute the dense part of all further steps. Evaluation stays on
+// the CPU. open makes a device for an arena; Close closes it. Call it before the first step.
+//
+// late must be true if Tolerate or Replay follows. The device then belongs to the goroutine that
+// may be late, and must not sum gradients. Its parameters belong to the microbatch that it
+// computes, and the CPU updates the trainer's.
+func (t *Trainer) ComputeOn(late bool, open func(*dense.Arena) (Device, error)) (err error) {
+	m := t.model
+	if late {
+		if m, err = t.image(); err != nil {
+			return err
+		}
+		t.late, t.image = m, func() (*model, error) { return m, nil }
+	}
+	d, err := open(m.arena)
+	if err != nil {
+		return err
+	}
+	m.device = &offload{to: d}
+	d.Reduce(t.reduce)
+	if d.Sums() {
+		t.model.sums.only(len(t.model.arena.Grads()) - len(t.model.arena.Tail()))
+	}
+	return nil
+}

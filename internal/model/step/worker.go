@@ -26,30 +26,6 @@ const (
 	phaseFromDevice        // with a device: the worker's share of the gradients of rows
 )
 
-// worker computes an equal, contiguous share of each batch, in chunks, with its own
-// activations and dense gradients. Shares, chunks and the order of all sums depend only on
-// the batch and the number of workers, so the same number of workers gives the same bits.
-type worker struct {
-	model    *model
-	i        int                   // index in model.workers
-	arena    *dense.Arena          // the first worker's is the model's; the others' are attached to it
-	tower    []tower               // by label
-	distinct *dense.DistinctWorker // nil: never computes distinct rows
-
-	x     []float32 // chunk × width: the network's input
-	loss  float64   // loss of the worker's rows in this batch
-	err   error
-	spent Spent
-}
-
-// Spent is the time that the first worker has spent in the parts of compute.
-type Spent struct {
-	Pool     time.Duration // rows → network input and wide logit
-	Forward  time.Duration // network and loss
-	Backward time.Duration // network
-	Keys     time.Duration // gradients → gradients of unique keys
-}
-
 // lap adds the time since start to part and returns the current time.
 func lap(part *time.Duration, start time.Time) time.Time {
 	now := time.Now()
@@ -284,5 +260,9 @@ func (m *model) tables(i int) {
 	}
 }
 
-// from returns x[i:], which is empty for an empty batch.
-func from(x []float32, i int) []float32 { return x[min(i, len(x)):] }
+// reached sleeps until the modelled machine would have reached p.
+func (m *model) reached(p Progress) {
+	if m.pace != nil {
+		m.sleep(time.Until(m.began.Add(m.pace(p))))
+	}
+}
