@@ -264,29 +264,6 @@ func (g *Group) Started(now time.Duration, rank int, host string, pid int) {
 	}
 }
 
-// Join is the request of a rank to become a member. The error is the reason for a
-// rejection; a rejection does not affect the group.
-func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
-	g.wake(now)
-	if err := g.refuse(m); err != nil {
-		if len(g.refusals) < maxRefusals {
-			g.refusals = append(g.refusals, refusal{m.Rank, err})
-		}
-		return Decision{}, fmt.Errorf("rank: join: %w", err)
-	}
-	if g.version == "" {
-		g.version = m.Version
-	}
-	g.joined++
-	g.lastJoin = now
-	s := &g.states[m.Rank]
-	s.member, s.joined, s.beat, s.moved = m, true, now, now
-	if g.joined == len(g.states) && !g.formed {
-		return g.form(now), nil
-	}
-	return g.decide(now), nil
-}
-
 // ErrOldGeneration is the reason for rejecting a rank of an earlier generation.
 var ErrOldGeneration = errors.New("it is left over from before a restart")
 
@@ -319,110 +296,47 @@ func (g *Group) refuse(m Member) error {
 	return nil
 }
 
-func (g *Group) form(now time.Duration) Decision {
-	members := make([]Member, len(g.states))
-	for i := range g.states {
-		s := &g.states[i]
-		if s.sign() != "" {
-			return g.decide(now) // a group with a dead member is never complete
-		}
-		members[i] = s.member
-		s.moved = now
-	}
-	g.formed = true
-	return Decision{Act: Form, Members: members}
-}
-
-// Beat is a heartbeat of a rank. It makes no decision, so its cost does not grow with the
-// size of the group. The next Tick evaluates it.
-func (g *Group) Beat(now time.Duration, rank int, status Status) {
-	g.wake(now)
-	s := g.state(rank)
-	if s == nil || !s.joined {
-		return
-	}
-	if status.mark() != s.status.mark() {
-		s.moved, s.stuck = now, false
-	}
-	s.status = status
-	s.recordBeat(now)
-}
-
-// Fail is a rank's report of an error. blamed is the rank that caused it: another rank,
-// its own number, Own or ForGood if the error is its own, or Differs. status is what
-// the rank was doing.
-func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, status Status) Decision {
-	g.wake(now)
-	s := g.state(rank)
-	if s == nil || !s.joined || s.failed || s.blames {
-		return Decision{}
-	}
-	if status != (Status{}) {
-		s.status = status
-	}
-	s.beat, s.runSilent = now, 0
-	if blamed < 0 || blamed == rank || blamed >= len(g.states) {
-		s.failed, s.cause, s.failedAt, s.blamed = true, cause, now, min(blamed, Own)
-	} else {
-		s.blames, s.blamed, s.blame, s.blameAt = true, blamed, cause, now
-	}
-	return g.decide(now)
-}
-
-// Disconnected means that the connection of a rank broke. After Done this is the usual
-// end.
-func (g *Group) Disconnected(now time.Duration, rank int) Decision {
-	g.wake(now)
-	s := g.state(rank)
-	if s == nil || !s.joined || s.done || s.lost {
-		return Decision{}
-	}
-	s.lost, s.lostAt = true, now
-	return g.decide(now)
-}
-
-// Exited means that the process of a rank ended, with an exit code or by a signal. why
-// is the reason if the launcher knows it, otherwise "".
-func (g *Group) Exited(now time.Duration, rank, code, signal int, why string) Decision {
-	g.wake(now)
-	s := g.state(rank)
-	if s == nil || s.exited {
-		return Decision{}
-	}
-	s.exited, s.code, s.signal, s.why, s.exitAt = true, code, signal, why, now
-	return g.decide(now)
-}
-
 // withHost is the exit code of a rank whose process was lost together with its host.
 const withHost = -1
-
-// HostLost means that the launcher has lost a host and with it the processes of these
-// ranks, none of which has ended before. why is the reason.
-func (g *Group) HostLost(now time.Duration, host string, ranks []int, why string) Decision {
-	g.wake(now)
-	for _, r := range ranks {
-		if s := g.state(r); s != nil && !s.exited {
-			s.member.Host = host
-			s.exited, s.code, s.why, s.exitAt = true, withHost, why, now
-			s.lost, s.lostAt, s.done = true, now, false
-		}
-	}
-	return g.decide(now)
-}
 
 // lostWith reports whether two ranks were lost with the same host.
 func (s *rankState) lostWith(o *rankState) bool {
 	return s.code == withHost && o.code == withHost && s.member.Host == o.member.Host
 }
 
-// Done means that a rank has finished its work.
-func (g *Group) Done(now time.Duration, rank int) Decision {
-	g.wake(now)
-	s := g.state(rank)
-	if s == nil || !s.joined || s.failed || s.blames {
-		return Decision{}
-	}
-	s.done, s.lost, s.silent, s.stuck = true, false, false, false
-	g.doneSince = now
-	return g.decide(now)
+// pause is a time for which the driver was stopped, long enough that ranks leave a
+// coordinator in rank 0.
+type pause struct{ end, length time.Duration }
+
+// suspect is a message that is stalled although its peer has begun it.
+type suspect struct {
+	rank, peer, channel int
+	sends               bool
+	message             uint64
+	since               time.Duration // when the coordinator first knew
+}
+
+// Traffic is what a rank reports about its links to other hosts and its collective
+// calls. Heartbeats contain it only when there is something to report.
+type Traffic struct {
+	Waits []Wait  // messages that have not moved for a while
+	Begun []Begun // answer to Ask, by peer and channel
+	Calls []Call  // last calls of channels that have stalled; sent once per standstill
+}
+
+// Wait is a message that has stopped moving.
+type Wait struct {
+	Peer    int           // the other side
+	Channel int           // channel of the group's collectives
+	Sends   bool          // the rank sends it; else it receives it
+	Message uint64        // number on the link, channel and direction, from 1
+	For     time.Duration // time since a byte last moved
+}
+
+// Begun counts the messages between two ranks on one channel. A message counts when the
+// system has all of it, or when it is stalled.
+type Begun struct {
+	Peer, Channel  int
+	Sent, Received uint64
+	Quiet          time.Duration // time since a small message last arrived from the peer
 }

@@ -20,10 +20,6 @@ const (
 	gapKept, gapOf = 7, 8
 )
 
-// pause is a time for which the driver was stopped, long enough that ranks leave a
-// coordinator in rank 0.
-type pause struct{ end, length time.Duration }
-
 // allowedSilence returns the allowed silence of a rank: normal, or longer if its heartbeats have
 // come late before.
 func (s *rankState) allowedSilence(normal time.Duration) time.Duration {

@@ -6,41 +6,6 @@ import (
 	"time"
 )
 
-// Tick reports the current time. Ranks may have become silent, and the gathered signs may
-// lead to a verdict.
-func (g *Group) Tick(now time.Duration) Decision {
-	if g.ended {
-		return Decision{}
-	}
-	g.wake(now)
-	ran := min(now-g.tick, maxTick)
-	g.tick, g.ticked = now, true
-	alone := g.states.active() == 1
-	for i := range g.states {
-		s := &g.states[i]
-		if !s.active() {
-			continue
-		}
-		s.runSilent += ran
-		if s.isSilent(now, g.cfg.Silence) {
-			s.silent, s.silentAt = true, now
-		}
-		if g.formed && !s.stuck && s.status.Phase != "" && (!s.status.Waits || alone) && now-max(s.moved, g.doneSince) > g.cfg.Timeout {
-			s.stuck, s.stuckAt = true, now
-		}
-	}
-	if d := g.decide(now); d.Act != Nothing || g.ended {
-		return d
-	}
-	if d := g.disagree(); d.Act != Nothing {
-		return d
-	}
-	if d := g.links(now); d.Act != Nothing {
-		return d
-	}
-	return g.silenceWarning(now)
-}
-
 const (
 	// early is the silence of a rank after which a line is printed. It is a dozen
 	// heartbeats of a small world and longer than a busy host delays one. It counts only

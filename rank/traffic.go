@@ -6,31 +6,6 @@ import (
 	"time"
 )
 
-// Traffic is what a rank reports about its links to other hosts and its collective
-// calls. Heartbeats contain it only when there is something to report.
-type Traffic struct {
-	Waits []Wait  // messages that have not moved for a while
-	Begun []Begun // answer to Ask, by peer and channel
-	Calls []Call  // last calls of channels that have stalled; sent once per standstill
-}
-
-// Wait is a message that has stopped moving.
-type Wait struct {
-	Peer    int           // the other side
-	Channel int           // channel of the group's collectives
-	Sends   bool          // the rank sends it; else it receives it
-	Message uint64        // number on the link, channel and direction, from 1
-	For     time.Duration // time since a byte last moved
-}
-
-// Begun counts the messages between two ranks on one channel. A message counts when the
-// system has all of it, or when it is stalled.
-type Begun struct {
-	Peer, Channel  int
-	Sent, Received uint64
-	Quiet          time.Duration // time since a small message last arrived from the peer
-}
-
 const (
 	// MaxWaits and MaxBegun bound a report.
 	MaxWaits = 64
@@ -51,20 +26,6 @@ const (
 	// freshTraffic is the largest age of an answer.
 	freshTraffic = 1500 * time.Millisecond
 )
-
-// Traffic is the report of a rank about its links and its calls.
-func (g *Group) Traffic(now time.Duration, rank int, t Traffic) {
-	g.wake(now)
-	s := g.state(rank)
-	if s == nil || !s.joined {
-		return
-	}
-	if d := g.calls.Report(rank, t.Calls); g.differ == nil {
-		g.differ = d
-	}
-	t.Calls = nil
-	s.traffic, s.trafficAt = t, now
-}
 
 // disagree ends the group if ranks disagree about a call. While signs are being gathered it
 // waits for them.
@@ -108,14 +69,6 @@ func (g *Group) links(now time.Duration) Decision {
 		return Decision{Act: Ask}
 	}
 	return Decision{}
-}
-
-// suspect is a message that is stalled although its peer has begun it.
-type suspect struct {
-	rank, peer, channel int
-	sends               bool
-	message             uint64
-	since               time.Duration // when the coordinator first knew
 }
 
 // suspect returns the suspected message of a wait, with the time of the first suspicion.

@@ -10,10 +10,6 @@ import (
 )
 
 const (
-	// segmentBytes is the most that one system call moves. One call that finds all its
-	// bytes costs less than several that find some of them. The segment is small enough
-	// that sending and receiving alternate and the data stays in a core's cache.
-	segmentBytes = 1 << 20
 	// polls is how often an exchange polls, yielding in between, before it sleeps. This
 	// takes some hundred microseconds on an idle machine, ten times the cost of a sleep and
 	// a wake-up. If ranks outnumber cores, yielding passes the core to the rank waited for.
@@ -31,8 +27,6 @@ const (
 	// a yield takes longer, another program has the core. The scheduler then prefers a
 	// thread that wakes from a sleep to one that polls.
 	turnTime = 500 * time.Microsecond
-	// nothing is the result of a socket call that would have had to wait.
-	nothing = -1
 )
 
 // flow exchanges frames on the caller's goroutine. It alternates between sending and
@@ -209,6 +203,3 @@ func (s *slot) sleep(lanes []lane) (gone *peer) {
 	}
 	return gone
 }
-
-// segment returns the segment of b that starts at at.
-func segment(b []byte, at int) []byte { return b[at:min(len(b), at+segmentBytes)] }

@@ -102,3 +102,6 @@ func parseControl(k kind, payload []byte) (f controlFrame, err error) {
 	}
 	return f, err
 }
+
+// nothing is the result of a socket call that would have had to wait.
+const nothing = -1

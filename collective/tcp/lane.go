@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/collective/internal/cores"
 )
 
 // A message is cut into one part per stream if each part has at least stripeBytes. Each
@@ -11,40 +10,6 @@ import (
 
 // stripeBytes is the least that is worth waking a goroutine for: 50 µs at 5 GB/s.
 const stripeBytes = 256 << 10
-
-// lane is the part of an exchange that one stream carries, or one of several exchanges made
-// at once.
-type lane struct {
-	out, in *link  // nil: nothing
-	step    uint32 // added to the step of the tag
-
-	// Used in the first of the lanes that wait together.
-	waiter waiter
-	mover  cores.Mover
-
-	// Directions in which the lane sleeps; guarded by mu of the slot.
-	blockedOut, blockedIn bool
-
-	// Sleeps so far, sleeps at the last look, and consecutive looks during the same sleep;
-	// guarded by mu of the slot.
-	naps, napsSeen uint64
-	still          int
-
-	jobs chan collective.Tag // exchanges to move, for a lane with a goroutine
-	done chan error          // result of an exchange; holds one
-}
-
-// of returns the tag of the lane's exchange, if the first has tag.
-func (n *lane) of(tag collective.Tag) collective.Tag {
-	tag.Step += n.step
-	return tag
-}
-
-// ready reports whether a socket that the lane waits for can move bytes now. The caller
-// holds mu of the slot, and the lane sleeps.
-func (n *lane) ready() bool {
-	return n.blockedIn && n.in.sock.ready(false) || n.blockedOut && n.out.sock.ready(true)
-}
 
 // stripes returns the number of streams for a message of n bytes.
 func (t *Transport) stripes(n int) int { return max(1, min(t.streams, n/t.stripe)) }
@@ -137,4 +102,12 @@ func release(lanes []lane) {
 		lanes[k].out.release()
 		lanes[k].in.release()
 	}
+}
+
+// transfer moves the parts of the given lanes.
+func (t *Transport) transfer(s *slot, lanes []lane, tag collective.Tag) error {
+	if t.direct {
+		return t.flow(s, lanes, tag)
+	}
+	return t.relay(s, lanes, tag)
 }

@@ -3,7 +3,6 @@ package tcp
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -17,37 +16,6 @@ const (
 	landBytes    = 256 << 10 // piece of a payload that is joined at once: smaller than a core's cache
 	elementBytes = 8         // size of the largest element
 )
-
-// link is one stream for the data of one channel with one peer. It has either sock, on
-// which the caller of Exchange sends and receives, or conn, on which the caller receives
-// and a writer goroutine sends. A secured link with sock also has conn and under, through
-// which its bytes pass.
-type link struct {
-	peer  *peer
-	sock  *socket
-	conn  net.Conn
-	under *pipe
-
-	packets, again uint32 // counters of sock at the last call of Resent
-
-	jobs    chan struct{} // a value makes the writer send vec
-	done    chan error    // result of the writer; holds one
-	stopped chan struct{} // closed when the writer has ended
-
-	out  []byte    // header, or a whole small frame
-	vec  [2][]byte // unsent rest of the current frame
-	bufs net.Buffers
-
-	head   [frameSize]byte // of the frame being received
-	theirs uint32          // core of the peer at its last frame; 0: unknown
-	length int             // of the whole message, of which the payload is a part
-	recv   []byte          // destination of the payload
-	got    int             // bytes of the frame received so far
-	join   bool            // the payload is joined with recv instead of overwriting it
-	landed []byte          // buffer for a payload that is joined
-	joined int             // bytes of the payload joined so far
-	r      *bufio.Reader   // of conn
-}
 
 func newLink(p *peer, conn net.Conn) (*link, error) {
 	l := &link{peer: p, out: make([]byte, 0, frameSize+smallFrame)}
@@ -168,23 +136,6 @@ func (l *link) write() error {
 	return err
 }
 
-// writer sends the frames of enqueue until quit is closed.
-func (t *Transport) writer(l *link) {
-	defer close(l.stopped)
-	for {
-		select {
-		case <-l.jobs:
-			err := l.write()
-			if err != nil {
-				err = t.judge(l.peer, err)
-			}
-			l.done <- err
-		case <-t.quit:
-			return
-		}
-	}
-}
-
 // enqueue passes the current frame to the writer; settle waits for it.
 func (l *link) enqueue() error {
 	select {
@@ -203,62 +154,7 @@ func (l *link) settle(err error) error {
 	return err
 }
 
-// relay exchanges frames over connections without a socket.
-func (t *Transport) relay(s *slot, lanes []lane, tag collective.Tag) error {
-	var err error
-	handed := 0
-	for ; handed < len(lanes) && err == nil; handed++ {
-		if out := lanes[handed].out; out != nil {
-			if err = out.enqueue(); err != nil {
-				break
-			}
-		}
-	}
-	for k := range lanes {
-		if n := &lanes[k]; n.in != nil && err == nil {
-			s.block(lanes[k:k+1], false, true)
-			err = t.receive(n.in, n.of(tag))
-			s.block(lanes[k:k+1], false, false)
-		}
-	}
-	for k := range handed { // also after an error: the writers must release the caller's slices
-		if out := lanes[k].out; out != nil {
-			err = out.settle(err)
-		}
-	}
-	return err
-}
+// segment returns the segment of b that starts at at.
+func segment(b []byte, at int) []byte { return b[at:min(len(b), at+segmentBytes)] }
 
-// receive reads the expected frame.
-func (t *Transport) receive(l *link, tag collective.Tag) error {
-	if _, err := io.ReadFull(l.r, l.head[:]); err != nil {
-		return t.judge(l.peer, err)
-	}
-	if err := t.compare(l, tag); err != nil {
-		return err
-	}
-	for l.got = frameSize; l.receiving(); l.absorb(tag) {
-		n, err := io.ReadFull(l.r, l.place())
-		if err != nil {
-			return t.judge(l.peer, err)
-		}
-		l.got += n
-	}
-	return nil
-}
-
-// compare ends the group if the received header is not the expected one.
-func (t *Transport) compare(l *link, tag collective.Tag) error {
-	theirs, n, core, err := parseFrame(l.head[:])
-	if err != nil {
-		return t.end(&collective.LostError{Rank: l.peer.rank, By: t.rank, Cause: err})
-	}
-	l.theirs = core
-	if theirs != tag || n != int64(l.length) {
-		return t.end(&collective.MismatchError{
-			Peer: collective.Side{Rank: l.peer.rank, Tag: theirs, Bytes: n},
-			Own:  collective.Side{Rank: t.rank, Tag: tag, Bytes: int64(l.length)},
-		})
-	}
-	return nil
-}
+func (p *pipe) pending() bool { return p.at < len(p.kept) }

@@ -40,3 +40,9 @@ func sameHost(conn net.Conn) bool {
 	theirs, _, err := net.SplitHostPort(conn.RemoteAddr().String())
 	return err == nil && own == theirs
 }
+
+// linkID identifies a link of this rank.
+type linkID struct {
+	peer int
+	link uint16 // channel, or linkControl
+}

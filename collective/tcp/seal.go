@@ -18,20 +18,6 @@ type secured struct {
 	under *pipe
 }
 
-// pipe is the plain connection under a secured one. Without sock, its calls block. With
-// sock they do not: Read returns again if nothing has arrived, and Write keeps bytes for
-// flush.
-type pipe struct {
-	*net.TCPConn
-	sock *socket
-	more bool   // more bytes follow: the system may send them in the same packet
-	kept []byte // written, not yet accepted by the system
-	at   int    // bytes of kept that the system has accepted
-
-	buf   []byte // aheadBytes, allocated by the first read
-	ahead []byte // part of buf that is received but unread
-}
-
 func (p *pipe) Read(b []byte) (int, error) {
 	if p.sock == nil {
 		return p.TCPConn.Read(b)
@@ -61,8 +47,6 @@ func (p *pipe) Write(b []byte) (int, error) {
 	p.kept = append(p.kept, b...)
 	return len(b), nil
 }
-
-func (p *pipe) pending() bool { return p.at < len(p.kept) }
 
 // flush sends as much of kept as the system accepts and reports whether any bytes moved.
 func (p *pipe) flush() (moved bool, err error) {

@@ -6,28 +6,6 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// look counts the lanes that are in the same sleep as at the last look. A lane whose socket
-// is ready is not asleep: an overloaded system has not run it yet.
-func (s *slot) look() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, lanes := range [2][]lane{s.lanes, s.posts} {
-		for k := range lanes {
-			n := &lanes[k]
-			if s.waiting && (n.blockedOut || n.blockedIn) && n.naps == n.napsSeen && !n.ready() {
-				n.still++
-			} else {
-				n.still = 0
-			}
-			n.napsSeen = n.naps
-		}
-	}
-}
-
-// minStill is the number of consecutive looks in one sleep after which a lane has
-// stalled: one second.
-const minStill = 4
-
 // Stalled returns the messages from and to other hosts on which nothing has moved for at
 // least one second. It never waits for an exchange.
 func (t *Transport) Stalled() (all []collective.Stalled) {

@@ -1,135 +1,10 @@
 package tcp
 
 import (
-	"encoding/binary"
 	"fmt"
-	"net"
-	"os"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 )
-
-// A broken data connection waits half a second for the control connection to report the
-// cause. It checks often, so that a process that was stopped meanwhile still reads the
-// messages that have arrived.
-const (
-	judgePause = 50 * time.Millisecond
-	judgeLooks = 10
-)
-
-// Transport is this process's end of a connected group. It implements
-// collective.Transport.
-type Transport struct {
-	rank, size int
-	streams    int         // per channel
-	stripe     int         // bytes per stream
-	peers      []*peer     // by rank; nil for this rank
-	slots      []slot      // by channel
-	direct     bool        // all data links are sockets; otherwise none is
-	together   atomic.Bool // another rank is in this process
-	near       int         // number of peers on this host
-	roomy      atomic.Bool // each rank of this host can have a core
-
-	mu    sync.Mutex
-	mates []int         // process IDs of peers on this host, as received so far
-	cause error         // the first cause, or nil
-	ended chan struct{} // closed when cause is set and sent to every peer
-
-	linksMu sync.Mutex // held while links are roused or closed
-	gone    bool       // links are closed
-
-	over    atomic.Bool // ended, or closed
-	closed  atomic.Bool
-	closing sync.Once
-	quit    chan struct{}
-	wg      sync.WaitGroup
-}
-
-// peer is another rank.
-type peer struct {
-	rank        int
-	near        bool // on this host
-	control     *control
-	lastControl atomic.Int64  // arrival of its last control frame, Unix time in ns
-	left        chan struct{} // closed by its goodbye
-	data        []*link       // by channel, then by stream
-	begun       []begun       // by channel; mu of the slot guards it
-}
-
-func (p *peer) hasLeft() bool {
-	select {
-	case <-p.left:
-		return true
-	default:
-		return false
-	}
-}
-
-// begun counts the messages that this rank has begun to send to a peer and to receive from
-// it.
-type begun struct{ sends, awaits uint64 }
-
-func newTransport(cfg Config, links map[linkID]net.Conn) (*Transport, error) {
-	t := &Transport{
-		rank: cfg.Rank, size: len(cfg.Peers), streams: cfg.Streams, stripe: cfg.stripe,
-		peers: make([]*peer, len(cfg.Peers)), slots: make([]slot, cfg.Channels),
-		ended: make(chan struct{}), quit: make(chan struct{}),
-	}
-	for r := range t.peers {
-		if r == t.rank {
-			continue
-		}
-		p := &peer{rank: r, control: &control{conn: links[linkID{r, linkControl}]}, near: sameHost(links[linkID{r, linkControl}]), left: make(chan struct{}), begun: make([]begun, cfg.Channels)}
-		t.peers[r] = p
-		if p.near {
-			t.near++
-		}
-		for i := range cfg.Channels * cfg.Streams {
-			l, err := newLink(p, links[linkID{r, uint16(i)}])
-			if err != nil {
-				t.closeLinks()
-				return nil, err
-			}
-			t.direct = l.sock != nil
-			p.data = append(p.data, l)
-		}
-	}
-	for i := range t.slots {
-		t.slots[i].init(cfg.Streams)
-	}
-	t.start()
-	return t, nil
-}
-
-// start starts the goroutines that serve the links.
-func (t *Transport) start() {
-	for _, p := range t.peers {
-		if p == nil {
-			continue
-		}
-		t.wg.Go(func() { t.readPeer(p) })
-		for _, l := range p.data {
-			if !t.direct {
-				t.wg.Go(func() { t.writer(l) })
-			}
-		}
-		if p.near {
-			p.control.write(controlOf(kindProcess, binary.LittleEndian.AppendUint32(nil, uint32(os.Getpid()))))
-		}
-	}
-	if t.size > 1 {
-		t.wg.Go(t.watch)
-		for i := range t.slots {
-			s := &t.slots[i]
-			for k := 1; k < t.streams; k++ {
-				t.wg.Go(func() { t.serve(s, k) })
-			}
-		}
-	}
-}
 
 // World returns this rank, the number of ranks and the number of channels.
 func (t *Transport) World() (rank, size, channels int) { return t.rank, t.size, len(t.slots) }
@@ -197,64 +72,6 @@ func (t *Transport) exchange(tag collective.Tag, posts []collective.Post, join b
 	return t.carryEach(s, tag, posts)
 }
 
-// transfer moves the parts of the given lanes.
-func (t *Transport) transfer(s *slot, lanes []lane, tag collective.Tag) error {
-	if t.direct {
-		return t.flow(s, lanes, tag)
-	}
-	return t.relay(s, lanes, tag)
-}
-
-// standing returns the error that ended the group or this rank, or nil.
-func (t *Transport) standing() error {
-	if t.closed.Load() {
-		return collective.ErrClosed
-	}
-	select {
-	case <-t.ended:
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return t.cause
-	default:
-		return nil
-	}
-}
-
-// end ends the group with cause unless it has ended. It sends the cause to every peer and
-// wakes every exchange of this rank. It returns the first cause after all peers have been
-// informed, so that the caller may exit at once.
-func (t *Transport) end(cause error) error {
-	t.mu.Lock()
-	if t.cause != nil {
-		defer t.mu.Unlock()
-		return t.cause
-	}
-	t.cause = cause
-	t.sendAll(kindAbort, collective.AppendCause(nil, cause))
-	close(t.ended)
-	t.mu.Unlock()
-	t.interrupt()
-	return cause
-}
-
-// interrupt ends the wait of every exchange so that it returns the end of the group or of this rank.
-func (t *Transport) interrupt() {
-	t.over.Store(true)
-	t.linksMu.Lock()
-	defer t.linksMu.Unlock()
-	if t.gone {
-		return
-	}
-	for _, p := range t.peers {
-		if p == nil {
-			continue
-		}
-		for _, l := range p.data {
-			l.interrupt()
-		}
-	}
-}
-
 // closeLinks closes the data links. No exchange may be using them.
 func (t *Transport) closeLinks() {
 	t.linksMu.Lock()
@@ -268,26 +85,6 @@ func (t *Transport) closeLinks() {
 			l.close()
 		}
 	}
-}
-
-// judge determines why the data connection with p broke with err, and ends the group for
-// that reason.
-func (t *Transport) judge(p *peer, err error) error {
-	if t.closed.Load() {
-		return collective.ErrClosed
-	}
-	for range judgeLooks {
-		select {
-		case <-t.quit:
-			return collective.ErrClosed
-		case <-t.ended:
-			return t.standing()
-		case <-p.left:
-			return t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: collective.ErrLeft})
-		case <-time.After(judgePause):
-		}
-	}
-	return t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: err})
 }
 
 // Abort ends the group for every rank.
