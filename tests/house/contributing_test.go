@@ -54,6 +54,38 @@ func TestNamesInContributing(t *testing.T) {
 	}
 }
 
+// TestWhereThingsHappen: each function in the table of docs/architecture.md is declared in a file or
+// folder that its row names.
+func TestWhereThingsHappen(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../../docs/architecture.md")
+	fatal.If(t, err)
+	_, table, _ := strings.Cut(string(b), "\n## Where things happen\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	declared := declarations(t)
+	code, link := regexp.MustCompile("`([A-Za-z.]+)`"), regexp.MustCompile(`\]\(\.\./([^)]+)\)`)
+	rows := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.Contains(line, "](../") {
+			continue
+		}
+		rows++
+		var files []string
+		for _, m := range link.FindAllStringSubmatch(cells[3], -1) {
+			files = append(files, m[1])
+		}
+		for _, m := range code.FindAllStringSubmatch(cells[2], -1) {
+			if name := m[1][strings.LastIndex(m[1], ".")+1:]; name != "go" && !declaredIn(declared, files, name) {
+				t.Errorf("%s: %s is not declared in any of %s", strings.TrimSpace(cells[1]), m[1], strings.Join(files, " "))
+			}
+		}
+	}
+	if rows < 20 {
+		t.Errorf("only %d rows", rows)
+	}
+}
+
 // declarations returns the names, including methods, that each file and each folder declares.
 func declarations(t *testing.T) map[string]map[string]bool {
 	all := map[string]map[string]bool{}

@@ -17,8 +17,7 @@ type exception struct {
 	why   string
 }
 
-var manyMethods = map[string]exception{
-}
+var manyMethods = map[string]exception{}
 
 var manyFields = map[string]exception{
 	"internal/bench/step.Result":   {32, "stays: a field for each key of the JSON line"},
