@@ -24,54 +24,20 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
+	"github.com/wdlrun/wdlrun/internal/hosts"
 	"github.com/wdlrun/wdlrun/internal/hosts/agent"
 )
 
 const (
+	// askTime is the time limit of a question to another agent, and of receiving a request.
+	askTime = 5 * time.Second
+
 	// findEvery is the interval at which the roster and the connections are checked.
 	findEvery = time.Second
-
-	// minWait and maxWait are the limits of the time between two attempts to reach a
-	// machine.
-	minWait = time.Second
-	maxWait = 30 * time.Second
 
 	// maxDials is the maximum number of concurrent attempts.
 	maxDials = 16
 )
-
-// known is the state of a machine on the roster.
-type known struct {
-	bootstrap []string       // HOST:PORT, resolved at each attempt
-	addrs     []ma.Multiaddr // from mDNS and other agents, the newest first
-	host      string         // at the last connection
-	fault     string         // of the last attempt
-	wait      time.Duration  // after the next failed attempt
-	next      time.Time      // of the next attempt
-	dialing   bool
-	twins     string  // why several machines seem to have this ID; "": one has it
-	toldBy    peer.ID // of this machine's own ID: who has reported twins
-}
-
-// book has the state of each machine.
-type book struct {
-	mu sync.Mutex
-	of map[peer.ID]*known
-}
-
-func newBook() *book { return &book{of: map[peer.ID]*known{}} }
-
-// with calls f with the state of a machine.
-func (b *book) with(id peer.ID, f func(*known)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	k := b.of[id]
-	if k == nil {
-		k = &known{wait: minWait}
-		b.of[id] = k
-	}
-	f(k)
-}
 
 // add adds addresses of a machine. If one is new, the machine is tried at once.
 func (b *book) add(id peer.ID, addrs []ma.Multiaddr) {
@@ -469,4 +435,30 @@ func (a *announcer) close() {
 	if a.service != nil {
 		a.service.Close()
 	}
+}
+
+// askStatus asks another agent to describe itself.
+func (m *Mesh) askStatus(ctx context.Context, id peer.ID) (agent.Answer, error) {
+	return m.askOn(ctx, id, func(ctx context.Context) (network.Stream, error) { return m.swarm.NewStream(ctx, id) })
+}
+
+// askOn is askStatus on a stream of one of the connections.
+func (m *Mesh) askOn(ctx context.Context, id peer.ID, open func(context.Context) (network.Stream, error)) (a agent.Answer, err error) {
+	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "connected"), askTime)
+	defer cancel()
+	s, err := open(ctx)
+	if err != nil {
+		return a, err
+	}
+	defer s.Close()
+	s.SetDeadline(time.Now().Add(askTime))
+	if err := hosts.WriteJSON(s, agent.Request{What: agent.Status, Twins: m.twinsOf(id), Peers: m.peers()}, agent.MaxMessage); err != nil {
+		s.Reset()
+		return a, err
+	}
+	if err := hosts.ReadJSON(s, &a, agent.MaxMessage); err != nil {
+		s.Reset()
+		return a, err
+	}
+	return a, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/wdlrun/wdlrun/internal/hosts/agent"
 )
@@ -130,4 +131,12 @@ func (s *scope) Done() {
 	if !s.counted.Swap(true) {
 		s.gate.handshakes.Add(-1)
 	}
+}
+
+// hostPort returns an address as HOST:PORT.
+func hostPort(a ma.Multiaddr) string {
+	if _, text, err := manet.DialArgs(a); err == nil {
+		return text
+	}
+	return a.String()
 }

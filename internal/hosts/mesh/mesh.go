@@ -24,11 +24,9 @@ package mesh
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -51,7 +49,6 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/wdlrun/wdlrun/internal/hosts/agent"
-	"github.com/wdlrun/wdlrun/internal/machine/usersock"
 )
 
 // Config configures an agent.
@@ -85,46 +82,6 @@ type Mesh struct {
 	jobs map[*exec.Cmd]peer.ID // host processes, by the machine that started them
 	idle chan struct{}         // closed when jobs is empty
 	stop bool                  // no more are started
-}
-
-// New starts to listen. Call Serve next.
-func New(cfg Config) (*Mesh, error) {
-	key, err := agent.Key(cfg.Folder)
-	if err != nil {
-		return nil, err
-	}
-	return newWith(cfg, key)
-}
-
-func newWith(cfg Config, key crypto.PrivKey) (*Mesh, error) {
-	roster, err := agent.LoadRoster(cfg.Folder)
-	if err != nil {
-		return nil, err
-	}
-	id, err := peer.IDFromPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("agent: %w", err)
-	}
-	m := &Mesh{cfg: cfg, id: id, life: rand.Text(), host: host, gate: newGate(id, roster, cfg.Log), book: newBook(), every: findEvery, jobs: map[*exec.Cmd]peer.ID{}, idle: make(chan struct{})}
-	if m.local, err = agent.Listen(cfg.Folder); err != nil {
-		return nil, err
-	}
-	if m.swarm, err = newSwarm(key, m.gate); err == nil {
-		m.swarm.SetStreamHandler(m.answer)
-		err = m.listen()
-	}
-	if err == nil {
-		err = m.addBootstrap()
-	}
-	if err != nil {
-		m.Close()
-		return nil, err
-	}
-	return m, nil
 }
 
 const (
@@ -243,14 +200,6 @@ func (m *Mesh) Addrs() (all []string) {
 	return all
 }
 
-// hostPort returns an address as HOST:PORT.
-func hostPort(a ma.Multiaddr) string {
-	if _, text, err := manet.DialArgs(a); err == nil {
-		return text
-	}
-	return a.String()
-}
-
 func (m *Mesh) addrs() []ma.Multiaddr {
 	all, err := m.swarm.InterfaceListenAddresses()
 	if err != nil {
@@ -258,36 +207,6 @@ func (m *Mesh) addrs() []ma.Multiaddr {
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(a ma.Multiaddr) bool { return manet.IsIP6LinkLocal(a) })
 	return all[:min(len(all), agent.MaxAddrs)]
-}
-
-// Serve serves launchers and other agents until ctx ends. Then it asks the host processes
-// to end, and waits for them.
-func (m *Mesh) Serve(ctx context.Context) error {
-	defer m.Close()
-	var all sync.WaitGroup
-	defer all.Wait()
-	searching, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	all.Go(func() { m.find(searching) })
-	unmapProgram()
-	failed := make(chan error, 1)
-	go func() {
-		for {
-			conn, err := usersock.Accept(m.local)
-			if err != nil {
-				failed <- err
-				return
-			}
-			go m.answerLauncher(conn)
-		}
-	}()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("agent: %w", err)
-	case <-ctx.Done():
-	}
-	m.stopJobs()
-	return nil
 }
 
 // stopJobs asks the host processes to end and waits for them.

@@ -27,9 +27,6 @@ import (
 )
 
 const (
-	// askTime is the time limit of a question to another agent, and of receiving a request.
-	askTime = 5 * time.Second
-
 	// programTime is the maximum pause in receiving a program.
 	programTime = 30 * time.Second
 
@@ -97,32 +94,6 @@ func (m *Mesh) self() agent.Machine {
 		free = 0
 	}
 	return agent.Machine{ID: m.id.String(), Host: m.host, Cores: runtime.NumCPU(), Free: free, Version: m.cfg.Version, OS: runtime.GOOS, CPU: runtime.GOARCH, Jobs: jobs}
-}
-
-// askStatus asks another agent to describe itself.
-func (m *Mesh) askStatus(ctx context.Context, id peer.ID) (agent.Answer, error) {
-	return m.askOn(ctx, id, func(ctx context.Context) (network.Stream, error) { return m.swarm.NewStream(ctx, id) })
-}
-
-// askOn is askStatus on a stream of one of the connections.
-func (m *Mesh) askOn(ctx context.Context, id peer.ID, open func(context.Context) (network.Stream, error)) (a agent.Answer, err error) {
-	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "connected"), askTime)
-	defer cancel()
-	s, err := open(ctx)
-	if err != nil {
-		return a, err
-	}
-	defer s.Close()
-	s.SetDeadline(time.Now().Add(askTime))
-	if err := hosts.WriteJSON(s, agent.Request{What: agent.Status, Twins: m.twinsOf(id), Peers: m.peers()}, agent.MaxMessage); err != nil {
-		s.Reset()
-		return a, err
-	}
-	if err := hosts.ReadJSON(s, &a, agent.MaxMessage); err != nil {
-		s.Reset()
-		return a, err
-	}
-	return a, nil
 }
 
 // list describes this machine and those on the roster.
