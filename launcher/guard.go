@@ -182,8 +182,10 @@ func explain(err error) error {
 		return fmt.Errorf("%w; give the path of the program in it", err)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("%w; it is not a program for this machine, or a script without a #! line", err)
+	case errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("%w; a rule of the container or of a security module forbids it", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; make it executable (chmod +x)", err)
+		return fmt.Errorf("%w; make it executable (chmod +x), or copy it to a file system that is not mounted noexec", err)
 	case errors.Is(err, syscall.EMFILE):
 		return fmt.Errorf("%w; raise the limit of open files (ulimit -n)", err)
 	case errors.Is(err, syscall.EAGAIN):

@@ -422,6 +422,9 @@ func TestLimitsOfTheSystem(t *testing.T) {
 			t.Errorf("%v: code %d", err, startCode(err))
 		}
 	}
+	if err := explain(&os.PathError{Op: "fork/exec", Path: "/bin/true", Err: syscall.EPERM}); strings.Contains(err.Error(), "chmod") || !strings.Contains(err.Error(), "forbids it") {
+		t.Error(err)
+	}
 }
 
 // TestInterrupt: a job that is interrupted ends all its processes and has the exit code of the
