@@ -39,8 +39,8 @@ func TestStringsInAnyOrder(t *testing.T) {
 		}
 	}
 	for name, b := range map[string][]byte{
-		"cut":         slices.Concat(head, shape, values[:len(values)-1]),
-		"a number":    protowire.AppendVarint(protowire.AppendTag(slices.Concat(head, shape), 8, protowire.VarintType), 3),
+		"cut":          slices.Concat(head, shape, values[:len(values)-1]),
+		"a number":     protowire.AppendVarint(protowire.AppendTag(slices.Concat(head, shape), 8, protowire.VarintType), 3),
 		"one too many": slices.Concat(head, shape, values, appendString(nil, 8, "c")),
 	} {
 		var x Tensor
