@@ -138,18 +138,24 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		waited = time.Since(c.away).Seconds()
 	}
 	add(waitingSeconds, waited)
-	if g := c.versions.guard; g != nil {
-		for _, check := range guardChecks {
-			bad := 0.
-			if check == g.check {
-				bad = 1
-			}
-			add(guardBad, bad, check)
-		}
-	}
+	c.versions.guard.collect(add)
 	c.mu.Unlock()
 	for _, m := range all {
 		to <- m
+	}
+}
+
+// collect adds which of the checks fails. g may be nil.
+func (g *guarded) collect(add func(m metric, value float64, labels ...string)) {
+	if g == nil {
+		return
+	}
+	for _, check := range guardChecks {
+		bad := 0.
+		if check == g.check {
+			bad = 1
+		}
+		add(guardBad, bad, check)
 	}
 }
 

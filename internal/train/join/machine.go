@@ -2,15 +2,7 @@ package join
 
 import (
 	"math"
-
-	"github.com/zeebo/xxh3"
 )
-
-// Key is the hash of the fields that an impression and its feedback have in common.
-type Key = xxh3.Uint128
-
-// Ref is the place of a record in the log. The zero Ref is none.
-type Ref uint64
 
 // Rules configure a Machine. Times are milliseconds.
 type Rules struct {

@@ -1,5 +1,13 @@
 package join
 
+import "github.com/zeebo/xxh3"
+
+// Key is the hash of the fields that an impression and its feedback have in common.
+type Key = xxh3.Uint128
+
+// Ref is the place of a record in the log. The zero Ref is none.
+type Ref uint64
+
 // opened holds the open impressions: some 50 bytes for each, in pages, so that none is copied when there are
 // more. An open impression has a number, which is used again when it is closed.
 type opened struct {

@@ -139,7 +139,11 @@ func runOnline(p *command.Program, c *cli.Context) error {
 	}
 	if config.Web != "" {
 		o.write()
-		closePage, err := o.servePage(c.Context, config.Web)
+		closePage, err := servePage(c.Context, config.Web, p.Stderr, func() []byte {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			return o.last
+		})
 		if err != nil {
 			return err
 		}

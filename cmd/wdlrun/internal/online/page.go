@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 
@@ -13,8 +14,9 @@ import (
 //go:embed page.html online.js
 var files embed.FS
 
-// servePage serves the page and status.json at an address of this machine, until close is called.
-func (o *online) servePage(ctx context.Context, address string) (closePage func(), err error) {
+// servePage serves the page and status.json at an address of this machine, until closePage is called. status returns
+// status.json.
+func servePage(ctx context.Context, address string, log io.Writer, status func() []byte) (closePage func(), err error) {
 	if err := live.Check(address, true); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
@@ -31,12 +33,10 @@ func (o *online) servePage(ctx context.Context, address string) (closePage func(
 	mux.HandleFunc("GET /online.js", live.File(files, "online.js"))
 	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		_, _ = w.Write(o.last) // the browser may be gone
+		_, _ = w.Write(status()) // the browser may be gone
 	})
 	server := live.NewServer(ctx, live.Guarded("", mux))
 	go server.Serve(ln)
-	fmt.Fprintf(o.p.Stderr, "online: page: http://%s/\n", ln.Addr())
+	fmt.Fprintf(log, "online: page: http://%s/\n", ln.Addr())
 	return func() { server.Close() }, nil
 }
