@@ -3,13 +3,16 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -18,6 +21,46 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
+
+var cluster = flag.String("cluster", "", "the address of a name node, such as that of tests/hdfs/cluster")
+
+// TestCluster: the files of Hadoop's own cluster, with -cluster.
+func TestCluster(t *testing.T) {
+	if *cluster == "" {
+		t.Skip("without -cluster")
+	}
+	want := some(3<<20 + 11)
+	send := func(method, path, query string, body []byte, want int) {
+		u := url.URL{Scheme: "http", Host: *cluster, Path: "/webhdfs/v1/wdlrun-test" + path, RawQuery: query + "&user.name=root"}
+		req, err := http.NewRequestWithContext(t.Context(), method, u.String(), bytes.NewReader(body))
+		fatal.If(t, err)
+		resp, err := http.DefaultClient.Do(req)
+		fatal.If(t, err)
+		if resp.Body.Close(); resp.StatusCode != want {
+			t.Fatal(resp.Status)
+		}
+	}
+	send(http.MethodDelete, "", "op=DELETE&recursive=true", nil, http.StatusOK)
+	for _, name := range []string{"/dt=1/a b%3A+ü.csv", "/dt=2/b.csv", "/_temporary/c.csv"} {
+		send(http.MethodPut, name, "op=CREATE&overwrite=true", want, http.StatusCreated)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	all, err := List(t.Context(), "webhdfs://"+*cluster+"/wdlrun-test/?user=root")
+	if err != nil || len(all) != 2 || all[0].Bytes != int64(len(want)) {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for _, o := range all {
+		r := o.Open()
+		got, err := io.ReadAll(io.NewSectionReader(r, 0, o.Bytes))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes of %d, %v", o.Name, len(got), len(want), err)
+		}
+		r.Close()
+	}
+	if _, err := Find(t.Context(), "webhdfs://"+*cluster+"/wdlrun-test/none"); err == nil || !strings.Contains(err.Error(), "no such file (404)") {
+		t.Error(err)
+	}
+}
 
 // nameNode is a name node inside this process, with a data node. As in Hadoop, only GET is answered,
 // ranges have no meaning, and reading at the end of a file fails.
