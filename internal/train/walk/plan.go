@@ -127,8 +127,9 @@ func (p *Parts) fewDays(days []string, n int) string {
 }
 
 // Lines describes what the model is not trained on, and why. late returns how many rows a
-// partition has more than when the model was trained on it; false: unknown.
-func (pl *Plan) Lines(late func(*Late) (int64, bool)) (lines []string) {
+// partition has more than when the model was trained on it; false: unknown. Partitions that changed are left
+// out if they have been named before, unless all is set.
+func (pl *Plan) Lines(late func(*Late) (int64, bool), all bool) (lines []string) {
 	p := pl.p
 	lines = append(lines, p.Notes...)
 	if pl.done > 0 {
@@ -140,7 +141,7 @@ func (pl *Plan) Lines(late func(*Late) (int64, bool)) (lines []string) {
 	if n := len(pl.Older); n > 0 {
 		lines = append(lines, fmt.Sprintf("older than the model and not trained on: %s; to train on %s: -again %s", p.fewDays(pl.Older, n), it(n), strings.Join(pl.Older[:min(n, maxListed)], ",")))
 	}
-	unnamed := slices.DeleteFunc(slices.Clone(pl.Late), func(l Late) bool { return l.Was.Named == l.state() })
+	unnamed := slices.DeleteFunc(slices.Clone(pl.Late), func(l Late) bool { return !all && l.Was.Named == l.state() })
 	for i := range unnamed[:min(len(unnamed), maxListed)] {
 		l := &unnamed[i]
 		what := "its files have changed"

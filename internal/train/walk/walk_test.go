@@ -123,7 +123,7 @@ func TestPlan(t *testing.T) {
 	if got := days(pl.Next); got != "20261102 20261105 " || pl.Known != 1 {
 		t.Errorf("next: %s, %d known", got, pl.Known)
 	}
-	lines := strings.Join(pl.Lines(func(*Late) (int64, bool) { return 7, true }), "\n")
+	lines := strings.Join(pl.Lines(func(*Late) (int64, bool) { return 7, true }, false), "\n")
 	for _, want := range []string{"missing: dt=20261031, dt=20261101, dt=20261103, dt=20261104", "not trained on: dt=20261029; to train on it: -again 20261029", "late: dt=20261030: 7 rows arrived"} {
 		if !strings.Contains(lines, want) {
 			t.Errorf("no line %q in\n%s", want, lines)

@@ -62,7 +62,7 @@ func walkForward(p *command.Program, c *cli.Context) error {
 	if err := w.open(); err != nil {
 		return err
 	}
-	for _, line := range w.plan.Lines(w.late) {
+	for _, line := range w.plan.Lines(w.late, c.Bool("plan") || w.root.Bool("plan")) {
 		fmt.Fprintf(p.Stderr, "wdlrun: %s\n", line)
 	}
 	if c.Bool("plan") {
