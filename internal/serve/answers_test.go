@@ -394,6 +394,15 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("/metrics has no %s", want)
 		}
 	}
+	code, answer := r.http(http.MethodPost, "/v1/models/ctr:predict", `{"instances": [{"education": "12"}, {"education": "Dr"}, {"education": "Masters"}]}`)
+	if _, text = r.http(http.MethodGet, "/metrics", ""); code != http.StatusOK {
+		t.Fatal(code, answer)
+	}
+	for why, n := range map[string]int{"rare": 0, "newer": 1, "other_format": 1} {
+		if want := fmt.Sprintf(`wdlrun_serve_unknown_values_total{feature="education",model="ctr",why=%q} %d`, why, n); !strings.Contains(text, want) {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
 }
 
 // TestWarmUp: a version is warmed up with its own records. A record that the encoder rejects does not
