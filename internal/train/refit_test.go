@@ -97,7 +97,12 @@ func TestRefitResumes(t *testing.T) {
 		if at > whole.Refit.FirstSteps {
 			inside++
 		}
-		res := runJob(t, size, Options{Resume: from})
+		opt := Options{Resume: from}
+		said := listen(&opt)
+		res := runJob(t, size, opt)
+		if named := strings.Contains(strings.Join(said(), "\n"), " of the second training (train.refit)"); named != (at > whole.Refit.FirstSteps) {
+			t.Errorf("from step %d: the line about the resume names the second training: %v", at, named)
+		}
 		if res.Refit == nil || *res.Refit != *whole.Refit || *res.ValidLogLoss != *whole.ValidLogLoss || res.ValidData != whole.ValidData || res.EarlyStopped != whole.EarlyStopped {
 			t.Errorf("from step %d: %+v, %v, want %+v, %v", at, res.Refit, res.Valid, whole.Refit, whole.Valid)
 		}
@@ -183,5 +188,22 @@ func TestRefitHasNoEffect(t *testing.T) {
 		if res.Refit != nil || !strings.Contains(warned, x.want) {
 			t.Errorf("%s: %+v, %q", x.set, res.Refit, warned)
 		}
+	}
+}
+
+// TestToldOnce: the second training repeats no warning of the first.
+func TestToldOnce(t *testing.T) {
+	var said []string
+	var x told
+	warn := x.warner(func(line string) { said = append(said, line) })
+	for _, line := range []string{"a", "a", "b"} {
+		warn(line)
+	}
+	x.again()
+	for _, line := range []string{"a", "b", "c"} {
+		warn(line)
+	}
+	if !slices.Equal(said, []string{"a", "a", "b", "c"}) {
+		t.Errorf("%q", said)
 	}
 }

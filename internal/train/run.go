@@ -55,10 +55,11 @@ type run struct {
 	wants wants
 }
 
-// settings are the configuration of a run.
+// settings are the configuration of a run, and the warnings about it.
 type settings struct {
 	config  *config.Config // in effect
 	written *config.Config // as given, and stored in checkpoints; it differs in the second training of train.refit
+	told    told
 }
 
 // wants are requests from outside the training loop.
@@ -72,6 +73,7 @@ func (r *run) init(comm *collective.Comm, rec *trace.Recorder, opt Options) {
 	if opt.Warn == nil {
 		opt.Warn = func(string) {}
 	}
+	opt.Warn = r.told.warner(opt.Warn)
 	if opt.Began == nil {
 		opt.Began = func() {}
 	}
@@ -124,6 +126,9 @@ func (r *run) at() string {
 	c, of := &r.cursor, fmt.Sprintf("epoch %d of %d", r.cursor.Epoch+1, r.config.Train.Epochs)
 	if c.Stream != nil {
 		of = fmt.Sprintf("span %d", c.Stream.Spans)
+	}
+	if c.Refit != nil {
+		of += " of the second training (train.refit)"
 	}
 	switch {
 	case c.Consumed > 0:

@@ -126,6 +126,7 @@ func (j *job) refit(ctx context.Context) (stopped bool, err error) {
 	}
 	j.trainer, j.device = nil, nil
 	j.in.CloseFeed()
+	j.told.again()
 	j.cursor.Refit, j.config = f, f.of(j.written)
 	if err := j.prepare(ctx, nil); err != nil {
 		return false, permanentAtStart(err)
