@@ -34,6 +34,7 @@
 //	survey      each rank scans a part of the data; features are fitted
 //	plan        each rank counts its first batches, rank 0 chooses strategies and owners
 //	loop        epochs of steps, with checkpoints and validation
+//	refit       with train.refit: survey, plan and loop once more, on all rows
 //	finish      restores the best epoch, evaluates the test data, writes result.json and the timeline
 //
 // A group that has lost a rank resumes from memory (heal, with Options.Replicas) or from the
