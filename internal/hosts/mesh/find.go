@@ -462,3 +462,11 @@ func (m *Mesh) askOn(ctx context.Context, id peer.ID, open func(context.Context)
 	}
 	return a, nil
 }
+
+// nameOf returns the name of a peer for the log.
+func (m *Mesh) nameOf(id peer.ID) string {
+	if name := m.gate.current().NameOf(id); name != "" {
+		return name
+	}
+	return id.String()
+}

@@ -339,11 +339,3 @@ func (m *Mesh) forget(cmd *exec.Cmd) {
 		debug.FreeOSMemory() // an idle agent runs for weeks
 	}
 }
-
-// nameOf returns the name of a peer for the log.
-func (m *Mesh) nameOf(id peer.ID) string {
-	if name := m.gate.current().NameOf(id); name != "" {
-		return name
-	}
-	return id.String()
-}
