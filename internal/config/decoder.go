@@ -18,6 +18,7 @@ type decoder struct {
 	readable   bool // the file has a document to check
 	saved      bool // possibly written by an earlier version
 	unlabelled bool // labels are not read, so that data.fields need not have them
+	draft      bool // the result is checked later, see Draft
 }
 
 // fault records a fault at a place of the file.

@@ -54,6 +54,16 @@ func ParseSaved(name string, b []byte) (*Config, error) {
 	return parsed(&decoder{file: name, saved: true}, b)
 }
 
+// Draft is Load for a file whose faults settings may mend: it checks the keys and the types of values only. Call
+// SetAll, which checks the result.
+func Draft(path string) (*Config, error) {
+	b, err := regular.ReadFile(path, MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return parsed(&decoder{file: path, draft: true}, b)
+}
+
 func parsed(d *decoder, b []byte) (*Config, error) {
 	d.schema, d.place = newGrammar(), map[string]place{}
 	c := new(Config)
@@ -63,7 +73,7 @@ func parsed(d *decoder, b []byte) (*Config, error) {
 	if d.saved {
 		c.restoreStrategies()
 	}
-	if d.readable {
+	if d.readable && !d.draft {
 		d.check(c)
 	}
 	if err := d.err(); err != nil {
