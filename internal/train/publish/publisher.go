@@ -86,6 +86,9 @@ func (p *Publisher) Observe(logit []float32, b *encode.Batch) {
 	w.window(m(), old)
 	w.whole.reset()
 	w.old.reset()
+	if int64(w.recent.n) >= w.limits.Window { // the window has decided
+		w.recent.reset()
+	}
 	if w.reason != (fault{}) {
 		p.Guard(w.reason.check, w.reason.text)
 	}
