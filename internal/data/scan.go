@@ -306,7 +306,10 @@ func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) er
 	if s.letter != nil {
 		x := fault
 		x.File, x.Offset = f.Name, u.Offset
-		s.letter(x, u.Record)
+		if u.Stored == nil {
+			u.Stored = u.Record
+		}
+		s.letter(x, u.Stored)
 	}
 	if fl.Width && record.IsMarked(u.Record) {
 		fault.Want += hint

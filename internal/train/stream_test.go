@@ -643,7 +643,7 @@ func TestStreamRefuses(t *testing.T) {
 }
 
 // TestStreamFolderIsAway: a folder that cannot be listed for some time, such as that of a file server, does not end
-// the training. One line says so, and another when it is there again.
+// the training, although it is away for longer than idle. One line says so, and another when it is there again.
 func TestStreamFolderIsAway(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "feed")
@@ -652,7 +652,7 @@ func TestStreamFolderIsAway(t *testing.T) {
 	var mu sync.Mutex
 	var warned []string
 	gone, back := false, false
-	opt := Options{Config: streamConfig(t, dir, "", "")}
+	opt := Options{Config: streamConfig(t, dir, ", idle: 0.3", "")}
 	opt.Say = func(line string) {
 		if mu.Lock(); !gone && strings.HasPrefix(line, "span 1") {
 			gone = true
@@ -663,11 +663,14 @@ func TestStreamFolderIsAway(t *testing.T) {
 	opt.Warn = func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
-		if warned = append(warned, line); !back && strings.Contains(line, "waits until it is there again") {
+		switch warned = append(warned, line); {
+		case !back && strings.Contains(line, "waits until it is there again"):
 			back = true
-			drop(t, dir+".away", "2.csv", 50, 2)
-			mark(t, dir+".away")
+			time.Sleep(400 * time.Millisecond)
 			fatal.If(t, os.Rename(dir+".away", dir))
+		case strings.Contains(line, "can be read again after"):
+			drop(t, dir, "2.csv", 50, 2)
+			mark(t, dir)
 		}
 	}
 	if r := runJob(t, 2, opt); r.Samples != 100 {
@@ -678,8 +681,8 @@ func TestStreamFolderIsAway(t *testing.T) {
 	}
 }
 
-// TestBadOfAStream: unusable records, files without the label or with another column, and late files
-// are left out up to a rate, counted and written to a file, a folder or a topic. Beyond it, the training ends.
+// TestBadOfAStream: unusable records, files without the label, without the column of a feature or with a
+// repeated column, and late files are left out up to a rate, counted and written to a file, a folder or a topic. Beyond it, the training ends.
 func TestBadOfAStream(t *testing.T) {
 	t.Parallel()
 	b, dead := newBrokers(t, 1), t.TempDir()
@@ -708,22 +711,24 @@ func badOfAStream(t *testing.T, to string, keptIn func(run string) string) {
 	put := func(name, text string) { fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)) }
 	put("0.csv", "click,site\n"+strings.Repeat("1,site3\n", 20)+"what,site1\n"+strings.Repeat("0,site4\n", 20)+"huh,site2\n")
 	put("1.csv", "site\n"+strings.Repeat("site3\n", 20))
-	put("2.csv", "click,site,new\n"+strings.Repeat("1,site3,9\n", 20))
+	put("10.csv", "new,click\n"+strings.Repeat("9,1\n", 20))            // without the column of the feature
+	put("11.csv", "site,new,click\n"+strings.Repeat("site3,9,1\n", 20)) // with another column
+	put("2.csv", "click,site,new,new\n"+strings.Repeat("1,site3,9,9\n", 20))
 	first := runJob(t, 2, Options{Config: streamConfig(t, dir, ", files: 10, idle: 0.3, bad: {per: 100, most: 5"+to+"}", "")})
-	if first.Samples != 40 || first.Input.Bad != 2 || first.Input.BadFiles != 2 {
+	if first.Samples != 60 || first.Input.Bad != 2 || first.Input.BadFiles != 3 {
 		t.Errorf("%d samples, %+v", first.Samples, first.Input)
 	}
 	put("00.csv", "click,site\n1,site1\n")
 	put("3.csv", "click,site\n"+strings.Repeat("1,site3\n", 20))
 	again := runJob(t, 2, Options{Resume: first.RunDir})
-	if again.Samples != 60 || again.Input.Bad != 2 || again.Input.BadFiles != 3 {
+	if again.Samples != 80 || again.Input.Bad != 2 || again.Input.BadFiles != 4 {
 		t.Errorf("%d samples, %+v", again.Samples, again.Input)
 	}
 	kept := strings.Split(strings.TrimSpace(keptIn(first.RunDir)), "\n")
-	if len(kept) != 5 {
+	if len(kept) != 6 {
 		t.Fatalf("%d letters: %q", len(kept), kept)
 	}
-	for _, parts := range [][]string{{"1.csv", "click"}, {"2.csv", "header differs"}, {`"offset":171`, `\"what\"`, `"record":"what,site1"`}, {`"record":"huh,site2"`}, {"00.csv", "came after 2.csv"}} {
+	for _, parts := range [][]string{{"1.csv", "click"}, {"10.csv", "site"}, {"2.csv", "header differs"}, {`"offset":171`, `\"what\"`, `"record":"what,site1"`}, {`"record":"huh,site2"`}, {"00.csv", "came after 2.csv"}} {
 		all := func(line string) bool {
 			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) })
 		}

@@ -37,6 +37,7 @@ type Records interface {
 // Unit is one record, or the flaw of an unreadable one.
 type Unit struct {
 	Record []byte // valid until the next call
+	Stored []byte // the record as in the file, if a reader has changed Record; valid as long
 	Flaw   *Flaw  // the record cannot be read, but the following ones can
 	Offset int64  // of its beginning
 	Number int32  // lines or records of the block before it

@@ -58,7 +58,7 @@ func (t *textRecords) Next() (Unit, error) {
 			case t.text && t.zeros && bytes.IndexByte(line, 0) >= 0:
 				u.Flaw = zeroByte()
 			default:
-				u.Record = t.join(line)
+				u.Record, u.Stored = t.join(line), line
 				if t.arranged != nil {
 					u.Record, u.Flaw = t.arranged.Line(u.Record)
 				}

@@ -165,15 +165,16 @@ func (s *Stream) examine(at *stream.Position) (bad []stream.Bad) {
 	return bad
 }
 
-// opens returns the fault of a local file, alone or in a span with the first good one. A file that
-// cannot be read now is not at fault.
+// opens returns the fault of a local file: first alone, because in a span with others a column that it lacks
+// would only be missing, then with the first good one. A file that cannot be read now is not at fault.
 func (s *Stream) opens(good stream.Position, name string, part stream.Part) error {
 	if !record.IsLocal(name) {
 		return nil
 	}
-	n := min(len(good.Span), 1)
-	pair := stream.Position{Span: append(good.Span[:n:n], name), Parts: append(good.Parts[:n:n], part)}
-	_, err := data.OpenSpan(s.source, s.schema, pair)
+	_, err := data.OpenSpan(s.source, s.schema, stream.Position{Span: []string{name}, Parts: []stream.Part{part}})
+	if len(good.Span) > 0 && (err == nil || errors.Is(err, record.ErrNoLine)) { // files without a line may be among others
+		_, err = data.OpenSpan(s.source, s.schema, stream.Position{Span: []string{good.Span[0], name}, Parts: []stream.Part{good.Parts[0], part}})
+	}
 	if p := (*fs.PathError)(nil); errors.As(err, &p) || errors.Is(err, record.ErrReplaced) {
 		return nil
 	}

@@ -84,7 +84,7 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 		next = *was
 		v.Reports, err = s.feed.Left(ctx, &next)
 	default:
-		if v, err = s.feed.Next(ctx, &next, time.Since(s.since)); err == nil {
+		if v, err = s.feed.Next(ctx, &next, s.quiet()); err == nil {
 			bad := s.examine(&next)
 			next.Skip(bad)
 			v.Bad = append(v.Bad, bad...)
@@ -102,7 +102,7 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 	if err == nil && !s.away.IsZero() {
 		lasted := time.Since(s.away)
 		warn(fmt.Sprintf("the stream can be read again after %v", lasted.Round(time.Second)))
-		s.since, s.away = s.since.Add(lasted), time.Time{} // an outage is not a time without new data
+		s.since, s.away = time.Now(), time.Time{}
 	}
 	for _, line := range v.Reports {
 		warn(line)
@@ -112,6 +112,15 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 		err = s.resume(*was)
 	}
 	return &next, err
+}
+
+// quiet returns the time without new data. It begins again after an outage, which is over for those who
+// send data as late as for the training.
+func (s *Stream) quiet() time.Duration {
+	if !s.away.IsZero() {
+		return 0
+	}
+	return time.Since(s.since)
 }
 
 // Away returns the time since the stream has not been there, zero if it is.
