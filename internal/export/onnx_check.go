@@ -51,7 +51,7 @@ func takeSample(ctx context.Context, c *config.Config, e *encode.Encoder, tables
 	if err != nil {
 		return nil, err
 	}
-	s.coder.Forgive(func(string) {})
+	s.coder.Forgive(func(string, int64) {})
 	b := encode.NewBatcher(s.coder)
 	b.Start(&s.batch, warmupRecords)
 	n := 0

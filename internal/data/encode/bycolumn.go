@@ -61,7 +61,7 @@ func (x *ColumnCoder) Encode(b *Batch, from Fields, rows int) (row int, fl *reco
 	x.fields = from
 	p := x.parser
 	p.lists, x.lists = x.lists, p.lists // the parser's lists must not become memory of the fields
-	defer func() { p.lists, x.lists = x.lists, p.lists }()
+	defer func() { p.lists, x.lists, p.rows = x.lists, p.lists, 1 }()
 	b.reset(rows, x.shape.dense, x.shape.sparse)
 	if rows == 0 {
 		return 0, nil
@@ -143,6 +143,7 @@ func (x *ColumnCoder) encodeKeys(b *Batch, i, rows int) *record.Flaw {
 	if x.shared[i] = x.isShared(f.column) && (f.weights == 0 || x.isShared(f.weights)); x.shared[i] {
 		n = 1
 	}
+	x.parser.rows = int64(rows / n)
 	if x.encodeSingles(f, j) {
 		j.Values = repeat(j.Values, rows)
 		j.Offsets = b.offsetSteps(rows)
@@ -266,6 +267,7 @@ func (x *ColumnCoder) numbers(to []float32, i, rows int) *record.Flaw {
 	if x.isShared(f.column) {
 		n = 1
 	}
+	x.parser.rows = int64(rows / n)
 	for x.at = range n {
 		if fl := x.load(f.column, x.at); fl != nil {
 			return fl

@@ -96,13 +96,13 @@ func (r *RowCoder) Vector(column string) []float64 {
 }
 
 // Forgive makes numbers that are not finite missing values, instead of flaws. It calls count with the
-// name of the column of each. A record of several such values, or a value that several features
-// use, is counted several times.
-func (r *RowCoder) Forgive(count func(column string)) { r.parser.invalid = count }
+// name of the column of each, and the number of rows that have it. A record of several such values, or
+// of a value that several features use, is counted several times.
+func (r *RowCoder) Forgive(count func(column string, rows int64)) { r.parser.invalid = count }
 
-// CountUndated calls count with the name of the column of each value that should be a date and is none:
-// it counts as missing.
-func (r *RowCoder) CountUndated(count func(column string)) { r.parser.undated = count }
+// CountUndated calls count with the name of the column of each value that should be a date and is none,
+// which counts as missing, and the number of rows that have it.
+func (r *RowCoder) CountUndated(count func(column string, rows int64)) { r.parser.undated = count }
 
 // noLabel is the name of a column that no file can have; anyLabel is its value in every
 // record.

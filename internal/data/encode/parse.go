@@ -36,8 +36,9 @@ type parser struct {
 	text []byte
 	// invalid, if not nil, is called for a number that is not finite, which then is missing. Otherwise
 	// it is a flaw.
-	invalid func(column string)
-	undated func(column string) // counts values that should be dates and are none; nil: nothing does
+	invalid func(column string, rows int64)
+	undated func(column string, rows int64) // counts values that should be dates and are none; nil: nothing does
+	rows    int64                           // that have the value which is parsed
 }
 
 // newParser returns a parser of records with these fields, which include all that the
@@ -50,7 +51,7 @@ func newParser(src schema.Source, fields []string, s schema.Schema) (*parser, er
 
 // newParserOf returns a parser of the records that a decoder of the fields read decodes.
 func newParserOf(src schema.Source, s schema.Schema, decoder func(reads []string) (record.Decoder, error)) (*parser, error) {
-	p := &parser{columns: s.Columns(), missing: src.Missing, label: newLabelRule(s.Label)}
+	p := &parser{columns: s.Columns(), missing: src.Missing, label: newLabelRule(s.Label), rows: 1}
 	p.targets = newTargets(s, p.columns)
 	n := len(p.columns)
 	for _, c := range p.columns {
@@ -150,7 +151,7 @@ func (p *parser) isInvalid(column int, l *value.List, k int) bool {
 	if p.invalid == nil || l.Kind != value.Float32 && l.Kind != value.Float64 || !math.IsNaN(l.Reals[k]-l.Reals[k]) {
 		return false
 	}
-	p.invalid(p.columns[column].Name)
+	p.invalid(p.columns[column].Name, p.rows)
 	return true
 }
 
@@ -160,7 +161,7 @@ func (p *parser) noteUndated(f *featureCode, text []byte) {
 		return
 	}
 	if _, ok := f.dates.format.Seconds(text); !ok {
-		p.undated(p.columns[f.column].Name)
+		p.undated(p.columns[f.column].Name, p.rows)
 	}
 }
 
@@ -169,7 +170,7 @@ func (p *parser) forgives(column, why string) bool {
 	if p.invalid == nil || !value.IsNotFinite(why) {
 		return false
 	}
-	p.invalid(column)
+	p.invalid(column, p.rows)
 	return true
 }
 

@@ -77,15 +77,15 @@ func NewCoder(e *encode.Encoder, src schema.Source, forgive bool) (*Coder, error
 	c.batcher, c.columns = encode.NewBatcher(r), r.ByColumn()
 	n := len(c.fields)
 	c.counts.Missing, c.counts.Invalid, c.counts.Undated = make([]int64, n), make([]int64, n), make([]int64, n)
-	r.CountUndated(func(column string) {
+	r.CountUndated(func(column string, rows int64) {
 		if k, ok := c.place[column]; ok {
-			c.counts.Undated[k]++
+			c.counts.Undated[k] += rows
 		}
 	})
 	if forgive {
-		r.Forgive(func(column string) {
+		r.Forgive(func(column string, rows int64) {
 			if k, ok := c.place[column]; ok { // no derived column
-				c.counts.Invalid[k]++
+				c.counts.Invalid[k] += rows
 			}
 		})
 	}
