@@ -184,6 +184,9 @@ func TestScorerHasTheBitsOfEvaluation(t *testing.T) {
 					}
 					for range 2 { // before and after a batch of no rows
 						compareScores(t, s, b, evaluated(t, tr, b), len(s.towers))
+						if !slices.Equal(tr.Unknown(), unknownOf(b)) {
+							t.Errorf("%v values of an evaluation are unknown, want %v", tr.Unknown(), unknownOf(b))
+						}
 						none, err := s.Score(part(b, 7, 7))
 						if err != nil || len(none) != 0 || slices.Max(s.Unknown()) != 0 {
 							t.Errorf("%d scores of no rows, %v unknown values: %v", len(none), s.Unknown(), err)

@@ -214,6 +214,7 @@ func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics,
 		tally.Reset()
 	}
 	clear(t.unknown)
+	missing := make([]int64, len(t.unknown))
 	for {
 		b, err := next()
 		if err != nil {
@@ -221,7 +222,7 @@ func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics,
 		}
 		t.rec.Enter(trace.Wait)
 		if b == nil {
-			if err := collective.AllReduce(t.comm, t.unknown, collective.Sum); err != nil {
+			if err := t.reduceUnknown(missing); err != nil {
 				return metrics.Metrics{}, err
 			}
 			return t.reduceTallies()
@@ -242,13 +243,57 @@ func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics,
 		}
 		for f := range t.unknown {
 			t.unknown[f] += t.model.lookup.Unknown(f)
+			for _, key := range b.Sparse[f].Values {
+				if key == encode.KeyMissing {
+					missing[f]++
+				}
+			}
 		}
 	}
 }
 
+// reduceUnknown sums the unknown values over the ranks, without the missing values, whose number on this rank it gets. A
+// lookup counts missing values too if KeyMissing has no row, which another lookup shows.
+func (t *Trainer) reduceUnknown(missing []int64) error {
+	n := len(missing)
+	sums := append(slices.Clone(t.unknown), missing...)
+	if err := collective.AllReduce(t.comm, sums, collective.Sum); err != nil {
+		return err
+	}
+	copy(t.unknown, sums)
+	missing = sums[n:]
+	inDoubt := false // the same on every rank
+	for f, m := range missing {
+		inDoubt = inDoubt || m > 0 && t.unknown[f] >= m
+	}
+	if !inDoubt {
+		return nil
+	}
+	b := &encode.Batch{Rows: 1}
+	for range n {
+		b.Sparse = append(b.Sparse, encode.Jagged{Values: []uint64{encode.KeyMissing}, Offsets: []int32{0, 1}})
+	}
+	if err := t.model.pull(b, false); err != nil {
+		return err
+	}
+	without := make([]int64, n) // ranks that have read KeyMissing as zeros: none or all
+	for f := range without {
+		without[f] = t.model.lookup.Unknown(f)
+	}
+	if err := collective.AllReduce(t.comm, without, collective.Sum); err != nil {
+		return err
+	}
+	for f, m := range missing {
+		if without[f] > 0 {
+			t.unknown[f] -= m
+		}
+	}
+	return nil
+}
+
 // Unknown returns, by feature, how many values of the last Evaluate had keys that no step
-// has trained, summed over all ranks. They were read as zeros. The caller must not modify
-// the slice.
+// has trained, summed over all ranks. They were read as zeros. Missing values are not unknown.
+// The caller must not modify the slice.
 func (t *Trainer) Unknown() []int64 { return t.unknown }
 
 // newModel builds the model. start is the initial output for the first label. memory

@@ -15,7 +15,7 @@ import (
 
 // TestReasonsOfUnknownValues: the test of a training, eval and predict of a checkpoint and of an
 // exported model count the same values as rare, newer and in another format, on 1 and 2 ranks.
-// The unknown values of the training data are rare.
+// The unknown values of the training data are rare. A missing value is not unknown, even if the training had none.
 func TestReasonsOfUnknownValues(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -27,13 +27,17 @@ func TestReasonsOfUnknownValues(t *testing.T) {
 			if i == newSite {
 				site = i
 			}
+			if i > 0 && i == newSite+10 { // the training data has no missing values
+				fmt.Fprintf(&b, "%d,,\n", i*7%3&1)
+				continue
+			}
 			fmt.Fprintf(&b, "%d,%s,s%d\n", i*7%3&1, item(i), site)
 		}
 		path := filepath.Join(dir, name)
 		fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
 		return path
 	}
-	train := write("train.csv", 400, -1, func(i int) string {
+	train := write("train.csv", 400, -10, func(i int) string {
 		if i < 30 {
 			return fmt.Sprint("rare", i)
 		}
@@ -50,7 +54,7 @@ func TestReasonsOfUnknownValues(t *testing.T) {
 		}
 		return fmt.Sprint("i", i%20)
 	})
-	want := map[string]metrics.Unknown{"item": {Rare: 7, Newer: 11, OtherFormat: 13}, "site": {Newer: 1}, "item_x_site": {Newer: 1}}
+	want := map[string]metrics.Unknown{"item": {Rare: 7, Newer: 11, OtherFormat: 13}, "site": {Newer: 1}, "item_x_site": {Newer: 2}}
 	for size := 1; size <= 2; size++ {
 		c, err := config.Parse("why.yaml", fmt.Appendf(nil, `
 data: {train: [%q], test: [%q], header: true}
