@@ -22,7 +22,6 @@ import (
 // IndexOptions are the options of a feature index. Only rank 0's are used.
 type IndexOptions struct {
 	Config *config.Config // nil: config.Default
-	Set    []string       // settings that override the configuration's
 	Data   []string       // files; none: the training data of the configuration
 	Out    string         // file to write, which must not exist
 	Peers
@@ -50,13 +49,13 @@ type Indexing struct {
 // NewIndexing prepares the indexing on a group.
 func NewIndexing(comm *collective.Comm, rec *trace.Recorder, opt IndexOptions) Indexing {
 	x := Indexing{&run{}, opt}
-	x.init(comm, rec, Options{Config: opt.Config, Set: opt.Set, Peers: opt.Peers, Warn: opt.Warn})
+	x.init(comm, rec, Options{Config: opt.Config, Peers: opt.Peers, Warn: opt.Warn})
 	return x
 }
 
 // filled returns the filled configuration of the data to index.
 func (o IndexOptions) filled() (*config.Config, error) {
-	c, _, err := Options{Config: o.Config, Set: o.Set}.config(nil)
+	c, _, err := Options{Config: o.Config}.config(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 )
 
@@ -112,4 +113,21 @@ func Settings(c *cli.Context) []string {
 		set = append(set, fmt.Sprintf("data.max_bad=%d", c.Int64("max-bad")))
 	}
 	return set
+}
+
+// Config reads the configuration of -config for SetAll with these settings. They may mend the faults of the file: both are
+// judged together.
+func Config(path string, set []string) (*config.Config, error) {
+	c, err := config.Load(path)
+	if err == nil || len(set) == 0 {
+		return c, err
+	}
+	draft, fault := config.Draft(path)
+	if fault != nil {
+		return nil, err
+	}
+	if _, fault := config.SetAll(draft.Clone(), set); fault != nil {
+		return nil, err
+	}
+	return draft, nil
 }

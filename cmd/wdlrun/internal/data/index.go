@@ -44,31 +44,32 @@ Examples:
 		),
 		Action: func(c *cli.Context) error {
 			check := func(c *cli.Context) error {
-				opt, err := indexOptions(c)
+				opt, _, err := indexOptions(c)
 				if err == nil {
 					opt.Away = command.Elsewhere(c)
 					err = train.CheckIndex(opt)
 				}
 				return err
 			}
-			return p.OnRanks(c, check, indexRank(p.Getenv), command.JSONOr(printIndexed(command.PathOf(c, "config"), p.Starts)))
+			return p.OnRanks(c, check, indexRank(p.Getenv), command.JSONOr(printIndexed(c, p.Starts)))
 		},
 	}
 }
 
-func indexOptions(c *cli.Context) (opt train.IndexOptions, err error) {
-	t, err := records(c)
+// indexOptions returns the options and what the settings remove.
+func indexOptions(c *cli.Context) (opt train.IndexOptions, removed []string, err error) {
+	t, err := recordsAs(c, c.StringSlice("set"))
 	if err != nil && c.String("config") == "" {
-		return opt, fmt.Errorf("data index: give -config FILE, which names the features; wdlrun init -data FILE writes one")
+		return opt, nil, fmt.Errorf("data index: give -config FILE, which names the features; wdlrun init -data FILE writes one")
 	}
-	opt.Config, opt.Set, opt.Out = t.config, c.StringSlice("set"), command.PathOf(c, "out")
+	opt.Config, opt.Out = t.config, command.PathOf(c, "out")
 	if opt.Config == nil && err == nil {
-		return opt, fmt.Errorf("data index: give -config FILE, which names the features; wdlrun init -data FILE writes one")
+		return opt, nil, fmt.Errorf("data index: give -config FILE, which names the features; wdlrun init -data FILE writes one")
 	}
 	if c.Args().Present() || c.IsSet("data") {
 		opt.Data = t.patterns
 	}
-	return opt, err
+	return opt, t.notes, err
 }
 
 // indexRank returns the work of a rank.
@@ -76,9 +77,13 @@ func indexRank(getenv func(string) string) func(context.Context, *cli.Context, *
 	return func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
 		var opt train.IndexOptions
 		if m.World.Rank == 0 { // the others get the configuration from there
+			var removed []string
 			var err error
-			if opt, err = indexOptions(c); err != nil {
+			if opt, removed, err = indexOptions(c); err != nil {
 				return nil, err
+			}
+			for _, line := range removed {
+				warn(line)
 			}
 		}
 		opt.Warn, opt.Peers = warn, command.Peers(m, getenv)
@@ -92,9 +97,9 @@ func indexRank(getenv func(string) string) func(context.Context, *cli.Context, *
 	}
 }
 
-// printIndexed returns a function that prints a train.IndexResult as text. path is the path of
-// the configuration; starts returns the beginning of a command.
-func printIndexed(path string, starts func(np int) string) func(w io.Writer, np int, result []byte) error {
+// printIndexed returns a function that prints a train.IndexResult as text. starts returns
+// the beginning of a command.
+func printIndexed(flags *cli.Context, starts func(np int) string) func(w io.Writer, np int, result []byte) error {
 	return func(w io.Writer, np int, result []byte) error {
 		var r train.IndexResult
 		if err := json.Unmarshal(result, &r); err != nil {
@@ -109,8 +114,12 @@ func printIndexed(path string, starts func(np int) string) func(w io.Writer, np 
 			fmt.Fprint(w, command.Aligned(rows))
 		}
 		train := starts(np) + " train"
+		path := command.PathOf(flags, "config")
 		if path != "" { // else the built-in configuration
 			train += " -config " + command.QuotedPath(path)
+		}
+		for _, set := range flags.StringSlice("set") {
+			train += " -set " + command.Quoted(set)
 		}
 		if c, err := config.Load(path); err != nil || c.Data.Index != r.File {
 			train += " -set " + command.Quoted("data.index="+r.File)

@@ -89,7 +89,7 @@ func recordsAs(c *cli.Context, set []string) (table, error) {
 func tableOf(c *cli.Context, patterns, set []string) (t table, err error) {
 	t.patterns = patterns
 	if path := command.PathOf(c, "config"); path != "" {
-		if t.config, err = config.Load(path); err != nil {
+		if t.config, err = command.Config(path, set); err != nil {
 			return t, err
 		}
 	} else if len(t.patterns) > 0 && strings.HasPrefix(t.patterns[0], "builtin:") {

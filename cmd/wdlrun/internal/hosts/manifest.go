@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
-	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/hosts/kube"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/rank"
@@ -79,7 +78,7 @@ func manifestOf(c *cli.Context) (s kube.Spec, err error) {
 		s.Train = append(s.Train, "-set", v)
 	}
 	if path := command.PathOf(c, "config"); path != "" {
-		if _, err := config.Load(path); err != nil {
+		if _, err := command.Config(path, c.StringSlice("set")); err != nil {
 			return s, err
 		}
 		if s.Config, err = regular.ReadFile(path, 1<<20); err != nil {

@@ -42,15 +42,31 @@ func readOnline(path string) (c onlineConfig, err error) {
 // flagsOf returns flags as arguments.
 func flagsOf(section yaml.MapSlice) (args []string) {
 	for _, x := range section {
-		all, many := x.Value.([]any)
-		if !many {
-			all = []any{x.Value}
-		}
-		for _, v := range all {
+		for _, v := range allOf(x.Value) {
 			args = append(args, fmt.Sprintf("-%v=%v", x.Key, v))
 		}
 	}
 	return args
+}
+
+// valuesOf returns all values of a flag.
+func valuesOf(section yaml.MapSlice, name string) (values []string) {
+	for _, x := range section {
+		if fmt.Sprint(x.Key) == name {
+			for _, v := range allOf(x.Value) {
+				values = append(values, fmt.Sprint(v))
+			}
+		}
+	}
+	return values
+}
+
+// allOf returns the values of a flag that has one or a list.
+func allOf(value any) []any {
+	if all, many := value.([]any); many {
+		return all
+	}
+	return []any{value}
 }
 
 // valueOf returns a flag, or the default.

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/record"
@@ -62,7 +63,12 @@ func newLoopWatch(c onlineConfig, run string) *loopWatch {
 	out := valueOf(c.Join, "out", "")
 	w := &loopWatch{dir: c.Dir, joined: filepath.Join(valueOf(c.Join, "state", join.StateOf(out)), join.StatusFile), metrics: filepath.Join(run, rundir.FileMetrics)}
 	w.client.Timeout = lookEvery
-	if t, err := config.Load(valueOf(c.Train, "config", "")); err == nil { // otherwise the training reports it
+	set := valuesOf(c.Train, "set")
+	t, err := command.Config(valueOf(c.Train, "config", ""), set)
+	if err == nil {
+		_, err = config.SetAll(t, set)
+	}
+	if err == nil { // otherwise the training reports it
 		w.versions = t.Train.Export.Dir
 		w.apart = apart(t.Data.Train, out)
 	}

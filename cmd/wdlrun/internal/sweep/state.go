@@ -119,7 +119,7 @@ func openSweep(c *cli.Context) (s *sweeping, err error) {
 	}
 	s = &sweeping{base: config.Default()}
 	if c.IsSet("config") {
-		if s.base, err = config.Load(command.PathOf(c, "config")); err != nil {
+		if s.base, err = command.Config(command.PathOf(c, "config"), c.StringSlice("set")); err != nil {
 			return nil, err
 		}
 	}

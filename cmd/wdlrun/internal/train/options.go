@@ -71,19 +71,7 @@ func loadConfig(c *cli.Context) (*config.Config, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("-config %s: the launcher and rank 0 read it, so it must be a regular file, not a pipe or a folder", path)
 	}
-	conf, err := config.Load(path)
-	if err == nil || !c.IsSet("set") {
-		return conf, err
-	}
-	// The settings may mend the faults of the file: they are judged together.
-	draft, fault := config.Draft(path)
-	if fault != nil {
-		return nil, err
-	}
-	if _, fault := config.SetAll(draft.Clone(), c.StringSlice("set")); fault != nil {
-		return nil, err
-	}
-	return draft, nil
+	return command.Config(path, command.Settings(c))
 }
 
 // about returns the description of the training for lists of runs.

@@ -112,6 +112,33 @@ func (w *walking) check() (err error) {
 	return nil
 }
 
+func (w *walking) warn(line string) { fmt.Fprintf(w.p.Stderr, "wdlrun: %s\n", line) }
+
+// widen takes the configuration of the model, with the data of all partitions.
+func (w *walking) widen() error {
+	opt := w.opt
+	opt.Set = nil
+	c, err := train.OpenConfig(w.c.Context, opt)
+	if err != nil {
+		return err
+	}
+	if w.ledger.By != "" {
+		c.Data.Train, c.Data.TrainWhere = w.ledger.Train, w.ledger.Where
+		if c.Train.Gate.Data == "next" {
+			c.Data.Valid, c.Data.ValidWhere = nil, ""
+		}
+	}
+	removed, err := config.SetAll(c, w.opt.Set)
+	if err != nil {
+		return err
+	}
+	for _, line := range removed {
+		w.warn("-set " + line)
+	}
+	w.config = c
+	return nil
+}
+
 // open finds the model, its ledger, and the partitions of the data.
 func (w *walking) open() (err error) {
 	if w.from != "" {
@@ -123,27 +150,18 @@ func (w *walking) open() (err error) {
 		return fmt.Errorf("-by %s: %s was trained -by %s: give the same, or another -out", w.by, w.from, w.ledger.By)
 	}
 	w.opt.From = w.from
-	own := w.opt.Config != nil // else the configuration is the one of the model, narrowed to its partition
-	opt := w.opt
-	opt.Set = nil
-	c, err := train.OpenConfig(w.c.Context, opt)
+	if w.opt.Config == nil { // the configuration is the one of the model, narrowed to its partition
+		err = w.widen()
+	} else {
+		opt := w.opt
+		opt.Warn = w.warn
+		w.config, err = train.OpenConfig(w.c.Context, opt)
+	}
 	if err != nil {
 		return err
 	}
-	if !own && w.ledger.By != "" {
-		c.Data.Train, c.Data.TrainWhere = w.ledger.Train, w.ledger.Where
-		if c.Train.Gate.Data == "next" {
-			c.Data.Valid, c.Data.ValidWhere = nil, ""
-		}
-	}
-	removed, err := config.SetAll(c, w.opt.Set)
-	if err != nil {
-		return err
-	}
-	for _, line := range removed {
-		fmt.Fprintf(w.p.Stderr, "wdlrun: -set %s\n", line)
-	}
-	if w.config = c; c.Data.Follow.On {
+	c := w.config
+	if c.Data.Follow.On {
 		return errors.New("-by: data.follow trains on a stream as it grows: set data.follow.on: false, or leave out -by")
 	}
 	if w.parts, err = walk.List(w.c.Context, c.Data, w.by, time.Now().Unix()); err != nil {
