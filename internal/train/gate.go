@@ -125,7 +125,7 @@ func (g gating) warnOfTrained(old *run, c *config.Config) {
 	}
 	heldOut := g.in.Valid == g.in.Train
 	same := old.cursor.TrainData != "" && old.cursor.TrainData == data.IdentityOf(g.in.Valid)
-	if heldOut && same && old.cursor.ByLabel == g.cursor.ByLabel && was.Data.ValidFraction == c.Data.ValidFraction && was.Data.ValidTime == c.Data.ValidTime && was.Data.ValidGroup == c.Data.ValidGroup && was.Train.Seed == c.Train.Seed {
+	if heldOut && same && old.cursor.Refit == nil && old.cursor.ByLabel == g.cursor.ByLabel && was.Data.ValidFraction == c.Data.ValidFraction && was.Data.ValidTime == c.Data.ValidTime && was.Data.ValidGroup == c.Data.ValidGroup && was.Train.Seed == c.Train.Seed {
 		return // the same rows were held out
 	}
 	file := ""

@@ -122,19 +122,41 @@ func TestRefitOfASource(t *testing.T) {
 	t.Parallel()
 	c := refitConfig(t)
 	source := runJob(t, 1, Options{Config: c, Set: []string{"train.seed=2", "train.epochs=1"}})
-	res := refitted(t, 1, Options{Config: c, From: source.RunDir})
+	opt := Options{Config: c, From: source.RunDir}
+	said := listen(&opt)
+	res := refitted(t, 1, opt)
+	lines := said()
+	begins := func(line string) bool { return strings.HasPrefix(line, "the training begins with the model of ") }
+	if n := len(slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !begins(line) })); n != 1 {
+		t.Errorf("the source is named %d times:\n%s", n, strings.Join(lines, "\n"))
+	}
 	byHand := runJob(t, 1, Options{Config: c, From: source.RunDir, Set: []string{"data.valid_fraction=0", fmt.Sprint("train.epochs=", res.BestEpoch), stopping[2]}})
 	if res.Refit == nil || *res.TestLogLoss != *byHand.TestLogLoss || res.Began != source.Steps {
 		t.Errorf("%+v: test log-loss %v, by hand %v", res.Refit, *res.TestLogLoss, *byHand.TestLogLoss)
 	}
 	again := runJob(t, 1, Options{Resume: checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), source.Steps+res.Refit.FirstSteps)})
 	sameParts(t, 1, res, again)
-	after := runJob(t, 1, Options{Config: c, From: res.RunDir, Set: []string{"train.epochs=1", "train.refit=false"}})
+	warned := ""
+	after := runJob(t, 1, Options{Config: c, From: res.RunDir, Set: []string{"train.epochs=1", "train.refit=false"}, Warn: func(line string) { warned += line }})
+	if !strings.Contains(warned, "was also trained on the validation rows (train.refit)") {
+		t.Errorf("no warning about the validation rows: %q", warned)
+	}
 	if after.Began != byHand.Steps {
 		t.Errorf("a training that begins with the result counts steps from %d, want %d", after.Began, byHand.Steps)
 	}
+	for from, want := range map[string]string{source.RunDir: "", res.RunDir: "was trained on validation rows"} {
+		warned = ""
+		seed := 0 // that of the source, which holds out the same rows
+		if from == source.RunDir {
+			seed = 2
+		}
+		runJob(t, 1, Options{Config: c, From: from, Set: []string{fmt.Sprint("train.seed=", seed), "train.epochs=1", "train.gate.metric=auc"}, Warn: func(line string) { warned += line }})
+		if strings.Contains(warned, "validation rows") != (want != "") || !strings.Contains(warned, want) {
+			t.Errorf("gate, from %s: %q", from, warned)
+		}
+	}
 	fatal.If(t, os.RemoveAll(source.RunDir))
-	warned := ""
+	warned = ""
 	again = runJob(t, 1, Options{Resume: checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), source.Steps+res.Refit.FirstSteps), Warn: func(line string) { warned += line }})
 	if again.Refit != nil || !strings.Contains(warned, "no longer there") {
 		t.Errorf("without the source: %+v, %s", again.Refit, warned)
@@ -195,7 +217,7 @@ func TestRefitHasNoEffect(t *testing.T) {
 func TestToldOnce(t *testing.T) {
 	var said []string
 	var x told
-	warn := x.warner(func(line string) { said = append(said, line) })
+	warn := x.once(func(line string) { said = append(said, line) })
 	for _, line := range []string{"a", "a", "b"} {
 		warn(line)
 	}

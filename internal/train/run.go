@@ -73,7 +73,7 @@ func (r *run) init(comm *collective.Comm, rec *trace.Recorder, opt Options) {
 	if opt.Warn == nil {
 		opt.Warn = func(string) {}
 	}
-	opt.Warn = r.told.warner(opt.Warn)
+	opt.Warn = r.told.once(opt.Warn)
 	if opt.Began == nil {
 		opt.Began = func() {}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
@@ -134,16 +135,26 @@ func (r taking) take() error {
 	for _, rows := range taken.Rows {
 		c.Kept += rows
 	}
+	say := r.told.once(r.say)
 	for _, line := range r.changed(r.tookLines(from, now, m, taken)) {
-		r.say(line)
+		say(line)
 	}
+	r.warnOfRefit(&was)
 	if retired > 0 {
-		r.say(fmt.Sprintf("  train.retain: %s of tables removed, last seen more than %d days before %s", plural.Of(int(retired), "row"), r.config.Train.Retain.Days, r.opt.Day.Day))
+		say(fmt.Sprintf("  train.retain: %s of tables removed, last seen more than %d days before %s", plural.Of(int(retired), "row"), r.config.Train.Retain.Days, r.opt.Day.Day))
 	}
 	if dir := filepath.Join(r.runDir, folderSource); r.comm.Rank() == 0 && filepath.Dir(r.source.Dir()) == dir && (c.Refit != nil || !r.config.Train.Refit) {
 		return os.RemoveAll(dir) // all ranks have read it
 	}
 	return nil
+}
+
+// warnOfRefit warns if the second training of the source, whose cursor is was, has trained on the validation rows.
+func (r taking) warnOfRefit(was *cursor) {
+	if was.Refit == nil || r.in.Valid == nil || r.in.Valid != r.in.Train || was.TrainData != data.IdentityOf(r.in.Valid) || r.config.Train.Gate.Metric != "" {
+		return // a gate has its own warning
+	}
+	r.warn(fmt.Sprintf("the model of %s was also trained on the validation rows (train.refit): its metrics on them are too good; train on newer data, or name other files in data.valid", r.source.Dir()))
 }
 
 // maxQuiet is the number of lines about parts that are kept as they are from which their sum is printed.

@@ -2,30 +2,32 @@ package train
 
 import "sync"
 
-// told remembers the warnings of a job, so that the second training of train.refit does not repeat those of
-// the first.
+// told remembers the warnings of a job and what it takes from a source, so that the second training of
+// train.refit does not repeat lines of the first.
 type told struct {
 	mu     sync.Mutex
 	lines  map[string]bool
 	second bool
 }
 
-// maxTold bounds the warnings that are remembered.
+// maxTold bounds the lines that are remembered.
 const maxTold = 1000
 
-// warner returns warn without the lines that the first training has printed. It may be called from any
+// once returns print without the lines that the first training has printed. It may be called from any
 // goroutine.
-func (t *told) warner(warn func(line string)) func(line string) {
-	t.lines = map[string]bool{}
+func (t *told) once(print func(line string)) func(line string) {
 	return func(line string) {
 		t.mu.Lock()
+		if t.lines == nil {
+			t.lines = map[string]bool{}
+		}
 		again := t.second && t.lines[line]
 		if len(t.lines) < maxTold {
 			t.lines[line] = true
 		}
 		t.mu.Unlock()
 		if !again {
-			warn(line)
+			print(line)
 		}
 	}
 }

@@ -127,6 +127,7 @@ func (j *job) refit(ctx context.Context) (stopped bool, err error) {
 	j.trainer, j.device = nil, nil
 	j.in.CloseFeed()
 	j.told.again()
+	j.say(fmt.Sprintf("training again on all %d rows, for %s (train.refit); the validation metrics are those of the first training", j.in.Train.Rows(data.All), plural.Of(int(f.Epochs), "epoch")))
 	j.cursor.Refit, j.config = f, f.of(j.written)
 	if err := j.prepare(ctx, nil); err != nil {
 		return false, permanentAtStart(err)
@@ -136,7 +137,6 @@ func (j *job) refit(ctx context.Context) (stopped bool, err error) {
 	j.saves.saver.Heal(saver, saver.Last(), j.report.Spent())
 	j.saves.at = time.Now()
 	j.rounds = j.chooseRounds()
-	j.say(fmt.Sprintf("training again on all %d rows, for %s (train.refit); the validation metrics are those of the first training", c.Rows, plural.Of(int(f.Epochs), "epoch")))
 	return j.loop(ctx)
 }
 
