@@ -124,7 +124,7 @@ func (k checker) parts(path string, f schema.Feature) {
 		k.bad(path+".freeze", "has no vectors to keep: give init, the file of them")
 	}
 	if f.Freeze > 0 && k.c.Train.L2.Mode == "dense" {
-		k.later(path+".freeze", "train.l2.mode", "dense changes every row in each step")
+		k.later(path+".freeze", "train.l2.mode", "dense changes every row in each step; use train.l2.mode: lazy")
 	}
 	if f.Init != "" && !(deep && on(f.Deep)) {
 		k.bad(path+".init", "gives embeddings, which the feature has only in the deep part")

@@ -86,10 +86,10 @@ func (k checker) rows(path string, t Table) {
 		return
 	}
 	if t.Values == "bfloat16" {
-		k.later(path+".values", "train.l2.mode", "the small steps that every row takes would be lost in rounding")
+		k.later(path+".values", "train.l2.mode", "the small steps that every row takes would be lost in rounding; use train.l2.mode: lazy")
 	}
 	if t.Tier != (Tier{}) {
-		k.later(path+".tier", "train.l2.mode", "every row takes a step in every step, so that none is cold")
+		k.later(path+".tier", "train.l2.mode", "every row takes a step in every step, so that none is cold; use train.l2.mode: lazy")
 	}
 }
 
@@ -287,7 +287,7 @@ func (k checker) train() {
 	k.bf16()
 	k.gpu()
 	if t.Export.Dir != "" && t.L2.Mode == "dense" {
-		k.later("train.export.dir", "train.l2.mode", "every row changes in every step, so that each version would be complete; use mode: lazy or export a checkpoint")
+		k.later("train.export.dir", "train.l2.mode", "every row changes in every step, so that each version would be complete; use train.l2.mode: lazy, or export a checkpoint")
 	}
 	if t.Export.Dir == "" && t.Export != (Export{}) {
 		k.bad("train.export.dir", "is missing: it is the folder of the versions, such as models/ctr")

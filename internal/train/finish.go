@@ -65,7 +65,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	}
 	j.rec.Enter(trace.Wait)
 	res.MovedShards = j.saves.moved
-	if err := j.report.Tables(j.trainer, j.planned, &res); err != nil {
+	if err := j.report.Tables(j.trainer, j.planned, j.cursor.Began, &res); err != nil {
 		return report.Result{}, err
 	}
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3

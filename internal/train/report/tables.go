@@ -51,13 +51,14 @@ const (
 )
 
 // Tables adds to a result the rows that the ranks' tables hold and the bytes that they have
-// sent, compared with the plan. The result must have its steps.
-func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
+// sent, compared with the plan. The trainer took its first step after step began, or the first one of this
+// job. The result must have its steps.
+func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, began int64, res *Result) error {
 	if _, err := r.gather(Own{Effort: r.slow.was, Store: t.Store(), Plan: p}); err != nil {
 		return err
 	}
 	r.show(res.Steps, Own{Plan: p, LeftOut: live.LeftOut{Bad: res.Input.Bad, Files: res.Input.BadFiles, Lost: res.Input.Lost}}, true)
-	store, size, steps := t.Store(), r.comm.Size(), res.Steps-r.since.Step
+	store, size, steps := t.Store(), r.comm.Size(), res.Steps-max(r.since.Step, began)
 	at := tableWords * len(p.Tables)
 	sums := make([]int64, at+rankWords*size+1)
 	own := sums[at+rankWords*r.comm.Rank():][:rankWords]

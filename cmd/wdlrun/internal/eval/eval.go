@@ -29,8 +29,8 @@ func Command(p *command.Program) *cli.Command {
 		Usage:     "compute metrics of a trained model on test data",
 		UsageText: "wdlrun [launch flags] eval -resume DIR [-data FILE]…",
 		Description: `Prints AUC, log-loss, calibration and other metrics of the model of a run directory or of one
-checkpoint. After early stopping, a run directory means its best epoch. The metrics are the same on
-any number of ranks. docs/data.md explains them.
+checkpoint. After early stopping, a run directory means its best epoch, or with train.refit the second
+training. The metrics are the same on any number of ranks. docs/data.md explains them.
 
 Files are read in the format of the training data. Parquet, Arrow, Avro, TFRecord and JSON are recognised.
 For files in another format, or with other labels, use -set: data.format, data.delimiter,

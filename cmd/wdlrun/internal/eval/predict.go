@@ -34,7 +34,7 @@ that the label is 1. For a numeric label the column is "prediction". The output 
 number of ranks. Records need no label.
 
 -resume takes the model from a run directory or a checkpoint, -model takes an exported model. After
-early stopping, a run directory means its best epoch.
+early stopping, a run directory means its best epoch, or with train.refit the second training.
 
    -columns NAMES   copies fields of the records, in front of the score
    -label, -logit   add the label, and the score before the sigmoid

@@ -35,8 +35,8 @@ func ExportCommand(p *command.Program) *cli.Command {
 		Description: `Writes the model of a run directory or of one checkpoint as MODELS/NAME/VERSION. The directory
 contains the configuration, vocabularies and statistics, the dense parameters and the rows of
 every table, without optimizer state. It gets its name when it is complete and never changes
-afterwards. After early stopping, the model of the best epoch is exported. Checkpoints of any
-number of ranks are read without starting ranks.
+afterwards. After early stopping, the model of the best epoch is exported, or with train.refit that of
+the second training. Checkpoints of any number of ranks are read without starting ranks.
 
    -rows float32    scores are bit-identical to eval
    -rows bfloat16   half the size

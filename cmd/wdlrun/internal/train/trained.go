@@ -170,6 +170,9 @@ func tables(w io.Writer, r report.Result) {
 		sum.Refused, sum.Evicted, sum.ToDisk = sum.Refused+t.Refused, sum.Evicted+t.Evicted, sum.ToDisk+t.ToDisk
 	}
 	fmt.Fprintf(w, "tables %d rows, %s; %s of keys, rows and gradients sent", sum.Rows, plan.Bytes(sum.Bytes), plan.Bytes(r.SparseBytesSent))
+	if r.Refit != nil {
+		fmt.Fprint(w, " in the second training")
+	}
 	for _, x := range []struct {
 		n    int64
 		what string
