@@ -129,7 +129,7 @@ func parquet(t *testing.T, name string) (all [][]string, names []string) {
 // A damaged file is an error. It neither panics nor states sizes that are allocated.
 func TestMutations(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
-	for _, name := range []string{"testdata/lz4.arrow", "testdata/zstd.arrows", "testdata/plain.arrow"} {
+	for _, name := range []string{"testdata/lz4.arrow", "testdata/zstd.arrows", "testdata/plain.arrow", "testdata/nested.arrow"} {
 		b, err := os.ReadFile(name)
 		fatal.If(t, err)
 		n := 150
@@ -151,7 +151,7 @@ func TestMutations(t *testing.T) {
 
 // FuzzOpen: any bytes are an error or rows.
 func FuzzOpen(f *testing.F) {
-	for _, name := range []string{"testdata/lz4.arrow", "testdata/zstd.arrows", "testdata/plain.arrow"} {
+	for _, name := range []string{"testdata/lz4.arrow", "testdata/zstd.arrows", "testdata/plain.arrow", "testdata/nested.arrow"} {
 		b, err := os.ReadFile(name)
 		fatal.If(f, err)
 		f.Add(b)

@@ -2,6 +2,7 @@ package avro_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -155,7 +156,7 @@ func TestFaults(t *testing.T) {
 // A damaged file is an error, or has other values.
 func TestMutations(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
-	for _, codec := range []string{"deflate", "snappy", "zstandard", "bzip2"} {
+	for _, codec := range []string{"deflate", "snappy", "zstandard", "bzip2", "nested"} {
 		b, err := os.ReadFile("testdata/" + codec + ".avro")
 		fatal.If(t, err)
 		for range 200 {
@@ -176,11 +177,48 @@ func TestMutations(t *testing.T) {
 // FuzzOpen: any bytes are an error or rows.
 func FuzzOpen(f *testing.F) {
 	f.Add(container(`{"type":"record","name":"r","fields":[{"name":"a","type":["null",{"type":"array","items":"string"}]}]}`, "null", 1, "\x02\x02\x02x\x00"))
+	f.Add(container(`{"type":"record","name":"r","fields":[{"name":"h","type":{"type":"array","items":["null",{"type":"record","name":"q","fields":[{"name":"id","type":"long"},{"name":"w","type":["null","float"]}]}]}},
+		{"name":"m","type":{"type":"map","values":"int"}},{"name":"u","type":{"type":"array","items":{"type":"array","items":"q"}}}]}`, "null", 1, "\x04\x02\x06\x00\x00\x00\x02\x02k\x02\x00\x00"))
+	b, err := os.ReadFile("testdata/nested.avro")
+	fatal.If(f, err)
+	f.Add(b)
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		if f, err := open(b); err == nil {
 			_, _ = rows(f, f.Columns())
 		}
 	})
+}
+
+// Unread lists in lists are not searched for columns: of records that contain one another there would be
+// 2^40 here. A map of records is no column of a field that has its name by chance.
+func TestUnreadTypesAreSkipped(t *testing.T) {
+	deep := `{"type":"record","name":"R0","fields":[{"name":"a","type":"int"}]}`
+	for i := range 40 {
+		deep = fmt.Sprintf(`{"type":"record","name":"R%d","fields":[{"name":"x","type":%s},{"name":"y","type":"R%d"}]}`, i+1, deep, i)
+	}
+	for _, x := range []struct{ schema, record string }{
+		{`{"type":"record","name":"r","fields":[{"name":"u","type":{"type":"array","items":{"type":"array","items":` + deep + `}}},{"name":"v","type":"int"}]}`, "\x00\x06"},
+		{`{"type":"record","name":"r","fields":[{"name":"u","type":{"type":"map","values":{"type":"record","name":"q","fields":[{"name":"a","type":"int"}]}}},{"name":"u.value.a","type":"int"},{"name":"v","type":"int"}]}`, "\x02\x02k\x08\x00\x02\x06"},
+	} {
+		f, err := open(container(x.schema, "null", 1, x.record))
+		fatal.If(t, err)
+		got, err := rows(f, f.Columns())
+		if err != nil || len(got) != 1 || got[0][len(got[0])-1] != "3" || len(got[0]) == 2 && got[0][0] != "1" {
+			t.Errorf("%q: %q, %v", f.Columns(), got, err)
+		}
+	}
+}
+
+// Types with two names, and members with one name twice, are errors.
+func TestNamesOfTypes(t *testing.T) {
+	for _, x := range []struct{ schema, want string }{
+		{`{"type":"record","name":"r","fields":[{"name":"a","type":"int long"}]}`, "does not define"},
+		{`{"type":"record","name":"r","fields":[{"name":"a","type":{"type":"array","items":{"type":"record","name":"q","fields":[{"name":"x","type":"int"}]}}},{"name":"a","type":"int"}]}`, "a twice"},
+	} {
+		if _, err := avro.ParseSchema([]byte(x.schema)); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v", x.schema, err)
+		}
+	}
 }
 
 // Items without bytes are limited, and records in themselves: 40 bytes could have any number of them.

@@ -257,7 +257,7 @@ func (p *rows) open(x *Schema, columns []int) error {
 			wanted[c.column.Name] = c
 		}
 	}
-	p.plan = planOf(x.root, "", wanted, nil)
+	p.plan = planOf(x.root, "", wanted, nil, false)
 	for _, c := range p.columns {
 		if wanted[c.column.Name] != nil {
 			return fmt.Errorf("column %s: it is not in the schema", c.column.Name)
@@ -266,8 +266,9 @@ func (p *rows) open(x *Schema, columns []int) error {
 	return nil
 }
 
-// planOf returns the plan of a type. It takes the columns that it finds out of wanted.
-func planOf(n *node, name string, wanted map[string]*builder, within []*node) *plan {
+// planOf returns the plan of a type. It takes the columns that it finds out of wanted. It goes only where
+// Schema.columns goes; list says that the type is within the items of an array.
+func planOf(n *node, name string, wanted map[string]*builder, within []*node, list bool) *plan {
 	p := &plan{node: n}
 	of := n.plain()
 	if c := wanted[name]; c != nil && of != nil && of.kind != "record" {
@@ -279,7 +280,10 @@ func planOf(n *node, name string, wanted map[string]*builder, within []*node) *p
 		return p
 	}
 	if item := of.items(); item != nil {
-		if p.items = planOf(item, name, wanted, within); len(p.items.under) == 0 {
+		if list || of.kind == "map" && !item.of[1].isPlain() {
+			return p
+		}
+		if p.items = planOf(item, name, wanted, within, true); len(p.items.under) == 0 {
 			p.items = nil
 			return p
 		}
@@ -299,7 +303,7 @@ func planOf(n *node, name string, wanted map[string]*builder, within []*node) *p
 		if len(within) > 0 {
 			full = name + "." + full
 		}
-		m := planOf(member, full, wanted, append(within[:len(within):len(within)], of))
+		m := planOf(member, full, wanted, append(within[:len(within):len(within)], of), list)
 		p.members, p.under = append(p.members, m), append(p.under, m.under...)
 	}
 	return p

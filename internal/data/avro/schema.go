@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ type described struct {
 	Fields    []json.RawMessage `json:"fields"`
 }
 
-var primitives = " null boolean int long float double bytes string "
+var primitives = []string{"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 
 func (p *parser) parse(b json.RawMessage, space string, nesting int) (*node, error) {
 	if p.nodes++; p.nodes > maxNodes || nesting > maxNesting {
@@ -122,7 +123,7 @@ func (p *parser) parse(b json.RawMessage, space string, nesting int) (*node, err
 
 // byName returns a primitive type, or one defined before.
 func (p *parser) byName(name, space string) (*node, error) {
-	if strings.Contains(primitives, " "+name+" ") {
+	if slices.Contains(primitives, name) {
 		return &node{kind: name}, nil
 	}
 	for _, full := range []string{space + "." + name, name} {
@@ -167,7 +168,7 @@ func (p *parser) described(d *described, space string, nesting int) (*node, erro
 		}
 		return n, err
 	}
-	if strings.Contains(primitives, " "+kind+" ") {
+	if slices.Contains(primitives, kind) {
 		return n, nil
 	}
 	return p.byName(kind, space)
@@ -180,11 +181,16 @@ func whole(x any) int {
 
 // members reads the fields of a record.
 func (p *parser) members(n *node, fields []json.RawMessage, space string, nesting int) error {
+	known := map[string]bool{}
 	for _, b := range fields {
 		var d described
 		if err := json.Unmarshal(b, &d); err != nil {
 			return fmt.Errorf("its schema: %w", err)
 		}
+		if known[d.Name] {
+			return fmt.Errorf("its schema has a record with the field %s twice", d.Name)
+		}
+		known[d.Name] = true
 		of, err := p.parse(d.Type, space, nesting+1)
 		if err != nil {
 			return err
@@ -277,6 +283,10 @@ func (x *Schema) columns(n *node, name string, within []*node, list bool) {
 			x.drop(name, "is a record in itself; write its members as columns")
 			return
 		}
+	}
+	if len(within) > maxNesting {
+		x.drop(name, fmt.Sprintf("is in more than %d records; write its members as columns", maxNesting))
+		return
 	}
 	for i, member := range n.of {
 		of, full := member.plain(), n.names[i]
