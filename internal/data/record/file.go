@@ -74,7 +74,12 @@ func (f *File) Open() (Content, error) {
 	if err != nil || f.Packing == nil {
 		return src, err
 	}
-	return &packed{Content: src, how: f.Packing, size: f.Bytes}, nil
+	return f.unpacked(src), nil
+}
+
+// unpacked returns the unpacked content of a packed file.
+func (f *File) unpacked(src Content) Content {
+	return &packed{Content: src, how: f.Packing, size: f.Bytes}
 }
 
 // raw opens a file as stored.
@@ -157,8 +162,13 @@ func (f *File) Read(n int) ([]byte, error) {
 		return nil, err
 	}
 	defer src.Close()
+	return f.start(src, n)
+}
+
+// start returns the first n bytes of an open file.
+func (f *File) start(src Content, n int) ([]byte, error) {
 	head := make([]byte, n)
-	n, err = src.ReadAt(head, 0)
+	n, err := src.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}

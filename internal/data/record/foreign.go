@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wdlrun/wdlrun/internal/data/arrow"
 	"github.com/wdlrun/wdlrun/internal/data/avro"
@@ -35,7 +37,7 @@ const (
 )
 
 // foreigners returns the known kinds of files.
-func foreigners() []foreign {
+var foreigners = sync.OnceValue(func() []foreign {
 	return []foreign{
 		{kind: "Parquet", format: "parquet", magics: []string{"PAR1"}, advice: "set data.format: parquet"},
 		{kind: "encrypted Parquet", magics: []string{"PARE"}, advice: "decrypt it with the program that holds the keys, which one command does for files with one key: " +
@@ -67,7 +69,7 @@ func foreigners() []foreign {
 		{kind: "xz", magics: []string{"\xfd7zXZ\x00"}, advice: "unpack it first (unxz FILE)"},
 		{kind: "UTF-16 text", magics: []string{"\xff\xfe", "\xfe\xff"}, advice: fromUTF16},
 	}
-}
+})
 
 // zips are the kinds of zip files, by a name in the beginning of the file.
 func zips() []foreign {
@@ -84,29 +86,22 @@ func zips() []foreign {
 func (k *foreign) is(head, tail []byte) bool {
 	b := head
 	if k.at < 0 {
-		if !bytes.ContainsFunc(head, func(c rune) bool { return c < '\t' }) {
-			return false
-		}
 		b = tail[max(0, int64(len(tail))+k.at):]
 	} else {
 		b = b[min(k.at, int64(len(b))):]
 	}
-	for _, m := range k.magics {
-		if isMagic(b, m) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.magics, func(m string) bool { return isMagic(b, m) }) &&
+		(k.at >= 0 || bytes.ContainsFunc(head, func(c rune) bool { return c < '\t' }))
 }
 
 // foreign returns the error for a file of a kind that this format is not.
-func (f *File) foreign(format string, head []byte) error {
+func (f *File) foreign(format string, src Content, head []byte) error {
 	if format == "tfrecord" && len(head) >= tfrecord.HeaderBytes {
 		if _, err := tfrecord.Header(head[:tfrecord.HeaderBytes]); err == nil {
 			return nil
 		}
 	}
-	tail, err := f.tail()
+	tail, err := f.tail(src, head)
 	if err != nil {
 		return err
 	}
@@ -143,16 +138,14 @@ func inName(advice, name string) string {
 }
 
 // tail returns the last bytes of a file that is not packed.
-func (f *File) tail() ([]byte, error) {
+func (f *File) tail(src Content, head []byte) ([]byte, error) {
 	const length = 4
 	if f.Packing != nil || f.Log != nil || f.size < length || f.ofStream != nil {
 		return nil, nil
 	}
-	src, err := f.Open()
-	if err != nil {
-		return nil, err
+	if int64(len(head)) == f.size {
+		return head[len(head)-length:], nil
 	}
-	defer src.Close()
 	b := make([]byte, length)
 	if _, err := src.ReadAt(b, f.size-length); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -163,21 +156,43 @@ func (f *File) tail() ([]byte, error) {
 // Begin reads the start of a file: it finds the packing, rejects files that cannot have
 // the format and skips the byte order mark.
 func (f *File) Begin(format string) error {
-	f.Packing = nil
-	head, err := f.head()
+	src, err := f.begin(format)
 	if err != nil {
 		return err
 	}
+	return src.Close()
+}
+
+// begin is Begin of a file that stays open.
+func (f *File) begin(format string) (src Content, err error) {
+	f.Packing = nil
+	if src, err = f.Open(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			src.Close()
+		}
+	}()
+	head, err := f.start(src, headBytes)
+	if err != nil {
+		return src, err
+	}
 	if f.Packing, err = packingOf(f.Name, head); err != nil {
-		return err
+		return src, err
 	}
 	if f.Packing != nil {
-		f.size = unknownSize
-		if head, err = f.head(); err != nil {
-			return err
+		f.size, src = unknownSize, f.unpacked(src)
+		if head, err = f.start(src, headBytes); err != nil {
+			return src, err
 		}
 	}
-	if err := f.foreign(format, head); err != nil {
+	return src, f.judge(format, src, head)
+}
+
+// judge rejects a file that cannot have the format, and skips the byte order mark.
+func (f *File) judge(format string, src Content, head []byte) error {
+	if err := f.foreign(format, src, head); err != nil {
 		return err
 	}
 	switch text := !schema.IsTyped(format) && format != "tfrecord"; {

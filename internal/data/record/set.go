@@ -136,12 +136,11 @@ func (s *Set) Uncut(names []string) error {
 // Look reads the beginning of file i.
 func (s *Set) Look(i int) error {
 	f := &s.Files[i]
+	open := f.Open
 	if f.Log == nil {
-		if err := f.Begin(s.Source.FormatName()); err != nil {
-			return err
-		}
+		open = func() (Content, error) { return f.begin(s.Source.FormatName()) }
 	}
-	src, err := f.Open()
+	src, err := open()
 	if err != nil {
 		return err
 	}
