@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -92,11 +93,11 @@ func (f *File) raw() (Content, error) {
 	case f.away != nil:
 		return f.away(), nil
 	}
-	h, err := regular.Open(f.Path())
+	h, info, err := regular.OpenInfo(f.Path())
 	if err != nil {
 		return nil, err
 	}
-	if err := f.unchanged(h); err != nil {
+	if err := f.same(h, info); err != nil {
 		h.Close()
 		return nil, err
 	}
@@ -124,6 +125,11 @@ func (f *File) unchanged(s Content) error {
 	if err != nil {
 		return err
 	}
+	return f.same(h, info)
+}
+
+// same is unchanged with the description of the open file.
+func (f *File) same(h *os.File, info fs.FileInfo) error {
 	if f.ofStream != nil {
 		if (info.Size() != f.found || !info.ModTime().Equal(f.time)) && (info.Size() <= f.found || !begins(h, *f.ofStream)) {
 			return fmt.Errorf("%s: %w", f.Name, ErrReplaced)

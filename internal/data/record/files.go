@@ -113,7 +113,11 @@ func (r *resolver) one(p string) ([]File, error) {
 	case err == nil && info.IsDir():
 		return r.folder(p)
 	case err == nil:
-		f, err := r.local(p, info)
+		here, err := os.Lstat(p)
+		if err != nil {
+			return nil, err
+		}
+		f, err := r.local(p, info, here.Mode()&fs.ModeSymlink != 0)
 		if err == nil && f.Bytes == 0 {
 			return nil, noFile{fmt.Errorf("%s: the file is empty; check the program that wrote it", p)}
 		}

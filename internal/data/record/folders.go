@@ -133,14 +133,18 @@ func (r *resolver) several(pattern string, names []string) ([]File, error) {
 	names = slices.Compact(names) // ** may match a file and a folder above it
 	var files []File
 	for _, name := range names {
-		info, err := os.Stat(name)
+		info, err := os.Lstat(name)
+		isLink := err == nil && info.Mode()&fs.ModeSymlink != 0
+		if isLink {
+			info, err = os.Stat(name)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if info.Mode().IsRegular() && info.Size() == 0 {
 			continue
 		}
-		f, err := r.local(name, info)
+		f, err := r.local(name, info, isLink)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +162,7 @@ func hidden(name string) bool { return name[0] == '.' || name[0] == '_' }
 
 // walk lists a folder.
 func (w *walker) walk(p string) error {
-	if err := w.outside(p, true); err != nil {
+	if err := w.outside(p, p); err != nil {
 		return err
 	}
 	info, err := os.Stat(p)
@@ -311,11 +315,19 @@ func (f *File) firstLine() (line string, more bool, err error) {
 	return string(bytes.TrimSpace(first)), len(rest) > 0 || len(head) == headBytes, nil
 }
 
-func (r *resolver) local(name string, info fs.FileInfo) (File, error) {
+// local returns a local file. A name that is a link is checked at both ends.
+func (r *resolver) local(name string, info fs.FileInfo, isLink bool) (File, error) {
 	if !info.Mode().IsRegular() {
 		return File{}, fmt.Errorf("%s is not a regular file; copy its content to one, because ranks read it at several places", name)
 	}
-	if err := r.outside(name, false); err != nil {
+	if isLink {
+		if real, err := filepath.EvalSymlinks(name); err == nil {
+			if err := r.inTable(name, filepath.Dir(real)); err != nil {
+				return File{}, err
+			}
+		}
+	}
+	if err := r.outside(name, filepath.Dir(name)); err != nil {
 		return File{}, err
 	}
 	f := File{Name: name, Bytes: info.Size(), size: info.Size(), time: info.ModTime()}

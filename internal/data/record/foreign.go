@@ -187,7 +187,10 @@ func (f *File) begin(format string) (src Content, err error) {
 			return src, err
 		}
 	}
-	return src, f.judge(format, src, head)
+	if err = f.judge(format, src, head); err == nil && int64(len(head)) == f.size { // it is not read again
+		return memory{bytes.NewReader(head)}, src.Close()
+	}
+	return src, err
 }
 
 // judge rejects a file that cannot have the format, and skips the byte order mark.

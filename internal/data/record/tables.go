@@ -132,20 +132,9 @@ func sinkFormat(log string) string {
 }
 
 // outside returns an error if a file or folder belongs to a table: if its folder, or one
-// above, contains the log of a table. A name that leads through a link is checked at both
+// above, contains the log of a table. A folder that is reached through a link is checked at both
 // ends.
-func (r *resolver) outside(name string, isDir bool) error {
-	folder := name
-	if !isDir {
-		folder = filepath.Dir(name)
-		if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
-			if real, err := filepath.EvalSymlinks(name); err == nil {
-				if err := r.inTable(name, filepath.Dir(real)); err != nil {
-					return err
-				}
-			}
-		}
-	}
+func (r *resolver) outside(name, folder string) error {
 	if r.plain[folder] {
 		return nil
 	}

@@ -17,9 +17,15 @@ import (
 // Open opens a file for reading. It never blocks on a pipe. The error is a *fs.PathError;
 // for a path that is not a regular file it names the kind.
 func Open(path string) (*os.File, error) {
+	f, _, err := OpenInfo(path)
+	return f, err
+}
+
+// OpenInfo is Open, and describes the file.
+func OpenInfo(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -27,9 +33,9 @@ func Open(path string) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close() // it was only read
-		return nil, err
+		return nil, nil, err
 	}
-	return f, nil
+	return f, info, nil
 }
 
 // ReadFile returns the content of a regular file of at most limit bytes. A larger file
