@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -209,7 +210,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 		return err
 	}
 	in.noteEncoding(s, all)
-	in.arrange(all)
+	in.arrange(s, all)
 	records := in.split(all[0].lines, 0)
 	if len(records) == 0 {
 		return fmt.Errorf("%s: no two lines have the same number of fields; is it csv or tsv?", first.Name)
@@ -267,50 +268,48 @@ func (in *Inspection) oneHeader(s *record.Sample) error {
 }
 
 // arrange gives the lines of files whose headers differ the columns of all of them, in one order.
-func (in *Inspection) arrange(all []sampled) {
-	ragged := in.Ragged
-	defer func() { in.Ragged = ragged }() // lines left out here are counted again
-	headers, names, differ := make([][]string, len(all)), []string(nil), false
-	for i := range all {
-		own := in.split(all[i].lines[:min(1, len(all[i].lines))], 0)
-		if len(own) == 0 {
-			continue // no line, or a damaged one, which the reader reports
+func (in *Inspection) arrange(s *record.Sample, all []sampled) {
+	first := *in // what it finds about the first file is found again of all files
+	if records := first.split(all[0].lines, 0); len(all) == 1 || len(records) == 0 {
+		return
+	} else if _, _, err := first.named(records); err != nil || !first.Header {
+		return
+	}
+	set := record.Set{Source: first.Source()}
+	form := record.NewDelimited(set.Source)
+	set.Format = form
+	of := make([]int, 0, len(all)) // of files with a header, their index
+	for i := range s.Files {
+		set.Files = append(set.Files, s.Files[i])
+		switch err := set.Look(len(of)); {
+		case errors.Is(err, record.ErrNoLine):
+			set.Files = set.Files[:len(of)]
+		case err != nil:
+			return // a file of another kind, which is reported below
+		default:
+			of = append(of, i)
 		}
-		if headers[i] = headerNames(own[0]); i == 0 {
-			names = headers[0]
-		} else if !record.Related(headers[i], headers[0]) {
-			return
-		}
-		differ = differ || !slices.Equal(headers[i], headers[0])
-		for _, name := range headers[i] {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
+	}
+	header := strings.Join(set.Fields, string(form.Delim))
+	for i, file := range of {
+		own, x := set.ColumnsOf(i), &all[file]
+		if order := record.NewArranged(form, own, set.Fields); order != nil && len(x.lines) > 0 {
+			top := first.split(x.lines[:1], 0)
+			*x = x.arranged(order)
+			if len(top) == 1 && slices.Equal(headerNames(top[0]), own) {
+				x.lines[0] = header
 			}
 		}
 	}
-	if !differ {
-		return
-	}
-	if _, _, err := in.named(in.split(all[0].lines, len(headers[0]))); err != nil || !in.Header {
-		return
-	}
-	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter, Escape: in.Escape})
-	for i := range all {
-		if order := record.NewArranged(form, headers[i], names); headers[i] != nil && order != nil {
-			all[i] = all[i].arranged(order, strings.Join(names, string(form.Delim)))
-		}
-	}
+	in.Notes = append(in.Notes, set.Partial(set.Fields)...)
 }
 
-// arranged returns the lines with their fields in another order, and another header. Lines of another
-// width stay as they are.
-func (x sampled) arranged(order *record.Arranged, header string) sampled {
+// arranged returns the lines with their fields in another order. Lines of another width stay as they are.
+func (x sampled) arranged(order *record.Arranged) sampled {
 	y := sampled{make([]string, len(x.lines)), x.offsets}
 	for i, line := range x.lines {
 		text, _ := order.Line([]byte(line))
-		if y.lines[i] = string(text); i == 0 {
-			y.lines[i] = header
-		}
+		y.lines[i] = string(text)
 	}
 	return y
 }

@@ -197,11 +197,11 @@ func inspectTopic(path string, s *record.Sample) (*Inspection, error) {
 // inspectRecords inspects records of files, or of ranges of a topic, that are not lines of
 // fields.
 func inspectRecords(path string, s *record.Sample, name string, form record.Format) (*Inspection, error) {
-	names, err := namesOf(s, name, form)
+	in := &Inspection{Path: path, Format: name}
+	names, err := in.namesOf(s, form)
 	if err != nil {
 		return nil, err
 	}
-	in := &Inspection{Path: path, Format: name}
 	switch name {
 	case "libsvm", "libffm":
 		var ones bool
@@ -236,7 +236,6 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 		}
 		in.Columns = append(in.Columns, c)
 	}
-	in.Unread = s.Files[0].Unread()
 	for _, field := range l.nested {
 		in.Unread = append(in.Unread, field+" is a list of objects or lists; "+flatten[name])
 	}
@@ -255,34 +254,23 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 
 // namesOf reads the beginning of each file as the reader does, and returns the names of
 // the fields of records.
-func namesOf(s *record.Sample, name string, form record.Format) (names []string, err error) {
-	for i := range s.Files {
-		f := &s.Files[i]
-		if f.Log == nil {
-			if err := f.Begin(name); err != nil {
-				return nil, err
+func (in *Inspection) namesOf(s *record.Sample, form record.Format) (names []string, err error) {
+	set := record.Set{Source: schema.Source{Format: in.Format}, Format: form, Files: s.Files}
+	for i := range set.Files {
+		if err := set.Look(i); err != nil {
+			return nil, err
+		}
+		for _, field := range set.Files[i].Unread() {
+			if !slices.Contains(in.Unread, field) {
+				in.Unread = append(in.Unread, field)
 			}
 		}
-		src, err := f.Open()
-		if err != nil {
-			return nil, err
-		}
-		has, err := form.Look(f, src)
-		src.Close()
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 {
-			names = has // names of other files are found below, if they may differ
-		}
 	}
-	if !record.Named(form) {
-		return names, nil
+	if record.Named(form) {
+		return record.SomeNames(form, s)
 	}
-	if names, err = record.SomeNames(form, s); err != nil {
-		return nil, err
-	}
-	return names, nil
+	in.Notes = append(in.Notes, set.Partial(set.Fields)...)
+	return slices.DeleteFunc(set.Fields, func(name string) bool { return set.Unreadable([]string{name}) != nil }), nil
 }
 
 // withValues adds the values' field after each field of LibFFM.

@@ -258,6 +258,19 @@ func (s *Set) BytesOf(b int) int64 {
 // Add adds names of fields that may occur.
 func (s *Set) Add(names []string) { s.Fields = union(slices.Clip(s.Fields), names) }
 
+// MayLack reports whether a file may lack columns: it has a header or typed columns.
+func (s *Set) MayLack() bool { return s.Source.Header || IsTable(s.Format) }
+
+// Lack adds columns that no file need have, if files may lack them: their values are missing there.
+func (s *Set) Lack(names []string) {
+	if before := len(s.Fields); s.MayLack() {
+		if s.Add(names); len(s.Fields) > before {
+			s.drifts = true
+			s.arrange()
+		}
+	}
+}
+
 // Named reports whether records name their fields and the fields of the first records are known.
 func (s *Set) Named() bool { return s.Fields != nil && Named(s.Format) }
 
@@ -267,6 +280,9 @@ func (s *Set) AnyName() bool {
 	_, svm := svmOf(s.Format)
 	return s.Fields == nil && (named || svm)
 }
+
+// ColumnsOf returns the columns of file i, if the files have a header or typed columns.
+func (s *Set) ColumnsOf(i int) []string { return s.Files[i].columns }
 
 // Partial describes those of some columns that a file, but not every file, has. Their values
 // are missing in the other files.
