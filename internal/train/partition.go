@@ -24,6 +24,21 @@ type Day struct {
 	Ledger  rundir.Days // By, Train and Where of the command; Days if the source has no ledger
 	Retire  int64       // train.retain: rows of tables whose last gradient was at this step or before are removed; 0: none
 	Again   string      `json:",omitempty"` // value of -again that names it
+	Lacks   []string    `json:",omitempty"` // columns that its files do not have, and those of another partition do
+}
+
+// Inputs returns the fields of records that the features and conditions of a configuration need.
+func Inputs(c *config.Config) []string {
+	s := input.SchemaOf(c).Unlabelled()
+	return c.Data.With(c.Data.TrainWhere).Reads(s.Fields())
+}
+
+// lacks returns the columns that the files of a partition do not have.
+func (o *Options) lacks() []string {
+	if o.Day == nil {
+		return nil
+	}
+	return o.Day.Lacks
 }
 
 // begin writes the ledger of the source to the run directory of a new training, on rank 0.

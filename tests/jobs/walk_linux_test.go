@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,6 +52,48 @@ func walked(t testing.TB, dir string) (d rundir.Days, last map[string]string) {
 		t.Fatalf("no ledger in %s", latest)
 	}
 	return d, parts(t, dir, "runs/"+filepath.Base(latest), d.Days[len(d.Days)-1].Step)
+}
+
+// TestColumnsOfLaterPartitions: a partition from before a feature existed is trained on, also again, with
+// the feature missing, which one line says; a column that no partition has is an error.
+func TestColumnsOfLaterPartitions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	clicksOf(t, dir, 1, 2)
+	var b strings.Builder
+	b.WriteString("device,clicked,item,user\n")
+	for i := range 200 {
+		fmt.Fprintf(&b, "d%d,%d,i%d,u%d\n", i%3, i%2, i%20, i%30)
+	}
+	fatal.If(t, os.MkdirAll(filepath.Join(dir, "clicks/dt=2026-11-03"), 0o755))
+	write(t, dir, "clicks/dt=2026-11-03/part.csv", b.String())
+	config := strings.Replace(walkConfig, "model:", "  - {field: device, encode: vocabulary, min_count: 1}\nmodel:", 1)
+	write(t, dir, "ctr.yaml", config)
+	write(t, dir, "bad.yaml", strings.Replace(config, "field: device", "field: dvice", 1))
+	const line = "wdlrun: dt=2026-11-0%d: column device is not in its files, but in those of dt=2026-11-03: its values are missing\n"
+	named := func(args string, days ...int) {
+		t.Helper()
+		o := must(t, dir, args)
+		for day := 1; day <= 3; day++ {
+			want := 0
+			if slices.Contains(days, day) {
+				want = 1
+			}
+			if n := strings.Count(o.stderr, fmt.Sprintf(line, day)); n != want || strings.Contains(o.stderr, "empty in every record") {
+				t.Errorf("%s: day %d is named %d times, want %d\n%s", args, day, n, want, o.stderr)
+			}
+		}
+	}
+	if o := run(t, dir, "train", "-config", "bad.yaml", "-by", "dt", "-plan"); o.code != 1 || !strings.Contains(o.stderr, `there is no field "dvice"`) {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+	named("train -config ctr.yaml -by dt -plan", 1)
+	named("train -config ctr.yaml -by dt", 1, 2)
+	named("train -by dt -again 2026-11-01", 1)
+	d, _ := walked(t, dir)
+	if len(d.Days) != 4 || d.Days[2].Keys < 3 || d.Days[3].Day != "2026-11-01" || d.Days[3].Rows != 200 || d.Days[3].LogLoss == nil {
+		t.Errorf("the ledger: %+v", d.Days)
+	}
 }
 
 // TestWalkForward: train -by trains on each partition from the model before it, evaluates that

@@ -48,6 +48,7 @@ type Setup struct {
 	Volumes *volumes.Volumes  // reads files of other hosts; nil: all ranks are on one host
 	ByLabel bool              // random validation rows are the same share of each class
 	InTime  bool              // the records are in the order of data.valid_time, although none is held out
+	Lacks   []string          // columns that no file need have
 	Keep    bool              // keep Counts, for ranks that restart without state
 	Warn    func(line string) // prints a warning on rank 0
 	Say     func(line string) // prints a line of progress on rank 0

@@ -188,9 +188,18 @@ func (u union) serve() error {
 	return u.Volumes.Serve(paths)
 }
 
-// open opens the files of a list: first those that are the same on every host, such as remote
-// files, then the local files of each host.
+// open opens the files of a list, which may lack columns of Lacks.
 func (u union) open(list int) (*record.Set, error) {
+	files, err := u.files(list)
+	if err == nil {
+		files.Lack(u.Lacks)
+	}
+	return files, err
+}
+
+// files opens the files of a list: first those that are the same on every host, such as remote
+// files, then the local files of each host.
+func (u union) files(list int) (*record.Set, error) {
 	names, src := lists(u.Config)[list], u.Config.Data
 	switch {
 	case list == listTrain && !u.Use.Evaluates:

@@ -76,7 +76,11 @@ func LabelRule(l *schema.Label) string {
 // warnOfAbsent warns of fields that features need and that have no value in any record of a
 // dataset.
 func (in *Input) warnOfAbsent(d *data.Dataset) {
-	if keys := absentKeys(in.Config, d, map[string]bool{}); keys != "" {
+	known := map[string]bool{}
+	for _, name := range in.Lacks { // train -by has named them
+		known[name] = true
+	}
+	if keys := absentKeys(in.Config, d, known); keys != "" {
 		in.Warn(fmt.Sprintf("these fields are empty in every record of %s, so their features have no effect: %s", FirstFew(d.Names()), keys))
 	}
 }

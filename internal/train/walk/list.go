@@ -158,6 +158,28 @@ func (p *Parts) folders(patterns []string) error {
 	return nil
 }
 
+// Lacks returns those of some fields that no file of a partition has and that files of another partition
+// have, the last such partition first, if the files have a header or typed columns. from is that partition.
+func (p *Parts) Lacks(src schema.Source, part *Partition, fields []string) (lacks []string, from string, err error) {
+	others := func(all []string, files []string) (without []string, err error) {
+		set, err := record.OpenSet(src, files)
+		if err != nil {
+			return nil, err
+		}
+		return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !set.MayLack() || slices.Contains(set.Fields, name) }), nil
+	}
+	unknown, err := others(fields, part.Train)
+	for i := len(p.All) - 1; i >= 0 && len(unknown) > 0 && err == nil; i-- {
+		var still []string
+		if still, err = others(unknown, p.All[i].Train); len(still) < len(unknown) && err == nil {
+			from = cmp.Or(from, p.All[i].Day)
+			lacks = append(lacks, slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(still, name) })...)
+			unknown = still
+		}
+	}
+	return lacks, from, err
+}
+
 // dayOf returns the values of the partition columns of a file; "" and the first column that it
 // lacks.
 func (p *Parts) dayOf(f *record.File) (day, missing string) {

@@ -72,6 +72,24 @@ func TestFoldersArePartitions(t *testing.T) {
 	}
 }
 
+// TestColumnsOfLaterPartitions: a column that a partition lacks is one that another has, not a misspelt one.
+func TestColumnsOfLaterPartitions(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file(t, "c/dt=2026-11-01/a.csv", "y,x\n1,2\n")
+	file(t, "c/dt=2026-11-02/a.csv", "y,old,x\n1,0,2\n")
+	file(t, "c/dt=2026-11-03/a.csv", "y,new,x\n1,3,2\n")
+	file(t, "c/dt=2026-11-04/a.csv", "y,x\n1,2\n")
+	src := schema.Source{Train: []string{"c/dt=*/*.csv"}, Header: true}
+	p, err := List(t.Context(), src, By{Columns: []string{"dt"}}, 0)
+	fatal.If(t, err)
+	for i, want := range []string{"new old 2026-11-03", "new 2026-11-03", "old 2026-11-02", "new old 2026-11-03"} {
+		lacks, from, err := p.Lacks(src, &p.All[i], []string{"x", "new", "nwe", "old", "dt"})
+		if got := strings.Join(append(lacks, from), " "); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", p.All[i].Day, got, err, want)
+		}
+	}
+}
+
 // TestWindowsOfATime: records are counted by window, and a window that is not over waits.
 func TestWindowsOfATime(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -221,6 +221,7 @@ func (w *walking) late(l *walk.Late) (int64, bool) {
 func (w *walking) options(i int) (d dayOptions) {
 	part := &w.plan.Next[i]
 	c := &w.config.Data
+	d.Lacks = w.lacks(part)
 	d.Day.Day, d.End, d.Mark, d.From = part.Day, part.End, part.Mark, w.from
 	if i < w.plan.Again {
 		d.Again = w.c.String("again")
@@ -232,6 +233,7 @@ func (w *walking) options(i int) (d dayOptions) {
 	}
 	if w.config.Train.Gate.Data == "next" {
 		next := &w.plan.Next[i+1]
+		d.Lacks = append(d.Lacks, w.lacks(next)...)
 		d.Set = append(d.Set, "data.valid_fraction=0", "data.valid="+command.Flow(next.Train))
 		if next.Where != "" {
 			d.Set = append(d.Set, "data.valid_where="+next.Where)
@@ -244,6 +246,19 @@ func (w *walking) options(i int) (d dayOptions) {
 		d.Ledger.Days = nil // the run directory of the model has them
 	}
 	return d
+}
+
+// lacks returns the columns that a partition lacks, such as one from before a feature existed, and prints
+// a line for each.
+func (w *walking) lacks(part *walk.Partition) []string {
+	names, from, err := w.parts.Lacks(w.config.Data, part, train.Inputs(w.config))
+	if err != nil {
+		return nil // the training reports it
+	}
+	for _, name := range names {
+		fmt.Fprintf(w.p.Stderr, "wdlrun: %s: column %s is not in its files, but in those of %s: its values are missing\n", w.plan.Name(part.Day), name, w.plan.Name(from))
+	}
+	return names
 }
 
 // unfinished returns the newest run directory, if it is of a training on the same partition, with
