@@ -71,19 +71,22 @@ func (c *cells) of(record int) []string {
 func (in *Inspection) columns(names []string, records [][]string, place func(column int) func(string) string) {
 	for i, name := range names {
 		var all cells
+		counts := map[string]int{}
 		for _, r := range records {
 			switch missing := slices.Contains(missingWords, r[i]); {
-			case missing && !slices.Contains(in.Missing, r[i]):
-				in.Missing = append(in.Missing, r[i])
-				fallthrough
-			case missing, r[i] == "":
+			case missing:
+				counts[r[i]]++
+				all.add()
+			case r[i] == "":
 				all.add()
 			default:
 				all.add(r[i])
 			}
 		}
 		in.dropStrays(name, &all, place(i))
-		in.Columns = append(in.Columns, lookAt(name, all, in.Delimiter))
+		c := lookAt(name, all, in.Delimiter)
+		in.Columns = append(in.Columns, c)
+		in.noteWords(&c, counts)
 	}
 	slices.Sort(in.Missing)
 }

@@ -43,6 +43,19 @@ func TestGrows(t *testing.T) {
 	}
 }
 
+// TestMissingWordsOfLines: a word for a missing value in a column of strings of lines may be a value, so that
+// it is noted with its number. Marks such as ? and words among numbers are not.
+func TestMissingWordsOfLines(t *testing.T) {
+	text := tableOf("click,country,job,age,empty\n", 400, func(i int) string {
+		return fmt.Sprintf("%d,%s,%s,%s,NA", i%2, []string{"DE", "NA", "FR", ""}[i%4], []string{"clerk", "?"}[i%2], map[bool]string{true: "NA", false: fmt.Sprintf("%d.5", i)}[i%3 == 0])
+	})
+	in, err := First(datatest.Write(t, "x.csv", text), 0)
+	fatal.If(t, err)
+	if !slices.Equal(in.Missing, []string{"?", "NA"}) || len(in.Notes) != 1 || !strings.HasPrefix(in.Notes[0], `column country holds "NA" in 100 of 300 values; data.missing lists it`) {
+		t.Errorf("missing %q, notes %q", in.Missing, in.Notes)
+	}
+}
+
 // TestFrequentMissingWords: words for a missing value in texts of records are missing values,
 // with a note; rare ones and columns of nothing else stay.
 func TestFrequentMissingWords(t *testing.T) {

@@ -72,7 +72,7 @@ func (in *Inspection) dropMissingWords(name string, all *cells) {
 		if !slices.Contains(in.Missing, s) {
 			in.Missing = append(in.Missing, s)
 		}
-		in.Notes = append(in.Notes, fmt.Sprintf("column %s holds %q in %d of %d values; data.missing lists it, so that it means a missing value; remove it there if it is a value of its own", name, s, counts[s], n))
+		in.noteWord(name, s, counts[s], n)
 	}
 	if len(counts) == 0 {
 		return
@@ -81,6 +81,32 @@ func (in *Inspection) dropMissingWords(name string, all *cells) {
 		kept.add(slices.DeleteFunc(slices.Clone(all.of(i)), func(s string) bool { return counts[s] > 0 })...)
 	}
 	*all = kept
+}
+
+// noteWords adds the words of a column of lines to the missing ones. It notes those among other
+// strings, as they may be values. Marks such as ? or \N never are.
+func (in *Inspection) noteWords(c *Column, counts map[string]int) {
+	n := len(c.cells.values)
+	for _, count := range counts {
+		n += count
+	}
+	for _, s := range missingWords {
+		if counts[s] == 0 {
+			continue
+		}
+		if !slices.Contains(in.Missing, s) {
+			in.Missing = append(in.Missing, s)
+		}
+		marks := len(c.cells.values) == 0 || c.Kind != "string" || c.Marks != "" || c.Dates.Format != ""
+		if !marks && !slices.Contains([]string{"?", "\\N", "#N/A"}, s) {
+			in.noteWord(c.Name, s, counts[s], n)
+		}
+	}
+}
+
+// noteWord notes that a word of a column of strings means missing.
+func (in *Inspection) noteWord(column, word string, count, all int) {
+	in.Notes = append(in.Notes, fmt.Sprintf("column %s holds %q in %d of %d values; data.missing lists it, so that it means a missing value; remove it there if it is a value of its own", column, word, count, all))
 }
 
 var infinity = pattern.Lazy(`^[+-]?([iI]nf|INF|[iI]nfinity)$`)
