@@ -265,6 +265,12 @@ train: {epochs: 1, batch: 20}
 	if second, _ := out.ReadString('\n'); !strings.Contains(second, `"size":1,`) || !strings.Contains(second, `"day:key":0,`) {
 		t.Errorf("the second line is %q, want the size 1 and a Monday, whose key is 0", second)
 	}
+	o.Columns, o.Eval.Set = []string{"word", "size"}, []string{`data.missing=["w0", "0"]`}
+	out = memoryOutput{format: "jsonl"}
+	_, err = predict(t, 1, o, &out)
+	if first, _ := out.ReadString('\n'); err != nil || !strings.HasPrefix(first, `{"word":"w0","size":null,`) {
+		t.Errorf("the first line is %q, %v; want the string that means missing, and no size", first, err)
+	}
 	days := floats(t, rows, "days:value")
 	if days[0] <= days[1] || days[0] != days[28] {
 		t.Errorf("days %v", days[:29])

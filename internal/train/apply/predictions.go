@@ -185,12 +185,16 @@ type predictionWriter struct {
 	lines   *data.Lines
 	out     PredictOutput
 	lists   []value.List
-	missing []string // strings that mean that a copied value is missing
+	missing []string // strings that mean that a copied number is missing
+	numbers []bool   // which columns have numbers
 	text    []byte
 }
 
 func (s *predictions) newWriter(columns []write.Column) (w *predictionWriter, err error) {
 	w = &predictionWriter{options: s.options, labels: s.labels, keys: s.keys, lists: make([]value.List, len(columns)), missing: s.options.missing(s.Config)}
+	for _, c := range columns {
+		w.numbers = append(w.numbers, c.Kind != value.Text && c.Kind != value.None)
+	}
 	if w.lines, err = s.In.Train.Lines(s.options.Columns); err != nil {
 		return nil, err
 	}
@@ -241,8 +245,8 @@ func (p Prediction) typeCopied(ctx context.Context, columns []write.Column) erro
 	return nil
 }
 
-// missing returns the strings that mean that a copied value is missing in an output with
-// types. A text output copies these strings.
+// missing returns the strings that mean that a copied number is missing in an output with
+// types. Other outputs, and columns of strings, copy these strings.
 func (o *PredictOptions) missing(c *config.Config) []string {
 	if o.Text {
 		return nil
@@ -279,7 +283,7 @@ func (w *predictionWriter) next(ctx context.Context) (usable bool, err error) {
 			return false, err
 		}
 		for i := range copied {
-			w.copy(&w.lists[i], &copied[i])
+			w.copy(i, &copied[i])
 		}
 		if usable {
 			return true, nil
@@ -293,8 +297,9 @@ func (w *predictionWriter) next(ctx context.Context) (usable bool, err error) {
 	}
 }
 
-// copy sets to to the value of from; several values become one text, joined by |.
-func (w *predictionWriter) copy(to, from *value.List) {
+// copy sets the value of column i to that of from; several values become one text, joined by |.
+func (w *predictionWriter) copy(i int, from *value.List) {
+	to := &w.lists[i]
 	*to = *from
 	if from.Places() > 1 {
 		var text []byte
@@ -306,7 +311,7 @@ func (w *predictionWriter) copy(to, from *value.List) {
 		}
 		to.SetText(text[:len(text)-1])
 	}
-	if len(w.missing) == 0 || to.Len() == 0 {
+	if len(w.missing) == 0 || to.Len() == 0 || !w.numbers[i] {
 		return
 	}
 	w.text = to.Append(w.text[:0], 0)

@@ -48,6 +48,7 @@ used have a line without a prediction.
 The name of -out determines format and compression: scores.csv, scores.tsv.gz, scores.jsonl,
 scores.parquet. The file gets its name when it is complete. -out - writes to standard output.
 In jsonl and parquet, copied fields are integers, numbers or strings, whichever fits all values.
+Words of data.missing stay strings in fields of strings, and are missing among numbers.
 
 Files are read in the format of the training data. Parquet, Arrow, Avro, TFRecord and JSON are recognised.
 For files in another format use -set: data.format, data.delimiter, data.header, data.fields,
