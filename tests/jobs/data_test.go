@@ -150,6 +150,51 @@ func TestConvertKeepsValues(t *testing.T) {
 	}
 }
 
+// TestConvertKeepsWords: without a configuration, words such as NA stay values of strings, and of all
+// fields where lines become lines. Among numbers and truth values they become missing, and a line says so.
+func TestConvertKeepsWords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const lines = "y,n,city,ok,none\n1,NA,NA,true,null\n0,3,Oslo,NA,null\n1,NA,null,false,null\n"
+	write(t, dir, "a.csv", lines)
+	write(t, dir, "c.yaml", "data: {train: [a.csv], header: true, missing: [\"null\"]}\nlabel: {field: y}\nfeatures: [{field: city, encode: hash}]\n")
+	const typed = `{"y":1,"n":null,"city":"NA","ok":true,"none":"null"} {"y":0,"n":3,"city":"Oslo","ok":null,"none":"null"} {"y":1,"n":null,"city":"null","ok":false,"none":"null"}`
+	const named = "n      \"NA\" in 2 values: missing; to decide otherwise: -config FILE with data.missing\nok     \"NA\" in 1 value: missing;"
+	for to, x := range map[string]struct{ want, said string }{
+		"b.tsv":     {strings.ReplaceAll(lines, ",", "\t"), ""},
+		"b.jsonl":   {typed, named},
+		"b.parquet": {typed, named},
+		"b.feather": {typed, named},
+		"b.libffm":  {"", `city   "NA" in 1 value, "null" in 1 value: missing`},
+	} {
+		args := ""
+		if to == "b.libffm" {
+			args = "-codes codes "
+		}
+		o := must(t, dir, "data convert -out "+to+" "+args+"a.csv")
+		if !strings.Contains(o.stderr, x.said) || x.said == "" && strings.Contains(o.stderr, "missing") {
+			t.Errorf("%s: %s", to, o.stderr)
+		}
+		if to == "b.libffm" {
+			continue
+		}
+		if strings.Contains(x.said, "n ") && to != "b.jsonl" {
+			must(t, dir, "data convert -out back-"+to+".jsonl "+to)
+			to = "back-" + to + ".jsonl"
+		}
+		b, err := os.ReadFile(filepath.Join(dir, to))
+		if got := strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", " "); err != nil || got != strings.ReplaceAll(strings.TrimSpace(x.want), "\n", " ") {
+			t.Errorf("%s: %s, %v; want %s", to, got, err, x.want)
+		}
+		must(t, dir, "data diff a.csv "+to)
+	}
+	o := must(t, dir, "data convert -config c.yaml -out said.jsonl a.csv")
+	b, err := os.ReadFile(filepath.Join(dir, "said.jsonl"))
+	if err != nil || !strings.Contains(string(b), `"n":"NA","city":null,"ok":"false","none":null}`) || strings.Contains(o.stderr, "missing") {
+		t.Errorf("%s%s, %v", b, o.stderr, err)
+	}
+}
+
 // TestConvertKeepsTypes converts a table with every type of DuckDB to each format and compares
 // it with the CSV file that DuckDB writes. Columns that cannot be read are named in the error.
 func TestConvertKeepsTypes(t *testing.T) {

@@ -24,15 +24,16 @@ import (
 
 // Column gathers the statistics of one column. Make it with New.
 type Column struct {
-	Records int64 // seen
-	Missing int64 // records without a value
-	Values  int64 // total; a column of lists may have more than records
-	Most    int   // maximum values of one record
-	Texts   int64 // values that are not numbers
-	Reals   int64 // numbers that are not 64-bit integers
-	Truths  int64 // of these, true and false
-	Limits  int64 // of these, numbers stored as NaN or infinite
-	Marked  int64 // of these, texts with a |
+	Records int64            // seen
+	Missing int64            // records without a value
+	Words   map[string]int64 // how often each of the words occurs that mean missing
+	Values  int64            // total; a column of lists may have more than records
+	Most    int              // maximum values of one record
+	Texts   int64            // values that are not numbers
+	Reals   int64            // numbers that are not 64-bit integers
+	Truths  int64            // of these, true and false
+	Limits  int64            // of these, numbers stored as NaN or infinite
+	Marked  int64            // of these, texts with a |
 	// Coded counts integers in a non-canonical form: 007, +1. They are most likely not
 	// amounts, and would change if they were written as integers.
 	Coded int64
@@ -110,6 +111,10 @@ func (c *Column) isMissing(b []byte) bool {
 	}
 	for _, m := range c.missing {
 		if bytes.Equal(b, m) {
+			if c.Words == nil {
+				c.Words = map[string]int64{}
+			}
+			c.Words[string(b)]++
 			return true
 		}
 	}

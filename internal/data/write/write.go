@@ -15,6 +15,8 @@ type Column struct {
 	Many bool       // records have lists of values
 	// Truth means that every string is true or false. Formats with such a type use it.
 	Truth bool
+	// Words means that the strings of Layout.Missing are values of this column.
+	Words bool
 }
 
 // Layout configures the format.
@@ -90,7 +92,7 @@ func (t *table) convert(i int, from *value.List) error {
 		if j >= 0 {
 			text = t.textOf(from, j)
 		}
-		if t.isMissing(text) {
+		if len(text) == 0 || !c.Words && t.isMissing(text) {
 			if c.Many && from.Places() > 1 {
 				to.AddNull()
 			}

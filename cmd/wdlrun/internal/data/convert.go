@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/stats"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 func convertCommand(p *command.Program) *cli.Command {
@@ -34,10 +36,12 @@ strings. In TFRecord, so is a field of numbers that are not exact in 32 bits. Bl
 unquoted field are dropped.
 
 Words that mean missing become missing values: the words of data.missing in -config. Without
--config these are ?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A, if they occur in the
-first 10,000 lines of CSV or TSV. In other formats such words are ordinary strings, and NaN and
-infinities are numbers, unless the output is LibSVM or LibFFM. An empty string is missing.
-Columns of Parquet that cannot be read, such as lists of lists, are left out and reported.
+-config, words such as NA stay strings in a field of strings. In a field of numbers or truth
+values of CSV or TSV they become missing, if the output has types; so do they in all fields for
+LibSVM, LibFFM and -codes. A line names each such field, the word and its number. These words are
+?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A, if they occur in the first 10,000 lines.
+NaN and infinities of other formats are numbers. An empty string is missing. Columns of Parquet
+that cannot be read, such as lists of lists, are left out and reported.
 
 LibSVM and LibFFM contain only numbers, so 52.60 becomes 52.6. -codes FILE replaces the
 strings of each field by 1, 2, 3, … and lists the numbers in FILE. Strings of the label become
@@ -118,8 +122,8 @@ func planConversion(p *command.Program, c *cli.Context) (v conversion, err error
 			return v, fmt.Errorf("%s exists; remove it first or choose another name", path)
 		}
 	}
-	if v.config == nil && !v.source.HasLayout() && !v.target.pairs() && c.String("codes") == "" {
-		v.source.Missing = nil // other formats have values of their own that are missing
+	if v.config == nil && !v.target.pairs() && c.String("codes") == "" && (!v.source.HasLayout() || v.target.isLines()) {
+		v.source.Missing = nil // other formats have values of their own that are missing, and lines keep every word
 	}
 	if v.files, err = v.open(); err != nil {
 		return v, err
@@ -195,9 +199,8 @@ func (v *conversion) code() error {
 
 // typesOf finds the types of the fields. If the output needs them it reads all records.
 func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
-	lines := []string{"csv", "tsv", "criteo"}
-	untyped := slices.Contains(lines, v.target.Format) && v.codesTo == ""
-	if untyped && slices.Contains(lines, formatName(v.source)) {
+	untyped := v.target.isLines() && v.codesTo == ""
+	if untyped && isLines(formatName(v.source)) {
 		for _, name := range v.fields {
 			v.columns = append(v.columns, write.Column{Name: name, Kind: value.Text})
 		}
@@ -221,18 +224,32 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 		if untyped {
 			col.Kind, col.Truth = value.Text, false
 		}
+		if v.config == nil && len(seen.Words) > 0 {
+			if col.Words = !numbersAlone && col.Kind != value.Int && col.Kind != value.Float64 && !col.Truth; !col.Words {
+				v.changed = append(v.changed, []string{name, wordsOf(seen)})
+			}
+		}
 		v.columns = append(v.columns, col)
-		if form := formIn(v.target.Format, &col, seen, slices.Contains(lines, formatName(v.source))); form != "" {
+		if form := formIn(v.target.Format, &col, seen, isLines(formatName(v.source))); form != "" {
 			v.changed = append(v.changed, []string{name, form})
 		}
 	}
 	return nil
 }
 
+// wordsOf describes the words of a column that become missing values.
+func wordsOf(seen *stats.Column) string {
+	var all []string
+	for _, word := range slices.Sorted(maps.Keys(seen.Words)) {
+		all = append(all, fmt.Sprintf("%q in %s", word, plural.Of(int(seen.Words[word]), "value")))
+	}
+	return strings.Join(all, ", ") + ": missing; to decide otherwise: -config FILE with data.missing"
+}
+
 // formIn describes in what form a format has the values of a column that it has no place for; "" if it has
 // one for all. ofLines says that the values come from lines.
 func formIn(format string, col *write.Column, seen *stats.Column, ofLines bool) string {
-	lines, pairs := format == "csv" || format == "tsv" || format == "criteo", strings.HasPrefix(format, "lib")
+	lines, pairs := isLines(format), strings.HasPrefix(format, "lib")
 	const often = 5 // a fifth of the values
 	switch {
 	case lines && col.Many:

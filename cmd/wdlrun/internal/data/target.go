@@ -121,6 +121,12 @@ func (o *Output) Finish() (err error) {
 // pairs reports whether the output format holds only a label and numbers.
 func (o Target) pairs() bool { return strings.HasPrefix(o.Format, "lib") }
 
+// isLines reports whether the output format has neither types nor lists.
+func (o Target) isLines() bool { return isLines(o.Format) }
+
+// isLines reports whether values of a format are fields of lines.
+func isLines(format string) bool { return format == "csv" || format == "tsv" || format == "criteo" }
+
 // counter counts bytes written.
 type counter struct {
 	w io.Writer
@@ -144,6 +150,8 @@ func formatOf(name string) string {
 		return "tfrecord"
 	case "ndjson":
 		return "jsonl"
+	case "feather":
+		return "arrow"
 	case "svm":
 		return "libsvm"
 	case "ffm":
