@@ -119,6 +119,42 @@ func TestConvertSaysWhatChanges(t *testing.T) {
 	}
 }
 
+// TestConvertSaysWhatTypesBecome: a column that a table stores in a type that is not written is named with its
+// type, and so are values that become null. A string that looks like a number stays what it was.
+func TestConvertSaysWhatTypesBecome(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	types, err := filepath.Abs("../../internal/data/table/testdata/types.parquet")
+	fatal.If(t, err)
+	rows := func(stderr string) (all []string) {
+		for line := range strings.Lines(stderr) {
+			if all = append(all, strings.Join(strings.Fields(line), " ")); strings.HasPrefix(line, "wrote") {
+				return all[:len(all)-1]
+			}
+		}
+		return all
+	}
+	write(t, dir, "a.jsonl", `{"y":1,"site":"","tags":["a","b"]}`+"\n"+`{"y":0,"site":"","tags":[]}`+"\n"+`{"y":0,"site":"x","tags":null}`+"\n")
+	for _, x := range []struct {
+		args string
+		want []string
+	}{
+		{"-out t.arrow -fields u64,d4,d9,date,time_tz,ts,ts_tz,uuid,blob,i32 " + types, []string{"field in arrow",
+			"u64 integers are texts: some are 2^63 or more", "d4 decimals are numbers of 64 bits", "d9 decimals are texts, with all digits",
+			"date dates are texts: 2026-11-20", "time_tz times are texts: 12:34:56.5+00", "ts timestamps are texts: 2026-11-20 12:34:56.5",
+			"ts_tz timestamps are texts in UTC: 2026-11-20 12:34:56.5+00; the name of their zone is lost", "uuid UUIDs are texts",
+			`blob bytes are texts: those that are not UTF-8 are written as \x00\xFF`}},
+		{"-out t.avro t.arrow", nil}, // strings by now
+		{"-out t.csv -fields u64,d9,ts " + types, nil},
+		{"-out t.jsonl -fields u64,date,ts " + types, []string{"field in jsonl", "u64 integers are texts: some are 2^63 or more"}},
+		{"-out a.parquet -fields y,site,tags a.jsonl", []string{"field in parquet", `site "" in 2 values: null`, "tags empty lists are null, as missing lists are: 2 records"}},
+	} {
+		if o := must(t, dir, "data convert "+x.args); !slices.Equal(rows(o.stderr), x.want) {
+			t.Errorf("%s: %q, want %q", x.args, rows(o.stderr), x.want)
+		}
+	}
+}
+
 // TestConvertKeepsValues: every format that stores strings preserves each field byte for byte,
 // including numbers not in their shortest form, codes, and blanks in quotes. Blanks around an
 // unquoted field are dropped.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/data/arrow"
@@ -222,6 +223,42 @@ func (f *File) readable(t *table.File) []string {
 		}
 	}
 	return names
+}
+
+// Types returns the logical types of the columns of tables, see table.File.TypeOf. Each is that of the
+// first file with the column. Other formats have none.
+func (f *Files) Types() (map[string]string, error) {
+	all := map[string]string{}
+	if !IsTable(f.set.Format) {
+		return all, nil
+	}
+	for i := range f.set.Files {
+		if err := f.set.Files[i].addTypes(all); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// addTypes adds the types of the columns of a file that all does not have.
+func (f *File) addTypes(all map[string]string) error {
+	names := slices.DeleteFunc(slices.Clone(f.columns), func(name string) bool { _, ok := all[name]; return ok })
+	if len(names) == 0 {
+		return nil
+	}
+	s, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	t, err := f.table(s)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	for i, in := range f.inFile(t, names) {
+		all[names[i]] = t.TypeOf(in)
+	}
+	return nil
 }
 
 // absent is the name of no column: its values are missing.

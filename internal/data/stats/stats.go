@@ -27,6 +27,7 @@ type Column struct {
 	Records int64            // seen
 	Missing int64            // records without a value
 	Words   map[string]int64 // how often each of the words occurs that mean missing
+	Empty   int64            // empty strings, which are missing too
 	Values  int64            // total; a column of lists may have more than records
 	Most    int              // maximum values of one record
 	Texts   int64            // values that are not numbers
@@ -77,6 +78,9 @@ func (c *Column) Add(l *value.List) {
 	for i := range l.Len() {
 		c.text = l.Append(c.text[:0], i)
 		if c.isMissing(c.text) {
+			if l.Kind == value.Text && len(c.text) == 0 {
+				c.Empty++
+			}
 			continue
 		}
 		there++

@@ -125,6 +125,40 @@ func (f *File) Has(name string) bool {
 	return ok
 }
 
+// Logical types that TypeOf adds to those of Parquet.
+const (
+	TypeBytes        = "BYTES"         // strings without a logical type
+	TypeTimeUTC      = "TIME UTC"      // TIME in UTC
+	TypeTimestampUTC = "TIMESTAMP UTC" // TIMESTAMP in UTC
+)
+
+// TypeOf returns the logical type of a column as the file stores it, such as DATE; "" if it has
+// none, and for numbers and truth values.
+func (f *File) TypeOf(name string) string {
+	leaf, ok := f.found[name]
+	e := leaf.element
+	if ok && f.form != nil {
+		e = f.form.Columns()[leaf.index].Type.element()
+	}
+	if e == nil {
+		return "" // none, or a vector of Spark
+	}
+	kind := kindOf(e)
+	if kind == "" {
+		return map[format.Type]string{format.Int96: "TIMESTAMP", format.ByteArray: TypeBytes, format.FixedLenByteArray: TypeBytes}[e.Type.V]
+	}
+	_, utc := unitOf(e)
+	switch {
+	case kind == "INT", kind == "UINT", kind == "FLOAT16":
+		return ""
+	case kind == "TIME" && utc:
+		return TypeTimeUTC
+	case kind == "TIMESTAMP" && utc:
+		return TypeTimestampUTC
+	}
+	return kind
+}
+
 // Unread returns the columns that cannot be read. The caller must not change the slice.
 func (f *File) Unread() []Unread { return f.unread }
 

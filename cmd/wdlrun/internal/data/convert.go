@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/stats"
+	tables "github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
@@ -210,6 +211,10 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 	if err != nil {
 		return err
 	}
+	stored, err := d.files.Types()
+	if err != nil {
+		return err
+	}
 	v.files, v.fields = d.files, d.fields
 	numbersAlone := v.target.pairs() || v.codesTo != ""
 	for i, name := range v.fields {
@@ -230,8 +235,15 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 			}
 		}
 		v.columns = append(v.columns, col)
-		if form := formIn(v.target.Format, &col, seen, isLines(formatName(v.source))); form != "" {
-			v.changed = append(v.changed, []string{name, form})
+		ofLines := isLines(formatName(v.source))
+		forms := []string{formOf(stored[name], v.target.Format, &col), formIn(v.target.Format, &col, seen, ofLines, stored[name] != "")}
+		if !ofLines && !v.target.pairs() && !v.target.isLines() {
+			forms = append(forms, nullsOf(&col, seen)...)
+		}
+		for _, form := range forms {
+			if form != "" {
+				v.changed = append(v.changed, []string{name, form})
+			}
 		}
 	}
 	return nil
@@ -246,9 +258,50 @@ func wordsOf(seen *stats.Column) string {
 	return strings.Join(all, ", ") + ": missing; to decide otherwise: -config FILE with data.missing"
 }
 
+// formOf describes in what form a format has the values of a column that tables store with this logical
+// type; "" if it is the usual one.
+func formOf(stored, format string, col *write.Column) string {
+	if isLines(format) || strings.HasPrefix(format, "lib") {
+		return ""
+	}
+	text := col.Kind == value.Text
+	switch {
+	case stored == tables.TypeBytes && text:
+		return `bytes are texts: those that are not UTF-8 are written as \x00\xFF`
+	case format == "tfrecord":
+		return "" // formIn has its reasons
+	case stored == "UINT64" && text:
+		return "integers are texts: some are 2^63 or more"
+	case stored == "DECIMAL" && text:
+		return "decimals are texts, with all digits"
+	case stored == "DECIMAL" && col.Kind == value.Float64:
+		return "decimals are numbers of 64 bits"
+	case !write.IsPackedInside(format):
+		return "" // it has no types of times
+	}
+	return map[string]string{
+		"DATE": "dates are texts: 2026-11-20", "TIME": "times are texts: 12:34:56.5", tables.TypeTimeUTC: "times are texts: 12:34:56.5+00",
+		"TIMESTAMP":             "timestamps are texts: 2026-11-20 12:34:56.5",
+		tables.TypeTimestampUTC: "timestamps are texts in UTC: 2026-11-20 12:34:56.5+00; the name of their zone is lost",
+		"INTERVAL":              "intervals are texts: 1 year 2 days 03:00:04.5", "UUID": "UUIDs are texts",
+	}[stored]
+}
+
+// nullsOf describes which other values of a column are written as null.
+func nullsOf(col *write.Column, seen *stats.Column) (forms []string) {
+	if seen.Empty > 0 {
+		forms = append(forms, fmt.Sprintf(`"" in %s: null`, plural.Of(int(seen.Empty), "value")))
+	}
+	if col.Many && seen.Missing > 0 {
+		forms = append(forms, fmt.Sprintf("empty lists are null, as missing lists are: %s", plural.Of(int(seen.Missing), "record")))
+	}
+	return forms
+}
+
 // formIn describes in what form a format has the values of a column that it has no place for; "" if it has
-// one for all. ofLines says that the values come from lines.
-func formIn(format string, col *write.Column, seen *stats.Column, ofLines bool) string {
+// one for all. ofLines says that the values come from lines, typed that a table stores them as other than
+// numbers.
+func formIn(format string, col *write.Column, seen *stats.Column, ofLines, typed bool) string {
 	lines, pairs := isLines(format), strings.HasPrefix(format, "lib")
 	const often = 5 // a fifth of the values
 	switch {
@@ -266,7 +319,7 @@ func formIn(format string, col *write.Column, seen *stats.Column, ofLines bool) 
 		return "NaN and infinities are texts"
 	case col.Kind == value.Text && format == "tfrecord" && seen.Texts == 0 && seen.Wide > 0:
 		return "numbers are texts: some are not exact in 32 bits"
-	case col.Kind == value.Text && seen.Texts == seen.Limits && seen.Values > 0 && !col.Truth:
+	case !typed && col.Kind == value.Text && seen.Texts == seen.Limits && seen.Values > 0 && !col.Truth:
 		return "numbers are texts: some are in a form of their own, such as 52.60 or 007, or integers next to others"
 	case col.Truth && format == "tfrecord":
 		return "truth values are the texts true and false"
