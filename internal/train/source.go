@@ -119,7 +119,8 @@ func (r taking) take() error {
 		return err
 	}
 	if !from.Reset {
-		c.Step, c.Samples, c.Divergence = c.Step+was.taken(), c.Samples+was.Samples-was.Refit.samples(), was.Divergence
+		c.Step, c.Samples, c.Divergence = c.Step+was.Step, c.Samples+was.Samples, was.Divergence
+		c.EarlierSteps, c.EarlierSamples = was.notSteps(), was.notSamples()
 		c.Began = c.Step
 	}
 	if r.config.Train.Refit {
