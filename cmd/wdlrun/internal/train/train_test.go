@@ -74,6 +74,28 @@ func TestResultsOfUnfinishedTrainings(t *testing.T) {
 	}
 }
 
+// TestStepsOfTwoTrainings: the output divides the steps of a run with train.refit, and the model before it has the
+// number of its checkpoint.
+func TestStepsOfTwoTrainings(t *testing.T) {
+	var b bytes.Buffer
+	r := report.Result{Steps: 651, Samples: 73000, Began: 584, Since: 584, NewSamples: 16500, WorldSize: 1}
+	printTraining(&b, r)
+	if strings.Contains(b.String(), "train.refit") {
+		t.Errorf("a run with one training:\n%s", &b)
+	}
+	r.Refit = &report.Refit{Epochs: 2, Rows: 3300, FirstRows: 3000, FirstSteps: 41}
+	b.Reset()
+	printTraining(&b, r)
+	for _, want := range []string{
+		"trained 16500 samples in 67 steps, after the 584 steps of the model that it began with: ",
+		"steps  the first training took 41, and the second, of which the model is, 26 (train.refit): the numbers of steps and samples count both\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("without %q:\n%s", want, &b)
+		}
+	}
+}
+
 // TestNextBeginsWithTheLauncher: the proposed commands start on the same hosts.
 func TestNextBeginsWithTheLauncher(t *testing.T) {
 	line := bytes.Buffer{}
