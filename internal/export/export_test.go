@@ -228,33 +228,64 @@ func TestVersionsAreNotReplaced(t *testing.T) {
 }
 
 // TestNumbersOfExportsRise: an export is the version that servers load, unless it is given another
-// number, and undoes no rollback.
+// number. It undoes no rollback, and a model that the folder has is not written again.
 func TestNumbersOfExportsRise(t *testing.T) {
 	_, m := trained(t, 1)
+	_, other := trained(t, 1) // of the same step
 	step, out := m.Checkpoint.Step(), t.TempDir()
+	root := filepath.Join(out, "ctr")
 	var warned []string
-	write := func(version int64) (int64, error) {
+	write := func(of train.Trained, version int64, rows string) (int64, error) {
 		warned = nil
-		r, err := export.Write(t.Context(), source(m), export.Options{Out: out, Name: "ctr", Version: version, Warn: func(line string) { warned = append(warned, line) }})
+		r, err := export.Write(t.Context(), source(of), export.Options{Out: out, Name: "ctr", Version: version, Rows: rows, Warn: func(line string) { warned = append(warned, line) }})
 		return r.Manifest.Version, err
 	}
-	for _, x := range []struct {
+	again := func(version, next int64) string {
+		return fmt.Sprintf("the model of step %d of this run is already published as version %d; to write it again, give a number, such as -version %d", step, version, next)
+	}
+	has := func(highest, n int64) string {
+		return fmt.Sprintf("%s has version %d, so that this version, of step %d, is %d", root, highest, step, n)
+	}
+	for i, x := range []struct {
+		of            train.Trained
 		version, want int64
-		warning       string
+		rows, warning string
+		err           string
 	}{
-		{step + 7, step + 7, ""},
-		{-1, step + 8, fmt.Sprintf("version %d of %s is higher than the step %d", step+7, filepath.Join(out, "ctr"), step)},
-		{step + 3, step + 3, "servers that load the latest version keep it"},
+		{m, step + 7, step + 7, "", "", ""},
+		{m, -1, 0, "", "", again(step+7, step+8)},
+		{other, -1, step + 8, "", has(step+7, step+8), ""},
+		{other, -1, 0, "", "", again(step+8, step+9)},
+		{other, -1, step + 9, "int8", has(step+8, step+9), ""},
+		{other, -1, 0, "int8", "", again(step+9, step+10)},
+		{m, step + 3, step + 3, "", "servers that load the latest version keep it", ""},
+		{m, -1, 0, "", "", again(step+3, step+10)},
 	} {
-		got, err := write(x.version)
-		fatal.If(t, err)
+		got, err := write(x.of, x.version, x.rows)
+		if (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
+			t.Fatalf("export %d: %v, want %q", i, err, x.err)
+		}
 		if got != x.want || len(warned) > 1 || !strings.Contains(strings.Join(warned, ""), x.warning) || (x.warning == "") != (len(warned) == 0) {
-			t.Errorf("version %d: %d, want %d; warnings %q, want %q", x.version, got, x.want, warned, x.warning)
+			t.Errorf("export %d: version %d, want %d; warnings %q, want %q", i, got, x.want, warned, x.warning)
 		}
 	}
-	fatal.If(t, export.Hold(t.Context(), filepath.Join(out, "ctr"), "rollback"))
-	if n, err := write(-1); err == nil || !strings.Contains(err.Error(), "on hold (rollback): wdlrun publish") {
+	fatal.If(t, export.Hold(t.Context(), root, "rollback"))
+	if n, err := write(m, -1, ""); err == nil || !strings.Contains(err.Error(), "on hold (rollback): wdlrun publish") {
 		t.Errorf("version %d was written into a folder on hold: %v", n, err)
+	}
+}
+
+// TestTheStepOfAnotherRun: the model of another run with the same number of steps is published, too.
+func TestTheStepOfAnotherRun(t *testing.T) {
+	_, m := trained(t, 1)
+	_, other := trained(t, 1)
+	opt := export.Options{Out: t.TempDir(), Name: "ctr", Version: -1}
+	for i, x := range []train.Trained{m, other} {
+		r, err := export.Write(t.Context(), source(x), opt)
+		fatal.If(t, err)
+		if want := m.Checkpoint.Step() + int64(i); r.Manifest.Version != want {
+			t.Errorf("version %d, want %d", r.Manifest.Version, want)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ type Source struct {
 type Options struct {
 	Out     string // directory of models
 	Name    string
-	Version int64  // −1 for the step, or, if a version is higher, for the number after it
+	Version int64  // −1 for the step, or, if a version is as high, for the number after the highest
 	Rows    string // one of Precisions; "" for float32
 
 	// Warn, if not nil, is called with the reason if the model has no warm-up records, and if
@@ -69,8 +69,9 @@ func Write(ctx context.Context, src Source, opt Options) (Result, error) {
 }
 
 // number returns the version to write. It is an error if the folder is on hold: servers would load
-// the version in place of the one that a rollback chose.
-func (o *Options) number(root string, step int64) (int64, error) {
+// the version in place of the one that a rollback chose. Without a given number, it is also an error if
+// a version has the model: exports by cron write it once.
+func (o *Options) number(root string, from *checkpoint.Checkpoint, as precision) (int64, error) {
 	if h := ledger.ReadHold(root); h != nil {
 		return 0, fmt.Errorf("the folder is on hold (%s): wdlrun publish %s -release", h.Reason, root)
 	}
@@ -88,14 +89,41 @@ func (o *Options) number(root string, step int64) (int64, error) {
 		}
 		return o.Version, nil
 	}
-	if _, err := os.Lstat(versionDir(root, step)); err == nil || step > highest {
-		return step, nil
-	}
+	step := from.Step()
 	n, err := ledger.Next(step, highest)
-	if err == nil {
-		warn(fmt.Sprintf("version %d of %s is higher than the step %d, so that this version is %d", highest, root, step, n))
+	if err != nil {
+		return 0, err
 	}
-	return n, err
+	has, err := versionOf(root, from, as)
+	switch {
+	case err != nil:
+		return 0, err
+	case has >= 0:
+		return 0, fmt.Errorf("the model of step %d of this run is already published as version %d; to write it again, give a number, such as -version %d", step, has, n)
+	case n != step:
+		warn(fmt.Sprintf("%s has version %d, so that this version, of step %d, is %d", root, highest, step, n))
+	}
+	return n, nil
+}
+
+// versionOf returns the version that has the model of a checkpoint with rows of a precision, −1 for none. A version
+// of unknown origin, as of earlier releases, has it if its number is the step.
+func versionOf(root string, from *checkpoint.Checkpoint, as precision) (int64, error) {
+	run := from.Manifest().Run
+	f, all, err := readFolder(root, func(string, *Manifest) error { return nil })
+	if err != nil {
+		return -1, err
+	}
+	for _, n := range f.Numbers() {
+		m, of := all[n], f.Versions[n].Lineage
+		if m == nil || m.Step != from.Step() || m.Rows != Precisions()[as] {
+			continue
+		}
+		if run != "" && of == run || (run == "" || of == "") && n == m.Step {
+			return n, nil
+		}
+	}
+	return -1, nil
 }
 
 const tmpPrefix = ".tmp-"
@@ -113,7 +141,7 @@ func writeVersion(ctx context.Context, src Source, opt Options, root string) (re
 		return res, err
 	}
 	defer unlock()
-	if opt.Version, err = opt.number(root, src.Checkpoint.Step()); err != nil {
+	if opt.Version, err = opt.number(root, src.Checkpoint, as); err != nil {
 		return res, err
 	}
 	res.Dir = versionDir(root, opt.Version)

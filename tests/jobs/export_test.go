@@ -38,9 +38,10 @@ func TestExport(t *testing.T) {
 		t.Errorf("data show of the warm-up requests: %s", o.stdout)
 	}
 	for args, want := range map[string]string{
-		"-out models -name ctr":                       "this version exists",
+		"-out models -name ctr":                       "the model of step 2 of this run is already published as version 2; to write it again, give a number, such as -version 3; no model was written",
 		"-out models":                                 "-name NAME",
 		"-out models -name a/b":                       "letters, digits",
+		"-out models -name ctr -version 2":            "this version exists",
 		"-out models -name ctr -rows int4 -version 9": "not one of",
 		"-out x.npy -format npy -rows int8":           "has no effect",
 		"-out x -format pickle":                       "there are model",
