@@ -64,7 +64,7 @@ func listed(line string) string { return strings.ReplaceAll(strings.TrimSpace(li
 func WriteQuality(w io.Writer, e Evaluation, now time.Time) error {
 	q, m := e.Quality, &e.Metrics
 	v := qualityView{
-		Title: "wdlrun: quality of " + e.Model, Made: now.Format("2006-01-02 15:04"), Data: e.Data, Samples: m.Samples,
+		Title: titleStart + "quality of " + e.Model, Made: now.Format("2006-01-02 15:04"), Data: e.Data, Samples: m.Samples,
 		Verdict: []string{listed(m.String())}, Rows: metricRows(e), Bins: binRows(q.Bins),
 	}
 	if base := m.Base(); base != "" {

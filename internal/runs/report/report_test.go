@@ -37,6 +37,27 @@ func TestTablesOfAModelThatContinues(t *testing.T) {
 	}
 }
 
+// TestOnlyPagesAreReplaced: a page of this package may be overwritten, another file is not.
+func TestOnlyPagesAreReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.html")
+	var page, quality bytes.Buffer
+	fatal.If(t, Write(&page, []string{write(t, "a", "0.8", 3)}, time.Now()))
+	fatal.If(t, WriteQuality(&quality, Evaluation{Model: "m", Quality: &metrics.Quality{}}, time.Now()))
+	if err := Replaceable(path); err != nil {
+		t.Errorf("a missing file: %v", err)
+	}
+	for text, free := range map[string]bool{
+		page.String(): true, quality.String(): true, "": true,
+		"{}": false, "<!DOCTYPE html>\n<title>mine</title>": false, "see <title>wdlrun: a</title>": false,
+	} {
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
+		err := Replaceable(path)
+		if want := path + " exists and is no report of wdlrun; remove it first or choose another name"; (err == nil) != free || err != nil && err.Error() != want {
+			t.Errorf("%.40q: %v", text, err)
+		}
+	}
+}
+
 // write makes a run directory of a run with hostile names and a gap in its losses.
 func write(t testing.TB, name, auc string, size int) string {
 	t.Helper()

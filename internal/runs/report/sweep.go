@@ -46,7 +46,7 @@ type effectView struct {
 // is the date on the page.
 func WriteSweep(w io.Writer, name string, s *sweep.Sweep, space sweep.Space, verdict []string, now time.Time) error {
 	v := sweepView{
-		Title: "wdlrun: sweep " + name, Made: now.Format("2006-01-02 15:04"), Metric: s.Options.Metric,
+		Title: titleStart + "sweep " + name, Made: now.Format("2006-01-02 15:04"), Metric: s.Options.Metric,
 		Epochs: s.Options.Rungs()[0], Verdict: verdict, Parallel: parallel(s, space),
 	}
 	for _, p := range space {

@@ -1,12 +1,38 @@
 package report
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs"
 )
+
+// titleStart begins the titles of all pages.
+const titleStart = "wdlrun: "
+
+// Replaceable returns an error if a file is no page of this package, so that it is not overwritten. A missing or an
+// empty file, and a page, may be.
+func Replaceable(path string) error {
+	f, err := regular.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const head = 1 << 10 // holds the title
+	b, err := io.ReadAll(io.LimitReader(f, head))
+	if err == nil && len(b) > 0 && !(bytes.HasPrefix(b, []byte("<!DOCTYPE html>")) && bytes.Contains(b, []byte("<title>"+titleStart))) {
+		err = fmt.Errorf("%s exists and is no report of wdlrun; remove it first or choose another name", path)
+	}
+	return err
+}
 
 // Write reads run directories and writes the page. now is the date on the page.
 func Write(w io.Writer, dirs []string, now time.Time) error {
@@ -23,9 +49,9 @@ func Write(w io.Writer, dirs []string, now time.Time) error {
 		all = append(all, &r.Summary)
 		v.Runs = append(v.Runs, view(r, i))
 	}
-	v.Title = "wdlrun: " + all[0].Name
+	v.Title = titleStart + all[0].Name
 	if v.Several {
-		v.Title = fmt.Sprintf("wdlrun: %d runs", len(all))
+		v.Title = fmt.Sprintf(titleStart+"%d runs", len(all))
 		v.Differ = runs.Differing(all)
 		n := min(len(v.Differ), maxDiffering)
 		v.Differ, v.Follow = v.Differ[:n], v.Differ[n:]

@@ -27,8 +27,9 @@ func InitCommand(p *command.Program) *cli.Command {
 encoding for each column and the evidence for it. Read it before you train: uncertain choices
 are marked CHECK.
 
-Files are CSV, TSV, Criteo's layout, TFRecord of tf.Example, JSON, Parquet, LibSVM or LibFFM,
-plain or compressed with gzip, zstd or snappy.
+Files are CSV, TSV, Criteo's layout, TFRecord of tf.Example or tf.SequenceExample, JSON lines,
+Parquet, Arrow IPC, Avro, LibSVM or LibFFM, plain or compressed with gzip, zstd, snappy, lz4 or
+bzip2. A folder may be a Delta table.
 
 Keys of the JSON line (-json):
    data, also, files, looked_at   first and other inputs, number of files, files that were read

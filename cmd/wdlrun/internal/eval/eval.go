@@ -81,6 +81,11 @@ func checkEval(c *cli.Context) error {
 	if c.IsSet("importance") && !c.IsSet("report") {
 		return errors.New("eval: -importance is a section of the page of -report: give -report FILE too")
 	}
+	if out := command.PathOf(c, "report"); out != "" {
+		if err := report.Replaceable(out); err != nil {
+			return fmt.Errorf("eval: -report: %w", err)
+		}
+	}
 	opt := evalOptions(c)
 	opt.Away = command.Elsewhere(c)
 	return apply.CheckEval(c.Context, opt)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -19,7 +21,9 @@ import (
 func ReportCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name: "report", Usage: "write an HTML page about one run or several", UsageText: "wdlrun report [flags] RUN...",
-		Description: `Writes report.html into the working directory, or the file of -out. The page needs no network.
+		Description: `Writes report.html into the working directory, or the file of -out. An earlier page is replaced,
+another file is not. The page needs no network. For a folder of runs, the page is about the run that
+finished last.
 It shows the verdict, the metrics, the settings that differ, curves of loss, AUC and speed, the
 time of each rank by phase, the tables compared with the plan, and warnings with advice. Runs in
 progress, failed runs and runs of another version are shown with the data that can be read.
@@ -42,10 +46,14 @@ Examples:
 			if !c.Args().Present() {
 				return errors.New("report: give one or more run directories; see: wdlrun report --help")
 			}
+			nameLatest(p.Stderr, c.Args().Slice())
 			if to := command.PathOf(c, "tensorboard"); to != "" {
 				return eventFiles(c, p, to)
 			}
 			out, some := command.PathOf(c, "out"), reported(c.Args().Slice())
+			if err := report.Replaceable(out); err != nil {
+				return fmt.Errorf("report: %w", err)
+			}
 			size, err := command.WriteWhole(out, func(w io.Writer) error { return report.Write(w, some, time.Now()) })
 			if err != nil {
 				return err
@@ -56,6 +64,19 @@ Examples:
 			_, err = fmt.Fprintf(p.Stdout, "%s: %s, %d kB\n", out, plural.Of(len(some), "run"), (size+999)/1000)
 			return err
 		},
+	}
+}
+
+// nameLatest prints which run stands for a folder of runs.
+func nameLatest(w io.Writer, given []string) {
+	for _, path := range given {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() || runs.IsRun(path) {
+			continue
+		}
+		if run := command.RunAt(path, command.RunsFolder); runs.IsRun(run) && run != path {
+			fmt.Fprintf(w, "wdlrun: %s is a folder of runs: the report is about %s, which finished last; for all of them: wdlrun report %s/*\n",
+				path, run, command.QuotedPath(filepath.Clean(path)))
+		}
 	}
 }
 

@@ -35,8 +35,10 @@ func ExportCommand(p *command.Program) *cli.Command {
 		Description: `Writes the model of a run directory or of one checkpoint as MODELS/NAME/VERSION. The directory
 contains the configuration, vocabularies and statistics, the dense parameters and the rows of
 every table, without optimizer state. It gets its name when it is complete and never changes
-afterwards. After early stopping, the model of the best epoch is exported, or with train.refit that of
-the second training. Checkpoints of any number of ranks are read without starting ranks.
+afterwards. VERSION is the step, or one more than the highest version if that is as high. If a
+version has this step of this run in these rows, nothing is written and the exit code is 1;
+-version writes it again. After early stopping, the model of the best epoch is exported, or with train.refit
+that of the second training. Checkpoints of any number of ranks are read without starting ranks.
 
    -rows float32    scores are bit-identical to eval
    -rows bfloat16   half the size
@@ -69,7 +71,7 @@ Examples:
 			&cli.StringFlag{Name: "resume", Usage: "use the model of run directory or checkpoint `DIR`; latest is runs/latest"},
 			&cli.StringFlag{Name: "out", Usage: "write the model below `DIR`; for other formats, write DIR itself, which must not exist"},
 			&cli.StringFlag{Name: "name", Usage: "name the model `NAME`"},
-			&cli.Int64Flag{Name: "version", Value: -1, Usage: "number the version `N`", DefaultText: "the step"},
+			&cli.Int64Flag{Name: "version", Value: -1, Usage: "number the version `N`", DefaultText: "the step, or one more than the highest version"},
 			&cli.StringFlag{Name: "rows", Value: "float32", Usage: "store rows as `TYPE`: " + strings.Join(export.Precisions(), ", ")},
 			&cli.StringFlag{Name: "format", Value: "model", Usage: "write `FORMAT`: " + strings.Join(exportFormats(), ", ")},
 			&cli.StringFlag{Name: "ids", Value: "values", Usage: "onnx: take categories as `KIND`: " + strings.Join(onnxIDs(), ", ")},

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -327,6 +328,14 @@ const (
 	adminName = "metrics and control"
 )
 
+// instead returns what to do if another program listens on a port.
+func instead(err error, flag, what string) string {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return ""
+	}
+	return fmt.Sprintf(": another program listens there: give another port, -%s N, or -%s 0 for no %s", flag, flag, what)
+}
+
 // listen opens the requested addresses.
 func listen(c *cli.Context, s *serve.Server) (all []listener, err error) {
 	config := net.ListenConfig{}
@@ -353,7 +362,7 @@ func listen(c *cli.Context, s *serve.Server) (all []listener, err error) {
 			continue
 		}
 		if x.Listener, err = config.Listen(c.Context, "tcp", net.JoinHostPort(c.String("host"), fmt.Sprint(port))); err != nil {
-			return all, fmt.Errorf("serve: -%s %d: %w", flag, port, err)
+			return all, fmt.Errorf("serve: -%s %d: %w%s", flag, port, err, instead(err, flag, x.what))
 		}
 		all = append(all, x)
 	}
