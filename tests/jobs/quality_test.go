@@ -122,11 +122,13 @@ func TestQualityReport(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), "Some-college") || !strings.Contains(string(page), "all others") {
 		t.Errorf("%v, page of %d bytes", err, len(page))
 	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "mine.csv"), []byte("a,b\n"), 0o644))
 	for _, c := range []struct{ args, says string }{
 		{"-by age", "give -report FILE too"},
 		{"-report x.html -by none", "there is no field \"none\""},
 		{"-report x.html -by age,age", "named twice"},
 		{"-report none/x.html", "eval: -report: "},
+		{"-report mine.csv", "mine.csv exists and is no report of wdlrun"},
 	} {
 		if o := run(t, dir, append([]string{"eval", "-resume", r.RunDir}, strings.Fields(c.args)...)...); o.code != 1 || !strings.Contains(o.stderr, c.says) {
 			t.Errorf("%s: exit code %d, no %q in\n%s", c.args, o.code, c.says, o.stderr)

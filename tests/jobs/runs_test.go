@@ -73,6 +73,13 @@ func TestRuns(t *testing.T) {
 	if o.code != 0 || err != nil || !bytes.Contains(page, []byte(" is the best by AUC of the test data")) || !bytes.Contains(page, []byte("train.seed")) {
 		t.Errorf("report: exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
 	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "mine.html"), []byte("{}"), 0o644))
+	for out, code := range map[string]int{"mine.html": 1, "all.html": 0} {
+		if o = run(t, dir, "report", "-out", out, "runs"); o.code != code || (code == 1) != strings.Contains(o.stderr, out+" exists and is no report of wdlrun") ||
+			!strings.Contains(o.stderr, "runs is a folder of runs: the report is about ") {
+			t.Errorf("report -out %s: exit code %d\n%s%s", out, o.code, o.stdout, o.stderr)
+		}
+	}
 	if o = run(t, dir, append(append([]string{"train"}, few(t)...), "-set", "data.test=[\"builtin:adult.test\"]")...); o.code != 0 {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
