@@ -247,6 +247,52 @@ func TestTheLastModelOfAShortTrainingIsPublished(t *testing.T) {
 	}
 }
 
+// TestTheGuardNamesTheLastModel: if the guard does not admit the model at the end, a line says so and why.
+func TestTheGuardNamesTheLastModel(t *testing.T) {
+	path := traintest.Clicks(t, 600)
+	b, err := os.ReadFile(path)
+	fatal.If(t, err)
+	flipped := filepath.Join(t.TempDir(), "flipped.csv")
+	text := strings.NewReplacer("\n0,", "\n1,", "\n1,", "\n0,").Replace(string(b))
+	fatal.If(t, os.WriteFile(flipped, []byte(text), 0o600))
+	opt, models := publishing(t, path, recipes["plain"], 1000)
+	guard := func(window int) string {
+		return fmt.Sprintf("train.export.guard={action: hold, window: %d, logloss: 0.1, calibration: 0.2, auc_drop: 0.02}", window)
+	}
+	opt.Set = append(opt.Set, "train.epochs=12", "train.export.every_seconds=3600", guard(200))
+	opt.Warn = func(string) {}
+	first := runJob(t, 1, opt)
+	versions := func() int {
+		l, err := export.List(models, false)
+		fatal.If(t, err)
+		return len(l.Versions)
+	}
+	for _, x := range []struct {
+		data   string
+		window int
+		want   string // "": the version is published
+	}{
+		{path, 400, ""},
+		{path, 100_000, "this job has used 480 samples, too few to compare it with the last version (10000)"},
+		{flipped, 4800, "the log-loss of 480 samples is "},
+		{flipped, 200, "the folder is on hold; to publish it, release the hold"},
+	} {
+		next := opt
+		next.Config = traintest.ClicksConfig(t, x.data, recipes["plain"][0], recipes["plain"][1])
+		next.From = first.RunDir
+		next.Set = append(slices.Clone(opt.Set), "train.epochs=1", guard(x.window))
+		var warned []string
+		next.Warn = func(line string) { warned = append(warned, line) }
+		before := versions()
+		run := runJob(t, 1, next)
+		want := fmt.Sprintf("the last model, of step %d, was not published: %s", run.Steps, x.want)
+		said := strings.Contains(strings.Join(warned, "\n"), want)
+		if came := versions() > before; came != (x.want == "") || said != (x.want != "") {
+			t.Errorf("window %d of %s: a version was published: %v; warned %q, want %q", x.window, x.data, came, warned, want)
+		}
+	}
+}
+
 // TestTheBestEpochIsNotTheOnePublished: after early stopping, a line says that the published model is not the
 // best one.
 func TestTheBestEpochIsNotTheOnePublished(t *testing.T) {

@@ -155,7 +155,7 @@ func (p *Publisher) Boundary(step int64) error {
 		}
 	}
 	p.Rec.Enter(trace.Checkpoint)
-	p.at = time.Now()
+	p.at, p.refused = time.Now(), ""
 	admitted, stop := p.guarded()
 	own := report{Ready: p.prepared() && step > p.last && admitted && !p.onHold(), Stop: stop, Lost: p.changes == nil || p.pending.lost()}
 	own.Busy, own.Fault = p.pending.state()
@@ -298,7 +298,9 @@ func (p *Publisher) report(x *pending, fault string) {
 	case errors.Is(x.err, errUnlike):
 		p.Count(Guarded)
 		p.Guard("logits", x.err.Error())
-		if !p.warned {
+		if p.warned {
+			p.refused = x.err.Error()
+		} else {
 			p.Warn(fmt.Sprintf("%v: the version of step %d was not published; the next version has its changes", x.err, x.Step))
 		}
 		p.warned = true
@@ -537,8 +539,10 @@ func (p *Publisher) Finish(step int64) error {
 	case p.files == nil || p.last >= step:
 	case !p.ready:
 		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published, because no checkpoint since step %d could be read; wdlrun export writes a version of it", step, p.since))
-	case p.held:
+	case p.held || p.watch != nil && p.watch.held:
 		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published: the folder is on hold; to publish it, release the hold and export the run: wdlrun export -resume", step))
+	case p.refused != "":
+		p.Warn(fmt.Sprintf("train.export.guard: the last model, of step %d, was not published: %s; to publish it nevertheless, export the run: wdlrun export -resume", step, p.refused))
 	}
 	return nil
 }

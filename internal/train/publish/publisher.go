@@ -31,6 +31,7 @@ type Publisher struct {
 	wants   bool      // rank 0: a checkpoint is needed as the base of the first version
 	asked   bool      // wants was set since the last begin
 	held    bool      // rank 0: the hold of the folder is reported
+	refused string    // rank 0: why the guard admitted no version at the last boundary; "": it did
 	looked  time.Time // when prepared was called
 	at      time.Time
 	turned  time.Time
@@ -114,7 +115,8 @@ func (p *Publisher) guarded() (ok bool, stop string) {
 	}
 	why := w.verdict(w.recent.evidence())
 	if why == (fault{}) && w.reference != nil && w.job < w.limits.Window/firstShare {
-		return false, "" // too few samples to compare
+		p.refused = fmt.Sprintf("this job has used %d samples, too few to compare it with the last version (%d)", w.job, w.limits.Window/firstShare)
+		return false, ""
 	}
 	p.Guard(why.check, why.text)
 	switch {
@@ -128,6 +130,7 @@ func (p *Publisher) guarded() (ok bool, stop string) {
 		return false, "train.export.guard: " + why.text
 	}
 	p.Count(Guarded)
+	p.refused = why.text
 	if w.reason == (fault{}) { // of the samples since the last version: a hold is decided when the window is complete
 		return false, ""
 	}
