@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the loop of docs/online.md in ./loop for SECONDS (default 60): events → join → train → serve. A loop that
-# has ended goes on.
+# has ended goes on. Without the loop, the events end, too.
 #
 #     examples/online/run.sh [SECONDS [WDLRUN]]
 set -eu
@@ -14,9 +14,20 @@ cp "$here/ctr.yaml" "$here/online.yaml" loop/
 cd loop
 "$wdlrun" online -config online.yaml &
 loop=$!
-trap 'kill "$loop" 2>/dev/null || true' EXIT
-python3 "$here/events.py" "$seconds"
-sleep 10 # for the last samples
+python3 "$here/events.py" "$seconds" &
+events=$!
+trap 'kill "$loop" "$events" 2>/dev/null || true' EXIT
+last=10 # seconds for the last samples
+while kill -0 "$loop" 2>/dev/null && [ "$last" -gt 0 ]; do
+  sleep 1
+  kill -0 "$events" 2>/dev/null || last=$((last - 1))
+done
+if [ "$last" -gt 0 ]; then
+  wait "$loop" || exit
+  echo "run.sh: the loop has ended before the events" >&2
+  exit 1
+fi
+wait "$events"
 trap - EXIT
 kill "$loop"
 wait "$loop"

@@ -518,6 +518,9 @@ func (p *Publisher) Idle(step int64) error {
 	return err
 }
 
+// LastModel begins the line of a model that was not published at the end of a training.
+const LastModel = "the last model, of step "
+
 // Finish publishes the model at the end of a training.
 func (p *Publisher) Finish(step int64) error {
 	if p == nil {
@@ -538,11 +541,11 @@ func (p *Publisher) Finish(step int64) error {
 	switch {
 	case p.files == nil || p.last >= step:
 	case !p.ready:
-		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published, because no checkpoint since step %d could be read; wdlrun export writes a version of it", step, p.since))
+		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published, because no checkpoint since step %d could be read; wdlrun export writes a version of it", step, p.since))
 	case p.held || p.watch != nil && p.watch.held:
-		p.Warn(fmt.Sprintf("train.export: the last model, of step %d, was not published: the folder is on hold; to publish it, release the hold and export the run: wdlrun export -resume", step))
+		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published: the folder is on hold; to publish it, release the hold and export the run: wdlrun export -resume", step))
 	case p.refused != "":
-		p.Warn(fmt.Sprintf("train.export.guard: the last model, of step %d, was not published: %s; to publish it nevertheless, export the run: wdlrun export -resume", step, p.refused))
+		p.Warn(fmt.Sprintf("train.export.guard: "+LastModel+"%d, was not published: %s; to publish it nevertheless, export the run: wdlrun export -resume", step, p.refused))
 	}
 	return nil
 }

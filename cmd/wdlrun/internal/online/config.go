@@ -4,9 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
@@ -71,10 +78,76 @@ func allOf(value any) []any {
 
 // valueOf returns a flag, or the default.
 func valueOf(section yaml.MapSlice, name, otherwise string) string {
-	for _, x := range section {
-		if fmt.Sprint(x.Key) == name {
-			return fmt.Sprint(x.Value)
-		}
+	if all := valuesOf(section, name); len(all) > 0 {
+		return all[len(all)-1]
 	}
 	return otherwise
+}
+
+// trainConfig returns the configuration of the training.
+func trainConfig(train yaml.MapSlice) (*config.Config, error) {
+	set := valuesOf(train, "set")
+	c, err := command.Config(valueOf(train, "config", ""), set)
+	if err == nil {
+		_, err = config.SetAll(c, set)
+	}
+	return c, err
+}
+
+// apart returns a line for each part that does not read what the part before it writes: none of the inputs of
+// the training is the folder of samples or a glob in it, or does not follow it; none of the models of the server, as
+// NAME=DIR, is the folder of versions.
+func apart(c *config.Config, out string, models []string) (lines []string) {
+	if !reads(c.Data.Train, out) {
+		lines = append(lines, fmt.Sprintf("the join writes samples to %s, and the training reads %s: make data.train the folder of join.out", out, strings.Join(c.Data.Train, ", ")))
+	}
+	if !c.Data.Follow.On {
+		lines = append(lines, "the training ends with the samples that are there when it starts: set data.follow: {on: true}")
+	}
+	dir := c.Train.Export.Dir
+	if len(models) == 0 || modelOf(models, dir) != "" {
+		return lines
+	}
+	var served []string
+	for _, m := range models {
+		_, of, _ := strings.Cut(m, "=")
+		served = append(served, of)
+	}
+	folders := strings.Join(served, ", ")
+	if dir == "" {
+		return append(lines, fmt.Sprintf("the training publishes no versions, and the server reads %s: make it train.export.dir", folders))
+	}
+	return append(lines, fmt.Sprintf("the training publishes to %s, and the server reads %s: make train.export.dir the folder of serve.model", dir, folders))
+}
+
+// reads reports whether one of the inputs of a training is the folder or topic of samples.
+func reads(inputs []string, out string) bool {
+	if a, err := kafka.ParseAddress(out); err == nil {
+		return slices.ContainsFunc(inputs, func(in string) bool {
+			b, err := kafka.ParseAddress(in)
+			return err == nil && b.Topic == a.Topic
+		})
+	}
+	out = absolute(out)
+	return slices.ContainsFunc(inputs, func(in string) bool {
+		in = absolute(record.LocalPath(in))
+		return in == out || filepath.Dir(in) == out
+	})
+}
+
+// modelOf returns the name of the model NAME=DIR with the given folder, "" if there is none.
+func modelOf(models []string, dir string) string {
+	for _, m := range models {
+		if name, of, _ := strings.Cut(m, "="); dir != "" && absolute(of) == absolute(dir) {
+			return name
+		}
+	}
+	return ""
+}
+
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
 }

@@ -14,11 +14,14 @@ import (
 // The samples of a version are known by their number: a training reads the samples of a join in their
 // order, and both count them.
 type freshness struct {
-	joined  []joinedAt  // ascending
-	trained []trainedAt // ascending
-	version servedVersion
-	latest  stages
-	whole   stages // of the last version that has answered
+	before   int64       // samples that were joined before the loop began, whose times are not known
+	joined   []joinedAt  // ascending
+	trained  []trainedAt // ascending
+	version  servedVersion
+	latest   stages
+	whole    stages    // of the last version that has answered
+	rows     float64   // that the server has scored
+	answered time.Time // when they became more
 }
 
 // joinedAt is a commit of the join.
@@ -34,28 +37,30 @@ type trainedAt struct{ step, samples int64 }
 // servedVersion is the last version that was loaded.
 type servedVersion struct {
 	number   int64
-	event    time.Time
 	loaded   time.Time
 	rows     float64 // that the server had scored when it was loaded
 	answered bool
 }
 
-// published is a version of the folder.
+// publishedAt is a version of the folder.
 type publishedAt struct {
 	number, step int64
-	taken, at    time.Time // when the training had done the step; when the version could be loaded
+	taken, at    time.Time // when the training had done the step, 0 if unknown; when the version could be loaded
+	rollback     *int64    // the version whose rows it has
 }
 
-// stages are the times that the newest sample of a version took, in seconds. Answer is below 0 until there
-// was a request.
+// stages are the times that the newest sample of a version took, in seconds. Those that are not known are
+// below 0: all of a version that a rollback chose or whose samples were joined before the loop began, and Answer
+// until there was a request. The others have the sum Total.
 type stages struct {
-	Version int64   `json:"version"`
-	Join    float64 `json:"event_to_joined"`
-	Train   float64 `json:"joined_to_trained"`
-	Publish float64 `json:"trained_to_published"`
-	Load    float64 `json:"published_to_loaded"`
-	Answer  float64 `json:"loaded_to_answer"`
-	Total   float64 `json:"event_to_loaded"`
+	Version  int64   `json:"version"`
+	Rollback *int64  `json:"rollback,omitempty"` // the version whose rows it has
+	Join     float64 `json:"event_to_joined"`
+	Train    float64 `json:"joined_to_trained"`
+	Publish  float64 `json:"trained_to_published"`
+	Load     float64 `json:"published_to_loaded"`
+	Answer   float64 `json:"loaded_to_answer"`
+	Total    float64 `json:"event_to_loaded"`
 }
 
 const keptCommits = 4096 // older commits are those of samples that have been trained on long ago
@@ -95,30 +100,52 @@ func (f *freshness) samplesAt(step int64) int64 {
 
 // load records that the server has a version. rows is the number of rows that it has scored.
 func (f *freshness) load(v publishedAt, now time.Time, rows float64) {
-	if v.number == f.version.number {
+	if v.number == f.version.number || len(f.joined) == 0 || len(f.trained) == 0 { // otherwise at a later look
 		return
 	}
-	k, _ := slices.BinarySearchFunc(f.joined, f.samplesAt(v.step), func(x joinedAt, n int64) int { return cmp.Compare(x.samples, n) })
-	if len(f.joined) == 0 || len(f.trained) == 0 {
-		return // nothing is known about the samples of the version
+	f.version = servedVersion{number: v.number, loaded: now, rows: rows}
+	f.latest = stages{v.number, v.rollback, -1, -1, -1, -1, -1, -1}
+	samples := f.samplesAt(v.step)
+	if v.taken.IsZero() || v.rollback != nil || f.before > 0 && samples <= f.before {
+		return
 	}
+	k, _ := slices.BinarySearchFunc(f.joined, samples, func(x joinedAt, n int64) int { return cmp.Compare(x.samples, n) })
 	from := f.joined[min(k, len(f.joined)-1)]
-	seconds := func(a, b time.Time) float64 { return max(0, b.Sub(a).Seconds()) }
-	f.version = servedVersion{number: v.number, event: from.event, loaded: now, rows: rows}
-	f.latest = stages{v.number, seconds(from.event, from.at), seconds(from.at, v.taken), seconds(v.taken, v.at), seconds(v.at, now), -1, seconds(from.event, now)}
+	at := [...]time.Time{from.event, from.at, v.taken, v.at, now}
+	for i := len(at) - 2; i >= 0; i-- { // the number of samples is an estimate, and clocks differ
+		if at[i].After(at[i+1]) {
+			at[i] = at[i+1]
+		}
+	}
+	seconds := func(from, to int) float64 { return at[to].Sub(at[from]).Seconds() }
+	f.latest = stages{v.number, nil, seconds(0, 1), seconds(1, 2), seconds(2, 3), seconds(3, 4), -1, seconds(0, 4)}
 }
 
 // answer records the number of rows that the server has scored.
 func (f *freshness) answer(rows float64, now time.Time) {
-	if v := &f.version; v.number != 0 && !v.answered && rows > v.rows {
-		v.answered, f.latest.Answer = true, now.Sub(v.loaded).Seconds()
+	v := &f.version
+	if rows < f.rows { // another process
+		v.rows = min(v.rows, rows)
+	}
+	if rows > f.rows {
+		f.answered = now
+	}
+	f.rows = rows
+	if v.number != 0 && !v.answered && rows > v.rows {
+		v.answered = true
+		if f.latest.Total >= 0 {
+			f.latest.Answer = now.Sub(v.loaded).Seconds()
+		}
 		f.whole = f.latest
 	}
 }
 
+// withoutRequests is the time without an answer after which the stages are those of a version that has not answered.
+const withoutRequests = 10 * time.Second
+
 // known returns the stages of the last version that has answered or, without requests, of the last one.
 func (f *freshness) known() stages {
-	if f.whole.Version != 0 {
+	if f.whole.Version != 0 && f.latest.Total >= 0 && f.version.loaded.Sub(f.answered) < withoutRequests {
 		return f.whole
 	}
 	return f.latest
@@ -126,8 +153,13 @@ func (f *freshness) known() stages {
 
 // line describes the stages.
 func (s stages) line() string {
-	if s.Version == 0 {
+	switch {
+	case s.Version == 0:
 		return "no version is served yet"
+	case s.Rollback != nil:
+		return fmt.Sprintf("version %d: a rollback to version %d", s.Version, *s.Rollback)
+	case s.Total < 0:
+		return fmt.Sprintf("version %d: the times of its samples are not known", s.Version)
 	}
 	parts := []string{"event"}
 	for _, x := range []struct {

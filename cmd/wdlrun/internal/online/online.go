@@ -23,7 +23,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
+	"github.com/wdlrun/wdlrun/internal/train/publish"
 )
 
 func Command(p *command.Program) *cli.Command {
@@ -71,8 +74,10 @@ type part struct {
 	Process  int    `json:"process,omitempty"`
 	Restarts int    `json:"restarts"`
 	Error    string `json:"error,omitempty"` // of its last end
+	Note     string `json:"note,omitempty"`  // why its last model was not published
 
 	args []string
+	run  string // run directory; "": none
 	log  string
 	stop context.CancelFunc
 	done chan struct{}
@@ -124,7 +129,7 @@ func runOnline(p *command.Program, c *cli.Context) error {
 	run := filepath.Join(config.Dir, "run")
 	o.parts = []*part{
 		{Name: "join", args: append([]string{"join", "-follow"}, flagsOf(config.Join)...)},
-		{Name: "train", args: append(append(flagsOf(config.Launch), "train", "-into="+run), flagsOf(config.Train)...)},
+		{Name: "train", run: run, args: append(append(flagsOf(config.Launch), "train", "-into="+run), flagsOf(config.Train)...)},
 		{Name: "serve", args: append([]string{"serve", "-wait"}, flagsOf(config.Serve)...)},
 	}
 	for _, x := range o.parts {
@@ -134,8 +139,8 @@ func runOnline(p *command.Program, c *cli.Context) error {
 	if err := o.again(out); err != nil {
 		return err
 	}
-	if o.watch.apart != "" {
-		fmt.Fprintln(p.Stderr, "wdlrun: online: "+o.watch.apart)
+	for _, line := range o.watch.apart {
+		fmt.Fprintln(p.Stderr, "wdlrun: online: "+line)
 	}
 	if config.Web != "" {
 		o.write()
@@ -259,7 +264,7 @@ func (o *online) set(x *part, state, fault string) {
 	x.State, x.Error, x.Process = state, fault, 0
 }
 
-// process runs a part once. Its output goes to its log; the error is its last line. killed reports that a
+// process runs a part once. Its output goes to its log; the error is its verdict or its last line. killed reports that a
 // signal ended it, so that its flags may be right.
 func (o *online) process(ctx context.Context, x *part) (killed bool, err error) {
 	log, err := regular.OpenFile(x.log, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
@@ -276,23 +281,47 @@ func (o *online) process(ctx context.Context, x *part) (killed bool, err error) 
 	command.Separate(cmd)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = command.StopWithin
+	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return false, err
 	}
 	o.mu.Lock()
 	x.State, x.Process = "running", cmd.Process.Pid
 	o.mu.Unlock()
-	if err = cmd.Wait(); err == nil {
+	err = cmd.Wait()
+	end, seek := log.Seek(0, 2)
+	tail := make([]byte, min(max(end-from, 0), 1<<14))
+	if seek == nil {
+		n, _ := log.ReadAt(tail, end-int64(len(tail))) // without it, the error is the exit code
+		tail = tail[:n]
+	}
+	if note := unpublished(tail); note != "" {
+		o.mu.Lock()
+		x.Note = note
+		o.mu.Unlock()
+		fmt.Fprintf(o.p.Stderr, "online: %s: %s\n", x.Name, note)
+	}
+	if err == nil {
 		return false, nil
 	}
-	killed = cmd.ProcessState.ExitCode() < 0
-	end, seek := log.Seek(0, 2)
-	if killed || seek != nil {
-		return killed, err
+	if killed = cmd.ProcessState.ExitCode() < 0; killed {
+		return true, err
 	}
-	tail := make([]byte, min(end-from, 1<<14))
-	n, _ := log.ReadAt(tail, end-int64(len(tail))) // without it, the error is the exit code
-	return false, errors.New(lastFault(tail[:n], err))
+	if why := verdictSince(x.run, began); why != "" {
+		return false, errors.New(why)
+	}
+	return false, errors.New(lastFault(tail, err))
+}
+
+// unpublished returns the line of a training that its last model was not published, "" without one.
+func unpublished(output []byte) (note string) {
+	for line := range bytes.Lines(output) {
+		rest, own := bytes.CutPrefix(bytes.TrimSpace(line), []byte("wdlrun: "))
+		if own && bytes.HasPrefix(rest, []byte("train.export")) && bytes.Contains(rest, []byte(publish.LastModel)) {
+			note = command.Clean(string(rest), longestFault)
+		}
+	}
+	return note
 }
 
 // lastFault returns the last line of an output that begins with wdlrun; without one, the error.
@@ -303,7 +332,32 @@ func lastFault(output []byte, err error) string {
 			text = string(rest)
 		}
 	}
-	return command.Clean(strings.TrimSpace(text), 300)
+	return command.Clean(strings.TrimSpace(text), longestFault)
+}
+
+// longestFault limits the error of a part.
+const longestFault = 300
+
+// verdictSince returns why the ranks of a run ended, "" if no verdict was kept since a time. What a launcher prints
+// after its verdict is advice.
+func verdictSince(run string, began time.Time) string {
+	if run == "" {
+		return ""
+	}
+	all, _ := filepath.Glob(filepath.Join(run, "failure-*", runs.FileVerdict)) // the pattern is well-formed
+	const most = 1 << 20
+	why, newest := "", began
+	for _, path := range all {
+		info, err := os.Stat(path)
+		if err != nil || info.ModTime().Before(newest) {
+			continue
+		}
+		if b, err := regular.ReadFile(path, most); err == nil {
+			first, _, _ := strings.Cut(string(b), "\n")
+			why, newest = command.Clean(strings.TrimSpace(first), longestFault), info.ModTime()
+		}
+	}
+	return why
 }
 
 // loopStatus is status.json.
@@ -319,7 +373,7 @@ func (o *online) status() loopStatus {
 	defer o.mu.Unlock()
 	s := loopStatus{Time: time.Now(), Loop: o.watch.state}
 	for _, x := range o.parts {
-		s.Parts = append(s.Parts, part{Name: x.Name, State: x.State, Process: x.Process, Restarts: x.Restarts, Error: x.Error})
+		s.Parts = append(s.Parts, part{Name: x.Name, State: x.State, Process: x.Process, Restarts: x.Restarts, Error: x.Error, Note: x.Note})
 	}
 	if f := o.watch.fresh.known(); f.Version != 0 {
 		s.Freshness = &f
@@ -346,12 +400,16 @@ func (o *online) line() string {
 	for _, x := range s.Parts {
 		text := x.Name + " " + cmp.Or(x.State, "starts")
 		if x.Restarts > 0 {
-			text += fmt.Sprintf(" (started again %d times)", x.Restarts)
+			text += fmt.Sprintf(" (started again %s)", plural.Of(x.Restarts, "time"))
 		}
 		parts = append(parts, text)
 	}
 	l := s.Loop
-	text := fmt.Sprintf("%s; %d samples, %d impressions are open; step %d", strings.Join(parts, ", "), l.Samples, l.Open, l.Step)
+	open := "1 impression is open"
+	if l.Open != 1 {
+		open = fmt.Sprintf("%d impressions are open", l.Open)
+	}
+	text := fmt.Sprintf("%s; %s, %s; step %d", strings.Join(parts, ", "), plural.Of(int(l.Samples), "sample"), open, l.Step)
 	if l.Hold != "" {
 		text += "; versions are on hold: " + l.Hold
 	}

@@ -15,7 +15,7 @@ function table(id, rows) {
 function show(s) {
   const now = Date.parse(s.time), l = s.loop, f = s.freshness;
   $("state").textContent = "step " + l.step + ", " + l.trained + " samples trained; version " + l.version + " is published, " + l.served + " is served";
-  table("parts", s.parts.map(p => [p.name, p.state || "starts", p.restarts, p.error || ""]));
+  table("parts", s.parts.map(p => [p.name, p.state || "starts", p.restarts, p.error || p.note || ""]));
   table("freshness", f ? [[f.version, f.event_to_joined, f.joined_to_trained, f.trained_to_published, f.published_to_loaded, f.loaded_to_answer, f.event_to_loaded].map((x, i) => i ? seconds(x) : x)] : []);
   $("guard").textContent = l.hold ? "on hold: " + l.hold : "versions are published";
   $("samples").textContent = l.samples + " samples; " + l.open + " impressions are open; " + l.rejected + " records were rejected";

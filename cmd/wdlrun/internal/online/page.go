@@ -3,10 +3,12 @@ package online
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 
 	"github.com/wdlrun/wdlrun/internal/runs/live"
 )
@@ -24,6 +26,9 @@ func servePage(ctx context.Context, address string, log io.Writer, status func()
 		return nil, fmt.Errorf("web: other machines would reach %s: listen on 127.0.0.1 and use a tunnel, such as ssh -L", address)
 	}
 	ln, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("web: another program has %s: end it, or give another port, such as web: 127.0.0.1:0", address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}

@@ -3,6 +3,7 @@ package online
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,10 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
-	"github.com/wdlrun/wdlrun/internal/config"
-	"github.com/wdlrun/wdlrun/internal/data/kafka"
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
@@ -52,8 +49,8 @@ const shownVersions = 20
 type loopWatch struct {
 	dir, joined, metrics, versions string
 	server, model                  string
-	apart                          string // that the training does not read the samples of the join; "": it does
-	read                           int64  // of metrics
+	apart                          []string // parts that do not read what the part before writes
+	read                           int64    // of metrics
 	state                          loopState
 	fresh                          freshness
 	client                         http.Client
@@ -63,16 +60,18 @@ func newLoopWatch(c onlineConfig, run string) *loopWatch {
 	out := valueOf(c.Join, "out", "")
 	w := &loopWatch{dir: c.Dir, joined: filepath.Join(valueOf(c.Join, "state", join.StateOf(out)), join.StatusFile), metrics: filepath.Join(run, rundir.FileMetrics)}
 	w.client.Timeout = lookEvery
-	set := valuesOf(c.Train, "set")
-	t, err := command.Config(valueOf(c.Train, "config", ""), set)
-	if err == nil {
-		_, err = config.SetAll(t, set)
+	models := valuesOf(c.Serve, "model")
+	if len(models) > 0 {
+		w.model, _, _ = strings.Cut(models[0], "=")
 	}
-	if err == nil { // otherwise the training reports it
+	if t, err := trainConfig(c.Train); err == nil { // otherwise the training reports it
 		w.versions = t.Train.Export.Dir
-		w.apart = apart(t.Data.Train, out)
+		w.model = cmp.Or(modelOf(models, w.versions), w.model)
+		w.apart = apart(t, out, models)
 	}
-	w.model, _, _ = strings.Cut(valueOf(c.Serve, "model", "default="), "=")
+	if s, err := w.joinStatus(); err == nil {
+		w.fresh.before = s.Samples
+	}
 	host, port := valueOf(c.Serve, "host", "127.0.0.1"), valueOf(c.Serve, "rest-port", "8501")
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -90,14 +89,13 @@ func (w *loopWatch) look(ctx context.Context) {
 		}
 	}
 	w.readMetrics()
-	v, ok := w.newest()
 	w.readResult()
-	now := time.Now()
-	if served, rows, err := w.served(ctx); err == nil {
+	served, rows, err := w.served(ctx)
+	w.list() // after it, so that it has the version
+	if err == nil {
+		now := time.Now()
 		w.state.Served = served
-		if ok && served == v.number {
-			w.fresh.load(v, now, rows)
-		}
+		w.fresh.load(w.published(served), now, rows)
 		w.fresh.answer(rows, now)
 	}
 }
@@ -110,31 +108,6 @@ func (w *loopWatch) joinStatus() (s join.Status, err error) {
 		err = json.Unmarshal(b, &s)
 	}
 	return s, err
-}
-
-// apart returns a line if none of the inputs of the training is the folder of samples, or a glob in it.
-func apart(inputs []string, out string) string {
-	if a, err := kafka.ParseAddress(out); err == nil {
-		for _, in := range inputs {
-			if b, err := kafka.ParseAddress(in); err == nil && b.Topic == a.Topic {
-				return ""
-			}
-		}
-	}
-	out = absolute(out)
-	for _, in := range inputs {
-		if in = absolute(record.LocalPath(in)); in == out || filepath.Dir(in) == out {
-			return ""
-		}
-	}
-	return fmt.Sprintf("the join writes samples to %s, and the training reads %s: make data.train the folder of join.out", out, strings.Join(inputs, ", "))
-}
-
-func absolute(path string) string {
-	if whole, err := filepath.Abs(path); err == nil {
-		return whole
-	}
-	return path
 }
 
 // readMetrics reads the lines that the training has appended.
@@ -179,14 +152,14 @@ func (w *loopWatch) readResult() {
 	}
 }
 
-// newest returns the newest version that can be opened.
-func (w *loopWatch) newest() (v publishedAt, ok bool) {
+// list reads the folder of versions.
+func (w *loopWatch) list() {
 	if w.versions == "" {
-		return v, false
+		return
 	}
 	l, err := export.List(w.versions, false)
 	if err != nil {
-		return v, false
+		return
 	}
 	w.state.Pins, w.state.Hold = l.Pins, ""
 	if l.Hold != nil {
@@ -194,16 +167,22 @@ func (w *loopWatch) newest() (v publishedAt, ok bool) {
 	}
 	w.state.Versions = slices.Clone(l.Versions[max(0, len(l.Versions)-shownVersions):])
 	slices.Reverse(w.state.Versions)
-	if len(l.Versions) == 0 {
-		return v, false
+	if len(l.Versions) > 0 {
+		w.state.Version = w.state.Versions[0].Version
 	}
-	last := l.Versions[len(l.Versions)-1]
-	info, err := os.Stat(filepath.Join(w.versions, strconv.FormatInt(last.Version, 10)))
-	if err != nil {
-		return v, false
+}
+
+// published returns what the folder says about a version: only its number if it says nothing.
+func (w *loopWatch) published(number int64) publishedAt {
+	for _, x := range w.state.Versions {
+		if x.Version != number || x.Taken == 0 {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(w.versions, strconv.FormatInt(number, 10))); err == nil {
+			return publishedAt{number, x.Step, time.Unix(0, x.Taken), info.ModTime(), x.Rollback}
+		}
 	}
-	w.state.Version = last.Version
-	return publishedAt{last.Version, last.Step, time.Unix(0, last.Taken), info.ModTime()}, last.Taken != 0
+	return publishedAt{number: number}
 }
 
 // served returns the newest version that the server answers with, and the rows that it has scored.
