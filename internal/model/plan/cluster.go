@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // Cluster describes hosts that need not exist. The ranks of a plan are divided among them evenly.
@@ -29,6 +29,7 @@ func ParseCluster(text string) (*Cluster, error) {
 	c := &Cluster{Memory: 16, Network: 25, Disk: 1}
 	hosts := 0.0
 	to := map[string]*float64{"hosts": &hosts, "memory_gib": &c.Memory, "network_gbit": &c.Network, "disk_gb": &c.Disk, "step_ms": &c.Step, "price": &c.Price, "keys": &c.Keys}
+	given := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		x := to[name]
@@ -44,7 +45,13 @@ func ParseCluster(text string) (*Cluster, error) {
 		if err != nil || math.IsNaN(n) || n < 0 || n > 1e15 {
 			return nil, fmt.Errorf("cluster: %s=%q: give a number from 0 to 1e15", name, value)
 		}
-		*x = n
+		if given[name] {
+			return nil, fmt.Errorf("cluster: %s is given twice: keep one", name)
+		}
+		*x, given[name] = n, true
+	}
+	if !given["hosts"] {
+		return nil, fmt.Errorf("cluster: hosts is missing: add hosts=N, the number of hosts")
 	}
 	if c.Hosts = int(hosts); float64(c.Hosts) != hosts || hosts < 1 || hosts > maxHosts {
 		return nil, fmt.Errorf("cluster: hosts=%v: give a whole number from 1 to %d", hosts, maxHosts)
@@ -144,36 +151,76 @@ func (s *Scale) links(p *Plan) {
 func (s *Scale) String() string {
 	var b bytes.Buffer
 	c := s.Cluster
-	fmt.Fprintf(&b, "on %d hosts of %g GiB, %g Gbit/s and %g GB/s of disk, %d ranks each\n", c.Hosts, c.Memory, c.Network, c.Disk, s.Ranks)
+	fmt.Fprintf(&b, "on %s of %g GiB, %g Gbit/s and %g GB/s of disk, %s each\n", plural.Of(c.Hosts, "host"), c.Memory, c.Network, c.Disk, plural.Of(s.Ranks, "rank"))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(what, value, from string) { fmt.Fprintf(w, "  %s\t%s\t%s\n", what, value, from) }
 	size := func(x float64) string { return Bytes(int64(min(x, math.MaxInt64/2))) }
-	long := func(x float64) string { return time.Duration(x * 1e9).Round(time.Microsecond).String() }
-	line("rows", fmt.Sprintf("%.4g", s.Rows), "of all tables")
-	line("parameters", fmt.Sprintf("%.4g", s.Parameters), "rows × values of a row + dense part")
+	least, hold := plural.Of(int(min(s.LeastHosts, math.MaxInt32)), "host"), "hold"
+	if s.LeastHosts == 1 {
+		hold = "holds"
+	}
+	line("rows", count(s.Rows), "of all tables")
+	line("parameters", count(s.Parameters), "rows × values of a row + dense part")
 	line("memory of a host", size(s.HostBytes), fmt.Sprintf("(record + index of a row) × rows / hosts + dense part of each rank; %s are for it", size(forRows*c.Memory*(1<<30))))
 	switch {
 	case !s.IndexFits:
-		line("on disk", "impossible", fmt.Sprintf("the index alone does not fit in memory; %.0f hosts hold everything", s.LeastHosts))
+		line("on disk", "impossible", fmt.Sprintf("the index alone does not fit in memory; %s %s everything", least, hold))
 	case s.DiskShare > 0:
-		line("on disk", fmt.Sprintf("%.0f %% of the records", 100*s.DiskShare), fmt.Sprintf("tables[].tier; %.0f hosts hold everything in memory", s.LeastHosts))
+		line("on disk", fmt.Sprintf("%.0f %% of the records", 100*s.DiskShare), fmt.Sprintf("tables[].tier; %s %s everything in memory", least, hold))
 	default:
-		line("on disk", "nothing", fmt.Sprintf("%.0f hosts would do", s.LeastHosts))
+		line("on disk", "nothing", least+" would do")
 	}
 	line("a host sends in a step", size(s.LinkBytes), "keys, rows and gradients of other hosts, and the allreduce between hosts")
-	line("a step's traffic takes", long(s.LinkTime), "bytes / rate of the link")
+	line("a step's traffic takes", lasting(s.LinkTime), "bytes / rate of the link")
 	if c.Step > 0 {
-		line("a step takes", long(s.StepTime), fmt.Sprintf("the longer of %g ms of compute and the traffic", c.Step))
+		line("a step takes", lasting(s.StepTime), fmt.Sprintf("the longer of %g ms of compute and the traffic", c.Step))
 	} else {
-		line("a step takes", "at least "+long(s.StepTime), "the traffic; step_ms=MS adds the compute that bench step measures")
+		line("a step takes", "at least "+lasting(s.StepTime), "the traffic; step_ms=MS adds the compute that bench step measures")
 	}
-	line("samples/s", fmt.Sprintf("%.3g", s.Speed), "global batch / step")
+	line("samples/s", count(s.Speed), "global batch / step")
 	line("checkpoint", size(s.CheckpointBytes), "(8-byte key + record) × rows + dense part")
-	line("a checkpoint takes", long(s.SaveTime), "bytes / hosts / rate of the disk, while training")
-	line("loading it takes", long(s.LoadTime), "the same + rows / ranks × 147 ns")
+	line("a checkpoint takes", lasting(s.SaveTime), "bytes / hosts / rate of the disk, while training")
+	line("loading it takes", lasting(s.LoadTime), "the same + rows / ranks × 147 ns")
 	if c.Price > 0 {
 		line("a day costs", fmt.Sprintf("%.2f", s.Day), "hosts × 24 × price")
 	}
 	w.Flush()
 	return b.String()
+}
+
+// count formats a number with three significant digits from a million on.
+func count(x float64) string {
+	for _, unit := range []struct {
+		of   float64
+		name string
+	}{{1e15, "· 10¹⁵"}, {1e12, "trillion"}, {1e9, "billion"}, {1e6, "million"}} {
+		if x >= .9995*unit.of {
+			return fmt.Sprintf("%s %s", short(x/unit.of, 3), unit.name)
+		}
+	}
+	return plural.Grouped(int64(math.Round(x)))
+}
+
+// lasting formats a time in seconds with two significant digits.
+func lasting(x float64) string {
+	switch {
+	case x >= 2*3600:
+		return short(x/3600, 2) + " h"
+	case x >= 2*60:
+		return short(x/60, 2) + " min"
+	case x >= .9995:
+		return short(x, 2) + " s"
+	}
+	return short(x*1e3, 2) + " ms"
+}
+
+// short formats a number with the given significant digits or, if it is large, as an integer.
+func short(x float64, digits int) string {
+	if x <= 0 {
+		return "0"
+	}
+	_, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', digits-1, 64), "e") // of the rounded number
+	before, _ := strconv.Atoi(exponent)
+	before++
+	return strconv.FormatFloat(x, 'f', min(max(digits-before, 0), 9), 64)
 }

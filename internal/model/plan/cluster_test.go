@@ -53,7 +53,7 @@ func TestHundredG(t *testing.T) {
 	if !s.IndexFits || s.DiskShare != 0 {
 		t.Errorf("%+v", s)
 	}
-	for _, want := range []string{"nothing", "31 hosts would do", "1e+11", "20ms", "768.00"} {
+	for _, want := range []string{"nothing", "on 64 hosts of", "8 ranks each", "31 hosts would do", "6.25 billion", " 100 billion", " 20 ms", " 2.5 ms ", " 2.1 s ", " 3.9 s ", "3.28 million", "768.00"} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("%q is not in\n%v", want, s)
 		}
@@ -75,7 +75,7 @@ func TestTooLittleMemory(t *testing.T) {
 	if _, err = p.On(Cluster{Hosts: 63, Memory: 2, Network: 25, Disk: 1}); err == nil {
 		t.Error("512 ranks on 63 hosts")
 	}
-	if s, err = p.On(Cluster{Hosts: 1, Memory: 2, Network: 25, Disk: 1}); err != nil || s.LinkBytes != 0 || s.Rows != 1000 {
+	if s, err = p.On(Cluster{Hosts: 1, Memory: 2, Network: 25, Disk: 1}); err != nil || s.LinkBytes != 0 || s.Rows != 1000 || !strings.Contains(s.String(), "on 1 host of") || !strings.Contains(s.String(), " 1 host would do") || !strings.Contains(s.String(), " 1,000 ") {
 		t.Errorf("one host: %v, %+v", err, s)
 	}
 }
@@ -83,7 +83,10 @@ func TestTooLittleMemory(t *testing.T) {
 func TestClusterFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                       `there is no ""`,
-		"memory_gib=16":          "hosts=0",
+		"memory_gib=16":          "hosts is missing: add hosts=N",
+		"hosts=0":                "hosts=0",
+		"hosts=64,hosts=32":      "hosts is given twice",
+		"hosts=4, price=1,price": "price=",
 		"hosts=1.5":              "hosts=1.5",
 		"hosts=4,network=25":     `there is no "network"; did you mean network_gbit?`,
 		"hosts=4,disk_gb=fast":   `disk_gb="fast"`,
@@ -94,6 +97,20 @@ func TestClusterFaults(t *testing.T) {
 	} {
 		if _, err := ParseCluster(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestUnits: numbers have few digits and a unit that people read.
+func TestUnits(t *testing.T) {
+	for want, got := range map[string]string{
+		"0": count(0), "999,400": count(999_400.4), "1.00 million": count(999_999.6), "36.4 million": count(36.41e6), "999 million": count(999.4e6),
+		"100 billion": count(1e11), "6.25 billion": count(6.25e9), "1.50 trillion": count(1.5e12), "20.0 · 10¹⁵": count(2e16),
+		"0 ms": lasting(0), "0.18 ms": lasting(178e-6), "1.0 ms": lasting(1e-3), "20 ms": lasting(.02), "998 ms": lasting(.998), "1.0 s": lasting(.9999),
+		"4.7 s": lasting(4.687543), "119 s": lasting(119), "2.0 min": lasting(120), "90 min": lasting(5400), "2.5 h": lasting(9000), "1000 h": lasting(3600e3),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
