@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/export/ledger"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // readFolder reads the manifests and pins of a folder of versions. look is called with each folder of
@@ -295,7 +296,7 @@ func openIn(dir string, n int64) (*Model, error) {
 		if len(all) == 0 {
 			return nil, fmt.Errorf("version %d is not there: the folder has no versions", n)
 		}
-		return nil, fmt.Errorf("version %d is not there: the folder has %d versions from %d to %d", n, len(all), all[0], all[len(all)-1])
+		return nil, fmt.Errorf("version %d is not there: the folder has %s from %d to %d", n, plural.Of(len(all), "version"), all[0], all[len(all)-1])
 	}
 	if err != nil {
 		return nil, err

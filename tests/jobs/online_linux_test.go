@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,6 +102,7 @@ func TestOnline(t *testing.T) {
 			t.Errorf("%s is not named:\n%s", name, said)
 		}
 	}
+	causeIsNamed(t, status)
 	onlinePage(t, page)
 	for _, folder := range []string{"shown", "clicks"} {
 		write(t, filepath.Join(dir, folder), "_SUCCESS", "")
@@ -117,6 +119,38 @@ func TestOnline(t *testing.T) {
 	}
 	checkSamples(t, dir, want)
 	onlineAgain(t, dir, want)
+}
+
+// causeIsNamed kills the rank of the training: its error is the verdict.
+func causeIsNamed(t *testing.T, status func() onlineStatus) {
+	t.Helper()
+	killRank(t, status().Parts[1].Process)
+	eventually(t, "the cause", func() bool {
+		x := status().Parts[1]
+		return x.Restarts == 2 && x.State == "running" && containsAll(x.Error, "rank 0", "was killed by signal 9")
+	})
+}
+
+// killRank kills the rank that a launcher has started.
+func killRank(t *testing.T, launcher int) {
+	t.Helper()
+	var children []string
+	eventually(t, "a rank", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", launcher)) // the pattern is well-formed
+		for _, path := range threads {
+			b, err := os.ReadFile(path)
+			fatal.If(t, err)
+			for _, child := range strings.Fields(string(b)) {
+				if text, err := os.ReadFile("/proc/" + child + "/cmdline"); err == nil && bytes.Contains(text, []byte("-into=")) {
+					children = append(children, child)
+				}
+			}
+		}
+		return len(children) > 0
+	})
+	pid, err := strconv.Atoi(children[0])
+	fatal.If(t, err)
+	fatal.If(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
 // onlinePage reads the page: it has the sources, the versions and the freshness of the loop.

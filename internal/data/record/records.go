@@ -71,11 +71,11 @@ func (f *Files) Walk(ctx context.Context, names []string, most int, each func([]
 
 // walk is Walk. late, if not nil, collects the names of fields of the records.
 func (f *Files) walk(ctx context.Context, names []string, most int, each func([]value.List) error, progress func(bytes int64), late *lateNames) (w Walked, err error) {
-	return f.walkRecords(ctx, names, most, func(_ []byte, lists []value.List) error { return each(lists) }, progress, late)
+	return f.walkRecords(ctx, names, most, func(_ func() string, _ []byte, lists []value.List) error { return each(lists) }, progress, late)
 }
 
-// walkRecords is walk for an each that also takes the record.
-func (f *Files) walkRecords(ctx context.Context, names []string, most int, each func([]byte, []value.List) error, progress func(bytes int64), late *lateNames) (w Walked, err error) {
+// walkRecords is walk for an each that also takes the place of the record and its bytes.
+func (f *Files) walkRecords(ctx context.Context, names []string, most int, each eachRecord, progress func(bytes int64), late *lateNames) (w Walked, err error) {
 	dec, err := f.set.Format.Decoder(f.set.Fields, names)
 	if err != nil {
 		return w, err
@@ -110,7 +110,7 @@ func (f *Files) Check(ctx context.Context, threads, most int, numbers []string, 
 			return w, err
 		}
 		k := &parts[i]
-		*k = walk{Files: f, most: most, each: func([]byte, []value.List) error { return nil }, dec: dec}
+		*k = walk{Files: f, most: most, each: func(func() string, []byte, []value.List) error { return nil }, dec: dec}
 		for i, name := range f.set.Fields {
 			if slices.Contains(numbers, name) {
 				k.numbers = append(k.numbers, i)
@@ -160,12 +160,15 @@ func reportProgress(group *sync.WaitGroup, done *atomic.Int64, progress func(int
 	}
 }
 
+// eachRecord takes a record. place returns its place, such as people.csv:12.
+type eachRecord func(place func() string, record []byte, lists []value.List) error
+
 // walk is the state of a Walk.
 type walk struct {
 	*Files
 	Walked
 	most     int
-	each     func(record []byte, lists []value.List) error
+	each     eachRecord
 	progress func(int64)
 	dec      Decoder
 	numbers  []int      // fields that should be numeric
@@ -197,6 +200,13 @@ func (k *walk) blocks(ctx context.Context, lo, hi int) (err error) {
 // block reads the records that begin in a block.
 func (k *walk) block(ctx context.Context, f *File, src Content, bl Block) error {
 	var u Unit
+	place := func() string {
+		at, err := k.set.Format.Place(f, u.Offset)
+		if err != nil {
+			return f.Name
+		}
+		return at.Place()
+	}
 	err := k.records.Begin(src, f, bl, -1, 0)
 	for n := 0; err == nil; n++ {
 		if n%unitsAtOnce == 0 && ctx.Err() != nil {
@@ -214,7 +224,7 @@ func (k *walk) block(ctx context.Context, f *File, src Content, bl Block) error 
 			if k.late != nil {
 				k.late.record(u.Record)
 			}
-			if err := k.each(u.Record, k.lists); err != nil {
+			if err := k.each(place, u.Record, k.lists); err != nil {
 				return err
 			}
 			if err := k.noteStrays(f, u); err != nil {

@@ -32,9 +32,10 @@ func OpenName(src schema.Source, name string, part *stream.Part) (*Files, error)
 	return &Files{s}, err
 }
 
-// Objects is Walk of JSON objects: each also gets the object, valid until it returns. Fields that a
-// record does not have are missing.
-func (f *Files) Objects(ctx context.Context, names []string, most int, each func(object []byte, lists []value.List) error) (Walked, error) {
+// Placed is Walk for an each that also gets the bytes of the record, such as a JSON object, valid until it returns, and
+// its place, such as people.csv:12, which may take a reading of the file. Fields that a JSON object does not have are
+// missing.
+func (f *Files) Placed(ctx context.Context, names []string, most int, each func(place func() string, record []byte, lists []value.List) error) (Walked, error) {
 	return f.With(names).walkRecords(ctx, names, most, each, nil, nil)
 }
 

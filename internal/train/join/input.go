@@ -287,7 +287,7 @@ func (in *input) name(ctx context.Context, name string, part *stream.Part) error
 	return in.badFile(name, err)
 }
 
-// maxFaults is the number of unreadable records of a file whose places are written.
+// maxFaults is the number of unreadable, and of unusable, records of a file whose places are written.
 const maxFaults = 1000
 
 // ownError is an error of the join and not of the file that is read.
@@ -298,18 +298,26 @@ func (e ownError) Unwrap() error { return e.error }
 // records adds the records of a file.
 func (in *input) records(ctx context.Context, files *record.Files, source int) (record.Walked, error) {
 	d := &in.decoder
-	add := func(lists []value.List, object []byte) error {
+	placed := 0
+	unusable := func(why string, place func() string, object []byte) error {
+		at := ""
+		if placed++; placed <= maxFaults {
+			at = place()
+		}
+		if err := in.bad(why, at, object); err != nil {
+			return ownError{err}
+		}
+		return nil
+	}
+	add := func(place func() string, lists []value.List, object []byte) error {
 		e, why := d.decode(lists)
 		if e.object = object; why == "" && e.time > time.Now().Add(in.j.Ahead).UnixMilli() {
 			why = fmt.Sprintf("its time is %s, in the future: correct the clock that wrote it", time.UnixMilli(e.time).UTC().Format(time.RFC3339))
 		}
-		err := error(nil)
 		if why != "" {
-			err = in.bad(why, "", object)
-		} else {
-			err = in.j.add(in.side, source, &e)
+			return unusable(why, place, object)
 		}
-		if err != nil {
+		if err := in.j.add(in.side, source, &e); err != nil {
 			return ownError{err}
 		}
 		return nil
@@ -319,8 +327,8 @@ func (in *input) records(ctx context.Context, files *record.Files, source int) (
 		if d.Label != "" {
 			needed = append(needed, d.Label)
 		}
-		return files.Objects(ctx, needed, maxFaults, func(object []byte, lists []value.List) error {
-			return add(lists, oneLine(object))
+		return files.Placed(ctx, needed, maxFaults, func(place func() string, object []byte, lists []value.List) error {
+			return add(place, lists, oneLine(object))
 		})
 	}
 	_, late, err := files.Survey(ctx, nil, 0, func([]value.List) error { return nil }, nil)
@@ -341,19 +349,16 @@ func (in *input) records(ctx context.Context, files *record.Files, source int) (
 		at = append(at, i)
 	}
 	some := make([]value.List, len(at))
-	return files.Walk(ctx, names, maxFaults, func(lists []value.List) error {
+	return files.Placed(ctx, names, maxFaults, func(place func() string, _ []byte, lists []value.List) error {
 		for i, k := range at {
 			some[i] = lists[k]
 		}
 		object, why := d.objectOf(names, lists)
 		if why != "" {
-			if err := in.bad(why, "", nil); err != nil {
-				return ownError{err}
-			}
-			return nil
+			return unusable(why, place, nil)
 		}
-		return add(some, object)
-	}, nil)
+		return add(place, some, object)
+	})
 }
 
 // bad counts an unusable record. The first one is reported.

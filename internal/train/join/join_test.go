@@ -100,7 +100,7 @@ func TestJoin(t *testing.T) {
 		t.Errorf("status %+v, want %+v", s, counts)
 	}
 	rejected := strings.Join(lines(t, filepath.Join(c.State, "rejected")), "\n")
-	for _, part := range []string{"no key", "no time", `label of samples`, `"place"`, "in the future", "a.json:8", `"reason":"no open impression: none with this key, or its window had ended","record":{"id":"9","ts":"1700000004"}`} {
+	for _, part := range []string{"no key", "no time", `label of samples`, `"place"`, "in the future", "a.json:5", "a.json:6", "a.json:7", "a.json:8", "b.json:1", `"reason":"no open impression: none with this key, or its window had ended","record":{"id":"9","ts":"1700000004"}`} {
 		if !strings.Contains(rejected, part) {
 			t.Errorf("rejected records lack %q:\n%s", part, rejected)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/runs/live"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train/join"
 )
 
@@ -157,19 +158,24 @@ func (r *joinReport) committed(s join.Status) {
 
 // joinLine describes a status.
 func joinLine(s join.Status) string {
-	line := fmt.Sprintf("%d impressions, %d feedback: %d samples, %d with feedback; %d impressions are open", s.Impressions, s.Feedback, s.Samples, s.Positives, s.Open)
+	line := fmt.Sprintf("%s, %d feedback: %s, %d with feedback; %s", plural.Of(int(s.Impressions), "impression"), s.Feedback, plural.Of(int(s.Samples), "sample"), s.Positives, plural.Are(s.Open, "impression", "open"))
 	if s.Watermark != nil {
 		line += ", watermark " + s.Watermark.Format(time.RFC3339)
 	}
 	for _, x := range []struct {
-		n    int64
-		what string
+		n         int64
+		one, many string
 	}{
-		{s.Duplicates, "duplicates"}, {s.Repeated, "repeated feedback"}, {s.LateImpressions, "late impressions"}, {s.LateFeedback, "late feedback"},
-		{s.Unmatched, "feedback without open impression"}, {s.Bad, "unusable records besides"}, {s.BadFiles, "unusable files"},
+		{s.Duplicates, "duplicate", "duplicates"}, {s.Repeated, "repeated feedback", "repeated feedback"},
+		{s.LateImpressions, "late impression", "late impressions"}, {s.LateFeedback, "late feedback", "late feedback"},
+		{s.Unmatched, "feedback without open impression", "feedback without open impression"},
+		{s.Bad, "unusable record besides", "unusable records besides"}, {s.BadFiles, "unusable file", "unusable files"},
 	} {
-		if x.n > 0 {
-			line += fmt.Sprintf("; %d %s", x.n, x.what)
+		switch {
+		case x.n == 1:
+			line += "; 1 " + x.one
+		case x.n > 1:
+			line += fmt.Sprintf("; %d %s", x.n, x.many)
 		}
 	}
 	return line
@@ -205,7 +211,11 @@ func runJoin(p *command.Program, c *cli.Context) error {
 	}
 	fmt.Fprintln(p.Stdout, joinLine(s))
 	if n := s.Rejected(); n > 0 {
-		fmt.Fprintf(p.Stderr, "join: %d records were not used: %s\n", n, filepath.Join(j.State, "rejected"))
+		were := "1 record was"
+		if n > 1 {
+			were = fmt.Sprintf("%d records were", n)
+		}
+		fmt.Fprintf(p.Stderr, "join: %s not used: files in %s\n", were, filepath.Join(j.State, "rejected"))
 	}
 	return nil
 }

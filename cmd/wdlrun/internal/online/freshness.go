@@ -140,12 +140,12 @@ func (f *freshness) answer(rows float64, now time.Time) {
 	}
 }
 
-// withoutRequests is the time without an answer after which the stages are those of a version that has not answered.
+// withoutRequests is the time without an answer after which a version need not have answered.
 const withoutRequests = 10 * time.Second
 
 // known returns the stages of the last version that has answered or, without requests, of the last one.
-func (f *freshness) known() stages {
-	if f.whole.Version != 0 && f.latest.Total >= 0 && f.version.loaded.Sub(f.answered) < withoutRequests {
+func (f *freshness) known(now time.Time) stages {
+	if f.whole.Version != 0 && f.latest.Total >= 0 && now.Sub(f.answered) < withoutRequests {
 		return f.whole
 	}
 	return f.latest

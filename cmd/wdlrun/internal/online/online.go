@@ -316,7 +316,7 @@ func (o *online) process(ctx context.Context, x *part) (killed bool, err error) 
 // unpublished returns the line of a training that its last model was not published, "" without one.
 func unpublished(output []byte) (note string) {
 	for line := range bytes.Lines(output) {
-		rest, own := bytes.CutPrefix(bytes.TrimSpace(line), []byte("wdlrun: "))
+		_, rest, own := bytes.Cut(bytes.TrimSpace(line), []byte("wdlrun: ")) // after the number of the rank
 		if own && bytes.HasPrefix(rest, []byte("train.export")) && bytes.Contains(rest, []byte(publish.LastModel)) {
 			note = command.Clean(string(rest), longestFault)
 		}
@@ -375,7 +375,7 @@ func (o *online) status() loopStatus {
 	for _, x := range o.parts {
 		s.Parts = append(s.Parts, part{Name: x.Name, State: x.State, Process: x.Process, Restarts: x.Restarts, Error: x.Error, Note: x.Note})
 	}
-	if f := o.watch.fresh.known(); f.Version != 0 {
+	if f := o.watch.fresh.known(time.Now()); f.Version != 0 {
 		s.Freshness = &f
 	}
 	return s
@@ -405,13 +405,9 @@ func (o *online) line() string {
 		parts = append(parts, text)
 	}
 	l := s.Loop
-	open := "1 impression is open"
-	if l.Open != 1 {
-		open = fmt.Sprintf("%d impressions are open", l.Open)
-	}
-	text := fmt.Sprintf("%s; %s, %s; step %d", strings.Join(parts, ", "), plural.Of(int(l.Samples), "sample"), open, l.Step)
+	text := fmt.Sprintf("%s; %s, %s; step %d", strings.Join(parts, ", "), plural.Of(int(l.Samples), "sample"), plural.Are(l.Open, "impression", "open"), l.Step)
 	if l.Hold != "" {
 		text += "; versions are on hold: " + l.Hold
 	}
-	return text + "; " + o.watch.fresh.known().line()
+	return text + "; " + o.watch.fresh.known(time.Now()).line()
 }

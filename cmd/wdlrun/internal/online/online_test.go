@@ -74,10 +74,11 @@ func TestPageWithoutPort(t *testing.T) {
 func TestUnpublished(t *testing.T) {
 	const line = "train.export.guard: the last model, of step 252, was not published: the log-loss of 20 samples is 2.09"
 	for log, want := range map[string]string{
-		"wdlrun: " + line + "\nstep 252\n":                      line,
+		"[0] wdlrun: " + line + "\nstep 252\n":                  line,
 		"wdlrun: train.export.guard: the rate\nwdlrun: ended\n": "",
-		line: "",
-		"":   "",
+		"wdlrun: " + line: line,
+		line:              "",
+		"":                "",
 	} {
 		if got := unpublished([]byte(log)); got != want {
 			t.Errorf("%q: %q, want %q", log, got, want)
