@@ -51,8 +51,7 @@ type onlineStatus struct {
 // all requests, and each impression becomes one sample. SIGTERM ends the parts in their order.
 func TestOnline(t *testing.T) {
 	t.Parallel()
-	dir, want := t.TempDir(), map[string]int{}
-	port, page := freePort(t), freePort(t)
+	dir, want, port, page := t.TempDir(), map[string]int{}, freePort(t), freePort(t)
 	write(t, dir, "online.yaml", fmt.Sprintf(onlineYAML, page, port))
 	write(t, dir, "ctr.yaml", onlineTrainYAML)
 	joinLog(t, dir, 0, 10, want)
