@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // TestNaNOfAString: NaN in a field of strings is a missing value, alone and in a list, as it is for numbers. Tables of
@@ -69,6 +73,50 @@ func TestNumbersThatAreNotFinite(t *testing.T) {
 		}
 		if status, text := r.http("POST", "/v1/models/ctr:predict", `{"instances": [{"age": NaN}, {"age": "x"}]}`); status != 400 || !reject && !strings.Contains(text, `row 1: \"x\" is not a number`) {
 			t.Errorf("%d %s", status, text)
+		}
+	}
+}
+
+// TestValuesThatAreNoDates: a value that should be a date and is none is missing and counted. With
+// RejectInvalid it is a fault that names input and row, by REST and gRPC, by row and by column, of features
+// with keys and with numbers.
+func TestValuesThatAreNoDates(t *testing.T) {
+	for _, feature := range []string{"encode: hour", "encode: age"} {
+		config := strings.Replace(peopleConfig, "{field: education, encode: vocabulary}", "{field: education, "+feature+"}\n  - {field: age, name: ages, encode: quantile, buckets: 2}", 1)
+		for _, reject := range []bool{false, true} {
+			r := start(t, Options{RejectInvalid: reject}, nil, 1)
+			r.model = newFakeModelOf(t, config, "age,education,hours-per-week,income\n17,2026-11-03T20:00:00Z,40,0\n38,2026-11-05T21:00:00Z,1,1\n")
+			r.write(2, "")
+			r.until("the model is there", func() bool {
+				got, _ := r.http("POST", "/v1/models/ctr/versions/2:predict", `{"instances": [{"age": 1}]}`)
+				return got == 200
+			})
+			for _, x := range []string{`"2026-13-45T20:00:00Z"`, `"yesterday"`, "1796062413", `"20:00"`} {
+				for _, body := range []string{
+					`"instances": [{"education": "2026-11-03T20:00:00Z"}, {"education": ` + x + `}]`,
+					`"inputs": {"education": ["2026-11-03T20:00:00Z", ` + x + `]}`,
+				} {
+					got, text := r.http("POST", "/v1/models/ctr:predict", "{"+body+"}")
+					if want := fmt.Sprintf(`input \"education\": row 1: \"%s\" is not a date in the format iso`, strings.Trim(x, `"`)); reject && (got != 400 || !strings.Contains(text, want)) || !reject && got != 200 {
+						t.Errorf("%s, reject %t: %d %s", body, reject, got, text)
+					}
+				}
+				got, text := r.http("POST", "/v1/models/ctr:regress", `{"examples": [{"education": "2026-11-03T20:00:00Z"}, {"education": `+x+`}]}`)
+				if reject && (got != 400 || !strings.Contains(text, `input \"education\": row 1: `)) || !reject && got != 200 {
+					t.Errorf("%s, reject %t: %d %s", x, reject, got, text)
+				}
+			}
+			tensor := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 7)
+			dim := sub(nil, 2, protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 2))
+			tensor = sub(sub(sub(tensor, 2, dim), 8, "2026-11-03T20:00:00Z"), 8, "yesterday")
+			request := sub(sub(nil, 1, sub(nil, 1, "ctr")), 2, sub(sub(nil, 1, "education"), 2, tensor))
+			_, err := r.call(t.Context(), "PredictionService/Predict", request)
+			if reject && (status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), `input "education": row 1: "yesterday" is not a date in the format iso`)) || !reject && err != nil {
+				t.Errorf("reject %t: %v", reject, err)
+			}
+			if _, text := r.http("GET", "/metrics", ""); !reject && !strings.Contains(text, `wdlrun_serve_undated_values_total{input="education",model="ctr"} 13`) {
+				t.Error(text)
+			}
 		}
 	}
 }

@@ -45,8 +45,8 @@ type Options struct {
 	Guard float64
 	// Outputs, if any, replace the outputs of Predict.
 	Outputs []Output
-	// RejectInvalid rejects numbers that are NaN, infinite or beyond float32. Otherwise they are
-	// missing values.
+	// RejectInvalid rejects numbers that are NaN, infinite or beyond float32, and values that should be
+	// dates and are none. Otherwise they are missing values.
 	RejectInvalid bool
 	// Limits are the limits of the inputs of a request.
 	Limits tfs.Limits

@@ -192,6 +192,7 @@ func (x *ColumnCoder) encodeSingles(f *featureCode, to *Jagged) bool {
 			text := p.textOf(l, i)
 			key, ok = f.key(text)
 			p.noteUndated(f, text)
+			ok = ok && p.takeNotDate() == nil
 		}
 		if !ok {
 			to.Values = to.Values[:0]
@@ -274,6 +275,9 @@ func (x *ColumnCoder) numbers(to []float32, i, rows int) *record.Flaw {
 		}
 		for k := range all {
 			to[x.at*d+k] = all[k].number(x.parser)
+		}
+		if fl := x.parser.takeNotDate(); fl != nil {
+			return fl
 		}
 	}
 	for r := n; r < rows; r++ {

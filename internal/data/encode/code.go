@@ -252,6 +252,9 @@ func (c *coder) row(b *Batch) *record.Flaw {
 	for i := range c.dense {
 		b.Dense = append(b.Dense, c.dense[i].number(c.parser))
 	}
+	if fl := c.parser.takeNotDate(); fl != nil {
+		return fl
+	}
 	for i := range c.parser.targets {
 		b.Dense = append(b.Dense, c.parser.target(i))
 	}
@@ -331,9 +334,11 @@ func (c *coder) appendValues(f *featureCode, to *Jagged) *record.Flaw {
 				continue
 			}
 			key, ok := f.key(piece)
-			p.noteUndated(f, piece)
 			if !ok {
 				return f.notAnID(piece)
+			}
+			if p.noteUndated(f, piece); p.notDate != nil {
+				return p.takeNotDate()
 			}
 			to.Values = append(to.Values, key)
 		}

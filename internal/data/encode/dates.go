@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/data/date"
 	"github.com/wdlrun/wdlrun/internal/data/record"
@@ -69,6 +70,14 @@ func (f *featureCode) age(text []byte) float32 {
 		return 0
 	}
 	return f.scaled(date.Days(s, f.dates.reference))
+}
+
+// notDate describes a value that is not a date in this format.
+func (c *dateCode) notDate() string {
+	if name := c.format.String(); name != "" {
+		return "is not a date in the format " + name + ", which the model reads; if it means missing, list it in data.missing"
+	}
+	return "is not used: the training data had no date in this field, so the model reads none; leave it out"
 }
 
 // datesKey identifies a column of dates: by field and, if it is set, format.
@@ -262,6 +271,45 @@ func (f *Fit) Dates() (all []Dates) {
 		}
 	}
 	return all
+}
+
+// Undated describes the columns of dates that have values that are none.
+func (f *Fit) Undated() []Dates {
+	return slices.DeleteFunc(f.Dates(), func(d Dates) bool { return d.Unread == 0 })
+}
+
+// NewDates returns a Fit that gathers the dates of records by a schema, in the formats that the
+// features of e read. It returns nil if e reads none.
+func (e *Encoder) NewDates(s schema.Schema) *Fit {
+	s = s.Fill()
+	s.Features = slices.Clone(s.Features)
+	read := map[datesKey]bool{}
+	for i := range s.Features {
+		f := &s.Features[i]
+		k := slices.IndexFunc(e.schema.Features, func(x schema.Feature) bool { return x.Name == f.Name })
+		if k < 0 || e.stats[k].dates == nil {
+			continue
+		}
+		if f.Format == "" {
+			f.Format = e.stats[k].Date
+		}
+		if f.Format != "" { // otherwise the training had no date
+			read[datesKey{f.Field, f.Format}] = true
+		}
+	}
+	if len(read) == 0 {
+		return nil
+	}
+	all := NewFit(s)
+	f := &Fit{schema: s, digest: all.digest}
+	for _, d := range all.dates {
+		if read[d.datesKey] {
+			d.ages = false
+			f.dates = append(f.dates, d)
+		}
+	}
+	f.group(len(s.Columns()))
+	return f
 }
 
 // addDates adds the values of a column.

@@ -13,10 +13,8 @@ import (
 // data as configured, and how to fix them. e is the encoder made from f, or nil if that
 // failed.
 func (f *Fit) Doubts(e *Encoder) (lines []string) {
-	for _, d := range f.Dates() {
-		if d.Unread > 0 {
-			lines = append(lines, d.doubt())
-		}
+	for _, d := range f.Undated() {
+		lines = append(lines, d.Doubt())
 	}
 	for i, ft := range f.schema.Features {
 		if e == nil {
@@ -29,8 +27,8 @@ func (f *Fit) Doubts(e *Encoder) (lines []string) {
 	return lines
 }
 
-// doubt returns the warning about values that are not dates in the format of their column.
-func (d *Dates) doubt() string {
+// Doubt returns the warning about values that are not dates in the format of their column.
+func (d *Dates) Doubt() string {
 	advice := "features[].format names another"
 	switch {
 	case d.Format == "":

@@ -138,6 +138,9 @@ func (r *RowCoder) encode(dst []uint64, record []byte) ([]uint64, *record.Flaw) 
 		return dst[:at], fl
 	}
 	if c.single(dst[at:]) {
+		if fl := r.parser.takeNotDate(); fl != nil {
+			return dst[:at], fl
+		}
 		return dst, nil
 	}
 	c.one.reset(1, c.shape.dense, c.shape.sparse)
@@ -168,7 +171,7 @@ func (c *coder) single(row []uint64) bool {
 			keys[i] = uint64(l.Ints[0])
 		default:
 			k, ok := f.key(p.textOf(l, 0))
-			if !ok {
+			if !ok || k == KeyMissing && p.undated != nil && f.encoding.Date() { // row counts it
 				return false
 			}
 			keys[i] = k

@@ -108,12 +108,17 @@ func NewFit(s schema.Schema) *Fit {
 		fmt.Fprintf(h, "%q %q %q %q %q %d %t %q %q;", ft.Field, ft.Encode, ft.Separator, ft.Format, ft.Weights, ft.Size, ft.Standardise, ft.Pairs, ft.Padding)
 	}
 	f.digest = h.Sum64()
-	for i := range cols {
+	f.group(len(cols))
+	return f
+}
+
+// group groups the entries by column.
+func (f *Fit) group(columns int) {
+	for i := range columns {
 		if c := f.entriesOf(i); len(c.numbers)+len(c.words)+len(c.dates)+len(c.forms)+len(c.vectors)+len(c.constants) > 0 {
 			f.columns = append(f.columns, c)
 		}
 	}
-	return f
 }
 
 // entriesOf returns the entries of a column.

@@ -100,9 +100,11 @@ func (r *RowCoder) Vector(column string) []float64 {
 // of a value that several features use, is counted several times.
 func (r *RowCoder) Forgive(count func(column string, rows int64)) { r.parser.invalid = count }
 
-// CountUndated calls count with the name of the column of each value that should be a date and is none,
-// which counts as missing, and the number of rows that have it.
-func (r *RowCoder) CountUndated(count func(column string, rows int64)) { r.parser.undated = count }
+// CountUndated calls count with the name of the column of each value that should be a date and is none, and
+// the number of rows that have it: it counts as missing or, if strict, is a flaw.
+func (r *RowCoder) CountUndated(count func(column string, rows int64), strict bool) {
+	r.parser.undated, r.parser.strict = count, strict
+}
 
 // noLabel is the name of a column that no file can have; anyLabel is its value in every
 // record.

@@ -39,6 +39,8 @@ type parser struct {
 	invalid func(column string, rows int64)
 	undated func(column string, rows int64) // counts values that should be dates and are none; nil: nothing does
 	rows    int64                           // that have the value which is parsed
+	strict  bool                            // such a value is a flaw
+	notDate *record.Flaw                    // of the last one, if strict
 }
 
 // newParser returns a parser of records with these fields, which include all that the
@@ -155,14 +157,24 @@ func (p *parser) isInvalid(column int, l *value.List, k int) bool {
 	return true
 }
 
-// noteUndated counts a value of a feature that should be a date and is none.
+// noteUndated counts a value of a feature that should be a date and is none, and makes it a flaw if p is
+// strict.
 func (p *parser) noteUndated(f *featureCode, text []byte) {
 	if p.undated == nil || !f.encoding.Date() || f.dates == nil {
 		return
 	}
-	if _, ok := f.dates.format.Seconds(text); !ok {
-		p.undated(p.columns[f.column].Name, p.rows)
+	if _, ok := f.dates.format.Seconds(text); ok {
+		return
 	}
+	if p.undated(p.columns[f.column].Name, p.rows); p.strict {
+		p.notDate = &record.Flaw{Column: p.columns[f.column].Name, Value: string(record.CutLong(text)), Want: f.dates.notDate()}
+	}
+}
+
+// takeNotDate returns the flaw that noteUndated has found since the last call.
+func (p *parser) takeNotDate() (fl *record.Flaw) {
+	fl, p.notDate = p.notDate, nil
+	return fl
 }
 
 // forgives reports whether a value with this fault is missing instead, and counts it.

@@ -61,7 +61,8 @@ type source interface {
 }
 
 // NewCoder returns a Coder with an encoder that was fitted to a source. With forgive, numbers that are
-// NaN, infinite or beyond float32 are missing values; otherwise they are faults.
+// NaN, infinite or beyond float32, and values that should be dates and are none, are missing values;
+// otherwise they are faults.
 func NewCoder(e *encode.Encoder, src schema.Source, forgive bool) (*Coder, error) {
 	c := &Coder{place: map[string]int{}}
 	r, err := e.InputCoder(src, func(fields []string) record.Decoder {
@@ -81,7 +82,7 @@ func NewCoder(e *encode.Encoder, src schema.Source, forgive bool) (*Coder, error
 		if k, ok := c.place[column]; ok {
 			c.counts.Undated[k] += rows
 		}
-	})
+	}, !forgive)
 	if forgive {
 		r.Forgive(func(column string, rows int64) {
 			if k, ok := c.place[column]; ok { // no derived column

@@ -383,7 +383,8 @@ func coder(t *testing.T, x *trained) *Coder {
 // TestUndated: values that should be dates and are none are missing and counted, whatever the kind of request.
 func TestUndated(t *testing.T) {
 	x := train(t, 100, none)
-	c := coder(t, &x)
+	c, err := NewCoder(x.encoder, testSource(), true)
+	must(t, err)
 	texts := []string{"2024-11-28", "garbage", "28.11.2024", ""}
 	var all [][]byte
 	for _, text := range texts {

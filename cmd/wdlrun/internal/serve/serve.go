@@ -83,7 +83,7 @@ func serveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "ssl_config_file", Usage: "read keys and certificates from `FILE`, an SSLConfig as text; a changed file is read again"},
 		&cli.StringFlag{Name: "admin", Usage: "move /metrics and the configuration of models to `ADDRESS`, such as 127.0.0.1:8502, which also has profiles"},
 		&cli.StringFlag{Name: "admin-token-file", Usage: "require the token in `FILE` for requests to -admin"},
-		&cli.StringFlag{Name: "invalid", Value: "missing", Usage: "treat numbers that are NaN, infinite or beyond 32 bits as `KIND`: missing values, or reject the request"},
+		&cli.StringFlag{Name: "invalid", Value: "missing", Usage: "treat numbers that are NaN, infinite or beyond 32 bits, and dates that are none, as `KIND`: missing values, or reject the request"},
 		&cli.StringSliceFlag{Name: "output", Usage: "answer Predict with the output `NAME=SOURCE` instead of score and logit, or with NAME=SOURCE[N,1] of that shape; may be repeated"},
 		&cli.IntFlag{Name: "rest_api_timeout_in_ms", Usage: "answer 504 to REST requests that wait for more than `N` ms", DefaultText: "none"},
 		&cli.BoolFlag{Name: "rest_api_enable_cors_support", Usage: "let web pages of every origin send REST requests"},
