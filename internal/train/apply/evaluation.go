@@ -56,6 +56,7 @@ type EvalResult struct {
 	Importance []Importance               `json:"importance,omitempty"`
 	Unknown    map[string]int64           `json:"unknown,omitempty"`     // by feature: values that training has not seen
 	Why        map[string]metrics.Unknown `json:"unknown_why,omitempty"` // the same by reason
+	Undated    []encode.Dates             `json:"undated,omitempty"`     // fields with values that should be dates and are none
 	Outside    []report.Outside           `json:"outside_range,omitempty"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
@@ -53,6 +54,7 @@ type PredictResult struct {
 	RowsPerSecond float64                    `json:"rows_per_second"`
 	Unknown       map[string]int64           `json:"unknown,omitempty"`     // by feature: values that training has not seen
 	Why           map[string]metrics.Unknown `json:"unknown_why,omitempty"` // the same by reason
+	Undated       []encode.Dates             `json:"undated,omitempty"`     // fields with values that should be dates and are none
 	Outside       []report.Outside           `json:"outside_range,omitempty"`
 }
 

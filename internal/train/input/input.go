@@ -77,6 +77,7 @@ type Input struct {
 	giveUp  func()        // ends the waiting for the broker of a span; nil: no span
 	waited  *atomic.Int64 // time in ns that Sources waited for their readers
 	early   map[*data.Dataset]early
+	undated map[*data.Dataset][]encode.Dates // of the datasets that this job has scanned
 }
 
 // maxShare bounds the bytes that one rank sends after a scan: statistics and vocabularies.

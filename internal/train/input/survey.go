@@ -3,10 +3,12 @@ package input
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -17,13 +19,20 @@ func (in *Input) Survey(ctx context.Context, encoded []byte) error {
 	if encoded == nil && in.Config.Data.Index == "" {
 		fit = encode.NewFit(SchemaOf(in.Config))
 	}
+	if fit == nil { // Scan needs the formats of dates
+		if err := in.encode(nil, encoded); err != nil {
+			return err
+		}
+	}
 	if in.Train != nil {
 		if err := in.Scan(ctx, in.Train, fit); err != nil {
 			return err
 		}
 	}
-	if err := in.encode(fit, encoded); err != nil {
-		return err
+	if fit != nil {
+		if err := in.encode(fit, nil); err != nil {
+			return err
+		}
 	}
 	return countRates(ctx, in)
 }
@@ -78,16 +87,50 @@ func (in *Input) scanTimes(ctx context.Context, d *data.Dataset) error {
 
 // Scan reads a dataset once, divided among the ranks. Afterwards all ranks know the number of
 // records in each block, and fit, if not nil, holds the statistics of all records.
+//
+// Without fit, it warns of values that should be dates and are none.
 func (in *Input) Scan(ctx context.Context, d *data.Dataset, fit *encode.Fit) error {
+	var dates *encode.Fit
+	if fit == nil && in.Encoder != nil {
+		dates = in.Encoder.NewDates(in.Use.Schema(in.Config))
+		fit = dates
+	}
 	own, err := in.count(ctx, d, fit)
 	if err != nil {
 		return err
 	}
-	if d == in.Train && own.Records() == 0 {
+	if d == in.Train && own.Records() == 0 && !hasDates(in.Config.Features) { // their formats are not known yet
 		in.early = scanEarly(ctx, in)
 	}
-	return in.share(d, own, fit)
+	if err := in.share(d, own, fit); err != nil || dates == nil {
+		return err
+	}
+	in.note(d, dates)
+	for _, x := range in.Undated(d) {
+		in.Warn(FirstFew(d.Names()) + ": " + x.Doubt())
+	}
+	return nil
 }
+
+// hasDates reports whether a feature is encoded from dates.
+func hasDates(features []schema.Feature) bool {
+	return slices.ContainsFunc(features, func(f schema.Feature) bool {
+		e, _ := schema.EncodingOf(f.Encode)
+		return e.Date()
+	})
+}
+
+// note keeps which values of a dataset should be dates and are none.
+func (in *Input) note(d *data.Dataset, fit *encode.Fit) {
+	if in.undated == nil {
+		in.undated = map[*data.Dataset][]encode.Dates{}
+	}
+	in.undated[d] = fit.Undated()
+}
+
+// Undated describes the fields of a dataset that have values that should be dates and are none, if
+// this job has scanned it. They count as missing.
+func (in *Input) Undated(d *data.Dataset) []encode.Dates { return in.undated[d] }
 
 // scanEarly scans this rank's part of the other datasets while other ranks scan the training data:
 // a file of one row group, for example, is scanned by one rank.
@@ -230,6 +273,7 @@ func (in *Input) Fit(fit *encode.Fit) (err error) {
 	if in.Encoder, err = encode.NewEncoder(fit); err != nil {
 		return err
 	}
+	in.note(in.Train, fit)
 	for _, line := range fit.Doubts(in.Encoder) {
 		in.Warn(line)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/train/save"
@@ -161,6 +162,10 @@ type UnknownValues struct {
 	TestUnknown  map[string]int64           `json:"test_unknown,omitempty"`
 	TrainWhy     map[string]metrics.Unknown `json:"train_unknown_why,omitempty"` // the same by reason
 	TestWhy      map[string]metrics.Unknown `json:"test_unknown_why,omitempty"`
+
+	// Fields with values that should be dates and are none, of the data that this job has scanned.
+	TrainUndated []encode.Dates `json:"train_undated,omitempty"`
+	TestUndated  []encode.Dates `json:"test_undated,omitempty"`
 }
 
 // Inherited is about the model that a training began with.
