@@ -58,7 +58,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	res.TrainUnknown = metrics.Totals(res.TrainWhy)
-	res.TrainUndated = j.in.Undated(j.in.Train)
+	res.TrainUndated = j.in.Undated[j.in.Train]
 	if !stopped && j.in.Test != nil {
 		if err := j.evaluateTest(ctx, &res); err != nil {
 			return report.Result{}, err
@@ -153,7 +153,7 @@ func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
 	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
 	res.TestData = data.RowsOf(j.in.Test, "")
 	res.TestUnknown, res.TestWhy, res.TestOutside = m.Unknown, m.Why, m.Outside
-	res.TestUndated = j.in.Undated(j.in.Test)
+	res.TestUndated = j.in.Undated[j.in.Test]
 	j.evaluation().WarnOfDoubts(&m, "the test data")
 	return nil
 }

@@ -41,7 +41,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	}
 	e.WarnOfDoubts(&m, input.FirstFew(e.In.Train.Names()))
 	res.WorldSize, res.Data, res.Metrics, res.Unknown = e.Comm.Size(), e.In.Train.Names(), m.Metrics, m.Unknown
-	res.Why, res.Undated, res.Outside = m.Why, e.In.Undated(e.In.Train), m.Outside
+	res.Why, res.Undated, res.Outside = m.Why, e.In.Undated[e.In.Train], m.Outside
 	res.Seconds = math.Round(time.Since(e.began).Seconds()*1e3) / 1e3
 	return res, nil
 }
@@ -75,7 +75,7 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 	m.Metrics = metrics.Metrics{Samples: m.Samples} // metrics without labels have no meaning
 	p.WarnOfDoubts(&m, input.FirstFew(p.In.Train.Names()))
 	res.Data, res.Unknown, res.Why, res.Outside = p.In.Train.Names(), m.Unknown, m.Why, m.Outside
-	res.Undated = p.In.Undated(p.In.Train)
+	res.Undated = p.In.Undated[p.In.Train]
 	res.Bad, _ = p.In.Train.Bad()
 	res.Rows = p.In.Train.Rows(data.All) + res.Bad
 	res.Columns = names(o.columns(p.Config))

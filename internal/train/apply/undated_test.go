@@ -3,7 +3,6 @@ package apply
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,29 +15,31 @@ import (
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
+// dated writes a file of records with dates in two formats; odd has the dates of some rows.
+func dated(t *testing.T, path string, rows int, odd map[int]string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("click,item,ts,clock\n")
+	for i := range rows {
+		ts := fmt.Sprintf("2026-11-%02dT%02d:00:00Z", 1+i%28, i%24)
+		if x, ok := odd[i]; ok {
+			ts = x
+		}
+		fmt.Fprintf(&b, "%d,i%d,%s,%s\n", i*7%3&1, i%20, ts, strings.ReplaceAll(ts, "-", "/"))
+	}
+	fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
+	return path
+}
+
 // TestValuesThatAreNoDates: the training, its test, eval and predict of a checkpoint and of an exported
 // model count the values that should be dates and are none, with the line of data check, on 1 and 2
 // ranks. They are missing values, not unknown ones, and so is what is missing from the start.
 func TestValuesThatAreNoDates(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write := func(name string, rows int, odd map[int]string) string {
-		var b strings.Builder
-		b.WriteString("click,item,ts,clock\n")
-		for i := range rows {
-			ts := fmt.Sprintf("2026-11-%02dT%02d:00:00Z", 1+i%28, i%24)
-			if x, ok := odd[i]; ok {
-				ts = x
-			}
-			fmt.Fprintf(&b, "%d,i%d,%s,%s\n", i*7%3&1, i%20, ts, strings.ReplaceAll(ts, "-", "/"))
-		}
-		path := filepath.Join(dir, name)
-		fatal.If(t, os.WriteFile(path, []byte(b.String()), 0o644))
-		return path
-	}
-	train := write("train.csv", 400, nil)
-	faulty := write("faulty.csv", 400, map[int]string{5: "soon"})
-	test := write("test.csv", 51, map[int]string{3: "yesterday", 30: "2026-13-45T20:00:00Z", 40: "20:00", 41: ""})
+	train := dated(t, dir+"/train.csv", 400, nil)
+	faulty := dated(t, dir+"/faulty.csv", 400, map[int]string{5: "soon"})
+	test := dated(t, dir+"/test.csv", 51, map[int]string{3: "yesterday", 30: "2026-13-45T20:00:00Z", 40: "20:00", 41: ""})
 	text := `
 data: {train: [%q], test: [%q], header: true}
 label: {field: click}

@@ -71,13 +71,16 @@ type Input struct {
 	Encoded []byte   // the Encoder as stored in checkpoints
 	Counts  [][]byte // encoded counts of the datasets, if Keep is set
 
+	// Undated describes the fields that have values that should be dates and are none, which count as
+	// missing, of the datasets that this job has scanned.
+	Undated map[*data.Dataset][]encode.Dates
+
 	unknown []int64       // values of training data outside the vocabulary, by sparse feature
 	feed    *data.Reader  // reader of the training rows; nil: none, or readers of slots or microbatches are used
 	pace    data.Pace     // counters of the readers that have ended
 	giveUp  func()        // ends the waiting for the broker of a span; nil: no span
 	waited  *atomic.Int64 // time in ns that Sources waited for their readers
 	early   map[*data.Dataset]early
-	undated map[*data.Dataset][]encode.Dates // of the datasets that this job has scanned
 }
 
 // maxShare bounds the bytes that one rank sends after a scan: statistics and vocabularies.

@@ -105,8 +105,8 @@ func (in *Input) Scan(ctx context.Context, d *data.Dataset, fit *encode.Fit) err
 	if err := in.share(d, own, fit); err != nil || dates == nil {
 		return err
 	}
-	in.note(d, dates)
-	for _, x := range in.Undated(d) {
+	noteUndated(in, d, dates)
+	for _, x := range in.Undated[d] {
 		in.Warn(FirstFew(d.Names()) + ": " + x.Doubt())
 	}
 	return nil
@@ -120,17 +120,13 @@ func hasDates(features []schema.Feature) bool {
 	})
 }
 
-// note keeps which values of a dataset should be dates and are none.
-func (in *Input) note(d *data.Dataset, fit *encode.Fit) {
-	if in.undated == nil {
-		in.undated = map[*data.Dataset][]encode.Dates{}
+// noteUndated keeps which values of a dataset should be dates and are none.
+func noteUndated(in *Input, d *data.Dataset, fit *encode.Fit) {
+	if in.Undated == nil {
+		in.Undated = map[*data.Dataset][]encode.Dates{}
 	}
-	in.undated[d] = fit.Undated()
+	in.Undated[d] = fit.Undated()
 }
-
-// Undated describes the fields of a dataset that have values that should be dates and are none, if
-// this job has scanned it. They count as missing.
-func (in *Input) Undated(d *data.Dataset) []encode.Dates { return in.undated[d] }
 
 // scanEarly scans this rank's part of the other datasets while other ranks scan the training data:
 // a file of one row group, for example, is scanned by one rank.
@@ -273,7 +269,7 @@ func (in *Input) Fit(fit *encode.Fit) (err error) {
 	if in.Encoder, err = encode.NewEncoder(fit); err != nil {
 		return err
 	}
-	in.note(in.Train, fit)
+	noteUndated(in, in.Train, fit)
 	for _, line := range fit.Doubts(in.Encoder) {
 		in.Warn(line)
 	}
