@@ -22,8 +22,12 @@ func Of(word string, candidates []string) string {
 		if d > 0 && other != "" && (strings.HasPrefix(other, word) || strings.HasPrefix(word, other)) {
 			d = min(d, 2) // epoch_count, embedding
 		}
-		// Words without a common letter are not similar.
-		if d < bestDistance && d < max(len(word), len(other)) {
+		// Words without a common letter are not similar, and as many edits as a word has letters make any word of it.
+		most := min(len(word), len(other))
+		if strings.HasPrefix(other, word) || strings.HasPrefix(word, other) {
+			most = max(len(word), len(other))
+		}
+		if d < bestDistance && d < most {
 			best, bestDistance = c, d
 		}
 	}

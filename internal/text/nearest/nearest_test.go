@@ -20,6 +20,15 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// TestShortWords: two edits make a word of two letters of any other, unless one begins with the other.
+func TestShortWords(t *testing.T) {
+	for word, want := range map[string]string{"tags": "", "t": "ts", "st": "ts", "tsx": "ts"} {
+		if got := Of(word, []string{"ts"}); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+}
+
 // TestDistance against the definition, by recursion.
 func TestDistance(t *testing.T) {
 	var slow func(a, b string) int
