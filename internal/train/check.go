@@ -119,7 +119,7 @@ func Check(ctx context.Context, o Options, ranks int) error {
 		feed.Close()
 	}
 	if !c.Data.EachHost() || !o.Away { // else the ranks find the files of their hosts
-		if _, err := input.Open(input.Setup{Config: c, Lacks: o.lacks(), Warn: o.Warn}); err != nil && !(o.Day != nil && isEmpty(err)) {
+		if _, err := input.Open(input.Setup{Config: c, Lacks: o.Day.lacks(), Warn: o.Warn}); err != nil && !(o.Day != nil && isEmpty(err)) {
 			return err
 		}
 	}

@@ -34,11 +34,11 @@ func Inputs(c *config.Config) []string {
 }
 
 // lacks returns the columns that the files of a partition do not have.
-func (o *Options) lacks() []string {
-	if o.Day == nil {
+func (d *Day) lacks() []string {
+	if d == nil {
 		return nil
 	}
-	return o.Day.Lacks
+	return d.Lacks
 }
 
 // begin writes the ledger of the source to the run directory of a new training, on rank 0.

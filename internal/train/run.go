@@ -111,7 +111,7 @@ func (r *run) warn(line string) {
 // inputSetup returns the settings of the job's input.
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
-		Config: r.config, Lacks: r.opt.lacks(), Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
+		Config: r.config, Lacks: r.opt.Day.lacks(), Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
 		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, InTime: r.cursor.Refit != nil && r.cursor.Refit.InTime, Keep: r.opt.Replicas > 1 || r.opt.Survey != "" || r.opt.Day != nil, Warn: r.warn, Say: r.say,
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // whereKeys returns the keys of the conditions of a dataset's records.
-func (in *Input) whereKeys(d *data.Dataset) string {
+func whereKeys(in *Input, d *data.Dataset) string {
 	more, key := in.Config.Data.TrainWhere, "data.train_where"
 	if d != in.Train {
 		more, key = in.Config.Data.ValidWhere, "data.valid_where"
@@ -32,7 +32,7 @@ func (in *Input) warnOfBad(d *data.Dataset) {
 	bad, first := d.Bad()
 	excluded, unread := d.Excluded()
 	if n := excluded; n > 0 {
-		in.Warn(fmt.Sprintf("%s leaves out %d of %d records of %s", in.whereKeys(d), n, n+d.Rows(data.All)+bad, FirstFew(d.Names())))
+		in.Warn(fmt.Sprintf("%s leaves out %d of %d records of %s", whereKeys(in, d), n, n+d.Rows(data.All)+bad, FirstFew(d.Names())))
 	}
 	if n := unread; n > 0 {
 		in.Warn(fmt.Sprintf("data.where excludes %d of %d files by the values of their folders; they are not read", n, n+len(d.Names())))
