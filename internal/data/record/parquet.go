@@ -225,21 +225,6 @@ func (f *File) readable(t *table.File) []string {
 	return names
 }
 
-// Types returns the logical types of the columns of tables, see table.File.TypeOf. Each is that of the
-// first file with the column. Other formats have none.
-func (f *Files) Types() (map[string]string, error) {
-	all := map[string]string{}
-	if !IsTable(f.set.Format) {
-		return all, nil
-	}
-	for i := range f.set.Files {
-		if err := f.set.Files[i].addTypes(all); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
 // addTypes adds the types of the columns of a file that all does not have.
 func (f *File) addTypes(all map[string]string) error {
 	names := slices.DeleteFunc(slices.Clone(f.columns), func(name string) bool { _, ok := all[name]; return ok })

@@ -299,3 +299,18 @@ func (f *Files) Unread() (all []string) {
 	}
 	return all
 }
+
+// Types returns the logical types of the columns of tables, see table.File.TypeOf. Each is that of the
+// first file with the column. Other formats have none.
+func (f *Files) Types() (map[string]string, error) {
+	all := map[string]string{}
+	if !IsTable(f.set.Format) {
+		return all, nil
+	}
+	for i := range f.set.Files {
+		if err := f.set.Files[i].addTypes(all); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
