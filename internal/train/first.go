@@ -63,14 +63,4 @@ func (f *first) describe(rows int64) *report.Refit {
 type refitCursor struct {
 	Source string `json:"source,omitempty"` // checkpoint of the model that the training began with
 	Refit  *first `json:"refit,omitempty"`  // in the second training; nil: this is the first
-
-	// Steps and samples of the first trainings of the models before it. The run counts them, the model does not.
-	EarlierSteps   int64 `json:"earlier_steps,omitempty"`
-	EarlierSamples int64 `json:"earlier_samples,omitempty"`
 }
-
-// notSteps returns the number of steps of the run that the model has not taken.
-func (c *refitCursor) notSteps() int64 { return c.EarlierSteps + c.Refit.steps() }
-
-// notSamples returns the number of samples of the run that the model was not trained on.
-func (c *refitCursor) notSamples() int64 { return c.EarlierSamples + c.Refit.samples() }

@@ -137,22 +137,12 @@ func TestRefitOfASource(t *testing.T) {
 	again := runJob(t, 1, Options{Resume: checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), source.Steps+res.Refit.FirstSteps)})
 	sameParts(t, 1, res, again)
 	warned := ""
-	next := Options{Config: c, From: res.RunDir, Set: []string{"train.epochs=1", "train.refit=false"}, Warn: func(line string) { warned += line }}
-	after := runJob(t, 1, next)
+	after := runJob(t, 1, Options{Config: c, From: res.RunDir, Set: []string{"train.epochs=1", "train.refit=false"}, Warn: func(line string) { warned += line }})
 	if !strings.Contains(warned, "was also trained on the validation rows (train.refit)") {
 		t.Errorf("no warning about the validation rows: %q", warned)
 	}
-	if after.Began != res.Steps || after.Steps <= res.Steps || after.Samples != res.Samples+7200 {
-		t.Errorf("a training that begins with the result counts from step %d to %d and has %d samples; the result has %d and %d", after.Began, after.Steps, after.Samples, res.Steps, res.Samples)
-	}
-	next.From = byHand.RunDir
-	if hand := runJob(t, 1, next); *after.TestLogLoss != *hand.TestLogLoss || after.Steps-after.Began != hand.Steps-hand.Began {
-		t.Errorf("it took %d steps to the test log-loss %v, with the training by hand before it %d steps to %v",
-			after.Steps-after.Began, *after.TestLogLoss, hand.Steps-hand.Began, *hand.TestLogLoss)
-	}
-	next.From = after.RunDir
-	if third := runJob(t, 1, next); third.Began != after.Steps {
-		t.Errorf("a third training counts from step %d, want %d", third.Began, after.Steps)
+	if after.Began != byHand.Steps {
+		t.Errorf("a training that begins with the result counts steps from %d, want %d", after.Began, byHand.Steps)
 	}
 	for from, want := range map[string]string{source.RunDir: "", res.RunDir: "was trained on validation rows"} {
 		warned = ""

@@ -119,8 +119,7 @@ func (r taking) take() error {
 		return err
 	}
 	if !from.Reset {
-		c.Step, c.Samples, c.Divergence = c.Step+was.Step, c.Samples+was.Samples, was.Divergence
-		c.EarlierSteps, c.EarlierSamples = was.notSteps(), was.notSamples()
+		c.Step, c.Samples, c.Divergence = c.Step+was.taken(), c.Samples+was.Samples-was.Refit.samples(), was.Divergence
 		c.Began = c.Step
 	}
 	if r.config.Train.Refit {

@@ -49,10 +49,10 @@ func (c *cursor) in() input.At {
 }
 
 // before returns the number of samples of the model in earlier epochs.
-func (c *cursor) before() int64 { return c.Samples - c.Consumed - c.notSamples() }
+func (c *cursor) before() int64 { return c.Samples - c.Consumed - c.Refit.samples() }
 
-// taken returns the number of steps of the model, which optimizers count.
-func (c *cursor) taken() int64 { return c.Step - c.notSteps() }
+// taken returns the number of steps of the model.
+func (c *cursor) taken() int64 { return c.Step - c.Refit.steps() }
 
 // source returns the step of the model that the training began with; 0: none.
 func (c *cursor) source() int64 { return c.Began - c.Refit.steps() }

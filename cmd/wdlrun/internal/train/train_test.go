@@ -88,7 +88,7 @@ func TestStepsOfTwoTrainings(t *testing.T) {
 	printTraining(&b, r)
 	for _, want := range []string{
 		"trained 16500 samples in 67 steps, after the 584 steps of the model that it began with: ",
-		"steps  the first training took 41, and the second, of which the model is, 26 (train.refit): the numbers of steps and samples count both\n",
+		"steps  the first training took 41, and the second, of which the model is, 26 (train.refit): the numbers count both; train -from this run counts on from the 610 steps of its model\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("without %q:\n%s", want, &b)

@@ -63,8 +63,8 @@ func printTraining(w io.Writer, r report.Result) {
 		fmt.Fprintf(w, "trained %d samples in %s%s: %.1f s, %.0f samples/s on %s (%.1f %% waiting for input); %.1f s in all\n",
 			samples, plural.Of(int(steps), "step"), since, r.TrainSeconds, r.SamplesPerSecond, plural.Of(r.WorldSize, "rank"), 100*r.InputWaitShare, r.Seconds)
 		if f := r.Refit; f != nil {
-			fmt.Fprintf(w, "steps  the first training took %d, and the second, of which the model is, %d (train.refit): the numbers of steps and samples count both\n",
-				f.FirstSteps, r.Steps-r.Began-f.FirstSteps)
+			fmt.Fprintf(w, "steps  the first training took %d, and the second, of which the model is, %d (train.refit): the numbers count both; train -from this run counts on from the %d steps of its model\n",
+				f.FirstSteps, r.Steps-r.Began-f.FirstSteps, r.Steps-f.FirstSteps)
 		}
 		reading(w, r)
 	} else {
