@@ -37,7 +37,7 @@ func (r pretrained) freeze() {
 	for i := range r.config.Features {
 		f := &r.config.Features[i]
 		if at := slices.IndexFunc(l.Tables, func(t sparse.Table) bool { return t.Name == f.Table }); f.Freeze > 0 && at >= 0 {
-			until[at] = max(until[at], r.cursor.Began+f.Freeze)
+			until[at] = max(until[at], r.cursor.source()+f.Freeze)
 		}
 	}
 	for table, step := range until {

@@ -161,6 +161,27 @@ func TestEmbeddingsAreFrozen(t *testing.T) {
 	}
 }
 
+// TestRefitCountsFrozenSteps: with train.refit, the second training freezes embeddings for its own first steps.
+func TestRefitCountsFrozenSteps(t *testing.T) {
+	c := itemsConfig(t, "encode: vocabulary, freeze: 6, init: ../data/arrays/testdata/items.parquet")
+	c.Train.Epochs = 4
+	byHand := runJob(t, 1, Options{Config: c})
+	c = c.Clone()
+	c.Data.ValidFraction, c.Train.EarlyStop.Patience, c.Train.Refit = .25, 4, true
+	res := runJob(t, 1, Options{Config: c})
+	if res.Refit == nil || res.Refit.Epochs != 4 {
+		t.Fatalf("second training %+v, want 4 epochs", res.Refit)
+	}
+	keys := []string{"i1", "i3"}
+	var of [2]string
+	for i, run := range []string{res.RunDir, byHand.RunDir} {
+		of[i] = fmt.Sprint(embeddingsAtStart(t, 1, Options{Config: itemsConfig(t, "encode: vocabulary"), From: run}, keys))
+	}
+	if of[0] != of[1] {
+		t.Errorf("embeddings %s, want those of one training on all rows: %s", of[0], of[1])
+	}
+}
+
 // TestVectorsAreCheckedBeforeATraining: the plan, and the check before any rank starts, name a file that does
 // not fit.
 func TestVectorsAreCheckedBeforeATraining(t *testing.T) {

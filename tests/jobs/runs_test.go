@@ -68,7 +68,22 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%q: exit code %d\n%s", args, o.code, o.stderr)
 		}
 	}
-	o = run(t, dir, append([]string{"report", "-out", "all.html"}, made...)...)
+	reportsOfRuns(t, dir, made)
+	if o = run(t, dir, append(append([]string{"train"}, few(t)...), "-set", "data.test=[\"builtin:adult.test\"]")...); o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	if o = run(t, dir, "runs", "-sort", "auc"); !strings.Contains(o.stdout, "note: metrics of test (2) are not comparable with test (1): other data\n") || strings.Index(o.stdout, "test (2)") < strings.LastIndex(o.stdout, "  test (1)  ") {
+		t.Errorf("runs on other test data:\n%s", o.stdout)
+	}
+	if o = run(t, dir, "runs", "-where", "ac>1"); o.code != 1 || !strings.Contains(o.stderr, "did you mean auc?") {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+}
+
+// reportsOfRuns writes the report of runs, over another one, but over no other file.
+func reportsOfRuns(t *testing.T, dir string, made []string) {
+	t.Helper()
+	o := run(t, dir, append([]string{"report", "-out", "all.html"}, made...)...)
 	page, err := os.ReadFile(filepath.Join(dir, "all.html"))
 	if o.code != 0 || err != nil || !bytes.Contains(page, []byte(" is the best by AUC of the test data")) || !bytes.Contains(page, []byte("train.seed")) {
 		t.Errorf("report: exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
@@ -79,14 +94,5 @@ func TestRuns(t *testing.T) {
 			!strings.Contains(o.stderr, "runs is a folder of runs: the report is about ") {
 			t.Errorf("report -out %s: exit code %d\n%s%s", out, o.code, o.stdout, o.stderr)
 		}
-	}
-	if o = run(t, dir, append(append([]string{"train"}, few(t)...), "-set", "data.test=[\"builtin:adult.test\"]")...); o.code != 0 {
-		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
-	}
-	if o = run(t, dir, "runs", "-sort", "auc"); !strings.Contains(o.stdout, "note: metrics of test (2) are not comparable with test (1): other data\n") || strings.Index(o.stdout, "test (2)") < strings.LastIndex(o.stdout, "  test (1)  ") {
-		t.Errorf("runs on other test data:\n%s", o.stdout)
-	}
-	if o = run(t, dir, "runs", "-where", "ac>1"); o.code != 1 || !strings.Contains(o.stderr, "did you mean auc?") {
-		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}
 }

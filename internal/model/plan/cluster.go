@@ -109,15 +109,15 @@ func (p *Plan) On(c Cluster) (*Scale, error) {
 	memory, index := 0.0, 0.0
 	for _, t := range p.Tables {
 		rows := float64(t.Rows) * grown
-		index += rows * float64(t.Row.IndexBytes)
-		memory += rows * float64(t.Row.IndexBytes+t.Row.RecordBytes)
-		s.CheckpointBytes += rows * float64(8+t.Row.RecordBytes)
-		s.Parameters += rows * float64(t.Row.Values)
+		index += float64(rows * float64(t.Row.IndexBytes))
+		memory += float64(rows * float64(t.Row.IndexBytes+t.Row.RecordBytes))
+		s.CheckpointBytes += float64(rows * float64(8+t.Row.RecordBytes))
+		s.Parameters += float64(rows * float64(t.Row.Values))
 	}
 	if p.Copies {
-		memory, index = 2*memory, 2*index
+		memory, index = float64(2*memory), float64(2*index)
 	}
-	room, own := forRows*c.Memory*(1<<30), float64(s.Ranks)*float64(p.Dense.MemoryBytes())
+	room, own := float64(forRows*c.Memory*(1<<30)), float64(float64(s.Ranks)*float64(p.Dense.MemoryBytes()))
 	s.HostBytes = memory/hosts + own
 	s.IndexFits = index/hosts+own <= room
 	if records := (memory - index) / hosts; s.HostBytes > room && records > 0 {
@@ -126,7 +126,7 @@ func (p *Plan) On(c Cluster) (*Scale, error) {
 	s.LeastHosts = math.Ceil(memory / max(room-own, 1))
 	s.CheckpointBytes += float64(p.Dense.ValueBytes + p.Dense.OptimizerBytes)
 	s.SaveTime = s.CheckpointBytes / hosts / (c.Disk * 1e9)
-	s.LoadTime = s.SaveTime + s.Rows/float64(p.WorldSize)*insertTime
+	s.LoadTime = s.SaveTime + float64(s.Rows/float64(p.WorldSize)*insertTime)
 	s.links(p)
 	s.Day = 24 * hosts * c.Price
 	return s, nil
@@ -138,7 +138,7 @@ func (s *Scale) links(p *Plan) {
 	hosts, ranks := float64(s.Cluster.Hosts), float64(p.WorldSize)
 	if hosts > 1 {
 		away := (hosts - 1) / hosts / ((ranks - 1) / ranks)
-		s.LinkBytes = (float64(p.StepBytes)*away + float64(p.Dense.StepBytes)*(hosts-1)/(ranks-1)) / hosts
+		s.LinkBytes = (float64(float64(p.StepBytes)*away) + float64(float64(p.Dense.StepBytes)*(hosts-1)/(ranks-1))) / hosts
 	}
 	s.LinkTime = s.LinkBytes * 8 / (s.Cluster.Network * 1e9)
 	s.StepTime = max(s.LinkTime, s.Cluster.Step/1e3)

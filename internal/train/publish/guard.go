@@ -66,7 +66,7 @@ type guard struct {
 // check returns why the predictions of some samples are bad.
 func (g *guard) check(m *evidence) fault {
 	l, r, n := &g.limits, g.reference, m.Samples
-	least := m.LogLoss - sure*m.lossError()
+	least := m.LogLoss - float64(sure*m.lossError())
 	switch {
 	case n == 0:
 		return fault{}
@@ -76,11 +76,11 @@ func (g *guard) check(m *evidence) fault {
 		return fault{"logloss", fmt.Sprintf("the log-loss of %d samples is %.4g; a model without training has %.4g", n, m.LogLoss, math.Ln2)}
 	case r == nil:
 		return fault{}
-	case m.LogLoss-sure*math.Hypot(m.lossError(), r.lossError()) > r.LogLoss*(1+l.LogLoss):
+	case m.LogLoss-float64(sure*math.Hypot(m.lossError(), r.lossError())) > r.LogLoss*(1+l.LogLoss):
 		return fault{"logloss", fmt.Sprintf("the log-loss of %d samples is %.4g, before the last version it was %.4g", n, m.LogLoss, r.LogLoss)}
 	case r.LogLoss <= r.BaseLogLoss*(1+l.LogLoss) && m.BaseLogLoss > 0 && least > m.BaseLogLoss*(1+l.LogLoss):
 		return fault{"logloss", fmt.Sprintf("the log-loss of %d samples is %.4g; predicting their base rate for each has %.4g", n, m.LogLoss, m.BaseLogLoss)}
-	case m.AUC != nil && r.AUC != nil && *m.AUC+sure*math.Hypot(m.aucError(), r.aucError()) < *r.AUC-l.AUCDrop:
+	case m.AUC != nil && r.AUC != nil && *m.AUC+float64(sure*math.Hypot(m.aucError(), r.aucError())) < *r.AUC-l.AUCDrop:
 		return fault{"auc", fmt.Sprintf("the AUC of %d samples is %.4g, before the last version it was %.4g", n, *m.AUC, *r.AUC)}
 	case g.uncalibrated(m):
 		return fault{"calibration", fmt.Sprintf("the calibration of %d samples is %.4g, more than %v from 1", n, *m.Calibration, l.Calibration)}
@@ -95,7 +95,7 @@ func (g *guard) uncalibrated(m *evidence) bool {
 	}
 	limit := max(g.limits.Calibration, math.Abs(*g.reference.Calibration-1))
 	noise := sure / math.Sqrt(max(float64(m.Positives)**m.Calibration, 1)) // of the positives that the model predicts
-	return math.Abs(*m.Calibration-1) > limit+noise**m.Calibration
+	return math.Abs(*m.Calibration-1) > limit+float64(noise**m.Calibration)
 }
 
 // checkRate compares the share of positive labels: when feedback stops, or labels are wrong, a model may
@@ -123,7 +123,7 @@ func (g *guard) checkFeed(published *evidence) fault {
 	if published == nil || r == nil || r.AUC == nil || *r.AUC <= .5 || published.AUC == nil {
 		return fault{}
 	}
-	if *published.AUC+sure*published.aucError() < .5+(*r.AUC-.5)/2 {
+	if *published.AUC+float64(sure*published.aucError()) < .5+(*r.AUC-.5)/2 {
 		return fault{"feed", fmt.Sprintf("the last version has the AUC %.4g on %d samples, before it was published it was %.4g: labels or columns of the data have changed", *published.AUC, published.Samples, *r.AUC)}
 	}
 	return fault{}

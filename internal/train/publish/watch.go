@@ -70,7 +70,7 @@ func (s *sums) add(logit []float32, b *encode.Batch) {
 	s.Add(logit, b.Label, b.Weight)
 	for i, z := range logit {
 		loss := metrics.LogLoss(z, b.Label[i] > .5)
-		s.n, s.loss, s.square = s.n+1, s.loss+loss, s.square+loss*loss
+		s.n, s.loss, s.square = s.n+1, s.loss+loss, s.square+float64(loss*loss)
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *sums) evidence() *evidence {
 	e := &evidence{Metrics: s.Local()}
 	if s.n > 0 {
 		mean := s.loss / s.n
-		e.spread = math.Sqrt(max(s.square/s.n-mean*mean, 0))
+		e.spread = math.Sqrt(max(s.square/s.n-float64(mean*mean), 0))
 	}
 	return e
 }
