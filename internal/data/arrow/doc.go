@@ -9,9 +9,9 @@
 // A group is a record batch, or several small ones in a row. Dictionaries may grow (deltas), and in
 // a stream they may be replaced.
 //
-// Columns are plain values, lists of them, and members of structs, named struct.member. Unread
-// lists maps, unions, durations, intervals, run-end encoded columns, lists of structs or lists, and
-// extension types whose values are not those of their storage.
+// Columns are plain values, lists of them, members of structs and of lists of structs, named struct.member,
+// and the keys and values of maps. Unread lists unions, durations, intervals, run-end encoded columns, lists of
+// lists, and extension types whose values are not those of their storage.
 //
 // Lengths and offsets that a file states are checked before they are used: a damaged file is an
 // error with the place, never a panic. A batch has at most 2^26 rows, a buffer 1 GiB, a message
