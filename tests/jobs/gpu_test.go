@@ -36,7 +36,8 @@ var wdlrunGPU = sync.OnceValues(func() (string, error) {
 	if err := os.Link(filepath.Join(built, "wdlrun"), filepath.Join(built, "gpu", "wdlrun")); err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-tags", "gpu", "-ldflags=-w", "-o", bin, "../../cmd/wdlrun")
+	// go run, which built the default program, does not record the revision either.
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-tags", "gpu", "-ldflags=-w", "-o", bin, "../../cmd/wdlrun")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
