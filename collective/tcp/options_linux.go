@@ -38,5 +38,5 @@ func spareFiles() (spare, limit int) {
 		return 0, 0
 	}
 	limit = int(min(l.Cur, 1<<30))
-	return limit - len(open) + 1, limit // one was that of the folder
+	return limit - len(open) + 1, limit // the list includes the descriptor that reads it
 }

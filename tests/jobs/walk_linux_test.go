@@ -70,7 +70,7 @@ func TestColumnsOfLaterPartitions(t *testing.T) {
 	config := strings.Replace(walkConfig, "model:", "  - {field: device, encode: vocabulary, min_count: 1}\nmodel:", 1)
 	write(t, dir, "ctr.yaml", config)
 	write(t, dir, "bad.yaml", strings.Replace(config, "field: device", "field: dvice", 1))
-	const line = "wdlrun: dt=2026-11-0%d: column device is not in its files, but in those of dt=2026-11-03: its values are missing\n"
+	const line = "wdlrun: dt=2026-11-0%d: no file has column device, which those of dt=2026-11-03 have: its values are missing\n"
 	named := func(args string, days ...int) {
 		t.Helper()
 		o := must(t, dir, args)

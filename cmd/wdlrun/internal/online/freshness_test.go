@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestFreshness: the stages of a version are those of the newest sample that it has.
+// TestFreshness checks the times of a version, which are those of its newest sample.
 func TestFreshness(t *testing.T) {
 	at := func(seconds float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(seconds * 1e9)) }
 	var f freshness

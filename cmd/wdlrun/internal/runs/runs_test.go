@@ -39,7 +39,7 @@ func TestWholeNumbersAreGrouped(t *testing.T) {
 	}
 }
 
-// TestALinkIsNoSecondRun: the link latest is not reported beside the run that it leads to.
+// TestALinkIsNoSecondRun: a run and the link latest to it are one run in the report.
 func TestALinkIsNoSecondRun(t *testing.T) {
 	out := t.TempDir()
 	for _, name := range []string{"20261121-020000", "20261122-020000"} {

@@ -256,7 +256,7 @@ func (w *walking) lacks(part *walk.Partition) []string {
 		return nil // the training reports it
 	}
 	for _, name := range names {
-		fmt.Fprintf(w.p.Stderr, "wdlrun: %s: column %s is not in its files, but in those of %s: its values are missing\n", w.plan.Name(part.Day), name, w.plan.Name(from))
+		fmt.Fprintf(w.p.Stderr, "wdlrun: %s: no file has column %s, which those of %s have: its values are missing\n", w.plan.Name(part.Day), name, w.plan.Name(from))
 	}
 	return names
 }
