@@ -27,7 +27,7 @@ model: {embedding_dim: 4, hidden: [8]}
 train:
   global_batch: 100
   checkpoint: {every_seconds: 1}
-  export: {dir: models/ctr, every_seconds: 0.2, guard: {action: hold, window: 4000, logloss: 0.2, calibration: 0.3, auc_drop: 0.05}}
+  export: {dir: models/ctr, every_seconds: 0.2, guard: {action: hold, window: 4000, logloss: 0.1, calibration: 0.3, auc_drop: 0.05}}
 `
 
 // likes is the probability of a click in the feed of TestGuardStorms.
@@ -193,7 +193,7 @@ func TestGuardStorms(t *testing.T) {
 	url := fmt.Sprintf("http://127.0.0.1:%d/v1/models/ctr:predict", port)
 	await("an answer", func() bool { return answered(url) })
 	a := startAnswers(url)
-	const fine, bad = .06, .13 // errors of a good answer, and of the worst that may be seen
+	const fine = .06 // error of a good answer
 	await("a good model", func() bool { return a.error() > 0 && a.error() < fine })
 	a.mu.Lock()
 	a.good = true
@@ -210,7 +210,9 @@ func TestGuardStorms(t *testing.T) {
 		}
 		at := newest(t, models)
 		f.storm.Store("")
+		last := a.error() // of the version before the storm, which is served until the hold ends
 		await(storm+": new versions", func() bool { return held(models) == "" && newest(t, models) > at })
+		await(storm+": a good model", func() bool { e := a.error(); return e != last && e < fine })
 	}
 	fatal.If(t, trainer.Process.Signal(syscall.SIGTERM))
 	_ = trainer.Wait() // as requested
@@ -219,10 +221,24 @@ func TestGuardStorms(t *testing.T) {
 	<-a.done
 	fatal.If(t, server.Process.Signal(syscall.SIGTERM))
 	_ = server.Wait() // as requested
-	if len(a.failed) > 0 || a.count < 100 || a.worst > bad {
+	if len(a.failed) > 0 || a.count < 100 || a.worst > admitted() {
 		t.Errorf("%d answers, the worst error is %.3f, failed %q\n%s\n%s\n%s", a.count, a.worst, a.failed, said, diverged, refused)
 	}
 	t.Logf("%d answers, the worst error is %.3f", a.count, a.worst)
+}
+
+// admitted is the greatest error of a version that the guard's limit of the log-loss admits. That limit is .1 of the
+// reference, and four standard errors of two windows of 4,000 samples, whose losses have a deviation of about .45. The
+// log-loss above the entropy is at least twice the mean square error (Pinsker's inequality).
+func admitted() float64 {
+	entropy := 0.
+	for site := range 30 {
+		for user := range 21 {
+			p := likes(site, user)
+			entropy -= (p*math.Log(p) + (1-p)*math.Log(1-p)) / (30 * 21)
+		}
+	}
+	return math.Sqrt((.1*entropy + 4*.45*math.Sqrt(2./4000)) / 2)
 }
 
 func answered(url string) bool {
