@@ -229,7 +229,6 @@ func TestAnythingComesBack(t *testing.T) {
 	})
 }
 
-// TestReadersMustConsumeEverything: a reader that does not consume its section is an error.
 func TestHeldFilesStayOpen(t *testing.T) {
 	dir := mustSave(t, t.TempDir(), 3, sample("x"))
 	c, err := Open(dir)
@@ -247,6 +246,7 @@ func TestHeldFilesStayOpen(t *testing.T) {
 	}
 }
 
+// TestReadersMustConsumeEverything: a reader that does not consume its section is an error.
 func TestReadersMustConsumeEverything(t *testing.T) {
 	root := t.TempDir()
 	c, err := Open(mustSave(t, root, 1, sample("x")))

@@ -134,7 +134,7 @@ func (w World) Env() []string {
 	return env
 }
 
-// OneHost reports whether all ranks of the job are on this host.
+// oneHost reports whether all ranks of the job are on this host.
 func (w World) oneHost() bool { return w.LocalSize == w.Size }
 
 // ListenIP returns the address on which this rank listens for its peers: w.IP if it is

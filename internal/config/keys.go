@@ -17,7 +17,8 @@ func sections() []section {
 	return slices.Concat(dataSections(), registrySections(), inputSections(), modelSections(), trainSections(), sourceSections(), savingSections())
 }
 
-// The choices of keys.
+// Choices of keys.
+
 func encodings() []string   { return schema.Encodings() }
 func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
 func initKinds() []string   { return []string{"normal", "uniform", "zero"} }

@@ -86,7 +86,7 @@ func (s *served) publishes() {
 	}
 }
 
-// replace puts a damaged copy in the place of a file.
+// replaceDamaged puts a damaged copy in the place of a file.
 func replaceDamaged(path string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
-// Series of points in metrics.jsonl.
+// The series of points in metrics.jsonl.
 const (
 	Train = "train"
 	Valid = "valid"

@@ -1,7 +1,6 @@
 package house
 
 import (
-	"go/ast"
 	"os"
 	"path"
 	"regexp"
@@ -90,28 +89,13 @@ func TestWhereThingsHappen(t *testing.T) {
 func declarations(t *testing.T) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, s := range sources(t) {
-		add := func(name *ast.Ident) {
-			for _, where := range []string{s.path, s.dir()} {
-				if all[where] == nil {
-					all[where] = map[string]bool{}
-				}
-				all[where][name.Name] = true
+		for _, where := range []string{s.path, s.dir()} {
+			if all[where] == nil {
+				all[where] = map[string]bool{}
 			}
-		}
-		for _, d := range s.file.Decls {
-			switch d := d.(type) {
-			case *ast.FuncDecl:
-				add(d.Name)
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					switch spec := spec.(type) {
-					case *ast.TypeSpec:
-						add(spec.Name)
-					case *ast.ValueSpec:
-						for _, name := range spec.Names {
-							add(name)
-						}
-					}
+			for _, d := range s.file.Decls {
+				for _, name := range namesOf(d) {
+					all[where][name] = true
 				}
 			}
 		}

@@ -18,7 +18,7 @@ import (
 // hostStorms is the number of trainings that TestHostStorm starts. docs/running.md has the results of 40.
 var hostStorms = flag.Uint64("hosts", 0, "TestHostStorm: trainings that lose a host; 40 take ten minutes; 0 runs 8")
 
-// storm of a host. The first 8 seeds select each of them with and without -min-np.
+// Faults of a host. The first 8 seeds select each of them with and without -min-np.
 const (
 	frozen    = "freezes" // its processes stop for some seconds
 	unreached = "cut off" // no packet reaches it for some seconds

@@ -69,7 +69,7 @@ func (o RateOrder) Fold(id uint64) int {
 	return int((id ^ id>>31) >> 32 * rateFolds >> 32)
 }
 
-// sum returns the counts of a value in all slots.
+// sumOf returns the counts of a value in all slots.
 func sumOf(c *[rateSlots]tally) (all tally) {
 	for _, t := range c {
 		all = all.plus(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
-// table writes n lines of a function of the line's number.
+// tableOf writes n lines of a function of the line's number.
 func tableOf(header string, n int, line func(i int) string) string {
 	var b strings.Builder
 	b.WriteString(header)

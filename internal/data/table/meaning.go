@@ -8,9 +8,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/flat"
 )
 
-// The type of a column in the schema of Parquet may be only how a writer stores it. Writers
-// keep their own schema among the keys of the footer. meanings are the columns, by name, whose
-// values mean something else than they are stored as, and why they are not read.
+// meanings are the columns, by name, whose values mean something else than they are stored as, and why
+// they are not read. The type of a column in the schema of Parquet may be only how a writer stores it.
+// Writers keep their own schema among the keys of the footer.
 type meanings map[string]string
 
 const maxNesting = 100 // of types

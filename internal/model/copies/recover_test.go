@@ -43,7 +43,7 @@ type rules struct {
 	hosts               int  // number of hosts, with equal numbers of ranks in order; 0: one
 }
 
-// The program of a rank in a generation: enter the healing exchange, then for each step push,
+// phases is the number of phases of a step. A rank enters the healing exchange; then it has, for each step, push,
 // mirror, and the rounds of a dissemination barrier (Hensgen, Finkel and Manber 1988): in
 // round i rank r receives from r−2^i.
 func (u rules) phases() int { return 2 + u.rounds }
@@ -278,10 +278,10 @@ func barrier(size int) (rounds int) {
 	return rounds
 }
 
-// TestRecoverModel explores training with copies over several steps, with the loss of
-// ranks at any moment, also while others are being healed.
 var exhaustive = flag.Bool("exhaustive", false, "visit the large worlds too")
 
+// TestRecoverModel explores training with copies over several steps, with the loss of
+// ranks at any moment, also while others are being healed.
 func TestRecoverModel(t *testing.T) {
 	worlds := []rules{{size: 2, steps: 3, deaths: 4}, {size: 3, steps: 2, deaths: 3}, {size: 4, steps: 1, deaths: 2}, {size: 4, steps: 1, deaths: 2, hosts: 2}}
 	if *exhaustive {

@@ -24,7 +24,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// testdata/parity.json holds a small Wide & Deep model computed in float64 by another
+// parity is the content of testdata/parity.json: a small Wide & Deep model computed in float64 by another
 // framework: three features with a vocabulary of 11 and bags of 0 to 3 keys, E = 4, D = 2,
 // hidden 8 and 5, B = 6, ten steps on one batch. This package must reproduce its logits,
 // every gradient of the first step, the ten losses and the final parameters, for each update

@@ -286,7 +286,7 @@ func charts(all []*runView) (out []template.HTML) {
 	return out
 }
 
-// Days returns the partitions of train -by, the newest first, at most maxRows of them.
+// DayRows returns the partitions of train -by, the newest first, at most maxRows of them.
 func (v *runView) DayRows() (rows [][]string) {
 	all := v.Run.Days.Days
 	for i := len(all) - 1; i >= max(0, len(all)-maxDayRows); i-- {

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// Methods of a sweep.
+// The methods of a sweep.
 const (
 	Grid   = "grid"
 	Random = "random"

@@ -62,6 +62,8 @@ type Setup struct {
 	Guard   func(check, why string) // called on rank 0 with what train.export.guard finds bad, empty for nothing
 }
 
+// Observe takes the last batch of a step and its logits, which were computed before the step. It is
+// called on rank 0.
 func (p *Publisher) Observe(logit []float32, b *encode.Batch) {
 	if p == nil || p.watch == nil || len(logit) != b.Rows || b.Rows == 0 {
 		return
@@ -95,6 +97,8 @@ func (p *Publisher) Observe(logit []float32, b *encode.Batch) {
 	}
 }
 
+// guarded reports on rank 0 whether the guard admits a version. stop is the reason to end the
+// training.
 func (p *Publisher) guarded() (ok bool, stop string) {
 	w := p.watch
 	if w == nil || p.files == nil {
@@ -146,6 +150,7 @@ func (p *Publisher) guarded() (ok bool, stop string) {
 	return false, ""
 }
 
+// admitted ends the guard's hold, and reports whether it could.
 func (p *Publisher) admitted(dir string, hold *ledger.Hold) bool {
 	w := p.watch
 	if w.held && hold != nil && hold.Guard {
@@ -161,6 +166,7 @@ func (p *Publisher) admitted(dir string, hold *ledger.Hold) bool {
 	return true
 }
 
+// warnOnce reports the first reason of a series.
 func (p *Publisher) warnOnce(why string) {
 	if p.watch.said == "" {
 		p.Warn("train.export.guard: " + why)
@@ -168,6 +174,8 @@ func (p *Publisher) warnOnce(why string) {
 	}
 }
 
+// tryVersion scores a version that is not visible yet. A step may have changed the model so much that the windows
+// before it do not show it.
 func (p *Publisher) tryVersion(dir string) error {
 	w := p.watch
 	w.mu.Lock()

@@ -105,8 +105,6 @@ func newWatch(c config.Guard, dir string) *watch {
 	return w
 }
 
-// Observe takes the last batch of a step and its logits, which were computed before the step. It is
-// called on rank 0.
 // keep keeps a batch for the next version.
 func (w *watch) keep(logit []float32, b *encode.Batch) {
 	w.mu.Lock()
@@ -119,10 +117,6 @@ func (w *watch) keep(logit []float32, b *encode.Batch) {
 	w.kept = k
 }
 
-// guarded reports on rank 0 whether the guard admits a version. stop is the reason to end the
-// training.
-// admitted ends the guard's hold, and reports whether it could.
-// warnOnce reports the first reason of a series.
 // openPublished opens the newest version in the background.
 func (w *watch) openPublished(dir string) {
 	if w.published != nil {
@@ -185,8 +179,6 @@ func (w *watch) close() {
 // errUnlike is in the error of a version whose logits differ too much from the training's.
 var errUnlike = errors.New("train.export.guard")
 
-// tryVersion scores a version that is not visible yet. A step may have changed the model so much that the windows
-// before it do not show it.
 // unlike returns why the logits of a version differ too much from those before the last steps.
 func (w *watch) unlike(m *export.Model) string {
 	if w.kept == nil {

@@ -90,7 +90,7 @@ Examples:
 	}
 }
 
-// agent runs until a signal.
+// run accepts ranks until a signal.
 func (p agentProgram) run(c *cli.Context) error {
 	if c.Args().Present() {
 		return fmt.Errorf("agent: %q is none of id, allow, remove and list; see: wdlrun agent --help", c.Args().First())
@@ -160,7 +160,7 @@ func (p agentProgram) remove(c *cli.Context) error {
 	return p.change(c, "removed", agent.Remove)
 }
 
-// changeRoster changes the roster by one machine, which the argument names.
+// change changes the roster by one machine, which the argument names.
 func (p agentProgram) change(c *cli.Context, done string, change func(folder, word string) (agent.Entry, error)) error {
 	folder, err := agent.Folder(p.Getenv)
 	if err != nil {

@@ -237,7 +237,7 @@ func runsCSV(to io.Writer, all []*runs.Summary) error {
 // maxDiffering is the number of settings in the text table.
 const maxDiffering = 6
 
-// runColumns are the metrics of the text table, with their format.
+// runColumn is a metric of the text table, with its format.
 type runColumn struct{ name, format string }
 
 // text formats a value; whole numbers get groups of three digits.
@@ -248,6 +248,7 @@ func (c runColumn) text(x float64) string {
 	return fmt.Sprintf(c.format, x)
 }
 
+// runColumns are the metrics of all runs.
 var runColumns = []runColumn{{"auc", "%.4f"}, {"logloss", "%.4f"}, {"train_logloss", "%.4f"}, {"steps", "%.0f"}, {"ranks", "%.0f"}}
 
 // dayColumns are the metrics of partitions of train -by.
