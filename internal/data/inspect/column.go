@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -42,53 +41,6 @@ type Column struct {
 	Folder bool `json:",omitempty"` // folders NAME=VALUE contain its values, not the records
 
 	cells cells
-}
-
-// cells are the values of a column. The cells of record i end at ends[i], where the next
-// begin.
-type cells struct {
-	values []string
-	ends   []int
-	places []int // by record: values and nulls in its list; nil unless records hold lists
-}
-
-// add appends the values of one record.
-func (c *cells) add(values ...string) {
-	c.values = append(c.values, values...)
-	c.ends = append(c.ends, len(c.values))
-}
-
-// of returns the values of a record.
-func (c *cells) of(record int) []string {
-	if record == 0 {
-		return c.values[:c.ends[0]]
-	}
-	return c.values[c.ends[record-1]:c.ends[record]]
-}
-
-// columns describes the columns of some records. place returns the first record with a
-// value in a column.
-func (in *Inspection) columns(names []string, records [][]string, place func(column int) func(string) string) {
-	for i, name := range names {
-		var all cells
-		counts := map[string]int{}
-		for _, r := range records {
-			switch missing := slices.Contains(missingWords, r[i]); {
-			case missing:
-				counts[r[i]]++
-				all.add()
-			case r[i] == "":
-				all.add()
-			default:
-				all.add(r[i])
-			}
-		}
-		in.dropStrays(name, &all, place(i))
-		c := lookAt(name, all, in.Delimiter)
-		in.Columns = append(in.Columns, c)
-		in.noteWords(&c, counts)
-	}
-	slices.Sort(in.Missing)
 }
 
 // lookAt describes a column by its values, from lines with that delimiter.
@@ -301,50 +253,6 @@ func (c *Column) length(record int) int {
 	return n
 }
 
-// frequent returns the five most frequent values; of two with one count the smaller is
-// first.
-func frequent(counts map[string]int) []string {
-	values := make([]string, 0, len(counts))
-	for s := range counts {
-		values = append(values, s)
-	}
-	slices.SortFunc(values, func(a, b string) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return strings.Compare(a, b)
-	})
-	return values[:min(len(values), maxExamples)]
-}
-
-// measure computes how well each column predicts the label, if there is one.
-func (in *Inspection) measure() {
-	label := in.column(in.Label)
-	if label == nil {
-		return
-	}
-	in.measureLikeness(label)
-	s := signal.New(len(in.Columns), in.Rows)
-	words := make([]uint64, len(in.Columns))
-	for i := range in.Rows {
-		own := label.cells.of(i)
-		if len(own) != 1 {
-			continue
-		}
-		for j := range in.Columns {
-			words[j] = in.Columns[j].word(i)
-		}
-		if key, one := xxh3.HashString(strconv.Itoa(i)), in.isOne(own[0]); s.Wants(key, one) {
-			s.Add(key, one, words)
-		}
-	}
-	for j := range in.Columns {
-		if c := &in.Columns[j]; c != label {
-			c.Signal = s.Of(j, c.Kind != "string" && !c.Many)
-		}
-	}
-}
-
 // word returns the word of package signal for the value of a record.
 func (c *Column) word(record int) uint64 {
 	own := c.cells.of(record)
@@ -356,22 +264,4 @@ func (c *Column) word(record int) uint64 {
 	}
 	x, _ := value.ParseNumber([]byte(own[0]))
 	return signal.Word(x)
-}
-
-// isOne reports whether a value of the label means 1.
-func (in *Inspection) isOne(label string) bool {
-	if in.Threshold != nil {
-		x, why := value.ParseNumber([]byte(label))
-		return why == "" && x >= *in.Threshold
-	}
-	return slices.Contains(in.Positive, label)
-}
-
-// column returns the first column of that name, nil if there is none.
-func (in *Inspection) column(name string) *Column {
-	i := slices.IndexFunc(in.Columns, func(c Column) bool { return c.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &in.Columns[i]
 }

@@ -106,3 +106,68 @@ func onlyEscapes(all []string, delimiter string) (some bool) {
 func endsEscaped(line string) bool {
 	return (len(line)-len(strings.TrimRight(line, `\`)))%2 == 1
 }
+
+// sniffLines is the number of lines that are used to find the delimiter.
+const sniffLines = 50
+
+// sniffDelimiter chooses the delimiter that splits most lines into the same number of
+// fields; of several, the one with the most fields.
+func (in *Inspection) sniffDelimiter(all []string) {
+	bestSame, bestWidth := -1, 0
+	for _, delim := range record.Delimiters() {
+		format := "csv"
+		if delim == "\t" {
+			format = "tsv"
+		}
+		widths := map[int]int{}
+		form := record.NewDelimited(schema.Source{Format: format, Delimiter: delim})
+		for _, line := range all[:min(len(all), sniffLines)] {
+			if fields, fl := form.Split([]byte(line), nil); fl == nil && len(fields) > 1 {
+				widths[len(fields)]++
+			}
+		}
+		width, same := mode(widths)
+		if same > bestSame || same == bestSame && width > bestWidth {
+			in.Format, in.Delimiter, bestSame, bestWidth = format, delim, same, width
+		}
+	}
+	if bestWidth == 0 {
+		in.Format, in.Delimiter = "csv", "," // one column
+	}
+}
+
+// split splits lines into fields and leaves out lines of another width. Width 0 means the
+// width of most lines.
+func (in *Inspection) split(all []string, width int) [][]string {
+	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter, Escape: in.Escape})
+	widths, records := map[int]int{}, make([][]string, 0, len(all))
+	for _, line := range all {
+		fields, fl := form.Split([]byte(line), nil)
+		if fl != nil {
+			in.Ragged++
+			continue
+		}
+		record := make([]string, len(fields))
+		for i, f := range fields {
+			record[i] = string(f)
+		}
+		widths[len(record)]++
+		records = append(records, record)
+	}
+	if width == 0 {
+		width, _ = mode(widths)
+	}
+	n := len(records)
+	records = slices.DeleteFunc(records, func(r []string) bool { return len(r) != width })
+	in.Ragged += n - len(records)
+	return records
+}
+
+// consistent reports whether enough of the lines read have the same number of fields to be
+// records: three fifths, or nine tenths if blanks separate the fields, as they do in prose.
+func (in *Inspection) consistent(same, read int) bool {
+	if in.Delimiter == " " {
+		return 10*same >= 9*read
+	}
+	return 5*same >= 3*read
+}

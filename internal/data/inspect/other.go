@@ -84,3 +84,21 @@ func layoutIn(s schema.Source) string {
 	}
 	return name + map[bool]string{true: " with a header", false: " without a header"}[s.Header]
 }
+
+// WithHeader returns the source settings of text files that name their fields in a header,
+// for callers that know the fields only by name. It reads the first file.
+func WithHeader(patterns []string) (src schema.Source, err error) {
+	files, err := record.Resolve(patterns)
+	if err != nil {
+		return src, err
+	}
+	files = record.Full(files[:min(len(files), someFiles)])
+	in, err := First(files[0].Name, 0)
+	if err != nil {
+		return src, err
+	}
+	if src = in.Source(); src.HasLayout() && !src.Header {
+		return src, fmt.Errorf("%s: its fields have no names: it is %s without a header; write one, or convert the file to a format that names its fields", files[0].Name, in.Format)
+	}
+	return src, nil
+}

@@ -125,24 +125,6 @@ func SelfDescribed(patterns []string) (format string) {
 	return format
 }
 
-// WithHeader returns the source settings of text files that name their fields in a header,
-// for callers that know the fields only by name. It reads the first file.
-func WithHeader(patterns []string) (src schema.Source, err error) {
-	files, err := record.Resolve(patterns)
-	if err != nil {
-		return src, err
-	}
-	files = record.Full(files[:min(len(files), someFiles)])
-	in, err := First(files[0].Name, 0)
-	if err != nil {
-		return src, err
-	}
-	if src = in.Source(); src.HasLayout() && !src.Header {
-		return src, fmt.Errorf("%s: its fields have no names: it is %s without a header; write one, or convert the file to a format that names its fields", files[0].Name, in.Format)
-	}
-	return src, nil
-}
-
 // isPair reports whether a word is n integers and a number, separated by colons.
 func isPair(word string, n int) bool {
 	parts := strings.Split(word, ":")
@@ -398,3 +380,39 @@ func (l *looker) none() error {
 // maxIndices is the number of LibSVM indices up to which they are columns, unless all
 // values are 1; more are one list.
 const maxIndices = 64
+
+// sniffAll finds the packing of each file and the format of the first file.
+func sniffAll(s *record.Sample) (format string, err error) {
+	for i := range s.Files {
+		f := &s.Files[i]
+		if err := f.FindPacking(); err != nil {
+			return "", err
+		}
+		seen, err := sniff(f)
+		if err != nil {
+			return "", err
+		}
+		if i == 0 {
+			format = seen
+			if err := f.Begin(orText(format)); err != nil {
+				return "", err // a kind that no format reads
+			}
+		} else if seen != format && (schema.NamesFields(seen) || schema.NamesFields(format) && seen != "") {
+			return "", fmt.Errorf("%s looks like %s, and %s like %s; name files of one format", s.Files[0].Name, orText(format), f.Name, seen)
+		}
+	}
+	return format, nil
+}
+
+func orText(format string) string {
+	if format == "" {
+		return "csv or tsv"
+	}
+	return format
+}
+
+// isJSON reports whether the first line of a text begins JSON of any layout.
+func isJSON(line string) bool {
+	line = strings.TrimSpace(strings.TrimPrefix(line, record.BOM))
+	return line == "[" || line == "{" || strings.HasPrefix(strings.TrimLeft(line, "[ "), `{"`)
+}

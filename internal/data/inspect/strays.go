@@ -133,36 +133,6 @@ func (in *Inspection) dropStrays(name string, all *cells, place func(stray strin
 	*all = kept
 }
 
-// written matches numbers formatted for people.
-var written = pattern.Lazy(`^[-+(]?[$€£¥]? ?[-+]?([1-9][0-9]{0,2}(,[0-9]{3})+|[0-9]+)(\.[0-9]*)?( ?[%€£])?\)?$`)
-
-// marksOf returns the marks in the formatted numbers of a column, such as "$,"; "" if
-// nearly all values are plain numbers, or some are other strings.
-func marksOf(values []string) string {
-	const most = 20 // formatted numbers for each other value
-	var marks []byte
-	marked, others := 0, 0
-	for _, s := range values {
-		if _, why := value.ParseNumber([]byte(s)); why == "" {
-			continue
-		}
-		if !written().MatchString(s) {
-			others++
-			continue
-		}
-		marked++
-		for _, m := range []string{"$", "€", "£", "¥", "%", ",", "("} {
-			if strings.Contains(s, m) && !strings.Contains(string(marks), m) {
-				marks = append(marks, m...)
-			}
-		}
-	}
-	if marked == 0 || most*others > len(values) {
-		return ""
-	}
-	return string(marks)
-}
-
 // placeOf returns a function that finds the line of a value in the lines read.
 func (in *Inspection) placeOf(s *record.Sample, all []sampled, column, width int) func(string) string {
 	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter, Escape: in.Escape})

@@ -80,3 +80,21 @@ func shellWord(name string) string {
 	}
 	return name
 }
+
+// isBinary reports whether lines are binary data. Text in any encoding has hardly any zero
+// bytes or control characters, except those between the fields, values and pairs of Hive.
+func isBinary(all []string) bool {
+	const inHundred = 1
+	bytes, odd := 0, 0
+	for _, s := range all {
+		bytes += len(s)
+		for i := range len(s) {
+			switch c := s[i]; {
+			case c > 0 && c <= 3:
+			case c < ' ' && c != '\t' && c != '\r' && c != '\f' || c == 0x7f:
+				odd++
+			}
+		}
+	}
+	return 100*odd > inHundred*bytes
+}

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -104,86 +103,4 @@ func IsHourName(name string) bool { return endsWith(name, hourWords) }
 func IsTimeName(name string) bool {
 	w := words(name)
 	return len(w) > 1 && endsWith(name, timeWords) || len(w) == 1 && w[0] != "at" && endsWith(name, timeWords)
-}
-
-// guessSeparator returns the mark between several values of one field, "" if fewer than
-// one in five fields have one. Blanks, commas and semicolons also occur inside single
-// values: see isList.
-func guessSeparator(values []string, delimiter string) string {
-	for _, sep := range []string{"\x02", "|", "^", ";", ",", " "} { // the first is Hive's
-		n := 0
-		for _, s := range values {
-			if strings.Contains(strings.Trim(s, sep), sep) {
-				n++
-			}
-		}
-		if n == 0 || 5*n < len(values) {
-			continue
-		}
-		if plain := sep == "\x02" || sep == "|" || sep == "^"; plain && sep != delimiter || !plain && isList(values, sep) {
-			return sep
-		}
-	}
-	return ""
-}
-
-// isList reports whether fields with a mark that also occurs in names, titles and dates are
-// lists. Lists combine few values into many fields. So there are at least four times as many
-// distinct fields as distinct values. For integers, it is enough that the share of fields that
-// occur once is four times the share of values that occur once. Lists differ in length; dates do not. Some lists
-// have three values or more; a number with a decimal comma has two.
-func isList(values []string, sep string) bool {
-	const times, fewest, inHundred = 4, 20, 5
-	fields, pieces, lengths, all, long := map[string]int{}, map[string]int{}, map[int]int{}, 0, 0
-	for _, s := range values {
-		n := 0
-		for piece := range strings.SplitSeq(s, sep) {
-			if piece = strings.TrimSpace(piece); piece != "" {
-				pieces[piece]++
-				n++
-			}
-		}
-		if fields[s]++; n > 2 {
-			long++
-		}
-		lengths[n]++
-		all += n
-	}
-	_, same := mode(lengths)
-	if len(fields) < fewest || 100*long < inHundred*len(values) || 100*(len(values)-same) < inHundred*len(values) {
-		return false
-	}
-	if len(fields) >= times*len(pieces) {
-		return true
-	}
-	single, rare := float64(once(fields))/float64(len(values)), float64(once(pieces))/float64(all)
-	return single >= times*rare && 100*single >= inHundred && kindOf(slices.Collect(maps.Keys(pieces))) == "int"
-}
-
-// once returns the number of values that occur once.
-func once(counts map[string]int) (n int) {
-	for _, c := range counts {
-		if c == 1 {
-			n++
-		}
-	}
-	return n
-}
-
-// isBinary reports whether lines are binary data. Text in any encoding has hardly any zero
-// bytes or control characters, except those between the fields, values and pairs of Hive.
-func isBinary(all []string) bool {
-	const inHundred = 1
-	bytes, odd := 0, 0
-	for _, s := range all {
-		bytes += len(s)
-		for i := range len(s) {
-			switch c := s[i]; {
-			case c > 0 && c <= 3:
-			case c < ' ' && c != '\t' && c != '\r' && c != '\f' || c == 0x7f:
-				odd++
-			}
-		}
-	}
-	return 100*odd > inHundred*bytes
 }
