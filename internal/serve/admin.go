@@ -1,12 +1,9 @@
 package serve
 
 import (
-	"context"
 	"crypto/subtle"
 	"crypto/tls"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -19,24 +16,17 @@ import (
 	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
 )
 
-// Admin is the configuration of the administrative address. With it, the addresses for clients
-// have neither metrics nor HandleReloadConfigRequest.
-type Admin struct {
-	// Token returns the token that each request must have; "" for none.
-	Token func() (string, error)
-}
-
 const configPath = "/v1/config"
 
 // adminServer answers requests at the administrative address.
-type adminServer struct{ *Server }
+type adminServer struct{ grpcServer }
 
 // server returns the server of the administrative address: metrics, profiles, the configuration
 // of models, and the services ModelService and Health over gRPC, on one port.
 func (s adminServer) server() *http.Server {
 	control := grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(modelconfig.MaxBytes))
 	control.RegisterService(s.service("ModelService", map[string]method{"GetModelStatus": s.grpcStatus, "HandleReloadConfigRequest": s.grpcReload}), nil)
-	grpc_health_v1.RegisterHealthServer(control, s.health)
+	grpc_health_v1.RegisterHealthServer(control, s.health.server)
 	mux := http.NewServeMux()
 	for _, path := range metricsPaths {
 		mux.Handle(path, s.metrics.page())
@@ -81,7 +71,7 @@ func (s adminServer) authorised(next http.Handler) http.Handler {
 
 // restReload replaces the models by those of the body, a ModelServerConfig as text.
 func (s adminServer) restReload(w http.ResponseWriter, r *http.Request) {
-	err := s.rescue("rest config", func() error {
+	err := s.panics.rescue("rest config", func() error {
 		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, modelconfig.MaxBytes))
 		if err != nil {
 			return invalid("the body cannot be read: %v", err)
@@ -99,20 +89,6 @@ func (s adminServer) restReload(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, r, []byte("{}\n"))
 }
 
-// ServeAdmin answers requests at the administrative address until Shutdown.
-func (s *Server) ServeAdmin(l net.Listener) (err error) {
-	if c := s.options.TLS; c != nil {
-		s.admin.TLSConfig = withHTTP2(c)
-		err = s.admin.ServeTLS(l, "", "")
-	} else {
-		err = s.admin.Serve(l)
-	}
-	if !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
 // withHTTP2 returns a configuration that offers HTTP/2 and HTTP/1.1.
 func withHTTP2(c *tls.Config) *tls.Config {
 	c = c.Clone()
@@ -127,15 +103,4 @@ func withHTTP2(c *tls.Config) *tls.Config {
 		}
 	}
 	return c
-}
-
-// closeAdmin ends the administrative address, if there is one.
-func closeAdmin(ctx context.Context, admin *http.Server) error {
-	if admin == nil {
-		return nil
-	}
-	if err := admin.Shutdown(ctx); err != nil {
-		return errors.Join(err, admin.Close())
-	}
-	return nil
 }

@@ -134,10 +134,11 @@ func serveModel(b *testing.B, m Model) *Server {
 // transport.
 func BenchmarkPredict(b *testing.B) {
 	s, requests := benchServer(b)
+	server := grpcServer{s.core, newRequests()}
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		if _, err := s.grpcPredict(b.Context(), requests[i%len(requests)]); err != nil {
+		if _, err := server.grpcPredict(b.Context(), requests[i%len(requests)]); err != nil {
 			b.Fatal(err)
 		}
 		i++
@@ -149,7 +150,7 @@ func BenchmarkPredict(b *testing.B) {
 // the requests, in percent.
 func BenchmarkRandomOrder(b *testing.B) {
 	const features = 400
-	s := serveModel(b, benchModel(b, features, "[8]"))
+	server := grpcServer{serveModel(b, benchModel(b, features, "[8]")).core, newRequests()}
 	rng := rand.New(rand.NewPCG(1, 2))
 	inputs := make([][]byte, features)
 	for f := range inputs {
@@ -167,7 +168,7 @@ func BenchmarkRandomOrder(b *testing.B) {
 		for _, in := range inputs {
 			msg = append(msg, in...)
 		}
-		if _, err := s.grpcPredict(b.Context(), msg); err != nil {
+		if _, err := server.grpcPredict(b.Context(), msg); err != nil {
 			b.Fatal(err)
 		}
 	}

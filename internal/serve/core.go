@@ -1,10 +1,9 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -13,50 +12,41 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/wdlrun/wdlrun/internal/serve/rescue"
-	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
 
-func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || os.IsNotExist(err) }
+// core answers requests with the versions of its models. The servers of gRPC, REST and the
+// administrative address decode requests and encode answers.
+type core struct {
+	options  Options
+	registry *versions.Registry[*servable]
+	gate     *gate
+	metrics  *counters
+	panics   *panics
+	live     live
+	health   *modelHealth
+}
+
+// newCore returns a core without models. The metrics report the memory of bodies and of in.
+func newCore(o Options, bodies *budget, in *inflow) *core {
+	s := &core{options: o, gate: newGate(o.Threads, o.Queue), health: newModelHealth()}
+	s.metrics = newCounters(s.gate, bodies, in)
+	s.panics = &panics{counts: s.metrics.panics, report: o.Panicked}
+	s.registry = versions.New(versions.Options[*servable]{Open: s.open, Poll: o.Poll, Report: s.changed})
+	s.metrics.registry.MustRegister(&versionGauges{s.registry, s.panics})
+	s.health.update(s.registry.Ready)
+	return s
+}
 
 // want returns the version that a ModelSpec names.
 func want(spec *tfs.ModelSpec) versions.Want {
 	return versions.Want{Model: spec.Name, Version: spec.Version, HasVersion: spec.HasVersion, Label: spec.Label}
 }
 
-// fault gives an error the status code of TensorFlow Serving.
-func fault(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := status.FromError(err); ok {
-		return err
-	}
-	code := codes.Internal
-	if _, is := errors.AsType[*rows.Fault](err); is {
-		code = codes.InvalidArgument
-	}
-	if _, is := errors.AsType[*versions.NotFound](err); is {
-		code = codes.NotFound
-	}
-	if _, is := errors.AsType[*versions.BadWant](err); is {
-		code = codes.InvalidArgument
-	}
-	return status.Error(code, err.Error())
-}
-
-// invalid returns the error of an invalid request.
-func invalid(format string, args ...any) error {
-	return status.Errorf(codes.InvalidArgument, "serve: "+format, args...)
-}
-
-// batching encodes the batch of a request.
-type batching func(w *worker) (rows.Counts, error)
-
 // answer scores a request with the version that it names. with reads the result from the
 // worker, which is reused afterwards.
-func (s *Server) answer(spec *tfs.ModelSpec, encode batching, with func(m *servable, w *worker) error) error {
+func (s *core) answer(spec *tfs.ModelSpec, encode batching, with func(m *servable, w *worker) error) error {
 	v, err := s.registry.Acquire(want(spec))
 	if err != nil {
 		return fault(err)
@@ -75,7 +65,7 @@ func (s *Server) answer(spec *tfs.ModelSpec, encode batching, with func(m *serva
 }
 
 // compute encodes and scores the batch of a request.
-func (s *Server) compute(m *servable, w *worker, encode batching, with func(m *servable, w *worker) error) (err error) {
+func (s *core) compute(m *servable, w *worker, encode batching, with func(m *servable, w *worker) error) (err error) {
 	start := time.Now()
 	if w.counts, err = encode(w); err != nil {
 		return fault(err)
@@ -84,7 +74,8 @@ func (s *Server) compute(m *servable, w *worker, encode batching, with func(m *s
 	if err := m.score(w); err != nil {
 		return fault(err)
 	}
-	s.metrics.scored(m, w)
+	s.metrics.computed(w.took)
+	m.counters.scored(&w.counts, w.scorer.Unknown())
 	return with(m, w)
 }
 
@@ -106,7 +97,7 @@ func named(spec *tfs.ModelSpec, code codes.Code, others [2]string) (string, erro
 }
 
 // predict returns the requested outputs, or all if none are named.
-func (s *Server) predict(spec *tfs.ModelSpec, wanted []string, encode batching, with func(spec *tfs.ModelSpec, outputs []tfs.Output) error) error {
+func (s *core) predict(spec *tfs.ModelSpec, wanted []string, encode batching, with func(spec *tfs.ModelSpec, outputs []tfs.Output) error) error {
 	signature, err := named(spec, codes.FailedPrecondition, predictSignatures)
 	if err != nil {
 		return err
@@ -173,7 +164,7 @@ func (m *servable) classes(w *worker) ([]tfs.Class, error) {
 }
 
 // classify returns the classes of each row.
-func (s *Server) classify(spec *tfs.ModelSpec, encode batching, with func(spec *tfs.ModelSpec, classes []tfs.Class) error) error {
+func (s *core) classify(spec *tfs.ModelSpec, encode batching, with func(spec *tfs.ModelSpec, classes []tfs.Class) error) error {
 	signature, err := named(spec, codes.InvalidArgument, classifySignatures)
 	if err != nil {
 		return err
@@ -188,7 +179,7 @@ func (s *Server) classify(spec *tfs.ModelSpec, encode batching, with func(spec *
 }
 
 // regress returns the score of the first label of each row.
-func (s *Server) regress(spec *tfs.ModelSpec, encode batching, with func(spec *tfs.ModelSpec, values []float32) error) error {
+func (s *core) regress(spec *tfs.ModelSpec, encode batching, with func(spec *tfs.ModelSpec, values []float32) error) error {
 	signature, err := named(spec, codes.InvalidArgument, regressSignatures)
 	if err != nil {
 		return err
@@ -196,18 +187,8 @@ func (s *Server) regress(spec *tfs.ModelSpec, encode batching, with func(spec *t
 	return s.answer(spec, encode, func(m *servable, w *worker) error { return with(m.resolved(signature), w.scores[0]) })
 }
 
-// examples encodes a request of tf.Examples.
-func examples(in *tfs.Input) batching {
-	return func(w *worker) (rows.Counts, error) {
-		if !in.Given {
-			return rows.Counts{}, invalid("the request has no example list")
-		}
-		return w.coder.Examples(&w.batch, in.Examples, in.Context)
-	}
-}
-
 // infer runs several tasks on the same examples. All tasks must name the same model.
-func (s *Server) infer(r *tfs.MultiInferenceRequest) (results []tfs.Inference, err error) {
+func (s *core) infer(r *tfs.MultiInferenceRequest) (results []tfs.Inference, err error) {
 	if len(r.Tasks) == 0 {
 		return nil, invalid("a MultiInferenceRequest needs at least one task")
 	}
@@ -249,7 +230,7 @@ func (s *Server) infer(r *tfs.MultiInferenceRequest) (results []tfs.Inference, e
 }
 
 // metadata returns the signatures of the named version.
-func (s *Server) metadata(spec *tfs.ModelSpec) (*tfs.ModelSpec, []tfs.Signature, error) {
+func (s *core) metadata(spec *tfs.ModelSpec) (*tfs.ModelSpec, []tfs.Signature, error) {
 	v, err := s.registry.Acquire(want(spec))
 	if err != nil {
 		return nil, nil, fault(err)
@@ -259,7 +240,7 @@ func (s *Server) metadata(spec *tfs.ModelSpec) (*tfs.ModelSpec, []tfs.Signature,
 }
 
 // status returns the states of a model's versions, or of the named version.
-func (s *Server) status(spec *tfs.ModelSpec) (list []tfs.VersionStatus, err error) {
+func (s *core) status(spec *tfs.ModelSpec) (list []tfs.VersionStatus, err error) {
 	if spec.Name == "" {
 		return nil, invalid("the request names no model")
 	}
@@ -304,7 +285,7 @@ func versionStatus(x versions.Status) tfs.VersionStatus {
 }
 
 // open opens a version for the registry.
-func (s *Server) open(name string, version int64, dir string, before *servable) (*servable, error) {
+func (s *core) open(name string, version int64, dir string, before *servable) (*servable, error) {
 	var answers Model
 	pause := func() {}
 	if before != nil {
@@ -319,7 +300,7 @@ func (s *Server) open(name string, version int64, dir string, before *servable) 
 		v, err = newServable(name, version, dir, m, &s.options, s.metrics, pause)
 		c, _ := m.(chosen)
 		if err == nil && before != nil && (c == nil || !c.Chosen()) {
-			err = s.guard(before, v, v.warmup, pause)
+			err = guard(s.options.Guard, before, v, s.live.requests(name), pause)
 			v.warmup = nil
 		}
 		return err
@@ -331,4 +312,48 @@ func (s *Server) open(name string, version int64, dir string, before *servable) 
 		return nil, errors.Join(fmt.Errorf("serve: %s: %w", dir, err), m.Close())
 	}
 	return v, nil
+}
+
+// changed handles a change of a version.
+func (s *core) changed(e versions.Event) {
+	if p, is := errors.AsType[*rescue.Panic](e.Err); is {
+		s.panics.count("version", p)
+	}
+	_ = s.panics.rescue("report", func() error {
+		s.metrics.changed(e)
+		s.health.update(s.registry.Ready)
+		if s.options.Report != nil {
+			s.options.Report(e)
+		}
+		return nil
+	})
+}
+
+// reload replaces the models.
+func (s *core) reload(ctx context.Context, all []versions.Config) error {
+	if len(all) == 0 {
+		return invalid("the configuration has no model")
+	}
+	err := s.registry.Replace(ctx, all)
+	s.health.update(s.registry.Ready)
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "%v; no model has changed", err)
+	}
+	return nil
+}
+
+// method returns the bytes of the response to a request. It must not retain the request.
+type method func(ctx context.Context, request []byte) ([]byte, error)
+
+// gated returns a method that waits for a slot of the gate.
+func (s *core) gated(m method) method {
+	return func(ctx context.Context, request []byte) ([]byte, error) {
+		start := time.Now()
+		if err := s.gate.enter(ctx); err != nil {
+			return nil, err
+		}
+		defer s.gate.leave()
+		s.metrics.queue.Observe(time.Since(start).Seconds())
+		return m(ctx, request)
+	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
 	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
-	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
 
 // frame is a message as bytes. A received frame holds memory of the transport until free.
@@ -57,11 +56,14 @@ func (c rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// method returns the bytes of the response to a request. It must not retain the request.
-type method func(ctx context.Context, request []byte) ([]byte, error)
+// grpcServer answers gRPC requests.
+type grpcServer struct {
+	*core
+	requests *requests
+}
 
 // services returns the services of TensorFlow Serving.
-func (s *Server) services() []*grpc.ServiceDesc {
+func (s grpcServer) services() []*grpc.ServiceDesc {
 	return []*grpc.ServiceDesc{
 		s.service("PredictionService", map[string]method{
 			"Predict": s.gated(s.grpcPredict), "Classify": s.gated(s.grpcClassify), "Regress": s.gated(s.grpcRegress),
@@ -72,7 +74,7 @@ func (s *Server) services() []*grpc.ServiceDesc {
 }
 
 // service returns a service with these methods.
-func (s *Server) service(name string, methods map[string]method) *grpc.ServiceDesc {
+func (s grpcServer) service(name string, methods map[string]method) *grpc.ServiceDesc {
 	d := &grpc.ServiceDesc{ServiceName: "tensorflow.serving." + name, HandlerType: (*any)(nil), Metadata: "tensorflow_serving/apis"}
 	for name, m := range methods {
 		d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: name, Handler: s.unary(name, m)})
@@ -81,13 +83,13 @@ func (s *Server) service(name string, methods map[string]method) *grpc.ServiceDe
 }
 
 // unary returns the handler of a method.
-func (s *Server) unary(name string, m method) grpc.MethodHandler {
+func (s grpcServer) unary(name string, m method) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		var in frame
 		defer in.free()
 		var b []byte
 		start := time.Now()
-		err := s.rescue(name, func() (err error) {
+		err := s.panics.rescue(name, func() (err error) {
 			if err = decode(&in); err != nil {
 				return err
 			}
@@ -116,19 +118,6 @@ func short(err error) error {
 	return err
 }
 
-// gated returns a method that waits for a slot of the gate.
-func (s *Server) gated(m method) method {
-	return func(ctx context.Context, request []byte) ([]byte, error) {
-		start := time.Now()
-		if err := s.gate.enter(ctx); err != nil {
-			return nil, err
-		}
-		defer s.gate.leave()
-		s.metrics.queue.Observe(time.Since(start).Seconds())
-		return m(ctx, request)
-	}
-}
-
 // requests pool decoded requests.
 type requests struct{ predict, examples sync.Pool }
 
@@ -139,17 +128,14 @@ func newRequests() *requests {
 	}
 }
 
-// broken returns the error of a request that cannot be decoded.
-func broken(err error) error { return invalid("%v", err) }
-
-func (s *Server) grpcPredict(_ context.Context, b []byte) (out []byte, err error) {
+func (s grpcServer) grpcPredict(_ context.Context, b []byte) (out []byte, err error) {
 	r := s.requests.predict.Get().(*tfs.PredictRequest)
 	out, err = s.decodedPredict(r, b)
 	s.requests.predict.Put(r) // not after a panic
 	return out, err
 }
 
-func (s *Server) decodedPredict(r *tfs.PredictRequest, b []byte) (out []byte, err error) {
+func (s grpcServer) decodedPredict(r *tfs.PredictRequest, b []byte) (out []byte, err error) {
 	start := time.Now()
 	if err := r.Decode(b, s.options.Limits); err != nil {
 		return nil, broken(err)
@@ -158,7 +144,7 @@ func (s *Server) decodedPredict(r *tfs.PredictRequest, b []byte) (out []byte, er
 	encode := func(w *worker) (rows.Counts, error) { return w.coder.Tensors(&w.batch, r.Inputs) }
 	err = s.predict(&r.Spec, r.Outputs, encode, func(spec *tfs.ModelSpec, outputs []tfs.Output) error {
 		start := time.Now()
-		s.live.note(r.Spec.Name, b, len(outputs[0].Values), predictAgain(s.options.Limits))
+		s.live.note(r.Spec.Name, b, len(outputs[0].Values), batchingOfPredict(s.options.Limits))
 		out = tfs.AppendPredictResponse(make([]byte, 0, tfs.PredictResponseBytes(spec, outputs)), spec, outputs)
 		s.metrics.encode.Observe(time.Since(start).Seconds())
 		return nil
@@ -167,7 +153,7 @@ func (s *Server) decodedPredict(r *tfs.PredictRequest, b []byte) (out []byte, er
 }
 
 // ofExamples decodes a request of tf.Examples and calls answer with it.
-func (s *Server) ofExamples(b []byte, name string, answer func(r *tfs.ExamplesRequest) error) error {
+func (s grpcServer) ofExamples(b []byte, name string, answer func(r *tfs.ExamplesRequest) error) error {
 	r := s.requests.examples.Get().(*tfs.ExamplesRequest)
 	err := r.Decode(b, s.options.Limits)
 	if err != nil {
@@ -179,7 +165,7 @@ func (s *Server) ofExamples(b []byte, name string, answer func(r *tfs.ExamplesRe
 	return err
 }
 
-func (s *Server) grpcClassify(_ context.Context, b []byte) (out []byte, err error) {
+func (s grpcServer) grpcClassify(_ context.Context, b []byte) (out []byte, err error) {
 	err = s.ofExamples(b, "ClassificationRequest", func(r *tfs.ExamplesRequest) error {
 		return s.classify(&r.Spec, examples(&r.Input), func(spec *tfs.ModelSpec, classes []tfs.Class) error {
 			out = tfs.AppendClassificationResponse(nil, spec, classes)
@@ -189,7 +175,7 @@ func (s *Server) grpcClassify(_ context.Context, b []byte) (out []byte, err erro
 	return out, err
 }
 
-func (s *Server) grpcRegress(_ context.Context, b []byte) (out []byte, err error) {
+func (s grpcServer) grpcRegress(_ context.Context, b []byte) (out []byte, err error) {
 	err = s.ofExamples(b, "RegressionRequest", func(r *tfs.ExamplesRequest) error {
 		return s.regress(&r.Spec, examples(&r.Input), func(spec *tfs.ModelSpec, values []float32) error {
 			out = tfs.AppendRegressionResponse(nil, spec, values)
@@ -199,7 +185,7 @@ func (s *Server) grpcRegress(_ context.Context, b []byte) (out []byte, err error
 	return out, err
 }
 
-func (s *Server) grpcInfer(_ context.Context, b []byte) ([]byte, error) {
+func (s grpcServer) grpcInfer(_ context.Context, b []byte) ([]byte, error) {
 	var r tfs.MultiInferenceRequest
 	if err := r.Decode(b, s.options.Limits); err != nil {
 		return nil, broken(err)
@@ -208,7 +194,7 @@ func (s *Server) grpcInfer(_ context.Context, b []byte) ([]byte, error) {
 	return tfs.AppendMultiInferenceResponse(nil, results), err
 }
 
-func (s *Server) grpcMetadata(_ context.Context, b []byte) ([]byte, error) {
+func (s grpcServer) grpcMetadata(_ context.Context, b []byte) ([]byte, error) {
 	var r tfs.MetadataRequest
 	if err := r.Decode(b, s.options.Limits); err != nil {
 		return nil, broken(fmt.Errorf("GetModelMetadataRequest: %w", err))
@@ -228,7 +214,7 @@ func (s *Server) grpcMetadata(_ context.Context, b []byte) ([]byte, error) {
 	return tfs.AppendMetadataResponse(nil, spec, signatures), nil
 }
 
-func (s *Server) grpcStatus(_ context.Context, b []byte) ([]byte, error) {
+func (s grpcServer) grpcStatus(_ context.Context, b []byte) ([]byte, error) {
 	var r tfs.MetadataRequest
 	if err := r.Decode(b, s.options.Limits); err != nil {
 		return nil, broken(fmt.Errorf("GetModelStatusRequest: %w", err))
@@ -238,14 +224,14 @@ func (s *Server) grpcStatus(_ context.Context, b []byte) ([]byte, error) {
 }
 
 // clientReload is HandleReloadConfigRequest at the address for clients.
-func (s *Server) clientReload(ctx context.Context, b []byte) ([]byte, error) {
+func (s grpcServer) clientReload(ctx context.Context, b []byte) ([]byte, error) {
 	if s.options.Admin != nil {
 		return nil, status.Error(codes.PermissionDenied, "serve: the models are configured at the address of -admin, not here")
 	}
 	return s.grpcReload(ctx, b)
 }
 
-func (s *Server) grpcReload(ctx context.Context, b []byte) ([]byte, error) {
+func (s grpcServer) grpcReload(ctx context.Context, b []byte) ([]byte, error) {
 	all, err := modelconfig.ParseReload(b)
 	if err != nil {
 		return nil, broken(err)
@@ -254,15 +240,4 @@ func (s *Server) grpcReload(ctx context.Context, b []byte) ([]byte, error) {
 		return nil, err
 	}
 	return tfs.AppendReloadConfigResponse(nil, tfs.Status{}), nil
-}
-
-// reload replaces the models.
-func (s *Server) reload(ctx context.Context, all []versions.Config) error {
-	if len(all) == 0 {
-		return invalid("the configuration has no model")
-	}
-	if err := s.Replace(ctx, all); err != nil {
-		return status.Errorf(codes.InvalidArgument, "%v; no model has changed", err)
-	}
-	return nil
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
-	"github.com/wdlrun/wdlrun/internal/serve/body"
-	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 )
 
@@ -22,25 +20,20 @@ const (
 	liveEvery = 20 * time.Millisecond // between two recorded requests
 )
 
-// Unlike is the error of a version whose logits differ too much from the current one's.
-type Unlike struct{ why string }
-
-func (e *Unlike) Error() string { return e.why }
-
-// guard compares a new version with the current one.
-func (s *Server) guard(current, next *servable, warmup [][]byte, pause func()) error {
-	if s.options.Guard == 0 {
+// guard compares a new version with the current one. limit is Options.Guard.
+func guard(limit float64, current, next *servable, recorded []liveRequest, pause func()) error {
+	if limit == 0 {
 		return nil
 	}
-	recorded := s.live.requests(next.name)
+	warmup := next.warmup
 	for what, requests := range map[string][]liveRequest{"warm-up records": {{encode: examples(&tfs.Input{Examples: warmup, Given: true})}}, "recent requests": recorded} {
 		was, is, err := current.both(next, requests, pause)
 		if err != nil {
 			return fmt.Errorf("serve: guard: %s: %w", what, err)
 		}
 		for i := range min(len(was), len(is)) {
-			if why := metrics.CompareLogits(was[i], is[i], s.options.Guard); why != "" {
-				return &Unlike{fmt.Sprintf("serve: refused: on %d rows of %s, %s; the limit is -guard %v", len(is[i]), what, why, s.options.Guard)}
+			if why := metrics.CompareLogits(was[i], is[i], limit); why != "" {
+				return &Unlike{fmt.Sprintf("serve: refused: on %d rows of %s, %s; the limit is -guard %v", len(is[i]), what, why, limit)}
 			}
 		}
 	}
@@ -154,21 +147,4 @@ func (l *live) requests(model string) []liveRequest {
 		return slices.Clone(r.requests)
 	}
 	return nil
-}
-
-// predictAgain decodes a PredictRequest that has been decoded before.
-func predictAgain(limits tfs.Limits) func([]byte) (batching, error) {
-	return func(b []byte) (batching, error) {
-		r := new(tfs.PredictRequest)
-		err := r.Decode(b, limits)
-		return func(w *worker) (rows.Counts, error) { return w.coder.Tensors(&w.batch, r.Inputs) }, err
-	}
-}
-
-// restAgain decodes the body of a predict request that has been decoded before.
-func restAgain(limits tfs.Limits) func([]byte) (batching, error) {
-	return func(b []byte) (batching, error) {
-		r, err := body.Predict(b, limits)
-		return restBatch(&r), err
-	}
 }

@@ -85,7 +85,7 @@ func TestGuard(t *testing.T) {
 	r := start(t, Options{Guard: 3}, nil, 1)
 	r.write(1_000_000, "")
 	r.waitFor("available", 1_000_000)
-	_, err := predictAgain(tfs.Limits{})([]byte{255})
+	_, err := batchingOfPredict(tfs.Limits{})([]byte{255})
 	if err == nil {
 		t.Error("a broken request is decoded again")
 	}

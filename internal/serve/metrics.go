@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
 
@@ -41,7 +42,8 @@ var buckets = []float64{
 	6.4e-3, 9e-3, 12.8e-3, 18e-3, 36e-3, 72e-3, .15, .3, .75, 3,
 }
 
-func newCounters(s *Server) *counters {
+// newCounters returns the metrics. They report the requests that wait at g, and the memory of bodies and of in.
+func newCounters(g *gate, bodies *budget, in *inflow) *counters {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wdlrun_serve_" + name, Help: help}, labels)
 	}
@@ -70,51 +72,14 @@ func newCounters(s *Server) *counters {
 	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.invalid, c.undated, c.ignored, c.unknown, c.why, c.loads, c.loading, c.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_waiting_requests", Help: "Requests that wait for a thread."},
-			func() float64 { return float64(s.gate.waiting.Load()) }),
+			func() float64 { return float64(g.waiting.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_body_bytes", Help: "Memory of the bodies of REST requests."},
-			func() float64 { return float64(s.bodies.held.Load()) }),
+			func() float64 { return float64(bodies.held.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_message_bytes", Help: "Memory of gRPC messages that have arrived in part."},
-			func() float64 { n, _ := s.inflow.held(); return float64(n) }),
+			func() float64 { n, _ := in.held(); return float64(n) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "wdlrun_serve_stalled_connections_total", Help: "gRPC connections that were closed because their clients stalled and others needed the memory."},
-			func() float64 { _, n := s.inflow.held(); return float64(n) }),
-		&versionGauges{s})
+			func() float64 { _, n := in.held(); return float64(n) }))
 	return c
-}
-
-// versionGauges reports the latest version of each model.
-type versionGauges struct{ *Server }
-
-var (
-	versionDesc = prometheus.NewDesc("wdlrun_serve_version", "Latest version that is available.", []string{"model"}, nil)
-	lagDesc     = prometheus.NewDesc("wdlrun_serve_delta_lag_seconds", "Time since the training had done the step of that version, if the training published it.", []string{"model"}, nil)
-	ageDesc     = prometheus.NewDesc("wdlrun_serve_version_age_seconds", "Time since that version became available.", []string{"model"}, nil)
-)
-
-func (g *versionGauges) Describe(to chan<- *prometheus.Desc) {
-	to <- versionDesc
-	to <- ageDesc
-	to <- lagDesc
-}
-
-// Collect runs in a goroutine of the metrics page.
-func (g *versionGauges) Collect(to chan<- prometheus.Metric) {
-	for _, name := range g.registry.Models() {
-		_ = g.rescue("metrics", func() error {
-			g.collect(name, to)
-			return nil
-		})
-	}
-}
-
-func (g *versionGauges) collect(name string, to chan<- prometheus.Metric) {
-	if v, err := g.registry.Acquire(versions.Want{Model: name}); err == nil {
-		defer v.Release()
-		to <- prometheus.MustNewConstMetric(versionDesc, prometheus.GaugeValue, float64(v.Number), name)
-		to <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, time.Since(v.Since).Seconds(), name)
-		if m, ok := v.Model.Model.(published); ok && !m.Taken().IsZero() {
-			to <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, time.Since(m.Taken()).Seconds(), name)
-		}
-	}
 }
 
 // modelCounters are the metrics of one model.
@@ -143,39 +108,46 @@ func (c *counters) ofModel(name string, fields []string, features []encode.Spars
 	return m
 }
 
-// scored counts the last batch of a worker.
-func (c *counters) scored(m *servable, w *worker) {
-	c.features.Observe(w.took.features.Seconds())
-	c.lookup.Observe(w.took.lookup.Seconds())
-	c.compute.Observe(w.took.compute.Seconds())
-	m.counters.rows.Add(float64(w.counts.Rows))
-	m.counters.ignored.Add(float64(w.counts.Ignored))
-	for i, n := range w.counts.Missing {
+// stages are the durations of the parts of a response.
+type stages struct{ features, lookup, compute time.Duration }
+
+// computed counts the stages of a response.
+func (c *counters) computed(took stages) {
+	c.features.Observe(took.features.Seconds())
+	c.lookup.Observe(took.lookup.Seconds())
+	c.compute.Observe(took.compute.Seconds())
+}
+
+// scored counts a batch. unknown has, by feature, the number of keys without a row.
+func (m *modelCounters) scored(counts *rows.Counts, unknown []int64) {
+	m.rows.Add(float64(counts.Rows))
+	m.ignored.Add(float64(counts.Ignored))
+	for i, n := range counts.Missing {
 		if n > 0 {
-			m.counters.missing[i].Add(float64(n))
+			m.missing[i].Add(float64(n))
 		}
 	}
-	for i, n := range w.counts.Invalid {
+	for i, n := range counts.Invalid {
 		if n > 0 {
-			m.counters.invalid[i].Add(float64(n))
+			m.invalid[i].Add(float64(n))
 		}
 	}
-	for i, n := range w.counts.Undated {
+	for i, n := range counts.Undated {
 		if n > 0 {
-			m.counters.undated[i].Add(float64(n))
+			m.undated[i].Add(float64(n))
 		}
 	}
-	for i, n := range w.scorer.Unknown() {
+	for i, n := range unknown {
 		if n > 0 {
-			m.counters.unknown[i].Add(float64(n))
+			m.unknown[i].Add(float64(n))
 		}
 		total := int64(0)
-		for reason, values := range w.counts.Unknown[encode.Reasons*i:][:encode.Reasons] {
-			m.counters.why[encode.Reasons*i+reason].Add(float64(values))
+		for reason, values := range counts.Unknown[encode.Reasons*i:][:encode.Reasons] {
+			m.why[encode.Reasons*i+reason].Add(float64(values))
 			total += values
 		}
 		if n > total { // words of the vocabulary, and hashes, without a row
-			m.counters.why[encode.Reasons*i+encode.Newer].Add(float64(n - total))
+			m.why[encode.Reasons*i+encode.Newer].Add(float64(n - total))
 		}
 	}
 }

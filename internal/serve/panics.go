@@ -3,6 +3,7 @@ package serve
 import (
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -12,8 +13,11 @@ import (
 // maxPlaces is the maximum number of places whose panics are reported.
 const maxPlaces = 1 << 10
 
-// panics are the places whose panics have been reported.
+// panics counts panics, and reports the first of each place.
 type panics struct {
+	counts *prometheus.CounterVec // in
+	report func(*rescue.Panic)    // may be nil
+
 	mu       sync.Mutex
 	reported map[string]bool
 }
@@ -32,21 +36,21 @@ func (p *panics) isNew(place string) bool {
 	return true
 }
 
-// panicked counts a panic, and reports it if it is the first of its place.
-func (s *Server) panicked(in string, p *rescue.Panic) {
-	s.metrics.panics.WithLabelValues(in).Inc()
-	if s.options.Panicked != nil && s.panics.isNew(p.Place) {
-		s.options.Panicked(p)
+// count counts a panic, and reports it if it is the first of its place.
+func (p *panics) count(in string, x *rescue.Panic) {
+	p.counts.WithLabelValues(in).Inc()
+	if p.report != nil && p.isNew(x.Place) {
+		p.report(x)
 	}
 }
 
 // rescue calls f. A panic of f becomes the error INTERNAL.
-func (s *Server) rescue(in string, f func() error) error {
+func (p *panics) rescue(in string, f func() error) error {
 	err := rescue.Call(f)
-	p, is := err.(*rescue.Panic)
+	x, is := err.(*rescue.Panic)
 	if !is {
 		return err
 	}
-	s.panicked(in, p)
-	return status.Errorf(codes.Internal, "serve: %s: %v; the server's log has the stack", in, p)
+	p.count(in, x)
+	return status.Errorf(codes.Internal, "serve: %s: %v; the server's log has the stack", in, x)
 }

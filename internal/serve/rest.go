@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/wdlrun/wdlrun/internal/serve/body"
-	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
@@ -29,7 +28,10 @@ const modelsPath = "/v1/models/"
 var metricsPaths = [...]string{"/metrics", "/monitoring/prometheus/metrics"}
 
 // restServer answers HTTP requests of clients.
-type restServer struct{ *Server }
+type restServer struct {
+	*core
+	bodies *budget
+}
 
 // handler returns the handler of all paths.
 func (s restServer) handler() http.Handler {
@@ -129,7 +131,7 @@ func (s restServer) restModel(w http.ResponseWriter, r *http.Request) {
 		method = "rest other"
 	}
 	if err == nil {
-		err = s.rescue(method, func() (err error) {
+		err = s.panics.rescue(method, func() (err error) {
 			answer, err = s.restAnswer(r, &spec, verb)
 			return err
 		})
@@ -226,45 +228,11 @@ func (s restServer) restPredict(text []byte, spec *tfs.ModelSpec) (out []byte, e
 	}
 	spec.Signature = r.Signature
 	err = s.predict(spec, nil, restBatch(&r), func(_ *tfs.ModelSpec, outputs []tfs.Output) error {
-		s.live.note(spec.Name, text, len(outputs[0].Values), restAgain(s.options.Limits))
+		s.live.note(spec.Name, text, len(outputs[0].Values), batchingOfBody(s.options.Limits))
 		out = body.AppendPredictions(nil, outputs, r.Instances)
 		return nil
 	})
 	return out, err
-}
-
-// restBatch encodes the body of a predict request.
-func restBatch(r *body.Request) batching {
-	return func(w *worker) (rows.Counts, error) {
-		if r.Instances && r.Rows == 0 { // no row, so no name of an input either
-			return w.coder.Examples(&w.batch, nil, nil)
-		}
-		if r.Unnamed {
-			if err := nameOnly(r, w.coder.Fields()); err != nil {
-				return rows.Counts{}, err
-			}
-		}
-		return w.coder.Columns(&w.batch, r.Columns)
-	}
-}
-
-// nameOnly names the column of a request without names after the model's only input.
-func nameOnly(r *body.Request, fields []string) error {
-	if len(fields) != 1 || len(r.Columns) != 1 {
-		return invalid("values without names are for models of one input; this one has %d: send objects of inputs", len(fields))
-	}
-	r.Columns[0].Name = fields[0]
-	return nil
-}
-
-// columns encodes a request of examples.
-func columns(r *body.Request) batching {
-	return func(w *worker) (rows.Counts, error) {
-		if r.Rows == 0 { // the columns are those of the context
-			return w.coder.Examples(&w.batch, nil, nil)
-		}
-		return w.coder.Columns(&w.batch, r.Columns)
-	}
 }
 
 func (s restServer) restClassify(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
