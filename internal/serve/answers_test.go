@@ -326,7 +326,7 @@ func TestHealth(t *testing.T) {
 		t.Error("a model without a version is available")
 	}
 	check(map[string]string{"": "SERVING", "tensorflow.serving.ModelService": "SERVING", "ctr": "SERVING", "new": "NOT_SERVING"})
-	must(t, r.reload(t.Context(), []versions.Config{base}))
+	must(t, r.Replace(t.Context(), []versions.Config{base}))
 	check(map[string]string{"": "SERVING", "ctr": "SERVING", "new": "SERVICE_UNKNOWN"})
 	watch, err := client.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "tensorflow.serving.PredictionService"})
 	must(t, err)

@@ -329,14 +329,19 @@ func (s *core) changed(e versions.Event) {
 	})
 }
 
+// Replace sets the models that are served, all or none; see versions.Registry.Replace.
+func (s *core) Replace(ctx context.Context, all []versions.Config) error {
+	err := s.registry.Replace(ctx, all)
+	s.health.update(s.registry.Ready)
+	return err
+}
+
 // reload replaces the models.
 func (s *core) reload(ctx context.Context, all []versions.Config) error {
 	if len(all) == 0 {
 		return invalid("the configuration has no model")
 	}
-	err := s.registry.Replace(ctx, all)
-	s.health.update(s.registry.Ready)
-	if err != nil {
+	if err := s.Replace(ctx, all); err != nil {
 		return status.Errorf(codes.InvalidArgument, "%v; no model has changed", err)
 	}
 	return nil
