@@ -5,7 +5,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
@@ -37,7 +36,7 @@ func (m *Model) openChain(before *Model) error {
 			return fmt.Errorf("it builds upon version %d: %w", d.Previous, err)
 		}
 		if was.Delta == nil {
-			if m.base, err = openBase(dir, *was, before, m.pause); err != nil {
+			if m.base, err = openBase(dir, *was, before.parsed(), m.pause); err != nil {
 				return fmt.Errorf("it builds upon version %d: %w", d.Previous, err)
 			}
 			m.layers = make([][]mapped, len(m.base.tables))
@@ -67,8 +66,6 @@ func (m *Model) leadsTo(root string, d *Delta, latest int64) bool {
 	return m != nil && m.base != nil && filepath.Dir(filepath.Clean(m.dir)) == root &&
 		m.manifest.Version == d.Previous && m.manifest.Taken == d.Taken && m.base.manifest.Version >= latest
 }
-
-func versionDir(root string, n int64) string { return filepath.Join(root, strconv.FormatInt(n, 10)) }
 
 // apply adds the changes of a version.
 func (m *Model) apply(dir string, of Manifest) (err error) {
@@ -116,24 +113,4 @@ func (m *Model) readSections(from io.Reader, sections []section, offset int64) (
 		_, err := io.ReadFull(from, piece)
 		return err
 	})
-}
-
-// readWhole reads a file into memory and verifies it.
-func readWhole(dir string, f file) ([]byte, error) {
-	b, err := regular.ReadFile(filepath.Join(dir, f.Name), f.size())
-	return f.verified(b, err)
-}
-
-// verified returns the content of a file after verifying it, or the error of reading it.
-func (f *file) verified(b []byte, err error) ([]byte, error) {
-	if err == nil {
-		err = f.checkSize(int64(len(b)))
-	}
-	if err == nil {
-		err = verify(b, f.Sections, 0, func([]byte) error { return nil })
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name, err)
-	}
-	return b, nil
 }

@@ -5,16 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
-	"strconv"
 
 	"github.com/wdlrun/wdlrun/internal/export/ledger"
-	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/internal/model/step"
-	"github.com/wdlrun/wdlrun/sparse"
 )
 
 // check decides whether a version contains changes, and sets its Delta. why is the reason if it is
@@ -39,83 +34,6 @@ func (p *Publisher) check(m *Manifest) (why, err error) {
 	last := p.chain[len(p.chain)-1]
 	m.Delta = &Delta{Previous: last.version, Taken: last.taken, Base: p.chain[0].version}
 	return nil, nil
-}
-
-// snapshot is a whole model in memory and mapped files.
-type snapshot struct {
-	yaml, encoder, warmup []byte
-	dense                 []byte // parameters as in dense.bin
-	of                    []sparse.Table
-	base                  *base      // nil: empty tables
-	layers                [][]mapped // by table, oldest first
-}
-
-// write writes the files of a complete version.
-func (c *snapshot) write(ctx context.Context, d disk, dir string, m *Manifest) (err error) {
-	if c.base != nil {
-		defer c.base.guard(&err, debug.SetPanicOnFault(true))
-	}
-	m.Tables, m.Files, m.Delta = []Table{}, nil, nil
-	for _, x := range []struct {
-		name string
-		text []byte
-	}{{configName, c.yaml}, {encoderName, c.encoder}, {denseName, c.dense}} {
-		f, err := whole(d, dir, x.name, content(x.text))
-		if err != nil {
-			return err
-		}
-		m.Files = append(m.Files, f)
-	}
-	for i, of := range c.of {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		tables := []mapped{}
-		if c.base != nil {
-			tables = append(tables, c.base.tables[i])
-		}
-		t, f, err := writeMerged(ctx, d, dir, i, of, append(tables, c.layers[i]...))
-		if err != nil {
-			return err
-		}
-		m.Tables, m.Files = append(m.Tables, t), append(m.Files, f)
-	}
-	if c.warmup != nil {
-		f, err := whole(d, dir, warmupName, content(c.warmup))
-		if err != nil {
-			return err
-		}
-		m.Files = append(m.Files, f)
-	}
-	return writeManifest(d, dir, m)
-}
-
-// writeMerged writes a table with the rows of tables, oldest first.
-func writeMerged(ctx context.Context, d disk, dir string, i int, of sparse.Table, tables []mapped) (Table, file, error) {
-	n, c := 0, newCodec(float32s, of)
-	_ = merge(tables, true, func(uint64, uint64, []float32) error { n++; return nil })
-	if n > maxRows {
-		return Table{}, file{}, fmt.Errorf("table %q: it has more than %d rows", of.Name, int64(maxRows))
-	}
-	w := newWriter(d, dir, tableName(i))
-	p, left := newPlacer(n, c.record(), w.put), n
-	_ = merge(tables, true, func(hash, key uint64, values []float32) error { // the writer keeps the error
-		if left--; left%(1<<16) == 0 && w.err == nil {
-			w.err = ctx.Err()
-		}
-		row, err := p.add(hash, key)
-		copy(row, raw.Bytes(values))
-		return err
-	})
-	return w.endTable(p, of.Name, c.width)
-}
-
-func writeManifest(d disk, dir string, m *Manifest) error {
-	text, err := m.encode()
-	if err == nil {
-		_, err = whole(d, dir, manifestName, content(text))
-	}
-	return err
 }
 
 // parameters returns the dense parameters of a saved arena without the state of the optimizer.
@@ -237,50 +155,6 @@ func (p *Publisher) lockedBase() error {
 	return p.base.verify()
 }
 
-// fill writes a complete form of a version to tmp, and replaces its files within around.
-func fill(ctx context.Context, d disk, root, tmp string, c *snapshot, m *Manifest, around func(func() error) error) error {
-	dir := versionDir(root, m.Version)
-	if err := ownFolder(root, filepath.Base(dir), false); err != nil {
-		return err
-	}
-	if err := errors.Join(os.RemoveAll(tmp), os.Mkdir(tmp, 0o755)); err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp) // removes the rest after an error
-	if err := c.write(ctx, d, tmp, m); err != nil {
-		return err
-	}
-	if err := d.Sync(tmp); err != nil {
-		return err
-	}
-	return around(func() error {
-		for _, name := range m.names() { // the manifest last
-			if name == manifestName {
-				if err := d.Sync(dir); err != nil {
-					return err
-				}
-			}
-			if err := d.Rename(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		}
-		return errors.Join(d.Sync(dir), os.Remove(filepath.Join(dir, deltaName)))
-	})
-}
-
-// snapshot returns the content of an open version with rows of float32, which stays open.
-func (m *Model) snapshot() (*snapshot, error) {
-	encoder, err := m.base.encoder.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	var dense bytes.Buffer
-	if err := m.params.Save(&dense); err != nil {
-		return nil, err
-	}
-	return &snapshot{m.base.config.YAML(), encoder, m.base.warmup, dense.Bytes(), m.base.layout.Tables, m.base, m.layers}, nil
-}
-
 // completePinned starts to complete a pinned version, if one is not complete.
 func (p *Publisher) completePinned() {
 	pins, _, err := ledger.ReadPins(p.o.Dir)
@@ -338,25 +212,4 @@ func (p *Publisher) prune() {
 	if err := prune(p.life, p.o.disk, p.o.Dir, p.o.Keep, last); err != nil && p.life.Err() == nil {
 		p.o.Warn(fmt.Sprintf("versions before %d in %s could not be removed: %v", last, p.o.Dir, err))
 	}
-}
-
-// versionsIn lists the versions in a folder, ascending.
-func versionsIn(root string) (all []int64, err error) {
-	entries, err := os.ReadDir(root)
-	for _, e := range entries {
-		if n, err := strconv.ParseInt(e.Name(), 10, 64); err == nil && n >= 0 && e.Name()[0] != '+' {
-			all = append(all, n)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all), err
-}
-
-// highestIn returns the highest version in a folder, −1 for none.
-func highestIn(root string) (int64, error) {
-	all, err := versionsIn(root)
-	if err != nil || len(all) == 0 {
-		return -1, err
-	}
-	return all[len(all)-1], nil
 }

@@ -146,3 +146,17 @@ func whole(d disk, dir, name string, write func(io.Writer) error) (file, error) 
 	w.end("content", 1)
 	return w.close()
 }
+
+// content writes b.
+func content(b []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	}
+}
+
+// put is Write without a count.
+func (w *writer) put(b []byte) error {
+	_, err := w.Write(b)
+	return err
+}

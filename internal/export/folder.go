@@ -190,12 +190,9 @@ func Pin(ctx context.Context, dir, label string, n int64) (later bool, err error
 		if err := ledger.WritePin(dir, label, n); err != nil || m.manifest.Delta == nil {
 			return err
 		}
-		unlock, err := lockFile(dir, writerLock)
-		if errors.Is(err, errBusy) {
-			later = true
-			return nil
-		}
-		if err != nil {
+		unlock, busy, err := lockFile(dir, writerLock)
+		if err != nil || busy {
+			later = busy
 			return err
 		}
 		defer unlock()

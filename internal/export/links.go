@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 )
 
 // link is a version on which the next one builds, and its files as they were written.
@@ -24,14 +23,6 @@ func newLink(root string, m *Manifest) link {
 		}
 	}
 	return l
-}
-
-// names returns the names of all files of a version, the manifest last.
-func (m *Manifest) names() (all []string) {
-	for _, f := range m.Files {
-		all = append(all, f.Name)
-	}
-	return append(all, manifestName)
 }
 
 // check returns why the version is not whole, nil if it is. It reads the files only if they are not
@@ -79,15 +70,6 @@ func verifyVersion(dir string) (*Manifest, error) {
 		}
 	}
 	return m, nil
-}
-
-// numberOf returns the number of the version in a folder, −1 if its name is no number.
-func numberOf(dir string) int64 {
-	n, err := strconv.ParseInt(filepath.Base(dir), 10, 64)
-	if err != nil {
-		return -1
-	}
-	return n
 }
 
 // verifyFile maps a file of a version and verifies its checksums.

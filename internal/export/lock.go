@@ -2,7 +2,6 @@ package export
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -16,12 +15,10 @@ const (
 // ledgerWait is how long a process waits for the lock of the ledger.
 const ledgerWait = 10 * time.Second
 
-var errBusy = errors.New("another process has the lock")
-
 // lock makes this process the only one that writes versions of a model, until unlock or its end.
 func lock(root string) (unlock func(), err error) {
-	unlock, err = lockFile(root, writerLock)
-	if errors.Is(err, errBusy) {
+	unlock, busy, err := lockFile(root, writerLock)
+	if busy {
 		err = fmt.Errorf("another export writes to %s: wait for it", root)
 	}
 	return unlock, err
@@ -31,8 +28,8 @@ func lock(root string) (unlock func(), err error) {
 // unlock.
 func lockLedger(ctx context.Context, root string) (unlock func(), err error) {
 	for end := time.Now().Add(ledgerWait); ; {
-		unlock, err = lockFile(root, ledgerLock)
-		if !errors.Is(err, errBusy) {
+		unlock, busy, err := lockFile(root, ledgerLock)
+		if !busy {
 			return unlock, err
 		}
 		if time.Now().After(end) {

@@ -11,16 +11,16 @@ import (
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
-// lockFile takes the lock of a file in a folder of versions without waiting. It returns errBusy if
+// lockFile takes the lock of a file in a folder of versions without waiting. busy reports that
 // another process has it. The file is not removed: otherwise two processes could hold the lock.
-func lockFile(root, name string) (unlock func(), err error) {
+func lockFile(root, name string) (unlock func(), busy bool, err error) {
 	f, err := regular.OpenFile(filepath.Join(root, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		f.Close() // nothing was written
-		return nil, errBusy
+		return nil, true, nil
 	}
-	return func() { f.Close() }, nil // the file system has no locks
+	return func() { f.Close() }, false, nil // the file system has no locks
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/machine/regular"
 )
 
 const (
@@ -253,4 +255,24 @@ func checkName(name string) error {
 		return fmt.Errorf("the name %q: give 1 to %d letters, digits, underscores, dots and dashes, the first of them a letter, a digit or an underscore", name, maxName)
 	}
 	return nil
+}
+
+func readManifest(dir string) (*Manifest, error) {
+	text, err := regular.ReadFile(filepath.Join(dir, manifestName), maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestName, err)
+	}
+	return m, nil
+}
+
+// names returns the names of all files of a version, the manifest last.
+func (m *Manifest) names() (all []string) {
+	for _, f := range m.Files {
+		all = append(all, f.Name)
+	}
+	return append(all, manifestName)
 }

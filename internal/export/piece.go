@@ -163,9 +163,12 @@ func (p *Piece) Part(version int64, rank int, of []sparse.Table) (text, content 
 type memory struct{ bytes.Buffer }
 
 func (m *memory) Create(string) (io.WriteCloser, error) { return m, nil }
-func (*memory) Sync(string) error                       { return nil }
-func (*memory) Rename(_, _ string) error                { return nil }
-func (*memory) Close() error                            { return nil }
+
+func (*memory) Sync(string) error { return nil }
+
+func (*memory) Rename(_, _ string) error { return nil }
+
+func (*memory) Close() error { return nil }
 
 // fetchParts gets the pieces of the ranks above 0 by fetch.
 func fetchParts(ctx context.Context, fetch Fetch, version int64, size int, of []sparse.Table) (all []Piece, err error) {
@@ -243,16 +246,5 @@ func parsePart(text []byte, name string, version int64, of []sparse.Table, read 
 	return p, nil
 }
 
-// deltaTable parses the table at the beginning of b, and returns the rest.
-func deltaTable(t Table, of sparse.Table, sections []section, b []byte, pause Pause) (m mapped, rest []byte, err error) {
-	if !t.sized() {
-		return m, nil, fmt.Errorf("table %q: %d rows, %d lines", of.Name, t.Rows, t.Lines)
-	}
-	if m, err = newMapped(newCodec(float32s, of), t, sections, b, pause); err != nil {
-		return m, nil, fmt.Errorf("table %q: %w", of.Name, err)
-	}
-	for _, s := range sections {
-		b = b[s.Length:]
-	}
-	return m, b, nil
-}
+// Fetch waits for a part of a rank. read returns its content if it has the given size in bytes.
+type Fetch func(ctx context.Context, part int64, rank int) (text []byte, read func(size int64) ([]byte, error), err error)

@@ -1,9 +1,6 @@
 package export
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 
 	"github.com/wdlrun/wdlrun/internal/model/step"
@@ -29,26 +26,6 @@ func (m *Model) Read(queries []step.Query) (err error) {
 		g.flush(false)
 	}
 	return nil
-}
-
-// guard turns the fault of reading a mapped file beyond its end into an error that names the
-// file. It is deferred. before is the goroutine's previous setting for faults.
-func (b *base) guard(err *error, before bool) {
-	debug.SetPanicOnFault(before)
-	fault := recover()
-	if fault == nil {
-		return
-	}
-	if _, is := fault.(interface{ Addr() uintptr }); !is {
-		panic(fault)
-	}
-	*err = fmt.Errorf("export: %s: a file cannot be read: %v", b.dir, fault)
-	for _, f := range b.manifest.Files {
-		path := filepath.Join(b.dir, f.Name)
-		if info, serr := os.Stat(path); serr == nil && info.Size() < f.size() {
-			*err = fmt.Errorf("export: %s: %w", path, f.checkSize(info.Size()))
-		}
-	}
 }
 
 // group holds keys that are looked up at once. Each step of a lookup is done for all keys

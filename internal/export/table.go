@@ -2,7 +2,6 @@ package export
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -46,12 +45,6 @@ func writeTable(d disk, dir string, i int, c *checkpoint.Checkpoint, of sparse.T
 		return Table{}, file{}, fmt.Errorf("table %q: %w", of.Name, err)
 	}
 	return t.w.endTable(t.to, of.Name, t.codec.width)
-}
-
-// put is Write without a count.
-func (w *writer) put(b []byte) error {
-	_, err := w.Write(b)
-	return err
 }
 
 // endTable writes the rest of a table and closes the file.
@@ -118,40 +111,4 @@ func round(half []f32.BF16, values []float32) []f32.BF16 {
 	f32.ToBF16(half, values)
 	f32.FromBF16(values, half)
 	return half
-}
-
-// mapped is an open table.
-type mapped struct {
-	codec   codec
-	salt    uint64
-	n       int    // rows
-	records []byte // each a key and its row
-	index   index
-}
-
-// newMapped returns the table in the two sections at the beginning of b. It checks sizes
-// and the index, so that no lookup is out of range.
-func newMapped(c codec, t Table, sections []section, b []byte, pause Pause) (mapped, error) {
-	m := mapped{codec: c, salt: table.Salt(t.Name), n: int(t.Rows)}
-	if c.width != t.Width {
-		return m, fmt.Errorf("rows of %d values, the configuration has %d", t.Width, c.width)
-	}
-	rows := t.Rows * int64(c.record())
-	want := [tableSections]int64{padded(rows), t.Lines * lineBytes}
-	for i, n := range want {
-		if s := sections[i]; s.Length != n {
-			return m, fmt.Errorf("section %q has %d bytes, %d rows of %d bytes and %d lines of the index need %d", s.Name, s.Length, t.Rows, c.record(), t.Lines, n)
-		}
-	}
-	m.records, m.index = b[:rows:rows], index(b[want[0]:][:want[1]:want[1]])
-	return m, m.index.check(m.n, pause)
-}
-
-func padded(n int64) int64 { return (n + align - 1) / align * align }
-
-// row returns the key and the row of a record.
-func (m *mapped) row(i int) (key uint64, row []byte) {
-	n := m.codec.record()
-	b := m.records[i*n:][:n]
-	return binary.LittleEndian.Uint64(b), b[keyBytes:]
 }

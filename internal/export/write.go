@@ -9,16 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
-	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export/ledger"
-	"github.com/wdlrun/wdlrun/internal/machine/regular"
-	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 )
 
@@ -126,8 +121,6 @@ func versionOf(root string, from *checkpoint.Checkpoint, as precision) (int64, e
 	return -1, nil
 }
 
-const tmpPrefix = ".tmp-"
-
 func writeVersion(ctx context.Context, src Source, opt Options, root string) (res Result, err error) {
 	as, err := precisionOf(opt.Rows)
 	if err != nil {
@@ -169,53 +162,6 @@ func writeVersion(ctx context.Context, src Source, opt Options, root string) (re
 		return res, err
 	}
 	return res, opt.disk.Sync(root)
-}
-
-// makeDirs makes a directory and its missing ancestors, each durable in its parent.
-func makeDirs(d disk, dir string) error {
-	if st, err := os.Stat(dir); err == nil && st.IsDir() {
-		return nil
-	}
-	parent := filepath.Dir(dir)
-	if parent != dir {
-		if err := makeDirs(d, parent); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return d.Sync(parent)
-}
-
-// ownFolder makes a folder of root, if create is set, and rejects a symbolic link: what it leads
-// to is not to be changed.
-func ownFolder(root, name string, create bool) error {
-	at, err := os.OpenRoot(root)
-	if err != nil {
-		return err
-	}
-	defer at.Close()
-	open := regular.Subfolder
-	if create {
-		open = regular.MakeFolder
-	}
-	folder, err := open(at, name)
-	if err != nil {
-		return err
-	}
-	return folder.Close()
-}
-
-// clean removes what a killed process has left under temporary names. The caller holds the lock.
-func clean(root string, prefixes ...string) error {
-	entries, err := os.ReadDir(root)
-	for _, e := range entries {
-		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) }) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(root, e.Name())))
-		}
-	}
-	return err
 }
 
 // writeFiles writes the files of a model, the manifest last.
@@ -285,26 +231,4 @@ func writeWarmup(ctx context.Context, c *config.Config, opt Options, dir string,
 		opt.Warn(fmt.Sprintf("the model has no %s, records of the training data to warm up with: %v", warmupName, err))
 	}
 	return nil
-}
-
-// content writes b.
-func content(b []byte) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	}
-}
-
-// parse reads the configuration and the encoder of a model.
-func parse(yaml, index []byte) (*config.Config, *encode.Encoder, layout.Layout, error) {
-	c, err := config.ParseSaved(configName, yaml)
-	if err != nil {
-		return nil, nil, layout.Layout{}, err
-	}
-	c.Fill()
-	e, err := encode.LoadEncoder(index)
-	if err != nil {
-		return nil, nil, layout.Layout{}, err
-	}
-	return c, e, layout.New(c, e.Sparse(), e.Dense()), nil
 }
