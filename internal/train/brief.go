@@ -38,7 +38,7 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 		brief, err := d.decide(ctx)
 		r.turn, o.changed, o.settings, o.from = d.turn, d.changed, d.settings, d.from
 		if err == nil {
-			err = (abroad{r}).ask(askNothing)
+			err = (hostVolumes{r}).request(askNothing)
 		}
 		if err != nil {
 			return o, err
@@ -50,7 +50,7 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 		if b, err = json.Marshal(brief); err != nil {
 			return o, err
 		}
-	} else if o.from, err = (abroad{r}).answer(ctx); err != nil {
+	} else if o.from, err = (hostVolumes{r}).serveRequests(ctx); err != nil {
 		return o, err
 	}
 	r.rec.Enter(trace.Wait)
@@ -73,10 +73,10 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 	}
 	r.config.Fill()
 	r.written = r.config
-	if err := r.split(brief.Here); err != nil {
+	if err := r.findVolumes(brief.Here); err != nil {
 		return o, err
 	}
-	been, err := (abroad{r}).mergeFaults(brief.Injected, brief.Chaos != "")
+	been, err := (hostVolumes{r}).mergeFaults(brief.Injected, brief.Chaos != "")
 	if err != nil {
 		return o, err
 	}

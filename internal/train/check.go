@@ -26,7 +26,7 @@ import (
 // CheckTiers returns an error for each tier folder that does not exist or is not writable. It
 // runs on a host of the ranks, before any rank starts.
 func CheckTiers(o Options) error {
-	from, err := o.from()
+	from, err := o.openCheckpoint()
 	if err == nil && from != nil && o.Away && incomplete(from) || o.Away && errors.Is(err, fs.ErrNotExist) {
 		return nil // the ranks read it from their hosts
 	}
@@ -52,9 +52,9 @@ func CheckTiers(o Options) error {
 	return errors.Join(faults...)
 }
 
-// fits returns all conflicts between options and configuration, and everything that is not
+// checkCombination returns all conflicts between options and configuration, and everything that is not
 // possible with size ranks.
-func (o Options) fits(c *config.Config, size int) error {
+func (o Options) checkCombination(c *config.Config, size int) error {
 	how, err := o.Tolerance.Of(c)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func Check(ctx context.Context, o Options, ranks int) error {
 	if err != nil {
 		return ofOtherHosts(err)
 	}
-	if err = o.fits(c, ranks); err == nil && from != nil {
+	if err = o.checkCombination(c, ranks); err == nil && from != nil {
 		err = errors.Join(checkVersion(from), o.resumable(from, c, ranks))
 	}
 	if err == nil && o.Here > 0 {
@@ -119,11 +119,11 @@ func Check(ctx context.Context, o Options, ranks int) error {
 		feed.Close()
 	}
 	if !c.Data.EachHost() || !o.Away { // else the ranks find the files of their hosts
-		if _, err := input.Open(input.Setup{Config: c, Lacks: o.Day.lacks(), Warn: o.Warn}); err != nil && !(o.Day != nil && isEmpty(err)) {
+		if _, err := input.Open(input.Setup{Config: c, Lacks: o.Day.missingColumns(), Warn: o.Warn}); err != nil && !(o.Day != nil && isEmpty(err)) {
 			return err
 		}
 	}
-	return o.holds(c, ranks, cgroup.Read())
+	return o.checkMemory(c, ranks, cgroup.Read())
 }
 
 // OpenConfig returns the configuration of the model that o.Resume names.
@@ -155,7 +155,7 @@ func (o Options) open(ctx context.Context) (from *checkpoint.Checkpoint, c *conf
 	if checkpoint.IsCheckpoint(o.Resume) {
 		accept = func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
 	}
-	from, err = o.from(func(c *checkpoint.Checkpoint) error {
+	from, err = o.openCheckpoint(func(c *checkpoint.Checkpoint) error {
 		if o.Away && incomplete(c) {
 			return nil
 		}
@@ -170,9 +170,9 @@ func (o Options) open(ctx context.Context) (from *checkpoint.Checkpoint, c *conf
 	return from, c, err
 }
 
-// holds returns an error if the dense part exceeds the limit of a model, or the memory of
+// checkMemory returns an error if the dense part exceeds the limit of a model, or the memory of
 // this machine for the ranks that will run on it.
-func (o Options) holds(c *config.Config, ranks int, m cgroup.Memory) error {
+func (o Options) checkMemory(c *config.Config, ranks int, m cgroup.Memory) error {
 	d, err := denseNeeds(c, ranks)
 	if err != nil {
 		return fmt.Errorf("model.hidden %v: %w", c.Model.Hidden, err)

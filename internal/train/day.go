@@ -50,7 +50,7 @@ func (d dayByDay) end(res *report.Result) error {
 		return nil
 	}
 	if o == nil {
-		carried{d.run}.end(res)
+		dayLedger{d.run}.end(res)
 		return nil
 	}
 	day := *cmp.Or(d.cursor.Day, &rundir.Day{})

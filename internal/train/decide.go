@@ -45,7 +45,7 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 			return b, err
 		}
 	}
-	if d.differ, err = (abroad{d.run}).differing(d.opt.Again, d.opt.Resume); err != nil {
+	if d.differ, err = (hostVolumes{d.run}).differing(d.opt.Again, d.opt.Resume); err != nil {
 		return b, err
 	}
 	if d.opt.Again != "" {
@@ -85,7 +85,7 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	if err := errors.Join(checkVersion(from), d.tolerance(c, from)); err != nil {
 		return b, permanent(err)
 	}
-	if err := d.opt.fits(c, d.size); err != nil {
+	if err := d.opt.checkCombination(c, d.size); err != nil {
 		return b, permanent(err)
 	}
 	b.Again, b.Tolerance, b.Chaos = d.opt.Again != "", d.opt.Tolerance, d.opt.Chaos.String()
@@ -113,7 +113,7 @@ func (d *decision) take(runDir string) (err error) {
 // openRunDir chooses the run directory, locks it and writes the files of a new or resumed
 // training to it. changed lists the settings that differ from the checkpoint's.
 func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.Config, changed []string) (err error) {
-	if b.RunDir, err = d.place(from); err != nil {
+	if b.RunDir, err = d.runDirectory(from); err != nil {
 		return err
 	}
 	if err = d.take(b.RunDir); err != nil {
@@ -176,7 +176,7 @@ func (d *decision) beginDays(b *brief, from *checkpoint.Checkpoint) error {
 	case d.opt.Day != nil && from == nil:
 		return d.opt.Day.begin(b.RunDir, b.Source)
 	case d.opt.Day == nil && source != "":
-		(carried{d.run}).begin(b.RunDir, source, b.Config)
+		(dayLedger{d.run}).begin(b.RunDir, source, b.Config)
 	}
 	return nil
 }
@@ -197,10 +197,10 @@ func (d *decision) warnOfLeftOut(runDir string) {
 	d.opt.Warn(fmt.Sprintf("data.hosts: each: the training starts from the beginning, without the files of %s, which is not in this job: start the job there too, or copy its files to another host", names))
 }
 
-// place returns the run directory. A job that restarts after a failure uses the one of its
+// runDirectory returns the run directory. A job that restarts after a failure uses the one of its
 // previous generation. Resuming from a run continues in its directory; resuming from one
 // checkpoint picked by name starts a new directory.
-func (d *decision) place(from *checkpoint.Checkpoint) (string, error) {
+func (d *decision) runDirectory(from *checkpoint.Checkpoint) (string, error) {
 	if d.opt.Again != "" {
 		return d.opt.Again, nil
 	}
@@ -221,7 +221,7 @@ func (d *decision) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	var accept []func(*checkpoint.Checkpoint) error
 	switch {
 	case d.differ[d.opt.Resume]:
-		accept = append(accept, func(c *checkpoint.Checkpoint) error { return (abroad{d.run}).fetch(ctx, c) })
+		accept = append(accept, func(c *checkpoint.Checkpoint) error { return (hostVolumes{d.run}).fetch(ctx, c) })
 	case !d.opt.Read || !checkpoint.IsCheckpoint(d.opt.Resume):
 		accept = append(accept, func(c *checkpoint.Checkpoint) error {
 			c.Watch(d.run.shown.Advance)

@@ -18,7 +18,7 @@ import (
 // reads the data once to fit the encodings, then a sample. shared reports whether the ranks
 // will share memory.
 func Estimate(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan, error) {
-	from, err := o.from()
+	from, err := o.openCheckpoint()
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func Estimate(ctx context.Context, o Options, ranks int, shared bool) (*plan.Pla
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(o.fits(c, ranks), checkVectors(from, c)); err != nil {
+	if err := errors.Join(o.checkCombination(c, ranks), checkVectors(from, c)); err != nil {
 		return nil, err
 	}
 	if c.Data.Follow.On {
@@ -68,7 +68,7 @@ func Estimate(ctx context.Context, o Options, ranks int, shared bool) (*plan.Pla
 	if err := r.in.SurveyOthers(ctx); err != nil {
 		return nil, err
 	}
-	g, err := r.given(from, ranks, ranks > 1 && shared, save.EnoughKeys)
+	g, err := r.planInputs(from, ranks, ranks > 1 && shared, save.EnoughKeys)
 	if err != nil {
 		return nil, err
 	}

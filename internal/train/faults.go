@@ -130,9 +130,9 @@ func (f *faults) skip(before injected) {
 	}
 }
 
-// missed describes the planned faults that are not among those injected before the job ended
+// notInjected describes the planned faults that are not among those injected before the job ended
 // after a step. It returns "" if there are none.
-func (f *faults) missed(been []int, step int64) string {
+func (f *faults) notInjected(been []int, step int64) string {
 	const shown = 8
 	missed := chaos.Missed(f.plan, been, step, time.Since(f.start))
 	if len(missed) == 0 {
@@ -145,8 +145,8 @@ func (f *faults) missed(been []int, step int64) string {
 	return fmt.Sprintf("chaos: %s was not injected: the job ended at step %d", text, step)
 }
 
-// hold makes the trainer slow down or pause the compute of this rank as planned.
-func (f *faults) hold(t *step.Trainer) {
+// slowDown makes the trainer slow down or pause the compute of this rank as planned.
+func (f *faults) slowDown(t *step.Trainer) {
 	if f.compute == nil {
 		return
 	}

@@ -78,7 +78,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if err := (dayByDay{&j.run}).end(&res); err != nil {
 		return report.Result{}, err
 	}
-	if err := j.report.Leave(&res, j.volumes.Far()); err != nil {
+	if err := j.report.Finish(&res, j.volumes.RanksWithoutRunDir()); err != nil {
 		return report.Result{}, err
 	}
 	(gating{&j.run}).markLatest(&res)
@@ -94,8 +94,8 @@ func (j *job) warnOfFaults() error {
 	if err != nil {
 		j.warn(fmt.Sprintf("chaos: the list of injected faults cannot be read: %v", err))
 	}
-	all, fault := (abroad{&j.run}).mergeFaults(s, true)
-	if missed := j.faults.missed(all.Been, j.cursor.Step); missed != "" && err == nil {
+	all, fault := (hostVolumes{&j.run}).mergeFaults(s, true)
+	if missed := j.faults.notInjected(all.Been, j.cursor.Step); missed != "" && err == nil {
 		j.warn(missed)
 	}
 	return fault
@@ -169,7 +169,7 @@ func (j *job) times(res *report.Result) error {
 	if err := j.report.Times(res, pace.Work, j.in.Waited()); err != nil {
 		return err
 	}
-	if s := j.slack; s != nil {
+	if s := j.tolerant; s != nil {
 		res.Mode, res.Backup, res.LateSlots = j.opt.Tolerance.Mode.String(), s.steps.Backup(), j.cursor.Late
 		res.EffectiveBatch = float64(res.NewSamples) / float64(max(res.Steps-res.Since, 1))
 	}

@@ -46,7 +46,7 @@ func (g gating) judgeSource(ctx context.Context) error {
 	if err == nil {
 		err = old.openTrained(ctx, g.source, counts)
 	}
-	defer func() { g.keep(&old) }()
+	defer func() { g.keepSource(&old) }()
 	if err == nil && g.opt.Day != nil {
 		err = (dayByDay{g.run}).judge(ctx, &old)
 	}
@@ -90,9 +90,9 @@ func (g gating) counts(of *config.Config) ([][]byte, error) {
 	return g.in.Counts, nil
 }
 
-// keep keeps the evaluated source until its tables are taken. Tables with files of
+// keepSource keeps the evaluated source until its tables are taken. Tables with files of
 // cold rows are not taken.
-func (g gating) keep(old *run) {
+func (g gating) keepSource(old *run) {
 	if old.trainer == nil {
 		return
 	}

@@ -31,7 +31,7 @@ func (j *Job) Gather(ctx context.Context) (res Gathered, err error) {
 		return res, err
 	}
 	if j.comm.Rank() > 0 {
-		if _, err := (abroad{&j.run}).answer(ctx); err != nil {
+		if _, err := (hostVolumes{&j.run}).serveRequests(ctx); err != nil {
 			return res, err
 		}
 	} else if res, err = j.gatherHere(ctx); err != nil {
@@ -45,7 +45,7 @@ func (j *Job) Gather(ctx context.Context) (res Gathered, err error) {
 func (j *Job) gatherHere(ctx context.Context) (res Gathered, err error) {
 	j.rec.Enter(trace.Restore)
 	d := decision{opt: &j.opt, size: j.comm.Size(), run: &j.run}
-	if d.differ, err = (abroad{&j.run}).differing(j.opt.Resume); err != nil {
+	if d.differ, err = (hostVolumes{&j.run}).differing(j.opt.Resume); err != nil {
 		return res, err
 	}
 	c, err := d.choose(ctx)
@@ -61,7 +61,7 @@ func (j *Job) gatherHere(ctx context.Context) (res Gathered, err error) {
 	if p.Best > 0 && p.Best != p.Step && !j.opt.picked(c) {
 		best, err := checkpoint.Open(checkpoint.Dir(filepath.Dir(c.Dir()), p.Best))
 		if err == nil && j.volumes != nil {
-			err = (abroad{&j.run}).fetch(ctx, best)
+			err = (hostVolumes{&j.run}).fetch(ctx, best)
 		}
 		if err != nil {
 			j.opt.Warn("the best epoch is not collected: " + err.Error())
@@ -69,7 +69,7 @@ func (j *Job) gatherHere(ctx context.Context) (res Gathered, err error) {
 			all, res.Best = append(all, best), p.Best
 		}
 	}
-	if err := (abroad{&j.run}).ask(askNothing); err != nil {
+	if err := (hostVolumes{&j.run}).request(askNothing); err != nil {
 		return res, err
 	}
 	seen := map[string]bool{}

@@ -23,7 +23,7 @@ import (
 )
 
 // Memory holds the state that a process keeps of a job whose group was lost. A job on the
-// next generation of the group resumes from it (Job.Remember).
+// next generation of the group resumes from it (Job.UseMemory).
 type Memory struct {
 	was  *healing
 	left *step.Left // state after the step of the cursor; nil: the job had not begun to train
@@ -82,7 +82,7 @@ func (h *healing) gather() (r copies.Recovery, err error) {
 		return r, err
 	}
 	if !r.Begins {
-		h.warn(bothLost(r))
+		h.warn(lostReason(r))
 	}
 	if m != nil {
 		h.opt.Again = cmp.Or(m.was.runDir, h.opt.Again)
@@ -91,9 +91,9 @@ func (h *healing) gather() (r copies.Recovery, err error) {
 	return r, err
 }
 
-// bothLost returns the reason why a group cannot resume from memory, with the ranks whose
+// lostReason returns the reason why a group cannot resume from memory, with the ranks whose
 // state is lost.
-func bothLost(r copies.Recovery) string {
+func lostReason(r copies.Recovery) string {
 	var lost []string
 	for rank, empty := range r.Empty {
 		if empty {
@@ -153,12 +153,12 @@ func (h *healing) heal(r copies.Recovery) error {
 	if m != nil && m.left != nil {
 		h.restore(m)
 	} else {
-		err = h.takeOver(b)
+		err = h.adoptState(b)
 	}
 	if err != nil {
 		return fmt.Errorf("heal: %w", err)
 	}
-	if err := h.turnAgain(); err != nil {
+	if err := h.renewTurn(); err != nil {
 		return fmt.Errorf("heal: %w", err)
 	}
 	if err := h.splitAgain(); err != nil {
@@ -166,7 +166,7 @@ func (h *healing) heal(r copies.Recovery) error {
 	}
 	h.began, h.healed = time.Now().Add(-b.Elapsed), b.Healed+1
 	h.faults.start = h.began
-	been, err := (abroad{h.run}).mergeFaults(b.Brief.Injected, b.Brief.Chaos != "")
+	been, err := (hostVolumes{h.run}).mergeFaults(b.Brief.Injected, b.Brief.Chaos != "")
 	if err != nil {
 		return fmt.Errorf("heal: %w", err)
 	}
@@ -185,9 +185,9 @@ func (h *healing) heal(r copies.Recovery) error {
 	return h.resave()
 }
 
-// turnAgain takes the run directory for the new group, so that a lost rank that continues later
+// renewTurn takes the run directory for the new group, so that a lost rank that continues later
 // can no longer write there.
-func (h *healing) turnAgain() error {
+func (h *healing) renewTurn() error {
 	h.turnName = ""
 	fault, err := save.First(h.comm, h.rec, h.takeTurn)
 	if err == nil && fault != "" {
@@ -225,7 +225,7 @@ func (h *healing) splitAgain() error {
 	if err != nil {
 		return err
 	}
-	return h.split(string(b))
+	return h.findVolumes(string(b))
 }
 
 // restore takes over the state of this rank in the previous group.
@@ -239,8 +239,8 @@ func (h *healing) restore(m *Memory) {
 	h.wants.stop.Store(was.wants.stop.Load())
 }
 
-// takeOver takes over the state that another rank sends.
-func (h *healing) takeOver(b knowledge) (err error) {
+// adoptState takes over the state that another rank sends.
+func (h *healing) adoptState(b knowledge) (err error) {
 	if h.config, err = config.Parse("configuration of the job", []byte(b.Brief.Config)); err != nil {
 		return err
 	}

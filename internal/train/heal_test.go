@@ -98,7 +98,7 @@ func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, 
 			o.Warn = func(line string) { t.Log(line) }
 			at[r] = mortal{x, &left[r], generation < len(d) && d[generation].by != d[generation].rank, new([]int64)}
 			jobs[r] = NewJob(collective.New(at[r]), trace.New(0), o)
-			jobs[r].Remember(memories[r])
+			jobs[r].UseMemory(memories[r])
 			watch(jobs[r], func() int64 { return -left[r].Load() })
 			all.Go(func() {
 				if results[r], errs[r] = jobs[r].Run(context.Background()); errs[r] != nil {
@@ -123,7 +123,7 @@ func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, 
 				done = true // the process of this rank has ended
 				continue
 			}
-			memories[r] = job.Leave(errs[r])
+			memories[r] = job.TakeMemory(errs[r])
 			opt.Again = job.runDir
 			if dead := d[generation].rank; r == dead || opt.Hosts != nil && opt.Hosts[r] == opt.Hosts[dead] {
 				memories[r].drop()

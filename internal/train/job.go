@@ -19,9 +19,9 @@ type job struct {
 	spans      spans
 	healing    healing
 
-	rounds rounds // feeds the steps of an epoch
-	slack  *slack // nil: steps wait for all ranks
-	orders orders
+	batches  batchSource      // feeds the steps of an epoch
+	tolerant *tolerantBatches // nil: steps wait for all ranks
+	orders   orders
 
 	renewed bool // evaluations of the checkpoint do not count, because data or metric have changed
 }
@@ -40,9 +40,9 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	return j
 }
 
-// Remember makes Run resume from the memory of this process's job in the previous generation of
+// UseMemory makes Run resume from the memory of this process's job in the previous generation of
 // the group; nil: none.
-func (j *Job) Remember(m *Memory) { j.healing.memory = m }
+func (j *Job) UseMemory(m *Memory) { j.healing.memory = m }
 
 // RequestCheckpoint requests a checkpoint at the end of the current step.
 func (j *Job) RequestCheckpoint() { j.wants.save.Store(true) }
@@ -66,9 +66,9 @@ func (j *Job) Starting() bool {
 	return phase < trace.Input
 }
 
-// Leave returns the state that the next job needs from a job whose Run has failed. It ends
+// TakeMemory returns the state that the next job needs from a job whose Run has failed. It ends
 // calls in which other goroutines may still wait. The job must not be used afterwards.
-func (j *Job) Leave(cause error) *Memory {
+func (j *Job) TakeMemory(cause error) *Memory {
 	j.comm.Abort(cause)
 	j.closeJudged()
 	m, t := &Memory{was: &j.healing}, j.trainer

@@ -52,17 +52,17 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 
 // epoch trains on the rest of the current epoch.
 func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
-	if err := j.rounds.open(ctx); err != nil {
+	if err := j.batches.open(ctx); err != nil {
 		return false, err
 	}
-	defer j.rounds.close()
+	defer j.batches.close()
 	(pretrained{&j.run}).freeze()
 	if err := j.validation.evaluateStep(ctx); err != nil || j.done() {
 		return false, err
 	}
 	for total := j.total(); ; {
-		c := step.Input{N: j.cursor.taken() + 1, Rate: j.rate(total)}
-		more, err := j.rounds.next(ctx, &c)
+		c := step.Input{N: j.cursor.modelSteps() + 1, Rate: j.rate(total)}
+		more, err := j.batches.next(ctx, &c)
 		if err != nil || !more {
 			return false, err
 		}
@@ -80,7 +80,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		if n := len(c.Batches); n > 0 && j.comm.Rank() == 0 { // the logits are the last batch's
 			j.saves.publisher.Observe(j.trainer.Logits(), c.Batches[n-1])
 		}
-		j.rounds.taken(out)
+		j.batches.stepped(out)
 		if stop, err := j.stepped(ctx, out, c.Rate, total); stop || err != nil {
 			return stop, err
 		}
@@ -91,8 +91,8 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 // 0 for a stream. Call it between steps.
 func (j *job) total() int64 {
 	c, batch := &j.cursor, j.config.Train.Global(j.comm.Size())
-	if j.slack != nil {
-		return j.slack.total(&j.config.Train)
+	if j.tolerant != nil {
+		return j.tolerant.total(&j.config.Train)
 	}
 	if j.stream != nil {
 		return 0 // unknown
@@ -157,7 +157,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 		j.saves.at = time.Now()
 		j.wants.save.Store(false)
 	} else {
-		j.saves.saver.Turn()
+		j.saves.saver.CopySlice()
 	}
 	if err := j.publish(out.Publish); err != nil {
 		return false, err
@@ -173,14 +173,14 @@ func (j *job) publish(due bool) error {
 	if due {
 		return j.saves.publisher.Boundary(j.cursor.Step)
 	}
-	j.saves.publisher.Turn(j.report.Usual(j.cursor.Step))
+	j.saves.publisher.CopySlice(j.report.Usual(j.cursor.Step))
 	return nil
 }
 
 // requests returns the requests of this rank for the coming step. Only rank 0 measures
 // intervals, so clocks need not agree.
 func (j *job) requests() step.Requests {
-	w := step.Requests{Save: j.wants.save.Load(), Stop: j.wants.stop.Load() || j.slack.last()}
+	w := step.Requests{Save: j.wants.save.Load(), Stop: j.wants.stop.Load() || j.tolerant.last()}
 	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
 		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.saves.overdue()
 		w.Compare = j.report.CompareDue(j.cursor.Step + 1)
@@ -254,9 +254,9 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 func (j *job) effort() (e report.Effort) {
 	totals := j.rec.Totals()
 	e.Input, e.Compute, e.Batches = totals[trace.Input], totals[trace.Compute], time.Duration(j.cursor.Step)*time.Second
-	if j.slack != nil { // the goroutine that makes collective calls does not compute
+	if j.tolerant != nil { // the goroutine that makes collective calls does not compute
 		e.Input = j.in.Waited()
-		e.Compute, e.Batches = j.slack.steps.Spent()
+		e.Compute, e.Batches = j.tolerant.steps.Spent()
 	}
 	e.CPU = report.ProcessTime() + time.Duration(j.faults.held.Load())
 	return e

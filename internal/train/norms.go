@@ -20,7 +20,7 @@ func (r *run) countGradients(store *sparse.Store) {
 func (r *run) keepDistributions(at int64) error {
 	d, err := r.evaluation().Distributions(at, r.gradients)
 	if err == nil && r.comm.Rank() == 0 {
-		r.report.Keep(&d)
+		r.report.AppendDistributions(&d)
 	}
 	return err
 }

@@ -53,8 +53,8 @@ type Display struct {
 	Events bool        // rank 0 writes event files of TensorBoard into the run directory
 }
 
-// from opens the checkpoint to resume from. Without one it returns nil.
-func (o Options) from(accept ...func(*checkpoint.Checkpoint) error) (*checkpoint.Checkpoint, error) {
+// openCheckpoint opens the checkpoint to resume from. Without one it returns nil.
+func (o Options) openCheckpoint(accept ...func(*checkpoint.Checkpoint) error) (*checkpoint.Checkpoint, error) {
 	if o.Resume == "" {
 		return nil, nil
 	}

@@ -33,8 +33,8 @@ func Inputs(c *config.Config) []string {
 	return c.Data.With(c.Data.TrainWhere).Reads(s.Fields())
 }
 
-// lacks returns the columns that the files of a partition do not have.
-func (d *Day) lacks() []string {
+// missingColumns returns the columns that the files of a partition do not have.
+func (d *Day) missingColumns() []string {
 	if d == nil {
 		return nil
 	}

@@ -32,7 +32,7 @@ func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, feed *data.
 	var b []byte
 	if r.comm.Rank() == 0 {
 		r.rec.Enter(trace.Plan)
-		g, err := r.given(from, r.comm.Size(), r.comm.Size() > 1 && !step.WorksAhead(r.comm), enough)
+		g, err := r.planInputs(from, r.comm.Size(), r.comm.Size() > 1 && !step.WorksAhead(r.comm), enough)
 		if err != nil {
 			return err
 		}
@@ -85,9 +85,9 @@ func (r *run) sample(ctx context.Context, feed *data.Reader) ([][]byte, error) {
 	return collective.GatherBytes(r.comm, s.Counts(), 0, maxCounts)
 }
 
-// given returns the inputs of a plan that the planner cannot choose. shared reports that the
+// planInputs returns the inputs of a plan that the planner cannot choose. shared reports that the
 // ranks share memory, so that nothing is sent over links.
-func (r *run) given(from *checkpoint.Checkpoint, ranks int, shared bool, enough int64) (g plan.Given, err error) {
+func (r *run) planInputs(from *checkpoint.Checkpoint, ranks int, shared bool, enough int64) (g plan.Given, err error) {
 	if g.Dense, err = denseNeeds(r.config, ranks); err != nil {
 		return g, err
 	}

@@ -161,14 +161,14 @@ func TestDensePartTooLarge(t *testing.T) {
 	fatal.If(t, err)
 	d, err := denseNeeds(c, 2)
 	fatal.If(t, err)
-	if err := o.holds(c, 2, cgroup.Memory{Available: 2 * d.MemoryBytes()}); err != nil {
+	if err := o.checkMemory(c, 2, cgroup.Memory{Available: 2 * d.MemoryBytes()}); err != nil {
 		t.Error(err)
 	}
-	err = o.holds(c, 2, cgroup.Memory{Available: 2*d.MemoryBytes() - 1})
+	err = o.checkMemory(c, 2, cgroup.Memory{Available: 2*d.MemoryBytes() - 1})
 	if err == nil || !strings.Contains(err.Error(), "model.hidden [4096 4096]") || !strings.Contains(err.Error(), plan.Bytes(d.MemoryBytes())) {
 		t.Errorf("with one byte less than two ranks need: %v", err)
 	}
-	if o.Here = 0; o.holds(c, 2, cgroup.Memory{}) != nil {
+	if o.Here = 0; o.checkMemory(c, 2, cgroup.Memory{}) != nil {
 		t.Error("the model is rejected although no rank runs here")
 	}
 }

@@ -11,8 +11,8 @@ import (
 // refitting decides whether a job trains again on all rows.
 type refitting struct{ *run }
 
-// hindrance returns why train.refit has no effect in this job, "" if it has one or is off.
-func (r refitting) hindrance() string {
+// noEffect returns why train.refit has no effect in this job, "" if it has one or is off.
+func (r refitting) noEffect() string {
 	c := r.config
 	switch {
 	case !c.Train.Refit || r.cursor.Refit != nil:
@@ -42,14 +42,14 @@ func (r refitting) hindrance() string {
 // due reports whether the first training has ended and the second follows.
 func (r refitting) due() bool {
 	c := &r.cursor
-	return r.config.Train.Refit && c.Refit == nil && r.hindrance() == "" && r.done() && c.Valid != nil && c.Progress.BestEpoch > 0
+	return r.config.Train.Refit && c.Refit == nil && r.noEffect() == "" && r.done() && c.Valid != nil && c.Progress.BestEpoch > 0
 }
 
 // keep returns what the second training keeps of the first one, which has ended. improves is
 // validation.improving.
-func (r refitting) keep(rows, improves string) *first {
+func (r refitting) keep(rows, improves string) *firstTraining {
 	c := &r.cursor
-	f := &first{
+	f := &firstTraining{
 		Epochs: c.Epoch, Steps: c.Step - c.Began, Samples: c.Epoch * c.Rows, Rows: c.Rows, Source: c.Source,
 		InTime: r.config.Data.ValidTime != "" && data.InTimeOrder(r.in.Train), Progress: c.Progress, Enough: c.Enough, Valid: c.Valid, Data: rows, Improves: improves,
 	}
@@ -87,6 +87,6 @@ func (r refitting) resume(from *checkpoint.Checkpoint) error {
 		return err
 	}
 	r.cursor.Refit = was.Refit
-	r.config = was.Refit.of(r.written)
+	r.config = was.Refit.effective(r.written)
 	return nil
 }

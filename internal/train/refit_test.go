@@ -216,12 +216,12 @@ func TestRefitHasNoEffect(t *testing.T) {
 // TestToldOnce: the second training repeats no warning of the first.
 func TestToldOnce(t *testing.T) {
 	var said []string
-	var x told
+	var x warningLog
 	warn := x.once(func(line string) { said = append(said, line) })
 	for _, line := range []string{"a", "a", "b"} {
 		warn(line)
 	}
-	x.again()
+	x.beginSecond()
 	for _, line := range []string{"a", "b", "c"} {
 		warn(line)
 	}

@@ -51,7 +51,7 @@ func (r *run) restorable(ctx context.Context, dir string, verify bool) (c *check
 	}
 	r.rec.Enter(trace.Restore)
 	if several {
-		return r.volumes.Fetch(ctx, c, verify, (abroad{r}).observer())
+		return r.volumes.Fetch(ctx, c, verify, (hostVolumes{r}).observer())
 	}
 	if c == nil {
 		c, err = checkpoint.Open(dir)

@@ -59,7 +59,7 @@ type run struct {
 type settings struct {
 	config  *config.Config // in effect
 	written *config.Config // as given, and stored in checkpoints; it differs in the second training of train.refit
-	told    told
+	warned  warningLog
 }
 
 // wants are requests from outside the training loop.
@@ -73,7 +73,7 @@ func (r *run) init(comm *collective.Comm, rec *trace.Recorder, opt Options) {
 	if opt.Warn == nil {
 		opt.Warn = func(string) {}
 	}
-	opt.Warn = r.told.once(opt.Warn)
+	opt.Warn = r.warned.once(opt.Warn)
 	if opt.Began == nil {
 		opt.Began = func() {}
 	}
@@ -111,7 +111,7 @@ func (r *run) warn(line string) {
 // inputSetup returns the settings of the job's input.
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
-		Config: r.config, Lacks: r.opt.Day.lacks(), Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
+		Config: r.config, Lacks: r.opt.Day.missingColumns(), Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
 		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, InTime: r.cursor.Refit != nil && r.cursor.Refit.InTime, Keep: r.opt.Replicas > 1 || r.opt.Survey != "" || r.opt.Day != nil, Warn: r.warn, Say: r.say,
 	}
 }
@@ -121,8 +121,8 @@ func (r *run) evaluation() *evaluate.Setup {
 	return &evaluate.Setup{Comm: r.comm, Rec: r.rec, Shown: &r.shown, Config: r.config, In: r.in, Trainer: r.trainer, Warn: r.warn}
 }
 
-// at describes the position at which the job resumes.
-func (r *run) at() string {
+// position describes the position at which the job resumes.
+func (r *run) position() string {
 	c, of := &r.cursor, fmt.Sprintf("epoch %d of %d", r.cursor.Epoch+1, r.config.Train.Epochs)
 	if c.Stream != nil {
 		of = fmt.Sprintf("span %d", c.Stream.Spans)

@@ -97,7 +97,7 @@ func TestARankLostAtTheFirstMeeting(t *testing.T) {
 				t.Fatalf("replicas %d: %q is reported, want a directory in %s", replicas, reported, out)
 			}
 			if replicas > 1 {
-				memory = j.Leave(errDied)
+				memory = j.TakeMemory(errDied)
 			} else {
 				opt.Again = reported[0]
 			}
@@ -106,7 +106,7 @@ func TestARankLostAtTheFirstMeeting(t *testing.T) {
 		traintest.OnRanks(t, 2, func(comm *collective.Comm) error {
 			j := NewJob(comm, trace.New(0), opt)
 			if comm.Rank() == 0 {
-				j.Remember(memory)
+				j.UseMemory(memory)
 			}
 			_, err := j.Run(context.Background())
 			return err

@@ -88,10 +88,10 @@ func findSource(ctx context.Context, path string, warn func(line string)) (strin
 	return t.Checkpoint.Dir(), nil
 }
 
-// take begins the training with the model of the source, and prints what it took. Steps and
+// loadSource begins the training with the model of the source, and prints what it took. Steps and
 // samples continue to count, so that optimizers do, unless the optimizers are reset. Epochs start
 // at the first.
-func (r taking) take() error {
+func (r taking) loadSource() error {
 	c := &r.cursor
 	var was cursor
 	if err := save.ReadJSON(r.source, save.SectionCursor, &was); err != nil {
@@ -119,7 +119,7 @@ func (r taking) take() error {
 		return err
 	}
 	if !from.Reset {
-		c.Step, c.Samples, c.Divergence = c.Step+was.taken(), c.Samples+was.Samples-was.Refit.samples(), was.Divergence
+		c.Step, c.Samples, c.Divergence = c.Step+was.modelSteps(), c.Samples+was.Samples-was.Refit.samples(), was.Divergence
 		c.Began = c.Step
 	}
 	if r.config.Train.Refit {
@@ -135,7 +135,7 @@ func (r taking) take() error {
 	for _, rows := range taken.Rows {
 		c.Kept += rows
 	}
-	say := r.told.once(r.say)
+	say := r.warned.once(r.say)
 	for _, line := range r.changed(r.tookLines(from, now, m, taken)) {
 		say(line)
 	}

@@ -51,8 +51,8 @@ func (c *cursor) in() input.At {
 // before returns the number of samples of the model in earlier epochs.
 func (c *cursor) before() int64 { return c.Samples - c.Consumed - c.Refit.samples() }
 
-// taken returns the number of steps of the model.
-func (c *cursor) taken() int64 { return c.Step - c.Refit.steps() }
+// modelSteps returns the number of steps of the model.
+func (c *cursor) modelSteps() int64 { return c.Step - c.Refit.steps() }
 
 // source returns the step of the model that the training began with; 0: none.
 func (c *cursor) source() int64 { return c.Began - c.Refit.steps() }

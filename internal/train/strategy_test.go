@@ -380,7 +380,7 @@ func TestShardsMoveWhereRanksAreLate(t *testing.T) {
 	wait, _ := runEnough(t, size, 1<<40, Options{Config: c})
 	computed := int64(0) // number of microbatches computed by the slow rank
 	late, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Speculate}, Chaos: slow}, func(j *Job) {
-		if _, n := j.slack.steps.Spent(); j.comm.Rank() == 1 {
+		if _, n := j.tolerant.steps.Spent(); j.comm.Rank() == 1 {
 			computed = int64(n / time.Second)
 		}
 	})

@@ -64,7 +64,7 @@ func (s *spans) next(ctx context.Context) (stopped bool, err error) {
 			return stopped, err
 		}
 		if !fresh && c.Lost > was.Lost {
-			s.curtail(was)
+			s.truncate(was)
 		}
 		if len(c.Span) == 0 {
 			continue
@@ -77,10 +77,10 @@ func (s *spans) next(ctx context.Context) (stopped bool, err error) {
 	}
 }
 
-// curtail makes the cursor of a checkpoint, whose position was was, agree with a span of which
+// truncate makes the cursor of a checkpoint, whose position was was, agree with a span of which
 // records no longer exist. If the checkpoint is inside the span, the span ends: the order of the
 // remaining records, and with it which of them have been trained on, is not known any more.
-func (s *spans) curtail(was stream.Position) {
+func (s *spans) truncate(was stream.Position) {
 	c := &s.cursor
 	c.Data = ""
 	if c.Consumed > 0 {
@@ -195,7 +195,7 @@ func (s *spans) requests() (stop bool, err error) {
 // openSpan opens and scans the files of the current span. some is false if they have no
 // records. fresh reports that the cursor has not entered the span yet.
 func (s *spans) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
-	end := sync.OnceFunc(s.saves.saver.Meanwhile())
+	end := sync.OnceFunc(s.saves.saver.CopyInBackground())
 	defer end()
 	c := &s.cursor
 	own, err := s.in.OpenSpan(ctx, s.stream, c.Stream.Position, c.Stream.Bad)

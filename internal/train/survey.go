@@ -52,14 +52,14 @@ func (r *run) survey(ctx context.Context, from *checkpoint.Checkpoint) (err erro
 			return err
 		}
 	}
-	if r.surveyed, err = r.recall(ctx, encoded); err != nil || r.surveyed {
+	if r.surveyed, err = r.loadSurvey(ctx, encoded); err != nil || r.surveyed {
 		return err
 	}
 	return r.in.Survey(ctx, encoded)
 }
 
-// recall loads the survey that another training of the same data has saved.
-func (r *run) recall(ctx context.Context, encoded []byte) (found bool, err error) {
+// loadSurvey loads the survey that another training of the same data has saved.
+func (r *run) loadSurvey(ctx context.Context, encoded []byte) (found bool, err error) {
 	if r.opt.Survey == "" || !r.cursor.ByLabel || !input.Shareable(r.config) {
 		return false, nil
 	}
@@ -76,7 +76,7 @@ func (r *run) keepSurvey() {
 	}
 }
 
-// surveyOthers counts the other data of the job, unless recall has loaded its survey, and keeps
+// surveyOthers counts the other data of the job, unless loadSurvey has loaded its survey, and keeps
 // the survey.
 func (r *run) surveyOthers(ctx context.Context) error {
 	if r.surveyed {

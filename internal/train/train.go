@@ -48,7 +48,7 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 // Run trains, evaluates and writes all results to the run directory. All ranks return the
 // same result or an error.
 //
-// With replicas, call Leave after an error.
+// With replicas, call TakeMemory after an error.
 func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	defer func() {
 		if err == nil || j.opt.Replicas < 2 {
@@ -74,7 +74,7 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 		return report.Result{}, err
 	}
 	j.announce()
-	j.faults.hold(j.trainer)
+	j.faults.slowDown(j.trainer)
 	if err := j.saves.saver.Warm(j.cursor); err != nil {
 		return report.Result{}, err
 	}
@@ -82,14 +82,14 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 		return report.Result{}, err
 	}
 	defer func() { j.saves.publisher.Stop() }()
-	if j.slack, err = j.tolerate(j.orders.script, j.orders.changed); err != nil {
+	if j.tolerant, err = j.tolerate(j.orders.script, j.orders.changed); err != nil {
 		return report.Result{}, err
 	}
-	defer j.slack.end()
-	j.rounds = j.chooseRounds()
+	defer j.tolerant.end()
+	j.batches = j.chooseBatches()
 	defer func() { j.stream.Close() }()
 	if j.comm.Rank() == 0 {
-		j.advise()
+		j.warnOfSettings()
 	}
 	j.report.Open(j.runDir, j.written.YAML(), j.opt.Hosts, j.cursor.Step, j.effort())
 	defer j.report.Close()
@@ -126,9 +126,9 @@ func (j *job) refit(ctx context.Context) (stopped bool, err error) {
 	}
 	j.trainer, j.device = nil, nil
 	j.in.CloseFeed()
-	j.told.again()
+	j.warned.beginSecond()
 	j.say(fmt.Sprintf("training again on all %d rows, for %s (train.refit); the validation metrics are those of the first training", j.in.Train.Rows(data.All), plural.Of(int(f.Epochs), "epoch")))
-	j.cursor.Refit, j.config = f, f.of(j.written)
+	j.cursor.Refit, j.config = f, f.effective(j.written)
 	if err := j.prepare(ctx, nil); err != nil {
 		return false, permanentAtStart(err)
 	}
@@ -136,7 +136,7 @@ func (j *job) refit(ctx context.Context) (stopped bool, err error) {
 	c.Gate, c.Day, c.DayBefore = was.Gate, was.Day, was.DayBefore
 	j.saves.saver.Heal(saver, saver.Last(), j.report.Spent())
 	j.saves.at = time.Now()
-	j.rounds = j.chooseRounds()
+	j.batches = j.chooseBatches()
 	return j.loop(ctx)
 }
 
@@ -169,7 +169,7 @@ func (j *job) start(ctx context.Context) (err error) {
 	if from == nil || j.done() {
 		return nil
 	}
-	j.say("training resumes " + j.at())
+	j.say("training resumes " + j.position())
 	if j.comm.Rank() == 0 {
 		return keepConfig(j.runDir, j.written)
 	}
@@ -219,7 +219,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 		err = j.load(from)
 	}
 	if j.source != nil && err == nil {
-		err = (taking{&j.run}).take()
+		err = (taking{&j.run}).loadSource()
 	}
 	if from == nil && err == nil {
 		err = (pretrained{&j.run}).begin()
@@ -253,12 +253,12 @@ func (j *job) startCursor() error {
 	return nil
 }
 
-// advise warns of settings that are valid but probably not intended.
-func (j *job) advise() {
+// warnOfSettings warns of settings that are valid but probably not intended.
+func (j *job) warnOfSettings() {
 	if _, line := report.Rates(j.config.Train, j.comm.Size()); !j.done() {
 		j.opt.Say(line)
 	}
-	if why := (refitting{&j.run}).hindrance(); why != "" && !j.done() {
+	if why := (refitting{&j.run}).noEffect(); why != "" && !j.done() {
 		j.opt.Warn("train.refit has no effect, so the model is that of the best epoch: " + why)
 	}
 	if line := input.FewPositives(j.in); line != "" && !j.done() {
@@ -280,13 +280,13 @@ func (j *job) advise() {
 	}
 }
 
-// chooseRounds returns the rounds for the configuration.
-func (j *job) chooseRounds() rounds {
+// chooseBatches returns the source of batches for the configuration.
+func (j *job) chooseBatches() batchSource {
 	switch s := j.config.Train.Slots; {
-	case j.slack != nil:
-		return j.slack
+	case j.tolerant != nil:
+		return j.tolerant
 	case s > 0:
-		return j.newSlotLanes(s)
+		return j.newSlotBatches(s)
 	}
-	return j.newLanes()
+	return j.newSyncBatches()
 }

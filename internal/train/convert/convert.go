@@ -93,8 +93,8 @@ func (m *Model) Close() {
 	}
 }
 
-// bare returns a configuration without what only affects training: its rows have no states.
-func bare(c *config.Config) *config.Config {
+// withoutTraining returns a configuration without what only affects training: its rows have no states.
+func withoutTraining(c *config.Config) *config.Config {
 	b := c.Clone()
 	none := optim.Rule{Kind: "sgd", LearningRate: 1}
 	for _, r := range []*optim.Rule{&b.Train.Optimizer.Dense, &b.Train.Optimizer.Deep, &b.Train.Optimizer.Wide} {
@@ -121,7 +121,7 @@ func (m *Model) openExported(path string) (err error) {
 		return err
 	}
 	x := m.exported
-	m.config, m.encoder, m.params, m.Statistics = bare(x.Config()), x.Encoder(), x.Parameters(), true
+	m.config, m.encoder, m.params, m.Statistics = withoutTraining(x.Config()), x.Encoder(), x.Parameters(), true
 	m.layout = layout.New(m.config, m.encoder.Sparse(), m.encoder.Dense())
 	if rows := x.Manifest().Rows; rows != "float32" {
 		m.Lines = append(m.Lines, "the rows of the exported model are rounded to "+rows)

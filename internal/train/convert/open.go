@@ -20,7 +20,7 @@ func (m *Model) open(path string, c *config.Config) (err error) {
 	}
 	m.Lines = append(m.Lines, m.folder.Notes...)
 	x := &matcher{Model: m, path: path, from: c.Train.From, used: map[*arrays.Array]bool{}}
-	m.config = bare(c)
+	m.config = withoutTraining(c)
 	return x.match()
 }
 

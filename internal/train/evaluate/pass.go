@@ -89,7 +89,7 @@ func (s *Setup) Over(ctx context.Context, d *data.Dataset, rows data.Select, p P
 		}
 	}
 	m.Unknown = metrics.Totals(m.Why)
-	if m.Outside, err = probe.outside(s.Comm); err == nil && p.Kept != nil {
+	if m.Outside, err = probe.sumOutside(s.Comm); err == nil && p.Kept != nil {
 		p.Kept.dense = probe.dense(s.Config.Features, m.Samples)
 	}
 	return m, err
@@ -98,7 +98,7 @@ func (s *Setup) Over(ctx context.Context, d *data.Dataset, rows data.Select, p P
 // next collects the logits of the last batch and returns the next batch, nil after the last.
 func (p *Pass) next(ctx context.Context) (*encode.Batch, error) {
 	if p.last != nil {
-		b := p.probe.without(p.last)
+		b := p.probe.withoutProbed(p.last)
 		p.probe.add(p.last, p.By.LogitsOf(0))
 		if p.Take != nil {
 			if err := p.Take(b); err != nil {
@@ -118,7 +118,7 @@ func (p *Pass) next(ctx context.Context) (*encode.Batch, error) {
 	if p.Complete != nil {
 		p.Complete(b)
 	}
-	return p.probe.without(b), nil
+	return p.probe.withoutProbed(b), nil
 }
 
 // WarnOfDoubts warns of results that no sound training has, and of data that differs from the

@@ -46,8 +46,8 @@ func newProbe(in *input.Input, kept *Breakdown) (p *probe, e *encode.Encoder, er
 	return p, e, nil
 }
 
-// without returns a batch without the entries of the probe.
-func (p *probe) without(b *encode.Batch) *encode.Batch {
+// withoutProbed returns a batch without the entries of the probe.
+func (p *probe) withoutProbed(b *encode.Batch) *encode.Batch {
 	if p.first == p.end || b == nil {
 		return b
 	}
@@ -70,13 +70,13 @@ func (p *probe) add(b *encode.Batch, logit []float32) {
 		p.counts[2*i+1] += outside
 	}
 	if p.kept != nil {
-		p.kept.add(p.without(b), b.Sparse[p.first+len(p.ranges):p.end], logit)
+		p.kept.add(p.withoutProbed(b), b.Sparse[p.first+len(p.ranges):p.end], logit)
 	}
 }
 
-// outside sums the counts of all ranks, and returns the fields with numbers outside their
+// sumOutside sums the counts of all ranks, and returns the fields with numbers outside their
 // range.
-func (p *probe) outside(c *collective.Comm) (fields []report.Outside, err error) {
+func (p *probe) sumOutside(c *collective.Comm) (fields []report.Outside, err error) {
 	if err := collective.AllReduce(c, p.counts, collective.Sum); err != nil {
 		return nil, err
 	}

@@ -165,8 +165,8 @@ func (l *spanLog) next(at stream.Position) *stream.Position {
 	return &next
 }
 
-// take moves the position of the next span to the past.
-func (l *spanLog) take() { l.past, l.done = append(l.past, l.done[0]), l.done[1:] }
+// shiftPosition moves the position of the next span to the past.
+func (l *spanLog) shiftPosition() { l.past, l.done = append(l.past, l.done[0]), l.done[1:] }
 
 // append writes the position of a span that all ranks have scanned, unless the file has it. l
 // is nil except on rank 0.

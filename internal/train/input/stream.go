@@ -84,7 +84,7 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 		next = *was
 		v.Reports, err = s.feed.Left(ctx, &next)
 	default:
-		if v, err = s.feed.Next(ctx, &next, s.quiet()); err == nil {
+		if v, err = s.feed.Next(ctx, &next, s.idleTime()); err == nil {
 			bad := s.examine(&next)
 			next.Skip(bad)
 			v.Bad = append(v.Bad, bad...)
@@ -108,15 +108,15 @@ func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line st
 		warn(line)
 	}
 	if err == nil && len(at.Span) == 0 && was != nil {
-		s.log.take()
+		s.log.shiftPosition()
 		err = s.resume(*was)
 	}
 	return &next, err
 }
 
-// quiet returns the time without new data. It begins again after an outage, which is over for those who
+// idleTime returns the time without new data. It begins again after an outage, which is over for those who
 // send data as late as for the training.
-func (s *Stream) quiet() time.Duration {
+func (s *Stream) idleTime() time.Duration {
 	if !s.away.IsZero() {
 		return 0
 	}

@@ -3,7 +3,7 @@
 //
 //	Due        called on rank 0 before a step: whether a version is due after it
 //	Boundary   between two steps: settles the previous version and starts the next
-//	Turn       between the following steps: copies the changes
+//	CopySlice  between the following steps: copies the changes
 //
 // Each rank sorts its changes on a goroutine. Ranks above 0 write them to the folder of the
 // versions, or, if the job has several hosts, keep them in memory until rank 0 has read them.
@@ -375,10 +375,10 @@ const (
 	restRows = 1 << 20
 )
 
-// Turn copies more of the changes. It takes at most 1/turnShare of the time since the last
+// CopySlice copies more of the changes. It takes at most 1/turnShare of the time since the last
 // turn, or of usual, the usual time of a step, if that is shorter. A usual of 0 means
 // unknown.
-func (p *Publisher) Turn(usual time.Duration) {
+func (p *Publisher) CopySlice(usual time.Duration) {
 	if p == nil || p.pending == nil || p.pending.copied {
 		return
 	}
@@ -397,8 +397,8 @@ func (p *Publisher) Turn(usual time.Duration) {
 	}
 }
 
-// Rest copies the remaining changes.
-func (p *Publisher) Rest() {
+// CopyRest copies the remaining changes.
+func (p *Publisher) CopyRest() {
 	if p == nil || p.pending == nil || p.pending.copied {
 		return
 	}
@@ -512,9 +512,9 @@ func (p *Publisher) fromCheckpoint(since int64) (x older) {
 
 // Idle is like Boundary, but is called when the next step may be far away.
 func (p *Publisher) Idle(step int64) error {
-	p.Rest()
+	p.CopyRest()
 	err := p.Boundary(step)
-	p.Rest()
+	p.CopyRest()
 	return err
 }
 
@@ -555,7 +555,7 @@ func (p *Publisher) conclude() error {
 	if p.pending == nil {
 		return nil
 	}
-	p.Rest()
+	p.CopyRest()
 	x, own := p.pending, report{}
 	if p.files == nil {
 		<-x.done

@@ -19,7 +19,7 @@ import (
 )
 
 // Publisher publishes the versions of a training. All ranks make the same calls between
-// steps, except for Due and Turn. A nil Publisher does nothing.
+// steps, except for Due and CopySlice. A nil Publisher does nothing.
 type Publisher struct {
 	Setup
 	ctx     context.Context

@@ -62,13 +62,13 @@ func (e *events) line(line []byte) {
 		err = e.to.Point(series, &p)
 	}
 	if err == nil && e.to.Size() > max(e.limit, e.least) {
-		err = e.again()
+		err = e.rewrite()
 	}
 	e.check(err)
 }
 
-// again writes the event files again, from metrics.jsonl and distributions.jsonl, which are thinned.
-func (e *events) again() error {
+// rewrite writes the event files again, from metrics.jsonl and distributions.jsonl, which are thinned.
+func (e *events) rewrite() error {
 	r, err := runs.Read(e.dir)
 	if err == nil {
 		err = e.to.Again(r, time.Now())

@@ -69,8 +69,8 @@ func (r *Reporter) Compare(step int64, own Own) (lines []string, err error) {
 	}
 	l := r.slow
 	if len(by) > 1 {
-		lines = l.look(time.Since(l.since), step-l.step, by)
-		lines = append(lines, l.links.look(time.Since(l.since), r.lost())...)
+		lines = l.addWindow(time.Since(l.since), step-l.step, by)
+		lines = append(lines, l.links.addWindow(time.Since(l.since), r.lost())...)
 	}
 	l.since, l.step, l.was = time.Now(), step, own.Effort
 	r.show(step, own, false)

@@ -72,8 +72,8 @@ func (r Resenter) worst(hosts []string) (most [lossWords]int64) {
 	return most
 }
 
-// look adds a window with the words of each rank, and returns messages about links.
-func (l *losses) look(length time.Duration, by [][lossWords]int64) (lines []string) {
+// addWindow adds a window with the words of each rank, and returns messages about links.
+func (l *losses) addWindow(length time.Duration, by [][lossWords]int64) (lines []string) {
 	l.at += length
 	for rank, x := range by {
 		peer := int(x[0]) - 1

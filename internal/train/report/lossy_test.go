@@ -33,7 +33,7 @@ func TestLossyLinksAreNamed(t *testing.T) {
 	l := losses{hosts: hosts}
 	var lines []string
 	for _, share := range []float64{.001, .05, .01, .05, .05, .05, 0} {
-		lines = append(lines, l.look(2*time.Second, window(share))...)
+		lines = append(lines, l.addWindow(2*time.Second, window(share))...)
 	}
 	want := []string{"the link from host a to host c loses packets: 5.0 % were sent again in the last 2s; check its cables, network cards and switch ports, or choose another network with -net"}
 	if !slices.Equal(lines, want) {
@@ -43,14 +43,14 @@ func TestLossyLinksAreNamed(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for range 30 {
-		lines = append(lines, l.look(2*time.Second, window(.05))...)
+		lines = append(lines, l.addWindow(2*time.Second, window(.05))...)
 	}
 	if len(lines) != 2 {
 		t.Errorf("%d messages in a minute more, want 2 in all", len(lines))
 	}
 	few := losses{hosts: hosts}
 	for range 5 {
-		if lines := few.look(time.Second, [][lossWords]int64{{4, 20, 7}}); len(lines) > 0 {
+		if lines := few.addWindow(time.Second, [][lossWords]int64{{4, 20, 7}}); len(lines) > 0 {
 			t.Errorf("few packets: %q", lines)
 		}
 	}
@@ -58,5 +58,5 @@ func TestLossyLinksAreNamed(t *testing.T) {
 	if w := unknown.worst(hosts); w != [lossWords]int64{} {
 		t.Errorf("an unknown host: %v", w)
 	}
-	few.look(time.Second, [][lossWords]int64{{9, 20, 19}, {0, 0, 0}}) // no such rank
+	few.addWindow(time.Second, [][lossWords]int64{{9, 20, 19}, {0, 0, 0}}) // no such rank
 }

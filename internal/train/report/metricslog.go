@@ -111,12 +111,12 @@ func (m *metricsLog) restore() {
 		return
 	}
 	m.warn(fmt.Sprintf("the run directory %s was deleted or moved while the training ran: it is made again, with the configuration and the metrics so far", m.dir))
-	if err = m.again(); err != nil {
+	if err = m.rewriteEvents(); err != nil {
 		m.fail(err)
 	}
 }
 
-func (m *metricsLog) again() error {
+func (m *metricsLog) rewriteEvents() error {
 	if err := os.MkdirAll(m.dir, 0o755); err != nil {
 		return err
 	}

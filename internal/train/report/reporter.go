@@ -20,7 +20,7 @@ import (
 )
 
 // Reporter reports the progress of a training on one rank. All ranks of the group make the
-// same calls, except Write, Keep and WarnTierLimit, which only rank 0 calls.
+// same calls, except Write, AppendDistributions and WarnTierLimit, which only rank 0 calls.
 type Reporter struct {
 	comm       *collective.Comm
 	rec        *trace.Recorder
@@ -36,7 +36,7 @@ type Reporter struct {
 	pace       pace.Pace     // of samples, on the clock of steps
 	shown      time.Time     // time at which Due last returned true
 	tight      map[int]bool  // tables that WarnTierLimit has warned about
-	spreadLost bool          // Keep has failed
+	spreadLost bool          // AppendDistributions has failed
 	spreadLeft int64         // least size of distributions.jsonl at which it is thinned again
 }
 
@@ -172,9 +172,9 @@ func (r *Reporter) Days(l *rundir.Days, before *metrics.Metrics, at Line) {
 	r.events.days(l)
 }
 
-// Keep appends a line to distributions.jsonl, on rank 0. After the first error it warns and
+// AppendDistributions appends a line to distributions.jsonl, on rank 0. After the first error it warns and
 // writes no more.
-func (r *Reporter) Keep(d *metrics.Distributions) {
+func (r *Reporter) AppendDistributions(d *metrics.Distributions) {
 	r.events.distributions(d)
 	if r.spreadLost {
 		return

@@ -105,9 +105,9 @@ func newWatch(size int, hosts []string) *watch {
 	return &watch{hosts: hosts, states: make([][slowCauses]slowness, size), named: make([][slowCauses]time.Duration, size), seen: make([][slowCauses]seen, size)}
 }
 
-// look adds a window of the given steps with the effort of each rank. It returns messages
+// addWindow adds a window of the given steps with the effort of each rank. It returns messages
 // about slow ranks.
-func (w *watch) look(length time.Duration, steps int64, by []Effort) (lines []string) {
+func (w *watch) addWindow(length time.Duration, steps int64, by []Effort) (lines []string) {
 	w.at += length
 	step := length.Seconds() / float64(steps)
 	input := func(e Effort) float64 { return e.Input.Seconds() / float64(steps) }
@@ -119,8 +119,8 @@ func (w *watch) look(length time.Duration, steps int64, by []Effort) (lines []st
 	}
 	for rank, e := range by {
 		var factors [slowCauses]float64
-		factors[slowInput] = w.behind(input, by, rank, step)
-		factors[slowCompute] = w.behind(compute, by, rank, step)
+		factors[slowInput] = w.slowdown(input, by, rank, step)
+		factors[slowCompute] = w.slowdown(compute, by, rank, step)
 		if factors[slowCompute] > 0 && e.CPU.Seconds() < starvedBelow*e.Compute.Seconds() {
 			factors[slowHost], factors[slowCompute] = factors[slowCompute], 0
 		}
@@ -136,10 +136,10 @@ func (w *watch) look(length time.Duration, steps int64, by []Effort) (lines []st
 	return lines
 }
 
-// behind returns a rank's value divided by the median of all ranks; 0 if it is below
+// slowdown returns a rank's value divided by the median of all ranks; 0 if it is below
 // probableFactor. For an even number of ranks it uses the lower median: with two ranks, the other
 // rank's value.
-func (w *watch) behind(figure func(Effort) float64, by []Effort, rank int, step float64) float64 {
+func (w *watch) slowdown(figure func(Effort) float64, by []Effort, rank int, step float64) float64 {
 	w.ordered = w.ordered[:0]
 	for _, e := range by {
 		w.ordered = append(w.ordered, figure(e))
@@ -168,14 +168,14 @@ func (w *watch) count(rank, cause int, factor float64, length time.Duration) str
 		return ""
 	}
 	*named = w.at
-	line := fmt.Sprintf("rank %d%s is %.1f× slower in %s than the median of the ranks", rank, w.on(rank), factor, slowNames[min(cause, slowCompute)])
+	line := fmt.Sprintf("rank %d%s is %.1f× slower in %s than the median of the ranks", rank, w.describeRank(rank), factor, slowNames[min(cause, slowCompute)])
 	if cause == slowHost {
 		line += ": its host does not let it compute"
 	}
 	return line
 }
 
-func (w *watch) on(rank int) string {
+func (w *watch) describeRank(rank int) string {
 	if rank >= len(w.hosts) || w.hosts[rank] == "" {
 		return ""
 	}

@@ -18,7 +18,7 @@ func windows(w *watch, n int, by func(rank int) Effort, ranks int) (lines []stri
 			all[r] = by(r)
 			all[r].Batches = 10 * time.Second
 		}
-		lines = append(lines, w.look(time.Second, 10, all)...)
+		lines = append(lines, w.addWindow(time.Second, 10, all)...)
 	}
 	return lines
 }
@@ -112,7 +112,7 @@ func TestNobodyIsNamedForNoise(t *testing.T) {
 	}
 	w := newWatch(3, nil)
 	for range 10 {
-		if lines := w.look(time.Second, 10, []Effort{{Compute: ms, Batches: 10 * time.Second, CPU: ms}, {Compute: time.Second, CPU: ms}, {}}); len(lines) > 0 {
+		if lines := w.addWindow(time.Second, 10, []Effort{{Compute: ms, Batches: 10 * time.Second, CPU: ms}, {Compute: time.Second, CPU: ms}, {}}); len(lines) > 0 {
 			t.Errorf("a rank that ended nothing: %q", lines)
 		}
 	}
@@ -129,7 +129,7 @@ func TestARankTooSlowForAWindow(t *testing.T) {
 		if i%3 == 0 {
 			slow = Effort{Compute: 2400 * ms, CPU: 2400 * ms, Batches: time.Second}
 		}
-		lines = append(lines, w.look(time.Second, 10, []Effort{x, x, slow})...)
+		lines = append(lines, w.addWindow(time.Second, 10, []Effort{x, x, slow})...)
 	}
 	if want := []string{"rank 2 is 120.0× slower in compute than the median of the ranks"}; !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)

@@ -55,19 +55,19 @@ func (x *part) begin(copy func(w *checkpoint.Buffer) (*sparse.Snapshot, error)) 
 		return
 	}
 	x.rest = rest
-	x.pass()
+	x.passBuffer()
 }
 
-// pass sends the filled buffer to the goroutine that writes.
-func (x *part) pass() {
+// passBuffer sends the filled buffer to the goroutine that writes.
+func (x *part) passBuffer() {
 	x.full <- x.buffer
 	x.buffer = nil
 }
 
-// turn copies more of the tables and reports whether any were left. It takes at most
+// copySlice copies more of the tables and reports whether any were left. It takes at most
 // 1/turnShare of the time since the last turn. That time counts as one usual step at most,
 // since an evaluation or the start of an epoch may have come between.
-func (x *part) turn() bool {
+func (x *part) copySlice() bool {
 	if x.rest == nil {
 		return false
 	}
@@ -76,14 +76,14 @@ func (x *part) turn() bool {
 	if x.usual > 0 {
 		since = min(since, x.usual)
 	}
-	x.take(now.Add(since/turnShare), false)
+	x.copySections(now.Add(since/turnShare), false)
 	x.turned = time.Now()
 	return true
 }
 
-// meanwhile copies tables until stop is closed, while the caller does work that neither
+// copyInBackground copies tables until stop is closed, while the caller does work that neither
 // changes them nor takes turns.
-func (x *part) meanwhile(stop <-chan struct{}) {
+func (x *part) copyInBackground(stop <-chan struct{}) {
 	defer func() { x.turned = time.Now() }() // the next turn does not count the time until here
 	for x.rest != nil {
 		if x.buffer == nil && !x.failed.Load() {
@@ -97,7 +97,7 @@ func (x *part) meanwhile(stop <-chan struct{}) {
 		case <-stop:
 			return
 		default:
-			x.take(time.Time{}, false) // one section
+			x.copySections(time.Time{}, false) // one section
 		}
 	}
 }
@@ -105,13 +105,13 @@ func (x *part) meanwhile(stop <-chan struct{}) {
 // finish copies all tables that are left.
 func (x *part) finish() {
 	if x.rest != nil {
-		x.take(time.Time{}, true)
+		x.copySections(time.Time{}, true)
 	}
 }
 
-// take copies sections until a point in time, or all of them. Only with all does it wait
+// copySections copies sections until a point in time, or all of them. Only with all does it wait
 // for the disk.
-func (x *part) take(until time.Time, all bool) {
+func (x *part) copySections(until time.Time, all bool) {
 	for {
 		if x.failed.Load() {
 			x.end(nil)
@@ -126,7 +126,7 @@ func (x *part) take(until time.Time, all bool) {
 			return
 		}
 		if x.buffer.Size() >= bufferBytes {
-			x.pass()
+			x.passBuffer()
 		}
 		if !all && time.Now().After(until) {
 			return
@@ -160,7 +160,7 @@ func (x *part) end(fault error) {
 		x.rest = nil
 	}
 	if x.buffer != nil {
-		x.pass()
+		x.passBuffer()
 	}
 	close(x.full)
 }

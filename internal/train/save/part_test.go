@@ -79,7 +79,7 @@ func TestPartInTurns(t *testing.T) {
 	for ; turns < 10 && x.rest != nil; turns++ {
 		step()
 		x.turned = time.Now() // whose share is a section
-		x.turn()
+		x.copySlice()
 	}
 	if turns < 10 {
 		t.Errorf("%d turns were enough for 64 sections: they are too long", turns)
@@ -99,7 +99,7 @@ func TestPartInTurns(t *testing.T) {
 	if !bytes.Equal(files[0], files[1]) {
 		t.Errorf("files of %d and %d bytes differ", len(files[0]), len(files[1]))
 	}
-	if x.turn(); x.rest != nil || !x.ended {
+	if x.copySlice(); x.rest != nil || !x.ended {
 		t.Error("it did not end")
 	}
 }
@@ -120,7 +120,7 @@ func TestATurnTakesAShareOfAStep(t *testing.T) {
 	}()
 	for x.rest != nil {
 		x.turned = time.Now().Add(-time.Hour)
-		x.turn()
+		x.copySlice()
 		sections++
 	}
 	<-written
@@ -151,13 +151,13 @@ func TestPartMeanwhile(t *testing.T) {
 		x.begin(func(*checkpoint.Buffer) (*sparse.Snapshot, error) { return s.Files().Snapshot(sparse.Everything), nil })
 		saver := &Saver{pending: &pending{part: x}}
 		busy := <-x.free // with the other, which is not written yet, all there are
-		end := saver.Meanwhile()
+		end := saver.CopyInBackground()
 		if end(); x.rest == nil {
 			t.Error("all is taken though nothing could be written")
 		}
 		x.free <- busy
 		step()
-		end = saver.Meanwhile()
+		end = saver.CopyInBackground()
 		close(begin)
 		if err := <-done; (err == nil) == full || full && !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("full disk %v: %v", full, err)
@@ -165,7 +165,7 @@ func TestPartMeanwhile(t *testing.T) {
 		if end(); x.rest != nil || !x.ended {
 			t.Error("it did not end")
 		}
-		saver.Meanwhile()()
+		saver.CopyInBackground()()
 		step()
 	}
 }
@@ -204,7 +204,7 @@ func TestPartThatCannotBeWritten(t *testing.T) {
 				}
 				return s.Files().Snapshot(sparse.Everything), nil
 			})
-			x.turn()
+			x.copySlice()
 			if c.stop {
 				x.end(errDecided)
 			}

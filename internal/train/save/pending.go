@@ -64,7 +64,7 @@ func (p *pending) start() {
 		close(p.written)
 		switch {
 		case p.volumes.Several():
-			p.spread(ctx)
+			p.completeOnVolumes(ctx)
 			return
 		case p.volumes != nil:
 			p.gather(ctx)
@@ -111,7 +111,7 @@ func (p *pending) valid() {
 		p.say(Written(filepath.Dir(filepath.Dir(checkpoint.Dir(p.root, p.step))), p.step))
 	}
 	if p.volumes.Several() {
-		return // see settled
+		return // see endOnVolume
 	}
 	if err := p.prune(); err != nil {
 		p.warn(fmt.Sprintf("old checkpoints could not be removed: %v", err))
@@ -124,7 +124,7 @@ func Written(runDir string, step int64) string {
 }
 
 // gather commits the checkpoint of hosts that share the run directory. Ranks note their parts as
-// in spread. Rank 0 does not look for a part before that: a network file system shows names and
+// in completeOnVolumes. Rank 0 does not look for a part before that: a network file system shows names and
 // sizes of some time ago, and for longer to a host that has looked too early.
 func (p *pending) gather(ctx context.Context) {
 	own := partNote{partReport: partReport{File: p.file}}

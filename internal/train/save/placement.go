@@ -114,7 +114,7 @@ func (s *Saver) placement() (p Placement, owner []int32, err error) {
 		sums[2*i], sums[2*i+1] = load.WireBytes, load.MemoryBytes
 		sums[2*len(own)] += load.Keys
 	}
-	if err := s.meet(func() error { return collective.AllReduce(s.Comm, sums, collective.Sum) }); err != nil {
+	if err := s.callWithinDelay(func() error { return collective.AllReduce(s.Comm, sums, collective.Sum) }); err != nil {
 		return p, nil, err
 	}
 	p = Placement{Ranks: s.Comm.Size(), Owner: store.Shards().Owner(), Keys: sums[2*len(own)], Wire: m.wire, Memory: m.memory, Strategies: s.Strategies}

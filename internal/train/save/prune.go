@@ -52,7 +52,7 @@ func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed []ch
 	if p.Best > 0 {
 		protect = append(protect, checkpoint.Dir(root, p.Best))
 	}
-	opening, damaged, err := newest(ctx, root, keep, p.Best)
+	opening, damaged, err := verifyNewest(ctx, root, keep, p.Best)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,10 +66,10 @@ func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed []ch
 	return old, damaged, nil
 }
 
-// newest verifies checkpoints from the newest on until keep of them are intact. It does not
+// verifyNewest verifies checkpoints from the newest on until keep of them are intact. It does not
 // count the checkpoint of the best step. It returns how many of the visited checkpoints can be
 // opened, and the damaged ones.
-func newest(ctx context.Context, root string, keep int, best int64) (opening int, damaged []string, err error) {
+func verifyNewest(ctx context.Context, root string, keep int, best int64) (opening int, damaged []string, err error) {
 	all, err := checkpoint.List(root)
 	if err != nil {
 		return 0, nil, err

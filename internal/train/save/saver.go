@@ -204,24 +204,24 @@ func (s *Saver) copy(w *checkpoint.Buffer, cursor any, since int64) (*sparse.Sna
 // Stepped records that a step has been taken. soFar is the time of all steps.
 func (s *Saver) Stepped(soFar time.Duration) { s.costs.count(soFar) }
 
-// Turn copies a part of the checkpoint being written, if there is one.
-func (s *Saver) Turn() {
+// CopySlice copies a part of the checkpoint being written, if there is one.
+func (s *Saver) CopySlice() {
 	if s.taking() {
-		s.delay(func() error { s.pending.part.turn(); return nil }) // Wait reports errors
+		s.delay(func() error { s.pending.part.copySlice(); return nil }) // Wait reports errors
 	}
 	s.costs.under = s.writing()
 }
 
-// Meanwhile continues to copy the checkpoint being written until end is called. The caller
+// CopyInBackground continues to copy the checkpoint being written until end is called. The caller
 // must not change parameters before that.
-func (s *Saver) Meanwhile() (end func()) {
+func (s *Saver) CopyInBackground() (end func()) {
 	if !s.taking() {
 		return func() {}
 	}
 	p, stop, done := s.pending.part, make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		p.meanwhile(stop)
+		p.copyInBackground(stop)
 	}()
 	return func() {
 		close(stop)
@@ -308,7 +308,7 @@ func (s *Saver) Wait() (o Outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	p.settled(string(fault))
+	p.endOnVolume(string(fault))
 	o = Outcome{p.step, string(fault)}
 	s.note(o, p.since)
 	return o, nil

@@ -67,9 +67,9 @@ func (s *Saver) delay(f func() error) error {
 	return err
 }
 
-// meet makes a collective call within delay. It excludes the wait for later ranks from the
+// callWithinDelay makes a collective call within delay. It excludes the wait for later ranks from the
 // cost of the checkpoint: training would wait for them at the next exchange anyway.
-func (s *Saver) meet(f func() error) error {
+func (s *Saver) callWithinDelay(f func() error) error {
 	s.costs.now.stop()
 	runtime.UnlockOSThread()
 	s.Rec.Enter(trace.Wait)

@@ -107,7 +107,7 @@ func (p *Volumes) leadsHost() bool {
 // the same on every rank, is why the checkpoint cannot be used: a part is on no host.
 // Collective.
 func (p *Volumes) Fetch(ctx context.Context, c *checkpoint.Checkpoint, verify bool, o Observer) (_ *checkpoint.Checkpoint, fault string, err error) {
-	if c, err = p.spread(c); err != nil {
+	if c, err = p.openOnAllRanks(c); err != nil {
 		return nil, "", err
 	}
 	c.Watch(o.Advance)
@@ -222,9 +222,9 @@ func (p *Volumes) AttachAway(ctx context.Context, c *checkpoint.Checkpoint) erro
 	}
 }
 
-// spread opens, on every rank, the checkpoint that rank 0 has opened. Hosts that lack its
+// openOnAllRanks opens, on every rank, the checkpoint that rank 0 has opened. Hosts that lack its
 // manifest, or the manifest of one of its bases, get it.
-func (p *Volumes) spread(c *checkpoint.Checkpoint) (*checkpoint.Checkpoint, error) {
+func (p *Volumes) openOnAllRanks(c *checkpoint.Checkpoint) (*checkpoint.Checkpoint, error) {
 	type link struct {
 		Dir      string
 		Manifest []byte

@@ -123,12 +123,12 @@ func Token(runDir string) (name string, err error) {
 // Split finds the volumes of the ranks and makes the run directory where it is missing. token
 // is the file that rank 0 has written to it. Collective.
 func (p *Volumes) Split(runDir, token string) error {
-	sees := func(name string) (bool, error) { return p.sees(runDir, name) }
+	sees := func(name string) (bool, error) { return p.hasFile(runDir, name) }
 	me, size := p.Comm.Rank(), p.Comm.Size()
 	groups := make([]int64, size) // by rank, the first rank of its volume
 	first, err := sees(token)
 	if err == nil {
-		err = p.meet(groups, func() int64 {
+		err = p.exchange(groups, func() int64 {
 			if first {
 				return 0
 			}
@@ -162,7 +162,7 @@ func (p *Volumes) Split(runDir, token string) error {
 	if err := p.agree(err); err != nil {
 		return err
 	}
-	err = p.meet(groups, func() int64 {
+	err = p.exchange(groups, func() int64 {
 		switch {
 		case first:
 			return 0
@@ -187,10 +187,10 @@ func (p *Volumes) Split(runDir, token string) error {
 	return nil
 }
 
-// sees reports whether the run directory has a file that another rank has made. A network file
+// hasFile reports whether the run directory has a file that another rank has made. A network file
 // system may not show it at once, nor the directory: only a file that is missing for longer than its
 // caches live proves that the disk is another one. Other file systems have one host.
-func (p *Volumes) sees(runDir, name string) (bool, error) {
+func (p *Volumes) hasFile(runDir, name string) (bool, error) {
 	for begin, pause := time.Now(), 20*time.Millisecond; ; pause = min(2*pause, time.Second) {
 		_, err := os.Stat(filepath.Join(runDir, name))
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -211,8 +211,8 @@ func (p *Volumes) sees(runDir, name string) (bool, error) {
 	}
 }
 
-// meet sets all to the value of each rank.
-func (p *Volumes) meet(all []int64, own func() int64) error {
+// exchange sets all to the value of each rank.
+func (p *Volumes) exchange(all []int64, own func() int64) error {
 	all[p.Comm.Rank()] = own()
 	return collective.AllGather(p.Comm, all)
 }
@@ -239,8 +239,8 @@ func (p *Volumes) agree(err error) error {
 // Several reports whether the ranks see different run directories. p may be nil.
 func (p *Volumes) Several() bool { return p != nil && len(p.of) > 0 && slices.Max(p.of) > 0 }
 
-// Far returns the ranks that do not see the run directory of rank 0, ascending. p may be nil.
-func (p *Volumes) Far() (ranks []int) {
+// RanksWithoutRunDir returns the ranks that do not see the run directory of rank 0, ascending. p may be nil.
+func (p *Volumes) RanksWithoutRunDir() (ranks []int) {
 	if p == nil {
 		return nil
 	}

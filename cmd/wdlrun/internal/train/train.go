@@ -196,7 +196,7 @@ func trainRank(ctx context.Context, p *command.Program, c *cli.Context, m *membe
 	for {
 		opt.Generation = m.World.Generation
 		job := train.NewJob(m.Comm, rec, opt)
-		job.Remember(memory)
+		job.UseMemory(memory)
 		memory = nil // the job frees it when it can
 		show.watch(job.Status)
 		log.watch(job.Status)
@@ -205,7 +205,7 @@ func trainRank(ctx context.Context, p *command.Program, c *cli.Context, m *membe
 			show.end(result, err)
 			return result, err
 		}
-		memory = job.Leave(err)
+		memory = job.TakeMemory(err)
 		if err := m.Rejoin(ctx, err); err != nil {
 			show.end(result, err)
 			return nil, err

@@ -12,12 +12,12 @@ import (
 	"github.com/wdlrun/wdlrun/internal/train/walk"
 )
 
-// carried keeps the ledger of train -by in a run directory when a training without -by continues its
+// dayLedger keeps the ledger of train -by in a run directory when a training without -by continues its
 // model, so that -by can go on after it.
-type carried struct{ *run }
+type dayLedger struct{ *run }
 
 // begin writes the ledger of the source, if it has one, with the partitions of the training's own data.
-func (k carried) begin(runDir, source, text string) {
+func (k dayLedger) begin(runDir, source, text string) {
 	l, err := rundir.ReadDays(runOfCheckpoint(source))
 	if err == nil && l.By == "" {
 		return
@@ -27,7 +27,7 @@ func (k carried) begin(runDir, source, text string) {
 		c, err = config.Parse(rundir.FileConfig, []byte(text))
 	}
 	if err == nil {
-		l.Days = append(l.Days, k.own(&l, c, runDir)...)
+		l.Days = append(l.Days, k.partitions(&l, c, runDir)...)
 		err = rundir.WriteDays(runDir, l)
 	}
 	if err != nil {
@@ -35,9 +35,9 @@ func (k carried) begin(runDir, source, text string) {
 	}
 }
 
-// own returns the partitions of the training's data. Those of windows are not known: nothing tells which
+// partitions returns the partitions of the training's data. Those of windows are not known: nothing tells which
 // rows of them it is on.
-func (k carried) own(l *rundir.Days, c *config.Config, runDir string) (days []rundir.Day) {
+func (k dayLedger) partitions(l *rundir.Days, c *config.Config, runDir string) (days []rundir.Day) {
 	by, err := walk.ParseBy(l.By)
 	if err == nil && by.Columns == nil {
 		err = fmt.Errorf("its rows are not divided by -by %s", l.By)
@@ -58,7 +58,7 @@ func (k carried) own(l *rundir.Days, c *config.Config, runDir string) (days []ru
 }
 
 // end completes the partitions of the training in the ledger. The rows of each are known if there is one.
-func (k carried) end(res *report.Result) {
+func (k dayLedger) end(res *report.Result) {
 	if k.comm.Rank() != 0 {
 		return
 	}
@@ -73,7 +73,7 @@ func (k carried) end(res *report.Result) {
 		}
 	}
 	if own == 0 { // train -by began it, and train -resume continued it
-		days := k.own(&l, k.config, k.runDir)
+		days := k.partitions(&l, k.config, k.runDir)
 		l.Days, own = append(l.Days, days...), len(days)
 	}
 	for i := range l.Days {

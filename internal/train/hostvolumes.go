@@ -25,11 +25,11 @@ func (r *run) openVolumes() (err error) {
 	return err
 }
 
-// abroad is a run on hosts that may have checkpoints of their own.
-type abroad struct{ *run }
+// hostVolumes is a run on hosts that may have checkpoints of their own.
+type hostVolumes struct{ *run }
 
 // observer reports what happens while checkpoints are read.
-func (r abroad) observer() volumes.Observer {
+func (r hostVolumes) observer() volumes.Observer {
 	return volumes.Observer{Advance: r.shown.Advance, Warn: r.warn}
 }
 
@@ -40,8 +40,8 @@ const (
 	askNothing = 'n' // it has decided
 )
 
-// ask sends a request to the other ranks. All ranks must then make the same call.
-func (r abroad) ask(what byte) error {
+// request sends a request to the other ranks. All ranks must then make the same call.
+func (r hostVolumes) request(what byte) error {
 	if r.volumes == nil {
 		return nil
 	}
@@ -49,9 +49,9 @@ func (r abroad) ask(what byte) error {
 	return err
 }
 
-// answer does what rank 0 asks for, until it has decided. It returns the checkpoint that was
+// serveRequests does what rank 0 asks for, until it has decided. It returns the checkpoint that was
 // fetched last.
-func (r abroad) answer(ctx context.Context) (last *checkpoint.Checkpoint, err error) {
+func (r hostVolumes) serveRequests(ctx context.Context) (last *checkpoint.Checkpoint, err error) {
 	if r.volumes == nil {
 		return nil, nil
 	}
@@ -83,7 +83,7 @@ func (r abroad) answer(ctx context.Context) (last *checkpoint.Checkpoint, err er
 
 // collect gets the manifests of the checkpoints of other hosts, before rank 0 looks for one in
 // path. It reports whether the hosts have different ones.
-func (r abroad) collect(path string) (differ bool, err error) {
+func (r hostVolumes) collect(path string) (differ bool, err error) {
 	if r.volumes == nil || path == "" {
 		return false, nil
 	}
@@ -93,14 +93,14 @@ func (r abroad) collect(path string) (differ bool, err error) {
 	} else if found, err := checkpoint.List(path); err == nil && len(found) > 0 {
 		root = path
 	}
-	if err := r.ask(askCollect); err != nil {
+	if err := r.request(askCollect); err != nil {
 		return false, err
 	}
 	return r.volumes.Collect(root)
 }
 
 // differing collects the manifests of several paths, and reports of which the hosts differ.
-func (r abroad) differing(paths ...string) (differ map[string]bool, err error) {
+func (r hostVolumes) differing(paths ...string) (differ map[string]bool, err error) {
 	differ = map[string]bool{}
 	for _, path := range paths {
 		if differ[path], err = r.collect(path); err != nil {
@@ -112,8 +112,8 @@ func (r abroad) differing(paths ...string) (differ map[string]bool, err error) {
 
 // fetch makes a checkpoint that rank 0 has opened readable on all ranks, or returns why it
 // cannot be used.
-func (r abroad) fetch(ctx context.Context, c *checkpoint.Checkpoint) error {
-	if err := r.ask(askFetch); err != nil {
+func (r hostVolumes) fetch(ctx context.Context, c *checkpoint.Checkpoint) error {
+	if err := r.request(askFetch); err != nil {
 		return err
 	}
 	_, fault, err := r.volumes.Fetch(ctx, c, true, r.observer())
@@ -123,9 +123,9 @@ func (r abroad) fetch(ctx context.Context, c *checkpoint.Checkpoint) error {
 	return err
 }
 
-// split finds out which ranks see the run directory in which rank 0 has made the file token.
+// findVolumes finds out which ranks see the run directory in which rank 0 has made the file token.
 // The others get a directory of their own.
-func (r *run) split(token string) error {
+func (r *run) findVolumes(token string) error {
 	if r.volumes == nil || r.runDir == "" {
 		return r.sharesRunDir()
 	}
@@ -180,7 +180,7 @@ func (r *run) sharesRunDir() error {
 }
 
 // mergeFaults adds the faults that were injected on other volumes before a restart.
-func (r abroad) mergeFaults(before injected, given bool) (injected, error) {
+func (r hostVolumes) mergeFaults(before injected, given bool) (injected, error) {
 	if !given || !r.volumes.Several() {
 		return before, nil
 	}

@@ -37,10 +37,10 @@ func (r *Reporter) Times(res *Result, read, waited time.Duration) error {
 	return nil
 }
 
-// Leave writes timeline and result to the run directory, and lists in the result the files
+// Finish writes timeline and result to the run directory, and lists in the result the files
 // that could not be written. far lists the ranks that have another run directory than rank 0,
 // ascending: rank 0 writes their timelines too.
-func (r *Reporter) Leave(res *Result, far []int) error {
+func (r *Reporter) Finish(res *Result, far []int) error {
 	r.log.restore()
 	if err := collective.Barrier(r.comm); err != nil { // all ranks write there
 		return err
@@ -65,7 +65,7 @@ func (r *Reporter) Leave(res *Result, far []int) error {
 	}
 	res.Events = r.events.writes()
 	r.events.end()
-	if r.comm.Rank() == 0 && (trained || !Ended(r.dir, res.Steps)) && !r.keep(res) {
+	if r.comm.Rank() == 0 && (trained || !Ended(r.dir, res.Steps)) && !r.writeResult(res) {
 		res.Lost = append(res.Lost, rundir.FileResult)
 	}
 	return nil
@@ -141,8 +141,8 @@ func Ended(runDir string, steps int64) bool {
 	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == steps && !was.Stopped
 }
 
-// keep writes the result and reports whether that succeeded.
-func (r *Reporter) keep(res *Result) bool {
+// writeResult writes the result and reports whether that succeeded.
+func (r *Reporter) writeResult(res *Result) bool {
 	b, err := json.MarshalIndent(res, "", "  ")
 	if err == nil {
 		err = rundir.WriteFile(r.dir, rundir.FileResult, append(b, '\n'))

@@ -83,9 +83,9 @@ func (p *pending) await(ctx context.Context, what string, rank int, to any) erro
 	return nil
 }
 
-// spread completes the checkpoint with the ranks of the other volumes, after this rank has
+// completeOnVolumes completes the checkpoint with the ranks of the other volumes, after this rank has
 // written its part or failed to.
-func (p *pending) spread(ctx context.Context) {
+func (p *pending) completeOnVolumes(ctx context.Context) {
 	own := partNote{partReport: partReport{File: p.file}}
 	err := p.err
 	if err == nil && p.copies > 1 {
@@ -290,8 +290,8 @@ func (p *pending) adopt(ctx context.Context) string {
 	return ""
 }
 
-// settled ends a checkpoint on a volume, when its outcome is known on all ranks.
-func (p *pending) settled(fault string) {
+// endOnVolume ends a checkpoint on a volume, when its outcome is known on all ranks.
+func (p *pending) endOnVolume(fault string) {
 	if !p.volumes.Several() || !p.volumes.Leads() {
 		return
 	}

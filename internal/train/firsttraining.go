@@ -7,12 +7,12 @@ import (
 	"github.com/wdlrun/wdlrun/internal/train/report"
 )
 
-// first is what the second training of a job, on all rows (train.refit), keeps of the first one. The
+// firstTraining is what the second training of a job, on all rows (train.refit), keeps of the first one. The
 // second is a new training with a fixed number of epochs and without validation. Its steps
 // and samples are counted after those of the first one, so that the checkpoints and metrics of a run
 // have one order. The model counts its own steps: its bits are those of a job that trains on all rows
 // for that number of epochs. A nil first is that of a first training.
-type first struct {
+type firstTraining struct {
 	Epochs   int64            `json:"epochs"`  // of the second training: the best number of the first
 	Steps    int64            `json:"steps"`   // taken by the first training
 	Samples  int64            `json:"samples"` // trained on by the first training
@@ -27,7 +27,7 @@ type first struct {
 }
 
 // steps returns the number of steps before the first one of the model.
-func (f *first) steps() int64 {
+func (f *firstTraining) steps() int64 {
 	if f == nil {
 		return 0
 	}
@@ -35,16 +35,16 @@ func (f *first) steps() int64 {
 }
 
 // samples returns the number of samples before the first one of the model.
-func (f *first) samples() int64 {
+func (f *firstTraining) samples() int64 {
 	if f == nil {
 		return 0
 	}
 	return f.Samples
 }
 
-// of returns the configuration in effect: the written one, or that of the second training. The field
+// effective returns the configuration in effect: the written one, or that of the second training. The field
 // by which rows were held out stays, because it is read.
-func (f *first) of(written *config.Config) *config.Config {
+func (f *firstTraining) effective(written *config.Config) *config.Config {
 	if f == nil {
 		return written
 	}
@@ -55,12 +55,12 @@ func (f *first) of(written *config.Config) *config.Config {
 }
 
 // describe returns the entry of the result.
-func (f *first) describe(rows int64) *report.Refit {
+func (f *firstTraining) describe(rows int64) *report.Refit {
 	return &report.Refit{Epochs: f.Epochs, Rows: rows, FirstRows: f.Rows, FirstSteps: f.Steps}
 }
 
 // refitCursor is the part of a cursor that train.refit needs.
 type refitCursor struct {
-	Source string `json:"source,omitempty"` // checkpoint of the model that the training began with
-	Refit  *first `json:"refit,omitempty"`  // in the second training; nil: this is the first
+	Source string         `json:"source,omitempty"` // checkpoint of the model that the training began with
+	Refit  *firstTraining `json:"refit,omitempty"`  // in the second training; nil: this is the first
 }

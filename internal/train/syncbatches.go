@@ -11,18 +11,18 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// rounds supplies the batches of the steps of an epoch.
-type rounds interface {
+// batchSource supplies the batches of the steps of an epoch.
+type batchSource interface {
 	open(ctx context.Context) error // starts reading the rest of the epoch
 	// next adds the batches of the coming step; more is false after the last step.
 	next(ctx context.Context, c *step.Input) (more bool, err error)
-	taken(step.Outcome) // records the outcome of a step
-	close()             // ends the epoch
+	stepped(step.Outcome) // records the outcome of a step
+	close()               // ends the epoch
 }
 
-// lanes supplies steps that wait for all ranks: each step takes the next batch of every
+// syncBatches supplies steps that wait for all ranks: each step takes the next batch of every
 // reader.
-type lanes struct {
+type syncBatches struct {
 	rec        *trace.Recorder
 	cursor     *cursor
 	begin      func() ([]*data.Reader, error)
@@ -32,10 +32,10 @@ type lanes struct {
 	begun      bool            // the first batches have been read
 }
 
-// newLanes returns one lane: this rank trains on its part of each batch. Its reader continues
+// newSyncBatches returns the batches of a rank that trains on its part of each batch. Its reader continues
 // from epoch to epoch.
-func (r *run) newLanes() *lanes {
-	return &lanes{
+func (r *run) newSyncBatches() *syncBatches {
+	return &syncBatches{
 		rec: r.rec, cursor: &r.cursor,
 		begin: func() ([]*data.Reader, error) {
 			reader, err := r.in.Feed(r.cursor.in())
@@ -45,10 +45,10 @@ func (r *run) newLanes() *lanes {
 	}
 }
 
-// newSlotLanes returns a lane for each of this rank's slots.
-func (r *run) newSlotLanes(slots int) *lanes {
+// newSlotBatches returns the batches of each of this rank's slots.
+func (r *run) newSlotBatches(slots int) *syncBatches {
 	mine := r.trainer.InSlots(slots)
-	return &lanes{
+	return &syncBatches{
 		rec: r.rec, cursor: &r.cursor,
 		begin: func() (all []*data.Reader, err error) {
 			for _, s := range mine {
@@ -71,7 +71,7 @@ func (r *run) newSlotLanes(slots int) *lanes {
 	}
 }
 
-func (l *lanes) open(context.Context) (err error) {
+func (l *syncBatches) open(context.Context) (err error) {
 	l.now, l.ahead, l.begun = l.now[:0], l.ahead[:0], false
 	if l.readers, err = l.begin(); err != nil {
 		l.close()
@@ -79,7 +79,7 @@ func (l *lanes) open(context.Context) (err error) {
 	return err
 }
 
-func (l *lanes) next(ctx context.Context, c *step.Input) (more bool, err error) {
+func (l *syncBatches) next(ctx context.Context, c *step.Input) (more bool, err error) {
 	if !l.begun {
 		if l.ahead, err = l.read(ctx, l.ahead); err != nil {
 			return false, err
@@ -99,7 +99,7 @@ func (l *lanes) next(ctx context.Context, c *step.Input) (more bool, err error) 
 
 // read reads a batch from every reader; the result is empty after the last batch. All readers
 // have the same number of batches.
-func (l *lanes) read(ctx context.Context, to []*encode.Batch) ([]*encode.Batch, error) {
+func (l *syncBatches) read(ctx context.Context, to []*encode.Batch) ([]*encode.Batch, error) {
 	for _, r := range l.readers {
 		l.rec.Step(l.cursor.Step + 1)
 		l.rec.Enter(trace.Input)
@@ -115,6 +115,6 @@ func (l *lanes) read(ctx context.Context, to []*encode.Batch) ([]*encode.Batch, 
 	return to, nil
 }
 
-func (l *lanes) taken(step.Outcome) {}
+func (l *syncBatches) stepped(step.Outcome) {}
 
-func (l *lanes) close() { l.end(l.readers) }
+func (l *syncBatches) close() { l.end(l.readers) }

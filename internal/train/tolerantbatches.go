@@ -13,8 +13,8 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// slack is the state of a job whose steps do not wait for all ranks.
-type slack struct {
+// tolerantBatches is the state of a job whose steps do not wait for all ranks.
+type tolerantBatches struct {
 	rec    *trace.Recorder
 	cursor *cursor
 	size   int // ranks
@@ -26,7 +26,7 @@ type slack struct {
 }
 
 // end releases the resources of s, which may be nil.
-func (s *slack) end() {
+func (s *tolerantBatches) end() {
 	if s != nil {
 		s.steps.Close()
 		s.source.Close()
@@ -35,12 +35,12 @@ func (s *slack) end() {
 }
 
 // last reports whether the coming step is the last of a repeated run.
-func (s *slack) last() bool { return s != nil && s.steps.Last() }
+func (s *tolerantBatches) last() bool { return s != nil && s.steps.Last() }
 
 // tolerate prepares steps that do not wait for all ranks if the options require them; else it
 // returns nil. script has the steps of the run that is repeated. changed lists the settings
 // that affect steps and differ from the checkpoint's.
-func (r *run) tolerate(script []slots.Record, changed []string) (*slack, error) {
+func (r *run) tolerate(script []slots.Record, changed []string) (*tolerantBatches, error) {
 	how := r.opt.Tolerance
 	if how.Off() {
 		return nil, r.cursor.checkMode()
@@ -52,7 +52,7 @@ func (r *run) tolerate(script []slots.Record, changed []string) (*slack, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &slack{rec: r.rec, cursor: &r.cursor, size: r.comm.Size(), backup: how.Backup}
+	s := &tolerantBatches{rec: r.rec, cursor: &r.cursor, size: r.comm.Size(), backup: how.Backup}
 	s.read = func(q slots.Queue) (*input.Source, error) {
 		return r.in.Source(q, r.cursor.Rows, r.cursor.in().Before)
 	}
@@ -77,7 +77,7 @@ func (r *run) tolerate(script []slots.Record, changed []string) (*slack, error) 
 
 // total returns the number of steps at the end of the training, provided that as many slots
 // count as at its start.
-func (s *slack) total(t *config.Train) int64 {
+func (s *tolerantBatches) total(t *config.Train) int64 {
 	c := s.cursor
 	whole := data.Steps(c.Rows, t.Global(s.size)) * int64(s.size)
 	counted := s.size - s.backup
@@ -92,7 +92,7 @@ func (s *slack) total(t *config.Train) int64 {
 	return c.Step + data.Steps(now, counted) + (left-1)*data.Steps(whole, counted)
 }
 
-func (s *slack) open(ctx context.Context) (err error) {
+func (s *tolerantBatches) open(ctx context.Context) (err error) {
 	if q := s.steps.Record().Queue; s.steps.Ended() && q.Epoch < s.cursor.Epoch {
 		s.source.Close()
 		if s.source, err = s.read(q.NextEpoch()); err != nil {
@@ -104,7 +104,7 @@ func (s *slack) open(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *slack) next(_ context.Context, c *step.Input) (more bool, err error) {
+func (s *tolerantBatches) next(_ context.Context, c *step.Input) (more bool, err error) {
 	if s.steps.Ended() {
 		return false, nil
 	}
@@ -112,7 +112,7 @@ func (s *slack) next(_ context.Context, c *step.Input) (more bool, err error) {
 	return true, nil
 }
 
-func (s *slack) taken(step.Outcome) {
+func (s *tolerantBatches) stepped(step.Outcome) {
 	r := s.steps.Record()
 	s.log.Append(r)
 	s.cursor.Late += int64(r.Leased - len(r.Pieces))
@@ -124,4 +124,4 @@ func (s *slack) taken(step.Outcome) {
 	}
 }
 
-func (s *slack) close() { s.source.End() }
+func (s *tolerantBatches) close() { s.source.End() }
