@@ -27,7 +27,9 @@
 //	repeated                   a list
 //	not set                    None, if the field has presence and no default; else the default
 //
-// Maps and lists of messages are not read; a record that is to be read with such a field is faulty.
+// The fields of a list of messages are lists, list.field, and so are the keys and values of a map,
+// map.key and map.value, in the order of the keys. Other maps, and lists or messages in a list of
+// messages, are not read; a record that is to be read with such a field is faulty.
 //
 // # Errors, limits and concurrency
 //

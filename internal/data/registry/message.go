@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -45,20 +46,48 @@ func (m *message) add(of protoreflect.MessageDescriptor, within string, above []
 		case m.seen > maxFields: // messages that contain one another can have more than any number
 			m.unread[name] = fmt.Sprintf("is beyond %d fields", maxFields)
 			return
+		case f.IsMap() && !isPlain(f.MapValue()):
+			m.unread[name] = "is a map of messages; write a list of messages with plain fields"
 		case f.IsMap():
-			m.unread[name] = "is a map; write a field for each key that matters"
+			m.unread[name] = "is a map; name its keys and values, " + name + ".key and " + name + ".value"
+			m.member(name+".key", path, f.MapKey())
+			m.member(name+".value", path, f.MapValue())
 		case d == nil || isValue(d):
 			m.names, m.paths[name] = append(m.names, name), path
 		case d.IsPlaceholder():
 			m.unread[name] = fmt.Sprintf("is of the type %s, which the schema does not define", d.FullName())
 		case f.IsList():
-			m.unread[name] = "is a list of messages; write lists of plain values"
+			m.unread[name] = "is a list of messages; name their fields, such as " + name + ".id"
+			m.members(name, path, d)
 		case around(d) || len(path) == maxNesting:
 			m.unread[name] = "is a message in itself; write its members as fields"
 		default:
 			m.add(d, name+".", path)
 		}
 	}
+}
+
+// members adds the plain fields of the messages of a list.
+func (m *message) members(name string, path []protoreflect.FieldDescriptor, of protoreflect.MessageDescriptor) {
+	for i := range of.Fields().Len() {
+		f := of.Fields().Get(i)
+		if in := name + "." + string(f.Name()); isPlain(f) {
+			m.member(in, path, f)
+		} else {
+			m.unread[in] = "is a list or message in a list of messages; write plain fields"
+		}
+	}
+}
+
+// member adds a field of the messages of a list, or of the entries of a map.
+func (m *message) member(name string, path []protoreflect.FieldDescriptor, f protoreflect.FieldDescriptor) {
+	m.seen++
+	m.names, m.paths[name] = append(m.names, name), append(path[:len(path):len(path)], f)
+}
+
+// isPlain reports whether a field has one plain value.
+func isPlain(f protoreflect.FieldDescriptor) bool {
+	return !f.IsList() && !f.IsMap() && (f.Message() == nil || isValue(f.Message()))
 }
 
 // values are the messages of google.protobuf that stand for a plain value, and the kinds of their fields.
@@ -138,6 +167,10 @@ func (d *messageDecoder) field(l *value.List, path []protoreflect.FieldDescripto
 		}
 		v := in.Get(f)
 		switch {
+		case f.IsMap():
+			return d.entries(l, v.Map(), path[i+1])
+		case !last && f.IsList():
+			return d.members(l, v.List(), path[i+1])
 		case !last:
 			in = v.Message()
 		case f.IsList():
@@ -151,6 +184,59 @@ func (d *messageDecoder) field(l *value.List, path []protoreflect.FieldDescripto
 		}
 	}
 	return nil
+}
+
+// members appends a field of each message of a list. A message without it has a null in its place.
+func (d *messageDecoder) members(l *value.List, all protoreflect.List, f protoreflect.FieldDescriptor) error {
+	for i := range all.Len() {
+		in := all.Get(i).Message()
+		if f.HasPresence() && !in.Has(f) && !f.HasDefault() {
+			l.AddNull()
+		} else if err := d.add(l, f, in.Get(f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries appends the keys or the values of a map, of which f is the field. The order is that of the
+// keys: a message has none.
+func (d *messageDecoder) entries(l *value.List, all protoreflect.Map, f protoreflect.FieldDescriptor) error {
+	keys := make([]protoreflect.MapKey, 0, all.Len())
+	all.Range(func(key protoreflect.MapKey, _ protoreflect.Value) bool {
+		keys = append(keys, key)
+		return true
+	})
+	slices.SortFunc(keys, func(a, b protoreflect.MapKey) int { return compareKeys(a.Interface(), b.Interface()) })
+	for _, key := range keys {
+		v := key.Value()
+		if f.Number() != 1 {
+			v = all.Get(key)
+		}
+		if err := d.add(l, f, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareKeys compares two keys of a map.
+func compareKeys(a, b any) int {
+	switch a := a.(type) {
+	case string:
+		return cmp.Compare(a, b.(string))
+	case int32:
+		return cmp.Compare(a, b.(int32))
+	case int64:
+		return cmp.Compare(a, b.(int64))
+	case uint32:
+		return cmp.Compare(a, b.(uint32))
+	case uint64:
+		return cmp.Compare(a, b.(uint64))
+	case bool:
+		return cmp.Compare(strconv.FormatBool(a), strconv.FormatBool(b.(bool)))
+	}
+	return 0
 }
 
 // add appends a value of a field.

@@ -22,7 +22,9 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/table"
@@ -107,8 +109,12 @@ func textsOf(row []byte, n int) ([]string, error) {
 	texts := make([]string, n)
 	for i := range lists {
 		var all []string
-		for j := range lists[i].Len() {
-			all = append(all, string(lists[i].Append(nil, j)))
+		for j := range lists[i].All {
+			text := "-"
+			if j >= 0 {
+				text = string(lists[i].Append(nil, j))
+			}
+			all = append(all, text)
 		}
 		if texts[i] = strings.Join(all, "|"); len(all) == 0 {
 			texts[i] = "-"
@@ -371,10 +377,60 @@ func TestValuesOfProtobuf(t *testing.T) {
 			t.Errorf("%x: %s, want %s", x.message, text, x.want)
 		}
 	}
-	for name, why := range map[string]string{"self": "a message in itself", "many": "a list of messages", "gone": "Gone, which the schema does not define"} {
+	for name, why := range map[string]string{"self": "a message in itself", "many": "a list of messages; name their fields", "many.xs": "a list or message in a list", "gone": "Gone, which the schema does not define"} {
 		if _, err := one.rower([]string{name}).appendRow(nil, nil); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Maps and lists of messages are lists of equal length, with nulls for fields that a message does not
+// have. Entries of a map have no order, so that of the keys is taken, on every rank.
+func TestMapsAndListsOfMessages(t *testing.T) {
+	entry := func(name string, kind descriptorpb.FieldDescriptorProto_Type) *descriptorpb.DescriptorProto {
+		return &descriptorpb.DescriptorProto{Name: proto.String(name), Options: &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)}, Field: []*descriptorpb.FieldDescriptorProto{
+			field("key", 1, kind, "", false), field("value", 2, descriptorpb.FieldDescriptorProto_TYPE_DOUBLE, "", false)}}
+	}
+	m := &descriptorpb.DescriptorProto{Name: proto.String("M"), Field: []*descriptorpb.FieldDescriptorProto{
+		field("tags", 1, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".M.TagsEntry", true),
+		field("ids", 2, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".M.IdsEntry", true),
+		field("hist", 3, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".M.H", true),
+	}, NestedType: []*descriptorpb.DescriptorProto{
+		entry("TagsEntry", descriptorpb.FieldDescriptorProto_TYPE_STRING), entry("IdsEntry", descriptorpb.FieldDescriptorProto_TYPE_SINT64),
+		{Name: proto.String("H"), Field: []*descriptorpb.FieldDescriptorProto{field("id", 1, descriptorpb.FieldDescriptorProto_TYPE_STRING, "", false), field("w", 2, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".google.protobuf.DoubleValue", false)}},
+	}}
+	one := fileOf(t, &descriptorpb.FileDescriptorProto{Syntax: proto.String("proto3"), Dependency: []string{"google/protobuf/wrappers.proto"}, MessageType: []*descriptorpb.DescriptorProto{m}}).messages[first]
+	names := []string{"tags.key", "tags.value", "ids.key", "ids.value", "hist.id", "hist.w"}
+	if got := one.message().names; !slices.Equal(got, names) {
+		t.Fatalf("%q", got)
+	}
+	d := dynamicpb.NewMessage(one.message().of)
+	fields := d.Descriptor().Fields()
+	tags, ids, hist := d.Mutable(fields.ByName("tags")).Map(), d.Mutable(fields.ByName("ids")).Map(), d.Mutable(fields.ByName("hist")).List()
+	for i, key := range []string{"z", "a", "m", "ä", "0"} {
+		tags.Set(protoreflect.ValueOfString(key).MapKey(), protoreflect.ValueOfFloat64(float64(i)+.5))
+		ids.Set(protoreflect.ValueOfInt64(int64(2-i)).MapKey(), protoreflect.ValueOfFloat64(float64(i)+.5))
+	}
+	for _, text := range []string{"x", "", "y"} {
+		h := hist.AppendMutable().Message()
+		h.Set(h.Descriptor().Fields().ByName("id"), protoreflect.ValueOfString(text))
+		if w := h.Descriptor().Fields().ByName("w"); text != "x" {
+			in := h.Mutable(w).Message()
+			in.Set(in.Descriptor().Fields().ByName("value"), protoreflect.ValueOfFloat64(2.5))
+		}
+	}
+	b, err := proto.Marshal(d)
+	fatal.If(t, err)
+	for range 20 {
+		row, err := one.rower(names).appendRow(nil, b)
+		fatal.If(t, err)
+		texts, err := textsOf(row, len(names))
+		if want := "[0|a|m|z|ä 4.5|1.5|2.5|0.5|3.5 -2|-1|0|1|2 4.5|3.5|2.5|1.5|0.5 x||y -|2.5|2.5]"; err != nil || fmt.Sprint(texts) != want {
+			t.Fatalf("%s, %v; want %s", texts, err, want)
+		}
+	}
+	if _, err := one.rower([]string{"tags"}).appendRow(nil, b); err == nil || !strings.Contains(err.Error(), "name its keys and values, tags.key and tags.value") {
+		t.Error(err)
 	}
 }
 
