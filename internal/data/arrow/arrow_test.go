@@ -2,6 +2,7 @@ package arrow_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/arrow"
+	"github.com/wdlrun/wdlrun/internal/data/flat"
 	"github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
@@ -157,4 +159,38 @@ func FuzzOpen(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = rows(b, nil) })
+}
+
+// stream returns a stream with a column of nulls, of a batch with some rows, and a body.
+func stream(n int64, body []byte) []byte {
+	column := flat.Table{flat.To("n"), flat.Of(1, 1), flat.Of(1, 1), flat.To(flat.Table{}), {}, flat.To([]flat.Table{})}
+	nodes := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(n)), uint64(n))
+	var all []byte
+	for _, m := range []struct {
+		kind int64
+		head flat.Table
+		body []byte
+	}{{1, flat.Table{flat.Of(2, 0), flat.To([]flat.Table{column})}, nil}, {3, flat.Table{flat.Of(8, n), flat.To(flat.Structs{N: 1, Data: nodes}), flat.To(flat.Structs{})}, body}} {
+		meta := flat.Build(flat.Table{flat.Of(2, 4), flat.Of(1, m.kind), flat.To(m.head), flat.Of(8, int64(len(m.body)))})
+		all = binary.LittleEndian.AppendUint32(append(all, 0xff, 0xff, 0xff, 0xff), uint32(len(meta)))
+		all = append(append(all, meta...), m.body...)
+	}
+	return all
+}
+
+// A column of nulls has no bytes, so a batch of few bytes has a limited number of rows.
+func TestNullsAreLimited(t *testing.T) {
+	got, err := rows(stream(1<<16, nil), nil)
+	if err != nil || len(got) != 1<<16 || got[0][0] != "" {
+		t.Errorf("%d rows, %v", len(got), err)
+	}
+	for _, x := range []struct {
+		rows int64
+		body int
+		want string
+	}{{1<<16 + 1, 0, "65537 rows in 0 bytes, at most 65536"}, {1 << 26, 8, "at most 98304"}, {1 << 40, 1 << 15, "at most 67108864"}} {
+		if _, err := rows(stream(x.rows, make([]byte, x.body)), nil); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%d rows: %v, want %s", x.rows, err, x.want)
+		}
+	}
 }

@@ -45,8 +45,8 @@ func (x *File) open(p part, fields []*field, isDict bool) (*batch, error) {
 		t = b.Ref(t, 1)
 	}
 	rows := b.Number(t, 0, 8, 0)
-	if rows < 0 || rows > maxBatch {
-		return nil, fmt.Errorf("%d rows, at most %d are possible", rows, maxBatch)
+	if most := mostRows(p.body); rows < 0 || rows > most {
+		return nil, fmt.Errorf("%d rows in %d bytes, at most %d are possible", rows, p.body, most)
 	}
 	b.rows = int(rows)
 	b.nodes, b.nodeCount = b.Vector(t, 1, nodeBytes)
@@ -111,8 +111,8 @@ func (b *batch) node(f *field) (n, nulls int, err error) {
 		return 0, 0, errors.New("it has fewer columns than its schema")
 	}
 	rows, none := int64(b.Uint64(b.nodes+nodeBytes*i)), int64(b.Uint64(b.nodes+nodeBytes*i+8))
-	if rows < 0 || rows > maxBatch || none < 0 || none > rows {
-		return 0, 0, fmt.Errorf("a column of %d values with %d nulls", rows, none)
+	if rows < 0 || rows > mostRows(b.length) || none < 0 || none > rows {
+		return 0, 0, fmt.Errorf("a column of %d values with %d nulls in a batch of %d bytes", rows, none, b.length)
 	}
 	return int(rows), int(none), nil
 }

@@ -23,6 +23,10 @@ const (
 	groupBytes = 1 << 20 // or bytes
 )
 
+// mostRows returns how many rows, and values of a column, a batch of some bytes may have. Columns
+// of nulls have no bytes, and a column with one value has few, compressed.
+func mostRows(bytes int64) int64 { return min(maxBatch, groupRows+4096*min(bytes, maxBatch)) }
+
 // Magic is the beginning of a file.
 const Magic = "ARROW1\x00\x00"
 
@@ -266,8 +270,8 @@ func (x *File) add(p part, isDict bool) error {
 		return nil
 	}
 	rows := b.Number(head, 0, 8, 0)
-	if rows < 0 || rows > maxBatch {
-		return fmt.Errorf("it has %d rows, at most %d are possible; write smaller batches", rows, maxBatch)
+	if most := mostRows(p.body); rows < 0 || rows > most {
+		return fmt.Errorf("it has %d rows in %d bytes, at most %d are possible; write smaller batches", rows, p.body, most)
 	}
 	p.rows = int32(rows)
 	x.batches = append(x.batches, p)

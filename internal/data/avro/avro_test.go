@@ -2,6 +2,7 @@ package avro_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -105,7 +106,7 @@ func TestPolars(t *testing.T) {
 }
 
 // container is a file with a schema and one block.
-func container(schema, codec string, n byte, block string) []byte {
+func container(schema, codec string, n int64, block string) []byte {
 	text := func(s string) string {
 		b := []byte{}
 		for x := 2 * len(s); ; x >>= 7 {
@@ -116,7 +117,7 @@ func container(schema, codec string, n byte, block string) []byte {
 		}
 	}
 	mark := strings.Repeat("m", 16)
-	return []byte(avro.Magic + "\x04" + text("avro.schema") + text(schema) + text("avro.codec") + text(codec) + "\x00" + mark + string(rune(2*n)) + text(block) + mark)
+	return []byte(avro.Magic + "\x04" + text("avro.schema") + text(schema) + text("avro.codec") + text(codec) + "\x00" + mark + string(binary.AppendVarint(nil, n)) + text(block) + mark)
 }
 
 func TestFaults(t *testing.T) {
@@ -131,7 +132,8 @@ func TestFaults(t *testing.T) {
 		{container(`"int"`, "null", 1, "\x02"), "write records"},
 		{container(record(`"Other"`), "null", 1, "\x02"), `does not define the type "Other"`},
 		{container(record(`"int"`)+strings.Repeat(" ", 1<<20), "null", 1, "\x02"), "at most 1048576 are possible"},
-		{container(record(`"int"`), "null", 2, "\x02"), "block 0 at offset 119: record 1: its bytes end early"},
+		{container(record(`"int"`), "null", 2, "\x02"), "block 0 at offset 119: it claims 2 records in 1 bytes"},
+		{container(record(`"long"`), "null", 2, "\x02\xff"), "block 0 at offset 120: record 1: its bytes end early"},
 		{container(record(`"int"`), "null", 1, "\x02\x02"), "1 bytes follow its 1 records"},
 		{container(record(`{"type":"enum","name":"e","symbols":["x"]}`), "null", 1, "\x02"), "symbol 1 of 1"},
 		{container(record(`["null","int"]`), "null", 1, "\x04\x02"), "its bytes end early"},
@@ -238,6 +240,23 @@ func TestItemsWithoutBytes(t *testing.T) {
 		r, err := f.Rows(0, []string{"a"}, false)
 		fatal.If(t, err)
 		if _, err := r.Append(nil); err == nil || !strings.Contains(err.Error(), "end early") {
+			t.Errorf("%s: %v", schema, err)
+		}
+	}
+}
+
+// Records without bytes are rejected, and blocks that claim more records than their bytes can be:
+// 20 bytes could have 2^26 of them.
+func TestClaimedRecords(t *testing.T) {
+	for _, fields := range []string{``, `{"name":"a","type":"null"}`, `{"name":"a","type":{"type":"record","name":"q","fields":[{"name":"b","type":"null"}]}},{"name":"c","type":"q"}`} {
+		if _, err := open(container(`{"type":"record","name":"r","fields":[`+fields+`]}`, "null", 1<<26, "")); err == nil || !strings.Contains(err.Error(), "have no values") {
+			t.Errorf("%s: %v", fields, err)
+		}
+	}
+	for schema, most := range map[string]int{`"int"`: 8, `"double"`: 1, `["null","double"]`: 8, `{"type":"fixed","name":"f","size":4}`: 2} {
+		f, err := open(container(`{"type":"record","name":"r","fields":[{"name":"n","type":"null"},{"name":"a","type":`+schema+`}]}`, "null", 1<<26, strings.Repeat("\x00", 8)))
+		fatal.If(t, err)
+		if _, err := rows(f, []string{"n"}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("claims 67108864 records in 8 bytes, which have at most %d", most)) {
 			t.Errorf("%s: %v", schema, err)
 		}
 	}

@@ -333,6 +333,9 @@ func (p *pages) block(b block) error {
 	if err != nil {
 		return err
 	}
+	if most := int64(len(plain)) / p.least; int64(b.rows) > most {
+		return fmt.Errorf("it claims %d records in %d bytes, which have at most %d", b.rows, len(plain), most)
+	}
 	return p.decode(plain, b.rows)
 }
 

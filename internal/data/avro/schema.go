@@ -23,7 +23,8 @@ type Schema struct {
 	root   *node
 	all    []table.Column
 	unread []table.Unread
-	seen   int // members
+	seen   int   // members
+	least  int64 // bytes of a record, at least 1
 }
 
 // ParseSchema parses a schema. The named types of others can be used in it.
@@ -44,6 +45,9 @@ func ParseSchema(text []byte, others ...[]byte) (s *Schema, err error) {
 	if s.columns(s.root, "", nil, false); s.seen > maxNodes { // records that contain one another can be more than any number
 		return nil, fmt.Errorf("its records have more than %d columns", maxNodes)
 	}
+	if s.least = leastOf(s.root, map[*node]int64{}); s.least == 0 {
+		return nil, errors.New("its records have no values: all fields are of the type null")
+	}
 	return s, nil
 }
 
@@ -62,6 +66,32 @@ type node struct {
 	names   []string // of members, or symbols
 	of      []*node  // members, branches, or the type of the items
 	entry   *node    // of a map
+}
+
+// leastOf returns the least number of bytes of a value. known has those of records.
+func leastOf(n *node, known map[*node]int64) int64 {
+	switch n.kind {
+	case "null":
+		return 0
+	case "float":
+		return 4
+	case "double":
+		return 8
+	case "fixed":
+		return int64(n.size)
+	case "record":
+		if least, ok := known[n]; ok {
+			return least
+		}
+		known[n] = 1 // in itself
+		sum := int64(0)
+		for _, of := range n.of {
+			sum = min(sum+leastOf(of, known), maxBlock)
+		}
+		known[n] = sum
+		return sum
+	}
+	return 1
 }
 
 // parser reads a schema.
