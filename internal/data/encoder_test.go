@@ -243,6 +243,43 @@ func TestEncoderWithoutRanges(t *testing.T) {
 	}
 }
 
+// TestStatisticsOfALateFeature: a feature of which the earlier data has no value takes the statistics of the
+// first data that has one, and keeps them.
+func TestStatisticsOfALateFeature(t *testing.T) {
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{
+		{Field: "x", Encode: "standardise"}, {Field: "x", Name: "cut", Encode: "quantile", Buckets: 4}, {Field: "d", Name: "age", Encode: "age"}, {Field: "d", Name: "hour", Encode: "hour"},
+		{Field: "v", Encode: "vector", Size: 2, Separator: "|", Standardise: true}, {Field: "z", Encode: "standardise"},
+	}}
+	fitted := func(text string) *encode.Encoder {
+		_, fit := prepare(t, schema.Source{Header: true}, s, 2, datatest.Write(t, "days.csv", text))
+		return newEncoder(t, fit)
+	}
+	grow := func(e, from *encode.Encoder) (*encode.Encoder, map[string]encode.Grown) {
+		g, same, err := e.Grow(from, encode.Growth{Was: func(name string) string { return name }})
+		fatal.If(t, err)
+		return g, same
+	}
+	stored := func(e *encode.Encoder) string {
+		b, err := e.Marshal()
+		fatal.If(t, err)
+		return regexp.MustCompile(`,"(least|most)":[^]]*]`).ReplaceAllString(string(b), "")
+	}
+	first, second := fitted("x,v,d,z,y\n,,,3,1\n,,,3,0\n"), fitted("x,v,d,z,y\n1,1|2,2026-11-01 03:00:00,3,1\n5,3|7,2026-11-03 04:00:00,3,0\n9,4|9,2026-11-02 04:00:00,3,0\n")
+	grown, same := grow(second, first)
+	if stored(grown) != stored(second) {
+		t.Errorf("grown %s\nof its own %s", stored(grown), stored(second))
+	}
+	for _, f := range s.Fill().Features {
+		if g, has := same[f.Name]; !has || g.Fresh != (f.Field != "z") {
+			t.Errorf("%s: %+v, %v", f.Name, g, has)
+		}
+	}
+	third, same := grow(fitted("x,v,d,z,y\n100,100|2,2026-12-01 03:00:00,3,1\n500,3|70,2026-12-03 04:00:00,4,0\n"), grown)
+	if stored(third) != stored(grown) || same["x"].Fresh {
+		t.Errorf("grown again %s\nbefore %s", stored(third), stored(grown))
+	}
+}
+
 // TestNumbersAreClipped: a number outside the range of the training data is encoded as the nearest
 // number of the range, unless the feature or an earlier version of the encoder does not clip.
 func TestNumbersAreClipped(t *testing.T) {

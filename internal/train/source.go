@@ -330,6 +330,11 @@ func (r taking) tookLines(from step.Origin, now layout.Layout, m step.Match, tak
 			add(name, "kept%s", renamed(name, g.Was))
 		}
 	}
+	for _, f := range r.config.Features {
+		if r.in.Same[f.Name].Fresh {
+			add(f.Name, "statistics of this data, because the training data of the model has no value of it")
+		}
+	}
 	for _, name := range r.dropped(from.Layout) {
 		add(name, "dropped")
 	}

@@ -13,6 +13,7 @@ type Grown struct {
 	Was   string // name of the feature there
 	Words int    // size of the earlier vocabulary
 	New   int    // words that were added
+	Fresh bool   // its statistics are not kept, because the earlier data had no value of it
 }
 
 // Growth defines how an encoder continues an earlier one.
@@ -42,7 +43,8 @@ func (e *Encoder) Grow(from *Encoder, how Growth) (grown *Encoder, same map[stri
 		old, forms := from.stats[was], stats[i].Forms
 		old.rates = old.rates.past()
 		g := Grown{Was: name, Words: len(old.Vocabulary)}
-		if how.Renew && f.Encode != "vocabulary" {
+		g.Fresh = !old.seen(f) && stats[i].seen(f)
+		if how.Renew && f.Encode != "vocabulary" || g.Fresh {
 			same[f.Name] = g
 			continue
 		}
@@ -72,6 +74,22 @@ func (e *Encoder) Grow(from *Encoder, how Growth) (grown *Encoder, same map[stri
 		}
 	}
 	return grown, same, err
+}
+
+// seen reports whether the statistics of a feature are of at least one value.
+func (s *statistics) seen(f *schema.Feature) bool {
+	some := func(x float64) bool { return x != 0 }
+	switch e, _ := schema.EncodingOf(f.Encode); {
+	case e == schema.Standardise:
+		return s.Range != nil || s.Mean != 0 || s.Deviation != 0
+	case e == schema.Quantile:
+		return s.Range != nil || len(s.Limits) > 0
+	case e == schema.Vector && f.Standardise:
+		return slices.ContainsFunc(s.Means, some) || slices.ContainsFunc(s.Deviations, some)
+	case e.Date():
+		return s.Date != ""
+	}
+	return true
 }
 
 // newWords returns the words of feature i that an earlier vocabulary does not have.
