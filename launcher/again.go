@@ -138,14 +138,14 @@ func (g *generations) moved(host string) (Plan, bool) {
 	return plan, left == 0
 }
 
-// unreached returns the verdict on a host that could not be reached at a restart, or on the
-// network, or nil for any other error.
+// unreached returns the verdict on a host that could not be reached at a restart or not start ranks,
+// or on the network, or nil for any other error. The host has started ranks before: after it has been
+// rebooted, its file systems may not be mounted yet.
 func (g *generations) unreached(ctx context.Context, err error) *rank.Verdict {
 	var lost *hostError
-	var program *startError
 	var network *networkError
 	switch {
-	case ctx.Err() != nil, g.job.Generation == 0, errors.As(err, &program):
+	case ctx.Err() != nil, g.job.Generation == 0:
 	case errors.As(err, &lost):
 		n := len(g.placesOn(lost.host))
 		return &rank.Verdict{Kind: rank.Lost, Rank: -1, Host: lost.host, Together: plural.Of(n, "rank"), Cause: lost.Unwrap().Error()}
@@ -155,9 +155,9 @@ func (g *generations) unreached(ctx context.Context, err error) *rank.Verdict {
 	return nil
 }
 
-// wait asks the policy what to do while a host cannot be reached. The verdict is only
-// reported if the job gives up.
-func (g *generations) wait(lost *rank.Verdict) {
+// wait asks the policy what to do while a host cannot be reached, or answers but starts no ranks. The
+// verdict is only reported if the job gives up.
+func (g *generations) wait(lost *rank.Verdict, answers bool) {
 	free, places := false, []int(nil)
 	if lost.Host != "" {
 		_, free = g.moved(lost.Host)
@@ -165,6 +165,9 @@ func (g *generations) wait(lost *rank.Verdict) {
 	}
 	cause, _, _ := strings.Cut(lost.Cause, "\n")
 	next := g.policy.Unreached(time.Since(g.begin), lost.Host, places, free, strings.TrimSuffix(cause, ":"))
+	if answers {
+		next.Text = strings.Replace(next.Text, "does not answer (", "cannot start its ranks (", 1)
+	}
 	g.judged = &next
 	if g.job.Judged != nil && (next.Plan != restart.Restore || g.job.Restarts == 0) {
 		g.job.Judged(lost, g.job.Stderr)

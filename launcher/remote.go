@@ -203,7 +203,7 @@ func (a *remote) start(o order) (pid int, err error) {
 	late := time.NewTimer(readyTime)
 	defer late.Stop()
 	fault := func(code int, text string) error {
-		return &startError{fmt.Errorf("launcher: start: rank %d: host %s: %s", w.Rank, h.name, text), code}
+		return &startError{fmt.Errorf("launcher: start: rank %d: %w", w.Rank, &hostError{h.name, errors.New(text)}), code}
 	}
 	select {
 	case m := <-h.answers:

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -155,8 +156,9 @@ func (r *run) watch(ctx context.Context) error {
 		case <-ended:
 			ended = nil
 			if v := r.judge(); v != nil && term == nil {
+				calls, stepped = nil, nil // changes wait for the next generation
 				if pause, ok := r.heal(v); ok {
-					heal, calls = time.After(pause), nil
+					heal = time.After(pause)
 					continue
 				}
 				r.crew.signal(wakeSign, everyone) // a stopped rank reports its stacks too
@@ -237,8 +239,8 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 		}
 		lost := g.unreached(ctx, err)
 		if lost != nil {
+			g.wait(lost, errors.As(err, new(*startError)))
 			out.Verdict, err = lost, nil
-			g.wait(lost)
 		}
 		out.Restarts, out.Elapsed = n, time.Since(g.begin)
 		out.Heals, g.healed = out.Heals+g.healed, out.Heals+g.healed
