@@ -157,7 +157,7 @@ func TestEngines(t *testing.T) {
 		c.want.Host = "here"
 		w, found, err := fromEnv(variables(c.vars), "here", 4711)
 		named := w.Named
-		w.Named = ""
+		w.Named, w.together = "", false
 		if err != nil || w != c.want || found != (named != "") || found != (c.want.By != "") {
 			t.Errorf("%s:\n got  %+v %v %v\n want %+v", c.name, w, found, err, c.want)
 		}
@@ -241,8 +241,8 @@ func TestBadKeyIsNotRepeated(t *testing.T) {
 func TestEnvIsReadBack(t *testing.T) {
 	w := World{Rank: 2, Size: 4, LocalRank: 2, LocalSize: 4, Host: "here", Generation: 3, By: "wdlrun", Job: "j",
 		Named: `WDLRUN_RANK="2", WDLRUN_SIZE="4"`, Coordinator: "127.0.0.1:5", Launched: true, Key: NewKey(), Rendezvous: "/d", IP: "127.0.0.1"}
-	if n := reflect.TypeFor[World]().NumField(); n != 14 {
-		t.Errorf("World has %d fields, this test sets 14", n)
+	if n := reflect.TypeFor[World]().NumField(); n != 15 {
+		t.Errorf("World has %d fields, this test sets 14 and not together, which wdlrun never is", n)
 	}
 	known := strings.Join(Variables(), " ") + " "
 	for _, v := range w.Env() {

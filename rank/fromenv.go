@@ -52,6 +52,7 @@ func (e *env) launched(w *World) (found bool) {
 		switch {
 		case at.err == nil:
 			place.Named = at.named(at.rank, at.size)
+			place.together = !l.perHost && l.name != own && at.has(at.locals)
 			known = append(known, place)
 			found = found || inner && !(l.perHost && place.Size == 1)
 		case inner:

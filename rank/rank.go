@@ -80,6 +80,8 @@ type World struct {
 	Key                  Key    // the job's key; zero: not known yet
 	Rendezvous           string // directory of the meeting file; "": the user's directory in the temporary one
 	IP                   string // address of this host for other ranks; "": choose one
+
+	together bool // the launcher has said how many ranks of this host it starts, all at once
 }
 
 // Validate returns an error if two fields of w contradict each other.

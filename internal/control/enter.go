@@ -26,7 +26,17 @@ func Enter(ctx context.Context, w rank.World, addr string, opts Options) (*Sessi
 	if w.Launched {
 		return Join(ctx, w, addr, opts)
 	}
-	defer sayWaiting(w, opts)()
+	ctx, stop := whileWaiting(ctx, w, opts)
+	defer stop()
+	s, err := meet(ctx, w, addr, opts)
+	if cause := context.Cause(ctx); err != nil && errors.As(cause, new(*desertedError)) {
+		err = cause
+	}
+	return s, err
+}
+
+// meet makes this process a member of a job that wdlrun did not launch.
+func meet(ctx context.Context, w rank.World, addr string, opts Options) (*Session, error) {
 	meets := w.Coordinator == "" && w.Size > 1
 	var meeting rank.Meeting
 	if meets {
@@ -74,18 +84,37 @@ func Enter(ctx context.Context, w rank.World, addr string, opts Options) (*Sessi
 // waitNotice is how long a rank waits for the others before it reports what it knows about them.
 const waitNotice = 3 * time.Second
 
-// sayWaiting reports that this rank waits, if it does so for a while: the variables that make it a
+// whileWaiting reports that this rank waits, if it does so for a while: the variables that make it a
 // rank may be left over in a shell, and the other ranks may not exist. At most two ranks of a host
-// report it.
-func sayWaiting(w rank.World, opts Options) (stop func()) {
-	if w.Size == 1 || opts.Word == nil || w.LocalRank > 1 {
-		return func() {}
-	}
+// report it. If it is known that the others do not exist, the context that it returns ends.
+func whileWaiting(ctx context.Context, w rank.World, opts Options) (waiting context.Context, stop func()) {
+	waiting, fail := context.WithCancelCause(ctx)
 	timeout := cmp.Or(opts.Timeout, defaultTimeout)
-	t := time.AfterFunc(min(waitNotice, timeout/2), func() {
-		opts.Word(fmt.Sprintf("rank %d of %d waits for the others to join, for up to %s%s", w.Rank, w.Size, timeout, started(w)))
+	notice := min(waitNotice, timeout/4)
+	t := time.AfterFunc(notice, func() {
+		if w.Deserted() {
+			select { // a busy machine may start them late
+			case <-time.After(notice):
+			case <-waiting.Done():
+				return
+			}
+			if w.Deserted() {
+				fail(&desertedError{w})
+				return
+			}
+		}
+		if w.Size > 1 && opts.Word != nil && w.LocalRank <= 1 {
+			opts.Word(fmt.Sprintf("rank %d of %d waits for the others to join, for up to %s%s%s", w.Rank, w.Size, timeout, started(w), apart(w)))
+		}
 	})
-	return func() { t.Stop() }
+	return waiting, func() { t.Stop(); fail(nil) }
+}
+
+// desertedError reports that no other rank of a job has a process on this host.
+type desertedError struct{ w rank.World }
+
+func (e *desertedError) Error() string {
+	return fmt.Sprintf("control: enter: by the variables of %s, this is rank %d of %d (%s), but no process of another rank is on this host: all have ended, or the variables are left over in a shell: use a new shell, or set WDLRUN_SIZE=1 to train alone", e.w.By, e.w.Rank, e.w.Size, e.w.Named)
 }
 
 // host starts the coordinator in this process.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -290,6 +291,28 @@ func TestWaitingIsReported(t *testing.T) {
 		}
 		mu.Unlock()
 	}
-	stop := sayWaiting(rank.World{Size: 2}, Options{Timeout: time.Hour, Word: func(line string) { t.Error(line) }})
+	_, stop := whileWaiting(t.Context(), rank.World{Size: 2}, Options{Timeout: time.Hour, Word: func(line string) { t.Error(line) }})
 	stop()
+}
+
+// TestLeftOverVariables: a rank whose launcher starts two ranks on this host, and of whose job no other process
+// exists, does not wait for the timeout.
+func TestLeftOverVariables(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the variables of other processes are not known")
+	}
+	dir := t.TempDir()
+	fatal.If(t, os.Chmod(dir, 0o700))
+	for r := range 2 {
+		vars := map[string]string{"RANK": fmt.Sprint(r), "LOCAL_RANK": fmt.Sprint(r), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "left-over", "MASTER_PORT": fmt.Sprint(os.Getpid()), "WDLRUN_RENDEZVOUS": dir}
+		w, _, err := rank.FromEnv(func(name string) string { return vars[name] })
+		fatal.If(t, err)
+		want := fmt.Sprintf(`by the variables of torchrun, this is rank %d of 2 (RANK="%[1]d", WORLD_SIZE="2"), but no process of another rank is on this host`, r)
+		patient.Try(t, 2*time.Second, func(timeout time.Duration) error {
+			if _, err := Enter(t.Context(), w, "", Options{Timeout: timeout}); err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("got  %w\nwant %s", err, want)
+			}
+			return nil
+		})
+	}
 }

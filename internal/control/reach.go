@@ -152,6 +152,14 @@ func started(w rank.World) string {
 	return fmt.Sprintf("; by the variables of %s, this is rank %d of %d (%s): if nothing starts the others, set WDLRUN_SIZE=1 to train alone", w.By, w.Rank, w.Size, w.Named)
 }
 
+// apart says what the ranks of several hosts need to meet, if this is not set.
+func apart(w rank.World) string {
+	if w.LocalSize == w.Size || w.Rendezvous != "" || w.Coordinator != "" {
+		return ""
+	}
+	return "; if they are on other hosts, set WDLRUN_RENDEZVOUS to a directory that all of them see"
+}
+
 // local reports whether the other side is on this host. Then the kernel reports the end of
 // its process, and a coordinator that does not answer is only stopped, by a debugger or
 // Ctrl-Z.
