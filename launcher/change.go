@@ -116,8 +116,20 @@ func (c *changes) serve(ctx context.Context, job Job) {
 	}
 }
 
-// carryOut returns when the first step on the other hosts is done, or the change has failed.
+// carryOut returns when the first step on the other hosts is done, or the change has failed. If the job
+// fails or loses a host before the ranks are asked to end, the change is made when it runs again.
 func (c *changes) carryOut(ctx context.Context, job Job, x Change) (next Plan, err error) {
+	for {
+		if next, err = c.attempt(ctx, job, x); !errors.Is(err, errFailing) {
+			return next, err
+		}
+	}
+}
+
+// errFailing reports that a change must wait for the next generation.
+var errFailing = errors.New("the job fails")
+
+func (c *changes) attempt(ctx context.Context, job Job, x Change) (next Plan, err error) {
 	var old Plan
 	var to *console
 	if err := c.do(ctx, func(r *run) error { old, to = r.job.Plan, r.console; return nil }); err != nil {
@@ -174,10 +186,8 @@ func (r *run) stopFor(t *transition) error {
 	switch {
 	case r.interrupt != nil:
 		return errJobEnds
-	case r.server.Verdict() != nil || !r.relay.isFormed():
-		return errors.New("a rank of the job has failed; try again if the job is restarted")
-	case !slices.Equal(r.job.Plan.Ranks, t.before.Ranks):
-		return errors.New("the job has lost a host or a rank meanwhile; try again")
+	case !slices.Equal(r.job.Plan.Ranks, t.before.Ranks), r.server.Verdict() != nil, !r.relay.isFormed():
+		return errFailing
 	}
 	r.of.asked = t
 	r.server.Order(control.Stop)

@@ -182,3 +182,22 @@ func TestChangeOfAnEndedJob(t *testing.T) {
 		})
 	}
 }
+
+// TestAChangeWaitsForTheNextGeneration: a job that has lost a rank when a change is to begin makes the change
+// with the ranks of its next generation.
+func TestAChangeWaitsForTheNextGeneration(t *testing.T) {
+	c := &changes{calls: make(chan func(*run))}
+	before, after := &run{job: Job{Plan: local(t, 2)}}, &run{job: Job{Plan: local(t, 1)}}
+	ends := &run{job: after.job, interrupt: errJobEnds}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for _, r := range []*run{before, after, after, ends} { // each attempt asks for the plan, and then for the end of the ranks
+			(<-c.calls)(r)
+		}
+	}()
+	plan, err := c.carryOut(t.Context(), Job{}, Change{Add: []string{"localhost:2"}})
+	if <-served; err != errJobEnds || plan.Hosts() != "localhost:1" {
+		t.Errorf("%v on %s", err, plan.Hosts())
+	}
+}
