@@ -22,11 +22,12 @@ const configPath = "/v1/config"
 type adminServer struct{ grpcServer }
 
 // server returns the server of the administrative address: metrics, profiles, the configuration
-// of models, and the services ModelService and Health over gRPC, on one port.
+// of models, and the services ModelService, Health and ServerReflection over gRPC, on one port.
 func (s adminServer) server() *http.Server {
 	control := grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(modelconfig.MaxBytes))
 	control.RegisterService(s.service("ModelService", map[string]method{"GetModelStatus": s.grpcStatus, "HandleReloadConfigRequest": s.grpcReload}), nil)
 	grpc_health_v1.RegisterHealthServer(control, s.health.server)
+	reflect(control)
 	mux := http.NewServeMux()
 	for _, path := range metricsPaths {
 		mux.Handle(path, s.metrics.page())

@@ -12,8 +12,13 @@ import (
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/wdlrun/wdlrun/internal/serve/describe"
 	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
 	"github.com/wdlrun/wdlrun/internal/serve/rows"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
@@ -71,6 +76,13 @@ func (s grpcServer) services() []*grpc.ServiceDesc {
 		}),
 		s.service("ModelService", map[string]method{"GetModelStatus": s.grpcStatus, "HandleReloadConfigRequest": s.clientReload}),
 	}
+}
+
+// reflect describes the services of a server to clients that ask for it, such as grpcurl.
+func reflect(g *grpc.Server) {
+	o := reflection.ServerOptions{Services: g, DescriptorResolver: describe.Files{}, ExtensionResolver: new(protoregistry.Types)}
+	grpc_reflection_v1.RegisterServerReflectionServer(g, reflection.NewServerV1(o))
+	grpc_reflection_v1alpha.RegisterServerReflectionServer(g, reflection.NewServer(o)) // of older clients
 }
 
 // service returns a service with these methods.

@@ -52,7 +52,7 @@ type Options struct {
 	RESTTimeout time.Duration
 	// CORS allows web pages of every origin to send REST requests.
 	CORS bool
-	// Admin, if not nil, moves control and metrics to the address of ServeAdmin.
+	// Admin, if not nil, moves control, metrics and reflection to the address of ServeAdmin.
 	Admin *Admin
 	// Report, if not nil, is called with every change of a version.
 	Report func(versions.Event)
@@ -100,7 +100,7 @@ func (o *Options) fill() {
 }
 
 // Admin is the configuration of the administrative address. With it, the addresses for clients
-// have neither metrics nor HandleReloadConfigRequest.
+// have neither metrics nor HandleReloadConfigRequest nor reflection.
 type Admin struct {
 	// Token returns the token that each request must have; "" for none.
 	Token func() (string, error)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"path"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -33,16 +34,16 @@ func New(o Options) *Server {
 	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true),
 		grpc.NumStreamWorkers(uint32(o.Threads)), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
 		grpc.ReadBufferSize(readBytes), grpc.MaxConcurrentStreams(uint32(o.Streams)), grpc.ConnectionTimeout(headerWait), grpc.KeepaliveParams(o.Keepalive), grpc.StatsHandler(s.inflow)}
-	options = append(options, // for the health service; the other methods count their panics by name
-		grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {
-			err = s.panics.rescue("health", func() (err error) {
+	options = append(options, // for health and reflection; the other methods count their panics by name
+		grpc.UnaryInterceptor(func(ctx context.Context, in any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {
+			err = s.panics.rescue(path.Base(info.FullMethod), func() (err error) {
 				out, err = next(ctx, in)
 				return err
 			})
 			return out, err
 		}),
-		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			return s.panics.rescue("health", func() error { return next(srv, stream) })
+		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			return s.panics.rescue(path.Base(info.FullMethod), func() error { return next(srv, stream) })
 		}))
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
@@ -53,6 +54,9 @@ func New(o Options) *Server {
 		s.grpc.RegisterService(d, nil)
 	}
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health.server)
+	if o.Admin == nil {
+		reflect(s.grpc)
+	}
 	s.http = &http.Server{Handler: restServer{s.core, &s.bodies}.handler(), ReadHeaderTimeout: headerWait, ReadTimeout: bodyWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHeader}
 	if o.Admin != nil {
 		s.admin = adminServer{clients}.server()

@@ -37,7 +37,7 @@ func flat(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 func loadSchema(t testing.TB) schema {
 	t.Helper()
-	b, err := os.ReadFile("testdata/fields.tsv")
+	b, err := os.ReadFile("../describe/fields.tsv")
 	fatal.If(t, err)
 	file := &descriptorpb.FileDescriptorProto{
 		Name: proto.String("facts.proto"), Package: proto.String("facts"), Syntax: proto.String("proto3"),
@@ -179,7 +179,7 @@ type enumRow struct {
 
 func enumRows(t *testing.T) (rows []enumRow) {
 	t.Helper()
-	b, err := os.ReadFile("testdata/fields.tsv")
+	b, err := os.ReadFile("../describe/fields.tsv")
 	fatal.If(t, err)
 	for _, line := range strings.Split(string(b), "\n") {
 		if cells := strings.Split(line, "\t"); len(cells) == 4 && cells[3] == "enum value" {
