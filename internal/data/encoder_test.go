@@ -128,7 +128,7 @@ func TestDates(t *testing.T) {
 		t.Errorf("dates %+v, want %+v", got, want)
 	}
 	_, none := prepare(t, src, s, 2, datatest.Write(t, "none.csv", lines("never;ever;;")))
-	if got := fmt.Sprint(none.Doubts(nil)); got != `[field t: none of 2 values, such as "ever", is a date in a format that is recognised, and all count as missing; features[].format names another, or remove the features]` {
+	if got := fmt.Sprint(none.Warnings(nil)); got != `[field t: none of 2 values, such as "ever", is a date in a format that is recognised, and all count as missing; features[].format names another, or remove the features]` {
 		t.Error(got)
 	}
 	e := newEncoder(t, fit)

@@ -143,9 +143,9 @@ func (o *order) start(d int64) int64 {
 	return n/o.decks*d + min(d, n%o.decks)
 }
 
-// round fills turns with the turn of each deck in the round that deals record x. A last
+// roundTurns fills turns with the turn of each deck in the round that deals record x. A last
 // round that is not full deals the first decks in their order.
-func (o *order) round(x int64, turns []int32) {
+func (o *order) roundTurns(x int64, turns []int32) {
 	turns = identity(turns, int(o.decks))
 	i := x / o.decks
 	if i == o.rows()/o.decks || o.decks == 1 || o.mode == apart {

@@ -41,8 +41,8 @@ func newDealer(m mode, rows, blocks []int32, seed, epoch uint64) *dealer {
 
 // take returns the records that rank r of p takes between x and y.
 func (d *dealer) take(r, p int, x, y int64) (all []int32) {
-	d.round(x, d.turns[0])
-	d.round(y, d.turns[1])
+	d.roundTurns(x, d.turns[0])
+	d.roundTurns(y, d.turns[1])
 	for _, s := range d.shares(int64(r), int64(p)) {
 		k := s.deck
 		first, end := s.of(d.taken(k, x, d.turns[0]), d.taken(k, y, d.turns[1]))
@@ -185,8 +185,8 @@ func TestRanksShareBlocks(t *testing.T) {
 
 // count returns how many records rank r of p takes between x and y.
 func (d *dealer) count(r, p, x, y int64) (n int64) {
-	d.round(x, d.turns[0])
-	d.round(y, d.turns[1])
+	d.roundTurns(x, d.turns[0])
+	d.roundTurns(y, d.turns[1])
 	for _, s := range d.shares(r, p) {
 		for i, end := s.of(d.taken(s.deck, x, d.turns[0]), d.taken(s.deck, y, d.turns[1])); i < end; i = s.next(i + 1) {
 			n++

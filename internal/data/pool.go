@@ -187,8 +187,8 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 	for rank := int64(0); f.split > 0 && len(f.last) == 0 && rank <= f.split; rank++ {
 		d.parts = append(d.parts, int((y-x)*rank/f.split))
 	}
-	f.order.round(x, f.turns[0])
-	f.order.round(y, f.turns[1])
+	f.order.roundTurns(x, f.turns[0])
+	f.order.roundTurns(y, f.turns[1])
 	f.fetch.to, f.fetch.n, f.fetch.rows = d, 0, 0
 	for i := range f.decks {
 		k := &f.decks[i]

@@ -67,7 +67,7 @@ func (s *sorted) load(c *checkpoint.Checkpoint, compare func(a, b uint64) int) e
 		return err
 	}
 	if s.of.Wire.Rows == sparse.BF16 {
-		s.half = round(s.half, s.rows)
+		s.half = roundBF16(s.half, s.rows)
 	}
 	n, width := len(s.keys), widthOf(s.of)
 	order := make([]int32, n)

@@ -98,7 +98,7 @@ func (m *Model) apply(dir string, of Manifest) (err error) {
 		offset += int64(len(b))
 		var x mapped
 		if x, _, err = deltaTable(of.Tables[i], m.base.layout.Tables[i], sections, b, m.pause); err == nil {
-			m.layers[i] = stacked(m.layers[i], x, m.pause)
+			m.layers[i] = addLayer(m.layers[i], x, m.pause)
 		}
 	}
 	return err

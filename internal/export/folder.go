@@ -279,7 +279,7 @@ func change(ctx context.Context, dir string, f func() error) error {
 		return err
 	}
 	defer unlock()
-	if err := clean(dir, rollbackPrefix); err != nil {
+	if err := removeTemporary(dir, rollbackPrefix); err != nil {
 		return err
 	}
 	return f()

@@ -221,7 +221,7 @@ next:
 		for i, h := range hashes {
 			x := placeOf(h, pilot, n)
 			if p.has(x) {
-				p.leave(places[:i])
+				p.release(places[:i])
 				continue next
 			}
 			places[i] = x
@@ -232,8 +232,8 @@ next:
 	return anyPlace
 }
 
-// leave frees places.
-func (p *placer) leave(places []uint32) {
+// release frees places.
+func (p *placer) release(places []uint32) {
 	for _, x := range places {
 		p.taken[x/64] &^= 1 << (x % 64)
 	}

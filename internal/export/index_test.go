@@ -62,7 +62,7 @@ func TestChosenKeysAreFound(t *testing.T) {
 		t.Fatalf("hash %x", h)
 	}
 	m, _ := openKeys(t, keys, float32s, of)
-	both := folded([]mapped{m, m}, nil)
+	both := mergeLayers([]mapped{m, m}, nil)
 	if both.n != len(keys) {
 		t.Fatalf("%d records of %d", both.n, len(keys))
 	}
@@ -90,7 +90,7 @@ func TestLayersMerge(t *testing.T) {
 	var layers []mapped
 	for round := range 40 {
 		most := 1 + rng.IntN(2000)
-		layers = stacked(layers, changesOf(salt, of, most, func(key uint64, row []float32) {
+		layers = addLayer(layers, changesOf(salt, of, most, func(key uint64, row []float32) {
 			row[0] = float32(round)
 			want[key] = row[0]
 		}), nil)
@@ -101,7 +101,7 @@ func TestLayersMerge(t *testing.T) {
 		}
 	}
 	if len(layers) > 1 {
-		layers = []mapped{folded(layers, nil)}
+		layers = []mapped{mergeLayers(layers, nil)}
 	}
 	rows := 0
 	last := uint64(0)

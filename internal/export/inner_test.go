@@ -312,8 +312,8 @@ func FuzzDelta(f *testing.F) {
 		}
 		keys := []uint64{0, 1, 2, 3, math.MaxUint64, 1 << 40}
 		ask := []step.Query{{Keys: keys, Values: make([]float32, len(keys)*3)}}
-		modelOf(older, stacked([]mapped{older}, got, nil)...).Read(ask)
-		modelOf(folded([]mapped{got, older}, nil)).Read(ask)
+		modelOf(older, addLayer([]mapped{older}, got, nil)...).Read(ask)
+		modelOf(mergeLayers([]mapped{got, older}, nil)).Read(ask)
 	})
 }
 

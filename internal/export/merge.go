@@ -151,9 +151,9 @@ func tableOf(c codec, salt uint64, n int, pause Pause, each func(f func(hash, ke
 // layers, and each row is copied few times until it is in the largest.
 const layerRatio = 3
 
-// stacked adds a layer to the layers of a table, oldest first, and merges those that are not
+// addLayer adds a layer to the layers of a table, oldest first, and merges those that are not
 // layerRatio times larger than the next. It does not change the given layers.
-func stacked(layers []mapped, newest mapped, pause Pause) []mapped {
+func addLayer(layers []mapped, newest mapped, pause Pause) []mapped {
 	if newest.n == 0 {
 		return layers
 	}
@@ -165,11 +165,11 @@ func stacked(layers []mapped, newest mapped, pause Pause) []mapped {
 	if from == len(layers) {
 		return append(slices.Clone(layers), newest)
 	}
-	return append(slices.Clone(layers[:from]), folded(append(slices.Clone(layers[from:]), newest), pause))
+	return append(slices.Clone(layers[:from]), mergeLayers(append(slices.Clone(layers[from:]), newest), pause))
 }
 
-// folded merges layers, oldest first, at least one.
-func folded(layers []mapped, pause Pause) mapped {
+// mergeLayers merges layers, oldest first, at least one.
+func mergeLayers(layers []mapped, pause Pause) mapped {
 	n := 0
 	for i := range layers {
 		n += layers[i].n

@@ -78,7 +78,7 @@ func (g *graph) body(src Source, c *config.Config, e *encode.Encoder, l layout.L
 			return b, nil, err
 		}
 		tables = append(tables, t)
-		records.keep(i, &rows)
+		records.loadRows(i, &rows)
 	}
 	s = &inputSet{g: g, e: e, fits: fits, features: map[string][]string{}, tables: map[string]*onnxTable{}}
 	for _, ft := range l.Features {

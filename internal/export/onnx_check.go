@@ -111,8 +111,8 @@ func (s *sample) read(features []schema.Feature) {
 	}
 }
 
-// keep keeps the rows of a table that the records need.
-func (s *sample) keep(i int, t *sorted) {
+// loadRows keeps the rows of a table that the records need.
+func (s *sample) loadRows(i int, t *sorted) {
 	if s == nil {
 		return
 	}

@@ -31,7 +31,7 @@ func (p *Piece) Add(of sparse.Table, x *table.Taken) error {
 		return fmt.Errorf("table %q: the row of key %d has the value %v: train with a smaller learning rate or clip_norm", of.Name, x.Keys[i/c.width], x.Values[i])
 	}
 	if of.Wire.Rows == sparse.BF16 {
-		round(nil, x.Values)
+		roundBF16(nil, x.Values)
 	}
 	salt, n := table.Salt(of.Name), len(x.Keys)
 	hashes := make([]uint64, n+len(x.Removed))
@@ -73,7 +73,7 @@ func joined(pieces []Piece) Piece {
 		for i := range pieces {
 			of[i] = pieces[i].tables[t]
 		}
-		all.tables = append(all.tables, folded(of, nil))
+		all.tables = append(all.tables, mergeLayers(of, nil))
 	}
 	return all
 }

@@ -60,7 +60,7 @@ func (p *Publisher) publish(ctx context.Context, at Point, dense []byte, own Pie
 	}
 	layers := p.layers
 	if m.Delta == nil {
-		layers = p.stacked(&all)
+		layers = p.withLayer(&all)
 	}
 	err = p.commit(ctx, &m, func(dir string) error {
 		if m.Delta != nil {
@@ -168,13 +168,13 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is on hold (%s): nothing is published until wdlrun publish %s -release", e.Dir, e.Hold.Reason, e.Dir)
 }
 
-// stacked returns the changes since the base, with those of a piece.
-func (p *Publisher) stacked(all *Piece) [][]mapped {
+// withLayer returns the changes since the base, with those of a piece.
+func (p *Publisher) withLayer(all *Piece) [][]mapped {
 	p.mu.Lock()
 	before := slices.Clone(p.layers)
 	p.mu.Unlock()
 	for i, x := range all.tables {
-		before[i] = stacked(before[i], x, nil)
+		before[i] = addLayer(before[i], x, nil)
 	}
 	return before
 }
@@ -185,9 +185,9 @@ func (p *Publisher) follow(m *Manifest, all *Piece) {
 	defer p.mu.Unlock()
 	p.chain = append(p.chain, newLink(p.o.Dir, m))
 	for i, x := range all.tables {
-		p.layers[i] = stacked(p.layers[i], x, nil)
+		p.layers[i] = addLayer(p.layers[i], x, nil)
 		if p.fresh != nil {
-			p.fresh[i] = stacked(p.fresh[i], x, nil)
+			p.fresh[i] = addLayer(p.fresh[i], x, nil)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func OpenPublisher(ctx context.Context, o PublishOptions) (p *Publisher, err err
 	if err := p.enter(); err != nil {
 		return p, err
 	}
-	if err := clean(o.Dir, tmpPrefix, publishPrefix, partPrefix); err != nil {
+	if err := removeTemporary(o.Dir, tmpPrefix, publishPrefix, partPrefix); err != nil {
 		return p, err
 	}
 	if p.highest, err = highestIn(o.Dir); err != nil {

@@ -70,8 +70,8 @@ func (c *codec) record() int { return keyBytes + c.stride }
 
 const keyBytes = 8
 
-// most returns the largest magnitude that can be written.
-func (c *codec) most() float32 {
+// maxValue returns the largest magnitude that can be written.
+func (c *codec) maxValue() float32 {
 	if c.as == bfloat16s {
 		return maxBF16
 	}

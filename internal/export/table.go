@@ -66,7 +66,7 @@ func (t *tableWriter) add(shard int, key uint64, values []float32) error {
 	}
 	t.shard = shard
 	for _, v := range values {
-		if most := t.codec.most(); !(v >= -most && v <= most) {
+		if most := t.codec.maxValue(); !(v >= -most && v <= most) {
 			return fmt.Errorf("the row of key %d has the value %v, at most %v can be written: train with a smaller learning rate or clip_norm", key, v, most)
 		}
 	}
@@ -93,7 +93,7 @@ func (t *tableWriter) flush(shards int) error {
 	for _, i := range t.order {
 		values := t.values[int(i)*t.codec.width : (int(i)+1)*t.codec.width]
 		if t.of.Wire.Rows == sparse.BF16 {
-			t.half = round(t.half, values) // as the training reads them
+			t.half = roundBF16(t.half, values) // as the training reads them
 		}
 		row, err := t.to.add(t.hashes[i], t.keys[i])
 		if err != nil {
@@ -105,8 +105,8 @@ func (t *tableWriter) flush(shards int) error {
 	return nil
 }
 
-// round rounds values to bfloat16 and back, with half as memory, which it returns.
-func round(half []f32.BF16, values []float32) []f32.BF16 {
+// roundBF16 rounds values to bfloat16 and back, with half as memory, which it returns.
+func roundBF16(half []f32.BF16, values []float32) []f32.BF16 {
 	half = slices.Grow(half[:0], len(values))[:len(values)]
 	f32.ToBF16(half, values)
 	f32.FromBF16(values, half)

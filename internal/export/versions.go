@@ -82,8 +82,8 @@ func ownFolder(root, name string, create bool) error {
 	return folder.Close()
 }
 
-// clean removes what a killed process has left under temporary names. The caller holds the lock.
-func clean(root string, prefixes ...string) error {
+// removeTemporary removes what a killed process has left under temporary names. The caller holds the lock.
+func removeTemporary(root string, prefixes ...string) error {
 	entries, err := os.ReadDir(root)
 	for _, e := range entries {
 		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) }) {

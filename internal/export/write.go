@@ -141,7 +141,7 @@ func writeVersion(ctx context.Context, src Source, opt Options, root string) (re
 	if _, err := os.Lstat(res.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return res, errors.New("this version exists: give another one with -version, or remove it")
 	}
-	if err := clean(root, tmpPrefix, publishPrefix, partPrefix); err != nil {
+	if err := removeTemporary(root, tmpPrefix, publishPrefix, partPrefix); err != nil {
 		return res, err
 	}
 	tmp := filepath.Join(root, tmpPrefix+strconv.FormatInt(opt.Version, 10))

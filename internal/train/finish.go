@@ -132,7 +132,7 @@ func (j *job) chooseModel(res *report.Result) error {
 		last := &j.validation.last
 		res.ValidOutside = last.Outside
 		last.Metrics = *valid
-		j.evaluation().WarnOfDoubts(last, "the validation data")
+		j.evaluation().WarnOfResult(last, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
 	if model != j.cursor.Step || j.saves.saver.Last() == model {
@@ -154,7 +154,7 @@ func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
 	res.TestData = data.RowsOf(j.in.Test, "")
 	res.TestUnknown, res.TestWhy, res.TestOutside = m.Unknown, m.Why, m.Outside
 	res.TestUndated = j.in.Undated[j.in.Test]
-	j.evaluation().WarnOfDoubts(&m, "the test data")
+	j.evaluation().WarnOfResult(&m, "the test data")
 	return nil
 }
 

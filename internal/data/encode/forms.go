@@ -165,8 +165,8 @@ func (f *Fit) formsOf(of *schema.Feature) *fitForms {
 	return nil
 }
 
-// doubt returns the warning about values in several forms, or "".
-func (x *fitForms) doubt() string {
+// warning returns the warning about values in several forms, or "".
+func (x *fitForms) warning() string {
 	const other = "field %s has values such as %s and %s, which encode: hash treats as different; write them in one form"
 	if x.seen&formInteger != 0 && x.seen&formReal != 0 {
 		return fmt.Sprintf(other+", or use encode: id if all are integers", x.field, "7", "7.0")

@@ -155,9 +155,9 @@ func (l *Log) fault(what string, err error) error {
 	return fmt.Errorf("kafka: %s: topic %s at %s: %w", what, l.address.Topic, strings.Join(l.address.Brokers, ","), l.address.advise(err))
 }
 
-// insist calls do until it succeeds, fails permanently, or the patience ends. tries is the
+// retry calls do until it succeeds, fails permanently, or the patience ends. tries is the
 // number of earlier calls.
-func (l *Log) insist(ctx context.Context, what string, do func(ctx context.Context, tries int) error) error {
+func (l *Log) retry(ctx context.Context, what string, do func(ctx context.Context, tries int) error) error {
 	limit, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
 	if l.stop != nil {
@@ -172,7 +172,7 @@ func (l *Log) insist(ctx context.Context, what string, do func(ctx context.Conte
 			return nil
 		case ctx.Err() != nil:
 			return l.fault(what, context.Cause(ctx))
-		case !passing(err):
+		case !isTemporary(err):
 			return l.fault(what, err)
 		case last == nil || limit.Err() == nil:
 			last = err
@@ -223,9 +223,9 @@ func (a *advertised) unreachable(seeds []string) string {
 	return ""
 }
 
-// passing reports whether an error may be temporary: of the network, or of a broker that
+// isTemporary reports whether an error may be temporary: of the network, or of a broker that
 // is being replaced.
-func passing(err error) bool {
+func isTemporary(err error) bool {
 	var k *kerr.Error
 	if errors.As(err, &k) {
 		return k.Retriable
@@ -243,7 +243,7 @@ func (e final) Unwrap() error { return e.error }
 // stream begins: at the offset of the group, if it has one, otherwise before the oldest or
 // after the newest record, as the address specifies.
 func (l *Log) Marks(ctx context.Context) (marks []stream.Mark, err error) {
-	err = l.insist(ctx, "look", func(ctx context.Context, _ int) (err error) {
+	err = l.retry(ctx, "look", func(ctx context.Context, _ int) (err error) {
 		marks, err = l.marks(ctx)
 		return err
 	})
@@ -343,7 +343,7 @@ func (l *Log) Commit(ctx context.Context, at []stream.Partition) error {
 	if l.address.Group == "" || len(offsets) == 0 {
 		return nil
 	}
-	return l.insist(ctx, "commit to group "+l.address.Group, func(ctx context.Context, _ int) error {
+	return l.retry(ctx, "commit to group "+l.address.Group, func(ctx context.Context, _ int) error {
 		all, err := kadm.NewClient(l.client).CommitOffsets(ctx, l.address.Group, offsets)
 		return errors.Join(err, all.Error())
 	})
@@ -352,12 +352,12 @@ func (l *Log) Commit(ctx context.Context, at []stream.Partition) error {
 // From returns the records from an offset on, as many as one fetch of about the given
 // bytes contains, and the offset after them. The broker must hold the offset.
 func (l *Log) From(ctx context.Context, partition int32, offset int64, bytes int) (records []Record, next int64, err error) {
-	c := l.keeps(partition, offset)
+	c := l.chunkAt(partition, offset)
 	if c == nil {
 		what := fmt.Sprintf("read partition %d at offset %d", partition, offset)
 		begin := time.Now()
 		for again := true; again; {
-			err = l.insist(ctx, what, func(ctx context.Context, tries int) (err error) {
+			err = l.retry(ctx, what, func(ctx context.Context, tries int) (err error) {
 				c, err = l.fetch(ctx, partition, offset, bytes, tries > 0)
 				return err
 			})
@@ -368,7 +368,7 @@ func (l *Log) From(ctx context.Context, partition int32, offset int64, bytes int
 		if err != nil {
 			return nil, 0, err
 		}
-		l.keep(c)
+		l.addChunk(c)
 	}
 	i, _ := slices.BinarySearchFunc(c.records, offset, func(r Record, o int64) int { return cmp.Compare(r.Offset, o) })
 	return c.records[i:], c.hi, nil
@@ -482,8 +482,8 @@ func (l *Log) leader(ctx context.Context, partition int32, again bool) (id [16]b
 	return id, 0, final{errors.New("there is no such partition")}
 }
 
-// keeps returns the chunk that contains an offset, nil if none does.
-func (l *Log) keeps(partition int32, offset int64) *chunk {
+// chunkAt returns the chunk that contains an offset, nil if none does.
+func (l *Log) chunkAt(partition int32, offset int64) *chunk {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.kept {
@@ -494,7 +494,7 @@ func (l *Log) keeps(partition int32, offset int64) *chunk {
 	return nil
 }
 
-func (l *Log) keep(c *chunk) {
+func (l *Log) addChunk(c *chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept, l.bytes = append(l.kept, c), l.bytes+c.bytes

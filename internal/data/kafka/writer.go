@@ -53,7 +53,7 @@ func (w *Writer) open(ctx context.Context) error {
 	if err != nil {
 		return w.log.fault("write", err)
 	}
-	return w.log.insist(ctx, "write", func(ctx context.Context, _ int) error {
+	return w.log.retry(ctx, "write", func(ctx context.Context, _ int) error {
 		topics, err := kadm.NewClient(w.client).ListTopics(ctx, a.Topic)
 		if err == nil {
 			err = topics.Error()
@@ -106,7 +106,7 @@ func (w *Writer) Write(ctx context.Context, commit int64, lines io.Reader) error
 	if commit <= w.last {
 		return nil
 	}
-	if passing(err) {
+	if isTemporary(err) {
 		err = away{err}
 	}
 	return w.log.fault("write", err)
@@ -140,7 +140,7 @@ func (w *Writer) number(ctx context.Context, commit int64) error {
 	}
 	add := kmsg.NewPtrAddOffsetsToTxnRequest()
 	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = w.name, id, epoch, w.name
-	err = w.log.insist(ctx, "write", func(ctx context.Context, _ int) error {
+	err = w.log.retry(ctx, "write", func(ctx context.Context, _ int) error {
 		r, err := add.RequestWith(ctx, w.client)
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func (w *Writer) number(ctx context.Context, commit int64) error {
 	set := kmsg.NewPtrTxnOffsetCommitRequest()
 	set.TransactionalID, set.ProducerID, set.ProducerEpoch, set.Group, set.Generation = w.name, id, epoch, w.name, -1
 	set.Topics = append(set.Topics, topic)
-	return w.log.insist(ctx, "write", func(ctx context.Context, _ int) error {
+	return w.log.retry(ctx, "write", func(ctx context.Context, _ int) error {
 		r, err := set.RequestWith(ctx, w.client)
 		if err != nil {
 			return err

@@ -146,7 +146,7 @@ func (s *scan) chosen(f *Found) (columns []int) {
 	}
 	says := make([]float64, len(s.Columns))
 	for _, i := range columns {
-		says[i] = s.says(i)
+		says[i] = s.association(i)
 	}
 	slices.SortStableFunc(columns, func(a, b int) int { return cmp.Compare(says[b], says[a]) })
 	f.Skipped = slices.Sorted(slices.Values(columns[keep:]))
@@ -155,9 +155,9 @@ func (s *scan) chosen(f *Found) (columns []int) {
 	return columns
 }
 
-// says returns a measure of what the values of a column say about the label: the sum of squared
+// association returns a measure of what the values of a column say about the label: the sum of squared
 // deviations from the mean rate, in units of their variance, less what chance explains.
-func (s *scan) says(column int) float64 {
+func (s *scan) association(column int) float64 {
 	c := &s.Columns[column]
 	rows, ones, all := make([]float64, c.Size), make([]float64, c.Size), 0.0
 	for i, v := range c.Codes {

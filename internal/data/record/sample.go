@@ -95,15 +95,15 @@ func (s *Sample) Units(r Records, each func(file int, u Unit) error) error {
 	return s.read(func(file int, src Content, blocks []Block, rows int) (n int, whole bool, err error) {
 		f, take := &s.Files[file], func(u Unit) error { return each(file, u) }
 		if f.onwards && f.Packing == nil {
-			return spreadUnits(r, src, f, blocks[0], rows, SearchedBytes/int64(len(s.Files)), take)
+			return sampleUnits(r, src, f, blocks[0], rows, SearchedBytes/int64(len(s.Files)), take)
 		}
 		return someUnits(r, src, f, blocks, rows, take)
 	})
 }
 
-// spreadUnits is someUnits for a file that can only be read from its beginning, most bytes
+// sampleUnits is someUnits for a file that can only be read from its beginning, most bytes
 // of it: half of the records are its first ones, the others are from spreads places.
-func spreadUnits(r Records, s Content, f *File, b Block, rows int, most int64, each func(Unit) error) (n int, whole bool, err error) {
+func sampleUnits(r Records, s Content, f *File, b Block, rows int, most int64, each func(Unit) error) (n int, whole bool, err error) {
 	if err := r.Begin(s, f, b, -1, 0); err != nil {
 		return 0, false, err
 	}
@@ -157,7 +157,7 @@ func (s *Sample) read(some func(file int, src Content, blocks []Block, rows int)
 		}
 		s.Part = s.Part || seen < len(all)
 	}()
-	return spread(files, s.Rows, func(blocks []Block, rows int) (int, error) {
+	return sampleFiles(files, s.Rows, func(blocks []Block, rows int) (int, error) {
 		file := int(blocks[0].File)
 		if file != opened {
 			if src != nil {
@@ -184,10 +184,10 @@ func (s *Sample) read(some func(file int, src Content, blocks []Block, rows int)
 // readBlocks reads at most rows records of blocks, and returns how many.
 type readBlocks func(blocks []Block, rows int) (n int, err error)
 
-// spread reads rows records of the blocks of files. About half are from the beginning of
+// sampleFiles reads rows records of the blocks of files. About half are from the beginning of
 // the first file, or all if there are hardly more. The others are from spreads places of
 // the rest of it and of each other file.
-func spread(files [][]Block, rows int, read readBlocks) error {
+func sampleFiles(files [][]Block, rows int, read readBlocks) error {
 	if len(files) == 1 && len(files[0]) <= compact {
 		if len(files[0]) == 0 {
 			return nil
@@ -213,7 +213,7 @@ func spread(files [][]Block, rows int, read readBlocks) error {
 		if len(blocks) <= max(compact, len(files[i])-len(blocks)) {
 			places = 1 // all of the file, if it has hardly more records
 		}
-		some, err := within(blocks, share, places, float64(i)/float64(len(rest)), read)
+		some, err := samplePlaces(blocks, share, places, float64(i)/float64(len(rest)), read)
 		if err != nil {
 			return err
 		}
@@ -222,9 +222,9 @@ func spread(files [][]Block, rows int, read readBlocks) error {
 	return nil
 }
 
-// within reads rows records of one file, from the given number of places. shift is the
+// samplePlaces reads rows records of one file, from the given number of places. shift is the
 // relative position within each part, so that similar files are read at different places.
-func within(blocks []Block, rows, places int, shift float64, read readBlocks) (n int, err error) {
+func samplePlaces(blocks []Block, rows, places int, shift float64, read readBlocks) (n int, err error) {
 	if len(blocks) <= compact {
 		shift = 0
 	}

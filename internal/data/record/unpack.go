@@ -110,7 +110,7 @@ func (h *hadoopBlocks) next() error {
 	}
 	n, err := h.size()
 	if err == nil {
-		h.packed = grown(h.packed, n)
+		h.packed = resized(h.packed, n)
 		_, err = io.ReadFull(h.src, h.packed)
 	}
 	if err == io.EOF {
@@ -119,7 +119,7 @@ func (h *hadoopBlocks) next() error {
 	if err != nil {
 		return err
 	}
-	h.plain = grown(h.plain, h.left)
+	h.plain = resized(h.plain, h.left)
 	if n, err = h.unpack(h.packed, h.plain); err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ func (h *hadoopBlocks) size() (int, error) {
 	return int(n), nil
 }
 
-// grown returns b with n bytes. Their values are undefined.
-func grown(b []byte, n int) []byte {
+// resized returns b with n bytes. Their values are undefined.
+func resized(b []byte, n int) []byte {
 	if cap(b) < n {
 		return make([]byte, n)
 	}

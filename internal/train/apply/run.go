@@ -39,7 +39,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	e.WarnOfDoubts(&m, input.FirstFew(e.In.Train.Names()))
+	e.WarnOfResult(&m, input.FirstFew(e.In.Train.Names()))
 	res.WorldSize, res.Data, res.Metrics, res.Unknown = e.Comm.Size(), e.In.Train.Names(), m.Metrics, m.Unknown
 	res.Why, res.Undated, res.Outside = m.Why, e.In.Undated[e.In.Train], m.Outside
 	res.Seconds = math.Round(time.Since(e.began).Seconds()*1e3) / 1e3
@@ -73,7 +73,7 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 		return res, err
 	}
 	m.Metrics = metrics.Metrics{Samples: m.Samples} // metrics without labels have no meaning
-	p.WarnOfDoubts(&m, input.FirstFew(p.In.Train.Names()))
+	p.WarnOfResult(&m, input.FirstFew(p.In.Train.Names()))
 	res.Data, res.Unknown, res.Why, res.Outside = p.In.Train.Names(), m.Unknown, m.Why, m.Outside
 	res.Undated = p.In.Undated[p.In.Train]
 	res.Bad, _ = p.In.Train.Bad()

@@ -121,10 +121,10 @@ func (p *Pass) next(ctx context.Context) (*encode.Batch, error) {
 	return p.probe.withoutProbed(b), nil
 }
 
-// WarnOfDoubts warns of results that no sound training has, and of data that differs from the
+// WarnOfResult warns of results that no sound training has, and of data that differs from the
 // training data.
-func (s *Setup) WarnOfDoubts(m *report.Evaluated, what string) {
-	for _, line := range m.Doubts(s.Config.Features, s.In.Encoder.Sparse(), what) {
+func (s *Setup) WarnOfResult(m *report.Evaluated, what string) {
+	for _, line := range m.Warnings(s.Config.Features, s.In.Encoder.Sparse(), what) {
 		s.Warn(line)
 	}
 }

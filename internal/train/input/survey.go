@@ -107,7 +107,7 @@ func (in *Input) Scan(ctx context.Context, d *data.Dataset, fit *encode.Fit) err
 	}
 	noteUndated(in, d, dates)
 	for _, x := range in.Undated[d] {
-		in.Warn(FirstFew(d.Names()) + ": " + x.Doubt())
+		in.Warn(FirstFew(d.Names()) + ": " + x.Warning())
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (in *Input) Fit(fit *encode.Fit) (err error) {
 		return err
 	}
 	noteUndated(in, in.Train, fit)
-	for _, line := range fit.Doubts(in.Encoder) {
+	for _, line := range fit.Warnings(in.Encoder) {
 		in.Warn(line)
 	}
 	return nil

@@ -195,7 +195,7 @@ func checkForTraining(p *command.Program, c *cli.Context, t table) (r checked, _
 		fmt.Fprintln(p.Stderr, "wdlrun: "+line)
 	}
 	e, err := encode.NewEncoder(fit)
-	doubts := fit.Doubts(e)
+	doubts := fit.Warnings(e)
 	if err != nil && full.Data.Index == "" {
 		doubts = append(doubts, err.Error())
 	}

@@ -22,7 +22,7 @@ func TestSpread(t *testing.T) {
 			files = append(files, blocks)
 		}
 		last, n, of := Block{File: -1}, 0, map[int32]bool{}
-		err := spread(files, x.rows, func(blocks []Block, rows int) (got int, err error) {
+		err := sampleFiles(files, x.rows, func(blocks []Block, rows int) (got int, err error) {
 			for _, b := range blocks {
 				if b.File < last.File || b.File == last.File && b.Lo <= last.Lo {
 					t.Errorf("%+v: block %v after %v", x, b, last)

@@ -86,9 +86,9 @@ func (m *Evaluated) unseen(features []schema.Feature, columns []encode.SparseCol
 	return lines
 }
 
-// Doubts returns warnings about results that no sound training has, and about data that
+// Warnings returns warnings about results that no sound training has, and about data that
 // differs from the training data. columns are the encoded features; what names the data.
-func (m *Evaluated) Doubts(features []schema.Feature, columns []encode.SparseColumn, what string) []string {
+func (m *Evaluated) Warnings(features []schema.Feature, columns []encode.SparseColumn, what string) []string {
 	lines := m.unseen(features, columns, what)
 	for i := range m.Outside {
 		lines = append(lines, m.Outside[i].warning(what))

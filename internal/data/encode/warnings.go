@@ -9,26 +9,26 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
-// Doubts returns warnings about features that learn little or nothing from the training
+// Warnings returns warnings about features that learn little or nothing from the training
 // data as configured, and how to fix them. e is the encoder made from f, or nil if that
 // failed.
-func (f *Fit) Doubts(e *Encoder) (lines []string) {
+func (f *Fit) Warnings(e *Encoder) (lines []string) {
 	for _, d := range f.Undated() {
-		lines = append(lines, d.Doubt())
+		lines = append(lines, d.Warning())
 	}
 	for i, ft := range f.schema.Features {
 		if e == nil {
 			break
 		}
-		if why := f.doubt(&ft, &e.stats[i]); why != "" {
+		if why := f.warning(&ft, &e.stats[i]); why != "" {
 			lines = append(lines, fmt.Sprintf("features[%d] (%s): %s", i, ft.Name, why))
 		}
 	}
 	return lines
 }
 
-// Doubt returns the warning about values that are not dates in the format of their column.
-func (d *Dates) Doubt() string {
+// Warning returns the warning about values that are not dates in the format of their column.
+func (d *Dates) Warning() string {
 	advice := "features[].format names another"
 	switch {
 	case d.Format == "":
@@ -41,9 +41,9 @@ func (d *Dates) Doubt() string {
 	return fmt.Sprintf("field %s: %d of %d values, such as %q, are not dates in the format %s and count as missing; %s", d.Field, d.Unread, d.Values, d.Example, d.Format, advice)
 }
 
-// doubt returns the warning about one feature, or "". Fewer intervals than requested give
+// warning returns the warning about one feature, or "". Fewer intervals than requested give
 // no warning: a column of few distinct values has no more.
-func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
+func (f *Fit) warning(ft *schema.Feature, s *statistics) string {
 	const leave = "so the feature carries no information; remove it"
 	if comparesAll(ft) {
 		if value, ok := f.constantOf(ft.Field).value(); ok {
@@ -65,7 +65,7 @@ func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
 			return fmt.Sprintf("all dates of field %s are the same, %s", ft.Field, leave)
 		}
 	case schema.Hash:
-		return f.formsOf(ft).doubt()
+		return f.formsOf(ft).warning()
 	case schema.Vocabulary:
 		v := f.wordsOf(ft)
 		if len(s.Vocabulary) == 0 && len(v.counts) > 0 {

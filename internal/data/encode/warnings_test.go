@@ -64,7 +64,7 @@ func TestDoubts(t *testing.T) {
 		}
 		e, err := NewEncoder(fit)
 		fatal.If(t, err)
-		if got := fit.Doubts(e); !slices.Equal(got, x.want) {
+		if got := fit.Warnings(e); !slices.Equal(got, x.want) {
 			t.Errorf("%s of %q: %q, want %q", x.feature.Encode, x.values, got, x.want)
 		}
 	}
