@@ -190,8 +190,14 @@ def check_rows(program, file, rows, names):
 
 
 def check_written(program, folder, table):
-    """What wdlrun writes as Arrow IPC and Avro is what others read."""
-    pa.parquet.write_table(table, folder / "source.parquet")
+    """What wdlrun writes as Parquet, Arrow IPC and Avro is what others read, dates and times with their types."""
+    times = {"date": (pa.date32(), lambda: moment().date()), "time": (pa.time64("us"), lambda: moment().time()), "milli": (pa.timestamp("ms"), moment)}
+    times["zone"] = pa.timestamp("us", "UTC"), lambda: moment().replace(tzinfo=datetime.timezone.utc)
+    for name, (kind, value) in times.items():
+        table = table.append_column(name, column(kind, value, 0.3))
+    pa.parquet.write_table(table, folder / "source.parquet", store_schema=False)
+    subprocess.run([program, "data", "convert", "-out", str(folder / "written.parquet"), str(folder / "source.parquet")], check=True, capture_output=True)
+    assert [{name: shown(value) for name, value in row.items()} for row in pa.parquet.read_table(folder / "written.parquet").to_pylist()] == [{name: shown(value) for name, value in row.items()} for row in table.to_pylist()]
     rows = [{name: shown(value) for name, value in row.items()} for row in table.to_pylist()]
     for codec in "none", "zstd":
         file = folder / f"written-{codec}.arrow"

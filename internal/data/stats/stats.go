@@ -44,14 +44,16 @@ type Column struct {
 	// Wide counts numbers that are not exact in 32 bits.
 	Wide     int64
 	Min, Max float64 // of the numbers; 0 if there are none
-	numbers  int64
-	sum      float64
-	latest   float64             // the last number
-	word     uint64              // of the latest record, for package signal
-	few      map[uint64]struct{} // hashes of the values; nil: more than maxCounted distinct ones
-	sink     [registers]uint8
-	missing  [][]byte
-	text     []byte
+	// Text, if it is set before the first Add, is called with each value that is a string.
+	Text    func(text []byte)
+	numbers int64
+	sum     float64
+	latest  float64             // the last number
+	word    uint64              // of the latest record, for package signal
+	few     map[uint64]struct{} // hashes of the values; nil: more than maxCounted distinct ones
+	sink    [registers]uint8
+	missing [][]byte
+	text    []byte
 }
 
 const (
@@ -93,6 +95,9 @@ func (c *Column) Add(l *value.List) {
 		case value.Float32, value.Float64:
 			c.real(l.Reals[i])
 		default:
+			if c.Text != nil {
+				c.Text(c.text)
+			}
 			c.read()
 		}
 		if c.numbers > numbers {

@@ -18,13 +18,16 @@ const arrowBytes = 16 << 20
 
 // Numbers of the schema of Arrow.
 const (
-	arrowMagic   = "ARROW1"
-	arrowVersion = 4 // V5
-	arrowInt     = 2
-	arrowFloat   = 3
-	arrowText    = 5
-	arrowBool    = 6
-	arrowList    = 12
+	arrowMagic     = "ARROW1"
+	arrowVersion   = 4 // V5
+	arrowInt       = 2
+	arrowFloat     = 3
+	arrowText      = 5
+	arrowBool      = 6
+	arrowDate      = 8
+	arrowTime      = 9
+	arrowTimestamp = 10
+	arrowList      = 12
 )
 
 // arrowRows writes Arrow IPC files.
@@ -125,6 +128,8 @@ func (x *arrowRows) schema() flat.Table {
 func arrowField(name string, c *Column) flat.Table {
 	kind, of := arrowText, flat.Table{}
 	switch {
+	case c.Time != Time{}:
+		kind, of = arrowTimes(c.Time)
 	case c.Kind == value.Int:
 		kind, of = arrowInt, flat.Table{flat.Of(4, 64), flat.Of(1, 1)}
 	case c.Kind == value.Float32:
@@ -135,6 +140,23 @@ func arrowField(name string, c *Column) flat.Table {
 		kind = arrowBool
 	}
 	return flat.Table{flat.To(name), flat.Of(1, 1), flat.Of(1, int64(kind)), flat.To(of), {}, flat.To([]flat.Table{})}
+}
+
+// arrowTimes returns the type of dates or times.
+func arrowTimes(t Time) (kind int, of flat.Table) {
+	unit := flat.Of(2, 2)
+	if t.Nanos {
+		unit = flat.Of(2, 3)
+	}
+	switch {
+	case t.Type == typeDate:
+		return arrowDate, flat.Table{flat.Of(2, 0)} // days
+	case t.clock():
+		return arrowTime, flat.Table{unit, flat.Of(4, 64)}
+	case t.zoned():
+		return arrowTimestamp, flat.Table{unit, flat.To("UTC")}
+	}
+	return arrowTimestamp, flat.Table{unit}
 }
 
 func (x *arrowRows) Write(lists []value.List) error {
@@ -169,10 +191,10 @@ func (x *arrowRows) Write(lists []value.List) error {
 func (v *arrowValues) null(c *Column) {
 	v.there.add(false)
 	switch {
+	case c.Kind == value.Float32 || c.Time.Type == typeDate:
+		v.data = append(v.data, 0, 0, 0, 0)
 	case c.Kind == value.Int || c.Kind == value.Float64:
 		v.data = append(v.data, 0, 0, 0, 0, 0, 0, 0, 0)
-	case c.Kind == value.Float32:
-		v.data = append(v.data, 0, 0, 0, 0)
 	case c.Truth:
 		v.truths.add(false)
 	default:
@@ -184,6 +206,8 @@ func (v *arrowValues) null(c *Column) {
 func (v *arrowValues) add(l *value.List, j int, c *Column) error {
 	v.there.add(true)
 	switch {
+	case c.Time.Type == typeDate:
+		v.data = binary.LittleEndian.AppendUint32(v.data, uint32(int32(l.Ints[j])))
 	case c.Kind == value.Int:
 		v.data = binary.LittleEndian.AppendUint64(v.data, uint64(l.Ints[j]))
 	case c.Kind == value.Float32:

@@ -47,7 +47,7 @@ func newAvro(w io.Writer, codec string, t table) (*avroRows, error) {
 		if !avroNames.MatchString(c.Name) {
 			return nil, fmt.Errorf("write: Avro has no place for the name %q, only for letters of ASCII, digits and _; write parquet, arrow or jsonl, or name the other columns in -fields", c.Name)
 		}
-		kind := any(avroKind(&c))
+		kind := avroKind(&c)
 		if c.Many {
 			kind = map[string]any{"type": "array", "items": []any{"null", kind}}
 		}
@@ -70,8 +70,12 @@ func newAvro(w io.Writer, codec string, t table) (*avroRows, error) {
 	return x, err
 }
 
-func avroKind(c *Column) string {
+func avroKind(c *Column) any {
 	switch {
+	case c.Time.Type == typeDate:
+		return map[string]any{"type": "int", "logicalType": "date"}
+	case c.Time != Time{}:
+		return map[string]any{"type": "long", "logicalType": avroTime(c.Time)}
 	case c.Kind == value.Int:
 		return "long"
 	case c.Kind == value.Float32:
@@ -82,6 +86,21 @@ func avroKind(c *Column) string {
 		return "boolean"
 	}
 	return "string"
+}
+
+// avroTime returns the name of a type of times.
+func avroTime(t Time) string {
+	unit := "-micros"
+	if t.Nanos {
+		unit = "-nanos"
+	}
+	switch {
+	case t.clock():
+		return "time" + unit
+	case t.zoned():
+		return "timestamp" + unit
+	}
+	return "local-timestamp" + unit
 }
 
 // choose sets the codec of blocks and returns its name.

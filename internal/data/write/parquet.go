@@ -49,7 +49,7 @@ func newParquet(w io.Writer, codec string, t table) (*parquetRows, error) {
 		var n parquet.Node
 		switch column.Kind {
 		case value.Int:
-			n = parquet.Int(64)
+			n = parquetInts(column.Time)
 		case value.Float32:
 			n = parquet.Leaf(parquet.FloatType)
 		case value.Float64:
@@ -70,6 +70,23 @@ func newParquet(w io.Writer, codec string, t table) (*parquetRows, error) {
 	}
 	schema := parquet.NewSchema("records", o)
 	return &parquetRows{table: t, w: parquet.NewGenericWriter[any](w, schema, parquet.MaxRowsPerRowGroup(groupRows))}, nil
+}
+
+// parquetInts returns the type of integers, or of the dates or times that they are.
+func parquetInts(t Time) parquet.Node {
+	unit := parquet.Microsecond
+	if t.Nanos {
+		unit = parquet.Nanosecond
+	}
+	switch {
+	case t == Time{}:
+		return parquet.Int(64)
+	case t.Type == typeDate:
+		return parquet.Date()
+	case t.clock():
+		return parquet.TimeAdjusted(unit, t.zoned())
+	}
+	return parquet.TimestampAdjusted(unit, t.zoned())
 }
 
 func codecOf(name string) (compress.Codec, error) {
@@ -118,6 +135,9 @@ func (x *parquetRows) Write(lists []value.List) error {
 func parquetValue(l *value.List, j int, c *Column) parquet.Value {
 	switch l.Kind {
 	case value.Int:
+		if c.Time.Type == typeDate {
+			return parquet.Int32Value(int32(l.Ints[j]))
+		}
 		return parquet.Int64Value(l.Ints[j])
 	case value.Text:
 		if c.Truth {

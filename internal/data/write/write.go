@@ -15,6 +15,8 @@ type Column struct {
 	Many bool       // records have lists of values
 	// Truth means that every string is true or false. Formats with such a type use it.
 	Truth bool
+	// Time, if it is set, says that texts are written as these dates or times. Kind is Int.
+	Time Time
 	// Words means that the strings of Layout.Missing are values of this column.
 	Words bool
 }
@@ -103,6 +105,14 @@ func (t *table) convert(i int, from *value.List) error {
 		case value.Text:
 			to.Texts = append(to.Texts, text)
 		case value.Int:
+			if c.Time != (Time{}) {
+				n, ok := c.Time.parse(text)
+				if !ok {
+					return t.fault(i, fmt.Sprintf("holds %q, which is no %s", text, c.Time.Type))
+				}
+				to.Ints = append(to.Ints, n)
+				break
+			}
 			n, err := strconv.ParseInt(string(text), 10, 64)
 			if err != nil {
 				return t.fault(i, fmt.Sprintf("holds %q, which is not an integer", text))

@@ -207,11 +207,17 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 		}
 		return nil
 	}
-	d, err := describe(p, c, "convert: types", v.table, v.files, v.fields, c.String("fields") == "", nil)
+	stored, err := v.files.Types()
 	if err != nil {
 		return err
 	}
-	stored, err := d.files.Types()
+	times := map[string]*write.Times{}
+	v.eachText = map[string]func([]byte){}
+	for name, kind := range stored {
+		times[name] = &write.Times{Type: kind}
+		v.eachText[name] = times[name].Add
+	}
+	d, err := describe(p, c, "convert: types", v.table, v.files, v.fields, c.String("fields") == "", nil)
 	if err != nil {
 		return err
 	}
@@ -228,6 +234,11 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 		}
 		if untyped {
 			col.Kind, col.Truth = value.Text, false
+		}
+		if t := times[name]; t != nil && !numbersAlone && (col.Kind == value.Text || col.Kind == value.None) {
+			if col.Time = t.In(v.target.Format); col.Time != (write.Time{}) {
+				col.Kind = value.Int
+			}
 		}
 		if v.config == nil && len(seen.Words) > 0 {
 			if col.Words = !numbersAlone && col.Kind != value.Int && col.Kind != value.Float64 && !col.Truth; !col.Words {
@@ -266,6 +277,8 @@ func formOf(stored, format string, col *write.Column) string {
 	}
 	text := col.Kind == value.Text
 	switch {
+	case col.Time != (write.Time{}):
+		return ""
 	case stored == tables.TypeBytes && text:
 		return `bytes are texts: those that are not UTF-8 are written as \x00\xFF`
 	case format == "tfrecord":
@@ -280,12 +293,15 @@ func formOf(stored, format string, col *write.Column) string {
 		return "" // it has no types of times
 	}
 	return map[string]string{
-		"DATE": "dates are texts: 2026-11-20", "TIME": "times are texts: 12:34:56.5", tables.TypeTimeUTC: "times are texts: 12:34:56.5+00",
-		"TIMESTAMP":             "timestamps are texts: 2026-11-20 12:34:56.5",
-		tables.TypeTimestampUTC: "timestamps are texts in UTC: 2026-11-20 12:34:56.5+00; the name of their zone is lost",
+		"DATE": "dates are texts: some are infinite, before the year 1, or of another type", "TIME": "times are texts: 12:34:56.000000001", tables.TypeTimeUTC: "times are texts: 12:34:56.5+00",
+		"TIMESTAMP":             "timestamps are texts: " + unstorable,
+		tables.TypeTimestampUTC: "timestamps are texts: " + unstorable,
 		"INTERVAL":              "intervals are texts: 1 year 2 days 03:00:04.5", "UUID": "UUIDs are texts",
 	}[stored]
 }
+
+// unstorable is why timestamps are not written as such.
+const unstorable = "some are infinite, before the year 1, too far for nanoseconds, or of another type"
 
 // nullsOf describes which other values of a column are written as null.
 func nullsOf(col *write.Column, seen *stats.Column) (forms []string) {

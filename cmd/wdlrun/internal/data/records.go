@@ -36,6 +36,8 @@ type table struct {
 	notes    []string       // oddities of the files
 	numbers  []string       // numeric fields of text files, by guess
 	other    bool           // the files are not the configuration's
+
+	eachText map[string]func(text []byte) // called by describe with each string of a field
 }
 
 // open opens the files and finds the fields of their records.

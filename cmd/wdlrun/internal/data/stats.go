@@ -166,6 +166,7 @@ func describe(p *command.Program, c *cli.Context, what string, t table, f *recor
 		columns, known := make([]*stats.Column, len(names)), make([]*encode.Vocabulary, len(names))
 		for i := range columns {
 			columns[i], known[i] = stats.New(t.source.Missing), index[names[i]]
+			columns[i].Text = t.eachText[names[i]]
 		}
 		d.columns = append(d.columns, columns...)
 		label := slices.Index(names, t.label.Field)
