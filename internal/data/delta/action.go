@@ -14,6 +14,12 @@ type action struct {
 	Remove   *add      `json:"remove"`
 	MetaData *metaData `json:"metaData"`
 	Protocol *protocol `json:"protocol"`
+	Sidecar  *sidecar  `json:"sidecar"`
+}
+
+// sidecar is a file with a part of a checkpoint.
+type sidecar struct {
+	Path string `json:"path"`
 }
 
 // add is a file of the table, or one that is removed.
@@ -82,6 +88,7 @@ type structType struct {
 		Type     json.RawMessage `json:"type"`
 		Metadata struct {
 			PhysicalName string `json:"delta.columnMapping.physicalName"`
+			ID           int32  `json:"delta.columnMapping.id"`
 		} `json:"metadata"`
 	} `json:"fields"`
 }
@@ -96,18 +103,20 @@ func (m *metaData) columns(t *Table) (partitions []string, err error) {
 		switch *mode {
 		case "name":
 			w.mapped = true
+		case "id":
+			w.mapped, w.physical = true, map[int32]string{}
 		case "none":
 		default:
-			return nil, unsupported(fmt.Sprintf("it needs column mapping by %s, only mapping by name is supported", *mode))
+			return nil, unsupported(fmt.Sprintf("it needs column mapping by %s, only mapping by name or id is supported", *mode))
 		}
 	}
 	for _, name := range m.PartitionColumns {
 		w.partitions[name] = ""
 	}
-	if err := w.walk(json.RawMessage(m.SchemaString), "", "", 0); err != nil {
+	if err := w.walk(json.RawMessage(m.SchemaString), place{}); err != nil {
 		return nil, fmt.Errorf("its schema: %w", err)
 	}
-	t.Columns = w.columns
+	t.Columns, t.Physical = w.columns, w.physical
 	for _, name := range m.PartitionColumns {
 		if w.partitions[name] == "" {
 			return nil, fmt.Errorf("its schema has no partition column %q", name)
@@ -120,17 +129,25 @@ func (m *metaData) columns(t *Table) (partitions []string, err error) {
 // schemaWalk finds the columns of a schema.
 type schemaWalk struct {
 	mapped     bool
+	physical   map[int32]string  // names in the files by id; nil: without ids
 	partitions map[string]string // name in the log
 	columns    []Column
 }
 
-// walk adds the members of a struct, whose names follow name and in.
-func (w *schemaWalk) walk(b json.RawMessage, name, in string, depth int) error {
+// place is where a type is in a schema.
+type place struct {
+	name, in string // of the struct around it, with a point
+	depth    int
+	list     bool // in a list
+}
+
+// walk adds the members of a struct.
+func (w *schemaWalk) walk(b json.RawMessage, at place) error {
 	var s structType
 	if err := json.Unmarshal(b, &s); err != nil {
 		return err
 	}
-	if depth > maxNesting {
+	if at.depth > maxNesting {
 		return fmt.Errorf("more than %d structs in one another", maxNesting)
 	}
 	for _, f := range s.Fields {
@@ -141,30 +158,87 @@ func (w *schemaWalk) walk(b json.RawMessage, name, in string, depth int) error {
 		if f.Name == "" || physical == "" {
 			return fmt.Errorf("the column %q has no name in the files", f.Name)
 		}
-		if _, is := w.partitions[f.Name]; is && depth == 0 {
+		if w.physical != nil {
+			if _, twice := w.physical[f.Metadata.ID]; twice || f.Metadata.ID == 0 {
+				return fmt.Errorf("the column %q has no id, or that of another column", f.Name)
+			}
+			w.physical[f.Metadata.ID] = physical
+		}
+		if _, is := w.partitions[f.Name]; is && at.depth == 0 {
 			w.partitions[f.Name] = physical
 			continue
 		}
-		if strings.HasPrefix(strings.TrimSpace(string(f.Type)), "{") {
-			var kind struct {
-				Type json.RawMessage `json:"type"`
-			}
-			if err := json.Unmarshal(f.Type, &kind); err != nil {
-				return err
-			}
-			if string(kind.Type) == `"struct"` {
-				if err := w.walk(f.Type, name+f.Name+".", in+physical+".", depth+1); err != nil {
-					return err
-				}
-				continue
-			}
+		if err := w.member(f.Type, place{at.name + f.Name, at.in + physical, at.depth + 1, at.list}); err != nil {
+			return err
 		}
-		if len(w.columns) == maxColumns {
-			return fmt.Errorf("more than %d columns", maxColumns)
-		}
-		w.columns = append(w.columns, Column{name + f.Name, in + physical})
 	}
 	return nil
+}
+
+// member adds a member of a struct, or those in it, as package table does: members of structs,
+// also in a list, and the keys and values of a map of plain values.
+func (w *schemaWalk) member(b json.RawMessage, at place) error {
+	kind, err := kindOf(b)
+	if err != nil {
+		return err
+	}
+	switch kind.Type {
+	case "struct":
+		return w.walk(b, place{at.name + ".", at.in + ".", at.depth, at.list})
+	case "array":
+		item, err := kindOf(kind.Element)
+		if err == nil && item.Type == "struct" && !at.list {
+			return w.walk(kind.Element, place{at.name + ".", at.in + ".", at.depth, true})
+		}
+		if err != nil {
+			return err
+		}
+	case "map":
+		key, err := kindOf(kind.Key)
+		if err != nil {
+			return err
+		}
+		of, err := kindOf(kind.Value)
+		if err != nil {
+			return err
+		}
+		if key.plain && of.plain && !at.list {
+			if err := w.add(at.name+".key", at.in+".key"); err != nil {
+				return err
+			}
+			return w.add(at.name+".value", at.in+".value")
+		}
+	}
+	return w.add(at.name, at.in)
+}
+
+func (w *schemaWalk) add(name, in string) error {
+	if len(w.columns) == maxColumns {
+		return fmt.Errorf("more than %d columns", maxColumns)
+	}
+	w.columns = append(w.columns, Column{name, in})
+	return nil
+}
+
+// kind is a type, which is a name or an object.
+type kind struct {
+	Type    string          `json:"-"`
+	plain   bool            // a name
+	Raw     json.RawMessage `json:"type"`
+	Element json.RawMessage `json:"elementType"`
+	Key     json.RawMessage `json:"keyType"`
+	Value   json.RawMessage `json:"valueType"`
+}
+
+func kindOf(b json.RawMessage) (k kind, err error) {
+	if !strings.HasPrefix(strings.TrimSpace(string(b)), "{") {
+		k.plain = true
+		return k, nil
+	}
+	if err = json.Unmarshal(b, &k); err == nil && json.Unmarshal(k.Raw, &k.Type) != nil {
+		k.Type = "" // of no name
+	}
+	return k, err
 }
 
 // in returns the path of a file: the log contains a URL, usually relative to the table.

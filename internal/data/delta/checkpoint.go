@@ -26,6 +26,7 @@ const (
 	configKeys
 	configValues
 	provider
+	sidecarPath
 	numColumns
 )
 
@@ -36,11 +37,17 @@ func columnNames() [numColumns]string {
 	return [numColumns]string{"add.path", "add.partitionValues.key", "add.partitionValues.value", "add.deletionVector.storageType",
 		"add.deletionVector.pathOrInlineDv", "add.deletionVector.offset", "add.deletionVector.cardinality",
 		"protocol.minReaderVersion", "protocol.readerFeatures", "metaData.schemaString", "metaData.partitionColumns",
-		"metaData.configuration.key", "metaData.configuration.value", "metaData.format.provider"}
+		"metaData.configuration.key", "metaData.configuration.value", "metaData.format.provider", "sidecar.path"}
 }
 
 // readCheckpoint applies the actions of a part of a checkpoint.
-func readCheckpoint(path string, s *state) error {
+func readCheckpoint(path string, s *state) error { return readRows(path, s, minReader, schemaString) }
+
+// readSidecar applies the actions of a file that a checkpoint names: of files only.
+func readSidecar(path string, s *state) error { return readRows(path, s, addPath) }
+
+// readRows applies the actions of a Parquet file, which must have some columns.
+func readRows(path string, s *state, need ...int) error {
 	f, err := regular.Open(path)
 	if err != nil {
 		return err
@@ -53,19 +60,22 @@ func readCheckpoint(path string, s *state) error {
 	if info.Size() > maxCheckpoint {
 		return fmt.Errorf("it has more than %d bytes", int64(maxCheckpoint))
 	}
-	return s.readTable(f, info.Size())
+	return s.readTable(f, info.Size(), need...)
 }
 
-func (s *state) readTable(r io.ReaderAt, size int64) error {
+func (s *state) readTable(r io.ReaderAt, size int64, need ...int) error {
 	t, err := table.Open(r, size)
 	if err != nil {
 		return err
 	}
 	names := columnNames()
-	for _, i := range []int{addPath, minReader, schemaString} {
+	for _, i := range need {
 		if !t.Has(names[i]) {
 			return fmt.Errorf("it has no column %s", names[i])
 		}
+	}
+	if !t.Has(names[addPath]) && !t.Has(names[sidecarPath]) {
+		return fmt.Errorf("it has neither the column %s nor %s", names[addPath], names[sidecarPath])
 	}
 	var row []byte
 	lists := make([]value.List, numColumns)
@@ -116,6 +126,8 @@ func (s *state) applyRow(lists []value.List) (err error) {
 		a.MetaData = &metaData{SchemaString: text(&lists[schemaString]), PartitionColumns: texts(&lists[partitions])}
 		a.MetaData.Format.Provider = text(&lists[provider])
 		a.MetaData.Configuration, err = pairs(&lists[configKeys], &lists[configValues])
+	case lists[sidecarPath].Len() > 0:
+		a.Sidecar = &sidecar{Path: text(&lists[sidecarPath])}
 	case lists[minReader].Kind == value.Int && lists[minReader].Len() > 0:
 		a.Protocol = &protocol{MinReaderVersion: lists[minReader].Ints[0], ReaderFeatures: texts(&lists[features])}
 	}

@@ -14,6 +14,7 @@ type state struct {
 	files    map[string]add // by path and deletion vector
 	protocol *protocol
 	meta     *metaData
+	sidecars []string // that a checkpoint names
 }
 
 // apply adds one action.
@@ -33,6 +34,10 @@ func (s *state) apply(a *action) error {
 		s.meta = a.MetaData
 	case a.Protocol != nil:
 		s.protocol = a.Protocol
+	case a.Sidecar != nil:
+		if s.sidecars = append(s.sidecars, a.Sidecar.Path); len(s.sidecars) > maxSidecars {
+			return fmt.Errorf("a checkpoint with more than %d files", maxSidecars)
+		}
 	}
 	return nil
 }

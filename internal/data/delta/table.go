@@ -6,6 +6,9 @@ type Table struct {
 	Files      []File   // by path
 	Columns    []Column // in the order of the schema, without partitions
 	Partitions []string // names of the columns whose values the log contains
+	// Physical has the names of columns in the files by their field ids, which decide; nil: the
+	// names in the files decide.
+	Physical map[int32]string
 }
 
 // File is a data file.
@@ -15,8 +18,8 @@ type File struct {
 	Deleted []uint32  // rows, ascending
 }
 
-// Column is a column of plain values, lists or maps. Members of structs are columns of their own,
-// as in package table.
+// Column is a column of plain values or of lists of them, with the name that package table gives
+// it: members of structs, and keys and values of maps, are columns of their own.
 type Column struct {
 	Name string
 	In   string // name in the files
@@ -28,6 +31,7 @@ const (
 	maxLog        = 1 << 21   // names in the folder of the log
 	maxCommit     = 256 << 20 // bytes of a commit
 	maxCheckpoint = 4 << 30   // bytes of a part of a checkpoint
+	maxSidecars   = 1 << 16   // files of a checkpoint
 	maxColumns    = 1 << 16
 	maxNesting    = 64 // structs in one another
 )

@@ -46,7 +46,7 @@ func (r *resolver) delta(dir string, version int64) ([]File, error) {
 		if err := printable(t.Files[i].Path); err != nil {
 			return nil, err
 		}
-		f := File{Name: t.Files[i].Path, Bytes: info.Size(), size: info.Size(), time: info.ModTime(), Partitions: outer, logged: logged{t.Columns, t.Files[i].Deleted}}
+		f := File{Name: t.Files[i].Path, Bytes: info.Size(), size: info.Size(), time: info.ModTime(), Partitions: outer, logged: logged{t.Columns, t.Files[i].Deleted, t.Physical}}
 		for k, name := range t.Partitions {
 			p := Partition{Name: name, Missing: t.Files[i].Values[k] == nil}
 			if !p.Missing {

@@ -133,6 +133,46 @@ func TestDeltaCheckpoint(t *testing.T) {
 	}
 }
 
+// testdata/delta/by-id was written with pyarrow 26.0.1: columns are mapped by field ids, so that their
+// names in the files have no meaning. One file has other names than the log, and the name of a column for
+// another one; the other file has a column with a name of the log, but no id. The checkpoint is one of
+// the second version, as JSON, whose file of actions is in _sidecars.
+func TestDeltaByID(t *testing.T) {
+	const checkpoint, uuid = "_delta_log/00000000000000000003.checkpoint.", "5f0e2b1e-0000-4000-8000-000000000003"
+	fields := []string{"id", "title", "st.a", "h.id", "h.w", "m.key", "m.value", "name", "late", "dt"}
+	want := []string{"3 t3 6 h3 1.5 k 3 7 - -", "4 t4 8 h4 2.0 k 4 7 - -", "5 t5 10 h5 2.5 k 5 7 - -", "0 t0 0 h0 0.0 k 0 - - x", "1 t1 2 h1 0.5 k 1 - - x", "2 t2 4 h2 1.0 k 2 - - x"}
+	second, err := os.ReadFile("testdata/checkpoints/second.parquet")
+	fatal.If(t, err)
+	for _, name := range []string{uuid + ".json", uuid + ".parquet", "parquet"} {
+		dir := filepath.Join(t.TempDir(), "t")
+		fatal.If(t, os.CopyFS(dir, os.DirFS("testdata/delta/by-id")))
+		if name != uuid+".json" {
+			fatal.If(t, os.Remove(filepath.Join(dir, checkpoint+uuid+".json")))
+			fatal.If(t, os.WriteFile(filepath.Join(dir, checkpoint+name), second, 0o600))
+		}
+		if rows := rowsOfTable(t, dir, fields...); !slices.Equal(rows, want) {
+			t.Errorf("%s: %q", name, rows)
+		}
+		if rows := rowsOfTable(t, dir+"@v3", fields...); len(rows) != 5 || !slices.Contains(rows, "7 t7 14 h7 3.5 k 7 - - -") {
+			t.Errorf("%s, version 3: %q", name, rows)
+		}
+		side, err := filepath.Glob(filepath.Join(dir, "_delta_log/_sidecars/*"))
+		fatal.If(t, err)
+		fatal.If(t, os.Remove(side[0]))
+		if _, err := Resolve([]string{dir}); err == nil || !strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s, without the file of a checkpoint: %v", name, err)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "t")
+	fatal.If(t, os.CopyFS(dir, os.DirFS("testdata/delta/by-id")))
+	other, err := os.ReadFile("testdata/checkpoints/second.parquet")
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "b.parquet"), other, 0o600))
+	if _, err := OpenSet(schema.Source{Format: "parquet"}, []string{dir}); err == nil || !strings.Contains(err.Error(), "finds columns by field ids, and the file has none") {
+		t.Errorf("a file without ids: %v", err)
+	}
+}
+
 // Tables that cannot be read as they are now are errors that say why.
 func TestDeltaFaults(t *testing.T) {
 	const next = "_delta_log/00000000000000000002.json"
@@ -155,7 +195,8 @@ func TestDeltaFaults(t *testing.T) {
 		{"vectors", "ab/deletion_vector_0f00ba11-1234-4abc-8def-0123456789ab.bin", "", "no such file"},
 		{"deleted", next, `{"metaData":{"format":{"provider":"parquet"},"schemaString":"{\"fields\":[{\"name\":\"a\",\"type\":\"long\"}]}","partitionColumns":["b"]}}`, `no partition column "b"`},
 		{"deleted", next, `{"metaData":{"schemaString":"{\"fields\":[{\"name\":\"a\",\"type\":\"long\"},{\"name\":\"b\",\"type\":\"long\"}]}","partitionColumns":["b"]}}`, "no value of the partition column b"},
-		{"deleted", next, `{"metaData":{"schemaString":"{}","configuration":{"delta.columnMapping.mode":"id"}}}`, "column mapping by id"},
+		{"deleted", next, `{"metaData":{"schemaString":"{}","configuration":{"delta.columnMapping.mode":"hash"}}}`, "it needs column mapping by hash"},
+		{"deleted", next, `{"metaData":{"schemaString":"{\"fields\":[{\"name\":\"a\",\"type\":\"long\",\"metadata\":{\"delta.columnMapping.physicalName\":\"a\"}}]}","configuration":{"delta.columnMapping.mode":"id"}}}`, `the column "a" has no id`},
 		{"deleted", "_delta_log/00000000000000000001.json", `{"remove":{"path":"part-00000-09b859f1-4bf9-49c6-bf85-d05afd839e84-c000.snappy.parquet"}}`, "has no rows"},
 	} {
 		dir := filepath.Join(t.TempDir(), "t")

@@ -55,8 +55,9 @@ type File struct {
 
 // logged is what the log of a Delta table says of a file.
 type logged struct {
-	named   []delta.Column // columns and their names in the file; nil: as in the file
-	deleted []uint32       // rows that the table no longer has, ascending
+	named    []delta.Column   // columns and their names in the file; nil: as in the file
+	deleted  []uint32         // rows that the table no longer has, ascending
+	physical map[int32]string // names in the file by field id; nil: the file decides
 }
 
 type memory struct{ *bytes.Reader }

@@ -55,11 +55,18 @@ func TypedIn(head []byte) string {
 
 // table opens a file without its deleted rows.
 func (f *File) table(s Content) (*table.File, error) {
-	x, err := openTable(s, f.size)
+	x, err := f.openTable(s)
 	if err == nil {
 		err = x.Leave(f.deleted)
 	}
 	return x, err
+}
+
+func (f *File) openTable(s Content) (*table.File, error) {
+	if f.physical != nil {
+		return table.OpenByID(s, f.size, f.physical)
+	}
+	return openTable(s, f.size)
 }
 
 func (t typedFormat) Look(f *File, s Content) ([]string, error) {

@@ -67,11 +67,19 @@ type File struct {
 const maxGroups = 1 << 20
 
 // Open reads the footer of a file. The File reads from r.
-func Open(r io.ReaderAt, size int64) (f *File, err error) {
+func Open(r io.ReaderAt, size int64) (*File, error) { return open(r, size, nil) }
+
+// open is Open, with names of columns by field id if there are any.
+func open(r io.ReaderAt, size int64, names map[int32]string) (f *File, err error) {
 	defer caught(&err)
 	f = &File{source: r, size: size}
 	if f.footer, err = readFooter(r, size); err != nil {
 		return nil, err
+	}
+	if names != nil {
+		if err := rename(f.footer.Schema, names); err != nil {
+			return nil, err
+		}
 	}
 	if f.layout, err = columnsOf(f.footer.Schema, meaningsOf(f.footer.KeyValues)); err != nil {
 		return nil, err
