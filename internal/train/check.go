@@ -119,11 +119,23 @@ func Check(ctx context.Context, o Options, ranks int) error {
 		feed.Close()
 	}
 	if !c.Data.EachHost() || !o.Away { // else the ranks find the files of their hosts
-		if _, err := input.Open(input.Setup{Config: c, Lacks: o.Day.missingColumns(), Warn: o.Warn}); err != nil && !(o.Day != nil && isEmpty(err)) {
+		if err := o.openData(c); err != nil && !(o.Day != nil && isEmpty(err)) {
 			return err
 		}
 	}
 	return o.checkMemory(c, ranks, cgroup.Read())
+}
+
+// openData opens the data. The ranks open every file; of many, some show here most faults of a
+// configuration. Only if these have one, which the others may explain, all are opened.
+func (o Options) openData(c *config.Config) error {
+	x := input.Setup{Config: c, Lacks: o.Day.missingColumns(), Warn: o.Warn, Part: true}
+	_, err := input.Open(x)
+	if err != nil {
+		x.Part = false
+		_, err = input.Open(x)
+	}
+	return err
 }
 
 // OpenConfig returns the configuration of the model that o.Resume names.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/remote"
-	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
 // IsLocal reports whether a name stands for files on the disk of a host: it is neither built in
@@ -63,12 +62,4 @@ func (l Listed) At(host string, away func() Content) (File, error) {
 	}
 	partitions, err := partitionsOf(l.Path)
 	return File{Name: host + ":" + l.Path, path: l.Path, Bytes: l.Bytes, size: l.Bytes, time: l.Modified(), away: away, Partitions: partitions}, err
-}
-
-// OpenFound is OpenSet of files that were found already.
-func OpenFound(src schema.Source, files []File) (*Set, error) {
-	if err := schema.Joined("source", src.Validate()); err != nil {
-		return nil, err
-	}
-	return openFiles(src, files)
 }

@@ -30,12 +30,8 @@ const (
 // distances.
 func NewSample(files []File, rows int) *Sample {
 	s := &Sample{Files: files, Rows: rows}
-	if n := len(files); n > sampledFiles {
-		s.Part, s.Files = true, make([]File, sampledFiles)
-		for i := range s.Files {
-			s.Files[i] = files[i*(n-1)/(sampledFiles-1)]
-		}
-	}
+	s.Files = apart(files, sampledFiles)
+	s.Part = len(s.Files) < len(files)
 	return s
 }
 

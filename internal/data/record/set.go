@@ -35,6 +35,18 @@ func OpenSet(src schema.Source, patterns []string) (*Set, error) {
 	return openSet(src, patterns, func(files []File) ([]File, error) { return files, nil })
 }
 
+// apart returns at most n files: the first, the last, and others at equal distances.
+func apart(files []File, n int) []File {
+	if len(files) <= n {
+		return files
+	}
+	some := make([]File, n)
+	for i := range some {
+		some[i] = files[i*(len(files)-1)/(n-1)]
+	}
+	return some
+}
+
 // openSet is OpenSet of the files that choose returns; it is called before they are read.
 func openSet(src schema.Source, patterns []string, choose func([]File) ([]File, error)) (*Set, error) {
 	if err := schema.Joined("source", src.Validate()); err != nil {
@@ -157,7 +169,7 @@ func (s *Set) Look(i int) error {
 	case named && s.Source.Follow.On: // later files may have more
 	case i == 0:
 		s.Fields, f.columns = names, names
-	case s.Source.Header && !slices.Equal(names, s.Files[0].columns) && !Related(names, s.Files[0].columns):
+	case s.Source.Header && !slices.Equal(names, s.Files[0].columns) && !Related(s.inFile(names), s.inFile(s.Files[0].columns)):
 		return fmt.Errorf("%s: its header differs from the header of %s: %s, there: %s; columns are found by name, but too few names are equal, or one is repeated",
 			f.Name, s.Files[0].Name, strings.Join(names, ","), strings.Join(s.Files[0].columns, ","))
 	case IsTable(s.Format) || s.Source.Header:
@@ -168,6 +180,11 @@ func (s *Set) Look(i int) error {
 		s.Fields = union(s.Fields, names)
 	}
 	return nil
+}
+
+// inFile returns names without those of folders, which say nothing about a file.
+func (s *Set) inFile(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(s.partitions, name) })
 }
 
 // union returns a, followed by the elements of b that are not in a.

@@ -14,16 +14,53 @@ import (
 // OpenSelected is OpenSet without the files whose folders already decide that data.where excludes
 // all their records. They are not opened; Unselected is their number.
 func OpenSelected(src schema.Source, patterns []string) (*Set, error) {
-	all := 0
+	return openSelected(src, patterns, func(files []File) []File { return files })
+}
+
+// partFiles is the number of files that OpenPart opens.
+const partFiles = 128
+
+// OpenPart is OpenSelected of some of the files if there are many: the first, the last, and others
+// between them.
+func OpenPart(src schema.Source, patterns []string) (*Set, error) {
+	return openSelected(src, patterns, func(files []File) []File { return apart(files, partFiles) })
+}
+
+// openSelected is OpenSelected of those of the selected files that some returns.
+func openSelected(src schema.Source, patterns []string, some func([]File) []File) (*Set, error) {
+	unselected := 0
 	s, err := openSet(src, patterns, func(files []File) ([]File, error) {
-		all = len(files)
-		return selected(src, files)
+		kept, err := selected(src, files)
+		unselected = len(files) - len(kept)
+		return some(kept), err
 	})
 	if s != nil {
-		s.Unselected = all - len(s.Files) - s.blank
+		s.Unselected = unselected
 	}
 	return s, err
 }
+
+// OpenFound is OpenSelected of files that were found already.
+func OpenFound(src schema.Source, files []File) (*Set, error) {
+	if err := schema.Joined("source", src.Validate()); err != nil {
+		return nil, err
+	}
+	kept, err := selected(src, files)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openFiles(src, kept)
+	if s != nil {
+		s.Unselected = len(files) - len(kept)
+	}
+	return s, err
+}
+
+// noneSelected is the fault of a condition that excludes every file. There is no line to read.
+type noneSelected string
+
+func (e noneSelected) Error() string        { return string(e) }
+func (e noneSelected) Is(target error) bool { return target == ErrNoLine }
 
 // testsMissing finds functions whose result may be defined although a field is not known.
 var testsMissing = pattern.Lazy(`\b(missing|if)\s*\(`)
@@ -67,7 +104,7 @@ func selected(src schema.Source, files []File) ([]File, error) {
 		return x == 0 || all && x != 1 // missing
 	})
 	if len(kept) == 0 {
-		return nil, fmt.Errorf("data.where, %q, excludes every file by the values of its folders, such as %s", src.Where, files[0].Name)
+		return nil, noneSelected(fmt.Sprintf("data.where, %q, excludes every file by the values of its folders, such as %s", src.Where, files[0].Name))
 	}
 	return kept, nil
 }

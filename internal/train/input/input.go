@@ -49,6 +49,7 @@ type Setup struct {
 	ByLabel bool              // random validation rows are the same share of each class
 	InTime  bool              // the records are in the order of data.valid_time, although none is held out
 	Lacks   []string          // columns that no file need have
+	Part    bool              // open some of the files, if there are many
 	Keep    bool              // keep Counts, for ranks that restart without state
 	Warn    func(line string) // prints a warning on rank 0
 	Say     func(line string) // prints a line of progress on rank 0

@@ -207,8 +207,11 @@ func (u union) files(list int) (*record.Set, error) {
 	case list == listValid:
 		src = src.With(src.ValidWhere)
 	}
-	if u.hosts == nil {
-		return record.OpenSet(src, names)
+	switch {
+	case u.hosts == nil && u.Part:
+		return record.OpenPart(src, names)
+	case u.hosts == nil:
+		return record.OpenSelected(src, names)
 	}
 	var files []record.File
 	if common := slices.DeleteFunc(slices.Clone(names), record.IsLocal); len(common) > 0 {

@@ -35,7 +35,7 @@ func (in *Input) warnOfBad(d *data.Dataset) {
 		in.Warn(fmt.Sprintf("%s leaves out %d of %d records of %s", whereKeys(in, d), n, n+d.Rows(data.All)+bad, FirstFew(d.Names())))
 	}
 	if n := unread; n > 0 {
-		in.Warn(fmt.Sprintf("data.where excludes %d of %d files by the values of their folders; they are not read", n, n+len(d.Names())))
+		in.Warn(fmt.Sprintf("%s excludes %d of %d files by the values of their folders; they are not read", whereKeys(in, d), n, n+len(d.Names())))
 	}
 	_, known := d.LabelMeans()
 	for i, n := range known {
@@ -61,11 +61,16 @@ func sharedFile(a, b *data.Dataset) string {
 	if a == nil || b == nil {
 		return ""
 	}
-	i := slices.IndexFunc(b.Names(), func(file string) bool { return slices.Contains(a.Names(), file) })
-	if i < 0 {
-		return ""
+	known := map[string]bool{}
+	for _, file := range a.Names() {
+		known[file] = true
 	}
-	return b.Names()[i]
+	for _, file := range b.Names() {
+		if known[file] {
+			return file
+		}
+	}
+	return ""
 }
 
 // oneClass returns a warning if all labels of an evaluation dataset are the same, otherwise "".
