@@ -8,7 +8,7 @@ import (
 // Adopt takes a table with its rows from another store of the same group, which gets the empty one
 // of this store instead, and reports whether it could. Both tables must have the same configuration,
 // and no parts with DenseL2. OpenTier must not have been called. The counters of the table
-// continue. Every rank calls it, after the last batch of the other store and before the first of
+// start again. Every rank calls it, after the last batch of the other store and before the first of
 // this one.
 func (x *Files) Adopt(table int, from *Store, of int) bool {
 	s := x.store
@@ -20,6 +20,7 @@ func (x *Files) Adopt(table int, from *Store, of int) bool {
 		return false
 	}
 	s.tables[table], from.tables[of] = b, a
+	b.Uncount()
 	s.generation++
 	from.generation++
 	return true

@@ -63,7 +63,10 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	}
 	foreign := d.opt.From != "" && from == nil && convert.Is(d.opt.From)
 	if d.opt.From != "" && from == nil && !foreign {
-		if b.Source, err = findSource(ctx, d.opt.From, d.opt.Warn); err != nil {
+		if b.Source = d.opt.Day.kept().source(d.opt.From); b.Source == "" {
+			b.Source, err = findSource(ctx, d.opt.From, d.opt.Warn)
+		}
+		if err != nil {
 			return b, err
 		}
 	}

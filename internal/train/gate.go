@@ -42,6 +42,7 @@ func (g gating) judgeSource(ctx context.Context) error {
 	old.planned = &plan.Plan{Owner: g.planned.Owner} // so that the new model can take its tables
 	g.shown.During(&old.shown)
 	defer g.shown.During(nil)
+	old.trainer = g.opt.Day.kept().take(g.source.Dir(), c)
 	counts, err := g.counts(c)
 	if err == nil {
 		err = old.openTrained(ctx, g.source, counts)

@@ -110,7 +110,8 @@ func (r *run) warnOfOwn(from *checkpoint.Checkpoint) {
 	}
 }
 
-// openTrained surveys the data, unless its counts are given, makes the model and loads the checkpoint.
+// openTrained surveys the data, unless its counts are given. Unless the run has the model in memory, it
+// makes it and loads the checkpoint.
 func (r *run) openTrained(ctx context.Context, from *checkpoint.Checkpoint, counts [][]byte) (err error) {
 	if counts != nil {
 		err = r.recount(from, counts)
@@ -120,13 +121,17 @@ func (r *run) openTrained(ctx context.Context, from *checkpoint.Checkpoint, coun
 	if err != nil {
 		return err
 	}
+	if err := save.ReadJSON(from, save.SectionCursor, &r.cursor); err != nil {
+		return err
+	}
+	if r.trainer != nil { // it has the model
+		r.rec.Enter(trace.Wait)
+		return nil
+	}
 	if r.trainer, err = r.newTrainer(nil); err != nil {
 		return err
 	}
 	r.rec.Enter(trace.Restore)
-	if err := save.ReadJSON(from, save.SectionCursor, &r.cursor); err != nil {
-		return err
-	}
 	err = r.trainer.Load(from, nil)
 	r.rec.Enter(trace.Wait)
 	return err

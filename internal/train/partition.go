@@ -25,6 +25,7 @@ type Day struct {
 	Retire  int64       // train.retain: rows of tables whose last gradient was at this step or before are removed; 0: none
 	Again   string      `json:",omitempty"` // value of -again that names it
 	Lacks   []string    `json:",omitempty"` // columns that its files do not have, and those of another partition do
+	Kept    *Kept       `json:"-"`          // model of the training before in this process, and then of this one; nil: none is kept
 }
 
 // Inputs returns the fields of records that the features and conditions of a configuration need.
@@ -41,6 +42,14 @@ func (d *Day) missingColumns() []string {
 	return d.Lacks
 }
 
+// kept returns the model that the process keeps; nil: none.
+func (d *Day) kept() *Kept {
+	if d == nil {
+		return nil
+	}
+	return d.Kept
+}
+
 // begin writes the ledger of the source to the run directory of a new training, on rank 0.
 func (d *Day) begin(runDir, source string) error {
 	l := d.Ledger
@@ -50,7 +59,12 @@ func (d *Day) begin(runDir, source string) error {
 			return err
 		}
 		if was.By != "" {
-			l.Days, l.Skipped = was.Days, append(was.Skipped, l.Skipped...)
+			l.Days, l.Skipped = was.Days, was.Skipped
+			for _, s := range d.Ledger.Skipped {
+				if !l.Skips(s.Day, s.Mark) {
+					l.Skipped = append(l.Skipped, s)
+				}
+			}
 		}
 	}
 	return rundir.WriteDays(runDir, l)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
@@ -101,7 +102,32 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 		return report.Result{}, err
 	}
 	j.leaveDevices()
-	return j.finish(ctx, stopped)
+	res, err := j.finish(ctx, stopped)
+	if err != nil {
+		return report.Result{}, err
+	}
+	return res, j.keepModel(&res)
+}
+
+// keepModel keeps the model of a finished training for the next partition. Models that only a
+// checkpoint can pass on, such as those of devices, are not kept.
+func (j *job) keepModel(res *report.Result) error {
+	if j.opt.Day == nil || j.opt.Day.Kept == nil {
+		return nil
+	}
+	k := j.opt.Day.Kept
+	err := k.Close()
+	for _, t := range j.config.Tables {
+		if t.Tier != (config.Tier{}) {
+			return err
+		}
+	}
+	if res.Checkpoint == "" || res.Stopped || res.Gate.Closed() || j.device != nil || j.tolerant != nil || j.opt.Replicas > 1 {
+		return err
+	}
+	k.run, k.dir, k.config, k.trainer = j.runDir, res.Checkpoint, j.written, j.trainer
+	j.trainer = nil
+	return err
 }
 
 // refit trains again on all rows if train.refit asks for it: with a new model, statistics of all rows,

@@ -221,6 +221,9 @@ func (t *memory) Epoch() uint64 { return t.epoch }
 // Counters returns the counters of the table.
 func (t *memory) Counters() Counters { return t.counters }
 
+// Uncount sets the counters of the table to 0.
+func (t *memory) Uncount() { t.counters = Counters{} }
+
 // indexBytes returns the memory of the index, in bytes.
 func (t *memory) indexBytes() int64 { return t.index.bytes }
 

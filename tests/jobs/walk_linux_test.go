@@ -246,6 +246,118 @@ func TestWalkTakesTheModelInMemory(t *testing.T) {
 	}
 }
 
+// sumsOf returns the checksums of what a checkpoint has of its model.
+func sumsOf(t testing.TB, dir string) (sums string) {
+	c, err := checkpoint.Open(dir)
+	fatal.If(t, err)
+	for _, name := range c.Names() {
+		if name != "config" && name != "cursor" {
+			sums += name + " " + c.Checksum(name) + "\n"
+		}
+	}
+	return sums
+}
+
+// ledger returns the days of a walk without what differs between two equal ones.
+func ledger(t testing.TB, dir string) (days string, last string) {
+	d, err := rundir.ReadDays(rundir.Real(filepath.Join(dir, "runs", "latest")))
+	fatal.If(t, err)
+	for i := range d.Days {
+		last = d.Days[i].Run
+		d.Days[i].Seconds, d.Days[i].Run, d.Days[i].Times = 0, "", ""
+	}
+	b, err := json.Marshal(d)
+	fatal.If(t, err)
+	return string(b), last
+}
+
+// TestWalkKeepsTheModel: a command that trains on several partitions keeps the model in memory from one to
+// the next. The models and the ledger are those of one command a partition, which loads it from a
+// checkpoint: with admission, eviction, early stopping, a second training, a gate, removal of rows, and
+// a partition that is skipped.
+func TestWalkKeepsTheModel(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	const last, empty = 5, 3
+	for name, change := range map[string][2]string{
+		"plain":  {"", ""},
+		"rows":   {"train: {", "tables: [{name: user, admit: {after: 3}, evict: {age: 9, half_life: 5, max_rows: 20}}]\ntrain: {optimizer: {deep: {kind: adam}}, "},
+		"best":   {"epochs: 1", "epochs: 4, early_stop: {patience: 1}"},
+		"refit":  {"epochs: 1", "epochs: 4, early_stop: {patience: 2}, refit: true"},
+		"gate":   {"epochs: 1", "epochs: 1, gate: {metric: logloss, tolerance: 0.9, data: next}"},
+		"retain": {"epochs: 1", "epochs: 1, retain: {days: 2}"},
+		"dense":  {"epochs: 1", "epochs: 1, l2: {deep: 0.01, mode: dense}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := strings.Replace(walkConfig, change[0], change[1], 1)
+			if name == "best" || name == "refit" {
+				config = strings.Replace(config, "header: true", "header: true, valid_fraction: 0.2", 1)
+			}
+			for np := 1; np <= 2; np++ {
+				var sums, days [2]string
+				for i := range 2 {
+					dir := t.TempDir()
+					write(t, dir, "ctr.yaml", config)
+					walk := func() {
+						if o := run(t, dir, "-np", fmt.Sprint(np), "train", "-config", "ctr.yaml", "-by", "dt"); o.code != 0 {
+							t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+						}
+					}
+					for day := 1; day <= last; day++ {
+						if clicksOf(t, dir, day); day == empty && name != "gate" {
+							write(t, dir, fmt.Sprintf("clicks/dt=2026-11-%02d/part.csv", day), "clicked,item,user\n")
+						}
+						if i == 1 {
+							walk()
+						}
+					}
+					if i == 0 {
+						walk()
+					}
+					var run string
+					days[i], run = ledger(t, dir)
+					found, err := checkpoint.List(filepath.Join(dir, "runs", run, checkpoint.Folder))
+					fatal.If(t, err)
+					for _, f := range found {
+						sums[i] += filepath.Base(f.Dir) + "\n" + sumsOf(t, f.Dir)
+					}
+				}
+				if sums[0] != sums[1] || strings.Count(sums[0], "\n") < 20 {
+					t.Errorf("%d ranks: the model is\n%s, with one command a partition\n%s", np, sums[0], sums[1])
+				}
+				if days[0] != days[1] || !strings.Contains(days[0], "2026-11-02") {
+					t.Errorf("%d ranks: the ledger is\n%s, with one command a partition\n%s", np, days[0], days[1])
+				}
+			}
+		})
+	}
+}
+
+// TestWalkRestarts: a rank that is killed during the third partition of a command is started again, and the
+// walk continues there. The models have the bits of an undisturbed walk.
+func TestWalkRestarts(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	var sums, days [2]string
+	for i, chaos := range [][]string{nil, {"-chaos", "kill:0@step10"}} {
+		dir := t.TempDir()
+		clicksOf(t, dir, 1, 2, 3, 4)
+		write(t, dir, "ctr.yaml", walkConfig)
+		o := run(t, dir, append([]string{"-np", "2", "-restarts", "3", "train", "-config", "ctr.yaml", "-by", "dt"}, chaos...)...)
+		if o.code != 0 || i == 1 && !strings.Contains(o.stderr, "2 ranks start again") || strings.Count(o.stdout, "2026-11-0") != 4 {
+			t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+		}
+		var run string
+		days[i], run = ledger(t, dir)
+		found, err := checkpoint.List(filepath.Join(dir, "runs", run, checkpoint.Folder))
+		fatal.If(t, err)
+		sums[i] = sumsOf(t, found[0].Dir)
+	}
+	if sums[0] != sums[1] || days[0] != days[1] {
+		t.Errorf("the model and the ledger are\n%s%s, undisturbed\n%s%s", sums[1], days[1], sums[0], days[0])
+	}
+}
+
 // TestWalkKilledAnywhere: a walk whose launcher is killed at random moments, and started again,
 // ends with the bits and the ledger of an undisturbed one; the link latest always leads to a run.
 func TestWalkKilledAnywhere(t *testing.T) {
@@ -374,6 +486,48 @@ func TestWalkPassesOverTimelessPartitions(t *testing.T) {
 	}
 	if d, _ := walked(t, dir); len(d.Days) != 2 {
 		t.Errorf("the ledger: %+v", d.Days)
+	}
+}
+
+// TestWalkLearnsALateColumn: a column that is empty in the first partition gets the statistics of the first
+// partition that has values of it, which one line names, and the model learns from it.
+func TestWalkLearnsALateColumn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := rand.New(rand.NewPCG(5, 6))
+	for day := 1; day <= 4; day++ {
+		var b strings.Builder
+		b.WriteString("clicked,item,price\n")
+		for range 2000 {
+			price := 100 + 20*r.NormFloat64()
+			text := fmt.Sprintf("%.2f", price)
+			if day == 1 {
+				text = ""
+			}
+			clicked := 0
+			if price+10*r.NormFloat64() > 105 {
+				clicked = 1
+			}
+			fmt.Fprintf(&b, "%d,i%d,%s\n", clicked, r.IntN(20), text)
+		}
+		folder := filepath.Join(dir, "clicks", fmt.Sprintf("dt=2026-11-%02d", day))
+		fatal.If(t, os.MkdirAll(folder, 0o755))
+		write(t, folder, "part.csv", b.String())
+	}
+	for _, encode := range []string{"standardise", "quantile, buckets: 16"} {
+		config := strings.Replace(walkConfig, "  - {field: user, encode: hash}", "  - {field: price, encode: "+encode+"}", 1)
+		write(t, dir, "ctr.yaml", config)
+		out := "runs-" + encode[:4]
+		o := run(t, dir, "train", "-config", "ctr.yaml", "-by", "dt", "-out", out)
+		const line = "price: statistics of this data, because the training data of the model has no value of it"
+		if o.code != 0 || strings.Count(o.stderr, line) != 1 {
+			t.Errorf("%s: exit code %d, the line is there %d times\n%s", encode, o.code, strings.Count(o.stderr, line), o.stderr)
+		}
+		d, err := rundir.ReadDays(rundir.Real(filepath.Join(dir, out, "latest")))
+		fatal.If(t, err)
+		if n := len(d.Days); n != 4 || d.Days[1].AUC == nil || *d.Days[1].AUC > 0.6 || *d.Days[3].AUC < 0.8 {
+			t.Errorf("%s: the ledger: %+v", encode, d.Days)
+		}
 	}
 }
 

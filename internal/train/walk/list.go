@@ -31,6 +31,14 @@ type Partition struct {
 // Begin returns the begin of the event time of a partition whose End is not 0, in Unix seconds.
 func (p *Partition) Begin() int64 { return p.at }
 
+// Bytes returns the bytes of the files of a partition that are local; 0 for a window.
+func (p *Partition) Bytes() (n int64) {
+	for i := range p.files {
+		n += p.files[i].Bytes
+	}
+	return n
+}
+
 // Stamp returns the identities of the times and the bytes of a partition's files, which it reads; "" if
 // they are not all local.
 func (p *Partition) Stamp() (times, content string, err error) {

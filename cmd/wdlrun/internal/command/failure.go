@@ -129,6 +129,7 @@ const maxFailures = 100
 const (
 	aboutStacks = string(control.Stacks)
 	AboutTrace  = "trace" // a rank's report of its last spans
+	AboutPart   = "part"  // rank 0's report of a part of its work
 )
 
 // describeKept describes which stacks and traces were kept.

@@ -92,6 +92,14 @@ type launched struct {
 	chaos    bool // it injects faults
 	perHost  bool // it runs on one rank of each host
 	verbatim bool // output is shown without rank numbers
+
+	part func(body []byte) // called with what rank 0 reports of each part of its work (AboutPart), by another goroutine; nil: none
+}
+
+// Parts returns the description of a command whose rank 0 reports each part of its work to f.
+func (l launched) Parts(f func(body []byte)) launched {
+	l.part = f
+	return l
 }
 
 // Launch starts a program on all ranks and waits for it.
@@ -149,6 +157,7 @@ func (p *Program) Launch(c *cli.Context, command []string, what launched) error 
 	}
 	if what.resumes {
 		steer := newSteering(remote.Agents, func(line string) { fmt.Fprintf(p.Stderr, "wdlrun: %s\n", line) })
+		steer.part = what.part
 		defer steer.close()
 		job.Host, job.Changes, job.Changed = steer, steer.changes, changedHosts(p, c, command)
 	}

@@ -52,13 +52,15 @@ func SteeringSocket(dir string) string {
 type steering struct {
 	folder  string // of sockets
 	warn    func(string)
+	part    func(body []byte) // called with each report AboutPart of rank 0; nil: none
 	changes chan launcher.Change
 	ended   context.Context // done when the job is
 	end     context.CancelFunc
 
 	mu     sync.Mutex
 	ln     *net.UnixListener
-	tried  bool
+	runDir string // of the socket
+	closed bool
 	serves sync.WaitGroup
 }
 
@@ -72,10 +74,13 @@ func newSteering(folder string, warn func(string)) *steering {
 func (s *steering) Status(r int, status rank.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r != 0 || status.RunDir == "" || s.tried {
+	if r != 0 || status.RunDir == "" || status.RunDir == s.runDir || s.closed {
 		return
 	}
-	s.tried = true
+	if s.runDir = status.RunDir; s.ln != nil { // the ranks have begun the next partition of train -by
+		s.ln.Close()
+		s.ln = nil
+	}
 	ln, err := usersock.Listen(s.folder, SteeringSocket(status.RunDir))
 	if err != nil {
 		go s.warn(fmt.Sprintf("wdlrun hosts cannot reach this job: %v", err))
@@ -89,7 +94,11 @@ func (s *steering) Status(r int, status rank.Status) {
 func (*steering) Formed([]rank.Member) {}
 
 // Report implements control.Host.
-func (*steering) Report(int, string, []byte) {}
+func (s *steering) Report(from int, about string, body []byte) {
+	if from == 0 && about == AboutPart && s.part != nil {
+		s.part(body)
+	}
+}
 
 // Ended implements control.Host.
 func (*steering) Ended(*rank.Verdict) {}
@@ -162,7 +171,7 @@ func (s *steering) change(r HostsRequest) (a hostsAnswer) {
 func (s *steering) close() {
 	s.end()
 	s.mu.Lock()
-	s.tried = true
+	s.closed = true
 	if s.ln != nil {
 		s.ln.Close()
 	}

@@ -133,6 +133,10 @@ type dayOptions struct {
 	From string   `json:",omitempty"` // run directory of the model before it
 	Into string   `json:",omitempty"` // run directory of this training, which was killed
 	Set  []string // settings of the partition
+
+	Begin  int64        `json:",omitempty"` // of its event time, Unix seconds
+	Retain int          `json:",omitempty"` // train.retain.days
+	Then   []dayOptions `json:",omitempty"` // the partitions after it on which the same processes train
 }
 
 // dayOf adds the options of -day.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,7 +20,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train"
-	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/internal/train/walk"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -37,6 +37,7 @@ type walking struct {
 	parts  *walk.Parts
 	plan   walk.Plan
 	done   []rundir.Day // by this command
+	passed []rundir.Day // partitions that were skipped since the model
 	skips  map[string]string
 }
 
@@ -76,8 +77,9 @@ func walkForward(p *command.Program, c *cli.Context) error {
 			fmt.Fprintf(p.Stderr, "wdlrun: the next command names them again: %v\n", err)
 		}
 	}
-	for i := range w.plan.Next {
-		if err := w.train(i); err != nil || w.root.Bool("plan") {
+	for i := 0; i < len(w.plan.Next); {
+		n, err := w.train(i)
+		if i += n; err != nil || w.root.Bool("plan") {
 			return err
 		}
 	}
@@ -226,7 +228,7 @@ func (w *walking) options(i int) (d dayOptions) {
 	if i < w.plan.Again {
 		d.Again = w.c.String("again")
 	}
-	d.Ledger = rundir.Days{By: w.by.String(), Train: c.Train, Where: c.TrainWhere, Days: w.ledger.Days, Skipped: w.ledger.Skipped}
+	d.Ledger = rundir.Days{By: w.by.String(), Train: c.Train, Where: c.TrainWhere, Days: w.ledger.Days, Skipped: w.passed}
 	d.Set = []string{"data.train=" + command.Flow(part.Train)}
 	if where := schema.And(c.TrainWhere, part.Where); where != "" {
 		d.Set = append(d.Set, "data.train_where="+where)
@@ -240,7 +242,7 @@ func (w *walking) options(i int) (d dayOptions) {
 		}
 	}
 	if days := w.config.Train.Retain.Days; days > 0 {
-		d.Retire = train.Retires(&w.ledger, part.Begin(), days)
+		d.Begin, d.Retain, d.Retire = part.Begin(), days, train.Retires(&w.ledger, part.Begin(), days)
 	}
 	if w.ledger.By != "" {
 		d.Ledger.Days = nil // the run directory of the model has them
@@ -295,66 +297,149 @@ func (w *walking) unfinished(d *dayOptions) (string, error) {
 	return dir, nil
 }
 
-// train trains on the i-th partition of the plan.
-func (w *walking) train(i int) error {
+// waits reports whether the i-th partition waits for the one after it.
+func (w *walking) waits(i int) bool {
+	return w.config.Train.Gate.Data == "next" && i+1 == len(w.plan.Next)
+}
+
+const (
+	maxTogether     = 64       // partitions on which the same processes train
+	maxStamped      = 1 << 30  // bytes of their files, which are read before the first training
+	maxTogetherText = 64 << 10 // bytes of the flag that describes them
+)
+
+// together adds to the options of the training on the i-th partition those of the partitions after it
+// on which the same processes train, and returns the number of all.
+func (w *walking) together(i int, d *dayOptions) (n int, err error) {
+	if d.Times, d.Content, err = w.plan.Next[i].Stamp(); err != nil || w.c.Int("replicas") > 1 {
+		return 1, err
+	}
+	bytes, text := w.plan.Next[i].Bytes(), len(command.Flow(d))
+	for n = 1; n < maxTogether && i+n < len(w.plan.Next) && !w.waits(i+n); n++ {
+		part := &w.plan.Next[i+n]
+		if bytes += part.Bytes(); bytes > maxStamped {
+			break
+		}
+		next := w.options(i + n)
+		next.From, next.Retire = "", 0 // by the training before it
+		next.Ledger.Days, next.Ledger.Skipped = d.Ledger.Days, nil
+		if next.Times, next.Content, err = part.Stamp(); err != nil {
+			return n, err
+		}
+		if text += len(command.Flow(next)); text > maxTogetherText {
+			break
+		}
+		d.Then = append(d.Then, next)
+	}
+	return n, nil
+}
+
+// train trains on the i-th partition of the plan, and on those after it that the same processes can
+// train on. It returns the number of all.
+func (w *walking) train(i int) (n int, err error) {
 	p, part := w.p, &w.plan.Next[i]
 	name := w.plan.Name(part.Day)
-	if w.config.Train.Gate.Data == "next" && i+1 == len(w.plan.Next) {
+	if w.waits(i) {
 		fmt.Fprintf(p.Stderr, "wdlrun: %s waits for the partition after it, on which train.gate compares the models\n", name)
-		return nil
+		return 1, nil
 	}
 	d := w.options(i)
-	var err error
-	if d.Times, d.Content, err = part.Stamp(); err != nil {
-		return err
+	if n, err = w.together(i, &d); err != nil {
+		return n, err
 	}
 	if d.Into, err = w.unfinished(&d); err != nil {
-		return err
+		return n, err
 	}
 	if d.Into != "" {
 		fmt.Fprintf(p.Stderr, "wdlrun: %s: the training in %s did not become the latest and continues\n", name, d.Into)
 	}
 	text := command.Flow(d)
 	if err := w.c.Set("day", text); err != nil {
-		return err
+		return n, err
 	}
 	p.Progress.Begin("train", 0, "")
 	if err := checkTrain(p, w.c); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return n, fmt.Errorf("%s: %w", name, err)
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("the path of the program is unknown: %w", err)
+		return n, fmt.Errorf("the path of the program is unknown: %w", err)
 	}
-	var r report.Result
+	got := w.results(i)
+	var r dayResult
 	print := func(_ io.Writer, np int, _ bool, result []byte) error {
-		if err := json.Unmarshal(result, &r); err != nil {
+		if err := json.Unmarshal(result, &r); err != nil || r.Skipped != "" {
 			return err
 		}
-		if r.Skipped != "" {
-			return nil
+		return command.Unfinished(p.Starts(np), r.Result)
+	}
+	err = p.Launch(w.root, append(command.RanksCommand(self, w.root), "-day", text), command.LaunchedAs(w.c, print).Parts(got.part))
+	got.end()
+	if name = w.plan.Name(w.plan.Next[i+r.Part].Day); r.Gate.Closed() && !command.AsJSON(w.c) {
+		fmt.Fprintf(p.Stderr, "wdlrun: %s: %s: %s\n", name, r.RunDir, command.Gated(r.Result))
+	}
+	if r.Skipped != "" || err == nil && r.Day != nil {
+		w.took(i, r.brief())
+	}
+	return n, err
+}
+
+// results takes the reports of the trainings on the partitions from the i-th of the plan.
+func (w *walking) results(i int) *results { return &results{w: w, first: i} }
+
+// results are those of trainings before the last that the same processes run. Reports come from another
+// goroutine until end.
+type results struct {
+	w     *walking
+	first int
+
+	mu    sync.Mutex
+	ended bool
+}
+
+// part takes a dayReport.
+func (r *results) part(body []byte) {
+	var d dayReport
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := json.Unmarshal(body, &d); err == nil && !r.ended && r.first+d.Part < len(r.w.plan.Next) {
+		r.w.took(r.first, d)
+	}
+}
+
+func (r *results) end() {
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+}
+
+// took notes the result of a training on one of the partitions from the i-th of the plan, and prints it.
+func (w *walking) took(i int, r dayReport) {
+	part := &w.plan.Next[i+r.Part]
+	name := w.plan.Name(part.Day)
+	if r.Skipped != "" {
+		if _, again := w.skips[part.Day]; again {
+			return // the ranks have started again
 		}
-		return command.Unfinished(p.Starts(np), r)
-	}
-	err = p.Launch(w.root, append(command.RanksCommand(self, w.root), "-day", text), command.LaunchedAs(w.c, print))
-	switch {
-	case r.Skipped != "":
 		w.skips[part.Day] = r.Skipped
-		w.ledger.Skipped = append(w.ledger.Skipped, rundir.Day{Day: part.Day, Mark: part.Mark})
-		fmt.Fprintf(p.Stderr, "wdlrun: %s is not trained on: %s\n", name, r.Skipped)
-		return err
-	case r.Gate.Closed() && !command.AsJSON(w.c):
-		fmt.Fprintf(p.Stderr, "wdlrun: %s: %s: %s\n", name, r.RunDir, command.Gated(r))
+		w.passed = append(w.passed, rundir.Day{Day: part.Day, Mark: part.Mark})
+		fmt.Fprintf(w.p.Stderr, "wdlrun: %s is not trained on: %s\n", name, r.Skipped)
+		return
 	}
-	if err != nil || r.Day == nil {
-		return err
+	if r.Day == nil {
+		return
 	}
-	w.from, w.ledger.By, w.ledger.Skipped = r.RunDir, w.by.String(), nil // its run directory has them
-	w.ledger.Days, w.done = append(w.ledger.Days, *r.Day), append(w.done, *r.Day)
-	if !command.AsJSON(w.c) {
-		w.row(name, r.Day)
+	w.from, w.ledger.By, w.passed = r.RunDir, w.by.String(), nil // its run directory has them
+	days := []rundir.Day{*r.Day}
+	if l, err := rundir.ReadDays(w.from); err == nil && len(l.Days) > len(w.ledger.Days) {
+		days = l.Days[len(w.ledger.Days):] // also those of a rank that was killed before it could report them
 	}
-	return nil
+	for _, day := range days {
+		w.ledger.Days, w.done = append(w.ledger.Days, day), append(w.done, day)
+		if !command.AsJSON(w.c) {
+			w.row(w.plan.Name(day.Day), &day)
+		}
+	}
 }
 
 // checkNext checks the training on the next partition as it would begin.
