@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/train/report"
 )
 
 // Options describe what is read.
@@ -33,6 +34,7 @@ type Result struct {
 	Format           string  `json:"format"`
 	Records          int64   `json:"records"` // in all rounds
 	RecordsPerSecond float64 `json:"records_per_second"`
+	CPUPerRecord     float64 `json:"cpu_ns_per_record"` // unlike time, hardly depends on what else runs
 	BytesPerSecond   float64 `json:"bytes_per_second"`  // of the files as stored
 	AllocsPerRecord  float64 `json:"allocs_per_record"` // after buffers have grown
 	Rounds           int     `json:"rounds"`
@@ -58,6 +60,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		}
 	}
 	r.Records, r.RecordsPerSecond = m.records, float64(m.records)/m.spent.Seconds()
+	r.CPUPerRecord = float64(m.cpu.Nanoseconds()) / float64(m.records)
 	r.BytesPerSecond = r.RecordsPerSecond * float64(d.Bytes()) / float64(d.Rows(data.All))
 	r.AllocsPerRecord = float64(m.allocs) / float64(m.steady)
 	return r, nil
@@ -91,14 +94,14 @@ type meter struct {
 	options Options
 
 	records, steady int64 // all records; those after the warmup
-	spent           time.Duration
+	spent, cpu      time.Duration
 	allocs          uint64
 }
 
 // pass reads the records once.
 func (m *meter) pass(ctx context.Context, epoch int64) error {
 	c := data.ReaderConfig{GlobalBatch: m.options.Batch, Seed: 1, Epoch: epoch, Shuffle: m.options.Shuffle, Select: data.All}
-	began := time.Now()
+	began, cpu := time.Now(), report.ProcessTime()
 	r, err := data.NewReader(m.dataset, m.encoder, c)
 	if err != nil {
 		return err
@@ -122,7 +125,7 @@ func (m *meter) pass(ctx context.Context, epoch int64) error {
 		}
 		r.Recycle(b)
 	}
-	m.spent += time.Since(began)
+	m.spent, m.cpu = m.spent+time.Since(began), m.cpu+report.ProcessTime()-cpu
 	runtime.ReadMemStats(&after)
 	m.allocs += after.Mallocs - before.Mallocs
 	m.records += records

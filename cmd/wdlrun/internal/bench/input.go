@@ -21,8 +21,8 @@ func benchInputCommand(p *command.Program) *cli.Command {
 		Usage:     "measure how fast a file becomes batches, on one core",
 		UsageText: "wdlrun bench input -data FILE [-config FILE] [flags]",
 		Description: `Reads, splits, checks and encodes the records of a file, as training does, and prints
-records and bytes per second and allocations per record. Without -config the features are
-those that wdlrun init would write.
+records and bytes per second, CPU time and allocations per record. Without -config the
+features are those that wdlrun init would write.
 
 Examples:
    wdlrun bench input -data day_0.tsv
@@ -62,7 +62,7 @@ func benchInput(p *command.Program, c *cli.Context) error {
 	if command.AsJSON(c) {
 		return p.PrintJSON(r)
 	}
-	fmt.Fprintf(p.Stdout, "%s: %.0f records/s, %.1f MB/s, %.3f allocations per record\n", r.Format, r.RecordsPerSecond, r.BytesPerSecond/1e6, r.AllocsPerRecord)
+	fmt.Fprintf(p.Stdout, "%s: %.0f records/s, %.1f MB/s, %.0f ns of CPU time and %.3f allocations per record\n", r.Format, r.RecordsPerSecond, r.BytesPerSecond/1e6, r.CPUPerRecord, r.AllocsPerRecord)
 	return nil
 }
 
