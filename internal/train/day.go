@@ -55,7 +55,7 @@ func (d dayByDay) end(res *report.Result) error {
 	}
 	day := *cmp.Or(d.cursor.Day, &rundir.Day{})
 	day.Day, day.End, day.Mark, day.Times, day.Content, day.Again, day.Run = o.Day, o.End, o.Mark, o.Times, o.Content, o.Again, filepath.Base(d.runDir)
-	day.Rows, day.Keys, day.Retired, day.Seconds, day.Step = d.in.Train.Rows(data.All), addedRows(d.cursor.Kept, res), d.cursor.Retired, res.Seconds, res.Steps
+	day.Rows, day.Keys, day.Retired, day.Seconds, day.Step = d.in.Train.Rows(data.All), addedRows(d.cursor.Kept, res), d.cursor.Retired, res.Seconds, d.cursor.chosen(res.BestEpoch > 0)
 	res.Day = &day
 	if d.comm.Rank() != 0 {
 		return nil

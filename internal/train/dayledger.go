@@ -81,7 +81,7 @@ func (k dayLedger) end(res *report.Result) {
 		if d.Run != name {
 			continue
 		}
-		d.Seconds, d.Step = res.Seconds, res.Steps
+		d.Seconds, d.Step = res.Seconds, k.cursor.chosen(res.BestEpoch > 0)
 		if own == 1 && k.in.Train != nil {
 			d.Rows, d.Keys = k.in.Train.Rows(data.All), addedRows(k.cursor.Kept, res)
 		}

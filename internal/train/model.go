@@ -132,7 +132,7 @@ func (r *run) openTrained(ctx context.Context, from *checkpoint.Checkpoint, coun
 		return err
 	}
 	r.rec.Enter(trace.Restore)
-	err = r.trainer.Load(from, nil)
+	err = r.trainer.Load(from, nil, r.cursor.Refit.steps())
 	r.rec.Enter(trace.Wait)
 	return err
 }

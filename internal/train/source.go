@@ -108,6 +108,7 @@ func (r taking) loadSource() error {
 	if r.opt.Day != nil {
 		from.Retire = r.opt.Day.Retire
 	}
+	from.Before = was.Refit.steps()
 	r.source.Watch(r.shown.Advance)
 	from.Loaded = r.judged
 	taken, err := step.Take(r.trainer, from, m)

@@ -54,6 +54,15 @@ func (c *cursor) before() int64 { return c.Samples - c.Consumed - c.Refit.sample
 // modelSteps returns the number of steps of the model.
 func (c *cursor) modelSteps() int64 { return c.Step - c.Refit.steps() }
 
+// chosen returns the number of steps of the model of a finished training, which is that of the best
+// evaluation if early stopping chose it.
+func (c *cursor) chosen(best bool) int64 {
+	if best && c.Refit == nil {
+		return c.Best
+	}
+	return c.taken()
+}
+
 // source returns the step of the model that the training began with; 0: none.
 func (c *cursor) source() int64 { return c.Began - c.Refit.steps() }
 

@@ -60,9 +60,9 @@ func IsDelta(section string) bool { return strings.HasPrefix(section, "delta/") 
 func IsSeen(section string) bool { return strings.HasPrefix(section, "seen/") }
 
 // Load restores the parameters from a checkpoint. Each rank reads the shards that it
-// owns, according to owner if that is not nil. A batch that was announced is pulled again
-// when its step begins.
-func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
+// owns, according to owner if that is not nil. before is the number of steps of the checkpoint that the
+// model has not taken (train.refit). A batch that was announced is pulled again when its step begins.
+func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32, before int64) error {
 	if err := t.forgetPrepared(); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 		}
 	}
 	for table, tb := range t.model.layout.Tables {
-		if err := LoadTable(store, c.Chain(), table, tb.Name); err != nil {
+		if err := LoadTable(store, c.Chain(), table, tb.Name, before); err != nil {
 			return err
 		}
 	}
@@ -103,14 +103,14 @@ func copyLoaded(t *Trainer) error {
 }
 
 // LoadTable fills an empty table of this rank from a chain of checkpoints, whose first link
-// must be a full one.
-func LoadTable(store *sparse.Store, links []*checkpoint.Checkpoint, table int, name string) error {
-	store.Files().SetNow(table, links[0].Step()) // ages count from there
+// must be a full one. before is as in Trainer.Load.
+func LoadTable(store *sparse.Store, links []*checkpoint.Checkpoint, table int, name string, before int64) error {
+	store.Files().SetNow(table, links[0].Step()-before) // ages count from there
 	for n, link := range links {
 		if err := loadLink(store, links, n, table, name); err != nil {
 			return err
 		}
-		store.Files().SetNow(table, link.Step())
+		store.Files().SetNow(table, link.Step()-before)
 	}
 	if store.Config().Tables[table].Admit.After < 2 {
 		return nil

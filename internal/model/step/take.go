@@ -22,6 +22,7 @@ type Origin struct {
 
 	Loaded *Trainer // the model of the checkpoint, from which tables are taken where that is possible; nil: from the checkpoint
 
+	Before int64 // steps of the checkpoint that its model has not taken
 	Reset  bool  // take no states of optimizers and no numbers of steps
 	Tables bool  // take the tables only
 	Retire int64 // rows of tables with Evict.Retires whose last gradient was at this step or before are left; 0: none
@@ -247,7 +248,7 @@ func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 	store := t.model.store
 	step := int64(0)
 	if !from.Reset {
-		step = c.Step()
+		step = c.Step() - from.Before
 		if past := store.Files().Past(); past != nil && c.Has(sectionPast) {
 			if err := c.Read(sectionPast, past.Load); err != nil {
 				return taken, err
@@ -260,7 +261,7 @@ func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 		switch {
 		case was >= 0 && !from.Reset && from.Loaded != nil && store.Files().Adopt(table, from.Loaded.model.store, was):
 		case was >= 0 && !from.Reset && sameRows(from.Layout.Tables[was], t.model.layout.Tables[table]):
-			err = LoadTable(store, c.Chain(), table, from.Layout.Tables[was].Name)
+			err = LoadTable(store, c.Chain(), table, from.Layout.Tables[was].Name, from.Before)
 		case was >= 0:
 			err = copyTable(store, from, table, from.Layout.Tables[was], m.Parts[table])
 		}
@@ -291,7 +292,7 @@ func copyTable(store *sparse.Store, from Origin, table int, was sparse.Table, pa
 	if was.Name == now.Name {
 		mine = func(shard int) bool { _, found := slices.BinarySearch(shards, shard); return found }
 	}
-	store.Files().SetNow(table, from.Checkpoint.Step())
+	store.Files().SetNow(table, from.Checkpoint.Step()-from.Before)
 	return eachRecord(from.Checkpoint, was, mine, func(_ int, key uint64, record []float32) error {
 		return store.Files().Put(table, key, func(rec []float32, _ bool) {
 			for i, p := range now.Parts {

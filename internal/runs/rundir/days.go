@@ -39,7 +39,7 @@ type Day struct {
 	Calib   *float64 `json:"calibration,omitempty"`
 	Entropy *float64 `json:"normalised_entropy,omitempty"`
 	Seconds float64  `json:"seconds"`       // of the last job of its training
-	Step    int64    `json:"step"`          // at its end
+	Step    int64    `json:"step"`          // of the model at its end
 	Run     string   `json:"run,omitempty"` // name of the run directory
 
 	Seen  bool   `json:"seen,omitempty"`  // the model before it was trained on it too: the metrics are of rows that it knew
