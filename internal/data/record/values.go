@@ -105,7 +105,7 @@ func (r *topicRecords) Next() (Unit, error) {
 			continue
 		}
 		var err error
-		r.row, err = r.messages.AppendRow(context.Background(), r.row[:0], x.Value)
+		r.row, err = r.messages.AppendRow(context.Background(), r.row[:0], frameOf(&x), x.Value)
 		if flaw, ok := errors.AsType[registry.Flaw](err); ok {
 			return r.unit(nil, &Flaw{Field: -1, Want: string(flaw)}), nil
 		}
@@ -114,6 +114,16 @@ func (r *topicRecords) Next() (Unit, error) {
 		}
 		return r.unit(r.row, nil), nil
 	}
+}
+
+// frameOf returns the frame in the headers of a record, nil if they have none.
+func frameOf(x *kafka.Record) (frame []byte) {
+	for _, h := range x.Headers { // the last one counts
+		if h.Key == registry.Header {
+			frame = h.Value
+		}
+	}
+	return frame
 }
 
 // cut begins to read the lines of a value.

@@ -7,8 +7,12 @@
 //	          on; each a varint in zigzag. 0 alone is the first message
 //	JSON      0 · schema id · JSON; the schema is not needed
 //
+// The header __value_schema_id of a record may have what precedes the message instead: as above, or
+//
+//	1 · GUID of the schema, 16 bytes · indexes, of Protobuf
+//
 // Schemas are fetched from a registry with the interface of Confluent's (also Karapace, Redpanda,
-// Apicurio), or are files: a folder with ID.avsc and ID.desc, or one file for all values. Protobuf
+// Apicurio), or are files: a folder with ID.avsc and ID.desc (or GUID), or one file for all values. Protobuf
 // needs descriptors: the registry is asked for format=serialized, and a file is a FileDescriptorSet,
 // as protoc --include_imports -o writes it.
 //

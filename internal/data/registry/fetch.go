@@ -48,12 +48,16 @@ type reference struct {
 }
 
 // fetch fetches and parses the schema of an id.
-func (s *Schemas) fetch(ctx context.Context, id uint32) (*written, error) {
+func (s *Schemas) fetch(ctx context.Context, id schemaID) (*written, error) {
 	if s.from.URL == "" {
 		return s.read(id)
 	}
 	var a answer
-	if err := s.get(ctx, "/schemas/ids/"+strconv.FormatUint(uint64(id), 10), &a); err != nil {
+	kind := "ids/"
+	if id.guid != (schemaID{}).guid {
+		kind = "guids/"
+	}
+	if err := s.get(ctx, "/schemas/"+kind+id.String(), &a); err != nil {
 		return nil, err
 	}
 	format := map[bool]string{false: "AVRO", true: "PROTOBUF"}[s.protobuf]
@@ -193,10 +197,10 @@ func descriptor(text []byte) (*descriptorpb.FileDescriptorProto, error) {
 }
 
 // read reads the schema of an id from a file.
-func (s *Schemas) read(id uint32) (*written, error) {
+func (s *Schemas) read(id schemaID) (*written, error) {
 	name := s.from.Files
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		name = filepath.Join(name, strconv.FormatUint(uint64(id), 10)+map[bool]string{false: ".avsc", true: ".desc"}[s.protobuf])
+		name = filepath.Join(name, id.String()+map[bool]string{false: ".avsc", true: ".desc"}[s.protobuf])
 	}
 	b, err := regular.ReadFile(name, maxAnswer)
 	switch {

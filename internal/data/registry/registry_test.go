@@ -69,6 +69,10 @@ func (c *confluent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	part := strings.Split(r.URL.Path, "/")
 	n := 0
 	switch {
+	case part[1] == "schemas" && part[2] == "guids": // of this test: the id is at the end
+		if id, ok := strings.CutPrefix(part[3], guidPrefix); ok {
+			n, _ = strconv.Atoi(id)
+		}
 	case part[1] == "schemas":
 		n, _ = strconv.Atoi(part[3])
 	case len(c.Versions[strings.Join(part[2:len(part)-2], "/")]) > 0:
@@ -91,9 +95,17 @@ func serve(t testing.TB, h http.Handler) schema.Registry {
 
 var fields = []string{"click", "site", "tags", "user.id", "user.kind", "at", "price", "extra", "nothing"}
 
+// guidPrefix is the beginning of the GUIDs of the stand-in for a registry.
+const guidPrefix = "00112233-4455-6677-8899-aabbcc00000"
+
 // decode returns the values of fields as text: | separates the values of a list, - means no value.
 func decode(s *Schemas, b []byte, names []string) ([]string, error) {
-	row, err := s.NewDecoder(names).AppendRow(context.Background(), nil, b)
+	return decodeAfter(s, nil, b, names)
+}
+
+// decodeAfter decodes a value with a header.
+func decodeAfter(s *Schemas, header, b []byte, names []string) ([]string, error) {
+	row, err := s.NewDecoder(names).AppendRow(context.Background(), nil, header, b)
 	if err != nil {
 		return nil, err
 	}
@@ -528,5 +540,46 @@ func TestTLS(t *testing.T) {
 	fatal.If(t, os.WriteFile(from.CA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	if _, err := decode(New(from, "avro"), c.Records[0].Value, fields); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFrameInAHeader: the frame of a value may be in a header, with the id or the GUID of the schema.
+func TestFrameInAHeader(t *testing.T) {
+	c := readConfluent(t)
+	for _, format := range []string{"avro", "protobuf"} {
+		s, read := New(serve(t, c), format), 0
+		for _, r := range c.Records {
+			if r.Format != format {
+				continue
+			}
+			want, err := decode(s, r.Value, fields)
+			fatal.If(t, err)
+			id, message, _ := Cut(r.Value)
+			key := []byte(nil)
+			if format == "protobuf" {
+				key, message, err = indexes(message)
+				fatal.If(t, err)
+			}
+			guid := append([]byte{1, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0, 0, byte(id)}, key...)
+			for _, header := range [][]byte{guid, append(slices.Clone(r.Value[:frameBytes]), key...)} {
+				got, err := decodeAfter(s, header, message, fields)
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("%s after %x: %q, %v, want %q", format, header, got, err, want)
+				}
+			}
+			read++
+		}
+		if read == 0 {
+			t.Errorf("no record of %s", format)
+		}
+		for want, header := range map[string]string{
+			"header __value_schema_id is 0200, and no frame":      "\x02\x00",
+			"schema 09112233-4455-6677-8899-aabbcc000001 of http": "\x01\x09\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\x00\x00\x01",
+		} {
+			_, err := decodeAfter(s, []byte(header), nil, fields)
+			if _, ok := errors.AsType[Flaw](err); !ok || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
 	}
 }

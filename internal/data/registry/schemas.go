@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -46,8 +47,8 @@ type Schemas struct {
 	client   *http.Client
 
 	mu      sync.RWMutex
-	known   map[uint32]*written
-	unknown map[uint32]unknown
+	known   map[schemaID]*written
+	unknown map[schemaID]unknown
 	stop    context.Context                         // ends the waiting; nil: never
 	waits   func(cause error, lasted time.Duration) // called while a fetch waits; nil: it has patience
 }
@@ -66,7 +67,7 @@ type written struct {
 
 // New returns the schemas of a valid configuration for avro or protobuf.
 func New(from schema.Registry, format string) *Schemas {
-	return &Schemas{from: from, protobuf: format == "protobuf", patience: patience, known: map[uint32]*written{}, unknown: map[uint32]unknown{}}
+	return &Schemas{from: from, protobuf: format == "protobuf", patience: patience, known: map[schemaID]*written{}, unknown: map[schemaID]unknown{}}
 }
 
 // Wait makes fetches wait until the registry answers or ctx ends. notify is called while one waits,
@@ -94,13 +95,50 @@ func (s *Schemas) Names(each func(name []byte)) {
 	}
 }
 
-// of returns the type of a value and its message.
-func (s *Schemas) of(ctx context.Context, value []byte) (*Type, []byte, error) {
-	var id uint32
-	rest := value
-	if !s.from.Bare {
+// Header is the name of the header of a record that may have the frame of its value.
+const Header = "__value_schema_id"
+
+const (
+	guidMagic = 1 // first byte of a frame with a GUID, which only headers have
+	guidBytes = 16
+)
+
+// schemaID is the id of a schema, or its GUID.
+type schemaID struct {
+	id   uint32
+	guid [guidBytes]byte
+}
+
+func (x schemaID) String() string {
+	if g := x.guid; g != [guidBytes]byte{} {
+		return fmt.Sprintf("%x-%x-%x-%x-%x", g[:4], g[4:6], g[6:8], g[8:10], g[10:])
+	}
+	return strconv.FormatUint(uint64(x.id), 10)
+}
+
+// cutFrame returns the schema id and the rest of a frame.
+func cutFrame(frame []byte) (x schemaID, rest []byte, ok bool) {
+	if len(frame) > guidBytes && frame[0] == guidMagic {
+		return schemaID{guid: [guidBytes]byte(frame[1:])}, frame[1+guidBytes:], true
+	}
+	x.id, rest, ok = Cut(frame)
+	return x, rest, ok
+}
+
+// of returns the type of a value and its message. header is its frame, nil if the value has it.
+func (s *Schemas) of(ctx context.Context, header, value []byte) (*Type, []byte, error) {
+	var id schemaID
+	frame, rest := header, value
+	switch {
+	case s.from.Bare:
+	case header != nil:
 		var ok bool
-		if id, rest, ok = Cut(value); !ok {
+		if id, frame, ok = cutFrame(header); !ok {
+			return nil, nil, Flaw(fmt.Sprintf("its header %s is %.20x, and no frame of a schema registry: the byte 0 and an id of 4 bytes, or 1 and a GUID of 16", Header, header[:min(len(header), 20)]))
+		}
+	default:
+		var ok bool
+		if id.id, rest, ok = Cut(value); !ok {
 			return nil, nil, Flaw(fmt.Sprintf("the value does not begin with the magic byte 0 and a schema id of 4 bytes, but with %.10x; if its producer writes no frame, set data.registry.bare with data.registry.files", value[:min(len(value), 10)]))
 		}
 	}
@@ -111,16 +149,22 @@ func (s *Schemas) of(ctx context.Context, value []byte) (*Type, []byte, error) {
 	if !s.protobuf || s.from.Bare {
 		return w.one, rest, nil
 	}
-	key, rest, err := indexes(rest)
+	if header == nil {
+		frame = rest
+	}
+	key, after, err := indexes(frame)
 	if err != nil {
-		return nil, nil, Flaw(fmt.Sprintf("schema %d: %v", id, err))
+		return nil, nil, Flaw(fmt.Sprintf("schema %v: %v", id, err))
+	}
+	if header == nil {
+		rest = after
 	}
 	t := w.one
 	if t == nil {
 		t = w.messages[string(key)]
 	}
 	if t == nil {
-		return nil, nil, Flaw(fmt.Sprintf("schema %d has no message of the indexes %x", id, key))
+		return nil, nil, Flaw(fmt.Sprintf("schema %v has no message of the indexes %x", id, key))
 	}
 	if !t.used.Load() {
 		t.used.Store(true)
@@ -129,7 +173,7 @@ func (s *Schemas) of(ctx context.Context, value []byte) (*Type, []byte, error) {
 }
 
 // schema returns the schema of an id.
-func (s *Schemas) schema(ctx context.Context, id uint32) (*written, error) {
+func (s *Schemas) schema(ctx context.Context, id schemaID) (*written, error) {
 	if w, err := s.lookup(id); w != nil || err != nil {
 		return w, err
 	}
@@ -141,7 +185,7 @@ func (s *Schemas) schema(ctx context.Context, id uint32) (*written, error) {
 	w, err := s.await(ctx, id)
 	var flaw Flaw
 	if !errors.As(err, &flaw) && err != nil {
-		return nil, fmt.Errorf("registry: %s: schema %d: %w", s.place(), id, err)
+		return nil, fmt.Errorf("registry: %s: schema %v: %w", s.place(), id, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +202,7 @@ func (s *Schemas) schema(ctx context.Context, id uint32) (*written, error) {
 	if s.from.Bare {
 		flaw = Flaw(fmt.Sprintf("%s: %s", s.place(), flaw))
 	} else {
-		flaw = Flaw(fmt.Sprintf("schema %d of %s: %s", id, s.place(), flaw))
+		flaw = Flaw(fmt.Sprintf("schema %v of %s: %s", id, s.place(), flaw))
 	}
 	s.unknown[id] = unknown{flaw, time.Now()}
 	return nil, flaw
@@ -172,7 +216,7 @@ func (s *Schemas) place() string {
 }
 
 // lookup returns a schema that was fetched.
-func (s *Schemas) lookup(id uint32) (*written, error) {
+func (s *Schemas) lookup(id schemaID) (*written, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if w := s.known[id]; w != nil {
@@ -190,7 +234,7 @@ type away struct{ error }
 func (e away) Unwrap() error { return e.error }
 
 // await fetches a schema, and again while the registry is away.
-func (s *Schemas) await(ctx context.Context, id uint32) (*written, error) {
+func (s *Schemas) await(ctx context.Context, id schemaID) (*written, error) {
 	s.mu.RLock()
 	stop, waits := s.stop, s.waits
 	s.mu.RUnlock()
@@ -210,7 +254,7 @@ func (s *Schemas) await(ctx context.Context, id uint32) (*written, error) {
 		case ctx.Err() != nil:
 			return nil, cmp.Or(last, err)
 		case waits != nil:
-			waits(fmt.Errorf("registry: %s: schema %d: %w", s.place(), id, err), lasted)
+			waits(fmt.Errorf("registry: %s: schema %v: %w", s.place(), id, err), lasted)
 		case lasted > s.patience:
 			return nil, fmt.Errorf("given up after %v: %w", s.patience, err)
 		}

@@ -65,10 +65,10 @@ func (s *Schemas) NewDecoder(names []string) *Decoder {
 	return &Decoder{s, slices.Clone(names), map[*Type]rower{}}
 }
 
-// AppendRow appends the fields of a value, as table.Decode reads them. It fetches the schema if it is
-// not known. A Flaw is the fault of this value; any other error is one of the registry.
-func (d *Decoder) AppendRow(ctx context.Context, dst, value []byte) ([]byte, error) {
-	t, message, err := d.schemas.of(ctx, value)
+// AppendRow appends the fields of a value, as table.Decode reads them. header is the value of Header, nil if the
+// record has none: the frame is then in the value. It fetches the schema if it is not known. A Flaw is the fault of this value; any other error is one of the registry.
+func (d *Decoder) AppendRow(ctx context.Context, dst, header, value []byte) ([]byte, error) {
+	t, message, err := d.schemas.of(ctx, header, value)
 	if err != nil {
 		return dst, err
 	}
