@@ -238,6 +238,14 @@ func (f *Feed) marks(ctx context.Context, at *stream.Position) (marks []stream.M
 	return marks, nil
 }
 
+// Lags returns how many records of each partition of topics wait to be read, which the last look left.
+func (f *Feed) Lags() []stream.Lag {
+	if f.topics == nil {
+		return nil
+	}
+	return f.topics.Lags()
+}
+
 func (f *Feed) nextRanges(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
 	marks, err := f.marks(ctx, at)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
+	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -58,7 +59,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	res.TrainUnknown = metrics.Totals(res.TrainWhy)
-	res.TrainUndated = j.in.Undated[j.in.Train]
+	res.TrainUndated = input.TrainUndated(j.in)
 	if !stopped && j.in.Test != nil {
 		if err := j.evaluateTest(ctx, &res); err != nil {
 			return report.Result{}, err

@@ -111,7 +111,9 @@ func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 			if err != nil {
 				return false, err
 			}
-			s.opt.Board.Waiting(s.stream.Away())
+			if s.opt.Board.Waiting(s.stream.Away()); at != nil {
+				s.opt.Board.Behind(s.stream.Lags(*at, c.Done))
+			}
 			if at != nil {
 				if b, err = json.Marshal(at); err != nil {
 					return false, err
@@ -202,7 +204,7 @@ func (s *spans) openSpan(ctx context.Context, fresh bool) (some bool, err error)
 	if err := s.keepBefore(ctx, s.replaced(err, fresh), end); err != nil {
 		return false, c.Stream.unusable(err, s.config.Data.MaxBad)
 	}
-	if some, err = s.in.ShareSpan(own); err != nil {
+	if some, err = s.in.ShareSpan(s.stream, own); err != nil {
 		return false, c.Stream.unusable(s.keepBefore(ctx, err, end), s.config.Data.MaxBad)
 	}
 	if _, err := s.in.TooBad(c.Stream.Debt); err != nil {
@@ -294,6 +296,7 @@ func (s *spans) endSpan(c *cursor) string {
 	}
 	c.Stream.Bad += s.in.CloseSpan()
 	c.Stream.Done = slices.Clone(c.Stream.Partitions)
+	s.opt.Board.Behind(s.stream.Lags(c.Stream.Position, c.Stream.Done))
 	c.Stream.Span, c.Stream.Parts, c.Data, c.Rows = nil, nil, "", 0
 	s.stream.Began()
 	return line

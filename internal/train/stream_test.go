@@ -492,6 +492,31 @@ func TestStreamCountsBadRecords(t *testing.T) {
 	}
 }
 
+// TestStreamCountsUndated: values that should be dates and are none are counted over all spans, and reported once.
+func TestStreamCountsUndated(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i, others := range []string{"", "1,noon\n0,noon\n", "", "1,soon\n"} {
+		text := "click,at\n0,2026-11-30 10:00:00\n1,2026-11-30 11:00:00\n" + others
+		fatal.If(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".csv")), []byte(text), 0o644))
+	}
+	mark(t, dir)
+	c := streamConfig(t, dir, ", files: 1", "")
+	c.Features = []schema.Feature{{Field: "at", Encode: "hour", Format: "yyyy-MM-dd HH:mm:ss"}}
+	var warned []string
+	res := runJob(t, 2, Options{Config: c, Warn: func(line string) {
+		if strings.Contains(line, "noon") || strings.Contains(line, "soon") {
+			warned = append(warned, line)
+		}
+	}})
+	if len(res.TrainUndated) != 1 || res.TrainUndated[0].Unread != 3 || res.TrainUndated[0].Values != 11 {
+		t.Errorf("%+v", res.TrainUndated)
+	}
+	if len(warned) != 1 || !strings.Contains(warned[0], "1.csv") {
+		t.Errorf("%q", warned)
+	}
+}
+
 // TestStreamReportsAbsentFields: a field without values is reported once, and not if it had
 // values before.
 func TestStreamReportsAbsentFields(t *testing.T) {

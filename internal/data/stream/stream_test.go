@@ -328,3 +328,15 @@ func TestOpenTransaction(t *testing.T) {
 		t.Errorf("after its end: %+v", v)
 	}
 }
+
+// TestLags: what a look leaves in a partition is its lag.
+func TestLags(t *testing.T) {
+	s := NewTopics(Rules{Most: 10}, Position{})
+	for _, x := range []struct{ high, want int64 }{{4, 0}, {30, 16}, {30, 6}, {30, 0}, {31, 0}} {
+		_, err := s.Next([]Mark{{Topic: "a", Number: 1, High: x.high}}, 0)
+		fatal.If(t, err)
+		if got := s.Lags(); !slices.Equal(got, []Lag{{"a", 1, x.want}}) {
+			t.Errorf("%+v of %d records, want %d", got, x.high, x.want)
+		}
+	}
+}

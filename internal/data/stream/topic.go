@@ -51,7 +51,15 @@ type Ranges struct {
 type Topics struct {
 	rules Rules // Most: records of a partition
 	at    []Partition
+	left  []Lag             // ascending, as the last look found it
 	held  map[Partition]int // number of looks that have found an incomplete transaction at a position
+}
+
+// Lag is the number of records of a partition that wait to be read.
+type Lag struct {
+	Topic   string
+	Number  int32
+	Records int64
 }
 
 // heldLooks is the number of looks at an incomplete transaction after which it is reported.
@@ -59,8 +67,11 @@ const heldLooks = 30
 
 // NewTopics returns a stream from a position on, which may be the zero one.
 func NewTopics(rules Rules, at Position) *Topics {
-	return &Topics{rules, slices.Clone(at.Partitions), map[Partition]int{}}
+	return &Topics{rules: rules, at: slices.Clone(at.Partitions), held: map[Partition]int{}}
 }
+
+// Lags returns what the last look left in each partition.
+func (t *Topics) Lags() []Lag { return slices.Clone(t.left) }
 
 // At returns the point up to which each partition has been read.
 func (t *Topics) At() []Partition { return slices.Clone(t.at) }
@@ -80,12 +91,14 @@ func (t *Topics) Next(marks []Mark, quiet time.Duration) (v Ranges, err error) {
 		}
 		rest = rest[n:]
 	}
+	t.left = t.left[:0]
 	for _, m := range marks {
 		i, _ := slices.BinarySearchFunc(t.at, m.partition(), comparePartitions)
 		p, hi := &t.at[i], m.High
 		if t.rules.Most > 0 {
 			hi = min(hi, p.Next+int64(t.rules.Most))
 		}
+		t.left = append(t.left, Lag{m.Topic, m.Number, m.High - hi})
 		if m.Written > m.High && p.Next == m.High {
 			if t.held[*p]++; t.held[*p] == heldLooks {
 				v.Reports = append(v.Reports, m.Open())

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/runs/pace"
@@ -94,6 +95,12 @@ type line struct {
 	text    string
 }
 
+// followed is the state of a stream.
+type followed struct {
+	away   time.Time // since then it has not been there; zero: it is
+	behind []stream.Lag
+}
+
 // verdict is the outcome of a job.
 type verdict struct {
 	good bool
@@ -121,7 +128,7 @@ type Board struct {
 	update      Update
 	pace        pace.Pace // of steps, on the clock of steps
 	slow        lastSlow
-	away        time.Time // since then the stream has not been there; zero: it is
+	followed    followed
 	runDir      string
 	checkpoints []int64   // steps, newest first
 	saved       time.Time // when the last checkpoint was found
@@ -233,7 +240,17 @@ func (b *Board) Waiting(since time.Time) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.away = since
+	b.followed.away = since
+}
+
+// Behind records how many records of each partition of a stream wait to be trained on.
+func (b *Board) Behind(lags []stream.Lag) {
+	if b == nil || lags == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.followed.behind = lags
 }
 
 // versions are the published versions of the job.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/testkit/golden"
@@ -112,8 +113,9 @@ func TestWaitingAndGuard(t *testing.T) {
 	_, url := served(t, b, "")
 	b.Waiting(time.Now().Add(-time.Minute))
 	b.Guard("auc", "the AUC is low")
+	b.Behind([]stream.Lag{{Topic: "clicks", Number: 3, Records: 17}})
 	_, text := get(t, url+"/metrics", nil)
-	for _, want := range []string{"wdlrun_waiting_seconds 6", `wdlrun_guard_bad{check="auc"} 1`, `wdlrun_guard_bad{check="rate"} 0`} {
+	for _, want := range []string{"wdlrun_waiting_seconds 6", `wdlrun_stream_lag_records{partition="3",topic="clicks"} 17`, `wdlrun_guard_bad{check="auc"} 1`, `wdlrun_guard_bad{check="rate"} 0`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("/metrics has no %s", want)
 		}

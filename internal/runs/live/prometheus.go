@@ -53,6 +53,7 @@ var (
 	badFilesTotal  = counter("stream_bad_files_total", "Files of a stream that could not be used and were left out in this job.")
 	lostTotal      = counter("stream_lost_total", "Records of a stream that no longer existed when they were to be read in this job.")
 	publishedTotal = counter("published_total", "Versions of the model that this job published or not, by outcome: changes, complete, repaired (complete because an earlier version is damaged), skipped, held, guarded (train.export.guard found the predictions bad).", "outcome")
+	lagRecords     = gauge("stream_lag_records", "Records of a partition of a topic that wait to be trained on, since the last look.", "topic", "partition")
 	waitingSeconds = gauge("waiting_seconds", "How long the training has been waiting for the broker, folder or object store of its stream to be there again; 0: it is there.")
 	guardBad       = gauge("guard_bad", "1 while train.export.guard finds the predictions bad, by check: finite, logloss, auc, calibration, rate (of positive labels), feed (the last version is bad on the new samples too), logits (of the next version), hold (of an earlier job).", "check")
 	checkpointStep = gauge("checkpoint_step", "Step of the last checkpoint.")
@@ -60,7 +61,7 @@ var (
 )
 
 var exported = []metric{buildInfo, runInfo, rankCount, samplesTotal, stepsTotal, samplesNow, stepNow, stepsPlanned, epoch, loss, rateFactor, validationLoss, validationAUC, phaseSeconds, cpuSeconds, slowRatio,
-	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, badFilesTotal, lostTotal, publishedTotal, waitingSeconds, guardBad, checkpointStep, checkpointTime}
+	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, badFilesTotal, lostTotal, publishedTotal, lagRecords, waitingSeconds, guardBad, checkpointStep, checkpointTime}
 
 // guardChecks are the checks of train.export.guard; see package publish.
 var guardChecks = []string{"finite", "logloss", "auc", "calibration", "rate", "feed", "logits", "hold"}
@@ -133,9 +134,12 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	for outcome, n := range c.versions.published {
 		add(publishedTotal, float64(n), outcome)
 	}
+	for _, x := range c.followed.behind {
+		add(lagRecords, float64(x.Records), x.Topic, strconv.Itoa(int(x.Number)))
+	}
 	waited := 0.
-	if !c.away.IsZero() {
-		waited = time.Since(c.away).Seconds()
+	if !c.followed.away.IsZero() {
+		waited = time.Since(c.followed.away).Seconds()
 	}
 	add(waitingSeconds, waited)
 	c.versions.guard.collect(add)

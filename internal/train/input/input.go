@@ -75,6 +75,7 @@ type Input struct {
 	// Undated describes the fields that have values that should be dates and are none, which count as
 	// missing, of the datasets that this job has scanned.
 	Undated map[*data.Dataset][]encode.Dates
+	spans   []encode.Dates // the same, of the spans of a stream
 
 	unknown []int64       // values of training data outside the vocabulary, by sparse feature
 	feed    *data.Reader  // reader of the training rows; nil: none, or readers of slots or microbatches are used

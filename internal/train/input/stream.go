@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/registry"
@@ -24,6 +26,7 @@ type Stream struct {
 	away  time.Time       // time at which the broker or the folder was found to be away; zero: it is there
 	known map[string]bool // fields that have had values or whose absence was reported
 
+	dates   *encode.Fit       // of the span; nil: no feature reads dates
 	schemas *registry.Schemas // of the messages of topics; nil: none were needed
 
 	dir     string // run directory
@@ -126,6 +129,30 @@ func (s *Stream) idleTime() time.Duration {
 // Away returns the time since the stream has not been there, zero if it is.
 func (s *Stream) Away() time.Time { return s.away }
 
+// Lags returns how many records of each partition wait to be trained on: those of the span of a position, and
+// those that the last look left. It is called on rank 0.
+func (s *Stream) Lags(at stream.Position, done []stream.Partition) (lags []stream.Lag) {
+	if s == nil || s.feed == nil {
+		return nil
+	}
+	lags = s.feed.Lags()
+	for i := range lags {
+		x := &lags[i]
+		next := int64(-1)
+		for _, p := range at.Partitions {
+			if p.Topic == x.Topic && p.Number == x.Number {
+				next = p.Next
+			}
+		}
+		for _, p := range done {
+			if p.Topic == x.Topic && p.Number == x.Number && p.Next < next {
+				x.Records += next - p.Next
+			}
+		}
+	}
+	return lags
+}
+
 // leaveOut reports files that are left out.
 func (s *Stream) leaveOut(span int64, files []stream.Bad, warn func(line string)) {
 	var some []letter
@@ -183,7 +210,11 @@ func (in *Input) OpenSpan(ctx context.Context, s *Stream, at stream.Position, ba
 	}
 	s.schemas = data.ShareSchemas(in.Train, s.schemas)
 	in.waitFor(ctx, in.Train)
-	return in.count(ctx, in.Train, nil)
+	s.dates = nil
+	if in.Encoder != nil {
+		s.dates = in.Encoder.NewDates(SchemaOf(in.Config))
+	}
+	return in.count(ctx, in.Train, s.dates)
 }
 
 // waitFor makes readers of a span wait for a broker that is away, which is not a standstill of this
@@ -201,14 +232,39 @@ func (in *Input) waitFor(ctx context.Context, d *data.Dataset) {
 }
 
 // ShareSpan sums the counts of all ranks for a span. some is false if the span has no
-// records.
-func (in *Input) ShareSpan(own *data.Counts) (some bool, err error) {
-	err = in.share(in.Train, own, nil)
+// records. It warns once of each field with values that should be dates and are none.
+func (in *Input) ShareSpan(s *Stream, own *data.Counts) (some bool, err error) {
+	err = in.share(in.Train, own, s.dates)
 	if errors.Is(err, data.ErrNoRecords) {
 		in.warnOfBad(in.Train)
 		return false, nil
 	}
+	if err == nil && s.dates != nil {
+		addUndated(in, s.dates.Undated())
+	}
 	return err == nil, err
+}
+
+// addUndated adds what a span has that should be dates and is none.
+func addUndated(in *Input, some []encode.Dates) {
+	for _, x := range some {
+		i := slices.IndexFunc(in.spans, func(d encode.Dates) bool { return d.Field == x.Field && d.Format == x.Format })
+		if i < 0 {
+			in.Warn(FirstFew(in.Train.Names()) + ": " + x.Doubt())
+			in.spans = append(in.spans, x)
+			continue
+		}
+		in.spans[i].Values, in.spans[i].Unread = in.spans[i].Values+x.Values, in.spans[i].Unread+x.Unread
+	}
+}
+
+// TrainUndated describes the fields of the training data that have values that should be dates and are none: of a
+// stream, in all spans of this job.
+func TrainUndated(in *Input) []encode.Dates {
+	if in.Config.Data.Follow.On {
+		return in.spans
+	}
+	return in.Undated[in.Train]
 }
 
 // WarnOfLate warns once of each field that features need and that has had no value in any

@@ -264,6 +264,11 @@ func (j *joiner) status() Status {
 		j.Repeated = j.machine.repeated
 	}
 	s := Status{Counts: j.Counts, Commits: j.Number, Sources: slices.Clone(j.Sources), Ended: j.Ended, Time: time.Now()}
+	for _, in := range j.inputs {
+		for _, lag := range in.feed.Lags() {
+			s.Sources[in.sources[fmt.Sprintf("%s/%d", lag.Topic, lag.Number)]].Behind = lag.Records
+		}
+	}
 	if j.machine != nil {
 		s.Open, s.Held = j.machine.Open()
 	}

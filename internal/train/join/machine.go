@@ -42,6 +42,8 @@ type Source struct {
 	Time  *int64 `json:"time,omitempty"` // greatest; nil: no record yet
 	Idle  bool   `json:"idle,omitempty"`
 	Ended bool   `json:"ended,omitempty"`
+
+	Behind int64 `json:"behind,omitempty"` // in a Status: records of a partition that wait to be read
 }
 
 // Machine is the state of a join. It belongs to one goroutine.

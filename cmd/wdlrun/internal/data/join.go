@@ -234,12 +234,13 @@ var (
 	joinSamples   = prometheus.NewDesc("wdlrun_join_samples_total", "Samples that have been written, by label.", []string{"label"}, nil)
 	joinOpen      = prometheus.NewDesc("wdlrun_join_open_impressions", "Impressions that wait for feedback.", nil, nil)
 	joinWatermark = prometheus.NewDesc("wdlrun_join_watermark_seconds", "Time before which no record is expected.", nil, nil)
+	joinBehind    = prometheus.NewDesc("wdlrun_join_lag_records", "Records of a partition that wait to be read, at the last commit.", []string{"source"}, nil)
 	joinSource    = prometheus.NewDesc("wdlrun_join_source_seconds", "Greatest time of the records of a source.", []string{"source"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (r *joinReport) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{joinRecords, joinSamples, joinOpen, joinWatermark, joinSource} {
+	for _, d := range []*prometheus.Desc{joinRecords, joinSamples, joinOpen, joinWatermark, joinBehind, joinSource} {
 		to <- d
 	}
 }
@@ -267,6 +268,7 @@ func (r *joinReport) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(joinWatermark, prometheus.GaugeValue, float64(s.Watermark.UnixMilli())/1e3)
 	}
 	for _, x := range s.Sources {
+		to <- prometheus.MustNewConstMetric(joinBehind, prometheus.GaugeValue, float64(x.Behind), strings.ToValidUTF8(x.Name, "\ufffd"))
 		if x.Time != nil {
 			to <- prometheus.MustNewConstMetric(joinSource, prometheus.GaugeValue, float64(*x.Time)/1e3, strings.ToValidUTF8(x.Name, "\ufffd"))
 		}
