@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 )
 
@@ -166,4 +167,35 @@ func windowOf(t *testing.T, samples int64, words []string) *evidence {
 	e.LogLoss, e.BaseLogLoss, e.BaseRate = x[0], x[1], x[4]
 	e.Positives = int64(float64(samples) * x[4])
 	return e
+}
+
+// TestEarlySamples: of samples that are negatives first and are repeated as positives, the calibration of a model that
+// predicts the rate of feedback is 1, and of one that predicts twice as much it is about 2.
+func TestEarlySamples(t *testing.T) {
+	const impressions, clicks = 1000, 250
+	for _, x := range []struct {
+		early    bool
+		p, want  float64
+		weighted bool
+	}{{false, .25, 1.25, false}, {true, .25, 1, false}, {true, .5, 5. / 3, false}, {true, .25, 1, true}} {
+		s, b := newSums(x.early), &encode.Batch{Rows: impressions + clicks}
+		var logit []float32
+		for i := range b.Rows {
+			label := float32(0)
+			if i >= impressions {
+				label = 1
+			}
+			b.Label, logit = append(b.Label, label), append(logit, float32(math.Log(x.p/(1-x.p))))
+			if x.weighted {
+				b.Weight = append(b.Weight, 2)
+			}
+		}
+		s.add(logit, b)
+		if got := *s.evidence().Calibration; math.Abs(got-x.want) > 1e-5 {
+			t.Errorf("%+v: calibration %v", x, got)
+		}
+		if s.reset(); s.evidence().Calibration != nil {
+			t.Errorf("%+v: a calibration without samples", x)
+		}
+	}
 }

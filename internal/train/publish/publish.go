@@ -67,7 +67,7 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.last = max(at-1, 0)
 	if p.files != nil {
-		p.watch = newWatch(c.Guard, c.Dir)
+		p.watch = newWatch(c.Guard, s.early(), c.Dir)
 		if n := p.files.Highest(); p.files.Has(at) {
 			p.last = at
 		} else if n > at && (s.Before == "" || !p.files.Follows(lineage(s.Before))) {
@@ -75,6 +75,14 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 		}
 	}
 	return p, p.begin(at)
+}
+
+// early reports whether the samples are negatives first and are repeated as positives.
+func (s *Setup) early() bool {
+	if all := s.Config.Labels; len(all) > 0 {
+		return all[0].IsFakeNegative()
+	}
+	return s.Config.Label.IsFakeNegative()
 }
 
 // lineage returns the id of the run, "" if it cannot be stored.
@@ -273,7 +281,7 @@ func (p *Publisher) recordOutcome(all report) error {
 	p.unnote(x.Part)
 	p.pending = nil
 	if all.Fault == "" {
-		if p.last, p.warned = x.Step, false; p.watch != nil {
+		if p.last, p.warned, p.skipped = x.Step, false, ""; p.watch != nil {
 			p.watch.guard.published()
 			p.watch.after = ""
 		}
@@ -298,14 +306,13 @@ func (p *Publisher) report(x *pending, fault string) {
 	case errors.Is(x.err, errUnlike):
 		p.Count(Guarded)
 		p.Guard("logits", x.err.Error())
-		if p.warned {
-			p.refused = x.err.Error()
-		} else {
+		if p.refused = x.err.Error(); !p.warned {
 			p.Warn(fmt.Sprintf("%v: the version of step %d was not published; the next version has its changes", x.err, x.Step))
 		}
 		p.warned = true
 	default:
 		p.Count(Skipped)
+		p.skipped = fault
 		if !p.warned {
 			p.Warn(fmt.Sprintf("train.export: the version of step %d was not published, training continues and the next version has its changes: %s", x.Step, fault))
 		}
@@ -546,6 +553,8 @@ func (p *Publisher) Finish(step int64) error {
 		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published: the folder is on hold; to publish it, release the hold and export the run: wdlrun export -resume", step))
 	case p.refused != "":
 		p.Warn(fmt.Sprintf("train.export.guard: "+LastModel+"%d, was not published: %s; to publish it nevertheless, export the run: wdlrun export -resume", step, p.refused))
+	case p.skipped != "":
+		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published: %s; wdlrun export -resume writes a version of it", step, p.skipped))
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ type Publisher struct {
 	asked   bool      // wants was set since the last begin
 	held    bool      // rank 0: the hold of the folder is reported
 	refused string    // rank 0: why the guard admitted no version at the last boundary; "": it did
+	skipped string    // rank 0: why the last version could not be written; "": it could
 	looked  time.Time // when prepared was called
 	at      time.Time
 	turned  time.Time

@@ -58,19 +58,29 @@ type opened struct {
 	scorer *step.Scorer
 }
 
-// sums are a tally with the spread of the loss.
+// sums are a tally with the spread of the loss. Of early samples, which are negatives first and are repeated as
+// positives (label.loss: fake_negative), a prediction p is the share p/(1 + p) of positives.
 type sums struct {
 	*metrics.Tally
+	early           bool
 	n, loss, square float64
+	share, positive float64 // early: sums of the expected positives and of the positives
 }
 
-func newSums() sums { return sums{Tally: metrics.NewTally()} }
+func newSums(early bool) sums { return sums{Tally: metrics.NewTally(), early: early} }
 
 func (s *sums) add(logit []float32, b *encode.Batch) {
 	s.Add(logit, b.Label, b.Weight)
 	for i, z := range logit {
 		loss := metrics.LogLoss(z, b.Label[i] > .5)
 		s.n, s.loss, s.square = s.n+1, s.loss+loss, s.square+float64(loss*loss)
+		if s.early {
+			w, p := 1., metrics.Probability(float64(z))
+			if b.Weight != nil {
+				w = float64(b.Weight[i])
+			}
+			s.share, s.positive = s.share+float64(w*p)/(1+p), s.positive+float64(w*float64(b.Label[i]))
+		}
 	}
 }
 
@@ -80,20 +90,24 @@ func (s *sums) evidence() *evidence {
 		mean := s.loss / s.n
 		e.spread = math.Sqrt(max(s.square/s.n-float64(mean*mean), 0))
 	}
+	if s.early && e.Calibration != nil {
+		calibration := s.share / s.positive
+		e.Calibration = &calibration
+	}
 	return e
 }
 
 func (s *sums) reset() {
 	s.Reset()
-	s.n, s.loss, s.square = 0, 0, 0
+	s.n, s.loss, s.square, s.share, s.positive = 0, 0, 0, 0, 0
 }
 
 // newWatch returns nil if the guard is disabled. The reference is of the newest version in the folder.
-func newWatch(c config.Guard, dir string) *watch {
+func newWatch(c config.Guard, early bool, dir string) *watch {
 	if c.Action == "" {
 		return nil
 	}
-	w := &watch{guard: guard{limits: c}, whole: newSums(), recent: newSums(), old: newSums()}
+	w := &watch{guard: guard{limits: c}, whole: newSums(early), recent: newSums(early), old: newSums(early)}
 	if l, err := export.List(dir, false); err == nil { // otherwise the first version reports it
 		for _, v := range slices.Backward(l.Versions) {
 			if v.State == "ok" && v.Window != nil {
