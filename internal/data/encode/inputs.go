@@ -15,11 +15,13 @@ type Input struct {
 	Name string
 	Kind value.Kind // Text, Int or Float32, from the encodings of its features
 	Many bool       // a record may have several values
+	One  bool       // the format of the training data has only one value
 }
 
 // Inputs lists the fields that features and their derived columns need, each once. The
 // label and the weight are not included unless a feature is made from their fields.
 func (e *Encoder) Inputs(src schema.Source) []Input {
+	lines := slices.Contains([]string{"csv", "tsv", "criteo"}, src.FormatName()) // a field without separator has one value
 	src, s := e.unlabelled(src)
 	var list []Input
 	at := func(name string) *Input {
@@ -45,10 +47,21 @@ func (e *Encoder) Inputs(src schema.Source) []Input {
 			in.Kind = value.Float32
 			in.Many = in.Many || enc == schema.Vector
 		}
+		if lines && f.Separator == "" && f.Pairs == "" {
+			in.One = true
+		}
 		if f.Weights != "" {
 			w := at(f.Weights)
 			w.Kind, w.Many = value.Float32, true
 		}
+	}
+	for _, f := range s.Features { // of several features of a field
+		if in := at(f.Field); f.Separator != "" || f.Pairs != "" {
+			in.One = false
+		}
+	}
+	for i := range list {
+		list[i].Many = list[i].Many && !list[i].One
 	}
 	for _, d := range src.Derive {
 		if x, err := expr.Parse(d.Expression()); err == nil {

@@ -43,6 +43,7 @@ type Counts struct {
 type Coder struct {
 	fields  []string
 	place   map[string]int
+	single  []bool // by field: a list is a fault, because the training data can have only one value
 	batcher *encode.Batcher
 	columns *encode.ColumnCoder
 	counts  Counts
@@ -58,6 +59,8 @@ type source interface {
 	encode.Fields
 	// missing returns how many of the given number of rows have no value of a field.
 	missing(field, rows int) int64
+	// mayHaveLists reports whether a row may have several values of a field.
+	mayHaveLists(field int) bool
 }
 
 // NewCoder returns a Coder with an encoder that was fitted to a source. With forgive, numbers that are
@@ -74,6 +77,12 @@ func NewCoder(e *encode.Encoder, src schema.Source, forgive bool) (*Coder, error
 	}
 	for i, name := range c.fields {
 		c.place[name] = i
+	}
+	c.single = make([]bool, len(c.fields))
+	for _, in := range e.Inputs(src) {
+		if k, ok := c.place[in.Name]; ok && in.One && in.Kind != value.Float32 { // a list of numbers is a fault anyway
+			c.single[k] = true
+		}
 	}
 	c.batcher, c.columns = encode.NewBatcher(r), r.ByColumn()
 	n := len(c.fields)
@@ -113,6 +122,9 @@ func (c *Coder) encode(b *encode.Batch, from source, rows, ignored int) (Counts,
 	c.begin(rows, ignored)
 	for k := range c.fields {
 		c.counts.Missing[k] = from.missing(k, rows)
+		if err := c.several(from, k, rows); err != nil {
+			return c.counts, err
+		}
 	}
 	row, fl := c.columns.Encode(b, from, rows)
 	if fl != nil {
@@ -120,6 +132,35 @@ func (c *Coder) encode(b *encode.Batch, from source, rows, ignored int) (Counts,
 	}
 	c.batcher.Count(b)
 	return c.counts, nil
+}
+
+// several returns the fault of a list of values of a field that had one in the training data.
+func (c *Coder) several(from source, field, rows int) error {
+	if !c.single[field] || !from.mayHaveLists(field) {
+		return nil
+	}
+	var l value.List
+	for i := range rows {
+		if from.List(field, i, &l); isSeveral(&l) {
+			return &Fault{Input: c.fields[field], Row: i, Why: fmt.Sprintf("has %d values"+oneValue, l.Len())}
+		}
+	}
+	return nil
+}
+
+// oneValue ends the fault of a list.
+const oneValue = "; in the training data, this field has one"
+
+// isSeveral reports whether a list has several values. An empty text is none.
+func isSeveral(l *value.List) bool {
+	n := l.Len()
+	if n > 1 && l.Kind == value.Text {
+		n = 0
+		for _, text := range l.Texts {
+			n += min(len(text), 1)
+		}
+	}
+	return n > 1
 }
 
 // fault returns the fault for a flaw of a row.

@@ -42,6 +42,8 @@ func (s *columns) missing(field, rows int) (n int64) {
 	return n
 }
 
+func (s *columns) mayHaveLists(field int) bool { return s.of[field] != nil }
+
 // Columns encodes columns as a batch. A column named ExamplesInput has serialised
 // tf.Examples.
 func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {

@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"fmt"
+
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
@@ -37,6 +39,9 @@ func (c *Coder) Decode(_ []byte, lists []value.List) *record.Flaw {
 		for i := range lists {
 			if lists[i].Kind == value.None {
 				c.counts.Missing[i]++
+			}
+			if c.single[i] && isSeveral(&lists[i]) {
+				return &record.Flaw{Field: i, Column: c.fields[i], Value: string(lists[i].Append(nil, 0)), Want: fmt.Sprintf("is the first of %d values"+oneValue, lists[i].Len())}
 			}
 		}
 	}

@@ -407,3 +407,35 @@ func TestUndated(t *testing.T) {
 		t.Errorf("%d undated of the column %q", n.Undated[day], texts)
 	}
 }
+
+// TestListOfAFieldWithOneValue: lines of text without separator have one value in a field, so a list in a request is a
+// fault, whatever the kind of request. An empty text is no value.
+func TestListOfAFieldWithOneValue(t *testing.T) {
+	x := train(t, 100, none)
+	src := testSource()
+	src.Format = "csv"
+	c, err := NewCoder(x.encoder, src, true)
+	must(t, err)
+	var b encode.Batch
+	const want = `input "city": row 1: `
+	for _, many := range []bool{false, true} {
+		second := texts("Bern", "")
+		if many {
+			second = texts("Bern", "Zug")
+		}
+		city, hist := []value.List{texts("Basel", ""), second}, []value.List{texts("t1:1", "t2:1"), texts("t3:1")}
+		tensor := texts("Basel", "", string(second.Texts[0]), string(second.Texts[1]))
+		var all [][]byte
+		for i := range city {
+			all = append(all, tfrecord.AppendExample(nil, []string{"city", "hist"}, []value.List{city[i], hist[i]}))
+		}
+		_, byTensors := c.Tensors(&b, decode(t, message([]testTensor{{"city", 2, tensor}})))
+		_, byColumns := c.Columns(&b, []Column{{Name: "city", Rows: city}, {Name: "hist", Rows: hist}})
+		_, byExamples := c.Examples(&b, all, nil)
+		for kind, err := range map[string]error{"tensors": byTensors, "columns": byColumns, "examples": byExamples} {
+			if (err != nil) != many || many && (!strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "in the training data, this field has one")) {
+				t.Errorf("%s, several values %v: %v", kind, many, err)
+			}
+		}
+	}
+}

@@ -58,6 +58,11 @@ func (s *tensors) missing(field, rows int) int64 {
 	return 0
 }
 
+func (s *tensors) mayHaveLists(field int) bool {
+	t := s.of[field]
+	return t.sparse != nil || t.Tensor != nil && t.Elements() > t.Rows()
+}
+
 // Tensors encodes the inputs of a PredictRequest as a batch.
 func (c *Coder) Tensors(b *encode.Batch, in []tfs.NamedTensor) (Counts, error) {
 	clear(c.tensors.of)
