@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type manifested struct {
 			Spec struct {
 				Subdomain  string
 				Containers []struct {
+					Name    string
 					Command []string
 					Env     []struct{ Name, Value string }
 				}
@@ -91,6 +93,53 @@ func TestManifest(t *testing.T) {
 	}
 }
 
+// TestManifestOfALoop runs the containers of an online loop as processes of this machine: events become answers.
+func TestManifestOfALoop(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir, want := t.TempDir(), map[string]int{}
+	write(t, dir, "online.yaml", fmt.Sprintf(onlineYAML, 1, 1))
+	write(t, dir, "ctr.yaml", onlineTrainYAML)
+	joinLog(t, dir, 0, 10, want)
+	o := run(t, dir, "manifest", "-online", "online.yaml", "-image", "any", "-claim", "data", "-out", "runs")
+	if o.code != 0 {
+		t.Fatal(o)
+	}
+	_, key := readManifest(t, o.stdout)
+	grpc, rest := freePort(t), freePort(t)
+	fatal.If(t, os.Mkdir(filepath.Join(dir, "samples"), 0o755)) // Kubernetes starts the training again until it is there
+	var cmds []*exec.Cmd
+	for _, m := range readObjects(t, o.stdout) {
+		for _, c := range m.Spec.Template.Spec.Containers {
+			cmd := command(t, dir, c.Command[1:]...)
+			for i, arg := range cmd.Args {
+				cmd.Args[i] = strings.NewReplacer("/etc/wdlrun/train.yaml", "ctr.yaml", "0.0.0.0", "127.0.0.1", "-port=8500", fmt.Sprint("-port=", grpc), "-rest-port=8501", fmt.Sprint("-rest-port=", rest)).Replace(arg)
+			}
+			cmd.Env = append(os.Environ(), "WDLRUN_KEY="+key, "JOB_COMPLETION_INDEX=0")
+			for _, v := range c.Env {
+				if v.Value != "" {
+					cmd.Env = append(cmd.Env, v.Name+"="+strings.Replace(v.Value, "wdlrun-0.wdlrun:7070", fmt.Sprint("127.0.0.1:", freePort(t)), 1))
+				}
+			}
+			fatal.If(t, cmd.Start())
+			cmds = append(cmds, cmd)
+		}
+	}
+	if len(cmds) != 3 {
+		t.Fatalf("%d containers in\n%s", len(cmds), o.stdout)
+	}
+	url := fmt.Sprintf("http://127.0.0.1:%d/v1/models/ctr:predict", rest)
+	eventually(t, "an answer", func() bool { return answered(url) })
+	for _, cmd := range cmds {
+		kill(t, cmd.Process.Pid, syscall.SIGTERM)
+	}
+	for _, cmd := range cmds {
+		if o := end(t, cmd); o.code != 0 {
+			t.Errorf("%q: %+v", cmd.Args, o)
+		}
+	}
+}
+
 // TestKubernetesRecipes runs the commands of the section on Kubernetes in docs/running.md. The
 // commands that try a rank's environment train on two ranks.
 func TestKubernetesRecipes(t *testing.T) {
@@ -140,9 +189,7 @@ func TestKubernetesRecipes(t *testing.T) {
 // readManifest returns the Job of a manifest and the key in its Secret.
 func readManifest(t *testing.T, text string) (job manifested, key string) {
 	t.Helper()
-	for one := range strings.SplitSeq(text, "---\n") {
-		var m manifested
-		fatal.If(t, yaml.Unmarshal([]byte(one), &m))
+	for _, m := range readObjects(t, text) {
 		switch m.Kind {
 		case "Secret":
 			b, err := base64.StdEncoding.DecodeString(m.Data["key"])
@@ -153,4 +200,15 @@ func readManifest(t *testing.T, text string) (job manifested, key string) {
 		}
 	}
 	return job, key
+}
+
+// readObjects returns the objects of a manifest.
+func readObjects(t *testing.T, text string) (all []manifested) {
+	t.Helper()
+	for one := range strings.SplitSeq(text, "---\n") {
+		var m manifested
+		fatal.If(t, yaml.Unmarshal([]byte(one), &m))
+		all = append(all, m)
+	}
+	return all
 }

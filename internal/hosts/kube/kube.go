@@ -1,4 +1,4 @@
-// Package kube writes the manifests of a training on Kubernetes.
+// Package kube writes the manifests of a training, or of an online loop, on Kubernetes.
 //
 // A host is a pod of an Indexed Job, with one container per rank. The ranks meet at the
 // DNS name of the first pod, and wait until it exists. A JobSet also restarts all pods
@@ -11,7 +11,6 @@ package kube
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,7 +19,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/wdlrun/wdlrun/internal/text/pattern"
-	"github.com/wdlrun/wdlrun/rank"
 )
 
 // Kinds of manifests.
@@ -28,23 +26,6 @@ const (
 	Job    = "job"
 	JobSet = "jobset"
 )
-
-// Spec is the input of a manifest.
-type Spec struct {
-	Kind   string // Job or JobSet
-	Name   string // of all objects
-	Image  string // with wdlrun in its PATH
-	Ranks  int
-	Hosts  int
-	CPUs   int           // per rank
-	Memory string        // per rank, such as 8Gi
-	Claim  string        // PersistentVolumeClaim mounted at /data in all pods, "" for none
-	Grace  time.Duration // for the last checkpoint of a pod that is terminated
-	Wait   time.Duration // for the other pods
-	Key    rank.Key
-	Config []byte   // of the training, nil for the built-in one
-	Train  []string // flags of train
-}
 
 const (
 	// maxName leaves room for suffixes that Kubernetes adds: host names have at most 63
@@ -94,26 +75,18 @@ func (s Spec) check() error {
 	if s.Grace < time.Second {
 		fault("-grace %s: a checkpoint needs at least 1s", s.Grace)
 	}
+	if err := s.Online.check(&s); err != nil {
+		errs = append(errs, err)
+	}
 	if len(s.Config) > maxConfig {
 		fault("the configuration has %d bytes, and a ConfigMap at most %d", len(s.Config), maxConfig)
 	}
 	return errors.Join(errs...)
 }
 
-// word is a quoted string, because YAML parses some words as numbers or times.
-type word string
-
-// MarshalYAML implements yaml.BytesMarshaler.
-func (w word) MarshalYAML() ([]byte, error) { return json.Marshal(string(w)) }
-
-// object is a YAML mapping that keeps the order of its keys.
-type object = yaml.MapSlice
-
-func of(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Value: value} }
-
 // Manifest returns the objects of a training: a Secret with the key, a ConfigMap with the
 // configuration, a Service for the names of the pods, and the Job. A JobSet makes its own
-// Service.
+// Service. A loop has the workloads of its other parts, too.
 func Manifest(s Spec) ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -125,7 +98,10 @@ func Manifest(s Spec) ([]byte, error) {
 	if s.Kind == JobSet {
 		objects = append(objects, s.jobSet())
 	} else {
-		objects = append(objects, s.service(), object{of("apiVersion", "batch/v1"), of("kind", "Job"), s.metadata(), of("spec", s.job(s.Hosts*maxStarts, s.Name))})
+		objects = append(objects, s.service(), object{of("apiVersion", "batch/v1"), of("kind", "Job"), s.metadata(), of("spec", s.job(s.starts(s.Hosts), s.Name))})
+	}
+	if s.Online != nil {
+		objects = append(objects, s.Online.objects(&s)...)
 	}
 	var out bytes.Buffer
 	for i, o := range objects {
@@ -151,6 +127,15 @@ func (s Spec) configMap() object {
 	return object{of("apiVersion", "v1"), of("kind", "ConfigMap"), s.metadata(), of("data", object{of("train.yaml", string(s.Config))})}
 }
 
+// starts returns the number of failures, of a number of pods, after which a training ends. The training of a
+// loop is always started again.
+func (s Spec) starts(pods int) int {
+	if s.Online != nil {
+		return forever
+	}
+	return pods * maxStarts
+}
+
 // service returns the Service that gives the pods DNS names, even before they are ready.
 func (s Spec) service() object {
 	return object{of("apiVersion", "v1"), of("kind", "Service"), s.metadata(), of("spec", object{
@@ -164,7 +149,7 @@ func (s Spec) service() object {
 func (s Spec) jobSet() object {
 	return object{of("apiVersion", "jobset.x-k8s.io/v1alpha2"), of("kind", "JobSet"), s.metadata(), of("spec", object{
 		of("network", object{of("enableDNSHostnames", true), of("publishNotReadyAddresses", true), of("subdomain", s.Name)}),
-		of("failurePolicy", object{of("maxRestarts", maxStarts)}),
+		of("failurePolicy", object{of("maxRestarts", s.starts(1))}),
 		of("replicatedJobs", []object{{
 			of("name", "ranks"),
 			of("replicas", 1),
@@ -218,7 +203,7 @@ func (s Spec) containers() (all []object) {
 		mounts = append(mounts, object{of("name", "config"), of("mountPath", "/etc/wdlrun")})
 	}
 	if s.Claim != "" {
-		mounts = append(mounts, object{of("name", "data"), of("mountPath", "/data")})
+		mounts = append(mounts, object{of("name", "data"), of("mountPath", dataPath)})
 	}
 	needs := object{of("cpu", s.CPUs), of("memory", s.Memory)}
 	each := s.Ranks / s.Hosts
@@ -231,6 +216,9 @@ func (s Spec) containers() (all []object) {
 				{of("name", "WDLRUN_KEY"), of("valueFrom", object{of("secretKeyRef", object{of("name", s.Name), of("key", "key")})})},
 			}),
 			of("resources", object{of("requests", needs), of("limits", needs)}),
+		}
+		if s.Online != nil {
+			c = append(c, of("workingDir", dataPath))
 		}
 		if len(mounts) > 0 {
 			c = append(c, of("volumeMounts", mounts))

@@ -20,7 +20,12 @@ func specs() map[string]Spec {
 	full.Train = append(full.Train, "-set", "train.epochs=3")
 	odd := plain // words that YAML parses as other types
 	odd.Name, odd.Claim, odd.Train, odd.Config = "on", "yes", []string{"-out", "null", "0x1f", "1e3", "1_000", "12:30", "2026-11-23", "~", "- a", "a: b", "", "it's \"two\"\\"}, []byte("on")
-	return map[string]Spec{"job.yaml": plain, "jobset.yaml": full, "odd.yaml": odd}
+	loop := plain
+	loop.Claim, loop.Config = "clicks", full.Config
+	loop.Online = &Online{Join: []string{"-follow", "-impressions=shown", "-out=samples"}, Serve: []string{"-wait", "-model=ctr=models/ctr"}, Servers: 3}
+	loopSet := loop
+	loopSet.Kind, loopSet.Online = JobSet, &Online{Join: loop.Online.Join, Serve: append(loop.Online.Serve, "-ssl_config_file=tls"), Servers: 1, TLS: true}
+	return map[string]Spec{"job.yaml": plain, "jobset.yaml": full, "odd.yaml": odd, "online.yaml": loop, "online_jobset.yaml": loopSet}
 }
 
 func TestManifest(t *testing.T) {
@@ -44,6 +49,8 @@ func TestRejected(t *testing.T) {
 		"-cpus 0: ":                       func(s *Spec) { s.CPUs = 0 },
 		`-memory "lots": give`:            func(s *Spec) { s.Memory = "lots" },
 		"-grace 0s: a checkpoint needs":   func(s *Spec) { s.Grace = 0 },
+		"many pods can mount with -claim": func(s *Spec) { s.Online = &Online{Servers: 1} },
+		"-servers 0: at least 1 pod":      func(s *Spec) { s.Online, s.Claim = &Online{}, "clicks" },
 		"and a ConfigMap at most 1048576": func(s *Spec) { s.Config = make([]byte, maxConfig+1) },
 	} {
 		s := specs()["job.yaml"]

@@ -1,12 +1,15 @@
 package hosts
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/online"
 	"github.com/wdlrun/wdlrun/internal/hosts/kube"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/rank"
@@ -15,16 +18,21 @@ import (
 func ManifestCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "manifest",
-		Usage:     "print the Kubernetes manifests of a training",
-		UsageText: "wdlrun -np N manifest -as job|jobset -hosts H -image IMAGE [flags]",
+		Usage:     "print the Kubernetes manifests of a training, or of an online loop",
+		UsageText: "wdlrun -np N manifest -as job|jobset -hosts H -image IMAGE [flags]\n   wdlrun manifest -online FILE -image IMAGE -claim NAME [flags]",
 		Description: `Prints a Secret with a new key for the ranks, a ConfigMap with the configuration, a Service and
 an Indexed Job, or a JobSet. A host is a pod with a container for each of its ranks. The ranks
 wait for each other, and for the DNS name of the first pod. A restarted training resumes from its
 last checkpoint in -out.
 
+With -online, it also prints a StatefulSet with the join, and a Deployment with servers and its Service, for the
+parts in the configuration of wdlrun online. Their working directory is /data, the volume of -claim, which many pods
+must be able to mount. A training that fails is then always started again.
+
 Examples:
    wdlrun -np 8 manifest -hosts 8 -image registry.example/wdlrun:1 -config ctr.yaml -claim clicks
-   wdlrun -np 32 manifest -as jobset -hosts 4 -image registry.example/wdlrun:1 -memory 8Gi -claim clicks`,
+   wdlrun -np 32 manifest -as jobset -hosts 4 -image registry.example/wdlrun:1 -memory 8Gi -claim clicks
+   wdlrun manifest -online online.yaml -servers 2 -image registry.example/wdlrun:1 -claim clicks`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "as", Value: kube.Job, Usage: "print a `KIND`: job, or jobset, which replaces all pods after a failure"},
 			&cli.StringFlag{Name: "name", Value: "wdlrun", Usage: "call all objects `NAME`"},
@@ -34,6 +42,8 @@ Examples:
 			&cli.StringFlag{Name: "memory", Value: "2Gi", Usage: "request `BYTES` of memory for each rank, such as 8Gi"},
 			&cli.StringFlag{Name: "claim", Usage: "mount PersistentVolumeClaim `NAME` at /data of all pods"},
 			&cli.StringFlag{Name: "config", Usage: "use configuration `FILE` (YAML), with paths as the pods see them"},
+			&cli.StringFlag{Name: "online", Usage: "print the parts of an online loop of the configuration `FILE` of wdlrun online"},
+			&cli.IntFlag{Name: "servers", Value: 1, Usage: "with -online, serve with `N` pods"},
 			&cli.StringSliceFlag{Name: "set", Usage: "override one key of the configuration: `KEY=VALUE`; may be repeated"},
 			&cli.StringFlag{Name: "out", Value: "/data/runs", Usage: "create the run directory in `DIR` of the pods"},
 			&cli.DurationFlag{Name: "grace", Value: 2 * time.Minute, Usage: "give a pod that is to end `DURATION` for its last checkpoint"},
@@ -59,7 +69,16 @@ func manifestOf(c *cli.Context) (s kube.Spec, err error) {
 	if c.Args().Present() {
 		return s, fmt.Errorf("manifest takes no arguments, but got %q", c.Args().First())
 	}
-	np := c.Int("hosts")
+	var loop online.Parts
+	if path := command.PathOf(c, "online"); path != "" {
+		if c.IsSet("config") {
+			return s, errors.New("-config: the configuration of the training is train.config of -online")
+		}
+		if loop, err = online.ReadParts(path); err != nil {
+			return s, fmt.Errorf("-online: %w", err)
+		}
+	}
+	np := cmp.Or(loop.Ranks, c.Int("hosts"))
 	if root := c.Lineage()[len(c.Lineage())-2]; root.IsSet("np") {
 		np = root.Int("np")
 	}
@@ -74,10 +93,14 @@ func manifestOf(c *cli.Context) (s kube.Spec, err error) {
 		Claim: c.String("claim"), Grace: c.Duration("grace"), Wait: c.Duration("wait"), Key: rank.NewKey(),
 		Train: []string{"-out", c.String("out"), "-resume", command.ResumeAuto},
 	}
+	if c.IsSet("online") {
+		s.Train = append(s.Train, loop.Train...)
+		s.Online = &kube.Online{Join: loop.Join, Serve: loop.Serve, Servers: c.Int("servers"), TLS: loop.TLS}
+	}
 	for _, v := range c.StringSlice("set") {
 		s.Train = append(s.Train, "-set", v)
 	}
-	if path := command.PathOf(c, "config"); path != "" {
+	if path := cmp.Or(command.PathOf(c, "config"), loop.Config); path != "" {
 		if _, err := command.Config(path, c.StringSlice("set")); err != nil {
 			return s, err
 		}

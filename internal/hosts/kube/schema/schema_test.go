@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -20,7 +23,7 @@ import (
 // decoder rejects unknown and repeated fields.
 func decoder(t *testing.T) runtime.Decoder {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, jobset.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, jobset.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -30,10 +33,11 @@ func decoder(t *testing.T) runtime.Decoder {
 
 func TestManifests(t *testing.T) {
 	files, err := filepath.Glob("../testdata/*.yaml")
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) != 5 {
 		t.Fatal(files, err)
 	}
 	kinds := map[string]int{}
+	var serving corev1.PodTemplateSpec // of the last Deployment
 	odd := "null 0x1f 1e3 1_000 12:30 2026-11-23 ~ - a a: b  it's \"two\"\\"
 	for _, file := range files {
 		b, err := os.ReadFile(file)
@@ -56,10 +60,19 @@ func TestManifests(t *testing.T) {
 				}
 			case *jobset.JobSet:
 				checkJob(t, o.Spec.ReplicatedJobs[0].Template.Spec, o.Name+"-"+o.Spec.ReplicatedJobs[0].Name+"-0-0."+o.Spec.Network.Subdomain)
+			case *appsv1.StatefulSet:
+				checkPart(t, o.Spec.Selector, o.Spec.Template, *o.Spec.Replicas == 1)
+			case *appsv1.Deployment:
+				checkPart(t, o.Spec.Selector, o.Spec.Template, o.Spec.Template.Spec.Containers[0].ReadinessProbe != nil)
+				serving = o.Spec.Template
+			case *corev1.Service:
+				if o.Spec.ClusterIP != corev1.ClusterIPNone {
+					checkService(t, o.Spec, serving)
+				}
 			}
 		}
 	}
-	for _, k := range []string{"Job", "JobSet", "Service", "Secret", "ConfigMap"} {
+	for _, k := range []string{"Job", "JobSet", "Service", "Secret", "ConfigMap", "StatefulSet", "Deployment"} {
 		if kinds[k] == 0 {
 			t.Errorf("no %s", k)
 		}
@@ -82,6 +95,30 @@ func checkJob(t *testing.T, job batchv1.JobSpec, first string) {
 		}
 		if env["WDLRUN_KEY"].ValueFrom.SecretKeyRef.Key != "key" || c.Resources.Requests.Memory().IsZero() || len(validation.IsDNS1123Label(c.Name)) > 0 {
 			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// checkPart checks a part of a loop: its selector finds its pods, which mount the volume that they name.
+func checkPart(t *testing.T, selector *metav1.LabelSelector, pods corev1.PodTemplateSpec, own bool) {
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	c := pods.Spec.Containers[0]
+	if err != nil || s.Empty() || !s.Matches(labels.Set(pods.Labels)) || !own {
+		t.Errorf("%v: selector %v of pods with %v", err, selector, pods.Labels)
+	}
+	if pods.Spec.Volumes[0].PersistentVolumeClaim.ClaimName == "" || pods.Spec.Volumes[0].Name != c.VolumeMounts[0].Name || c.WorkingDir != c.VolumeMounts[0].MountPath || c.Resources.Requests.Cpu().IsZero() {
+		t.Errorf("%+v", c)
+	}
+}
+
+// checkService checks that a Service finds pods that listen on its ports.
+func checkService(t *testing.T, s corev1.ServiceSpec, pods corev1.PodTemplateSpec) {
+	if len(s.Selector) == 0 || !labels.SelectorFromSet(s.Selector).Matches(labels.Set(pods.Labels)) || len(s.Ports) != 2 {
+		t.Errorf("%+v of pods with %v", s, pods.Labels)
+	}
+	for i, p := range s.Ports {
+		if c := pods.Spec.Containers[0].Ports[i]; c.ContainerPort != p.Port || c.Name != p.Name {
+			t.Errorf("port %+v, the container has %+v", p, c)
 		}
 	}
 }
