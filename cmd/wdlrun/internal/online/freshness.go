@@ -20,6 +20,7 @@ type freshness struct {
 	version  servedVersion
 	latest   stages
 	whole    stages    // of the last version that has answered
+	totals   []float64 // event → loaded of the last versions
 	rows     float64   // that the server has scored
 	answered time.Time // when they became more
 }
@@ -61,6 +62,26 @@ type stages struct {
 	Load     float64 `json:"published_to_loaded"`
 	Answer   float64 `json:"loaded_to_answer"`
 	Total    float64 `json:"event_to_loaded"`
+}
+
+// spread is the distribution of the times from the newest event to the loaded version.
+type spread struct {
+	Versions int     `json:"versions"`
+	Median   float64 `json:"p50"`
+	P99      float64 `json:"p99"`
+}
+
+// keptTotals is the number of versions of a spread: those of five minutes, at two a second.
+const keptTotals = 600
+
+// spread returns the distribution of the last versions, nil if there is none.
+func (f *freshness) spread() *spread {
+	n := len(f.totals)
+	if n == 0 {
+		return nil
+	}
+	sorted := slices.Sorted(slices.Values(f.totals))
+	return &spread{n, sorted[(n-1)/2], sorted[(99*n+99)/100-1]}
 }
 
 const keptCommits = 4096 // older commits are those of samples that have been trained on long ago
@@ -119,6 +140,8 @@ func (f *freshness) load(v publishedAt, now time.Time, rows float64) {
 	}
 	seconds := func(from, to int) float64 { return at[to].Sub(at[from]).Seconds() }
 	f.latest = stages{v.number, nil, seconds(0, 1), seconds(1, 2), seconds(2, 3), seconds(3, 4), -1, seconds(0, 4)}
+	f.totals = append(f.totals, f.latest.Total)
+	f.totals = f.totals[max(0, len(f.totals)-keptTotals):]
 }
 
 // answer records the number of rows that the server has scored.

@@ -31,6 +31,10 @@ func TestFreshness(t *testing.T) {
 	if want.Answer = 1; f.latest != want {
 		t.Errorf("stages %+v, want %+v", f.latest, want)
 	}
+	f.load(publishedAt{4, 5, at(9), at(10), nil}, at(11), 42) // 250 samples
+	if got := f.spread(); got == nil || *got != (spread{2, 8, 10}) {
+		t.Errorf("spread %+v", got)
+	}
 	if n := f.samplesAt(8); n != 400 {
 		t.Errorf("%d samples at step 8, want 400", n)
 	}

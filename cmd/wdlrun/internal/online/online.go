@@ -365,13 +365,14 @@ type loopStatus struct {
 	Time      time.Time `json:"time"`
 	Parts     []part    `json:"parts"`
 	Freshness *stages   `json:"freshness,omitempty"` // of the last version that has answered a request
+	Spread    *spread   `json:"event_to_loaded,omitempty"`
 	Loop      loopState `json:"loop"`
 }
 
 func (o *online) status() loopStatus {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := loopStatus{Time: time.Now(), Loop: o.watch.state}
+	s := loopStatus{Time: time.Now(), Loop: o.watch.state, Spread: o.watch.fresh.spread()}
 	for _, x := range o.parts {
 		s.Parts = append(s.Parts, part{Name: x.Name, State: x.State, Process: x.Process, Restarts: x.Restarts, Error: x.Error, Note: x.Note})
 	}

@@ -17,9 +17,12 @@ function show(s) {
   $("state").textContent = "step " + l.step + ", " + l.trained + " samples trained; version " + l.version + " is published, " + l.served + " is served";
   table("parts", s.parts.map(p => [p.name, p.state || "starts", p.restarts, p.error || p.note || ""]));
   table("freshness", f ? [[f.version, f.event_to_joined, f.joined_to_trained, f.trained_to_published, f.published_to_loaded, f.loaded_to_answer, f.event_to_loaded].map((x, i) => i ? seconds(x) : x)] : []);
+  const d = s.event_to_loaded;
+  $("spread").textContent = d ? "The last " + d.versions + " versions: half within " + seconds(d.p50) + ", 99 % within " + seconds(d.p99) + "." : "";
+  $("guard").className = l.hold ? "verdict warn" : "";
   $("guard").textContent = l.hold ? "on hold: " + l.hold : "versions are published";
   $("samples").textContent = l.samples + " samples; " + l.open + " impressions are open; " + l.rejected + " records were rejected";
-  table("sources", (l.sources || []).map(x => [x.name, x.time ? new Date(x.time).toISOString() : "–", x.time ? seconds((now - x.time) / 1e3) : "–", x.ended ? "ended" : x.idle ? "idle" : "read"]));
+  table("sources", (l.sources || []).map(x => [x.name, x.time ? seconds(Math.max(0, now - x.time) / 1e3) : "–", x.behind || 0, x.ended ? "ended" : x.idle ? "idle" : "reading", x.time ? new Date(x.time).toISOString() : "–"]));
   table("versions", (l.versions || []).map(v => {
     const w = v.window || {};
     return [v.version, v.rollback === undefined ? v.kind : "rollback to " + v.rollback, v.step, v.taken ? seconds((now - v.taken / 1e6) / 1e3) : "–", digits(w.auc), digits(w.logloss), digits(w.calibration), (v.pins || []).join(", "), v.state];
