@@ -153,9 +153,13 @@ func (g *guard) verdict(recent *evidence) fault {
 	return g.reason
 }
 
+// fewest is the number of samples of each class that a reference has at least. Feedback comes later than impressions, so
+// that the first windows of a stream may have none.
+const fewest = 9
+
 // published makes the latest window the reference of the next ones.
 func (g *guard) published() {
-	if g.latest != nil {
+	if m := g.latest; m != nil && min(m.Positives, m.Samples-m.Positives) >= fewest {
 		g.reference = g.latest
 	}
 }

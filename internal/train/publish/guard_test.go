@@ -81,6 +81,12 @@ var talks = map[string]string{
 		published .75 .50 .69 .75 1 .5: the log-loss
 		published .70 .50 .69 .75 1 .5: the log-loss
 		published .75 .50 .69 .75 1 .5: publish`,
+	"the feedback of the first windows has not come yet": `
+		.01 .01 nil nil 0: publish
+		publish: publish
+		.50 .65 .75 1: publish
+		publish: publish
+		.60 .65 .75 1: the log-loss of 10000 samples is 0.6, before the last version it was 0.5`,
 	"clicks stop": `
 		.50 .65 .75 1: publish
 		publish: publish
