@@ -1,22 +1,35 @@
 #!/bin/sh
-# Runs the loop of docs/online.md in ./loop for SECONDS (default 60): events → join → train → serve. A loop that
-# has ended goes on. Without the loop, the events end, too.
+# Runs the loop of docs/online.md in ./loop for SECONDS (default 60), with RATE impressions a second (200):
+# events → join → train → serve. With -kafka, events and samples are in topics of a broker, which it starts: that needs
+# Java 17, Maven and the Python package confluent-kafka. A loop that has ended goes on. Without the loop, the events end, too.
 #
-#     examples/online/run.sh [SECONDS [WDLRUN]]
+#     examples/online/run.sh [-kafka] [SECONDS [WDLRUN [RATE]]]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-seconds=${1:-60}
+kafka=
+if [ "${1:-}" = -kafka ]; then kafka=yes; shift; fi
+seconds=${1:-60} rate=${3:-200}
 wdlrun=$(command -v "${2:-wdlrun}")
 case $wdlrun in /*) ;; *) wdlrun=$PWD/$wdlrun ;; esac
-mkdir -p loop/shown loop/clicks
-rm -f loop/shown/_SUCCESS loop/clicks/_SUCCESS # the ends of an earlier run
+mkdir -p loop
 cp "$here/ctr.yaml" "$here/online.yaml" loop/
 cd loop
+loop= events= broker=
+trap 'kill $loop $events 2>/dev/null || true; [ -z "$broker" ] || "$here/../../tests/kafka/broker" stop kafka' EXIT
+sed -i.bak "s|window: 2000|window: $((10 * rate))|" ctr.yaml # longer than clicks take: the first samples are all negatives
+if [ -n "$kafka" ]; then
+  broker=$("$here/../../tests/kafka/broker" start kafka)
+  python3 "$here/events.py" 0 0 "$broker" >/dev/null # creates the topics
+  sed -i.bak "s|impressions: shown|impressions: kafka://$broker/shown|; s|feedback: clicks|feedback: kafka://$broker/clicks|; s|out: samples|out: kafka://$broker/samples|" online.yaml
+  sed -i.bak "s|\[samples\]|['kafka://$broker/samples']|" ctr.yaml
+else
+  mkdir -p shown clicks
+  rm -f shown/_SUCCESS clicks/_SUCCESS # the ends of an earlier run
+fi
 "$wdlrun" online -config online.yaml &
 loop=$!
-python3 "$here/events.py" "$seconds" &
+python3 "$here/events.py" "$seconds" "$rate" $broker &
 events=$!
-trap 'kill "$loop" "$events" 2>/dev/null || true' EXIT
 last=10 # seconds for the last samples
 while kill -0 "$loop" 2>/dev/null && [ "$last" -gt 0 ]; do
   sleep 1
@@ -28,7 +41,7 @@ if [ "$last" -gt 0 ]; then
   exit 1
 fi
 wait "$events"
-trap - EXIT
 kill "$loop"
 wait "$loop"
+loop= events=
 "$wdlrun" publish models/ctr
