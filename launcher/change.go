@@ -194,7 +194,16 @@ func (r *run) stopFor(t *transition) error {
 	return nil
 }
 
-// confirm ends the trial of a change: the ranks have done a step.
+// confirm ends the trial of a change: the ranks have done a step. If they have resumed from memory since they were
+// asked to end for a change, some may have forgotten that.
+func (r *run) confirm() {
+	r.of.confirm()
+	if r.of.asked != nil {
+		r.server.Order(control.Stop)
+	}
+}
+
+// confirm ends the trial of a change.
 func (c *changes) confirm() {
 	if c.trial != nil {
 		c.trial.done <- nil

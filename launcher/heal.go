@@ -24,8 +24,7 @@ func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
 		return 0, false // either all ranks are started again, or none
 	}
 	r.of.judged = nil
-	r.of.withdraw(v.String()) // ranks that join again have forgotten the order to end
-	if !r.relay.isFormed() {  // its new ranks have no state in memory, so they are started again
+	if !r.relay.isFormed() { // its new ranks have no state in memory, so they are started again
 		r.lost = slices.Clone(r.fresh)
 	}
 	if v.Kind != rank.Blamed && v.Kind != rank.Cut {

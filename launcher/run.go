@@ -152,7 +152,7 @@ func (r *run) watch(ctx context.Context) error {
 			f(r)
 		case <-stepped:
 			stepped, calls = nil, r.of.calls
-			r.of.confirm()
+			r.confirm()
 		case <-ended:
 			ended = nil
 			if v := r.judge(); v != nil && term == nil {

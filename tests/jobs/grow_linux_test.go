@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
@@ -100,26 +101,30 @@ func TestGrowToHosts(t *testing.T) {
 	eventually(t, "the end of all processes", func() bool { return len(below(homes)) == 0 })
 }
 
-// TestGrowAfterALoss requests a change as soon as a rank is lost. The change is made after the
-// ranks have resumed from memory.
+// TestGrowAfterALoss requests a change as soon as a rank is lost, and while a rank is stopped that is killed
+// afterwards. The change is made after the ranks have resumed from memory.
 func TestGrowAfterALoss(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
-	dir := t.TempDir()
-	cmd := command(t, dir, append([]string{"-np", "2", "train", "-replicas", "2"}, append(few(t), "-set", "train.epochs=100000")...)...)
-	fatal.If(t, cmd.Start())
-	pids := waitRanks(t, cmd.Process.Pid, 2)
-	waitRun(t, dir, cmd)
-	kill(t, pids[1], syscall.SIGKILL)
-	o := grown(t, dir, "add", "localhost:1")
-	if strings.HasSuffix(o.stderr, "; try again\n") { // the request came before the loss was noticed
-		o = grown(t, dir, "add", "localhost:1")
-	}
-	if o.stdout != "the training continues with 3 ranks on localhost:3\n" {
-		t.Errorf("the change after a loss: %+v", o)
-	}
-	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
-	if o := end(t, cmd); o.code != 143 || !strings.Contains(o.stderr, "training resumes from memory") {
-		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
+		dir := t.TempDir()
+		cmd := command(t, dir, append([]string{"-np", "2", "train", "-replicas", "2"}, append(few(t), "-set", "train.epochs=100000")...)...)
+		fatal.If(t, cmd.Start())
+		pids := waitRanks(t, cmd.Process.Pid, 2)
+		waitRun(t, dir, cmd)
+		kill(t, pids[1], sig)
+		changed := make(chan outcome, 1)
+		go func() { changed <- grown(t, dir, "add", "localhost:1") }()
+		if sig == syscall.SIGSTOP {
+			time.Sleep(time.Second) // rank 0 hears that it is to end, and cannot complete its step
+			kill(t, pids[1], syscall.SIGKILL)
+		}
+		if o := <-changed; o.stdout != "the training continues with 3 ranks on localhost:3\n" {
+			t.Errorf("%v: the change after a loss: %+v", sig, o)
+		}
+		fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
+		if o := end(t, cmd); o.code != 143 || !strings.Contains(o.stderr, "training resumes from memory") {
+			t.Errorf("%v: exit code %d\n%s", sig, o.code, o.stderr)
+		}
 	}
 }
