@@ -193,39 +193,47 @@ func TestTwoStoppedRanks(t *testing.T) {
 }
 
 // TestLossesLeaveNothingBehind kills a rank six times. The launcher and the remaining ranks have
-// no more descriptors, shared windows and goroutines than before.
+// no more descriptors, shared windows and goroutines than before. They are counted between a pause of rank 0
+// and the next loss.
 func TestLossesLeaveNothingBehind(t *testing.T) {
 	patient.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
-	cmd := command(t, dir, append([]string{"-np", "3", "-oversubscribe", "-restarts", "9", "train", "--json", "-replicas", "2",
-		"-chaos", "kill:1@step30,kill:1@step70,kill:1@step110,kill:1@step150,kill:1@step190,kill:1@step230"}, short...)...)
+	const losses = 6
+	var faults []string
+	for i := range losses + 1 {
+		faults = append(faults, fmt.Sprintf("stop:1s@0@step%d,kill:1@step%d", 25+30*i, 40+30*i))
+	}
+	last := faults[losses]
+	faults[losses], _, _ = strings.Cut(last, ",")
+	cmd := command(t, dir, append([]string{"-np", "3", "-oversubscribe", "-restarts", "9", "train", "--json", "-replicas", "2", "-chaos", strings.Join(faults, ",")}, short...)...)
 	fatal.If(t, cmd.Start())
 	pids := waitRanks(t, cmd.Process.Pid, 3)
 	watched := []int{cmd.Process.Pid, pids[0], pids[2]}
-	var held [][3][2]int // by generation of rank 1: minimum of descriptors, maximum of windows
+	held := make([][3][2]int, losses+1) // from each pause on: minimum of descriptors and windows
 	ended, looked := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(looked)
-		for last := 0; ; {
+		for {
 			select {
 			case <-ended:
 				return
 			case <-time.After(10 * time.Millisecond):
 			}
-			now := ranksOf(cmd.Process.Pid)
-			if len(now) < 3 || now[0] != pids[0] {
+			n, lost := injected(dir)
+			var now [3][2]int
+			for i, pid := range watched {
+				now[i][0], now[i][1], _ = holds(pid)
+			}
+			if _, after := injected(dir); n != lost+1 || after != lost { // the ranks have begun to lose each other
 				continue
 			}
-			if now[1] != last {
-				last = now[1]
-				held = append(held, [3][2]int{{1 << 20}, {1 << 20}, {1 << 20}})
-			}
-			for i, pid := range watched {
-				if files, windows, err := holds(pid); err == nil {
-					was := &held[len(held)-1][i]
-					was[0], was[1] = min(was[0], files), max(was[1], windows)
+			for i := range now {
+				was := &held[n-1][i]
+				if was[0] == 0 {
+					*was = now[i]
 				}
+				was[0], was[1] = min(was[0], now[i][0]), min(was[1], now[i][1])
 			}
 		}
 	}()
@@ -233,26 +241,30 @@ func TestLossesLeaveNothingBehind(t *testing.T) {
 	close(ended)
 	<-looked
 	r := parseTrained(t, o)
-	if o.code != 0 || r.Healed != 6 || len(held) < 4 { // a generation may be too short to be counted
-		t.Fatalf("exit code %d, healed %d times, %d generations were seen\n%s", o.code, r.Healed, len(held), o.stderr)
+	if o.code != 0 || r.Healed != losses {
+		t.Fatalf("exit code %d, healed %d times\n%s", o.code, r.Healed, o.stderr)
 	}
 	for i, who := range []string{"the launcher", "rank 0", "rank 2"} {
-		early, late := held[0][i], held[len(held)-1][i]
-		for _, g := range held[1 : len(held)/2] {
-			early[0], early[1] = max(early[0], g[i][0]), max(early[1], g[i][1])
-		}
-		for _, g := range held[len(held)-2:] {
-			late[0], late[1] = min(late[0], g[i][0]), min(late[1], g[i][1])
-		}
-		const few = 2 // temporary descriptors; one leaked at each loss makes 3 from the third generation to the sixth
-		if i > 0 && early[1] == 0 || late[0] > early[0]+few || late[1] > early[1] {
-			t.Errorf("%s has %v descriptors and windows, at first %v; by generation %v", who, late, early, held)
+		early, late := held[1][i], held[losses-1][i] // the first group has no earlier one, and the last ends
+		const few = 2                                // temporary descriptors; one leaked at each loss makes 4
+		if early[0] == 0 || late[0] == 0 || i > 0 && early[1] == 0 || late[0] > early[0]+few || late[1] > early[1] {
+			t.Errorf("%s has %v descriptors and windows, at first %v; by pause %v", who, late, early, held)
 		}
 	}
 	for _, stayed := range []int{0, 2} {
 		checkGoroutines(t, stayed, dumps(t, filepath.Join(dir, r.RunDir), stayed))
 	}
 	gone(t, pids)
+}
+
+// injected counts the pauses and the losses that have begun.
+func injected(dir string) (pauses, losses int) {
+	found, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "chaos.log"))
+	for _, path := range found {
+		b, _ := os.ReadFile(path)
+		pauses, losses = strings.Count(string(b), " stop:"), strings.Count(string(b), " kill:")
+	}
+	return pauses, losses
 }
 
 // dumps reads the stacks that a rank wrote at each loss, in order, and counts its goroutines by
