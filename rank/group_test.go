@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -121,7 +122,7 @@ func (c *conversation) event(words []string) {
 	rank, o := c.number(words[0], 0), options(words[1:])
 	switch what {
 	case "start":
-		c.g.Started(c.now, rank, "a", c.number(o["pid"], 100+rank))
+		c.g.Started(c.now, rank, cmp.Or(o["host"], "a"), c.number(o["pid"], 100+rank))
 	case "join":
 		host := "a"
 		if o["host"] != "" {

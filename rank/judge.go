@@ -154,7 +154,7 @@ func (v *Verdict) repeats(o *rankState) bool {
 	return v.Kind == Failed && v.Permanent && v.Alone && o.sign() == Failed && o.cause == v.Cause
 }
 
-// silentHost returns the working ranks on root's host, if there are several, all of them
+// silentHost returns the ranks on root's host that work or have not joined yet, if there are several, all of them
 // are silent since the given time, and there are other hosts. The cause is then the host.
 func silentHost(states []rankState, root int, since time.Duration) (ranks []int) {
 	others := false
@@ -162,8 +162,8 @@ func silentHost(states []rankState, root int, since time.Duration) (ranks []int)
 		switch s := &states[i]; {
 		case s.member.Host != states[root].member.Host:
 			others = true
-		case !s.active():
-		case s.beat > since:
+		case !s.active() && (s.joined || s.exited):
+		case s.joined && s.beat > since:
 			return nil
 		default:
 			ranks = append(ranks, i)
