@@ -77,15 +77,18 @@ func (g *generations) judge(out Outcome, held bool) {
 	if v.Rank >= 0 && v.Rank < len(g.places) && v.Kind != rank.Gone {
 		place = g.places[v.Rank]
 	}
-	var next restart.Recovery
-	if v.Together != "" {
+	why := permanent(g.failed, v)
+	next, unfit := g.unfit(v)
+	switch {
+	case unfit:
+		place = -1
+	case why != "":
+		next = restart.Recovery{Plan: restart.GiveUp, Text: why}
+	case v.Together != "":
 		_, free := g.moved(v.Host)
 		next, place = g.policy.HostFailed(time.Since(g.begin), v.Host, g.placesOn(v.Host), free), -1
-	} else {
+	default:
 		next = g.policy.Failed(time.Since(g.begin), place, held)
-	}
-	if why := permanent(g.failed, v); why != "" {
-		next = restart.Recovery{Plan: restart.GiveUp, Text: why}
 	}
 	if v.Kind == rank.Blamed || v.Kind == rank.Cut { // its process is alive
 		next.Text = strings.Replace(next.Text, "failed", "lost a link", 1)
@@ -98,6 +101,32 @@ func (g *generations) judge(out Outcome, held bool) {
 		next.Text, g.forgotten = g.forgotten+": "+next.Text, ""
 	}
 	g.judged = &next
+}
+
+// unfit asks the policy how the job continues if a permanent error before the first step may come from the number
+// of ranks that remain. Ranks on the hosts of those that were left out go first.
+func (g *generations) unfit(v *rank.Verdict) (next restart.Recovery, ok bool) {
+	if !v.Permanent || v.Step > 0 || len(g.places) >= len(g.whole.Ranks) {
+		return next, false
+	}
+	lost := map[string]bool{}
+	for place, r := range g.whole.Ranks {
+		if !slices.Contains(g.places, place) {
+			lost[r.Host] = true
+		}
+	}
+	order := slices.Clone(g.places)
+	slices.Reverse(order)
+	slices.SortStableFunc(order, func(a, b int) int {
+		gone := func(place int) int {
+			if lost[g.whole.Ranks[place].Host] {
+				return 0
+			}
+			return 1
+		}
+		return gone(a) - gone(b)
+	})
+	return g.policy.Unfit(order)
 }
 
 // placesOn returns the places of the current ranks of a host.

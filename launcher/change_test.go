@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +94,29 @@ func TestMoved(t *testing.T) {
 	}
 	if last.Plan != restart.Restore || last.Exclude != "b" {
 		t.Errorf("the last plan is %+v", last)
+	}
+}
+
+// TestUnfit: of ranks that are left out because the job cannot run with three, those on a host that has lost a rank
+// go first.
+func TestUnfit(t *testing.T) {
+	fault := rank.Verdict{Kind: rank.Failed, Cause: "train.slots", Permanent: true}
+	for lost, want := range map[int][]int{0: {2, 3}, 3: {0, 1}} {
+		g := &generations{whole: number([]Host{{Name: "a"}, {Name: "b"}}, []int{2, 2}), policy: restart.New(restart.Config{Size: 4, Min: 2})}
+		g.policy.Failed(0, lost, false)
+		for place := range 4 {
+			if place != lost {
+				g.places = append(g.places, place)
+			}
+		}
+		if g.judge(Outcome{Verdict: &fault}, false); g.judged.Plan != restart.Restore || !slices.Equal(g.judged.Ranks, want) {
+			t.Errorf("without rank %d: %+v, want ranks %v", lost, *g.judged, want)
+		}
+		later := fault
+		later.Step = 7
+		if g.judge(Outcome{Verdict: &later}, false); g.judged.Plan != restart.GiveUp {
+			t.Errorf("at step 7: %+v", *g.judged)
+		}
 	}
 }
 

@@ -54,6 +54,25 @@ func TestRestartSmaller(t *testing.T) {
 	}
 }
 
+// TestRestartWithFewerSlots: a training that cannot run on three of its four ranks continues on two, or on all four
+// if two are not allowed. Either has the bits of an undisturbed training.
+func TestRestartWithFewerSlots(t *testing.T) {
+	patient.Long(t)
+	t.Parallel()
+	dir := t.TempDir()
+	slots := append(few(t), "-set", "train.slots=4", "-set", "train.epochs=2")
+	calm := train(t, dir, 1, append(slots, "-out", "calm")...)
+	for least, size := range map[string]int{"2": 2, "3": 4} {
+		o := run(t, dir, append([]string{"-np", "4", "-oversubscribe", "-restarts", "1", "-min-np", least, "train", "--json", "-chaos", "kill:3@step10"}, slots...)...)
+		if o.code != 0 || strings.Count(o.stderr, fmt.Sprintf("the job cannot run with 3 ranks; %d start again in ", size)) != 1 {
+			t.Fatalf("-min-np %s: exit code %d\n%s", least, o.code, o.stderr)
+		}
+		if r := parseTrained(t, o); r.WorldSize != size || r.AUC != calm.AUC || r.LogLoss != calm.LogLoss {
+			t.Errorf("-min-np %s: %+v, undisturbed %+v", least, r, calm)
+		}
+	}
+}
+
 // disturbed runs a training, kills a rank at a moment and requires exit code 0. If the training
 // ended before that moment, it runs another one with an earlier moment.
 func disturbed(t *testing.T, np int, at moment, job []string, flags ...string) (o outcome, r trained, dir string) {

@@ -21,6 +21,7 @@ package restart
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -265,6 +266,27 @@ func (p *Policy) HostsLeft(hosts []string, ranks []int, free bool) Recovery {
 	}
 	v.Ranks = p.ranks()
 	return v
+}
+
+// Unfit records that the job cannot run with its present ranks, such as three of four with train.slots. It
+// continues with the largest power of two below, if that is at least Config.Min, and leaves out the first of the ranks in
+// order. Otherwise it needs all of its ranks again. This is no restart. It returns false if no rank has been left out,
+// or if the number is a power of two: then it is not the cause.
+func (p *Policy) Unfit(order []int) (v Recovery, ok bool) {
+	n := len(p.ranks())
+	fit := 1 << (bits.Len(uint(n)) - 1)
+	if n == p.cfg.Size || n == fit {
+		return v, false
+	}
+	v = Recovery{Plan: Restore, After: p.pause()}
+	if fit >= p.cfg.Min {
+		p.leaveOut(order[:n-fit])
+	} else {
+		p.out, p.cfg.Min = nil, p.cfg.Size
+	}
+	v.Ranks = p.ranks()
+	v.Text = fmt.Sprintf("the job cannot run with %d ranks; %d start again in %v", n, len(v.Ranks), v.After.Round(time.Millisecond))
+	return v, true
 }
 
 // leaveOut removes ranks from the job.

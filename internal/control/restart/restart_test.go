@@ -14,7 +14,8 @@ import (
 
 // TestConversations runs testdata/restarts.txt: "> job size=4 min=3", "> wait 5m",
 // "> step 10", "> fail 2 [held]", "> host b 2 3 [free]", "> absent b 2 3 [free]" (b does not answer;
-// "-" for all hosts), "> leave b,c 2 3 [free]" (they end their ranks in order), "> resize SIZE MIN".
+// "-" for all hosts), "> leave b,c 2 3 [free]" (they end their ranks in order), "> unfit 1 3" (the job cannot run
+// with its ranks; these are left out first), "> resize SIZE MIN".
 func TestConversations(t *testing.T) {
 	b, err := os.ReadFile("testdata/restarts.txt")
 	fatal.If(t, err)
@@ -73,6 +74,13 @@ func TestConversations(t *testing.T) {
 			}
 		case "absents": // a host that never answers
 			now = neverAnswers(p, now, words[1], &out)
+		case "unfit":
+			var order []int
+			for _, w := range words[1:] {
+				order = append(order, number(w))
+			}
+			v, ok := p.Unfit(order)
+			fmt.Fprintf(&out, "%s %v [%t]\n", v.Text, v.Ranks, ok)
 		case "resize":
 			p.Resize(number(words[1]), number(words[2]))
 		case "fail":
