@@ -50,13 +50,7 @@ func TestConversations(t *testing.T) {
 		case "step":
 			p.Progress(int64(number(words[1])))
 		case "host", "absent", "leave":
-			var ranks []int
-			free := words[len(words)-1] == "free"
-			for _, w := range words[2:] {
-				if w != "free" {
-					ranks = append(ranks, number(w))
-				}
-			}
+			free, ranks := words[len(words)-1] == "free", numbers(t, words[2:])
 			var v Recovery
 			switch words[0] {
 			case "host":
@@ -75,11 +69,7 @@ func TestConversations(t *testing.T) {
 		case "absents": // a host that never answers
 			now = neverAnswers(p, now, words[1], &out)
 		case "unfit":
-			var order []int
-			for _, w := range words[1:] {
-				order = append(order, number(w))
-			}
-			v, ok := p.Unfit(order)
+			v, ok := p.Unfit(numbers(t, words[1:]))
 			fmt.Fprintf(&out, "%s %v [%t]\n", v.Text, v.Ranks, ok)
 		case "resize":
 			p.Resize(number(words[1]), number(words[2]))
@@ -88,6 +78,18 @@ func TestConversations(t *testing.T) {
 		}
 	}
 	golden.Check(t, "restarts.txt", out.String())
+}
+
+// numbers parses the numbers of ranks.
+func numbers(t *testing.T, words []string) (ranks []int) {
+	for _, w := range words {
+		if w != "free" {
+			n, err := strconv.Atoi(w)
+			fatal.If(t, err)
+			ranks = append(ranks, n)
+		}
+	}
+	return ranks
 }
 
 // neverAnswers asks for restarts until the job gives up, and counts attempts and messages.
