@@ -20,7 +20,21 @@ func NewSrun(ship Ship, image *Image, path string, run Run, stderr io.Writer) (*
 	command := strings.Fields("srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --unbuffered --mpi=none --cpu-bind=none --quiet")
 	args := func(host, script string) []string { return []string{"--nodelist=" + host, "sh", "-c", script} }
 	kind := loginKind{args: args, env: withoutTasks, try: try, fails: "Slurm did not run a step there", silent: "its step has not started, see squeue -s", causes: diskCauses}
-	return newSSH(command, ship, image, path, run, stderr, kind), nil
+	return newSSH(command, ship, image, path, run, withoutCancels{stderr}, kind), nil
+}
+
+// stepEnds matches the lines in which Slurm reports, for each step, that the job is cancelled. It reports that for the
+// batch script too, which is enough.
+var stepEnds = pattern.Lazy(`slurmstepd[^:]*: error: \*\*\* STEP \S+ ON \S+ CANCELLED AT |srun: (Job step aborted: |forcing job termination)`)
+
+// withoutCancels passes lines on, except those of stepEnds.
+type withoutCancels struct{ to io.Writer }
+
+func (w withoutCancels) Write(line []byte) (int, error) {
+	if w.to == nil || stepEnds().Match(line) {
+		return len(line), nil
+	}
+	return w.to.Write(line)
 }
 
 // withoutTasks removes the variables that would make srun give a step only a part of a node.

@@ -71,3 +71,21 @@ func TestWithoutTasks(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestCancelledSteps: of a job of many nodes that is cancelled, no line for each node is printed.
+func TestCancelledSteps(t *testing.T) {
+	var out strings.Builder
+	to := &tail{to: withoutCancels{&out}, host: "n2"}
+	to.pass()
+	for _, line := range []string{
+		"slurmstepd-n2: error: *** STEP 1.0 ON n2 CANCELLED AT 2026-11-30T23:17:44 ***",
+		"slurmstepd: error: *** STEP 1.0 ON n2 CANCELLED AT 2026-11-30T23:17:44 DUE TO TIME LIMIT ***",
+		"srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+		"srun: error: n2: task 0: Out Of Memory",
+	} {
+		to.Write([]byte(line + "\n"))
+	}
+	if want := "wdlrun: host n2: srun: error: n2: task 0: Out Of Memory\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

@@ -262,6 +262,9 @@ func (s *slurm) cancel(t *testing.T, script string) {
 	}
 	s.gone(t, job)
 	_, step, found := strings.Cut(s.printed(job), "\nstopped after step ")
+	if said := s.printed(job); strings.Count(said, "CANCELLED") != 1 { // by Slurm, for the script
+		t.Errorf("want one line about the end of the job:\n%s", said)
+	}
 	if !found {
 		t.Fatalf("no checkpoint was written:\n%s", s.printed(job))
 	}
