@@ -38,6 +38,7 @@ type Tally struct {
 	drop   uint  // lower bits of logits that bins ignore
 	table  []bin // hash table with open addressing; a power of 2
 	used   int   // bins that are not empty; at most half of the table
+	order  []bin // the bins in the order of logits; nil: not sorted since the last change
 	totals totals
 }
 
@@ -84,7 +85,7 @@ func newTally(limit int) *Tally { return &Tally{limit: limit, table: make([]bin,
 // Reset removes all counts.
 func (t *Tally) Reset() {
 	clear(t.table)
-	t.drop, t.used, t.totals = 0, 0, totals{}
+	t.drop, t.used, t.order, t.totals = 0, 0, nil, totals{}
 }
 
 // count adds units of a class to the bin of an ordered logit.
@@ -94,6 +95,7 @@ func (t *Tally) count(key uint32, class int, units int64) {
 	}
 	b := t.find(key >> t.drop)
 	b.class[class] += units
+	t.order = nil
 	if t.used > t.limit || 2*t.used > len(t.table) {
 		t.rebuild(t.drop)
 	}
@@ -118,6 +120,7 @@ func (t *Tally) find(key uint32) *bin {
 // rebuild makes room for more bins, or drops bits until there are at most as many as the limit.
 func (t *Tally) rebuild(drop uint) {
 	old, was, size := t.table, t.drop, len(t.table)
+	t.order = nil
 	if size < 2*t.limit && 2*t.used > size {
 		size *= 2
 	}
@@ -138,14 +141,17 @@ func (t *Tally) rebuild(drop uint) {
 
 // sorted returns the bins that are not empty in the order of logits.
 func (t *Tally) sorted() []bin {
-	bins := make([]bin, 0, t.used)
+	if t.order != nil {
+		return t.order
+	}
+	t.order = make([]bin, 0, t.used)
 	for _, b := range t.table {
 		if !b.empty() {
-			bins = append(bins, b)
+			t.order = append(t.order, b)
 		}
 	}
-	slices.SortFunc(bins, func(a, b bin) int { return cmp.Compare(a.key, b.key) })
-	return bins
+	slices.SortFunc(t.order, func(a, b bin) int { return cmp.Compare(a.key, b.key) })
+	return t.order
 }
 
 // Add counts B predictions. A nil weight means weights of 1. Weights are from 0 to 2^20.
@@ -229,7 +235,7 @@ func (t *Tally) Reduce(c *collective.Comm) (Metrics, error) {
 
 const binWords = 3
 
-// words returns the number of dropped bits and the bins as integers.
+// words returns the number of dropped bits and the bins, in the order of logits, as integers.
 func (t *Tally) words() []int64 {
 	words := append(make([]int64, 0, 1+binWords*t.used), int64(t.drop))
 	for _, b := range t.sorted() {
@@ -255,7 +261,10 @@ func (t *Tally) merge(words []int64) {
 
 // spread replaces the bins of every rank by the bins of rank 0.
 func (t *Tally) spread(c *collective.Comm) error {
-	words := t.words()
+	var words []int64
+	if c.Rank() == 0 {
+		words = t.words()
+	}
 	n := []int64{int64(len(words))}
 	if err := collective.Broadcast(c, n, 0); err != nil {
 		return err
@@ -266,10 +275,27 @@ func (t *Tally) spread(c *collective.Comm) error {
 	if err := collective.Broadcast(c, words, 0); err != nil || c.Rank() == 0 {
 		return err
 	}
-	clear(t.table)
-	t.drop, t.used = 0, 0
-	t.merge(words)
+	t.replace(words)
 	return nil
+}
+
+// replace replaces the bins by the words of another tally.
+func (t *Tally) replace(words []int64) {
+	n, size := len(words)/binWords, len(t.table)
+	for size < 2*n {
+		size *= 2
+	}
+	if size > len(t.table) {
+		t.table = make([]bin, size)
+	} else {
+		clear(t.table)
+	}
+	t.drop, t.used, t.order = uint(words[0]), 0, make([]bin, 0, n)
+	for w := words[1:]; len(w) > 0; w = w[binWords:] {
+		b := bin{uint32(w[0]), [2]int64{w[1], w[2]}}
+		*t.find(b.key) = b
+		t.order = append(t.order, b)
+	}
 }
 
 // Local returns the metrics of this rank's samples.

@@ -183,7 +183,10 @@ func TestRanksAddTheirTallies(t *testing.T) {
 	}
 	whole := NewTally()
 	whole.Add(logit, label, weight)
-	want := whole.metrics()
+	want, more := whole.metrics(), NewTally()
+	more.Add(logit, label, weight)
+	more.Add(logit[:1], label[:1], weight[:1])
+	more.metrics() // sorts, so that ranks only read
 	err := mem.Run(4, 2, func(comm *collective.Comm) error {
 		tl, r := NewTally(), comm.Rank()
 		if none, err := tl.Reduce(comm); err != nil || !reflect.DeepEqual(none, Metrics{}) {
@@ -200,6 +203,9 @@ func TestRanksAddTheirTallies(t *testing.T) {
 			}
 			if !reflect.DeepEqual(flat(got), flat(want)) {
 				t.Errorf("rank %d: %v; on one rank %v", r, flat(got), flat(want))
+			}
+			if tl.Add(logit[:1], label[:1], weight[:1]); !reflect.DeepEqual(flat(tl.Local()), flat(more.metrics())) {
+				t.Errorf("rank %d after one more sample: %v; on one rank %v", r, flat(tl.Local()), flat(more.metrics()))
 			}
 		}
 		return nil
@@ -305,6 +311,25 @@ func TestRareEventsKeepTheirDigits(t *testing.T) {
 		if math.Abs(*first.AUC-auc) > c.tolerance || math.Abs(*first.PRAUC-pr) > c.tolerance {
 			t.Errorf("%d samples within %g: AUC %v, of the sorted samples %v; PR-AUC %v, %v", c.n, c.spread, *first.AUC, auc, *first.PRAUC, pr)
 		}
+	}
+}
+
+// BenchmarkReduce sums the predictions of two ranks. Run it with -cpu 1.
+func BenchmarkReduce(b *testing.B) {
+	logit, label := rare(1<<17, 2)
+	err := mem.Run(2, 2, func(c *collective.Comm) error {
+		from, tl := c.Rank()<<16, NewTally()
+		for i := 0; i < b.N; i++ {
+			tl.Reset()
+			tl.Add(logit[from:from+1<<16], label[from:from+1<<16], nil)
+			if _, err := tl.Reduce(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
 	}
 }
 
