@@ -1,13 +1,40 @@
-// The three products of a layer by OpenBLAS, on one thread: a line for each,
+// The three products of a layer by a library of matrix products, on one thread: a line for each,
 //
 //     product,rows,in,out,GFLOP/s
 //
-// of the fastest of REPEAT calls, after one that warms up. Arguments: REPEAT and
-// shapes as rowsxinxout. Bias and ReLU, which wdlrun counts, are left out.
-#include <cblas.h>
+// of the fastest of REPEAT calls, after one that warms up. Arguments: the shared library, REPEAT
+// and shapes as rowsxinxout. Bias and ReLU, which wdlrun counts, are left out. The library has
+// cblas_sgemm, with or without a prefix of OpenBLAS's wheel, or dnnl_sgemm of oneDNN.
+#include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+enum { row_major = 101, plain = 111, transposed = 112 };
+typedef void Cblas(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
+typedef int Dnnl(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+static Cblas *cblas;
+static Dnnl *dnnl;
+
+static void multiply(int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb, float beta, float *c) {
+  if (cblas)
+    cblas(row_major, ta ? transposed : plain, tb ? transposed : plain, m, n, k, alpha, a, lda, b, ldb, beta, c, n);
+  else if (dnnl(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, n))
+    exit(1);
+}
+
+static void load(const char *file) {
+  void *lib = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+  if (!lib) {
+    fprintf(stderr, "%s\n", dlerror());
+    exit(1);
+  }
+  const char *names[] = {"cblas_sgemm", "scipy_cblas_sgemm"};
+  for (int i = 0; i < 2 && !cblas; i++) cblas = (Cblas *)dlsym(lib, names[i]);
+  dnnl = (Dnnl *)dlsym(lib, "dnnl_sgemm");
+  if (!cblas && !dnnl) exit(1);
+}
 
 static double now(void) {
   struct timespec t;
@@ -23,10 +50,10 @@ static float *matrix(size_t n) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 3) return 2;
-  openblas_set_num_threads(1);
-  int repeat = atoi(argv[1]);
-  for (int s = 2; s < argc; s++) {
+  if (argc < 4) return 2;
+  load(argv[1]);
+  int repeat = atoi(argv[2]);
+  for (int s = 3; s < argc; s++) {
     int rows, in, out;
     if (sscanf(argv[s], "%dx%dx%d", &rows, &in, &out) != 3) return 2;
     float *x = matrix((size_t)rows * in), *w = matrix((size_t)in * out), *y = matrix((size_t)rows * out);
@@ -35,11 +62,11 @@ int main(int argc, char **argv) {
       for (int i = 0; i <= repeat; i++) {
         double start = now();
         if (p == 0) // y = x·w
-          cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, out, in, 1, x, in, w, out, 0, y, out);
+          multiply(0, 0, rows, out, in, 1, x, in, w, out, 0, y);
         else if (p == 1) // dx = dy·wᵀ
-          cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, in, out, 1, y, out, w, out, 0, x, in);
+          multiply(0, 1, rows, in, out, 1, y, out, w, out, 0, x);
         else // dw += xᵀ·dy
-          cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, in, out, rows, 1e-6f, x, in, y, out, 1, w, out);
+          multiply(1, 0, in, out, rows, 1e-6f, x, in, y, out, 1, w);
         double t = now() - start;
         if (i > 0 && t < best) best = t;
       }
