@@ -60,7 +60,7 @@ func (c *cursor) chosen(best bool) int64 {
 	if best && c.Refit == nil {
 		return c.Best
 	}
-	return c.taken()
+	return c.modelSteps()
 }
 
 // source returns the step of the model that the training began with; 0: none.

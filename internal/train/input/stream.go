@@ -250,7 +250,7 @@ func addUndated(in *Input, some []encode.Dates) {
 	for _, x := range some {
 		i := slices.IndexFunc(in.spans, func(d encode.Dates) bool { return d.Field == x.Field && d.Format == x.Format })
 		if i < 0 {
-			in.Warn(FirstFew(in.Train.Names()) + ": " + x.Doubt())
+			in.Warn(FirstFew(in.Train.Names()) + ": " + x.Warning())
 			in.spans = append(in.spans, x)
 			continue
 		}
