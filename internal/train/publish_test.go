@@ -370,7 +370,7 @@ func TestPublishingRecovers(t *testing.T) {
 	}
 }
 
-// TestPublishingIsOneWarning: a folder that cannot be written causes one warning, and training
+// TestPublishingIsOneWarning: a folder that cannot be written causes one warning, and one about the last model; training
 // continues.
 func TestPublishingIsOneWarning(t *testing.T) {
 	opt, models := publishing(t, traintest.Clicks(t, 600), recipes["plain"], 100)
@@ -390,7 +390,7 @@ func TestPublishingIsOneWarning(t *testing.T) {
 		}
 	}
 	opt.Set = append(opt.Set, "train.epochs=2")
-	if run := runPublishing(t, 2, opt); run.Steps == 0 || len(warned) != 1 || !strings.Contains(warned[0], "was not published") {
+	if run := runPublishing(t, 2, opt); run.Steps == 0 || len(warned) != 2 || !strings.Contains(warned[0], "was not published") || !strings.Contains(warned[1], "the last model") {
 		t.Errorf("%d steps, warned %q", run.Steps, warned)
 	}
 }

@@ -502,7 +502,7 @@ func TestStreamCountsUndated(t *testing.T) {
 	}
 	mark(t, dir)
 	c := streamConfig(t, dir, ", files: 1", "")
-	c.Features = []schema.Feature{{Field: "at", Encode: "hour", Format: "yyyy-MM-dd HH:mm:ss"}}
+	c.Features = []schema.Feature{{Field: "at", Encode: "hour", Format: "%Y-%m-%d %H:%M:%S"}}
 	var warned []string
 	res := runJob(t, 2, Options{Config: c, Warn: func(line string) {
 		if strings.Contains(line, "noon") || strings.Contains(line, "soon") {

@@ -35,18 +35,6 @@ func OpenSet(src schema.Source, patterns []string) (*Set, error) {
 	return openSet(src, patterns, func(files []File) ([]File, error) { return files, nil })
 }
 
-// apart returns at most n files: the first, the last, and others at equal distances.
-func apart(files []File, n int) []File {
-	if len(files) <= n {
-		return files
-	}
-	some := make([]File, n)
-	for i := range some {
-		some[i] = files[i*(len(files)-1)/(n-1)]
-	}
-	return some
-}
-
 // openSet is OpenSet of the files that choose returns; it is called before they are read.
 func openSet(src schema.Source, patterns []string, choose func([]File) ([]File, error)) (*Set, error) {
 	if err := schema.Joined("source", src.Validate()); err != nil {

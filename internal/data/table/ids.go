@@ -2,16 +2,9 @@ package table
 
 import (
 	"errors"
-	"io"
 
 	"github.com/parquet-go/parquet-go/format"
 )
-
-// OpenByID is Open of a file whose columns are found by their field ids: they have the names that
-// names gives to their ids, whatever their names in the file are.
-func OpenByID(r io.ReaderAt, size int64, names map[int32]string) (*File, error) {
-	return open(r, size, names)
-}
 
 // rename names the elements of a schema by their ids. An element without a known id gets a name that
 // no column has; those within lists and maps need none.

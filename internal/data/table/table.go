@@ -69,6 +69,12 @@ const maxGroups = 1 << 20
 // Open reads the footer of a file. The File reads from r.
 func Open(r io.ReaderAt, size int64) (*File, error) { return open(r, size, nil) }
 
+// OpenByID is Open of a file whose columns are found by their field ids: they have the names that
+// names gives to their ids, whatever their names in the file are.
+func OpenByID(r io.ReaderAt, size int64, names map[int32]string) (*File, error) {
+	return open(r, size, names)
+}
+
 // open is Open, with names of columns by field id if there are any.
 func open(r io.ReaderAt, size int64, names map[int32]string) (f *File, err error) {
 	defer caught(&err)

@@ -54,3 +54,8 @@ func Pack(w io.Writer, packing string) (io.WriteCloser, error) {
 type open struct{ io.Writer }
 
 func (open) Close() error { return nil }
+
+// IsPackedInside reports whether a format is compressed in the file, and not as a whole.
+func IsPackedInside(format string) bool {
+	return format == "parquet" || format == "arrow" || format == "avro"
+}

@@ -50,11 +50,6 @@ func Formats() []string {
 	return []string{"csv", "tsv", "criteo", "tfrecord", "jsonl", "parquet", "arrow", "avro", "libsvm", "libffm"}
 }
 
-// IsPackedInside reports whether a format is compressed in the file, and not as a whole.
-func IsPackedInside(format string) bool {
-	return format == "parquet" || format == "arrow" || format == "avro"
-}
-
 // table converts the values of records to the kinds of its columns.
 type table struct {
 	columns []Column

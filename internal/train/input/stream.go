@@ -240,21 +240,25 @@ func (in *Input) ShareSpan(s *Stream, own *data.Counts) (some bool, err error) {
 		return false, nil
 	}
 	if err == nil && s.dates != nil {
-		addUndated(in, s.dates.Undated())
+		addDates(in, s.dates.Dates())
 	}
 	return err == nil, err
 }
 
-// addUndated adds what a span has that should be dates and is none.
-func addUndated(in *Input, some []encode.Dates) {
+// addDates adds the values of a span that should be dates, and warns once of each field of which some are none.
+func addDates(in *Input, some []encode.Dates) {
 	for _, x := range some {
 		i := slices.IndexFunc(in.spans, func(d encode.Dates) bool { return d.Field == x.Field && d.Format == x.Format })
 		if i < 0 {
-			in.Warn(FirstFew(in.Train.Names()) + ": " + x.Warning())
-			in.spans = append(in.spans, x)
-			continue
+			i = len(in.spans)
+			in.spans = append(in.spans, encode.Dates{Field: x.Field, Format: x.Format})
 		}
-		in.spans[i].Values, in.spans[i].Unread = in.spans[i].Values+x.Values, in.spans[i].Unread+x.Unread
+		all := &in.spans[i]
+		if all.Unread == 0 && x.Unread > 0 {
+			in.Warn(FirstFew(in.Train.Names()) + ": " + x.Warning())
+			all.Example, all.Other, all.Mixed = x.Example, x.Other, x.Mixed
+		}
+		all.Values, all.Unread = all.Values+x.Values, all.Unread+x.Unread
 	}
 }
 
@@ -262,7 +266,7 @@ func addUndated(in *Input, some []encode.Dates) {
 // stream, in all spans of this job.
 func TrainUndated(in *Input) []encode.Dates {
 	if in.Config.Data.Follow.On {
-		return in.spans
+		return slices.DeleteFunc(slices.Clone(in.spans), func(d encode.Dates) bool { return d.Unread == 0 })
 	}
 	return in.Undated[in.Train]
 }
