@@ -36,7 +36,6 @@ type ahead struct {
 	free   chan *draft
 	ended  chan struct{} // closed when the loader ends
 
-	coded     bool // records are encoded already
 	oneCPU    bool // one processor runs training and reading
 	most      int  // maximum number of encoding threads, including the loader
 	given     bool // a draft has been returned
@@ -74,10 +73,10 @@ func newAhead(d *Dataset, e *encode.Encoder, c ReaderConfig) ahead {
 
 // start starts the loader.
 func (r *Reader) start(f *filler, b *draftCoder) {
-	if r.config.Epochs > 1 && !b.coded {
+	if r.config.Epochs > 1 && f.coded == nil {
 		r.memo = newMemo(r.dataset.rows, b.RowWords())
 	}
-	b.memo, r.coded, b.spare = r.memo, b.coded, &f.spare
+	b.memo, b.spare = r.memo, &f.spare
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	r.deepen(cmp.Or(r.config.Depth, defaultDepth))
@@ -120,7 +119,7 @@ func (r *Reader) adjust() {
 	}
 	r.busyWaits = 0
 	if b, err := r.dataset.newDraftCoder(r.encoder); err == nil { // as for the loader
-		b.memo, b.coded = r.memo, r.coded
+		b.memo = r.memo
 		r.threads.Add(1)
 		go r.help(b)
 	}
