@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
-# Measures how fast wdlrun, DuckDB and Polars read the same file on one core, by turns.
+# Measures how fast wdlrun, DuckDB, Polars and PyArrow read the same file on one core, by turns.
 #
-#   input.sh install   DuckDB and Polars from npm, into BUILD (needs node 20 and npm)
-#   input.sh           about two minutes
+#   input.sh install   the peers from PyPI, in a virtual environment under BUILD
+#   input.sh           about three minutes
 #
 # wdlrun makes batches of the features of wdlrun init, in the file's order and shuffled. The
-# peers only read the values (input.mjs). Values are medians of the rounds. Set in the
+# peers only read the values (input.py). Values are medians of the rounds. Set in the
 # environment to change:
 #   ROWS (300000) FORMATS (tsv parquet) ROUNDS (3) SECONDS_EACH (3) BUILD (/tmp/wdlrun-peers)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-/tmp/wdlrun-peers}
 rows=${ROWS:-300000} time=${SECONDS_EACH:-3}
-export MODULES=$build/npm POLARS_MAX_THREADS=1
+venv=$build/venv-input
 
-mkdir -p "$MODULES"
+mkdir -p "$build"
 if [ "${1:-}" = install ]; then
-  exec npm install --silent --no-fund --no-audit --prefix "$MODULES" @duckdb/node-api@1.5.6-r.1 nodejs-polars@0.22.1
+  python3 -m venv "$venv"
+  exec "$venv/bin/pip" install -q duckdb==2.0.0 polars==2.1.0 pyarrow==26.0.1
 fi
 (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun)
 
@@ -33,8 +34,8 @@ for ((i = 0; i < ${ROUNDS:-3}; i++)); do
     [ -e "$file" ] || "$build/wdlrun" gen -rows "$rows" -out "$file" >/dev/null
     echo "$format,wdlrun,$(ours "$file")"
     echo "$format,shuffled,$(ours "$file" -shuffle)"
-    for peer in duckdb polars; do
-      echo "$format,$peer,$(taskset -c 1 node "$here/input.mjs" "$peer" "$file" "$time")"
+    for peer in duckdb polars pyarrow; do
+      echo "$format,$peer,$(taskset -c 1 "$venv/bin/python" "$here/input.py" "$peer" "$file" "$time")"
     done
   done
 done >"$build/input.csv"
@@ -44,11 +45,11 @@ speed = collections.defaultdict(list)
 for line in open(sys.argv[1]):
     what, name, s = line.strip().split(',')
     speed[what, name].append(float(s))
-print('| | rows/s | / DuckDB | / Polars |')
-print('|---|---|---|---|')
+print('| | rows/s | / DuckDB | / Polars | / PyArrow |')
+print('|---|---|---|---|---|')
 for what, name in speed:
     if name in ('wdlrun', 'shuffled'):
         own = speed[what, name]
-        ratio = ('%.2f' % statistics.median(a / b for a, b in zip(own, speed[what, peer])) for peer in ('duckdb', 'polars'))
+        ratio = ('%.2f' % statistics.median(a / b for a, b in zip(own, speed[what, peer])) for peer in ('duckdb', 'polars', 'pyarrow'))
         print('| %s, %s | %.0f | %s |' % (what, 'in order' if name == 'wdlrun' else name, statistics.median(own), ' | '.join(ratio)))
 P
