@@ -60,6 +60,6 @@ func TestEarlierRelease(t *testing.T) {
 	}
 
 	train(t, dir, 2, "-resume", "run", "-set", "train.epochs=4")
-	must(t, dir, "predict -resume run -data clicks.csv "+columns+" -out got.csv")
-	sameLogits(t, "train -resume", readScored(t, filepath.Join(dir, "got.csv")).logits, readScored(t, filepath.Join(dir, "scores4.csv")).logits)
+	must(t, dir, "predict -resume run -data clicks.csv "+columns+" -out got4.csv")
+	sameLogits(t, "train -resume", readScored(t, filepath.Join(dir, "got4.csv")).logits, readScored(t, filepath.Join(dir, "scores4.csv")).logits)
 }
