@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -44,7 +43,22 @@ func BenchmarkHosts(b *testing.B) {
 			return map[string]float64{"ms": ms(measured.Sub(begin)), "network-ms": ms(chosen.Sub(begin)), "user-ms": ms(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())}
 		})
 	})
-	b.Run("start-128", func(b *testing.B) { medians(b, func() map[string]float64 { return c.starts(b) }) })
+	b.Run("start-128", func(b *testing.B) {
+		medians(b, func() map[string]float64 {
+			times := map[string]float64{}
+			for name, where := range map[string][]string{"local-ms": {"-np", "128", "-oversubscribe"}, "hosts-ms": {"-ssh", c.client, "-H", "a:32,b:32,c:32,d:32"}} {
+				begin := time.Now()
+				cmd := c.inside(b, append(where, "bench", "barrier", "-plain", "-time", "1ms")...)
+				line, _ := watch(b, cmd, "^barrier ", "")
+				measured := <-line
+				if err := cmd.Wait(); err != nil || measured.IsZero() {
+					b.Fatalf("no barrier was measured: %v", err)
+				}
+				times[name] = ms(measured.Sub(begin))
+			}
+			return times
+		})
+	})
 	b.Run("train-32", func(b *testing.B) {
 		job := []string{"train", "-set", "train.epochs=1", "-set", "train.global_batch=2048"}
 		medians(b, func() map[string]float64 {
@@ -72,34 +86,9 @@ func BenchmarkHosts(b *testing.B) {
 			return map[string]float64{"ms": ms(c.lose(b, "train", "-out", fmt.Sprint("lost-", runs), "-set", "train.epochs=100000"))}
 		})
 	})
-	for host, name := range []string{"again-without-a", "again-without-b"} { // rank 0 is on a
-		b.Run(name, func(b *testing.B) {
-			medians(b, func() map[string]float64 {
-				runs++
-				return map[string]float64{"ms": ms(c.again(b, host, fmt.Sprint("again-", runs)))}
-			})
-		})
-	}
 	b.Run("lost-program", func(b *testing.B) {
 		medians(b, func() map[string]float64 { return map[string]float64{"ms": ms(c.lose(b, "sleep", "1000"))} })
 	})
-}
-
-// starts returns the times until 128 ranks have met, on one host and on four.
-func (c *cluster) starts(b testing.TB) map[string]float64 {
-	b.Helper()
-	times := map[string]float64{}
-	for name, where := range map[string][]string{"local-ms": {"-np", "128", "-oversubscribe"}, "hosts-ms": {"-ssh", c.client, "-H", "a:32,b:32,c:32,d:32"}} {
-		begin := time.Now()
-		cmd := c.inside(b, append(where, "bench", "barrier", "-plain", "-time", "1ms")...)
-		line, _ := watch(b, cmd, "^barrier ", "")
-		measured := <-line
-		if err := cmd.Wait(); err != nil || measured.IsZero() {
-			b.Fatalf("no barrier was measured: %v", err)
-		}
-		times[name] = ms(measured.Sub(begin))
-	}
-	return times
 }
 
 // medians runs measure b.N times and reports the median of each result.
@@ -193,36 +182,4 @@ func (c *cluster) lose(b testing.TB, args ...string) time.Duration {
 		b.Fatalf("%q: no verdict", args)
 	}
 	return end.Sub(begin)
-}
-
-// again takes the link of a host down in the middle of a training with -min-np, and returns the time until the
-// others have done the first steps without it.
-func (c *cluster) again(b testing.TB, host int, out string) time.Duration {
-	b.Helper()
-	cmd := c.launch(b, "-H", "a:2,b:2,c:2,d:2", "-restarts", "3", "-min-np", "6", "train", "-out", out, "-set", "train.epochs=100000", "-set", "train.checkpoint.every_steps=200")
-	resumed, _ := watch(b, cmd, "training resumes after step ", "")
-	one := func(pattern ...string) string {
-		found, _ := filepath.Glob(filepath.Join(append([]string{c.folder, out, "2*"}, pattern...)...))
-		return strings.Join(found[:min(len(found), 1)], "")
-	}
-	eventually(b, "a checkpoint", func() bool { return one("checkpoints", "step-*") != "" })
-	link := fmt.Sprintf("ip link set v%d ", host)
-	c.do(b, c.hub, link+"down")
-	begin := time.Now()
-	if (<-resumed).IsZero() {
-		b.Fatal("the training has not resumed")
-	}
-	size := func() int64 {
-		info, err := os.Stat(one("metrics.jsonl"))
-		fatal.If(b, err)
-		return info.Size()
-	}
-	at := size()
-	eventually(b, "steps", func() bool { return size() > at })
-	took := time.Since(begin)
-	kill(b, cmd.Process.Pid, syscall.SIGTERM)
-	cmd.Wait()
-	c.do(b, c.hub, link+"up")
-	c.empty(b)
-	return took
 }
