@@ -328,15 +328,3 @@ func gatherNames(of Format) *namesGathered {
 // lookRecords is the number of records of a file that are read for the names of its
 // fields.
 const lookRecords = 1000
-
-// apart returns at most n files: the first, the last, and others at equal distances.
-func apart(files []File, n int) []File {
-	if len(files) <= n {
-		return files
-	}
-	some := make([]File, n)
-	for i := range some {
-		some[i] = files[i*(len(files)-1)/(n-1)]
-	}
-	return some
-}
