@@ -74,7 +74,6 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32, before int64) er
 		d.newer = false
 	}
 	store := t.model.store
-	t.first = c.Step()
 	if err := store.Reset(); err != nil {
 		return err
 	}

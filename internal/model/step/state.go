@@ -34,7 +34,6 @@ type Trainer struct {
 	unknown []int64                // by feature: values of the last evaluation whose keys had no row
 	norm    []float64              // one number, for the norm of the sharded gradients
 	ahead   bool                   // the next batch is prepared during compute, or announced so that tiers read ahead
-	first   int64                  // number of steps before this job
 
 	mode     mode
 	coming   Input

@@ -255,7 +255,6 @@ func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 			}
 		}
 	}
-	t.first = step
 	taken.Rows = make([]int64, len(m.Tables))
 	for table, was := range m.Tables {
 		switch {
