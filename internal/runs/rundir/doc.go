@@ -5,5 +5,5 @@
 //	lock        Lock, Locked
 //	files       WriteFile, About
 //	ledger      Days: the partitions of train -by
-//	link        MarkLatest, Real, IsLatest: the run that finished last
+//	link        MarkLatest, LatestOf, Real, IsLatest: the run that finished last
 package rundir

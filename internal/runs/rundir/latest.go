@@ -58,6 +58,15 @@ func (by links) markLatest(dir string) error {
 	return nil
 }
 
+// LatestOf returns the run directory that finished last in a folder of run directories, "" if none has.
+func LatestOf(folder string) string {
+	link := filepath.Join(folder, Latest)
+	if _, err := os.Readlink(link); err != nil {
+		return ""
+	}
+	return Real(link)
+}
+
 // Real returns a path with the link Latest in it replaced by the run directory that it leads to,
 // since the link may move while the run is used. Other paths are returned as they are.
 func Real(path string) string {

@@ -28,6 +28,11 @@ func TestTheLinkLatestMoves(t *testing.T) {
 			t.Errorf("%s leads to %q, want %q", path, got, want)
 		}
 	}
+	for folder, want := range map[string]string{out: out + "/a", "a": "", "latest/checkpoints/step-000000001": ""} {
+		if got := LatestOf(folder); got != want {
+			t.Errorf("the latest of %s is %q, want %q", folder, got, want)
+		}
+	}
 	fatal.If(t, MarkLatest("b"))
 	if got := Real("latest"); got != "b" {
 		t.Errorf("the link leads to %q, want b", got)

@@ -24,8 +24,10 @@ func RunAt(path, out string) string {
 			path = in
 		}
 	}
-	if link := filepath.Join(path, rundir.Latest); path != "" && !runs.IsRun(path) && rundir.Real(link) != link { // a folder of runs
-		path = link
+	if path != "" && !runs.IsRun(path) {
+		if run := rundir.LatestOf(path); run != "" { // a folder of runs
+			return run
+		}
 	}
 	return rundir.Real(path)
 }

@@ -201,8 +201,7 @@ func (d *days) begin() (int, error) {
 func (d *days) resume() (at resumed, err error) {
 	out := command.PathOf(d.c, "out")
 	at.From = d.all[0].From
-	latest := filepath.Join(out, rundir.Latest)
-	if real := rundir.Real(latest); real != latest && real != d.all[0].From {
+	if real := rundir.LatestOf(out); real != "" && real != d.all[0].From {
 		l, err := rundir.ReadDays(real)
 		if err != nil {
 			return at, err

@@ -108,9 +108,7 @@ func (w *walking) check() (err error) {
 		w.from = w.opt.From
 		return nil
 	}
-	if link := filepath.Join(w.opt.Out, rundir.Latest); rundir.Real(link) != link {
-		w.from = rundir.Real(link)
-	}
+	w.from = rundir.LatestOf(w.opt.Out)
 	return nil
 }
 
