@@ -275,8 +275,8 @@ func (s *suggestion) both(c *inspect.Column) bool {
 // better reports whether the numbers of a column predict the label better as identifiers than as
 // amounts. It returns true if there are too few rows to measure it.
 func (s *suggestion) better(c *inspect.Column) bool {
-	if s.asIDs == nil {
-		s.asIDs = map[int]bool{}
+	if s.crosses.IDs == nil {
+		s.crosses.IDs = map[int]bool{}
 		var columns []int
 		for i := range s.Columns {
 			if x := &s.Columns[i]; i != s.label && i != s.weight && s.mayName(x) && s.unclear(x) {
@@ -285,10 +285,10 @@ func (s *suggestion) better(c *inspect.Column) bool {
 		}
 		gains := s.AsIDs(columns, s.weight)
 		for k, i := range columns {
-			s.asIDs[i] = gains == nil || gains[k] > 0
+			s.crosses.IDs[i] = gains == nil || gains[k] > 0
 		}
 	}
-	return s.asIDs[s.column] || c.Shape != inspect.Unclear
+	return s.crosses.IDs[s.column] || c.Shape != inspect.Unclear
 }
 
 // unclear reports whether the numbers of a column may be amounts or identifiers, and there are enough

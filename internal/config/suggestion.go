@@ -27,7 +27,6 @@ type suggestion struct {
 	column   int        // index of the column whose entries are being written
 	features []proposed // written ones
 	crosses  *Crosses
-	asIDs    map[int]bool // columns of numbers that may be identifiers, and are better than amounts; nil: not measured
 }
 
 func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
@@ -39,6 +38,10 @@ type Crosses struct {
 	Left  int          // number of the last ones that are only comments, because of this result
 
 	Rates Rates
+
+	// IDs holds the columns of numbers that may be identifiers, and whether they are better than
+	// amounts; nil: not measured.
+	IDs map[int]bool
 }
 
 // Rates are proposals of encode: rate.

@@ -23,6 +23,8 @@ type steps struct {
 	found    []Row     // by key of a step
 	batch    []Row     // rows of others
 	seen     []uint64  // bits: rows that others skips
+
+	deferredValues []float32 // of records that take missed steps: values, zeros, state
 }
 
 func (t *steps) init() {
@@ -85,9 +87,7 @@ func (t *steps) Apply(at optim.Step, g Gradients) (Applied, error) {
 	if err != nil {
 		return Applied{}, err
 	}
-	if t.dense {
-		t.past.Add(at)
-	}
+	t.beginStep(at)
 	t.ready(at)
 	if t.saving != nil {
 		t.saving.keep(g.Keys, t.found)
@@ -103,18 +103,10 @@ func (t *steps) Apply(at optim.Step, g Gradients) (Applied, error) {
 	if t.watch != nil {
 		t.watch.after(g.Keys, t.found)
 	}
+	t.catchUp(t.found)
 	t.applyTouched(g, done.Refused > 0)
 	if t.dense {
-		zeros := t.scratch[:t.width]
-		clear(zeros)
-		done.Steps += t.others(func(rows []Row) {
-			var records [chunk]optim.Record
-			t.locate(rows, records[:])
-			for i := range rows {
-				records[i].Mark = &t.unmarked
-			}
-			t.stepRows(records[:len(rows)], len(rows), zeros, 0, true)
-		})
+		done.Steps += t.stepOthers(at, done.Steps)
 	}
 	t.counters.Inserted += int64(done.Inserted)
 	t.counters.Refused += int64(done.Refused)
@@ -188,10 +180,13 @@ func (t *steps) admitGroup(at int, keys []uint64, found []Row, done *Applied) {
 			n++
 		}
 	}
-	if t.dense {
+	if t.decays {
 		var records [group]optim.Record
 		t.locate(fresh[:n], records[:])
 		t.decay(records[:n], t.now)
+		for _, r := range fresh[:n] {
+			t.caughtUp(r)
+		}
 	}
 }
 
@@ -240,6 +235,7 @@ func held(rows []Row) []Row {
 // Freeze keeps the values of a part as they are in the steps up to the given one. These steps insert,
 // stamp and remove rows as others do. Checkpoints do not contain it.
 func (t *steps) Freeze(part int, until int64) {
+	t.stopDeferring()
 	t.parts[part].frozen = until
 	t.runs = runs(t.parts)
 }
@@ -253,7 +249,7 @@ func (t *steps) stepRows(records []optim.Record, n int, grads []float32, stride 
 			for i := range records[:n] {
 				*records[i].Mark = uint32(t.now)
 			}
-		} else if p.DenseL2 || !dense {
+		} else if p.decays || !dense {
 			place := optim.Part{Dim: run.dim, Value: p.lo, State: p.stateLo}
 			t.updates[run.first].ApplyRows(float32(p.L2), records, n, uint32(t.now), place, grads[p.lo:], stride)
 		}
@@ -274,7 +270,7 @@ func runs(parts []part) (all []run) {
 		if n := len(all); n > 0 {
 			q := &parts[all[n-1].first]
 			each := p.Rule.Kind == "sgd" || p.Rule.Kind == "adagrad"
-			if each && p.Rule.Equal(q.Rule) && p.L2 == q.L2 && p.DenseL2 == q.DenseL2 && p.frozen == q.frozen {
+			if each && p.Rule.Equal(q.Rule) && p.L2 == q.L2 && p.decays == q.decays && p.frozen == q.frozen {
 				all[n-1].dim += p.Dim
 				continue
 			}
@@ -369,6 +365,7 @@ func (p *part) total(scale float32, w, grad, x []float32) {
 // clipping. It does not depend on the order of rows. If the disk fails it is NaN, and
 // Apply returns the error.
 func (t *steps) NormSq(scale float32, g Gradients, sum *Sum) {
+	t.stopDeferring() // every step needs the values of every row
 	if _, err := t.resolve(g); err != nil {
 		sum.add(math.NaN())
 		return
@@ -391,7 +388,7 @@ func (t *steps) NormSq(scale float32, g Gradients, sum *Sum) {
 		}
 		sum.add(norm)
 	}
-	if t.dense {
+	if t.decays {
 		t.others(func(rows []Row) {
 			for _, r := range rows {
 				sum.add(t.normOther(t.at(r)))
@@ -403,7 +400,7 @@ func (t *steps) NormSq(scale float32, g Gradients, sum *Sum) {
 // normOther returns the share of a row without a gradient.
 func (t *steps) normOther(rec []float32) (norm float64) {
 	for i := range t.parts {
-		if p := &t.parts[i]; p.DenseL2 {
+		if p := &t.parts[i]; p.decays {
 			p.total(0, rec[p.lo:p.hi], nil, t.scratch[:p.Dim])
 			norm += squares(t.scratch[:p.Dim])
 		}

@@ -53,9 +53,6 @@ func (r *removals) since(step int64) (keys []uint64, all bool) {
 // Now returns the number of the last step. A [Snapshot] includes changes up to it.
 func (t *memory) Now() int64 { return t.now }
 
-// SetNow sets the step of an empty table to the step of the data to be loaded.
-func (t *memory) SetNow(step int64) { t.now = step }
-
 // Forget frees the list of keys removed up to a step. A [Snapshot] of the changes since an
 // earlier step then saves shards whole.
 func (t *memory) Forget(step int64) {

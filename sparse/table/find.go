@@ -98,6 +98,7 @@ func (x *index) findGroup(keys []uint64, rows []Row) (cold bool) {
 // They add nothing to a sum, and no trained row consists of them (see [IsUnknown]).
 func (t *steps) Read(keys []uint64, rows []Row, dst []float32, stride int) {
 	var pointers [chunk + ahead]*byte
+	t.catchUp(rows)
 	for at := 0; at < len(rows); at += chunk {
 		end := min(at+chunk, len(rows))
 		if t.used > 0 { // otherwise no memory is allocated, not even for row 0

@@ -20,7 +20,10 @@ type view struct {
 }
 
 // asItIs returns the view of the current state.
-func (t *Table) asItIs() view { return view{t: t, now: t.now} }
+func (t *Table) asItIs() view {
+	t.catchUpAll()
+	return view{t: t, now: t.now}
+}
 
 // kept holds rows as they were before their first change after the start of a snapshot. It
 // holds them until their shards are saved.
@@ -74,6 +77,7 @@ func (t *Table) Snapshot(since int64, shards []int) *Snapshot {
 	if t.saving != nil {
 		t.saving.end(errors.New("another snapshot was begun"))
 	}
+	t.catchUpAll()
 	k := t.spare
 	if t.spare = nil; k == nil {
 		k = &kept{set: NewSet(t.salt, nil, 1), last: make([]int32, t.Shards()), pending: make([]bool, t.Shards()), items: newSlabs(4 * (t.words() + 2))}

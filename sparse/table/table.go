@@ -21,6 +21,7 @@ func (r Row) onDisk() bool { return r&onDisk != 0 }
 type notes struct {
 	stamps slabs // by row: step of its last gradient, truncated; 0: unknown
 	scores slabs // by row, with a HalfLife: score at its stamp
+	until  slabs // by row, if steps are deferred: the last step that it has taken, truncated
 }
 
 // Table is one rank's share of one table. It has layers, each of which uses only those
@@ -43,15 +44,17 @@ type Table struct {
 
 // shape is the layout of a row.
 type shape struct {
-	cfg    Config
-	salt   uint64
-	parts  []part
-	runs   []run     // runs of parts
-	width  int       // V: number of values of a row
-	packed int       // words of 4 bytes that the values take in a record
-	fresh  []float32 // S floats: state of a row before its first step
-	dense  bool      // a part has DenseL2
-	record []float32 // scratch: V+S
+	cfg       Config
+	salt      uint64
+	parts     []part
+	runs      []run     // runs of parts
+	width     int       // V: number of values of a row
+	packed    int       // words of 4 bytes that the values take in a record
+	fresh     []float32 // S floats: state of a row before its first step
+	dense     bool      // a part has DenseL2
+	decays    bool      // a step without a gradient changes a part
+	deferring bool      // rows may take such steps later
+	record    []float32 // scratch: V+S
 }
 
 // memory holds the rows in memory with their keys, and the keys and notes of rows on disk.
@@ -65,6 +68,7 @@ type memory struct {
 	epoch    uint64
 	now      int64 // number of the last step
 	removed  removals
+	deferred deferred
 	tier     *tier // nil: all rows are in memory
 	counters Counters
 	observers
@@ -77,19 +81,26 @@ type observers struct {
 }
 
 // newNotes returns notes for rows with the given records.
-func newNotes(records *slabs) notes { return notes{records.parallel(4), records.parallel(4)} }
+func newNotes(records *slabs) notes {
+	return notes{records.parallel(4), records.parallel(4), records.parallel(4)}
+}
 
 // empty returns empty notes with as many rows in each slab.
 func (n *notes) empty() notes { return newNotes(&n.stamps) }
 
-func (n *notes) reserve(last uint32, scores bool) {
+func (n *notes) reserve(last uint32, scores, until bool) {
 	n.stamps.reserve(last)
 	if scores {
 		n.scores.reserve(last)
 	}
+	if until {
+		n.until.reserve(last)
+	}
 }
 
-func (n *notes) free() error { return errors.Join(n.stamps.free(), n.scores.free()) }
+func (n *notes) free() error {
+	return errors.Join(n.stamps.free(), n.scores.free(), n.until.free())
+}
 
 // part is a Part with its position in a record.
 type part struct {
@@ -98,6 +109,7 @@ type part struct {
 	stateLo, stateHi int // range of words in the record
 	initial          initial
 	stateOfValues    bool // a new row's state depends on its values
+	decays           bool // it has DenseL2, and a step without a gradient changes it
 	frozen           int64
 }
 
@@ -153,11 +165,13 @@ func newShape(cfg Config, seed uint64) (t shape) {
 		state := make([]float32, p.Rule.StateLen(p.Dim))
 		p.Rule.InitState(nil, state)
 		p.stateOfValues = p.Rule.Kind == "ftrl" && p.Init.Kind != "zero"
+		p.decays = p.changesUntouched()
+		t.decays = t.decays || p.decays
 		p.stateLo = t.packed + len(t.fresh)
 		p.stateHi = p.stateLo + len(state)
 		t.fresh = append(t.fresh, state...)
 	}
-	t.runs = runs(t.parts)
+	t.runs, t.deferring = runs(t.parts), canDefer(t.parts)
 	t.record = make([]float32, t.RecordLen())
 	return t
 }
@@ -168,6 +182,7 @@ func (t *Table) clear(shards int) {
 	t.records = newSlabs(4 * t.words())
 	t.notes = newNotes(&t.records)
 	t.used, t.free, t.seen = 0, nil, nil
+	t.deferred = deferred{off: !canDefer(t.parts)}
 	t.removed = removals{}
 	t.sketches = nil
 	if t.cfg.Admit.After > 1 {
@@ -238,10 +253,14 @@ func (t *Table) Bytes() int64 {
 
 // rowBytes returns the memory of a row without its index entry, in bytes.
 func (t *shape) rowBytes() int64 {
+	n := int64(4*t.words() + 4)
 	if t.cfg.Evict.HalfLife > 0 {
-		return int64(4*t.words() + 8)
+		n += 4
 	}
-	return int64(4*t.words() + 4)
+	if t.deferring {
+		n += 4
+	}
+	return n
 }
 
 // at returns the record of a row in its memory format.
@@ -274,7 +293,7 @@ func (t *memory) take() Row {
 	}
 	t.used++
 	t.records.reserve(t.used)
-	t.notes.reserve(t.used, t.cfg.Evict.HalfLife > 0)
+	t.notes.reserve(t.used, t.cfg.Evict.HalfLife > 0, t.deferring)
 	return Row(t.used)
 }
 
@@ -323,11 +342,12 @@ func (t *tiered) hold(key uint64) (Row, error) {
 
 // Get copies the record of a key, V values and S floats of state, to record. It reports
 // whether the key has a row.
-func (t *tiered) Get(key uint64, record []float32) (bool, error) {
+func (t *steps) Get(key uint64, record []float32) (bool, error) {
 	r, err := t.find(key)
 	if err != nil || r == 0 {
 		return false, err
 	}
+	t.catchUp([]Row{r})
 	copy(record, t.full(r))
 	return true, nil
 }
@@ -361,6 +381,7 @@ func (t *memory) unpack(r Row, record []float32) {
 	rec := t.at(r)
 	if t.cfg.Values == Float32 {
 		copy(rec, record)
+		t.caughtUp(r)
 		return
 	}
 	nearest(rec, record[:t.width])

@@ -246,7 +246,7 @@ func (t *tier) claim(n int, scores bool) {
 	old := min(n, len(t.free))
 	t.free = t.free[:len(t.free)-old]
 	t.used += uint32(n - old)
-	t.notes.reserve(t.used, scores)
+	t.notes.reserve(t.used, scores, false) // no row of a table with a tier decays
 }
 
 // forget frees the number of a row on disk. Its record stays until the number is reused.

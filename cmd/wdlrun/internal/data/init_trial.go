@@ -52,7 +52,7 @@ func tryIn(ctx context.Context, dir string, in *inspect.Inspection, crosses *con
 		found := *crosses.Found
 		found.Pairs = all[:n]
 		name := fmt.Sprintf("%d%t.yaml", n, rates.Used)
-		return tried(ctx, filepath.Join(dir, name), config.SuggestWith(in, "", &config.Crosses{Found: &found, Rates: *rates}))
+		return tried(ctx, filepath.Join(dir, name), config.SuggestWith(in, "", &config.Crosses{Found: &found, Rates: *rates, IDs: crosses.IDs}))
 	}
 	without, err := try(0)
 	if err != nil {
