@@ -36,6 +36,7 @@ type ahead struct {
 	free   chan *draft
 	ended  chan struct{} // closed when the loader ends
 
+	coded     bool // records are encoded already
 	oneCPU    bool // one processor runs training and reading
 	most      int  // maximum number of encoding threads, including the loader
 	given     bool // a draft has been returned
@@ -73,10 +74,10 @@ func newAhead(d *Dataset, e *encode.Encoder, c ReaderConfig) ahead {
 
 // start starts the loader.
 func (r *Reader) start(f *filler, b *draftCoder) {
-	if r.config.Epochs > 1 && f.coded == nil {
+	if r.config.Epochs > 1 && !b.coded {
 		r.memo = newMemo(r.dataset.rows, b.RowWords())
 	}
-	b.memo, b.spare = r.memo, &f.spare
+	b.memo, r.coded, b.spare = r.memo, b.coded, &f.spare
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	r.deepen(cmp.Or(r.config.Depth, defaultDepth))
@@ -119,7 +120,7 @@ func (r *Reader) adjust() {
 	}
 	r.busyWaits = 0
 	if b, err := r.dataset.newDraftCoder(r.encoder); err == nil { // as for the loader
-		b.memo = r.memo
+		b.memo, b.coded = r.memo, r.coded
 		r.threads.Add(1)
 		go r.help(b)
 	}

@@ -94,6 +94,7 @@ func (f *fetch) flush() {
 type draftCoder struct {
 	*Dataset
 	*encode.Batcher
+	coded bool    // records come from CodedRows
 	memo  *memo   // may be nil
 	spare *stored // receives the next draft's records; nil: the draft's own memory does
 }
@@ -113,7 +114,7 @@ func (b *draftCoder) encode(d *draft) error {
 		return nil
 	}
 	b.Start(&d.Batch, len(d.kept))
-	straight := b.HasDirect() && b.memo == nil
+	straight := b.HasDirect() && b.memo == nil && !b.coded
 	for i := range d.kept {
 		k := &d.kept[i]
 		id := uint64(b.rowBase[k.block] + int64(k.row))
@@ -136,6 +137,11 @@ func (b *draftCoder) encode(d *draft) error {
 
 // rowOf returns the encoded row of a record, from the memo if it is there.
 func (b *draftCoder) rowOf(id uint64, record []byte) (row []uint64, fl *record.Flaw) {
+	if b.coded {
+		if row, record = encode.CodedRow(record); row != nil {
+			return row, nil
+		}
+	}
 	if row := b.memo.get(id); row != nil {
 		return row, nil
 	}

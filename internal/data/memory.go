@@ -29,7 +29,7 @@ func (f *filler) recall(ctx context.Context, k *deck) error {
 	m := f.memory
 	m.Lock()
 	defer m.Unlock()
-	if coded := f.coded != nil; m.encoder != f.encoder || m.coded != coded {
+	if m.encoder != f.encoder || m.coded != f.coded() {
 		all := stage{window: window{stored: stored{allocate(int(f.Dataset.rows) * f.bytes), make([]kept, 0, f.Dataset.rows)}}}
 		for g := range f.groups {
 			if ctx.Err() != nil {
@@ -39,7 +39,7 @@ func (f *filler) recall(ctx context.Context, k *deck) error {
 				return err
 			}
 		}
-		m.encoder, m.coded, m.stored = f.encoder, coded, all.stored
+		m.encoder, m.coded, m.stored = f.encoder, f.coded(), all.stored
 	}
 	if f.selected == nil {
 		for i, x := range m.kept {

@@ -9,12 +9,11 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
-	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
 // filler reads one rank's records of each step. It keeps a window of each of the rank's
-// decks in memory. The records in it are not encoded; they are encoded when dealt. Rows of
-// tables are encoded when read. It belongs to one goroutine.
+// decks in memory. The records in it are not encoded; they are encoded when dealt. It
+// belongs to one goroutine.
 type filler struct {
 	*Dataset
 	*source // of all decks, unless their mode is onwards
@@ -34,7 +33,6 @@ type filler struct {
 	selected   []int32    // selected records, if all are in memory
 
 	columns *columns // nil: none
-	coded   *coded   // nil: records are not encoded
 	fetch   fetch
 	spare   stored // of the next draft
 }
@@ -97,7 +95,7 @@ func (d *Dataset) newFiller(e *encode.Encoder, c ReaderConfig) (*filler, error) 
 	f.bytes = int(d.held/d.rows-keptBytes)*(spare+1)/spare + 1
 	f.source = f.newSource()
 	if x, ok := f.Reader.(*encode.CodedRows); ok {
-		f.bytes, f.coded = x.Width(), &coded{Batcher: encode.NewBatcher(f.code), words: x.Width() / 8}
+		f.bytes = x.Width()
 	}
 	if d.bad+d.excluded > 0 {
 		f.valid, err = encode.NewChecker(d.set.Source, d.set.Fields, d.schema)
@@ -122,6 +120,12 @@ func (f *filler) Close() {
 	for i := range f.decks {
 		f.decks[i].Input.Close()
 	}
+}
+
+// coded reports whether the reader returns encoded records.
+func (f *filler) coded() bool {
+	_, ok := f.Reader.(*encode.CodedRows)
+	return ok
 }
 
 // newOrder returns the order of an epoch.
@@ -186,7 +190,6 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 	f.order.roundTurns(x, f.turns[0])
 	f.order.roundTurns(y, f.turns[1])
 	f.fetch.to, f.fetch.n, f.fetch.rows = d, 0, 0
-	f.coded.start(d, int((y-x)/f.size)+1)
 	for i := range f.decks {
 		k := &f.decks[i]
 		before := f.order.start(k.deck)
@@ -196,7 +199,6 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 				return nil
 			}
 			f.columns, f.live, d.at = nil, -1, place{}
-			f.coded.start(d, int(end-first))
 		}
 		if err := f.take(ctx, k, first, end); err != nil {
 			return err
@@ -209,7 +211,6 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 		d.parts = slices.Insert(d.parts, 0, 0)
 	}
 	f.fetch.flush()
-	f.coded.end(d)
 	if len(d.kept) > 0 {
 		k := &d.kept[0]
 		d.at = place{&f.set.Files[f.set.Blocks[k.block].File], k.offset, f.rowBase[k.block] + int64(k.row)}
@@ -223,7 +224,6 @@ func (f *filler) take(ctx context.Context, k *deck, first, end int64) error {
 	for i := first; i < end; {
 		if i < k.lo || i >= k.hi {
 			f.fetch.flush()
-			f.coded.flush()
 			if err := f.load(ctx, k, i); err != nil {
 				return err
 			}
@@ -232,11 +232,7 @@ func (f *filler) take(ctx context.Context, k *deck, first, end int64) error {
 		if runs {
 			n = min(end, k.hi) - i
 		}
-		if rows := k.kept[i-k.lo : i-k.lo+n]; f.coded == nil {
-			f.fetch.take(k.raw, rows)
-		} else if err := f.coded.deal(f.Dataset, k.raw, rows); err != nil {
-			return err
-		}
+		f.fetch.take(k.raw, k.kept[i-k.lo:i-k.lo+n])
 		i = k.next(i + n)
 	}
 	if f.order.mode != onwards || first >= end || k.hi == f.order.start(k.deck+1)-f.order.start(k.deck) {
@@ -358,14 +354,10 @@ func (f *filler) group(s *source, g int32, sel Select, w *stage, lo, hi int64) (
 	if live != g {
 		err = s.Reader.Begin(s.Content, file, bl, x.offset, 0)
 	}
-	n, row, at := int64(0), x.row, x.offset
-	if c, ok := s.Reader.(*encode.CodedRows); ok && err == nil {
-		row, at, err = f.coded.group(f.Dataset, c, x, sel, w, lo, hi)
-	}
-	for err == nil && row < x.row+x.rows && n < hi && f.coded == nil {
-		var u record.Unit
-		u, err = s.Reader.Next()
-		if at = u.Offset; err != nil {
+	var u record.Unit
+	n, row := int64(0), x.row
+	for err == nil && row < x.row+x.rows && n < hi {
+		if u, err = s.Reader.Next(); err != nil {
 			break
 		}
 		if f.flawed[b] > 0 && (u.Flaw != nil || f.valid.Check(u.Record) != nil) {
@@ -377,7 +369,7 @@ func (f *filler) group(s *source, g int32, sel Select, w *stage, lo, hi int64) (
 		}
 		if f.selects(sel, int(b), row) {
 			if n++; n > lo {
-				if i := len(w.kept); i < len(w.foreign) && w.foreign[i] {
+				if at := len(w.kept); at < len(w.foreign) && w.foreign[at] {
 					u.Record = nil
 				}
 				w.keep(u, b, row)
@@ -394,114 +386,5 @@ func (f *filler) group(s *source, g int32, sel Select, w *stage, lo, hi int64) (
 	if err == io.EOF || errors.Is(err, record.ErrShrunk) || errors.Is(err, record.ErrLongLine) {
 		err = record.ErrChanged // the scan found more records here, and no line over the limit
 	}
-	return fmt.Errorf("%s: offset %d: %w", file.Name, max(at, x.offset), err)
-}
-
-// coded reads rows of tables into windows as encoded rows, and moves them from there into
-// batches. A row that must be encoded alone is kept as its record, and kept.bytes is the length
-// of that; it is 0 for an encoded row. The methods for batches do nothing if coded is nil.
-type coded struct {
-	*encode.Batcher
-	words int    // per row
-	to    *draft // the batch
-	keep  [encode.RowsAtOnce]bool
-}
-
-// start starts the batch of a draft, of about this many rows.
-func (c *coded) start(d *draft, rows int) {
-	if c != nil {
-		c.to = d
-		c.Start(&d.Batch, rows)
-	}
-}
-
-// deal moves records of a window into the batch. The window must not change until flush.
-func (c *coded) deal(d *Dataset, window []byte, rows []kept) error {
-	to, words := c.to, raw.Of[uint64](window[:len(window)/8*8])
-	to.kept = append(to.kept, rows...)
-	for i := range rows {
-		k := &rows[i]
-		to.RowID = append(to.RowID, uint64(d.rowBase[k.block]+int64(k.row)))
-		if k.bytes == 0 {
-			c.AddSingle(&to.Batch, words[k.at/8:][:c.words])
-			continue
-		}
-		row, fl := c.Row(window[k.at : k.at+int(k.bytes)])
-		if fl == nil {
-			fl = c.Add(&to.Batch, row)
-		}
-		if fl != nil {
-			return d.fault(k, fl)
-		}
-	}
-	return nil
-}
-
-// flush moves the rest of the rows.
-func (c *coded) flush() {
-	if c != nil {
-		c.Flush(&c.to.Batch)
-	}
-}
-
-// end completes the batch.
-func (c *coded) end(d *draft) {
-	if c != nil {
-		c.Complete(&d.Batch)
-		d.made = true
-	}
-}
-
-// group reads the selected records of group g, from number lo up to hi, and returns the row of
-// the block after those read, and the offset of the last row read.
-func (c *coded) group(d *Dataset, from *encode.CodedRows, g *group, sel Select, w *stage, lo, hi int64) (row int32, offset int64, err error) {
-	row = g.row
-	for n := int64(0); row < g.row+g.rows && n < hi; {
-		var rows int
-		if rows, offset, err = from.Read(int(g.row + g.rows - row)); err != nil {
-			return row, offset, err
-		}
-		first, at := len(w.kept), len(w.raw)
-		for i := range rows {
-			c.keep[i] = false
-			if n == hi || !d.selects(sel, int(g.block), row+int32(i)) {
-				continue
-			}
-			if n++; n <= lo {
-				continue
-			}
-			j := len(w.kept)
-			w.kept = append(w.kept, kept{at, offset + int64(i), 0, g.block, row + int32(i)})
-			if c.keep[i] = j >= len(w.foreign) || !w.foreign[j]; c.keep[i] {
-				at += 8 * c.words
-			}
-		}
-		if w.raw, err = from.Append(w.raw, c.keep[:rows]); err != nil {
-			return row, offset, err
-		}
-		if err = c.odd(w.kept[first:], w, from, row); err != nil {
-			return row, offset, err
-		}
-		row += int32(rows)
-	}
-	return row, offset, nil
-}
-
-// odd keeps the records of the odd ones among the rows that were read last. The first row read has
-// number row.
-func (c *coded) odd(rows []kept, w *stage, from *encode.CodedRows, row int32) error {
-	for j := range rows {
-		k := &rows[j]
-		if i := int(k.row - row); c.keep[i] && from.IsOdd(i) {
-			record, err := from.Odd(i)
-			if err != nil {
-				return err
-			}
-			k.at, k.bytes = len(w.raw), int32(len(record))
-			for w.raw = append(w.raw, record...); len(w.raw)%8 != 0; {
-				w.raw = append(w.raw, 0) // rows are aligned
-			}
-		}
-	}
-	return nil
+	return fmt.Errorf("%s: offset %d: %w", file.Name, max(u.Offset, x.offset), err)
 }

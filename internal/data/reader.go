@@ -135,6 +135,7 @@ func NewReader(d *Dataset, e *encode.Encoder, c ReaderConfig) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.coded = f.coded()
 	r := &Reader{config: c, ahead: newAhead(d, e, c), unknown: make([]atomic.Int64, encode.Reasons*len(e.Sparse()))}
 	r.start(f, b)
 	return r, nil

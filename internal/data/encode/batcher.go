@@ -57,9 +57,6 @@ func (x *Batcher) Add(b *Batch, row []uint64) *record.Flaw {
 	return nil
 }
 
-// Flush moves the rows that have been added into the batch. They may change then.
-func (x *Batcher) Flush(b *Batch) { x.flush(b) }
-
 // Unknowns returns, per entry of Batch.Sparse and reason, the number of keys so far that are not
 // in its vocabulary. The caller resets them.
 func (x *Batcher) Unknowns() []int64 { return x.unknown[:len(x.unknown)-Reasons*len(x.rated)] }

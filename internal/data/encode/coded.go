@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -13,19 +14,27 @@ import (
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 )
 
-// CodedRows are the rows of a table, encoded column by column while they are read, as rows of
-// single keys (see row.go). If a page has a dictionary, each entry is encoded once. An odd row
-// is one that cannot be encoded by column, or that is faulty: Odd returns its record.
+// CodedRows are the records of a table, encoded column by column while they are read. If a
+// page has a dictionary, each entry is encoded once. A record then consists of 8-byte
+// words; the first is its type:
+//
+//	0             a row of single keys (see row.go)
+//	n > 0         n bytes, the record of TableRecords, then zeros
+//
+// The second form is for records that CodedRows cannot encode or that are faulty.
 type CodedRows struct {
 	record.TableRecords
 	coder  *coder
 	uses   []use
 	spans  []table.Span
-	stride int                 // words per row
-	odd    []bool              // by row read last
-	first  int64               // offset of the first of them
+	stride int                 // words per record
+	words  []uint64            // of the rows read together
+	floats []float32           // the same memory
+	odd    []bool              // by row: it cannot be encoded by column
+	first  int64               // offset of the first of the rows
 	off    bool                // all rows of the block are odd, or its columns are lists
 	rest   record.TableRecords // is at or before the next odd row
+	record []byte
 	from   record.Content
 	file   *record.File
 	block  record.Block
@@ -34,12 +43,19 @@ type CodedRows struct {
 	realAt []int32
 }
 
-// RowsAtOnce is the maximum number of rows of CodedRows.Read: few enough to stay in a cache
-// until the last column is done.
-const RowsAtOnce = 128
+const rowsAtOnce = 128 // few enough to stay in a cache until the last column is done
 
-// Width returns the bytes of a row.
+// Width returns the bytes of a record that is a row.
 func (x *CodedRows) Width() int { return 8 * x.stride }
+
+// CodedRow returns the row in an encoded record, or the record that it contains.
+func CodedRow(record []byte) (row []uint64, inner []byte) {
+	n := binary.LittleEndian.Uint64(record)
+	if n == 0 {
+		return raw.Of[uint64](record[8:]), nil
+	}
+	return nil, record[8 : 8+n]
+}
 
 // use is one feature, or the label, and its column.
 type use struct {
@@ -73,10 +89,7 @@ func NewCodedRows(r *RowCoder, t *record.TableRecords) *CodedRows {
 	if hasLists(c) || c.parser.derives {
 		return nil
 	}
-	x := &CodedRows{TableRecords: record.TableRecords{Names: c.parser.names(), Compared: t.Compared}, coder: c, stride: c.shape.plainWords()}
-	if pad := -x.stride & (lineWords - 1); pad <= x.stride/lineWords {
-		x.stride += pad // rows begin with a cache line
-	}
+	x := &CodedRows{TableRecords: record.TableRecords{Names: c.parser.names(), Compared: t.Compared}, coder: c, stride: 1 + c.shape.plainWords()}
 	x.rest.Names, x.rest.Compared = x.Names, x.Compared
 	x.uses = append(x.uses, use{})
 	for i := range c.sparse {
@@ -93,8 +106,12 @@ func NewCodedRows(r *RowCoder, t *record.TableRecords) *CodedRows {
 		t := &c.parser.targets[i]
 		x.uses = append(x.uses, use{target: t, column: t.column, at: len(c.dense) + i})
 	}
+	for r := range int32(rowsAtOnce) {
+		x.keyAt, x.realAt = append(x.keyAt, r*int32(x.stride)), append(x.realAt, 2*r*int32(x.stride))
+	}
 	x.spans = make([]table.Span, len(x.Names))
-	x.keyAt, x.realAt, x.odd = make([]int32, RowsAtOnce), make([]int32, RowsAtOnce), make([]bool, RowsAtOnce)
+	x.words, x.odd = make([]uint64, rowsAtOnce*x.stride), make([]bool, rowsAtOnce)
+	x.floats = raw.Of[float32](raw.Bytes(x.words))
 	return x
 }
 
@@ -112,6 +129,7 @@ func (x *CodedRows) Begin(s record.Content, f *record.File, b record.Block, offs
 		}
 	}
 	x.Offset = max(x.Offset, offset)
+	x.first = x.Offset
 	return nil
 }
 
@@ -136,94 +154,43 @@ func (x *CodedRows) skip(n int64) error {
 	return nil
 }
 
-// Read reads up to most rows of the block, at most RowsAtOnce. It returns their number and the
-// offset of the first; Append then encodes them.
-func (x *CodedRows) Read(most int) (n int, offset int64, err error) {
-	n = min(most, RowsAtOnce)
-	if !x.off {
-		if n, err = x.Rows.Next(n, x.spans); err != nil {
-			return 0, x.Offset, err
+func (x *CodedRows) Next() (u record.Unit, err error) {
+	u = record.Unit{Offset: x.Offset, Number: x.Number}
+	if i := int(x.Offset - x.first); i == len(x.odd) && !x.off {
+		if err := x.load(); err != nil {
+			return u, err
 		}
 	}
-	x.first, x.odd = x.Offset, x.odd[:n]
-	x.Offset += int64(n)
-	x.Number += int32(n)
-	return n, x.first, nil
+	i := int(x.Offset - x.first)
+	x.Offset++
+	x.Number++
+	if x.off || x.odd[i] {
+		return x.uncommon(u)
+	}
+	u.Record = raw.Bytes(x.words[i*x.stride:][:x.stride])
+	return u, nil
 }
 
-// Append encodes the rows read last, and appends those that keep contains to dst, of Width bytes
-// each. The contents of odd rows are undefined.
-func (x *CodedRows) Append(dst []byte, keep []bool) ([]byte, error) {
-	for r := range x.odd {
-		x.odd[r] = x.off
-	}
-	kept := 0
-	for r := range x.odd {
-		if keep[r] {
-			x.keyAt[r], kept = int32(kept), kept+1
-		}
-	}
-	at, room := len(dst), kept
-	if kept < len(x.odd) {
-		room++ // for the rows that are not kept
-	}
-	dst = extend(dst, room*x.Width())
-	end := at + kept*x.Width()
-	if x.off {
-		return dst[:end], nil
-	}
-	for r := range x.odd {
-		if !keep[r] {
-			x.keyAt[r] = int32(kept)
-		}
-		x.keyAt[r] *= int32(x.stride)
-		x.realAt[r] = 2 * x.keyAt[r]
-	}
-	err := x.encode(raw.Of[uint64](dst[at:]), raw.Of[float32](dst[at:]))
-	return dst[:end], err
-}
-
-// encode encodes the rows read last into words, and their numbers into the same memory.
-func (x *CodedRows) encode(words []uint64, numbers []float32) error {
-	n, first := len(x.odd), x.coder.shape.firstKey()
-	for i := range x.uses {
-		u := &x.uses[i]
-		to := cells{keys: words, at: x.keyAt}
-		switch {
-		case u.sparse:
-			to.keys = words[first+u.at:]
-		case !u.isLabel():
-			to = cells{reals: numbers[2+u.at:], at: x.realAt}
-		}
-		if err := x.fill(u, &x.spans[u.column], n, to); err != nil {
-			return err
-		}
-	}
-	x.off = !slices.Contains(x.odd, false)
-	for i := range x.coder.crosses {
-		for _, at := range x.keyAt[:n] {
-			keys := words[int(at)+first : int(at)+x.stride]
-			keys[len(x.coder.sparse)+i] = x.coder.cross(&x.coder.crosses[i], places{keys: keys, step: 1})
-		}
-	}
-	return nil
-}
-
-// IsOdd reports whether row i of those read last is odd.
-func (x *CodedRows) IsOdd(i int) bool { return x.odd[i] }
-
-// Odd returns the record of row i of those read last, valid until the next call.
-func (x *CodedRows) Odd(i int) ([]byte, error) {
-	offset := x.first + int64(i)
+// uncommon encodes an odd row with parser and coder.
+func (x *CodedRows) uncommon(u record.Unit) (record.Unit, error) {
 	if x.rest.Rows == nil {
-		if err := x.rest.Begin(x.from, x.file, x.block, offset, 0); err != nil {
-			return nil, err
+		if err := x.rest.Begin(x.from, x.file, x.block, u.Offset, 0); err != nil {
+			return u, err
 		}
 	}
 	for {
 		r, err := x.rest.Next()
-		if err != nil || r.Offset == offset {
-			return r.Record, err
+		if err != nil {
+			return u, err
+		}
+		if r.Offset == u.Offset {
+			x.record = binary.LittleEndian.AppendUint64(x.record[:0], uint64(len(r.Record)))
+			x.record = append(x.record, r.Record...)
+			for len(x.record)%8 != 0 {
+				x.record = append(x.record, 0)
+			}
+			u.Record = x.record
+			return u, nil
 		}
 	}
 }
@@ -234,7 +201,43 @@ func (x *CodedRows) Close() error {
 	return x.TableRecords.Close()
 }
 
+// load encodes the next rows.
+func (x *CodedRows) load() error {
+	n, err := x.Rows.Next(rowsAtOnce, x.spans)
+	if err != nil {
+		return err
+	}
+	x.first, x.odd = x.Offset, x.odd[:n]
+	clear(x.odd)
+	for i := range x.uses {
+		u := &x.uses[i]
+		if err := x.fill(u, &x.spans[u.column], n, x.inRows(u)); err != nil {
+			return err
+		}
+	}
+	x.off = !slices.Contains(x.odd, false)
+	first := x.coder.shape.firstKey()
+	for i := range x.coder.crosses {
+		for r := range n {
+			keys := x.words[r*x.stride+1+first : (r+1)*x.stride]
+			keys[len(x.coder.sparse)+i] = x.coder.cross(&x.coder.crosses[i], places{keys: keys, step: 1})
+		}
+	}
+	return nil
+}
+
 func (u *use) isLabel() bool { return u.code == nil && u.target == nil }
+
+// inRows returns the cells of a feature in rows.
+func (x *CodedRows) inRows(u *use) cells {
+	switch {
+	case u.sparse:
+		return cells{keys: x.words[1+x.coder.shape.firstKey()+u.at:], at: x.keyAt}
+	case u.isLabel():
+		return cells{keys: x.words[1:], at: x.keyAt}
+	}
+	return cells{reals: x.floats[2*2+u.at:], at: x.realAt}
+}
 
 // fill encodes one feature of n rows.
 func (x *CodedRows) fill(u *use, s *table.Span, n int, to cells) error {

@@ -106,7 +106,6 @@ type gather struct {
 	n       int
 	keys    []uint64 // key i of record t at i·tileStep + t
 	m       int      // number of records in keys
-	seen    uint64   // result of touch
 }
 
 // newGather returns a gather for rows of a shape.
@@ -144,28 +143,11 @@ func (g *gather) add(b *Batch, row []uint64) bool {
 		g.flush(b)
 		return g.lists(b, row)
 	}
-	g.AddSingle(b, row)
-	return true
-}
-
-// AddSingle is add for a row of single keys. It does not read the row, which flush does.
-func (g *gather) AddSingle(b *Batch, row []uint64) {
 	g.rows[g.n] = row
 	if g.n++; g.n == tile {
 		g.flush(b)
 	}
-}
-
-// touch reads every cache line of some rows, which are anywhere in memory: the lines are loaded
-// concurrently.
-func (g *gather) touch(rows [][]uint64) {
-	seen := uint64(0)
-	for _, row := range rows {
-		for at := 0; at < len(row); at += lineWords {
-			seen ^= row[at]
-		}
-	}
-	g.seen = seen
+	return true
 }
 
 // flushKeys moves the single keys into the batch.
@@ -192,7 +174,6 @@ func (g *gather) flush(b *Batch) {
 	if g.n = 0; len(rows) == 0 {
 		return
 	}
-	g.touch(rows)
 	b.Rows += len(rows)
 	first := g.firstKey()
 	for _, row := range rows {
@@ -207,50 +188,19 @@ func (g *gather) flush(b *Batch) {
 			}
 		}
 	}
-	g.moveKeys(b, rows)
-}
-
-// lineWords is the number of words of a cache line. moveKeys writes as many columns together.
-const lineWords = 8
-
-// moveKeys appends the keys of rows to the columns of the batch.
-func (g *gather) moveKeys(b *Batch, rows [][]uint64) {
-	first, columns := g.firstKey(), len(b.Sparse)
-	var to [lineWords][]uint64
-	for i := 0; i < columns; i += lineWords {
-		some := min(lineWords, columns-i)
-		for k := range some {
-			j := &b.Sparse[i+k]
-			n := len(j.Values)
-			j.Values = extend(j.Values, len(rows))
-			if to[k] = j.Values[n:]; b.lists {
-				for t := range rows {
-					j.Offsets = append(j.Offsets, int32(n+t+1))
-				}
+	for i := range b.Sparse {
+		j := &b.Sparse[i]
+		n := len(j.Values)
+		j.Values = extend(j.Values, len(rows))
+		values := j.Values[n:][:len(rows)]
+		for t, row := range rows {
+			values[t] = row[first+i]
+		}
+		if b.lists {
+			for t := range rows {
+				j.Offsets = append(j.Offsets, int32(n+t+1))
 			}
 		}
-		if some == lineWords {
-			moveEight(&to, rows, first+i)
-			continue
-		}
-		for k := range some {
-			values := to[k][:len(rows)]
-			for t, row := range rows {
-				values[t] = row[first+i+k]
-			}
-		}
-	}
-}
-
-// moveEight moves eight words of each row, from word at on. It reads each row once.
-func moveEight(to *[lineWords][]uint64, rows [][]uint64, at int) {
-	n := len(rows)
-	a, b, c, d := to[0][:n], to[1][:n], to[2][:n], to[3][:n]
-	e, f, g, h := to[4][:n], to[5][:n], to[6][:n], to[7][:n]
-	for t, row := range rows {
-		w := (*[lineWords]uint64)(row[at:])
-		a[t], b[t], c[t], d[t] = w[0], w[1], w[2], w[3]
-		e[t], f[t], g[t], h[t] = w[4], w[5], w[6], w[7]
 	}
 }
 
@@ -271,12 +221,6 @@ func (g *gather) Count(b *Batch) {
 func (g *gather) Finish(b *Batch) {
 	g.flush(b)
 	g.Count(b)
-	g.Complete(b)
-}
-
-// Complete is Finish without counting.
-func (g *gather) Complete(b *Batch) {
-	g.flush(b)
 	g.shape.split(b)
 	for i := range b.Sparse {
 		if !b.lists {
