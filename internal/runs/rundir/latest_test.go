@@ -50,6 +50,20 @@ func TestTheLinkLatestMoves(t *testing.T) {
 	}
 }
 
+// TestHintOfAFolderOfVersions: an error about a folder of exported versions names the newest.
+func TestHintOfAFolderOfVersions(t *testing.T) {
+	out := t.TempDir()
+	for _, name := range []string{"90", "640"} {
+		fatal.If(t, os.MkdirAll(filepath.Join(out, name), 0o755))
+		for _, file := range []string{FileConfig, "dense.bin"} {
+			fatal.If(t, os.WriteFile(filepath.Join(out, name, file), nil, 0o644))
+		}
+	}
+	if err := Hint(fs.ErrNotExist, out); !strings.Contains(err.Error(), "exported versions, of which 640 is the newest: train -from "+filepath.Join(out, "640")) {
+		t.Error(err)
+	}
+}
+
 // TestHintOfAFolderOfRuns: an error about a folder of runs names the newest that has saved, and says so if none
 // has.
 func TestHintOfAFolderOfRuns(t *testing.T) {

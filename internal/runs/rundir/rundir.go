@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -191,6 +192,8 @@ func Hint(err error, path string) error {
 		}
 		if run := newestRun(path); run != "" {
 			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
+		} else if version := newestVersion(path); version != "" {
+			return fmt.Errorf("%s is a folder of exported versions, of which %s is the newest: train -from %s begins with it", path, filepath.Base(version), version)
 		} else if found, _ := filepath.Glob(filepath.Join(path, "*", FileConfig)); len(found) > 0 {
 			return fmt.Errorf("%s is a folder of runs, none of which has saved a model: train there first, or give another run directory", path)
 		}
@@ -209,6 +212,19 @@ func (e *unsavedError) Error() string {
 }
 
 func (e *unsavedError) Unwrap() error { return e.err }
+
+// newestVersion returns the exported version in dir with the highest number; "" if there is none.
+func newestVersion(dir string) (path string) {
+	found, _ := filepath.Glob(filepath.Join(dir, "*", "dense.bin"))
+	newest := int64(-1)
+	for _, file := range found {
+		version := filepath.Dir(file)
+		if n, err := strconv.ParseInt(filepath.Base(version), 10, 64); err == nil && n > newest {
+			newest, path = n, version
+		}
+	}
+	return path
+}
 
 // newestRun returns the last run directory in dir, by name, that has a checkpoint; "" if
 // there is none.

@@ -51,7 +51,7 @@ Examples:
 			&cli.IntFlag{Name: "threads", Usage: "use `NUMBER` threads in each rank: sets train.threads", DefaultText: "the configuration's"},
 			command.MaxBadFlag(),
 			&cli.StringFlag{Name: "resume", Usage: "continue the training in run directory `DIR`; a checkpoint DIR starts a new run directory; auto takes the newest run in -out, if it has a checkpoint; latest takes the one that finished last"},
-			&cli.StringFlag{Name: "from", Usage: "begin a new training with the model in run directory or checkpoint `DIR`, or latest, the run that finished last in -out; the configuration may have other data and features"},
+			&cli.StringFlag{Name: "from", Usage: "begin a new training with the model in run directory, checkpoint or exported version `DIR`, or in arrays, or latest, the run that finished last in -out; the configuration may have other data and features"},
 			command.ReplicasFlag(),
 			&cli.StringFlag{Name: "by", Usage: "train partition after partition by `COLUMN`, such as dt (folders dt=VALUE) or dt,hour, or FIELD=WIDTH of a time, such as time=1d; continues with the latest model in -out, and only on what is new"},
 			&cli.StringFlag{Name: "again", Usage: "with -by: first train on these partitions again, `VALUE,…`"},
