@@ -12,10 +12,23 @@ seconds=${1:-60} rate=${3:-200}
 wdlrun=$(command -v "${2:-wdlrun}")
 case $wdlrun in /*) ;; *) wdlrun=$PWD/$wdlrun ;; esac
 mkdir -p loop
-cp "$here/ctr.yaml" "$here/online.yaml" loop/
 cd loop
+if [ -s supervisor.pid ] && kill -0 "$(cat supervisor.pid)" 2>/dev/null; then
+  echo "run.sh: process $(cat supervisor.pid) runs this loop: stop it first, or delete loop/supervisor.pid if it is another program" >&2
+  exit 1
+fi
+cp "$here/ctr.yaml" "$here/online.yaml" .
 loop= events= broker=
-trap 'kill $loop $events 2>/dev/null || true; [ -z "$broker" ] || "$here/../../tests/kafka/broker" stop kafka' EXIT
+finish() {
+  trap '' INT TERM
+  for pid in $loop $events; do kill "$pid" 2>/dev/null || true; done
+  for pid in $loop $events; do wait "$pid" || true; done
+  rm -f supervisor.pid
+  [ -z "$broker" ] || "$here/../../tests/kafka/broker" stop kafka
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 sed -i.bak "s|window: 2000|window: $((10 * rate))|" ctr.yaml # longer than clicks take: the first samples are all negatives
 if [ -n "$kafka" ]; then
   broker=$("$here/../../tests/kafka/broker" start kafka)
@@ -28,6 +41,7 @@ else
 fi
 "$wdlrun" online -config online.yaml &
 loop=$!
+echo "$loop" >supervisor.pid
 python3 "$here/events.py" "$seconds" "$rate" $broker &
 events=$!
 last=10 # seconds for the last samples
