@@ -12,7 +12,8 @@ import json, os, signal, socket, subprocess, sys, tempfile, time, urllib.parse, 
 wdlrun = os.path.abspath(sys.argv[1])
 os.chdir(tempfile.mkdtemp())
 settings = [w for s in ("data.valid_fraction=0.1", "train.epochs=6", "train.early_stop.patience=0") for w in ("-set", s)]
-training = subprocess.Popen([wdlrun, "-np", "2", "train", "-tensorboard", *settings], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+slow = ["-chaos", "slow:50x@1"]  # so that the signal arrives before the end, however late
+training = subprocess.Popen([wdlrun, "-np", "2", "train", "-tensorboard", *slow, *settings], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 for line in training.stderr:
     if "epoch 2 of 6" in line:
         training.send_signal(signal.SIGINT)
