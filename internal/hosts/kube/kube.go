@@ -203,7 +203,7 @@ func (s Spec) containers() (all []object) {
 		mounts = append(mounts, object{of("name", "config"), of("mountPath", "/etc/wdlrun")})
 	}
 	if s.Claim != "" {
-		mounts = append(mounts, object{of("name", "data"), of("mountPath", dataPath)})
+		mounts = append(mounts, object{of("name", "data"), of("mountPath", DataPath)})
 	}
 	needs := object{of("cpu", s.CPUs), of("memory", s.Memory)}
 	each := s.Ranks / s.Hosts
@@ -218,7 +218,7 @@ func (s Spec) containers() (all []object) {
 			of("resources", object{of("requests", needs), of("limits", needs)}),
 		}
 		if s.Online != nil {
-			c = append(c, of("workingDir", dataPath))
+			c = append(c, of("workingDir", DataPath))
 		}
 		if len(mounts) > 0 {
 			c = append(c, of("volumeMounts", mounts))

@@ -8,10 +8,12 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
+// DataPath is where the claim is mounted. It is the working directory of the parts of a loop.
+const DataPath = "/data"
+
 const (
 	grpcPort = 8500
 	restPort = 8501
-	dataPath = "/data" // where the claim is mounted; the working directory of all parts of a loop
 	forever  = 1<<31 - 1
 )
 
@@ -66,8 +68,8 @@ func (s *Spec) labels(part string) object {
 // pods returns the selector and the template of a workload of one container.
 func (s *Spec) pods(part string, command []word, more ...yaml.MapItem) object {
 	needs := object{of("cpu", s.CPUs), of("memory", s.Memory)}
-	c := append(object{of("name", part), of("image", word(s.Image)), of("command", command), of("workingDir", dataPath)}, more...)
-	c = append(c, of("resources", object{of("requests", needs), of("limits", needs)}), of("volumeMounts", []object{{of("name", "data"), of("mountPath", dataPath)}}))
+	c := append(object{of("name", part), of("image", word(s.Image)), of("command", command), of("workingDir", DataPath)}, more...)
+	c = append(c, of("resources", object{of("requests", needs), of("limits", needs)}), of("volumeMounts", []object{{of("name", "data"), of("mountPath", DataPath)}}))
 	return object{
 		of("selector", object{of("matchLabels", s.labels(part))}),
 		of("template", object{of("metadata", object{of("labels", s.labels(part))}), of("spec", object{

@@ -134,6 +134,12 @@ func joinConfig(c *cli.Context) (j join.Config, err error) {
 	return j, nil
 }
 
+// CheckJoin returns the fault of the parsed flags of join.
+func CheckJoin(c *cli.Context) error {
+	_, err := joinConfig(c)
+	return err
+}
+
 // joinReport shows the progress of a join.
 type joinReport struct {
 	p     *command.Program

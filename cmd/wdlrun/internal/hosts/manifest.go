@@ -9,7 +9,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/online"
+	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/hosts/kube"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/rank"
@@ -50,7 +52,7 @@ Examples:
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "let ranks wait `DURATION` for each other and for progress"},
 		},
 		Action: func(c *cli.Context) error {
-			s, err := manifestOf(c)
+			s, notes, err := manifestOf(c)
 			if err != nil {
 				return err
 			}
@@ -58,24 +60,30 @@ Examples:
 			if err != nil {
 				return err
 			}
+			for _, line := range notes {
+				fmt.Fprintln(p.Stderr, "wdlrun: manifest: "+line)
+			}
 			_, err = p.Stdout.Write(b)
 			return err
 		},
 	}
 }
 
-// manifestOf parses the flags.
-func manifestOf(c *cli.Context) (s kube.Spec, err error) {
+// manifestOf parses the flags. The notes are warnings.
+func manifestOf(c *cli.Context) (s kube.Spec, notes []string, err error) {
 	if c.Args().Present() {
-		return s, fmt.Errorf("manifest takes no arguments, but got %q", c.Args().First())
+		return s, nil, fmt.Errorf("manifest takes no arguments, but got %q", c.Args().First())
 	}
 	var loop online.Parts
 	if path := command.PathOf(c, "online"); path != "" {
 		if c.IsSet("config") {
-			return s, errors.New("-config: the configuration of the training is train.config of -online")
+			return s, nil, errors.New("-config: the configuration of the training is train.config of -online")
 		}
 		if loop, err = online.ReadParts(path); err != nil {
-			return s, fmt.Errorf("-online: %w", err)
+			return s, nil, fmt.Errorf("-online: %w", err)
+		}
+		if notes, err = checkLoop(c, loop); err != nil {
+			return s, nil, fmt.Errorf("-online: %s: %w", path, err)
 		}
 	}
 	np := cmp.Or(loop.Ranks, c.Int("hosts"))
@@ -83,10 +91,10 @@ func manifestOf(c *cli.Context) (s kube.Spec, err error) {
 		np = root.Int("np")
 	}
 	if np < 1 || np > rank.MaxSize {
-		return s, fmt.Errorf("-np %d: must be within 1 … %d", np, rank.MaxSize)
+		return s, nil, fmt.Errorf("-np %d: must be within 1 … %d", np, rank.MaxSize)
 	}
 	if err := rank.CheckTimeout(c.Duration("wait")); err != nil {
-		return s, fmt.Errorf("-wait: %w, such as 5m", err)
+		return s, nil, fmt.Errorf("-wait: %w, such as 5m", err)
 	}
 	s = kube.Spec{
 		Kind: c.String("as"), Name: c.String("name"), Image: c.String("image"), Ranks: np, Hosts: c.Int("hosts"), CPUs: c.Int("cpus"), Memory: c.String("memory"),
@@ -100,13 +108,38 @@ func manifestOf(c *cli.Context) (s kube.Spec, err error) {
 	for _, v := range c.StringSlice("set") {
 		s.Train = append(s.Train, "-set", v)
 	}
-	if path := cmp.Or(command.PathOf(c, "config"), loop.Config); path != "" {
-		if _, err := command.Config(path, c.StringSlice("set")); err != nil {
-			return s, err
+	path := cmp.Or(command.PathOf(c, "config"), loop.Config)
+	if !c.IsSet("online") { // otherwise checkLoop has checked it
+		t, err := command.Config(path, c.StringSlice("set"))
+		if err == nil {
+			_, err = config.SetAll(t, c.StringSlice("set"))
 		}
-		if s.Config, err = regular.ReadFile(path, 1<<20); err != nil {
-			return s, fmt.Errorf("-config: %w", err)
+		if err != nil {
+			return s, nil, err
 		}
 	}
-	return s, nil
+	if path != "" {
+		if s.Config, err = regular.ReadFile(path, 1<<20); err != nil {
+			return s, nil, fmt.Errorf("-config: %w", err)
+		}
+	}
+	return s, notes, nil
+}
+
+// checkLoop checks the flags of the parts of a loop as the parts do before they start, and returns warnings.
+func checkLoop(c *cli.Context, loop online.Parts) ([]string, error) {
+	j, err := command.Parsed(c.App, "join", loop.Join)
+	if err != nil {
+		return nil, err
+	}
+	if err := data.CheckJoin(j); err != nil {
+		return nil, fmt.Errorf("join: %w", err)
+	}
+	for name, args := range map[string][]string{"train": loop.Train, "serve": loop.Serve} {
+		if _, err := command.Parsed(c.App, name, args); err != nil {
+			return nil, err
+		}
+	}
+	lines, err := loop.Apart(kube.DataPath, c.StringSlice("set"))
+	return append(lines, loop.Notes...), err
 }

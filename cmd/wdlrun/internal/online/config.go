@@ -2,7 +2,6 @@ package online
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -42,7 +41,6 @@ func readOnline(path string) (c onlineConfig, err error) {
 			return c, fmt.Errorf("%s: there is no section %s, with the flags of wdlrun %s", path, name, name)
 		}
 	}
-	c.Dir = cmp.Or(c.Dir, "online")
 	return c, nil
 }
 
@@ -84,9 +82,9 @@ func valueOf(section yaml.MapSlice, name, otherwise string) string {
 	return otherwise
 }
 
-// trainConfig returns the configuration of the training.
-func trainConfig(train yaml.MapSlice) (*config.Config, error) {
-	set := valuesOf(train, "set")
+// trainConfig returns the configuration of the training, with further settings.
+func trainConfig(train yaml.MapSlice, more ...string) (*config.Config, error) {
+	set := append(valuesOf(train, "set"), more...)
 	c, err := command.Config(valueOf(train, "config", ""), set)
 	if err == nil {
 		_, err = config.SetAll(c, set)
@@ -96,16 +94,16 @@ func trainConfig(train yaml.MapSlice) (*config.Config, error) {
 
 // apart returns a line for each part that does not read what the part before it writes: none of the inputs of
 // the training is the folder of samples or a glob in it, or does not follow it; none of the models of the server, as
-// NAME=DIR, is the folder of versions.
-func apart(c *config.Config, out string, models []string) (lines []string) {
-	if !reads(c.Data.Train, out) {
+// NAME=DIR, is the folder of versions. Relative paths begin in base.
+func apart(base string, c *config.Config, out string, models []string) (lines []string) {
+	if !reads(base, c.Data.Train, out) {
 		lines = append(lines, fmt.Sprintf("the join writes samples to %s, and the training reads %s: make data.train the folder of join.out", out, strings.Join(c.Data.Train, ", ")))
 	}
 	if !c.Data.Follow.On {
 		lines = append(lines, "the training ends with the samples that are there when it starts: set data.follow: {on: true}")
 	}
 	dir := c.Train.Export.Dir
-	if len(models) == 0 || modelOf(models, dir) != "" {
+	if len(models) == 0 || modelOf(base, models, dir) != "" {
 		return lines
 	}
 	var served []string
@@ -121,31 +119,34 @@ func apart(c *config.Config, out string, models []string) (lines []string) {
 }
 
 // reads reports whether one of the inputs of a training is the folder or topic of samples.
-func reads(inputs []string, out string) bool {
+func reads(base string, inputs []string, out string) bool {
 	if a, err := kafka.ParseAddress(out); err == nil {
 		return slices.ContainsFunc(inputs, func(in string) bool {
 			b, err := kafka.ParseAddress(in)
 			return err == nil && b.Topic == a.Topic
 		})
 	}
-	out = absolute(out)
+	out = absolute(base, out)
 	return slices.ContainsFunc(inputs, func(in string) bool {
-		in = absolute(record.LocalPath(in))
+		in = absolute(base, record.LocalPath(in))
 		return in == out || filepath.Dir(in) == out
 	})
 }
 
 // modelOf returns the name of the model NAME=DIR with the given folder, "" if there is none.
-func modelOf(models []string, dir string) string {
+func modelOf(base string, models []string, dir string) string {
 	for _, m := range models {
-		if name, of, _ := strings.Cut(m, "="); dir != "" && absolute(of) == absolute(dir) {
+		if name, of, _ := strings.Cut(m, "="); dir != "" && absolute(base, of) == absolute(base, dir) {
 			return name
 		}
 	}
 	return ""
 }
 
-func absolute(path string) string {
+func absolute(base, path string) string {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(base, path)
+	}
 	if whole, err := filepath.Abs(path); err == nil {
 		return whole
 	}

@@ -108,6 +108,7 @@ func runOnline(p *command.Program, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	config.Dir = cmp.Or(config.Dir, "online")
 	o := &online{p: p}
 	if o.self, err = os.Executable(); err != nil {
 		return fmt.Errorf("the path of the program is unknown: %w", err)

@@ -32,7 +32,7 @@ func TestApart(t *testing.T) {
 	} {
 		c := &config.Config{}
 		c.Data.Train, c.Data.Follow.On, c.Train.Export.Dir = []string{x.train}, x.follow, x.dir
-		got := apart(c, "samples", x.models)
+		got := apart("", c, "samples", x.models)
 		if !slices.EqualFunc(got, x.want, func(line, part string) bool { return strings.Contains(line, part) }) {
 			t.Errorf("%+v: %q", x, got)
 		}

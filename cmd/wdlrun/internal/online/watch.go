@@ -66,8 +66,8 @@ func newLoopWatch(c onlineConfig, run string) *loopWatch {
 	}
 	if t, err := trainConfig(c.Train); err == nil { // otherwise the training reports it
 		w.versions = t.Train.Export.Dir
-		w.model = cmp.Or(modelOf(models, w.versions), w.model)
-		w.apart = apart(t, out, models)
+		w.model = cmp.Or(modelOf("", models, w.versions), w.model)
+		w.apart = apart("", t, out, models)
 	}
 	if s, err := w.joinStatus(); err == nil {
 		w.fresh.before = s.Samples
