@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/save"
@@ -93,21 +91,6 @@ func (l *Loader) Load(ctx context.Context, adapt func(*config.Config) error) (m 
 		m.Step, m.Trained, m.Best = best, m.Step, r.cursor.Progress.BestEpoch
 	}
 	return m, err
-}
-
-// warnOfOwn warns if the model was trained on a file that it is applied to.
-func (r *run) warnOfOwn(from *checkpoint.Checkpoint) {
-	was, err := save.ReadConfig(from)
-	if err != nil || r.comm.Rank() != 0 || was.Data.TrainWhere != "" {
-		return
-	}
-	trained, err := record.List(was.Data.Train)
-	for _, f := range trained {
-		if err == nil && slices.Contains(r.in.Train.Names(), f.Name) {
-			r.warn(fmt.Sprintf("the model was trained on %s: on its rows, the predictions are better than on new ones", f.Name))
-			return
-		}
-	}
 }
 
 // openTrained surveys the data, unless its counts are given. Unless the run has the model in memory, it

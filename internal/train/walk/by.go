@@ -59,8 +59,8 @@ func (b By) String() string {
 	return fmt.Sprintf("%s=%dh", b.Field, b.Width/time.Hour)
 }
 
-// name returns a partition as messages name it.
-func (b By) name(day string) string {
+// Name returns a partition as messages name it.
+func (b By) Name(day string) string {
 	if b.Columns == nil {
 		return day
 	}
@@ -118,9 +118,9 @@ func (b By) orderOf(values []string) (o order, err error) {
 	try(order{})
 	switch {
 	case most == 0:
-		return o, fmt.Errorf("%s is neither a date, such as 2026-11-22 or 2026112205, nor a number, so it has no order in time: name another column with -by", b.name(values[0]))
+		return o, fmt.Errorf("%s is neither a date, such as 2026-11-22 or 2026112205, nor a number, so it has no order in time: name another column with -by", b.Name(values[0]))
 	case most < len(values):
-		return o, fmt.Errorf("%s is not a date or number like the other partitions: rename its folder, or exclude it from data.train", b.name(other))
+		return o, fmt.Errorf("%s is not a date or number like the other partitions: rename its folder, or exclude it from data.train", b.Name(other))
 	}
 	return o, nil
 }

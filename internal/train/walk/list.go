@@ -111,7 +111,7 @@ func List(ctx context.Context, src schema.Source, by By, now int64) (p *Parts, e
 	slices.SortFunc(p.All, func(a, b Partition) int { return cmp.Compare(a.at, b.at) })
 	for i := range p.All {
 		if i > 0 && p.All[i].at == p.All[i-1].at {
-			return nil, fmt.Errorf("%s and %s are the same partition: rename one of the folders", by.name(p.All[i-1].Day), by.name(p.All[i].Day))
+			return nil, fmt.Errorf("%s and %s are the same partition: rename one of the folders", by.Name(p.All[i-1].Day), by.Name(p.All[i].Day))
 		}
 	}
 	return p, nil
@@ -128,7 +128,7 @@ func (p *Parts) folders(patterns []string) error {
 			return err
 		}
 		for i := range files {
-			day, missing := p.dayOf(&files[i])
+			day, missing := p.DayOf(&files[i])
 			if day == "" {
 				if outside++; lacking == "" {
 					lacking = missing
@@ -158,7 +158,7 @@ func (p *Parts) folders(patterns []string) error {
 		slices.Sort(part.Train)
 		part.Train = slices.Compact(part.Train)
 		if len(part.Train) > maxNames {
-			return fmt.Errorf("%s has %d files, and at most %d can be named: write data.train as a glob with a part %s=*", p.name(part.Day), len(part.Train), maxNames, p.Columns[0])
+			return fmt.Errorf("%s has %d files, and at most %d can be named: write data.train as a glob with a part %s=*", p.Name(part.Day), len(part.Train), maxNames, p.Columns[0])
 		}
 		slices.Sort(marks[part.Day])
 		part.Mark = fmt.Sprintf("%d files %016x", len(marks[part.Day]), xxh3.HashString(strings.Join(marks[part.Day], "\n")))
@@ -188,11 +188,11 @@ func (p *Parts) Lacks(src schema.Source, part *Partition, fields []string) (lack
 	return lacks, from, err
 }
 
-// dayOf returns the values of the partition columns of a file; "" and the first column that it
+// DayOf returns the values of the partition columns of a file; "" and the first column that it
 // lacks.
-func (p *Parts) dayOf(f *record.File) (day, missing string) {
-	values := make([]string, len(p.Columns))
-	for i, name := range p.Columns {
+func (b By) DayOf(f *record.File) (day, missing string) {
+	values := make([]string, len(b.Columns))
+	for i, name := range b.Columns {
 		v, ok := f.Partition(name)
 		if !ok {
 			return "", name

@@ -45,7 +45,7 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 	for i := range done.Days {
 		at, ok := p.order.at(done.Days[i].Day)
 		if !ok && len(p.All) > 0 {
-			return pl, fmt.Errorf("-by %s: the model was trained on %s, which is not a value like %s: give data.train with the folders of before, or another -out", p.By, p.name(done.Days[i].Day), p.name(p.All[0].Day))
+			return pl, fmt.Errorf("-by %s: the model was trained on %s, which is not a value like %s: give data.train with the folders of before, or another -out", p.By, p.Name(done.Days[i].Day), p.Name(p.All[0].Day))
 		}
 		if newest == nil || at >= newest.at {
 			pl.Newest, newest = done.Days[i].Day, &Partition{Day: done.Days[i].Day, at: at}
@@ -53,7 +53,7 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 	}
 	var named []Partition
 	for _, day := range again {
-		i := slices.IndexFunc(p.All, func(q Partition) bool { return q.Day == day || p.name(q.Day) == day })
+		i := slices.IndexFunc(p.All, func(q Partition) bool { return q.Day == day || p.Name(q.Day) == day })
 		if i < 0 {
 			return pl, fmt.Errorf("-again %s: data.train has no such partition: %s", day, p.few(p.All))
 		}
@@ -93,8 +93,11 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 	pl.Again, pl.done = len(pl.Next), len(named)-len(pl.Next)
 	pl.Next = append(pl.Next, fresh...)
 	before := newest
-	for i := range fresh {
-		part := &fresh[i]
+	for i := range p.All { // also those of again, which are there
+		part := &p.All[i]
+		if before != nil && part.at <= before.at {
+			continue
+		}
 		if before != nil {
 			some, n := p.order.between(before.Day, part.Day, maxListed-min(maxListed, len(pl.Missing)))
 			pl.Missing, pl.lacks = append(pl.Missing, some...), pl.lacks+n
@@ -117,7 +120,7 @@ func (p *Parts) few(all []Partition) string {
 func (p *Parts) fewDays(days []string, n int) string {
 	names := make([]string, min(len(days), maxListed))
 	for i := range names {
-		names[i] = p.name(days[i])
+		names[i] = p.Name(days[i])
 	}
 	text := strings.Join(names, ", ")
 	if more := n - len(names); more > 0 {
@@ -150,7 +153,7 @@ func (pl *Plan) Lines(late func(*Late) (int64, bool), all bool) (lines []string)
 		} else if ok && n < 0 {
 			what = fmt.Sprintf("it has %s fewer", plural.Of(int(-n), "row"))
 		}
-		lines = append(lines, fmt.Sprintf("late: %s: %s after the training on it; to train on all of it again: -again %s", p.name(l.Day), what, l.Day))
+		lines = append(lines, fmt.Sprintf("late: %s: %s after the training on it; to train on all of it again: -again %s", p.Name(l.Day), what, l.Day))
 	}
 	if n := len(unnamed) - maxListed; n > 0 {
 		lines = append(lines, fmt.Sprintf("late: %s more changed after the training on them", plural.Of(n, "partition")))
@@ -186,4 +189,4 @@ func (l *Late) Rows() (int64, bool) {
 }
 
 // Name returns a partition as messages name it.
-func (pl *Plan) Name(day string) string { return pl.p.name(day) }
+func (pl *Plan) Name(day string) string { return pl.p.Name(day) }

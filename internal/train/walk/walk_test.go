@@ -147,6 +147,9 @@ func TestPlan(t *testing.T) {
 			t.Errorf("no line %q in\n%s", want, lines)
 		}
 	}
+	if pl, err := p.NewPlan(&done, []string{"20261102"}); err != nil || !slices.Equal(pl.Missing, []string{"20261031", "20261101", "20261103", "20261104"}) {
+		t.Errorf("missing with a new partition of -again: %q, %v", pl.Missing, err)
+	}
 	if pl, err = p.NewPlan(&done, []string{"dt=20261030", "20261029"}); err != nil || days(pl.Next) != "20261029 20261030 20261102 20261105 " || len(pl.Late)+len(pl.Older) != 0 {
 		t.Errorf("again: %s, %v", days(pl.Next), err)
 	}
