@@ -156,7 +156,7 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 			about.From = d.opt.From // a model of another program
 		}
 		if day := d.opt.Day; day != nil {
-			about.Day, about.Mark = day.Day, day.Mark
+			about.Day, about.Mark, about.Content = day.Day, day.Mark, day.Bytes()
 		}
 		if err := rundir.WriteAbout(b.RunDir, about); err != nil {
 			d.opt.Warn(fmt.Sprintf("%s is not written: %v", rundir.FileRun, err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -21,11 +22,17 @@ type Day struct {
 	Mark    string // identity of its files or rows, as are the next two; see rundir.Day
 	Times   string
 	Content string
+	Valid   string      `json:",omitempty"` // identity of the files of the next partition, on which train.gate compares
 	Ledger  rundir.Days // By, Train and Where of the command; Days if the source has no ledger
 	Retire  int64       // train.retain: rows of tables whose last gradient was at this step or before are removed; 0: none
 	Again   string      `json:",omitempty"` // value of -again that names it
 	Lacks   []string    `json:",omitempty"` // columns that its files do not have, and those of another partition do
 	Kept    *Kept       `json:"-"`          // model of the training before in this process, and then of this one; nil: none is kept
+}
+
+// Bytes returns the identity of the bytes that the training reads; "" if they are not known.
+func (d *Day) Bytes() string {
+	return strings.TrimSpace(d.Content + " " + d.Valid)
 }
 
 // Inputs returns the fields of records that the features and conditions of a configuration need.

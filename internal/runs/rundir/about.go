@@ -12,12 +12,13 @@ import (
 
 // About is the content of run.json: the command of a run, its hosts, and notes of the user.
 type About struct {
-	Version string   `json:"version"`        // version of the program
-	Command []string `json:"command"`        // command of a rank, without the launch flags
-	Hosts   []string `json:"hosts"`          // by rank
-	From    string   `json:"from,omitempty"` // checkpoint of the model that the training began with
-	Day     string   `json:"day,omitempty"`  // partition of train -by
-	Mark    string   `json:"mark,omitempty"` // identity of its files
+	Version string   `json:"version"`           // version of the program
+	Command []string `json:"command"`           // command of a rank, without the launch flags
+	Hosts   []string `json:"hosts"`             // by rank
+	From    string   `json:"from,omitempty"`    // checkpoint of the model that the training began with
+	Day     string   `json:"day,omitempty"`     // partition of train -by
+	Mark    string   `json:"mark,omitempty"`    // identity of its files
+	Content string   `json:"content,omitempty"` // identity of their bytes, and of those of data.valid if it is the next partition; "": unknown
 	Note    string   `json:"note,omitempty"`
 	Tags    []string `json:"tags,omitempty"`
 }

@@ -273,7 +273,7 @@ func (w *walking) unfinished(d *dayOptions) (string, error) {
 	if about.From != "" {
 		from = filepath.Base(filepath.Dir(filepath.Dir(about.From)))
 	}
-	if err != nil || about.Day != d.Day.Day || about.Mark != d.Mark || from != strings.TrimPrefix(filepath.Base(w.from), ".") {
+	if err != nil || about.Day != d.Day.Day || about.Mark != d.Mark || about.Content != "" && about.Content != d.Bytes() || from != strings.TrimPrefix(filepath.Base(w.from), ".") {
 		return "", nil
 	}
 	opt := w.opt
@@ -306,10 +306,23 @@ const (
 	maxTogetherText = 64 << 10 // bytes of the flag that describes them
 )
 
+// stamp adds the identities of the files of the i-th partition to its options, and those of the next one
+// if train.gate compares the models on it.
+func (w *walking) stamp(i int, d *dayOptions) (err error) {
+	d.Times, d.Content, err = w.plan.Next[i].Stamp()
+	if err != nil || w.config.Train.Gate.Data != "next" {
+		return err
+	}
+	next := &w.plan.Next[i+1]
+	_, bytes, err := next.Stamp()
+	d.Valid = next.Mark + " " + bytes
+	return err
+}
+
 // together adds to the options of the training on the i-th partition those of the partitions after it
 // on which the same processes train, and returns the number of all.
 func (w *walking) together(i int, d *dayOptions) (n int, err error) {
-	if d.Times, d.Content, err = w.plan.Next[i].Stamp(); err != nil || w.c.Int("replicas") > 1 {
+	if err = w.stamp(i, d); err != nil || w.c.Int("replicas") > 1 {
 		return 1, err
 	}
 	bytes, text := w.plan.Next[i].Bytes(), len(command.Flow(d))
@@ -321,7 +334,7 @@ func (w *walking) together(i int, d *dayOptions) (n int, err error) {
 		next := w.options(i + n)
 		next.From, next.Retire = "", 0 // by the training before it
 		next.Ledger.Days, next.Ledger.Skipped = d.Ledger.Days, nil
-		if next.Times, next.Content, err = part.Stamp(); err != nil {
+		if err = w.stamp(i+n, &next); err != nil {
 			return n, err
 		}
 		if text += len(command.Flow(next)); text > maxTogetherText {
@@ -375,6 +388,11 @@ func (w *walking) train(i int) (n int, err error) {
 	got.end()
 	if name = w.plan.Name(w.plan.Next[i+r.Part].Day); r.Gate.Closed() && !command.AsJSON(w.c) {
 		fmt.Fprintf(p.Stderr, "wdlrun: %s: %s: %s\n", name, r.RunDir, command.Gated(r.Result))
+		next := ""
+		if w.config.Train.Gate.Data == "next" && i+r.Part+1 < len(w.plan.Next) {
+			next = " or " + w.plan.Name(w.plan.Next[i+r.Part+1].Day)
+		}
+		w.warn(fmt.Sprintf("check the data of %s%s: if it is wrong, correct it, or move its folder away to leave it out, and give the same command; to continue from the rejected model: -from %s", name, next, r.RunDir))
 	}
 	if r.Skipped != "" || err == nil && r.Day != nil {
 		w.took(i, r.brief())
