@@ -186,6 +186,12 @@ func TestFromExported(t *testing.T) {
 	npy, tensors := filepath.Join(dir, "npy"), filepath.Join(dir, "ctr.safetensors")
 	fatal.If(t, export.WriteNPY(context.Background(), src, npy))
 	fatal.If(t, export.WriteSafetensors(context.Background(), src, tensors))
+	now, _, err := Options{From: w.Dir}.config(nil)
+	fatal.If(t, err)
+	trained.Config.Fill()
+	if got := config.Diff(trained.Config, now); len(got) > 0 {
+		t.Errorf("settings of the training of an exported model: %q", got)
+	}
 	for _, from := range []string{w.Dir, npy, tensors} {
 		opt := Options{From: from}
 		if from != w.Dir {

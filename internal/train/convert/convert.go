@@ -45,7 +45,8 @@ type Model struct {
 	Origin
 	Guess string // YAML of matches by shape, which have to be confirmed; "": none
 
-	config  *config.Config
+	config  *config.Config // of the checkpoint, without what only affects training
+	trained *config.Config // of the training of an exported model; nil for arrays
 	encoder *encode.Encoder
 	layout  layout.Layout
 	params  *step.Parameters
@@ -80,8 +81,14 @@ func isExported(path string) bool {
 	return true
 }
 
-// Config returns the configuration of the model. The caller must not change it.
-func (m *Model) Config() *config.Config { return m.config }
+// Config returns the configuration of the model. That of an exported model has the settings of its
+// training, with which another one begins if it has no configuration. The caller must not change it.
+func (m *Model) Config() *config.Config {
+	if m.trained != nil {
+		return m.trained
+	}
+	return m.config
+}
 
 // Close closes the files.
 func (m *Model) Close() {
@@ -121,8 +128,13 @@ func (m *Model) openExported(path string) (err error) {
 		return err
 	}
 	x := m.exported
-	m.config, m.encoder, m.params, m.Statistics = withoutTraining(x.Config()), x.Encoder(), x.Parameters(), true
+	m.trained = x.Config().Clone()
+	for i := range m.trained.Features {
+		m.trained.Features[i].Was = "" // names features of its own source
+	}
+	m.config, m.encoder, m.params, m.Statistics = withoutTraining(m.trained), x.Encoder(), x.Parameters(), true
 	m.layout = layout.New(m.config, m.encoder.Sparse(), m.encoder.Dense())
+	m.Lines = append(m.Lines, "the states of the optimizers start again: an exported model has none")
 	if rows := x.Manifest().Rows; rows != "float32" {
 		m.Lines = append(m.Lines, "the rows of the exported model are rounded to "+rows)
 	}
