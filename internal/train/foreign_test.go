@@ -188,8 +188,9 @@ func TestFromExported(t *testing.T) {
 	fatal.If(t, export.WriteSafetensors(context.Background(), src, tensors))
 	now, _, err := Options{From: w.Dir}.config(nil)
 	fatal.If(t, err)
-	trained.Config.Fill()
-	if got := config.Diff(trained.Config, now); len(got) > 0 {
+	was, err := config.ParseSaved("config.yaml", trained.Config)
+	fatal.If(t, err)
+	if got := config.Diff(was, now); len(got) > 0 {
 		t.Errorf("settings of the training of an exported model: %q", got)
 	}
 	for _, from := range []string{w.Dir, npy, tensors} {
