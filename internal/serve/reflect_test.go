@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -29,7 +30,7 @@ func reflected(ctx context.Context, conn *grpc.ClientConn, symbol string) (servi
 		return nil, nil, err
 	}
 	ask := func(r *grpc_reflection_v1.ServerReflectionRequest) (*grpc_reflection_v1.ServerReflectionResponse, error) {
-		if err := stream.Send(r); err != nil {
+		if err := stream.Send(r); err != nil && err != io.EOF { // EOF: the server has ended the stream, and Recv has its error
 			return nil, err
 		}
 		return stream.Recv()
