@@ -269,7 +269,8 @@ func TestNumbersOfExportsRise(t *testing.T) {
 			t.Errorf("export %d: version %d, want %d; warnings %q, want %q", i, got, x.want, warned, x.warning)
 		}
 	}
-	fatal.If(t, export.Hold(t.Context(), root, "rollback"))
+	_, err := export.Hold(t.Context(), root, "rollback")
+	fatal.If(t, err)
 	if n, err := write(m, -1, ""); err == nil || !strings.Contains(err.Error(), "on hold (rollback): wdlrun publish") {
 		t.Errorf("version %d was written into a folder on hold: %v", n, err)
 	}

@@ -178,7 +178,11 @@ const rollbackPrefix = ".rollback-"
 // Pin makes a label name a version, which then stays until Unpin. If no training writes to the
 // folder, the version becomes complete now; otherwise the training completes it, and later is true.
 func Pin(ctx context.Context, dir, label string, n int64) (later bool, err error) {
-	if err := ledger.CheckLabel(label); err != nil {
+	err = ledger.CheckLabel(label)
+	if err == nil && strings.Trim(label, "0123456789") == "" {
+		err = fmt.Errorf("the label %q is a number, as versions are: give one with a letter, such as stable", label)
+	}
+	if err != nil {
 		return false, fmt.Errorf("export: pin: %w", err)
 	}
 	err = change(ctx, dir, func() error {
@@ -223,13 +227,20 @@ func Unpin(ctx context.Context, dir, label string) (was bool, err error) {
 	return was, nil
 }
 
-// Hold stops publications into a folder until Release.
-func Hold(ctx context.Context, dir, reason string) error {
-	err := change(ctx, dir, func() error { return ledger.WriteHold(dir, ledger.Hold{Reason: reason}) })
+// Hold stops publications into a folder until Release. A hold without a reason leaves an earlier one
+// as it is. It returns false if it changed nothing.
+func Hold(ctx context.Context, dir, reason string) (changed bool, err error) {
+	err = change(ctx, dir, func() error {
+		h := ledger.ReadHold(dir)
+		if changed = h == nil || reason != "" && reason != h.Reason; !changed {
+			return nil
+		}
+		return ledger.WriteHold(dir, ledger.Hold{Reason: cmp.Or(reason, "by hand")})
+	})
 	if err != nil {
-		return fmt.Errorf("export: hold: %s: %w", dir, err)
+		return false, fmt.Errorf("export: hold: %s: %w", dir, err)
 	}
-	return nil
+	return changed, nil
 }
 
 // Release ends a hold. It returns false if there was none.

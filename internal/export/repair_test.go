@@ -160,7 +160,14 @@ func TestNothingIsPublishedDuringAHold(t *testing.T) {
 	x := newTrainee(t, 100)
 	x.train()
 	fatal.If(t, x.publish())
-	fatal.If(t, export.Hold(t.Context(), x.dir, "the last one is bad"))
+	for i, reason := range []string{"the last one is bad", "", "the last one is bad"} { // only the first changes something
+		if changed, err := export.Hold(t.Context(), x.dir, reason); changed != (i == 0) || err != nil {
+			t.Errorf("hold %d: %v, %v", i, changed, err)
+		}
+	}
+	if _, err := export.Pin(t.Context(), x.dir, "12", 1); err == nil || !strings.Contains(err.Error(), `the label "12" is a number`) {
+		t.Error(err)
+	}
 	x.train()
 	var held *export.HeldError
 	if err := x.publish(); !errors.As(err, &held) || !strings.Contains(err.Error(), "(the last one is bad): nothing is published until") {

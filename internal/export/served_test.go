@@ -142,7 +142,8 @@ func (s *served) event(rng *rand.Rand) string {
 		s.rollsBack(n)
 		return fmt.Sprint("rollback ", n)
 	case e == 9:
-		fatal.If(s.t, export.Hold(s.t.Context(), s.dir, "test"))
+		_, err := export.Hold(s.t.Context(), s.dir, "test")
+		fatal.If(s.t, err)
 		s.held = true
 		return "hold"
 	case e == 10:

@@ -160,7 +160,7 @@ func unpinLabel(ctx context.Context, dir, label string) (*change, error) {
 	if !was {
 		return nil, fmt.Errorf("publish: %s has no label %q; the labels: wdlrun publish %s", dir, label, dir)
 	}
-	done := &change{Dir: dir, Action: "unpin", Label: label, Changed: was, text: fmt.Sprintf("%s names no version of %s", label, dir)}
+	done := &change{Dir: dir, Action: "unpin", Label: label, Changed: was, text: fmt.Sprintf("removed the label %s of %s", label, dir)}
 	return done, nil
 }
 
@@ -185,13 +185,11 @@ func rollBack(ctx context.Context, dir, to string) (*change, error) {
 }
 
 func holdFolder(ctx context.Context, dir, reason string) (*change, error) {
-	if reason == "" {
-		reason = "by hand"
-	}
-	if err := export.Hold(ctx, dir, reason); err != nil {
+	changed, err := export.Hold(ctx, dir, reason)
+	if err != nil {
 		return nil, err
 	}
-	return &change{Dir: dir, Action: "hold", Changed: true, text: fmt.Sprintf("%s is on hold; nothing is published until: wdlrun publish %s -release", dir, dir)}, nil
+	return &change{Dir: dir, Action: "hold", Changed: changed, text: fmt.Sprintf("%s is on hold; nothing is published until: wdlrun publish %s -release", dir, dir)}, nil
 }
 
 func releaseFolder(ctx context.Context, dir string) (*change, error) {
