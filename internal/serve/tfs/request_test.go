@@ -100,6 +100,9 @@ func TestFaultyTensors(t *testing.T) {
 		"tensor_content has fewer":               {"dtype": int32(String), "tensor_shape": shape(3), "tensor_content": []byte{1}},
 		"1 bytes after the last string":          {"dtype": int32(String), "tensor_shape": shape(1), "tensor_content": []byte("\x01ab")},
 		"more than 8 dimensions":                 {"dtype": int32(Float), "tensor_shape": shape(1, 1, 1, 1, 1, 1, 1, 1, 1)},
+		`inputs["x"]: 0 values, shape [1] has`:   {"dtype": int32(Int64), "tensor_shape": shape(1), "float_val": list{float32(3)}},
+		"values of DT_STRING are in field 8":     {"dtype": int32(String), "tensor_shape": shape(1), "float_val": list{float32(3)}},
+		"of another type in its field 8":         {"dtype": int32(Int64), "tensor_shape": shape(2), "int64_val": list{int64(1)}, "string_val": list{[]byte("a")}},
 		`inputs["x"]: type DT_8 is not supporte`: {"dtype": int32(8)},
 	} {
 		var r PredictRequest

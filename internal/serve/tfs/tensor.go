@@ -358,6 +358,9 @@ func (t *Tensor) typed(b []byte, is typeOf) error {
 			return t.numbers(f, is, &count)
 		})
 	}
+	if err == nil && count < t.elements {
+		err = t.elsewhere(b, is)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -372,6 +375,18 @@ func (t *Tensor) typed(b []byte, is typeOf) error {
 		}
 	}
 	return nil
+}
+
+// elsewhere returns an error if a tensor with fewer values than elements has values in the field of
+// another type.
+func (t *Tensor) elsewhere(b []byte, is typeOf) error {
+	return eachField(b, func(f field) error {
+		n := int(f.number)
+		if n == is.field || n < 5 || n > 17 || f.kind == protowire.BytesType && len(f.bytes) == 0 && n != types[String].field {
+			return nil
+		}
+		return fmt.Errorf("%d values, shape %v has %d elements; the message has values of another type in its field %d, values of %s are in field %d", t.values.Len(), t.Dims, t.elements, n, is.name, is.field)
+	})
 }
 
 // strings decodes the values of a DT_STRING tensor and counts them.
