@@ -11,7 +11,6 @@ import (
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/online"
-	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/hosts/kube"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/rank"
@@ -108,17 +107,12 @@ func manifestOf(c *cli.Context) (s kube.Spec, notes []string, err error) {
 	for _, v := range c.StringSlice("set") {
 		s.Train = append(s.Train, "-set", v)
 	}
-	path := cmp.Or(command.PathOf(c, "config"), loop.Config)
-	if !c.IsSet("online") { // otherwise checkLoop has checked it
-		t, err := command.Config(path, c.StringSlice("set"))
-		if err == nil {
-			_, err = config.SetAll(t, c.StringSlice("set"))
+	if path := cmp.Or(command.PathOf(c, "config"), loop.Config); path != "" {
+		if !c.IsSet("online") { // otherwise checkLoop has checked it
+			if _, err := command.Config(path, c.StringSlice("set")); err != nil {
+				return s, nil, err
+			}
 		}
-		if err != nil {
-			return s, nil, err
-		}
-	}
-	if path != "" {
 		if s.Config, err = regular.ReadFile(path, 1<<20); err != nil {
 			return s, nil, fmt.Errorf("-config: %w", err)
 		}
@@ -135,10 +129,11 @@ func checkLoop(c *cli.Context, loop online.Parts) ([]string, error) {
 	if err := data.CheckJoin(j); err != nil {
 		return nil, fmt.Errorf("join: %w", err)
 	}
-	for name, args := range map[string][]string{"train": loop.Train, "serve": loop.Serve} {
-		if _, err := command.Parsed(c.App, name, args); err != nil {
-			return nil, err
-		}
+	if _, err := command.Parsed(c.App, "train", loop.Train); err != nil {
+		return nil, err
+	}
+	if _, err := command.Parsed(c.App, "serve", loop.Serve); err != nil {
+		return nil, err
 	}
 	lines, err := loop.Apart(kube.DataPath, c.StringSlice("set"))
 	return append(lines, loop.Notes...), err
