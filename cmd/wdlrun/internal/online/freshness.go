@@ -71,7 +71,7 @@ type spread struct {
 	P99      float64 `json:"p99"`
 }
 
-// keptTotals is the number of versions of a spread: those of five minutes, at two a second.
+// keptTotals is the number of versions whose freshness is kept: five minutes at two versions a second.
 const keptTotals = 600
 
 // spread returns the distribution of the last versions, nil if there is none.

@@ -306,8 +306,8 @@ const (
 	maxTogetherText = 64 << 10 // bytes of the flag that describes them
 )
 
-// stamp adds the identities of the files of the i-th partition to its options, and those of the next one
-// if train.gate compares the models on it.
+// stamp sets the identity of the files of the i-th partition in its options. If train.gate compares the
+// models on the next partition, the identity includes its files.
 func (w *walking) stamp(i int, d *dayOptions) (err error) {
 	d.Times, d.Content, err = w.plan.Next[i].Stamp()
 	if err != nil || w.config.Train.Gate.Data != "next" {
@@ -319,8 +319,8 @@ func (w *walking) stamp(i int, d *dayOptions) (err error) {
 	return err
 }
 
-// together adds to the options of the training on the i-th partition those of the partitions after it
-// on which the same processes train, and returns the number of all.
+// together selects the partitions from the i-th on that the same processes train on. It adds the options of
+// the later ones to d, and returns the number of partitions.
 func (w *walking) together(i int, d *dayOptions) (n int, err error) {
 	if err = w.stamp(i, d); err != nil || w.c.Int("replicas") > 1 {
 		return 1, err
@@ -403,8 +403,8 @@ func (w *walking) train(i int) (n int, err error) {
 // results takes the reports of the trainings on the partitions from the i-th of the plan.
 func (w *walking) results(i int) *results { return &results{w: w, first: i} }
 
-// results are those of trainings before the last that the same processes run. Reports come from another
-// goroutine until end.
+// results receives the result of each training of a group of processes, except the last. Another
+// goroutine adds reports until end is called.
 type results struct {
 	w     *walking
 	first int
