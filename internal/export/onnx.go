@@ -155,9 +155,12 @@ func writeGraph(ctx context.Context, src Source, dir string, opt OnnxOptions) (r
 	if err != nil {
 		return r, err
 	}
-	records, none := takeSample(ctx, c, e, len(l.Tables))
+	records, none := takeSample(ctx, src.records(c), c.Features, e, len(l.Tables))
+	if none != nil && src.Records != nil {
+		return r, none
+	}
 	if none != nil && ctx.Err() == nil && opt.Warn != nil {
-		opt.Warn(fmt.Sprintf("the model has no %s, records of the training data to check it with: %v", onnxCheck, none))
+		opt.Warn(fmt.Sprintf("the model has no %s, records to check it with: %v; name files of records with -data", onnxCheck, none))
 	}
 	g := &graph{consts: map[string]string{}, rows: opt.Rows, data: newWriter(system{}, dir, onnxData)}
 	if g.err = g.data.err; g.err != nil {

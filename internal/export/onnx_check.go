@@ -24,7 +24,7 @@ import (
 //go:embed check.py
 var checkScript []byte
 
-// sample is some records of the training data, encoded. A nil *sample has none.
+// sample is some records, encoded. A nil *sample has none.
 type sample struct {
 	batch   encode.Batch
 	coder   *encode.RowCoder
@@ -32,19 +32,19 @@ type sample struct {
 	rows    []map[uint64][]float32 // by table: rows of the keys of the batch
 }
 
-// takeSample reads the first records of the training data.
-func takeSample(ctx context.Context, c *config.Config, e *encode.Encoder, tables int) (*sample, error) {
-	if c.Data.Follow.On {
+// takeSample reads the first records.
+func takeSample(ctx context.Context, from schema.Source, features []schema.Feature, e *encode.Encoder, tables int) (*sample, error) {
+	if from.Follow.On {
 		return nil, errors.New("the training data grows")
 	}
-	files, err := record.OpenFiles(c.Data, c.Data.Train)
+	files, err := record.OpenFiles(from, from.Train)
 	if err != nil {
 		return nil, err
 	}
 	s := &sample{numbers: map[string][]float64{}, rows: make([]map[uint64][]float32, tables)}
 	var fields []string
 	var now walked
-	s.coder, err = e.InputCoder(c.Data, func(read []string) record.Decoder {
+	s.coder, err = e.InputCoder(from, func(read []string) record.Decoder {
 		fields = read
 		return &now
 	})
@@ -61,7 +61,7 @@ func takeSample(ctx context.Context, c *config.Config, e *encode.Encoder, tables
 		if fl != nil {
 			return nil // a record that training does not count
 		}
-		s.read(c.Features)
+		s.read(features)
 		if fl := b.Add(&s.batch, row); fl != nil {
 			return errors.New(fl.Want)
 		}

@@ -114,7 +114,7 @@ func OpenPublisher(ctx context.Context, o PublishOptions) (p *Publisher, err err
 	if p.highest, err = highestIn(o.Dir); err != nil {
 		return p, err
 	}
-	p.warmup, _ = warmup(ctx, p.config, inputs(p.config)) // a version needs none
+	p.warmup, _ = warmup(ctx, p.config.Data, inputs(p.config)) // a version needs none
 	return p, ctx.Err()
 }
 

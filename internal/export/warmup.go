@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
 )
@@ -16,13 +16,13 @@ import (
 // table, and quick to read.
 const warmupRecords = 32
 
-// warmup returns the first records of the training data, with the fields that the model reads,
+// warmup returns the first records of the training data or of other files, with the fields that the model reads,
 // as a TFRecord file of tf.Example.
-func warmup(ctx context.Context, c *config.Config, in []Input) ([]byte, error) {
-	if c.Data.Follow.On {
+func warmup(ctx context.Context, from schema.Source, in []Input) ([]byte, error) {
+	if from.Follow.On {
 		return nil, errors.New("the training data grows")
 	}
-	files, err := record.OpenFiles(c.Data, c.Data.Train)
+	files, err := record.OpenFiles(from, from.Train)
 	if err != nil {
 		return nil, err
 	}
@@ -30,10 +30,10 @@ func warmup(ctx context.Context, c *config.Config, in []Input) ([]byte, error) {
 	var columns []write.Column
 	for _, x := range in {
 		names = append(names, x.Field)
-		columns = append(columns, write.Column{Name: x.Field, Kind: value.Text, Many: x.List || !c.Data.HasLayout()}) // other formats have lists
+		columns = append(columns, write.Column{Name: x.Field, Kind: value.Text, Many: x.List || !from.HasLayout()}) // other formats have lists
 	}
 	var b bytes.Buffer
-	w, err := write.New(&b, write.Layout{Format: "tfrecord", Missing: c.Data.Missing}, columns)
+	w, err := write.New(&b, write.Layout{Format: "tfrecord", Missing: from.Missing}, columns)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 )
@@ -22,6 +23,18 @@ type Source struct {
 	Checkpoint *checkpoint.Checkpoint
 	Config     []byte // YAML, as in the checkpoint
 	Encoder    []byte // JSON, as in the checkpoint
+
+	// Records, if not nil, is where the records to warm up and to check with come from: its Train. The
+	// default is the training data of the configuration, which may not be there any more.
+	Records *schema.Source
+}
+
+// records returns the source of the records to warm up and to check with.
+func (s *Source) records(c *config.Config) schema.Source {
+	if s.Records != nil {
+		return *s.Records
+	}
+	return c.Data
 }
 
 // Options configure Write.
@@ -206,7 +219,7 @@ func writeFiles(ctx context.Context, src Source, opt Options, dir string, as pre
 		}
 		m.Tables, m.Files = append(m.Tables, t), append(m.Files, f)
 	}
-	if err := writeWarmup(ctx, c, opt, dir, &m); err != nil {
+	if err := writeWarmup(ctx, src, c, opt, dir, &m); err != nil {
 		return m, err
 	}
 	text, err := m.encode()
@@ -218,8 +231,8 @@ func writeFiles(ctx context.Context, src Source, opt Options, dir string, as pre
 }
 
 // writeWarmup writes warm-up records, if there are any.
-func writeWarmup(ctx context.Context, c *config.Config, opt Options, dir string, m *Manifest) error {
-	b, err := warmup(ctx, c, m.Inputs)
+func writeWarmup(ctx context.Context, src Source, c *config.Config, opt Options, dir string, m *Manifest) error {
+	b, err := warmup(ctx, src.records(c), m.Inputs)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -227,8 +240,10 @@ func writeWarmup(ctx context.Context, c *config.Config, opt Options, dir string,
 		f, err := whole(opt.disk, dir, warmupName, content(b))
 		m.Files = append(m.Files, f)
 		return err
+	case src.Records != nil:
+		return err
 	case opt.Warn != nil:
-		opt.Warn(fmt.Sprintf("the model has no %s, records of the training data to warm up with: %v", warmupName, err))
+		opt.Warn(fmt.Sprintf("the model has no %s, records to warm up with: %v; name files of records with -data", warmupName, err))
 	}
 	return nil
 }

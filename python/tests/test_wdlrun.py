@@ -1,5 +1,6 @@
 """Tests of the package with the program that pip installed, or WDLRUN_BINARY."""
 
+import json
 import os
 import pickle
 import signal
@@ -117,7 +118,9 @@ def test_server(trained):
 def test_report_and_export(trained, tmp_path):
     assert "srcdoc" in trained.report()._repr_html_()
     assert (trained.export(tmp_path / "models", name="ctr") / "config.yaml").is_file()
-    assert list(Path(trained.export(tmp_path / "onnx", format="onnx")).glob("*.onnx"))
+    out = Path(trained.export(tmp_path / "onnx", clicks(rows=40), format="onnx"))
+    assert list(out.glob("*.onnx"))
+    assert len(json.loads((out / "check.json").read_text())["logit"]) == 32
 
 
 def test_configuration():

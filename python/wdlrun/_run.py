@@ -142,10 +142,17 @@ class Run:
         such a training continues with wdlrun.train(df, start=run)."""
         return _trained(self._call(["-np", str(np), "train", "-json", "-resume", str(self.path), *flags(named(settings))], verbose))
 
-    def export(self, path, *, name="model", format="model"):
-        """Writes the model: for serving (format "model", into PATH/NAME/STEP), or as "onnx", "safetensors", "npy"."""
+    def export(self, path, data=None, *, name="model", format="model"):
+        """Writes the model: for serving (format "model", into PATH/NAME/STEP), or as "onnx", "safetensors", "npy", "table".
+
+        data: rows as for eval, the first of which go with the model, to warm a server up or, with
+        "onnx", to check a runtime (check.json). The default is the training data, if it is in files.
+        """
         command = ["export", "-json", "-resume", str(self.path), "-out", os.fspath(path), "-format", format]
-        return Path(json.loads(self._call(command + (["-name", name] if format == "model" else []), False))["out"])
+        command += ["-name", name] if format == "model" else []
+        with tempfile.TemporaryDirectory(prefix="wdlrun-") as folder:
+            command += _inputs(Written(data, folder, "data")) if data is not None else []
+            return Path(json.loads(self._call(command, False))["out"])
 
     def serve(self, *, name="model"):
         """Starts a server for the model on free ports of this machine: with run.serve() as server: server.predict(rows)."""

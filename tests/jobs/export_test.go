@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -49,6 +50,8 @@ func TestExport(t *testing.T) {
 		"-out x -format npy -ids rows":                "has no effect",
 		"-out models -name ctr -check":                "has no effect",
 		"-out x -format onnx -ids numbers":            "there are values, rows",
+		"-out x -format npy -data clicks.csv":         "has no effect",
+		"-out x -format onnx -data nowhere.csv":       "nowhere.csv",
 	} {
 		o := run(t, dir, append(strings.Fields("export -resume "+model), strings.Fields(args)...)...)
 		if o.code != 1 || !strings.Contains(o.stderr, want) {
@@ -120,9 +123,25 @@ func TestExportChecksONNX(t *testing.T) {
 	} else if o.code != 1 || !strings.Contains(o.stderr, "pip install numpy onnxruntime, then: python3 checked/check.py") {
 		t.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
+	must(t, dir, "data convert -out later.jsonl clicks.csv")
 	fatal.If(t, os.Remove(filepath.Join(dir, "clicks.csv")))
+	for _, args := range []string{"onnx -out other", "model -name ctr -out models"} {
+		if o := must(t, dir, "export -resume "+model+" -format "+args+" -data later.jsonl"); strings.Contains(o.stderr, "records") {
+			t.Errorf("%s with other records: %s", args, o.stderr)
+		}
+	}
+	for _, file := range []string{"check.json", "inputs.json"} {
+		want, err := os.ReadFile(filepath.Join(dir, "values", file))
+		fatal.If(t, err)
+		if other, err := os.ReadFile(filepath.Join(dir, "other", file)); err != nil || !bytes.Equal(other, want) {
+			t.Errorf("%s of the same records in another format differs: %v", file, err)
+		}
+	}
+	if o := must(t, dir, "data show "+filepath.Join("models", "ctr", "2", "warmup.tfrecord")); !strings.Contains(o.stdout, "c4") {
+		t.Errorf("warm-up of other records: %s", o.stdout)
+	}
 	o = run(t, dir, strings.Fields("export -resume "+model+" -format onnx -check -out none")...)
-	if o.code != 1 || !strings.Contains(o.stderr, "has no records to check") || !strings.Contains(o.stderr, "the model has no check.json") {
+	if o.code != 1 || !strings.Contains(o.stderr, "has no records to check") || !strings.Contains(o.stderr, "the model has no check.json") || !strings.Contains(o.stderr, "with -data") {
 		t.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/train"
@@ -31,7 +33,7 @@ func ExportCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "write a trained model for serving, or as arrays",
-		UsageText: "wdlrun export -resume DIR -out MODELS -name NAME [-version N] [-rows float32|bfloat16|int8]",
+		UsageText: "wdlrun export -resume DIR -out MODELS -name NAME [-version N] [-rows float32|bfloat16|int8] [-data FILE]…",
 		Description: `Writes the model of a run directory or of one checkpoint as MODELS/NAME/VERSION. The directory
 contains the configuration, vocabularies and statistics, the dense parameters and the rows of
 every table, without optimizer state. It gets its name when it is complete and never changes
@@ -45,7 +47,8 @@ that of the second training. Checkpoints of any number of ranks are read without
    -rows int8       a quarter of the size, with a scale for each row
 
 With bfloat16 and int8, export evaluates the test data of the configuration and reports how much
-the metrics change.
+the metrics change. A version has the first records of the training data, to warm a server up. -data FILE
+takes both from other files, which are read as eval reads them.
 
    -format onnx          a directory with an ONNX model: -out DIR
    -format safetensors   one file of all arrays: -out FILE
@@ -59,7 +62,7 @@ ONNX needs opset 17 and ai.onnx.ml 3. Its inputs are the fields of a record. It 
 hashes of strings, crosses and dates: such an input is the key. inputs.json lists the inputs.
 -ids rows makes numbers of rows (int32) the inputs of categorical features and float32 the type of
 numbers, for runtimes without LabelEncoder or 64-bit numbers, such as OpenVINO; files beside the model have
-the row of each value. check.json has some records of the training data with their logits. -check
+the row of each value. check.json has the first records of the training data, or of -data FILE, with their logits. -check
 compares them in onnxruntime and openvino, as python3 DIR/check.py does anywhere.
 
 Examples:
@@ -74,6 +77,7 @@ Examples:
 			&cli.Int64Flag{Name: "version", Value: -1, Usage: "number the version `N`", DefaultText: "the step, or one more than the highest version"},
 			&cli.StringFlag{Name: "rows", Value: "float32", Usage: "store rows as `TYPE`: " + strings.Join(export.Precisions(), ", ")},
 			&cli.StringFlag{Name: "format", Value: "model", Usage: "write `FORMAT`: " + strings.Join(exportFormats(), ", ")},
+			&cli.StringSliceFlag{Name: "data", Usage: "model, onnx: take the records to warm up, check and compare with from `FILE` or glob; may be repeated", DefaultText: "those of the configuration"},
 			&cli.StringFlag{Name: "ids", Value: "values", Usage: "onnx: take categories as `KIND`: " + strings.Join(onnxIDs(), ", ")},
 			&cli.BoolFlag{Name: "check", Usage: "onnx: compare the logits of some records in the runtimes that python3 finds"},
 			command.JSONFlag(),
@@ -105,8 +109,8 @@ func checkExport(c *cli.Context) error {
 	if ids := c.String("ids"); !slices.Contains(onnxIDs(), ids) {
 		return fmt.Errorf("export: -ids %s: there are %s", ids, strings.Join(onnxIDs(), ", "))
 	}
-	for flag, of := range map[string]string{"name": "model", "version": "model", "rows": "model", "ids": "onnx", "check": "onnx"} {
-		if format != of && c.IsSet(flag) {
+	for flag, of := range map[string]string{"name": "model", "version": "model", "rows": "model", "ids": "onnx", "check": "onnx", "data": "model onnx"} {
+		if !slices.Contains(strings.Fields(of), format) && c.IsSet(flag) {
 			return fmt.Errorf("export: -%s has no effect with -format %s: leave it out", flag, format)
 		}
 	}
@@ -148,6 +152,9 @@ func runExport(p *command.Program, c *cli.Context) error {
 		return err
 	}
 	src := export.Source{Checkpoint: t.Checkpoint, Config: t.Config, Encoder: t.Encoder}
+	if src.Records, err = recordsFor(t.Config, c.StringSlice("data")); err != nil {
+		return err
+	}
 	r := exported{Out: command.PathOf(c, "out"), Format: c.String("format"), Checkpoint: t.Checkpoint.Dir(), Step: t.Checkpoint.Step(), Best: t.Best}
 	switch r.Format {
 	case "safetensors":
@@ -170,6 +177,20 @@ func runExport(p *command.Program, c *cli.Context) error {
 	return printExported(p.Stdout, &r)
 }
 
+// recordsFor returns a source of records in files, nil without files.
+func recordsFor(yaml []byte, files []string) (*schema.Source, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	c, err := config.ParseSaved("config.yaml", yaml)
+	if err != nil {
+		return nil, err
+	}
+	from, err := inspect.For(c.Data, files)
+	from.Train, from.Follow = files, schema.Follow{}
+	return &from, err
+}
+
 // exportONNX writes an ONNX model, and checks it with -check.
 func exportONNX(c *cli.Context, src export.Source, r *exported, warn func(string)) error {
 	w, err := export.WriteONNX(c.Context, src, r.Out, export.OnnxOptions{Rows: c.String("ids") == "rows", Warn: warn})
@@ -183,7 +204,7 @@ func exportONNX(c *cli.Context, src export.Source, r *exported, warn func(string
 // checkONNX runs check.py.
 func checkONNX(ctx context.Context, r *exported) error {
 	if r.Records == 0 {
-		return fmt.Errorf("export: -check: %s has no records to check: the training data is not there any more", r.Out)
+		return fmt.Errorf("export: -check: %s has no records to check: name files of records with -data", r.Out)
 	}
 	script := filepath.Join(r.Out, "check.py")
 	const none = 2 // exit code: no runtime
@@ -224,15 +245,18 @@ func exportModel(c *cli.Context, src export.Source, r *exported, warn func(strin
 	return nil
 }
 
-// compareRounded evaluates the test data with a checkpoint and with its export in one
+// compareRounded evaluates the test data, or src.Records, with a checkpoint and with its export in one
 // pass.
 func compareRounded(ctx context.Context, src export.Source, dir string) (*rounding, error) {
 	conf, err := config.ParseSaved("config.yaml", src.Config)
 	if err != nil {
 		return nil, err
 	}
-	if len(conf.Data.Test) == 0 {
-		return nil, errors.New("the configuration names no test data (data.test); compare wdlrun eval on a file with the export of float32")
+	var files []string
+	if src.Records != nil {
+		files = src.Records.Train
+	} else if len(conf.Data.Test) == 0 {
+		return nil, errors.New("the configuration names no test data (data.test): name files with -data")
 	}
 	m, err := export.Open(dir)
 	if err != nil {
@@ -246,7 +270,7 @@ func compareRounded(ctx context.Context, src export.Source, dir string) (*roundi
 	comm := collective.New(mem.New(1, 2)[0])
 	tally := metrics.NewCounter(conf.Label)
 	e := apply.NewEvaluation(comm, trace.New(0), apply.EvalOptions{
-		Resume: src.Checkpoint.Dir(),
+		Resume: src.Checkpoint.Dir(), Data: files,
 		Each: func(b *encode.Batch, _ []float32) error {
 			logit, err := s.Score(b)
 			if err == nil {
