@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // GroupMetrics measures how well the model ranks the samples within each group, such as those
@@ -30,7 +31,7 @@ func (g GroupMetrics) String() string {
 	if g.GAUC != nil {
 		line = fmt.Sprintf("GAUC %.4f by %s: %d groups, %d samples", *g.GAUC, g.Field, g.Groups, g.Samples)
 	}
-	line += fmt.Sprintf("; not counted: %d groups of one class (%d samples), %d samples without a value", g.OneClassGroups, g.OneClassSamples, g.Missing)
+	line += fmt.Sprintf("; not counted: %s of one class (%s), %s without a value", plural.Of(int(g.OneClassGroups), "group"), plural.Of(int(g.OneClassSamples), "sample"), plural.Of(int(g.Missing), "sample"))
 	if g.Share < 1 {
 		line += fmt.Sprintf("; of a random %.2g %% of the groups, for memory", 100*g.Share)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // Evaluation is the data of a page about the quality of a model.
@@ -130,7 +131,7 @@ func metricRows(e Evaluation) (rows []metricRow) {
 	add("", "ECE", q.ECE, "mean distance of prediction and share of positives over the bins below")
 	add("", "accuracy", &m.Accuracy, "share of samples on the right side of 1/2")
 	if g := e.Groups; g != nil {
-		add("", "GAUC by "+g.Field, g.GAUC, fmt.Sprintf("AUC within each value, weighted; %d values of one class are not counted", g.OneClassGroups))
+		add("", "GAUC by "+g.Field, g.GAUC, fmt.Sprintf("AUC within each value, weighted, without %s of one class", plural.Of(int(g.OneClassGroups), "value")))
 	}
 	return rows
 }

@@ -137,7 +137,7 @@ function ranks() {
   document.querySelector("#ranks tbody").replaceChildren(...r[shown].map((parts, i) => {
     const sum = parts.reduce((a, b) => a + b, 0) || 1, row = node("tr"), cell = node("td", undefined, "split"), bar = node("div", undefined, "parts");
     parts.forEach((p, k) => {
-      const part = node("i", p / sum > .09 ? names[k] : "", "f" + k);
+      const part = node("i", p / sum > .025 * names[k].length ? names[k] : "", "f" + k);
       part.style.width = 100 * p / sum + "%";
       bar.append(part);
     });
