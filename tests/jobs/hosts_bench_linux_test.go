@@ -86,6 +86,11 @@ func BenchmarkHosts(b *testing.B) {
 			return map[string]float64{"ms": ms(c.lose(b, "train", "-out", fmt.Sprint("lost-", runs), "-set", "train.epochs=100000"))}
 		})
 	})
+	b.Run("again", func(b *testing.B) {
+		medians(b, func() map[string]float64 {
+			return map[string]float64{"rank0-ms": ms(c.again(b, 0)), "other-ms": ms(c.again(b, 1))}
+		})
+	})
 	b.Run("lost-program", func(b *testing.B) {
 		medians(b, func() map[string]float64 { return map[string]float64{"ms": ms(c.lose(b, "sleep", "1000"))} })
 	})
