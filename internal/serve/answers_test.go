@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -387,7 +388,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`wdlrun_serve_requests_total{code="OK",method="Predict"} 1`, `wdlrun_serve_requests_total{code="InvalidArgument",method="Predict"} 1`,
 		`wdlrun_serve_missing_values_total{input="education",model="ctr"} 1`, `wdlrun_serve_ignored_inputs_total{model="ctr"} 1`,
-		`wdlrun_serve_rows_total{model="ctr"} 1`, `wdlrun_serve_version{model="ctr"} 7`, `wdlrun_serve_delta_lag_seconds{model="ctr"} 3600.`, `wdlrun_serve_loads_total{model="ctr",result="ok"} 1`,
+		`wdlrun_serve_rows_total{model="ctr"} 1`, `wdlrun_serve_version{model="ctr"} 7`, `wdlrun_serve_answered_version{model="ctr"} 7`, `wdlrun_serve_first_answer_seconds{model="ctr"} 0.`, `wdlrun_serve_delta_lag_seconds{model="ctr"} 3600.`, `wdlrun_serve_loads_total{model="ctr",result="ok"} 1`,
 		`wdlrun_serve_stage_seconds_sum{stage="lookup"} 0.001`, `wdlrun_serve_stage_seconds_count{stage="compute"} 1`, `wdlrun_serve_waiting_requests 0`,
 	} {
 		if !strings.Contains(text, want) {
@@ -426,4 +427,27 @@ func TestWarmUp(t *testing.T) {
 	r.waitFor("failed", 3)
 	warmed(4, file[:len(file)-1])
 	r.waitFor("failed", 4)
+}
+
+// TestFirstAnswers: the newest version that has answered is known. A canary or a late answer of an older version does not
+// take its place; the first version of another folder does.
+func TestFirstAnswers(t *testing.T) {
+	var f firstAnswers
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	for _, x := range []struct {
+		spec tfs.ModelSpec
+		a    firstAnswer
+		want int64
+	}{
+		{tfs.ModelSpec{Name: "ctr", Label: "stable"}, firstAnswer{3, at(1), 1}, 3},
+		{tfs.ModelSpec{Name: "ctr"}, firstAnswer{20, at(20), 1}, 20},
+		{tfs.ModelSpec{Name: "ctr", Version: 10, HasVersion: true}, firstAnswer{10, at(30), 1}, 20},
+		{tfs.ModelSpec{Name: "ctr"}, firstAnswer{19, at(19), 1}, 20},
+		{tfs.ModelSpec{Name: "ctr"}, firstAnswer{1, at(40), 1}, 1},
+	} {
+		f.note(&x.spec, x.a)
+		if got, ok := f.of("ctr"); !ok || got.version != x.want {
+			t.Errorf("%+v: version %d, want %d", x, got.version, x.want)
+		}
+	}
 }

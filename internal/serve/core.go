@@ -25,6 +25,7 @@ type core struct {
 	metrics  *counters
 	panics   *panics
 	live     live
+	firsts   firstAnswers
 	health   *modelHealth
 }
 
@@ -34,7 +35,7 @@ func newCore(o Options, bodies *budget, in *inflow) *core {
 	s.metrics = newCounters(s.gate, bodies, in)
 	s.panics = &panics{counts: s.metrics.panics, report: o.Panicked}
 	s.registry = versions.New(versions.Options[*servable]{Open: s.open, Poll: o.Poll, Report: s.changed})
-	s.metrics.registry.MustRegister(&versionGauges{s.registry, s.panics})
+	s.metrics.registry.MustRegister(&versionGauges{s.registry, &s.firsts, s.panics})
 	s.health.update(s.registry.Ready)
 	return s
 }
@@ -61,6 +62,9 @@ func (s *core) answer(spec *tfs.ModelSpec, encode batching, with func(m *servabl
 	defer func() { m.workers <- back }()
 	err = s.compute(m, w, encode, with)
 	back = w
+	if err == nil && !m.answered.Load() && !m.answered.Swap(true) {
+		s.firsts.note(spec, firstAnswer{v.Number, v.Since, time.Since(v.Since)})
+	}
 	return err
 }
 

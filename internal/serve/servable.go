@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -44,6 +45,7 @@ type servable struct {
 	workers    chan *worker // nil: to be made, see worker
 	warmup     [][]byte     // records for the guard
 	forgive    bool         // numbers that are not finite are missing values
+	answered   atomic.Bool  // a request
 }
 
 // worker answers one request at a time.

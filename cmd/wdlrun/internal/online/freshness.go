@@ -6,23 +6,21 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // freshness follows samples through the parts of an online loop: event → joined → trained →
-// published → loaded → first answer. It has no clock and does no I/O.
+// published → loaded. It has no clock and does no I/O.
 //
 // The samples of a version are known by their number: a training reads the samples of a join in their
 // order, and both count them.
 type freshness struct {
-	before   int64       // samples that were joined before the loop began, whose times are not known
-	joined   []joinedAt  // ascending
-	trained  []trainedAt // ascending
-	version  servedVersion
-	latest   stages
-	whole    stages    // of the last version that has answered
-	totals   []float64 // event → loaded of the last versions
-	rows     float64   // that the server has scored
-	answered time.Time // when they became more
+	before  int64       // samples that were joined before the loop began, whose times are not known
+	joined  []joinedAt  // ascending
+	trained []trainedAt // ascending
+	latest  stages      // of the newest version that was loaded
+	totals  []float64   // event → loaded of the last versions
 }
 
 // joinedAt is a commit of the join.
@@ -35,14 +33,6 @@ type joinedAt struct {
 // trainedAt is a line of the log of a training.
 type trainedAt struct{ step, samples int64 }
 
-// servedVersion is the last version that was loaded.
-type servedVersion struct {
-	number   int64
-	loaded   time.Time
-	rows     float64 // that the server had scored when it was loaded
-	answered bool
-}
-
 // publishedAt is a version of the folder.
 type publishedAt struct {
 	number, step int64
@@ -50,9 +40,8 @@ type publishedAt struct {
 	rollback     *int64    // the version whose rows it has
 }
 
-// stages are the times that the newest sample of a version took, in seconds. Those that are not known are
-// below 0: all of a version that a rollback chose or whose samples were joined before the loop began, and Answer
-// until there was a request. The others have the sum Total.
+// stages are the times that the newest sample of a version took, in seconds. They are below 0 if they are not
+// known: for a version that a rollback chose or whose samples were joined before the loop began. Total is their sum.
 type stages struct {
 	Version  int64   `json:"version"`
 	Rollback *int64  `json:"rollback,omitempty"` // the version whose rows it has
@@ -60,8 +49,13 @@ type stages struct {
 	Train    float64 `json:"joined_to_trained"`
 	Publish  float64 `json:"trained_to_published"`
 	Load     float64 `json:"published_to_loaded"`
-	Answer   float64 `json:"loaded_to_answer"`
 	Total    float64 `json:"event_to_loaded"`
+}
+
+// answered is the newest version that has answered a request.
+type answered struct {
+	Version int64   `json:"version"`
+	After   float64 `json:"loaded_to_answer"` // seconds
 }
 
 // spread is the distribution of the times from the newest event to the loaded version.
@@ -69,6 +63,14 @@ type spread struct {
 	Versions int     `json:"versions"`
 	Median   float64 `json:"p50"`
 	P99      float64 `json:"p99"`
+}
+
+func (s *spread) line() string {
+	return fmt.Sprintf("of the last %s, half within %.2f s, 99 %% within %.2f s", plural.Of(s.Versions, "version"), s.Median, s.P99)
+}
+
+func (a *answered) line() string {
+	return fmt.Sprintf("version %d gave its first answer %.2f s after it was loaded", a.Version, a.After)
 }
 
 // keptTotals is the number of versions whose freshness is kept: five minutes at two versions a second.
@@ -119,59 +121,28 @@ func (f *freshness) samplesAt(step int64) int64 {
 	return before.samples + (step-before.step)*samples/max(steps, 1)
 }
 
-// load records that the server has a version. rows is the number of rows that it has scored.
-func (f *freshness) load(v publishedAt, now time.Time, rows float64) {
-	if v.number == f.version.number || len(f.joined) == 0 || len(f.trained) == 0 { // otherwise at a later look
+// load records that the server has a version since a time.
+func (f *freshness) load(v publishedAt, since time.Time) {
+	if v.number == f.latest.Version || len(f.joined) == 0 || len(f.trained) == 0 { // otherwise at a later look
 		return
 	}
-	f.version = servedVersion{number: v.number, loaded: now, rows: rows}
-	f.latest = stages{v.number, v.rollback, -1, -1, -1, -1, -1, -1}
+	f.latest = stages{v.number, v.rollback, -1, -1, -1, -1, -1}
 	samples := f.samplesAt(v.step)
 	if v.taken.IsZero() || v.rollback != nil || f.before > 0 && samples <= f.before {
 		return
 	}
 	k, _ := slices.BinarySearchFunc(f.joined, samples, func(x joinedAt, n int64) int { return cmp.Compare(x.samples, n) })
 	from := f.joined[min(k, len(f.joined)-1)]
-	at := [...]time.Time{from.event, from.at, v.taken, v.at, now}
+	at := [...]time.Time{from.event, from.at, v.taken, v.at, since}
 	for i := len(at) - 2; i >= 0; i-- { // the number of samples is an estimate, and clocks differ
 		if at[i].After(at[i+1]) {
 			at[i] = at[i+1]
 		}
 	}
 	seconds := func(from, to int) float64 { return at[to].Sub(at[from]).Seconds() }
-	f.latest = stages{v.number, nil, seconds(0, 1), seconds(1, 2), seconds(2, 3), seconds(3, 4), -1, seconds(0, 4)}
+	f.latest = stages{v.number, nil, seconds(0, 1), seconds(1, 2), seconds(2, 3), seconds(3, 4), seconds(0, 4)}
 	f.totals = append(f.totals, f.latest.Total)
 	f.totals = f.totals[max(0, len(f.totals)-keptTotals):]
-}
-
-// answer records the number of rows that the server has scored.
-func (f *freshness) answer(rows float64, now time.Time) {
-	v := &f.version
-	if rows < f.rows { // another process
-		v.rows = min(v.rows, rows)
-	}
-	if rows > f.rows {
-		f.answered = now
-	}
-	f.rows = rows
-	if v.number != 0 && !v.answered && rows > v.rows {
-		v.answered = true
-		if f.latest.Total >= 0 {
-			f.latest.Answer = now.Sub(v.loaded).Seconds()
-		}
-		f.whole = f.latest
-	}
-}
-
-// withoutRequests is the time without an answer after which a version need not have answered.
-const withoutRequests = 10 * time.Second
-
-// known returns the stages of the last version that has answered or, without requests, of the last one.
-func (f *freshness) known(now time.Time) stages {
-	if f.whole.Version != 0 && f.latest.Total >= 0 && now.Sub(f.answered) < withoutRequests {
-		return f.whole
-	}
-	return f.latest
 }
 
 // line describes the stages.
@@ -188,10 +159,8 @@ func (s stages) line() string {
 	for _, x := range []struct {
 		name    string
 		seconds float64
-	}{{"joined", s.Join}, {"trained", s.Train}, {"published", s.Publish}, {"loaded", s.Load}, {"first answer", s.Answer}} {
-		if x.seconds >= 0 {
-			parts = append(parts, fmt.Sprintf("%.1f s → %s", x.seconds, x.name))
-		}
+	}{{"joined", s.Join}, {"trained", s.Train}, {"published", s.Publish}, {"loaded", s.Load}} {
+		parts = append(parts, fmt.Sprintf("%.2f s → %s", x.seconds, x.name))
 	}
-	return fmt.Sprintf("version %d: %s; %.1f s from event to loaded", s.Version, strings.Join(parts, " → "), s.Total)
+	return fmt.Sprintf("version %d: %s; %.2f s from event to loaded", s.Version, strings.Join(parts, " → "), s.Total)
 }

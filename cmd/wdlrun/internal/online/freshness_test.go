@@ -10,8 +10,8 @@ import (
 func TestFreshness(t *testing.T) {
 	at := func(seconds float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(seconds * 1e9)) }
 	var f freshness
-	f.load(publishedAt{1, 1, at(0), at(0), nil}, at(0), 0)
-	if f.latest.Version != 0 {
+	f.load(publishedAt{1, 1, at(0), at(0), nil}, at(0))
+	if f.latest.Version != 0 || f.spread() != nil {
 		t.Fatalf("stages of unknown samples: %+v", f.latest)
 	}
 	f.join(joinedAt{100, at(1), at(5)})
@@ -20,19 +20,13 @@ func TestFreshness(t *testing.T) {
 	f.join(joinedAt{300, at(3), at(8)})
 	f.train(trainedAt{1, 50})
 	f.train(trainedAt{5, 250})
-	f.load(publishedAt{3, 3, at(9), at(10), nil}, at(12), 40) // 150 samples
-	want := stages{3, nil, 5, 2, 1, 2, -1, 10}
-	if f.latest != want {
+	f.load(publishedAt{3, 3, at(9), at(10), nil}, at(12)) // 150 samples
+	if want := (stages{3, nil, 5, 2, 1, 2, 10}); f.latest != want {
 		t.Errorf("stages %+v, want %+v", f.latest, want)
 	}
-	f.answer(40, at(12.5))
-	f.answer(41, at(13))
-	f.answer(42, at(14))
-	if want.Answer = 1; f.latest != want {
-		t.Errorf("stages %+v, want %+v", f.latest, want)
-	}
-	f.load(publishedAt{4, 5, at(9), at(10), nil}, at(11), 42) // 250 samples
-	if got := f.spread(); got == nil || *got != (spread{2, 8, 10}) {
+	f.load(publishedAt{3, 3, at(9), at(10), nil}, at(13))
+	f.load(publishedAt{4, 5, at(9), at(10), nil}, at(11)) // 250 samples
+	if got := f.spread(); got == nil || *got != (spread{2, 8, 10}) || got.line() != "of the last 2 versions, half within 8.00 s, 99 % within 10.00 s" {
 		t.Errorf("spread %+v", got)
 	}
 	if n := f.samplesAt(8); n != 400 {
@@ -44,9 +38,9 @@ func TestFreshness(t *testing.T) {
 	}
 }
 
-// TestFreshnessIsOfTheServedVersion: the stages follow the versions without requests and through a new process of the
-// server. They have the sum of the whole time; versions without known times have none.
-func TestFreshnessIsOfTheServedVersion(t *testing.T) {
+// TestFreshnessIsOfTheLoadedVersion: the stages are those of the newest version that was loaded, whether it has answered or
+// not. They have the sum of the whole time; versions without known times have none.
+func TestFreshnessIsOfTheLoadedVersion(t *testing.T) {
 	at := func(seconds float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(seconds * 1e9)) }
 	version := func(n int64, taken, visible float64) publishedAt {
 		return publishedAt{n, n, at(taken), at(visible), nil}
@@ -58,31 +52,46 @@ func TestFreshnessIsOfTheServedVersion(t *testing.T) {
 	f.train(trainedAt{90, 900})
 	check := func(what string, want stages, line string) {
 		t.Helper()
-		got := f.known(f.version.loaded.Add(time.Second))
+		got := f.latest
 		said := got.line()
 		back := got.Rollback
 		if got.Rollback = nil; got != want || (back != nil) != strings.Contains(line, "rollback") || !strings.Contains(said, line) {
 			t.Errorf("%s: %+v, %q, want %+v, %q", what, got, said, want, line)
 		}
 	}
-	f.load(version(5, -98, -97), at(0), 0)
-	check("joined before the loop", stages{5, nil, -1, -1, -1, -1, -1, -1}, "version 5: the times of its samples are not known")
-	f.load(version(10, 4, 7), at(9), 0)
-	f.answer(10, at(10))
-	check("taken before the commit of the join", stages{10, nil, 3, 0, 3, 2, 1, 8}, "8.0 s from event to loaded")
-	f.load(version(20, 22, 23), at(24), 10) // of another process of the server, that has scored nothing
-	f.answer(0, at(24))
-	f.answer(1, at(25))
-	check("a server that was started again", stages{20, nil, 1, 1, 1, 1, 1, 4}, "first answer")
-	f.load(version(30, 30, 31), at(33), 1)
-	check("not answered yet", stages{20, nil, 1, 1, 1, 1, 1, 4}, "version 20")
-	f.load(version(40, 40, 41), at(43), 1)
-	check("no requests", stages{40, nil, 1, 19, 1, 2, -1, 23}, "version 40")
+	f.load(version(5, -98, -97), at(0))
+	check("joined before the loop", stages{5, nil, -1, -1, -1, -1, -1}, "version 5: the times of its samples are not known")
+	f.load(version(10, 4, 7), at(9))
+	check("taken before the commit of the join", stages{10, nil, 3, 0, 3, 2, 8}, "8.00 s from event to loaded")
+	f.load(version(20, 22, 23), at(24))
+	check("the next version", stages{20, nil, 1, 1, 1, 1, 4}, "version 20: event → 1.00 s → joined → 1.00 s → trained → 1.00 s → published → 1.00 s → loaded; 4.00 s from event to loaded")
 	back := int64(20)
-	f.load(publishedAt{41, 20, at(22), at(44), &back}, at(45), 1)
-	check("a rollback", stages{41, nil, -1, -1, -1, -1, -1, -1}, "version 41: a rollback to version 20")
-	f.answer(2, at(46))
-	check("a rollback that answers", stages{41, nil, -1, -1, -1, -1, -1, -1}, "version 41: a rollback to version 20")
-	f.load(publishedAt{number: 50}, at(50), 2)
-	check("a version of another program", stages{50, nil, -1, -1, -1, -1, -1, -1}, "version 50: the times")
+	f.load(publishedAt{41, 20, at(22), at(44), &back}, at(45))
+	check("a rollback", stages{41, nil, -1, -1, -1, -1, -1}, "version 41: a rollback to version 20")
+	f.load(publishedAt{number: 50}, at(50))
+	check("a version of another program", stages{50, nil, -1, -1, -1, -1, -1}, "version 50: the times")
+}
+
+// TestServed reads the version, its age and the version that has answered from metrics.
+func TestServed(t *testing.T) {
+	w := loopWatch{model: "ctr"}
+	const page = `# HELP x
+wdlrun_serve_answered_version{model="ctr"} 4706
+wdlrun_serve_first_answer_seconds{model="ctr"} 0.02
+wdlrun_serve_version{model="other"} 9
+wdlrun_serve_version{model="ctr"} 4.707e+03
+wdlrun_serve_version_age_seconds{model="ctr"} 1.5
+wdlrun_serve_rows_total{model="ctr"} 7
+`
+	now := time.Unix(1000, 0)
+	version, since, err := w.serving([]byte(page), now)
+	if err != nil || version != 4707 || now.Sub(since) != 1500*time.Millisecond || w.answered == nil || *w.answered != (answered{4706, .02}) {
+		t.Errorf("version %d since %v, answered %+v: %v", version, since, w.answered, err)
+	}
+	if line := w.answered.line(); line != "version 4706 gave its first answer 0.02 s after it was loaded" {
+		t.Error(line)
+	}
+	if _, _, err := w.serving([]byte("wdlrun_serve_version{model=\"ctr\"} x\n"), now); err == nil {
+		t.Error("no error for a page that is not one of metrics")
+	}
 }

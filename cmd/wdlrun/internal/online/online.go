@@ -365,19 +365,20 @@ func verdictSince(run string, began time.Time) string {
 type loopStatus struct {
 	Time      time.Time `json:"time"`
 	Parts     []part    `json:"parts"`
-	Freshness *stages   `json:"freshness,omitempty"` // of the last version that has answered a request
+	Freshness *stages   `json:"freshness,omitempty"` // of the newest version that was loaded
 	Spread    *spread   `json:"event_to_loaded,omitempty"`
+	Answered  *answered `json:"first_answer,omitempty"`
 	Loop      loopState `json:"loop"`
 }
 
 func (o *online) status() loopStatus {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := loopStatus{Time: time.Now(), Loop: o.watch.state, Spread: o.watch.fresh.spread()}
+	s := loopStatus{Time: time.Now(), Loop: o.watch.state, Spread: o.watch.fresh.spread(), Answered: o.watch.answered}
 	for _, x := range o.parts {
 		s.Parts = append(s.Parts, part{Name: x.Name, State: x.State, Process: x.Process, Restarts: x.Restarts, Error: x.Error, Note: x.Note})
 	}
-	if f := o.watch.fresh.known(time.Now()); f.Version != 0 {
+	if f := o.watch.fresh.latest; f.Version != 0 {
 		s.Freshness = &f
 	}
 	return s
@@ -411,5 +412,12 @@ func (o *online) line() string {
 	if l.Hold != "" {
 		text += "; versions are on hold: " + l.Hold
 	}
-	return text + "; " + o.watch.fresh.known(time.Now()).line()
+	text += "; " + o.watch.fresh.latest.line()
+	if s.Spread != nil {
+		text += "; " + s.Spread.line()
+	}
+	if s.Answered != nil {
+		text += "; " + s.Answered.line()
+	}
+	return text
 }

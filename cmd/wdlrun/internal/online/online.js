@@ -1,7 +1,7 @@
 "use strict";
 // The page reads the status of the loop once a second.
 const $ = id => document.getElementById(id);
-const seconds = s => s === undefined || s === null || s < 0 ? "–" : s.toFixed(1) + " s";
+const seconds = s => s === undefined || s === null || s < 0 ? "–" : s.toFixed(s < 10 ? 2 : 1) + " s";
 const digits = x => x === undefined || x === null ? "–" : x.toFixed(4);
 
 function table(id, rows) {
@@ -16,9 +16,11 @@ function show(s) {
   const now = Date.parse(s.time), l = s.loop, f = s.freshness;
   $("state").textContent = "step " + l.step + ", " + l.trained + " samples trained; version " + l.version + " is published, " + l.served + " is served";
   table("parts", s.parts.map(p => [p.name, p.state || "starts", p.restarts, p.error || p.note || ""]));
-  table("freshness", f ? [[f.version, f.event_to_joined, f.joined_to_trained, f.trained_to_published, f.published_to_loaded, f.loaded_to_answer, f.event_to_loaded].map((x, i) => i ? seconds(x) : x)] : []);
+  table("freshness", f ? [[f.version, f.event_to_joined, f.joined_to_trained, f.trained_to_published, f.published_to_loaded, f.event_to_loaded].map((x, i) => i ? seconds(x) : x)] : []);
   const d = s.event_to_loaded;
   $("spread").textContent = d ? "The last " + d.versions + " versions: half within " + seconds(d.p50) + ", 99 % within " + seconds(d.p99) + "." : "";
+  const a = s.first_answer;
+  $("answered").textContent = a ? "Version " + a.version + " gave its first answer " + seconds(a.loaded_to_answer) + " after it was loaded." : "";
   $("guard").className = l.hold ? "verdict warn" : "";
   $("guard").textContent = l.hold ? "on hold: " + l.hold : "versions are published";
   $("samples").textContent = l.samples + " samples; " + l.open + " impressions are open; " + l.rejected + " records were rejected";

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
@@ -48,11 +50,12 @@ const shownVersions = 20
 // the next look.
 type loopWatch struct {
 	dir, joined, metrics, versions string
-	server, model                  string
+	metricsAt, tokenFile, model    string   // of the server; the address is a URL
 	apart                          []string // parts that do not read what the part before writes
 	read                           int64    // of metrics
 	state                          loopState
 	fresh                          freshness
+	answered                       *answered // nil: no version
 	client                         http.Client
 }
 
@@ -72,12 +75,20 @@ func newLoopWatch(c onlineConfig, run string) *loopWatch {
 	if s, err := w.joinStatus(); err == nil {
 		w.fresh.before = s.Samples
 	}
-	host, port := valueOf(c.Serve, "host", "127.0.0.1"), valueOf(c.Serve, "rest-port", "8501")
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+	w.metricsAt, w.tokenFile = "http://"+metricsAddress(c.Serve)+"/metrics", valueOf(c.Serve, "admin-token-file", "")
+	return w
+}
+
+// metricsAddress returns the address at which a server with these flags has its metrics.
+func metricsAddress(serve yaml.MapSlice) string {
+	host, port := valueOf(serve, "host", "127.0.0.1"), valueOf(serve, "rest-port", valueOf(serve, "rest_api_port", "8501"))
+	if h, p, err := net.SplitHostPort(valueOf(serve, "admin", "")); err == nil {
+		host, port = h, p
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	w.server = "http://" + net.JoinHostPort(host, port)
-	return w
+	return net.JoinHostPort(host, port)
 }
 
 // look reads what is new.
@@ -90,13 +101,15 @@ func (w *loopWatch) look(ctx context.Context) {
 	}
 	w.readMetrics()
 	w.readResult()
-	served, rows, err := w.served(ctx)
-	w.list() // after it, so that it has the version
-	if err == nil {
-		now := time.Now()
+	page, err := w.get(ctx)
+	now := time.Now()
+	versions := w.list() // after it, so that it has the version
+	if err != nil {
+		return
+	}
+	if served, since, err := w.serving(page, now); err == nil {
 		w.state.Served = served
-		w.fresh.load(w.published(served), now, rows)
-		w.fresh.answer(rows, now)
+		w.fresh.load(w.published(served, versions), since)
 	}
 }
 
@@ -153,13 +166,13 @@ func (w *loopWatch) readResult() {
 }
 
 // list reads the folder of versions.
-func (w *loopWatch) list() {
+func (w *loopWatch) list() []export.Listed {
 	if w.versions == "" {
-		return
+		return nil
 	}
 	l, err := export.List(w.versions, false)
 	if err != nil {
-		return
+		return nil
 	}
 	w.state.Pins, w.state.Hold = l.Pins, ""
 	if l.Hold != nil {
@@ -170,11 +183,12 @@ func (w *loopWatch) list() {
 	if len(l.Versions) > 0 {
 		w.state.Version = w.state.Versions[0].Version
 	}
+	return l.Versions
 }
 
 // published returns what the folder says about a version: only its number if it says nothing.
-func (w *loopWatch) published(number int64) publishedAt {
-	for _, x := range w.state.Versions {
+func (w *loopWatch) published(number int64, versions []export.Listed) publishedAt {
+	for _, x := range versions {
 		if x.Version != number || x.Taken == 0 {
 			continue
 		}
@@ -185,42 +199,40 @@ func (w *loopWatch) published(number int64) publishedAt {
 	return publishedAt{number: number}
 }
 
-// served returns the newest version that the server answers with, and the rows that it has scored.
-func (w *loopWatch) served(ctx context.Context) (version int64, rows float64, err error) {
-	b, err := w.get(ctx, "/v1/models/"+w.model)
-	if err != nil {
-		return 0, 0, err
-	}
-	var s struct {
-		Versions []struct {
-			Version int64 `json:"version,string"`
-			State   string
-		} `json:"model_version_status"`
-	}
-	if err := json.Unmarshal(b, &s); err != nil {
-		return 0, 0, err
-	}
-	for _, v := range s.Versions {
-		if v.State == "AVAILABLE" {
-			version = max(version, v.Version)
+// serving reads metrics: the newest version that the server answers with, when it became available, and which
+// version has answered.
+func (w *loopWatch) serving(page []byte, now time.Time) (version int64, since time.Time, err error) {
+	suffix := fmt.Appendf(nil, "{model=%q} ", w.model)
+	values := map[string]float64{}
+	for line := range bytes.Lines(page) {
+		name, value, ok := bytes.Cut(line, suffix)
+		if !ok {
+			continue
+		}
+		if values[string(name)], err = strconv.ParseFloat(string(bytes.TrimSpace(value)), 64); err != nil {
+			return 0, since, err
 		}
 	}
-	if b, err = w.get(ctx, "/metrics"); err != nil {
-		return version, 0, err
+	if n, ok := values["wdlrun_serve_answered_version"]; ok {
+		w.answered = &answered{int64(n), values["wdlrun_serve_first_answer_seconds"]}
 	}
-	prefix := fmt.Appendf(nil, "wdlrun_serve_rows_total{model=%q} ", w.model)
-	for line := range bytes.Lines(b) {
-		if rest, ok := bytes.CutPrefix(line, prefix); ok {
-			rows, err = strconv.ParseFloat(string(bytes.TrimSpace(rest)), 64)
-		}
-	}
-	return version, rows, err
+	age := time.Duration(values["wdlrun_serve_version_age_seconds"] * float64(time.Second))
+	return int64(values["wdlrun_serve_version"]), now.Add(-age), nil
 }
 
-func (w *loopWatch) get(ctx context.Context, path string) ([]byte, error) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, w.server+path, nil)
+// get returns the metrics of the server.
+func (w *loopWatch) get(ctx context.Context) ([]byte, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, w.metricsAt, nil)
 	if err != nil {
 		return nil, err
+	}
+	if w.tokenFile != "" {
+		const most = 4 << 10
+		token, err := regular.ReadFile(w.tokenFile, most)
+		if err != nil {
+			return nil, err
+		}
+		q.Header.Set("Authorization", "Bearer "+string(bytes.TrimSpace(token)))
 	}
 	a, err := w.client.Do(q)
 	if err != nil {
@@ -228,7 +240,7 @@ func (w *loopWatch) get(ctx context.Context, path string) ([]byte, error) {
 	}
 	defer a.Body.Close()
 	if a.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", path, a.Status)
+		return nil, fmt.Errorf("%s: %s", w.metricsAt, a.Status)
 	}
 	const most = 16 << 20
 	return io.ReadAll(io.LimitReader(a.Body, most))
