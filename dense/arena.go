@@ -288,7 +288,7 @@ func (a *Arena) reset() {
 		for i := range p.Value {
 			// The conversion forbids a fused multiply-add, so that every machine computes
 			// the same bits.
-			p.Value[i] = p.Init.Low + float32(width*unit(mix(s+uint64(i+1)*golden)))
+			p.Value[i] = p.Init.Low + float32(width*unit(f32.Mix(s+uint64(i+1)*f32.Golden)))
 		}
 		if len(a.groups) > 0 {
 			a.groups[p.group].Rule.InitState(p.Value, p.State)

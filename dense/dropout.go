@@ -1,5 +1,7 @@
 package dense
 
+import "github.com/wdlrun/wdlrun/internal/kernel/f32"
+
 // dropout zeroes each element with probability p while training and divides the others by
 // 1−p. In evaluation it is the identity. The choice is a pure function of (seed, layer
 // name, step, global row, unit).
@@ -33,9 +35,9 @@ func (l *dropout) SetStep(step int64, rowIDs []uint64) { l.step, l.rowIDs = step
 // Mask returns the parameters of a dropout layer's mask at a step, where name is for
 // example deep/dropout0. batch is the seed of the batch. A unit is kept if its 32 random
 // bits are below keep, and then multiplied by scale. The bits of unit j of row id are the
-// upper half of mix(mix(batch + id·golden) + (j+1)·golden).
+// upper half of f32.Mix(f32.Mix(batch + id·f32.Golden) + (j+1)·f32.Golden).
 func Mask(seed uint64, name string, step int64, p float64) (batch uint64, keep uint32, scale float32) {
-	return mix(stream(seed, name) + uint64(step)*golden), uint32(min((1-p)*(1<<32), 1<<32-1)), float32(1 / (1 - p))
+	return f32.Mix(stream(seed, name) + uint64(step)*f32.Golden), uint32(min((1-p)*(1<<32), 1<<32-1)), float32(1 / (1 - p))
 }
 
 // Name implements Layer.
@@ -53,18 +55,8 @@ func (l *dropout) Forward(x []float32, rows int, train bool) ([]float32, error) 
 		if l.rowIDs != nil {
 			id = l.rowIDs[r]
 		}
-		at := mix(batch + id*golden)
-		mask := l.mask[r*l.width : (r+1)*l.width]
-		for j := range mask {
-			var m float32
-			if at += golden; uint32(mix(at)>>32) < keep {
-				m = scale
-			}
-			mask[j] = m
-		}
-	}
-	for i, v := range x {
-		l.y[i] = v * l.mask[i]
+		lo, hi := r*l.width, (r+1)*l.width
+		f32.Dropout(l.y[lo:hi], l.mask[lo:hi], x[lo:hi], f32.Mix(batch+id*f32.Golden), keep, scale)
 	}
 	return l.y, nil
 }
@@ -72,9 +64,7 @@ func (l *dropout) Forward(x []float32, rows int, train bool) ([]float32, error) 
 // Backward implements Layer; it works in dy.
 func (l *dropout) Backward(dy []float32, _ int) ([]float32, error) {
 	if l.train {
-		for i, m := range l.mask[:len(dy)] {
-			dy[i] *= m
-		}
+		f32.MulTo(dy, l.mask[:len(dy)])
 	}
 	return dy, nil
 }

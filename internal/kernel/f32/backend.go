@@ -15,6 +15,8 @@ type backend struct {
 	axpy     func(y, x *float32, n int, alpha float32)
 	scale    func(x *float32, n int, alpha float32)
 	reluGrad func(dy, y *float32, n int)
+	mulTo    func(y, x *float32, n int)
+	dropout  func(y, mask, x *float32, n int, at uint64, keep uint32, scale float32) // nil with NEON
 	finite   func(x *float32, n int) bool
 	sigmoid  func(p, logit *float32, n int)
 	toBF16   func(dst *uint16, src *float32, n int)

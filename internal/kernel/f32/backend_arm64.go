@@ -11,7 +11,7 @@ func backends() []*backend {
 		name: "NEON", lanes: 8, transpose: transposeNEON, peak: peakNEON,
 		panel:      [2]panelKernel{panel1NEON, panel2NEON},
 		columnSums: [2]columnSumsKernel{columnSums1NEON, columnSums4NEON},
-		axpy:       axpyNEON, scale: scaleNEON, reluGrad: reluGradNEON, finite: finiteNEON,
+		axpy:       axpyNEON, scale: scaleNEON, reluGrad: reluGradNEON, finite: finiteNEON, mulTo: mulToNEON,
 		sigmoid: sigmoidNEON, toBF16: toBF16NEON, fromBF16: fromBF16NEON,
 		pool:     [2]bagsKernel{poolNEON, poolWeightedNEON},
 		poolGrad: [2]bagsKernel{poolGradNEON, poolGradWeightedNEON}, poolSingles: poolSinglesNEON, poolGradSingles: poolGradSinglesNEON,

@@ -146,6 +146,211 @@ loop_done:
 	VZEROUPPER
 	RET
 
+// func mulToAVX2(y *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·mulToAVX2(SB), NOSPLIT, $0-24
+	MOVQ    y+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	MOVQ    DX, BX
+	ANDQ    $0x07, BX
+	MOVQ    DX, SI
+	SUBQ    BX, SI
+	SHLQ    $0x02, SI
+	SHLQ    $0x02, DX
+	LEAQ    lanes<>+0(SB), DX
+	NEGQ    BX
+	VMOVUPS 32(DX)(BX*4), Y0
+	XORQ    DX, DX
+	TESTQ   SI, SI
+	JZ      loop_rest
+
+loop:
+	VMOVUPS (AX)(DX*1), Y1
+	VMOVUPS (CX)(DX*1), Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(DX*1)
+	ADDQ    $0x20, DX
+	CMPQ    DX, SI
+	JLT     loop
+
+loop_rest:
+	VPTEST     Y0, Y0
+	JZ         loop_done
+	VMASKMOVPS (AX)(DX*1), Y0, Y1
+	VMASKMOVPS (CX)(DX*1), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(DX*1)
+
+loop_done:
+	VZEROUPPER
+	RET
+
+DATA odds<>+0(SB)/8, $0x9e3779b97f4a7c15
+DATA odds<>+8(SB)/8, $0xdaa66d2c7ddf743f
+DATA odds<>+16(SB)/8, $0x1715609f7c746c69
+DATA odds<>+24(SB)/8, $0x538454127b096493
+GLOBL odds<>(SB), RODATA|NOPTR, $32
+
+// func dropoutAVX2(y *float32, mask *float32, x *float32, n int, at uint64, keep uint32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·dropoutAVX2(SB), NOSPLIT, $0-48
+	MOVQ         y+0(FP), AX
+	MOVQ         mask+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x07, SI
+	MOVQ         BX, DI
+	SUBQ         SI, DI
+	SHLQ         $0x02, DI
+	SHLQ         $0x02, BX
+	LEAQ         lanes<>+0(SB), BX
+	NEGQ         SI
+	VMOVUPS      32(BX)(SI*4), Y0
+	VBROADCASTSS keep+40(FP), Y1
+	VBROADCASTSS scale+44(FP), Y2
+	VPBROADCASTQ at+32(FP), Y3
+	VPADDQ       odds<>+0(SB), Y3, Y3
+	MOVQ         $0xbf58476d1ce4e5b9, BX
+	VMOVQ        BX, X4
+	VPBROADCASTQ X4, Y4
+	MOVQ         $0x00000000bf58476d, BX
+	VMOVQ        BX, X5
+	VPBROADCASTQ X5, Y5
+	MOVQ         $0x94d049bb133111eb, BX
+	VMOVQ        BX, X6
+	VPBROADCASTQ X6, Y6
+	MOVQ         $0x0000000094d049bb, BX
+	VMOVQ        BX, X7
+	VPBROADCASTQ X7, Y7
+	MOVQ         $0x9e3779b97f4a7c15, BX
+	VMOVQ        BX, X8
+	VPBROADCASTQ X8, Y8
+	MOVQ         $0xf1bbcdcbfa53e0a8, BX
+	VMOVQ        BX, X9
+	VPBROADCASTQ X9, Y9
+	XORQ         BX, BX
+	TESTQ        DI, DI
+	JZ           loop_rest
+
+loop:
+	VMOVUPS  Y3, Y10
+	VPADDQ   Y8, Y3, Y11
+	VPSRLQ   $0x1e, Y10, Y12
+	VPXOR    Y12, Y10, Y10
+	VPSRLQ   $0x20, Y10, Y12
+	VPMULUDQ Y12, Y4, Y12
+	VPMULUDQ Y10, Y5, Y13
+	VPADDQ   Y12, Y13, Y13
+	VPSLLQ   $0x20, Y13, Y13
+	VPMULUDQ Y10, Y4, Y10
+	VPADDQ   Y13, Y10, Y10
+	VPSRLQ   $0x1b, Y10, Y12
+	VPXOR    Y12, Y10, Y10
+	VPSRLQ   $0x20, Y10, Y12
+	VPMULUDQ Y12, Y6, Y12
+	VPMULUDQ Y10, Y7, Y13
+	VPADDQ   Y12, Y13, Y13
+	VPSLLQ   $0x20, Y13, Y13
+	VPMULUDQ Y10, Y6, Y10
+	VPADDQ   Y13, Y10, Y10
+	VPSRLQ   $0x1f, Y10, Y12
+	VPXOR    Y12, Y10, Y10
+	VPSRLQ   $0x1e, Y11, Y12
+	VPXOR    Y12, Y11, Y11
+	VPSRLQ   $0x20, Y11, Y12
+	VPMULUDQ Y12, Y4, Y12
+	VPMULUDQ Y11, Y5, Y13
+	VPADDQ   Y12, Y13, Y13
+	VPSLLQ   $0x20, Y13, Y13
+	VPMULUDQ Y11, Y4, Y11
+	VPADDQ   Y13, Y11, Y11
+	VPSRLQ   $0x1b, Y11, Y12
+	VPXOR    Y12, Y11, Y11
+	VPSRLQ   $0x20, Y11, Y12
+	VPMULUDQ Y12, Y6, Y12
+	VPMULUDQ Y11, Y7, Y13
+	VPADDQ   Y12, Y13, Y13
+	VPSLLQ   $0x20, Y13, Y13
+	VPMULUDQ Y11, Y6, Y11
+	VPADDQ   Y13, Y11, Y11
+	VPSRLQ   $0x1f, Y11, Y12
+	VPXOR    Y12, Y11, Y11
+	VPSRLQ   $0x20, Y10, Y10
+	VPBLENDD $0xaa, Y11, Y10, Y10
+	VPMAXUD  Y10, Y1, Y11
+	VPCMPEQD Y10, Y11, Y11
+	VPANDN   Y2, Y11, Y11
+	VMOVUPS  Y11, (CX)(BX*1)
+	VMOVUPS  (DX)(BX*1), Y10
+	VMULPS   Y11, Y10, Y10
+	VMOVUPS  Y10, (AX)(BX*1)
+	VPADDQ   Y9, Y3, Y3
+	ADDQ     $0x20, BX
+	CMPQ     BX, DI
+	JLT      loop
+
+loop_rest:
+	VPTEST     Y0, Y0
+	JZ         loop_done
+	VMOVUPS    Y3, Y10
+	VPADDQ     Y8, Y3, Y8
+	VPSRLQ     $0x1e, Y10, Y11
+	VPXOR      Y11, Y10, Y10
+	VPSRLQ     $0x20, Y10, Y11
+	VPMULUDQ   Y11, Y4, Y11
+	VPMULUDQ   Y10, Y5, Y12
+	VPADDQ     Y11, Y12, Y12
+	VPSLLQ     $0x20, Y12, Y12
+	VPMULUDQ   Y10, Y4, Y10
+	VPADDQ     Y12, Y10, Y10
+	VPSRLQ     $0x1b, Y10, Y11
+	VPXOR      Y11, Y10, Y10
+	VPSRLQ     $0x20, Y10, Y11
+	VPMULUDQ   Y11, Y6, Y11
+	VPMULUDQ   Y10, Y7, Y12
+	VPADDQ     Y11, Y12, Y12
+	VPSLLQ     $0x20, Y12, Y12
+	VPMULUDQ   Y10, Y6, Y10
+	VPADDQ     Y12, Y10, Y10
+	VPSRLQ     $0x1f, Y10, Y11
+	VPXOR      Y11, Y10, Y10
+	VPSRLQ     $0x1e, Y8, Y11
+	VPXOR      Y11, Y8, Y8
+	VPSRLQ     $0x20, Y8, Y11
+	VPMULUDQ   Y11, Y4, Y11
+	VPMULUDQ   Y8, Y5, Y5
+	VPADDQ     Y11, Y5, Y5
+	VPSLLQ     $0x20, Y5, Y5
+	VPMULUDQ   Y8, Y4, Y8
+	VPADDQ     Y5, Y8, Y8
+	VPSRLQ     $0x1b, Y8, Y4
+	VPXOR      Y4, Y8, Y8
+	VPSRLQ     $0x20, Y8, Y4
+	VPMULUDQ   Y4, Y6, Y4
+	VPMULUDQ   Y8, Y7, Y5
+	VPADDQ     Y4, Y5, Y5
+	VPSLLQ     $0x20, Y5, Y5
+	VPMULUDQ   Y8, Y6, Y8
+	VPADDQ     Y5, Y8, Y8
+	VPSRLQ     $0x1f, Y8, Y4
+	VPXOR      Y4, Y8, Y8
+	VPSRLQ     $0x20, Y10, Y10
+	VPBLENDD   $0xaa, Y8, Y10, Y10
+	VPMAXUD    Y10, Y1, Y1
+	VPCMPEQD   Y10, Y1, Y1
+	VPANDN     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(BX*1)
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VMULPS     Y1, Y2, Y2
+	VMASKMOVPS Y2, Y0, (AX)(BX*1)
+	VPADDQ     Y9, Y3, Y3
+
+loop_done:
+	VZEROUPPER
+	RET
+
 // func finiteAVX2(x *float32, n int) bool
 // Requires: AVX, AVX2
 TEXT ·finiteAVX2(SB), NOSPLIT, $0-17
@@ -420,6 +625,46 @@ loop_rest:
 	VCMPPS    $0x04, Z0, Z2, K2
 	VMOVAPS.Z Z1, K2, Z1
 	VMOVUPS   Z1, K1, (AX)(DX*1)
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func mulToAVX512(y *float32, x *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulToAVX512(SB), NOSPLIT, $0-24
+	MOVQ  y+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+16(FP), DX
+	MOVQ  DX, BX
+	ANDQ  $0x0f, BX
+	MOVQ  DX, SI
+	SUBQ  BX, SI
+	SHLQ  $0x02, SI
+	SHLQ  $0x02, DX
+	MOVQ  $-1, DX
+	BZHIQ BX, DX, DX
+	KMOVW DX, K1
+	XORQ  DX, DX
+	TESTQ SI, SI
+	JZ    loop_rest
+
+loop:
+	VMOVUPS (AX)(DX*1), Z0
+	VMOVUPS (CX)(DX*1), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(DX*1)
+	ADDQ    $0x40, DX
+	CMPQ    DX, SI
+	JLT     loop
+
+loop_rest:
+	KORTESTW  K1, K1
+	JZ        loop_done
+	VMOVUPS.Z (AX)(DX*1), K1, Z0
+	VMOVUPS.Z (CX)(DX*1), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(DX*1)
 
 loop_done:
 	VZEROUPPER

@@ -61,6 +61,33 @@ one4:
 done2:
 	RET
 
+// func mulToNEON(y, x *float32, n int)
+TEXT ·mulToNEON(SB), NOSPLIT, $0-24
+	MOVD y+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+	SUBS $4, R2
+	BLT rest1
+four3:
+	FMOVQ.P 16(R1), F0
+	FMOVQ (R0), F1
+	WORD $0x6e20dc21 // FMUL V1, V1, V0
+	FMOVQ.P F1, 16(R0)
+	SUBS $4, R2
+	BGE four3
+rest1:
+	ADDS $4, R2
+	BEQ done2
+one4:
+	FMOVS.P 4(R1), F0
+	FMOVS (R0), F1
+	WORD $0x6e20dc21 // FMUL V1, V1, V0
+	FMOVS.P F1, 4(R0)
+	SUBS $1, R2
+	BNE one4
+done2:
+	RET
+
 // func reluGradNEON(dy, y *float32, n int)
 TEXT ·reluGradNEON(SB), NOSPLIT, $0-24
 	MOVD dy+0(FP), R0

@@ -19,6 +19,16 @@ func scaleAVX2(x *float32, n int, alpha float32)
 //go:noescape
 func reluGradAVX2(dy *float32, y *float32, n int)
 
+// mulToAVX2 multiplies y by x, n ≥ 1 values each.
+//
+//go:noescape
+func mulToAVX2(y *float32, x *float32, n int)
+
+// dropoutAVX2 sets mask to scale where the bits of Dropout are below keep and to 0 elsewhere, and y to x·mask, n ≥ 1 values.
+//
+//go:noescape
+func dropoutAVX2(y *float32, mask *float32, x *float32, n int, at uint64, keep uint32, scale float32)
+
 // finiteAVX2 reports whether all of x, n ≥ 1 values, are finite.
 //
 //go:noescape
@@ -53,6 +63,11 @@ func scaleAVX512(x *float32, n int, alpha float32)
 //
 //go:noescape
 func reluGradAVX512(dy *float32, y *float32, n int)
+
+// mulToAVX512 multiplies y by x, n ≥ 1 values each.
+//
+//go:noescape
+func mulToAVX512(y *float32, x *float32, n int)
 
 // finiteAVX512 reports whether all of x, n ≥ 1 values, are finite.
 //

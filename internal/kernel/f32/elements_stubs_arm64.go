@@ -14,6 +14,11 @@ func axpyNEON(y, x *float32, n int, alpha float32)
 //go:noescape
 func scaleNEON(x *float32, n int, alpha float32)
 
+// mulToNEON multiplies y by x, n ≥ 1 values each.
+//
+//go:noescape
+func mulToNEON(y, x *float32, n int)
+
 // reluGradNEON zeroes dy, n ≥ 1 values, where y is 0.
 //
 //go:noescape

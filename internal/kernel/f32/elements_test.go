@@ -50,11 +50,14 @@ func TestElementsAreThePlainLoops(t *testing.T) {
 			AddTo(sum, x)
 			Scale(scaled, -3)
 			ReLUGrad(gated, y)
-			got := [][]float32{axpy, sum, scaled, gated, back, {squares, float32(FirstNonFinite(x))}}
+			product, kept, mask := slices.Clone(x), make([]float32, n), make([]float32, n)
+			MulTo(product, y)
+			Dropout(kept, mask, x, uint64(n)<<56, 0xc0000000, 1.25)
+			got := [][]float32{axpy, sum, scaled, gated, product, kept, mask, back, {squares, float32(FirstNonFinite(x))}}
 			if b == nil {
 				want = got
 			}
-			for i, name := range []string{"Axpy", "AddTo", "Scale", "ReLUGrad", "BF16", "SumSquares and FirstNonFinite"} {
+			for i, name := range []string{"Axpy", "AddTo", "Scale", "ReLUGrad", "MulTo", "Dropout", "its mask", "BF16", "SumSquares and FirstNonFinite"} {
 				if !alike(got[i], want[i]) {
 					t.Fatalf("%s: %s of %d values gives\n%v, the plain loop\n%v", Backend(), name, n, got[i], want[i])
 				}

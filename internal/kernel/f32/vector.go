@@ -31,6 +31,18 @@ func Scale(x []float32, alpha float32) {
 	}
 }
 
+// MulTo multiplies y by x, element by element. It panics if the lengths differ.
+func MulTo(y, x []float32) {
+	check("MulTo", "y", len(y), 1, len(x))
+	if active != nil && len(x) > 0 {
+		active.mulTo(&y[0], &x[0], len(x))
+		return
+	}
+	for i, v := range x {
+		y[i] *= v
+	}
+}
+
 // SumSquares returns the sum of x² in float64, in which no float32 overflows. It adds eight
 // interleaved partial sums, the same on every machine.
 func SumSquares(x []float32) float64 {

@@ -14,6 +14,10 @@ func elements(x *build.Context) {
 		axpy(&span{vec: v})
 		scale(&span{vec: v})
 		reluGrad(&span{vec: v})
+		mulTo(&span{vec: v})
+		if !v.wide() {
+			dropout(&span{vec: v})
+		}
 		finite(&span{vec: v})
 		sumSquares(&span{vec: v})
 		toBF16(v)
@@ -58,6 +62,18 @@ func reluGrad(s *span) {
 		r := s.get(dy)
 		s.zeroUnless(r, notEqualOrNaN, s.get(y), zero)
 		s.put(r, dy)
+	})
+	s.end()
+}
+
+func mulTo(s *span) {
+	s.function("mulTo", "func(y, x *float32, n int)", "multiplies y by x, n ≥ 1 values each.")
+	y, x := s.param("y"), s.param("x")
+	s.split("n")
+	s.columns("loop", func() {
+		r := s.get(y)
+		s.VMULPS(s.get(x), r, r)
+		s.put(r, y)
 	})
 	s.end()
 }

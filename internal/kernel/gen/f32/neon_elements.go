@@ -62,6 +62,16 @@ func elementsNEON(a *asm.Arm) {
 	})
 	x.end()
 
+	x.Function("mulToNEON", "func(y, x *float32, n int)", "multiplies y by x, n ≥ 1 values each.")
+	to, from, n = x.Param("y"), x.Param("x"), x.Param("n")
+	x.columns(n, func(size string, bytes int) {
+		x.next(size, bytes, from, 0)
+		x.get(size, to, 1)
+		x.Three("FMUL", 1, 1, 0)
+		x.put(size, bytes, 1, to)
+	})
+	x.end()
+
 	x.Function("reluGradNEON", "func(dy, y *float32, n int)", "zeroes dy, n ≥ 1 values, where y is 0.")
 	to, from, n = x.Param("dy"), x.Param("y"), x.Param("n")
 	x.columns(n, func(size string, bytes int) {
