@@ -75,6 +75,15 @@ type Window struct {
 	Calibration *float64 `json:"calibration,omitempty"`
 	Spread      float64  `json:"logloss_spread"`   // standard deviation of a sample's log-loss
 	Reason      string   `json:"reason,omitempty"` // what the guard found bad before this version: of the hold that ended, or of a warning
+
+	ByLabel *[2]LabelLoss `json:"by_label,omitempty"` // of negative and positive samples
+}
+
+// LabelLoss is the log-loss of the samples with one label.
+type LabelLoss struct {
+	Samples int64   `json:"samples"`
+	LogLoss float64 `json:"logloss"`        // mean
+	Spread  float64 `json:"logloss_spread"` // standard deviation
 }
 
 // Offset is a position in a partition of a topic.

@@ -275,7 +275,7 @@ func TestTheGuardNamesTheLastModel(t *testing.T) {
 		{path, 400, ""},
 		{path, 100_000, "this job has used 480 samples, too few to compare it with the last version (10000)"},
 		{flipped, 4800, "the log-loss of 480 samples is "},
-		{flipped, 200, "the folder is on hold; to publish it, release the hold"},
+		{flipped, 200, "the folder is on hold; to publish it: wdlrun publish " + models + " -release, then "},
 	} {
 		next := opt
 		next.Config = traintest.ClicksConfig(t, x.data, recipes["plain"][0], recipes["plain"][1])
@@ -286,7 +286,9 @@ func TestTheGuardNamesTheLastModel(t *testing.T) {
 		before := versions()
 		run := runJob(t, 1, next)
 		want := fmt.Sprintf("the last model, of step %d, was not published: %s", run.Steps, x.want)
-		said := strings.Contains(strings.Join(warned, "\n"), want)
+		command := fmt.Sprintf("wdlrun export -resume %s -out %s -name %s", run.RunDir, filepath.Dir(models), filepath.Base(models))
+		text := strings.Join(warned, "\n")
+		said := strings.Contains(text, want) && strings.Contains(text+"\n", command+"\n")
 		if came := versions() > before; came != (x.want == "") || said != (x.want != "") {
 			t.Errorf("window %d of %s: a version was published: %v; warned %q, want %q", x.window, x.data, came, warned, want)
 		}

@@ -21,7 +21,8 @@ const (
 // evidence is the result of some samples, predicted before the step that learns from them.
 type evidence struct {
 	metrics.Metrics
-	spread float64 // standard deviation of the samples' log-loss
+	spread  float64             // standard deviation of the samples' log-loss
+	byLabel [2]export.LabelLoss // of negatives and positives
 }
 
 // window returns the evidence in the form of a version's manifest.
@@ -29,11 +30,15 @@ func (e *evidence) window() *export.Window {
 	if e == nil {
 		return nil
 	}
-	return &export.Window{Samples: e.Samples, Positives: e.Positives, LogLoss: e.LogLoss, BaseLogLoss: e.BaseLogLoss, BaseRate: e.BaseRate, AUC: e.AUC, Calibration: e.Calibration, Spread: e.spread}
+	return &export.Window{Samples: e.Samples, Positives: e.Positives, LogLoss: e.LogLoss, BaseLogLoss: e.BaseLogLoss, BaseRate: e.BaseRate, AUC: e.AUC, Calibration: e.Calibration, Spread: e.spread, ByLabel: &e.byLabel}
 }
 
 func evidenceOf(w *export.Window) *evidence {
-	return &evidence{metrics.Metrics{Samples: w.Samples, Positives: w.Positives, LogLoss: w.LogLoss, BaseLogLoss: w.BaseLogLoss, BaseRate: w.BaseRate, AUC: w.AUC, Calibration: w.Calibration}, w.Spread}
+	e := &evidence{Metrics: metrics.Metrics{Samples: w.Samples, Positives: w.Positives, LogLoss: w.LogLoss, BaseLogLoss: w.BaseLogLoss, BaseRate: w.BaseRate, AUC: w.AUC, Calibration: w.Calibration}, spread: w.Spread}
+	if w.ByLabel != nil {
+		e.byLabel = *w.ByLabel
+	}
+	return e
 }
 
 // lossError is the standard error of the log-loss.
@@ -57,6 +62,7 @@ type fault struct {
 // its limit by more than chance explains.
 type guard struct {
 	limits    config.Guard
+	early     bool      // samples are negatives first and are repeated as positives
 	reference *evidence // the good window before the last published version; nil: none yet
 	latest    *evidence // the latest good window
 	reason    fault     // why nothing is published
@@ -80,12 +86,46 @@ func (g *guard) check(m *evidence) fault {
 		return fault{"logloss", fmt.Sprintf("the log-loss of %d samples is %.4g, before the last version it was %.4g", n, m.LogLoss, r.LogLoss)}
 	case r.LogLoss <= r.BaseLogLoss*(1+l.LogLoss) && m.BaseLogLoss > 0 && least > m.BaseLogLoss*(1+l.LogLoss):
 		return fault{"logloss", fmt.Sprintf("the log-loss of %d samples is %.4g; predicting their base rate for each has %.4g", n, m.LogLoss, m.BaseLogLoss)}
-	case m.AUC != nil && r.AUC != nil && *m.AUC+float64(sure*math.Hypot(m.aucError(), r.aucError())) < *r.AUC-l.AUCDrop:
+	case g.ranksWorse(m):
 		return fault{"auc", fmt.Sprintf("the AUC of %d samples is %.4g, before the last version it was %.4g", n, *m.AUC, *r.AUC)}
 	case g.uncalibrated(m):
 		return fault{"calibration", fmt.Sprintf("the calibration of %d samples is %.4g, more than %v from 1", n, *m.Calibration, l.Calibration)}
 	}
 	return g.checkRate(m)
+}
+
+// checkEarly checks some early samples, less than a window. Their rate of positives says when feedback has arrived:
+// at the end of a stream all are positives. So the log-loss is compared at the rate of the reference.
+func (g *guard) checkEarly(m *evidence) fault {
+	r := g.reference
+	if m.Samples == 0 || math.IsNaN(m.LogLoss) || math.IsInf(m.LogLoss, 0) || r == nil && 2*m.Positives <= m.Samples { // at most half of a stream is positive
+		return g.check(m)
+	}
+	if r == nil {
+		return fault{}
+	}
+	higher, variance := 0., 0.
+	for i, rate := range [2]float64{1 - r.BaseRate, r.BaseRate} {
+		is, was := m.byLabel[i], r.byLabel[i]
+		if min(is.Samples, was.Samples) < fewest {
+			continue // as it was
+		}
+		higher += float64(rate * (is.LogLoss - was.LogLoss))
+		variance += float64(rate * rate * (is.Spread*is.Spread/float64(is.Samples) + was.Spread*was.Spread/float64(was.Samples)))
+	}
+	switch {
+	case higher-float64(sure*math.Sqrt(variance)) > r.LogLoss*g.limits.LogLoss:
+		return fault{"logloss", fmt.Sprintf("the log-loss of %d samples would be %.4g at the rate of positives before the last version; it was %.4g", m.Samples, r.LogLoss+higher, r.LogLoss)}
+	case g.ranksWorse(m):
+		return fault{"auc", fmt.Sprintf("the AUC of %d samples is %.4g, before the last version it was %.4g", m.Samples, *m.AUC, *r.AUC)}
+	}
+	return fault{}
+}
+
+// ranksWorse reports that the AUC is lower than it was, by more than the limit.
+func (g *guard) ranksWorse(m *evidence) bool {
+	r := g.reference
+	return m.AUC != nil && r.AUC != nil && *m.AUC+float64(sure*math.Hypot(m.aucError(), r.aucError())) < *r.AUC-g.limits.AUCDrop
 }
 
 // uncalibrated reports that the calibration is further from 1 than the limit, and than it was.
@@ -147,10 +187,13 @@ func (g *guard) window(m, published *evidence) {
 
 // verdict returns why no version may begin now. recent are the samples since the last one began.
 func (g *guard) verdict(recent *evidence) fault {
-	if g.reason == (fault{}) {
-		return g.check(recent)
+	switch {
+	case g.reason != (fault{}):
+		return g.reason
+	case g.early:
+		return g.checkEarly(recent)
 	}
-	return g.reason
+	return g.check(recent)
 }
 
 // fewest is the number of samples of each class that a reference has at least. Feedback comes later than impressions, so

@@ -205,3 +205,56 @@ func TestEarlySamples(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlyEnd: the samples since the last version of an early stream are compared at the rate of positives that the
+// reference has. Its last samples are all positives. A model that has become worse at one label is bad whatever the mix.
+func TestEarlyEnd(t *testing.T) {
+	const p = .1 // predicted, the rate of positives
+	stream := func(negatives, positives int, logits ...float64) *evidence {
+		s, b := newSums(true), &encode.Batch{Rows: negatives + positives}
+		var z []float32
+		for i := range b.Rows {
+			label := float32(0)
+			if i >= negatives {
+				label = 1
+			}
+			shift := 0.
+			for _, x := range logits {
+				shift += x * float64(i%2)
+			}
+			b.Label, z = append(b.Label, label), append(z, float32(math.Log(p/(1-p))+float64(label)+.5*float64(i%3)+shift))
+		}
+		s.add(z, b)
+		return s.evidence()
+	}
+	known := stream(900, 100)
+	read := evidenceOf(known.window())
+	for _, x := range []struct {
+		name      string
+		reference *evidence
+		recent    *evidence
+		want      string
+	}{
+		{"late positives", known, stream(0, 60), ""},
+		{"late positives after a restart", read, stream(0, 60), ""},
+		{"few negatives", known, stream(5, 60), ""},
+		{"more positives than before", read, stream(60, 60), ""},
+		{"more negatives than before", read, stream(900, 20), ""},
+		{"no samples", known, stream(0, 0), ""},
+		{"a model that is worse at both", known, stream(300, 60, 6), "logloss"},
+		{"a model that is worse at positives", read, stream(0, 60, -12), "logloss"},
+		{"a model that is worse at negatives", known, stream(200, 0, 6), "logloss"},
+		{"not finite", known, &evidence{Metrics: metrics.Metrics{Samples: 60, Positives: 60, LogLoss: math.NaN()}}, "finite"},
+		{"first samples, late positives", nil, stream(0, 60), ""},
+		{"first samples of a model that is far too large", nil, stream(100, 10, 40), "logloss"},
+	} {
+		g := guard{limits: config.Guard{Window: 1000, LogLoss: .1, Calibration: .2, AUCDrop: .02, Action: "hold"}, early: true, reference: x.reference}
+		if got := g.verdict(x.recent); got.check != x.want {
+			t.Errorf("%s: %+v, want %q", x.name, got, x.want)
+		}
+	}
+	g := guard{limits: config.Guard{Window: 1000, LogLoss: .1, Calibration: .2, AUCDrop: .02, Action: "hold"}, reference: known}
+	if g.verdict(stream(0, 60)) == (fault{}) {
+		t.Error("without early samples, only positives are no fault")
+	}
+}

@@ -545,16 +545,20 @@ func (p *Publisher) Finish(step int64) error {
 	if err := p.conclude(); err != nil {
 		return err
 	}
+	if p.files == nil || p.last >= step {
+		return nil
+	}
+	dir := p.Config.Train.Export.Dir
+	export := fmt.Sprintf("wdlrun export -resume %s -out %s -name %s", p.RunDir, filepath.Dir(dir), filepath.Base(dir))
 	switch {
-	case p.files == nil || p.last >= step:
 	case !p.ready:
-		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published, because no checkpoint since step %d could be read; wdlrun export writes a version of it", step, p.since))
+		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published, because no checkpoint since step %d could be read; to publish it: %s", step, p.since, export))
 	case p.held || p.watch != nil && p.watch.held:
-		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published: the folder is on hold; to publish it, release the hold and export the run: wdlrun export -resume", step))
+		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published: the folder is on hold; to publish it: wdlrun publish %s -release, then %s", step, dir, export))
 	case p.refused != "":
-		p.Warn(fmt.Sprintf("train.export.guard: "+LastModel+"%d, was not published: %s; to publish it nevertheless, export the run: wdlrun export -resume", step, p.refused))
+		p.Warn(fmt.Sprintf("train.export.guard: "+LastModel+"%d, was not published: %s; to publish it nevertheless: %s", step, p.refused, export))
 	case p.skipped != "":
-		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published: %s; wdlrun export -resume writes a version of it", step, p.skipped))
+		p.Warn(fmt.Sprintf("train.export: "+LastModel+"%d, was not published: %s; to publish it: %s", step, p.skipped, export))
 	}
 	return nil
 }

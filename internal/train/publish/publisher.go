@@ -80,17 +80,17 @@ func (p *Publisher) Observe(logit []float32, b *encode.Batch) {
 		}
 	}
 	m := w.whole.evidence
-	if int64(w.whole.n) < w.limits.Window {
+	if w.whole.n() < w.limits.Window {
 		return
 	}
 	var old *evidence
-	if w.old.n > 0 {
+	if w.old.n() > 0 {
 		old = w.old.evidence()
 	}
 	w.window(m(), old)
 	w.whole.reset()
 	w.old.reset()
-	if int64(w.recent.n) >= w.limits.Window { // the window has decided
+	if w.recent.n() >= w.limits.Window { // the window has decided
 		w.recent.reset()
 	}
 	if w.reason != (fault{}) {

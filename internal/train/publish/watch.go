@@ -63,8 +63,24 @@ type opened struct {
 type sums struct {
 	*metrics.Tally
 	early           bool
-	n, loss, square float64
-	share, positive float64 // early: sums of the expected positives and of the positives
+	byLabel         [2]losses // of negatives and positives
+	share, positive float64   // early: sums of the expected positives and of the positives
+}
+
+// losses are the number of some log-losses, their sum and the sum of their squares.
+type losses struct{ n, sum, square float64 }
+
+func (l *losses) add(loss float64) {
+	l.n, l.sum, l.square = l.n+1, l.sum+loss, l.square+float64(loss*loss)
+}
+
+// spread returns the mean and the standard deviation.
+func (l losses) spread() (mean, deviation float64) {
+	if l.n == 0 {
+		return 0, 0
+	}
+	mean = l.sum / l.n
+	return mean, math.Sqrt(max(l.square/l.n-float64(mean*mean), 0))
 }
 
 func newSums(early bool) sums { return sums{Tally: metrics.NewTally(), early: early} }
@@ -72,8 +88,11 @@ func newSums(early bool) sums { return sums{Tally: metrics.NewTally(), early: ea
 func (s *sums) add(logit []float32, b *encode.Batch) {
 	s.Add(logit, b.Label, b.Weight)
 	for i, z := range logit {
-		loss := metrics.LogLoss(z, b.Label[i] > .5)
-		s.n, s.loss, s.square = s.n+1, s.loss+loss, s.square+float64(loss*loss)
+		label := 0
+		if b.Label[i] > .5 {
+			label = 1
+		}
+		s.byLabel[label].add(metrics.LogLoss(z, label == 1))
 		if s.early {
 			w, p := 1., metrics.Probability(float64(z))
 			if b.Weight != nil {
@@ -86,9 +105,11 @@ func (s *sums) add(logit []float32, b *encode.Batch) {
 
 func (s *sums) evidence() *evidence {
 	e := &evidence{Metrics: s.Local()}
-	if s.n > 0 {
-		mean := s.loss / s.n
-		e.spread = math.Sqrt(max(s.square/s.n-float64(mean*mean), 0))
+	a, b := s.byLabel[0], s.byLabel[1]
+	_, e.spread = losses{a.n + b.n, a.sum + b.sum, a.square + b.square}.spread()
+	for i, l := range s.byLabel {
+		e.byLabel[i].Samples = int64(l.n)
+		e.byLabel[i].LogLoss, e.byLabel[i].Spread = l.spread()
 	}
 	if s.early && e.Calibration != nil {
 		calibration := s.share / s.positive
@@ -99,15 +120,18 @@ func (s *sums) evidence() *evidence {
 
 func (s *sums) reset() {
 	s.Reset()
-	s.n, s.loss, s.square, s.share, s.positive = 0, 0, 0, 0, 0
+	s.byLabel, s.share, s.positive = [2]losses{}, 0, 0
 }
+
+// n returns the number of samples.
+func (s *sums) n() int64 { return int64(s.byLabel[0].n + s.byLabel[1].n) }
 
 // newWatch returns nil if the guard is disabled. The reference is of the newest version in the folder.
 func newWatch(c config.Guard, early bool, dir string) *watch {
 	if c.Action == "" {
 		return nil
 	}
-	w := &watch{guard: guard{limits: c}, whole: newSums(early), recent: newSums(early), old: newSums(early)}
+	w := &watch{guard: guard{limits: c, early: early}, whole: newSums(early), recent: newSums(early), old: newSums(early)}
 	if l, err := export.List(dir, false); err == nil { // otherwise the first version reports it
 		for _, v := range slices.Backward(l.Versions) {
 			if v.State == "ok" && v.Window != nil {
