@@ -80,23 +80,38 @@ func TestEpochsFollowEachOther(t *testing.T) {
 	}
 }
 
-// Rows are kept only if all fit, and each is returned unchanged.
+// Rows of any length are kept while there is room, and returned unchanged.
 func TestMemo(t *testing.T) {
 	if m := newMemo(maxMemo/8, 1); m != nil {
 		t.Error("too many rows are kept")
 	}
-	const headLabel, headLists = 1, 2 // of rows, see package encode
-	m := newMemo(3, 2)
-	m.put(1, []uint64{headLabel, 7})
-	m.put(1, []uint64{0, 8})
-	m.put(2, []uint64{headLists, 8})
-	m.put(0, []uint64{0, 1, 2})
-	if got := m.get(1); !slices.Equal(got, []uint64{headLabel, 7}) {
-		t.Errorf("kept %v", got)
+	const rows = 3000
+	row := func(id int) []uint64 {
+		r := make([]uint64, 1+id*7%9000) // more than maxMemo in all
+		for i := range r {
+			r[i] = uint64(id)<<32 | uint64(i)
+		}
+		return r
 	}
-	if m.get(0) != nil || m.get(2) != nil {
-		t.Error("lists are kept")
+	m := newMemo(rows, 2)
+	for id := range rows {
+		m.put(uint64(id), row(id))
+		m.put(uint64(id), []uint64{1})
 	}
+	kept := 0
+	for id := range rows {
+		got := m.get(uint64(id))
+		if got == nil {
+			continue
+		}
+		if kept += len(got); !slices.Equal(got, row(id)) {
+			t.Fatalf("row %d of %d words is returned as %d words", id, len(row(id)), len(got))
+		}
+	}
+	if kept > maxMemo/8 || kept < maxMemo/8*8/10 {
+		t.Errorf("%d words are kept, of at most %d", kept, maxMemo/8)
+	}
+	m.put(0, make([]uint64, memoChunk))
 	var none *memo
 	none.put(0, []uint64{0})
 	if none.get(0) != nil {

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
@@ -159,49 +158,6 @@ func (d *Dataset) fault(k *kept, fl *record.Flaw) error {
 	}
 	at.Column, at.Value, at.Want = fl.Column, fl.Value, fl.Want
 	return &at
-}
-
-// maxMemo bounds the memory of a memo, in bytes.
-const maxMemo = 64 << 20
-
-// memo keeps the encoded rows of a small dataset for later epochs. Several batchers may
-// share it.
-type memo struct {
-	words int // per row
-	rows  []uint64
-	state []atomic.Uint32
-}
-
-// States of a row of a memo.
-const (
-	memoEmpty = iota
-	memoTaken // being written, or never to be written
-	memoWhole
-)
-
-// newMemo returns nil if the rows of the dataset exceed maxMemo.
-func newMemo(rows int64, words int) *memo {
-	if rows > maxMemo/8/int64(words+1) {
-		return nil
-	}
-	return &memo{words, make([]uint64, int(rows)*words), make([]atomic.Uint32, rows)}
-}
-
-// get returns row id, or nil if it has not been put.
-func (m *memo) get(id uint64) []uint64 {
-	if m == nil || m.state[id].Load() != memoWhole {
-		return nil
-	}
-	return m.rows[int(id)*m.words:][:m.words:m.words]
-}
-
-// put keeps a row, unless it has bags.
-func (m *memo) put(id uint64, row []uint64) {
-	if m == nil || len(row) != m.words || !encode.IsSingle(row) || !m.state[id].CompareAndSwap(memoEmpty, memoTaken) {
-		return
-	}
-	copy(m.rows[int(id)*m.words:], row)
-	m.state[id].Store(memoWhole)
 }
 
 // place is the position of a record.

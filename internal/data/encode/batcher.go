@@ -63,6 +63,3 @@ func (x *Batcher) Unknowns() []int64 { return x.unknown[:len(x.unknown)-Reasons*
 
 // RowWords returns the length of a row of single keys.
 func (x *Batcher) RowWords() int { return x.plainWords() }
-
-// IsSingle reports whether a row has single keys, as almost all have.
-func IsSingle(row []uint64) bool { return row[0]&headLists == 0 }
