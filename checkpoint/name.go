@@ -147,6 +147,9 @@ func (n notThere) Is(target error) bool { return target == fs.ErrNotExist }
 // exist.
 func absent(dir string) error {
 	dir = filepath.Clean(dir)
+	if to, err := os.Readlink(dir); err == nil {
+		return notThere(fmt.Sprintf("the link leads to %s, which does not exist", to))
+	}
 	if _, isStep := parseStep(filepath.Base(dir)); !isStep {
 		return notThere("there is no such directory")
 	}

@@ -3,7 +3,6 @@ package runs
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 
 // Read reads a run directory. It fails if dir is not one.
 func Read(dir string) (*Run, error) {
-	info, err := os.Stat(dir)
+	info, err := rundir.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("%w; to list the run directories in DIR: wdlrun runs DIR", err)
 	}

@@ -52,6 +52,9 @@ func (k dayLedger) partitions(l *rundir.Days, c *config.Config, runDir string) (
 	}
 	for i := range parts.All {
 		p := &parts.All[i]
+		if p.Train == nil {
+			continue
+		}
 		days = append(days, rundir.Day{Day: p.Day, End: p.End, Mark: p.Mark, Run: filepath.Base(runDir), Seen: l.Last(p.Day) != nil})
 	}
 	return days

@@ -10,7 +10,6 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/model/plan"
@@ -129,18 +128,16 @@ func (g gating) warnOfTrained(old *run, c *config.Config) {
 	if heldOut && same && old.cursor.Refit == nil && old.cursor.ByLabel == g.cursor.ByLabel && was.Data.ValidFraction == c.Data.ValidFraction && was.Data.ValidTime == c.Data.ValidTime && was.Data.ValidGroup == c.Data.ValidGroup && was.Train.Seed == c.Train.Seed {
 		return // the same rows were held out
 	}
-	file := ""
-	trained, err := record.List(was.Data.Train)
-	for _, f := range trained {
-		if err == nil && file == "" && slices.Contains(g.in.Valid.Names(), f.Name) {
-			file = f.Name
-		}
+	of := trainedOn(runOfCheckpoint(g.source.Dir()), was, g.in.Valid.Names())
+	if same && len(of) == 0 {
+		of = g.in.Valid.Names()[:1]
 	}
-	if same || file != "" {
-		if file == "" {
-			file = g.in.Valid.Names()[0]
+	if len(of) > 0 {
+		names := of[0]
+		if len(of) > 1 {
+			names = input.FirstFew(of)
 		}
-		g.warn(fmt.Sprintf("train.gate: the model of %s was trained on validation rows, of %s: its metrics are too good; validate on data that is newer than its training", g.source.Dir(), file))
+		g.warn(fmt.Sprintf("train.gate: the model of %s was trained on validation rows, of %s: its metrics are too good; validate on data that is newer than its training", g.source.Dir(), names))
 	}
 }
 

@@ -69,6 +69,14 @@ func TestGateNamesRowsOfTheSource(t *testing.T) {
 			t.Errorf("%s: warnings %q, gate %+v", set, warned, res.Gate)
 		}
 	}
+	other := traintest.Clicks(t, 200)
+	next := runJob(t, 1, Options{Config: c, From: old.RunDir, About: rundir.About{Version: "test"}, Set: append([]string{"data.train=[" + other + "]"}, still...)})
+	var warned []string
+	runJob(t, 1, Options{Config: c, From: next.RunDir, Warn: func(line string) { warned = append(warned, line) },
+		Set: append([]string{"data.train=[" + traintest.Clicks(t, 250) + "]", "data.valid=[" + path + "]", "data.valid_fraction=0"}, still...)})
+	if !strings.Contains(strings.Join(warned, "\n"), "was trained on validation rows, of "+path) {
+		t.Errorf("rows of the source of the source: warnings %q", warned)
+	}
 }
 
 // TestWorse: a tolerance counts in the direction of the metric, and a missing AUC is replaced by

@@ -23,8 +23,20 @@ const fileScheme = "file://"
 // Resolve returns the files of names, globs and folders, in the order given. The files of
 // a glob or folder are sorted by name.
 func Resolve(patterns []string) ([]File, error) {
-	var files []File
+	files, _, err := ResolveAll(patterns)
+	return files, err
+}
+
+// ResolveAll is Resolve, and also returns the files without bytes, which Resolve leaves out, whether or not
+// err is that there are no others.
+func ResolveAll(patterns []string) (files, empty []File, err error) {
 	r := resolver{logs: map[string]*kafka.Log{}}
+	files, err = r.all(patterns)
+	return files, r.empty, err
+}
+
+// all returns the files of several names.
+func (r *resolver) all(patterns []string) (files []File, err error) {
 	for _, p := range patterns {
 		more, err := r.one(p)
 		if err != nil {
@@ -87,7 +99,7 @@ func (r *resolver) one(p string) ([]File, error) {
 	case strings.HasPrefix(p, kafka.Scheme):
 		return r.topic(p)
 	case remote.Is(p):
-		return objects(p)
+		return r.objects(p)
 	}
 	if name, ok := strings.CutPrefix(p, Builtin); ok {
 		b, err := adult.Open(name)
@@ -119,6 +131,7 @@ func (r *resolver) one(p string) ([]File, error) {
 		}
 		f, err := r.local(p, info, here.Mode()&fs.ModeSymlink != 0)
 		if err == nil && f.Bytes == 0 {
+			r.empty = append(r.empty, f)
 			return nil, noFile{fmt.Errorf("%s: the file is empty; check the program that wrote it", p)}
 		}
 		return []File{f}, err

@@ -141,10 +141,13 @@ func (r *resolver) several(pattern string, names []string) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
+		f, err := r.local(name, info, isLink)
 		if info.Mode().IsRegular() && info.Size() == 0 {
+			if err == nil {
+				r.empty = append(r.empty, f)
+			}
 			continue
 		}
-		f, err := r.local(name, info, isLink)
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 type resolver struct {
 	logs  map[string]*kafka.Log
 	plain map[string]bool // folders that belong to no table
+	empty []File          // files without bytes, which are left out
 }
 
 // noFile means that a name stands for no file that has content.

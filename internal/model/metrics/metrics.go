@@ -127,9 +127,9 @@ func (m Metrics) remedy() string {
 	case *m.AUC < 0.5:
 		return "its ranking is worse than chance, so compare the labels and columns with the training data"
 	case *m.Calibration > 1.25 || *m.Calibration < 0.8:
-		return fmt.Sprintf("the mean prediction is %.2f times the base rate, so check that labels and base rate match the training data, and lower train.optimizer.*.learning_rate", *m.Calibration)
+		return fmt.Sprintf("the mean prediction is %.2f times the base rate, so check that labels and base rate match the training data; if they do, lower train.optimizer.*.learning_rate", *m.Calibration)
 	}
-	return "the model is overconfident, so use fewer train.epochs, train.early_stop or train.l2, or lower train.optimizer.*.learning_rate"
+	return "the model is overconfident, so check that labels and columns match the training data; if they do, use fewer train.epochs, train.early_stop or train.l2, or lower train.optimizer.*.learning_rate"
 }
 
 // entropy returns the log-loss of predicting rate for samples of which the same share is
@@ -160,6 +160,6 @@ func (m Metrics) numbersWarning(what string) string {
 	if m.LogLoss <= m.BaseLogLoss+float64((worse-1)*math.Abs(m.BaseLogLoss)) {
 		return ""
 	}
-	return fmt.Sprintf("the loss of %s, %.4g, is worse than %.4g, which predicting the mean %.4g for every sample gives: lower train.optimizer.*.learning_rate, or use train.early_stop or train.l2",
+	return fmt.Sprintf("the loss of %s, %.4g, is worse than %.4g, which predicting the mean %.4g for every sample gives: check that labels and columns match the training data; if they do, use train.early_stop or train.l2, or lower train.optimizer.*.learning_rate",
 		what, m.LogLoss, m.BaseLogLoss, m.BaseRate)
 }

@@ -226,7 +226,7 @@ func TestWarning(t *testing.T) {
 		{slices.Concat(slices.Repeat([]float32{-1}, 50), slices.Repeat([]float32{1}, 50)), slices.Concat(make([]float32, 50), slices.Repeat([]float32{1}, 50)), "the AUC of x is 1.0000: some feature probably contains the label; wdlrun data stats shows how much each column reveals about it"},
 		{[]float32{-1, -1, 1, -.5}, []float32{0, 1, 1, 0}, ""},
 		{[]float32{9, 9, 9, -9}, []float32{0, 1, 1, 0}, "the log-loss of x, 2.2501, is worse than 0.6931, which predicting the base rate 0.5000 for every sample gives: " +
-			"the mean prediction is 1.50 times the base rate, so check that labels and base rate match the training data, and lower train.optimizer.*.learning_rate"},
+			"the mean prediction is 1.50 times the base rate, so check that labels and base rate match the training data; if they do, lower train.optimizer.*.learning_rate"},
 		{[]float32{9, -9}, []float32{0, 1}, "the log-loss of x, 9.0001, is worse than 0.6931, which predicting the base rate 0.5000 for every sample gives: " +
 			"its ranking is worse than chance, so compare the labels and columns with the training data"},
 		{[]float32{9, 9}, []float32{1, 1}, ""},

@@ -68,7 +68,8 @@ func LatestOf(folder string) string {
 }
 
 // Real returns a path with the link Latest in it replaced by the run directory that it leads to,
-// since the link may move while the run is used. Other paths are returned as they are.
+// since the link may move while the run is used. Other paths are returned as they are, as is one whose link leads
+// to no run directory.
 func Real(path string) string {
 	rest := ""
 	for at := filepath.Clean(path); ; {
@@ -76,6 +77,9 @@ func Real(path string) string {
 			if to, err := os.Readlink(at); err == nil {
 				if !filepath.IsAbs(to) {
 					to = filepath.Join(filepath.Dir(at), to)
+				}
+				if _, err := os.Stat(to); err != nil {
+					return path
 				}
 				return filepath.Join(to, rest)
 			}
@@ -87,4 +91,14 @@ func Real(path string) string {
 		rest = filepath.Join(filepath.Base(at), rest)
 		at = up
 	}
+}
+
+// Stat returns what is at the path of a run directory. If it is a link that leads nowhere, the error names the
+// place.
+func Stat(dir string) (os.FileInfo, error) {
+	info, err := os.Stat(dir)
+	if to, no := os.Readlink(dir); err != nil && no == nil {
+		err = fmt.Errorf("%s: the link leads to %s: %w", dir, to, fs.ErrNotExist)
+	}
+	return info, err
 }

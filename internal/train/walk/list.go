@@ -3,6 +3,7 @@ package walk
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
@@ -20,7 +22,7 @@ import (
 type Partition struct {
 	Day   string   // value of the partition columns, joined by slashes, or the begin of a window
 	End   int64    // end of its event time, Unix seconds; 0: it is no date
-	Train []string // data.train of it
+	Train []string // data.train of it; nil: its files have no bytes
 	Where string   // condition of its records; "": all of its files
 	Mark  string   // identity of its files, or of its rows
 
@@ -122,11 +124,13 @@ func (p *Parts) folders(patterns []string) error {
 	at := map[string]int{}
 	marks := map[string][]string{}
 	outside, lacking := 0, ""
+	var empty []record.File
 	for _, pattern := range patterns {
-		files, err := record.Resolve([]string{pattern})
-		if err != nil {
+		files, none, err := record.ResolveAll([]string{pattern})
+		if err != nil && len(none) == 0 {
 			return err
 		}
+		empty = append(empty, none...)
 		for i := range files {
 			day, missing := p.DayOf(&files[i])
 			if day == "" {
@@ -145,6 +149,17 @@ func (p *Parts) folders(patterns []string) error {
 			}
 			part.files = append(part.files, files[i])
 			marks[day] = append(marks[day], fmt.Sprintf("%s %d", files[i].Name, files[i].Bytes))
+		}
+	}
+	for i := range empty {
+		day, _ := p.DayOf(&empty[i])
+		j, has := at[day]
+		if !has && day != "" {
+			j, at[day] = len(p.All), len(p.All)
+			p.All = append(p.All, Partition{Day: day})
+		}
+		if day != "" && p.All[j].Train == nil {
+			marks[day] = append(marks[day], empty[i].Name)
 		}
 	}
 	if len(p.All) == 0 {
@@ -178,6 +193,9 @@ func (p *Parts) Lacks(src schema.Source, part *Partition, fields []string) (lack
 	}
 	unknown, err := others(fields, part.Train)
 	for i := len(p.All) - 1; i >= 0 && len(unknown) > 0 && err == nil; i-- {
+		if p.All[i].Train == nil {
+			continue
+		}
 		var still []string
 		if still, err = others(unknown, p.All[i].Train); len(still) < len(unknown) && err == nil {
 			from = cmp.Or(from, p.All[i].Day)
@@ -186,6 +204,21 @@ func (p *Parts) Lacks(src schema.Source, part *Partition, fields []string) (lack
 		}
 	}
 	return lacks, from, err
+}
+
+// HasRows reports whether a partition has a record. It reports true if its files cannot be read: the training
+// names the fault.
+func (p *Parts) HasRows(ctx context.Context, src schema.Source, part *Partition) bool {
+	if part.Train == nil {
+		return false
+	}
+	files, err := record.OpenFiles(src, part.Train)
+	if err != nil {
+		return !errors.Is(err, record.ErrNoLine)
+	}
+	found := false
+	w, err := files.Walk(ctx, nil, 0, func([]value.List) error { found = true; return record.Stop }, nil)
+	return found || err != nil || w.Bad > 0
 }
 
 // DayOf returns the values of the partition columns of a file; "" and the first column that it

@@ -93,7 +93,7 @@ type launched struct {
 	perHost  bool // it runs on one rank of each host
 	verbatim bool // output is shown without rank numbers
 
-	part func(body []byte) // called with what rank 0 reports of each part of its work (AboutPart), by another goroutine; nil: none
+	part func(body []byte) // called with what rank 0 reports of each part of its work (AboutPart), by another goroutine; nil: none. The same command continues the rest
 }
 
 // Parts returns the description of a command whose rank 0 reports each part of its work to f.
@@ -147,7 +147,7 @@ func (p *Program) Launch(c *cli.Context, command []string, what launched) error 
 		Name: rank.NewKey().Hex()[:16], Plan: plan, Command: command, Dir: c.String("wdir"), Env: append(withLinks(c, os.Environ()), remote.Pass...), Stdin: what.stdin, Suspends: true, Guard: []string{self, GuardWord}, Stdout: p.Stdout, Stderr: p.Stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
 		Judged: printVerdict, Word: printObservation, Restarts: restarts(c, what.replicas), RestartWait: c.Duration("restart-wait"), MinRanks: minRanks(c, what.needs), Heals: what.replicas > 1, Again: p.restarted(command, what.resumes),
-		Saves: saves(what.resumes), Remote: remote,
+		Saves: saves(what.resumes, what.part != nil), Remote: remote,
 	}
 	if what.print != nil { // a command of wdlrun
 		job.Version = Version
@@ -165,7 +165,7 @@ func (p *Program) Launch(c *cli.Context, command []string, what launched) error 
 	if err != nil {
 		return p.unstarted(out.Code, asJSON, Unprefixed(err.Error()))
 	}
-	return p.ended(out, asJSON, what.print)
+	return p.ended(out, asJSON, what)
 }
 
 // rankEnv returns the environment for ranks, without variables that launch flags
@@ -250,22 +250,24 @@ func restarts(c *cli.Context, replicas int) int {
 }
 
 // ended reports the outcome of a launched job.
-func (p *Program) ended(out launcher.Outcome, asJSON bool, print Printer) error {
+func (p *Program) ended(out launcher.Outcome, asJSON bool, what launched) error {
 	if out.Verdict != nil { // printed when it was given
 		p.printAfter(out, p.Stderr)
-		p.printNext(out.Verdict, p.Starts(out.Size), out.Status.RunDir)
+		if what.part == nil {
+			p.printNext(out.Verdict, p.Starts(out.Size), out.Status.RunDir)
+		}
 	}
 	if out.GaveUp != "" {
 		fmt.Fprintf(p.Stderr, "wdlrun: %s\n", out.GaveUp)
 	}
 	var err error
 	switch {
-	case print != nil && out.Verdict == nil && len(out.Result) > 0:
+	case what.print != nil && out.Verdict == nil && len(out.Result) > 0:
 		result := out.Result
 		if asJSON && out.Code != 0 {
 			result = WithCode(result, out.Code, why(out))
 		}
-		err = print(p.Stdout, out.Size, asJSON, result)
+		err = what.print(p.Stdout, out.Size, asJSON, result)
 	case asJSON:
 		err = p.PrintJSON(failure{out.Size, out.Code, why(out), out.Elapsed.Seconds(), out.Verdict, out.Status.RunDir, out.Restarts})
 	}

@@ -66,14 +66,18 @@ func (p *Program) restarted(command []string, resumes bool) func(launcher.Failur
 }
 
 // saves reports that an interrupted training still writes its checkpoint. Programs that
-// cannot continue in a run directory are killed instead.
-func saves(resumes bool) func(rank.Status, io.Writer) {
+// cannot continue in a run directory are killed instead. parts reports that the same command continues.
+func saves(resumes, parts bool) func(rank.Status, io.Writer) {
 	if !resumes {
 		return nil
 	}
 	return func(s rank.Status, w io.Writer) {
-		fmt.Fprintf(w, "wdlrun: stopping: finishing step %d and writing its checkpoint (%s); repeat the signal to end at once: -resume %s then continues from the previous checkpoint\n",
-			s.Step, cmp.Or(s.Phase, "at work"), cmp.Or(s.RunDir, "RUN"))
+		next := "-resume " + cmp.Or(s.RunDir, "RUN")
+		if parts {
+			next = "the same command"
+		}
+		fmt.Fprintf(w, "wdlrun: stopping: finishing step %d and writing its checkpoint (%s); repeat the signal to end at once: %s then continues from the previous checkpoint\n",
+			s.Step, cmp.Or(s.Phase, "at work"), next)
 	}
 }
 

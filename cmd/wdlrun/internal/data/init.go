@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -15,7 +16,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/text/nearest"
+	"github.com/wdlrun/wdlrun/internal/train/walk"
 )
 
 func InitCommand(p *command.Program) *cli.Command {
@@ -128,8 +131,29 @@ func propose(p *command.Program, c *cli.Context) error {
 	if index != "" {
 		next += fmt.Sprintf("; then: %s data index -config %s -out %s", self, file, command.QuotedPath(index))
 	}
-	fmt.Fprintf(p.Stderr, "wrote %s from %s\nnext: %s; then: %s -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), next, self, file)
+	next += fmt.Sprintf("; then: %s -np 2 train -config %s", self, file)
+	if by := datesOf(c.Context, files); by != "" {
+		next += fmt.Sprintf(", or on one folder %s after the other, each from the model before it: add -by %s", strings.ReplaceAll(by, ",", "=…/")+"=…", by)
+	}
+	fmt.Fprintf(p.Stderr, "wrote %s from %s\nnext: %s\n", path, config.LookedAt(seen, strings.Clone), next)
 	return nil
+}
+
+// datesOf returns the partition columns of some files whose values are several dates, as train -by takes them;
+// "" if there are none.
+func datesOf(ctx context.Context, files []string) (by string) {
+	all, err := record.Resolve(files)
+	if err != nil {
+		return ""
+	}
+	columns := record.PartitionNames(all)
+	for n := range columns {
+		parts, err := walk.List(ctx, schema.Source{Train: files}, walk.By{Columns: columns[:n+1]}, 0)
+		if err == nil && len(parts.All) > 1 && parts.All[0].End != 0 {
+			by = strings.Join(columns[:n+1], ",")
+		}
+	}
+	return by
 }
 
 // indexFor returns the name of the feature index of a configuration whose files are

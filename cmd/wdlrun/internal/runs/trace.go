@@ -63,7 +63,11 @@ func merge(p *command.Program, c *cli.Context) error {
 		return errors.New("trace: give one run directory; see: wdlrun trace --help")
 	}
 	dir := command.RunAt(c.Args().First(), command.RunsFolder)
-	t, err := timeline.Open(dir)
+	_, err := rundir.Stat(dir)
+	var t *timeline.Timeline
+	if err == nil {
+		t, err = timeline.Open(dir)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("trace: %w; to list the run directories in DIR: wdlrun runs DIR", err)
 	} else if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/internal/train/walk"
 	"github.com/wdlrun/wdlrun/rank"
@@ -39,11 +39,13 @@ type walking struct {
 	done   []rundir.Day // by this command
 	passed []rundir.Day // partitions that were skipped since the model
 	skips  map[string]string
+	next   int             // of the plan: the first partition that is neither trained on nor skipped
+	rows   map[string]bool // by partition: it has records
 }
 
 // walkForward trains partition after partition.
 func walkForward(p *command.Program, c *cli.Context) error {
-	w := walking{p: p, c: c, root: c.Lineage()[len(c.Lineage())-2], skips: map[string]string{}, done: []rundir.Day{}}
+	w := walking{p: p, c: c, root: c.Lineage()[len(c.Lineage())-2], skips: map[string]string{}, done: []rundir.Day{}, rows: map[string]bool{}}
 	if err := w.check(); err != nil {
 		return err
 	}
@@ -64,8 +66,9 @@ func walkForward(p *command.Program, c *cli.Context) error {
 		return err
 	}
 	for _, line := range w.plan.Lines(w.late, c.Bool("plan") || w.root.Bool("plan")) {
-		fmt.Fprintf(p.Stderr, "wdlrun: %s\n", line)
+		w.warn(line)
 	}
+	w.nameLeft()
 	if c.Bool("plan") {
 		if err := w.checkNext(); err != nil {
 			return err
@@ -201,6 +204,9 @@ func (w *walking) adopt() error {
 		return nil
 	}
 	for _, part := range known.All {
+		if part.Train == nil {
+			continue
+		}
 		w.ledger.Days = append(w.ledger.Days, rundir.Day{Day: part.Day, End: part.End, Run: filepath.Base(w.from)})
 	}
 	return nil
@@ -232,7 +238,7 @@ func (w *walking) options(i int) (d dayOptions) {
 		d.Set = append(d.Set, "data.train_where="+where)
 	}
 	if w.config.Train.Gate.Data == "next" {
-		next := &w.plan.Next[i+1]
+		next := &w.plan.Next[w.after(i)]
 		d.Lacks = append(d.Lacks, w.lacks(next)...)
 		d.Set = append(d.Set, "data.valid_fraction=0", "data.valid="+command.Flow(next.Train))
 		if next.Where != "" {
@@ -261,43 +267,23 @@ func (w *walking) lacks(part *walk.Partition) []string {
 	return names
 }
 
-// unfinished returns the newest run directory, if it is of a training on the same partition, with
-// the same model and configuration, that was killed; "" otherwise.
-func (w *walking) unfinished(d *dayOptions) (string, error) {
-	dir, _ := newestRun(w.opt.Out)
-	if dir == "" || dir == w.from {
-		return "", nil
-	}
-	about, err := rundir.ReadAbout(dir)
-	from := ""
-	if about.From != "" {
-		from = filepath.Base(filepath.Dir(filepath.Dir(about.From)))
-	}
-	if err != nil || about.Day != d.Day.Day || about.Mark != d.Mark || about.Content != "" && about.Content != d.Bytes() || from != strings.TrimPrefix(filepath.Base(w.from), ".") {
-		return "", nil
-	}
-	opt := w.opt
-	opt.From, opt.Set, opt.Day = w.from, slices.Concat(w.opt.Set, d.Set), &d.Day
-	c, err := train.OpenConfig(w.c.Context, opt)
-	if err != nil {
-		return "", err
-	}
-	was, err := regular.ReadFile(filepath.Join(dir, rundir.FileConfig), config.MaxBytes)
-	if err != nil || string(was) != string(c.YAML()) {
-		return "", nil
-	}
-	for range 100 { // its ranks end soon after their launcher
-		if !rundir.Locked(dir) {
-			break
+// after returns the place of the first partition after the i-th that has records; -1: there is none.
+func (w *walking) after(i int) int {
+	for j := i + 1; j < len(w.plan.Next); j++ {
+		part := &w.plan.Next[j]
+		if _, known := w.rows[part.Day]; !known {
+			w.rows[part.Day] = w.parts.HasRows(w.c.Context, w.config.Data, part)
 		}
-		time.Sleep(100 * time.Millisecond)
+		if w.rows[part.Day] {
+			return j
+		}
 	}
-	return dir, nil
+	return -1
 }
 
-// waits reports whether the i-th partition waits for the one after it.
+// waits reports whether the i-th partition waits for one after it.
 func (w *walking) waits(i int) bool {
-	return w.config.Train.Gate.Data == "next" && i+1 == len(w.plan.Next)
+	return w.config.Train.Gate.Data == "next" && w.after(i) < 0
 }
 
 const (
@@ -313,7 +299,7 @@ func (w *walking) stamp(i int, d *dayOptions) (err error) {
 	if err != nil || w.config.Train.Gate.Data != "next" {
 		return err
 	}
-	next := &w.plan.Next[i+1]
+	next := &w.plan.Next[w.after(i)]
 	_, bytes, err := next.Stamp()
 	d.Valid = next.Mark + " " + bytes
 	return err
@@ -326,7 +312,7 @@ func (w *walking) together(i int, d *dayOptions) (n int, err error) {
 		return 1, err
 	}
 	bytes, text := w.plan.Next[i].Bytes(), len(command.Flow(d))
-	for n = 1; n < maxTogether && i+n < len(w.plan.Next) && !w.waits(i+n); n++ {
+	for n = 1; n < maxTogether && i+n < len(w.plan.Next) && w.plan.Next[i+n].Train != nil && !w.waits(i+n); n++ {
 		part := &w.plan.Next[i+n]
 		if bytes += part.Bytes(); bytes > maxStamped {
 			break
@@ -350,6 +336,10 @@ func (w *walking) together(i int, d *dayOptions) (n int, err error) {
 func (w *walking) train(i int) (n int, err error) {
 	p, part := w.p, &w.plan.Next[i]
 	name := w.plan.Name(part.Day)
+	if part.Train == nil {
+		w.took(i, dayReport{Skipped: "its files are empty"})
+		return 1, nil
+	}
 	if w.waits(i) {
 		fmt.Fprintf(p.Stderr, "wdlrun: %s waits for the partition after it, on which train.gate compares the models\n", name)
 		return 1, nil
@@ -360,9 +350,6 @@ func (w *walking) train(i int) (n int, err error) {
 	}
 	if d.Into, err = w.unfinished(&d); err != nil {
 		return n, err
-	}
-	if d.Into != "" {
-		fmt.Fprintf(p.Stderr, "wdlrun: %s: the training in %s did not become the latest and continues\n", name, d.Into)
 	}
 	text := command.Flow(d)
 	if err := w.c.Set("day", text); err != nil {
@@ -386,18 +373,47 @@ func (w *walking) train(i int) (n int, err error) {
 	}
 	err = p.Launch(w.root, append(command.RanksCommand(self, w.root), "-day", text), command.LaunchedAs(w.c, print).Parts(got.part))
 	got.end()
-	if name = w.plan.Name(w.plan.Next[i+r.Part].Day); r.Gate.Closed() && !command.AsJSON(w.c) {
-		fmt.Fprintf(p.Stderr, "wdlrun: %s: %s: %s\n", name, r.RunDir, command.Gated(r.Result))
-		next := ""
-		if w.config.Train.Gate.Data == "next" && i+r.Part+1 < len(w.plan.Next) {
-			next = " or " + w.plan.Name(w.plan.Next[i+r.Part+1].Day)
-		}
-		w.warn(fmt.Sprintf("check the data of %s%s: if it is wrong, correct it, or move its folder away to leave it out, and give the same command; to continue from the rejected model: -from %s", name, next, r.RunDir))
-	}
 	if r.Skipped != "" || err == nil && r.Day != nil {
 		w.took(i, r.brief())
 	}
-	return n, err
+	if err != nil {
+		return n, w.ended(i, &r, err)
+	}
+	return n, nil
+}
+
+// ended reports that the training on one of the partitions from the i-th of the plan has not made the latest
+// model, and returns err.
+func (w *walking) ended(i int, r *dayResult, err error) error {
+	why := "it was stopped"
+	if r.Gate.Closed() {
+		at := i + r.Part
+		name, next := w.plan.Name(w.plan.Next[at].Day), ""
+		if w.config.Train.Gate.Data == "next" {
+			next = " or " + w.plan.Name(w.plan.Next[w.after(at)].Day)
+		}
+		why = fmt.Sprintf("%s: %s: %s", name, r.RunDir, command.Gated(r.Result))
+		if !command.AsJSON(w.c) {
+			w.warn(why)
+		}
+		w.warn(fmt.Sprintf("check the data of %s%s: if it is wrong, correct it, or move its folder away to leave it out, and give the same command; to continue from the rejected model: -from %s", name, next, r.RunDir))
+	} else if left := w.left(); len(left) > 0 {
+		w.warn(fmt.Sprintf("to continue, give the same command: %s left, from %s on", plural.Of(len(left), "partition"), w.plan.Name(left[0])))
+	}
+	if code := command.Exit(0); command.AsJSON(w.c) && (r.Stopped || r.Gate.Closed()) && errors.As(err, &code) {
+		return errors.Join(err, w.json(map[string]any{"trained": w.done, "skipped": w.skips, "run_dir": w.from, "exit_code": int(code), "error": why}))
+	}
+	return err
+}
+
+// left returns the partitions that are still to be trained on.
+func (w *walking) left() (days []string) {
+	for i := w.next; i < len(w.plan.Next); i++ {
+		if w.plan.Next[i].Train != nil && !w.waits(i) {
+			days = append(days, w.plan.Next[i].Day)
+		}
+	}
+	return days
 }
 
 // results takes the reports of the trainings on the partitions from the i-th of the plan.
@@ -433,6 +449,7 @@ func (r *results) end() {
 func (w *walking) took(i int, r dayReport) {
 	part := &w.plan.Next[i+r.Part]
 	name := w.plan.Name(part.Day)
+	w.next = max(w.next, i+r.Part+1)
 	if r.Skipped != "" {
 		if _, again := w.skips[part.Day]; again {
 			return // the ranks have started again
@@ -460,15 +477,16 @@ func (w *walking) took(i int, r dayReport) {
 
 // checkNext checks the training on the next partition as it would begin.
 func (w *walking) checkNext() error {
-	if len(w.plan.Next) == 0 || w.config.Train.Gate.Data == "next" && len(w.plan.Next) == 1 {
+	i := slices.IndexFunc(w.plan.Next, func(part walk.Partition) bool { return part.Train != nil })
+	if i < 0 || w.waits(i) {
 		return nil
 	}
-	d := w.options(0)
+	d := w.options(i)
 	if err := w.c.Set("day", command.Flow(d)); err != nil {
 		return err
 	}
 	if err := checkTrain(w.p, w.c); err != nil {
-		return fmt.Errorf("%s: %w", w.plan.Name(w.plan.Next[0].Day), err)
+		return fmt.Errorf("%s: %w", w.plan.Name(w.plan.Next[i].Day), err)
 	}
 	return nil
 }
@@ -497,22 +515,20 @@ func (w *walking) print() error {
 	if command.AsJSON(w.c) {
 		return w.json(map[string]any{})
 	}
-	n := len(w.plan.Next)
-	if n > 0 && w.config.Train.Gate.Data == "next" {
-		n-- // it waits
-	}
-	fmt.Fprintf(w.p.Stdout, "%d partitions, of which %d are trained on next", len(w.parts.All), n)
+	fmt.Fprintf(w.p.Stdout, "%d partitions, of which %d are trained on next", len(w.parts.All), len(w.left()))
 	if w.from != "" {
 		fmt.Fprintf(w.p.Stdout, ", from %s", w.from)
 	}
 	fmt.Fprintln(w.p.Stdout)
 	for i := range w.plan.Next {
 		part := &w.plan.Next[i]
-		waits := ""
-		if i >= n {
-			waits = "  waits for the partition after it"
+		what := command.Clean(strings.Join(part.Train, " "), 200)
+		if part.Train == nil {
+			what = "its files are empty"
+		} else if w.waits(i) {
+			what += "  waits for the partition after it"
 		}
-		fmt.Fprintf(w.p.Stdout, "  %-20s %s%s\n", command.Clean(w.plan.Name(part.Day), 64), command.Clean(strings.Join(part.Train, " "), 200), waits)
+		fmt.Fprintf(w.p.Stdout, "  %-20s %s\n", command.Clean(w.plan.Name(part.Day), 64), what)
 	}
 	return nil
 }
