@@ -21,6 +21,8 @@ if [ "${1:-}" = install ]; then
   python3 -m venv "$venv"
   exec "$venv/bin/pip" install -q scipy-openblas32==0.3.34.481.3 mkl==2026.2.0 onednn==2026.1.0
 fi
+# oneDNN of PyPI divides its work with TBB, which reads no variable: everything has one CPU.
+one() { taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')" "$@"; }
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 LD_LIBRARY_PATH=$venv/lib
 [ -z "${AVX2:-}" ] || export GODEBUG=cpu.avx512f=off OPENBLAS_CORETYPE=Haswell MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2
 mkdir -p "$build"
@@ -35,10 +37,10 @@ done
 for ((i = 0; i < ${ROUNDS:-5}; i++)); do
   for s in $shapes; do
     # shellcheck disable=SC2016
-    "$build/f32.test" -test.run '^$' -test.cpu 1 -test.benchtime "${REPEAT:-10}x" -test.bench "Products/.*/^$s\$/^(AVX512|AVX2)\$" |
+    one "$build/f32.test" -test.run '^$' -test.cpu 1 -test.benchtime "${REPEAT:-10}x" -test.bench "Products/.*/^$s\$/^(AVX512|AVX2)\$" |
       awk -v round="$i" '/^Benchmark/ { split($1, n, "/"); if (seen[n[2] n[3]]++) next
         split(n[3], d, "x"); for (k = 2; k < NF; k++) if ($(k + 1) == "GFLOP/s") print round ",wdlrun," n[2] "," d[1] "," d[2] "," d[3] "," $k }'
-    for x in "${libraries[@]}"; do "$build/gemm" "${x#*=}" "${REPEAT:-10}" "$s" | sed "s/^/$i,${x%%=*},/"; done
+    for x in "${libraries[@]}"; do one "$build/gemm" "${x#*=}" "${REPEAT:-10}" "$s" | sed "s/^/$i,${x%%=*},/"; done
   done
 done >"$build/gemm.csv"
 python3 - "$build/gemm.csv" <<'P'
