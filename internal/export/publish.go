@@ -102,7 +102,11 @@ func (p *Publisher) manifest(at Point) (m Manifest, err error) {
 		return m, err
 	}
 	if found > p.highest {
-		p.o.Warn(fmt.Sprintf("another program has written version %d to %s: the numbers of this training continue after it", found, p.o.Dir))
+		line := fmt.Sprintf("another program has written version %d to %s", found, p.o.Dir)
+		if x, err := readManifest(versionDir(p.o.Dir, found)); err == nil && x.Rollback != nil {
+			line = fmt.Sprintf("version %d in %s is a rollback to version %d", found, p.o.Dir, *x.Rollback)
+		}
+		p.o.Warn(line + ": the numbers of this training continue after it")
 		p.highest = found
 	}
 	next, err := ledger.Next(at.Step, p.highest)

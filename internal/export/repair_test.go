@@ -183,3 +183,22 @@ func TestNothingIsPublishedDuringAHold(t *testing.T) {
 	fatal.If(t, x.publish())
 	x.check(x.openAfter(x.last, nil))
 }
+
+// TestARollbackIsNamed: the training says that the higher version is a rollback.
+func TestARollbackIsNamed(t *testing.T) {
+	x := newTrainee(t, 3)
+	for range 2 {
+		x.train()
+		fatal.If(t, x.publish())
+	}
+	first := x.last - 1
+	_, _, err := export.Rollback(t.Context(), x.dir, first)
+	fatal.If(t, err)
+	_, err = export.Release(t.Context(), x.dir)
+	fatal.If(t, err)
+	x.train()
+	fatal.If(t, x.publish())
+	if want := fmt.Sprintf("version %d in %s is a rollback to version %d: the numbers of this training continue after it", first+2, x.dir, first); len(x.warned) != 1 || x.warned[0] != want {
+		t.Errorf("%q, want %q", x.warned, want)
+	}
+}

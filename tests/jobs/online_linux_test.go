@@ -236,9 +236,19 @@ func TestOnlineEndsInOrder(t *testing.T) {
 		found, _ := filepath.Glob(filepath.Join(dir, "models", "ctr", "*", "MANIFEST.json"))
 		return len(found) > 0
 	})
+	if o := run(t, dir, "online", "-config", "online.yaml"); o.code == 0 || !containsAll(o.stderr, "another wdlrun online uses online (pid ", "end it first") {
+		t.Errorf("a second loop: %+v", o)
+	}
 	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "online: join has ended\nonline: train has ended\nonline: serve has ended\n") {
 		t.Errorf("%v\n%s", err, said)
+	}
+	var ended onlineStatus
+	fatal.If(t, json.Unmarshal([]byte(readText(t, filepath.Join(dir, "online", "status.json"))), &ended))
+	for _, x := range ended.Parts {
+		if x.State != "ended" || x.Error != "" || x.Process != 0 {
+			t.Errorf("after the end: %+v", x)
+		}
 	}
 	write(t, dir, "other.yaml", strings.Replace(onlineTrainYAML, "[samples]", "[shown]", 1))
 	write(t, dir, "wrong.yaml", strings.NewReplacer("key: id", "keys: id", "ctr.yaml", "other.yaml").Replace(yaml))

@@ -27,7 +27,7 @@ func Lock(dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	if f == nil {
-		return nil, inUse(dir, by)
+		return nil, &InUse{dir, by}
 	}
 	return func() { f.Close() }, nil // the file remains: removing it would allow a second lock
 }

@@ -89,7 +89,7 @@ func (t *Turn) take(o Owner, name string) error {
 				t.file = f
 			}
 		case moveRefuse:
-			return inUse(t.dir, taker.by(by))
+			return &InUse{t.dir, taker.by(by)}
 		}
 	}
 	t.Name, t.Root = name, checkpoint.InTurn(t.root(), name)
@@ -151,10 +151,14 @@ func (t *Turn) rename(from []string, name string) (f *os.File, err error) {
 	return f, nil
 }
 
-// inUse is the error if a run directory is locked.
-func inUse(dir, by string) error {
-	return fmt.Errorf("run directory: %s %w (the lock was last taken by %s): wait for it, or train into a new directory by resuming from one of its checkpoints", dir, ErrInUse, by)
+// InUse is the error of a directory that another process has locked. It is ErrInUse.
+type InUse struct{ Dir, By string }
+
+func (e *InUse) Error() string {
+	return fmt.Sprintf("run directory: %s %v (the lock was last taken by %s): wait for it, or train into a new directory by resuming from one of its checkpoints", e.Dir, ErrInUse, e.By)
 }
+
+func (e *InUse) Unwrap() error { return ErrInUse }
 
 // turn returns the name of a turn of this owner.
 func (o Owner) turn(id string) string { return fmt.Sprintf("%s-%d-%s", o.job(), o.Generation, id) }
@@ -263,7 +267,7 @@ func CheckPlace(out, resume string) error {
 	by, err := t.lockedBy(names)
 	switch {
 	case by != "":
-		return inUse(resume, by)
+		return &InUse{resume, by}
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("run directory: nothing can be written in %s: %w: to train on in a new one, resume one of its checkpoints, %s", resume, Cause(err), filepath.Join(resume, checkpoint.Folder, "step-…"))
 	}

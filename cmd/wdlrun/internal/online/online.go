@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -123,8 +124,11 @@ func runOnline(p *command.Program, c *cli.Context) error {
 		}
 	}
 	unlock, err := rundir.Lock(config.Dir)
+	if used, is := errors.AsType[*rundir.InUse](err); is {
+		return fmt.Errorf("another wdlrun online uses %s (%s): end it first, or give this one another dir", config.Dir, used.By)
+	}
 	if err != nil {
-		return fmt.Errorf("%s is in use by another wdlrun online: %w", config.Dir, err)
+		return err
 	}
 	defer unlock()
 	run := filepath.Join(config.Dir, "run")
@@ -207,6 +211,7 @@ func (o *online) run(ctx context.Context) error {
 			if time.Since(shown) >= often {
 				shown = time.Now()
 				fmt.Fprintln(o.p.Stderr, "online: "+o.line())
+				o.limitLogs()
 			}
 		}
 	}
@@ -235,6 +240,7 @@ func (o *online) keep(ctx context.Context, x *part) error {
 		killed, err := o.process(ctx, x)
 		switch lasted := time.Since(began); {
 		case ctx.Err() != nil:
+			o.set(x, "ended", "")
 			return nil
 		case err == nil:
 			o.set(x, "ended", "")
@@ -249,6 +255,7 @@ func (o *online) keep(ctx context.Context, x *part) error {
 		fmt.Fprintf(o.p.Stderr, "online: %s ended: %v (%s); it starts again in %v\n", x.Name, err, x.log, wait)
 		select {
 		case <-ctx.Done():
+			o.set(x, "ended", err.Error())
 			return nil
 		case <-time.After(wait):
 		}
@@ -263,6 +270,40 @@ func (o *online) set(x *part, state, fault string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	x.State, x.Error, x.Process = state, fault, 0
+}
+
+// longestLog limits a log.
+const longestLog = 16 << 20
+
+// limitLogs moves what is in a log that is too long to NAME.log.1. The part, which has it open, continues at its
+// beginning; what it writes at that moment may be lost.
+func (o *online) limitLogs() {
+	for _, x := range o.parts {
+		info, err := os.Stat(x.log)
+		if err != nil || info.Size() < longestLog {
+			continue
+		}
+		if err := cutLog(x.log); err != nil {
+			fmt.Fprintf(o.p.Stderr, "wdlrun: online: %s grows beyond %d MiB: %v\n", x.log, longestLog>>20, err)
+		}
+	}
+}
+
+// cutLog copies a log to NAME.log.1 and empties it.
+func cutLog(path string) error {
+	from, err := regular.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := regular.OpenFile(path+".1", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		return errors.Join(err, to.Close())
+	}
+	return cmp.Or(to.Close(), from.Truncate(0))
 }
 
 // process runs a part once. Its output goes to its log; the error is its verdict or its last line. killed reports that a
@@ -291,6 +332,9 @@ func (o *online) process(ctx context.Context, x *part) (killed bool, err error) 
 	o.mu.Unlock()
 	err = cmd.Wait()
 	end, seek := log.Seek(0, 2)
+	if end < from { // see limitLogs
+		from = 0
+	}
 	tail := make([]byte, min(max(end-from, 0), 1<<14))
 	if seek == nil {
 		n, _ := log.ReadAt(tail, end-int64(len(tail))) // without it, the error is the exit code

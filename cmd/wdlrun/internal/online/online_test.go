@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
@@ -83,5 +84,33 @@ func TestUnpublished(t *testing.T) {
 		if got := unpublished([]byte(log)); got != want {
 			t.Errorf("%q: %q, want %q", log, got, want)
 		}
+	}
+}
+
+// TestLogsHaveALimit: a log that is too long is emptied, and its part continues to write to it.
+func TestLogsHaveALimit(t *testing.T) {
+	x := &part{log: filepath.Join(t.TempDir(), "train.log")}
+	said := &strings.Builder{}
+	o := &online{p: &command.Program{Stderr: said}, parts: []*part{x, {log: x.log + ".none"}}}
+	log, err := os.OpenFile(x.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	fatal.If(t, err)
+	defer log.Close()
+	write := func(text string) {
+		_, err := log.WriteString(text)
+		fatal.If(t, err)
+	}
+	long := strings.Repeat("a line\n", longestLog/7)
+	write(long)
+	o.limitLogs()
+	write("one more\n")
+	o.limitLogs() // is long enough only now
+	write("after\n")
+	for path, want := range map[string]string{x.log: "after\n", x.log + ".1": long + "one more\n"} {
+		if b, err := os.ReadFile(path); err != nil || string(b) != want {
+			t.Errorf("%s has %d bytes, want %d: %v", path, len(b), len(want), err)
+		}
+	}
+	if said.Len() > 0 {
+		t.Error(said)
 	}
 }
