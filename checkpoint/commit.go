@@ -170,7 +170,7 @@ func publish(d disk, root string, step int64) error {
 		}
 		return cmp.Or(checkTurn(root), errors.Join(err, back))
 	}
-	if err := d.Sync(home(root)); err != nil {
+	if err := d.Sync(withoutTurn(root)); err != nil {
 		return err
 	}
 	// An .old without a successor is a checkpoint; with one it is obsolete. An error here does
@@ -199,7 +199,7 @@ func Clean(root string) (removed []string, err error) { return clean(system{}, r
 
 func clean(d disk, root string) (removed []string, err error) {
 	var faults []error
-	for _, folder := range slices.Compact([]string{home(root), root}) {
+	for _, folder := range slices.Compact([]string{withoutTurn(root), root}) {
 		if !exists(folder) {
 			continue
 		}

@@ -57,8 +57,8 @@ func (system) Create(path string) (file, error) {
 // come from the folder above, or go there.
 func (system) Rename(from, to string) error {
 	above := filepath.Dir(from)
-	if isTurn(above) && filepath.Dir(to) == home(above) {
-		above = home(above)
+	if isTurn(above) && filepath.Dir(to) == withoutTurn(above) {
+		above = withoutTurn(above)
 	}
 	at, err := openFolder(above, false)
 	if err != nil {
@@ -236,7 +236,7 @@ func openTurn(dir string, create bool) (*os.Root, error) {
 	if err := checkTurn(dir); err != nil {
 		return nil, err
 	}
-	root, err := openFolder(home(dir), create)
+	root, err := openFolder(withoutTurn(dir), create)
 	if err != nil {
 		return nil, err
 	}

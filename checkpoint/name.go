@@ -33,7 +33,7 @@ const (
 
 // Dir returns the directory of the committed checkpoint of a step. It does not access the
 // disk.
-func Dir(root string, step int64) string { return filepath.Join(home(root), stepName(step)) }
+func Dir(root string, step int64) string { return filepath.Join(withoutTurn(root), stepName(step)) }
 
 // dirOf returns the directory of the checkpoint of a step. After a crash while it was being
 // replaced, that is its temporary name.
@@ -50,7 +50,7 @@ func stepName(step int64) string { return fmt.Sprintf("step-%09d", step) }
 func tmpDir(root string, step int64) string { return filepath.Join(root, tmpPrefix+stepName(step)) }
 
 func oldDir(root string, step int64) string {
-	return filepath.Join(home(root), oldPrefix+stepName(step))
+	return filepath.Join(withoutTurn(root), oldPrefix+stepName(step))
 }
 
 func delDir(root string, step int64) string { return filepath.Join(root, delPrefix+stepName(step)) }
@@ -108,7 +108,7 @@ type Found struct {
 // follows symbolic links, since checkpoints may be moved to other disks. If root does not
 // exist, the error is fs.ErrNotExist.
 func List(root string) ([]Found, error) {
-	root = home(root)
+	root = withoutTurn(root)
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: list: %w", err)

@@ -91,14 +91,14 @@ func acceptRun(d disk, root, run string) error {
 		return err
 	}
 	if len(runs.ids) == maxRuns {
-		return fmt.Errorf("%s: checkpoints of more than %d runs", filepath.Join(home(root), runFile), maxRuns)
+		return fmt.Errorf("%s: checkpoints of more than %d runs", filepath.Join(withoutTurn(root), runFile), maxRuns)
 	}
 	return writeRuns(d, root, append(runs.ids, run))
 }
 
 // readRuns reads the run file of root.
 func readRuns(root string) (runIDs, error) {
-	path := filepath.Join(home(root), runFile)
+	path := filepath.Join(withoutTurn(root), runFile)
 	b, err := regular.ReadFile(path, (maxRuns+2)*(runDigits+1))
 	if errors.Is(err, fs.ErrNotExist) {
 		return runIDs{}, nil
@@ -140,7 +140,7 @@ func formatRuns(ids []string) string {
 }
 
 func writeRuns(d disk, root string, runs []string) error {
-	root = home(root)
+	root = withoutTurn(root)
 	part := filepath.Join(root, "."+runFile)
 	if err := writeFile(d, part, []byte(formatRuns(runs))); err != nil {
 		return err

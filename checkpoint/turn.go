@@ -44,8 +44,8 @@ func Turns(root string) (names []string, err error) {
 // isTurn reports whether a path is a root with a turn.
 func isTurn(root string) bool { return strings.HasPrefix(filepath.Base(root), turnPrefix) }
 
-// home returns the root without the turn.
-func home(root string) string {
+// withoutTurn returns the root without the turn.
+func withoutTurn(root string) string {
 	if isTurn(root) {
 		return filepath.Dir(root)
 	}
@@ -57,7 +57,7 @@ func checkTurn(root string) error {
 	if !isTurn(root) || there(root) {
 		return nil
 	}
-	if now, err := Turns(home(root)); err != nil || len(now) == 0 {
+	if now, err := Turns(withoutTurn(root)); err != nil || len(now) == 0 {
 		return err // the root itself was removed
 	}
 	return ErrTurn

@@ -25,7 +25,7 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 		if err != nil {
 			return nil, c.recordError(err)
 		}
-		return x, c.meetAll(tag)
+		return x, c.barrier(tag)
 	}
 	return alloc[T](c, tag, n)
 }
@@ -33,7 +33,7 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 func alloc[T Number](c *Comm, tag Tag, n int) ([]T, error) {
 	size := raw.Size[T]()
 	if !c.shares() { // all ranks must meet, as if memory were shared
-		return make([]T, n), c.meetAll(tag)
+		return make([]T, n), c.barrier(tag)
 	}
 	own, err := c.share(tag, n*size)
 	if err != nil {

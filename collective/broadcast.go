@@ -18,7 +18,7 @@ func Broadcast[T Number](c *Comm, x []T, root int) error {
 func copyFrom[T Number](c *Comm, tag Tag, x []T, root int) error {
 	if c.shares() {
 		b := raw.Bytes(x)
-		c.wantNothing()
+		c.clearTargets()
 		c.length[root] = len(b)
 		if c.rank == root {
 			return c.pull(tag, b)
@@ -45,17 +45,17 @@ func Barrier(c *Comm) error {
 	if err != nil {
 		return err
 	}
-	return c.meetAll(tag)
+	return c.barrier(tag)
 }
 
-// meetAll is Barrier for a call that has begun.
-func (c *Comm) meetAll(tag Tag) error {
+// barrier is Barrier for a call that has begun.
+func (c *Comm) barrier(tag Tag) error {
 	if c.shares() {
 		defer c.sh.Leave(c.channel)
 		return c.meet(&tag, Note{})
 	}
 	if tag.Algorithm = c.way(CallBarrier, tag, 0); tag.Algorithm == Rails {
-		return meetRails(c, tag)
+		return railBarrier(c, tag)
 	}
 	c.steps = barrierDissemination(c.steps[:0], c.rank, c.size)
 	return run[uint8](c, &tag, nil, nil)
@@ -87,16 +87,16 @@ func copyRails[T Number](c *Comm, tag Tag, x []T, root int) error {
 	return c.recordError(copyFrom(h.local, tag, x, 0))
 }
 
-// meetRails is a barrier on each host, then between hosts, then on each host again.
-func meetRails(c *Comm, tag Tag) error {
+// railBarrier is a barrier on each host, then between hosts, then on each host again.
+func railBarrier(c *Comm, tag Tag) error {
 	h := c.hosts
-	if err := h.local.meetAll(tag); err != nil {
+	if err := h.local.barrier(tag); err != nil {
 		return c.recordError(err)
 	}
 	if h.index == 0 {
-		if err := h.rail.meetAll(tag); err != nil {
+		if err := h.rail.barrier(tag); err != nil {
 			return c.recordError(err)
 		}
 	}
-	return c.recordError(h.local.meetAll(tag))
+	return c.recordError(h.local.barrier(tag))
 }

@@ -108,7 +108,7 @@ func (c *Comm) exchangeLengths(tag *Tag, sendAt []int, size, most int) (int, err
 			if in[n] > maxWindow || in[i] > in[n] {
 				from := c.numbered((c.rank - h.weight + c.size) % c.size)
 				err := fmt.Errorf("rank %d announced a part of %d bytes for a buffer of at most %d", from, in[i], in[n])
-				return 0, c.giveUp(*tag, &AbortError{By: c.numbered(c.rank), Cause: err})
+				return 0, c.endGroup(*tag, &AbortError{By: c.numbered(c.rank), Cause: err})
 			}
 			f.lengths[k+1][d] = in[i]
 		}
@@ -138,7 +138,7 @@ func (c *Comm) compareLengths(tag Tag, recvAt []int, size int) error {
 		from := (c.rank - d + c.size) % c.size
 		theirs, own := f.length(len(f.lengths)-1, d), (recvAt[from+1]-recvAt[from])*size
 		if theirs != own {
-			return c.giveUp(tag, &MismatchError{
+			return c.endGroup(tag, &MismatchError{
 				Peer: Side{Rank: c.numbered(from), Tag: tag, Bytes: int64(theirs)},
 				Own:  Side{Rank: c.numbered(c.rank), Tag: tag, Bytes: int64(own)},
 			})

@@ -87,7 +87,7 @@ func Gather[T Number](c *Comm, x, recv []T, root int) error {
 func gatherTo[T Number](c *Comm, tag Tag, b, buf []T, root int) error {
 	if c.shares() {
 		size := raw.Size[T]()
-		c.wantNothing()
+		c.clearTargets()
 		for r := range c.size {
 			c.length[r] = (c.at[r+1] - c.at[r]) * size
 			if c.rank == root {

@@ -23,8 +23,8 @@ func (c *sharing) direct(n int) bool {
 	return n > smallBytes
 }
 
-// wantNothing clears c.into and c.length.
-func (c *sharing) wantNothing() {
+// clearTargets clears c.into and c.length.
+func (c *sharing) clearTargets() {
 	clear(c.into)
 	clear(c.length)
 }
@@ -109,7 +109,7 @@ func (c *sharing) fetch(tag Tag, offer []byte, k int) error {
 		case n.Where != 0 && k == 0:
 			b, err := c.memory(r, n.Where, len(into))
 			if err != nil {
-				return c.giveUp(tag, err)
+				return c.endGroup(tag, err)
 			}
 			copy(into, b)
 		}
@@ -313,7 +313,7 @@ func (c *sharing) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) er
 		switch {
 		case r == c.rank:
 			if k == 0 {
-				c.take(r, send[sendAt[r]*size:sendAt[r+1]*size])
+				c.receive(r, send[sendAt[r]*size:sendAt[r+1]*size])
 			}
 		case staged && !whole:
 			if k == 0 {
@@ -330,13 +330,13 @@ func (c *sharing) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) er
 			if err != nil {
 				return err
 			}
-			c.take(r, part)
+			c.receive(r, part)
 		case staged:
 			lo, err := c.partOf(tag, r, half, halfBytes-body)
 			if err != nil {
 				return err
 			}
-			c.take(r, half[body+lo:][:c.length[r]])
+			c.receive(r, half[body+lo:][:c.length[r]])
 		default:
 			lo, err := c.partOf(tag, r, half, maxWindow)
 			if err != nil {
@@ -344,16 +344,16 @@ func (c *sharing) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) er
 			}
 			b, err := c.memory(r, n.Where, lo+c.length[r])
 			if err != nil {
-				return c.giveUp(tag, err)
+				return c.endGroup(tag, err)
 			}
-			c.take(r, b[lo:])
+			c.receive(r, b[lo:])
 		}
 	}
 	return nil
 }
 
-// take copies a whole part to c.into[rank], or stores a view of it there if it is nil.
-func (c *sharing) take(rank int, part []byte) {
+// receive copies a whole part to c.into[rank], or stores a view of it there if it is nil.
+func (c *sharing) receive(rank int, part []byte) {
 	if c.into[rank] == nil {
 		c.into[rank] = part
 		return
@@ -371,7 +371,7 @@ func (c *sharing) partOf(tag Tag, rank int, half []byte, limit int) (lo int, err
 		return 0, c.differ(tag, rank, int64(b-a), int64(want))
 	}
 	if a > uint64(limit) || b > uint64(limit) {
-		return 0, c.giveUp(tag, fmt.Errorf("rank %d announced a part from %d to %d, past %d bytes", rank, a, b, limit))
+		return 0, c.endGroup(tag, fmt.Errorf("rank %d announced a part from %d to %d, past %d bytes", rank, a, b, limit))
 	}
 	return int(a), nil
 }

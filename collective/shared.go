@@ -105,7 +105,7 @@ func reduceWindows[T Number](c *Comm, tag Tag, x []T, whole bool) error {
 	for r, n := range c.notes {
 		b, err := c.memory(r, n.Where, len(x)*raw.Size[T]())
 		if err != nil {
-			return c.giveUp(tag, err)
+			return c.endGroup(tag, err)
 		}
 		c.peers[r] = b
 	}

@@ -177,11 +177,11 @@ func (c *endpoint) differ(tag Tag, rank int, theirs, own int64) error {
 		Peer: Side{Rank: rank, Tag: tag, Bytes: theirs},
 		Own:  Side{Rank: c.rank, Tag: tag, Bytes: own},
 	}
-	return c.giveUp(tag, err)
+	return c.endGroup(tag, err)
 }
 
-// giveUp ends the group for all ranks with err.
-func (c *endpoint) giveUp(tag Tag, err error) error {
+// endGroup ends the group for all ranks with err.
+func (c *endpoint) endGroup(tag Tag, err error) error {
 	err = Cause(c.rank, err)
 	c.t.Abort(err)
 	if t, ok := c.t.(interface{ judge(error) error }); ok { // it knows the ranks by other numbers

@@ -69,7 +69,7 @@ func (c *CIN) Forward(x []float32, rows int) []float32 {
 	lines := rows * c.embed
 	c.x0, c.y = grow(c.x0, lines*c.fields), grow(c.y, rows*c.out)
 	for r := range rows {
-		turn(c.x0[r*c.embed*c.fields:], x[r*c.width:], c.fields, c.embed)
+		transpose(c.x0[r*c.embed*c.fields:], x[r*c.width:], c.fields, c.embed)
 	}
 	in, at := c.x0, 0
 	for k := range c.layers {
@@ -93,8 +93,8 @@ func (c *CIN) Forward(x []float32, rows int) []float32 {
 	return c.y
 }
 
-// turn sets t, cols×rows, to the transpose of x, rows×cols.
-func turn(t, x []float32, rows, cols int) {
+// transpose sets t, cols×rows, to the transpose of x, rows×cols.
+func transpose(t, x []float32, rows, cols int) {
 	for i := range rows {
 		for k, v := range x[i*cols : (i+1)*cols] {
 			t[k*rows+i] = v
@@ -133,7 +133,7 @@ func (c *CIN) AddBackward(dx, dy []float32, rows int) {
 		l := &c.layers[k]
 		at -= l.mix.out
 		l.dx = grow(l.dx, lines*l.mix.out)
-		c.spread(l, dy, at, rows, k == len(c.layers)-1)
+		c.addToColumns(l, dy, at, rows, k == len(c.layers)-1)
 		in, din := c.x0, c.dx0
 		if k > 0 {
 			below := &c.layers[k-1]
@@ -154,9 +154,9 @@ func (c *CIN) AddBackward(dx, dy []float32, rows int) {
 	}
 }
 
-// spread adds the gradient of a map's sum to every column of the map, for every map of l.
+// addToColumns adds the gradient of a map's sum to every column of the map, for every map of l.
 // In the last layer it sets the columns, because no later layer has written them.
-func (c *CIN) spread(l *cinLayer, dy []float32, at, rows int, last bool) {
+func (c *CIN) addToColumns(l *cinLayer, dy []float32, at, rows int, last bool) {
 	h := l.mix.out
 	for r := range rows {
 		g := dy[r*c.out+at:][:h]

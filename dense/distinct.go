@@ -182,7 +182,7 @@ func (h *DistinctWorker) Start(lo, hi int) {
 		q := &h.columns[i]
 		q.place(h.at[i*stride : i*stride+h.rows])
 		if h.half != nil {
-			h.half.columns[i].take(q, h.rows)
+			h.half.columns[i].load(q, h.rows)
 		}
 	}
 	r, out := len(h.rest), h.first.out

@@ -29,8 +29,8 @@ func (h *distinctBF16) begin(columns, n int) {
 	h.dy = growBF16(h.dy, n)
 }
 
-// take reads an embedding whose indexes have been checked.
-func (h *columnsBF16) take(q *embedding, rows int) {
+// load reads an embedding whose indexes have been checked.
+func (h *columnsBF16) load(q *embedding, rows int) {
 	h.rows.Pack(q.Rows, q.n, q.Dim)
 	h.at, h.ends = slices.Grow(h.at[:0], rows)[:rows], slices.Grow(h.ends[:0], q.n+2)[:q.n+2]
 	clear(h.ends)

@@ -80,8 +80,8 @@ func sumSquares(v []float32) (sum float32) {
 	return sum
 }
 
-// rest returns how many of the other columns belong to the FM: the first ones.
-func (x *DistinctFM) rest() (n int) {
+// otherColumns returns how many of the other columns belong to the FM: the first ones.
+func (x *DistinctFM) otherColumns() (n int) {
 	for _, c := range x.p.rest {
 		if c < x.fm.fields*x.fm.embed {
 			n++
@@ -92,7 +92,7 @@ func (x *DistinctFM) rest() (n int) {
 
 // Forward adds the pairs of rows lo to hi to y.
 func (x *DistinctFM) Forward(worker int, y []float32, lo, hi int) {
-	h, e, all, n := &x.workers[worker], x.fm.embed, len(x.p.rest), x.rest()
+	h, e, all, n := &x.workers[worker], x.fm.embed, len(x.p.rest), x.otherColumns()
 	sum := x.sum[lo*e : hi*e]
 	h.squares = grow(h.squares, hi-lo)
 	clear(sum)
@@ -114,7 +114,7 @@ func (x *DistinctFM) Forward(worker int, y []float32, lo, hi int) {
 
 // Backward takes the gradients of rows lo to hi, after the worker's Backward.
 func (x *DistinctFM) Backward(dy []float32, lo, hi int) {
-	e, all, n := x.fm.embed, len(x.p.rest), x.rest()
+	e, all, n := x.fm.embed, len(x.p.rest), x.otherColumns()
 	copy(x.dy[lo:hi], dy)
 	for r := lo; r < hi; r++ {
 		s, g := x.sum[r*e:(r+1)*e], x.dy[r]

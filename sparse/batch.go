@@ -25,7 +25,7 @@ func newBatch(s *Store) batch {
 }
 
 // init sets the method values; the batch must not be copied afterwards.
-func (l *batch) init() { l.onTake, l.onPlace = l.takeTables, l.placeTables }
+func (l *batch) init() { l.onTake, l.onPlace = l.prepareTables, l.placeTables }
 
 func (f *feature) bags() int { return max(0, len(f.offsets)-1) }
 
@@ -68,9 +68,9 @@ func (d *side) layout(s *Store) int {
 	return d.at[len(d.counts)]
 }
 
-// take checks the bags, copies what backward needs of them, and numbers the distinct keys
+// index checks the bags, copies what backward needs of them, and numbers the distinct keys
 // of each table.
-func (l *batch) take(bags []Bags, background bool) error {
+func (l *batch) index(bags []Bags, background bool) error {
 	s := l.store
 	if err := l.measureBags(bags); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (l *batch) take(bags []Bags, background bool) error {
 		}
 		l.tally.KeysPulled += int64(len(b.Values))
 		if s.how[b.Table] == Pooled {
-			l.bagged.take(f, b)
+			l.bagged.addFeature(f, b)
 			continue
 		}
 		if !x.plain {
@@ -106,8 +106,8 @@ func (l *batch) take(bags []Bags, background bool) error {
 	return err
 }
 
-// takeTables makes the part of take on the tables of a worker.
-func (l *batch) takeTables(worker int) error {
+// prepareTables is the part of index on the tables of a worker.
+func (l *batch) prepareTables(worker int) error {
 	s := l.store
 	for t := range l.sets {
 		if s.workers.has(worker, t) {
@@ -201,7 +201,7 @@ func (l *batch) partition(background bool) error {
 func (l *batch) placeTables(worker int) error {
 	s := l.store
 	if s.size == 1 {
-		l.keepOrder(worker)
+		l.placeInOrder(worker)
 		return nil
 	}
 	for t, x := range s.tables {
@@ -231,9 +231,9 @@ func (l *batch) placeTables(worker int) error {
 	return nil
 }
 
-// keepOrder is placeTables for a single rank. It owns all keys, so rows are
+// placeInOrder is placeTables for a single rank. It owns all keys, so rows are
 // in the order of the numbers of their keys.
-func (l *batch) keepOrder(worker int) {
+func (l *batch) placeInOrder(worker int) {
 	s := l.store
 	for t, x := range s.tables {
 		if !s.workers.has(worker, t) {

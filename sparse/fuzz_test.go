@@ -33,7 +33,7 @@ func FuzzAnnouncement(f *testing.F) {
 				a[i], b = int64(binary.LittleEndian.Uint64(b)), b[8:]
 			}
 		}
-		if l.hear(1, a) != nil {
+		if l.readAnnouncement(1, a) != nil {
 			return
 		}
 		sum := int64(0)

@@ -60,7 +60,7 @@ func (p *Pipeline) Prepare(l *Lookup, bags []Bags, insert bool) error {
 	p.waiting, l.state, l.pending = l, prepared, bags
 	if !p.running() {
 		l.early = false
-		if l.err = l.ask(&s.link, bags); l.err == nil {
+		if l.err = l.sendKeys(&s.link, bags); l.err == nil {
 			l.readAhead()
 		}
 		return nil
@@ -80,7 +80,7 @@ func (p *Pipeline) Complete(l *Lookup) error {
 	p.waiting, l.pending = nil, nil
 	err := l.err
 	if err == nil && l.generation == s.generation {
-		err = l.rest()
+		err = l.completeRows()
 	}
 	return s.end("complete", l, err)
 }

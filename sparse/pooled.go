@@ -24,7 +24,7 @@ func newPooler(l *Lookup) *pooler {
 			p.sets[t] = table.NewSet(x.Salt(), nil, 1)
 		}
 	}
-	p.onAsked, p.onSums, p.onGrads = p.takeRequest, p.takeSums, p.takeGrads
+	p.onAsked, p.onSums, p.onGrads = p.receiveRequest, p.receiveSums, p.receiveGrads
 	return p
 }
 
@@ -36,8 +36,8 @@ func (p *pooler) reset() {
 	}
 }
 
-// take adds a feature to the requests to its owners. Each bag becomes one value.
-func (p *pooler) take(f int, b *Bags) {
+// addFeature adds a feature to the requests to its owners. Each bag becomes one value.
+func (p *pooler) addFeature(f int, b *Bags) {
 	s, feature := p.l.store, &p.l.features[f]
 	x, n := s.tables[b.Table], max(0, len(b.Offsets)-1)
 	p.features = append(p.features, f)
@@ -83,8 +83,8 @@ func (p *pooler) announce(rank int, words []int64) {
 	p.sizes[0][rank] = streamBytes(len(x.counts), len(x.keys))
 }
 
-// hear reads the size of the request that a rank announces.
-func (p *pooler) hear(rank int, words []int64) error {
+// readAnnouncement reads the size of the request that a rank announces.
+func (p *pooler) readAnnouncement(rank int, words []int64) error {
 	limit := int64(p.l.store.cfg.MaxKeysPerExchange)
 	if words[0] < 0 || words[0] > 4*limit || words[1] < 0 || words[1] > limit {
 		return fmt.Errorf("rank %d announces %d keys in %d words to be pooled, at most %d are allowed: make its batch smaller or raise MaxKeysPerExchange", rank, words[1], words[0], limit)
@@ -95,8 +95,8 @@ func (p *pooler) hear(rank int, words []int64) error {
 	return nil
 }
 
-// askOwners exchanges the streams and keeps them: gradients come without keys.
-func (p *pooler) askOwners(k *link) error {
+// exchangeRequests exchanges the streams and keeps them: gradients come without keys.
+func (p *pooler) exchangeRequests(k *link) error {
 	s, total := p.l.store, 0
 	for _, n := range p.sizes[0] {
 		total += n
@@ -122,8 +122,8 @@ func (p *pooler) askOwners(k *link) error {
 	return nil
 }
 
-// takeRequest copies and checks the request of a rank.
-func (p *pooler) takeRequest(from int, part []byte) error {
+// receiveRequest copies and checks the request of a rank.
+func (p *pooler) receiveRequest(from int, part []byte) error {
 	s, x := p.l.store, &p.asked[from]
 	keys := len(x.keys)
 	copy(bytesOf(x.keys), part)
@@ -243,8 +243,8 @@ func (p *pooler) pool(t int, keys []uint64, coefs, dst []float32) error {
 	return nil
 }
 
-// takeSums adds the sums of an owner to the bags. It is called for owners in rank order.
-func (p *pooler) takeSums(from int, part []byte) error {
+// receiveSums adds the sums of an owner to the bags. It is called for owners in rank order.
+func (p *pooler) receiveSums(from int, part []byte) error {
 	each(p.ask[from].counts, func(f, t, bag, _, _ int) {
 		x, width := &p.l.features[p.features[f]], p.l.store.tables[t].Width()
 		addTo(p.l.rows[x.at[bag]:int(x.at[bag])+width], floatsOf(part[:4*width]))
@@ -283,8 +283,8 @@ func (p *pooler) push(k *link, zeros bool, to sink) error {
 	return nil
 }
 
-// takeGrads converts the gradients of a rank's bags to gradients of its distinct keys.
-func (p *pooler) takeGrads(from int, part []byte) error {
+// receiveGrads converts the gradients of a rank's bags to gradients of its distinct keys.
+func (p *pooler) receiveGrads(from int, part []byte) error {
 	s, x := p.l.store, &p.asked[from]
 	for t, set := range p.sets {
 		if set != nil {
@@ -332,8 +332,8 @@ func (p *pooler) measure() {
 	}
 }
 
-// carry counts the bytes that this owner exchanges for a rank's bags.
-func (p *pooler) carry(rank int) {
+// countTraffic counts the bytes that this owner exchanges for a rank's bags.
+func (p *pooler) countTraffic(rank int) {
 	s := p.l.store
 	each(p.asked[rank].counts, func(_, t, _, lo, hi int) {
 		s.shards.carried[t] += int64(12*(hi-lo) + 8*s.tables[t].Width())

@@ -143,7 +143,7 @@ func FuzzPooledRequest(f *testing.F) {
 		n := streamBytes(int(counts), int(keys))
 		part := bytesOf(make([]uint64, n/8))
 		copy(part, b)
-		if p.hear(0, []int64{int64(counts), int64(keys)}) != nil || p.takeRequest(0, part) != nil {
+		if p.readAnnouncement(0, []int64{int64(counts), int64(keys)}) != nil || p.receiveRequest(0, part) != nil {
 			return
 		}
 		end := 0

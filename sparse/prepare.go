@@ -4,7 +4,7 @@ import "fmt"
 
 // prepare makes the part of Prepare that runs in the goroutine of a Pipeline.
 func (l *pull) prepare(k *link, bags []Bags) error {
-	if err := l.ask(k, bags); err != nil {
+	if err := l.sendKeys(k, bags); err != nil {
 		return err
 	}
 	if l.readAhead(); !l.early {

@@ -27,7 +27,7 @@ func (l *pull) init() {
 		}
 		l.asked = append(l.asked, set)
 	}
-	l.onKeys, l.onMarks, l.onRows = l.takeKeys, l.takeMarks, l.takeRows
+	l.onKeys, l.onMarks, l.onRows = l.receiveKeys, l.receiveMarks, l.receiveRows
 	l.onIndex, l.onFind, l.onFetch = l.indexTables, l.findTables, l.fetchTables
 }
 
@@ -45,9 +45,9 @@ func (s *Store) Pull(l *Lookup, bags []Bags, insert bool) error {
 		return err
 	}
 	l.early = false
-	err := l.ask(&s.link, bags)
+	err := l.sendKeys(&s.link, bags)
 	if err == nil {
-		err = l.rest()
+		err = l.completeRows()
 	}
 	return s.end("pull", l, err)
 }
@@ -63,7 +63,7 @@ func (s *Store) begin(call string, l *Lookup, insert bool) error {
 			g.own() // the memory that it borrows is about to change
 		}
 	}
-	s.land(l)
+	s.retire(l)
 	s.pulls++
 	l.state, l.insert, l.number, l.step, l.generation, l.tally = idle, insert, s.pulls, s.stepped, s.generation, Counters{}
 	return nil
@@ -97,20 +97,20 @@ func (s *Store) end(call string, l *Lookup, err error) error {
 		l.grads = floatsOf(l.send.grads.take(4 * len(l.rows)))
 		clear(l.grads)
 		s.inFlight = append(s.inFlight, l)
-		s.shards.carry(l)
+		s.shards.countTraffic(l)
 	}
 	return nil
 }
 
-// land removes l from the batches in flight.
-func (s *Store) land(l *Lookup) {
+// retire removes l from the batches in flight.
+func (s *Store) retire(l *Lookup) {
 	s.inFlight = slices.DeleteFunc(s.inFlight, func(x *Lookup) bool { return x == l })
 }
 
-// ask sends the keys of a batch to their owners.
-func (l *pull) ask(k *link, bags []Bags) error {
+// sendKeys sends the keys of a batch to their owners.
+func (l *pull) sendKeys(k *link, bags []Bags) error {
 	background := k != &l.store.link
-	if err := l.take(bags, background); err != nil {
+	if err := l.index(bags, background); err != nil {
 		return err
 	}
 	if err := l.partition(background); err != nil {
@@ -126,7 +126,7 @@ func (l *pull) ask(k *link, bags []Bags) error {
 		return err
 	}
 	if l.bagged != nil {
-		if err := l.bagged.askOwners(k); err != nil {
+		if err := l.bagged.exchangeRequests(k); err != nil {
 			return err
 		}
 	}
@@ -138,8 +138,8 @@ func (l *pull) ask(k *link, bags []Bags) error {
 	return nil
 }
 
-// takeKeys stores the keys that a rank requests: their gradients come without keys.
-func (l *pull) takeKeys(from int, part []byte) error {
+// receiveKeys stores the keys that a rank requests: their gradients come without keys.
+func (l *pull) receiveKeys(from int, part []byte) error {
 	copy(bytesOf(l.give.keys[l.give.at[from*len(l.store.tables)]:]), part)
 	return nil
 }
@@ -184,8 +184,8 @@ func (l *pull) findTables(worker int) error {
 	return nil
 }
 
-// rest exchanges the rows that were not sent ahead, and reads this rank's own.
-func (l *pull) rest() error {
+// completeRows exchanges the rows that were not sent ahead, and reads this rank's own.
+func (l *pull) completeRows() error {
 	s, what := l.store, all
 	if l.early {
 		what = late
@@ -237,7 +237,7 @@ func (l *pull) announceCounts(k *link) error {
 	l.announce, l.announced = resize(l.announce, words*s.size), resize(l.announced, words*s.size)
 	for r := range s.size {
 		a := l.announce[r*words : (r+1)*words]
-		a[0], a[1], a[2] = int64(s.print), l.call(), l.step<<1
+		a[0], a[1], a[2] = int64(s.print), l.callWord(), l.step<<1
 		if l.send.tooShort() {
 			a[2] |= 1
 		}
@@ -253,7 +253,7 @@ func (l *pull) announceCounts(k *link) error {
 	tooShort := false
 	for r := range s.size {
 		a := l.announced[r*words : (r+1)*words]
-		if err := l.hear(r, a); err != nil {
+		if err := l.readAnnouncement(r, a); err != nil {
 			return err
 		}
 		tooShort = tooShort || a[2]&1 != 0
@@ -277,8 +277,8 @@ func (l *pull) moveToWindows(k *link) error {
 	return nil
 }
 
-// call returns the number of the pull and its kind in one word.
-func (l *pull) call() int64 {
+// callWord returns the number of the pull and its kind in one word.
+func (l *pull) callWord() int64 {
 	call := l.number << 2
 	if l.early {
 		call |= 2
@@ -289,13 +289,13 @@ func (l *pull) call() int64 {
 	return call
 }
 
-// hear reads the announcement of rank r.
-func (l *pull) hear(r int, a []int64) error {
+// readAnnouncement reads the announcement of rank r.
+func (l *pull) readAnnouncement(r int, a []int64) error {
 	s := l.store
 	if uint64(a[0]) != s.print {
 		return fmt.Errorf("rank %d has another configuration (fingerprint %016x, here %016x): open every rank with the same Config", r, uint64(a[0]), s.print)
 	}
-	if call := l.call(); a[1] != call {
+	if call := l.callWord(); a[1] != call {
 		return fmt.Errorf("rank %d is at pull %d with insert=%t, prepared=%t, this rank at pull %d with insert=%t, prepared=%t: every rank must make the same calls in the same order",
 			r, a[1]>>2, a[1]&1 == 1, a[1]&2 == 2, l.number, l.insert, l.early)
 	}
@@ -303,7 +303,7 @@ func (l *pull) hear(r int, a []int64) error {
 		return fmt.Errorf("rank %d has applied step %d last, this rank step %d: every rank must call Apply for the same steps", r, step, l.step)
 	}
 	if s.pools {
-		if err := l.bagged.hear(r, a[announceWords+len(s.tables):]); err != nil {
+		if err := l.bagged.readAnnouncement(r, a[announceWords+len(s.tables):]); err != nil {
 			return err
 		}
 	}
@@ -357,9 +357,9 @@ func (l *pull) measure() {
 	}
 }
 
-// carry counts the bytes that this rank exchanges as an owner for a training batch, by
+// countTraffic counts the bytes that this rank exchanges as an owner for a training batch, by
 // table.
-func (x *Shards) carry(l *Lookup) {
+func (x *Shards) countTraffic(l *Lookup) {
 	s := x.store
 	for r := range s.size {
 		if r == s.rank {
@@ -370,12 +370,12 @@ func (x *Shards) carry(l *Lookup) {
 			x.carried[t] += int64(8*n + s.wire[t].Rows.section(n*of.Width()) + s.wire[t].Gradients.section(n*of.Width()))
 		}
 		if l.bagged != nil {
-			l.bagged.carry(r)
+			l.bagged.countTraffic(r)
 		}
 	}
 }
 
-func (l *pull) takeMarks(from int, part []byte) error {
+func (l *pull) receiveMarks(from int, part []byte) error {
 	copy(l.want.marks[l.want.markAt[from]:], part)
 	return nil
 }

@@ -90,8 +90,8 @@ func (l *Lookup) wireGrads() []byte {
 	return wire
 }
 
-// takeGrads stages the gradients of a rank. It is called for ranks in order.
-func (l *Lookup) takeGrads(from int, part []byte) error {
+// receiveGrads stages the gradients of a rank. It is called for ranks in order.
+func (l *Lookup) receiveGrads(from int, part []byte) error {
 	if l.store.size == 1 && l.lend() {
 		return nil
 	}

@@ -41,7 +41,7 @@ func (c *Replica) Start(buddy []int) error {
 		store: s, buddy: buddy, ward: ward,
 		staged: make([]forwarded, len(s.tables)),
 		sizes:  make([]int64, s.size*len(s.tables)), received: make([]int64, s.size*len(s.tables)),
-		sent: make([]int, s.size), got: make([]int, s.size), onSums: c.takeSums,
+		sent: make([]int, s.size), got: make([]int, s.size), onSums: c.receiveSums,
 	}
 	for i, x := range s.tables {
 		if x.Rows() > 0 {
@@ -133,8 +133,8 @@ func (c *Replica) Mirror(at Step) error {
 	return nil
 }
 
-// takeSums stages the gradients that the ward sends.
-func (c *Replica) takeSums(from int, part []byte) error {
+// receiveSums stages the gradients that the ward sends.
+func (c *Replica) receiveSums(from int, part []byte) error {
 	if from != c.ward {
 		return nil
 	}
@@ -344,7 +344,7 @@ func (c *Replica) healSome(left [][]healed) (more bool, err error) {
 		more = more || received[2*r+1] > 0
 	}
 	s.counters.ReplicaBytesSent += int64(out.Len())
-	return more, s.visit.AllToAllVisit(out.Bytes(), sent, got, c.takeHealed)
+	return more, s.visit.AllToAllVisit(out.Bytes(), sent, got, c.receiveHealed)
 }
 
 // write appends a shard, padded to whole words.
@@ -370,8 +370,8 @@ func (h healed) write(out *bytes.Buffer) error {
 	return nil
 }
 
-// takeHealed loads the shards that a rank sends.
-func (c *Replica) takeHealed(from int, part []byte) error {
+// receiveHealed loads the shards that a rank sends.
+func (c *Replica) receiveHealed(from int, part []byte) error {
 	s := c.store
 	le := binary.LittleEndian
 	for len(part) > 0 {

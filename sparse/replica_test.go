@@ -247,7 +247,7 @@ func TestReplicaRefusals(t *testing.T) {
 		}
 		says(s.Replica().Heal([]bool{true, false, true}, 1), "rank 2 and its buddy, rank 0, are both empty")
 		for _, part := range [][]byte{make([]byte, 8), append(make([]byte, 16), 255, 0, 0, 0, 0, 0, 0, 0), {0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
-			says(s.replica.takeHealed(1, part), "shards of rank 1")
+			says(s.replica.receiveHealed(1, part), "shards of rank 1")
 		}
 		return nil
 	})
@@ -262,7 +262,7 @@ func FuzzHealed(f *testing.F) {
 		fatal.If(t, err)
 		defer s.Close()
 		fatal.If(t, s.Replica().Start(nil))
-		if s.replica.takeHealed(1, part) == nil && len(part)%8 != 0 {
+		if s.replica.receiveHealed(1, part) == nil && len(part)%8 != 0 {
 			t.Errorf("%d bytes were accepted, although shards consist of whole words", len(part))
 		}
 	})

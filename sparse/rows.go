@@ -160,8 +160,8 @@ func (l *pull) write(wire []byte, t int, keys []uint64, held []table.Row) {
 	p.encode(wire, l.floats)
 }
 
-// takeRows stores the rows that an owner sent.
-func (l *pull) takeRows(from int, part []byte) error {
+// receiveRows stores the rows that an owner sent.
+func (l *pull) receiveRows(from int, part []byte) error {
 	s := l.store
 	if from == s.rank {
 		return nil

@@ -120,11 +120,11 @@ func (x *Slots) announce(slot int) error {
 
 func (d *delivery) init(l *Lookup) {
 	d.l, d.opened = l, make([]*slot, l.store.size)
-	d.onGrads, d.onKeep = d.take, d.keep
+	d.onGrads, d.onKeep = d.receive, d.store
 }
 
-// take stores the gradients of a rank in the slot that it announced.
-func (d *delivery) take(from int, part []byte) error {
+// receive stores the gradients of a rank in the slot that it announced.
+func (d *delivery) receive(from int, part []byte) error {
 	x := &d.l.store.slots
 	d.opened[from] = nil
 	if x.received[from] < 0 {
@@ -134,8 +134,8 @@ func (d *delivery) take(from int, part []byte) error {
 	return d.l.eachGrads(from, part, d.onKeep)
 }
 
-// keep is the sink that stores gradients in a slot.
-func (d *delivery) keep(from, t int, keys []uint64, held []table.Row, grads []float32) {
+// store is the sink that stores gradients in a slot.
+func (d *delivery) store(from, t int, keys []uint64, held []table.Row, grads []float32) {
 	if of := d.opened[from]; of != nil {
 		g := &of.tables[t]
 		g.epoch = d.l.epoch[t]

@@ -126,7 +126,7 @@ func (s *Store) NewLookup() *Lookup {
 	l := &Lookup{pull: pull{batch: newBatch(s)}}
 	l.pull.init()
 	l.batch.init()
-	l.onGrads, l.onStage = l.takeGrads, l.stage
+	l.onGrads, l.onStage = l.receiveGrads, l.stage
 	l.delivery.init(l)
 	if s.pools {
 		l.bagged = newPooler(l)

@@ -72,7 +72,7 @@ func (r *Recorder) Enter(p Phase) {
 	now := r.now().Sub(r.origin).Nanoseconds()
 	old, since := Phase(r.phase.Load()), r.entered.Load()
 	r.totals[old].Add(now - since)
-	r.keep(span{step: r.of, start: since, end: now, phase: old, bytes: r.bytes, rows: r.rows})
+	r.record(span{step: r.of, start: since, end: now, phase: old, bytes: r.bytes, rows: r.rows})
 	r.of, r.bytes, r.rows = r.step.Load(), 0, 0
 	r.entered.Store(now)
 	r.phase.Store(int32(p))
@@ -96,7 +96,7 @@ func (r *Recorder) Count(bytes int64, rows int) {
 func (r *Recorder) Background(p Phase, n int, bytes int64, from, to time.Time) {
 	s := span{step: r.step.Load(), start: from.Sub(r.origin).Nanoseconds(), end: to.Sub(r.origin).Nanoseconds(), phase: p, nth: n, bytes: bytes}
 	if p == Sync {
-		r.keep(s)
+		r.record(s)
 	} else if r.wants(s.step) {
 		r.others.add(s)
 	}
@@ -134,7 +134,7 @@ func (r *Recorder) Exchange(seq uint64) {
 	}
 }
 
-func (r *Recorder) keep(s span) {
+func (r *Recorder) record(s span) {
 	if r.Keeps() && r.wants(s.step) {
 		r.tape.addSpan(&s)
 	}

@@ -67,7 +67,7 @@ func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, 
 		err = t.receive(tag, from, recv)
 	}
 	if to >= 0 {
-		if sent := t.settle(tag.Channel, to); err == nil {
+		if sent := t.waitTaken(tag.Channel, to); err == nil {
 			err = sent
 		}
 	}
@@ -97,9 +97,9 @@ func (t *Transport) receive(tag collective.Tag, from int, recv []byte) error {
 	}
 }
 
-// settle waits until the message offered to rank to is taken or withdrawn. After that no
+// waitTaken waits until the message offered to rank to is taken or withdrawn. After that no
 // goroutine reads the caller's slice.
-func (t *Transport) settle(channel uint16, to int) error {
+func (t *Transport) waitTaken(channel uint16, to int) error {
 	l := t.link(channel, t.rank, to)
 	var err error
 	select {

@@ -148,8 +148,8 @@ func (g *gathering) outcome(ctx context.Context) ([]*net.UnixConn, error) {
 	return nil, err
 }
 
-// take keeps a connection that has proved the key.
-func (g *gathering) take(peer int, conn *net.UnixConn) {
+// addConn keeps a connection that has proved the key.
+func (g *gathering) addConn(peer int, conn *net.UnixConn) {
 	conn.SetDeadline(time.Time{})
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -173,7 +173,7 @@ func (g *gathering) dial(ctx context.Context, peer int) {
 		conn, err := net.DialUnix("unixpacket", nil, g.cfg.address(peer))
 		if err == nil {
 			if _, err = g.greet(ctx, conn, peer); err == nil {
-				g.take(peer, conn)
+				g.addConn(peer, conn)
 				return
 			}
 			conn.Close()
@@ -216,7 +216,7 @@ func (g *gathering) accept(ctx context.Context, ln *net.UnixListener) {
 				conn.Close()
 				return
 			}
-			g.take(peer, conn)
+			g.addConn(peer, conn)
 		})
 	}
 }

@@ -93,7 +93,7 @@ func (t *Transport) move(tag collective.Tag, out, in *flow) (moved bool, err err
 	}
 	if !in.over() {
 		before := in.done
-		if in.take() {
+		if in.receive() {
 			moved = true
 		}
 		if before < headBytes && in.done >= headBytes {
@@ -124,7 +124,7 @@ func (f *flow) push() bool {
 	room := ringBytes - int(f.at-f.ring.taken.Load())
 	start := f.at
 	for room > 0 && !f.over() {
-		src := f.rest()
+		src := f.remaining()
 		i := int(f.at % ringBytes)
 		n := copy(f.ring.data[i:min(ringBytes, i+room)], src)
 		f.at, f.done, room = f.at+uint64(n), f.done+n, room-n
@@ -137,13 +137,13 @@ func (f *flow) push() bool {
 	return true
 }
 
-// take reads the bytes of the message that are in the ring. It reads the head separately,
+// receive reads the bytes of the message that are in the ring. It reads the head separately,
 // so that the body is only read if it is the expected one.
-func (f *flow) take() bool {
+func (f *flow) receive() bool {
 	have := min(int(f.ring.sent.Load()-f.at), ringBytes)
 	start, head := f.at, f.done < headBytes
 	for have > 0 && !f.over() && head == (f.done < headBytes) {
-		dst := f.rest()
+		dst := f.remaining()
 		i := int(f.at % ringBytes)
 		n := copy(dst, f.ring.data[i:min(ringBytes, i+have)])
 		f.at, f.done, have = f.at+uint64(n), f.done+n, have-n
@@ -156,8 +156,8 @@ func (f *flow) take() bool {
 	return true
 }
 
-// rest returns the bytes of the head that have not moved yet, then the bytes of the body.
-func (f *flow) rest() []byte {
+// remaining returns the bytes of the head that have not moved yet, then the bytes of the body.
+func (f *flow) remaining() []byte {
 	if f.done < headBytes {
 		return f.head[f.done:]
 	}

@@ -25,11 +25,11 @@ func FuzzPacket(f *testing.F) {
 			return
 		}
 		tr, p := lonely()
-		err := tr.take(p, b, nil)
+		err := tr.handlePacket(p, b, nil)
 		switch {
 		case b[0] == kindWindow && err == nil:
 			t.Fatal("a window without a file was accepted")
-		case err == nil && tr.take(p, b, nil) == nil && b[0] == kindNone:
+		case err == nil && tr.handlePacket(p, b, nil) == nil && b[0] == kindNone:
 			t.Fatal("a window was accepted twice")
 		}
 		for _, o := range p.windows {

@@ -115,7 +115,7 @@ func (t *Transport) readPeer(p *peer) {
 				err = errors.New("it sent a packet that is too long")
 			}
 			if err == nil {
-				err = t.take(p, buf[:n], fds)
+				err = t.handlePacket(p, buf[:n], fds)
 			}
 			for _, fd := range fds {
 				unix.Close(fd)
@@ -150,11 +150,11 @@ func files(oob []byte) ([]int, error) {
 	return fds, nil
 }
 
-// take processes one packet.
-func (t *Transport) take(p *peer, b []byte, fds []int) error {
+// handlePacket processes one packet.
+func (t *Transport) handlePacket(p *peer, b []byte, fds []int) error {
 	switch kind := b[0]; {
 	case (kind == kindWindow || kind == kindNone) && len(b) >= headSize && len(fds) == int(2-kind):
-		return t.takeWindow(p, b, fds)
+		return t.handleWindow(p, b, fds)
 	case kind == kindAbort:
 		cause, err := collective.ParseCause(b[1:])
 		if err != nil {
@@ -172,8 +172,8 @@ func (t *Transport) take(p *peer, b []byte, fds []int) error {
 	return nil
 }
 
-// takeWindow maps an arriving window, or records the reason why there is none.
-func (t *Transport) takeWindow(p *peer, b []byte, fds []int) error {
+// handleWindow maps an arriving window, or records the reason why there is none.
+func (t *Transport) handleWindow(p *peer, b []byte, fds []int) error {
 	id := windowID{binary.LittleEndian.Uint16(b[1:]), binary.LittleEndian.Uint32(b[3:])}
 	length := binary.LittleEndian.Uint64(b[7:])
 	if length > maxWindow {

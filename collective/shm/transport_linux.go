@@ -117,7 +117,7 @@ func (t *Transport) exchangePages(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.keep(o.memory)
+		t.recordMemory(o.memory)
 		if o.why == nil && o.n < n {
 			o.why = fmt.Errorf("a page of %d bytes, want %d", o.n, n)
 		}
@@ -132,8 +132,8 @@ func (t *Transport) exchangePages(ctx context.Context) error {
 	return nil
 }
 
-// keep records a peer's memory until Close.
-func (t *Transport) keep(m memory) {
+// recordMemory records a peer's memory until Close.
+func (t *Transport) recordMemory(m memory) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.far = append(t.far, m)
@@ -197,7 +197,7 @@ func (t *Transport) Share(tag collective.Tag, bytes int) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.keep(o.memory)
+		t.recordMemory(o.memory)
 		if o.why != nil {
 			short = &collective.ShareError{Rank: r, Bytes: int64(o.length), Cause: o.why}
 		} else {
@@ -298,7 +298,7 @@ func (t *Transport) Close() error {
 			}
 		}
 		t.wg.Wait()
-		t.settle()
+		t.waitIdle()
 		t.release()
 	})
 	return nil

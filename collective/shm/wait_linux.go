@@ -133,8 +133,8 @@ func (t *Transport) wake() {
 	}
 }
 
-// settle waits until no call touches shared memory.
-func (t *Transport) settle() {
+// waitIdle waits until no call touches shared memory.
+func (t *Transport) waitIdle() {
 	for i := range t.slots {
 		for k := 0; t.slots[i].in.Load(); k++ {
 			if k < yields {

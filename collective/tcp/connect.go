@@ -174,9 +174,9 @@ func (f *forming) secure(conn *net.TCPConn, id linkID, server bool) (net.Conn, e
 	return &secured{over, under}, nil
 }
 
-// take keeps a link that has proved the key. A second link with the same ID replaces the
+// addLink keeps a link that has proved the key. A second link with the same ID replaces the
 // first, which its dialer has given up.
-func (f *forming) take(id linkID, conn net.Conn) {
+func (f *forming) addLink(id linkID, conn net.Conn) {
 	conn.SetDeadline(time.Time{})
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -28,14 +28,14 @@ func (t *Transport) readPeer(p *peer) {
 			}
 		case kindProcess:
 			if p.near {
-				t.meetMate(int(f.pid))
+				t.recordPeer(int(f.pid))
 			}
 		}
 	}
 }
 
-// meetMate records the process ID of a peer on this host.
-func (t *Transport) meetMate(pid int) {
+// recordPeer records the process ID of a peer on this host.
+func (t *Transport) recordPeer(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if pid == os.Getpid() {

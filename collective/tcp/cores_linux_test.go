@@ -76,7 +76,7 @@ func TestRanksHaveRoomWhenAllHaveReported(t *testing.T) {
 	} {
 		tr := &Transport{near: k.near}
 		for _, pid := range k.pids {
-			tr.meetMate(pid)
+			tr.recordPeer(pid)
 		}
 		if got := tr.roomy.Load(); got != k.want {
 			t.Errorf("%d peers on this host, %d of which have reported: room %v, want %v", k.near, len(k.pids), got, k.want)

@@ -70,7 +70,7 @@ func (f *forming) dial(ctx context.Context, id linkID) {
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		conn, fatal, err := f.dialOnce(ctx, id)
 		if err == nil {
-			f.take(id, conn)
+			f.addLink(id, conn)
 			return
 		}
 		if ctx.Err() != nil {

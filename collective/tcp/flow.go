@@ -80,7 +80,7 @@ func (t *Transport) step(lanes []lane, tag collective.Tag) (moved, busy bool, er
 		if !n.in.receiving() {
 			continue
 		}
-		some, err := t.take(n.in, n.of(tag))
+		some, err := t.receiveSegment(n.in, n.of(tag))
 		if err != nil {
 			return false, false, err
 		}
@@ -89,8 +89,8 @@ func (t *Transport) step(lanes []lane, tag collective.Tag) (moved, busy bool, er
 	return moved, busy, nil
 }
 
-// take receives a segment of the frame of tag and reports whether any bytes arrived.
-func (t *Transport) take(in *link, tag collective.Tag) (moved bool, err error) {
+// receiveSegment receives a segment of the frame of tag and reports whether any bytes arrived.
+func (t *Transport) receiveSegment(in *link, tag collective.Tag) (moved bool, err error) {
 	before := in.got
 	n, err := in.pull()
 	if err != nil {

@@ -117,7 +117,7 @@ func (f *forming) greet(conn *net.TCPConn) {
 		if _, err = conn.Write(appendOpening(nil, uint16(statusOK))); err == nil {
 			var secured net.Conn
 			if secured, err = f.secure(conn, linkID{int(h.from), h.link}, true); err == nil {
-				f.take(linkID{int(h.from), h.link}, secured)
+				f.addLink(linkID{int(h.from), h.link}, secured)
 				return
 			}
 		}

@@ -58,9 +58,9 @@ func (t *Transport) open(s *slot, tag collective.Tag, p *collective.Post, join b
 	return lanes
 }
 
-// carry moves the parts of all lanes: the first in the caller, the others in their
+// moveLanes moves the parts of all lanes: the first in the caller, the others in their
 // goroutines. When it returns, no lane uses the caller's slices.
-func (t *Transport) carry(s *slot, tag collective.Tag, lanes int) error {
+func (t *Transport) moveLanes(s *slot, tag collective.Tag, lanes int) error {
 	for k := 1; k < lanes; k++ {
 		s.lanes[k].jobs <- tag
 	}
@@ -74,8 +74,8 @@ func (t *Transport) carry(s *slot, tag collective.Tag, lanes int) error {
 	return err
 }
 
-// carryEach moves several exchanges at once, each on its own lane.
-func (t *Transport) carryEach(s *slot, tag collective.Tag, posts []collective.Post) error {
+// moveEach moves several exchanges at once, each on its own lane.
+func (t *Transport) moveEach(s *slot, tag collective.Tag, posts []collective.Post) error {
 	s.reserve(len(posts))
 	first, core := int(tag.Channel)*t.streams, t.core()
 	for k, p := range posts {

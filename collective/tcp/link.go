@@ -146,8 +146,8 @@ func (l *link) enqueue() error {
 	}
 }
 
-// settle returns when the writer no longer uses the current frame.
-func (l *link) settle(err error) error {
+// waitWriter returns when the writer no longer uses the current frame.
+func (l *link) waitWriter(err error) error {
 	if werr := <-l.done; err == nil {
 		return werr
 	}

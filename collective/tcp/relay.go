@@ -43,7 +43,7 @@ func (t *Transport) relay(s *slot, lanes []lane, tag collective.Tag) error {
 	}
 	for k := range handed { // also after an error: the writers must release the caller's slices
 		if out := lanes[k].out; out != nil {
-			err = out.settle(err)
+			err = out.waitWriter(err)
 		}
 	}
 	return err

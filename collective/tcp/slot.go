@@ -41,8 +41,8 @@ func (s *slot) enter(t *Transport, tag collective.Tag, posts []collective.Post) 
 	return true
 }
 
-// leave ends the exchange.
-func (s *slot) leave() {
+// end ends the exchange.
+func (s *slot) end() {
 	s.mu.Lock()
 	s.waiting = false
 	s.mu.Unlock()
@@ -98,9 +98,9 @@ func (s *slot) stalled() uint {
 	return s.stall
 }
 
-// look counts the lanes that are in the same sleep as at the last look. A lane whose socket
+// countStalled counts the lanes that are in the same sleep as at the last call. A lane whose socket
 // is ready is not asleep: an overloaded system has not run it yet.
-func (s *slot) look() {
+func (s *slot) countStalled() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, lanes := range [2][]lane{s.lanes, s.posts} {

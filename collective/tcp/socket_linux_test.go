@@ -100,7 +100,7 @@ func TestALaneThatIsReadyDoesNotStandStill(t *testing.T) {
 		l := &link{sock: &socket{fd: fd}}
 		s := &slot{waiting: true, lanes: []lane{{in: l, out: l, blockedIn: k.in, blockedOut: k.out}}}
 		for range minStill + 1 {
-			s.look()
+			s.countStalled()
 		}
 		if still := s.lanes[0].still >= minStill; still != k.still {
 			t.Errorf("%s: the lane is stuck: %t, want %t", name, still, k.still)

@@ -60,16 +60,16 @@ func (t *Transport) exchange(tag collective.Tag, posts []collective.Post, join b
 	if !s.enter(t, tag, posts) {
 		return collective.ErrClosed
 	}
-	defer s.leave()
+	defer s.end()
 	for _, p := range posts {
 		if p.To >= 0 && t.peers[p.To].hasLeft() {
 			return t.end(&collective.LostError{Rank: p.To, By: t.rank, Cause: collective.ErrLeft})
 		}
 	}
 	if len(posts) == 1 {
-		return t.carry(s, tag, t.open(s, tag, &posts[0], join))
+		return t.moveLanes(s, tag, t.open(s, tag, &posts[0], join))
 	}
-	return t.carryEach(s, tag, posts)
+	return t.moveEach(s, tag, posts)
 }
 
 // closeLinks closes the data links. No exchange may be using them.

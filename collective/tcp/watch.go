@@ -18,7 +18,7 @@ func (t *Transport) watch() {
 		select {
 		case <-tick.C:
 			for i := range t.slots {
-				t.slots[i].look()
+				t.slots[i].countStalled()
 				if looks := t.slots[i].stalled(); looks >= minStill && bits.OnesCount(looks) == 1 {
 					t.probe()
 				}

@@ -61,8 +61,8 @@ func (x *touches) touch(mem []byte) bool {
 	return true
 }
 
-// settle waits until no memory is being touched.
-func (s *slabs) settle() {
+// wait waits until no memory is being touched.
+func (s *slabs) wait() {
 	if s.aside != nil {
 		s.aside.all.Wait()
 	}

@@ -36,9 +36,9 @@ func TestPagesAreTouchedAhead(t *testing.T) {
 		s.reserve(i)
 		*(*uint32)(s.at(i)) = i
 	}
-	s.settle()
+	s.wait()
 	s.touchAhead(last) // another goroutine may have been touching pages at the time
-	s.settle()
+	s.wait()
 	mem := s.full[s.slab(last)].mem
 	at := (last*size - (len(mem)/size)*size) &^ (hugePage - 1)
 	if n := resident(t, mem[at:][:hugePage+maxAhead]); n*unix.Getpagesize() != hugePage+maxAhead {

@@ -90,7 +90,7 @@ func (t *steps) Apply(at optim.Step, g Gradients) (Applied, error) {
 	t.beginStep(at)
 	t.ready(at)
 	if t.saving != nil {
-		t.saving.keep(g.Keys, t.found)
+		t.saving.copyRows(g.Keys, t.found)
 	}
 	if t.watch != nil {
 		t.watch.before(g.Keys, t.found)
@@ -165,7 +165,7 @@ func (t *steps) admitGroup(at int, keys []uint64, found []Row, done *Applied) {
 	var p probes
 	var fresh [group]Row
 	n := 0
-	t.index.ask(keys, &p)
+	t.index.prefetch(keys, &p)
 	for i, r := range found {
 		switch {
 		case r != 0:

@@ -164,7 +164,7 @@ func (t *Table) change(shard int, rows []byte, notes int, gone []byte, now int64
 		if err := t.enforceLimit(); err != nil {
 			return err
 		}
-		row, err := t.hold(le.Uint64(b))
+		row, err := t.rowToChange(le.Uint64(b))
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (t *Table) change(shard int, rows []byte, notes int, gone []byte, now int64
 	}
 	for b := gone; len(b) > 0; b = b[8:] {
 		if key := le.Uint64(b); t.index.find(key, hash(t.salt, key)) != 0 {
-			t.giveUp(key)
+			t.removeRow(key)
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func (t *eviction) sweep(shard int) {
 	e := &t.cfg.Evict
 	for _, v := range t.candidates(shard) {
 		if e.Age > 0 && v.age > uint32(e.Age) || float64(v.score) < e.MinScore {
-			t.giveUp(v.key)
+			t.removeRow(v.key)
 			t.evicted = append(t.evicted, v.key)
 		}
 	}
@@ -83,7 +83,7 @@ func (t *eviction) trim(shard, keep int) {
 	}
 	slices.SortFunc(all, victim.before)
 	for _, v := range all[:len(all)-keep] {
-		t.giveUp(v.key)
+		t.removeRow(v.key)
 		t.evicted = append(t.evicted, v.key)
 	}
 }
@@ -93,7 +93,7 @@ func (t *eviction) candidates(shard int) []victim {
 	t.victims = t.victims[:0]
 	t.index.each(shard, func(key uint64, row Row) {
 		if stamp, _ := t.meta(row); *stamp == 0 && t.saving != nil { // it is about to be stamped
-			t.saving.keepKey(key, row)
+			t.saving.copyKey(key, row)
 		}
 		t.victims = append(t.victims, victim{key, t.age(row), t.score(row), row})
 	})
@@ -137,15 +137,15 @@ func (t *memory) decayed(score float32, then int64) float32 {
 	return float32(math.Ldexp(float64(score), -int(t.now/life-then/life)))
 }
 
-// giveUp removes the row of a key.
-func (t *eviction) giveUp(key uint64) {
+// removeRow removes the row of a key.
+func (t *eviction) removeRow(key uint64) {
 	h := hash(t.salt, key)
 	r := t.index.find(key, h)
 	if t.saving != nil {
-		t.saving.keepKey(key, r)
+		t.saving.copyKey(key, r)
 	}
 	if t.watch != nil {
-		t.watch.giveUp(key, r)
+		t.watch.beforeRemoval(key, r)
 	}
 	if r.onDisk() {
 		t.tier.forget(r)
@@ -163,7 +163,7 @@ func (t *eviction) Retire(step int64) (n int) {
 	for shard := range t.index.shards {
 		for _, v := range t.candidates(shard) {
 			if t.now-int64(v.age) <= step {
-				t.giveUp(v.key)
+				t.removeRow(v.key)
 				n++
 			}
 		}
@@ -179,7 +179,7 @@ func (t *eviction) Delete(keys []uint64) int {
 	t.evicted = t.evicted[:0]
 	for _, key := range keys {
 		if t.index.find(key, hash(t.salt, key)) != 0 {
-			t.giveUp(key)
+			t.removeRow(key)
 			t.evicted = append(t.evicted, key)
 		}
 	}

@@ -46,16 +46,16 @@ func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, misse
 	return missed[:matchSlots16(&keys[0], &hashes[0], n, (*byte)(unsafe.Pointer(&s.slots[0])), uint64(len(s.slots)-1), s.epoch, &ids[0], &missed[0])]
 }
 
-// askFlat prefetches the entries of flat that lead to the buckets of hashes.
-func (x *index) askFlat(hashes []uint64) {
+// prefetchFlat prefetches the entries of flat that lead to the buckets of hashes.
+func (x *index) prefetchFlat(hashes []uint64) {
 	if cpu.X86.HasBMI2 && x.depth > 0 && len(hashes) > 0 {
 		prefetchPointers(&hashes[0], len(hashes), 64-int(x.depth), (*byte)(unsafe.Pointer(&x.flat[0])))
 	}
 }
 
-func (x *index) askBuckets(g *flatGroup, n int) {
+func (x *index) prefetchBuckets(g *flatGroup, n int) {
 	if !cpu.X86.HasBMI2 || x.depth == 0 { // no processor shifts by 64
-		x.askBucketsPlain(g, n)
+		x.prefetchBucketsPlain(g, n)
 	} else if n > 0 {
 		prefetchBuckets((**byte)(unsafe.Pointer(&g.starts[0])), &g.hashes[0], n, 64-int(x.depth), (*byte)(unsafe.Pointer(&x.flat[0])), &x.masks[0])
 	}

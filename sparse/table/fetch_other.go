@@ -14,9 +14,9 @@ func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, misse
 	return s.matchPlain(keys, hashes, ids, missed)
 }
 
-func (x *index) askFlat([]uint64) {}
+func (x *index) prefetchFlat([]uint64) {}
 
-func (x *index) askBuckets(g *flatGroup, n int) { x.askBucketsPlain(g, n) }
+func (x *index) prefetchBuckets(g *flatGroup, n int) { x.prefetchBucketsPlain(g, n) }
 
 func (g *flatGroup) match(keys []uint64, rows []Row, missed *[group]uint8) (n int, union Row) {
 	return g.matchPlain(keys, rows, missed)

@@ -198,9 +198,9 @@ func TestAskBucketsIsPlain(t *testing.T) {
 				got.hashes[i] = rng.Uint64()
 			}
 			want.hashes = got.hashes
-			x.askFlat(got.hashes[:n])
-			x.askBuckets(&got, n)
-			if x.askBucketsPlain(&want, n); got != want {
+			x.prefetchFlat(got.hashes[:n])
+			x.prefetchBuckets(&got, n)
+			if x.prefetchBucketsPlain(&want, n); got != want {
 				t.Fatalf("%d keys, %d shards: probing starts at %v, want %v", n, shards, got.starts, want.starts)
 			}
 		}

@@ -42,10 +42,10 @@ type probes struct {
 	starts   [group]*byte
 }
 
-// ask computes where the probing of keys begins and prefetches that memory. It also
+// prefetch computes where the probing of keys begins and prefetches that memory. It also
 // prefetches the directory entries and segments that lead there, for all keys before it
 // reads the first.
-func (x *index) ask(keys []uint64, p *probes) {
+func (x *index) prefetch(keys []uint64, p *probes) {
 	hashAll(p.hashes[:], keys, x.salt)
 	for i, h := range p.hashes[:len(keys)] {
 		p.starts[i] = (*byte)(unsafe.Pointer(&x.shards[h>>(64-x.bits)]))
@@ -82,7 +82,7 @@ func (x *index) findAll(keys []uint64, rows []Row) (cold bool) {
 // reads the first.
 func (x *index) findGroup(keys []uint64, rows []Row) (cold bool) {
 	var p probes
-	x.ask(keys, &p)
+	x.prefetch(keys, &p)
 	for i, key := range keys {
 		rows[i] = 0
 		if r := p.segments[i].find(key, p.hashes[i]); r != nil {

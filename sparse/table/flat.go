@@ -28,10 +28,10 @@ func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
 		if g := &groups[turn%4]; lo < n {
 			some := keys[lo:min(lo+group, n)]
 			hashAll(g.hashes[:], some, x.salt)
-			x.askFlat(g.hashes[:len(some)])
+			x.prefetchFlat(g.hashes[:len(some)])
 		}
 		if lo := lo - group; lo >= 0 && lo < n {
-			x.askBuckets(&groups[(turn+3)%4], min(group, n-lo))
+			x.prefetchBuckets(&groups[(turn+3)%4], min(group, n-lo))
 		}
 		if lo := lo - 2*group; lo >= 0 && lo < n {
 			hi := min(lo+group, n)
@@ -44,9 +44,9 @@ func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
 	return union.onDisk()
 }
 
-// askBucketsPlain is the specification of askBuckets, which computes where the probing of a
+// prefetchBucketsPlain is the specification of prefetchBuckets, which computes where the probing of a
 // group's n keys begins and prefetches these buckets.
-func (x *index) askBucketsPlain(g *flatGroup, n int) {
+func (x *index) prefetchBucketsPlain(g *flatGroup, n int) {
 	for i, h := range g.hashes[:n] {
 		piece := h >> (64 - x.depth)
 		g.starts[i] = (*bucket)(unsafe.Add(unsafe.Pointer(x.flat[piece]), uintptr(uint16(h)&x.masks[piece])*bucketBytes))

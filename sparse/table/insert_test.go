@@ -29,7 +29,7 @@ func (t *tiered) insertOnce(key uint64) Row {
 	if r := t.index.find(key, h); r != 0 {
 		return r
 	}
-	r := t.take()
+	r := t.newRow()
 	t.index.insert(key, h, r)
 	t.fill(r, key)
 	t.stamp(r, uint32(t.now+1), 1)

@@ -129,7 +129,7 @@ func (t *steps) decay(records []optim.Record, before int64) {
 		for i, r := range records {
 			behind[i] = lagging{at: r.At}
 		}
-		t.take(behind[:len(records)], before-1)
+		t.takeMissed(behind[:len(records)], before-1)
 		return
 	}
 	now := t.updates
@@ -301,7 +301,7 @@ func (t *steps) catchUpSome(rows []Row) {
 		return
 	}
 	slices.SortFunc(behind[:n], func(a, b lagging) int { return cmp.Compare(a.until, b.until) })
-	t.take(behind[:n], x.taken)
+	t.takeMissed(behind[:n], x.taken)
 	for _, o := range behind[:n] {
 		t.caughtUp(o.row)
 	}
@@ -331,10 +331,10 @@ func (t *steps) stopDeferring() {
 	t.deferred.off = true
 }
 
-// take lets records take their missing steps, up to last and without a gradient. They are in the order of
+// takeMissed lets records takeMissed their missing steps, up to last and without a gradient. They are in the order of
 // until. The values of all records are one vector, of which a step takes the part that has missed
 // it.
-func (t *steps) take(behind []lagging, last int64) {
+func (t *steps) takeMissed(behind []lagging, last int64) {
 	for i := range t.parts {
 		p := &t.parts[i]
 		if !p.decays {
@@ -350,7 +350,7 @@ func (t *steps) take(behind []lagging, last int64) {
 			copy(w[k*p.Dim:], rec[p.lo:p.hi])
 			copy(state[k*states:], rec[p.stateLo:p.stateHi])
 		}
-		t.takePart(p, behind, last, w, zeros, state)
+		t.takeMissedPart(p, behind, last, w, zeros, state)
 		for k, o := range behind {
 			rec := unsafe.Slice(o.at, t.words())
 			copy(rec[p.lo:p.hi], w[k*p.Dim:])
@@ -359,8 +359,8 @@ func (t *steps) take(behind []lagging, last int64) {
 	}
 }
 
-// takePart is take for the values of a part.
-func (t *steps) takePart(p *part, behind []lagging, last int64, w, zeros, state []float32) {
+// takeMissedPart is take for the values of a part.
+func (t *steps) takeMissedPart(p *part, behind []lagging, last int64, w, zeros, state []float32) {
 	spans, n := t.past.spans, 0
 	states := p.stateHi - p.stateLo
 	first := sort.Search(len(spans), func(i int) bool { return spans[i].first+spans[i].n > behind[0].until+1 })

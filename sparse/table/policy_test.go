@@ -68,7 +68,7 @@ func TestAdmissionWaitsForSightings(t *testing.T) {
 // one counts an occurrence of a key in a step of its own and returns the count so far.
 func (s *sketch) one(h uint64) int {
 	n := s.times(h)
-	s.see(h, n)
+	s.count(h, n)
 	s.fade()
 	return int(n) + 1
 }

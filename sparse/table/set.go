@@ -124,11 +124,11 @@ func (s *Set) Add(keys []uint64, ids []uint32) {
 	var missed [setChunk]uint8
 	s.place()
 	s.reserve(min(len(keys), setChunk))
-	s.ask(keys, &hashes[0])
+	s.prefetch(keys, &hashes[0])
 	for now := 0; len(keys) > 0; now = 1 - now {
 		n := min(len(keys), setChunk)
 		s.reserve(n)
-		s.ask(keys[n:], &hashes[1-now])
+		s.prefetch(keys[n:], &hashes[1-now])
 		s.insert(s.match(keys[:n], &hashes[now], ids, &missed), keys[:n], &hashes[now], ids)
 		keys, ids = keys[n:], ids[n:]
 	}
@@ -146,9 +146,9 @@ func (s *Set) reserve(n int) {
 	}
 }
 
-// ask hashes the first chunk of keys. It prefetches their slots unless these are in the
+// prefetch hashes the first chunk of keys. It prefetches their slots unless these are in the
 // cache.
-func (s *Set) ask(keys []uint64, hashes *[setChunk]uint64) {
+func (s *Set) prefetch(keys []uint64, hashes *[setChunk]uint64) {
 	keys = keys[:min(len(keys), setChunk)]
 	hashAll(hashes[:], keys, s.salt)
 	if len(s.slots) > nearSetSlots {

@@ -61,8 +61,8 @@ func (s *sketch) times(h uint64) uint8 {
 	return least
 }
 
-// see counts an occurrence of a key that had occurred before times before the step.
-func (s *sketch) see(h uint64, before uint8) {
+// count counts an occurrence of a key that had occurred before times before the step.
+func (s *sketch) count(h uint64, before uint8) {
 	if before == 255 {
 		return
 	}
@@ -116,7 +116,7 @@ func (t *admission) sight(keys []uint64, found []Row) {
 		}
 		s, h := t.sketchOf(keys[i])
 		if t.saving != nil {
-			t.saving.keepSeen(t.index.shardOf(h))
+			t.saving.copySeen(t.index.shardOf(h))
 		}
 		if s.counts == nil {
 			*s = newSketch(t.cfg.Admit.Counters / len(t.sketches))
@@ -126,7 +126,7 @@ func (t *admission) sight(keys []uint64, found []Row) {
 	for i, r := range found {
 		if r == 0 {
 			s, h := t.sketchOf(keys[i])
-			s.see(h, t.before[i])
+			s.count(h, t.before[i])
 			s.last = t.now
 		}
 	}
@@ -153,7 +153,7 @@ func (t *admission) forgetSightings(keys []uint64) {
 			continue
 		}
 		if t.saving != nil {
-			t.saving.keepSeen(t.index.shardOf(h))
+			t.saving.copySeen(t.index.shardOf(h))
 		}
 		s.counts[t.places[i]], s.last = 0, t.now
 	}

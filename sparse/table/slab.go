@@ -75,7 +75,7 @@ func (s *slabs) reserve(i uint32) {
 
 // free frees all memory.
 func (s *slabs) free() error {
-	s.settle()
+	s.wait()
 	s.next, s.ready = 0, 0
 	var errs []error
 	for k := range s.full {

@@ -161,8 +161,8 @@ func (s *Snapshot) saveSeen(shard int, section func(of Content, write func(io.Wr
 	return section(Sightings, func(w io.Writer) error { return s.t.saveSeen(w, shard, &was) })
 }
 
-// keepSeen copies the occurrence counts of a shard before a step changes them.
-func (s *Snapshot) keepSeen(shard int) {
+// copySeen copies the occurrence counts of a shard before a step changes them.
+func (s *Snapshot) copySeen(shard int) {
 	if !s.kept.pending[shard] {
 		return
 	}
@@ -259,11 +259,11 @@ func (t *memory) loses() {
 	}
 }
 
-// keep copies rows in memory before a step changes or inserts them.
-func (s *Snapshot) keep(keys []uint64, rows []Row) {
+// copyRows copies rows in memory before a step changes or inserts them.
+func (s *Snapshot) copyRows(keys []uint64, rows []Row) {
 	t, k := s.t, s.kept
 	if t.dense {
-		s.keepAll()
+		s.copyAll()
 	}
 	k.keys, k.rows = k.keys[:0], k.rows[:0]
 	for i, key := range keys {
@@ -282,9 +282,9 @@ func (s *Snapshot) keep(keys []uint64, rows []Row) {
 	}
 }
 
-// keepKey copies the row of a key, in memory or on disk, before it is changed or removed.
+// copyKey copies the row of a key, in memory or on disk, before it is changed or removed.
 // row is 0 for a key to be inserted.
-func (s *Snapshot) keepKey(key uint64, row Row) {
+func (s *Snapshot) copyKey(key uint64, row Row) {
 	k := s.kept
 	if !k.pending[s.t.ShardOf(key)] || k.set.Has(key) {
 		return
@@ -294,15 +294,15 @@ func (s *Snapshot) keepKey(key uint64, row Row) {
 	s.copy(key, row)
 }
 
-// keepAll keeps every row of the pending shards, once.
-func (s *Snapshot) keepAll() {
+// copyAll keeps every row of the pending shards, once.
+func (s *Snapshot) copyAll() {
 	if s.kept.all {
 		return
 	}
 	s.kept.all = true
 	for shard, pending := range s.kept.pending {
 		if pending {
-			s.t.index.each(shard, s.keepKey)
+			s.t.index.each(shard, s.copyKey)
 		}
 	}
 }

@@ -279,13 +279,13 @@ func (t *shape) Initial(key uint64, values []float32) {
 // insert adds a key without a row and returns its row; the caller fills the record.
 // checkCapacity has been called.
 func (t *memory) insert(key uint64) Row {
-	r := t.take()
+	r := t.newRow()
 	t.index.insert(key, hash(t.salt, key), r)
 	return r
 }
 
-// take returns an unused row.
-func (t *memory) take() Row {
+// newRow returns an unused row.
+func (t *memory) newRow() Row {
 	if last := len(t.free) - 1; last >= 0 {
 		r := t.free[last]
 		t.free = t.free[:last]
@@ -314,7 +314,7 @@ func (t *tiered) Put(key uint64, record []float32) error {
 	if err := t.enforceLimit(); err != nil {
 		return err
 	}
-	r, err := t.hold(key)
+	r, err := t.rowToChange(key)
 	if err != nil {
 		return err
 	}
@@ -323,11 +323,11 @@ func (t *tiered) Put(key uint64, record []float32) error {
 	return nil
 }
 
-// hold returns the row of a key in order to change it. It inserts the key if it has no row.
-func (t *tiered) hold(key uint64) (Row, error) {
+// rowToChange returns the row of a key in order to change it. It inserts the key if it has no row.
+func (t *tiered) rowToChange(key uint64) (Row, error) {
 	r, err := t.find(key)
 	if err == nil && t.saving != nil {
-		t.saving.keepKey(key, r)
+		t.saving.copyKey(key, r)
 	}
 	if err == nil && r == 0 {
 		if err = t.checkCapacity(1); err == nil {

@@ -134,7 +134,7 @@ func (t *tiered) enforceLimit() error {
 	if records <= free {
 		return nil
 	}
-	x.settle()
+	x.wait()
 	return t.moveColdest(int((records-free/8*7)/each) + 1)
 }
 
@@ -252,14 +252,14 @@ func (t *tier) claim(n int, scores bool) {
 // forget frees the number of a row on disk. Its record stays until the number is reused.
 func (t *tier) forget(r Row) {
 	t.free = append(t.free, r&^onDisk)
-	t.settle()
+	t.wait()
 	delete(t.staged, r&^onDisk)
 }
 
 // moveToMemory moves the rows of keys that are on disk back to memory.
 func (t *tiered) moveToMemory(keys []uint64, rows []Row) error {
 	x := t.tier
-	x.settle()
+	x.wait()
 	x.coming = x.coming[:0]
 	for i, r := range rows[:len(keys)] {
 		if r.onDisk() {
@@ -285,7 +285,7 @@ func (t *tiered) moveToMemory(keys []uint64, rows []Row) error {
 // storeInMemory stores the record of a row on disk in memory.
 func (t *tiered) storeInMemory(c coming, record []byte) {
 	x := t.tier
-	row := t.take()
+	row := t.newRow()
 	copy(raw.Bytes(t.at(row)), record)
 	if n := int(row) + 1 - len(x.returned); n > 0 {
 		x.returned = append(x.returned, make([]uint8, n)...)
@@ -345,7 +345,7 @@ func (t *tiered) recordOf(key uint64, r Row) ([]float32, error) {
 	if !r.onDisk() {
 		return t.at(r), nil
 	}
-	t.tier.settle()
+	t.tier.wait()
 	rec := t.cold
 	err := t.readCold([]coming{{r &^ onDisk, key}}, func(_ coming, record []byte) { copy(raw.Bytes(rec), record) })
 	return rec, err
@@ -362,7 +362,7 @@ func (t *tiered) Prefetch(keys []uint64) {
 		return
 	}
 	x := t.tier
-	x.settle()
+	x.wait()
 	var ids []Row
 	for _, key := range keys {
 		if r := t.index.find(key, hash(t.salt, key)); r.onDisk() {
@@ -384,8 +384,8 @@ func (t *tiered) Prefetch(keys []uint64) {
 	}()
 }
 
-// settle waits for the running prefetch.
-func (t *tier) settle() {
+// wait waits for the running prefetch.
+func (t *tier) wait() {
 	if t.ahead != nil {
 		<-t.ahead
 		t.ahead = nil
@@ -393,14 +393,14 @@ func (t *tier) settle() {
 }
 
 func (t *tier) reset() error {
-	t.settle()
+	t.wait()
 	err := errors.Join(t.store.reset(), t.notes.free())
 	t.notes, t.used, t.free, t.hand, t.staged, t.returned = t.notes.empty(), 0, nil, 0, nil, nil
 	return err
 }
 
 func (t *tier) close() error {
-	t.settle()
+	t.wait()
 	return errors.Join(t.store.close(), t.notes.free())
 }
 

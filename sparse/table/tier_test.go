@@ -137,7 +137,7 @@ func TestTierNeedsItsConditions(t *testing.T) {
 func TestPrefetchReadsAhead(t *testing.T) {
 	x, keys := withTier(t)
 	x.Prefetch(keys[:400])
-	x.tier.settle()
+	x.tier.wait()
 	ahead := len(x.tier.staged)
 	if ahead == 0 {
 		t.Fatal("nothing was read ahead")

@@ -73,7 +73,7 @@ func (w *Watch) Take() error {
 	}
 	out := &w.out
 	out.Keys, out.Values, out.Removed = out.Keys[:0], out.Values[:0], out.Removed[:0]
-	if err := w.takeCold(); err != nil {
+	if err := w.copyCold(); err != nil {
 		w.lose(err)
 		return w.fault(err)
 	}
@@ -88,8 +88,8 @@ func (w *Watch) Take() error {
 
 func (w *Watch) fault(err error) error { return fmt.Errorf("table %q: watch: %w", w.t.cfg.Name, err) }
 
-// takeCold copies the changed rows that are on disk and lists those that have moved back.
-func (w *Watch) takeCold() error {
+// copyCold copies the changed rows that are on disk and lists those that have moved back.
+func (w *Watch) copyCold() error {
 	t := w.t
 	slices.Sort(w.cold)
 	for _, key := range slices.Compact(w.cold) {
@@ -193,24 +193,24 @@ func (w *Watch) change(key uint64, r Row) {
 	if w.err != nil {
 		return
 	}
-	w.leave(key, r)
+	w.copyBefore(key, r)
 	w.mark(key, r)
 }
 
-// leave copies a waiting row before it changes, moves to disk or is removed.
-func (w *Watch) leave(key uint64, r Row) {
+// copyBefore copies a waiting row before it changes, moves to disk or is removed.
+func (w *Watch) copyBefore(key uint64, r Row) {
 	if w.waiting.has(r) {
 		w.copy(key, r)
 	}
 }
 
-// giveUp is called before a row, in memory or on disk, is removed.
-func (w *Watch) giveUp(key uint64, r Row) {
+// beforeRemoval is called before a row, in memory or on disk, is removed.
+func (w *Watch) beforeRemoval(key uint64, r Row) {
 	if w.err != nil {
 		return
 	}
 	if !r.onDisk() {
-		w.leave(key, r)
+		w.copyBefore(key, r)
 		w.changed.clear(r)
 	}
 	w.removed = append(w.removed, key)
@@ -222,7 +222,7 @@ func (w *Watch) moving(key uint64, r Row) {
 	if w.err != nil {
 		return
 	}
-	w.leave(key, r)
+	w.copyBefore(key, r)
 	if w.changed.has(r) {
 		w.changed.clear(r)
 		w.cold = append(w.cold, key)

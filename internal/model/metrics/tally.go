@@ -226,7 +226,7 @@ func (t *Tally) Reduce(c *collective.Comm) (Metrics, error) {
 		t.merge(got)
 	}
 	if c.Size() > 1 {
-		if err := t.spread(c); err != nil {
+		if err := t.broadcastBins(c); err != nil {
 			return Metrics{}, err
 		}
 	}
@@ -259,8 +259,8 @@ func (t *Tally) merge(words []int64) {
 	}
 }
 
-// spread replaces the bins of every rank by the bins of rank 0.
-func (t *Tally) spread(c *collective.Comm) error {
+// broadcastBins replaces the bins of every rank by the bins of rank 0.
+func (t *Tally) broadcastBins(c *collective.Comm) error {
 	var words []int64
 	if c.Rank() == 0 {
 		words = t.words()

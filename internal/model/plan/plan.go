@@ -141,7 +141,7 @@ func Estimate(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.
 		if g.Counts != nil {
 			err = s.merge(g.Counts)
 		} else {
-			err = s.take(ctx, c, e, d, g.Step)
+			err = s.readSteps(ctx, c, e, d, g.Step)
 		}
 		if err != nil {
 			return nil, err
@@ -174,7 +174,7 @@ func Estimate(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.
 		}
 		p.Owner = Balanced(loads, ranges, ranks)
 	}
-	s.spread(p)
+	s.divide(p)
 	return p, nil
 }
 
@@ -279,8 +279,8 @@ func Balanced(loads []sparse.ShardLoad, owner []int32, ranks int) []int32 {
 	return sparse.Place(loads, owner, ranks).Owner
 }
 
-// spread divides the rows and traffic of the tables among their owners.
-func (s *sample) spread(p *Plan) {
+// divide divides the rows and traffic of the tables among their owners.
+func (s *sample) divide(p *Plan) {
 	ranks := int64(p.WorldSize)
 	p.Ranks = make([]sparse.RankLoad, p.WorldSize)
 	for _, r := range p.Owner {

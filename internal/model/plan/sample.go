@@ -141,9 +141,9 @@ func filled(mean, capacity float64) (rows float64) {
 	return rows
 }
 
-// take reads the sample: the first steps of the first epoch. It calls step after each of
+// readSteps reads the sample: the first steps of the first epoch. It calls step after each of
 // them, if step is not nil.
-func (s *sample) take(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset, step func()) error {
+func (s *sample) readSteps(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset, step func()) error {
 	r, err := data.NewReader(d, e, data.ReaderConfig{
 		GlobalBatch: c.Train.Global(s.ranks), Seed: c.Train.Seed, Shuffle: *c.Train.Shuffle, Select: data.Train, Split: s.ranks,
 	})

@@ -22,8 +22,8 @@ func (x *wide) addGrad(dlogit []float32) {
 	}
 }
 
-// through computes the outputs of net for rows lo to hi of the input.
-func (w *worker) through(net *layers, lo, hi int) ([]float32, error) {
+// outputs computes the outputs of net for rows lo to hi of the input.
+func (w *worker) outputs(net *layers, lo, hi int) ([]float32, error) {
 	s := &w.model.distinct
 	if !s.on {
 		return net.Forward(w.x, hi-lo, w.model.train)
@@ -35,9 +35,9 @@ func (w *worker) through(net *layers, lo, hi int) ([]float32, error) {
 	return y, err
 }
 
-// back computes the gradients of rows lo to hi from the gradients of their logits, except for the
+// backwardRows computes the gradients of rows lo to hi from the gradients of their logits, except for the
 // first layer.
-func (w *worker) back(lo, hi int) error {
+func (w *worker) backwardRows(lo, hi int) error {
 	m := w.model
 	err := w.distinct.Backward(m.dlogit[lo:hi], lo, hi)
 	if err == nil && m.distinct.fm != nil {

@@ -21,7 +21,7 @@ func (x *Tolerant) forward(w *work) error {
 	away := false
 	for to := range x.size {
 		for _, l := range x.leases {
-			home := x.home(l.Batch.First)
+			home := x.readerOf(l.Batch.First)
 			if l.Rank != to {
 				continue
 			}
@@ -69,7 +69,7 @@ func (x *Tolerant) forward(w *work) error {
 	}
 	w.batch = &w.received
 	if err := decodeBatch(&w.received, p.recvBytes, x.t.model.reads()); err != nil {
-		return fmt.Errorf("microbatch %d from rank %d: %w", w.Batch.First, x.home(w.Batch.First), err)
+		return fmt.Errorf("microbatch %d from rank %d: %w", w.Batch.First, x.readerOf(w.Batch.First), err)
 	}
 	return nil
 }
@@ -83,6 +83,6 @@ func emptyBatch(features int) encode.Batch {
 	return b
 }
 
-// home returns the rank that reads the samples of a microbatch. Its gradients take the
+// readerOf returns the rank that reads the samples of a microbatch. Its gradients take the
 // place of that rank in the sum.
-func (x *Tolerant) home(item int64) int { return int(item % int64(x.size)) }
+func (x *Tolerant) readerOf(item int64) int { return int(item % int64(x.size)) }

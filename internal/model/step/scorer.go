@@ -226,7 +226,7 @@ func (s *Scorer) embed(b *encode.Batch, lo, hi int) (err error) {
 	}
 	s.input(b, lo, hi)
 	for from := 0; from < len(s.layout.Features); {
-		if from, err = s.look(b, from, lo, hi); err != nil {
+		if from, err = s.poolFeatures(b, from, lo, hi); err != nil {
 			return err
 		}
 	}
@@ -319,9 +319,9 @@ func (s *Scorer) input(b *encode.Batch, lo, hi int) {
 // the next are read, so that they stay in a first-level cache.
 const maxValues = 1 << 12
 
-// look reads and pools the rows of the features from number from on, and returns the
+// poolFeatures reads and pools the rows of the features from number from on, and returns the
 // number of the next feature.
-func (s *Scorer) look(b *encode.Batch, from, lo, hi int) (end int, err error) {
+func (s *Scorer) poolFeatures(b *encode.Batch, from, lo, hi int) (end int, err error) {
 	s.queries, s.keys = s.queries[:0], s.keys[:0]
 	values := 0
 	for end = from; end < len(s.layout.Features) && values < maxValues; end++ {

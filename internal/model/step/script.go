@@ -45,7 +45,7 @@ func (x *Tolerant) act(n int64) error {
 	var later []slots.Piece
 	taken := make([]bool, x.size)
 	for _, p := range s.left {
-		if home := x.home(p.Batch.First); taken[home] {
+		if home := x.readerOf(p.Batch.First); taken[home] {
 			later = append(later, p)
 		} else {
 			taken[home] = true

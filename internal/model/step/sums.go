@@ -59,7 +59,7 @@ func (x *Tolerant) gather(r slots.Record) error {
 	p.reset()
 	away := false
 	for _, piece := range r.Pieces {
-		home, by := x.home(piece.Batch.First), x.rankOf(piece)
+		home, by := x.readerOf(piece.Batch.First), x.rankOf(piece)
 		if home == by {
 			continue
 		}
@@ -72,14 +72,14 @@ func (x *Tolerant) gather(r slots.Record) error {
 		}
 	}
 	if away {
-		if err := x.carry(r); err != nil {
+		if err := x.exchangeMoved(r); err != nil {
 			return err
 		}
 	}
 	clear(grads)
 	first := true
 	for _, piece := range r.Pieces {
-		if x.home(piece.Batch.First) != x.rank {
+		if x.readerOf(piece.Batch.First) != x.rank {
 			continue
 		}
 		from := x.gradients(r, piece, len(grads))
@@ -93,13 +93,13 @@ func (x *Tolerant) gather(r slots.Record) error {
 	return nil
 }
 
-// carry exchanges the gradients of microbatches that were not computed by their home rank.
-func (x *Tolerant) carry(r slots.Record) error {
+// exchangeMoved exchanges the gradients of microbatches that were not computed by their home rank.
+func (x *Tolerant) exchangeMoved(r slots.Record) error {
 	p := &x.forwardBuffers
 	p.sendFloats = p.sendFloats[:0]
 	for to := range x.size {
 		for _, piece := range r.Pieces {
-			if x.home(piece.Batch.First) == to && to != x.rank && x.rankOf(piece) == x.rank {
+			if x.readerOf(piece.Batch.First) == to && to != x.rank && x.rankOf(piece) == x.rank {
 				p.sendFloats = append(p.sendFloats, x.workOn(piece).grads...)
 			}
 		}
@@ -123,7 +123,7 @@ func (x *Tolerant) gradients(r slots.Record, piece slots.Piece, width int) []flo
 		at += n
 	}
 	for _, other := range r.Pieces { // the pieces of one rank are in slot order
-		if other.Slot < piece.Slot && x.home(other.Batch.First) == x.rank && x.rankOf(other) == by {
+		if other.Slot < piece.Slot && x.readerOf(other.Batch.First) == x.rank && x.rankOf(other) == by {
 			at += width
 		}
 	}
@@ -159,7 +159,7 @@ func (x *Tolerant) clear(r slots.Record) {
 	}
 	x.pulls, x.leased = x.pulls[:0], x.leased[:0]
 	for _, p := range r.Pieces {
-		if x.home(p.Batch.First) == x.rank {
+		if x.readerOf(p.Batch.First) == x.rank {
 			x.undone = append(x.undone, p.Batch.First)
 		}
 	}

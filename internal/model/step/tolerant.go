@@ -19,7 +19,7 @@ func (t *Trainer) Tolerate(how Tolerance, record slots.Record, source Source, sa
 	if err != nil {
 		return nil, err
 	}
-	x.say, x.ended, x.ask = say, record.Queue.Left() == 0, x.round
+	x.say, x.ended, x.ask = say, record.Queue.Left() == 0, x.exchangeRound
 	x.follow(first)
 	return x, nil
 }
@@ -151,10 +151,10 @@ const (
 	wordsOf = 3 // reports; time taken << 8 | computed part in 1/255; clock
 )
 
-// round exchanges what the workers have done since the last round. A rank enters when its
+// exchangeRound exchanges what the workers have done since the last round. A rank enters when its
 // worker has ended, or when the usual time of a microbatch has passed and then at short
 // intervals. So a round ends soon after the last rank that was in time.
-func (x *Tolerant) round(int64) error {
+func (x *Tolerant) exchangeRound(int64) error {
 	mine := x.words[wordsOf*x.rank:][:wordsOf]
 	mine[0], mine[1] = newsNone, 0
 	if w := x.await(); w != nil {

@@ -116,7 +116,7 @@ func (w *worker) forward(lo, hi int) (loss float64, err error) {
 	for t := range w.tower {
 		if net := w.tower[t].net; net != nil {
 			net.SetStep(m.step, m.batch.RowID[lo:hi])
-			y, err := w.through(net, lo, hi)
+			y, err := w.outputs(net, lo, hi)
 			if err != nil {
 				return 0, err
 			}
@@ -193,7 +193,7 @@ func (w *worker) backward(lo, hi int) (err error) {
 	}
 	var dx []float32
 	if m.distinct.on {
-		err = w.back(lo, hi)
+		err = w.backwardRows(lo, hi)
 	} else {
 		dx, err = w.backNetworks(lo, hi)
 	}
