@@ -12,15 +12,8 @@ type backend struct {
 	packsFrom  int                 // least number of columns for which an outer product packs its factors; 0: never
 	transpose  func(dst, src *float32, n, ldd, lds int)
 
-	axpy     func(y, x *float32, n int, alpha float32)
-	scale    func(x *float32, n int, alpha float32)
-	reluGrad func(dy, y *float32, n int)
-	mulTo    func(y, x *float32, n int)
-	dropout  func(y, mask, x *float32, n int, at uint64, keep uint32, scale float32) // nil with NEON
-	finite   func(x *float32, n int) bool
-	sigmoid  func(p, logit *float32, n int)
-	toBF16   func(dst *uint16, src *float32, n int)
-	fromBF16 func(dst *float32, src *uint16, n int)
+	elements
+
 	pool     [2]bagsKernel // of plain sums, of weighted sums
 	poolGrad [2]bagsKernel
 
@@ -35,6 +28,19 @@ type backend struct {
 	sparseRows sparseRowsKernel
 
 	peak func(n int)
+}
+
+// elements are the kernels on vectors.
+type elements struct {
+	axpy     func(y, x *float32, n int, alpha float32)
+	scale    func(x *float32, n int, alpha float32)
+	reluGrad func(dy, y *float32, n int)
+	mulTo    func(y, x *float32, n int)
+	dropout  func(y, mask, x *float32, n int, at uint64, keep uint32, scale float32) // nil with NEON
+	finite   func(x *float32, n int) bool
+	sigmoid  func(p, logit *float32, n int)
+	toBF16   func(dst *uint16, src *float32, n int)
+	fromBF16 func(dst *float32, src *uint16, n int)
 }
 
 // block is the inner loop of the matrix products for height rows of a result: one vector of
