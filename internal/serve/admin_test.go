@@ -70,6 +70,7 @@ func TestAdminIsApart(t *testing.T) {
 		{"POST", "/v1/config", "model_config {}", "secret-1", 400, "unknown"},
 		{"POST", "/v1/config", strings.Repeat(" ", 2<<20), "secret-1", 400, "too large"},
 		{"POST", "/v1/config", strings.Replace(body, "third", "x/y", 1), "secret-1", 400, "has neither / nor :"},
+		{"POST", "/v1/config", `model_config_list { config { name: "new" base_path: "/nowhere" } }`, "secret-1", 400, "model new: no version is available: base path /nowhere: stat /nowhere: no such file or directory; no model has changed"},
 		{"POST", "/v1/config", body, "secret-1", 200, "{}"},
 		{"POST", "/v1/models/third:predict", "{}", "secret-1", 404, "there are /metrics"},
 	} {

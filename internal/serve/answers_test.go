@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -295,7 +296,7 @@ func TestReload(t *testing.T) {
 	if status, _ := r.http("GET", "/v1/models/ctr", ""); status != 404 {
 		t.Error("the previous model is still served")
 	}
-	if _, err := reload(sub(sub(nil, 1, "third"), 2, r.base), sub(sub(nil, 1, "empty"), 2, t.TempDir())); code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "model empty: no version is available; no model has changed") {
+	if _, err := reload(sub(sub(nil, 1, "third"), 2, r.base), sub(sub(nil, 1, "empty"), 2, t.TempDir())); code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "model empty: no version is available in the base path ") {
 		t.Error(err)
 	}
 	for name, want := range map[string]int{"other": 200, "third": 404, "empty": 404} {
@@ -449,5 +450,21 @@ func TestFirstAnswers(t *testing.T) {
 		if got, ok := f.of("ctr"); !ok || got.version != x.want {
 			t.Errorf("%+v: version %d, want %d", x, got.version, x.want)
 		}
+	}
+}
+
+// TestStrangeInputsAreNamed: an input that the model does not have, which may be misspelt, is named once.
+func TestStrangeInputsAreNamed(t *testing.T) {
+	var named []string
+	r := start(t, Options{Threads: 2, Ignored: func(model, input string) { named = append(named, model+" "+input) }}, nil, 7)
+	for range 6 {
+		for _, body := range []string{`{"instances": [{"education": "Dr", "educaton": "Dr"}]}`, `{"inputs": {"education": ["Dr"], "aeg": [3], "x": [1]}}`} {
+			if code, text := r.http(http.MethodPost, "/v1/models/ctr:predict", body); code != http.StatusOK && code != http.StatusBadRequest {
+				t.Fatal(code, text)
+			}
+		}
+	}
+	if want := []string{"ctr educaton", "ctr aeg", "ctr x"}; !slices.Equal(named, want) {
+		t.Errorf("%q, want %q", named, want)
 	}
 }

@@ -26,6 +26,7 @@ type core struct {
 	panics   *panics
 	live     live
 	firsts   firstAnswers
+	strange  strange
 	health   *modelHealth
 }
 
@@ -80,6 +81,9 @@ func (s *core) compute(m *servable, w *worker, encode batching, with func(m *ser
 	}
 	s.metrics.computed(w.took)
 	m.counters.scored(&w.counts, w.scorer.Unknown())
+	if len(w.counts.New) > 0 && s.options.Ignored != nil {
+		s.strange.report(m.name, w.counts.New, s.options.Ignored)
+	}
 	return with(m, w)
 }
 

@@ -58,6 +58,9 @@ type Options struct {
 	Report func(versions.Event)
 	// Panicked, if not nil, is called with the first panic of each place, such as a request's.
 	Panicked func(*rescue.Panic)
+	// Ignored, if not nil, is called with each input of requests that a model does not have, once, and of at most
+	// 100 inputs of a model.
+	Ignored func(model, input string)
 }
 
 const (

@@ -67,6 +67,7 @@ func TestPublishCommand(t *testing.T) {
 		"models/ctr -pin ../../x=3":       "the label",
 		"models/ctr -unpin nosuch":        `wdlrun: publish: models/ctr has no label "nosuch"`,
 		"nowhere":                         "wdlrun: publish: nowhere: ",
+		"models":                          "wdlrun: publish: models has no versions, but folders in it have: give one of them, such as wdlrun publish models/ctr",
 		"models/ctr -rollback canary":     "neither the number of a version nor a label",
 		"models/ctr -hold -release":       "give one of",
 		"models/ctr -reason x":            "no effect without -hold",

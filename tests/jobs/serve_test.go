@@ -317,7 +317,7 @@ func TestServeFlags(t *testing.T) {
 		"-model ctr":                               `-model "ctr" is not NAME=DIR`,
 		"-model ctr=" + dir + " more":              `takes no arguments, but got "more"; models are given as -model`,
 		"-model a=x -model a=y":                    "model a is given twice",
-		"-model ctr=" + dir:                        "model ctr: no version is available; with -wait, serve starts",
+		"-model ctr=" + dir:                        "; with -wait, serve starts",
 		"-model ctr=nowhere":                       "no such file or directory",
 		"-model ctr=run":                           "this is a run directory; export its model first: wdlrun export -resume run -out models -name ctr",
 		"-model ctr=models":                        "this folder holds models; give the folder of one model: models/ctr",

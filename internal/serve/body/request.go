@@ -67,6 +67,9 @@ func Predict(b []byte, limits tfs.Limits) (Request, error) {
 		case "instances":
 			given++
 			r.to.Instances = true
+			if r.peek() == '{' {
+				r.fail(`"instances" is a list of rows, such as [{"age": 38}]; columns are in "inputs"`)
+			}
 			r.elements(r.instance)
 		case "inputs":
 			given++
@@ -98,6 +101,9 @@ func Examples(b []byte, limits tfs.Limits) (Request, error) {
 			})
 		case "examples":
 			given = true
+			if r.peek() == '{' {
+				r.fail(`"examples" is a list of rows, such as [{"age": 38}]`)
+			}
 			r.elements(r.object)
 		default:
 			r.skip(maxDeep)

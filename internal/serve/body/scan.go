@@ -200,7 +200,7 @@ func (s *scanner) number(l *value.List) {
 		return
 	}
 	if !l.AddNumber(text, &s.converted) {
-		s.fail("%.40s is past 1.8e308, the range of 64 bits", text)
+		l.AddReal(math.Inf(1-2*bytes.Count(text[:1], []byte("-"))), &s.converted) // beyond the range of 64 bits
 	}
 }
 

@@ -32,11 +32,12 @@ func (f *Fault) Error() string {
 // Counts are statistics of the inputs of one request.
 type Counts struct {
 	Rows    int
-	Ignored int     // inputs that the model does not have
-	Missing []int64 // by field: rows without a value; valid until the next request
-	Invalid []int64 // by field: uses of numbers that are not finite; valid until the next request
-	Undated []int64 // by field: uses of values that should be dates and are none; valid until the next request
-	Unknown []int64 // by Encoder.Sparse and reason: keys not in a vocabulary; valid until the next request
+	Ignored int      // inputs that the model does not have
+	New     []string // names of those that this coder had not seen before, at most maxIgnored in all
+	Missing []int64  // by field: rows without a value; valid until the next request
+	Invalid []int64  // by field: uses of numbers that are not finite; valid until the next request
+	Undated []int64  // by field: uses of values that should be dates and are none; valid until the next request
+	Unknown []int64  // by Encoder.Sparse and reason: keys not in a vocabulary; valid until the next request
 }
 
 // Coder encodes requests for one model.
@@ -47,6 +48,8 @@ type Coder struct {
 	batcher *encode.Batcher
 	columns *encode.ColumnCoder
 	counts  Counts
+
+	ignored map[string]bool // names of inputs that the model does not have
 
 	row     int // current row of examples
 	tensors tensors
@@ -106,6 +109,21 @@ func NewCoder(e *encode.Encoder, src schema.Source, forgive bool) (*Coder, error
 
 // Fields returns the names of the inputs, in the order of Counts.Missing.
 func (c *Coder) Fields() []string { return c.fields }
+
+// maxIgnored limits the names of inputs that a model does not have.
+const maxIgnored = 100
+
+// ignore records an input that the model does not have.
+func ignore[T string | []byte](c *Coder, name T) {
+	if c.ignored[string(name)] || len(c.ignored) >= maxIgnored {
+		return
+	}
+	if c.ignored == nil {
+		c.ignored = map[string]bool{}
+	}
+	c.ignored[string(name)] = true
+	c.counts.New = append(c.counts.New, string(name))
+}
 
 // begin resets the counts for a request.
 func (c *Coder) begin(rows, ignored int) {

@@ -48,6 +48,7 @@ func (s *columns) mayHaveLists(field int) bool { return s.of[field] != nil }
 // tf.Examples.
 func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
 	clear(c.table.of)
+	c.counts.New = nil
 	rows, ignored, by := -1, 0, []byte(nil)
 	var packed *Column
 	for i := range in {
@@ -65,6 +66,7 @@ func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
 			packed = col
 		case !col.Parts:
 			ignored++
+			ignore(c, col.Name)
 		}
 	}
 	if packed != nil {

@@ -243,7 +243,7 @@ func TestUnknownInputsAreIgnored(t *testing.T) {
 	in[0].Name, in[1].Name = []byte("y"), []byte("new feature")
 	counts, err := coder(t, &x).Tensors(new(encode.Batch), in)
 	must(t, err)
-	if counts.Ignored != 2 || counts.Missing[0] != 50 || counts.Missing[1] != 50 || counts.Missing[2] != 0 {
+	if counts.Ignored != 2 || !slices.Equal(counts.New, []string{"y", "new feature"}) || counts.Missing[0] != 50 || counts.Missing[1] != 50 || counts.Missing[2] != 0 {
 		t.Errorf("%+v", counts)
 	}
 }

@@ -66,6 +66,7 @@ func (s *tensors) mayHaveLists(field int) bool {
 // Tensors encodes the inputs of a PredictRequest as a batch.
 func (c *Coder) Tensors(b *encode.Batch, in []tfs.NamedTensor) (Counts, error) {
 	clear(c.tensors.of)
+	c.counts.New = nil
 	rows, ignored, by := -1, 0, []byte(nil)
 	var packed *tfs.Tensor
 	var parts map[string]*[sparseParts]*tfs.Tensor
@@ -91,6 +92,7 @@ func (c *Coder) Tensors(b *encode.Batch, in []tfs.NamedTensor) (Counts, error) {
 			packed = &t.Tensor
 		default:
 			ignored++
+			ignore(c, t.Name)
 		}
 	}
 	for field, of := range parts {

@@ -1,7 +1,6 @@
 package versions
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -30,6 +29,7 @@ type model[M io.Closer] struct {
 
 	mu       sync.Mutex
 	config   Config
+	base     string // fault of the base folder, which has been reported
 	status   map[int64]Status
 	rounds   int           // completed rounds
 	round    chan struct{} // closed when the next round is complete
@@ -40,7 +40,6 @@ type model[M io.Closer] struct {
 	from   *model[M] // the model that this one replaces, during the first round
 	loaded map[int64]*Version[M]
 	failed map[int64]failure
-	base   string // reported fault of the base folder
 	listed *listing
 	pins   map[string]int64 // labels of the base folder
 	extra  map[int64]bool   // versions that are open only because of a pin
@@ -138,10 +137,13 @@ func (m *model[M]) reportBase(base string, err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if text != m.base && err != nil {
+	m.mu.Lock()
+	before := m.base
+	m.base = text
+	m.mu.Unlock()
+	if text != before && err != nil {
 		m.of.report(Event{Model: m.name, Status: Status{Number: -1, Err: fmt.Errorf("serve: model %s: base path %s: %w", m.name, base, err)}, Dir: base})
 	}
-	m.base = text
 }
 
 // forget drops the failures of versions whose files have changed.
@@ -338,5 +340,10 @@ func (m *model[M]) fault() error {
 			return fmt.Errorf("serve: model %s: version %d: %w", m.name, s.Number, s.Err)
 		}
 	}
-	return errors.New("serve: model " + m.name + ": no version is available")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.base != "" {
+		return fmt.Errorf("serve: model %s: no version is available: base path %s: %s", m.name, m.config.Base, m.base)
+	}
+	return fmt.Errorf("serve: model %s: no version is available in the base path %s", m.name, m.config.Base)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/serve"
 	"github.com/wdlrun/wdlrun/internal/serve/rescue"
@@ -74,6 +75,13 @@ func (l *versionLog) rounds(dir string, records int, most float64) {
 func (l *versionLog) panicked(p *rescue.Panic) {
 	fmt.Fprintf(l.stderr, "wdlrun: serve: %v; the server continues; please report this stack, which is printed once:\n%s\n", p, p.Stack)
 }
+
+// ignored prints the name of an input that a model does not have, which may be misspelt.
+func (l *versionLog) ignored(model, input string) {
+	fmt.Fprintf(l.stderr, "wdlrun: serve: model %s: requests have the input %q, which the model does not have; it is ignored, and counted in wdlrun_serve_ignored_inputs_total\n", model, command.Clean(input, maxInput))
+}
+
+const maxInput = 100 // of an input's name, in a line
 
 // changed prints an event of a version. Unloading a version that a later one has replaced
 // prints nothing.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,6 +210,9 @@ func listVersions(p *command.Program, c *cli.Context, dir string) error {
 	l, err := export.List(dir, c.Bool("verify"))
 	if err != nil {
 		return ofPublish(err)
+	}
+	if inside, _ := filepath.Glob(filepath.Join(dir, "*", "[0-9]*", "MANIFEST.json")); len(l.Versions) == 0 && len(inside) > 0 { // the pattern is well-formed, except for odd names
+		return fmt.Errorf("publish: %s has no versions, but folders in it have: give one of them, such as wdlrun publish %s", dir, filepath.Dir(filepath.Dir(inside[0])))
 	}
 	if len(l.Versions) == 0 {
 		fmt.Fprintf(p.Stderr, "wdlrun: warning: %s has no versions: give train.export.dir of a training that has published, or OUT/NAME of wdlrun export\n", dir)
