@@ -36,7 +36,7 @@ func (g *Group) form(now time.Duration) Decision {
 			return g.decide(now) // a group with a dead member is never complete
 		}
 		members[i] = s.member
-		s.moved = now
+		s.moved, s.gap = now, g.startGap()
 	}
 	g.formed = true
 	return Decision{Act: Form, Members: members}
@@ -52,6 +52,9 @@ func (g *Group) Beat(now time.Duration, rank int, status Status) {
 	}
 	if status.mark() != s.status.mark() {
 		s.moved, s.stuck = now, false
+	}
+	if s.status.Step == 0 && status.Step > 0 {
+		s.gap = 0
 	}
 	s.status = status
 	s.recordBeat(now)
@@ -158,7 +161,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 			continue
 		}
 		s.runSilent += ran
-		if s.isSilent(now, g.cfg.Silence) {
+		if g.isSilent(s, now) {
 			s.silent, s.silentAt = true, now
 		}
 		if g.formed && !s.stuck && s.status.Phase != "" && (!s.status.Waits || alone) && now-max(s.moved, g.doneSince) > g.cfg.Timeout {
