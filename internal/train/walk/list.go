@@ -125,6 +125,7 @@ func (p *Parts) folders(patterns []string) error {
 	marks := map[string][]string{}
 	outside, lacking := 0, ""
 	var empty []record.File
+	seen := map[string]bool{}
 	for _, pattern := range patterns {
 		files, none, err := record.ResolveAll([]string{pattern})
 		if err != nil && len(none) == 0 {
@@ -132,6 +133,10 @@ func (p *Parts) folders(patterns []string) error {
 		}
 		empty = append(empty, none...)
 		for i := range files {
+			if seen[files[i].Name] {
+				return fmt.Errorf("%s is named twice in data.train, its records would count twice: remove one", files[i].Name)
+			}
+			seen[files[i].Name] = true
 			day, missing := p.DayOf(&files[i])
 			if day == "" {
 				if outside++; lacking == "" {

@@ -72,6 +72,50 @@ func TestFoldersArePartitions(t *testing.T) {
 	}
 }
 
+// TestAPartitionTwice: two folders of one day, and a file that two names stand for, are errors.
+func TestAPartitionTwice(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"c/y=2026/m=1/d=2/a.csv", "c/y=2026/m=01/d=2/b.csv", "e/dt=2026-11-01/a.csv"} {
+		file(t, name, "1,2\n")
+	}
+	for by, x := range map[string]struct {
+		train []string
+		want  string
+	}{
+		"y,m,d": {[]string{"c"}, "are the same partition: rename one of the folders"},
+		"dt":    {[]string{"e/*/*.csv", "e/dt=2026-11-01/a.csv"}, "e/dt=2026-11-01/a.csv is named twice"},
+	} {
+		if _, err := List(context.Background(), schema.Source{Train: x.train}, By{Columns: strings.Split(by, ",")}, 0); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("-by %s: %v, want %q", by, err, x.want)
+		}
+	}
+}
+
+// TestEmptyFilesArePartitions: a folder whose files have no bytes is a partition without rows. A file without
+// bytes does not change the identity of a partition with others.
+func TestEmptyFilesArePartitions(t *testing.T) {
+	t.Chdir(t.TempDir())
+	list := func(train ...string) *Parts {
+		p, err := List(context.Background(), schema.Source{Train: train, Header: true}, By{Columns: []string{"dt"}}, 0)
+		fatal.If(t, err)
+		return p
+	}
+	file(t, "c/dt=2026-11-01/a.csv", "y,x\n1,2\n")
+	before := list("c").All[0].Mark
+	file(t, "c/dt=2026-11-01/b.csv", "")
+	file(t, "c/dt=2026-11-02/a.csv", "")
+	file(t, "c/dt=2026-11-03/a.csv", "y,x\n")
+	p := list("c/dt=2026-11-02/*.csv", "c/dt=2026-11-01", "c/dt=2026-11-03/a.csv")
+	if len(p.All) != 3 || list("c").All[0].Mark != before || p.All[1].Train != nil || p.All[2].Train == nil {
+		t.Errorf("%+v, the mark of the first was %s", p.All, before)
+	}
+	for i, want := range []bool{true, false, false} {
+		if got := p.HasRows(context.Background(), schema.Source{Header: true}, &p.All[i]); got != want {
+			t.Errorf("%s has rows: %v", p.All[i].Day, got)
+		}
+	}
+}
+
 // TestColumnsOfLaterPartitions: a column that a partition lacks is one that another has, not a misspelt one.
 func TestColumnsOfLaterPartitions(t *testing.T) {
 	t.Chdir(t.TempDir())
