@@ -117,7 +117,17 @@ func Manifest(s Spec) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (s Spec) metadata() yaml.MapItem { return of("metadata", object{of("name", s.Name)}) }
+func (s Spec) metadata() yaml.MapItem { return s.named(s.Name, "train") }
+
+// named returns the metadata of an object of a part.
+func (s Spec) named(name, part string) yaml.MapItem {
+	return of("metadata", object{of("name", name), of("labels", s.labels(part))})
+}
+
+// labels are on all objects of a part.
+func (s Spec) labels(part string) object {
+	return object{of("app.kubernetes.io/instance", s.Name), of("app.kubernetes.io/component", part)}
+}
 
 func (s Spec) secret() object {
 	return object{of("apiVersion", "v1"), of("kind", "Secret"), s.metadata(), of("data", object{of("key", base64.StdEncoding.EncodeToString([]byte(s.Key.Hex())))})}
@@ -177,7 +187,7 @@ func (s Spec) job(failures int, subdomain string) object {
 	}
 	return object{
 		of("completions", s.Hosts), of("parallelism", s.Hosts), of("completionMode", "Indexed"), of("backoffLimit", failures),
-		of("template", object{of("spec", pod)}),
+		of("template", object{of("metadata", object{of("labels", s.labels("train"))}), of("spec", pod)}),
 	}
 }
 
@@ -217,7 +227,7 @@ func (s Spec) containers() (all []object) {
 			}),
 			of("resources", object{of("requests", needs), of("limits", needs)}),
 		}
-		if s.Online != nil {
+		if s.Claim != "" {
 			c = append(c, of("workingDir", DataPath))
 		}
 		if len(mounts) > 0 {

@@ -22,7 +22,7 @@ func specs() map[string]Spec {
 	odd.Name, odd.Claim, odd.Train, odd.Config = "on", "yes", []string{"-out", "null", "0x1f", "1e3", "1_000", "12:30", "2026-11-23", "~", "- a", "a: b", "", "it's \"two\"\\"}, []byte("on")
 	loop := plain
 	loop.Claim, loop.Config = "clicks", full.Config
-	loop.Online = &Online{Join: []string{"-follow", "-impressions=shown", "-out=samples"}, Serve: []string{"-wait", "-model=ctr=models/ctr"}, Servers: 3}
+	loop.Online = &Online{Join: []string{"-follow", "-impressions=shown", "-out=samples", "-metrics=0.0.0.0:9100"}, Serve: []string{"-wait", "-model=ctr=models/ctr", "-admin=0.0.0.0:8502"}, Servers: 3, MetricsPort: 9100, AdminPort: 8502}
 	loopSet := loop
 	loopSet.Kind, loopSet.Online = JobSet, &Online{Join: loop.Online.Join, Serve: append(loop.Online.Serve, "-ssl_config_file=tls"), Servers: 1, TLS: true}
 	return map[string]Spec{"job.yaml": plain, "jobset.yaml": full, "odd.yaml": odd, "online.yaml": loop, "online_jobset.yaml": loopSet}

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// DataPath is where the claim is mounted. It is the working directory of the parts of a loop.
+// DataPath is where the claim is mounted. It is then the working directory.
 const DataPath = "/data"
 
 const (
@@ -45,24 +45,29 @@ func (o *Online) objects(s *Spec) []object {
 		return object{of("name", name), of("containerPort", number)}
 	}
 	opened := func(name string, number int) object { return object{of("name", name), of("port", number)} }
-	named := func(part string) yaml.MapItem { return of("metadata", object{of("name", s.Name+"-"+part)}) }
+	named := func(part string) yaml.MapItem { return s.named(s.Name+"-"+part, part) }
+	servers := []object{port("grpc", grpcPort), port("rest", restPort)}
+	if o.AdminPort > 0 {
+		servers = append(servers, port("admin", o.AdminPort))
+	}
+	var joins []yaml.MapItem
+	if o.MetricsPort > 0 {
+		joins = append(joins, of("ports", []object{port("metrics", o.MetricsPort)}))
+	}
 	return []object{
+		{of("apiVersion", "v1"), of("kind", "Service"), named("join"), of("spec", object{of("clusterIP", "None"), of("selector", s.labels("join"))})},
 		{of("apiVersion", "apps/v1"), of("kind", "StatefulSet"), named("join"), of("spec", append(object{
 			of("replicas", 1), of("serviceName", s.Name+"-join"),
-		}, s.pods("join", join)...))},
+		}, s.pods("join", join, joins...)...))},
 		{of("apiVersion", "apps/v1"), of("kind", "Deployment"), named("serve"), of("spec", append(object{
 			of("replicas", o.Servers),
 		}, s.pods("serve", serve,
-			of("ports", []object{port("grpc", grpcPort), port("rest", restPort)}),
+			of("ports", servers),
 			of("readinessProbe", object{ready, of("periodSeconds", 1)}))...))},
 		{of("apiVersion", "v1"), of("kind", "Service"), named("serve"), of("spec", object{
 			of("selector", s.labels("serve")), of("ports", []object{opened("grpc", grpcPort), opened("rest", restPort)}),
 		})},
 	}
-}
-
-func (s *Spec) labels(part string) object {
-	return object{of("app.kubernetes.io/instance", s.Name), of("app.kubernetes.io/component", part)}
 }
 
 // pods returns the selector and the template of a workload of one container.

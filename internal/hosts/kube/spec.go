@@ -16,9 +16,9 @@ type Spec struct {
 	Image  string // with wdlrun in its PATH
 	Ranks  int
 	Hosts  int
-	CPUs   int           // per rank
-	Memory string        // per rank, such as 8Gi
-	Claim  string        // PersistentVolumeClaim mounted at /data in all pods, "" for none
+	CPUs   int           // per rank, and of each pod of the other parts
+	Memory string        // of the same, such as 8Gi
+	Claim  string        // PersistentVolumeClaim mounted at /data in all pods, their working directory; "" for none
 	Grace  time.Duration // for the last checkpoint of a pod that is terminated
 	Wait   time.Duration // for the other pods
 	Key    rank.Key
@@ -34,6 +34,8 @@ type Online struct {
 	Serve   []string // flags of serve, without addresses
 	Servers int      // pods that serve
 	TLS     bool     // of the servers
+
+	MetricsPort, AdminPort int // of the join, and of each server; 0: none
 }
 
 // word is a quoted string, because YAML parses some words as numbers or times.

@@ -12,7 +12,11 @@ import (
 func Parsed(app *cli.App, name string, args []string) (*cli.Context, error) {
 	set := flag.NewFlagSet(name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
-	for _, f := range app.Command(name).Flags {
+	c := app.Command(name)
+	if c == nil {
+		return nil, fmt.Errorf("there is no command %q", name)
+	}
+	for _, f := range c.Flags {
 		if err := f.Apply(set); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

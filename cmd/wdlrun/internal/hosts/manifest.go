@@ -39,9 +39,9 @@ Examples:
 			&cli.StringFlag{Name: "name", Value: "wdlrun", Usage: "call all objects `NAME`"},
 			&cli.IntFlag{Name: "hosts", Value: 1, Usage: "use `H` pods, with -np/H ranks each"},
 			&cli.StringFlag{Name: "image", Usage: "run `IMAGE`, which has wdlrun in its PATH"},
-			&cli.IntFlag{Name: "cpus", Value: 1, Usage: "request `N` CPUs for each rank"},
-			&cli.StringFlag{Name: "memory", Value: "2Gi", Usage: "request `BYTES` of memory for each rank, such as 8Gi"},
-			&cli.StringFlag{Name: "claim", Usage: "mount PersistentVolumeClaim `NAME` at /data of all pods"},
+			&cli.IntFlag{Name: "cpus", Value: 1, Usage: "request `N` CPUs for each rank, and for each pod of the join and of the servers"},
+			&cli.StringFlag{Name: "memory", Value: "2Gi", Usage: "request `BYTES` of memory, such as 8Gi, for each rank, and for each pod of the join and of the servers"},
+			&cli.StringFlag{Name: "claim", Usage: "mount PersistentVolumeClaim `NAME` at /data of all pods, which is then their working directory"},
 			&cli.StringFlag{Name: "config", Usage: "use configuration `FILE` (YAML), with paths as the pods see them"},
 			&cli.StringFlag{Name: "online", Usage: "print the parts of an online loop of the configuration `FILE` of wdlrun online"},
 			&cli.IntFlag{Name: "servers", Value: 1, Usage: "with -online, serve with `N` pods"},
@@ -73,6 +73,9 @@ func manifestOf(c *cli.Context) (s kube.Spec, notes []string, err error) {
 	if c.Args().Present() {
 		return s, nil, fmt.Errorf("manifest takes no arguments, but got %q", c.Args().First())
 	}
+	if c.IsSet("servers") && !c.IsSet("online") {
+		return s, nil, errors.New("-servers: only a loop has servers: give -online FILE, or leave it out")
+	}
 	var loop online.Parts
 	if path := command.PathOf(c, "online"); path != "" {
 		if c.IsSet("config") {
@@ -102,7 +105,7 @@ func manifestOf(c *cli.Context) (s kube.Spec, notes []string, err error) {
 	}
 	if c.IsSet("online") {
 		s.Train = append(s.Train, loop.Train...)
-		s.Online = &kube.Online{Join: loop.Join, Serve: loop.Serve, Servers: c.Int("servers"), TLS: loop.TLS}
+		s.Online = &kube.Online{Join: loop.Join, Serve: loop.Serve, Servers: c.Int("servers"), TLS: loop.TLS, MetricsPort: loop.MetricsPort, AdminPort: loop.AdminPort}
 	}
 	for _, v := range c.StringSlice("set") {
 		s.Train = append(s.Train, "-set", v)

@@ -2,6 +2,7 @@ package online
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,8 @@ type Parts struct {
 	Config             string // of the training
 	Ranks              int    // 0: not given
 	TLS                bool   // of the servers
+	MetricsPort        int    // of the join; 0: none
+	AdminPort          int    // of each server; 0: none
 	Notes              []string
 
 	file onlineConfig
@@ -45,6 +48,19 @@ func ReadParts(path string) (p Parts, err error) {
 	p.Train = flagsOf(without(c.Train, "config"))
 	p.Serve = append([]string{"-wait"}, flagsOf(without(c.Serve, addresses...))...)
 	p.Config, p.TLS = valueOf(c.Train, "config", ""), valueOf(c.Serve, "ssl_config_file", "") != ""
+	for _, x := range []struct {
+		key, address string
+		port         *int
+	}{{"join.metrics", valueOf(c.Join, "metrics", ""), &p.MetricsPort}, {"serve.admin", valueOf(c.Serve, "admin", ""), &p.AdminPort}} {
+		host, port, err := net.SplitHostPort(x.address)
+		if err != nil {
+			continue // there is none, or the part reports it
+		}
+		*x.port, _ = strconv.Atoi(port)
+		if ip := net.ParseIP(host); host == "localhost" || ip.IsLoopback() {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: other pods, such as Prometheus, do not reach %s: make it 0.0.0.0:%s", x.key, x.address, port))
+		}
+	}
 	if c.Dir != "" {
 		p.Notes = append(p.Notes, fmt.Sprintf("dir: %s is not used: -out has the run directory of the training, and kubectl logs has the logs", c.Dir))
 	}
