@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,8 +21,8 @@ import (
 // result in crosses. The scan cannot see what the deep part learns of a pair by
 // itself; a training can.
 func tryCrosses(ctx context.Context, seen *inspect.Inspection, crosses *config.Crosses, followed bool) {
-	const limit = time.Minute
-	ctx, stop := context.WithTimeout(ctx, limit)
+	const limit = 5 * time.Minute // seconds are usual; a busy machine must not change the proposal
+	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("they took longer than %v", limit))
 	defer stop()
 	sample, format := seen.Sample()
 	switch {
@@ -41,7 +42,7 @@ func tryCrosses(ctx context.Context, seen *inspect.Inspection, crosses *config.C
 		}
 	}
 	if err != nil {
-		crosses.Untried(fmt.Sprintf(" (%.100q)", err.Error()))
+		crosses.Untried(fmt.Sprintf(" (%.100q)", cmp.Or(context.Cause(ctx), err).Error()))
 	}
 }
 
