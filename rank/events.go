@@ -36,7 +36,7 @@ func (g *Group) form(now time.Duration) Decision {
 			return g.decide(now) // a group with a dead member is never complete
 		}
 		members[i] = s.member
-		s.moved, s.gap = now, g.startGap()
+		s.moved, s.gap = now, startGap(g.cfg.Silence)
 	}
 	g.formed = true
 	return Decision{Act: Form, Members: members}
@@ -161,7 +161,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 			continue
 		}
 		s.runSilent += ran
-		if g.isSilent(s, now) {
+		if s.isSilent(now, g.cfg.Silence, g.formed) {
 			s.silent, s.silentAt = true, now
 		}
 		if g.formed && !s.stuck && s.status.Phase != "" && (!s.status.Waits || alone) && now-max(s.moved, g.doneSince) > g.cfg.Timeout {

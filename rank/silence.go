@@ -20,25 +20,25 @@ const (
 	gapKept, gapOf = 7, 8
 )
 
-// allowedSilence returns the allowed silence of a rank: Silence, or longer if its heartbeats have
+// allowedSilence returns the allowed silence of a rank: normal, or longer if its heartbeats have
 // come late before. It is longest until all ranks have joined, and shrinks with each heartbeat after
 // that (startGap) or at the first step: many ranks that start on few CPUs delay one another.
-func (g *Group) allowedSilence(s *rankState) time.Duration {
-	longest := overSilence * g.cfg.Silence
-	if !g.formed {
+func (s *rankState) allowedSilence(normal time.Duration, formed bool) time.Duration {
+	longest := overSilence * normal
+	if !formed {
 		return longest
 	}
-	return max(g.cfg.Silence, min(overGaps*s.gap, longest))
+	return max(normal, min(overGaps*s.gap, longest))
 }
 
 // startGap is what the longest time between heartbeats of a rank counts as when it begins to connect to
 // the others.
-func (g *Group) startGap() time.Duration { return overSilence * g.cfg.Silence / overGaps }
+func startGap(normal time.Duration) time.Duration { return overSilence * normal / overGaps }
 
 // isSilent reports whether a rank is silent for too long, both by the clock and in the
 // time for which the driver ran. A driver that is late receives heartbeats late.
-func (g *Group) isSilent(s *rankState, now time.Duration) bool {
-	limit := g.allowedSilence(s)
+func (s *rankState) isSilent(now, normal time.Duration, formed bool) bool {
+	limit := s.allowedSilence(normal, formed)
 	return !s.silent && now-s.beat > limit && s.runSilent > limit
 }
 

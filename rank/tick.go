@@ -31,7 +31,7 @@ func (g *Group) silenceWarning(now time.Duration) Decision {
 		case !s.missed && !s.silent && s.runSilent > early && (!s.printed || now-s.printedAt > g.cfg.Timeout) && slices.ContainsFunc(g.states, func(s rankState) bool { return s.active() && s.beat >= now-recent }):
 			s.missed, s.printed, s.printedAt, s.lastSeen = true, true, now, s.beat
 			return Decision{Act: Tell, Word: fmt.Sprintf("%s has given no sign of life for %s%s; after %s it counts as lost",
-				s.who(), quiet.Round(100*time.Millisecond), s.where(), g.allowedSilence(s).Round(100*time.Millisecond))}
+				s.who(), quiet.Round(100*time.Millisecond), s.where(), s.allowedSilence(g.cfg.Silence, g.formed).Round(100*time.Millisecond))}
 		}
 	}
 	return Decision{}
