@@ -87,7 +87,9 @@ func BenchmarkHosts(b *testing.B) {
 		})
 	})
 	b.Run("again", func(b *testing.B) {
-		medians(b, func() map[string]float64 { return map[string]float64{"rank0-ms": ms(c.again(b, 0)), "other-ms": ms(c.again(b, 1))} })
+		medians(b, func() map[string]float64 {
+			return map[string]float64{"rank0-ms": ms(c.again(b, 0)), "other-ms": ms(c.again(b, 1))}
+		})
 	})
 	b.Run("lost-program", func(b *testing.B) {
 		medians(b, func() map[string]float64 { return map[string]float64{"ms": ms(c.lose(b, "sleep", "1000"))} })
