@@ -119,6 +119,12 @@ func propose(p *command.Program, c *cli.Context) error {
 		_, err := p.Stdout.Write(text)
 		return err
 	}
+	fmt.Fprintf(p.Stderr, "wrote %s from %s\nnext: %s\n", path, config.LookedAt(seen, strings.Clone), nextOf(c.Context, path, text, files, index))
+	return nil
+}
+
+// nextOf describes what to do with a new configuration.
+func nextOf(ctx context.Context, path string, text []byte, files []string, index string) string {
 	read := "read it"
 	if n := config.Marked(text); n > 0 {
 		read = fmt.Sprintf("check the %d lines marked CHECK", n)
@@ -132,11 +138,10 @@ func propose(p *command.Program, c *cli.Context) error {
 		next += fmt.Sprintf("; then: %s data index -config %s -out %s", self, file, command.QuotedPath(index))
 	}
 	next += fmt.Sprintf("; then: %s -np 2 train -config %s", self, file)
-	if by := datesOf(c.Context, files); by != "" {
+	if by := datesOf(ctx, files); by != "" {
 		next += fmt.Sprintf(", or on one folder %s after the other, each from the model before it: add -by %s", strings.ReplaceAll(by, ",", "=…/")+"=…", by)
 	}
-	fmt.Fprintf(p.Stderr, "wrote %s from %s\nnext: %s\n", path, config.LookedAt(seen, strings.Clone), next)
-	return nil
+	return next
 }
 
 // datesOf returns the partition columns of some files whose values are several dates, as train -by takes them;

@@ -267,6 +267,46 @@ func (w *walking) lacks(part *walk.Partition) []string {
 	return names
 }
 
+// nameLeft prints a line about such a training, if no training of the plan continues it.
+func (w *walking) nameLeft() {
+	dir, about := unfinished(w.opt.Out, w.from)
+	of := func(part walk.Partition) bool { return part.Day == about.Day }
+	if dir == "" || len(w.plan.Next) > 0 && of(w.plan.Next[0]) || !slices.ContainsFunc(w.parts.All, of) {
+		return
+	}
+	how := ""
+	if w.ledger.Last(about.Day) != nil || slices.Contains(w.plan.Older, about.Day) {
+		how = "; to continue it: -again " + about.Day
+	}
+	w.warn(fmt.Sprintf("%s: the training in %s did not become the latest and is left%s", w.plan.Name(about.Day), dir, how))
+}
+
+// resumes returns the newest run directory, if its training is on the same partition, with the same model
+// and configuration, and did not become the latest; "" otherwise. It prints which of these has changed.
+func (w *walking) resumes(d *dayOptions) (string, error) {
+	dir, about := unfinished(w.opt.Out, w.from)
+	if dir == "" || about.Day != d.Day.Day {
+		return "", nil
+	}
+	why, err := differs(w.c.Context, dir, about, w.opt, d)
+	if err != nil {
+		return "", err
+	}
+	name := w.plan.Name(about.Day)
+	if why != "" {
+		w.warn(fmt.Sprintf("%s: the training in %s did not become the latest and is left: %s; a new one begins", name, dir, why))
+		return "", nil
+	}
+	for range 100 { // its ranks end soon after their launcher
+		if !rundir.Locked(dir) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	w.warn(fmt.Sprintf("%s: the training in %s did not become the latest and continues", name, dir))
+	return dir, nil
+}
+
 // after returns the place of the first partition after the i-th that has records; -1: there is none.
 func (w *walking) after(i int) int {
 	for j := i + 1; j < len(w.plan.Next); j++ {
@@ -348,7 +388,7 @@ func (w *walking) train(i int) (n int, err error) {
 	if n, err = w.together(i, &d); err != nil {
 		return n, err
 	}
-	if d.Into, err = w.unfinished(&d); err != nil {
+	if d.Into, err = w.resumes(&d); err != nil {
 		return n, err
 	}
 	text := command.Flow(d)
