@@ -48,11 +48,14 @@ func TestWalkNamesWhatIsLeft(t *testing.T) {
 
 	write(t, empty, "part.csv", "clicked,item,user\n") // a header
 	clicksOf(t, dir, 5)
-	o := walk("-out", "gated", "-set", "train.gate.metric=logloss", "-set", "train.gate.tolerance=1", "-set", "train.gate.data=next")
+	gated := []string{"-out", "gated", "-set", "train.gate.metric=logloss", "-set", "train.gate.tolerance=1", "-set", "train.gate.data=next"}
+	o := walk(gated...)
 	check(o, 0, "dt=2026-11-03 is not trained on", "dt=2026-11-05 waits")
 	l, err := rundir.ReadDays(rundir.Real(filepath.Join(dir, "gated", rundir.Latest)))
 	fatal.If(t, err)
 	if n := len(l.Days); n != 3 || l.Days[n-1].Day != "2026-11-04" {
 		t.Errorf("the ledger with a partition without rows: %+v", l.Days)
 	}
+	check(walk(append(gated, "-from", "gated/"+l.Days[1].Run)...), 0, "!did not become the latest") // back a day: that training had ended
+	check(run(t, dir, "init", "-data", "clicks", "-label", "clicked", "-out", "new.yaml"), 0, "on one folder dt=… after the other, each from the model before it: add -by dt")
 }
