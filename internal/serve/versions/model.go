@@ -109,7 +109,7 @@ func (m *model[M]) settle(c Config) error {
 		err = m.readPins(c.Base)
 	}
 	if found != nil && len(found.numbers) > 0 {
-		m.forget(found.dirs)
+		m.forget(found)
 		wanted := m.open(&c, found)
 		if len(wanted) > 0 {
 			m.retire(wanted)
@@ -147,9 +147,9 @@ func (m *model[M]) reportBase(base string, err error) {
 }
 
 // forget drops the failures of versions whose files have changed.
-func (m *model[M]) forget(found map[int64]string) {
+func (m *model[M]) forget(found *listing) {
 	for n, f := range m.failed {
-		if found[n] != f.dir || look(f.dir) != f.look {
+		if found.dir(n) != f.dir || look(f.dir) != f.look {
 			delete(m.failed, n)
 		}
 	}
@@ -166,7 +166,7 @@ func (m *model[M]) open(c *Config, found *listing) []int64 {
 		usable = m.withRemoved(usable, found)
 		wanted, failed := m.withPinned(c.Policy.choose(usable), usable), false
 		for _, n := range slices.Backward(wanted) {
-			if v := m.loaded[n]; v != nil && (v.dir == found.dirs[n] || found.dirs[n] == "") {
+			if v := m.loaded[n]; v != nil && (v.dir == found.dir(n) || found.dir(n) == "") {
 				continue
 			}
 			select {
@@ -174,7 +174,7 @@ func (m *model[M]) open(c *Config, found *listing) []int64 {
 				return nil
 			default:
 			}
-			failed = !m.load(c, n, found.dirs[n]) || failed
+			failed = !m.load(c, n, found.dir(n)) || failed
 		}
 		if !failed {
 			return wanted
@@ -186,7 +186,7 @@ func (m *model[M]) open(c *Config, found *listing) []int64 {
 // older version takes its place: a training that publishes bad versions also removes old ones.
 func (m *model[M]) withRemoved(usable []int64, found *listing) []int64 {
 	v := m.view.Load().latest
-	if v == nil || found.dirs[v.Number] != "" || filepath.Dir(v.dir) != filepath.Clean(found.base) {
+	if v == nil || found.dir(v.Number) != "" || filepath.Dir(v.dir) != filepath.Clean(found.base) {
 		return usable
 	}
 	for n := range m.failed {

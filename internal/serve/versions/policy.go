@@ -3,7 +3,6 @@ package versions
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,13 +68,24 @@ func Check(all []Config) error {
 	return nil
 }
 
-// listing holds the folders of the versions in a base folder, by number.
+// listing holds the numbers of the versions in a base folder.
 type listing struct {
 	base    string
-	changed time.Time // of the base folder
-	links   bool      // a version may be a link, whose target may change
-	dirs    map[int64]string
-	numbers []int64 // ascending
+	changed time.Time        // of the base folder
+	links   bool             // a version may be a link, whose target may change
+	numbers []int64          // ascending
+	odd     map[int64]string // folders whose names are written otherwise, such as 007
+}
+
+// dir returns the folder of a version, "" if there is none.
+func (l *listing) dir(n int64) string {
+	if d, ok := l.odd[n]; ok {
+		return d
+	}
+	if _, ok := slices.BinarySearch(l.numbers, n); !ok {
+		return ""
+	}
+	return filepath.Join(l.base, strconv.FormatInt(n, 10))
 }
 
 // settled is the time after which a change of a folder has another time than the previous one.
@@ -91,36 +101,45 @@ func find(base string, before *listing) (*listing, error) {
 	if before != nil && before.base == base && !before.links && before.changed.Equal(st.ModTime()) {
 		return before, nil
 	}
-	entries, err := os.ReadDir(base)
+	f, err := os.Open(base)
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{base: base, dirs: map[int64]string{}}
+	defer f.Close()
+	entries, err := f.ReadDir(-1) // os.ReadDir also sorts the names
+	if err != nil {
+		return nil, err
+	}
+	l := &listing{base: base, odd: map[int64]string{}, numbers: make([]int64, 0, len(entries))}
 	if time.Since(st.ModTime()) > settled {
 		l.changed = st.ModTime()
 	}
 	for _, e := range entries {
 		l.add(e)
 	}
-	l.numbers = slices.Sorted(maps.Keys(l.dirs))
+	slices.Sort(l.numbers)
+	l.numbers = slices.Compact(l.numbers)
 	return l, nil
 }
 
 // add adds an entry of the base folder, if it is a version.
 func (l *listing) add(e fs.DirEntry) {
-	n, err := strconv.ParseInt(e.Name(), 10, 64)
-	if err != nil || n < 0 || e.Name()[0] == '+' {
+	name := e.Name()
+	n, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || n < 0 || name[0] == '+' {
 		return
 	}
-	dir := filepath.Join(l.base, e.Name())
 	if !e.IsDir() {
 		l.links = true
-		if st, err := os.Stat(dir); err != nil || !st.IsDir() { // follows links
+		if st, err := os.Stat(filepath.Join(l.base, name)); err != nil || !st.IsDir() { // follows links
 			return
 		}
 	}
-	if other, ok := l.dirs[n]; !ok || dir < other {
-		l.dirs[n] = dir
+	l.numbers = append(l.numbers, n)
+	if name[0] == '0' && len(name) > 1 || name[0] == '-' {
+		if dir := filepath.Join(l.base, name); l.odd[n] == "" || dir < l.odd[n] {
+			l.odd[n] = dir
+		}
 	}
 }
 

@@ -31,6 +31,16 @@ func TestFind(t *testing.T) {
 	if got := numbers(l, err); len(got) != n || got[0] != 0 || got[n-1] != n-1 {
 		t.Fatalf("%d versions, want %d", len(got), n)
 	}
+	for _, name := range []string{"0007", "-0", "00"} {
+		fatal.If(t, os.Mkdir(filepath.Join(base, name), 0o755))
+	}
+	l, err = find(base, l)
+	if got := numbers(l, err); len(got) != n || l.dir(7) != filepath.Join(base, "0007") || l.dir(0) != filepath.Join(base, "-0") || l.dir(8) != filepath.Join(base, "8") || l.dir(n) != "" {
+		t.Errorf("%d versions; 7 is %s, 0 is %s, 8 is %s, %d is %s", len(got), l.dir(7), l.dir(0), l.dir(8), n, l.dir(n))
+	}
+	for _, name := range []string{"0007", "-0", "00"} {
+		fatal.If(t, os.Remove(filepath.Join(base, name)))
+	}
 	if l, err = find(base, l); !l.changed.IsZero() {
 		t.Error("a folder that has just changed is not listed again")
 	}
@@ -72,5 +82,17 @@ func BenchmarkPoll(b *testing.B) {
 	fatal.If(b, m.settle(m.config))
 	for b.Loop() {
 		fatal.If(b, m.settle(m.config))
+	}
+}
+
+// BenchmarkChangedPoll measures a poll of a folder of 100,000 versions that has changed.
+func BenchmarkChangedPoll(b *testing.B) {
+	base := b.TempDir()
+	for i := range 100_000 {
+		fatal.If(b, os.Mkdir(filepath.Join(base, fmt.Sprint(i)), 0o755))
+	}
+	for b.Loop() {
+		_, err := find(base, nil)
+		fatal.If(b, err)
 	}
 }
