@@ -2,6 +2,8 @@ package serve
 
 import (
 	"io"
+	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
@@ -27,34 +29,63 @@ func (b *budget) take(n int) error {
 func (b *budget) give(n int) { b.held.Add(-int64(n)) }
 
 const (
-	firstRead = 4 << 10
-	gzipBytes = 64 << 10 // about the memory of a decompressor
+	gzipBytes  = 64 << 10 // about the memory of a decompressor
+	firstChunk = 4 << 10
+	chunkBytes = 64 << 10
 )
 
-// read reads at most limit bytes; one more byte shows that there are more. The caller gives back
-// the capacity of the result, also after an error.
+// chunks are buffers of chunkBytes that no body uses. Without them, what clients leave behind would be garbage, of which
+// there may be as much as the budget before it is collected.
+var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
+
+// read reads at most limit bytes; more are an *http.MaxBytesError. The caller gives back the capacity of the result.
 func (b *budget) read(from io.Reader, limit int) (text []byte, err error) {
-	for {
-		if len(text) == cap(text) {
-			if len(text) > limit {
-				return text, nil
-			}
-			n := min(max(firstRead, 2*cap(text)), limit+1)
-			if err := b.take(n); err != nil {
-				return text, err
-			}
-			more := make([]byte, len(text), n)
-			copy(more, text)
-			b.give(cap(text))
-			text = more
+	var first [firstChunk]byte
+	var more []*[chunkBytes]byte
+	held, size := 0, 0
+	defer func() {
+		for _, c := range more {
+			chunks.Put(c)
 		}
-		n, err := from.Read(text[len(text):cap(text)])
-		text = text[:len(text)+n]
-		if err == io.EOF {
-			return text, nil
+		b.give(held)
+	}()
+	for {
+		if size == held {
+			if size > limit {
+				return nil, &http.MaxBytesError{Limit: int64(limit)}
+			}
+			n := chunkBytes
+			if held == 0 {
+				n = firstChunk
+			}
+			if err := b.take(n); err != nil {
+				return nil, err
+			}
+			if held += n; n == chunkBytes {
+				more = append(more, chunks.Get().(*[chunkBytes]byte))
+			}
+		}
+		to := first[min(size, firstChunk):]
+		if len(more) > 0 {
+			to = more[len(more)-1][chunkBytes-(held-size):]
+		}
+		n, err := from.Read(to)
+		if size += n; err == io.EOF {
+			break
 		}
 		if err != nil {
-			return text, err
+			return nil, err
 		}
 	}
+	if size > limit {
+		return nil, &http.MaxBytesError{Limit: int64(limit)}
+	}
+	if err := b.take(size); err != nil {
+		return nil, err
+	}
+	text = append(make([]byte, 0, size), first[:min(size, firstChunk)]...)
+	for _, c := range more {
+		text = append(text, c[:min(size-len(text), chunkBytes)]...)
+	}
+	return text, nil
 }

@@ -35,9 +35,9 @@ func TestBodiesShareABudget(t *testing.T) {
 		t.Errorf("%d, %d bytes are held", status, r.bodies.held.Load())
 	}
 	stall("", bytes.Repeat([]byte(" "), 100_000))
-	r.until("a plain body is held", func() bool { return r.bodies.held.Load() == 128<<10 })
+	r.until("a plain body is held", func() bool { return r.bodies.held.Load() == 132<<10 })
 	stall("Content-Encoding: gzip\r\n", packed.Bytes())
-	r.until("a gzip body is held", func() bool { return r.bodies.held.Load() == 2*(128<<10)+gzipBytes })
+	r.until("a gzip body is held", func() bool { return r.bodies.held.Load() == 2*(132<<10)+gzipBytes })
 	status, text := r.http("POST", "/v1/models/ctr:predict", strings.Repeat(" ", 400_000)+row)
 	if status != 200 {
 		t.Errorf("a request within the budget: %d %s", status, text)
@@ -45,7 +45,7 @@ func TestBodiesShareABudget(t *testing.T) {
 	for range 10 {
 		stall("", bytes.Repeat([]byte(" "), 100_000))
 	}
-	r.until("all bodies are held", func() bool { return r.bodies.held.Load() == 12*(128<<10)+gzipBytes })
+	r.until("all bodies are held", func() bool { return r.bodies.held.Load() == 12*(132<<10)+gzipBytes })
 	status, text = r.http("POST", "/v1/models/ctr:predict", strings.Repeat(" ", 400_000)+row)
 	if status != 429 || !strings.Contains(text, "-max-body-bytes") {
 		t.Errorf("a request beyond the budget: %d %s", status, text)

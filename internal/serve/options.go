@@ -28,7 +28,7 @@ type Options struct {
 	// 16 MiB.
 	MaxBytes int
 	// BodyBytes is the maximum memory of all REST bodies at once, and of all gRPC messages that have
-	// arrived in part; default: 64 MiB, or 4 bodies of MaxBytes.
+	// arrived in part; default: 48 MiB, or 3 bodies of MaxBytes.
 	BodyBytes int
 	// Guard is the greatest change of the logits by a new version, on warm-up records and recent
 	// requests: of their mean in standard deviations, and the factor of their standard deviation. 0:
@@ -66,7 +66,7 @@ type Options struct {
 const (
 	queuePerThread = 64
 	defaultBytes   = 16 << 20
-	defaultBodies  = 64 << 20
+	defaultBodies  = 48 << 20
 	minStreams     = 256              // requests of one gRPC connection at once
 	headerWait     = 10 * time.Second // also for the handshake of gRPC, for which the end of a server waits
 	bodyWait       = time.Minute      // for a whole request
@@ -92,7 +92,7 @@ func (o *Options) fill() {
 		o.MaxBytes = defaultBytes
 	}
 	if o.BodyBytes == 0 {
-		o.BodyBytes = max(defaultBodies, 4*o.MaxBytes)
+		o.BodyBytes = max(defaultBodies, 3*o.MaxBytes)
 	}
 	if o.Streams == 0 {
 		o.Streams = max(minStreams, 2*(o.Threads+o.Queue))

@@ -209,7 +209,7 @@ func (s restServer) read(r *http.Request) ([]byte, error) {
 		return nil, invalid("Content-Encoding %q is not supported; there is gzip", e)
 	}
 	b, err := s.bodies.read(from, s.options.MaxBytes)
-	if _, large := errors.AsType[*http.MaxBytesError](err); large || len(b) > s.options.MaxBytes {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return b, invalid("the body has more than %d bytes; send fewer rows, or raise -max-bytes", s.options.MaxBytes)
 	}
 	if status.Code(err) == codes.ResourceExhausted {

@@ -101,6 +101,7 @@ func freePort(t *testing.T) int {
 type server struct {
 	grpc, rest string
 	stop       func() outcome
+	process    int
 }
 
 // startServer serves the models of dir and waits until the server answers.
@@ -140,7 +141,7 @@ func startServerAt(t *testing.T, dir string, g, r int, flags ...string) server {
 	if !strings.Contains(text, "REST on") {
 		t.Fatalf("serve does not start: %+v", stop())
 	}
-	return server{fmt.Sprintf("127.0.0.1:%d", g), fmt.Sprintf("http://127.0.0.1:%d", r), stop}
+	return server{fmt.Sprintf("127.0.0.1:%d", g), fmt.Sprintf("http://127.0.0.1:%d", r), stop, cmd.Process.Pid}
 }
 
 // scoredRecords are records with the logit of each.

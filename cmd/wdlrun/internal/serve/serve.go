@@ -69,7 +69,7 @@ func serveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "precision", Value: "fp32", Usage: "multiply in `TYPE`: fp32 gives the logits of eval; bf16 is faster, needs AVX512_BF16 or AMX, and rounds"},
 		&cli.IntFlag{Name: "max-queue", Usage: "let `N` more requests wait and reject others with RESOURCE_EXHAUSTED; -1: none wait", DefaultText: "64 per thread"},
 		&cli.IntFlag{Name: "max-bytes", Value: 16 << 20, Usage: "reject requests of more than `N` bytes"},
-		&cli.IntFlag{Name: "max-body-bytes", Usage: "hold at most `N` bytes of REST requests at once and reject others with RESOURCE_EXHAUSTED; as much for incomplete gRPC messages, whose clients wait", DefaultText: "64 MiB, or 4 requests of -max-bytes"},
+		&cli.IntFlag{Name: "max-body-bytes", Usage: "hold at most `N` bytes of REST requests at once and reject others with RESOURCE_EXHAUSTED; as much for incomplete gRPC messages, whose clients wait", DefaultText: "48 MiB, or 3 requests of -max-bytes"},
 		&cli.Float64Flag{Name: "guard", Value: 3, Usage: "refuse a new version whose mean logit differs from the current version's by more than `N` standard deviations, or whose standard deviation differs N-fold; 0: never"},
 		&cli.BoolFlag{Name: "wait", Usage: "start even if there is no version yet, and wait for one"},
 		&cli.BoolFlag{Name: "reuse-port", Usage: "share the ports, and the memory of the model, with other servers of the same model"},
