@@ -211,6 +211,9 @@ func (s *Sample) by(column int, ranges bool) Signal {
 		}
 	}
 	group, groups := s.groups(column, ranges)
+	if groups == 1 {
+		return Signal{Known: true, AUC: 0.5} // the halves may differ in their shares of ones, which is chance
+	}
 	var half [2][2][]float64 // by half and class: records of each group
 	for h := range half {
 		for c := range half[h] {

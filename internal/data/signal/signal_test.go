@@ -132,3 +132,14 @@ func FuzzFrom(f *testing.F) {
 		}
 	})
 }
+
+// TestConstantPredictsNothing: classes of odd sizes give the halves different shares of ones.
+func TestConstantPredictsNothing(t *testing.T) {
+	s := New(1, 1000)
+	for i := range 301 {
+		s.Add(uint64(i), i%3 == 0, []uint64{7})
+	}
+	if got := s.Of(0, true); got != (Signal{Known: true, AUC: 0.5}) {
+		t.Errorf("%+v", got)
+	}
+}
