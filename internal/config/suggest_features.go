@@ -415,6 +415,9 @@ func seen(c *inspect.Column) string {
 	switch {
 	case c.Dates.Format != "":
 		kind = "dates (" + c.Dates.Format + ")"
+		if c.Dates.Hours {
+			kind += ", hours are in UTC unless zone is set"
+		}
 	case kind == "":
 		kind = "strings"
 	}
