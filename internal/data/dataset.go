@@ -185,7 +185,7 @@ func (d *Dataset) Names() []string { return d.set.Names() }
 func (d *Dataset) Bytes() int64 { return d.set.Bytes() }
 
 // Sums returns a Sum of each file, to compare the files with another host's files.
-func (d *Dataset) Sums() ([]record.Sum, error) { return d.set.Sums() }
+func (d *Dataset) Sums(ends bool) ([]record.Sum, error) { return record.Sums(d.set.Files, ends) }
 
 // HoldOut keeps a share of the records for validation; Fit does not see them. The choice
 // depends only on seed and the position of a record in the dataset. Call it before Scan,

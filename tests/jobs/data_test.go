@@ -99,11 +99,12 @@ func TestConvertSaysWhatChanges(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.csv", "y,price,tags,plain\n1,52.60,a|b,7\n0,7.00,c,8\n")
 	write(t, dir, "l.jsonl", `{"y": 1, "tags": ["a", "b"], "x": 1.5, "ok": true}`+"\n"+`{"y": 0, "tags": ["c"], "x": NaN, "ok": false}`+"\n")
+	const lists = "lists are texts with | between their values, of which a configuration makes lists with separator: \"|\""
 	for _, x := range []struct{ args, want string }{
-		{"-out a.parquet a.csv", "field  in parquet\nprice  numbers are texts: some are in a form of their own, such as 52.60 or 007, or integers next to others\ntags   texts with | are no lists: keep separator: \"|\"\nwrote"},
-		{"-out a.libsvm -fields y,price,plain a.csv", "field  in libsvm\nprice  numbers lose their form: 52.60 is 52.6\nwrote"},
-		{"-out l.csv l.jsonl", "field  in csv\ntags   lists are texts: read them with separator: \"|\"\nwrote"},
-		{"-out m.jsonl l.jsonl", "field  in jsonl\nx      NaN and infinities are texts\nwrote"},
+		{"-out a.parquet a.csv", "field  values  in parquet\nprice  2       numbers are texts, because some have a form of their own: 52.60\ntags   1       texts with | are no lists; in a configuration, keep separator: \"|\"\nwrote"},
+		{"-out a.libsvm -fields y,price,plain a.csv", "field  values  in libsvm\nprice  2       numbers lose their form: 52.60\nwrote"},
+		{"-out l.csv l.jsonl", "field  values  in csv\ntags   2       " + lists + "\nwrote"},
+		{"-out m.jsonl l.jsonl", "field  values  in jsonl\nx      1       NaN and infinities are texts\nwrote"},
 		{"-out l.arrow -compress none l.jsonl", "wrote"},
 		{"-out l.avro -compress snappy l.jsonl", "wrote"},
 	} {
@@ -126,6 +127,7 @@ func TestConvertSaysWhatTypesBecome(t *testing.T) {
 	dir := t.TempDir()
 	types, err := filepath.Abs("../../internal/data/table/testdata/types.parquet")
 	fatal.If(t, err)
+	zoned := filepath.Join(filepath.Dir(types), "../../arrow/testdata/plain.arrow")
 	rows := func(stderr string) (all []string) {
 		for line := range strings.Lines(stderr) {
 			if all = append(all, strings.Join(strings.Fields(line), " ")); strings.HasPrefix(line, "wrote") {
@@ -134,25 +136,50 @@ func TestConvertSaysWhatTypesBecome(t *testing.T) {
 		}
 		return all
 	}
+	write(t, dir, "mixed.jsonl", `{"mixed":1,"truth":true,"day":"2024-05-01","parts":1,"big":9223372036854775808,"list":["a"]}`+"\n"+
+		`{"mixed":"abc","truth":0,"day":"2024-05-02","parts":1.5,"big":1,"list":["b"]}`+"\n"+`{"mixed":7,"truth":false,"day":"2024-05-03","parts":Infinity,"big":2,"list":["a"]}`+"\n")
+	write(t, dir, "lines.csv", "y,mixed,day,limit\n1,abc,2024-05-01 12:00:00,inf\n0,5,2024-05-01T12:00:01Z,0.5\n")
 	write(t, dir, "a.jsonl", `{"y":1,"site":"","tags":["a","b"]}`+"\n"+`{"y":0,"site":"","tags":[]}`+"\n"+`{"y":0,"site":"x","tags":null}`+"\n")
 	for _, x := range []struct {
 		args string
 		want []string
 	}{
-		{"-out t.arrow -fields u64,d4,d9,date,time_tz,ts,ts_tz,uuid,blob,i32 " + types, []string{"field in arrow",
-			"u64 integers are texts: some are 2^63 or more", "d4 decimals are numbers of 64 bits", "d9 decimals are texts, with all digits",
-			"time_tz times are texts: 12:34:56.5+00", "uuid UUIDs are texts",
-			`blob bytes are texts: those that are not UTF-8 are written as \x00\xFF`}},
+		{"-out t.arrow -fields u64,d4,d9,date,time_tz,ts,ts_tz,uuid,blob,i32 " + types, []string{"field values in arrow",
+			"u64 3 numbers are texts, because some integers have more than 64 bits with the sign: 18446744073709551615", "d4 3 decimals are numbers of 64 bits", "d9 3 decimals are texts, with all digits",
+			"time_tz 3 times are texts: 12:34:56.5+00", "uuid 3 UUIDs are texts",
+			`blob 2 bytes that are not UTF-8 are written as \x00\xFF`, "blob 3 bytes are texts"}},
 		{"-out t.avro t.arrow", nil}, // strings by now, or dates and times in both
-		{"-out t.parquet -fields date_odd,ts_odd,ts_ns " + types, []string{"field in parquet", "date_odd dates are texts: some are infinite, before the year 1, or of another type",
-			"ts_odd timestamps are texts: some are infinite, before the year 1, too far for nanoseconds, or of another type"}},
-		{"-out t.csv -fields u64,d9,ts " + types, nil},
-		{"-out t.jsonl -fields u64,date,ts " + types, []string{"field in jsonl", "u64 integers are texts: some are 2^63 or more"}},
-		{"-out a.parquet -fields y,site,tags a.jsonl", []string{"field in parquet", `site "" in 2 values: null`, "tags empty lists are null, as missing lists are: 2 records"}},
+		{"-out t.parquet -fields date_odd,ts_odd,ts_ns " + types, []string{"field values in parquet", "date_odd 3 dates are texts: some are infinite, before the year 1, or of another type",
+			"ts_odd 3 timestamps are texts: some are infinite, before the year 1, too far for nanoseconds, or of another type"}},
+		{"-out t.csv -fields u64,d9,ts,blob " + types, []string{"field values in csv", `blob 2 bytes that are not UTF-8 are written as \x00\xFF`}},
+		{"-out t.jsonl -fields u64,date,ts " + types, []string{"field values in jsonl", "u64 3 numbers are texts, because some integers have more than 64 bits with the sign: 18446744073709551615"}},
+		{"-out a.parquet -fields y,site,tags a.jsonl", []string{"field values in parquet", `site 2 "" is null`, "tags 2 lists without a value are null, whether they were empty or null"}},
+		{"-out a.csv -fields y,site a.jsonl", []string{"field values in csv", `site 2 "" is missing`}},
+		{"-out mixed.parquet mixed.jsonl", []string{"field values in parquet", "mixed 2 numbers are texts, because there are others, such as \"abc\"", "truth 3 numbers and truth values are texts, because there are both",
+			"day 3 dates and times are texts, as they were: 2024-05-01", "parts 3 numbers are texts, because integers are next to others: 1, 1.5", "big 3 numbers are texts, because some integers have more than 64 bits with the sign: 9223372036854775808"}},
+		{"-out back.jsonl mixed.parquet", nil},
+		{"-out lines.avro lines.csv", []string{"field values in avro", "mixed 1 numbers are texts, because there are others, such as \"abc\"", "day 2 dates and times are texts, as they were: 2024-05-01 12:00:00"}},
+		{"-out zone.parquet -fields tsz " + zoned, []string{"field values in parquet", "tsz 23 times are in UTC, without the name of their zone, Europe/Berlin"}},
 	} {
 		if o := must(t, dir, "data convert "+x.args); !slices.Equal(rows(o.stderr), x.want) {
 			t.Errorf("%s: %q, want %q", x.args, rows(o.stderr), x.want)
 		}
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "back.jsonl")); err != nil || !strings.Contains(string(b), `"list":["a"]`) {
+		t.Errorf("lists of one value: %s, %v", b, err)
+	}
+	if c := describe(t, dir, "lines.avro").Columns; c[3].Type != "number" {
+		t.Errorf("a column of numbers with inf: %+v", c[3])
+	}
+	fatal.If(t, os.Mkdir(filepath.Join(dir, "parts"), 0o755))
+	write(t, dir, "parts/0.csv", "y,x\n1,2\n0,3\n")
+	write(t, dir, "parts/1.csv", "")
+	write(t, dir, "parts/2.csv", "\n")
+	if o := must(t, dir, "data stats parts"); !strings.Contains(o.stderr, "left out, because there are no records in them: parts/1.csv, parts/2.csv") {
+		t.Error(o.stderr)
+	}
+	if o := run(t, dir, "data", "convert", "-out", "none/a.avro", "lines.csv"); o.code != 1 || !strings.Contains(o.stderr, "none/a.avro: there is no folder none: make it, or choose another name") {
+		t.Error(o.stderr)
 	}
 }
 
@@ -196,13 +223,13 @@ func TestConvertKeepsWords(t *testing.T) {
 	write(t, dir, "a.csv", lines)
 	write(t, dir, "c.yaml", "data: {train: [a.csv], header: true, missing: [\"null\"]}\nlabel: {field: y}\nfeatures: [{field: city, encode: hash}]\n")
 	const typed = `{"y":1,"n":null,"city":"NA","ok":true,"none":"null"} {"y":0,"n":3,"city":"Oslo","ok":null,"none":"null"} {"y":1,"n":null,"city":"null","ok":false,"none":"null"}`
-	const named = "n      \"NA\" in 2 values: missing; to decide otherwise: -config FILE with data.missing\nok     \"NA\" in 1 value: missing;"
+	const named = "n      2       \"NA\" is missing; to decide otherwise: -config FILE with data.missing\nok     1       \"NA\" is missing;"
 	for to, x := range map[string]struct{ want, said string }{
 		"b.tsv":     {strings.ReplaceAll(lines, ",", "\t"), ""},
 		"b.jsonl":   {typed, named},
 		"b.parquet": {typed, named},
 		"b.feather": {typed, named},
-		"b.libffm":  {"", `city   "NA" in 1 value, "null" in 1 value: missing`},
+		"b.libffm":  {"", "city   1       \"NA\" is missing; to decide otherwise: -config FILE with data.missing\ncity   1       \"null\" is missing"},
 	} {
 		args := ""
 		if to == "b.libffm" {

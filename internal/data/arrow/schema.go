@@ -53,9 +53,9 @@ type field struct {
 	width     int  // bits of a number, bytes of a fixed string, values of a fixed list
 	signed    bool // of a number
 	scale     int
-	unit      int // of a time: 10^(-3·unit) s; of a date: 0 for days
-	utc       bool
-	dense     bool // of a union
+	unit      int    // of a time: 10^(-3·unit) s; of a date: 0 for days
+	zone      string // of a timestamp; "" for none
+	dense     bool   // of a union
 	extension string
 	children  []*field
 
@@ -118,7 +118,7 @@ func (s *schema) parameters(f *field, t int) {
 	case typeTime:
 		f.unit, f.width = int(s.Number(t, 0, 2, 1)), int(s.Number(t, 1, 4, 32))
 	case typeTimestamp:
-		f.unit, f.width, f.utc = int(s.Number(t, 0, 2, 0)), 64, s.Text(t, 1) != ""
+		f.unit, f.width, f.zone = int(s.Number(t, 0, 2, 0)), 64, s.Text(t, 1)
 	case typeFixedBinary, typeFixedList:
 		f.width = int(s.Number(t, 0, 4, 0))
 	case typeUnion:
@@ -238,7 +238,7 @@ func isNested(f *field) bool {
 func typeOf(f *field) (t table.Type, err error) {
 	units := []time.Duration{time.Millisecond, time.Millisecond, time.Microsecond, time.Nanosecond}
 	t.Unit = units[min(max(f.unit, 0), 3)]
-	t.UTC = f.utc
+	t.UTC, t.Zone = f.zone != "", f.zone
 	switch f.kind {
 	case typeNull, typeUtf8, typeLargeUtf8, typeUtf8View:
 		t.Kind = table.String

@@ -125,6 +125,7 @@ func (d *Decoder) named(name []byte) error {
 		if d.many {
 			return nested(name, "a list in a list of objects")
 		}
+		l.Listed = true
 		return d.array(name, l)
 	}
 	return d.single(l)
@@ -147,6 +148,7 @@ func (d *Decoder) objects(name []byte, fields []int) error {
 	}
 	for _, i := range fields {
 		d.lists[i].Reset()
+		d.lists[i].Listed = true
 	}
 	s, at := &d.scan, d.at
 	s.i++

@@ -87,7 +87,10 @@ func PathOf(p string) (string, error) {
 	if strings.HasPrefix(p, fileScheme) {
 		return "", fmt.Errorf("%s: a file URL has no host and an absolute path: file:///data/clicks.csv", p)
 	}
-	if scheme, _, ok := strings.Cut(p, "://"); ok {
+	if scheme, at, ok := strings.Cut(p, "://"); ok {
+		if _, path, _ := strings.Cut(at, "/"); scheme == "hdfs" {
+			return "", fmt.Errorf("%s: HDFS is read by HTTP, also erasure-coded files: name webhdfs://NAMENODE:9870/%s, with the HTTP port of the name node or of HttpFS", p, path)
+		}
 		return "", fmt.Errorf("%s: %s:// is not supported; copy the file here and give its path", p, scheme)
 	}
 	return p, nil

@@ -3,8 +3,12 @@ package record
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
 // TestNamesThatForgeALine: file names come from others, and appear in messages.
@@ -28,5 +32,25 @@ func TestNamesThatForgeALine(t *testing.T) {
 func TestStandardInputIsNoFile(t *testing.T) {
 	if _, err := Resolve([]string{"-"}); err == nil || !strings.Contains(err.Error(), "not read from standard input") {
 		t.Error(err)
+	}
+}
+
+// TestHDFSIsReadByHTTP: the error names the address that is read.
+func TestHDFSIsReadByHTTP(t *testing.T) {
+	if _, err := Resolve([]string{"hdfs://nn:8020/logs/dt=1"}); err == nil || !strings.Contains(err.Error(), "webhdfs://NAMENODE:9870/logs/dt=1") {
+		t.Error(err)
+	}
+}
+
+// TestEmptyFilesAreNamed: files without records that a folder has are left out and named.
+func TestEmptyFilesAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.csv": "y,x\n1,2\n", "b.csv": "", "c.csv": "\n"} {
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	f, err := OpenFiles(schema.Source{Format: "csv", Header: true}, []string{dir})
+	fatal.If(t, err)
+	if want := []string{filepath.Join(dir, "b.csv"), filepath.Join(dir, "c.csv")}; !slices.Equal(f.Empty(), want) {
+		t.Errorf("%q, want %q", f.Empty(), want)
 	}
 }

@@ -47,7 +47,7 @@ var foreigners = sync.OnceValue(func() []foreign {
 		{kind: "Feather version 1", magics: []string{"FEA1"}, advice: toParquet("pyarrow==26.0.1",
 			"import pyarrow.feather as f, pyarrow.parquet as p; p.write_table(f.read_table('FILE'), 'rows.parquet')")},
 		{kind: "ORC", magics: []string{"ORC"}, at: -4, advice: toParquet("pyarrow",
-			"import pyarrow.orc as o, pyarrow.parquet as p; p.write_table(o.read_table('FILE'), 'rows.parquet')")},
+			"import pyarrow.dataset as d, pyarrow.parquet as p; p.write_table(d.dataset('FILE', format='orc', partitioning='hive').to_table(), 'rows.parquet')") + "; for all files of a folder, name the folder in the command"},
 		{kind: "Lance", magics: []string{"LANC"}, at: -4, advice: toParquet("pylance pyarrow",
 			"import lance.file as l, pyarrow.parquet as p; p.write_table(l.LanceFileReader('FILE').read_all().to_table(), 'rows.parquet')")},
 		{kind: "a Hadoop SequenceFile", magics: []string{"SEQ\x04", "SEQ\x05", "SEQ\x06"}, advice: "write its values as lines of text and name the folder rows instead: " +

@@ -20,7 +20,7 @@ import (
 func TestForeignFilesAreNamed(t *testing.T) {
 	zeros := strings.Repeat("\x00", 300)
 	for _, x := range []struct{ content, kind, advice string }{
-		{"ORC\n\x07\x12" + zeros + "ORC\x18", "ORC", "o.read_table('clicks')"},
+		{"ORC\n\x07\x12" + zeros + "ORC\x18", "ORC", "d.dataset('clicks', format='orc'"},
 		{"\x10\x01\x00\x00" + zeros + "LANC", "Lance", "LanceFileReader('clicks')"},
 		{"PARE" + zeros, "encrypted Parquet", "encryption_config"},
 		{"FEA1" + zeros, "Feather version 1", "f.read_table('clicks')"},

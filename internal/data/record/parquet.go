@@ -232,8 +232,8 @@ func (f *File) readable(t *table.File) []string {
 	return names
 }
 
-// addTypes adds the types of the columns of a file that all does not have.
-func (f *File) addTypes(all map[string]string) error {
+// addTypes adds what is declared about the columns of a file that all does not have.
+func (f *File) addTypes(all map[string]table.Declared) error {
 	names := slices.DeleteFunc(slices.Clone(f.columns), func(name string) bool { _, ok := all[name]; return ok })
 	if len(names) == 0 {
 		return nil
@@ -248,7 +248,7 @@ func (f *File) addTypes(all map[string]string) error {
 		return fmt.Errorf("%s: %w", f.Name, err)
 	}
 	for i, in := range f.inFile(t, names) {
-		all[names[i]] = t.TypeOf(in)
+		all[names[i]] = t.Declares(in)
 	}
 	return nil
 }

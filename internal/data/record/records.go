@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
@@ -292,6 +293,9 @@ const unitsAtOnce = 1 << 14
 // Partial describes the columns of tables that some files do not have.
 func (f *Files) Partial() []string { return f.set.Partial(f.set.Fields) }
 
+// Empty returns the names of files that are left out because they have no records.
+func (f *Files) Empty() []string { return f.set.Empty }
+
 // Unread lists the columns that cannot be read, with reasons.
 func (f *Files) Unread() (all []string) {
 	for i := range f.set.Files {
@@ -300,10 +304,10 @@ func (f *Files) Unread() (all []string) {
 	return all
 }
 
-// Types returns the logical types of the columns of tables, see table.File.TypeOf. Each is that of the
-// first file with the column. Other formats have none.
-func (f *Files) Types() (map[string]string, error) {
-	all := map[string]string{}
+// Types returns what tables declare about their columns. Each is that of the first file with the column.
+// Other formats have none.
+func (f *Files) Types() (map[string]table.Declared, error) {
+	all := map[string]table.Declared{}
 	if !IsTable(f.set.Format) {
 		return all, nil
 	}

@@ -23,8 +23,8 @@ type Set struct {
 	Blocks []Block
 	drifts bool // the files have different columns, or the same in another order
 
-	Unselected int // files that OpenSelected has left out
-	blank      int // files without any line
+	Unselected int      // files that OpenSelected has left out
+	Empty      []string // files that are left out because they have no records
 
 	partitions []string // fields that folders give to records
 }
@@ -40,14 +40,22 @@ func openSet(src schema.Source, patterns []string, choose func([]File) ([]File, 
 	if err := schema.Joined("source", src.Validate()); err != nil {
 		return nil, err
 	}
-	files, err := Resolve(patterns)
+	files, empty, err := ResolveAll(patterns)
 	if err != nil {
 		return nil, err
 	}
 	if files, err = choose(files); err != nil {
 		return nil, err
 	}
-	return openFiles(src, files)
+	s, err := openFiles(src, files)
+	if err == nil {
+		names := make([]string, len(empty))
+		for i := range empty {
+			names[i] = empty[i].Name
+		}
+		s.Empty = append(names, s.Empty...)
+	}
+	return s, err
 }
 
 // openFiles reads the beginning of each file.
@@ -79,7 +87,7 @@ func (s *Set) lookAll() (first error) {
 		s.Files = append(s.Files, all[i])
 		err := s.Look(len(s.Files) - 1)
 		if errors.Is(err, ErrNoLine) {
-			s.Files, s.blank = s.Files[:len(s.Files)-1], s.blank+1
+			s.Files, s.Empty = s.Files[:len(s.Files)-1], append(s.Empty, all[i].Name)
 			first = cmp.Or(first, err)
 			continue
 		}

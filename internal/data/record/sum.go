@@ -24,12 +24,9 @@ type Sum struct {
 	Ends  uint64 `json:",omitempty"` // hash of the first and the last 64 KiB; 0: not read
 }
 
-// Sums returns the sums of the files. Ranges of topics are left out, because topics grow.
-// Only local files have Ends: all hosts read remote files from the same place.
-func (s *Set) Sums() ([]Sum, error) { return Sums(s.Files) }
-
-// Sums returns the sums of files, as Set.Sums does.
-func Sums(files []File) ([]Sum, error) {
+// Sums returns the sums of files, without Ends unless they are asked for. Ranges of topics are left out,
+// because topics grow. Only local files have Ends: all hosts read remote files from the same place.
+func Sums(files []File, ends bool) ([]Sum, error) {
 	all := make([]Sum, 0, len(files))
 	every := (len(files) + maxEnds - 1) / maxEnds
 	for i := range files {
@@ -38,7 +35,7 @@ func Sums(files []File) ([]Sum, error) {
 			continue
 		}
 		sum := Sum{Name: f.Name, Bytes: f.Bytes}
-		if f.remote == nil && f.content == nil && i%every == 0 {
+		if ends && f.remote == nil && f.content == nil && i%every == 0 {
 			var err error
 			if sum.Ends, err = f.ends(); err != nil {
 				return nil, err

@@ -20,7 +20,7 @@ func TestSums(t *testing.T) {
 		fatal.If(t, os.WriteFile(path, b, 0o600))
 		s, err := OpenSet(schema.Source{Format: "csv", Header: true}, []string{path})
 		fatal.If(t, err)
-		all, err := s.Sums()
+		all, err := Sums(s.Files, true)
 		if err != nil || len(all) != 1 || all[0].Name != path || all[0].Bytes != int64(len(b)) {
 			t.Fatal(all, err)
 		}
@@ -55,7 +55,7 @@ func TestSumsOfMany(t *testing.T) {
 			s.Files[i] = File{Name: fmt.Sprint(path, i), Bytes: 1}
 		}
 	}
-	all, err := s.Sums()
+	all, err := Sums(s.Files, true)
 	if err != nil || all[0].Ends == 0 || all[1].Ends != 0 || all[1].Bytes != 1 || all[2] != all[0] {
 		t.Error(all[:3], err)
 	}

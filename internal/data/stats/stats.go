@@ -24,36 +24,58 @@ import (
 
 // Column gathers the statistics of one column. Make it with New.
 type Column struct {
-	Records int64            // seen
-	Missing int64            // records without a value
-	Words   map[string]int64 // how often each of the words occurs that mean missing
-	Empty   int64            // empty strings, which are missing too
-	Values  int64            // total; a column of lists may have more than records
-	Most    int              // maximum values of one record
-	Texts   int64            // values that are not numbers
-	Reals   int64            // numbers that are not 64-bit integers
-	Truths  int64            // of these, true and false
-	Limits  int64            // of these, numbers stored as NaN or infinite
-	Marked  int64            // of these, texts with a |
-	// Coded counts integers in a non-canonical form: 007, +1. They are most likely not
-	// amounts, and would change if they were written as integers.
-	Coded int64
-	// Respelt counts numbers in another form than value.List writes: 52.60, 1e3, more digits
-	// than 64 bits hold. They are amounts, but would change if they were written as numbers.
-	Respelt int64
-	// Wide counts numbers that are not exact in 32 bits.
-	Wide     int64
-	Min, Max float64 // of the numbers; 0 if there are none
+	Records  int64            // seen
+	Missing  int64            // records without a value
+	Words    map[string]int64 // how often each of the words occurs that mean missing
+	Empty    int64            // empty strings, which are missing too
+	Values   int64            // total; a column of lists may have more than records
+	Most     int              // maximum values of one record
+	Lists    int64            // records whose values were written as a list, which may have one
+	Bare     int64            // records with neither values nor nulls of a list
+	Forms    [forms]Seen      // values of each Form
+	Marked   int64            // texts with a |
+	Wide     Seen             // numbers that are not exact in 32 bits
+	Min, Max float64          // of the numbers; 0 if there are none
 	// Text, if it is set before the first Add, is called with each value that is a string.
 	Text    func(text []byte)
 	numbers int64
 	sum     float64
 	latest  float64             // the last number
+	stored  bool                // a Limit was stored as a number
 	word    uint64              // of the latest record, for package signal
 	few     map[uint64]struct{} // hashes of the values; nil: more than maxCounted distinct ones
 	sink    [registers]uint8
 	missing [][]byte
 	text    []byte
+}
+
+// Form is how a value is written. Each value counts in one.
+type Form int
+
+// The forms of values.
+const (
+	Whole   Form = iota // 64-bit integers as value.List writes them
+	Coded               // integers in another form: 007, +1. They are most likely not amounts
+	Huge                // integers beyond 64 bits
+	Real                // other numbers as value.List writes them
+	Respelt             // numbers in another form: 52.60, 1e3, more digits than 64 bits hold
+	Limit               // nan, inf, -inf
+	Truth               // true, false
+	Time                // dates, times of the day and both, in ISO 8601
+	Other               // other texts
+	forms
+)
+
+// Seen counts values.
+type Seen struct {
+	N     int64
+	First string // the first of them
+}
+
+func (s *Seen) add(text []byte) {
+	if s.N++; s.N == 1 {
+		s.First = string(text)
+	}
 }
 
 const (
@@ -91,9 +113,10 @@ func (c *Column) Add(l *value.List) {
 		c.count(word)
 		switch l.Kind {
 		case value.Int:
-			c.number(float64(l.Ints[i]))
+			c.number(Whole, float64(l.Ints[i]))
 		case value.Float32, value.Float64:
-			c.real(l.Reals[i])
+			c.stored = c.stored || isLimit(l.Reals[i])
+			c.real(Real, l.Reals[i])
 		default:
 			if c.Text != nil {
 				c.Text(c.text)
@@ -110,6 +133,12 @@ func (c *Column) Add(l *value.List) {
 	}
 	if there == 0 {
 		c.Missing++
+	}
+	if l.Listed {
+		c.Lists++
+	}
+	if l.Places() == 0 {
+		c.Bare++
 	}
 	c.Most = max(c.Most, l.Places())
 }
@@ -130,62 +159,99 @@ func (c *Column) isMissing(b []byte) bool {
 	return false
 }
 
-// read parses a text as a number.
+// read counts a text, as a number if it is one.
 func (c *Column) read() {
-	integer := true
-	if t := string(c.text); t == "true" || t == "false" {
-		c.Truths++
-	}
+	integer, number := true, true
 	for i, b := range c.text {
 		switch {
 		case b >= '0' && b <= '9', i == 0 && (b == '-' || b == '+') && len(c.text) > 1:
 		case b == '.' || b == '-' || b == '+' || b == 'e' || b == 'E':
 			integer = false
 		default:
-			c.Texts++ // ParseFloat accepts more: 0x1p3, 1_000, inf
-			if bytes.IndexByte(c.text, '|') >= 0 {
-				c.Marked++
-			}
-			return
+			number = false // ParseFloat accepts more: 0x1p3, 1_000, Infinity
 		}
+	}
+	if !number || isTime(c.text) {
+		c.strange()
+		return
 	}
 	text := unsafe.String(unsafe.SliceData(c.text), len(c.text))
 	if integer {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			form := Whole
 			var canon [20]byte
 			if !bytes.Equal(strconv.AppendInt(canon[:0], n, 10), c.text) {
-				c.Coded++
+				form = Coded
 			}
-			c.number(float64(n))
+			c.number(form, float64(n))
 			return
 		}
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		c.Texts++
+		c.Forms[Other].add(c.text)
 		return
 	}
+	form := Real
 	var canon [32]byte
-	if !bytes.Equal(value.AppendNumber(canon[:0], x, 64), c.text) {
-		c.Respelt++
+	if integer {
+		form = Huge
+	} else if !bytes.Equal(value.AppendNumber(canon[:0], x, 64), c.text) {
+		form = Respelt
 	}
-	c.real(x)
+	c.real(form, x)
 }
 
-func (c *Column) real(x float64) {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		c.Texts++ // no model accepts it as a number
-		c.Limits++
+// strange counts a text that is no finite number.
+func (c *Column) strange() {
+	form := Other
+	switch text := string(c.text); {
+	case text == "true" || text == "false":
+		form = Truth
+	case text == "nan" || text == "inf" || text == "-inf":
+		form = Limit
+	case isTime(c.text):
+		form = Time
+	case bytes.IndexByte(c.text, '|') >= 0:
+		c.Marked++
+	}
+	c.Forms[form].add(c.text)
+}
+
+// isTime reports whether a text begins like 2024-05-01 or 12:34:56.
+func isTime(b []byte) bool {
+	const day, clock = "0000-00-00", "00:00:00"
+	return hasForm(b, day) && (len(b) == len(day) || b[len(day)] == ' ' || b[len(day)] == 'T') || hasForm(b, clock)
+}
+
+// hasForm reports whether b begins with digits where form has zeros, and otherwise with form.
+func hasForm(b []byte, form string) bool {
+	if len(b) < len(form) {
+		return false
+	}
+	for i, want := range []byte(form) {
+		if is := b[i]; want == '0' && (is < '0' || is > '9') || want != '0' && is != want {
+			return false
+		}
+	}
+	return true
+}
+
+func isLimit(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+
+func (c *Column) real(form Form, x float64) {
+	if isLimit(x) {
+		c.Forms[Limit].add(c.text) // no model accepts it as a number
 		return
 	}
-	c.Reals++
 	if value.Widen(float32(x)) != x {
-		c.Wide++
+		c.Wide.add(c.text)
 	}
-	c.number(x)
+	c.number(form, x)
 }
 
-func (c *Column) number(x float64) {
+func (c *Column) number(form Form, x float64) {
+	c.Forms[form].add(c.text)
 	if c.numbers == 0 {
 		c.Min, c.Max = x, x
 	}
@@ -242,15 +308,31 @@ func (c *Column) Sum() float64 { return c.sum }
 // Numbers returns the number of values that are numbers.
 func (c *Column) Numbers() int64 { return c.numbers }
 
+// Count returns the number of values in any of these forms.
+func (c *Column) Count(of ...Form) (n int64) {
+	for _, f := range of {
+		n += c.Forms[f].N
+	}
+	return n
+}
+
+// Texts returns the number of values that are not finite numbers.
+func (c *Column) Texts() int64 { return c.Values - c.numbers }
+
+// IsNumeric reports whether all values are amounts, also infinite ones or NaN, and some are finite.
+func (c *Column) IsNumeric() bool {
+	return c.numbers > 0 && c.Texts() == c.Forms[Limit].N && c.Forms[Coded].N == 0
+}
+
 // Kind returns the narrowest type for all values: integer, number, or text, which includes
 // codes such as 007. It returns None if there is no value.
 func (c *Column) Kind() value.Kind {
 	switch {
 	case c.Values == 0:
 		return value.None
-	case c.Texts > 0 || c.Coded > 0:
+	case c.Texts() > 0 || c.Forms[Coded].N > 0:
 		return value.Text
-	case c.Reals > 0:
+	case c.Count(Huge, Real, Respelt) > 0:
 		return value.Float64
 	}
 	return value.Int
@@ -260,14 +342,15 @@ func (c *Column) Kind() value.Kind {
 // back. Integers among other numbers would become 39.0. A column of numbers may have NaN and
 // infinities.
 func (c *Column) Faithful() value.Kind {
-	switch integers := c.Reals < c.numbers; {
-	case c.Respelt > 0 || integers && (c.Reals > 0 || c.Limits > 0):
+	limits := c.Forms[Limit].N
+	switch {
+	case c.Count(Huge, Respelt) > 0 || c.Count(Whole, Coded) > 0 && (c.Forms[Real].N > 0 || limits > 0):
 		return value.Text
-	case c.Limits > 0 && c.Limits == c.Texts && c.Coded == 0:
+	case limits > 0 && limits == c.Texts() && (c.stored || c.numbers > 0):
 		return value.Float64
 	}
 	return c.Kind()
 }
 
 // Truth reports whether all values are true or false.
-func (c *Column) Truth() bool { return c.Values > 0 && c.Truths == c.Values }
+func (c *Column) Truth() bool { return c.Values > 0 && c.Forms[Truth].N == c.Values }

@@ -74,10 +74,35 @@ func TestFaithful(t *testing.T) {
 			t.Errorf("%q: kept as kind %d", tc.texts, c.Faithful())
 		}
 	}
+	for _, tc := range []struct {
+		texts []string
+		kind  value.Kind
+	}{
+		{[]string{"inf", "0.5", "-inf"}, value.Float64},
+		{[]string{"inf", "1"}, value.Text},
+		{[]string{"inf", "nan"}, value.Text}, // strings, as far as can be seen
+		{[]string{"Infinity", "0.5"}, value.Text},
+	} {
+		if c := of(tc.texts...); c.Faithful() != tc.kind || c.Kind() != value.Text {
+			t.Errorf("%q: kept as kind %d", tc.texts, c.Faithful())
+		}
+	}
 	c := New(nil)
 	c.Add(&value.List{Kind: value.Float32, Reals: []float64{float64(float32(0.1))}})
 	if c.Faithful() != value.Float64 {
 		t.Error("a number that was none of text is kept as text")
+	}
+}
+
+// TestForms: each value counts in one form, of which the first is kept.
+func TestForms(t *testing.T) {
+	c := of("1", "007", "9223372036854775808", "0.5", "52.60", "nan", "true", "2024-05-01 10:00:00", "12:34:56", "2024-05-1", "?")
+	want := [forms]Seen{{1, "1"}, {1, "007"}, {1, "9223372036854775808"}, {1, "0.5"}, {1, "52.60"}, {1, "nan"}, {1, "true"}, {2, "2024-05-01 10:00:00"}, {1, "2024-05-1"}}
+	if c.Forms != want || c.Texts() != 5 || c.IsNumeric() {
+		t.Errorf("%+v, %d texts", c.Forms, c.Texts())
+	}
+	if !of("0.5", "inf").IsNumeric() || of("inf").IsNumeric() || of("0.5", "007").IsNumeric() {
+		t.Error("numbers, of which one is infinite, are a column of numbers; codes and words are not")
 	}
 }
 

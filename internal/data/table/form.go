@@ -81,6 +81,7 @@ type Type struct {
 	Scale int
 	Unit  time.Duration
 	UTC   bool
+	Zone  string // its name, if there is one
 }
 
 // element returns the column of Parquet that has the same values.

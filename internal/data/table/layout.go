@@ -85,10 +85,10 @@ func (l *layout) walk(within string, up above) error {
 			return nil
 		}
 		return l.skip(name, why, e)
-	case l.meant[name] == sparkVector && l.vector(name, e, up):
+	case l.meant.why[name] == sparkVector && l.vector(name, e, up):
 		return nil
-	case l.meant[name] != "":
-		return l.skip(name, l.meant[name], e)
+	case l.meant.why[name] != "":
+		return l.skip(name, l.meant.why[name], e)
 	case l.isList(e):
 		return l.list(name, e, up)
 	}
@@ -251,8 +251,8 @@ func (l *layout) add(name string, e *format.SchemaElement, up above) {
 	switch {
 	case up.repeats > 1:
 		why = notPlain
-	case l.meant[name] != "":
-		why = l.meant[name]
+	case l.meant.why[name] != "":
+		why = l.meant.why[name]
 	case e.Type.V == format.FixedLenByteArray && (e.TypeLength.V <= 0 || e.TypeLength.V > maxPage):
 		why = fmt.Sprintf("has strings of %d bytes, 1 to %d are possible", e.TypeLength.V, maxPage)
 	default:

@@ -8,16 +8,18 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/flat"
 )
 
-// meanings are the columns, by name, whose values mean something else than they are stored as, and why
-// they are not read. The type of a column in the schema of Parquet may be only how a writer stores it.
-// Writers keep their own schema among the keys of the footer.
-type meanings map[string]string
+// meanings is what writers say of columns, by name. The type of a column in the schema of Parquet may be
+// only how a writer stores it. Writers keep their own schema among the keys of the footer.
+type meanings struct {
+	why   map[string]string // values mean something else than they are stored as, and are not read because of it
+	zones map[string]string // names of time zones
+}
 
 const maxNesting = 100 // of types
 
 // meaningsOf reads the schemas of Spark and Arrow. What cannot be parsed has no meaning.
 func meaningsOf(keys []keyValue) meanings {
-	m := meanings{}
+	m := meanings{map[string]string{}, map[string]string{}}
 	for _, k := range keys {
 		switch k.Key {
 		case "org.apache.spark.sql.parquet.row.metadata":
@@ -73,15 +75,16 @@ func (m meanings) spark(name string, b json.RawMessage, nesting int) {
 		if class == "org.apache.spark.ml.linalg.VectorUDT" || class == "org.apache.spark.mllib.linalg.VectorUDT" {
 			why = sparkVector
 		}
-		m[name] = why
+		m.why[name] = why
 	}
 }
 
 // Types of Arrow.
 const (
-	arrowInt      = 2
-	arrowStruct   = 13
-	arrowDuration = 18
+	arrowInt       = 2
+	arrowTimestamp = 10
+	arrowStruct    = 13
+	arrowDuration  = 18
 )
 
 // arrow reads a message with a schema of Arrow.
@@ -112,13 +115,16 @@ func (m meanings) arrowField(b flat.Buffer, name string, field, nesting int, lef
 			extension = b.Text(pair, 1)
 		}
 	})
+	if kind == arrowTimestamp {
+		m.zones[name] = b.Text(b.Ref(field, 3), 1)
+	}
 	switch {
 	case extension != "" && !SameAsStored(extension):
-		m[name] = fmt.Sprintf("is of the Arrow extension type %s; write its values as a plain type", extension)
+		m.why[name] = fmt.Sprintf("is of the Arrow extension type %s; write its values as a plain type", extension)
 	case kind == arrowDuration:
-		m[name] = "is a duration, stored without its unit; write it as a number (Polars, pandas: dt.total_seconds())"
+		m.why[name] = "is a duration, stored without its unit; write it as a number (Polars, pandas: dt.total_seconds())"
 	case width > 64:
-		m[name] = fmt.Sprintf("is an integer of %d bits; write it as an integer of 64 bits or as text", width)
+		m.why[name] = fmt.Sprintf("is an integer of %d bits; write it as an integer of 64 bits or as text", width)
 	}
 	b.Each(field, 5, func(child int) {
 		of := name

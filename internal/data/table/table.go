@@ -139,24 +139,41 @@ func (f *File) Has(name string) bool {
 	return ok
 }
 
-// Logical types that TypeOf adds to those of Parquet.
+// Logical types that Declared adds to those of Parquet.
 const (
 	TypeBytes        = "BYTES"         // strings without a logical type
 	TypeTimeUTC      = "TIME UTC"      // TIME in UTC
 	TypeTimestampUTC = "TIMESTAMP UTC" // TIMESTAMP in UTC
 )
 
-// TypeOf returns the logical type of a column as the file stores it, such as DATE; "" if it has
-// none, and for numbers and truth values.
-func (f *File) TypeOf(name string) string {
+// Declared is what a file declares about the values of a column.
+type Declared struct {
+	// Type is the logical type, such as DATE; "" if there is none, and for numbers and truth values.
+	Type string
+	List bool
+	Zone string // time zone of a TypeTimestampUTC; "" if it is UTC or has no name
+}
+
+// Declares returns what the file declares about a column.
+func (f *File) Declares(name string) (d Declared) {
 	leaf, ok := f.found[name]
-	e := leaf.element
-	if ok && f.form != nil {
-		e = f.form.Columns()[leaf.index].Type.element()
+	switch {
+	case ok && f.form != nil:
+		c := &f.form.Columns()[leaf.index]
+		d = Declared{typeOf(c.Type.element()), c.List, c.Type.Zone}
+	case leaf.element != nil:
+		d = Declared{typeOf(leaf.element), leaf.repeats > 0, f.meant.zones[name]}
+	default: // none, or a vector of Spark
+		d.List = leaf.vector != nil
 	}
-	if e == nil {
-		return "" // none, or a vector of Spark
+	if d.Type != TypeTimestampUTC || d.Zone == "UTC" || d.Zone == "Etc/UTC" || d.Zone == "Z" {
+		d.Zone = ""
 	}
+	return d
+}
+
+// typeOf returns the Declared.Type of a column.
+func typeOf(e *format.SchemaElement) string {
 	kind := kindOf(e)
 	if kind == "" {
 		return map[format.Type]string{format.Int96: "TIMESTAMP", format.ByteArray: TypeBytes, format.FixedLenByteArray: TypeBytes}[e.Type.V]

@@ -212,7 +212,7 @@ func TestTypesWithoutMeaning(t *testing.T) {
 		"is a UUID stored as FIXED_LEN_BYTE_ARRAY(15)": element(format.FixedLenByteArray, 15, new(format.UUIDType)),
 		"is a DECIMAL stored as FLOAT":                 element(format.Float, 0, new(format.DecimalType)),
 	} {
-		l, err := columnsOf([]format.SchemaElement{{Name: "root", NumChildren: thrift.New(int32(1))}, *e}, nil)
+		l, err := columnsOf([]format.SchemaElement{{Name: "root", NumChildren: thrift.New(int32(1))}, *e}, meanings{})
 		if err != nil || len(l.names) != 0 || len(l.unread) != 1 || l.unread[0].Name != "x" || !strings.HasPrefix(l.unread[0].Why, want) {
 			t.Errorf("%s: %+v, %v", want, l, err)
 		}

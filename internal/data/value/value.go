@@ -33,10 +33,12 @@ type List struct {
 	Ints  []int64
 	Reals []float64
 	Nulls []int32 // places of nulls in a list, ascending
+	// Listed means that the record has a list, also of one value. Only JSON sets it; tables declare it.
+	Listed bool
 }
 
 // Reset empties l and keeps its memory.
-func (l *List) Reset() { l.Kind, l.Nulls = None, l.Nulls[:0] }
+func (l *List) Reset() { l.Kind, l.Nulls, l.Listed = None, l.Nulls[:0], false }
 
 // Begin sets the kind of l. If the kind changes, l is emptied.
 func (l *List) Begin(k Kind) {
@@ -91,7 +93,7 @@ func (l *List) AddNull() { l.Nulls = append(l.Nulls, int32(l.Places())) }
 
 // SetText sets l to one text.
 func (l *List) SetText(b []byte) {
-	l.Kind, l.Texts, l.Nulls = Text, append(l.Texts[:0], b), l.Nulls[:0]
+	l.Kind, l.Texts, l.Nulls, l.Listed = Text, append(l.Texts[:0], b), l.Nulls[:0], false
 }
 
 // AddText appends a string. A list of values of several kinds becomes one of strings, whose

@@ -45,7 +45,7 @@ func newAvro(w io.Writer, codec string, t table) (*avroRows, error) {
 	var fields []field
 	for _, c := range t.columns {
 		if !avroNames.MatchString(c.Name) {
-			return nil, fmt.Errorf("write: Avro has no place for the name %q, only for letters of ASCII, digits and _; write parquet, arrow or jsonl, or name the other columns in -fields", c.Name)
+			return nil, fmt.Errorf("write: Avro has no place for the name %q, only for letters of ASCII, digits and _; write parquet, arrow or jsonl, which have places for all names; or rename it where the records are written; or name the other columns in -fields", c.Name)
 		}
 		kind := avroKind(&c)
 		if c.Many {

@@ -109,7 +109,7 @@ func listed(c *config.Config) (h hostFiles) {
 	for i, names := range lists(c) {
 		files, err := record.List(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !record.IsLocal(name) }))
 		if err == nil {
-			h.Sums[i], err = record.Sums(files)
+			h.Sums[i], err = record.Sums(files, true)
 		}
 		if err != nil {
 			return hostFiles{Fault: fmt.Sprintf("%s: %v", listNames[i], err)}

@@ -1,10 +1,10 @@
 package data
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -15,11 +15,9 @@ import (
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/data/stats"
 	tables "github.com/wdlrun/wdlrun/internal/data/table"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
-	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 func convertCommand(p *command.Program) *cli.Command {
@@ -34,7 +32,8 @@ The first pass finds the fields of all records and their types, the second one w
 formats with types, a field is written as integers or numbers if every value reads back in its
 original form. A field with 007 or 52.60, or with 1 among numbers such as 2.5, is written as
 strings. In TFRecord, so is a field of numbers that are not exact in 32 bits. Blanks around an
-unquoted field are dropped.
+unquoted field are dropped. A table lists each field of which values are written in another form
+than they were read, with their number and the reason.
 
 Words that mean missing become missing values: the words of data.missing in -config. Without
 -config, words such as NA stay strings in a field of strings. In a field of numbers or truth
@@ -73,7 +72,7 @@ type conversion struct {
 	files   *record.Files
 	fields  []string
 	columns []write.Column
-	changed [][]string // columns, and in what form their values are written
+	changed []change
 	target  Target
 	codes   *write.Codes // nil if not requested
 	codesTo string
@@ -97,9 +96,12 @@ func dataConvert(p *command.Program, c *cli.Context) error {
 	}
 	if n := len(v.changed); n > 0 {
 		const shown = 30
-		rows := append([][]string{{"field", "in " + v.target.Format}}, v.changed[:min(n, shown)]...)
+		rows := [][]string{{"field", "values", "in " + v.target.Format}}
+		for _, c := range v.changed[:min(n, shown)] {
+			rows = append(rows, []string{c.Field, fmt.Sprint(c.Values), c.How})
+		}
 		if n > shown {
-			rows = append(rows, []string{fmt.Sprintf("%d more", n-shown), "see --json"})
+			rows = append(rows, []string{fmt.Sprintf("%d more", n-shown), "", "see --json"})
 		}
 		fmt.Fprint(p.Stderr, command.Aligned(rows))
 	}
@@ -119,8 +121,11 @@ func planConversion(p *command.Program, c *cli.Context) (v conversion, err error
 		return v, err
 	}
 	for _, path := range []string{v.target.Path, command.PathOf(c, "codes")} {
-		if _, err := os.Lstat(path); path != "" && err == nil {
-			return v, fmt.Errorf("%s exists; remove it first or choose another name", path)
+		if path == "" {
+			continue
+		}
+		if err := isFree(path); err != nil { // what follows takes a while
+			return v, err
 		}
 	}
 	if v.config == nil && !v.target.pairs() && c.String("codes") == "" && (!v.source.HasLayout() || v.target.isLines()) {
@@ -211,10 +216,19 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 	if err != nil {
 		return err
 	}
-	times := map[string]*write.Times{}
+	times, escaped := map[string]*write.Times{}, map[string]*int64{}
 	v.eachText = map[string]func([]byte){}
-	for name, kind := range stored {
-		times[name] = &write.Times{Type: kind}
+	for name, d := range stored {
+		if d.Type == tables.TypeBytes {
+			n := new(int64)
+			escaped[name], v.eachText[name] = n, func(text []byte) {
+				if bytes.Contains(text, []byte(`\x`)) {
+					*n++
+				}
+			}
+			continue
+		}
+		times[name] = &write.Times{Type: d.Type}
 		v.eachText[name] = times[name].Add
 	}
 	d, err := describe(p, c, "convert: types", v.table, v.files, v.fields, c.String("fields") == "", nil)
@@ -225,11 +239,11 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 	numbersAlone := v.target.pairs() || v.codesTo != ""
 	for i, name := range v.fields {
 		seen := d.columns[i]
-		col := write.Column{Name: name, Kind: seen.Faithful(), Many: seen.Most > 1, Truth: seen.Truth()}
+		col := write.Column{Name: name, Kind: seen.Faithful(), Many: seen.Most > 1 || seen.Lists > 0 || stored[name].List, Truth: seen.Truth()}
 		switch {
 		case numbersAlone:
 			col.Kind = seen.Kind()
-		case v.target.Format == "tfrecord" && seen.Wide > 0:
+		case v.target.Format == "tfrecord" && seen.Wide.N > 0:
 			col.Kind = value.Text // its numbers have 32 bits
 		}
 		if untyped {
@@ -241,106 +255,16 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 			}
 		}
 		if v.config == nil && len(seen.Words) > 0 {
-			if col.Words = !numbersAlone && col.Kind != value.Int && col.Kind != value.Float64 && !col.Truth; !col.Words {
-				v.changed = append(v.changed, []string{name, wordsOf(seen)})
-			}
+			col.Words = !numbersAlone && col.Kind != value.Int && col.Kind != value.Float64 && !col.Truth
 		}
 		v.columns = append(v.columns, col)
-		ofLines := isLines(formatName(v.source))
-		forms := []string{formOf(stored[name], v.target.Format, &col), formIn(v.target.Format, &col, seen, ofLines, stored[name] != "")}
-		if !ofLines && !v.target.pairs() && !v.target.isLines() {
-			forms = append(forms, nullsOf(&col, seen)...)
-		}
-		for _, form := range forms {
-			if form != "" {
-				v.changed = append(v.changed, []string{name, form})
-			}
+		from := origin{Declared: stored[name], lines: isLines(formatName(v.source)), escaped: escaped[name]}
+		for _, c := range changesOf(v.target.Format, &col, seen, from) {
+			c.Field = name
+			v.changed = append(v.changed, c)
 		}
 	}
 	return nil
-}
-
-// wordsOf describes the words of a column that become missing values.
-func wordsOf(seen *stats.Column) string {
-	var all []string
-	for _, word := range slices.Sorted(maps.Keys(seen.Words)) {
-		all = append(all, fmt.Sprintf("%q in %s", word, plural.Of(int(seen.Words[word]), "value")))
-	}
-	return strings.Join(all, ", ") + ": missing; to decide otherwise: -config FILE with data.missing"
-}
-
-// formOf describes in what form a format has the values of a column that tables store with this logical
-// type; "" if it is the usual one.
-func formOf(stored, format string, col *write.Column) string {
-	if isLines(format) || strings.HasPrefix(format, "lib") {
-		return ""
-	}
-	text := col.Kind == value.Text
-	switch {
-	case col.Time != (write.Time{}):
-		return ""
-	case stored == tables.TypeBytes && text:
-		return `bytes are texts: those that are not UTF-8 are written as \x00\xFF`
-	case format == "tfrecord":
-		return "" // formIn has its reasons
-	case stored == "UINT64" && text:
-		return "integers are texts: some are 2^63 or more"
-	case stored == "DECIMAL" && text:
-		return "decimals are texts, with all digits"
-	case stored == "DECIMAL" && col.Kind == value.Float64:
-		return "decimals are numbers of 64 bits"
-	case !write.IsPackedInside(format):
-		return "" // it has no types of times
-	}
-	return map[string]string{
-		"DATE": "dates are texts: some are infinite, before the year 1, or of another type", "TIME": "times are texts: 12:34:56.000000001", tables.TypeTimeUTC: "times are texts: 12:34:56.5+00",
-		"TIMESTAMP":             "timestamps are texts: " + unstorable,
-		tables.TypeTimestampUTC: "timestamps are texts: " + unstorable,
-		"INTERVAL":              "intervals are texts: 1 year 2 days 03:00:04.5", "UUID": "UUIDs are texts",
-	}[stored]
-}
-
-// unstorable is why timestamps are not written as such.
-const unstorable = "some are infinite, before the year 1, too far for nanoseconds, or of another type"
-
-// nullsOf describes which other values of a column are written as null.
-func nullsOf(col *write.Column, seen *stats.Column) (forms []string) {
-	if seen.Empty > 0 {
-		forms = append(forms, fmt.Sprintf(`"" in %s: null`, plural.Of(int(seen.Empty), "value")))
-	}
-	if col.Many && seen.Missing > 0 {
-		forms = append(forms, fmt.Sprintf("empty lists are null, as missing lists are: %s", plural.Of(int(seen.Missing), "record")))
-	}
-	return forms
-}
-
-// formIn describes in what form a format has the values of a column that it has no place for; "" if it has
-// one for all. ofLines says that the values come from lines, typed that a table stores them as other than
-// numbers.
-func formIn(format string, col *write.Column, seen *stats.Column, ofLines, typed bool) string {
-	lines, pairs := isLines(format), strings.HasPrefix(format, "lib")
-	const often = 5 // a fifth of the values
-	switch {
-	case lines && col.Many:
-		return "lists are texts: read them with separator: \"|\""
-	case lines:
-		return ""
-	case ofLines && !pairs && !col.Many && often*seen.Marked >= seen.Values && seen.Marked > 0:
-		return "texts with | are no lists: keep separator: \"|\""
-	case pairs && seen.Limits > 0:
-		return "NaN and infinities are missing"
-	case pairs && seen.Respelt > 0:
-		return "numbers lose their form: 52.60 is 52.6"
-	case format == "jsonl" && seen.Limits > 0 && col.Kind != value.Text:
-		return "NaN and infinities are texts"
-	case col.Kind == value.Text && format == "tfrecord" && seen.Texts == 0 && seen.Wide > 0:
-		return "numbers are texts: some are not exact in 32 bits"
-	case !typed && col.Kind == value.Text && seen.Texts == seen.Limits && seen.Values > 0 && !col.Truth:
-		return "numbers are texts: some are in a form of their own, such as 52.60 or 007, or integers next to others"
-	case col.Truth && format == "tfrecord":
-		return "truth values are the texts true and false"
-	}
-	return ""
 }
 
 // convertRecords writes the records.

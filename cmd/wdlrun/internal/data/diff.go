@@ -94,11 +94,19 @@ type fieldDiff struct {
 	truths [2]string // the first truth value that is written in two ways
 }
 
+// ruled counts the values of a field that are equal only by a rule.
+type ruled struct {
+	Field   string `json:"field"`
+	Missing int64  `json:"missing"` // records: null, the empty string and words that mean missing
+	Lists   int64  `json:"lists"`   // records: a|b and a list
+}
+
 // tableDiff is how two tables differ, and the JSON form of data diff.
 type tableDiff struct {
 	A         operand     `json:"a"`
 	B         operand     `json:"b"`
 	Fields    int         `json:"fields"`   // that both have
+	ByRule    []ruled     `json:"by_rule"`  // fields with values that are equal only by a rule
 	Compared  int64       `json:"compared"` // records that both have
 	Differing []fieldDiff `json:"differing"`
 	Equal     bool        `json:"equal"`
@@ -170,7 +178,7 @@ func (d *tableDiff) compare(ctx context.Context, progress func(int64)) error {
 	names := command.Without(slices.Clone(inA), a.Only)
 	a.Fields, b.Fields, a.Records, b.Records = len(inA), len(inB), 0, 0
 	d.Fields, d.Compared = len(names), 0
-	fields := make([]fieldDiff, len(names))
+	fields, byRule := make([]fieldDiff, len(names)), make([]ruled, len(names))
 	var done [2]int64
 	report := func(i int) func(int64) { return func(n int64) { done[i] = n; progress(done[0] + done[1]) } }
 	nextA, stopA := iter.Pull(a.records(ctx, names, report(0)))
@@ -191,12 +199,14 @@ func (d *tableDiff) compare(ctx context.Context, progress func(int64)) error {
 		}
 		d.Compared++
 		for i := range fields {
-			if !d.sameValues(&x[i], &y[i]) {
+			if !d.sameValues(&x[i], &y[i], &byRule[i]) {
 				fields[i].add(names[i], d)
 			}
+			byRule[i].Field = names[i]
 		}
 	}
 	d.Differing = slices.DeleteFunc(fields, func(f fieldDiff) bool { return f.Records == 0 })
+	d.ByRule = slices.DeleteFunc(byRule, func(f ruled) bool { return f.Missing+f.Lists == 0 })
 	return nil
 }
 
@@ -207,6 +217,8 @@ func (o *operand) read(l *value.List) {
 		switch {
 		case i < 0:
 			o.cells = append(o.cells, nil)
+		case l.Kind == value.Text && len(l.Texts[i]) == 0 && o.isLines():
+			o.cells = append(o.cells, nil) // lines have no other null
 		case l.Kind == value.Text:
 			o.cells = append(o.cells, l.Texts[i])
 		default:
@@ -222,29 +234,47 @@ func (o *operand) isMissing(b []byte) bool {
 	return len(b) == 0 || slices.ContainsFunc(o.source.Missing, func(word string) bool { return string(b) == word })
 }
 
-// split separates the values of a list that is a field of a line, if the other table has a list.
-func (o *operand) split(other *operand) {
-	lines := o.Format == "csv" || o.Format == "tsv"
-	if lines && len(o.cells) == 1 && len(other.cells) > 1 {
+// isLines reports whether values are fields of lines, which have no nulls and no lists.
+func (o *operand) isLines() bool { return o.Format == "csv" || o.Format == "tsv" }
+
+// split separates the values of a list that is a field of a line, if the other table has a list. It
+// reports whether there were any.
+func (o *operand) split(other *operand) bool {
+	if o.isLines() && len(o.cells) == 1 && len(other.cells) > 1 {
 		o.cells = bytes.Split(o.cells[0], []byte{write.Separator})
+		return len(o.cells) > 1
 	}
+	return false
 }
 
-// sameValues reports whether the values of a field are equal.
-func (d *tableDiff) sameValues(x, y *value.List) bool {
+// sameValues reports whether the values of a field are equal, and counts those that a rule makes equal.
+func (d *tableDiff) sameValues(x, y *value.List, rule *ruled) bool {
 	a, b := &d.A, &d.B
 	a.read(x)
 	b.read(y)
-	a.split(b)
-	b.split(a)
-	same := len(a.cells) == len(b.cells)
+	split := a.split(b)
+	split = b.split(a) || split
+	same, exact := len(a.cells) == len(b.cells), true
 	for i := 0; same && i < len(a.cells); i++ {
-		same = bytes.Equal(a.cells[i], b.cells[i]) || a.isMissing(a.cells[i]) && b.isMissing(b.cells[i])
+		p, q := a.cells[i], b.cells[i]
+		equal := bytes.Equal(p, q) && (p == nil) == (q == nil)
+		exact = exact && equal
+		same = equal || a.isMissing(p) && b.isMissing(q)
 	}
 	present := func(o *operand) bool {
 		return slices.ContainsFunc(o.cells, func(b []byte) bool { return !o.isMissing(b) })
 	}
-	return same || !present(a) && !present(b)
+	word := func(o *operand) bool { return slices.ContainsFunc(o.cells, func(b []byte) bool { return b != nil }) }
+	none := !present(a) && !present(b)
+	switch {
+	case !same && !none:
+		return false
+	case split && !none:
+		rule.Lists++
+	case same && !exact, !same && (word(a) || word(b)):
+		rule.Missing++
+	}
+	return true
 }
 
 // add counts the current values, which differ.
@@ -335,6 +365,7 @@ func (d *tableDiff) print(w io.Writer, show int) error {
 			text += fmt.Sprintf("fields that differ%s; -show %d prints all\n", further(n-show), n)
 		}
 	}
+	text += d.rules(show)
 	for _, pair := range [][2]*operand{{a, b}, {b, a}} {
 		if o := pair[0]; o.Records > pair[1].Records {
 			text += fmt.Sprintf("only in %s: %s, from record %d on\n", o.Name, plural.Of(int(o.Records-d.Compared), "record"), d.Compared+1)
@@ -348,12 +379,16 @@ func (d *tableDiff) print(w io.Writer, show int) error {
 	return err
 }
 
-// further says how many of a list are left out.
-func further(n int) string {
-	if n <= 0 {
+// rules describes the values that are equal only by a rule.
+func (d *tableDiff) rules(show int) string {
+	if len(d.ByRule) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", and %d more", n)
+	rows := [][]string{{"equal only by rule", "missing in two forms", "a|b for a list"}}
+	for _, f := range d.ByRule[:min(len(d.ByRule), show)] {
+		rows = append(rows, []string{f.Field, fmt.Sprint(f.Missing), fmt.Sprint(f.Lists)})
+	}
+	return command.Aligned(rows)
 }
 
 // shownPair formats two values from about where they begin to differ.

@@ -66,11 +66,14 @@ func tryIn(ctx context.Context, dir string, in *inspect.Inspection, crosses *con
 			rates.Used = false
 			return err
 		}
-		what := "confirms"
+		what, reason := "confirms", ""
 		if rates.Used = with.beats(without); !rates.Used {
 			what = "does not confirm"
+			if with.loss < without.loss {
+				reason = ", which may be chance with so few rows of the rarer label"
+			}
 		}
-		rates.Note = fmt.Sprintf("A short training on these rows %s encode: rate for fields of many values: its validation log-loss is %.4f with them, %.4f without.", what, with.loss, without.loss)
+		rates.Note = fmt.Sprintf("A short training on these rows %s encode: rate for fields of many values: its validation log-loss is %.4f with them, %.4f without%s.", what, with.loss, without.loss, reason)
 		if rates.Used {
 			without = with
 		}

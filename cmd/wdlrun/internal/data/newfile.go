@@ -34,6 +34,17 @@ func creatable(path string) error {
 	return errors.Join(f.Close(), os.Remove(path))
 }
 
+// isFree returns an error if a file of this name cannot be made.
+func isFree(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%s exists; remove it first or choose another name", path)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s: there is no folder %s: make it, or choose another name", path, filepath.Dir(path))
+	}
+	return nil
+}
+
 func create(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	switch {

@@ -33,6 +33,7 @@ type table struct {
 	guess    schema.Label   // by guess; without a configuration
 	unread   []string       // fields that cannot be read, with reasons
 	partial  []string       // columns that some files do not have
+	empty    []string       // files without records
 	notes    []string       // oddities of the files
 	numbers  []string       // numeric fields of text files, by guess
 	other    bool           // the files are not the configuration's
@@ -49,7 +50,7 @@ func (t *table) open() (*record.Files, error) {
 	if t.config != nil {
 		t.unread = f.Unread()
 	}
-	t.partial = f.Partial()
+	t.partial, t.empty = f.Partial(), f.Empty()
 	return f, nil
 }
 
@@ -148,8 +149,8 @@ func tableOf(c *cli.Context, patterns, set []string) (t table, err error) {
 	return t, nil
 }
 
-// warnUnread prints the fields that are left out because they cannot be read, and those that
-// some files do not have.
+// warnUnread prints the fields that are left out because they cannot be read, those that some files
+// do not have, and files without records.
 func warnUnread(p *command.Program, t table) {
 	for _, field := range t.unread {
 		fmt.Fprintf(p.Stderr, "wdlrun: not read: %s\n", field)
@@ -157,6 +158,18 @@ func warnUnread(p *command.Program, t table) {
 	for _, column := range t.partial {
 		fmt.Fprintf(p.Stderr, "wdlrun: %s\n", column)
 	}
+	if n := len(t.empty); n > 0 {
+		const shown = 5
+		fmt.Fprintf(p.Stderr, "wdlrun: left out, because there are no records in %s: %s%s\n", map[bool]string{true: "it", false: "them"}[n == 1], strings.Join(t.empty[:min(n, shown)], ", "), further(n-shown))
+	}
+}
+
+// further says how many of a list are left out.
+func further(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more", n)
 }
 
 // warnBad warns about records skipped by a command whose purpose is not to find them.

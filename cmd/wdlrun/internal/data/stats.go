@@ -298,13 +298,16 @@ func dataStats(p *command.Program, c *cli.Context) error {
 }
 
 func columnOf(name string, c *stats.Column) columnStats {
-	s := columnStats{Name: name, Type: typeName(c.Kind()), List: c.Most > 1}
+	s := columnStats{Name: name, Type: typeName(c.Kind()), List: c.Most > 1 || c.Lists > 0}
+	if c.Kind() == value.Text && c.IsNumeric() {
+		s.Type = "number" // also with NaN and infinities
+	}
 	n, exact := c.Distinct()
 	s.Distinct, s.About = n, !exact
 	if c.Records > 0 {
 		s.Missing = float64(c.Missing) / float64(c.Records)
 	}
-	if c.Numbers() > 0 && c.Texts == 0 {
+	if c.Numbers() > 0 && c.Texts() == 0 {
 		mean, sum := c.Mean(), c.Sum()
 		if !math.IsNaN(sum) && !math.IsInf(sum, 0) { // not finite if another value was not
 			s.Min, s.Mean, s.Max, s.Sum = &c.Min, &mean, &c.Max, &sum
