@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the same random table as Parquet, Arrow IPC, Avro and Delta with the libraries of others, and compares what wdlrun reads.
+"""Writes the same random table as Parquet, Arrow IPC, Avro, Delta, Iceberg, CSV and JSON with the programs of others, and compares
+what wdlrun reads.
 
-    pip install pyarrow==26.0.1 polars==2.1.0 duckdb==2.0.0 fastparquet==2026.9.0 deltalake==1.6.6 fastavro==1.13.1 backports.zstd
+    pip install pyarrow==26.0.1 polars==2.1.0 duckdb==2.0.0 fastparquet==2026.9.0 deltalake==1.6.6 fastavro==1.13.1 backports.zstd \
+        pyspark==4.3.0 'pyiceberg[sql-sqlite,pyarrow]'          # and Java 17
     python tables.py PROGRAM
 
 Values, and not only shapes, must be equal: the output of `wdlrun data convert` for each Arrow file is that of Parquet, byte by
@@ -9,6 +11,7 @@ byte, and that for each other file has the values that were written.
 """
 
 import datetime
+import decimal
 import itertools
 import json
 import math
@@ -25,6 +28,10 @@ import fastparquet
 import polars
 import pyarrow as pa
 import pyarrow.parquet
+import pyspark.ml.linalg
+import pyspark.sql.types as spark_types
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
 
 ROWS = 500
 R = random.Random(7)
@@ -266,6 +273,118 @@ def check_parquet(program, folder):
     return next(done) + 5
 
 
+SPARK = {
+    "b": (spark_types.BooleanType(), lambda: R.random() < 0.4),
+    "i16": (spark_types.ShortType(), lambda: R.randrange(-(2**15), 2**15)),
+    "i32": (spark_types.IntegerType(), lambda: R.randrange(-(2**31), 2**31)),
+    "i64": (spark_types.LongType(), lambda: R.randint(-(2**63), 2**63 - 1) >> R.randrange(63)),
+    "f32": (spark_types.FloatType(), lambda: R.randrange(1000) / 8),
+    "f64": (spark_types.DoubleType(), lambda: R.gauss(0, 1e3)),
+    "s": (spark_types.StringType(), lambda: R.choice(["a", "uvw", "ä" * 3, 'say "x"', "back\\slash", "x,y", "tab\tin", "1e3", " blank "])),
+    "dec": (spark_types.DecimalType(9, 2), lambda: decimal.Decimal(R.randrange(-(10**8), 10**8)) / 100),
+    "wide": (spark_types.DecimalType(30, 4), lambda: decimal.Decimal(R.randrange(-(10**27), 10**27)) / 10000),
+    "day": (spark_types.DateType(), lambda: moment().date()),
+    "at": (spark_types.TimestampType(), lambda: moment().replace(tzinfo=datetime.timezone.utc)),
+    "local": (spark_types.TimestampNTZType(), moment),
+    "tags": (spark_types.ArrayType(spark_types.StringType()), lambda: [R.choice(["x", "y", None]) for _ in range(2 + R.randrange(3))]),
+}
+FLAT = [name for name in SPARK if name != "tags"]
+
+
+def spark_text(value):
+    """A value of Spark as wdlrun writes it to JSON: decimals of text keep their digits."""
+    if isinstance(value, datetime.datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S") + ("+00" if value.tzinfo else "")
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return value
+
+
+def same_decimal(have, value):
+    return (have is None) == (value is None) and (value is None or decimal.Decimal(str(have)) == value)
+
+
+def check_spark_rows(program, source, rows, names, texts=False):
+    """Rows may be in another order: they are sorted by their number."""
+    out = source.parent / (source.name + ".out.jsonl")
+    subprocess.run([program, "data", "convert", "-out", str(out), str(source)], check=True, capture_output=True)
+    read = sorted((json.loads(line) for line in out.read_text().splitlines()), key=lambda row: int(row["n"]))
+    assert len(read) == len(rows), f"{source.name}: {len(read)} rows, want {len(rows)}"
+    for got, want in zip(read, rows):
+        for name in names:
+            have, value = got.get(name), want[name]
+            if isinstance(value, decimal.Decimal):
+                assert same_decimal(have, value), f"{source.name}, row {want['n']}, {name}: {have!r}, want {value!r}"
+                continue
+            value = spark_text(value)
+            if texts and isinstance(value, float):
+                have = None if have is None else float(have)
+            if texts and isinstance(value, str) and value[4:5] == "-":
+                have = have and have.replace("T", " ").replace(".000", "").replace("Z", "+00")
+            if texts and isinstance(value, str):
+                have, value = have and have.strip(), value.strip()  # blanks around a field without quotes are dropped
+            assert have == value, f"{source.name}, row {want['n']}, {name}: {have!r}, want {value!r}"
+    return 1
+
+
+def check_spark(program, folder):
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    rows = [{"n": n, **{name: None if R.random() < 0.2 else value() for name, (_, value) in SPARK.items()}} for n in range(ROWS)]
+    fields = [spark_types.StructField("n", spark_types.LongType(), False)] + [spark_types.StructField(name, kind) for name, (kind, _) in SPARK.items()]
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows], spark_types.StructType(fields)).repartitionByRange(3, "n")
+    done = 0
+    for version, codec, dictionary, legacy in itertools.product(["v1", "v2"], ["none", "snappy", "zstd", "lz4", "lz4_raw", "gzip"], ["true", "false"], ["false", "true"]):
+        if legacy == "true" and codec != "snappy":
+            continue
+        spark.conf.set("spark.sql.parquet.writeLegacyFormat", legacy)
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96" if legacy == "true" else "TIMESTAMP_MICROS")
+        target = folder / f"spark-{version}-{codec}-{dictionary}-{legacy}"
+        frame.write.option("parquet.writer.version", version).option("parquet.enable.dictionary", dictionary).option("parquet.page.size", "2000").parquet(str(target), compression=codec)
+        want = rows if legacy == "false" else [{**row, "at": row["at"] and row["at"].replace(tzinfo=None)} for row in rows]
+        done += check_spark_rows(program, target, want, ["n", *SPARK])
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    frame.write.orc(str(folder / "spark-orc"))
+    refused = subprocess.run([program, "data", "stats", str(folder / "spark-orc")], capture_output=True, text=True)
+    assert refused.returncode == 1 and "ORC" in refused.stderr, refused.stderr
+    for options in {"header": "true"}, {"header": "true", "compression": "gzip"}, {"header": "true", "compression": "zstd"}, {"header": "true", "sep": "\t"}:
+        target = folder / ("spark-csv-" + "-".join(options.values()).replace("\t", "tab"))
+        frame.select("n", *FLAT).write.options(ignoreLeadingWhiteSpace="false", ignoreTrailingWhiteSpace="false", **options).csv(str(target))
+        done += check_spark_rows(program, target, rows, ["n", *FLAT], texts=True)
+    for compression in "none", "gzip", "snappy", "bzip2":
+        target = folder / f"spark-json-{compression}"
+        frame.write.json(str(target), compression=compression)
+        done += check_spark_rows(program, target, rows, ["n", *SPARK], texts=True)
+    vectors = [(n, pyspark.ml.linalg.Vectors.dense([R.random(), n, -1.5]) if n % 3 else pyspark.ml.linalg.Vectors.sparse(3, [1], [R.random()])) for n in range(100)]
+    spark.createDataFrame(vectors, ["n", "v"]).write.parquet(str(folder / "spark-vectors"))
+    done += check_spark_rows(program, folder / "spark-vectors", [{"n": n, "v": list(v.toArray())} for n, v in vectors], ["n", "v"])
+    frame.withColumn("part", frame.n % 3).write.partitionBy("part").parquet(str(folder / "spark-parts"))
+    done += check_spark_rows(program, folder / "spark-parts", [{**row, "part": row["n"] % 3} for row in rows], ["n", "part", *SPARK])
+    spark.stop()
+    return done + 1
+
+
+def check_iceberg(program, folder):
+    """The files of an Iceberg table may have rows that were deleted: it is rejected, with a command that exports the current rows."""
+    warehouse = folder / "iceberg"
+    warehouse.mkdir()
+    catalog = SqlCatalog("local", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=f"file://{warehouse}")
+    catalog.create_namespace("ads")
+    table = catalog.create_table("ads.clicks", plain_table().schema)
+    table.append(plain_table())
+    table.delete("i32 < 0")
+    location = Path(table.location().removeprefix("file://"))
+    for name in location, location / "data", next((location / "data").rglob("*.parquet")):
+        refused = subprocess.run([program, "data", "stats", str(name)], capture_output=True, text=True)
+        assert refused.returncode == 1 and "the Iceberg table" in refused.stderr, refused.stderr
+    export = refused.stderr.split('python3 -c "')[1].rsplit('"', 1)[0]
+    subprocess.run([sys.executable, "-c", export], check=True, cwd=folder)
+    want = table.scan().to_arrow()
+    assert 0 < want.num_rows < ROWS
+    check_rows(program, folder / "rows.parquet", want.to_pylist(), want.column_names)
+    return 1
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        print(sum(check(sys.argv[1], Path(folder)) for check in (check_arrow, check_avro, check_parquet)), "files have the values that were written")
+        print(sum(check(sys.argv[1], Path(folder)) for check in (check_arrow, check_avro, check_parquet, check_iceberg, check_spark)), "files have the values that were written")
