@@ -15,7 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
-// hostStorms is the number of trainings that TestHostStorm starts. docs/running.md has the results of 40.
+// hostStorms is the number of trainings that TestHostStorm starts. docs/running.md has the results of 200.
 var hostStorms = flag.Uint64("hosts", 0, "TestHostStorm: trainings that lose a host; 40 take ten minutes; 0 runs 8")
 
 // Faults of a host. The first 8 seeds select each of them with and without -min-np.
