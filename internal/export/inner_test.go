@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -359,4 +360,23 @@ func FuzzManifest(f *testing.F) {
 			t.Fatalf("%s: %v", text, err)
 		}
 	})
+}
+
+// TestNewerFormat: a version of a newer format, such as changes that a later program has published, is an error that names
+// both formats.
+func TestNewerFormat(t *testing.T) {
+	dir := t.TempDir()
+	m := Manifest{Format: formatName, FormatVersion: formatVersion + 1, Name: "ctr", Version: 8, Delta: &Delta{Base: 7, Previous: 7}}
+	if err := writeManifest(system{}, dir, &m); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("version %d, this program reads %q version %d", formatVersion+1, formatName, formatVersion)
+	for _, read := range []func() error{
+		func() error { _, err := readManifest(dir); return err },
+		func() error { _, err := OpenAfter(dir, nil, nil); return err },
+	} {
+		if err := read(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 }

@@ -119,16 +119,6 @@ func Manifest(s Spec) ([]byte, error) {
 
 func (s Spec) metadata() yaml.MapItem { return s.named(s.Name, "train") }
 
-// named returns the metadata of an object of a part.
-func (s Spec) named(name, part string) yaml.MapItem {
-	return of("metadata", object{of("name", name), of("labels", s.labels(part))})
-}
-
-// labels are on all objects of a part.
-func (s Spec) labels(part string) object {
-	return object{of("app.kubernetes.io/instance", s.Name), of("app.kubernetes.io/component", part)}
-}
-
 func (s Spec) secret() object {
 	return object{of("apiVersion", "v1"), of("kind", "Secret"), s.metadata(), of("data", object{of("key", base64.StdEncoding.EncodeToString([]byte(s.Key.Hex())))})}
 }

@@ -55,3 +55,13 @@ func words(all []string) (quoted []word) {
 	}
 	return quoted
 }
+
+// named returns the metadata of an object of a part.
+func (s Spec) named(name, part string) yaml.MapItem {
+	return of("metadata", object{of("name", name), of("labels", s.labels(part))})
+}
+
+// labels are on all objects of a part.
+func (s Spec) labels(part string) object {
+	return object{of("app.kubernetes.io/instance", s.Name), of("app.kubernetes.io/component", part)}
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 )
@@ -101,7 +102,10 @@ func find(base string, before *listing) (*listing, error) {
 	if before != nil && before.base == base && !before.links && before.changed.Equal(st.ModTime()) {
 		return before, nil
 	}
-	f, err := os.Open(base)
+	if !st.IsDir() {
+		return nil, &fs.PathError{Op: "read", Path: base, Err: syscall.ENOTDIR}
+	}
+	f, err := os.OpenFile(base, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -266,10 +266,19 @@ func TestNoVersion(t *testing.T) {
 		if !s.Ready()["m"] {
 			t.Error("not ready")
 		}
-		fatal.If(t, os.RemoveAll(s.base))
+		away := s.base + ".away"
+		fatal.If(t, os.Rename(s.base, away))
 		time.Sleep(5 * time.Second)
 		s.serves(Want{}, 2)
-		if len(s.events) < 2 || s.events[len(s.events)-1] != "m/-1 loading" {
+		fatal.If(t, os.Rename(away, s.base))
+		s.write(3, "three")
+		time.Sleep(2 * time.Second)
+		s.serves(Want{}, 3)
+		s.events = nil
+		fatal.If(t, os.RemoveAll(s.base))
+		time.Sleep(5 * time.Second)
+		s.serves(Want{}, 3)
+		if len(s.events) != 1 || s.events[0] != "m/-1 loading" {
 			t.Errorf("a lost base folder is not reported once: %v", s.events)
 		}
 	})
