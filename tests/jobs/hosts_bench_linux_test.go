@@ -79,11 +79,9 @@ func BenchmarkHosts(b *testing.B) {
 			return map[string]float64{"ms": ms(sent), "present-ms": ms(present), "scp-ms": ms(copied), "ratio": float64(sent-present) / float64(copied)}
 		})
 	})
-	runs := 0
 	b.Run("lost-train", func(b *testing.B) {
 		medians(b, func() map[string]float64 {
-			runs++
-			return map[string]float64{"ms": ms(c.lose(b, "train", "-out", fmt.Sprint("lost-", runs), "-set", "train.epochs=100000"))}
+			return map[string]float64{"ms": ms(c.lose(b, "train", "-out", fmt.Sprint("lost-", time.Now().UnixNano()), "-set", "train.epochs=100000"))}
 		})
 	})
 	b.Run("again", func(b *testing.B) {
