@@ -24,6 +24,7 @@ type change struct {
 type origin struct {
 	tables.Declared
 	lines   bool   // fields of lines, which are texts
+	decided bool   // a configuration lists the words that mean missing
 	escaped *int64 // bytes that are written as \x00\xFF; nil: the column has none
 }
 
@@ -36,7 +37,7 @@ func changesOf(format string, col *write.Column, seen *stats.Column, from origin
 		}
 	}
 	lines, pairs := isLines(format), strings.HasPrefix(format, "lib")
-	if !col.Words {
+	if !col.Words && !from.decided {
 		for _, word := range slices.Sorted(maps.Keys(seen.Words)) {
 			add(seen.Words[word], "%q is missing; to decide otherwise: -config FILE with data.missing", word)
 		}

@@ -258,7 +258,7 @@ func typesOf(p *command.Program, c *cli.Context, v *conversion) error {
 			col.Words = !numbersAlone && col.Kind != value.Int && col.Kind != value.Float64 && !col.Truth
 		}
 		v.columns = append(v.columns, col)
-		from := origin{Declared: stored[name], lines: isLines(formatName(v.source)), escaped: escaped[name]}
+		from := origin{Declared: stored[name], lines: isLines(formatName(v.source)), decided: v.config != nil, escaped: escaped[name]}
 		for _, c := range changesOf(v.target.Format, &col, seen, from) {
 			c.Field = name
 			v.changed = append(v.changed, c)
