@@ -219,9 +219,9 @@ func (c *changes) withdraw(why string) {
 	}
 }
 
-// turn prepares the next generation if the one that ended has ended for a change of hosts,
+// prepareNext prepares the next generation if the one that ended has ended for a change of hosts,
 // or was the first on other hosts and failed. It returns false otherwise.
-func (g *generations) turn(ctx context.Context, out Outcome, err error) bool {
+func (g *generations) prepareNext(ctx context.Context, out Outcome, err error) bool {
 	if err == nil && out.Verdict != nil {
 		err = errors.New(out.Verdict.String())
 	}

@@ -162,7 +162,7 @@ func TestPace(t *testing.T) {
 	var p progressPace
 	status := func(step int64) rank.Status { return rank.Status{Step: step, Steps: 1400, Phase: "compute"} }
 	line := func(step int64, at time.Duration) string {
-		p.see(status(step), at)
+		p.record(status(step), at)
 		return progressLine(status(step), at, &p)
 	}
 	for _, c := range []struct {
@@ -190,15 +190,15 @@ func TestTimeLeftIsRecent(t *testing.T) {
 	at, s := time.Duration(0), rank.Status{Steps: 100_000, SamplesPerSecond: 2560, MayEnd: true}
 	for range 100 {
 		at, s.Step, s.Samples = at+time.Second, s.Step+100, s.Samples+25_600 // 100 steps per second
-		p.see(s, at)
+		p.record(s, at)
 	}
 	for range 20 {
 		at, s.Step, s.Samples = at+time.Second, s.Step+10, s.Samples+2560 // 10 steps per second
-		p.see(s, at)
+		p.record(s, at)
 	}
 	at += time.Minute
 	s.Step, s.Samples = s.Step+10, s.Samples+2560
-	p.see(s, at)
+	p.record(s, at)
 	if got := progressLine(s, at, &p); got != "step 10210/100000 · 2.56k samples/s · at most 2:29:39 left" {
 		t.Error(got)
 	}

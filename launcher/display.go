@@ -56,7 +56,7 @@ func (d *display) update(now time.Time, s rank.Status) {
 		return // the program reports no progress
 	}
 	at := now.Sub(d.begin)
-	d.pace.see(s, at)
+	d.pace.record(s, at)
 	if d.terminal {
 		line := progressLine(s, at, &d.pace)
 		if width := d.width() - 1; utf8.RuneCountInString(line) > width {
@@ -155,8 +155,8 @@ type progressPace struct {
 	steps, samples  pace.Pace
 }
 
-// see records the step of a status.
-func (p *progressPace) see(s rank.Status, at time.Duration) {
+// record records the step of a status.
+func (p *progressPace) record(s rank.Status, at time.Duration) {
 	switch step := s.Step; {
 	case step <= 0:
 		return

@@ -112,7 +112,7 @@ func (r *run) regroup() (later <-chan time.Time, err error) {
 	r.of.job.Generation = r.job.Generation
 	r.heals++
 	r.judged = false
-	r.relay.again()
+	r.relay.reset()
 	if r.server, err = r.serve(); err != nil {
 		return nil, fmt.Errorf("launcher: heal: %w", err)
 	}

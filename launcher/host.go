@@ -178,7 +178,7 @@ func (h *hostProcess) receiveProgram() error {
 		h.program = h.self
 		return nil
 	case !strings.ContainsRune(name, '/'):
-		return h.look(name)
+		return h.lookPath(name)
 	}
 	at, found, err := hosts.Find(h.getenv("HOME"), h.job.Dir, name, h.job.Hash, hosts.Ship(h.job.Ship))
 	if err != nil {
@@ -205,8 +205,8 @@ func (h *hostProcess) receiveProgram() error {
 	return nil
 }
 
-// look searches the PATH of the ranks for a program.
-func (h *hostProcess) look(name string) error {
+// lookPath searches the PATH of the ranks for a program.
+func (h *hostProcess) lookPath(name string) error {
 	for _, dir := range filepath.SplitList(h.getenv("PATH")) {
 		if !filepath.IsAbs(dir) {
 			continue

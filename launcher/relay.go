@@ -125,8 +125,8 @@ func (r *relay) Ended(v *rank.Verdict) {
 	}
 }
 
-// again resets the relay for a new generation.
-func (r *relay) again() {
+// reset resets the relay for a new generation.
+func (r *relay) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.formed, r.leaving, r.reports, r.free = false, nil, nil, maxReports

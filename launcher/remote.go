@@ -372,14 +372,14 @@ func (a *remote) dialCoordinator(stream net.Conn) {
 func (a *remote) close() {
 	var all sync.WaitGroup
 	for _, h := range a.hosts {
-		all.Go(func() { a.leave(h) })
+		all.Go(func() { a.endHost(h) })
 	}
 	all.Wait()
 	close(a.forks)
 }
 
-// leave ends a host process.
-func (a *remote) leave(h *remoteHost) {
+// endHost ends a host process.
+func (a *remote) endHost(h *remoteHost) {
 	if h.process == nil {
 		return
 	}

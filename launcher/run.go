@@ -28,7 +28,7 @@ func Run(ctx context.Context, job Job) (Outcome, error) {
 	defer front.Close()
 	job.front = front
 	if job.Restarts > 0 || job.Changes != nil {
-		return again(ctx, job)
+		return runUntilDone(ctx, job)
 	}
 	return once(ctx, job, nil)
 }
@@ -219,9 +219,9 @@ func (r *run) judge() *rank.Verdict {
 	return v
 }
 
-// again runs a job until it succeeds, is interrupted, or the policy gives up. It also
+// runUntilDone runs a job until it succeeds, is interrupted, or the policy gives up. It also
 // carries out changes of hosts.
-func again(ctx context.Context, job Job) (Outcome, error) {
+func runUntilDone(ctx context.Context, job Job) (Outcome, error) {
 	if job.Stderr == nil {
 		job.Stderr = io.Discard
 	}
@@ -233,7 +233,7 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 	defer g.open(ctx)()
 	for n := 0; ; {
 		out, err := once(ctx, g.job, g)
-		if g.turn(ctx, out, err) {
+		if g.prepareNext(ctx, out, err) {
 			g.healed += out.Heals
 			continue
 		}

@@ -77,15 +77,15 @@ func (t *traffic) calls(now time.Time) (all []rank.Call) {
 		case len(all)+len(made) <= rank.MaxCalls:
 			s.reported = true
 			for _, m := range made {
-				all = append(all, call(m))
+				all = append(all, asCall(m))
 			}
 		}
 	}
 	return all
 }
 
-// call converts a call to the form that the coordinator compares.
-func call(m collective.Made) rank.Call {
+// asCall converts a asCall to the form that the coordinator compares.
+func asCall(m collective.Made) rank.Call {
 	return rank.Call{Channel: int(m.Tag.Channel), Part: m.Tag.Group, Seq: m.Tag.Seq, Hash: m.Hash(), Name: m.Tag.Describe(), Last: m.Last}
 }
 

@@ -96,7 +96,7 @@ func (c *Comm) Launch(stream Stream, calls ...Call) error {
 	if rc == success {
 		return nil
 	}
-	rc, err := c.settle(context.Background(), c.native, rc)
+	rc, err := c.waitDone(context.Background(), c.native, rc)
 	return c.ended(calls[0].String(), c.native, rc, err)
 }
 
@@ -108,9 +108,9 @@ func (c *Comm) note(stream Stream, calls []Call) {
 	c.noting.Unlock()
 }
 
-// settle waits until the library is done with a non-blocking call on n, whose last result
+// waitDone waits until the library is done with a non-blocking call on n, whose last result
 // was rc. It returns the final result, or why it stopped waiting.
-func (c *Comm) settle(ctx context.Context, n nativeComm, rc int) (int, error) {
+func (c *Comm) waitDone(ctx context.Context, n nativeComm, rc int) (int, error) {
 	for p := (pause{}); rc == inProgress; rc = n.state() {
 		if err := c.interrupted(ctx); err != nil {
 			return rc, err
@@ -261,10 +261,10 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 
 // split makes n a part of c, and waits until both are ready.
 func (c *Comm) split(ctx context.Context, n nativeComm, doing Call, color, key int) error {
-	rc, err := c.settle(ctx, c.native, c.native.split(color, key, n))
+	rc, err := c.waitDone(ctx, c.native, c.native.split(color, key, n))
 	err = c.ended(doing.String(), c.native, rc, err)
 	if err == nil && n.exists() {
-		rc, err = c.settle(ctx, n, n.state())
+		rc, err = c.waitDone(ctx, n, n.state())
 		err = c.ended(doing.String(), n, rc, err)
 	}
 	return err
@@ -299,7 +299,7 @@ func (c *Comm) Close(ctx context.Context) error {
 	defer runtime.UnlockOSThread()
 	err := c.Err()
 	if err == nil {
-		rc, interrupted := c.settle(ctx, c.native, c.native.finalize())
+		rc, interrupted := c.waitDone(ctx, c.native, c.native.finalize())
 		err = c.ended("Close", c.native, rc, interrupted)
 	}
 	if err == nil {

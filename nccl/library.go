@@ -133,15 +133,15 @@ func (o *owner) remove(c *Comm) {
 		if x == c {
 			o.comms = append(o.comms[:i:i], o.comms[i+1:]...)
 			if len(o.comms) == 0 {
-				o.leave()
+				o.forget()
 			}
 			return
 		}
 	}
 }
 
-// leave forgets the owner. The caller holds mu, and no communicator is left.
-func (o *owner) leave() {
+// forget forgets the owner. The caller holds mu, and no communicator is left.
+func (o *owner) forget() {
 	close(o.idle)
 	l := o.lib
 	l.mu.Lock()
@@ -192,7 +192,7 @@ func (c *Comm) initialise(ctx context.Context, id ID) error {
 		return err
 	}
 	return onThread(func() error {
-		rc, err := c.settle(ctx, c.native, c.native.init(id, c.size, c.rank))
+		rc, err := c.waitDone(ctx, c.native, c.native.init(id, c.size, c.rank))
 		return c.ended("initialisation", c.native, rc, err)
 	})
 }

@@ -33,7 +33,7 @@ func (d *decoder) checkValue(path string, k key, v reflect.Value) {
 		return
 	}
 	item := strings.HasSuffix(path, "]") // a zero in a list is explicit
-	if v.IsZero() && (!item || v.Kind() == reflect.String) || d.doubt(path) {
+	if v.IsZero() && (!item || v.Kind() == reflect.String) || d.knowsFault(path) {
 		return
 	}
 	if why := k.complaint(v); why != "" {
@@ -43,14 +43,14 @@ func (d *decoder) checkValue(path string, k key, v reflect.Value) {
 
 // bad records a fault unless a value at path is already rejected.
 func (k checker) bad(path, format string, args ...any) {
-	if !k.doubt(path) {
+	if !k.knowsFault(path) {
 		k.fault(k.where(path), path, format, args...)
 	}
 }
 
 // later records a fault at the second in the file of two settings that exclude each other.
 func (k checker) later(a, b, why string) {
-	if k.doubt(a) || k.doubt(b) {
+	if k.knowsFault(a) || k.knowsFault(b) {
 		return
 	}
 	pa, pb := k.where(a), k.where(b)
@@ -87,7 +87,7 @@ func (k checker) source() {
 		k.bad("data.comment", "holds a line end, with which no line starts")
 	}
 	switch {
-	case k.doubt("data.format"):
+	case k.knowsFault("data.format"):
 	case !s.HasLayout():
 		for _, o := range []struct {
 			name  string
@@ -101,7 +101,7 @@ func (k checker) source() {
 		k.later("data.format", "data.escape", "fields of tsv are not quoted; use format: csv with a delimiter, or escape: all")
 	case s.Header && len(s.Fields) > 0:
 		k.later("data.header", "data.fields", "names come from the header line or from fields")
-	case !s.Header && len(s.Fields) == 0 && !k.doubt("data.header"):
+	case !s.Header && len(s.Fields) == 0 && !k.knowsFault("data.header"):
 		k.bad("data.fields", "is missing: name the fields in file order, or set header: true where the first line does")
 	}
 	for i, f := range s.Fields {
@@ -137,7 +137,7 @@ func (k checker) holdOut() {
 	for _, x := range []struct{ path, field string }{{"data.valid_time", s.ValidTime}, {"data.valid_group", s.ValidGroup}} {
 		switch {
 		case x.field == "":
-		case s.ValidFraction == 0 && !k.doubt("data.valid_fraction"):
+		case s.ValidFraction == 0 && !k.knowsFault("data.valid_fraction"):
 			k.bad(x.path, "needs data.valid_fraction, the share that is held out")
 		default:
 			k.field(x.path, x.field)
@@ -167,7 +167,7 @@ func (k checker) field(path, f string) {
 		k.bad(path, "is missing: name a field of the data")
 		return
 	}
-	if _, ok := k.fields[f]; ok || len(k.fields) == 0 || k.doubt("data.fields") {
+	if _, ok := k.fields[f]; ok || len(k.fields) == 0 || k.knowsFault("data.fields") {
 		return
 	}
 	if k.crowded() {

@@ -107,7 +107,7 @@ func (k checker) options(path string, f schema.Feature) {
 
 // parts checks the parts of the model that a feature feeds.
 func (k checker) parts(path string, f schema.Feature) {
-	if k.doubt("model.wide") || k.doubt("model.deep") {
+	if k.knowsFault("model.wide") || k.knowsFault("model.deep") {
 		return
 	}
 	wide, deep := k.c.Model.HasWide(), on(k.c.Model.Deep)
@@ -161,7 +161,7 @@ func (k checker) crosses() {
 			switch {
 			case seen[name]:
 				k.bad(at, "%s occurs twice", quote(name))
-			case !ok && !k.doubt("features") && !k.crowded():
+			case !ok && !k.knowsFault("features") && !k.crowded():
 				k.bad(at, "%s is not a feature%s", quote(name), nearest.Instead(name, names))
 			case ok && among(f.Encode, encodings()) && !sparse(f.Encode):
 				k.bad(at, "%s is encoded as %s, a number; a cross needs sparse features, such as quantile", quote(name), f.Encode)

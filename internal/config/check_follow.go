@@ -11,7 +11,7 @@ func (k checker) follow() {
 			name  string
 			given bool
 		}{{"mark", f.Mark != ""}, {"idle", f.Idle != 0}, {"poll", f.Poll != 0}, {"files", f.Files != 0}, {"rows", f.Rows != 0}, {"steps", f.Steps != 0}, {"lost", f.Lost != ""}, {"bad", f.Bad.On()}} {
-			if x.given && !k.doubt("data.follow.on") {
+			if x.given && !k.knowsFault("data.follow.on") {
 				k.bad("data.follow."+x.name, "has no effect without on: true")
 			}
 		}

@@ -17,7 +17,7 @@ func (k checker) tables() {
 	for _, t := range k.full.TablesInUse() {
 		names = append(names, t.Name)
 	}
-	unsure := k.doubt("features") || k.doubt("crosses") || k.doubt("model.wide") || k.doubt("model.deep")
+	unsure := k.knowsFault("features") || k.knowsFault("crosses") || k.knowsFault("model.wide") || k.knowsFault("model.deep")
 	seen := map[string]int{}
 	for i, t := range k.c.Tables {
 		path := fmt.Sprintf("tables[%d]", i)
@@ -149,7 +149,7 @@ func (k checker) model() {
 	}
 	k.init("model.init", m.Init.Kind, m.Init.Scale)
 	k.kind()
-	if k.doubt("features") || k.doubt("crosses") || len(k.c.Features) == 0 {
+	if k.knowsFault("features") || k.knowsFault("crosses") || len(k.c.Features) == 0 {
 		return
 	}
 	if !slices.ContainsFunc(k.c.Features, func(f schema.Feature) bool { return sparse(f.Encode) }) {
@@ -174,7 +174,7 @@ func (k checker) model() {
 // kind checks the requirements of each kind of model.
 func (k checker) kind() {
 	m := k.c.Model
-	if k.doubt("model.kind") {
+	if k.knowsFault("model.kind") {
 		return
 	}
 	kind := k.full.Model.Kind
@@ -306,13 +306,13 @@ func (k checker) train() {
 	if t.EvalEvery != 0 && t.EvalSteps != 0 {
 		k.later("train.eval_every", "train.eval_steps", "evaluations are counted in epochs or in steps")
 	}
-	if mode := k.full.Train.Mode; t.EvalSteps != 0 && mode != "wait" && !k.doubt("train.mode") {
+	if mode := k.full.Train.Mode; t.EvalSteps != 0 && mode != "wait" && !k.knowsFault("train.mode") {
 		k.later("train.mode", "train.eval_steps", "ranks in mode "+mode+" only meet at the end of an epoch; use train.eval_every")
 	}
 	k.rule("train.optimizer.dense", t.Optimizer.Dense, "adam")
 	k.rule("train.optimizer.deep", t.Optimizer.Deep, "adagrad")
 	k.rule("train.optimizer.wide", t.Optimizer.Wide, "ftrl")
-	if len(k.c.Data.Valid) > 0 || k.c.Data.ValidFraction > 0 || k.doubt("data.valid") || k.doubt("data.valid_fraction") {
+	if len(k.c.Data.Valid) > 0 || k.c.Data.ValidFraction > 0 || k.knowsFault("data.valid") || k.knowsFault("data.valid_fraction") {
 		return
 	}
 	for _, x := range []struct {
@@ -334,7 +334,7 @@ func (k checker) train() {
 func (k checker) schedule() {
 	s := k.c.Train.Schedule
 	const path = "train.schedule."
-	if k.doubt("train.schedule.kind") {
+	if k.knowsFault("train.schedule.kind") {
 		return
 	}
 	kind := k.full.Train.Schedule.Kind

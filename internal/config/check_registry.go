@@ -29,11 +29,11 @@ func (k checker) registry() {
 		{"message", r.Message != "", d.Format == "protobuf" && r.On(), "format: protobuf, and url or files"},
 		{"bare", r.Bare, r.Files != "", "files"},
 	} {
-		if x.given && !x.effect && !k.doubt("data.format") {
+		if x.given && !x.effect && !k.knowsFault("data.format") {
 			k.bad("data.registry."+x.name, "has no effect without %s", x.needs)
 		}
 	}
-	if d.Explode != "" && (d.Format != "jsonl" || !topic) && !k.doubt("data.format") {
+	if d.Explode != "" && (d.Format != "jsonl" || !topic) && !k.knowsFault("data.format") {
 		k.bad("data.explode", "has no effect without a topic and format: jsonl")
 	}
 	if r.URL != "" && r.Files != "" {
@@ -42,7 +42,7 @@ func (k checker) registry() {
 	if u, err := url.Parse(r.URL); r.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "") {
 		k.bad("data.registry.url", "must be http://HOST:PORT or https://HOST:PORT; user and password belong in the file of credentials")
 	}
-	if slices.ContainsFunc(d.Train, isTopic) && messages && !r.On() && !k.doubt("data.format") {
+	if slices.ContainsFunc(d.Train, isTopic) && messages && !r.On() && !k.knowsFault("data.format") {
 		k.bad("data.format", "is %s, and records of a topic in it need their schemas: set data.registry.url, the address of a schema registry, or data.registry.files", d.Format)
 	}
 }

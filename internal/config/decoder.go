@@ -49,9 +49,9 @@ func (d *decoder) where(path string) place {
 	return place{1, 1}
 }
 
-// doubt reports whether a fault is already known at path, inside it, or at a value that
+// knowsFault reports whether a fault is already known at path, inside it, or at a value that
 // contains it. Another fault would only repeat it.
-func (d *decoder) doubt(path string) bool {
+func (d *decoder) knowsFault(path string) bool {
 	for _, f := range d.faults[:d.decoded] {
 		if within(f.Path, path) || within(path, f.Path) {
 			return true

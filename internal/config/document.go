@@ -124,7 +124,7 @@ func (d *decoder) guard(tokens token.Tokens) bool {
 			continue
 		}
 		begun = true
-		if why := open.see(tk.Type, at); why != "" {
+		if why := open.check(tk.Type, at); why != "" {
 			d.fault(at, "", "%s", why)
 			return false
 		}
@@ -144,8 +144,8 @@ type levels struct {
 // level is one indentation and the number of keys in it.
 type level struct{ column, keys int }
 
-// see processes the next token. It returns which limit is exceeded, or "".
-func (l *levels) see(t token.Type, at place) string {
+// check processes the next token. It returns which limit is exceeded, or "".
+func (l *levels) check(t token.Type, at place) string {
 	if at.line != l.line && l.flow == 0 {
 		l.line, l.chain, l.entry = at.line, 0, t == token.SequenceEntryType
 		for len(l.lines) > 0 && l.lines[len(l.lines)-1].column > at.column {

@@ -31,7 +31,7 @@ func (s *suggestion) featureSection() {
 		for k, e := range entries {
 			note := s.leak(c)
 			if k == len(entries)-1 {
-				note += s.doubt(c)
+				note += s.comment(c)
 			}
 			s.line("  - %s   # %s%s", e, note, seen(c))
 			written++
@@ -68,8 +68,8 @@ func (s *suggestion) leak(c *inspect.Column) string {
 	return fmt.Sprintf("CHECK: may reveal the label: %s; remove it if it is known only after the event; ", c.Signal)
 }
 
-// doubt returns a comment about a column on which the user should decide, or "".
-func (s *suggestion) doubt(c *inspect.Column) string {
+// comment returns a comment about a column on which the user should decide, or "".
+func (s *suggestion) comment(c *inspect.Column) string {
 	const exact, most = 1 << 53, 1 << 64 // from exact on, floating point numbers skip integers
 	exponent := func(s string) bool { return strings.ContainsAny(s, "eE") }
 	if size := max(-c.Min, c.Max); c.Kind == "float" && c.Integers && size >= exact && size < most && slices.ContainsFunc(c.Examples, exponent) {

@@ -88,8 +88,8 @@ func (c *cursor) sort(first int) {
 	}
 }
 
-// take returns the next row and advances.
-func (c *cursor) take() (key uint64, row []float32) {
+// next returns the next row and advances.
+func (c *cursor) next() (key uint64, row []float32) {
 	key, b := c.of.row(c.rest[0].record)
 	c.rest = c.rest[1:]
 	return key, raw.Of[float32](b)
@@ -115,10 +115,10 @@ func merge(tables []mapped, complete bool, f func(hash, key uint64, row []float3
 		}
 		for i := range cursors[:newest] {
 			if h, ok := cursors[i].hash(); ok && h == least { // the hash is a bijection
-				cursors[i].take()
+				cursors[i].next()
 			}
 		}
-		key, row := cursors[newest].take()
+		key, row := cursors[newest].next()
 		if complete && table.IsUnknown(row) {
 			continue
 		}

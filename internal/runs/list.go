@@ -130,7 +130,7 @@ func List(dir string, progress func(done, of int)) ([]*Summary, error) {
 	if len(names) >= minIndexed {
 		l.open()
 	}
-	l.look(progress)
+	l.readAll(progress)
 	all := slices.DeleteFunc(l.found, func(r listed) bool { return r.summary == nil })
 	if l.fresh.Load() > 0 && len(all) >= minIndexed {
 		l.save(all) // after an error the next List reads them again
@@ -204,8 +204,8 @@ func parseIndex(b []byte) (*index, error) {
 	return &x, nil
 }
 
-// look reads all runs, several concurrently.
-func (l *listing) look(progress func(done, of int)) {
+// readAll reads all runs, several concurrently.
+func (l *listing) readAll(progress func(done, of int)) {
 	var next atomic.Int64
 	var working sync.WaitGroup
 	shown := time.Now()

@@ -17,16 +17,16 @@ type budget struct {
 	most int64
 }
 
-// take reserves n bytes.
-func (b *budget) take(n int) error {
+// reserve reserves n bytes.
+func (b *budget) reserve(n int) error {
 	if b.held.Add(int64(n)) > b.most {
-		b.give(n)
+		b.release(n)
 		return status.Errorf(codes.ResourceExhausted, "serve: the bodies of requests need more than %d bytes; send fewer at once, or raise -max-body-bytes", b.most)
 	}
 	return nil
 }
 
-func (b *budget) give(n int) { b.held.Add(-int64(n)) }
+func (b *budget) release(n int) { b.held.Add(-int64(n)) }
 
 const (
 	gzipBytes  = 64 << 10 // about the memory of a decompressor
@@ -47,7 +47,7 @@ func (b *budget) read(from io.Reader, limit int) (text []byte, err error) {
 		for _, c := range more {
 			chunks.Put(c)
 		}
-		b.give(held)
+		b.release(held)
 	}()
 	for {
 		if size == held {
@@ -58,7 +58,7 @@ func (b *budget) read(from io.Reader, limit int) (text []byte, err error) {
 			if held == 0 {
 				n = firstChunk
 			}
-			if err := b.take(n); err != nil {
+			if err := b.reserve(n); err != nil {
 				return nil, err
 			}
 			if held += n; n == chunkBytes {
@@ -80,7 +80,7 @@ func (b *budget) read(from io.Reader, limit int) (text []byte, err error) {
 	if size > limit {
 		return nil, &http.MaxBytesError{Limit: int64(limit)}
 	}
-	if err := b.take(size); err != nil {
+	if err := b.reserve(size); err != nil {
 		return nil, err
 	}
 	text = append(make([]byte, 0, size), first[:min(size, firstChunk)]...)

@@ -41,15 +41,15 @@ func newCore(o Options, bodies *budget, in *inflow) *core {
 	return s
 }
 
-// want returns the version that a ModelSpec names.
-func want(spec *tfs.ModelSpec) versions.Want {
+// wanted returns the version that a ModelSpec names.
+func wanted(spec *tfs.ModelSpec) versions.Want {
 	return versions.Want{Model: spec.Name, Version: spec.Version, HasVersion: spec.HasVersion, Label: spec.Label}
 }
 
 // answer scores a request with the version that it names. with reads the result from the
 // worker, which is reused afterwards.
 func (s *core) answer(spec *tfs.ModelSpec, encode batching, with func(m *servable, w *worker) error) error {
-	v, err := s.registry.Acquire(want(spec))
+	v, err := s.registry.Acquire(wanted(spec))
 	if err != nil {
 		return fault(err)
 	}
@@ -202,7 +202,7 @@ func (s *core) infer(r *tfs.MultiInferenceRequest) (results []tfs.Inference, err
 	}
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
-		if want(&t.Spec) != want(&r.Tasks[0].Spec) {
+		if wanted(&t.Spec) != wanted(&r.Tasks[0].Spec) {
 			return nil, invalid("task %d names another model or version than task 0; all tasks must name the same", i)
 		}
 		switch t.Method {
@@ -239,7 +239,7 @@ func (s *core) infer(r *tfs.MultiInferenceRequest) (results []tfs.Inference, err
 
 // metadata returns the signatures of the named version.
 func (s *core) metadata(spec *tfs.ModelSpec) (*tfs.ModelSpec, []tfs.Signature, error) {
-	v, err := s.registry.Acquire(want(spec))
+	v, err := s.registry.Acquire(wanted(spec))
 	if err != nil {
 		return nil, nil, fault(err)
 	}
@@ -258,7 +258,7 @@ func (s *core) status(spec *tfs.ModelSpec) (list []tfs.VersionStatus, err error)
 	}
 	number, one := spec.Version, spec.HasVersion
 	if spec.Label != "" {
-		v, err := s.registry.Acquire(want(spec))
+		v, err := s.registry.Acquire(wanted(spec))
 		if err != nil {
 			return nil, fault(err)
 		}
@@ -365,7 +365,7 @@ func (s *core) gated(m method) method {
 		if err := s.gate.enter(ctx); err != nil {
 			return nil, err
 		}
-		defer s.gate.leave()
+		defer s.gate.release()
 		s.metrics.queue.Observe(time.Since(start).Seconds())
 		return m(ctx, request)
 	}

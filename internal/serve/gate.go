@@ -31,7 +31,7 @@ func (g *gate) enter(ctx context.Context) error {
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		g.leave()
+		g.release()
 		return status.FromContextError(err).Err()
 	}
 	return nil
@@ -50,4 +50,4 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-func (g *gate) leave() { <-g.slots }
+func (g *gate) release() { <-g.slots }

@@ -97,7 +97,7 @@ func (c *inConn) Read(p []byte) (int, error) {
 
 func (c *inConn) Close() error {
 	c.flow.mu.Lock()
-	c.leave()
+	c.remove()
 	c.flow.mu.Unlock()
 	return c.Conn.Close()
 }
@@ -114,8 +114,8 @@ func (c *inConn) add(n int64) {
 	}
 }
 
-// leave removes a connection.
-func (c *inConn) leave() {
+// remove removes a connection.
+func (c *inConn) remove() {
 	if c.gone {
 		return
 	}
@@ -140,7 +140,7 @@ func (f *inflow) admit(c *inConn) error {
 		left := stallWait - time.Since(largest.at)
 		if left <= 0 {
 			f.closed++
-			largest.leave()
+			largest.remove()
 			go largest.Conn.Close() // may wait for the network
 			continue
 		}

@@ -170,13 +170,13 @@ func (s restServer) restAnswer(r *http.Request, spec *tfs.ModelSpec, verb string
 	case "metadata":
 		return s.restMetadata(spec)
 	}
-	v, err := s.registry.Acquire(want(spec)) // an unknown model is reported before faults of the body
+	v, err := s.registry.Acquire(wanted(spec)) // an unknown model is reported before faults of the body
 	if err != nil {
 		return nil, fault(err)
 	}
 	v.Release()
 	text, err := s.read(r)
-	defer func() { s.bodies.give(cap(text)) }()
+	defer func() { s.bodies.release(cap(text)) }()
 	if err != nil {
 		return nil, err
 	}
@@ -196,10 +196,10 @@ func (s restServer) read(r *http.Request) ([]byte, error) {
 	switch e := r.Header.Get("Content-Encoding"); strings.ToLower(e) {
 	case "", "identity":
 	case "gzip":
-		if err := s.bodies.take(gzipBytes); err != nil {
+		if err := s.bodies.reserve(gzipBytes); err != nil {
 			return nil, err
 		}
-		defer s.bodies.give(gzipBytes)
+		defer s.bodies.release(gzipBytes)
 		z, err := gzip.NewReader(from)
 		if err != nil {
 			return nil, invalid("the body is not gzip: %v", err)

@@ -41,7 +41,7 @@ type decision struct {
 func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	var from *checkpoint.Checkpoint
 	if d.opt.Again != "" { // before looking: an earlier generation can then no longer commit
-		if err := d.take(d.opt.Again); err != nil {
+		if err := d.takeTurn(d.opt.Again); err != nil {
 			return b, err
 		}
 	}
@@ -105,8 +105,8 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	return b, err
 }
 
-// take takes the turn of a run directory, unless this process has it.
-func (d *decision) take(runDir string) (err error) {
+// takeTurn takes the turn of a run directory, unless this process has it.
+func (d *decision) takeTurn(runDir string) (err error) {
 	if d.turn == nil {
 		d.turn, err = rundir.Take(runDir, d.run.owner(), "")
 	}
@@ -119,7 +119,7 @@ func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.C
 	if b.RunDir, err = d.runDirectory(from); err != nil {
 		return err
 	}
-	if err = d.take(b.RunDir); err != nil {
+	if err = d.takeTurn(b.RunDir); err != nil {
 		return err
 	}
 	b.Turn = d.turn.Name

@@ -66,8 +66,8 @@ func dial(folder string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// ask sends a request and returns the answer. Failed becomes an error.
-func ask(conn net.Conn, r Request) (a Answer, err error) {
+// request sends a request and returns the answer. Failed becomes an error.
+func request(conn net.Conn, r Request) (a Answer, err error) {
 	conn.SetDeadline(time.Now().Add(answerTime))
 	defer conn.SetDeadline(time.Time{})
 	if err := hosts.WriteJSON(conn, r, MaxMessage); err != nil {
@@ -96,7 +96,7 @@ func Machines(folder string) ([]Machine, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	a, err := ask(conn, Request{What: List})
+	a, err := request(conn, Request{What: List})
 	return a.Machines, err
 }
 
@@ -140,7 +140,7 @@ func (s *Starter) Start(ctx context.Context, host string) (*hosts.Process, error
 
 // boot waits until the host process runs, and sends the program if it is requested.
 func (s *Starter) boot(conn *net.UnixConn, machine string) error {
-	a, err := ask(conn, Request{What: Start, To: machine, Hash: s.image.Hash, Ship: s.ship})
+	a, err := request(conn, Request{What: Start, To: machine, Hash: s.image.Hash, Ship: s.ship})
 	if err != nil {
 		return err
 	}

@@ -52,8 +52,8 @@ func (b *book) add(id peer.ID, addrs []ma.Multiaddr) {
 	})
 }
 
-// keep removes the machines that are not on the roster.
-func (b *book) keep(r agent.Roster) {
+// retain removes the machines that are not on the roster.
+func (b *book) retain(r agent.Roster) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id := range b.of {
@@ -145,8 +145,8 @@ func (m *Mesh) reload(stamp string) string {
 		m.cfg.Log("the previous roster stays in use: %s", strings.TrimPrefix(err.Error(), "agent: "))
 		return now
 	}
-	m.gate.set(roster)
-	m.book.keep(roster)
+	m.gate.replace(roster)
+	m.book.retain(roster)
 	for _, id := range m.swarm.Peers() {
 		if !roster.Has(id) {
 			m.swarm.ClosePeer(id)
@@ -226,7 +226,7 @@ func (m *Mesh) exchange(ctx context.Context, id peer.ID) (agent.Machine, error) 
 		m.book.with(id, func(k *known) { k.fault = err.Error() })
 		return agent.Machine{}, err
 	}
-	m.learn(a.Peers)
+	m.addPeers(a.Peers)
 	m.hearOwn(id, a.Twins)
 	m.book.with(id, func(k *known) { k.fault, k.wait, k.host = "", minWait, a.Machines[0].Host })
 	return a.Machines[0], nil
@@ -252,8 +252,8 @@ func (m *Mesh) unanswered(err error) error {
 	return fmt.Errorf("its agent did not answer: %w; on that machine, try: wdlrun agent list", err)
 }
 
-// learn adds the addresses of machines on the roster.
-func (m *Mesh) learn(peers []agent.Peer) {
+// addPeers adds the addresses of machines on the roster.
+func (m *Mesh) addPeers(peers []agent.Peer) {
 	roster := m.gate.current()
 	for _, p := range peers {
 		id, err := peer.Decode(p.ID)

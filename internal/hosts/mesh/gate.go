@@ -49,8 +49,8 @@ func (g *gate) current() agent.Roster {
 	return g.roster
 }
 
-// set replaces the roster.
-func (g *gate) set(r agent.Roster) {
+// replace replaces the roster.
+func (g *gate) replace(r agent.Roster) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.roster = r

@@ -535,7 +535,7 @@ func FuzzPeers(f *testing.F) {
 	f.Add("x", "/dns4/a/tcp/1")
 	f.Fuzz(func(t *testing.T, name, addr string) {
 		m := &Mesh{id: "own", gate: newGate("own", agent.Roster{{ID: id}}, nil), book: newBook()}
-		m.learn([]agent.Peer{{ID: name, Addrs: []string{addr, addr}}})
+		m.addPeers([]agent.Peer{{ID: name, Addrs: []string{addr, addr}}})
 		for p, k := range m.book.of {
 			if p != id || len(k.addrs) > 1 {
 				t.Errorf("%s has %v", p, k.addrs)

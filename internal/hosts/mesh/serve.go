@@ -54,7 +54,7 @@ func (m *Mesh) answer(s network.Stream) {
 		s.Close()
 		return
 	case agent.Status:
-		m.learn(r.Peers)
+		m.addPeers(r.Peers)
 		m.hearOwn(s.Conn().RemotePeer(), r.Twins)
 		a = agent.Answer{What: agent.Done, Twins: m.twinsOf(s.Conn().RemotePeer()), Machines: []agent.Machine{m.self()}, Peers: m.peers()}
 	default:

@@ -288,7 +288,7 @@ func (b *Board) End(text string, good bool) {
 	if b == nil {
 		return
 	}
-	b.look() // for the last checkpoint
+	b.readRun() // for the last checkpoint
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended == nil {
@@ -305,8 +305,8 @@ func (b *Board) now() (s rank.Status) {
 	return s
 }
 
-// look records the run directory, the points of earlier jobs in it, and its checkpoints.
-func (b *Board) look() {
+// readRun records the run directory, the points of earlier jobs in it, and its checkpoints.
+func (b *Board) readRun() {
 	dir := b.now().RunDir
 	if dir == "" {
 		return

@@ -346,7 +346,7 @@ func TestAnEarlierJobIsShown(t *testing.T) {
 	b.Watch(func() rank.Status { return rank.Status{RunDir: dir} })
 	b.Trained(40, 0.25, 1, 1)
 	_, at := b.since(cursor{})
-	b.look()
+	b.readRun()
 	m, _ := b.since(at)
 	if !m.All || len(m.Train) != 2 || m.Train[0][1] != 20 || m.Train[1][1] != 40 || len(m.Valid) != 1 || m.Valid[0][3] != 0.75 || len(m.Checkpoints) != 1 || m.Checkpoints[0] != 20 {
 		t.Errorf("%+v", m)

@@ -59,7 +59,7 @@ func Serve(b *Board, token string, web, metrics []net.Listener) *Server {
 	for _, ln := range metrics {
 		s.serve(ln, alone)
 	}
-	s.running.Go(s.look)
+	s.running.Go(s.poll)
 	return s
 }
 
@@ -69,12 +69,12 @@ func (s *Server) serve(ln net.Listener, h http.Handler) {
 	s.running.Go(func() { server.Serve(ln) })
 }
 
-// look reads the run directory periodically.
-func (s *Server) look() {
+// poll reads the run directory periodically.
+func (s *Server) poll() {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		s.board.look()
+		s.board.readRun()
 		select {
 		case <-tick.C:
 		case <-s.life.Done():

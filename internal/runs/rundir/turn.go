@@ -63,7 +63,7 @@ func (t *Turn) Close() {
 
 func (t *Turn) take(o Owner, name string) error {
 	if name == "" {
-		name = o.turn(rand.Text())
+		name = o.turnName(rand.Text())
 	}
 	taker, by := taker{Owner: o, later: -1}, ""
 	for taker.next != moveDone {
@@ -160,8 +160,8 @@ func (e *InUse) Error() string {
 
 func (e *InUse) Unwrap() error { return ErrInUse }
 
-// turn returns the name of a turn of this owner.
-func (o Owner) turn(id string) string { return fmt.Sprintf("%s-%d-%s", o.job(), o.Generation, id) }
+// turnName returns the name of a turnName of this owner.
+func (o Owner) turnName(id string) string { return fmt.Sprintf("%s-%d-%s", o.job(), o.Generation, id) }
 
 // job returns a short name of the job, which can be a part of a file name.
 func (o Owner) job() string {

@@ -35,7 +35,7 @@ func newWorld() *world {
 func (w *world) process(name string) *process {
 	if w.all[name] == nil {
 		o := Owner{name[:1], int(name[1] - '0')}
-		w.all[name] = &process{taker: taker{Owner: o, later: -1}, turn: o.turn(name)}
+		w.all[name] = &process{taker: taker{Owner: o, later: -1}, turn: o.turnName(name)}
 	}
 	return w.all[name]
 }

@@ -195,7 +195,7 @@ func (t *Tensor) decode(b []byte, left *Limits, from *memory) error {
 	}
 	from.allocate(t, 1+min(t.elements, len(b))) // a message has at most one more value than bytes
 	if len(t.content) > 0 {
-		return t.take(is)
+		return t.decodeContent(is)
 	}
 	return t.typed(b, is)
 }
@@ -291,8 +291,8 @@ func (t *Tensor) shape(left *Limits) error {
 	return nil
 }
 
-// take decodes tensor_content.
-func (t *Tensor) take(is typeOf) error {
+// decodeContent decodes tensor_content.
+func (t *Tensor) decodeContent(is typeOf) error {
 	b := t.content
 	if is.bytes == 0 {
 		return t.takeStrings(b)

@@ -61,14 +61,14 @@ func newModel[M io.Closer](r *Registry[M], c Config) *model[M] {
 	return m
 }
 
-// keep polls until stop is closed.
-func (m *model[M]) keep(poll time.Duration) {
+// poll polls until stop is closed.
+func (m *model[M]) poll(poll time.Duration) {
 	defer close(m.done)
 	for {
 		m.mu.Lock()
 		c, number := m.config, m.newest
 		m.mu.Unlock()
-		m.reportBase(c.Base, rescue.Call(func() error { return m.settle(c) }))
+		m.reportBase(c.Base, rescue.Call(func() error { return m.reconcile(c) }))
 		m.from = nil
 		m.mu.Lock()
 		m.rounds++
@@ -100,9 +100,9 @@ func (m *model[M]) isDone() bool {
 	}
 }
 
-// settle opens the versions chosen by the policy and retires the others. Its error is about
+// reconcile opens the versions chosen by the policy and retires the others. Its error is about
 // the base folder.
-func (m *model[M]) settle(c Config) error {
+func (m *model[M]) reconcile(c Config) error {
 	found, err := find(c.Base, m.listed)
 	m.listed = found
 	if err == nil {
@@ -149,7 +149,7 @@ func (m *model[M]) reportBase(base string, err error) {
 // forget drops the failures of versions whose files have changed.
 func (m *model[M]) forget(found *listing) {
 	for n, f := range m.failed {
-		if found.dir(n) != f.dir || look(f.dir) != f.look {
+		if found.dir(n) != f.dir || fingerprint(f.dir) != f.look {
 			delete(m.failed, n)
 		}
 	}
@@ -216,8 +216,8 @@ func (m *model[M]) load(c *Config, n int64, dir string) bool {
 	if m.adopt(c, n, dir) {
 		return true
 	}
-	looked := look(dir)
-	m.set(Status{Number: n, State: Loading}, dir, 0)
+	looked := fingerprint(dir)
+	m.setStatus(Status{Number: n, State: Loading}, dir, 0)
 	start := time.Now()
 	var before M
 	current, done := m.current()
@@ -232,7 +232,7 @@ func (m *model[M]) load(c *Config, n int64, dir string) bool {
 	})
 	if err != nil {
 		m.failed[n] = failure{dir, looked, err}
-		m.set(Status{n, Ended, err}, dir, 0)
+		m.setStatus(Status{n, Ended, err}, dir, 0)
 		return false
 	}
 	v := &Version[M]{Number: n, Model: opened, Since: time.Now(), dir: dir}
@@ -243,7 +243,7 @@ func (m *model[M]) load(c *Config, n int64, dir string) bool {
 	old := m.loaded[n]
 	m.loaded[n] = v
 	m.publish(c)
-	m.set(Status{Number: n, State: Available}, dir, time.Since(start))
+	m.setStatus(Status{Number: n, State: Available}, dir, time.Since(start))
 	if old != nil { // the same number in another base folder
 		m.of.closing.Add(1)
 		old.Release()
@@ -268,7 +268,7 @@ func (m *model[M]) retire(wanted []int64) {
 	m.mu.Unlock()
 	m.publish(&c)
 	for _, v := range old {
-		m.set(Status{Number: v.Number, State: Unloading}, v.dir, 0)
+		m.setStatus(Status{Number: v.Number, State: Unloading}, v.dir, 0)
 		m.of.closing.Add(1)
 		v.Release()
 	}
@@ -281,7 +281,7 @@ func (m *model[M]) ended(v *Version[M], err error) {
 	current := m.status[v.Number].State == Unloading
 	m.mu.Unlock()
 	if current {
-		m.set(Status{v.Number, Ended, err}, v.dir, 0)
+		m.setStatus(Status{v.Number, Ended, err}, v.dir, 0)
 	}
 }
 
@@ -304,8 +304,8 @@ func (m *model[M]) publish(c *Config) {
 	m.view.Store(next)
 }
 
-// set changes the status of a version and reports it.
-func (m *model[M]) set(s Status, dir string, took time.Duration) {
+// setStatus changes the status of a version and reports it.
+func (m *model[M]) setStatus(s Status, dir string, took time.Duration) {
 	m.mu.Lock()
 	m.status[s.Number] = s
 	var ended []int64

@@ -147,8 +147,8 @@ func (l *listing) add(e fs.DirEntry) {
 	}
 }
 
-// look returns the names, sizes and times of the files of a version, to detect changes.
-func look(dir string) string {
+// fingerprint returns the names, sizes and times of the files of a version, to detect changes.
+func fingerprint(dir string) string {
 	var s strings.Builder
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -79,9 +79,9 @@ func BenchmarkPoll(b *testing.B) {
 	old := time.Now().Add(-time.Hour)
 	fatal.If(b, os.Chtimes(base, old, old))
 	m := newModel(New(Options[*fake]{Open: func(string, int64, string, *fake) (*fake, error) { return &fake{}, nil }}), Config{Name: "m", Base: base})
-	fatal.If(b, m.settle(m.config))
+	fatal.If(b, m.reconcile(m.config))
 	for b.Loop() {
-		fatal.If(b, m.settle(m.config))
+		fatal.If(b, m.reconcile(m.config))
 	}
 }
 

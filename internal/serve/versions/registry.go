@@ -58,7 +58,7 @@ func (r *Registry[M]) Set(ctx context.Context, all []Config) error {
 	if err := r.enter(ctx); err != nil {
 		return err
 	}
-	defer r.leave()
+	defer r.release()
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *Registry[M]) Set(ctx context.Context, all []Config) error {
 		m := before[c.Name]
 		if m == nil {
 			m = newModel(r, c)
-			go m.keep(r.poll)
+			go m.poll(r.poll)
 		} else {
 			awaited[c.Name] = m.use(c)
 		}
@@ -157,7 +157,7 @@ func (r *Registry[M]) Close() {
 	}
 	r.mu.Unlock()
 	r.turn <- struct{}{} // a Set or a Replace in progress ends
-	defer r.leave()
+	defer r.release()
 	for _, m := range r.leaving {
 		<-m.done
 	}

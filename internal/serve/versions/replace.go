@@ -20,7 +20,7 @@ func (r *Registry[M]) enter(ctx context.Context) error {
 	}
 }
 
-func (r *Registry[M]) leave() { <-r.turn }
+func (r *Registry[M]) release() { <-r.turn }
 
 // Replace sets the models that are served, all or none. It opens the versions of each model whose
 // configuration has changed, while the models served before answer. If a model has no version that
@@ -33,7 +33,7 @@ func (r *Registry[M]) Replace(ctx context.Context, all []Config) error {
 	if err := r.enter(ctx); err != nil {
 		return err
 	}
-	defer r.leave()
+	defer r.release()
 	before := *r.models.Load()
 	next, fresh := map[string]*model[M]{}, map[string]*model[M]{}
 	var changed []Config
@@ -46,7 +46,7 @@ func (r *Registry[M]) Replace(ctx context.Context, all []Config) error {
 			m = newModel(r, c)
 			m.from, fresh[c.Name] = from, m
 			changed = append(changed, c)
-			go m.keep(r.poll)
+			go m.poll(r.poll)
 		}
 		next[c.Name] = m
 	}

@@ -94,8 +94,8 @@ func (s *predictions) complete(b *encode.Batch) {
 	}
 }
 
-// take gathers the logits of the batches that the ranks have just evaluated.
-func (s *predictions) take(b *encode.Batch) error {
+// gather gathers the logits of the batches that the ranks have just evaluated.
+func (s *predictions) gather(b *encode.Batch) error {
 	s.own = binary.LittleEndian.AppendUint32(s.own[:0], uint32(b.Rows))
 	for i := range s.labels {
 		s.own = append(s.own, raw.Bytes(s.by.LogitsOf(i)[:b.Rows])...)

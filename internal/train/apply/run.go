@@ -65,7 +65,7 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 		return res, err
 	}
 	defer s.abandon()
-	m, err := p.Over(ctx, p.In.Train, data.All, evaluate.Pass{By: by, Complete: s.complete, Take: s.take})
+	m, err := p.Over(ctx, p.In.Train, data.All, evaluate.Pass{By: by, Complete: s.complete, Take: s.gather})
 	if err != nil {
 		return res, err
 	}

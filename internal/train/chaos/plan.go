@@ -28,7 +28,7 @@ func (s Spec) Plan(seed uint64, size int) []Fault {
 			if f.Kind == Random {
 				x = draw(rng, f.When.Step, size)
 			}
-			plan = append(plan, settle(rng, x, size))
+			plan = append(plan, complete(rng, x, size))
 		}
 	}
 	return plan
@@ -46,8 +46,8 @@ func draw(rng *rand.Rand, steps int64, size int) Fault {
 	return f
 }
 
-// settle draws what a fault leaves open.
-func settle(rng *rand.Rand, f Fault, size int) Fault {
+// complete draws what a fault leaves open.
+func complete(rng *rand.Rand, f Fault, size int) Fault {
 	if f.Kind == Stop && !f.When.set {
 		f.When = When{Step: 1 + rng.Int64N(firstSteps), set: true}
 	}

@@ -100,7 +100,7 @@ func (j *joiner) restore(ctx context.Context) (err error) {
 		return err
 	}
 	for _, o := range j.outputs() {
-		if err := o.settle(ctx, j.Number); err != nil {
+		if err := o.finishCommit(ctx, j.Number); err != nil {
 			return err
 		}
 	}

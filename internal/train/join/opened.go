@@ -43,12 +43,12 @@ func newOpened() *opened { return &opened{table: make([]int32, firstTable), fed:
 // at returns the impression of a number.
 func (o *opened) at(i int32) *slot { return &o.pages[i>>pageBits][i&(1<<pageBits-1)] }
 
-// home returns the place in the table where the search for a key begins.
-func (o *opened) home(key Key) int { return int(key.Lo) & (len(o.table) - 1) }
+// slot returns the place in the table where the search for a key begins.
+func (o *opened) slot(key Key) int { return int(key.Lo) & (len(o.table) - 1) }
 
 // find returns the number of the open impression with a key.
 func (o *opened) find(key Key) (number int32, open bool) {
-	for p := o.home(key); o.table[p] != 0; p = (p + 1) & (len(o.table) - 1) {
+	for p := o.slot(key); o.table[p] != 0; p = (p + 1) & (len(o.table) - 1) {
 		if i := o.table[p] - 1; o.at(i).key == key {
 			return i, true
 		}
@@ -77,7 +77,7 @@ func (o *opened) add(s slot) (number int32) {
 
 // put enters a number into the table.
 func (o *opened) put(number int32) {
-	p := o.home(o.at(number).key)
+	p := o.slot(o.at(number).key)
 	for o.table[p] != 0 {
 		p = (p + 1) & (len(o.table) - 1)
 	}
@@ -106,7 +106,7 @@ func (o *opened) first() (number int32, some bool) {
 func (o *opened) removeFirst() {
 	number := o.due.pop(o)
 	mask := len(o.table) - 1
-	p := o.home(o.at(number).key)
+	p := o.slot(o.at(number).key)
 	for o.table[p] != number+1 {
 		p = (p + 1) & mask
 	}
@@ -116,7 +116,7 @@ func (o *opened) removeFirst() {
 		if n == 0 {
 			break
 		}
-		if home := o.home(o.at(n - 1).key); (next-home)&mask >= (next-p)&mask {
+		if home := o.slot(o.at(n - 1).key); (next-home)&mask >= (next-p)&mask {
 			o.table[p], p = n, next
 		}
 	}

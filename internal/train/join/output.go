@@ -72,8 +72,8 @@ const outputSuffix = ".jsonl"
 
 func outputName(commit int64) string { return fmt.Sprintf("%012d%s", commit, outputSuffix) }
 
-// settle renames the file of the last commit, if it was written, and removes those of later ones.
-func (o *output) settle(ctx context.Context, last int64) error {
+// finishCommit renames the file of the last commit, if it was written, and removes those of later ones.
+func (o *output) finishCommit(ctx context.Context, last int64) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return err
 	}

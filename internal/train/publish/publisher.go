@@ -72,7 +72,7 @@ func (p *Publisher) Observe(logit []float32, b *encode.Batch) {
 	w := p.watch
 	w.whole.add(logit, b)
 	w.recent.add(logit, b)
-	w.keep(logit, b)
+	w.add(logit, b)
 	w.job += int64(b.Rows)
 	if w.published != nil {
 		if z, err := w.published.scorer.Score(b); err == nil { // of the same layout, so that it can score

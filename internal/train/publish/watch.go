@@ -74,8 +74,8 @@ func (l *losses) add(loss float64) {
 	l.n, l.sum, l.square = l.n+1, l.sum+loss, l.square+float64(loss*loss)
 }
 
-// spread returns the mean and the standard deviation.
-func (l losses) spread() (mean, deviation float64) {
+// moments returns the mean and the standard deviation.
+func (l losses) moments() (mean, deviation float64) {
 	if l.n == 0 {
 		return 0, 0
 	}
@@ -106,10 +106,10 @@ func (s *sums) add(logit []float32, b *encode.Batch) {
 func (s *sums) evidence() *evidence {
 	e := &evidence{Metrics: s.Local()}
 	a, b := s.byLabel[0], s.byLabel[1]
-	_, e.spread = losses{a.n + b.n, a.sum + b.sum, a.square + b.square}.spread()
+	_, e.spread = losses{a.n + b.n, a.sum + b.sum, a.square + b.square}.moments()
 	for i, l := range s.byLabel {
 		e.byLabel[i].Samples = int64(l.n)
-		e.byLabel[i].LogLoss, e.byLabel[i].Spread = l.spread()
+		e.byLabel[i].LogLoss, e.byLabel[i].Spread = l.moments()
 	}
 	if s.early && e.Calibration != nil {
 		calibration := s.share / s.positive
@@ -143,8 +143,8 @@ func newWatch(c config.Guard, early bool, dir string) *watch {
 	return w
 }
 
-// keep keeps a batch for the next version.
-func (w *watch) keep(logit []float32, b *encode.Batch) {
+// add keeps a batch for the next version.
+func (w *watch) add(logit []float32, b *encode.Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.kept != nil && time.Since(w.kept.at) < keepEvery {

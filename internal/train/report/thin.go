@@ -111,10 +111,10 @@ func readKinds(path string) (all []kindOf, gone runs.Thinned, err error) {
 			k.kind = l.Event
 		}
 		if x := l.Metrics.AUC; x != nil {
-			auc.see(*x, len(all))
+			auc.add(*x, len(all))
 		}
 		if x := l.Metrics.LogLoss; x != nil {
-			loss.see(-*x, len(all))
+			loss.add(-*x, len(all))
 		}
 		all = append(all, k)
 	}
@@ -132,7 +132,7 @@ type best struct {
 	line  int // -1: none
 }
 
-func (b *best) see(value float64, line int) {
+func (b *best) add(value float64, line int) {
 	if value > b.value {
 		b.value, b.line = value, line
 	}

@@ -76,8 +76,8 @@ func (a *answered) line() string {
 // keptTotals is the number of versions whose freshness is kept: five minutes at two versions a second.
 const keptTotals = 600
 
-// spread returns the distribution of the last versions, nil if there is none.
-func (f *freshness) spread() *spread {
+// distribution returns the distribution of the last versions, nil if there is none.
+func (f *freshness) distribution() *spread {
 	n := len(f.totals)
 	if n == 0 {
 		return nil

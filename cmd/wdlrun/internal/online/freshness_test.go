@@ -11,7 +11,7 @@ func TestFreshness(t *testing.T) {
 	at := func(seconds float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(seconds * 1e9)) }
 	var f freshness
 	f.load(publishedAt{1, 1, at(0), at(0), nil}, at(0))
-	if f.latest.Version != 0 || f.spread() != nil {
+	if f.latest.Version != 0 || f.distribution() != nil {
 		t.Fatalf("stages of unknown samples: %+v", f.latest)
 	}
 	f.join(joinedAt{100, at(1), at(5)})
@@ -26,7 +26,7 @@ func TestFreshness(t *testing.T) {
 	}
 	f.load(publishedAt{3, 3, at(9), at(10), nil}, at(13))
 	f.load(publishedAt{4, 5, at(9), at(10), nil}, at(11)) // 250 samples
-	if got := f.spread(); got == nil || *got != (spread{2, 8, 10}) || got.line() != "of the last 2 versions, half within 8.00 s, 99 % within 10.00 s" {
+	if got := f.distribution(); got == nil || *got != (spread{2, 8, 10}) || got.line() != "of the last 2 versions, half within 8.00 s, 99 % within 10.00 s" {
 		t.Errorf("spread %+v", got)
 	}
 	if n := f.samplesAt(8); n != 400 {

@@ -141,7 +141,7 @@ func runOnline(p *command.Program, c *cli.Context) error {
 		x.log, x.done = filepath.Join(config.Dir, x.Name+".log"), make(chan struct{})
 	}
 	o.watch = newLoopWatch(config, run)
-	if err := o.again(out); err != nil {
+	if err := o.removeEnd(out); err != nil {
 		return err
 	}
 	for _, line := range o.watch.apart {
@@ -168,9 +168,9 @@ func runOnline(p *command.Program, c *cli.Context) error {
 	return nil
 }
 
-// again says that an earlier run has ended the join, and removes the mark of that end from its samples, which
+// removeEnd says that an earlier run has ended the join, and removes the mark of that end from its samples, which
 // would end the training.
-func (o *online) again(out string) error {
+func (o *online) removeEnd(out string) error {
 	if s, err := o.watch.joinStatus(); err != nil || !s.Ended {
 		return nil // the join reports what it cannot read
 	}
@@ -193,7 +193,7 @@ func (o *online) run(ctx context.Context) error {
 		own, x.stop = context.WithCancel(context.Background())
 		go func() {
 			defer close(x.done)
-			if err := o.keep(own, x); err != nil {
+			if err := o.supervise(own, x); err != nil {
 				fail(err)
 			}
 		}()
@@ -232,18 +232,18 @@ func (o *online) run(ctx context.Context) error {
 	return nil // as requested
 }
 
-// keep runs a part and starts it again after failures. It returns an error if the first start fails.
-func (o *online) keep(ctx context.Context, x *part) error {
+// supervise runs a part and starts it again after failures. It returns an error if the first start fails.
+func (o *online) supervise(ctx context.Context, x *part) error {
 	wait := firstBackOff
 	for first := true; ; first = false {
 		began := time.Now()
 		killed, err := o.process(ctx, x)
 		switch lasted := time.Since(began); {
 		case ctx.Err() != nil:
-			o.set(x, "ended", "")
+			o.setState(x, "ended", "")
 			return nil
 		case err == nil:
-			o.set(x, "ended", "")
+			o.setState(x, "ended", "")
 			fmt.Fprintf(o.p.Stderr, "online: %s has finished\n", x.Name)
 			return nil
 		case first && lasted < firstStart && !killed:
@@ -251,11 +251,11 @@ func (o *online) keep(ctx context.Context, x *part) error {
 		case lasted > lastBackOff:
 			wait = firstBackOff
 		}
-		o.set(x, "waiting", err.Error())
+		o.setState(x, "waiting", err.Error())
 		fmt.Fprintf(o.p.Stderr, "online: %s ended: %v (%s); it starts again in %v\n", x.Name, err, x.log, wait)
 		select {
 		case <-ctx.Done():
-			o.set(x, "ended", err.Error())
+			o.setState(x, "ended", err.Error())
 			return nil
 		case <-time.After(wait):
 		}
@@ -266,7 +266,7 @@ func (o *online) keep(ctx context.Context, x *part) error {
 	}
 }
 
-func (o *online) set(x *part, state, fault string) {
+func (o *online) setState(x *part, state, fault string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	x.State, x.Error, x.Process = state, fault, 0
@@ -418,7 +418,7 @@ type loopStatus struct {
 func (o *online) status() loopStatus {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := loopStatus{Time: time.Now(), Loop: o.watch.state, Spread: o.watch.fresh.spread(), Answered: o.watch.answered}
+	s := loopStatus{Time: time.Now(), Loop: o.watch.state, Spread: o.watch.fresh.distribution(), Answered: o.watch.answered}
 	for _, x := range o.parts {
 		s.Parts = append(s.Parts, part{Name: x.Name, State: x.State, Process: x.Process, Restarts: x.Restarts, Error: x.Error, Note: x.Note})
 	}

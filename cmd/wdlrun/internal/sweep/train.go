@@ -72,7 +72,7 @@ func (a *trainings) train(ctx context.Context, j sweep.Job) (x sweep.Outcome, er
 	if err := command.MakeFolder(dir); err != nil {
 		return x, fmt.Errorf("sweep: %w", err)
 	}
-	end, err := a.turn(ctx, input.SurveyName(c))
+	end, err := a.waitTurn(ctx, input.SurveyName(c))
 	if err != nil {
 		return x, err
 	}
@@ -91,8 +91,8 @@ func (a *trainings) train(ctx context.Context, j sweep.Job) (x sweep.Outcome, er
 	return x, nil
 }
 
-// turn waits while another training surveys the same data, so that data is scanned once.
-func (a *trainings) turn(ctx context.Context, name string) (end func(), err error) {
+// waitTurn waits while another training surveys the same data, so that data is scanned once.
+func (a *trainings) waitTurn(ctx context.Context, name string) (end func(), err error) {
 	a.mu.Lock()
 	other := a.surveys[name]
 	if other == nil {
