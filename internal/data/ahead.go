@@ -165,7 +165,7 @@ func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
 		if !r.takeToken(ctx) {
 			return
 		}
-		d := r.take()
+		d := r.nextDraft()
 		d.err, d.more = io.EOF, e+1 < c.Epochs
 		r.out <- d
 		d.ready <- struct{}{}
@@ -199,7 +199,7 @@ func (r *Reader) rest() {
 	r.burst.batches = 0
 }
 
-func (r *Reader) take() *draft {
+func (r *Reader) nextDraft() *draft {
 	select {
 	case d := <-r.free:
 		return d
@@ -215,7 +215,7 @@ func (r *Reader) step(ctx context.Context, f *filler, b *draftCoder, x, y int64)
 	if r.burst.batches++; r.burst.batches == 1 {
 		r.burst.from = began
 	}
-	d := r.take()
+	d := r.nextDraft()
 	d.stored, f.spare = f.spare, d.stored // its memory is in the caches
 	d.err = f.fill(ctx, d, x, y)
 	d.took = time.Since(began)

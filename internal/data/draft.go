@@ -57,8 +57,8 @@ const (
 	cacheLine = 64
 )
 
-// take adds records that follow each other in memory, which must not change until flush.
-func (f *fetch) take(raw []byte, rows []kept) {
+// add adds records that follow each other in memory, which must not change until flush.
+func (f *fetch) add(raw []byte, rows []kept) {
 	first, last := &rows[0], &rows[len(rows)-1]
 	f.to.kept = append(f.to.kept, rows...)
 	f.runs[f.n] = run{raw[first.at : last.at+int(last.bytes)], len(rows), len(f.to.kept)}

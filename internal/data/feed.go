@@ -275,7 +275,7 @@ func (f *Feed) nextFiles(ctx context.Context, at *stream.Position, quiet time.Du
 				err = away{err}
 			}
 		} else {
-			seen[i], err = f.look(p)
+			seen[i], err = f.list(p)
 		}
 		if err != nil {
 			return v, err
@@ -292,9 +292,9 @@ func (f *Feed) nextFiles(ctx context.Context, at *stream.Position, quiet time.Du
 	return v, err
 }
 
-// look lists the files of a folder and the folders in it, or those that match a glob. Only the
+// list lists the files of a folder and the folders in it, or those that match a glob. Only the
 // mark in the folder itself ends the stream: Spark also marks partitions.
-func (f *Feed) look(p string) (s stream.Seen, err error) {
+func (f *Feed) list(p string) (s stream.Seen, err error) {
 	if info, err := os.Stat(p); err == nil && info.IsDir() {
 		return s, f.lookIn(&s, p, 0)
 	}
@@ -309,7 +309,7 @@ func (f *Feed) look(p string) (s stream.Seen, err error) {
 		return s, away{fmt.Errorf("%s: the folder is gone", p)}
 	}
 	for _, name := range names {
-		if err := see(&s, name, func() (fs.FileInfo, error) { return os.Stat(name) }); err != nil {
+		if err := addFile(&s, name, func() (fs.FileInfo, error) { return os.Stat(name) }); err != nil {
 			return s, err
 		}
 	}
@@ -339,7 +339,7 @@ func (f *Feed) lookIn(s *stream.Seen, p string, depth int) error {
 		case e.IsDir() && stream.Whole(name):
 			err = f.lookIn(s, name, depth+1)
 		default:
-			err = see(s, name, e.Info)
+			err = addFile(s, name, e.Info)
 		}
 		if err != nil {
 			return err
@@ -348,8 +348,8 @@ func (f *Feed) lookIn(s *stream.Seen, p string, depth int) error {
 	return nil
 }
 
-// see adds a file to s, unless it is not a file of records.
-func see(s *stream.Seen, name string, stat func() (fs.FileInfo, error)) error {
+// addFile adds a file to s, unless it is not a file of records.
+func addFile(s *stream.Seen, name string, stat func() (fs.FileInfo, error)) error {
 	if !stream.Whole(name) {
 		return nil
 	}

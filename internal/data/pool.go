@@ -78,8 +78,8 @@ type kept struct {
 
 const keptBytes = 32
 
-// keep adds a record.
-func (s *stored) keep(u record.Unit, block, row int32) {
+// add adds a record.
+func (s *stored) add(u record.Unit, block, row int32) {
 	s.kept = append(s.kept, kept{len(s.raw), u.Offset, int32(len(u.Record)), block, row})
 	s.raw = append(s.raw, u.Record...)
 }
@@ -200,7 +200,7 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 			}
 			f.columns, f.live, d.at = nil, -1, place{}
 		}
-		if err := f.take(ctx, k, first, end); err != nil {
+		if err := f.addShare(ctx, k, first, end); err != nil {
 			return err
 		}
 		if n := len(d.parts); n < len(f.last) && f.last[n] == i {
@@ -218,8 +218,8 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 	return nil
 }
 
-// take adds the records of a deck from first to end that are in the share.
-func (f *filler) take(ctx context.Context, k *deck, first, end int64) error {
+// addShare adds the records of a deck from first to end that are in the share.
+func (f *filler) addShare(ctx context.Context, k *deck, first, end int64) error {
 	runs := f.order.mode.ordered() || f.order.mode == inDecks && k.whole()
 	for i := first; i < end; {
 		if i < k.lo || i >= k.hi {
@@ -232,7 +232,7 @@ func (f *filler) take(ctx context.Context, k *deck, first, end int64) error {
 		if runs {
 			n = min(end, k.hi) - i
 		}
-		f.fetch.take(k.raw, k.kept[i-k.lo:i-k.lo+n])
+		f.fetch.add(k.raw, k.kept[i-k.lo:i-k.lo+n])
 		i = k.next(i + n)
 	}
 	if f.order.mode != onwards || first >= end || k.hi == f.order.start(k.deck+1)-f.order.start(k.deck) {
@@ -372,7 +372,7 @@ func (f *filler) group(s *source, g int32, sel Select, w *stage, lo, hi int64) (
 				if at := len(w.kept); at < len(w.foreign) && w.foreign[at] {
 					u.Record = nil
 				}
-				w.keep(u, b, row)
+				w.add(u, b, row)
 			}
 		}
 		row++

@@ -208,7 +208,7 @@ func (s *scanner) unit(ctx context.Context, n *tally, u record.Unit, i int) erro
 		n.inner += int64(u.Inner)
 		return s.note(n.file, n.block, fl, u)
 	}
-	if err := s.take(n.block, n.records, u.Record, i); err != nil {
+	if err := s.count(n.block, n.records, u.Record, i); err != nil {
 		return err
 	}
 	if n.held >= n.full && (!u.Rest || len(n.groups) == 0) { // Begin passes over what is unusable before a first record with Rest
@@ -258,9 +258,9 @@ func (s *scanner) valued() []byte {
 	return bits
 }
 
-// take counts the checked record, row r of block b. It is row i of those that the survey has
+// count counts the checked record, row r of block b. It is row i of those that the survey has
 // loaded, if i is not negative.
-func (s *scanner) take(b int, r int32, record []byte, i int) error {
+func (s *scanner) count(b int, r int32, record []byte, i int) error {
 	one := s.Positive()
 	if one {
 		s.positives++

@@ -94,7 +94,7 @@ func (x *File) header(b []byte) (at int64, mark []byte, err error) {
 			}
 		}
 	}
-	if mark = r.take(markBytes); r.short {
+	if mark = r.next(markBytes); r.short {
 		return 0, nil, errShort
 	}
 	if err := x.unpack.choose(string(codec)); err != nil {

@@ -35,7 +35,7 @@ func (r *reader) long() int64 {
 	return n
 }
 
-func (r *reader) take(n int64) []byte {
+func (r *reader) next(n int64) []byte {
 	if n < 0 || n > int64(len(r.b)) {
 		r.fail()
 		return nil
@@ -45,7 +45,7 @@ func (r *reader) take(n int64) []byte {
 	return b
 }
 
-func (r *reader) bytes() []byte { return r.take(r.long()) }
+func (r *reader) bytes() []byte { return r.next(r.long()) }
 
 // items reads the number of items of the next part of an array or map; 0 after the last.
 func (r *reader) items() int64 {
@@ -71,17 +71,17 @@ func (r *reader) skip(n *node, nesting int) {
 	}
 	switch n.kind {
 	case "boolean":
-		r.take(1)
+		r.next(1)
 	case "int", "long", "enum":
 		r.long()
 	case "float":
-		r.take(4)
+		r.next(4)
 	case "double":
-		r.take(8)
+		r.next(8)
 	case "bytes", "string":
 		r.bytes()
 	case "fixed":
-		r.take(int64(n.size))
+		r.next(int64(n.size))
 	case "record":
 		if r.left--; r.left < 0 {
 			r.fail()
@@ -162,7 +162,7 @@ func (c *builder) read(r *reader, n *node) error {
 	c.count++
 	switch n.kind {
 	case "boolean":
-		b := r.take(1)
+		b := r.next(1)
 		if c.count > 8*len(s.Bits) {
 			s.Bits = append(s.Bits, 0)
 		}
@@ -178,15 +178,15 @@ func (c *builder) read(r *reader, n *node) error {
 	case "long":
 		s.Int64s = append(s.Int64s, r.long())
 	case "float":
-		if b := r.take(4); b != nil {
+		if b := r.next(4); b != nil {
 			s.Floats = append(s.Floats, math.Float32frombits(binary.LittleEndian.Uint32(b)))
 		}
 	case "double":
-		if b := r.take(8); b != nil {
+		if b := r.next(8); b != nil {
 			s.Doubles = append(s.Doubles, math.Float64frombits(binary.LittleEndian.Uint64(b)))
 		}
 	case "fixed":
-		s.Bytes = append(s.Bytes, r.take(int64(n.size))...)
+		s.Bytes = append(s.Bytes, r.next(int64(n.size))...)
 	case "enum":
 		i := r.long()
 		if i < 0 || i >= int64(len(n.names)) {

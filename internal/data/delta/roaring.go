@@ -23,7 +23,7 @@ type cursor struct {
 	short bool
 }
 
-func (c *cursor) take(n int) []byte {
+func (c *cursor) next(n int) []byte {
 	if n > len(c.b) {
 		c.short, c.b = true, nil
 		return make([]byte, min(n, bitmapBytes))
@@ -33,8 +33,8 @@ func (c *cursor) take(n int) []byte {
 	return b
 }
 
-func (c *cursor) uint16() uint16 { return binary.LittleEndian.Uint16(c.take(2)) }
-func (c *cursor) uint32() uint32 { return binary.LittleEndian.Uint32(c.take(4)) }
+func (c *cursor) uint16() uint16 { return binary.LittleEndian.Uint16(c.next(2)) }
+func (c *cursor) uint32() uint32 { return binary.LittleEndian.Uint32(c.next(4)) }
 
 // bitmap decodes a roaring bitmap.
 func (c *cursor) bitmap() (rows []uint32, err error) {
@@ -43,7 +43,7 @@ func (c *cursor) bitmap() (rows []uint32, err error) {
 	switch {
 	case cookie&0xffff == cookieRuns:
 		n = int(cookie>>16) + 1
-		runs = c.take((n + 7) / 8)
+		runs = c.next((n + 7) / 8)
 	case cookie == cookiePlain:
 		n = int(min(c.uint32(), 1<<16+1))
 	default:
@@ -52,9 +52,9 @@ func (c *cursor) bitmap() (rows []uint32, err error) {
 	if n > 1<<16 || len(c.b) < 4*n {
 		return nil, errVector
 	}
-	heads := c.take(4 * n)
+	heads := c.next(4 * n)
 	if runs == nil || n >= offsetsSince {
-		c.take(min(4*n, len(c.b))) // the containers follow in order
+		c.next(min(4*n, len(c.b))) // the containers follow in order
 	}
 	for i := range n {
 		upper := uint32(binary.LittleEndian.Uint16(heads[4*i:])) << 16
@@ -96,13 +96,13 @@ func (c *cursor) runs(rows []uint32, upper uint32) []uint32 {
 // container appends the rows of an array or a bitmap of size values.
 func (c *cursor) container(rows []uint32, upper uint32, size int) []uint32 {
 	if size <= mostInArray {
-		b := c.take(2 * size)
+		b := c.next(2 * size)
 		for i := range size {
 			rows = append(rows, upper|uint32(binary.LittleEndian.Uint16(b[2*i:])))
 		}
 		return rows
 	}
-	b := c.take(bitmapBytes)
+	b := c.next(bitmapBytes)
 	for i := 0; i < bitmapBytes; i += 8 {
 		for word := binary.LittleEndian.Uint64(b[i:]); word != 0; word &= word - 1 {
 			rows = append(rows, upper|uint32(8*i+bits.TrailingZeros64(word)))

@@ -131,7 +131,7 @@ func rowSet(b []byte) (rows []uint32, err error) {
 	if magic := c.uint32(); magic != vectorMagic {
 		return nil, fmt.Errorf("%w: it begins with %d", errVector, magic)
 	}
-	n := binary.LittleEndian.Uint64(c.take(8))
+	n := binary.LittleEndian.Uint64(c.next(8))
 	if n > 1 {
 		return nil, fmt.Errorf("%w: %d bitmaps of 2^32 rows", errVector, n)
 	}

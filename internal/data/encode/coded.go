@@ -242,7 +242,7 @@ func (x *CodedRows) inRows(u *use) cells {
 // fill encodes one feature of n rows.
 func (x *CodedRows) fill(u *use, s *table.Span, n int, to cells) error {
 	if s.Dict != u.dict || s.Dict == 0 {
-		x.learn(u, s)
+		x.encodeDictionary(u, s)
 	}
 	to.at = to.at[:n]
 	ints := s.Values.Ints()
@@ -351,7 +351,7 @@ func (x *CodedRows) fillValues(u *use, s *table.Span, to cells) {
 	for r := range to.at {
 		w, odd := missing, never
 		if s.There == nil || s.There[r] == s.Most {
-			w, odd = x.word(u, s.Values, i)
+			w, odd = x.encodeValue(u, s.Values, i)
 			i++
 		}
 		if odd {
@@ -363,14 +363,14 @@ func (x *CodedRows) fillValues(u *use, s *table.Span, to cells) {
 
 var errIndex = errors.New("a page names an entry that its dictionary does not have")
 
-// learn encodes the entries of a dictionary.
-func (x *CodedRows) learn(u *use, s *table.Span) {
+// encodeDictionary encodes the entries of a dictionary.
+func (x *CodedRows) encodeDictionary(u *use, s *table.Span) {
 	if u.dict = s.Dict; u.dict == 0 {
 		return
 	}
 	u.words, u.bad, u.odd = u.words[:0], u.bad[:0], false
 	for j := range s.Values.Len() {
-		w, bad := x.word(u, s.Values, j)
+		w, bad := x.encodeValue(u, s.Values, j)
 		u.words, u.bad, u.odd = append(u.words, w), append(u.bad, bad), u.odd || bad
 	}
 }
@@ -395,8 +395,8 @@ func (x *CodedRows) missing(u *use) (w uint64, odd bool) {
 	return 0, u.code == nil && !(u.isLabel() && x.coder.parser.label.IsNone())
 }
 
-// word returns the encoding of value i. It is odd if parser and coder must decide.
-func (x *CodedRows) word(u *use, v *table.Values, i int) (w uint64, odd bool) {
+// encodeValue returns the encoding of value i. It is odd if parser and coder must decide.
+func (x *CodedRows) encodeValue(u *use, v *table.Values, i int) (w uint64, odd bool) {
 	switch v.Kind() {
 	case value.Text:
 		return x.textWord(u, v.Text(i))

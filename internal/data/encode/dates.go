@@ -118,7 +118,7 @@ func (s *dateStats) add(text []byte) {
 	read := false
 	s.tally.Add(text, func(i int, seconds int64) {
 		read = true
-		see(&s.read[i], text)
+		keepLeast(&s.read[i], text)
 		s.newest[i] = max(s.newest[i], seconds)
 		if s.ages {
 			if s.seconds[i] == nil {
@@ -128,20 +128,20 @@ func (s *dateStats) add(text []byte) {
 		}
 	})
 	if !read {
-		see(&s.unread, text)
+		keepLeast(&s.unread, text)
 	}
 }
 
-// see keeps the least value. The result does not depend on the order.
-func see(least *string, text []byte) {
+// keepLeast keeps the least value. The result does not depend on the order.
+func keepLeast(least *string, text []byte) {
 	text = text[:min(len(text), maxUnread)]
 	if *least == "" || string(text) < *least {
 		*least = string(text)
 	}
 }
 
-// take fills the statistics of a feature.
-func (s *dateStats) take(f *schema.Feature, to *statistics) error {
+// fill fills the statistics of a feature.
+func (s *dateStats) fill(f *schema.Feature, to *statistics) error {
 	best, i, ok := s.tally.Best()
 	if !ok {
 		if s.tally.Values > 0 {
@@ -196,7 +196,7 @@ func (s *dateStats) merge(r *wire.Reader) {
 		s.tally.Read[i] += n
 		s.newest[i] = max(s.newest[i], r.Varint())
 		if text := r.Bytes(maxUnread); len(text) > 0 {
-			see(&s.read[i], text)
+			keepLeast(&s.read[i], text)
 		}
 		if n == 0 || !s.ages {
 			continue
@@ -211,7 +211,7 @@ func (s *dateStats) merge(r *wire.Reader) {
 		s.seconds[i].merge(o)
 	}
 	if text := r.Bytes(maxUnread); len(text) > 0 {
-		see(&s.unread, text)
+		keepLeast(&s.unread, text)
 	}
 }
 

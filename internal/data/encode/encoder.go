@@ -104,7 +104,7 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 		case schema.Hash, schema.Rate:
 			s.Forms = fit.formsOf(&f).seen
 		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
-			if err := fit.calendars[datesKey{f.Field, f.Format}].take(&f, s); err != nil {
+			if err := fit.calendars[datesKey{f.Field, f.Format}].fill(&f, s); err != nil {
 				return nil, fmt.Errorf("encoder: %w", err)
 			}
 		}

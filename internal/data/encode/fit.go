@@ -207,7 +207,7 @@ func (c *fitColumn) add(p *parser, n int64) error {
 	}
 	for _, w := range c.words {
 		for i := range l.Len() {
-			if err := w.take(p, p.textOf(l, i), n); err != nil {
+			if err := w.count(p, p.textOf(l, i), n); err != nil {
 				return fmt.Errorf("column %s: %w", w.field, err)
 			}
 		}
@@ -245,8 +245,8 @@ func (c *fitColumn) learnsNothing(kind value.Kind) bool {
 	return true
 }
 
-// take counts the values in one string of n records.
-func (w *fitWords) take(p *parser, text []byte, n int64) error {
+// count counts the values of one string of n records.
+func (w *fitWords) count(p *parser, text []byte, n int64) error {
 	for {
 		var piece []byte
 		if piece, text = nextPiece(text, w.separator); piece == nil {

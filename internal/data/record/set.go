@@ -157,7 +157,7 @@ func (s *Set) Look(i int) error {
 	if err != nil {
 		return err
 	}
-	if names, err = s.carry(f, src, names); err != nil {
+	if names, err = s.addPartitions(f, src, names); err != nil {
 		return err
 	}
 	_, named := namingOf(s.Format)
@@ -348,10 +348,10 @@ func (s *Set) UseSchemas(x *registry.Schemas) {
 	}
 }
 
-// carry makes the readers of a file add its partitions to records. names are the fields of the
-// file; carry returns them with the partitions that it adds. A field that the file has too is
+// addPartitions makes the readers of a file add its partitions to records. names are the fields of the
+// file; addPartitions returns them with the partitions that it adds. A field that the file has too is
 // read from the file, but the two must not contradict each other.
-func (s *Set) carry(f *File, src Content, names []string) ([]string, error) {
+func (s *Set) addPartitions(f *File, src Content, names []string) ([]string, error) {
 	if len(s.partitions) == 0 {
 		return names, nil
 	}

@@ -50,7 +50,7 @@ func (h hdfs) call(ctx context.Context, op, key string, more url.Values) (*http.
 		q[k] = v
 	}
 	u := url.URL{Scheme: map[string]string{"webhdfs": "http", "swebhdfs": "https"}[h.scheme], Host: h.host, Path: "/webhdfs/v1/" + key, RawQuery: q.Encode()}
-	resp, err := h.ask(ctx, http.MethodGet, u.String(), nil)
+	resp, err := h.request(ctx, http.MethodGet, u.String(), nil)
 	if err != nil || resp.StatusCode == http.StatusOK {
 		return resp, err
 	}

@@ -45,7 +45,7 @@ func status(code int, text string) error {
 // web is a web server.
 type web struct{ transport *http.Transport }
 
-func (w web) ask(ctx context.Context, method, address string, header http.Header) (*http.Response, error) {
+func (w web) request(ctx context.Context, method, address string, header http.Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFinal, err)
@@ -57,7 +57,7 @@ func (w web) ask(ctx context.Context, method, address string, header http.Header
 }
 
 func (w web) stat(ctx context.Context, address string) (*Object, error) {
-	resp, err := w.ask(ctx, http.MethodHead, address, nil)
+	resp, err := w.request(ctx, http.MethodHead, address, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (w web) get(ctx context.Context, o *Object, off, n int64) (io.ReadCloser, e
 	if o.Tag != "" && !strings.HasPrefix(o.Tag, "W/") {
 		header.Set("If-Match", o.Tag)
 	}
-	resp, err := w.ask(ctx, http.MethodGet, o.key, header)
+	resp, err := w.request(ctx, http.MethodGet, o.key, header)
 	if err != nil {
 		return nil, err
 	}

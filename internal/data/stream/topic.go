@@ -86,7 +86,7 @@ func (t *Topics) Next(marks []Mark, quiet time.Duration) (v Ranges, err error) {
 		if n < 0 {
 			n = len(rest)
 		}
-		if err := t.settle(rest[:n], &v); err != nil {
+		if err := t.reconcile(rest[:n], &v); err != nil {
 			return Ranges{}, err
 		}
 		rest = rest[n:]
@@ -123,9 +123,9 @@ func (m Mark) Open() string {
 		m.Number, m.Topic, m.High, m.Written-1, m.High, m.Written, m.High)
 }
 
-// settle makes the position of a topic agree with its marks: it adds new partitions, and decides
+// reconcile makes the position of a topic agree with its marks: it adds new partitions, and decides
 // about offsets that the log does not have. Topics without marks keep their position.
-func (t *Topics) settle(marks []Mark, v *Ranges) error {
+func (t *Topics) reconcile(marks []Mark, v *Ranges) error {
 	topic, id := marks[0].Topic, marks[0].ID
 	first := slices.IndexFunc(t.at, func(p Partition) bool { return p.Topic == topic })
 	again, err := t.created(marks, v)

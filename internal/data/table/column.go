@@ -133,7 +133,7 @@ func (c *column) page(h *dataPage, size int32, body []byte) error {
 		}
 		c.levels = c.buffers[0]
 	}
-	return c.take(n, h.Encoding, body, &h.Statistics)
+	return c.readPage(n, h.Encoding, body, &h.Statistics)
 }
 
 // pageV2 reads a page whose levels are not compressed.
@@ -162,7 +162,7 @@ func (c *column) pageV2(h *dataPageV2, size int32, body []byte) (err error) {
 	if nulls := n - c.there(n); !c.list && nulls != int(h.Nulls) {
 		return fmt.Errorf("a page has %d nulls, its header states %d", nulls, h.Nulls)
 	}
-	return c.take(n, h.Encoding, body, &h.Statistics)
+	return c.readPage(n, h.Encoding, body, &h.Statistics)
 }
 
 // there returns the number of values of a page of n levels that are not null.
@@ -173,8 +173,8 @@ func (c *column) there(n int) int {
 	return bytes.Count(c.levels, []byte{c.most})
 }
 
-// take reads the values of a page of n levels.
-func (c *column) take(n int, kind format.Encoding, body []byte, s *thrift.Null[statistics]) error {
+// readPage reads the values of a page of n levels.
+func (c *column) readPage(n int, kind format.Encoding, body []byte, s *thrift.Null[statistics]) error {
 	c.level, c.at, c.count, c.index, c.dict = 0, 0, 0, nil, 0
 	there := c.there(n)
 	indexed := kind == format.PlainDictionary || kind == format.RLEDictionary

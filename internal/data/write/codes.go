@@ -77,7 +77,7 @@ func (c *Codes) Replace(lists []value.List, missing []string) ([]value.List, err
 			n, ok := c.number[i][string(text)]
 			if !ok {
 				var err error
-				if n, err = c.give(i, string(text)); err != nil {
+				if n, err = c.assign(i, string(text)); err != nil {
 					return nil, err
 				}
 			}
@@ -88,8 +88,8 @@ func (c *Codes) Replace(lists []value.List, missing []string) ([]value.List, err
 	return c.out, nil
 }
 
-// give assigns a number to a new string of column i.
-func (c *Codes) give(i int, text string) (n int64, err error) {
+// assign assigns a number to a new string of column i.
+func (c *Codes) assign(i int, text string) (n int64, err error) {
 	if c.given++; c.given > maxCodes {
 		return 0, fmt.Errorf("write: codes: the columns have more than %d distinct strings; leave some columns out", maxCodes)
 	}

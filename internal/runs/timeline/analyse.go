@@ -137,7 +137,7 @@ func (t *Timeline) Analyse() Analysis {
 			}
 		}
 		at = x.step
-		a.take(x)
+		a.add(x)
 	})
 	if at != nil {
 		a.endStep(at)
@@ -165,8 +165,8 @@ func (a *analysis) durations() {
 	}
 }
 
-// take counts one exchange.
-func (a *analysis) take(x *exchange) {
+// add counts one exchange.
+func (a *analysis) add(x *exchange) {
 	a.count++
 	for r := range x.of {
 		if w := x.waited(r); w > 0 && r != x.last {

@@ -186,7 +186,7 @@ func (p *Publisher) Boundary(step int64) error {
 	case !all.Ready || step <= p.last: // the previous version is of this step: a stream waits for data
 		return nil
 	}
-	return p.take(step)
+	return p.start(step)
 }
 
 // state reports whether a version is being written, and why it failed.
@@ -276,7 +276,7 @@ func (p *Publisher) recordOutcome(all report) error {
 		return nil
 	}
 	if all.Fault != "" {
-		p.giveUp(x)
+		p.abandon(x)
 	}
 	p.unnote(x.Part)
 	p.pending = nil
@@ -320,8 +320,8 @@ func (p *Publisher) report(x *pending, fault string) {
 	}
 }
 
-// giveUp cancels a version and waits until its goroutines have ended.
-func (p *Publisher) giveUp(x *pending) {
+// abandon cancels a version and waits until its goroutines have ended.
+func (p *Publisher) abandon(x *pending) {
 	x.cancel(errDecided)
 	if x.copied {
 		<-x.done
@@ -337,8 +337,8 @@ func (p *Publisher) lose() {
 	p.changes = nil
 }
 
-// take begins the version of a step.
-func (p *Publisher) take(step int64) error {
+// start begins the version of a step.
+func (p *Publisher) start(step int64) error {
 	p.parts++
 	x := &pending{Point: export.Point{Step: step, Taken: p.at.UnixNano(), Part: p.parts}, done: make(chan struct{})}
 	if p.files != nil && p.Offsets != nil {

@@ -205,7 +205,7 @@ func (o *online) run(ctx context.Context) error {
 		select {
 		case <-life.Done():
 		case <-ticks.C:
-			o.watch.look(life)
+			o.watch.update(life)
 			o.write()
 			const often = 10 * time.Second
 			if time.Since(shown) >= often {

@@ -91,8 +91,8 @@ func metricsAddress(serve yaml.MapSlice) string {
 	return net.JoinHostPort(host, port)
 }
 
-// look reads what is new.
-func (w *loopWatch) look(ctx context.Context) {
+// update reads what is new.
+func (w *loopWatch) update(ctx context.Context) {
 	if s, err := w.joinStatus(); err == nil {
 		w.state.Samples, w.state.Open, w.state.Rejected, w.state.Sources = s.Samples, s.Open, s.Rejected(), s.Sources
 		if s.Newest != nil {
