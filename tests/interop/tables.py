@@ -3,7 +3,7 @@
 what wdlrun reads.
 
     pip install pyarrow==26.0.1 polars==2.1.0 duckdb==2.0.0 fastparquet==2026.9.0 deltalake==1.6.6 fastavro==1.13.1 backports.zstd \
-        pyspark==4.3.0 'pyiceberg[sql-sqlite,pyarrow]'          # and Java 17
+        pyspark==4.3.0 'pyiceberg[sql-sqlite,pyarrow]==0.12.0'          # and Java 17
     python tables.py PROGRAM
 
 Values, and not only shapes, must be equal: the output of `wdlrun data convert` for each Arrow file is that of Parquet, byte by
