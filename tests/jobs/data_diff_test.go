@@ -101,6 +101,8 @@ func TestDiff(t *testing.T) {
 		{a, "id,price,note\n2,3.5,y\n", []diffed{
 			{"id", 1, 1, 0, 1, []any{"1"}, []any{"2"}}, {"price", 1, 1, 0, 1, []any{"2.5"}, []any{"3.5"}}, {"note", 1, 1, 0, 1, []any{"x"}, []any{"y"}},
 		}, nil, nil, 1},
+		{"id,r\n1,inf\n2,1.5\n", "id,r\n1,-inf\n2,1.5\n", []diffed{{"r", 1, .5, 0, 1, []any{"inf"}, []any{"-inf"}}}, nil, nil, 2},
+		{"id,r\n1,inf\n2,1.5\n", "id,r\n1,\n2,1.5\n", []diffed{{"r", 1, .5, 0, 1, []any{"inf"}, []any{}}}, nil, nil, 2},
 		{"id\n9007199254740993\n", "id\n9007199254740992\n", []diffed{{"id", 1, 1, 0, 1, []any{"9007199254740993"}, []any{"9007199254740992"}}}, nil, nil, 1},
 	} {
 		one, two := fmt.Sprintf("x%d.csv", i), fmt.Sprintf("y%d.csv", i)

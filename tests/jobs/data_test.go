@@ -899,3 +899,14 @@ func TestInitOfSeveral(t *testing.T) {
 		}
 	}
 }
+
+// TestRaggedRecordOfAPartition: the message about a record counts the fields of its file, not those of its folder.
+func TestRaggedRecordOfAPartition(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fatal.If(t, os.MkdirAll(filepath.Join(dir, "clicks", "dt=1"), 0o755))
+	write(t, dir, "clicks/dt=1/p.csv", "a,b,y\n1,2,1\n3,4\n5,6,0\n")
+	if o := run(t, dir, "data", "check", "clicks"); !strings.Contains(o.stdout+o.stderr, "p.csv:3: the record has 2 fields, expected 3") {
+		t.Error(o)
+	}
+}

@@ -67,6 +67,9 @@ func openFiles(src schema.Source, files []File) (s *Set, err error) {
 	if s.Format, err = formatFor(s.Source, files); err != nil {
 		return nil, err
 	}
+	if d, ok := s.Format.(*Delimited); ok {
+		d.added = len(s.partitions)
+	}
 	if err := s.lookAll(); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ type Delimited struct {
 	multiline bool     // fields may contain line breaks
 	escapes   escapes  // of a backslash
 	plain     []byte   // buffer of fields without their quotes
+	added     int      // fields of folders at the end of each line, which its file does not have
 }
 
 // NewDelimited returns the format of a valid source.

@@ -40,8 +40,8 @@ Words that mean missing become missing values: the words of data.missing in -con
 values of CSV or TSV they become missing, if the output has types; so do they in all fields for
 LibSVM, LibFFM and -codes. A line names each such field, the word and its number. These words are
 ?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A, if they occur in the first 10,000 lines.
-NaN and infinities of other formats are numbers. An empty string is missing. Columns of Parquet
-that cannot be read, such as lists of lists, are left out and reported.
+Infinities are numbers, and so is NaN of other formats. An empty string is missing. Columns of
+Parquet that cannot be read, such as lists of lists, are left out and reported.
 
 LibSVM and LibFFM contain only numbers, so 52.60 becomes 52.6. -codes FILE replaces the
 strings of each field by 1, 2, 3, … and lists the numbers in FILE. Strings of the label become
@@ -130,6 +130,9 @@ func planConversion(p *command.Program, c *cli.Context) (v conversion, err error
 	}
 	if v.config == nil && !v.target.pairs() && c.String("codes") == "" && (!v.source.HasLayout() || v.target.isLines()) {
 		v.source.Missing = nil // other formats have values of their own that are missing, and lines keep every word
+	}
+	if v.config == nil {
+		v.source.Missing = slices.DeleteFunc(slices.Clone(v.source.Missing), isInfinite) // columns of numbers hold them
 	}
 	if v.files, err = v.open(); err != nil {
 		return v, err

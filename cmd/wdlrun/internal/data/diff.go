@@ -34,7 +34,7 @@ compared with record 1 of B, and so on, in the order of the files. Fields are fo
 Values are compared as text, in the form in which training reads them, so that a number has
 the same text in every format. A list is compared value by value. In CSV and TSV, a|b is equal
 to a list of a and b. Missing values are equal, and so are the empty string and the words that
-mean missing (see wdlrun data convert --help).
+mean missing (see wdlrun data convert --help). Infinities are numbers.
 
 For each field that differs, the table shows in how many records, in how many of these both
 values are the same number in another form (39 and 39.0, true and True), and the first record
@@ -229,9 +229,16 @@ func (o *operand) read(l *value.List) {
 	}
 }
 
-// isMissing reports whether a value is empty or a word that means missing.
+// isMissing reports whether a value is empty or a word that means missing. Infinity is a number: two tables that
+// differ in it differ, although training takes both as missing.
 func (o *operand) isMissing(b []byte) bool {
-	return len(b) == 0 || slices.ContainsFunc(o.source.Missing, func(word string) bool { return string(b) == word })
+	return len(b) == 0 || !isInfinite(string(b)) && slices.ContainsFunc(o.source.Missing, func(word string) bool { return string(b) == word })
+}
+
+// isInfinite reports whether a word is an infinite number.
+func isInfinite(word string) bool {
+	x, err := strconv.ParseFloat(word, 64)
+	return err == nil && math.IsInf(x, 0)
 }
 
 // isLines reports whether values are fields of lines, which have no nulls and no lists.

@@ -271,7 +271,7 @@ func (w *walking) lacks(part *walk.Partition) []string {
 func (w *walking) nameLeft() {
 	dir, about := unfinished(w.opt.Out, w.from)
 	of := func(part walk.Partition) bool { return part.Day == about.Day }
-	if dir == "" || len(w.plan.Next) > 0 && of(w.plan.Next[0]) || !slices.ContainsFunc(w.parts.All, of) {
+	if dir == "" || slices.ContainsFunc(w.plan.Next, of) || !slices.ContainsFunc(w.parts.All, of) {
 		return
 	}
 	how := ""
