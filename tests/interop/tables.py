@@ -328,7 +328,7 @@ def check_spark_rows(program, source, rows, names, texts=False):
 
 
 def check_spark(program, folder):
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "1").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     rows = [{"n": n, **{name: None if R.random() < 0.2 else value() for name, (_, value) in SPARK.items()}} for n in range(ROWS)]
     fields = [spark_types.StructField("n", spark_types.LongType(), False)] + [spark_types.StructField(name, kind) for name, (kind, _) in SPARK.items()]
@@ -347,7 +347,7 @@ def check_spark(program, folder):
     frame.write.orc(str(folder / "spark-orc"))
     refused = subprocess.run([program, "data", "stats", str(folder / "spark-orc")], capture_output=True, text=True)
     assert refused.returncode == 1 and "ORC" in refused.stderr, refused.stderr
-    for options in {"header": "true"}, {"header": "true", "compression": "gzip"}, {"header": "true", "compression": "zstd"}, {"header": "true", "sep": "\t"}:
+    for options in {"header": "true"}, {"header": "true", "compression": "gzip"}, {"header": "true", "compression": "bzip2"}, {"header": "true", "sep": "\t"}:
         target = folder / ("spark-csv-" + "-".join(options.values()).replace("\t", "tab"))
         frame.select("n", *FLAT).write.options(ignoreLeadingWhiteSpace="false", ignoreTrailingWhiteSpace="false", **options).csv(str(target))
         done += check_spark_rows(program, target, rows, ["n", *FLAT], texts=True)
