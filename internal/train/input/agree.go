@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
@@ -106,7 +107,8 @@ func difference(own, other []record.Sum, here, there string) string {
 		case s.Bytes != o.Bytes:
 			return fmt.Sprintf("%s has %d bytes on %s and %d bytes on %s", o.Name, s.Bytes, here, o.Bytes, there)
 		case s.Ends != o.Ends:
-			return fmt.Sprintf("%s has the same size but different content on %s and %s", o.Name, here, there)
+			name := func(of string) string { return strings.TrimPrefix(of, "host ") } // one rank of a host compares contents
+			return fmt.Sprintf("%s has the same size but different content on hosts %s and %s", o.Name, name(here), name(there))
 		}
 	}
 	for _, o := range other {
