@@ -453,18 +453,33 @@ func TestFirstAnswers(t *testing.T) {
 	}
 }
 
-// TestStrangeInputsAreNamed: an input that the model does not have, which may be misspelt, is named once.
+// TestStrangeInputsAreNamed: an input that the model does not have, which may be misspelt, is named and counted
+// when a request with it is answered, and named once. The error of a rejected request names its inputs.
 func TestStrangeInputsAreNamed(t *testing.T) {
 	var named []string
-	r := start(t, Options{Threads: 2, Ignored: func(model, input string) { named = append(named, model+" "+input) }}, nil, 7)
-	for range 6 {
-		for _, body := range []string{`{"instances": [{"education": "Dr", "educaton": "Dr"}]}`, `{"inputs": {"education": ["Dr"], "aeg": [3], "x": [1]}}`} {
-			if code, text := r.http(http.MethodPost, "/v1/models/ctr:predict", body); code != http.StatusOK && code != http.StatusBadRequest {
-				t.Fatal(code, text)
-			}
+	r := start(t, Options{Threads: 1, Ignored: func(model, input string) { named = append(named, model+" "+input) }}, nil, 7)
+	post := func(body string, want int) string {
+		t.Helper()
+		code, text := r.http(http.MethodPost, "/v1/models/ctr:predict", body)
+		if code != want {
+			t.Fatal(body, code, text)
 		}
+		return text
 	}
-	if want := []string{"ctr educaton", "ctr aeg", "ctr x"}; !slices.Equal(named, want) {
+	for range 6 {
+		post(`{"instances": [{"education": "Dr", "educaton": "Dr"}]}`, http.StatusOK)
+		post(`{"inputs": {"education": ["Dr"], "aeg": [3], "x": [1]}}`, http.StatusOK)
+		text := post(`{"instances": [{"agee": 3, "educatoin": "Dr", "educaton": "Dr"}]}`, http.StatusBadRequest)
+		if want := `has none of the model's inputs; it has \"agee\", \"educatoin\", \"educaton\": did you mean age, education?`; !strings.Contains(text, want) || strings.Contains(text, "examples") {
+			t.Errorf("%s, want %s", text, want)
+		}
+		post(`{"instances": [{"y": 3, "age": "z"}]}`, http.StatusBadRequest)
+	}
+	post(`{"inputs": {"age": [3], "agee": [3]}}`, http.StatusOK)
+	if want := []string{"ctr educaton", "ctr aeg", "ctr x", "ctr agee"}; !slices.Equal(named, want) {
 		t.Errorf("%q, want %q", named, want)
+	}
+	if _, text := r.http(http.MethodGet, "/metrics", ""); !strings.Contains(text, "wdlrun_serve_ignored_inputs_total{model=\"ctr\"} 19\n") {
+		t.Error(text)
 	}
 }

@@ -69,7 +69,7 @@ func (s *core) answer(spec *tfs.ModelSpec, encode batching, with func(m *servabl
 	return err
 }
 
-// compute encodes and scores the batch of a request.
+// compute encodes and scores the batch of a request. Only answered requests are counted.
 func (s *core) compute(m *servable, w *worker, encode batching, with func(m *servable, w *worker) error) (err error) {
 	start := time.Now()
 	if w.counts, err = encode(w); err != nil {
@@ -80,11 +80,17 @@ func (s *core) compute(m *servable, w *worker, encode batching, with func(m *ser
 		return fault(err)
 	}
 	s.metrics.computed(w.took)
-	m.counters.scored(&w.counts, w.scorer.Unknown())
-	if len(w.counts.New) > 0 && s.options.Ignored != nil {
-		s.strange.report(m.name, w.counts.New, s.options.Ignored)
+	if err := with(m, w); err != nil {
+		return err
 	}
-	return with(m, w)
+	m.counters.scored(&w.counts, w.scorer.Unknown())
+	if len(w.counts.New) > 0 {
+		w.coder.Answered()
+		if s.options.Ignored != nil {
+			s.strange.report(m.name, w.counts.New, s.options.Ignored)
+		}
+	}
+	return nil
 }
 
 // resolved returns the ModelSpec of a response, with the version that computed it.

@@ -33,7 +33,7 @@ func (f *Fault) Error() string {
 type Counts struct {
 	Rows    int
 	Ignored int      // inputs that the model does not have
-	New     []string // names of those that this coder had not seen before, at most maxIgnored in all
+	New     []string // names of those that no answered request had, see Coder.Answered
 	Missing []int64  // by field: rows without a value; valid until the next request
 	Invalid []int64  // by field: uses of numbers that are not finite; valid until the next request
 	Undated []int64  // by field: uses of values that should be dates and are none; valid until the next request
@@ -49,7 +49,7 @@ type Coder struct {
 	columns *encode.ColumnCoder
 	counts  Counts
 
-	ignored map[string]bool // names of inputs that the model does not have
+	ignored map[string]bool // names of inputs that the model does not have, of answered requests
 
 	row     int // current row of examples
 	tensors tensors
@@ -115,14 +115,20 @@ const maxIgnored = 100
 
 // ignore records an input that the model does not have.
 func ignore[T string | []byte](c *Coder, name T) {
-	if c.ignored[string(name)] || len(c.ignored) >= maxIgnored {
+	if c.ignored[string(name)] || len(c.ignored)+len(c.counts.New) >= maxIgnored {
 		return
 	}
-	if c.ignored == nil {
+	c.counts.New = append(c.counts.New, string(name))
+}
+
+// Answered records that the last request was answered: its unknown inputs are not new any more.
+func (c *Coder) Answered() {
+	if len(c.counts.New) > 0 && c.ignored == nil {
 		c.ignored = map[string]bool{}
 	}
-	c.ignored[string(name)] = true
-	c.counts.New = append(c.counts.New, string(name))
+	for _, name := range c.counts.New {
+		c.ignored[name] = true
+	}
 }
 
 // begin resets the counts for a request.

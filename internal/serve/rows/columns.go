@@ -84,7 +84,13 @@ func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
 		return c.examples(b, all, nil, ignored)
 	}
 	if rows < 0 {
-		return Counts{}, c.none()
+		var names []string
+		for i := range in {
+			if !in[i].Parts {
+				names = append(names, in[i].Name)
+			}
+		}
+		return Counts{}, c.none(names, c.fields)
 	}
 	return c.encode(b, &c.table, rows, ignored)
 }

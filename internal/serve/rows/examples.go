@@ -67,6 +67,7 @@ func copyList(to, from *value.List) {
 // Examples encodes serialised tf.Examples as a batch. The features of context, if not nil,
 // are defaults for every example.
 func (c *Coder) Examples(b *encode.Batch, all [][]byte, context []byte) (Counts, error) {
+	c.counts.New = nil
 	return c.examples(b, all, context, 0)
 }
 

@@ -1,9 +1,16 @@
 package rows
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+	"github.com/wdlrun/wdlrun/internal/text/cut"
+	"github.com/wdlrun/wdlrun/internal/text/nearest"
 )
 
 // ExamplesInput is the input of a PredictRequest with serialised tf.Examples, unless the
@@ -107,16 +114,40 @@ func (c *Coder) Tensors(b *encode.Batch, in []tfs.NamedTensor) (Counts, error) {
 		return c.packed(b, packed, ignored)
 	}
 	if rows < 0 {
-		return Counts{}, c.none()
+		names := make([]string, len(in))
+		for i := range in {
+			names[i] = string(in[i].Name)
+		}
+		return Counts{}, c.none(names, append(slices.Clone(c.fields), ExamplesInput))
 	}
 	return c.encode(b, &c.tensors, rows, ignored)
 }
 
-// none returns the fault of a request without any input of the model.
-func (c *Coder) none() *Fault {
+// none returns the fault of a request without any input of the model. It names the inputs of the request, and
+// the nearest of valid.
+func (c *Coder) none(names, valid []string) *Fault {
+	const shown = 5
 	why := "the request has none of the model's inputs"
-	if len(c.fields) > 0 {
-		why += ", such as " + c.fields[0] + " or " + ExamplesInput
+	var sent, near []string
+	for _, name := range names[:min(len(names), shown)] {
+		sent = append(sent, strconv.Quote(cut.To(64, name)))
+		if n := nearest.Of(name, valid); n != "" && !slices.Contains(near, n) {
+			near = append(near, n)
+		}
+	}
+	if len(sent) > 0 {
+		why += "; it has " + strings.Join(sent, ", ")
+	}
+	if len(names) > shown {
+		why += fmt.Sprintf(" and %d more", len(names)-shown)
+	}
+	switch {
+	case len(near) > 0:
+		why += ": did you mean " + strings.Join(near, ", ") + "?"
+	case len(sent) > 0 && len(c.fields) > 0:
+		why += "; the model has inputs such as " + c.fields[0]
+	case len(c.fields) > 0:
+		why += ", such as " + c.fields[0]
 	}
 	return &Fault{Row: -1, Why: why}
 }
