@@ -46,6 +46,7 @@ func (s *saves) open() {
 		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.written, Encoder: s.in.Encoded, RunDir: s.runDir, TurnName: s.turnName, Before: s.cursor.Refit.steps(),
 		Strategies: s.planned.Strategies(), Enough: s.enough,
 		Warn: s.opt.Warn, Say: s.opt.Say, Advance: s.shown.Advance, Fault: s.faults.diskFull,
+		Reading: func() int64 { return s.publisher.Reading() },
 	})
 }
 

@@ -501,11 +501,12 @@ func (p *Publisher) restart(x older) {
 
 // fromCheckpoint returns the model of the last checkpoint, if its step is at least since.
 func (p *Publisher) fromCheckpoint(since int64) (x older) {
-	all, err := checkpoint.List(filepath.Join(p.RunDir, checkpoint.Folder))
-	if err != nil || len(all) == 0 || all[0].Step < since {
+	defer p.reading.Store(0)
+	last, ok := p.holdLast()
+	if !ok || last.Step < since {
 		return x // a checkpoint will follow
 	}
-	c, err := checkpoint.Open(all[0].Dir)
+	c, err := checkpoint.Open(last.Dir)
 	if err == nil && p.Volumes != nil {
 		err = p.Volumes.AttachAway(p.ctx, c)
 	}
@@ -515,6 +516,29 @@ func (p *Publisher) fromCheckpoint(since int64) (x older) {
 	}
 	x.err = err
 	return x
+}
+
+// holdLast returns the last checkpoint, which is not removed as long as Reading returns its step.
+func (p *Publisher) holdLast() (last checkpoint.Found, ok bool) {
+	for {
+		all, err := checkpoint.List(filepath.Join(p.RunDir, checkpoint.Folder))
+		if err != nil || len(all) == 0 {
+			return last, false
+		}
+		if ok && all[0].Step == last.Step { // who removed it without having seen reading has written a newer one
+			return last, true
+		}
+		last, ok = all[0], true
+		p.reading.Store(last.Step)
+	}
+}
+
+// Reading returns the step of the checkpoint that is being read, 0 if there is none. Goroutines may call it.
+func (p *Publisher) Reading() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.reading.Load()
 }
 
 // Idle is like Boundary, but is called when the next step may be far away.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -43,6 +44,7 @@ type Publisher struct {
 	watch   *watch            // rank 0: see train.export.guard; nil: disabled
 	files   *export.Publisher // rank 0
 	older   chan older        // rank 0: receives the base of the first version; nil: not being prepared
+	reading atomic.Int64      // rank 0: step of the checkpoint that becomes the base; 0: none is being read
 }
 
 // Setup configures a Publisher.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,7 +98,7 @@ func TestAPrunedLinkIsReported(t *testing.T) {
 	fatal.If(t, os.Symlink(moved, checkpoint.Dir(root, 1)))
 	commit(2)
 	var lines []string
-	p := &pending{root: root, step: 2, keep: 1}
+	p := &pending{root: root, step: 2, keep: 1, protect: func() []int64 { return nil }}
 	p.keeper = newKeeper(func(line string) { lines = append(lines, line) })
 	fatal.If(t, p.prune())
 	if len(lines) != 1 || !strings.Contains(lines[0], checkpoint.Dir(root, 1)) || !strings.Contains(lines[0], "stays: "+moved) {
@@ -109,6 +110,33 @@ func TestAPrunedLinkIsReported(t *testing.T) {
 	c, err := checkpoint.Open(moved)
 	fatal.If(t, err)
 	fatal.If(t, c.Verify(t.Context()))
+}
+
+// TestAReadCheckpointStays: a checkpoint that the publisher reads is removed only when it has been read.
+func TestAReadCheckpointStays(t *testing.T) {
+	root, reading := filepath.Join(t.TempDir(), checkpoint.Folder), int64(0)
+	p := &pending{root: root, keep: 1, keeper: newKeeper(func(string) {}), protect: func() []int64 { return []int64{reading} }}
+	for _, x := range []struct {
+		step, reading int64
+		want          []int64
+	}{{1, 0, []int64{1}}, {2, 1, []int64{2, 1}}, {3, 1, []int64{3, 1}}, {4, 0, []int64{4}}} {
+		w, err := checkpoint.Create(root, x.step, 0, 1)
+		fatal.If(t, err)
+		f, err := w.Close()
+		fatal.If(t, err)
+		fatal.If(t, checkpoint.Commit(root, checkpoint.Manifest{Step: x.step, Files: []checkpoint.File{f}}))
+		p.step, reading = x.step, x.reading
+		fatal.If(t, p.prune())
+		all, err := checkpoint.List(root)
+		fatal.If(t, err)
+		var got []int64
+		for _, f := range all {
+			got = append(got, f.Step)
+		}
+		if !slices.Equal(got, x.want) {
+			t.Errorf("after step %d the checkpoints are %v, want %v", x.step, got, x.want)
+		}
+	}
 }
 
 // asAnother returns a command of another user.

@@ -26,7 +26,7 @@ type pending struct {
 	keep    int
 	keeper  *checkpoint.Keeper
 	since   int64            // step of the checkpoint that this one extends, or Full
-	protect []string         // checkpoints that are kept in addition to keep
+	protect func() []int64   // steps whose checkpoints are kept in addition to keep, now
 	volumes *volumes.Volumes // nil: all ranks are on one host
 	copies  int              // volumes that hold each part
 	place   Placement

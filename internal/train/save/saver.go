@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
@@ -35,6 +36,7 @@ type Setup struct {
 	Say     func(line string)      // the same
 	Advance func(by int)           // called after each piece was written
 	Fault   func(step int64) error // an injected fault of the disk at the checkpoint of a step
+	Reading func() int64           // step of a checkpoint that another goroutine reads and that stays; 0: none
 }
 
 // Saver writes the checkpoints of a training while it continues. All ranks of the group
@@ -155,8 +157,12 @@ func (s *Saver) cut(b Boundary) error {
 	if b.Announce {
 		p.say = s.Say
 	}
-	for _, n := range b.Keep {
-		p.protect = append(p.protect, checkpoint.Dir(p.root, n))
+	keep := slices.Clone(b.Keep)
+	p.protect = func() []int64 {
+		if n := s.Reading(); n > 0 {
+			return append(keep[:len(keep):len(keep)], n)
+		}
+		return keep
 	}
 	if b.Full || s.full || s.last == 0 || s.last == p.step || s.links+1 >= every.FullEvery {
 		p.since, s.full = step.Full, false

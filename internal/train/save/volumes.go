@@ -311,8 +311,12 @@ func (p *pending) endOnVolume(fault string) {
 // prune removes old checkpoints. If volumes differ, the one just written is protected: an
 // older one may be incomplete although it can be opened.
 func (p *pending) prune() error {
-	if !p.volumes.Several() {
-		return p.keeper.Prune(p.root, p.keep, p.protect...)
+	keep, protect := p.keep, []string(nil)
+	if p.volumes.Several() {
+		keep, protect = max(p.keep-1, 1), append(protect, checkpoint.Dir(p.root, p.step))
 	}
-	return p.keeper.Prune(p.root, max(p.keep-1, 1), append(p.protect, checkpoint.Dir(p.root, p.step))...)
+	for _, step := range p.protect() {
+		protect = append(protect, checkpoint.Dir(p.root, step))
+	}
+	return p.keeper.Prune(p.root, keep, protect...)
 }
