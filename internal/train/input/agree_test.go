@@ -73,7 +73,7 @@ func TestDifference(t *testing.T) {
 		want       string
 	}{
 		{[]record.Sum{of("x", 1, 2)}, []record.Sum{of("x", 3, 2)}, "x has 1 bytes on host b and 3 bytes on host a"},
-		{[]record.Sum{of("x", 1, 2)}, []record.Sum{of("x", 1, 3)}, "x has the same size but different content on host b and host a"},
+		{[]record.Sum{of("x", 1, 2)}, []record.Sum{of("x", 1, 3)}, "x has the same size but different content on hosts b and a"},
 		{[]record.Sum{of("x", 1, 2), of("y", 1, 2)}, []record.Sum{of("y", 1, 2), of("x", 1, 2)}, "host b and host a list the files in different orders"},
 	} {
 		if got := difference(x.own, x.other, "host b", "host a"); got != x.want {
