@@ -19,6 +19,7 @@ if [ "${1:-}" = install ]; then
   python3 -m venv "$venv"
   exec "$venv/bin/pip" install -q duckdb==2.0.0 polars==2.1.0 pyarrow==26.0.1
 fi
+[ -x "$venv/bin/python" ] || { echo "first: input.sh install" >&2; exit 1; }
 (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun)
 
 ours() { # FILE FLAGS...: rows per second
