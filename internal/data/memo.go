@@ -16,6 +16,7 @@ type memo struct {
 	at     []atomic.Uint64 // by record: chunk, first word and length of its row, 16 bits each; 0: not kept
 	chunks [maxMemo / 8 / memoChunk][]uint64
 
+	full atomic.Bool // no more rows are kept
 	mu   sync.Mutex
 	last int // chunk to add to
 	used int // words of it
@@ -45,7 +46,7 @@ func (m *memo) get(id uint64) []uint64 {
 
 // put keeps a row while there is room for it.
 func (m *memo) put(id uint64, row []uint64) {
-	if m == nil || len(row) >= memoChunk {
+	if m == nil || len(row) >= memoChunk || m.full.Load() {
 		return
 	}
 	m.mu.Lock()
@@ -53,7 +54,11 @@ func (m *memo) put(id uint64, row []uint64) {
 	if m.used+len(row) > memoChunk {
 		m.last, m.used = m.last+1, 0
 	}
-	if m.last == len(m.chunks) || m.at[id].Load() != 0 {
+	if m.last == len(m.chunks) {
+		m.full.Store(true)
+		return
+	}
+	if m.at[id].Load() != 0 {
 		return
 	}
 	if m.used == 0 {

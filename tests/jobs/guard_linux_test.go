@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,7 +185,10 @@ func TestGuardStorms(t *testing.T) {
 	await := func(what string, is func() bool) {
 		t.Helper()
 		eventually(t, what, func() bool {
-			if strings.Contains(said.String(), "\nwdlrun: train") {
+			ended := func(line string) bool {
+				return strings.Contains(line, "no version is available: ") && !strings.Contains(line, "; waiting for a version")
+			}
+			if strings.Contains(said.String(), "\nwdlrun: train") || slices.ContainsFunc(strings.Split(refused.String(), "\n"), ended) {
 				t.Fatalf("before %s: %s\n%s", what, said, refused)
 			}
 			return is()

@@ -304,7 +304,7 @@ func (f *Files) Unread() (all []string) {
 	return all
 }
 
-// Types returns what tables declare about their columns. Each is that of the first file with the column.
+// Types returns the declared types of the columns of tables. If files differ, the first file with the column decides.
 // Other formats have none.
 func (f *Files) Types() (map[string]table.Declared, error) {
 	all := map[string]table.Declared{}

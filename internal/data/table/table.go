@@ -139,7 +139,7 @@ func (f *File) Has(name string) bool {
 	return ok
 }
 
-// Logical types that Declared adds to those of Parquet.
+// Types of Declared that are not logical types of Parquet.
 const (
 	TypeBytes        = "BYTES"         // strings without a logical type
 	TypeTimeUTC      = "TIME UTC"      // TIME in UTC

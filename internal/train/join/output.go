@@ -72,7 +72,7 @@ const outputSuffix = ".jsonl"
 
 func outputName(commit int64) string { return fmt.Sprintf("%012d%s", commit, outputSuffix) }
 
-// finishCommit renames the file of the last commit, if it was written, and removes those of later ones.
+// finishCommit renames the file of the last commit, if there is one, and removes files of later commits.
 func (o *output) finishCommit(ctx context.Context, last int64) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return err

@@ -28,8 +28,7 @@ type origin struct {
 	escaped *int64 // bytes that are written as \x00\xFF; nil: the column has none
 }
 
-// changesOf returns how a format has the values of a column in other forms than they were read. They are
-// those of the field without a name.
+// changesOf returns the changes of form of a column's values in a format. The caller sets their Field.
 func changesOf(format string, col *write.Column, seen *stats.Column, from origin) (all []change) {
 	add := func(n int64, how string, args ...any) {
 		if n > 0 {

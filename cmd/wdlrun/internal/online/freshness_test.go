@@ -38,8 +38,8 @@ func TestFreshness(t *testing.T) {
 	}
 }
 
-// TestFreshnessIsOfTheLoadedVersion: the stages are those of the newest version that was loaded, whether it has answered or
-// not. They have the sum of the whole time; versions without known times have none.
+// TestFreshnessIsOfTheLoadedVersion checks that online shows the stages of the newest loaded version, even before it
+// answers a request. The stages add up to the whole time. A version without known times has no stages.
 func TestFreshnessIsOfTheLoadedVersion(t *testing.T) {
 	at := func(seconds float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(seconds * 1e9)) }
 	version := func(n int64, taken, visible float64) publishedAt {

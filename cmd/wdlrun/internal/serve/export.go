@@ -77,7 +77,7 @@ Examples:
 			&cli.Int64Flag{Name: "version", Value: -1, Usage: "number the version `N`", DefaultText: "the step, or one more than the highest version"},
 			&cli.StringFlag{Name: "rows", Value: "float32", Usage: "store rows as `TYPE`: " + strings.Join(export.Precisions(), ", ")},
 			&cli.StringFlag{Name: "format", Value: "model", Usage: "write `FORMAT`: " + strings.Join(exportFormats(), ", ")},
-			&cli.StringSliceFlag{Name: "data", Usage: "model, onnx: take the records to warm up, check and compare with from `FILE` or glob; may be repeated", DefaultText: "those of the configuration"},
+			&cli.StringSliceFlag{Name: "data", Usage: "model, onnx: read records for warm-up, check.json and the comparison from `FILE` or glob; may be repeated", DefaultText: "those of the configuration"},
 			&cli.StringFlag{Name: "ids", Value: "values", Usage: "onnx: take categories as `KIND`: " + strings.Join(onnxIDs(), ", ")},
 			&cli.BoolFlag{Name: "check", Usage: "onnx: compare the logits of some records in the runtimes that python3 finds"},
 			command.JSONFlag(),
