@@ -80,6 +80,32 @@ func TestDiffOfEqualTables(t *testing.T) {
 	}
 }
 
+// TestDiffOfInfinities: infinities are numbers, also in a column in which training takes them as missing.
+func TestDiffOfInfinities(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, word := range map[string]string{"a.csv": "inf", "b.csv": "-inf", "c.csv": ""} {
+		text := "id,r\n"
+		for i := range 300 {
+			r := fmt.Sprint(float64(i)*.37 + .01)
+			if i%10 == 0 {
+				r = word
+			}
+			text += fmt.Sprintf("%d,%s\n", i, r)
+		}
+		write(t, dir, name, text)
+	}
+	for _, other := range []string{"b.csv", "c.csv"} {
+		if d := diffOf(t, dir, "a.csv", other, 1); len(d.Differing) != 1 || d.Differing[0].Records != 30 {
+			t.Errorf("%s: %+v", other, d.Differing)
+		}
+	}
+	must(t, dir, "data convert -out a.parquet a.csv")
+	if d := diffOf(t, dir, "a.csv", "a.parquet", 0); len(d.Differing) > 0 {
+		t.Errorf("converted: %+v", d.Differing)
+	}
+}
+
 // TestDiff: each kind of difference is counted, with the first example.
 func TestDiff(t *testing.T) {
 	t.Parallel()
@@ -101,8 +127,6 @@ func TestDiff(t *testing.T) {
 		{a, "id,price,note\n2,3.5,y\n", []diffed{
 			{"id", 1, 1, 0, 1, []any{"1"}, []any{"2"}}, {"price", 1, 1, 0, 1, []any{"2.5"}, []any{"3.5"}}, {"note", 1, 1, 0, 1, []any{"x"}, []any{"y"}},
 		}, nil, nil, 1},
-		{"id,r\n1,inf\n2,1.5\n", "id,r\n1,-inf\n2,1.5\n", []diffed{{"r", 1, .5, 0, 1, []any{"inf"}, []any{"-inf"}}}, nil, nil, 2},
-		{"id,r\n1,inf\n2,1.5\n", "id,r\n1,\n2,1.5\n", []diffed{{"r", 1, .5, 0, 1, []any{"inf"}, []any{}}}, nil, nil, 2},
 		{"id\n9007199254740993\n", "id\n9007199254740992\n", []diffed{{"id", 1, 1, 0, 1, []any{"9007199254740993"}, []any{"9007199254740992"}}}, nil, nil, 1},
 	} {
 		one, two := fmt.Sprintf("x%d.csv", i), fmt.Sprintf("y%d.csv", i)
