@@ -20,6 +20,7 @@ type Evaluation struct {
 	Groups      *metrics.GroupMetrics // may be nil
 	Quality     *metrics.Quality
 	Importance  []Importance
+	Warnings    []string
 }
 
 // Importance is the loss of quality without a field.
@@ -74,9 +75,7 @@ func WriteQuality(w io.Writer, e Evaluation, now time.Time) error {
 	if e.Groups != nil {
 		v.Verdict = append(v.Verdict, e.Groups.String())
 	}
-	if line := m.Warning("this data"); line != "" {
-		v.Verdict = append(v.Verdict, line)
-	}
+	v.Verdict = append(v.Verdict, e.Warnings...)
 	diagonal := curve{Name: "chance", X: []float64{0, 1}, Y: []float64{0, 1}, Faint: true}
 	roc, pr, bins := xy("model", q.ROC), xy("model", q.PR), curve{Name: "bins", Dots: true}
 	for _, b := range q.Bins {

@@ -290,6 +290,15 @@ func TestQualityPageSeparatesMetrics(t *testing.T) {
 	}
 }
 
+// TestQualityPageWarns: the warnings of the evaluation stand beside its metrics.
+func TestQualityPageWarns(t *testing.T) {
+	var b strings.Builder
+	fatal.If(t, WriteQuality(&b, Evaluation{Quality: &metrics.Quality{}, Warnings: []string{"the model was trained on a.csv"}}, time.Now()))
+	if !strings.Contains(b.String(), "the model was trained on a.csv") {
+		t.Errorf("%.2000s", b.String())
+	}
+}
+
 // TestQualityPageEscapes values of fields, and shows missing numbers as a dash.
 func TestQualityPageEscapes(t *testing.T) {
 	e := Evaluation{Model: "<b>", Quality: &metrics.Quality{Slices: []metrics.SliceList{{Field: "f", Top: []metrics.Slice{{Value: "<script>alert(1)</script>", Samples: 3}}}}}}

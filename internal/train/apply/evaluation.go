@@ -58,19 +58,28 @@ type EvalResult struct {
 	Why        map[string]metrics.Unknown `json:"unknown_why,omitempty"` // the same by reason
 	Undated    []encode.Dates             `json:"undated,omitempty"`     // fields with values that should be dates and are none
 	Outside    []report.Outside           `json:"outside_range,omitempty"`
+	Warnings   []string                   `json:"warnings,omitempty"` // of rank 0, which prints them
 }
 
 // Evaluation is an evaluation on one rank of a group.
 type Evaluation struct {
 	*train.Loader
-	eval  EvalOptions
-	began time.Time
+	eval   EvalOptions
+	began  time.Time
+	warned *[]string
 }
 
 // NewEvaluation prepares an evaluation on a group.
 func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) Evaluation {
+	warned := new([]string)
+	if warn := opt.Warn; warn != nil {
+		opt.Warn = func(line string) {
+			*warned = append(*warned, line)
+			warn(line)
+		}
+	}
 	o := train.Options{Resume: opt.Resume, Read: opt.Read, Peers: opt.Peers, Warn: opt.Warn, Say: opt.Say}
-	return Evaluation{train.NewLoader(comm, rec, o, opt.use()), opt, time.Now()}
+	return Evaluation{train.NewLoader(comm, rec, o, opt.use()), opt, time.Now(), warned}
 }
 
 // name returns the name of the command.

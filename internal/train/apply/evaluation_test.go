@@ -135,8 +135,8 @@ train: {global_batch: 16, epochs: 1}
 		warned = append(warned, line) // only rank 0 warns
 	}})
 	want := fmt.Sprintf(`these fields are empty in every record of [%s], so their features have no effect: features[1].field "b"; there are: a`, test)
-	if e.Samples != 10 || !slices.Equal(warned, []string{want}) {
-		t.Errorf("%d samples, warnings %q\nwant %q", e.Samples, warned, want)
+	if e.Samples != 10 || !slices.Equal(warned, []string{want}) || !slices.Equal(e.Warnings, warned) {
+		t.Errorf("%d samples, warnings %q, in the result %q\nwant %q", e.Samples, warned, e.Warnings, want)
 	}
 }
 

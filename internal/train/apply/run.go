@@ -42,6 +42,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	e.WarnOfResult(&m, input.FirstFew(e.In.Train.Names()))
 	res.WorldSize, res.Data, res.Metrics, res.Unknown = e.Comm.Size(), e.In.Train.Names(), m.Metrics, m.Unknown
 	res.Why, res.Undated, res.Outside = m.Why, e.In.Undated[e.In.Train], m.Outside
+	res.Warnings = *e.warned
 	res.Seconds = math.Round(time.Since(e.began).Seconds()*1e3) / 1e3
 	return res, nil
 }

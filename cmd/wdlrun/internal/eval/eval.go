@@ -132,7 +132,7 @@ func printEvaluation(c *cli.Context) command.Printer {
 		if err := print(w, np, asJSON, result); err != nil {
 			return err
 		}
-		e := report.Evaluation{Model: modelText(r.Model), Data: fewNames(r.Data), Metrics: r.Metrics, Groups: r.Groups, Quality: r.Quality}
+		e := report.Evaluation{Model: modelText(r.Model), Data: fewNames(r.Data), Metrics: r.Metrics, Groups: r.Groups, Quality: r.Quality, Warnings: r.Warnings}
 		for _, i := range r.Importance {
 			e.Importance = append(e.Importance, report.Importance{Field: i.Field, Features: i.Features, Coverage: i.Coverage, AUC: i.AUC, AUCDeviation: i.AUCDeviation, LogLoss: i.LogLoss, LogLossDeviation: i.LogLossDeviation})
 		}
