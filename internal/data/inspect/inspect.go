@@ -2,8 +2,10 @@ package inspect
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
@@ -182,24 +184,52 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 // columns describes the columns of some records. place returns the first record with a
 // value in a column.
 func (in *Inspection) columns(names []string, records [][]string, place func(column int) func(string) string) {
-	for i, name := range names {
-		var all cells
-		counts := map[string]int{}
-		for _, r := range records {
-			switch missing := slices.Contains(missingWords, r[i]); {
-			case missing:
-				counts[r[i]]++
-				all.add()
-			case r[i] == "":
-				all.add()
-			default:
-				all.add(r[i])
+	seen := make([]seenColumn, len(names))
+	next := make(chan int, len(names))
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for i := range next {
+				seen[i] = columnOf(names[i], records, i, in.Delimiter)
 			}
-		}
-		in.dropStrays(name, &all, place(i))
-		c := lookAt(name, all, in.Delimiter)
-		in.Columns = append(in.Columns, c)
-		in.noteWords(&c, counts)
+		})
+	}
+	all.Wait()
+	for i := range seen {
+		c := &seen[i]
+		in.noteStrays(names[i], c.strays, len(c.cells.values), place(i))
+		in.Columns = append(in.Columns, c.Column)
+		in.noteWords(&c.Column, c.words)
 	}
 	slices.Sort(in.Missing)
+}
+
+// seenColumn is a column with the values that mean missing ones.
+type seenColumn struct {
+	Column
+	strays []string
+	words  map[string]int // how often each occurs
+}
+
+// columnOf describes column i of some records.
+func columnOf(name string, records [][]string, i int, delimiter string) seenColumn {
+	var all cells
+	words := map[string]int{}
+	for _, r := range records {
+		switch missing := slices.Contains(missingWords, r[i]); {
+		case missing:
+			words[r[i]]++
+			all.add()
+		case r[i] == "":
+			all.add()
+		default:
+			all.add(r[i])
+		}
+	}
+	strays := straysOf(name, all.values)
+	return seenColumn{lookAt(name, all.without(strays), delimiter), strays, words}
 }

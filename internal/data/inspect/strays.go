@@ -114,12 +114,26 @@ var infinity = pattern.Lazy(`^[+-]?([iI]nf|INF|[iI]nfinity)$`)
 // dropStrays makes strays missing values, and notes them.
 func (in *Inspection) dropStrays(name string, all *cells, place func(stray string) string) {
 	strays := straysOf(name, all.values)
+	*all = all.without(strays)
+	in.noteStrays(name, strays, len(all.values), place)
+}
+
+// without returns the cells without some values.
+func (c *cells) without(strays []string) cells {
+	if len(strays) == 0 {
+		return *c
+	}
+	kept := cells{places: c.places}
+	for i := range c.ends {
+		kept.add(slices.DeleteFunc(slices.Clone(c.of(i)), func(s string) bool { return slices.Contains(strays, s) })...)
+	}
+	return kept
+}
+
+// noteStrays notes the strays of a column of numbers, if there are any.
+func (in *Inspection) noteStrays(name string, strays []string, numbers int, place func(stray string) string) {
 	if len(strays) == 0 {
 		return
-	}
-	kept := cells{places: all.places}
-	for i := range all.ends {
-		kept.add(slices.DeleteFunc(slices.Clone(all.of(i)), func(s string) bool { return slices.Contains(strays, s) })...)
 	}
 	shown := make([]string, len(strays))
 	for i, s := range strays {
@@ -129,8 +143,7 @@ func (in *Inspection) dropStrays(name string, all *cells, place func(stray strin
 		}
 	}
 	in.Notes = append(in.Notes, fmt.Sprintf("%s: column %s holds %s among %d numbers; data.missing lists it, so that it means a missing value",
-		place(strays[0]), name, strings.Join(shown, ", "), len(kept.values)))
-	*all = kept
+		place(strays[0]), name, strings.Join(shown, ", "), numbers))
 }
 
 // placeOf returns a function that finds the line of a value in the lines read.

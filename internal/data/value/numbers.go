@@ -46,7 +46,10 @@ func withComma(b []byte) bool {
 // list.
 func markOf(b []byte) rune {
 	for _, mark := range "|;^ " {
-		first, rest, _ := strings.Cut(string(b), string(mark))
+		first, rest, found := strings.Cut(string(b), string(mark))
+		if !found {
+			continue
+		}
 		second, _, _ := strings.Cut(rest, string(mark))
 		_, no := strconv.ParseFloat(first, 64)
 		_, nor := strconv.ParseFloat(second, 64)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -49,11 +51,18 @@ func tryCrosses(ctx context.Context, seen *inspect.Inspection, crosses *config.C
 // tryIn is tryCrosses of a sample, with files in dir.
 func tryIn(ctx context.Context, dir string, in *inspect.Inspection, crosses *config.Crosses) error {
 	all, rates := crosses.Found.Pairs, &crosses.Rates
-	try := func(n int) (trial, error) {
-		found := *crosses.Found
-		found.Pairs = all[:n]
-		name := fmt.Sprintf("%d%t.yaml", n, rates.Used)
-		return tried(ctx, filepath.Join(dir, name), config.SuggestWith(in, "", &config.Crosses{Found: &found, Rates: *rates, IDs: crosses.IDs}))
+	ctx, stop := context.WithCancel(ctx)
+	t := trials{ctx: ctx, dir: dir, in: in, crosses: crosses, begun: map[string]func() (trial, error){}}
+	defer t.running.Wait()
+	defer stop()
+	try := func(n int) (trial, error) { return t.begin(n)() }
+	t.begin(0)
+	if len(rates.Columns) > 0 {
+		rates.Used = true
+		t.begin(0)
+		rates.Used = false
+	} else {
+		t.begin(len(all))
 	}
 	without, err := try(0)
 	if err != nil {
@@ -102,6 +111,33 @@ func tryIn(ctx context.Context, dir string, in *inspect.Inspection, crosses *con
 	crosses.Left = len(all)
 	crosses.Note = fmt.Sprintf("A short training on these rows disagrees, so they are left out: its validation log-loss is %.4f with them, %.4f without.", first, without.loss)
 	return nil
+}
+
+// trials are short trainings with parts of the crosses and rates found.
+type trials struct {
+	ctx     context.Context
+	dir     string
+	in      *inspect.Inspection
+	crosses *config.Crosses
+	begun   map[string]func() (trial, error)
+	running sync.WaitGroup
+}
+
+// begin returns a function that waits for the trial with the first n crosses, and with the rates if
+// they are used now. If there is more than one CPU, the trial runs meanwhile.
+func (t *trials) begin(n int) func() (trial, error) {
+	found, rates := *t.crosses.Found, t.crosses.Rates
+	found.Pairs = found.Pairs[:n]
+	path := filepath.Join(t.dir, fmt.Sprintf("%d%t.yaml", n, rates.Used))
+	if t.begun[path] == nil {
+		text := config.SuggestWith(t.in, "", &config.Crosses{Found: &found, Rates: rates, IDs: t.crosses.IDs})
+		try := sync.OnceValues(func() (trial, error) { return tried(t.ctx, path, text) })
+		if runtime.GOMAXPROCS(0) > 1 {
+			t.running.Go(func() { try() })
+		}
+		t.begun[path] = try
+	}
+	return t.begun[path]
 }
 
 // trial is the validation of a short training.
