@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Measures the training step of wdlrun and of PyTorch on the CPU in one run on
-# this host, in turns, and prints how many times faster wdlrun is.
+# Measures the training step of wdlrun and of today's PyTorch, TorchRec, FBGEMM and
+# TensorFlow on the CPU in one run on this host, in turns, and prints how many times
+# faster wdlrun is.
 #
-#   step.sh install        the Debian packages of the peers (needs root)
+#   step.sh install        the peers from PyPI, each in a virtual environment of $BUILD
+#                          (6 GB, ten minutes; needs gcc, g++ and Python 3.11 or later)
 #   step.sh [quick|full]   build and generate what is missing, measure, print
 #   step.sh parts          the sparse part of the step of two ranks, w1
 #   step.sh auc            train one epoch of w2 with each and print the AUCs
 #   step.sh table FILE     print the table of lines measured before
 #
-# quick takes about three minutes, full about twelve. PyTorch comes in three
-# classes: stock, as people write it (fusedw; -ddp for two ranks); manual, with a
-# hand-written backward and all-to-all; native, manual with the sparse part in C
-# (see torch/wdl_torch.py). Set in the environment to change:
+# The peers come in four classes: stock, PyTorch as people write it (fusedw; -ddp for
+# two ranks); torchrec, TorchRec's or FBGEMM's tables (torch/step_torchrec.py);
+# tensorflow (torch/step_tensorflow.py); native, a hand-written backward pass with the sparse
+# part in C, and the layers by torch.compile on one rank (torch/wdl_torch.py). A ratio is
+# to the best of a class. Set in the environment to change:
 #   WORKLOADS BATCHES ROUNDS RANKS (1 2) BUILD (/tmp/wdlrun-peers)
 #   BF16   not empty: bf16 too
 #   AVX2   not empty: all without AVX-512
@@ -28,18 +31,24 @@ if [ -n "${AVX2:-}" ]; then
   march=haswell
 fi
 lines=$build/step.csv
-python=${PYTHON:-/usr/bin/python3} # the distribution's, which has its packages
+python=$build/torch/bin/python
 
+# FBGEMM 1.9.0 does not load with PyTorch 2.15, and TorchRec asks for its build with CUDA.
 install_peers() {
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    gcc python3-torch python3-numpy python3-sklearn libopenblas0-pthread
+  "$here/../jobs/torchrun" "$build/torch" 2.15.0 && packages torch numpy==2.4.6 scikit-learn==1.9.1 pandas==3.1.1 &&
+    "$here/../jobs/torchrun" "$build/torchrec" 2.14.1 && packages torchrec numpy==2.4.6 &&
+    packages torchrec --no-deps fbgemm-gpu-cpu==1.9.0 torchrec==1.9.2 cloudpickle==3.1.3 importlib_metadata==10.2.0 \
+      lightning-utilities==0.15.3 mypy_extensions==1.2.0 orjson==3.13.0 packaging==26.4 pyre-extensions==0.0.32 pyvers==0.2.3 \
+      tensordict==0.12.3 torchmetrics==1.0.3 tqdm==4.70.1 typing-inspect==0.9.0 zipp==4.1.2 &&
+    python3 -m venv "$build/tensorflow" && packages tensorflow tensorflow-cpu==2.21.0
 }
+
+packages() { "$build/$1/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir "${@:2}"; }
 
 build_all() {
   mkdir -p "$build/data" || exit 1
   (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun) || exit 1
-  "$python" -c 'import torch, numpy, sklearn' || { echo "run: step.sh install" >&2; exit 1; }
+  [ -x "$build/tensorflow/bin/python" ] || { echo "run: step.sh install" >&2; exit 1; }
   gcc -O3 -march=$march -ffast-math -fopenmp -shared -fPIC -o "$build/libwdl_native.so" "$here/torch/wdl_native.c" || exit 1
   rows meituan 0 400000 meituan_train
   rows meituan 400000 100000 meituan_test
@@ -67,8 +76,17 @@ speed = r["samples_per_cpu_second" if sys.argv[1:] else "samples_per_second"]
 print("%s,%s,%d,%d,%d,%.0f,%s" % (r["workload"], name, r["np"], r["threads"], r["batch"], speed, r.get("auc", "")))' ${CPU:-}
 }
 
-# torch WORKLOAD BATCH FLAGS...: the same line
-torch() { run_torch "$@" | cut -d, -f1-7; }
+# peer WORKLOAD BATCH PROGRAM FLAGS...: the same line
+peer() {
+  local w=$1 b=$2 program=$3
+  shift 3
+  if [ "$program" = torch ]; then
+    run_torch "$w" "$b" "$@" | cut -d, -f1-7
+    return
+  fi
+  GLIBC_TUNABLES=glibc.malloc.hugetlb=1 OMP_WAIT_POLICY=PASSIVE ${WRAP:-} "$build/$program/bin/python" "$here/torch/step_$program.py" \
+    --data "$build/data" --workload "$w" --batch "$b" ${CPU:+--cpu-clock} "$@" 2>>"$build/step.err"
+}
 
 run_torch() {
   local w=$1 b=$2
@@ -80,11 +98,12 @@ run_torch() {
   )
 }
 
-peers_1=("--impl fusedw" "--impl manual" "--impl native")
-peers_2=("--impl fusedw --np 2 --dist ddp" "--impl manual --np 2 --dist row" "--impl manual --np 2 --dist table"
-  "--impl native --np 2 --dist row" "--impl native --np 2 --dist table")
-bf16_1=("--impl fusedw --bf16" "--impl manual --bf16" "--impl native --bf16")
-bf16_2=("--impl manual --bf16 --np 2 --dist table" "--impl native --bf16 --np 2 --dist table")
+peers_1=("torch --no-eval --impl fusedw" "torch --no-eval --impl native" "torch --no-eval --impl native --compile"
+  "torchrec --tables fbgemm" "torchrec --tables torchrec" "tensorflow")
+peers_2=("torch --no-eval --impl fusedw --np 2 --dist ddp" "torchrec --np 2"
+  "torch --no-eval --impl native --np 2 --dist row" "torch --no-eval --impl native --np 2 --dist table")
+bf16_1=("torch --no-eval --impl fusedw --bf16" "torch --no-eval --impl native --bf16")
+bf16_2=("torch --no-eval --impl native --bf16 --np 2 --dist table")
 
 measure() {
   : >"$lines"
@@ -104,11 +123,11 @@ turn() {
   local w=$1 b=$2 np=$3 v steps=$(($2 >= 4096 ? 60 : 130))
   local -n peers=peers_$np bf16=bf16_$np
   ours "$w" "$b" "$np" -steps "$steps"
-  for v in "${peers[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
+  for v in "${peers[@]}"; do peer "$w" "$b" $v --steps "$steps"; done
   ours "$w" "$b" "$np" -steps "$steps"
   [ -n "${BF16:-}" ] || return
   ours "$w" "$b" "$np" -steps "$steps" -bf16
-  for v in "${bf16[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
+  for v in "${bf16[@]}"; do peer "$w" "$b" $v --steps "$steps"; done
 }
 
 # table FILE: medians, and ours over the best of each class.
@@ -123,15 +142,15 @@ for line in open(sys.argv[1]):
 cases = collections.defaultdict(dict)
 for (w, batch, np, bf16, name), x in speed.items():
     name = name.replace('-bf16', '')
-    kind = name if name == 'wdlrun' else 'stock' if name.startswith('fused') else name.split('-')[0]
+    kind = 'stock' if name.startswith('fusedw') else 'torchrec' if name == 'fbgemm' else name.split('-')[0]
     best = cases[w, batch, np, bf16]
     best[kind] = max(best.get(kind, 0), statistics.median(x))
-print('| workload | batch | ranks | precision | wdlrun / stock | / manual | / native |')
-print('|---|---|---|---|---|---|---|')
+print('| workload | batch | ranks | precision | wdlrun / stock | / torchrec | / tensorflow | / native |')
+print('|---|---|---|---|---|---|---|---|')
 for (w, batch, np, bf16), best in sorted(cases.items()):
     if 'wdlrun' not in best:
         continue
-    ratio = ['%.2f' % (best['wdlrun'] / best[k]) if k in best else '–' for k in ('stock', 'manual', 'native')]
+    ratio = ['%.2f' % (best['wdlrun'] / best[k]) if k in best else '–' for k in ('stock', 'torchrec', 'tensorflow', 'native')]
     print('| %s | %d | %d | %s | %s |' % (w, batch, np, 'bf16' if bf16 else 'fp32', ' | '.join(ratio)))
 P
 }
@@ -140,8 +159,8 @@ auc() {
   ours w2 1024 1 -epoch
   ours w2 1024 2 -epoch
   [ -n "${BF16:-}" ] && ours w2 1024 1 -epoch -bf16
-  torch w2 1024 --impl fusedw
-  torch w2 1024 --impl native
+  peer w2 1024 torch --impl fusedw
+  peer w2 1024 torch --impl native
 }
 
 # The sparse part of a step: all but the layers, their gradients' sum and, in the
@@ -171,7 +190,6 @@ parts() {
   for ((round = 0; round < ROUNDS; round++)); do
     our_parts "$b"
     for d in row table; do
-      torch_parts "manual-$d" "$b" --impl manual --dist $d
       torch_parts "native-$d" "$b" --impl native --dist $d
     done
     our_parts "$b"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares a whole training, from a TSV file to the AUC of another file, with PyTorch
-# on the CPU, by turns, and prints how many times faster wdlrun is.
+# on the CPU, by turns, and prints how many times faster wdlrun is. step.sh install
+# installs PyTorch and pandas.
 #
-#   train.sh install       the Debian packages of the peer (needs root)
 #   train.sh [ROUNDS]      one and two ranks; three rounds of three minutes, unless told
 #
 # Times are of the whole command: start, reading, training, test. PyTorch reads with
@@ -13,17 +13,11 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-/tmp/wdlrun-peers}
 rows=${ROWS:-2000000}
-python=${PYTHON:-/usr/bin/python3} # the distribution's, which has its packages
-
-if [ "${1:-}" = install ]; then
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive exec apt-get install -y -qq --no-install-recommends \
-    python3-torch python3-numpy python3-pandas python3-sklearn libopenblas0-pthread
-fi
+python=$build/torch/bin/python
 
 mkdir -p "$build/train" && cd "$build/train" || exit 1
 (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun) || exit 1
-"$python" -c 'import torch, pandas, sklearn' || { echo "run: train.sh install" >&2; exit 1; }
+"$python" -c 'import torch, pandas, sklearn' || { echo "run: step.sh install" >&2; exit 1; }
 train=train-$rows.tsv test=test-$rows.tsv
 [ -e "$train" ] || "$build/wdlrun" gen -rows "$rows" -out "$train" >/dev/null || exit 1
 [ -e "$test" ] || "$build/wdlrun" gen -rows $((rows / 20)) -start "$rows" -out "$test" >/dev/null || exit 1
