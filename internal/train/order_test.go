@@ -39,8 +39,8 @@ func TestBatchNormOnASortedFile(t *testing.T) {
 	}
 }
 
-// formerCheckpoint converts a checkpoint to the form of a version whose cursor did not have a key.
-func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint, key string) (dir string) {
+// rewritten writes a checkpoint again in one part, with the sections that edit returns, and returns its folder.
+func rewritten(t *testing.T, from *checkpoint.Checkpoint, edit func(name string, b []byte) []byte) (dir string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), checkpoint.Folder)
 	w, err := checkpoint.Create(root, from.Step(), 0, 1)
@@ -48,23 +48,7 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint, key string) (di
 	for _, name := range from.Names() {
 		b, err := save.Read(from, name)
 		fatal.If(t, err)
-		switch name {
-		case save.SectionCursor:
-			var c map[string]any
-			if err := json.Unmarshal(b, &c); err != nil || c[key] == nil {
-				t.Fatal(c, err)
-			}
-			delete(c, key)
-			c["lanes"] = 256
-			if b, err = json.Marshal(c); err != nil {
-				t.Fatal(err)
-			}
-		case save.SectionConfig:
-			b = bytes.Replace(b, []byte("  shuffle: true\n"), []byte("  shuffle: true\n  shuffle_window: 131072\n  lanes: 256\n"), 1)
-			if !bytes.Contains(b, []byte("lanes")) {
-				t.Fatal(string(b))
-			}
-		}
+		b = edit(name, b)
 		fatal.If(t, w.Section(name, func(out io.Writer) error { _, err := out.Write(b); return err }))
 	}
 	file, err := w.Close()
@@ -73,6 +57,31 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint, key string) (di
 	}
 	fatal.If(t, err)
 	return checkpoint.Dir(root, from.Step())
+}
+
+// formerCheckpoint converts a checkpoint to the form of a version whose cursor did not have a key.
+func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint, key string) (dir string) {
+	t.Helper()
+	return rewritten(t, from, func(name string, b []byte) []byte {
+		switch name {
+		case save.SectionCursor:
+			var c map[string]any
+			if err := json.Unmarshal(b, &c); err != nil || c[key] == nil {
+				t.Fatal(c, err)
+			}
+			delete(c, key)
+			c["lanes"] = 256
+			b, err := json.Marshal(c)
+			fatal.If(t, err)
+			return b
+		case save.SectionConfig:
+			b = bytes.Replace(b, []byte("  shuffle: true\n"), []byte("  shuffle: true\n  shuffle_window: 131072\n  lanes: 256\n"), 1)
+			if !bytes.Contains(b, []byte("lanes")) {
+				t.Fatal(string(b))
+			}
+		}
+		return b
+	})
 }
 
 // TestCheckpointsKeepTheirValidationRows: a checkpoint of a version that held out records by position

@@ -191,25 +191,13 @@ func TestRowsWithoutMarksAgeFromTheCheckpoint(t *testing.T) {
 	// The same checkpoint, with a table that evicts rows after forty steps.
 	evicting := wordsConfig(t, path, ", evict: {age: 40}", "")
 	evicting.Fill()
-	root := filepath.Join(t.TempDir(), checkpoint.Folder)
-	w, err := checkpoint.Create(root, 45, 0, 1)
-	fatal.If(t, err)
-	for _, name := range from.Names() {
-		b, err := save.Read(from, name)
-		if err == nil {
-			if name == save.SectionConfig {
-				b = evicting.YAML()
-			}
-			err = w.Section(name, func(out io.Writer) error { _, err := out.Write(b); return err })
+	dir := rewritten(t, from, func(name string, b []byte) []byte {
+		if name == save.SectionConfig {
+			return evicting.YAML()
 		}
-		fatal.If(t, err)
-	}
-	file, err := w.Close()
-	if err == nil {
-		err = checkpoint.Commit(root, checkpoint.Manifest{Step: 45, Files: []checkpoint.File{file}})
-	}
-	fatal.If(t, err)
-	again := runJob(t, 2, Options{Resume: checkpoint.Dir(root, 45)}) // fifteen more steps
+		return b
+	})
+	again := runJob(t, 2, Options{Resume: dir}) // fifteen more steps
 	if x := again.Tables[0]; again.Steps != 60 || x.Evicted != 0 || x.Rows < 1900 {
 		t.Errorf("after %d steps %d of %d rows were evicted, although none is forty steps old", again.Steps, x.Evicted, x.Rows)
 	}

@@ -420,14 +420,23 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 	var x indexJSON
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&x); err != nil {
+	err := d.Decode(&x)
+	if err != nil { // another version may have other keys
+		x.Format, x.Version = "", 0
+		json.Unmarshal(b, &struct {
+			Format  *string `json:"format"`
+			Version *int    `json:"version"`
+		}{&x.Format, &x.Version})
+	}
+	switch {
+	case x.Format == indexFormat && x.Version != indexVersion:
+		return nil, fmt.Errorf("load encoder: the feature index is of version %d, this program reads version %d, in which values may have other keys: use the version of wdlrun that trained the model, or train a new model", x.Version, indexVersion)
+	case err != nil:
 		return nil, fmt.Errorf("load encoder: not a feature index: %w", err)
-	}
-	if d.More() {
+	case x.Format != indexFormat:
+		return nil, fmt.Errorf("load encoder: it is %q, not a %s", x.Format, indexFormat)
+	case d.More():
 		return nil, errors.New("load encoder: there is more behind the feature index")
-	}
-	if x.Format != indexFormat || x.Version != indexVersion {
-		return nil, fmt.Errorf("load encoder: it is %q version %d, this program reads %q version %d", x.Format, x.Version, indexFormat, indexVersion)
 	}
 	s := schema.Schema{Label: schema.Label(x.Label)}
 	for _, l := range x.Labels {
