@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,10 +128,11 @@ func look(files *record.Set, s schema.Schema) (*Dataset, error) {
 	if s.Label.IsNone() { // what labels and weights are computed from need not exist
 		d.set.Source = d.set.Source.For(d.schema.Fields())
 	}
-	if err := d.set.Unreadable(d.set.Source.Reads(d.schema.Fields())); err != nil {
+	names := d.set.Source.Reads(d.schema.Fields())
+	if err := cmp.Or(d.set.Unreadable(names), d.set.Uncut(names), d.set.Headless(names)); err != nil {
 		return nil, err
 	}
-	return d, d.set.Uncut(d.set.Source.Reads(d.schema.Fields()))
+	return d, nil
 }
 
 // open checks the schema against the fields; late fields count as present. first are the

@@ -144,6 +144,21 @@ func (s *Set) Uncut(names []string) error {
 	return nil
 }
 
+// Headless returns the error for a first line that is taken for a header and seems to be a record: it has none of
+// the fields of the schema, and one of its words is a number.
+func (s *Set) Headless(names []string) error {
+	if !s.Source.Header || len(s.Files) == 0 {
+		return nil
+	}
+	header := slices.DeleteFunc(slices.Clone(s.Files[0].columns), func(name string) bool { return slices.Contains(s.partitions, name) })
+	number := func(word string) bool { _, why := value.ParseNumber([]byte(word)); return why == "" }
+	if !slices.ContainsFunc(header, number) || slices.ContainsFunc(header, func(name string) bool { return slices.Contains(names, name) }) {
+		return nil
+	}
+	return fmt.Errorf("%s: its first line, %s, is taken for a header and has none of the fields of the configuration: if it is a record, add a header to the file",
+		s.Files[0].Name, CutLong([]byte(strings.Join(header, string(NewDelimited(s.Source).Delim)))))
+}
+
 // Look reads the beginning of file i.
 func (s *Set) Look(i int) error {
 	f := &s.Files[i]
