@@ -138,7 +138,7 @@ func (k checker) holdOut() {
 		switch {
 		case x.field == "":
 		case s.ValidFraction == 0 && !k.knowsFault("data.valid_fraction"):
-			k.bad(x.path, "needs data.valid_fraction, the share that is held out")
+			k.bad(x.path, "needs data.valid_fraction, the share that is held out: set it, such as 0.1, or remove %s", x.path)
 		default:
 			k.field(x.path, x.field)
 		}

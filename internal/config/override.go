@@ -45,7 +45,7 @@ func Check(c *Config, path, text string) error {
 // A setting removes the keys of c that it excludes: train.batch removes train.global_batch and
 // vice versa. The same holds for data.valid and data.valid_fraction, data.valid_time and
 // data.valid_group, train.eval_every and train.eval_steps, label.positive and label.threshold,
-// data.header and data.fields. data.format removes the layout of another format. model.kind,
+// data.header and data.fields. data.valid_fraction=0 removes data.valid_time and data.valid_group. data.format removes the layout of another format. model.kind,
 // model.wide=false and model.deep=false remove what only other models use, including dense
 // features and crosses. removed describes the removed keys, one line per setting. Two settings
 // that exclude each other are a fault.
@@ -112,6 +112,9 @@ func apply(c *Config, unread []Fault, all []setting, unlabelled bool) (removed [
 			removed = append(removed, fmt.Sprintf("%s=%s removes %s", s.path, clip(s.text), gone))
 		}
 	}
+	if gone := next.clearHoldOut(c, given); gone != "" {
+		removed = append(removed, "data.valid_fraction=0 removes "+gone)
+	}
 	d.check(next)
 	// The lines count within the text of a setting, which is not in a file.
 	for i := range d.faults {
@@ -123,6 +126,21 @@ func apply(c *Config, unread []Fault, all []setting, unlabelled bool) (removed [
 	}
 	*c = *next
 	return removed, nil
+}
+
+// clearHoldOut clears the keys that select the held-out rows, except given ones, if a setting has made
+// data.valid_fraction 0, and describes them. was is the Config before all settings.
+func (c *Config) clearHoldOut(was *Config, given []setting) string {
+	if c.Data.ValidFraction != 0 || was.Data.ValidFraction == 0 {
+		return ""
+	}
+	before := c.Clone()
+	for path, field := range map[string]*string{"data.valid_time": &c.Data.ValidTime, "data.valid_group": &c.Data.ValidGroup} {
+		if !slices.ContainsFunc(given, func(s setting) bool { return s.path == path }) {
+			*field = ""
+		}
+	}
+	return goneOf(before, c)
 }
 
 // contradicted returns a fault for each setting whose value was cleared by setting i: one of
