@@ -129,6 +129,8 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return nil, "it has only one value"
 	case c.Folder && ofMonths(c):
 		return nil, "it is the month of a folder, so records of the next month have a value that training has not seen"
+	case c.Dated && c.Dates.Format == "":
+		return nil, "it is a part of the date of a folder, and each training of train -by has one value of it"
 	case c.Numbers():
 		why, size := s.weightsOf(c), c.Vector()
 		if why != loneNumbers || size < 2 || c.Separator != "" {

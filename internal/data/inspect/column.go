@@ -39,6 +39,7 @@ type Column struct {
 	Signal    signal.Signal // how well it predicts the label
 
 	Folder bool `json:",omitempty"` // folders NAME=VALUE contain its values, not the records
+	Dated  bool `json:",omitempty"` // these folders, with those above them, are dates, by which train -by can divide the files
 
 	cells cells
 }

@@ -95,6 +95,11 @@ func propose(p *command.Program, c *cli.Context) error {
 	if !config.Learnable(seen) {
 		return fmt.Errorf("init: %s: no field other than %s has two values, or some missing values, so none can predict it%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
 	}
+	by := datesOf(c.Context, files)
+	for i := range seen.Columns {
+		x := &seen.Columns[i]
+		x.Dated = x.Folder && slices.Contains(strings.Split(by, ","), x.Name)
+	}
 	index := ""
 	if c.Bool("follow") {
 		if index, err = indexFor(path, files); err != nil {
@@ -119,12 +124,13 @@ func propose(p *command.Program, c *cli.Context) error {
 		_, err := p.Stdout.Write(text)
 		return err
 	}
-	fmt.Fprintf(p.Stderr, "wrote %s from %s\nnext: %s\n", path, config.LookedAt(seen, strings.Clone), nextOf(c.Context, path, text, files, index))
+	fmt.Fprintf(p.Stderr, "wrote %s from %s\nnext: %s\n", path, config.LookedAt(seen, strings.Clone), nextOf(path, text, by, index))
 	return nil
 }
 
-// nextOf describes what to do with a new configuration.
-func nextOf(ctx context.Context, path string, text []byte, files []string, index string) string {
+// nextOf describes what to do with a new configuration of files whose partition columns are dates, as datesOf returns
+// them.
+func nextOf(path string, text []byte, by, index string) string {
 	read := "read it"
 	if n := config.Marked(text); n > 0 {
 		read = fmt.Sprintf("check the %d lines marked CHECK", n)
@@ -138,7 +144,7 @@ func nextOf(ctx context.Context, path string, text []byte, files []string, index
 		next += fmt.Sprintf("; then: %s data index -config %s -out %s", self, file, command.QuotedPath(index))
 	}
 	next += fmt.Sprintf("; then: %s -np 2 train -config %s", self, file)
-	if by := datesOf(ctx, files); by != "" {
+	if by != "" {
 		next += fmt.Sprintf(", or on one folder %s after the other, each from the model before it: add -by %s", strings.ReplaceAll(by, ",", "=…/")+"=…", by)
 	}
 	return next
