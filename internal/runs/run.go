@@ -88,6 +88,7 @@ type Result struct {
 	Stopped         bool     `json:"stopped"`
 	Checkpoint      string   `json:"checkpoint"`
 	Lost            []string `json:"lost"`
+	Warnings        []string `json:"warnings"`
 	Imbalance       float64  `json:"imbalance"`
 	SparseBytesSent int64    `json:"sparse_bytes_sent"`
 	Tables          []Table  `json:"tables"`
@@ -250,8 +251,10 @@ func (res *Result) cut() {
 	if res.Gate != nil {
 		res.Gate.Rejected = short(res.Gate.Rejected)
 	}
-	for i := range res.Lost {
-		res.Lost[i] = short(res.Lost[i])
+	for _, lines := range [][]string{res.Lost, res.Warnings} {
+		for i := range lines {
+			lines[i] = short(lines[i])
+		}
 	}
 	for i := range res.Tables {
 		res.Tables[i].Name, res.Tables[i].Strategy = short(res.Tables[i].Name), short(res.Tables[i].Strategy)

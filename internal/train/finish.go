@@ -79,6 +79,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if err := (dayByDay{&j.run}).end(&res); err != nil {
 		return report.Result{}, err
 	}
+	res.Warnings = j.warned.all()
 	if err := j.report.Finish(&res, j.volumes.RanksWithoutRunDir()); err != nil {
 		return report.Result{}, err
 	}

@@ -73,7 +73,7 @@ func (r *run) init(comm *collective.Comm, rec *trace.Recorder, opt Options) {
 	if opt.Warn == nil {
 		opt.Warn = func(string) {}
 	}
-	opt.Warn = r.warned.once(opt.Warn)
+	opt.Warn = r.warned.once(r.warned.keep(opt.Warn))
 	if opt.Began == nil {
 		opt.Began = func() {}
 	}

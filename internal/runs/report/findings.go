@@ -129,5 +129,8 @@ func resultFindings(r *runs.Run, res *runs.Result) (all []finding) {
 			add("plan the memory of larger trainings with more of the data", "table %s has %d rows, %.1f times the planned %d", t.Name, t.Rows, float64(t.Rows)/float64(t.Planned.Rows), t.Planned.Rows)
 		}
 	}
+	for _, line := range res.Warnings {
+		all = append(all, finding{Kind: line, What: line})
+	}
 	return all
 }

@@ -59,6 +59,7 @@ type Result struct {
 	Checkpoint       string        `json:"checkpoint"`                // checkpoint of the model; empty if it could not be written
 	LastCheckpoint   string        `json:"last_checkpoint,omitempty"` // in that case, the last good checkpoint
 	Lost             []string      `json:"lost,omitempty"`            // files of RunFiles that could not be written by some rank
+	Warnings         []string      `json:"warnings,omitempty"`        // lines that this job printed, the first ones
 	NoTimeline       bool          `json:"no_timeline,omitempty"`     // no timeline was requested
 	Events           bool          `json:"events,omitempty"`          // event files of TensorBoard were written
 	Spans            int64         `json:"spans,omitempty"`           // spans of a stream
