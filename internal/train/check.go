@@ -119,7 +119,7 @@ func Check(ctx context.Context, o Options, ranks int) error {
 		feed.Close()
 	}
 	if !c.Data.EachHost() || !o.Away { // else the ranks find the files of their hosts
-		if err := o.openData(c); err != nil && !(o.Day != nil && isEmpty(err)) {
+		if err := o.openData(c); err != nil && !(o.Day != nil && IsEmpty(err)) {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ func (d *Day) begin(runDir, source string) error {
 			return err
 		}
 		if was.By != "" {
-			l.Days, l.Skipped = was.Days, was.Skipped
+			l.Days, l.Skipped, l.Older = was.Days, was.Skipped, was.Older
 			for _, s := range d.Ledger.Skipped {
 				if !l.Skips(s.Day, s.Mark) {
 					l.Skipped = append(l.Skipped, s)
@@ -117,8 +117,8 @@ func runOfCheckpoint(dir string) string {
 	return dir
 }
 
-// isEmpty reports whether the training data has no rows, or none that can be held out as the newest.
-func isEmpty(err error) bool {
+// IsEmpty reports whether an error is about training data without rows, or without any that can be held out as the newest.
+func IsEmpty(err error) bool {
 	return errors.Is(err, data.ErrNoRecords) || errors.Is(err, data.ErrOneTime) || errors.Is(err, record.ErrNoLine)
 }
 

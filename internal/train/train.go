@@ -205,7 +205,7 @@ func (j *job) start(ctx context.Context) (err error) {
 // prepare surveys the data, makes the model and loads the checkpoint.
 func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
 	if err := j.survey(ctx, from); err != nil {
-		if j.opt.Day != nil && isEmpty(err) {
+		if j.opt.Day != nil && IsEmpty(err) {
 			err = skipped{err}
 		}
 		return err

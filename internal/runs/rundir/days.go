@@ -22,6 +22,7 @@ type Days struct {
 	Days  []Day    `json:"days"`
 
 	Skipped []Day `json:"skipped,omitempty"` // partitions on which no model could be trained: Day and Mark
+	Older   []Day `json:"older,omitempty"`   // partitions older than the model, not trained on, that a command has named: Day and Mark
 }
 
 // Day is a partition and how the model before it predicted it.

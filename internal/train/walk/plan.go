@@ -16,6 +16,7 @@ type Plan struct {
 	Again int         // number of these
 	Late  []Late      // partitions that changed after the model was trained on them
 	Older []string    // days before the newest of the model on which it was not trained
+	named []string    // those of Older that have been named before, and have not changed since
 	Known int         // partitions that have not changed since the model was trained on them, or could not be
 
 	Newest  string   // day of the model; "": it has none
@@ -79,6 +80,9 @@ func (p *Parts) NewPlan(done *rundir.Days, again []string) (pl Plan, err error) 
 			pl.Known++
 		case newest != nil && part.at < newest.at:
 			pl.Older = append(pl.Older, part.Day)
+			if slices.ContainsFunc(done.Older, func(o rundir.Day) bool { return o.Day == part.Day && o.Mark == part.Mark }) {
+				pl.named = append(pl.named, part.Day)
+			}
 		default:
 			fresh = append(fresh, part)
 		}
@@ -130,8 +134,8 @@ func (p *Parts) fewDays(days []string, n int) string {
 }
 
 // Lines describes what the model is not trained on, and why. late returns how many rows a
-// partition has more than when the model was trained on it; false: unknown. Partitions that changed are left
-// out if they have been named before, unless all is set.
+// partition has more than when the model was trained on it; false: unknown. Partitions that changed or are older
+// than the model are left out if they have been named before, unless all is set.
 func (pl *Plan) Lines(late func(*Late) (int64, bool), all bool) (lines []string) {
 	p := pl.p
 	lines = append(lines, p.Notes...)
@@ -141,8 +145,9 @@ func (pl *Plan) Lines(late func(*Late) (int64, bool), all bool) (lines []string)
 	if pl.lacks > 0 {
 		lines = append(lines, "missing: "+p.fewDays(pl.Missing, pl.lacks))
 	}
-	if n := len(pl.Older); n > 0 {
-		lines = append(lines, fmt.Sprintf("older than the model and not trained on: %s; to train on %s: -again %s", p.fewDays(pl.Older, n), it(n), strings.Join(pl.Older[:min(n, maxListed)], ",")))
+	older := slices.DeleteFunc(slices.Clone(pl.Older), func(day string) bool { return !all && slices.Contains(pl.named, day) })
+	if n := len(older); n > 0 {
+		lines = append(lines, fmt.Sprintf("older than the model and not trained on: %s; to train on %s: -again %s", p.fewDays(older, n), it(n), strings.Join(older[:min(n, maxListed)], ",")))
 	}
 	unnamed := slices.DeleteFunc(slices.Clone(pl.Late), func(l Late) bool { return !all && l.Was.Named == l.state() })
 	for i := range unnamed[:min(len(unnamed), maxListed)] {
@@ -161,9 +166,17 @@ func (pl *Plan) Lines(late func(*Late) (int64, bool), all bool) (lines []string)
 	return lines
 }
 
-// Named notes in a ledger that the partitions that changed have been named, and reports whether the ledger
-// has changed. Lines leaves them out until they change again.
+// Named notes in a ledger that the partitions that changed or are older than the model have been named, and
+// reports whether the ledger has changed. Lines leaves them out until they change again.
 func (pl *Plan) Named(done *rundir.Days) (changed bool) {
+	if changed = len(pl.Older) != len(pl.named) || len(pl.Older) != len(done.Older); changed {
+		done.Older = nil
+		for _, part := range pl.p.All {
+			if slices.Contains(pl.Older, part.Day) {
+				done.Older = append(done.Older, rundir.Day{Day: part.Day, Mark: part.Mark})
+			}
+		}
+	}
 	for i := range pl.Late {
 		was, state := done.Last(pl.Late[i].Day), pl.Late[i].state()
 		changed = changed || was.Named != state

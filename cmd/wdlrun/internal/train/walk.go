@@ -241,8 +241,8 @@ func (w *walking) options(i int) (d dayOptions) {
 		next := &w.plan.Next[w.after(i)]
 		d.Lacks = append(d.Lacks, w.lacks(next)...)
 		d.Set = append(d.Set, "data.valid_fraction=0", "data.valid="+command.Flow(next.Train))
-		if next.Where != "" {
-			d.Set = append(d.Set, "data.valid_where="+next.Where)
+		if where := schema.And(c.ValidWhere, next.Where); where != "" {
+			d.Set = append(d.Set, "data.valid_where="+where)
 		}
 	}
 	if days := w.config.Train.Retain.Days; days > 0 {
@@ -257,8 +257,9 @@ func (w *walking) options(i int) (d dayOptions) {
 // lacks returns the columns that a partition lacks, such as one from before a feature existed, and prints
 // a line for each.
 func (w *walking) lacks(part *walk.Partition) []string {
-	names, from, err := w.parts.Lacks(w.config.Data, part, train.Inputs(w.config))
-	if err != nil {
+	label := w.config.Label.Field
+	names, from, err := w.parts.Lacks(w.config.Data, part, append(train.Inputs(w.config), label))
+	if err != nil || slices.Contains(names, label) {
 		return nil // the training reports it
 	}
 	for _, name := range names {
@@ -297,14 +298,18 @@ func (w *walking) resumes(d *dayOptions) (string, error) {
 		w.warn(fmt.Sprintf("%s: the training in %s did not become the latest and is left: %s; a new one begins", name, dir, why))
 		return "", nil
 	}
-	for range 100 { // its ranks end soon after their launcher
-		if !rundir.Locked(dir) {
-			break
+	w.warn(fmt.Sprintf("%s: the training in %s did not become the latest and continues", name, dir))
+	return dir, nil
+}
+
+// awaitRanks waits a while for the ranks of a training that continues. They end soon after their launcher.
+func awaitRanks(dir string) {
+	for range 100 {
+		if dir == "" || !rundir.Locked(dir) {
+			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.warn(fmt.Sprintf("%s: the training in %s did not become the latest and continues", name, dir))
-	return dir, nil
 }
 
 // after returns the place of the first partition after the i-th that has records; -1: there is none.
@@ -312,13 +317,25 @@ func (w *walking) after(i int) int {
 	for j := i + 1; j < len(w.plan.Next); j++ {
 		part := &w.plan.Next[j]
 		if _, known := w.rows[part.Day]; !known {
-			w.rows[part.Day] = w.parts.HasRows(w.c.Context, w.config.Data, part)
+			w.rows[part.Day] = w.parts.HasRows(w.c.Context, w.config.Data, part) && w.selects(part)
 		}
 		if w.rows[part.Day] {
 			return j
 		}
 	}
 	return -1
+}
+
+// selects reports whether the conditions of validation rows select a row of a partition. It reports true if they
+// cannot be read: the training names the fault.
+func (w *walking) selects(part *walk.Partition) bool {
+	c := w.config.Clone()
+	if c.Data.Where == "" && c.Data.ValidWhere == "" {
+		return true
+	}
+	c.Data.Train, c.Data.TrainWhere = part.Train, schema.And(c.Data.ValidWhere, part.Where)
+	_, err := train.Rows(w.c.Context, c)
+	return !train.IsEmpty(err)
 }
 
 // waits reports whether the i-th partition waits for one after it.
@@ -391,6 +408,7 @@ func (w *walking) train(i int) (n int, err error) {
 	if d.Into, err = w.resumes(&d); err != nil {
 		return n, err
 	}
+	awaitRanks(d.Into)
 	text := command.Flow(d)
 	if err := w.c.Set("day", text); err != nil {
 		return n, err
@@ -515,13 +533,19 @@ func (w *walking) took(i int, r dayReport) {
 	}
 }
 
-// checkNext checks the training on the next partition as it would begin.
-func (w *walking) checkNext() error {
+// checkNext checks the training on the next partition as it would begin, and prints a line if one continues.
+func (w *walking) checkNext() (err error) {
 	i := slices.IndexFunc(w.plan.Next, func(part walk.Partition) bool { return part.Train != nil })
 	if i < 0 || w.waits(i) {
 		return nil
 	}
 	d := w.options(i)
+	if err := w.stamp(i, &d); err != nil {
+		return err
+	}
+	if d.Into, err = w.resumes(&d); err != nil {
+		return err
+	}
 	if err := w.c.Set("day", command.Flow(d)); err != nil {
 		return err
 	}
