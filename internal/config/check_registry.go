@@ -33,8 +33,8 @@ func (k checker) registry() {
 			k.bad("data.registry."+x.name, "has no effect without %s", x.needs)
 		}
 	}
-	if d.Explode != "" && (d.Format != "jsonl" || !topic) && !k.knowsFault("data.format") {
-		k.bad("data.explode", "has no effect without a topic and format: jsonl")
+	if d.Explode != "" && (d.Format != "jsonl" && !messages || !topic) && !k.knowsFault("data.format") {
+		k.bad("data.explode", "has no effect without a topic and format: jsonl, avro or protobuf")
 	}
 	if r.URL != "" && r.Files != "" {
 		k.later("data.registry.url", "data.registry.files", "schemas are fetched, or read from files")

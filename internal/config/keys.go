@@ -121,7 +121,7 @@ func dataSections() []section {
 			{name: "index", def: "none", about: "feature index written by wdlrun data index; its vocabularies and statistics replace the ones computed from train"},
 			{name: "follow", about: "settings for training data that grows"},
 			{name: "registry", about: "schemas of topics in avro or protobuf"},
-			{name: "explode", def: "none", about: "topics of jsonl: a member that is a list. Each element is a record, with the other members: {op: u, data: [{id: 1}, {id: 2}]} has two, with the fields op and data.id. null and an empty list have none"},
+			{name: "explode", def: "none", about: "topics of jsonl, avro and protobuf: a member that is a list. Each element is a record, with the other members: {op: u, data: [{id: 1}, {id: 2}]} has two, with the fields op and data.id. null and an empty list have none"},
 		}},
 		{"data.follow", reflect.TypeFor[schema.Follow](), "Trains on new files of the folders or globs of train as they arrive, in the order of their paths, or on new records\n" +
 			"of its topics (kafka://HOST:PORT/TOPIC?group=G). Each is used once. A span contains what one poll finds. Move\n" +

@@ -39,6 +39,8 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"schema": "{\"type\":\"record\",\"name\":\"R\",\"fields\":[{\"name\":\"n\",\"type\":\"long\"},{\"name\":\"y\",\"type\":\"int\"}]}"}`)
 	case r.URL.Path == "/schemas/ids/2":
 		fmt.Fprint(w, `{"schema": "{\"type\":\"record\",\"name\":\"R\",\"fields\":[{\"name\":\"y\",\"type\":[\"null\",\"string\"]},{\"name\":\"new\",\"type\":\"string\"},{\"name\":\"n\",\"type\":\"int\"}]}"}`)
+	case r.URL.Path == "/schemas/ids/3":
+		fmt.Fprint(w, `{"schema": "{\"type\":\"record\",\"name\":\"C\",\"fields\":[{\"name\":\"type\",\"type\":\"string\"},{\"name\":\"data\",\"type\":{\"type\":\"array\",\"items\":{\"type\":\"record\",\"name\":\"R\",\"fields\":[{\"name\":\"n\",\"type\":\"long\"},{\"name\":\"y\",\"type\":\"int\"}]}}}]}"}`)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"error_code": 40403, "message": "Schema 9 not found"}`)

@@ -88,6 +88,47 @@ func TestTopicIsReadAsAFileIs(t *testing.T) {
 	}
 }
 
+// TestCompactedTopic: records that compaction has left are read once, in any order and from any position on.
+func TestCompactedTopic(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	fatal.If(t, err)
+	t.Cleanup(c.Close)
+	fatal.If(t, c.CreateTopic("clicks", 1, map[string]string{"cleanup.policy": "compact"}))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("clicks"))
+	fatal.If(t, err)
+	t.Cleanup(cl.Close)
+	const n, batch = 1200, 10 // the last batch is not compacted
+	var want []uint64
+	for i := 0; i < n; i += batch {
+		var all []*kgo.Record
+		for k := i; k < i+batch; k++ {
+			key := "hot"
+			if k%7 == 0 && k%400 < 200 { // then a long gap
+				key = fmt.Sprint(k)
+			}
+			if key != "hot" || k >= n-batch {
+				want = append(want, uint64(k))
+			}
+			all = append(all, &kgo.Record{Key: []byte(key), Value: fmt.Appendf(nil, "%d,0,%d", k, k%2)})
+		}
+		fatal.If(t, cl.ProduceSync(t.Context(), all...).FirstErr())
+	}
+	c.Compact()
+	for _, l := range []limits{tiny, {minGroup, maxHeld}} {
+		d, fit := prepareWithin(t, l, numberedSource(), numberedSchema(), 2, "kafka://"+c.ListenAddrs()[0]+"/clicks")
+		e := newEncoder(t, fit)
+		for _, start := range []int64{0, 1, 37, int64(len(want)) - 1} {
+			for _, shuffle := range []bool{false, true} {
+				rows := rowsOf(t, readAll(t, d, e, ReaderConfig{Seed: 3, GlobalBatch: 16, Size: 1, Shuffle: shuffle, Start: start}))
+				slices.Sort(rows)
+				if !shuffle && !slices.Equal(rows, want[start:]) || len(rows) != len(want)-int(start) || len(slices.Compact(rows)) != len(want)-int(start) {
+					t.Errorf("from %d on, shuffled %v: %d", start, shuffle, rows)
+				}
+			}
+		}
+	}
+}
+
 // TestRangeOfATopic: a name with offsets is a finite part, and faults are named by
 // their offset.
 func TestRangeOfATopic(t *testing.T) {

@@ -41,6 +41,9 @@ func TestValuesOfSeveralRecords(t *testing.T) {
 		}
 		return all
 	}
+	changes := messageSource(t, new(standIn))
+	changes.Explode, changes.Where = "data", "type == 'INSERT'"
+	item := func(i int) string { return "\x02" + framedRecord(1, i)[5:] } // a part of an array
 	object := func(i int) string { return fmt.Sprintf(`{"n":%d,"y":%d}`, i, i%2) }
 	for _, x := range []struct {
 		name   string
@@ -50,6 +53,7 @@ func TestValuesOfSeveralRecords(t *testing.T) {
 	}{
 		{"canal", schema.Source{Format: "jsonl", Explode: "data", Where: "type == 'INSERT' and not missing(data.y)", MaxBad: 1 << 20}, schemaOf("data.y", "data.n"),
 			values(object, ",", `{"type":"INSERT","old":[{}],"data":[{"n":7},`, `,{"n":"x","y":9}]}`, `{"type":"DDL","data":null}`)},
+		{"messages", changes, schemaOf("data.y", "data.n"), values(item, "", "\x00\x00\x00\x00\x03\x0cINSERT", "\x00", "\x00\x00\x00\x00\x03\x06DDL"+item(1)+"\x00")},
 		{"objects", schema.Source{Format: "jsonl"}, schemaOf("y", "n"), values(object, "\n", "", "\r\n", "  \n")},
 		{"lines", numberedSource(), numberedSchema(), values(func(i int) string { return fmt.Sprintf("%d,0,%d", i, i%2) }, "\n", "# a comment\n", "\n\n", "\n")},
 	} {

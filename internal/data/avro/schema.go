@@ -29,16 +29,22 @@ type Schema struct {
 
 // ParseSchema parses a schema. The named types of others can be used in it.
 func ParseSchema(text []byte, others ...[]byte) (s *Schema, err error) {
-	s = new(Schema)
+	var root *node
 	p := &parser{named: map[string]*node{}}
 	for _, one := range append(others[:len(others):len(others)], text) {
 		if len(one) > maxSchema {
 			return nil, fmt.Errorf("its schema has %d bytes, at most %d are possible", len(one), maxSchema)
 		}
-		if s.root, err = p.parse(one, "", 0); err != nil {
+		if root, err = p.parse(one, "", 0); err != nil {
 			return nil, err
 		}
 	}
+	return schemaOf(root)
+}
+
+// schemaOf returns the schema of records of a type.
+func schemaOf(root *node) (*Schema, error) {
+	s := &Schema{root: root}
 	if s.root.kind != "record" {
 		return nil, fmt.Errorf("its schema is of the type %s; write records", s.root.kind)
 	}

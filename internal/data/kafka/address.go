@@ -34,8 +34,8 @@
 // # Cost and limits
 //
 // A fetch requests 128 KiB, and twice as much if the next one follows, up to 4 MiB. A Log
-// keeps the last 64 MiB that it fetched, for ranges that several lanes read in turns. A
-// record has at most 64 MiB.
+// keeps the last 64 MiB that it fetched, for ranges that several lanes read in turns. A batch of
+// records that is larger than a fetch is read whole, up to 80 MiB. Beyond that, it is an error at once.
 //
 // # Errors and concurrency
 //

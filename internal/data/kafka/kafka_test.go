@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +189,82 @@ func TestAbortedTransactions(t *testing.T) {
 	fatal.If(t, err)
 	if got := readRange(t, l, Range{0, 0, marks[0].High}); strings.Join(got, ",") != "in 1,in 1,in 1" {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestCompactedTopic: the offsets that compaction has removed, at the beginning, within batches and over whole ranges,
+// have no records, and the others are read once, however the topic is divided.
+func TestCompactedTopic(t *testing.T) {
+	c, _ := broker(t, 1)
+	fatal.If(t, c.CreateTopic("compacted", 1, map[string]string{"cleanup.policy": "compact"}))
+	a := Address{Brokers: c.ListenAddrs(), Topic: "compacted"}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Brokers...), kgo.DefaultProduceTopic(a.Topic))
+	fatal.If(t, err)
+	defer cl.Close()
+	var want []string
+	const batches, each = 40, 5
+	last := map[string]string{}
+	for i := range batches {
+		var batch []*kgo.Record
+		for j := range each {
+			key := fmt.Sprint((i*i + 3*j) % 17)
+			if i%10 > 6 {
+				key = "hot" // whole batches are removed
+			}
+			last[key] = fmt.Sprint(each*i + j)
+			batch = append(batch, &kgo.Record{Key: []byte(key), Value: []byte(last[key])})
+		}
+		fatal.If(t, cl.ProduceSync(t.Context(), batch...).FirstErr())
+	}
+	for offset := range batches * each { // the last batch is not compacted
+		if text := fmt.Sprint(offset); offset >= (batches-1)*each || slices.Contains(slices.Collect(maps.Values(last)), text) {
+			want = append(want, text)
+		}
+	}
+	c.Compact()
+	marks, err := open(t, a).Marks(t.Context())
+	fatal.If(t, err)
+	if high := marks[0].High; high != batches*each || len(want) > batches*each/2 {
+		t.Fatalf("%d records of %d", len(want), high)
+	}
+	for _, size := range []int64{1, 3, 7, 64, batches * each} {
+		l, got := open(t, a), []string(nil)
+		for lo := marks[0].Low; lo < batches*each; lo += size {
+			got = append(got, readRange(t, l, Range{0, lo, min(lo+size, batches*each)})...)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in ranges of %d: %v, want %v", size, got, want)
+		}
+	}
+}
+
+// TestLargeRecords: a record is read if it is larger than a fetch. One that is larger than an answer may be is an error with
+// the limit, and is not asked for again.
+func TestLargeRecords(t *testing.T) {
+	_, a := broker(t, 1, kfake.BrokerConfigs(map[string]string{"message.max.bytes": "16777216"}))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Brokers...), kgo.DefaultProduceTopic(a.Topic), kgo.ProducerBatchMaxBytes(16<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	fatal.If(t, err)
+	defer cl.Close()
+	sizes := []int{1, maxFetch + 1<<20, 1, minFetch + 1, 1}
+	for _, n := range sizes {
+		fatal.If(t, cl.ProduceSync(t.Context(), kgo.SliceRecord(make([]byte, n))).FirstErr())
+	}
+	for i, x := range readRange(t, open(t, a), Range{0, 0, int64(len(sizes))}) {
+		if len(x) != sizes[i] {
+			t.Errorf("record %d has %d bytes, want %d", i, len(x), sizes[i])
+		}
+	}
+	l := NewLog(a)
+	l.most = maxFetch
+	fatal.If(t, l.Open())
+	defer l.Close()
+	l.patience = patient.Longest
+	if _, next, err := l.From(t.Context(), 0, 0, 0); err != nil || next != 1 {
+		t.Errorf("the record before: next %d, %v", next, err)
+	}
+	_, _, err = l.From(t.Context(), 0, 1, 0)
+	if err == nil || IsAway(err) || !strings.Contains(err.Error(), "read partition 0 at offset 1") || !strings.Contains(err.Error(), "more than 4194304 bytes, which is the limit") {
+		t.Error(err)
 	}
 }
 

@@ -45,6 +45,7 @@ type Record struct {
 type Log struct {
 	address  Address
 	patience time.Duration
+	most     int32 // bytes of an answer
 
 	mu     sync.Mutex
 	id     string      // of the topic whose records are read; "": not known yet
@@ -73,7 +74,7 @@ type chunk struct {
 func NewLog(a Address) *Log {
 	id := a.ID
 	a.Range, a.ID = nil, ""
-	return &Log{address: a, id: id, patience: cmp.Or(a.Timeout, patience)}
+	return &Log{address: a, id: id, patience: cmp.Or(a.Timeout, patience), most: maxAnswer}
 }
 
 // Wait makes From wait until the broker answers or ctx ends. notify is called about every second
@@ -122,7 +123,7 @@ func (l *Log) Open() error {
 	if l.client == nil {
 		options := []kgo.Opt{
 			kgo.SeedBrokers(l.address.Brokers...), kgo.ClientID("wdlrun"), kgo.RetryTimeout(tryTimeout), kgo.DialTimeout(tryTimeout),
-			kgo.BrokerMaxReadBytes(maxAnswer), kgo.MetadataMinAge(250 * time.Millisecond), kgo.WithHooks(&l.advertised),
+			kgo.BrokerMaxReadBytes(l.most), kgo.FetchMaxBytes(minFetch), kgo.MetadataMinAge(250 * time.Millisecond), kgo.WithHooks(&l.advertised),
 		}
 		secure, err := l.address.security()
 		if err != nil {
@@ -384,7 +385,7 @@ func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes in
 		return nil, err
 	}
 	req := kmsg.NewPtrFetchRequest()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 500, 1, maxAnswer, 1
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 500, 1, l.most, 1
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic, t.TopicID = l.address.Topic, id
 	p := kmsg.NewFetchRequestTopicPartition()
@@ -392,6 +393,9 @@ func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes in
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 	answer, err := l.client.Broker(int(leader)).Request(ctx, req)
+	if err != nil && strings.Contains(err.Error(), tooLarge) {
+		return nil, final{fmt.Errorf("the batch of records there has more than %d bytes, which is the limit (%w): write smaller records or batches, and begin after this one, with the offset of a group or a range", l.most, err)}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -442,6 +446,9 @@ func (p *recordPool) GetRecords(n int) []kgo.Record {
 
 // PutRecords implements the client's pool.
 func (p *recordPool) PutRecords(r []kgo.Record) { p.Put(&r) }
+
+// tooLarge is in the client's error for an answer that has more bytes than the limit.
+const tooLarge = "response exceeds BrokerMaxReadBytes"
 
 // errNothing is an answer without records although the broker holds some.
 var errNothing = errors.New("the broker answers with no record")

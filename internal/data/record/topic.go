@@ -87,7 +87,7 @@ func formatFor(s schema.Source, files []File) (Format, error) {
 		if !s.Registry.On() {
 			return nil, fmt.Errorf("records of a topic in %s need their schemas: set data.registry.url, the address of a schema registry, or data.registry.files", s.Format)
 		}
-		return topicFormat{Format: newMessageFormat(s.Format, registry.New(s.Registry, s.Format))}, nil
+		return topicFormat{Format: newMessageFormat(s.Format, registry.New(s.Registry, s.Format, s.Explode))}, nil
 	case schema.IsTyped(s.FormatName()):
 		return nil, errors.New("a record of a topic cannot be " + s.Format + "; it is a line of csv, tsv, criteo, libsvm or libffm, a JSON object (jsonl), a tf.Example (tfrecord), or a message of avro or protobuf")
 	default:

@@ -56,7 +56,7 @@ type topicRecords struct {
 
 	value kafka.Record // the current one
 	lines []byte       // of it that are not read yet
-	open  bool         // explode has further records of a line
+	open  bool         // explode or messages may have further records
 	rest  bool         // a record of value was returned
 }
 
@@ -104,15 +104,14 @@ func (r *topicRecords) Next() (Unit, error) {
 			}
 			continue
 		}
-		var err error
-		r.row, err = r.messages.AppendRow(context.Background(), r.row[:0], frameOf(&x), x.Value)
+		err := r.messages.Begin(context.Background(), frameOf(&x), x.Value)
 		if flaw, ok := errors.AsType[registry.Flaw](err); ok {
 			return r.unit(nil, &Flaw{Field: -1, Want: string(flaw)}), nil
 		}
 		if err != nil {
 			return Unit{Number: r.number, Offset: x.Offset}, err
 		}
-		return r.unit(r.row, nil), nil
+		r.open = true
 	}
 }
 
@@ -141,8 +140,8 @@ func (r *topicRecords) cut(b []byte) *Flaw {
 func (r *topicRecords) further() (Unit, bool) {
 	for {
 		if r.open {
-			if record, ok := r.explode.Next(); ok {
-				return r.unit(record, nil), true
+			if u, ok := r.element(); ok {
+				return u, true
 			}
 			r.open = false
 		}
@@ -163,6 +162,25 @@ func (r *topicRecords) further() (Unit, bool) {
 			r.open = true
 		}
 	}
+}
+
+// element returns the next record of a line or of a message.
+func (r *topicRecords) element() (u Unit, ok bool) {
+	if r.messages == nil {
+		record, ok := r.explode.Next()
+		if ok {
+			u = r.unit(record, nil)
+		}
+		return u, ok
+	}
+	var err error
+	switch r.row, ok, err = r.messages.Next(r.row[:0]); {
+	case err != nil:
+		u = r.unit(nil, &Flaw{Field: -1, Want: err.Error()})
+	case ok:
+		u = r.unit(r.row, nil)
+	}
+	return u, ok
 }
 
 // line cuts the next line off the value. Quoted fields and objects may have line breaks in them: a value

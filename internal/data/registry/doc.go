@@ -35,6 +35,9 @@
 // map.key and map.value, in the order of the keys. Other maps, and lists or messages in a list of
 // messages, are not read; a record that is to be read with such a field is faulty.
 //
+// A value may have several records, one for each element of a list (New). The fields of an element are then named
+// list.field, and may be lists, records and messages themselves. Records of a value repeat at most 1 GiB of its other fields.
+//
 // # Errors, limits and concurrency
 //
 // A value that cannot be read is a Flaw: no frame, an id or message that does not exist, a damaged

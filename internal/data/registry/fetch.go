@@ -72,7 +72,7 @@ func (s *Schemas) fetch(ctx context.Context, id schemaID) (*written, error) {
 		return nil, err
 	}
 	if !s.protobuf {
-		return parseAvro([]byte(a.Schema), g.texts)
+		return s.parseAvro([]byte(a.Schema), g.texts)
 	}
 	files := make([]*descriptorpb.FileDescriptorProto, 0, len(g.texts)+1)
 	for i, text := range append(g.texts, []byte(a.Schema)) {
@@ -209,7 +209,7 @@ func (s *Schemas) read(id schemaID) (*written, error) {
 	case err != nil:
 		return nil, err
 	case !s.protobuf:
-		return parseAvro(b, nil)
+		return s.parseAvro(b, nil)
 	}
 	set := new(descriptorpb.FileDescriptorSet)
 	if err := proto.Unmarshal(b, set); err != nil || len(set.File) == 0 {
@@ -218,10 +218,17 @@ func (s *Schemas) read(id schemaID) (*written, error) {
 	return s.parseProto(set.File)
 }
 
-func parseAvro(text []byte, others [][]byte) (*written, error) {
+func (s *Schemas) parseAvro(text []byte, others [][]byte) (*written, error) {
 	x, err := avro.ParseSchema(text, others...)
 	if err != nil {
 		return nil, Flaw(err.Error())
 	}
-	return &written{one: &Type{avro: x}}, nil
+	if s.explode == "" {
+		return &written{one: &Type{avro: x}}, nil
+	}
+	e, err := x.Explode(s.explode)
+	if err != nil {
+		return nil, Flaw(err.Error())
+	}
+	return &written{one: &Type{avro: e.Schema(), parts: e}}, nil
 }

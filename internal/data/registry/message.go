@@ -24,10 +24,13 @@ type message struct {
 	paths  map[string][]protoreflect.FieldDescriptor
 	unread map[string]string // why a field cannot be read
 	seen   int               // fields
+	single protoreflect.FieldDescriptor
 }
 
-func newMessage(of protoreflect.MessageDescriptor) *message {
-	m := &message{of: of, paths: map[string][]protoreflect.FieldDescriptor{}, unread: map[string]string{}}
+// newMessage returns a message. single, which may be nil, is a list with at most one element: its members are fields
+// as those of a message are.
+func newMessage(of protoreflect.MessageDescriptor, single protoreflect.FieldDescriptor) *message {
+	m := &message{of: of, paths: map[string][]protoreflect.FieldDescriptor{}, unread: map[string]string{}, single: single}
 	m.add(of, "", nil)
 	return m
 }
@@ -56,7 +59,7 @@ func (m *message) add(of protoreflect.MessageDescriptor, within string, above []
 			m.names, m.paths[name] = append(m.names, name), path
 		case d.IsPlaceholder():
 			m.unread[name] = fmt.Sprintf("is of the type %s, which the schema does not define", d.FullName())
-		case f.IsList():
+		case f.IsList() && f != m.single:
 			m.unread[name] = "is a list of messages; name their fields, such as " + name + ".id"
 			m.members(name, path, d)
 		case around(d) || len(path) == maxNesting:
@@ -122,14 +125,15 @@ func isValue(d protoreflect.MessageDescriptor) bool {
 // messageDecoder decodes messages of Protobuf.
 type messageDecoder struct {
 	paths  [][]protoreflect.FieldDescriptor
-	fault  error // a field cannot be read
+	fault  error                        // a field cannot be read
+	single protoreflect.FieldDescriptor // see newMessage
 	record *dynamicpb.Message
 	lists  []value.List
 	text   []byte
 }
 
 func (m *message) decoder(names []string) *messageDecoder {
-	d := &messageDecoder{record: dynamicpb.NewMessage(m.of), lists: make([]value.List, len(names))}
+	d := &messageDecoder{single: m.single, record: dynamicpb.NewMessage(m.of), lists: make([]value.List, len(names))}
 	for _, name := range names {
 		if why := m.unread[name]; why != "" && d.fault == nil {
 			d.fault = fmt.Errorf("field %s: it %s", name, why)
@@ -169,6 +173,10 @@ func (d *messageDecoder) field(l *value.List, path []protoreflect.FieldDescripto
 		switch {
 		case f.IsMap():
 			return d.entries(l, v.Map(), path[i+1])
+		case !last && f == d.single && v.List().Len() == 0:
+			return nil
+		case !last && f == d.single:
+			in = v.List().Get(0).Message()
 		case !last && f.IsList():
 			return d.members(l, v.List(), path[i+1])
 		case !last:

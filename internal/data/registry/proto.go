@@ -51,7 +51,7 @@ func (s *Schemas) parseProto(files []*descriptorpb.FileDescriptorProto) (w *writ
 		}
 	}
 	w = &written{messages: map[string]*Type{}}
-	addMessages(w.messages, last.Messages(), nil)
+	s.addMessages(w.messages, last.Messages(), nil)
 	if name := protoreflect.FullName(s.from.Message); name != "" {
 		m := messageOf(last.Messages(), name)
 		if m == nil {
@@ -61,7 +61,7 @@ func (s *Schemas) parseProto(files []*descriptorpb.FileDescriptorProto) (w *writ
 		if m == nil {
 			return nil, Flaw(fmt.Sprintf("it has no message %s, which data.registry.message names", name))
 		}
-		w.one = messageType(m)
+		w.one = s.messageType(m)
 	} else if s.from.Bare {
 		if w.one = w.messages[first]; w.one == nil {
 			return nil, Flaw("it has no message")
@@ -106,19 +106,19 @@ const first = "\x00"
 
 // addMessages adds messages and those in them by their indexes, as a value has them. above are the
 // indexes of the message around them.
-func addMessages(to map[string]*Type, all protoreflect.MessageDescriptors, above []int) {
+func (s *Schemas) addMessages(to map[string]*Type, all protoreflect.MessageDescriptors, above []int) {
 	for i := range all.Len() {
 		at := append(above[:len(above):len(above)], i)
 		key := binary.AppendVarint(nil, int64(len(at)))
 		for _, index := range at {
 			key = binary.AppendVarint(key, int64(index))
 		}
-		t := messageType(all.Get(i))
+		t := s.messageType(all.Get(i))
 		if to[string(key)] = t; len(at) == 1 && i == 0 {
 			to[first] = t
 		}
 		if len(at) < maxNesting {
-			addMessages(to, all.Get(i).Messages(), at)
+			s.addMessages(to, all.Get(i).Messages(), at)
 		}
 	}
 }

@@ -105,11 +105,26 @@ func decode(s *Schemas, b []byte, names []string) ([]string, error) {
 
 // decodeAfter decodes a value with a header.
 func decodeAfter(s *Schemas, header, b []byte, names []string) ([]string, error) {
-	row, err := s.NewDecoder(names).AppendRow(context.Background(), nil, header, b)
+	rows, err := rowsOf(s, header, b, names)
 	if err != nil {
 		return nil, err
 	}
-	return textsOf(row, len(names))
+	return textsOf(rows[0], len(names))
+}
+
+// rowsOf returns the records of a value.
+func rowsOf(s *Schemas, header, b []byte, names []string) (rows [][]byte, err error) {
+	d := s.NewDecoder(names)
+	if err := d.Begin(context.Background(), header, b); err != nil {
+		return nil, err
+	}
+	for {
+		row, ok, err := d.Next(nil)
+		if err != nil || !ok {
+			return rows, err
+		}
+		rows = append(rows, row)
+	}
 }
 
 // textsOf returns the values of a row of n fields.
@@ -140,7 +155,7 @@ func TestRecordsOfConfluentsSerializers(t *testing.T) {
 	c := readConfluent(t)
 	for _, format := range []string{"avro", "protobuf"} {
 		c.asked.Store(0)
-		s := New(serve(t, c), format)
+		s := New(serve(t, c), format, "")
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -207,7 +222,7 @@ func TestFlawsAndRefusals(t *testing.T) {
 		{"avro", "\x00\x00\x00\x00\x66", "is data.registry.url the address", false},
 		{"avro", "\x00\x00\x00\x00\x67", "404 Not Found", false},
 	} {
-		_, err := decode(New(from, x.format), []byte(x.value), fields)
+		_, err := decode(New(from, x.format, ""), []byte(x.value), fields)
 		var flaw Flaw
 		if err == nil || !strings.Contains(err.Error(), x.want) || errors.As(err, &flaw) != x.flaw {
 			t.Errorf("%s %x: %T %v, want %q", x.format, x.value, err, err, x.want)
@@ -218,7 +233,7 @@ func TestFlawsAndRefusals(t *testing.T) {
 // An id that does not exist is asked for once in a minute, in spite of many records.
 func TestUnknownIDsAreKept(t *testing.T) {
 	c := readConfluent(t)
-	s := New(serve(t, c), "avro")
+	s := New(serve(t, c), "avro", "")
 	for range 10 {
 		if _, err := decode(s, []byte{0, 0, 0, 1, 0}, nil); err == nil {
 			t.Fatal("no error")
@@ -248,7 +263,7 @@ func TestRegistryIsAway(t *testing.T) {
 		c.ServeHTTP(w, r)
 	}))
 	var causes []string
-	s := New(from, "avro")
+	s := New(from, "avro", "")
 	s.patience = 0
 	if _, err := decode(s, c.Records[0].Value, fields); err == nil || !strings.Contains(err.Error(), "given up after") || !strings.Contains(err.Error(), "the store timed out") {
 		t.Fatalf("%v", err)
@@ -258,7 +273,7 @@ func TestRegistryIsAway(t *testing.T) {
 		t.Errorf("%v, causes %q", err, causes)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	none := New(schema.Registry{URL: "http://127.0.0.1:1"}, "avro")
+	none := New(schema.Registry{URL: "http://127.0.0.1:1"}, "avro", "")
 	none.Wait(ctx, func(error, time.Duration) { cancel() })
 	if _, err := decode(none, c.Records[0].Value, fields); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("after the end: %v", err)
@@ -275,7 +290,7 @@ func TestCredentialsAreReadAgain(t *testing.T) {
 		c.ServeHTTP(w, r)
 	}))
 	from.Credentials = filepath.Join(t.TempDir(), "credentials")
-	s := New(from, "avro")
+	s := New(from, "avro", "")
 	for _, x := range []struct {
 		password string
 		ok       bool
@@ -326,7 +341,7 @@ func TestFiles(t *testing.T) {
 		{"no set", "protobuf", schema.Registry{Files: dir + "/2.avsc", Bare: true}, protobuf, "is not a FileDescriptorSet"},
 		{"no file", "avro", schema.Registry{Files: dir + "/none"}, avro, "no such file"},
 	} {
-		got, err := decode(New(x.from, x.format), x.value, []string{"user.id"})
+		got, err := decode(New(x.from, x.format, ""), x.value, []string{"user.id"})
 		if text := fmt.Sprint(got, err); !strings.Contains(text, x.want) {
 			t.Errorf("%s, %s: %s, want %s", x.name, x.format, text, x.want)
 		}
@@ -335,7 +350,7 @@ func TestFiles(t *testing.T) {
 
 func fileOf(t testing.TB, f *descriptorpb.FileDescriptorProto) *written {
 	t.Helper()
-	w, err := New(schema.Registry{}, "protobuf").parseProto([]*descriptorpb.FileDescriptorProto{f})
+	w, err := New(schema.Registry{}, "protobuf", "").parseProto([]*descriptorpb.FileDescriptorProto{f})
 	fatal.If(t, err)
 	return w
 }
@@ -460,7 +475,7 @@ func TestManyFieldsAreLimited(t *testing.T) {
 	if m := fileOf(t, f).messages[first].message(); len(m.unread) == 0 || m.seen > 2*maxFields {
 		t.Errorf("%d fields, %d not read", m.seen, len(m.unread))
 	}
-	if _, err := parseAvro([]byte(text), nil); err == nil || !strings.Contains(err.Error(), "more than") {
+	if _, err := new(Schemas).parseAvro([]byte(text), nil); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("Avro: %v", err)
 	}
 }
@@ -468,7 +483,7 @@ func TestManyFieldsAreLimited(t *testing.T) {
 // FuzzValues: no value makes decoding panic or last long.
 func FuzzValues(f *testing.F) {
 	c := readConfluent(f)
-	var of = map[bool]*Schemas{false: New(serve(f, c), "avro"), true: New(serve(f, c), "protobuf")}
+	var of = map[bool]*Schemas{false: New(serve(f, c), "avro", ""), true: New(serve(f, c), "protobuf", "")}
 	for _, r := range c.Records {
 		f.Add(r.Format == "protobuf", r.Value)
 	}
@@ -496,8 +511,8 @@ func FuzzSchemas(f *testing.F) {
 		f.Add(a.Type == "PROTOBUF", text, c.Records[0].Value[5:])
 	}
 	f.Fuzz(func(t *testing.T, protobuf bool, text, b []byte) {
-		s := New(schema.Registry{}, map[bool]string{false: "avro", true: "protobuf"}[protobuf])
-		w, err := parseAvro(text, nil)
+		s := New(schema.Registry{}, map[bool]string{false: "avro", true: "protobuf"}[protobuf], "")
+		w, err := s.parseAvro(text, nil)
 		if protobuf {
 			d := new(descriptorpb.FileDescriptorProto)
 			if proto.Unmarshal(text, d) != nil {
@@ -533,12 +548,12 @@ func TestTLS(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	from := schema.Registry{URL: server.URL}
-	if _, err := decode(New(from, "avro"), c.Records[0].Value, fields); err == nil || !strings.Contains(err.Error(), "give in data.registry.ca the file") {
+	if _, err := decode(New(from, "avro", ""), c.Records[0].Value, fields); err == nil || !strings.Contains(err.Error(), "give in data.registry.ca the file") {
 		t.Errorf("unknown authority: %v", err)
 	}
 	from.CA = filepath.Join(t.TempDir(), "ca.pem")
 	fatal.If(t, os.WriteFile(from.CA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	if _, err := decode(New(from, "avro"), c.Records[0].Value, fields); err != nil {
+	if _, err := decode(New(from, "avro", ""), c.Records[0].Value, fields); err != nil {
 		t.Error(err)
 	}
 }
@@ -547,7 +562,7 @@ func TestTLS(t *testing.T) {
 func TestFrameInAHeader(t *testing.T) {
 	c := readConfluent(t)
 	for _, format := range []string{"avro", "protobuf"} {
-		s, read := New(serve(t, c), format), 0
+		s, read := New(serve(t, c), format, ""), 0
 		for _, r := range c.Records {
 			if r.Format != format {
 				continue

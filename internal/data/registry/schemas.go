@@ -41,6 +41,7 @@ func Cut(value []byte) (id uint32, rest []byte, ok bool) {
 type Schemas struct {
 	from     schema.Registry
 	protobuf bool
+	explode  string // list whose elements are records; "": none
 	patience time.Duration
 
 	fetching sync.Mutex // held while a schema is fetched
@@ -65,9 +66,10 @@ type written struct {
 	messages map[string]*Type // of Protobuf, by their indexes
 }
 
-// New returns the schemas of a valid configuration for avro or protobuf.
-func New(from schema.Registry, format string) *Schemas {
-	return &Schemas{from: from, protobuf: format == "protobuf", patience: patience, known: map[schemaID]*written{}, unknown: map[schemaID]unknown{}}
+// New returns the schemas of a valid configuration for avro or protobuf. The elements of the list of the name
+// explode are records; "": values are.
+func New(from schema.Registry, format, explode string) *Schemas {
+	return &Schemas{from: from, protobuf: format == "protobuf", explode: explode, patience: patience, known: map[schemaID]*written{}, unknown: map[schemaID]unknown{}}
 }
 
 // Wait makes fetches wait until the registry answers or ctx ends. notify is called while one waits,

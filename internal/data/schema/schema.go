@@ -31,7 +31,7 @@ type Source struct {
 	Index         string    `yaml:"index"`          // file of a feature index, whose statistics a training takes instead of fitting its own
 	Follow        Follow    `yaml:"follow"`         // Train grows
 	Registry      Registry  `yaml:"registry"`       // schemas of topics
-	Explode       string    `yaml:"explode"`        // of jsonl in topics: member that is a list, whose elements are records
+	Explode       string    `yaml:"explode"`        // of topics of jsonl, avro and protobuf: member that is a list, whose elements are records
 }
 
 // Label names the field of the label and maps it to 0 or 1.
