@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,8 @@ type model[M io.Closer] struct {
 
 	mu       sync.Mutex
 	config   Config
-	base     string // fault of the base folder, which has been reported
+	base     string  // fault of the base folder, which has been reported
+	numbers  []int64 // versions of the base folder, at the last look that has found some
 	status   map[int64]Status
 	rounds   int           // completed rounds
 	round    chan struct{} // closed when the next round is complete
@@ -109,6 +111,9 @@ func (m *model[M]) reconcile(c Config) error {
 		err = m.readPins(c.Base)
 	}
 	if found != nil && len(found.numbers) > 0 {
+		m.mu.Lock()
+		m.numbers = found.numbers
+		m.mu.Unlock()
 		m.forget(found)
 		wanted := m.open(&c, found)
 		if len(wanted) > 0 {
@@ -116,7 +121,20 @@ func (m *model[M]) reconcile(c Config) error {
 		}
 	}
 	m.publish(&c)
+	if err == nil {
+		err = m.named(&c, found)
+	}
 	return err
+}
+
+// named returns an error if the policy names a version that the base folder does not have.
+func (m *model[M]) named(c *Config, found *listing) error {
+	for _, n := range c.Policy.Specific {
+		if len(found.numbers) > 0 && found.dir(n) == "" && m.loaded[n] == nil {
+			return fmt.Errorf("version %d, which the version policy names, is not there", n)
+		}
+	}
+	return nil
 }
 
 // readPins reads the labels of the base folder. Its error names the entries that are not used.
@@ -331,6 +349,46 @@ func (m *model[M]) statuses() []Status {
 		}
 		return 1
 	})
+}
+
+// lack returns why no version is available or, with each, why not each version that the policy names is; nil otherwise.
+func (m *model[M]) lack(each bool) error {
+	open := m.view.Load()
+	if open.latest != nil && !each {
+		return nil
+	}
+	m.mu.Lock()
+	c, numbers, status := m.config, m.numbers, maps.Clone(m.status)
+	m.mu.Unlock()
+	for _, n := range c.Policy.Specific {
+		if open.versions[n] != nil {
+			continue
+		}
+		if err := status[n].Err; err != nil {
+			return fmt.Errorf("serve: model %s: version %d: %w", m.name, n, err)
+		}
+		if _, there := slices.BinarySearch(numbers, n); !there && len(numbers) > 0 {
+			return fmt.Errorf("serve: model %s: base path %s: version %d is not there; %s", m.name, c.Base, n, listed(numbers))
+		}
+	}
+	if open.latest != nil {
+		return nil
+	}
+	return m.fault()
+}
+
+// listed names the newest of some versions.
+func listed(numbers []int64) string {
+	const most = 10
+	newest := make([]string, 0, most)
+	for _, n := range slices.Backward(numbers[max(0, len(numbers)-most):]) {
+		newest = append(newest, strconv.FormatInt(n, 10))
+	}
+	text := "there are " + strings.Join(newest, ", ")
+	if more := len(numbers) - most; more > 0 {
+		text += fmt.Sprintf(" and %d older ones", more)
+	}
+	return text
 }
 
 // fault returns why no version is available.

@@ -83,7 +83,7 @@ func (r *Registry[M]) Set(ctx context.Context, all []Config) error {
 	if err := r.await(ctx, all, next, awaited); err != nil {
 		return err
 	}
-	return unavailable(all, next)
+	return unavailable(all, next, false)
 }
 
 // await waits until each model has completed a round with its configuration.
@@ -112,11 +112,13 @@ func (r *Registry[M]) await(ctx context.Context, all []Config, models map[string
 	return nil
 }
 
-// unavailable returns the error of the first model without a version.
-func unavailable[M io.Closer](all []Config, models map[string]*model[M]) error {
+// unavailable returns the error of the first model without a version or, with each, without one that its policy names.
+func unavailable[M io.Closer](all []Config, models map[string]*model[M], each bool) error {
 	for _, c := range all {
-		if m := models[c.Name]; m != nil && m.view.Load().latest == nil {
-			return m.fault()
+		if m := models[c.Name]; m != nil {
+			if err := m.lack(each); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ func (r *Registry[M]) release() { <-r.turn }
 
 // Replace sets the models that are served, all or none. It opens the versions of each model whose
 // configuration has changed, while the models served before answer. If a model has no version that
-// can be opened, or ctx ends, nothing changes, and Replace returns the first error. Versions that
+// can be opened, or not each that its policy names, or ctx ends, nothing changes, and Replace returns the first error. Versions that
 // are open already are not opened again. The folders of unchanged models are read again.
 func (r *Registry[M]) Replace(ctx context.Context, all []Config) error {
 	if err := Check(all); err != nil {
@@ -52,7 +52,7 @@ func (r *Registry[M]) Replace(ctx context.Context, all []Config) error {
 	}
 	err := r.await(ctx, changed, fresh, nil)
 	if err == nil {
-		err = unavailable(changed, fresh)
+		err = unavailable(changed, fresh, true)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,15 +39,22 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 		first, err := s.Acquire(Want{Model: "m"})
 		fatal.If(t, err)
 		first.Release()
-		for _, bad := range [][]Config{
-			{{Name: "m", Policy: Policy{Specific: []int64{1}}}, {Name: "n", Base: filepath.Join(s.base, "absent")}},
-			{{Name: "n", Base: filepath.Join(s.base, "absent")}, {Name: "k"}},
-			{{Name: "m", Policy: Policy{Specific: []int64{9}}}},
-			{{Name: "m", Labels: map[string]int64{"b": 1}}, {Name: "m"}},
+		s.write(2, "corrupt")
+		absent := filepath.Join(s.base, "absent")
+		for _, x := range []struct {
+			bad  []Config
+			want string
+		}{
+			{[]Config{{Name: "m", Policy: Policy{Specific: []int64{1}}}, {Name: "n", Base: absent}}, "model n: no version is available: base path " + absent},
+			{[]Config{{Name: "n", Base: absent}, {Name: "k"}}, "model n: no version is available: base path " + absent},
+			{[]Config{{Name: "m", Policy: Policy{Specific: []int64{9}}}}, "model m: base path " + s.base + ": version 9 is not there; there are 3, 2, 1"},
+			{[]Config{{Name: "k"}, {Name: "m", Policy: Policy{Specific: []int64{1, 9}}}}, "model m: base path " + s.base + ": version 9 is not there; there are 3, 2, 1"},
+			{[]Config{{Name: "m", Policy: Policy{Specific: []int64{1, 2}}}}, "model m: version 2: checksum differs"},
+			{[]Config{{Name: "m", Labels: map[string]int64{"b": 1}}, {Name: "m"}}, "model m is given twice"},
 		} {
-			err := s.replace(bad...)
-			if err == nil {
-				t.Errorf("%v is applied", bad)
+			err := s.replace(x.bad...)
+			if err == nil || !strings.Contains(err.Error(), x.want) {
+				t.Errorf("%v: %v, want %s", x.bad, err, x.want)
 			}
 			s.serves(Want{}, 3)
 			s.serves(Want{Label: "a"}, 3)
@@ -55,6 +63,7 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 				t.Errorf("models %v", got)
 			}
 		}
+		s.write(2, "2")
 		opened := func() (n int) {
 			for _, e := range s.events {
 				if e == "m/3 loading" {
