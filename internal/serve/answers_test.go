@@ -453,6 +453,36 @@ func TestFirstAnswers(t *testing.T) {
 	}
 }
 
+// TestStrangeMembersAreNamed: a member of a body without a meaning, which may be misspelt, is ignored as TensorFlow
+// Serving does, counted in requests that are answered, and named once.
+func TestStrangeMembersAreNamed(t *testing.T) {
+	var named []string
+	r := start(t, Options{IgnoredMember: func(model, member string) { named = append(named, model+" "+member) }}, nil, 7)
+	for range 3 {
+		for _, x := range []struct {
+			verb, body string
+			code       int
+		}{
+			{"predict", `{"instances": [{"education": "Dr"}], "signature": "x", "parameters": {"a": [1]}}`, http.StatusOK},
+			{"predict", `{"inputs": {"education": ["Dr"]}, "signature_name": "serving_default", "signature": 1}`, http.StatusOK},
+			{"classify", `{"examples": [{"education": "Dr"}], "contxt": {}}`, http.StatusOK},
+			{"regress", `{"examples": [{"education": "Dr"}], "context": {"age": 1}, "x": 1}`, http.StatusOK},
+			{"predict", `{"instances": [{"age": "z"}], "no": 1}`, http.StatusBadRequest},
+			{"predict", `{"instance": [{"age": 3}]}`, http.StatusBadRequest},
+		} {
+			if code, text := r.http(http.MethodPost, "/v1/models/ctr:"+x.verb, x.body); code != x.code {
+				t.Fatalf("%s: %d %s", x.body, code, text)
+			}
+		}
+	}
+	if want := []string{"ctr signature", "ctr parameters", "ctr contxt", "ctr x"}; !slices.Equal(named, want) {
+		t.Errorf("%q, want %q", named, want)
+	}
+	if _, text := r.http(http.MethodGet, "/metrics", ""); !strings.Contains(text, "wdlrun_serve_ignored_members_total{model=\"ctr\"} 15\n") {
+		t.Error(text)
+	}
+}
+
 // TestStrangeInputsAreNamed: an input that the model does not have, which may be misspelt, is named and counted
 // when a request with it is answered, and named once. The error of a rejected request names its inputs.
 func TestStrangeInputsAreNamed(t *testing.T) {

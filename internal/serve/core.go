@@ -26,7 +26,8 @@ type core struct {
 	panics   *panics
 	live     live
 	firsts   firstAnswers
-	strange  strange
+	strange  strange // inputs
+	members  strange // of bodies
 	health   *modelHealth
 }
 
@@ -86,9 +87,7 @@ func (s *core) compute(m *servable, w *worker, encode batching, with func(m *ser
 	m.counters.scored(&w.counts, w.scorer.Unknown())
 	if len(w.counts.New) > 0 {
 		w.coder.Answered()
-		if s.options.Ignored != nil {
-			s.strange.report(m.name, w.counts.New, s.options.Ignored)
-		}
+		s.strange.report(m.name, w.counts.New, s.options.Ignored)
 	}
 	return nil
 }

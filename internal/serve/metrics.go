@@ -27,6 +27,7 @@ type counters struct {
 	invalid  *prometheus.CounterVec   // model, input
 	undated  *prometheus.CounterVec   // model, input
 	ignored  *prometheus.CounterVec   // model
+	members  *prometheus.CounterVec   // model
 	unknown  *prometheus.CounterVec   // model, feature
 	why      *prometheus.CounterVec   // model, feature, why
 	loads    *prometheus.CounterVec   // model, result
@@ -61,6 +62,7 @@ func newCounters(g *gate, bodies *budget, in *inflow) *counters {
 		invalid:  counter("invalid_values_total", "Numbers that are NaN, infinite or beyond 32 bits and count as missing, once for each feature that uses them.", "model", "input"),
 		undated:  counter("undated_values_total", "Values that are no dates in the format of the input and count as missing, once for each feature that uses them.", "model", "input"),
 		ignored:  counter("ignored_inputs_total", "Inputs of requests that the model does not have.", "model"),
+		members:  counter("ignored_members_total", "Members of the bodies of REST requests that have no meaning.", "model"),
 		unknown:  counter("unknown_keys_total", "Keys without a row in the model's tables, by feature.", "model", "feature"),
 		why:      counter("unknown_values_total", "Values that the model does not know, by feature and reason: rare (in the training data, but too rarely for the vocabulary), newer (than the model) or other_format (a form that no value of the vocabulary has).", "model", "feature", "why"),
 		loads:    counter("loads_total", "Versions that were opened, by result.", "model", "result"),
@@ -69,7 +71,7 @@ func newCounters(g *gate, bodies *budget, in *inflow) *counters {
 	for name, stage := range map[string]*prometheus.Observer{"queue": &c.queue, "decode": &c.decode, "features": &c.features, "lookup": &c.lookup, "compute": &c.compute, "encode": &c.encode} {
 		*stage = c.stages.WithLabelValues(name)
 	}
-	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.invalid, c.undated, c.ignored, c.unknown, c.why, c.loads, c.loading, c.panics,
+	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.invalid, c.undated, c.ignored, c.members, c.unknown, c.why, c.loads, c.loading, c.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_waiting_requests", Help: "Requests that wait for a thread."},
 			func() float64 { return float64(g.waiting.Load()) }),

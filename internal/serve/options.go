@@ -61,6 +61,9 @@ type Options struct {
 	// Ignored, if not nil, is called with each input of requests that a model does not have, once, and of at most
 	// 100 inputs of a model.
 	Ignored func(model, input string)
+	// IgnoredMember, if not nil, is called like Ignored, with each member of the bodies of REST requests that has no
+	// meaning there.
+	IgnoredMember func(model, member string)
 }
 
 const (

@@ -232,6 +232,7 @@ func (s restServer) restPredict(text []byte, spec *tfs.ModelSpec) (out []byte, e
 		out = body.AppendPredictions(nil, outputs, r.Instances)
 		return nil
 	})
+	s.ignored(spec.Name, &r, err)
 	return out, err
 }
 
@@ -245,6 +246,7 @@ func (s restServer) restClassify(text []byte, spec *tfs.ModelSpec) (out []byte, 
 		out = body.AppendClasses(nil, classes)
 		return nil
 	})
+	s.ignored(spec.Name, &r, err)
 	return out, err
 }
 
@@ -258,7 +260,16 @@ func (s restServer) restRegress(text []byte, spec *tfs.ModelSpec) (out []byte, e
 		out = body.AppendValues(nil, values)
 		return nil
 	})
+	s.ignored(spec.Name, &r, err)
 	return out, err
+}
+
+// ignored counts and reports the members without a meaning in the body of a request that was answered.
+func (s restServer) ignored(model string, r *body.Request, err error) {
+	if err == nil && len(r.Ignored) > 0 {
+		s.metrics.members.WithLabelValues(model).Add(float64(len(r.Ignored)))
+		s.members.report(model, r.Ignored, s.options.IgnoredMember)
+	}
 }
 
 // The JSON of a status. 64-bit numbers are strings, as in protobuf's JSON.

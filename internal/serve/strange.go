@@ -2,7 +2,7 @@ package serve
 
 import "sync"
 
-// strange holds the inputs of requests that the models do not have.
+// strange holds names in requests that have no meaning: inputs that the models do not have, or members of bodies.
 type strange struct {
 	mu     sync.Mutex
 	models map[string]map[string]bool
@@ -11,8 +11,11 @@ type strange struct {
 // maxStrange limits the names of a model.
 const maxStrange = 100
 
-// report calls to with the inputs that are new.
-func (s *strange) report(model string, inputs []string, to func(model, input string)) {
+// report calls to, which may be nil, with the names that are new.
+func (s *strange) report(model string, names []string, to func(model, name string)) {
+	if len(names) == 0 || to == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.models[model]
@@ -23,10 +26,10 @@ func (s *strange) report(model string, inputs []string, to func(model, input str
 		}
 		s.models[model] = known
 	}
-	for _, input := range inputs {
-		if !known[input] && len(known) < maxStrange {
-			known[input] = true
-			to(model, input)
+	for _, name := range names {
+		if !known[name] && len(known) < maxStrange {
+			known[name] = true
+			to(model, name)
 		}
 	}
 }

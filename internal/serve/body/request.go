@@ -14,6 +14,7 @@ type Request struct {
 	Columns   []rows.Column // one row per instance; for inputs, one row may count for all
 	Instances bool          // the body has "instances", so the response is row by row
 	Rows      int           // of instances or examples
+	Ignored   []string      // names of the body's own members without a meaning, at most 100
 	// Unnamed is set if instances or inputs are values without a name. Then there is one
 	// column, with an empty name.
 	Unnamed bool
@@ -75,7 +76,7 @@ func Predict(b []byte, limits tfs.Limits) (Request, error) {
 			given++
 			r.inputs()
 		default:
-			r.skip(maxDeep)
+			r.ignore(name)
 		}
 	})
 	if given != 1 {
@@ -106,7 +107,7 @@ func Examples(b []byte, limits tfs.Limits) (Request, error) {
 			}
 			r.elements(r.object)
 		default:
-			r.skip(maxDeep)
+			r.ignore(name)
 		}
 	})
 	if !given {
@@ -126,6 +127,17 @@ func Examples(b []byte, limits tfs.Limits) (Request, error) {
 	}
 	r.fillUp()
 	return r.to, r.end()
+}
+
+// maxIgnored limits the names of members without a meaning.
+const maxIgnored = 100
+
+// ignore skips the value of a member without a meaning.
+func (r *reader) ignore(name string) {
+	if len(r.to.Ignored) < maxIgnored {
+		r.to.Ignored = append(r.to.Ignored, name)
+	}
+	r.skip(maxDeep)
 }
 
 // column returns the column of a name, with at most as many rows as have been read.

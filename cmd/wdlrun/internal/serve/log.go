@@ -81,7 +81,12 @@ func (l *versionLog) ignored(model, input string) {
 	fmt.Fprintf(l.stderr, "wdlrun: serve: model %s: requests have the input %q, which the model does not have; it is ignored, and counted in wdlrun_serve_ignored_inputs_total\n", model, command.Clean(input, maxInput))
 }
 
-const maxInput = 100 // of an input's name, in a line
+// ignoredMember prints the name of a member of bodies without a meaning, which may be misspelt.
+func (l *versionLog) ignoredMember(model, member string) {
+	fmt.Fprintf(l.stderr, "wdlrun: serve: model %s: bodies of requests have the member %q, which has no meaning; it is ignored, and counted in wdlrun_serve_ignored_members_total\n", model, command.Clean(member, maxInput))
+}
+
+const maxInput = 100 // of the name of an input or a member, in a line
 
 // changed prints an event of a version. Unloading a version that a later one has replaced
 // prints nothing.
