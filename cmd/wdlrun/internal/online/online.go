@@ -96,6 +96,9 @@ type online struct {
 	self  string
 	watch *loopWatch
 
+	writing sync.Mutex // held while the state of the loop is read and status.json is written
+	failed  int64      // the last version whose fault was printed
+
 	mu    sync.Mutex
 	parts []*part
 	last  []byte // status.json
@@ -141,6 +144,8 @@ func runOnline(p *command.Program, c *cli.Context) error {
 		x.log, x.done = filepath.Join(config.Dir, x.Name+".log"), make(chan struct{})
 	}
 	o.watch = newLoopWatch(config, run)
+	defer o.end("")
+	defer o.endAtOnce()()
 	if err := o.removeEnd(out); err != nil {
 		return err
 	}
@@ -205,8 +210,11 @@ func (o *online) run(ctx context.Context) error {
 		select {
 		case <-life.Done():
 		case <-ticks.C:
+			o.writing.Lock()
 			o.watch.update(life)
+			o.writing.Unlock()
 			o.write()
+			o.reportFailed()
 			const often = 10 * time.Second
 			if time.Since(shown) >= often {
 				shown = time.Now()
@@ -225,7 +233,6 @@ func (o *online) run(ctx context.Context) error {
 		<-x.done
 		fmt.Fprintf(o.p.Stderr, "online: %s has ended\n", x.Name)
 	}
-	o.write()
 	if err := context.Cause(life); ctx.Err() == nil {
 		return err
 	}
@@ -247,6 +254,7 @@ func (o *online) supervise(ctx context.Context, x *part) error {
 			fmt.Fprintf(o.p.Stderr, "online: %s has finished\n", x.Name)
 			return nil
 		case first && lasted < firstStart && !killed:
+			o.setState(x, "ended", err.Error())
 			return fmt.Errorf("%s: %s (%s)", x.Name, strings.TrimPrefix(err.Error(), x.Name+": "), x.log)
 		case lasted > lastBackOff:
 			wait = firstBackOff
@@ -430,6 +438,8 @@ func (o *online) status() loopStatus {
 
 // write writes status.json. Without it, the line has the same.
 func (o *online) write() {
+	o.writing.Lock()
+	defer o.writing.Unlock()
 	b, err := json.Marshal(o.status())
 	if err != nil {
 		return
@@ -453,6 +463,9 @@ func (o *online) line() string {
 	}
 	l := s.Loop
 	text := fmt.Sprintf("%s; %s, %s; step %d", strings.Join(parts, ", "), plural.Of(int(l.Samples), "sample"), plural.Are(l.Open, "impression", "open"), l.Step)
+	if l.Failed != nil {
+		text += "; " + l.Failed.line()
+	}
 	if l.Hold != "" {
 		text += "; versions are on hold: " + l.Hold
 	}

@@ -25,9 +25,12 @@ function show(s) {
   $("guard").textContent = l.hold ? "on hold: " + l.hold : "versions are published";
   $("samples").textContent = l.samples + " samples; " + l.open + " impressions are open; " + l.rejected + " records were rejected";
   table("sources", (l.sources || []).map(x => [x.name, x.time ? seconds(Math.max(0, now - x.time) / 1e3) : "–", x.behind || 0, x.ended ? "ended" : x.idle ? "idle" : "reading", x.time ? new Date(x.time).toISOString() : "–"]));
+  const failed = l.failed;
+  $("failed").className = failed ? "verdict warn" : "";
+  $("failed").textContent = failed ? "version " + failed.version + " cannot be served: " + failed.error : "";
   table("versions", (l.versions || []).map(v => {
     const w = v.window || {};
-    return [v.version, v.rollback === undefined ? v.kind : "rollback to " + v.rollback, v.step, v.taken ? seconds((now - v.taken / 1e6) / 1e3) : "–", digits(w.auc), digits(w.logloss), digits(w.calibration), (v.pins || []).join(", "), v.state];
+    return [v.version, v.rollback === undefined ? v.kind : "rollback to " + v.rollback, v.step, v.taken ? seconds((now - v.taken / 1e6) / 1e3) : "–", digits(w.auc), digits(w.logloss), digits(w.calibration), (v.pins || []).join(", "), failed && failed.version === v.version ? "not served" : v.state];
   }));
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
@@ -38,8 +40,15 @@ type loopState struct {
 	Served   int64            `json:"served"`
 	Pins     map[string]int64 `json:"pins,omitempty"`
 	Hold     string           `json:"hold,omitempty"`
+	Failed   *failedVersion   `json:"failed,omitempty"`
 	Versions []export.Listed  `json:"versions,omitempty"` // the newest first
 	Sources  []join.Source    `json:"sources,omitempty"`  // of the join
+}
+
+// failedVersion is the newest version that the server cannot load or refuses, while it is newer than the one that is served.
+type failedVersion struct {
+	Version int64  `json:"version"`
+	Error   string `json:"error"`
 }
 
 // shownVersions is the number of versions in the state.
@@ -50,9 +59,11 @@ const shownVersions = 20
 // the next look.
 type loopWatch struct {
 	dir, joined, metrics, versions string
-	metricsAt, tokenFile, model    string   // of the server; the address is a URL
-	apart                          []string // parts that do not read what the part before writes
-	read                           int64    // of metrics
+	metricsAt, tokenFile, model    string    // of the server; the address is a URL
+	statusAt                       string    // URL of the model's status; "": the server has none
+	apart                          []string  // parts that do not read what the part before writes
+	read                           int64     // of metrics
+	logged                         time.Time // time of the last step in metrics
 	state                          loopState
 	fresh                          freshness
 	answered                       *answered // nil: no version
@@ -75,20 +86,27 @@ func newLoopWatch(c onlineConfig, run string) *loopWatch {
 	if s, err := w.joinStatus(); err == nil {
 		w.fresh.before = s.Samples
 	}
-	w.metricsAt, w.tokenFile = "http://"+metricsAddress(c.Serve)+"/metrics", valueOf(c.Serve, "admin-token-file", "")
+	rest, metrics := addressesOf(c.Serve)
+	w.metricsAt, w.tokenFile = "http://"+metrics+"/metrics", valueOf(c.Serve, "admin-token-file", "")
+	if !strings.HasSuffix(rest, ":0") {
+		w.statusAt = "http://" + rest + "/v1/models/" + url.PathEscape(w.model)
+	}
 	return w
 }
 
-// metricsAddress returns the address at which a server with these flags has its metrics.
-func metricsAddress(serve yaml.MapSlice) string {
-	host, port := valueOf(serve, "host", "127.0.0.1"), valueOf(serve, "rest-port", valueOf(serve, "rest_api_port", "8501"))
-	if h, p, err := net.SplitHostPort(valueOf(serve, "admin", "")); err == nil {
-		host, port = h, p
+// addressesOf returns the addresses at which a server with these flags answers REST requests and has its metrics.
+func addressesOf(serve yaml.MapSlice) (rest, metrics string) {
+	join := func(host, port string) string {
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			host = "127.0.0.1"
+		}
+		return net.JoinHostPort(host, port)
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
+	rest = join(valueOf(serve, "host", "127.0.0.1"), valueOf(serve, "rest-port", valueOf(serve, "rest_api_port", "8501")))
+	if host, port, err := net.SplitHostPort(valueOf(serve, "admin", "")); err == nil {
+		return rest, join(host, port)
 	}
-	return net.JoinHostPort(host, port)
+	return rest, rest
 }
 
 // update reads what is new.
@@ -101,15 +119,56 @@ func (w *loopWatch) update(ctx context.Context) {
 	}
 	w.readMetrics()
 	w.readResult()
-	page, err := w.get(ctx)
+	page, err := w.get(ctx, w.metricsAt)
 	now := time.Now()
 	versions := w.list() // after it, so that it has the version
+	w.advance(versions)
 	if err != nil {
 		return
 	}
 	if served, since, err := w.serving(page, now); err == nil {
 		w.state.Served = served
 		w.fresh.load(w.published(served, versions), since)
+	}
+	if status, err := w.get(ctx, w.statusAt); w.statusAt != "" && err == nil {
+		w.state.Failed = failedOf(status, w.state.Served, versions)
+	}
+}
+
+// failedOf returns the newest version that a server cannot load, by the status of the model. A version that is gone, or
+// older than the one that is served, does not count.
+func failedOf(status []byte, served int64, versions []export.Listed) *failedVersion {
+	var x struct {
+		All []struct {
+			Version int64 `json:"version,string"`
+			Status  struct {
+				Message string `json:"error_message"`
+			}
+		} `json:"model_version_status"`
+	}
+	if json.Unmarshal(status, &x) != nil {
+		return nil
+	}
+	var failed *failedVersion
+	for _, v := range x.All {
+		there := slices.ContainsFunc(versions, func(l export.Listed) bool { return l.Version == v.Version })
+		if v.Status.Message != "" && there && v.Version > served && (failed == nil || v.Version > failed.Version) {
+			failed = &failedVersion{v.Version, command.Clean(v.Status.Message, longestFault)}
+		}
+	}
+	return failed
+}
+
+// advance sets the step to that of a version which was taken after the last step in the log.
+func (w *loopWatch) advance(versions []export.Listed) {
+	for _, v := range slices.Backward(versions) {
+		if v.Rollback != nil {
+			continue
+		}
+		if !w.logged.IsZero() && time.Unix(0, v.Taken).After(w.logged) && v.Step > w.state.Step {
+			w.state.Step, w.state.Trained = v.Step, max(w.state.Trained, w.fresh.samplesAt(v.Step))
+		}
+		return
 	}
 }
 
@@ -146,11 +205,12 @@ func (w *loopWatch) readMetrics() {
 		w.read += int64(len(line))
 		var x struct {
 			Event         string
+			Time          time.Time
 			Step, Samples int64
 		}
 		if json.Unmarshal(line, &x) == nil && x.Event == "train" {
 			w.fresh.train(trainedAt{x.Step, x.Samples})
-			w.state.Step, w.state.Trained = x.Step, x.Samples
+			w.state.Step, w.state.Trained, w.logged = x.Step, x.Samples, x.Time
 		}
 	}
 }
@@ -220,13 +280,13 @@ func (w *loopWatch) serving(page []byte, now time.Time) (version int64, since ti
 	return int64(values["wdlrun_serve_version"]), now.Add(-age), nil
 }
 
-// get returns the metrics of the server.
-func (w *loopWatch) get(ctx context.Context) ([]byte, error) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, w.metricsAt, nil)
+// get returns what the server has at a URL.
+func (w *loopWatch) get(ctx context.Context, at string) ([]byte, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
 	}
-	if w.tokenFile != "" {
+	if w.tokenFile != "" && at == w.metricsAt {
 		const most = 4 << 10
 		token, err := regular.ReadFile(w.tokenFile, most)
 		if err != nil {
@@ -240,7 +300,7 @@ func (w *loopWatch) get(ctx context.Context) ([]byte, error) {
 	}
 	defer a.Body.Close()
 	if a.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", w.metricsAt, a.Status)
+		return nil, fmt.Errorf("%s: %s", at, a.Status)
 	}
 	const most = 16 << 20
 	return io.ReadAll(io.LimitReader(a.Body, most))
