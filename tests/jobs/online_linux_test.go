@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -44,94 +45,145 @@ type onlineStatus struct {
 	Loop struct {
 		Samples, Served, Version int64
 		Step                     int
+		Failed                   struct {
+			Version int64
+			Error   string
+		}
 	}
+}
+
+// loop is a running wdlrun online.
+type loop struct {
+	t     *testing.T
+	dir   string
+	want  map[string]int // label by impression
+	cmd   *exec.Cmd
+	said  *notes
+	rest  string // of the server
+	page  int
+	files int // of impressions
+}
+
+// startLoop starts a loop and waits for an answer.
+func startLoop(t *testing.T) *loop {
+	t.Helper()
+	port := freePort(t)
+	l := &loop{t: t, dir: t.TempDir(), want: map[string]int{}, said: &notes{}, rest: fmt.Sprintf("http://127.0.0.1:%d", port), page: freePort(t)}
+	write(t, l.dir, "online.yaml", fmt.Sprintf(onlineYAML, l.page, port))
+	write(t, l.dir, "ctr.yaml", onlineTrainYAML)
+	l.log(10)
+	l.cmd = command(t, l.dir, "online", "-config", "online.yaml")
+	l.cmd.Stderr = l.said
+	fatal.If(t, l.cmd.Start())
+	eventually(t, "an answer", func() bool {
+		if strings.Contains(l.said.String(), "has ended") {
+			t.Fatal(l.said)
+		}
+		return askLoop(l.rest) == nil
+	})
+	return l
+}
+
+// log writes further files of impressions and clicks.
+func (l *loop) log(n int) {
+	l.t.Helper()
+	joinLog(l.t, l.dir, l.files, n, l.want)
+	l.files += n
+}
+
+// status reads status.json.
+func (l *loop) status() (s onlineStatus) {
+	l.t.Helper()
+	b, err := os.ReadFile(filepath.Join(l.dir, "online", "status.json"))
+	if err == nil {
+		fatal.If(l.t, json.Unmarshal(b, &s))
+	}
+	return s
+}
+
+// kill kills a part.
+func (l *loop) kill(part int) {
+	l.t.Helper()
+	eventually(l.t, "the processes", func() bool { s := l.status(); return len(s.Parts) == 3 && s.Parts[part].Process != 0 })
+	fatal.If(l.t, syscall.Kill(l.status().Parts[part].Process, syscall.SIGKILL))
+}
+
+// finish ends the input, and waits until the training has ended and its last version is served.
+func (l *loop) finish() {
+	l.t.Helper()
+	for _, folder := range []string{"shown", "clicks"} {
+		write(l.t, filepath.Join(l.dir, folder), "_SUCCESS", "")
+	}
+	eventually(l.t, "the end of the training", func() bool { return strings.Contains(l.said.String(), "online: train has finished") })
+	eventually(l.t, "the last version", func() bool {
+		s := l.status()
+		return s.Loop.Step == trainedOnAll(l.t, l.dir, l.want) && s.Loop.Served == s.Loop.Version && s.Freshness.Total > 0
+	})
+}
+
+// badAnswer is the answer of a server that has no score.
+type badAnswer string
+
+func (b badAnswer) Error() string { return string(b) }
+
+// askLoop asks a server for a score.
+func askLoop(rest string) error {
+	a, err := http.Post(rest+"/v1/models/ctr:predict", "application/json", strings.NewReader(`{"instances": [{"site": "s1"}]}`))
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(a.Body)
+	if err == nil && (a.StatusCode != http.StatusOK || !bytes.Contains(b, []byte("score"))) {
+		err = badAnswer(fmt.Sprintf("%s: %s", a.Status, b))
+	}
+	return err
 }
 
 // TestOnline: events become answers. A part that is killed is named and started again, while the server answers
 // all requests, and each impression becomes one sample. SIGTERM ends the parts in their order.
 func TestOnline(t *testing.T) {
 	t.Parallel()
-	dir, want, port, page := t.TempDir(), map[string]int{}, freePort(t), freePort(t)
-	write(t, dir, "online.yaml", fmt.Sprintf(onlineYAML, page, port))
-	write(t, dir, "ctr.yaml", onlineTrainYAML)
-	joinLog(t, dir, 0, 10, want)
-	cmd := command(t, dir, "online", "-config", "online.yaml")
-	said := &notes{}
-	cmd.Stderr = said
-	fatal.If(t, cmd.Start())
-	status := func() (s onlineStatus) {
-		b, err := os.ReadFile(filepath.Join(dir, "online", "status.json"))
-		if err == nil {
-			fatal.If(t, json.Unmarshal(b, &s))
-		}
-		return s
-	}
-	model := fmt.Sprintf("http://127.0.0.1:%d/v1/models/ctr:predict", port)
-	ask := func() error {
-		a, err := http.Post(model, "application/json", strings.NewReader(`{"instances": [{"site": "s1"}]}`))
-		if err != nil {
-			return err
-		}
-		defer a.Body.Close()
-		b, err := io.ReadAll(a.Body)
-		if err == nil && (a.StatusCode != http.StatusOK || !bytes.Contains(b, []byte("score"))) {
-			err = fmt.Errorf("%s: %s", a.Status, b)
-		}
-		return err
-	}
-	eventually(t, "an answer", func() bool {
-		if strings.Contains(said.String(), "has ended") {
-			t.Fatal(said)
-		}
-		return ask() == nil
-	})
+	l := startLoop(t)
 	for round, name := range []string{"join", "train", "serve"} {
-		served := status().Loop.Served
-		eventually(t, "the processes", func() bool { s := status(); return len(s.Parts) == 3 && s.Parts[round].Process != 0 })
-		fatal.If(t, syscall.Kill(status().Parts[round].Process, syscall.SIGKILL))
-		joinLog(t, dir, 10*(round+1), 10, want)
+		served := l.status().Loop.Served
+		l.kill(round)
+		l.log(10)
 		eventually(t, name+" to continue", func() bool {
-			if err := ask(); name != "serve" { // its clients need another server meanwhile
+			if err := askLoop(l.rest); name != "serve" { // its clients need another server meanwhile
 				fatal.If(t, err)
 			}
-			s := status()
+			s := l.status()
 			return s.Parts[round].Restarts == 1 && s.Parts[round].State == "running" && s.Loop.Served > served
 		})
-		if !strings.Contains(said.String(), "online: "+name+" ended: signal: killed") {
-			t.Errorf("%s is not named:\n%s", name, said)
+		if !strings.Contains(l.said.String(), "online: "+name+" ended: signal: killed") {
+			t.Errorf("%s is not named:\n%s", name, l.said)
 		}
 	}
-	causeIsNamed(t, status)
-	onlinePage(t, page)
-	for _, folder := range []string{"shown", "clicks"} {
-		write(t, filepath.Join(dir, folder), "_SUCCESS", "")
+	causeIsNamed(t, l.status)
+	onlinePage(t, l.page)
+	l.finish()
+	fatal.If(t, askLoop(l.rest))
+	fatal.If(t, l.cmd.Process.Signal(syscall.SIGTERM))
+	if err := l.cmd.Wait(); err != nil || !strings.Contains(l.said.String(), "online: serve has ended") {
+		t.Errorf("%v\n%s", err, l.said)
 	}
-	eventually(t, "the end of the training", func() bool { return strings.Contains(said.String(), "online: train has finished") })
-	eventually(t, "the last version", func() bool {
-		s := status()
-		return s.Loop.Step == trainedOnAll(t, dir, want) && s.Loop.Served == s.Loop.Version && s.Freshness.Total > 0
-	})
-	fatal.If(t, ask())
-	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
-	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "online: serve has ended") {
-		t.Errorf("%v\n%s", err, said)
-	}
-	checkSamples(t, dir, want)
-	onlineAgain(t, dir, want)
+	checkSamples(t, l.dir, l.want)
+	onlineAgain(t, l)
 }
 
 // causeIsNamed kills the rank of the training: its error is the verdict.
 func causeIsNamed(t *testing.T, status func() onlineStatus) {
 	t.Helper()
-	killRank(t, status().Parts[1].Process)
+	fatal.If(t, syscall.Kill(rankOf(t, status().Parts[1].Process), syscall.SIGKILL))
 	eventually(t, "the cause", func() bool {
 		x := status().Parts[1]
 		return x.Restarts == 2 && x.State == "running" && containsAll(x.Error, "rank 0", "was killed by signal 9")
 	})
 }
 
-// killRank kills the rank that a launcher has started.
-func killRank(t *testing.T, launcher int) {
+// rankOf returns the process of the rank that a launcher has started.
+func rankOf(t *testing.T, launcher int) int {
 	t.Helper()
 	var children []string
 	eventually(t, "a rank", func() bool {
@@ -149,7 +201,7 @@ func killRank(t *testing.T, launcher int) {
 	})
 	pid, err := strconv.Atoi(children[0])
 	fatal.If(t, err)
-	fatal.If(t, syscall.Kill(pid, syscall.SIGKILL))
+	return pid
 }
 
 // onlinePage reads the page: it has the sources, the versions and the freshness of the loop.
@@ -183,26 +235,26 @@ func onlinePage(t *testing.T, port int) {
 
 // onlineAgain starts a loop that had ended again: it says so, and joins and trains on what came since. A
 // training that reads other samples than those of the join is named.
-func onlineAgain(t *testing.T, dir string, want map[string]int) {
+func onlineAgain(t *testing.T, l *loop) {
 	t.Helper()
 	for _, folder := range []string{"shown", "clicks"} {
-		fatal.If(t, os.Remove(filepath.Join(dir, folder, "_SUCCESS")))
+		fatal.If(t, os.Remove(filepath.Join(l.dir, folder, "_SUCCESS")))
 	}
-	joinLog(t, dir, 30, 5, want)
-	cmd := command(t, dir, "online", "-config", "online.yaml")
+	l.log(5)
+	cmd := command(t, l.dir, "online", "-config", "online.yaml")
 	said := &notes{}
 	cmd.Stderr = said
 	fatal.If(t, cmd.Start())
 	for _, folder := range []string{"shown", "clicks"} {
-		write(t, filepath.Join(dir, folder), "_SUCCESS", "")
+		write(t, filepath.Join(l.dir, folder), "_SUCCESS", "")
 	}
 	eventually(t, "the end of the training", func() bool { return strings.Contains(said.String(), "online: train has finished") })
 	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "the join had ended in an earlier run") || strings.Contains(said.String(), "make data.train") {
 		t.Errorf("%v\n%s", err, said)
 	}
-	checkSamples(t, dir, want)
-	trainedOnAll(t, dir, want)
+	checkSamples(t, l.dir, l.want)
+	trainedOnAll(t, l.dir, l.want)
 }
 
 // trainedOnAll compares the samples of the result of the training with the impressions, and returns its steps.
@@ -260,4 +312,26 @@ func TestOnlineEndsInOrder(t *testing.T) {
 	if o := run(t, dir, "online", "-config", "wrong.yaml"); o.code == 0 || !strings.Contains(o.stderr, `unknown field "trian"`) {
 		t.Errorf("a wrong section: %+v", o)
 	}
+}
+
+// TestOnlineEndsAtOnce: a second signal ends the loop, although a part does not end, and the status says so.
+func TestOnlineEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	l := startLoop(t)
+	eventually(t, "the processes", func() bool { return len(l.status().Parts) == 3 })
+	server := l.status().Parts[2].Process
+	fatal.If(t, syscall.Kill(server, syscall.SIGSTOP))
+	fatal.If(t, l.cmd.Process.Signal(syscall.SIGTERM))
+	eventually(t, "the other parts", func() bool { return strings.Contains(l.said.String(), "online: train has ended") })
+	fatal.If(t, l.cmd.Process.Signal(syscall.SIGTERM))
+	_ = l.cmd.Wait() // its code is checked
+	if code := l.cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGTERM) || !strings.Contains(l.said.String(), "wdlrun: online: interrupted by SIGTERM again: the parts are killed") {
+		t.Errorf("code %d\n%s", code, l.said)
+	}
+	for _, x := range l.status().Parts {
+		if x.State != "ended" || x.Process != 0 || (x.Error == "killed by a second signal") != (x.Name == "serve") {
+			t.Errorf("after the end: %+v", x)
+		}
+	}
+	eventually(t, "the end of the server", func() bool { return syscall.Kill(server, 0) != nil })
 }
