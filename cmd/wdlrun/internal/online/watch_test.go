@@ -18,7 +18,7 @@ func TestFailedVersion(t *testing.T) {
 		return fmt.Sprintf(`{"version": "%d", "state": %q, "status": {"error_code": "X", "error_message": %q}}`, n, state, message)
 	}
 	versions := []export.Listed{{Version: 7}, {Version: 8}, {Version: 9}}
-	served, refused, damaged := one(7, "AVAILABLE", ""), one(8, "END", "refused"), one(9, "END", "serve: ctr/9: the checksum\ndiffers")
+	served, refused, damaged := one(7, "AVAILABLE", ""), one(8, "END", "refused"), one(9, "END", "serve: ctr/9: the checksum differs")
 	for _, x := range []struct {
 		status string
 		served int64
