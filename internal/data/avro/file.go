@@ -57,7 +57,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		}
 	}
 	if errors.Is(err, errShort) {
-		err = fmt.Errorf("its header ends early, or has more than %d bytes: schemas of more than %d bytes are not supported", maxHeader, maxSchema)
+		err = fmt.Errorf("its header ends early, or has more than %d bytes; was it copied whole?", maxHeader)
 	}
 	if err != nil {
 		return nil, err
@@ -86,7 +86,11 @@ func (x *File) header(b []byte) (at int64, mark []byte, err error) {
 	var text, codec []byte
 	for n := r.items(); n > 0; n = r.items() {
 		for ; n > 0 && !r.short; n-- {
-			switch key, data := string(r.bytes()), r.bytes(); key {
+			key, size := string(r.bytes()), r.long()
+			if size > maxSchema {
+				return 0, nil, fmt.Errorf("its header has %d bytes of %.40q, at most %d are possible", size, key, maxSchema)
+			}
+			switch data := r.next(size); key {
 			case "avro.schema":
 				text = data
 			case "avro.codec":
