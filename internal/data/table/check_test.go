@@ -140,6 +140,36 @@ func TestStatisticsOfDictionary(t *testing.T) {
 	}
 }
 
+// An index that the dictionary does not have is an error of whoever reads it: rows, and rows by column.
+func TestIndexesBeyondDictionary(t *testing.T) {
+	entries := texted("a", "m", "z")
+	for _, stated := range []bool{false, true} {
+		for last, want := range []string{"", "", "", "column x: a page names entry 3 of a dictionary of 3 entries"} {
+			m := claim(flatElement(format.ByteArray, false), 4, []byte{2, 6, 0, 2, byte(last)}, "a", "z")
+			if !stated {
+				m.statistics = nil
+			}
+			m.pages[0].head.V1.V.Encoding = format.RLEDictionary
+			m.pages = []page{{pageHeader{Type: format.DictionaryPage, Plain: int32(len(entries)), Dictionary: thrift.New(dictionaryPage{Values: 3})}, entries}, m.pages[0]}
+			b := m.bytes(t)
+			rows, err := readAll(b, []string{"x"})
+			if want == "" && (err != nil || len(rows) != 4) || want != "" && (err == nil || err.Error() != want) {
+				t.Errorf("%d, statistics %v: %q, %v, want %q", last, stated, rows, err, want)
+			}
+			f, err := Open(bytes.NewReader(b), int64(len(b)))
+			fatal.If(t, err)
+			r, err := f.Rows(0, []string{"x"}, true)
+			fatal.If(t, err)
+			spans, x := make([]Span, 1), new(Records)
+			n, err := r.Next(10, spans)
+			fatal.If(t, err)
+			if x.Begin(); n != 4 || x.Set(spans, n) != (want == "") {
+				t.Errorf("%d, statistics %v: records of %d rows, want %v", last, stated, n, want == "")
+			}
+		}
+	}
+}
+
 // A page whose bytes do not have the checksum of its header is an error.
 func TestChecksum(t *testing.T) {
 	body := int64s(5)

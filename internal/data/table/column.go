@@ -324,13 +324,15 @@ func short(err error) error {
 func (c *column) value(dst []byte) ([]byte, error) {
 	i := c.at
 	c.at++
+	t := c.values
 	if c.index != nil {
 		if i >= len(c.index) {
 			return dst, errShort
 		}
-		i = int(c.index[i])
+		if i = int(c.index[i]); i < 0 || i >= t.len() {
+			return dst, fmt.Errorf("a page names entry %d of a dictionary of %d entries", i, t.len())
+		}
 	}
-	t := c.values
 	if i < 0 || i >= t.len() {
 		return dst, errShort
 	}
