@@ -161,16 +161,30 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = rows(b, nil) })
 }
 
-// stream returns a stream with a column of nulls, of a batch with some rows, and a body.
-func stream(n int64, body []byte) []byte {
-	column := flat.Table{flat.To("n"), flat.Of(1, 1), flat.Of(1, 1), flat.To(flat.Table{}), {}, flat.To([]flat.Table{})}
-	nodes := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(n)), uint64(n))
-	var all []byte
-	for _, m := range []struct {
-		kind int64
-		head flat.Table
-		body []byte
-	}{{1, flat.Table{flat.Of(2, 0), flat.To([]flat.Table{column})}, nil}, {3, flat.Table{flat.Of(8, n), flat.To(flat.Structs{N: 1, Data: nodes}), flat.To(flat.Structs{})}, body}} {
+// message is a message of a stream.
+type message struct {
+	kind int64 // 1: the schema, 2: a dictionary, 3: a batch
+	head flat.Table
+	body []byte
+}
+
+// schemaOf is the message of a schema of one column.
+func schemaOf(column flat.Table) message {
+	return message{1, flat.Table{flat.Of(2, 0), flat.To([]flat.Table{column})}, nil}
+}
+
+// pairs is a list of structs of two numbers.
+func pairs(numbers ...uint64) flat.Cell {
+	var b []byte
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	return flat.To(flat.Structs{N: len(numbers) / 2, Data: b})
+}
+
+// stream returns a stream of messages.
+func stream(messages ...message) (all []byte) {
+	for _, m := range messages {
 		meta := flat.Build(flat.Table{flat.Of(2, 4), flat.Of(1, m.kind), flat.To(m.head), flat.Of(8, int64(len(m.body)))})
 		all = binary.LittleEndian.AppendUint32(append(all, 0xff, 0xff, 0xff, 0xff), uint32(len(meta)))
 		all = append(append(all, meta...), m.body...)
@@ -178,9 +192,30 @@ func stream(n int64, body []byte) []byte {
 	return all
 }
 
+// nulls is a stream with a column of nulls, of a batch with some rows, and a body.
+func nulls(n int64, body []byte) []byte {
+	column := flat.Table{flat.To("n"), flat.Of(1, 1), flat.Of(1, 1), flat.To(flat.Table{}), {}, flat.To([]flat.Table{})}
+	return stream(schemaOf(column), message{3, flat.Table{flat.Of(8, n), pairs(uint64(n), uint64(n)), pairs()}, body})
+}
+
+// An index that the dictionary does not have is an error.
+func TestIndexesBeyondDictionary(t *testing.T) {
+	const text = 5
+	of := flat.Table{flat.Of(8, 0), flat.To(flat.Table{flat.Of(4, 32), flat.Of(1, 1)})}
+	column := flat.Table{flat.To("x"), flat.Of(1, 1), flat.Of(1, text), flat.To(flat.Table{}), flat.To(of), flat.To([]flat.Table{})}
+	entries := message{2, flat.Table{flat.Of(8, 0), flat.To(flat.Table{flat.Of(8, 2), pairs(2, 0), pairs(0, 0, 0, 12, 16, 2)})}, []byte("\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00....ab......")}
+	for index, want := range map[int32]string{0: "", 1: "", 2: "batch 0: column x: value 1 has the index 2 in a dictionary of 2 values", -1: "value 1 has the index -1 in a dictionary of 2 values"} {
+		body := binary.LittleEndian.AppendUint32(make([]byte, 4), uint32(index))
+		got, err := rows(stream(schemaOf(column), entries, message{3, flat.Table{flat.Of(8, 2), pairs(2, 0), pairs(0, 0, 0, 8)}, body}), nil)
+		if want == "" && (err != nil || len(got) != 2 || got[0][0] != "a" || got[1][0] != "ab"[index:index+1]) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("index %d: %q, %v, want %q", index, got, err, want)
+		}
+	}
+}
+
 // A column of nulls has no bytes, so a batch of few bytes has a limited number of rows.
 func TestNullsAreLimited(t *testing.T) {
-	got, err := rows(stream(1<<16, nil), nil)
+	got, err := rows(nulls(1<<16, nil), nil)
 	if err != nil || len(got) != 1<<16 || got[0][0] != "" {
 		t.Errorf("%d rows, %v", len(got), err)
 	}
@@ -189,7 +224,7 @@ func TestNullsAreLimited(t *testing.T) {
 		body int
 		want string
 	}{{1<<16 + 1, 0, "65537 rows in 0 bytes, at most 65536"}, {1 << 26, 8, "at most 98304"}, {1 << 40, 1 << 15, "at most 67108864"}} {
-		if _, err := rows(stream(x.rows, make([]byte, x.body)), nil); err == nil || !strings.Contains(err.Error(), x.want) {
+		if _, err := rows(nulls(x.rows, make([]byte, x.body)), nil); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%d rows: %v, want %s", x.rows, err, x.want)
 		}
 	}
