@@ -30,7 +30,8 @@ func TestPairsBehindOtherLines(t *testing.T) {
 	}
 }
 
-// TestHeaderWithNumbers: a header may name some fields by integers, such as slots.
+// TestHeaderWithNumbers: a header may name some fields by integers, such as slots, or by words for no
+// number.
 func TestHeaderWithNumbers(t *testing.T) {
 	rows := ""
 	for i := range 60 {
@@ -40,6 +41,11 @@ func TestHeaderWithNumbers(t *testing.T) {
 		"sample_id,click,101,121,site": true,
 		"sample_id,click,101,121,122":  true,
 		"id,n,101,121,site":            true,
+		"sample_id,click,inf,nan,site": true,
+		"id,n,Infinity,NaN,NA":         true,
+		"id,click,null,None,7":         true,
+		"id,inf,nan,NA,site":           false, // one word above numbers
+		"7,1,inf,nan,site":             false,
 		"sample_id,click,101,101,site": false, // two fields of one name
 		"x,3,101,121,site":             false, // perhaps one word for a missing value
 		"id,n,1.5,121,site":            false,
@@ -49,7 +55,7 @@ func TestHeaderWithNumbers(t *testing.T) {
 	} {
 		in, err := First(datatest.Write(t, "a.csv", header+"\n"+rows), 0)
 		fatal.If(t, err)
-		if in.Header != want || want && (in.Rows != 60 || in.Columns[2].Name != "101") {
+		if in.Header != want || want && (in.Rows != 60 || in.Columns[2].Name != strings.Split(header, ",")[2]) {
 			t.Errorf("%s: header %v, %d rows, want %v", header, in.Header, in.Rows, want)
 		}
 	}

@@ -74,8 +74,8 @@ func (in *Inspection) named(records [][]string) (_ [][]string, names []string, e
 }
 
 // names decides whether the first record is a header. All its fields must differ, and none may be
-// missing or a number, except that some names may be integers (see namesSlots). In addition, one
-// of these must be true:
+// missing or a number, except that some names may be integers or words for no number (see oddlyNamed).
+// In addition, one of these must be true:
 //
 //   - A column below it is numeric.
 //   - A field has the name of a label.
@@ -92,7 +92,7 @@ func (in *Inspection) names(records [][]string) ([]string, error) {
 		seen[s] = true
 		numbers = numbers || IsLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
 	}
-	switch in.Header = namesSlots(records) || mayBeHeader(records[0]) && (numbers || len(records) == 1 || isUnlike(records)); {
+	switch in.Header = oddlyNamed(records) || mayBeHeader(records[0]) && (numbers || len(records) == 1 || isUnlike(records)); {
 	case in.Header && twice != "":
 		return nil, fmt.Errorf("its header names %s twice; rename one, or if this line is a record, say so with -config FILE (data.header: false)", strconv.Quote(string(record.CutLong([]byte(twice)))))
 	case in.Header:
@@ -108,19 +108,19 @@ func (in *Inspection) names(records [][]string) ([]string, error) {
 	return names, nil
 }
 
-// namesSlots reports whether the first record is a header in which some names are integers, such
-// as the numbers of slots: the others are words, of which several, or one with the name of a
-// label, head columns of numbers.
-func namesSlots(records [][]string) bool {
+// oddlyNamed reports whether the first record is a header in which some names are integers, such as the
+// numbers of slots, or words that elsewhere mean a missing or infinite value, such as nan, inf and null:
+// the others are words, of which several, or one with the name of a label, head columns of numbers.
+func oddlyNamed(records [][]string) bool {
 	const several = 2
-	heads, integers, seen := 0, 0, map[string]bool{}
+	heads, odd, seen := 0, 0, map[string]bool{}
 	for i, s := range records[0] {
-		if s == "" || seen[s] || slices.Contains(missingWords, s) {
+		if s == "" || seen[s] {
 			return false
 		}
 		seen[s] = true
-		if _, ok := value.ParseID([]byte(s)); ok && s[0] != '-' {
-			integers++
+		if _, ok := value.ParseID([]byte(s)); ok && s[0] != '-' || slices.Contains(missingWords, s) || infinity().MatchString(s) {
+			odd++
 			continue
 		}
 		below := valuesOf(records[1:], i)
@@ -133,7 +133,7 @@ func namesSlots(records [][]string) bool {
 			heads++
 		}
 	}
-	return integers > 0 && heads >= several
+	return odd > 0 && heads >= several
 }
 
 // headerNames returns the names of the fields of a header.
