@@ -20,6 +20,12 @@ func CheckNumber(x float64) (float64, string) {
 	return x, ""
 }
 
+// IsInfinite reports whether a word is an infinite number.
+func IsInfinite(word string) bool {
+	x, err := strconv.ParseFloat(word, 64)
+	return err == nil && math.IsInf(x, 0)
+}
+
 // IsNotFinite reports whether a fault that CheckNumber or ParseNumber returned is about a number
 // that is NaN, infinite or beyond float32.
 func IsNotFinite(why string) bool { return why == notFinite || why == tooLarge }

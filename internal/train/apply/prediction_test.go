@@ -217,9 +217,10 @@ func TestPredictKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "r.csv")
-	text := "y,word,tags,day,size\n"
+	text := "y,word,tags,day,size,rate\n"
 	for i := range 100 {
-		text += fmt.Sprintf("%d,w%d,%s,2026-11-%02d,%d\n", i%2, i%9, strings.Repeat("a|", i%3)+"b", i%28+1, i%31)
+		rate := map[int]string{0: "-inf", 1: "nan"}[i]
+		text += fmt.Sprintf("%d,w%d,%s,2026-11-%02d,%d,%s\n", i%2, i%9, strings.Repeat("a|", i%3)+"b", i%28+1, i%31, cmp.Or(rate, fmt.Sprint(float64(i)+.5)))
 	}
 	fatal.If(t, os.WriteFile(file, []byte(text), 0o644))
 	c, err := config.Parse("keys.yaml", []byte(`
@@ -270,6 +271,14 @@ train: {epochs: 1, batch: 20}
 	_, err = predict(t, 1, o, &out)
 	if first, _ := out.ReadString('\n'); err != nil || !strings.HasPrefix(first, `{"word":"w0","size":null,`) {
 		t.Errorf("the first line is %q, %v; want the string that means missing, and no size", first, err)
+	}
+	o.Columns, o.Eval.Set = []string{"rate"}, []string{`data.missing=["-inf", "nan"]`} // an infinity is a number
+	out = memoryOutput{format: "jsonl"}
+	_, err = predict(t, 1, o, &out)
+	for _, want := range []string{`{"rate":"-inf",`, `{"rate":null,`, `{"rate":2.5,`} {
+		if line, _ := out.ReadString('\n'); err != nil || !strings.HasPrefix(line, want) {
+			t.Errorf("a line is %q, %v; want %s", line, err, want)
+		}
 	}
 	days := floats(t, rows, "days:value")
 	if days[0] <= days[1] || days[0] != days[28] {

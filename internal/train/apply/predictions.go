@@ -246,12 +246,12 @@ func (p Prediction) typeCopied(ctx context.Context, columns []write.Column) erro
 }
 
 // missing returns the strings that mean that a copied number is missing in an output with
-// types. Other outputs, and columns of strings, copy these strings.
+// types. Other outputs, and columns of strings, copy these strings. Infinities are numbers.
 func (o *PredictOptions) missing(c *config.Config) []string {
 	if o.Text {
 		return nil
 	}
-	return c.Data.Missing
+	return slices.DeleteFunc(slices.Clone(c.Data.Missing), value.IsInfinite)
 }
 
 // all writes runs until their channel is closed, then the unusable records after the last

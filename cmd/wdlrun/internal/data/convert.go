@@ -132,7 +132,7 @@ func planConversion(p *command.Program, c *cli.Context) (v conversion, err error
 		v.source.Missing = nil // other formats have values of their own that are missing, and lines keep every word
 	}
 	if v.config == nil {
-		v.source.Missing = slices.DeleteFunc(slices.Clone(v.source.Missing), isInfinite) // columns of numbers hold them
+		v.source.Missing = slices.DeleteFunc(slices.Clone(v.source.Missing), value.IsInfinite) // columns of numbers hold them
 	}
 	if v.files, err = v.open(); err != nil {
 		return v, err

@@ -232,13 +232,7 @@ func (o *operand) read(l *value.List) {
 // isMissing reports whether a value is empty or a word that means missing. Infinity is a number: two tables that
 // differ in it differ, although training takes both as missing.
 func (o *operand) isMissing(b []byte) bool {
-	return len(b) == 0 || !isInfinite(string(b)) && slices.ContainsFunc(o.source.Missing, func(word string) bool { return string(b) == word })
-}
-
-// isInfinite reports whether a word is an infinite number.
-func isInfinite(word string) bool {
-	x, err := strconv.ParseFloat(word, 64)
-	return err == nil && math.IsInf(x, 0)
+	return len(b) == 0 || !value.IsInfinite(string(b)) && slices.ContainsFunc(o.source.Missing, func(word string) bool { return string(b) == word })
 }
 
 // isLines reports whether values are fields of lines, which have no nulls and no lists.
