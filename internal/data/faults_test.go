@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/testkit/golden"
 )
@@ -230,26 +233,107 @@ func TestScanEnds(t *testing.T) {
 	}
 }
 
-func TestFileThatChanges(t *testing.T) {
-	change := func(t *testing.T, path string, how string) {
-		switch how {
-		case "grows":
-			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-			if err == nil {
-				_, err = f.WriteString("5,1,B,,1,0\n")
-				f.Close()
-			}
+// change changes a file.
+func change(t *testing.T, path string, how string) {
+	t.Helper()
+	switch how {
+	case "grows":
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = f.WriteString("5,1,B,,1,0\n")
+			f.Close()
+		}
+		fatal.If(t, err)
+	case "is cut":
+		fatal.If(t, os.Truncate(path, 100))
+	case "is rewritten":
+		b, _ := os.ReadFile(path)
+		fatal.If(t, os.WriteFile(path, b, 0o644))
+		later := time.Now().Add(time.Hour)
+		fatal.If(t, os.Chtimes(path, later, later))
+	case "goes away":
+		fatal.If(t, os.Remove(path))
+	}
+}
+
+// A file that changes while it is read is an error, whatever its records are by then: in a walk, and in a
+// scan, which a training and data check do. A file that is removed is still open, and has not changed.
+func TestFileThatChangesMeanwhile(t *testing.T) {
+	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
+		src, s := datatest.Fields(format)
+		content := datatest.Pack(t, packing, datatest.Numbered(t, format, 0, 20_000))
+		for _, how := range []string{"grows", "is cut", "is rewritten", "goes away"} {
+			dir := datatest.Files(t, packing, content)
+			path := filepath.Join(dir, "part-00"+packing)
+			files, err := record.OpenFiles(src, []string{dir})
 			fatal.If(t, err)
-		case "is rewritten":
-			b, _ := os.ReadFile(path)
-			fatal.If(t, os.WriteFile(path, b, 0o644))
-			later := time.Now().Add(time.Hour)
-			fatal.If(t, os.Chtimes(path, later, later))
-		case "goes away":
-			fatal.If(t, os.Remove(path))
+			n := 0
+			_, err = files.Walk(t.Context(), []string{s.Features[0].Field}, 1, func([]value.List) error {
+				if n++; n == 700 {
+					change(t, path, how)
+				}
+				return nil
+			}, nil)
+			if want := how != "goes away"; errors.Is(err, record.ErrChanged) != want || !want && (err != nil || n != 20_000) {
+				t.Errorf("a file that %s: %d records, %v", how, n, err)
+			}
+			if how == "goes away" {
+				continue
+			}
+			fatal.If(t, os.WriteFile(path, content, 0o644))
+			d, err := Open(src, s, []string{dir})
+			fatal.If(t, err)
+			if _, err = d.Scan(&interfering{t.Context(), 0, func() { change(t, path, how) }}, 0, 1, nil, nil); !errors.Is(err, record.ErrChanged) {
+				t.Errorf("a file that %s is scanned: %v", how, err)
+			}
+		}
+	})
+}
+
+// Any byte of a table may be damaged. Among the errors of a scan is the one for an index that a dictionary
+// does not have, with file and column.
+func TestDamagedTable(t *testing.T) {
+	src, s := datatest.Fields("parquet")
+	s.Features = append(s.Features, schema.Feature{Field: "x", Encode: "vocabulary"})
+	content := datatest.Numbered(t, "parquet", 0, 60)
+	seen := map[string]int{}
+	for at := len("PAR1"); at < min(len(content), 600); at++ {
+		damaged := slices.Clone(content)
+		damaged[at] = 0xff
+		path := datatest.Write(t, "a.parquet", string(damaged))
+		d, err := Open(src, s, []string{path})
+		if err == nil {
+			_, err = d.Scan(t.Context(), 0, 1, encode.NewFit(s), nil)
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), path+": ") {
+			t.Errorf("byte %d: %v", at, err)
+		}
+		if err != nil {
+			seen[regexp.MustCompile(`[0-9]+`).ReplaceAllString(strings.TrimPrefix(err.Error(), path), "N")]++
 		}
 	}
-	for _, how := range []string{"grows", "is rewritten", "goes away"} {
+	if seen[": offset N: column x: a page names entry N of a dictionary of N entries"] == 0 {
+		t.Errorf("no index is beyond its dictionary: %v", seen)
+	}
+}
+
+// interfering is a context that does something when it is asked for the second time, which a scan does
+// within a block.
+type interfering struct {
+	context.Context
+	asked int
+	do    func()
+}
+
+func (c *interfering) Err() error {
+	if c.asked++; c.asked == 2 {
+		c.do()
+	}
+	return c.Context.Err()
+}
+
+func TestFileThatChanges(t *testing.T) {
+	for _, how := range []string{"grows", "is cut", "is rewritten", "goes away"} {
 		path := datatest.Write(t, "people.csv", datatest.People)
 		d, fit := prepare(t, peopleSource(), peopleSchema(), 1, path)
 		e := newEncoder(t, fit)

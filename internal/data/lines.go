@@ -87,6 +87,14 @@ func (l *Lines) Next(ctx context.Context) (usable bool, lists []value.List, err 
 
 // broken returns the error for a file that cannot be read further.
 func (l *Lines) broken(err error) error {
+	for _, in := range []*record.Input{l.copied, l.checked} {
+		if in == nil {
+			continue
+		}
+		if e := in.Unchanged(); e != nil {
+			return e
+		}
+	}
 	if errors.Is(err, record.ErrShrunk) || errors.Is(err, record.ErrLongLine) {
 		err = record.ErrChanged // the scan has read it
 	}

@@ -383,6 +383,9 @@ func (f *filler) group(s *source, g int32, sel Select, w *stage, lo, hi int64) (
 		}
 		return nil
 	}
+	if e := s.Unchanged(); e != nil {
+		return e
+	}
 	if err == io.EOF || errors.Is(err, record.ErrShrunk) || errors.Is(err, record.ErrLongLine) {
 		err = record.ErrChanged // the scan found more records here, and no line over the limit
 	}

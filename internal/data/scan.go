@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,16 +131,24 @@ func (s *scanner) byColumn() {
 
 // block checks the records that begin in block b.
 func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
-	bl := s.set.Blocks[b]
-	f := &s.set.Files[bl.File]
-	if err := s.OpenFile(int(bl.File)); err != nil {
+	file := int(s.set.Blocks[b].File)
+	if err := s.OpenFile(file); err != nil {
 		return n, err
 	}
-	n.block, n.file = b, f
+	n.block, n.file = b, &s.set.Files[file]
+	if err = s.check(ctx, &n); ctx.Err() == nil {
+		err = cmp.Or(s.Unchanged(), err)
+	}
+	return n, err
+}
+
+// check checks the records that begin in a block, and counts them.
+func (s *scanner) check(ctx context.Context, n *tally) (err error) {
+	f, bl := n.file, s.set.Blocks[n.block]
 	if err = s.Reader.Begin(s.Content, f, bl, -1, 0); err == nil && s.survey != nil {
 		var read bool
-		if read, err = s.columns(ctx, &n); err != nil || n.units == bl.Hi-bl.Lo {
-			return n, err
+		if read, err = s.columns(ctx, n); err != nil || n.units == bl.Hi-bl.Lo {
+			return err
 		}
 		if read {
 			err = s.Reader.Begin(s.Content, f, bl, bl.Lo+n.units, 0)
@@ -150,14 +159,14 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 		if u, err = s.Reader.Next(); err != nil {
 			break
 		}
-		if err := s.unit(ctx, &n, u, -1); err != nil {
-			return n, err
+		if err := s.unit(ctx, n, u, -1); err != nil {
+			return err
 		}
 	}
 	if err == io.EOF {
-		return n, nil
+		return nil
 	}
-	return n, s.broken(f, u, err)
+	return s.broken(f, u, err)
 }
 
 // columns checks the rows of a row group column by column, as far as possible. read is false if it

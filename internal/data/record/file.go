@@ -37,6 +37,7 @@ type File struct {
 	unread  []table.Unread // columns that no reader can read
 	onwards bool           // must be read from the beginning to find records
 	allRead bool           // the records read for the names of fields are all records
+	bare    bool           // has a header or columns, and no records
 
 	ofStream *stream.Part // nil: all of the file is read, and it must not grow meanwhile
 	found    int64        // size of the file of a stream when it was opened
@@ -95,6 +96,9 @@ func (f *File) raw() (Content, error) {
 		return f.away(), nil
 	}
 	h, info, err := regular.OpenInfo(f.Path())
+	if errors.Is(err, fs.ErrNotExist) && f.ofStream == nil {
+		return nil, fmt.Errorf("%s: %w (%w)", f.Name, ErrChanged, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,9 @@ package record
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -139,7 +141,7 @@ func (r *resolver) several(pattern string, names []string) ([]File, error) {
 			info, err = os.Stat(name)
 		}
 		if err != nil {
-			return nil, err
+			return nil, gone(name, err)
 		}
 		f, err := r.local(name, info, isLink)
 		if info.Mode().IsRegular() && info.Size() == 0 {
@@ -170,7 +172,7 @@ func (w *walker) walk(p string) error {
 	}
 	info, err := os.Stat(p)
 	if err != nil {
-		return err
+		return gone(p, err)
 	}
 	for _, above := range w.above {
 		if os.SameFile(above, info) {
@@ -180,17 +182,14 @@ func (w *walker) walk(p string) error {
 	if w.folders++; len(w.above) == maxDepth || w.folders > MaxFiles {
 		return fmt.Errorf("%s: folders are more than %d deep, or more than %d; name a folder that holds only data", w.pattern, maxDepth, MaxFiles)
 	}
-	entries, err := os.ReadDir(p)
+	entries, err := list(p, MaxFiles-len(w.names))
 	if err != nil {
-		return err
+		return gone(p, err)
 	}
 	w.above = append(w.above, info)
 	defer func() { w.above = w.above[:len(w.above)-1] }()
 	for _, e := range entries {
 		name := filepath.Join(p, e.Name())
-		if hidden(e.Name()) {
-			continue
-		}
 		if isDir(e, name) {
 			err = w.walk(name)
 		} else if w.match != nil && !w.match(name) {
@@ -207,6 +206,43 @@ func (w *walker) walk(p string) error {
 	return nil
 }
 
+// list returns the entries of a folder that are not hidden, by name. More than most are an error, before
+// they fill the memory.
+func list(folder string, most int) (all []fs.DirEntry, err error) {
+	const some = 1 << 10
+	d, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	for {
+		next, err := d.ReadDir(some)
+		all = append(all, slices.DeleteFunc(next, func(e fs.DirEntry) bool { return hidden(e.Name()) })...)
+		switch {
+		case len(all) > most:
+			return nil, tooMany(folder)
+		case errors.Is(err, io.EOF):
+			slices.SortFunc(all, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+			return all, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// tooMany is the error for a name of more than MaxFiles files.
+func tooMany(name string) error {
+	return fmt.Errorf("%s: more than %d files; join them into fewer, larger ones", name, MaxFiles)
+}
+
+// gone adds advice to the error of a name that its folder has listed, and that no longer exists.
+func gone(name string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w: the folder with %s changed while it was listed, or this is a link to nothing; start again when no program writes the folder", err, filepath.Base(name))
+}
+
 // isDir reports whether an entry is a folder, or a link to one.
 func isDir(e fs.DirEntry, name string) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
@@ -218,7 +254,7 @@ func isDir(e fs.DirEntry, name string) bool {
 
 func (w *walker) add(name string) error {
 	if len(w.names) == MaxFiles {
-		return fmt.Errorf("%s: more than %d files; join them into fewer, larger ones", w.pattern, MaxFiles)
+		return tooMany(w.pattern)
 	}
 	w.names = append(w.names, name)
 	return printable(name)
@@ -265,7 +301,7 @@ func Full(files []File) []File {
 		switch {
 		case err != nil: // its reader reports the fault
 		case more:
-			headers[line] = !hasNumber(line)
+			headers[line] = !onlyNumbers(line)
 		default:
 			alone[i], empty[i] = line, line == ""
 		}
@@ -282,12 +318,12 @@ func Full(files []File) []File {
 	return full
 }
 
-// hasNumber reports whether a field of a line is a number, as no field of a header is.
-func hasNumber(line string) bool {
+// onlyNumbers reports whether all fields of a line are numbers, as those of a header are not.
+func onlyNumbers(line string) bool {
 	fields := strings.FieldsFunc(line, func(c rune) bool { return slices.Contains(Delimiters(), string(c)) })
-	return slices.ContainsFunc(fields, func(s string) bool {
+	return !slices.ContainsFunc(fields, func(s string) bool {
 		_, why := value.ParseNumber([]byte(s))
-		return why == ""
+		return why != ""
 	})
 }
 

@@ -1,7 +1,9 @@
 package record
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,6 +87,40 @@ func TestUnclearFolders(t *testing.T) {
 	}
 	if s, err := OpenSet(schema.Source{Header: true}, []string{tree(t, "b=02/c=4/a.csv")}); err != nil || !slices.Equal(s.Fields, []string{"a", "b", "c"}) {
 		t.Errorf("a column that agrees with its folder: %v, %v", s, err)
+	}
+}
+
+// A folder is listed up to a number of names. Hidden ones take no memory, and are not counted.
+func TestListIsLimited(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3000 {
+		name := fmt.Sprintf("part-%04d", i*7%3000)
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		fatal.If(t, os.WriteFile(filepath.Join(dir, "."+name+".crc"), nil, 0o600))
+	}
+	all, err := list(dir, 3000)
+	if err != nil || len(all) != 3000 || !slices.IsSortedFunc(all, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) }) {
+		t.Errorf("%d names, %v", len(all), err)
+	}
+	if all, err := list(dir, 2999); all != nil || err == nil || err.Error() != dir+": more than 1048576 files; join them into fewer, larger ones" {
+		t.Errorf("%d names of at most 2999: %v", len(all), err)
+	}
+}
+
+// A name that a folder lists and that is gone afterwards is an error with advice, in the listing and in the
+// first look at the file.
+func TestFolderThatChanges(t *testing.T) {
+	dir := tree(t, "a.csv", "b.csv")
+	const want = "changed while it was listed, or this is a link to nothing; start again when no program writes the folder"
+	if _, err := new(resolver).several(dir, []string{filepath.Join(dir, "a.csv"), filepath.Join(dir, "gone.csv")}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), want) {
+		t.Errorf("a file: %v", err)
+	}
+	if err := (&walker{resolver: new(resolver)}).walk(filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), want) {
+		t.Errorf("a folder: %v", err)
+	}
+	_, err := openSet(schema.Source{Header: true}, []string{dir}, func(files []File) ([]File, error) { return files, os.Remove(filepath.Join(dir, "b.csv")) })
+	if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "b.csv: the file changed while the job ran") {
+		t.Errorf("a file removed behind the listing: %v", err)
 	}
 }
 

@@ -29,10 +29,14 @@ func (in *Input) Close() {
 // OpenFile opens a file unless it is open already.
 func (in *Input) OpenFile(i int) error {
 	if in.Content != nil && in.opened == i {
-		return in.of.Files[i].unchanged(in.Content)
+		return in.Unchanged()
 	}
 	src, err := in.of.Files[i].Open() // before closing the previous one: partitions of a topic share connections
 	in.Close()
 	in.opened, in.Content = i, src
 	return err
 }
+
+// Unchanged returns an error if the open file has changed since the set was opened. It is called after
+// a file is read, and if it cannot be read, which may be because it has changed.
+func (in *Input) Unchanged() error { return in.of.Files[in.opened].unchanged(in.Content) }

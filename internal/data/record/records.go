@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,7 +189,11 @@ func (k *walk) blocks(ctx context.Context, lo, hi int) (err error) {
 		if err := in.OpenFile(int(bl.File)); err != nil {
 			return err
 		}
-		if err := k.block(ctx, &k.set.Files[bl.File], in.Content, bl); err != nil {
+		err := k.block(ctx, &k.set.Files[bl.File], in.Content, bl)
+		if !errors.Is(err, Stop) {
+			err = cmp.Or(in.Unchanged(), err)
+		}
+		if err != nil {
 			return err
 		}
 		if k.done += k.set.BytesOf(b); k.progress != nil {
@@ -293,7 +298,7 @@ const unitsAtOnce = 1 << 14
 // Partial describes the columns of tables that some files do not have.
 func (f *Files) Partial() []string { return f.set.Partial(f.set.Fields) }
 
-// Empty returns the names of files that are left out because they have no records.
+// Empty returns the names of files without records.
 func (f *Files) Empty() []string { return f.set.Empty }
 
 // Unread lists the columns that cannot be read, with reasons.
