@@ -79,6 +79,7 @@ func (t typedFormat) Look(f *File, s Content) ([]string, error) {
 		return nil, fmt.Errorf("%s: no file of %s, or a damaged one: %w", f.Name, title, err)
 	}
 	f.Groups = append([]int64{}, x.Groups()...)
+	f.bare = !slices.ContainsFunc(f.Groups, func(rows int64) bool { return rows > 0 })
 	names := f.readable(x)
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%s: it has no column of plain values or lists of them: %s", f.Name, strings.Join(f.Unread(), "; "))

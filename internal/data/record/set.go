@@ -24,7 +24,7 @@ type Set struct {
 	drifts bool // the files have different columns, or the same in another order
 
 	Unselected int      // files that OpenSelected has left out
-	Empty      []string // files that are left out because they have no records
+	Empty      []string // files without records
 
 	partitions []string // fields that folders give to records
 }
@@ -96,6 +96,9 @@ func (s *Set) lookAll() (first error) {
 		}
 		if err != nil {
 			return err
+		}
+		if s.Files[len(s.Files)-1].bare {
+			s.Empty = append(s.Empty, all[i].Name)
 		}
 		if next := all[i].Log; next != nil && next != log { // keep its connections for all files
 			if err := next.Open(); err != nil {

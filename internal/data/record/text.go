@@ -118,7 +118,11 @@ func (d *Delimited) Look(f *File, src Content) ([]string, error) {
 	if !d.header && !d.criteo || f.Log != nil {
 		return d.names, nil
 	}
-	line, next, err := d.first(f, src)
+	l := lines{quotes: d.newQuotes()}
+	if err := l.start(src, f.size, f.body, f.size, true); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	line, err := d.record(&l)
 	switch {
 	case err == io.EOF && d.criteo:
 		return d.names, nil
@@ -143,21 +147,17 @@ func (d *Delimited) Look(f *File, src Content) ([]string, error) {
 	for i, b := range fields {
 		names[i] = FieldName(string(b), i)
 	}
-	f.body, f.header = next, slices.Clone(line)
+	f.body, f.header = l.off, slices.Clone(line)
+	_, err = d.record(&l)
+	f.bare = err == io.EOF
 	return names, nil
 }
 
-// first returns the first line of a file that is neither comment nor blank, and the offset
-// behind it.
-func (d *Delimited) first(f *File, src Content) (line []byte, next int64, err error) {
-	l := lines{quotes: d.newQuotes()}
-	if err := l.start(src, f.size, f.body, f.size, true); err != nil {
-		return nil, 0, err
-	}
+// record returns the next line that is neither comment nor blank.
+func (d *Delimited) record(l *lines) (line []byte, err error) {
 	for {
-		line, _, err := l.next()
-		if err != nil || d.isRecord(line) {
-			return line, l.off, err
+		if line, _, err = l.next(); err != nil || d.isRecord(line) {
+			return line, err
 		}
 	}
 }

@@ -62,6 +62,7 @@ Examples:
 // checked is the output of data check --json.
 type checked struct {
 	Files   []string     `json:"files"`
+	Empty   []string     `json:"empty,omitempty"` // files without records
 	Format  string       `json:"format"`
 	Records int64        `json:"records"` // that can be used
 	Bad     int64        `json:"bad"`
@@ -106,11 +107,11 @@ func dataCheck(p *command.Program, c *cli.Context) error {
 	if c.String("config") != "" {
 		check = checkForTraining
 	}
-	r, faults, err := check(p, c, t)
+	r, faults, err := check(p, c, &t)
 	if err != nil {
 		return err
 	}
-	r.Format, r.OK, r.Faults = formatName(t.source), r.Bad <= maxBad, []faultAt{}
+	r.Format, r.Empty, r.OK, r.Faults = formatName(t.source), t.empty, r.Bad <= maxBad, []faultAt{}
 	for i := range faults {
 		f := &faults[i]
 		at := faultAt{File: f.File, Line: f.Line, Row: f.Row, Reason: f.Reason(), Records: 1 + f.Same}
@@ -150,7 +151,7 @@ func dataCheck(p *command.Program, c *cli.Context) error {
 }
 
 // checkRecords splits every record into its fields.
-func checkRecords(p *command.Program, c *cli.Context, t table) (r checked, _ []record.Fault, err error) {
+func checkRecords(p *command.Program, c *cli.Context, t *table) (r checked, _ []record.Fault, err error) {
 	f, err := t.open()
 	if err != nil {
 		return r, nil, err
@@ -164,7 +165,7 @@ func checkRecords(p *command.Program, c *cli.Context, t table) (r checked, _ []r
 }
 
 // checkForTraining runs the checks of a training before its first step.
-func checkForTraining(p *command.Program, c *cli.Context, t table) (r checked, _ []record.Fault, err error) {
+func checkForTraining(p *command.Program, c *cli.Context, t *table) (r checked, _ []record.Fault, err error) {
 	full := t.config.Clone()
 	full.Fill()
 	if err := train.CheckVectors(full); err != nil {
@@ -177,6 +178,7 @@ func checkForTraining(p *command.Program, c *cli.Context, t table) (r checked, _
 	if err != nil {
 		return r, nil, t.unlike(err)
 	}
+	t.empty = d.Empty()
 	fitted := s
 	if full.Data.Index != "" { // whose statistics training takes
 		fitted.Features = nil
