@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
@@ -332,7 +333,7 @@ func (l *pull) numbers(rank, t int) []uint32 {
 // evenly and have no period. If a step makes two or eight Pulls of different kinds, every
 // eighth would always be of the same kind.
 func measured(pull int64) bool {
-	return uint64(pull)*0x9e3779b97f4a7c15 < math.MaxUint64/loadEvery
+	return uint64(pull)*f32.Golden < math.MaxUint64/loadEvery
 }
 
 // measure counts the requested keys, if the Pull is measured.

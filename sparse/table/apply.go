@@ -294,7 +294,7 @@ func (t *steps) stepPacked(keys []uint64, records []optim.Record, n int, grads [
 			}
 			t.updates[j].Apply(float32(p.L2), w[p.lo:p.hi], grad[p.lo:p.hi], rec[p.stateLo:p.stateHi])
 		}
-		stochastic(rec, w, mix(keys[i]^t.salt)+mix(uint64(t.now)))
+		stochastic(rec, w, f32.Mix(keys[i]^t.salt)+f32.Mix(uint64(t.now)))
 	}
 }
 

@@ -3,6 +3,8 @@ package table
 import (
 	"math"
 	"unsafe"
+
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // A bfloat16 is the upper half of a float32. Two of them share a word of a record. If their
@@ -39,8 +41,8 @@ func stochastic(words, values []float32, seed uint64) {
 	h, bits := halves(words), uint64(0)
 	for i, v := range values {
 		if i%4 == 0 {
-			seed += stride
-			bits = mix(seed)
+			seed += f32.Golden
+			bits = f32.Mix(seed)
 		}
 		b := math.Float32bits(v)
 		if v-v == 0 { // finite

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/optim"
@@ -102,7 +103,7 @@ func filled(b testing.TB, n, dim int, rule string) *Table {
 	for at := 0; at < n; at += benchBatch {
 		part := keys[:min(benchBatch, n-at)]
 		for i := range part {
-			part[i] = uint64(at+i) * stride
+			part[i] = uint64(at+i) * f32.Golden
 		}
 		fatal.If(b, t.insertAll(part, rows))
 	}
@@ -116,7 +117,7 @@ func drawn(n int) [][]uint64 {
 	for i := range all {
 		all[i] = make([]uint64, benchBatch)
 		for j := range all[i] {
-			all[i][j] = rng.Uint64N(uint64(n)) * stride
+			all[i][j] = rng.Uint64N(uint64(n)) * f32.Golden
 		}
 	}
 	return all
@@ -131,14 +132,14 @@ func BenchmarkFindLarge(b *testing.B) {
 	defer t.Close()
 	m := make(map[uint64]Row)
 	for i := range uint64(n) {
-		m[i*stride] = Row(i)
+		m[i*f32.Golden] = Row(i)
 	}
 	index := randomLines(t.indexBytes())
 	defer index.free()
 	rows, present, absent := make([]Row, benchBatch), drawn(n), drawn(n)
 	for _, keys := range absent {
 		for i := range keys {
-			keys[i] += uint64(n) * stride
+			keys[i] += uint64(n) * f32.Golden
 		}
 	}
 	find := func(b *testing.B, sets [][]uint64) {
@@ -168,7 +169,7 @@ func BenchmarkInsert(b *testing.B) {
 	next, step := uint64(*benchKeys), int64(0)
 	compare(b, batch, side{"", func() {
 		for i := range keys {
-			keys[i] = next * stride
+			keys[i] = next * f32.Golden
 			next++
 		}
 		clear(rows)
@@ -178,7 +179,7 @@ func BenchmarkInsert(b *testing.B) {
 		}
 	}}, side{"find", func() {
 		for i := range keys {
-			keys[i] = (next + uint64(i)) * stride
+			keys[i] = (next + uint64(i)) * f32.Golden
 		}
 		fatal.If(b, t.Find(keys, rows))
 	}})
@@ -251,7 +252,7 @@ func BenchmarkGrow(b *testing.B) {
 	round := func(times []time.Duration, insert func() error) {
 		for at := range times {
 			for i := range keys {
-				keys[i] = uint64(at*benchBatch+i) * stride
+				keys[i] = uint64(at*benchBatch+i) * f32.Golden
 			}
 			var err error
 			if took := clock(func() { err = insert() }); times[at] == 0 || took < times[at] {

@@ -3,29 +3,21 @@ package table
 import (
 	"hash/fnv"
 	"math/bits"
-)
 
-// mix is a bijection of 64-bit words in which every bit of x moves every bit of
-// the result (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
-}
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+)
 
 // Salt returns a number that separates the keys of a table from the keys of other tables.
 // Without it the same rank would own key 0, often the most frequent one, of every table.
 func Salt(table string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(table))
-	return mix(h.Sum64() + 0x9e3779b97f4a7c15)
+	return f32.Mix(h.Sum64() + f32.Golden)
 }
 
 // hash returns a hash of key. Its high bits select the shard and its low bits the slot
 // within it, so the two are independent.
-func hash(salt, key uint64) uint64 { return mix(key ^ salt) }
+func hash(salt, key uint64) uint64 { return f32.Mix(key ^ salt) }
 
 // Hashes writes to hashes the hash of each key for a table with that salt. It panics if
 // hashes is shorter than keys. The format of exported models depends on these hashes.

@@ -1,5 +1,7 @@
 package table
 
+import "github.com/wdlrun/wdlrun/internal/kernel/f32"
+
 // initial computes the values of untrained rows, as a pure function of seed, table, part
 // and key.
 type initial struct {
@@ -10,24 +12,21 @@ type initial struct {
 }
 
 func newInitial(in Init, seed uint64, table, part string) initial {
-	return initial{kind: in.Kind[0], scale: in.Scale, seed: mix(mix(seed^Salt(table)) + Salt(part)), curves: newCurves()}
+	return initial{kind: in.Kind[0], scale: in.Scale, seed: f32.Mix(f32.Mix(seed^Salt(table)) + Salt(part)), curves: newCurves()}
 }
-
-// stride is 2⁶⁴ divided by the golden ratio, the increment of SplitMix64.
-const stride = 0x9e3779b97f4a7c15
 
 func (in *initial) fill(key uint64, w []float32) {
 	switch in.kind {
 	case 'z':
 		clear(w)
 	case 'u':
-		x := mix(mix(key) + in.seed)
+		x := f32.Mix(f32.Mix(key) + in.seed)
 		for i := range w {
-			x += stride
-			w[i] = float32((float64(2*unit(mix(x)>>(64-wordBits))) - 1) * in.scale)
+			x += f32.Golden
+			w[i] = float32((float64(2*unit(f32.Mix(x)>>(64-wordBits))) - 1) * in.scale)
 		}
 	default:
-		in.normal(mix(mix(key)+in.seed), w)
+		in.normal(f32.Mix(f32.Mix(key)+in.seed), w)
 	}
 }
 

@@ -3,10 +3,11 @@ package table
 import (
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
-// unmix is the inverse of mix. Tests use it to make keys with chosen hashes.
+// unmix is the inverse of f32.Mix. Tests use it to make keys with chosen hashes.
 func unmix(x uint64) uint64 {
 	x ^= x>>31 ^ x>>62
 	x *= 0x319642b2d24d8ec3
@@ -15,11 +16,11 @@ func unmix(x uint64) uint64 {
 	return x ^ x>>30 ^ x>>60
 }
 
-// TestUnmix: unmix is the inverse of mix.
+// TestUnmix: unmix is the inverse of f32.Mix.
 func TestUnmix(t *testing.T) {
 	for i := range uint64(1000) {
-		if x := i * 0x9e3779b97f4a7c15; mix(unmix(x)) != x {
-			t.Fatalf("mix(unmix(%x)) is %x", x, mix(unmix(x)))
+		if x := i * f32.Golden; f32.Mix(unmix(x)) != x {
+			t.Fatalf("f32.Mix(unmix(%x)) is %x", x, f32.Mix(unmix(x)))
 		}
 	}
 }

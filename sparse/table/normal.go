@@ -3,6 +3,8 @@ package table
 import (
 	"math"
 	"sync"
+
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // curves has tables for approximations of logarithm, sine and cosine that are several times
@@ -80,7 +82,7 @@ func (in *initial) normal(x uint64, w []float32) {
 			done = min(len(w), 8)
 			in.normalPairs(x, w[:done])
 		}
-		x += uint64(done) * stride
+		x += uint64(done) * f32.Golden
 		w = w[done:]
 	}
 }
@@ -88,10 +90,10 @@ func (in *initial) normal(x uint64, w []float32) {
 // normalPairs is the specification of normals, without its limits.
 func (in *initial) normalPairs(x uint64, w []float32) {
 	for i := 0; i < len(w); i += 2 {
-		x += stride
-		a := mix(x) >> (64 - wordBits)
-		x += stride
-		b := mix(x) >> (64 - wordBits)
+		x += f32.Golden
+		a := f32.Mix(x) >> (64 - wordBits)
+		x += f32.Golden
+		b := f32.Mix(x) >> (64 - wordBits)
 		radius, sin, cos, ok := in.curves.polar(a, b)
 		radius *= in.scale
 		first, ok1 := settled(float64(radius*cos), float64(radius*slack))

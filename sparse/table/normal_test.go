@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 
@@ -46,11 +47,11 @@ func TestNormalsKeepTheirBits(t *testing.T) {
 	}
 	var w [21]float32 // several groups of eight and a remainder
 	for x := range uint64(patient.Size(2000, 200_000)) {
-		x = mix(x)
+		x = f32.Mix(x)
 		in.normal(x, w[:])
 		for i := 0; i < len(w); i += 2 {
-			at := x + uint64(i+1)*stride
-			first, second := in.normalPlain(mix(at)>>(64-wordBits), mix(at+stride)>>(64-wordBits))
+			at := x + uint64(i+1)*f32.Golden
+			first, second := in.normalPlain(f32.Mix(at)>>(64-wordBits), f32.Mix(at+f32.Golden)>>(64-wordBits))
 			if w[i] != first || i+1 < len(w) && w[i+1] != second {
 				t.Fatalf("values %d and %d from state %#x are %v, want %v and %v", i, i+1, x, w, first, second)
 			}

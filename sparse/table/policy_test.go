@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/testkit/golden"
 	"github.com/wdlrun/wdlrun/optim"
@@ -79,7 +80,7 @@ func TestSketchNeverUndercounts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, counts := newSketch(rapid.IntRange(0, 4096).Draw(rt, "counters")), map[uint64]int{}
 		for range rapid.IntRange(0, len(s.counts)-1).Draw(rt, "occurrences") { // one less than the number that halves all counts
-			h := mix(uint64(rapid.IntRange(0, 300).Draw(rt, "key")))
+			h := f32.Mix(uint64(rapid.IntRange(0, 300).Draw(rt, "key")))
 			counts[h]++
 			if n := s.one(h); n < min(255, counts[h]) {
 				rt.Fatalf("%d occurrences counted as %d", counts[h], n)
@@ -88,17 +89,17 @@ func TestSketchNeverUndercounts(t *testing.T) {
 	})
 	s := newSketch(1 << 14)
 	for i := range uint64(1000) {
-		s.one(mix(i))
+		s.one(f32.Mix(i))
 	}
-	if n := s.one(mix(1 << 40)); n != 1 {
+	if n := s.one(f32.Mix(1 << 40)); n != 1 {
 		t.Errorf("with 1000 keys in 16384 counters, a new key is counted as %d", n)
 	}
 	s.seen = len(s.counts) - 2
-	s.one(mix(1))
-	if n := s.one(mix(1)); n != 3 { // the count is then halved to 1
+	s.one(f32.Mix(1))
+	if n := s.one(f32.Mix(1)); n != 3 { // the count is then halved to 1
 		t.Errorf("the third occurrence of a key is counted as %d", n)
 	}
-	if n := s.one(mix(1)); n != 2 {
+	if n := s.one(f32.Mix(1)); n != 2 {
 		t.Errorf("after the counts were halved, the next occurrence is counted as %d", n)
 	}
 }
@@ -493,7 +494,7 @@ func TestRoundingToBFloat16(t *testing.T) {
 	const v, n = 1 + 0.3/128, 20_000
 	sum := 0.0
 	for seed := range uint64(n) {
-		x := round(v, func(w, v []float32) { stochastic(w, v, mix(seed)) })
+		x := round(v, func(w, v []float32) { stochastic(w, v, f32.Mix(seed)) })
 		if x != 1 && x != 1+1./128 {
 			t.Fatalf("%v is rounded to %v", v, x)
 		}

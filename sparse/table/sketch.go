@@ -1,6 +1,10 @@
 package table
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+)
 
 // sketch counts occurrences of the keys of one shard in bounded memory. It is a count-min
 // sketch (Cormode and Muthukrishnan 2005) of sketchRows rows of bytes. Only the smallest
@@ -43,7 +47,7 @@ func newSketch(n int) sketch { return sketch{counts: make([]uint8, sketchLen(n))
 func (s *sketch) places(h uint64) (at [sketchRows]uint64) {
 	row := uint64(len(s.counts) / sketchRows)
 	for i := range at {
-		h = mix(h + stride)
+		h = f32.Mix(h + f32.Golden)
 		at[i] = uint64(i)*row + h&(row-1)
 	}
 	return at

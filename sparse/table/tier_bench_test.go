@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -29,14 +30,14 @@ func BenchmarkTier(b *testing.B) {
 				zipf := rand.NewZipf(rng, 1.05, 20, rows-1)
 				draw := func() (keys []uint64) {
 					for range batch {
-						keys = append(keys, zipf.Uint64()*0x9e3779b97f4a7c15)
+						keys = append(keys, zipf.Uint64()*f32.Golden)
 					}
 					slices.Sort(keys)
 					return slices.Compact(keys)
 				}
 				all := make([]uint64, 0, rows)
 				for i := range uint64(rows) {
-					all = append(all, i*0x9e3779b97f4a7c15)
+					all = append(all, i*f32.Golden)
 				}
 				n := int64(0)
 				step := func(keys, next []uint64) {

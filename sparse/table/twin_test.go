@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -132,7 +133,7 @@ func (w *twin) stepRow(at optim.Step, key uint64, r *twinRow, grad []float32) {
 		state += n
 	}
 	w.round(r.record, func(words, values []float32) {
-		stochastic(words, values, mix(key^w.salt)+mix(uint64(at.N)))
+		stochastic(words, values, f32.Mix(key^w.salt)+f32.Mix(uint64(at.N)))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/kernel/raw"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/optim"
@@ -42,7 +43,7 @@ func benchUpdate(b *testing.B, n, dim int, rule string) {
 	for i, numbers := range sets {
 		all[i] = make([]uint64, len(numbers))
 		for j, number := range numbers {
-			all[i][j] = number * stride
+			all[i][j] = number * f32.Golden
 		}
 		rows[i] = make([]Row, len(numbers))
 		fatal.If(b, t.Find(all[i], rows[i]))
@@ -127,7 +128,7 @@ func newPlain(b testing.TB, n, dim int, rule string) *plain {
 	defer t.Close()
 	for i := range n {
 		rec := p.records[i*p.size : (i+1)*p.size]
-		t.Initial(uint64(i)*stride, rec[:dim])
+		t.Initial(uint64(i)*f32.Golden, rec[:dim])
 		r.InitState(rec[:dim], rec[dim:])
 	}
 	return p
@@ -221,7 +222,7 @@ func TestLoopsAreTheRules(t *testing.T) {
 		numbers := distinct(n)[0][:100]
 		keys, grads := make([]uint64, len(numbers)), make([]float32, len(numbers)*dim)
 		for i, number := range numbers {
-			keys[i] = number * stride
+			keys[i] = number * f32.Golden
 		}
 		for step := int64(1); step <= 3; step++ {
 			for i := range grads {

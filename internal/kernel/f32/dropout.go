@@ -5,8 +5,8 @@ import "math"
 // Golden is 2⁶⁴ divided by the golden ratio. Its multiples are spread evenly over 64 bits.
 const Golden = 0x9e3779b97f4a7c15
 
-// Mix is the finaliser of SplitMix64 (Steele, Lea and Flood 2014): every bit of
-// x changes each bit of the result with probability ½.
+// Mix is the finaliser of SplitMix64 (Steele, Lea and Flood 2014), a bijection: every bit of x
+// changes each bit of the result with probability ½.
 func Mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
