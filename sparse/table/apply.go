@@ -4,33 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"unsafe"
 
 	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/optim"
 )
-
-// steps reads rows and applies optimizer steps to them.
-type steps struct {
-	tiered
-	updates  []optim.Update // by part, of the current step
-	decaying []optim.Update // by part, of a step in past
-	own      Past
-	past     *Past     // the table's own, or shared with other tables
-	begun    []float32 // records of keys without a row
-	unmarked uint32    // dummy stamp of rows that must not be stamped
-	scratch  []float32 // 2·V
-	found    []Row     // by key of a step
-	batch    []Row     // rows of others
-	seen     []uint64  // bits: rows that others skips
-
-	deferredValues []float32 // of records that take missed steps: values, zeros, state
-}
-
-func (t *steps) init() {
-	t.updates, t.decaying = make([]optim.Update, len(t.parts)), make([]optim.Update, len(t.parts))
-	t.past, t.scratch = &t.own, make([]float32, 2*t.width)
-}
 
 // NonFiniteError names the key whose gradient is NaN or infinite.
 type NonFiniteError struct {
@@ -114,13 +91,6 @@ func (t *steps) Apply(at optim.Step, g Gradients) (Applied, error) {
 		t.evict()
 	}
 	return done, nil
-}
-
-// ready sets the update rules to a step.
-func (t *steps) ready(at optim.Step) {
-	for i := range t.parts {
-		t.updates[i] = t.parts[i].Rule.At(at)
-	}
 }
 
 // resolve writes the rows of the keys of g to t.found and reports whether any key has none.
@@ -240,109 +210,12 @@ func (t *steps) Freeze(part int, until int64) {
 	t.runs = runs(t.parts)
 }
 
-// stepRows updates and stamps the first n records, only their DenseL2 parts if dense is
-// set. The other records belong to the next call. With stride 0 all rows get the same
-// gradient.
-func (t *steps) stepRows(records []optim.Record, n int, grads []float32, stride int, dense bool) {
-	for _, run := range t.runs {
-		if p := &t.parts[run.first]; p.frozen >= t.now && p.frozen > 0 {
-			for i := range records[:n] {
-				*records[i].Mark = uint32(t.now)
-			}
-		} else if p.decays || !dense {
-			place := optim.Part{Dim: run.dim, Value: p.lo, State: p.stateLo}
-			t.updates[run.first].ApplyRows(float32(p.L2), records, n, uint32(t.now), place, grads[p.lo:], stride)
-		}
-	}
-}
-
-// run is a range of adjacent parts that are updated as one.
-type run struct {
-	first int // first part
-	dim   int // total values
-}
-
-// runs joins adjacent parts if one step on all their values equals the steps on each: if
-// they have the same rule, and it keeps no state or one number per value.
-func runs(parts []part) (all []run) {
-	for i := range parts {
-		p := &parts[i]
-		if n := len(all); n > 0 {
-			q := &parts[all[n-1].first]
-			each := p.Rule.Kind == "sgd" || p.Rule.Kind == "adagrad"
-			if each && p.Rule.Equal(q.Rule) && p.L2 == q.L2 && p.decays == q.decays && p.frozen == q.frozen {
-				all[n-1].dim += p.Dim
-				continue
-			}
-		}
-		all = append(all, run{i, p.Dim})
-	}
-	return all
-}
-
-// stepPacked is stepRows for records of bfloat16.
-func (t *steps) stepPacked(keys []uint64, records []optim.Record, n int, grads []float32) {
-	prefetch(unsafe.Slice((**byte)(unsafe.Pointer(&records[0])), 2*len(records)), 0)
-	for i, r := range records[:n] {
-		*r.Mark = uint32(t.now)
-		rec := unsafe.Slice(r.At, t.words())
-		w, grad := t.values(rec), grads[i*t.width:(i+1)*t.width]
-		for j := range t.parts {
-			p := &t.parts[j]
-			if p.frozen >= t.now && p.frozen > 0 {
-				continue
-			}
-			t.updates[j].Apply(float32(p.L2), w[p.lo:p.hi], grad[p.lo:p.hi], rec[p.stateLo:p.stateHi])
-		}
-		stochastic(rec, w, f32.Mix(keys[i]^t.salt)+f32.Mix(uint64(t.now)))
-	}
-}
-
-// values returns the values of a record, in place if they are stored as float32.
-func (t *shape) values(rec []float32) []float32 {
-	if t.cfg.Values == Float32 {
-		return rec[:t.width]
-	}
-	expand(t.record[:t.width], rec)
-	return t.record[:t.width]
-}
-
 // scoreAll adds a gradient to the scores of rows that are not yet stamped with this step.
 func (t *memory) scoreAll(rows []Row) {
 	for _, r := range rows {
 		_, score := t.meta(r)
 		*score = t.decayed(*score, t.now-int64(t.age(r))) + 1
 	}
-}
-
-// others calls f with the rows that are not in t.found, up to chunk at a time. It returns
-// their number.
-func (t *steps) others(f func(rows []Row)) (n int) {
-	t.seen = resize(t.seen, int(t.used)/64+1)
-	clear(t.seen)
-	mark := func(rows []Row) {
-		for _, r := range rows {
-			t.seen[r/64] |= 1 << (r % 64)
-		}
-	}
-	t.seen[0] = 1 // row 0 does not exist
-	mark(t.found)
-	mark(t.free)
-	t.batch = resize(t.batch, chunk)
-	rows, in := t.batch, 0
-	for r := Row(1); r <= Row(t.used); r++ {
-		if t.seen[r/64]>>(r%64)&1 != 0 {
-			continue
-		}
-		rows[in] = r
-		if in++; in == chunk {
-			f(rows)
-			in = 0
-		}
-		n++
-	}
-	f(rows[:in])
-	return n
 }
 
 // total writes scale·grad + L2·w to x. The float32 conversion keeps the product from being
@@ -413,14 +286,4 @@ func squares(x []float32) (sum float64) {
 		sum += float64(float64(v) * float64(v))
 	}
 	return sum
-}
-
-// resize returns n elements, in the memory of x if it suffices; their values are
-// unspecified. It allocates a quarter more, so that batches of nearly equal size do not
-// each allocate.
-func resize[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n, n+n/4)
-	}
-	return x[:n]
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -126,4 +127,29 @@ func (b *bolt) close() error {
 		err = errors.Join(err, os.Remove(b.path))
 	}
 	return err
+}
+
+// seal appends the checksum of a stored record. It includes the number of the record, so
+// that a misplaced record is detected.
+func seal(b []byte, id Row, record []byte) []byte {
+	b = append(b, record...)
+	return binary.LittleEndian.AppendUint32(b, sealOf(id, record))
+}
+
+// unseal returns the record that seal wrote, or an error if the checksum differs.
+func unseal(b []byte, id Row) ([]byte, error) {
+	if len(b) < 4 {
+		return nil, fmt.Errorf("row %d is missing or cut short", id)
+	}
+	record := b[:len(b)-4]
+	if want, is := binary.LittleEndian.Uint32(b[len(record):]), sealOf(id, record); want != is {
+		return nil, fmt.Errorf("row %d: the checksum is %08x, the file has %08x", id, is, want)
+	}
+	return record, nil
+}
+
+func sealOf(id Row, record []byte) uint32 {
+	var number [4]byte
+	binary.LittleEndian.PutUint32(number[:], uint32(id))
+	return crc32.Update(crc32.Update(0, castagnoli, number[:]), castagnoli, record)
 }

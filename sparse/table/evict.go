@@ -2,7 +2,6 @@ package table
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -98,43 +97,6 @@ func (t *eviction) candidates(shard int) []victim {
 		t.victims = append(t.victims, victim{key, t.age(row), t.score(row), row})
 	})
 	return t.victims
-}
-
-// meta returns the stamp of a row in memory or on disk, and its score if the table keeps
-// scores.
-func (t *memory) meta(r Row) (stamp *uint32, score *float32) {
-	m := &t.notes
-	if r.onDisk() {
-		m, r = &t.tier.notes, r&^onDisk
-	}
-	if t.cfg.Evict.HalfLife > 0 {
-		score = (*float32)(m.scores.at(uint32(r)))
-	}
-	return (*uint32)(m.stamps.at(uint32(r))), score
-}
-
-// age returns the number of steps since the last gradient of a row. The age of a row that
-// was saved without a stamp counts from now on.
-func (t *memory) age(r Row) uint32 {
-	stamp, _ := t.meta(r)
-	if *stamp == 0 {
-		*stamp = uint32(t.now)
-	}
-	return uint32(max(0, int32(uint32(t.now)-*stamp)))
-}
-
-// score returns the current score of a row, or 0 if the table keeps none.
-func (t *memory) score(r Row) float32 {
-	if _, score := t.meta(r); score != nil {
-		return t.decayed(*score, t.now-int64(t.age(r)))
-	}
-	return 0
-}
-
-// decayed returns the current value of a score of step then.
-func (t *memory) decayed(score float32, then int64) float32 {
-	life := int64(t.cfg.Evict.HalfLife)
-	return float32(math.Ldexp(float64(score), -int(t.now/life-then/life)))
 }
 
 // removeRow removes the row of a key.

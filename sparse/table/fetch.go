@@ -8,9 +8,8 @@ import (
 )
 
 const (
-	chunk     = 128 // keys or rows whose memory is prefetched before the first is used
-	ahead     = 32  // rows that are prefetched before one is copied; internal/kernel/gen/table uses the same number
-	lineBytes = 64  // size of a cache line
+	chunk = 128 // keys or rows whose memory is prefetched before the first is used
+	ahead = 32  // rows that are prefetched before one is copied; internal/kernel/gen/table uses the same number
 )
 
 // gatherPlain is the specification of gather, which copies width floats from each of the

@@ -37,7 +37,7 @@ func hashAll(hashes, keys []uint64, salt uint64) {
 	hashPlain(hashes[n:], keys[n:], salt)
 }
 
-func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
+func (s *setSlots) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
 	n := len(keys)
 	if n == 0 {
 		return nil
@@ -120,18 +120,4 @@ func gather(dst []float32, stride int, addrs []*byte, n, width int) {
 	_, _ = dst[(n-1)*stride+width-1], addrs[n-1]
 	silent := max(0, ahead-(len(addrs)-n)) // rows without a later row to prefetch
 	gatherRows((*byte)(unsafe.Pointer(&dst[0])), 4*stride, &addrs[0], n, silent, 4*width)
-}
-
-// normals writes the next values from the state x on, as many as it can, and returns their
-// number.
-func (in *initial) normals(x uint64, w []float32) int {
-	curves, n := (*byte)(unsafe.Pointer(in.curves)), len(w)&^7
-	switch {
-	case !cpu.X86.HasAVX2 || !cpu.X86.HasFMA || len(w) < 3: // two are not worth eight
-		return 0
-	case n > 0:
-		return normalEights(curves, x, in.scale, &w[0], n)
-	}
-	var eight [8]float32
-	return copy(w, eight[:normalEights(curves, x, in.scale, &eight[0], 8)])
 }

@@ -10,7 +10,7 @@ func prefetchSet([]setSlot, []uint64) {}
 
 func hashAll(hashes, keys []uint64, salt uint64) { hashPlain(hashes, keys, salt) }
 
-func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
+func (s *setSlots) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
 	return s.matchPlain(keys, hashes, ids, missed)
 }
 
@@ -31,5 +31,3 @@ func copyFound(dst, src []Row) (missing bool) { return copyFoundPlain(dst, src) 
 func gather(dst []float32, stride int, addrs []*byte, n, width int) {
 	gatherPlain(dst, stride, addrs, n, width)
 }
-
-func (in *initial) normals(uint64, []float32) int { return 0 }

@@ -1,9 +1,6 @@
 package table
 
-import (
-	"math"
-	"unsafe"
-)
+import "unsafe"
 
 // Find writes the row of each key to rows, or 0 if the key has none. It first moves rows on
 // disk back to memory, which may change the Epoch. It returns an error only if the disk
@@ -93,83 +90,55 @@ func (x *index) findGroup(keys []uint64, rows []Row) (cold bool) {
 	return cold
 }
 
-// Read writes the values of rows to dst: the values of row i to dst[i·stride : i·stride+V]. For
-// a row of 0 it writes the initial values of the key or, if keys is nil, negative zeros.
-// They add nothing to a sum, and no trained row consists of them (see [IsUnknown]).
-func (t *steps) Read(keys []uint64, rows []Row, dst []float32, stride int) {
-	var pointers [chunk + ahead]*byte
-	t.catchUp(rows)
-	for at := 0; at < len(rows); at += chunk {
-		end := min(at+chunk, len(rows))
-		if t.used > 0 { // otherwise no memory is allocated, not even for row 0
-			coming := rows[at:min(end+ahead, len(rows))]
-			t.records.locate(coming, pointers[:])
-			t.copyValues(dst[at*stride:], stride, pointers[:len(coming)], end-at)
+// findFlat is findAll if two steps, instead of three, lead to a bucket. Each turn takes one
+// step of each of four groups: prefetch the entries of flat, prefetch the buckets, probe
+// them, probe the later buckets.
+func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
+	var groups [4]flatGroup
+	union, n := Row(0), len(keys)
+	for lo := 0; lo < n+3*group; lo += group {
+		turn := lo / group
+		if g := &groups[turn%4]; lo < n {
+			some := keys[lo:min(lo+group, n)]
+			hashAll(g.hashes[:], some, x.salt)
+			x.prefetchFlat(g.hashes[:len(some)])
 		}
-		if keys != nil {
-			t.begin(keys[at:end], rows[at:end], dst[at*stride:], stride)
-			continue
+		if lo := lo - group; lo >= 0 && lo < n {
+			x.prefetchBuckets(&groups[(turn+3)%4], min(group, n-lo))
 		}
-		for i := at; i < end; i++ {
-			if rows[i] == 0 {
-				FillUnknown(dst[i*stride : i*stride+t.width])
-			}
+		if lo := lo - 2*group; lo >= 0 && lo < n {
+			hi := min(lo+group, n)
+			union |= groups[(turn+2)%4].probe(keys[lo:hi], rows[lo:hi])
 		}
-	}
-}
-
-// minusZero is the bits of -0. Optimizer steps add and subtract, which never turns values
-// of which one is not -0 into all -0.
-const minusZero = 1 << 31
-
-// FillUnknown writes the values of a key without a row: zeros that [IsUnknown] recognises.
-func FillUnknown(values []float32) {
-	for i := range values {
-		values[i] = math.Float32frombits(minusZero)
-	}
-}
-
-// IsUnknown reports whether values, written by Read, belong to a key without a row.
-func IsUnknown(values []float32) bool {
-	for _, v := range values {
-		if math.Float32bits(v) != minusZero {
-			return false
+		if lo := lo - 3*group; lo >= 0 {
+			union |= x.probeOthers(keys[lo:], rows[lo:], &groups[(turn+1)%4])
 		}
 	}
-	return true
+	return union.onDisk()
 }
 
-// copyValues writes the values of the first n records to dst. The other records belong to
-// the next call.
-func (t *shape) copyValues(dst []float32, stride int, records []*byte, n int) {
-	if t.cfg.Values == Float32 {
-		gather(dst, stride, records, n, t.width)
-		return
+// probe finds the keys of a group that are in their first buckets. It prefetches the next
+// bucket of keys that may be in a later one. It returns the bitwise or of all rows.
+func (g *flatGroup) probe(keys []uint64, rows []Row) (union Row) {
+	g.others, union = g.match(keys, rows, &g.missed)
+	var starts [group]*byte
+	for i, other := range g.missed[:g.others] {
+		starts[i] = (*byte)(unsafe.Pointer(g.starts[other]))
 	}
-	prefetch(records, 0)
-	for i, p := range records[:n] {
-		expand(dst[i*stride:i*stride+t.width], unsafe.Slice((*float32)(unsafe.Pointer(p)), t.packed))
-	}
+	prefetch(starts[:g.others], bucketBytes)
+	return union
 }
 
-// fill writes the initial record of a key.
-func (t *memory) fill(r Row, key uint64) {
-	rec := t.at(r)
-	if t.cfg.Values == Float32 {
-		t.Initial(key, rec)
-	} else {
-		t.Initial(key, t.record[:t.width])
-		nearest(rec, t.record[:t.width])
-	}
-	t.begins(rec)
-}
-
-// begins writes the state of a record that holds the initial values.
-func (t *shape) begins(rec []float32) {
-	copy(rec[t.packed:], t.fresh)
-	for i := range t.parts {
-		if p := &t.parts[i]; p.stateOfValues {
-			p.Rule.InitState(t.values(rec)[p.lo:p.hi], rec[p.stateLo:p.stateHi])
+// probeOthers finds the keys of a group that are in later buckets. It returns the bitwise or
+// of their rows.
+func (x *index) probeOthers(keys []uint64, rows []Row, g *flatGroup) (union Row) {
+	for _, i := range g.missed[:g.others] {
+		h := g.hashes[i]
+		piece := h >> (64 - x.depth)
+		if row := find(unsafe.Slice(x.flat[piece], int(x.masks[piece])+1), keys[i], h); row != nil {
+			rows[i] = *row
+			union |= *row
 		}
 	}
+	return union
 }

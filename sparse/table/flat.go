@@ -17,33 +17,6 @@ type flatGroup struct {
 	others int // length of missed
 }
 
-// findFlat is findAll if two steps, instead of three, lead to a bucket. Each turn takes one
-// step of each of four groups: prefetch the entries of flat, prefetch the buckets, probe
-// them, probe the later buckets.
-func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
-	var groups [4]flatGroup
-	union, n := Row(0), len(keys)
-	for lo := 0; lo < n+3*group; lo += group {
-		turn := lo / group
-		if g := &groups[turn%4]; lo < n {
-			some := keys[lo:min(lo+group, n)]
-			hashAll(g.hashes[:], some, x.salt)
-			x.prefetchFlat(g.hashes[:len(some)])
-		}
-		if lo := lo - group; lo >= 0 && lo < n {
-			x.prefetchBuckets(&groups[(turn+3)%4], min(group, n-lo))
-		}
-		if lo := lo - 2*group; lo >= 0 && lo < n {
-			hi := min(lo+group, n)
-			union |= groups[(turn+2)%4].probe(keys[lo:hi], rows[lo:hi])
-		}
-		if lo := lo - 3*group; lo >= 0 {
-			union |= x.probeOthers(keys[lo:], rows[lo:], &groups[(turn+1)%4])
-		}
-	}
-	return union.onDisk()
-}
-
 // prefetchBucketsPlain is the specification of prefetchBuckets, which computes where the probing of a
 // group's n keys begins and prefetches these buckets.
 func (x *index) prefetchBucketsPlain(g *flatGroup, n int) {
@@ -51,32 +24,6 @@ func (x *index) prefetchBucketsPlain(g *flatGroup, n int) {
 		piece := h >> (64 - x.depth)
 		g.starts[i] = (*bucket)(unsafe.Add(unsafe.Pointer(x.flat[piece]), uintptr(uint16(h)&x.masks[piece])*bucketBytes))
 	}
-}
-
-// probe finds the keys of a group that are in their first buckets. It prefetches the next
-// bucket of keys that may be in a later one. It returns the bitwise or of all rows.
-func (g *flatGroup) probe(keys []uint64, rows []Row) (union Row) {
-	g.others, union = g.match(keys, rows, &g.missed)
-	var starts [group]*byte
-	for i, other := range g.missed[:g.others] {
-		starts[i] = (*byte)(unsafe.Pointer(g.starts[other]))
-	}
-	prefetch(starts[:g.others], bucketBytes)
-	return union
-}
-
-// probeOthers finds the keys of a group that are in later buckets. It returns the bitwise or
-// of their rows.
-func (x *index) probeOthers(keys []uint64, rows []Row, g *flatGroup) (union Row) {
-	for _, i := range g.missed[:g.others] {
-		h := g.hashes[i]
-		piece := h >> (64 - x.depth)
-		if row := find(unsafe.Slice(x.flat[piece], int(x.masks[piece])+1), keys[i], h); row != nil {
-			rows[i] = *row
-			union |= *row
-		}
-	}
-	return union
 }
 
 // matchPlain is the specification of match, which writes the rows of the keys in their

@@ -66,6 +66,7 @@ func mark16(h uint64) uint16 { return 1 << (h >> 16 & 15) }
 const flatBytes = 10
 
 const (
+	lineBytes    = 64 // size of a cache line
 	bucketKeys   = 5
 	bucketBytes  = lineBytes
 	maxSegment   = 1024

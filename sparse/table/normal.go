@@ -3,8 +3,6 @@ package table
 import (
 	"math"
 	"sync"
-
-	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // curves has tables for approximations of logarithm, sine and cosine that are several times
@@ -71,45 +69,4 @@ func (c *curves) polar(a, b uint64) (radius, sin, cos float64, ok bool) {
 func settled(v, err float64) (w float32, ok bool) {
 	w = float32(v - err)
 	return w, math.Float32bits(w) == math.Float32bits(float32(v+err))
-}
-
-// normal writes normally distributed values (Box and Muller 1958), from the state x on. The
-// kernel ends before eight values that are not all settled.
-func (in *initial) normal(x uint64, w []float32) {
-	for len(w) > 0 {
-		done := in.normals(x, w)
-		if done == 0 {
-			done = min(len(w), 8)
-			in.normalPairs(x, w[:done])
-		}
-		x += uint64(done) * f32.Golden
-		w = w[done:]
-	}
-}
-
-// normalPairs is the specification of normals, without its limits.
-func (in *initial) normalPairs(x uint64, w []float32) {
-	for i := 0; i < len(w); i += 2 {
-		x += f32.Golden
-		a := f32.Mix(x) >> (64 - wordBits)
-		x += f32.Golden
-		b := f32.Mix(x) >> (64 - wordBits)
-		radius, sin, cos, ok := in.curves.polar(a, b)
-		radius *= in.scale
-		first, ok1 := settled(float64(radius*cos), float64(radius*slack))
-		second, ok2 := settled(float64(radius*sin), float64(radius*slack))
-		if !ok || !ok1 || !ok2 {
-			first, second = in.normalPlain(a, b)
-		}
-		if w[i] = first; i+1 < len(w) {
-			w[i+1] = second
-		}
-	}
-}
-
-// normalPlain is the specification of two values of normalPairs.
-func (in *initial) normalPlain(a, b uint64) (first, second float32) {
-	r := math.Sqrt(-2*math.Log(unit(a))) * in.scale
-	sin, cos := math.Sincos(2 * math.Pi * unit(b))
-	return float32(r * cos), float32(r * sin)
 }

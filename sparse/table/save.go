@@ -35,15 +35,6 @@ func (t *shape) noteWords() int {
 // version returns the format version of saved shards. Version 1 has no notes.
 func (t *shape) version() uint32 { return uint32(1 + min(1, t.noteWords())) }
 
-// file writes through a checksum. It keeps the first error, which end returns.
-type file struct {
-	to  io.Writer
-	sum uint32
-	out *bufio.Writer
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // newFile begins a file. It uses memory of the table, because most shards are far smaller.
 func (t *Table) newFile(w io.Writer) *file {
 	t.buffer()
@@ -58,36 +49,6 @@ func (t *Table) buffer() {
 		t.file.out = bufio.NewWriterSize(nil, fileBytes)
 		t.description(0)
 	}
-}
-
-// Write adds b to the checksum and writes it to the destination.
-func (f *file) Write(b []byte) (int, error) {
-	f.sum = crc32.Update(f.sum, castagnoli, b)
-	return f.to.Write(b)
-}
-
-func (f *file) number32(x uint32) {
-	f.out.Write(binary.LittleEndian.AppendUint32(f.out.AvailableBuffer(), x))
-}
-func (f *file) number64(x uint64) {
-	f.out.Write(binary.LittleEndian.AppendUint64(f.out.AvailableBuffer(), x))
-}
-
-// head writes the header of every file.
-func (f *file) head(magic string, version uint32, desc []byte) {
-	f.out.WriteString(magic)
-	f.number32(version)
-	f.number32(uint32(len(desc)))
-	f.out.Write(desc)
-}
-
-// end writes the checksum.
-func (f *file) end() error {
-	if err := f.out.Flush(); err != nil {
-		return err
-	}
-	_, err := f.to.Write(binary.LittleEndian.AppendUint32(f.out.AvailableBuffer(), f.sum))
-	return err
 }
 
 // SaveShard writes the rows of a shard, with their state, in the format of the package
@@ -157,7 +118,7 @@ func (v view) write(f *file, all []entry) error {
 // byte past the end of the data. On an error the shard is empty again. Memory grows with
 // the bytes that arrive, not with the size that the file announces.
 func (t *Table) LoadShard(r io.Reader, shard int) error {
-	t.loses()
+	t.endObservers()
 	fault := func(err error) error { return fmt.Errorf("table %q: shard %d: %w", t.cfg.Name, shard, err) }
 	if n := t.ShardRows(shard); n != 0 {
 		return fault(fmt.Errorf("the shard holds %d rows already: Reset first", n))
@@ -181,7 +142,7 @@ func (t *Table) LoadShard(r io.Reader, shard int) error {
 // Discard removes the rows of a shard as if they had never been loaded. It serves
 // readers that process a large table shard by shard.
 func (t *Table) Discard(shard int) {
-	t.loses()
+	t.endObservers()
 	t.drop(shard)
 }
 
@@ -332,26 +293,4 @@ func (a *ascending) check(key uint64) error {
 	}
 	a.n, a.last = a.n+1, key
 	return nil
-}
-
-// checkSum reads the checksum and compares it with is.
-func checkSum(r io.Reader, is uint32) error {
-	var b [4]byte
-	if err := readFull(r, b[:]); err != nil {
-		return fmt.Errorf("checksum: %w", err)
-	}
-	if file := binary.LittleEndian.Uint32(b[:]); file != is {
-		return fmt.Errorf("the checksum is %08x, the file has %08x: it is damaged", is, file)
-	}
-	return nil
-}
-
-// readFull fills b. The checksum is still to come, so the end of the file is always
-// unexpected.
-func readFull(r io.Reader, b []byte) error {
-	_, err := io.ReadFull(r, b)
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

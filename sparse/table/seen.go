@@ -70,7 +70,7 @@ func (t *Table) LoadSeen(r io.Reader, shard int) error {
 		return fmt.Errorf("table %q: occurrences of shard %d: %w", t.cfg.Name, shard, err)
 	}
 	if t.sketches != nil && len(s.counts) == sketchLen(t.cfg.Admit.Counters/len(t.sketches)) {
-		t.loses()
+		t.endObservers()
 		t.sketches[shard] = s
 	}
 	return nil

@@ -15,33 +15,14 @@ type Set struct {
 	placed int // number of keys that are in places
 }
 
-// places holds the slots in which keys are found. It is emptied in constant time: a slot is
-// in use only if it has the current epoch.
+// places holds the slots in which the keys of a set are found.
 type places struct {
-	slots []setSlot // a power of two, at most half of them in use
-	epoch uint64    // from 1 to 2³²−1
-	of    *Set      // the set whose keys are in the slots
-}
-
-func (p *places) empty() {
-	p.epoch++
-	if p.epoch == 1<<32 { // slots of old epochs would become valid again
-		clear(p.slots)
-		p.epoch = 1
-	}
-}
-
-type setSlot struct {
-	key uint64
-	tag uint64 // epoch in the high half, number in the low half
+	setSlots
+	of *Set // the set whose keys are in the slots
 }
 
 const (
 	minSetSlots = 512
-	// setChunk is the number of slots that are prefetched before the slots of the previous
-	// chunk are read: a few times the number that a core can wait for at once. Twice as
-	// many were a tenth slower if slots exceed the second-level cache.
-	setChunk = 64
 	// nearSetSlots fit in the second-level cache and need no prefetch.
 	nearSetSlots = 16 << 10
 )
@@ -54,7 +35,7 @@ func NewSet(salt uint64, owner []int32, ranks int) *Set {
 	if ranks <= 1 {
 		owner = nil
 	}
-	s := &Set{salt: salt, owner: owner, counts: make([]int, max(1, ranks)), places: &places{epoch: 1}}
+	s := &Set{salt: salt, owner: owner, counts: make([]int, max(1, ranks)), places: &places{setSlots: setSlots{epoch: 1}}}
 	s.of = s
 	if owner != nil {
 		s.shift = shardShift(len(owner))
@@ -154,23 +135,6 @@ func (s *Set) prefetch(keys []uint64, hashes *[setChunk]uint64) {
 	if len(s.slots) > nearSetSlots {
 		prefetchSet(s.slots, hashes[:len(keys)])
 	}
-}
-
-// matchPlain is the specification of match, which writes to ids the numbers of the keys
-// that are in their first slots, and returns the indices of the other keys. It has no
-// branch per key, because whether a key is new cannot be predicted.
-func (s *Set) matchPlain(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
-	slots, mask, epoch, n := s.slots, uint64(len(s.slots)-1), s.epoch, uint64(0)
-	ids = ids[:len(keys)]
-	for i, key := range keys {
-		slot := &slots[hashes[i&(setChunk-1)]&mask]
-		tag := slot.tag
-		ids[i] = uint32(tag)
-		missed[n&(setChunk-1)] = uint8(i)
-		differ := slot.key ^ key | (tag>>32 ^ epoch)
-		n += (differ | -differ) >> 63
-	}
-	return missed[:n]
 }
 
 // insert numbers the keys with the given indices. reserve has been called. Most of the keys

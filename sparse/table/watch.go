@@ -13,7 +13,7 @@ import (
 // first time since the last Take. A table has one Watch; a Snapshot may be under way at
 // the same time. A Watch belongs to the goroutine of its table.
 type Watch struct {
-	t       *Table
+	t       *observed
 	changed rowBits   // rows that changed since the last Take
 	list    []touched // changed rows, and rows that have moved or been removed since
 	cold    []uint64  // keys of changed rows that have moved to disk since
@@ -23,6 +23,27 @@ type Watch struct {
 	taken   []touched // these rows; the last is copied next
 	out     Taken
 	err     error // why the record of changes is incomplete
+}
+
+// observed is a memory with the observers that are informed before and after its rows change.
+type observed struct {
+	memory
+	saving *kept  // of the current snapshot; nil: none
+	watch  *Watch // nil: none
+}
+
+// errChanged ends a snapshot or a watch after rows were loaded or the table was reset.
+var errChanged = errors.New("rows were loaded, or all forgotten, since the snapshot was begun")
+
+// endObservers ends the current snapshot and Watch before rows are loaded or the table is reset.
+func (t *observed) endObservers() {
+	if t.watch != nil {
+		t.watch.lose(errChanged)
+	}
+	if t.saving != nil {
+		t.saving.end(errChanged)
+		t.saving = nil
+	}
 }
 
 // touched is a key and its row at the time of the change. A later entry with the same row
@@ -41,17 +62,6 @@ type Taken struct {
 
 // errTooMany ends a Watch whose lists take too much memory.
 var errTooMany = errors.New("too many rows were given up since they were last taken")
-
-// NewWatch starts to record the changes of a table. It replaces an earlier Watch. It
-// returns an error if the table has a DenseL2 part, because every step would change
-// every row.
-func NewWatch(t *Table) (*Watch, error) {
-	if t.dense {
-		return nil, fmt.Errorf("table %q: watch: a DenseL2 part changes every row in every step", t.cfg.Name)
-	}
-	t.watch = &Watch{t: t}
-	return t.watch, nil
-}
 
 // Close stops recording.
 func (w *Watch) Close() {
