@@ -183,6 +183,12 @@ func TestSetRemoves(t *testing.T) {
 			t.Errorf("%q: %d crosses, removed %q, %v, want %d and %q", x.set, len(c.Crosses), removed, err, x.kept, x.want)
 		}
 	}
+	c := Default()
+	c.Data.Valid, c.Data.ValidFraction, c.Data.ValidTime = nil, 0.1, "age"
+	removed, err := SetAll(c, []string{"data.valid_fraction=0", "train.early_stop.patience=0"})
+	if want := []string{"data.valid_fraction=0 removes data.valid_time (age)"}; err != nil || !slices.Equal(removed, want) {
+		t.Errorf("removed %q, %v, want %q", removed, err, want)
+	}
 }
 
 // TestSetAblation: each part is disabled in a configuration with settings of both, as in an

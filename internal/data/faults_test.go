@@ -152,7 +152,12 @@ func TestOpenUncut(t *testing.T) {
 			t.Errorf("%s: %v, want %s", x.path, err, x.want)
 		}
 	}
-	_, err := Open(peopleSource(), peopleSchema(), []string{datatest.Write(t, "one.csv", "other\n1\n")})
+	_, rows, _ := strings.Cut(datatest.People, "\n")
+	_, err := Open(peopleSource(), peopleSchema(), []string{datatest.Write(t, "headless.csv", rows)})
+	if err == nil || !strings.Contains(err.Error(), "is taken for a header and has none of the fields") || strings.Contains(err.Error(), "there is no field") {
+		t.Errorf("without a header: %v", err)
+	}
+	_, err = Open(peopleSource(), peopleSchema(), []string{datatest.Write(t, "one.csv", "other\n1\n")})
 	if err == nil || strings.Contains(err.Error(), "seems to use") {
 		t.Errorf("a header of one other field: %v", err)
 	}

@@ -291,7 +291,10 @@ func TestAdvice(t *testing.T) {
 	var warned []string
 	opt := Options{Config: traintest.ClicksConfig(t, path, "", tablesAs("{name: site, evict: {max_rows: 1024}}, {name: age, evict: {max_rows: 1023}}", ", schedule: {kind: linear, warmup: 5000}")), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
 	traintest.OnRanks(t, 1, func(comm *collective.Comm) error {
-		_, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
+		res, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
+		if !slices.Equal(res.Warnings, warned) {
+			t.Errorf("the result has the warnings %q, want %q", res.Warnings, warned)
+		}
 		return err
 	})
 	all := strings.Join(warned, "\n")

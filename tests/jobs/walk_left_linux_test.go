@@ -11,8 +11,8 @@ import (
 )
 
 // TestWalkNamesWhatIsLeft: a walk that ends early names the partitions that are left, and a later one a
-// training that it does not continue. A partition without rows is not missing, and train.gate compares on the
-// one after it.
+// training that it does not continue, as -plan does. A partition without rows, or without any that data.where
+// selects, is not missing, and train.gate compares on the one after it.
 func TestWalkNamesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -34,6 +34,7 @@ func TestWalkNamesWhatIsLeft(t *testing.T) {
 		return run(t, dir, append([]string{"-np", "1", "train", "-config", "ctr.yaml", "-by", "dt"}, more...)...)
 	}
 	check(walk("-chaos", "kill:0@step10"), 137, "to continue, give the same command: 2 partitions left, from dt=2026-11-02 on", "!missing", "!-resume")
+	check(walk("-plan"), 0, "dt=2026-11-02: the training in runs/", "did not become the latest and continues")
 	check(walk("-set", "train.batch=16"), 0, "dt=2026-11-02: the training in runs/", "is left: its settings have changed: train.batch: 32 → 16; a new one begins", "dt=2026-11-03 is not trained on: its files are empty")
 	check(walk("-again", "2026-11-02", "-set", "train.batch=16", "-chaos", "kill:0@step36"), 137, "1 partition left, from dt=2026-11-02 on")
 	check(walk(), 0, "did not become the latest and is left; to continue it: -again 2026-11-02")
@@ -56,6 +57,9 @@ func TestWalkNamesWhatIsLeft(t *testing.T) {
 	if n := len(l.Days); n != 3 || l.Days[n-1].Day != "2026-11-04" {
 		t.Errorf("the ledger with a partition without rows: %+v", l.Days)
 	}
+	gated[1] = "selected"
+	check(walk(append(gated, "-set", "data.where=dt != '2026-11-04'")...), 0, "dt=2026-11-04 is not trained on", "dt=2026-11-05 waits")
+	gated[1] = "gated"
 	check(walk(append(gated, "-from", "gated/"+l.Days[1].Run)...), 0, "!did not become the latest") // back a day: that training had ended
 	check(run(t, dir, "init", "-data", "clicks", "-label", "clicked", "-out", "new.yaml"), 0, "on one folder dt=… after the other, each from the model before it: add -by dt")
 }

@@ -55,7 +55,8 @@ func walked(t testing.TB, dir string) (d rundir.Days, last map[string]string) {
 }
 
 // TestColumnsOfLaterPartitions: a partition from before a feature existed is trained on, also again, with
-// the feature missing, which one line says; a column that no partition has is an error.
+// the feature missing, which one line says; a column that no partition has is an error, as is a later partition
+// without a header.
 func TestColumnsOfLaterPartitions(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -93,6 +94,12 @@ func TestColumnsOfLaterPartitions(t *testing.T) {
 	d, _ := walked(t, dir)
 	if len(d.Days) != 4 || d.Days[2].Keys < 3 || d.Days[3].Day != "2026-11-01" || d.Days[3].Rows != 200 || d.Days[3].LogLoss == nil {
 		t.Errorf("the ledger: %+v", d.Days)
+	}
+	_, rows, _ := strings.Cut(b.String(), "\n")
+	fatal.If(t, os.MkdirAll(filepath.Join(dir, "clicks/dt=2026-11-04"), 0o755))
+	write(t, dir, "clicks/dt=2026-11-04/part.csv", rows)
+	if o := run(t, dir, "train", "-by", "dt"); o.code != 1 || strings.Contains(o.stderr, "its values are missing") || !strings.Contains(o.stderr, "clicks/dt=2026-11-04/part.csv: its first line, d0,0,i0,u0, is taken for a header") {
+		t.Errorf("without a header: exit code %d\n%s", o.code, o.stderr)
 	}
 }
 

@@ -161,14 +161,15 @@ func TestWarningsAreGrouped(t *testing.T) {
 	path := filepath.Join(c, "result.json")
 	text, err := os.ReadFile(path)
 	fatal.If(t, err)
-	fatal.If(t, os.WriteFile(path, bytes.Replace(text, []byte(`"calibration":1.5`), []byte(`"calibration":2`), 1), 0o644))
+	fatal.If(t, os.WriteFile(path, bytes.Replace(text, []byte(`"calibration":1.5},`), []byte(`"calibration":2},"warnings":["x is empty"],`), 1), 0o644))
 	s := pageOf(t, a, b, c)
 	for text, n := range map[string]int{
 		"a, b, c: <b>the training loss was not a number in 1 line of metrics</b><br>": 1,
 		"<li>a, b: <b>the mean prediction is 1.50 times":                              1,
 		"</b><br>c: <b>the mean prediction is 2.00 times":                             1,
 		"compare the share of positive labels":                                        1,
-		"4 warnings, see below":                                                       1,
+		"<li>c: <b>x is empty</b></li>":                                               1,
+		"5 warnings, see below":                                                       1,
 	} {
 		if strings.Count(s, text) != n {
 			t.Errorf("%q is in the page %d times, want %d", text, strings.Count(s, text), n)
