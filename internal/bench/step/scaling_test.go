@@ -3,6 +3,7 @@ package step
 import (
 	"errors"
 	"flag"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
-var scaling = flag.Bool("scaling", false, "simulate w1 on up to 32 ranks (a minute and 10 GB) and print the efficiency")
+var scaling = flag.Int("scaling", 0, "simulate w1 on up to this many ranks and print the efficiency; 256 take 12 GB and ten minutes")
 
 // cluster is the modelled network: a rank a host, 25 Gbit/s.
 var cluster = simnet.Model{Latency: 10 * time.Microsecond, BytesPerSecond: 25e9 / 8, Overhead: 60}
@@ -134,7 +135,7 @@ func (s scene) run(comm *collective.Comm) (got seen, err error) {
 	c, now := m.trainer.Traffic(), m.times()
 	got = seen{step: time.Since(start) / n, pull: (now[0] - parts[0]) / n, parameters: m.trainer.Parameters()}
 	got.buckets, _ = m.trainer.Buckets()
-	got.rest = got.step - got.pull - s.perSample*time.Duration(s.batch)
+	got.rest = got.step - got.pull - s.compute()
 	each := func(now, before int64) int64 { return (now - before) / int64(s.steps) }
 	got.traffic = sparse.Counters{
 		RowBytesSent:   each(c.RowBytesSent, before.RowBytesSent),
@@ -176,7 +177,7 @@ func (s scene) called(ranks int, call collective.Call, typ collective.Type, byte
 // rows of the batch, as if none were fetched ahead, the rest of the buckets when compute
 // ends, and then the gradients of rows.
 func (s scene) exposed(ranks int, got seen) time.Duration {
-	reached, compute := paced(s.perSample), s.perSample*time.Duration(s.batch)
+	reached, compute := paced(s.perSample), s.compute()
 	from, end := 0, time.Duration(0)
 	for _, n := range got.buckets {
 		from += n
@@ -210,31 +211,73 @@ func TestSimulatedExchanges(t *testing.T) {
 // compute over the step, in which keys and most rows of the next one travel during the
 // compute, and dense gradients are summed as backward finishes them.
 //
-//	go test ./internal/bench/step -run WeakScaling -scaling -v
+//	go test ./internal/bench/step -run WeakScaling -scaling 256 -timeout 1h -v
 func TestWeakScaling(t *testing.T) {
-	if !*scaling {
-		t.Skip("-scaling simulates 32 ranks")
+	if *scaling == 0 {
+		t.Skip("-scaling simulates many ranks")
 	}
-	const perSample = time.Second / 75_000 // of w1 on one core
+	defer debug.SetGCPercent(debug.SetGCPercent(12)) // ranks keep 50 MB each
 	for _, batch := range []int{1024, 4096} {
-		compute := perSample * time.Duration(batch)
-		share := func(step time.Duration) float64 { return 100 * compute.Seconds() / step.Seconds() }
-		for _, ranks := range []int{8, 32} {
-			for how, posts := range map[string]bool{"posted": true, "in turns": false} {
-				s := scene{ranks: ranks, batch: batch, net: cluster, posts: posts, perSample: perSample, steps: 4}
-				got := simulated(t, s)
-				t.Logf("%4d ranks, batch %d each, small messages %-8s: compute %v, before it %v, behind it %v, efficiency %.1f %%; all exchanges by the model %v, in the open %v; %.2f MB of tables a rank",
-					ranks, batch, how, compute, got.pull, got.rest, share(got.step), s.predicted(ranks, got), s.exposed(ranks, got), 1e-6*float64(got.traffic.BytesSent()))
-				if ranks < 32 || !posts {
-					continue
-				}
-				// Too many to simulate: each has as much to send, but counts to more ranks.
-				const many = 1024
-				got.traffic.CountBytesSent = got.traffic.CountBytesSent / int64(ranks-1) * (many - 1)
-				all, open := s.predicted(many, got), s.exposed(many, got)
-				t.Logf("%4d ranks, batch %d each, by the model: all exchanges %v, efficiency %.1f %% if nothing overlaps; in the open %v, %.1f %%",
-					many, batch, all, share(compute+all), open, share(compute+open))
-			}
+		s := scene{batch: batch, net: cluster, posts: true, perSample: time.Second / 75_000, steps: 4} // of w1 on one core
+		var got seen
+		for ranks := 8; ranks <= *scaling && ranks*batch <= 256*1024; ranks *= 2 {
+			s.ranks = ranks
+			got = simulated(t, s)
+			open := s.exposed(ranks, got)
+			t.Logf("%4d ranks, batch %d each: compute %v, before it %v, behind it %v, efficiency %.1f %%; by the model %v in the open, %.1f %%; %.2f MB of tables a rank",
+				ranks, batch, s.compute(), got.pull, got.rest, s.efficiency(got.step), open, s.efficiency(s.compute()+open), 1e-6*float64(got.traffic.BytesSent()))
+		}
+		s.calculate(t, got)
+	}
+}
+
+// compute returns the compute of a step.
+func (s scene) compute() time.Duration { return s.perSample * time.Duration(s.batch) }
+
+// efficiency returns the compute of a step as a percentage of its time.
+func (s scene) efficiency(step time.Duration) float64 {
+	return 100 * s.compute().Seconds() / step.Seconds()
+}
+
+// calculate prints, for 1024 ranks, each of which has as much to send as one of those that were
+// simulated, how long rows and gradients take in the open by several ways, and the efficiency.
+func (s scene) calculate(t *testing.T, got seen) {
+	const many, perHost, groups = 1024, 8, 32
+	links := collective.Level{Alpha: s.net.Latency.Seconds() + float64(s.net.Overhead)/s.net.BytesPerSecond, Beta: 1 / s.net.BytesPerSecond, Post: perPost.Seconds()}
+	costs, local := collective.Costs{Links: links}, collective.DefaultCosts().Local
+	hosts := func(n, ranks int) collective.Shape {
+		return collective.Shape{Size: n * ranks, Hosts: n, Most: ranks, Least: ranks}
+	}
+	took := func(by collective.Algorithm, shape collective.Shape) func(bytes float64) float64 {
+		return func(bytes float64) float64 {
+			return costs.Predict(shape, by, collective.CallAllToAllV, collective.Sum, collective.Uint8, int(bytes))
 		}
 	}
+	rest := s.exposed(many, got)
+	for _, sent := range []int64{got.traffic.RowBytesSent, got.traffic.GradBytesSent} {
+		rest -= s.called(many, collective.CallAllToAllV, collective.Uint8, share(sent, s.ranks))
+	}
+	for _, way := range []struct {
+		name string
+		took func(bytes float64) float64
+	}{
+		{"a rank a host, direct", took(collective.Pairwise, hosts(many, 1))},
+		{"a rank a host, forwarded", took(collective.Bruck, hosts(many, 1))},
+		{"eight ranks a host, direct", took(collective.Pairwise, hosts(many/perHost, perHost))},
+		{"eight ranks a host, forwarded", took(collective.Bruck, hosts(many/perHost, perHost))},
+		{"eight ranks a host, one of which sends for all, direct", func(b float64) float64 { // with two copies in the host
+			return 2*perHost*b*local.Beta + took(collective.Pairwise, hosts(many/perHost, 1))(perHost*b)
+		}},
+		{"a rank a host, groups of 32 with all tables each, direct", took(collective.Pairwise, hosts(groups, 1))},
+	} {
+		seconds := 0.0
+		for _, sent := range []int64{got.traffic.RowBytesSent, got.traffic.GradBytesSent} {
+			seconds += way.took(float64(share(sent, s.ranks)))
+		}
+		t.Logf("%d ranks, batch %d each, %s: rows and gradients %.2f ms, efficiency %.1f %%",
+			many, s.batch, way.name, 1e3*seconds, s.efficiency(s.compute()+rest+time.Duration(1e9*seconds)))
+	}
+	// Groups have to make their tables equal, here 10 million rows of 11 values.
+	sum := s.called(many/groups, collective.CallAllReduce, collective.Float32, 10_000_000*11*4/groups)
+	t.Logf("the tables of %d groups are made equal in %v", many/groups, sum)
 }
