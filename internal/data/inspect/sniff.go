@@ -211,7 +211,9 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 	}
 	for i, field := range names {
 		in.dropMissingWords(field, &l.cells[i])
-		in.dropStrays(field, &l.cells[i], func(string) string { return s.Files[0].Name })
+		strays := straysOf(field, l.cells[i].values)
+		l.cells[i] = l.cells[i].without(strays)
+		in.noteStrays(field, strays, len(l.cells[i].values), func(string) string { return s.Files[0].Name })
 		c := lookAt(field, l.cells[i], "")
 		if name == "libffm" && strings.HasSuffix(field, record.ValuesSuffix) && c.Distinct == 1 && c.Examples[0] == "1.0" {
 			continue // all values are 1

@@ -111,13 +111,6 @@ func (in *Inspection) noteWord(column, word string, count, all int) {
 
 var infinity = pattern.Lazy(`^[+-]?([iI]nf|INF|[iI]nfinity)$`)
 
-// dropStrays makes strays missing values, and notes them.
-func (in *Inspection) dropStrays(name string, all *cells, place func(stray string) string) {
-	strays := straysOf(name, all.values)
-	*all = all.without(strays)
-	in.noteStrays(name, strays, len(all.values), place)
-}
-
 // without returns the cells without some values.
 func (c *cells) without(strays []string) cells {
 	if len(strays) == 0 {
