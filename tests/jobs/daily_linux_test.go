@@ -296,6 +296,6 @@ train:
 // numbers runs the commands of the measurements, with fewer days and rows.
 func numbers(t *testing.T, d *daily) {
 	dir := t.TempDir()
-	o := d.run(t, dir, "Numbers", 0, "    for", "N=200; for", "seq 0 29", "seq 0 2")
+	o := d.run(t, dir, "Numbers", 0, "-rows N", "-rows 200", "-drift N", "-drift 200", "d*N", "d*200", "seq 0 29", "seq 0 2")
 	expect(t, o, 0, "dt=2026-11-03")
 }
