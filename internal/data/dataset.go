@@ -183,9 +183,6 @@ func (d *Dataset) inputs() []string {
 // Names returns the names of the files in their order.
 func (d *Dataset) Names() []string { return d.set.Names() }
 
-// Empty returns the names of files without records.
-func (d *Dataset) Empty() []string { return d.set.Empty }
-
 // Bytes returns the size of the files as stored.
 func (d *Dataset) Bytes() int64 { return d.set.Bytes() }
 

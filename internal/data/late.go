@@ -29,6 +29,9 @@ func (d *Dataset) Late() string {
 // Partial describes the columns that the dataset reads and that some of its files do not have.
 func Partial(d *Dataset) []string { return d.set.Partial(d.inputs()) }
 
+// Empty returns the names of files without records.
+func Empty(d *Dataset) []string { return d.set.Empty }
+
 // Lacks returns the error for features whose field no record has.
 func (d *Dataset) Lacks(c *Counts) error {
 	if d.excuse || len(d.late) == 0 || len(d.late) == len(c.late) {

@@ -22,22 +22,20 @@ import (
 // File is one input file. Local files are opened when they are read, so that a
 // dataset of many files holds no descriptors.
 type File struct {
-	Name    string         // as in messages
-	Bytes   int64          // as stored
-	size    int64          // bytes to read: Bytes, or unknownSize if packed
-	Packing *Packing       // nil: none
-	time    time.Time      // modification time of a local file
-	lo      int64          // offset of the first byte to read; not 0 only if an earlier span ends there
-	content []byte         // of an embedded file
-	Groups  []int64        // rows of each row group of a table
-	mark    int64          // length of the byte order mark, 0 or 3
-	body    int64          // offset of the first record, after byte order mark and header
-	header  []byte         // the line that names the fields, nil if there is none
-	columns []string       // of a table, or of the header
-	unread  []table.Unread // columns that no reader can read
-	onwards bool           // must be read from the beginning to find records
-	allRead bool           // the records read for the names of fields are all records
-	bare    bool           // has a header or columns, and no records
+	Name    string    // as in messages
+	Bytes   int64     // as stored
+	size    int64     // bytes to read: Bytes, or unknownSize if packed
+	Packing *Packing  // nil: none
+	time    time.Time // modification time of a local file
+	lo      int64     // offset of the first byte to read; not 0 only if an earlier span ends there
+	content []byte    // of an embedded file
+	Groups  []int64   // rows of each row group of a table
+	mark    int64     // length of the byte order mark, 0 or 3
+	body    int64     // offset of the first record, after byte order mark and header
+	header  []byte    // the line that names the fields, nil if there is none
+	onwards bool      // must be read from the beginning to find records
+	allRead bool      // the records read for the names of fields are all records
+	looked
 
 	ofStream *stream.Part // nil: all of the file is read, and it must not grow meanwhile
 	found    int64        // size of the file of a stream when it was opened
@@ -52,6 +50,13 @@ type File struct {
 
 	Log  *kafka.Log  // a range of a topic: size is its end, Bytes the number of its offsets
 	part kafka.Range // of Log
+}
+
+// looked is what a look at the beginning of a file finds.
+type looked struct {
+	columns []string       // of a table, or of the header
+	unread  []table.Unread // columns that no reader can read
+	bare    bool           // it has columns or a header, and no records
 }
 
 // logged is what the log of a Delta table says of a file.

@@ -178,7 +178,7 @@ func checkForTraining(p *command.Program, c *cli.Context, t *table) (r checked, 
 	if err != nil {
 		return r, nil, t.unlike(err)
 	}
-	t.empty = d.Empty()
+	t.empty = data.Empty(d)
 	fitted := s
 	if full.Data.Index != "" { // whose statistics training takes
 		fitted.Features = nil
