@@ -134,13 +134,17 @@ func (c *Config) clearHoldOut(was *Config, given []setting) string {
 	if c.Data.ValidFraction != 0 || was.Data.ValidFraction == 0 {
 		return ""
 	}
-	before := c.Clone()
-	for path, field := range map[string]*string{"data.valid_time": &c.Data.ValidTime, "data.valid_group": &c.Data.ValidGroup} {
-		if !slices.ContainsFunc(given, func(s setting) bool { return s.path == path }) {
-			*field = ""
+	var gone []string
+	for _, key := range []struct {
+		path  string
+		value *string
+	}{{"data.valid_time", &c.Data.ValidTime}, {"data.valid_group", &c.Data.ValidGroup}} {
+		if *key.value != "" && !slices.ContainsFunc(given, func(s setting) bool { return s.path == key.path }) {
+			gone = append(gone, fmt.Sprintf("%s (%s)", key.path, clip(*key.value)))
+			*key.value = ""
 		}
 	}
-	return goneOf(before, c)
+	return strings.Join(gone, ", ")
 }
 
 // contradicted returns a fault for each setting whose value was cleared by setting i: one of

@@ -208,7 +208,7 @@ func TestSuggestColumns(t *testing.T) {
 		"# - {field: sent, encode: hash}   # CHECK: dates with the day of the week are strings":    {Name: "sent", Kind: "string", Distinct: 2000, Examples: []string{"Fri, 02 Jan 2026 00:22:54 GMT", "Sun, 4 Jan 2026 03:06:30 GMT"}},
 		"{field: clock, encode: hash}   # CHECK: times of day are strings":                         {Name: "clock", Kind: "string", Distinct: 1200, Examples: []string{"00:17:32", "9:31"}},
 		"{field: score, encode: vocabulary}   # strings":                                           {Name: "score", Kind: "string", Distinct: 900, Examples: []string{"00:17:32", "2:1:0"}},
-		"# - {field: hour, encode: vocabulary}   # left out: it is a part of the date of a folder": {Name: "hour", Kind: "string", Distinct: 24, Folder: true, Dated: true, Examples: []string{"00", "01"}},
+		"# - {field: hour, encode: hash}   # left out: it is a part of the date of a folder":       {Name: "hour", Kind: "string", Distinct: 24, Folder: true, Dated: true, Examples: []string{"00", "01"}},
 		"# - {field: dt, encode: hash}   # left out: it is the date of a folder":                   {Name: "dt", Kind: "string", Distinct: 3, Folder: true, Dates: inspect.Dates{Format: "iso", Days: 3, Ordered: true}},
 		"{field: day, encode: weekday}   # from the names of folders: dates (iso)":                 {Name: "day", Kind: "string", Distinct: 30, Folder: true, Dates: inspect.Dates{Format: "iso", Days: 29}},
 		"{field: region, encode: vocabulary}   # from the names of folders":                        {Name: "region", Kind: "string", Distinct: 3, Folder: true, Examples: []string{"eu", "2000-06"}},

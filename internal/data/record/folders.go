@@ -210,7 +210,12 @@ func (w *walker) walk(p string) error {
 // they fill the memory.
 func list(folder string, most int) (all []fs.DirEntry, err error) {
 	const some = 1 << 10
-	d, err := os.Open(folder)
+	root, err := os.OpenRoot(folder) // fails if it is no folder
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	d, err := root.Open(".")
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +306,7 @@ func Full(files []File) []File {
 		switch {
 		case err != nil: // its reader reports the fault
 		case more:
-			headers[line] = !onlyNumbers(line)
+			headers[line] = !hasNumber(line)
 		default:
 			alone[i], empty[i] = line, line == ""
 		}
@@ -318,12 +323,12 @@ func Full(files []File) []File {
 	return full
 }
 
-// onlyNumbers reports whether all fields of a line are numbers, as those of a header are not.
-func onlyNumbers(line string) bool {
+// hasNumber reports whether a field of a line is a number, as few fields of headers are.
+func hasNumber(line string) bool {
 	fields := strings.FieldsFunc(line, func(c rune) bool { return slices.Contains(Delimiters(), string(c)) })
-	return !slices.ContainsFunc(fields, func(s string) bool {
+	return slices.ContainsFunc(fields, func(s string) bool {
 		_, why := value.ParseNumber([]byte(s))
-		return why != ""
+		return why == ""
 	})
 }
 

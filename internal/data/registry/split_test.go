@@ -50,38 +50,44 @@ func changes(t testing.TB) schema.Registry {
 func long(n int) string    { return string(binary.AppendVarint(nil, int64(n))) }
 func text(s string) string { return long(len(s)) + s }
 
+// avroRow, avroValue, protoField, protoInt and protoRow are a row, a change of rows and their fields in either form.
+func avroRow(id int, k string, tags ...string) (row string) {
+	row = long(id)
+	for _, tag := range tags {
+		row += long(1) + text(tag)
+	}
+	if row += long(0); k == "" {
+		return row + long(0)
+	}
+	return row + long(1) + text(k)
+}
+
+func avroValue(data string) string {
+	return "\x00\x00\x00\x00\x01" + text("INSERT") + long(2) + long(5) + long(6) + long(0) + data + long(7)
+}
+
+func protoField(n protowire.Number, s string) string {
+	return string(protowire.AppendString(protowire.AppendTag(nil, n, protowire.BytesType), s))
+}
+
+func protoInt(n protowire.Number, x uint64) string {
+	return string(protowire.AppendVarint(protowire.AppendTag(nil, n, protowire.VarintType), x))
+}
+
+func protoRow(id uint64, k string, tags ...string) (row string) {
+	for _, tag := range tags {
+		row += protoField(2, tag)
+	}
+	if k != "" {
+		row += protoField(3, protoField(1, k))
+	}
+	return protoField(2, row+protoInt(1, id))
+}
+
 // TestListsOfRecords: each element of a list is a record with the other fields, whatever it has in it. Lists that are
 // missing or empty have none.
 func TestListsOfRecords(t *testing.T) {
 	from := changes(t)
-	avroRow := func(id int, k string, tags ...string) (row string) {
-		row = long(id)
-		for _, tag := range tags {
-			row += long(1) + text(tag)
-		}
-		if row += long(0); k == "" {
-			return row + long(0)
-		}
-		return row + long(1) + text(k)
-	}
-	avroValue := func(data string) string {
-		return "\x00\x00\x00\x00\x01" + text("INSERT") + long(2) + long(5) + long(6) + long(0) + data + long(7)
-	}
-	protoField := func(n protowire.Number, s string) string {
-		return string(protowire.AppendString(protowire.AppendTag(nil, n, protowire.BytesType), s))
-	}
-	protoInt := func(n protowire.Number, x uint64) string {
-		return string(protowire.AppendVarint(protowire.AppendTag(nil, n, protowire.VarintType), x))
-	}
-	protoRow := func(id uint64, k string, tags ...string) (row string) {
-		for _, tag := range tags {
-			row += protoField(2, tag)
-		}
-		if k != "" {
-			row += protoField(3, protoField(1, k))
-		}
-		return protoField(2, row+protoInt(1, id))
-	}
 	const frame = "\x00\x00\x00\x00\x04\x00"
 	first, second := avroRow(1, "k", "a", "b"), avroRow(2, "")
 	two := []string{"[INSERT 1 a|b k 7]", "[INSERT 2 - - 7]"}

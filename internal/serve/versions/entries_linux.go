@@ -19,7 +19,7 @@ const (
 // entries calls each with the name of each entry of a folder, valid during the call, and whether it is a folder. Unlike
 // os.ReadDir it makes no values, of which a large folder needs 100,000.
 func entries(base string, each func(name []byte, isFolder bool)) error {
-	f, err := os.OpenFile(base, os.O_RDONLY, 0)
+	f, err := os.OpenFile(base, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}

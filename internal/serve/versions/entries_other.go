@@ -6,12 +6,7 @@ import "os"
 
 // entries calls each with the name of each entry of a folder, and whether it is a folder.
 func entries(base string, each func(name []byte, isFolder bool)) error {
-	f, err := os.Open(base)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	all, err := f.ReadDir(-1) // os.ReadDir also sorts the names
+	all, err := os.ReadDir(base)
 	for _, e := range all {
 		each([]byte(e.Name()), e.IsDir())
 	}

@@ -272,19 +272,29 @@ train: {epochs: 1, batch: 20}
 	if first, _ := out.ReadString('\n'); err != nil || !strings.HasPrefix(first, `{"word":"w0","size":null,`) {
 		t.Errorf("the first line is %q, %v; want the string that means missing, and no size", first, err)
 	}
+	checkInfinities(t, o)
+	days := floats(t, rows, "days:value")
+	if days[0] <= days[1] || days[0] != days[28] {
+		t.Errorf("days %v", days[:29])
+	}
+}
+
+// checkInfinities predicts with the field rate, of which -inf is the first value and nan the second.
+func checkInfinities(t *testing.T, o PredictOptions) {
+	t.Helper()
 	o.Columns, o.Eval.Set = []string{"rate"}, []string{`data.missing=["-inf", "nan"]`} // an infinity is a number
-	out = memoryOutput{format: "jsonl"}
-	_, err = predict(t, 1, o, &out)
+	out := memoryOutput{format: "jsonl"}
+	_, err := predict(t, 1, o, &out)
 	for _, want := range []string{`{"rate":"-inf",`, `{"rate":null,`, `{"rate":2.5,`} {
 		if line, _ := out.ReadString('\n'); err != nil || !strings.HasPrefix(line, want) {
 			t.Errorf("a line is %q, %v; want %s", line, err, want)
 		}
 	}
-	days := floats(t, rows, "days:value")
-	if days[0] <= days[1] || days[0] != days[28] {
-		t.Errorf("days %v", days[:29])
-	}
-	for n := range 11 { // of a column with one key
+}
+
+// TestShortKeys: a column with one key needs all of its bytes.
+func TestShortKeys(t *testing.T) {
+	for n := range 11 {
 		k := keyColumn{kind: value.Int}
 		b := append([]byte{1, 0, 0, 0}, make([]byte, 8)...)[:n]
 		if _, err := k.takeKeys(new(value.List), b, true); err == nil {

@@ -191,20 +191,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("no line %q in\n%s", want, lines)
 		}
 	}
-	for i, want := range []bool{true, false, true, false} { // an older partition is named once, and again when its files have changed
-		if i == 2 {
-			p.All[1].Mark = "more files"
-		}
-		pl, err := p.NewPlan(&done, nil)
-		fatal.If(t, err)
-		named := func(all bool) bool {
-			lines := pl.Lines(func(*Late) (int64, bool) { return 0, false }, all)
-			return strings.Contains(strings.Join(lines, "\n"), "not trained on: dt=20261029")
-		}
-		if now, always := named(false), named(true); now != want || !always || pl.Named(&done) != want {
-			t.Errorf("command %d names the older partition: %v, with all %v, want %v", i, now, always, want)
-		}
-	}
+	checkOlder(t, p, &done)
 	if pl, err := p.NewPlan(&done, []string{"20261102"}); err != nil || !slices.Equal(pl.Missing, []string{"20261031", "20261101", "20261103", "20261104"}) {
 		t.Errorf("missing with a new partition of -again: %q, %v", pl.Missing, err)
 	}
@@ -234,6 +221,24 @@ func TestPlan(t *testing.T) {
 	done.Days[0].Day = "2026-10-28"
 	if _, err = p.NewPlan(&done, nil); err == nil {
 		t.Error("a ledger of other values: no error")
+	}
+}
+
+// checkOlder checks that the older partition 20261029 is named once, and again when its files have changed.
+func checkOlder(t *testing.T, p *Parts, done *rundir.Days) {
+	for i, want := range []bool{true, false, true, false} {
+		if i == 2 {
+			p.All[1].Mark = "more files"
+		}
+		pl, err := p.NewPlan(done, nil)
+		fatal.If(t, err)
+		named := func(all bool) bool {
+			lines := pl.Lines(func(*Late) (int64, bool) { return 0, false }, all)
+			return strings.Contains(strings.Join(lines, "\n"), "not trained on: dt=20261029")
+		}
+		if now, always := named(false), named(true); now != want || !always || pl.Named(done) != want {
+			t.Errorf("command %d names the older partition: %v, with all %v, want %v", i, now, always, want)
+		}
 	}
 }
 

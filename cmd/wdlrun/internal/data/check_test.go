@@ -15,7 +15,7 @@ import (
 // Files without records are named once, with and without a configuration.
 func TestCheckNamesFilesWithoutRecords(t *testing.T) {
 	dir := datatest.Files(t, ".csv", []byte("y,x\n1,2\n0,3\n1,5\n"), []byte("y,x\n"), nil)
-	config := datatest.Write(t, "c.yaml", "data: {train: ["+dir+"], header: true}\nlabel: {field: y}\nfeatures: [{field: x, encode: raw}]\n")
+	config := datatest.Write(t, "c.yaml", "data: {train: ["+dir+"], header: true}\nlabel: {field: y}\nfeatures: [{field: x, encode: vocabulary}]\n")
 	for _, args := range [][]string{{dir}, {"-config", config}} {
 		var out, log bytes.Buffer
 		p := &command.Program{Stdout: &out, Stderr: &log, Getenv: func(string) string { return "" }}

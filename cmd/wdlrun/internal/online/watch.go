@@ -305,3 +305,10 @@ func (w *loopWatch) get(ctx context.Context, at string) ([]byte, error) {
 	const most = 16 << 20
 	return io.ReadAll(io.LimitReader(a.Body, most))
 }
+
+func (f *failedVersion) line() string {
+	return fmt.Sprintf("version %d cannot be served: %s", f.Version, f.Error)
+}
+
+// longestFault limits the error of a part or a version.
+const longestFault = 300
