@@ -418,7 +418,11 @@ func (s *Set) agree(f *File, src Content, fields, names []string) error {
 			if lists[i].Len() == 0 {
 				continue
 			}
-			if text = lists[i].Append(text[:0], 0); lists[i].Len() > 1 || !sameValue(text, []byte(want)) {
+			text = lists[i].Append(text[:0], 0)
+			if lists[i].Len() == 1 && len(text) == 0 {
+				continue // missing
+			}
+			if lists[i].Len() > 1 || !sameValue(text, []byte(want)) {
 				return fmt.Errorf("%s: its column %s contains %q, but its folder is %s=%s: move the file, or remove or rename the column",
 					f.Name, name, CutLong(text), name, want)
 			}
