@@ -99,7 +99,7 @@ func TestIndexRefuses(t *testing.T) {
 		}
 	}
 	for _, x := range []struct{ set, want string }{
-		{"data.index=" + here, "it is \"\" version 0"},
+		{"data.index=" + here, "it is \"\", not a wdlrun feature index"},
 		{"data.index=" + here + "x", "makes one"},
 	} {
 		if err := Check(t.Context(), Options{Config: c, Set: []string{x.set}}, 1); err == nil || !strings.Contains(err.Error(), x.want) {

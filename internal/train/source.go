@@ -50,7 +50,11 @@ func encoderOf(c *checkpoint.Checkpoint) (*encode.Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.LoadEncoder(b)
+	e, err := encode.LoadEncoder(b)
+	if err != nil {
+		return nil, permanent(fmt.Errorf("from %s: %w", c.Dir(), err))
+	}
+	return e, nil
 }
 
 // folderSource is the folder of a run directory in which a converted source is stored until the
