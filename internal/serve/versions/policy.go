@@ -3,7 +3,6 @@ package versions
 import (
 	"fmt"
 	"io/fs"
-	mathbits "math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,87 +105,46 @@ func find(base string, before *listing) (*listing, error) {
 	if !st.IsDir() {
 		return nil, &fs.PathError{Op: "read", Path: base, Err: syscall.ENOTDIR}
 	}
-	l := &listing{base: base, odd: map[int64]string{}}
-	if before != nil {
-		l.numbers = make([]int64, 0, len(before.numbers)+1)
+	f, err := os.OpenFile(base, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
 	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1) // os.ReadDir also sorts the names
+	if err != nil {
+		return nil, err
+	}
+	l := &listing{base: base, odd: map[int64]string{}, numbers: make([]int64, 0, len(entries))}
 	if time.Since(st.ModTime()) > settled {
 		l.changed = st.ModTime()
 	}
-	if err := entries(base, l.add); err != nil {
-		return nil, err
+	for _, e := range entries {
+		l.add(e)
 	}
-	l.numbers = ascending(l.numbers)
+	slices.Sort(l.numbers)
+	l.numbers = slices.Compact(l.numbers)
 	return l, nil
 }
 
-// ascending returns the different ones of some numbers, sorted. Numbers that lie close together are not compared.
-func ascending(numbers []int64) []int64 {
-	if len(numbers) == 0 {
-		return numbers
-	}
-	const bits = 64
-	least, words := slices.Min(numbers), 0
-	if span := slices.Max(numbers) - least; span/bits < int64(len(numbers)) { // not more words than numbers
-		words = int(span/bits) + 1
-	}
-	if words == 0 {
-		slices.Sort(numbers)
-		return slices.Compact(numbers)
-	}
-	is := make([]uint64, words)
-	for _, n := range numbers {
-		is[(n-least)/bits] |= 1 << ((n - least) % bits)
-	}
-	numbers = numbers[:0]
-	for i, word := range is {
-		for ; word != 0; word &= word - 1 {
-			numbers = append(numbers, least+int64(i*bits+mathbits.TrailingZeros64(word)))
-		}
-	}
-	return numbers
-}
-
 // add adds an entry of the base folder, if it is a version.
-func (l *listing) add(entry []byte, isFolder bool) {
-	n, plain := number(entry)
-	name := ""
-	if !plain || !isFolder {
-		name = string(entry)
+func (l *listing) add(e fs.DirEntry) {
+	name := e.Name()
+	n, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || n < 0 || name[0] == '+' {
+		return
 	}
-	if !plain {
-		var err error
-		if n, err = strconv.ParseInt(name, 10, 64); err != nil || n < 0 || name[0] == '+' {
-			return
-		}
-	}
-	if !isFolder {
+	if !e.IsDir() {
 		l.links = true
 		if st, err := os.Stat(filepath.Join(l.base, name)); err != nil || !st.IsDir() { // follows links
 			return
 		}
 	}
 	l.numbers = append(l.numbers, n)
-	if !plain {
+	if name[0] == '0' && len(name) > 1 || name[0] == '-' {
 		if dir := filepath.Join(l.base, name); l.odd[n] == "" || dir < l.odd[n] {
 			l.odd[n] = dir
 		}
 	}
-}
-
-// number returns a number that is written as usual, without sign and zeros in front.
-func number(name []byte) (n int64, plain bool) {
-	const most = 18 // digits that fit
-	if len(name) == 0 || len(name) > most || name[0] == '0' && len(name) > 1 {
-		return 0, false
-	}
-	for _, c := range name {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(c-'0')
-	}
-	return n, true
 }
 
 // fingerprint returns the names, sizes and times of the files of a version, to detect changes.
