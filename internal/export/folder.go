@@ -235,7 +235,7 @@ func Hold(ctx context.Context, dir, reason string) (changed bool, err error) {
 		if changed = h == nil || reason != "" && reason != h.Reason; !changed {
 			return nil
 		}
-		return ledger.WriteHold(dir, ledger.Hold{Reason: cmp.Or(reason, "by hand")})
+		return ledger.WriteHold(dir, ledger.Hold{Reason: cmp.Or(reason, "by hand")}.Replacing(dir))
 	})
 	if err != nil {
 		return false, fmt.Errorf("export: hold: %s: %w", dir, err)
@@ -243,14 +243,15 @@ func Hold(ctx context.Context, dir, reason string) (changed bool, err error) {
 	return changed, nil
 }
 
-// Release ends a hold. It returns false if there was none.
-func Release(ctx context.Context, dir string) (was bool, err error) {
-	err = change(ctx, dir, func() (err error) {
-		was, err = ledger.RemoveHold(dir)
+// Release ends a hold and returns it, nil if there was none.
+func Release(ctx context.Context, dir string) (was *ledger.Hold, err error) {
+	err = change(ctx, dir, func() error {
+		was = ledger.ReadHold(dir)
+		_, err := ledger.RemoveHold(dir)
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("export: release: %s: %w", dir, err)
+		return nil, fmt.Errorf("export: release: %s: %w", dir, err)
 	}
 	return was, nil
 }
@@ -265,7 +266,7 @@ func Rollback(ctx context.Context, dir string, n int64) (version int64, created 
 			return err
 		}
 		defer m.Close() // it was only read
-		if err := ledger.WriteHold(dir, ledger.Hold{Reason: fmt.Sprintf("rollback to version %d", n), Rollback: &n}); err != nil {
+		if err := ledger.WriteHold(dir, ledger.Hold{Reason: fmt.Sprintf("rollback to version %d", n), Rollback: &n}.Replacing(dir)); err != nil {
 			return err
 		}
 		version, created, err = rollBack(ctx, system{}, dir, m)

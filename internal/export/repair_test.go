@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
@@ -176,7 +177,7 @@ func TestNothingIsPublishedDuringAHold(t *testing.T) {
 	if got := x.names(); !slices.Equal(got, []string{"1", "hold.json"}) {
 		t.Errorf("%v", got)
 	}
-	if was, err := export.Release(t.Context(), x.dir); !was || err != nil {
+	if was, err := export.Release(t.Context(), x.dir); was == nil || err != nil {
 		t.Errorf("%v, %v", was, err)
 	}
 	x.train()
@@ -192,10 +193,16 @@ func TestARollbackIsNamed(t *testing.T) {
 		fatal.If(t, x.publish())
 	}
 	first := x.last - 1
-	_, _, err := export.Rollback(t.Context(), x.dir, first)
+	fatal.If(t, ledger.WriteHold(x.dir, ledger.Hold{Reason: "its log-loss is .8", Guard: true}))
+	for range 2 { // the second one changes nothing
+		_, _, err := export.Rollback(t.Context(), x.dir, first)
+		fatal.If(t, err)
+	}
+	was, err := export.Release(t.Context(), x.dir)
 	fatal.If(t, err)
-	_, err = export.Release(t.Context(), x.dir)
-	fatal.If(t, err)
+	if want := fmt.Sprintf("rollback to version %d; before it, train.export.guard held the folder: its log-loss is .8", first); was == nil || was.Guard || was.String() != want {
+		t.Errorf("the hold is %q, want %q", was, want)
+	}
 	x.train()
 	fatal.If(t, x.publish())
 	if want := fmt.Sprintf("version %d in %s is a rollback to version %d: the numbers of this training continue after it", first+2, x.dir, first); len(x.warned) != 1 || x.warned[0] != want {

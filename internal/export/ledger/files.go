@@ -31,6 +31,26 @@ type Hold struct {
 	Reason   string `json:"reason"`
 	Rollback *int64 `json:"rollback,omitempty"` // the version whose rows a rollback published
 	Guard    bool   `json:"guard,omitempty"`    // train.export.guard holds the folder, and ends the hold
+	Guarded  string `json:"guarded,omitempty"`  // the reason of such a hold that this one has replaced
+}
+
+// String describes why a folder is on hold.
+func (h *Hold) String() string {
+	if h.Guarded == "" {
+		return h.Reason
+	}
+	return h.Reason + "; before it, train.export.guard held the folder: " + h.Guarded
+}
+
+// Replacing returns h with the reason of a hold of train.export.guard that it replaces in a folder.
+func (h Hold) Replacing(dir string) Hold {
+	const most = 1000 // bytes
+	if was := ReadHold(dir); was != nil && was.Guard {
+		h.Guarded = strings.ToValidUTF8(was.Reason[:min(len(was.Reason), most)], "")
+	} else if was != nil {
+		h.Guarded = was.Guarded
+	}
+	return h
 }
 
 // CheckLabel rejects labels that cannot name a file or be part of a URL.

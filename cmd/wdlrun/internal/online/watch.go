@@ -236,7 +236,7 @@ func (w *loopWatch) list() []export.Listed {
 	}
 	w.state.Pins, w.state.Hold = l.Pins, ""
 	if l.Hold != nil {
-		w.state.Hold = l.Hold.Reason
+		w.state.Hold = l.Hold.String()
 	}
 	w.state.Versions = slices.Clone(l.Versions[max(0, len(l.Versions)-shownVersions):])
 	slices.Reverse(w.state.Versions)

@@ -199,10 +199,10 @@ func releaseFolder(ctx context.Context, dir string) (*change, error) {
 		return nil, err
 	}
 	text := fmt.Sprintf("%s was not on hold", dir)
-	if was {
-		text = fmt.Sprintf("%s: the hold has ended; trainings publish again", dir)
+	if was != nil {
+		text = fmt.Sprintf("%s: the hold has ended (%s); trainings publish again", dir, was)
 	}
-	return &change{Dir: dir, Action: "release", Changed: was, text: text}, nil
+	return &change{Dir: dir, Action: "release", Changed: was != nil, text: text}, nil
 }
 
 // listVersions prints the versions of a folder. With -verify a damaged version is an error.
@@ -258,7 +258,7 @@ func printVersions(to io.Writer, l *export.Listing, now time.Time) error {
 		lines = append(lines, "not used: "+fault)
 	}
 	if l.Hold != nil {
-		lines = append(lines, fmt.Sprintf("on hold (%s): nothing is published until: wdlrun publish %s -release", l.Hold.Reason, l.Dir))
+		lines = append(lines, fmt.Sprintf("on hold (%s): nothing is published until: wdlrun publish %s -release", l.Hold, l.Dir))
 	}
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(to, line); err != nil {
