@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
@@ -38,5 +39,19 @@ func TestRowsOfAPartition(t *testing.T) {
 		if n, err := Rows(t.Context(), c); n != 4 || err != nil {
 			t.Errorf("%s: %d rows, %v", hold, n, err)
 		}
+	}
+}
+
+// TestRowsWithoutAColumn: the rows of a partition from before a feature existed are counted.
+func TestRowsWithoutAColumn(t *testing.T) {
+	c, err := config.Parse("c.yaml", []byte(fmt.Sprintf(`
+data: {train: [%q], header: true}
+label: {field: y}
+features: [{field: a, encode: vocabulary}, {field: later, encode: vocabulary}]
+model: {embedding_dim: 2, hidden: [4]}
+`, datatest.Write(t, "rows.csv", "y,a\n0,u\n1,v\n1,u\n"))))
+	fatal.If(t, err)
+	if n, err := Rows(t.Context(), c); n != 3 || err != nil {
+		t.Errorf("%d rows, %v, want 3", n, err)
 	}
 }

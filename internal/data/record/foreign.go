@@ -39,11 +39,11 @@ const (
 // foreigners returns the known kinds of files.
 var foreigners = sync.OnceValue(func() []foreign {
 	return []foreign{
-		{kind: "Parquet", format: "parquet", magics: []string{"PAR1"}, advice: "set data.format: parquet"},
+		{kind: "Parquet", format: "parquet", magics: []string{"PAR1"}, advice: "set data.format: parquet, or name files of one format"},
 		{kind: "encrypted Parquet", magics: []string{"PARE"}, advice: "decrypt it with the program that holds the keys, which one command does for files with one key: " +
 			`pip install duckdb; python3 -c "import duckdb as d; d.sql('pragma add_parquet_key(\'k\', \'KEY\'); copy (from read_parquet(\'FILE\', encryption_config = {footer_key: \'k\'})) to \'rows.parquet\'')"`},
-		{kind: "Avro", format: "avro", magics: []string{avro.Magic}, advice: "set data.format: avro"},
-		{kind: "Arrow IPC", format: "arrow", magics: []string{arrow.Magic, "\xff\xff\xff\xff???\x00"}, advice: "set data.format: arrow"},
+		{kind: "Avro", format: "avro", magics: []string{avro.Magic}, advice: "set data.format: avro, or name files of one format"},
+		{kind: "Arrow IPC", format: "arrow", magics: []string{arrow.Magic, "\xff\xff\xff\xff???\x00"}, advice: "set data.format: arrow, or name files of one format"},
 		{kind: "Feather version 1", magics: []string{"FEA1"}, advice: toParquet("pyarrow==26.0.1",
 			"import pyarrow.feather as f, pyarrow.parquet as p; p.write_table(f.read_table('FILE'), 'rows.parquet')")},
 		{kind: "ORC", magics: []string{"ORC"}, at: -4, advice: toParquet("pyarrow",

@@ -462,6 +462,9 @@ func (o *online) line() string {
 	}
 	l := s.Loop
 	text := fmt.Sprintf("%s; %s, %s; step %d", strings.Join(parts, ", "), plural.Of(int(l.Samples), "sample"), plural.Are(l.Open, "impression", "open"), l.Step)
+	if rejected := o.watch.rejected(); rejected != "" {
+		text += "; " + rejected
+	}
 	if l.Failed != nil {
 		text += "; " + l.Failed.line()
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train/join"
 )
 
@@ -34,6 +35,7 @@ type loopState struct {
 	Samples  int64            `json:"samples"`
 	Open     int              `json:"open"`
 	Rejected int64            `json:"rejected"`
+	BadFiles int64            `json:"bad_files,omitempty"` // of the rejected ones
 	Step     int64            `json:"step"`
 	Trained  int64            `json:"trained"` // samples
 	Version  int64            `json:"version"` // newest that was published
@@ -109,10 +111,24 @@ func addressesOf(serve yaml.MapSlice) (rest, metrics string) {
 	return rest, rest
 }
 
+// rejected describes the records and files that the join rejects; "" if there are none.
+func (w *loopWatch) rejected() string {
+	n, files := w.state.Rejected, w.state.BadFiles
+	if n == 0 {
+		return ""
+	}
+	text := plural.Of(int(n-files), "record")
+	if files > 0 {
+		text += " and " + plural.Of(int(files), "whole file")
+	}
+	return fmt.Sprintf("%s rejected: see %s", text, filepath.Join(filepath.Dir(w.joined), "rejected"))
+}
+
 // update reads what is new.
 func (w *loopWatch) update(ctx context.Context) {
 	if s, err := w.joinStatus(); err == nil {
 		w.state.Samples, w.state.Open, w.state.Rejected, w.state.Sources = s.Samples, s.Open, s.Rejected(), s.Sources
+		w.state.BadFiles = s.BadFiles
 		if s.Newest != nil {
 			w.fresh.join(joinedAt{s.Samples, *s.Newest, s.Time})
 		}

@@ -100,3 +100,17 @@ func TestPartsEndInTheirTime(t *testing.T) {
 		t.Error("the program ends after StartGrace")
 	}
 }
+
+// TestRejectedIsNamed: the line names how many records and files the join has rejected, and where they are.
+func TestRejectedIsNamed(t *testing.T) {
+	w := loopWatch{joined: "samples.state/status.json"}
+	for want, x := range map[string]loopState{
+		"": {},
+		"2 records rejected: see samples.state/rejected":                  {Rejected: 2},
+		"1 record and 2 whole files rejected: see samples.state/rejected": {Rejected: 3, BadFiles: 2},
+	} {
+		if w.state = x; w.rejected() != want {
+			t.Errorf("%q, want %q", w.rejected(), want)
+		}
+	}
+}
