@@ -81,7 +81,7 @@ func (d *Day) begin(runDir, source string) error {
 // process.
 func Rows(ctx context.Context, c *config.Config) (int64, error) {
 	c = c.Clone()
-	c.Data.ValidTime, c.Data.ValidGroup = "", "" // held-out rows count, whichever they are
+	c.Data.ValidTime, c.Data.ValidGroup = "", ""                    // held-out rows count, whichever they are
 	in, err := input.Open(input.Setup{Config: c, Lacks: Inputs(c)}) // rows count, whatever columns they have
 	if err != nil {
 		return 0, err
