@@ -104,8 +104,7 @@ func (l *loop) status() (s onlineStatus) {
 // kill kills a part.
 func (l *loop) kill(part int) {
 	l.t.Helper()
-	eventually(l.t, "the processes", func() bool { s := l.status(); return len(s.Parts) == 3 && s.Parts[part].Process != 0 })
-	fatal.If(l.t, syscall.Kill(l.status().Parts[part].Process, syscall.SIGKILL))
+	fatal.If(l.t, syscall.Kill(l.process(part), syscall.SIGKILL))
 }
 
 // finish ends the input, and waits until the training has ended and its last version is served.
@@ -257,6 +256,18 @@ func onlineAgain(t *testing.T, l *loop) {
 	trainedOnAll(t, l.dir, l.want)
 }
 
+// process returns the process of a part, once it has one: 0 would be the group of this test.
+func (l *loop) process(part int) (process int) {
+	l.t.Helper()
+	eventually(l.t, "a process", func() bool {
+		if s := l.status(); part < len(s.Parts) {
+			process = s.Parts[part].Process
+		}
+		return process > 0
+	})
+	return process
+}
+
 // trainedOnAll compares the samples of the result of the training with the impressions, and returns its steps.
 func trainedOnAll(t *testing.T, dir string, want map[string]int) int {
 	t.Helper()
@@ -318,8 +329,7 @@ func TestOnlineEndsInOrder(t *testing.T) {
 func TestOnlineEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	l := startLoop(t)
-	eventually(t, "the processes", func() bool { return len(l.status().Parts) == 3 })
-	server := l.status().Parts[2].Process
+	server := l.process(2)
 	fatal.If(t, syscall.Kill(server, syscall.SIGSTOP))
 	fatal.If(t, l.cmd.Process.Signal(syscall.SIGTERM))
 	eventually(t, "the other parts", func() bool { return strings.Contains(l.said.String(), "online: train has ended") })
