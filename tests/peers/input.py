@@ -31,7 +31,7 @@ def polars_reader():
     if parquet:
         return lambda: polars.read_parquet(file).height
     if arrow:
-        return lambda: polars.read_ipc(file, memory_map=False).height
+        return lambda: polars.read_ipc(file).height
     if avro:
         return lambda: polars.read_avro(file).height
     return lambda: polars.read_csv(file, separator='\t', has_header=False, new_columns=names, schema_overrides={n: polars.String for n in strings}).height
