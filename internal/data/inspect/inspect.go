@@ -2,11 +2,10 @@ package inspect
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/wdlrun/wdlrun/internal/data/pairs"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
@@ -185,20 +184,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 // value in a column.
 func (in *Inspection) columns(names []string, records [][]string, place func(column int) func(string) string) {
 	seen := make([]seenColumn, len(names))
-	next := make(chan int, len(names))
-	for i := range names {
-		next <- i
-	}
-	close(next)
-	var all sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		all.Go(func() {
-			for i := range next {
-				seen[i] = columnOf(names[i], records, i, in.Delimiter)
-			}
-		})
-	}
-	all.Wait()
+	pairs.ForEach(len(names), func(i int) { seen[i] = columnOf(names[i], records, i, in.Delimiter) })
 	for i := range seen {
 		c := &seen[i]
 		in.noteStrays(names[i], c.strays, len(c.cells.values), place(i))

@@ -55,23 +55,28 @@ func (s *scan) gainOf(c *cell) (gain, variance float64) {
 	return gain, variance
 }
 
-// screen measures all pairs of columns approximately, and returns the best candidates.
-func (s *scan) screen(columns []int) []tried {
-	results := make([][]tried, len(columns))
-	next := make(chan int, len(columns))
-	for a := range columns {
-		next <- a
+// ForEach calls do for each column from 0 to n−1, on all CPUs of this process.
+func ForEach(n int, do func(column int)) {
+	next := make(chan int, n)
+	for i := range n {
+		next <- i
 	}
 	close(next)
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			for a := range next {
-				results[a] = s.pairsOf(columns[a], columns[a+1:])
+			for i := range next {
+				do(i)
 			}
 		})
 	}
 	all.Wait()
+}
+
+// screen measures all pairs of columns approximately, and returns the best candidates.
+func (s *scan) screen(columns []int) []tried {
+	results := make([][]tried, len(columns))
+	ForEach(len(columns), func(a int) { results[a] = s.pairsOf(columns[a], columns[a+1:]) })
 	found := slices.Concat(results...)
 	slices.SortStableFunc(found, func(a, b tried) int { return cmp.Compare(b.Gain, a.Gain) })
 	return found[:min(len(found), candidates)]

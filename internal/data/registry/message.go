@@ -27,8 +27,8 @@ type message struct {
 	single protoreflect.FieldDescriptor
 }
 
-// newMessage returns a message. single, which may be nil, is a list with at most one element: its members are fields
-// as those of a message are.
+// newMessage returns a message. single, nil or a list with at most one element, is read like a nested message: the
+// fields of its element are fields of the record.
 func newMessage(of protoreflect.MessageDescriptor, single protoreflect.FieldDescriptor) *message {
 	m := &message{of: of, paths: map[string][]protoreflect.FieldDescriptor{}, unread: map[string]string{}, single: single}
 	m.add(of, "", nil)

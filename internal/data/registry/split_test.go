@@ -84,7 +84,7 @@ func protoRow(id uint64, k string, tags ...string) (row string) {
 	return protoField(2, row+protoInt(1, id))
 }
 
-// TestListsOfRecords: each element of a list is a record with the other fields, whatever it has in it. Lists that are
+// TestListsOfRecords: each element of a list becomes a record, with the other fields of the message. Lists that are
 // missing or empty have none.
 func TestListsOfRecords(t *testing.T) {
 	from := changes(t)

@@ -75,7 +75,7 @@ type Decoder struct {
 
 	row        rower // of the current value
 	head, tail []byte
-	items      [][]byte // the rest of them
+	items      [][]byte // of the current value, not yet read
 	one        [1][]byte
 	whole      []byte
 }

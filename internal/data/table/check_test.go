@@ -140,7 +140,7 @@ func TestStatisticsOfDictionary(t *testing.T) {
 	}
 }
 
-// An index that the dictionary does not have is an error of whoever reads it: rows, and rows by column.
+// TestIndexesBeyondDictionary: the readers of rows and of columns both reject an index beyond the end of the dictionary.
 func TestIndexesBeyondDictionary(t *testing.T) {
 	entries := texted("a", "m", "z")
 	for _, stated := range []bool{false, true} {

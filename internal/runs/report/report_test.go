@@ -291,7 +291,7 @@ func TestQualityPageSeparatesMetrics(t *testing.T) {
 	}
 }
 
-// TestQualityPageWarns: the warnings of the evaluation stand beside its metrics.
+// TestQualityPageWarns: the page shows the warnings of the evaluation.
 func TestQualityPageWarns(t *testing.T) {
 	var b strings.Builder
 	fatal.If(t, WriteQuality(&b, Evaluation{Quality: &metrics.Quality{}, Warnings: []string{"the model was trained on a.csv"}}, time.Now()))

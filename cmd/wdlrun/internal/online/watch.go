@@ -175,7 +175,7 @@ func failedOf(status []byte, served int64, versions []export.Listed) *failedVers
 	return failed
 }
 
-// advance sets the step to that of a version which was taken after the last step in the log.
+// advance sets the step to that of the newest version, if the log of the training has no later line.
 func (w *loopWatch) advance(versions []export.Listed) {
 	for _, v := range slices.Backward(versions) {
 		if v.Rollback != nil {

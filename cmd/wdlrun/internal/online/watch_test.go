@@ -42,8 +42,8 @@ func TestFailedVersion(t *testing.T) {
 	}
 }
 
-// TestStepOfAVersion: the step is not behind that of a version which was taken after the last step in the log. Versions of
-// an earlier training, and rollbacks, say nothing about it.
+// TestStepOfAVersion: the status shows at least the step of the newest version. Versions of an earlier training and
+// rollbacks do not change it.
 func TestStepOfAVersion(t *testing.T) {
 	logged, two := time.Unix(100, 0), int64(2)
 	version := func(step int64, after time.Duration) export.Listed {
@@ -73,7 +73,7 @@ func TestStepOfAVersion(t *testing.T) {
 	}
 }
 
-// TestAddresses: metrics are at the address of REST requests, or at that of -admin.
+// TestAddresses: the metrics of a server are read from the address of -admin or, without it, of REST requests.
 func TestAddresses(t *testing.T) {
 	for flags, want := range map[string]string{
 		"{}":                               "127.0.0.1:8501 127.0.0.1:8501",
