@@ -179,7 +179,7 @@ func days(t *testing.T, d *daily) {
 	trained("20", "21", "22", "22")
 	day(23, "item", "")
 	cron(0, "dt=2026-11-23", "models/ctr/")
-	cron(1, "nothing new", "is published already")
+	cron(1, "nothing new", "is already published as version")
 
 	_, l := latestDays(t, dir)
 	expect(t, d.run(t, dir, "Back a day", 0, "3042", fmt.Sprint(l.Days[2].Step)), 0, fmt.Sprintf("has the rows of version %d;", l.Days[2].Step))
