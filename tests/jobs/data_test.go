@@ -450,6 +450,13 @@ func TestDataCheck(t *testing.T) {
 			t.Errorf("data check%s of zero bytes: exit code %d\n%s%s", flags, o.code, o.stdout, o.stderr)
 		}
 	}
+	fatal.If(t, os.Mkdir(filepath.Join(dir, "dt=1"), 0o755)) // the fields of a line are counted without those of folders
+	write(t, dir, "dt=1/c.csv", "y,city,age\n1,Oslo,3\n0,Bergen\n")
+	for _, flags := range []string{"", " -config c.yaml"} {
+		if o := run(t, dir, strings.Fields("data check"+flags+" dt=1/c.csv")...); !strings.Contains(o.stdout, "dt=1/c.csv:3: the record has 2 fields, expected 3") {
+			t.Errorf("data check%s in a folder of a partition: exit code %d\n%s%s", flags, o.code, o.stdout, o.stderr)
+		}
+	}
 	numbers := "clicked,age\n" + strings.Repeat("0,31\n1,44\n", 100)
 	write(t, dir, "a.csv", strings.Replace(numbers, "1,44", "1,n.a.", 1))
 	write(t, dir, "b.csv", strings.Replace(numbers, "0,31\n1,44\n0,31", "0,31\n1,44\n0,old", 1))

@@ -64,11 +64,9 @@ func openFiles(src schema.Source, files []File) (s *Set, err error) {
 	if len(s.partitions) > 0 && !src.HasLayout() {
 		s.Source.Fields = s.partitions // decoders of LibSVM and LibFFM know no other names
 	}
+	s.Source.Folders = len(s.partitions)
 	if s.Format, err = formatFor(s.Source, files); err != nil {
 		return nil, err
-	}
-	if d, ok := s.Format.(*Delimited); ok {
-		d.added = len(s.partitions)
 	}
 	if err := s.lookAll(); err != nil {
 		return nil, err
@@ -250,6 +248,9 @@ func (s *Set) namesIn(i int) ([]string, error) {
 		return []string{"label", "features", "values"}, nil
 	}
 	if !named && !svm {
+		if f.columns != nil {
+			return f.columns, nil
+		}
 		return s.Fields, nil
 	}
 	if named {

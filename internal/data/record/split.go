@@ -22,7 +22,7 @@ type Delimited struct {
 
 // NewDelimited returns the format of a valid source.
 func NewDelimited(s schema.Source) *Delimited {
-	d := &Delimited{Delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields, multiline: s.Multiline, escapes: escapesOf(s.Escape)}
+	d := &Delimited{Delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields, multiline: s.Multiline, escapes: escapesOf(s.Escape), added: s.Folders}
 	if s.Format == "tsv" || s.Format == "criteo" {
 		d.Delim, d.quotes = '\t', false
 	}
