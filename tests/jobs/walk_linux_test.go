@@ -95,7 +95,13 @@ func TestColumnsOfLaterPartitions(t *testing.T) {
 	if len(d.Days) != 4 || d.Days[2].Keys < 3 || d.Days[3].Day != "2026-11-01" || d.Days[3].Rows != 200 || d.Days[3].LogLoss == nil {
 		t.Errorf("the ledger: %+v", d.Days)
 	}
-	_, rows, _ := strings.Cut(b.String(), "\n")
+	header, rows, _ := strings.Cut(b.String(), "\n")
+	fatal.If(t, os.MkdirAll(filepath.Join(dir, "clicks/dt=2026-11-05"), 0o755))
+	write(t, dir, "clicks/dt=2026-11-05/part.csv", strings.Replace(header, "device", "appliance", 1)+"\n"+rows)
+	if o := run(t, dir, "train", "-by", "dt", "-plan"); o.code != 0 || !strings.Contains(o.stderr, "columns that are new there and that no feature uses: appliance; if one of them is device renamed, write {field: appliance, was: device, …}") {
+		t.Errorf("a renamed column: exit code %d\n%s", o.code, o.stderr)
+	}
+	fatal.If(t, os.RemoveAll(filepath.Join(dir, "clicks/dt=2026-11-05")))
 	fatal.If(t, os.MkdirAll(filepath.Join(dir, "clicks/dt=2026-11-04"), 0o755))
 	write(t, dir, "clicks/dt=2026-11-04/part.csv", rows)
 	if o := run(t, dir, "train", "-by", "dt"); o.code != 1 || strings.Contains(o.stderr, "its values are missing") || !strings.Contains(o.stderr, "clicks/dt=2026-11-04/part.csv: its first line, d0,0,i0,u0, is taken for a header") {

@@ -186,29 +186,50 @@ func (p *Parts) folders(patterns []string) error {
 	return nil
 }
 
-// Lacks returns those of some fields that no file of a partition has and that files of another partition
-// have, the last such partition first, if the files have a header or typed columns. from is that partition.
-func (p *Parts) Lacks(src schema.Source, part *Partition, fields []string) (lacks []string, from string, err error) {
-	others := func(all []string, files []string) (without []string, err error) {
-		set, err := record.OpenSet(src, files)
-		if err != nil {
-			return nil, err
-		}
-		return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !set.MayLack() || slices.Contains(set.Fields, name) }), nil
-	}
-	unknown, err := others(fields, part.Train)
-	for i := len(p.All) - 1; i >= 0 && len(unknown) > 0 && err == nil; i-- {
+// Lack describes columns of a partition, if its files have a header or typed columns.
+type Lack struct {
+	Names []string // those that no file of it has, and files of another partition have
+	From  string   // the last such partition
+	New   []string // those that From does not have: Names may be renamed
+}
+
+// Lacks returns which of some fields no file of a partition has and files of another partition
+// have.
+func (p *Parts) Lacks(src schema.Source, part *Partition, fields []string) (l Lack, err error) {
+	own, err := columns(src, part)
+	unknown := without(fields, own)
+	for i := len(p.All) - 1; i >= 0 && len(unknown) > 0 && own != nil && err == nil; i-- {
 		if p.All[i].Train == nil {
 			continue
 		}
-		var still []string
-		if still, err = others(unknown, p.All[i].Train); len(still) < len(unknown) && err == nil {
-			from = cmp.Or(from, p.All[i].Day)
-			lacks = append(lacks, slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(still, name) })...)
-			unknown = still
+		var others []string
+		others, err = columns(src, &p.All[i])
+		still := without(unknown, others)
+		if len(still) == len(unknown) {
+			continue
 		}
+		if l.From == "" {
+			l.From, l.New = p.All[i].Day, without(own, others)
+		}
+		l.Names = append(l.Names, without(unknown, still)...)
+		unknown = still
 	}
-	return lacks, from, err
+	return l, err
+}
+
+// columns returns the columns that files of a partition have; nil if they have neither a header nor typed
+// columns.
+func columns(src schema.Source, part *Partition) ([]string, error) {
+	set, err := record.OpenSet(src, part.Train)
+	if err != nil || !set.MayLack() {
+		return nil, err
+	}
+	return set.Fields, nil
+}
+
+// without returns those of some names that are not in others.
+func without(all, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(others, name) })
 }
 
 // HasRows reports whether a partition has a record. It reports true if its files cannot be read: the training

@@ -3,6 +3,7 @@ package walk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,9 +127,9 @@ func TestColumnsOfLaterPartitions(t *testing.T) {
 	src := schema.Source{Train: []string{"c/dt=*/*.csv"}, Header: true}
 	p, err := List(t.Context(), src, By{Columns: []string{"dt"}}, 0)
 	fatal.If(t, err)
-	for i, want := range []string{"new old 2026-11-03", "new 2026-11-03", "old 2026-11-02", "new old 2026-11-03"} {
-		lacks, from, err := p.Lacks(src, &p.All[i], []string{"x", "new", "nwe", "old", "dt"})
-		if got := strings.Join(append(lacks, from), " "); err != nil || got != want {
+	for i, want := range []string{"{[new old] 2026-11-03 []}", "{[new] 2026-11-03 [old]}", "{[old] 2026-11-02 [new]}", "{[new old] 2026-11-03 []}"} {
+		l, err := p.Lacks(src, &p.All[i], []string{"x", "new", "nwe", "old", "dt"})
+		if got := fmt.Sprint(l); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", p.All[i].Day, got, err, want)
 		}
 	}

@@ -258,14 +258,20 @@ func (w *walking) options(i int) (d dayOptions) {
 // a line for each.
 func (w *walking) lacks(part *walk.Partition) []string {
 	label := w.config.Label.Field
-	names, from, err := w.parts.Lacks(w.config.Data, part, append(train.Inputs(w.config), label))
-	if err != nil || slices.Contains(names, label) {
+	reads := append(train.Inputs(w.config), label)
+	l, err := w.parts.Lacks(w.config.Data, part, reads)
+	if err != nil || slices.Contains(l.Names, label) {
 		return nil // the training reports it
 	}
-	for _, name := range names {
-		fmt.Fprintf(w.p.Stderr, "wdlrun: %s: no file has column %s, which those of %s have: its values are missing\n", w.plan.Name(part.Day), name, w.plan.Name(from))
+	unused := slices.DeleteFunc(l.New, func(name string) bool { return slices.Contains(reads, name) })
+	for _, name := range l.Names {
+		line := fmt.Sprintf("wdlrun: %s: no file has column %s, which those of %s have: its values are missing", w.plan.Name(part.Day), name, w.plan.Name(l.From))
+		if len(unused) > 0 {
+			line += fmt.Sprintf("; columns that are new there and that no feature uses: %s; if one of them is %s renamed, write {field: %s, was: %[2]s, …}", strings.Join(unused, ", "), name, unused[0])
+		}
+		fmt.Fprintln(w.p.Stderr, line)
 	}
-	return names
+	return l.Names
 }
 
 // nameLeft prints a line about such a training, if no training of the plan continues it.
