@@ -25,6 +25,16 @@ func lineFile(t testing.TB, name, line string, n int) string {
 	return path
 }
 
+// headed writes a file of n lines with a header.
+func headed(t testing.TB, header, line string, n int) string {
+	t.Helper()
+	path := lineFile(t, "headed.csv", line, n)
+	b, err := os.ReadFile(path)
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(path, append([]byte(header+"\n"), b...), 0o644))
+	return path
+}
+
 // fieldWarnings trains and returns the warnings about fields.
 func fieldWarnings(t *testing.T, recipe string) (res report.Result, warned []string) {
 	t.Helper()
@@ -74,10 +84,14 @@ func TestTrainingReportsFieldsWithoutValues(t *testing.T) {
 // TestTestDataWithoutFields: validation and test data may lack fields of the model.
 func TestTestDataWithoutFields(t *testing.T) {
 	t.Parallel()
-	train, test := lineFile(t, "train.jsonl", `{"y":%d,"a":1,"b":2}`, 40), lineFile(t, "test.jsonl", `{"y":%d,"a":1}`, 10)
-	_, warned := fieldWarnings(t, fmt.Sprintf("data: {train: [%q], test: [%q], valid: [%q], format: jsonl}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}, {field: b, encode: vocabulary}]\n", train, test, test))
-	want := fmt.Sprintf(`these fields are empty in every record of [%s], so their features have no effect: features[1].field "b"; there are: a`, test)
-	if !slices.Equal(warned, []string{want, want}) { // one for validation data, one for test data
-		t.Errorf("warnings %q\nwant %q twice", warned, want)
+	for format, x := range map[string][2]string{
+		"format: jsonl": {lineFile(t, "train.jsonl", `{"y":%d,"a":1,"b":2}`, 40), lineFile(t, "test.jsonl", `{"y":%d,"a":1}`, 10)},
+		"header: true":  {headed(t, "y,a,b", `%d,1,2`, 40), headed(t, "y,a", `%d,1`, 10)},
+	} {
+		_, warned := fieldWarnings(t, fmt.Sprintf("data: {train: [%q], test: [%q], valid: [%[2]q], %[3]s}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}, {field: b, encode: vocabulary}]\n", x[0], x[1], format))
+		want := fmt.Sprintf(`these fields are empty in every record of [%s], so their features have no effect: features[1].field "b"; there are: a`, x[1])
+		if !slices.Equal(warned, []string{want, want}) { // one for validation data, one for test data
+			t.Errorf("%s: warnings %q\nwant %q twice", format, warned, want)
+		}
 	}
 }

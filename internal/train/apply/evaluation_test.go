@@ -121,22 +121,39 @@ func TestEvaluationWithoutFields(t *testing.T) {
 		fatal.If(t, os.WriteFile(path, []byte(strings.Repeat(fmt.Sprintf(line+"\n"+line+"\n", 0, 1), n/2)), 0o644))
 		return path
 	}
-	train, test := lines("train.jsonl", `{"y":%d,"a":1,"b":2}`, 40), lines("test.jsonl", `{"y":%d,"a":1}`, 10)
-	c, err := config.Parse("absent.yaml", []byte(fmt.Sprintf(`
-data: {train: [%q], format: jsonl}
+	headed := func(header, path string) string {
+		b, err := os.ReadFile(path)
+		fatal.If(t, err)
+		fatal.If(t, os.WriteFile(path, append([]byte(header+"\n"), b...), 0o644))
+		return path
+	}
+	for _, x := range []struct{ source, train, test, none, has string }{
+		{"format: jsonl", lines("train.jsonl", `{"y":%d,"a":1,"b":2}`, 40), lines("test.jsonl", `{"y":%d,"a":1}`, 10), "", "a"},
+		{"header: true", headed("y,a,b", lines("train.csv", `%d,1,2`, 40)), headed("c,y,a", lines("test.csv", `7,%d,1`, 10)), headed("y,c", lines("none.csv", `%d,7`, 10)), "c, a"},
+	} {
+		c, err := config.Parse("absent.yaml", []byte(fmt.Sprintf(`
+data: {train: [%q], %s}
 label: {field: y}
 features: [{field: a, encode: hash}, {field: b, encode: vocabulary}]
 model: {embedding_dim: 4, hidden: [8]}
 train: {global_batch: 16, epochs: 1}
-`, train)))
-	fatal.If(t, err)
-	var warned []string
-	e := evaluation(t, EvalOptions{Resume: trained(t, 2, c).RunDir, Data: []string{test}, Warn: func(line string) {
-		warned = append(warned, line) // only rank 0 warns
-	}})
-	want := fmt.Sprintf(`these fields are empty in every record of [%s], so their features have no effect: features[1].field "b"; there are: a`, test)
-	if e.Samples != 10 || !slices.Equal(warned, []string{want}) || !slices.Equal(e.Warnings, warned) {
-		t.Errorf("%d samples, warnings %q, in the result %q\nwant %q", e.Samples, warned, e.Warnings, want)
+`, x.train, x.source)))
+		fatal.If(t, err)
+		var warned []string
+		o := EvalOptions{Resume: trained(t, 2, c).RunDir, Data: []string{x.test}, Warn: func(line string) {
+			warned = append(warned, line) // only rank 0 warns
+		}}
+		fatal.If(t, CheckEval(t.Context(), o))
+		e := evaluation(t, o)
+		want := fmt.Sprintf(`these fields are empty in every record of [%s], so their features have no effect: features[1].field "b"; there are: %s`, x.test, x.has)
+		if e.Samples != 10 || !slices.Equal(warned, []string{want}) || !slices.Equal(e.Warnings, warned) {
+			t.Errorf("%d samples, warnings %q, in the result %q\nwant %q", e.Samples, warned, e.Warnings, want)
+		}
+		if o.Data = []string{x.none}; x.none != "" { // has no feature's field: another table
+			if err := CheckEval(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), x.none+`: features[0] (a): there is no field "a"`) {
+				t.Errorf("a file without any field of the model: %v", err)
+			}
+		}
 	}
 }
 

@@ -13,26 +13,23 @@ import (
 // files or held out of the training files.
 func Open(x Setup) (*Input, error) {
 	in, c := &Input{Setup: x, ValidRows: data.All, waited: new(atomic.Int64)}, x.Config
-	train := "training"
-	if x.Use.Evaluates {
-		train = "test"
-	}
+	const train = "training"
 	all, err := in.union()
 	open := func(what string, list int) (d *data.Dataset) {
 		if len(lists(c)[list]) == 0 || err != nil {
 			return nil
 		}
-		by := x.Use.Schema(c)
-		if what == "training" {
+		by, evaluates := x.Use.Schema(c), what != train || x.Use.Evaluates
+		if !evaluates {
 			by.HoldOut = c.Data.ValidTime + c.Data.ValidGroup // at most one of them is set
 		} else if x.Use.Evaluates {
 			by.HoldOut = x.Use.Group // read like a field that holds rows out
 		}
 		var files *record.Set
-		if files, err = all.open(list); err == nil {
-			d, err = data.OpenSet(files, by, what != "training")
+		if files, err = all.open(list, evaluates); err == nil {
+			d, err = data.OpenSet(files, by, evaluates)
 		}
-		if err != nil {
+		if err != nil && !x.Use.Evaluates {
 			err = fmt.Errorf("%s data: %w", what, err)
 		}
 		return d

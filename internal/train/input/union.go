@@ -188,13 +188,30 @@ func (u union) serve() error {
 	return u.Volumes.Serve(paths)
 }
 
-// open opens the files of a list, which may lack columns of Lacks.
-func (u union) open(list int) (*record.Set, error) {
+// open opens the files of a list, which may lack columns of Lacks, and if they are evaluated those of features.
+func (u union) open(list int, evaluates bool) (*record.Set, error) {
 	files, err := u.files(list)
-	if err == nil {
-		files.Lack(u.Lacks)
+	if err != nil {
+		return nil, err
 	}
-	return files, err
+	files.Lack(u.Lacks)
+	if evaluates {
+		files.Lack(u.without(files))
+	}
+	return files, nil
+}
+
+// without returns the fields of features that no file has, if the files have others of them: records to evaluate may
+// be older than a feature. warnOfAbsent names them.
+func (u union) without(files *record.Set) []string {
+	src := u.Config.Data
+	src.Where = ""
+	inputs := src.Reads(u.Use.Schema(u.Config).Unlabelled().Fields())
+	lacks := slices.DeleteFunc(slices.Clone(inputs), func(name string) bool { return slices.Contains(files.Fields, name) })
+	if len(lacks) == len(inputs) {
+		return nil
+	}
+	return lacks
 }
 
 // files opens the files of a list: first those that are the same on every host, such as remote
