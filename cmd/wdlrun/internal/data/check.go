@@ -41,9 +41,9 @@ one value of the label, or the label is computed from them. Parquet, TFRecord an
 recognised, whatever data.format is.
 
 Each fault is reported with file and line, for Parquet the row, for TFRecord the offset in the
-decompressed bytes, for Kafka the offset of the record. A file that cannot be read to its end,
-such as a truncated archive, is an error. The exit code is 1 if more than -max-bad records are
-bad, if there is no good record, or if all labels of the training data are the same.
+decompressed bytes, for Kafka the offset of the record. Files that cannot be read to their ends,
+such as truncated archives, are named, and the others checked. The exit code is 1 if more than -max-bad records are
+bad, if a file cannot be read, if there is no good record, or if all labels of the training data are the same.
 
 Examples:
    wdlrun data check clicks.csv
@@ -69,6 +69,8 @@ type checked struct {
 	Ones    *int64       `json:"positives,omitempty"`    // with a configuration whose label is binary: records whose label is 1
 	Labels  []labelValue `json:"label_values,omitempty"` // if all labels are 0, or all are 1: the most frequent values of the field
 	Faults  []faultAt    `json:"faults"`                 // the first
+	Broken  []broken     `json:"broken,omitempty"`       // files that cannot be read to their ends; all else is about the others
+	Partial []string     `json:"partial,omitempty"`      // columns that some of the files do not have
 	Notes   []string     `json:"notes,omitempty"`        // what is odd about the files, such as a text in a column of numbers
 	Left    int64        `json:"excluded,omitempty"`     // with it: records that data.where leaves out
 	Config  bool         `json:"config"`                 // checked as training would
@@ -109,9 +111,16 @@ func dataCheck(p *command.Program, c *cli.Context) error {
 	}
 	r, faults, err := check(p, c, &t)
 	if err != nil {
-		return err
+		broken := t.withoutBroken(c.Context, &p.Progress)
+		if broken == nil {
+			return err
+		}
+		if r, faults, err = check(p, c, &t); err != nil {
+			return err
+		}
+		r.Broken = broken
 	}
-	r.Format, r.Empty, r.OK, r.Faults = formatName(t.source), t.empty, r.Bad <= maxBad, []faultAt{}
+	r.Format, r.Empty, r.Partial, r.OK, r.Faults = formatName(t.source), t.empty, t.partial, r.Bad <= maxBad, []faultAt{}
 	for i := range faults {
 		f := &faults[i]
 		at := faultAt{File: f.File, Line: f.Line, Row: f.Row, Reason: f.Reason(), Records: 1 + f.Same}
@@ -125,6 +134,9 @@ func dataCheck(p *command.Program, c *cli.Context) error {
 	}
 	if r.untrainable != "" {
 		r.OK, r.Error = false, "training would fail: "+r.untrainable
+	}
+	if len(r.Broken) > 0 {
+		r.OK, r.Error = false, r.brokenError()
 	}
 	if !r.OK {
 		r.Code = 1
@@ -178,7 +190,7 @@ func checkForTraining(p *command.Program, c *cli.Context, t *table) (r checked, 
 	if err != nil {
 		return r, nil, t.unlike(err)
 	}
-	t.empty = data.Empty(d)
+	t.empty, t.partial = data.Empty(d), data.Partial(d)
 	fitted := s
 	if full.Data.Index != "" { // whose statistics training takes
 		fitted.Features = nil
@@ -294,6 +306,9 @@ func (t *table) isMissing(value string) bool {
 }
 
 func printChecked(p *command.Program, r checked, faults []record.Fault, t table) {
+	for _, b := range r.Broken {
+		fmt.Fprintln(p.Stdout, b.Reason)
+	}
 	more, labels := r.Bad, false
 	for i := range faults {
 		n := 1 + faults[i].Same
@@ -309,7 +324,7 @@ func printChecked(p *command.Program, r checked, faults []record.Fault, t table)
 		fmt.Fprintf(p.Stdout, "data.where leaves out %d others\n", r.Left)
 	}
 	r.printLabel(p.Stdout, t.label.Field)
-	if r.untrainable != "" {
+	if r.untrainable != "" || len(r.Broken) > 0 {
 		fmt.Fprintln(p.Stdout, r.Error)
 	}
 	switch {
@@ -317,7 +332,7 @@ func printChecked(p *command.Program, r checked, faults []record.Fault, t table)
 		fmt.Fprintln(p.Stdout, "too many records have a label that cannot be used: change label in the configuration so that it suits the values")
 	case r.Bad > 0 && r.untrainable == "":
 		fmt.Fprintf(p.Stdout, "to leave out the bad ones: train -max-bad %d, or eval -max-bad %[1]d\n", r.Bad)
-	case r.Bad == 0 && !r.Config:
+	case r.Bad == 0 && !r.Config && len(r.Broken) == 0:
 		fmt.Fprintln(p.Stdout, "the records can be read; data check -config FILE also checks labels and numbers")
 	}
 }
