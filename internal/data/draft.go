@@ -156,7 +156,8 @@ func (d *Dataset) fault(k *kept, fl *record.Flaw) error {
 	if err != nil {
 		return err
 	}
-	at.Column, at.Value, at.Want = fl.Column, fl.Value, fl.Want
+	fault := d.set.Fault(fl)
+	at.Take(&fault)
 	return &at
 }
 

@@ -306,12 +306,7 @@ func (s *scanner) count(b int, r int32, record []byte, i int) error {
 // these reasons.
 func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) error {
 	const hint = "; if this line is not a record, set data.comment or data.header"
-	fault := record.Fault{Column: fl.Column, Value: fl.Value, Want: fl.Want}
-	if fl.Column == "" && fl.Field >= 0 {
-		if fault.Column = fmt.Sprint(fl.Field + 1); fl.Field < len(s.set.Fields) {
-			fault.Column = s.set.Fields[fl.Field]
-		}
-	}
+	fault := s.set.Fault(fl)
 	if s.letter != nil {
 		x := fault
 		x.File, x.Offset = f.Name, u.Offset
@@ -320,7 +315,7 @@ func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) er
 		}
 		s.letter(x, u.Stored)
 	}
-	if fl.Width && record.IsMarked(u.Record) {
+	if fl.Expected > 0 && record.IsMarked(u.Record) {
 		fault.Want += hint
 	}
 	for i := range s.faults {
@@ -336,8 +331,9 @@ func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) er
 	if err != nil {
 		return err
 	}
-	at.Column, at.Value, at.Want, at.Block = fault.Column, fault.Value, fault.Want, int32(b)
-	if fl.Width && at.Line == 1 && !record.IsMarked(u.Record) {
+	at.Take(&fault)
+	at.Block = int32(b)
+	if fl.Expected > 0 && at.Line == 1 && !record.IsMarked(u.Record) {
 		at.Want += hint
 	}
 	s.faults = append(s.faults, at)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // Arranged puts the fields of lines of one file in the order of the fields of all files: files
@@ -13,7 +15,6 @@ type Arranged struct {
 	form  *Delimited
 	at    []int // index in the line for each field, -1 if the file does not have it
 	width int   // of a line
-	added int   // fields at its end that are not in the file
 	cuts  []int // where fields of the line begin
 	line  []byte
 }
@@ -42,7 +43,7 @@ func (a *Arranged) Line(line []byte) ([]byte, *Flaw) {
 	}
 	a.cut(line, marked)
 	if n := len(a.cuts) - 1; n != a.width {
-		return line, wrongWidth(n-a.added, a.width-a.added)
+		return line, wrongWidth(n, a.width)
 	}
 	a.line = a.line[:0]
 	for i, at := range a.at {
@@ -83,11 +84,11 @@ func (a *Arranged) cut(line []byte, marked bool) {
 
 // wrongWidth returns the flaw of a record with another number of fields.
 func wrongWidth(n, want int) *Flaw {
-	noun := "fields"
-	if n == 1 {
-		noun = "field"
-	}
-	return &Flaw{Field: -1, Width: true, Want: fmt.Sprintf("the record has %d %s, expected %d", n, noun, want)}
+	return &Flaw{Field: -1, Fields: n, Expected: want, Want: widthText(n, want)}
+}
+
+func widthText(n, want int) string {
+	return fmt.Sprintf("the record has %s, expected %d", plural.Of(n, "field"), want)
 }
 
 // Related reports whether two lists of names can be headers of files of one table: at least half of

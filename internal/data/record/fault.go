@@ -17,7 +17,8 @@ type Flaw struct {
 	Column string // "" if the flaw concerns the whole record
 	Value  string
 	Want   string // what is wrong, or was expected
-	Width  bool   // the number of fields differs
+
+	Fields, Expected int // if their number differs
 }
 
 // Fault is an unusable record. Its place is a line of a text, a row of a table or a byte
@@ -35,6 +36,9 @@ type Fault struct {
 
 	Block int32 // in the dataset; faults are ordered by it
 }
+
+// Take sets the column, the value and the reason of a fault to those of another.
+func (f *Fault) Take(o *Fault) { f.Column, f.Value, f.Want = o.Column, o.Value, o.Want }
 
 // Place returns the place of the record: people.csv:12.
 func (f *Fault) Place() string {

@@ -282,12 +282,8 @@ func (k *walk) note(f *File, fl *Flaw, u Unit) error {
 	if err != nil {
 		return err
 	}
-	at.Column, at.Value, at.Want = fl.Column, fl.Value, fl.Want
-	if fl.Column == "" && fl.Field >= 0 {
-		if at.Column = fmt.Sprint(fl.Field + 1); fl.Field < len(k.set.Fields) {
-			at.Column = k.set.Fields[fl.Field]
-		}
-	}
+	fault := k.set.Fault(fl)
+	at.Take(&fault)
 	k.Faults = append(k.Faults, at)
 	return nil
 }

@@ -64,7 +64,6 @@ func openFiles(src schema.Source, files []File) (s *Set, err error) {
 	if len(s.partitions) > 0 && !src.HasLayout() {
 		s.Source.Fields = s.partitions // decoders of LibSVM and LibFFM know no other names
 	}
-	s.Source.Folders = len(s.partitions)
 	if s.Format, err = formatFor(s.Source, files); err != nil {
 		return nil, err
 	}
@@ -121,9 +120,7 @@ func (s *Set) arrange() {
 	}
 	for i := range s.Files {
 		f := &s.Files[i]
-		if f.arranged = NewArranged(form, f.columns, s.Fields); f.arranged != nil && f.carried != nil {
-			f.arranged.added = len(f.carried.names)
-		}
+		f.arranged = NewArranged(form, f.columns, s.Fields)
 	}
 }
 
@@ -440,4 +437,18 @@ func sameValue(a, b []byte) bool {
 	x, why := value.ParseNumber(a)
 	y, whyNot := value.ParseNumber(b)
 	return why == "" && whyNot == "" && x == y
+}
+
+// Fault returns the fault of a record of the set, still without its place.
+func (s *Set) Fault(fl *Flaw) Fault {
+	f := Fault{Column: fl.Column, Value: fl.Value, Want: fl.Want}
+	if added := len(s.partitions); fl.Expected > 0 && added > 0 { // fields of folders are not in the file
+		f.Want = widthText(fl.Fields-added, fl.Expected-added)
+	}
+	if fl.Column == "" && fl.Field >= 0 {
+		if f.Column = fmt.Sprint(fl.Field + 1); fl.Field < len(s.Fields) {
+			f.Column = s.Fields[fl.Field]
+		}
+	}
+	return f
 }

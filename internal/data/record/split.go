@@ -17,12 +17,11 @@ type Delimited struct {
 	multiline bool     // fields may contain line breaks
 	escapes   escapes  // of a backslash
 	plain     []byte   // buffer of fields without their quotes
-	added     int      // fields of folders at the end of each line, which its file does not have
 }
 
 // NewDelimited returns the format of a valid source.
 func NewDelimited(s schema.Source) *Delimited {
-	d := &Delimited{Delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields, multiline: s.Multiline, escapes: escapesOf(s.Escape), added: s.Folders}
+	d := &Delimited{Delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields, multiline: s.Multiline, escapes: escapesOf(s.Escape)}
 	if s.Format == "tsv" || s.Format == "criteo" {
 		d.Delim, d.quotes = '\t', false
 	}

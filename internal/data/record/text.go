@@ -209,7 +209,7 @@ func (x *delimitedDecoder) Decode(line []byte, lists []value.List) (fl *Flaw) {
 		return fl
 	}
 	if len(x.fields) != x.width {
-		return wrongWidth(len(x.fields)-x.added, x.width-x.added)
+		return wrongWidth(len(x.fields), x.width)
 	}
 	for i, at := range x.at {
 		lists[i].SetText(x.fields[at])

@@ -32,7 +32,6 @@ type Source struct {
 	Follow        Follow    `yaml:"follow"`         // Train grows
 	Registry      Registry  `yaml:"registry"`       // schemas of topics
 	Explode       string    `yaml:"explode"`        // of topics of jsonl, avro and protobuf: member that is a list, whose elements are records
-	Folders       int       `yaml:"-"`              // number of fields of folders, the last of each record; of files that are open
 }
 
 // Label names the field of the label and maps it to 0 or 1.

@@ -3,13 +3,11 @@ package data
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/data/record"
-	"github.com/wdlrun/wdlrun/internal/text/plural"
 )
 
 // broken is a file that cannot be read to its end.
@@ -56,9 +54,4 @@ func (t *table) withoutBroken(ctx context.Context, progress *command.Progress) (
 		return all
 	}
 	return nil
-}
-
-// brokenError says how many files cannot be read.
-func (r *checked) brokenError() string {
-	return fmt.Sprintf("%s of %d cannot be read: write or copy them again, or move them away", plural.Of(len(r.Broken), "file"), len(r.Broken)+len(r.Files))
 }

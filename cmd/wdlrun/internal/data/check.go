@@ -136,7 +136,7 @@ func dataCheck(p *command.Program, c *cli.Context) error {
 		r.OK, r.Error = false, "training would fail: "+r.untrainable
 	}
 	if len(r.Broken) > 0 {
-		r.OK, r.Error = false, r.brokenError()
+		r.OK, r.Error = false, fmt.Sprintf("%s of %d cannot be read: write or copy them again, or move them away", plural.Of(len(r.Broken), "file"), len(r.Broken)+len(r.Files))
 	}
 	if !r.OK {
 		r.Code = 1
