@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/internal/data/flat"
+	"github.com/wdlrun/wdlrun/internal/data/table"
 )
 
 // batch is the metadata of a record batch or of the values of a dictionary.
@@ -24,6 +25,28 @@ type batch struct {
 	codec      byte
 	places     map[*field]place
 	rows       int
+	memory     *memory // of the column that is read; nil: what is read stays
+}
+
+// memory is the memory of the values of a column, until the next batch.
+type memory struct {
+	stored  table.Stored
+	buffers [][]byte
+	used    int
+}
+
+// next returns memory for size bytes.
+func (m *memory) next(size int) []byte {
+	if m == nil {
+		return make([]byte, size)
+	}
+	if m.used == len(m.buffers) {
+		m.buffers = append(m.buffers, nil)
+	}
+	b := resized(m.buffers[m.used], size)
+	m.buffers[m.used] = b
+	m.used++
+	return b
 }
 
 // place is where nodes and buffers of a field begin.
@@ -133,24 +156,29 @@ func (b *batch) buffer(f *field, i int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	stored := make([]byte, n)
-	if err := b.read(stored, b.body+at); err != nil {
-		return nil, err
+	size := int64(-1) // as it is stored
+	if b.compressed {
+		var head [8]byte
+		if n < int64(len(head)) {
+			return nil, errors.New("a compressed buffer does not state its size")
+		}
+		if err := b.read(head[:], b.body+at); err != nil {
+			return nil, err
+		}
+		size, at, n = int64(binary.LittleEndian.Uint64(head[:])), at+int64(len(head)), n-int64(len(head))
 	}
-	if !b.compressed {
-		return stored, nil
-	}
-	if n < 8 {
-		return nil, errors.New("a compressed buffer does not state its size")
-	}
-	size := int64(binary.LittleEndian.Uint64(stored))
 	if size == -1 {
-		return stored[8:], nil
+		stored := b.memory.next(int(n))
+		return stored, b.read(stored, b.body+at)
 	}
 	if size < 0 || size > maxBuffer {
 		return nil, fmt.Errorf("a buffer of %d bytes, at most %d are possible; write smaller batches", size, maxBuffer)
 	}
-	return b.unpack.unpack(b.codec, stored[8:], int(size))
+	b.packed = resized(b.packed, int(n))
+	if err := b.read(b.packed, b.body+at); err != nil {
+		return nil, err
+	}
+	return b.unpack.unpack(b.codec, b.packed, int(size), b.memory)
 }
 
 // validity reads which of the n values of a field are not null; nil: all are.

@@ -88,7 +88,7 @@ func (d *dictionary) read(x *File, f *field, p *dictPart, all *table.Stored) err
 		take = []int32{}
 	}
 	var more table.Stored
-	if err := b.gather(f, n, take, &more); err != nil {
+	if err := b.gather(f, taken{n, take}, &more); err != nil {
 		return err
 	}
 	return join(all, &more, len(d.at)-n)

@@ -62,8 +62,9 @@ type File struct {
 	dicts   []dictPart
 	groups  []group
 	unpack  unpacker
-	number  int // of dictionaries made
-	version int // of the metadata
+	packed  []byte // a buffer
+	number  int    // of dictionaries made
+	version int    // of the metadata
 }
 
 // IsStream reports whether a file begins like a stream of messages.

@@ -17,24 +17,40 @@ func offset(b []byte, i, size int) int {
 	return int(binary.LittleEndian.Uint64(b[8*i:]))
 }
 
-// gather reads the values of an array of n whose indexes are in take (nil: all, in order).
-func (b *batch) gather(f *field, n int, take []int32, s *table.Stored) error {
-	if take == nil {
-		take = make([]int32, n)
-		for i := range take {
-			take[i] = int32(i)
-		}
+// taken are the values that are read of an array.
+type taken struct {
+	n  int     // of the array
+	at []int32 // their indexes; nil: all values, in order
+}
+
+func (t *taken) len() int {
+	if t.at == nil {
+		return t.n
 	}
+	return len(t.at)
+}
+
+// index returns the index of value i of those that are read.
+func (t *taken) index(i int) int {
+	if t.at == nil {
+		return i
+	}
+	return int(t.at[i])
+}
+
+// gather reads values of an array. It keeps the memory of s.
+func (b *batch) gather(f *field, take taken, s *table.Stored) error {
+	n := take.n
 	switch f.kind {
 	case typeNull:
-		s.Offsets = []uint32{0}
+		s.Offsets = append(s.Offsets[:0], 0)
 		return nil
 	case typeBinary, typeUtf8:
-		return b.strings(f, n, take, s, 4)
+		return b.strings(f, take, s, 4)
 	case typeLargeBinary, typeLargeUtf8:
-		return b.strings(f, n, take, s, 8)
+		return b.strings(f, take, s, 8)
 	case typeBinaryView, typeUtf8View:
-		return b.viewed(f, n, take, s)
+		return b.viewed(f, take, s)
 	}
 	data, err := b.buffer(f, 1)
 	if err != nil {
@@ -55,13 +71,17 @@ func (b *batch) gather(f *field, n int, take []int32, s *table.Stored) error {
 	return fixed(f, data, take, s)
 }
 
+// resized returns a slice of n elements, in the memory of s if it is enough.
+func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+
 // fixed reads values of a fixed size.
-func fixed(f *field, data []byte, take []int32, s *table.Stored) error {
+func fixed(f *field, data []byte, take taken, s *table.Stored) error {
 	switch f.kind {
 	case typeBool:
-		s.Bits = make([]byte, (len(take)+7)/8)
-		for i, k := range take {
-			s.Bits[i/8] |= bit(data, int(k)) << (i % 8)
+		s.Bits = resized(s.Bits, (take.len()+7)/8)
+		clear(s.Bits)
+		for i := range take.len() {
+			s.Bits[i/8] |= bit(data, take.index(i)) << (i % 8)
 		}
 	case typeFixedBinary:
 		s.Bytes = cut(data, f.width, take)
@@ -75,14 +95,14 @@ func fixed(f *field, data []byte, take []int32, s *table.Stored) error {
 		case 16:
 			s.Bytes = cut(data, 2, take)
 		case 32:
-			s.Floats = make([]float32, len(take))
-			for i, k := range take {
-				s.Floats[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*int(k):]))
+			s.Floats = resized(s.Floats, take.len())
+			for i := range s.Floats {
+				s.Floats[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*take.index(i):]))
 			}
 		default:
-			s.Doubles = make([]float64, len(take))
-			for i, k := range take {
-				s.Doubles[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*int(k):]))
+			s.Doubles = resized(s.Doubles, take.len())
+			for i := range s.Doubles {
+				s.Doubles[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*take.index(i):]))
 			}
 		}
 	default:
@@ -92,30 +112,31 @@ func fixed(f *field, data []byte, take []int32, s *table.Stored) error {
 }
 
 // cut returns values of width bytes.
-func cut(data []byte, width int, take []int32) []byte {
-	b := make([]byte, 0, width*len(take))
-	for _, k := range take {
-		b = append(b, data[width*int(k):width*(int(k)+1)]...)
+func cut(data []byte, width int, take taken) []byte {
+	b := make([]byte, 0, width*take.len())
+	for i := range take.len() {
+		k := take.index(i)
+		b = append(b, data[width*k:width*(k+1)]...)
 	}
 	return b
 }
 
 // numbers reads integers, dates and times.
-func numbers(f *field, data []byte, take []int32, s *table.Stored) error {
+func numbers(f *field, data []byte, take taken, s *table.Stored) error {
 	const aDay = 24 * 60 * 60 * 1000 // in milliseconds
 	if f.width == 64 && f.kind != typeDate {
-		s.Int64s = make([]int64, len(take))
-		for i, k := range take {
-			s.Int64s[i] = int64(binary.LittleEndian.Uint64(data[8*int(k):]))
+		s.Int64s = resized(s.Int64s, take.len())
+		for i := range s.Int64s {
+			s.Int64s[i] = int64(binary.LittleEndian.Uint64(data[8*take.index(i):]))
 		}
 		if f.kind == typeTimestamp && f.unit == 0 {
 			return milliseconds(s.Int64s)
 		}
 		return nil
 	}
-	s.Int32s = make([]int32, len(take))
-	for i, k := range take {
-		k := int(k)
+	s.Int32s = resized(s.Int32s, take.len())
+	for i := range s.Int32s {
+		k := take.index(i)
 		switch {
 		case f.width == 64:
 			n := int64(binary.LittleEndian.Uint64(data[8*k:]))
@@ -161,8 +182,9 @@ func milliseconds(all []int64) error {
 	return nil
 }
 
-// strings reads strings between offsets of size bytes.
-func (b *batch) strings(f *field, n int, take []int32, s *table.Stored, size int) error {
+// strings reads strings between offsets of size bytes. As long as they follow one another, nulls between them being
+// empty, they stay where they are.
+func (b *batch) strings(f *field, take taken, s *table.Stored, size int) error {
 	offsets, err := b.buffer(f, 1)
 	if err != nil {
 		return err
@@ -171,18 +193,32 @@ func (b *batch) strings(f *field, n int, take []int32, s *table.Stored, size int
 	if err != nil {
 		return err
 	}
-	if len(take) > 0 && len(offsets) < size*(n+1) {
-		return fmt.Errorf("%d bytes of offsets for %d strings", len(offsets), n)
+	if take.len() > 0 && len(offsets) < size*(take.n+1) {
+		return fmt.Errorf("%d bytes of offsets for %d strings", len(offsets), take.n)
 	}
-	s.Offsets = make([]uint32, 1, len(take)+1)
-	for _, k := range take {
-		lo, hi := offset(offsets, int(k), size), offset(offsets, int(k)+1, size)
+	s.Offsets = append(slices.Grow(s.Offsets[:0], take.len()+1), 0)
+	first, end, moved := -1, 0, false
+	for i := range take.len() {
+		k := take.index(i)
+		lo, hi := offset(offsets, k, size), offset(offsets, k+1, size)
 		if lo < 0 || hi < lo || hi > len(data) {
 			return fmt.Errorf("string %d has bytes %d to %d of %d", k, lo, hi, len(data))
 		}
-		if err := add(s, data[lo:hi]); err != nil {
+		switch {
+		case i == 0:
+			first, end = lo, lo
+		case !moved && lo != end:
+			s.Bytes, moved = slices.Clone(data[first:end]), true
+		}
+		if !moved {
+			end = hi
+			s.Offsets = append(s.Offsets, uint32(end-first))
+		} else if err := add(s, data[lo:hi]); err != nil {
 			return err
 		}
+	}
+	if !moved {
+		s.Bytes = data[max(first, 0):end]
 	}
 	return nil
 }
@@ -200,20 +236,21 @@ func add(s *table.Stored, b []byte) error {
 // viewed reads strings by their views:
 //
 //	length, 4 bytes · up to 12 bytes of a short string, or 4 bytes, buffer, offset
-func (b *batch) viewed(f *field, n int, take []int32, s *table.Stored) error {
+func (b *batch) viewed(f *field, take taken, s *table.Stored) error {
 	const view, short = 16, 12
 	views, err := b.buffer(f, 1)
 	if err != nil {
 		return err
 	}
-	if len(views) < view*n {
-		return fmt.Errorf("%d bytes for %d views", len(views), n)
+	if len(views) < view*take.n {
+		return fmt.Errorf("%d bytes for %d views", len(views), take.n)
 	}
 	buffers := make([][]byte, min(b.Uint64(b.views+8*b.places[f].view), uint64(b.bufCount)))
 	read := make([]bool, len(buffers))
-	s.Offsets = make([]uint32, 1, len(take)+1)
-	for _, k := range take {
-		v := views[view*int(k):][:view]
+	s.Bytes, s.Offsets = nil, append(slices.Grow(s.Offsets[:0], take.len()+1), 0)
+	for i := range take.len() {
+		k := take.index(i)
+		v := views[view*k:][:view]
 		length := int(int32(binary.LittleEndian.Uint32(v)))
 		if length >= 0 && length <= short {
 			if err := add(s, v[4:4+length]); err != nil {

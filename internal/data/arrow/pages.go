@@ -15,6 +15,7 @@ type pages struct {
 	columns []int
 	at, hi  int
 	page    []table.Page
+	memory  []memory // of each
 }
 
 // Open implements table.Form.
@@ -22,7 +23,7 @@ func (x *File) Open(g int, columns []int) (table.Pages, error) {
 	if g < 0 || g >= len(x.groups) {
 		return nil, fmt.Errorf("there is no group %d of %d", g, len(x.groups))
 	}
-	return &pages{File: x, columns: columns, at: x.groups[g].lo, hi: x.groups[g].hi, page: make([]table.Page, len(columns))}, nil
+	return &pages{File: x, columns: columns, at: x.groups[g].lo, hi: x.groups[g].hi, page: make([]table.Page, len(columns)), memory: make([]memory, len(columns))}, nil
 }
 
 // Next implements table.Pages.
@@ -33,6 +34,8 @@ func (p *pages) Next() error {
 	b, err := p.open(p.batches[p.at], p.fields, false)
 	for i := 0; i < len(p.columns) && err == nil; i++ {
 		c := &p.all[p.columns[i]]
+		b.memory = &p.memory[i]
+		b.memory.used = 0
 		if err = b.column(c, p.at, &p.page[i]); err != nil {
 			err = fmt.Errorf("column %s: %w", c.Name, err)
 		}
@@ -224,23 +227,23 @@ func (b *batch) values(c *column, number, n int, s selection, p *table.Page) err
 	take := s.indexes()
 	p.Index, p.Dict = nil, 0
 	if !c.leaf.indexed {
-		var stored table.Stored
-		if err := b.gather(c.leaf, n, take, &stored); err != nil {
+		stored := &b.memory.stored
+		if err := b.gather(c.leaf, taken{n, take}, stored); err != nil {
 			return err
 		}
-		return c.convert.Convert(&p.Values, &stored, s.count())
+		return c.convert.Convert(&p.Values, stored, s.count())
 	}
 	d, err := b.dictionaryOf(c, number)
 	if err != nil {
 		return err
 	}
-	var stored table.Stored
+	stored := &b.memory.stored
 	index := *c.leaf.index
 	if index.width == 64 {
 		return errors.New("its dictionary has indexes of 64 bits; write it with 32 bits")
 	}
 	b.places[&index] = b.places[c.leaf]
-	if err := b.gather(&index, n, take, &stored); err != nil {
+	if err := b.gather(&index, taken{n, take}, stored); err != nil {
 		return err
 	}
 	p.Values, p.Dict = d.values, d.number

@@ -15,9 +15,11 @@ type unpacker struct {
 	lz4  *lz4.Reader
 }
 
-// unpack returns the size bytes of a buffer. Memory grows as bytes are read, not by what the file
-// states.
-func (u *unpacker) unpack(codec byte, packed []byte, size int) (plain []byte, err error) {
+// unpack returns the size bytes of a buffer, in m. Where the file states far more than are packed, memory grows
+// as bytes are read.
+func (u *unpacker) unpack(codec byte, packed []byte, size int, m *memory) (plain []byte, err error) {
+	const most = 1 << 6 // times as many bytes as are packed
+	trusted := size <= most*len(packed)
 	var r io.Reader
 	switch codec {
 	case 0:
@@ -32,8 +34,7 @@ func (u *unpacker) unpack(codec byte, packed []byte, size int) (plain []byte, er
 				return nil, err
 			}
 		}
-		const trusted = 1 << 6 // times as many bytes as are packed
-		if size > trusted*len(packed) {
+		if !trusted {
 			d, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBuffer))
 			if err != nil {
 				return nil, err
@@ -42,13 +43,18 @@ func (u *unpacker) unpack(codec byte, packed []byte, size int) (plain []byte, er
 			r = d
 			break
 		}
-		plain, err = u.zstd.DecodeAll(packed, make([]byte, 0, size))
+		plain, err = u.zstd.DecodeAll(packed, m.next(size)[:0])
 		if err == nil && len(plain) != size {
 			err = fmt.Errorf("it unpacks to %d bytes, its head states %d", len(plain), size)
 		}
 		return plain, wrapped(err)
 	default:
 		return nil, fmt.Errorf("a buffer is compressed with codec %d, which is not supported; write it with LZ4 or Zstandard", codec)
+	}
+	if trusted {
+		plain = m.next(size)
+		_, err = io.ReadFull(r, plain)
+		return plain, wrapped(err)
 	}
 	const step = 1 << 20
 	for len(plain) < size {
