@@ -104,10 +104,9 @@ func ofExponent(text, buf []byte) []byte {
 	if at < 1 || at == 2 || digits[0] < '1' || digits[0] > '9' || at > 2 && digits[1] != '.' || digits[at+1] == '-' {
 		return nil // not as programs write it, with one digit before the point
 	}
-	for _, c := range digits[min(2, at):at] {
-		if c < '0' || c > '9' {
-			return nil
-		}
+	exponent := bytes.TrimPrefix(digits[at+1:], []byte("+"))
+	if !areDigits(digits[min(2, at):at]) || len(exponent) == 0 || !areDigits(exponent) {
+		return nil // ParseFloat would allocate its error
 	}
 	x, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
 	if err != nil || x != math.Trunc(x) || math.Abs(x) >= 1<<64 {
@@ -132,9 +131,11 @@ func idOf(text []byte) (uint64, bool) {
 // minus, and no leading zero, which codes such as 007 have.
 func isInteger(text []byte) bool {
 	text = bytes.TrimPrefix(text, []byte("-"))
-	if len(text) == 0 || text[0] == '0' {
-		return false
-	}
+	return len(text) > 0 && text[0] != '0' && areDigits(text)
+}
+
+// areDigits reports whether text has no byte that is not a digit.
+func areDigits(text []byte) bool {
 	for _, c := range text {
 		if c < '0' || c > '9' {
 			return false
