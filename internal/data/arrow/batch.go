@@ -35,6 +35,13 @@ type memory struct {
 	used    int
 }
 
+// kept is the memory of pages, which the next pages of the same columns take.
+type kept struct {
+	of     []int // the columns
+	page   []table.Page
+	memory []memory // of each
+}
+
 // next returns memory for size bytes.
 func (m *memory) next(size int) []byte {
 	if m == nil {

@@ -63,6 +63,7 @@ type File struct {
 	groups  []group
 	unpack  unpacker
 	packed  []byte // a buffer
+	spare   *kept  // of closed pages; nil: none
 	number  int    // of dictionaries made
 	version int    // of the metadata
 }

@@ -12,10 +12,8 @@ import (
 // pages are the batches of a group. It implements table.Pages.
 type pages struct {
 	*File
-	columns []int
-	at, hi  int
-	page    []table.Page
-	memory  []memory // of each
+	at, hi int
+	kept
 }
 
 // Open implements table.Form.
@@ -23,7 +21,13 @@ func (x *File) Open(g int, columns []int) (table.Pages, error) {
 	if g < 0 || g >= len(x.groups) {
 		return nil, fmt.Errorf("there is no group %d of %d", g, len(x.groups))
 	}
-	return &pages{File: x, columns: columns, at: x.groups[g].lo, hi: x.groups[g].hi, page: make([]table.Page, len(columns)), memory: make([]memory, len(columns))}, nil
+	p := &pages{File: x, at: x.groups[g].lo, hi: x.groups[g].hi}
+	if x.spare != nil && slices.Equal(x.spare.of, columns) {
+		p.kept, x.spare = *x.spare, nil
+	} else {
+		p.kept = kept{columns, make([]table.Page, len(columns)), make([]memory, len(columns))}
+	}
+	return p, nil
 }
 
 // Next implements table.Pages.
@@ -32,8 +36,8 @@ func (p *pages) Next() error {
 		return io.EOF
 	}
 	b, err := p.open(p.batches[p.at], p.fields, false)
-	for i := 0; i < len(p.columns) && err == nil; i++ {
-		c := &p.all[p.columns[i]]
+	for i := 0; i < len(p.of) && err == nil; i++ {
+		c := &p.all[p.of[i]]
 		b.memory = &p.memory[i]
 		b.memory.used = 0
 		if err = b.column(c, p.at, &p.page[i]); err != nil {
@@ -46,6 +50,9 @@ func (p *pages) Next() error {
 	p.at++
 	return nil
 }
+
+// Close implements table.Pages.
+func (p *pages) Close() { p.spare = &p.kept }
 
 // Page implements table.Pages.
 func (p *pages) Page(i int) *table.Page { return &p.page[i] }

@@ -44,7 +44,7 @@ func (e *Exploder) Split(record []byte) (head []byte, items [][]byte, tail []byt
 	for _, n := range e.before {
 		r.skip(n, 0)
 	}
-	head = record[:len(record)-len(r.b)]
+	head = record[:len(record)-len(r.rest())]
 	array := e.list
 	if array.kind == "union" {
 		array = r.branch(array)
@@ -55,18 +55,18 @@ func (e *Exploder) Split(record []byte) (head []byte, items [][]byte, tail []byt
 				break
 			}
 		}
-		item := r.b
+		item := r.rest()
 		r.skip(e.array.of[0], 0)
-		items = append(items, item[:len(item)-len(r.b)])
+		items = append(items, item[:len(item)-len(r.rest())])
 	}
-	tail = r.b
+	tail = r.rest()
 	for _, n := range e.after {
 		r.skip(n, 0)
 	}
 	switch {
 	case r.short:
 		return nil, nil, nil, errShort
-	case len(r.b) > 0:
+	case len(r.rest()) > 0:
 		return nil, nil, nil, errors.New("bytes follow the record")
 	}
 	return head, items, tail, nil

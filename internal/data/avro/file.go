@@ -41,6 +41,8 @@ type File struct {
 	blocks []block
 	groups []group
 	unpack unpacker
+	stored []byte // a block
+	spare  *rows  // of closed pages, whose memory the next ones take; nil: none
 }
 
 // Open reads the schema and finds the blocks. The File reads from r.
@@ -109,7 +111,7 @@ func (x *File) header(b []byte) (at int64, mark []byte, err error) {
 		return 0, nil, err
 	}
 	x.Schema = *s
-	return int64(len(b) - len(r.b)), mark, nil
+	return int64(len(b) - len(r.rest())), mark, nil
 }
 
 // find finds the blocks.
@@ -123,7 +125,7 @@ func (x *File) find(at int64, mark []byte) error {
 		}
 		r := &reader{b: b}
 		n, size := r.long(), r.long()
-		start := at + int64(len(b)-len(r.b))
+		start := at + int64(len(b)-len(r.rest()))
 		switch {
 		case r.short || size < 0 || size > x.size-start-markBytes:
 			return fmt.Errorf("block %d at offset %d of %d bytes ends after the end of the file; was it copied whole?", i, at, size)

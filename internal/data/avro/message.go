@@ -35,3 +35,6 @@ type messagePages struct {
 
 // Next implements table.Pages.
 func (p *messagePages) Next() error { return p.decode(p.of.record, 1) }
+
+// Close implements table.Pages.
+func (p *messagePages) Close() {}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/data/table"
 )
@@ -15,6 +16,7 @@ var errShort = errors.New("its bytes end early")
 // reader reads values. After the end all are zero.
 type reader struct {
 	b     []byte
+	at    int // offset of the next value
 	short bool
 	left  int64 // most items of arrays and maps, and skipped records: they may have no bytes
 }
@@ -22,26 +24,34 @@ type reader struct {
 // maxEmpty is the number of items and skipped records without bytes in a record.
 const maxEmpty = 1 << 16
 
-func (r *reader) fail() { r.b, r.short = nil, true }
+func (r *reader) fail() { r.b, r.at, r.short = nil, 0, true }
+
+// rest returns the bytes that have not been read.
+func (r *reader) rest() []byte { return r.b[r.at:] }
 
 // long reads an integer in zigzag.
 func (r *reader) long() int64 {
-	n, size := binary.Varint(r.b)
+	if r.at < len(r.b) && r.b[r.at] < 1<<7 { // most have one byte
+		n := int64(r.b[r.at])
+		r.at++
+		return n>>1 ^ -(n & 1)
+	}
+	n, size := binary.Varint(r.rest())
 	if size <= 0 {
 		r.fail()
 		return 0
 	}
-	r.b = r.b[size:]
+	r.at += size
 	return n
 }
 
 func (r *reader) next(n int64) []byte {
-	if n < 0 || n > int64(len(r.b)) {
+	if n < 0 || n > int64(len(r.b)-r.at) {
 		r.fail()
 		return nil
 	}
-	b := r.b[:n:n]
-	r.b = r.b[n:]
+	b := r.b[r.at : r.at+int(n) : r.at+int(n)]
+	r.at += int(n)
 	return b
 }
 
@@ -234,11 +244,16 @@ func (x *File) Open(g int, columns []int) (table.Pages, error) {
 		return nil, fmt.Errorf("there is no group %d of %d", g, len(x.groups))
 	}
 	p := &pages{File: x, at: x.groups[g].lo, hi: x.groups[g].hi}
+	if s := x.spare; s != nil && slices.Equal(s.of, columns) {
+		p.rows, x.spare = *s, nil
+		return p, nil
+	}
 	return p, p.open(&x.Schema, columns)
 }
 
 // rows are the values of some columns in some records.
 type rows struct {
+	of      []int // the columns, by their indexes in the schema
 	plan    *plan
 	columns []*builder
 }
@@ -246,6 +261,7 @@ type rows struct {
 // open prepares p for columns of a schema.
 func (p *rows) open(x *Schema, columns []int) error {
 	wanted := map[string]*builder{}
+	p.of = slices.Clone(columns)
 	for _, i := range columns {
 		c := &builder{column: x.all[i]}
 		var err error
@@ -323,13 +339,16 @@ func (p *pages) Next() error {
 	return nil
 }
 
+// Close implements table.Pages.
+func (p *pages) Close() { p.spare = &p.rows }
+
 // block reads the records of a block.
 func (p *pages) block(b block) error {
-	stored := make([]byte, b.bytes)
-	if err := p.read(stored, b.at); err != nil {
+	p.stored = slices.Grow(p.stored[:0], int(b.bytes))[:b.bytes]
+	if err := p.read(p.stored, b.at); err != nil {
 		return err
 	}
-	plain, err := p.unpack.unpack(stored)
+	plain, err := p.unpack.unpack(p.stored)
 	if err != nil {
 		return err
 	}
@@ -353,8 +372,8 @@ func (p *rows) decode(b []byte, n int32) error {
 			return fmt.Errorf("record %d: %w", i, errShort)
 		}
 	}
-	if len(r.b) > 0 {
-		return fmt.Errorf("%d bytes follow its %d records", len(r.b), n)
+	if rest := len(r.rest()); rest > 0 {
+		return fmt.Errorf("%d bytes follow its %d records", rest, n)
 	}
 	for _, c := range p.columns {
 		if c.page.Rows = int(n); c.column.Type.Width > 0 {

@@ -16,8 +16,10 @@ import (
 
 // unpacker decompresses blocks.
 type unpacker struct {
-	codec string
-	zstd  *zstd.Decoder
+	codec   string
+	deflate io.Reader // a flate.Resetter
+	zstd    *zstd.Decoder
+	plain   bytes.Buffer
 }
 
 // choose sets the codec, which a file names.
@@ -29,13 +31,19 @@ func (u *unpacker) choose(codec string) error {
 	return fmt.Errorf("its blocks are packed with %q, which is not supported; write it with deflate, snappy or zstandard", codec)
 }
 
-// unpack returns the bytes of a block.
+// unpack returns the bytes of a block. They are valid until the next one.
 func (u *unpacker) unpack(b []byte) ([]byte, error) {
 	switch u.codec {
 	case "deflate":
-		return limited(flate.NewReader(bytes.NewReader(b)))
+		if u.deflate == nil {
+			u.deflate = flate.NewReader(nil)
+		}
+		if err := u.deflate.(flate.Resetter).Reset(bytes.NewReader(b), nil); err != nil {
+			return nil, err
+		}
+		return u.limited(u.deflate)
 	case "bzip2":
-		return limited(bzip2.NewReader(bytes.NewReader(b)))
+		return u.limited(bzip2.NewReader(bytes.NewReader(b)))
 	case "snappy":
 		const sum = 4
 		if len(b) < sum {
@@ -64,16 +72,17 @@ func (u *unpacker) unpack(b []byte) ([]byte, error) {
 		if err := u.zstd.Reset(bytes.NewReader(b)); err != nil {
 			return nil, err
 		}
-		return limited(u.zstd)
+		return u.limited(u.zstd)
 	}
 	return b, nil
 }
 
 // limited reads a block to its end.
-func limited(r io.Reader) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxBlock+1))
-	if err == nil && len(b) > maxBlock {
+func (u *unpacker) limited(r io.Reader) ([]byte, error) {
+	u.plain.Reset()
+	_, err := u.plain.ReadFrom(io.LimitReader(r, maxBlock+1))
+	if err == nil && u.plain.Len() > maxBlock {
 		err = fmt.Errorf("it unpacks to more than %d bytes; write smaller blocks", maxBlock)
 	}
-	return b, err
+	return u.plain.Bytes(), err
 }

@@ -29,6 +29,8 @@ type Pages interface {
 	Next() error
 	// Page returns the page of column i of those opened.
 	Page(i int) *Page
+	// Close ends the use of the pages: the next ones of the Form may take their memory.
+	Close()
 }
 
 // Column is a column of a Form.
@@ -240,6 +242,7 @@ func (r *Reader) formed(f *File, group int, names []string) error {
 	}
 	var err error
 	shared.pages, err = f.form.Open(group, of)
+	r.form = shared.pages
 	return err
 }
 

@@ -203,6 +203,7 @@ type Reader struct {
 	left    int64 // rows of the group
 	gone    []uint32
 	row     int64 // of the file, the next one
+	form    Pages // of a file that is not Parquet
 }
 
 // Rows returns a Reader of the columns of these names in a row group. A column that the file
@@ -293,7 +294,12 @@ func (f *File) stored(c *column, group int, name string, leaf leaf, check bool) 
 }
 
 // Close frees the memory of pages.
-func (r *Reader) Close() { r.columns, r.left = nil, 0 }
+func (r *Reader) Close() {
+	if r.form != nil {
+		r.form.Close()
+	}
+	r.columns, r.left, r.form = nil, 0, nil
+}
 
 // Append appends the next row to dst; io.EOF after the last of the group.
 func (r *Reader) Append(dst []byte) (b []byte, err error) {
