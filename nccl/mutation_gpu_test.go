@@ -29,7 +29,7 @@ func TestMutationsAreCaught(t *testing.T) {
 		{"a field that was padding is not set", "native.c",
 			", .trafficClass = NATIVE_UNDEFINED", "", "TestGroup"},
 		{"a launch in progress counts as done", "comm.go",
-			"	if rc == success {\n		return nil\n	}\n	rc, err := c.settle(context.Background()", "	if rc == success || rc == inProgress {\n		return nil\n	}\n	rc, err := c.settle(context.Background()", "TestLaunchesInProgress"},
+			"	if rc == success {\n		return nil\n	}\n	rc, err := c.waitDone(context.Background()", "	if rc == success || rc == inProgress {\n		return nil\n	}\n	rc, err := c.waitDone(context.Background()", "TestLaunchesInProgress"},
 		{"launches share their thread", "comm.go",
 			"	runtime.LockOSThread() // until", "	// until", "TestLaunchesInProgress"},
 		{"the memory of a part that is given up is freed", "comm.go",
