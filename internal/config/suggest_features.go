@@ -81,8 +81,14 @@ func (s *suggestion) comment(c *inspect.Column) string {
 	if strings.ContainsAny(c.Separator, " ,;") {
 		return s.list(c)
 	}
-	if note := s.commas(c); note != "" || !s.mayName(c) || c.Dates.Format != "" {
+	if note := s.commas(c); note != "" || c.Dates.Format != "" {
 		return note
+	}
+	if n := codeDigits(c); n > 0 {
+		return fmt.Sprintf("CHECK: treated as identifiers, because all have %d digits; ", n)
+	}
+	if !s.mayName(c) {
+		return ""
 	}
 	if c.Shape == inspect.Identifier {
 		return "CHECK: treated as identifiers, because neighbouring numbers have unrelated frequencies; "
@@ -160,7 +166,7 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return []string{e}, ""
 	case c.Kind == "float" && !c.Integers && !inspect.IsIDName(c.Name):
 		return s.amount(c, name), ""
-	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || countsRows(c)):
+	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || countsRows(c) || codeDigits(c) > 0):
 		return nil, "nearly every row has its own value, so it carries no information about new rows"
 	case s.mayName(c) && s.both(c):
 		keys := keysOf(c)
@@ -265,7 +271,24 @@ func keysOf(c *inspect.Column) string {
 // many values, and the name of the column does not tell.
 func (s *suggestion) mayName(c *inspect.Column) bool {
 	comesRound := inspect.IsHourName(c.Name) && c.Distinct <= maxHours
-	return c.Integers && !c.Many && c.Distinct > fewValues && !inspect.IsIDName(c.Name) && !comesRound
+	return c.Integers && !c.Many && c.Distinct > fewValues && !inspect.IsIDName(c.Name) && !comesRound && codeDigits(c) == 0
+}
+
+// codeDigits returns the number of digits of integers that are long and of the same length, such as census tracts,
+// article and telephone numbers, whose order has no meaning; 0 for others, and for those that may be Unix times.
+func codeDigits(c *inspect.Column) int {
+	const long = 10
+	digits := len(strconv.FormatFloat(c.Max, 'f', 0, 64))
+	if !c.Integers || c.Many || c.Distinct <= fewValues || c.Min <= 0 || digits < long || len(strconv.FormatFloat(c.Min, 'f', 0, 64)) != digits {
+		return 0
+	}
+	const of2000, of2040 = 946684800, 2208988800 // in seconds
+	for unit := 1.0; unit <= 1e9; unit *= 1e3 {
+		if c.Min >= of2000*unit && c.Max < of2040*unit {
+			return 0
+		}
+	}
+	return digits
 }
 
 // both reports whether integers are encoded both as amounts and as keys: their meaning is
