@@ -44,6 +44,7 @@ type onlineStatus struct {
 	}
 	Loop struct {
 		Samples, Served, Version int64
+		Trained                  int64
 		Step                     int
 		Failed                   struct {
 			Version int64
@@ -312,6 +313,11 @@ func TestOnlineEndsInOrder(t *testing.T) {
 		if x.State != "ended" || x.Error != "" || x.Process != 0 {
 			t.Errorf("after the end: %+v", x)
 		}
+	}
+	var last struct{ Step int }
+	fatal.If(t, json.Unmarshal([]byte(readText(t, filepath.Join(dir, "models", "ctr", fmt.Sprint(ended.Loop.Version), "MANIFEST.json"))), &last))
+	if found, _ := filepath.Glob(filepath.Join(dir, "models", "ctr", fmt.Sprint(ended.Loop.Version+1))); len(found) > 0 || last.Step == 0 || ended.Loop.Step != last.Step || ended.Loop.Trained == 0 {
+		t.Errorf("after the end: %+v; the last version is of step %d; newer: %q", ended.Loop, last.Step, found)
 	}
 	write(t, dir, "other.yaml", strings.Replace(onlineTrainYAML, "[samples]", "[shown]", 1))
 	write(t, dir, "wrong.yaml", strings.NewReplacer("key: id", "keys: id", "ctr.yaml", "other.yaml").Replace(yaml))

@@ -212,10 +212,7 @@ func (o *online) run(ctx context.Context) error {
 		select {
 		case <-life.Done():
 		case <-ticks.C:
-			o.writing.Lock()
-			o.watch.update(life)
-			o.writing.Unlock()
-			o.write()
+			o.look(life)
 			o.reportFailed()
 			const often = 10 * time.Second
 			if time.Since(shown) >= often {
@@ -234,11 +231,20 @@ func (o *online) run(ctx context.Context) error {
 		x.stop()
 		<-x.done
 		fmt.Fprintf(o.p.Stderr, "online: %s has ended\n", x.Name)
+		o.look(context.WithoutCancel(ctx)) // its last step or version
 	}
 	if err := context.Cause(life); ctx.Err() == nil {
 		return err
 	}
 	return nil // as requested
+}
+
+// look reads what the parts report, and writes it.
+func (o *online) look(ctx context.Context) {
+	o.writing.Lock()
+	o.watch.update(ctx)
+	o.writing.Unlock()
+	o.write()
 }
 
 // supervise runs a part and starts it again after failures. It returns an error if the first start fails.

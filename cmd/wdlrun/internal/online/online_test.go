@@ -1,6 +1,9 @@
 package online
 
 import (
+	"context"
+	"encoding/json"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
@@ -112,5 +116,33 @@ func TestLogsHaveALimit(t *testing.T) {
 	}
 	if said.Len() > 0 {
 		t.Error(said)
+	}
+}
+
+// TestLastState: the state that is kept has what a part writes while it ends.
+func TestLastState(t *testing.T) {
+	dir := t.TempDir()
+	metrics := filepath.Join(dir, rundir.FileMetrics)
+	script := `trap 'echo "{\"event\":\"train\",\"step\":7,\"samples\":70}" > ` + metrics + `; exit 0' TERM; echo > ` + filepath.Join(dir, "ready") + `; while :; do sleep 0.02; done`
+	p := &command.Program{Stderr: io.Discard}
+	o := &online{p: p, self: "/bin/sh", watch: &loopWatch{dir: dir, metrics: metrics}}
+	o.parts = []*part{{Name: "train", args: []string{"-c", script}, log: filepath.Join(dir, "train.log"), done: make(chan struct{})}}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		for {
+			if _, err := os.Stat(filepath.Join(dir, "ready")); err == nil || t.Context().Err() != nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	fatal.If(t, o.run(ctx))
+	b, err := os.ReadFile(filepath.Join(dir, "status.json"))
+	fatal.If(t, err)
+	var s loopStatus
+	fatal.If(t, json.Unmarshal(b, &s))
+	if s.Loop.Step != 7 || s.Loop.Trained != 70 || s.Parts[0].State != "ended" {
+		t.Errorf("the last state: %s", b)
 	}
 }
