@@ -27,14 +27,14 @@ type orders struct {
 // briefing makes the brief on rank 0, sends it to all ranks, and opens the checkpoint that it
 // names. adapt changes the configuration for an evaluation; nil: a training.
 func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o orders, err error) {
-	r.rec.Enter(trace.Wait)
+	r.Rec.Enter(trace.Wait)
 	if err := r.openVolumes(); err != nil {
 		return o, err
 	}
 	var b []byte
-	if r.comm.Rank() == 0 {
-		r.rec.Enter(trace.Brief)
-		d := decision{opt: &r.opt, adapt: adapt, size: r.comm.Size(), run: r}
+	if r.Comm.Rank() == 0 {
+		r.Rec.Enter(trace.Brief)
+		d := decision{opt: &r.opt, adapt: adapt, size: r.Comm.Size(), run: r}
 		brief, err := d.decide(ctx)
 		r.turn, o.changed, o.settings, o.from = d.turn, d.changed, d.settings, d.from
 		if err == nil {
@@ -53,12 +53,12 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 	} else if o.from, err = (hostVolumes{r}).serveRequests(ctx); err != nil {
 		return o, err
 	}
-	r.rec.Enter(trace.Wait)
-	if b, err = collective.BroadcastBytes(r.comm, b, 0, maxBrief); err != nil {
+	r.Rec.Enter(trace.Wait)
+	if b, err = collective.BroadcastBytes(r.Comm, b, 0, maxBrief); err != nil {
 		return o, err
 	}
 	var brief brief
-	r.rec.Enter(trace.Brief)
+	r.Rec.Enter(trace.Brief)
 	if err := json.Unmarshal(b, &brief); err != nil {
 		return o, fmt.Errorf("brief of rank 0: %w", err)
 	}
@@ -80,7 +80,7 @@ func (r *run) briefing(ctx context.Context, adapt func(*config.Config) error) (o
 	if err != nil {
 		return o, err
 	}
-	if err := r.faults.draw(brief.Chaos, been, r.config.Train.Seed, r.comm.Rank(), r.runDir, &r.opt); err != nil {
+	if err := r.faults.draw(brief.Chaos, been, r.config.Train.Seed, r.Comm.Rank(), r.runDir, &r.opt); err != nil {
 		return o, permanent(err)
 	}
 	if o.script, err = script(brief.Replay); err != nil {

@@ -17,13 +17,13 @@ import (
 // newTrainer makes the trainer with the owners and strategies of the plan. left, if not nil,
 // holds the tables of a previous group.
 func (r *run) newTrainer(left *step.Left) (*step.Trainer, error) {
-	r.rec.Enter(trace.Build)
+	r.Rec.Enter(trace.Build)
 	begin := step.Tables{Left: left, Start: baseLogit(r.in, r.config)}
 	if p := r.planned; p != nil {
 		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
 	}
 	l := layout.New(r.config, r.in.Encoder.Sparse(), r.in.Encoder.Dense())
-	t, err := step.NewTrainer(r.comm, r.rec, r.config, l, begin)
+	t, err := step.NewTrainer(r.Comm, r.Rec, r.config, l, begin)
 	if err == nil {
 		if err = r.useDevice(t, l); err != nil {
 			return nil, err
@@ -84,7 +84,7 @@ func (r *run) useDevice(t *step.Trainer, l layout.Layout) (err error) {
 			var lines []string
 			r.device, lines, err = r.opt.Devices.Open(a, r.config, l)
 			for _, line := range lines {
-				r.say(line)
+				r.Say(line)
 			}
 			return r.device, err
 		})

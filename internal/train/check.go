@@ -21,6 +21,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/plan"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/train/input"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 )
 
 // CheckTiers returns an error for each tier folder that does not exist or is not writable. It
@@ -129,7 +130,7 @@ func Check(ctx context.Context, o Options, ranks int) error {
 // openData opens the data. The ranks open every file; of many, some show here most faults of a
 // configuration. Only if these have one, which the others may explain, all are opened.
 func (o Options) openData(c *config.Config) error {
-	x := input.Setup{Config: c, Lacks: o.Day.missingColumns(), Warn: o.Warn, Part: true}
+	x := input.Setup{Rank: shared.Rank{PrintWarning: o.Warn}, Config: c, Lacks: o.Day.missingColumns(), Part: true}
 	_, err := input.Open(x)
 	if err != nil {
 		x.Part = false

@@ -28,7 +28,7 @@ func (d dayByDay) judge(ctx context.Context, old *run) error {
 	}
 	day.AUC, day.LogLoss, day.Calib, day.Entropy = m.AUC, &m.LogLoss, m.Calibration, m.NormalisedEntropy
 	d.cursor.Day, d.cursor.DayBefore = &day, &m.Metrics
-	if d.comm.Rank() == 0 {
+	if d.Comm.Rank() == 0 {
 		l, err := rundir.ReadDays(d.runDir)
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func (d dayByDay) judge(ctx context.Context, old *run) error {
 	if day.Seen {
 		seen = ", and was trained on it"
 	}
-	d.say(fmt.Sprintf("%s: the model before it has %s%s", d.opt.Day.Day, m.Brief(), seen))
+	d.Say(fmt.Sprintf("%s: the model before it has %s%s", d.opt.Day.Day, m.Brief(), seen))
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (d dayByDay) end(res *report.Result) error {
 	day.Day, day.End, day.Mark, day.Times, day.Content, day.Again, day.Run = o.Day, o.End, o.Mark, o.Times, o.Content, o.Again, filepath.Base(d.runDir)
 	day.Rows, day.Keys, day.Retired, day.Seconds, day.Step = d.in.Train.Rows(data.All), addedRows(d.cursor.Kept, res), d.cursor.Retired, res.Seconds, d.cursor.chosen(res.BestEpoch > 0)
 	res.Day = &day
-	if d.comm.Rank() != 0 {
+	if d.Comm.Rank() != 0 {
 		return nil
 	}
 	l, err := rundir.ReadDays(d.runDir)
@@ -90,13 +90,13 @@ func (d dayByDay) skip(err error) (res report.Result, ok bool) {
 	if !ok {
 		return res, false
 	}
-	if d.comm.Rank() == 0 {
+	if d.Comm.Rank() == 0 {
 		if found, err := checkpoint.List(filepath.Join(d.runDir, checkpoint.Folder)); err == nil && len(found) == 0 {
 			d.turn.Close()
 			if err := os.RemoveAll(d.runDir); err != nil {
-				d.warn(fmt.Sprintf("%s is left behind: %v", d.runDir, err))
+				d.Warn(fmt.Sprintf("%s is left behind: %v", d.runDir, err))
 			}
 		}
 	}
-	return report.Result{WorldSize: d.comm.Size(), Skipped: s.Error(), RunDir: d.runDir}, true
+	return report.Result{WorldSize: d.Comm.Size(), Skipped: s.Error(), RunDir: d.runDir}, true
 }

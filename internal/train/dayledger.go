@@ -31,7 +31,7 @@ func (k dayLedger) begin(runDir, source, text string) {
 		err = rundir.WriteDays(runDir, l)
 	}
 	if err != nil {
-		k.warn(fmt.Sprintf("train -by cannot go on after this training, because the ledger of the model before it is not taken over: %v", err))
+		k.Warn(fmt.Sprintf("train -by cannot go on after this training, because the ledger of the model before it is not taken over: %v", err))
 	}
 }
 
@@ -47,7 +47,7 @@ func (k dayLedger) partitions(l *rundir.Days, c *config.Config, runDir string) (
 		parts, err = walk.List(context.Background(), c.Data, by, 0)
 	}
 	if err != nil {
-		k.warn(fmt.Sprintf("train -by does not know which partitions this training is on, and would train on them again: %v", err))
+		k.Warn(fmt.Sprintf("train -by does not know which partitions this training is on, and would train on them again: %v", err))
 		return nil
 	}
 	for i := range parts.All {
@@ -62,7 +62,7 @@ func (k dayLedger) partitions(l *rundir.Days, c *config.Config, runDir string) (
 
 // end completes the partitions of the training in the ledger. The rows of each are known if there is one.
 func (k dayLedger) end(res *report.Result) {
-	if k.comm.Rank() != 0 {
+	if k.Comm.Rank() != 0 {
 		return
 	}
 	l, err := rundir.ReadDays(k.runDir)
@@ -93,7 +93,7 @@ func (k dayLedger) end(res *report.Result) {
 		err = rundir.WriteDays(k.runDir, l)
 	}
 	if err != nil {
-		k.warn(fmt.Sprintf("the ledger of train -by is not complete, so the next command may train on partitions of this training again: %v", err))
+		k.Warn(fmt.Sprintf("the ledger of train -by is not complete, so the next command may train on partitions of this training again: %v", err))
 	}
 }
 

@@ -49,7 +49,7 @@ func (r *run) fasterDevice(l layout.Layout) (gpu bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	messages, err := collective.AllGatherBytes(r.comm, b, maxMeasured)
+	messages, err := collective.AllGatherBytes(r.Comm, b, maxMeasured)
 	if err != nil {
 		return false, err
 	}
@@ -60,7 +60,7 @@ func (r *run) fasterDevice(l layout.Layout) (gpu bool, err error) {
 		}
 	}
 	gpu, line := faster(all)
-	r.say("train.device: auto: " + line)
+	r.Say("train.device: auto: " + line)
 	return gpu, nil
 }
 
@@ -105,7 +105,7 @@ func (r *run) measure(l layout.Layout) (m measured, err error) {
 	if err != nil {
 		return m, err
 	}
-	rows := max(c.Train.Global(r.comm.Size())/r.comm.Size(), 1)
+	rows := max(c.Train.Global(r.Comm.Size())/r.Comm.Size(), 1)
 	batches := []*encode.Batch{randomBatch(&c, l, rows, 0), randomBatch(&c, l, rows, 1)}
 	var took [2][]float64
 	began := time.Now()

@@ -29,10 +29,10 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	res := report.Result{
-		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Began: j.cursor.source(), Samples: j.cursor.Samples,
+		WorldSize: j.Comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Began: j.cursor.source(), Samples: j.cursor.Samples,
 		Inherited: report.Inherited{Kept: j.cursor.Kept, TrainNewer: j.cursor.Newer}, TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healing.healed, Uncounted: j.healing.uncounted,
 	}
-	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())
+	res.Rates, _ = report.Rates(j.config.Train, j.Comm.Size())
 	if s := j.cursor.Stream; s != nil && j.stream != nil {
 		res.Spans, res.Ended = s.Spans, s.Ended
 	}
@@ -42,8 +42,8 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if err := j.chooseModel(&res); err != nil {
 		return report.Result{}, err
 	}
-	if j.saves.publisher != nil && res.BestEpoch > 0 && j.comm.Rank() == 0 {
-		j.warn(fmt.Sprintf("train.export publishes the model of the last step, %d; the best one, of step %d, is in %s: wdlrun export -resume %s writes a version of it", j.cursor.Step, j.cursor.Best, res.Checkpoint, j.runDir))
+	if j.saves.publisher != nil && res.BestEpoch > 0 && j.Comm.Rank() == 0 {
+		j.Warn(fmt.Sprintf("train.export publishes the model of the last step, %d; the best one, of step %d, is in %s: wdlrun export -resume %s writes a version of it", j.cursor.Step, j.cursor.Best, res.Checkpoint, j.runDir))
 	}
 	if !stopped {
 		res.Gate = (gating{&j.run}).compare(res.Valid)
@@ -65,7 +65,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 			return report.Result{}, err
 		}
 	}
-	j.rec.Enter(trace.Wait)
+	j.Rec.Enter(trace.Wait)
 	res.MovedShards = j.saves.moved
 	if err := j.report.Tables(j.trainer, j.planned, j.cursor.Began, &res); err != nil {
 		return report.Result{}, err
@@ -84,7 +84,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	(gating{&j.run}).markLatest(&res)
-	return res, collective.Barrier(j.comm)
+	return res, collective.Barrier(j.Comm)
 }
 
 // warnOfFaults warns of planned faults that the job did not reach.
@@ -94,11 +94,11 @@ func (j *job) warnOfFaults() error {
 	}
 	s, err := readInjected(j.runDir)
 	if err != nil {
-		j.warn(fmt.Sprintf("chaos: the list of injected faults cannot be read: %v", err))
+		j.Warn(fmt.Sprintf("chaos: the list of injected faults cannot be read: %v", err))
 	}
 	all, fault := (hostVolumes{&j.run}).mergeFaults(s, true)
 	if missed := j.faults.notInjected(all.Been, j.cursor.Step); missed != "" && err == nil {
-		j.warn(missed)
+		j.Warn(missed)
 	}
 	return fault
 }

@@ -36,7 +36,7 @@ func (g gating) judgeSource(ctx context.Context) error {
 	var old run
 	opt := g.opt
 	opt.Warn, opt.Say, opt.Survey, opt.Replicas = nil, nil, "", 0 // the data has been described
-	old.init(g.comm, g.rec, opt)
+	old.init(g.Comm, g.Rec, opt)
 	old.config, old.runDir, old.volumes = c, g.runDir, g.volumes
 	old.planned = &plan.Plan{Owner: g.planned.Owner} // so that the new model can take its tables
 	g.shown.During(&old.shown)
@@ -65,7 +65,7 @@ func (g gating) judgeSource(ctx context.Context) error {
 	}
 	g.warnOfTrained(&old, c)
 	g.cursor.Gate = &report.Gate{From: g.source.Dir(), Source: &m.Metrics}
-	g.say(fmt.Sprintf("gate: %s has %s on the validation data", g.source.Dir(), m.Brief()))
+	g.Say(fmt.Sprintf("gate: %s has %s on the validation data", g.source.Dir(), m.Brief()))
 	return nil
 }
 
@@ -120,7 +120,7 @@ func (g gating) settings() (*config.Config, error) {
 // warnOfTrained warns if the source has trained on validation rows.
 func (g gating) warnOfTrained(old *run, c *config.Config) {
 	was, err := save.ReadConfig(g.source)
-	if err != nil || g.comm.Rank() != 0 {
+	if err != nil || g.Comm.Rank() != 0 {
 		return
 	}
 	heldOut := g.in.Valid == g.in.Train
@@ -137,7 +137,7 @@ func (g gating) warnOfTrained(old *run, c *config.Config) {
 		if len(of) > 1 {
 			names = input.FirstFew(of)
 		}
-		g.warn(fmt.Sprintf("train.gate: the model of %s was trained on validation rows, of %s: its metrics are too good; validate on data that is newer than its training", g.source.Dir(), names))
+		g.Warn(fmt.Sprintf("train.gate: the model of %s was trained on validation rows, of %s: its metrics are too good; validate on data that is newer than its training", g.source.Dir(), names))
 	}
 }
 
@@ -183,13 +183,13 @@ func worse(by config.Gate, was, now *metrics.Metrics) string {
 // markLatest makes the link latest lead to a finished training. Trials of a sweep, repetitions of
 // other trainings and rejected models do not move it.
 func (g gating) markLatest(res *report.Result) {
-	if g.comm.Rank() != 0 || res.Stopped || res.Checkpoint == "" || g.opt.Survey != "" || g.opt.Replay != "" || res.Gate.Closed() {
+	if g.Comm.Rank() != 0 || res.Stopped || res.Checkpoint == "" || g.opt.Survey != "" || g.opt.Replay != "" || res.Gate.Closed() {
 		return
 	}
 	err := rundir.MarkLatest(g.runDir)
 	if err != nil && !errors.Is(err, rundir.ErrNotALink) {
 		res.NotLatest = err.Error()
 	} else if err != nil {
-		g.warn(fmt.Sprintf("the link %s to this run is not made: %v", filepath.Join(filepath.Dir(g.runDir), rundir.Latest), err))
+		g.Warn(fmt.Sprintf("the link %s to this run is not made: %v", filepath.Join(filepath.Dir(g.runDir), rundir.Latest), err))
 	}
 }

@@ -30,21 +30,21 @@ func (j *Job) Gather(ctx context.Context) (res Gathered, err error) {
 	if err := j.openVolumes(); err != nil {
 		return res, err
 	}
-	if j.comm.Rank() > 0 {
+	if j.Comm.Rank() > 0 {
 		if _, err := (hostVolumes{&j.run}).serveRequests(ctx); err != nil {
 			return res, err
 		}
 	} else if res, err = j.gatherHere(ctx); err != nil {
 		return res, err
 	}
-	j.rec.Enter(trace.Wait) // the others serve the files until rank 0 has them
-	return res, collective.Barrier(j.comm)
+	j.Rec.Enter(trace.Wait) // the others serve the files until rank 0 has them
+	return res, collective.Barrier(j.Comm)
 }
 
 // gatherHere is Gather on rank 0.
 func (j *Job) gatherHere(ctx context.Context) (res Gathered, err error) {
-	j.rec.Enter(trace.Restore)
-	d := decision{opt: &j.opt, size: j.comm.Size(), run: &j.run}
+	j.Rec.Enter(trace.Restore)
+	d := decision{opt: &j.opt, size: j.Comm.Size(), run: &j.run}
 	if d.differ, err = (hostVolumes{&j.run}).differing(j.opt.Resume); err != nil {
 		return res, err
 	}

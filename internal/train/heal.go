@@ -65,15 +65,15 @@ func (h *healing) gather() (r copies.Recovery, err error) {
 	}
 	const words = 5
 	m := h.memory
-	all := make([]int64, words*h.comm.Size())
+	all := make([]int64, words*h.Comm.Size())
 	if m != nil && m.left != nil {
-		copy(all[words*h.comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready(), int64(m.was.ring.Ward(h.comm.Rank()))})
+		copy(all[words*h.Comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready(), int64(m.was.ring.Ward(h.Comm.Rank()))})
 	}
-	h.rec.Enter(trace.Wait)
-	if err := collective.AllGather(h.comm, all); err != nil {
+	h.Rec.Enter(trace.Wait)
+	if err := collective.AllGather(h.Comm, all); err != nil {
 		return r, err
 	}
-	held := make([]copies.Held, h.comm.Size())
+	held := make([]copies.Held, h.Comm.Size())
 	for i := range held {
 		x := all[words*i:]
 		held[i] = copies.Held{Whole: x[0] == 1, Step: x[1], Epoch: x[2], Ready: x[3], Ward: int(x[4])}
@@ -82,7 +82,7 @@ func (h *healing) gather() (r copies.Recovery, err error) {
 		return r, err
 	}
 	if !r.Begins {
-		h.warn(lostReason(r))
+		h.Warn(lostReason(r))
 	}
 	if m != nil {
 		h.opt.Again = cmp.Or(m.was.runDir, h.opt.Again)
@@ -123,7 +123,7 @@ func (m *Memory) knowledge() knowledge {
 	h := m.was
 	been, err := readInjected(h.runDir)
 	if err != nil {
-		been = injected{Ranks: h.comm.Size()}
+		been = injected{Ranks: h.Comm.Size()}
 	}
 	return knowledge{
 		Brief:   brief{Config: string(h.config.YAML()), RunDir: h.runDir, Tolerance: h.opt.Tolerance, Chaos: h.opt.Chaos.String(), Injected: been},
@@ -135,13 +135,13 @@ func (m *Memory) knowledge() knowledge {
 func (h *healing) heal(r copies.Recovery) error {
 	m, leader := h.memory, r.Leader
 	var sent []byte
-	if h.comm.Rank() == leader {
+	if h.Comm.Rank() == leader {
 		var err error
 		if sent, err = json.Marshal(m.knowledge()); err != nil {
 			return err
 		}
 	}
-	sent, err := collective.BroadcastBytes(h.comm, sent, leader, maxKnowledge)
+	sent, err := collective.BroadcastBytes(h.Comm, sent, leader, maxKnowledge)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (h *healing) heal(r copies.Recovery) error {
 	if err := h.rebuild(m, r, b.LastSaved); err != nil {
 		return fmt.Errorf("heal: step %d: %w", h.cursor.Step, err)
 	}
-	h.say(fmt.Sprintf("training resumes after step %d", h.cursor.Step))
+	h.Say(fmt.Sprintf("training resumes after step %d", h.cursor.Step))
 	return h.resave()
 }
 
@@ -189,7 +189,7 @@ func (h *healing) heal(r copies.Recovery) error {
 // can no longer write there.
 func (h *healing) renewTurn() error {
 	h.turnName = ""
-	fault, err := save.First(h.comm, h.rec, h.takeTurn)
+	fault, err := save.First(h.Comm, h.Rec, h.takeTurn)
 	if err == nil && fault != "" {
 		err = errors.New(fault)
 	}
@@ -197,10 +197,10 @@ func (h *healing) renewTurn() error {
 		return err
 	}
 	var name []byte
-	if h.comm.Rank() == 0 {
+	if h.Comm.Rank() == 0 {
 		name = []byte(h.turn.Name)
 	}
-	name, err = collective.BroadcastBytes(h.comm, name, 0, maxBrief)
+	name, err = collective.BroadcastBytes(h.Comm, name, 0, maxBrief)
 	h.turnName = string(name)
 	return err
 }
@@ -211,7 +211,7 @@ func (h *healing) splitAgain() error {
 		return err
 	}
 	var token string
-	fault, err := save.First(h.comm, h.rec, func() (err error) {
+	fault, err := save.First(h.Comm, h.Rec, func() (err error) {
 		token, err = volumes.Token(h.runDir)
 		return err
 	})
@@ -221,7 +221,7 @@ func (h *healing) splitAgain() error {
 	if err != nil {
 		return err
 	}
-	b, err := collective.BroadcastBytes(h.comm, []byte(token), 0, maxBrief)
+	b, err := collective.BroadcastBytes(h.Comm, []byte(token), 0, maxBrief)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (h *healing) adoptState(b knowledge) (err error) {
 	}
 	h.config.Fill()
 	h.written = h.config
-	if err := h.faults.draw(b.Brief.Chaos, b.Brief.Injected, h.config.Train.Seed, h.comm.Rank(), h.runDir, &h.opt); err != nil {
+	if err := h.faults.draw(b.Brief.Chaos, b.Brief.Injected, h.config.Train.Seed, h.Comm.Rank(), h.runDir, &h.opt); err != nil {
 		return err
 	}
 	h.cursor.ByLabel = b.Cursor.ByLabel
@@ -272,7 +272,7 @@ func (h *healing) rebuild(m *Memory, r copies.Recovery, saved int64) (err error)
 	}
 	h.saves.open()
 	h.saves.saver.Heal(before, saved, h.report.Spent())
-	h.rec.Enter(trace.Wait)
+	h.Rec.Enter(trace.Wait)
 	if err := h.trainer.Inherit(left, r.Leader); err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func (h *healing) rebuild(m *Memory, r copies.Recovery, saved int64) (err error)
 func (h *healing) resave() error {
 	c, root := &h.cursor, filepath.Join(h.runDir, checkpoint.Folder)
 	missing := make([]int64, 1)
-	if h.comm.Rank() == 0 {
+	if h.Comm.Rank() == 0 {
 		if _, err := checkpoint.Clean(h.turn.Root); err != nil {
 			h.opt.Warn(fmt.Sprintf("an incomplete checkpoint could not be removed: %v", err))
 		}
@@ -300,8 +300,8 @@ func (h *healing) resave() error {
 			missing[0] = 1
 		}
 	}
-	h.rec.Enter(trace.Wait)
-	if err := collective.AllReduce(h.comm, missing, collective.Sum); err != nil {
+	h.Rec.Enter(trace.Wait)
+	if err := collective.AllReduce(h.Comm, missing, collective.Sum); err != nil {
 		return err
 	}
 	switch {

@@ -102,7 +102,7 @@ func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, 
 			watch(jobs[r], func() int64 { return -left[r].Load() })
 			all.Go(func() {
 				if results[r], errs[r] = jobs[r].Run(context.Background()); errs[r] != nil {
-					jobs[r].comm.Abort(errs[r])
+					jobs[r].Comm.Abort(errs[r])
 				}
 			})
 		}
@@ -262,7 +262,7 @@ func TestTheBestEpochOutlivesALoss(t *testing.T) {
 	opt := Options{Config: traintest.ClicksConfig(t, traintest.Clicks(t, 300), "", ", optimizer: {deep: {kind: adam, learning_rate: 0.5}}, early_stop: {patience: 4, metric: logloss}")}
 	var ends []int64 // exchanges of rank 0 until the end of each epoch
 	want, _, _ := deaths{}.watched(t, size, opt, func(j *Job, made func() int64) {
-		j.opt.Say = func(line string) {
+		j.PrintProgress = func(line string) {
 			if strings.HasPrefix(line, "epoch ") {
 				ends = append(ends, made())
 			}

@@ -20,7 +20,7 @@ import (
 // openVolumes starts the service for the other hosts. It does nothing if it has been started.
 func (r *run) openVolumes() (err error) {
 	if r.volumes == nil {
-		r.volumes, err = volumes.Open(volumes.Config{Comm: r.comm, Hosts: r.opt.Hosts, Key: r.opt.Key, Listen: r.opt.Listen, Patience: r.opt.DiskPatience, Advance: r.shown.Advance})
+		r.volumes, err = volumes.Open(volumes.Config{Comm: r.Comm, Hosts: r.opt.Hosts, Key: r.opt.Key, Listen: r.opt.Listen, Patience: r.opt.DiskPatience, Advance: r.shown.Advance})
 	}
 	return err
 }
@@ -30,7 +30,7 @@ type hostVolumes struct{ *run }
 
 // observer reports what happens while checkpoints are read.
 func (r hostVolumes) observer() volumes.Observer {
-	return volumes.Observer{Advance: r.shown.Advance, Warn: r.warn}
+	return volumes.Observer{Advance: r.shown.Advance, Warn: r.Warn}
 }
 
 // Requests of rank 0 to the other ranks while it decides what to do.
@@ -45,7 +45,7 @@ func (r hostVolumes) request(what byte) error {
 	if r.volumes == nil {
 		return nil
 	}
-	_, err := collective.BroadcastBytes(r.comm, []byte{what}, 0, 1)
+	_, err := collective.BroadcastBytes(r.Comm, []byte{what}, 0, 1)
 	return err
 }
 
@@ -56,12 +56,12 @@ func (r hostVolumes) serveRequests(ctx context.Context) (last *checkpoint.Checkp
 		return nil, nil
 	}
 	for {
-		r.rec.Enter(trace.Wait)
-		b, err := collective.BroadcastBytes(r.comm, nil, 0, 1)
+		r.Rec.Enter(trace.Wait)
+		b, err := collective.BroadcastBytes(r.Comm, nil, 0, 1)
 		if err != nil {
 			return nil, err
 		}
-		r.rec.Enter(trace.Brief)
+		r.Rec.Enter(trace.Brief)
 		switch {
 		case len(b) == 1 && b[0] == askCollect:
 			if _, err := r.volumes.Collect(""); err != nil {
@@ -129,11 +129,11 @@ func (r *run) findVolumes(token string) error {
 	if r.volumes == nil || r.runDir == "" {
 		return r.sharesRunDir()
 	}
-	r.rec.Enter(trace.Wait)
+	r.Rec.Enter(trace.Wait)
 	if err := r.volumes.Split(r.runDir, token); err != nil || !r.volumes.Several() {
 		return err
 	}
-	if r.comm.Rank() > 0 && r.volumes.Leads() {
+	if r.Comm.Rank() > 0 && r.volumes.Leads() {
 		if err := r.takeTurn(); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (r *run) findVolumes(token string) error {
 	if r.config.Train.Checkpoint.Copies > 1 {
 		copies = "two copies"
 	}
-	r.say(fmt.Sprintf("the hosts do not share %s: each keeps the checkpoint parts of its ranks there, in %s", r.runDir, copies))
+	r.Say(fmt.Sprintf("the hosts do not share %s: each keeps the checkpoint parts of its ranks there, in %s", r.runDir, copies))
 	return nil
 }
 
@@ -171,7 +171,7 @@ func (r *run) sharesRunDir() error {
 	_, err := os.Stat(r.runDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		where := "this host"
-		if i := r.comm.Rank(); i < len(r.opt.Hosts) {
+		if i := r.Comm.Rank(); i < len(r.opt.Hosts) {
 			where = "host " + r.opt.Hosts[i]
 		}
 		return fmt.Errorf("run directory: %s: %w on %s; every rank writes its part of a checkpoint there: choose a directory on a shared file system with -out", r.runDir, fs.ErrNotExist, where)
@@ -195,7 +195,7 @@ func (r hostVolumes) mergeFaults(before injected, given bool) (injected, error) 
 	if err != nil {
 		return before, err
 	}
-	all, err := collective.AllGatherBytes(r.comm, b, maxBrief)
+	all, err := collective.AllGatherBytes(r.Comm, b, maxBrief)
 	if err != nil {
 		return before, err
 	}

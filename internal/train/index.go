@@ -118,7 +118,7 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if err := x.in.Scan(ctx, x.in.Train, fit); err != nil {
 		return res, err
 	}
-	x.rec.Enter(trace.Plan)
+	x.Rec.Enter(trace.Plan)
 	if err := x.in.Fit(fit); err != nil {
 		return res, err
 	}
@@ -126,7 +126,7 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	fault, err := save.First(x.comm, x.rec, func() error { return writeNew(x.opt.Out, b) })
+	fault, err := save.First(x.Comm, x.Rec, func() error { return writeNew(x.opt.Out, b) })
 	if err != nil {
 		return res, err
 	}
@@ -135,7 +135,7 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	}
 	bad, _ := x.in.Train.Bad()
 	return IndexResult{
-		WorldSize: x.comm.Size(), Data: x.in.Train.Names(), Records: x.in.Train.Rows(data.All), Bad: bad,
+		WorldSize: x.Comm.Size(), Data: x.in.Train.Names(), Records: x.in.Train.Rows(data.All), Bad: bad,
 		Seconds: math.Round(time.Since(x.began).Seconds()*1e3) / 1e3, File: x.opt.Out, Bytes: int64(len(b)), Vocabularies: fit.Vocabularies(),
 	}, nil
 }
@@ -143,7 +143,7 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 // brief sends the configuration of rank 0 to all ranks.
 func (x Indexing) brief() error {
 	var b []byte
-	if x.comm.Rank() == 0 {
+	if x.Comm.Rank() == 0 {
 		if err := x.opt.checkOut(); err != nil {
 			return permanent(err)
 		}
@@ -153,7 +153,7 @@ func (x Indexing) brief() error {
 		}
 		b = c.YAML()
 	}
-	b, err := collective.BroadcastBytes(x.comm, b, 0, maxBrief)
+	b, err := collective.BroadcastBytes(x.Comm, b, 0, maxBrief)
 	if err != nil {
 		return err
 	}

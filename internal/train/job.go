@@ -62,14 +62,14 @@ const lastSpans = 10_000
 
 // Starting reports whether the first step has not begun.
 func (j *Job) Starting() bool {
-	_, phase, _ := j.rec.Now()
+	_, phase, _ := j.Rec.Now()
 	return phase < trace.Input
 }
 
 // TakeMemory returns the state that the next job needs from a job whose Run has failed. It ends
 // calls in which other goroutines may still wait. The job must not be used afterwards.
 func (j *Job) TakeMemory(cause error) *Memory {
-	j.comm.Abort(cause)
+	j.Comm.Abort(cause)
 	j.closeJudged()
 	m, t := &Memory{was: &j.healing}, j.trainer
 	if before := j.healing.memory; !j.trains && before != nil && before.left != nil {

@@ -77,7 +77,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if n := len(c.Batches); n > 0 && j.comm.Rank() == 0 { // the logits are the last batch's
+		if n := len(c.Batches); n > 0 && j.Comm.Rank() == 0 { // the logits are the last batch's
 			j.saves.publisher.Observe(j.trainer.Logits(), c.Batches[n-1])
 		}
 		j.batches.stepped(out)
@@ -90,7 +90,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 // total returns the number of steps at the end of the training unless early stopping ends it;
 // 0 for a stream. Call it between steps.
 func (j *job) total() int64 {
-	c, batch := &j.cursor, j.config.Train.Global(j.comm.Size())
+	c, batch := &j.cursor, j.config.Train.Global(j.Comm.Size())
 	if j.tolerant != nil {
 		return j.tolerant.total(&j.config.Train)
 	}
@@ -131,7 +131,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 			return false, err
 		}
 		for _, line := range lines {
-			j.say(line)
+			j.Say(line)
 		}
 	}
 	if out.Stop {
@@ -139,9 +139,9 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 	}
 	if j.wants.timeline.Load() && j.wants.timeline.Swap(false) {
 		if err := j.report.WriteTimeline(0); err != nil {
-			j.opt.Warn(fmt.Sprintf("the timeline of rank %d is not written: %v", j.comm.Rank(), err))
+			j.opt.Warn(fmt.Sprintf("the timeline of rank %d is not written: %v", j.Comm.Rank(), err))
 		} else {
-			j.say(fmt.Sprintf("timelines up to step %d are written; next: wdlrun trace %s", c.Step, j.runDir))
+			j.Say(fmt.Sprintf("timelines up to step %d are written; next: wdlrun trace %s", c.Step, j.runDir))
 		}
 	}
 	if err := j.validation.evaluateStep(ctx); err != nil {
@@ -181,7 +181,7 @@ func (j *job) publish(due bool) error {
 // intervals, so clocks need not agree.
 func (j *job) requests() step.Requests {
 	w := step.Requests{Save: j.wants.save.Load(), Stop: j.wants.stop.Load() || j.tolerant.last()}
-	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
+	if every := j.config.Train.Checkpoint; j.Comm.Rank() == 0 {
 		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.saves.overdue()
 		w.Compare = j.report.CompareDue(j.cursor.Step + 1)
 		w.Publish = j.saves.publisher.Due(j.cursor.Step + 1)
@@ -220,7 +220,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 		line += ", " + more
 	}
 	j.cursor = closed
-	j.say(line)
+	j.Say(line)
 	return nil
 }
 
@@ -239,7 +239,7 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 		s.Epoch, s.Epochs = c.Epoch+1, int64(j.config.Train.Epochs)
 	}
 	j.shown.Show(s)
-	if !line || j.comm.Rank() != 0 {
+	if !line || j.Comm.Rank() != 0 {
 		return
 	}
 	for i, t := range j.planned.Tables {
@@ -252,7 +252,7 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 
 // effort returns the time that this rank has spent so far.
 func (j *job) effort() (e report.Effort) {
-	totals := j.rec.Totals()
+	totals := j.Rec.Totals()
 	e.Input, e.Compute, e.Batches = totals[trace.Input], totals[trace.Compute], time.Duration(j.cursor.Step)*time.Second
 	if j.tolerant != nil { // the goroutine that makes collective calls does not compute
 		e.Input = j.in.Waited()

@@ -108,15 +108,15 @@ func (r *run) openTrained(ctx context.Context, from *checkpoint.Checkpoint, coun
 		return err
 	}
 	if r.trainer != nil { // it has the model
-		r.rec.Enter(trace.Wait)
+		r.Rec.Enter(trace.Wait)
 		return nil
 	}
 	if r.trainer, err = r.newTrainer(nil); err != nil {
 		return err
 	}
-	r.rec.Enter(trace.Restore)
+	r.Rec.Enter(trace.Restore)
 	err = r.trainer.Load(from, nil, r.cursor.Refit.steps())
-	r.rec.Enter(trace.Wait)
+	r.Rec.Enter(trace.Wait)
 	return err
 }
 

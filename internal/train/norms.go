@@ -19,7 +19,7 @@ func (r *run) countGradients(store *sparse.Store) {
 // evaluation.
 func (r *run) keepDistributions(at int64) error {
 	d, err := r.evaluation().Distributions(at, r.gradients)
-	if err == nil && r.comm.Rank() == 0 {
+	if err == nil && r.Comm.Rank() == 0 {
 		r.report.AppendDistributions(&d)
 	}
 	return err

@@ -18,16 +18,16 @@ import (
 // warnOfOwn warns if the model, or one that it began with, was trained on a file that it is applied to.
 func (r *run) warnOfOwn(from *checkpoint.Checkpoint) {
 	was, err := save.ReadConfig(from)
-	if err != nil || r.comm.Rank() != 0 {
+	if err != nil || r.Comm.Rank() != 0 {
 		return
 	}
 	own := trainedOn(runOfCheckpoint(from.Dir()), was, r.in.Train.Names())
 	switch len(own) {
 	case 0:
 	case 1:
-		r.warn(fmt.Sprintf("the model was trained on %s: on its rows, the predictions are better than on new ones", own[0]))
+		r.Warn(fmt.Sprintf("the model was trained on %s: on its rows, the predictions are better than on new ones", own[0]))
 	default:
-		r.warn(fmt.Sprintf("the model was trained on %s: on their rows, the predictions are better than on new ones", input.FirstFew(own)))
+		r.Warn(fmt.Sprintf("the model was trained on %s: on their rows, the predictions are better than on new ones", input.FirstFew(own)))
 	}
 }
 

@@ -30,14 +30,14 @@ func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, feed *data.
 		return err
 	}
 	var b []byte
-	if r.comm.Rank() == 0 {
-		r.rec.Enter(trace.Plan)
-		g, err := r.planInputs(from, r.comm.Size(), r.comm.Size() > 1 && !step.WorksAhead(r.comm), enough)
+	if r.Comm.Rank() == 0 {
+		r.Rec.Enter(trace.Plan)
+		g, err := r.planInputs(from, r.Comm.Size(), r.Comm.Size() > 1 && !step.WorksAhead(r.Comm), enough)
 		if err != nil {
 			return err
 		}
 		g.Counts, g.Step = counts, func() { r.shown.Advance(1) }
-		p, err := plan.Estimate(ctx, r.config, r.in.Encoder, r.in.Train, r.comm.Size(), g)
+		p, err := plan.Estimate(ctx, r.config, r.in.Encoder, r.in.Train, r.Comm.Size(), g)
 		if err != nil {
 			return err
 		}
@@ -45,8 +45,8 @@ func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, feed *data.
 			return err
 		}
 	}
-	r.rec.Enter(trace.Wait)
-	b, err = collective.BroadcastBytes(r.comm, b, 0, maxPlan)
+	r.Rec.Enter(trace.Wait)
+	b, err = collective.BroadcastBytes(r.Comm, b, 0, maxPlan)
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, feed *data.
 	if err := json.Unmarshal(b, r.planned); err != nil {
 		return fmt.Errorf("plan of rank 0: %w", err)
 	}
-	if line := r.planned.Exchange(); line != "" && r.comm.Size() > 1 {
-		r.say(line)
+	if line := r.planned.Exchange(); line != "" && r.Comm.Size() > 1 {
+		r.Say(line)
 	}
 	return nil
 }
@@ -64,11 +64,11 @@ func (r *run) plan(ctx context.Context, from *checkpoint.Checkpoint, feed *data.
 // all ranks on rank 0. Without a feed, or if the first batches are smaller than the others, it
 // returns nil.
 func (r *run) sample(ctx context.Context, feed *data.Reader) ([][]byte, error) {
-	size := r.comm.Size()
+	size := r.Comm.Size()
 	if batch := r.config.Train.Global(size); feed == nil || r.config.Train.Growth().Batch(0, batch) != batch {
 		return nil, nil
 	}
-	r.rec.Enter(trace.Plan)
+	r.Rec.Enter(trace.Plan)
 	s := plan.NewSampler(r.config, r.in.Encoder, size)
 	for i, more := 0, true; more; i++ {
 		b, err := feed.Peek(ctx, i)
@@ -81,8 +81,8 @@ func (r *run) sample(ctx context.Context, feed *data.Reader) ([][]byte, error) {
 		more = s.Add(b)
 		r.shown.Advance(1)
 	}
-	r.rec.Enter(trace.Wait)
-	return collective.GatherBytes(r.comm, s.Counts(), 0, maxCounts)
+	r.Rec.Enter(trace.Wait)
+	return collective.GatherBytes(r.Comm, s.Counts(), 0, maxCounts)
 }
 
 // planInputs returns the inputs of a plan that the planner cannot choose. shared reports that the

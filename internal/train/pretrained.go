@@ -82,7 +82,7 @@ func (r pretrained) fill(f *schema.Feature) error {
 		return err
 	}
 	counts := []int64{int64(e.Put), int64(e.Held)}
-	if err := collective.AllReduce(r.comm, counts, collective.Sum); err != nil {
+	if err := collective.AllReduce(r.Comm, counts, collective.Sum); err != nil {
 		return err
 	}
 	line := fmt.Sprintf("%s: %d of %s begin with vectors of %s", f.Name, known, plural.Of(len(words), "value"), f.Init)
@@ -95,6 +95,6 @@ func (r pretrained) fill(f *schema.Feature) error {
 	if left := vectors - known; left > 0 {
 		line += fmt.Sprintf("; %s of it are left out, because their values are not in the vocabulary", plural.Of(left, "vector"))
 	}
-	r.say(line)
+	r.Say(line)
 	return nil
 }

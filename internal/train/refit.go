@@ -68,12 +68,12 @@ func (r refitting) reopen() (ok bool, err error) {
 	if r.source != nil || r.cursor.Source == "" {
 		return true, nil
 	}
-	fault, err := save.First(r.comm, r.rec, func() error {
+	fault, err := save.First(r.Comm, r.Rec, func() error {
 		_, err := openSource(r.cursor.Source)
 		return err
 	})
 	if err != nil || fault != "" {
-		r.warn(fmt.Sprintf("train.refit: the model that the training began with is no longer there, so the model is that of the best epoch: %s", fault))
+		r.Warn(fmt.Sprintf("train.refit: the model that the training began with is no longer there, so the model is that of the best epoch: %s", fault))
 		return false, err
 	}
 	r.source, err = openSource(r.cursor.Source)

@@ -135,7 +135,7 @@ func (r renewing) checkWork(from *checkpoint.Checkpoint, settings []string, rene
 	if from == nil || !r.done() && !r.pastSteps() {
 		return nil
 	}
-	fault, err := save.First(r.comm, r.rec, func() error {
+	fault, err := save.First(r.Comm, r.Rec, func() error {
 		switch changed := renewed || len(settings) > 0; {
 		case r.opt.Again != "", r.opt.Auto && !changed:
 			return nil
@@ -207,7 +207,7 @@ func (r renewing) renew(from *checkpoint.Checkpoint, fresh *cursor, again bool) 
 	n.apply(now)
 	now.TrainData, now.ValidData = fresh.TrainData, fresh.ValidData
 	if line := n.line(now.Step, r.config); line != "" {
-		r.say(line)
+		r.Say(line)
 	}
 	return n, nil
 }
@@ -236,13 +236,13 @@ func (r renewing) checkPosition(from *checkpoint.Checkpoint, fresh *cursor, ende
 		return fmt.Errorf("resume: the training data has changed: %d rows, fingerprint %s, and the checkpoint of step %d is inside an epoch of %d rows, fingerprint %s; restore the data, or resume from a checkpoint at the end of an epoch%s",
 			fresh.Rows, fresh.Data, now.Step, now.Rows, now.Data, end)
 	case gone != "" && less:
-		r.warn("data.hosts: each: the training continues with less data: " + gone)
+		r.Warn("data.hosts: each: the training continues with less data: " + gone)
 	}
 	return nil
 }
 
 // lastEndOf is lastEnd of a checkpoint on the host of rank 0: other hosts may lack the others.
 func (r renewing) lastEndOf(c *checkpoint.Checkpoint) (string, error) {
-	b, err := collective.BroadcastBytes(r.comm, []byte(lastEnd(c.Dir())), 0, maxBrief)
+	b, err := collective.BroadcastBytes(r.Comm, []byte(lastEnd(c.Dir())), 0, maxBrief)
 	return string(b), err
 }

@@ -23,7 +23,7 @@ func (r *run) restoreBest() (restored bool, err error) {
 		return false, err
 	}
 	if fault != "" {
-		r.warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, so the result is of the last epoch: %s", best, fault))
+		r.Warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, so the result is of the last epoch: %s", best, fault))
 		return false, nil
 	}
 	c.Watch(r.shown.Advance)
@@ -37,9 +37,9 @@ func (r *run) restoreBest() (restored bool, err error) {
 // restorable opens a checkpoint of this job on all ranks. If verify is set, it is read first.
 // fault, the same on every rank, is why it cannot be used.
 func (r *run) restorable(ctx context.Context, dir string, verify bool) (c *checkpoint.Checkpoint, fault string, err error) {
-	r.rec.Enter(trace.Restore)
+	r.Rec.Enter(trace.Restore)
 	several := r.volumes.Several() || r.volumes != nil && r.use.Evaluates // an evaluation does not know its volumes
-	fault, err = save.First(r.comm, r.rec, func() (err error) {
+	fault, err = save.First(r.Comm, r.Rec, func() (err error) {
 		if c, err = checkpoint.Open(dir); err == nil && verify && !several {
 			c.Watch(r.shown.Advance)
 			err = c.Verify(ctx)
@@ -49,7 +49,7 @@ func (r *run) restorable(ctx context.Context, dir string, verify bool) (c *check
 	if err != nil || fault != "" {
 		return nil, fault, err
 	}
-	r.rec.Enter(trace.Restore)
+	r.Rec.Enter(trace.Restore)
 	if several {
 		return r.volumes.Fetch(ctx, c, verify, (hostVolumes{r}).observer())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
@@ -24,10 +25,9 @@ import (
 // cursor. saves, validation, spans and healing use it and do not depend on the job. A Loader and
 // an indexing have a run without these parts.
 type run struct {
-	comm *collective.Comm
-	rec  *trace.Recorder
-	opt  Options
-	use  input.Use // how the data is used; the zero value is a training
+	shared.Rank
+	opt Options
+	use input.Use // how the data is used; the zero value is a training
 
 	settings
 	runDir  string
@@ -81,12 +81,13 @@ func (r *run) init(comm *collective.Comm, rec *trace.Recorder, opt Options) {
 		opt.Say = func(string) {}
 	}
 	r.cursor.ByLabel = true // unless a checkpoint says otherwise
-	r.comm, r.rec, r.opt, r.report, r.began = comm, rec, opt, report.New(comm, rec, opt.Warn), time.Now()
+	r.Rank = shared.Rank{Comm: comm, Rec: rec, PrintWarning: opt.Warn, PrintProgress: opt.Say}
+	r.opt, r.report, r.began = opt, report.New(r.Rank), time.Now()
 	r.faults.held = new(atomic.Int64)
 }
 
 // Status returns the activity of the rank for heartbeats. It may be called from any goroutine.
-func (r *run) Status() rank.Status { return r.shown.Now(r.rec) }
+func (r *run) Status() rank.Status { return r.shown.Now(r.Rec) }
 
 // announce publishes the run directory in the status of the rank.
 func (r *run) announce() {
@@ -94,31 +95,17 @@ func (r *run) announce() {
 	r.opt.Began()
 }
 
-// say prints a line of progress on rank 0.
-func (r *run) say(line string) {
-	if r.comm.Rank() == 0 {
-		r.opt.Say(line)
-	}
-}
-
-// warn prints a warning on rank 0.
-func (r *run) warn(line string) {
-	if r.comm.Rank() == 0 {
-		r.opt.Warn(line)
-	}
-}
-
 // inputSetup returns the settings of the job's input.
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
-		Config: r.config, Lacks: r.opt.Day.missingColumns(), Use: r.use, Comm: r.comm, Rec: r.rec, Shown: &r.shown,
-		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, InTime: r.cursor.Refit != nil && r.cursor.Refit.InTime, Keep: r.opt.Replicas > 1 || r.opt.Survey != "" || r.opt.Day != nil, Warn: r.warn, Say: r.say,
+		Rank: r.Rank, Config: r.config, Lacks: r.opt.Day.missingColumns(), Use: r.use, Shown: &r.shown,
+		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, InTime: r.cursor.Refit != nil && r.cursor.Refit.InTime, Keep: r.opt.Replicas > 1 || r.opt.Survey != "" || r.opt.Day != nil,
 	}
 }
 
 // evaluation returns what the rank evaluates with.
 func (r *run) evaluation() *evaluate.Setup {
-	return &evaluate.Setup{Comm: r.comm, Rec: r.rec, Shown: &r.shown, Config: r.config, In: r.in, Trainer: r.trainer, Warn: r.warn}
+	return &evaluate.Setup{Rank: r.Rank, Shown: &r.shown, Config: r.config, In: r.in, Trainer: r.trainer}
 }
 
 // position describes the position at which the job resumes.

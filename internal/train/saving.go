@@ -42,10 +42,10 @@ type saves struct {
 // open prepares the checkpoints of this job.
 func (s *saves) open() {
 	s.saver = save.Open(save.Setup{
-		Volumes: s.volumes, Patience: s.opt.DiskPatience,
-		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.written, Encoder: s.in.Encoded, RunDir: s.runDir, TurnName: s.turnName, Before: s.cursor.Refit.steps(),
+		Rank: s.Rank, Volumes: s.volumes, Patience: s.opt.DiskPatience,
+		Trainer: s.trainer, Config: s.written, Encoder: s.in.Encoded, RunDir: s.runDir, TurnName: s.turnName, Before: s.cursor.Refit.steps(),
 		Strategies: s.planned.Strategies(), Enough: s.enough,
-		Warn: s.opt.Warn, Say: s.opt.Say, Advance: s.shown.Advance, Fault: s.faults.diskFull,
+		Advance: s.shown.Advance, Fault: s.faults.diskFull,
 		Reading: func() int64 { return s.publisher.Reading() },
 	})
 }
@@ -58,9 +58,9 @@ func (s *saves) publish(ctx context.Context) (err error) {
 		before = runOfCheckpoint(s.source.Dir())
 	}
 	s.publisher, err = publish.Open(ctx, publish.Setup{
-		Before: before,
-		Comm:   s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
-		Volumes: s.volumes, Warn: s.opt.Warn, Count: s.opt.Board.Published, Guard: s.opt.Board.Guard, Offsets: s.offsets,
+		Rank: s.Rank, Before: before,
+		Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
+		Volumes: s.volumes, Count: s.opt.Board.Published, Guard: s.opt.Board.Guard, Offsets: s.offsets,
 	}, s.cursor.Step)
 	return permanent(err)
 }
@@ -145,7 +145,7 @@ func (s *saves) saveAgain() error {
 		return err
 	}
 	if s.saver.Last() == s.cursor.Step {
-		s.warn(fmt.Sprintf("the checkpoint of step %d could be written after all, nothing is lost", s.saver.Last()))
+		s.Warn(fmt.Sprintf("the checkpoint of step %d could be written after all, nothing is lost", s.saver.Last()))
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (s *saves) move() error {
 	}
 	s.planned.Owner, s.trains = owner, trains
 	s.moved += int64(moved)
-	s.say(fmt.Sprintf("after step %d, %d of %d shards go to other ranks: one rank got more than %.0f %% more requests than the mean", n, moved, layout.Shards, 100*(plan.Tolerated-1)))
+	s.Say(fmt.Sprintf("after step %d, %d of %d shards go to other ranks: one rank got more than %.0f %% more requests than the mean", n, moved, layout.Shards, 100*(plan.Tolerated-1)))
 	return nil
 }
 
@@ -217,5 +217,5 @@ func (s *saves) overdue() bool {
 		return true
 	}
 	every := time.Duration(s.config.Train.Checkpoint.EverySeconds * float64(time.Second))
-	return s.comm.Rank() == 0 && every > 0 && time.Since(s.at) >= every
+	return s.Comm.Rank() == 0 && every > 0 && time.Since(s.at) >= every
 }

@@ -131,7 +131,7 @@ func (r taking) loadSource() error {
 		c.Source = r.source.Dir()
 	}
 	rows := append(taken.Rows, int64(taken.Retired))
-	if err := collective.AllReduce(r.comm, rows, collective.Sum); err != nil {
+	if err := collective.AllReduce(r.Comm, rows, collective.Sum); err != nil {
 		return err
 	}
 	retired := rows[len(rows)-1]
@@ -140,7 +140,7 @@ func (r taking) loadSource() error {
 	for _, rows := range taken.Rows {
 		c.Kept += rows
 	}
-	say := r.warned.once(r.say)
+	say := r.warned.once(r.Say)
 	for _, line := range r.changed(r.tookLines(from, now, m, taken)) {
 		say(line)
 	}
@@ -148,7 +148,7 @@ func (r taking) loadSource() error {
 	if retired > 0 {
 		say(fmt.Sprintf("  train.retain: %s of tables removed, last seen more than %d days before %s", plural.Of(int(retired), "row"), r.config.Train.Retain.Days, r.opt.Day.Day))
 	}
-	if dir := filepath.Join(r.runDir, folderSource); r.comm.Rank() == 0 && filepath.Dir(r.source.Dir()) == dir && (c.Refit != nil || !r.config.Train.Refit) {
+	if dir := filepath.Join(r.runDir, folderSource); r.Comm.Rank() == 0 && filepath.Dir(r.source.Dir()) == dir && (c.Refit != nil || !r.config.Train.Refit) {
 		return os.RemoveAll(dir) // all ranks have read it
 	}
 	return nil
@@ -159,7 +159,7 @@ func (r taking) warnOfRefit(was *cursor) {
 	if was.Refit == nil || r.in.Valid == nil || r.in.Valid != r.in.Train || was.TrainData != data.IdentityOf(r.in.Valid) || r.config.Train.Gate.Metric != "" {
 		return // a gate has its own warning
 	}
-	r.warn(fmt.Sprintf("the model of %s was also trained on the validation rows (train.refit): its metrics on them are too good; train on newer data, or name other files in data.valid", r.source.Dir()))
+	r.Warn(fmt.Sprintf("the model of %s was also trained on the validation rows (train.refit): its metrics on them are too good; train on newer data, or name other files in data.valid", r.source.Dir()))
 }
 
 // maxQuiet is the number of lines about parts that are kept as they are from which their sum is printed.
@@ -217,10 +217,10 @@ func (r taking) describe() error {
 	}
 	rows, sum := sourceRows(from, m)
 	for _, line := range r.tookLines(from, now, m, step.Taken{Rows: rows}) {
-		r.say(line)
+		r.Say(line)
 	}
 	if sum > 0 {
-		r.say(fmt.Sprintf("  the plan counts the rows that this data uses; of the %d rows that are kept, add those that it does not use", sum))
+		r.Say(fmt.Sprintf("  the plan counts the rows that this data uses; of the %d rows that are kept, add those that it does not use", sum))
 	}
 	return nil
 }

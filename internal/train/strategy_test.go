@@ -338,10 +338,10 @@ func moveWithCopies(t *testing.T, how step.Tolerance, losses int) {
 		var said string
 		res, _, _ := d.watched(t, size, Options{Config: c, Tolerance: how}, func(j *Job, made func() int64) {
 			j.saves.enough = enough
-			if j.comm.Rank() != 0 {
+			if j.Comm.Rank() != 0 {
 				return
 			}
-			j.opt.Say = func(line string) {
+			j.PrintProgress = func(line string) {
 				if said += line + "\n"; len(d) == 0 && ends == 0 && strings.Contains(line, "shards go to other ranks") {
 					ends = made()
 				}
@@ -380,7 +380,7 @@ func TestShardsMoveWhereRanksAreLate(t *testing.T) {
 	wait, _ := runEnough(t, size, 1<<40, Options{Config: c})
 	computed := int64(0) // number of microbatches computed by the slow rank
 	late, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Speculate}, Chaos: slow}, func(j *Job) {
-		if _, n := j.tolerant.steps.Spent(); j.comm.Rank() == 1 {
+		if _, n := j.tolerant.steps.Spent(); j.Comm.Rank() == 1 {
 			computed = int64(n / time.Second)
 		}
 	})

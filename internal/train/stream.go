@@ -85,7 +85,7 @@ func (s *spans) truncate(was stream.Position) {
 	c.Data = ""
 	if c.Consumed > 0 {
 		left := c.Rows - c.Consumed
-		s.warn(fmt.Sprintf("the other records of span %d are left out: %d of its %d rows have been trained on, and which ones is not known any more", was.Spans, c.Consumed, c.Rows))
+		s.Warn(fmt.Sprintf("the other records of span %d are left out: %d of its %d rows have been trained on, and which ones is not known any more", was.Spans, c.Consumed, c.Rows))
 		c.Stream.Lost, c.Stream.Span = was.Lost+left, nil
 		c.LastLoss = c.meanLoss()
 		c.Epoch++
@@ -100,12 +100,12 @@ func (s *spans) truncate(was stream.Position) {
 // Rank 0 polls and sends the result to the others. After each poll, all ranks agree on requests
 // for a checkpoint or a stop.
 func (s *spans) await(ctx context.Context) (stopped bool, err error) {
-	c, leads := s.cursor.Stream, s.comm.Rank() == 0
+	c, leads := s.cursor.Stream, s.Comm.Rank() == 0
 	fresh := len(c.Span) == 0
 	for {
 		var b []byte
 		if leads {
-			s.rec.Enter(trace.Input)
+			s.Rec.Enter(trace.Input)
 			s.shown.Advance(1) // shows that rank 0 is polling, not stuck
 			at, err := s.stream.Next(ctx, c.Position, s.opt.Warn)
 			if err != nil {
@@ -120,8 +120,8 @@ func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 				}
 			}
 		}
-		s.rec.Enter(trace.Wait)
-		if b, err = collective.BroadcastBytes(s.comm, b, 0, maxKnowledge); err != nil {
+		s.Rec.Enter(trace.Wait)
+		if b, err = collective.BroadcastBytes(s.Comm, b, 0, maxKnowledge); err != nil {
 			return false, err
 		}
 		if len(b) > 0 { // otherwise the stream is away
@@ -137,7 +137,7 @@ func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 				return false, nil
 			}
 		}
-		s.rec.Enter(trace.Checkpoint)
+		s.Rec.Enter(trace.Checkpoint)
 		if err := s.saves.wait(); err != nil { // the next step, which would complete it, may be far away
 			return false, err
 		}
@@ -175,7 +175,7 @@ func (s *spans) requests() (stop bool, err error) {
 			wants[i] = 1
 		}
 	}
-	if err := collective.AllReduce(s.comm, wants, collective.Sum); err != nil {
+	if err := collective.AllReduce(s.Comm, wants, collective.Sum); err != nil {
 		return false, err
 	}
 	asked, stop, due := wants[0] > 0, wants[1] > 0, wants[2] > 0
@@ -184,7 +184,7 @@ func (s *spans) requests() (stop bool, err error) {
 	}
 	if at := s.cursor.Step; s.saves.saver.Holds(at) {
 		if asked {
-			s.say(save.Written(s.runDir, at))
+			s.Say(save.Written(s.runDir, at))
 		}
 	} else if err := s.saves.saveNow(asked); err != nil {
 		return false, err
@@ -249,22 +249,22 @@ func (s *spans) keepBefore(ctx context.Context, fault error, end func()) error {
 	if fault == nil {
 		phase = trace.Wait
 	}
-	s.rec.Enter(trace.Wait)
+	s.Rec.Enter(trace.Wait)
 	failed := []int32{0}
 	if fault != nil {
 		failed[0] = 1
 	}
-	err := collective.AllReduce(s.comm, failed, collective.Max)
+	err := collective.AllReduce(s.Comm, failed, collective.Max)
 	if err == nil && failed[0] > 0 {
 		end()
 		err = s.saves.catchUp()
 	}
-	s.rec.Enter(phase)
+	s.Rec.Enter(phase)
 	switch {
 	case fault != nil:
 		return fault
 	case err == nil && failed[0] > 0:
-		return collective.Barrier(s.comm) // fails when the group ends: another rank has the fault
+		return collective.Barrier(s.Comm) // fails when the group ends: another rank has the fault
 	}
 	return err
 }
@@ -316,6 +316,6 @@ func (s *spans) endStream(ctx context.Context) error {
 		}
 		line += ", " + result
 	}
-	s.say(line)
+	s.Say(line)
 	return s.saves.save(true, best{})
 }

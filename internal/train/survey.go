@@ -16,7 +16,7 @@ import (
 // survey reads the training data once and fits the features, or restores them from a
 // checkpoint or another training.
 func (r *run) survey(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
-	r.rec.Enter(trace.Scan)
+	r.Rec.Enter(trace.Scan)
 	if from != nil {
 		var was cursor
 		if err := save.ReadJSON(from, save.SectionCursor, &was); err != nil {
@@ -68,11 +68,11 @@ func (r *run) loadSurvey(ctx context.Context, encoded []byte) (found bool, err e
 
 // keepSurvey saves the survey for other trainings. If that fails, it warns.
 func (r *run) keepSurvey() {
-	if r.opt.Survey == "" || !r.cursor.ByLabel || r.comm.Rank() != 0 || !input.Shareable(r.config) {
+	if r.opt.Survey == "" || !r.cursor.ByLabel || r.Comm.Rank() != 0 || !input.Shareable(r.config) {
 		return
 	}
 	if err := r.in.SaveSurvey(filepath.Join(r.opt.Survey, input.SurveyName(r.config))); err != nil {
-		r.warn(fmt.Sprintf("other trainings must scan the data again: %v", err))
+		r.Warn(fmt.Sprintf("other trainings must scan the data again: %v", err))
 	}
 }
 
@@ -91,7 +91,7 @@ func (r *run) surveyOthers(ctx context.Context) error {
 
 // recount opens the data with counts of its records.
 func (r *run) recount(from *checkpoint.Checkpoint, counts [][]byte) (err error) {
-	r.rec.Enter(trace.Scan)
+	r.Rec.Enter(trace.Scan)
 	if r.in, err = input.Open(r.inputSetup()); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type syncBatches struct {
 // from epoch to epoch.
 func (r *run) newSyncBatches() *syncBatches {
 	return &syncBatches{
-		rec: r.rec, cursor: &r.cursor,
+		rec: r.Rec, cursor: &r.cursor,
 		begin: func() ([]*data.Reader, error) {
 			reader, err := r.in.Feed(r.cursor.in())
 			return []*data.Reader{reader}, err
@@ -49,7 +49,7 @@ func (r *run) newSyncBatches() *syncBatches {
 func (r *run) newSlotBatches(slots int) *syncBatches {
 	mine := r.trainer.InSlots(slots)
 	return &syncBatches{
-		rec: r.rec, cursor: &r.cursor,
+		rec: r.Rec, cursor: &r.cursor,
 		begin: func() (all []*data.Reader, err error) {
 			for _, s := range mine {
 				reader, err := r.in.PartReader(r.cursor.in(), 1, s, slots, r.config.Train.GlobalBatch)

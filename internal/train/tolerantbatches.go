@@ -48,11 +48,11 @@ func (r *run) tolerate(script []slots.Record, changed []string) (*tolerantBatche
 	if r.done() {
 		return nil, nil
 	}
-	record, err := recordAt(&r.cursor, r.comm.Size(), int64(r.config.Train.Global(r.comm.Size())))
+	record, err := recordAt(&r.cursor, r.Comm.Size(), int64(r.config.Train.Global(r.Comm.Size())))
 	if err != nil {
 		return nil, err
 	}
-	s := &tolerantBatches{rec: r.rec, cursor: &r.cursor, size: r.comm.Size(), backup: how.Backup}
+	s := &tolerantBatches{rec: r.Rec, cursor: &r.cursor, size: r.Comm.Size(), backup: how.Backup}
 	s.read = func(q slots.Queue) (*input.Source, error) {
 		return r.in.Source(q, r.cursor.Rows, r.cursor.in().Before)
 	}
@@ -62,15 +62,15 @@ func (r *run) tolerate(script []slots.Record, changed []string) (*tolerantBatche
 	if script != nil {
 		s.steps, err = r.trainer.Replay(how, record, script, s.source)
 	} else {
-		s.steps, err = r.trainer.Tolerate(how, record, s.source, r.say)
+		s.steps, err = r.trainer.Tolerate(how, record, s.source, r.Say)
 	}
 	if err != nil {
 		s.source.Close()
 		return nil, err
 	}
-	if r.comm.Rank() == 0 {
+	if r.Comm.Rank() == 0 {
 		s.log = save.OpenCommits(r.runDir, record, r.opt.Warn)
-		s.log.Describe(r.runDir, save.Mode{From: record.Step, WorldSize: r.comm.Size(), Mode: how.Mode.String(), Backup: how.Backup, Auto: how.Auto, Settings: changed})
+		s.log.Describe(r.runDir, save.Mode{From: record.Step, WorldSize: r.Comm.Size(), Mode: how.Mode.String(), Backup: how.Backup, Auto: how.Auto, Settings: changed})
 	}
 	return s, nil
 }

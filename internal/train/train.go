@@ -20,7 +20,7 @@ import (
 // load restores parameters, tables and cursor from a checkpoint of any world size. A
 // cursor inside an epoch requires unchanged training data.
 func (j *job) load(c *checkpoint.Checkpoint) error {
-	j.rec.Enter(trace.Restore)
+	j.Rec.Enter(trace.Restore)
 	was := j.cursor
 	j.cursor = cursor{}
 	if err := save.ReadJSON(c, save.SectionCursor, &j.cursor); err != nil {
@@ -58,7 +58,7 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	}()
 	defer func() { j.volumes.Close() }()
 	defer func() { j.saves.saver.Stop() }()
-	j.comm.Watch(j.rec.Exchange)
+	j.Comm.Watch(j.Rec.Exchange)
 	left, err := j.healing.gather()
 	if err != nil {
 		return report.Result{}, err
@@ -89,7 +89,7 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	defer j.tolerant.end()
 	j.batches = j.chooseBatches()
 	defer func() { j.stream.Close() }()
-	if j.comm.Rank() == 0 {
+	if j.Comm.Rank() == 0 {
 		j.warnOfSettings()
 	}
 	j.report.Open(j.runDir, j.written.YAML(), j.opt.Hosts, j.cursor.Step, j.effort())
@@ -153,7 +153,7 @@ func (j *job) refit(ctx context.Context) (stopped bool, err error) {
 	j.trainer, j.device = nil, nil
 	j.in.CloseFeed()
 	j.warned.beginSecond()
-	j.say(fmt.Sprintf("training again on all %d rows, for %s (train.refit); the validation metrics are those of the first training", j.in.Train.Rows(data.All), plural.Of(int(f.Epochs), "epoch")))
+	j.Say(fmt.Sprintf("training again on all %d rows, for %s (train.refit); the validation metrics are those of the first training", j.in.Train.Rows(data.All), plural.Of(int(f.Epochs), "epoch")))
 	j.cursor.Refit, j.config = f, f.effective(j.written)
 	if err := j.prepare(ctx, nil); err != nil {
 		return false, permanentAtStart(err)
@@ -185,7 +185,7 @@ func (j *job) start(ctx context.Context) (err error) {
 	j.saves.at = time.Now()
 	before := leftOut(&j.run)
 	before.Bad -= j.in.Bad() // which this job has found
-	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals(), LeftOut: before})
+	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.Rec.Totals(), LeftOut: before})
 	j.trains = j.opt.Replicas > 1
 	if !(refitting{&j.run}).due() {
 		if err := (renewing{&j.run}).checkWork(from, j.orders.settings, j.renewed); err != nil {
@@ -195,8 +195,8 @@ func (j *job) start(ctx context.Context) (err error) {
 	if from == nil || j.done() {
 		return nil
 	}
-	j.say("training resumes " + j.position())
-	if j.comm.Rank() == 0 {
+	j.Say("training resumes " + j.position())
+	if j.Comm.Rank() == 0 {
 		return keepConfig(j.runDir, j.written)
 	}
 	return nil
@@ -253,7 +253,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	if err == nil {
 		err = j.spans.open()
 	}
-	j.rec.Enter(trace.Wait)
+	j.Rec.Enter(trace.Wait)
 	return err
 }
 
@@ -281,7 +281,7 @@ func (j *job) startCursor() error {
 
 // warnOfSettings warns of settings that are valid but probably not intended.
 func (j *job) warnOfSettings() {
-	if _, line := report.Rates(j.config.Train, j.comm.Size()); !j.done() {
+	if _, line := report.Rates(j.config.Train, j.Comm.Size()); !j.done() {
 		j.opt.Say(line)
 	}
 	if why := (refitting{&j.run}).noEffect(); why != "" && !j.done() {

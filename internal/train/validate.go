@@ -47,7 +47,7 @@ func (v *validation) evaluateStep(ctx context.Context) error {
 		c.LastLoss = c.meanLoss()
 	}
 	v.cursor = c
-	v.say(fmt.Sprintf("step %d: train %s %.4f in this epoch so far, %s", c.Step, v.config.LossName(), c.meanLoss(), line))
+	v.Say(fmt.Sprintf("step %d: train %s %.4f in this epoch so far, %s", c.Step, v.config.LossName(), c.meanLoss(), line))
 	if c.Best != c.Step && !c.Enough {
 		return nil
 	}

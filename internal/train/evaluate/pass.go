@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
@@ -16,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -24,13 +24,11 @@ const Batch = 1024
 
 // Setup is what a rank evaluates with.
 type Setup struct {
-	Comm    *collective.Comm
-	Rec     *trace.Recorder
+	shared.Rank
 	Shown   *report.Status
 	Config  *config.Config
 	In      *input.Input
-	Trainer *step.Trainer     // has the tables, and computes the logits unless a pass has By
-	Warn    func(line string) // prints a warning on rank 0
+	Trainer *step.Trainer // has the tables, and computes the logits unless a pass has By
 }
 
 // Evaluator computes the logits of batches: a trainer, or the scorer of an exported model.

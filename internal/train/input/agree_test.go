@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -45,7 +46,7 @@ func TestAgree(t *testing.T) {
 				return err
 			}
 			c.Fill()
-			in, err := Open(Setup{Config: c, Comm: comm, Rec: trace.New(0), Hosts: x.hosts})
+			in, err := Open(Setup{Rank: shared.Rank{Comm: comm, Rec: trace.New(0)}, Config: c, Hosts: x.hosts})
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -26,7 +27,7 @@ func surveyed(t *testing.T, ranks int, test string) (early []int, digests []stri
 	errs[0] = mem.Run(ranks, 1, func(comm *collective.Comm) error {
 		c := ofFormat("csv", train)
 		c.Data.Test = []string{test}
-		in, err := Open(Setup{Config: c, Comm: comm, Rec: trace.New(comm.Rank()), Shown: new(report.Status), Warn: func(string) {}, Say: func(string) {}})
+		in, err := Open(Setup{Rank: shared.Rank{Comm: comm, Rec: trace.New(comm.Rank())}, Config: c, Shown: new(report.Status)})
 		if err != nil {
 			return err
 		}

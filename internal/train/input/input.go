@@ -5,14 +5,13 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"
-	"github.com/wdlrun/wdlrun/trace"
 )
 
 // Use is the purpose of the data. The zero value is a training.
@@ -39,20 +38,17 @@ func SchemaOf(c *config.Config) schema.Schema {
 
 // Setup configures an Input. Open needs only Config and Use.
 type Setup struct {
+	shared.Rank
 	Config  *config.Config
 	Use     Use
-	Comm    *collective.Comm
-	Rec     *trace.Recorder
 	Shown   *report.Status
-	Hosts   []string          // host of each rank; nil: unknown
-	Volumes *volumes.Volumes  // reads files of other hosts; nil: all ranks are on one host
-	ByLabel bool              // random validation rows are the same share of each class
-	InTime  bool              // the records are in the order of data.valid_time, although none is held out
-	Lacks   []string          // columns that no file need have
-	Part    bool              // open some of the files, if there are many
-	Keep    bool              // keep Counts, for ranks that restart without state
-	Warn    func(line string) // prints a warning on rank 0
-	Say     func(line string) // prints a line of progress on rank 0
+	Hosts   []string         // host of each rank; nil: unknown
+	Volumes *volumes.Volumes // reads files of other hosts; nil: all ranks are on one host
+	ByLabel bool             // random validation rows are the same share of each class
+	InTime  bool             // the records are in the order of data.valid_time, although none is held out
+	Lacks   []string         // columns that no file need have
+	Part    bool             // open some of the files, if there are many
+	Keep    bool             // keep Counts, for ranks that restart without state
 }
 
 // Input is the data of a job on one rank. All ranks of a group make the same calls.

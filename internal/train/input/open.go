@@ -42,7 +42,7 @@ func Open(x Setup) (*Input, error) {
 	}
 	in.Valid, in.Test = open("validation", listValid), open("test", listTest)
 	for i, d := range []*data.Dataset{in.Valid, in.Test} {
-		if file := sharedFile(in.Train, d); file != "" && c.Data.TrainWhere == "" && in.Warn != nil {
+		if file := sharedFile(in.Train, d); file != "" && c.Data.TrainWhere == "" {
 			key := []string{"data.valid", "data.test"}[i]
 			in.Warn(fmt.Sprintf("data.train and %s both have the file %s: metrics of records that the model was trained on are too good; remove the file from one of them", key, file))
 		}

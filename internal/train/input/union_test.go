@@ -21,6 +21,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 	"github.com/wdlrun/wdlrun/internal/train/report"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
@@ -50,7 +51,7 @@ func onEach(hosts []string, configs []*config.Config, f func(in *Input) error) [
 					return err
 				}
 				defer p.Close()
-				in, err := Open(Setup{Config: configs[r], Comm: comm, Rec: trace.New(r), Shown: new(report.Status), Hosts: hosts, Volumes: p, Warn: func(string) {}, Say: func(string) {}})
+				in, err := Open(Setup{Rank: shared.Rank{Comm: comm, Rec: trace.New(r)}, Config: configs[r], Shown: new(report.Status), Hosts: hosts, Volumes: p})
 				if err == nil {
 					err = in.Agree()
 				}

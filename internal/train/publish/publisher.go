@@ -8,15 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/export/ledger"
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"
 	"github.com/wdlrun/wdlrun/sparse"
-	"github.com/wdlrun/wdlrun/trace"
 )
 
 // Publisher publishes the versions of a training. All ranks make the same calls between
@@ -49,8 +48,7 @@ type Publisher struct {
 
 // Setup configures a Publisher.
 type Setup struct {
-	Comm    *collective.Comm
-	Rec     *trace.Recorder
+	shared.Rank
 	Trainer *step.Trainer
 	Config  *config.Config
 	Encoder []byte
@@ -60,7 +58,6 @@ type Setup struct {
 	Every   time.Duration           // time between versions
 	Volumes *volumes.Volumes        // reads files of other hosts; nil: all ranks are on one host
 	Wait    bool                    // boundaries wait for versions under way; for tests
-	Warn    func(line string)       // called on rank 0
 	Count   func(outcome string)    // called on rank 0 with an outcome of package export, or of this one
 	Guard   func(check, why string) // called on rank 0 with what train.export.guard finds bad, empty for nothing
 }

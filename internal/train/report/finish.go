@@ -26,12 +26,12 @@ func (r *Reporter) Times(res *Result, read, waited time.Duration) error {
 		res.TrainSeconds = seconds
 		res.StepSeconds, res.SamplesPerSecond = seconds/float64(steps), float64(res.NewSamples)/seconds
 	}
-	waited += r.rec.Totals()[trace.Input] - r.since.Totals[trace.Input]
+	waited += r.Rec.Totals()[trace.Input] - r.since.Totals[trace.Input]
 	shares := []float64{waited.Seconds() / seconds, read.Seconds() / seconds}
-	if err := collective.AllReduce(r.comm, shares, collective.Sum); err != nil {
+	if err := collective.AllReduce(r.Comm, shares, collective.Sum); err != nil {
 		return err
 	}
-	ranks := float64(r.comm.Size())
+	ranks := float64(r.Comm.Size())
 	res.InputWaitShare, res.Input.WorkShare = shares[0]/ranks, shares[1]/ranks
 	res.SlowRanks, res.LossyLinks = r.slow.report(), r.slow.links.report()
 	return nil
@@ -42,12 +42,12 @@ func (r *Reporter) Times(res *Result, read, waited time.Duration) error {
 // ascending: rank 0 writes their timelines too.
 func (r *Reporter) Finish(res *Result, far []int) error {
 	r.log.restore()
-	if err := collective.Barrier(r.comm); err != nil { // all ranks write there
+	if err := collective.Barrier(r.Comm); err != nil { // all ranks write there
 		return err
 	}
 	trained := res.Steps > r.since.Step
 	lost := []int32{0}
-	if res.NoTimeline = !r.rec.Keeps(); !res.NoTimeline {
+	if res.NoTimeline = !r.Rec.Keeps(); !res.NoTimeline {
 		wrote := r.writeTrace(trained)
 		collected, err := r.collect(far, wrote)
 		if err != nil {
@@ -57,7 +57,7 @@ func (r *Reporter) Finish(res *Result, far []int) error {
 			lost[0] = 1
 		}
 	}
-	if err := collective.AllReduce(r.comm, lost, collective.Max); err != nil {
+	if err := collective.AllReduce(r.Comm, lost, collective.Max); err != nil {
 		return err
 	}
 	if lost[0] > 0 {
@@ -65,7 +65,7 @@ func (r *Reporter) Finish(res *Result, far []int) error {
 	}
 	res.Events = r.events.writes()
 	r.events.end()
-	if r.comm.Rank() == 0 && (trained || !Ended(r.dir, res.Steps)) && !r.writeResult(res) {
+	if r.Comm.Rank() == 0 && (trained || !Ended(r.dir, res.Steps)) && !r.writeResult(res) {
 		res.Lost = append(res.Lost, rundir.FileResult)
 	}
 	return nil
@@ -74,12 +74,12 @@ func (r *Reporter) Finish(res *Result, far []int) error {
 // writeTrace writes this rank's timeline and reports whether there is one. A timeline without
 // steps does not replace an existing one.
 func (r *Reporter) writeTrace(trained bool) bool {
-	if _, err := os.Stat(filepath.Join(r.dir, timeline(r.comm.Rank()))); err == nil && !trained {
+	if _, err := os.Stat(filepath.Join(r.dir, timeline(r.Comm.Rank()))); err == nil && !trained {
 		return true
 	}
 	err := r.WriteTimeline(0)
 	if err != nil {
-		r.warn(fmt.Sprintf("the timeline is not kept: %v", err))
+		r.Warn(fmt.Sprintf("the timeline is not kept: %v", err))
 	}
 	return err == nil
 }
@@ -96,10 +96,10 @@ func (r *Reporter) collect(far []int, wrote bool) (ok bool, err error) {
 	ok = true
 	for some := range slices.Chunk(far, collectedAt) {
 		var own []byte
-		if wrote && slices.Contains(some, r.comm.Rank()) {
-			own, _ = regular.ReadFile(filepath.Join(r.dir, timeline(r.comm.Rank())), maxTimeline)
+		if wrote && slices.Contains(some, r.Comm.Rank()) {
+			own, _ = regular.ReadFile(filepath.Join(r.dir, timeline(r.Comm.Rank())), maxTimeline)
 		}
-		all, err := collective.GatherBytes(r.comm, own, 0, maxTimeline)
+		all, err := collective.GatherBytes(r.Comm, own, 0, maxTimeline)
 		if err != nil {
 			return false, err
 		}
@@ -108,7 +108,7 @@ func (r *Reporter) collect(far []int, wrote bool) (ok bool, err error) {
 				continue
 			}
 			if err := rundir.WriteFile(r.dir, timeline(rank), b); err != nil {
-				r.warn(fmt.Sprintf("the timeline of rank %d is only on its host: %v", rank, err))
+				r.Warn(fmt.Sprintf("the timeline of rank %d is only on its host: %v", rank, err))
 				ok = false
 			}
 		}
@@ -123,14 +123,14 @@ func timeline(rank int) string { return fmt.Sprintf("trace-%04d.json", rank) }
 // run directory. Call it from the goroutine that trains. It does nothing before Open or if no
 // spans are recorded.
 func (r *Reporter) WriteTimeline(last int) error {
-	if r.slow == nil || !r.rec.Keeps() {
+	if r.slow == nil || !r.Rec.Keeps() {
 		return nil
 	}
-	of := trace.Source{Rank: r.comm.Rank(), Size: r.comm.Size(), Last: last}
+	of := trace.Source{Rank: r.Comm.Rank(), Size: r.Comm.Size(), Last: last}
 	if of.Rank < len(r.slow.hosts) {
 		of.Host = r.slow.hosts[of.Rank]
 	}
-	return rundir.WriteFileBy(r.dir, timeline(r.comm.Rank()), 0o644, func(w io.Writer) error { return r.rec.WriteChrome(w, of) })
+	return rundir.WriteFileBy(r.dir, timeline(r.Comm.Rank()), 0o644, func(w io.Writer) error { return r.Rec.WriteChrome(w, of) })
 }
 
 // Ended reports whether a run directory has the result of a training that ended with the given
@@ -148,7 +148,7 @@ func (r *Reporter) writeResult(res *Result) bool {
 		err = rundir.WriteFile(r.dir, rundir.FileResult, append(b, '\n'))
 	}
 	if err != nil {
-		r.warn(fmt.Sprintf("the result is not kept: %v", err))
+		r.Warn(fmt.Sprintf("the result is not kept: %v", err))
 	}
 	return err == nil
 }

@@ -88,13 +88,13 @@ const (
 
 // gather returns the efforts of all ranks in the window. The other sums remain in the words.
 func (r *Reporter) gather(own Own) ([]Effort, error) {
-	size, l := r.comm.Size(), r.slow
+	size, l := r.Comm.Size(), r.slow
 	n := ownWords*size + sharedWords*len(own.Plan.Tables)
 	l.words = slices.Grow(l.words[:0], n)[:n]
 	clear(l.words)
-	mine, d := l.words[ownWords*r.comm.Rank():][:ownWords], own.Effort.minus(l.was)
+	mine, d := l.words[ownWords*r.Comm.Rank():][:ownWords], own.Effort.minus(l.was)
 	copy(mine, []int64{int64(d.Input), int64(d.Compute), int64(d.CPU), int64(d.Batches), int64(own.Effort.CPU - l.first.CPU)})
-	for p, total := range r.rec.Totals() {
+	for p, total := range r.Rec.Totals() {
 		mine[effortWords+1+p] = int64(total - r.since.Totals[p])
 	}
 	lost := own.Resent.worst(l.hosts)
@@ -103,7 +103,7 @@ func (r *Reporter) gather(own Own) ([]Effort, error) {
 		c := own.Store.Table(i)
 		copy(l.words[ownWords*size+sharedWords*i:], []int64{c.Rows, c.Bytes, c.Inserted, c.Evicted, c.CarriedBytes})
 	}
-	if err := collective.AllReduce(r.comm, l.words, collective.Sum); err != nil {
+	if err := collective.AllReduce(r.Comm, l.words, collective.Sum); err != nil {
 		return nil, err
 	}
 	by := make([]Effort, size)
@@ -116,7 +116,7 @@ func (r *Reporter) gather(own Own) ([]Effort, error) {
 
 // lost returns the words about losses of all ranks in the window that was gathered last.
 func (r *Reporter) lost() (by [][lossWords]int64) {
-	for rank := range r.comm.Size() {
+	for rank := range r.Comm.Size() {
 		by = append(by, [lossWords]int64(r.slow.words[ownWords*rank+lossAt:]))
 	}
 	return by
@@ -128,7 +128,7 @@ func (r *Reporter) show(step int64, own Own, last bool) {
 	if r.board == nil {
 		return
 	}
-	l, size := r.slow, r.comm.Size()
+	l, size := r.slow, r.Comm.Size()
 	u := live.Update{Slow: l.now(), LeftOut: own.LeftOut}
 	u.Bad, u.Files, u.Lost = u.Bad-r.since.Bad, u.Files-r.since.Files, u.Lost-r.since.Lost
 	for i := range size {
@@ -151,14 +151,14 @@ func (r *Reporter) times(step int64, last bool) {
 	l, now := &r.slow.lines, time.Now()
 	pause := max(linePause, now.Sub(l.opened)/lineShare)
 	base := l.totals == nil && r.since.Step != l.step // the totals include steps before a recovery
-	if r.comm.Rank() != 0 || step <= l.step || !base && !last && now.Sub(l.at) < pause {
+	if r.Comm.Rank() != 0 || step <= l.step || !base && !last && now.Sub(l.at) < pause {
 		return
 	}
 	t := runs.RankTimes{Event: runs.RankEvent, Time: now.UTC(), Step: step}
 	for _, p := range rankPhases {
 		t.Phases = append(t.Phases, p.String())
 	}
-	size := min(r.comm.Size(), runs.MaxRanks)
+	size := min(r.Comm.Size(), runs.MaxRanks)
 	if l.totals == nil {
 		l.totals = make([]time.Duration, size*len(rankPhases))
 	}
@@ -177,7 +177,7 @@ func (r *Reporter) times(step int64, last bool) {
 		return
 	}
 	if line, err := json.Marshal(t); err != nil {
-		r.warn(fmt.Sprintf("the times of ranks are not kept: %v", err))
+		r.Warn(fmt.Sprintf("the times of ranks are not kept: %v", err))
 	} else {
 		r.log.write(line)
 		r.events.ranks(&t)

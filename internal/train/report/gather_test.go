@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
@@ -25,7 +26,7 @@ func TestLinesAboutRanks(t *testing.T) {
 		{0, []string{`"step":120,"phases":["input","pull","compute","push","sync","update"],"seconds":[[0,0,0.2,0,0,0]]`}},
 	} {
 		dir := t.TempDir()
-		r := New(collective.New(mem.New(1, 2)[0]), trace.New(0), func(line string) { t.Error(line) })
+		r := New(shared.Rank{Comm: collective.New(mem.New(1, 2)[0]), Rec: trace.New(0), PrintWarning: func(line string) { t.Error(line) }})
 		r.Begin(Since{Step: c.since})
 		r.Open(dir, nil, nil, 100, Effort{})
 		r.slow.words = make([]int64, ownWords)

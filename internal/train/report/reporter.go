@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 
-	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
@@ -22,9 +22,7 @@ import (
 // Reporter reports the progress of a training on one rank. All ranks of the group make the
 // same calls, except Write, AppendDistributions and WarnTierLimit, which only rank 0 calls.
 type Reporter struct {
-	comm       *collective.Comm
-	rec        *trace.Recorder
-	warn       func(line string)
+	shared.Rank
 	since      Since
 	dir        string
 	log        *metricsLog // rank 0
@@ -48,10 +46,8 @@ type Since struct {
 	live.LeftOut
 }
 
-// New returns the Reporter of a rank. warn is called with one line for each problem.
-func New(comm *collective.Comm, rec *trace.Recorder, warn func(line string)) *Reporter {
-	return &Reporter{comm: comm, rec: rec, warn: warn}
-}
+// New returns the Reporter of a rank.
+func New(r shared.Rank) *Reporter { return &Reporter{Rank: r} }
 
 // Begin sets the state from which the job counts.
 func (r *Reporter) Begin(s Since) { r.since, r.pace = s, pace.Pace{} }
@@ -70,16 +66,16 @@ func (r *Reporter) Since() Since { return r.since }
 // directory; hosts are the names of the ranks' hosts.
 func (r *Reporter) Open(dir string, yaml []byte, hosts []string, step int64, first Effort) {
 	r.dir = dir
-	if r.comm.Rank() == 0 {
-		r.log = openMetrics(dir, yaml, step, r.warn)
+	if r.Comm.Rank() == 0 {
+		r.log = openMetrics(dir, yaml, step, r.Warn)
 		if err := dropLater(filepath.Join(dir, rundir.FileDistributions), step); err != nil {
-			r.warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", rundir.FileDistributions, step, err))
+			r.Warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", rundir.FileDistributions, step, err))
 		}
 		if r.follows {
-			r.events = openEvents(dir, yaml, step, r.warn)
+			r.events = openEvents(dir, yaml, step, r.Warn)
 		}
 	}
-	r.slow = &lookout{watch: newWatch(r.comm.Size(), hosts), since: time.Now(), step: step, first: first, was: first, links: losses{hosts: hosts}}
+	r.slow = &lookout{watch: newWatch(r.Comm.Size(), hosts), since: time.Now(), step: step, first: first, was: first, links: losses{hosts: hosts}}
 	r.slow.lines = rankLines{opened: r.slow.since, at: r.slow.since, step: step}
 }
 
@@ -91,7 +87,7 @@ func (r *Reporter) Close() {
 
 // Spent returns the time that this rank has spent in training steps of this job.
 func (r *Reporter) Spent() (sum time.Duration) {
-	totals := r.rec.Totals()
+	totals := r.Rec.Totals()
 	for _, p := range [...]trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update} {
 		sum += totals[p] - r.since.Totals[p]
 	}
@@ -144,7 +140,7 @@ func (r *Reporter) Write(l Line) {
 	l.Time = time.Now().UTC().Format(time.RFC3339Nano)
 	line, err := json.Marshal(l)
 	if err != nil {
-		r.warn(fmt.Sprintf("the metrics of step %d are not kept: %v", l.Step, err))
+		r.Warn(fmt.Sprintf("the metrics of step %d are not kept: %v", l.Step, err))
 	} else {
 		r.log.write(line)
 		r.events.line(line)
@@ -165,7 +161,7 @@ func (r *Reporter) Days(l *rundir.Days, before *metrics.Metrics, at Line) {
 	}
 	line, err := json.Marshal(at)
 	if err != nil {
-		r.warn(fmt.Sprintf("the line of %s is not kept: %v", at.Day.Day, err))
+		r.Warn(fmt.Sprintf("the line of %s is not kept: %v", at.Day.Day, err))
 	} else {
 		r.log.write(line)
 	}
@@ -185,7 +181,7 @@ func (r *Reporter) AppendDistributions(d *metrics.Distributions) {
 	}
 	if err != nil {
 		r.spreadLost = true
-		r.warn(fmt.Sprintf("histograms and curves are no longer kept: %v", err))
+		r.Warn(fmt.Sprintf("histograms and curves are no longer kept: %v", err))
 	}
 }
 
@@ -218,7 +214,7 @@ func (r *Reporter) WarnTierLimit(c *config.Config, table int, name string, least
 	r.tight[table] = true
 	for _, t := range c.TablesInUse() {
 		if t.Name == name {
-			r.warn(fmt.Sprintf("table %q: tier.memory: %d MiB on each rank leave no room next to the index of its rows, which is never on disk: the table takes more, and rows go to disk and come back in every step; give %d or more, or use more ranks", name, t.Tier.Memory, (least+1<<20-1)>>20+1))
+			r.Warn(fmt.Sprintf("table %q: tier.memory: %d MiB on each rank leave no room next to the index of its rows, which is never on disk: the table takes more, and rows go to disk and come back in every step; give %d or more, or use more ranks", name, t.Tier.Memory, (least+1<<20-1)>>20+1))
 		}
 	}
 }

@@ -58,10 +58,10 @@ func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, began int64, res *Resul
 		return err
 	}
 	r.show(res.Steps, Own{Plan: p, LeftOut: live.LeftOut{Bad: res.Input.Bad, Files: res.Input.BadFiles, Lost: res.Input.Lost}}, true)
-	store, size, steps := t.Store(), r.comm.Size(), res.Steps-max(r.since.Step, began)
+	store, size, steps := t.Store(), r.Comm.Size(), res.Steps-max(r.since.Step, began)
 	at := tableWords * len(p.Tables)
 	sums := make([]int64, at+rankWords*size+1)
-	own := sums[at+rankWords*r.comm.Rank():][:rankWords]
+	own := sums[at+rankWords*r.Comm.Rank():][:rankWords]
 	own[0] = int64(len(store.Shards().Owned()))
 	for i := range p.Tables {
 		c := store.Table(i)
@@ -69,7 +69,7 @@ func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, began int64, res *Resul
 		own[1], own[2], own[3] = own[1]+c.Rows, own[2]+c.Bytes, own[3]+c.CarriedBytes
 	}
 	sums[len(sums)-1] = store.Counters().BytesSent()
-	if err := collective.AllReduce(r.comm, sums, collective.Sum); err != nil {
+	if err := collective.AllReduce(r.Comm, sums, collective.Sum); err != nil {
 		return err
 	}
 	for i, plan := range p.Tables {

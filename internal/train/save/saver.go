@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -19,8 +20,7 @@ import (
 
 // Setup configures a Saver.
 type Setup struct {
-	Comm       *collective.Comm
-	Rec        *trace.Recorder
+	shared.Rank
 	Trainer    *step.Trainer
 	Config     *config.Config
 	Encoder    []byte // content of the section
@@ -32,8 +32,6 @@ type Setup struct {
 	Volumes    *volumes.Volumes           // nil: all ranks are on one host
 	Patience   time.Duration              // how long a commit waits for parts that a shared disk does not show yet
 
-	Warn    func(line string)      // called on rank 0
-	Say     func(line string)      // the same
 	Advance func(by int)           // called after each piece was written
 	Fault   func(step int64) error // an injected fault of the disk at the checkpoint of a step
 	Reading func() int64           // step of a checkpoint that another goroutine reads and that stays; 0: none
