@@ -20,6 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // Dataset is a list of files, cut into blocks, with the names of their fields. Open it on
@@ -395,7 +396,7 @@ func (d *Dataset) Fingerprint() string {
 
 // IdentityOf identifies the same data in any order of its files, wherever they are stored: by the
 // partitions and sizes of files and, after Use, by the content of every record.
-func IdentityOf(d *Dataset) string { return fmt.Sprintf("%016x", mix(d.anyOrder+filesOf(d))) }
+func IdentityOf(d *Dataset) string { return fmt.Sprintf("%016x", f32.Mix(d.anyOrder+filesOf(d))) }
 
 // RowsOf identifies the rows of an evaluation, whichever of their fields are read: by the partitions
 // and sizes of files, the numbers of records and of positive labels, and by chosen, which says

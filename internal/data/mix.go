@@ -1,23 +1,16 @@
 package data
 
-import "math/bits"
+import (
+	"math/bits"
 
-// increment is 2^64 / φ, the increment of splitmix64.
-const increment = 0x9E3779B97F4A7C15
-
-// mix is the finaliser of splitmix64 (Steele, Lea and Flood 2014): a bijection
-// whose output looks random.
-func mix(z uint64) uint64 {
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return z ^ z>>31
-}
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
+)
 
 // mixed hashes a sequence of numbers.
 func mixed(seed uint64, parts ...uint64) uint64 {
-	h := mix(seed + increment)
+	h := f32.Mix(seed + f32.Golden)
 	for _, p := range parts {
-		h = mix(h + increment + p*increment)
+		h = f32.Mix(h + f32.Golden + p*f32.Golden)
 	}
 	return h
 }
@@ -28,8 +21,8 @@ type draws uint64
 
 // below returns a number in [0, n). Its bias is n / 2^64.
 func (d *draws) below(n int) int {
-	*d += increment
-	hi, _ := bits.Mul64(mix(uint64(*d)), uint64(n))
+	*d += f32.Golden
+	hi, _ := bits.Mul64(f32.Mix(uint64(*d)), uint64(n))
 	return int(hi)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/signal"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // Scan reads one of the given number of parts, counted from 0: a run of blocks that every
@@ -200,7 +201,7 @@ func (s *scanner) unit(ctx context.Context, n *tally, u record.Unit, i int) erro
 	n.units++
 	fl := u.Flaw
 	if fl == nil {
-		n.digest = mix(n.digest + increment ^ xxh3.Hash(u.Record))
+		n.digest = f32.Mix(n.digest + f32.Golden ^ xxh3.Hash(u.Record))
 		if i >= 0 && (s.watch.Waits() || !s.survey.Row(i)) {
 			i = -1
 		}

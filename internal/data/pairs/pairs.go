@@ -85,14 +85,6 @@ type scan struct {
 // sum adds up residuals and information.
 type sum struct{ residual, information float64 }
 
-// scatter is the finaliser of splitmix64.
-func scatter(x uint64) uint64 {
-	x += 0x9E3779B97F4A7C15
-	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
-	x = (x ^ x>>27) * 0x94D049BB133111EB
-	return x ^ x>>31
-}
-
 // fits reports whether rows of fold j may fit what is measured on fold k.
 func (s *scan) fits(j, k int) bool { return j < k || j > k && !s.Ordered }
 

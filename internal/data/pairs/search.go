@@ -2,6 +2,8 @@ package pairs
 
 import (
 	"sync"
+
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // Search finds the pairs of a table. The result depends only on the table.
@@ -71,7 +73,7 @@ func newScan(t *Table) *scan {
 		if t.Ordered {
 			s.fold[i] = uint8(i * folds / n)
 		} else {
-			s.fold[i] = uint8(scatter(uint64(i)) % folds)
+			s.fold[i] = uint8(f32.Mix(uint64(i)+f32.Golden) % folds)
 		}
 	}
 	var all sync.WaitGroup

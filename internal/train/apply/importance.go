@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
 	"github.com/wdlrun/wdlrun/internal/train/evaluate"
 	"github.com/wdlrun/wdlrun/trace"
@@ -104,10 +105,7 @@ func below(most, n int64) uint64 {
 func hashed(parts ...uint64) (h uint64) {
 	h = importanceSeed
 	for _, p := range parts {
-		h += p + 0x9e3779b97f4a7c15
-		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-		h = (h ^ h>>27) * 0x94d049bb133111eb
-		h ^= h >> 31
+		h = f32.Mix(h + p + f32.Golden)
 	}
 	return h
 }
