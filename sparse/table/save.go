@@ -93,8 +93,12 @@ func (t *Table) head(f *file, magic string, shard int) {
 
 // write writes the rows of all with their notes.
 func (v view) write(f *file, all []entry) error {
+	const together = 32 // rows whose memory is asked for at once
 	notes := v.t.noteWords()
-	for _, e := range all {
+	for i, e := range all {
+		if i%together == 0 {
+			v.t.touch(all[i:min(i+together, len(all))])
+		}
 		if e.isGone() {
 			continue
 		}
@@ -112,6 +116,18 @@ func (v view) write(f *file, all []entry) error {
 		}
 	}
 	return nil
+}
+
+// touch reads a word of each row in memory, so that the waits for rows that are in no cache overlap.
+func (t *Table) touch(all []entry) {
+	sum := float32(0)
+	for _, e := range all {
+		if !e.isGone() && e.item == 0 && !e.row.onDisk() {
+			rec := t.at(e.row)
+			sum += rec[0] + rec[len(rec)-1]
+		}
+	}
+	t.touched = sum
 }
 
 // LoadShard reads the output of SaveShard into a shard, which must be empty. It reads no

@@ -18,10 +18,12 @@ import (
 //	shape      layout of a row
 type Table struct {
 	steps
-	file  file    // file being written
-	list  []entry // its entries
-	desc  []byte  // the description of a shard, encoded
-	spare *kept   // memory of the previous snapshot, if it is small
+	file    file    // file being written
+	list    []entry // its entries
+	other   []entry // memory to sort them
+	touched float32 // keeps what touch has read
+	desc    []byte  // the description of a shard, encoded
+	spare   *kept   // memory of the previous snapshot, if it is small
 }
 
 // Open makes an empty table with a key space of shards shards, a power of two. seed

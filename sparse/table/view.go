@@ -53,7 +53,7 @@ func (v view) entries(shard int, since int64, gone []uint64) (all []entry, rows 
 			}
 		}
 	}
-	slices.SortFunc(all, entry.compare)
+	all, t.other = sortByKey(all, t.other)
 	all = slices.CompactFunc(all, func(a, b entry) bool { return a.key == b.key }) // removed twice
 	t.list = all
 	return all, rows
