@@ -73,7 +73,7 @@ func tallied(t testing.TB, d *Dataset, e *encode.Encoder, order encode.RateOrder
 		}
 		fatal.If(t, all.Merge(own.Marshal()))
 	}
-	e, err := e.WithRates(all)
+	e, err := e.WithRates(all, false)
 	fatal.If(t, err)
 	b, err := e.Marshal()
 	fatal.If(t, err)

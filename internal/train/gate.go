@@ -37,6 +37,7 @@ func (g gating) judgeSource(ctx context.Context) error {
 	opt := g.opt
 	opt.Warn, opt.Say, opt.Survey, opt.Replicas = nil, nil, "", 0 // the data has been described
 	old.init(g.Comm, g.Rec, opt)
+	old.use.Judges = true
 	old.config, old.runDir, old.volumes = c, g.runDir, g.volumes
 	old.planned = &plan.Plan{Owner: g.planned.Owner} // so that the new model can take its tables
 	g.shown.During(&old.shown)

@@ -26,6 +26,7 @@ type Day struct {
 	Ledger  rundir.Days // By, Train and Where of the command; Days if the source has no ledger
 	Retire  int64       // train.retain: rows of tables whose last gradient was at this step or before are removed; 0: none
 	Again   string      `json:",omitempty"` // value of -again that names it
+	Counted bool        `json:",omitempty"` // the source was trained on it
 	Lacks   []string    `json:",omitempty"` // columns that its files do not have, and those of another partition do
 	Kept    *Kept       `json:"-"`          // model of the training before in this process, and then of this one; nil: none is kept
 }

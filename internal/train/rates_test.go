@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 
@@ -120,4 +122,40 @@ train: {global_batch: 128, epochs: 3}
 		}
 	}
 	t.Log(auc)
+}
+
+// TestRatesOfCountedRecords: a training that begins with a model that was trained on the same records, to which a few came
+// later, does not have their labels among its inputs.
+func TestRatesOfCountedRecords(t *testing.T) {
+	t.Parallel()
+	c := ratesConfig(t, 0)
+	c.Features[2].Buckets = 2 // a model needs keys
+	one := runJob(t, 1, Options{Config: c})
+	b, err := os.ReadFile(c.Data.Train[0])
+	fatal.If(t, err)
+	more := c.Clone()
+	more.Data.Train = []string{datatest.Write(t, "more.csv", string(b)+"u1,i1,1\nu2,i2,0\n")}
+	losses := map[bool]float64{}
+	for _, counted := range []bool{true, false} {
+		day := &Day{Day: "2026-11-01", Ledger: rundir.Days{By: "dt"}, Counted: counted}
+		losses[counted] = runJob(t, 2, Options{Config: more, From: one.RunDir, Day: day}).TrainLogLoss
+	}
+	if losses[true] < .68 || losses[false] > .66 {
+		t.Errorf("log-loss of the training %v; %v if the records are taken for new ones", losses[true], losses[false])
+	}
+}
+
+// TestTheModelBeforeHasItsRates: train.gate evaluates the model before with its own counts, which the records of the
+// new training do not change.
+func TestTheModelBeforeHasItsRates(t *testing.T) {
+	t.Parallel()
+	c := ratesConfig(t, 1)
+	one := runJob(t, 1, Options{Config: c})
+	b, err := os.ReadFile(c.Data.Train[0])
+	fatal.If(t, err)
+	flipped := datatest.Write(t, "flipped.csv", strings.NewReplacer(",0\n", ",1\n", ",1\n", ",0\n").Replace(string(b)))
+	bad := runJob(t, 2, Options{Config: c, From: one.RunDir, Set: []string{"data.train=[" + flipped + "]", "data.valid=[" + c.Data.Test[0] + "]", "data.valid_fraction=0", "train.gate.metric=auc"}})
+	if g := bad.Gate; !g.Closed() || math.Abs(*g.Source.AUC-*one.Test.AUC) > 1e-6 {
+		t.Errorf("gate %+v, and the model before has the AUC %v on these rows", g, *one.Test.AUC)
+	}
 }

@@ -98,7 +98,7 @@ func (r *run) announce() {
 // inputSetup returns the settings of the job's input.
 func (r *run) inputSetup() input.Setup {
 	return input.Setup{
-		Rank: r.Rank, Config: r.config, Lacks: r.opt.Day.missingColumns(), Use: r.use, Shown: &r.shown,
+		Rank: r.Rank, Config: r.config, Counted: r.opt.Day != nil && r.opt.Day.Counted, Lacks: r.opt.Day.missingColumns(), Use: r.use, Shown: &r.shown,
 		Hosts: r.opt.Hosts, Volumes: r.volumes, ByLabel: r.cursor.ByLabel, InTime: r.cursor.Refit != nil && r.cursor.Refit.InTime, Keep: r.opt.Replicas > 1 || r.opt.Survey != "" || r.opt.Day != nil,
 	}
 }

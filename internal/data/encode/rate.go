@@ -36,6 +36,13 @@ type tally struct{ all, ones int64 }
 func (t tally) plus(o tally) tally  { return tally{t.all + o.all, t.ones + o.ones} }
 func (t tally) minus(o tally) tally { return tally{t.all - o.all, t.ones - o.ones} }
 
+// without returns t without records, some of which it may not have.
+func (t tally) without(o tally) tally {
+	rest := tally{max(0, t.all-o.all), max(0, t.ones-o.ones)}
+	rest.ones = min(rest.ones, rest.all)
+	return rest
+}
+
 // rates are the counts of the values of one feature.
 type rates struct {
 	order  RateOrder
@@ -346,8 +353,9 @@ func (t *Tally) Merge(b []byte) error {
 	return nil
 }
 
-// WithRates returns e with the counts of t and those of earlier trainings.
-func (e *Encoder) WithRates(t *Tally) (*Encoder, error) {
+// WithRates returns e with the counts of t and those of earlier trainings. With counted, an earlier one has counted
+// the same records: their labels are not among the inputs of the records themselves, and they count once.
+func (e *Encoder) WithRates(t *Tally, counted bool) (*Encoder, error) {
 	stats, n := slices.Clone(e.stats), 0
 	for i, f := range e.schema.Features {
 		if f.Encode != rateName {
@@ -363,6 +371,9 @@ func (e *Encoder) WithRates(t *Tally) (*Encoder, error) {
 				}
 				if c[0] = s.rates.counts[k][0]; s.rates.grown {
 					c[0] = sumOf(&s.rates.counts[k])
+					if counted {
+						c[0] = c[0].without(sumOf(&c).minus(c[0]))
+					}
 				}
 				if c != [rateSlots]tally{} {
 					counts[key] = &c

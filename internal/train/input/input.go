@@ -16,6 +16,7 @@ import (
 
 // Use is the purpose of the data. The zero value is a training.
 type Use struct {
+	Judges     bool   // the model before a training is evaluated on the data of that training, as it is
 	Evaluates  bool   // the training data is replaced by the records to evaluate
 	Predicts   bool   // an evaluation without metrics
 	Unlabelled bool   // labels are not read
@@ -46,6 +47,7 @@ type Setup struct {
 	Volumes *volumes.Volumes // reads files of other hosts; nil: all ranks are on one host
 	ByLabel bool             // random validation rows are the same share of each class
 	InTime  bool             // the records are in the order of data.valid_time, although none is held out
+	Counted bool             // the model that a training begins with was trained on the training data
 	Lacks   []string         // columns that no file need have
 	Part    bool             // open some of the files, if there are many
 	Keep    bool             // keep Counts, for ranks that restart without state

@@ -17,7 +17,7 @@ import (
 // -from) stay. All ranks read a part of the records and get the counts of all.
 func countRates(ctx context.Context, in *Input) error {
 	was, rated := in.Encoder.Rated()
-	if !rated || in.Use.Evaluates || in.Train == nil {
+	if !rated || in.Use.Evaluates || in.Use.Judges || in.Train == nil {
 		return nil
 	}
 	order := encode.RateOrder{Data: in.Train.Fingerprint()}
@@ -51,7 +51,7 @@ func countRates(ctx context.Context, in *Input) error {
 			return fmt.Errorf("rank %d: %w", rank, err)
 		}
 	}
-	if in.Encoder, err = in.Encoder.WithRates(t); err == nil {
+	if in.Encoder, err = in.Encoder.WithRates(t, in.Counted); err == nil {
 		in.Encoded, err = in.Encoder.Marshal()
 	}
 	return err

@@ -227,7 +227,7 @@ func (w *walking) late(l *walk.Late) (int64, bool) {
 func (w *walking) options(i int) (d dayOptions) {
 	part := &w.plan.Next[i]
 	c := &w.config.Data
-	d.Lacks = w.lacks(part)
+	d.Lacks, d.Counted = w.lacks(part), w.ledger.Last(part.Day) != nil
 	d.Day.Day, d.End, d.Mark, d.From = part.Day, part.End, part.Mark, w.from
 	if i < w.plan.Again {
 		d.Again = w.c.String("again")
